@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+// One table of operations per instruction set. An entry works on a range of the output, on one thread, allocates
+// nothing and cannot fail; kernels/operations.h cuts whole operations into ranges and runs them on all threads.
+//
+// Row law: row r of an output depends on row r of the input and on the weights, never on the rows beside it, on the
+// range it was computed in, on the thread count or, within one numerics class, on the table.
+//
+// This header holds plain data and function pointers only: the instruction-set files include it, and nothing compiled
+// there may have linkage that the rest of the program could pick up.
+//
+// Orders of summation. "Sequential": one accumulator from +0, one fma per term, index ascending. "Sixteen lanes":
+// term i goes to accumulator i mod 16 by fma (or add), i ascending; then lanes l and l+8 are added, l and l+4, l and
+// l+2, l and l+1. No other sum exists.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace draftproof {
+
+inline constexpr int lanes = 16;
+
+/// How a weight is stored. f16 is widened to f32, exactly, when packed.
+enum class Format : std::uint8_t { f32, f16, bf16 };
+
+/// A weight as checkpoints hold it: row-major [outputs][inputs], little-endian.
+struct MatrixView {
+  const void* data;
+  Format format;
+  int outputs;
+  int inputs;
+};
+
+/// A weight as a table's `pack` laid it out. canonical: [ceil(outputs/16)][inputs][16], absent outputs zero.
+struct PackedView {
+  const void* data;
+  Format format;  // f32 or bf16
+  int outputs;
+  int inputs;
+};
+
+/// Keys and values of one layer, in blocks of 16 positions kept in a ring: position p lies in slot (p / 16) % blocks,
+/// lane p % 16. keys [kv_heads][blocks][head_dim][16], values [kv_heads][blocks][16][head_dim].
+struct KeyValues {
+  const float* keys;
+  const float* values;
+  int blocks;
+};
+
+/// The positions [first, end) that a row attends to; at least one.
+struct Visible {
+  int first;
+  int end;
+};
+
+struct AttentionShape {
+  int heads;
+  int kv_heads;  // divides heads; head h reads kv head h / (heads / kv_heads)
+  int head_dim;
+  float scale;
+};
+
+struct Kernels {
+  const char* name;      // "scalar", "avx2", "avx512", "openblas"
+  const char* numerics;  // "canonical" or "openblas": tables of one class give equal bits
+  int unit;              // outputs per unit of matmul work; ranges are cut at multiples of it
+
+  bool (*supported)() noexcept;  // can this CPU run the table?
+
+  std::size_t (*packed_bytes)(Format format, int outputs, int inputs) noexcept;
+  void (*pack)(const MatrixView& matrix, void* packed) noexcept;  // `packed` is 64-byte aligned
+  void (*unpack_row)(const PackedView& matrix, int output, float* row) noexcept;  // row [inputs]
+
+  /// y[r][n] = sum over k of x[r][k] * w[n][k], for n in [begin, end). x [rows][inputs], y [rows][y_stride].
+  /// canonical order: sequential in k. openblas: whatever one fixed sgemm tile gives, see docs/numerics.md.
+  void (*matmul)(const PackedView& w, const float* x, int rows, float* y, std::ptrdiff_t y_stride, int begin,
+                 int end) noexcept;
+
+  /// Each row holds `groups` vectors of `width`: y = (x * r) * weight, r = 1 / sqrt(sum(x*x) / width + epsilon), the
+  /// sum in sixteen lanes. In place when y == x.
+  void (*rms_norm)(const float* x, std::ptrdiff_t x_stride, int rows, int groups, int width, const float* weight,
+                   float epsilon, float* y, std::ptrdiff_t y_stride) noexcept;
+
+  /// Rotate-half RoPE in place on `heads` vectors per row, pairs (j, j + half): with c, s = cosine[row][j], sine[row][j]
+  /// a' = fma(a, c, -(b * s)), b' = fma(b, c, a * s). Dimensions from 2 * half on pass through.
+  void (*rope)(float* x, std::ptrdiff_t x_stride, int rows, int heads, int head_dim, int half, const float* cosine,
+               const float* sine) noexcept;
+
+  /// out[r][i] = (gate / (1 + exp(-gate))) * up with gate = x[r][i], up = x[r][width + i]; exp of kernels/exp.h.
+  void (*silu_multiply)(const float* x, int rows, int width, float* out) noexcept;
+
+  /// y[i] = y[i] + x[i].
+  void (*add)(const float* x, std::size_t count, float* y) noexcept;
+
+  /// One query row, kv heads [begin, end), all their query heads. For each head, over the row's visible positions:
+  /// s_p = (sequential q.k over head_dim) * scale; m = max s; e_p = exp(s_p - m); total in sixteen lanes by p mod 16
+  /// (add); out_d = (sequential over p ascending of fma(e_p, v_pd)) / total. Positions outside `visible` are not read
+  /// into any sum. q and out [heads][head_dim]; scores: scratch of `visible.end - visible.first + 32` floats for each
+  /// query head of one kv head.
+  void (*attention)(const AttentionShape& shape, const KeyValues& memory, const float* q, Visible visible, float* scores,
+                    float* out, int begin, int end) noexcept;
+
+  /// y[i] = exp((x[i] - shift) * scale), exp of kernels/exp.h.
+  void (*exponentials)(const float* x, float shift, float scale, std::size_t count, float* y) noexcept;
+};
+
+/// Every table this build holds, definition first, in order of preference last to first. Ends with nullptr.
+const Kernels* const* all_kernels() noexcept;
+
+/// The fastest supported canonical table; `scalar` always qualifies.
+const Kernels& best_kernels() noexcept;
+
+/// nullptr when there is none of that name.
+const Kernels* find_kernels(const char* name) noexcept;
+
+/// Runs the row law on small shapes. Empty when the table keeps it and may be used here; else one sentence saying why
+/// not and what to do. Every table's own tests are far larger; this one runs before first use, in milliseconds.
+const char* unfit(const Kernels& table) noexcept;
+
+}  // namespace draftproof

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// Whole operations: an entry of the table, cut into ranges and run on all threads. The cuts never change a bit.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "kernels/kernels.h"
+
+namespace draftproof {
+
+/// Threads used by every operation of the process, at least 1. Bits never depend on it.
+void set_threads(int count) noexcept;
+int threads() noexcept;
+
+/// 64-byte aligned memory (huge pages where the system gives them), zeroed; throws std::bad_alloc.
+struct FreeAligned {
+  void operator()(void* memory) const noexcept;
+};
+template <class T>
+using Aligned = std::unique_ptr<T[], FreeAligned>;
+void* allocate_aligned(std::size_t bytes);
+template <class T>
+Aligned<T> aligned(std::size_t count) {
+  return Aligned<T>(static_cast<T*>(allocate_aligned(count * sizeof(T))));
+}
+
+/// A weight laid out once for one table.
+class PackedMatrix {
+ public:
+  PackedMatrix() = default;
+  /// The parts, of equal inputs, one below the other; mixed formats are widened to f32.
+  PackedMatrix(const Kernels& kernels, std::span<const MatrixView> parts);
+
+  int outputs() const noexcept { return view_.outputs; }
+  int inputs() const noexcept { return view_.inputs; }
+  std::size_t bytes() const noexcept { return bytes_; }
+  const PackedView& view() const noexcept { return view_; }
+
+ private:
+  PackedView view_{};
+  std::size_t bytes_ = 0;
+  Aligned<std::byte> data_;
+};
+
+/// y [rows][y_stride] = x [rows][inputs] . w^T
+void matmul(const Kernels& kernels, const PackedMatrix& w, const float* x, int rows, float* y, std::ptrdiff_t y_stride);
+
+/// out [rows][heads * head_dim] from q [rows][q_stride]; scores: attention_scratch(...) floats.
+void attention(const Kernels& kernels, const AttentionShape& shape, const KeyValues& memory, const float* q,
+               std::ptrdiff_t q_stride, const Visible* visible, int rows, float* scores, float* out);
+std::size_t attention_scratch(const AttentionShape& shape, int positions) noexcept;
+
+}  // namespace draftproof

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// From a row of logits to a distribution. Order: penalties, temperature, top-k, top-p, min-p. One total order breaks
+// every tie: larger value first, then smaller token.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "ref/acceptance/distribution.h"
+#include "ref/base/token.h"
+
+namespace draftproof {
+
+struct Sampling {
+  float temperature = 0;          // 0 and below: the point distribution on the best token
+  int top_k = 0;                  // 0 and below, or at least the vocabulary: off
+  float top_p = 1;                // outside (0, 1): off
+  float min_p = 0;                // outside (0, 1]: off
+  float repeat_penalty = 1;       // 0 and below, or 1: off
+  float presence_penalty = 0;     // 0: off
+  float frequency_penalty = 0;    // 0: off
+  int repeat_last_n = 64;         // tokens of prompt and output that penalties see; -1: all; 0: penalties off
+
+  bool greedy() const noexcept { return temperature <= 0; }
+  bool penalises() const noexcept;
+};
+
+/// The text a row continues: what is committed, then the guessed prefix of that row.
+struct History {
+  std::span<const Token> committed;
+  std::span<const Token> guessed;
+};
+
+/// One row. Penalties, for each distinct token of the last `repeat_last_n` of the history, with count c:
+/// z = (z < 0 ? z * repeat : z / repeat) - presence, then z = z - frequency * c. Greedy: the point on the best z.
+/// Else e = exp((z - best) / temperature) in float, share = floor(e * 2^40); top-k by z; top-p keeps while the sum of
+/// the shares before, in order, is < top_p * (sum of shares); min-p drops shares < min_p * (largest share). Then
+/// Distribution::quantised. A NaN or +infinity, or no finite logit at all, throws Error.
+Distribution distribution_of(std::span<const float> logits, const Sampling& sampling, const History& history);
+
+}  // namespace draftproof

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// A 128-bit fingerprint of bytes (XXH3), for saying "the same to the last bit" about rows, caches and runs.
+// Not cryptographic. Equal on every platform of one byte order; we only run on little-endian machines.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+
+namespace draftproof {
+
+struct Fingerprint {
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+  bool operator==(const Fingerprint&) const = default;
+  std::string hex() const;  // 32 lower-case digits
+};
+
+class Digest {
+ public:
+  Digest();
+  ~Digest();
+  Digest(const Digest&) = delete;
+  Digest& operator=(const Digest&) = delete;
+
+  void add_bytes(const void* data, std::size_t size);
+  template <class T>
+  void add(const T& value) {
+    static_assert(std::is_arithmetic_v<T> || std::is_enum_v<T>, "padding bytes would enter the digest");
+    add_bytes(&value, sizeof value);
+  }
+  template <class T>
+  void add(std::span<const T> values) {
+    static_assert(std::is_arithmetic_v<T>, "padding bytes would enter the digest");
+    add_bytes(values.data(), values.size_bytes());
+  }
+  Fingerprint value() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Fingerprint of one row of floats.
+Fingerprint digest_of(std::span<const float> row);
+
+}  // namespace draftproof
