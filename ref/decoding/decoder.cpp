@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+#include "ref/decoding/decoder.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "kernels/math64.h"
+#include "ref/base/require.h"
+
+namespace draftproof {
+namespace {
+
+constexpr int prompt_chunk = 128;  // prompt rows per pass; the causal law says it cannot matter
+
+/// Adds the time it lives to a statistic.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& seconds) : seconds_(seconds), start_(std::chrono::steady_clock::now()) {}
+  ~Stopwatch() { seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double& seconds_;
+  std::chrono::steady_clock::time_point start_;
+};
+
+/// The target's rows of one round, read in one pass or one by one as the rule asks.
+class VerifiedRows final : public TargetRows {
+ public:
+  VerifiedRows(Model& target, Cache& cache, std::span<const int> taps, const Request& request,
+               std::span<const Token> committed, const Proposal& proposal, Recording recording, Statistics& statistics,
+               Outputs& outputs, Round& round)
+      : target_(target), cache_(cache), taps_(taps), request_(request), committed_(committed), recording_(recording),
+        statistics_(statistics), outputs_(outputs), round_(round) {
+    tokens_.push_back(committed.back());
+    tokens_.insert(tokens_.end(), proposal.tokens.begin(), proposal.tokens.end());
+    if (request_.verification == Verification::batched) read(static_cast<int>(tokens_.size()));
+  }
+
+  const Distribution& row(int row) override {
+    REQUIRE(row >= asked_ && row < static_cast<int>(tokens_.size()), "rows are asked for in ascending order");
+    asked_ = row;
+    const bool serial = request_.verification == Verification::serial;
+    while (rows_read_ <= row) read(1);
+    const auto logits = outputs_.logits_row(serial ? 0 : row, target_.vocabulary());
+    const Stopwatch watch(statistics_.validate_seconds);
+    const auto guessed = std::span(tokens_).subspan(1, static_cast<std::size_t>(row));
+    distribution_ = distribution_of(logits, request_.sampling, {committed_, guessed});
+    if (recording_ == Recording::digests) {
+      round_.logits.push_back(digest_of(logits));
+      round_.targets.push_back(distribution_.fingerprint());
+    }
+    return distribution_;
+  }
+
+  std::span<const float> features() const { return features_; }  // of all rows read
+
+ private:
+  void read(int rows) {
+    const Stopwatch watch(statistics_.target_seconds);
+    const auto tokens = std::span(tokens_).subspan(static_cast<std::size_t>(rows_read_), static_cast<std::size_t>(rows));
+    target_.forward({.tokens = tokens, .taps = taps_}, cache_, outputs_);
+    features_.insert(features_.end(), outputs_.features.begin(), outputs_.features.end());
+    rows_read_ += rows;
+  }
+
+  Model& target_;
+  Cache& cache_;
+  std::span<const int> taps_;
+  const Request& request_;
+  std::span<const Token> committed_;
+  Recording recording_;
+  Statistics& statistics_;
+  Outputs& outputs_;
+  Round& round_;
+  std::vector<Token> tokens_;  // anchor and guesses
+  std::vector<float> features_;
+  Distribution distribution_;
+  int rows_read_ = 0;
+  int asked_ = 0;
+};
+
+/// z_token - log(sum of exp(z)), in double, token ascending.
+double log_probability(std::span<const float> logits, Token token) {
+  const double best = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float logit : logits) sum += exp64(logit - best);
+  return logits[static_cast<std::size_t>(token)] - best - log64(sum);
+}
+
+bool is_stop(const Request& request, Token token) {
+  return std::find(request.stops.begin(), request.stops.end(), token) != request.stops.end();
+}
+
+/// Cuts after the first stop token: nothing after it can become text.
+template <class Tokens>
+void cut_after_stop(const Request& request, Tokens& tokens) {
+  const auto stop = std::find_if(tokens.begin(), tokens.end(), [&](Token token) { return is_stop(request, token); });
+  if (stop != tokens.end()) tokens.erase(stop + 1, tokens.end());
+}
+
+}  // namespace
+
+std::string misfit(const Request& request, const Model& target) {
+  if (request.prompt.empty()) return "the prompt is empty; give at least one token to continue";
+  for (const Token token : request.prompt) {
+    if (token < 0 || token >= target.vocabulary()) {
+      return "prompt token " + std::to_string(token) + " lies outside the vocabulary of " +
+             std::to_string(target.vocabulary());
+    }
+  }
+  if (request.max_new_tokens < 0) return "the number of new tokens is negative";
+  const auto wanted = request.prompt.size() + static_cast<std::size_t>(request.max_new_tokens);
+  if (wanted > static_cast<std::size_t>(target.context())) {
+    return "the prompt of " + std::to_string(request.prompt.size()) + " tokens and " +
+           std::to_string(request.max_new_tokens) + " new ones need " + std::to_string(wanted) +
+           " positions, the target has " + std::to_string(target.context());
+  }
+  return "";
+}
+
+Decoder::Decoder(Model& target, Draft& draft, const Rule& rule, Chance& chance, Request request, Recording recording)
+    : target_(target), draft_(draft), rule_(rule), chance_(chance), recording_(recording), text_(request.prompt) {
+  REQUIRE(misfit(request, target).empty(), "the request fits the target");
+  const int capacity = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
+  horizon_ = 1 + std::clamp(std::min(request.draft_max, draft.draft_max()), 0, std::max(0, request.max_new_tokens - 1));
+  cache_ = target.new_cache(capacity, std::max(prompt_chunk, horizon_));
+  trace_.request = std::move(request);
+}
+
+int Decoder::tokens_left() const { return trace_.request.max_new_tokens - static_cast<int>(trace_.output.size()); }
+
+bool Decoder::read_prompt(const std::atomic<bool>* cancelled) {
+  const Stopwatch watch(trace_.statistics.prompt_seconds);
+  const int before_anchor = static_cast<int>(trace_.request.prompt.size()) - 1;
+  while (cache_->length() < before_anchor) {
+    if (cancelled != nullptr && cancelled->load()) return false;
+    const int rows = std::min(prompt_chunk, before_anchor - cache_->length());
+    const auto tokens = std::span<const Token>(trace_.request.prompt)
+                            .subspan(static_cast<std::size_t>(cache_->length()), static_cast<std::size_t>(rows));
+    Transaction window = cache_->begin(rows);
+    target_.forward({.tokens = tokens, .taps = draft_.taps(), .logits_from = rows}, *cache_, outputs_);
+    draft_.observe(tokens, outputs_.features);
+    window.commit(rows);
+  }
+  return true;
+}
+
+void Decoder::run(const std::function<void(std::span<const Token>)>& emit, const std::atomic<bool>* cancelled) {
+  trace_.finish = Finish::unfinished;
+  const bool ready = read_prompt(cancelled);
+  while (trace_.finish == Finish::unfinished) {
+    if (!trace_.output.empty() && is_stop(trace_.request, text_.back())) {
+      trace_.finish = Finish::stop;
+    } else if (tokens_left() == 0) {
+      trace_.finish = Finish::length;
+    } else if (!ready || (cancelled != nullptr && cancelled->load())) {
+      trace_.finish = Finish::cancelled;
+    } else {
+      step();
+      if (emit) emit(trace_.rounds.back().emitted);
+    }
+  }
+  trace_.resting_length = cache_->length();
+}
+
+void Decoder::step() {
+  const Request& request = trace_.request;
+  Statistics& statistics = trace_.statistics;
+  Round round;
+  round.anchor = text_.back();
+  round.position = static_cast<int>(text_.size());
+  REQUIRE(cache_->length() == round.position - 1, "the cache holds everything before the anchor");
+
+  // Guess. A round emits one token more than it has guesses, so one less than the budget wastes nothing.
+  if (const int limit = std::min(horizon_ - 1, tokens_left() - 1); limit > 0) {
+    const Stopwatch watch(statistics.draft_seconds);
+    Guesses guesses(request.sampling, text_, request.sequence, round.position, rule_.draft_noise, chance_);
+    draft_.propose(round.anchor, limit, guesses);
+    REQUIRE(guesses.size() <= limit, "a draft makes at most as many guesses as it was asked for");
+    round.proposal = guesses.proposal();
+    cut_after_stop(request, round.proposal.tokens);
+    round.proposal.drawn_from.resize(round.proposal.tokens.size());
+  }
+
+  // Open, verify, read, judge.
+  Transaction window = cache_->begin(1 + round.proposal.size());
+  VerifiedRows rows(target_, *cache_, draft_.taps(), request, text_, round.proposal, recording_, statistics, outputs_,
+                    round);
+  round.verdict = rule_.judge(round.proposal, rows, request.sequence, round.position, chance_);
+  if (request.logprobs) {
+    REQUIRE(round.proposal.size() == 0, "log-probabilities are served by plain decoding");
+    round.logprob = log_probability(outputs_.logits_row(0, target_.vocabulary()), round.verdict.next);
+  }
+
+  // Stop.
+  round.emitted.assign(round.proposal.tokens.begin(), round.proposal.tokens.begin() + round.verdict.accepted);
+  round.emitted.push_back(round.verdict.next);
+  cut_after_stop(request, round.emitted);
+  round.accepted = std::min(round.verdict.accepted, static_cast<int>(round.emitted.size()));
+
+  // Keep: the anchor and all emitted tokens but the last, which is the next anchor.
+  const int kept = static_cast<int>(round.emitted.size());
+  {
+    const Stopwatch watch(statistics.draft_seconds);
+    std::vector<Token> run{round.anchor};
+    run.insert(run.end(), round.emitted.begin(), round.emitted.end() - 1);
+    const std::size_t width = draft_.taps().size() * static_cast<std::size_t>(target_.hidden());
+    draft_.observe(run, rows.features().first(static_cast<std::size_t>(kept) * width));
+  }
+  window.commit(kept);
+  text_.insert(text_.end(), round.emitted.begin(), round.emitted.end());
+  trace_.output.insert(trace_.output.end(), round.emitted.begin(), round.emitted.end());
+
+  // Tell.
+  round.cache_length = cache_->length();
+  if (recording_ == Recording::digests) {
+    round.cache = cache_->digest();
+    round.draft = draft_.digest();
+  }
+  ++statistics.rounds;
+  if (const int guesses = round.proposal.size(); guesses > 0) {
+    ++statistics.iterations;
+    statistics.drafted += guesses;
+    statistics.accepted += round.accepted;
+    ++(round.verdict.accepted == guesses ? statistics.all_accepted : statistics.mismatches);
+    ++(request.verification == Verification::serial ? statistics.serial : statistics.batched);
+  }
+  trace_.rounds.push_back(std::move(round));
+}
+
+}  // namespace draftproof

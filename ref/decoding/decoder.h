@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// The one loop: guess, open, verify, read, judge, stop, keep, tell. Plain decoding is the empty draft.
+//
+// At rest, on every exit, the target's cache holds prompt + output - 1 positions: the last token of the text, the
+// anchor, is in no cache; the draft has observed exactly the same positions. A round is recorded whole before any of it
+// is handed out, so an interruption at any point leaves caches, draft and output in step.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+
+#include "ref/acceptance/chance.h"
+#include "ref/acceptance/rule.h"
+#include "ref/decoding/trace.h"
+#include "ref/drafts/draft.h"
+#include "ref/models/model.h"
+
+namespace draftproof {
+
+enum class Recording { counts, digests };  // digests: every row and cache is fingerprinted, for the oracle
+
+class Decoder {
+ public:
+  /// All references outlive the decoder. `request` fits the model: tokens in the vocabulary, prompt not empty, prompt +
+  /// max_new_tokens at most model.context(); see check(). `rule` null means the draft is never asked.
+  Decoder(Model& target, Draft& draft, const Rule& rule, Chance& chance, Request request, Recording recording);
+
+  /// Runs to the end. `emit` gets each round's tokens after the round is recorded. `cancelled` is looked at between
+  /// passes; a cancelled run may be gone on with by calling again.
+  void run(const std::function<void(std::span<const Token>)>& emit = {}, const std::atomic<bool>* cancelled = nullptr);
+
+  const Trace& trace() const noexcept { return trace_; }
+  const Cache& cache() const noexcept { return *cache_; }
+
+ private:
+  bool read_prompt(const std::atomic<bool>* cancelled);
+  void step();
+  int tokens_left() const;
+
+  Model& target_;
+  Draft& draft_;
+  const Rule& rule_;
+  Chance& chance_;
+  Recording recording_;
+  std::unique_ptr<Cache> cache_;
+  std::vector<Token> text_;  // prompt and output; the last is the anchor
+  Trace trace_;
+  Outputs outputs_;
+  int horizon_ = 0;
+};
+
+/// One sentence saying why the request does not fit the model, with the numbers; empty when it does.
+std::string misfit(const Request& request, const Model& target);
+
+}  // namespace draftproof

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+#include "ref/decoding/trace.h"
+
+namespace draftproof {
+
+const char* name_of(Verification verification) noexcept {
+  return verification == Verification::batched ? "batched" : "serial";
+}
+
+const char* name_of(Finish finish) noexcept {
+  switch (finish) {
+    case Finish::unfinished: return "unfinished";
+    case Finish::stop: return "stop";
+    case Finish::length: return "length";
+    case Finish::cancelled: return "cancelled";
+  }
+  return "unfinished";
+}
+
+Statistics recounted(const Trace& trace) {
+  Statistics counts;
+  for (const Round& round : trace.rounds) {
+    ++counts.rounds;
+    const int guesses = round.proposal.size();
+    if (guesses == 0) continue;
+    ++counts.iterations;
+    counts.drafted += guesses;
+    counts.accepted += round.accepted;
+    (round.verdict.accepted < guesses ? counts.mismatches : counts.all_accepted) += 1;
+    (trace.request.verification == Verification::batched ? counts.batched : counts.serial) += 1;
+  }
+  return counts;
+}
+
+}  // namespace draftproof

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+// The history of one run: what was asked, and for every round what was guessed, judged and kept. It is evidence, not a
+// log: the oracle sees a run only through it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ref/acceptance/distribution.h"
+#include "ref/acceptance/proposal.h"
+#include "ref/acceptance/rule.h"
+#include "ref/acceptance/sampling.h"
+#include "ref/base/digest.h"
+#include "ref/base/token.h"
+
+namespace draftproof {
+
+/// How a proposal is verified: all rows in one pass, or row by row until a guess falls. Equal bits.
+enum class Verification : std::uint8_t { batched, serial };
+const char* name_of(Verification verification) noexcept;
+
+enum class Finish : std::uint8_t { unfinished, stop, length, cancelled };
+const char* name_of(Finish finish) noexcept;
+
+struct Request {
+  std::vector<Token> prompt;  // at least one token
+  Sampling sampling;
+  std::vector<Token> stops;   // the text ends with the first of these, which is part of the output
+  int max_new_tokens = 0;
+  int draft_max = 0;          // most guesses per round; the draft may make fewer
+  Verification verification = Verification::batched;
+  int sequence = 0;           // part of every random key
+  bool logprobs = false;      // record the log-probability of every token (plain decoding only)
+};
+
+struct Round {
+  int position = 0;               // absolute position of the first token decided: that of the anchor, plus one
+  Token anchor = 0;               // last committed token, row 0 of the verification
+  Proposal proposal;              // as verified, cut after its first stop token
+  Verdict verdict;                // the rule's
+  std::vector<Token> emitted;     // the accepted guesses and the target's token, cut after the first stop token
+  int accepted = 0;               // guesses among `emitted`
+  double logprob = 0;             // of the token of a plain round, before penalties and temperature; on request
+
+  // Recorded on request only.
+  std::vector<Fingerprint> logits;    // of every row asked for: row j follows the anchor and j guesses
+  std::vector<Fingerprint> targets;   // of the distributions of the same rows
+  Fingerprint cache;                  // the target's cache after the round
+  Fingerprint draft;                  // what the draft has observed after the round
+  int cache_length = 0;               // positions in the target's cache after the round
+};
+
+/// Counts of one run. Every count can be recomputed from the trace; times are wall-clock seconds and say nothing about
+/// results. Definitions are with the functions below.
+struct Statistics {
+  int rounds = 0;        // target passes after the prompt
+  int iterations = 0;    // rounds with at least one guess
+  int drafted = 0;       // guesses verified (after the cut at a guessed stop token)
+  int accepted = 0;      // guesses that became output
+  int mismatches = 0;    // iterations in which a guess was refused by the rule
+  int all_accepted = 0;  // iterations in which every guess stood: iterations = mismatches + all_accepted
+  int batched = 0;       // iterations verified in one pass
+  int serial = 0;        // iterations verified row by row
+  double prompt_seconds = 0;    // target and draft, before the first round
+  double target_seconds = 0;    // forward passes of the target
+  double draft_seconds = 0;     // propose and observe
+  double validate_seconds = 0;  // distributions and judgement
+
+  double acceptance() const { return drafted == 0 ? 0 : static_cast<double>(accepted) / drafted; }
+  double average_accepted() const { return iterations == 0 ? 0 : static_cast<double>(accepted) / iterations; }
+};
+
+struct Trace {
+  Request request;
+  std::vector<Token> output;
+  Finish finish = Finish::unfinished;
+  std::vector<Round> rounds;
+  Statistics statistics;
+  int resting_length = 0;  // positions in the target's cache at the end: prompt + output - 1
+
+  double tokens_per_round() const {
+    return rounds.empty() ? 0 : static_cast<double>(output.size()) / static_cast<double>(rounds.size());
+  }
+};
+
+/// The counts (not the times) as they follow from the rounds.
+Statistics recounted(const Trace& trace);
+
+}  // namespace draftproof

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// DFlash as a draft: features of committed positions become context, one forward guesses a block. The network is
+// shared; this object is one sequence's context.
+#pragma once
+
+#include <memory>
+
+#include "ref/drafts/draft.h"
+#include "ref/models/dflash.h"
+
+namespace draftproof {
+
+class DFlashDraft final : public Draft {
+ public:
+  /// `network` outlives the draft.
+  DFlashDraft(DFlashNetwork& network, int capacity);
+
+  int draft_max() const override { return network_.config().block_size - 1; }
+  std::span<const int> taps() const override { return network_.config().taps; }
+  void observe(std::span<const Token> run, std::span<const float> features) override;
+  void propose(Token anchor, int limit, Guesses& guesses) override;
+  Fingerprint digest() const override { return context_->digest(); }
+
+ private:
+  DFlashNetwork& network_;
+  std::unique_ptr<Cache> context_;
+};
+
+}  // namespace draftproof

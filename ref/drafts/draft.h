@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// A draft of one sequence: it sees committed text and features, and guesses. It is never told what was refused, and
+// never sees the target's cache or verdicts; so whatever it does, the text stays the target's.
+#pragma once
+
+#include <span>
+
+#include "ref/acceptance/proposal.h"
+#include "ref/base/digest.h"
+#include "ref/base/token.h"
+
+namespace draftproof {
+
+class Draft {
+ public:
+  virtual ~Draft() = default;
+
+  /// Most guesses it can make in one round.
+  virtual int draft_max() const = 0;
+
+  /// Target layers whose output it wants with every committed position.
+  virtual std::span<const int> taps() const { return {}; }
+
+  /// Committed tokens, once each and in order, with their features [run.size()][taps * hidden]. The last committed
+  /// token of the text, the anchor, is not among them until the round after it.
+  virtual void observe(std::span<const Token> run, std::span<const float> features) = 0;
+
+  /// At most `limit` >= 1 guesses for the tokens after `anchor`. Leaves what was observed as it is.
+  virtual void propose(Token anchor, int limit, Guesses& guesses) = 0;
+
+  /// Of everything observed: equal after equal texts, whatever was proposed in between.
+  virtual Fingerprint digest() const { return {}; }
+};
+
+}  // namespace draftproof

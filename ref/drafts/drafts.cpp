@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#include "ref/drafts/drafts.h"
+
+#include <algorithm>
+#include <string>
+
+#include "ref/base/error.h"
+#include "ref/drafts/dflash.h"
+#include "ref/drafts/model_draft.h"
+#include "ref/drafts/none.h"
+#include "ref/drafts/oracular.h"
+#include "ref/models/models.h"
+
+namespace draftproof {
+namespace {
+
+constexpr int model_draft_max = 5;  // unless asked otherwise: each guess costs a pass of the draft
+
+int or_else(int asked, int otherwise) { return asked > 0 ? asked : otherwise; }
+
+DraftSource open_none(const std::filesystem::path&, Model&, const Kernels&) {
+  return [](int, int) { return std::make_unique<NoDraft>(); };
+}
+
+DraftSource open_dflash(const std::filesystem::path& path, Model& target, const Kernels& kernels) {
+  auto network = std::make_shared<DFlashNetwork>(path, target, kernels);
+  return [network](int capacity, int) { return std::make_unique<DFlashDraft>(*network, capacity); };
+}
+
+DraftSource open_model(const std::filesystem::path& path, Model& target, const Kernels& kernels) {
+  const std::shared_ptr<Model> model = load_model(path, kernels);
+  if (model->vocabulary() != target.vocabulary()) {
+    throw Error(path.string() + ": the draft's vocabulary of " + std::to_string(model->vocabulary()) +
+                " does not fit the target's of " + std::to_string(target.vocabulary()) +
+                "; use a draft made with the target's tokenizer");
+  }
+  return [model](int capacity, int draft_max) -> std::unique_ptr<Draft> {
+    if (capacity > model->context()) {
+      throw Error("the draft model has " + std::to_string(model->context()) + " positions, the text may need " +
+                  std::to_string(capacity) + "; ask for fewer new tokens");
+    }
+    return std::make_unique<ModelDraft>(*model, capacity, or_else(draft_max, model_draft_max));
+  };
+}
+
+template <class Kind>
+DraftSource open_on_target(const std::filesystem::path&, Model& target, const Kernels&) {
+  return [&target](int capacity, int draft_max) {
+    return std::make_unique<Kind>(target, capacity, or_else(draft_max, model_draft_max));
+  };
+}
+
+}  // namespace
+
+const DraftKind* all_draft_kinds() noexcept {
+  static constexpr DraftKind list[] = {
+      {"none", false, false, "no draft: plain decoding", open_none},
+      {"dflash", true, true, "block diffusion from the target's features", open_dflash},
+      {"model", true, false, "a smaller model with the same tokenizer", open_model},
+      {"hostile", false, false, "always wrong (for proofs)", open_on_target<HostileDraft>},
+      {"oracular", false, false, "always right (for proofs)", open_on_target<OracularDraft>},
+      {nullptr, false, false, nullptr, nullptr},
+  };
+  return list;
+}
+
+DraftName parse_draft_name(const std::string& name) {
+  const std::size_t colon = name.find(':');
+  const std::string kind = name.substr(0, colon);
+  const std::string path = colon == std::string::npos ? "" : name.substr(colon + 1);
+  std::string known;
+  for (const DraftKind* row = all_draft_kinds(); row->name != nullptr; ++row) {
+    known += std::string(known.empty() ? "" : ", ") + row->name + (row->takes_path ? ":PATH" : "");
+    if (kind != row->name) continue;
+    if (row->takes_path && path.empty()) throw Error("draft '" + name + "' needs a path: " + kind + ":PATH");
+    if (!row->takes_path && !path.empty()) throw Error("draft '" + name + "' takes no path");
+    return {row, path};
+  }
+  throw Error("draft '" + name + "' is not known; there are " + known);
+}
+
+}  // namespace draftproof

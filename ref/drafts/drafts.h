@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// Every kind of draft, by the name it has on the command line: "none", "dflash:PATH", "model:PATH", "hostile",
+// "oracular".
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+
+#include "kernels/kernels.h"
+#include "ref/drafts/draft.h"
+#include "ref/models/model.h"
+
+namespace draftproof {
+
+/// Weights, loaded once; makes the draft of one sequence of at most `capacity` positions that guesses at most
+/// `draft_max` tokens a round (0: as many as suits the kind).
+using DraftSource = std::function<std::unique_ptr<Draft>(int capacity, int draft_max)>;
+
+struct DraftKind {
+  const char* name;
+  bool takes_path;
+  bool needs_target;  // reads the target's features and borrows its embeddings
+  const char* summary;
+  DraftSource (*open)(const std::filesystem::path& path, Model& target, const Kernels& kernels);
+};
+
+/// All of them; ends with a row of nulls.
+const DraftKind* all_draft_kinds() noexcept;
+
+struct DraftName {
+  const DraftKind* kind;
+  std::filesystem::path path;
+};
+/// Throws Error, naming what there is, for a name that is none of ours or lacks its path.
+DraftName parse_draft_name(const std::string& name);
+
+}  // namespace draftproof

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+#include "ref/drafts/model_draft.h"
+
+#include <algorithm>
+
+#include "ref/base/require.h"
+
+namespace draftproof {
+
+namespace {
+constexpr int chunk = 64;  // committed rows read per pass
+}
+
+ModelDraft::ModelDraft(Model& model, int capacity, int draft_max)
+    : model_(model), draft_max_(draft_max), cache_(model.new_cache(capacity, std::max(chunk, draft_max + 1))) {}
+
+void ModelDraft::observe(std::span<const Token> run, std::span<const float>) {
+  while (!run.empty()) {
+    const auto now = run.first(std::min<std::size_t>(run.size(), chunk));
+    Transaction window = cache_->begin(static_cast<int>(now.size()));
+    model_.forward({.tokens = now, .logits_from = static_cast<int>(now.size())}, *cache_, outputs_);
+    window.commit(static_cast<int>(now.size()));
+    run = run.subspan(now.size());
+  }
+}
+
+void ModelDraft::propose(Token anchor, int limit, Guesses& guesses) {
+  REQUIRE(limit >= 1 && limit <= draft_max_, "a draft is asked for as many guesses as it can make");
+  const Transaction forgotten = cache_->begin(limit);
+  Token token = anchor;
+  for (int i = 0; i < limit; ++i) {
+    model_.forward({.tokens = std::span(&token, 1)}, *cache_, outputs_);
+    token = guess(outputs_.logits_row(0, model_.vocabulary()), guesses);
+  }
+}
+
+Fingerprint ModelDraft::digest() const { return cache_->digest(); }
+
+}  // namespace draftproof

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// The empty draft: decoding with it is plain decoding.
+#pragma once
+
+#include "ref/drafts/draft.h"
+
+namespace draftproof {
+
+class NoDraft final : public Draft {
+ public:
+  int draft_max() const override { return 0; }
+  void observe(std::span<const Token>, std::span<const float>) override {}
+  void propose(Token, int, Guesses&) override {}
+};
+
+}  // namespace draftproof

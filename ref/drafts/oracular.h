@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// Two drafts for proofs, both plain model drafts over the target itself. `oracular` continues as the target does, so
+// under greedy and under `matching` every guess stands, and under `rejection` q equals p. `hostile` names the token the
+// target likes least, so every round meets a refusal.
+#pragma once
+
+#include "ref/drafts/model_draft.h"
+
+namespace draftproof {
+
+class OracularDraft final : public ModelDraft {
+ public:
+  using ModelDraft::ModelDraft;
+};
+
+class HostileDraft final : public ModelDraft {
+ public:
+  using ModelDraft::ModelDraft;
+
+ protected:
+  Token guess(std::span<const float> logits, Guesses& guesses) override;
+};
+
+}  // namespace draftproof

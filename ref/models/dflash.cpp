@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT
+#include "ref/models/dflash.h"
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/math64.h"
+#include "ref/base/require.h"
+#include "ref/caches/attention.h"
+
+namespace draftproof {
+namespace {
+
+constexpr int block_size_max = 1024;
+constexpr int default_block_size = 16;
+
+/// `dflash_config.<name>` or else the top-level `<name>`: both spellings are published.
+std::optional<Json> nested_first(const Json& config, std::string_view name) {
+  const auto top = config.find(name);
+  const auto block = config.find("dflash_config");
+  const auto nested = block ? block->find(name) : std::nullopt;
+  return nested ? nested : top;
+}
+
+/// The authors' choice of taps when the config names none: spread evenly from layer 1 to N - 3, halves to even.
+std::vector<int> default_taps(int target_layers, int draft_layers) {
+  if (draft_layers == 1) return {target_layers / 2};
+  std::vector<int> taps;
+  const int span = target_layers - 4;
+  const int steps = draft_layers - 1;
+  for (int i = 0; i < draft_layers; ++i) {
+    const int twice = 2 * i * span;  // position = 1 + twice / (2 * steps)
+    int floor = twice / (2 * steps);
+    const int rest = twice % (2 * steps);
+    if (rest > steps || (rest == steps && (floor + 1) % 2 == 1)) ++floor;
+    taps.push_back(1 + floor);
+  }
+  return taps;
+}
+
+std::vector<int> read_taps(const Json& config, const Model& target, int draft_layers) {
+  const auto field = nested_first(config, "target_layer_ids");
+  if (!field) {
+    if (target.layers() < 4) config.fail("names no target_layer_ids, and the target is too shallow for the default");
+    return default_taps(target.layers(), draft_layers);
+  }
+  std::vector<int> taps;
+  for (const std::int64_t id : field->integers(0, target.layers() - 1)) {
+    if (!taps.empty() && id <= taps.back()) field->fail("target_layer_ids must ascend");
+    taps.push_back(static_cast<int>(id));
+  }
+  if (taps.empty()) field->fail("target_layer_ids must name at least one layer");
+  return taps;
+}
+
+int read_block_size(const Json& config) {
+  const auto top = config.find("block_size");
+  const auto block = config.find("dflash_config");
+  const auto nested = block ? block->find("block_size") : std::nullopt;
+  if (!top && !nested) return default_block_size;
+  const auto value = (nested ? *nested : *top).integer(2, block_size_max);
+  if (top && nested && top->integer(2, block_size_max) != value) {
+    top->fail("contradicts dflash_config.block_size, " + std::to_string(value));
+  }
+  return static_cast<int>(value);
+}
+
+void refuse_variants(const Json& config) {
+  for (const char* name : {"attention_sink_bias", "sample_from_anchor"}) {
+    if (const auto value = nested_first(config, name); value && value->boolean()) value->fail("is not implemented");
+  }
+  for (const char* name : {"attention_value_scale"}) {
+    if (const auto value = nested_first(config, name); value && value->number() != 1) value->fail("is not implemented");
+  }
+  for (const char* name : {"backbone_rotary_base", "conv_kernel_size", "conv_group_size", "selector_rank",
+                           "selector_top_k", "draft_vocab_size"}) {
+    if (const auto value = nested_first(config, name)) value->fail("is not implemented (a later DFlash variant)");
+  }
+}
+
+float positive_factor(const Json& config, std::string_view name, float otherwise) {
+  const auto value = nested_first(config, name);
+  if (!value) return otherwise;
+  if (!(value->number() > 0)) value->fail("must be positive");
+  return static_cast<float>(value->number());
+}
+
+}  // namespace
+
+bool is_dflash(const Json& config) {
+  if (!config.is_object()) return false;
+  const auto architectures = config.find("architectures");
+  if (!architectures || !architectures->is_array() || architectures->size() == 0) return false;
+  const Json name = (*architectures)[0];
+  return name.is_string() && name.string() == "DFlashDraftModel";
+}
+
+DFlashConfig read_dflash_config(const Json& config, const Model& target) {
+  if (!is_dflash(config)) config.fail("is not a DFlash draft; architectures[0] must be DFlashDraftModel");
+  DFlashConfig result;
+  result.transformer = read_transformer_config(config);
+  TransformerConfig& transformer = result.transformer;
+  if (transformer.hidden != target.hidden()) {
+    config.at("hidden_size").fail("does not fit the target, whose hidden_size is " + std::to_string(target.hidden()));
+  }
+  if (transformer.vocabulary != target.vocabulary()) {
+    config.at("vocab_size")
+        .fail("does not fit the target, whose vocabulary is " + std::to_string(target.vocabulary()));
+  }
+  if (const auto layers = nested_first(config, "num_target_layers")) {
+    if (layers->integer(1, 1 << 20) != target.layers()) {
+      layers->fail("does not fit the target, which has " + std::to_string(target.layers()) + " layers");
+    }
+  }
+  result.block_size = read_block_size(config);
+  result.taps = read_taps(config, target, transformer.layers);
+  const auto mask = nested_first(config, "mask_token_id");
+  if (!mask) config.fail("needs dflash_config.mask_token_id");
+  result.mask = static_cast<Token>(mask->integer(0, target.vocabulary() - 1));
+  refuse_variants(config);
+
+  // Causality: top-level is_causal, then dflash_config.causal, then "a sliding layer is causal". use_swa puts the window
+  // on every layer and leaves causality alone.
+  const auto block = config.find("dflash_config");
+  const auto everywhere = config.find("is_causal");
+  const auto nested = block ? block->find("causal") : std::nullopt;
+  for (const int window : transformer.windows) {
+    const bool sliding = window != AttentionCache::everything;
+    result.causal.push_back(everywhere ? everywhere->boolean() : nested ? nested->boolean() : sliding);
+  }
+  if (const auto use = nested_first(config, "use_swa"); use && use->boolean()) {
+    const auto own = nested_first(config, "swa_window_size");
+    const auto width = own ? own : config.find("sliding_window");
+    if (!width) use->fail("needs swa_window_size or sliding_window");
+    const auto window = std::min<std::int64_t>(width->integer(1, std::int64_t{1} << 40), transformer.context);
+    std::fill(transformer.windows.begin(), transformer.windows.end(), static_cast<int>(window));
+  }
+  result.embedding_scale = positive_factor(config, "input_embedding_scale", 1);
+  result.logit_multiplier = positive_factor(config, "output_multiplier", 1);
+  result.logit_cap = positive_factor(config, "final_logit_softcapping", 0);
+  return result;
+}
+
+DFlashNetwork::DFlashNetwork(const std::filesystem::path& folder, const Model& target, const Kernels& kernels)
+    : DFlashNetwork(Checkpoint(folder), Json::read(folder / "config.json"), target, kernels) {}
+
+DFlashNetwork::DFlashNetwork(const Checkpoint& weights, const Json& config, const Model& target,
+                             const Kernels& kernels)
+    : kernels_(kernels), target_(target), config_(read_dflash_config(config, target)) {
+  REQUIRE(target.embeddings() != nullptr, "a DFlash draft borrows the target's embedding and head");
+  const TransformerConfig& t = config_.transformer;
+  rope_ = Rope(t.rope_theta, t.head_dim);
+  const std::string prefix = weights.has("model.fc.weight") ? "model." : "";
+  const int features = static_cast<int>(config_.taps.size()) * t.hidden;
+  fc_ = load_matrix(weights, std::vector<NamedMatrix>{{prefix + "fc.weight", t.hidden}}, features, kernels_);
+  hidden_norm_ = weights.floats(prefix + "hidden_norm.weight", {t.hidden});
+  norm_ = weights.floats(prefix + "norm.weight", {t.hidden});
+  for (int i = 0; i < t.layers; ++i) {
+    layers_.push_back(
+        load_transformer_layer(weights, t, prefix + "layers." + std::to_string(i) + ".", kernels_));
+  }
+}
+
+std::unique_ptr<Cache> DFlashNetwork::new_context(int capacity, int horizon_max) const {
+  const TransformerConfig& t = config_.transformer;
+  std::vector<std::unique_ptr<LayerCache>> layers;
+  for (const int window : t.windows) {
+    layers.push_back(std::make_unique<AttentionCache>(t.kv_heads, t.head_dim, window, capacity, horizon_max));
+  }
+  return std::make_unique<Cache>(std::move(layers), capacity, horizon_max);
+}
+
+void DFlashNetwork::append(std::span<const float> features, int rows, Cache& context) {
+  const TransformerConfig& t = config_.transformer;
+  REQUIRE(features.size() == static_cast<std::size_t>(rows) * static_cast<std::size_t>(fc_.inputs()),
+          "features hold one row of taps per position");
+  const int position = context.length();
+  const int q = t.heads * t.head_dim;
+  const int kv = t.kv_heads * t.head_dim;
+  const int qkv = q + 2 * kv;
+  scratch_.reserve(t, rows, context.capacity());
+  rope_.angles(position, rows, scratch_.cosine, scratch_.sine);
+
+  context_rows_.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(t.hidden));
+  matmul(kernels_, fc_, features.data(), rows, context_rows_.data(), t.hidden);
+  kernels_.rms_norm(context_rows_.data(), t.hidden, rows, 1, t.hidden, hidden_norm_.data(), t.epsilon,
+                    context_rows_.data(), t.hidden);
+
+  Transaction window = context.begin(rows);
+  for (int i = 0; i < t.layers; ++i) {
+    const TransformerLayer& layer = layers_[static_cast<std::size_t>(i)];
+    float* const keys = scratch_.qkv.data() + q;
+    // Context rows are never queries; only the k and v outputs of the joined projection are computed.
+    matmul_outputs(kernels_, layer.qkv, context_rows_.data(), rows, scratch_.qkv.data(), qkv, q, qkv);
+    kernels_.rms_norm(keys, qkv, rows, t.kv_heads, t.head_dim, layer.k_norm.data(), t.epsilon, keys, qkv);
+    kernels_.rope(keys, qkv, rows, t.kv_heads, t.head_dim, t.head_dim / 2, scratch_.cosine.data(),
+                  scratch_.sine.data());
+    auto& memory = context.layer<AttentionCache>(i);
+    for (int row = 0; row < rows; ++row) {
+      const float* const key = keys + static_cast<std::ptrdiff_t>(row) * qkv;
+      memory.write(position + row, key, key + kv);
+    }
+  }
+  context.wrote(rows);
+  window.commit(rows);
+}
+
+std::span<const float> DFlashNetwork::block(Token anchor, int masks, Cache& context) {
+  const TransformerConfig& t = config_.transformer;
+  const int rows = 1 + masks;
+  const int position = context.length();
+  REQUIRE(masks >= 1 && rows <= config_.block_size, "a block holds between one mask and block_size - 1");
+  scratch_.reserve(t, rows, context.capacity());
+  rope_.angles(position, rows, scratch_.cosine, scratch_.sine);
+
+  std::vector<Token> tokens(static_cast<std::size_t>(rows), config_.mask);
+  tokens[0] = anchor;
+  target_.embeddings()->embed(tokens, scratch_.stream.data());
+  if (config_.embedding_scale != 1) {
+    for (int i = 0; i < rows * t.hidden; ++i) scratch_.stream[static_cast<std::size_t>(i)] *= config_.embedding_scale;
+  }
+
+  {
+    const Transaction forgotten = context.begin(rows);  // block keys and values serve this forward only
+    for (int i = 0; i < t.layers; ++i) {
+      auto& memory = context.layer<AttentionCache>(i);
+      const bool causal = config_.causal[static_cast<std::size_t>(i)];
+      for (int row = 0; row < rows; ++row) {
+        const int self = position + row;
+        const int end = causal ? self + 1 : position + rows;
+        scratch_.visible[static_cast<std::size_t>(row)] = {
+            memory.first_visible(self), memory.window() == AttentionCache::everything
+                                            ? end
+                                            : std::min(end, self + memory.window())};
+      }
+      run_transformer_layer(kernels_, t, layers_[static_cast<std::size_t>(i)], memory, position, rows, scratch_);
+    }
+    context.wrote(rows);
+  }
+
+  block_rows_.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(t.hidden));
+  kernels_.rms_norm(scratch_.stream.data(), t.hidden, rows, 1, t.hidden, norm_.data(), t.epsilon, block_rows_.data(),
+                    t.hidden);
+  logits_.resize(static_cast<std::size_t>(masks) * static_cast<std::size_t>(target_.vocabulary()));
+  target_.embeddings()->unembed(block_rows_.data() + t.hidden, masks, logits_.data());
+  if (config_.logit_multiplier != 1) {
+    for (float& logit : logits_) logit *= config_.logit_multiplier;
+  }
+  if (config_.logit_cap != 0) {
+    for (float& logit : logits_) {
+      logit = static_cast<float>(config_.logit_cap * tanh64(static_cast<double>(logit) / config_.logit_cap));
+    }
+  }
+  return logits_;
+}
+
+}  // namespace draftproof

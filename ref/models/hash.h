@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// A model for proofs: its logits are a hash of the whole text before the row, so any mistake about positions, order or
+// forgetting changes the next row at once, with no floating point to blame and millions of steps a second.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "ref/models/model.h"
+
+namespace draftproof {
+
+struct HashShape {
+  int vocabulary = 8;
+  int context = 1 << 20;
+  int levels = 4;              // logits are small integers in [0, levels)
+  int spread = 1;              // ... times this
+  std::uint64_t seed = 1;      // of the law of the text
+  std::uint64_t dialect = 0;   // 0: the law itself; else a model that disagrees on some rows,
+  int disagreement = 4;        //    one in `disagreement`
+};
+
+std::unique_ptr<Model> make_hash_model(const HashShape& shape);
+
+}  // namespace draftproof

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// A target (or a plain draft) as everything else sees it: tokens in, logits and tapped features out.
+//
+// Causal law: the bits of a row depend on the tokens from the start of the sequence to that row and on nothing else;
+// not on how the tokens were divided among calls, nor on what else was in the call.
+//
+// A model knows nothing of drafts, sampling or verdicts. One model may serve many caches, one call at a time.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ref/base/token.h"
+#include "ref/caches/cache.h"
+
+namespace draftproof {
+
+/// Tokens that continue what the cache holds.
+struct Batch {
+  std::span<const Token> tokens;
+  std::span<const int> taps = {};  // layers whose output is wanted, ascending; see Model::layers
+  int logits_from = 0;             // logits are wanted for rows [logits_from, tokens.size())
+};
+
+/// Filled by forward, reused from call to call.
+struct Outputs {
+  std::vector<float> logits;    // [tokens.size() - logits_from][vocabulary]
+  std::vector<float> features;  // [tokens.size()][taps.size() * hidden]: the residual stream after each tapped layer
+
+  std::span<const float> logits_row(int row, int vocabulary) const {
+    return std::span(logits).subspan(static_cast<std::size_t>(row) * static_cast<std::size_t>(vocabulary),
+                                     static_cast<std::size_t>(vocabulary));
+  }
+};
+
+/// A target's embedding table and head, lent to drafts that have none of their own.
+class Embeddings {
+ public:
+  virtual ~Embeddings() = default;
+  virtual void embed(std::span<const Token> tokens, float* rows) const = 0;                // rows [n][hidden]
+  virtual void unembed(const float* rows, int count, float* logits) const = 0;             // logits [count][vocabulary]
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  virtual int vocabulary() const = 0;
+  virtual int context() const = 0;  // most positions the model is made for
+
+  /// Layers whose output may be tapped (0: none) and the width of one tap.
+  virtual int layers() const { return 0; }
+  virtual int hidden() const { return 0; }
+  virtual const Embeddings* embeddings() const { return nullptr; }
+
+  /// Memory for one sequence of at most `capacity` positions, at most `horizon_max` rows per transaction.
+  virtual std::unique_ptr<Cache> new_cache(int capacity, int horizon_max) const = 0;
+
+  /// Reads the batch at positions [cache.end(), ...) inside the cache's open window and writes its rows there. Tokens
+  /// are in [0, vocabulary). Throws Error when a logit is NaN.
+  virtual void forward(const Batch& batch, Cache& cache, Outputs& outputs) = 0;
+};
+
+}  // namespace draftproof

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT
+#include "ref/models/transformer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/math64.h"
+#include "ref/base/require.h"
+
+namespace draftproof {
+
+static_assert(AttentionCache::block == lanes, "kernels and caches must agree on the block of positions");
+
+namespace {
+
+constexpr int size_max = 1 << 24;  // no width or count of a real checkpoint comes near it
+
+int positive(const Json& config, std::string_view field) {
+  return static_cast<int>(config.at(field).integer(1, size_max));
+}
+
+void refuse_if_set(const Json& config, std::string_view field, const std::string& why) {
+  const auto value = config.find(field);
+  if (!value) return;
+  if (value->is_boolean() && !value->boolean()) return;
+  value->fail(why);
+}
+
+double read_rope_theta(const Json& config) {
+  double theta = 0;
+  if (const auto flat = config.find("rope_theta")) theta = flat->number();
+  for (const char* field : {"rope_scaling", "rope_parameters"}) {  // the newer spelling wins
+    const auto block = config.find(field);
+    if (!block) continue;
+    if (!block->is_object()) block->fail("must be an object");
+    for (const char* type : {"type", "rope_type"}) {
+      if (const auto kind = block->find(type); kind && kind->string() != "default") {
+        kind->fail("rope type '" + kind->string() + "' is not implemented; only 'default' is");
+      }
+    }
+    if (const auto nested = block->find("rope_theta")) theta = nested->number();
+    else if (block->find("full_attention") || block->find("sliding_attention")) {
+      block->fail("one RoPE per layer type is not implemented");
+    }
+  }
+  if (theta == 0) config.fail("needs rope_theta, or rope_parameters.rope_theta");
+  if (!(theta > 1 && theta < 1e12)) config.fail("rope_theta must lie between 1 and 1e12");
+  return theta;
+}
+
+std::vector<int> read_windows(const Json& config, int layers, int context) {
+  std::vector<int> windows(static_cast<std::size_t>(layers), AttentionCache::everything);
+  const auto use = config.find("use_sliding_window");
+  const auto width = config.find("sliding_window");
+  const auto sliding = [&](const Json& asked_by) {
+    if (!width) asked_by.fail("asks for sliding attention, but sliding_window is absent");
+    // A window as long as the context hides nothing; cutting it there keeps the ring's arithmetic small.
+    return static_cast<int>(std::min<std::int64_t>(width->integer(1, std::int64_t{1} << 40), context));
+  };
+  if (const auto types = config.find("layer_types")) {
+    if (!types->is_array() || types->size() != windows.size()) {
+      types->fail("must list one type for each of the " + std::to_string(layers) + " layers");
+    }
+    for (std::size_t i = 0; i < windows.size(); ++i) {
+      const Json type = (*types)[i];
+      if (type.string() == "sliding_attention") {
+        if (use && !use->boolean()) type.fail("is sliding_attention, but use_sliding_window is false");
+        windows[i] = sliding(type);
+      } else if (type.string() != "full_attention") {
+        type.fail("layer type '" + type.string() + "' is not implemented");
+      }
+    }
+  } else if (use && use->boolean() && width) {
+    const auto first = config.find("max_window_layers");
+    const int from = first ? static_cast<int>(first->integer(0, size_max)) : 0;
+    for (int i = from; i < layers; ++i) windows[static_cast<std::size_t>(i)] = sliding(*use);
+  }
+  return windows;
+}
+
+MatrixView matrix_view(const TensorView& tensor, int outputs, int inputs) {
+  const Format format = tensor.type == TensorType::f32   ? Format::f32
+                        : tensor.type == TensorType::f16 ? Format::f16
+                                                         : Format::bf16;
+  return {tensor.data, format, outputs, inputs};
+}
+
+}  // namespace
+
+AttentionShape TransformerConfig::attention_shape() const {
+  return {heads, kv_heads, head_dim, 1.0F / std::sqrt(static_cast<float>(head_dim))};
+}
+
+TransformerConfig read_transformer_config(const Json& config) {
+  if (!config.is_object()) config.fail("must be a JSON object");
+  TransformerConfig result;
+  result.vocabulary = positive(config, "vocab_size");
+  result.hidden = positive(config, "hidden_size");
+  result.layers = positive(config, "num_hidden_layers");
+  result.heads = positive(config, "num_attention_heads");
+  result.kv_heads = config.find("num_key_value_heads") ? positive(config, "num_key_value_heads") : result.heads;
+  result.intermediate = positive(config, "intermediate_size");
+  result.context = positive(config, "max_position_embeddings");
+  if (result.heads % result.kv_heads != 0) {
+    config.at("num_key_value_heads").fail("must divide num_attention_heads, " + std::to_string(result.heads));
+  }
+  if (config.find("head_dim")) {
+    result.head_dim = positive(config, "head_dim");
+  } else {
+    if (result.hidden % result.heads != 0) config.fail("hidden_size is no multiple of num_attention_heads; set head_dim");
+    result.head_dim = result.hidden / result.heads;
+  }
+  if (result.head_dim % 2 != 0) config.fail("head_dim must be even, RoPE turns pairs");
+  if (static_cast<std::int64_t>(result.heads) * result.head_dim > size_max) {
+    config.fail("num_attention_heads times head_dim is larger than any real model's");
+  }
+  const double epsilon = config.at("rms_norm_eps").number();
+  if (!(epsilon > 0 && epsilon < 1)) config.at("rms_norm_eps").fail("must lie between 0 and 1");
+  result.epsilon = static_cast<float>(epsilon);
+  if (const Json act = config.at("hidden_act"); act.string() != "silu") {
+    act.fail("activation '" + act.string() + "' is not implemented; only 'silu' is");
+  }
+  result.rope_theta = read_rope_theta(config);
+  result.windows = read_windows(config, result.layers, result.context);
+  if (const auto rotary = config.find("partial_rotary_factor"); rotary && rotary->number() != 1) {
+    rotary->fail("partial rotary embedding is not implemented");
+  }
+  refuse_if_set(config, "attention_bias", "biased projections are not implemented");
+  refuse_if_set(config, "mlp_bias", "biased projections are not implemented");
+  refuse_if_set(config, "quantization_config", "quantised checkpoints are not implemented");
+  refuse_if_set(config, "rope_interleaved", "interleaved RoPE is not implemented");
+  for (const char* field : {"rope_is_neox_style", "is_neox_style"}) {
+    if (const auto neox = config.find(field); neox && !neox->boolean()) neox->fail("interleaved RoPE is not implemented");
+  }
+  for (const char* field : {"logit_scale", "residual_multiplier", "embedding_multiplier", "attention_multiplier"}) {
+    if (const auto factor = config.find(field); factor && factor->number() != 1) factor->fail("is not implemented");
+  }
+  return result;
+}
+
+Rope::Rope(double theta, int head_dim) {
+  for (int j = 0; j < head_dim / 2; ++j) {
+    frequencies_.push_back(static_cast<float>(1.0 / power64(theta, 2.0 * j / head_dim)));
+  }
+}
+
+void Rope::angles(int first_position, int positions, std::vector<float>& cosine, std::vector<float>& sine) const {
+  cosine.resize(static_cast<std::size_t>(positions) * frequencies_.size());
+  sine.resize(cosine.size());
+  std::size_t at = 0;
+  for (int p = 0; p < positions; ++p) {
+    for (const float frequency : frequencies_) {
+      const double angle = static_cast<float>(first_position + p) * frequency;
+      cosine[at] = static_cast<float>(cos64(angle));
+      sine[at] = static_cast<float>(sin64(angle));
+      ++at;
+    }
+  }
+}
+
+PackedMatrix load_matrix(const Checkpoint& weights, std::span<const NamedMatrix> parts, int inputs,
+                         const Kernels& kernels) {
+  std::vector<MatrixView> views;
+  for (const NamedMatrix& part : parts) {
+    views.push_back(matrix_view(weights.weight(part.name, {part.outputs, inputs}), part.outputs, inputs));
+  }
+  return PackedMatrix(kernels, views);
+}
+
+TransformerLayer load_transformer_layer(const Checkpoint& weights, const TransformerConfig& config,
+                                        const std::string& prefix, const Kernels& kernels) {
+  const int q = config.heads * config.head_dim;
+  const int kv = config.kv_heads * config.head_dim;
+  const std::string attention = prefix + "self_attn.";
+  const std::string mlp = prefix + "mlp.";
+  TransformerLayer layer;
+  layer.qkv = load_matrix(weights,
+                          std::vector<NamedMatrix>{{attention + "q_proj.weight", q},
+                                                   {attention + "k_proj.weight", kv},
+                                                   {attention + "v_proj.weight", kv}},
+                          config.hidden, kernels);
+  layer.output = load_matrix(weights, std::vector<NamedMatrix>{{attention + "o_proj.weight", config.hidden}}, q, kernels);
+  layer.gate_up = load_matrix(weights,
+                              std::vector<NamedMatrix>{{mlp + "gate_proj.weight", config.intermediate},
+                                                       {mlp + "up_proj.weight", config.intermediate}},
+                              config.hidden, kernels);
+  layer.down = load_matrix(weights, std::vector<NamedMatrix>{{mlp + "down_proj.weight", config.hidden}},
+                           config.intermediate, kernels);
+  layer.input_norm = weights.floats(prefix + "input_layernorm.weight", {config.hidden});
+  layer.attention_norm = weights.floats(prefix + "post_attention_layernorm.weight", {config.hidden});
+  layer.q_norm = weights.floats(attention + "q_norm.weight", {config.head_dim});
+  layer.k_norm = weights.floats(attention + "k_norm.weight", {config.head_dim});
+  return layer;
+}
+
+void TransformerScratch::reserve(const TransformerConfig& config, int rows, int positions) {
+  const auto sized = [rows](std::vector<float>& buffer, int width) {
+    const std::size_t size = static_cast<std::size_t>(rows) * static_cast<std::size_t>(width);
+    if (buffer.size() < size) buffer.resize(size);
+  };
+  const int q = config.heads * config.head_dim;
+  sized(stream, config.hidden);
+  sized(normed, config.hidden);
+  sized(qkv, q + 2 * config.kv_heads * config.head_dim);
+  sized(attended, q);
+  sized(projected, config.hidden);
+  sized(gate_up, 2 * config.intermediate);
+  sized(gated, config.intermediate);
+  const std::size_t needed = attention_scratch(config.attention_shape(), positions);
+  if (scores.size() < needed) scores.resize(needed);
+  visible.resize(static_cast<std::size_t>(rows));
+}
+
+void run_transformer_layer(const Kernels& kernels, const TransformerConfig& config, const TransformerLayer& layer,
+                           AttentionCache& memory, int position, int rows, TransformerScratch& s) {
+  const int q = config.heads * config.head_dim;
+  const int kv = config.kv_heads * config.head_dim;
+  const int qkv = q + 2 * kv;
+  const int half = config.head_dim / 2;
+  const std::size_t stream_size = static_cast<std::size_t>(rows) * static_cast<std::size_t>(config.hidden);
+  float* const queries = s.qkv.data();
+  float* const keys = queries + q;
+  const float* const values = keys + kv;
+
+  kernels.rms_norm(s.stream.data(), config.hidden, rows, 1, config.hidden, layer.input_norm.data(), config.epsilon,
+                   s.normed.data(), config.hidden);
+  matmul(kernels, layer.qkv, s.normed.data(), rows, s.qkv.data(), qkv);
+  kernels.rms_norm(queries, qkv, rows, config.heads, config.head_dim, layer.q_norm.data(), config.epsilon, queries, qkv);
+  kernels.rms_norm(keys, qkv, rows, config.kv_heads, config.head_dim, layer.k_norm.data(), config.epsilon, keys, qkv);
+  kernels.rope(queries, qkv, rows, config.heads, config.head_dim, half, s.cosine.data(), s.sine.data());
+  kernels.rope(keys, qkv, rows, config.kv_heads, config.head_dim, half, s.cosine.data(), s.sine.data());
+  for (int row = 0; row < rows; ++row) {
+    memory.write(position + row, keys + static_cast<std::ptrdiff_t>(row) * qkv,
+                 values + static_cast<std::ptrdiff_t>(row) * qkv);
+  }
+  attention(kernels, config.attention_shape(), {memory.keys(), memory.values(), memory.blocks()}, queries, qkv,
+            s.visible.data(), rows, s.scores.data(), s.attended.data());
+  matmul(kernels, layer.output, s.attended.data(), rows, s.projected.data(), config.hidden);
+  kernels.add(s.projected.data(), stream_size, s.stream.data());
+
+  kernels.rms_norm(s.stream.data(), config.hidden, rows, 1, config.hidden, layer.attention_norm.data(), config.epsilon,
+                   s.normed.data(), config.hidden);
+  matmul(kernels, layer.gate_up, s.normed.data(), rows, s.gate_up.data(), 2 * config.intermediate);
+  kernels.silu_multiply(s.gate_up.data(), rows, config.intermediate, s.gated.data());
+  matmul(kernels, layer.down, s.gated.data(), rows, s.projected.data(), config.hidden);
+  kernels.add(s.projected.data(), stream_size, s.stream.data());
+}
+
+}  // namespace draftproof

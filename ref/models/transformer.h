@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// What Qwen3-style pages share: the config fields, the weights as kernels want them, RoPE angles.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/operations.h"
+#include "ref/caches/attention.h"
+#include "ref/formats/json.h"
+#include "ref/formats/safetensors.h"
+
+namespace draftproof {
+
+struct TransformerConfig {
+  int vocabulary = 0;
+  int hidden = 0;
+  int layers = 0;
+  int heads = 0;
+  int kv_heads = 0;
+  int head_dim = 0;
+  int intermediate = 0;
+  int context = 0;  // max_position_embeddings
+  float epsilon = 0;
+  double rope_theta = 0;
+  std::vector<int> windows;  // per layer; AttentionCache::everything for full attention
+
+  AttentionShape attention_shape() const;
+};
+
+/// Reads the fields a Qwen3-style config.json has. Absent, negative, contradictory or unknown-activation fields, and
+/// every switch that would change the computation and is not implemented, are Errors naming file and field.
+TransformerConfig read_transformer_config(const Json& config);
+
+/// cos and sin of position * theta^(-2j / head_dim), rounded as the reference implementations round: the frequency to
+/// float, the product in float. `cosine`, `sine`: [positions][head_dim / 2].
+class Rope {
+ public:
+  Rope() = default;
+  Rope(double theta, int head_dim);
+  void angles(int first_position, int positions, std::vector<float>& cosine, std::vector<float>& sine) const;
+
+ private:
+  std::vector<float> frequencies_;
+};
+
+/// One attention + SwiGLU block's weights.
+struct TransformerLayer {
+  PackedMatrix qkv;      // [heads * d + 2 * kv_heads * d][hidden]: q, k, v
+  PackedMatrix output;   // [hidden][heads * d]
+  PackedMatrix gate_up;  // [2 * intermediate][hidden]: gate, up
+  PackedMatrix down;     // [hidden][intermediate]
+  std::vector<float> input_norm;      // [hidden]
+  std::vector<float> attention_norm;  // [hidden], before the MLP ("post_attention_layernorm")
+  std::vector<float> q_norm;          // [d]
+  std::vector<float> k_norm;          // [d]
+};
+
+/// `prefix` is everything before "self_attn.q_proj.weight", for example "model.layers.3.".
+TransformerLayer load_transformer_layer(const Checkpoint& weights, const TransformerConfig& config,
+                                        const std::string& prefix, const Kernels& kernels);
+
+/// One matrix of a checkpoint, or several of equal width one below the other.
+struct NamedMatrix {
+  std::string name;
+  int outputs;
+};
+PackedMatrix load_matrix(const Checkpoint& weights, std::span<const NamedMatrix> parts, int inputs,
+                         const Kernels& kernels);
+
+/// The activations of up to some rows, allocated once.
+struct TransformerScratch {
+  std::vector<float> stream, normed, qkv, attended, projected, gate_up, gated, scores, cosine, sine;
+  std::vector<Visible> visible;
+  void reserve(const TransformerConfig& config, int rows, int positions);
+};
+
+/// The block: attention over what `memory` holds for each row's `visible` range, after writing the rows' own keys and
+/// values at [position, position + rows), then the MLP. `scratch.stream` [rows][hidden] is read and replaced;
+/// `scratch.cosine`, `sine` and `visible` are set by the caller.
+void run_transformer_layer(const Kernels& kernels, const TransformerConfig& config, const TransformerLayer& layer,
+                           AttentionCache& memory, int position, int rows, TransformerScratch& scratch);
+
+}  // namespace draftproof
