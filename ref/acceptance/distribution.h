@@ -17,6 +17,7 @@ namespace draftproof {
 class Distribution {
  public:
   static constexpr std::uint64_t total = std::uint64_t{1} << 52;
+  static constexpr std::uint64_t largest_share = std::uint64_t{1} << 40;
 
   Distribution() = default;  // empty: no distribution; only to be assigned to
 
@@ -24,10 +25,11 @@ class Distribution {
 
   /// From shares of any sum, each at most 2^40, at least one of them 2^40 or their sum at least 2^40: with
   /// reciprocal = floor(2^103 / sum), weight = floor(share * reciprocal / 2^51); what is left of the total goes to the
-  /// largest share, the smallest token among equals. `tokens` ascend; empty means 0, 1, 2, ...
+  /// largest share, the smallest token among equals. `tokens` ascend; empty means 0, 1, 2, ... At most 2^23 shares.
+  /// What is left lies in [0, n + n / 2048] for n shares, so no weight is off by more than that; see distribution.cpp.
   static Distribution quantised(std::span<const Token> tokens, std::span<const std::uint64_t> shares);
 
-  /// Exact weights that sum to `total`; zero weights are left out.
+  /// Exact weights that sum to `total`; zero weights are left out. `tokens` as above.
   static Distribution exact(std::span<const Token> tokens, std::span<const std::uint64_t> weights);
 
   std::span<const Token> tokens() const noexcept { return tokens_; }

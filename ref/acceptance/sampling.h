@@ -19,10 +19,13 @@ struct Sampling {
   float repeat_penalty = 1;       // 0 and below, or 1: off
   float presence_penalty = 0;     // 0: off
   float frequency_penalty = 0;    // 0: off
-  int repeat_last_n = 64;         // tokens of prompt and output that penalties see; -1: all; 0: penalties off
+  int repeat_last_n = 64;         // tokens of prompt and output that penalties see; below 0: all; 0: off
 
   bool greedy() const noexcept { return temperature <= 0; }
-  bool penalises() const noexcept;
+  bool penalises() const noexcept {
+    return repeat_last_n != 0 && (repeats() || presence_penalty != 0 || frequency_penalty != 0);
+  }
+  bool repeats() const noexcept { return repeat_penalty > 0 && repeat_penalty != 1; }
 };
 
 /// The text a row continues: what is committed, then the guessed prefix of that row.
@@ -34,8 +37,9 @@ struct History {
 /// One row. Penalties, for each distinct token of the last `repeat_last_n` of the history, with count c:
 /// z = (z < 0 ? z * repeat : z / repeat) - presence, then z = z - frequency * c. Greedy: the point on the best z.
 /// Else e = exp((z - best) / temperature) in float, share = floor(e * 2^40); top-k by z; top-p keeps while the sum of
-/// the shares before, in order, is < top_p * (sum of shares); min-p drops shares < min_p * (largest share). Then
-/// Distribution::quantised. A NaN or +infinity, or no finite logit at all, throws Error.
+/// the shares before, in order, is < top_p * (sum of shares); min-p drops shares < min_p * (largest share), both
+/// products in double. Then Distribution::quantised. A NaN or +infinity, before or after penalties, no finite logit at
+/// all, or a temperature that is not finite throws Error. Tokens of the history beyond the row are passed over.
 Distribution distribution_of(std::span<const float> logits, const Sampling& sampling, const History& history);
 
 }  // namespace draftproof

@@ -23,16 +23,32 @@
 
 namespace draftproof {
 
-/// One layer's kind of memory. Concrete kinds add how rows are written and read (see attention.h, history.h).
+/// One layer's kind of memory. Concrete kinds add how rows are written and read (see attention.h, history.h). What is
+/// the same for all of them is kept here: which row may be written next, so that a stray write aborts in any kind.
 class LayerCache {
  public:
   virtual ~LayerCache() = default;
 
-  /// Positions [0, length) stay, all others are forgotten. length is at least the last settled length.
-  virtual void settle(int length) = 0;
+  /// Rows [settled length, until) may be written from now on, each once, in ascending order.
+  void open(int until);
+
+  /// Positions [0, length) stay, all others are forgotten; no row may be written until the next open. length is at
+  /// least the last settled length, and all of its rows were written.
+  void settle(int length);
 
   /// What a later row could read of positions [0, length), in order of position, and nothing else.
   virtual void add_to(Digest& digest, int length) const = 0;
+
+ protected:
+  /// Every write starts with this: aborts unless `position` is the next row of the open window.
+  void claim(int position);
+  int settled() const noexcept { return settled_; }
+  int written() const noexcept { return written_; }
+
+ private:
+  int settled_ = 0;
+  int written_ = 0;
+  int open_until_ = 0;
 };
 
 class Transaction;

@@ -17,11 +17,10 @@ class HistoryCache final : public LayerCache {
   /// Tokens at [0, end); end is at most what was written.
   std::span<const Token> tokens(int end) const;
 
-  void settle(int length) override;
   void add_to(Digest& digest, int length) const override;
 
  private:
-  std::vector<Token> tokens_;
+  std::vector<Token> tokens_;  // may hold forgotten tokens past what is written; nothing reads them
 };
 
 }  // namespace draftproof

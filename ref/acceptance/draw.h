@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// One draw from a distribution: the only place where weights, a key and a source of chance meet. Plain decoding, the
+// target's own tokens and the drafts' guesses all come from here, so equal keys and equal weights give equal tokens.
+#pragma once
+
+#include "ref/acceptance/chance.h"
+#include "ref/acceptance/distribution.h"
+#include "ref/base/token.h"
+
+namespace draftproof {
+
+/// A token of `distribution`. A point needs no chance and asks for none.
+Token draw(const Distribution& distribution, const Key& key, Chance& chance);
+
+}  // namespace draftproof

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// The list of rules. A new one is a new file and a row here.
+#include "ref/acceptance/rule.h"
+
+namespace draftproof {
+
+const Rule* const* all_rules() noexcept {
+  static constexpr const Rule* rules[] = {&matching, &rejection, nullptr};
+  return rules;
+}
+
+const Rule* find_rule(std::string_view name) noexcept {
+  for (const Rule* const* rule = all_rules(); *rule != nullptr; ++rule)
+    if (name == (*rule)->name) return *rule;
+  return nullptr;
+}
+
+}  // namespace draftproof

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+#include "ref/caches/cache.h"
+
+#include <utility>
+
+namespace draftproof {
+
+void LayerCache::open(int until) {
+  REQUIRE(until > settled_, "a window holds at least one row");
+  written_ = settled_;
+  open_until_ = until;
+}
+
+void LayerCache::settle(int length) {
+  REQUIRE(length >= settled_, "settled positions are never forgotten");
+  REQUIRE(length <= written_, "a kept row was never written into this layer");
+  settled_ = length;
+  written_ = length;
+  open_until_ = length;
+}
+
+void LayerCache::claim(int position) {
+  REQUIRE(position < open_until_, "rows are written only inside the open window");
+  REQUIRE(position == written_, "rows are written once each, in ascending order");
+  ++written_;
+}
+
+Cache::Cache(std::vector<std::unique_ptr<LayerCache>> layers, int capacity, int horizon_max)
+    : layers_(std::move(layers)), capacity_(capacity), horizon_max_(horizon_max) {
+  REQUIRE(capacity_ >= 1 && horizon_max_ >= 1, "a cache has room for at least one row");
+  for (const auto& layer : layers_) REQUIRE(layer != nullptr, "every layer has a cache");
+}
+
+Transaction Cache::begin(int horizon) {
+  REQUIRE(open_until_ < 0, "a cache has at most one open window");
+  REQUIRE(1 <= horizon && horizon <= horizon_max_, "a window holds between one row and the largest horizon");
+  REQUIRE(horizon <= capacity_ - length_, "the window ends within the capacity");
+  open_until_ = length_ + horizon;
+  for (const auto& layer : layers_) layer->open(open_until_);
+  return Transaction(*this);
+}
+
+void Cache::wrote(int rows) {
+  REQUIRE(open_until_ >= 0, "rows are written inside a transaction");
+  REQUIRE(1 <= rows && rows <= open_until_ - end_, "rows are written inside the open window");
+  end_ += rows;
+}
+
+void Cache::close(int rows) {
+  length_ += rows;
+  end_ = length_;
+  open_until_ = -1;
+  for (const auto& layer : layers_) layer->settle(length_);
+}
+
+Fingerprint Cache::digest() const {
+  REQUIRE(open_until_ < 0, "only a settled cache has a digest");
+  Digest digest;
+  digest.add(length_);
+  for (const auto& layer : layers_) layer->add_to(digest, length_);
+  return digest.value();
+}
+
+Transaction::~Transaction() {
+  if (cache_ != nullptr) cache_->close(0);
+}
+
+void Transaction::commit(int rows) {
+  REQUIRE(cache_ != nullptr, "a transaction commits once");
+  REQUIRE(0 <= rows && rows <= cache_->end_ - cache_->length_, "only rows that were written can be kept");
+  std::exchange(cache_, nullptr)->close(rows);
+}
+
+}  // namespace draftproof
