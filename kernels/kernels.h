@@ -11,6 +11,9 @@
 // Orders of summation. "Sequential": one accumulator from +0, one fma per term, index ascending. "Sixteen lanes":
 // term i goes to accumulator i mod 16 by fma (or add), i ascending; then lanes l and l+8 are added, l and l+4, l and
 // l+2, l and l+1. No other sum exists.
+//
+// Bits are promised for every result that is a number; where the formula gives a NaN every table gives a NaN, but its
+// sign and payload are the CPU's. Denormals are kept: no table changes the rounding or flushing mode of a thread.
 #pragma once
 
 #include <cstddef>
@@ -31,10 +34,11 @@ struct MatrixView {
   int inputs;
 };
 
-/// A weight as a table's `pack` laid it out. canonical: [ceil(outputs/16)][inputs][16], absent outputs zero.
+/// A weight as a table's `pack` laid it out, in panels of 16 outputs with absent outputs zero. canonical f32:
+/// [ceil(outputs/16)][inputs][16]; canonical bf16: [ceil(outputs/16)][ceil(inputs/2)][16][2]; openblas: f32, row-major.
 struct PackedView {
   const void* data;
-  Format format;  // f32 or bf16
+  Format format;  // f32 or bf16, as asked of `pack`
   int outputs;
   int inputs;
 };
@@ -67,12 +71,17 @@ struct Kernels {
 
   bool (*supported)() noexcept;  // can this CPU run the table?
 
+  /// Packing. `format` is f32 or bf16; bf16 is asked for only when every row to be packed is bf16.
   std::size_t (*packed_bytes)(Format format, int outputs, int inputs) noexcept;
-  void (*pack)(const MatrixView& matrix, void* packed) noexcept;  // `packed` is 64-byte aligned
+
+  /// Lays the rows down as outputs [first, first + rows.outputs) of `packed`, which is zeroed before the first call and
+  /// 64-byte aligned. Calls for different rows may run at the same time.
+  void (*pack)(const MatrixView& rows, int first, Format format, void* packed) noexcept;
   void (*unpack_row)(const PackedView& matrix, int output, float* row) noexcept;  // row [inputs]
 
   /// y[r][n] = sum over k of x[r][k] * w[n][k], for n in [begin, end). x [rows][inputs], y [rows][y_stride].
-  /// canonical order: sequential in k. openblas: whatever one fixed sgemm tile gives, see docs/numerics.md.
+  /// begin is a multiple of `unit`; end is one too, or is w.outputs. Only y[r][begin..end) is written.
+  /// canonical order: sequential in k. openblas: whatever one fixed sgemm tile gives, see kernels/openblas.cpp.
   void (*matmul)(const PackedView& w, const float* x, int rows, float* y, std::ptrdiff_t y_stride, int begin,
                  int end) noexcept;
 
@@ -81,8 +90,8 @@ struct Kernels {
   void (*rms_norm)(const float* x, std::ptrdiff_t x_stride, int rows, int groups, int width, const float* weight,
                    float epsilon, float* y, std::ptrdiff_t y_stride) noexcept;
 
-  /// Rotate-half RoPE in place on `heads` vectors per row, pairs (j, j + half): with c, s = cosine[row][j], sine[row][j]
-  /// a' = fma(a, c, -(b * s)), b' = fma(b, c, a * s). Dimensions from 2 * half on pass through.
+  /// Rotate-half RoPE in place on `heads` vectors per row, pairs (j, j + half): with c = cosine[row][j] and
+  /// s = sine[row][j], a' = fma(a, c, -(b * s)), b' = fma(b, c, a * s). Dimensions from 2 * half on pass through.
   void (*rope)(float* x, std::ptrdiff_t x_stride, int rows, int heads, int head_dim, int half, const float* cosine,
                const float* sine) noexcept;
 
@@ -93,12 +102,12 @@ struct Kernels {
   void (*add)(const float* x, std::size_t count, float* y) noexcept;
 
   /// One query row, kv heads [begin, end), all their query heads. For each head, over the row's visible positions:
-  /// s_p = (sequential q.k over head_dim) * scale; m = max s; e_p = exp(s_p - m); total in sixteen lanes by p mod 16
-  /// (add); out_d = (sequential over p ascending of fma(e_p, v_pd)) / total. Positions outside `visible` are not read
-  /// into any sum. q and out [heads][head_dim]; scores: scratch of `visible.end - visible.first + 32` floats for each
-  /// query head of one kv head.
-  void (*attention)(const AttentionShape& shape, const KeyValues& memory, const float* q, Visible visible, float* scores,
-                    float* out, int begin, int end) noexcept;
+  /// s_p = (sequential q.k over head_dim) * scale; m = max s, from -inf, a NaN never wins; e_p = exp(s_p - m); total
+  /// in sixteen lanes by p mod 16 (add); out_d = (sequential over p ascending of fma(e_p, v_pd)) / total. Positions
+  /// outside `visible` enter no sum. q and out [heads][head_dim]; scores: scratch of `visible.end - visible.first + 32`
+  /// floats for each query head of one kv head.
+  void (*attention)(const AttentionShape& shape, const KeyValues& memory, const float* q, Visible visible,
+                    float* scores, float* out, int begin, int end) noexcept;
 
   /// y[i] = exp((x[i] - shift) * scale), exp of kernels/exp.h.
   void (*exponentials)(const float* x, float shift, float scale, std::size_t count, float* y) noexcept;

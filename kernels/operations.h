@@ -4,13 +4,14 @@
 
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <span>
 
 #include "kernels/kernels.h"
 
 namespace draftproof {
 
-/// Threads used by every operation of the process, at least 1. Bits never depend on it.
+/// Threads used by every operation of the process, at least 1; all of the machine's until set. Bits never depend on it.
 void set_threads(int count) noexcept;
 int threads() noexcept;
 
@@ -23,6 +24,7 @@ using Aligned = std::unique_ptr<T[], FreeAligned>;
 void* allocate_aligned(std::size_t bytes);
 template <class T>
 Aligned<T> aligned(std::size_t count) {
+  if (count > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_alloc();
   return Aligned<T>(static_cast<T*>(allocate_aligned(count * sizeof(T))));
 }
 
@@ -30,7 +32,8 @@ Aligned<T> aligned(std::size_t count) {
 class PackedMatrix {
  public:
   PackedMatrix() = default;
-  /// The parts, of equal inputs, one below the other; mixed formats are widened to f32.
+  /// The parts, of equal inputs, one below the other, copied. bf16 when every part is; else widened, exactly, to f32.
+  /// Throws std::bad_alloc.
   PackedMatrix(const Kernels& kernels, std::span<const MatrixView> parts);
 
   int outputs() const noexcept { return view_.outputs; }
@@ -47,7 +50,8 @@ class PackedMatrix {
 /// y [rows][y_stride] = x [rows][inputs] . w^T
 void matmul(const Kernels& kernels, const PackedMatrix& w, const float* x, int rows, float* y, std::ptrdiff_t y_stride);
 
-/// out [rows][heads * head_dim] from q [rows][q_stride]; scores: attention_scratch(...) floats.
+/// out [rows][heads * head_dim] from q [rows][q_stride]; visible [rows]. scores: attention_scratch(shape, positions)
+/// floats, for the most positions that one row sees; enough for every number of threads.
 void attention(const Kernels& kernels, const AttentionShape& shape, const KeyValues& memory, const float* q,
                std::ptrdiff_t q_stride, const Visible* visible, int rows, float* scores, float* out);
 std::size_t attention_scratch(const AttentionShape& shape, int positions) noexcept;

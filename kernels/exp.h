@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// exp for floats: one sequence of operations, written once over a lane type, so that every table gives the same bits.
+// libm is not used because it picks another variant on another CPU. Multiplications and additions only: the scalar
+// form is then fast, and vectorisable by the compiler, on a machine whose baseline has no fma.
+//
+// exp(x) = 2^n * exp(r), n = round(x / ln 2), |r| <= ln(2)/2. n * ln2_high is exact (16 and at most 8 bits), so r
+// carries only the rounding of n * ln2_low and of its subtraction. exp(r) = 1 + (r + r^2 * q(r)), q of degree 4, fitted
+// with a relative error of 0.06 * 2^-24. 2^n is applied in two factors, so that results below 2^-126 underflow
+// gradually with a single rounding and n = 128 does not overflow early.
+//
+// Error, measured over all 2^32 floats (tests/kernels/exp_test.cpp): less than 0.98 units in the last place of the
+// correct result, gradual underflow included. exp(-inf) = 0, exp(x) = 0 below -103.98, exp(x) = +inf above 88.7229,
+// exp(NaN) = NaN, exp(0) = 1.
+//
+// Everything here has internal linkage: the instruction-set files include it.
+#pragma once
+
+#include <cstdint>
+
+namespace draftproof {
+namespace {
+
+// The lane operations for one float; lanes_*.h define them for sixteen.
+[[maybe_unused]] inline float constant(float, float value) { return value; }
+[[maybe_unused]] inline float at_least(float limit, float x) { return limit > x ? limit : x; }  // NaN stays
+[[maybe_unused]] inline float at_most(float limit, float x) { return limit < x ? limit : x; }   // NaN stays
+
+/// x * 2^n for the n that `shifted` holds as 1.5 * 2^23 + n, -150 <= n <= 128.
+[[maybe_unused]] inline float times_power(float x, float shifted) {
+  const std::int32_t n = __builtin_bit_cast(std::int32_t, shifted) - 0x4b400000;
+  const std::int32_t half = n >> 1;
+  const std::uint32_t first = static_cast<std::uint32_t>(half + 127) << 23;
+  const std::uint32_t second = static_cast<std::uint32_t>(n - half + 127) << 23;
+  return x * __builtin_bit_cast(float, first) * __builtin_bit_cast(float, second);
+}
+
+template <class Value>
+inline Value exponential(Value x) {
+  x = at_least(constant(x, -104.0f), x);
+  x = at_most(constant(x, 89.0f), x);
+  const Value shift = constant(x, 0x1.8p+23f);  // adding it rounds to an integer, ties to even
+  const Value shifted = x * constant(x, 0x1.715476p+0f) + shift;
+  const Value n = shifted - shift;
+  const Value r = (x - n * constant(x, 0x1.62e4p-1f)) - n * constant(x, 0x1.7f7d1cp-20f);
+  Value q = constant(x, 0x1.6a23dp-10f);
+  q = q * r + constant(x, 0x1.123a2p-7f);
+  q = q * r + constant(x, 0x1.5558f2p-5f);
+  q = q * r + constant(x, 0x1.555492p-3f);
+  q = q * r + constant(x, 0x1.fffffcp-2f);
+  const Value y = (q * (r * r) + r) + constant(x, 1.0f);
+  return times_power(y, shifted);
+}
+
+}  // namespace
+}  // namespace draftproof

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// The list of tables. A new one: its file, its getter in tables.h, its row here.
+#include "kernels/tables.h"
+
+#include <cstring>
+#include <initializer_list>
+
+#include "kernels/row_law.h"
+
+namespace draftproof {
+namespace {
+
+constexpr int tables_max = 4;
+
+struct List {
+  const Kernels* tables[tables_max + 1] = {};  // ends with nullptr
+
+  List() noexcept {
+    int count = 0;
+    for (const Kernels* table : {scalar_kernels(), openblas_kernels(), avx2_kernels(), avx512_kernels()}) {
+      if (table != nullptr) tables[count++] = table;
+    }
+  }
+};
+
+}  // namespace
+
+#if defined(__x86_64__) || defined(__i386__)
+bool cpu_has_avx2() noexcept { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+bool cpu_has_avx512() noexcept {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("fma");
+}
+#else
+bool cpu_has_avx2() noexcept { return false; }
+bool cpu_has_avx512() noexcept { return false; }
+#endif
+
+const Kernels* const* all_kernels() noexcept {
+  static const List list;
+  return list.tables;
+}
+
+const Kernels& best_kernels() noexcept {
+  const Kernels* best = scalar_kernels();
+  for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
+    if (std::strcmp((*table)->numerics, "canonical") == 0 && (*table)->supported()) best = *table;
+  }
+  return *best;
+}
+
+const Kernels* find_kernels(const char* name) noexcept {
+  for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
+    if (std::strcmp((*table)->name, name) == 0) return *table;
+  }
+  return nullptr;
+}
+
+const char* unfit(const Kernels& table) noexcept {
+  if (&table == openblas_kernels()) {
+    if (const char* problem = openblas_problem(); *problem != '\0') return problem;
+  } else if (!table.supported()) {
+    return "This CPU lacks the instructions that the kernels need: choose other kernels.";
+  }
+  if (!keeps_row_law(table)) {
+    return "The matmul of these kernels breaks the row law here, a row's bits depend on the rows beside it: choose "
+           "other kernels.";
+  }
+  return "";
+}
+
+}  // namespace draftproof
