@@ -29,35 +29,41 @@ const Rule& rule_by_name(const std::string& name) {
   throw Error("there is no rule named '" + name + "'; there are:" + known);
 }
 
-Engine::Engine(const std::filesystem::path& target, const std::string& draft, const Kernels& kernels)
-    : kernels_(kernels) {
+Engine::Engine(const std::filesystem::path& target, const Kernels& kernels)
+    : kernels_(kernels), target_(load_model(target, kernels)) {}
+
+const Engine::LoadedDraft& Engine::load(const std::string& draft) {
+  const auto known = drafts_.find(draft);
+  if (known != drafts_.end()) return known->second;
   const DraftName name = parse_draft_name(draft);
-  target_ = load_model(target, kernels);
-  question_.draft_given = name.kind->name != std::string("none");
-  question_.draft_needs_target = name.kind->needs_target;
-  question_.draft_is_dflash = name.kind->needs_target && is_dflash(Json::read(name.path / "config.json"));
-  question_.target_has_taps = target_->layers() > 0;
-  question_.target_has_embeddings = target_->embeddings() != nullptr;
-  if (gate() == Gate::open) new_draft_ = name.kind->open(name.path, *target_, kernels);
+  LoadedDraft loaded;
+  loaded.question.draft_given = name.kind->name != std::string("none");
+  loaded.question.draft_needs_target = name.kind->needs_target;
+  loaded.question.draft_is_dflash = name.kind->needs_target && is_dflash(Json::read(name.path / "config.json"));
+  loaded.question.target_has_taps = target_->layers() > 0;
+  loaded.question.target_has_embeddings = target_->embeddings() != nullptr;
+  if (draftproof::gate(loaded.question) == Gate::open) {
+    loaded.new_draft = name.kind->open(name.path, *target_, kernels_);
+  }
+  return drafts_.emplace(draft, std::move(loaded)).first->second;
 }
 
-Gate Engine::gate(bool logprobs) const noexcept {
-  GateQuestion question = question_;
+Gate Engine::gate(const std::string& draft, bool logprobs) {
+  GateQuestion question = load(draft).question;
   question.logprobs = logprobs;
   return draftproof::gate(question);
 }
 
-Trace Engine::decode(Request request, const Rule& rule, std::uint64_t seed, Recording recording,
+Trace Engine::decode(Request request, const std::string& draft, const Rule& rule, Chance& chance, Recording recording,
                      const std::function<void(std::span<const Token>)>& emit, const std::atomic<bool>* cancelled) {
   if (const std::string why = misfit(request, *target_); !why.empty()) throw Error(why);
-  std::unique_ptr<Draft> draft = std::make_unique<NoDraft>();
-  if (gate(request.logprobs) == Gate::open) {
+  std::unique_ptr<Draft> guesser = std::make_unique<NoDraft>();
+  if (gate(draft, request.logprobs) == Gate::open) {
     const int capacity = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
-    draft = new_draft_(capacity, request.draft_max);
+    guesser = load(draft).new_draft(capacity, request.draft_max);
   }
-  if (request.draft_max == 0) request.draft_max = draft->draft_max();
-  SeededChance chance(seed);
-  Decoder decoder(*target_, *draft, rule, chance, std::move(request), recording);
+  if (request.draft_max == 0) request.draft_max = guesser->draft_max();
+  Decoder decoder(*target_, *guesser, rule, chance, std::move(request), recording);
   decoder.run(emit, cancelled);
   return decoder.trace();
 }

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
-// A target and a draft, assembled by name: the only place that may.
+// A target and its drafts, assembled by name: the only place that may.
 #pragma once
 
 #include <atomic>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 
 #include "kernels/kernels.h"
+#include "ref/acceptance/chance.h"
 #include "ref/decoding/decoder.h"
 #include "ref/decoding/gate.h"
 #include "ref/drafts/drafts.h"
@@ -25,25 +27,31 @@ const Rule& rule_by_name(const std::string& name);
 
 class Engine {
  public:
-  /// Loads the weights of both. A draft that is not what its kind needs closes the gate; see gate().
-  Engine(const std::filesystem::path& target, const std::string& draft, const Kernels& kernels);
+  Engine(const std::filesystem::path& target, const Kernels& kernels);
 
   Model& target() noexcept { return *target_; }
   const Kernels& kernels() const noexcept { return kernels_; }
 
-  Gate gate(bool logprobs = false) const noexcept;
+  /// Loads the draft when first named and the gate is open for it. A checkpoint that is of another kind than its name
+  /// says closes the gate; one that does not fit the target is an Error.
+  Gate gate(const std::string& draft, bool logprobs = false);
 
   /// One run from the prompt to the end, speculative when the gate is open. `draft_max` 0 in the request means as many
   /// guesses as suits the draft. Throws Error when the request does not fit.
-  Trace decode(Request request, const Rule& rule, std::uint64_t seed, Recording recording = Recording::counts,
-               const std::function<void(std::span<const Token>)>& emit = {},
+  Trace decode(Request request, const std::string& draft, const Rule& rule, Chance& chance,
+               Recording recording = Recording::counts, const std::function<void(std::span<const Token>)>& emit = {},
                const std::atomic<bool>* cancelled = nullptr);
 
  private:
+  struct LoadedDraft {
+    GateQuestion question;
+    DraftSource new_draft;
+  };
+  const LoadedDraft& load(const std::string& draft);
+
   const Kernels& kernels_;
   std::unique_ptr<Model> target_;
-  DraftSource new_draft_;
-  GateQuestion question_;
+  std::map<std::string, LoadedDraft> drafts_;
 };
 
 }  // namespace draftproof

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/check.h"
+
+#include "ref/base/require.h"
+
+namespace draftproof {
+
+const char* name_of(Outcome outcome) noexcept {
+  switch (outcome) {
+    case Outcome::pass: return "pass";
+    case Outcome::fail: return "fail";
+    case Outcome::vacuous: return "vacuous";
+  }
+  return "fail";
+}
+
+std::string Variation::describe() const {
+  return "draft " + draft + (draft_max > 0 ? " (at most " + std::to_string(draft_max) + ")" : "") + ", " + rule->name +
+         ", " + name_of(verification) + (kernels.empty() ? "" : ", " + kernels) + ", " + std::to_string(threads) +
+         (threads == 1 ? " thread" : " threads");
+}
+
+Trial::Trial(Subject& subject_, Request request_, std::uint64_t seed_, const std::vector<Variation>& variations)
+    : subject(subject_), request(std::move(request_)), seed(seed_) {
+  for (const Variation& variation : variations) {
+    SeededChance chance(seed);
+    runs.push_back({variation, subject.run(request, variation, chance)});
+  }
+}
+
+const PlainRun& Trial::plain_run(const Variation& variation) {
+  const auto [place, fresh] = plain_runs_.try_emplace(subject.numerics(variation));
+  if (fresh) {
+    SeededChance chance(seed);
+    PlainRun run = plain(subject.target(variation), request, chance);
+    std::vector<Token> text = request.prompt;
+    for (std::size_t i = 0; i < run.output.size(); ++i) {
+      rows_.emplace(std::pair(place->first, text), run.rows[i]);
+      text.push_back(run.output[i]);
+    }
+    place->second = std::move(run);
+  }
+  return place->second;
+}
+
+const PlainRow& Trial::row_after(const Variation& variation, std::span<const Token> text) {
+  std::pair key(subject.numerics(variation), std::vector(text.begin(), text.end()));
+  const auto [place, fresh] = rows_.try_emplace(std::move(key));
+  if (fresh) place->second = plain_row(subject.target(variation), request.sampling, text);
+  return place->second;
+}
+
+const std::vector<Fingerprint>& Trial::cache_along(const Variation& variation, std::span<const Token> text) {
+  std::pair key(subject.numerics(variation), std::vector(text.begin(), text.end()));
+  const auto [place, fresh] = caches_.try_emplace(std::move(key));
+  if (fresh) {
+    Model& target = subject.target(variation);
+    const auto cache = target.new_cache(static_cast<int>(text.size()), 1);
+    Outputs outputs;
+    place->second.push_back(cache->digest());
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      Transaction window = cache->begin(1);
+      target.forward({.tokens = text.subspan(i, 1), .logits_from = 1}, *cache, outputs);
+      window.commit(1);
+      place->second.push_back(cache->digest());
+    }
+  }
+  return place->second;
+}
+
+Finding Examination::finding(const std::string& summary) && {
+  if (finding_.outcome == Outcome::pass) {
+    finding_.sentence = summary;
+    if (finding_.examined == 0) finding_.outcome = Outcome::vacuous;
+  }
+  return std::move(finding_);
+}
+
+const Check* all_checks() noexcept {
+  static constexpr Check list[] = {
+      {"tokens_equal", "speculative text is plain text, token for token (greedy, and `matching` at any temperature)",
+       check_tokens_equal},
+      {"logits_equal", "every row that decided a token has the bits plain decoding computes", check_logits_equal},
+      {"verdict_justified", "every guess was drawn from its stated q, and every verdict follows from p, q and the keys",
+       check_verdict_justified},
+      {"forgetting", "after every round the cache is that of a run that never saw the refused guesses",
+       check_forgetting},
+      {"causality", "a row's bits depend on the text before it, not on how it was cut into calls or what came along",
+       check_causality},
+      {"independence", "nothing depends on draft, draft length, table, threads or batched/serial verification",
+       check_independence},
+      {"budget", "length, stop tokens, resting place and statistics are what was asked for", check_budget},
+      {nullptr, nullptr, nullptr},
+  };
+  return list;
+}
+
+}  // namespace draftproof

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// Reads the plain text again in other ways: one token at a time, all at once, in chunks of every small size, and with
+// wrong guesses behind each chunk that are then forgotten. Every row must keep its bits.
+#include <algorithm>
+#include <set>
+
+#include "oracle/check.h"
+
+namespace draftproof {
+namespace {
+
+/// Digests of the rows after each token, reading `chunk` tokens per pass with `guesses` wrong ones behind them.
+std::vector<Fingerprint> read(Model& target, std::span<const Token> text, int chunk, int guesses) {
+  const int length = static_cast<int>(text.size());
+  const auto cache = target.new_cache(length + guesses, chunk + guesses);
+  std::vector<Fingerprint> rows;
+  Outputs outputs;
+  for (int at = 0; at < length; at += chunk) {
+    const int now = std::min(chunk, length - at);
+    std::vector<Token> tokens(text.begin() + at, text.begin() + at + now);
+    for (int g = 0; g < guesses; ++g) {
+      tokens.push_back((text[static_cast<std::size_t>(at)] + 1 + g) % target.vocabulary());
+    }
+    Transaction window = cache->begin(now + guesses);
+    target.forward({.tokens = tokens}, *cache, outputs);
+    for (int row = 0; row < now; ++row) rows.push_back(digest_of(outputs.logits_row(row, target.vocabulary())));
+    window.commit(now);
+  }
+  return rows;
+}
+
+}  // namespace
+
+Finding check_causality(Trial& trial) {
+  Examination examination("causality");
+  std::set<std::string> seen;  // one reading per way of computing
+  int readings = 0;
+  for (const Run& run : trial.runs) {
+    if (!seen.insert(run.variation.kernels + "/" + std::to_string(run.variation.threads)).second) continue;
+    const PlainRun& expected = trial.plain_run(run.variation);
+    std::vector<Token> text = trial.request.prompt;
+    if (expected.output.empty()) continue;
+    text.insert(text.end(), expected.output.begin(), expected.output.end() - 1);
+    const std::size_t first = trial.request.prompt.size() - 1;
+    const int whole = static_cast<int>(text.size());
+    for (const auto& [chunk, guesses] : {std::pair{1, 0}, {whole, 0}, {1, 3}, {2, 7}, {3, 1}, {7, 15}, {16, 16}}) {
+      ++readings;
+      const auto rows = read(trial.subject.target(run.variation), text, std::min(chunk, whole), guesses);
+      for (std::size_t i = 0; i < expected.rows.size(); ++i) {
+        examination.expect(rows[first + i] == expected.rows[i].logits, [&, chunk = chunk, guesses = guesses] {
+          return "read " + std::to_string(chunk) + " tokens at a time with " + std::to_string(guesses) +
+                 " wrong guesses behind, the row after position " + std::to_string(first + i) + " has other bits";
+        });
+      }
+    }
+  }
+  return std::move(examination).finding(std::to_string(readings) + " other readings of the text, every row the same");
+}
+
+}  // namespace draftproof

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+
+#include "oracle/check.h"
+
+namespace draftproof {
+
+Finding check_tokens_equal(Trial& trial) {
+  Examination examination("tokens_equal");
+  int compared = 0;
+  for (const Run& run : trial.runs) {
+    const bool promised = trial.request.sampling.greedy() || run.variation.rule == &matching;
+    if (!promised) continue;
+    ++compared;
+    const PlainRun& expected = trial.plain_run(run.variation);
+    const auto& found = run.trace.output;
+    const std::size_t common = std::min(expected.output.size(), found.size());
+    std::size_t at = 0;
+    while (at < common && expected.output[at] == found[at]) ++at;
+    const bool equal = examination.expect(at == expected.output.size() && at == found.size(), [&] {
+      const auto token = [&](const std::vector<Token>& tokens) {
+        return at < tokens.size() ? "token " + std::to_string(tokens[at]) : std::string("the end");
+      };
+      return run.variation.describe() + ": output " + std::to_string(at) + " is " + token(found) +
+             ", plain decoding says " + token(expected.output);
+    });
+    if (equal) {
+      examination.expect(run.trace.finish == expected.finish, [&] {
+        return run.variation.describe() + ": finished by " + name_of(run.trace.finish) + ", plain decoding by " +
+               name_of(expected.finish);
+      });
+    }
+  }
+  return std::move(examination).finding(std::to_string(compared) + " runs equal plain decoding");
+}
+
+}  // namespace draftproof

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/enumerate.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "ref/base/require.h"
+
+namespace draftproof {
+
+EnumeratedChance::Choice EnumeratedChance::question(const Key& key, std::span<const std::uint64_t> weights,
+                                                    std::uint64_t sum) const {
+  Choice choice{key, sum, {}, 0, probability()};
+  Rational low = 0;
+  Rational high = 1;
+  for (std::size_t i = depth_; i-- > 0;) {
+    if (choices_[i].key != key) continue;
+    low = choices_[i].cell().low;
+    high = choices_[i].cell().high;
+    choice.given /= high - low;
+    break;
+  }
+  const bool fresh = low == 0 && high == 1;
+  std::uint64_t before = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] == 0) continue;
+    Rational begin(before, sum);
+    before += weights[i];
+    Rational end(before, sum);
+    if (!fresh) {
+      begin = std::max(begin, low);
+      end = std::min(end, high);
+    }
+    if (begin < end) choice.cells.push_back({i, std::move(begin), std::move(end)});
+  }
+  return choice;
+}
+
+std::size_t EnumeratedChance::pick(const Key& key, std::span<const std::uint64_t> weights) {
+  const std::uint64_t sum = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
+  REQUIRE(sum > 0, "some weight is positive");
+  if (depth_ == choices_.size()) choices_.push_back(question(key, weights, sum));
+  const Choice& choice = choices_[depth_++];
+  REQUIRE(choice.key == key && choice.sum == sum, "the program asks the same questions when it gets the same answers");
+  return choice.cell().index;
+}
+
+Rational EnumeratedChance::probability() const {
+  if (depth_ == 0) return 1;
+  const Choice& last = choices_[depth_ - 1];
+  return last.given * (last.cell().high - last.cell().low);
+}
+
+bool EnumeratedChance::next_path() {
+  REQUIRE(depth_ == choices_.size(), "the program asks the same questions when it gets the same answers");
+  while (!choices_.empty() && choices_.back().taken + 1 == choices_.back().cells.size()) choices_.pop_back();
+  if (!choices_.empty()) ++choices_.back().taken;
+  depth_ = 0;
+  return !choices_.empty();
+}
+
+}  // namespace draftproof

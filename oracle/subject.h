@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// What is under examination: something that decodes. The oracle knows the question (Request), the ways it may be run
+// (Variation) and the answer (Trace); it never sees a draft, a cache kind, a kernel table or the loop.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ref/acceptance/chance.h"
+#include "ref/acceptance/rule.h"
+#include "ref/decoding/trace.h"
+#include "ref/models/model.h"
+
+namespace draftproof {
+
+struct Variation {
+  std::string draft = "none";  // as the subject names its drafts
+  int draft_max = 0;           // 0: as suits the draft
+  const Rule* rule = &matching;
+  std::string kernels;         // as the subject names its numerics; "" its default
+  int threads = 1;
+  Verification verification = Verification::batched;
+
+  std::string describe() const;
+};
+
+class Subject {
+ public:
+  virtual ~Subject() = default;
+
+  /// Runs the request and records digests. Every random answer comes from `chance`.
+  virtual Trace run(const Request& request, const Variation& variation, Chance& chance) = 0;
+
+  /// The target by itself, computing as that variation computes; valid until the next call.
+  virtual Model& target(const Variation& variation) = 0;
+
+  /// Variations of one class promise equal bits.
+  virtual std::string numerics(const Variation& variation) = 0;
+};
+
+}  // namespace draftproof

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// Every subcommand, one file each. Adding one registers its flags and what runs when it is chosen; the run's status
+// goes to `exit`.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "tools/options.h"
+
+namespace draftproof {
+
+void add_verify(CLI::App& app, Exit& exit);
+void add_generate(CLI::App& app, Exit& exit);
+void add_inspect(CLI::App& app, Exit& exit);
+
+}  // namespace draftproof

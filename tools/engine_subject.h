@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// The production engine as the oracle sees it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "oracle/subject.h"
+#include "ref/decoding/engine.h"
+
+namespace draftproof {
+
+class EngineSubject final : public Subject {
+ public:
+  explicit EngineSubject(std::string target) : target_(std::move(target)) {}
+
+  Trace run(const Request& request, const Variation& variation, Chance& chance) override;
+  Model& target(const Variation& variation) override { return engine(variation).target(); }
+  std::string numerics(const Variation& variation) override;
+
+  /// The engine with the variation's table and threads. One table's weights are in memory at a time.
+  Engine& engine(const Variation& variation);
+
+ private:
+  std::string target_;
+  std::string loaded_;  // name of the table in engine_
+  std::map<std::string, std::string> numerics_;  // by name of table
+  std::unique_ptr<Engine> engine_;
+};
+
+/// The request as the variation wants it run.
+Request varied(const Request& request, const Variation& variation);
+
+}  // namespace draftproof

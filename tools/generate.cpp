@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "kernels/operations.h"
+#include "ref/base/error.h"
+#include "ref/decoding/engine.h"
+#include "tools/commands.h"
+#include "tools/interrupt.h"
+#include "tools/statistics.h"
+
+namespace draftproof {
+namespace {
+
+struct GenerateOptions {
+  CommonOptions common;
+  std::string draft = "none";
+  std::string verification = "batched";
+  bool statistics = false;
+  bool logprobs = false;
+};
+
+Exit generate(const GenerateOptions& options) {
+  const CommonOptions& common = options.common;
+  set_threads(common.threads > 0 ? common.threads : static_cast<int>(std::thread::hardware_concurrency()));
+  const auto tokenizer = find_tokenizer(common.target);
+  Request request = make_request(common, tokenizer.get());
+  request.verification = options.verification == "serial" ? Verification::serial : Verification::batched;
+  request.logprobs = options.logprobs;
+  const Rule& rule = rule_by_name(common.rule);
+  Engine engine(common.target, kernels_by_name(common.kernels));
+  const Gate gate = engine.gate(options.draft, options.logprobs);
+  if (gate != Gate::open && gate != Gate::no_draft && !common.quiet) {
+    fmt::print(stderr, "decoding plainly: {}\n", name_of(gate));
+  }
+
+  std::unique_ptr<TextStream> stream;
+  if (tokenizer) stream = std::make_unique<TextStream>(*tokenizer);
+  bool first = true;
+  const auto emit = [&](std::span<const Token> tokens) {
+    if (common.quiet) return;
+    for (const Token token : tokens) {
+      std::cout << (stream ? stream->push(token) : (first ? "" : ",") + std::to_string(token));
+      first = false;
+    }
+    std::cout << std::flush;
+  };
+  if (stream && !common.quiet) std::cout << tokenizer->decode(request.prompt) << std::flush;
+  SeededChance chance(common.seed);
+  const Trace trace =
+      engine.decode(std::move(request), options.draft, rule, chance, Recording::counts, emit, watch_for_interrupt());
+  if (!common.quiet) std::cout << (stream ? stream->finish() : "") << std::endl;
+
+  if (options.logprobs && !common.quiet) {
+    for (const Round& round : trace.rounds) fmt::print("{}\t{:.6f}\n", round.verdict.next, round.logprob);
+  }
+  if (options.statistics) fmt::print(stderr, "{}", statistics_text(trace, gate));
+  if (!common.json_file.empty()) {
+    nlohmann::ordered_json json = {
+        {"command", "generate"},
+        {"target", common.target},
+        {"draft", options.draft},
+        {"gate", name_of(gate)},
+        {"kernels", engine.kernels().name},
+        {"numerics", engine.kernels().numerics},
+        {"rule", rule.name},
+        {"seed", common.seed},
+        {"prompt_tokens", trace.request.prompt},
+        {"tokens", trace.output},
+        {"finish", name_of(trace.finish)},
+        {"statistics", statistics_json(trace)},
+    };
+    if (tokenizer) json["text"] = tokenizer->decode(trace.output);
+    if (options.logprobs) {
+      for (const Round& round : trace.rounds) json["logprobs"].push_back(round.logprob);
+    }
+    write_file(common.json_file, json.dump(2) + "\n");
+  }
+  return Exit::pass;
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app, Exit& exit) {
+  auto options = std::make_shared<GenerateOptions>();
+  CLI::App* const command = app.add_subcommand("generate", "continue a text");
+  add_common_options(*command, options->common);
+  command->add_option("--draft", options->draft, "none, dflash:PATH, model:PATH, hostile, oracular")
+      ->capture_default_str();
+  command->add_option("--verify", options->verification, "batched or serial")
+      ->check(CLI::IsMember({"batched", "serial"}))
+      ->capture_default_str();
+  command->add_flag("--stats", options->statistics, "print what speculation did, to standard error");
+  command->add_flag("--logprobs", options->logprobs, "print every token's log-probability; decodes plainly");
+  command->callback([options, &exit] { exit = generate(*options); });
+}
+
+}  // namespace draftproof

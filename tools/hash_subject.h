@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// The production loop over hash models, small enough for every random answer to be enumerated. Drafts: none, dialect
+// (a model that disagrees with the target on some rows), hostile, oracular.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "oracle/exact_law.h"
+#include "oracle/subject.h"
+#include "ref/models/hash.h"
+
+namespace draftproof {
+
+class HashSubject final : public Subject {
+ public:
+  explicit HashSubject(const HashShape& shape);
+
+  Trace run(const Request& request, const Variation& variation, Chance& chance) override;
+  Model& target(const Variation&) override { return *target_; }
+  std::string numerics(const Variation&) override { return "hash"; }
+
+ private:
+  std::unique_ptr<Model> target_;
+  std::unique_ptr<Model> dialect_;
+};
+
+/// Sampling parameters, penalties, stop tokens, budgets and draft lengths, each in play; all drafts.
+std::vector<LawQuestion> law_questions(const Rule& rule);
+
+/// distribution_exact for the production loop under one rule.
+Finding check_production_law(const Rule& rule);
+
+}  // namespace draftproof
