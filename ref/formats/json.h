@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 // JSON as a checkpoint's side files use it (config.json, generation_config.json, tokenizer.json, index files), read
-// with errors that name file and field. nlohmann::json stays behind this header.
+// with errors that name file and field. The parser (nlohmann's) stays behind this header.
+//
+// Stricter than most readers: a name that occurs twice in one object is refused, since readers disagree on which one
+// counts; so are NaN and Infinity, numbers beyond a double, and nesting deeper than 256.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,9 +45,10 @@ class Json {
 
   /// Of an array.
   std::size_t size() const;
-  Json operator[](std::size_t index) const;
+  Json operator[](std::size_t index) const;  // Error when there is no such element
 
-  /// Conversions; Error naming the field when the value is of another type or out of range.
+  /// Conversions; Error naming the field when the value is of another type or out of range. A number with a fraction
+  /// point or exponent counts as an integer when its value is one (16.0, 1e6) and below 2^53, since exporters write such.
   const std::string& string() const;
   bool boolean() const;
   double number() const;  // finite
@@ -54,8 +58,12 @@ class Json {
  private:
   struct Document;
   struct Node;
+  struct Builder;
+  Json(std::shared_ptr<const Document> document, const Node& node, std::string path);
+  std::string field_path(std::string_view field) const;
+
   std::shared_ptr<const Document> document_;
-  const void* value_ = nullptr;  // nlohmann::ordered_json inside *document_
+  const Node* node_;  // inside *document_
   std::string path_;
 };
 

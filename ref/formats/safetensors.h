@@ -2,7 +2,8 @@
 // safetensors, as Hugging Face writes it: 8 bytes header length, JSON header, tensor bytes. Memory-mapped, read-only.
 //
 // Files are untrusted: every offset, shape and size is checked before a pointer is handed out. What is wrong with a
-// file is an Error that names the file, the tensor and the remedy.
+// file is an Error that names the file, the tensor and the remedy. Only a file that another process cuts short while
+// it is mapped can still end us (by a bus error).
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@
 
 namespace draftproof {
 
-/// Element types we compute with, and everything else.
+/// Element types we compute with, and everything else (whose size is checked only where the name is known).
 enum class TensorType : std::uint8_t { f32, f16, bf16, other };
 
 struct TensorView {
@@ -39,6 +40,8 @@ class SafeTensors {
   const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
 
  private:
+  void read_header();
+
   std::filesystem::path file_;
   void* mapping_ = nullptr;
   std::size_t mapped_bytes_ = 0;
@@ -46,7 +49,8 @@ class SafeTensors {
   std::map<std::string, std::string> metadata_;
 };
 
-/// The weights of a checkpoint folder: `model.safetensors`, or the shards named by `model.safetensors.index.json`.
+/// The weights of a checkpoint folder: `model.safetensors`, or else the shards named by `model.safetensors.index.json`.
+/// The index must tell the truth about every tensor it lists; tensors of a shard that it does not list count as well.
 class Checkpoint {
  public:
   explicit Checkpoint(const std::filesystem::path& folder);
