@@ -87,11 +87,18 @@ PackedMatrix::PackedMatrix(const Kernels& kernels, std::span<const MatrixView> p
 
 void matmul(const Kernels& kernels, const PackedMatrix& w, const float* x, int rows, float* y,
             std::ptrdiff_t y_stride) {
-  const int units = (w.outputs() + kernels.unit - 1) / kernels.unit;
-  const double work = static_cast<double>(rows) * w.outputs() * w.inputs();
+  matmul_from(kernels, w, 0, x, rows, y, y_stride);
+}
+
+void matmul_from(const Kernels& kernels, const PackedMatrix& w, int first, const float* x, int rows, float* y,
+                 std::ptrdiff_t y_stride) {
+  const int skipped = first / kernels.unit;
+  const int units = (w.outputs() + kernels.unit - 1) / kernels.unit - skipped;
+  const double work = static_cast<double>(rows) * units * kernels.unit * w.inputs();
   parallel_ranges(units, work, units, [&](int begin, int end, int) {
-    const int to = end * kernels.unit < w.outputs() ? end * kernels.unit : w.outputs();
-    kernels.matmul(w.view(), x, rows, y, y_stride, begin * kernels.unit, to);
+    const int from = (skipped + begin) * kernels.unit;
+    const int to = (skipped + end) * kernels.unit;
+    kernels.matmul(w.view(), x, rows, y, y_stride, from, to < w.outputs() ? to : w.outputs());
   });
 }
 

@@ -50,6 +50,10 @@ class PackedMatrix {
 /// y [rows][y_stride] = x [rows][inputs] . w^T
 void matmul(const Kernels& kernels, const PackedMatrix& w, const float* x, int rows, float* y, std::ptrdiff_t y_stride);
 
+/// The same for outputs from `first` on only; those before it may be written or left alone.
+void matmul_from(const Kernels& kernels, const PackedMatrix& w, int first, const float* x, int rows, float* y,
+                 std::ptrdiff_t y_stride);
+
 /// out [rows][heads * head_dim] from q [rows][q_stride]; visible [rows]. scores: attention_scratch(shape, positions)
 /// floats, for the most positions that one row sees; enough for every number of threads.
 void attention(const Kernels& kernels, const AttentionShape& shape, const KeyValues& memory, const float* q,

@@ -190,8 +190,8 @@ void DFlashNetwork::append(std::span<const float> features, int rows, Cache& con
   for (int i = 0; i < t.layers; ++i) {
     const TransformerLayer& layer = layers_[static_cast<std::size_t>(i)];
     float* const keys = scratch_.qkv.data() + q;
-    // Context rows are never queries; only the k and v outputs of the joined projection are computed.
-    matmul_outputs(kernels_, layer.qkv, context_rows_.data(), rows, scratch_.qkv.data(), qkv, q, qkv);
+    // Context rows are never queries: of the joined projection only k and v are needed.
+    matmul_from(kernels_, layer.qkv, q, context_rows_.data(), rows, scratch_.qkv.data(), qkv);
     kernels_.rms_norm(keys, qkv, rows, t.kv_heads, t.head_dim, layer.k_norm.data(), t.epsilon, keys, qkv);
     kernels_.rope(keys, qkv, rows, t.kv_heads, t.head_dim, t.head_dim / 2, scratch_.cosine.data(),
                   scratch_.sine.data());
@@ -246,9 +246,9 @@ std::span<const float> DFlashNetwork::block(Token anchor, int masks, Cache& cont
   if (config_.logit_multiplier != 1) {
     for (float& logit : logits_) logit *= config_.logit_multiplier;
   }
-  if (config_.logit_cap != 0) {
+  if (config_.logit_cap != 0) {  // cap * tanh(logit / cap)
     for (float& logit : logits_) {
-      logit = static_cast<float>(config_.logit_cap * tanh64(static_cast<double>(logit) / config_.logit_cap));
+      logit = static_cast<float>(config_.logit_cap * (1 - 2 / (exp64(2.0 * logit / config_.logit_cap) + 1)));
     }
   }
   return logits_;
