@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT
+#include "ref/caches/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <utility>
+
+namespace draftproof {
+namespace {
+
+/// How a round of a decoder uses the cache: `rows` written, in one call or one by one, `kept` of them committed; -1
+/// destroys the transaction instead.
+struct Step {
+  int rows;
+  int kept;
+};
+
+/// The naive model: the tag of every position, in a list. Every row written carries a tag never used before, so a row
+/// that was refused differs from the one kept at its position.
+class Pair {
+ public:
+  Pair(int window, int capacity, int horizon)
+      : horizon_(horizon), cache_(make(window, capacity, horizon)), window_(window) {}
+
+  void run(const Step& step) {
+    Transaction transaction = cache_.begin(step.kept % 2 == 0 ? horizon_ : step.rows);  // spare room must not show
+    std::vector<float> tags = kept_;
+    for (int row = 0; row < step.rows; ++row) {
+      tags.push_back(next_tag_);
+      next_tag_ += 1;
+      write(cache_, static_cast<int>(tags.size()) - 1, tags.back());
+      if (step.rows % 2 == 0) cache_.wrote(1);
+    }
+    if (step.rows % 2 != 0) cache_.wrote(step.rows);
+    // A model may read for any of the rows only after all of them were written.
+    for (int row = 0; row < step.rows; ++row) expect_visible(static_cast<int>(kept_.size()) + row, tags);
+    if (step.kept >= 0) {
+      transaction.commit(step.kept);
+      kept_.assign(tags.begin(), tags.begin() + static_cast<std::ptrdiff_t>(kept_.size()) + step.kept);
+    }
+  }
+
+  int length() const { return static_cast<int>(kept_.size()); }
+  int failures() const { return failures_; }
+  Fingerprint digest() const { return cache_.digest(); }
+
+  /// Of a cache that saw only what was kept, in transactions of at most `chunk` rows.
+  Fingerprint digest_of_the_kept(int capacity, int chunk) const {
+    Cache fresh = make(window_, capacity, chunk);
+    for (int done = 0; done < length();) {
+      const int rows = std::min(chunk, length() - done);
+      Transaction transaction = fresh.begin(rows);
+      for (int row = 0; row < rows; ++row) write(fresh, done + row, kept_[static_cast<std::size_t>(done + row)]);
+      fresh.wrote(rows);
+      transaction.commit(rows);
+      done += rows;
+    }
+    return fresh.digest();
+  }
+
+ private:
+  static Cache make(int window, int capacity, int horizon) {
+    std::vector<std::unique_ptr<LayerCache>> layers;
+    layers.push_back(std::make_unique<AttentionCache>(1, 1, window, capacity, horizon));
+    return Cache(std::move(layers), capacity, horizon);
+  }
+
+  static void write(Cache& cache, int position, float tag) {
+    const float negated = -tag;
+    cache.layer<AttentionCache>(0).write(position, &tag, &negated);
+  }
+
+  void expect_visible(int row, const std::vector<float>& tags) {
+    const auto& layer = cache_.layer<AttentionCache>(0);
+    const int first = window_ == AttentionCache::everything ? 0 : std::max(0, row + 1 - window_);
+    failures_ += layer.first_visible(row) != first;
+    for (int position = first; position <= row; ++position) {
+      const int place = position / 16 % layer.blocks() * 16 + position % 16;  // one head of one dimension
+      failures_ += layer.keys()[place] != tags[static_cast<std::size_t>(position)];
+      failures_ += layer.values()[place] != -tags[static_cast<std::size_t>(position)];
+    }
+  }
+
+  int horizon_;
+  Cache cache_;
+  int window_;
+  std::vector<float> kept_;
+  float next_tag_ = 1;
+  int failures_ = 0;  // counted, not asserted: the loops below come here tens of millions of times
+};
+
+std::vector<Step> steps_within(int horizon) {
+  std::vector<Step> steps;
+  for (int rows = 1; rows <= horizon; ++rows)
+    for (int kept = -1; kept <= rows; ++kept) steps.push_back({rows, kept});
+  return steps;
+}
+
+/// Runs every sequence of `depth` steps after `base` kept positions; returns how many there were.
+int run_all(int window, int horizon, int base, int depth) {
+  const std::vector<Step> steps = steps_within(horizon);
+  const int capacity = base + depth * horizon;
+  std::vector<std::size_t> sequence(static_cast<std::size_t>(depth), 0);
+  int runs = 0;
+  for (bool more = true; more; ++runs) {
+    Pair pair(window, capacity, horizon);
+    while (pair.length() < base) {
+      const int rows = std::min(horizon, base - pair.length());
+      pair.run({rows, rows});
+    }
+    for (const std::size_t step : sequence) pair.run(steps[step]);
+    EXPECT_EQ(pair.failures(), 0) << "window " << window << ", horizon " << horizon << ", base " << base;
+    const int chunk = 1 + runs % 7;
+    EXPECT_EQ(pair.digest(), pair.digest_of_the_kept(capacity, chunk))
+        << "window " << window << ", horizon " << horizon << ", base " << base << ", run " << runs;
+    if (testing::Test::HasFailure()) return runs;
+
+    more = false;
+    for (std::size_t& step : sequence) {
+      if (++step < steps.size()) {
+        more = true;
+        break;
+      }
+      step = 0;
+    }
+  }
+  return runs;
+}
+
+// A ring has whole blocks, so it is tight only where window - 1 + horizon is a multiple of 16: windows 12 to 16, and 28
+// to 32, each with its horizon. The bases let the steps straddle every edge of the first two blocks.
+constexpr int windows[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 14, 15, 16, 17, 28, 29, 31, 32, 33};
+
+TEST(Attention, EverySequenceOfRoundsFromTheStartReadsBackWhatWasKept) {
+  int runs = 0;
+  for (const int window : {0, 1, 2, 3, 5, 9}) {
+    runs += run_all(window, 1, 0, 6);
+    runs += run_all(window, 2, 0, 6);
+    runs += run_all(window, 3, 0, 4);
+  }
+  EXPECT_EQ(runs, 6 * (729 + 117649 + 20736));
+}
+
+TEST(Attention, EverySequenceOfRoundsAcrossTheSeamsOfTheRingReadsBackWhatWasKept) {
+  int runs = 0;
+  for (const int window : windows) {
+    for (const int base : {14, 15, 16, 17, 30, 33}) {
+      runs += run_all(window, 1, base, 5);
+      runs += run_all(window, 2, base, 3);
+      runs += run_all(window, 3, base, 3);
+      runs += run_all(window, 4, base, 2);
+      runs += run_all(window, 5, base, 2);
+    }
+  }
+  EXPECT_EQ(runs, 21 * 6 * (243 + 343 + 1728 + 324 + 625));
+}
+
+TEST(Attention, ALongTextInFullHorizonsStaysRightThroughManyLapsOfTheRing) {
+  for (int window = 1; window <= 40; ++window) {
+    for (int horizon = 1; horizon <= 20; ++horizon) {
+      Pair pair(window, 300, horizon);
+      for (int round = 0; pair.length() + horizon <= 300 && round < 400; ++round)
+        pair.run({horizon, (round * 7 + window) % (horizon + 1)});
+      ASSERT_EQ(pair.failures(), 0) << "window " << window << ", horizon " << horizon;
+      ASSERT_EQ(pair.digest(), pair.digest_of_the_kept(300, 3)) << "window " << window << ", horizon " << horizon;
+    }
+  }
+}
+
+TEST(Attention, HeadsAndDimensionsLieWhereTheKernelsLookForThem) {
+  constexpr int heads = 3;
+  constexpr int dims = 5;
+  constexpr int positions = 40;
+  const auto tag = [](int position, int head, int dim) {
+    return static_cast<float>((position * heads + head) * dims + dim);
+  };
+  for (const int window : {AttentionCache::everything, 20}) {
+    AttentionCache cache(heads, dims, window, positions, 4);
+    for (int position = 0; position < positions; ++position) {
+      std::vector<float> row(heads * dims);
+      std::iota(row.begin(), row.end(), tag(position, 0, 0));
+      std::vector<float> negated;
+      for (const float x : row) negated.push_back(-x);
+      cache.open(position + 1);
+      cache.write(position, row.data(), negated.data());
+      cache.settle(position + 1);
+    }
+    const int blocks = cache.blocks();
+    EXPECT_EQ(blocks, window == AttentionCache::everything ? 3 : 2);
+    for (int position = cache.first_visible(positions - 1); position < positions; ++position) {
+      const int block = position / 16 % blocks;
+      const int lane = position % 16;
+      for (int head = 0; head < heads; ++head) {
+        for (int dim = 0; dim < dims; ++dim) {
+          EXPECT_EQ(cache.keys()[((head * blocks + block) * dims + dim) * 16 + lane], tag(position, head, dim));
+          EXPECT_EQ(cache.values()[((head * blocks + block) * 16 + lane) * dims + dim], -tag(position, head, dim));
+        }
+      }
+    }
+  }
+}
+
+TEST(Attention, MemoryIsAlignedAndNaNUntilWritten) {
+  const AttentionCache cache(2, 3, 7, 100, 4);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(cache.keys()) % 64, 0u);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(cache.values()) % 64, 0u);
+  for (int i = 0; i < 2 * cache.blocks() * 16 * 3; ++i) {
+    ASSERT_TRUE(std::isnan(cache.keys()[i]));
+    ASSERT_TRUE(std::isnan(cache.values()[i]));
+  }
+}
+
+TEST(Attention, TheRingIsAsSmallAsTheWindowAndTheHorizonAllow) {
+  const auto blocks = [](int window, int capacity, int horizon) {
+    return AttentionCache(1, 1, window, capacity, horizon).blocks();
+  };
+  EXPECT_EQ(blocks(AttentionCache::everything, 100, 5), 7);
+  EXPECT_EQ(blocks(12, 100, 5), 1);
+  EXPECT_EQ(blocks(13, 100, 5), 2);
+  EXPECT_EQ(blocks(1, 100, 100), 7);
+  EXPECT_EQ(blocks(1 << 30, 100, 5), 7);
+  EXPECT_EQ(blocks(2147483647, 16, 2147483647), 1);
+}
+
+TEST(AttentionDeathTest, BreachesOfTheContractAbort) {
+  EXPECT_DEATH(AttentionCache(0, 1, 0, 1, 1), "heads and dimensions");
+  EXPECT_DEATH(AttentionCache(1, 1, -1, 1, 1), "number of positions");
+  EXPECT_DEATH(AttentionCache(1, 1, 0, 0, 1), "room for at least one row");
+  const float row = 0;
+  AttentionCache narrow(1, 1, 3, 100, 2);
+  narrow.open(100);
+  narrow.write(0, &row, &row);
+  narrow.write(1, &row, &row);
+  EXPECT_DEATH(narrow.write(2, &row, &row), "no window is wider");
+  AttentionCache small(1, 1, 3, 1, 9);
+  small.open(2);
+  small.write(0, &row, &row);
+  EXPECT_DEATH(small.write(1, &row, &row), "within the capacity");
+  EXPECT_DEATH(small.settle(2), "never written");
+}
+
+}  // namespace
+}  // namespace draftproof
