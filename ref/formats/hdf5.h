@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // HDF5 for arrays that travel between programs: fixtures, recorded rows. Only what we use: datasets of float32,
 // float64, int32, int64, uint8, uint64 of any rank, string and integer attributes, groups by path.
+//
+// Sizes in a file are believed only as far as its own bytes go. A dataset whose bytes lie in another file is refused.
+// What the HDF5 library itself does with a maliciously damaged file is beyond us: read files of known origin.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -30,15 +32,19 @@ class Hdf5 {
   bool has(const std::string& path) const;
   std::vector<std::string> children(const std::string& group) const;  // names, sorted
 
-  /// Reads a dataset, converted by HDF5 when stored as another numeric type. Error naming file and path when absent.
+  /// Reads a dataset; of another numeric type, it is converted: to the nearest float or double, and to an integer type
+  /// only when every value survives. Error naming file and path when absent, not numeric or beyond 2^33 elements.
   template <class T>
   Array<T> read(const std::string& path) const;
+  /// An attribute of the group or dataset at `path` ("/" is the root): one string, of fixed or variable length.
   std::string read_string_attribute(const std::string& path, const std::string& name) const;
   std::int64_t read_integer_attribute(const std::string& path, const std::string& name) const;
 
-  /// Creates missing groups on the way. `shape` empty means a scalar.
+  /// Creates missing groups on the way; Error when `path` is taken. `shape` empty means a scalar. The bytes are handed
+  /// to the system before this returns, so a full disk is noticed here.
   template <class T>
   void write(const std::string& path, const Array<T>& array);
+  /// Replaces the attribute if it exists. Trailing NUL characters do not survive.
   void write_string_attribute(const std::string& path, const std::string& name, const std::string& value);
 
  private:

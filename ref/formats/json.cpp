@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>

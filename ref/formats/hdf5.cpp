@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: MIT
+#include "ref/formats/hdf5.h"
+
+#include <hdf5.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+#include "ref/base/error.h"
+#include "ref/base/require.h"
+#include "ref/formats/printable.h"
+
+namespace draftproof {
+
+namespace {
+
+static_assert(sizeof(hid_t) == sizeof(std::int64_t));
+
+constexpr std::uint64_t elements_max = std::uint64_t{1} << 33;
+
+/// The library's own words on its latest failure, innermost first.
+std::string reason() {
+  std::string text;
+  const auto first = [](unsigned depth, const H5E_error2_t* error, void* data) -> herr_t {
+    if (depth == 0 && error->desc) *static_cast<std::string*>(data) = error->desc;
+    return 0;
+  };
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, first, &text);
+  return text.empty() ? "" : " (" + printable(text) + ")";
+}
+
+/// Any identifier of the library; closes itself by the function its kind needs.
+class Handle {
+ public:
+  Handle(hid_t id, herr_t (*close)(hid_t)) : id_(id), close_(close) {}
+  ~Handle() {
+    if (id_ >= 0) close_(id_);
+  }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  operator hid_t() const { return id_; }
+  bool ok() const { return id_ >= 0; }
+
+ private:
+  hid_t id_;
+  herr_t (*close_)(hid_t);
+};
+
+template <class T>
+hid_t native() {
+  if constexpr (std::is_same_v<T, float>) return H5T_NATIVE_FLOAT;
+  if constexpr (std::is_same_v<T, double>) return H5T_NATIVE_DOUBLE;
+  if constexpr (std::is_same_v<T, std::int32_t>) return H5T_NATIVE_INT32;
+  if constexpr (std::is_same_v<T, std::int64_t>) return H5T_NATIVE_INT64;
+  if constexpr (std::is_same_v<T, std::uint8_t>) return H5T_NATIVE_UINT8;
+  if constexpr (std::is_same_v<T, std::uint64_t>) return H5T_NATIVE_UINT64;
+}
+
+/// The stored type, for files to hold the same bytes on every machine.
+template <class T>
+hid_t stored() {
+  if constexpr (std::is_same_v<T, float>) return H5T_IEEE_F32LE;
+  if constexpr (std::is_same_v<T, double>) return H5T_IEEE_F64LE;
+  if constexpr (std::is_same_v<T, std::int32_t>) return H5T_STD_I32LE;
+  if constexpr (std::is_same_v<T, std::int64_t>) return H5T_STD_I64LE;
+  if constexpr (std::is_same_v<T, std::uint8_t>) return H5T_STD_U8LE;
+  if constexpr (std::is_same_v<T, std::uint64_t>) return H5T_STD_U64LE;
+}
+
+/// Makes transfers stop where a value does not survive in an integer type, instead of clamping it silently.
+void refuse_clamping(hid_t transfer) {
+  const auto refuse = [](H5T_conv_except_t, hid_t, hid_t, void*, void*, void*) { return H5T_CONV_ABORT; };
+  REQUIRE(H5Pset_type_conv_cb(transfer, refuse, nullptr) >= 0, "HDF5 takes a callback in a transfer list");
+}
+
+void silence_library() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+
+std::string sentence(const std::filesystem::path& file, const std::string& path, const std::string& what) {
+  return file.string() + ": " + in_quotes(path) + " " + what;
+}
+
+}  // namespace
+
+Hdf5 Hdf5::open(const std::filesystem::path& file) {
+  silence_library();
+  std::error_code error;
+  const auto status = std::filesystem::status(file, error);
+  if (!std::filesystem::exists(status)) throw Error(file.string() + ": no such file");
+  if (!std::filesystem::is_regular_file(status)) throw Error(file.string() + ": not a file");
+  Hdf5 result;
+  result.file_ = file;
+  result.handle_ = H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+  if (result.handle_ < 0) throw Error(file.string() + ": not an HDF5 file, or damaged" + reason());
+  return result;
+}
+
+Hdf5 Hdf5::create(const std::filesystem::path& file) {
+  silence_library();
+  Hdf5 result;
+  result.file_ = file;
+  result.handle_ = H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  if (result.handle_ < 0) throw Error(file.string() + ": cannot be created" + reason());
+  return result;
+}
+
+Hdf5::~Hdf5() {
+  if (handle_ >= 0) H5Fclose(handle_);
+}
+
+Hdf5::Hdf5(Hdf5&& other) noexcept : file_(std::move(other.file_)), handle_(std::exchange(other.handle_, -1)) {}
+
+Hdf5& Hdf5::operator=(Hdf5&& other) noexcept {
+  std::swap(file_, other.file_);
+  std::swap(handle_, other.handle_);
+  return *this;
+}
+
+bool Hdf5::has(const std::string& path) const {
+  // The library answers only for the last part of a path, and fails when an earlier part is absent.
+  for (std::size_t end = path.find_first_not_of('/'); end < path.size();) {
+    end = path.find('/', end);
+    const std::string part = path.substr(0, end);
+    if (H5Lexists(handle_, part.c_str(), H5P_DEFAULT) <= 0) return false;
+    if (H5Oexists_by_name(handle_, part.c_str(), H5P_DEFAULT) <= 0) return false;
+    end = path.find_first_not_of('/', end);
+  }
+  return !path.empty();
+}
+
+std::vector<std::string> Hdf5::children(const std::string& group) const {
+  const Handle handle(H5Gopen2(handle_, group.c_str(), H5P_DEFAULT), H5Gclose);
+  if (!handle.ok()) throw Error(sentence(file_, group, "is not a group of the file" + reason()));
+  std::vector<std::string> names;
+  const auto collect = [](hid_t, const char* name, const H5L_info_t*, void* data) -> herr_t {
+    static_cast<std::vector<std::string>*>(data)->emplace_back(name);
+    return 0;
+  };
+  if (H5Literate(handle, H5_INDEX_NAME, H5_ITER_INC, nullptr, collect, &names) < 0) {
+    throw Error(sentence(file_, group, "cannot be listed; the file is damaged" + reason()));
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+template <class T>
+Array<T> Hdf5::read(const std::string& path) const {
+  const Handle dataset(H5Dopen2(handle_, path.c_str(), H5P_DEFAULT), H5Dclose);
+  if (!dataset.ok()) throw Error(sentence(file_, path, "is not a dataset of the file" + reason()));
+  const auto fail = [&](const std::string& what) { throw Error(sentence(file_, path, what)); };
+
+  const Handle type(H5Dget_type(dataset), H5Tclose);
+  const H5T_class_t kind = type.ok() ? H5Tget_class(type) : H5T_NO_CLASS;
+  if (kind != H5T_INTEGER && kind != H5T_FLOAT) fail("does not hold numbers");
+
+  const Handle space(H5Dget_space(dataset), H5Sclose);
+  const int rank = space.ok() ? H5Sget_simple_extent_ndims(space) : -1;
+  if (rank < 0 || H5Sget_simple_extent_type(space) == H5S_NULL) fail("has no shape" + reason());
+  std::vector<hsize_t> extents(static_cast<std::size_t>(rank));
+  if (H5Sget_simple_extent_dims(space, extents.data(), nullptr) < 0) fail("has no shape" + reason());
+  std::uint64_t count = 1;
+  for (const hsize_t extent : extents) {
+    if (__builtin_mul_overflow(count, extent, &count) || count > elements_max) fail("has more than 2^33 elements");
+  }
+
+  // Memory is asked for only after the file has shown that it holds that much.
+  const Handle creation(H5Dget_create_plist(dataset), H5Pclose);
+  if (!creation.ok() || H5Pget_layout(creation) == H5D_VIRTUAL || H5Pget_external_count(creation) != 0) {
+    fail("keeps its values in other files; copy it into one file");
+  }
+  std::error_code error;
+  const std::uint64_t held = H5Dget_storage_size(dataset);
+  const bool plain = H5Pget_nfilters(creation) == 0;
+  if (held > std::filesystem::file_size(file_, error) || (plain && held < count * H5Tget_size(type)) ||
+      (count != 0 && held == 0)) {
+    fail("has a shape larger than the values stored for it; the file is damaged or was never filled");
+  }
+
+  Array<T> array;
+  array.shape.assign(extents.begin(), extents.end());
+  array.values.resize(count);
+  const Handle transfer(H5Pcreate(H5P_DATASET_XFER), H5Pclose);
+  if (std::is_integral_v<T>) refuse_clamping(transfer);
+  if (count != 0 && H5Dread(dataset, native<T>(), H5S_ALL, H5S_ALL, transfer, array.values.data()) < 0) {
+    fail("cannot be read: damaged, or a value does not fit the type asked for" + reason());
+  }
+  return array;
+}
+
+std::string Hdf5::read_string_attribute(const std::string& path, const std::string& name) const {
+  const auto fail = [&](const std::string& what) {
+    throw Error(sentence(file_, path, "attribute " + in_quotes(name) + " " + what));
+  };
+  const Handle attribute(H5Aopen_by_name(handle_, path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
+  if (!attribute.ok()) fail("is missing" + reason());
+  const Handle type(H5Aget_type(attribute), H5Tclose);
+  const Handle space(H5Aget_space(attribute), H5Sclose);
+  if (H5Tget_class(type) != H5T_STRING || H5Sget_simple_extent_npoints(space) != 1) fail("is not one string");
+
+  if (H5Tis_variable_str(type) > 0) {
+    char* text = nullptr;
+    if (H5Aread(attribute, type, &text) < 0) fail("cannot be read" + reason());
+    const std::string result = text ? text : "";
+    H5free_memory(text);
+    return result;
+  }
+  std::error_code error;
+  if (H5Tget_size(type) > std::filesystem::file_size(file_, error)) fail("is longer than the file");
+  std::string text(H5Tget_size(type), '\0');
+  if (H5Aread(attribute, type, text.data()) < 0) fail("cannot be read" + reason());
+  switch (H5Tget_strpad(type)) {
+    case H5T_STR_NULLTERM: text.resize(std::min(text.find('\0'), text.size())); break;
+    case H5T_STR_SPACEPAD: text.resize(text.find_last_not_of(' ') + 1); break;
+    default: text.resize(text.find_last_not_of('\0') + 1);
+  }
+  return text;
+}
+
+std::int64_t Hdf5::read_integer_attribute(const std::string& path, const std::string& name) const {
+  const auto fail = [&](const std::string& what) {
+    throw Error(sentence(file_, path, "attribute " + in_quotes(name) + " " + what));
+  };
+  const Handle attribute(H5Aopen_by_name(handle_, path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
+  if (!attribute.ok()) fail("is missing" + reason());
+  const Handle type(H5Aget_type(attribute), H5Tclose);
+  const Handle space(H5Aget_space(attribute), H5Sclose);
+  const bool beyond = H5Tget_sign(type) == H5T_SGN_NONE && H5Tget_size(type) >= sizeof(std::int64_t);
+  if (H5Tget_class(type) != H5T_INTEGER || H5Sget_simple_extent_npoints(space) != 1) fail("is not one integer");
+  // Attributes convert without asking us, so the one type that would clamp is read as itself.
+  if (beyond) {
+    std::uint64_t value = 0;
+    if (H5Aread(attribute, H5T_NATIVE_UINT64, &value) < 0) fail("cannot be read" + reason());
+    if (!std::in_range<std::int64_t>(value)) fail("is beyond a signed 64-bit integer");
+    return static_cast<std::int64_t>(value);
+  }
+  std::int64_t value = 0;
+  if (H5Aread(attribute, H5T_NATIVE_INT64, &value) < 0) fail("cannot be read" + reason());
+  return value;
+}
+
+template <class T>
+void Hdf5::write(const std::string& path, const Array<T>& array) {
+  std::vector<hsize_t> extents;
+  for (const std::int64_t extent : array.shape) {
+    REQUIRE(extent >= 0, "an array's shape has no negative extent");
+    extents.push_back(static_cast<hsize_t>(extent));
+  }
+  const auto count = std::accumulate(extents.begin(), extents.end(), hsize_t{1}, std::multiplies<>());
+  REQUIRE(count == array.values.size(), "an array has as many values as its shape says");
+  REQUIRE(extents.size() <= H5S_MAX_RANK, "HDF5 knows 32 dimensions at most");
+
+  const int rank = static_cast<int>(extents.size());
+  const Handle space(rank == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(rank, extents.data(), nullptr), H5Sclose);
+  const Handle links(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
+  const Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+  H5Pset_create_intermediate_group(links, 1);
+  H5Pset_obj_track_times(creation, false);  // the same values make the same file, whenever they are written
+  const Handle dataset(H5Dcreate2(handle_, path.c_str(), stored<T>(), space, links, creation, H5P_DEFAULT), H5Dclose);
+  if (!dataset.ok()) throw Error(sentence(file_, path, "cannot be created" + reason()));
+  const bool written = H5Dwrite(dataset, native<T>(), H5S_ALL, H5S_ALL, H5P_DEFAULT, array.values.data()) >= 0;
+  if (!written || H5Fflush(handle_, H5F_SCOPE_LOCAL) < 0) {
+    throw Error(sentence(file_, path, "cannot be written; is the disk full?" + reason()));
+  }
+}
+
+void Hdf5::write_string_attribute(const std::string& path, const std::string& name, const std::string& value) {
+  const Handle object(H5Oopen(handle_, path.c_str(), H5P_DEFAULT), H5Oclose);
+  if (!object.ok()) throw Error(sentence(file_, path, "is not in the file" + reason()));
+  const Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
+  const Handle space(H5Screate(H5S_SCALAR), H5Sclose);
+  H5Tset_size(type, std::max<std::size_t>(1, value.size()));  // HDF5 has no string of no bytes
+  H5Tset_strpad(type, H5T_STR_NULLPAD);
+  H5Tset_cset(type, H5T_CSET_UTF8);
+  if (H5Aexists(object, name.c_str()) > 0) H5Adelete(object, name.c_str());
+  const Handle attribute(H5Acreate2(object, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
+  if (!attribute.ok() || H5Awrite(attribute, type, value.c_str()) < 0 || H5Fflush(handle_, H5F_SCOPE_LOCAL) < 0) {
+    throw Error(sentence(file_, path, "cannot take attribute " + in_quotes(name) + reason()));
+  }
+}
+
+template Array<float> Hdf5::read(const std::string&) const;
+template Array<double> Hdf5::read(const std::string&) const;
+template Array<std::int32_t> Hdf5::read(const std::string&) const;
+template Array<std::int64_t> Hdf5::read(const std::string&) const;
+template Array<std::uint8_t> Hdf5::read(const std::string&) const;
+template Array<std::uint64_t> Hdf5::read(const std::string&) const;
+template void Hdf5::write(const std::string&, const Array<float>&);
+template void Hdf5::write(const std::string&, const Array<double>&);
+template void Hdf5::write(const std::string&, const Array<std::int32_t>&);
+template void Hdf5::write(const std::string&, const Array<std::int64_t>&);
+template void Hdf5::write(const std::string&, const Array<std::uint8_t>&);
+template void Hdf5::write(const std::string&, const Array<std::uint64_t>&);
+
+}  // namespace draftproof
