@@ -1,8 +1,23 @@
 // SPDX-License-Identifier: MIT
+// The vector table for AVX-512 F, BW, VL and DQ. Compiled for it: nothing here but the getter has linkage.
 #include "kernels/tables.h"
 
+#ifdef __AVX512F__
+
+#include "kernels/lanes_avx512.h"
+#include "kernels/vector.inc"
+
 namespace draftproof {
-
-const Kernels* avx512_kernels() noexcept { return nullptr; }
-
+namespace {
+constexpr Kernels table = vector_kernels("avx512", cpu_has_avx512);
+}  // namespace
+const Kernels* avx512_kernels() noexcept { return &table; }
 }  // namespace draftproof
+
+#else
+
+namespace draftproof {
+const Kernels* avx512_kernels() noexcept { return nullptr; }
+}  // namespace draftproof
+
+#endif

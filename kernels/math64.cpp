@@ -84,8 +84,9 @@ double exponential_of(Pair x) {
     q = q * r.high + 1.0 / factorial;
     factorial = factorial / i;  // exact: both are integers below 2^53
   }
+  const double rest = r.high * r.high * q;
   const Pair one = sum(1.0, r.high);
-  const double y = one.high + (one.low + (low + r.high * low + r.high * r.high * q));
+  const double y = one.high + (one.low + (rest + low * (one.high + rest)));  // exp(r + low) = exp(r) (1 + low)
   const int exponent = static_cast<int>(n);
   const int half = exponent / 2;
   return y * power_of_two(half) * power_of_two(exponent - half);

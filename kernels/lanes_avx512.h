@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// Sixteen floats in one AVX-512 register, for vector.inc, which lists what a lane type offers.
+#pragma once
+
+#ifndef __clang__
+// g++ 12 takes the deliberately undefined operands inside its own intrinsics for ours (GCC bug 105593).
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace draftproof {
+namespace {
+
+struct Lanes {
+  __m512 v;
+};
+
+// 32 registers. Sums of one tile of matmul: rows * panels, 24 at most, so that weights stay in registers beside them.
+constexpr int tile_rows_max = 16;
+constexpr int panels_at_once(int rows) { return rows <= 6 ? 4 : rows <= 12 ? 2 : 1; }
+constexpr int attention_sums = 8;  // two fma units, four cycles of latency
+
+inline __mmask16 first_lanes(int count) { return static_cast<__mmask16>((1u << count) - 1u); }
+
+inline Lanes spread(float x) { return {_mm512_set1_ps(x)}; }
+inline Lanes load(const float* from) { return {_mm512_loadu_ps(from)}; }
+inline Lanes load(const float* from, int count) { return {_mm512_maskz_loadu_ps(first_lanes(count), from)}; }
+inline void store(float* to, Lanes a) { _mm512_storeu_ps(to, a.v); }
+inline void store(float* to, Lanes a, int count) { _mm512_mask_storeu_ps(to, first_lanes(count), a.v); }
+
+inline Lanes even_bf16(const char* pairs) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(pairs), 16))};
+}
+inline Lanes odd_bf16(const char* pairs) {
+  return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(pairs), _mm512_set1_epi32(-65536)))};
+}
+
+inline Lanes operator+(Lanes a, Lanes b) { return {_mm512_add_ps(a.v, b.v)}; }
+inline Lanes operator-(Lanes a, Lanes b) { return {_mm512_sub_ps(a.v, b.v)}; }
+inline Lanes operator*(Lanes a, Lanes b) { return {_mm512_mul_ps(a.v, b.v)}; }
+inline Lanes operator/(Lanes a, Lanes b) { return {_mm512_div_ps(a.v, b.v)}; }
+inline Lanes operator-(Lanes a) { return {_mm512_xor_ps(a.v, _mm512_set1_ps(-0.0f))}; }
+inline Lanes fused(Lanes a, Lanes b, Lanes c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+
+inline Lanes at_least(Lanes limit, Lanes x) { return {_mm512_max_ps(limit.v, x.v)}; }
+inline Lanes at_most(Lanes limit, Lanes x) { return {_mm512_min_ps(limit.v, x.v)}; }
+
+inline Lanes only(Lanes a, int first, int end, Lanes other) {
+  const __mmask16 inside = static_cast<__mmask16>(first_lanes(end) & ~first_lanes(first));
+  return {_mm512_mask_blend_ps(inside, other.v, a.v)};
+}
+
+inline Lanes times_power(Lanes x, Lanes shifted) {
+  const __m512i n = _mm512_sub_epi32(_mm512_castps_si512(shifted.v), _mm512_set1_epi32(0x4b400000));
+  const __m512i half = _mm512_srai_epi32(n, 1);
+  const __m512i bias = _mm512_set1_epi32(127);
+  const __m512i first = _mm512_slli_epi32(_mm512_add_epi32(half, bias), 23);
+  const __m512i second = _mm512_slli_epi32(_mm512_add_epi32(_mm512_sub_epi32(n, half), bias), 23);
+  return {_mm512_mul_ps(_mm512_mul_ps(x.v, _mm512_castsi512_ps(first)), _mm512_castsi512_ps(second))};
+}
+
+inline float tree(Lanes a) {
+  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+inline float largest(Lanes a) { return _mm512_reduce_max_ps(a.v); }
+
+}  // namespace
+}  // namespace draftproof
