@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+#include "ref/text/added_tokens.h"
+
+#include <algorithm>
+
+#include "ref/text/unicode.h"
+#include "ref/text/utf8.h"
+
+namespace draftproof {
+namespace {
+
+constexpr std::size_t longest_character = 4;
+
+char32_t first_character(std::string_view text) { return utf8::step(text, 0).code_point; }
+
+std::size_t last_character_start(std::string_view text) {
+  std::size_t start = text.size() - 1;
+  while (start > 0 && text.size() - start < longest_character && (text[start] & 0xC0) == 0x80) --start;
+  return start;
+}
+
+char32_t last_character(std::string_view text) { return utf8::step(text, last_character_start(text)).code_point; }
+
+bool borders_on_words(std::string_view before, std::string_view after) {
+  return (!before.empty() && unicode::is_word(last_character(before))) ||
+         (!after.empty() && unicode::is_word(first_character(after)));
+}
+
+std::size_t leading_space(std::string_view text) {
+  std::size_t end = 0;
+  while (end < text.size() && unicode::is_space(first_character(text.substr(end)))) end += utf8::step(text, end).length;
+  return end;
+}
+
+/// Where the white space that ends `text` begins, looking no further left than `least`.
+std::size_t trailing_space_start(std::string_view text, std::size_t least) {
+  std::size_t start = text.size();
+  while (start > least && unicode::is_space(last_character(text.substr(0, start)))) {
+    start = last_character_start(text.substr(0, start));
+  }
+  return start;
+}
+
+}  // namespace
+
+AddedTokenCutter::AddedTokenCutter(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
+  std::sort(tokens_.begin(), tokens_.end(),
+            [](const AddedToken& left, const AddedToken& right) { return left.pattern < right.pattern; });
+  for (const AddedToken& token : tokens_) first_bytes_.set(static_cast<unsigned char>(token.pattern.front()));
+}
+
+const AddedToken* AddedTokenCutter::longest_at(std::string_view text) const {
+  if (!first_bytes_.test(static_cast<unsigned char>(text.front()))) return nullptr;
+  const AddedToken* longest = nullptr;
+  auto first = tokens_.begin();
+  auto last = tokens_.end();
+  // [first, last) share their first `depth` bytes with the text, so the one that ends there comes first.
+  for (std::size_t depth = 0; first != last; ++depth) {
+    if (first->pattern.size() == depth) longest = &*first++;
+    if (depth == text.size()) break;
+    const auto byte_of = [depth](const AddedToken& token) { return static_cast<unsigned char>(token.pattern[depth]); };
+    const auto wanted = static_cast<unsigned char>(text[depth]);
+    first = std::partition_point(first, last, [&](const AddedToken& token) { return byte_of(token) < wanted; });
+    last = std::partition_point(first, last, [&](const AddedToken& token) { return byte_of(token) == wanted; });
+  }
+  return longest;
+}
+
+std::vector<Segment> AddedTokenCutter::cut(std::string_view text) const {
+  std::vector<Segment> segments;
+  std::size_t done = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const AddedToken* token = longest_at(text.substr(at));
+    if (token == nullptr) {
+      ++at;
+      continue;
+    }
+    std::size_t begin = at;
+    std::size_t end = at + token->pattern.size();
+    at = end;  // a token that single_word drops hides shorter ones, and rstrip hides nothing, as in the reference
+    if (token->single_word && borders_on_words(text.substr(0, begin), text.substr(end))) continue;
+    if (token->lstrip) begin = std::max(trailing_space_start(text.substr(0, begin), std::min(done, begin)), done);
+    if (token->rstrip) end += leading_space(text.substr(end));
+    if (done < begin) segments.push_back({text.substr(done, begin - done), -1});
+    segments.push_back({{}, token->id});
+    done = std::max(done, end);  // what rstrip swallowed may hold a token of white space
+  }
+  if (done < text.size()) segments.push_back({text.substr(done), -1});
+  return segments;
+}
+
+}  // namespace draftproof

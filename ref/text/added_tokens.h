@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// Tokens cut out of the text before anything else sees it. Leftmost first, at one place the longest; what lstrip and
+// rstrip swallow belongs to the token. Follows AddedVocabulary of Hugging Face's `tokenizers`.
+#pragma once
+
+#include <bitset>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ref/base/token.h"
+
+namespace draftproof {
+
+struct AddedToken {
+  Token id = 0;
+  std::string content;  // as the file has it
+  std::string pattern;  // what to look for: `content`, normalized when `normalized`
+  std::string bytes;    // what it decodes to
+  bool special = false;
+  bool single_word = false;
+  bool lstrip = false;
+  bool rstrip = false;
+  bool normalized = false;  // looked for in normalized text, after the others
+};
+
+/// A part of a text: an added token, or text to tokenize further.
+struct Segment {
+  std::string_view text;
+  Token token;  // -1: text
+};
+
+class AddedTokenCutter {
+ public:
+  /// `tokens` have distinct, non-empty patterns.
+  explicit AddedTokenCutter(std::vector<AddedToken> tokens);
+
+  /// The segments of `text` (UTF-8), in order; they point into it.
+  std::vector<Segment> cut(std::string_view text) const;
+
+ private:
+  const AddedToken* longest_at(std::string_view text) const;
+
+  std::vector<AddedToken> tokens_;  // by pattern
+  std::bitset<256> first_bytes_;
+};
+
+}  // namespace draftproof

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+#include "ref/text/pattern.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ref/text/pattern_syntax.h"
+#include "ref/text/pre_tokenizer.h"
+#include "tests/text/tokenizer_files.h"
+
+namespace draftproof {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::vector<std::string> split(const std::string& expression, std::string_view text) {
+  const Pattern pattern(expression, "FILE: field f");
+  MatchBudget budget(text.size());
+  std::vector<std::string_view> pieces;
+  pattern.split(text, budget, pieces);
+  return {pieces.begin(), pieces.end()};
+}
+
+TEST(Pattern, KeepsMatchesAndWhatLiesBetween) {
+  EXPECT_THAT(split("[0-9]+", "12ab3"), ElementsAre("12", "ab", "3"));
+  EXPECT_THAT(split("x", "ab"), ElementsAre("ab"));
+  EXPECT_THAT(split("x", ""), ElementsAre());
+  EXPECT_THAT(split(gpt2_pattern, "it's  12"), ElementsAre("it", "'s", " ", " 12"));
+}
+
+// U+180E is a space to PCRE2's \s and none to Unicode since 6.3; U+0085 is one to both.
+TEST(Pattern, MeansUnicodeWhiteSpaceBySpace) {
+  EXPECT_THAT(split(R"(\s+)", "a\u180E\u0085\u2003b"), ElementsAre("a\u180E", "\u0085\u2003", "b"));
+  EXPECT_THAT(split(R"([^\s]+)", "a\u180E b"), ElementsAre("a\u180E", " ", "b"));
+  EXPECT_THAT(split(R"(\S+)", "a\u180E b"), ElementsAre("a\u180E", " ", "b"));
+}
+
+TEST(Pattern, FoldsCaseAsUnicodeDoes) {
+  EXPECT_THAT(split("(?i:'s|'ll)", "A'S'\u017F'LLs"), ElementsAre("A", "'S", "'\u017F", "'LL", "s"));
+}
+
+TEST(Pattern, KnowsPossessiveAndCountedRepeats) {
+  EXPECT_THAT(split("[0-9]{1,3}", "12345x"), ElementsAre("123", "45", "x"));
+  EXPECT_THAT(split("a++b?+", "aabab"), ElementsAre("aab", "ab"));
+  EXPECT_THAT(split("a+?", "aa"), ElementsAre("a", "a"));
+}
+
+TEST(PatternSyntax, TranslatesWhatDiffers) {
+  EXPECT_EQ(translate_pattern(R"(\s\S[^\s\d]\x{41}\u00e9)", ""),
+            R"(\p{White_Space}\P{White_Space}[^\p{White_Space}\p{Nd}]\x{41}\x{00e9})");
+  const std::string same = R"((?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}++|\p{N}{1,3}|(?!a)(?<=b)(?>c)\.\[\-]é{2})";
+  EXPECT_EQ(translate_pattern(same, ""), same);
+}
+
+TEST(PatternSyntax, RefusesByNameWhatItDoesNotKnow) {
+  const std::pair<const char*, const char*> refused[] = {
+      {"^a", "a line anchor"},          {"a$", "a line anchor"},
+      {R"(\w+)", "an unknown escape"},  {R"(\h)", "an unknown escape"},
+      {R"(\v)", "an unknown escape"},   {R"(\1)", "an unknown escape"},
+      {R"(\b)", "an unknown escape"},   {"a\\", "an unknown escape"},
+      {"[a[b]]", "a class inside"},     {"[a&&b]", "an intersection"},
+      {"[[:alpha:]]", "a class inside"}, {"[]a]", "an empty character class"},
+      {"[a", "without end"},            {"(?m:a)", "a group of an unknown kind"},
+      {"(?<name>a)", "a group of an unknown kind"}, {"(*ACCEPT)", "a group of an unknown kind"},
+      {R"(\p{Greek})", "no general category"}, {R"(\p{^L})", "no general category"},
+      {R"(\pL)", "a property without braces"}, {R"(\xE9)", "without braces"},
+      {R"(\x{zz})", "a malformed escape"}, {R"(\u12)", "an unfinished escape"},
+      {"a{,3}", "a brace"},             {"a{2}?", "after {n}"},
+      {"a{2,3}+", "after a counted repeat"}, {"a**", "nothing to repeat"},
+      {"*a", "nothing to repeat"},      {"a|+", "nothing to repeat"},
+  };
+  for (const auto& [expression, what] : refused) {
+    const std::string error = testing::error_of([&] { Pattern(expression, "FILE: field f"); });
+    EXPECT_THAT(error, StartsWith("FILE: field f: ")) << expression;
+    EXPECT_THAT(error, HasSubstr(what)) << expression;
+  }
+}
+
+TEST(Pattern, RefusesWhatPcre2RefusesOrWhatMatchesNothing) {
+  for (const char* expression : {"(a", "a)", "[z-a]", "(?<=a+)b", "a{99999}", "a*", "", "(?=a)", "a|", "\xFF"}) {
+    EXPECT_THAT(testing::error_of([&] { Pattern(expression, "FILE: field f"); }), StartsWith("FILE: field f: "))
+        << expression;
+  }
+  EXPECT_THAT(testing::error_of([&] { Pattern(std::string(1 << 16, 'a'), "FILE: field f"); }), HasSubstr("32 KiB"));
+}
+
+TEST(Pattern, GivesUpOnExpressionsThatBacktrackWithoutEnd) {
+  const std::string text = std::string(20000, 'a') + "cb";  // the b keeps the matcher from giving up at once
+  for (const char* expression : {"(?:a+)+b", "(?:a|a)+b", "a*a*a*a*a*a*b", "(?:a{1,20}){1,20}(?:a{1,20}){1,20}b"}) {
+    EXPECT_THAT(testing::error_of([&] { split(expression, text); }), StartsWith("FILE: field f: ")) << expression;
+  }
+}
+
+TEST(Pattern, TakesLongRunsInItsStride) {
+  const std::string spaces(1 << 20, ' ');
+  const std::string llama3 =
+      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+  EXPECT_THAT(split(llama3, spaces + "x"), ElementsAre(spaces.substr(1), " x"));
+  EXPECT_THAT(split(llama3, std::string(1 << 20, 'a')), ::testing::SizeIs(1));
+  EXPECT_THAT(split(llama3, std::string(1 << 20, '!')), ::testing::SizeIs(1));
+  EXPECT_THAT(split(llama3, std::string(1 << 17, '1')), ::testing::SizeIs(((1 << 17) + 2) / 3));
+}
+
+TEST(Pattern, QuotesEveryCharacter) {
+  std::string all;
+  for (char character = 1; character > 0; ++character) all += character;
+  all += "é";
+  EXPECT_THAT(split(quote_for_pattern(all), "<" + all + ">"), ElementsAre("<", all, ">"));
+}
+
+}  // namespace
+}  // namespace draftproof
