@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ref/base/error.h"
+#include "ref/decoding/engine.h"
+#include "ref/formats/safetensors.h"
+#include "ref/models/dflash.h"
+#include "ref/models/models.h"
+#include "ref/models/transformer.h"
+#include "tools/commands.h"
+
+namespace draftproof {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct InspectOptions {
+  std::string path;
+  std::string target;  // for a DFlash draft: what it is to fit
+  bool json = false;
+};
+
+ordered_json kernels_json() {
+  ordered_json rows = ordered_json::array();
+  for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
+    const std::string why = (*table)->supported() ? unfit(**table) : "this CPU cannot run it";
+    rows.push_back({{"name", (*table)->name},
+                    {"numerics", (*table)->numerics},
+                    {"usable", why.empty()},
+                    {"why_not", why},
+                    {"default", *table == &best_kernels()}});
+  }
+  return rows;
+}
+
+ordered_json checkpoint_json(const std::filesystem::path& folder) {
+  const Json config = Json::read(folder / "config.json");
+  const TransformerConfig t = read_transformer_config(config);
+  const Checkpoint weights(folder);
+  std::uint64_t parameters = 0;
+  for (const auto& [name, tensor] : weights.tensors()) {
+    std::uint64_t count = 1;
+    for (const std::int64_t extent : tensor->shape) count *= static_cast<std::uint64_t>(extent);
+    parameters += count;
+  }
+  int sliding = 0;
+  for (const int window : t.windows) sliding += window != AttentionCache::everything ? 1 : 0;
+  // A full layer keeps every position; a sliding one its window. f32, keys and values.
+  const std::uint64_t row_bytes = 2ULL * 4 * static_cast<std::uint64_t>(t.kv_heads) * static_cast<std::uint64_t>(t.head_dim);
+  return {
+      {"folder", folder.string()},
+      {"kind", is_dflash(config) ? "DFlash draft" : "target"},
+      {"layers", t.layers},
+      {"sliding_layers", sliding},
+      {"hidden", t.hidden},
+      {"heads", t.heads},
+      {"kv_heads", t.kv_heads},
+      {"head_dim", t.head_dim},
+      {"intermediate", t.intermediate},
+      {"vocabulary", t.vocabulary},
+      {"context", t.context},
+      {"tensors", weights.tensors().size()},
+      {"parameters", parameters},
+      {"weight_bytes", weights.bytes()},
+      {"cache_bytes_per_position", row_bytes * static_cast<std::uint64_t>(t.layers - sliding)},
+      {"tokenizer", std::filesystem::exists(folder / "tokenizer.json")},
+      {"stop_tokens", read_stop_tokens(folder)},
+  };
+}
+
+Exit inspect(const InspectOptions& options) {
+  ordered_json json = {{"command", "inspect"}};
+  if (!options.path.empty()) {
+    json["checkpoint"] = checkpoint_json(options.path);
+    if (!options.target.empty()) {
+      const auto target = load_model(options.target, best_kernels());
+      const DFlashConfig draft =
+          read_dflash_config(Json::read(std::filesystem::path(options.path) / "config.json"), *target);
+      ordered_json layers = ordered_json::array();
+      for (std::size_t i = 0; i < draft.causal.size(); ++i) {
+        layers.push_back({{"causal", static_cast<bool>(draft.causal[i])}, {"window", draft.transformer.windows[i]}});
+      }
+      json["fits"] = options.target;
+      json["block_size"] = draft.block_size;
+      json["mask_token"] = draft.mask;
+      json["target_layer_ids"] = draft.taps;
+      json["layers"] = layers;
+    }
+  }
+  json["kernels"] = kernels_json();
+  if (options.json) {
+    fmt::print("{}\n", json.dump(2));
+    return Exit::pass;
+  }
+  if (json.contains("checkpoint")) {
+    for (const auto& [key, value] : json["checkpoint"].items()) {
+      fmt::print("{:<26} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+    }
+    for (const char* key : {"fits", "block_size", "mask_token", "target_layer_ids", "layers"}) {
+      if (json.contains(key)) fmt::print("{:<26} {}\n", key, json[key].dump());
+    }
+    fmt::print("\n");
+  }
+  for (const auto& row : json["kernels"]) {
+    fmt::print("kernels {:<9} {:<10} {}{}\n", row["name"].get<std::string>(), row["numerics"].get<std::string>(),
+               row["usable"].get<bool>() ? "usable" : "not usable: " + row["why_not"].get<std::string>(),
+               row["default"].get<bool>() ? ", the default here" : "");
+  }
+  return Exit::pass;
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Exit& exit) {
+  auto options = std::make_shared<InspectOptions>();
+  CLI::App* const command = app.add_subcommand("inspect", "say what a checkpoint is, and what this machine can run");
+  command->add_option("path", options->path, "folder of a target or a draft; none: only the machine");
+  command->add_option("--target", options->target, "for a DFlash draft: the target it is to fit");
+  command->add_flag("--json", options->json, "print JSON");
+  command->callback([options, &exit] { exit = inspect(*options); });
+}
+
+}  // namespace draftproof
