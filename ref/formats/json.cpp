@@ -175,6 +175,10 @@ Json Json::read(const std::filesystem::path& file, std::size_t bytes_max) {
 Json Json::parse(std::string_view text, const std::string& origin) {
   auto document = std::make_shared<Document>();
   document->origin = origin;
+  // The parser takes a NUL for the end of the text and would not look at what follows it.
+  if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    throw Error(origin + ": " + line_and_column(text, nul + 1) + ": a NUL byte, which JSON does not allow");
+  }
   Builder builder(text, document->root);
   if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) throw Error(origin + ": " + builder.failure_);
   const Node& root = document->root;

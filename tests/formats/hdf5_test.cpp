@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT
+#include "ref/formats/hdf5.h"
+
+#include <cmath>
+#include <limits>
+
+#include "tests/formats/files.h"
+
+namespace draftproof {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+template <class T>
+class Hdf5Values : public testing::Test {};
+using Types = testing::Types<float, double, std::int32_t, std::int64_t, std::uint8_t, std::uint64_t>;
+TYPED_TEST_SUITE(Hdf5Values, Types);
+
+TYPED_TEST(Hdf5Values, ComeBackBitForBitInEveryShape) {
+  using Limits = std::numeric_limits<TypeParam>;
+  const std::vector<TypeParam> values{Limits::lowest(), Limits::max(), Limits::min(), 0, 1, TypeParam(-0.0)};
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "x.h5";
+  {
+    Hdf5 out = Hdf5::create(file);
+    out.write<TypeParam>("/flat", {{6}, values});
+    out.write<TypeParam>("deep/er/cube", {{1, 2, 3}, values});
+    out.write<TypeParam>("/scalar", {{}, {values[0]}});
+    out.write<TypeParam>("/empty", {{4, 0}, {}});
+  }
+  const Hdf5 in = Hdf5::open(file);
+  EXPECT_EQ(bytes_of(in.read<TypeParam>("/flat").values), bytes_of(values));
+  const Array<TypeParam> cube = in.read<TypeParam>("/deep/er/cube");
+  EXPECT_EQ(cube.shape, (std::vector<std::int64_t>{1, 2, 3}));
+  EXPECT_EQ(bytes_of(cube.values), bytes_of(values));
+  EXPECT_TRUE(in.read<TypeParam>("scalar").shape.empty());
+  EXPECT_EQ(in.read<TypeParam>("scalar").values, std::vector<TypeParam>{values[0]});
+  EXPECT_EQ(in.read<TypeParam>("empty").shape, (std::vector<std::int64_t>{4, 0}));
+}
+
+TEST(Hdf5, KeepsInfinitiesAndNotANumber) {
+  const TemporaryFolder folder;
+  const std::vector<float> values{INFINITY, -INFINITY, NAN, 1e-45F};
+  Hdf5 file = Hdf5::create(folder.path() / "x.h5");
+  file.write<float>("/v", {{4}, values});
+  EXPECT_EQ(bytes_of(file.read<float>("/v").values), bytes_of(values));
+}
+
+TEST(Hdf5, ListsChildrenSortedAndKnowsWhatItHas) {
+  const TemporaryFolder folder;
+  Hdf5 file = Hdf5::create(folder.path() / "x.h5");
+  for (const char* path : {"/b/2", "/b/10", "/a", "/c/d/e"}) file.write<float>(path, {{1}, {1.0F}});
+  EXPECT_THAT(file.children("/"), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(file.children("b"), ElementsAre("10", "2"));
+  for (const char* path : {"/", "/a", "a", "/b", "b/10", "/c/d/", "c//d/e"}) EXPECT_TRUE(file.has(path)) << path;
+  for (const char* path : {"", "/x", "/x/y/z", "/a/b", "/b/3", "/c/d/e/f"}) EXPECT_FALSE(file.has(path)) << path;
+}
+
+TEST(Hdf5, KeepsStringAttributesOfRootGroupsAndDatasets) {
+  const TemporaryFolder folder;
+  Hdf5 file = Hdf5::create(folder.path() / "x.h5");
+  file.write<float>("/g/v", {{1}, {1.0F}});
+  for (const char* path : {"/", "/g", "/g/v"}) {
+    for (const char* text : {"", "größe", " spaces ", "two\nlines"}) {
+      file.write_string_attribute(path, "name", text);
+      EXPECT_EQ(file.read_string_attribute(path, "name"), text) << path;
+    }
+  }
+}
+
+TEST(Hdf5, WritesTheSameBytesTwice) {
+  const TemporaryFolder folder;
+  for (const char* name : {"x.h5", "y.h5"}) {
+    Hdf5 file = Hdf5::create(folder.path() / name);
+    file.write<double>("/a/b", {{2}, {1.0, 2.0}});
+    file.write_string_attribute("/a/b", "name", "value");
+  }
+  EXPECT_EQ(bytes_of_file(folder.path() / "x.h5"), bytes_of_file(folder.path() / "y.h5"));
+}
+
+TEST(Hdf5, CanBeReadByAnotherWhileItsWriterDoesNothing) {
+  const TemporaryFolder folder;
+  { Hdf5::create(folder.path() / "x.h5").write<float>("/a", {{1}, {1.0F}}); }
+  const Hdf5 first = Hdf5::open(folder.path() / "x.h5");
+  const Hdf5 second = Hdf5::open(folder.path() / "x.h5");
+  EXPECT_EQ(first.read<float>("/a").values, second.read<float>("/a").values);
+}
+
+TEST(Hdf5, ReplacesAFileAndMovesLikeAValue) {
+  const TemporaryFolder folder;
+  folder.write("x.h5", "something else");
+  Hdf5 file = Hdf5::create(folder.path() / "x.h5");
+  Hdf5 moved = std::move(file);
+  moved.write<float>("/a", {{1}, {1.0F}});
+  Hdf5 other = Hdf5::create(folder.path() / "y.h5");
+  other = std::move(moved);
+  EXPECT_TRUE(other.has("/a"));
+}
+
+TEST(Hdf5, RefusesToWriteAPathTwiceOrIntoANonexistentFolder) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "x.h5";
+  Hdf5 file = Hdf5::create(path);
+  file.write<float>("/a", {{1}, {1.0F}});
+  EXPECT_THAT(error_of([&] { file.write<float>("/a", {{1}, {1.0F}}); }), HasSubstr(path.string() + ": '/a'"));
+  EXPECT_THAT(error_of([&] { file.write<float>("/a/b", {{1}, {1.0F}}); }), HasSubstr(path.string() + ": '/a/b'"));
+  EXPECT_THAT(error_of([&] { file.write_string_attribute("/b", "n", ""); }), HasSubstr("'/b' is not in the file"));
+  const auto nowhere = folder.path() / "no" / "x.h5";
+  EXPECT_THAT(error_of([&] { Hdf5::create(nowhere); }), HasSubstr(nowhere.string() + ": cannot be created"));
+}
+
+class Hdf5OfH5py : public testing::Test {
+ protected:
+  const std::filesystem::path path = source_dir / "tests/formats/files/h5py.h5";
+  const Hdf5 file = Hdf5::open(path);
+  template <class T>
+  std::string refusal(const std::string& dataset) {
+    const std::string sentence = error_of([&] { file.read<T>(dataset); });
+    EXPECT_THAT(sentence, testing::StartsWith(path.string() + ": '" + dataset + "' "));
+    return sentence;
+  }
+};
+
+TEST_F(Hdf5OfH5py, GivesStringsOfFixedAndVariableLength) {
+  EXPECT_EQ(file.read_string_attribute("/", "variable"), "größer");
+  EXPECT_EQ(file.read_string_attribute("/", "fixed"), "plain");
+  EXPECT_EQ(file.read_string_attribute("/", "empty"), "");
+}
+
+TEST_F(Hdf5OfH5py, GivesIntegerAttributesOfAnyWidth) {
+  EXPECT_EQ(file.read_integer_attribute("/", "integer"), 7);
+  EXPECT_EQ(file.read_integer_attribute("/", "small"), -3);
+  EXPECT_EQ(file.read_integer_attribute("/", "unsigned"), std::numeric_limits<std::int64_t>::max());
+}
+
+TEST_F(Hdf5OfH5py, NamesTheAttributeThatIsMissingOrOfAnotherKind) {
+  const std::string start = path.string() + ": '/' attribute ";
+  EXPECT_THAT(error_of([&] { file.read_string_attribute("/", "no"); }), HasSubstr(start + "'no' is missing"));
+  EXPECT_EQ(error_of([&] { file.read_string_attribute("/", "integer"); }), start + "'integer' is not one string");
+  EXPECT_EQ(error_of([&] { file.read_string_attribute("/", "strings"); }), start + "'strings' is not one string");
+  EXPECT_EQ(error_of([&] { file.read_integer_attribute("/", "fixed"); }), start + "'fixed' is not one integer");
+  EXPECT_EQ(error_of([&] { file.read_integer_attribute("/", "fraction"); }), start + "'fraction' is not one integer");
+  EXPECT_EQ(error_of([&] { file.read_integer_attribute("/", "beyond"); }),
+            start + "'beyond' is beyond a signed 64-bit integer");
+  EXPECT_THAT(error_of([&] { file.read_integer_attribute("/no", "n"); }), HasSubstr("'/no' attribute 'n' is missing"));
+}
+
+TEST_F(Hdf5OfH5py, ConvertsOtherNumericTypes) {
+  EXPECT_THAT(file.read<float>("half").values, ElementsAre(1.5F, -0.25F));
+  EXPECT_THAT(file.read<float>("big_endian").values, ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(file.read<std::int32_t>("unsigned16").values, ElementsAre(0, 65535));
+  EXPECT_THAT(file.read<std::int64_t>("whole").values, ElementsAre(1, -2));
+  EXPECT_THAT(file.read<std::uint64_t>("long").values, ElementsAre(1, 1ULL << 40));
+  EXPECT_THAT(file.read<double>("scalar").values, ElementsAre(2.5));
+  EXPECT_EQ(file.read<float>("infinite").values[1], -INFINITY);
+  EXPECT_EQ(file.read<float>("no_elements").shape, (std::vector<std::int64_t>{0, 3}));
+  EXPECT_EQ(file.read<float>("group/compressed").values[999], 999.0F);
+}
+
+TEST_F(Hdf5OfH5py, RefusesIntegersThatWouldNotSurvive) {
+  EXPECT_THAT(refusal<std::int32_t>("long"), HasSubstr("does not fit"));
+  EXPECT_THAT(refusal<std::uint8_t>("unsigned16"), HasSubstr("does not fit"));
+  EXPECT_THAT(refusal<std::uint64_t>("negative"), HasSubstr("does not fit"));
+  EXPECT_THAT(refusal<std::int64_t>("fractions"), HasSubstr("does not fit"));
+  EXPECT_THAT(refusal<std::int64_t>("infinite"), HasSubstr("does not fit"));
+}
+
+TEST_F(Hdf5OfH5py, RefusesWhatIsNoArrayOfNumbersInThisFile) {
+  EXPECT_THAT(refusal<float>("absent"), HasSubstr("is not a dataset"));
+  EXPECT_THAT(refusal<float>("group"), HasSubstr("is not a dataset"));
+  EXPECT_THAT(refusal<float>("dangling"), HasSubstr("is not a dataset"));
+  EXPECT_THAT(refusal<float>("text"), HasSubstr("does not hold numbers"));
+  EXPECT_THAT(refusal<float>("boolean"), HasSubstr("does not hold numbers"));
+  EXPECT_THAT(refusal<float>("nothing"), HasSubstr("has no shape"));
+  EXPECT_THAT(refusal<float>("never_filled"), HasSubstr("never filled"));
+  EXPECT_THAT(refusal<float>("too_large"), HasSubstr("more than 2^33 elements"));
+  EXPECT_THAT(refusal<std::uint8_t>("elsewhere"), HasSubstr("other files"));
+  EXPECT_THAT(refusal<double>("virtual"), HasSubstr("other files"));
+  EXPECT_FALSE(file.has("dangling"));
+  EXPECT_THAT(error_of([&] { file.children("half"); }), HasSubstr(path.string() + ": 'half' is not a group"));
+}
+
+class BadHdf5 : public testing::TestWithParam<BadFile> {};
+
+TEST_P(BadHdf5, IsRefusedByName) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("x.h5", GetParam().bytes);
+  testing::internal::CaptureStderr();
+  const std::string sentence = error_of([&] { Hdf5::open(file); });
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_TRUE(sentence.starts_with(file.string() + ": ")) << sentence;
+  expect_words(sentence, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Hdf5, BadHdf5,
+    testing::Values(
+        BadFile{"an_empty_file", "", {"not an HDF5 file"}},
+        BadFile{"text", "tokens: 1 2 3\n", {"not an HDF5 file"}},
+        BadFile{"only_the_signature", "\x89HDF\r\n\x1A\n", {"not an HDF5 file"}},
+        BadFile{"the_signature_and_zeros", "\x89HDF\r\n\x1A\n" + std::string(4096, '\0'), {"damaged"}},
+        BadFile{"the_signature_and_ones", "\x89HDF\r\n\x1A\n" + std::string(4096, '\xFF'), {"damaged"}},
+        BadFile{"a_newline_converted", "\x89HDF\n\x1A\n" + std::string(4096, '\0'), {"not an HDF5 file"}}),
+    name_of);
+
+TEST(Hdf5, NamesAFileThatIsMissingOrAFolder) {
+  const TemporaryFolder folder;
+  const auto missing = folder.path() / "x.h5";
+  EXPECT_EQ(error_of([&] { Hdf5::open(missing); }), missing.string() + ": no such file");
+  EXPECT_EQ(error_of([&] { Hdf5::open(folder.path()); }), folder.path().string() + ": not a file");
+}
+
+TEST(Hdf5, SurvivesEveryTruncation) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "x.h5";
+  {
+    Hdf5 file = Hdf5::create(path);
+    file.write<float>("/a", {{2}, {1.0F, 2.0F}});
+    file.write_string_attribute("/a", "name", "value");
+  }
+  const std::string good = bytes_of_file(path);
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    folder.write("x.h5", good.substr(0, size));
+    EXPECT_THAT(error_of([&] { Hdf5::open(path).read<float>("/a"); }), testing::StartsWith(path.string())) << size;
+  }
+}
+
+}  // namespace
+}  // namespace draftproof

@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: MIT
+#include "ref/formats/safetensors.h"
+
+#include <cmath>
+#include <limits>
+
+#include "tests/formats/files.h"
+
+namespace draftproof {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string f32_one = bytes_of<float>({1.0F});
+
+TEST(SafeTensors, ReadsBackNamesTypesShapesAndBytes) {
+  const TemporaryFolder folder;
+  const std::vector<float> floats{0.0F, -0.0F, 1e-45F, 3.5F, -1.0F, 2.0F};
+  const SafeTensors file(folder.write(
+      "x.safetensors", safetensors({{"a.weight", "F32", {2, 3}, bytes_of(floats)},
+                                    {"größe", "I64", {1}, bytes_of<std::int64_t>({7})},
+                                    {"empty", "F16", {0, 5}, ""},
+                                    {"scalar", "BF16", {}, bytes_of<std::uint16_t>({0x3F80})}})));
+  ASSERT_EQ(file.tensors().size(), 4U);
+  const TensorView& a = file.tensors().at("a.weight");
+  EXPECT_EQ(a.type, TensorType::f32);
+  EXPECT_EQ(a.type_name, "F32");
+  EXPECT_EQ(a.shape, (std::vector<std::int64_t>{2, 3}));
+  ASSERT_EQ(a.bytes, 24U);
+  EXPECT_EQ(std::memcmp(a.data, floats.data(), a.bytes), 0);
+  EXPECT_EQ(file.tensors().at("größe").type, TensorType::other);
+  EXPECT_EQ(file.tensors().at("empty").bytes, 0U);
+  EXPECT_TRUE(file.tensors().at("scalar").shape.empty());
+  EXPECT_EQ(file.metadata(), (std::map<std::string, std::string>{{"format", "pt"}}));
+}
+
+TEST(SafeTensors, ReadsAFileWithoutTensors) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(SafeTensors(folder.write("x.safetensors", safetensors("{}", ""))).tensors().empty());
+}
+
+TEST(SafeTensors, AcceptsTensorsInAnyOrderOfTheHeader) {
+  const TemporaryFolder folder;
+  const SafeTensors file(folder.write(
+      "x.safetensors", safetensors(R"({"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]},)"
+                                   R"("none":{"dtype":"F32","shape":[0],"data_offsets":[4,4]},)"
+                                   R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
+                                   bytes_of<float>({1.0F, 2.0F}))));
+  EXPECT_EQ(file.tensors().at("b").data - file.tensors().at("a").data, 4);
+}
+
+TEST(SafeTensors, KeepsATypeItDoesNotKnowWithItsName) {
+  const TemporaryFolder folder;
+  const SafeTensors file(folder.write("x.safetensors", safetensors({{"a", "F4_NEW", {3}, "ab"}})));
+  EXPECT_EQ(file.tensors().at("a").type, TensorType::other);
+  EXPECT_EQ(file.tensors().at("a").type_name, "F4_NEW");
+  EXPECT_EQ(file.tensors().at("a").bytes, 2U);
+}
+
+TEST(SafeTensors, StaysReadableAfterBeingMoved) {
+  const TemporaryFolder folder;
+  SafeTensors first(folder.write("x.safetensors", safetensors({{"a", "F32", {1}, f32_one}})));
+  SafeTensors second(folder.write("y.safetensors", safetensors({{"b", "F32", {1}, bytes_of<float>({2.0F})}})));
+  SafeTensors moved(std::move(first));
+  moved = std::move(second);
+  float value = 0;
+  std::memcpy(&value, moved.tensors().at("b").data, 4);
+  EXPECT_EQ(value, 2.0F);
+  EXPECT_EQ(moved.file().filename(), "y.safetensors");
+}
+
+TEST(SafeTensors, NamesAFileThatIsMissingOrAFolder) {
+  const TemporaryFolder folder;
+  const auto missing = folder.path() / "x.safetensors";
+  EXPECT_THAT(error_of([&] { SafeTensors file(missing); }), HasSubstr(missing.string() + ": cannot be opened"));
+  EXPECT_EQ(error_of([&] { SafeTensors file(folder.path()); }), folder.path().string() + ": not a file");
+}
+
+BadFile bad_header(const std::string& name, const std::string& header, std::vector<std::string> words,
+                   const std::string& data = f32_one) {
+  return {name, safetensors(header, data), std::move(words)};
+}
+
+/// One tensor 'a' whose entry has these fields, over four bytes of data.
+BadFile bad_entry(const std::string& name, const std::string& fields, std::vector<std::string> words,
+                  const std::string& data = f32_one) {
+  return bad_header(name, R"({"a":{)" + fields + "}}", std::move(words), data);
+}
+
+std::string length_and(std::uint64_t length, const std::string& rest) {
+  return bytes_of<std::uint64_t>({length}) + rest;
+}
+
+class BadSafeTensors : public testing::TestWithParam<BadFile> {};
+
+TEST_P(BadSafeTensors, IsRefusedByName) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("x.safetensors", GetParam().bytes);
+  const std::string sentence = error_of([&] { SafeTensors open(file); });
+  EXPECT_TRUE(sentence.starts_with(file.string() + ": ")) << sentence;
+  expect_words(sentence, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Frame, BadSafeTensors,
+    testing::Values(
+        BadFile{"an_empty_file", "", {"0 bytes"}},
+        BadFile{"seven_bytes", "1234567", {"7 bytes"}},
+        BadFile{"no_header", length_and(0, ""), {"header has 0 bytes"}},
+        BadFile{"no_header_but_data", length_and(0, "{}"), {"header has 0 bytes"}},
+        BadFile{"a_header_beyond_the_file", length_and(3, "{}"), {"header has 3 bytes", "10"}},
+        BadFile{"a_header_beyond_all_files", length_and(~std::uint64_t{0}, "{}"), {"18446744073709551615"}},
+        BadFile{"a_header_length_that_wraps_around", length_and(~std::uint64_t{7}, "{}"), {"18446744073709551608"}},
+        BadFile{"a_header_over_the_limit", length_and(100'000'001, "{}"), {"100000001"}},
+        BadFile{"a_page_of_html", "<!DOCTYPE html><html></html>", {"not a safetensors file"}},
+        BadFile{"a_pointer_of_git_lfs", "version https://git-lfs.github.com/spec/v1\n", {"not a safetensors file"}},
+        bad_header("a_header_that_is_not_json", "{\"a\"", {"header: line 1, column 4"}),
+        bad_header("a_header_that_is_an_array", "[]", {"must be an object"}),
+        bad_header("a_header_that_is_a_number", "12", {"must be an object"}),
+        bad_header("a_header_that_is_not_utf8", "{\"\xFF\":1}", {"UTF-8"}),
+        bad_header("nesting", std::string(1000, '['), {"256 levels"}),
+        bad_header("metadata_that_is_not_an_object", R"({"__metadata__":"pt"})", {"__metadata__", "object"}, ""),
+        bad_header("metadata_with_a_number", R"({"__metadata__":{"n":1}})", {"__metadata__.n", "string"}, ""),
+        bad_header("a_name_twice",
+                   R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                   R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
+                   {"'a'", "twice"}),
+        bad_header("data_but_no_tensor", "{}", {"4 bytes", "belong to none"})),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Entry, BadSafeTensors,
+    testing::Values(
+        bad_header("an_entry_that_is_a_list", R"({"a":[]})", {"field a", "object"}),
+        bad_header("an_entry_that_is_null", R"({"a":null})", {"field a", "null"}),
+        bad_entry("no_dtype", R"("shape":[1],"data_offsets":[0,4])", {"a.dtype", "missing"}),
+        bad_entry("a_dtype_that_is_a_number", R"("dtype":32,"shape":[1],"data_offsets":[0,4])", {"a.dtype", "string"}),
+        bad_entry("no_shape", R"("dtype":"F32","data_offsets":[0,4])", {"a.shape", "missing"}),
+        bad_entry("a_shape_that_is_a_number", R"("dtype":"F32","shape":1,"data_offsets":[0,4])", {"a.shape", "array"}),
+        bad_entry("a_negative_extent", R"("dtype":"F32","shape":[-1],"data_offsets":[0,4])", {"a.shape[0]", "-1"}),
+        bad_entry("two_negative_extents", R"("dtype":"F32","shape":[-1,-1],"data_offsets":[0,4])", {"a.shape[0]"}),
+        bad_entry("a_broken_extent", R"("dtype":"F32","shape":[0.5],"data_offsets":[0,4])", {"a.shape[0]", "0.5"}),
+        bad_entry("an_extent_beyond_64_bits", R"("dtype":"F32","shape":[9223372036854775808],"data_offsets":[0,4])",
+                  {"a.shape[0]", "9223372036854775808"}),
+        bad_entry("a_product_that_wraps_to_one",  // 2^32 * 2^32 = 0 mod 2^64
+                  R"("dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0])", {"more elements"}, ""),
+        bad_entry("bytes_that_wrap",  // 4 * 2^62 = 0 mod 2^64
+                  R"("dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,0])", {"does not fill"}, ""),
+        bad_entry("a_shape_too_large", R"("dtype":"F32","shape":[2],"data_offsets":[0,4])", {"[2]", "does not fill"}),
+        bad_entry("a_shape_too_small", R"("dtype":"F16","shape":[1],"data_offsets":[0,4])", {"does not fill"}),
+        bad_entry("a_scalar_with_two_values", R"("dtype":"F16","shape":[],"data_offsets":[0,4])", {"does not fill"}),
+        bad_entry("a_known_other_type_of_wrong_size", R"("dtype":"I64","shape":[1],"data_offsets":[0,4])",
+                  {"I64", "does not fill"}),
+        bad_entry("no_offsets", R"("dtype":"F32","shape":[1])", {"a.data_offsets", "missing"}),
+        bad_entry("one_offset", R"("dtype":"F32","shape":[1],"data_offsets":[4])", {"a.data_offsets", "[begin, end]"}),
+        bad_entry("three_offsets", R"("dtype":"F32","shape":[1],"data_offsets":[0,4,4])", {"[begin, end]"}),
+        bad_entry("a_negative_offset", R"("dtype":"F32","shape":[1],"data_offsets":[-4,0])", {"a.data_offsets[0]"}),
+        bad_entry("descending_offsets", R"("dtype":"F32","shape":[1],"data_offsets":[4,0])", {"bytes 4 to 0"}),
+        bad_entry("an_end_beyond_the_data", R"("dtype":"F32","shape":[1],"data_offsets":[1,5])", {"bytes 1 to 5"}),
+        bad_entry("offsets_beyond_all_files",
+                  R"("dtype":"X","shape":[1],"data_offsets":[9223372036854775803,9223372036854775807])",
+                  {"9223372036854775807", "4 bytes of data"}),
+        bad_entry("data_cut_short", R"("dtype":"F32","shape":[2],"data_offsets":[0,8])", {"cut short"})),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Coverage, BadSafeTensors,
+    testing::Values(
+        bad_entry("trailing_bytes", R"("dtype":"U8","shape":[3],"data_offsets":[0,3])", {"1 bytes", "belong to none"}),
+        bad_entry("a_gap_at_the_start", R"("dtype":"U8","shape":[3],"data_offsets":[1,4])", {"'a'", "gap"}),
+        bad_header("a_gap_between_two",
+                   R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                   R"("b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
+                   {"'b'", "gap"}),
+        bad_header("an_overlap",
+                   R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
+                   R"("b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
+                   {"'b'", "overlaps"}),
+        bad_header("the_same_bytes_twice",
+                   R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
+                   R"("b":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})",
+                   {"'b'", "overlaps"}),
+        bad_header("an_unknown_type_over_others",
+                   R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
+                   R"("b":{"dtype":"NEW","shape":[9],"data_offsets":[1,2]}})",
+                   {"'b'", "overlaps"}),
+        bad_header("an_empty_tensor_inside_another",
+                   R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
+                   R"("b":{"dtype":"U8","shape":[0],"data_offsets":[2,2]}})",
+                   {"'b'", "overlaps"})),
+    name_of);
+
+TEST(SafeTensors, SurvivesEveryFlippedBitOfTheHeaderAndEveryTruncation) {
+  const TemporaryFolder folder;
+  const std::string good = safetensors({{"a", "F32", {2, 1}, bytes_of<float>({1.0F, 2.0F})},
+                                        {"b", "BF16", {3}, bytes_of<std::uint16_t>({1, 2, 3})},
+                                        {"c", "NEW", {9}, "12"}});
+  const std::size_t header_end = good.find("}}") + 2 + 8;
+  std::size_t loaded = 0;
+  const auto try_bytes = [&](const std::string& bytes) {
+    const auto file = folder.write("model.safetensors", bytes);
+    try {
+      const Checkpoint checkpoint(folder.path());
+      ++loaded;
+      for (const auto& [name, tensor] : checkpoint.tensors()) {
+        if (tensor->type != TensorType::other) checkpoint.floats(name, tensor->shape);
+      }
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), testing::StartsWith(file.string()));
+    }
+  };
+  try_bytes(good);
+  ASSERT_EQ(loaded, 1U);
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    try_bytes(good.substr(0, i));
+    if (i >= header_end) continue;
+    for (const char byte : {'{', '}', '[', ']', '"', ',', ':', '-', '0', '1', '9', 'e', '.', '\\', '\0'}) {
+      std::string bytes = good;
+      bytes[i] = byte;
+      try_bytes(bytes);
+    }
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string bytes = good;
+      bytes[i] = static_cast<char>(bytes[i] ^ 1 << bit);
+      try_bytes(bytes);
+    }
+  }
+  EXPECT_GT(loaded, 10U);  // a changed letter of a name harms nobody
+}
+
+TEST(Checkpoint, ReadsOneFileAtEveryAlignmentOfItsData) {
+  const TemporaryFolder folder;
+  for (std::size_t padding = 0; padding < 8; ++padding) {
+    folder.write("model.safetensors", safetensors({{"w", "F32", {2}, bytes_of<float>({1.5F, -0.0F})},
+                                                   {"h", "F16", {1, 2}, bytes_of<std::uint16_t>({0x3C00, 0x0001})},
+                                                   {"b", "BF16", {1}, bytes_of<std::uint16_t>({0xC040})}},
+                                                  padding));
+    const Checkpoint checkpoint(folder.path());
+    EXPECT_EQ(checkpoint.folder(), folder.path());
+    EXPECT_EQ(checkpoint.floats("w", {2}), (std::vector<float>{1.5F, 0.0F}));
+    EXPECT_TRUE(std::signbit(checkpoint.floats("w", {2})[1]));
+    EXPECT_EQ(checkpoint.floats("h", {1, 2}), (std::vector<float>{1.0F, 0x1p-24F}));
+    EXPECT_EQ(checkpoint.floats("b", {1}), (std::vector<float>{-3.0F}));
+    EXPECT_EQ(checkpoint.bytes(), 14U);
+    EXPECT_TRUE(checkpoint.has("b"));
+    EXPECT_FALSE(checkpoint.has("c"));
+  }
+}
+
+TEST(Checkpoint, NamesFileTensorAndExpectationWhenAWeightDoesNotFit) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("model.safetensors", safetensors({{"w", "F32", {1, 1}, f32_one},
+                                                                   {"i", "I32", {1}, bytes_of<std::int32_t>({1})}}));
+  const Checkpoint checkpoint(folder.path());
+  EXPECT_EQ(error_of([&] { checkpoint.weight("v", {1}); }),
+            folder.path().string() + ": the weights have no tensor 'v' of shape [1]");
+  EXPECT_EQ(error_of([&] { checkpoint.weight("w", {1, 2}); }),
+            file.string() + ": tensor 'w' has shape [1, 1], but the configuration asks for [1, 2]");
+  EXPECT_EQ(error_of([&] { checkpoint.weight("i", {1}); }),
+            file.string() + ": tensor 'i' has type 'I32', but F32, F16 or BF16 is needed; convert the checkpoint");
+  EXPECT_THROW(checkpoint.floats("w", {1}), Error);
+}
+
+TEST(Checkpoint, FindsTheOneElementThatIsNotFiniteWhereverItIs) {
+  struct Type {
+    std::string name;
+    std::size_t bytes;
+    std::vector<std::pair<std::uint32_t, std::string>> not_finite;
+    std::uint32_t largest;  // the finite neighbour of infinity
+  };
+  const std::vector<Type> types{
+      {"F32", 4, {{0x7F800000, "inf"}, {0xFF800000, "-inf"}, {0x7FC00000, "nan"}, {0x7F800001, "nan"}}, 0x7F7FFFFF},
+      {"F16", 2, {{0x7C00, "inf"}, {0xFC00, "-inf"}, {0x7E00, "nan"}, {0x7C01, "nan"}}, 0x7BFF},
+      {"BF16", 2, {{0x7F80, "inf"}, {0xFF80, "-inf"}, {0x7FC0, "nan"}, {0x7F81, "nan"}}, 0x7F7F}};
+  const TemporaryFolder folder;
+  const std::size_t count = 40'000;  // beyond one block of the scan
+  for (const Type& type : types) {
+    std::string bytes(count * type.bytes, '\0');
+    const auto put = [&](std::size_t index, std::uint32_t bits) {
+      std::memcpy(bytes.data() + index * type.bytes, &bits, type.bytes);
+    };
+    for (std::size_t i = 0; i < count; ++i) put(i, type.largest);
+    const std::vector<std::int64_t> shape{static_cast<std::int64_t>(count)};
+    folder.write("model.safetensors", safetensors({{"w", type.name, shape, bytes}}));
+    EXPECT_NO_THROW(Checkpoint(folder.path()).weight("w", shape)) << type.name;
+    for (const std::size_t index : {std::size_t{0}, std::size_t{1}, std::size_t{16'383}, std::size_t{16'384},
+                                    std::size_t{33'333}, count - 1}) {
+      for (const auto& [bits, word] : type.not_finite) {
+        put(index, bits);
+        const auto file = folder.write("model.safetensors", safetensors({{"w", type.name, shape, bytes}}, index % 4));
+        const std::string sentence = error_of([&] { Checkpoint(folder.path()).weight("w", shape); });
+        EXPECT_THAT(sentence, HasSubstr(file.string() + ": tensor 'w' has " ));
+        EXPECT_THAT(sentence, HasSubstr(word + " as element " + std::to_string(index) + ";"));
+        put(index, type.largest);
+      }
+    }
+  }
+}
+
+class ShardedCheckpoint : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder.write("one.safetensors", safetensors({{"a", "F32", {1}, f32_one}, {"extra", "F32", {1}, f32_one}}));
+    folder.write("two.safetensors", safetensors({{"b", "F32", {1}, bytes_of<float>({2.0F})}}));
+  }
+  std::filesystem::path index(const std::string& text) const {
+    return folder.write("model.safetensors.index.json", text);
+  }
+  std::string refusal() const {
+    return error_of([&] { Checkpoint checkpoint(folder.path()); });
+  }
+  TemporaryFolder folder;
+};
+
+TEST_F(ShardedCheckpoint, JoinsTheTensorsOfAllShardsListedOrNot) {
+  index(R"({"metadata":{"total_size":12},"weight_map":{"b":"two.safetensors","a":"one.safetensors"}})");
+  const Checkpoint checkpoint(folder.path());
+  EXPECT_EQ(checkpoint.tensors().size(), 3U);
+  EXPECT_EQ(checkpoint.bytes(), 12U);
+  EXPECT_EQ(checkpoint.floats("a", {1}), std::vector<float>{1.0F});
+  EXPECT_EQ(checkpoint.floats("b", {1}), std::vector<float>{2.0F});
+  EXPECT_TRUE(checkpoint.has("extra"));
+  EXPECT_THAT(error_of([&] { checkpoint.weight("b", {2}); }), HasSubstr("two.safetensors: tensor 'b'"));
+}
+
+TEST_F(ShardedCheckpoint, StaysReadableAfterBeingMoved) {
+  index(R"({"weight_map":{"b":"two.safetensors","a":"one.safetensors"}})");
+  Checkpoint first(folder.path());
+  const Checkpoint second(std::move(first));
+  EXPECT_EQ(second.floats("b", {1}), std::vector<float>{2.0F});
+}
+
+TEST_F(ShardedCheckpoint, PrefersTheSingleFileAsTransformersDoes) {
+  index("not even JSON");
+  folder.write("model.safetensors", safetensors({{"only", "F32", {1}, f32_one}}));
+  EXPECT_EQ(Checkpoint(folder.path()).tensors().size(), 1U);
+}
+
+TEST_F(ShardedCheckpoint, FollowsSymbolicLinksAsDownloadCachesUseThem) {
+  const TemporaryFolder cache;
+  std::filesystem::create_symlink(folder.path() / "two.safetensors", cache.path() / "model.safetensors");
+  EXPECT_TRUE(Checkpoint(cache.path()).has("b"));
+}
+
+TEST_F(ShardedCheckpoint, NamesAShardThatIsMissing) {
+  const auto file = index(R"({"weight_map":{"a":"one.safetensors","c":"three.safetensors"}})");
+  EXPECT_EQ(refusal(), file.string() + ": shard 'three.safetensors' is not in the folder; fetch it");
+}
+
+TEST_F(ShardedCheckpoint, NamesATensorThatItsShardDoesNotHave) {
+  index(R"({"weight_map":{"a":"one.safetensors","c":"two.safetensors"}})");
+  EXPECT_EQ(refusal(), (folder.path() / "two.safetensors").string() +
+                           ": has no tensor 'c', which the index says it has");
+}
+
+TEST_F(ShardedCheckpoint, RefusesATensorThatTwoShardsHave) {
+  folder.write("two.safetensors", safetensors({{"a", "F32", {1}, f32_one}, {"b", "F32", {1}, f32_one}}));
+  index(R"({"weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
+  EXPECT_THAT(refusal(), HasSubstr("two.safetensors: tensor 'a' is also in " + folder.path().string()));
+}
+
+TEST_F(ShardedCheckpoint, NamesTheShardThatIsDamaged) {
+  folder.write("two.safetensors", "");
+  index(R"({"weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
+  EXPECT_THAT(refusal(), HasSubstr((folder.path() / "two.safetensors").string() + ": 0 bytes"));
+}
+
+class BadIndex : public testing::TestWithParam<BadFile> {};
+
+TEST_P(BadIndex, IsRefusedByName) {
+  const TemporaryFolder outer;
+  outer.write("x.safetensors", safetensors({{"a", "F32", {1}, f32_one}}));
+  const auto folder = outer.path() / "model";
+  std::filesystem::create_directory(folder);
+  const auto file = outer.write("model/model.safetensors.index.json", GetParam().bytes);
+  const std::string sentence = error_of([&] { Checkpoint checkpoint(folder); });
+  EXPECT_TRUE(sentence.starts_with(file.string() + ": ")) << sentence;
+  expect_words(sentence, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Checkpoint, BadIndex,
+    testing::Values(
+        BadFile{"an_empty_file", "", {"line 1"}},
+        BadFile{"an_array", "[]", {"must be an object"}},
+        BadFile{"no_weight_map", "{}", {"weight_map", "missing"}},
+        BadFile{"a_weight_map_that_is_a_list", R"({"weight_map":["a"]})", {"weight_map", "object"}},
+        BadFile{"an_empty_weight_map", R"({"weight_map":{}})", {"weight_map", "names no tensor"}},
+        BadFile{"a_shard_that_is_a_number", R"({"weight_map":{"a":1}})", {"weight_map.a", "string"}},
+        BadFile{"a_shard_that_is_null", R"({"weight_map":{"a":null}})", {"weight_map.a", "null"}},
+        BadFile{"a_shard_without_name", R"({"weight_map":{"a":""}})", {"weight_map.a", "same folder"}},
+        BadFile{"a_shard_in_the_parent", R"({"weight_map":{"a":"../x.safetensors"}})", {"weight_map.a", "same folder"}},
+        BadFile{"a_shard_through_a_folder", R"({"weight_map":{"a":"b/../../x.safetensors"}})", {"same folder"}},
+        BadFile{"an_absolute_shard", R"({"weight_map":{"a":"/tmp/x.safetensors"}})", {"same folder"}},
+        BadFile{"the_folder_itself", R"({"weight_map":{"a":"."}})", {"same folder"}},
+        BadFile{"the_parent_itself", R"({"weight_map":{"a":".."}})", {"same folder"}},
+        BadFile{"a_shard_cut_by_a_nul", R"({"weight_map":{"a":"x\u0000.safetensors"}})", {"same folder", "x\\x00"}},
+        BadFile{"a_tensor_twice", R"({"weight_map":{"a":"x","a":"y"}})", {"'a'", "twice"}},
+        BadFile{"a_missing_shard", R"({"weight_map":{"a":"x.safetensors"}})", {"'x.safetensors'", "fetch it"}}),
+    name_of);
+
+TEST(Checkpoint, SaysWhatItLookedForInAFolderWithoutWeights) {
+  const TemporaryFolder folder;
+  const std::string looked_for = ": has neither model.safetensors nor model.safetensors.index.json";
+  folder.write("config.json", "{}");
+  EXPECT_EQ(error_of([&] { Checkpoint checkpoint(folder.path()); }), folder.path().string() + looked_for);
+  folder.write("pytorch_model.bin", "");
+  folder.write("model-q4.gguf", "");
+  EXPECT_EQ(error_of([&] { Checkpoint checkpoint(folder.path()); }),
+            folder.path().string() + looked_for +
+                "; it has 'model-q4.gguf', 'pytorch_model.bin', which cannot be used: convert or rename to safetensors");
+  EXPECT_EQ(error_of([&] { Checkpoint checkpoint(folder.path() / "no"); }),
+            (folder.path() / "no").string() + ": no such folder");
+  EXPECT_THROW(Checkpoint(folder.path() / "config.json"), Error);
+}
+
+TEST(SafeTensors, ReadsWhatHuggingFacesLibraryWrites) {
+  const TemporaryFolder folder;
+  std::filesystem::copy_file(source_dir / "tests/formats/files/huggingface.safetensors",
+                             folder.path() / "model.safetensors");
+  const Checkpoint checkpoint(folder.path());
+  EXPECT_EQ(checkpoint.tensors().size(), 10U);
+  EXPECT_EQ(checkpoint.floats("half", {1, 3}), (std::vector<float>{0.5F, -2.0F, 65504.0F}));
+  EXPECT_EQ(checkpoint.floats("brain", {2}), (std::vector<float>{1.0F, -3.0F}));
+  EXPECT_EQ(checkpoint.floats("single", {3}), (std::vector<float>{0.1F, -0.0F, 1e-45F}));
+  EXPECT_EQ(checkpoint.floats("scalar", {}), (std::vector<float>{4.0F}));
+  EXPECT_EQ(checkpoint.floats("nothing", {0, 7}), std::vector<float>{});
+  EXPECT_EQ(checkpoint.tensors().at("eight")->type_name, "F8_E4M3");
+  EXPECT_EQ(checkpoint.tensors().at("flags")->type_name, "BOOL");
+  EXPECT_EQ(checkpoint.tensors().at("long")->type_name, "I64");
+  EXPECT_THAT(error_of([&] { checkpoint.weight("double", {1}); }), HasSubstr("'F64'"));
+  EXPECT_THAT(error_of([&] { checkpoint.weight("infinite", {2}); }), HasSubstr("-inf as element 1"));
+  EXPECT_EQ(SafeTensors(folder.path() / "model.safetensors").metadata().at("größe"), "äöü");
+}
+
+// Value of a binary floating-point format by its definition, in double, where every one of these is exact.
+double value_of(std::uint16_t bits, int exponent_bits, int fraction_bits) {
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  const int exponent = bits >> fraction_bits & ((1 << exponent_bits) - 1);
+  const int fraction = bits & ((1 << fraction_bits) - 1);
+  double value = 0;
+  if (exponent == (1 << exponent_bits) - 1) {
+    value = fraction == 0 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+  } else if (exponent == 0) {
+    value = std::ldexp(fraction, 1 - bias - fraction_bits);
+  } else {
+    value = std::ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
+  }
+  return std::copysign(value, bits & 0x8000 ? -1.0 : 1.0);
+}
+
+void expect_same(float found, double expected, int bits) {
+  if (std::isnan(expected)) {
+    EXPECT_TRUE(std::isnan(found)) << bits;
+  } else {
+    EXPECT_EQ(static_cast<double>(found), expected) << bits;
+  }
+  EXPECT_EQ(std::signbit(found), std::signbit(expected)) << bits;
+}
+
+TEST(Widening, IsExactForAllValuesOfFloat16) {
+  for (int bits = 0; bits < 65'536; ++bits) {
+    const auto half = static_cast<std::uint16_t>(bits);
+    expect_same(widen_f16(half), value_of(half, 5, 10), bits);
+  }
+}
+
+TEST(Widening, IsExactForAllValuesOfBfloat16) {
+  for (int bits = 0; bits < 65'536; ++bits) {
+    const auto brain = static_cast<std::uint16_t>(bits);
+    expect_same(widen_bf16(brain), value_of(brain, 8, 7), bits);
+  }
+}
+
+}  // namespace
+}  // namespace draftproof
