@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: MIT
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/acceptance/laws.h"
+
+namespace draftproof {
+namespace {
+
+/// One judged position: p and q at the empty text, then a point, so that paths end there.
+TinyDecoder one_guess(const Distribution& p, const Distribution& q, Judge judge, Drafting drafting = {}) {
+  const Rows target = [p](const Text& text) { return text.empty() ? p : Distribution::point(0); };
+  const Rows draft = [q](const Text&) { return q; };
+  return {target, draft, std::move(judge), std::move(drafting), always(1)};
+}
+
+struct Space {
+  int vocabulary;
+  std::uint64_t sum;
+};
+
+std::vector<Space> all_spaces() {
+  constexpr std::uint64_t largest_sum[] = {0, 8, 8, 8, 6, 4};
+  std::vector<Space> spaces;
+  for (int vocabulary = 1; vocabulary <= 5; ++vocabulary)
+    for (std::uint64_t sum = 1; sum <= largest_sum[vocabulary]; ++sum) spaces.push_back({vocabulary, sum});
+  return spaces;
+}
+
+TEST(Rejection, OneGuessKeepsTheLawForEveryPairOfSmallDistributions) {
+  long pairs = 0;
+  long paths = 0;
+  for (const Space& space : all_spaces()) {
+    const std::vector<Distribution> all = all_distributions(space.vocabulary, space.sum);
+    for (const Distribution& p : all) {
+      for (const Distribution& q : all) {
+        const TinyDecoder decoder = one_guess(p, q, rejection.judge);
+        ASSERT_EQ(law_of(decoder, 2, &paths), plain_law(decoder.target, 2))
+            << "vocabulary " << space.vocabulary << ", sum " << space.sum << ", pair " << pairs;
+        ++pairs;
+      }
+    }
+  }
+  EXPECT_EQ(pairs, 8 + 284 + 4916 + 11933 + 6375);
+  EXPECT_EQ(paths, 87898);
+}
+
+TEST(Rejection, TwoGuessesKeepTheJointLawForEveryTreeOfHalves) {
+  // Two tokens, weights of sum 2: every choice of the three judged rows of p and the three rows of q.
+  const std::vector<Distribution> all = all_distributions(2, 2);
+  const auto node = [](const Text& text) { return text.empty() ? 0 : 1 + text[0]; };
+  long trees = 0;
+  for (int code = 0; code < 729; ++code) {
+    std::vector<Distribution> rows;
+    for (int i = 0, rest = code; i < 6; ++i, rest /= 3) rows.push_back(all[static_cast<std::size_t>(rest % 3)]);
+    const Rows target = [&](const Text& text) {
+      return text.size() < 2 ? rows[static_cast<std::size_t>(node(text))] : all[(text[0] + 2u * text[1] + 1u) % 3];
+    };
+    const Rows draft = [&](const Text& text) { return rows[3 + static_cast<std::size_t>(node(text))]; };
+    const TinyDecoder decoder{target, draft, rejection.judge, {}, always(2)};
+    ASSERT_EQ(law_of(decoder, 3), plain_law(target, 3)) << "tree " << code;
+    ++trees;
+  }
+  EXPECT_EQ(trees, 729);
+}
+
+TEST(Rejection, ChainsOfAnyLengthKeepTheJointLawThroughSeveralRounds) {
+  // Rows of p and q depend on the whole text. Up to three guesses per round, over up to three rounds: a position may be
+  // guessed again in a later round under the same draft key, and that must not show either.
+  const std::vector<Distribution> thirds = all_distributions(3, 4);
+  const std::vector<Distribution> halves = all_distributions(2, 3);
+  for (std::uint64_t salt = 0; salt < 400; ++salt) {
+    const bool wide = salt % 4 == 0;
+    const auto& all = wide ? thirds : halves;
+    const int length = wide ? 3 : 4;
+    for (int guesses = 0; guesses <= 3; ++guesses) {
+      const TinyDecoder decoder{mixed_rows(all, salt), mixed_rows(all, salt + 1000), rejection.judge, {},
+                                always(guesses)};
+      ASSERT_EQ(law_of(decoder, length), plain_law(decoder.target, length)) << "salt " << salt << ", " << guesses;
+    }
+  }
+}
+
+TEST(Rejection, AGuessThatTheTargetPrefersStandsWithoutAskingChance) {
+  class Forbidden final : public Chance {
+   public:
+    std::size_t pick(const Key&, std::span<const std::uint64_t>) override {
+      ADD_FAILURE() << "chance was asked";
+      return 0;
+    }
+  };
+  const Distribution p = scaled({3, 1}, 4);
+  const Distribution q = scaled({3, 1}, 4);
+  Proposal proposal;
+  proposal.tokens = {0, 1};
+  proposal.drawn_from = {q, q};
+  const Rows rows = [&](const Text& text) { return text.size() < 2 ? p : Distribution::point(1); };
+  TextRows target(rows, {}, proposal);
+  Forbidden chance;
+  EXPECT_EQ(rejection.judge(proposal, target, 0, 0, chance), (Verdict{2, 1}));
+}
+
+TEST(Rejection, AsksForRowsInOrderAndNoneAfterTheFirstGuessThatFalls) {
+  const Distribution p = Distribution::point(2);
+  Proposal proposal;
+  proposal.tokens = {2, 1, 2};
+  proposal.drawn_from = {p, Distribution::point(1), p};
+  const Rows rows = [&](const Text&) { return p; };
+  for (const Rule* const* rule = all_rules(); *rule != nullptr; ++rule) {
+    TextRows target(rows, {}, proposal);
+    SeededChance chance(1);
+    EXPECT_EQ((*rule)->judge(proposal, target, 0, 7, chance), (Verdict{1, 2})) << (*rule)->name;
+    EXPECT_TRUE(target.in_order);
+    EXPECT_EQ(target.last(), 1) << (*rule)->name;
+  }
+}
+
+TEST(RejectionDeathTest, AGuessThatItsOwnDistributionRulesOutAborts) {
+  Proposal proposal;
+  proposal.tokens = {1};
+  proposal.drawn_from = {Distribution::point(0)};
+  const Rows rows = [](const Text&) { return Distribution::point(1); };
+  TextRows target(rows, {}, proposal);
+  SeededChance chance(1);
+  EXPECT_DEATH(rejection.judge(proposal, target, 0, 0, chance), "can be drawn from");
+  proposal.drawn_from.clear();
+  EXPECT_DEATH(rejection.judge(proposal, target, 0, 0, chance), "says what it was drawn from");
+}
+
+// ---- Rules that are wrong. Each must change the law of some pair, or the enumeration above proves nothing. ----
+
+/// The rule with one hole for every known mistake.
+struct Mistakes {
+  std::function<bool(std::uint64_t p_x, std::uint64_t q_x, const Key& accept, Chance& chance)> stands =
+      [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, Chance& chance) {
+        if (p_x >= q_x) return true;
+        const std::uint64_t weights[] = {p_x, q_x - p_x};
+        return chance.pick(key, weights) == 0;
+      };
+  std::function<Residual(const Distribution& p, const Distribution& q, Token guess)> rest =
+      [](const Distribution& p, const Distribution& q, Token) { return residual(p, q); };
+  Purpose accept = Purpose::accept;
+  Purpose replace = Purpose::residual;
+  bool bonus_from_draft = false;
+  bool next_row_after_refusal = false;
+};
+
+Judge with(const Mistakes& mistakes) {
+  return [mistakes](const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) -> Verdict {
+    const int n = proposal.size();
+    for (int i = 0; i < n; ++i) {
+      const Token guess = proposal.tokens[static_cast<std::size_t>(i)];
+      const Distribution& q = proposal.drawn_from[static_cast<std::size_t>(i)];
+      const Distribution p = rows.row(i);
+      const Key accept = {sequence, position + i, mistakes.accept};
+      if (mistakes.stands(p.weight(guess), q.weight(guess), accept, chance)) continue;
+      const Residual rest = mistakes.rest(mistakes.next_row_after_refusal ? rows.row(i + 1) : p, q, guess);
+      if (rest.tokens.empty()) return {i, guess};
+      return {i, rest.tokens[chance.pick({sequence, position + i, mistakes.replace}, rest.weights)]};
+    }
+    const Distribution& last = mistakes.bonus_from_draft && n > 0 ? proposal.drawn_from.back() : rows.row(n);
+    return {n, draw(last, {sequence, position + n, Purpose::target}, chance)};
+  };
+}
+
+/// How many pairs of distributions over three tokens with weights of sum 4 the mistake shows in.
+int pairs_that_differ(const Judge& judge, const Drafting& drafting = {}) {
+  const std::vector<Distribution> all = all_distributions(3, 4);
+  int differing = 0;
+  for (const Distribution& p : all) {
+    for (const Distribution& q : all) {
+      const TinyDecoder decoder = one_guess(p, q, judge, drafting);
+      differing += law_of(decoder, 2) != plain_law(decoder.target, 2);
+    }
+  }
+  return differing;
+}
+
+constexpr int no_pair = 0;
+constexpr int pairs = 15 * 15;
+
+Residual of(const Distribution& p) {
+  return {{p.tokens().begin(), p.tokens().end()}, {p.weights().begin(), p.weights().end()}};
+}
+
+TEST(RejectionMutants, TheRuleWithNoMistakePasses) { EXPECT_EQ(pairs_that_differ(with({})), no_pair); }
+
+TEST(RejectionMutants, EveryGuessStands) {
+  Mistakes mistakes;
+  mistakes.stands = [](std::uint64_t, std::uint64_t, const Key&, Chance&) { return true; };
+  EXPECT_EQ(pairs_that_differ(with(mistakes)), pairs - 15);  // only p == q is spared
+}
+
+TEST(RejectionMutants, AThresholdOneUnitTooHighLetsImpossibleTokensStand) {
+  Mistakes mistakes;  // u * q <= p in place of u * q < p: wrong by one part in 2^52
+  mistakes.stands = [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, Chance& chance) {
+    if (p_x >= q_x) return true;
+    const std::uint64_t weights[] = {p_x + 1, q_x - p_x - 1};
+    return chance.pick(key, weights) == 0;
+  };
+  EXPECT_EQ(pairs_that_differ(with(mistakes)), pairs - 15);
+}
+
+TEST(RejectionMutants, AThresholdOneUnitTooLowShows) {
+  Mistakes mistakes;
+  mistakes.stands = [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, Chance& chance) {
+    if (p_x >= q_x) return true;
+    const std::uint64_t weights[] = {p_x - (p_x > 0), q_x - p_x + (p_x > 0)};
+    return chance.pick(key, weights) == 0;
+  };
+  EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
+}
+
+TEST(RejectionMutants, TheRatioIsUpsideDown) {
+  Mistakes mistakes;
+  mistakes.stands = [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, Chance& chance) {
+    if (q_x >= p_x) return true;
+    const std::uint64_t weights[] = {q_x, p_x - q_x};
+    return chance.pick(key, weights) == 0;
+  };
+  EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
+}
+
+TEST(RejectionMutants, TheGuessStandsWithProbabilityP) {
+  Mistakes mistakes;  // forgets to divide by q
+  mistakes.stands = [](std::uint64_t p_x, std::uint64_t, const Key& key, Chance& chance) {
+    const std::uint64_t weights[] = {p_x, Distribution::total - p_x};
+    return chance.pick(key, weights) == 0;
+  };
+  EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
+}
+
+TEST(RejectionMutants, TheReplacementComesFromP) {
+  Mistakes mistakes;
+  mistakes.rest = [](const Distribution& p, const Distribution&, Token) { return of(p); };
+  EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
+}
+
+TEST(RejectionMutants, OnlyTheRefusedTokenIsSubtracted) {
+  Mistakes mistakes;
+  mistakes.rest = [](const Distribution& p, const Distribution& q, Token guess) {
+    Residual rest = of(p);
+    for (std::size_t i = 0; i < rest.tokens.size(); ++i)
+      if (rest.tokens[i] == guess) rest.weights[i] -= std::min(rest.weights[i], q.weight(guess));
+    return rest;
+  };
+  EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
+}
+
+TEST(RejectionMutants, TheRefusedTokenIsOnlyStruckOut) {
+  Mistakes mistakes;  // right for a point q, wrong for any other
+  mistakes.rest = [](const Distribution& p, const Distribution&, Token guess) {
+    Residual rest = of(p);
+    for (std::size_t i = 0; i < rest.tokens.size(); ++i)
+      if (rest.tokens[i] == guess) rest.weights[i] = 0;
+    return rest;
+  };
+  EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
+}
+
+TEST(RejectionMutants, TheResidualIsTheOtherWayRound) {
+  Mistakes mistakes;
+  mistakes.rest = [](const Distribution& p, const Distribution& q, Token) { return residual(q, p); };
+  EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
+}
+
+TEST(RejectionMutants, TheReplacementComesFromTheRowAfter) {
+  Mistakes mistakes;
+  mistakes.next_row_after_refusal = true;
+  EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
+}
+
+TEST(RejectionMutants, TheReplacementReusesTheNumberOfTheRefusal) {
+  Mistakes mistakes;
+  mistakes.replace = Purpose::accept;
+  EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
+}
+
+TEST(RejectionMutants, TheReplacementReusesTheNumberOfTheGuess) {
+  Drafting drafting;
+  drafting.purpose = Purpose::residual;
+  EXPECT_GT(pairs_that_differ(rejection.judge, drafting), no_pair);
+}
+
+TEST(RejectionMutants, TheRefusalReusesTheNumberOfTheGuess) {
+  Drafting drafting;
+  drafting.purpose = Purpose::accept;
+  EXPECT_GT(pairs_that_differ(rejection.judge, drafting), no_pair);
+}
+
+TEST(RejectionMutants, TheNextDraftLengthLooksAtGuessesBehindARefusal) {
+  // A guess behind a refusal is made again under its old number, which is harmless only while nothing remembers it.
+  const std::vector<Distribution> all = all_distributions(3, 4);
+  int differing = 0;
+  for (std::uint64_t salt = 0; salt < 30; ++salt) {
+    const auto guesses = [](const Text& text, const Proposal& last) {
+      if (text.empty()) return 2;
+      return !last.tokens.empty() && last.tokens.back() == 0 ? 1 : 0;
+    };
+    const TinyDecoder decoder{mixed_rows(all, salt), mixed_rows(all, salt + 1000), rejection.judge, {}, guesses};
+    differing += law_of(decoder, 3) != plain_law(decoder.target, 3);
+  }
+  EXPECT_GT(differing, 0);
+}
+
+TEST(RejectionMutants, TheStatedDistributionIsFromBeforeTheTransforms) {
+  Drafting drafting;  // the draft draws after top-k 2, but states the whole row
+  drafting.guess = [](const Distribution& q, const Key& key, Chance& chance) {
+    std::vector<std::uint64_t> weights(q.weights().begin(), q.weights().end());
+    if (weights.size() == 3) *std::min_element(weights.begin(), weights.end()) = 0;
+    return q.tokens()[chance.pick(key, weights)];
+  };
+  EXPECT_GT(pairs_that_differ(rejection.judge, drafting), no_pair);
+}
+
+TEST(RejectionMutants, TheTokenAfterTheLastGuessComesFromTheDraft) {
+  Mistakes mistakes;
+  mistakes.bonus_from_draft = true;
+  EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
+}
+
+// ---- Things that look odd and are right. None may be flagged. ----
+
+TEST(RejectionControls, AnArgmaxDraftStatedAsAPointKeepsTheLaw) {
+  Drafting drafting;
+  const auto best = [](const Distribution& q) {
+    const auto most = std::max_element(q.weights().begin(), q.weights().end());
+    return q.tokens()[static_cast<std::size_t>(most - q.weights().begin())];
+  };
+  drafting.guess = [best](const Distribution& q, const Key&, Chance&) { return best(q); };
+  drafting.stated = [best](const Distribution& q) { return Distribution::point(best(q)); };
+  EXPECT_EQ(pairs_that_differ(rejection.judge, drafting), no_pair);
+}
+
+TEST(RejectionControls, ASampledGuessStatedAsCertainKeepsTheLaw) {
+  const std::vector<Distribution> all = all_distributions(3, 4);
+  int differing = 0;
+  for (const Distribution& p : all) {
+    for (const Distribution& q : all) {
+      Drafting drafting;
+      Token guessed = 0;
+      drafting.guess = [&](const Distribution& from, const Key& key, Chance& chance) {
+        return guessed = draw(from, key, chance);
+      };
+      drafting.stated = [&](const Distribution&) { return Distribution::point(guessed); };
+      const TinyDecoder decoder = one_guess(p, q, rejection.judge, drafting);
+      differing += law_of(decoder, 2) != plain_law(decoder.target, 2);
+    }
+  }
+  // Given the guess a point is exact; only fewer guesses stand.
+  EXPECT_EQ(differing, no_pair);
+}
+
+TEST(RejectionControls, ADraftWithAnotherTopKKeepsTheLaw) {
+  Drafting drafting;
+  const auto two_best = [](const Distribution& q) {
+    std::vector<std::uint64_t> weights(q.weights().begin(), q.weights().end());
+    if (weights.size() < 3) return q;
+    auto least = std::min_element(weights.begin(), weights.end());
+    const std::uint64_t dropped = std::exchange(*least, 0);
+    weights[least == weights.begin() ? 1 : 0] += dropped;
+    return Distribution::exact(q.tokens(), weights);
+  };
+  drafting.guess = [two_best](const Distribution& q, const Key& key, Chance& chance) {
+    return draw(two_best(q), key, chance);
+  };
+  drafting.stated = two_best;
+  EXPECT_EQ(pairs_that_differ(rejection.judge, drafting), no_pair);
+}
+
+TEST(RejectionControls, AUselessDraftKeepsTheLaw) {
+  Drafting drafting;  // always the same token, outside the target's support
+  drafting.guess = [](const Distribution&, const Key&, Chance&) { return 7; };
+  drafting.stated = [](const Distribution&) { return Distribution::point(7); };
+  EXPECT_EQ(pairs_that_differ(rejection.judge, drafting), no_pair);
+}
+
+TEST(RejectionControls, DrawingGuessesUnderTheTargetsKeysKeepsTheLaw) {
+  // The number of a guess that was judged is never asked for again; that of a guess behind a refusal is asked for by
+  // the target, and nothing depends on the first answer.
+  const std::vector<Distribution> all = all_distributions(3, 4);
+  Drafting drafting;
+  drafting.purpose = Purpose::target;
+  for (std::uint64_t salt = 0; salt < 60; ++salt) {
+    const auto guesses = [salt](const Text& text, const Proposal&) { return text.empty() ? 2 : int(salt % 3); };
+    const TinyDecoder decoder{mixed_rows(all, salt), mixed_rows(all, salt + 1000), rejection.judge, drafting, guesses};
+    ASSERT_EQ(law_of(decoder, 3), plain_law(decoder.target, 3)) << salt;
+  }
+}
+
+TEST(RejectionControls, AskingChanceWhereTheGuessStandsAnywayKeepsTheLaw) {
+  Mistakes harmless;
+  harmless.stands = [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, Chance& chance) {
+    const std::uint64_t standing = std::min(p_x, q_x);
+    const std::uint64_t weights[] = {standing, q_x - standing};
+    return chance.pick(key, weights) == 0;
+  };
+  EXPECT_EQ(pairs_that_differ(with(harmless)), no_pair);
+}
+
+TEST(RejectionControls, DraftLengthsThatFollowTheTextKeepTheLaw) {
+  const std::vector<Distribution> all = all_distributions(2, 3);
+  for (std::uint64_t salt = 0; salt < 100; ++salt) {
+    const auto guesses = [salt](const Text& text, const Proposal&) {
+      std::size_t n = salt;
+      for (const Token token : text) n = n * 3 + static_cast<std::size_t>(token) + 1;
+      return static_cast<int>(n % 4);
+    };
+    const TinyDecoder decoder{mixed_rows(all, salt), mixed_rows(all, salt + 500), rejection.judge, {}, guesses};
+    ASSERT_EQ(law_of(decoder, 4), plain_law(decoder.target, 4)) << salt;
+  }
+}
+
+}  // namespace
+}  // namespace draftproof

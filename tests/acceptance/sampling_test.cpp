@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: MIT
+#include "ref/acceptance/sampling.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <string>
+
+#include "kernels/exp.h"
+#include "ref/base/error.h"
+#include "tests/acceptance/numbers.h"
+
+namespace draftproof {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+constexpr float largest = std::numeric_limits<float>::max();
+constexpr float denormal = std::numeric_limits<float>::denorm_min();
+
+using Row = std::vector<float>;
+using Tokens = std::vector<Token>;
+
+Distribution sampled(const Row& logits, const Sampling& sampling) { return distribution_of(logits, sampling, {}); }
+
+/// The documentation of distribution_of, sentence by sentence, with a full sort and no care for speed.
+Distribution naive(Row z, const Sampling& sampling, const Tokens& history) {
+  if (sampling.repeat_last_n != 0) {
+    const int size = static_cast<int>(history.size());
+    const int first = sampling.repeat_last_n < 0 ? 0 : std::max(0, size - sampling.repeat_last_n);
+    std::map<Token, int> counts;
+    for (int i = first; i < size; ++i) ++counts[history[static_cast<std::size_t>(i)]];
+    for (const auto& [token, count] : counts) {
+      if (static_cast<std::size_t>(token) >= z.size()) continue;
+      float& value = z[static_cast<std::size_t>(token)];
+      const float repeat = sampling.repeat_penalty > 0 ? sampling.repeat_penalty : 1;
+      value = value < 0 ? value * repeat : value / repeat;
+      value = value - sampling.presence_penalty;
+      value = value - sampling.frequency_penalty * static_cast<float>(count);
+    }
+  }
+  Tokens order(z.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto at = [&](Token token) { return z[static_cast<std::size_t>(token)]; };
+  std::stable_sort(order.begin(), order.end(), [&](Token a, Token b) { return at(a) > at(b); });
+  if (sampling.temperature <= 0) return Distribution::point(order[0]);
+
+  const float best = at(order[0]);
+  std::vector<std::uint64_t> shares;
+  for (const Token token : order) {
+    const float e = exponential((at(token) - best) / sampling.temperature);
+    shares.push_back(static_cast<std::uint64_t>(std::floor(static_cast<double>(e) * 0x1p+40)));
+  }
+  if (sampling.top_k > 0 && static_cast<std::size_t>(sampling.top_k) < shares.size())
+    std::fill(shares.begin() + sampling.top_k, shares.end(), 0);
+  if (sampling.top_p > 0 && sampling.top_p < 1) {
+    const std::uint64_t sum = std::accumulate(shares.begin(), shares.end(), std::uint64_t{0});
+    const double limit = double{sampling.top_p} * static_cast<double>(sum);
+    std::uint64_t before = 0;
+    for (std::uint64_t& share : shares) {
+      const bool kept = static_cast<double>(before) < limit;
+      before += share;
+      if (!kept) share = 0;
+    }
+  }
+  if (sampling.min_p > 0 && sampling.min_p <= 1) {
+    const double least = double{sampling.min_p} * static_cast<double>(shares[0]);
+    for (std::uint64_t& share : shares)
+      if (static_cast<double>(share) < least) share = 0;
+  }
+  std::vector<std::uint64_t> by_token(z.size());
+  for (std::size_t i = 0; i < order.size(); ++i) by_token[static_cast<std::size_t>(order[i])] = shares[i];
+  return Distribution::quantised({}, by_token);
+}
+
+/// Few different values, so that ties lie on every edge; now and then -infinity, both zeros and denormals.
+Row tied_row(Numbers& numbers, std::size_t size) {
+  Row row;
+  for (std::size_t i = 0; i < size; ++i)
+    row.push_back(numbers.one_of({0.0f, -0.0f, 1.0f, 1.0f, 2.5f, -1.0f, -3.0f, 0.125f, -infinity, denormal, -40.0f}));
+  row[numbers.next() % size] = 1;  // never -infinity alone
+  return row;
+}
+
+Sampling random_sampling(Numbers& numbers) {
+  return {.temperature = numbers.one_of({0.0f, -1.0f, 0.01f, 0.7f, 1.0f, 3.0f, 1e30f, 1e-30f}),
+          .top_k = numbers.one_of({0, 0, -3, 1, 2, 3, 5, 40, 100000}),
+          .top_p = numbers.one_of({1.0f, 0.0f, 2.0f, 0.9f, 0.5f, 0.1f, 1e-30f, 0.99999994f}),
+          .min_p = numbers.one_of({0.0f, 0.0f, -1.0f, 2.0f, 0.05f, 0.5f, 1.0f}),
+          .repeat_penalty = numbers.one_of({1.0f, 1.0f, 0.0f, -2.0f, 1.3f, 0.5f}),
+          .presence_penalty = numbers.one_of({0.0f, 0.0f, 0.4f, -0.4f}),
+          .frequency_penalty = numbers.one_of({0.0f, 0.0f, 0.3f, -0.2f}),
+          .repeat_last_n = numbers.one_of({-1, 0, 1, 2, 3, 5, 64})};
+}
+
+TEST(Sampling, EqualsTheNaiveReadingOfItsDocumentation) {
+  Numbers numbers{1};
+  for (int round = 0; round < 20000; ++round) {
+    const Row row = tied_row(numbers, 1 + numbers.next() % 12);
+    const Sampling sampling = random_sampling(numbers);
+    Tokens history;
+    for (std::uint64_t left = numbers.next() % 10; left > 0; --left)
+      history.push_back(static_cast<Token>(numbers.next() % (row.size() + 1)));  // one may lie beyond the row
+    const std::size_t split = numbers.next() % (history.size() + 1);
+    const History halves = {std::span(history).first(split), std::span(history).subspan(split)};
+    const Distribution p = distribution_of(row, sampling, halves);
+    ASSERT_EQ(p, naive(row, sampling, history)) << "round " << round;
+    ASSERT_EQ(std::accumulate(p.weights().begin(), p.weights().end(), std::uint64_t{0}), Distribution::total);
+  }
+}
+
+TEST(Sampling, EqualsTheNaiveReadingOnRowsLongerThanAnyChunkOfTheOrder) {
+  Numbers numbers{2};
+  for (int round = 0; round < 150; ++round) {
+    const std::size_t size = numbers.one_of<std::size_t>({64, 65, 320, 321, 2000, 6000});
+    Row row = tied_row(numbers, size);
+    if (round % 2 == 0)
+      for (float& value : row) value = static_cast<float>(numbers.next() >> 40) * 0x1p-21f;
+    Sampling sampling = random_sampling(numbers);
+    sampling.top_p = numbers.one_of({0.2f, 0.6f, 0.9f, 0.999f});
+    sampling.top_k = numbers.one_of({0, 0, 7, 64, 1000});
+    ASSERT_EQ(sampled(row, sampling), naive(row, sampling, {})) << "round " << round;
+  }
+}
+
+TEST(Sampling, IsTheSoftmaxUpToTheRoundingOfTheExponential) {
+  Numbers numbers{3};
+  for (int round = 0; round < 200; ++round) {
+    Row row;
+    for (int i = 0; i < 50; ++i) row.push_back(static_cast<float>(numbers.next() >> 40) * 0x1p-20f - 8);
+    const float temperature = 0.25f + static_cast<float>(round) * 0.02f;
+    const double best = *std::max_element(row.begin(), row.end());
+    double sum = 0;
+    for (const float z : row) sum += std::exp((z - best) / temperature);
+    const Distribution p = sampled(row, {.temperature = temperature});
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      // Arguments down to -64 carry the rounding of a float, and shares that of 2^-40.
+      const double expected = std::exp((row[i] - best) / temperature) / sum;
+      EXPECT_NEAR(static_cast<double>(p.weight(static_cast<Token>(i))) / Distribution::total, expected,
+                  expected * 64 * 0x1p-23 + 0x1p-40);
+    }
+  }
+}
+
+TEST(Sampling, GreedyIsThePointOnTheSmallestOfTheBestTokens) {
+  EXPECT_EQ(sampled({1, 3, 2, 3}, {}), Distribution::point(1));
+  EXPECT_EQ(sampled({-0.0f, 0.0f}, {}), Distribution::point(0));
+  EXPECT_EQ(sampled({0.0f, -0.0f}, {}), Distribution::point(0));
+  EXPECT_EQ(sampled({-5, -infinity}, {.temperature = -1}), Distribution::point(0));
+  // Whatever else is set, but for penalties.
+  EXPECT_EQ(sampled({1, 3, 2}, {.top_k = 2, .top_p = 0.1f, .min_p = 1}), Distribution::point(1));
+  const Tokens history = {1};
+  EXPECT_EQ(distribution_of(Row{1, 3, 2}, {.presence_penalty = 2}, {history, {}}), Distribution::point(2));
+}
+
+TEST(Sampling, TiesAtTheEdgeOfTopKKeepTheSmallerTokens) {
+  EXPECT_THAT(sampled({1, 2, 1, 2, 1}, {.temperature = 1, .top_k = 3}).tokens(), ElementsAre(0, 1, 3));
+  EXPECT_THAT(sampled({0.0f, -0.0f, 0.0f}, {.temperature = 1, .top_k = 2}).tokens(), ElementsAre(0, 1));
+  EXPECT_THAT(sampled({-1, -1, -1, 5}, {.temperature = 1, .top_k = 2}).tokens(), ElementsAre(0, 3));
+}
+
+TEST(Sampling, TiesAtTheEdgeOfTopPKeepTheSmallerTokensAndAnExactSumDropsTheNext) {
+  EXPECT_THAT(sampled({1, 1, 1, 1}, {.temperature = 1, .top_p = 0.5f}).tokens(), ElementsAre(0, 1));
+  EXPECT_THAT(sampled({1, 1, 1, 1}, {.temperature = 1, .top_p = 0.51f}).tokens(), ElementsAre(0, 1, 2));
+  EXPECT_THAT(sampled({0, 9, 1}, {.temperature = 1, .top_p = 1e-30f}).tokens(), ElementsAre(1));
+}
+
+TEST(Sampling, AShareEqualToTheThresholdOfMinPStays) {
+  EXPECT_THAT(sampled({1, 1, 0.5f}, {.temperature = 1, .min_p = 1}).tokens(), ElementsAre(0, 1));
+  const float e = exponential(-1.0f);
+  EXPECT_THAT(sampled({1, 0}, {.temperature = 1, .min_p = e}).tokens(), ElementsAre(0, 1));
+  EXPECT_THAT(sampled({1, 0}, {.temperature = 1, .min_p = std::nextafter(e, 1.0f)}).tokens(), ElementsAre(0));
+}
+
+TEST(Sampling, TransformsComeInTheirOrder) {
+  // Temperature before top-p: hot enough, the nucleus of 0.6 needs two tokens, not one.
+  EXPECT_THAT(sampled({2, 0}, {.temperature = 1, .top_p = 0.6f}).tokens(), ElementsAre(0));
+  EXPECT_THAT(sampled({2, 0}, {.temperature = 100, .top_p = 0.6f}).tokens(), ElementsAre(0, 1));
+  // Top-k before top-p: of three equals two survive, and one of them is half.
+  EXPECT_THAT(sampled({1, 1, 1}, {.temperature = 1, .top_k = 2, .top_p = 0.5f}).tokens(), ElementsAre(0));
+  // Penalties before top-k: the penalised favourite leaves.
+  const Tokens history = {0};
+  const Sampling two = {.temperature = 1, .top_k = 2, .presence_penalty = 5};
+  EXPECT_THAT(distribution_of(Row{3, 2, 1}, two, {history, {}}).tokens(), ElementsAre(1, 2));
+  // Repeat, then presence, then frequency times the count.
+  const Tokens twice = {0, 0};
+  const Sampling all = {.temperature = 1, .repeat_penalty = 2, .presence_penalty = 0.5f, .frequency_penalty = 0.25f};
+  EXPECT_EQ(distribution_of(Row{3, 1}, all, {twice, {}}), sampled({0.5f, 1}, {.temperature = 1}));
+  EXPECT_EQ(distribution_of(Row{-1, 1}, all, {twice, {}}), sampled({-3, 1}, {.temperature = 1}));
+}
+
+TEST(Sampling, NeutralValuesAreNoOperations) {
+  Numbers numbers{4};
+  const Tokens history = {0, 1, 1, 2};
+  const Sampling plain = {.temperature = 0.8f};
+  std::vector<Sampling> neutral;
+  for (const int k : {0, -1, 9, 10, 1 << 30}) neutral.push_back({.temperature = 0.8f, .top_k = k});
+  for (const float p : {0.0f, -1.0f, 1.0f, 7.0f, nan}) neutral.push_back({.temperature = 0.8f, .top_p = p});
+  for (const float p : {0.0f, -1.0f, 1.5f, nan}) neutral.push_back({.temperature = 0.8f, .min_p = p});
+  for (const float r : {0.0f, -1.0f, 1.0f, nan}) neutral.push_back({.temperature = 0.8f, .repeat_penalty = r});
+  neutral.push_back({.temperature = 0.8f, .repeat_penalty = 3, .presence_penalty = 3, .frequency_penalty = 3,
+                     .repeat_last_n = 0});
+  for (int round = 0; round < 100; ++round) {
+    const Row row = tied_row(numbers, 9);
+    const Distribution expected = sampled(row, plain);
+    for (const Sampling& sampling : neutral) EXPECT_EQ(distribution_of(row, sampling, {history, {}}), expected);
+  }
+}
+
+TEST(Sampling, PenaltiesSeeTheSameWindowHoweverTheTextIsSplitIntoCommittedAndGuessed) {
+  const Tokens text = {0, 1, 2, 1, 3, 3, 0, 4};
+  const Row row = {1, -1, 2, -2, 0.5f, 3};
+  for (int last = -1; last <= 10; ++last) {
+    const Sampling sampling = {.temperature = 1, .repeat_penalty = 1.7f, .presence_penalty = 0.3f,
+                               .frequency_penalty = 0.2f, .repeat_last_n = last};
+    for (std::size_t length = 0; length <= text.size(); ++length) {
+      const auto seen = std::span(text).first(length);
+      const Distribution expected = naive(row, sampling, Tokens(seen.begin(), seen.end()));
+      for (std::size_t split = 0; split <= length; ++split) {
+        EXPECT_EQ(distribution_of(row, sampling, {seen.first(split), seen.subspan(split)}), expected)
+            << "the last " << last << " of " << length << ", split at " << split;
+      }
+    }
+  }
+}
+
+TEST(Sampling, TokensThatCannotBeSaidKeepNoWeightAtAnyTemperature) {
+  for (const float temperature : {1e-38f, denormal, 0.5f, 1.0f, 1e30f, largest}) {
+    for (const int k : {0, 3}) {
+      const Distribution p = sampled({-infinity, 1, -infinity, 0.5f}, {.temperature = temperature, .top_k = k});
+      EXPECT_EQ(p.weight(0), 0u) << temperature;
+      EXPECT_EQ(p.weight(2), 0u) << temperature;
+      EXPECT_GT(p.weight(1), 0u);
+    }
+  }
+}
+
+TEST(Sampling, ExtremesOfTemperatureAndLogitsStayDistributions) {
+  EXPECT_EQ(sampled({1, 2, 1.5f}, {.temperature = 1e-38f}), Distribution::point(1));
+  EXPECT_EQ(sampled({1, 2, 2}, {.temperature = denormal}),
+            Distribution::exact(Tokens{1, 2}, std::vector{Distribution::total / 2, Distribution::total / 2}));
+  EXPECT_EQ(sampled({1, 2, -7, 3}, {.temperature = largest}),
+            Distribution::exact({}, std::vector<std::uint64_t>(4, Distribution::total / 4)));
+  EXPECT_EQ(sampled({5, 5, 5, 5}, {.temperature = 0.3f}),
+            Distribution::exact({}, std::vector<std::uint64_t>(4, Distribution::total / 4)));
+  EXPECT_EQ(sampled({denormal, -denormal}, {.temperature = 1}),
+            Distribution::exact({}, std::vector<std::uint64_t>(2, Distribution::total / 2)));
+  EXPECT_EQ(sampled({-infinity, 4}, {.temperature = 1}), Distribution::point(1));
+  EXPECT_EQ(sampled({largest, -largest}, {.temperature = 1}), Distribution::point(0));
+  EXPECT_EQ(sampled({4}, {.temperature = 1, .top_k = 1, .top_p = 0.5f, .min_p = 0.5f}), Distribution::point(0));
+}
+
+std::string error_of(const Row& row, const Sampling& sampling, const Tokens& history = {}) {
+  try {
+    distribution_of(row, sampling, {history, {}});
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Sampling, RowsThatNoModelShouldGiveAreErrorsThatNameTheToken) {
+  for (const float temperature : {0.0f, 1.0f}) {
+    EXPECT_THAT(error_of({1, 2, nan, 3}, {.temperature = temperature}), HasSubstr("token 2 is NaN"));
+    EXPECT_THAT(error_of({nan, 2}, {.temperature = temperature}), HasSubstr("token 0 is NaN"));
+    EXPECT_THAT(error_of({1, infinity}, {.temperature = temperature}), HasSubstr("token 1 is +infinity"));
+    EXPECT_THAT(error_of({-infinity, -infinity}, {.temperature = temperature}), HasSubstr("not one of the 2 logits"));
+  }
+  EXPECT_THAT(error_of({1, largest}, {.repeat_penalty = 0.5f}, {1}), HasSubstr("token 1 is +infinity"));
+  EXPECT_THAT(error_of({1, -infinity}, {.presence_penalty = -infinity}, {1}), HasSubstr("token 1 is NaN"));
+  for (const float temperature : {infinity, nan})
+    EXPECT_THAT(error_of({1, 2}, {.temperature = temperature}), HasSubstr("temperature is not finite"));
+}
+
+}  // namespace
+}  // namespace draftproof
