@@ -1,0 +1,34 @@
+# Two commands do everything on a fresh Debian 12: `make demo` and `make test`. Both install what is missing, build in
+# build/ and run; both can be run again.
+BUILD ?= build
+JOBS ?= $(shell nproc)
+
+.PHONY: demo test test-slow bench setup configure clean
+
+demo: configure
+	@echo "== building draftproof"
+	@cmake --build $(BUILD) --parallel $(JOBS) --target draftproof
+	@tools/demo.sh $(BUILD)/draftproof
+
+test: configure
+	@echo "== building draftproof and its tests"
+	@cmake --build $(BUILD) --parallel $(JOBS)
+	@echo "== running the fast tests"
+	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -L fast
+
+test-slow: configure
+	@cmake --build $(BUILD) --parallel $(JOBS)
+	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -L slow
+
+bench: configure
+	@cmake --build $(BUILD) --parallel $(JOBS) --target verify_cost
+	@$(BUILD)/verify_cost
+
+configure: setup
+	@test -f $(BUILD)/build.ninja || { echo "== configuring in $(BUILD)"; cmake -S . -B $(BUILD) -G Ninja > $(BUILD).log || { cat $(BUILD).log; exit 1; }; rm -f $(BUILD).log; }
+
+setup:
+	@tools/install_packages.sh
+
+clean:
+	rm -rf $(BUILD)
