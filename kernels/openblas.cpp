@@ -1,9 +1,176 @@
 // SPDX-License-Identifier: MIT
+// The numerics class "openblas": matmul by cblas_sgemm, an independent second opinion and the default where no vector
+// table exists. Every other entry is the best canonical table's.
+//
+// OpenBLAS promises nothing about rows: the bits of sgemm depend on the number of rows and threads for several of its
+// core types, and sgemv never equals sgemm (measured, version 0.3.21). So every call has one shape. Eight rows, padded
+// with zero rows: measured safe on SkylakeX, Cooperlake, Prescott and Haswell; at 16 and more rows Haswell's sgemm
+// works in blocks of 12, and a row's bits depend on where it stands. Outputs are cut at fixed multiples of 128, inputs
+// at fixed multiples of 1024 (sums rest in the output tile in between), both from the start of the weight and never by
+// the range or the threads asked for. One BLAS thread; operations.h runs ours over the outputs. keeps_row_law holds
+// all this to its promise before first use.
+//
+// The library is opened at first use, not linked, because two of its settings are read from the environment while it
+// loads: the number of threads, and OPENBLAS_CORETYPE. Debian's build knows the CPUs of its day and falls back to
+// "Prescott" (SSE3, a fifth of the speed) on newer ones; so when the user names no core type, we name the one for the
+// instruction set, which is also what detection gives on CPUs that it knows.
+#include "kernels/openblas.h"
+
+#include <cblas.h>
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
 #include "kernels/tables.h"
 
 namespace draftproof {
+namespace {
 
-const Kernels* openblas_kernels() noexcept { return nullptr; }
-const char* openblas_problem() noexcept { return ""; }
+constexpr int tile_rows = 8;
+constexpr int tile_outputs = 128;
+constexpr int tile_inputs = 1024;
+
+constexpr const char* core_variable = "OPENBLAS_CORETYPE";
+constexpr const char* threads_variable = "OPENBLAS_NUM_THREADS";
+
+/// Sets a variable of the environment for the life of the object, unless the user has set it.
+class Suggestion {
+ public:
+  Suggestion(const char* name, const char* value) noexcept : name_(name), ours_(std::getenv(name) == nullptr) {
+    if (ours_) setenv(name, value, 1);
+  }
+  ~Suggestion() {
+    if (ours_) unsetenv(name_);
+  }
+  Suggestion(const Suggestion&) = delete;
+  Suggestion& operator=(const Suggestion&) = delete;
+
+ private:
+  const char* name_;
+  bool ours_;
+};
+
+/// The core type for this CPU's instruction set; nullptr where OpenBLAS's own choice is as good.
+const char* fitting_core() noexcept {
+  if (cpu_has_avx512()) return "SkylakeX";
+  if (cpu_has_avx2()) return "Haswell";
+  return nullptr;
+}
+
+struct Library {
+  decltype(&cblas_sgemm) sgemm = nullptr;
+  std::string core = "none";
+  std::string problem;
+
+  Library() {
+    void* handle = open();
+    if (handle == nullptr) {
+      problem = "OpenBLAS (libopenblas.so.0) cannot be loaded: install the Debian package libopenblas0.";
+      return;
+    }
+    sgemm = reinterpret_cast<decltype(sgemm)>(dlsym(handle, "cblas_sgemm"));
+    const auto name_core = reinterpret_cast<decltype(&openblas_get_corename)>(dlsym(handle, "openblas_get_corename"));
+    const auto set_threads =
+        reinterpret_cast<decltype(&openblas_set_num_threads)>(dlsym(handle, "openblas_set_num_threads"));
+    if (sgemm == nullptr || name_core == nullptr || set_threads == nullptr) {
+      sgemm = nullptr;
+      problem = "libopenblas.so.0 lacks cblas_sgemm: install the Debian package libopenblas0.";
+      return;
+    }
+    set_threads(1);
+    core = name_core();
+    if (core == "Prescott" && fitting_core() != nullptr) {
+      problem = "OpenBLAS runs its slow Prescott kernels on a CPU that can do more: set " + std::string(core_variable) +
+                "=" + fitting_core() + ".";
+    }
+  }
+
+ private:
+  static void* open() noexcept {
+    const Suggestion threads(threads_variable, "1");
+    if (fitting_core() == nullptr) return dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    const Suggestion core(core_variable, fitting_core());
+    return dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+  }
+};
+
+/// Loaded once, never unloaded: its threads and thread-local memory outlive any safe moment to do so.
+const Library& library() {
+  static const Library* const loaded = new Library();
+  return *loaded;
+}
+
+bool supported() noexcept { return library().sgemm != nullptr; }
+
+std::size_t packed_bytes(Format, int outputs, int inputs) noexcept {
+  return static_cast<std::size_t>(outputs) * static_cast<std::size_t>(inputs) * sizeof(float);
+}
+
+void pack(const MatrixView& rows, int first, Format, void* packed) noexcept {
+  const std::size_t width = static_cast<std::size_t>(rows.inputs);
+  const std::size_t count = width * static_cast<std::size_t>(rows.outputs);
+  float* to = static_cast<float*>(packed) + width * static_cast<std::size_t>(first);
+  for (std::size_t i = 0; i < count; ++i) to[i] = widened(rows.data, rows.format, i);
+}
+
+void unpack_row(const PackedView& matrix, int output, float* row) noexcept {
+  const std::size_t width = static_cast<std::size_t>(matrix.inputs);
+  std::memcpy(row, static_cast<const float*>(matrix.data) + width * static_cast<std::size_t>(output),
+              width * sizeof(float));
+}
+
+void matmul(const PackedView& w, const float* x, int rows, float* y, std::ptrdiff_t y_stride, int begin,
+            int end) noexcept {
+  const auto sgemm = library().sgemm;
+  const float* weights = static_cast<const float*>(w.data);
+  const std::ptrdiff_t width = w.inputs;
+  alignas(64) float x_tile[tile_rows * tile_inputs];
+  alignas(64) float y_tile[tile_rows * tile_outputs];
+  for (int n = begin; n < end; n += tile_outputs) {
+    const int outputs = end - n < tile_outputs ? end - n : tile_outputs;
+    for (int r = 0; r < rows; r += tile_rows) {
+      const int present = rows - r < tile_rows ? rows - r : tile_rows;
+      std::memset(y_tile, 0, sizeof y_tile);
+      for (int k = 0; k < w.inputs; k += tile_inputs) {
+        const int inputs = w.inputs - k < tile_inputs ? w.inputs - k : tile_inputs;
+        const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(inputs);
+        for (int row = 0; row < present; ++row) std::memcpy(x_tile + row * inputs, x + (r + row) * width + k, bytes);
+        std::memset(x_tile + present * inputs, 0, bytes * static_cast<std::size_t>(tile_rows - present));
+        sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, tile_rows, outputs, inputs, 1.0f, x_tile, inputs,
+              weights + n * width + k, w.inputs, 1.0f, y_tile, tile_outputs);
+      }
+      for (int row = 0; row < present; ++row) {
+        std::memcpy(y + (r + row) * y_stride + n, y_tile + row * tile_outputs,
+                    sizeof(float) * static_cast<unsigned>(outputs));
+      }
+    }
+  }
+}
+
+Kernels table_of(const Kernels& rest) noexcept {
+  Kernels table = rest;
+  table.name = "openblas";
+  table.numerics = "openblas";
+  table.unit = tile_outputs;
+  table.supported = supported;
+  table.packed_bytes = packed_bytes;
+  table.pack = pack;
+  table.unpack_row = unpack_row;
+  table.matmul = matmul;
+  return table;
+}
+
+}  // namespace
+
+const char* openblas_core() noexcept { return library().core.c_str(); }
+
+const char* openblas_problem() noexcept { return library().problem.c_str(); }
+
+const Kernels* openblas_kernels() noexcept {
+  static const Kernels table = table_of(best_kernels());
+  return &table;
+}
 
 }  // namespace draftproof

@@ -14,9 +14,6 @@ const Kernels* openblas_kernels() noexcept;
 const Kernels* avx2_kernels() noexcept;
 const Kernels* avx512_kernels() noexcept;
 
-/// Empty when the library is loaded and serves this CPU well; else one sentence saying what to do.
-const char* openblas_problem() noexcept;
-
 /// The CPU, and the operating system, can run what the file is compiled to.
 bool cpu_has_avx2() noexcept;
 bool cpu_has_avx512() noexcept;

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+// What the kernel tests share: numbers, exact comparison, tables, layouts.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "kernels/operations.h"
+
+namespace draftproof::test {
+
+inline constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+inline constexpr float infinity = std::numeric_limits<float>::infinity();
+
+/// u, the largest relative error of one rounding, and gamma_n = n u / (1 - n u), which bounds the relative error of n
+/// roundings in a row (N. J. Higham, "Accuracy and Stability of Numerical Algorithms", lemma 3.1).
+inline constexpr double unit_roundoff = 0x1p-24;
+inline double gamma(double n) { return n * unit_roundoff / (1 - n * unit_roundoff); }
+
+/// The same numbers on every machine; full mantissas in (-1, 1).
+class Numbers {
+ public:
+  explicit Numbers(std::uint64_t seed) : state_(seed * 2 + 1) { next(); }
+
+  std::uint32_t next() {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<std::uint32_t>(state_ >> 32);
+  }
+  float number() { return static_cast<float>(static_cast<std::int32_t>(next())) * 0x1p-31f; }
+  int below(int end) { return static_cast<int>(std::uint64_t{next()} * static_cast<std::uint64_t>(end) >> 32); }
+  std::vector<float> numbers(std::size_t count, float scale = 1) {
+    std::vector<float> values(count);
+    for (float& value : values) value = number() * scale;
+    return values;
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+inline std::uint32_t bits(float x) { return __builtin_bit_cast(std::uint32_t, x); }
+
+/// Equal bits, a NaN being a NaN; shows the first difference.
+inline ::testing::AssertionResult same_bits(std::span<const float> a, std::span<const float> b) {
+  if (a.size() != b.size()) return ::testing::AssertionFailure() << a.size() << " and " << b.size() << " floats";
+  if (std::memcmp(a.data(), b.data(), a.size_bytes()) == 0) return ::testing::AssertionSuccess();
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (bits(a[i]) != bits(b[i]) && !(std::isnan(a[i]) && std::isnan(b[i]))) {
+      return ::testing::AssertionFailure() << "index " << i << " of " << a.size() << ": " << a[i] << " and " << b[i];
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+
+inline const Kernels& scalar() { return *find_kernels("scalar"); }
+
+/// The tables that must give the bits of `scalar`, as far as this CPU runs them.
+inline std::vector<const Kernels*> canonical_tables() {
+  std::vector<const Kernels*> tables;
+  for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
+    if (std::string((*table)->numerics) == "canonical" && *table != &scalar() && (*table)->supported()) {
+      tables.push_back(*table);
+    }
+  }
+  return tables;
+}
+
+/// A weight in one of the three formats; values are exact in bf16 and f16 alike.
+struct Weight {
+  Format format;
+  int outputs;
+  int inputs;
+  std::vector<std::byte> data;
+
+  Weight(Format format_, int outputs_, int inputs_, std::uint64_t seed)
+      : format(format_), outputs(outputs_), inputs(inputs_) {
+    Numbers numbers(seed);
+    const std::size_t count = static_cast<std::size_t>(outputs) * inputs;
+    data.resize(count * (format == Format::f32 ? 4 : 2));
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint32_t wide = bits(numbers.number() * 0.25f);
+      if (format == Format::f32) std::memcpy(&data[4 * i], &wide, 4);
+      const std::uint16_t top = static_cast<std::uint16_t>(wide >> 16);
+      if (format == Format::bf16) std::memcpy(&data[2 * i], &top, 2);
+      const std::uint16_t half = static_cast<std::uint16_t>((wide >> 16 & 0x8000) | numbers.below(0x3c00));
+      if (format == Format::f16) std::memcpy(&data[2 * i], &half, 2);
+    }
+  }
+  MatrixView view() const { return {data.data(), format, outputs, inputs}; }
+  PackedMatrix packed(const Kernels& kernels) const {
+    const MatrixView part = view();
+    return PackedMatrix(kernels, {&part, 1});
+  }
+};
+
+/// Keys and values of `positions` logical positions, laid into a ring; every slot that holds none of the last
+/// blocks * 16 positions stays NaN.
+struct Ring {
+  int blocks;
+  std::vector<float> keys;
+  std::vector<float> values;
+
+  Ring(const AttentionShape& shape, int blocks_, int first, int end, std::uint64_t seed)
+      : blocks(blocks_),
+        keys(static_cast<std::size_t>(shape.kv_heads) * blocks * lanes * shape.head_dim, nan),
+        values(keys.size(), nan) {
+    for (int p = first; p < end; ++p) {
+      for (int h = 0; h < shape.kv_heads; ++h) {
+        for (int d = 0; d < shape.head_dim; ++d) {
+          // Content depends on the logical place only.
+          Numbers numbers(seed + 7919u * static_cast<unsigned>(p) + 104729u * static_cast<unsigned>(h) +
+                          static_cast<unsigned>(d) * 15485863u);
+          key(shape, h, p, d) = numbers.number();
+          value(shape, h, p, d) = numbers.number();
+        }
+      }
+    }
+  }
+  float& key(const AttentionShape& shape, int h, int p, int d) {
+    const std::size_t block = static_cast<std::size_t>(h) * blocks + p / lanes % blocks;
+    return keys[(block * shape.head_dim + d) * lanes + p % lanes];
+  }
+  float& value(const AttentionShape& shape, int h, int p, int d) {
+    const std::size_t block = static_cast<std::size_t>(h) * blocks + p / lanes % blocks;
+    return values[(block * lanes + p % lanes) * shape.head_dim + d];
+  }
+  KeyValues view() const { return {keys.data(), values.data(), blocks}; }
+};
+
+}  // namespace draftproof::test

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+#include <set>
+
+#include "support.h"
+
+namespace draftproof::test {
+namespace {
+
+TEST(Tables, TheDefinitionComesFirstAndIsAlwaysSupported) {
+  ASSERT_NE(all_kernels()[0], nullptr);
+  EXPECT_STREQ(all_kernels()[0]->name, "scalar");
+  EXPECT_TRUE(scalar().supported());
+}
+
+TEST(Tables, EveryNameIsFoundOnceAndAnUnknownOneIsNot) {
+  std::set<std::string> names;
+  for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
+    EXPECT_TRUE(names.insert((*table)->name).second) << (*table)->name;
+    EXPECT_EQ(find_kernels((*table)->name), *table);
+  }
+  EXPECT_EQ(find_kernels("abacus"), nullptr);
+}
+
+TEST(Tables, TheBestTableIsTheLastSupportedCanonicalOne) {
+  const std::vector<const Kernels*> tables = canonical_tables();
+  EXPECT_EQ(&best_kernels(), tables.empty() ? &scalar() : tables.back());
+}
+
+TEST(Tables, EverySupportedCanonicalTableIsFitForUse) {
+  EXPECT_STREQ(unfit(scalar()), "");
+  for (const Kernels* table : canonical_tables()) EXPECT_STREQ(unfit(*table), "") << table->name;
+}
+
+TEST(Tables, AnUnsupportedTableIsUnfitWithASentence) {
+  Kernels table = scalar();
+  table.supported = []() noexcept { return false; };
+  EXPECT_NE(std::string(unfit(table)).find("CPU"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace draftproof::test

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT
+// Every canonical table against the definition, bit by bit, through the table's own entries.
+#include "support.h"
+
+namespace draftproof::test {
+namespace {
+
+/// Rows of a table's matmul against the definition's rows, with NaN all around x, y and their gaps.
+void expect_same_matmul(const Kernels& table, const Weight& weight, const std::vector<int>& row_counts, int begin,
+                        int end) {
+  SCOPED_TRACE(::testing::Message() << table.name << " " << weight.outputs << "x" << weight.inputs << " format "
+                                    << static_cast<int>(weight.format) << " outputs " << begin << ".." << end);
+  int rows_max = 0;
+  for (const int rows : row_counts) rows_max = std::max(rows_max, rows);
+  const std::size_t width = static_cast<std::size_t>(weight.inputs);
+  const std::vector<float> x = Numbers(11).numbers(width * rows_max);
+  const PackedMatrix w = weight.packed(table);
+  const int stride = weight.outputs + 5;
+
+  const auto run = [&](const Kernels& kernels, int rows) {
+    std::vector<float> input(width * rows + 2 + lanes, nan);
+    std::copy_n(x.begin(), width * rows, input.begin() + 1);  // unaligned
+    std::vector<float> y(static_cast<std::size_t>(stride) * rows + lanes, nan);
+    kernels.matmul(w.view(), input.data() + 1, rows, y.data(), stride, begin, end);
+    return y;
+  };
+  const std::vector<float> expected = run(scalar(), rows_max);
+  for (const int rows : row_counts) {
+    const std::vector<float> y = run(table, rows);
+    const std::size_t written = static_cast<std::size_t>(stride) * rows;
+    ASSERT_TRUE(same_bits(std::span(y).first(written), std::span(expected).first(written))) << rows << " rows";
+    for (std::size_t i = written; i < y.size(); ++i) ASSERT_TRUE(std::isnan(y[i])) << "written past the end";
+  }
+}
+
+std::vector<int> one_to(int last) {
+  std::vector<int> counts;
+  for (int i = 1; i <= last; ++i) counts.push_back(i);
+  return counts;
+}
+
+TEST(Vector, MatmulOfAnySmallShapeAndAnyNumberOfRowsHasTheBitsOfTheDefinition) {
+  for (const Kernels* table : canonical_tables()) {
+    Numbers numbers(3);
+    for (int outputs = 1; outputs <= 50; ++outputs) {
+      for (const Format format : {Format::f32, Format::bf16}) {
+        const Weight weight(format, outputs, 1 + numbers.below(70), 5);
+        const std::vector<int> rows = outputs % 10 == 1 ? one_to(33) : std::vector{1, 2 + numbers.below(31), 33};
+        expect_same_matmul(*table, weight, rows, 0, outputs);
+      }
+    }
+  }
+}
+
+TEST(Vector, MatmulOfRealShapesHasTheBitsOfTheDefinition) {
+  for (const Kernels* table : canonical_tables()) {
+    for (const Format format : {Format::f32, Format::bf16}) {
+      expect_same_matmul(*table, Weight(format, 3072, 1024, 5), {1, 2, 4, 5, 8, 16, 31, 32}, 1024, 1024 + 80);
+      expect_same_matmul(*table, Weight(format, 100, 3072, 5), {1, 7, 16, 24, 32, 33}, 16, 100);
+      expect_same_matmul(*table, Weight(format, 390, 1031, 5), {64, 65}, 0, 390);
+      expect_same_matmul(*table, Weight(format, 33, 513, 5), {25, 127}, 0, 33);
+    }
+  }
+}
+
+TEST(Vector, MatmulGivesTheSameBitsHoweverTheRangeOfOutputsIsCut) {
+  for (const Kernels* table : canonical_tables()) {
+    for (const int end : {16, 32, 48, 112, 131}) {
+      for (int begin = 0; begin < end; begin += 16) {
+        expect_same_matmul(*table, Weight(Format::bf16, 131, 37, 5), {1, 6, 16}, begin, end);
+      }
+    }
+  }
+}
+
+TEST(Vector, MatmulKeepsInfinitiesAndSignedZerosAsTheDefinitionDoes) {
+  for (const Kernels* table : canonical_tables()) {
+    const Weight weight(Format::f32, 18, 21, 9);
+    const PackedMatrix w = weight.packed(*table);
+    for (const float odd : {infinity, -infinity, -0.0f, 0x1p-149f, 0x1.fffffep127f, nan}) {
+      std::vector<float> x(21 * 3, -0.0f);
+      x[25] = odd;
+      std::vector<float> y(18 * 3);
+      std::vector<float> expected(18 * 3);
+      table->matmul(w.view(), x.data(), 3, y.data(), 18, 0, 18);
+      scalar().matmul(w.view(), x.data(), 3, expected.data(), 18, 0, 18);
+      EXPECT_TRUE(same_bits(y, expected)) << table->name << " " << odd;
+    }
+  }
+}
+
+TEST(Vector, PackedRowsComeBackExactlyFromEveryFormat) {
+  for (const Format format : {Format::f32, Format::f16, Format::bf16}) {
+    for (const int inputs : {1, 2, 15, 16, 33}) {
+      const Weight weight(format, 37, inputs, 8);
+      const PackedMatrix expected = weight.packed(scalar());
+      for (const Kernels* table : canonical_tables()) {
+        const PackedMatrix w = weight.packed(*table);
+        EXPECT_EQ(w.view().format, format == Format::bf16 ? Format::bf16 : Format::f32);
+        ASSERT_EQ(w.bytes(), expected.bytes());
+        EXPECT_EQ(std::memcmp(w.view().data, expected.view().data, w.bytes()), 0);
+        std::vector<float> row(inputs);
+        std::vector<float> other(inputs);
+        for (int n = 0; n < 37; ++n) {
+          table->unpack_row(w.view(), n, row.data());
+          scalar().unpack_row(expected.view(), n, other.data());
+          EXPECT_TRUE(same_bits(row, other));
+        }
+      }
+    }
+  }
+}
+
+TEST(Vector, RmsNormHasTheBitsOfTheDefinitionForEveryWidthStrideAndInPlace) {
+  for (const Kernels* table : canonical_tables()) {
+    for (int width = 1; width <= 130; ++width) {
+      const int rows = 2;
+      const int groups = 3;
+      const int stride = groups * width + 3;
+      const std::vector<float> x = Numbers(width).numbers(stride * rows + 1);
+      const std::vector<float> weight = Numbers(99).numbers(width);
+      const auto run = [&](const Kernels& kernels, bool in_place) {
+        std::vector<float> y = in_place ? x : std::vector<float>(x.size(), nan);
+        const float* from = in_place ? y.data() + 1 : x.data() + 1;
+        kernels.rms_norm(from, stride, rows, groups, width, weight.data(), 1e-6f, y.data() + 1, stride);
+        return y;
+      };
+      for (const bool in_place : {false, true}) {
+        ASSERT_TRUE(same_bits(run(*table, in_place), run(scalar(), in_place))) << table->name << " width " << width;
+      }
+    }
+  }
+}
+
+TEST(Vector, RopeHasTheBitsOfTheDefinitionAndLeavesTheOtherDimensionsAlone) {
+  for (const Kernels* table : canonical_tables()) {
+    for (int half = 1; half <= 66; ++half) {
+      const int head_dim = 2 * half + half % 5;
+      const int heads = 3;
+      const int rows = 2;
+      const int stride = heads * head_dim + 7;
+      const std::vector<float> x = Numbers(half).numbers(rows * stride);
+      const std::vector<float> cosine = Numbers(1).numbers(rows * half);
+      const std::vector<float> sine = Numbers(2).numbers(rows * half);
+      std::vector<float> y = x;
+      std::vector<float> expected = x;
+      table->rope(y.data(), stride, rows, heads, head_dim, half, cosine.data(), sine.data());
+      scalar().rope(expected.data(), stride, rows, heads, head_dim, half, cosine.data(), sine.data());
+      ASSERT_TRUE(same_bits(y, expected)) << table->name << " half " << half;
+      for (int d = 2 * half; d < head_dim; ++d) EXPECT_EQ(bits(y[d]), bits(x[d]));
+    }
+  }
+}
+
+TEST(Vector, SiluAddAndExponentialsHaveTheBitsOfTheDefinitionForEveryLength) {
+  for (const Kernels* table : canonical_tables()) {
+    for (int width = 0; width <= 130; ++width) {
+      SCOPED_TRACE(::testing::Message() << table->name << " width " << width);
+      std::vector<float> x = Numbers(width).numbers(4 * width + 1, 40);
+      if (width > 7) x[4] = infinity, x[5] = -infinity, x[6] = nan, x[7] = -0.0f;
+      const float* from = x.data() + 1;
+      const auto run = [&](const Kernels& kernels) {
+        std::vector<float> y(5 * width + lanes, nan);
+        kernels.silu_multiply(from, 2, width, y.data());
+        kernels.exponentials(from, 1.5f, 0.7f, width, y.data() + 2 * width);
+        std::copy_n(from, width, y.data() + 3 * width);
+        kernels.add(from + width, width, y.data() + 3 * width);
+        return y;
+      };
+      ASSERT_TRUE(same_bits(run(*table), run(scalar())));
+    }
+  }
+}
+
+/// One call's output, with NaN scratch and NaN around.
+std::vector<float> attend(const Kernels& kernels, const AttentionShape& shape, const Ring& ring, Visible visible,
+                          int begin, int end) {
+  const std::vector<float> q = Numbers(77).numbers(static_cast<std::size_t>(shape.heads) * shape.head_dim);
+  std::vector<float> out(q.size() + lanes, nan);
+  const int group = shape.heads / shape.kv_heads;
+  const std::size_t room = static_cast<std::size_t>(group) * (visible.end - visible.first + 32);
+  std::vector<float> scores(room + lanes, nan);
+  kernels.attention(shape, ring.view(), q.data(), visible, scores.data(), out.data(), begin, end);
+  for (std::size_t i = room; i < scores.size(); ++i) EXPECT_TRUE(std::isnan(scores[i])) << "scratch overrun";
+  return out;
+}
+
+TEST(Vector, AttentionHasTheBitsOfTheDefinitionForEveryGroupingHeadDimensionAndWindow) {
+  for (const Kernels* table : canonical_tables()) {
+    Numbers numbers(21);
+    for (const int group : {1, 2, 3, 4, 5, 7, 8}) {
+      for (const int head_dim : {1, 8, 16, 31, 64, 80, 128, 160}) {
+        const AttentionShape shape = {.heads = 2 * group, .kv_heads = 2, .head_dim = head_dim, .scale = 0.37f};
+        const int end = 1 + numbers.below(300);
+        const int first = numbers.below(end);
+        const Ring ring(shape, (end + lanes - 1) / lanes + 1, first, end, 5);
+        const Visible visible = {first, end};
+        for (const int from : {0, 1}) {
+          ASSERT_TRUE(same_bits(attend(*table, shape, ring, visible, from, 2),
+                                attend(scalar(), shape, ring, visible, from, 2)))
+              << table->name << " group " << group << " head_dim " << head_dim << " " << first << ".." << end;
+        }
+      }
+    }
+  }
+}
+
+TEST(Vector, AttentionHasTheBitsOfTheDefinitionForEveryFirstAndLastVisiblePosition) {
+  const AttentionShape shape = {.heads = 2, .kv_heads = 1, .head_dim = 16, .scale = 0.25f};
+  const Ring ring(shape, 5, 0, 70, 5);
+  for (const Kernels* table : canonical_tables()) {
+    for (int first = 0; first < 40; ++first) {
+      for (int end = first + 1; end <= 70; end += 1 + end / 20) {
+        ASSERT_TRUE(same_bits(attend(*table, shape, ring, {first, end}, 0, 1),
+                              attend(scalar(), shape, ring, {first, end}, 0, 1)))
+            << table->name << " " << first << ".." << end;
+      }
+    }
+  }
+}
+
+TEST(Vector, AttentionWithEveryScoreMinusInfinityIsNotANumberInEveryTable) {
+  const AttentionShape shape = {.heads = 1, .kv_heads = 1, .head_dim = 16, .scale = -infinity};
+  const Ring ring(shape, 2, 0, 20, 5);
+  const std::vector<float> expected = attend(scalar(), shape, ring, {3, 20}, 0, 1);
+  for (const Kernels* table : canonical_tables()) {
+    EXPECT_TRUE(same_bits(attend(*table, shape, ring, {3, 20}, 0, 1), expected)) << table->name;
+  }
+}
+
+}  // namespace
+}  // namespace draftproof::test
