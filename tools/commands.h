@@ -12,5 +12,6 @@ namespace draftproof {
 void add_verify(CLI::App& app, Exit& exit);
 void add_generate(CLI::App& app, Exit& exit);
 void add_inspect(CLI::App& app, Exit& exit);
+void add_signature(CLI::App& app, Exit& exit);
 
 }  // namespace draftproof

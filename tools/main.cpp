@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   add_verify(app, exit);
   add_generate(app, exit);
   add_inspect(app, exit);
+  add_signature(app, exit);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& wrong) {

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+// One line per numerics class: a digest of all tokens and logits over the shipped models, decoded with every draft and
+// rule. Every table of a class, one thread or two, must give the same line.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "kernels/operations.h"
+#include "ref/base/digest.h"
+#include "ref/base/error.h"
+#include "tools/commands.h"
+#include "tools/engine_subject.h"
+
+namespace draftproof {
+namespace {
+
+struct SignatureOptions {
+  std::string models = "fixtures/models";
+};
+
+constexpr int prompts_used = 2;
+constexpr int new_tokens = 16;
+
+std::vector<std::string> read_prompts(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::string> prompts;
+  for (std::string line; prompts.size() < prompts_used && std::getline(file, line);) prompts.push_back(line);
+  if (prompts.size() < prompts_used) throw Error(path + ": holds fewer than two prompts");
+  return prompts;
+}
+
+std::string signature_of(const std::string& models, const Kernels& kernels, int threads) {
+  set_threads(threads);
+  const std::string target = models + "/tale-target";
+  const auto tokenizer = Tokenizer::load(target);
+  Engine engine(target, kernels);
+  Digest digest;
+  for (const std::string& prompt : read_prompts(models + "/prompts.txt")) {
+    for (const auto& draft : {"dflash:" + models + "/tale-dflash", "model:" + models + "/tale-small"}) {
+      for (const auto& [temperature, rule] : {std::pair{0.0F, &matching}, {1.0F, &matching}, {1.0F, &rejection}}) {
+        Request request;
+        request.prompt = tokenizer.encode(prompt);
+        request.sampling.temperature = temperature;
+        request.max_new_tokens = new_tokens;
+        SeededChance chance(1);
+        const Trace trace = engine.decode(std::move(request), draft, *rule, chance, Recording::digests);
+        digest.add(std::span(trace.output));
+        for (const Round& round : trace.rounds) {
+          for (const Fingerprint& row : round.logits) {
+            digest.add(row.high);
+            digest.add(row.low);
+          }
+          for (const Token guess : round.proposal.tokens) digest.add(guess);
+        }
+      }
+    }
+  }
+  return digest.value().hex();
+}
+
+Exit signature(const SignatureOptions& options) {
+  std::map<std::string, std::string> lines;  // by numerics class
+  Exit exit = Exit::pass;
+  for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
+    if (!(*table)->supported() || unfit(**table)[0] != '\0') continue;
+    for (const int threads : {1, 2}) {
+      const std::string found = signature_of(options.models, **table, threads);
+      const auto [place, fresh] = lines.try_emplace((*table)->numerics, found);
+      if (place->second != found) {
+        fmt::print(stderr, "{} with {} threads says {} where {} was expected\n", (*table)->name, threads, found,
+                   place->second);
+        exit = Exit::divergence;
+      }
+    }
+  }
+  for (const auto& [numerics, line] : lines) fmt::print("{} {}\n", numerics, line);
+  return exit;
+}
+
+}  // namespace
+
+void add_signature(CLI::App& app, Exit& exit) {
+  auto options = std::make_shared<SignatureOptions>();
+  CLI::App* const command = app.add_subcommand("signature", "digest all tokens and logits of the shipped models");
+  command->add_option("--models", options->models, "folder of the shipped models")->capture_default_str();
+  command->callback([options, &exit] { exit = signature(*options); });
+}
+
+}  // namespace draftproof
