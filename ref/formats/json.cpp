@@ -32,9 +32,8 @@ std::string reason_of(std::string sentence) {
   if (const std::size_t tag = sentence.find("] "); sentence.starts_with('[') && tag != std::string::npos) {
     sentence.erase(0, tag + 2);
   }
-  if (const std::size_t colon = sentence.find(": "); sentence.starts_with("parse error") && colon != std::string::npos) {
-    sentence.erase(0, colon + 2);
-  }
+  const std::size_t colon = sentence.find(": ");
+  if (sentence.starts_with("parse error") && colon != std::string::npos) sentence.erase(0, colon + 2);
   return printable(sentence, 200);
 }
 

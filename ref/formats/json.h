@@ -47,8 +47,8 @@ class Json {
   std::size_t size() const;
   Json operator[](std::size_t index) const;  // Error when there is no such element
 
-  /// Conversions; Error naming the field when the value is of another type or out of range. A number with a fraction
-  /// point or exponent counts as an integer when its value is one (16.0, 1e6) and below 2^53, since exporters write such.
+  /// Conversions; Error naming the field when the value is of another type or out of range. A number written with a
+  /// point or an exponent is an integer when its value is one and below 2^53 (16.0, 1e6): exporters write such.
   const std::string& string() const;
   bool boolean() const;
   double number() const;  // finite

@@ -215,7 +215,7 @@ std::map<std::string, std::vector<std::string>> tensors_by_shard(const std::file
   }
   std::string sentence = folder.string() + ": has neither model.safetensors nor model.safetensors.index.json";
   if (!found.empty()) {
-    sentence += "; it has " + printable(found, 400) + ", which cannot be used: convert or rename to safetensors";
+    sentence += "; it has " + printable(found, 400) + ", but only those two, in the safetensors format, are read";
   }
   throw Error(sentence);
 }

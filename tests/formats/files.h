@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Files for tests: a folder that cleans up after itself, safetensors bytes made in memory, and the sentence of an Error.
+// Files for tests: a folder that cleans up after itself, safetensors bytes made in memory, the sentence of an Error.
 #pragma once
 
 #include <gmock/gmock.h>

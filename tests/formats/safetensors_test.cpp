@@ -408,7 +408,7 @@ TEST(Checkpoint, SaysWhatItLookedForInAFolderWithoutWeights) {
   folder.write("model-q4.gguf", "");
   EXPECT_EQ(error_of([&] { Checkpoint checkpoint(folder.path()); }),
             folder.path().string() + looked_for +
-                "; it has 'model-q4.gguf', 'pytorch_model.bin', which cannot be used: convert or rename to safetensors");
+                "; it has 'model-q4.gguf', 'pytorch_model.bin', but only those two, in the safetensors format, are read");
   EXPECT_EQ(error_of([&] { Checkpoint checkpoint(folder.path() / "no"); }),
             (folder.path() / "no").string() + ": no such folder");
   EXPECT_THROW(Checkpoint(folder.path() / "config.json"), Error);
