@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+// The definition against mathematics: the same formulas in double, with bounds derived beside them. The doubles' own
+// errors are below 2^-40 of any bound here and are left out.
+#include <Eigen/Dense>
+
+#include "support.h"
+
+namespace draftproof::test {
+namespace {
+
+using Row = Eigen::RowVectorXd;
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+Matrix doubles(const float* from, int rows, int columns) {
+  using Floats = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  return Eigen::Map<const Floats>(from, rows, columns).cast<double>();
+}
+
+/// exp.h: below 0.98 units in the last place, that is below 0.98 * 2 u relative where no result is denormal.
+constexpr double exp_error = 1.96 * unit_roundoff;
+
+// A sum of n fma in a row has n roundings, each at most u of a partial sum: |y - exact| <= gamma_n sum |x| |w|.
+TEST(Scalar, MatmulAgreesWithEigenInDoubleWithinTheDerivedBound) {
+  for (const Format format : {Format::f32, Format::bf16, Format::f16}) {
+    for (const auto& [outputs, inputs] : {std::pair{5, 3}, {48, 257}, {33, 1024}}) {
+      const Weight weight(format, outputs, inputs, 4);
+      const PackedMatrix w = weight.packed(scalar());
+      const std::vector<float> x = Numbers(6).numbers(7 * static_cast<std::size_t>(inputs));
+      std::vector<float> wide(static_cast<std::size_t>(outputs) * inputs);
+      for (int n = 0; n < outputs; ++n) scalar().unpack_row(w.view(), n, &wide[static_cast<std::size_t>(n) * inputs]);
+      std::vector<float> y(7 * static_cast<std::size_t>(outputs));
+      scalar().matmul(w.view(), x.data(), 7, y.data(), outputs, 0, outputs);
+
+      const Matrix left = doubles(x.data(), 7, inputs);
+      const Matrix right = doubles(wide.data(), outputs, inputs);
+      const Matrix error = (doubles(y.data(), 7, outputs) - left * right.transpose()).cwiseAbs();
+      const Matrix bound = gamma(inputs) * left.cwiseAbs() * right.cwiseAbs().transpose();
+      EXPECT_TRUE((error.array() <= bound.array()).all()) << outputs << "x" << inputs;
+      EXPECT_GT(error.maxCoeff(), 0);  // the comparison is not vacuous
+    }
+  }
+}
+
+TEST(Scalar, PackingWidensEveryHalfPrecisionNumberExactly) {
+  std::vector<std::uint16_t> all(65536);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
+  for (const Format format : {Format::f16, Format::bf16}) {
+    const MatrixView part = {all.data(), format, 256, 256};
+    const PackedMatrix w(scalar(), {&part, 1});
+    std::vector<float> row(256);
+    for (int n = 0; n < 256; ++n) {
+      scalar().unpack_row(w.view(), n, row.data());
+      for (int k = 0; k < 256; ++k) {
+        const int word = n * 256 + k;
+        const int exponent_bits = format == Format::f16 ? 5 : 8;
+        const int mantissa_bits = 15 - exponent_bits;
+        const int exponent = (word & 0x7fff) >> mantissa_bits;
+        const int mantissa = word & ((1 << mantissa_bits) - 1);
+        const int bias = (1 << (exponent_bits - 1)) - 1;
+        const float sign = word >> 15 != 0 ? -1.0f : 1.0f;
+        if (exponent == (1 << exponent_bits) - 1) {
+          EXPECT_EQ(std::isnan(row[k]), mantissa != 0);
+          EXPECT_EQ(std::isinf(row[k]), mantissa == 0);
+          continue;
+        }
+        const double significand = mantissa + (exponent > 0 ? 1 << mantissa_bits : 0);
+        const double value = std::ldexp(significand, std::max(exponent, 1) - bias - mantissa_bits);
+        ASSERT_EQ(bits(row[k]), bits(std::copysign(static_cast<float>(value), sign))) << word;
+      }
+    }
+  }
+}
+
+// The sum of squares passes at most ceil(n/16) fma and 4 additions; division by the width, addition of epsilon, root,
+// reciprocal and two products round once each. All terms are positive, so the relative error of the result is at most
+// half of that of the sum (the root halves it) and five roundings: below gamma_(n/16 + 12).
+TEST(Scalar, RmsNormAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
+  for (const int width : {1, 16, 77, 1024}) {
+    const std::vector<float> x = Numbers(1).numbers(width);
+    const std::vector<float> weight = Numbers(2).numbers(width);
+    std::vector<float> y(width);
+    scalar().rms_norm(x.data(), width, 1, 1, width, weight.data(), 1e-5f, y.data(), width);
+    const Row in = doubles(x.data(), 1, width);
+    const double factor = 1 / std::sqrt(in.squaredNorm() / width + double{1e-5f});
+    for (int i = 0; i < width; ++i) {
+      const double correct = in[i] * factor * weight[i];
+      EXPECT_LE(std::abs(y[i] - correct), gamma(width / 16.0 + 12) * std::abs(correct)) << width << " " << i;
+    }
+  }
+}
+
+// fma(a, c, -(b s)): the product rounds, then the sum: |error| <= u |b s| + u (|a c| + |b s|)(1 + u).
+TEST(Scalar, RopeTurnsEveryPairByItsAngleWithinTheDerivedBound) {
+  const int half = 20;
+  const int head_dim = 44;
+  const std::vector<float> x = Numbers(1).numbers(2 * head_dim);
+  std::vector<float> cosine(half);
+  std::vector<float> sine(half);
+  for (int j = 0; j < half; ++j) {
+    cosine[j] = static_cast<float>(std::cos(0.3 * j));
+    sine[j] = static_cast<float>(std::sin(0.3 * j));
+  }
+  std::vector<float> y = x;
+  scalar().rope(y.data(), 2 * head_dim, 1, 2, head_dim, half, cosine.data(), sine.data());
+  for (int h = 0; h < 2; ++h) {
+    for (int j = 0; j < half; ++j) {
+      const double a = x[h * head_dim + j];
+      const double b = x[h * head_dim + j + half];
+      const double c = cosine[j];
+      const double s = sine[j];
+      EXPECT_NEAR(y[h * head_dim + j], a * c - b * s, gamma(2) * (std::abs(a * c) + std::abs(b * s)));
+      EXPECT_NEAR(y[h * head_dim + j + half], b * c + a * s, gamma(2) * (std::abs(b * c) + std::abs(a * s)));
+    }
+    for (int d = 2 * half; d < head_dim; ++d) EXPECT_EQ(y[h * head_dim + d], x[h * head_dim + d]);
+  }
+}
+
+// exp rounds as exp.h says; 1 + e, the division and the product round once each.
+TEST(Scalar, SiluAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
+  const int width = 500;
+  const std::vector<float> x = Numbers(1).numbers(2 * width, 30);
+  std::vector<float> y(width);
+  scalar().silu_multiply(x.data(), 1, width, y.data());
+  for (int i = 0; i < width; ++i) {
+    const double correct = x[i] / (1 + std::exp(-double{x[i]})) * x[width + i];
+    EXPECT_LE(std::abs(y[i] - correct), (gamma(4) + exp_error) * std::abs(correct)) << x[i];
+  }
+}
+
+TEST(Scalar, AddAddsOnceAndExponentialsShiftThenScale) {
+  std::vector<float> x = {1.5f, -2.25f, 0x1p-30f};
+  std::vector<float> y = {1, 2, 1};
+  scalar().add(x.data(), 3, y.data());
+  EXPECT_TRUE(same_bits(y, std::vector{2.5f, -0.25f, 1.0f}));
+  scalar().exponentials(x.data(), 1.5f, 0.5f, 2, y.data());
+  EXPECT_EQ(y[0], 1);
+  const double correct = std::exp(-1.875);
+  EXPECT_NEAR(y[1], correct, exp_error * correct);
+}
+
+// A score s has head_dim fma and one product: |error| <= eps_p = gamma_(dim + 1) |scale| sum |q k|. Shifted by the same
+// computed maximum, s - m rounds once more, absolutely by u |s - m|. So the weight e_p, up to a factor common to all p,
+// is off by a relative rho <= exp(eps_p + u |s - m|) (1 + exp_error) - 1. Numerator and total are sums of positive
+// weights with n roundings at most each, the division rounds once:
+// |out - exact| <= (sum w_p |v_p|) ((1 + rho) (1 + gamma_n) (1 + u) / ((1 - rho) (1 - gamma_n)) - 1).
+TEST(Scalar, AttentionAgreesWithTheNaiveFormulaInDoubleWithinTheDerivedBound) {
+  const AttentionShape shape = {.heads = 6, .kv_heads = 2, .head_dim = 24, .scale = 0.2f};
+  const Visible visible = {37, 150};
+  Ring ring(shape, 9, 30, 150, 5);
+  const std::vector<float> q = Numbers(8).numbers(shape.heads * shape.head_dim);
+  std::vector<float> scores(3 * (150 - 37 + 32));
+  std::vector<float> out(q.size());
+  scalar().attention(shape, ring.view(), q.data(), visible, scores.data(), out.data(), 0, 2);
+
+  const int n = visible.end - visible.first;
+  for (int h = 0; h < shape.heads; ++h) {
+    const int kv = h / 3;
+    Row score(n);
+    double slack = 0;
+    for (int p = 0; p < n; ++p) {
+      double sum = 0;
+      double size = 0;
+      for (int d = 0; d < shape.head_dim; ++d) {
+        const double term = double{q[h * shape.head_dim + d]} * ring.key(shape, kv, visible.first + p, d);
+        sum += term;
+        size += std::abs(term);
+      }
+      score[p] = sum * shape.scale;
+      slack = std::max(slack, gamma(shape.head_dim + 1) * shape.scale * size);
+    }
+    const double most = score.maxCoeff();
+    slack += unit_roundoff * (most - score.minCoeff() + 2 * slack);
+    const double rho = std::exp(slack) * (1 + exp_error) - 1;
+    const double growth =
+        (1 + rho) * (1 + gamma(n)) * (1 + unit_roundoff) / ((1 - rho) * (1 - gamma(n))) - 1;
+    const Row weights = (score.array() - most).exp();
+    for (int d = 0; d < shape.head_dim; ++d) {
+      double sum = 0;
+      double size = 0;
+      for (int p = 0; p < n; ++p) {
+        const double term = weights[p] / weights.sum() * ring.value(shape, kv, visible.first + p, d);
+        sum += term;
+        size += std::abs(term);
+      }
+      EXPECT_LE(std::abs(out[h * shape.head_dim + d] - sum), growth * size) << h << " " << d;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace draftproof::test
