@@ -87,7 +87,9 @@ class Reader {
 
   std::string text(std::uint64_t bytes_max) {
     const auto length = number<std::uint64_t>();
-    if (length > bytes_max || length > left_) fail("is a string of " + std::to_string(length) + " bytes, too long here");
+    if (length > bytes_max || length > left_) {
+      fail("is a string of " + std::to_string(length) + " bytes, too long here");
+    }
     std::string read(length, '\0');
     take(read.data(), length);
     return read;
@@ -121,7 +123,9 @@ class Reader {
   GgufValue array() {
     const auto type = Type{number<std::uint32_t>()};
     const auto length = number<std::uint64_t>();
-    if (length > array_length_max) fail("is an array of " + std::to_string(length) + " elements; at most 2^24 are read");
+    if (length > array_length_max) {
+      fail("is an array of " + std::to_string(length) + " elements; at most 2^24 are read");
+    }
     switch (type) {
       case Type::uint8: return numbers<std::uint8_t>(length);
       case Type::int8: return numbers<std::int8_t>(length);

@@ -105,13 +105,15 @@ Pattern::Pattern(const std::string& expression, const std::string& origin) : com
   if (expression.size() > expression_bytes_max) throw Error(origin + ": the expression is longer than 32 KiB");
   if (!utf8::is_valid(expression)) throw Error(origin + ": the expression is not UTF-8");
   const std::string translated = translate_pattern(expression, origin);
-  const Held<pcre2_compile_context, pcre2_compile_context_free> context{allocated(pcre2_compile_context_create(nullptr))};
+  const Held<pcre2_compile_context, pcre2_compile_context_free> context{
+      allocated(pcre2_compile_context_create(nullptr))};
   pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);  // what '.' does not match
   int status = 0;
   PCRE2_SIZE offset = 0;
   compiled_->origin = origin;
   compiled_->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
-                                      PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &status, &offset, context.get()));
+                                      PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &status, &offset,
+                                      context.get()));
   if (!compiled_->code) throw Error(origin + ": the expression does not compile: " + pcre2_message(status));
   std::uint32_t matches_empty = 0;
   pcre2_pattern_info(compiled_->code.get(), PCRE2_INFO_MATCHEMPTY, &matches_empty);

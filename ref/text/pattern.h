@@ -3,7 +3,8 @@
 // PCRE2. The constructs on which the two agree are let through, \s \S \d \D are spelled out so that they agree, and
 // everything else is refused by name. An expression that can match nothing is refused too.
 //
-// Work is bounded in steps of the matcher, never in time: an expression that backtracks without end is an Error.
+// Work is bounded in steps of the matcher, never in time: an expression that backtracks without end is an Error. A step
+// may scan the rest of the text, as `a*` does.
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,7 @@
 
 #include "ref/base/error.h"
 #include "ref/formats/gguf.h"
+#include "ref/formats/printable.h"
 #include "ref/text/tokenizer_parts.h"
 
 namespace draftproof {
@@ -71,7 +72,7 @@ const PreTokenizerKind& find_kind(const Fields& fields) {
   for (const PreTokenizerKind& kind : pre_tokenizer_kinds()) {
     if (kind.name == name) return kind;
   }
-  throw Error(fields.where(field) + ": '" + name + "' is not implemented");
+  throw Error(fields.where(field) + ": " + in_quotes(name) + " is not implemented");
 }
 
 void add_tokens(const Fields& fields, TokenizerPartsBuilder& builder) {
@@ -122,7 +123,7 @@ TokenizerParts read_tokenizer_gguf(const std::filesystem::path& file) {
   const Fields fields(file);
   const auto& model = fields.at<std::string>("tokenizer.ggml.model");
   if (model != "gpt2") {
-    throw Error(fields.where("tokenizer.ggml.model") + ": '" + model + "' is not implemented; only gpt2 is");
+    throw Error(fields.where("tokenizer.ggml.model") + ": " + in_quotes(model) + " is not implemented; only gpt2 is");
   }
   const PreTokenizerKind& kind = find_kind(fields);
   TokenizerPartsBuilder builder(fields.where("tokenizer.ggml.tokens"), false);
@@ -135,7 +136,8 @@ TokenizerParts read_tokenizer_gguf(const std::filesystem::path& file) {
   const auto& merges = fields.at<std::vector<std::string>>("tokenizer.ggml.merges");
   parts.bpe.reserve_merges(merges.size());
   for (const std::string& merge : merges) builder.add_merge(merge, fields.where("tokenizer.ggml.merges"));
-  parts.before = added_around(fields, "tokenizer.ggml.add_bos_token", kind.adds_bos, "tokenizer.ggml.bos_token_id", builder);
+  parts.before =
+      added_around(fields, "tokenizer.ggml.add_bos_token", kind.adds_bos, "tokenizer.ggml.bos_token_id", builder);
   parts.after = added_around(fields, "tokenizer.ggml.add_eos_token", false, "tokenizer.ggml.eos_token_id", builder);
   return std::move(parts);
 }

@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "ref/formats/json.h"
+#include "ref/formats/printable.h"
 #include "ref/text/tokenizer_parts.h"
 
 namespace draftproof {
@@ -14,7 +15,7 @@ void refuse_other_fields(const Json& object, std::initializer_list<std::string_v
   if (!object.is_object()) object.fail("is not an object");
   for (const std::string& field : object.fields()) {
     if (std::find(known.begin(), known.end(), field) == known.end()) {
-      object.fail("has the field '" + field + "', which is not implemented");
+      object.fail("has the field " + in_quotes(field) + ", which is not implemented");
     }
   }
 }
@@ -47,7 +48,7 @@ std::vector<Json> members(const Json& first, std::string_view list) {
 
 [[noreturn]] void refuse_type(const Json& object) {
   const Json type = object.at("type");
-  type.fail("'" + type.string() + "' is not implemented");
+  type.fail(in_quotes(type.string()) + " is not implemented");
 }
 
 bool read_nfc(const Json& root) {
@@ -70,7 +71,7 @@ void read_byte_level(const Json& member) {
 Pattern read_split(const Json& split) {
   refuse_other_fields(split, {"type", "pattern", "behavior", "invert"});
   const Json behavior = split.at("behavior");
-  if (behavior.string() != "Isolated") behavior.fail("'" + behavior.string() + "' is not implemented");
+  if (behavior.string() != "Isolated") behavior.fail(in_quotes(behavior.string()) + " is not implemented");
   require_flag(split, "invert", false);
   const Json pattern = split.at("pattern");
   refuse_other_fields(pattern, {"Regex", "String"});
@@ -235,7 +236,7 @@ TokenizerParts read_tokenizer_json(const std::filesystem::path& file) {
   refuse_other_fields(root, {"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
                              "post_processor", "decoder", "model"});
   if (const auto version = root.find("version"); version && version->string() != "1.0") {
-    version->fail("'" + version->string() + "' is not implemented; only 1.0 is");
+    version->fail(in_quotes(version->string()) + " is not implemented; only 1.0 is");
   }
   refuse_present(root, "truncation");
   refuse_present(root, "padding");

@@ -2,6 +2,7 @@
 #include "ref/text/tokenizer_parts.h"
 
 #include "ref/base/error.h"
+#include "ref/formats/printable.h"
 #include "ref/text/byte_alphabet.h"
 #include "ref/text/unicode.h"
 #include "ref/text/utf8.h"
@@ -42,7 +43,7 @@ void TokenizerPartsBuilder::add_entry(const std::string& spelled, Token id, cons
 Token TokenizerPartsBuilder::merged(const std::string& spelled, const std::string& origin) const {
   const auto found = parts_.vocabulary.find(spelled);
   if (found == parts_.vocabulary.end()) {
-    throw Error(origin + ": the merge needs '" + spelled + "', which is not in the vocabulary");
+    throw Error(origin + ": the merge needs " + in_quotes(spelled) + ", which is not in the vocabulary");
   }
   return found->second;
 }
@@ -52,7 +53,7 @@ void TokenizerPartsBuilder::add_merge(const std::string& left, const std::string
   const Token left_token = merged(left, origin);
   const Token right_token = merged(right, origin);
   if (!parts_.bpe.add_merge(left_token, right_token, merged(left + right, origin))) {
-    throw Error(origin + ": the merge of '" + left + "' and '" + right + "' stands there twice");
+    throw Error(origin + ": the merge of " + in_quotes(left) + " and " + in_quotes(right) + " stands there twice");
   }
 }
 

@@ -5,20 +5,43 @@
 #include <unicode/normalizer2.h>
 #include <unicode/stringpiece.h>
 #include <unicode/uchar.h>
+#include <unicode/uniset.h>
 
 #include "ref/base/error.h"
 
 namespace draftproof::unicode {
 
-std::string nfc(std::string_view text) {
-  UErrorCode status = U_ZERO_ERROR;
-  const icu::Normalizer2* normalizer = icu::Normalizer2::getNFCInstance(status);
-  std::string composed;
-  if (U_SUCCESS(status)) {
-    icu::StringByteSink<std::string> sink(&composed);
-    normalizer->normalizeUTF8(0, {text.data(), static_cast<std::int32_t>(text.size())}, sink, nullptr, status);
-  }
+namespace {
+
+void check(UErrorCode status) {
   if (U_FAILURE(status)) throw Error(std::string("ICU cannot normalize to NFC: ") + u_errorName(status));
+}
+
+icu::UnicodeSet unicode_9() {
+  UErrorCode status = U_ZERO_ERROR;
+  icu::UnicodeSet characters(u"[:age=9.0:]", status);
+  check(status);
+  characters.freeze();
+  return characters;
+}
+
+const icu::Normalizer2& composition() {
+  UErrorCode status = U_ZERO_ERROR;
+  const icu::Normalizer2* newest = icu::Normalizer2::getNFCInstance(status);
+  check(status);
+  return *newest;
+}
+
+}  // namespace
+
+std::string nfc(std::string_view text) {
+  static const icu::UnicodeSet characters = unicode_9();
+  static const icu::FilteredNormalizer2 normalizer(composition(), characters);
+  UErrorCode status = U_ZERO_ERROR;
+  std::string composed;
+  icu::StringByteSink<std::string> sink(&composed);
+  normalizer.normalizeUTF8(0, {text.data(), static_cast<std::int32_t>(text.size())}, sink, nullptr, status);
+  check(status);
   return composed;
 }
 

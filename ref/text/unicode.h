@@ -7,7 +7,8 @@
 
 namespace draftproof::unicode {
 
-/// Canonical composition of `text`, which is UTF-8 of at most 2^31 - 1 bytes.
+/// Canonical composition of `text`, which is UTF-8 of at most 2^31 - 1 bytes. Knows the characters of Unicode 9 and
+/// leaves later ones alone: so does the reference implementation, and models have learnt the texts it makes.
 std::string nfc(std::string_view text);
 
 bool is_space(char32_t character);  // White_Space

@@ -77,7 +77,9 @@ inline std::string small_json() {
 })";
 }
 
-inline Tokenizer load_json(std::string_view json) { return Tokenizer::load(ScratchFile(json, "tokenizer.json").path()); }
+inline Tokenizer load_json(std::string_view json) {
+  return Tokenizer::load(ScratchFile(json, "tokenizer.json").path());
+}
 
 /// The sentence of the Error that `act` throws; empty when it throws none.
 template <typename Act>

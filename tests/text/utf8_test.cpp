@@ -7,7 +7,8 @@ namespace draftproof {
 namespace {
 
 TEST(Utf8, KnowsWellFormedText) {
-  for (const char* good : {"", "a", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "\xF4\x8F\xBF\xBF", "\xEE\x80\x80"}) {
+  for (const char* good :
+       {"", "a", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "\xF4\x8F\xBF\xBF", "\xEE\x80\x80"}) {
     EXPECT_TRUE(utf8::is_valid(good)) << good;
   }
   for (const char* bad : {"\x80", "\xC0\xAF", "\xC1\x81", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xF0\x8F\xBF\xBF",

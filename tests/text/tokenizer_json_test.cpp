@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+// tokenizer.json as an untrusted file: every case is small_json() with one thing changed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/text/tokenizer_files.h"
+
+namespace draftproof {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct Change {
+  const char* from;
+  const char* to;
+  const char* field;  // what the sentence must name besides the file
+  const char* what;
+};
+
+class BadJson : public ::testing::TestWithParam<Change> {};
+
+TEST_P(BadJson, IsRefusedByFileAndField) {
+  const Change& change = GetParam();
+  const std::string error =
+      testing::error_of([&] { testing::load_json(testing::replaced(testing::small_json(), change.from, change.to)); });
+  EXPECT_THAT(error, HasSubstr("tokenizer.json: "));
+  EXPECT_THAT(error, HasSubstr(change.field));
+  EXPECT_THAT(error, HasSubstr(change.what));
+  EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+}
+
+constexpr const char* merges = R"([["a", "b"], ["ab", "c"], ["Ġ", "a"]])";
+constexpr const char* no_normalizer = R"("normalizer": null)";
+constexpr const char* no_processor = R"("post_processor": null)";
+constexpr const char* pre_tokenizer =
+    R"({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true})";
+constexpr const char* decoder =
+    R"({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true})";
+
+INSTANTIATE_TEST_SUITE_P(
+    Vocabulary, BadJson,
+    ::testing::Values(Change{R"("ab": 256)", R"("ab": -1)", "model.vocab.ab", "-1"},
+                      Change{R"("ab": 256)", R"("ab": 4194304)", "model.vocab.ab", "4194304"},
+                      Change{R"("ab": 256)", R"("ab": 1.5)", "model.vocab.ab", "integer"},
+                      Change{R"("ab": 256)", R"("ab": "256")", "model.vocab.ab", "integer"},
+                      Change{R"("ab": 256)", R"("ab": null)", "model.vocab.ab", "null"},
+                      Change{R"("ab": 256)", R"("ab": 97)", "field model.vocab: ", "belongs to another entry"},
+                      Change{R"("abc": 257)", R"("ab": 257)", "", "twice"},
+                      Change{R"("vocab": {)", R"("vocab": [], "other": {)", "field model", "other"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Merges, BadJson,
+    ::testing::Values(Change{merges, R"([["a", "q"]])", "model.merges[0]", "'aq', which is not in the vocabulary"},
+                      Change{merges, R"([["a", "b"], ["xy", "z"]])", "model.merges[1]", "'xy'"},
+                      Change{merges, R"([["a", "b"], ["a", "b"]])", "model.merges[1]", "twice"},
+                      Change{merges, R"(["a b c"])", "model.merges[0]", "one space"},
+                      Change{merges, R"(["ab"])", "model.merges[0]", "one space"},
+                      Change{merges, R"([" ab"])", "model.merges[0]", "empty"},
+                      Change{merges, R"([["a"]])", "model.merges[0]", "a pair"},
+                      Change{merges, R"([["a", 7]])", "model.merges[0][1]", "string"},
+                      Change{merges, R"({})", "model.merges", "array"},
+                      Change{merges, R"(null)", "model.merges", "null"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Model, BadJson,
+    ::testing::Values(Change{R"("type": "BPE")", R"("type": "Unigram")", "model.type", "'Unigram' is not implemented"},
+                      Change{R"("dropout": null)", R"("dropout": 0.1)", "model.dropout", "not implemented"},
+                      Change{R"("continuing_subword_prefix": "")", R"("continuing_subword_prefix": "##")",
+                             "model.continuing_subword_prefix", "not implemented"},
+                      Change{R"("end_of_word_suffix": "")", R"("end_of_word_suffix": "</w>")",
+                             "model.end_of_word_suffix", "not implemented"},
+                      Change{R"("byte_fallback": false)", R"("byte_fallback": true)", "model.byte_fallback",
+                             "not implemented"},
+                      Change{R"("ignore_merges": false)", R"("ignore_merges": 1)", "model.ignore_merges", "true or false"},
+                      Change{R"("truncation": null)", R"("truncation": {})", "truncation", "not implemented"},
+                      Change{R"("padding": null)", R"("padding": {})", "padding", "not implemented"},
+                      Change{R"("version": "1.0")", R"("version": "2.0")", "version", "2.0"},
+                      Change{R"("version": "1.0")", R"("surprise": 1)", "tokenizer.json", "surprise"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Steps, BadJson,
+    ::testing::Values(
+        Change{no_normalizer, R"("normalizer": {"type": "Lowercase"})", "normalizer.type", "'Lowercase'"},
+        Change{no_normalizer, R"("normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "NFKC"}]})",
+               "normalizer.normalizers[1].type", "'NFKC'"},
+        Change{no_normalizer, R"("normalizer": "NFC")", "normalizer", "object"},
+        Change{pre_tokenizer, R"(null)", "pre_tokenizer", "null"},
+        Change{pre_tokenizer, R"({"type": "Metaspace"})", "pre_tokenizer.type", "'Metaspace'"},
+        Change{pre_tokenizer, R"({"type": "Sequence", "pretokenizers": []})", "pre_tokenizer", "no ByteLevel"},
+        Change{pre_tokenizer,
+               R"({"type": "Sequence", "pretokenizers": [{"type": "ByteLevel"}, {"type": "Digits"}]})",
+               "pre_tokenizer.pretokenizers[1]", "behind ByteLevel"},
+        Change{pre_tokenizer,
+               R"({"type": "Split", "pattern": {"Regex": "a"}, "behavior": "Removed", "invert": false})",
+               "pre_tokenizer.behavior", "'Removed'"},
+        Change{pre_tokenizer,
+               R"({"type": "Split", "pattern": {"Regex": "a"}, "behavior": "Isolated", "invert": true})",
+               "pre_tokenizer.invert", "true is not implemented"},
+        Change{pre_tokenizer,
+               R"({"type": "Split", "pattern": {"Regex": "(a"}, "behavior": "Isolated", "invert": false})",
+               "pre_tokenizer.pattern.Regex", "does not compile"},
+        Change{pre_tokenizer,
+               R"({"type": "Split", "pattern": {"Regex": "\\w"}, "behavior": "Isolated", "invert": false})",
+               "pre_tokenizer.pattern.Regex", "unknown escape"},
+        Change{pre_tokenizer, R"({"type": "Split", "pattern": "a", "behavior": "Isolated", "invert": false})",
+               "pre_tokenizer.pattern", "object"},
+        Change{decoder, R"(null)", "decoder", "null"},
+        Change{decoder, R"({"type": "WordPiece"})", "decoder.type", "'WordPiece'"},
+        Change{no_processor, R"("post_processor": {"type": "BertProcessing"})", "post_processor.type", "'BertProcessing'"},
+        Change{no_processor,
+               R"("post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "x"}},
+                  {"Sequence": {"id": "A"}}], "pair": [], "special_tokens": {}})",
+               "post_processor.special_tokens.x", "missing"},
+        Change{no_processor,
+               R"("post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "x"}},
+                  {"Sequence": {"id": "A"}}], "pair": [], "special_tokens": {"x": {"id": "x", "ids": [900], "tokens": ["x"]}}})",
+               "post_processor.special_tokens.x.ids", "900 is no token"},
+        Change{no_processor,
+               R"("post_processor": {"type": "TemplateProcessing", "single": [], "pair": [], "special_tokens": {}})",
+               "post_processor.single", "sequence A once"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    AddedTokens, BadJson,
+    ::testing::Values(Change{R"("id": 259)", R"("id": -7)", "added_tokens[0].id", "-7"},
+                      Change{R"("id": 259)", R"("id": 2147483648)", "added_tokens[0].id", "2147483648"},
+                      Change{R"("id": 259)", R"("id": 97)", "added_tokens[0]", "contradicts the vocabulary"},
+                      Change{R"("content": "<mark>")", R"("content": "ab")", "added_tokens[0]", "contradicts"},
+                      Change{R"("content": "<mark>")", R"("content": "")", "added_tokens[0]", "is empty"},
+                      Change{R"("lstrip": false)", R"("lstrip": "no")", "added_tokens[0].lstrip", "true or false"},
+                      Change{R"("special": true})", R"("special": true}, {"id": 259, "content": "x", "single_word": false,
+                             "lstrip": false, "rstrip": false, "normalized": false, "special": true})",
+                             "added_tokens[1]", "another added token"},
+                      Change{R"("special": true})", R"("special": true}, {"id": 260, "content": "<mark>",
+                             "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
+                             "special": true})",
+                             "added_tokens[1]", "repeats"}));
+
+TEST(TokenizerJson, RefusesWhatIsNoTokenizer) {
+  for (const char* text : {"", "[]", "7", "{}", "{\"model\": 3}", "{\"model\": {}}", "\xFF"}) {
+    EXPECT_THAT(testing::error_of([&] { testing::load_json(text); }), HasSubstr("tokenizer.json")) << text;
+  }
+  EXPECT_THAT(testing::error_of([] { Tokenizer::load("nowhere/tokenizer.json"); }), HasSubstr("nowhere"));
+}
+
+TEST(TokenizerJson, RefusesLongAddedTokens) {
+  const std::string json = testing::replaced(testing::small_json(), "<mark>", std::string(5000, 'x'));
+  EXPECT_THAT(testing::error_of([&] { testing::load_json(json); }), HasSubstr("added_tokens[0]: an added token is longer"));
+}
+
+TEST(TokenizerJson, EncodesWithoutAByteUntilATextHoldsIt) {
+  const Tokenizer tokenizer = testing::load_json(testing::replaced(testing::small_json(), R"("z": 122, )", ""));
+  EXPECT_THAT(tokenizer.encode("xy"), ElementsAre('x', 'y'));
+  const std::string error = testing::error_of([&] { tokenizer.encode("xyz"); });
+  EXPECT_THAT(error, HasSubstr("tokenizer.json: field model.vocab: has no entry 'z' for byte 122"));
+  EXPECT_EQ(tokenizer.bytes_of('z'), "");  // a gap
+}
+
+TEST(TokenizerJson, TakesAnUnknownTokenOnlyWhereNothingIsUnknown) {
+  const std::string json = testing::replaced(testing::small_json(), R"("unk_token": null)", R"("unk_token": "ab")");
+  EXPECT_THAT(testing::load_json(json).encode("abc"), ElementsAre(257));
+  EXPECT_THAT(testing::error_of([&] { testing::load_json(testing::replaced(json, R"("z": 122, )", "")); }),
+              HasSubstr("model.unk_token"));
+}
+
+TEST(TokenizerJson, ReadsOlderSpellings) {
+  std::string json = testing::replaced(testing::small_json(), R"("type": "BPE", )", "");
+  json = testing::replaced(json, merges, R"(["a b", "ab c", "Ġ a"])");
+  EXPECT_THAT(testing::load_json(json).encode("abc a"), ElementsAre(257, 258));
+}
+
+TEST(TokenizerJson, PutsASpaceBeforeEveryPieceThatHasNone) {
+  std::string json = testing::replaced(testing::small_json(), R"("add_prefix_space": false)", R"("add_prefix_space": true)");
+  EXPECT_THAT(testing::load_json(json).encode("a<mark>a"), ElementsAre(258, 259, 258));
+  EXPECT_THAT(testing::load_json(json).encode(""), ElementsAre());
+  json = testing::replaced(json, R"({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
+"post)", R"({"type": "Sequence", "pretokenizers": [
+    {"type": "Split", "pattern": {"String": "."}, "behavior": "Isolated", "invert": false},
+    {"type": "Digits", "individual_digits": true}, {"type": "ByteLevel", "add_prefix_space": true, "use_regex": false}]},
+"post)");
+  EXPECT_THAT(testing::load_json(json).encode("a.12"),
+              ElementsAre(258, ' ', '.', ' ', '1', ' ', '2'));
+}
+
+TEST(TokenizerJson, AddsWhatTheTemplatesAdd) {
+  const std::string json = testing::replaced(testing::small_json(), no_processor, R"("post_processor": {
+    "type": "Sequence", "processors": [{"type": "ByteLevel"}, {"type": "TemplateProcessing",
+    "single": [{"SpecialToken": {"id": "m", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
+               {"SpecialToken": {"id": "m", "type_id": 0}}], "pair": [],
+    "special_tokens": {"m": {"id": "m", "ids": [259, 256], "tokens": ["<mark>", "ab"]}}}]})");
+  const Tokenizer tokenizer = testing::load_json(json);
+  EXPECT_THAT(tokenizer.encode("x"), ElementsAre(259, 256, 'x', 259, 256));
+  EXPECT_THAT(tokenizer.encode("x", false), ElementsAre('x'));
+}
+
+}  // namespace
+}  // namespace draftproof

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+// Properties of any tokenizer, and added tokens.
+#include "ref/text/tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <chrono>
+
+#include "ref/text/unicode.h"
+#include "ref/text/utf8.h"
+#include "tests/text/tokenizer_files.h"
+
+namespace draftproof {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const Tokenizer& fixture(const std::string& name) {
+  static const auto load = [](const char* folder) {
+    return Tokenizer::load(testing::fixtures() / "external" / "tokenizers" / folder);
+  };
+  static const Tokenizer qwen = load("qwen");
+  static const Tokenizer gpt2 = load("gpt2");
+  static const Tokenizer llama3 = load("llama3");
+  return name == "qwen" ? qwen : name == "gpt2" ? gpt2 : llama3;
+}
+
+rc::Gen<std::string> any_name() { return rc::gen::elementOf(std::vector<std::string>{"qwen", "gpt2", "llama3"}); }
+
+/// Text that meets the expressions' branches: contractions, runs of space, digits, marks to compose, any character.
+rc::Gen<std::string> any_text() {
+  const auto fragments = rc::gen::elementOf(std::vector<std::string>{
+      "'s", "'LL", "'\u017F", " ", "   ", "\n", "\r\n", "\t", "\u00A0", "\u0085", "\u180E", "\u3000", "e\u0301", "\u0301",
+      "\u1112\u1161\u11AB", "\u0344", "\u2126", "the", " the", "123", "½", "_", "...", "世界", "😀", "👩‍💻", "<|", "a"});
+  const auto character = rc::gen::map(rc::gen::inRange<std::uint32_t>(0, 0x110000 - 0x800), [](std::uint32_t value) {
+    std::string text;
+    utf8::append(text, value < 0xD800 ? value : value + 0x800);
+    return text;
+  });
+  const auto low = rc::gen::map(rc::gen::inRange<std::uint32_t>(0, 0x600), [](std::uint32_t value) {
+    std::string text;
+    utf8::append(text, value);
+    return text;
+  });
+  return rc::gen::map(rc::gen::container<std::vector<std::string>>(rc::gen::oneOf(fragments, fragments, low, character)),
+                      [](const std::vector<std::string>& parts) {
+                        std::string text;
+                        for (const std::string& part : parts) text += part;
+                        return text;
+                      });
+}
+
+RC_GTEST_PROP(TokenizerProperties, DecodingGivesTheTextBack, ()) {
+  const auto name = *any_name();
+  const auto text = *any_text();
+  const Tokenizer& tokenizer = fixture(name);
+  RC_ASSERT(tokenizer.decode(tokenizer.encode(text)) == (name == "qwen" ? unicode::nfc(text) : text));
+}
+
+RC_GTEST_PROP(TokenizerProperties, BytesAreEncodedWhenTheyAreUtf8AndRefusedOtherwise, ()) {
+  const auto bytes = *rc::gen::container<std::string>(rc::gen::arbitrary<char>());
+  const Tokenizer& tokenizer = fixture(*any_name());
+  const std::string error = testing::error_of([&] { tokenizer.encode(bytes); });
+  RC_ASSERT(error.empty() == utf8::is_valid(bytes));
+}
+
+RC_GTEST_PROP(TokenizerProperties, StreamedPiecesAreUtf8AndJoinToTheDecodedText, ()) {
+  const Tokenizer& tokenizer = fixture(*any_name());
+  const auto skip_special = *rc::gen::arbitrary<bool>();
+  // Single bytes often, so that characters are cut; a few tokens beyond the vocabulary.
+  const auto token =
+      rc::gen::oneOf(rc::gen::inRange<Token>(0, 256), rc::gen::inRange<Token>(0, tokenizer.vocabulary() + 5));
+  const auto tokens = *rc::gen::container<std::vector<Token>>(token);
+  TextStream stream(tokenizer, skip_special);
+  std::string joined;
+  for (const Token one : tokens) {
+    const std::string piece = stream.push(one);
+    RC_ASSERT(utf8::is_valid(piece));
+    joined += piece;
+  }
+  const std::string rest = stream.finish();
+  RC_ASSERT(utf8::is_valid(rest));
+  RC_ASSERT(joined + rest == tokenizer.decode(tokens, skip_special));
+}
+
+TEST(Tokenizer, HoldsTokensToTheVocabulary) {
+  const Tokenizer& tokenizer = fixture("qwen");
+  const int vocabulary = tokenizer.vocabulary();
+  EXPECT_EQ(vocabulary, 399);
+  EXPECT_EQ(tokenizer.decode(std::vector<Token>{vocabulary, vocabulary + 1000}), "");
+  EXPECT_THROW(tokenizer.decode(std::vector<Token>{-1}), Error);
+  EXPECT_THROW(tokenizer.bytes_of(-1), Error);
+  EXPECT_THROW(tokenizer.bytes_of(vocabulary), Error);
+  EXPECT_FALSE(tokenizer.is_special(-1));
+  EXPECT_FALSE(tokenizer.is_special(vocabulary));
+  EXPECT_EQ(tokenizer.bytes_of(tokenizer.find("<|im_end|>")), "<|im_end|>");
+  EXPECT_EQ(tokenizer.bytes_of(tokenizer.find("Ġt")), " t");
+  EXPECT_EQ(tokenizer.find("no such token"), -1);
+  EXPECT_TRUE(tokenizer.is_special(tokenizer.find("<|im_end|>")));
+  EXPECT_FALSE(tokenizer.is_special(tokenizer.find("<think>")));
+}
+
+TEST(Tokenizer, TakesLongTextsInNearLinearTime) {
+  const auto start = std::chrono::steady_clock::now();
+  for (const char* name : {"qwen", "llama3"}) {
+    const Tokenizer& tokenizer = fixture(name);
+    for (const std::string& unit : {std::string("a"), std::string(" "), std::string("é"), std::string("<|im_end|>"),
+                                    std::string("it's 12\n")}) {
+      std::string text;
+      while (text.size() < 100000) text += unit;
+      EXPECT_EQ(tokenizer.decode(tokenizer.encode(text), false).ends_with(text), true) << name << unit;
+    }
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
+/// small_json() with one more added token, 260.
+Tokenizer with_added(const std::string& content, const std::string& flags, const std::string& normalizer = "null") {
+  std::string token = R"({"id": 260, "content": ")" + content + R"(", "single_word": false, "lstrip": false,
+                         "rstrip": false, "normalized": false, "special": true})";
+  for (std::size_t at = 0; at < flags.size();) {
+    const std::size_t end = std::min(flags.find(' ', at), flags.size());
+    const std::string flag = '"' + flags.substr(at, end - at) + R"(": )";
+    token = testing::replaced(token, flag + "false", flag + "true");
+    at = end + 1;
+  }
+  std::string json = testing::replaced(testing::small_json(), R"("special": true})", R"("special": true}, )" + token);
+  return testing::load_json(testing::replaced(json, R"("normalizer": null)", R"("normalizer": )" + normalizer));
+}
+
+TEST(AddedTokens, TheLeftmostAndThenTheLongestWins) {
+  EXPECT_THAT(with_added("<mark>>", "").encode("<mark>>>"), ElementsAre(260, '>'));
+  EXPECT_THAT(with_added("x<m", "").encode("x<mark>"), ElementsAre(260, 'a', 'r', 'k', '>'));
+  EXPECT_THAT(with_added("<ma", "").encode("<mark><mar"), ElementsAre(259, 260, 'r'));
+}
+
+TEST(AddedTokens, SwallowSpaceWhereTheyAreToldTo) {
+  EXPECT_THAT(with_added("@@", "lstrip").encode("x \u3000\n@@ y"), ElementsAre('x', 260, ' ', 'y'));
+  EXPECT_THAT(with_added("@@", "rstrip").encode("x @@ \t\u00A0y"), ElementsAre('x', ' ', 260, 'y'));
+  EXPECT_THAT(with_added("@@", "lstrip rstrip").encode(" @@  @@ "), ElementsAre(260, 260));
+  EXPECT_THAT(with_added(" q", "").encode("<mark> q"), ElementsAre(259, 260));
+}
+
+TEST(AddedTokens, StandAloneWhereTheyAreToldTo) {
+  const Tokenizer tokenizer = with_added("xy", "single_word");
+  EXPECT_THAT(tokenizer.encode("xy (xy)"), ElementsAre(260, ' ', '(', 260, ')'));
+  for (const char* word : {"xyz", "zxy", "xy1", "_xy", "\u00E9xy", "xy\u0301", "xy\u200D"}) {
+    EXPECT_THAT(tokenizer.encode(word), ::testing::Not(::testing::Contains(260))) << word;
+  }
+}
+
+TEST(AddedTokens, AreLookedForInNormalizedTextWhereTheyAreToldTo) {
+  const std::string nfc = R"({"type": "Sequence", "normalizers": [{"type": "NFC"}]})";
+  EXPECT_THAT(with_added("\u00E9!", "normalized", nfc).encode("e\u0301!"), ElementsAre(260));
+  EXPECT_THAT(with_added("e\u0301!", "normalized", nfc).encode("\u00E9!"), ElementsAre(260));
+  EXPECT_THAT(with_added("\u00E9!", "", nfc).encode("e\u0301!"), ElementsAre(0xC3, 0xA9, '!'));
+}
+
+// As Hugging Face's ByteLevel decodes it: the letter is in the byte alphabet and stands for byte E9.
+TEST(AddedTokens, DecodeThroughTheByteAlphabet) {
+  EXPECT_EQ(with_added("\u00E9!", "").decode(std::vector<Token>{260}, false), "\uFFFD!");
+  EXPECT_EQ(with_added("\u4E16\u00E9", "").decode(std::vector<Token>{260}, false), "\u4E16\u00E9");
+}
+
+}  // namespace
+}  // namespace draftproof
