@@ -116,6 +116,37 @@ TEST(Rejection, AsksForRowsInOrderAndNoneAfterTheFirstGuessThatFalls) {
   }
 }
 
+TEST(Rejection, EveryQuestionCarriesThePositionItDecidesAndItsPurpose) {
+  class Script final : public Chance {
+   public:
+    std::vector<Key> asked;
+    std::vector<std::size_t> answers;
+    std::size_t pick(const Key& key, std::span<const std::uint64_t>) override {
+      asked.push_back(key);
+      return answers[asked.size() - 1];
+    }
+  };
+  const Distribution p = scaled({1, 3}, 4);
+  const Distribution q = scaled({3, 1}, 4);
+  Proposal proposal;
+  proposal.tokens = {0, 0};
+  proposal.drawn_from = {q, q};
+  const Rows rows = [&](const Text&) { return p; };
+  TextRows target(rows, {}, proposal);
+  const Key first = {4, 9, Purpose::accept};
+  const Key second = {4, 10, Purpose::accept};
+
+  Script refused;
+  refused.answers = {0, 1, 0};
+  EXPECT_EQ(rejection.judge(proposal, target, 4, 9, refused), (Verdict{1, 1}));
+  EXPECT_EQ(refused.asked, (std::vector<Key>{first, second, {4, 10, Purpose::residual}}));
+
+  Script stood;
+  stood.answers = {0, 0, 1};
+  EXPECT_EQ(rejection.judge(proposal, target, 4, 9, stood), (Verdict{2, 1}));
+  EXPECT_EQ(stood.asked, (std::vector<Key>{first, second, {4, 11, Purpose::target}}));
+}
+
 TEST(RejectionDeathTest, AGuessThatItsOwnDistributionRulesOutAborts) {
   Proposal proposal;
   proposal.tokens = {1};

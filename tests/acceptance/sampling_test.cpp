@@ -85,7 +85,7 @@ Distribution naive(Row z, const Sampling& sampling, const Tokens& history) {
 Row tied_row(Numbers& numbers, std::size_t size) {
   Row row;
   for (std::size_t i = 0; i < size; ++i)
-    row.push_back(numbers.one_of({0.0f, -0.0f, 1.0f, 1.0f, 2.5f, -1.0f, -3.0f, 0.125f, -infinity, denormal, -40.0f}));
+    row.push_back(numbers.one_of({0.0f, -0.0f, 1.0f, 1.0f, 2.5f, -1.0f, -3.0f, -0.25f, -infinity, denormal, -40.0f}));
   row[numbers.next() % size] = 1;  // never -infinity alone
   return row;
 }
