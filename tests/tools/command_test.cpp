@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/command.h"
+
+namespace draftproof {
+namespace {
+
+using nlohmann::json;
+
+const std::string target = fixture("external/qwen3-tiny-tied");
+const std::string dflash = "dflash:" + fixture("external/dflash-full");
+
+json json_of(const std::vector<std::string>& words, int status = 0) {
+  std::vector<std::string> all = words;
+  all.insert(all.end(), {"--json", "-", "--quiet"});
+  const Outcome outcome = run_command(all);
+  EXPECT_EQ(outcome.status, status) << outcome.err;
+  return json::parse(outcome.out, nullptr, false);
+}
+
+TEST(Verify, ReportsVerdictChecksAcceptanceAndTimesAsJson) {
+  const json report = json_of({"verify", target, "--draft", dflash, "--prompt-tokens", "5,6,7", "--max-new-tokens", "12"});
+  EXPECT_EQ(report["verdict"], "PASS_EXACT");
+  std::vector<std::string> checks;
+  for (const json& check : report["checks"]) {
+    checks.push_back(check["name"]);
+    EXPECT_EQ(check["outcome"], "pass") << check.dump();
+    EXPECT_GT(check["examined"], 0);
+  }
+  EXPECT_THAT(checks, testing::ElementsAre("tokens_equal", "logits_equal", "verdict_justified", "forgetting",
+                                           "causality", "independence", "budget", "distribution_exact"));
+  EXPECT_TRUE(report["mean_accepted"].is_number());
+  EXPECT_GE(report["tokens_per_round"].get<double>(), 1.0);
+  for (const char* way : {"plain", "speculative"}) EXPECT_GT(report["seconds"][way]["median"].get<double>(), 0.0);
+}
+
+TEST(Verify, PassesAtTemperatureOneWithBothRules) {
+  for (const char* rule : {"matching", "rejection"}) {
+    const json report = json_of({"verify", target, "--draft", dflash, "--prompt-tokens", "5,6,7", "--max-new-tokens",
+                                 "10", "--temperature", "1", "--rule", rule, "--seed", "3"});
+    EXPECT_EQ(report["verdict"], "PASS_EXACT") << report.dump(2);
+  }
+}
+
+TEST(Verify, IsVacuousAndNotAPassWhenNothingIsGuessed) {
+  const json none = json_of({"verify", target, "--draft", "none", "--prompt-tokens", "5", "--max-new-tokens", "4"}, 2);
+  EXPECT_EQ(none["verdict"], "VACUOUS");
+  EXPECT_THAT(none["reason"].get<std::string>(), testing::HasSubstr("no_draft"));
+  const json gated = json_of({"verify", target, "--draft", "dflash:" + fixture("external/qwen3-tiny-tied"),
+                              "--prompt-tokens", "5", "--max-new-tokens", "4"},
+                             2);
+  EXPECT_EQ(gated["verdict"], "VACUOUS");
+  EXPECT_THAT(gated["reason"].get<std::string>(), testing::HasSubstr("draft_not_dflash"));
+}
+
+TEST(Verify, WritesJUnitXml) {
+  const Folder folder;
+  const std::string file = (folder.path() / "report.xml").string();
+  const Outcome outcome = run_command({"verify", target, "--draft", dflash, "--prompt-tokens", "5,6,7",
+                                       "--max-new-tokens", "6", "--quiet", "--junit", file});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(text_of(file), testing::HasSubstr("<testcase"));
+  EXPECT_THAT(text_of(file), testing::HasSubstr("failures=\"0\""));
+}
+
+TEST(Generate, GivesTheSameTokensWhateverTheDraftItsLengthTheThreadsTheTableAndTheVerification) {
+  for (const char* temperature : {"0", "1"}) {
+    const std::vector<std::string> base{"generate",         target, "--prompt-tokens", "5,6,7",  "--max-new-tokens", "16",
+                                        "--temperature",    temperature, "--seed",     "11"};
+    const json plain = json_of(base);
+    for (const std::vector<std::string>& change : std::vector<std::vector<std::string>>{
+             {"--draft", dflash},
+             {"--draft", dflash, "--verify", "serial"},
+             {"--draft", dflash, "--threads", "2"},
+             {"--draft", dflash, "--kernels", "scalar"},
+             {"--draft", dflash, "--draft-max", "1"},
+             {"--draft", dflash, "--draft-max", "2"},
+             {"--draft", "model:" + target},
+             {"--draft", "hostile"},
+             {"--draft", "oracular", "--draft-max", "9"}}) {
+      std::vector<std::string> words = base;
+      words.insert(words.end(), change.begin(), change.end());
+      EXPECT_EQ(json_of(words)["tokens"], plain["tokens"]) << testing::PrintToString(words);
+    }
+  }
+}
+
+TEST(Generate, ClosesTheGateWithAReasonTheUserSeesAndDecodesPlainly) {
+  const Outcome outcome = run_command({"generate", target, "--prompt-tokens", "5", "--max-new-tokens", "3", "--draft",
+                                       "dflash:" + target, "--stats"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.err, testing::HasSubstr("draft_not_dflash"));
+  EXPECT_THAT(outcome.err, testing::HasSubstr("3 tokens in 3 rounds"));
+  const json logprobs = json_of({"generate", target, "--prompt-tokens", "5", "--max-new-tokens", "3", "--draft", dflash,
+                                 "--logprobs"});
+  EXPECT_EQ(logprobs["gate"], "logprobs_requested");
+  EXPECT_EQ(logprobs["logprobs"].size(), 3U);
+  EXPECT_EQ(logprobs["statistics"]["drafted"], 0);
+}
+
+TEST(Generate, StreamsTextThatEqualsTheWholeText) {
+  const std::string tale = fixture("models/tale-target");
+  const std::vector<std::string> words{"generate", tale, "--prompt", "In the old café", "--max-new-tokens", "12"};
+  const Outcome streamed = run_command(words);
+  ASSERT_EQ(streamed.status, 0) << streamed.err;
+  const json whole = json_of(words);
+  EXPECT_EQ(streamed.out, "In the old café" + whole["text"].get<std::string>() + "\n");
+}
+
+TEST(Generate, WritesNothingForZeroNewTokens) {
+  const json none = json_of({"generate", target, "--prompt-tokens", "5", "--max-new-tokens", "0"});
+  EXPECT_EQ(none["tokens"], json::array());
+  EXPECT_EQ(none["finish"], "length");
+}
+
+TEST(Inspect, SaysWhatACheckpointIsAndWhatTheMachineRuns) {
+  const Outcome outcome = run_command({"inspect", fixture("external/dflash-mixed"), "--target",
+                                       fixture("external/qwen3-tiny-sharded"), "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const json said = json::parse(outcome.out);
+  EXPECT_EQ(said["checkpoint"]["kind"], "DFlash draft");
+  EXPECT_EQ(said["block_size"], 8);
+  EXPECT_EQ(said["target_layer_ids"], json({0, 1, 2}));
+  EXPECT_EQ(said["kernels"][0]["name"], "scalar");
+}
+
+TEST(Command, WithoutASubcommandIsAUsageErrorAndWithHelpIsNot) {
+  EXPECT_EQ(run_command({}).status, 3);
+  EXPECT_EQ(run_command({"--help"}).status, 0);
+  EXPECT_EQ(run_command({"--version"}).out, "0.1.0\n");
+}
+
+}  // namespace
+}  // namespace draftproof
