@@ -154,7 +154,9 @@ class Translation {
       refuse("a property without braces");
     }
     const std::string_view name = expression_.substr(at_ + 3, end - at_ - 3);
-    if (std::ranges::find(general_categories, name) == general_categories.end()) refuse("a property that is no general category");
+    if (std::ranges::find(general_categories, name) == general_categories.end()) {
+      refuse("a property that is no general category");
+    }
     copy(end + 1 - at_);
   }
 

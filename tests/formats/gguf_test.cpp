@@ -94,7 +94,9 @@ TEST_F(Gguf, RefusesOtherFiles) {
 }
 
 TEST_F(Gguf, NamesTheKeyThatIsWrong) {
-  const auto one = [](std::uint32_t type, const std::string& bytes) { return GgufBytes().put("k", type, bytes).bytes(); };
+  const auto one = [](std::uint32_t type, const std::string& bytes) {
+    return GgufBytes().put("k", type, bytes).bytes();
+  };
   const std::uint64_t huge = std::uint64_t{1} << 62;
   const std::pair<std::string, std::string> cases[] = {
       {one(13, ""), "unknown value type 13"},
