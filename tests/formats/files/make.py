@@ -31,6 +31,8 @@ with h5py.File("h5py.h5", "w") as file:
     file["nothing"] = h5py.Empty("float32")
     file.create_dataset("group/compressed", data=np.arange(1000, dtype="float32"), chunks=(100,), compression="gzip")
     file.create_dataset("never_filled", (2**33,), "float32")
+    file.create_dataset("never_compressed", (2**33,), "float32", chunks=(1024,), compression="gzip")
+    file.create_dataset("partly_filled", (2**33,), "float32", chunks=(16,))[0] = 1
     file.create_dataset("too_large", (2**34,), "float32", chunks=(1024,))
     file.create_dataset("elsewhere", (4,), "uint8", external=[("outside.bin", 0, 4)])
     layout = h5py.VirtualLayout((2,), "float64")
