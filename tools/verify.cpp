@@ -18,6 +18,7 @@ namespace draftproof {
 namespace {
 
 constexpr int timed_repeats = 5;
+constexpr const char* default_prompt = "Once upon a time";  // any text will do for a proof
 
 struct VerifyOptions {
   CommonOptions common;
@@ -190,7 +191,11 @@ void add_verify(CLI::App& app, Exit& exit) {
       ->required()
       ->expected(1, 16);
   command->add_option("--junit", options->junit_file, "write the checks as JUnit XML to this file");
-  command->callback([options, &exit] { exit = verify(*options); });
+  command->callback([options, &exit] {
+    CommonOptions& common = options->common;
+    if (common.prompt.empty() && common.prompt_file.empty() && common.prompt_tokens.empty()) common.prompt = default_prompt;
+    exit = verify(*options);
+  });
 }
 
 }  // namespace draftproof
