@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+// What the tests of models share: the folders of other people's answers, kernel tables, readings of a text.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "kernels/operations.h"
+#include "ref/formats/hdf5.h"
+#include "ref/models/model.h"
+#include "ref/models/models.h"
+
+namespace draftproof::test {
+
+inline const std::filesystem::path source_dir = DRAFTPROOF_SOURCE_DIR;
+inline const std::filesystem::path external_dir = source_dir / "fixtures" / "external";
+inline const std::filesystem::path tale_target = source_dir / "fixtures" / "models" / "tale-target";
+
+/// Every table that may be used here; the fastest canonical one is last.
+inline std::vector<const Kernels*> usable_kernels(const std::string& numerics) {
+  std::vector<const Kernels*> usable;
+  for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
+    if (numerics == (*table)->numerics && *unfit(**table) == '\0') usable.push_back(*table);
+  }
+  return usable;
+}
+
+/// Tests run on one thread but where they say otherwise: waking others costs more than these small shapes save.
+class OneThread final : public testing::Environment {
+  void SetUp() override { set_threads(1); }
+};
+inline const testing::Environment* const one_thread = testing::AddGlobalTestEnvironment(new OneThread);
+
+/// The number of threads, set back at the end.
+class Threads {
+ public:
+  explicit Threads(int count) : before_(threads()) { set_threads(count); }
+  ~Threads() { set_threads(before_); }
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+ private:
+  int before_;
+};
+
+template <class T>
+std::vector<T> stored(const Hdf5& file, const std::string& path) {
+  return file.read<T>(path).values;
+}
+
+inline std::vector<Token> stored_tokens(const Hdf5& file, const std::string& path) {
+  return stored<std::int32_t>(file, path);
+}
+
+inline bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
+}
+
+/// One text through a model.
+struct Reading {
+  std::vector<float> logits;    // of every row
+  std::vector<float> features;  // of every row
+  Fingerprint cache;            // in the end
+  bool operator==(const Reading& other) const {
+    return same_bits(logits, other.logits) && same_bits(features, other.features) && cache == other.cache;
+  }
+};
+
+/// How a text is divided among calls, and what is thrown in.
+struct Division {
+  int piece = 0;      // rows per call; 0: the whole text in one
+  int refused = 0;    // wrong tokens after each piece, in the same call, not kept
+  int spare = 0;      // positions of capacity, and rows of horizon, more than needed
+  bool retry = false; // each piece is first read, in full, in a window that keeps nothing
+};
+
+inline Reading read(Model& model, const std::vector<Token>& text, const std::vector<int>& taps,
+                    const Division& how = {}) {
+  const int length = static_cast<int>(text.size());
+  const int piece = how.piece == 0 ? length : how.piece;
+  const auto cache = model.new_cache(length + how.refused + how.spare, piece + how.refused + how.spare);
+  Reading result;
+  Outputs outputs;
+  for (int first = 0; first < length; first += piece) {
+    const int rows = std::min(piece, length - first);
+    std::vector<Token> tokens(text.begin() + first, text.begin() + first + rows);
+    for (int i = 0; i < how.refused; ++i) {
+      const Token right = first + rows + i < length ? text[static_cast<std::size_t>(first + rows + i)] : 0;
+      tokens.push_back((right + 1 + i) % model.vocabulary());
+    }
+    if (how.retry) {
+      const Transaction forgotten = cache->begin(static_cast<int>(tokens.size()));
+      model.forward({.tokens = tokens, .taps = taps, .logits_from = static_cast<int>(tokens.size())}, *cache, outputs);
+    }
+    Transaction window = cache->begin(static_cast<int>(tokens.size()));
+    model.forward({.tokens = tokens, .taps = taps}, *cache, outputs);
+    window.commit(rows);
+    const auto kept = static_cast<std::size_t>(rows);
+    const auto add = [&](std::vector<float>& to, const std::vector<float>& from, std::size_t width) {
+      to.insert(to.end(), from.begin(), from.begin() + static_cast<std::ptrdiff_t>(kept * width));
+    };
+    add(result.logits, outputs.logits, static_cast<std::size_t>(model.vocabulary()));
+    add(result.features, outputs.features, taps.size() * static_cast<std::size_t>(model.hidden()));
+  }
+  result.cache = cache->digest();
+  return result;
+}
+
+inline std::vector<int> all_layers(const Model& model) {
+  std::vector<int> taps;
+  for (int i = 0; i < model.layers(); ++i) taps.push_back(i);
+  return taps;
+}
+
+/// Tap t of features [rows][taps * hidden].
+inline std::vector<float> tap_of(const std::vector<float>& features, int t, int taps, int hidden) {
+  std::vector<float> tap;
+  for (auto row = features.begin(); row < features.end(); row += taps * hidden) {
+    tap.insert(tap.end(), row + t * hidden, row + (t + 1) * hidden);
+  }
+  return tap;
+}
+
+inline std::string printable_name(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  for (char& c : name) {
+    if (c == '-') c = '_';
+  }
+  return name;
+}
+
+}  // namespace draftproof::test

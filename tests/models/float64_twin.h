@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: MIT
+// A second opinion on Qwen3 and DFlash: textbook loops in float64, written from the papers and the published model
+// code, sharing nothing with the engine but the reader of weights. It answers three questions:
+//
+// 1. What are the exact answers? (Rounding none; held to the stored float64 answers.)
+// 2. How far from them may a float32 program be? (Rounding random; the bound below.)
+// 3. Would the comparison notice a mistake? (A Mistake makes the twin wrong on purpose.)
+//
+// The bound. A float32 program computes the same expression, each of its N results rounded: v becomes v(1 + d_k),
+// |d_k| <= u = 2^-24. To first order an output is off by E = sum over k of J_k v_k d_k, J_k its derivative with respect
+// to result k. The worst case, u * sum |J_k v_k|, is rigorous and useless after a few layers: propagated
+// by absolute values it multiplies at every matrix by the ratio of its 1-norm to its 2-norm. So we take the standard
+// probabilistic model (N. J. Higham, T. Mary, "A New Approach to Probabilistic Rounding Error Analysis", SIAM J. Sci.
+// Comput. 41, 2019): the d_k are mean-independent with mean zero. E is then a martingale whose steps are at most
+// u |J_k v_k|, and Azuma and Hoeffding give
+//
+//     P(|E| > lambda sigma) <= 2 exp(-lambda^2 / 2),    sigma^2 = u^2 sum over k of (J_k v_k)^2.
+//
+// For one dot product this is their lambda sqrt(n) u. No derivative need be formed: sigma^2 is exactly the variance of
+// E when every d_k is +u or -u by the toss of a coin. So the twin runs `probes` times with coins and sigma is measured.
+// lambda = 6: 2 exp(-18) = 3e-8 for each of the some 10^4 numbers of a fixture. A row's sigma is the largest of those
+// estimated for its elements; from 32 probes one estimate is right to 12.5 percent, and with three such errors lambda
+// is still 3.7. Actual roundings are uniform rather than at their limit, so the observed errors should reach about a
+// third of the bound: a tenth or less is no reason to doubt it, nine tenths would be.
+//
+// Where the two float32 programs differ, the twin rounds wherever either of them does: RoPE's exponent and power, the
+// division of the softmax before and after the values, the steps of the soft cap. Sums run in sequence, the order with
+// the largest partial sums; products are fused as in every matmul of both. exp and tanh err by less than one unit in
+// the last place, at most 2u, in both.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ref/base/token.h"
+#include "ref/formats/json.h"
+#include "ref/formats/safetensors.h"
+
+namespace draftproof::test {
+
+inline constexpr double unit_roundoff = 0x1p-24;
+inline constexpr double lambda = 6;
+inline constexpr int probes = 32;
+
+/// What happens to a result: nothing, or a factor of 1 + u or 1 - u by the toss of a coin.
+class Rounding {
+ public:
+  Rounding() = default;
+  explicit Rounding(std::uint64_t seed) : state_(seed * 2 + 1), random_(true) {}
+
+  double operator()(double x) { return by(x, 1); }
+  double by(double x, double units) {
+    if (!random_) return x;
+    if (left_ == 0) {  // xorshift64* (Vigna 2016); one multiplication serves 64 coins
+      state_ ^= state_ >> 12;
+      state_ ^= state_ << 25;
+      state_ ^= state_ >> 27;
+      coins_ = state_ * 0x2545f4914f6cdd1dULL;
+      left_ = 64;
+    }
+    const double step = x * (units * unit_roundoff);
+    const bool up = (coins_ >> --left_ & 1) != 0;
+    return up ? x + step : x - step;
+  }
+
+ private:
+  std::uint64_t state_ = 1;
+  std::uint64_t coins_ = 0;
+  int left_ = 0;
+  bool random_ = false;
+};
+
+/// A matrix by rows.
+struct Rows {
+  int width = 0;
+  std::vector<double> at;
+
+  Rows() = default;
+  Rows(int rows, int width_) : width(width_), at(static_cast<std::size_t>(rows) * static_cast<std::size_t>(width_)) {}
+  int rows() const { return width == 0 ? 0 : static_cast<int>(at.size()) / width; }
+  double* row(int r) { return at.data() + static_cast<std::ptrdiff_t>(r) * width; }
+  const double* row(int r) const { return at.data() + static_cast<std::ptrdiff_t>(r) * width; }
+};
+
+/// Ways to be wrong that leave every shape right.
+enum class Mistake {
+  none,
+  swapped_head_norms,     // q_norm on keys, k_norm on queries
+  no_key_norm,
+  keys_one_position_late, // RoPE of a row's own key at p + 1
+  interleaved_rope,       // pairs (2j, 2j + 1)
+  heads_dealt_out,        // query head h reads kv head h mod kv_heads
+  unscaled_scores,
+  sees_the_next_row,
+  blind_to_itself,        // all rows but the first
+  swapped_gate_and_up,
+  swapped_layer_norms,
+  no_final_norm,
+  window_longer,          // by one
+  window_shorter,
+  reversed_taps,
+  no_context_norm,
+  context_input_norm,     // context rows through the layer's input norm
+  context_one_late,       // RoPE of context keys at p + 1
+  no_context_key_norm,
+  other_causality,
+  next_mask,              // the embedding of token mask + 1
+  no_embedding_scale,
+  no_multiplier,
+  no_cap,
+};
+
+/// A Hugging Face folder, names without "model.".
+class TwinCheckpoint {
+ public:
+  explicit TwinCheckpoint(const std::filesystem::path& folder) : config_(Json::read(folder / "config.json")) {
+    const Checkpoint checkpoint(folder);
+    for (const auto& [name, tensor] : checkpoint.tensors()) {
+      const std::vector<float> values = checkpoint.floats(name, tensor->shape);
+      Rows& rows = tensors_[name.starts_with("model.") ? name.substr(6) : name];
+      rows.width = static_cast<int>(tensor->shape.back());
+      rows.at.assign(values.begin(), values.end());
+    }
+    heads = integer("num_attention_heads");
+    kv_heads = integer("num_key_value_heads");
+    head_dim = integer("head_dim");
+    layers = integer("num_hidden_layers");
+    epsilon = config_.at("rms_norm_eps").number();
+    const auto flat = config_.find("rope_theta");
+    theta = flat ? flat->number() : config_.at("rope_parameters").at("rope_theta").number();
+    const auto types = config_.find("layer_types");
+    for (int i = 0; i < layers; ++i) {
+      const bool slides = types && (*types)[static_cast<std::size_t>(i)].string() == "sliding_attention";
+      windows.push_back(slides ? integer("sliding_window") : std::numeric_limits<int>::max());
+    }
+  }
+
+  const Json& config() const { return config_; }
+  const Rows& operator[](const std::string& name) const { return tensors_.at(name + ".weight"); }
+  const Rows& head() const { return (*this)[tensors_.contains("lm_head.weight") ? "lm_head" : "embed_tokens"]; }
+
+  int heads = 0, kv_heads = 0, head_dim = 0, layers = 0;
+  double epsilon = 0, theta = 0;
+  std::vector<int> windows;  // per layer; the largest int for full attention
+
+ private:
+  int integer(const char* field) const { return static_cast<int>(config_.at(field).integer(1, 1 << 24)); }
+
+  Json config_;
+  std::map<std::string, Rows> tensors_;
+};
+
+inline Rows times(const Rows& x, const Rows& weight, Rounding& round) {
+  Rows y(x.rows(), weight.rows());
+  for (int r = 0; r < x.rows(); ++r) {
+    for (int n = 0; n < weight.rows(); ++n) {
+      double sum = 0;
+      for (int k = 0; k < x.width; ++k) sum = round(sum + x.row(r)[k] * weight.row(n)[k]);
+      y.row(r)[n] = sum;
+    }
+  }
+  return y;
+}
+
+/// Every `width` numbers of a row are one vector; width is the weight's.
+inline Rows rms_norm(Rows x, const Rows& weight, double epsilon, Rounding& round) {
+  const auto width = static_cast<std::size_t>(weight.width);
+  for (std::size_t first = 0; first < x.at.size(); first += width) {
+    double* const v = x.at.data() + first;
+    double squares = 0;
+    for (std::size_t i = 0; i < width; ++i) squares = round(squares + v[i] * v[i]);
+    const double mean = round(round(squares / static_cast<double>(width)) + epsilon);
+    const double factor = round(1 / round(std::sqrt(mean)));
+    for (std::size_t i = 0; i < width; ++i) v[i] = round(round(v[i] * factor) * weight.at[i]);
+  }
+  return x;
+}
+
+inline Rows sum_of(Rows x, const Rows& y, Rounding& round) {
+  for (std::size_t i = 0; i < x.at.size(); ++i) x.at[i] = round(x.at[i] + y.at[i]);
+  return x;
+}
+
+inline Rows below(Rows top, const Rows& bottom) {
+  top.width = bottom.width;
+  top.at.insert(top.at.end(), bottom.at.begin(), bottom.at.end());
+  return top;
+}
+
+/// cos and sin for positions 0, 1, ...: one table per run, since a program rounds an angle once for all layers.
+struct Angles {
+  Rows cosine, sine;
+  Angles(const TwinCheckpoint& checkpoint, int positions, Rounding& round)
+      : cosine(positions, checkpoint.head_dim / 2), sine(positions, checkpoint.head_dim / 2) {
+    for (int j = 0; j < cosine.width; ++j) {
+      const double exponent = round(2.0 * j / checkpoint.head_dim);
+      const double frequency = round(1 / round(std::pow(checkpoint.theta, exponent)));
+      for (int p = 0; p < positions; ++p) {
+        const double angle = round(p * frequency);
+        cosine.row(p)[j] = round(std::cos(angle));
+        sine.row(p)[j] = round(std::sin(angle));
+      }
+    }
+  }
+};
+
+inline void rotate(Rows& x, const Angles& angles, const std::vector<int>& positions, Rounding& round,
+                   bool interleaved) {
+  const int half = angles.cosine.width;
+  for (int r = 0; r < x.rows(); ++r) {
+    for (double* head = x.row(r); head < x.row(r) + x.width; head += 2 * half) {
+      for (int j = 0; j < half; ++j) {
+        const double c = angles.cosine.row(positions[static_cast<std::size_t>(r)])[j];
+        const double s = angles.sine.row(positions[static_cast<std::size_t>(r)])[j];
+        double& a = head[interleaved ? 2 * j : j];
+        double& b = head[interleaved ? 2 * j + 1 : j + half];
+        const double turned = round(a * c - round(b * s));
+        b = round(b * c + round(a * s));
+        a = turned;
+      }
+    }
+  }
+}
+
+/// May the row at position q see the key at position k, in this layer?
+using Sees = std::function<bool(int q, int k)>;
+
+/// One layer over rows x at positions context.rows(), ... . Context rows, at positions 0, 1, ..., are keys and values
+/// only, and are not normed here; a target has none.
+inline Rows decoder_layer(const TwinCheckpoint& checkpoint, int layer, Rows x, const Rows& context,
+                          const Angles& angles, const Sees& sees, Rounding& round, Mistake mistake) {
+  const std::string prefix = "layers." + std::to_string(layer) + ".";
+  const auto weight = [&](const char* name) -> const Rows& { return checkpoint[prefix + name]; };
+  const bool swapped = mistake == Mistake::swapped_layer_norms;
+  const Rows& first_norm = weight(swapped ? "post_attention_layernorm" : "input_layernorm");
+  const Rows& second_norm = weight(swapped ? "input_layernorm" : "post_attention_layernorm");
+  const bool crossed = mistake == Mistake::swapped_head_norms;
+  const Rows& q_norm = weight(crossed ? "self_attn.k_norm" : "self_attn.q_norm");
+  const Rows& k_norm = weight(crossed ? "self_attn.q_norm" : "self_attn.k_norm");
+  const double epsilon = checkpoint.epsilon;
+  const int d = checkpoint.head_dim;
+  const int settled = context.rows();
+  const int rows = x.rows();
+
+  const Rows own = rms_norm(x, first_norm, epsilon, round);
+  const Rows all = below(
+      mistake == Mistake::context_input_norm && settled > 0 ? rms_norm(context, first_norm, epsilon, round) : context,
+      own);
+  std::vector<int> own_positions, key_positions;
+  for (int p = 0; p < settled + rows; ++p) {
+    if (p >= settled) own_positions.push_back(p);
+    const bool late = mistake == (p < settled ? Mistake::context_one_late : Mistake::keys_one_position_late);
+    key_positions.push_back(late ? p + 1 : p);
+  }
+  Rows queries = rms_norm(times(own, weight("self_attn.q_proj"), round), q_norm, epsilon, round);
+  const Rows plain_keys = times(all, weight("self_attn.k_proj"), round);
+  const Rows values = times(all, weight("self_attn.v_proj"), round);
+  Rows keys = mistake == Mistake::no_key_norm ? plain_keys : rms_norm(plain_keys, k_norm, epsilon, round);
+  if (mistake == Mistake::no_context_key_norm) std::copy_n(plain_keys.row(0), settled * keys.width, keys.row(0));
+  rotate(queries, angles, own_positions, round, mistake == Mistake::interleaved_rope);
+  rotate(keys, angles, key_positions, round, mistake == Mistake::interleaved_rope);
+
+  const double scale = mistake == Mistake::unscaled_scores ? 1 : round(1 / round(std::sqrt(static_cast<double>(d))));
+  Rows mixed(rows, checkpoint.heads * d);
+  for (int r = 0; r < rows; ++r) {
+    for (int h = 0; h < checkpoint.heads; ++h) {
+      const int kv = mistake == Mistake::heads_dealt_out ? h % checkpoint.kv_heads
+                                                         : h / (checkpoint.heads / checkpoint.kv_heads);
+      std::vector<int> visible;
+      std::vector<double> scores;
+      for (int p = 0; p < settled + rows; ++p) {
+        if (!sees(settled + r, p)) continue;
+        double score = 0;
+        for (int i = 0; i < d; ++i) score = round(score + queries.row(r)[h * d + i] * keys.row(p)[kv * d + i]);
+        visible.push_back(p);
+        scores.push_back(round(score * scale));
+      }
+      const double largest = *std::max_element(scores.begin(), scores.end());
+      double total = 0;
+      for (double& score : scores) {
+        score = round.by(std::exp(round(score - largest)), 2);
+        total = round(total + score);
+      }
+      for (double& score : scores) score = round(score / total);
+      for (int i = 0; i < d; ++i) {
+        double sum = 0;
+        for (std::size_t k = 0; k < scores.size(); ++k) {
+          sum = round(sum + scores[k] * values.row(visible[k])[kv * d + i]);
+        }
+        mixed.row(r)[h * d + i] = round(sum);
+      }
+    }
+  }
+  x = sum_of(std::move(x), times(mixed, weight("self_attn.o_proj"), round), round);
+
+  const Rows normed = rms_norm(x, second_norm, epsilon, round);
+  Rows gate = times(normed, weight("mlp.gate_proj"), round);
+  Rows up = times(normed, weight("mlp.up_proj"), round);
+  if (mistake == Mistake::swapped_gate_and_up) std::swap(gate, up);
+  for (std::size_t i = 0; i < gate.at.size(); ++i) {
+    const double g = gate.at[i];
+    gate.at[i] = round(round(g / round(1 + round.by(std::exp(-g), 2))) * up.at[i]);
+  }
+  return sum_of(std::move(x), times(gate, weight("mlp.down_proj"), round), round);
+}
+
+inline Rows embedded(const TwinCheckpoint& target, const std::vector<Token>& tokens) {
+  const Rows& table = target["embed_tokens"];
+  Rows x(static_cast<int>(tokens.size()), table.width);
+  for (int r = 0; r < x.rows(); ++r) std::copy_n(table.row(tokens[static_cast<std::size_t>(r)]), table.width, x.row(r));
+  return x;
+}
+
+/// Qwen3 over a whole text: streams [0] the embedding, [1 + t] after layer t; then the final norm; then the logits.
+inline std::vector<Rows> target_answers(const TwinCheckpoint& target, const std::vector<Token>& tokens, Rounding round,
+                                        Mistake mistake = Mistake::none) {
+  const Angles angles(target, static_cast<int>(tokens.size()) + 1, round);
+  std::vector<Rows> answers = {embedded(target, tokens)};
+  for (int layer = 0; layer < target.layers; ++layer) {
+    int window = target.windows[static_cast<std::size_t>(layer)];
+    if (window != std::numeric_limits<int>::max()) {
+      if (mistake == Mistake::window_longer) ++window;
+      if (mistake == Mistake::window_shorter) --window;
+    }
+    const auto sees = [window, mistake](int q, int k) {
+      if (mistake == Mistake::blind_to_itself && k == q && q > 0) return false;
+      return k <= q + (mistake == Mistake::sees_the_next_row ? 1 : 0) && q - k < window;
+    };
+    answers.push_back(decoder_layer(target, layer, answers.back(), Rows(), angles, sees, round, mistake));
+  }
+  const Rows& last = answers.back();
+  Rows normed = mistake == Mistake::no_final_norm ? last : rms_norm(last, target["norm"], target.epsilon, round);
+  Rows logits = times(normed, target.head(), round);
+  answers.push_back(std::move(normed));
+  answers.push_back(std::move(logits));
+  return answers;
+}
+
+/// The draft's switches as the authors read them: inside dflash_config first, then at the top level.
+inline double draft_number(const TwinCheckpoint& draft, const char* name, double otherwise) {
+  const auto nested = draft.config().at("dflash_config").find(name);
+  const auto value = nested ? nested : draft.config().find(name);
+  return value ? value->number() : otherwise;
+}
+
+inline std::vector<int> draft_taps(const TwinCheckpoint& draft) {
+  std::vector<int> taps;
+  for (const auto id : draft.config().at("dflash_config").at("target_layer_ids").integers(0, 1 << 20)) {
+    taps.push_back(static_cast<int>(id));
+  }
+  return taps;
+}
+
+/// DFlash over features [positions][taps * hidden] and a block (anchor, masks) after them: the context rows, the
+/// block's final norms, its logits.
+inline std::vector<Rows> draft_answers(const TwinCheckpoint& draft, const TwinCheckpoint& target, Rows features,
+                                       std::vector<Token> block, Rounding round, Mistake mistake = Mistake::none) {
+  const int settled = features.rows();
+  if (mistake == Mistake::reversed_taps) {
+    const int hidden = draft["norm"].width;
+    for (int r = 0; r < settled; ++r) {
+      for (int low = 0, high = features.width - hidden; low < high; low += hidden, high -= hidden) {
+        std::swap_ranges(features.row(r) + low, features.row(r) + low + hidden, features.row(r) + high);
+      }
+    }
+  }
+  if (mistake == Mistake::next_mask) {
+    for (std::size_t i = 1; i < block.size(); ++i) block[i] = (block[i] + 1) % target["embed_tokens"].rows();
+  }
+  const Angles angles(draft, settled + static_cast<int>(block.size()) + 1, round);
+  Rows context = times(features, draft["fc"], round);
+  if (mistake != Mistake::no_context_norm) context = rms_norm(context, draft["hidden_norm"], draft.epsilon, round);
+  Rows x = embedded(target, block);
+  const double embedding_scale = draft_number(draft, "input_embedding_scale", 1);
+  if (embedding_scale != 1 && mistake != Mistake::no_embedding_scale) {
+    for (double& v : x.at) v = round(v * embedding_scale);
+  }
+  for (int layer = 0; layer < draft.layers; ++layer) {
+    int window = draft.windows[static_cast<std::size_t>(layer)];
+    const bool slides = window != std::numeric_limits<int>::max();
+    const auto everywhere = draft.config().find("is_causal");
+    const bool causal = (everywhere ? everywhere->boolean() : slides) != (mistake == Mistake::other_causality);
+    if (slides && mistake == Mistake::window_longer) ++window;
+    if (slides && mistake == Mistake::window_shorter) --window;
+    const auto sees = [window, causal](int q, int k) { return q - k < window && (causal ? k <= q : k - q < window); };
+    x = decoder_layer(draft, layer, std::move(x), context, angles, sees, round, mistake);
+  }
+  if (mistake != Mistake::no_final_norm) x = rms_norm(std::move(x), draft["norm"], draft.epsilon, round);
+  Rows logits = times(x, target.head(), round);
+  const double multiplier = draft_number(draft, "output_multiplier", 1);
+  const double cap = draft_number(draft, "final_logit_softcapping", 0);
+  for (double& logit : logits.at) {
+    if (multiplier != 1 && mistake != Mistake::no_multiplier) logit = round(logit * multiplier);
+    if (cap != 0 && mistake != Mistake::no_cap) logit = round(cap * round.by(std::tanh(round(logit / cap)), 2));
+  }
+  return {std::move(context), std::move(x), std::move(logits)};
+}
+
+/// The error bounds of every row of every answer: lambda sigma, measured with coins as described above.
+using Bounds = std::vector<std::vector<double>>;
+inline Bounds bounds_of(const std::function<std::vector<Rows>(Rounding)>& run) {
+  const std::vector<Rows> exact = run(Rounding());
+  std::vector<Rows> squares;
+  for (const Rows& rows : exact) squares.emplace_back(rows.rows(), rows.width);
+  for (int probe = 0; probe < probes; ++probe) {
+    const std::vector<Rows> rounded = run(Rounding(static_cast<std::uint64_t>(probe) + 1));
+    for (std::size_t a = 0; a < exact.size(); ++a) {
+      for (std::size_t i = 0; i < exact[a].at.size(); ++i) {
+        squares[a].at[i] += std::pow(rounded[a].at[i] - exact[a].at[i], 2);
+      }
+    }
+  }
+  Bounds bounds;
+  for (const Rows& rows : squares) {
+    std::vector<double>& of = bounds.emplace_back();
+    for (int r = 0; r < rows.rows(); ++r) {
+      of.push_back(lambda * std::sqrt(*std::max_element(rows.row(r), rows.row(r) + rows.width) / probes));
+    }
+  }
+  return bounds;
+}
+
+/// The largest |got - want| / bound over all elements, `bound` one number per row; 0 / 0 is 0, a NaN infinite.
+template <class Got, class Want>
+double worst_ratio(const Got& got, const Want& want, int width, const std::vector<double>& bound) {
+  if (got.size() != want.size() || got.size() != bound.size() * static_cast<std::size_t>(width)) {
+    return std::numeric_limits<double>::infinity();
+  }
+  double worst = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double difference = std::abs(static_cast<double>(got[i]) - static_cast<double>(want[i]));
+    if (difference == 0) continue;
+    const double ratio = difference / bound[i / static_cast<std::size_t>(width)];
+    if (!(ratio <= worst)) worst = std::isnan(ratio) ? std::numeric_limits<double>::infinity() : ratio;
+  }
+  return worst;
+}
+
+}  // namespace draftproof::test

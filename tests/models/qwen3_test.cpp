@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+// Our Qwen3 against Hugging Face transformers (float32) and the float64 twins, the stored one and our own.
+#include "ref/models/qwen3.h"
+
+#include <fmt/format.h>
+
+#include "tests/models/fixtures.h"
+#include "tests/models/float64_twin.h"
+
+namespace draftproof::test {
+namespace {
+
+class Qwen3Fixture : public testing::TestWithParam<std::string> {
+ protected:
+  std::filesystem::path folder() const { return external_dir / GetParam(); }
+  Hdf5 answers() const { return Hdf5::open(folder() / "answers.h5"); }
+};
+
+const std::string cases[] = {"case0", "case1"};
+
+/// The stored names of the twin's answers, in its order.
+std::vector<std::string> answer_names(int layers) {
+  std::vector<std::string> names = {"hidden/embedding"};
+  for (int t = 0; t < layers; ++t) names.push_back("hidden/" + std::to_string(t));
+  names.insert(names.end(), {"final_norm", "logits"});
+  return names;
+}
+
+std::size_t first_largest(const float* row, int width) {
+  return static_cast<std::size_t>(std::max_element(row, row + width) - row);
+}
+
+TEST_P(Qwen3Fixture, TheTwinGivesTheStoredFloat64Answers) {
+  const Hdf5 file = answers();
+  const TwinCheckpoint twin(folder());
+  for (const std::string& which : cases) {
+    const auto got = target_answers(twin, stored_tokens(file, which + "/tokens"), Rounding());
+    const auto names = answer_names(twin.layers);
+    for (std::size_t a = 0; a < names.size(); ++a) {
+      const auto want = stored<double>(file, which + "/float64/" + names[a]);
+      double largest = 0;
+      for (const double v : want) largest = std::max(largest, std::abs(v));
+      const std::vector<double> tolerance(static_cast<std::size_t>(got[a].rows()), 1e-12 * largest);
+      EXPECT_LE(worst_ratio(got[a].at, want, got[a].width, tolerance), 1) << which << " " << names[a];
+    }
+  }
+}
+
+TEST_P(Qwen3Fixture, LogitsAndEveryTapAreWithinTheRoundingBoundOfOtherPeoplesAnswersWithEveryTable) {
+  const Hdf5 file = answers();
+  const TwinCheckpoint twin(folder());
+  for (const std::string& which : cases) {
+    const auto tokens = stored_tokens(file, which + "/tokens");
+    const Bounds bounds = bounds_of([&](Rounding round) { return target_answers(twin, tokens, round); });
+    const auto names = answer_names(twin.layers);
+    for (const char* numerics : {"canonical", "openblas"}) {
+      for (const Kernels* kernels : usable_kernels(numerics)) {
+        const auto model = load_model(folder(), *kernels);
+        ASSERT_EQ(model->layers(), twin.layers);
+        const Reading ours = read(*model, tokens, all_layers(*model));
+        double worst64 = 0;
+        double worst32 = 0;
+        for (std::size_t a = 1; a < names.size(); ++a) {
+          if (names[a] == "final_norm") continue;  // a stage that the model does not show
+          const bool is_logits = names[a] == "logits";
+          const int width = is_logits ? model->vocabulary() : model->hidden();
+          const auto got = is_logits ? ours.logits
+                                     : tap_of(ours.features, static_cast<int>(a) - 1, twin.layers, model->hidden());
+          const double against64 =
+              worst_ratio(got, stored<double>(file, which + "/float64/" + names[a]), width, bounds[a]);
+          // Two float32 programs lie each within the bound of the exact answer.
+          const double against32 =
+              worst_ratio(got, stored<float>(file, which + "/float32/" + names[a]), width, bounds[a]) / 2;
+          EXPECT_LE(against64, 1) << kernels->name << " " << which << " " << names[a];
+          EXPECT_LE(against32, 1) << kernels->name << " " << which << " " << names[a];
+          worst64 = std::max(worst64, against64);
+          worst32 = std::max(worst32, against32);
+        }
+        const auto theirs = stored<float>(file, which + "/float32/logits");
+        const int vocabulary = model->vocabulary();
+        for (std::size_t row = 0; row < tokens.size(); ++row) {
+          const std::size_t at = row * static_cast<std::size_t>(vocabulary);
+          EXPECT_EQ(first_largest(&ours.logits[at], vocabulary), first_largest(&theirs[at], vocabulary))
+              << kernels->name << " " << which << " row " << row;
+        }
+        if (kernels == &best_kernels() || numerics == std::string("openblas")) {
+          fmt::print("{} {} {}: observed/bound {:.2f} of float64, {:.2f} of float32; logits bound {:.1e}\n", GetParam(),
+                     which, kernels->name, worst64, worst32, *std::ranges::max_element(bounds.back()));
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Qwen3Fixture, EveryMistakeExceedsTheBoundAHundredfold) {
+  const Hdf5 file = answers();
+  const TwinCheckpoint twin(folder());
+  const auto tokens = stored_tokens(file, "case0/tokens");
+  const Bounds bounds = bounds_of([&](Rounding round) { return target_answers(twin, tokens, round); });
+  const auto model = load_model(folder(), best_kernels());
+  const Reading ours = read(*model, tokens, all_layers(*model));
+  double smallest = std::numeric_limits<double>::infinity();
+  for (const Mistake mistake :
+       {Mistake::swapped_head_norms, Mistake::no_key_norm, Mistake::keys_one_position_late, Mistake::interleaved_rope,
+        Mistake::heads_dealt_out, Mistake::unscaled_scores, Mistake::sees_the_next_row, Mistake::blind_to_itself,
+        Mistake::swapped_gate_and_up, Mistake::swapped_layer_norms, Mistake::no_final_norm}) {
+    if (mistake == Mistake::heads_dealt_out && twin.kv_heads == 1) continue;  // no mistake there
+    const auto wrong = target_answers(twin, tokens, Rounding(), mistake);
+    const double ratio = worst_ratio(ours.logits, wrong.back().at, model->vocabulary(), bounds.back());
+    EXPECT_GT(ratio, 100) << "mistake " << static_cast<int>(mistake);
+    smallest = std::min(smallest, ratio);
+  }
+  const auto right = target_answers(twin, tokens, Rounding());
+  for (int t = 0; t < twin.layers; ++t) {
+    const auto layer = static_cast<std::size_t>(t);
+    const auto tap = tap_of(ours.features, t, twin.layers, model->hidden());
+    for (const std::size_t wrong : {layer, layer + 2}) {  // streams: 0 the embedding, layer + 1 the right one
+      const double ratio = worst_ratio(tap, right[wrong].at, model->hidden(), bounds[layer + 1]);
+      EXPECT_GT(ratio, 100) << "tap " << t << " off by one";
+      smallest = std::min(smallest, ratio);
+    }
+  }
+  fmt::print("{}: the smallest mistake is {:.1e} times the bound\n", GetParam(), smallest);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Qwen3Fixture,
+                         testing::Values("qwen3-tiny-tied", "qwen3-tiny-sharded", "qwen3-tiny-odd"), printable_name);
+
+TEST(Qwen3, AConfigInTheOlderSpellingGivesTheSameBits) {
+  const auto folder = external_dir / "qwen3-tiny-odd";
+  const auto tokens = stored_tokens(Hdf5::open(folder / "answers.h5"), "case0/tokens");
+  const auto model = load_model(folder, best_kernels());
+  const auto older = load_qwen3(folder, Json::read(folder / "config.old_style.json"), best_kernels());
+  EXPECT_EQ(read(*model, tokens, all_layers(*model)), read(*older, tokens, all_layers(*older)));
+}
+
+TEST(Qwen3, LogitsAreGivenForTheRowsAskedForOnly) {
+  const auto folder = external_dir / "qwen3-tiny-tied";
+  const auto tokens = stored_tokens(Hdf5::open(folder / "answers.h5"), "case0/tokens");
+  const auto model = load_model(folder, best_kernels());
+  const Reading all = read(*model, tokens, {});
+  const int length = static_cast<int>(tokens.size());
+  for (int from = 0; from <= length; ++from) {
+    const auto cache = model->new_cache(length, length);
+    const Transaction window = cache->begin(length);
+    Outputs outputs;
+    model->forward({.tokens = tokens, .taps = {}, .logits_from = from}, *cache, outputs);
+    EXPECT_TRUE(outputs.features.empty());
+    const std::size_t skipped = static_cast<std::size_t>(from) * static_cast<std::size_t>(model->vocabulary());
+    EXPECT_TRUE(same_bits(outputs.logits, std::span(all.logits).subspan(skipped)));
+  }
+}
+
+TEST(Qwen3, EveryChoiceOfTapsGivesTheRowsOfAllTaps) {
+  const auto folder = external_dir / "qwen3-tiny-sharded";
+  const auto tokens = stored_tokens(Hdf5::open(folder / "answers.h5"), "case0/tokens");
+  const auto model = load_model(folder, best_kernels());
+  const int layers = model->layers();
+  const Reading all = read(*model, tokens, all_layers(*model));
+  for (unsigned choice = 0; choice < 1U << layers; ++choice) {
+    std::vector<int> taps;
+    for (int t = 0; t < layers; ++t) {
+      if ((choice >> t & 1) != 0) taps.push_back(t);
+    }
+    const Reading some = read(*model, tokens, taps);
+    for (std::size_t i = 0; i < taps.size(); ++i) {
+      EXPECT_TRUE(same_bits(tap_of(some.features, static_cast<int>(i), static_cast<int>(taps.size()), model->hidden()),
+                            tap_of(all.features, taps[i], layers, model->hidden())));
+    }
+    EXPECT_TRUE(same_bits(some.logits, all.logits));
+  }
+}
+
+}  // namespace
+}  // namespace draftproof::test
