@@ -72,7 +72,7 @@ TEST(PatternSyntax, RefusesByNameWhatItDoesNotKnow) {
       {"*a", "nothing to repeat"},      {"a|+", "nothing to repeat"},
   };
   for (const auto& [expression, what] : refused) {
-    const std::string error = testing::error_of([&] { Pattern(expression, "FILE: field f"); });
+    const std::string error = testing::error_of([text = expression] { Pattern(text, "FILE: field f"); });
     EXPECT_THAT(error, StartsWith("FILE: field f: ")) << expression;
     EXPECT_THAT(error, HasSubstr(what)) << expression;
   }
