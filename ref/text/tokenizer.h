@@ -31,7 +31,7 @@ class Tokenizer {
   /// 1 GiB, or holds a byte that the vocabulary lacks is an Error. Safe to call from several threads.
   std::vector<Token> encode(std::string_view text, bool add_special = true) const;
 
-  /// Bytes that are not UTF-8 become U+FFFD, as in the reference implementation; so do tokens without an entry become
+  /// As in the reference implementation, bytes that are not UTF-8 become U+FFFD and tokens without an entry become
   /// nothing (a model's logits are often longer than its vocabulary). A negative token is an Error.
   std::string decode(std::span<const Token> tokens, bool skip_special = true) const;
 
