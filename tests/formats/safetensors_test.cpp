@@ -155,7 +155,8 @@ INSTANTIATE_TEST_SUITE_P(
         bad_entry("one_offset", R"("dtype":"F32","shape":[1],"data_offsets":[4])", {"a.data_offsets", "[begin, end]"}),
         bad_entry("three_offsets", R"("dtype":"F32","shape":[1],"data_offsets":[0,4,4])", {"[begin, end]"}),
         bad_entry("a_negative_offset", R"("dtype":"F32","shape":[1],"data_offsets":[-4,0])", {"a.data_offsets[0]"}),
-        bad_entry("descending_offsets", R"("dtype":"F32","shape":[1],"data_offsets":[4,0])", {"bytes 4 to 0 are not inside"}),
+        bad_entry("descending_offsets", R"("dtype":"F32","shape":[1],"data_offsets":[4,0])",
+                  {"bytes 4 to 0 are not inside"}),
         bad_entry("an_end_beyond_the_data", R"("dtype":"F32","shape":[1],"data_offsets":[1,5])", {"bytes 1 to 5"}),
         bad_entry("offsets_beyond_all_files",
                   R"("dtype":"X","shape":[1],"data_offsets":[9223372036854775803,9223372036854775807])",
@@ -289,7 +290,7 @@ TEST(Checkpoint, FindsTheOneElementThatIsNotFiniteWhereverItIs) {
         put(index, bits);
         const auto file = folder.write("model.safetensors", safetensors({{"w", type.name, shape, bytes}}, index % 4));
         const std::string sentence = error_of([&] { Checkpoint(folder.path()).weight("w", shape); });
-        EXPECT_THAT(sentence, HasSubstr(file.string() + ": tensor 'w' has " ));
+        EXPECT_THAT(sentence, HasSubstr(file.string() + ": tensor 'w' has "));
         EXPECT_THAT(sentence, HasSubstr(word + " as element " + std::to_string(index) + ";"));
         put(index, type.largest);
       }
@@ -408,7 +409,8 @@ TEST(Checkpoint, SaysWhatItLookedForInAFolderWithoutWeights) {
   folder.write("model-q4.gguf", "");
   EXPECT_EQ(error_of([&] { Checkpoint checkpoint(folder.path()); }),
             folder.path().string() + looked_for +
-                "; it has 'model-q4.gguf', 'pytorch_model.bin', but only those two, in the safetensors format, are read");
+                "; it has 'model-q4.gguf', 'pytorch_model.bin', "
+                "but only those two, in the safetensors format, are read");
   EXPECT_EQ(error_of([&] { Checkpoint checkpoint(folder.path() / "no"); }),
             (folder.path() / "no").string() + ": no such folder");
   EXPECT_THROW(Checkpoint(folder.path() / "config.json"), Error);
