@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "kernels/openblas.h"
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
 #include "ref/formats/safetensors.h"
@@ -31,6 +32,7 @@ ordered_json kernels_json() {
                     {"usable", why.empty()},
                     {"why_not", why},
                     {"default", *table == &best_kernels()}});
+    if (rows.back()["numerics"] == "openblas" && why.empty()) rows.back()["core"] = openblas_core();
   }
   return rows;
 }
@@ -104,9 +106,10 @@ Exit inspect(const InspectOptions& options) {
     fmt::print("\n");
   }
   for (const auto& row : json["kernels"]) {
-    fmt::print("kernels {:<9} {:<10} {}{}\n", row["name"].get<std::string>(), row["numerics"].get<std::string>(),
+    fmt::print("kernels {:<9} {:<10} {}{}{}\n", row["name"].get<std::string>(), row["numerics"].get<std::string>(),
                row["usable"].get<bool>() ? "usable" : "not usable: " + row["why_not"].get<std::string>(),
-               row["default"].get<bool>() ? ", the default here" : "");
+               row["default"].get<bool>() ? ", the default here" : "",
+               row.contains("core") ? ", core type " + row["core"].get<std::string>() : "");
   }
   return Exit::pass;
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 // One line per numerics class: a digest of all tokens and logits over the shipped models, decoded with every draft and
-// rule. Every table of a class, one thread or two, must give the same line.
+// rule. Every table of a class, one thread or two, must give the same line. The openblas class names its core type: its
+// bits belong to it.
 #include <fmt/format.h>
 
 #include <filesystem>
 #include <fstream>
 #include <map>
 
+#include "kernels/openblas.h"
 #include "kernels/operations.h"
 #include "ref/base/digest.h"
 #include "ref/base/error.h"
@@ -67,7 +69,9 @@ Exit signature(const SignatureOptions& options) {
     if (!(*table)->supported() || unfit(**table)[0] != '\0') continue;
     for (const int threads : {1, 2}) {
       const std::string found = signature_of(options.models, **table, threads);
-      const auto [place, fresh] = lines.try_emplace((*table)->numerics, found);
+      const std::string numerics = (*table)->numerics;
+      const auto [place, fresh] =
+          lines.try_emplace(numerics == "openblas" ? numerics + "/" + openblas_core() : numerics, found);
       if (place->second != found) {
         fmt::print(stderr, "{} with {} threads says {} where {} was expected\n", (*table)->name, threads, found,
                    place->second);
