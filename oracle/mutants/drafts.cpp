@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <limits>
+
+#include "oracle/mutants/parts.h"
+#include "ref/drafts/model_draft.h"
+
+namespace draftproof::mutants {
+namespace {
+
+Token best_of(std::span<const float> logits) {
+  return static_cast<Token>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+/// Makes as many guesses as it feels like: the text's length modulo three, often none.
+class Moody final : public ModelDraft {
+ public:
+  using ModelDraft::ModelDraft;
+  void observe(std::span<const Token> run, std::span<const float> features) override {
+    read_ += static_cast<int>(run.size());
+    ModelDraft::observe(run, features);
+  }
+  void propose(Token anchor, int limit, Guesses& guesses) override {
+    if (const int wanted = std::min(limit, read_ % 3); wanted > 0) ModelDraft::propose(anchor, wanted, guesses);
+  }
+
+ private:
+  int read_ = 0;
+};
+
+class NamesTheBest final : public ModelDraft {
+ public:
+  using ModelDraft::ModelDraft;
+
+ protected:
+  Token guess(std::span<const float> logits, Guesses& guesses) override {
+    const Token token = best_of(logits);
+    guesses.name(token);
+    return token;
+  }
+};
+
+/// Its own temperature, twice the target's, and its own top-k, 2.
+class HotterAndNarrower final : public ModelDraft {
+ public:
+  using ModelDraft::ModelDraft;
+
+ protected:
+  Token guess(std::span<const float> logits, Guesses& guesses) override {
+    const Token first = best_of(logits);
+    std::vector<float> own(logits.begin(), logits.end());
+    own[static_cast<std::size_t>(first)] = -std::numeric_limits<float>::infinity();
+    const Token second = best_of(own);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      const bool kept = static_cast<Token>(i) == first || static_cast<Token>(i) == second;
+      own[i] = kept ? logits[i] / 2 : -std::numeric_limits<float>::infinity();
+    }
+    return guesses.draw(own);
+  }
+};
+
+class Constant final : public ModelDraft {
+ public:
+  using ModelDraft::ModelDraft;
+
+ protected:
+  Token guess(std::span<const float>, Guesses& guesses) override {
+    guesses.name(1);
+    return 1;
+  }
+};
+
+/// Keeps the text and reads it afresh for every guess.
+class TextDraft : public Draft {
+ public:
+  TextDraft(Model& model, int, int draft_max) : model_(model), draft_max_(draft_max) {}
+  int draft_max() const override { return draft_max_; }
+  void observe(std::span<const Token> run, std::span<const float>) override {
+    text_.insert(text_.end(), run.begin(), run.end());
+    last_run_ = static_cast<int>(run.size());
+  }
+  Fingerprint digest() const override {
+    Digest digest;
+    digest.add(std::span<const Token>(text_));
+    return digest.value();
+  }
+
+ protected:
+  std::span<const float> row_after(const std::vector<Token>& text) {
+    const int length = static_cast<int>(text.size());
+    const auto cache = model_.new_cache(length, length);
+    const Transaction window = cache->begin(length);
+    model_.forward({.tokens = text, .logits_from = length - 1}, *cache, outputs_);
+    return outputs_.logits_row(0, model_.vocabulary());
+  }
+  Model& model_;
+  int draft_max_;
+  std::vector<Token> text_;
+  int last_run_ = 0;  // tokens of the last round
+
+ private:
+  Outputs outputs_;
+};
+
+/// Looks at a row before it draws from it, and makes no more guesses where the best two tokens are as good.
+class StopsWhenUnsure final : public TextDraft {
+ public:
+  using TextDraft::TextDraft;
+  void propose(Token anchor, int limit, Guesses& guesses) override {
+    std::vector<Token> text = text_;
+    text.push_back(anchor);
+    for (int i = 0; i < limit; ++i) {
+      const auto row = row_after(text);
+      if (std::count(row.begin(), row.end(), *std::max_element(row.begin(), row.end())) > 1) return;
+      text.push_back(guesses.draw(row));
+    }
+  }
+};
+
+/// After a round that kept more than the anchor, it goes on from the row before the last one kept.
+class ContinuesTheWrongRow final : public TextDraft {
+ public:
+  using TextDraft::TextDraft;
+  void propose(Token anchor, int limit, Guesses& guesses) override {
+    std::vector<Token> text = text_;
+    if (last_run_ > 1) text.pop_back();
+    text.push_back(anchor);
+    for (int i = 0; i < limit; ++i) text.push_back(guesses.draw(row_after(text)));
+  }
+};
+
+struct OwnModel {
+  std::unique_ptr<Model> own;
+};
+class NeverForgets final : OwnModel, public ModelDraft {
+ public:
+  NeverForgets(Model& model, int capacity, int draft_max)
+      : OwnModel{forgets_nothing(model, 1)}, ModelDraft(*own, capacity, draft_max) {}
+};
+
+template <class Kind>
+std::unique_ptr<Draft> made(Model& model, int capacity, int draft_max) {
+  return std::make_unique<Kind>(model, capacity, draft_max);
+}
+
+}  // namespace
+
+std::unique_ptr<Draft> moody(Model& m, int capacity, int draft_max) { return made<Moody>(m, capacity, draft_max); }
+std::unique_ptr<Draft> names_the_best(Model& m, int capacity, int draft_max) {
+  return made<NamesTheBest>(m, capacity, draft_max);
+}
+std::unique_ptr<Draft> hotter_and_narrower(Model& m, int capacity, int draft_max) {
+  return made<HotterAndNarrower>(m, capacity, draft_max);
+}
+std::unique_ptr<Draft> stops_when_unsure(Model& m, int capacity, int draft_max) {
+  return made<StopsWhenUnsure>(m, capacity, draft_max);
+}
+std::unique_ptr<Draft> constant(Model& m, int capacity, int draft_max) { return made<Constant>(m, capacity, draft_max); }
+std::unique_ptr<Draft> continues_the_wrong_row(Model& m, int capacity, int draft_max) {
+  return made<ContinuesTheWrongRow>(m, capacity, draft_max);
+}
+std::unique_ptr<Draft> never_forgets(Model& m, int capacity, int draft_max) {
+  return made<NeverForgets>(m, capacity, draft_max);
+}
+
+}  // namespace draftproof::mutants

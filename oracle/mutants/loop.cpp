@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/mutants/loop.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace draftproof::mutants {
+namespace {
+
+bool is_stop(const Request& request, Token token) {
+  return std::find(request.stops.begin(), request.stops.end(), token) != request.stops.end();
+}
+
+void cut_after_stop(const Request& request, std::vector<Token>& tokens) {
+  const auto stop = std::find_if(tokens.begin(), tokens.end(), [&](Token token) { return is_stop(request, token); });
+  if (stop != tokens.end()) tokens.erase(stop + 1, tokens.end());
+}
+
+Distribution flat(const Distribution& q) {
+  const std::vector<std::uint64_t> shares(q.tokens().size(), Distribution::largest_share);
+  return Distribution::quantised(q.tokens(), shares);
+}
+
+/// Every weight cut to its eight highest bits; what is lost goes to the first.
+Distribution shortened(const Distribution& q) {
+  std::vector<std::uint64_t> weights;
+  std::uint64_t left = Distribution::total;
+  for (const std::uint64_t weight : q.weights()) {
+    std::uint64_t unit = 1;
+    while (weight / unit >= 256) unit *= 2;
+    weights.push_back(weight / unit * unit);
+    left -= weights.back();
+  }
+  weights.front() += left;
+  return Distribution::exact(q.tokens(), weights);
+}
+
+Token best_of(const Distribution& q) {
+  const auto best = std::max_element(q.weights().begin(), q.weights().end()) - q.weights().begin();
+  return q.tokens()[static_cast<std::size_t>(best)];
+}
+
+void falsify(Proposal& proposal, Fault fault) {
+  auto& [tokens, drawn_from] = proposal;
+  if (tokens.empty()) return;
+  if (fault == Fault::best_stated_as_drawn) {
+    tokens = {best_of(drawn_from[0])};
+    drawn_from.resize(1);
+  }
+  if (fault == Fault::cut_after_drawing) {
+    while (!tokens.empty() && drawn_from.back().weight(tokens.back()) < Distribution::total / 3) {
+      tokens.pop_back();
+      drawn_from.pop_back();
+    }
+  }
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (fault == Fault::flat_q_stated) drawn_from[i] = flat(drawn_from[i]);
+    if (fault == Fault::short_q_stated) drawn_from[i] = shortened(drawn_from[i]);
+    const bool possible = drawn_from.back().weight(tokens[i]) > 0;
+    if (fault == Fault::last_q_stated && possible) drawn_from[i] = drawn_from.back();
+  }
+}
+
+class Rows final : public TargetRows {
+ public:
+  Rows(Model& target, Cache& cache, const Request& request, std::span<const Token> text, Round& round, Fault fault)
+      : target_(target), cache_(cache), request_(request), text_(text), round_(round), fault_(fault) {
+    tokens_.push_back(round.anchor);
+    tokens_.insert(tokens_.end(), round.proposal.tokens.begin(), round.proposal.tokens.end());
+    if (request.verification == Verification::batched) read(tokens_.size());
+  }
+
+  const Distribution& row(int row) override {
+    while (logits_.size() <= static_cast<std::size_t>(row)) read(1);
+    std::vector<float> logits = logits_[static_cast<std::size_t>(row)];
+    round_.logits.push_back(digest_of(logits));
+    const int guesses = round_.proposal.size();
+    const bool bonus = row == guesses;
+    Sampling sampling = request_.sampling;
+    auto guessed = std::span<const Token>(tokens_).subspan(1, static_cast<std::size_t>(row));
+    if (fault_ == Fault::min_p_on_bonus_only && !bonus) sampling.min_p = 0;
+    if (fault_ == Fault::default_sampling_on_guesses && !bonus && !sampling.greedy()) {
+      sampling.temperature = 1;
+      sampling.top_k = 0;
+      sampling.top_p = 1;
+    }
+    if (fault_ == Fault::penalties_off_with_guesses && guesses > 0) sampling.repeat_last_n = 0;
+    if (fault_ == Fault::penalties_blind_to_guesses) guessed = {};
+    if (fault_ == Fault::penalty_window_too_long && row > 0 && sampling.repeat_last_n > 0) ++sampling.repeat_last_n;
+    if (fault_ == Fault::stops_masked_on_guesses && !bonus) {
+      for (const Token stop : request_.stops) {
+        logits[static_cast<std::size_t>(stop)] = -std::numeric_limits<float>::infinity();
+      }
+    }
+    distribution_ = distribution_of(logits, sampling, {text_, guessed});
+    round_.targets.push_back(distribution_.fingerprint());
+    return distribution_;
+  }
+
+  int rows_read() const { return static_cast<int>(logits_.size()); }
+
+ private:
+  void read(std::size_t rows) {
+    Outputs outputs;
+    target_.forward({.tokens = std::span<const Token>(tokens_).subspan(logits_.size(), rows)}, cache_, outputs);
+    for (int row = 0; row < static_cast<int>(rows); ++row) {
+      const auto logits = outputs.logits_row(row, target_.vocabulary());
+      logits_.emplace_back(logits.begin(), logits.end());
+    }
+  }
+
+  Model& target_;
+  Cache& cache_;
+  const Request& request_;
+  std::span<const Token> text_;
+  Round& round_;
+  Fault fault_;
+  std::vector<Token> tokens_;
+  std::vector<std::vector<float>> logits_;
+  Distribution distribution_;
+};
+
+void count(const Round& round, const Request& request, Fault fault, Statistics& s) {
+  ++s.rounds;
+  const int guesses = round.proposal.size();
+  if (guesses == 0) return;
+  ++s.iterations;
+  s.accepted += round.accepted;
+  s.drafted += fault == Fault::drafted_counted_as_accepted ? round.accepted
+               : fault == Fault::drafted_counted_as_limit  ? request.draft_max
+                                                           : guesses;
+  ++(round.verdict.accepted == guesses ? s.all_accepted : s.mismatches);
+  ++(request.verification == Verification::serial ? s.serial : s.batched);
+}
+
+}  // namespace
+
+Trace run_loop(Model& target, Draft& draft, const Rule& rule, Chance& chance, const Request& request, Fault fault) {
+  Trace trace;
+  trace.request = request;
+  std::vector<Token> text = request.prompt;
+  const int prompt_rows = static_cast<int>(text.size()) - 1;
+  const int capacity = static_cast<int>(text.size()) + (2 + request.draft_max) * request.max_new_tokens + slack;
+  const auto cache = target.new_cache(capacity, std::max(prompt_rows, 1 + request.draft_max));
+  if (prompt_rows > 0) {
+    const auto run = std::span<const Token>(text).first(static_cast<std::size_t>(prompt_rows));
+    Transaction window = cache->begin(prompt_rows);
+    Outputs outputs;
+    target.forward({.tokens = run, .logits_from = prompt_rows}, *cache, outputs);
+    draft.observe(run, {});
+    window.commit(prompt_rows);
+  }
+
+  Token anchor_of_guesses = text.back();
+  bool plain_before = false;
+  int kept_before = 1;
+  int left = request.max_new_tokens;
+  if (left == 0) trace.finish = Finish::length;
+  while (trace.finish == Finish::unfinished) {
+    Round round;
+    round.position = static_cast<int>(text.size());
+    round.anchor = fault == Fault::stale_anchor && plain_before ? anchor_of_guesses : text.back();
+
+    // Guess.
+    const int limit = std::min(request.draft_max, fault == Fault::budget_ignored_by_block ? request.draft_max : left - 1);
+    if (limit > 0) {
+      Guesses guesses(request.sampling, text, request.sequence, round.position, rule.draft_noise, chance);
+      draft.propose(text.back(), limit, guesses);
+      round.proposal = guesses.proposal();
+      cut_after_stop(request, round.proposal.tokens);
+      round.proposal.drawn_from.resize(round.proposal.tokens.size());
+      falsify(round.proposal, fault);
+    }
+    plain_before = round.proposal.size() == 0;
+    if (!plain_before) anchor_of_guesses = text.back();
+
+    // Open, verify, read, judge.
+    Transaction window = cache->begin(1 + round.proposal.size());
+    Rows rows(target, *cache, request, text, round, fault);
+    round.verdict = rule.judge(round.proposal, rows, request.sequence, round.position, chance);
+
+    // Stop.
+    round.emitted.assign(round.proposal.tokens.begin(), round.proposal.tokens.begin() + round.verdict.accepted);
+    round.emitted.push_back(round.verdict.next);
+    const bool fills_budget = static_cast<int>(round.emitted.size()) >= left;
+    const bool budget_first = fault == Fault::budget_before_stop && fills_budget;
+    if (!budget_first && fault != Fault::stop_only_at_block_end) cut_after_stop(request, round.emitted);
+    round.accepted = std::min(round.verdict.accepted, static_cast<int>(round.emitted.size()));
+    if (fault == Fault::bonus_counted_as_accepted) round.accepted = static_cast<int>(round.emitted.size());
+    left -= fault == Fault::block_charged_whole ? 1 + round.proposal.size() : static_cast<int>(round.emitted.size());
+
+    // Keep and tell.
+    int kept = static_cast<int>(round.emitted.size());
+    if (fault == Fault::stale_commit) kept = std::min(std::exchange(kept_before, kept), rows.rows_read());
+    if (fault == Fault::block_committed) kept = rows.rows_read();
+    std::vector<Token> run{text.back()};
+    run.insert(run.end(), round.emitted.begin(), round.emitted.end() - 1);
+    const bool all_stood = round.accepted > 0 && round.accepted == round.proposal.size();
+    if (fault == Fault::draft_hole && all_stood) run.pop_back();
+    draft.observe(run, {});
+    window.commit(kept);
+    text.insert(text.end(), round.emitted.begin(), round.emitted.end());
+    round.cache_length = cache->length();
+    round.cache = cache->digest();
+    round.draft = draft.digest();
+
+    count(round, request, fault, trace.statistics);
+    if (!budget_first && is_stop(request, text.back())) {
+      trace.finish = Finish::stop;
+    } else if (left <= 0) {
+      trace.finish = Finish::length;
+    }
+    trace.rounds.push_back(std::move(round));
+  }
+  trace.output.assign(text.begin() + static_cast<std::ptrdiff_t>(request.prompt.size()), text.end());
+  trace.resting_length = cache->length();
+  return trace;
+}
+
+}  // namespace draftproof::mutants

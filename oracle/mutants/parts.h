@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// Parts that are wrong in one way each, to be put in place of a sound one. Which mutant uses which: mutants.cpp.
+#pragma once
+
+#include <memory>
+
+#include "ref/acceptance/chance.h"
+#include "ref/acceptance/rule.h"
+#include "ref/drafts/draft.h"
+#include "ref/models/model.h"
+
+namespace draftproof::mutants {
+
+// Rules. Each bears the name of the rule it claims to be.
+extern const Rule accepts_all;
+extern const Rule accepts_what_is_possible;
+extern const Rule first_guess_unchecked;
+extern const Rule refused_token_subtracted_only;
+extern const Rule zero_coin_accepts;
+extern const Rule row_too_late;
+extern const Rule replacement_from_next_row;
+extern const Rule replacement_from_whole_target;
+extern const Rule replacement_with_accept_key;
+extern const Rule draft_noise_of_replacement;
+extern const Rule bonus_from_draft;
+extern const Rule always_best;
+extern const Rule sample_match;  // sound: matching, with a draft that has noise of its own
+
+// Targets, around a sound one that outlives them.
+using NewTarget = std::unique_ptr<Model> (*)(Model& sound, int threads);
+std::unique_ptr<Model> even_passes_differ(Model& sound, int threads);
+std::unique_ptr<Model> threads_differ(Model& sound, int threads);
+std::unique_ptr<Model> looks_ahead(Model& sound, int threads);
+std::unique_ptr<Model> guesses_unseen(Model& sound, int threads);
+std::unique_ptr<Model> positions_run_on(Model& sound, int threads);
+std::unique_ptr<Model> forgets_nothing(Model& sound, int threads);
+std::unique_ptr<Model> forgets_nothing_past_the_window(Model& sound, int threads);
+std::unique_ptr<Model> forgets_everything(Model& sound, int threads);
+std::unique_ptr<Model> forgets_unless_all_was_refused(Model& sound, int threads);
+std::unique_ptr<Model> forgets_once(Model& sound, int threads);
+std::unique_ptr<Model> unread_residue(Model& sound, int threads);
+
+// Sources of chance, around a sound one that outlives them.
+using NewChance = std::unique_ptr<Chance> (*)(Chance& sound);
+std::unique_ptr<Chance> positions_collapse(Chance& sound);
+std::unique_ptr<Chance> purposes_collapse(Chance& sound);
+std::unique_ptr<Chance> seed_ignored(Chance& sound);
+std::unique_ptr<Chance> numbered_by_call(Chance& sound);
+
+// Drafts over a model that outlives them; the first is part of every trial. All but the last are sound.
+using NewDraft = std::unique_ptr<Draft> (*)(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> moody(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> names_the_best(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> hotter_and_narrower(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> stops_when_unsure(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> constant(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> continues_the_wrong_row(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> never_forgets(Model& model, int capacity, int draft_max);
+
+}  // namespace draftproof::mutants
