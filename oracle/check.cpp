@@ -68,10 +68,10 @@ const std::vector<Fingerprint>& Trial::cache_along(const Variation& variation, s
   return place->second;
 }
 
-Finding Examination::finding(const std::string& summary) && {
+Finding Examination::finding(const std::string& summary, const std::string& missing) && {
   if (finding_.outcome == Outcome::pass) {
-    finding_.sentence = summary;
-    if (finding_.examined == 0) finding_.outcome = Outcome::vacuous;
+    finding_.sentence = missing.empty() ? summary : missing;
+    if (finding_.examined == 0 || !missing.empty()) finding_.outcome = Outcome::vacuous;
   }
   return std::move(finding_);
 }

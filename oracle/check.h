@@ -76,7 +76,8 @@ class Examination {
     }
     return condition;
   }
-  Finding finding(const std::string& summary) &&;
+  /// `missing`, when not empty, says why a pass would prove nothing.
+  Finding finding(const std::string& summary, const std::string& missing = "") &&;
 
  private:
   Finding finding_;

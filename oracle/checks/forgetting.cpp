@@ -6,6 +6,7 @@ namespace draftproof {
 Finding check_forgetting(Trial& trial) {
   Examination examination("forgetting");
   long caches = 0;
+  bool refused = false;
   for (const Run& run : trial.runs) {
     std::vector<Token> text = trial.request.prompt;
     text.insert(text.end(), run.trace.output.begin(), run.trace.output.end());
@@ -15,6 +16,7 @@ Finding check_forgetting(Trial& trial) {
     for (const Round& round : run.trace.rounds) {
       length += round.emitted.size();
       ++caches;
+      refused = refused || static_cast<int>(round.emitted.size()) <= round.proposal.size();
       const auto where = [&] {
         return run.variation.describe() + ": after the round at position " + std::to_string(round.position);
       };
@@ -27,7 +29,8 @@ Finding check_forgetting(Trial& trial) {
       });
     }
   }
-  return std::move(examination).finding(std::to_string(caches) + " caches equal fresh ones");
+  return std::move(examination).finding(std::to_string(caches) + " caches equal fresh ones",
+                                        refused ? "" : "no guess was refused, so there was nothing to forget");
 }
 
 }  // namespace draftproof
