@@ -21,6 +21,9 @@ struct Variation {
   int threads = 1;
   Verification verification = Verification::batched;
 
+  /// The rule promises plain decoding's very tokens, not only their law.
+  bool promises_tokens() const noexcept { return rule->judge == matching.judge; }
+
   std::string describe() const;
 };
 
