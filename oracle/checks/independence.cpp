@@ -2,6 +2,7 @@
 // Compares runs with each other. Under greedy and `matching`, all runs of one numerics class say the same; under
 // `rejection`, all runs that differ only in table, threads or verification do, round by round. A draft's memory depends
 // on the text it was told and on nothing else.
+#include <algorithm>
 #include <map>
 
 #include "oracle/check.h"
@@ -10,39 +11,38 @@ namespace draftproof {
 
 Finding check_independence(Trial& trial) {
   Examination examination("independence");
-  std::map<std::string, const Run*> first_of;                            // by what must not differ
+  std::map<std::string, const Run*> same_text;    // the first run of those that must say the same
+  std::map<std::string, const Run*> same_rounds;  // ... round by round
   std::map<std::pair<std::string, std::vector<Token>>, Fingerprint> told;  // draft and text to digest
   int pairs = 0;
   for (const Run& run : trial.runs) {
     const Variation& variation = run.variation;
     const std::string numerics = trial.subject.numerics(variation);
-    const bool any_draft = trial.request.sampling.greedy() || variation.rule == &matching;
-    const std::string group =
-        numerics + (any_draft ? "" : "/" + variation.draft + "/" + std::to_string(variation.draft_max));
-    const Run& other = *first_of.try_emplace(group, &run).first->second;
-    if (&other != &run) {
+    const std::string drafted = numerics + "/" + variation.draft + "/" + std::to_string(variation.draft_max);
+    const bool any_draft = trial.request.sampling.greedy() || variation.promises_tokens();
+    const Run& like = *same_text.try_emplace(any_draft ? numerics : drafted, &run).first->second;
+    if (&like != &run) {
       ++pairs;
-      examination.expect(run.trace.output == other.trace.output && run.trace.finish == other.trace.finish, [&] {
-        return "two runs differ in their text: " + variation.describe() + " and " + other.variation.describe();
+      examination.expect(run.trace.output == like.trace.output && run.trace.finish == like.trace.finish, [&] {
+        return "two runs differ in their text: " + variation.describe() + " and " + like.variation.describe();
       });
-      const bool same_rounds = variation.draft == other.variation.draft &&
-                               variation.draft_max == other.variation.draft_max &&
-                               variation.rule == other.variation.rule;
-      for (std::size_t i = 0; same_rounds && i < std::max(run.trace.rounds.size(), other.trace.rounds.size()); ++i) {
-        const bool both = i < run.trace.rounds.size() && i < other.trace.rounds.size();
-        examination.expect(both && run.trace.rounds[i].verdict == other.trace.rounds[i].verdict &&
-                               run.trace.rounds[i].proposal.tokens == other.trace.rounds[i].proposal.tokens &&
-                               run.trace.rounds[i].logits == other.trace.rounds[i].logits,
-                           [&] {
-                             return "round " + std::to_string(i) + " differs between " + variation.describe() + " and " +
-                                    other.variation.describe();
-                           });
-      }
+    }
+    const Run& twin = *same_rounds.try_emplace(drafted + "/" + variation.rule->name, &run).first->second;
+    for (std::size_t i = 0; &twin != &run && i < std::max(run.trace.rounds.size(), twin.trace.rounds.size()); ++i) {
+      const bool both = i < run.trace.rounds.size() && i < twin.trace.rounds.size();
+      examination.expect(both && run.trace.rounds[i].verdict == twin.trace.rounds[i].verdict &&
+                             run.trace.rounds[i].proposal.tokens == twin.trace.rounds[i].proposal.tokens &&
+                             run.trace.rounds[i].logits == twin.trace.rounds[i].logits,
+                         [&] {
+                           return "round " + std::to_string(i) + " differs between " + variation.describe() + " and " +
+                                  twin.variation.describe();
+                         });
     }
     std::vector<Token> text = trial.request.prompt;
     for (const Round& round : run.trace.rounds) {
       text.insert(text.end(), round.emitted.begin(), round.emitted.end());
       const auto [place, fresh] = told.try_emplace(std::pair(numerics + "/" + variation.draft, text), round.draft);
+      if (fresh) continue;
       examination.expect(place->second == round.draft, [&] {
         return variation.describe() + ": after position " + std::to_string(text.size()) +
                " the draft remembers something else than in another run of the same text";
