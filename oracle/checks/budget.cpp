@@ -35,6 +35,10 @@ Finding check_budget(Trial& trial) {
       const int left = asked.max_new_tokens - emitted;
       expect(round.proposal.size() < std::max(1, left), "a round guesses past the budget");
       expect(!round.emitted.empty(), "a round emits nothing");
+      expect(round.accepted == std::min(round.verdict.accepted, static_cast<int>(round.emitted.size())),
+             "a round counts " + std::to_string(round.accepted) + " accepted guesses, " +
+                 std::to_string(round.verdict.accepted) + " stood and " + std::to_string(round.emitted.size()) +
+                 " tokens were emitted");
       for (const Token token : round.emitted) {
         expect(emitted < size && output[static_cast<std::size_t>(emitted)] == token, "rounds and output disagree");
         ++emitted;
