@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Replays every round from first principles: p from plain decoding, q as recorded, random answers by key. Shares no
 // code with the rules it judges.
+#include <algorithm>
 #include <array>
 
 #include "oracle/check.h"
@@ -14,7 +15,7 @@ Token drawn(Chance& chance, const Key& key, std::span<const Token> tokens, std::
 
 struct Replay {
   Chance& chance;
-  const Rule& rule;
+  bool by_matching;
   int sequence;
 
   Key key(int position, Purpose purpose) const { return {sequence, position, purpose}; }
@@ -24,7 +25,7 @@ struct Replay {
   }
 
   bool stands(const Distribution& p, const Distribution& q, Token guess, int position) const {
-    if (&rule == &matching) return target_draw(p, position) == guess;
+    if (by_matching) return target_draw(p, position) == guess;
     const std::uint64_t wanted = p.weight(guess);
     const std::uint64_t offered = q.weight(guess);
     if (wanted >= offered) return true;
@@ -32,7 +33,7 @@ struct Replay {
   }
 
   Token after_refusal(const Distribution& p, const Distribution& q, int position) const {
-    if (&rule == &matching) return target_draw(p, position);
+    if (by_matching) return target_draw(p, position);
     std::vector<Token> tokens;
     std::vector<std::uint64_t> weights;
     for (std::size_t i = 0; i < p.tokens().size(); ++i) {
@@ -50,56 +51,82 @@ struct Replay {
 
 Finding check_verdict_justified(Trial& trial) {
   Examination examination("verdict_justified");
+  const Request& asked = trial.request;
   long rounds = 0;
+  long judged = 0;
   for (const Run& run : trial.runs) {
     SeededChance chance(trial.seed);
-    const Rule& rule = *run.variation.rule;
-    const Replay replay{chance, rule, trial.request.sequence};
-    std::vector<Token> text = trial.request.prompt;
+    const Replay replay{chance, run.variation.promises_tokens(), asked.sequence};
+    std::vector<Token> text = asked.prompt;
     for (const Round& round : run.trace.rounds) {
       ++rounds;
-      const auto where = [&](const std::string& what) {
-        return run.variation.describe() + ": round at position " + std::to_string(text.size()) + ": " + what;
+      const auto expect = [&](bool condition, const auto& what) {
+        return examination.expect(condition, [&] {
+          return run.variation.describe() + ": round at position " + std::to_string(text.size()) + ": " + what();
+        });
       };
-      const int guesses = round.proposal.size();
+      const auto& guesses = round.proposal.tokens;
+      expect(round.position == static_cast<int>(text.size()) && round.anchor == text.back(), [&] {
+        return "it says it continues token " + std::to_string(round.anchor) + " at " + std::to_string(round.position) +
+               ", the text ends in " + std::to_string(text.back());
+      });
+      if (!expect(round.proposal.drawn_from.size() == guesses.size(),
+                  [] { return std::string("a guess comes without the q it was drawn from"); })) {
+        break;
+      }
       std::vector<Token> prefix = text;
-      int accepted = 0;
-      for (; accepted < guesses; ++accepted) {
-        const auto j = static_cast<std::size_t>(accepted);
+      const auto row_of_prefix = [&](std::size_t row) -> const Distribution& {
+        const Distribution& p = trial.row_after(run.variation, prefix).distribution;
+        expect(row < round.targets.size() && round.targets[row] == p.fingerprint(),
+               [&] { return "row " + std::to_string(row) + " was judged by another p than plain's"; });
+        return p;
+      };
+
+      std::size_t accepted = 0;
+      bool possible = true;
+      for (; accepted < guesses.size(); ++accepted) {
+        ++judged;
         const int position = static_cast<int>(prefix.size());
-        const PlainRow& row = trial.row_after(run.variation, prefix);
-        const Distribution& q = round.proposal.drawn_from[j];
-        const Token guess = round.proposal.tokens[j];
-        examination.expect(j < round.targets.size() && round.targets[j] == row.distribution.fingerprint(),
-                           [&] { return where("row " + std::to_string(j) + " was judged by another p than plain's"); });
-        examination.expect(
-            drawn(chance, replay.key(position, rule.draft_noise), q.tokens(), q.weights()) == guess,
-            [&] { return where("guess " + std::to_string(guess) + " was not drawn from its stated q"); });
-        if (!replay.stands(row.distribution, q, guess, position)) break;
+        const Distribution& p = row_of_prefix(accepted);
+        const Distribution& q = round.proposal.drawn_from[accepted];
+        const Token guess = guesses[accepted];
+        possible = q.weight(guess) > 0;
+        const Key key = replay.key(position, run.variation.rule->draft_noise);
+        expect(possible && drawn(chance, key, q.tokens(), q.weights()) == guess,
+               [&] { return "guess " + std::to_string(guess) + " was not drawn from its stated q"; });
+        if (!possible || !replay.stands(p, q, guess, position)) break;
         prefix.push_back(guess);
       }
-      examination.expect(round.verdict.accepted == accepted, [&] {
-        return where(std::to_string(round.verdict.accepted) + " guesses were accepted, " + std::to_string(accepted) +
-                     " stand");
+      expect(round.verdict.accepted == static_cast<int>(accepted), [&] {
+        return std::to_string(round.verdict.accepted) + " guesses were accepted, " + std::to_string(accepted) + " stand";
       });
-      const bool next_emitted = static_cast<int>(round.emitted.size()) == accepted + 1;
-      if (next_emitted) {
-        const PlainRow& row = trial.row_after(run.variation, prefix);
+
+      // What is emitted are the guesses that stand and the target's token, cut by a stop token or by the budget only;
+      // whether it had to be cut is for `budget` to say.
+      const auto& emitted = round.emitted;
+      const std::size_t standing = std::min(accepted, emitted.size());
+      expect(std::equal(emitted.begin(), emitted.begin() + static_cast<std::ptrdiff_t>(standing), guesses.begin()),
+             [] { return std::string("what is emitted are not the guesses that stand"); });
+      if (possible && emitted.size() > accepted) {
         const int position = static_cast<int>(prefix.size());
-        const Token next = accepted == guesses
-                               ? replay.target_draw(row.distribution, position)
-                               : replay.after_refusal(row.distribution,
-                                                      round.proposal.drawn_from[static_cast<std::size_t>(accepted)],
-                                                      position);
-        examination.expect(round.emitted.back() == next, [&] {
-          return where("the token after the accepted guesses is " + std::to_string(round.emitted.back()) +
-                       ", p and the keys say " + std::to_string(next));
+        const bool all_stand = accepted == guesses.size();
+        const Distribution& p = all_stand ? row_of_prefix(accepted) : trial.row_after(run.variation, prefix).distribution;
+        const Token next = all_stand ? replay.target_draw(p, position)
+                                     : replay.after_refusal(p, round.proposal.drawn_from[accepted], position);
+        expect(emitted.size() == accepted + 1 && emitted.back() == next, [&] {
+          return "the token after the accepted guesses is " + std::to_string(emitted.back()) + ", p and the keys say " +
+                 std::to_string(next);
         });
       }
-      text.insert(text.end(), round.emitted.begin(), round.emitted.end());
+      text.insert(text.end(), emitted.begin(), emitted.end());
+      const bool cut = emitted.size() <= accepted;
+      const bool filled = text.size() >= asked.prompt.size() + static_cast<std::size_t>(asked.max_new_tokens);
+      expect(!cut || filled || std::find(asked.stops.begin(), asked.stops.end(), text.back()) != asked.stops.end(),
+             [] { return std::string("guesses that stand were not emitted"); });
     }
   }
-  return std::move(examination).finding(std::to_string(rounds) + " rounds replayed");
+  return std::move(examination).finding(std::to_string(rounds) + " rounds replayed",
+                                        judged > 0 ? "" : "no guess was made, so there was nothing to judge");
 }
 
 }  // namespace draftproof
