@@ -26,7 +26,8 @@ std::string escaped(const std::string& text) {
       case '<': result += "&lt;"; break;
       case '>': result += "&gt;"; break;
       case '"': result += "&quot;"; break;
-      default: result += c;
+      // Control characters other than these three are not allowed in XML, however they are written.
+      default: result += static_cast<unsigned char>(c) >= ' ' || c == '\t' || c == '\n' || c == '\r' ? c : '?';
     }
   }
   return result;
@@ -123,7 +124,8 @@ std::string report_json(const Report& r) {
       {"accepted", s.accepted},
       {"seconds", {{"plain", spread_json(r.plain)}, {"speculative", spread_json(r.speculative)}}},
   };
-  return json.dump(2) + "\n";
+  // A path may hold bytes that are not UTF-8; a report is not the place to fail over that.
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 std::string report_junit(const Report& r) {
@@ -141,10 +143,15 @@ std::string report_junit(const Report& r) {
     }
     cases += "</testcase>\n";
   }
+  if (!r.reason.empty()) {  // a run that proves nothing must not look like a pass
+    ++skipped;
+    cases += fmt::format("  <testcase classname=\"{}\" name=\"exercised\"><skipped message=\"{}\"/></testcase>\n",
+                         escaped(r.target), escaped(r.reason));
+  }
   return fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
       "<testsuite name=\"draftproof verify\" tests=\"{}\" failures=\"{}\" skipped=\"{}\">\n{}</testsuite>\n",
-      r.findings.size(), failures, skipped, cases);
+      r.findings.size() + (r.reason.empty() ? 0 : 1), failures, skipped, cases);
 }
 
 }  // namespace draftproof

@@ -80,10 +80,13 @@ class Rows final : public TargetRows {
     Sampling sampling = request_.sampling;
     auto guessed = std::span<const Token>(tokens_).subspan(1, static_cast<std::size_t>(row));
     if (fault_ == Fault::min_p_on_bonus_only && !bonus) sampling.min_p = 0;
-    if (fault_ == Fault::default_sampling_on_guesses && !bonus && !sampling.greedy()) {
+    const bool by_default = (fault_ == Fault::default_sampling_on_guesses && !bonus) ||
+                            (fault_ == Fault::default_sampling_on_bonus && bonus && guesses > 0);
+    if (by_default && !sampling.greedy()) {
       sampling.temperature = 1;
       sampling.top_k = 0;
       sampling.top_p = 1;
+      sampling.min_p = 0;
     }
     if (fault_ == Fault::penalties_off_with_guesses && guesses > 0) sampling.repeat_last_n = 0;
     if (fault_ == Fault::penalties_blind_to_guesses) guessed = {};

@@ -23,6 +23,7 @@ enum class Fault {
   // how the target's rows become distributions
   min_p_on_bonus_only,
   default_sampling_on_guesses,
+  default_sampling_on_bonus,
   penalties_off_with_guesses,
   penalties_blind_to_guesses,
   penalty_window_too_long,  // by one, on rows after a guess

@@ -62,10 +62,12 @@ const Mutant zoo[] = {
      {.loop = Fault::cut_after_drawing}},
 
     // Sampling parameters.
-    {"A12 default sampling", "guesses are judged with default sampling parameters", {tokens, verdicts},
+    {"A12 default sampling", "guesses are judged with default sampling parameters", {tokens, verdicts, law},
      {.loop = Fault::default_sampling_on_guesses}},
     {"C01 min-p on bonus only", "min-p is not applied to rows that judge a guess", {tokens, verdicts, law},
      {.loop = Fault::min_p_on_bonus_only}},
+    {"C13 bonus unmasked", "after the last guess the target draws with default sampling parameters",
+     {tokens, verdicts, law}, {.loop = Fault::default_sampling_on_bonus}},
     {"C04 window off by one", "penalties see a token too many on rows after a guess", {tokens, verdicts, law},
      {.loop = Fault::penalty_window_too_long}},
     {"C06 guesses not counted", "penalties do not see the guesses before a row", {tokens, verdicts, law},
@@ -183,13 +185,18 @@ std::vector<Request> requests() {
       {.temperature = 1.5F, .repeat_penalty = 1.5F, .frequency_penalty = 0.5F, .repeat_last_n = 3},
   };
   std::vector<Request> list;
+  struct Row {
+    std::vector<Token> stops;
+    int max_new_tokens;
+  };
+  const Row rows[] = {{{}, 12}, {{0}, 12}, {{0, 5}, 4}};
   for (const Sampling& sampling : samplings) {
-    for (const bool stops : {false, true}) {
+    for (const Row& row : rows) {
       Request request;
       request.prompt = {1, 2, 3, 1};
       request.sampling = sampling;
-      if (stops) request.stops = {0};
-      request.max_new_tokens = 12;
+      request.stops = row.stops;
+      request.max_new_tokens = row.max_new_tokens;
       list.push_back(request);
     }
   }
@@ -279,7 +286,7 @@ std::map<std::string, Finding> examined(const Parts& parts) {
     if (weight(finding) > weight(so_far)) so_far = finding;
   };
   for (const Request& request : requests()) {
-    for (const std::uint64_t seed : {1, 2}) {
+    for (const std::uint64_t seed : {1, 2, 3}) {
       MutantSubject subject({.vocabulary = 6, .levels = 3, .seed = seed}, parts);
       Trial trial(subject, request, seed, variations(parts));
       for (const Check* check = all_checks(); check->examine != nullptr; ++check) weigh(check->examine(trial));

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 namespace draftproof::mutants {
@@ -50,6 +51,20 @@ std::string matrix() {
   text += "\n# Right, however odd it looks.\n";
   add(all_controls());
   return text;
+}
+
+std::set<std::string> lines_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::set<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.insert(line);
+  return lines;
+}
+
+std::string changed_lines(const std::string& before, const std::string& after) {
+  std::string changes;
+  for (const std::string& line : lines_of(before)) changes += lines_of(after).contains(line) ? "" : "- " + line + "\n";
+  for (const std::string& line : lines_of(after)) changes += lines_of(before).contains(line) ? "" : "+ " + line + "\n";
+  return changes;
 }
 
 TEST(Mutants, EveryMutantIsCaughtByTheChecksThatMustCatchIt) {
@@ -106,8 +121,9 @@ TEST(Mutants, TheMatrixIsTheSnapshot) {
   }
   std::stringstream expected;
   expected << std::ifstream(path).rdbuf();
-  EXPECT_EQ(found, expected.str()) << "the matrix of mutants and checks has changed; if that is meant, run this test "
-                                      "with DRAFTPROOF_ACCEPT=1, look at the difference in " << path << " and commit it";
+  EXPECT_TRUE(found == expected.str())
+      << "the matrix of mutants and checks has changed:\n" << changed_lines(expected.str(), found)
+      << "if that is meant, run this test with DRAFTPROOF_ACCEPT=1 and commit " << path;
 }
 
 }  // namespace

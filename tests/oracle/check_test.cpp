@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+// The checks against histories that were right and have been tampered with, one place each: the check that owns the
+// place must speak, and name it. And the passes that prove nothing.
+#include "oracle/check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tools/hash_subject.h"
+
+namespace draftproof {
+namespace {
+
+using testing::HasSubstr;
+using Played = Run;  // inside a test, Run is one of googletest's own functions
+
+Request asked(float temperature, int max_new_tokens = 12) {
+  Request request;
+  request.prompt = {1, 2, 3};
+  request.sampling.temperature = temperature;
+  request.max_new_tokens = max_new_tokens;
+  return request;
+}
+
+Variation with(const char* draft, int draft_max, const Rule& rule) {
+  Variation variation;
+  variation.draft = draft;
+  variation.draft_max = draft_max;
+  variation.rule = &rule;
+  return variation;
+}
+
+class Checks : public testing::Test {
+ protected:
+  Trial trial_of(const Request& request, const std::vector<Variation>& variations) {
+    return Trial(subject_, request, 3, variations);
+  }
+  /// The first round of the run in which a guess fell or, wanted, in which all of several stood.
+  static Round& round_of(Played& run, bool all_stood) {
+    for (Round& round : run.trace.rounds) {
+      if (round.proposal.size() > 1 && (round.verdict.accepted == round.proposal.size()) == all_stood) return round;
+    }
+    ADD_FAILURE() << "no such round";
+    return run.trace.rounds.front();
+  }
+  /// Expects the check to pass, then to fail after `tamper` in a sentence with `words`.
+  template <class Tamper>
+  void catches(Finding (*check)(Trial&), const Variation& variation, Tamper tamper, const char* words) {
+    Trial trial = trial_of(asked(1), {with("none", 0, *variation.rule), variation});
+    ASSERT_EQ(check(trial).outcome, Outcome::pass) << check(trial).sentence;
+    tamper(trial.runs.back());
+    const Finding finding = check(trial);
+    EXPECT_EQ(finding.outcome, Outcome::fail) << words;
+    EXPECT_THAT(finding.sentence, HasSubstr(words));
+    EXPECT_THAT(finding.sentence, HasSubstr("draft " + variation.draft)) << "the variation is named";
+  }
+
+  HashSubject subject_{{.vocabulary = 4, .levels = 3, .seed = 5}};
+};
+
+TEST_F(Checks, TokensEqualNamesThePlaceAndBothTokens) {
+  catches(check_tokens_equal, with("dialect", 3, matching),
+          [](Played& run) { run.trace.output[5] = (run.trace.output[5] + 1) % 4; }, "output 5 is token");
+  catches(check_tokens_equal, with("dialect", 3, matching), [](Played& run) { run.trace.output.pop_back(); },
+          "output 11 is the end");
+  catches(check_tokens_equal, with("dialect", 3, matching), [](Played& run) { run.trace.finish = Finish::stop; },
+          "finished by stop, plain decoding by length");
+}
+
+TEST_F(Checks, LogitsEqualNamesPositionAndRow) {
+  catches(check_logits_equal, with("dialect", 3, rejection),
+          [](Played& run) { run.trace.rounds[0].logits[0].low ^= 1; }, "decided position 3 (row 0");
+  catches(check_logits_equal, with("oracular", 3, matching),
+          [](Played& run) { run.trace.rounds[0].logits.pop_back(); }, "decided position 6 (row 3");
+}
+
+TEST_F(Checks, VerdictJustifiedHoldsEveryPartOfARoundToTheKeys) {
+  const Variation rejecting = with("dialect", 3, rejection);
+  const auto check = [&](auto tamper, const char* words) { catches(check_verdict_justified, rejecting, tamper, words); };
+  check([](Played& run) { ++run.trace.rounds[0].position; }, "the text ends in 3");
+  check([](Played& run) { run.trace.rounds[0].anchor = 0; }, "round at position 3");
+  check([](Played& run) { round_of(run, false).verdict.accepted += 1; }, "stand");
+  check([](Played& run) { round_of(run, false).targets[0].high ^= 1; }, "row 0 was judged by another p");
+  check([](Played& run) { round_of(run, true).targets.back().high ^= 1; }, "was judged by another p");
+  check([](Played& run) { round_of(run, true).targets.pop_back(); }, "was judged by another p");
+  check([](Played& run) { round_of(run, false).emitted.back() ^= 1; }, "p and the keys say");
+  check([](Played& run) { round_of(run, true).emitted[0] ^= 1; }, "are not the guesses that stand");
+  check([](Played& run) { round_of(run, true).emitted.resize(1); }, "guesses that stand were not emitted");
+  check([](Played& run) { round_of(run, true).emitted.push_back(0); }, "p and the keys say");
+  check([](Played& run) { round_of(run, true).proposal.drawn_from.pop_back(); }, "without the q");
+  check([](Played& run) { round_of(run, true).proposal.drawn_from[0] = Distribution(); }, "not drawn from its stated q");
+  check([](Played& run) { round_of(run, true).proposal.tokens[0] = 4; }, "not drawn from its stated q");
+}
+
+TEST_F(Checks, ForgettingNamesTheRound) {
+  catches(check_forgetting, with("hostile", 2, matching), [](Played& run) { run.trace.rounds[1].cache.low ^= 1; },
+          "after the round at position 4 the cache differs");
+  catches(check_forgetting, with("hostile", 2, matching), [](Played& run) { ++run.trace.rounds[0].cache_length; },
+          "the cache holds 4 positions instead of 3");
+}
+
+TEST_F(Checks, BudgetHoldsCountsToTheRounds) {
+  const Variation matched = with("dialect", 3, matching);
+  const auto check = [&](auto tamper, const char* words) { catches(check_budget, matched, tamper, words); };
+  check([](Played& run) { run.trace.output.push_back(0); }, "13 tokens were emitted, 12 asked for");
+  check([](Played& run) { run.trace.finish = Finish::stop; }, "finished by stop without one");
+  check([](Played& run) { --run.trace.resting_length; }, "rests at 13 positions");
+  check([](Played& run) { ++run.trace.rounds[0].accepted; }, "accepted guesses");
+  check([](Played& run) { ++run.trace.statistics.drafted; }, "statistics");
+  check([](Played& run) { run.trace.rounds[0].emitted[0] ^= 1; }, "disagree");
+}
+
+TEST_F(Checks, IndependenceComparesRoundsOfTheirOwnKindWhereverTheyStandInTheTrial) {
+  Variation serial = with("dialect", 3, matching);
+  serial.verification = Verification::serial;
+  Trial trial = trial_of(asked(1), {with("none", 0, matching), with("dialect", 3, matching), serial});
+  ASSERT_EQ(check_independence(trial).outcome, Outcome::pass);
+  trial.runs[2].trace.rounds[1].logits[0].low ^= 1;
+  const Finding finding = check_independence(trial);
+  EXPECT_EQ(finding.outcome, Outcome::fail);
+  EXPECT_THAT(finding.sentence, HasSubstr("round 1 differs between draft dialect (at most 3), matching, serial"));
+}
+
+TEST_F(Checks, IndependenceLetsRejectionSayOtherWordsWithAnotherDraft) {
+  Trial trial = trial_of(asked(1), {with("none", 0, rejection), with("dialect", 2, rejection),
+                                    with("dialect", 3, rejection)});
+  EXPECT_NE(trial.runs[0].trace.output, trial.runs[1].trace.output) << "the samples differ, the law does not (N11)";
+  Trial pairs = trial_of(asked(1), {with("dialect", 3, rejection), with("dialect", 3, rejection)});
+  EXPECT_EQ(check_independence(pairs).outcome, Outcome::pass);
+  for (const Check* check = all_checks(); check->examine != nullptr; ++check) {
+    EXPECT_NE(check->examine(trial).outcome, Outcome::fail) << check->name;
+  }
+}
+
+TEST_F(Checks, StatisticsMayDifferWhereTheTextDoesNot) {
+  Trial trial = trial_of(asked(1), {with("dialect", 1, matching), with("dialect", 3, matching),
+                                    with("hostile", 3, matching), with("oracular", 3, matching)});
+  EXPECT_NE(trial.runs[0].trace.statistics.drafted, trial.runs[1].trace.statistics.drafted);
+  EXPECT_LT(trial.runs[2].trace.statistics.accepted, trial.runs[3].trace.statistics.accepted);
+  EXPECT_EQ(trial.runs[3].trace.statistics.mismatches, 0);
+  for (const Check* check = all_checks(); check->examine != nullptr; ++check) {
+    EXPECT_EQ(check->examine(trial).outcome, Outcome::pass) << check->name << ": " << check->examine(trial).sentence;
+  }
+}
+
+TEST_F(Checks, APassThatMetNothingIsVacuous) {
+  Trial no_guesses = trial_of(asked(1), {with("none", 0, matching)});
+  EXPECT_EQ(check_verdict_justified(no_guesses).outcome, Outcome::vacuous);
+  EXPECT_EQ(check_forgetting(no_guesses).outcome, Outcome::vacuous);
+  EXPECT_EQ(check_independence(no_guesses).outcome, Outcome::vacuous);
+  EXPECT_THAT(check_forgetting(no_guesses).sentence, HasSubstr("nothing to forget"));
+
+  Trial no_refusal = trial_of(asked(1), {with("oracular", 3, matching)});
+  EXPECT_EQ(check_forgetting(no_refusal).outcome, Outcome::vacuous);
+  EXPECT_EQ(check_verdict_justified(no_refusal).outcome, Outcome::pass);
+
+  Trial no_promise = trial_of(asked(1), {with("dialect", 3, rejection)});
+  EXPECT_EQ(check_tokens_equal(no_promise).outcome, Outcome::vacuous);
+
+  Trial no_budget = trial_of(asked(1, 0), {with("dialect", 3, matching)});
+  EXPECT_EQ(check_causality(no_budget).outcome, Outcome::vacuous);
+  EXPECT_EQ(check_logits_equal(no_budget).outcome, Outcome::vacuous);
+  EXPECT_EQ(check_budget(no_budget).outcome, Outcome::pass) << check_budget(no_budget).sentence;
+
+  Trial nothing = trial_of(asked(1), {});
+  for (const Check* check = all_checks(); check->examine != nullptr; ++check) {
+    EXPECT_EQ(check->examine(nothing).outcome, Outcome::vacuous) << check->name;
+  }
+}
+
+TEST_F(Checks, FindingsBearTheNameOnTheList) {
+  Trial trial = trial_of(asked(0), {with("dialect", 3, matching)});
+  for (const Check* check = all_checks(); check->examine != nullptr; ++check) {
+    EXPECT_EQ(check->examine(trial).check, check->name);
+  }
+}
+
+}  // namespace
+}  // namespace draftproof

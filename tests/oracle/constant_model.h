@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// A target whose every row is the same, so that what is said of it can be computed by hand.
+#pragma once
+
+#include "ref/models/model.h"
+
+namespace draftproof {
+
+class ConstantModel final : public Model {
+ public:
+  explicit ConstantModel(std::vector<float> row) : row_(std::move(row)) {}
+  int vocabulary() const override { return static_cast<int>(row_.size()); }
+  int context() const override { return 1000; }
+  std::unique_ptr<Cache> new_cache(int capacity, int horizon_max) const override {
+    return std::make_unique<Cache>(std::vector<std::unique_ptr<LayerCache>>{}, capacity, horizon_max);
+  }
+  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
+    outputs.logits.clear();
+    outputs.features.clear();
+    const int rows = static_cast<int>(batch.tokens.size());
+    for (int row = batch.logits_from; row < rows; ++row) {
+      outputs.logits.insert(outputs.logits.end(), row_.begin(), row_.end());
+    }
+    cache.wrote(rows);
+  }
+
+ private:
+  std::vector<float> row_;
+};
+
+}  // namespace draftproof
