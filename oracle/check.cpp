@@ -78,7 +78,8 @@ Finding Examination::finding(const std::string& summary, const std::string& miss
 
 const Check* all_checks() noexcept {
   static constexpr Check list[] = {
-      {"tokens_equal", "text is plain text, token for token: greedy, `matching` at any temperature, and without guesses",
+      {"tokens_equal",
+       "text is plain text, token for token: greedy, `matching` at any temperature, and without guesses",
        check_tokens_equal},
       {"logits_equal", "every row that decided a token has the bits plain decoding computes", check_logits_equal},
       {"verdict_justified", "every guess was drawn from its stated q, and every verdict follows from p, q and the keys",

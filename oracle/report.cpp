@@ -64,9 +64,9 @@ ReportVerdict Report::verdict() const {
 }
 
 std::string report_text(const Report& r) {
-  std::string text = fmt::format("{}\n  draft {}, rule {}, {}, seed {}, prompt of {} tokens, {} new; {} runs\n\n", r.target,
-                                 r.draft, r.rule, sampling_text(r.sampling), r.seed, r.prompt_tokens, r.output_tokens,
-                                 r.runs);
+  std::string text = fmt::format("{}\n  draft {}, rule {}, {}, seed {}, prompt of {} tokens, {} new; {} runs\n\n",
+                                 r.target, r.draft, r.rule, sampling_text(r.sampling), r.seed, r.prompt_tokens,
+                                 r.output_tokens, r.runs);
   for (const Finding& finding : r.findings) {
     text += fmt::format("  {:<18} {:<7} {}\n", finding.check, name_of(finding.outcome), finding.sentence);
   }

@@ -27,7 +27,8 @@ Finding check_budget(Trial& trial) {
            std::string("finished by ") + name_of(trace.finish) + (stopped ? " after a stop token" : " without one"));
     expect(stopped || size == asked.max_new_tokens, "the text ends early, at " + std::to_string(size) + " tokens");
     expect(trace.resting_length == static_cast<int>(asked.prompt.size()) + size - 1,
-           "the cache rests at " + std::to_string(trace.resting_length) + " positions instead of prompt + output - 1 = " +
+           "the cache rests at " + std::to_string(trace.resting_length) +
+               " positions instead of prompt + output - 1 = " +
                std::to_string(static_cast<int>(asked.prompt.size()) + size - 1));
 
     int emitted = 0;

@@ -13,8 +13,8 @@ Finding check_logits_equal(Trial& trial) {
         const PlainRow& expected = trial.row_after(run.variation, text);
         ++rows;
         examination.expect(j < round.logits.size() && round.logits[j] == expected.logits, [&] {
-          return run.variation.describe() + ": the row that decided position " + std::to_string(text.size()) + " (row " +
-                 std::to_string(j) + " of its verification) has other bits than plain decoding's";
+          return run.variation.describe() + ": the row that decided position " + std::to_string(text.size()) +
+                 " (row " + std::to_string(j) + " of its verification) has other bits than plain decoding's";
         });
         text.push_back(round.emitted[j]);
       }

@@ -11,8 +11,10 @@ Finding check_tokens_equal(Trial& trial) {
   for (const Run& run : trial.runs) {
     // Under `rejection` the promise is the law; the very tokens are promised only where nothing was guessed.
     const auto& rounds = run.trace.rounds;
-    const bool promised = trial.request.sampling.greedy() || run.variation.promises_tokens() ||
-                          std::all_of(rounds.begin(), rounds.end(), [](const Round& r) { return r.proposal.size() == 0; });
+    const bool nothing_guessed =
+        std::all_of(rounds.begin(), rounds.end(), [](const Round& round) { return round.proposal.size() == 0; });
+    const bool promised =
+        trial.request.sampling.greedy() || run.variation.promises_tokens() || nothing_guessed;
     if (!promised) continue;
     ++compared;
     const PlainRun& expected = trial.plain_run(run.variation);

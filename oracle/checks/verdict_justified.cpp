@@ -98,7 +98,8 @@ Finding check_verdict_justified(Trial& trial) {
         prefix.push_back(guess);
       }
       expect(round.verdict.accepted == static_cast<int>(accepted), [&] {
-        return std::to_string(round.verdict.accepted) + " guesses were accepted, " + std::to_string(accepted) + " stand";
+        return std::to_string(round.verdict.accepted) + " guesses were accepted, " + std::to_string(accepted) +
+               " stand";
       });
 
       // What is emitted are the guesses that stand and the target's token, cut by a stop token or by the budget only;
@@ -110,7 +111,8 @@ Finding check_verdict_justified(Trial& trial) {
       if (possible && emitted.size() > accepted) {
         const int position = static_cast<int>(prefix.size());
         const bool all_stand = accepted == guesses.size();
-        const Distribution& p = all_stand ? row_of_prefix(accepted) : trial.row_after(run.variation, prefix).distribution;
+        const Distribution& p =
+            all_stand ? row_of_prefix(accepted) : trial.row_after(run.variation, prefix).distribution;
         const Token next = all_stand ? replay.target_draw(p, position)
                                      : replay.after_refusal(p, round.proposal.drawn_from[accepted], position);
         expect(emitted.size() == accepted + 1 && emitted.back() == next, [&] {

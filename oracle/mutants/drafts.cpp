@@ -155,7 +155,9 @@ std::unique_ptr<Draft> hotter_and_narrower(Model& m, int capacity, int draft_max
 std::unique_ptr<Draft> stops_when_unsure(Model& m, int capacity, int draft_max) {
   return made<StopsWhenUnsure>(m, capacity, draft_max);
 }
-std::unique_ptr<Draft> constant(Model& m, int capacity, int draft_max) { return made<Constant>(m, capacity, draft_max); }
+std::unique_ptr<Draft> constant(Model& m, int capacity, int draft_max) {
+  return made<Constant>(m, capacity, draft_max);
+}
 std::unique_ptr<Draft> continues_the_wrong_row(Model& m, int capacity, int draft_max) {
   return made<ContinuesTheWrongRow>(m, capacity, draft_max);
 }

@@ -166,7 +166,8 @@ Trace run_loop(Model& target, Draft& draft, const Rule& rule, Chance& chance, co
     round.anchor = fault == Fault::stale_anchor && plain_before ? anchor_of_guesses : text.back();
 
     // Guess.
-    const int limit = std::min(request.draft_max, fault == Fault::budget_ignored_by_block ? request.draft_max : left - 1);
+    const bool unlimited = fault == Fault::budget_ignored_by_block;
+    const int limit = unlimited ? request.draft_max : std::min(request.draft_max, left - 1);
     if (limit > 0) {
       Guesses guesses(request.sampling, text, request.sequence, round.position, rule.draft_noise, chance);
       draft.propose(text.back(), limit, guesses);

@@ -105,7 +105,8 @@ class Memory final : public LayerCache {
   int refused() const { return rows_ - (settled() - begin_); }
   std::vector<Token> held() const {
     if (refused() == 0) return tokens_;
-    const std::size_t left = left_({tokens_.size(), static_cast<std::size_t>(refused()), settled() == begin_ + 1, in_a_row_});
+    const bool all = settled() == begin_ + 1;
+    const std::size_t left = left_({tokens_.size(), static_cast<std::size_t>(refused()), all, in_a_row_});
     return {tokens_.begin(), tokens_.begin() + static_cast<std::ptrdiff_t>(left)};
   }
 
@@ -201,7 +202,8 @@ std::unique_ptr<Model> forgets_nothing(Model& sound, int) {
   return std::make_unique<Remembering>(sound, [](const Refusal& r) { return r.held; });
 }
 std::unique_ptr<Model> forgets_nothing_past_the_window(Model& sound, int) {
-  return std::make_unique<Remembering>(sound, [](const Refusal& r) { return r.held > window ? r.held : sound_left(r); });
+  return std::make_unique<Remembering>(sound,
+                                       [](const Refusal& r) { return r.held > window ? r.held : sound_left(r); });
 }
 std::unique_ptr<Model> forgets_everything(Model& sound, int) {
   return std::make_unique<Remembering>(sound, [](const Refusal&) { return std::size_t{0}; });

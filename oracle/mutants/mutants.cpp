@@ -94,7 +94,8 @@ const Mutant zoo[] = {
      {.target = forgets_nothing_past_the_window}},
     {"E04 stale commit", "as many rows are kept as in the round before", {logits, forgetting, budget},
      {.loop = Fault::stale_commit}},
-    {"E06 all forgotten", "a refusal empties the cache", {logits, forgetting, causality}, {.target = forgets_everything}},
+    {"E06 all forgotten", "a refusal empties the cache", {logits, forgetting, causality},
+     {.target = forgets_everything}},
     {"E07 block committed", "refused rows are kept with the others", {logits, forgetting, budget},
      {.loop = Fault::block_committed}},
     {"E18 guesses unseen", "a row of a verification does not see the guesses before it", {logits, causality},
@@ -118,7 +119,8 @@ const Mutant zoo[] = {
     // Drafts: the text stays right, what the draft remembers does not.
     {"E11 hole in the draft", "the draft is not told the last guess when all stood", {independence},
      {.loop = Fault::draft_hole}},
-    {"E12 draft forgets nothing", "the draft's own guesses stay in its cache", {independence}, {.draft = never_forgets}},
+    {"E12 draft forgets nothing", "the draft's own guesses stay in its cache", {independence},
+     {.draft = never_forgets}},
 
     // Counts.
     {"S01 bonus counted", "the target's token counts as an accepted guess", {budget},
@@ -136,7 +138,8 @@ const Mutant controls[] = {
      {.rule = &sample_match, .declared = &sample_match}},
     {"N02 point q", "the draft names its best token and q is a point", {}, {.draft = names_the_best}},
     {"N03 another q", "the draft has a temperature and a top-k of its own", {}, {.draft = hotter_and_narrower}},
-    {"N05 cut before drawing", "the draft looks at its row and stops before it draws", {}, {.draft = stops_when_unsure}},
+    {"N05 cut before drawing", "the draft looks at its row and stops before it draws", {},
+     {.draft = stops_when_unsure}},
     {"N06 useless draft", "always the same token", {}, {.draft = constant}},
     {"N07 no guesses", "as many guesses as the draft feels like, often none", {}, {.draft = moody}},
     {"H03 wrong row in the draft", "the draft goes on from the wrong row: slower, not wrong", {},
@@ -149,7 +152,9 @@ HashShape dialect_of(HashShape shape) {
   return shape;
 }
 
-bool same_name(const Rule* rule, const Rule& other) { return rule != nullptr && rule->name == std::string_view(other.name); }
+bool same_name(const Rule* rule, const Rule& other) {
+  return rule != nullptr && rule->name == std::string_view(other.name);
+}
 
 /// Both rules; lengths 0 to 3, both ways to verify, two threads, drafts that are right, wrong and capricious.
 std::vector<Variation> variations(const Parts& parts) {
@@ -161,9 +166,10 @@ std::vector<Variation> variations(const Parts& parts) {
   };
   std::vector<Variation> list;
   for (const Rule* rule : {&matching, &rejection}) {
-    for (const Row& row : {Row{"none", 0}, Row{"dialect", 1}, Row{"dialect", 3}, Row{"dialect", 3, Verification::serial},
-                           Row{"dialect", 3, Verification::batched, 2}, Row{"hostile", 2}, Row{"oracular", 3},
-                           Row{"moody", 2}, Row{"moody", 2, Verification::serial}}) {
+    for (const Row& row :
+         {Row{"none", 0}, Row{"dialect", 1}, Row{"dialect", 3}, Row{"dialect", 3, Verification::serial},
+          Row{"dialect", 3, Verification::batched, 2}, Row{"hostile", 2}, Row{"oracular", 3}, Row{"moody", 2},
+          Row{"moody", 2, Verification::serial}}) {
       Variation variation;
       variation.draft = row.draft;
       variation.draft_max = row.draft_max;

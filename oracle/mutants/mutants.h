@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
 // A zoo of wrong decoders, each wrong in one way and most of them found in the wild, with the checks that must catch
-// them; and right decoders that look odd, which no check may flag. Letters and numbers are those of the catalogue of
-// published bugs in docs. Every mutant and control is put the same questions.
+// them; and right decoders that look odd, which no check may flag. The letters group them: A acceptance and q, B random
+// numbers, C sampling parameters, D the end of the text, E caches, F and G state between rounds, H drafts, S counts,
+// N controls. Every mutant and control is put the same questions.
+//
+// A draft that is wrong only in what it remembers leaves the text right. `independence` names it as a fault of the
+// draft when its digest shows it (E11, E12); a draft that merely guesses badly (H03, N06) is a control.
 #pragma once
 
 #include <map>

@@ -76,7 +76,9 @@ TEST_F(Checks, LogitsEqualNamesPositionAndRow) {
 
 TEST_F(Checks, VerdictJustifiedHoldsEveryPartOfARoundToTheKeys) {
   const Variation rejecting = with("dialect", 3, rejection);
-  const auto check = [&](auto tamper, const char* words) { catches(check_verdict_justified, rejecting, tamper, words); };
+  const auto check = [&](auto tamper, const char* words) {
+    catches(check_verdict_justified, rejecting, tamper, words);
+  };
   check([](Played& run) { ++run.trace.rounds[0].position; }, "the text ends in 3");
   check([](Played& run) { run.trace.rounds[0].anchor = 0; }, "round at position 3");
   check([](Played& run) { round_of(run, false).verdict.accepted += 1; }, "stand");
@@ -88,7 +90,7 @@ TEST_F(Checks, VerdictJustifiedHoldsEveryPartOfARoundToTheKeys) {
   check([](Played& run) { round_of(run, true).emitted.resize(1); }, "guesses that stand were not emitted");
   check([](Played& run) { round_of(run, true).emitted.push_back(0); }, "p and the keys say");
   check([](Played& run) { round_of(run, true).proposal.drawn_from.pop_back(); }, "without the q");
-  check([](Played& run) { round_of(run, true).proposal.drawn_from[0] = Distribution(); }, "not drawn from its stated q");
+  check([](Played& run) { round_of(run, true).proposal.drawn_from[0] = {}; }, "not drawn from its stated q");
   check([](Played& run) { round_of(run, true).proposal.tokens[0] = 4; }, "not drawn from its stated q");
 }
 
