@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: MIT
+// Our DFlash against the authors' own model code (float32) and the float64 twins, and against itself fed otherwise.
+#include "ref/models/dflash.h"
+
+#include <fmt/format.h>
+
+#include "tests/models/fixtures.h"
+#include "tests/models/float64_twin.h"
+
+namespace draftproof::test {
+namespace {
+
+constexpr int case_count = 8;
+
+std::filesystem::path target_of(const std::filesystem::path& draft) {
+  return external_dir / Hdf5::open(draft / "answers.h5").read_string_attribute("/", "target");
+}
+
+/// A target and its draft on one table.
+struct Pair {
+  std::unique_ptr<Model> target;
+  DFlashNetwork draft;
+  Pair(const std::filesystem::path& folder, const Kernels& kernels)
+      : target(load_model(target_of(folder), kernels)), draft(folder, *target, kernels) {}
+};
+
+/// One stored question.
+struct Question {
+  int context = 0;
+  std::vector<Token> block;
+  std::vector<float> features;
+  std::string path;
+
+  Question(const Hdf5& file, int index) : path("case" + std::to_string(index) + "/") {
+    context = stored<std::int32_t>(file, path + "context_length").at(0);
+    block = stored_tokens(file, path + "block_tokens");
+    features = stored<float>(file, path + "features");
+  }
+  int masks() const { return static_cast<int>(block.size()) - 1; }
+};
+
+struct Answer {
+  std::vector<float> context_rows;
+  std::vector<float> block_rows;
+  std::vector<float> logits;
+  Fingerprint context;
+  bool operator==(const Answer& other) const {
+    return same_bits(context_rows, other.context_rows) && same_bits(block_rows, other.block_rows) &&
+           same_bits(logits, other.logits) && context == other.context;
+  }
+};
+
+/// Features appended in pieces of these sizes, over and over, then one block. `spare`: room beyond what is needed.
+Answer ask(DFlashNetwork& draft, std::span<const float> features, Token anchor, int masks,
+           const std::vector<int>& pieces, int spare = 0) {
+  const std::size_t width = draft.config().taps.size() * static_cast<std::size_t>(draft.config().transformer.hidden);
+  const int rows = static_cast<int>(features.size() / width);
+  const int largest = *std::ranges::max_element(pieces);
+  const auto context = draft.new_context(rows + 1 + masks + spare, std::max(largest, 1 + masks) + spare);
+  Answer answer;
+  int first = 0;
+  for (std::size_t i = 0; first < rows; ++i) {
+    const int piece = std::min(pieces[i % pieces.size()], rows - first);
+    draft.append(features.subspan(static_cast<std::size_t>(first) * width, static_cast<std::size_t>(piece) * width),
+                 piece, *context);
+    answer.context_rows.insert(answer.context_rows.end(), draft.context_rows().begin(), draft.context_rows().end());
+    first += piece;
+  }
+  const Fingerprint before = context->digest();
+  const std::span<const float> logits = draft.block(anchor, masks, *context);
+  answer.logits.assign(logits.begin(), logits.end());
+  answer.block_rows.assign(draft.block_rows().begin(), draft.block_rows().end());
+  answer.context = context->digest();
+  EXPECT_EQ(answer.context, before) << "a block leaves a trace in the context";
+  EXPECT_EQ(context->length(), rows);
+  return answer;
+}
+
+Answer ask(DFlashNetwork& draft, const Question& question) {
+  return ask(draft, question.features, question.block[0], question.masks(), {question.context});
+}
+
+Rows widened(const std::vector<float>& values, int width) {
+  Rows rows;
+  rows.width = width;
+  rows.at.assign(values.begin(), values.end());
+  return rows;
+}
+
+/// Without row 0, the anchor's, which the engine never computes.
+template <class T>
+std::vector<T> from_row_one(std::vector<T> values, int width) {
+  values.erase(values.begin(), values.begin() + width);
+  return values;
+}
+
+class DFlashFixture : public testing::TestWithParam<std::string> {
+ protected:
+  std::filesystem::path folder() const { return external_dir / GetParam(); }
+  Hdf5 answers() const { return Hdf5::open(folder() / "answers.h5"); }
+};
+
+TEST_P(DFlashFixture, TheTwinGivesTheStoredFloat64Answers) {
+  const Hdf5 file = answers();
+  const TwinCheckpoint draft(folder());
+  const TwinCheckpoint target(target_of(folder()));
+  for (int i = 0; i < case_count; ++i) {
+    const Question question(file, i);
+    const auto got = draft_answers(draft, target, widened(question.features, draft["fc"].width), question.block, {});
+    const std::string names[] = {"context_rows", "final_norm", "logits"};
+    for (std::size_t a = 0; a < std::size(names); ++a) {
+      const auto want = stored<double>(file, question.path + "float64/" + names[a]);
+      double largest = 0;
+      for (const double v : want) largest = std::max(largest, std::abs(v));
+      const std::vector<double> tolerance(static_cast<std::size_t>(got[a].rows()), 1e-12 * largest);
+      EXPECT_LE(worst_ratio(got[a].at, want, got[a].width, tolerance), 1) << question.path << names[a];
+    }
+  }
+}
+
+TEST_P(DFlashFixture, BlocksAndContextRowsAreWithinTheRoundingBoundOfTheAuthorsAnswersWithEveryTable) {
+  const Hdf5 file = answers();
+  const TwinCheckpoint draft(folder());
+  const TwinCheckpoint target(target_of(folder()));
+  std::vector<Question> questions;
+  std::vector<Bounds> bounds;
+  for (int i = 0; i < case_count; ++i) {
+    const Question& question = questions.emplace_back(file, i);
+    const Rows features = widened(question.features, draft["fc"].width);
+    Bounds& of = bounds.emplace_back(
+        bounds_of([&](Rounding round) { return draft_answers(draft, target, features, question.block, round); }));
+    of[2].erase(of[2].begin());
+  }
+  for (const char* numerics : {"canonical", "openblas"}) {
+    for (const Kernels* kernels : usable_kernels(numerics)) {
+      Pair pair(folder(), *kernels);
+      const int hidden = pair.target->hidden();
+      const int vocabulary = pair.target->vocabulary();
+      double worst64 = 0;
+      double worst32 = 0;
+      for (std::size_t i = 0; i < questions.size(); ++i) {
+        const Question& question = questions[i];
+        const Answer ours = ask(pair.draft, question);
+        const auto check = [&](const char* name, const std::vector<float>& got, int width, std::size_t a) {
+          auto want64 = stored<double>(file, question.path + "float64/" + name);
+          auto want32 = stored<float>(file, question.path + "float32/" + name);
+          if (a == 2) {
+            want64 = from_row_one(std::move(want64), width);
+            want32 = from_row_one(std::move(want32), width);
+          }
+          const double against64 = worst_ratio(got, want64, width, bounds[i][a]);
+          const double against32 = worst_ratio(got, want32, width, bounds[i][a]) / 2;  // both may err
+          EXPECT_LE(against64, 1) << kernels->name << " " << question.path << name;
+          EXPECT_LE(against32, 1) << kernels->name << " " << question.path << name;
+          worst64 = std::max(worst64, against64);
+          worst32 = std::max(worst32, against32);
+        };
+        check("context_rows", ours.context_rows, hidden, 0);
+        check("final_norm", ours.block_rows, hidden, 1);
+        check("logits", ours.logits, vocabulary, 2);
+        const auto theirs = from_row_one(stored<float>(file, question.path + "float32/logits"), vocabulary);
+        for (std::size_t row = 0; row < theirs.size(); row += static_cast<std::size_t>(vocabulary)) {
+          EXPECT_EQ(std::max_element(&ours.logits[row], &ours.logits[row] + vocabulary) - &ours.logits[row],
+                    std::max_element(&theirs[row], &theirs[row] + vocabulary) - &theirs[row]);
+        }
+      }
+      if (kernels == &best_kernels() || numerics == std::string("openblas")) {
+        fmt::print("{} {}: observed/bound {:.2f} of float64, {:.2f} of float32; logits bound {:.1e}\n", GetParam(),
+                   kernels->name, worst64, worst32, *std::ranges::max_element(bounds.back()[2]));
+      }
+    }
+  }
+}
+
+TEST_P(DFlashFixture, FeaturesTappedFromOurOwnTargetServeAsWellAsTheStoredOnes) {
+  const Hdf5 file = answers();
+  const TwinCheckpoint draft(folder());
+  const TwinCheckpoint target(target_of(folder()));
+  const auto text = stored_tokens(file, "tokens");
+  const std::vector<int> taps = draft_taps(draft);
+  Pair pair(folder(), best_kernels());
+  ASSERT_EQ(pair.draft.config().taps, taps);
+  double worst = 0;
+  for (int i = 0; i < case_count; ++i) {
+    const Question question(file, i);
+    const std::vector<Token> committed(text.begin(), text.begin() + question.context);
+    // The stored answers start from the stored features, float32 and within the bound of the exact ones as ours are.
+    Bounds bounds = bounds_of([&](Rounding round) {
+      const auto streams = target_answers(target, committed, round);
+      Rows features(question.context, draft["fc"].width);
+      for (int row = 0; row < question.context; ++row) {
+        for (std::size_t t = 0; t < taps.size(); ++t) {
+          const Rows& stream = streams[static_cast<std::size_t>(taps[t]) + 1];
+          std::copy_n(stream.row(row), stream.width, features.row(row) + t * static_cast<std::size_t>(stream.width));
+        }
+      }
+      return draft_answers(draft, target, std::move(features), question.block, round);
+    });
+    bounds[2].erase(bounds[2].begin());
+    const Reading reading = read(*pair.target, committed, taps);
+    const Answer ours =
+        ask(pair.draft, reading.features, question.block[0], question.masks(), {question.context});
+    const int vocabulary = pair.target->vocabulary();
+    const auto want = from_row_one(stored<double>(file, question.path + "float64/logits"), vocabulary);
+    const double ratio = worst_ratio(ours.logits, want, vocabulary, bounds[2]) / 2;
+    EXPECT_LE(ratio, 1) << question.path;
+    worst = std::max(worst, ratio);
+  }
+  fmt::print("{}: observed/bound {:.2f} from tokens to block\n", GetParam(), worst);
+}
+
+TEST_P(DFlashFixture, EveryMistakeExceedsTheBoundAHundredfold) {
+  const Hdf5 file = answers();
+  const TwinCheckpoint draft(folder());
+  const TwinCheckpoint target(target_of(folder()));
+  const Question question(file, 6);  // the longest context, a whole block
+  const Rows features = widened(question.features, draft["fc"].width);
+  Bounds bounds =
+      bounds_of([&](Rounding round) { return draft_answers(draft, target, features, question.block, round); });
+  bounds[2].erase(bounds[2].begin());
+  Pair pair(folder(), best_kernels());
+  const Answer ours = ask(pair.draft, question);
+  const int vocabulary = pair.target->vocabulary();
+
+  std::vector<Mistake> mistakes = {
+      Mistake::swapped_head_norms,  Mistake::no_key_norm,         Mistake::keys_one_position_late,
+      Mistake::interleaved_rope,    Mistake::unscaled_scores,     Mistake::swapped_gate_and_up,
+      Mistake::swapped_layer_norms, Mistake::no_final_norm,       Mistake::no_context_norm,
+      Mistake::context_input_norm,  Mistake::context_one_late,    Mistake::no_context_key_norm,
+      Mistake::next_mask,           Mistake::other_causality,
+  };
+  // What is no mistake everywhere is tried where it is one.
+  const auto slides = [](int window) { return window != std::numeric_limits<int>::max(); };
+  if (std::ranges::any_of(draft.windows, slides)) {
+    mistakes.insert(mistakes.end(), {Mistake::window_longer, Mistake::window_shorter});
+  }
+  if (draft.kv_heads > 1 && draft.kv_heads < draft.heads) mistakes.push_back(Mistake::heads_dealt_out);
+  if (draft_taps(draft).size() > 1) mistakes.push_back(Mistake::reversed_taps);
+  if (draft_number(draft, "input_embedding_scale", 1) != 1) mistakes.push_back(Mistake::no_embedding_scale);
+  if (draft_number(draft, "output_multiplier", 1) != 1) mistakes.push_back(Mistake::no_multiplier);
+  if (draft_number(draft, "final_logit_softcapping", 0) != 0) mistakes.push_back(Mistake::no_cap);
+
+  double smallest = std::numeric_limits<double>::infinity();
+  for (const Mistake mistake : mistakes) {
+    const auto wrong = draft_answers(draft, target, features, question.block, Rounding(), mistake);
+    const double ratio = worst_ratio(ours.logits, from_row_one(wrong[2].at, vocabulary), vocabulary, bounds[2]);
+    EXPECT_GT(ratio, 100) << "mistake " << static_cast<int>(mistake);
+    smallest = std::min(smallest, ratio);
+  }
+  // Row i read as the answer for position s + i + 1.
+  auto early = draft_answers(draft, target, features, question.block, Rounding())[2].at;
+  early.resize(early.size() - static_cast<std::size_t>(vocabulary));
+  const double ratio = worst_ratio(ours.logits, early, vocabulary, bounds[2]);
+  EXPECT_GT(ratio, 100) << "rows off by one";
+  fmt::print("{}: the smallest of {} mistakes is {:.1e} times the bound\n", GetParam(), mistakes.size() + 1,
+             std::min(smallest, ratio));
+}
+
+TEST_P(DFlashFixture, BitsDoNotDependOnPiecesRoomThreadsOrCanonicalTable) {
+  const Hdf5 file = answers();
+  for (int i = 0; i < case_count; ++i) {
+    const Question question(file, i);
+    std::vector<Answer> reference;
+    for (const Kernels* kernels : usable_kernels("canonical")) {
+      Pair pair(folder(), *kernels);
+      for (const int count : {1, 2}) {
+        const Threads guard(count);
+        if (reference.empty()) reference.push_back(ask(pair.draft, question));
+        EXPECT_EQ(ask(pair.draft, question), reference[0]) << kernels->name << " " << question.path;
+        for (const auto& pieces : std::vector<std::vector<int>>{{1}, {2, 1, 3}, {7}, {5, 1, 16}}) {
+          for (const int spare : {0, 5, 40}) {
+            EXPECT_EQ(ask(pair.draft, question.features, question.block[0], question.masks(), pieces, spare),
+                      reference[0])
+                << kernels->name << " " << question.path << "pieces of " << pieces[0] << ", spare " << spare;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(DFlashFixture, AContextThatWrapsItsRingEqualsOneComputedFromScratch) {
+  Pair pair(folder(), best_kernels());
+  const int block = pair.draft.config().block_size;
+  const auto width = pair.draft.config().taps.size() * static_cast<std::size_t>(pair.target->hidden());
+  constexpr int positions = 150;  // many times the windows of 5 and 6 with a horizon of 8
+  std::vector<Token> text;
+  for (int p = 0; p < positions; ++p) text.push_back((p * p * 7 + p * 3) % pair.target->vocabulary());
+  const std::vector<float> features = read(*pair.target, text, pair.draft.config().taps).features;
+
+  // Pieces of 1 to 8 rows with a block after each, in the smallest cache that holds them.
+  const auto context = pair.draft.new_context(positions + block, std::max(8, block));
+  for (int length = 0, piece = 1; length < positions; piece = piece % 8 + 1) {
+    const int rows = std::min(piece, positions - length);
+    pair.draft.append(std::span(features).subspan(static_cast<std::size_t>(length) * width,
+                                                  static_cast<std::size_t>(rows) * width),
+                      rows, *context);
+    length += rows;
+    const int masks = 1 + length % (block - 1);
+    const Token anchor = text[static_cast<std::size_t>(length) % text.size()];
+    const auto logits = pair.draft.block(anchor, masks, *context);
+    const std::vector<float> wrapped(logits.begin(), logits.end());
+    const std::span<const float> committed = std::span(features).first(static_cast<std::size_t>(length) * width);
+    const Answer scratch = ask(pair.draft, committed, anchor, masks, {length}, positions);
+    EXPECT_TRUE(same_bits(wrapped, scratch.logits)) << "at " << length;
+    EXPECT_EQ(context->digest(), scratch.context) << "at " << length;
+  }
+}
+
+TEST_P(DFlashFixture, ALongContextIsWithinTheRoundingBoundOfTheTwin) {
+  const TwinCheckpoint draft(folder());
+  const TwinCheckpoint target(target_of(folder()));
+  Pair pair(folder(), best_kernels());
+  std::vector<Token> text;
+  for (int p = 0; p < 90; ++p) text.push_back((p * p * 5 + p) % pair.target->vocabulary());
+  const std::vector<float> features = read(*pair.target, text, pair.draft.config().taps).features;
+  std::vector<Token> block(static_cast<std::size_t>(pair.draft.config().block_size), pair.draft.config().mask);
+  block[0] = text[0];
+  const Rows wide = widened(features, draft["fc"].width);
+  const auto run = [&](Rounding round) { return draft_answers(draft, target, wide, block, round); };
+  Bounds bounds = bounds_of(run);
+  bounds[2].erase(bounds[2].begin());
+  const int vocabulary = pair.target->vocabulary();
+  const auto want = from_row_one(run(Rounding())[2].at, vocabulary);
+  const Answer ours = ask(pair.draft, features, block[0], static_cast<int>(block.size()) - 1, {9, 1, 4});
+  EXPECT_LE(worst_ratio(ours.logits, want, vocabulary, bounds[2]), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DFlashFixture,
+                         testing::Values("dflash-full", "dflash-mixed", "dflash-sliding-bidirectional",
+                                         "dflash-sliding-causal", "dflash-scaled"),
+                         printable_name);
+
+}  // namespace
+}  // namespace draftproof::test
