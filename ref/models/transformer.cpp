@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "kernels/math64.h"
 #include "ref/base/require.h"
@@ -14,6 +15,7 @@ static_assert(AttentionCache::block == lanes, "kernels and caches must agree on 
 namespace {
 
 constexpr int size_max = 1 << 24;  // no width or count of a real checkpoint comes near it
+constexpr int default_max_window_layers = 28;  // transformers' Qwen3Config: so many layers see everything
 
 int positive(const Json& config, std::string_view field) {
   return static_cast<int>(config.at(field).integer(1, size_max));
@@ -26,10 +28,14 @@ void refuse_if_set(const Json& config, std::string_view field, const std::string
   value->fail(why);
 }
 
+void refuse_partial_rotary(const Json& block) {
+  const auto factor = block.find("partial_rotary_factor");
+  if (factor && factor->number() != 1) factor->fail("partial rotary embedding is not implemented");
+}
+
 double read_rope_theta(const Json& config) {
-  double theta = 0;
-  if (const auto flat = config.find("rope_theta")) theta = flat->number();
-  for (const char* field : {"rope_scaling", "rope_parameters"}) {  // the newer spelling wins
+  std::optional<Json> theta = config.find("rope_theta");
+  for (const char* field : {"rope_scaling", "rope_parameters"}) {
     const auto block = config.find(field);
     if (!block) continue;
     if (!block->is_object()) block->fail("must be an object");
@@ -38,14 +44,18 @@ double read_rope_theta(const Json& config) {
         kind->fail("rope type '" + kind->string() + "' is not implemented; only 'default' is");
       }
     }
-    if (const auto nested = block->find("rope_theta")) theta = nested->number();
-    else if (block->find("full_attention") || block->find("sliding_attention")) {
+    refuse_partial_rotary(*block);
+    if (const auto nested = block->find("rope_theta")) {
+      if (theta && theta->number() != nested->number()) nested->fail("differs from another rope_theta of this config");
+      theta = nested;
+    } else if (block->find("full_attention") || block->find("sliding_attention")) {
       block->fail("one RoPE per layer type is not implemented");
     }
   }
-  if (theta == 0) config.fail("needs rope_theta, or rope_parameters.rope_theta");
-  if (!(theta > 1 && theta < 1e12)) config.fail("rope_theta must lie between 1 and 1e12");
-  return theta;
+  if (!theta) config.fail("needs rope_theta, or rope_parameters.rope_theta");
+  const double value = theta->number();
+  if (!(value > 1 && value < 1e12)) theta->fail("must lie between 1 and 1e12");
+  return value;
 }
 
 std::vector<int> read_windows(const Json& config, int layers, int context) {
@@ -70,9 +80,9 @@ std::vector<int> read_windows(const Json& config, int layers, int context) {
         type.fail("layer type '" + type.string() + "' is not implemented");
       }
     }
-  } else if (use && use->boolean() && width) {
+  } else if (use && use->boolean()) {
     const auto first = config.find("max_window_layers");
-    const int from = first ? static_cast<int>(first->integer(0, size_max)) : 0;
+    const int from = first ? static_cast<int>(first->integer(0, size_max)) : default_max_window_layers;
     for (int i = from; i < layers; ++i) windows[static_cast<std::size_t>(i)] = sliding(*use);
   }
   return windows;
@@ -122,9 +132,7 @@ TransformerConfig read_transformer_config(const Json& config) {
   }
   result.rope_theta = read_rope_theta(config);
   result.windows = read_windows(config, result.layers, result.context);
-  if (const auto rotary = config.find("partial_rotary_factor"); rotary && rotary->number() != 1) {
-    rotary->fail("partial rotary embedding is not implemented");
-  }
+  refuse_partial_rotary(config);
   refuse_if_set(config, "attention_bias", "biased projections are not implemented");
   refuse_if_set(config, "mlp_bias", "biased projections are not implemented");
   refuse_if_set(config, "quantization_config", "quantised checkpoints are not implemented");
