@@ -3,27 +3,16 @@
 
 #include <algorithm>
 
-#include "ref/base/require.h"
-
 namespace draftproof {
-
-namespace {
-constexpr int chunk = 64;  // context rows appended per pass
-}
 
 DFlashDraft::DFlashDraft(DFlashNetwork& network, int capacity)
     : network_(network),
       // A block may reach past the text's last position; its rows need room though none is kept.
       context_(network.new_context(capacity + network.config().block_size,
-                                   std::max(chunk, network.config().block_size))) {}
+                                   std::max(run_max, network.config().block_size))) {}
 
 void DFlashDraft::observe(std::span<const Token> run, std::span<const float> features) {
-  REQUIRE(!run.empty(), "a run holds at least one token");
-  const std::size_t width = features.size() / run.size();
-  for (std::size_t row = 0; row < run.size(); row += chunk) {
-    const std::size_t rows = std::min<std::size_t>(chunk, run.size() - row);
-    network_.append(features.subspan(row * width, rows * width), static_cast<int>(rows), *context_);
-  }
+  network_.append(features, static_cast<int>(run.size()), *context_);
 }
 
 void DFlashDraft::propose(Token anchor, int limit, Guesses& guesses) {

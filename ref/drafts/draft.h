@@ -21,8 +21,12 @@ class Draft {
   /// Target layers whose output it wants with every committed position.
   virtual std::span<const int> taps() const { return {}; }
 
+  /// Most tokens of a prompt that are observed at once; a round's run may be longer if draft_max() is.
+  static constexpr int run_max = 128;
+
   /// Committed tokens, once each and in order, with their features [run.size()][taps * hidden]. The last committed
-  /// token of the text, the anchor, is not among them until the round after it.
+  /// token of the text, the anchor, is not among them until the round after it. Holds between 1 and
+  /// max(run_max, 1 + draft_max()) tokens. All of the run is observed or, when this throws, none of it.
   virtual void observe(std::span<const Token> run, std::span<const float> features) = 0;
 
   /// At most `limit` >= 1 guesses for the tokens after `anchor`. Leaves what was observed as it is.

@@ -16,7 +16,8 @@ namespace {
 
 constexpr int model_draft_max = 5;  // unless asked otherwise: each guess costs a pass of the draft
 
-int or_else(int asked, int otherwise) { return asked > 0 ? asked : otherwise; }
+/// No round can use more guesses than the text has positions.
+int guesses_per_round(int asked, int capacity) { return std::min(asked > 0 ? asked : model_draft_max, capacity); }
 
 DraftSource open_none(const std::filesystem::path&, Model&, const Kernels&) {
   return [](int, int) { return std::make_unique<NoDraft>(); };
@@ -39,14 +40,14 @@ DraftSource open_model(const std::filesystem::path& path, Model& target, const K
       throw Error("the draft model has " + std::to_string(model->context()) + " positions, the text may need " +
                   std::to_string(capacity) + "; ask for fewer new tokens");
     }
-    return std::make_unique<ModelDraft>(*model, capacity, or_else(draft_max, model_draft_max));
+    return std::make_unique<ModelDraft>(*model, capacity, guesses_per_round(draft_max, capacity));
   };
 }
 
 template <class Kind>
 DraftSource open_on_target(const std::filesystem::path&, Model& target, const Kernels&) {
   return [&target](int capacity, int draft_max) {
-    return std::make_unique<Kind>(target, capacity, or_else(draft_max, model_draft_max));
+    return std::make_unique<Kind>(target, capacity, guesses_per_round(draft_max, capacity));
   };
 }
 
@@ -73,7 +74,7 @@ DraftName parse_draft_name(const std::string& name) {
     known += std::string(known.empty() ? "" : ", ") + row->name + (row->takes_path ? ":PATH" : "");
     if (kind != row->name) continue;
     if (row->takes_path && path.empty()) throw Error("draft '" + name + "' needs a path: " + kind + ":PATH");
-    if (!row->takes_path && !path.empty()) throw Error("draft '" + name + "' takes no path");
+    if (!row->takes_path && colon != std::string::npos) throw Error("draft '" + name + "' takes no path");
     return {row, path};
   }
   throw Error("draft '" + name + "' is not known; there are " + known);

@@ -7,21 +7,14 @@
 
 namespace draftproof {
 
-namespace {
-constexpr int chunk = 64;  // committed rows read per pass
-}
-
 ModelDraft::ModelDraft(Model& model, int capacity, int draft_max)
-    : model_(model), draft_max_(draft_max), cache_(model.new_cache(capacity, std::max(chunk, draft_max + 1))) {}
+    : model_(model), draft_max_(draft_max), cache_(model.new_cache(capacity, std::max(run_max, draft_max + 1))) {}
 
 void ModelDraft::observe(std::span<const Token> run, std::span<const float>) {
-  while (!run.empty()) {
-    const auto now = run.first(std::min<std::size_t>(run.size(), chunk));
-    Transaction window = cache_->begin(static_cast<int>(now.size()));
-    model_.forward({.tokens = now, .logits_from = static_cast<int>(now.size())}, *cache_, outputs_);
-    window.commit(static_cast<int>(now.size()));
-    run = run.subspan(now.size());
-  }
+  const int rows = static_cast<int>(run.size());
+  Transaction window = cache_->begin(rows);
+  model_.forward({.tokens = run, .logits_from = rows}, *cache_, outputs_);
+  window.commit(rows);
 }
 
 void ModelDraft::propose(Token anchor, int limit, Guesses& guesses) {
