@@ -124,9 +124,10 @@ TransformerConfig read_transformer_config(const Json& config) {
   if (static_cast<std::int64_t>(result.heads) * result.head_dim > size_max) {
     config.fail("num_attention_heads times head_dim is larger than any real model's");
   }
-  const double epsilon = config.at("rms_norm_eps").number();
-  if (!(epsilon > 0 && epsilon < 1)) config.at("rms_norm_eps").fail("must lie between 0 and 1");
-  result.epsilon = static_cast<float>(epsilon);
+  result.epsilon = static_cast<float>(config.at("rms_norm_eps").number());
+  if (!(result.epsilon > 0 && result.epsilon < 1)) {  // as a float: 1e-60 would be 0, and a row of zeros NaN
+    config.at("rms_norm_eps").fail("must lie between 0 and 1 as a float");
+  }
   if (const Json act = config.at("hidden_act"); act.string() != "silu") {
     act.fail("activation '" + act.string() + "' is not implemented; only 'silu' is");
   }
