@@ -181,7 +181,7 @@ TEST_P(DFlashFixture, FeaturesTappedFromOurOwnTargetServeAsWellAsTheStoredOnes) 
   Pair pair(folder(), best_kernels());
   ASSERT_EQ(pair.draft.config().taps, taps);
   double worst = 0;
-  for (int i = 0; i < case_count; ++i) {
+  for (const int i : {3, 6}) {  // a short block after 5 positions, a whole one after 20
     const Question question(file, i);
     const std::vector<Token> committed(text.begin(), text.begin() + question.context);
     // The stored answers start from the stored features, float32 and within the bound of the exact ones as ours are.
@@ -284,8 +284,7 @@ TEST_P(DFlashFixture, AContextThatWrapsItsRingEqualsOneComputedFromScratch) {
   const int block = pair.draft.config().block_size;
   const auto width = pair.draft.config().taps.size() * static_cast<std::size_t>(pair.target->hidden());
   constexpr int positions = 150;  // many times the windows of 5 and 6 with a horizon of 8
-  std::vector<Token> text;
-  for (int p = 0; p < positions; ++p) text.push_back((p * p * 7 + p * 3) % pair.target->vocabulary());
+  const std::vector<Token> text = some_text(positions, pair.target->vocabulary());
   const std::vector<float> features = read(*pair.target, text, pair.draft.config().taps).features;
 
   // Pieces of 1 to 8 rows with a block after each, in the smallest cache that holds them.
@@ -311,8 +310,7 @@ TEST_P(DFlashFixture, ALongContextIsWithinTheRoundingBoundOfTheTwin) {
   const TwinCheckpoint draft(folder());
   const TwinCheckpoint target(target_of(folder()));
   Pair pair(folder(), best_kernels());
-  std::vector<Token> text;
-  for (int p = 0; p < 90; ++p) text.push_back((p * p * 5 + p) % pair.target->vocabulary());
+  const std::vector<Token> text = some_text(90, pair.target->vocabulary());
   const std::vector<float> features = read(*pair.target, text, pair.draft.config().taps).features;
   std::vector<Token> block(static_cast<std::size_t>(pair.draft.config().block_size), pair.draft.config().mask);
   block[0] = text[0];

@@ -17,10 +17,10 @@
 #include "ref/formats/hdf5.h"
 #include "ref/models/model.h"
 #include "ref/models/models.h"
+#include "tests/formats/files.h"
 
 namespace draftproof::test {
 
-inline const std::filesystem::path source_dir = DRAFTPROOF_SOURCE_DIR;
 inline const std::filesystem::path external_dir = source_dir / "fixtures" / "external";
 inline const std::filesystem::path tale_target = source_dir / "fixtures" / "models" / "tale-target";
 
@@ -127,6 +127,43 @@ inline std::vector<float> tap_of(const std::vector<float>& features, int t, int 
     tap.insert(tap.end(), row + t * hidden, row + (t + 1) * hidden);
   }
   return tap;
+}
+
+/// A copy of a tiny Qwen3 in which every layer but the second attends to the last `window` positions only.
+class WindowedCopy {
+ public:
+  WindowedCopy(const std::filesystem::path& original, int window) {
+    for (const auto& entry : std::filesystem::directory_iterator(original)) {
+      if (entry.path().filename() != "config.json") {
+        std::filesystem::copy(entry.path(), folder_.path() / entry.path().filename());
+      }
+    }
+    std::string config = bytes_of_file(original / "config.json");
+    const auto replace = [&config](const std::string& from, const std::string& to, std::size_t after) {
+      const std::size_t at = config.find(from, after);
+      if (at == std::string::npos) throw std::runtime_error("the config has no " + from);
+      config.replace(at, from.size(), to);
+      return at + to.size();
+    };
+    replace("\"sliding_window\": null", "\"sliding_window\": " + std::to_string(window), 0);
+    replace("\"use_sliding_window\": false", "\"use_sliding_window\": true", 0);
+    std::size_t at = 0;
+    const int layers = static_cast<int>(Json::read(original / "config.json").at("layer_types").size());
+    for (int layer = 0; layer < layers; ++layer) {
+      at = replace("full_attention", layer == 1 ? "full_attention" : "sliding_attention", at);
+    }
+    folder_.write("config.json", config);
+  }
+  const std::filesystem::path& path() const { return folder_.path(); }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+inline std::vector<Token> some_text(int length, int vocabulary) {
+  std::vector<Token> text;
+  for (int p = 0; p < length; ++p) text.push_back((p * p * 7 + p * 3 + 1) % vocabulary);
+  return text;
 }
 
 inline std::string printable_name(const testing::TestParamInfo<std::string>& info) {

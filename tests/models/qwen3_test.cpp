@@ -123,6 +123,22 @@ TEST_P(Qwen3Fixture, EveryMistakeExceedsTheBoundAHundredfold) {
   fmt::print("{}: the smallest mistake is {:.1e} times the bound\n", GetParam(), smallest);
 }
 
+TEST_P(Qwen3Fixture, SlidingLayersAreWithinTheRoundingBoundOfTheTwinAndAWindowOffByOneIsNot) {
+  const WindowedCopy copy(folder(), 4);
+  const TwinCheckpoint twin(copy.path());
+  const auto model = load_model(copy.path(), best_kernels());
+  const std::vector<Token> text = some_text(40, model->vocabulary());
+  const auto answers_with = [&](Rounding round) { return target_answers(twin, text, round); };
+  const Bounds bounds = bounds_of(answers_with);
+  const Reading ours = read(*model, text, {});
+  const auto ratio = [&](const std::vector<Rows>& answers) {
+    return worst_ratio(ours.logits, answers.back().at, model->vocabulary(), bounds.back());
+  };
+  EXPECT_LE(ratio(answers_with(Rounding())), 1);
+  EXPECT_GT(ratio(target_answers(twin, text, Rounding(), Mistake::window_longer)), 100);
+  EXPECT_GT(ratio(target_answers(twin, text, Rounding(), Mistake::window_shorter)), 100);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Qwen3Fixture,
                          testing::Values("qwen3-tiny-tied", "qwen3-tiny-sharded", "qwen3-tiny-odd"), printable_name);
 

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// The causal law on the real code path: the bits of a row depend on the tokens up to that row and on nothing else.
+#include "tests/models/fixtures.h"
+
+namespace draftproof::test {
+namespace {
+
+std::string shown(const Division& how) {
+  return "pieces of " + std::to_string(how.piece) + ", " + std::to_string(how.refused) + " refused, spare " +
+         std::to_string(how.spare) + (how.retry ? ", each read twice" : "");
+}
+
+std::vector<Division> divisions() {
+  std::vector<Division> all;
+  for (const int piece : {1, 2, 3, 16, 0}) {
+    for (const int refused : {0, 1, 5}) {
+      for (const int spare : {0, 23}) {
+        for (const bool retry : {false, true}) all.push_back({piece, refused, spare, retry});
+      }
+    }
+  }
+  return all;
+}
+
+const std::vector<Division> few_divisions = {
+    {0, 0, 0, false}, {1, 0, 0, false}, {2, 5, 0, true}, {3, 1, 23, true}, {16, 5, 0, false}};
+
+/// Divisions, some of them on more threads, against the whole text at once by the first table of the class. The class's
+/// last table, its fastest, takes all of them.
+void expect_causal_law(const std::filesystem::path& folder, const std::vector<const Kernels*>& tables, int length) {
+  std::vector<Reading> reference;
+  for (const Kernels* kernels : tables) {
+    const auto model = load_model(folder, *kernels);
+    const std::vector<Token> text = some_text(length, model->vocabulary());
+    const std::vector<int> taps = all_layers(*model);
+    if (reference.empty()) reference.push_back(read(*model, text, taps));
+    for (const Division& how : kernels == tables.back() ? divisions() : few_divisions) {
+      EXPECT_EQ(read(*model, text, taps, how), reference[0]) << kernels->name << ", " << shown(how);
+    }
+    for (const int count : {2, 3}) {
+      const Threads guard(count);
+      for (const Division& how : few_divisions) {
+        EXPECT_EQ(read(*model, text, taps, how), reference[0])
+            << kernels->name << ", " << count << " threads, " << shown(how);
+      }
+    }
+  }
+}
+
+class CausalLaw : public testing::TestWithParam<std::string> {};
+
+TEST_P(CausalLaw, BitsDoNotDependOnPiecesRefusedRowsRoomThreadsOrCanonicalTable) {
+  expect_causal_law(external_dir / GetParam(), usable_kernels("canonical"), 40);
+}
+
+TEST_P(CausalLaw, HoldsInTheOpenblasClass) {
+  if (usable_kernels("openblas").empty()) GTEST_SKIP() << "the openblas table may not be used here";
+  expect_causal_law(external_dir / GetParam(), usable_kernels("openblas"), 40);
+}
+
+TEST_P(CausalLaw, HoldsWithWindowsWhoseRingWrapsManyTimes) {
+  const WindowedCopy copy(external_dir / GetParam(), 4);
+  expect_causal_law(copy.path(), usable_kernels("canonical"), 75);
+}
+
+TEST_P(CausalLaw, ALaterTokenChangesNoEarlierRowAndEveryRowFromItselfOn) {
+  const auto model = load_model(external_dir / GetParam(), best_kernels());
+  const std::vector<int> taps = all_layers(*model);
+  constexpr int length = 20;
+  const std::vector<Token> text = some_text(length, model->vocabulary());
+  const Reading before = read(*model, text, taps);
+  const auto width = static_cast<std::size_t>(model->vocabulary());
+  for (std::size_t changed = 0; changed < length; ++changed) {
+    std::vector<Token> other = text;
+    other[changed] = (other[changed] + 1) % model->vocabulary();
+    const Reading after = read(*model, other, taps);
+    for (std::size_t row = 0; row < length; ++row) {
+      EXPECT_EQ(same_bits(std::span(before.logits).subspan(row * width, width),
+                          std::span(after.logits).subspan(row * width, width)),
+                row < changed);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CausalLaw, testing::Values("qwen3-tiny-tied", "qwen3-tiny-sharded", "qwen3-tiny-odd"),
+                         printable_name);
+
+TEST(CausalLawTale, HoldsForATrainedModelOnEveryThreadCount) {
+  if (!std::filesystem::exists(tale_target / "model.safetensors")) GTEST_SKIP() << "no trained model is here";
+  const auto model = load_model(tale_target, best_kernels());
+  const std::vector<Token> text = some_text(50, model->vocabulary());
+  const std::vector<int> taps = all_layers(*model);
+  const Reading reference = read(*model, text, taps);
+  for (const Division& how : {Division{1, 0, 0, false}, Division{2, 3, 0, false}, Division{3, 5, 9, true},
+                              Division{16, 2, 0, false}}) {
+    EXPECT_EQ(read(*model, text, taps, how), reference) << shown(how);
+  }
+  for (const int count : {2, 3}) {
+    const Threads guard(count);
+    for (const Division& how : {Division{}, Division{16, 5, 0, false}}) {
+      EXPECT_EQ(read(*model, text, taps, how), reference) << count << " threads, " << shown(how);
+    }
+  }
+}
+
+TEST(CausalLawTaleSlow, HoldsForATrainedModelWithEveryTableAndDivision) {
+  if (!std::filesystem::exists(tale_target / "model.safetensors")) GTEST_SKIP() << "no trained model is here";
+  expect_causal_law(tale_target, usable_kernels("canonical"), 50);
+  expect_causal_law(tale_target, usable_kernels("openblas"), 50);
+}
+
+}  // namespace
+}  // namespace draftproof::test

@@ -1,0 +1,657 @@
+// SPDX-License-Identifier: MIT
+// Checkpoints that must be refused, each with words its refusal must contain; and what good configs are read as.
+#include <map>
+
+#include "ref/models/dflash.h"
+#include "ref/models/qwen3.h"
+#include "tests/models/fixtures.h"
+
+namespace draftproof::test {
+namespace {
+
+/// A config.json by top-level field; the values are JSON text.
+using Fields = std::map<std::string, std::string>;
+
+std::string json_of(const Fields& fields) {
+  std::string text = "{";
+  for (const auto& [name, value] : fields) text += (text.size() > 1 ? ", \"" : "\"") + name + "\": " + value;
+  return text + "}";
+}
+
+const Fields good_target = {
+    {"architectures", R"(["Qwen3ForCausalLM"])"},
+    {"model_type", R"("qwen3")"},
+    {"vocab_size", "10"},
+    {"hidden_size", "6"},
+    {"num_hidden_layers", "4"},
+    {"num_attention_heads", "4"},
+    {"num_key_value_heads", "2"},
+    {"head_dim", "2"},
+    {"intermediate_size", "5"},
+    {"max_position_embeddings", "64"},
+    {"rms_norm_eps", "1e-6"},
+    {"hidden_act", R"("silu")"},
+    {"rope_theta", "10000.0"},
+    {"tie_word_embeddings", "false"},
+};
+
+const Fields good_draft = {
+    {"architectures", R"(["DFlashDraftModel"])"},
+    {"model_type", R"("qwen3")"},
+    {"vocab_size", "10"},
+    {"hidden_size", "6"},
+    {"num_hidden_layers", "2"},
+    {"num_attention_heads", "2"},
+    {"num_key_value_heads", "1"},
+    {"head_dim", "4"},
+    {"intermediate_size", "3"},
+    {"max_position_embeddings", "64"},
+    {"rms_norm_eps", "1e-6"},
+    {"hidden_act", R"("silu")"},
+    {"rope_theta", "10000.0"},
+    {"block_size", "4"},
+    {"dflash_config", R"({"mask_token_id": 9, "target_layer_ids": [0, 2]})"},
+};
+
+int number(const Fields& fields, const char* name) { return std::stoi(fields.at(name)); }
+
+/// Weights of any finite values; these tests are about shapes, names and types.
+Tensor tensor(const std::string& name, const std::vector<std::int64_t>& shape) {
+  const std::size_t salt = name.starts_with("model.") ? name.size() - 6 : name.size();
+  std::size_t count = 1;
+  for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>((i * 7 + salt) % 11) / 8 - 0.5F;
+  return {name, "F32", shape, bytes_of(values)};
+}
+
+void add_layers(const Fields& fields, const std::string& prefix, std::vector<Tensor>& tensors) {
+  const int hidden = number(fields, "hidden_size");
+  const int d = number(fields, "head_dim");
+  const int q = number(fields, "num_attention_heads") * d;
+  const int kv = number(fields, "num_key_value_heads") * d;
+  const int inner = number(fields, "intermediate_size");
+  for (int i = 0; i < number(fields, "num_hidden_layers"); ++i) {
+    const std::string layer = prefix + "layers." + std::to_string(i) + ".";
+    const std::pair<const char*, std::vector<std::int64_t>> shapes[] = {
+        {"input_layernorm", {hidden}},          {"post_attention_layernorm", {hidden}},
+        {"self_attn.q_proj", {q, hidden}},      {"self_attn.k_proj", {kv, hidden}},
+        {"self_attn.v_proj", {kv, hidden}},     {"self_attn.o_proj", {hidden, q}},
+        {"self_attn.q_norm", {d}},              {"self_attn.k_norm", {d}},
+        {"mlp.gate_proj", {inner, hidden}},     {"mlp.up_proj", {inner, hidden}},
+        {"mlp.down_proj", {hidden, inner}},
+    };
+    for (const auto& [name, shape] : shapes) tensors.push_back(tensor(layer + name + ".weight", shape));
+  }
+}
+
+std::vector<Tensor> target_weights() {
+  const int hidden = number(good_target, "hidden_size");
+  const int vocabulary = number(good_target, "vocab_size");
+  std::vector<Tensor> tensors = {tensor("model.embed_tokens.weight", {vocabulary, hidden}),
+                                 tensor("lm_head.weight", {vocabulary, hidden}),
+                                 tensor("model.norm.weight", {hidden})};
+  add_layers(good_target, "model.", tensors);
+  return tensors;
+}
+
+std::vector<Tensor> draft_weights(const std::string& prefix) {
+  const int hidden = number(good_draft, "hidden_size");
+  std::vector<Tensor> tensors = {tensor(prefix + "fc.weight", {hidden, 2 * hidden}),
+                                 tensor(prefix + "hidden_norm.weight", {hidden}),
+                                 tensor(prefix + "norm.weight", {hidden})};
+  add_layers(good_draft, prefix, tensors);
+  return tensors;
+}
+
+/// A checkpoint folder.
+class Folder {
+ public:
+  Folder(const std::string& config, const std::vector<Tensor>& tensors) {
+    folder_.write("config.json", config);
+    folder_.write("model.safetensors", safetensors(tensors));
+  }
+  Folder(const Fields& config, const std::vector<Tensor>& tensors) : Folder(json_of(config), tensors) {}
+  const std::filesystem::path& path() const { return folder_.path(); }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+std::unique_ptr<Model> target() {
+  const Folder folder(good_target, target_weights());
+  return load_model(folder.path(), best_kernels());
+}
+
+/// One change to a good config, and what the refusal says.
+struct BadConfig {
+  const char* field;
+  const char* value;  // JSON; empty: the field is taken out
+  std::vector<std::string> words;
+};
+
+std::string refusal(const Fields& good, const BadConfig& bad, const std::vector<Tensor>& tensors,
+                    const std::function<void(const std::filesystem::path&)>& load) {
+  Fields fields = good;
+  if (*bad.value == '\0') fields.erase(bad.field);
+  else fields[bad.field] = bad.value;
+  const Folder folder(fields, tensors);
+  return error_of([&] { load(folder.path()); });
+}
+
+void expect_refusals(const Fields& good, const std::vector<BadConfig>& table, const std::vector<Tensor>& tensors,
+                     const std::function<void(const std::filesystem::path&)>& load) {
+  for (const BadConfig& bad : table) {
+    SCOPED_TRACE(std::string(bad.field) + ": " + bad.value);
+    const std::string sentence = refusal(good, bad, tensors, load);
+    EXPECT_THAT(sentence, testing::HasSubstr("config.json"));
+    for (const std::string& word : bad.words) EXPECT_THAT(sentence, testing::HasSubstr(word));
+    EXPECT_THAT(sentence, testing::Not(testing::HasSubstr("\n")));
+  }
+}
+
+/// What is wrong in either kind of config. The fields have the same names and, but for sizes, the same values.
+const std::vector<BadConfig> bad_in_both = {
+    {"vocab_size", "", {"vocab_size", "missing"}},
+    {"vocab_size", "null", {"vocab_size", "missing"}},
+    {"vocab_size", "-10", {"vocab_size", "-10"}},
+    {"vocab_size", "0", {"vocab_size", "from 1"}},
+    {"vocab_size", "\"10\"", {"vocab_size", "integer"}},
+    {"vocab_size", "10.5", {"vocab_size", "integer", "10.5"}},
+    {"vocab_size", "99999999999", {"vocab_size", "16777216"}},
+    {"hidden_size", "", {"hidden_size", "missing"}},
+    {"hidden_size", "-6", {"hidden_size", "-6"}},
+    {"num_hidden_layers", "", {"num_hidden_layers", "missing"}},
+    {"num_hidden_layers", "0", {"num_hidden_layers", "from 1"}},
+    {"num_hidden_layers", "5000", {"num_hidden_layers", "1024"}},
+    {"num_attention_heads", "", {"num_attention_heads", "missing"}},
+    {"num_attention_heads", "0", {"num_attention_heads", "from 1"}},
+    {"num_attention_heads", "16777216", {"num_attention_heads", "larger than any real model's"}},
+    {"num_key_value_heads", "0", {"num_key_value_heads", "from 1"}},
+    {"num_key_value_heads", "3", {"num_key_value_heads", "must divide num_attention_heads"}},
+    {"num_key_value_heads", "8", {"num_key_value_heads", "must divide num_attention_heads"}},
+    {"head_dim", "3", {"head_dim", "even"}},
+    {"head_dim", "0", {"head_dim", "from 1"}},
+    {"intermediate_size", "", {"intermediate_size", "missing"}},
+    {"intermediate_size", "[5]", {"intermediate_size", "integer"}},
+    {"max_position_embeddings", "", {"max_position_embeddings", "missing"}},
+    {"max_position_embeddings", "0", {"max_position_embeddings", "from 1"}},
+    {"rms_norm_eps", "", {"rms_norm_eps", "missing"}},
+    {"rms_norm_eps", "0", {"rms_norm_eps", "between 0 and 1"}},
+    {"rms_norm_eps", "-1e-6", {"rms_norm_eps", "between 0 and 1"}},
+    {"rms_norm_eps", "1", {"rms_norm_eps", "between 0 and 1"}},
+    {"rms_norm_eps", "\"1e-6\"", {"rms_norm_eps", "number"}},
+    {"rms_norm_eps", "1e-60", {"rms_norm_eps"}},
+    {"hidden_act", "", {"hidden_act", "missing"}},
+    {"hidden_act", "\"gelu\"", {"hidden_act", "activation 'gelu' is not implemented"}},
+    {"hidden_act", "3", {"hidden_act", "string"}},
+    {"rope_theta", "", {"rope_theta", "rope_parameters.rope_theta"}},
+    {"rope_theta", "0", {"rope_theta", "between 1 and 1e12"}},
+    {"rope_theta", "1", {"rope_theta", "between 1 and 1e12"}},
+    {"rope_theta", "-10000", {"rope_theta", "between 1 and 1e12"}},
+    {"rope_theta", "1e13", {"rope_theta", "between 1 and 1e12"}},
+    {"rope_theta", "\"1e4\"", {"rope_theta", "number"}},
+    {"rope_scaling", "[]", {"rope_scaling", "object"}},
+    {"rope_scaling", R"({"type": "yarn", "factor": 4})", {"rope_scaling.type", "'yarn' is not implemented"}},
+    {"rope_scaling", R"({"rope_type": "linear", "factor": 2})", {"rope_scaling.rope_type", "'linear'"}},
+    {"rope_scaling", R"({"rope_type": 1})", {"rope_scaling.rope_type", "string"}},
+    {"rope_parameters", R"({"rope_type": "llama3"})", {"rope_parameters.rope_type", "'llama3'"}},
+    {"rope_parameters", R"({"rope_theta": 5e5})", {"rope_parameters.rope_theta", "differs from another rope_theta"}},
+    {"rope_parameters", R"({"partial_rotary_factor": 0.5})", {"rope_parameters.partial_rotary_factor", "partial"}},
+    {"rope_parameters", R"({"full_attention": {}})", {"rope_parameters", "one RoPE per layer type"}},
+    {"rope_parameters", R"({"sliding_attention": {}})", {"rope_parameters", "one RoPE per layer type"}},
+    {"partial_rotary_factor", "0.25", {"partial_rotary_factor", "partial rotary embedding is not implemented"}},
+    {"layer_types", "\"full_attention\"", {"layer_types", "one type for each of the"}},
+    {"layer_types", "[]", {"layer_types", "one type for each of the"}},
+    {"layer_types", R"(["full_attention"])", {"layer_types", "one type for each of the"}},
+    {"use_sliding_window", "\"no\"", {"use_sliding_window", "true or false"}},
+    {"attention_bias", "true", {"attention_bias", "biased projections are not implemented"}},
+    {"attention_bias", "1", {"attention_bias", "not implemented"}},
+    {"mlp_bias", "true", {"mlp_bias", "biased projections are not implemented"}},
+    {"quantization_config", R"({"bits": 4})", {"quantization_config", "quantised checkpoints are not implemented"}},
+    {"rope_interleaved", "true", {"rope_interleaved", "not implemented"}},
+    {"rope_is_neox_style", "false", {"rope_is_neox_style", "not implemented"}},
+    {"is_neox_style", "false", {"is_neox_style", "not implemented"}},
+    {"logit_scale", "0.5", {"logit_scale", "not implemented"}},
+    {"residual_multiplier", "2", {"residual_multiplier", "not implemented"}},
+    {"embedding_multiplier", "12", {"embedding_multiplier", "not implemented"}},
+    {"attention_multiplier", "0.1", {"attention_multiplier", "not implemented"}},
+};
+
+void load_target(const std::filesystem::path& folder) { load_model(folder, best_kernels()); }
+
+TEST(TargetConfig, TheGoodOneIsRead) {
+  const auto model = target();
+  EXPECT_EQ(model->vocabulary(), 10);
+  EXPECT_EQ(model->hidden(), 6);
+  EXPECT_EQ(model->layers(), 4);
+  EXPECT_EQ(model->context(), 64);
+  const Reading whole = read(*model, {1, 2, 3, 9}, all_layers(*model));
+  EXPECT_EQ(whole.logits.size(), 40U);
+}
+
+TEST(TargetConfig, EveryBadFieldIsRefusedByName) {
+  std::vector<BadConfig> table = bad_in_both;
+  table.insert(
+      table.end(),
+      {
+          {"model_type", "", {"model_type", "missing"}},
+          {"model_type", "\"llama\"", {"not a target draftproof knows"}},
+          {"model_type", "3", {"model_type", "string"}},
+          {"architectures", R"(["DFlashDraftModel"])", {"'DFlashDraftModel' is not a target"}},
+          {"architectures", R"(["LlamaForCausalLM"])", {"'LlamaForCausalLM' is not a target", "Qwen3ForCausalLM"}},
+          {"architectures", "[7]", {"architectures[0]", "string"}},
+          {"final_logit_softcapping", "30", {"final_logit_softcapping", "not implemented"}},
+          {"tie_word_embeddings", "\"yes\"", {"tie_word_embeddings", "true or false"}},
+          {"layer_types", R"(["full_attention", "full_attention", "full_attention", "chunked_attention"])",
+           {"layer_types[3]", "'chunked_attention' is not implemented"}},
+          {"layer_types", R"(["full_attention", 1, "full_attention", "full_attention"])",
+           {"layer_types[1]", "string"}},
+          {"layer_types", R"(["full_attention", "full_attention", "sliding_attention", "full_attention"])",
+           {"layer_types[2]", "sliding_window is absent"}},
+      });
+  expect_refusals(good_target, table, target_weights(), load_target);
+}
+
+TEST(TargetConfig, ContradictionsBetweenFieldsAreRefused) {
+  Fields sliding = good_target;
+  sliding["layer_types"] = R"(["sliding_attention", "full_attention", "full_attention", "full_attention"])";
+  sliding["sliding_window"] = "8";
+  expect_refusals(sliding,
+                  {
+                      {"use_sliding_window", "false", {"layer_types[0]", "use_sliding_window is false"}},
+                      {"sliding_window", "0", {"sliding_window", "from 1"}},
+                      {"sliding_window", "-8", {"sliding_window", "-8"}},
+                      {"sliding_window", "\"8\"", {"sliding_window", "integer"}},
+                  },
+                  target_weights(), load_target);
+
+  Fields implied = good_target;
+  implied["use_sliding_window"] = "true";
+  implied["sliding_window"] = "8";
+  implied["max_window_layers"] = "2";
+  expect_refusals(implied,
+                  {
+                      {"sliding_window", "", {"use_sliding_window", "sliding_window is absent"}},
+                      {"sliding_window", "0", {"sliding_window", "from 1"}},
+                      {"max_window_layers", "-1", {"max_window_layers", "-1"}},
+                  },
+                  target_weights(), load_target);
+
+  Fields undivided = good_target;
+  undivided.erase("head_dim");
+  expect_refusals(undivided, {{"num_attention_heads", "4", {"hidden_size is no multiple", "set head_dim"}}},
+                  target_weights(), load_target);
+}
+
+TEST(TargetConfig, WhatIsNoConfigIsRefused) {
+  for (const char* text : {"", "[]", "3", "{", "{\"model_type\": \"qwen3\",}", "{\"a\": 1, \"a\": 2}"}) {
+    const Folder folder(text, target_weights());
+    EXPECT_THAT(error_of([&] { load_target(folder.path()); }), testing::HasSubstr("config.json")) << text;
+  }
+  const TemporaryFolder empty;
+  EXPECT_THAT(error_of([&] { load_target(empty.path()); }), testing::HasSubstr("config.json"));
+  EXPECT_THAT(error_of([&] { load_target(empty.path() / "absent"); }), testing::HasSubstr("absent"));
+}
+
+/// The windows of 4 layers after these fields are added.
+std::vector<int> windows_with(const Fields& more) {
+  Fields fields = good_target;
+  for (const auto& [name, value] : more) fields[name] = value;
+  return read_transformer_config(Json::parse(json_of(fields), "config.json")).windows;
+}
+
+TEST(TargetConfig, WindowsAreReadAsTransformersReadsThem) {
+  using Windows = std::vector<int>;
+  EXPECT_EQ(windows_with({}), (Windows{0, 0, 0, 0}));
+  EXPECT_EQ(windows_with({{"sliding_window", "8"}}), (Windows{0, 0, 0, 0}));
+  EXPECT_EQ(windows_with({{"sliding_window", "8"}, {"use_sliding_window", "false"}}), (Windows{0, 0, 0, 0}));
+  const Fields slides = {{"sliding_window", "8"}, {"use_sliding_window", "true"}};
+  EXPECT_EQ(windows_with(slides), (Windows{0, 0, 0, 0})) << "max_window_layers is 28 when absent";
+  Fields from_two = slides;
+  from_two["max_window_layers"] = "2";
+  EXPECT_EQ(windows_with(from_two), (Windows{0, 0, 8, 8}));
+  from_two["layer_types"] = R"(["sliding_attention", "full_attention", "full_attention", "sliding_attention"])";
+  EXPECT_EQ(windows_with(from_two), (Windows{8, 0, 0, 8})) << "layer_types decide alone";
+  from_two["sliding_window"] = "10000000000";
+  EXPECT_EQ(windows_with(from_two), (Windows{1 << 24, 0, 0, 1 << 24})) << "longer than any text";
+}
+
+TEST(TargetConfig, AbsentFieldsHaveTheirDocumentedMeaning) {
+  Fields fields = good_target;
+  fields.erase("num_key_value_heads");
+  fields.erase("head_dim");
+  fields["hidden_size"] = "8";
+  fields["rope_theta"] = "null";
+  fields["rope_parameters"] = R"({"rope_type": "default", "rope_theta": 5e5, "partial_rotary_factor": 1.0})";
+  fields["attention_bias"] = "false";
+  fields["quantization_config"] = "null";
+  const TransformerConfig config = read_transformer_config(Json::parse(json_of(fields), "config.json"));
+  EXPECT_EQ(config.kv_heads, config.heads);
+  EXPECT_EQ(config.head_dim, 2);
+  EXPECT_EQ(config.rope_theta, 5e5);
+}
+
+TEST(TargetConfig, AHeadIsTiedWhenTheConfigSaysSoOrShipsNone) {
+  Fields untold = good_target;
+  untold.erase("tie_word_embeddings");
+  Fields tied = good_target;
+  tied["tie_word_embeddings"] = "true";
+  std::vector<Tensor> without_head = target_weights();
+  std::erase_if(without_head, [](const Tensor& t) { return t.name == "lm_head.weight"; });
+  std::vector<Tensor> other_head = target_weights();
+  for (Tensor& t : other_head) {
+    if (t.name == "lm_head.weight") t.bytes = tensor("another", t.shape).bytes;
+  }
+  const auto logits = [](const Fields& config, const std::vector<Tensor>& tensors) {
+    const Folder folder(config, tensors);
+    return read(*load_model(folder.path(), best_kernels()), {1, 2, 3}, {}).logits;
+  };
+  EXPECT_EQ(logits(tied, without_head), logits(untold, without_head));
+  EXPECT_EQ(logits(tied, without_head), logits(tied, other_head));
+  EXPECT_EQ(logits(good_target, other_head), logits(untold, other_head));
+  EXPECT_NE(logits(good_target, other_head), logits(tied, other_head));
+  const Folder folder(good_target, without_head);
+  EXPECT_THAT(error_of([&] { load_target(folder.path()); }), testing::HasSubstr("lm_head.weight"));
+}
+
+/// A draft's config against a target, from real files.
+std::function<void(const std::filesystem::path&)> loads_draft(const Model& target) {
+  return [&target](const std::filesystem::path& folder) { DFlashNetwork(folder, target, best_kernels()); };
+}
+
+TEST(DraftConfig, TheGoodOneIsReadAndTensorNamesMayStartWithModel) {
+  const auto model = target();
+  std::vector<float> logits[2];
+  for (const bool prefixed : {false, true}) {
+    const Folder folder(good_draft, draft_weights(prefixed ? "model." : ""));
+    DFlashNetwork draft(folder.path(), *model, best_kernels());
+    EXPECT_EQ(draft.config().block_size, 4);
+    EXPECT_EQ(draft.config().mask, 9);
+    EXPECT_EQ(draft.config().taps, (std::vector<int>{0, 2}));
+    const auto context = draft.new_context(8, 8);
+    draft.append(std::vector<float>(24, 0.5F), 2, *context);
+    const auto span = draft.block(1, 3, *context);
+    logits[prefixed].assign(span.begin(), span.end());
+  }
+  EXPECT_EQ(logits[0].size(), 30U);
+  EXPECT_EQ(logits[0], logits[1]);
+}
+
+TEST(DraftConfig, EveryBadFieldIsRefusedByName) {
+  const auto model = target();
+  const auto nested = [](const std::string& more) {
+    return R"({"mask_token_id": 9, "target_layer_ids": [0, 2], )" + more + "}";
+  };
+  const auto taps = [](const std::string& ids) {
+    return R"({"mask_token_id": 9, "target_layer_ids": )" + ids + "}";
+  };
+  // Kept here for the life of the table, which holds pointers.
+  std::vector<std::unique_ptr<std::string>> texts;
+  const auto kept = [&texts](std::string text) {
+    return texts.emplace_back(std::make_unique<std::string>(std::move(text)))->c_str();
+  };
+  std::vector<BadConfig> table = bad_in_both;
+  const std::vector<BadConfig> own = {
+      {"architectures", "", {"DFlashDraftModel"}},
+      {"architectures", "[]", {"DFlashDraftModel"}},
+      {"architectures", R"(["Qwen3ForCausalLM"])", {"DFlashDraftModel"}},
+      {"architectures", R"(["DFlash2DraftModel"])", {"DFlashDraftModel"}},
+      {"hidden_size", "8", {"hidden_size", "does not fit the target", "6"}},
+      {"vocab_size", "12", {"vocab_size", "does not fit the target", "10"}},
+      {"num_target_layers", "5", {"num_target_layers", "does not fit the target", "4 layers"}},
+      {"num_target_layers", "0", {"num_target_layers", "from 1"}},
+      {"dflash_config", kept(nested(R"("num_target_layers": 36)")), {"dflash_config.num_target_layers", "4 layers"}},
+      {"dflash_config", "", {"mask_token_id"}},
+      {"dflash_config", "[]", {"dflash_config", "object"}},
+      {"dflash_config", R"({"target_layer_ids": [0, 2]})", {"dflash_config.mask_token_id"}},
+      {"dflash_config", R"({"target_layer_ids": [0, 2], "mask_token_id": 10})",
+       {"dflash_config.mask_token_id", "from 0 to 9"}},
+      {"dflash_config", R"({"target_layer_ids": [0, 2], "mask_token_id": -1})", {"mask_token_id", "-1"}},
+      {"dflash_config", R"({"target_layer_ids": [0, 2], "mask_token_id": "<mask>"})", {"mask_token_id", "integer"}},
+      {"dflash_config", kept(taps("[]")), {"dflash_config.target_layer_ids", "at least one layer"}},
+      {"dflash_config", kept(taps("[2, 0]")), {"dflash_config.target_layer_ids", "must ascend"}},
+      {"dflash_config", kept(taps("[1, 1]")), {"dflash_config.target_layer_ids", "must ascend"}},
+      {"dflash_config", kept(taps("[0, 4]")), {"dflash_config.target_layer_ids[1]", "from 0 to 3"}},
+      {"dflash_config", kept(taps("[-1, 2]")), {"dflash_config.target_layer_ids[0]", "-1"}},
+      {"dflash_config", kept(taps("2")), {"dflash_config.target_layer_ids", "array"}},
+      {"dflash_config", kept(taps("[0, \"2\"]")), {"dflash_config.target_layer_ids[1]", "integer"}},
+      {"block_size", "1", {"block_size", "from 2"}},
+      {"block_size", "-4", {"block_size", "-4"}},
+      {"block_size", "5000", {"block_size", "1024"}},
+      {"block_size", "\"4\"", {"block_size", "integer"}},
+      {"dflash_config", kept(nested(R"("block_size": 1)")), {"dflash_config.block_size", "from 2"}},
+      {"dflash_config", kept(nested(R"("block_size": 8)")), {"block_size: contradicts dflash_config.block_size, 8"}},
+      {"is_causal", "\"yes\"", {"is_causal", "true or false"}},
+      {"dflash_config", kept(nested(R"("causal": 1)")), {"dflash_config.causal", "true or false"}},
+      {"dflash_config", kept(nested(R"("use_swa": "on")")), {"dflash_config.use_swa", "true or false"}},
+      {"dflash_config", kept(nested(R"("use_swa": true)")), {"use_swa", "swa_window_size or sliding_window"}},
+      {"dflash_config", kept(nested(R"("use_swa": true, "swa_window_size": 0)")), {"swa_window_size", "from 1"}},
+      {"dflash_config", kept(nested(R"("attention_sink_bias": true)")), {"attention_sink_bias", "not implemented"}},
+      {"dflash_config", kept(nested(R"("sample_from_anchor": true)")), {"sample_from_anchor", "not implemented"}},
+      {"dflash_config", kept(nested(R"("attention_value_scale": 0.7)")), {"attention_value_scale", "not implemented"}},
+      {"backbone_rotary_base", "5e6", {"backbone_rotary_base", "not implemented"}},
+      {"conv_kernel_size", "2", {"conv_kernel_size", "later DFlash variant"}},
+      {"dflash_config", kept(nested(R"("conv_group_size": 16)")), {"conv_group_size", "later DFlash variant"}},
+      {"dflash_config", kept(nested(R"("selector_rank": 256)")), {"selector_rank", "later DFlash variant"}},
+      {"dflash_config", kept(nested(R"("selector_top_k": 16)")), {"selector_top_k", "later DFlash variant"}},
+      {"draft_vocab_size", "5", {"draft_vocab_size", "not implemented"}},
+      {"input_embedding_scale", "0", {"input_embedding_scale", "positive"}},
+      {"dflash_config", kept(nested(R"("input_embedding_scale": -1)")), {"input_embedding_scale", "positive"}},
+      {"output_multiplier", "0", {"output_multiplier", "positive"}},
+      {"output_multiplier", "1e-60", {"output_multiplier"}},
+      {"final_logit_softcapping", "-30", {"final_logit_softcapping", "positive"}},
+      {"final_logit_softcapping", "1e300", {"final_logit_softcapping"}},
+      {"final_logit_softcapping", "\"30\"", {"final_logit_softcapping", "number"}},
+      {"layer_types", R"(["full_attention", "sliding_attention"])", {"layer_types[1]", "sliding_window is absent"}},
+      {"layer_types", R"(["full_attention", "linear_attention"])", {"layer_types[1]", "'linear_attention'"}},
+  };
+  table.insert(table.end(), own.begin(), own.end());
+  expect_refusals(good_draft, table, draft_weights(""), loads_draft(*model));
+}
+
+/// A target of some number of layers, of which only its sizes are asked.
+class Sizes final : public Model {
+ public:
+  explicit Sizes(int layers) : layers_(layers) {}
+  int vocabulary() const override { return 10; }
+  int context() const override { return 64; }
+  int layers() const override { return layers_; }
+  int hidden() const override { return 6; }
+  std::unique_ptr<Cache> new_cache(int, int) const override { return nullptr; }
+  void forward(const Batch&, Cache&, Outputs&) override {}
+
+ private:
+  int layers_;
+};
+
+DFlashConfig draft_config(const Fields& more, int target_layers = 4) {
+  Fields fields = good_draft;
+  for (const auto& [name, value] : more) fields[name] = value;
+  return read_dflash_config(Json::parse(json_of(fields), "config.json"), Sizes(target_layers));
+}
+
+std::vector<int> default_taps(int target_layers, int draft_layers) {
+  return draft_config({{"dflash_config", R"({"mask_token_id": 9})"},
+                       {"num_hidden_layers", std::to_string(draft_layers)}},
+                      target_layers)
+      .taps;
+}
+
+TEST(DraftConfig, TapsThatAreNotNamedAreTheAuthors) {
+  using Taps = std::vector<int>;
+  // round(1 + i (N - 4) / (L - 1)), halves to even; published for 36 layers, computed with Python's round elsewhere.
+  EXPECT_EQ(default_taps(36, 5), (Taps{1, 9, 17, 25, 33}));
+  EXPECT_EQ(default_taps(62, 5), (Taps{1, 16, 30, 44, 59}));
+  EXPECT_EQ(default_taps(48, 8), (Taps{1, 7, 14, 20, 26, 32, 39, 45}));
+  EXPECT_EQ(default_taps(28, 4), (Taps{1, 9, 17, 25}));
+  EXPECT_EQ(default_taps(9, 3), (Taps{1, 4, 6}));    // 3.5 to 4
+  EXPECT_EQ(default_taps(11, 3), (Taps{1, 4, 8}));   // 4.5 to 4
+  EXPECT_EQ(default_taps(36, 1), (Taps{18}));
+  EXPECT_EQ(default_taps(9, 1), (Taps{4}));
+  EXPECT_THAT(error_of([] { default_taps(3, 2); }), testing::HasSubstr("too shallow"));
+}
+
+TEST(DraftConfig, NestedFieldsComeFirstAndABlockIsSixteenRowsUnlessToldOtherwise) {
+  Fields untold = good_draft;
+  untold.erase("block_size");
+  const Sizes model(4);
+  EXPECT_EQ(read_dflash_config(Json::parse(json_of(untold), "config.json"), model).block_size, 16);
+  untold["dflash_config"] = R"({"mask_token_id": 9, "target_layer_ids": [0, 2], "block_size": 10})";
+  EXPECT_EQ(read_dflash_config(Json::parse(json_of(untold), "config.json"), model).block_size, 10);
+  const DFlashConfig top_level = draft_config({{"dflash_config", "{}"},
+                                               {"mask_token_id", "3"},
+                                               {"target_layer_ids", "[1, 3]"},
+                                               {"output_multiplier", "0.5"},
+                                               {"final_logit_softcapping", "20"},
+                                               {"input_embedding_scale", "2"}});
+  EXPECT_EQ(top_level.mask, 3);
+  EXPECT_EQ(top_level.taps, (std::vector<int>{1, 3}));
+  EXPECT_EQ(top_level.logit_multiplier, 0.5F);
+  EXPECT_EQ(top_level.logit_cap, 20.0F);
+  EXPECT_EQ(top_level.embedding_scale, 2.0F);
+  EXPECT_EQ(draft_config({{"mask_token_id", "3"}}).mask, 9);
+  EXPECT_EQ(draft_config({{"output_multiplier", "null"}, {"final_logit_softcapping", "null"}}).logit_cap, 0);
+}
+
+TEST(DraftConfig, CausalityAndWindowsFollowTheirOrderOfPrecedence) {
+  using Causal = std::vector<bool>;
+  using Windows = std::vector<int>;
+  const auto block = [](const std::string& more) {
+    return R"({"mask_token_id": 9, "target_layer_ids": [0, 2], )" + more + "}";
+  };
+  EXPECT_EQ(draft_config({}).causal, (Causal{false, false}));
+  const Fields undeclared = {{"use_sliding_window", "true"}, {"max_window_layers", "0"}, {"sliding_window", "8"}};
+  EXPECT_EQ(draft_config(undeclared).transformer.windows, (Windows{0, 0})) << "a draft slides by its layer_types";
+  EXPECT_EQ(draft_config(undeclared).causal, (Causal{false, false}));
+  const Fields mixed = {{"layer_types", R"(["sliding_attention", "full_attention"])"}, {"sliding_window", "8"}};
+  EXPECT_EQ(draft_config(mixed).causal, (Causal{true, false}));
+  EXPECT_EQ(draft_config(mixed).transformer.windows, (Windows{8, 0}));
+
+  Fields nested = mixed;
+  nested["dflash_config"] = block(R"("causal": false)");
+  EXPECT_EQ(draft_config(nested).causal, (Causal{false, false}));
+  nested["is_causal"] = "true";
+  EXPECT_EQ(draft_config(nested).causal, (Causal{true, true}));
+
+  Fields everywhere = mixed;
+  everywhere["dflash_config"] = block(R"("use_swa": true)");
+  EXPECT_EQ(draft_config(everywhere).transformer.windows, (Windows{8, 8}));
+  EXPECT_EQ(draft_config(everywhere).causal, (Causal{true, false})) << "use_swa leaves causality alone";
+  everywhere["dflash_config"] = block(R"("use_swa": true, "swa_window_size": 3)");
+  EXPECT_EQ(draft_config(everywhere).transformer.windows, (Windows{3, 3}));
+  everywhere["dflash_config"] = block(R"("use_swa": false, "swa_window_size": 3)");
+  EXPECT_EQ(draft_config(everywhere).transformer.windows, (Windows{8, 0}));
+}
+
+/// Every tensor in turn: gone, of another shape, of another type, with a NaN.
+void expect_bad_weights_refused(const Fields& config, const std::vector<Tensor>& good,
+                                const std::function<void(const std::filesystem::path&)>& load) {
+  const auto expect = [&](const std::vector<Tensor>& tensors, const std::string& name, const std::string& word) {
+    const Folder folder(config, tensors);
+    const std::string sentence = error_of([&] { load(folder.path()); });
+    EXPECT_THAT(sentence, testing::HasSubstr(folder.path().string()));
+    EXPECT_THAT(sentence, testing::HasSubstr(name));
+    EXPECT_THAT(sentence, testing::HasSubstr(word)) << name;
+  };
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    const std::string& name = good[i].name;
+    std::vector<Tensor> tensors = good;
+    tensors.erase(tensors.begin() + static_cast<std::ptrdiff_t>(i));
+    expect(tensors, name, "no tensor");
+
+    tensors = good;
+    std::vector<std::int64_t> shape = good[i].shape;
+    shape.back() += 1;
+    tensors[i] = tensor(name, shape);
+    expect(tensors, name, "shape");
+
+    tensors = good;
+    tensors[i].dtype = "I32";
+    expect(tensors, name, "I32");
+
+    tensors = good;
+    tensors[i].bytes.replace(tensors[i].bytes.size() - 4, 4, bytes_of(std::vector<std::uint32_t>{0x7fc00000}));
+    expect(tensors, name, "finite");
+  }
+}
+
+TEST(TargetWeights, EveryTensorMustBeThereInShapeAndTypeAndFinite) {
+  expect_bad_weights_refused(good_target, target_weights(), load_target);
+}
+
+TEST(DraftWeights, EveryTensorMustBeThereInShapeAndTypeAndFinite) {
+  const auto model = target();
+  expect_bad_weights_refused(good_draft, draft_weights(""), loads_draft(*model));
+}
+
+/// A tensor that we would ignore may change what the checkpoint means.
+void expect_other_tensors_refused(const Fields& config, const std::vector<Tensor>& good, const std::string& layer,
+                                  const std::function<void(const std::filesystem::path&)>& load) {
+  for (const std::string& name : {layer + "self_attn.q_proj.bias", layer + "self_attn.attention_sink_bias",
+                                  layer + "mlp.router.weight", std::string("layers.9.input_layernorm.weight"),
+                                  std::string("candidate_selector.successor_codebook")}) {
+    std::vector<Tensor> tensors = good;
+    tensors.push_back(tensor(name, {4}));
+    const Folder folder(config, tensors);
+    EXPECT_THAT(error_of([&] { load(folder.path()); }),
+                testing::AllOf(testing::HasSubstr(folder.path().string()), testing::HasSubstr(name)));
+  }
+  std::vector<Tensor> tensors = good;
+  tensors.push_back(tensor(layer + "self_attn.rotary_emb.inv_freq", {1}));
+  const Folder folder(config, tensors);
+  EXPECT_NO_THROW(load(folder.path())) << "old exports store the frequencies";
+}
+
+TEST(TargetWeights, TensorsOutsideTheArchitectureAreRefused) {
+  expect_other_tensors_refused(good_target, target_weights(), "model.layers.0.", load_target);
+}
+
+TEST(DraftWeights, TensorsOutsideTheArchitectureAndAMaskOfItsOwnAreRefused) {
+  const auto model = target();
+  expect_other_tensors_refused(good_draft, draft_weights(""), "layers.0.", loads_draft(*model));
+  const Folder folder(good_draft, draft_weights(""));
+  std::ofstream(folder.path() / "mask_embedding.pt") << "a side file";
+  EXPECT_THAT(error_of([&] { loads_draft(*model)(folder.path()); }), testing::HasSubstr("mask_embedding.pt"));
+}
+
+TEST(TargetWeights, FiniteOnesThatComputeNaNAreNoticedAtTheLogits) {
+  std::vector<Tensor> tensors = target_weights();
+  // Products of 3e38 are infinite; whatever the signs of a row, they differ from those of one of these two outputs.
+  std::vector<float> head(60, 3e38F);
+  for (std::size_t k = 0; k < 6; k += 2) head[k] = -3e38F;
+  for (Tensor& t : tensors) {
+    if (t.name == "model.norm.weight") t.bytes = bytes_of(std::vector<float>(6, 3e38F));
+    if (t.name == "lm_head.weight") t.bytes = bytes_of(head);
+  }
+  const Folder folder(good_target, tensors);
+  const auto model = load_model(folder.path(), best_kernels());
+  EXPECT_THAT(error_of([&] { read(*model, {1, 2, 3}, {}); }),
+              testing::AllOf(testing::HasSubstr(folder.path().string()), testing::HasSubstr("NaN")));
+}
+
+TEST(StopTokens, AreTheUnionOfBothFilesInOrder) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(read_stop_tokens(folder.path()).empty());
+  folder.write("config.json", R"({"eos_token_id": 7})");
+  EXPECT_EQ(read_stop_tokens(folder.path()), (std::vector<Token>{7}));
+  folder.write("generation_config.json", R"({"eos_token_id": [9, 2, 7]})");
+  EXPECT_EQ(read_stop_tokens(folder.path()), (std::vector<Token>{2, 7, 9}));
+  folder.write("config.json", R"({"eos_token_id": null})");
+  EXPECT_EQ(read_stop_tokens(folder.path()), (std::vector<Token>{2, 7, 9}));
+}
+
+TEST(StopTokens, BadOnesAreRefusedByFileAndField) {
+  const TemporaryFolder folder;
+  for (const char* name : {"config.json", "generation_config.json"}) {
+    for (const char* value : {"-1", "\"</s>\"", "[3, -1]", "3000000000", "1.5", "{}"}) {
+      folder.write(name, std::string(R"({"eos_token_id": )") + value + "}");
+      EXPECT_THAT(error_of([&] { read_stop_tokens(folder.path()); }),
+                  testing::AllOf(testing::HasSubstr(std::string("/") + name), testing::HasSubstr("eos_token_id")));
+    }
+    folder.write(name, "{}");
+  }
+}
+
+}  // namespace
+}  // namespace draftproof::test
