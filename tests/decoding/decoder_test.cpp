@@ -1,0 +1,680 @@
+// SPDX-License-Identifier: MIT
+// The loop, on a model of hashes: every draft, every script, every exit, held against a plain loop of ten lines.
+#include "ref/decoding/decoder.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "tests/decoding/support.h"
+
+namespace draftproof {
+namespace {
+
+constexpr int vocabulary = 5;
+constexpr std::uint64_t seed = 11;
+
+/// A target, a model that half agrees with it, and the plain texts, which are computed once.
+class Bench {
+ public:
+  Bench() : target_(make_hash_model(shape(0))), dialect_(make_hash_model(shape(77))) {}
+
+  Model& target() { return *target_; }
+  Model& dialect() { return *dialect_; }
+
+  /// Prompt and a long plain output without stops: what every plain text begins with.
+  const std::vector<Token>& truth(const Request& request) {
+    const Sampling& s = request.sampling;
+    auto& text = truths_[{request.prompt, {s.temperature, s.repeat_penalty, s.presence_penalty}}];
+    if (text.empty()) {
+      Request endless = request;
+      endless.stops.clear();
+      endless.max_new_tokens = 24;
+      text = request.prompt;
+      const std::vector<Token> output = plain_output(*target_, endless, seed);
+      text.insert(text.end(), output.begin(), output.end());
+    }
+    return text;
+  }
+
+  /// none, dialect, hostile, oracular, then the scripts.
+  static std::vector<std::string> draft_names() {
+    std::vector<std::string> names = {"none", "dialect", "hostile", "oracular"};
+    for (const NamedScript& row : scripts()) names.push_back(row.name);
+    return names;
+  }
+
+  std::unique_ptr<Draft> new_draft(std::size_t kind, const Request& request) {
+    const int capacity = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
+    if (kind == 0) return std::make_unique<NoDraft>();
+    if (kind == 1) return std::make_unique<ModelDraft>(*dialect_, capacity, request.draft_max);
+    if (kind == 2) return std::make_unique<HostileDraft>(*target_, capacity, request.draft_max);
+    if (kind == 3) return std::make_unique<OracularDraft>(*target_, capacity, request.draft_max);
+    const Token stop = request.stops.empty() ? 0 : request.stops.back();
+    return std::make_unique<ScriptedDraft>(scripts()[kind - 4].script, truth(request), vocabulary,
+                                           stop < vocabulary ? stop : 0, request.draft_max);
+  }
+
+ private:
+  static HashShape shape(std::uint64_t dialect) {
+    return {.vocabulary = vocabulary, .levels = 3, .seed = 3, .dialect = dialect, .disagreement = 2};
+  }
+  static const std::vector<NamedScript>& scripts() {
+    static const std::vector<NamedScript> list = all_scripts();
+    return list;
+  }
+
+  std::unique_ptr<Model> target_;
+  std::unique_ptr<Model> dialect_;
+  std::map<std::pair<std::vector<Token>, std::array<float, 3>>, std::vector<Token>> truths_;
+};
+
+constexpr std::size_t draft_kinds = 4 + 8 + 16;
+
+/// One point of the sweep.
+struct Case {
+  Request request;
+  std::size_t draft = 0;
+  const Rule* rule = &matching;
+
+  std::string describe() const {
+    std::string text = Bench::draft_names()[draft] + ", " + rule->name + ", " + name_of(request.verification);
+    text += ", draft_max " + std::to_string(request.draft_max) + ", tokens " + std::to_string(request.max_new_tokens);
+    text += ", prompt of " + std::to_string(request.prompt.size()) + ", stops";
+    for (const Token stop : request.stops) text += " " + std::to_string(stop);
+    return text + ", temperature " + std::to_string(request.sampling.temperature) +
+           (request.sampling.penalises() ? ", penalties" : "");
+  }
+};
+
+/// Does the rule promise the very tokens of plain decoding?
+bool promises_tokens(const Case& point) { return point.rule == &matching || point.request.sampling.greedy(); }
+
+/// What must hold of the counts, from the rounds alone, by the definitions of ollama's seed: iterations are rounds with
+/// guesses, each either met a refusal or accepted all.
+std::string fault_of_counts(const Trace& trace) {
+  const Statistics& s = trace.statistics;
+  int iterations = 0, drafted = 0, accepted = 0, refused = 0, all = 0;
+  for (const Round& round : trace.rounds) {
+    if (round.proposal.tokens.empty()) continue;
+    ++iterations;
+    drafted += static_cast<int>(round.proposal.tokens.size());
+    int standing = 0;
+    for (std::size_t i = 0; i < round.proposal.tokens.size() && i < round.emitted.size(); ++i) {
+      if (static_cast<int>(i) < round.verdict.accepted && round.emitted[i] == round.proposal.tokens[i]) ++standing;
+    }
+    accepted += standing;
+    const bool every = standing == static_cast<int>(round.proposal.tokens.size());
+    all += every;
+    refused += !every;
+  }
+  if (s.rounds != static_cast<int>(trace.rounds.size())) return "rounds";
+  if (s.iterations != iterations) return "iterations";
+  if (s.drafted != drafted) return "drafted";
+  if (s.accepted != accepted) return "accepted";
+  if (s.mismatches != refused || s.all_accepted != all) return "mismatches or all_accepted";
+  if (s.iterations != s.mismatches + s.all_accepted) return "iterations as a sum";
+  const bool batched = trace.request.verification == Verification::batched;
+  if (s.batched != (batched ? iterations : 0) || s.serial != (batched ? 0 : iterations)) return "batched or serial";
+  if (s.acceptance() != (drafted == 0 ? 0.0 : 1.0 * accepted / drafted)) return "acceptance";
+  if (s.average_accepted() != (iterations == 0 ? 0.0 : 1.0 * accepted / iterations)) return "average accepted";
+  const Statistics again = recounted(trace);
+  if (again.rounds != s.rounds || again.iterations != s.iterations || again.drafted != s.drafted ||
+      again.accepted != s.accepted || again.mismatches != s.mismatches || again.all_accepted != s.all_accepted ||
+      again.batched != s.batched || again.serial != s.serial) {
+    return "the recount";
+  }
+  // Every token of the output is an accepted guess or the target's own, one a round; a guessed stop has none after it.
+  int own = 0;
+  for (const Round& round : trace.rounds) own += static_cast<int>(round.emitted.size()) - round.accepted;
+  if (accepted + own != static_cast<int>(trace.output.size())) return "the sum of the output";
+  return "";
+}
+
+/// What must hold at rest: caches, draft and output are in step.
+std::string fault_at_rest(Bench& bench, const Decoder& decoder, const WatchedDraft& draft, const Request& request) {
+  std::vector<Token> text = request.prompt;
+  const std::vector<Token>& output = decoder.trace().output;
+  text.insert(text.end(), output.begin(), output.end());
+  const int length = decoder.cache().length();
+  const bool in_prompt = length < static_cast<int>(request.prompt.size()) - 1;
+  if (in_prompt ? !output.empty() : length != static_cast<int>(text.size()) - 1) {
+    return "the cache holds " + std::to_string(length) + " of " + std::to_string(text.size()) + " positions";
+  }
+  text.resize(static_cast<std::size_t>(length));
+  if (!(decoder.cache().digest() == cache_after(bench.target(), text))) return "the cache saw something else";
+  if (draft.observed() != text) return "the draft observed something else";
+  return draft.fault();
+}
+
+/// Runs one point to its end and looks at everything. Empty when all is well.
+std::string fault_of(Bench& bench, const Case& point) {
+  const Request& request = point.request;
+  WatchedDraft draft(bench.new_draft(point.draft, request));
+  SeededChance chance(seed);
+  Decoder decoder(bench.target(), draft, *point.rule, chance, request, Recording::counts);
+  std::vector<Token> told;
+  std::string fault;
+  decoder.run([&](std::span<const Token> run) {
+    told.insert(told.end(), run.begin(), run.end());
+    if (run.empty()) fault = "an empty run was handed out";
+    if (decoder.trace().output != told) fault = "tokens were handed out before they were recorded";
+  });
+  if (!fault.empty()) return fault;
+  const Trace& trace = decoder.trace();
+  if (told != trace.output) return "what was handed out is not the output";
+
+  if (promises_tokens(point)) {
+    std::vector<Token> plain(bench.truth(request).begin() + static_cast<std::ptrdiff_t>(request.prompt.size()),
+                             bench.truth(request).end());
+    plain.resize(static_cast<std::size_t>(request.max_new_tokens));
+    const auto stop = std::find_first_of(plain.begin(), plain.end(), request.stops.begin(), request.stops.end());
+    if (stop != plain.end()) plain.erase(stop + 1, plain.end());
+    if (trace.output != plain) return "the output is not plain decoding's";
+  }
+  const auto stop = std::find_first_of(trace.output.begin(), trace.output.end(), request.stops.begin(),
+                                       request.stops.end());
+  if (stop == trace.output.end() ? trace.finish != Finish::length ||
+                                       static_cast<int>(trace.output.size()) != request.max_new_tokens
+                                 : trace.finish != Finish::stop || stop + 1 != trace.output.end()) {
+    return std::string("the text ends wrongly, by ") + name_of(trace.finish);
+  }
+  if (static_cast<int>(trace.output.size()) > request.max_new_tokens) return "the budget is exceeded";
+  if (trace.resting_length != decoder.cache().length()) return "the resting length is not the cache's";
+  for (const Round& round : trace.rounds) {
+    if (round.proposal.size() > request.draft_max) return "more guesses than asked for";
+    if (!round.logits.empty() || !round.targets.empty() || !(round.cache == Fingerprint{}) ||
+        !(round.draft == Fingerprint{}) || !round.proposal.drawn_from.empty()) {
+      return "evidence was recorded though only counts were asked for";
+    }
+  }
+  if (const std::string counts = fault_of_counts(trace); !counts.empty()) return "the counts are off: " + counts;
+  return fault_at_rest(bench, decoder, draft, request);
+}
+
+const std::vector<std::vector<Token>>& stop_sets() {
+  static const std::vector<std::vector<Token>> sets = {{}, {0}, {1, 3}, {vocabulary + 2}, {0, 1, 2, 3, 4}};
+  return sets;
+}
+
+std::vector<Sampling> samplings() {
+  return {
+      {},
+      {.temperature = 1},
+      {.temperature = 0.8F, .repeat_penalty = 1.3F, .presence_penalty = 0.5F, .frequency_penalty = 0.25F,
+       .repeat_last_n = 3},
+      {.repeat_penalty = 2, .repeat_last_n = -1},
+  };
+}
+
+/// Visits every `stride`-th point of the whole grid.
+void sweep(std::size_t stride, const std::function<void(const Case&)>& visit) {
+  std::size_t next = 0;
+  for (std::size_t draft = 0; draft < draft_kinds; ++draft)
+    for (const Sampling& sampling : samplings())
+      for (const Rule* const* rule = all_rules(); *rule != nullptr; ++rule)
+        for (const Verification verification : {Verification::batched, Verification::serial})
+          for (int draft_max = 1; draft_max <= 8; ++draft_max)
+            for (int tokens = 0; tokens <= 12; ++tokens)
+              for (const std::vector<Token>& stops : stop_sets())
+                for (int prompt = 1; prompt <= 5; ++prompt) {
+                  if (next++ % stride != 0) continue;
+                  Case point;
+                  for (int i = 0; i < prompt; ++i) point.request.prompt.push_back((prompt + i * i) % vocabulary);
+                  point.request.sampling = sampling;
+                  point.request.stops = stops;
+                  point.request.max_new_tokens = tokens;
+                  point.request.draft_max = draft_max;
+                  point.request.verification = verification;
+                  point.draft = draft;
+                  point.rule = *rule;
+                  visit(point);
+                }
+}
+
+void expect_no_fault(std::size_t stride) {
+  Bench bench;
+  long points = 0, bad = 0;
+  sweep(stride, [&](const Case& point) {
+    ++points;
+    const std::string fault = fault_of(bench, point);
+    if (!fault.empty() && ++bad <= 5) ADD_FAILURE() << point.describe() << ": " << fault;
+  });
+  EXPECT_EQ(bad, 0);
+  ::testing::Test::RecordProperty("points", static_cast<int>(points));
+}
+
+/// The stride is prime to every dimension of the grid, so that the points visited mix all of them.
+TEST(Decoder, EveryDraftRuleAndBudgetGivesThePlainTextAndRestsOneShortOfIt) { expect_no_fault(3); }
+TEST(DecoderSlow, EveryPointOfTheWholeGrid) { expect_no_fault(1); }
+
+Trace run_of(Bench& bench, const Case& point) {
+  const std::unique_ptr<Draft> draft = bench.new_draft(point.draft, point.request);
+  SeededChance chance(seed);
+  Decoder decoder(bench.target(), *draft, *point.rule, chance, point.request, Recording::digests);
+  decoder.run();
+  return decoder.trace();
+}
+
+TEST(Decoder, SerialAndBatchedVerificationGiveOneTraceToTheLastBit) {
+  Bench bench;
+  long bad = 0;
+  sweep(53, [&](const Case& point) {
+    Case other = point;
+    other.request.verification =
+        point.request.verification == Verification::batched ? Verification::serial : Verification::batched;
+    const std::string fault = difference(run_of(bench, point), run_of(bench, other));
+    if (!fault.empty() && ++bad <= 5) ADD_FAILURE() << point.describe() << ": " << fault;
+  });
+  EXPECT_EQ(bad, 0);
+}
+
+TEST(Decoder, EveryRowThatDecidedATokenEqualsThePlainRowAndEveryCacheAFreshOne) {
+  Bench bench;
+  long rows = 0, bad = 0;
+  sweep(211, [&](const Case& point) {
+    const Trace trace = run_of(bench, point);
+    std::vector<Token> text = point.request.prompt;
+    for (const Round& round : trace.rounds) {
+      for (std::size_t i = 0; i < round.emitted.size(); ++i) {
+        const int length = static_cast<int>(text.size());
+        const auto cache = bench.target().new_cache(length, length);
+        const Transaction window = cache->begin(length);
+        Outputs outputs;
+        bench.target().forward({.tokens = text, .logits_from = length - 1}, *cache, outputs);
+        bad += !(round.logits.at(i) == digest_of(outputs.logits));
+        bad += !(round.targets.at(i) ==
+                 distribution_of(outputs.logits, point.request.sampling, {text, {}}).fingerprint());
+        text.push_back(round.emitted[i]);
+        ++rows;
+      }
+      bad += round.cache_length != static_cast<int>(text.size()) - 1;
+      bad += !(round.cache == cache_after(bench.target(), std::span(text).first(text.size() - 1)));
+    }
+  });
+  EXPECT_EQ(bad, 0);
+  EXPECT_GT(rows, 10'000);
+}
+
+TEST(Decoder, ThePromptsOwnStopTokenEndsNothing) {
+  Bench bench;
+  Case point;
+  point.request = asked({1, 0}, 3, 2, {}, {0});
+  const Trace trace = run_of(bench, point);
+  EXPECT_FALSE(trace.output.empty());
+}
+
+TEST(Decoder, AStopTokenEndsTheTextAsFirstTokenInMidRunAndAsTheTargetsOwn) {
+  Bench bench;
+  Case point;
+  point.request = asked({2, 4}, 12, 4);
+  const std::vector<Token> text(bench.truth(point.request).begin() + 2, bench.truth(point.request).end());
+  bool as_guess = false, as_own = false;
+  for (point.draft = 0; point.draft < draft_kinds; ++point.draft) {
+    for (std::size_t at = 0; at < 12; ++at) {
+      if (std::find(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), text[at]) !=
+          text.begin() + static_cast<std::ptrdiff_t>(at)) {
+        continue;  // the token came before
+      }
+      point.request.stops = {text[at]};
+      const Trace trace = run_of(bench, point);
+      ASSERT_EQ(trace.output.size(), at + 1) << point.describe();
+      EXPECT_EQ(trace.finish, Finish::stop);
+      EXPECT_EQ(trace.resting_length, 2 + static_cast<int>(at));
+      const Round& last = trace.rounds.back();
+      const bool guessed = last.accepted == static_cast<int>(last.emitted.size());
+      as_guess |= guessed;
+      as_own |= !guessed;
+    }
+  }
+  EXPECT_TRUE(as_guess);
+  EXPECT_TRUE(as_own);
+}
+
+TEST(Decoder, GuessesBehindAGuessedStopAreNeverVerified) {
+  Bench bench;
+  Case point;
+  point.request = asked({2}, 12, 8, {}, {0, 3});
+  for (point.draft = 0; point.draft < draft_kinds; ++point.draft) {
+    const Trace trace = run_of(bench, point);
+    for (const Round& round : trace.rounds) {
+      for (std::size_t i = 0; i + 1 < round.proposal.tokens.size(); ++i) {
+        EXPECT_FALSE(round.proposal.tokens[i] == 0 || round.proposal.tokens[i] == 3) << point.describe();
+      }
+      EXPECT_EQ(round.proposal.drawn_from.size(), round.proposal.tokens.size());
+    }
+  }
+}
+
+TEST(Decoder, TheDraftIsNeverAskedForTheLastTokenNorWhenItIsToGuessNothing) {
+  Bench bench;
+  for (const int draft_max : {-3, 0, 1, 5}) {
+    for (const int tokens : {0, 1, 2, 6}) {
+      Case point;
+      point.request = asked({1, 2}, tokens, std::max(draft_max, 1));
+      WatchedDraft draft(bench.new_draft(3, point.request));
+      int proposals = 0;
+      draft.before = [&](WatchedDraft::Call call) { proposals += call == WatchedDraft::Call::propose; };
+      point.request.draft_max = draft_max;
+      SeededChance chance(seed);
+      Decoder decoder(bench.target(), draft, matching, chance, point.request, Recording::counts);
+      decoder.run();
+      EXPECT_EQ(static_cast<int>(decoder.trace().output.size()), tokens);
+      if (draft_max <= 0 || tokens <= 1) {
+        EXPECT_EQ(proposals, 0);
+      } else if (draft_max == 5 && tokens == 6) {
+        EXPECT_EQ(proposals, 1) << "five guesses and the target's own token are six";
+      }
+    }
+  }
+}
+
+/// A prompt longer than several passes.
+Request long_request() {
+  Request request;
+  for (int i = 0; i < 300; ++i) request.prompt.push_back(i * i % vocabulary);
+  request.max_new_tokens = 9;
+  request.draft_max = 3;
+  return request;
+}
+
+std::vector<Request> interrupted_requests() {
+  std::vector<Request> requests;
+  for (const Sampling& sampling : {Sampling{}, Sampling{.temperature = 1, .presence_penalty = 0.5F}}) {
+    for (const Verification verification : {Verification::batched, Verification::serial}) {
+      Request small = asked({1, 2, 1}, 12, 3, sampling);
+      small.verification = verification;
+      Request stopping = small;
+      stopping.stops = {0};
+      Request large = long_request();
+      large.sampling = sampling;
+      large.verification = verification;
+      requests.insert(requests.end(), {small, stopping, large});
+    }
+  }
+  return requests;
+}
+
+/// Both rules, some drafts. Scripts count their rounds, so a repeated round may guess otherwise: only drafts that are
+/// functions of the text are held to the same trace.
+template <class Visit>
+void each_interrupted(const Visit& visit) {
+  for (const Request& request : interrupted_requests())
+    for (const Rule* const* rule = all_rules(); *rule != nullptr; ++rule)
+      for (std::size_t draft = 0; draft < 4; ++draft) visit(Case{request, draft, *rule});
+}
+
+TEST(Decoder, ARunCancelledAfterAnyRoundGoesOnToTheSameTrace) {
+  Bench bench;
+  each_interrupted([&](const Case& point) {
+    const Trace whole = run_of(bench, point);
+    for (std::size_t every = 1; every <= whole.rounds.size(); ++every) {
+      WatchedDraft draft(bench.new_draft(point.draft, point.request));
+      SeededChance chance(seed);
+      Decoder decoder(bench.target(), draft, *point.rule, chance, point.request, Recording::digests);
+      std::atomic<bool> cancelled = false;
+      std::size_t rounds = 0;
+      int cancels = -1;
+      do {
+        cancelled = false;
+        ++cancels;
+        decoder.run([&](std::span<const Token>) { cancelled = ++rounds % every == 0; }, &cancelled);
+        ASSERT_EQ(fault_at_rest(bench, decoder, draft, point.request), "") << point.describe();
+        ASSERT_EQ(decoder.trace().resting_length, decoder.cache().length());
+      } while (decoder.trace().finish == Finish::cancelled);
+      EXPECT_EQ(cancels, static_cast<int>((whole.rounds.size() - 1) / every)) << "the last round ends the run";
+      ASSERT_EQ(difference(decoder.trace(), whole), "") << point.describe() << ", every " << every;
+    }
+  });
+}
+
+TEST(Decoder, ACancelDuringARoundLetsTheRoundFinish) {
+  Bench bench;
+  each_interrupted([&](const Case& point) {
+    const Trace whole = run_of(bench, point);
+    for (std::size_t pass = 0; pass < 40; ++pass) {
+      WatchedModel target(bench.target());
+      WatchedDraft draft(bench.new_draft(point.draft, point.request));
+      SeededChance chance(seed);
+      Decoder decoder(target, draft, *point.rule, chance, point.request, Recording::digests);
+      std::atomic<bool> cancelled = false;
+      std::size_t passes = 0;
+      target.after = [&] { cancelled = cancelled || passes++ == pass; };
+      decoder.run({}, &cancelled);
+      const bool prompt = decoder.trace().output.empty();
+      ASSERT_EQ(fault_at_rest(bench, decoder, draft, point.request), "") << point.describe() << " pass " << pass;
+      EXPECT_TRUE(!prompt || decoder.trace().finish == Finish::cancelled);
+      cancelled = false;
+      target.after = nullptr;
+      decoder.run({}, &cancelled);
+      ASSERT_EQ(difference(decoder.trace(), whole), "") << point.describe() << " pass " << pass;
+    }
+  });
+}
+
+TEST(Decoder, ACancelInsideThePromptIsACancelWhateverTheBudget) {
+  Bench bench;
+  for (const int tokens : {0, 1, 4}) {
+    Request request = long_request();
+    request.max_new_tokens = tokens;
+    WatchedModel target(bench.target());
+    WatchedDraft draft(bench.new_draft(1, request));
+    SeededChance chance(seed);
+    Decoder decoder(target, draft, matching, chance, request, Recording::digests);
+    std::atomic<bool> cancelled = false;
+    target.after = [&] { cancelled = true; };
+    decoder.run({}, &cancelled);
+    EXPECT_EQ(decoder.trace().finish, Finish::cancelled);
+    EXPECT_EQ(decoder.cache().length(), Draft::run_max);
+    EXPECT_EQ(decoder.trace().resting_length, Draft::run_max);
+    EXPECT_TRUE(decoder.trace().rounds.empty());
+    EXPECT_EQ(fault_at_rest(bench, decoder, draft, request), "");
+    cancelled = false;
+    decoder.run({}, nullptr);
+    EXPECT_EQ(decoder.trace().finish, Finish::length);
+    EXPECT_EQ(decoder.trace().output, plain_output(bench.target(), request, seed));
+  }
+}
+
+TEST(Decoder, ACancelBeforeTheFirstPassKeepsNothingAndASecondRunOfAFinishedTextAddsNothing) {
+  Bench bench;
+  Case point;
+  point.request = asked({3}, 4, 2);
+  const auto draft = bench.new_draft(1, point.request);
+  SeededChance chance(seed);
+  Decoder decoder(bench.target(), *draft, matching, chance, point.request, Recording::digests);
+  std::atomic<bool> cancelled = true;
+  decoder.run({}, &cancelled);
+  EXPECT_EQ(decoder.trace().finish, Finish::cancelled);
+  EXPECT_EQ(decoder.trace().resting_length, 0) << "prompt of one, nothing said: prompt + output - 1 = 0";
+  decoder.run();
+  const Trace once = decoder.trace();
+  EXPECT_EQ(once.finish, Finish::length);
+  decoder.run({}, &cancelled);
+  EXPECT_EQ(difference(decoder.trace(), once), "") << "a finished text has ended, whatever the flag says";
+}
+
+/// Makes something fail for the k-th time it is called, for every k, and goes on after each failure.
+class Failure : public std::exception {};
+
+/// `arm` plants a failure at call k and returns a function that removes it.
+template <class Arm>
+void expect_step_kept(Bench& bench, const Case& point, const Arm& arm) {
+  const Trace whole = run_of(bench, point);
+  for (int k = 0;; ++k) {
+    ASSERT_LT(k, 200) << "the failures come to an end";
+    WatchedModel target(bench.target());
+    WatchedModel drafts_model(point.draft == 1 ? bench.dialect() : bench.target());
+    std::unique_ptr<Draft> inner;
+    const int capacity = static_cast<int>(point.request.prompt.size()) + point.request.max_new_tokens;
+    if (point.draft == 0) inner = std::make_unique<NoDraft>();
+    if (point.draft == 1) inner = std::make_unique<ModelDraft>(drafts_model, capacity, point.request.draft_max);
+    if (point.draft == 2) inner = std::make_unique<HostileDraft>(drafts_model, capacity, point.request.draft_max);
+    if (point.draft == 3) inner = std::make_unique<OracularDraft>(drafts_model, capacity, point.request.draft_max);
+    WatchedDraft draft(std::move(inner));
+    SeededChance chance(seed);
+    Decoder decoder(target, draft, *point.rule, chance, point.request, Recording::digests);
+    int calls = 0;
+    bool failed = false;
+    std::vector<Token> told;
+    const auto fail = [&] {
+      if (calls++ != k) return;
+      failed = true;
+      throw Failure();
+    };
+    std::function<void()> at_emit;
+    arm(target, drafts_model, draft, at_emit, fail);
+    const auto emit = [&](std::span<const Token> run) {
+      told.insert(told.end(), run.begin(), run.end());
+      if (at_emit) at_emit();
+    };
+    try {
+      decoder.run(emit);
+    } catch (const Failure&) {
+      ASSERT_EQ(decoder.trace().finish, Finish::unfinished);
+    }
+    ASSERT_EQ(fault_at_rest(bench, decoder, draft, point.request), "") << point.describe() << ", call " << k;
+    ASSERT_EQ(told, decoder.trace().output) << point.describe() << ", call " << k;
+    if (failed) decoder.run(emit);
+    ASSERT_EQ(difference(decoder.trace(), whole), "") << point.describe() << ", call " << k;
+    ASSERT_EQ(fault_of_counts(decoder.trace()), "") << point.describe() << ", call " << k;
+    ASSERT_EQ(told, whole.output);
+    if (!failed) break;
+  }
+}
+
+template <class Arm>
+void expect_step_kept_everywhere(const Arm& arm) {
+  Bench bench;
+  each_interrupted([&](const Case& point) {
+    if (!::testing::Test::HasFatalFailure()) expect_step_kept(bench, point, arm);
+  });
+}
+
+TEST(Decoder, ATargetThatFailsBeforeAnyPassLeavesEverythingInStep) {
+  expect_step_kept_everywhere(
+      [](WatchedModel& target, WatchedModel&, WatchedDraft&, std::function<void()>&, const auto& fail) {
+        target.before = fail;
+      });
+}
+
+TEST(Decoder, ATargetThatFailsAfterWritingItsRowsLeavesEverythingInStep) {
+  expect_step_kept_everywhere(
+      [](WatchedModel& target, WatchedModel&, WatchedDraft&, std::function<void()>&, const auto& fail) {
+        target.after = fail;
+      });
+}
+
+TEST(Decoder, ADraftThatFailsToProposeOrObserveLeavesEverythingInStep) {
+  expect_step_kept_everywhere(
+      [](WatchedModel&, WatchedModel&, WatchedDraft& draft, std::function<void()>&, const auto& fail) {
+        draft.before = [fail](WatchedDraft::Call) { fail(); };
+      });
+}
+
+TEST(Decoder, ADraftModelThatFailsInMidGuessOrMidRunLeavesEverythingInStep) {
+  expect_step_kept_everywhere(
+      [](WatchedModel&, WatchedModel& model, WatchedDraft&, std::function<void()>&, const auto& fail) {
+        model.before = fail;
+      });
+  expect_step_kept_everywhere(
+      [](WatchedModel&, WatchedModel& model, WatchedDraft&, std::function<void()>&, const auto& fail) {
+        model.after = fail;
+      });
+}
+
+TEST(Decoder, AReaderThatFailsHasBeenToldEverythingThatIsRecorded) {
+  expect_step_kept_everywhere(
+      [](WatchedModel&, WatchedModel&, WatchedDraft&, std::function<void()>& at_emit, const auto& fail) {
+        at_emit = fail;
+      });
+}
+
+TEST(Decoder, LogProbabilitiesAreThoseOfTheRawRowsInDouble) {
+  Bench bench;
+  const Sampling sampling{.temperature = 0.7F, .top_k = 3, .repeat_penalty = 1.5F, .presence_penalty = 1};
+  Request request = asked({1, 4}, 12, 0, sampling);
+  request.logprobs = true;
+  NoDraft draft;
+  SeededChance chance(seed);
+  Decoder decoder(bench.target(), draft, matching, chance, request, Recording::counts);
+  decoder.run();
+  EXPECT_EQ(decoder.trace().output, plain_output(bench.target(), request, seed));
+  std::vector<Token> text = request.prompt;
+  for (const Round& round : decoder.trace().rounds) {
+    const int length = static_cast<int>(text.size());
+    const auto cache = bench.target().new_cache(length, length);
+    const Transaction window = cache->begin(length);
+    Outputs outputs;
+    bench.target().forward({.tokens = text, .logits_from = length - 1}, *cache, outputs);
+    double sum = 0;
+    for (const float logit : outputs.logits) sum += std::exp(static_cast<double>(logit));
+    const double expected = outputs.logits[static_cast<std::size_t>(round.emitted.at(0))] - std::log(sum);
+    EXPECT_NEAR(round.logprob, expected, 4e-16 * 8) << "a sum of five terms, an exp and a log, each good to an ulp";
+    text.push_back(round.emitted[0]);
+  }
+}
+
+TEST(Decoder, LogProbabilitiesAreLeftOutUnlessAskedFor) {
+  Bench bench;
+  Case point;
+  point.request = asked({1}, 3);
+  for (const Round& round : run_of(bench, point).rounds) EXPECT_EQ(round.logprob, 0);
+}
+
+TEST(Misfit, SaysInOneSentenceWhatDoesNotFit) {
+  const auto target = make_hash_model({.vocabulary = 5, .context = 10});
+  const auto said = [&](std::vector<Token> prompt, int tokens) {
+    return misfit(asked(std::move(prompt), tokens), *target);
+  };
+  EXPECT_EQ(said({}, 1), "the prompt is empty; give at least one token to continue");
+  EXPECT_EQ(said({1, 5}, 1), "prompt token 5 lies outside the vocabulary of 5");
+  EXPECT_EQ(said({-1}, 1), "prompt token -1 lies outside the vocabulary of 5");
+  EXPECT_EQ(said({1}, -1), "the number of new tokens is negative");
+  EXPECT_EQ(said({1, 2, 3}, 8), "the prompt of 3 tokens and 8 new ones need 11 positions, the target has 10");
+  EXPECT_EQ(said(std::vector<Token>(11, 0), 0),
+            "the prompt of 11 tokens and 0 new ones need 11 positions, the target has 10");
+  EXPECT_EQ(said({1}, std::numeric_limits<int>::max()),
+            "the prompt of 1 tokens and 2147483647 new ones need 2147483648 positions, the target has 10");
+  EXPECT_EQ(said({1, 2, 3}, 7), "");
+  EXPECT_EQ(said(std::vector<Token>(10, 4), 0), "");
+}
+
+TEST(Decoder, ATextThatFillsTheWholeContextIsDecodedToItsEnd) {
+  Bench bench;
+  const auto target = make_hash_model({.vocabulary = vocabulary, .context = 10, .levels = 3, .seed = 3});
+  for (std::size_t draft = 0; draft < 4; ++draft) {
+    const Request request = asked({1, 2, 3}, 7, 8);
+    const auto guesser = bench.new_draft(draft, request);
+    SeededChance chance(seed);
+    Decoder decoder(*target, *guesser, matching, chance, request, Recording::counts);
+    decoder.run();
+    EXPECT_EQ(decoder.trace().output, plain_output(*target, request, seed));
+  }
+}
+
+TEST(Decoder, ADraftOfMoreGuessesThanAPromptPassHasRows) {
+  Bench bench;
+  const Request request = asked({1, 2, 3}, 400, 300);
+  OracularDraft draft(bench.target(), 403, 300);
+  SeededChance chance(seed);
+  Decoder decoder(bench.target(), draft, matching, chance, request, Recording::digests);
+  decoder.run();
+  EXPECT_EQ(decoder.trace().output, plain_output(bench.target(), request, seed));
+  EXPECT_EQ(decoder.trace().rounds.size(), 2U);
+  EXPECT_EQ(decoder.trace().statistics.accepted, 398);
+}
+
+TEST(Decoder, ARequestThatDoesNotFitAborts) {
+  Bench bench;
+  NoDraft draft;
+  SeededChance chance(seed);
+  EXPECT_DEATH(Decoder(bench.target(), draft, matching, chance, {}, Recording::counts), "the request fits");
+}
+
+}  // namespace
+}  // namespace draftproof

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT
+// Assembly by name, and the promise end to end on the trained models that the repository ships.
+#include "ref/decoding/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "kernels/operations.h"
+#include "ref/base/error.h"
+#include "ref/models/models.h"
+#include "ref/text/tokenizer.h"
+#include "tests/decoding/support.h"
+
+namespace draftproof {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const std::filesystem::path models = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/models";
+
+std::string dflash() { return "dflash:" + (models / "tale-dflash").string(); }
+std::string small_model() { return "model:" + (models / "tale-small").string(); }
+
+template <class Call>
+std::string error_of(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// Sets the number of threads for the length of a scope. One, for most tests: the models are small.
+class Threads {
+ public:
+  explicit Threads(int count) : before_(threads()) { set_threads(count); }
+  ~Threads() { set_threads(before_); }
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+ private:
+  int before_;
+};
+
+Request tale_request(int max_new_tokens) {
+  const Tokenizer tokenizer = Tokenizer::load(models / "tale-target");
+  Request request = asked(tokenizer.encode("Once upon a time there was a king who"), max_new_tokens);
+  request.stops = read_stop_tokens(models / "tale-target");
+  return request;
+}
+
+TEST(Names, OfKernelsAreThoseOfTheTablesAndNothingMeansTheBest) {
+  EXPECT_EQ(&kernels_by_name(""), &best_kernels());
+  for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
+    if ((*table)->supported() && std::string(unfit(**table)).empty()) {
+      EXPECT_EQ(&kernels_by_name((*table)->name), *table);
+    } else {
+      EXPECT_NE(error_of([&] { kernels_by_name((*table)->name); }), "");
+    }
+  }
+  EXPECT_THAT(error_of([] { kernels_by_name("abacus"); }),
+              AllOf(HasSubstr("'abacus'"), HasSubstr(" scalar"), HasSubstr(" avx2"), HasSubstr(" openblas")));
+  EXPECT_NE(error_of([] { kernels_by_name("Scalar"); }), "");
+}
+
+TEST(Names, OfRulesAreThoseOfTheList) {
+  EXPECT_EQ(&rule_by_name("matching"), &matching);
+  EXPECT_EQ(&rule_by_name("rejection"), &rejection);
+  EXPECT_THAT(error_of([] { rule_by_name("typical"); }),
+              AllOf(HasSubstr("'typical'"), HasSubstr("matching"), HasSubstr("rejection")));
+  EXPECT_NE(error_of([] { rule_by_name(""); }), "");
+}
+
+TEST(Engine, OpensTheGateForEveryKindOfDraftAndNamesTheReasonWhenItIsClosed) {
+  Engine engine(models / "tale-target", best_kernels());
+  EXPECT_EQ(engine.gate("none"), Gate::no_draft);
+  EXPECT_EQ(engine.gate("none", true), Gate::no_draft);
+  for (const std::string& draft : {dflash(), small_model(), std::string("hostile"), std::string("oracular")}) {
+    EXPECT_EQ(engine.gate(draft), Gate::open) << draft;
+    EXPECT_EQ(engine.gate(draft, true), Gate::logprobs_requested) << draft;
+    EXPECT_EQ(engine.gate(draft), Gate::open) << "an earlier question leaves nothing behind";
+  }
+  const std::string plain_checkpoint = "dflash:" + (models / "tale-small").string();
+  EXPECT_EQ(engine.gate(plain_checkpoint), Gate::draft_not_dflash);
+  EXPECT_EQ(engine.gate(plain_checkpoint, true), Gate::draft_not_dflash);
+}
+
+TEST(Engine, GoesOnPlainlyWhenTheGateIsClosed) {
+  const Threads one(1);
+  Engine engine(models / "tale-target", best_kernels());
+  Request request = tale_request(12);
+  SeededChance chance(1);
+  const Trace plain = engine.decode(request, "none", matching, chance);
+  const Trace closed = engine.decode(request, "dflash:" + (models / "tale-small").string(), matching, chance);
+  EXPECT_EQ(closed.output, plain.output);
+  EXPECT_EQ(closed.statistics.iterations, 0);
+  request.logprobs = true;
+  const Trace logged = engine.decode(request, dflash(), matching, chance);
+  EXPECT_EQ(logged.output, plain.output);
+  EXPECT_EQ(logged.statistics.iterations, 0);
+  for (const Round& round : logged.rounds) EXPECT_LT(round.logprob, 0);
+}
+
+TEST(Engine, SaysWhatIsWrongWithADraftOrARequest) {
+  const Threads one(1);
+  Engine engine(models / "tale-target", best_kernels());
+  SeededChance chance(1);
+  const auto said = [&](const Request& request, const std::string& draft) {
+    return error_of([&] { engine.decode(request, draft, matching, chance); });
+  };
+  EXPECT_THAT(said(asked({}, 1), "none"), HasSubstr("the prompt is empty"));
+  EXPECT_THAT(said(asked({1}, 2000), "none"), HasSubstr("the target has 1024"));
+  EXPECT_THAT(said(asked({1 << 20}, 1), "none"), HasSubstr("outside the vocabulary of 2048"));
+  EXPECT_THAT(said(asked({1}, 1), "crystal-ball"), HasSubstr("'crystal-ball' is not known"));
+  EXPECT_THAT(said(asked({1}, 1), "dflash:" + (models / "nowhere").string()), HasSubstr("nowhere"));
+  EXPECT_THAT(said(asked({1}, 1), "model:" + (models / "nowhere").string()), HasSubstr("nowhere"));
+  const auto other = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/external/qwen3-tiny-tied";
+  EXPECT_THAT(said(asked({1}, 1), "model:" + other.string()), HasSubstr("does not fit the target's of 2048"));
+}
+
+TEST(Engine, GuessesAsManyAsSuitTheDraftUnlessAskedOtherwise) {
+  const Threads one(1);
+  Engine engine(models / "tale-target", best_kernels());
+  SeededChance chance(1);
+  const std::map<std::string, int> suited = {{dflash(), 7}, {small_model(), 5}, {"oracular", 5}, {"none", 0}};
+  for (const auto& [draft, expected] : suited) {
+    EXPECT_EQ(engine.decode(tale_request(20), draft, matching, chance).request.draft_max, expected) << draft;
+    Request request = tale_request(20);
+    request.draft_max = 2;
+    int most = 0;
+    for (const Round& round : engine.decode(request, draft, matching, chance).rounds) {
+      most = std::max(most, round.proposal.size());
+    }
+    EXPECT_EQ(most, std::min(expected, 2)) << draft;
+  }
+}
+
+/// Digests of the logits that decided every token of the output, in order.
+std::vector<Fingerprint> deciding_rows(const Trace& trace) {
+  std::vector<Fingerprint> rows;
+  for (const Round& round : trace.rounds) {
+    rows.insert(rows.end(), round.logits.begin(),
+                round.logits.begin() + static_cast<std::ptrdiff_t>(round.emitted.size()));
+  }
+  return rows;
+}
+
+/// Every draft, cut and thread count against plain decoding with the definition's class of numerics.
+/// Two threads on a machine that is busy with other work wait for each other far longer than they compute, so unless
+/// `thorough` only one variation of the first table runs on them.
+void expect_the_promise(const std::vector<std::string>& tables, int tokens, bool thorough) {
+  std::map<bool, Trace> plain;  // by greedy or not; one for all tables
+  for (const std::string& table : tables) {
+    const Kernels* const kernels = find_kernels(table.c_str());
+    ASSERT_NE(kernels, nullptr);
+    if (!kernels->supported()) continue;
+    Engine engine(models / "tale-target", *kernels);
+    for (const bool greedy : {true, false}) {
+      Request request = tale_request(tokens);
+      request.sampling.temperature = greedy ? 0 : 1;
+      {
+        const Threads one(1);
+        SeededChance chance(21);
+        const Trace trace = engine.decode(request, "none", matching, chance, Recording::digests);
+        ASSERT_EQ(trace.output, plain_output(engine.target(), request, 21)) << table;
+        if (!plain.contains(greedy)) plain[greedy] = trace;
+        ASSERT_EQ(difference(trace, plain[greedy]), "") << table << " is of another class";
+      }
+      const Trace& expected = plain[greedy];
+      for (const std::string& draft : {dflash(), small_model(), std::string("hostile"), std::string("oracular")}) {
+        for (const int threads : {1, 2}) {
+          for (const Verification verification : {Verification::batched, Verification::serial}) {
+            for (const int draft_max : {0, 3}) {
+              const bool representative = table == tables.front() && draft == dflash() && draft_max == 0 &&
+                                          verification == Verification::batched;
+              if (threads == 2 && !thorough && !representative) continue;
+              const Threads some(threads);
+              request.verification = verification;
+              request.draft_max = draft_max;
+              SeededChance chance(21);
+              const Trace trace = engine.decode(request, draft, matching, chance, Recording::digests);
+              const auto where = [&] {
+                return table + " " + draft + " temperature " + (greedy ? "0" : "1") + " threads " +
+                       std::to_string(threads) + " " + name_of(verification) + " " + std::to_string(draft_max);
+              };
+              ASSERT_EQ(trace.output, expected.output) << where();
+              ASSERT_EQ(trace.finish, expected.finish) << where();
+              ASSERT_EQ(trace.resting_length, expected.resting_length) << where();
+              ASSERT_EQ(trace.rounds.back().cache, expected.rounds.back().cache) << where();
+              ASSERT_EQ(deciding_rows(trace), deciding_rows(expected)) << where();
+              ASSERT_GT(trace.statistics.drafted, 0) << where();
+              ASSERT_TRUE(draft != "oracular" || trace.statistics.mismatches == 0) << where();
+              ASSERT_TRUE(draft != "hostile" || !greedy || trace.statistics.accepted == 0) << where();
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Engine, TrainedModelsSayTheSameBytesWithEveryDraftOnEveryVectorTable) {
+  expect_the_promise({"avx512", "avx2"}, 24, false);
+}
+TEST(EngineSlow, TrainedModelsSayTheSameBytesOnTheDefinitionToo) {
+  expect_the_promise({"scalar", "avx2", "avx512"}, 40, true);
+}
+
+TEST(Engine, GreedyRejectionSaysTheSameBytesToo) {
+  const Threads one(1);
+  Engine engine(models / "tale-target", best_kernels());
+  const Request request = tale_request(24);
+  SeededChance chance(3);
+  const Trace plain = engine.decode(request, "none", matching, chance);
+  for (const std::string& draft : {dflash(), small_model(), std::string("hostile"), std::string("oracular")}) {
+    EXPECT_EQ(engine.decode(request, draft, rejection, chance).output, plain.output) << draft;
+  }
+}
+
+TEST(Engine, APromptOfOneTokenGivesDflashAnEmptyContextToGuessFrom) {
+  const Threads one(1);
+  Engine engine(models / "tale-target", best_kernels());
+  SeededChance chance(3);
+  const Trace plain = engine.decode(asked({100}, 10), "none", matching, chance);
+  const Trace guessed = engine.decode(asked({100}, 10), dflash(), matching, chance);
+  EXPECT_EQ(guessed.output, plain.output);
+  EXPECT_GT(guessed.statistics.drafted, 0);
+}
+
+TEST(Engine, EndToEndLogProbabilitiesEqualADoubleComputation) {
+  const Threads one(1);
+  Engine engine(models / "tale-target", best_kernels());
+  Request request = tale_request(8);
+  request.logprobs = true;
+  SeededChance chance(3);
+  const Trace trace = engine.decode(request, dflash(), matching, chance);
+  std::vector<Token> text = request.prompt;
+  Outputs outputs;
+  for (const Round& round : trace.rounds) {
+    const int length = static_cast<int>(text.size());
+    const auto cache = engine.target().new_cache(length, length);
+    const Transaction window = cache->begin(length);
+    engine.target().forward({.tokens = text, .logits_from = length - 1}, *cache, outputs);
+    long double sum = 0;
+    for (const float logit : outputs.logits) sum += std::exp(static_cast<long double>(logit));
+    const long double expected = outputs.logits[static_cast<std::size_t>(round.emitted.at(0))] - std::log(sum);
+    // 2048 terms added in double: at most 2048 roundings of 2^-53 each, and a few more.
+    EXPECT_NEAR(round.logprob, static_cast<double>(expected), 2100 * 0x1p-53);
+    text.push_back(round.emitted[0]);
+  }
+}
+
+}  // namespace
+}  // namespace draftproof

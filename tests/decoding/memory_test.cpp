@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// Memory running out, at every single allocation of a run: whatever was under way, caches, draft and output stay in
+// step and the run can be gone on with.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <new>
+
+#include "tests/decoding/support.h"
+
+namespace {
+long allocations_left = -1;  // below 0: no limit
+}
+
+// The whole executable allocates through these. Never inlined, or g++ takes new and free for a mismatch.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  if (allocations_left == 0) {
+    allocations_left = -1;
+    throw std::bad_alloc();
+  }
+  if (allocations_left > 0) --allocations_left;
+  if (void* const memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace draftproof {
+namespace {
+
+struct Outcome {
+  std::vector<Token> output;
+  std::vector<Token> told;
+  int failures = 0;
+};
+
+/// One run in which the allocation after `granted` others fails; -1: none does. Goes on after it.
+void run_short_of_memory(Model& target, Model& dialect, const Request& request, const Rule& rule, Recording recording,
+                         long granted, Outcome& outcome) {
+  const int capacity = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
+  WatchedDraft draft(std::make_unique<ModelDraft>(dialect, capacity, request.draft_max));
+  SeededChance chance(5);
+  Decoder decoder(target, draft, rule, chance, request, recording);
+  std::vector<Token> told;
+  told.reserve(static_cast<std::size_t>(request.max_new_tokens));
+  const std::function<void(std::span<const Token>)> emit = [&](std::span<const Token> run) {
+    told.insert(told.end(), run.begin(), run.end());
+  };
+  outcome.failures = 0;
+  allocations_left = granted;
+  try {
+    decoder.run(emit);
+    allocations_left = -1;
+  } catch (const std::bad_alloc&) {
+    outcome.failures = 1;
+    std::vector<Token> text = request.prompt;
+    text.insert(text.end(), decoder.trace().output.begin(), decoder.trace().output.end());
+    const auto length = static_cast<std::size_t>(decoder.cache().length());
+    if (length + 1 < request.prompt.size()) {
+      ASSERT_TRUE(decoder.trace().output.empty());
+    } else {
+      ASSERT_EQ(length + 1, text.size());
+    }
+    text.resize(length);
+    ASSERT_EQ(draft.observed(), text);
+    ASSERT_EQ(decoder.cache().digest(), cache_after(target, text));
+    ASSERT_EQ(draft.digest(), cache_after(dialect, text));
+    ASSERT_EQ(recounted(decoder.trace()).accepted, decoder.trace().statistics.accepted);
+    decoder.run(emit);
+  }
+  ASSERT_EQ(decoder.cache().length(), static_cast<int>(request.prompt.size() + decoder.trace().output.size()) - 1);
+  outcome.output = decoder.trace().output;
+  outcome.told = told;
+}
+
+TEST(Memory, RunningOutAtAnyAllocationLeavesCacheDraftAndOutputInStep) {
+  const auto target = make_hash_model({.vocabulary = 5, .levels = 3, .seed = 3});
+  const auto dialect = make_hash_model({.vocabulary = 5, .levels = 3, .seed = 3, .dialect = 77, .disagreement = 2});
+  std::vector<Token> prompt;
+  for (int i = 0; i < 150; ++i) prompt.push_back(i % 5);
+  int failures = 0;
+  for (const Sampling& sampling : {Sampling{}, Sampling{.temperature = 1, .presence_penalty = 0.5F}}) {
+    for (const Rule* const* rule = all_rules(); *rule != nullptr; ++rule) {
+      for (const Recording recording : {Recording::counts, Recording::digests}) {
+        Request request = asked(prompt, 8, 3, sampling);
+        Outcome whole;
+        run_short_of_memory(*target, *dialect, request, **rule, recording, -1, whole);
+        for (long granted = 0;; ++granted) {
+          ASSERT_LT(granted, 10'000) << "a run of eight tokens allocates only so often";
+          Outcome outcome;
+          run_short_of_memory(*target, *dialect, request, **rule, recording, granted, outcome);
+          if (HasFatalFailure()) FAIL() << "after " << granted << " allocations, " << (*rule)->name;
+          ASSERT_EQ(outcome.output, whole.output) << "after " << granted << " allocations, " << (*rule)->name;
+          EXPECT_TRUE(recording == Recording::digests || outcome.told == outcome.output);
+          failures += outcome.failures;
+          if (outcome.failures == 0) break;
+        }
+      }
+    }
+  }
+  EXPECT_GT(failures, 500);
+}
+
+}  // namespace
+}  // namespace draftproof

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+// What the tests of the loop share: the plain loop it is held against, drafts that follow a script, and collaborators
+// that watch it or fail on purpose.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ref/acceptance/draw.h"
+#include "ref/decoding/decoder.h"
+#include "ref/drafts/model_draft.h"
+#include "ref/drafts/none.h"
+#include "ref/drafts/oracular.h"
+#include "ref/models/hash.h"
+
+namespace draftproof {
+
+inline Request asked(std::vector<Token> prompt, int max_new_tokens, int draft_max = 0, Sampling sampling = {},
+                     std::vector<Token> stops = {}) {
+  Request request;
+  request.prompt = std::move(prompt);
+  request.sampling = sampling;
+  request.stops = std::move(stops);
+  request.max_new_tokens = max_new_tokens;
+  request.draft_max = draft_max;
+  return request;
+}
+
+/// Plain decoding, with no code of the loop: every row afresh from the whole text.
+inline std::vector<Token> plain_output(Model& target, const Request& request, std::uint64_t seed) {
+  SeededChance chance(seed);
+  Outputs outputs;
+  std::vector<Token> text = request.prompt;
+  while (text.size() < request.prompt.size() + static_cast<std::size_t>(request.max_new_tokens)) {
+    const int length = static_cast<int>(text.size());
+    const auto cache = target.new_cache(length, length);
+    const Transaction window = cache->begin(length);
+    target.forward({.tokens = text, .logits_from = length - 1}, *cache, outputs);
+    const Distribution p = distribution_of(outputs.logits, request.sampling, {text, {}});
+    text.push_back(draw(p, {request.sequence, length, Purpose::target}, chance));
+    if (std::find(request.stops.begin(), request.stops.end(), text.back()) != request.stops.end()) break;
+  }
+  return {text.begin() + static_cast<std::ptrdiff_t>(request.prompt.size()), text.end()};
+}
+
+/// The digest of a cache that saw only `text`, in one go.
+inline Fingerprint cache_after(Model& target, std::span<const Token> text) {
+  const int length = static_cast<int>(text.size());
+  const auto cache = target.new_cache(std::max(1, length), std::max(1, length));
+  if (length > 0) {
+    Outputs outputs;
+    Transaction window = cache->begin(length);
+    target.forward({.tokens = text, .logits_from = length}, *cache, outputs);
+    window.commit(length);
+  }
+  return cache->digest();
+}
+
+/// One slot of a scripted block.
+enum class Slot { right, wrong, stop };
+/// The slots of round `round`, at most `limit` of them.
+using Script = std::function<std::vector<Slot>(int round, int limit)>;
+
+struct NamedScript {
+  std::string name;
+  Script script;
+};
+
+inline Script refuse_at(int slot) {
+  return [slot](int, int limit) {
+    std::vector<Slot> block(static_cast<std::size_t>(limit), Slot::right);
+    if (slot < limit) block[static_cast<std::size_t>(slot)] = Slot::wrong;
+    return block;
+  };
+}
+
+inline Script stop_at(int slot) {
+  return [slot](int, int limit) {
+    std::vector<Slot> block(static_cast<std::size_t>(limit), Slot::right);
+    if (slot < limit) block[static_cast<std::size_t>(slot)] = Slot::stop;
+    return block;
+  };
+}
+
+/// `first`, in turn with `second`.
+inline Script in_turn(Script first, Script second) {
+  return [first = std::move(first), second = std::move(second)](int round, int limit) {
+    return round % 2 == 0 ? first(round, limit) : second(round, limit);
+  };
+}
+
+inline std::vector<NamedScript> all_scripts() {
+  const Script accept_all = refuse_at(1 << 20);
+  const Script refuse_all = [](int, int limit) { return std::vector(static_cast<std::size_t>(limit), Slot::wrong); };
+  const Script empty = [](int, int) { return std::vector<Slot>(); };
+  const Script varying = [](int round, int limit) {
+    return std::vector(static_cast<std::size_t>(round % (limit + 1)), Slot::right);
+  };
+  const Script any = [](int round, int limit) {
+    std::vector<Slot> block;
+    std::uint32_t state = static_cast<std::uint32_t>(round * 97 + limit);
+    for (int i = 0; i < limit; ++i) {
+      state = state * 1664525U + 1013904223U;
+      if (state >> 29 == 0) break;
+      block.push_back(state >> 28 == 3 ? Slot::stop : state >> 28 > 12 ? Slot::wrong : Slot::right);
+    }
+    return block;
+  };
+  const Script two_refusals = [=](int round, int limit) {
+    return round % 4 < 2 ? refuse_all(round, limit) : accept_all(round, limit);
+  };
+  std::vector<NamedScript> scripts = {
+      {"accept all", accept_all},
+      {"refuse all", refuse_all},
+      {"two refusals in a row", two_refusals},
+      {"nothing after accepts", in_turn(accept_all, empty)},
+      {"nothing after refusals", in_turn(refuse_all, empty)},
+      {"no guesses", empty},
+      {"varying lengths", varying},
+      {"anything", any},
+  };
+  for (int slot = 0; slot < 8; ++slot) {
+    scripts.push_back({"refuse at " + std::to_string(slot), refuse_at(slot)});
+    scripts.push_back({"stop token at " + std::to_string(slot), stop_at(slot)});
+  }
+  return scripts;
+}
+
+/// Knows the plain text, and is right or wrong about it as its script says.
+class ScriptedDraft final : public Draft {
+ public:
+  /// `truth`: prompt and plain output without stops, longer than any run.
+  ScriptedDraft(Script script, std::vector<Token> truth, int vocabulary, Token stop, int draft_max)
+      : script_(std::move(script)), truth_(std::move(truth)), vocabulary_(vocabulary), stop_(stop),
+        draft_max_(draft_max) {}
+
+  int draft_max() const override { return draft_max_; }
+  void observe(std::span<const Token> run, std::span<const float>) override { observed_ += run.size(); }
+  void propose(Token, int limit, Guesses& guesses) override {
+    std::size_t position = observed_ + 1;
+    for (const Slot slot : script_(round_++, limit)) {
+      const Token right = position < truth_.size() ? truth_[position] : 0;
+      guesses.name(slot == Slot::right ? right : slot == Slot::stop ? stop_ : (right + 1) % vocabulary_);
+      ++position;
+    }
+  }
+
+ private:
+  Script script_;
+  std::vector<Token> truth_;
+  int vocabulary_;
+  Token stop_;
+  int draft_max_;
+  std::size_t observed_ = 0;
+  int round_ = 0;
+};
+
+/// Around a draft: notes what the loop tells it and asks of it, and calls `before` each time.
+class WatchedDraft final : public Draft {
+ public:
+  enum class Call { propose, observe };
+
+  explicit WatchedDraft(std::unique_ptr<Draft> inner) : inner_(std::move(inner)) { observed_.reserve(1024); }
+
+  std::function<void(Call)> before;
+
+  const std::vector<Token>& observed() const { return observed_; }
+  const std::string& fault() const { return fault_; }
+
+  int draft_max() const override { return inner_->draft_max(); }
+  std::span<const int> taps() const override { return inner_->taps(); }
+  void observe(std::span<const Token> run, std::span<const float> features) override {
+    if (before) before(Call::observe);
+    if (run.empty()) fault_ = "an empty run is observed";
+    if (run.size() > static_cast<std::size_t>(std::max(run_max, 1 + draft_max()))) fault_ = "a run is too long";
+    inner_->observe(run, features);
+    observed_.insert(observed_.end(), run.begin(), run.end());
+  }
+  void propose(Token anchor, int limit, Guesses& guesses) override {
+    if (before) before(Call::propose);
+    if (limit < 1 || limit > inner_->draft_max()) fault_ = "a limit lies outside what the draft can do";
+    if (guesses.size() != 0) fault_ = "a round starts with guesses";
+    inner_->propose(anchor, limit, guesses);
+  }
+  Fingerprint digest() const override { return inner_->digest(); }
+
+ private:
+  std::unique_ptr<Draft> inner_;
+  std::vector<Token> observed_;
+  std::string fault_;
+};
+
+/// Around a model: calls `before` and `after` each pass; either may throw or raise a flag.
+class WatchedModel final : public Model {
+ public:
+  explicit WatchedModel(Model& inner) : inner_(inner) {}
+
+  std::function<void()> before;
+  std::function<void()> after;
+
+  int vocabulary() const override { return inner_.vocabulary(); }
+  int context() const override { return inner_.context(); }
+  int layers() const override { return inner_.layers(); }
+  int hidden() const override { return inner_.hidden(); }
+  const Embeddings* embeddings() const override { return inner_.embeddings(); }
+  std::unique_ptr<Cache> new_cache(int capacity, int horizon_max) const override {
+    return inner_.new_cache(capacity, horizon_max);
+  }
+  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
+    if (before) before();
+    inner_.forward(batch, cache, outputs);
+    if (after) after();
+  }
+
+ private:
+  Model& inner_;
+};
+
+/// Everything of two traces that does not depend on time or on how a proposal was verified. Empty when equal.
+inline std::string difference(const Trace& a, const Trace& b) {
+  if (a.output != b.output) return "the outputs differ";
+  if (a.finish != b.finish) return std::string("one ends by ") + name_of(a.finish) + ", one by " + name_of(b.finish);
+  if (a.resting_length != b.resting_length) return "the resting lengths differ";
+  if (!(a.resting_draft == b.resting_draft)) return "the drafts have observed different texts";
+  if (a.rounds.size() != b.rounds.size()) return "the numbers of rounds differ";
+  for (std::size_t i = 0; i < a.rounds.size(); ++i) {
+    const Round& x = a.rounds[i];
+    const Round& y = b.rounds[i];
+    const auto differ = [&](const char* what) { return std::string(what) + " of round " + std::to_string(i); };
+    if (x.position != y.position || x.anchor != y.anchor) return differ("position or anchor");
+    if (x.proposal.tokens != y.proposal.tokens) return differ("guesses");
+    if (x.proposal.drawn_from != y.proposal.drawn_from) return differ("distributions of the guesses");
+    if (!(x.verdict == y.verdict)) return differ("verdict");
+    if (x.emitted != y.emitted || x.accepted != y.accepted) return differ("emitted tokens");
+    if (x.logits != y.logits) return differ("logits");
+    if (x.targets != y.targets) return differ("target distributions");
+    if (!(x.cache == y.cache) || x.cache_length != y.cache_length) return differ("cache");
+    if (!(x.draft == y.draft)) return differ("draft");
+  }
+  return "";
+}
+
+}  // namespace draftproof
