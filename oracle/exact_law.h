@@ -34,7 +34,8 @@ struct LawAnswer {
 
 LawAnswer compare_laws(Subject& subject, const LawQuestion& question);
 
-/// All questions; fails on any distance above zero, vacuous unless acceptance, refusal, stop and cut all occurred.
+/// All questions; fails on any distance above zero, vacuous unless acceptance, refusal, stop and cut all occurred and
+/// every draft had guesses judged in every way of verification.
 Finding check_distribution_exact(Subject& subject, std::span<const LawQuestion> questions);
 
 }  // namespace draftproof

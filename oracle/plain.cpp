@@ -28,7 +28,7 @@ PlainRun plain(Model& target, const Request& request, Chance& chance) {
     const Token token = p.tokens()[chance.pick(key, p.weights())];
     text.push_back(token);
     run.output.push_back(token);
-    if (std::find(request.stops.begin(), request.stops.end(), token) != request.stops.end()) {
+    if (request.stops_at(token)) {
       run.finish = Finish::stop;
       break;
     }

@@ -64,25 +64,28 @@ ReportVerdict Report::verdict() const {
 }
 
 std::string report_text(const Report& r) {
-  std::string text = fmt::format("{}\n  draft {}, rule {}, {}, seed {}, prompt of {} tokens, {} new; {} runs\n\n",
-                                 r.target, r.draft, r.rule, sampling_text(r.sampling), r.seed, r.prompt_tokens,
-                                 r.output_tokens, r.runs);
+  std::string text = fmt::format("{}\n  rule {}, {}, seed {}, prompt of {} tokens, {} new; {} runs\n\n", r.target, r.rule,
+                                 sampling_text(r.sampling), r.seed, r.prompt_tokens, r.output_tokens, r.runs.size());
   for (const Finding& finding : r.findings) {
     text += fmt::format("  {:<18} {:<7} {}\n", finding.check, name_of(finding.outcome), finding.sentence);
   }
-  if (r.statistics.iterations > 0) {
-    text += fmt::format("\n  mean accepted {:.2f} of {:.2f} guesses, {:.2f} tokens per round\n",
-                        r.statistics.average_accepted(),
-                        static_cast<double>(r.statistics.drafted) / r.statistics.iterations, r.tokens_per_round);
+  text += "\n";
+  const auto speed = [&](const Spread& seconds) {
+    return fmt::format("{:.1f} ms, {:.0f} tokens/s", 1e3 * seconds.median,
+                       static_cast<double>(r.output_tokens) / seconds.median);
+  };
+  if (r.plain.median > 0) text += fmt::format("  plain decoding: {}\n", speed(r.plain));
+  for (const DraftReport& draft : r.drafts) {
+    const Statistics& s = draft.statistics;
+    if (s.iterations == 0) continue;
+    text += fmt::format("  {}: mean accepted {:.2f} of {:.2f} guesses, {:.2f} tokens per round", draft.name,
+                        s.average_accepted(), static_cast<double>(s.drafted) / s.iterations, draft.tokens_per_round);
+    if (draft.seconds.median > 0) {
+      text += fmt::format(", {}: {:.2f}x", speed(draft.seconds), r.plain.median / draft.seconds.median);
+    }
+    text += "\n";
   }
-  if (r.plain.median > 0 && r.speculative.median > 0) {
-    const double tokens = static_cast<double>(r.output_tokens);
-    text += fmt::format("  plain {:.1f} ms ({:.0f} tokens/s), speculative {:.1f} ms ({:.0f} tokens/s): {:.2f}x\n",
-                        1e3 * r.plain.median, tokens / r.plain.median, 1e3 * r.speculative.median,
-                        tokens / r.speculative.median, r.plain.median / r.speculative.median);
-  }
-  text += fmt::format("\n  {}{}\n", name_of(r.verdict()), r.reason.empty() ? "" : ": " + r.reason);
-  return text;
+  return text + fmt::format("\n  {}{}\n", name_of(r.verdict()), r.reason.empty() ? "" : ": " + r.reason);
 }
 
 std::string report_json(const Report& r) {
@@ -93,15 +96,30 @@ std::string report_json(const Report& r) {
                       {"examined", finding.examined},
                       {"sentence", finding.sentence}});
   }
-  const Statistics& s = r.statistics;
+  nlohmann::ordered_json drafts = nlohmann::ordered_json::array();
+  for (const DraftReport& draft : r.drafts) {
+    const Statistics& s = draft.statistics;
+    drafts.push_back({{"name", draft.name},
+                      {"mean_accepted", s.average_accepted()},
+                      {"acceptance", s.acceptance()},
+                      {"tokens_per_round", draft.tokens_per_round},
+                      {"iterations", s.iterations},
+                      {"drafted", s.drafted},
+                      {"accepted", s.accepted},
+                      {"seconds", spread_json(draft.seconds)}});
+  }
+  const DraftReport first = r.drafts.empty() ? DraftReport{} : r.drafts.front();
   const nlohmann::ordered_json json = {
       {"command", "verify"},
+      {"version", r.version},
       {"verdict", name_of(r.verdict())},
       {"reason", r.reason},
       {"target", r.target},
-      {"draft", r.draft},
+      {"draft", first.name},
       {"rule", r.rule},
       {"kernels", r.kernels},
+      {"numerics", r.numerics},
+      {"threads", r.threads},
       {"seed", r.seed},
       {"sampling",
        {{"temperature", r.sampling.temperature},
@@ -114,15 +132,12 @@ std::string report_json(const Report& r) {
         {"repeat_last_n", r.sampling.repeat_last_n}}},
       {"prompt_tokens", r.prompt_tokens},
       {"output_tokens", r.output_tokens},
-      {"runs", r.runs},
       {"checks", checks},
-      {"mean_accepted", s.average_accepted()},
-      {"acceptance", s.acceptance()},
-      {"tokens_per_round", r.tokens_per_round},
-      {"iterations", s.iterations},
-      {"drafted", s.drafted},
-      {"accepted", s.accepted},
-      {"seconds", {{"plain", spread_json(r.plain)}, {"speculative", spread_json(r.speculative)}}},
+      {"mean_accepted", first.statistics.average_accepted()},
+      {"tokens_per_round", first.tokens_per_round},
+      {"seconds", {{"plain", spread_json(r.plain)}, {"speculative", spread_json(first.seconds)}}},
+      {"drafts", drafts},
+      {"runs", r.runs},
   };
   // A path may hold bytes that are not UTF-8; a report is not the place to fail over that.
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

@@ -9,7 +9,6 @@
 
 namespace draftproof {
 
-/// The verdicts of design and docs; `verify` reaches the first three.
 enum class ReportVerdict { pass_exact, bug_proven, vacuous };
 const char* name_of(ReportVerdict verdict) noexcept;  // "PASS_EXACT", "BUG_PROVEN", "VACUOUS"
 
@@ -20,22 +19,30 @@ struct Spread {  // seconds of several interleaved repeats
 };
 Spread spread_of(std::vector<double> seconds);
 
+/// What speculation with one draft did, in the first variation that used it.
+struct DraftReport {
+  std::string name;
+  Statistics statistics;
+  double tokens_per_round = 0;
+  Spread seconds;  // decoding only, without the prompt
+};
+
 struct Report {
+  std::string version;
   std::string target;
-  std::string draft;
   std::string rule;
   std::string kernels;
+  std::string numerics;
+  int threads = 1;  // of the timed runs
   std::uint64_t seed = 0;
   Sampling sampling;
   std::size_t prompt_tokens = 0;
   std::size_t output_tokens = 0;
-  std::size_t runs = 0;
+  std::vector<std::string> runs;    // every variation, described
   std::vector<Finding> findings;
-  std::string reason;       // why vacuous, empty otherwise
-  Statistics statistics;    // of the named draft's first run
-  double tokens_per_round = 0;
-  Spread plain;             // decoding only, without the prompt
-  Spread speculative;
+  std::string reason;               // why vacuous, empty otherwise
+  Spread plain;                     // seconds of decoding without a draft, without the prompt
+  std::vector<DraftReport> drafts;  // the named ones, at least one
 
   ReportVerdict verdict() const;
 };

@@ -2,6 +2,7 @@
 // The production engine as the oracle sees it.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,7 +14,9 @@ namespace draftproof {
 
 class EngineSubject final : public Subject {
  public:
-  explicit EngineSubject(std::string target) : target_(std::move(target)) {}
+  /// Runs end early once `cancelled` is set.
+  EngineSubject(std::string target, const std::atomic<bool>* cancelled)
+      : target_(std::move(target)), cancelled_(cancelled) {}
 
   Trace run(const Request& request, const Variation& variation, Chance& chance) override;
   Model& target(const Variation& variation) override { return engine(variation).target(); }
@@ -24,6 +27,7 @@ class EngineSubject final : public Subject {
 
  private:
   std::string target_;
+  const std::atomic<bool>* cancelled_;
   std::string loaded_;  // name of the table in engine_
   std::map<std::string, std::string> numerics_;  // by name of table
   std::unique_ptr<Engine> engine_;

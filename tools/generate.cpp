@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "kernels/operations.h"
 #include "ref/base/error.h"
@@ -26,15 +25,21 @@ struct GenerateOptions {
 
 Exit generate(const GenerateOptions& options) {
   const CommonOptions& common = options.common;
-  set_threads(common.threads > 0 ? common.threads : static_cast<int>(std::thread::hardware_concurrency()));
+  set_threads(threads_of(common));
   const auto tokenizer = find_tokenizer(common.target);
   Request request = make_request(common, tokenizer.get());
   request.verification = options.verification == "serial" ? Verification::serial : Verification::batched;
   request.logprobs = options.logprobs;
   const Rule& rule = rule_by_name(common.rule);
+  std::unique_ptr<OutputFile> json_file;
+  if (!common.json_file.empty()) {
+    json_file = std::make_unique<OutputFile>(common.json_file, std::vector{common.target, common.prompt_file});
+  }
+  const bool silent = common.quiet || common.json_file == "-";
   Engine engine(common.target, kernels_by_name(common.kernels));
+  if (const std::string why = misfit(request, engine.target()); !why.empty()) throw Error(why);
   const Gate gate = engine.gate(options.draft, options.logprobs);
-  if (gate != Gate::open && gate != Gate::no_draft && !common.quiet) {
+  if (gate != Gate::open && gate != Gate::no_draft) {
     fmt::print(stderr, "decoding plainly: {}\n", name_of(gate));
   }
 
@@ -42,24 +47,24 @@ Exit generate(const GenerateOptions& options) {
   if (tokenizer) stream = std::make_unique<TextStream>(*tokenizer);
   bool first = true;
   const auto emit = [&](std::span<const Token> tokens) {
-    if (common.quiet) return;
+    if (silent) return;
     for (const Token token : tokens) {
       std::cout << (stream ? stream->push(token) : (first ? "" : ",") + std::to_string(token));
       first = false;
     }
     std::cout << std::flush;
   };
-  if (stream && !common.quiet) std::cout << tokenizer->decode(request.prompt) << std::flush;
+  if (stream && !silent) std::cout << tokenizer->decode(request.prompt) << std::flush;
   SeededChance chance(common.seed);
   const Trace trace =
       engine.decode(std::move(request), options.draft, rule, chance, Recording::counts, emit, watch_for_interrupt());
-  if (!common.quiet) std::cout << (stream ? stream->finish() : "") << std::endl;
+  if (!silent) std::cout << (stream ? stream->finish() : "") << std::endl;
 
-  if (options.logprobs && !common.quiet) {
+  if (options.logprobs && !silent) {
     for (const Round& round : trace.rounds) fmt::print("{}\t{:.6f}\n", round.verdict.next, round.logprob);
   }
   if (options.statistics) fmt::print(stderr, "{}", statistics_text(trace, gate));
-  if (!common.json_file.empty()) {
+  if (json_file) {
     nlohmann::ordered_json json = {
         {"command", "generate"},
         {"target", common.target},
@@ -78,8 +83,9 @@ Exit generate(const GenerateOptions& options) {
     if (options.logprobs) {
       for (const Round& round : trace.rounds) json["logprobs"].push_back(round.logprob);
     }
-    write_file(common.json_file, json.dump(2) + "\n");
+    json_file->write(dumped(json));
   }
+  if (!std::cout) throw Error("standard output cannot be written to");
   return Exit::pass;
 }
 

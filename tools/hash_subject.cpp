@@ -52,7 +52,7 @@ std::vector<LawQuestion> law_questions(const Rule& rule) {
           request.prompt = {1, 2, 1};
           request.sampling = sampling;
           request.stops = {0};
-          request.max_new_tokens = 1 + (draft_max + static_cast<int>(verification)) % 4;
+          request.max_new_tokens = 1 + draft_max;  // a whole block fits, or a block and what follows a refusal
           Variation variation;
           variation.draft = draft;
           variation.draft_max = draft_max;

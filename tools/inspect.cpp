@@ -11,6 +11,7 @@
 #include "ref/models/models.h"
 #include "ref/models/transformer.h"
 #include "tools/commands.h"
+#include "tools/statistics.h"
 
 namespace draftproof {
 namespace {
@@ -93,7 +94,7 @@ Exit inspect(const InspectOptions& options) {
   }
   json["kernels"] = kernels_json();
   if (options.json) {
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}", dumped(json));
     return Exit::pass;
   }
   if (json.contains("checkpoint")) {

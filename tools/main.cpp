@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <cstdio>
+#include <exception>
 #include <new>
 
 #include "ref/base/error.h"
@@ -24,6 +25,9 @@ int main(int argc, char** argv) {
     return static_cast<int>(Exit::bad_input);
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "draftproof: there is not enough memory; use a smaller model or fewer tokens\n");
+    return static_cast<int>(Exit::bad_input);
+  } catch (const std::exception& wrong) {  // what a library says of the outside world: a path too long, an odd name
+    std::fprintf(stderr, "draftproof: %s\n", wrong.what());
     return static_cast<int>(Exit::bad_input);
   }
   return static_cast<int>(exit);

@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: MIT
 #include "tools/options.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <limits>
 #include <sstream>
 
+#include "kernels/operations.h"
 #include "ref/base/error.h"
 #include "ref/models/models.h"
 
 namespace draftproof {
 namespace {
+
+constexpr std::size_t prompt_bytes_max = std::size_t{1} << 24;
+constexpr int threads_max = 256;
 
 std::vector<Token> parse_tokens(const std::string& list) {
   std::vector<Token> tokens;
@@ -34,10 +40,24 @@ std::vector<Token> parse_tokens(const std::string& list) {
 
 std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error("--prompt-file: cannot read '" + path + "'");
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  std::string text(prompt_bytes_max + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad() || file.gcount() == 0) throw Error("--prompt-file: '" + path + "' cannot be read or is empty");
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > prompt_bytes_max) throw Error("--prompt-file: '" + path + "' is longer than 16 MiB");
+  return text;
+}
+
+/// CLI::Range lets NaN pass.
+CLI::Validator finite(double least, double most) {
+  return CLI::Validator(
+      [least, most](std::string& text) {
+        double value = 0;
+        const bool number = CLI::detail::lexical_cast(text, value);
+        if (number && value >= least && value <= most) return std::string();
+        return fmt::format("{} is not a number between {} and {}", text, least, most);
+      },
+      fmt::format("FLOAT in [{} - {}]", least, most));
 }
 
 }  // namespace
@@ -53,33 +73,38 @@ void add_common_options(CLI::App& command, CommonOptions& options) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   Sampling& s = options.sampling;
-  command.add_option("--temperature", s.temperature, "0: greedy")->check(CLI::Range(0.0, 1000.0))->capture_default_str();
+  command.add_option("--temperature", s.temperature, "0: greedy")->check(finite(0, 1000))->capture_default_str();
   command.add_option("--top-k", s.top_k, "0: off")->check(CLI::NonNegativeNumber)->capture_default_str();
-  command.add_option("--top-p", s.top_p, "1: off")->check(CLI::Range(0.0, 1.0))->capture_default_str();
-  command.add_option("--min-p", s.min_p, "0: off")->check(CLI::Range(0.0, 1.0))->capture_default_str();
-  command.add_option("--repeat-penalty", s.repeat_penalty, "1: off")->check(CLI::Range(0.0, 100.0))->capture_default_str();
+  command.add_option("--top-p", s.top_p, "1: off")->check(finite(0, 1))->capture_default_str();
+  command.add_option("--min-p", s.min_p, "0: off")->check(finite(0, 1))->capture_default_str();
+  command.add_option("--repeat-penalty", s.repeat_penalty, "1: off")->check(finite(0, 100))->capture_default_str();
   command.add_option("--presence-penalty", s.presence_penalty, "0: off")
-      ->check(CLI::Range(-100.0, 100.0))
+      ->check(finite(-100, 100))
       ->capture_default_str();
   command.add_option("--frequency-penalty", s.frequency_penalty, "0: off")
-      ->check(CLI::Range(-100.0, 100.0))
+      ->check(finite(-100, 100))
       ->capture_default_str();
   command.add_option("--repeat-last-n", s.repeat_last_n, "tokens that penalties see; -1: all, 0: none")
       ->check(CLI::Range(-1, std::numeric_limits<int>::max()))
       ->capture_default_str();
-  command.add_option("--seed", options.seed, "of every random answer")->capture_default_str();
+  command.add_option("--seed", options.seed, "of every random answer")
+      ->check(CLI::Number & CLI::NonNegativeNumber)
+      ->capture_default_str();
   command.add_option("--rule", options.rule, "matching or rejection")->capture_default_str();
   command.add_option("--kernels", options.kernels, "scalar, avx2, avx512, openblas; the best of this CPU when left out");
   command.add_option("--threads", options.threads, "as many as the machine has when left out")
-      ->check(CLI::Range(1, 4096));
+      ->check(CLI::Range(1, threads_max));
   command.add_option("--draft-max", options.draft_max, "guesses per round at most; as suits the draft when left out")
       ->check(CLI::Range(1, 1024));
   command.add_option("--json", options.json_file, "write the result as JSON to this file; - is standard output");
   command.add_flag("--quiet", options.quiet, "print nothing but errors");
 }
 
+int threads_of(const CommonOptions& options) { return options.threads > 0 ? options.threads : threads(); }
+
 std::unique_ptr<Tokenizer> find_tokenizer(const std::string& target) {
-  if (!std::filesystem::exists(std::filesystem::path(target) / "tokenizer.json")) return nullptr;
+  std::error_code failure;
+  if (!std::filesystem::exists(std::filesystem::path(target) / "tokenizer.json", failure)) return nullptr;
   return std::make_unique<Tokenizer>(Tokenizer::load(target));
 }
 
@@ -102,19 +127,45 @@ Request make_request(const CommonOptions& options, const Tokenizer* tokenizer) {
   return request;
 }
 
-void write_file(const std::string& path, const std::string& text) {
-  if (path == "-") {
-    std::cout << text << std::flush;
+OutputFile::OutputFile(const std::string& path, const std::vector<std::string>& protected_paths) : path_(path) {
+  if (path_ == "-") return;
+  std::error_code failure;
+  place_ = std::filesystem::weakly_canonical(path_, failure);
+  if (failure) throw Error("cannot write '" + path_ + "'; check the folder");
+  for (const std::string& source : protected_paths) {
+    if (source.empty()) continue;
+    const auto guarded = std::filesystem::weakly_canonical(source, failure);
+    const auto [end, rest] = std::mismatch(guarded.begin(), guarded.end(), place_.begin(), place_.end());
+    if (!failure && end == guarded.end()) throw Error("'" + path_ + "' would overwrite what this command reads, " + source);
+  }
+  if (std::filesystem::exists(place_, failure) && !std::filesystem::is_regular_file(place_, failure)) {
+    if (std::filesystem::is_directory(place_, failure)) throw Error("cannot write '" + path_ + "'; it is a folder");
     return;
   }
-  // Written beside the place and moved there, so that a full disk never leaves half a result behind.
-  const std::string partial = path + ".partial";
-  std::ofstream file(partial, std::ios::binary);
-  file << text;
-  file.close();
+  partial_ = place_;
+  partial_ += ".partial";
+  if (!std::ofstream(partial_, std::ios::binary)) throw Error("cannot write '" + path_ + "'; check the folder and the disk");
+}
+
+OutputFile::~OutputFile() {
+  std::error_code ignored;
+  if (!partial_.empty()) std::filesystem::remove(partial_, ignored);
+}
+
+void OutputFile::write(const std::string& text) {
   std::error_code failure;
-  if (file) std::filesystem::rename(partial, path, failure);
-  if (!file || failure) throw Error("cannot write '" + path + "'; check the folder and the disk");
+  bool written = false;
+  if (path_ == "-") {
+    written = static_cast<bool>(std::cout << text << std::flush);
+  } else {
+    std::ofstream file(partial_.empty() ? place_ : partial_, std::ios::binary);
+    file << text;
+    file.close();
+    written = static_cast<bool>(file);
+    if (written && !partial_.empty()) std::filesystem::rename(partial_, place_, failure);
+  }
+  if (!written || failure) throw Error("cannot write '" + path_ + "'; check the folder and the disk");
+  partial_.clear();
 }
 
 }  // namespace draftproof

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,13 +35,32 @@ struct CommonOptions {
 
 void add_common_options(CLI::App& command, CommonOptions& options);
 
+/// Threads as asked for, or as many as the machine has.
+int threads_of(const CommonOptions& options);
+
 /// A target folder's tokenizer; null when it has none.
 std::unique_ptr<Tokenizer> find_tokenizer(const std::string& target);
 
 /// Prompt and stop tokens read and checked; Errors name flag or file.
 Request make_request(const CommonOptions& options, const Tokenizer* tokenizer);
 
-/// Writes a whole file or throws Error; "-" is standard output.
-void write_file(const std::string& path, const std::string& text);
+/// A result file, opened before the work so that a bad path costs nothing, and put in its place whole when written: a
+/// full disk or an interruption leaves no half result, and nothing is replaced before there is something to replace it.
+/// "-" is standard output; what is no regular file (a pipe, a device) is written to as it is.
+class OutputFile {
+ public:
+  /// `protected_paths`: what the command reads; Error when `path` is one of them or lies inside one.
+  OutputFile(const std::string& path, const std::vector<std::string>& protected_paths);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write(const std::string& text);  // once; Error when it cannot be written whole
+
+ private:
+  std::string path_;
+  std::filesystem::path place_;    // where the result goes, links followed
+  std::filesystem::path partial_;  // beside it; empty when written in place
+};
 
 }  // namespace draftproof

@@ -7,7 +7,7 @@ namespace draftproof {
 
 std::string statistics_text(const Trace& trace, Gate gate) {
   const Statistics& s = trace.statistics;
-  const double seconds = s.target_seconds + s.draft_seconds + s.validate_seconds;
+  const double seconds = s.decode_seconds();
   std::string text = fmt::format("{} tokens in {} rounds, {:.2f} tokens per round, {:.1f} tokens/s, finished by {}\n",
                                  trace.output.size(), s.rounds, trace.tokens_per_round(),
                                  seconds > 0 ? static_cast<double>(trace.output.size()) / seconds : 0.0,
@@ -20,6 +20,10 @@ std::string statistics_text(const Trace& trace, Gate gate) {
       s.iterations, s.batched, s.serial, s.drafted, s.accepted, s.acceptance(), s.average_accepted(), s.mismatches,
       s.all_accepted, 1e3 * s.target_seconds, 1e3 * s.draft_seconds, 1e3 * s.validate_seconds, 1e3 * s.prompt_seconds);
   return text;
+}
+
+std::string dumped(const nlohmann::ordered_json& json) {
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 nlohmann::ordered_json statistics_json(const Trace& trace) {

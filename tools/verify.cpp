@@ -3,16 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <iostream>
-#include <thread>
 
-#include "kernels/operations.h"
 #include "oracle/report.h"
 #include "ref/base/error.h"
 #include "tools/commands.h"
 #include "tools/engine_subject.h"
 #include "tools/hash_subject.h"
+#include "tools/interrupt.h"
 
 namespace draftproof {
 namespace {
@@ -30,9 +28,7 @@ struct VerifyOptions {
 class Progress {
  public:
   explicit Progress(bool quiet) : shown_(!quiet && isatty(STDERR_FILENO) != 0) {}
-  ~Progress() {
-    if (shown_) fmt::print(stderr, "\r\033[K");
-  }
+  ~Progress() { say(""); }
   void say(const std::string& what) const {
     if (shown_) fmt::print(stderr, "\r\033[K{}", what);
   }
@@ -41,10 +37,10 @@ class Progress {
   bool shown_;
 };
 
-/// The tables to try: the named one, or every one this CPU can run and that keeps the row law.
+/// The tables to try: the named one, or every one this CPU can run and that keeps the row law, the best first.
 std::vector<std::string> tables_to_try(const std::string& named) {
   if (!named.empty()) return {kernels_by_name(named).name};
-  std::vector<std::string> names{best_kernels().name};
+  std::vector<std::string> names{kernels_by_name("").name};
   for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
     if (*table != &best_kernels() && (*table)->supported() && unfit(**table)[0] == '\0') {
       names.emplace_back((*table)->name);
@@ -53,126 +49,169 @@ std::vector<std::string> tables_to_try(const std::string& named) {
   return names;
 }
 
-/// The first is the one whose speed and acceptance are reported. Every draft runs batched and serial; the named ones
-/// at every draft length and on every table with one and two threads.
-std::vector<Variation> variations_of(const VerifyOptions& options, const Rule& rule, int draft_max) {
+/// 1, 2, 3, 4, 8, 16, ... below `limit`.
+std::vector<int> lengths_below(int limit) {
+  std::vector<int> lengths;
+  for (int length = 1; length < limit; length += length < 4 ? 1 : length) lengths.push_back(length);
+  return lengths;
+}
+
+/// Every named draft on every table, with one and two threads, batched and serial; every named draft at several lengths,
+/// batched and serial; and three controls, which need no length or table of their own. The first run of each named
+/// draft is the one whose acceptance is reported.
+std::vector<Variation> variations_of(const VerifyOptions& options, const Rule& rule, const std::vector<int>& guesses) {
   const auto tables = tables_to_try(options.common.kernels);
-  const Variation base{.draft = options.drafts.front(), .rule = &rule, .kernels = tables.front(), .threads = 1};
-  std::vector<Variation> list{base};
-  const auto add = [&](auto change) {
-    Variation variation = base;
-    change(variation);
-    list.push_back(variation);
-  };
-  for (const std::string& table : tables) {
-    for (const int threads : {1, 2}) {
+  std::vector<Variation> list;
+  for (std::size_t i = 0; i < options.drafts.size(); ++i) {
+    Variation variation;
+    variation.rule = &rule;
+    variation.draft = options.drafts[i];
+    for (const std::string& table : tables) {
+      for (const int threads : {1, 2}) {
+        for (const Verification verification : {Verification::batched, Verification::serial}) {
+          variation.kernels = table;
+          variation.threads = threads;
+          variation.verification = verification;
+          variation.draft_max = options.common.draft_max;
+          list.push_back(variation);
+        }
+      }
+    }
+    for (const int length : lengths_below(std::min(guesses[i], options.common.max_new_tokens))) {
       for (const Verification verification : {Verification::batched, Verification::serial}) {
-        if (table == base.kernels && threads == 1 && verification == Verification::batched) continue;  // the base
-        add([&](Variation& v) {
-          v.kernels = table;
-          v.threads = threads;
-          v.verification = verification;
-        });
+        variation.kernels = tables.front();
+        variation.threads = 1;
+        variation.verification = verification;
+        variation.draft_max = length;
+        list.push_back(variation);
       }
     }
   }
-  std::vector<std::string> drafts = options.drafts;
   for (const char* control : {"none", "hostile", "oracular"}) {
-    if (std::find(drafts.begin(), drafts.end(), control) == drafts.end()) drafts.emplace_back(control);
-  }
-  for (const std::string& draft : drafts) {
+    if (std::find(options.drafts.begin(), options.drafts.end(), control) != options.drafts.end()) continue;
+    Variation variation;
+    variation.rule = &rule;
+    variation.draft = control;
+    variation.kernels = tables.front();
     for (const Verification verification : {Verification::batched, Verification::serial}) {
-      if (draft == base.draft) continue;
-      add([&](Variation& v) {
-        v.draft = draft;
-        v.verification = verification;
-      });
+      variation.verification = verification;
+      list.push_back(variation);
     }
-  }
-  for (int limit = 1; limit <= draft_max; ++limit) {
-    add([&](Variation& v) { v.draft_max = limit; });
   }
   return list;
 }
 
-/// Plain and speculative decoding of the first variation, by turns. Seconds exclude the prompt.
-void time_decoding(EngineSubject& subject, const Request& request, const Variation& base, int threads,
-                   std::uint64_t seed, Report& report) {
-  std::vector<double> plain;
-  std::vector<double> speculative;
+/// Why a pass would prove nothing about a named draft; empty when it was put to the test.
+std::string untested(const Trial& trial, const std::string& draft) {
+  Statistics sum;
+  for (const Run& run : trial.runs) {
+    if (run.variation.draft != draft) continue;
+    sum.drafted += run.trace.statistics.drafted;
+    sum.accepted += run.trace.statistics.accepted;
+    sum.mismatches += run.trace.statistics.mismatches;
+  }
+  if (sum.drafted == 0) return draft + " guessed nothing";
+  if (sum.accepted == 0) return "no guess of " + draft + " was accepted; try a longer text";
+  if (sum.mismatches == 0) return "no guess of " + draft + " was refused; try a longer text";
+  return "";
+}
+
+/// Plain decoding and every named draft, by turns.
+void time_decoding(EngineSubject& subject, const Request& request, const VerifyOptions& options, const Rule& rule,
+                   Report& report) {
+  std::vector<std::string> names = options.drafts;
+  names.insert(names.begin(), "none");
+  std::vector<std::vector<double>> seconds(names.size());
   for (int repeat = 0; repeat < timed_repeats; ++repeat) {
-    for (const bool with_draft : {false, true}) {
-      Variation variation = base;
-      variation.threads = threads;
-      if (!with_draft) variation.draft = "none";
-      SeededChance chance(seed);
-      const Trace trace = subject.engine(variation).decode(varied(request, variation), variation.draft, *variation.rule,
-                                                           chance, Recording::counts);
-      const Statistics& s = trace.statistics;
-      (with_draft ? speculative : plain).push_back(s.target_seconds + s.draft_seconds + s.validate_seconds);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      Variation variation;
+      variation.draft = names[i];
+      variation.draft_max = options.common.draft_max;
+      variation.rule = &rule;
+      variation.kernels = report.kernels;
+      variation.threads = report.threads;
+      SeededChance chance(options.common.seed);
+      const Trace trace =
+          subject.engine(variation).decode(varied(request, variation), variation.draft, rule, chance);
+      seconds[i].push_back(trace.statistics.decode_seconds());
     }
   }
-  report.plain = spread_of(plain);
-  report.speculative = spread_of(speculative);
+  report.plain = spread_of(seconds[0]);
+  for (std::size_t i = 0; i < report.drafts.size(); ++i) report.drafts[i].seconds = spread_of(seconds[i + 1]);
 }
 
 Exit verify(const VerifyOptions& options) {
   const CommonOptions& common = options.common;
+  std::vector<std::string> sources{common.target, common.prompt_file};
+  for (const std::string& draft : options.drafts) sources.push_back(parse_draft_name(draft).path.string());
+  std::unique_ptr<OutputFile> json_file;
+  std::unique_ptr<OutputFile> junit_file;
+  if (!common.json_file.empty()) json_file = std::make_unique<OutputFile>(common.json_file, sources);
+  sources.push_back(common.json_file);
+  if (!options.junit_file.empty()) junit_file = std::make_unique<OutputFile>(options.junit_file, sources);
+
   const auto tokenizer = find_tokenizer(common.target);
   const Request request = make_request(common, tokenizer.get());
   const Rule& rule = rule_by_name(common.rule);
-  const int threads = common.threads > 0 ? common.threads : static_cast<int>(std::thread::hardware_concurrency());
+  const std::atomic<bool>* const interrupted = watch_for_interrupt();
   const Progress progress(common.quiet);
 
-  EngineSubject subject(common.target);
-  Variation probe{.draft = options.drafts.front(), .rule = &rule, .kernels = tables_to_try(common.kernels).front()};
+  EngineSubject subject(common.target, interrupted);
+  Variation first;
+  first.rule = &rule;
+  first.kernels = tables_to_try(common.kernels).front();
   Report report;
+  report.version = DRAFTPROOF_VERSION;
   report.target = common.target;
-  report.draft = probe.draft;
   report.rule = rule.name;
-  report.kernels = probe.kernels;
+  report.kernels = first.kernels;
+  report.numerics = subject.numerics(first);
+  report.threads = threads_of(common);
   report.seed = common.seed;
   report.sampling = request.sampling;
   report.prompt_tokens = request.prompt.size();
+
+  std::vector<int> guesses;  // most per round, by named draft
   for (const std::string& draft : options.drafts) {
-    if (const Gate gate = subject.engine(probe).gate(draft); gate != Gate::open && report.reason.empty()) {
+    first.draft = draft;
+    progress.say("loading " + draft);
+    if (const Gate gate = subject.engine(first).gate(draft); gate != Gate::open && report.reason.empty()) {
       report.reason = fmt::format("speculation is off for draft {}: {}", draft, name_of(gate));
     }
+    Request probe = request;
+    probe.max_new_tokens = 0;
+    SeededChance chance(common.seed);
+    guesses.push_back(subject.run(probe, first, chance).request.draft_max);
   }
 
-  progress.say("reading the prompt");
-  SeededChance first_chance(common.seed);
-  const int draft_max = subject.run(request, probe, first_chance).request.draft_max;
   progress.say("decoding in every variation");
-  Trial trial(subject, request, common.seed, variations_of(options, rule, draft_max));
-  for (const Check* check = all_checks(); check->examine != nullptr; ++check) {
+  Trial trial(subject, request, common.seed, variations_of(options, rule, guesses));
+  for (const Run& run : trial.runs) report.runs.push_back(run.variation.describe());
+  for (const std::string& draft : options.drafts) {
+    const auto run = std::find_if(trial.runs.begin(), trial.runs.end(),
+                                  [&](const Run& candidate) { return candidate.variation.draft == draft; });
+    report.drafts.push_back({draft, run->trace.statistics, run->trace.tokens_per_round(), {}});
+    report.output_tokens = run->trace.output.size();
+    if (report.reason.empty()) report.reason = untested(trial, draft);
+  }
+  for (const Check* check = all_checks(); check->examine != nullptr && !interrupted->load(); ++check) {
     progress.say(std::string("checking ") + check->name);
-    report.findings.push_back(check->examine(trial));
+    const Finding finding = check->examine(trial);
+    if (!interrupted->load()) report.findings.push_back(finding);  // else it may have seen runs cut short
   }
-  progress.say("enumerating every random answer on small models");
-  report.findings.push_back(check_production_law(rule));
-
-  const Trace& first = trial.runs.front().trace;
-  report.runs = trial.runs.size();
-  report.output_tokens = first.output.size();
-  report.statistics = first.statistics;
-  report.tokens_per_round = first.tokens_per_round();
-  int accepted = 0;
-  int refused = 0;
-  for (const Run& run : trial.runs) {
-    accepted += run.trace.statistics.accepted;
-    refused += run.trace.statistics.mismatches;
+  if (!interrupted->load()) {
+    progress.say("enumerating every random answer on small models");
+    report.findings.push_back(check_production_law(rule));
+    progress.say("timing");
+    time_decoding(subject, request, options, rule, report);
   }
-  if (report.reason.empty() && first.statistics.drafted == 0) report.reason = "the draft guessed nothing";
-  if (report.reason.empty() && accepted == 0) report.reason = "no guess was accepted in any run";
-  if (report.reason.empty() && refused == 0) report.reason = "no guess was refused in any run";
-  progress.say("timing");
-  if (first.statistics.drafted > 0) time_decoding(subject, request, probe, threads, common.seed, report);
+  if (interrupted->load()) report.reason = "interrupted; what was done so far proves nothing";
 
   progress.say("");
-  if (!common.quiet) std::cout << report_text(report) << std::flush;
-  if (!common.json_file.empty()) write_file(common.json_file, report_json(report));
-  if (!options.junit_file.empty()) write_file(options.junit_file, report_junit(report));
+  if (!common.quiet && common.json_file != "-") std::cout << report_text(report) << std::flush;
+  if (json_file) json_file->write(report_json(report));
+  if (junit_file) junit_file->write(report_junit(report));
+  if (!std::cout) throw Error("standard output cannot be written to");
   switch (report.verdict()) {
     case ReportVerdict::pass_exact: return Exit::pass;
     case ReportVerdict::bug_proven: return Exit::divergence;

@@ -51,6 +51,8 @@ LawAnswer compare_laws(Subject& subject, const LawQuestion& question) {
 Finding check_distribution_exact(Subject& subject, std::span<const LawQuestion> questions) {
   Examination examination("distribution_exact");
   LawAnswer all;
+  Rational largest = 0;
+  std::map<std::string, LawAnswer> by_way;  // draft and verification: each must have been put to the test
   for (const LawQuestion& question : questions) {
     const LawAnswer answer = compare_laws(subject, question);
     all.paths += answer.paths;
@@ -58,16 +60,27 @@ Finding check_distribution_exact(Subject& subject, std::span<const LawQuestion> 
     all.refused += answer.refused;
     all.stopped += answer.stopped;
     all.cut += answer.cut;
+    largest = std::max(largest, answer.distance);
+    LawAnswer& way = by_way[question.variation.draft + ", " + name_of(question.variation.verification)];
+    way.accepted += answer.accepted;
+    way.refused += answer.refused;
     examination.expect(answer.distance == 0, [&] {
       return question.variation.describe() + ": the law of the text is " + decimal(answer.distance) +
              " away from plain decoding's in total variation; most at the text " + list_of(answer.worst);
     });
   }
-  const bool exercised = all.accepted > 0 && all.refused > 0 && all.stopped > 0 && all.cut > 0;
+  std::string missing;
+  for (const auto& [way, answer] : by_way) {
+    if (answer.accepted + answer.refused == 0) missing = "no guess of " + way + " was ever judged";
+  }
+  if (all.accepted == 0 || all.refused == 0 || all.stopped == 0 || all.cut == 0) {
+    missing = "the questions never met an acceptance, a refusal, a stop or a cut";
+  }
   return std::move(examination)
       .finding(std::to_string(questions.size()) + " joint laws over " + std::to_string(all.paths) +
-                   " paths equal plain decoding's; largest deviation 0",
-               exercised ? "" : "the questions never met an acceptance, a refusal, a stop or a cut");
+                   " paths of small models equal plain decoding's; largest deviation " +
+                   (largest == 0 ? "0" : decimal(largest)),
+               missing);
 }
 
 }  // namespace draftproof

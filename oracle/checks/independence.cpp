@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Compares runs with each other. Under greedy and `matching`, all runs of one numerics class say the same; under
 // `rejection`, all runs that differ only in table, threads or verification do, round by round. A draft's memory depends
-// on the text it was told and on nothing else.
+// on the text it was told and on nothing else: not on the run, and a draft that only reads the text has the same.
 #include <algorithm>
 #include <map>
 
@@ -14,6 +14,7 @@ Finding check_independence(Trial& trial) {
   std::map<std::string, const Run*> same_text;    // the first run of those that must say the same
   std::map<std::string, const Run*> same_rounds;  // ... round by round
   std::map<std::pair<std::string, std::vector<Token>>, Fingerprint> told;  // draft and text to digest
+  std::map<std::pair<std::string, std::vector<Token>>, Fingerprint> memory_of;
   int pairs = 0;
   for (const Run& run : trial.runs) {
     const Variation& variation = run.variation;
@@ -38,11 +39,26 @@ Finding check_independence(Trial& trial) {
                                   twin.variation.describe();
                          });
     }
+    // A draft that was merely told the text must remember what this one does.
+    Request retold = trial.request;
+    retold.prompt.insert(retold.prompt.end(), run.trace.output.begin(), run.trace.output.end());
+    retold.max_new_tokens = 0;
+    const auto [memory, untold] = memory_of.try_emplace(std::pair(numerics + "/" + variation.draft, retold.prompt));
+    if (untold) {
+      SeededChance chance(trial.seed);
+      memory->second = trial.subject.run(retold, variation, chance).resting_draft;
+    }
+    if (memory->second != Fingerprint{}) {
+      examination.expect(memory->second == run.trace.resting_draft, [&] {
+        return variation.describe() + ": in the end the draft remembers something else than one that was only told the text";
+      });
+    }
+
     std::vector<Token> text = trial.request.prompt;
     for (const Round& round : run.trace.rounds) {
       text.insert(text.end(), round.emitted.begin(), round.emitted.end());
       const auto [place, fresh] = told.try_emplace(std::pair(numerics + "/" + variation.draft, text), round.draft);
-      if (fresh) continue;
+      if (fresh || round.draft == Fingerprint{}) continue;  // a draft without memory has nothing to compare
       examination.expect(place->second == round.draft, [&] {
         return variation.describe() + ": after position " + std::to_string(text.size()) +
                " the draft remembers something else than in another run of the same text";

@@ -55,6 +55,9 @@ Finding check_verdict_justified(Trial& trial) {
   long rounds = 0;
   long judged = 0;
   for (const Run& run : trial.runs) {
+    if (!run.variation.promises_tokens() && run.variation.rule->judge != rejection.judge) {
+      return std::move(examination).finding("", "there is no account of the rule " + std::string(run.variation.rule->name));
+    }
     SeededChance chance(trial.seed);
     const Replay replay{chance, run.variation.promises_tokens(), asked.sequence};
     std::vector<Token> text = asked.prompt;

@@ -107,6 +107,7 @@ class Rows final : public TargetRows {
   void read(std::size_t rows) {
     Outputs outputs;
     target_.forward({.tokens = std::span<const Token>(tokens_).subspan(logits_.size(), rows)}, cache_, outputs);
+    ++round_.passes;
     for (int row = 0; row < static_cast<int>(rows); ++row) {
       const auto logits = outputs.logits_row(row, target_.vocabulary());
       logits_.emplace_back(logits.begin(), logits.end());
@@ -202,7 +203,7 @@ Trace run_loop(Model& target, Draft& draft, const Rule& rule, Chance& chance, co
     run.insert(run.end(), round.emitted.begin(), round.emitted.end() - 1);
     const bool all_stood = round.accepted > 0 && round.accepted == round.proposal.size();
     if (fault == Fault::draft_hole && all_stood) run.pop_back();
-    draft.observe(run, {});
+    if (!run.empty()) draft.observe(run, {});
     window.commit(kept);
     text.insert(text.end(), round.emitted.begin(), round.emitted.end());
     round.cache_length = cache->length();
@@ -219,6 +220,7 @@ Trace run_loop(Model& target, Draft& draft, const Rule& rule, Chance& chance, co
   }
   trace.output.assign(text.begin() + static_cast<std::ptrdiff_t>(request.prompt.size()), text.end());
   trace.resting_length = cache->length();
+  trace.resting_draft = draft.digest();
   return trace;
 }
 

@@ -32,7 +32,8 @@ class Guesses {
   void name(Token token);
 
   int size() const noexcept { return proposal_.size(); }
-  const Proposal& proposal() const noexcept { return proposal_; }
+  const Proposal& proposal() const& noexcept { return proposal_; }
+  Proposal proposal() && { return std::move(proposal_); }
 
  private:
   const Sampling& sampling_;

@@ -21,6 +21,8 @@ struct Sampling {
   float frequency_penalty = 0;    // 0: off
   int repeat_last_n = 64;         // tokens of prompt and output that penalties see; below 0: all; 0: off
 
+  bool operator==(const Sampling&) const = default;
+
   bool greedy() const noexcept { return temperature <= 0; }
   bool penalises() const noexcept {
     return repeat_last_n != 0 && (repeats() || presence_penalty != 0 || frequency_penalty != 0);

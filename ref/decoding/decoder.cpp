@@ -11,8 +11,6 @@
 namespace draftproof {
 namespace {
 
-constexpr int prompt_chunk = 128;  // prompt rows per pass; the causal law says it cannot matter
-
 /// Adds the time it lives to a statistic.
 class Stopwatch {
  public:
@@ -45,7 +43,6 @@ class VerifiedRows final : public TargetRows {
     const bool serial = request_.verification == Verification::serial;
     while (rows_read_ <= row) read(1);
     const auto logits = outputs_.logits_row(serial ? 0 : row, target_.vocabulary());
-    const Stopwatch watch(statistics_.validate_seconds);
     const auto guessed = std::span(tokens_).subspan(1, static_cast<std::size_t>(row));
     distribution_ = distribution_of(logits, request_.sampling, {committed_, guessed});
     if (recording_ == Recording::digests) {
@@ -64,6 +61,7 @@ class VerifiedRows final : public TargetRows {
     target_.forward({.tokens = tokens, .taps = taps_}, cache_, outputs_);
     features_.insert(features_.end(), outputs_.features.begin(), outputs_.features.end());
     rows_read_ += rows;
+    ++round_.passes;
   }
 
   Model& target_;
@@ -90,14 +88,10 @@ double log_probability(std::span<const float> logits, Token token) {
   return logits[static_cast<std::size_t>(token)] - best - log64(sum);
 }
 
-bool is_stop(const Request& request, Token token) {
-  return std::find(request.stops.begin(), request.stops.end(), token) != request.stops.end();
-}
-
 /// Cuts after the first stop token: nothing after it can become text.
 template <class Tokens>
 void cut_after_stop(const Request& request, Tokens& tokens) {
-  const auto stop = std::find_if(tokens.begin(), tokens.end(), [&](Token token) { return is_stop(request, token); });
+  const auto stop = std::find_if(tokens.begin(), tokens.end(), [&](Token token) { return request.stops_at(token); });
   if (stop != tokens.end()) tokens.erase(stop + 1, tokens.end());
 }
 
@@ -126,7 +120,11 @@ Decoder::Decoder(Model& target, Draft& draft, const Rule& rule, Chance& chance, 
   REQUIRE(misfit(request, target).empty(), "the request fits the target");
   const int capacity = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
   horizon_ = 1 + std::clamp(std::min(request.draft_max, draft.draft_max()), 0, std::max(0, request.max_new_tokens - 1));
-  cache_ = target.new_cache(capacity, std::max(prompt_chunk, horizon_));
+  cache_ = target.new_cache(capacity, std::max(Draft::run_max, horizon_));
+  // Room for the whole run now: recording a round cannot fail half-way.
+  text_.reserve(static_cast<std::size_t>(capacity));
+  trace_.output.reserve(static_cast<std::size_t>(request.max_new_tokens));
+  trace_.rounds.reserve(static_cast<std::size_t>(request.max_new_tokens));
   trace_.request = std::move(request);
 }
 
@@ -137,7 +135,7 @@ bool Decoder::read_prompt(const std::atomic<bool>* cancelled) {
   const int before_anchor = static_cast<int>(trace_.request.prompt.size()) - 1;
   while (cache_->length() < before_anchor) {
     if (cancelled != nullptr && cancelled->load()) return false;
-    const int rows = std::min(prompt_chunk, before_anchor - cache_->length());
+    const int rows = std::min(Draft::run_max, before_anchor - cache_->length());
     const auto tokens = std::span<const Token>(trace_.request.prompt)
                             .subspan(static_cast<std::size_t>(cache_->length()), static_cast<std::size_t>(rows));
     Transaction window = cache_->begin(rows);
@@ -151,10 +149,12 @@ bool Decoder::read_prompt(const std::atomic<bool>* cancelled) {
 void Decoder::run(const std::function<void(std::span<const Token>)>& emit, const std::atomic<bool>* cancelled) {
   trace_.finish = Finish::unfinished;
   const bool ready = read_prompt(cancelled);
+  trace_.resting_length = cache_->length();
+  if (recording_ == Recording::digests) trace_.resting_draft = draft_.digest();
   while (trace_.finish == Finish::unfinished) {
-    if (!trace_.output.empty() && is_stop(trace_.request, text_.back())) {
+    if (!trace_.output.empty() && trace_.request.stops_at(text_.back())) {
       trace_.finish = Finish::stop;
-    } else if (tokens_left() == 0) {
+    } else if (ready && tokens_left() == 0) {
       trace_.finish = Finish::length;
     } else if (!ready || (cancelled != nullptr && cancelled->load())) {
       trace_.finish = Finish::cancelled;
@@ -163,7 +163,6 @@ void Decoder::run(const std::function<void(std::span<const Token>)>& emit, const
       if (emit) emit(trace_.rounds.back().emitted);
     }
   }
-  trace_.resting_length = cache_->length();
 }
 
 void Decoder::step() {
@@ -180,7 +179,7 @@ void Decoder::step() {
     Guesses guesses(request.sampling, text_, request.sequence, round.position, rule_.draft_noise, chance_);
     draft_.propose(round.anchor, limit, guesses);
     REQUIRE(guesses.size() <= limit, "a draft makes at most as many guesses as it was asked for");
-    round.proposal = guesses.proposal();
+    round.proposal = std::move(guesses).proposal();
     cut_after_stop(request, round.proposal.tokens);
     round.proposal.drawn_from.resize(round.proposal.tokens.size());
   }
@@ -189,7 +188,12 @@ void Decoder::step() {
   Transaction window = cache_->begin(1 + round.proposal.size());
   VerifiedRows rows(target_, *cache_, draft_.taps(), request, text_, round.proposal, recording_, statistics, outputs_,
                     round);
-  round.verdict = rule_.judge(round.proposal, rows, request.sequence, round.position, chance_);
+  {
+    const double reading = statistics.target_seconds;
+    const Stopwatch watch(statistics.validate_seconds);
+    round.verdict = rule_.judge(round.proposal, rows, request.sequence, round.position, chance_);
+    statistics.validate_seconds -= statistics.target_seconds - reading;  // serial rows are read while judging
+  }
   if (request.logprobs) {
     REQUIRE(round.proposal.size() == 0, "log-probabilities are served by plain decoding");
     round.logprob = log_probability(outputs_.logits_row(0, target_.vocabulary()), round.verdict.next);
@@ -210,16 +214,16 @@ void Decoder::step() {
     const std::size_t width = draft_.taps().size() * static_cast<std::size_t>(target_.hidden());
     draft_.observe(run, rows.features().first(static_cast<std::size_t>(kept) * width));
   }
-  window.commit(kept);
+  window.commit(kept);  // nothing fails from here to the end of the record
   text_.insert(text_.end(), round.emitted.begin(), round.emitted.end());
   trace_.output.insert(trace_.output.end(), round.emitted.begin(), round.emitted.end());
 
+  trace_.resting_length = cache_->length();
+
   // Tell.
   round.cache_length = cache_->length();
-  if (recording_ == Recording::digests) {
-    round.cache = cache_->digest();
-    round.draft = draft_.digest();
-  }
+  // A row of the vocabulary for each guess: too much to keep for a whole text unless it is evidence.
+  if (recording_ == Recording::counts) round.proposal.drawn_from.clear();
   ++statistics.rounds;
   if (const int guesses = round.proposal.size(); guesses > 0) {
     ++statistics.iterations;
@@ -229,6 +233,10 @@ void Decoder::step() {
     ++(request.verification == Verification::serial ? statistics.serial : statistics.batched);
   }
   trace_.rounds.push_back(std::move(round));
+  if (recording_ == Recording::digests) {
+    trace_.rounds.back().cache = cache_->digest();
+    trace_.rounds.back().draft = trace_.resting_draft = draft_.digest();
+  }
 }
 
 }  // namespace draftproof

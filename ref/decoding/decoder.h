@@ -2,8 +2,10 @@
 // The one loop: guess, open, verify, read, judge, stop, keep, tell. Plain decoding is the empty draft.
 //
 // At rest, on every exit, the target's cache holds prompt + output - 1 positions: the last token of the text, the
-// anchor, is in no cache; the draft has observed exactly the same positions. A round is recorded whole before any of it
-// is handed out, so an interruption at any point leaves caches, draft and output in step.
+// anchor, is in no cache; the draft has observed exactly the same positions. (A run cancelled inside its prompt holds
+// what it has read of it.) A round is kept and recorded whole or not at all, and recorded before any of it is handed
+// out; so an interruption at any point, be it an exception of the target, the draft or `emit`, leaves cache, draft and
+// output in step, and the run may be gone on with.
 #pragma once
 
 #include <atomic>
@@ -22,15 +24,15 @@ enum class Recording { counts, digests };  // digests: every row and cache is fi
 
 class Decoder {
  public:
-  /// All references outlive the decoder. `request` fits the model: tokens in the vocabulary, prompt not empty, prompt +
-  /// max_new_tokens at most model.context(); see check(). `rule` null means the draft is never asked.
+  /// All references outlive the decoder. `request` fits the model, see misfit().
   Decoder(Model& target, Draft& draft, const Rule& rule, Chance& chance, Request request, Recording recording);
 
   /// Runs to the end. `emit` gets each round's tokens after the round is recorded. `cancelled` is looked at between
-  /// passes; a cancelled run may be gone on with by calling again.
+  /// passes over the prompt and between rounds; a cancelled run may be gone on with by calling again.
   void run(const std::function<void(std::span<const Token>)>& emit = {}, const std::atomic<bool>* cancelled = nullptr);
 
-  const Trace& trace() const noexcept { return trace_; }
+  const Trace& trace() const& noexcept { return trace_; }
+  Trace trace() && { return std::move(trace_); }
   const Cache& cache() const noexcept { return *cache_; }
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "ref/decoding/engine.h"
 
+#include "kernels/operations.h"
 #include "ref/acceptance/chance.h"
 #include "ref/base/error.h"
 #include "ref/drafts/none.h"
@@ -10,8 +11,7 @@
 namespace draftproof {
 
 const Kernels& kernels_by_name(const std::string& name) {
-  if (name.empty() || name == "auto") return best_kernels();
-  const Kernels* const table = find_kernels(name.c_str());
+  const Kernels* const table = name.empty() ? &best_kernels() : find_kernels(name.c_str());
   if (table == nullptr) {
     std::string known;
     for (const Kernels* const* row = all_kernels(); *row != nullptr; ++row) known += std::string(" ") + (*row)->name;
@@ -65,7 +65,10 @@ Trace Engine::decode(Request request, const std::string& draft, const Rule& rule
   if (request.draft_max == 0) request.draft_max = guesser->draft_max();
   Decoder decoder(*target_, *guesser, rule, chance, std::move(request), recording);
   decoder.run(emit, cancelled);
-  return decoder.trace();
+  Trace trace = std::move(decoder).trace();
+  trace.kernels = kernels_.name;
+  trace.threads = threads();
+  return trace;
 }
 
 }  // namespace draftproof

@@ -18,7 +18,7 @@
 
 namespace draftproof {
 
-/// By name, or the best canonical table for "" and "auto". Throws Error when there is none of that name, the CPU cannot
+/// By name, or the best canonical table for "". Throws Error when there is none of that name, the CPU cannot
 /// run it, or it breaks the row law here.
 const Kernels& kernels_by_name(const std::string& name);
 

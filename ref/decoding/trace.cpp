@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "ref/decoding/trace.h"
 
+#include <algorithm>
+
 namespace draftproof {
+
+bool Request::stops_at(Token token) const noexcept {
+  return std::find(stops.begin(), stops.end(), token) != stops.end();
+}
 
 const char* name_of(Verification verification) noexcept {
   return verification == Verification::batched ? "batched" : "serial";

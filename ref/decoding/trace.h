@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "ref/acceptance/distribution.h"
@@ -31,15 +32,18 @@ struct Request {
   Verification verification = Verification::batched;
   int sequence = 0;           // part of every random key
   bool logprobs = false;      // record the log-probability of every token (plain decoding only)
+
+  bool stops_at(Token token) const noexcept;
 };
 
 struct Round {
   int position = 0;               // absolute position of the first token decided: that of the anchor, plus one
   Token anchor = 0;               // last committed token, row 0 of the verification
-  Proposal proposal;              // as verified, cut after its first stop token
+  Proposal proposal;              // as judged, cut after its first stop token; `drawn_from` only when recorded
   Verdict verdict;                // the rule's
   std::vector<Token> emitted;     // the accepted guesses and the target's token, cut after the first stop token
   int accepted = 0;               // guesses among `emitted`
+  int passes = 0;                 // of the target: 1 when batched, one for each row read when serial
   double logprob = 0;             // of the token of a plain round, before penalties and temperature; on request
 
   // Recorded on request only.
@@ -51,11 +55,11 @@ struct Round {
 };
 
 /// Counts of one run. Every count can be recomputed from the trace; times are wall-clock seconds and say nothing about
-/// results. Definitions are with the functions below.
+/// results.
 struct Statistics {
   int rounds = 0;        // target passes after the prompt
   int iterations = 0;    // rounds with at least one guess
-  int drafted = 0;       // guesses verified (after the cut at a guessed stop token)
+  int drafted = 0;       // guesses handed to the rule, those behind a refusal included
   int accepted = 0;      // guesses that became output
   int mismatches = 0;    // iterations in which a guess was refused by the rule
   int all_accepted = 0;  // iterations in which every guess stood: iterations = mismatches + all_accepted
@@ -66,17 +70,22 @@ struct Statistics {
   double draft_seconds = 0;     // propose and observe
   double validate_seconds = 0;  // distributions and judgement
 
+  double decode_seconds() const { return target_seconds + draft_seconds + validate_seconds; }  // without the prompt
   double acceptance() const { return drafted == 0 ? 0 : static_cast<double>(accepted) / drafted; }
   double average_accepted() const { return iterations == 0 ? 0 : static_cast<double>(accepted) / iterations; }
 };
 
 struct Trace {
-  Request request;
+  Request request;       // as it was run: draft_max is the draft's own when none was asked for
+  std::string kernels;   // table and threads that computed it; empty and 0 where there are none (hash models)
+  int threads = 0;
   std::vector<Token> output;
   Finish finish = Finish::unfinished;
   std::vector<Round> rounds;
   Statistics statistics;
-  int resting_length = 0;  // positions in the target's cache at the end: prompt + output - 1
+  /// Positions in the target's cache at the end: prompt + output - 1; fewer when cancelled inside the prompt.
+  int resting_length = 0;
+  Fingerprint resting_draft;  // what the draft has observed at the end; recorded on request only
 
   double tokens_per_round() const {
     return rounds.empty() ? 0 : static_cast<double>(output.size()) / static_cast<double>(rounds.size());

@@ -19,13 +19,22 @@ constexpr int model_draft_max = 5;  // unless asked otherwise: each guess costs 
 /// No round can use more guesses than the text has positions.
 int guesses_per_round(int asked, int capacity) { return std::min(asked > 0 ? asked : model_draft_max, capacity); }
 
+void refuse_longer_than(int context, int capacity) {
+  if (capacity <= context) return;
+  throw Error("the draft has " + std::to_string(context) + " positions, the text may need " + std::to_string(capacity) +
+              "; ask for fewer new tokens, or decode without this draft");
+}
+
 DraftSource open_none(const std::filesystem::path&, Model&, const Kernels&) {
   return [](int, int) { return std::make_unique<NoDraft>(); };
 }
 
 DraftSource open_dflash(const std::filesystem::path& path, Model& target, const Kernels& kernels) {
   auto network = std::make_shared<DFlashNetwork>(path, target, kernels);
-  return [network](int capacity, int) { return std::make_unique<DFlashDraft>(*network, capacity); };
+  return [network](int capacity, int) {
+    refuse_longer_than(network->config().transformer.context, capacity);
+    return std::make_unique<DFlashDraft>(*network, capacity);
+  };
 }
 
 DraftSource open_model(const std::filesystem::path& path, Model& target, const Kernels& kernels) {
@@ -36,10 +45,7 @@ DraftSource open_model(const std::filesystem::path& path, Model& target, const K
                 "; use a draft made with the target's tokenizer");
   }
   return [model](int capacity, int draft_max) -> std::unique_ptr<Draft> {
-    if (capacity > model->context()) {
-      throw Error("the draft model has " + std::to_string(model->context()) + " positions, the text may need " +
-                  std::to_string(capacity) + "; ask for fewer new tokens");
-    }
+    refuse_longer_than(model->context(), capacity);
     return std::make_unique<ModelDraft>(*model, capacity, guesses_per_round(draft_max, capacity));
   };
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Two drafts for proofs, both plain model drafts over the target itself. `oracular` continues as the target does, so
 // under greedy and under `matching` every guess stands, and under `rejection` q equals p. `hostile` names the token the
-// target likes least, so every round meets a refusal.
+// target likes least before penalties: under greedy without penalties every round meets a refusal.
 #pragma once
 
 #include "ref/drafts/model_draft.h"

@@ -2,9 +2,10 @@
 #include "ref/models/dflash.h"
 
 #include <algorithm>
-#include <array>
+#include <limits>
 
 #include "kernels/math64.h"
+#include "ref/base/error.h"
 #include "ref/base/require.h"
 #include "ref/caches/attention.h"
 
@@ -69,8 +70,8 @@ void refuse_variants(const Json& config) {
   for (const char* name : {"attention_sink_bias", "sample_from_anchor"}) {
     if (const auto value = nested_first(config, name); value && value->boolean()) value->fail("is not implemented");
   }
-  for (const char* name : {"attention_value_scale"}) {
-    if (const auto value = nested_first(config, name); value && value->number() != 1) value->fail("is not implemented");
+  if (const auto scale = nested_first(config, "attention_value_scale"); scale && scale->number() != 1) {
+    scale->fail("is not implemented");
   }
   for (const char* name : {"backbone_rotary_base", "conv_kernel_size", "conv_group_size", "selector_rank",
                            "selector_top_k", "draft_vocab_size"}) {
@@ -81,8 +82,9 @@ void refuse_variants(const Json& config) {
 float positive_factor(const Json& config, std::string_view name, float otherwise) {
   const auto value = nested_first(config, name);
   if (!value) return otherwise;
-  if (!(value->number() > 0)) value->fail("must be positive");
-  return static_cast<float>(value->number());
+  const auto factor = static_cast<float>(value->number());
+  if (!(factor > 0 && factor <= std::numeric_limits<float>::max())) value->fail("must be a positive float");
+  return factor;
 }
 
 }  // namespace
@@ -124,7 +126,9 @@ DFlashConfig read_dflash_config(const Json& config, const Model& target) {
   const auto block = config.find("dflash_config");
   const auto everywhere = config.find("is_causal");
   const auto nested = block ? block->find("causal") : std::nullopt;
-  for (const int window : transformer.windows) {
+  const bool declared = config.find("layer_types").has_value();
+  for (int& window : transformer.windows) {
+    if (!declared) window = AttentionCache::everything;  // a draft slides where its layer_types say so
     const bool sliding = window != AttentionCache::everything;
     result.causal.push_back(everywhere ? everywhere->boolean() : nested ? nested->boolean() : sliding);
   }
@@ -132,7 +136,7 @@ DFlashConfig read_dflash_config(const Json& config, const Model& target) {
     const auto own = nested_first(config, "swa_window_size");
     const auto width = own ? own : config.find("sliding_window");
     if (!width) use->fail("needs swa_window_size or sliding_window");
-    const auto window = std::min<std::int64_t>(width->integer(1, std::int64_t{1} << 40), transformer.context);
+    const auto window = std::min<std::int64_t>(width->integer(1, std::int64_t{1} << 40), 1 << 24);
     std::fill(transformer.windows.begin(), transformer.windows.end(), static_cast<int>(window));
   }
   result.embedding_scale = positive_factor(config, "input_embedding_scale", 1);
@@ -151,6 +155,9 @@ DFlashNetwork::DFlashNetwork(const Checkpoint& weights, const Json& config, cons
   const TransformerConfig& t = config_.transformer;
   rope_ = Rope(t.rope_theta, t.head_dim);
   const std::string prefix = weights.has("model.fc.weight") ? "model." : "";
+  if (std::filesystem::exists(weights.folder() / "mask_embedding.pt")) {
+    throw Error(weights.folder().string() + ": mask_embedding.pt, a mask of the draft's own, is not implemented");
+  }
   const int features = static_cast<int>(config_.taps.size()) * t.hidden;
   fc_ = load_matrix(weights, std::vector<NamedMatrix>{{prefix + "fc.weight", t.hidden}}, features, kernels_);
   hidden_norm_ = weights.floats(prefix + "hidden_norm.weight", {t.hidden});
@@ -159,6 +166,8 @@ DFlashNetwork::DFlashNetwork(const Checkpoint& weights, const Json& config, cons
     layers_.push_back(
         load_transformer_layer(weights, t, prefix + "layers." + std::to_string(i) + ".", kernels_));
   }
+  refuse_other_tensors(weights, t, prefix + "layers.",
+                       {prefix + "fc.weight", prefix + "hidden_norm.weight", prefix + "norm.weight"});
 }
 
 std::unique_ptr<Cache> DFlashNetwork::new_context(int capacity, int horizon_max) const {

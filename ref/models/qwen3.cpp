@@ -31,6 +31,8 @@ class Qwen3 final : public Model, public Embeddings {
     const auto tie = config.find("tie_word_embeddings");
     tied_ = tie ? tie->boolean() : !weights.has("lm_head.weight");
     if (!tied_) head_ = load_matrix(weights, one("lm_head.weight", config_.vocabulary), config_.hidden, kernels_);
+    refuse_other_tensors(weights, config_, "model.layers.",
+                         {"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"});
   }
 
   int vocabulary() const override { return config_.vocabulary; }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "kernels/math64.h"
+#include "ref/base/error.h"
 #include "ref/base/require.h"
 
 namespace draftproof {
@@ -14,7 +15,8 @@ static_assert(AttentionCache::block == lanes, "kernels and caches must agree on 
 
 namespace {
 
-constexpr int size_max = 1 << 24;  // no width or count of a real checkpoint comes near it
+constexpr int size_max = 1 << 24;   // no width of a real checkpoint comes near it
+constexpr int layers_max = 1 << 10;  // nor any number of layers
 constexpr int default_max_window_layers = 28;  // transformers' Qwen3Config: so many layers see everything
 
 int positive(const Json& config, std::string_view field) {
@@ -58,14 +60,13 @@ double read_rope_theta(const Json& config) {
   return value;
 }
 
-std::vector<int> read_windows(const Json& config, int layers, int context) {
+std::vector<int> read_windows(const Json& config, int layers) {
   std::vector<int> windows(static_cast<std::size_t>(layers), AttentionCache::everything);
   const auto use = config.find("use_sliding_window");
   const auto width = config.find("sliding_window");
   const auto sliding = [&](const Json& asked_by) {
     if (!width) asked_by.fail("asks for sliding attention, but sliding_window is absent");
-    // A window as long as the context hides nothing; cutting it there keeps the ring's arithmetic small.
-    return static_cast<int>(std::min<std::int64_t>(width->integer(1, std::int64_t{1} << 40), context));
+    return static_cast<int>(std::min<std::int64_t>(width->integer(1, std::int64_t{1} << 40), size_max));
   };
   if (const auto types = config.find("layer_types")) {
     if (!types->is_array() || types->size() != windows.size()) {
@@ -106,7 +107,7 @@ TransformerConfig read_transformer_config(const Json& config) {
   TransformerConfig result;
   result.vocabulary = positive(config, "vocab_size");
   result.hidden = positive(config, "hidden_size");
-  result.layers = positive(config, "num_hidden_layers");
+  result.layers = static_cast<int>(config.at("num_hidden_layers").integer(1, layers_max));
   result.heads = positive(config, "num_attention_heads");
   result.kv_heads = config.find("num_key_value_heads") ? positive(config, "num_key_value_heads") : result.heads;
   result.intermediate = positive(config, "intermediate_size");
@@ -132,7 +133,7 @@ TransformerConfig read_transformer_config(const Json& config) {
     act.fail("activation '" + act.string() + "' is not implemented; only 'silu' is");
   }
   result.rope_theta = read_rope_theta(config);
-  result.windows = read_windows(config, result.layers, result.context);
+  result.windows = read_windows(config, result.layers);
   refuse_partial_rotary(config);
   refuse_if_set(config, "attention_bias", "biased projections are not implemented");
   refuse_if_set(config, "mlp_bias", "biased projections are not implemented");
@@ -174,6 +175,24 @@ PackedMatrix load_matrix(const Checkpoint& weights, std::span<const NamedMatrix>
     views.push_back(matrix_view(weights.weight(part.name, {part.outputs, inputs}), part.outputs, inputs));
   }
   return PackedMatrix(kernels, views);
+}
+
+void refuse_other_tensors(const Checkpoint& weights, const TransformerConfig& config, const std::string& layers_prefix,
+                          std::set<std::string> known) {
+  for (int i = 0; i < config.layers; ++i) {
+    const std::string prefix = layers_prefix + std::to_string(i) + ".";
+    for (const char* name :
+         {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "self_attn.q_norm",
+          "self_attn.k_norm", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj", "input_layernorm",
+          "post_attention_layernorm"}) {
+      known.insert(prefix + name + ".weight");
+    }
+  }
+  for (const auto& [name, tensor] : weights.tensors()) {
+    if (known.contains(name) || name.ends_with("rotary_emb.inv_freq")) continue;  // old exports store the frequencies
+    throw Error(weights.folder().string() + ": tensor " + name +
+                " is not part of the architecture as implemented; ignoring it would compute something else");
+  }
 }
 
 TransformerLayer load_transformer_layer(const Checkpoint& weights, const TransformerConfig& config,

@@ -2,6 +2,7 @@
 // What Qwen3-style pages share: the config fields, the weights as kernels want them, RoPE angles.
 #pragma once
 
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -60,6 +61,11 @@ struct TransformerLayer {
 /// `prefix` is everything before "self_attn.q_proj.weight", for example "model.layers.3.".
 TransformerLayer load_transformer_layer(const Checkpoint& weights, const TransformerConfig& config,
                                         const std::string& prefix, const Kernels& kernels);
+
+/// Error when the checkpoint holds a tensor that is neither `known` nor a weight of a layer under `layers_prefix`
+/// ("model.layers."): a bias, a scale or a second head that we would ignore.
+void refuse_other_tensors(const Checkpoint& weights, const TransformerConfig& config, const std::string& layers_prefix,
+                          std::set<std::string> known);
 
 /// One matrix of a checkpoint, or several of equal width one below the other.
 struct NamedMatrix {

@@ -24,13 +24,13 @@ Finding finding_of(const char* check, Outcome outcome, const char* sentence) {
 Report report_of(std::vector<Outcome> outcomes) {
   Report report;
   report.target = "a <model> & \"more\"";
-  report.draft = "hostile";
+  report.drafts.push_back({"hostile", {}, 0, {}});
   report.rule = "matching";
   report.kernels = "scalar";
   report.seed = 7;
   report.prompt_tokens = 4;
   report.output_tokens = 12;
-  report.runs = 5;
+  report.runs = {"one way", "another"};
   for (const Outcome outcome : outcomes) report.findings.push_back(finding_of("budget", outcome, "1 < 2 & \"x\""));
   return report;
 }
@@ -53,7 +53,7 @@ TEST(ReportText, ShowsChecksSentencesAndVerdict) {
   Report report = report_of({Outcome::pass, Outcome::fail});
   report.reason = "because";
   const std::string text = report_text(report);
-  EXPECT_THAT(text, HasSubstr("draft hostile, rule matching, greedy, seed 7"));
+  EXPECT_THAT(text, HasSubstr("rule matching, greedy, seed 7, prompt of 4 tokens, 12 new; 2 runs"));
   EXPECT_THAT(text, HasSubstr("budget             fail    1 < 2 & \"x\""));
   EXPECT_THAT(text, HasSubstr("BUG_PROVEN: because"));
   EXPECT_THAT(text, Not(HasSubstr("tokens/s"))) << "nothing was timed";
@@ -62,9 +62,9 @@ TEST(ReportText, ShowsChecksSentencesAndVerdict) {
 TEST(ReportJson, HasTheDocumentedFields) {
   Report report = report_of({Outcome::pass, Outcome::vacuous});
   report.sampling.temperature = 0.5F;
-  report.statistics.iterations = 2;
-  report.statistics.drafted = 8;
-  report.statistics.accepted = 6;
+  report.drafts[0].statistics.iterations = 2;
+  report.drafts[0].statistics.drafted = 8;
+  report.drafts[0].statistics.accepted = 6;
   report.plain = spread_of({3, 1, 2});
   const auto json = nlohmann::json::parse(report_json(report));
   EXPECT_EQ(json["command"], "verify");
@@ -76,7 +76,7 @@ TEST(ReportJson, HasTheDocumentedFields) {
   EXPECT_EQ(json["seed"], 7);
   EXPECT_EQ(json["prompt_tokens"], 4);
   EXPECT_EQ(json["output_tokens"], 12);
-  EXPECT_EQ(json["runs"], 5);
+  EXPECT_EQ(json["runs"].size(), 2u);
   EXPECT_EQ(json["sampling"]["temperature"], 0.5);
   for (const char* field : {"top_k", "top_p", "min_p", "repeat_penalty", "presence_penalty", "frequency_penalty",
                             "repeat_last_n"}) {
@@ -88,10 +88,12 @@ TEST(ReportJson, HasTheDocumentedFields) {
   EXPECT_EQ(json["checks"][1]["examined"], 3);
   EXPECT_EQ(json["checks"][1]["sentence"], "1 < 2 & \"x\"");
   EXPECT_EQ(json["mean_accepted"], 3);
-  EXPECT_EQ(json["acceptance"], 0.75);
-  EXPECT_EQ(json["iterations"], 2);
-  EXPECT_EQ(json["drafted"], 8);
-  EXPECT_EQ(json["accepted"], 6);
+  const auto& draft = json["drafts"][0];
+  EXPECT_EQ(draft["name"], "hostile");
+  EXPECT_EQ(draft["acceptance"], 0.75);
+  EXPECT_EQ(draft["iterations"], 2);
+  EXPECT_EQ(draft["drafted"], 8);
+  EXPECT_EQ(draft["accepted"], 6);
   EXPECT_TRUE(json.contains("reason"));
   EXPECT_TRUE(json.contains("tokens_per_round"));
   EXPECT_EQ(json["seconds"]["plain"]["median"], 2);

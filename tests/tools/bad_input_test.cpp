@@ -58,7 +58,7 @@ void edit_bytes(const files::path& file, const std::function<void(std::string&)>
 struct BadCase {
   const char* name;
   std::function<void(Damaged&)> damage;
-  Words extra;                // words after "generate TARGET"; {draft} is replaced by the draft folder
+  Words extra;                // words after "generate TARGET"; {draft} and {target} become the folders
   std::vector<const char*> said;  // all of these stand in the sentence
 };
 
@@ -107,6 +107,12 @@ const std::vector<BadCase>& bad_cases() {
       {"unknown_draft", leave, {"--prompt-tokens", "1", "--draft", "medusa"}, {"medusa", "dflash:PATH"}},
       {"draft_without_path", leave, {"--prompt-tokens", "1", "--draft", "dflash"}, {"dflash:PATH"}},
       {"draft_missing", leave, {"--prompt-tokens", "1", "--draft", "model:/nonexistent"}, {"/nonexistent"}},
+      {"top_p_nan", leave, {"--prompt-tokens", "1", "--top-p", "nan"}, {"top-p"}},
+      {"seed_negative", leave, {"--prompt-tokens", "1", "--seed", "-1"}, {"seed"}},
+      {"threads_many", leave, {"--prompt-tokens", "1", "--threads", "4096"}, {"threads"}},
+      {"prompt_file_a_folder", leave, {"--prompt-file", "/"}, {"--prompt-file"}},
+      {"prompt_file_endless", leave, {"--prompt-file", "/dev/zero"}, {"--prompt-file"}},
+      {"json_over_the_weights", leave, {"--prompt-tokens", "1", "--json", "{target}/model.safetensors"}, {"overwrite"}},
       {"json_not_writable", leave, {"--prompt-tokens", "1", "--max-new-tokens", "1", "--quiet", "--json", "/nonexistent/o"},
        {"/nonexistent/o"}},
       // config.json
@@ -220,6 +226,13 @@ const std::vector<BadCase>& bad_cases() {
        {"config.json", "block_size"}},
       {"draft_block_size_one", draft_config([](auto& c) { c["block_size"] = 1; }), with_draft,
        {"config.json", "block_size"}},
+      {"draft_with_bias", [](Damaged& d) {
+         edit_header(d.draft / "model.safetensors", [](ordered_json& h) {
+           h["layers.0.self_attn.q_proj.bias"] = {{"dtype", "F32"}, {"shape", {0}}, {"data_offsets", {0, 0}}};
+         });
+       },
+       with_draft, {"q_proj.bias"}},
+      {"draft_shorter_than_the_text", draft_config([](auto& c) { c["max_position_embeddings"] = 5; }), with_draft, {"5", "7"}},
       {"draft_weights_missing", [](Damaged& d) { files::remove(d.draft / "model.safetensors"); }, with_draft,
        {"model.safetensors"}},
       {"draft_config_missing", [](Damaged& d) { files::remove(d.draft / "config.json"); }, with_draft, {"config.json"}},
@@ -237,8 +250,13 @@ TEST_P(BadInput, GetsOneSentenceThatNamesItAndStatusThree) {
   bad.damage(damaged);
   Words words{"generate", damaged.target.string()};
   for (const std::string& word : bad.extra) {
-    const std::size_t at = word.find("{draft}");
-    words.push_back(at == std::string::npos ? word : word.substr(0, at) + damaged.draft.string());
+    std::string replaced = word;
+    for (const auto& [hole, path] : {std::pair("{draft}", damaged.draft), {"{target}", damaged.target}}) {
+      if (const std::size_t at = replaced.find(hole); at != std::string::npos) {
+        replaced.replace(at, std::string_view(hole).size(), path.string());
+      }
+    }
+    words.push_back(replaced);
   }
   const Outcome outcome = run_command(words);
   EXPECT_EQ(outcome.status, 3) << outcome.err;
