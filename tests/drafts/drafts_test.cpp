@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+#include "ref/drafts/drafts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "kernels/operations.h"
+#include "ref/base/error.h"
+#include "ref/drafts/none.h"
+#include "ref/models/hash.h"
+#include "ref/models/models.h"
+#include "tests/drafts/support.h"
+
+namespace draftproof {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::string error_of_name(const std::string& name) {
+  try {
+    parse_draft_name(name);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(DraftNames, AreAKindAndForSomeAPath) {
+  struct Row {
+    const char* name;
+    const char* kind;
+    const char* path;
+  };
+  for (const Row& row : {Row{"none", "none", ""}, Row{"hostile", "hostile", ""}, Row{"oracular", "oracular", ""},
+                         Row{"dflash:a/b", "dflash", "a/b"}, Row{"model:/c", "model", "/c"},
+                         Row{"model:C:/with:colons", "model", "C:/with:colons"}, Row{"dflash::", "dflash", ":"}}) {
+    const DraftName name = parse_draft_name(row.name);
+    EXPECT_STREQ(name.kind->name, row.kind);
+    EXPECT_EQ(name.path, row.path) << row.name;
+  }
+}
+
+TEST(DraftNames, ThatAreNoneOfOursAreErrorsThatSayWhatThereIs) {
+  for (const char* name : {"", "None", "dflashing:x", ":x", "eagle:x", " none", "none ", "model "}) {
+    EXPECT_THAT(error_of_name(name),
+                AllOf(HasSubstr("'" + std::string(name) + "' is not known"), HasSubstr("none, dflash:PATH, model:PATH"),
+                      HasSubstr("hostile"), HasSubstr("oracular")))
+        << name;
+  }
+  EXPECT_EQ(error_of_name("dflash"), "draft 'dflash' needs a path: dflash:PATH");
+  EXPECT_EQ(error_of_name("model:"), "draft 'model:' needs a path: model:PATH");
+  EXPECT_EQ(error_of_name("none:x"), "draft 'none:x' takes no path");
+  EXPECT_EQ(error_of_name("hostile:"), "draft 'hostile:' takes no path");
+}
+
+TEST(DraftKinds, HaveEachAnotherNameASummaryAndAWayToOpenThem) {
+  std::set<std::string> names;
+  for (const DraftKind* kind = all_draft_kinds(); kind->name != nullptr; ++kind) {
+    EXPECT_TRUE(names.insert(kind->name).second);
+    EXPECT_NE(std::string(kind->summary), "");
+    EXPECT_NE(kind->open, nullptr);
+    EXPECT_EQ(parse_draft_name(std::string(kind->name) + (kind->takes_path ? ":p" : "")).kind, kind);
+    EXPECT_TRUE(kind->takes_path || !kind->needs_target) << "features are read by a checkpoint";
+  }
+}
+
+TEST(DraftKinds, WithoutAPathGuessFiveUnlessAskedOtherwiseAndNeverMoreThanThereArePositions) {
+  const auto target = make_hash_model({.vocabulary = 5});
+  for (const char* name : {"hostile", "oracular"}) {
+    const DraftSource source = parse_draft_name(name).kind->open("", *target, best_kernels());
+    EXPECT_EQ(source(40, 0)->draft_max(), 5);
+    EXPECT_EQ(source(40, -7)->draft_max(), 5);
+    EXPECT_EQ(source(40, 9)->draft_max(), 9);
+    EXPECT_EQ(source(3, 0)->draft_max(), 3);
+    EXPECT_EQ(source(3, 2147483647)->draft_max(), 3);
+  }
+  EXPECT_EQ(parse_draft_name("none").kind->open("", *target, best_kernels())(40, 9)->draft_max(), 0);
+}
+
+TEST(DraftKinds, WithTheirOwnPositionsRefuseALongerText) {
+  const std::filesystem::path models = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/models";
+  const auto target = load_model(models / "tale-target", best_kernels());
+  for (const char* name : {"model:tale-small", "dflash:tale-dflash"}) {
+    const DraftName draft = parse_draft_name(name);
+    const DraftSource source = draft.kind->open(models / draft.path, *target, best_kernels());
+    EXPECT_NE(source(1024, 0), nullptr);
+    try {
+      source(1025, 0);
+      ADD_FAILURE() << name << " has 1024 positions";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("1024 positions"), HasSubstr("1025")));
+    }
+  }
+}
+
+TEST(NoDraft, GuessesNothingAndRemembersNothing) {
+  NoDraft draft;
+  const std::vector<Token> text = {1, 2, 3};
+  SeededChance chance(1);
+  EXPECT_EQ(draft.draft_max(), 0);
+  EXPECT_TRUE(draft.taps().empty());
+  draft.observe(text, {});
+  EXPECT_EQ(draft.digest(), Fingerprint{});
+  EXPECT_EQ(propose(draft, text, 3, {}, chance).size(), 0);
+}
+
+}  // namespace
+}  // namespace draftproof

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+#include "ref/drafts/model_draft.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "ref/models/hash.h"
+#include "tests/drafts/support.h"
+
+namespace draftproof {
+namespace {
+
+std::vector<Token> some_text(int size) {
+  std::vector<Token> text;
+  for (int i = 0; i < size; ++i) text.push_back((i * i + i / 3) % 7);
+  return text;
+}
+
+const std::vector<Sampling> samplings = {
+    {}, {.temperature = 1}, {.temperature = 0.7F, .top_k = 3, .repeat_penalty = 1.4F, .frequency_penalty = 0.2F}};
+
+TEST(ModelDraft, RemembersTheObservedTextAndNothingElse) {
+  const auto model = make_hash_model({.vocabulary = 7});
+  const std::vector<Token> text = some_text(60);
+  SeededChance chance(3);
+  ModelDraft whole(*model, 80, 4);
+  whole.observe(std::span(text).first(59), {});
+  const Proposal expected = propose(whole, text, 4, samplings[1], chance);
+  for (std::uint32_t number = 0; number < 200; ++number) {
+    ModelDraft draft(*model, 80, 4);
+    std::size_t done = 0;
+    for (const int run : cuts(59, 1 + static_cast<int>(number % 20), number)) {
+      const Fingerprint before = draft.digest();
+      const auto sampling = samplings[number % samplings.size()];
+      propose(draft, std::span(text).first(done + 1), 1 + static_cast<int>(number % 4), sampling, chance);
+      ASSERT_EQ(draft.digest(), before) << "a proposal leaves a trace";
+      draft.observe(std::span(text).subspan(done, static_cast<std::size_t>(run)), {});
+      done += static_cast<std::size_t>(run);
+    }
+    ASSERT_EQ(draft.digest(), whole.digest());
+    const Proposal proposal = propose(draft, text, 4, samplings[1], chance);
+    ASSERT_EQ(proposal.tokens, expected.tokens);
+    ASSERT_EQ(proposal.drawn_from, expected.drawn_from);
+  }
+}
+
+TEST(ModelDraft, TellsDifferentTextsApart) {
+  const auto model = make_hash_model({.vocabulary = 7});
+  const std::vector<Token> text = {1, 2, 3};
+  const std::vector<Token> other = {1, 3, 2};
+  ModelDraft a(*model, 10, 2), b(*model, 10, 2), empty(*model, 10, 2);
+  a.observe(text, {});
+  b.observe(other, {});
+  EXPECT_NE(a.digest(), b.digest());
+  EXPECT_NE(a.digest(), empty.digest());
+}
+
+TEST(ModelDraft, ContinuesAsTheModelWouldByItself) {
+  const auto model = make_hash_model({.vocabulary = 7, .seed = 9});
+  SeededChance chance(5);
+  for (const Sampling& sampling : samplings) {
+    for (int size = 1; size < 12; ++size) {
+      std::vector<Token> text = some_text(size);
+      ModelDraft draft(*model, 30, 6);
+      if (size > 1) draft.observe(std::span(text).first(text.size() - 1), {});
+      const Proposal proposal = propose(draft, text, 6, sampling, chance);
+      ASSERT_EQ(proposal.size(), 6);
+      for (int i = 0; i < 6; ++i) {
+        const int length = static_cast<int>(text.size());
+        const auto cache = model->new_cache(length, length);
+        const Transaction window = cache->begin(length);
+        Outputs outputs;
+        model->forward({.tokens = text, .logits_from = length - 1}, *cache, outputs);
+        const Distribution q = distribution_of(outputs.logits, sampling, {text, {}});
+        ASSERT_EQ(proposal.drawn_from[static_cast<std::size_t>(i)], q) << "penalties see the guesses before";
+        text.push_back(proposal.tokens[static_cast<std::size_t>(i)]);
+      }
+    }
+  }
+}
+
+TEST(ModelDraft, RecordsTheDistributionThatWasDrawnFrom) {
+  const auto model = make_hash_model({.vocabulary = 7});
+  const std::vector<Token> text = some_text(9);
+  SeededChance chance(8);
+  for (const Sampling& sampling : samplings) {
+    for (const Purpose noise : {Purpose::target, Purpose::draft}) {
+      for (int sequence = 0; sequence < 3; ++sequence) {
+        ModelDraft draft(*model, 30, 6);
+        draft.observe(std::span(text).first(8), {});
+        expect_redrawn(propose(draft, text, 6, sampling, chance, noise, sequence), 9, noise, sequence, chance);
+      }
+    }
+  }
+}
+
+TEST(ModelDraft, MakesAsManyGuessesAsAskedFor) {
+  const auto model = make_hash_model({.vocabulary = 7});
+  const std::vector<Token> text = some_text(5);
+  SeededChance chance(1);
+  ModelDraft draft(*model, 30, 6);
+  EXPECT_EQ(draft.draft_max(), 6);
+  EXPECT_TRUE(draft.taps().empty());
+  draft.observe(std::span(text).first(4), {});
+  for (int limit = 1; limit <= 6; ++limit) {
+    EXPECT_EQ(propose(draft, text, limit, samplings[1], chance).size(), limit);
+  }
+  EXPECT_DEATH(propose(draft, text, 7, samplings[1], chance), "as many guesses as it can make");
+  EXPECT_DEATH(propose(draft, text, 0, samplings[1], chance), "as many guesses as it can make");
+}
+
+TEST(ModelDraft, ObservesRunsAsLongAsTheContractSays) {
+  const auto model = make_hash_model({.vocabulary = 7});
+  const std::vector<Token> text = some_text(600);
+  ModelDraft small(*model, 700, 4);
+  small.observe(std::span(text).first(Draft::run_max), {});
+  EXPECT_DEATH(small.observe(std::span(text).first(Draft::run_max + 1), {}), "largest horizon");
+  EXPECT_DEATH(small.observe({}, {}), "window");
+  ModelDraft large(*model, 700, 300);
+  large.observe(std::span(text).first(301), {});
+}
+
+TEST(ModelDraft, APassThatFailsLeavesNoTraceOfWhatWasUnderWay) {
+  LawModel model(3, [](std::span<const Token> text) {
+    return std::vector<float>{static_cast<float>(text.size() % 3), 1, 1};
+  });
+  int calls = 0, fail_at = 0;
+  model.written = [&] {
+    if (calls++ == fail_at) throw std::runtime_error("a pass fails");
+  };
+  const auto fail = [&](int at) {
+    calls = 0;
+    fail_at = at;
+  };
+  const std::vector<Token> text = {0, 1, 2, 0, 1};
+  SeededChance chance(1);
+  ModelDraft draft(model, 30, 5);
+  const Fingerprint empty = draft.digest();
+  fail(0);
+  EXPECT_THROW(draft.observe(std::span(text).first(4), {}), std::runtime_error);
+  EXPECT_EQ(draft.digest(), empty) << "a run is observed whole or not at all";
+  draft.observe(std::span(text).first(4), {});
+  const Fingerprint before = draft.digest();
+  EXPECT_NE(before, empty);
+  for (int k = 0; k < 5; ++k) {
+    fail(k);
+    EXPECT_THROW(propose(draft, text, 5, {}, chance), std::runtime_error);
+    EXPECT_EQ(draft.digest(), before) << "a proposal that failed in mid-block leaves a trace";
+  }
+  EXPECT_EQ(propose(draft, text, 5, {}, chance).size(), 5);
+}
+
+}  // namespace
+}  // namespace draftproof

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// What the tests of the drafts share: rows of chosen logits, and one proposal asked for outside of the loop.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "ref/acceptance/draw.h"
+#include "ref/caches/history.h"
+#include "ref/drafts/draft.h"
+#include "ref/models/model.h"
+
+namespace draftproof {
+
+/// A model whose logits are any function of the text before the row.
+class LawModel final : public Model {
+ public:
+  using Law = std::function<std::vector<float>(std::span<const Token> text)>;
+  std::function<void()> written;  // called when a pass has written its rows; may throw
+
+  LawModel(int vocabulary, Law law) : vocabulary_(vocabulary), law_(std::move(law)) {}
+
+  int vocabulary() const override { return vocabulary_; }
+  int context() const override { return 4096; }
+  std::unique_ptr<Cache> new_cache(int capacity, int horizon_max) const override {
+    std::vector<std::unique_ptr<LayerCache>> layers;
+    layers.push_back(std::make_unique<HistoryCache>());
+    return std::make_unique<Cache>(std::move(layers), capacity, horizon_max);
+  }
+  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
+    auto& memory = cache.layer<HistoryCache>(0);
+    const int rows = static_cast<int>(batch.tokens.size());
+    for (int row = 0; row < rows; ++row) {
+      memory.write(cache.end() + row, batch.tokens[static_cast<std::size_t>(row)]);
+    }
+    if (written) written();
+    outputs.logits.clear();
+    outputs.features.clear();
+    for (int row = batch.logits_from; row < rows; ++row) {
+      const std::vector<float> logits = law_(memory.tokens(cache.end() + row + 1));
+      outputs.logits.insert(outputs.logits.end(), logits.begin(), logits.end());
+    }
+    cache.wrote(rows);
+  }
+
+ private:
+  int vocabulary_;
+  Law law_;
+};
+
+/// The guesses of `draft` after `committed`, of which all but the last token have been observed.
+inline Proposal propose(Draft& draft, std::span<const Token> committed, int limit, const Sampling& sampling,
+                        Chance& chance, Purpose noise = Purpose::target, int sequence = 0) {
+  Guesses guesses(sampling, committed, sequence, static_cast<int>(committed.size()), noise, chance);
+  draft.propose(committed.back(), limit, guesses);
+  return std::move(guesses).proposal();
+}
+
+/// Every recorded distribution gives back its token under the key it was drawn with.
+inline void expect_redrawn(const Proposal& proposal, int position, Purpose noise, int sequence, Chance& chance) {
+  ASSERT_EQ(proposal.tokens.size(), proposal.drawn_from.size());
+  for (int i = 0; i < proposal.size(); ++i) {
+    const auto index = static_cast<std::size_t>(i);
+    EXPECT_GT(proposal.drawn_from[index].weight(proposal.tokens[index]), 0U);
+    EXPECT_EQ(draw(proposal.drawn_from[index], {sequence, position + i, noise}, chance), proposal.tokens[index]);
+  }
+}
+
+/// Cuts [0, size) into runs of at most `most`, in many ways: the choice of each cut is a digit of `number`.
+inline std::vector<int> cuts(int size, int most, std::uint32_t number) {
+  std::vector<int> runs;
+  while (size > 0) {
+    number = number * 1664525U + 1013904223U;
+    runs.push_back(1 + static_cast<int>((number >> 16) % static_cast<std::uint32_t>(std::min(most, size))));
+    size -= runs.back();
+  }
+  return runs;
+}
+
+}  // namespace draftproof
