@@ -8,8 +8,8 @@
 
 namespace draftproof {
 
-/// Multiplications below which waking other threads costs more than it saves (tens of microseconds on a busy machine).
-inline constexpr double parallel_threshold = 500'000;
+/// Multiplications below which waking other threads costs more than it saves (a few microseconds).
+inline constexpr double parallel_threshold = 100'000;
 
 /// Calls body(begin, end, worker) over consecutive parts that cover [0, count), one per worker, worker < workers_max.
 /// `work` is the whole range's cost in multiplications; small ranges, and calls from inside a parallel part, run on the
