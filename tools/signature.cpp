@@ -49,11 +49,15 @@ std::string signature_of(const std::string& models, const Kernels& kernels, int 
         SeededChance chance(1);
         const Trace trace = engine.decode(std::move(request), draft, *rule, chance, Recording::digests);
         digest.add(std::span(trace.output));
+        const auto add = [&](const Fingerprint& fingerprint) {
+          digest.add(fingerprint.high);
+          digest.add(fingerprint.low);
+        };
         for (const Round& round : trace.rounds) {
-          for (const Fingerprint& row : round.logits) {
-            digest.add(row.high);
-            digest.add(row.low);
-          }
+          for (const Fingerprint& row : round.logits) add(row);
+          for (const Fingerprint& row : round.targets) add(row);
+          add(round.cache);
+          add(round.draft);
           for (const Token guess : round.proposal.tokens) digest.add(guess);
         }
       }
