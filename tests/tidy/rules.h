@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT
+// The rules that the source tree is held to. Each takes one file and gives its faults, "path:line: what, and what to
+// do instead"; each has samples in tidy_test.cpp that break it and samples that do not.
+#pragma once
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/tidy/source.h"
+
+namespace draftproof::tidy {
+
+using Faults = std::vector<std::string>;
+
+inline std::string at(const Source& source, int line, const std::string& what) {
+  return source.path + ":" + std::to_string(line) + ": " + what;
+}
+
+/// "ref/base" of "ref/base/token.h", "oracle/mutants" of anything in there, else the first folder.
+inline std::string folder_of(const std::string& path) {
+  const std::size_t first = path.find('/');
+  if (first == std::string::npos) return "";
+  const std::string top = path.substr(0, first);
+  const std::size_t second = path.find('/', first + 1);
+  if (second == std::string::npos) return top;
+  if (top == "ref" || path.starts_with("oracle/mutants/")) return path.substr(0, second);
+  return top;
+}
+
+/// The architecture: which files a folder may include besides its own. "x/" is a folder, "x/y.h" one file.
+struct Layer {
+  const char* folder;
+  std::vector<std::string> may_include;
+};
+
+inline const std::vector<Layer>& layers() {
+  static const std::vector<Layer> list = {
+      {"kernels", {}},
+      {"ref/base", {}},
+      {"ref/formats", {"ref/base/"}},
+      {"ref/text", {"ref/base/", "ref/formats/"}},
+      {"ref/caches", {"ref/base/"}},
+      {"ref/acceptance", {"ref/base/", "kernels/exp.h"}},
+      {"ref/models", {"ref/base/", "ref/caches/", "ref/formats/", "kernels/"}},
+      {"ref/drafts", {"ref/base/", "ref/acceptance/", "ref/caches/", "ref/models/", "kernels/kernels.h"}},
+      {"ref/decoding", {"ref/", "kernels/"}},
+      {"oracle", {"ref/base/", "ref/models/model.h", "ref/caches/cache.h", "ref/acceptance/", "ref/decoding/trace.h"}},
+      {"oracle/mutants", {"oracle/", "ref/", "kernels/", "tools/"}},
+      {"tools", {"kernels/", "ref/", "oracle/"}},
+      {"bench", {"kernels/", "ref/", "oracle/"}},
+  };
+  return list;
+}
+
+/// Of everything but the tests, which may know whatever they test.
+inline Faults layering(const Source& source) {
+  if (source.path.starts_with("tests/")) return {};
+  const std::string folder = folder_of(source.path);
+  const auto layer = std::find_if(layers().begin(), layers().end(), [&](const Layer& l) { return folder == l.folder; });
+  if (layer == layers().end()) return {at(source, 1, "a folder without a row in layers(); say what it may include")};
+  Faults faults;
+  for (const Include& include : source.includes) {
+    if (include.angled) continue;
+    const bool own = folder_of(include.target) == folder;
+    if (own || starts_with_any(include.target, layer->may_include)) continue;
+    faults.push_back(at(source, include.line, folder + " may not know " + include.target +
+                                                  "; pass what it needs in, or move the code to a folder that may"));
+  }
+  return faults;
+}
+
+/// Other people's libraries, each behind few files of ours.
+struct Library {
+  const char* header;  // how the name in <...> begins
+  std::vector<std::string> at_home;
+};
+
+inline const std::vector<Library>& libraries() {
+  static const std::vector<Library> list = {
+      {"nlohmann/", {"ref/formats/", "oracle/report.cpp", "tools/"}},
+      {"hdf5", {"ref/formats/"}},
+      {"pcre2", {"ref/text/"}},
+      {"unicode/", {"ref/text/"}},
+      {"xxhash", {"ref/base/"}},
+      {"cblas", {"kernels/openblas.cpp"}},
+      {"dlfcn", {"kernels/openblas.cpp"}},
+      {"omp.h", {"kernels/parallel.h"}},
+      {"immintrin", {"kernels/lanes_"}},
+      {"boost/", {"oracle/"}},
+      {"CLI/", {"tools/"}},
+      {"Eigen/", {}},
+  };
+  return list;
+}
+
+inline Faults third_party(const Source& source) {
+  Faults faults;
+  if (source.path.starts_with("tests/")) return faults;
+  for (const Include& include : source.includes) {
+    for (const Library& library : libraries()) {
+      if (!include.target.starts_with(library.header) || starts_with_any(source.path, library.at_home)) continue;
+      std::string homes;
+      for (const std::string& home : library.at_home) homes += " " + home;
+      faults.push_back(at(source, include.line, "<" + include.target + "> belongs in" +
+                                                    (homes.empty() ? " tests/" : homes) + "; use its interface"));
+    }
+  }
+  return faults;
+}
+
+/// A name that makes results depend on more than their inputs.
+struct Ban {
+  std::set<std::string> names;
+  bool called;  // only when a parenthesis follows
+  std::vector<std::string> allowed_in;
+  const char* instead;
+};
+
+inline const std::vector<Ban>& bans() {
+  static const std::vector<Ban> list = {
+      {{"exp",   "expf",  "expl",  "exp2",  "exp2f", "expm1", "log",    "logf",  "logl",   "log2",   "log2f",
+        "log10", "log1p", "pow",   "powf",  "powl",  "sin",   "sinf",   "cos",   "cosf",   "sincos", "tan",
+        "tanf",  "tanh",  "tanhf", "sinh",  "cosh",  "asin",  "acos",   "atan",  "atan2",  "asinh",  "acosh",
+        "atanh", "cbrt",  "hypot", "erf",   "erff",  "erfc",  "tgamma", "lgamma"},
+       true,
+       {"kernels/exp.h", "kernels/math64.cpp", "tests/"},
+       "libm picks another variant on another CPU; use kernels/exp.h or kernels/math64.h"},
+      {{"reduce", "transform_reduce", "inclusive_scan", "exclusive_scan"},
+       true,
+       {},
+       "its order is unspecified; write the loop in its documented order"},
+      {{"reduction"}, true, {}, "a float reduction has no order; a thread owns the outputs it writes"},
+      {{"rand", "srand", "rand_r", "drand48", "random_device", "mt19937", "mt19937_64", "minstd_rand",
+        "default_random_engine"},
+       false,
+       {"tests/"},
+       "random answers come from ref/acceptance/chance.h, by key"},
+      {{"unordered_map", "unordered_set", "unordered_multimap", "unordered_multiset"},
+       false,
+       {"ref/text/", "tests/"},
+       "its order is the library's; use std::map, or a sorted vector"},
+      {{"thread_local"}, false, {"tests/"}, "results would depend on the thread; pass the state in"},
+      {{"steady_clock", "system_clock", "high_resolution_clock", "clock_gettime", "gettimeofday"},
+       false,
+       {"ref/decoding/decoder.cpp", "bench/", "tools/", "tests/"},
+       "clocks are for statistics; let ref/decoding/decoder.cpp measure"},
+  };
+  return list;
+}
+
+inline Faults determinism(const Source& source) {
+  Faults faults;
+  for (const Include& include : source.includes) {
+    if (include.target == "random" && !source.path.starts_with("tests/")) {
+      faults.push_back(at(source, include.line, "<random> differs by library; use ref/acceptance/chance.h"));
+    }
+  }
+  for (const Word& word : source.words) {
+    for (const Ban& ban : bans()) {
+      if (!ban.names.contains(word.text) || starts_with_any(source.path, ban.allowed_in)) continue;
+      const std::size_t next = word.after.find_first_not_of(' ');
+      const bool called = next != std::string_view::npos && word.after[next] == '(';
+      const bool member = word.before.ends_with(".") || word.before.ends_with("->");
+      if (ban.called && (!called || member)) continue;
+      faults.push_back(at(source, word.line, word.text + ": " + ban.instead));
+    }
+    if (word.text == "omp" && word.before.find("pragma") != std::string_view::npos &&
+        source.path != "kernels/parallel.h") {
+      faults.push_back(at(source, word.line, "#pragma omp: use parallel_ranges of kernels/parallel.h"));
+    }
+  }
+  return faults;
+}
+
+/// Flags that change what an expression means, in code and in anything that builds it.
+inline Faults exact_arithmetic(const Source& source) {
+  Faults faults;
+  // In two parts, so that this file does not hold them.
+  const std::vector<std::string> flags = {"-ff" "ast-math",       "-O" "fast",           "-funsafe" "-math",
+                                          "-fassociative" "-math", "-ffp-contract=" "fast", "fp_contract" "(on)"};
+  for (std::size_t i = 0; i < source.lines.size(); ++i) {
+    for (const std::string& flag : flags) {
+      if (source.lines[i].find(flag) == std::string::npos) continue;
+      faults.push_back(at(source, static_cast<int>(i) + 1, flag + ": write the operations you mean; vectorise by lanes"));
+    }
+  }
+  return faults;
+}
+
+/// Hashed containers are for looking things up. `names`: of every such container in the folder.
+inline std::set<std::string> hashed_names(const Source& source) {
+  std::set<std::string> names;
+  for (const Word& word : source.words) {
+    if (!word.text.starts_with("unordered_")) continue;
+    const std::size_t close = word.after.rfind('>');
+    if (close == std::string_view::npos) continue;
+    std::string name;
+    for (const char c : word.after.substr(close + 1)) {
+      if (is_word(c)) name += c;
+      if (!is_word(c) && !name.empty()) break;
+    }
+    names.insert(name);
+  }
+  return names;
+}
+
+inline Faults never_iterated(const Source& source, const std::set<std::string>& names) {
+  Faults faults;
+  for (const Word& word : source.words) {
+    if (!names.contains(word.text)) continue;
+    const std::size_t loop = word.before.find("for (");
+    const bool ranged = loop != std::string_view::npos && word.before.find(" : ", loop) != std::string_view::npos &&
+                        word.after.starts_with(")");
+    if (ranged || word.after.starts_with(".begin(") || word.after.starts_with(".cbegin(")) {
+      faults.push_back(at(source, word.line, word.text + " is hashed: its order is the library's; walk what it was "
+                                                         "built from"));
+    }
+  }
+  return faults;
+}
+
+inline Faults form(const Source& source) {
+  Faults faults;
+  if (source.lines.empty() || source.lines[0] != "// SPDX-License-Identifier: MIT") {
+    faults.push_back(at(source, 1, "starts with: // SPDX-License-Identifier: MIT"));
+  }
+  if (source.path.ends_with(".h") &&
+      std::find(source.lines.begin(), source.lines.end(), "#pragma once") == source.lines.end()) {
+    faults.push_back(at(source, 1, "a header says #pragma once"));
+  }
+  for (std::size_t i = 0; i < source.lines.size(); ++i) {
+    const std::string& text = source.lines[i];
+    const int line = static_cast<int>(i) + 1;
+    const auto columns = std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; });
+    if (columns > 120) faults.push_back(at(source, line, std::to_string(columns) + " columns; break it at 120"));
+    for (const char* mark : {"TO" "DO", "FIX" "ME"}) {
+      if (text.find(mark) != std::string::npos) faults.push_back(at(source, line, "do it now, or leave it unsaid"));
+    }
+  }
+  return faults;
+}
+
+/// Files compiled for an instruction set, and what they include: an inline function of the library, instantiated there,
+/// may be the copy that the linker keeps for everyone, and crash older machines.
+inline bool is_for_one_instruction_set(const std::string& path) {
+  const std::set<std::string> files = {"kernels/avx2.cpp", "kernels/avx512.cpp", "kernels/vector.inc",
+                                       "kernels/exp.h",    "kernels/kernels.h",  "kernels/tables.h"};
+  return files.contains(path) || path.starts_with("kernels/lanes_");
+}
+
+inline Faults nothing_with_linkage(const Source& source) {
+  Faults faults;
+  if (!is_for_one_instruction_set(source.path)) return faults;
+  const std::set<std::string> plain = {"immintrin.h", "cstddef", "cstdint", "stddef.h", "stdint.h"};
+  for (const Include& include : source.includes) {
+    if (include.angled ? plain.contains(include.target) : is_for_one_instruction_set(include.target)) continue;
+    faults.push_back(at(source, include.line, include.target + " may bring functions with linkage into a file compiled "
+                                                               "for one instruction set; write the loop"));
+  }
+  const std::set<std::string> types = {"size_t",  "ptrdiff_t", "byte",     "int8_t",   "int16_t",
+                                       "int32_t", "int64_t",   "uint8_t",  "uint16_t", "uint32_t",
+                                       "uint64_t", "uintptr_t", "intptr_t"};
+  for (const Word& word : source.words) {
+    if (!word.before.ends_with("std::") || types.contains(word.text)) continue;
+    faults.push_back(at(source, word.line, "std::" + word.text + " has linkage; write it out with internal linkage"));
+  }
+  return faults;
+}
+
+}  // namespace draftproof::tidy

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: MIT
+// The source tree against its own rules. Every rule is first shown to see what it is for, and to leave the rest alone.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/tidy/rules.h"
+
+namespace draftproof::tidy {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const fs::path root = DRAFTPROOF_SOURCE_DIR;
+
+/// Every .cpp, .h and .inc of the tree, in order of path.
+const std::vector<Source>& tree() {
+  static const std::vector<Source> files = [] {
+    std::map<std::string, fs::path> paths;
+    for (const char* folder : {"kernels", "ref", "oracle", "tools", "bench", "tests"}) {
+      for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+        const std::string extension = entry.path().extension().string();
+        if (extension != ".cpp" && extension != ".h" && extension != ".inc") continue;
+        paths[fs::relative(entry.path(), root).generic_string()] = entry.path();
+      }
+    }
+    std::vector<Source> list;
+    for (const auto& [name, path] : paths) list.push_back(parse(name, text_of(path)));
+    return list;
+  }();
+  return files;
+}
+
+template <class Rule>
+void expect_kept(const Rule& rule) {
+  EXPECT_GT(tree().size(), 100U) << "the tree was not found";
+  for (const Source& source : tree())
+    for (const std::string& fault : rule(source)) ADD_FAILURE() << fault;
+}
+
+TEST(Source, CommentsAndLiteralsAreNotCode) {
+  const Source source = parse("a.cpp", "int a; // b c\n/* d\n e */ f(\"g \\\" h\", 'i', '\\'', 1'000'000) j;\n"
+                                       "k R\"x(l\n m)\" n)x\" o;\n#include <p>\n  #  include \"q/r.h\"  // s\n");
+  std::string words;
+  for (const Word& word : source.words) words += word.text + " ";
+  EXPECT_EQ(words, "int a f j k R o ");
+  ASSERT_EQ(source.includes.size(), 2U);
+  EXPECT_EQ(source.includes[0].target, "p");
+  EXPECT_TRUE(source.includes[0].angled);
+  EXPECT_EQ(source.includes[1].target, "q/r.h");
+  EXPECT_FALSE(source.includes[1].angled);
+  EXPECT_EQ(source.includes[1].line, 7);
+}
+
+/// A sample, and whether the rule is to find a fault in it.
+struct Sample {
+  const char* path;
+  const char* text;
+  const char* fault;  // part of the message; nullptr: none
+};
+
+template <class Rule>
+void expect_seen(const Rule& rule, const std::vector<Sample>& samples) {
+  for (const Sample& sample : samples) {
+    const Faults faults = rule(parse(sample.path, sample.text));
+    if (sample.fault == nullptr) {
+      EXPECT_THAT(faults, IsEmpty()) << sample.path << ": " << sample.text;
+    } else {
+      EXPECT_THAT(faults, ElementsAre(HasSubstr(sample.fault))) << sample.path << ": " << sample.text;
+    }
+  }
+}
+
+TEST(Layering, SeesEveryForbiddenEdge) {
+  expect_seen(layering, {
+      {"kernels/scalar.cpp", "#include \"kernels/exp.h\"\n", nullptr},
+      {"kernels/scalar.cpp", "#include \"ref/base/require.h\"\n", "kernels may not know ref/base/require.h"},
+      {"ref/base/digest.cpp", "#include \"ref/base/digest.h\"\n", nullptr},
+      {"ref/base/digest.cpp", "#include \"kernels/kernels.h\"\n", "ref/base may not know"},
+      {"ref/formats/json.cpp", "#include \"ref/base/error.h\"\n", nullptr},
+      {"ref/formats/json.cpp", "#include \"ref/text/utf8.h\"\n", "ref/formats may not know"},
+      {"ref/text/bpe.cpp", "#include \"ref/formats/json.h\"\n", nullptr},
+      {"ref/text/bpe.cpp", "#include \"ref/models/model.h\"\n", "ref/text may not know"},
+      {"ref/caches/cache.cpp", "#include \"ref/base/digest.h\"\n", nullptr},
+      {"ref/caches/cache.cpp", "#include \"kernels/kernels.h\"\n", "ref/caches may not know"},
+      {"ref/acceptance/sampling.cpp", "#include \"kernels/exp.h\"\n", nullptr},
+      {"ref/acceptance/sampling.cpp", "#include \"kernels/kernels.h\"\n", "ref/acceptance may not know"},
+      {"ref/acceptance/rule.h", "#include \"ref/caches/cache.h\"\n", "ref/acceptance may not know"},
+      {"ref/models/qwen3.cpp", "#include \"ref/caches/attention.h\"\n", nullptr},
+      {"ref/models/qwen3.cpp", "#include \"ref/acceptance/sampling.h\"\n", "ref/models may not know"},
+      {"ref/drafts/dflash.cpp", "#include \"ref/models/dflash.h\"\n", nullptr},
+      {"ref/drafts/dflash.cpp", "#include \"ref/decoding/trace.h\"\n", "ref/drafts may not know"},
+      {"ref/drafts/dflash.cpp", "#include \"kernels/operations.h\"\n", "ref/drafts may not know"},
+      {"ref/decoding/decoder.cpp", "#include \"ref/drafts/draft.h\"\n#include \"kernels/math64.h\"\n", nullptr},
+      {"ref/decoding/decoder.cpp", "#include \"oracle/check.h\"\n", "ref/decoding may not know"},
+      {"oracle/plain.cpp", "#include \"ref/models/model.h\"\n#include \"ref/decoding/trace.h\"\n", nullptr},
+      {"oracle/plain.cpp", "#include \"ref/decoding/decoder.h\"\n", "oracle may not know"},
+      {"oracle/checks/budget.cpp", "#include \"oracle/check.h\"\n", nullptr},
+      {"oracle/checks/budget.cpp", "#include \"ref/drafts/draft.h\"\n", "oracle may not know"},
+      {"oracle/check.cpp", "#include \"ref/caches/attention.h\"\n", "oracle may not know"},
+      {"oracle/check.cpp", "#include \"ref/models/hash.h\"\n", "oracle may not know"},
+      {"oracle/check.cpp", "#include \"kernels/kernels.h\"\n", "oracle may not know"},
+      {"oracle/check.cpp", "#include \"oracle/mutants/mutants.h\"\n", "oracle may not know"},
+      {"oracle/mutants/loop.cpp", "#include \"oracle/check.h\"\n#include \"ref/caches/history.h\"\n", nullptr},
+      {"oracle/mutants/loop.cpp", "#include \"tests/x.h\"\n", "oracle/mutants may not know"},
+      {"tools/main.cpp", "#include \"oracle/report.h\"\n#include \"ref/decoding/engine.h\"\n", nullptr},
+      {"tools/main.cpp", "#include \"tests/tools/command.h\"\n", "tools may not know"},
+      {"ref/base/token.h", "// #include \"ref/models/model.h\"\n#include <vector>\n", nullptr},
+      {"ref/base/digest.cpp", "#include \"digest.h\"\n", "ref/base may not know digest.h"},
+      {"ref/novelty/thing.h", "", "a folder without a row"},
+      {"tests/kernels/scalar_test.cpp", "#include \"support.h\"\n#include \"kernels/scalar.h\"\n", nullptr},
+  });
+}
+
+TEST(Layering, IsKept) { expect_kept(layering); }
+
+TEST(ThirdParty, SeesALibraryOutsideItsHome) {
+  expect_seen(third_party, {
+      {"ref/formats/json.cpp", "#include <nlohmann/json.hpp>\n#include <hdf5.h>\n", nullptr},
+      {"oracle/report.cpp", "#include <nlohmann/json.hpp>\n", nullptr},
+      {"oracle/check.cpp", "#include <nlohmann/json.hpp>\n", "<nlohmann/json.hpp> belongs in ref/formats/"},
+      {"ref/models/qwen3.cpp", "#include <hdf5.h>\n", "belongs in ref/formats/"},
+      {"ref/text/pattern.cpp", "#include <pcre2.h>\n#include <unicode/uchar.h>\n", nullptr},
+      {"ref/formats/json.cpp", "#include <pcre2.h>\n", "belongs in ref/text/"},
+      {"tools/main.cpp", "#include <unicode/uchar.h>\n", "belongs in ref/text/"},
+      {"kernels/openblas.cpp", "#include <cblas.h>\n#include <dlfcn.h>\n", nullptr},
+      {"kernels/scalar.cpp", "#include <cblas.h>\n", "belongs in kernels/openblas.cpp"},
+      {"tools/main.cpp", "#include <dlfcn.h>\n", "belongs in kernels/openblas.cpp"},
+      {"kernels/scalar.cpp", "#include <Eigen/Dense>\n", "belongs in tests/"},
+      {"tests/kernels/scalar_test.cpp", "#include <Eigen/Dense>\n#include <boost/rational.hpp>\n", nullptr},
+      {"oracle/enumerate.h", "#include <boost/multiprecision/cpp_int.hpp>\n", nullptr},
+      {"ref/acceptance/rule.h", "#include <boost/rational.hpp>\n", "belongs in oracle/"},
+      {"tools/main.cpp", "#include <CLI/CLI.hpp>\n", nullptr},
+      {"oracle/report.cpp", "#include <CLI/CLI.hpp>\n", "belongs in tools/"},
+      {"kernels/parallel.h", "#include <omp.h>\n", nullptr},
+      {"kernels/operations.cpp", "#include <omp.h>\n", "belongs in kernels/parallel.h"},
+      {"kernels/scalar.cpp", "#include <immintrin.h>\n", "belongs in kernels/lanes_"},
+      {"ref/caches/cache.cpp", "#include <xxhash.h>\n", "belongs in ref/base/"},
+  });
+}
+
+TEST(ThirdParty, IsAtHome) { expect_kept(third_party); }
+
+TEST(Determinism, SeesEveryBan) {
+  expect_seen(determinism, {
+      {"ref/models/qwen3.cpp", "float y = std::exp(x);\n", "exp: libm picks another variant"},
+      {"ref/models/qwen3.cpp", "float y = expf (x);\n", "use kernels/exp.h"},
+      {"ref/models/qwen3.cpp", "double y = std::pow(2, x);\n", "pow: libm"},
+      {"ref/decoding/decoder.cpp", "double y = log(x);\n", "log: libm"},
+      {"oracle/check.cpp", "double y = ::tanh(x);\n", "tanh: libm"},
+      {"ref/models/qwen3.cpp", "float y = exp64(x) + sqrt(x); int exp = 3; /* exp(x) */ auto s = \"sin(x)\";\n", nullptr},
+      {"ref/models/qwen3.cpp", "float y = table.exp(x) + row->log(x);\n", nullptr},
+      {"kernels/math64.cpp", "double y = cos(x);\n", nullptr},
+      {"tests/kernels/exp_test.cpp", "double y = std::exp(x);\n", nullptr},
+      {"ref/models/qwen3.cpp", "float y = std::reduce(a, b);\n", "reduce: its order is unspecified"},
+      {"tests/models/qwen3_test.cpp", "float y = std::transform_reduce(a, b, c);\n", "transform_reduce"},
+      {"kernels/parallel.h", "#pragma omp parallel for\n", nullptr},
+      {"kernels/scalar.cpp", "#pragma omp parallel for\n", "use parallel_ranges"},
+      {"kernels/parallel.h", "#pragma omp parallel for reduction(+ : x)\n", "reduction: a float reduction"},
+      {"ref/acceptance/chance.cpp", "#include <random>\n", "<random> differs by library"},
+      {"ref/acceptance/chance.cpp", "int x = rand();\n", "rand: random answers come from"},
+      {"oracle/check.cpp", "srand(1);\n", "srand: random answers come from"},
+      {"oracle/check.cpp", "std::mt19937 g;\n", "mt19937: random answers"},
+      {"tests/caches/cache_test.cpp", "#include <random>\nstd::mt19937 g;\n", nullptr},
+      {"ref/models/models.cpp", "std::unordered_map<int, int> m;\n", "unordered_map: its order is the library's"},
+      {"oracle/check.cpp", "std::unordered_set<int> m;\n", "unordered_set: its order"},
+      {"ref/text/bpe.cpp", "std::unordered_map<int, int> m;\n", nullptr},
+      {"kernels/operations.cpp", "thread_local int x;\n", "thread_local: results would depend"},
+      {"ref/drafts/model_draft.cpp", "auto t = std::chrono::steady_clock::now();\n", "clocks are for statistics"},
+      {"ref/decoding/decoder.cpp", "auto t = std::chrono::steady_clock::now();\n", nullptr},
+      {"tools/verify.cpp", "auto t = std::chrono::steady_clock::now();\n", nullptr},
+  });
+}
+
+TEST(Determinism, IsKept) { expect_kept(determinism); }
+
+TEST(ExactArithmetic, SeesTheFlagsThatWouldBreakIt) {
+  expect_seen(exact_arithmetic, {
+      {"CMakeLists.txt", "add_compile_options(-ff" "ast-math)\n", "write the operations you mean"},
+      {"CMakeLists.txt", "add_compile_options(-O" "fast)\n", "write the operations you mean"},
+      {"CMakeLists.txt", "add_compile_options(-ffp-contract=" "fast)\n", "write the operations you mean"},
+      {"kernels/scalar.cpp", "#pragma GCC optimize \"-ff" "ast-math\"\n", "write the operations you mean"},
+      {"CMakeLists.txt", "add_compile_options(-O3 -ffp-contract=off)  # no fast-math\n", nullptr},
+  });
+}
+
+TEST(ExactArithmetic, IsKeptByTheSourcesAndByWhatBuildsThem) {
+  expect_kept(exact_arithmetic);
+  const std::vector<const char*> files = {"CMakeLists.txt", "CMakePresets.json", "Makefile", "tests/CMakeLists.txt"};
+  for (const char* file : files) {
+    const std::string text = text_of(root / file);
+    EXPECT_FALSE(text.empty()) << file;
+    for (const std::string& fault : exact_arithmetic(parse(file, text))) ADD_FAILURE() << fault;
+  }
+  EXPECT_THAT(text_of(root / "CMakeLists.txt"), HasSubstr("-ffp-contract=off"));
+}
+
+TEST(HashedContainers, SeesAWalkOverOne) {
+  const Source declares = parse("ref/text/a.h", "std::unordered_map<std::string, Token> vocabulary;  // by content\n"
+                                                "std::unordered_set<std::string> seen_{};\nstd::map<int, int> ok;\n");
+  const std::set<std::string> names = hashed_names(declares);
+  EXPECT_THAT(names, ElementsAre("seen_", "vocabulary"));
+  const auto rule = [&](const Source& source) { return never_iterated(source, names); };
+  expect_seen(rule, {
+      {"ref/text/a.cpp", "for (const auto& [text, id] : parts.vocabulary) use(id);\n", "vocabulary is hashed"},
+      {"ref/text/a.cpp", "auto it = seen_.begin();\n", "seen_ is hashed"},
+      {"ref/text/a.cpp", "if (seen_.find(x) != seen_.end()) use(vocabulary.at(x));\n", nullptr},
+      {"ref/text/a.cpp", "for (const auto& x : ok) use(vocabulary.at(x));\n", nullptr},
+  });
+}
+
+TEST(HashedContainers, AreNeverWalked) {
+  std::set<std::string> names;
+  for (const Source& source : tree()) {
+    if (source.path.starts_with("ref/text/")) names.merge(hashed_names(source));
+  }
+  EXPECT_FALSE(names.empty());
+  for (const Source& source : tree()) {
+    if (!source.path.starts_with("ref/text/")) continue;
+    for (const std::string& fault : never_iterated(source, names)) ADD_FAILURE() << fault;
+  }
+}
+
+TEST(Form, SeesAMissingLicenceALongLineAndAPromise) {
+  const std::string spdx = "// SPDX-License-Identifier: MIT\n";
+  const auto faults_of = [](const char* path, const std::string& text) { return form(parse(path, text)); };
+  EXPECT_THAT(faults_of("a.cpp", spdx + "int x;\n"), IsEmpty());
+  EXPECT_THAT(faults_of("a.cpp", "int x;\n"), ElementsAre(HasSubstr("SPDX")));
+  EXPECT_THAT(faults_of("a.cpp", ""), ElementsAre(HasSubstr("SPDX")));
+  EXPECT_THAT(faults_of("a.cpp", "\n" + spdx), ElementsAre(HasSubstr("SPDX")));
+  EXPECT_THAT(faults_of("a.h", spdx + "int x;\n"), ElementsAre(HasSubstr("#pragma once")));
+  EXPECT_THAT(faults_of("a.h", spdx + "#pragma once\n"), IsEmpty());
+  EXPECT_THAT(faults_of("a.cpp", spdx + std::string(121, 'x') + "\n"), ElementsAre(HasSubstr("a.cpp:2: 121 columns")));
+  EXPECT_THAT(faults_of("a.cpp", spdx + std::string(120, 'x') + "\n"), IsEmpty());
+  std::string accents = "//";
+  for (int i = 0; i < 118; ++i) accents += "\xc3\xa9";
+  EXPECT_THAT(faults_of("a.cpp", spdx + accents + "\n"), IsEmpty()) << "columns, not bytes";
+  EXPECT_THAT(faults_of("a.cpp", spdx + "// TO" "DO: later\n"), ElementsAre(HasSubstr("do it now")));
+  EXPECT_THAT(faults_of("a.cpp", spdx + "// FIX" "ME\n"), ElementsAre(HasSubstr("do it now")));
+}
+
+TEST(Form, IsKept) { expect_kept(form); }
+
+TEST(InstructionSets, SeesWhatTheLinkerCouldKeep) {
+  expect_seen(nothing_with_linkage, {
+      {"kernels/avx2.cpp", "#include \"kernels/tables.h\"\n#include \"kernels/vector.inc\"\n", nullptr},
+      {"kernels/avx512.cpp", "#include \"kernels/lanes_avx512.h\"\n#include <cstdint>\nstd::size_t x;\n", nullptr},
+      {"kernels/lanes_avx2.h", "#include <immintrin.h>\n", nullptr},
+      {"kernels/lanes_neon.h", "#include <vector>\n", "vector may bring functions with linkage"},
+      {"kernels/vector.inc", "#include <algorithm>\n", "algorithm may bring"},
+      {"kernels/vector.inc", "#include <cmath>\n", "cmath may bring"},
+      {"kernels/avx2.cpp", "#include \"kernels/operations.h\"\n", "kernels/operations.h may bring"},
+      {"kernels/vector.inc", "float m = std::max(a, b);\n", "std::max has linkage"},
+      {"kernels/tables.h", "#include <string>\n", "string may bring"},
+      {"kernels/scalar.cpp", "#include <algorithm>\nfloat m = std::max(a, b);\n", nullptr},
+  });
+}
+
+TEST(InstructionSets, HoldNothingTheLinkerCouldKeep) {
+  expect_kept(nothing_with_linkage);
+  for (const char* path : {"kernels/avx2.cpp", "kernels/avx512.cpp", "kernels/vector.inc"}) {
+    EXPECT_TRUE(fs::exists(root / path)) << path;
+  }
+}
+
+/// "ref/base" -> "tests/base". Folders of the tree without tests, given how to look one up.
+template <class HasTests>
+std::vector<std::string> untested(const std::set<std::string>& folders, const HasTests& has_tests) {
+  std::vector<std::string> list;
+  for (const std::string& folder : folders) {
+    if (!has_tests("tests/" + folder.substr(folder.rfind('/') + 1))) list.push_back(folder);
+  }
+  return list;
+}
+
+TEST(Tests, SeesAFolderWithoutAny) {
+  const auto some = [](const std::string& folder) { return folder == "tests/base" || folder == "tests/kernels"; };
+  EXPECT_THAT(untested({"kernels", "ref/base"}, some), IsEmpty());
+  EXPECT_THAT(untested({"kernels", "ref/base", "ref/novelty"}, some), ElementsAre("ref/novelty"));
+}
+
+TEST(Tests, MirrorEveryFolderOfTheSource) {
+  std::set<std::string> folders;
+  for (const Source& source : tree()) {
+    const std::string folder = folder_of(source.path);
+    if (folder != "tests" && folder != "bench" && folder != "oracle/mutants") folders.insert(folder);
+  }
+  EXPECT_GT(folders.size(), 9U);
+  const auto has_tests = [](const std::string& folder) {
+    return std::any_of(tree().begin(), tree().end(), [&](const Source& source) {
+      return source.path.starts_with(folder + "/") && source.path.ends_with("_test.cpp");
+    });
+  };
+  EXPECT_THAT(untested(folders, has_tests), IsEmpty());
+}
+
+}  // namespace
+}  // namespace draftproof::tidy
