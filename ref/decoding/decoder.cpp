@@ -57,7 +57,8 @@ class VerifiedRows final : public TargetRows {
  private:
   void read(int rows) {
     const Stopwatch watch(statistics_.target_seconds);
-    const auto tokens = std::span(tokens_).subspan(static_cast<std::size_t>(rows_read_), static_cast<std::size_t>(rows));
+    const auto first = static_cast<std::size_t>(rows_read_);
+    const auto tokens = std::span(tokens_).subspan(first, static_cast<std::size_t>(rows));
     target_.forward({.tokens = tokens, .taps = taps_}, cache_, outputs_);
     features_.insert(features_.end(), outputs_.features.begin(), outputs_.features.end());
     rows_read_ += rows;

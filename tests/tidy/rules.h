@@ -183,7 +183,8 @@ inline Faults exact_arithmetic(const Source& source) {
   for (std::size_t i = 0; i < source.lines.size(); ++i) {
     for (const std::string& flag : flags) {
       if (source.lines[i].find(flag) == std::string::npos) continue;
-      faults.push_back(at(source, static_cast<int>(i) + 1, flag + ": write the operations you mean; vectorise by lanes"));
+      faults.push_back(
+          at(source, static_cast<int>(i) + 1, flag + ": write the operations you mean; vectorise by lanes"));
     }
   }
   return faults;
