@@ -60,6 +60,7 @@ void measure(const Kernels& kernels, const std::string& path, int context, int t
 }  // namespace
 
 int main(int argc, char** argv) {
+  restart_with_short_spins(argv);
   const std::string path = argc > 1 ? argv[1] : "fixtures/models/tale-target";
   const int context = argc > 2 ? std::max(1, std::atoi(argv[2])) : 64;
   const int turns = argc > 3 ? std::max(1, std::atoi(argv[3])) : 101;

@@ -2,6 +2,7 @@
 #include "kernels/operations.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
@@ -14,6 +15,8 @@
 
 namespace draftproof {
 namespace {
+
+constexpr const char* short_spins = "1000";  // some microseconds
 
 constexpr std::size_t huge_page = std::size_t{1} << 21;
 
@@ -43,6 +46,12 @@ int threads() noexcept {
   if (count > 0) return count;
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   return cores > 0 ? cores : 1;
+}
+
+void restart_with_short_spins(char** argv) noexcept {
+  if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
+  if (setenv("GOMP_SPINCOUNT", short_spins, 1) != 0) return;
+  execv("/proc/self/exe", argv);  // comes back only where that is not to be had; then it is slower, no more
 }
 
 void FreeAligned::operator()(void* memory) const noexcept { std::free(memory); }
