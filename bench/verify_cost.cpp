@@ -33,14 +33,15 @@ void measure(const Kernels& kernels, const std::string& path, int context, int t
   for (int i = 0; i < context + sizes.back(); ++i) text.push_back((i * 37) % target->vocabulary());
   {
     Transaction window = cache->begin(context);
-    target->forward({.tokens = std::span(text).first(static_cast<std::size_t>(context)), .logits_from = context}, *cache,
-                    outputs);
+    target->forward({.tokens = std::span(text).first(static_cast<std::size_t>(context)), .logits_from = context},
+                    *cache, outputs);
     window.commit(context);
   }
   std::vector<std::vector<double>> seconds(sizes.size());
   for (int turn = 0; turn < turns; ++turn) {
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      const auto tokens = std::span(text).subspan(static_cast<std::size_t>(context), static_cast<std::size_t>(sizes[i]));
+      const auto tokens =
+          std::span(text).subspan(static_cast<std::size_t>(context), static_cast<std::size_t>(sizes[i]));
       const Transaction forgotten = cache->begin(sizes[i]);
       const auto start = std::chrono::steady_clock::now();
       target->forward({.tokens = tokens}, *cache, outputs);
@@ -52,8 +53,8 @@ void measure(const Kernels& kernels, const std::string& path, int context, int t
     std::vector<double> ratios;
     for (std::size_t turn = 0; turn < seconds[i].size(); ++turn) ratios.push_back(seconds[i][turn] / seconds[0][turn]);
     const auto [least, most] = std::minmax_element(ratios.begin(), ratios.end());
-    fmt::print("  {:>2} rows  {:8.3f} ms   cost over one row {:.2f} ({:.2f}..{:.2f})\n", sizes[i], 1e3 * median(seconds[i]),
-               median(ratios), *least, *most);
+    fmt::print("  {:>2} rows  {:8.3f} ms   cost over one row {:.2f} ({:.2f}..{:.2f})\n", sizes[i],
+               1e3 * median(seconds[i]), median(ratios), *least, *most);
   }
 }
 

@@ -16,8 +16,8 @@ void set_threads(int count) noexcept;
 int threads() noexcept;
 
 /// For main, first thing: keeps waiting threads from spinning long. How long they do is read from the environment while
-/// the OpenMP runtime loads, before main; its default, milliseconds, makes two threads hundreds of times slower than one
-/// when another program has a core. So, unless the user has set it, sets it and starts the program anew.
+/// the OpenMP runtime loads, before main; its default, milliseconds, makes two threads hundreds of times slower than
+/// one when another program has a core. So, unless the user has set it, sets it and starts the program anew.
 void restart_with_short_spins(char** argv) noexcept;
 
 /// 64-byte aligned memory (huge pages where the system gives them), zeroed; throws std::bad_alloc.

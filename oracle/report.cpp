@@ -64,8 +64,9 @@ ReportVerdict Report::verdict() const {
 }
 
 std::string report_text(const Report& r) {
-  std::string text = fmt::format("{}\n  rule {}, {}, seed {}, prompt of {} tokens, {} new; {} runs\n\n", r.target, r.rule,
-                                 sampling_text(r.sampling), r.seed, r.prompt_tokens, r.output_tokens, r.runs.size());
+  std::string text =
+      fmt::format("{}\n  rule {}, {}, seed {}, prompt of {} tokens, {} new; {} runs\n\n", r.target, r.rule,
+                  sampling_text(r.sampling), r.seed, r.prompt_tokens, r.output_tokens, r.runs.size());
   for (const Finding& finding : r.findings) {
     text += fmt::format("  {:<18} {:<7} {}\n", finding.check, name_of(finding.outcome), finding.sentence);
   }

@@ -40,7 +40,11 @@ std::vector<LawQuestion> law_questions(const Rule& rule) {
       {.temperature = 0.7F, .top_k = 2},
       {.temperature = 1.5F, .top_p = 0.7F},
       {.temperature = 1, .min_p = 0.3F},
-      {.temperature = 1, .repeat_penalty = 1.5F, .presence_penalty = 0.25F, .frequency_penalty = 0.5F, .repeat_last_n = 3},
+      {.temperature = 1,
+       .repeat_penalty = 1.5F,
+       .presence_penalty = 0.25F,
+       .frequency_penalty = 0.5F,
+       .repeat_last_n = 3},
       {.temperature = 0, .repeat_penalty = 2, .repeat_last_n = -1},
   };
   std::vector<LawQuestion> questions;

@@ -51,7 +51,8 @@ ordered_json checkpoint_json(const std::filesystem::path& folder) {
   int sliding = 0;
   for (const int window : t.windows) sliding += window != AttentionCache::everything ? 1 : 0;
   // A full layer keeps every position; a sliding one its window. f32, keys and values.
-  const std::uint64_t row_bytes = 2ULL * 4 * static_cast<std::uint64_t>(t.kv_heads) * static_cast<std::uint64_t>(t.head_dim);
+  const std::uint64_t row_bytes =
+      2ULL * 4 * static_cast<std::uint64_t>(t.kv_heads) * static_cast<std::uint64_t>(t.head_dim);
   return {
       {"folder", folder.string()},
       {"kind", is_dflash(config) ? "DFlash draft" : "target"},

@@ -91,7 +91,8 @@ void add_common_options(CLI::App& command, CommonOptions& options) {
       ->check(CLI::Number & CLI::NonNegativeNumber)
       ->capture_default_str();
   command.add_option("--rule", options.rule, "matching or rejection")->capture_default_str();
-  command.add_option("--kernels", options.kernels, "scalar, avx2, avx512, openblas; the best of this CPU when left out");
+  command.add_option("--kernels", options.kernels,
+                     "scalar, avx2, avx512, openblas; the best of this CPU when left out");
   command.add_option("--threads", options.threads, "as many as the machine has when left out")
       ->check(CLI::Range(1, threads_max));
   command.add_option("--draft-max", options.draft_max, "guesses per round at most; as suits the draft when left out")
@@ -136,7 +137,8 @@ OutputFile::OutputFile(const std::string& path, const std::vector<std::string>& 
     if (source.empty()) continue;
     const auto guarded = std::filesystem::weakly_canonical(source, failure);
     const auto [end, rest] = std::mismatch(guarded.begin(), guarded.end(), place_.begin(), place_.end());
-    if (!failure && end == guarded.end()) throw Error("'" + path_ + "' would overwrite what this command reads, " + source);
+    if (!failure && end == guarded.end())
+      throw Error("'" + path_ + "' would overwrite what this command reads, " + source);
   }
   if (std::filesystem::exists(place_, failure) && !std::filesystem::is_regular_file(place_, failure)) {
     if (std::filesystem::is_directory(place_, failure)) throw Error("cannot write '" + path_ + "'; it is a folder");
@@ -144,7 +146,8 @@ OutputFile::OutputFile(const std::string& path, const std::vector<std::string>& 
   }
   partial_ = place_;
   partial_ += ".partial";
-  if (!std::ofstream(partial_, std::ios::binary)) throw Error("cannot write '" + path_ + "'; check the folder and the disk");
+  if (!std::ofstream(partial_, std::ios::binary))
+    throw Error("cannot write '" + path_ + "'; check the folder and the disk");
 }
 
 OutputFile::~OutputFile() {

@@ -56,9 +56,9 @@ std::vector<int> lengths_below(int limit) {
   return lengths;
 }
 
-/// Every named draft on every table, with one and two threads, batched and serial; every named draft at several lengths,
-/// batched and serial; and three controls, which need no length or table of their own. The first run of each named
-/// draft is the one whose acceptance is reported.
+/// Every named draft on every table, with one and two threads, batched and serial; every named draft at several
+/// lengths, batched and serial; and three controls, which need no length or table of their own. The first run of each
+/// named draft is the one whose acceptance is reported.
 std::vector<Variation> variations_of(const VerifyOptions& options, const Rule& rule, const std::vector<int>& guesses) {
   const auto tables = tables_to_try(options.common.kernels);
   std::vector<Variation> list;
@@ -232,7 +232,8 @@ void add_verify(CLI::App& app, Exit& exit) {
   command->add_option("--junit", options->junit_file, "write the checks as JUnit XML to this file");
   command->callback([options, &exit] {
     CommonOptions& common = options->common;
-    if (common.prompt.empty() && common.prompt_file.empty() && common.prompt_tokens.empty()) common.prompt = default_prompt;
+    if (common.prompt.empty() && common.prompt_file.empty() && common.prompt_tokens.empty())
+      common.prompt = default_prompt;
     exit = verify(*options);
   });
 }

@@ -53,7 +53,8 @@ Finding check_causality(Trial& trial) {
       for (std::size_t i = 0; i < expected.rows.size(); ++i) {
         examination.expect(rows[i] == expected.rows[i].logits, [&, chunk = chunk, guesses = guesses] {
           return "read " + std::to_string(chunk) + " tokens at a time with " + std::to_string(guesses) +
-                 " wrong guesses behind, the row after position " + std::to_string(static_cast<std::size_t>(first) + i) + " has other bits";
+                 " wrong guesses behind, the row after position " +
+                 std::to_string(static_cast<std::size_t>(first) + i) + " has other bits";
         });
       }
     }

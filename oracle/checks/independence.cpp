@@ -50,7 +50,8 @@ Finding check_independence(Trial& trial) {
     }
     if (memory->second != Fingerprint{}) {
       examination.expect(memory->second == run.trace.resting_draft, [&] {
-        return variation.describe() + ": in the end the draft remembers something else than one that was only told the text";
+        return variation.describe() +
+               ": in the end the draft remembers something else than one that was only told the text";
       });
     }
 

@@ -56,7 +56,8 @@ Finding check_verdict_justified(Trial& trial) {
   long judged = 0;
   for (const Run& run : trial.runs) {
     if (!run.variation.promises_tokens() && run.variation.rule->judge != rejection.judge) {
-      return std::move(examination).finding("", "there is no account of the rule " + std::string(run.variation.rule->name));
+      return std::move(examination)
+          .finding("", "there is no account of the rule " + std::string(run.variation.rule->name));
     }
     SeededChance chance(trial.seed);
     const Replay replay{chance, run.variation.promises_tokens(), asked.sequence};

@@ -121,8 +121,8 @@ DFlashConfig read_dflash_config(const Json& config, const Model& target) {
   result.mask = static_cast<Token>(mask->integer(0, target.vocabulary() - 1));
   refuse_variants(config);
 
-  // Causality: top-level is_causal, then dflash_config.causal, then "a sliding layer is causal". use_swa puts the window
-  // on every layer and leaves causality alone.
+  // Causality: top-level is_causal, then dflash_config.causal, then "a sliding layer is causal". use_swa puts the
+  // window on every layer and leaves causality alone.
   const auto block = config.find("dflash_config");
   const auto everywhere = config.find("is_causal");
   const auto nested = block ? block->find("causal") : std::nullopt;

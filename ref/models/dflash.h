@@ -54,8 +54,8 @@ class DFlashNetwork {
   /// features [rows][taps * hidden].
   void append(std::span<const float> features, int rows, Cache& context);
 
-  /// Logits of rows 1..masks of the block [anchor, MASK x masks] at positions context.length(), ...: [masks][vocabulary].
-  /// The context is as before afterwards. The span is valid until the next call.
+  /// Logits of rows 1..masks of the block [anchor, MASK x masks] at positions context.length(), ...:
+  /// [masks][vocabulary]. The context is as before afterwards. The span is valid until the next call.
   std::span<const float> block(Token anchor, int masks, Cache& context);
 
   /// The context rows of the last append, [rows][hidden], and the final-normed rows of the last block, for comparison

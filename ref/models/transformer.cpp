@@ -118,7 +118,8 @@ TransformerConfig read_transformer_config(const Json& config) {
   if (config.find("head_dim")) {
     result.head_dim = positive(config, "head_dim");
   } else {
-    if (result.hidden % result.heads != 0) config.fail("hidden_size is no multiple of num_attention_heads; set head_dim");
+    if (result.hidden % result.heads != 0)
+      config.fail("hidden_size is no multiple of num_attention_heads; set head_dim");
     result.head_dim = result.hidden / result.heads;
   }
   if (result.head_dim % 2 != 0) config.fail("head_dim must be even, RoPE turns pairs");
@@ -140,7 +141,8 @@ TransformerConfig read_transformer_config(const Json& config) {
   refuse_if_set(config, "quantization_config", "quantised checkpoints are not implemented");
   refuse_if_set(config, "rope_interleaved", "interleaved RoPE is not implemented");
   for (const char* field : {"rope_is_neox_style", "is_neox_style"}) {
-    if (const auto neox = config.find(field); neox && !neox->boolean()) neox->fail("interleaved RoPE is not implemented");
+    if (const auto neox = config.find(field); neox && !neox->boolean())
+      neox->fail("interleaved RoPE is not implemented");
   }
   for (const char* field : {"logit_scale", "residual_multiplier", "embedding_multiplier", "attention_multiplier"}) {
     if (const auto factor = config.find(field); factor && factor->number() != 1) factor->fail("is not implemented");
@@ -207,7 +209,8 @@ TransformerLayer load_transformer_layer(const Checkpoint& weights, const Transfo
                                                    {attention + "k_proj.weight", kv},
                                                    {attention + "v_proj.weight", kv}},
                           config.hidden, kernels);
-  layer.output = load_matrix(weights, std::vector<NamedMatrix>{{attention + "o_proj.weight", config.hidden}}, q, kernels);
+  layer.output =
+      load_matrix(weights, std::vector<NamedMatrix>{{attention + "o_proj.weight", config.hidden}}, q, kernels);
   layer.gate_up = load_matrix(weights,
                               std::vector<NamedMatrix>{{mlp + "gate_proj.weight", config.intermediate},
                                                        {mlp + "up_proj.weight", config.intermediate}},
@@ -253,7 +256,8 @@ void run_transformer_layer(const Kernels& kernels, const TransformerConfig& conf
   kernels.rms_norm(s.stream.data(), config.hidden, rows, 1, config.hidden, layer.input_norm.data(), config.epsilon,
                    s.normed.data(), config.hidden);
   matmul(kernels, layer.qkv, s.normed.data(), rows, s.qkv.data(), qkv);
-  kernels.rms_norm(queries, qkv, rows, config.heads, config.head_dim, layer.q_norm.data(), config.epsilon, queries, qkv);
+  kernels.rms_norm(queries, qkv, rows, config.heads, config.head_dim, layer.q_norm.data(), config.epsilon, queries,
+                   qkv);
   kernels.rms_norm(keys, qkv, rows, config.kv_heads, config.head_dim, layer.k_norm.data(), config.epsilon, keys, qkv);
   kernels.rope(queries, qkv, rows, config.heads, config.head_dim, half, s.cosine.data(), s.sine.data());
   kernels.rope(keys, qkv, rows, config.kv_heads, config.head_dim, half, s.cosine.data(), s.sine.data());

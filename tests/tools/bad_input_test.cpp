@@ -113,37 +113,64 @@ const std::vector<BadCase>& bad_cases() {
       {"prompt_file_a_folder", leave, {"--prompt-file", "/"}, {"--prompt-file"}},
       {"prompt_file_endless", leave, {"--prompt-file", "/dev/zero"}, {"--prompt-file"}},
       {"json_over_the_weights", leave, {"--prompt-tokens", "1", "--json", "{target}/model.safetensors"}, {"overwrite"}},
-      {"json_not_writable", leave, {"--prompt-tokens", "1", "--max-new-tokens", "1", "--quiet", "--json", "/nonexistent/o"},
+      {"json_not_writable",
+       leave,
+       {"--prompt-tokens", "1", "--max-new-tokens", "1", "--quiet", "--json", "/nonexistent/o"},
        {"/nonexistent/o"}},
       // config.json
       {"config_missing", [](Damaged& d) { files::remove(d.target / "config.json"); }, continue_it, {"config.json"}},
-      {"config_not_json", [](Damaged& d) { put(d.target / "config.json", "{\"hidden_size\": "); }, continue_it,
+      {"config_not_json",
+       [](Damaged& d) { put(d.target / "config.json", "{\"hidden_size\": "); },
+       continue_it,
        {"config.json"}},
       {"config_a_list", [](Damaged& d) { put(d.target / "config.json", "[]"); }, continue_it, {"config.json"}},
-      {"config_not_utf8", [](Damaged& d) { put(d.target / "config.json", "{\"model_type\": \"\xff\"}"); }, continue_it,
+      {"config_not_utf8",
+       [](Damaged& d) { put(d.target / "config.json", "{\"model_type\": \"\xff\"}"); },
+       continue_it,
        {"config.json"}},
-      {"config_deep", [](Damaged& d) { put(d.target / "config.json", std::string(100000, '[')); }, continue_it,
+      {"config_deep",
+       [](Damaged& d) { put(d.target / "config.json", std::string(100000, '[')); },
+       continue_it,
        {"config.json"}},
       {"hidden_absent", config([](auto& c) { c.erase("hidden_size"); }), continue_it, {"config.json", "hidden_size"}},
       {"hidden_negative", config([](auto& c) { c["hidden_size"] = -48; }), continue_it, {"config.json", "hidden_size"}},
       {"hidden_text", config([](auto& c) { c["hidden_size"] = "48"; }), continue_it, {"config.json", "hidden_size"}},
       {"layers_huge", config([](auto& c) { c["num_hidden_layers"] = 1e15; }), continue_it, {"num_hidden_layers"}},
-      {"heads_not_divided", config([](auto& c) { c["num_key_value_heads"] = 3; }), continue_it,
+      {"heads_not_divided",
+       config([](auto& c) { c["num_key_value_heads"] = 3; }),
+       continue_it,
        {"config.json", "num_key_value_heads"}},
-      {"activation_unknown", config([](auto& c) { c["hidden_act"] = "relu6"; }), continue_it,
+      {"activation_unknown",
+       config([](auto& c) { c["hidden_act"] = "relu6"; }),
+       continue_it,
        {"config.json", "hidden_act", "relu6"}},
-      {"rope_unknown", config([](auto& c) { c["rope_parameters"]["rope_type"] = "yarn"; }), continue_it,
+      {"rope_unknown",
+       config([](auto& c) { c["rope_parameters"]["rope_type"] = "yarn"; }),
+       continue_it,
        {"config.json", "rope_type", "yarn"}},
       {"epsilon_zero", config([](auto& c) { c["rms_norm_eps"] = 0; }), continue_it, {"config.json", "rms_norm_eps"}},
-      {"architecture_unknown", config([](auto& c) { c["architectures"] = {"OtherForCausalLM"}; }), continue_it,
+      {"architecture_unknown",
+       config([](auto& c) { c["architectures"] = {"OtherForCausalLM"}; }),
+       continue_it,
        {"config.json", "OtherForCausalLM"}},
-      {"layer_types_short", config([](auto& c) { c["layer_types"] = {"full_attention"}; }), continue_it,
+      {"layer_types_short",
+       config([](auto& c) { c["layer_types"] = {"full_attention"}; }),
+       continue_it,
        {"config.json", "layer_types"}},
-      {"quantised", config([](auto& c) { c["quantization_config"] = {{"bits", 4}}; }), continue_it,
+      {"quantised",
+       config([](auto& c) {
+         c["quantization_config"] = {{"bits", 4}};
+       }),
+       continue_it,
        {"config.json", "quantization_config"}},
-      {"stop_id_text", config([](auto& c) { c["eos_token_id"] = "two"; }), continue_it, {"config.json", "eos_token_id"}},
+      {"stop_id_text",
+       config([](auto& c) { c["eos_token_id"] = "two"; }),
+       continue_it,
+       {"config.json", "eos_token_id"}},
       // model.safetensors
-      {"weights_missing", [](Damaged& d) { files::remove(d.target / "model.safetensors"); }, continue_it,
+      {"weights_missing",
+       [](Damaged& d) { files::remove(d.target / "model.safetensors"); },
+       continue_it,
        {"model.safetensors"}},
       {"weights_empty", weights([](auto& b) { b.clear(); }), continue_it, {"model.safetensors"}},
       {"weights_five_bytes", weights([](auto& b) { b.resize(5); }), continue_it, {"model.safetensors"}},
@@ -151,93 +178,156 @@ const std::vector<BadCase>& bad_cases() {
       {"weights_one_byte_short", weights([](auto& b) { b.pop_back(); }), continue_it, {"model.safetensors"}},
       {"weights_one_byte_long", weights([](auto& b) { b.push_back('x'); }), continue_it, {"model.safetensors"}},
       {"header_length_zero", weights([](auto& b) { set_length(b, 0); }), continue_it, {"model.safetensors"}},
-      {"header_length_huge", weights([](auto& b) { set_length(b, ~std::uint64_t{0}); }), continue_it,
+      {"header_length_huge",
+       weights([](auto& b) { set_length(b, ~std::uint64_t{0}); }),
+       continue_it,
        {"model.safetensors"}},
       {"header_not_json", weights([](auto& b) { b[8] = '}'; }), continue_it, {"model.safetensors"}},
-      {"offset_huge", header([](auto& h) { h["model.norm.weight"]["data_offsets"][1] = std::uint64_t{1} << 62; }),
-       continue_it, {"model.safetensors", "model.norm.weight"}},
-      {"offsets_reversed", header([](auto& h) { h["model.norm.weight"]["data_offsets"] = {192, 0}; }), continue_it,
+      {"offset_huge",
+       header([](auto& h) { h["model.norm.weight"]["data_offsets"][1] = std::uint64_t{1} << 62; }),
+       continue_it,
        {"model.safetensors", "model.norm.weight"}},
-      {"offsets_overlap", header([](auto& h) {
+      {"offsets_reversed",
+       header([](auto& h) {
+         h["model.norm.weight"]["data_offsets"] = {192, 0};
+       }),
+       continue_it,
+       {"model.safetensors", "model.norm.weight"}},
+      {"offsets_overlap",
+       header([](auto& h) {
          auto& o = h["model.norm.weight"]["data_offsets"];
          const std::uint64_t begin = o[0];
          const std::uint64_t end = o[1];
          o = {begin - 4, end - 4};
        }),
-       continue_it, {"model.safetensors"}},
-      {"shape_wrong", header([](auto& h) { h["model.norm.weight"]["shape"] = {2, 24}; }), continue_it,
+       continue_it,
+       {"model.safetensors"}},
+      {"shape_wrong",
+       header([](auto& h) {
+         h["model.norm.weight"]["shape"] = {2, 24};
+       }),
+       continue_it,
        {"model.safetensors", "model.norm.weight"}},
-      {"shape_negative", header([](auto& h) { h["model.norm.weight"]["shape"] = {-48}; }), continue_it,
+      {"shape_negative",
+       header([](auto& h) { h["model.norm.weight"]["shape"] = {-48}; }),
+       continue_it,
        {"model.safetensors", "model.norm.weight"}},
-      {"dtype_wrong", header([](auto& h) { h["model.norm.weight"]["dtype"] = "I32"; }), continue_it,
+      {"dtype_wrong",
+       header([](auto& h) { h["model.norm.weight"]["dtype"] = "I32"; }),
+       continue_it,
        {"model.safetensors", "model.norm.weight", "I32"}},
-      {"tensor_absent", header([](auto& h) {
+      {"tensor_absent",
+       header([](auto& h) {
          auto tensor = h["model.norm.weight"];
          h.erase("model.norm.weight");
          h["model.other.weight"] = tensor;
        }),
-       continue_it, {"model.norm.weight"}},
-      {"weight_nan", [](Damaged& d) {
+       continue_it,
+       {"model.norm.weight"}},
+      {"weight_nan",
+       [](Damaged& d) {
          edit_bytes(d.target / "model.safetensors", [](std::string& b) {
            const float nan = __builtin_nanf("");
            std::memcpy(b.data() + b.size() - sizeof nan, &nan, sizeof nan);
          });
        },
-       continue_it, {"model.safetensors"}},
-      {"index_names_missing_shard", [](Damaged& d) {
+       continue_it,
+       {"model.safetensors"}},
+      {"index_names_missing_shard",
+       [](Damaged& d) {
          files::remove(d.target / "model.safetensors");
          put(d.target / "model.safetensors.index.json", R"({"weight_map": {"model.norm.weight": "gone.safetensors"}})");
        },
-       continue_it, {"gone.safetensors"}},
-      {"index_escapes_folder", [](Damaged& d) {
+       continue_it,
+       {"gone.safetensors"}},
+      {"index_escapes_folder",
+       [](Damaged& d) {
          files::remove(d.target / "model.safetensors");
          put(d.target / "model.safetensors.index.json", R"({"weight_map": {"model.norm.weight": "../x.safetensors"}})");
        },
-       continue_it, {"../x.safetensors"}},
+       continue_it,
+       {"../x.safetensors"}},
       // tokenizer.json
-      {"tokenizer_not_json", [](Damaged& d) { put(d.target / "tokenizer.json", "<html>"); }, {"--prompt", "hi"},
+      {"tokenizer_not_json",
+       [](Damaged& d) { put(d.target / "tokenizer.json", "<html>"); },
+       {"--prompt", "hi"},
        {"tokenizer.json"}},
-      {"tokenizer_of_another_kind", [](Damaged& d) {
-         put(d.target / "tokenizer.json", R"({"model": {"type": "Unigram", "vocab": []}})");
-       },
-       {"--prompt", "hi"}, {"tokenizer.json", "Unigram"}},
-      {"tokenizer_negative_id", [](Damaged& d) {
+      {"tokenizer_of_another_kind",
+       [](Damaged& d) { put(d.target / "tokenizer.json", R"({"model": {"type": "Unigram", "vocab": []}})"); },
+       {"--prompt", "hi"},
+       {"tokenizer.json", "Unigram"}},
+      {"tokenizer_negative_id",
+       [](Damaged& d) {
          put(d.target / "tokenizer.json", R"({"model": {"type": "BPE", "vocab": {"a": -1}, "merges": []}})");
        },
-       {"--prompt", "hi"}, {"tokenizer.json"}},
+       {"--prompt", "hi"},
+       {"tokenizer.json"}},
       // drafts
-      {"draft_hidden_size", draft_config([](auto& c) { c["hidden_size"] = 64; }), with_draft,
+      {"draft_hidden_size",
+       draft_config([](auto& c) { c["hidden_size"] = 64; }),
+       with_draft,
        {"config.json", "hidden_size", "48"}},
-      {"draft_vocabulary", draft_config([](auto& c) { c["vocab_size"] = 161; }), with_draft,
+      {"draft_vocabulary",
+       draft_config([](auto& c) { c["vocab_size"] = 161; }),
+       with_draft,
        {"config.json", "vocab_size", "160"}},
-      {"draft_layer_id", draft_config([](auto& c) { c["dflash_config"]["target_layer_ids"] = {0, 3}; }), with_draft,
+      {"draft_layer_id",
+       draft_config([](auto& c) {
+         c["dflash_config"]["target_layer_ids"] = {0, 3};
+       }),
+       with_draft,
        {"config.json", "target_layer_ids"}},
-      {"draft_layer_ids_descend", draft_config([](auto& c) { c["dflash_config"]["target_layer_ids"] = {1, 0}; }),
-       with_draft, {"config.json", "target_layer_ids"}},
-      {"draft_layer_ids_empty", draft_config([](auto& c) { c["dflash_config"]["target_layer_ids"] = ordered_json::array(); }),
-       with_draft, {"config.json", "target_layer_ids"}},
-      {"draft_mask_out_of_range", draft_config([](auto& c) { c["dflash_config"]["mask_token_id"] = 160; }), with_draft,
+      {"draft_layer_ids_descend",
+       draft_config([](auto& c) {
+         c["dflash_config"]["target_layer_ids"] = {1, 0};
+       }),
+       with_draft,
+       {"config.json", "target_layer_ids"}},
+      {"draft_layer_ids_empty",
+       draft_config([](auto& c) { c["dflash_config"]["target_layer_ids"] = ordered_json::array(); }),
+       with_draft,
+       {"config.json", "target_layer_ids"}},
+      {"draft_mask_out_of_range",
+       draft_config([](auto& c) { c["dflash_config"]["mask_token_id"] = 160; }),
+       with_draft,
        {"config.json", "mask_token_id"}},
-      {"draft_mask_absent", draft_config([](auto& c) { c["dflash_config"].erase("mask_token_id"); }), with_draft,
+      {"draft_mask_absent",
+       draft_config([](auto& c) { c["dflash_config"].erase("mask_token_id"); }),
+       with_draft,
        {"config.json", "mask_token_id"}},
-      {"draft_for_other_depth", draft_config([](auto& c) { c["num_target_layers"] = 36; }), with_draft,
+      {"draft_for_other_depth",
+       draft_config([](auto& c) { c["num_target_layers"] = 36; }),
+       with_draft,
        {"config.json", "num_target_layers"}},
-      {"draft_block_size_contradicts", draft_config([](auto& c) { c["dflash_config"]["block_size"] = 8; }), with_draft,
+      {"draft_block_size_contradicts",
+       draft_config([](auto& c) { c["dflash_config"]["block_size"] = 8; }),
+       with_draft,
        {"config.json", "block_size"}},
-      {"draft_block_size_one", draft_config([](auto& c) { c["block_size"] = 1; }), with_draft,
+      {"draft_block_size_one",
+       draft_config([](auto& c) { c["block_size"] = 1; }),
+       with_draft,
        {"config.json", "block_size"}},
-      {"draft_with_bias", [](Damaged& d) {
+      {"draft_with_bias",
+       [](Damaged& d) {
          edit_header(d.draft / "model.safetensors", [](ordered_json& h) {
            h["layers.0.self_attn.q_proj.bias"] = {{"dtype", "F32"}, {"shape", {0}}, {"data_offsets", {0, 0}}};
          });
        },
-       with_draft, {"q_proj.bias"}},
-      {"draft_shorter_than_the_text", draft_config([](auto& c) { c["max_position_embeddings"] = 5; }), with_draft, {"5", "7"}},
-      {"draft_weights_missing", [](Damaged& d) { files::remove(d.draft / "model.safetensors"); }, with_draft,
+       with_draft,
+       {"q_proj.bias"}},
+      {"draft_shorter_than_the_text",
+       draft_config([](auto& c) { c["max_position_embeddings"] = 5; }),
+       with_draft,
+       {"5", "7"}},
+      {"draft_weights_missing",
+       [](Damaged& d) { files::remove(d.draft / "model.safetensors"); },
+       with_draft,
        {"model.safetensors"}},
       {"draft_config_missing", [](Damaged& d) { files::remove(d.draft / "config.json"); }, with_draft, {"config.json"}},
-      {"model_draft_of_other_vocabulary", leave,
-       {"--prompt-tokens", "1", "--draft", "model:" + fixture("external/qwen3-tiny-odd")}, {"vocabulary", "97", "160"}},
+      {"model_draft_of_other_vocabulary",
+       leave,
+       {"--prompt-tokens", "1", "--draft", "model:" + fixture("external/qwen3-tiny-odd")},
+       {"vocabulary", "97", "160"}},
   };
   return cases;
 }
@@ -273,8 +363,8 @@ TEST(BadInputTable, HoldsFarMoreThanFortyCases) { EXPECT_GE(bad_cases().size(), 
 
 TEST(BadInputTable, TheUndamagedFoldersWork) {
   Damaged damaged;
-  const Outcome outcome = run_command({"generate", damaged.target.string(), "--prompt-tokens", "1,2,3", "--max-new-tokens",
-                                       "4", "--draft", "dflash:" + damaged.draft.string()});
+  const Outcome outcome = run_command({"generate", damaged.target.string(), "--prompt-tokens", "1,2,3",
+                                       "--max-new-tokens", "4", "--draft", "dflash:" + damaged.draft.string()});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_NE(outcome.out, "");
 }

@@ -60,7 +60,8 @@ inline Outcome run_command(const std::vector<std::string>& words) {
   const Folder folder;
   std::string line = quoted(DRAFTPROOF_BINARY);
   for (const std::string& word : words) line += " " + quoted(word);
-  line += " >" + quoted((folder.path() / "out").string()) + " 2>" + quoted((folder.path() / "err").string()) + " </dev/null";
+  line += " >" + quoted((folder.path() / "out").string()) + " 2>" + quoted((folder.path() / "err").string()) +
+          " </dev/null";
   const int status = std::system(line.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text_of(folder.path() / "out"),
           text_of(folder.path() / "err")};

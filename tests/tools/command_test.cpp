@@ -40,7 +40,8 @@ TEST(Verify, ReportsVerdictChecksAcceptanceAndTimesAsJson) {
 }
 
 // Hot enough for drafts of random weights to be accepted now and then.
-const std::vector<std::string> hot{"--prompt-tokens", "5,6,7", "--max-new-tokens", "12", "--temperature", "60", "--seed", "3"};
+const std::vector<std::string> hot{"--prompt-tokens", "5,6,7", "--max-new-tokens", "12",
+                                   "--temperature",   "60",    "--seed",           "3"};
 
 TEST(Verify, PassesAtHighTemperatureWithBothRulesAndSeveralDrafts) {
   for (const char* rule : {"matching", "rejection"}) {
@@ -84,8 +85,8 @@ TEST(Verify, WritesJUnitXml) {
 
 TEST(Generate, GivesTheSameTokensWhateverTheDraftItsLengthTheThreadsTheTableAndTheVerification) {
   for (const char* temperature : {"0", "1"}) {
-    const std::vector<std::string> base{"generate",         target, "--prompt-tokens", "5,6,7",  "--max-new-tokens", "16",
-                                        "--temperature",    temperature, "--seed",     "11"};
+    const std::vector<std::string> base{"generate", target,          "--prompt-tokens", "5,6,7",  "--max-new-tokens",
+                                        "16",       "--temperature", temperature,       "--seed", "11"};
     const json plain = json_of(base);
     for (const std::vector<std::string>& change : std::vector<std::vector<std::string>>{
              {"--draft", dflash},

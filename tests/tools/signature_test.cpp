@@ -24,8 +24,9 @@ TEST(Signature, OfEveryTableAndThreadCountIsTheSnapshots) {
   for (const auto& [numerics, digest] : lines_of(outcome.out)) {
     // OpenBLAS on a core type that has no line yet has nothing to be compared with.
     if (expected.contains(numerics)) {
-      EXPECT_EQ(digest, expected.at(numerics)) << numerics << ": tokens or logits have changed; if that is meant, say why in "
-                                               << "the commit and write `draftproof signature` to the snapshot";
+      EXPECT_EQ(digest, expected.at(numerics))
+          << numerics << ": tokens or logits have changed; if that is meant, say why in "
+          << "the commit and write `draftproof signature` to the snapshot";
     }
   }
 }
