@@ -84,7 +84,8 @@ TEST(Bpe, TakesALongPieceInNearLinearTime) {
   std::string piece(1 << 20, 'a');
   const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(encode(bpe, piece).size(), piece.size() / 4);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));  // the square of 2^20 takes hours
+  // The square of 2^20 takes hours; two minutes leave room for a sanitizer on a busy machine.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(2));
 }
 
 }  // namespace
