@@ -115,7 +115,7 @@ TEST(Tokenizer, TakesLongTextsInNearLinearTime) {
       EXPECT_EQ(tokenizer.decode(tokenizer.encode(text), false).ends_with(text), true) << name << unit;
     }
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(2));  // unbounded, it never ends
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(1));  // a quadratic one takes many
 }
 
 /// small_json() with one more added token, 260.
