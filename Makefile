@@ -18,7 +18,8 @@ test: configure
 
 test-slow: configure
 	@cmake --build $(BUILD) --parallel $(JOBS)
-	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -L slow
+	@echo "== running the exhaustive tests"
+	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error --parallel $(JOBS) -L slow
 
 bench: configure
 	@cmake --build $(BUILD) --parallel $(JOBS) --target verify_cost
