@@ -16,7 +16,7 @@
 namespace draftproof {
 namespace {
 
-constexpr const char* short_spins = "1000";  // some microseconds
+constexpr const char* short_spins = "1000";  // costs idle machines a tenth; see the notebook
 
 constexpr std::size_t huge_page = std::size_t{1} << 21;
 

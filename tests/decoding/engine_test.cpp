@@ -13,6 +13,7 @@
 #include "ref/models/models.h"
 #include "ref/text/tokenizer.h"
 #include "tests/decoding/support.h"
+#include "tests/threads.h"
 
 namespace draftproof {
 namespace {
@@ -34,18 +35,6 @@ std::string error_of(const Call& call) {
   }
   return "";
 }
-
-/// Sets the number of threads for the length of a scope. One, for most tests: the models are small.
-class Threads {
- public:
-  explicit Threads(int count) : before_(threads()) { set_threads(count); }
-  ~Threads() { set_threads(before_); }
-  Threads(const Threads&) = delete;
-  Threads& operator=(const Threads&) = delete;
-
- private:
-  int before_;
-};
 
 Request tale_request(int max_new_tokens) {
   const Tokenizer tokenizer = Tokenizer::load(models / "tale-target");

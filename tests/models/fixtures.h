@@ -18,6 +18,7 @@
 #include "ref/models/model.h"
 #include "ref/models/models.h"
 #include "tests/formats/files.h"
+#include "tests/threads.h"
 
 namespace draftproof::test {
 
@@ -38,18 +39,6 @@ class OneThread final : public testing::Environment {
   void SetUp() override { set_threads(1); }
 };
 inline const testing::Environment* const one_thread = testing::AddGlobalTestEnvironment(new OneThread);
-
-/// The number of threads, set back at the end.
-class Threads {
- public:
-  explicit Threads(int count) : before_(threads()) { set_threads(count); }
-  ~Threads() { set_threads(before_); }
-  Threads(const Threads&) = delete;
-  Threads& operator=(const Threads&) = delete;
-
- private:
-  int before_;
-};
 
 template <class T>
 std::vector<T> stored(const Hdf5& file, const std::string& path) {
