@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // How a weight is stored in a checkpoint: floats, or blocks of integers with a scale. Layouts are those of GGUF files;
 // all numbers are little-endian. The values a block stands for are fixed to the last bit: `widen_row` is the
-// definition, and equals what ggml's dequantize_row gives.
+// definition, and equals what ggml's dequantize_row gives. Every product in a block is exact in f32 (its factors have
+// at most 24 bits together), so only the subtraction of q4_k and q5_k rounds.
 //
-// Plain data, constexpr functions and declarations only: the instruction-set files include this header.
+// Plain data and declarations; the few functions have internal linkage: the instruction-set files include this header.
 #pragma once
 
 #include <cstddef>
@@ -31,19 +32,62 @@ inline constexpr FormatTraits format_traits[formats] = {
     {"q4_0", 32, 18},  {"q4_k", 256, 144}, {"q5_k", 256, 176}, {"q6_k", 256, 210},
 };
 
-constexpr const FormatTraits& traits(Format format) { return format_traits[static_cast<int>(format)]; }
+static inline constexpr const FormatTraits& traits(Format format) { return format_traits[static_cast<int>(format)]; }
 
 /// Bytes of one row in a checkpoint. `inputs` is a multiple of the format's block.
-constexpr std::size_t row_bytes(Format format, int inputs) {
+static inline constexpr std::size_t row_bytes(Format format, int inputs) {
   return static_cast<std::size_t>(inputs / traits(format).block_inputs) *
          static_cast<std::size_t>(traits(format).block_bytes);
 }
 
-/// The values of a row, exactly as the format defines them; `to` [inputs].
+/// f16 and bf16 to f32: exact, a NaN's payload included.
+static inline constexpr float widened_f16(std::uint16_t half) {
+  const std::uint32_t sign = std::uint32_t{half & 0x8000u} << 16;
+  const std::uint32_t rest = std::uint32_t{half & 0x7fffu} << 13;
+  if (rest >= 0x7c00u << 13) return __builtin_bit_cast(float, sign | 0x7f800000u | rest);  // infinity, NaN
+  // The exponent biases differ by 112; multiplying makes denormals right as well, and is exact.
+  const float magnitude = __builtin_bit_cast(float, rest) * 0x1p112f;
+  return __builtin_bit_cast(float, sign | __builtin_bit_cast(std::uint32_t, magnitude));
+}
+
+static inline constexpr float widened_bf16(std::uint16_t brain) {
+  return __builtin_bit_cast(float, std::uint32_t{brain} << 16);
+}
+
+/// f32 to f16 and bf16: to nearest, ties to even; denormals kept, what is too large becomes infinite, a NaN quiet.
+static inline constexpr std::uint16_t narrowed_f16(float value) {
+  const std::uint32_t word = __builtin_bit_cast(std::uint32_t, value);
+  const std::uint32_t sign = word >> 16 & 0x8000u;
+  const std::uint32_t rest = word & 0x7fffffffu;
+  std::uint32_t half = 0;
+  if (rest > 0x7f800000u) {
+    half = 0x7e00u | (rest >> 13 & 0x1ffu);
+  } else if (rest >= 0x477ff000u) {  // 65520, half a step above the largest
+    half = 0x7c00u;
+  } else if (rest < 0x38800000u) {  // below 2^-14 steps are 2^-24, as those of a float in [1/2, 1): let adding round
+    half = __builtin_bit_cast(std::uint32_t, __builtin_bit_cast(float, rest) + 0.5f) - 0x3f000000u;
+  } else {
+    half = (rest - (112u << 23) + 0xfffu + (rest >> 13 & 1u)) >> 13;
+  }
+  return static_cast<std::uint16_t>(sign | half);
+}
+
+static inline constexpr std::uint16_t narrowed_bf16(float value) {
+  const std::uint32_t word = __builtin_bit_cast(std::uint32_t, value);
+  if ((word & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>(word >> 16 | 0x40u);
+  return static_cast<std::uint16_t>((word + 0x7fffu + (word >> 16 & 1u)) >> 16);
+}
+
+/// The values of a row, exactly as the format defines them; `to` [inputs]. `row` needs no alignment.
 void widen_row(Format format, const void* row, int inputs, float* to) noexcept;
 
-/// The row in another format, rounded as ggml's reference quantiser rounds (quantize_row_*_ref); f16 and bf16 to
-/// nearest, ties to even. `to` has row_bytes(format, inputs). Values are finite.
+/// The row in another format; `to` has row_bytes(format, inputs) and needs no alignment. Values are finite. f16 and
+/// bf16: as above. q8_0 and q4_0: the bytes of ggml's quantize_row_q8_0_ref and quantize_row_q4_0_ref. q4_k, q5_k,
+/// q6_k: each group's range, its scale (and minimum) to the nearest 6 (8) bits, each value to the nearest step; simpler
+/// than ggml's search, and no closer to it than that. A scale beyond f16 becomes infinite, which readers refuse.
 void narrow_row(Format format, const float* row, int inputs, void* to) noexcept;
+
+/// The place of the first value that is not finite, or -1: floats one by one, blocks by their f16 scales.
+int first_not_finite(Format format, const void* row, int inputs) noexcept;
 
 }  // namespace draftproof
