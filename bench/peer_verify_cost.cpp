@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a verification of M rows costs in llama.cpp and ik_llama.cpp: a cache of CONTEXT tokens, then one llama_decode of
-// M tokens with the logits of all M, which llama-bench never asks for. The row counts take turns inside one run.
+// What a verification of M rows costs in llama.cpp and ik_llama.cpp: a cache of CONTEXT tokens, then one llama_decode
+// of M tokens with the logits of all M, which llama-bench never asks for. The row counts take turns inside one run.
 //
 //   peer_verify_cost MODEL.gguf [--rows 1,2,4,8,12,16,32] [--context 64] [--turns 5] [--threads 2] [--repack]
 //
