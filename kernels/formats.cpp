@@ -15,12 +15,6 @@ std::uint16_t word_at(Bytes at) {
   return word;
 }
 
-std::uint32_t bits_at(Bytes at) {
-  std::uint32_t bits;
-  std::memcpy(&bits, at, 4);
-  return bits;
-}
-
 float half_at(Bytes at) { return widened_f16(word_at(at)); }
 
 void put_half(float value, std::uint8_t* at) {
@@ -237,21 +231,41 @@ void narrow_blocks(Format format, const float* row, int inputs, std::uint8_t* to
   for (int i = 0; i < inputs; i += block.block_inputs, to += block.block_bytes) narrow(row + i, to);
 }
 
-bool half_is_finite(Bytes at) { return (word_at(at) & 0x7c00u) != 0x7c00u; }
-
-/// Of one block; of a float, the float.
-bool is_finite(Format format, Bytes block) {
-  switch (format) {
-    case Format::f32: return (bits_at(block) & 0x7f800000u) != 0x7f800000u;
-    case Format::bf16: return (word_at(block) & 0x7f80u) != 0x7f80u;
-    case Format::f16:
-    case Format::q8_0:
-    case Format::q4_0: return half_is_finite(block);
-    case Format::q4_k:
-    case Format::q5_k: return half_is_finite(block) && half_is_finite(block + 2);
-    case Format::q6_k: return half_is_finite(block + q6_d);
+/// Words with every bit of `exponent` set, which only infinities and NaNs have. No branch inside, so that the compiler
+/// makes vectors of it.
+template <class Word>
+bool any_not_finite(Bytes at, std::size_t count, Word exponent) {
+  Word found = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    Word word;
+    std::memcpy(&word, at + i * sizeof(Word), sizeof(Word));
+    found |= static_cast<Word>((word & exponent) == exponent);
   }
-  return false;
+  return found != 0;
+}
+
+template <class Word>
+std::size_t first_word_not_finite(Bytes at, std::size_t count, Word exponent) {
+  constexpr std::size_t many = 1 << 14;
+  for (std::size_t begin = 0; begin < count; begin += many) {
+    const std::size_t size = count - begin < many ? count - begin : many;
+    if (!any_not_finite(at + begin * sizeof(Word), size, exponent)) continue;
+    for (std::size_t i = begin; i < begin + size; ++i) {
+      if (any_not_finite(at + i * sizeof(Word), 1, exponent)) return i;
+    }
+  }
+  return count;
+}
+
+constexpr std::uint32_t f32_exponent = 0x7f800000u;
+constexpr std::uint16_t f16_exponent = 0x7c00u;
+constexpr std::uint16_t bf16_exponent = 0x7f80u;
+
+/// A block's f16 scales are finite.
+bool is_finite(Format format, Bytes block) {
+  const auto finite = [](Bytes at) { return (word_at(at) & f16_exponent) != f16_exponent; };
+  if (format == Format::q6_k) return finite(block + q6_d);
+  return finite(block) && (format == Format::q8_0 || format == Format::q4_0 || finite(block + 2));
 }
 
 }  // namespace
@@ -295,13 +309,16 @@ void narrow_row(Format format, const float* row, int inputs, void* to) noexcept 
   }
 }
 
-int first_not_finite(Format format, const void* row, int inputs) noexcept {
+std::size_t first_not_finite(Format format, const void* values, std::size_t count) noexcept {
+  const auto* at = static_cast<Bytes>(values);
+  if (format == Format::f32) return first_word_not_finite(at, count, f32_exponent);
+  if (format == Format::f16) return first_word_not_finite(at, count, f16_exponent);
+  if (format == Format::bf16) return first_word_not_finite(at, count, bf16_exponent);
   const FormatTraits& block = traits(format);
-  const auto* at = static_cast<Bytes>(row);
-  for (int i = 0; i < inputs; i += block.block_inputs, at += block.block_bytes) {
+  for (std::size_t i = 0; i < count; i += static_cast<std::size_t>(block.block_inputs), at += block.block_bytes) {
     if (!is_finite(format, at)) return i;
   }
-  return -1;
+  return count;
 }
 
 }  // namespace draftproof

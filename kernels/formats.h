@@ -87,7 +87,8 @@ void widen_row(Format format, const void* row, int inputs, float* to) noexcept;
 /// than ggml's search, and no closer to it than that. A scale beyond f16 becomes infinite, which readers refuse.
 void narrow_row(Format format, const float* row, int inputs, void* to) noexcept;
 
-/// The place of the first value that is not finite, or -1: floats one by one, blocks by their f16 scales.
-int first_not_finite(Format format, const void* row, int inputs) noexcept;
+/// The place of the first of `count` values that is not finite, or `count`: floats one by one, blocks (whole ones) by
+/// their f16 scales, at the block's first value.
+std::size_t first_not_finite(Format format, const void* values, std::size_t count) noexcept;
 
 }  // namespace draftproof

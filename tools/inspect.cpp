@@ -6,7 +6,7 @@
 #include "kernels/openblas.h"
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
-#include "ref/formats/safetensors.h"
+#include "ref/formats/checkpoint.h"
 #include "ref/models/dflash.h"
 #include "ref/models/models.h"
 #include "ref/models/transformer.h"
@@ -45,7 +45,7 @@ ordered_json checkpoint_json(const std::filesystem::path& folder) {
   std::uint64_t parameters = 0;
   for (const auto& [name, tensor] : weights.tensors()) {
     std::uint64_t count = 1;
-    for (const std::int64_t extent : tensor->shape) count *= static_cast<std::uint64_t>(extent);
+    for (const std::int64_t extent : tensor.shape) count *= static_cast<std::uint64_t>(extent);
     parameters += count;
   }
   int sliding = 0;

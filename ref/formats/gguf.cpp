@@ -1,24 +1,36 @@
 // SPDX-License-Identifier: MIT
-// The layout is that of ggml's docs/gguf.md: magic, version, counts of tensors and of keys, then the keys.
+// The layout is that of ggml's docs/gguf.md: magic, version, counts of tensors and of keys; the keys with their values;
+// name, extents, type and offset of each tensor; after padding to the alignment, the tensors' bytes.
 #include "ref/formats/gguf.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <fstream>
+#include <limits>
 #include <type_traits>
+#include <utility>
 
+#include "kernels/formats.h"
 #include "ref/base/error.h"
+#include "ref/formats/printable.h"
 
 namespace draftproof {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "GGUF is read as it lies in the file");
 
-constexpr std::uint64_t metadata_bytes_max = std::uint64_t{1} << 29;
+constexpr std::uint32_t magic = 0x46554747;  // "GGUF"
+constexpr std::uint64_t header_bytes_max = std::uint64_t{1} << 29;
 constexpr std::uint64_t keys_max = std::uint64_t{1} << 16;
 constexpr std::uint64_t key_bytes_max = (std::uint64_t{1} << 16) - 1;
+constexpr std::uint64_t tensors_max = std::uint64_t{1} << 20;
+constexpr std::uint64_t tensor_name_bytes_max = 64;
+constexpr std::uint32_t extents_max = 4;
 constexpr std::uint64_t array_length_max = std::uint64_t{1} << 24;
+constexpr int array_depth_max = 4;
+constexpr std::uint64_t default_alignment = 32;
+constexpr std::uint64_t alignment_max = std::uint64_t{1} << 20;
+constexpr std::uint64_t parts_max = 9999;
 
 enum class Type : std::uint32_t {
   uint8, int8, uint16, int16, uint32, int32, float32, boolean, string, array, uint64, int64, float64
@@ -28,49 +40,125 @@ template <typename Value>
 using Widened = std::conditional_t<std::is_floating_point_v<Value>, double,
                                    std::conditional_t<std::is_signed_v<Value>, std::int64_t, std::uint64_t>>;
 
-class Reader {
- public:
-  explicit Reader(const std::filesystem::path& file) : name_(file.string()) {
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(file, error)) fail("is not a file");
-    const std::uint64_t size = std::filesystem::file_size(file, error);
-    stream_.open(file, std::ios::binary);
-    if (error || !stream_) fail("cannot be opened");
-    left_ = std::min(size, metadata_bytes_max);
-  }
+/// A type of tensor. Those without a format are listed, and nothing else can be done with them.
+struct TensorType {
+  std::uint32_t id;
+  const char* name;
+  std::optional<Format> format;
+  std::uint64_t block_inputs;
+  std::uint64_t block_bytes;
+};
 
-  std::map<std::string, GgufValue> read() {
-    if (left_ < 4 || number<std::uint32_t>() != 0x46554747) fail("is not GGUF; it does not begin so");
+constexpr TensorType computed(std::uint32_t id, const char* name, Format format) {
+  return {id, name, format, static_cast<std::uint64_t>(traits(format).block_inputs),
+          static_cast<std::uint64_t>(traits(format).block_bytes)};
+}
+
+constexpr TensorType tensor_types[] = {
+    computed(0, "F32", Format::f32),    computed(1, "F16", Format::f16),    computed(30, "BF16", Format::bf16),
+    computed(2, "Q4_0", Format::q4_0),  computed(8, "Q8_0", Format::q8_0),  computed(12, "Q4_K", Format::q4_k),
+    computed(13, "Q5_K", Format::q5_k), computed(14, "Q6_K", Format::q6_k), {24, "I8", std::nullopt, 1, 1},
+    {25, "I16", std::nullopt, 1, 2},    {26, "I32", std::nullopt, 1, 4},    {27, "I64", std::nullopt, 1, 8},
+    {28, "F64", std::nullopt, 1, 8},
+};
+
+/// Types that files have and we do not read, for the sentence that says so.
+constexpr std::pair<std::uint32_t, const char*> other_types[] = {
+    {3, "Q4_1"},     {6, "Q5_0"},     {7, "Q5_1"},   {9, "Q8_1"},   {10, "Q2_K"},   {11, "Q3_K"},
+    {15, "Q8_K"},    {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"},
+    {21, "IQ3_S"},   {22, "IQ2_S"},   {23, "IQ4_XS"}, {29, "IQ1_M"}, {34, "TQ1_0"},  {35, "TQ2_0"},
+    {39, "MXFP4"},   {40, "NVFP4"},   {41, "Q1_0"}};
+
+std::string name_of_type(std::uint32_t id) {
+  for (const auto& [known, name] : other_types) {
+    if (known == id) return name;
+  }
+  return "number " + std::to_string(id);
+}
+
+/// What stands before the tensors' bytes, read in order.
+class Header {
+ public:
+  struct Field {
+    GgufValue value;
+    std::uint64_t offset;
+    std::uint64_t bytes;
+  };
+  using Fields = std::map<std::string, Field>;
+
+  explicit Header(const FileBytes& file) : file_(file), end_(std::min(file.size(), header_bytes_max)) {
+    if (end_ < 4 || number<std::uint32_t>() != magic) fail("is not GGUF; it does not begin so");
     const auto version = number<std::uint32_t>();
+    if (version == 0x02000000 || version == 0x03000000) {
+      fail("is big-endian GGUF; only little-endian is read, fetch that form or convert it");
+    }
     if (version != 2 && version != 3) {
       fail("is GGUF version " + std::to_string(version) + "; only versions 2 and 3, little-endian, are read");
     }
-    number<std::uint64_t>();  // tensors
-    const auto keys = number<std::uint64_t>();
-    if (keys > keys_max) fail("claims " + std::to_string(keys) + " metadata keys; at most 65536 are read");
-    std::map<std::string, GgufValue> values;
-    for (std::uint64_t index = 0; index < keys; ++index) {
+    tensors_ = number<std::uint64_t>();
+    keys_ = number<std::uint64_t>();
+    if (keys_ > keys_max) fail("claims " + std::to_string(keys_) + " metadata keys; at most 65536 are read");
+    if (tensors_ > tensors_max) fail("claims " + std::to_string(tensors_) + " tensors; at most 2^20 are read");
+  }
+
+  Fields fields() {
+    Fields fields;
+    for (std::uint64_t index = 0; index < keys_; ++index) {
       place_ = "metadata key " + std::to_string(index);
-      const std::string key = text(key_bytes_max);
-      const bool printable = std::all_of(key.begin(), key.end(), [](char byte) { return byte > ' ' && byte < 0x7F; });
-      if (key.empty() || !printable) fail("is not a name in ASCII");
-      place_ = "field " + key;
-      GgufValue read = value(Type{number<std::uint32_t>()});
-      if (!values.emplace(key, std::move(read)).second) fail("stands there twice");
+      const std::string key = name(key_bytes_max);
+      place_ = "field " + printable(key);
+      const std::uint64_t offset = at_;
+      GgufValue read = value(Type{number<std::uint32_t>()}, 0);
+      if (!fields.emplace(key, Field{std::move(read), offset, at_ - offset}).second) fail("stands there twice");
     }
-    return values;
+    place_.clear();
+    return fields;
+  }
+
+  /// After fields(). Offsets become those from the start of the file.
+  std::map<std::string, StoredTensor> tensors(std::uint64_t alignment, const std::shared_ptr<const FileBytes>& file) {
+    std::map<std::string, StoredTensor> tensors;
+    for (std::uint64_t index = 0; index < tensors_; ++index) {
+      place_ = "tensor " + std::to_string(index);
+      const std::string name = this->name(tensor_name_bytes_max);
+      place_ = "tensor " + in_quotes(name);
+      if (!tensors.emplace(name, tensor(alignment, file)).second) fail("stands there twice");
+    }
+    place_.clear();
+    const std::uint64_t data = (at_ + alignment - 1) / alignment * alignment;
+    for (auto& [name, tensor] : tensors) {
+      place_ = "tensor " + in_quotes(name);
+      // Both fit: a header has less than 2^29 bytes, and what a tensor claims was held below 2^63.
+      tensor.offset += data;
+      if (tensor.offset > file_.size() || tensor.bytes > file_.size() - tensor.offset) {
+        fail("claims bytes " + std::to_string(tensor.offset) + " to " + std::to_string(tensor.offset + tensor.bytes) +
+             " of a file of " + std::to_string(file_.size()) + "; damaged or cut short, fetch the file again");
+      }
+    }
+    refuse_overlaps(tensors);
+    return tensors;
   }
 
  private:
   [[noreturn]] void fail(const std::string& what) const {
-    throw Error(name_ + ": " + (place_.empty() ? "" : place_ + ": ") + what);
+    throw Error(file_.file().string() + ": " + (place_.empty() ? "" : place_ + ": ") + what);
   }
 
   void take(void* to, std::uint64_t bytes) {
-    if (bytes > left_) fail("reaches beyond the end of the file or of the 512 MiB that are read");
-    stream_.read(static_cast<char*>(to), static_cast<std::streamsize>(bytes));
-    if (!stream_) fail("cannot be read");
-    left_ -= bytes;
+    if (bytes > end_ - at_) fail("reaches beyond the end of the file or of the 512 MiB that are read");
+    auto* out = static_cast<char*>(to);
+    while (bytes > 0) {
+      if (at_ < window_ || at_ - window_ >= buffer_.size()) {
+        buffer_.resize(std::min<std::uint64_t>(1 << 16, end_ - at_));
+        file_.read(at_, buffer_.size(), buffer_.data());
+        window_ = at_;
+      }
+      const std::size_t count = std::min<std::uint64_t>(bytes, buffer_.size() - (at_ - window_));
+      std::memcpy(out, buffer_.data() + (at_ - window_), count);
+      out += count;
+      at_ += count;
+      bytes -= count;
+    }
   }
 
   template <typename Value>
@@ -87,11 +175,18 @@ class Reader {
 
   std::string text(std::uint64_t bytes_max) {
     const auto length = number<std::uint64_t>();
-    if (length > bytes_max || length > left_) {
+    if (length > bytes_max || length > end_ - at_) {
       fail("is a string of " + std::to_string(length) + " bytes, too long here");
     }
     std::string read(length, '\0');
     take(read.data(), length);
+    return read;
+  }
+
+  std::string name(std::uint64_t bytes_max) {
+    std::string read = text(bytes_max);
+    const bool ascii = std::all_of(read.begin(), read.end(), [](char byte) { return byte > ' ' && byte < 0x7F; });
+    if (read.empty() || !ascii) fail("is not a name in ASCII");
     return read;
   }
 
@@ -101,7 +196,7 @@ class Reader {
     return byte == 1;
   }
 
-  GgufValue value(Type type) {
+  GgufValue value(Type type, int depth) {
     switch (type) {
       case Type::uint8: return wide<std::uint8_t>();
       case Type::int8: return wide<std::int8_t>();
@@ -111,8 +206,8 @@ class Reader {
       case Type::int32: return wide<std::int32_t>();
       case Type::float32: return wide<float>();
       case Type::boolean: return boolean();
-      case Type::string: return text(metadata_bytes_max);
-      case Type::array: return array();
+      case Type::string: return text(header_bytes_max);
+      case Type::array: return array(depth + 1);
       case Type::uint64: return wide<std::uint64_t>();
       case Type::int64: return wide<std::int64_t>();
       case Type::float64: return wide<double>();
@@ -120,7 +215,8 @@ class Reader {
     fail_type(type);
   }
 
-  GgufValue array() {
+  GgufValue array(int depth) {
+    if (depth > array_depth_max) fail("nests arrays deeper than " + std::to_string(array_depth_max) + " levels");
     const auto type = Type{number<std::uint32_t>()};
     const auto length = number<std::uint64_t>();
     if (length > array_length_max) {
@@ -137,8 +233,10 @@ class Reader {
       case Type::boolean:
         return many<std::uint64_t>(length, 1, [this] { return std::uint64_t{boolean()}; });
       case Type::string:
-        return many<std::string>(length, sizeof(std::uint64_t), [this] { return text(metadata_bytes_max); });
-      case Type::array: fail("is an array of arrays, which is not read");
+        return many<std::string>(length, sizeof(std::uint64_t), [this] { return text(header_bytes_max); });
+      case Type::array:
+        return many<GgufElement>(length, sizeof(std::uint32_t) + sizeof(std::uint64_t),
+                                 [this, depth] { return GgufElement{array(depth + 1)}; });
       case Type::uint64: return numbers<std::uint64_t>(length);
       case Type::int64: return numbers<std::int64_t>(length);
       case Type::float64: return numbers<double>(length);
@@ -158,21 +256,239 @@ class Reader {
   /// `element_bytes`: what an element takes in the file at least, so that no array is longer than the file.
   template <typename Element, typename Next>
   std::vector<Element> many(std::uint64_t length, std::uint64_t element_bytes, Next next) {
-    if (length > left_ / element_bytes) fail("is an array that reaches beyond the end of the file");
+    if (length > (end_ - at_) / element_bytes) fail("is an array that reaches beyond the end of the file");
     std::vector<Element> elements;
     elements.reserve(length);
     for (std::uint64_t index = 0; index < length; ++index) elements.push_back(next());
     return elements;
   }
 
-  std::string name_;
+  const TensorType& tensor_type() {
+    const auto id = number<std::uint32_t>();
+    for (const TensorType& type : tensor_types) {
+      if (type.id == id) return type;
+    }
+    fail("has type " + name_of_type(id) +
+         "; only F32, F16, BF16, Q8_0, Q4_0, Q4_K, Q5_K and Q6_K are read, fetch or make one of those");
+  }
+
+  StoredTensor tensor(std::uint64_t alignment, const std::shared_ptr<const FileBytes>& file) {
+    StoredTensor tensor;
+    tensor.file = file;
+    const auto extents = number<std::uint32_t>();
+    if (extents > extents_max) fail("has " + std::to_string(extents) + " extents; at most 4 are read");
+    for (std::uint32_t i = 0; i < extents; ++i) {
+      const auto extent = number<std::uint64_t>();
+      if (extent > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+        fail("has an extent of " + std::to_string(extent));
+      }
+      tensor.shape.insert(tensor.shape.begin(), static_cast<std::int64_t>(extent));  // innermost first in the file
+    }
+    const TensorType& type = tensor_type();
+    tensor.type_name = type.name;
+    tensor.format = type.format;
+    const std::uint64_t row = tensor.shape.empty() ? 1 : static_cast<std::uint64_t>(tensor.shape.back());
+    if (row % type.block_inputs != 0) {
+      fail("has rows of " + std::to_string(row) + " values, no multiple of the " + std::to_string(type.block_inputs) +
+           " of a block of " + type.name);
+    }
+    const auto count = elements(tensor.shape);
+    if (!count || __builtin_mul_overflow(*count / type.block_inputs, type.block_bytes, &tensor.bytes) ||
+        tensor.bytes > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+      fail("has the shape " + shown(tensor.shape) + ", more than can be counted");
+    }
+    tensor.offset = number<std::uint64_t>();
+    if (tensor.offset % alignment != 0) {
+      fail("begins at byte " + std::to_string(tensor.offset) + " of the data, which is not aligned to " +
+           std::to_string(alignment));
+    }
+    if (tensor.offset > file_.size()) {
+      fail("begins at byte " + std::to_string(tensor.offset) + " of the data, beyond the file's " +
+           std::to_string(file_.size()) + "; damaged or cut short, fetch the file again");
+    }
+    return tensor;
+  }
+
+  void refuse_overlaps(const std::map<std::string, StoredTensor>& tensors) {
+    std::vector<std::pair<const std::string*, const StoredTensor*>> order;
+    for (const auto& [name, tensor] : tensors) {
+      if (tensor.bytes > 0) order.emplace_back(&name, &tensor);
+    }
+    std::ranges::sort(order, {}, [](const auto& item) { return item.second->offset; });
+    for (std::size_t i = 1; i < order.size(); ++i) {
+      const auto& [name, tensor] = order[i];
+      const auto& [name_before, before] = order[i - 1];
+      if (tensor->offset >= before->offset + before->bytes) continue;
+      place_ = "tensor " + in_quotes(*name);
+      fail("overlaps tensor " + in_quotes(*name_before) + "; the file is damaged, fetch it again");
+    }
+  }
+
+  const FileBytes& file_;
   std::string place_;
-  std::ifstream stream_;
-  std::uint64_t left_ = 0;  // bytes we may still take
+  std::uint64_t at_ = 0;
+  std::uint64_t end_;
+  std::vector<char> buffer_;
+  std::uint64_t window_ = 0;  // where in the file the buffer begins
+  std::uint64_t tensors_ = 0;
+  std::uint64_t keys_ = 0;
 };
+
+[[noreturn]] void fail_field(const std::filesystem::path& file, const std::string& key, const std::string& what) {
+  throw Error(file.string() + ": field " + key + ": " + what);
+}
+
+std::optional<std::int64_t> integer_of(const GgufValue& value) {
+  if (const auto* wide = std::get_if<std::int64_t>(&value)) return *wide;
+  if (const auto* wide = std::get_if<std::uint64_t>(&value); wide && std::in_range<std::int64_t>(*wide)) {
+    return static_cast<std::int64_t>(*wide);
+  }
+  return std::nullopt;
+}
+
+/// An integer that must be one of [least, most] where it is present.
+std::optional<std::uint64_t> bounded(const std::filesystem::path& file, const Header::Fields& fields,
+                                     const std::string& key, std::uint64_t least, std::uint64_t most) {
+  const auto found = fields.find(key);
+  if (found == fields.end()) return std::nullopt;
+  const auto value = integer_of(found->second.value);
+  if (!value || *value < 0 || static_cast<std::uint64_t>(*value) < least || static_cast<std::uint64_t>(*value) > most) {
+    fail_field(file, key,
+               "must be an integer between " + std::to_string(least) + " and " + std::to_string(most) +
+                   (value ? ", but is " + std::to_string(*value) : ""));
+  }
+  return static_cast<std::uint64_t>(*value);
+}
+
+std::uint64_t alignment_of(const std::filesystem::path& file, const Header::Fields& fields) {
+  const std::string key = "general.alignment";
+  const std::uint64_t alignment = bounded(file, fields, key, 1, alignment_max).value_or(default_alignment);
+  if (!std::has_single_bit(alignment)) {
+    fail_field(file, key, "must be a power of two, but is " + std::to_string(alignment));
+  }
+  return alignment;
+}
+
+std::string five_digits(std::uint64_t number) {
+  const std::string digits = std::to_string(number);
+  return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
+}
+
+/// How the name of part `number`, from 1 on, of `count` ends.
+std::string part_ending(std::uint64_t number, std::uint64_t count) {
+  return "-" + five_digits(number) + "-of-" + five_digits(count) + ".gguf";
+}
+
+/// What a file says about the split it belongs to.
+struct Split {
+  std::uint64_t number = 0;  // from 0 on
+  std::uint64_t count = 1;
+  std::optional<std::uint64_t> tensors;  // in all parts
+};
+
+Split split_of(const std::filesystem::path& file, const Header::Fields& fields) {
+  Split split;
+  split.count = std::max<std::uint64_t>(1, bounded(file, fields, "split.count", 0, parts_max).value_or(1));
+  split.number = bounded(file, fields, "split.no", 0, split.count - 1).value_or(0);
+  split.tensors = bounded(file, fields, "split.tensors.count", 0, std::numeric_limits<std::int64_t>::max());
+  return split;
+}
 
 }  // namespace
 
-std::map<std::string, GgufValue> read_gguf_metadata(const std::filesystem::path& file) { return Reader(file).read(); }
+GgufMetadata read_gguf_metadata(const std::filesystem::path& file) {
+  const FileBytes bytes(file);
+  GgufMetadata metadata;
+  for (auto& [key, field] : Header(bytes).fields()) metadata.emplace(key, std::move(field.value));
+  return metadata;
+}
+
+Gguf::Gguf(const std::filesystem::path& file) : file_(file), bytes_(std::make_shared<FileBytes>(file)) {
+  Header header(*bytes_);
+  Header::Fields fields = header.fields();
+  const Split split = split_of(file, fields);
+  tensors_ = header.tensors(alignment_of(file, fields), bytes_);
+  for (auto& [key, field] : fields) {
+    places_.emplace(key, Place{field.offset, field.bytes});
+    metadata_.emplace(key, std::move(field.value));
+  }
+  if (split.count == 1) return;
+
+  const std::string name = file.filename().string();
+  const std::string ending = part_ending(split.number + 1, split.count);
+  if (!name.ends_with(ending)) {
+    throw Error(file.string() + ": is part " + std::to_string(split.number + 1) + " of " + std::to_string(split.count) +
+                " of a split, so its name must end in " + ending);
+  }
+  const std::string stem = name.substr(0, name.size() - ending.size());
+  if (split.number != 0) {
+    throw Error(file.string() + ": is part " + std::to_string(split.number + 1) + " of " + std::to_string(split.count) +
+                " of a split; open the first, " + stem + part_ending(1, split.count));
+  }
+  for (std::uint64_t number = 1; number < split.count; ++number) {
+    const std::filesystem::path part = file.parent_path() / (stem + part_ending(number + 1, split.count));
+    std::error_code error;
+    if (!std::filesystem::exists(part, error)) {
+      throw Error(part.string() + ": is missing, part " + std::to_string(number + 1) + " of " +
+                  std::to_string(split.count) + " of a split; fetch it");
+    }
+    const auto bytes = std::make_shared<FileBytes>(part);
+    Header part_header(*bytes);
+    const Header::Fields part_fields = part_header.fields();
+    const Split found = split_of(part, part_fields);
+    if (found.number != number || found.count != split.count) {
+      throw Error(part.string() + ": says it is part " + std::to_string(found.number + 1) + " of " +
+                  std::to_string(found.count) + ", unlike its name and the first part; fetch all parts again");
+    }
+    if (found.tensors && split.tensors && *found.tensors != *split.tensors) {
+      fail_field(part, "split.tensors.count", "is not that of the first part; fetch all parts again");
+    }
+    for (auto& [tensor, stored] : part_header.tensors(alignment_of(part, part_fields), bytes)) {
+      const auto [place, is_new] = tensors_.emplace(tensor, std::move(stored));
+      if (!is_new) {
+        throw Error(part.string() + ": tensor " + in_quotes(tensor) + ": is also in " +
+                    place->second.file->file().string() + "; which one counts cannot be known");
+      }
+    }
+  }
+  if (split.tensors && *split.tensors != tensors_.size()) {
+    fail("split.tensors.count", "is " + std::to_string(*split.tensors) + ", but the parts hold " +
+                                    std::to_string(tensors_.size()) + " tensors; fetch all parts again");
+  }
+}
+
+void Gguf::fail(const std::string& key, const std::string& what) const { fail_field(file_, key, what); }
+
+const std::string* Gguf::find_text(const std::string& key) const {
+  const auto found = metadata_.find(key);
+  if (found == metadata_.end()) return nullptr;
+  const auto* text = std::get_if<std::string>(&found->second);
+  if (text == nullptr) fail(key, "must be a string");
+  return text;
+}
+
+std::optional<std::int64_t> Gguf::find_integer(const std::string& key) const {
+  const auto found = metadata_.find(key);
+  if (found == metadata_.end()) return std::nullopt;
+  const auto value = integer_of(found->second);
+  if (!value) fail(key, "must be one integer below 2^63");
+  return value;
+}
+
+std::optional<double> Gguf::find_number(const std::string& key) const {
+  const auto found = metadata_.find(key);
+  if (found == metadata_.end()) return std::nullopt;
+  if (const auto* number = std::get_if<double>(&found->second)) return *number;
+  if (const auto value = integer_of(found->second)) return static_cast<double>(*value);
+  fail(key, "must be one number");
+}
+
+std::string Gguf::stored_value(const std::string& key) const {
+  const auto found = places_.find(key);
+  if (found == places_.end()) fail(key, "is missing");
+  std::string bytes(found->second.bytes, '\0');
+  bytes_->read(found->second.offset, bytes.size(), bytes.data());
+  return bytes;
+}
 
 }  // namespace draftproof

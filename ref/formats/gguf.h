@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-// GGUF metadata (versions 2 and 3): what a tokenizer needs. Tensors are not read here yet.
+// GGUF, versions 2 and 3, little-endian: metadata, and where each tensor lies; in one file or in a split.
+//
+// Files are untrusted: every count, size, type, offset and alignment is checked before it is used. What is wrong is an
+// Error that names the file and the key or tensor.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +12,56 @@
 #include <variant>
 #include <vector>
 
+#include "ref/formats/stored_tensor.h"
+
 namespace draftproof {
 
-using GgufValue = std::variant<std::uint64_t, std::int64_t, double, bool, std::string, std::vector<std::uint64_t>,
-                               std::vector<std::int64_t>, std::vector<double>, std::vector<std::string>>;
+struct GgufElement;
 
-/// Throws Error naming the file (and key) when it is missing, truncated, of another version, or has impossible sizes.
-std::map<std::string, GgufValue> read_gguf_metadata(const std::filesystem::path& file);
+/// Integers are widened to 64 bits, floats to double; a truth value in an array is 0 or 1; an array of arrays holds
+/// one element for each.
+using GgufValue = std::variant<std::uint64_t, std::int64_t, double, bool, std::string, std::vector<std::uint64_t>,
+                               std::vector<std::int64_t>, std::vector<double>, std::vector<std::string>,
+                               std::vector<GgufElement>>;
+struct GgufElement {
+  GgufValue value;
+  bool operator==(const GgufElement&) const = default;
+};
+
+using GgufMetadata = std::map<std::string, GgufValue>;
+
+/// Only the metadata, of one file: that of a file whose tensors are not ours to read.
+GgufMetadata read_gguf_metadata(const std::filesystem::path& file);
+
+class Gguf {
+ public:
+  /// `file` is whole, or the first of a split ("NAME-00001-of-00003.gguf"), whose other files lie beside it.
+  explicit Gguf(const std::filesystem::path& file);
+
+  const std::filesystem::path& file() const noexcept { return file_; }
+  const GgufMetadata& metadata() const noexcept { return metadata_; }  // of the first file
+  const std::map<std::string, StoredTensor>& tensors() const noexcept { return tensors_; }
+
+  /// Metadata by key; nullptr when absent. Error naming file and key when the value is of another type.
+  const std::string* find_text(const std::string& key) const;
+  std::optional<std::int64_t> find_integer(const std::string& key) const;  // of any integer type
+  std::optional<double> find_number(const std::string& key) const;         // of any numeric type
+  [[noreturn]] void fail(const std::string& key, const std::string& what) const;
+
+  /// The value as it lies in the file, its type's number in front: to be copied.
+  std::string stored_value(const std::string& key) const;
+
+ private:
+  struct Place {
+    std::uint64_t offset;
+    std::uint64_t bytes;
+  };
+
+  std::filesystem::path file_;
+  std::shared_ptr<const FileBytes> bytes_;
+  GgufMetadata metadata_;
+  std::map<std::string, Place> places_;  // of the values in the first file
+  std::map<std::string, StoredTensor> tensors_;
+};
 
 }  // namespace draftproof

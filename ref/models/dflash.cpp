@@ -155,8 +155,8 @@ DFlashNetwork::DFlashNetwork(const Checkpoint& weights, const Json& config, cons
   const TransformerConfig& t = config_.transformer;
   rope_ = Rope(t.rope_theta, t.head_dim);
   const std::string prefix = weights.has("model.fc.weight") ? "model." : "";
-  if (std::filesystem::exists(weights.folder() / "mask_embedding.pt")) {
-    throw Error(weights.folder().string() + ": mask_embedding.pt, a mask of the draft's own, is not implemented");
+  if (std::filesystem::exists(weights.path() / "mask_embedding.pt")) {
+    throw Error(weights.path().string() + ": mask_embedding.pt, a mask of the draft's own, is not implemented");
   }
   const int features = static_cast<int>(config_.taps.size()) * t.hidden;
   fc_ = load_matrix(weights, std::vector<NamedMatrix>{{prefix + "fc.weight", t.hidden}}, features, kernels_);

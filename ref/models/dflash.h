@@ -19,7 +19,7 @@
 #include "ref/base/token.h"
 #include "ref/caches/cache.h"
 #include "ref/formats/json.h"
-#include "ref/formats/safetensors.h"
+#include "ref/formats/checkpoint.h"
 #include "ref/models/model.h"
 #include "ref/models/transformer.h"
 

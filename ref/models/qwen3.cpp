@@ -17,7 +17,7 @@ class Qwen3 final : public Model, public Embeddings {
   Qwen3(const Checkpoint& weights, const Json& config, const Kernels& kernels)
       : kernels_(kernels),
         config_(read_transformer_config(config)),
-        origin_(weights.folder().string()),
+        origin_(weights.path().string()),
         rope_(config_.rope_theta, config_.head_dim) {
     if (const auto cap = config.find("final_logit_softcapping")) cap->fail("soft-capped logits are not implemented");
     const auto one = [](std::string name, int outputs) { return std::vector<NamedMatrix>{{std::move(name), outputs}}; };

@@ -89,13 +89,6 @@ std::vector<int> read_windows(const Json& config, int layers) {
   return windows;
 }
 
-MatrixView matrix_view(const TensorView& tensor, int outputs, int inputs) {
-  const Format format = tensor.type == TensorType::f32   ? Format::f32
-                        : tensor.type == TensorType::f16 ? Format::f16
-                                                         : Format::bf16;
-  return {tensor.data, format, outputs, inputs};
-}
-
 }  // namespace
 
 AttentionShape TransformerConfig::attention_shape() const {
@@ -173,8 +166,18 @@ void Rope::angles(int first_position, int positions, std::vector<float>& cosine,
 PackedMatrix load_matrix(const Checkpoint& weights, std::span<const NamedMatrix> parts, int inputs,
                          const Kernels& kernels) {
   std::vector<MatrixView> views;
+  std::vector<std::vector<std::byte>> rows;
+  std::vector<std::vector<float>> widened;
   for (const NamedMatrix& part : parts) {
-    views.push_back(matrix_view(weights.weight(part.name, {part.outputs, inputs}), part.outputs, inputs));
+    const WeightSource source = weights.weight(part.name, part.outputs, inputs);
+    if (source.format == Format::f32 || source.format == Format::f16 || source.format == Format::bf16) {
+      rows.emplace_back(source.bytes_per_row() * static_cast<std::size_t>(part.outputs));
+      source.read(0, part.outputs, rows.back().data());
+      views.push_back({rows.back().data(), source.format, part.outputs, inputs});
+    } else {
+      widened.push_back(weights.floats(part.name, {part.outputs, inputs}));
+      views.push_back({widened.back().data(), Format::f32, part.outputs, inputs});
+    }
   }
   return PackedMatrix(kernels, views);
 }
@@ -192,7 +195,7 @@ void refuse_other_tensors(const Checkpoint& weights, const TransformerConfig& co
   }
   for (const auto& [name, tensor] : weights.tensors()) {
     if (known.contains(name) || name.ends_with("rotary_emb.inv_freq")) continue;  // old exports store the frequencies
-    throw Error(weights.folder().string() + ": tensor " + name +
+    throw Error(weights.path().string() + ": tensor " + name +
                 " is not part of the architecture as implemented; ignoring it would compute something else");
   }
 }

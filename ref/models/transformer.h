@@ -10,7 +10,7 @@
 #include "kernels/operations.h"
 #include "ref/caches/attention.h"
 #include "ref/formats/json.h"
-#include "ref/formats/safetensors.h"
+#include "ref/formats/checkpoint.h"
 
 namespace draftproof {
 

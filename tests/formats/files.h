@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "ref/base/error.h"
+#include "ref/formats/stored_tensor.h"
 
 namespace draftproof {
 
@@ -81,6 +82,13 @@ inline std::string safetensors(const std::vector<Tensor>& tensors, std::size_t p
     header += std::to_string(data.size()) + "]}";
   }
   return safetensors(header + "}" + std::string(padding, ' '), data);
+}
+
+/// What a tensor's bytes are in its file.
+inline std::string stored_bytes(const StoredTensor& tensor) {
+  std::string bytes(tensor.bytes, '\0');
+  tensor.file->read(tensor.offset, bytes.size(), bytes.data());
+  return bytes;
 }
 
 /// The sentence of the Error that `action` must throw.

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <map>
 
+#include "kernels/formats.h"
 #include "ref/formats/hdf5.h"
 #include "ref/formats/json.h"
-#include "ref/formats/safetensors.h"
+#include "ref/formats/checkpoint.h"
 #include "tests/formats/files.h"
 
 namespace draftproof {
@@ -44,23 +45,28 @@ std::size_t read_all(const Hdf5& file, const std::string& group) {
 }
 
 TEST(Fixtures, EveryCheckpointIsReadableToTheLastTensor) {
-  std::vector<std::filesystem::path> folders;
+  std::vector<std::filesystem::path> paths;
   for (const auto& file : fixtures(".safetensors")) {
-    if (folders.empty() || folders.back() != file.parent_path()) folders.push_back(file.parent_path());
+    if (paths.empty() || paths.back() != file.parent_path()) paths.push_back(file.parent_path());
   }
-  EXPECT_GE(folders.size(), 3U);
-  std::map<TensorType, std::size_t> tensors;
-  for (const auto& folder : folders) {
-    const Checkpoint checkpoint(folder);
-    EXPECT_FALSE(checkpoint.tensors().empty()) << folder;
+  EXPECT_GE(paths.size(), 3U);
+  for (const auto& file : fixtures(".gguf")) {
+    if (file.filename() == "model.gguf") paths.push_back(file);
+  }
+  EXPECT_GE(paths.size(), 12U);
+  std::map<std::optional<Format>, std::size_t> tensors;
+  for (const auto& path : paths) {
+    const Checkpoint checkpoint(path);
+    EXPECT_FALSE(checkpoint.tensors().empty()) << path;
+    EXPECT_GT(checkpoint.config().at("hidden_size").integer(1, 1 << 20), 0) << path;
     for (const auto& [name, tensor] : checkpoint.tensors()) {
-      const std::vector<float> values = checkpoint.floats(name, tensor->shape);
-      EXPECT_TRUE(std::ranges::any_of(values, [](float value) { return value != 0; })) << folder << " " << name;
-      ++tensors[tensor->type];
+      const std::vector<float> values = checkpoint.floats(name, tensor.shape);
+      EXPECT_TRUE(std::ranges::any_of(values, [](float value) { return value != 0; })) << path << " " << name;
+      ++tensors[tensor.format];
     }
   }
-  for (const TensorType type : {TensorType::f32, TensorType::f16, TensorType::bf16}) {
-    EXPECT_GT(tensors[type], 0U) << "no fixture has weights of type " << static_cast<int>(type);
+  for (int format = 0; format < formats; ++format) {
+    EXPECT_GT(tensors[Format(format)], 0U) << "no fixture has weights of type " << traits(Format(format)).name;
   }
 }
 

@@ -4,10 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <unistd.h>
+#include <tuple>
 
+#include "kernels/formats.h"
 #include "ref/base/error.h"
+#include "tests/formats/files.h"
 #include "tests/formats/gguf_bytes.h"
 
 namespace draftproof {
@@ -17,13 +18,11 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using testing::GgufBytes;
 
-class Gguf : public ::testing::Test {
+class GgufHeader : public ::testing::Test {
  protected:
-  Gguf() : path_(std::filesystem::temp_directory_path() / ("draftproof-gguf-" + std::to_string(getpid()) + ".gguf")) {}
-  ~Gguf() override { std::filesystem::remove(path_); }
 
   std::map<std::string, GgufValue> read(const std::string& bytes) {
-    std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
+    folder_.write("x.gguf", bytes);
     return read_gguf_metadata(path_);
   }
   std::string error(const std::string& bytes) {
@@ -36,10 +35,11 @@ class Gguf : public ::testing::Test {
     return {};
   }
 
-  std::filesystem::path path_;
+  TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_.path() / "x.gguf";
 };
 
-TEST_F(Gguf, ReadsEveryTypeInBothVersions) {
+TEST_F(GgufHeader, ReadsEveryTypeInBothVersions) {
   GgufBytes file;
   file.put("u8", 0, GgufBytes::raw(std::uint8_t{200}));
   file.put("i8", 1, GgufBytes::raw(std::int8_t{-3}));
@@ -57,10 +57,12 @@ TEST_F(Gguf, ReadsEveryTypeInBothVersions) {
   file.integers("i32s", {1, -2});
   file.put("truths", 9, GgufBytes::array_head(7, 2) + std::string("\1\0", 2));
   file.put("f32s", 9, GgufBytes::array_head(6, 1) + GgufBytes::raw(1.5F));
+  file.put("arrays", 9, GgufBytes::array_head(9, 2) + GgufBytes::array_head(0, 2) + "\1\2" +
+                            GgufBytes::array_head(8, 1) + GgufBytes::raw_text("x"));
   file.put("u8s", 9, GgufBytes::array_head(0, 1) + "\xFF");
   for (const std::uint32_t version : {2u, 3u}) {
     const auto values = read(file.bytes(version));
-    EXPECT_EQ(values.size(), 17u);
+    EXPECT_EQ(values.size(), 18u);
     EXPECT_EQ(values.at("u8"), GgufValue(std::uint64_t{200}));
     EXPECT_EQ(values.at("i8"), GgufValue(std::int64_t{-3}));
     EXPECT_EQ(values.at("u16"), GgufValue(std::uint64_t{60000}));
@@ -77,11 +79,13 @@ TEST_F(Gguf, ReadsEveryTypeInBothVersions) {
     EXPECT_EQ(values.at("i32s"), GgufValue(std::vector<std::int64_t>{1, -2}));
     EXPECT_EQ(values.at("truths"), GgufValue(std::vector<std::uint64_t>{1, 0}));
     EXPECT_EQ(values.at("f32s"), GgufValue(std::vector<double>{1.5}));
+    EXPECT_EQ(values.at("arrays"), GgufValue(std::vector<GgufElement>{{std::vector<std::uint64_t>{1, 2}},
+                                                                      {std::vector<std::string>{"x"}}}));
     EXPECT_EQ(values.at("u8s"), GgufValue(std::vector<std::uint64_t>{255}));
   }
 }
 
-TEST_F(Gguf, RefusesOtherFiles) {
+TEST_F(GgufHeader, RefusesOtherFiles) {
   EXPECT_THAT(error(""), HasSubstr("is not GGUF"));
   EXPECT_THAT(error("GGML????????????????????"), HasSubstr("is not GGUF"));
   EXPECT_THAT(error(GgufBytes().bytes(1)), HasSubstr("GGUF version 1"));
@@ -93,15 +97,22 @@ TEST_F(Gguf, RefusesOtherFiles) {
   EXPECT_THROW(read_gguf_metadata(std::filesystem::temp_directory_path()), Error);
 }
 
-TEST_F(Gguf, NamesTheKeyThatIsWrong) {
+TEST_F(GgufHeader, NamesTheKeyThatIsWrong) {
   const auto one = [](std::uint32_t type, const std::string& bytes) {
     return GgufBytes().put("k", type, bytes).bytes();
   };
   const std::uint64_t huge = std::uint64_t{1} << 62;
+  const auto nested = [](int depth) {
+    std::string heads;
+    for (int level = 0; level < depth; ++level) heads += GgufBytes::array_head(9, 1);
+    return heads;
+  };
   const std::pair<std::string, std::string> cases[] = {
       {one(13, ""), "unknown value type 13"},
       {one(0xFFFFFFFF, ""), "unknown value type"},
-      {one(9, GgufBytes::array_head(9, 1) + GgufBytes::array_head(0, 0)), "array of arrays"},
+      {one(9, nested(5) + GgufBytes::array_head(0, 0)), "deeper than 4 levels"},
+      {one(9, nested(100'000)), "deeper than 4 levels"},
+      {one(9, GgufBytes::array_head(9, 2) + GgufBytes::array_head(0, 0)), "beyond the end"},
       {one(9, GgufBytes::array_head(13, 0)), "unknown value type 13"},
       {one(9, GgufBytes::array_head(0, huge)), "elements"},
       {one(9, GgufBytes::array_head(10, 1000)), "beyond the end"},
@@ -119,7 +130,7 @@ TEST_F(Gguf, NamesTheKeyThatIsWrong) {
   EXPECT_THAT(error(GgufBytes().number("a\n", 1).bytes()), HasSubstr("metadata key 0"));
 }
 
-TEST_F(Gguf, RefusesEveryPrefixAndSurvivesEveryChangedByte) {
+TEST_F(GgufHeader, RefusesEveryPrefixAndSurvivesEveryChangedByte) {
   const std::string good =
       GgufBytes().text("a", "text").texts("b", {"x", "y"}).integers("c", {1, 2}).truth("d", true).bytes();
   for (std::size_t length = 0; length < good.size(); ++length) EXPECT_NE(error(good.substr(0, length)), "") << length;
@@ -129,6 +140,47 @@ TEST_F(Gguf, RefusesEveryPrefixAndSurvivesEveryChangedByte) {
       bytes[at] = changed;
       error(bytes);
     }
+  }
+}
+
+const std::filesystem::path blocks_dir = source_dir / "fixtures/external/gguf-blocks";
+
+/// The floats of all tensors that we compute with, by name.
+std::string all_values(const std::map<std::string, StoredTensor>& tensors) {
+  std::string values;
+  for (const auto& [name, tensor] : tensors) {
+    if (!tensor.format) continue;
+    const std::string bytes = stored_bytes(tensor);
+    std::vector<float> row(*elements(tensor.shape));
+    widen_row(*tensor.format, bytes.data(), static_cast<int>(row.size()), row.data());
+    values += bytes_of(row);
+  }
+  return values;
+}
+
+TEST(GgufFiles, ReadWhatGgufPyWritesInOneFileInASplitAndAtAnotherAlignment) {
+  for (const char* name : {"small.gguf", "aligned64.gguf", "split-00001-of-00003.gguf"}) {
+    const Gguf file(blocks_dir / name);
+    EXPECT_EQ(file.tensors().size(), 11U) << name;
+    EXPECT_EQ(all_values(file.tensors()), bytes_of_file(blocks_dir / "small.values")) << name;
+    EXPECT_EQ(file.tensors().at("f32").shape, (std::vector<std::int64_t>{3, 5})) << name;
+    EXPECT_EQ(file.tensors().at("q8_0").shape, (std::vector<std::int64_t>{3, 64})) << name;
+    EXPECT_EQ(file.tensors().at("q4_k").shape, (std::vector<std::int64_t>{2, 256})) << name;
+    for (const auto& [tensor, type, format] : {std::tuple{"i32", "I32", std::optional<Format>()},
+                                               {"i64", "I64", {}}, {"f64", "F64", {}}, {"f16", "F16", Format::f16},
+                                               {"bf16", "BF16", Format::bf16}, {"q6_k", "Q6_K", Format::q6_k}}) {
+      EXPECT_EQ(file.tensors().at(tensor).type_name, type) << name;
+      EXPECT_EQ(file.tensors().at(tensor).format, format) << name;
+    }
+    EXPECT_EQ(stored_bytes(file.tensors().at("i64")), bytes_of<std::int64_t>({0, 1})) << name;
+    EXPECT_EQ(*file.find_text("text"), "größe") << name;
+    EXPECT_EQ(file.find_integer("number"), 4'000'000'000) << name;
+    EXPECT_EQ(file.find_integer("negative"), -(std::int64_t{1} << 40)) << name;
+    EXPECT_EQ(file.find_number("third"), 1.0 / 3) << name;
+    EXPECT_EQ(file.metadata().at("texts"), GgufValue(std::vector<std::string>{"a", "", "bc"})) << name;
+    EXPECT_EQ(file.metadata().at("nested"), GgufValue(std::vector<GgufElement>{{std::vector<std::int64_t>{1, 2}},
+                                                                               {std::vector<std::int64_t>{3}}}));
+    EXPECT_EQ(file.stored_value("number"), GgufBytes::raw(std::uint32_t{4}) + GgufBytes::raw(4'000'000'000U)) << name;
   }
 }
 

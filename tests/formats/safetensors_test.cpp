@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "ref/formats/safetensors.h"
 
-#include <cmath>
-#include <limits>
-
+#include "kernels/formats.h"
+#include "ref/formats/checkpoint.h"
 #include "tests/formats/files.h"
 
 namespace draftproof {
@@ -22,13 +21,13 @@ TEST(SafeTensors, ReadsBackNamesTypesShapesAndBytes) {
                                     {"empty", "F16", {0, 5}, ""},
                                     {"scalar", "BF16", {}, bytes_of<std::uint16_t>({0x3F80})}})));
   ASSERT_EQ(file.tensors().size(), 4U);
-  const TensorView& a = file.tensors().at("a.weight");
-  EXPECT_EQ(a.type, TensorType::f32);
+  const StoredTensor& a = file.tensors().at("a.weight");
+  EXPECT_EQ(a.format, Format::f32);
   EXPECT_EQ(a.type_name, "F32");
   EXPECT_EQ(a.shape, (std::vector<std::int64_t>{2, 3}));
   ASSERT_EQ(a.bytes, 24U);
-  EXPECT_EQ(std::memcmp(a.data, floats.data(), a.bytes), 0);
-  EXPECT_EQ(file.tensors().at("größe").type, TensorType::other);
+  EXPECT_EQ(stored_bytes(a), bytes_of(floats));
+  EXPECT_EQ(file.tensors().at("größe").format, std::nullopt);
   EXPECT_EQ(file.tensors().at("empty").bytes, 0U);
   EXPECT_TRUE(file.tensors().at("scalar").shape.empty());
   EXPECT_EQ(file.metadata(), (std::map<std::string, std::string>{{"format", "pt"}}));
@@ -46,13 +45,13 @@ TEST(SafeTensors, AcceptsTensorsInAnyOrderOfTheHeader) {
                                    R"("none":{"dtype":"F32","shape":[0],"data_offsets":[4,4]},)"
                                    R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
                                    bytes_of<float>({1.0F, 2.0F}))));
-  EXPECT_EQ(file.tensors().at("b").data - file.tensors().at("a").data, 4);
+  EXPECT_EQ(file.tensors().at("b").offset - file.tensors().at("a").offset, 4U);
 }
 
 TEST(SafeTensors, KeepsATypeItDoesNotKnowWithItsName) {
   const TemporaryFolder folder;
   const SafeTensors file(folder.write("x.safetensors", safetensors({{"a", "F4_NEW", {3}, "ab"}})));
-  EXPECT_EQ(file.tensors().at("a").type, TensorType::other);
+  EXPECT_EQ(file.tensors().at("a").format, std::nullopt);
   EXPECT_EQ(file.tensors().at("a").type_name, "F4_NEW");
   EXPECT_EQ(file.tensors().at("a").bytes, 2U);
 }
@@ -63,9 +62,7 @@ TEST(SafeTensors, StaysReadableAfterBeingMoved) {
   SafeTensors second(folder.write("y.safetensors", safetensors({{"b", "F32", {1}, bytes_of<float>({2.0F})}})));
   SafeTensors moved(std::move(first));
   moved = std::move(second);
-  float value = 0;
-  std::memcpy(&value, moved.tensors().at("b").data, 4);
-  EXPECT_EQ(value, 2.0F);
+  EXPECT_EQ(stored_bytes(moved.tensors().at("b")), bytes_of<float>({2.0F}));
   EXPECT_EQ(moved.file().filename(), "y.safetensors");
 }
 
@@ -204,7 +201,7 @@ TEST(SafeTensors, SurvivesEveryFlippedBitOfTheHeaderAndEveryTruncation) {
       const Checkpoint checkpoint(folder.path());
       ++loaded;
       for (const auto& [name, tensor] : checkpoint.tensors()) {
-        if (tensor->type != TensorType::other) checkpoint.floats(name, tensor->shape);
+        if (tensor.format) checkpoint.floats(name, tensor.shape);
       }
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), testing::StartsWith(file.string()));
@@ -229,193 +226,6 @@ TEST(SafeTensors, SurvivesEveryFlippedBitOfTheHeaderAndEveryTruncation) {
   EXPECT_GT(loaded, 10U);  // a changed letter of a name harms nobody
 }
 
-TEST(Checkpoint, ReadsOneFileAtEveryAlignmentOfItsData) {
-  const TemporaryFolder folder;
-  for (std::size_t padding = 0; padding < 8; ++padding) {
-    folder.write("model.safetensors", safetensors({{"w", "F32", {2}, bytes_of<float>({1.5F, -0.0F})},
-                                                   {"h", "F16", {1, 2}, bytes_of<std::uint16_t>({0x3C00, 0x0001})},
-                                                   {"b", "BF16", {1}, bytes_of<std::uint16_t>({0xC040})}},
-                                                  padding));
-    const Checkpoint checkpoint(folder.path());
-    EXPECT_EQ(checkpoint.folder(), folder.path());
-    EXPECT_EQ(checkpoint.floats("w", {2}), (std::vector<float>{1.5F, 0.0F}));
-    EXPECT_TRUE(std::signbit(checkpoint.floats("w", {2})[1]));
-    EXPECT_EQ(checkpoint.floats("h", {1, 2}), (std::vector<float>{1.0F, 0x1p-24F}));
-    EXPECT_EQ(checkpoint.floats("b", {1}), (std::vector<float>{-3.0F}));
-    EXPECT_EQ(checkpoint.bytes(), 14U);
-    EXPECT_TRUE(checkpoint.has("b"));
-    EXPECT_FALSE(checkpoint.has("c"));
-  }
-}
-
-TEST(Checkpoint, NamesFileTensorAndExpectationWhenAWeightDoesNotFit) {
-  const TemporaryFolder folder;
-  const auto file = folder.write("model.safetensors", safetensors({{"w", "F32", {1, 1}, f32_one},
-                                                                   {"i", "I32", {1}, bytes_of<std::int32_t>({1})}}));
-  const Checkpoint checkpoint(folder.path());
-  EXPECT_EQ(error_of([&] { checkpoint.weight("v", {1}); }),
-            folder.path().string() + ": the weights have no tensor 'v' of shape [1]");
-  EXPECT_EQ(error_of([&] { checkpoint.weight("w", {1, 2}); }),
-            file.string() + ": tensor 'w' has shape [1, 1], but the configuration asks for [1, 2]");
-  EXPECT_EQ(error_of([&] { checkpoint.weight("i", {1}); }),
-            file.string() + ": tensor 'i' has type 'I32', but F32, F16 or BF16 is needed; convert the checkpoint");
-  EXPECT_THROW(checkpoint.floats("w", {1}), Error);
-}
-
-TEST(Checkpoint, FindsTheOneElementThatIsNotFiniteWhereverItIs) {
-  struct Type {
-    std::string name;
-    std::size_t bytes;
-    std::vector<std::pair<std::uint32_t, std::string>> not_finite;
-    std::uint32_t largest;  // the finite neighbour of infinity
-  };
-  const std::vector<Type> types{
-      {"F32", 4, {{0x7F800000, "inf"}, {0xFF800000, "-inf"}, {0x7FC00000, "nan"}, {0x7F800001, "nan"}}, 0x7F7FFFFF},
-      {"F16", 2, {{0x7C00, "inf"}, {0xFC00, "-inf"}, {0x7E00, "nan"}, {0x7C01, "nan"}}, 0x7BFF},
-      {"BF16", 2, {{0x7F80, "inf"}, {0xFF80, "-inf"}, {0x7FC0, "nan"}, {0x7F81, "nan"}}, 0x7F7F}};
-  const TemporaryFolder folder;
-  const std::size_t count = 40'000;  // beyond one block of the scan
-  for (const Type& type : types) {
-    std::string bytes(count * type.bytes, '\0');
-    const auto put = [&](std::size_t index, std::uint32_t bits) {
-      std::memcpy(bytes.data() + index * type.bytes, &bits, type.bytes);
-    };
-    for (std::size_t i = 0; i < count; ++i) put(i, type.largest);
-    const std::vector<std::int64_t> shape{static_cast<std::int64_t>(count)};
-    folder.write("model.safetensors", safetensors({{"w", type.name, shape, bytes}}));
-    EXPECT_NO_THROW(Checkpoint(folder.path()).weight("w", shape)) << type.name;
-    for (const std::size_t index : {std::size_t{0}, std::size_t{1}, std::size_t{16'383}, std::size_t{16'384},
-                                    std::size_t{33'333}, count - 1}) {
-      for (const auto& [bits, word] : type.not_finite) {
-        put(index, bits);
-        const auto file = folder.write("model.safetensors", safetensors({{"w", type.name, shape, bytes}}, index % 4));
-        const std::string sentence = error_of([&] { Checkpoint(folder.path()).weight("w", shape); });
-        EXPECT_THAT(sentence, HasSubstr(file.string() + ": tensor 'w' has "));
-        EXPECT_THAT(sentence, HasSubstr(word + " as element " + std::to_string(index) + ";"));
-        put(index, type.largest);
-      }
-    }
-  }
-}
-
-class ShardedCheckpoint : public testing::Test {
- protected:
-  void SetUp() override {
-    folder.write("one.safetensors", safetensors({{"a", "F32", {1}, f32_one}, {"extra", "F32", {1}, f32_one}}));
-    folder.write("two.safetensors", safetensors({{"b", "F32", {1}, bytes_of<float>({2.0F})}}));
-  }
-  std::filesystem::path index(const std::string& text) const {
-    return folder.write("model.safetensors.index.json", text);
-  }
-  std::string refusal() const {
-    return error_of([&] { Checkpoint checkpoint(folder.path()); });
-  }
-  TemporaryFolder folder;
-};
-
-TEST_F(ShardedCheckpoint, JoinsTheTensorsOfAllShardsListedOrNot) {
-  index(R"({"metadata":{"total_size":12},"weight_map":{"b":"two.safetensors","a":"one.safetensors"}})");
-  const Checkpoint checkpoint(folder.path());
-  EXPECT_EQ(checkpoint.tensors().size(), 3U);
-  EXPECT_EQ(checkpoint.bytes(), 12U);
-  EXPECT_EQ(checkpoint.floats("a", {1}), std::vector<float>{1.0F});
-  EXPECT_EQ(checkpoint.floats("b", {1}), std::vector<float>{2.0F});
-  EXPECT_TRUE(checkpoint.has("extra"));
-  EXPECT_THAT(error_of([&] { checkpoint.weight("b", {2}); }), HasSubstr("two.safetensors: tensor 'b'"));
-}
-
-TEST_F(ShardedCheckpoint, StaysReadableAfterBeingMoved) {
-  index(R"({"weight_map":{"b":"two.safetensors","a":"one.safetensors"}})");
-  Checkpoint first(folder.path());
-  const Checkpoint second(std::move(first));
-  EXPECT_EQ(second.floats("b", {1}), std::vector<float>{2.0F});
-}
-
-TEST_F(ShardedCheckpoint, PrefersTheSingleFileAsTransformersDoes) {
-  index("not even JSON");
-  folder.write("model.safetensors", safetensors({{"only", "F32", {1}, f32_one}}));
-  EXPECT_EQ(Checkpoint(folder.path()).tensors().size(), 1U);
-}
-
-TEST_F(ShardedCheckpoint, FollowsSymbolicLinksAsDownloadCachesUseThem) {
-  const TemporaryFolder cache;
-  std::filesystem::create_symlink(folder.path() / "two.safetensors", cache.path() / "model.safetensors");
-  EXPECT_TRUE(Checkpoint(cache.path()).has("b"));
-}
-
-TEST_F(ShardedCheckpoint, NamesAShardThatIsMissing) {
-  const auto file = index(R"({"weight_map":{"a":"one.safetensors","c":"three.safetensors"}})");
-  EXPECT_EQ(refusal(), file.string() + ": shard 'three.safetensors' is not in the folder; fetch it");
-}
-
-TEST_F(ShardedCheckpoint, NamesATensorThatItsShardDoesNotHave) {
-  index(R"({"weight_map":{"a":"one.safetensors","c":"two.safetensors"}})");
-  EXPECT_EQ(refusal(), (folder.path() / "two.safetensors").string() +
-                           ": has no tensor 'c', which the index says it has");
-}
-
-TEST_F(ShardedCheckpoint, RefusesATensorThatTwoShardsHave) {
-  folder.write("two.safetensors", safetensors({{"a", "F32", {1}, f32_one}, {"b", "F32", {1}, f32_one}}));
-  index(R"({"weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
-  EXPECT_THAT(refusal(), HasSubstr("two.safetensors: tensor 'a' is also in " + folder.path().string()));
-}
-
-TEST_F(ShardedCheckpoint, NamesTheShardThatIsDamaged) {
-  folder.write("two.safetensors", "");
-  index(R"({"weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
-  EXPECT_THAT(refusal(), HasSubstr((folder.path() / "two.safetensors").string() + ": 0 bytes"));
-}
-
-class BadIndex : public testing::TestWithParam<BadFile> {};
-
-TEST_P(BadIndex, IsRefusedByName) {
-  const TemporaryFolder outer;
-  outer.write("x.safetensors", safetensors({{"a", "F32", {1}, f32_one}}));
-  const auto folder = outer.path() / "model";
-  std::filesystem::create_directory(folder);
-  const auto file = outer.write("model/model.safetensors.index.json", GetParam().bytes);
-  const std::string sentence = error_of([&] { Checkpoint checkpoint(folder); });
-  EXPECT_TRUE(sentence.starts_with(file.string() + ": ")) << sentence;
-  expect_words(sentence, GetParam());
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Checkpoint, BadIndex,
-    testing::Values(
-        BadFile{"an_empty_file", "", {"line 1"}},
-        BadFile{"an_array", "[]", {"must be an object"}},
-        BadFile{"no_weight_map", "{}", {"weight_map", "missing"}},
-        BadFile{"a_weight_map_that_is_a_list", R"({"weight_map":["a"]})", {"weight_map", "object"}},
-        BadFile{"an_empty_weight_map", R"({"weight_map":{}})", {"weight_map", "names no tensor"}},
-        BadFile{"a_shard_that_is_a_number", R"({"weight_map":{"a":1}})", {"weight_map.a", "string"}},
-        BadFile{"a_shard_that_is_null", R"({"weight_map":{"a":null}})", {"weight_map.a", "null"}},
-        BadFile{"a_shard_without_name", R"({"weight_map":{"a":""}})", {"weight_map.a", "same folder"}},
-        BadFile{"a_shard_in_the_parent", R"({"weight_map":{"a":"../x.safetensors"}})", {"weight_map.a", "same folder"}},
-        BadFile{"a_shard_through_a_folder", R"({"weight_map":{"a":"b/../../x.safetensors"}})", {"same folder"}},
-        BadFile{"an_absolute_shard", R"({"weight_map":{"a":"/tmp/x.safetensors"}})", {"same folder"}},
-        BadFile{"the_folder_itself", R"({"weight_map":{"a":"."}})", {"same folder"}},
-        BadFile{"the_parent_itself", R"({"weight_map":{"a":".."}})", {"same folder"}},
-        BadFile{"a_shard_cut_by_a_nul", R"({"weight_map":{"a":"x\u0000.safetensors"}})", {"same folder", "x\\x00"}},
-        BadFile{"a_tensor_twice", R"({"weight_map":{"a":"x","a":"y"}})", {"'a'", "twice"}},
-        BadFile{"a_missing_shard", R"({"weight_map":{"a":"x.safetensors"}})", {"'x.safetensors'", "fetch it"}}),
-    name_of);
-
-TEST(Checkpoint, SaysWhatItLookedForInAFolderWithoutWeights) {
-  const TemporaryFolder folder;
-  const std::string looked_for = ": has neither model.safetensors nor model.safetensors.index.json";
-  folder.write("config.json", "{}");
-  EXPECT_EQ(error_of([&] { Checkpoint checkpoint(folder.path()); }), folder.path().string() + looked_for);
-  folder.write("pytorch_model.bin", "");
-  folder.write("model-q4.gguf", "");
-  EXPECT_EQ(error_of([&] { Checkpoint checkpoint(folder.path()); }),
-            folder.path().string() + looked_for +
-                "; it has 'model-q4.gguf', 'pytorch_model.bin', "
-                "but only those two, in the safetensors format, are read");
-  EXPECT_EQ(error_of([&] { Checkpoint checkpoint(folder.path() / "no"); }),
-            (folder.path() / "no").string() + ": no such folder");
-  EXPECT_THROW(Checkpoint(folder.path() / "config.json"), Error);
-}
-
 TEST(SafeTensors, ReadsWhatHuggingFacesLibraryWrites) {
   const TemporaryFolder folder;
   std::filesystem::copy_file(source_dir / "tests/formats/files/huggingface.safetensors",
@@ -427,51 +237,12 @@ TEST(SafeTensors, ReadsWhatHuggingFacesLibraryWrites) {
   EXPECT_EQ(checkpoint.floats("single", {3}), (std::vector<float>{0.1F, -0.0F, 1e-45F}));
   EXPECT_EQ(checkpoint.floats("scalar", {}), (std::vector<float>{4.0F}));
   EXPECT_EQ(checkpoint.floats("nothing", {0, 7}), std::vector<float>{});
-  EXPECT_EQ(checkpoint.tensors().at("eight")->type_name, "F8_E4M3");
-  EXPECT_EQ(checkpoint.tensors().at("flags")->type_name, "BOOL");
-  EXPECT_EQ(checkpoint.tensors().at("long")->type_name, "I64");
-  EXPECT_THAT(error_of([&] { checkpoint.weight("double", {1}); }), HasSubstr("'F64'"));
-  EXPECT_THAT(error_of([&] { checkpoint.weight("infinite", {2}); }), HasSubstr("-inf as element 1"));
+  EXPECT_EQ(checkpoint.tensors().at("eight").type_name, "F8_E4M3");
+  EXPECT_EQ(checkpoint.tensors().at("flags").type_name, "BOOL");
+  EXPECT_EQ(checkpoint.tensors().at("long").type_name, "I64");
+  EXPECT_THAT(error_of([&] { checkpoint.floats("double", {1}); }), HasSubstr("'F64'"));
+  EXPECT_THAT(error_of([&] { checkpoint.floats("infinite", {2}); }), HasSubstr("-inf as element 1"));
   EXPECT_EQ(SafeTensors(folder.path() / "model.safetensors").metadata().at("größe"), "äöü");
-}
-
-// Value of a binary floating-point format by its definition, in double, where every one of these is exact.
-double value_of(std::uint16_t bits, int exponent_bits, int fraction_bits) {
-  const int bias = (1 << (exponent_bits - 1)) - 1;
-  const int exponent = bits >> fraction_bits & ((1 << exponent_bits) - 1);
-  const int fraction = bits & ((1 << fraction_bits) - 1);
-  double value = 0;
-  if (exponent == (1 << exponent_bits) - 1) {
-    value = fraction == 0 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
-  } else if (exponent == 0) {
-    value = std::ldexp(fraction, 1 - bias - fraction_bits);
-  } else {
-    value = std::ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
-  }
-  return std::copysign(value, bits & 0x8000 ? -1.0 : 1.0);
-}
-
-void expect_same(float found, double expected, int bits) {
-  if (std::isnan(expected)) {
-    EXPECT_TRUE(std::isnan(found)) << bits;
-  } else {
-    EXPECT_EQ(static_cast<double>(found), expected) << bits;
-  }
-  EXPECT_EQ(std::signbit(found), std::signbit(expected)) << bits;
-}
-
-TEST(Widening, IsExactForAllValuesOfFloat16) {
-  for (int bits = 0; bits < 65'536; ++bits) {
-    const auto half = static_cast<std::uint16_t>(bits);
-    expect_same(widen_f16(half), value_of(half, 5, 10), bits);
-  }
-}
-
-TEST(Widening, IsExactForAllValuesOfBfloat16) {
-  for (int bits = 0; bits < 65'536; ++bits) {
-    const auto brain = static_cast<std::uint16_t>(bits);
-    expect_same(widen_bf16(brain), value_of(brain, 8, 7), bits);
-  }
 }
 
 }  // namespace

@@ -43,7 +43,7 @@
 
 #include "ref/base/token.h"
 #include "ref/formats/json.h"
-#include "ref/formats/safetensors.h"
+#include "ref/formats/checkpoint.h"
 
 namespace draftproof::test {
 
@@ -126,9 +126,9 @@ class TwinCheckpoint {
   explicit TwinCheckpoint(const std::filesystem::path& folder) : config_(Json::read(folder / "config.json")) {
     const Checkpoint checkpoint(folder);
     for (const auto& [name, tensor] : checkpoint.tensors()) {
-      const std::vector<float> values = checkpoint.floats(name, tensor->shape);
+      const std::vector<float> values = checkpoint.floats(name, tensor.shape);
       Rows& rows = tensors_[name.starts_with("model.") ? name.substr(6) : name];
-      rows.width = static_cast<int>(tensor->shape.back());
+      rows.width = static_cast<int>(tensor.shape.back());
       rows.at.assign(values.begin(), values.end());
     }
     heads = integer("num_attention_heads");

@@ -39,7 +39,7 @@ inline const std::vector<Layer>& layers() {
   static const std::vector<Layer> list = {
       {"kernels", {}},
       {"ref/base", {}},
-      {"ref/formats", {"ref/base/"}},
+      {"ref/formats", {"ref/base/", "kernels/formats.h"}},
       {"ref/text", {"ref/base/", "ref/formats/"}},
       {"ref/caches", {"ref/base/"}},
       {"ref/acceptance", {"ref/base/", "kernels/exp.h"}},

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+#include "ref/formats/checkpoint.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "kernels/formats.h"
+#include "ref/base/error.h"
+#include "ref/base/require.h"
+#include "ref/formats/gguf.h"
+#include "ref/formats/gguf_dialect.h"
+#include "ref/formats/printable.h"
+#include "ref/formats/safetensors.h"
+
+namespace draftproof {
+
+namespace {
+
+constexpr std::int64_t head_dim_max = 1 << 20;
+
+/// The shard files an index names, in name order; each a plain file name, so that none can lead out of the folder.
+std::map<std::string, std::vector<std::string>> tensors_by_shard(const std::filesystem::path& index_file) {
+  std::map<std::string, std::vector<std::string>> shards;
+  const Json map = Json::read(index_file).at("weight_map");
+  for (const std::string& tensor : map.fields()) {
+    const Json entry = map.at(tensor);
+    const std::string& shard = entry.string();
+    if (shard.empty() || shard == "." || shard == ".." || shard.find('/') != std::string::npos ||
+        shard.find('\0') != std::string::npos) {
+      entry.fail("must name a file in the same folder, but is " + in_quotes(shard));
+    }
+    shards[shard].push_back(tensor);
+  }
+  if (shards.empty()) map.fail("names no tensor");
+  return shards;
+}
+
+[[noreturn]] void fail_without_weights(const std::filesystem::path& folder) {
+  std::string found;
+  std::error_code error;
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::ranges::sort(names);
+  for (const std::string& name : names) {
+    const bool weights = name.ends_with(".safetensors") || name.ends_with(".gguf") || name.ends_with(".bin") ||
+                         name.ends_with(".pth") || name.ends_with(".pt");
+    if (weights) found += (found.empty() ? "" : ", ") + in_quotes(name);
+  }
+  std::string sentence = folder.string() + ": has neither model.safetensors nor model.safetensors.index.json";
+  if (!found.empty()) {
+    sentence += "; it has " + printable(found, 400) + ", but of a folder only those two are read";
+    if (found.find(".gguf'") != std::string::npos) sentence += "; a .gguf file is opened by its own name";
+  }
+  throw Error(sentence);
+}
+
+std::string where(const std::string& name, const StoredTensor& tensor) {
+  return tensor.file->file().string() + ": tensor " + in_quotes(name);
+}
+
+/// Values [begin, begin + count) as they lie in the file, whole blocks, checked.
+void read_values(const std::string& name, const StoredTensor& tensor, std::uint64_t begin, std::uint64_t count,
+                 std::byte* to) {
+  const FormatTraits& block = traits(*tensor.format);
+  const auto block_inputs = static_cast<std::uint64_t>(block.block_inputs);
+  const auto block_bytes = static_cast<std::uint64_t>(block.block_bytes);
+  const std::uint64_t bytes = count / block_inputs * block_bytes;
+  tensor.file->read(tensor.offset + begin / block_inputs * block_bytes, bytes, to);
+  const std::uint64_t bad = first_not_finite(*tensor.format, to, count);
+  if (bad == count) return;
+  std::string what = "a scale that is not finite";
+  if (block_inputs == 1) {
+    float value = 0;
+    widen_row(*tensor.format, to + bad * block_bytes, 1, &value);
+    what = std::to_string(value);
+  }
+  throw Error(where(name, tensor) + " has " + what + " as element " + std::to_string(begin + bad) +
+              "; weights must be finite");
+}
+
+/// Where row `row` of the tensor lies in the file, counted in rows.
+std::uint64_t stored_row(const StoredTensor& tensor, std::uint64_t row) {
+  if (tensor.rows_per_head == 0) return row;
+  const auto rows = static_cast<std::uint64_t>(tensor.rows_per_head);
+  const std::uint64_t in_head = row % rows;
+  return row - in_head + in_head % (rows / 2) * 2 + in_head / (rows / 2);
+}
+
+/// GGUF has no extents of 1 in front: a matrix of one row is a vector there.
+std::vector<std::int64_t> without_leading_ones(std::vector<std::int64_t> shape) {
+  const auto first = std::ranges::find_if(shape, [](std::int64_t extent) { return extent != 1; });
+  shape.erase(shape.begin(), first);
+  return shape;
+}
+
+}  // namespace
+
+Checkpoint::Checkpoint(const std::filesystem::path& path) : path_(path) {
+  std::error_code error;
+  if (std::filesystem::is_regular_file(path, error)) {
+    open_gguf();
+  } else if (std::filesystem::is_directory(path, error)) {
+    open_folder();
+  } else {
+    throw Error(path.string() + ": no such folder or file");
+  }
+}
+
+void Checkpoint::open_folder() {
+  std::error_code error;
+  const std::filesystem::path single = path_ / "model.safetensors";
+  const std::filesystem::path index = path_ / "model.safetensors.index.json";
+  std::map<std::string, std::vector<std::string>> promised;
+  if (std::filesystem::exists(single, error)) {
+    promised[single.filename().string()] = {};
+  } else if (std::filesystem::exists(index, error)) {
+    promised = tensors_by_shard(index);
+  } else {
+    fail_without_weights(path_);
+  }
+
+  for (const auto& [shard, names] : promised) {
+    if (!std::filesystem::exists(path_ / shard, error)) {
+      throw Error(index.string() + ": shard " + in_quotes(shard) + " is not in the folder; fetch it");
+    }
+    const SafeTensors file(path_ / shard);
+    for (const std::string& name : names) {
+      if (!file.tensors().contains(name)) {
+        throw Error(file.file().string() + ": has no tensor " + in_quotes(name) + ", which the index says it has");
+      }
+    }
+    for (const auto& [name, tensor] : file.tensors()) {
+      const auto [place, is_new] = tensors_.emplace(name, tensor);
+      if (!is_new) {
+        throw Error(file.file().string() + ": tensor " + in_quotes(name) + " is also in " +
+                    place->second.file->file().string() + "; which one counts cannot be known");
+      }
+    }
+  }
+}
+
+void Checkpoint::open_gguf() {
+  if (path_.extension() == ".safetensors") {
+    throw Error(path_.string() + ": is opened by its folder, which holds config.json as well");
+  }
+  const Gguf file(path_);
+  const GgufDialect& dialect = dialect_of(file);
+  gguf_config_ = dialect.config(file);
+  for (const auto& [name, stored] : file.tensors()) {
+    const GgufTranslation translation = translated(dialect, name);
+    StoredTensor tensor = stored;
+    if (dialect.pairs_rows && translation.in_heads) {
+      tensor.rows_per_head = static_cast<int>(gguf_config_->at("head_dim").integer(1, head_dim_max));
+      if (tensor.rows_per_head % 2 != 0 || tensor.shape.empty() || tensor.shape[0] % tensor.rows_per_head != 0) {
+        throw Error(where(name, tensor) + " has shape " + shown(tensor.shape) + ", which are no heads of " +
+                    std::to_string(tensor.rows_per_head) + " rows, in pairs");
+      }
+    }
+    if (!tensors_.emplace(translation.name.empty() ? name : translation.name, std::move(tensor)).second) {
+      throw Error(where(name, stored) + " is " + in_quotes(translation.name) + ", which is there already");
+    }
+  }
+}
+
+Json Checkpoint::config() const { return gguf_config_ ? *gguf_config_ : Json::read(path_ / "config.json"); }
+
+const StoredTensor& Checkpoint::find(const std::string& name, const std::vector<std::int64_t>& shape) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) {
+    throw Error(path_.string() + ": the weights have no tensor " + in_quotes(name) + " of shape " + shown(shape));
+  }
+  const StoredTensor& tensor = found->second;
+  if (!tensor.format) {
+    throw Error(where(name, tensor) + " has type " + in_quotes(tensor.type_name) +
+                ", but F32, F16, BF16 or a block format is needed; convert the checkpoint");
+  }
+  const bool fits =
+      gguf_config_ ? without_leading_ones(tensor.shape) == without_leading_ones(shape) : tensor.shape == shape;
+  if (!fits) {
+    throw Error(where(name, tensor) + " has shape " + shown(tensor.shape) + ", but the configuration asks for " +
+                shown(shape));
+  }
+  return tensor;
+}
+
+WeightSource Checkpoint::weight(const std::string& name, int outputs, int inputs) const {
+  const StoredTensor& tensor = find(name, {outputs, inputs});
+  return {*tensor.format, outputs, inputs, [name, tensor, inputs](int first, int rows, void* to) {
+            const auto width = static_cast<std::uint64_t>(inputs);
+            const auto row = static_cast<std::uint64_t>(first);
+            auto* at = static_cast<std::byte*>(to);
+            if (tensor.rows_per_head == 0) {
+              read_values(name, tensor, row * width, static_cast<std::uint64_t>(rows) * width, at);
+              return;
+            }
+            for (std::uint64_t r = row; r < row + static_cast<std::uint64_t>(rows); ++r) {
+              read_values(name, tensor, stored_row(tensor, r) * width, width, at);
+              at += row_bytes(*tensor.format, inputs);
+            }
+          }};
+}
+
+std::vector<float> Checkpoint::floats(const std::string& name, const std::vector<std::int64_t>& shape) const {
+  const StoredTensor& tensor = find(name, shape);
+  const std::uint64_t count = *elements(tensor.shape);
+  std::vector<float> values(count);
+  const int block = traits(*tensor.format).block_inputs;
+  const std::uint64_t piece = static_cast<std::uint64_t>(block) << 14;
+  std::vector<std::byte> bytes;
+  for (std::uint64_t begin = 0; begin < count; begin += piece) {
+    const int size = static_cast<int>(std::min(piece, count - begin));
+    bytes.resize(row_bytes(*tensor.format, size));
+    read_values(name, tensor, begin, static_cast<std::uint64_t>(size), bytes.data());
+    widen_row(*tensor.format, bytes.data(), size, values.data() + begin);
+  }
+  if (tensor.rows_per_head == 0 || count == 0) return values;
+  const std::uint64_t width = tensor.shape.size() < 2 ? 1 : static_cast<std::uint64_t>(tensor.shape.back());
+  std::vector<float> ordered(count);
+  for (std::uint64_t row = 0; row < count / width; ++row) {
+    std::copy_n(values.data() + stored_row(tensor, row) * width, width, ordered.data() + row * width);
+  }
+  return ordered;
+}
+
+std::uint64_t Checkpoint::bytes() const noexcept {
+  std::uint64_t sum = 0;
+  for (const auto& [name, tensor] : tensors_) sum += tensor.bytes;
+  return sum;
+}
+
+}  // namespace draftproof

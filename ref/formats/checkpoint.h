@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// Named tensors and their configuration, however they are stored: a Hugging Face folder, or a GGUF file. Model pages
+// read weights through this and know neither.
+//
+// Names, shapes, the order of rows and the configuration are Hugging Face's. A GGUF's are translated (gguf_dialect.h)
+// where its architecture has a dialect there; a tensor without a translation keeps its own name.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ref/formats/json.h"
+#include "ref/formats/stored_tensor.h"
+
+namespace draftproof {
+
+class Checkpoint {
+ public:
+  /// A folder with `model.safetensors`, or else the shards named by `model.safetensors.index.json`, which must tell the
+  /// truth about every tensor it lists (tensors of a shard that it does not list count as well). Or a .gguf file; of a
+  /// split, the first. Nothing but headers is read yet.
+  explicit Checkpoint(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const noexcept { return path_; }
+  const std::map<std::string, StoredTensor>& tensors() const noexcept { return tensors_; }
+  bool has(const std::string& name) const { return tensors_.contains(name); }
+
+  /// config.json, or what a GGUF's metadata say in its terms. Error when there is none or it cannot be translated.
+  Json config() const;
+
+  /// The tensor as a matrix of this shape, in a format that we compute with; else an Error naming file, tensor and what
+  /// was expected. That its values are finite is checked as they are read.
+  WeightSource weight(const std::string& name, int outputs, int inputs) const;
+  /// The tensor, of exactly this shape, read and widened.
+  std::vector<float> floats(const std::string& name, const std::vector<std::int64_t>& shape) const;
+
+  std::uint64_t bytes() const noexcept;  // of all tensors
+
+ private:
+  void open_folder();
+  void open_gguf();
+  const StoredTensor& find(const std::string& name, const std::vector<std::int64_t>& shape) const;
+
+  std::filesystem::path path_;
+  std::map<std::string, StoredTensor> tensors_;
+  std::optional<Json> gguf_config_;  // none: a folder, which has its own
+};
+
+}  // namespace draftproof

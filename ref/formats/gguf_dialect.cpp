@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+// The names and keys are those of llama.cpp's gguf-py (constants.py, tensor_mapping.py), and what they mean that of its
+// conversion scripts.
+#include "ref/formats/gguf_dialect.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "ref/base/error.h"
+#include "ref/formats/printable.h"
+
+namespace draftproof {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr GgufName transformer_whole[] = {
+    {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
+
+constexpr GgufName transformer_layer[] = {
+    {"attn_norm", "input_layernorm"},
+    {"attn_q", "self_attn.q_proj", true},
+    {"attn_k", "self_attn.k_proj", true},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+    {"ffn_norm", "post_attention_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+};
+
+/// The keys "<architecture>.<name>" of one file.
+class Keys {
+ public:
+  explicit Keys(const Gguf& file) : file_(file), prefix_(*file.find_text("general.architecture") + ".") {}
+
+  std::optional<std::int64_t> find_size(const std::string& name) const {
+    const auto value = file_.find_integer(prefix_ + name);
+    if (value && *value < 1) file_.fail(prefix_ + name, "must be at least 1, but is " + std::to_string(*value));
+    return value;
+  }
+  std::int64_t size(const std::string& name) const {
+    if (const auto value = find_size(name)) return *value;
+    file_.fail(prefix_ + name, "is missing; the file does not say what the model is");
+  }
+  std::optional<double> find_number(const std::string& name) const {
+    const auto value = file_.find_number(prefix_ + name);
+    if (value && !(*value > -1e300 && *value < 1e300)) file_.fail(prefix_ + name, "must be a finite number");
+    return value;
+  }
+  double number(const std::string& name) const {
+    if (const auto value = find_number(name)) return *value;
+    file_.fail(prefix_ + name, "is missing; the file does not say what the model is");
+  }
+  const std::string* find_text(const std::string& name) const { return file_.find_text(prefix_ + name); }
+  [[noreturn]] void fail(const std::string& name, const std::string& what) const { file_.fail(prefix_ + name, what); }
+
+  /// Every key of the architecture that is present must be one of these: what a page ignores, it may compute wrongly.
+  void refuse_all_but(std::span<const std::string_view> known) const {
+    for (auto at = file_.metadata().lower_bound(prefix_); at != file_.metadata().end(); ++at) {
+      if (!at->first.starts_with(prefix_)) return;
+      if (std::ranges::find(known, std::string_view(at->first).substr(prefix_.size())) == known.end()) {
+        file_.fail(printable(at->first), "is not implemented; ignoring it could compute something else");
+      }
+    }
+  }
+
+ private:
+  const Gguf& file_;
+  std::string prefix_;
+};
+
+void put_rope_scaling(const Keys& keys, ordered_json& config) {
+  const std::string* const type = keys.find_text("rope.scaling.type");
+  if (type == nullptr || *type == "none") return;
+  ordered_json scaling = {{"rope_type", *type}};
+  if (const auto factor = keys.find_number("rope.scaling.factor")) scaling["factor"] = *factor;
+  if (const auto length = keys.find_size("rope.scaling.original_context_length")) {
+    scaling["original_max_position_embeddings"] = *length;
+  }
+  config["rope_scaling"] = scaling;
+}
+
+/// Tokens that end a text, as one of three keys each.
+void put_stop_tokens(const Gguf& file, ordered_json& config) {
+  for (const char* key : {"eos", "eot", "eom"}) {
+    const auto id = file.find_integer(std::string("tokenizer.ggml.") + key + "_token_id");
+    if (id) config["eos_token_id"].push_back(*id);
+  }
+}
+
+Json transformer_config(const Gguf& file, const char* model_type, const char* class_name) {
+  constexpr std::string_view known[] = {
+      "block_count", "context_length", "embedding_length", "feed_forward_length", "attention.head_count",
+      "attention.head_count_kv", "attention.key_length", "attention.value_length",
+      "attention.layer_norm_rms_epsilon", "rope.freq_base", "rope.dimension_count", "rope.scaling.type",
+      "rope.scaling.factor", "rope.scaling.original_context_length", "rope.scaling.finetuned", "vocab_size",
+      "tensor_data_layout"};
+  const Keys keys(file);
+  keys.refuse_all_but(known);
+  const std::int64_t hidden = keys.size("embedding_length");
+  const std::int64_t heads = keys.size("attention.head_count");
+  const auto key_length = keys.find_size("attention.key_length");
+  if (!key_length && hidden % heads != 0) keys.fail("attention.key_length", "is missing, and cannot be computed");
+  const std::int64_t head_dim = key_length.value_or(hidden / heads);
+  if (keys.find_size("attention.value_length").value_or(head_dim) != head_dim) {
+    keys.fail("attention.value_length", "differs from the length of keys, which is not implemented");
+  }
+  const auto embedding = file.tensors().find("token_embd.weight");
+  const bool has_embedding = embedding != file.tensors().end() && embedding->second.shape.size() == 2;
+  const auto vocabulary = keys.find_size("vocab_size");
+  if (!vocabulary && !has_embedding) keys.fail("vocab_size", "is missing, and so is the tensor token_embd.weight");
+
+  ordered_json config = {
+      {"model_type", model_type},
+      {"architectures", {class_name}},
+      {"vocab_size", vocabulary ? *vocabulary : embedding->second.shape[0]},
+      {"hidden_size", hidden},
+      {"intermediate_size", keys.size("feed_forward_length")},
+      {"num_hidden_layers", keys.size("block_count")},
+      {"num_attention_heads", heads},
+      {"num_key_value_heads", keys.find_size("attention.head_count_kv").value_or(heads)},
+      {"head_dim", head_dim},
+      {"max_position_embeddings", keys.size("context_length")},
+      {"rms_norm_eps", keys.number("attention.layer_norm_rms_epsilon")},
+      {"rope_theta", keys.find_number("rope.freq_base").value_or(10000.0)},
+      {"hidden_act", "silu"},
+      {"tie_word_embeddings", !file.tensors().contains("output.weight")},
+  };
+  if (const auto turned = keys.find_size("rope.dimension_count"); turned && *turned != head_dim) {
+    config["partial_rotary_factor"] = static_cast<double>(*turned) / static_cast<double>(head_dim);
+  }
+  put_rope_scaling(keys, config);
+  put_stop_tokens(file, config);
+  return Json::parse(config.dump(), file.file().string() + ": metadata as config.json");
+}
+
+Json qwen3_config(const Gguf& file) { return transformer_config(file, "qwen3", "Qwen3ForCausalLM"); }
+Json qwen2_config(const Gguf& file) { return transformer_config(file, "qwen2", "Qwen2ForCausalLM"); }
+Json llama_config(const Gguf& file) { return transformer_config(file, "llama", "LlamaForCausalLM"); }
+
+constexpr GgufDialect dialects[] = {
+    {"qwen3", transformer_whole, transformer_layer, "model.layers.", false, qwen3_config},
+    {"qwen2", transformer_whole, transformer_layer, "model.layers.", false, qwen2_config},
+    {"llama", transformer_whole, transformer_layer, "model.layers.", true, llama_config},
+};
+
+const GgufName* find(std::span<const GgufName> names, std::string_view part) {
+  const auto found = std::ranges::find(names, part, &GgufName::gguf);
+  return found == names.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+const GgufDialect& dialect_of(const Gguf& file) {
+  const std::string key = "general.architecture";
+  const std::string* const name = file.find_text(key);
+  if (name == nullptr) file.fail(key, "is missing; the file is no model");
+  std::string known;
+  for (const GgufDialect& dialect : dialects) {
+    if (*name == dialect.architecture) return dialect;
+    known += (known.empty() ? "" : ", ") + std::string(dialect.architecture);
+  }
+  file.fail(key, in_quotes(*name) + " is not implemented; implemented are " + known);
+}
+
+GgufTranslation translated(const GgufDialect& dialect, const std::string& name) {
+  const std::size_t dot = name.rfind('.');  // before "weight" or "bias"
+  if (dot == std::string::npos) return {};
+  std::string_view part = std::string_view(name).substr(0, dot);
+  const std::string ending = name.substr(dot);
+  if (ending != ".weight" && ending != ".bias") return {};
+  if (!part.starts_with("blk.")) {
+    const GgufName* const found = find(dialect.whole, part);
+    return found == nullptr ? GgufTranslation{} : GgufTranslation{found->hugging_face + ending, found->in_heads};
+  }
+  part.remove_prefix(4);
+  const std::size_t end = part.find('.');
+  if (end == std::string_view::npos) return {};
+  const std::string_view layer = part.substr(0, end);
+  const GgufName* const found = find(dialect.layer, part.substr(end + 1));
+  const bool is_number = !layer.empty() && layer.find_first_not_of("0123456789") == std::string_view::npos &&
+                         (layer == "0" || layer[0] != '0');
+  if (found == nullptr || !is_number) return {};
+  return {dialect.layers + std::string(layer) + "." + found->hugging_face + ending, found->in_heads};
+}
+
+}  // namespace draftproof
