@@ -202,7 +202,7 @@ def markdown(model: Path, lines: list[dict], rounds: int, threads: int) -> str:
         return f"{median} ({least}..{most})"
 
     text = [
-        f"### {model.name}: {threads} threads, context {CONTEXT}, {rounds} rounds, median (min..max)",
+        f"### {model}: {threads} threads, context {CONTEXT}, {rounds} rounds, median (min..max)",
         "",
         "| peer | pass | ours, ms | peer, ms | peer / ours |",
         "|---|---|---|---|---|",
