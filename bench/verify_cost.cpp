@@ -61,7 +61,6 @@ void measure(const Kernels& kernels, const std::string& path, int context, int t
 }  // namespace
 
 int main(int argc, char** argv) {
-  restart_with_short_spins(argv);
   const std::string path = argc > 1 ? argv[1] : "fixtures/models/tale-target";
   const int context = argc > 2 ? std::max(1, std::atoi(argv[2])) : 64;
   const int turns = argc > 3 ? std::max(1, std::atoi(argv[3])) : 101;
@@ -70,7 +69,7 @@ int main(int argc, char** argv) {
       if (!(*table)->supported() || unfit(**table)[0] != '\0') continue;
       for (const int count : {1, 2}) {
         set_threads(count);
-        measure(**table, path, context, turns);
+        with_workers([&] { measure(**table, path, context, turns); });
       }
     }
   } catch (const Error& wrong) {

@@ -13,20 +13,20 @@
 // l+2, l and l+1. No other sum exists.
 //
 // Bits are promised for every result that is a number; where the formula gives a NaN every table gives a NaN, but its
-// sign and payload are the CPU's. Denormals are kept: no table changes the rounding or flushing mode of a thread.
+// sign and payload are the CPU's. No table changes the rounding or flushing mode of a thread: denormals are computed
+// with as IEEE 754 says, and kept rare where they would be frequent, in weights (`pack`) and in exponentials (exp.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/formats.h"
+
 namespace draftproof {
 
 inline constexpr int lanes = 16;
 
-/// How a weight is stored. f16 is widened to f32, exactly, when packed.
-enum class Format : std::uint8_t { f32, f16, bf16 };
-
-/// A weight as checkpoints hold it: row-major [outputs][inputs], little-endian.
+/// A weight as checkpoints hold it: row-major [outputs][inputs], see kernels/formats.h.
 struct MatrixView {
   const void* data;
   Format format;
@@ -34,14 +34,23 @@ struct MatrixView {
   int inputs;
 };
 
-/// A weight as a table's `pack` laid it out, in panels of 16 outputs with absent outputs zero. canonical f32:
-/// [ceil(outputs/16)][inputs][16]; canonical bf16: [ceil(outputs/16)][ceil(inputs/2)][16][2]; openblas: f32, row-major.
+/// A weight as a table's `pack` laid it out; absent outputs are zero. canonical: panels of 16 outputs, see
+/// kernels/canonical.h; openblas: f32, row-major.
 struct PackedView {
   const void* data;
-  Format format;  // f32 or bf16, as asked of `pack`
+  Format format;
   int outputs;
   int inputs;
 };
+
+/// What matmul multiplies a weight with: the rows as they are, or as bytes.
+///
+/// A block of a row becomes bytes so: a = the largest magnitude in it; if a < 2^-100, d and every q are 0; else
+/// d = a / 127 and q_k = x_k * (127 / a), rounded to the nearest integer, ties to even. A block that holds an infinity
+/// or a NaN has d = NaN. The blocks are 32 or 256 inputs long, as q8_0 and q8_K are in GGUF's terms; a block of a row
+/// depends on nothing else.
+enum class Operand : std::uint8_t { floats, bytes_32, bytes_256 };
+inline constexpr int operands = 3;
 
 /// Keys and values of one layer, in blocks of 16 positions kept in a ring: position p lies in slot (p / 16) % blocks,
 /// lane p % 16. keys [kv_heads][blocks][head_dim][16], values [kv_heads][blocks][16][head_dim].
@@ -71,18 +80,35 @@ struct Kernels {
 
   bool (*supported)() noexcept;  // can this CPU run the table?
 
-  /// Packing. `format` is f32 or bf16; bf16 is asked for only when every row to be packed is bf16.
   std::size_t (*packed_bytes)(Format format, int outputs, int inputs) noexcept;
 
   /// Lays the rows down as outputs [first, first + rows.outputs) of `packed`, which is zeroed before the first call and
-  /// 64-byte aligned. Calls for different rows may run at the same time.
-  void (*pack)(const MatrixView& rows, int first, Format format, void* packed) noexcept;
-  void (*unpack_row)(const PackedView& matrix, int output, float* row) noexcept;  // row [inputs]
+  /// 64-byte aligned. Calls for different rows may run at the same time. Weights that are denormal floats become zeros
+  /// of their sign: they would slow every multiplication on some CPUs, and no CPU may treat them in its own way.
+  void (*pack)(const MatrixView& rows, int first, void* packed) noexcept;
+  void (*unpack_row)(const PackedView& matrix, int output, float* row) noexcept;  // row [inputs], as widen_row gives it
 
-  /// y[r][n] = sum over k of x[r][k] * w[n][k], for n in [begin, end). x [rows][inputs], y [rows][y_stride].
-  /// begin is a multiple of `unit`; end is one too, or is w.outputs. Only y[r][begin..end) is written.
-  /// canonical order: sequential in k. openblas: whatever one fixed sgemm tile gives, see kernels/openblas.cpp.
-  void (*matmul)(const PackedView& w, const float* x, int rows, float* y, std::ptrdiff_t y_stride, int begin,
+  /// The form of the rows that a weight of this format is multiplied with.
+  Operand (*operand)(Format format) noexcept;
+
+  /// Lays inputs [begin, end) of the rows of x [rows][x_stride] down in `prepared` [prepared_bytes], 64-byte aligned.
+  /// begin is a multiple of 256, end is one too or is `inputs`. Calls for different inputs may run at the same time.
+  std::size_t (*prepared_bytes)(Operand operand, int rows, int inputs) noexcept;
+  void (*prepare)(Operand operand, const float* x, std::ptrdiff_t x_stride, int rows, int inputs, int begin, int end,
+                  void* prepared) noexcept;
+
+  /// y[r][n] = sum over k of x[r][k] * w[n][k], for n in [begin, end), x being the `rows` rows of `prepared`.
+  /// begin is a multiple of `unit`; end is one too, or is w.outputs. Only y [rows][y_stride], [begin, end) is written.
+  ///
+  /// canonical order, by format:
+  /// f32, f16, bf16: sequential in k.
+  /// q8_0, q4_0: for each block b of 32, ascending, with the integer dot_b = sum of w.q * x.q:
+  ///   y = fma(dot_b, w.d_b * x.d_b, y).
+  /// q6_k: for each block b of 256, with the integer dot_b = sum of w.s * w.q * x.q: y = fma(dot_b, w.d_b * x.d_b, y).
+  /// q4_k, q5_k: the same, then, with min_b = sum of w.m * x.q: y = fma(-min_b, w.dmin_b * x.d_b, y).
+  /// Integers are exact, so they have no order; as floats they are rounded to nearest. y starts at +0.
+  /// openblas: whatever one fixed sgemm tile gives, see kernels/openblas.cpp.
+  void (*matmul)(const PackedView& w, const void* prepared, int rows, float* y, std::ptrdiff_t y_stride, int begin,
                  int end) noexcept;
 
   /// Each row holds `groups` vectors of `width`: y = (x * r) * weight, r = 1 / sqrt(sum(x*x) / width + epsilon), the
@@ -95,19 +121,20 @@ struct Kernels {
   void (*rope)(float* x, std::ptrdiff_t x_stride, int rows, int heads, int head_dim, int half, const float* cosine,
                const float* sine) noexcept;
 
-  /// out[r][i] = (gate / (1 + exp(-gate))) * up with gate = x[r][i], up = x[r][width + i]; exp of kernels/exp.h.
-  void (*silu_multiply)(const float* x, int rows, int width, float* out) noexcept;
+  /// out[r][i] = (gate / (1 + exp(-gate))) * up with gate = x[r][i], up = x[r][width + i], for i in [begin, end);
+  /// exp of kernels/exp.h. x [rows][2 * width], out [rows][width].
+  void (*silu_multiply)(const float* x, int rows, int width, int begin, int end, float* out) noexcept;
 
   /// y[i] = y[i] + x[i].
   void (*add)(const float* x, std::size_t count, float* y) noexcept;
 
-  /// One query row, kv heads [begin, end), all their query heads. For each head, over the row's visible positions:
-  /// s_p = (sequential q.k over head_dim) * scale; m = max s, from -inf, a NaN never wins; e_p = exp(s_p - m); total
-  /// in sixteen lanes by p mod 16 (add); out_d = (sequential over p ascending of fma(e_p, v_pd)) / total. Positions
-  /// outside `visible` enter no sum. q and out [heads][head_dim]; scores: scratch of `visible.end - visible.first + 32`
-  /// floats for each query head of one kv head.
-  void (*attention)(const AttentionShape& shape, const KeyValues& memory, const float* q, Visible visible,
-                    float* scores, float* out, int begin, int end) noexcept;
+  /// Query rows [0, rows), kv heads [begin, end), all their query heads. For each row and head, over the row's visible
+  /// positions: s_p = (sequential q.k over head_dim) * scale; m = max s, from -inf, a NaN never wins; e_p = exp(s_p -
+  /// m); total in sixteen lanes by p mod 16 (add); out_d = (sequential over p ascending of fma(e_p, v_pd)) / total.
+  /// Positions outside `visible` enter no sum. q [rows][q_stride], out [rows][heads * head_dim]; scores: scratch of
+  /// visible.end - visible.first + 32 floats, of the row that sees most, per query head of a kv head.
+  void (*attention)(const AttentionShape& shape, const KeyValues& memory, const float* q, std::ptrdiff_t q_stride,
+                    const Visible* visible, int rows, float* scores, float* out, int begin, int end) noexcept;
 
   /// y[i] = exp((x[i] - shift) * scale), exp of kernels/exp.h.
   void (*exponentials)(const float* x, float shift, float scale, std::size_t count, float* y) noexcept;

@@ -17,6 +17,7 @@ struct Lanes {
 // 16 registers, a sum takes two. Sums of one tile of matmul: rows * panels, 6 at most.
 constexpr int tile_rows_max = 6;
 constexpr int panels_at_once(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
+constexpr int byte_rows_max = 4;
 constexpr int attention_sums = 4;
 
 inline __m256i first_lanes(int count, int from) {
@@ -47,6 +48,15 @@ inline Lanes odd_bf16(const char* pairs) {
   const __m256i upper = _mm256_set1_epi32(-65536);
   return {_mm256_castsi256_ps(_mm256_and_si256(eight_pairs(pairs), upper)),
           _mm256_castsi256_ps(_mm256_and_si256(eight_pairs(pairs + 32), upper))};
+}
+
+inline Lanes load_f16(const char* from) {
+  return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))),
+          _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 16)))};
+}
+inline Lanes magnitude(Lanes a) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  return {_mm256_andnot_ps(sign, a.low), _mm256_andnot_ps(sign, a.high)};
 }
 
 inline Lanes operator+(Lanes a, Lanes b) { return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)}; }
@@ -100,6 +110,87 @@ inline float largest(Lanes a) {
   const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
   const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+
+struct Ints {
+  __m256i low;
+  __m256i high;
+};
+struct Bytes {
+  __m256i low;
+  __m256i high;
+};
+struct Pairs {
+  __m256i low;
+  __m256i high;
+};
+
+inline Ints spread_int(std::int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+inline Ints operator+(Ints a, Ints b) { return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)}; }
+inline Ints operator*(Ints a, Ints b) { return {_mm256_mullo_epi32(a.low, b.low), _mm256_mullo_epi32(a.high, b.high)}; }
+inline Lanes to_floats(Ints a) { return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)}; }
+inline Ints to_ints(Lanes a) { return {_mm256_cvtps_epi32(a.low), _mm256_cvtps_epi32(a.high)}; }
+inline std::int32_t sum_of(Ints a) {
+  const __m256i eight = _mm256_add_epi32(a.low, a.high);
+  const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  const __m128i two = _mm_add_epi32(four, _mm_unpackhi_epi64(four, four));
+  return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 1)));
+}
+inline void store_bytes(signed char* to, Ints a) {
+  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a.low, a.high), 0xd8);
+  const __m256i bytes = _mm256_packs_epi16(words, words);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
+                   _mm_unpacklo_epi64(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)));
+}
+inline __m128i eight_bytes(const char* from) { return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)); }
+inline Ints load_signed(const char* from) {
+  return {_mm256_cvtepi8_epi32(eight_bytes(from)), _mm256_cvtepi8_epi32(eight_bytes(from + 8))};
+}
+inline Ints load_unsigned(const char* from) {
+  return {_mm256_cvtepu8_epi32(eight_bytes(from)), _mm256_cvtepu8_epi32(eight_bytes(from + 8))};
+}
+
+inline Bytes load_bytes(const char* from) { return {eight_pairs(from), eight_pairs(from + 32)}; }
+inline Bytes bytes_of(int value) {
+  return {_mm256_set1_epi8(static_cast<char>(value)), _mm256_set1_epi8(static_cast<char>(value))};
+}
+inline Bytes operator|(Bytes a, Bytes b) { return {_mm256_or_si256(a.low, b.low), _mm256_or_si256(a.high, b.high)}; }
+inline Bytes operator&(Bytes a, Bytes b) { return {_mm256_and_si256(a.low, b.low), _mm256_and_si256(a.high, b.high)}; }
+template <int bits>
+inline Bytes shifted_left(Bytes a) {
+  return {_mm256_slli_epi16(a.low, bits), _mm256_slli_epi16(a.high, bits)};
+}
+template <int bits>
+inline Bytes shifted_right(Bytes a) {
+  return {_mm256_srli_epi16(a.low, bits), _mm256_srli_epi16(a.high, bits)};
+}
+inline Bytes low_fours(Bytes a) { return a & bytes_of(15); }
+inline Bytes high_fours(Bytes a) { return shifted_right<4>(a) & bytes_of(15); }
+
+constexpr bool unsigned_weights = false;  // two products of 255 and 127 would saturate 16 bits
+inline __m256i dot_unsigned(__m256i sum, __m256i w, __m256i x) {
+  return _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), _mm256_set1_epi16(1)));
+}
+inline Ints dot_unsigned(Ints sum, Bytes w, Ints x) {
+  return {dot_unsigned(sum.low, w.low, x.low), dot_unsigned(sum.high, w.high, x.high)};
+}
+inline Bytes signed_bytes(Bytes a) {
+  const __m256i offset = _mm256_set1_epi8(-128);
+  return {_mm256_xor_si256(a.low, offset), _mm256_xor_si256(a.high, offset)};
+}
+/// |w| * (x with the sign of w): |w| <= 128 is unsigned, and |x| <= 127.
+inline Ints dot_signed(Ints sum, Bytes w, Ints x) {
+  return {dot_unsigned(sum.low, _mm256_abs_epi8(w.low), _mm256_sign_epi8(x.low, w.low)),
+          dot_unsigned(sum.high, _mm256_abs_epi8(w.high), _mm256_sign_epi8(x.high, w.high))};
+}
+
+inline Pairs load_pairs(const char* from) {
+  return {_mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))),
+          _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 16)))};
+}
+inline Ints dot_pairs(Ints sum, Pairs w, Ints x) {
+  return {_mm256_add_epi32(sum.low, _mm256_madd_epi16(w.low, x.low)),
+          _mm256_add_epi32(sum.high, _mm256_madd_epi16(w.high, x.high))};
 }
 
 }  // namespace

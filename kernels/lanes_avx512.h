@@ -22,6 +22,7 @@ struct Lanes {
 // 32 registers. Sums of one tile of matmul: rows * panels, 24 at most, so that weights stay in registers beside them.
 constexpr int tile_rows_max = 16;
 constexpr int panels_at_once(int rows) { return rows <= 6 ? 4 : rows <= 12 ? 2 : 1; }
+constexpr int byte_rows_max = 16;
 constexpr int attention_sums = 8;  // two fma units, four cycles of latency
 
 inline __mmask16 first_lanes(int count) { return static_cast<__mmask16>((1u << count) - 1u); }
@@ -38,6 +39,11 @@ inline Lanes even_bf16(const char* pairs) {
 inline Lanes odd_bf16(const char* pairs) {
   return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(pairs), _mm512_set1_epi32(-65536)))};
 }
+
+inline Lanes load_f16(const char* from) {
+  return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)))};
+}
+inline Lanes magnitude(Lanes a) { return {_mm512_abs_ps(a.v)}; }
 
 inline Lanes operator+(Lanes a, Lanes b) { return {_mm512_add_ps(a.v, b.v)}; }
 inline Lanes operator-(Lanes a, Lanes b) { return {_mm512_sub_ps(a.v, b.v)}; }
@@ -71,6 +77,71 @@ inline float tree(Lanes a) {
 }
 
 inline float largest(Lanes a) { return _mm512_reduce_max_ps(a.v); }
+
+struct Ints {
+  __m512i v;
+};
+struct Bytes {
+  __m512i v;
+};
+struct Pairs {
+  __m512i v;
+};
+
+inline Ints spread_int(std::int32_t x) { return {_mm512_set1_epi32(x)}; }
+inline Ints operator+(Ints a, Ints b) { return {_mm512_add_epi32(a.v, b.v)}; }
+inline Ints operator*(Ints a, Ints b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
+inline Lanes to_floats(Ints a) { return {_mm512_cvtepi32_ps(a.v)}; }
+inline Ints to_ints(Lanes a) { return {_mm512_cvtps_epi32(a.v)}; }
+inline std::int32_t sum_of(Ints a) { return _mm512_reduce_add_epi32(a.v); }
+inline void store_bytes(signed char* to, Ints a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(a.v));
+}
+inline Ints load_signed(const char* from) {
+  return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)))};
+}
+inline Ints load_unsigned(const char* from) {
+  return {_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)))};
+}
+
+inline Bytes load_bytes(const char* from) { return {_mm512_loadu_si512(from)}; }
+inline Bytes bytes_of(int value) { return {_mm512_set1_epi8(static_cast<char>(value))}; }
+inline Bytes operator|(Bytes a, Bytes b) { return {_mm512_or_si512(a.v, b.v)}; }
+inline Bytes operator&(Bytes a, Bytes b) { return {_mm512_and_si512(a.v, b.v)}; }
+template <int bits>
+inline Bytes shifted_left(Bytes a) {
+  return {_mm512_slli_epi16(a.v, bits)};
+}
+template <int bits>
+inline Bytes shifted_right(Bytes a) {
+  return {_mm512_srli_epi16(a.v, bits)};
+}
+inline Bytes low_fours(Bytes a) { return a & bytes_of(15); }
+inline Bytes high_fours(Bytes a) { return shifted_right<4>(a) & bytes_of(15); }
+
+#ifdef __AVX512VNNI__
+constexpr bool unsigned_weights = true;
+inline Ints dot_unsigned(Ints sum, Bytes w, Ints x) { return {_mm512_dpbusd_epi32(sum.v, w.v, x.v)}; }
+inline Ints dot_pairs(Ints sum, Pairs w, Ints x) { return {_mm512_dpwssd_epi32(sum.v, w.v, x.v)}; }
+inline Bytes signed_bytes(Bytes a) { return a; }
+inline Ints dot_signed(Ints sum, Bytes, Ints) { return sum; }
+#else
+constexpr bool unsigned_weights = false;  // two products of 255 and 127 would saturate 16 bits
+inline Ints dot_unsigned(Ints sum, Bytes w, Ints x) {
+  return {_mm512_add_epi32(sum.v, _mm512_madd_epi16(_mm512_maddubs_epi16(w.v, x.v), _mm512_set1_epi16(1)))};
+}
+inline Ints dot_pairs(Ints sum, Pairs w, Ints x) { return {_mm512_add_epi32(sum.v, _mm512_madd_epi16(w.v, x.v))}; }
+inline Bytes signed_bytes(Bytes a) { return {_mm512_xor_si512(a.v, _mm512_set1_epi8(-128))}; }
+/// |w| * (x with the sign of w): |w| <= 128 is unsigned, and |x| <= 127.
+inline Ints dot_signed(Ints sum, Bytes w, Ints x) {
+  const __m512i turned = _mm512_mask_sub_epi8(x.v, _mm512_movepi8_mask(w.v), _mm512_setzero_si512(), x.v);
+  return dot_unsigned(sum, {_mm512_abs_epi8(w.v)}, {turned});
+}
+#endif
+
+inline Pairs load_pairs(const char* from) {
+  return {_mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)))};
+}
 
 }  // namespace
 }  // namespace draftproof

@@ -19,6 +19,7 @@
 #include <cblas.h>
 #include <dlfcn.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -108,11 +109,16 @@ std::size_t packed_bytes(Format, int outputs, int inputs) noexcept {
   return static_cast<std::size_t>(outputs) * static_cast<std::size_t>(inputs) * sizeof(float);
 }
 
-void pack(const MatrixView& rows, int first, Format, void* packed) noexcept {
+void pack(const MatrixView& rows, int first, void* packed) noexcept {
   const std::size_t width = static_cast<std::size_t>(rows.inputs);
-  const std::size_t count = width * static_cast<std::size_t>(rows.outputs);
   float* to = static_cast<float*>(packed) + width * static_cast<std::size_t>(first);
-  for (std::size_t i = 0; i < count; ++i) to[i] = widened(rows.data, rows.format, i);
+  const auto* from = static_cast<const std::byte*>(rows.data);
+  for (int n = 0; n < rows.outputs; ++n) {
+    widen_row(rows.format, from, rows.inputs, to);
+    for (std::size_t k = 0; k < width; ++k) to[k] = std::fabs(to[k]) < 0x1p-126f ? std::copysign(0.0f, to[k]) : to[k];
+    from += row_bytes(rows.format, rows.inputs);
+    to += width;
+  }
 }
 
 void unpack_row(const PackedView& matrix, int output, float* row) noexcept {
@@ -121,26 +127,45 @@ void unpack_row(const PackedView& matrix, int output, float* row) noexcept {
               width * sizeof(float));
 }
 
-void matmul(const PackedView& w, const float* x, int rows, float* y, std::ptrdiff_t y_stride, int begin,
+Operand operand(Format) noexcept { return Operand::floats; }
+
+/// Tiles of rows, the last one filled up with zero rows: [tile][ceil(inputs / tile_inputs)][tile_rows][its inputs].
+std::size_t prepared_bytes(Operand, int rows, int inputs) noexcept {
+  const std::size_t padded = static_cast<std::size_t>(rows + tile_rows - 1) / tile_rows * tile_rows;
+  return padded * static_cast<std::size_t>(inputs) * sizeof(float);
+}
+
+void prepare(Operand, const float* x, std::ptrdiff_t x_stride, int rows, int inputs, int begin, int end,
+             void* prepared) noexcept {
+  for (int r = 0; r < rows + tile_rows - 1 - (rows - 1) % tile_rows; ++r) {
+    float* const tile = static_cast<float*>(prepared) + static_cast<std::ptrdiff_t>(r / tile_rows * tile_rows) * inputs;
+    for (int k = begin; k < end;) {
+      const int first = k / tile_inputs * tile_inputs;
+      const int width = inputs - first < tile_inputs ? inputs - first : tile_inputs;
+      const int last = end < first + width ? end : first + width;
+      float* const to = tile + static_cast<std::ptrdiff_t>(first) * tile_rows + (r % tile_rows) * width - first;
+      for (; k < last; ++k) to[k] = r < rows ? x[r * x_stride + k] : 0;
+    }
+  }
+}
+
+void matmul(const PackedView& w, const void* prepared, int rows, float* y, std::ptrdiff_t y_stride, int begin,
             int end) noexcept {
   const auto sgemm = library().sgemm;
   const float* weights = static_cast<const float*>(w.data);
   const std::ptrdiff_t width = w.inputs;
-  alignas(64) float x_tile[tile_rows * tile_inputs];
   alignas(64) float y_tile[tile_rows * tile_outputs];
   for (int n = begin; n < end; n += tile_outputs) {
     const int outputs = end - n < tile_outputs ? end - n : tile_outputs;
     for (int r = 0; r < rows; r += tile_rows) {
-      const int present = rows - r < tile_rows ? rows - r : tile_rows;
+      const float* const x = static_cast<const float*>(prepared) + r * width;
       std::memset(y_tile, 0, sizeof y_tile);
       for (int k = 0; k < w.inputs; k += tile_inputs) {
         const int inputs = w.inputs - k < tile_inputs ? w.inputs - k : tile_inputs;
-        const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(inputs);
-        for (int row = 0; row < present; ++row) std::memcpy(x_tile + row * inputs, x + (r + row) * width + k, bytes);
-        std::memset(x_tile + present * inputs, 0, bytes * static_cast<std::size_t>(tile_rows - present));
-        sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, tile_rows, outputs, inputs, 1.0f, x_tile, inputs,
-              weights + n * width + k, w.inputs, 1.0f, y_tile, tile_outputs);
+        sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, tile_rows, outputs, inputs, 1.0f,
+              x + std::ptrdiff_t{k} * tile_rows, inputs, weights + n * width + k, w.inputs, 1.0f, y_tile, tile_outputs);
       }
+      const int present = rows - r < tile_rows ? rows - r : tile_rows;
       for (int row = 0; row < present; ++row) {
         std::memcpy(y + (r + row) * y_stride + n, y_tile + row * tile_outputs,
                     sizeof(float) * static_cast<unsigned>(outputs));
@@ -158,6 +183,9 @@ Kernels table_of(const Kernels& rest) noexcept {
   table.packed_bytes = packed_bytes;
   table.pack = pack;
   table.unpack_row = unpack_row;
+  table.operand = operand;
+  table.prepared_bytes = prepared_bytes;
+  table.prepare = prepare;
   table.matmul = matmul;
   return table;
 }

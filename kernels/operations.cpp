@@ -2,12 +2,14 @@
 #include "kernels/operations.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <mutex>
 #include <new>
 #include <thread>
 
@@ -16,8 +18,6 @@
 namespace draftproof {
 namespace {
 
-constexpr const char* short_spins = "1000";  // costs idle machines a tenth; see the notebook
-
 constexpr std::size_t huge_page = std::size_t{1} << 21;
 
 /// Most threads that share one attention call: each needs its own scores.
@@ -25,16 +25,52 @@ constexpr int attention_workers = 32;
 
 std::atomic<int> thread_count{0};  // 0: not set yet
 
-std::size_t element_bytes(Format format) { return format == Format::f32 ? 4 : 2; }
-
-/// Outputs [first, first + count) of `rows`.
-MatrixView part_of(const MatrixView& rows, int first, int count) {
-  const std::size_t offset = static_cast<std::size_t>(first) * rows.inputs * element_bytes(rows.format);
-  return {static_cast<const std::byte*>(rows.data) + offset, rows.format, count, rows.inputs};
-}
+/// Bytes of a part that are read at a time, by each thread, while it is packed.
+constexpr std::size_t packing_bytes = std::size_t{1} << 20;
 
 std::size_t scores_of_one(const AttentionShape& shape, int positions) {
   return static_cast<std::size_t>(shape.heads / shape.kv_heads) * (static_cast<std::size_t>(positions) + 32);
+}
+
+/// Laying a row down costs about this many multiplications of a weight per input.
+double preparing_work(int rows, int inputs) { return 16.0 * rows * inputs; }
+
+int units_of(const Kernels& kernels, const PackedMatrix::Part& part) {
+  return (part.view.outputs + kernels.unit - 1) / kernels.unit;
+}
+
+/// The first exception of a parallel range, kept until the range is over.
+class Failure {
+ public:
+  template <class Body>
+  void guard(const Body& body) noexcept {
+    try {
+      body();
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!first_) first_ = std::current_exception();
+    }
+  }
+  void rethrow() const {
+    if (first_) std::rethrow_exception(first_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr first_;
+};
+
+std::vector<MatrixSource> sources_of(std::span<const MatrixView> parts) {
+  std::vector<MatrixSource> sources;
+  for (const MatrixView& part : parts) {
+    const std::size_t bytes = row_bytes(part.format, part.inputs);
+    const auto* const data = static_cast<const std::byte*>(part.data);
+    sources.push_back({part.format, part.outputs, part.inputs, [=](int first, int count, void* rows) {
+                         std::memcpy(rows, data + bytes * static_cast<std::size_t>(first),
+                                     bytes * static_cast<std::size_t>(count));
+                       }});
+  }
+  return sources;
 }
 
 }  // namespace
@@ -46,12 +82,6 @@ int threads() noexcept {
   if (count > 0) return count;
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   return cores > 0 ? cores : 1;
-}
-
-void restart_with_short_spins(char** argv) noexcept {
-  if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
-  if (setenv("GOMP_SPINCOUNT", short_spins, 1) != 0) return;
-  execv("/proc/self/exe", argv);  // comes back only where that is not to be had; then it is slower, no more
 }
 
 void FreeAligned::operator()(void* memory) const noexcept { std::free(memory); }
@@ -69,46 +99,131 @@ void* allocate_aligned(std::size_t bytes) {
   return memory;
 }
 
-PackedMatrix::PackedMatrix(const Kernels& kernels, std::span<const MatrixView> parts) {
-  view_.format = parts.empty() ? Format::f32 : Format::bf16;
-  for (const MatrixView& part : parts) {
-    if (part.format != Format::bf16) view_.format = Format::f32;
-    view_.outputs += part.outputs;
-    view_.inputs = part.inputs;
+PackedMatrix::PackedMatrix(const Kernels& kernels, std::span<const MatrixSource> sources) {
+  for (const MatrixSource& source : sources) {
+    if (parts_.empty() || parts_.back().view.format != source.format) {
+      parts_.push_back({{nullptr, source.format, 0, source.inputs}, outputs_});
+    }
+    parts_.back().view.outputs += source.outputs;
+    outputs_ += source.outputs;
+    inputs_ = source.inputs;
+    wants_[static_cast<std::size_t>(kernels.operand(source.format))] = true;
   }
-  bytes_ = kernels.packed_bytes(view_.format, view_.outputs, view_.inputs);
-  data_ = aligned<std::byte>(bytes_);
-  view_.data = data_.get();
+  for (Part& part : parts_) {
+    const std::size_t bytes = kernels.packed_bytes(part.view.format, part.view.outputs, part.view.inputs);
+    data_.push_back(aligned<std::byte>(bytes));
+    part.view.data = data_.back().get();
+    bytes_ += bytes;
+  }
 
-  int first = 0;
-  for (const MatrixView& part : parts) {
-    // Whole units, so that two threads meet in a cache line at most where a part starts inside a panel.
-    const int units = (part.outputs + kernels.unit - 1) / kernels.unit;
-    const double elements = static_cast<double>(part.outputs) * part.inputs;
+  std::size_t place = 0;
+  int first = 0;  // output of the part that the source starts at
+  Failure failure;
+  for (const MatrixSource& source : sources) {
+    while (first == parts_[place].view.outputs || parts_[place].view.format != source.format) {
+      ++place;
+      first = 0;
+    }
+    // Whole units, so that two threads meet in a cache line at most where a source starts inside a panel.
+    const int units = (source.outputs + kernels.unit - 1) / kernels.unit;
+    const std::size_t unit_bytes = row_bytes(source.format, source.inputs) * static_cast<std::size_t>(kernels.unit);
+    const int together = static_cast<int>(packing_bytes / unit_bytes > 0 ? packing_bytes / unit_bytes : 1);
+    const double elements = static_cast<double>(source.outputs) * source.inputs;
+    std::byte* const packed = data_[place].get();
     parallel_ranges(units, elements, units, [&](int begin, int end, int) {
-      const int from = begin * kernels.unit;
-      const int to = end * kernels.unit < part.outputs ? end * kernels.unit : part.outputs;
-      kernels.pack(part_of(part, from, to - from), first + from, view_.format, data_.get());
+      failure.guard([&] {
+        const int most = end - begin < together ? end - begin : together;
+        const Aligned<std::byte> rows = aligned<std::byte>(unit_bytes * static_cast<std::size_t>(most));
+        for (int unit = begin; unit < end; unit += most) {
+          const int from = unit * kernels.unit;
+          const int to = std::min((unit + most < end ? unit + most : end) * kernels.unit, source.outputs);
+          source.read(from, to - from, rows.get());
+          kernels.pack({rows.get(), source.format, to - from, source.inputs}, first + from, packed);
+        }
+      });
     });
-    first += part.outputs;
+    failure.rethrow();
+    first += source.outputs;
   }
 }
 
-void matmul(const Kernels& kernels, const PackedMatrix& w, const float* x, int rows, float* y,
-            std::ptrdiff_t y_stride) {
-  matmul_from(kernels, w, 0, x, rows, y, y_stride);
+PackedMatrix::PackedMatrix(const Kernels& kernels, std::span<const MatrixView> parts)
+    : PackedMatrix(kernels, sources_of(parts)) {}
+
+void PackedMatrix::unpack_row(const Kernels& kernels, int output, float* row) const noexcept {
+  const Part* part = parts_.data();
+  while (output >= part->first + part->view.outputs) ++part;
+  kernels.unpack_row(part->view, output - part->first, row);
 }
 
-void matmul_from(const Kernels& kernels, const PackedMatrix& w, int first, const float* x, int rows, float* y,
+void Operands::reserve(const Kernels& kernels, const PackedMatrix& w, int rows) {
+  kernels_ = &kernels;
+  rows_ = rows;
+  inputs_ = w.inputs();
+  for (std::size_t i = 0; i < operands; ++i) {
+    wanted_[i] = w.wants(static_cast<Operand>(i));
+    if (!wanted_[i]) continue;
+    const std::size_t bytes = kernels.prepared_bytes(static_cast<Operand>(i), rows, inputs_);
+    if (bytes <= bytes_[i]) continue;
+    data_[i] = aligned<std::byte>(bytes);
+    bytes_[i] = bytes;
+  }
+}
+
+void Operands::prepare(const float* x, std::ptrdiff_t x_stride, int begin, int end) noexcept {
+  for (std::size_t i = 0; i < operands; ++i) {
+    if (!wanted_[i]) continue;
+    kernels_->prepare(static_cast<Operand>(i), x, x_stride, rows_, inputs_, begin, end, data_[i].get());
+  }
+}
+
+void prepare(const Kernels& kernels, const PackedMatrix& w, const float* x, std::ptrdiff_t x_stride, int rows,
+             Operands& to) {
+  to.reserve(kernels, w, rows);
+  for_inputs(w.inputs(), preparing_work(rows, w.inputs()),
+             [&](int begin, int end) { to.prepare(x, x_stride, begin, end); });
+}
+
+void matmul(const Kernels& kernels, const PackedMatrix& w, const Operands& x, float* y, std::ptrdiff_t y_stride) {
+  matmul_from(kernels, w, 0, x, y, y_stride);
+}
+
+void matmul_from(const Kernels& kernels, const PackedMatrix& w, int first, const Operands& x, float* y,
                  std::ptrdiff_t y_stride) {
-  const int skipped = first / kernels.unit;
-  const int units = (w.outputs() + kernels.unit - 1) / kernels.unit - skipped;
-  const double work = static_cast<double>(rows) * units * kernels.unit * w.inputs();
-  parallel_ranges(units, work, units, [&](int begin, int end, int) {
-    const int from = (skipped + begin) * kernels.unit;
-    const int to = (skipped + end) * kernels.unit;
-    kernels.matmul(w.view(), x, rows, y, y_stride, from, to < w.outputs() ? to : w.outputs());
+  int total = 0;  // units of all parts, those before `first` left out
+  const auto skipped_of = [&](const PackedMatrix::Part& part) {
+    const int skipped = first > part.first ? (first - part.first) / kernels.unit : 0;
+    return std::min(skipped, units_of(kernels, part));
+  };
+  for (const PackedMatrix::Part& part : w.parts()) total += units_of(kernels, part) - skipped_of(part);
+  const double work = static_cast<double>(x.rows()) * total * kernels.unit * w.inputs();
+  parallel_ranges(total, work, total, [&](int begin, int end, int) {
+    int before = 0;
+    for (const PackedMatrix::Part& part : w.parts()) {
+      const int skipped = skipped_of(part);
+      const int units = units_of(kernels, part) - skipped;
+      const int from = std::max(begin - before, 0);
+      const int to = std::min(end - before, units);
+      before += units;
+      if (from >= to) continue;
+      kernels.matmul(part.view, x.of(kernels.operand(part.view.format)), x.rows(), y + part.first, y_stride,
+                     (skipped + from) * kernels.unit,
+                     std::min((skipped + to) * kernels.unit, part.view.outputs));
+    }
   });
+}
+
+bool all_numbers(std::span<const float> values) noexcept {
+  constexpr std::size_t piece = 4096;
+  const int pieces = static_cast<int>((values.size() + piece - 1) / piece);
+  std::atomic<bool> found{false};
+  parallel_ranges(pieces, 2.0 * static_cast<double>(values.size()), pieces, [&](int begin, int end, int) {
+    const std::size_t last = std::min(static_cast<std::size_t>(end) * piece, values.size());
+    bool odd = false;
+    for (std::size_t i = static_cast<std::size_t>(begin) * piece; i < last; ++i) odd |= values[i] != values[i];
+    if (odd) found.store(true, std::memory_order_relaxed);
+  });
+  return !found;
 }
 
 void attention(const Kernels& kernels, const AttentionShape& shape, const KeyValues& memory, const float* q,
@@ -127,8 +242,8 @@ void attention(const Kernels& kernels, const AttentionShape& shape, const KeyVal
     for (int task = begin; task < end; ++task) {
       const int head = task / rows;
       const int r = task % rows;
-      kernels.attention(shape, memory, q + r * q_stride, visible[r], scores + room * worker, out + r * width, head,
-                        head + 1);
+      kernels.attention(shape, memory, q + r * q_stride, q_stride, visible + r, 1, scores + room * worker,
+                        out + r * width, head, head + 1);
     }
   });
 }

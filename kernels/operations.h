@@ -2,10 +2,13 @@
 // Whole operations: an entry of the table, cut into ranges and run on all threads. The cuts never change a bit.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <new>
 #include <span>
+#include <vector>
 
 #include "kernels/kernels.h"
 
@@ -15,10 +18,10 @@ namespace draftproof {
 void set_threads(int count) noexcept;
 int threads() noexcept;
 
-/// For main, first thing: keeps waiting threads from spinning long. How long they do is read from the environment while
-/// the OpenMP runtime loads, before main; its default, milliseconds, makes two threads hundreds of times slower than
-/// one when another program has a core. So, unless the user has set it, sets it and starts the program anew.
-void restart_with_short_spins(char** argv) noexcept;
+/// Runs `lead` on the calling thread with all others at hand for the operations in it: opening them costs tens of
+/// microseconds, so a whole text is decoded in one call. Inside another call, or with one thread, just runs `lead`.
+/// What `lead` throws comes out of it. Operations outside of any such call open one each.
+void with_workers(const std::function<void()>& lead);
 
 /// 64-byte aligned memory (huge pages where the system gives them), zeroed; throws std::bad_alloc.
 struct FreeAligned {
@@ -33,31 +36,84 @@ Aligned<T> aligned(std::size_t count) {
   return Aligned<T>(static_cast<T*>(allocate_aligned(count * sizeof(T))));
 }
 
-/// A weight laid out once for one table.
+/// Rows of a weight as a checkpoint gives them: `read` puts rows [first, first + count) as the format lays them down to
+/// `rows`, 64-byte aligned, and may be called from several threads at once. What it throws comes out of PackedMatrix.
+struct MatrixSource {
+  Format format;
+  int outputs;
+  int inputs;
+  std::function<void(int first, int count, void* rows)> read;
+};
+
+/// A weight laid out once for one table: one part, or several of equal inputs, one below the other.
 class PackedMatrix {
  public:
   PackedMatrix() = default;
-  /// The parts, of equal inputs, one below the other, copied. bf16 when every part is; else widened, exactly, to f32.
-  /// Throws std::bad_alloc.
+  /// Copies; parts keep their formats. Beside the packed form only some rows are in memory at a time. Throws
+  /// std::bad_alloc.
+  PackedMatrix(const Kernels& kernels, std::span<const MatrixSource> parts);
   PackedMatrix(const Kernels& kernels, std::span<const MatrixView> parts);
 
-  int outputs() const noexcept { return view_.outputs; }
-  int inputs() const noexcept { return view_.inputs; }
+  int outputs() const noexcept { return outputs_; }
+  int inputs() const noexcept { return inputs_; }
   std::size_t bytes() const noexcept { return bytes_; }
-  const PackedView& view() const noexcept { return view_; }
+
+  /// Neighbours of one format are one part.
+  struct Part {
+    PackedView view;
+    int first;  // output
+  };
+  std::span<const Part> parts() const noexcept { return parts_; }
+
+  /// Output `output` as a row of floats.
+  void unpack_row(const Kernels& kernels, int output, float* row) const noexcept;
+
+  /// Which operands the parts are multiplied with.
+  bool wants(Operand operand) const noexcept { return wants_[static_cast<std::size_t>(operand)]; }
 
  private:
-  PackedView view_{};
+  int outputs_ = 0;
+  int inputs_ = 0;
   std::size_t bytes_ = 0;
-  Aligned<std::byte> data_;
+  std::vector<Part> parts_;
+  std::vector<Aligned<std::byte>> data_;  // of each part
+  std::array<bool, operands> wants_{};
 };
 
-/// y [rows][y_stride] = x [rows][inputs] . w^T
-void matmul(const Kernels& kernels, const PackedMatrix& w, const float* x, int rows, float* y, std::ptrdiff_t y_stride);
+/// Rows as weights are multiplied with them, see Kernels::prepare. Memory is kept from use to use.
+class Operands {
+ public:
+  /// Room for `rows` rows in the forms that `w` wants.
+  void reserve(const Kernels& kernels, const PackedMatrix& w, int rows);
+
+  /// Lays inputs [begin, end) down, cut as Kernels::prepare asks; for bodies of parallel_ranges.
+  void prepare(const float* x, std::ptrdiff_t x_stride, int begin, int end) noexcept;
+
+  int rows() const noexcept { return rows_; }
+  const void* of(Operand operand) const noexcept { return data_[static_cast<std::size_t>(operand)].get(); }
+
+ private:
+  const Kernels* kernels_ = nullptr;
+  int rows_ = 0;
+  int inputs_ = 0;
+  std::array<bool, operands> wanted_{};
+  std::array<std::size_t, operands> bytes_{};
+  std::array<Aligned<std::byte>, operands> data_;
+};
+
+/// Lays x [rows][x_stride] down for `w`.
+void prepare(const Kernels& kernels, const PackedMatrix& w, const float* x, std::ptrdiff_t x_stride, int rows,
+             Operands& to);
+
+/// y [rows][y_stride] = x . w^T, x being what was last prepared for `w`.
+void matmul(const Kernels& kernels, const PackedMatrix& w, const Operands& x, float* y, std::ptrdiff_t y_stride);
 
 /// The same for outputs from `first` on only; those before it may be written or left alone.
-void matmul_from(const Kernels& kernels, const PackedMatrix& w, int first, const float* x, int rows, float* y,
+void matmul_from(const Kernels& kernels, const PackedMatrix& w, int first, const Operands& x, float* y,
                  std::ptrdiff_t y_stride);
+
+/// Is none of them NaN?
+bool all_numbers(std::span<const float> values) noexcept;
 
 /// out [rows][heads * head_dim] from q [rows][q_stride]; visible [rows]. scores: attention_scratch(shape, positions)
 /// floats, for the most positions that one row sees; enough for every number of threads.

@@ -1,33 +1,61 @@
 // SPDX-License-Identifier: MIT
-// Splits a range over threads. The only OpenMP in the project: no reduction exists, a thread owns what it writes.
+// Splits a range over threads. A thread owns what it writes and no reduction exists, so no cut can change a bit.
+//
+// One pool, of OpenMP's threads: `with_workers` opens the only parallel region of the project, in which one thread
+// leads, running ordinary code, and the others wait for ranges. A range is cut into chunks; a thread takes its own
+// first, always the same ones (which keeps a weight in the caches and the memory of the core that works on it), then
+// what the others have not begun. So a thread that comes late, or not at all because another program has its core,
+// delays nobody. A waiting thread spins for a short while, then sleeps.
 #pragma once
 
-#include <omp.h>
+#include <functional>
 
 #include "kernels/operations.h"
 
 namespace draftproof {
 
-/// Multiplications below which waking other threads costs more than it saves (a few microseconds).
-inline constexpr double parallel_threshold = 100'000;
+/// Multiplications below which calling other threads costs more than it saves (a microsecond or so).
+inline constexpr double parallel_threshold = 50'000;
 
-/// Calls body(begin, end, worker) over consecutive parts that cover [0, count), one per worker, worker < workers_max.
-/// `work` is the whole range's cost in multiplications; small ranges, and calls from inside a parallel part, run on the
-/// calling thread as body(0, count, 0). The body must give the same bits for every cut and must not throw.
-template <class Body>
-void parallel_ranges(int count, double work, int workers_max, const Body& body) {
+/// What a thread does with chunks: a range of the work, and which thread it is.
+struct Body {
+  void (*run)(const void* context, int begin, int end, int worker);
+  const void* context;
+};
+
+/// The untyped form of the function below.
+void run_ranges(int count, int chunks_each, int workers_max, const Body& body);
+
+/// Calls body(begin, end, worker) over disjoint ranges that cover [0, count), on threads 0 <= worker < workers_max,
+/// each thread several times one after the other (at most `chunks_each` times as many ranges as threads). `work` is the
+/// whole range's cost in multiplications; small ranges, and calls from inside a body, run as body(0, count, 0) on the
+/// calling thread. The body must give the same bits for every cut and must not throw.
+template <class Function>
+void parallel_ranges(int count, double work, int workers_max, const Function& body, int chunks_each = 8) {
   if (count <= 0) return;
-  int workers = threads() < workers_max ? threads() : workers_max;
-  workers = workers < count ? workers : count;
-  if (workers <= 1 || work < parallel_threshold || omp_in_parallel()) {
+  if (work < parallel_threshold || count == 1 || workers_max == 1) {
     body(0, count, 0);
     return;
   }
-#pragma omp parallel for num_threads(workers) schedule(static, 1)
-  for (int worker = 0; worker < workers; ++worker) {
-    const auto cut = [&](long long part) { return static_cast<int>(part * count / workers); };
-    body(cut(worker), cut(worker + 1), worker);
-  }
+  const auto run = [](const void* context, int begin, int end, int worker) {
+    (*static_cast<const Function*>(context))(begin, end, worker);
+  };
+  run_ranges(count, chunks_each, workers_max, {run, &body});
+}
+
+/// The same over a row's inputs, in ranges as Kernels::prepare wants them: body(begin, end).
+template <class Function>
+void for_inputs(int inputs, double work, const Function& body) {
+  constexpr int block = 256;
+  parallel_ranges((inputs + block - 1) / block, work, inputs, [&](int begin, int end, int) {
+    body(begin * block, end * block < inputs ? end * block : inputs);
+  }, 1);
+}
+
+/// The same over rows: body(begin, end).
+template <class Function>
+void for_rows(int rows, double work, const Function& body) {
+  parallel_ranges(rows, work, rows, [&](int begin, int end, int) { body(begin, end); }, 1);
 }
 
 }  // namespace draftproof

@@ -38,7 +38,11 @@ bool keeps(const Kernels& table, int outputs, int inputs) {
   const PackedMatrix packed(table, {&part, 1});
   const std::vector<float> row = filled(width);
   std::vector<float> alone(outputs);
-  table.matmul(packed.view(), row.data(), 1, alone.data(), outputs, 0, outputs);
+  Operands operands;
+  prepare(table, packed, row.data(), inputs, 1, operands);
+  const PackedView& view = packed.parts()[0].view;
+  const void* const prepared = operands.of(table.operand(view.format));
+  table.matmul(view, prepared, 1, alone.data(), outputs, 0, outputs);
 
   const int cut = outputs / 2 / table.unit * table.unit;
   for (const int rows : {2, 3, 5, 7, 8, 9, 16, 17, 33}) {
@@ -51,8 +55,10 @@ bool keeps(const Kernels& table, int outputs, int inputs) {
           if (beside == Beside::huge) value = value < 0 ? -1e30f : 1e30f;
         }
         std::memcpy(x.data() + width * at, row.data(), width * sizeof(float));
-        table.matmul(packed.view(), x.data(), rows, y.data(), outputs, 0, cut);
-        table.matmul(packed.view(), x.data(), rows, y.data(), outputs, cut, outputs);
+        prepare(table, packed, x.data(), inputs, rows, operands);
+        const void* const all = operands.of(table.operand(view.format));
+        table.matmul(view, all, rows, y.data(), outputs, 0, cut);
+        table.matmul(view, all, rows, y.data(), outputs, cut, outputs);
         const float* mine = y.data() + static_cast<std::size_t>(at) * outputs;
         if (std::memcmp(mine, alone.data(), alone.size() * sizeof(float)) != 0) return false;
       }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/canonical.h"
 #include "kernels/exp.h"
 #include "kernels/tables.h"
 
@@ -17,36 +18,6 @@
 namespace draftproof {
 namespace {
 
-float from_bits(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
-
-std::uint16_t half_word(const void* data, std::size_t i) {
-  std::uint16_t word;
-  std::memcpy(&word, static_cast<const char*>(data) + 2 * i, 2);
-  return word;
-}
-
-float widened_f16(std::uint16_t h) {
-  const std::uint32_t sign = std::uint32_t{h & 0x8000u} << 16;
-  const std::uint32_t rest = std::uint32_t{h & 0x7fffu} << 13;
-  if (rest >= 0x7c00u << 13) return from_bits(sign | 0x7f800000u | rest);  // infinity, NaN
-  // The exponent biases differ by 112; multiplying makes denormals right as well, and is exact.
-  const float magnitude = from_bits(rest) * 0x1p112f;
-  return from_bits(sign | __builtin_bit_cast(std::uint32_t, magnitude));
-}
-
-std::size_t panel_words(Format format, int inputs) {  // elements in one panel
-  const std::size_t k = static_cast<std::size_t>(inputs);
-  return format == Format::bf16 ? (k + 1) / 2 * 2 * lanes : k * lanes;
-}
-
-/// Where element k of an output lies, counted in elements from the start of the weight.
-std::size_t place(Format format, int inputs, int output, int k) {
-  const std::size_t panel = panel_words(format, inputs) * static_cast<std::size_t>(output / lanes);
-  const std::size_t lane = static_cast<std::size_t>(output % lanes);
-  const std::size_t row = static_cast<std::size_t>(k);
-  return format == Format::bf16 ? panel + row / 2 * (2 * lanes) + lane * 2 + row % 2 : panel + row * lanes + lane;
-}
-
 float tree(const float* lane) {
   float sum[lanes];
   std::memcpy(sum, lane, sizeof sum);
@@ -58,21 +29,104 @@ float tree(const float* lane) {
 
 bool always() noexcept { return true; }
 
+/// Operands: floats as they come, [rows][inputs]; or for each row its blocks, d and the bytes.
+struct Bytes {
+  float d;
+  std::int8_t q[256];  // of the block's inputs
+};
+
+std::size_t prepared_bytes(Operand operand, int rows, int inputs) noexcept {
+  const std::size_t values = static_cast<std::size_t>(rows) * static_cast<std::size_t>(inputs);
+  if (operand == Operand::floats) return values * sizeof(float);
+  return values / static_cast<std::size_t>(block_inputs(operand)) * sizeof(Bytes);
+}
+
+Bytes bytes_of(const float* x, int count) {
+  Bytes block = {};
+  float largest = 0;
+  for (int k = 0; k < count; ++k) {
+    if (!(std::fabs(x[k]) < __builtin_inff())) block.d = __builtin_nanf("");
+    largest = std::fabs(x[k]) > largest ? std::fabs(x[k]) : largest;
+  }
+  if (!(largest >= 0x1p-100f) || block.d != 0) return block;
+  block.d = largest / 127.0f;
+  const float inverse = 127.0f / largest;
+  for (int k = 0; k < count; ++k) {
+    constexpr float shift = 0x1.8p+23f;  // adding it rounds to an integer, ties to even
+    block.q[k] = static_cast<std::int8_t>((x[k] * inverse + shift) - shift);
+  }
+  return block;
+}
+
+void prepare(Operand operand, const float* x, std::ptrdiff_t x_stride, int rows, int inputs, int begin, int end,
+             void* prepared) noexcept {
+  for (int r = 0; r < rows; ++r) {
+    const float* row = x + r * x_stride;
+    if (operand == Operand::floats) {
+      float* to = static_cast<float*>(prepared) + static_cast<std::ptrdiff_t>(r) * inputs;
+      for (int k = begin; k < end; ++k) to[k] = row[k];
+      continue;
+    }
+    const int count = block_inputs(operand);
+    auto* blocks = static_cast<Bytes*>(prepared) + static_cast<std::ptrdiff_t>(r) * (inputs / count);
+    for (int b = begin / count; b < end / count; ++b) blocks[b] = bytes_of(row + b * count, count);
+  }
+}
+
 DRAFTPROOF_WITH_AND_WITHOUT_FMA
-void matmul(const PackedView& w, const float* x, int rows, float* y, std::ptrdiff_t y_stride, int begin,
-            int end) noexcept {
+void multiply_floats(const PackedView& w, const float* x, int rows, float* y, std::ptrdiff_t y_stride, int begin,
+                     int end) {
   for (int n = begin; n < end; n += lanes) {
     const int count = end - n < lanes ? end - n : lanes;
     for (int r = 0; r < rows; ++r) {
-      const float* row = x + static_cast<std::size_t>(r) * w.inputs;
-      float sum[lanes] = {};
-      for (int k = 0; k < w.inputs; ++k) {
-        for (int l = 0; l < count; ++l) {
-          sum[l] = std::fma(row[k], widened(w.data, w.format, place(w.format, w.inputs, n + l, k)), sum[l]);
+      float* const to = y + r * y_stride + n;
+      for (int l = 0; l < count; ++l) to[l] = 0;
+    }
+    for (int k = 0; k < w.inputs; ++k) {
+      float weights[lanes];
+      canonical_values(w, n, k, weights);
+      for (int r = 0; r < rows; ++r) {
+        const float value = x[static_cast<std::ptrdiff_t>(r) * w.inputs + k];
+        float* const to = y + r * y_stride + n;
+        for (int l = 0; l < count; ++l) to[l] = std::fma(value, weights[l], to[l]);
+      }
+    }
+  }
+}
+
+void multiply_bytes(const PackedView& w, const Bytes* x, int rows, float* y, std::ptrdiff_t y_stride, int begin,
+                    int end) {
+  const int inputs = traits(w.format).block_inputs;
+  const int blocks = w.inputs / inputs;
+  for (int n = begin; n < end; ++n) {
+    for (int r = 0; r < rows; ++r) y[r * y_stride + n] = 0;
+    for (int b = 0; b < blocks; ++b) {
+      const Block block = canonical_block(w, n, b);
+      for (int r = 0; r < rows; ++r) {
+        const Bytes& row = x[static_cast<std::ptrdiff_t>(r) * blocks + b];
+        std::int32_t dot = 0;
+        std::int32_t minimum = 0;
+        for (int k = 0; k < inputs; ++k) {
+          const int s = inputs == 32 ? 1 : w.format == Format::q6_k ? block.s[k / 16] : block.s[k / 32];
+          dot += s * block.q[k] * row.q[k];
+          minimum += block.m[k / 32] * row.q[k];
+        }
+        float& sum = y[r * y_stride + n];
+        sum = std::fma(static_cast<float>(dot), block.d * row.d, sum);
+        if (w.format == Format::q4_k || w.format == Format::q5_k) {
+          sum = std::fma(-static_cast<float>(minimum), block.dmin * row.d, sum);
         }
       }
-      for (int l = 0; l < count; ++l) y[r * y_stride + n + l] = sum[l];
     }
+  }
+}
+
+void matmul(const PackedView& w, const void* prepared, int rows, float* y, std::ptrdiff_t y_stride, int begin,
+            int end) noexcept {
+  if (canonical_operand_of(w.format) == Operand::floats) {
+    multiply_floats(w, static_cast<const float*>(prepared), rows, y, y_stride, begin, end);
+  } else {
+    multiply_bytes(w, static_cast<const Bytes*>(prepared), rows, y, y_stride, begin, end);
   }
 }
 
@@ -107,12 +161,12 @@ void rope(float* x, std::ptrdiff_t x_stride, int rows, int heads, int head_dim, 
   }
 }
 
-void silu_multiply(const float* x, int rows, int width, float* out) noexcept {
+void silu_multiply(const float* x, int rows, int width, int begin, int end, float* out) noexcept {
   for (int r = 0; r < rows; ++r) {
     const float* gate = x + static_cast<std::ptrdiff_t>(r) * 2 * width;
     const float* up = gate + width;
     float* row = out + static_cast<std::ptrdiff_t>(r) * width;
-    for (int i = 0; i < width; ++i) row[i] = (gate[i] / (1.0f + exponential(-gate[i]))) * up[i];
+    for (int i = begin; i < end; ++i) row[i] = (gate[i] / (1.0f + exponential(-gate[i]))) * up[i];
   }
 }
 
@@ -120,41 +174,48 @@ void add(const float* x, std::size_t count, float* y) noexcept {
   for (std::size_t i = 0; i < count; ++i) y[i] = y[i] + x[i];
 }
 
+/// One row, one query head.
 DRAFTPROOF_WITH_AND_WITHOUT_FMA
-void attention(const AttentionShape& shape, const KeyValues& memory, const float* q, Visible visible, float* scores,
-               float* out, int begin, int end) noexcept {
-  const int group = shape.heads / shape.kv_heads;
+void attend(const AttentionShape& shape, const KeyValues& memory, const float* query, Visible visible, int h,
+            float* scores, float* out) {
   const int dim = shape.head_dim;
-  for (int h = begin * group; h < end * group; ++h) {
-    const std::ptrdiff_t ring = static_cast<std::ptrdiff_t>(h / group) * memory.blocks;
-    const auto key = [&](int p, int d) {
-      return memory.keys[((ring + p / lanes % memory.blocks) * dim + d) * lanes + p % lanes];
-    };
-    const auto value = [&](int p, int d) {
-      return memory.values[((ring + p / lanes % memory.blocks) * lanes + p % lanes) * dim + d];
-    };
-    const float* query = q + static_cast<std::ptrdiff_t>(h) * dim;
-    float* head = out + static_cast<std::ptrdiff_t>(h) * dim;
+  const std::ptrdiff_t ring = static_cast<std::ptrdiff_t>(h / (shape.heads / shape.kv_heads)) * memory.blocks;
+  const auto key = [&](int p, int d) {
+    return memory.keys[((ring + p / lanes % memory.blocks) * dim + d) * lanes + p % lanes];
+  };
+  const auto value = [&](int p, int d) {
+    return memory.values[((ring + p / lanes % memory.blocks) * lanes + p % lanes) * dim + d];
+  };
+  float largest = -__builtin_inff();
+  for (int p = visible.first; p < visible.end; ++p) {
+    float s = 0;
+    for (int d = 0; d < dim; ++d) s = std::fma(query[d], key(p, d), s);
+    s = s * shape.scale;
+    scores[p - visible.first] = s;
+    largest = s > largest ? s : largest;
+  }
+  float sums[lanes] = {};
+  for (int p = visible.first; p < visible.end; ++p) {
+    float& e = scores[p - visible.first];
+    e = exponential(e - largest);
+    sums[p % lanes] = sums[p % lanes] + e;
+  }
+  const float total = tree(sums);
+  for (int d = 0; d < dim; ++d) {
+    float sum = 0;
+    for (int p = visible.first; p < visible.end; ++p) sum = std::fma(scores[p - visible.first], value(p, d), sum);
+    out[d] = sum / total;
+  }
+}
 
-    float largest = -__builtin_inff();
-    for (int p = visible.first; p < visible.end; ++p) {
-      float s = 0;
-      for (int d = 0; d < dim; ++d) s = std::fma(query[d], key(p, d), s);
-      s = s * shape.scale;
-      scores[p - visible.first] = s;
-      largest = s > largest ? s : largest;
-    }
-    float sums[lanes] = {};
-    for (int p = visible.first; p < visible.end; ++p) {
-      float& e = scores[p - visible.first];
-      e = exponential(e - largest);
-      sums[p % lanes] = sums[p % lanes] + e;
-    }
-    const float total = tree(sums);
-    for (int d = 0; d < dim; ++d) {
-      float sum = 0;
-      for (int p = visible.first; p < visible.end; ++p) sum = std::fma(scores[p - visible.first], value(p, d), sum);
-      head[d] = sum / total;
+void attention(const AttentionShape& shape, const KeyValues& memory, const float* q, std::ptrdiff_t q_stride,
+               const Visible* visible, int rows, float* scores, float* out, int begin, int end) noexcept {
+  const int group = shape.heads / shape.kv_heads;
+  const std::ptrdiff_t width = static_cast<std::ptrdiff_t>(shape.heads) * shape.head_dim;
+  for (int r = 0; r < rows; ++r) {
+    for (int h = begin * group; h < end * group; ++h) {
+      const std::ptrdiff_t head = static_cast<std::ptrdiff_t>(h) * shape.head_dim;
+      attend(shape, memory, q + r * q_stride + head, visible[r], h, scores, out + r * width + head);
     }
   }
 }
@@ -171,6 +232,9 @@ constexpr Kernels table = {
     .packed_bytes = canonical_bytes,
     .pack = canonical_pack,
     .unpack_row = canonical_unpack_row,
+    .operand = canonical_operand,
+    .prepared_bytes = prepared_bytes,
+    .prepare = prepare,
     .matmul = matmul,
     .rms_norm = rms_norm,
     .rope = rope,
@@ -183,38 +247,5 @@ constexpr Kernels table = {
 }  // namespace
 
 const Kernels* scalar_kernels() noexcept { return &table; }
-
-float widened(const void* data, Format format, std::size_t i) noexcept {
-  if (format == Format::f16) return widened_f16(half_word(data, i));
-  if (format == Format::bf16) return from_bits(std::uint32_t{half_word(data, i)} << 16);
-  float value;
-  std::memcpy(&value, static_cast<const char*>(data) + 4 * i, 4);
-  return value;
-}
-
-std::size_t canonical_bytes(Format format, int outputs, int inputs) noexcept {
-  const std::size_t panels = (static_cast<std::size_t>(outputs) + lanes - 1) / lanes;
-  return panels * panel_words(format, inputs) * (format == Format::bf16 ? 2 : 4);
-}
-
-void canonical_pack(const MatrixView& rows, int first, Format format, void* packed) noexcept {
-  for (int n = 0; n < rows.outputs; ++n) {
-    const std::size_t row = static_cast<std::size_t>(n) * static_cast<std::size_t>(rows.inputs);
-    const int output = first + n;
-    if (format == Format::bf16) {
-      auto* to = static_cast<std::uint16_t*>(packed) + place(format, rows.inputs, output, 0);
-      for (int k = 0; k < rows.inputs; ++k) to[k / 2 * (2 * lanes) + k % 2] = half_word(rows.data, row + k);
-    } else {
-      float* to = static_cast<float*>(packed) + place(format, rows.inputs, output, 0);
-      for (int k = 0; k < rows.inputs; ++k) to[k * lanes] = widened(rows.data, rows.format, row + k);
-    }
-  }
-}
-
-void canonical_unpack_row(const PackedView& matrix, int output, float* row) noexcept {
-  for (int k = 0; k < matrix.inputs; ++k) {
-    row[k] = widened(matrix.data, matrix.format, place(matrix.format, matrix.inputs, output, k));
-  }
-}
 
 }  // namespace draftproof

@@ -11,14 +11,15 @@
 namespace draftproof {
 namespace {
 
-constexpr int tables_max = 4;
+constexpr int tables_max = 5;
 
 struct List {
   const Kernels* tables[tables_max + 1] = {};  // ends with nullptr
 
   List() noexcept {
     int count = 0;
-    for (const Kernels* table : {scalar_kernels(), openblas_kernels(), avx2_kernels(), avx512_kernels()}) {
+    for (const Kernels* table :
+         {scalar_kernels(), openblas_kernels(), avx2_kernels(), avx512_kernels(), avx512_vnni_kernels()}) {
       if (table != nullptr) tables[count++] = table;
     }
   }
@@ -27,14 +28,18 @@ struct List {
 }  // namespace
 
 #if defined(__x86_64__) || defined(__i386__)
-bool cpu_has_avx2() noexcept { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+bool cpu_has_avx2() noexcept {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+}
 bool cpu_has_avx512() noexcept {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("fma");
 }
+bool cpu_has_avx512_vnni() noexcept { return cpu_has_avx512() && __builtin_cpu_supports("avx512vnni"); }
 #else
 bool cpu_has_avx2() noexcept { return false; }
 bool cpu_has_avx512() noexcept { return false; }
+bool cpu_has_avx512_vnni() noexcept { return false; }
 #endif
 
 const Kernels* const* all_kernels() noexcept {
@@ -44,7 +49,7 @@ const Kernels* const* all_kernels() noexcept {
 
 const Kernels& best_kernels() noexcept {
   // Not by way of the list: the openblas table, a row of it, asks here while the list is being made.
-  for (const Kernels* table : {avx512_kernels(), avx2_kernels()}) {
+  for (const Kernels* table : {avx512_vnni_kernels(), avx512_kernels(), avx2_kernels()}) {
     if (table != nullptr && table->supported()) return *table;
   }
   return *scalar_kernels();

@@ -3,13 +3,11 @@
 #include <exception>
 #include <new>
 
-#include "kernels/operations.h"
 #include "ref/base/error.h"
 #include "tools/commands.h"
 
 int main(int argc, char** argv) {
   using namespace draftproof;
-  restart_with_short_spins(argv);
   CLI::App app("Speculative decoding you can prove.", "draftproof");
   app.set_version_flag("--version", DRAFTPROOF_VERSION);
   app.require_subcommand(1);

@@ -64,7 +64,7 @@ Trace Engine::decode(Request request, const std::string& draft, const Rule& rule
   }
   if (request.draft_max == 0) request.draft_max = guesser->draft_max();
   Decoder decoder(*target_, *guesser, rule, chance, std::move(request), recording);
-  decoder.run(emit, cancelled);
+  with_workers([&] { decoder.run(emit, cancelled); });
   Trace trace = std::move(decoder).trace();
   trace.kernels = kernels_.name;
   trace.threads = threads();

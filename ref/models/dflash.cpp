@@ -191,7 +191,8 @@ void DFlashNetwork::append(std::span<const float> features, int rows, Cache& con
   rope_.angles(position, rows, scratch_.cosine, scratch_.sine);
 
   context_rows_.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(t.hidden));
-  matmul(kernels_, fc_, features.data(), rows, context_rows_.data(), t.hidden);
+  prepare(kernels_, fc_, features.data(), fc_.inputs(), rows, scratch_.operands);
+  matmul(kernels_, fc_, scratch_.operands, context_rows_.data(), t.hidden);
   kernels_.rms_norm(context_rows_.data(), t.hidden, rows, 1, t.hidden, hidden_norm_.data(), t.epsilon,
                     context_rows_.data(), t.hidden);
 
@@ -200,7 +201,8 @@ void DFlashNetwork::append(std::span<const float> features, int rows, Cache& con
     const TransformerLayer& layer = layers_[static_cast<std::size_t>(i)];
     float* const keys = scratch_.qkv.data() + q;
     // Context rows are never queries: of the joined projection only k and v are needed.
-    matmul_from(kernels_, layer.qkv, q, context_rows_.data(), rows, scratch_.qkv.data(), qkv);
+    prepare(kernels_, layer.qkv, context_rows_.data(), t.hidden, rows, scratch_.operands);
+    matmul_from(kernels_, layer.qkv, q, scratch_.operands, scratch_.qkv.data(), qkv);
     kernels_.rms_norm(keys, qkv, rows, t.kv_heads, t.head_dim, layer.k_norm.data(), t.epsilon, keys, qkv);
     kernels_.rope(keys, qkv, rows, t.kv_heads, t.head_dim, t.head_dim / 2, scratch_.cosine.data(),
                   scratch_.sine.data());
@@ -230,6 +232,7 @@ std::span<const float> DFlashNetwork::block(Token anchor, int masks, Cache& cont
   }
 
   {
+    const TransformerPass pass = {kernels_, t, scratch_, position, rows};
     const Transaction forgotten = context.begin(rows);  // block keys and values serve this forward only
     for (int i = 0; i < t.layers; ++i) {
       auto& memory = context.layer<AttentionCache>(i);
@@ -242,7 +245,10 @@ std::span<const float> DFlashNetwork::block(Token anchor, int masks, Cache& cont
                                             ? end
                                             : std::min(end, self + memory.window())};
       }
-      run_transformer_layer(kernels_, t, layers_[static_cast<std::size_t>(i)], memory, position, rows, scratch_);
+      const TransformerLayer& layer = layers_[static_cast<std::size_t>(i)];
+      pass.project(layer);
+      norm_and_turn(pass, layer);
+      pass.attend_and_feed(layer, memory);
     }
     context.wrote(rows);
   }
@@ -251,7 +257,7 @@ std::span<const float> DFlashNetwork::block(Token anchor, int masks, Cache& cont
   kernels_.rms_norm(scratch_.stream.data(), t.hidden, rows, 1, t.hidden, norm_.data(), t.epsilon, block_rows_.data(),
                     t.hidden);
   logits_.resize(static_cast<std::size_t>(masks) * static_cast<std::size_t>(target_.vocabulary()));
-  target_.embeddings()->unembed(block_rows_.data() + t.hidden, masks, logits_.data());
+  target_.embeddings()->unembed(block_rows_.data() + t.hidden, masks, scratch_.operands, logits_.data());
   if (config_.logit_multiplier != 1) {
     for (float& logit : logits_) logit *= config_.logit_multiplier;
   }

@@ -35,12 +35,15 @@ struct Outputs {
   }
 };
 
+class Operands;  // kernels/operations.h
+
 /// A target's embedding table and head, lent to drafts that have none of their own.
 class Embeddings {
  public:
   virtual ~Embeddings() = default;
-  virtual void embed(std::span<const Token> tokens, float* rows) const = 0;                // rows [n][hidden]
-  virtual void unembed(const float* rows, int count, float* logits) const = 0;             // logits [count][vocabulary]
+  virtual void embed(std::span<const Token> tokens, float* rows) const = 0;  // rows [n][hidden]
+  virtual void unembed(const float* rows, int count, Operands& scratch,
+                       float* logits) const = 0;  // logits [count][vocabulary]
 };
 
 class Model {

@@ -2,7 +2,6 @@
 #include "ref/models/qwen3.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "ref/base/error.h"
@@ -51,6 +50,25 @@ class Qwen3 final : public Model, public Embeddings {
   }
 
   void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
+    with_workers([&] { read(batch, cache, outputs); });
+  }
+
+  void embed(std::span<const Token> tokens, float* rows) const override {
+    for (const Token token : tokens) {
+      REQUIRE(token >= 0 && token < config_.vocabulary, "a token lies in the vocabulary");
+      embedding_.unpack_row(kernels_, token, rows);
+      rows += config_.hidden;
+    }
+  }
+
+  void unembed(const float* rows, int count, Operands& scratch, float* logits) const override {
+    const PackedMatrix& head = tied_ ? embedding_ : head_;
+    prepare(kernels_, head, rows, config_.hidden, count, scratch);
+    matmul(kernels_, head, scratch, logits, config_.vocabulary);
+  }
+
+ private:
+  void read(const Batch& batch, Cache& cache, Outputs& outputs) {
     const int rows = static_cast<int>(batch.tokens.size());
     const int position = cache.end();
     scratch_.reserve(config_, rows, cache.capacity());
@@ -58,12 +76,16 @@ class Qwen3 final : public Model, public Embeddings {
     embed(batch.tokens, scratch_.stream.data());
     outputs.features.resize(batch.tokens.size() * batch.taps.size() * static_cast<std::size_t>(config_.hidden));
 
+    const TransformerPass pass = {kernels_, config_, scratch_, position, rows};
     for (int i = 0; i < config_.layers; ++i) {
+      const TransformerLayer& layer = layers_[static_cast<std::size_t>(i)];
       auto& memory = cache.layer<AttentionCache>(i);
       for (int row = 0; row < rows; ++row) {
         scratch_.visible[static_cast<std::size_t>(row)] = {memory.first_visible(position + row), position + row + 1};
       }
-      run_transformer_layer(kernels_, config_, layers_[static_cast<std::size_t>(i)], memory, position, rows, scratch_);
+      pass.project(layer);
+      norm_and_turn(pass, layer);
+      pass.attend_and_feed(layer, memory);
       tap(batch, i, outputs);
     }
     cache.wrote(rows);
@@ -75,25 +97,10 @@ class Qwen3 final : public Model, public Embeddings {
     kernels_.rms_norm(scratch_.stream.data() + static_cast<std::ptrdiff_t>(batch.logits_from) * config_.hidden,
                       config_.hidden, wanted, 1, config_.hidden, norm_.data(), config_.epsilon, scratch_.normed.data(),
                       config_.hidden);
-    unembed(scratch_.normed.data(), wanted, outputs.logits.data());
-    for (const float logit : outputs.logits) {
-      if (std::isnan(logit)) throw Error(origin_ + ": the model computes NaN logits; its weights are damaged");
-    }
+    unembed(scratch_.normed.data(), wanted, scratch_.operands, outputs.logits.data());
+    if (!all_numbers(outputs.logits)) throw Error(origin_ + ": the model computes NaN logits; its weights are damaged");
   }
 
-  void embed(std::span<const Token> tokens, float* rows) const override {
-    for (const Token token : tokens) {
-      REQUIRE(token >= 0 && token < config_.vocabulary, "a token lies in the vocabulary");
-      kernels_.unpack_row(embedding_.view(), token, rows);
-      rows += config_.hidden;
-    }
-  }
-
-  void unembed(const float* rows, int count, float* logits) const override {
-    matmul(kernels_, tied_ ? embedding_ : head_, rows, count, logits, config_.vocabulary);
-  }
-
- private:
   /// Copies the stream after layer `layer` into every tap that asks for it.
   void tap(const Batch& batch, int layer, Outputs& outputs) const {
     const auto width = static_cast<std::size_t>(config_.hidden);

@@ -89,6 +89,27 @@ std::vector<int> read_windows(const Json& config, int layers) {
   return windows;
 }
 
+constexpr double silu_work = 16;  // multiplications that one element of SwiGLU costs about as much as
+
+/// normed = norm(stream) * weight
+void norm_rows(const TransformerPass& pass, const std::vector<float>& weight) {
+  const int hidden = pass.config.hidden;
+  for_rows(pass.rows, 4.0 * pass.rows * hidden, [&](int begin, int end) {
+    const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(begin) * hidden;
+    pass.kernels.rms_norm(pass.scratch.stream.data() + first, hidden, end - begin, 1, hidden, weight.data(),
+                          pass.config.epsilon, pass.scratch.normed.data() + first, hidden);
+  });
+}
+
+void add_to_stream(const TransformerPass& pass) {
+  const int hidden = pass.config.hidden;
+  for_rows(pass.rows, 2.0 * pass.rows * hidden, [&](int begin, int end) {
+    const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(begin) * hidden;
+    const std::size_t count = static_cast<std::size_t>(end - begin) * static_cast<std::size_t>(hidden);
+    pass.kernels.add(pass.scratch.projected.data() + first, count, pass.scratch.stream.data() + first);
+  });
+}
+
 }  // namespace
 
 AttentionShape TransformerConfig::attention_shape() const {
@@ -165,21 +186,12 @@ void Rope::angles(int first_position, int positions, std::vector<float>& cosine,
 
 PackedMatrix load_matrix(const Checkpoint& weights, std::span<const NamedMatrix> parts, int inputs,
                          const Kernels& kernels) {
-  std::vector<MatrixView> views;
-  std::vector<std::vector<std::byte>> rows;
-  std::vector<std::vector<float>> widened;
+  std::vector<MatrixSource> sources;
   for (const NamedMatrix& part : parts) {
-    const WeightSource source = weights.weight(part.name, part.outputs, inputs);
-    if (source.format == Format::f32 || source.format == Format::f16 || source.format == Format::bf16) {
-      rows.emplace_back(source.bytes_per_row() * static_cast<std::size_t>(part.outputs));
-      source.read(0, part.outputs, rows.back().data());
-      views.push_back({rows.back().data(), source.format, part.outputs, inputs});
-    } else {
-      widened.push_back(weights.floats(part.name, {part.outputs, inputs}));
-      views.push_back({widened.back().data(), Format::f32, part.outputs, inputs});
-    }
+    WeightSource source = weights.weight(part.name, part.outputs, inputs);
+    sources.push_back({source.format, source.outputs, source.inputs, std::move(source.read)});
   }
-  return PackedMatrix(kernels, views);
+  return PackedMatrix(kernels, sources);
 }
 
 void refuse_other_tensors(const Checkpoint& weights, const TransformerConfig& config, const std::string& layers_prefix,
@@ -245,40 +257,52 @@ void TransformerScratch::reserve(const TransformerConfig& config, int rows, int 
   visible.resize(static_cast<std::size_t>(rows));
 }
 
-void run_transformer_layer(const Kernels& kernels, const TransformerConfig& config, const TransformerLayer& layer,
-                           AttentionCache& memory, int position, int rows, TransformerScratch& s) {
-  const int q = config.heads * config.head_dim;
-  const int kv = config.kv_heads * config.head_dim;
-  const int qkv = q + 2 * kv;
+void TransformerPass::project(const TransformerLayer& layer) const {
+  TransformerScratch& s = scratch;
+  norm_rows(*this, layer.input_norm);
+  prepare(kernels, layer.qkv, s.normed.data(), config.hidden, rows, s.operands);
+  matmul(kernels, layer.qkv, s.operands, s.qkv.data(), qkv_width());
+}
+
+void TransformerPass::turn(int begin, int end) const {
   const int half = config.head_dim / 2;
-  const std::size_t stream_size = static_cast<std::size_t>(rows) * static_cast<std::size_t>(config.hidden);
-  float* const queries = s.qkv.data();
-  float* const keys = queries + q;
-  const float* const values = keys + kv;
+  const float* const cosine = scratch.cosine.data() + static_cast<std::ptrdiff_t>(begin) * half;
+  const float* const sine = scratch.sine.data() + static_cast<std::ptrdiff_t>(begin) * half;
+  kernels.rope(q(begin), qkv_width(), end - begin, config.heads, config.head_dim, half, cosine, sine);
+  kernels.rope(k(begin), qkv_width(), end - begin, config.kv_heads, config.head_dim, half, cosine, sine);
+}
 
-  kernels.rms_norm(s.stream.data(), config.hidden, rows, 1, config.hidden, layer.input_norm.data(), config.epsilon,
-                   s.normed.data(), config.hidden);
-  matmul(kernels, layer.qkv, s.normed.data(), rows, s.qkv.data(), qkv);
-  kernels.rms_norm(queries, qkv, rows, config.heads, config.head_dim, layer.q_norm.data(), config.epsilon, queries,
-                   qkv);
-  kernels.rms_norm(keys, qkv, rows, config.kv_heads, config.head_dim, layer.k_norm.data(), config.epsilon, keys, qkv);
-  kernels.rope(queries, qkv, rows, config.heads, config.head_dim, half, s.cosine.data(), s.sine.data());
-  kernels.rope(keys, qkv, rows, config.kv_heads, config.head_dim, half, s.cosine.data(), s.sine.data());
-  for (int row = 0; row < rows; ++row) {
-    memory.write(position + row, keys + static_cast<std::ptrdiff_t>(row) * qkv,
-                 values + static_cast<std::ptrdiff_t>(row) * qkv);
-  }
-  attention(kernels, config.attention_shape(), {memory.keys(), memory.values(), memory.blocks()}, queries, qkv,
-            s.visible.data(), rows, s.scores.data(), s.attended.data());
-  matmul(kernels, layer.output, s.attended.data(), rows, s.projected.data(), config.hidden);
-  kernels.add(s.projected.data(), stream_size, s.stream.data());
+void TransformerPass::attend_and_feed(const TransformerLayer& layer, AttentionCache& memory) const {
+  TransformerScratch& s = scratch;
+  for (int row = 0; row < rows; ++row) memory.write(position + row, k(row), k(row) + kv_width());
+  attention(kernels, config.attention_shape(), {memory.keys(), memory.values(), memory.blocks()}, s.qkv.data(),
+            qkv_width(), s.visible.data(), rows, s.scores.data(), s.attended.data());
+  prepare(kernels, layer.output, s.attended.data(), q_width(), rows, s.operands);
+  matmul(kernels, layer.output, s.operands, s.projected.data(), config.hidden);
+  add_to_stream(*this);
 
-  kernels.rms_norm(s.stream.data(), config.hidden, rows, 1, config.hidden, layer.attention_norm.data(), config.epsilon,
-                   s.normed.data(), config.hidden);
-  matmul(kernels, layer.gate_up, s.normed.data(), rows, s.gate_up.data(), 2 * config.intermediate);
-  kernels.silu_multiply(s.gate_up.data(), rows, config.intermediate, s.gated.data());
-  matmul(kernels, layer.down, s.gated.data(), rows, s.projected.data(), config.hidden);
-  kernels.add(s.projected.data(), stream_size, s.stream.data());
+  norm_rows(*this, layer.attention_norm);
+  prepare(kernels, layer.gate_up, s.normed.data(), config.hidden, rows, s.operands);
+  matmul(kernels, layer.gate_up, s.operands, s.gate_up.data(), 2 * config.intermediate);
+  s.operands.reserve(kernels, layer.down, rows);
+  for_inputs(config.intermediate, silu_work * rows * config.intermediate, [&](int begin, int end) {
+    kernels.silu_multiply(s.gate_up.data(), rows, config.intermediate, begin, end, s.gated.data());
+    s.operands.prepare(s.gated.data(), config.intermediate, begin, end);
+  });
+  matmul(kernels, layer.down, s.operands, s.projected.data(), config.hidden);
+  add_to_stream(*this);
+}
+
+void norm_and_turn(const TransformerPass& pass, const TransformerLayer& layer) {
+  const TransformerConfig& c = pass.config;
+  for_rows(pass.rows, pass.qk_work(), [&](int begin, int end) {
+    const int stride = pass.qkv_width();
+    pass.kernels.rms_norm(pass.q(begin), stride, end - begin, c.heads, c.head_dim, layer.q_norm.data(), c.epsilon,
+                          pass.q(begin), stride);
+    pass.kernels.rms_norm(pass.k(begin), stride, end - begin, c.kv_heads, c.head_dim, layer.k_norm.data(), c.epsilon,
+                          pass.k(begin), stride);
+    pass.turn(begin, end);
+  });
 }
 
 }  // namespace draftproof

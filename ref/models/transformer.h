@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/operations.h"
+#include "kernels/parallel.h"
 #include "ref/caches/attention.h"
 #include "ref/formats/json.h"
 #include "ref/formats/checkpoint.h"
@@ -79,13 +80,38 @@ PackedMatrix load_matrix(const Checkpoint& weights, std::span<const NamedMatrix>
 struct TransformerScratch {
   std::vector<float> stream, normed, qkv, attended, projected, gate_up, gated, scores, cosine, sine;
   std::vector<Visible> visible;
+  Operands operands;
   void reserve(const TransformerConfig& config, int rows, int positions);
 };
 
-/// The block: attention over what `memory` holds for each row's `visible` range, after writing the rows' own keys and
-/// values at [position, position + rows), then the MLP. `scratch.stream` [rows][hidden] is read and replaced;
-/// `scratch.cosine`, `sine` and `visible` are set by the caller.
-void run_transformer_layer(const Kernels& kernels, const TransformerConfig& config, const TransformerLayer& layer,
-                           AttentionCache& memory, int position, int rows, TransformerScratch& scratch);
+/// What the layers of a page have in common, in the order it happens; between `project` and `attend_and_feed` a page
+/// does to q and k what its architecture asks for, ending with `turn`, over for_rows.
+struct TransformerPass {
+  const Kernels& kernels;
+  const TransformerConfig& config;
+  TransformerScratch& scratch;  // `stream` [rows][hidden] is read and replaced; cosine, sine, visible: the caller's
+  int position;                 // of row 0
+  int rows;
+
+  int q_width() const { return config.heads * config.head_dim; }
+  int kv_width() const { return config.kv_heads * config.head_dim; }
+  int qkv_width() const { return q_width() + 2 * kv_width(); }
+  float* q(int row) const { return scratch.qkv.data() + static_cast<std::ptrdiff_t>(row) * qkv_width(); }
+  float* k(int row) const { return q(row) + q_width(); }
+  double qk_work() const { return 4.0 * rows * (q_width() + kv_width()); }  // of norms and RoPE, for for_rows
+
+  /// scratch.qkv [rows][q, k, v] = norm(stream) . qkv^T
+  void project(const TransformerLayer& layer) const;
+
+  /// RoPE on q and k of rows [begin, end).
+  void turn(int begin, int end) const;
+
+  /// Stores k and v at [position, position + rows), attends to each row's `visible` range, adds to the stream; then the
+  /// MLP, likewise.
+  void attend_and_feed(const TransformerLayer& layer, AttentionCache& memory) const;
+};
+
+/// Norms each head of q and of k, then RoPE: what Qwen3 does between `project` and `attend_and_feed`.
+void norm_and_turn(const TransformerPass& pass, const TransformerLayer& layer);
 
 }  // namespace draftproof

@@ -21,7 +21,7 @@ class OpenBlas : public ::testing::Test {
 TEST_F(OpenBlas, NamesItsCoreTypeAndLeavesTheEnvironmentAsItWas) {
   EXPECT_STRNE(openblas_core(), "none");
   EXPECT_STRNE(openblas_core(), "");
-  if (std::getenv("OPENBLAS_CORETYPE") == nullptr && best_kernels().name == std::string("avx512")) {
+  if (std::getenv("OPENBLAS_CORETYPE") == nullptr && std::string(best_kernels().name).starts_with("avx512")) {
     EXPECT_STREQ(openblas_core(), "SkylakeX");
   }
 }
@@ -33,14 +33,14 @@ TEST_F(OpenBlas, GivesARowTheSameBitsWhateverTravelsWithIt) {
     const std::size_t width = static_cast<std::size_t>(inputs);
     const std::vector<float> row = numbers.numbers(width);
     std::vector<float> alone(outputs);
-    table_.matmul(w.view(), row.data(), 1, alone.data(), outputs, 0, outputs);
+    multiply(table_, w, row.data(), inputs, 1, alone.data(), outputs, 0, outputs);
     for (const int rows : {2, 3, 7, 8, 9, 12, 13, 16, 17, 24, 33}) {
       for (const float beside : {0.0f, 1.0f, 1e30f}) {
         std::vector<float> x = numbers.numbers(width * rows, beside);
         const int at = numbers.below(rows);
         std::copy(row.begin(), row.end(), x.begin() + static_cast<std::ptrdiff_t>(width) * at);
         std::vector<float> y(static_cast<std::size_t>(rows) * (outputs + 3), nan);
-        table_.matmul(w.view(), x.data(), rows, y.data(), outputs + 3, 0, outputs);
+        multiply(table_, w, x.data(), inputs, rows, y.data(), outputs + 3, 0, outputs);
         const std::span<const float> mine(y.data() + static_cast<std::ptrdiff_t>(at) * (outputs + 3), outputs + 3);
         ASSERT_TRUE(same_bits(mine.first(outputs), alone)) << outputs << "x" << inputs << " rows " << rows;
         for (int gap = 0; gap < 3; ++gap) ASSERT_TRUE(std::isnan(mine[outputs + gap]));
@@ -57,7 +57,7 @@ TEST_F(OpenBlas, GivesTheSameBitsForEveryNumberOfThreads) {
   for (const int count : {1, 2, 3}) {
     set_threads(count);
     std::vector<float> y(700 * 5);
-    matmul(table_, w, x.data(), 5, y.data(), 700);
+    multiply(table_, w, x.data(), 5, y.data(), 700);
     if (expected.empty()) expected = y;
     EXPECT_TRUE(same_bits(y, expected)) << count << " threads";
   }
@@ -72,13 +72,13 @@ TEST_F(OpenBlas, AgreesWithTheDefinitionWithinTheDerivedBound) {
   const std::vector<float> x = Numbers(4).numbers(1500 * 2);
   std::vector<float> expected(140 * 2);
   std::vector<float> y(140 * 2);
-  scalar().matmul(ours.view(), x.data(), 2, expected.data(), 140, 0, 140);
-  table_.matmul(theirs.view(), x.data(), 2, y.data(), 140, 0, 140);
+  multiply(scalar(), ours, x.data(), 1500, 2, expected.data(), 140, 0, 140);
+  multiply(table_, theirs, x.data(), 1500, 2, y.data(), 140, 0, 140);
   std::vector<float> row(1500);
   std::vector<float> same(1500);
   for (int n = 0; n < 140; ++n) {
-    scalar().unpack_row(ours.view(), n, row.data());
-    table_.unpack_row(theirs.view(), n, same.data());
+    ours.unpack_row(scalar(), n, row.data());
+    theirs.unpack_row(table_, n, same.data());
     ASSERT_TRUE(same_bits(row, same));
     for (int r = 0; r < 2; ++r) {
       double size = 0;

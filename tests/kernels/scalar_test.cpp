@@ -27,9 +27,9 @@ TEST(Scalar, MatmulAgreesWithEigenInDoubleWithinTheDerivedBound) {
       const PackedMatrix w = weight.packed(scalar());
       const std::vector<float> x = Numbers(6).numbers(7 * static_cast<std::size_t>(inputs));
       std::vector<float> wide(static_cast<std::size_t>(outputs) * inputs);
-      for (int n = 0; n < outputs; ++n) scalar().unpack_row(w.view(), n, &wide[static_cast<std::size_t>(n) * inputs]);
+      for (int n = 0; n < outputs; ++n) w.unpack_row(scalar(), n, &wide[static_cast<std::size_t>(n) * inputs]);
       std::vector<float> y(7 * static_cast<std::size_t>(outputs));
-      scalar().matmul(w.view(), x.data(), 7, y.data(), outputs, 0, outputs);
+      multiply(scalar(), w, x.data(), inputs, 7, y.data(), outputs, 0, outputs);
 
       const Matrix left = doubles(x.data(), 7, inputs);
       const Matrix right = doubles(wide.data(), outputs, inputs);
@@ -41,6 +41,44 @@ TEST(Scalar, MatmulAgreesWithEigenInDoubleWithinTheDerivedBound) {
   }
 }
 
+// A block of x becomes d * q with |x - d q| <= d / 2 and two roundings of x * (127 / a), below 2^-15 of d; d = a / 127
+// rounds once. Then one product and one fma per block, and the rounding of the integers to floats.
+TEST(Scalar, MatmulByQuantisedWeightsAgreesWithDoublesWithinTheRoundingOfItsRows) {
+  for (const Format format : {Format::q8_0, Format::q4_0, Format::q4_k, Format::q5_k, Format::q6_k}) {
+    const int outputs = 19;
+    const int inputs = 768;
+    const int block = format == Format::q8_0 || format == Format::q4_0 ? 32 : 256;
+    const Weight weight(format, outputs, inputs, 4);
+    const PackedMatrix w = weight.packed(scalar());
+    const std::vector<float> x = Numbers(6).numbers(3 * inputs);
+    std::vector<float> y(3 * outputs);
+    multiply(scalar(), w, x.data(), inputs, 3, y.data(), outputs, 0, outputs);
+    std::vector<float> row(inputs);
+    double most = 0;
+    for (int n = 0; n < outputs; ++n) {
+      w.unpack_row(scalar(), n, row.data());
+      for (int r = 0; r < 3; ++r) {
+        double exact = 0;
+        double slack = 0;
+        double size = 0;
+        for (int b = 0; b < inputs; b += block) {
+          double a = 0;
+          for (int k = b; k < b + block; ++k) a = std::max(a, std::abs(double{x[r * inputs + k]}));
+          for (int k = b; k < b + block; ++k) {
+            exact += double{x[r * inputs + k]} * row[k];
+            slack += (0.5 + 0x1p-15) * a / 127 * std::abs(double{row[k]});
+            size += std::abs(double{x[r * inputs + k]}) * std::abs(double{row[k]});
+          }
+        }
+        const double error = std::abs(y[r * outputs + n] - exact);
+        EXPECT_LE(error, slack + 0x1p-16 * size) << traits(format).name;
+        most = std::max(most, error / slack);
+      }
+    }
+    EXPECT_GT(most, 1e-3) << traits(format).name;  // the comparison is not vacuous
+  }
+}
+
 TEST(Scalar, PackingWidensEveryHalfPrecisionNumberExactly) {
   std::vector<std::uint16_t> all(65536);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
@@ -49,7 +87,7 @@ TEST(Scalar, PackingWidensEveryHalfPrecisionNumberExactly) {
     const PackedMatrix w(scalar(), {&part, 1});
     std::vector<float> row(256);
     for (int n = 0; n < 256; ++n) {
-      scalar().unpack_row(w.view(), n, row.data());
+      w.unpack_row(scalar(), n, row.data());
       for (int k = 0; k < 256; ++k) {
         const int word = n * 256 + k;
         const int exponent_bits = format == Format::f16 ? 5 : 8;
@@ -63,7 +101,9 @@ TEST(Scalar, PackingWidensEveryHalfPrecisionNumberExactly) {
           EXPECT_EQ(std::isinf(row[k]), mantissa == 0);
           continue;
         }
-        const double significand = mantissa + (exponent > 0 ? 1 << mantissa_bits : 0);
+        // Denormal weights are flushed; those of f16 are none as floats.
+        const bool flushed = format == Format::bf16 && exponent == 0;
+        const double significand = flushed ? 0 : mantissa + (exponent > 0 ? 1 << mantissa_bits : 0);
         const double value = std::ldexp(significand, std::max(exponent, 1) - bias - mantissa_bits);
         ASSERT_EQ(bits(row[k]), bits(std::copysign(static_cast<float>(value), sign))) << word;
       }
@@ -120,7 +160,7 @@ TEST(Scalar, SiluAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
   const int width = 500;
   const std::vector<float> x = Numbers(1).numbers(2 * width, 30);
   std::vector<float> y(width);
-  scalar().silu_multiply(x.data(), 1, width, y.data());
+  scalar().silu_multiply(x.data(), 1, width, 0, width, y.data());
   for (int i = 0; i < width; ++i) {
     const double correct = x[i] / (1 + std::exp(-double{x[i]})) * x[width + i];
     EXPECT_LE(std::abs(y[i] - correct), (gamma(4) + exp_error) * std::abs(correct)) << x[i];
@@ -150,7 +190,7 @@ TEST(Scalar, AttentionAgreesWithTheNaiveFormulaInDoubleWithinTheDerivedBound) {
   const std::vector<float> q = Numbers(8).numbers(shape.heads * shape.head_dim);
   std::vector<float> scores(3 * (150 - 37 + 32));
   std::vector<float> out(q.size());
-  scalar().attention(shape, ring.view(), q.data(), visible, scores.data(), out.data(), 0, 2);
+  scalar().attention(shape, ring.view(), q.data(), 0, &visible, 1, scores.data(), out.data(), 0, 2);
 
   const int n = visible.end - visible.first;
   for (int h = 0; h < shape.heads; ++h) {

@@ -73,7 +73,11 @@ inline std::vector<const Kernels*> canonical_tables() {
   return tables;
 }
 
-/// A weight in one of the three formats; values are exact in bf16 and f16 alike.
+inline constexpr Format all_formats[] = {Format::f32,  Format::f16,  Format::bf16, Format::q8_0,
+                                         Format::q4_0, Format::q4_k, Format::q5_k, Format::q6_k};
+inline bool is_float(Format format) { return traits(format).block_inputs == 1; }
+
+/// A weight of random numbers; blocks are random in every field, scales moderate.
 struct Weight {
   Format format;
   int outputs;
@@ -83,15 +87,26 @@ struct Weight {
   Weight(Format format_, int outputs_, int inputs_, std::uint64_t seed)
       : format(format_), outputs(outputs_), inputs(inputs_) {
     Numbers numbers(seed);
-    const std::size_t count = static_cast<std::size_t>(outputs) * inputs;
-    data.resize(count * (format == Format::f32 ? 4 : 2));
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::uint32_t wide = bits(numbers.number() * 0.25f);
-      if (format == Format::f32) std::memcpy(&data[4 * i], &wide, 4);
-      const std::uint16_t top = static_cast<std::uint16_t>(wide >> 16);
-      if (format == Format::bf16) std::memcpy(&data[2 * i], &top, 2);
-      const std::uint16_t half = static_cast<std::uint16_t>((wide >> 16 & 0x8000) | numbers.below(0x3c00));
-      if (format == Format::f16) std::memcpy(&data[2 * i], &half, 2);
+    data.resize(row_bytes(format, inputs) * static_cast<std::size_t>(outputs));
+    if (is_float(format)) {
+      for (std::size_t i = 0; i < static_cast<std::size_t>(outputs) * inputs; ++i) {
+        const std::uint32_t wide = bits(numbers.number() * 0.25f);
+        const std::uint16_t half = static_cast<std::uint16_t>((wide >> 16 & 0x8000) | numbers.below(0x3c00));
+        const std::uint16_t top = static_cast<std::uint16_t>(wide >> 16);
+        if (format == Format::f32) std::memcpy(&data[4 * i], &wide, 4);
+        if (format == Format::bf16) std::memcpy(&data[2 * i], &top, 2);
+        if (format == Format::f16) std::memcpy(&data[2 * i], &half, 2);
+      }
+      return;
+    }
+    for (std::byte& byte : data) byte = static_cast<std::byte>(numbers.below(256));
+    const std::size_t block = static_cast<std::size_t>(traits(format).block_bytes);
+    const std::size_t scale = format == Format::q6_k ? 208 : 0;
+    for (std::size_t at = 0; at < data.size(); at += block) {
+      for (std::size_t i = 0; i < (format == Format::q4_k || format == Format::q5_k ? 2 : 1); ++i) {
+        const std::uint16_t half = static_cast<std::uint16_t>(numbers.below(2) << 15 | numbers.below(0x3000));
+        std::memcpy(&data[at + scale + 2 * i], &half, 2);
+      }
     }
   }
   MatrixView view() const { return {data.data(), format, outputs, inputs}; }
@@ -100,6 +115,24 @@ struct Weight {
     return PackedMatrix(kernels, {&part, 1});
   }
 };
+
+/// An entry of a table on rows of its own preparing: outputs [begin, end) of a weight of one part.
+inline void multiply(const Kernels& kernels, const PackedMatrix& w, const float* x, std::ptrdiff_t x_stride, int rows,
+                     float* y, std::ptrdiff_t y_stride, int begin, int end) {
+  const PackedView& view = w.parts()[0].view;
+  const Operand operand = kernels.operand(view.format);
+  const Aligned<std::byte> prepared = aligned<std::byte>(kernels.prepared_bytes(operand, rows, view.inputs));
+  kernels.prepare(operand, x, x_stride, rows, view.inputs, 0, view.inputs, prepared.get());
+  kernels.matmul(view, prepared.get(), rows, y, y_stride, begin, end);
+}
+
+/// The whole operation, on all threads.
+inline void multiply(const Kernels& kernels, const PackedMatrix& w, const float* x, int rows, float* y,
+                     std::ptrdiff_t y_stride) {
+  Operands operands;
+  prepare(kernels, w, x, w.inputs(), rows, operands);
+  matmul(kernels, w, operands, y, y_stride);
+}
 
 /// Keys and values of `positions` logical positions, laid into a ring; every slot that holds none of the last
 /// blocks * 16 positions stays NaN.

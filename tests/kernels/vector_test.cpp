@@ -8,20 +8,23 @@ namespace {
 /// Rows of a table's matmul against the definition's rows, with NaN all around x, y and their gaps.
 void expect_same_matmul(const Kernels& table, const Weight& weight, const std::vector<int>& row_counts, int begin,
                         int end) {
-  SCOPED_TRACE(::testing::Message() << table.name << " " << weight.outputs << "x" << weight.inputs << " format "
-                                    << static_cast<int>(weight.format) << " outputs " << begin << ".." << end);
+  SCOPED_TRACE(::testing::Message() << table.name << " " << weight.outputs << "x" << weight.inputs << " "
+                                    << traits(weight.format).name << " outputs " << begin << ".." << end);
   int rows_max = 0;
   for (const int rows : row_counts) rows_max = std::max(rows_max, rows);
-  const std::size_t width = static_cast<std::size_t>(weight.inputs);
-  const std::vector<float> x = Numbers(11).numbers(width * rows_max);
+  const std::size_t x_stride = static_cast<std::size_t>(weight.inputs) + 3;
+  std::vector<float> x(x_stride * rows_max + 1 + lanes, nan);  // and unaligned
+  Numbers numbers(11);
+  for (int r = 0; r < rows_max; ++r) {
+    const float scale = r % 3 == 0 ? 1.0f : 40.0f;
+    for (int k = 0; k < weight.inputs; ++k) x[x_stride * r + 1 + k] = numbers.number() * scale;
+  }
   const PackedMatrix w = weight.packed(table);
   const int stride = weight.outputs + 5;
 
   const auto run = [&](const Kernels& kernels, int rows) {
-    std::vector<float> input(width * rows + 2 + lanes, nan);
-    std::copy_n(x.begin(), width * rows, input.begin() + 1);  // unaligned
     std::vector<float> y(static_cast<std::size_t>(stride) * rows + lanes, nan);
-    kernels.matmul(w.view(), input.data() + 1, rows, y.data(), stride, begin, end);
+    multiply(kernels, w, x.data() + 1, static_cast<std::ptrdiff_t>(x_stride), rows, y.data(), stride, begin, end);
     return y;
   };
   const std::vector<float> expected = run(scalar(), rows_max);
@@ -43,8 +46,10 @@ TEST(Vector, MatmulOfAnySmallShapeAndAnyNumberOfRowsHasTheBitsOfTheDefinition) {
   for (const Kernels* table : canonical_tables()) {
     Numbers numbers(3);
     for (int outputs = 1; outputs <= 50; ++outputs) {
-      for (const Format format : {Format::f32, Format::bf16}) {
-        const Weight weight(format, outputs, 1 + numbers.below(70), 5);
+      for (const Format format : all_formats) {
+        const int block = traits(format).block_inputs;
+        const int inputs = block * (1 + numbers.below(block == 1 ? 70 : block == 32 ? 6 : 3));
+        const Weight weight(format, outputs, inputs, 5);
         const std::vector<int> rows = outputs % 10 == 1 ? one_to(33) : std::vector{1, 2 + numbers.below(31), 33};
         expect_same_matmul(*table, weight, rows, 0, outputs);
       }
@@ -54,20 +59,54 @@ TEST(Vector, MatmulOfAnySmallShapeAndAnyNumberOfRowsHasTheBitsOfTheDefinition) {
 
 TEST(Vector, MatmulOfRealShapesHasTheBitsOfTheDefinition) {
   for (const Kernels* table : canonical_tables()) {
-    for (const Format format : {Format::f32, Format::bf16}) {
-      expect_same_matmul(*table, Weight(format, 3072, 1024, 5), {1, 2, 4, 5, 8, 16, 31, 32}, 1024, 1024 + 80);
+    for (const Format format : all_formats) {
+      const int odd = is_float(format) ? 1031 : 1024;
+      expect_same_matmul(*table, Weight(format, 1200, 1024, 5), {1, 2, 4, 5, 8, 16, 31, 32}, 1024, 1024 + 80);
       expect_same_matmul(*table, Weight(format, 100, 3072, 5), {1, 7, 16, 24, 32, 33}, 16, 100);
-      expect_same_matmul(*table, Weight(format, 390, 1031, 5), {64, 65}, 0, 390);
-      expect_same_matmul(*table, Weight(format, 33, 513, 5), {25, 127}, 0, 33);
+      expect_same_matmul(*table, Weight(format, 70, odd, 5), {64, 65}, 0, 70);
+      expect_same_matmul(*table, Weight(format, 33, odd / 2 / 256 * 256 + odd % 2, 5), {25, 127, 512}, 0, 33);
+    }
+  }
+}
+
+TEST(Vector, MatmulOfManyRowsThatDoNotFitACacheTogetherHasTheBitsOfTheDefinition) {
+  for (const Kernels* table : canonical_tables()) {
+    for (const Format format : {Format::bf16, Format::q8_0, Format::q4_k}) {
+      expect_same_matmul(*table, Weight(format, 20, 2048, 5), {300}, 0, 20);
     }
   }
 }
 
 TEST(Vector, MatmulGivesTheSameBitsHoweverTheRangeOfOutputsIsCut) {
   for (const Kernels* table : canonical_tables()) {
-    for (const int end : {16, 32, 48, 112, 131}) {
-      for (int begin = 0; begin < end; begin += 16) {
-        expect_same_matmul(*table, Weight(Format::bf16, 131, 37, 5), {1, 6, 16}, begin, end);
+    for (const Format format : all_formats) {
+      for (const int end : {16, 48, 131}) {
+        for (int begin = 0; begin < end; begin += 16) {
+          expect_same_matmul(*table, Weight(format, 131, is_float(format) ? 37 : 256, 5), {1, 6, 16}, begin, end);
+        }
+      }
+    }
+  }
+}
+
+TEST(Vector, PreparingRowsInPiecesGivesTheBytesOfPreparingThemAtOnce) {
+  std::vector<const Kernels*> tables = canonical_tables();
+  tables.push_back(&scalar());
+  for (const Kernels* table : tables) {
+    for (int i = 0; i < operands; ++i) {
+      const Operand operand = static_cast<Operand>(i);
+      const int rest = operand == Operand::floats ? 3 : operand == Operand::bytes_32 ? 64 : 0;
+      for (const int inputs : {256, 512 + rest, 1024}) {
+        const int rows = 19;
+        const std::vector<float> x = Numbers(5).numbers(static_cast<std::size_t>(rows) * inputs);
+        const std::size_t bytes = table->prepared_bytes(operand, rows, inputs);
+        const auto whole = aligned<std::byte>(bytes);
+        const auto pieces = aligned<std::byte>(bytes);
+        table->prepare(operand, x.data(), inputs, rows, inputs, 0, inputs, whole.get());
+        for (int k = 0; k < inputs; k += 256) {
+          table->prepare(operand, x.data(), inputs, rows, inputs, k, std::min(k + 256, inputs), pieces.get());
+        }
+        EXPECT_EQ(std::memcmp(whole.get(), pieces.get(), bytes), 0) << table->name << " " << i << " " << inputs;
       }
     }
   }
@@ -75,37 +114,88 @@ TEST(Vector, MatmulGivesTheSameBitsHoweverTheRangeOfOutputsIsCut) {
 
 TEST(Vector, MatmulKeepsInfinitiesAndSignedZerosAsTheDefinitionDoes) {
   for (const Kernels* table : canonical_tables()) {
-    const Weight weight(Format::f32, 18, 21, 9);
-    const PackedMatrix w = weight.packed(*table);
-    for (const float odd : {infinity, -infinity, -0.0f, 0x1p-149f, 0x1.fffffep127f, nan}) {
-      std::vector<float> x(21 * 3, -0.0f);
-      x[25] = odd;
-      std::vector<float> y(18 * 3);
-      std::vector<float> expected(18 * 3);
-      table->matmul(w.view(), x.data(), 3, y.data(), 18, 0, 18);
-      scalar().matmul(w.view(), x.data(), 3, expected.data(), 18, 0, 18);
-      EXPECT_TRUE(same_bits(y, expected)) << table->name << " " << odd;
+    for (const Format format : all_formats) {
+      const int inputs = is_float(format) ? 21 : 512;
+      const Weight weight(format, 18, inputs, 9);
+      const PackedMatrix w = weight.packed(*table);
+      for (const float odd : {infinity, -infinity, -0.0f, 0x1p-149f, 0x1p-101f, 0x1.fffffep127f, nan}) {
+        std::vector<float> x(static_cast<std::size_t>(inputs) * 3, -0.0f);
+        x[static_cast<std::size_t>(inputs) + 4] = odd;
+        std::vector<float> y(18 * 3);
+        std::vector<float> expected(18 * 3);
+        multiply(*table, w, x.data(), inputs, 3, y.data(), 18, 0, 18);
+        multiply(scalar(), w, x.data(), inputs, 3, expected.data(), 18, 0, 18);
+        EXPECT_TRUE(same_bits(y, expected)) << table->name << " " << traits(format).name << " " << odd;
+        EXPECT_TRUE(is_float(format) || std::isfinite(odd) || std::isnan(expected[18]));
+      }
+    }
+  }
+}
+
+TEST(Vector, IntegerSumsAreExactWhereEveryFieldOfABlockAndOfARowIsExtreme) {
+  for (const Format format : {Format::q8_0, Format::q4_0, Format::q4_k, Format::q5_k, Format::q6_k}) {
+    for (const int byte : {0x00, 0x7f, 0x80, 0xff}) {
+      Weight weight(format, 16, 512, 1);
+      for (std::byte& field : weight.data) field = static_cast<std::byte>(byte);
+      const std::uint16_t one = 0x3c00;
+      const std::size_t block = static_cast<std::size_t>(traits(format).block_bytes);
+      for (std::size_t at = 0; at < weight.data.size(); at += block) {
+        std::memcpy(&weight.data[at + (format == Format::q6_k ? 208 : 0)], &one, 2);
+        if (format == Format::q4_k || format == Format::q5_k) std::memcpy(&weight.data[at + 2], &one, 2);
+      }
+      std::vector<float> x(2 * 512, 127.0f);
+      for (int k = 0; k < 512; ++k) x[512 + k] = k % 3 == 0 ? 127.0f : -127.0f;
+      std::vector<float> expected(32);
+      multiply(scalar(), weight.packed(scalar()), x.data(), 512, 2, expected.data(), 16, 0, 16);
+      for (const Kernels* table : canonical_tables()) {
+        std::vector<float> y(32);
+        multiply(*table, weight.packed(*table), x.data(), 512, 2, y.data(), 16, 0, 16);
+        EXPECT_TRUE(same_bits(y, expected)) << table->name << " " << traits(format).name << " " << byte;
+      }
     }
   }
 }
 
 TEST(Vector, PackedRowsComeBackExactlyFromEveryFormat) {
-  for (const Format format : {Format::f32, Format::f16, Format::bf16}) {
+  for (const Format format : all_formats) {
+    const int block = traits(format).block_inputs;
     for (const int inputs : {1, 2, 15, 16, 33}) {
-      const Weight weight(format, 37, inputs, 8);
+      const Weight weight(format, 37, block == 1 ? inputs : block * (1 + inputs % 4), 8);
       const PackedMatrix expected = weight.packed(scalar());
       for (const Kernels* table : canonical_tables()) {
         const PackedMatrix w = weight.packed(*table);
-        EXPECT_EQ(w.view().format, format == Format::bf16 ? Format::bf16 : Format::f32);
         ASSERT_EQ(w.bytes(), expected.bytes());
-        EXPECT_EQ(std::memcmp(w.view().data, expected.view().data, w.bytes()), 0);
-        std::vector<float> row(inputs);
-        std::vector<float> other(inputs);
+        EXPECT_EQ(std::memcmp(w.parts()[0].view.data, expected.parts()[0].view.data, w.bytes()), 0);
+        std::vector<float> row(weight.inputs);
+        std::vector<float> other(weight.inputs);
         for (int n = 0; n < 37; ++n) {
-          table->unpack_row(w.view(), n, row.data());
-          scalar().unpack_row(expected.view(), n, other.data());
-          EXPECT_TRUE(same_bits(row, other));
+          w.unpack_row(*table, n, row.data());
+          widen_row(format, &weight.data[row_bytes(format, weight.inputs) * n], weight.inputs, other.data());
+          EXPECT_TRUE(same_bits(row, other)) << traits(format).name;
         }
+      }
+    }
+  }
+}
+
+TEST(Vector, DenormalWeightsBecomeZerosOfTheirSignInEveryTable) {
+  const std::uint32_t floats[] = {1, 0x80000001, 0x007fffff, 0x807fffff, 0x00800000, 0x80800000, 0, 0x80000000};
+  for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
+    if (!(*table)->supported()) continue;
+    for (const Format format : {Format::f32, Format::bf16}) {
+      std::vector<std::byte> data(row_bytes(format, 8));
+      for (std::size_t k = 0; k < 8; ++k) {
+        const std::uint16_t top = static_cast<std::uint16_t>(floats[k] >> 16 | (floats[k] & 1));
+        if (format == Format::f32) std::memcpy(&data[4 * k], &floats[k], 4);
+        if (format == Format::bf16) std::memcpy(&data[2 * k], &top, 2);
+      }
+      const MatrixView view = {data.data(), format, 1, 8};
+      const PackedMatrix w(**table, {&view, 1});
+      float row[8];
+      w.unpack_row(**table, 0, row);
+      for (std::size_t k = 0; k < 8; ++k) {
+        const bool kept = (floats[k] & 0x7f800000) != 0;
+        EXPECT_EQ(bits(row[k]), kept ? floats[k] : floats[k] & 0x80000000) << (*table)->name << " " << k;
       }
     }
   }
@@ -161,7 +251,7 @@ TEST(Vector, SiluAddAndExponentialsHaveTheBitsOfTheDefinitionForEveryLength) {
       const float* from = x.data() + 1;
       const auto run = [&](const Kernels& kernels) {
         std::vector<float> y(5 * width + lanes, nan);
-        kernels.silu_multiply(from, 2, width, y.data());
+        kernels.silu_multiply(from, 2, width, 0, width, y.data());
         kernels.exponentials(from, 1.5f, 0.7f, width, y.data() + 2 * width);
         std::copy_n(from, width, y.data() + 3 * width);
         kernels.add(from + width, width, y.data() + 3 * width);
@@ -180,7 +270,7 @@ std::vector<float> attend(const Kernels& kernels, const AttentionShape& shape, c
   const int group = shape.heads / shape.kv_heads;
   const std::size_t room = static_cast<std::size_t>(group) * (visible.end - visible.first + 32);
   std::vector<float> scores(room + lanes, nan);
-  kernels.attention(shape, ring.view(), q.data(), visible, scores.data(), out.data(), begin, end);
+  kernels.attention(shape, ring.view(), q.data(), 0, &visible, 1, scores.data(), out.data(), begin, end);
   for (std::size_t i = room; i < scores.size(); ++i) EXPECT_TRUE(std::isnan(scores[i])) << "scratch overrun";
   return out;
 }

@@ -86,7 +86,7 @@ inline const std::vector<Library>& libraries() {
       {"xxhash", {"ref/base/"}},
       {"cblas", {"kernels/openblas.cpp"}},
       {"dlfcn", {"kernels/openblas.cpp"}},
-      {"omp.h", {"kernels/parallel.h"}},
+      {"omp.h", {"kernels/parallel.cpp"}},
       {"immintrin", {"kernels/lanes_"}},
       {"boost/", {"oracle/"}},
       {"CLI/", {"tools/"}},
@@ -141,7 +141,10 @@ inline const std::vector<Ban>& bans() {
        false,
        {"ref/text/", "tests/"},
        "its order is the library's; use std::map, or a sorted vector"},
-      {{"thread_local"}, false, {"tests/"}, "results would depend on the thread; pass the state in"},
+      {{"thread_local"},
+       false,
+       {"tests/", "kernels/parallel.cpp"},
+       "results would depend on the thread; pass the state in"},
       {{"steady_clock", "system_clock", "high_resolution_clock", "clock_gettime", "gettimeofday"},
        false,
        {"ref/decoding/decoder.cpp", "bench/", "tools/", "tests/"},
@@ -167,7 +170,7 @@ inline Faults determinism(const Source& source) {
       faults.push_back(at(source, word.line, word.text + ": " + ban.instead));
     }
     if (word.text == "omp" && word.before.find("pragma") != std::string_view::npos &&
-        source.path != "kernels/parallel.h") {
+        source.path != "kernels/parallel.cpp") {
       faults.push_back(at(source, word.line, "#pragma omp: use parallel_ranges of kernels/parallel.h"));
     }
   }
@@ -246,9 +249,10 @@ inline Faults form(const Source& source) {
 /// Files compiled for an instruction set, and what they include: an inline function of the library, instantiated there,
 /// may be the copy that the linker keeps for everyone, and crash older machines.
 inline bool is_for_one_instruction_set(const std::string& path) {
-  const std::set<std::string> files = {"kernels/avx2.cpp", "kernels/avx512.cpp", "kernels/vector.inc",
-                                       "kernels/exp.h",    "kernels/kernels.h",  "kernels/tables.h"};
-  return files.contains(path) || path.starts_with("kernels/lanes_");
+  const std::set<std::string> files = {"kernels/avx2.cpp",  "kernels/avx512.cpp", "kernels/avx512_vnni.cpp",
+                                       "kernels/exp.h",     "kernels/formats.h",  "kernels/canonical.h",
+                                       "kernels/kernels.h", "kernels/tables.h"};
+  return files.contains(path) || path.starts_with("kernels/lanes_") || path.ends_with(".inc");
 }
 
 inline Faults nothing_with_linkage(const Source& source) {

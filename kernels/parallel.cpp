@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/parallel.h"
+
+#include <omp.h>
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <vector>
+
+namespace draftproof {
+namespace {
+
+/// How often a waiting thread looks before it sleeps: some tens of microseconds, longer than the leader is alone
+/// between two operations of a pass, shorter than anything a neighbour would notice.
+constexpr int looks = 2000;
+
+void pause() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+/// The chunks that one thread takes first; others may take from it.
+struct alignas(64) Share {
+  std::atomic<int> next{0};
+  int end = 0;
+};
+
+class Crew {
+ public:
+  explicit Crew(int size) : shares_(static_cast<std::size_t>(size)) {}
+
+  int size() const noexcept { return static_cast<int>(shares_.size()); }
+
+  /// The leader's side: all chunks are done when it returns.
+  void run(int count, int chunks, int workers, const Body& body) noexcept {
+    count_ = count;
+    chunks_ = chunks;
+    workers_ = workers;
+    body_ = body;
+    for (int w = 0; w < workers; ++w) {
+      Share& share = shares_[static_cast<std::size_t>(w)];
+      share.next.store(first_chunk(w), std::memory_order_relaxed);
+      share.end = first_chunk(w + 1);
+    }
+    open_.store(true);
+    turn_.fetch_add(1);
+    if (sleepers_.load() > 0) turn_.notify_all();
+    take_chunks(0);
+    // Whoever comes from now on finds it closed; whoever came before is waited for. Both sides use sequential
+    // consistency: either the worker sees it closed, or the leader sees the worker inside.
+    open_.store(false);
+    while (inside_.load() > 0) pause();
+  }
+
+  /// The others' side: until dismissed.
+  void serve(int worker) noexcept {
+    std::uint32_t seen = 0;
+    for (;;) {
+      seen = wait_for_turn(seen);
+      if (dismissed_.load(std::memory_order_relaxed)) return;
+      inside_.fetch_add(1);
+      if (open_.load() && worker < workers_) take_chunks(worker);
+      inside_.fetch_sub(1);
+    }
+  }
+
+  void dismiss() noexcept {
+    dismissed_.store(true, std::memory_order_relaxed);
+    turn_.fetch_add(1);
+    turn_.notify_all();
+  }
+
+ private:
+  int first_chunk(int worker) const noexcept {
+    return static_cast<int>(static_cast<long long>(chunks_) * worker / workers_);
+  }
+
+  std::uint32_t wait_for_turn(std::uint32_t seen) noexcept {
+    for (int look = 0; look < looks; ++look) {
+      const std::uint32_t turn = turn_.load(std::memory_order_acquire);
+      if (turn != seen) return turn;
+      pause();
+    }
+    sleepers_.fetch_add(1);
+    turn_.wait(seen);
+    sleepers_.fetch_sub(1);
+    return turn_.load(std::memory_order_acquire);
+  }
+
+  void take_chunks(int worker) noexcept {
+    for (int i = 0; i < workers_; ++i) {
+      Share& share = shares_[static_cast<std::size_t>((worker + i) % workers_)];
+      for (;;) {
+        const int chunk = share.next.fetch_add(1, std::memory_order_relaxed);
+        if (chunk >= share.end) break;
+        const auto cut = [&](long long part) { return static_cast<int>(part * count_ / chunks_); };
+        body_.run(body_.context, cut(chunk), cut(chunk + 1), worker);
+      }
+    }
+  }
+
+  // The work at hand; written by the leader while nobody is inside.
+  int count_ = 0;
+  int chunks_ = 0;
+  int workers_ = 0;
+  Body body_{};
+  std::vector<Share> shares_;
+
+  alignas(64) std::atomic<std::uint32_t> turn_{0};  // changes when there is something to do
+  std::atomic<int> sleepers_{0};
+  std::atomic<bool> dismissed_{false};
+  alignas(64) std::atomic<bool> open_{false};
+  std::atomic<int> inside_{0};
+};
+
+/// The crew that the calling thread leads, and whether it is in the middle of a range.
+thread_local Crew* crew = nullptr;
+thread_local bool working = false;
+
+}  // namespace
+
+void with_workers(const std::function<void()>& lead) {
+  if (crew != nullptr || omp_in_parallel() || threads() == 1) {
+    lead();
+    return;
+  }
+  Crew made(threads());
+  std::exception_ptr failure;  // none may leave the region by itself
+#pragma omp parallel num_threads(made.size())
+  {
+    const int worker = omp_get_thread_num();
+    if (worker > 0) {
+      working = true;
+      made.serve(worker);
+      working = false;
+    } else {
+      crew = &made;
+      try {
+        lead();
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      crew = nullptr;
+      made.dismiss();
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+void run_ranges(int count, int chunks_each, int workers_max, const Body& body) {
+  if (working || (crew == nullptr && threads() == 1)) {
+    body.run(body.context, 0, count, 0);
+    return;
+  }
+  if (crew == nullptr) {
+    with_workers([&] { run_ranges(count, chunks_each, workers_max, body); });
+    return;
+  }
+  int workers = crew->size() < workers_max ? crew->size() : workers_max;
+  workers = workers < count ? workers : count;
+  const int chunks = count / workers < chunks_each ? count : workers * chunks_each;
+  working = true;
+  crew->run(count, chunks, workers, body);
+  working = false;
+}
+
+}  // namespace draftproof
