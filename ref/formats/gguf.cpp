@@ -12,6 +12,7 @@
 
 #include "kernels/formats.h"
 #include "ref/base/error.h"
+#include "ref/formats/gguf_types.h"
 #include "ref/formats/printable.h"
 
 namespace draftproof {
@@ -28,39 +29,12 @@ constexpr std::uint64_t tensor_name_bytes_max = 64;
 constexpr std::uint32_t extents_max = 4;
 constexpr std::uint64_t array_length_max = std::uint64_t{1} << 24;
 constexpr int array_depth_max = 4;
-constexpr std::uint64_t default_alignment = 32;
 constexpr std::uint64_t alignment_max = std::uint64_t{1} << 20;
 constexpr std::uint64_t parts_max = 9999;
-
-enum class Type : std::uint32_t {
-  uint8, int8, uint16, int16, uint32, int32, float32, boolean, string, array, uint64, int64, float64
-};
 
 template <typename Value>
 using Widened = std::conditional_t<std::is_floating_point_v<Value>, double,
                                    std::conditional_t<std::is_signed_v<Value>, std::int64_t, std::uint64_t>>;
-
-/// A type of tensor. Those without a format are listed, and nothing else can be done with them.
-struct TensorType {
-  std::uint32_t id;
-  const char* name;
-  std::optional<Format> format;
-  std::uint64_t block_inputs;
-  std::uint64_t block_bytes;
-};
-
-constexpr TensorType computed(std::uint32_t id, const char* name, Format format) {
-  return {id, name, format, static_cast<std::uint64_t>(traits(format).block_inputs),
-          static_cast<std::uint64_t>(traits(format).block_bytes)};
-}
-
-constexpr TensorType tensor_types[] = {
-    computed(0, "F32", Format::f32),    computed(1, "F16", Format::f16),    computed(30, "BF16", Format::bf16),
-    computed(2, "Q4_0", Format::q4_0),  computed(8, "Q8_0", Format::q8_0),  computed(12, "Q4_K", Format::q4_k),
-    computed(13, "Q5_K", Format::q5_k), computed(14, "Q6_K", Format::q6_k), {24, "I8", std::nullopt, 1, 1},
-    {25, "I16", std::nullopt, 1, 2},    {26, "I32", std::nullopt, 1, 4},    {27, "I64", std::nullopt, 1, 8},
-    {28, "F64", std::nullopt, 1, 8},
-};
 
 /// Types that files have and we do not read, for the sentence that says so.
 constexpr std::pair<std::uint32_t, const char*> other_types[] = {
@@ -108,7 +82,7 @@ class Header {
       const std::string key = name(key_bytes_max);
       place_ = "field " + printable(key);
       const std::uint64_t offset = at_;
-      GgufValue read = value(Type{number<std::uint32_t>()}, 0);
+      GgufValue read = value(GgufType{number<std::uint32_t>()}, 0);
       if (!fields.emplace(key, Field{std::move(read), offset, at_ - offset}).second) fail("stands there twice");
     }
     place_.clear();
@@ -196,55 +170,55 @@ class Header {
     return byte == 1;
   }
 
-  GgufValue value(Type type, int depth) {
+  GgufValue value(GgufType type, int depth) {
     switch (type) {
-      case Type::uint8: return wide<std::uint8_t>();
-      case Type::int8: return wide<std::int8_t>();
-      case Type::uint16: return wide<std::uint16_t>();
-      case Type::int16: return wide<std::int16_t>();
-      case Type::uint32: return wide<std::uint32_t>();
-      case Type::int32: return wide<std::int32_t>();
-      case Type::float32: return wide<float>();
-      case Type::boolean: return boolean();
-      case Type::string: return text(header_bytes_max);
-      case Type::array: return array(depth + 1);
-      case Type::uint64: return wide<std::uint64_t>();
-      case Type::int64: return wide<std::int64_t>();
-      case Type::float64: return wide<double>();
+      case GgufType::uint8: return wide<std::uint8_t>();
+      case GgufType::int8: return wide<std::int8_t>();
+      case GgufType::uint16: return wide<std::uint16_t>();
+      case GgufType::int16: return wide<std::int16_t>();
+      case GgufType::uint32: return wide<std::uint32_t>();
+      case GgufType::int32: return wide<std::int32_t>();
+      case GgufType::float32: return wide<float>();
+      case GgufType::boolean: return boolean();
+      case GgufType::string: return text(header_bytes_max);
+      case GgufType::array: return array(depth + 1);
+      case GgufType::uint64: return wide<std::uint64_t>();
+      case GgufType::int64: return wide<std::int64_t>();
+      case GgufType::float64: return wide<double>();
     }
     fail_type(type);
   }
 
   GgufValue array(int depth) {
     if (depth > array_depth_max) fail("nests arrays deeper than " + std::to_string(array_depth_max) + " levels");
-    const auto type = Type{number<std::uint32_t>()};
+    const auto type = GgufType{number<std::uint32_t>()};
     const auto length = number<std::uint64_t>();
     if (length > array_length_max) {
       fail("is an array of " + std::to_string(length) + " elements; at most 2^24 are read");
     }
     switch (type) {
-      case Type::uint8: return numbers<std::uint8_t>(length);
-      case Type::int8: return numbers<std::int8_t>(length);
-      case Type::uint16: return numbers<std::uint16_t>(length);
-      case Type::int16: return numbers<std::int16_t>(length);
-      case Type::uint32: return numbers<std::uint32_t>(length);
-      case Type::int32: return numbers<std::int32_t>(length);
-      case Type::float32: return numbers<float>(length);
-      case Type::boolean:
+      case GgufType::uint8: return numbers<std::uint8_t>(length);
+      case GgufType::int8: return numbers<std::int8_t>(length);
+      case GgufType::uint16: return numbers<std::uint16_t>(length);
+      case GgufType::int16: return numbers<std::int16_t>(length);
+      case GgufType::uint32: return numbers<std::uint32_t>(length);
+      case GgufType::int32: return numbers<std::int32_t>(length);
+      case GgufType::float32: return numbers<float>(length);
+      case GgufType::boolean:
         return many<std::uint64_t>(length, 1, [this] { return std::uint64_t{boolean()}; });
-      case Type::string:
+      case GgufType::string:
         return many<std::string>(length, sizeof(std::uint64_t), [this] { return text(header_bytes_max); });
-      case Type::array:
+      case GgufType::array:
         return many<GgufElement>(length, sizeof(std::uint32_t) + sizeof(std::uint64_t),
                                  [this, depth] { return GgufElement{array(depth + 1)}; });
-      case Type::uint64: return numbers<std::uint64_t>(length);
-      case Type::int64: return numbers<std::int64_t>(length);
-      case Type::float64: return numbers<double>(length);
+      case GgufType::uint64: return numbers<std::uint64_t>(length);
+      case GgufType::int64: return numbers<std::int64_t>(length);
+      case GgufType::float64: return numbers<double>(length);
     }
     fail_type(type);
   }
 
-  [[noreturn]] void fail_type(Type type) const {
+  [[noreturn]] void fail_type(GgufType type) const {
     fail("has the unknown value type " + std::to_string(static_cast<std::uint32_t>(type)));
   }
 
@@ -263,9 +237,9 @@ class Header {
     return elements;
   }
 
-  const TensorType& tensor_type() {
+  const GgufTensorType& tensor_type() {
     const auto id = number<std::uint32_t>();
-    for (const TensorType& type : tensor_types) {
+    for (const GgufTensorType& type : gguf_tensor_types) {
       if (type.id == id) return type;
     }
     fail("has type " + name_of_type(id) +
@@ -284,7 +258,7 @@ class Header {
       }
       tensor.shape.insert(tensor.shape.begin(), static_cast<std::int64_t>(extent));  // innermost first in the file
     }
-    const TensorType& type = tensor_type();
+    const GgufTensorType& type = tensor_type();
     tensor.type_name = type.name;
     tensor.format = type.format;
     const std::uint64_t row = tensor.shape.empty() ? 1 : static_cast<std::uint64_t>(tensor.shape.back());
@@ -362,7 +336,7 @@ std::optional<std::uint64_t> bounded(const std::filesystem::path& file, const He
 
 std::uint64_t alignment_of(const std::filesystem::path& file, const Header::Fields& fields) {
   const std::string key = "general.alignment";
-  const std::uint64_t alignment = bounded(file, fields, key, 1, alignment_max).value_or(default_alignment);
+  const std::uint64_t alignment = bounded(file, fields, key, 1, alignment_max).value_or(gguf_default_alignment);
   if (!std::has_single_bit(alignment)) {
     fail_field(file, key, "must be a power of two, but is " + std::to_string(alignment));
   }

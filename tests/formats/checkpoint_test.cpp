@@ -6,11 +6,13 @@
 
 #include "kernels/formats.h"
 #include "tests/formats/files.h"
+#include "tests/formats/gguf_bytes.h"
 
 namespace draftproof {
 namespace {
 
-using testing::HasSubstr;
+using draftproof::testing::GgufBytes;
+using ::testing::HasSubstr;
 
 const std::string f32_one = bytes_of<float>({1.0F});
 
@@ -99,7 +101,7 @@ TEST(Checkpoint, FindsTheOneElementThatIsNotFiniteWhereverItIs) {
   }
 }
 
-class ShardedCheckpoint : public testing::Test {
+class ShardedCheckpoint : public ::testing::Test {
  protected:
   void SetUp() override {
     folder.write("one.safetensors", safetensors({{"a", "F32", {1}, f32_one}, {"extra", "F32", {1}, f32_one}}));
@@ -167,7 +169,7 @@ TEST_F(ShardedCheckpoint, NamesTheShardThatIsDamaged) {
   EXPECT_THAT(refusal(), HasSubstr((folder.path() / "two.safetensors").string() + ": 0 bytes"));
 }
 
-class BadIndex : public testing::TestWithParam<BadFile> {};
+class BadIndex : public ::testing::TestWithParam<BadFile> {};
 
 TEST_P(BadIndex, IsRefusedByName) {
   const TemporaryFolder outer;
@@ -182,7 +184,7 @@ TEST_P(BadIndex, IsRefusedByName) {
 
 INSTANTIATE_TEST_SUITE_P(
     Checkpoint, BadIndex,
-    testing::Values(
+    ::testing::Values(
         BadFile{"an_empty_file", "", {"line 1"}},
         BadFile{"an_array", "[]", {"must be an object"}},
         BadFile{"no_weight_map", "{}", {"weight_map", "missing"}},
@@ -215,6 +217,172 @@ TEST(Checkpoint, SaysWhatItLookedForInAFolderWithoutWeights) {
   EXPECT_EQ(error_of([&] { Checkpoint checkpoint(folder.path() / "no"); }),
             (folder.path() / "no").string() + ": no such folder or file");
   EXPECT_THROW(Checkpoint(folder.path() / "config.json"), Error);
+}
+
+TEST(Checkpoint, ReadsNoByteOfAFileThatWasCutShortSinceItWasOpened) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("model.safetensors", safetensors({{"w", "F32", {4, 1024}, std::string(16384, '\0')}}));
+  const Checkpoint checkpoint(folder.path());
+  const WeightSource source = checkpoint.weight("w", 4, 1024);
+  EXPECT_EQ(read_in_pieces(source, 1), std::string(16384, '\0'));
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 4096 - 1);
+  std::vector<float> row(1024, 1.0F);
+  source.read(1, 1, row.data());
+  EXPECT_EQ(row, std::vector<float>(1024, 0.0F));
+  EXPECT_THAT(error_of([&] { source.read(2, 1, row.data()); }), HasSubstr(file.string() + ": ends at byte "));
+  EXPECT_THAT(error_of([&] { checkpoint.floats("w", {4, 1024}); }), HasSubstr(file.string() + ": ends at byte "));
+}
+
+/// A GGUF of one layer with heads of four rows; row r of every matrix holds r in its first value.
+class GgufCheckpoint : public ::testing::Test {
+ protected:
+  static GgufBytes keys(const std::string& architecture) {
+    const std::string a = architecture + ".";
+    GgufBytes file;
+    file.text("general.architecture", architecture);
+    file.number(a + "block_count", 1).number(a + "context_length", 64).number(a + "embedding_length", 8);
+    file.number(a + "feed_forward_length", 16).number(a + "attention.head_count", 2);
+    file.put(a + "attention.layer_norm_rms_epsilon", 6, GgufBytes::raw(1e-5F));
+    return file;
+  }
+  /// With these matrices of 8 inputs and biases, f32.
+  Checkpoint open(GgufBytes file, const std::vector<std::pair<std::string, int>>& matrices) const {
+    std::uint64_t offset = 0;
+    for (const auto& [name, rows] : matrices) {
+      if (name.ends_with("bias")) {
+        file.tensor(name, {static_cast<std::uint64_t>(rows)}, 0, offset);
+      } else {
+        file.tensor(name, {8, static_cast<std::uint64_t>(rows)}, 0, offset);
+      }
+      std::vector<float> values;
+      for (int row = 0; row < rows; ++row) {
+        values.push_back(static_cast<float>(row));
+        if (!name.ends_with("bias")) values.insert(values.end(), 7, 0.5F);
+      }
+      values.resize((values.size() + 7) / 8 * 8);
+      file.data(bytes_of(values));
+      offset += values.size() * 4;
+    }
+    return Checkpoint(folder_.write("x.gguf", file.bytes()));
+  }
+  static std::vector<float> first_values(const std::vector<float>& matrix) {
+    std::vector<float> values;
+    for (std::size_t i = 0; i < matrix.size(); i += 8) values.push_back(matrix[i]);
+    return values;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(GgufCheckpoint, TakesTheRowsOfLlamaOutOfTheirPairsWhereRopeTurnsThem) {
+  const Checkpoint checkpoint = open(keys("llama"), {{"token_embd.weight", 5},
+                                                     {"blk.0.attn_q.weight", 8},
+                                                     {"blk.0.attn_q.bias", 8},
+                                                     {"blk.0.attn_k.weight", 8},
+                                                     {"blk.0.attn_v.weight", 8}});
+  // llama.cpp's converter makes rows (half, j) of a head rows (j, half): 0 1 2 3 is stored as 0 2 1 3.
+  const std::vector<float> ours{0, 2, 1, 3, 4, 6, 5, 7};
+  const std::string layer = "model.layers.0.self_attn.";
+  for (const char* name : {"q_proj.weight", "k_proj.weight"}) {
+    EXPECT_EQ(first_values(checkpoint.floats(layer + name, {8, 8})), ours) << name;
+    const WeightSource source = checkpoint.weight(layer + name, 8, 8);
+    for (const int rows : {1, 3, 8}) {
+      const std::string bytes = read_in_pieces(source, rows);
+      std::vector<float> values(64);
+      std::memcpy(values.data(), bytes.data(), bytes.size());
+      EXPECT_EQ(first_values(values), ours) << name << " " << rows;
+    }
+  }
+  EXPECT_EQ(checkpoint.floats(layer + "q_proj.bias", {8}), ours);
+  EXPECT_EQ(first_values(checkpoint.floats(layer + "v_proj.weight", {8, 8})),
+            (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+TEST_F(GgufCheckpoint, LeavesTheRowsOfQwenAsTheyAre) {
+  const Checkpoint checkpoint = open(keys("qwen2"), {{"token_embd.weight", 5}, {"blk.0.attn_q.weight", 8}});
+  EXPECT_EQ(first_values(checkpoint.floats("model.layers.0.self_attn.q_proj.weight", {8, 8})),
+            (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+TEST_F(GgufCheckpoint, SpeaksOfTensorsAsHuggingFaceDoesAndKeepsOtherNames) {
+  const Checkpoint checkpoint = open(
+      keys("qwen3"), {{"token_embd.weight", 5}, {"output.weight", 5}, {"blk.10.ffn_gate.weight", 3},
+                      {"blk.0.ffn_norm.weight", 1}, {"blk.01.ffn_up.weight", 1}, {"blk.1.new.weight", 1}, {"odd", 1}});
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : checkpoint.tensors()) names.push_back(name);
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre(
+                         "model.embed_tokens.weight", "lm_head.weight", "model.layers.10.mlp.gate_proj.weight",
+                         "model.layers.0.post_attention_layernorm.weight", "blk.01.ffn_up.weight", "blk.1.new.weight",
+                         "odd"));
+  EXPECT_EQ(checkpoint.floats("model.layers.0.post_attention_layernorm.weight", {8}).size(), 8U) << "[1, 8] is [8]";
+}
+
+TEST_F(GgufCheckpoint, SaysWhatConfigJsonWould) {
+  auto file = keys("llama");
+  file.number("llama.attention.head_count_kv", 1).number("llama.rope.dimension_count", 4);
+  file.put("llama.rope.freq_base", 6, GgufBytes::raw(500000.0F));
+  file.number("tokenizer.ggml.eos_token_id", 3).number("tokenizer.ggml.eot_token_id", 4);
+  const Json config = open(file, {{"token_embd.weight", 5}}).config();
+  EXPECT_EQ(config.at("model_type").string(), "llama");
+  EXPECT_EQ(config.at("architectures")[0].string(), "LlamaForCausalLM");
+  for (const auto& [field, value] : std::vector<std::pair<std::string, std::int64_t>>{
+           {"vocab_size", 5}, {"hidden_size", 8}, {"intermediate_size", 16}, {"num_hidden_layers", 1},
+           {"num_attention_heads", 2}, {"num_key_value_heads", 1}, {"head_dim", 4}, {"max_position_embeddings", 64},
+           {"rope_theta", 500000}}) {
+    EXPECT_EQ(config.at(field).integer(0, 1 << 20), value) << field;
+  }
+  EXPECT_EQ(static_cast<float>(config.at("rms_norm_eps").number()), 1e-5F);
+  EXPECT_TRUE(config.at("tie_word_embeddings").boolean());
+  EXPECT_EQ(config.at("eos_token_id").integers(0, 100), (std::vector<std::int64_t>{3, 4}));
+  EXPECT_FALSE(config.find("partial_rotary_factor"));
+  EXPECT_FALSE(config.find("rope_scaling"));
+
+  file = keys("qwen3").number("qwen3.attention.key_length", 8).number("qwen3.rope.dimension_count", 2);
+  file.text("qwen3.rope.scaling.type", "yarn").number("qwen3.rope.scaling.original_context_length", 16);
+  file.put("qwen3.rope.scaling.factor", 6, GgufBytes::raw(4.0F));
+  const Json other = open(file, {{"token_embd.weight", 5}, {"output.weight", 5}}).config();
+  EXPECT_EQ(other.at("head_dim").integer(1, 100), 8);
+  EXPECT_EQ(other.at("num_key_value_heads").integer(1, 100), 2);
+  EXPECT_FALSE(other.at("tie_word_embeddings").boolean());
+  EXPECT_EQ(other.at("partial_rotary_factor").number(), 0.25);
+  EXPECT_EQ(other.at("rope_scaling").at("rope_type").string(), "yarn");
+  EXPECT_EQ(other.at("rope_scaling").at("factor").number(), 4);
+  EXPECT_EQ(other.at("rope_scaling").at("original_max_position_embeddings").integer(1, 100), 16);
+}
+
+TEST_F(GgufCheckpoint, NamesTheKeyThatIsMissingWrongOrNotImplemented) {
+  const std::vector<std::pair<std::string, int>> embedding{{"token_embd.weight", 5}};
+  const auto refusal = [&](const GgufBytes& file,
+                           const std::vector<std::pair<std::string, int>>& matrices) {
+    const std::string sentence = error_of([&] { open(file, matrices); });
+    EXPECT_TRUE(sentence.starts_with((folder_.path() / "x.gguf").string() + ": ")) << sentence;
+    return sentence;
+  };
+  EXPECT_THAT(refusal(GgufBytes(), embedding), HasSubstr("field general.architecture: is missing"));
+  EXPECT_THAT(refusal(GgufBytes().text("general.architecture", "gemma"), embedding),
+              HasSubstr("'gemma' is not implemented"));
+  EXPECT_THAT(refusal(GgufBytes().number("general.architecture", 1), embedding), HasSubstr("must be a string"));
+  EXPECT_THAT(refusal(GgufBytes().text("general.architecture", "llama"), embedding), HasSubstr("field llama."));
+  EXPECT_THAT(refusal(keys("llama").number("llama.expert_count", 8), embedding), HasSubstr("field llama.expert_count"));
+  EXPECT_THAT(refusal(keys("llama").number("llama.attention.key_length", 0), embedding),
+              HasSubstr("field llama.attention.key_length: must be at least 1"));
+  EXPECT_THAT(refusal(keys("llama").number("llama.attention.value_length", 5), embedding),
+              HasSubstr("field llama.attention.value_length"));
+  EXPECT_THAT(refusal(keys("llama").text("llama.vocab_size", "5"), embedding), HasSubstr("field llama.vocab_size"));
+  EXPECT_THAT(refusal(keys("llama"), {}), HasSubstr("field llama.vocab_size: is missing"));
+  EXPECT_THAT(refusal(keys("llama"), {{"token_embd.weight", 5}, {"blk.0.attn_q.weight", 6}}),
+              HasSubstr("tensor 'blk.0.attn_q.weight' has shape [6, 8], which are no heads of 4 rows"));
+  EXPECT_THAT(refusal(keys("llama"), {{"token_embd.weight", 5}, {"model.norm.weight", 1}, {"output_norm.weight", 1}}),
+              HasSubstr("'model.norm.weight', which is there already"));
+}
+
+TEST(Checkpoint, SaysHowAFileIsOpened) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("model.safetensors", safetensors({{"a", "F32", {1}, f32_one}}));
+  EXPECT_EQ(error_of([&] { Checkpoint checkpoint(file); }),
+            file.string() + ": is opened by its folder, which holds config.json as well");
+  const auto text = folder.write("x.txt", "text");
+  EXPECT_EQ(error_of([&] { Checkpoint checkpoint(text); }), text.string() + ": is not GGUF; it does not begin so");
 }
 
 }  // namespace

@@ -39,15 +39,34 @@ class GgufBytes {
     for (const std::int32_t value : values) bytes += raw(value);
     return put(key, 9, bytes);
   }
+  /// Extents innermost first; `offset` from the start of the data.
+  GgufBytes& tensor(std::string_view name, const std::vector<std::uint64_t>& extents, std::uint32_t type,
+                    std::uint64_t offset) {
+    infos_ += raw_text(name) + raw(static_cast<std::uint32_t>(extents.size()));
+    for (const std::uint64_t extent : extents) infos_ += raw(extent);
+    infos_ += raw(type) + raw(offset);
+    ++tensors_;
+    return *this;
+  }
+  GgufBytes& data(std::string_view bytes) {
+    data_ += bytes;
+    return *this;
+  }
+
   static std::string array_head(std::uint32_t type, std::uint64_t length) { return raw(type) + raw(length); }
 
   std::string bytes(std::uint32_t version = 3) const {
-    return "GGUF" + raw(version) + raw(std::uint64_t{0}) + raw(keys_) + body_;
+    std::string file = "GGUF" + raw(version) + raw(tensors_) + raw(keys_) + body_ + infos_;
+    if (!data_.empty()) file += std::string((32 - file.size() % 32) % 32, '\0') + data_;
+    return file;
   }
 
  private:
   std::string body_;
   std::uint64_t keys_ = 0;
+  std::string infos_;
+  std::uint64_t tensors_ = 0;
+  std::string data_;
 };
 
 }  // namespace draftproof::testing

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+#include "ref/formats/gguf_writer.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <system_error>
+
+#include "kernels/formats.h"
+#include "ref/base/error.h"
+#include "ref/base/require.h"
+#include "ref/formats/gguf_types.h"
+
+namespace draftproof {
+namespace {
+
+constexpr std::size_t rows_bytes_max = std::size_t{1} << 20;  // read at a time
+
+template <typename Number>
+std::string raw(Number number) {
+  std::string bytes(sizeof number, '\0');
+  std::memcpy(bytes.data(), &number, sizeof number);
+  return bytes;
+}
+
+std::string raw_type(GgufType type) { return raw(static_cast<std::uint32_t>(type)); }
+
+std::string raw_text(const std::string& text) { return raw(std::uint64_t{text.size()}) + text; }
+
+std::string array_head(GgufType type, std::size_t length) {
+  return raw_type(GgufType::array) + raw_type(type) + raw(std::uint64_t{length});
+}
+
+std::uint64_t padding(std::uint64_t position) {
+  return (gguf_default_alignment - position % gguf_default_alignment) % gguf_default_alignment;
+}
+
+std::uint64_t tensor_bytes(const GgufTensor& tensor) {
+  return tensor.rows.bytes_per_row() * static_cast<std::uint64_t>(tensor.rows.outputs);
+}
+
+std::string header(const GgufFields& fields, std::span<const GgufTensor> tensors) {
+  std::string bytes = "GGUF" + raw(std::uint32_t{3}) + raw(std::uint64_t{tensors.size()}) + raw(fields.count());
+  bytes += fields.bytes();
+  std::uint64_t offset = 0;
+  std::set<std::string> names;
+  for (const GgufTensor& tensor : tensors) {
+    REQUIRE(names.insert(tensor.name).second, "a tensor is written once");
+    const bool is_vector = tensor.rows.outputs == 1;
+    bytes += raw_text(tensor.name) + raw(std::uint32_t{is_vector ? 1U : 2U});
+    bytes += raw(static_cast<std::uint64_t>(tensor.rows.inputs));  // innermost first
+    if (!is_vector) bytes += raw(static_cast<std::uint64_t>(tensor.rows.outputs));
+    bytes += raw(gguf_tensor_type(tensor.rows.format).id) + raw(offset);
+    offset += tensor_bytes(tensor);
+    offset += padding(offset);
+  }
+  return bytes + std::string(padding(bytes.size()), '\0');
+}
+
+/// Removed again unless it took the place of the file it is for.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::filesystem::path& file)
+      : file_(file), path_(file.string() + "." + std::to_string(::getpid()) + ".partial") {
+    stream_.open(path_, std::ios::binary | std::ios::trunc);
+    check();
+  }
+  ~TemporaryFile() {
+    std::error_code error;
+    if (!path_.empty()) std::filesystem::remove(path_, error);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  void write(const char* bytes, std::size_t count) {
+    stream_.write(bytes, static_cast<std::streamsize>(count));
+    check();
+  }
+  void take_place() {
+    stream_.close();
+    check();
+    std::error_code error;
+    std::filesystem::rename(path_, file_, error);
+    if (error) throw Error(file_.string() + ": cannot be written: " + error.message());
+    path_.clear();
+  }
+
+ private:
+  void check() const {
+    if (!stream_) throw Error(file_.string() + ": cannot be written: " + std::generic_category().message(errno));
+  }
+
+  std::filesystem::path file_;
+  std::filesystem::path path_;
+  std::ofstream stream_;
+};
+
+}  // namespace
+
+void GgufFields::put(const std::string& key, const std::string& stored_value) {
+  REQUIRE(keys_.insert(key).second, "a key is put once");
+  bytes_ += raw_text(key) + stored_value;
+}
+
+void GgufFields::text(const std::string& key, const std::string& value) {
+  put(key, raw_type(GgufType::string) + raw_text(value));
+}
+
+void GgufFields::size(const std::string& key, std::uint32_t value) {
+  put(key, raw_type(GgufType::uint32) + raw(value));
+}
+
+void GgufFields::number(const std::string& key, float value) { put(key, raw_type(GgufType::float32) + raw(value)); }
+
+void GgufFields::truth(const std::string& key, bool value) {
+  put(key, raw_type(GgufType::boolean) + raw(std::uint8_t{value}));
+}
+
+void GgufFields::texts(const std::string& key, const std::vector<std::string>& values) {
+  std::string bytes = array_head(GgufType::string, values.size());
+  for (const std::string& value : values) bytes += raw_text(value);
+  put(key, bytes);
+}
+
+void GgufFields::integers(const std::string& key, const std::vector<std::int32_t>& values) {
+  std::string bytes = array_head(GgufType::int32, values.size());
+  for (const std::int32_t value : values) bytes += raw(value);
+  put(key, bytes);
+}
+
+void GgufFields::numbers(const std::string& key, const std::vector<float>& values) {
+  std::string bytes = array_head(GgufType::float32, values.size());
+  for (const float value : values) bytes += raw(value);
+  put(key, bytes);
+}
+
+void GgufFields::copy(const Gguf& from, const std::string& key) { put(key, from.stored_value(key)); }
+
+void write_gguf(const std::filesystem::path& file, const GgufFields& fields, std::span<const GgufTensor> tensors) {
+  TemporaryFile out(file);
+  const std::string head = header(fields, tensors);
+  out.write(head.data(), head.size());
+  std::vector<char> rows;
+  for (const GgufTensor& tensor : tensors) {
+    const std::size_t row = tensor.rows.bytes_per_row();
+    const auto at_once = static_cast<int>(std::max<std::size_t>(1, rows_bytes_max / row));
+    for (int first = 0; first < tensor.rows.outputs; first += at_once) {
+      const int count = std::min(at_once, tensor.rows.outputs - first);
+      rows.resize(row * static_cast<std::size_t>(count));
+      tensor.rows.read(first, count, rows.data());
+      out.write(rows.data(), rows.size());
+    }
+    const std::string zeros(padding(tensor_bytes(tensor)), '\0');
+    out.write(zeros.data(), zeros.size());
+  }
+  out.take_place();
+}
+
+}  // namespace draftproof

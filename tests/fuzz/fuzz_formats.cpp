@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT
+// Damages good files without end, and reads them: every outcome must be a value or an Error, never a crash, a hang or
+// another exception. The damage is deterministic: a run is repeated by its seed.
+//
+//     fuzz_formats [--seconds N] [--seed N] FILE-OR-FOLDER...
+//
+// On a failure the file that caused it stays where the last line says.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ref/base/error.h"
+#include "ref/formats/checkpoint.h"
+#include "ref/formats/gguf.h"
+#include "ref/formats/safetensors.h"
+
+namespace draftproof {
+namespace {
+
+constexpr std::uintmax_t sample_bytes_max = 1 << 20;
+
+class Numbers {
+ public:
+  explicit Numbers(std::uint64_t seed) : state_(seed) { below(1); }
+
+  std::uint64_t next() {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    const std::uint64_t mixed = state_ ^ state_ >> 33;
+    return mixed * 0xff51afd7ed558ccdu ^ mixed >> 29;
+  }
+  std::size_t below(std::size_t end) { return end == 0 ? 0 : next() % end; }
+
+ private:
+  std::uint64_t state_;
+};
+
+std::string bytes_of_file(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+struct Sample {
+  std::string extension;
+  std::string bytes;
+};
+
+std::vector<Sample> samples_of(const std::vector<std::filesystem::path>& paths) {
+  std::map<std::filesystem::path, Sample> found;  // in order of path
+  const auto take = [&](const std::filesystem::path& file) {
+    const std::string extension = file.extension().string();
+    const bool known = extension == ".gguf" || extension == ".safetensors" || extension == ".json";
+    if (known && std::filesystem::file_size(file) <= sample_bytes_max) found[file] = {extension, bytes_of_file(file)};
+  };
+  for (const auto& path : paths) {
+    if (!std::filesystem::is_directory(path)) {
+      take(path);
+      continue;
+    }
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
+      if (entry.is_regular_file()) take(entry.path());
+    }
+  }
+  std::vector<Sample> samples;
+  for (auto& [path, sample] : found) samples.push_back(std::move(sample));
+  return samples;
+}
+
+/// Most damage goes where headers are.
+std::size_t place_in(const std::string& bytes, Numbers& numbers) {
+  const std::size_t near = std::min<std::size_t>(bytes.size(), std::size_t{16} << numbers.below(12));
+  return numbers.below(numbers.below(8) == 0 ? bytes.size() : near);
+}
+
+void damage(std::string& bytes, const std::string& other, Numbers& numbers) {
+  if (bytes.empty()) return;
+  const std::size_t at = place_in(bytes, numbers);
+  switch (numbers.below(7)) {
+    case 0: bytes[at] = static_cast<char>(bytes[at] ^ 1 << numbers.below(8)); return;
+    case 1: bytes[at] = static_cast<char>(numbers.next()); return;
+    case 2: bytes.resize(at); return;
+    case 3: {  // a number, extreme
+      constexpr std::uint64_t extremes[] = {0,          1,          0x7F,       0xFF,      0x7FFF,
+                                            0xFFFF,     0x7FFFFFFF, 0xFFFFFFFF, 1ULL << 32, 1ULL << 62,
+                                            1ULL << 63, ~0ULL,      ~0ULL >> 1, ~31ULL,    ~0ULL - 7};
+      const std::uint64_t number = extremes[numbers.below(std::size(extremes))] + numbers.below(3) - 1;
+      const std::size_t size = std::min(std::size_t{1} << numbers.below(4), bytes.size() - at);
+      std::memcpy(bytes.data() + at, &number, size);
+      return;
+    }
+    case 4: {  // a piece of another file over this one
+      const std::size_t from = place_in(other, numbers);
+      const std::size_t size = std::min({numbers.below(64), other.size() - from, bytes.size() - at});
+      bytes.replace(at, size, other, from, size);
+      return;
+    }
+    case 5: bytes.erase(at, 1 + numbers.below(16)); return;
+    default: bytes.insert(at, bytes.substr(place_in(bytes, numbers), 1 + numbers.below(64))); return;
+  }
+}
+
+void read_everything(const std::map<std::string, StoredTensor>& tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    std::string bytes(tensor.bytes, '\0');
+    tensor.file->read(tensor.offset, bytes.size(), bytes.data());
+  }
+}
+
+void read_everything(const Checkpoint& checkpoint) {
+  checkpoint.config();
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    if (!tensor.format) continue;
+    try {
+      checkpoint.floats(name, tensor.shape);
+    } catch (const Error&) {  // one that is not finite says nothing about the next
+    }
+  }
+}
+
+template <class Action>
+bool accepted(const Action& action) {
+  try {
+    action();
+    return true;
+  } catch (const Error& error) {
+    if (*error.what() == '\0') throw std::runtime_error("an Error without a sentence");
+    return false;
+  }
+}
+
+/// How many readers accepted the file.
+int read(const std::filesystem::path& file, const std::string& extension) {
+  if (extension == ".json") return accepted([&] { Json::read(file); });
+  if (extension == ".safetensors") return accepted([&] { read_everything(SafeTensors(file).tensors()); });
+  return accepted([&] { read_gguf_metadata(file); }) + accepted([&] { read_everything(Gguf(file).tensors()); }) +
+         accepted([&] { read_everything(Checkpoint(file)); });
+}
+
+int fuzz(double seconds, std::uint64_t seed, const std::vector<std::filesystem::path>& paths) {
+  const std::vector<Sample> samples = samples_of(paths);
+  if (samples.empty()) throw Error("no .gguf, .safetensors or .json of at most 1 MiB there");
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() /
+      ("draftproof-fuzz-" + std::to_string(getpid()) + "-" + std::to_string(seed) + ".bytes");
+  const auto start = std::chrono::steady_clock::now();
+  Numbers numbers(seed);
+  std::uint64_t rounds = 0;
+  std::uint64_t accepted = 0;
+  while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < seconds) {
+    const Sample& sample = samples[numbers.below(samples.size())];
+    std::string bytes = sample.bytes;
+    for (std::size_t times = numbers.below(4); times-- > 0;) {
+      damage(bytes, samples[numbers.below(samples.size())].bytes, numbers);
+    }
+    std::filesystem::remove(file);  // some file systems go to the disk when a file is cut to nothing and filled again
+    std::ofstream(file, std::ios::binary) << bytes;
+    try {
+      accepted += static_cast<std::uint64_t>(read(file, sample.extension));
+    } catch (const std::exception& error) {
+      std::printf("round %llu: %s\n%s\n", static_cast<unsigned long long>(rounds), error.what(), file.c_str());
+      return 1;
+    }
+    ++rounds;
+  }
+  std::filesystem::remove(file);
+  std::printf("%llu damaged files of %zu samples, accepted %llu times\n", static_cast<unsigned long long>(rounds),
+              samples.size(), static_cast<unsigned long long>(accepted));
+  return rounds > 0 && accepted > 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace draftproof
+
+int main(int count, char** arguments) {
+  double seconds = 2;
+  std::uint64_t seed = 1;
+  std::vector<std::filesystem::path> paths;
+  for (int i = 1; i < count; ++i) {
+    const std::string argument = arguments[i];
+    if (argument == "--seconds" && i + 1 < count) {
+      seconds = std::strtod(arguments[++i], nullptr);
+    } else if (argument == "--seed" && i + 1 < count) {
+      seed = std::strtoull(arguments[++i], nullptr, 10);
+    } else {
+      paths.emplace_back(argument);
+    }
+  }
+  try {
+    return draftproof::fuzz(seconds, seed, paths);
+  } catch (const draftproof::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 3;
+  }
+}
