@@ -108,7 +108,7 @@ void put_32(Format format, Byte* unit, int half, int lane, const Byte* from) {
   const Block block = read_block(format, from);
   if (format == Format::q8_0) {
     Byte* const to = unit + half * 512;
-    for (int k = 0; k < 32; ++k) to[byte_of(k / 4, lane, k % 4)] = static_cast<Byte>(block.q[k] + 128);
+    for (int k = 0; k < 32; ++k) to[byte_of(k / 4, lane, k % 4)] = static_cast<Byte>(block.q[k]);
   } else {
     int q[32];
     for (int k = 0; k < 32; ++k) q[k] = block.q[k] + 8;
@@ -211,7 +211,7 @@ Block canonical_block(const PackedView& matrix, int output, int index) noexcept 
   Block block = {};
   block.d = half_at(half * lanes + lane);
   if (format == Format::q8_0) {
-    for (int k = 0; k < 32; ++k) block.q[k] = unit[half * 512 + byte_of(k / 4, lane, k % 4)] - 128;
+    for (int k = 0; k < 32; ++k) block.q[k] = static_cast<std::int8_t>(unit[half * 512 + byte_of(k / 4, lane, k % 4)]);
     return block;
   }
   if (format == Format::q4_0) {

@@ -6,7 +6,7 @@
 //
 //   f32   16 values of one k
 //   f16   [2 k][16 outputs], one k wasted when `inputs` is odd; bf16 [16 outputs][2 k] likewise
-//   q8_0  two blocks of 32 (the last may be absent): [2][8][16][4] bytes q + 128, then [2][16] f16 d
+//   q8_0  two blocks of 32 (the last may be absent): [2][8][16][4] bytes q, then [2][16] f16 d
 //   q4_0  two blocks: [2][4][16][4] bytes, low four bits the q of k = 4j + t, high four bits of 16 + 4j + t; then d
 //   q4_k  one block of 256: [8 groups][4][16][4] bytes as q4_0; s [8][16], m [4][16][2]; d [16], dmin [16] f16
 //   q5_k  the same with the fifth bits behind the low four: [8 groups][16][4], bit v of a byte belongs to k = 4v + t

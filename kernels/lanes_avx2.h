@@ -155,6 +155,7 @@ inline Bytes bytes_of(int value) {
   return {_mm256_set1_epi8(static_cast<char>(value)), _mm256_set1_epi8(static_cast<char>(value))};
 }
 inline Bytes operator|(Bytes a, Bytes b) { return {_mm256_or_si256(a.low, b.low), _mm256_or_si256(a.high, b.high)}; }
+inline Bytes operator^(Bytes a, Bytes b) { return {_mm256_xor_si256(a.low, b.low), _mm256_xor_si256(a.high, b.high)}; }
 inline Bytes operator&(Bytes a, Bytes b) { return {_mm256_and_si256(a.low, b.low), _mm256_and_si256(a.high, b.high)}; }
 template <int bits>
 inline Bytes shifted_left(Bytes a) {
@@ -173,10 +174,6 @@ inline __m256i dot_unsigned(__m256i sum, __m256i w, __m256i x) {
 }
 inline Ints dot_unsigned(Ints sum, Bytes w, Ints x) {
   return {dot_unsigned(sum.low, w.low, x.low), dot_unsigned(sum.high, w.high, x.high)};
-}
-inline Bytes signed_bytes(Bytes a) {
-  const __m256i offset = _mm256_set1_epi8(-128);
-  return {_mm256_xor_si256(a.low, offset), _mm256_xor_si256(a.high, offset)};
 }
 /// |w| * (x with the sign of w): |w| <= 128 is unsigned, and |x| <= 127.
 inline Ints dot_signed(Ints sum, Bytes w, Ints x) {

@@ -107,6 +107,7 @@ inline Ints load_unsigned(const char* from) {
 inline Bytes load_bytes(const char* from) { return {_mm512_loadu_si512(from)}; }
 inline Bytes bytes_of(int value) { return {_mm512_set1_epi8(static_cast<char>(value))}; }
 inline Bytes operator|(Bytes a, Bytes b) { return {_mm512_or_si512(a.v, b.v)}; }
+inline Bytes operator^(Bytes a, Bytes b) { return {_mm512_xor_si512(a.v, b.v)}; }
 inline Bytes operator&(Bytes a, Bytes b) { return {_mm512_and_si512(a.v, b.v)}; }
 template <int bits>
 inline Bytes shifted_left(Bytes a) {
@@ -123,7 +124,6 @@ inline Bytes high_fours(Bytes a) { return shifted_right<4>(a) & bytes_of(15); }
 constexpr bool unsigned_weights = true;
 inline Ints dot_unsigned(Ints sum, Bytes w, Ints x) { return {_mm512_dpbusd_epi32(sum.v, w.v, x.v)}; }
 inline Ints dot_pairs(Ints sum, Pairs w, Ints x) { return {_mm512_dpwssd_epi32(sum.v, w.v, x.v)}; }
-inline Bytes signed_bytes(Bytes a) { return a; }
 inline Ints dot_signed(Ints sum, Bytes, Ints) { return sum; }
 #else
 constexpr bool unsigned_weights = false;  // two products of 255 and 127 would saturate 16 bits
@@ -131,7 +131,6 @@ inline Ints dot_unsigned(Ints sum, Bytes w, Ints x) {
   return {_mm512_add_epi32(sum.v, _mm512_madd_epi16(_mm512_maddubs_epi16(w.v, x.v), _mm512_set1_epi16(1)))};
 }
 inline Ints dot_pairs(Ints sum, Pairs w, Ints x) { return {_mm512_add_epi32(sum.v, _mm512_madd_epi16(w.v, x.v))}; }
-inline Bytes signed_bytes(Bytes a) { return {_mm512_xor_si512(a.v, _mm512_set1_epi8(-128))}; }
 /// |w| * (x with the sign of w): |w| <= 128 is unsigned, and |x| <= 127.
 inline Ints dot_signed(Ints sum, Bytes w, Ints x) {
   const __m512i turned = _mm512_mask_sub_epi8(x.v, _mm512_movepi8_mask(w.v), _mm512_setzero_si512(), x.v);

@@ -84,19 +84,36 @@ int threads() noexcept {
   return cores > 0 ? cores : 1;
 }
 
-void FreeAligned::operator()(void* memory) const noexcept { std::free(memory); }
+void FreeAligned::operator()(void* memory) const noexcept {
+  if (mapped > 0) {
+    munmap(memory, mapped);
+  } else {
+    std::free(memory);
+  }
+}
 
-void* allocate_aligned(std::size_t bytes) {
-  const std::size_t alignment = bytes >= huge_page ? huge_page : 64;
-  if (bytes > SIZE_MAX - alignment) throw std::bad_alloc();
-  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  void* memory = std::aligned_alloc(alignment, rounded > 0 ? rounded : alignment);
-  if (memory == nullptr) throw std::bad_alloc();
+Aligned<std::byte> allocate_aligned(std::size_t bytes) {
+  if (bytes > SIZE_MAX - 2 * huge_page) throw std::bad_alloc();
+  if (bytes < huge_page) {
+    const std::size_t rounded = bytes / 64 * 64 + 64;
+    void* const memory = std::aligned_alloc(64, rounded);
+    if (memory == nullptr) throw std::bad_alloc();
+    std::memset(memory, 0, rounded);
+    return Aligned<std::byte>(static_cast<std::byte*>(memory), FreeAligned{});
+  }
+  // A huge page more than asked for, then what lies outside the aligned part is given back.
+  const std::size_t rounded = (bytes + huge_page - 1) / huge_page * huge_page;
+  void* const mapped = mmap(nullptr, rounded + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) throw std::bad_alloc();
+  auto* const start = static_cast<std::byte*>(mapped);
+  const std::size_t skipped = (huge_page - reinterpret_cast<std::uintptr_t>(start) % huge_page) % huge_page;
+  if (skipped > 0) munmap(start, skipped);
+  munmap(start + skipped + rounded, huge_page - skipped);
+  std::byte* const memory = start + skipped;
 #ifdef MADV_HUGEPAGE
-  if (alignment == huge_page) madvise(memory, rounded, MADV_HUGEPAGE);  // a wish; failure costs only speed
+  madvise(memory, rounded, MADV_HUGEPAGE);  // a wish; failure costs only speed
 #endif
-  std::memset(memory, 0, rounded);
-  return memory;
+  return Aligned<std::byte>(memory, FreeAligned{rounded});
 }
 
 PackedMatrix::PackedMatrix(const Kernels& kernels, std::span<const MatrixSource> sources) {

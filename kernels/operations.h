@@ -23,17 +23,21 @@ int threads() noexcept;
 /// What `lead` throws comes out of it. Operations outside of any such call open one each.
 void with_workers(const std::function<void()>& lead);
 
-/// 64-byte aligned memory (huge pages where the system gives them), zeroed; throws std::bad_alloc.
+/// Zeroed memory, 64-byte aligned; from 2 MiB on in huge pages where the system gives them, and each page in the memory
+/// of the core that first writes to it. Throws std::bad_alloc.
 struct FreeAligned {
+  std::size_t mapped = 0;  // bytes, or 0 for small memory
   void operator()(void* memory) const noexcept;
 };
 template <class T>
 using Aligned = std::unique_ptr<T[], FreeAligned>;
-void* allocate_aligned(std::size_t bytes);
+Aligned<std::byte> allocate_aligned(std::size_t bytes);
 template <class T>
 Aligned<T> aligned(std::size_t count) {
   if (count > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_alloc();
-  return Aligned<T>(static_cast<T*>(allocate_aligned(count * sizeof(T))));
+  Aligned<std::byte> memory = allocate_aligned(count * sizeof(T));
+  const FreeAligned free = memory.get_deleter();
+  return Aligned<T>(reinterpret_cast<T*>(memory.release()), free);
 }
 
 /// Rows of a weight as a checkpoint gives them: `read` puts rows [first, first + count) as the format lays them down to
