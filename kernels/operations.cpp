@@ -12,6 +12,7 @@
 #include <mutex>
 #include <new>
 #include <thread>
+#include <utility>
 
 #include "kernels/parallel.h"
 
@@ -37,6 +38,32 @@ double preparing_work(int rows, int inputs) { return 16.0 * rows * inputs; }
 
 int units_of(const Kernels& kernels, const PackedMatrix::Part& part) {
   return (part.view.outputs + kernels.unit - 1) / kernels.unit;
+}
+
+/// matmul_from, telling after(begin, end), on the thread that made them, which outputs of all rows are there now.
+template <class After>
+void multiply(const Kernels& kernels, const PackedMatrix& w, int first, const Operands& x, float* y,
+              std::ptrdiff_t y_stride, const After& after) {
+  int total = 0;  // units of all parts, those before `first` left out
+  const auto skipped_of = [&](const PackedMatrix::Part& part) {
+    const int skipped = first > part.first ? (first - part.first) / kernels.unit : 0;
+    return std::min(skipped, units_of(kernels, part));
+  };
+  for (const PackedMatrix::Part& part : w.parts()) total += units_of(kernels, part) - skipped_of(part);
+  const double work = static_cast<double>(x.rows()) * total * kernels.unit * w.inputs();
+  parallel_ranges(total, work, total, [&](int begin, int end, int) {
+    int before = 0;
+    for (const PackedMatrix::Part& part : w.parts()) {
+      const int skipped = skipped_of(part);
+      const int units = units_of(kernels, part) - skipped;
+      const int from = (skipped + std::max(begin - before, 0)) * kernels.unit;
+      const int to = std::min((skipped + std::min(end - before, units)) * kernels.unit, part.view.outputs);
+      before += units;
+      if (from >= to) continue;
+      kernels.matmul(part.view, x.of(kernels.operand(part.view.format)), x.rows(), y + part.first, y_stride, from, to);
+      after(part.first + from, part.first + to);
+    }
+  });
 }
 
 /// The first exception of a parallel range, kept until the range is over.
@@ -136,6 +163,8 @@ PackedMatrix::PackedMatrix(const Kernels& kernels, std::span<const MatrixSource>
   std::size_t place = 0;
   int first = 0;  // output of the part that the source starts at
   Failure failure;
+  const int workers = threads();
+  std::vector<std::pair<Aligned<std::byte>, std::size_t>> buffers(static_cast<std::size_t>(workers));
   for (const MatrixSource& source : sources) {
     while (first == parts_[place].view.outputs || parts_[place].view.format != source.format) {
       ++place;
@@ -146,14 +175,15 @@ PackedMatrix::PackedMatrix(const Kernels& kernels, std::span<const MatrixSource>
     const std::size_t unit_bytes = row_bytes(source.format, source.inputs) * static_cast<std::size_t>(kernels.unit);
     const int together = static_cast<int>(packing_bytes / unit_bytes > 0 ? packing_bytes / unit_bytes : 1);
     const double elements = static_cast<double>(source.outputs) * source.inputs;
+    const std::size_t room = unit_bytes * static_cast<std::size_t>(together < units ? together : units);
     std::byte* const packed = data_[place].get();
-    parallel_ranges(units, elements, units, [&](int begin, int end, int) {
+    parallel_ranges(units, elements, workers, [&](int begin, int end, int worker) {
       failure.guard([&] {
-        const int most = end - begin < together ? end - begin : together;
-        const Aligned<std::byte> rows = aligned<std::byte>(unit_bytes * static_cast<std::size_t>(most));
-        for (int unit = begin; unit < end; unit += most) {
+        auto& [rows, size] = buffers[static_cast<std::size_t>(worker)];
+        if (size < room) rows = aligned<std::byte>(size = room);
+        for (int unit = begin; unit < end; unit += together) {
           const int from = unit * kernels.unit;
-          const int to = std::min((unit + most < end ? unit + most : end) * kernels.unit, source.outputs);
+          const int to = std::min((unit + together < end ? unit + together : end) * kernels.unit, source.outputs);
           source.read(from, to - from, rows.get());
           kernels.pack({rows.get(), source.format, to - from, source.inputs}, first + from, packed);
         }
@@ -202,32 +232,26 @@ void prepare(const Kernels& kernels, const PackedMatrix& w, const float* x, std:
 }
 
 void matmul(const Kernels& kernels, const PackedMatrix& w, const Operands& x, float* y, std::ptrdiff_t y_stride) {
-  matmul_from(kernels, w, 0, x, y, y_stride);
+  multiply(kernels, w, 0, x, y, y_stride, [](int, int) {});
 }
 
 void matmul_from(const Kernels& kernels, const PackedMatrix& w, int first, const Operands& x, float* y,
                  std::ptrdiff_t y_stride) {
-  int total = 0;  // units of all parts, those before `first` left out
-  const auto skipped_of = [&](const PackedMatrix::Part& part) {
-    const int skipped = first > part.first ? (first - part.first) / kernels.unit : 0;
-    return std::min(skipped, units_of(kernels, part));
-  };
-  for (const PackedMatrix::Part& part : w.parts()) total += units_of(kernels, part) - skipped_of(part);
-  const double work = static_cast<double>(x.rows()) * total * kernels.unit * w.inputs();
-  parallel_ranges(total, work, total, [&](int begin, int end, int) {
-    int before = 0;
-    for (const PackedMatrix::Part& part : w.parts()) {
-      const int skipped = skipped_of(part);
-      const int units = units_of(kernels, part) - skipped;
-      const int from = std::max(begin - before, 0);
-      const int to = std::min(end - before, units);
-      before += units;
-      if (from >= to) continue;
-      kernels.matmul(part.view, x.of(kernels.operand(part.view.format)), x.rows(), y + part.first, y_stride,
-                     (skipped + from) * kernels.unit,
-                     std::min((skipped + to) * kernels.unit, part.view.outputs));
+  multiply(kernels, w, first, x, y, y_stride, [](int, int) {});
+}
+
+bool matmul_of_numbers(const Kernels& kernels, const PackedMatrix& w, const Operands& x, float* y,
+                       std::ptrdiff_t y_stride) {
+  std::atomic<bool> found{false};
+  multiply(kernels, w, 0, x, y, y_stride, [&](int begin, int end) {  // while they are in the cache
+    bool odd = false;
+    for (int r = 0; r < x.rows(); ++r) {
+      const float* const row = y + r * y_stride;
+      for (int n = begin; n < end; ++n) odd |= row[n] != row[n];
     }
+    if (odd) found.store(true, std::memory_order_relaxed);
   });
+  return !found;
 }
 
 bool all_numbers(std::span<const float> values) noexcept {

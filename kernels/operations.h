@@ -116,6 +116,10 @@ void matmul(const Kernels& kernels, const PackedMatrix& w, const Operands& x, fl
 void matmul_from(const Kernels& kernels, const PackedMatrix& w, int first, const Operands& x, float* y,
                  std::ptrdiff_t y_stride);
 
+/// matmul; false when an output is NaN.
+bool matmul_of_numbers(const Kernels& kernels, const PackedMatrix& w, const Operands& x, float* y,
+                       std::ptrdiff_t y_stride);
+
 /// Is none of them NaN?
 bool all_numbers(std::span<const float> values) noexcept;
 
