@@ -168,6 +168,13 @@ inline Bytes shifted_right(Bytes a) {
 inline Bytes low_fours(Bytes a) { return a & bytes_of(15); }
 inline Bytes high_fours(Bytes a) { return shifted_right<4>(a) & bytes_of(15); }
 
+#ifdef __AVXVNNI__
+constexpr bool unsigned_weights = true;
+inline Ints dot_unsigned(Ints sum, Bytes w, Ints x) {
+  return {_mm256_dpbusd_avx_epi32(sum.low, w.low, x.low), _mm256_dpbusd_avx_epi32(sum.high, w.high, x.high)};
+}
+inline Ints dot_signed(Ints sum, Bytes, Ints) { return sum; }
+#else
 constexpr bool unsigned_weights = false;  // two products of 255 and 127 would saturate 16 bits
 inline __m256i dot_unsigned(__m256i sum, __m256i w, __m256i x) {
   return _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), _mm256_set1_epi16(1)));
@@ -180,6 +187,7 @@ inline Ints dot_signed(Ints sum, Bytes w, Ints x) {
   return {dot_unsigned(sum.low, _mm256_abs_epi8(w.low), _mm256_sign_epi8(x.low, w.low)),
           dot_unsigned(sum.high, _mm256_abs_epi8(w.high), _mm256_sign_epi8(x.high, w.high))};
 }
+#endif
 
 inline Pairs load_pairs(const char* from) {
   return {_mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))),

@@ -11,7 +11,7 @@
 namespace draftproof {
 namespace {
 
-constexpr int tables_max = 5;
+constexpr int tables_max = 6;
 
 struct List {
   const Kernels* tables[tables_max + 1] = {};  // ends with nullptr
@@ -19,7 +19,8 @@ struct List {
   List() noexcept {
     int count = 0;
     for (const Kernels* table :
-         {scalar_kernels(), openblas_kernels(), avx2_kernels(), avx512_kernels(), avx512_vnni_kernels()}) {
+         {scalar_kernels(), openblas_kernels(), avx2_kernels(), avx2_vnni_kernels(), avx512_kernels(),
+          avx512_vnni_kernels()}) {
       if (table != nullptr) tables[count++] = table;
     }
   }
@@ -31,6 +32,15 @@ struct List {
 bool cpu_has_avx2() noexcept {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
 }
+bool cpu_has_avx2_vnni() noexcept {
+  // Leaf 7, subleaf 1, EAX bit 4; __builtin_cpu_supports learnt the name after g++ 12.
+  std::uint32_t a = 7;
+  std::uint32_t b = 0;
+  std::uint32_t c = 1;
+  std::uint32_t d = 0;
+  asm("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+  return cpu_has_avx2() && (a & 1u << 4) != 0;
+}
 bool cpu_has_avx512() noexcept {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("fma");
@@ -38,6 +48,7 @@ bool cpu_has_avx512() noexcept {
 bool cpu_has_avx512_vnni() noexcept { return cpu_has_avx512() && __builtin_cpu_supports("avx512vnni"); }
 #else
 bool cpu_has_avx2() noexcept { return false; }
+bool cpu_has_avx2_vnni() noexcept { return false; }
 bool cpu_has_avx512() noexcept { return false; }
 bool cpu_has_avx512_vnni() noexcept { return false; }
 #endif
@@ -49,7 +60,7 @@ const Kernels* const* all_kernels() noexcept {
 
 const Kernels& best_kernels() noexcept {
   // Not by way of the list: the openblas table, a row of it, asks here while the list is being made.
-  for (const Kernels* table : {avx512_vnni_kernels(), avx512_kernels(), avx2_kernels()}) {
+  for (const Kernels* table : {avx512_vnni_kernels(), avx512_kernels(), avx2_vnni_kernels(), avx2_kernels()}) {
     if (table != nullptr && table->supported()) return *table;
   }
   return *scalar_kernels();

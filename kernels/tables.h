@@ -12,11 +12,13 @@ namespace draftproof {
 const Kernels* scalar_kernels() noexcept;
 const Kernels* openblas_kernels() noexcept;
 const Kernels* avx2_kernels() noexcept;
+const Kernels* avx2_vnni_kernels() noexcept;
 const Kernels* avx512_kernels() noexcept;
 const Kernels* avx512_vnni_kernels() noexcept;
 
 /// The CPU, and the operating system, can run what the file is compiled to.
 bool cpu_has_avx2() noexcept;
+bool cpu_has_avx2_vnni() noexcept;
 bool cpu_has_avx512() noexcept;
 bool cpu_has_avx512_vnni() noexcept;
 

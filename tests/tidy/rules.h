@@ -249,7 +249,8 @@ inline Faults form(const Source& source) {
 /// Files compiled for an instruction set, and what they include: an inline function of the library, instantiated there,
 /// may be the copy that the linker keeps for everyone, and crash older machines.
 inline bool is_for_one_instruction_set(const std::string& path) {
-  const std::set<std::string> files = {"kernels/avx2.cpp",  "kernels/avx512.cpp", "kernels/avx512_vnni.cpp",
+  const std::set<std::string> files = {"kernels/avx2.cpp",   "kernels/avx2_vnni.cpp",
+                                       "kernels/avx512.cpp", "kernels/avx512_vnni.cpp",
                                        "kernels/exp.h",     "kernels/formats.h",  "kernels/canonical.h",
                                        "kernels/kernels.h", "kernels/tables.h"};
   return files.contains(path) || path.starts_with("kernels/lanes_") || path.ends_with(".inc");

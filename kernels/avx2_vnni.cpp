@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// The vector table for AVX2, FMA and AVX-VNNI. Compiled for it: nothing here but the getter has linkage.
+#include "kernels/tables.h"
+
+#ifdef __AVXVNNI__
+
+#include "kernels/lanes_avx2.h"
+#include "kernels/vector.inc"
+
+namespace draftproof {
+namespace {
+constexpr Kernels table = vector_kernels("avx2vnni", cpu_has_avx2_vnni);
+}  // namespace
+const Kernels* avx2_vnni_kernels() noexcept { return &table; }
+}  // namespace draftproof
+
+#else
+
+namespace draftproof {
+const Kernels* avx2_vnni_kernels() noexcept { return nullptr; }
+}  // namespace draftproof
+
+#endif
