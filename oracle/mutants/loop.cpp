@@ -18,8 +18,10 @@ void cut_after_stop(const Request& request, std::vector<Token>& tokens) {
 }
 
 Distribution flat(const Distribution& q) {
-  const std::vector<std::uint64_t> shares(q.tokens().size(), Distribution::largest_share);
-  return Distribution::quantised(q.tokens(), shares);
+  const std::uint64_t count = q.tokens().size();
+  std::vector<std::uint64_t> weights(count, Distribution::total / count);
+  weights.front() += Distribution::total % count;
+  return Distribution::exact(q.tokens(), weights);
 }
 
 /// Every weight cut to its eight highest bits; what is lost goes to the first.
@@ -170,7 +172,9 @@ Trace run_loop(Model& target, Draft& draft, const Rule& rule, Chance& chance, co
     const bool unlimited = fault == Fault::budget_ignored_by_block;
     const int limit = unlimited ? request.draft_max : std::min(request.draft_max, left - 1);
     if (limit > 0) {
-      Guesses guesses(request.sampling, text, request.sequence, round.position, rule.draft_noise, chance);
+      Sampler sampler;
+      Guesses guesses(request.sampling, text, request.sequence, round.position, rule.draft_noise, chance,
+                      sampler);
       draft.propose(text.back(), limit, guesses);
       round.proposal = guesses.proposal();
       cut_after_stop(request, round.proposal.tokens);

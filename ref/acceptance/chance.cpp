@@ -56,11 +56,24 @@ std::uint64_t SeededChance::below(const Key& key, std::uint64_t bound) const noe
 }
 
 std::size_t SeededChance::pick(const Key& key, std::span<const std::uint64_t> weights) {
-  Wide sum = 0;
-  for (const std::uint64_t weight : weights) sum += weight;
+  // Halves of 32 bits, so that a vocabulary of weights is added up in vectors and no sum overflows.
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+  for (const std::uint64_t weight : weights) {
+    low += weight & 0xffffffff;
+    high += weight >> 32;
+  }
+  const Wide sum = (Wide{high} << 32) + low;
   REQUIRE(sum > 0 && sum <= UINT64_MAX, "some weight is positive and their sum fits 64 bits");
   std::uint64_t rest = below(key, static_cast<std::uint64_t>(sum));
+  // A walk in strides, then steps.
   std::size_t index = 0;
+  for (constexpr std::size_t stride = 1024; weights.size() - index > stride; index += stride) {
+    std::uint64_t sum_of_stride = 0;
+    for (const std::uint64_t weight : weights.subspan(index, stride)) sum_of_stride += weight;
+    if (rest < sum_of_stride) break;
+    rest -= sum_of_stride;
+  }
   while (rest >= weights[index]) rest -= weights[index++];
   return index;
 }

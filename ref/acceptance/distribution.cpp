@@ -27,49 +27,47 @@ void require_ascending(std::span<const Token> tokens, std::size_t count) {
 }  // namespace
 
 Distribution Distribution::point(Token token) {
-  REQUIRE(token >= 0, "tokens are not negative");
   Distribution result;
-  result.tokens_ = {token};
-  result.weights_ = {total};
+  result.become_point(token);
   return result;
+}
+
+Distribution Distribution::quantised(const Shares& shares) {
+  Distribution result;
+  result.become_quantised(shares);
+  return result;
+}
+
+void Distribution::become_point(Token token) {
+  REQUIRE(token >= 0, "tokens are not negative");
+  tokens_.assign(1, token);
+  weights_.assign(1, total);
 }
 
 // With R = floor(2^103 / S) for the sum S of the shares: s * R / 2^51 <= s / S * 2^52, so the weights sum to at
 // most 2^52 and what is left is not negative. R > 2^103 / S - 1 and s <= 2^40, so a weight, floored, is above
-// s / S * 2^52 - 2^-11 - 1, and over n shares less than n + n / 2048 is left. S >= 2^40 keeps R <= 2^63, and
-// s * R <= 2^103 fits the wide type.
-Distribution Distribution::quantised(std::span<const Token> tokens, std::span<const std::uint64_t> shares) {
-  REQUIRE(!shares.empty() && shares.size() <= most_shares, "a distribution has between 1 and 2^23 shares");
-  require_ascending(tokens, shares.size());
+// s / S * 2^52 - 2^-11 - 1, and over n shares less than n + n / 2048 is left. S >= 2^40 keeps R <= 2^63.
+void Distribution::become_quantised(const Shares& shares) {
+  const std::size_t room = shares.blocks.size() * block_size;
+  REQUIRE(room > 0 && room <= most_shares, "a distribution has between 1 and 2^23 shares");
+  REQUIRE(shares.sum >= largest_share, "the shares sum to at least 2^40");
+  const std::size_t first = find_block_with(shares.blocks, static_cast<float>(largest_share), shares.values.data());
+  REQUIRE(first < shares.blocks.size(), "the largest share is 2^40");
+  const auto reciprocal = static_cast<std::uint64_t>((Wide{1} << 103) / shares.sum);
 
-  std::uint64_t sum = 0;
-  std::size_t largest = 0;
-  std::size_t positive = 0;
-  for (std::size_t i = 0; i < shares.size(); ++i) {
-    REQUIRE(shares[i] <= largest_share, "a share is at most 2^40");
-    sum += shares[i];
-    positive += shares[i] > 0;
-    if (shares[i] > shares[largest]) largest = i;
-  }
-  REQUIRE(sum >= largest_share, "the shares sum to at least 2^40");
-  const auto reciprocal = static_cast<std::uint64_t>((Wide{1} << 103) / sum);
-
-  Distribution result;
-  result.tokens_.reserve(positive);
-  result.weights_.reserve(positive);
-  std::uint64_t left = total;
-  std::size_t place_of_largest = 0;
-  for (std::size_t i = 0; i < shares.size(); ++i) {
-    const auto weight = static_cast<std::uint64_t>(Wide{shares[i]} * reciprocal >> 51);
-    if (weight == 0) continue;
-    if (i == largest) place_of_largest = result.weights_.size();
-    result.tokens_.push_back(token_at(tokens, i));
-    result.weights_.push_back(weight);
-    left -= weight;
-  }
-  REQUIRE(left <= shares.size() + shares.size() / 2048, "rounding leaves less than one unit per share");
-  result.weights_[place_of_largest] += left;
-  return result;
+  tokens_.resize(std::max(room, tokens_.size()));  // not smaller first: growing fills with zeros
+  weights_.resize(std::max(room, weights_.size()));
+  const auto [count, sum] =
+      find_weights(shares.blocks, shares.values.data(), reciprocal, tokens_.data(), weights_.data());
+  tokens_.resize(count);
+  weights_.resize(count);
+  const std::uint64_t left = total - sum;
+  REQUIRE(left <= room + room / 2048, "rounding leaves less than one unit per share");
+  const auto* block = shares.values.data() + shares.blocks[first] * block_size;
+  const auto* largest = std::find(block, block + block_size, static_cast<float>(largest_share));
+  const auto token = static_cast<Token>(largest - shares.values.data());
+  const auto place = std::lower_bound(tokens_.begin(), tokens_.end(), token);
+  weights_[static_cast<std::size_t>(place - tokens_.begin())] += left;
 }
 
 Distribution Distribution::exact(std::span<const Token> tokens, std::span<const std::uint64_t> weights) {

@@ -9,10 +9,18 @@
 #include <span>
 #include <vector>
 
+#include "ref/acceptance/row_scan.h"
 #include "ref/base/digest.h"
 #include "ref/base/token.h"
 
 namespace draftproof {
+
+/// Whole numbers of at most 2^40, as row_scan.h has them: by token, in whole blocks, and only in the blocks named.
+struct Shares {
+  std::vector<float> values;
+  std::vector<std::uint32_t> blocks;  // ascending; the values of others mean nothing
+  std::uint64_t sum = 0;              // of these blocks
+};
 
 class Distribution {
  public:
@@ -23,11 +31,11 @@ class Distribution {
 
   static Distribution point(Token token);
 
-  /// From shares of any sum, each at most 2^40, at least one of them 2^40 or their sum at least 2^40: with
-  /// reciprocal = floor(2^103 / sum), weight = floor(share * reciprocal / 2^51); what is left of the total goes to the
-  /// largest share, the smallest token among equals. `tokens` ascend; empty means 0, 1, 2, ... At most 2^23 shares.
-  /// What is left lies in [0, n + n / 2048] for n shares, so no weight is off by more than that; see distribution.cpp.
-  static Distribution quantised(std::span<const Token> tokens, std::span<const std::uint64_t> shares);
+  /// From shares by token, of which the largest is 2^40: with reciprocal = floor(2^103 / sum), weight =
+  /// floor(share * reciprocal / 2^51); what is left of the total goes to the largest share, the smallest token among
+  /// equals. What is left lies in [0, n + n / 2048] for n shares, so no weight is off by more than that; see
+  /// distribution.cpp. At most 2^23 shares.
+  static Distribution quantised(const Shares& shares);
 
   /// Exact weights that sum to `total`; zero weights are left out. `tokens` as above.
   static Distribution exact(std::span<const Token> tokens, std::span<const std::uint64_t> weights);
@@ -36,6 +44,10 @@ class Distribution {
   std::span<const std::uint64_t> weights() const noexcept { return weights_; }
   std::uint64_t weight(Token token) const noexcept;  // 0 when absent
   bool is_point() const noexcept { return tokens_.size() == 1; }
+
+  /// The same, in the memory this distribution has.
+  void become_point(Token token);
+  void become_quantised(const Shares& shares);
 
   Fingerprint fingerprint() const;
   bool operator==(const Distribution&) const = default;

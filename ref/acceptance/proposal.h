@@ -24,7 +24,7 @@ class Guesses {
   /// The first guess decides the token at absolute position `position`, after `committed`. `noise` is the purpose under
   /// which draws are keyed: Purpose::draft for independent noise, Purpose::target to share the target's.
   Guesses(const Sampling& sampling, std::span<const Token> committed, int sequence, int position, Purpose noise,
-          Chance& chance);
+          Chance& chance, Sampler& sampler);
 
   /// Draws the next guess from a row of logits; returns it.
   Token draw(std::span<const float> logits);
@@ -40,6 +40,7 @@ class Guesses {
   std::span<const Token> committed_;
   Key next_;
   Chance& chance_;
+  Sampler& sampler_;
   Proposal proposal_;
 };
 

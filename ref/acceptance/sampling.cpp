@@ -5,12 +5,13 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <iterator>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "kernels/exp.h"
 #include "ref/base/error.h"
 #include "ref/base/require.h"
 
@@ -32,8 +33,7 @@ std::vector<Token> penalised_window(const History& history, int repeat_last_n) {
   return window;
 }
 
-std::vector<float> penalised(std::span<const float> logits, const Sampling& sampling, const History& history) {
-  std::vector<float> result(logits.begin(), logits.end());
+void penalise(std::span<float> result, const Sampling& sampling, const History& history) {
   const std::vector<Token> window = penalised_window(history, sampling.repeat_last_n);
   const float repeat = sampling.repeats() ? sampling.repeat_penalty : 1.0f;
   for (auto run = window.begin(); run != window.end();) {
@@ -45,7 +45,6 @@ std::vector<float> penalised(std::span<const float> logits, const Sampling& samp
     z = z - sampling.frequency_penalty * static_cast<float>(end - run);
     run = end;
   }
-  return result;
 }
 
 [[noreturn]] void throw_unusable(std::span<const float> z) {
@@ -58,111 +57,101 @@ std::vector<float> penalised(std::span<const float> logits, const Sampling& samp
               " logits of a row is finite; check the weights of the model and the penalties");
 }
 
-/// The largest logit; throws unless it is finite and no logit is NaN.
-float best_of(std::span<const float> z) {
-  float best = -infinity;
-  bool usable = true;
-  for (const float value : z) {
-    usable &= value < infinity;
-    best = value > best ? value : best;
-  }
-  if (!usable || best == -infinity) throw_unusable(z);
-  return best;
-}
-
-/// The `count` best tokens in the total order, ascending. Selecting the worst value that survives, instead of sorting
-/// tokens, touches the row three times in order.
-std::vector<Token> best_tokens(std::span<const float> z, std::size_t count) {
-  std::vector<float> values(z.begin(), z.end());
-  const auto worst = values.begin() + static_cast<std::ptrdiff_t>(count) - 1;
-  std::nth_element(values.begin(), worst, values.end(), std::greater<>());
-  std::size_t ties = count;
-  for (const float value : z) ties -= value > *worst;
-
-  std::vector<Token> tokens;
-  tokens.reserve(count);
-  for (std::size_t i = 0; i < z.size(); ++i) {
-    const bool tied = z[i] == *worst;
-    if (z[i] < *worst || (tied && ties == 0)) continue;
-    ties -= tied;
-    tokens.push_back(static_cast<Token>(i));
-  }
-  return tokens;
-}
-
-std::vector<std::uint64_t> shares_of(std::span<const float> z, float best, float temperature) {
-  // Plain pointers and two passes: the first one, with the arithmetic, vectorises.
-  std::vector<float> shares(z.size());
-  const float* from = z.data();
-  float* to = shares.data();
-  for (std::size_t i = 0; i < z.size(); ++i) to[i] = exponential((from[i] - best) / temperature) * 0x1p+40f;
-  std::vector<std::uint64_t> result;
-  result.reserve(z.size());
-  for (const float share : shares) result.push_back(static_cast<std::uint64_t>(static_cast<std::int64_t>(share)));
-  return result;
-}
-
-/// Clears the shares outside the nucleus. Entries ascend by token, so their index breaks ties. They are put in order
-/// only as far as the nucleus reaches, in chunks that grow.
-void apply_top_p(std::span<const float> z, float top_p, std::span<std::uint64_t> shares) {
-  std::uint64_t sum = 0;
-  std::vector<std::uint32_t> order;
-  for (std::size_t i = 0; i < shares.size(); ++i) {
-    sum += shares[i];
-    if (shares[i] > 0) order.push_back(static_cast<std::uint32_t>(i));
-  }
-  const double limit = static_cast<double>(top_p) * static_cast<double>(sum);
-  const auto precedes = [&](std::uint32_t a, std::uint32_t b) { return z[a] != z[b] ? z[a] > z[b] : a < b; };
-
-  std::uint64_t before = 0;
-  auto next = order.begin();
-  auto sorted = order.begin();
-  for (std::ptrdiff_t chunk = 64; next != order.end() && static_cast<double>(before) < limit; ++next) {
-    if (next == sorted) {
-      sorted += std::min(chunk, order.end() - sorted);
-      chunk *= 4;
-      if (sorted != order.end()) std::nth_element(next, sorted, order.end(), precedes);
-      std::sort(next, sorted, precedes);
-    }
-    before += shares[*next];
-  }
-  for (; next != order.end(); ++next) shares[*next] = 0;
-}
+/// How far below the best logit a token may have a share, in temperatures: exp(-28) < 2^-40.
+constexpr float depth_of_shares = 28;
 
 }  // namespace
 
-Distribution distribution_of(std::span<const float> logits, const Sampling& sampling, const History& history) {
-  std::vector<float> rewritten;
+/// Clears what `cut` cuts off, and forgets the blocks that have nothing left.
+void Sampler::keep_until(const Cut& cut, const BlockedRow& row) {
+  std::erase_if(shares_.blocks, [&](std::uint32_t block) { return best_of_blocks_[block] < cut.worst; });
+  for (const std::uint32_t token : cut.tied) shares_.values[token] = 0;
+  shares_.sum = keep_shares(row, shares_.blocks, cut.worst, 0, shares_.values.data());
+}
+
+void Sampler::read(std::span<const float> logits, const Sampling& sampling, const History& history,
+                   Distribution& result) {
   std::span<const float> z = logits;
   if (sampling.penalises()) {
-    rewritten = penalised(logits, sampling, history);
-    z = rewritten;
+    penalised_.assign(logits.begin(), logits.end());
+    penalise(penalised_, sampling, history);
+    z = penalised_;
   }
-  const float best = best_of(z);
+  const BlockedRow row(z);
+  best_of_blocks_.resize(row.blocks());
+  const bool usable = find_best_of_blocks(row, best_of_blocks_.data());
+  const auto best_block = std::max_element(best_of_blocks_.begin(), best_of_blocks_.end());
+  if (!usable || z.empty() || *best_block == -infinity) throw_unusable(z);
+  const float best = *best_block;
   if (sampling.greedy()) {
-    const auto first = std::find(z.begin(), z.end(), best);
-    return Distribution::point(static_cast<Token>(first - z.begin()));
+    const auto first = z.begin() + (best_block - best_of_blocks_.begin()) * static_cast<std::ptrdiff_t>(block_size);
+    result.become_point(static_cast<Token>(std::find(first, z.end(), best) - z.begin()));
+    return;
   }
   if (!std::isfinite(sampling.temperature)) throw Error("the temperature is not finite; give a number of 0 or more");
+  const bool cuts_tokens = sampling.top_k > 0 && static_cast<std::size_t>(sampling.top_k) < z.size();
+  const bool cuts_shares = sampling.top_p > 0 && sampling.top_p < 1;
+  const bool drops_shares = sampling.min_p > 0 && sampling.min_p <= 1;
+  const float least = drops_shares ? sampling.min_p * 0x1p+40f : 0.0f;  // exact: a power of 2
 
-  std::vector<Token> tokens;  // empty: all of them
-  if (sampling.top_k > 0 && static_cast<std::size_t>(sampling.top_k) < z.size()) {
-    tokens = best_tokens(z, static_cast<std::size_t>(sampling.top_k));
-    std::vector<float> survivors;
-    survivors.reserve(tokens.size());
-    for (const Token token : tokens) survivors.push_back(z[static_cast<std::size_t>(token)]);
-    rewritten = std::move(survivors);
-    z = rewritten;
+  // k blocks have a token at least as good as the k-th best of their bests, so no worse token is among the best k.
+  float reach = depth_of_shares * sampling.temperature;
+  float worst = -infinity;
+  if (cuts_tokens && static_cast<std::size_t>(sampling.top_k) <= row.blocks()) {
+    best_blocks_ = best_of_blocks_;
+    const auto last = best_blocks_.begin() + (sampling.top_k - 1);
+    std::nth_element(best_blocks_.begin(), last, best_blocks_.end(), std::greater<>());
+    worst = *last;
+    reach = std::min(reach, best - worst);
   }
-  std::vector<std::uint64_t> shares = shares_of(z, best, sampling.temperature);
-  if (sampling.top_p > 0 && sampling.top_p < 1) apply_top_p(z, sampling.top_p, shares);
-  if (sampling.min_p > 0 && sampling.min_p <= 1) {
-    // The best token survives all of the above and has the largest share there is, exp(0).
-    const double least = static_cast<double>(sampling.min_p) * static_cast<double>(Distribution::largest_share);
-    for (std::uint64_t& share : shares)
-      if (static_cast<double>(share) < least) share = 0;
+
+  // Shares of the blocks that have any that counts.
+  const BlockedRow bests(best_of_blocks_);
+  shares_of_best_.values.resize(bests.blocks() * block_size);
+  shares_of_best_.blocks.resize(bests.blocks());
+  std::iota(shares_of_best_.blocks.begin(), shares_of_best_.blocks.end(), 0u);
+  find_shares(bests, shares_of_best_.blocks, best, sampling.temperature, shares_of_best_.values.data());
+  const float least_of_best = std::max(1.0f, cuts_shares ? 0.0f : least);
+  shares_.blocks.clear();
+  for (std::uint32_t block = 0; block < row.blocks(); ++block) {
+    if (best_of_blocks_[block] >= worst && shares_of_best_.values[block] >= least_of_best)
+      shares_.blocks.push_back(block);
   }
-  return Distribution::quantised(tokens, shares);
+  shares_.values.resize(row.blocks() * block_size);
+  shares_.sum = find_shares(row, shares_.blocks, best, sampling.temperature, shares_.values.data());
+
+  if (cuts_tokens) {
+    const auto count = static_cast<std::uint64_t>(sampling.top_k);
+    const auto stays = [count](std::uint64_t before) { return before < count; };
+    keep_until(cuts_.find(row, shares_.blocks, shares_.values.data(), best, reach, CutFinder::Taken::tokens, stays),
+               row);
+  }
+  if (cuts_shares) {
+    const double limit = static_cast<double>(sampling.top_p) * static_cast<double>(shares_.sum);
+    const auto stays = [limit](std::uint64_t before) { return static_cast<double>(before) < limit; };
+    keep_until(cuts_.find(row, shares_.blocks, shares_.values.data(), best, reach, CutFinder::Taken::shares, stays),
+               row);
+  }
+  if (drops_shares) shares_.sum = keep_shares(row, shares_.blocks, -infinity, least, shares_.values.data());
+  result.become_quantised(shares_);
+}
+
+Distribution Sampler::blank() {
+  if (blanks_.empty()) return {};
+  Distribution last = std::move(blanks_.back());
+  blanks_.pop_back();
+  return last;
+}
+
+void Sampler::give_back(std::vector<Distribution>& read) {
+  std::move(read.begin(), read.end(), std::back_inserter(blanks_));
+  read.clear();
+}
+
+Distribution distribution_of(std::span<const float> logits, const Sampling& sampling, const History& history) {
+  Distribution result;
+  Sampler().read(logits, sampling, history, result);
+  return result;
 }
 
 }  // namespace draftproof

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
+#include "ref/acceptance/cut.h"
 #include "ref/acceptance/distribution.h"
 #include "ref/base/token.h"
 
@@ -36,12 +38,34 @@ struct History {
   std::span<const Token> guessed;
 };
 
-/// One row. Penalties, for each distinct token of the last `repeat_last_n` of the history, with count c:
-/// z = (z < 0 ? z * repeat : z / repeat) - presence, then z = z - frequency * c. Greedy: the point on the best z.
-/// Else e = exp((z - best) / temperature) in float, share = floor(e * 2^40); top-k by z; top-p keeps while the sum of
-/// the shares before, in order, is < top_p * (sum of shares); min-p drops shares < min_p * (largest share), both
-/// products in double. Then Distribution::quantised. A NaN or +infinity, before or after penalties, no finite logit at
-/// all, or a temperature that is not finite throws Error. Tokens of the history beyond the row are passed over.
+/// Reads rows of logits as distributions. Owns the memory that takes, so that from the second row on none is allocated.
+class Sampler {
+ public:
+  /// One row. Penalties, for each distinct token of the last `repeat_last_n` of the history, with count c:
+  /// z = (z < 0 ? z * repeat : z / repeat) - presence, then z = z - frequency * c. Greedy: the point on the best z.
+  /// Else e = exp((z - best) / temperature) in float, share = floor(e * 2^40); top-k by z; top-p keeps while the sum of
+  /// the shares before, in order, is < top_p * (sum of shares); min-p drops shares < min_p * (largest share), both
+  /// products in double. Then Distribution::quantised. A NaN or +infinity, before or after penalties, no finite logit
+  /// at all, or a temperature that is not finite throws Error. Tokens of the history beyond the row are passed over.
+  void read(std::span<const float> logits, const Sampling& sampling, const History& history, Distribution& result);
+
+  /// A distribution to read into, in the memory of one that was given back.
+  Distribution blank();
+  void give_back(std::vector<Distribution>& read);  // and leaves none
+
+ private:
+  void keep_until(const Cut& cut, const BlockedRow& row);
+
+  std::vector<float> penalised_;
+  std::vector<float> best_of_blocks_;
+  std::vector<float> best_blocks_;  // the same, being put in order
+  Shares shares_of_best_;
+  Shares shares_;
+  CutFinder cuts_;
+  std::vector<Distribution> blanks_;
+};
+
+/// One row, for who reads only one.
 Distribution distribution_of(std::span<const float> logits, const Sampling& sampling, const History& history);
 
 }  // namespace draftproof

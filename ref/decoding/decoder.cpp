@@ -29,9 +29,9 @@ class VerifiedRows final : public TargetRows {
  public:
   VerifiedRows(Model& target, Cache& cache, std::span<const int> taps, const Request& request,
                std::span<const Token> committed, const Proposal& proposal, Recording recording, Statistics& statistics,
-               Outputs& outputs, Round& round)
+               Outputs& outputs, Sampler& sampler, Distribution& distribution, Round& round)
       : target_(target), cache_(cache), taps_(taps), request_(request), committed_(committed), recording_(recording),
-        statistics_(statistics), outputs_(outputs), round_(round) {
+        statistics_(statistics), outputs_(outputs), sampler_(sampler), distribution_(distribution), round_(round) {
     tokens_.push_back(committed.back());
     tokens_.insert(tokens_.end(), proposal.tokens.begin(), proposal.tokens.end());
     if (request_.verification == Verification::batched) read(static_cast<int>(tokens_.size()));
@@ -44,7 +44,7 @@ class VerifiedRows final : public TargetRows {
     while (rows_read_ <= row) read(1);
     const auto logits = outputs_.logits_row(serial ? 0 : row, target_.vocabulary());
     const auto guessed = std::span(tokens_).subspan(1, static_cast<std::size_t>(row));
-    distribution_ = distribution_of(logits, request_.sampling, {committed_, guessed});
+    sampler_.read(logits, request_.sampling, {committed_, guessed}, distribution_);
     if (recording_ == Recording::digests) {
       round_.logits.push_back(digest_of(logits));
       round_.targets.push_back(distribution_.fingerprint());
@@ -73,10 +73,11 @@ class VerifiedRows final : public TargetRows {
   Recording recording_;
   Statistics& statistics_;
   Outputs& outputs_;
+  Sampler& sampler_;
+  Distribution& distribution_;
   Round& round_;
   std::vector<Token> tokens_;  // anchor and guesses
   std::vector<float> features_;
-  Distribution distribution_;
   int rows_read_ = 0;
   int asked_ = 0;
 };
@@ -177,7 +178,8 @@ void Decoder::step() {
   // Guess. A round emits one token more than it has guesses, so one less than the budget wastes nothing.
   if (const int limit = std::min(horizon_ - 1, tokens_left() - 1); limit > 0) {
     const Stopwatch watch(statistics.draft_seconds);
-    Guesses guesses(request.sampling, text_, request.sequence, round.position, rule_.draft_noise, chance_);
+    Guesses guesses(request.sampling, text_, request.sequence, round.position, rule_.draft_noise, chance_,
+                    sampler_);
     draft_.propose(round.anchor, limit, guesses);
     REQUIRE(guesses.size() <= limit, "a draft makes at most as many guesses as it was asked for");
     round.proposal = std::move(guesses).proposal();
@@ -188,13 +190,15 @@ void Decoder::step() {
   // Open, verify, read, judge.
   Transaction window = cache_->begin(1 + round.proposal.size());
   VerifiedRows rows(target_, *cache_, draft_.taps(), request, text_, round.proposal, recording_, statistics, outputs_,
-                    round);
+                    sampler_, row_, round);
   {
     const double reading = statistics.target_seconds;
     const Stopwatch watch(statistics.validate_seconds);
     round.verdict = rule_.judge(round.proposal, rows, request.sequence, round.position, chance_);
     statistics.validate_seconds -= statistics.target_seconds - reading;  // serial rows are read while judging
   }
+  // A row of the vocabulary for each guess: too much to keep for a whole text unless it is evidence.
+  if (recording_ == Recording::counts) sampler_.give_back(round.proposal.drawn_from);
   if (request.logprobs) {
     REQUIRE(round.proposal.size() == 0, "log-probabilities are served by plain decoding");
     round.logprob = log_probability(outputs_.logits_row(0, target_.vocabulary()), round.verdict.next);
@@ -223,8 +227,6 @@ void Decoder::step() {
 
   // Tell.
   round.cache_length = cache_->length();
-  // A row of the vocabulary for each guess: too much to keep for a whole text unless it is evidence.
-  if (recording_ == Recording::counts) round.proposal.drawn_from.clear();
   ++statistics.rounds;
   if (const int guesses = round.proposal.size(); guesses > 0) {
     ++statistics.iterations;

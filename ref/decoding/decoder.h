@@ -49,6 +49,8 @@ class Decoder {
   std::vector<Token> text_;  // prompt and output; the last is the anchor
   Trace trace_;
   Outputs outputs_;
+  Sampler sampler_;
+  Distribution row_;  // of the target, the last one read
   int horizon_ = 0;
 };
 

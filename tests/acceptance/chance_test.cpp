@@ -5,10 +5,12 @@
 
 #include <array>
 #include <limits>
+#include <numeric>
 #include <set>
 #include <vector>
 
 #include "ref/acceptance/uniform.h"
+#include "tests/acceptance/numbers.h"
 
 namespace draftproof {
 namespace {
@@ -127,6 +129,22 @@ TEST(SeededChance, PickIsTheWalkAlongTheWeightsAndNeverStopsAtAZero) {
     seen.insert(index);
   }
   EXPECT_EQ(seen.size(), 3u);
+}
+
+TEST(SeededChance, PickInManyWeightsIsTheWalkAlongThem) {
+  Numbers numbers{31};
+  SeededChance chance(31);
+  for (std::int32_t position = 0; position < 300; ++position) {
+    std::vector<std::uint64_t> weights(numbers.one_of<std::size_t>({1, 1023, 1024, 1025, 2048, 2049, 9000}));
+    const bool sparse = numbers.next() % 2 == 0;
+    for (std::uint64_t& weight : weights) weight = sparse && numbers.next() % 500 > 0 ? 0 : numbers.next() >> 14;
+    weights[numbers.next() % weights.size()] = 1;
+    const Key key = {0, position, Purpose::target};
+    std::uint64_t number = chance.below(key, std::accumulate(weights.begin(), weights.end(), std::uint64_t{0}));
+    std::size_t expected = 0;
+    while (number >= weights[expected]) number -= weights[expected++];
+    ASSERT_EQ(chance.pick(key, weights), expected);
+  }
 }
 
 TEST(SeededChance, AnswersForNearbyWeightsOfOneKeyComeFromOneNumber) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tests/acceptance/naive.h"
 #include "tests/acceptance/numbers.h"
 
 namespace draftproof {
@@ -22,12 +23,35 @@ std::uint64_t sum(std::span<const std::uint64_t> values) {
   return std::accumulate(values.begin(), values.end(), std::uint64_t{0});
 }
 
+/// Shares by token, as floats in blocks.
+Shares in_blocks(const std::vector<std::uint64_t>& by_token) {
+  Shares shares;
+  for (std::size_t b = 0; b * block_size < by_token.size(); ++b) shares.blocks.push_back(static_cast<std::uint32_t>(b));
+  shares.values.resize(shares.blocks.size() * block_size);
+  for (std::size_t i = 0; i < by_token.size(); ++i) shares.values[i] = static_cast<float>(by_token[i]);
+  shares.sum = sum(by_token);
+  return shares;
+}
+
+Distribution quantised(const std::vector<std::uint64_t>& by_token) {
+  return Distribution::quantised(in_blocks(by_token));
+}
+
+/// A whole number of at most 24 significant bits, as every share is, of at most `bits` bits.
+std::uint64_t random_share(Numbers& numbers, unsigned bits) {
+  const unsigned size = 1 + static_cast<unsigned>(numbers.next() % bits);
+  const std::uint64_t digits = numbers.next() >> 40;
+  return size < 24 ? digits >> (24 - size) : digits << (size - 24);
+}
+
 TEST(Distribution, APointHasAllTheWeight) {
   const Distribution point = Distribution::point(7);
   EXPECT_TRUE(point.is_point());
   EXPECT_EQ(point.weight(7), total);
   EXPECT_EQ(point.weight(6), 0u);
-  EXPECT_EQ(point, Distribution::quantised(std::vector<Token>{7}, std::vector{one}));
+  std::vector<std::uint64_t> shares(8);
+  shares[7] = one;
+  EXPECT_EQ(point, quantised(shares));
 }
 
 TEST(Distribution, ExactKeepsItsWeightsAndLeavesOutZeros) {
@@ -37,31 +61,61 @@ TEST(Distribution, ExactKeepsItsWeightsAndLeavesOutZeros) {
 }
 
 TEST(Distribution, EqualSharesDifferOnlyByTheRemainderOfTheFirst) {
-  const Distribution p = Distribution::quantised({}, std::vector<std::uint64_t>(3, one));
+  const Distribution p = quantised(std::vector<std::uint64_t>(3, one));
   EXPECT_THAT(p.weights(), ElementsAre(total / 3 + 1, total / 3, total / 3));
 }
 
 TEST(Distribution, TheRemainderGoesToTheLargestShare) {
-  const Distribution p = Distribution::quantised(std::vector<Token>{2, 5, 9}, std::vector{one / 3, one, one / 7});
-  const std::uint64_t all = one / 3 + one + one / 7;
+  const std::uint64_t third = one / 3 >> 16 << 16;
+  const std::uint64_t seventh = one / 7 >> 15 << 15;
+  const Distribution p = quantised({0, 0, third, 0, 0, one, 0, 0, 0, seventh});
+  const std::uint64_t all = third + one + seventh;
   const auto floored = [&](std::uint64_t share) {
     return static_cast<std::uint64_t>(static_cast<unsigned __int128>(share) * total / all);
   };
   EXPECT_THAT(p.tokens(), ElementsAre(2, 5, 9));
-  EXPECT_EQ(p.weight(2), floored(one / 3));
-  EXPECT_EQ(p.weight(9), floored(one / 7));
-  EXPECT_EQ(p.weight(5), total - floored(one / 3) - floored(one / 7));
+  EXPECT_EQ(p.weight(2), floored(third));
+  EXPECT_EQ(p.weight(9), floored(seventh));
+  EXPECT_EQ(p.weight(5), total - floored(third) - floored(seventh));
 }
 
 TEST(Distribution, SharesTooSmallForAUnitHaveNoWeight) {
   std::vector<std::uint64_t> shares(5000, one);
   shares[17] = 1;
   shares[18] = 0;
-  const Distribution p = Distribution::quantised({}, shares);
+  const Distribution p = quantised(shares);
   EXPECT_EQ(p.weight(17), 0u);
   EXPECT_EQ(p.weight(18), 0u);
   EXPECT_EQ(p.tokens().size(), 4998u);
   EXPECT_EQ(sum(p.weights()), total);
+}
+
+TEST(Distribution, QuantisedEqualsTheNaiveReadingOnSharesOfEverySize) {
+  Numbers numbers{1};
+  Distribution reused;
+  for (int round = 0; round < 2000; ++round) {
+    const std::size_t count = round % 100 == 0 ? 20000 : 1 + numbers.next() % 200;
+    const unsigned bits = 24 + static_cast<unsigned>(numbers.next() % 17);
+    std::vector<std::uint64_t> shares;
+    for (std::size_t i = 0; i < count; ++i)
+      shares.push_back(numbers.next() % 4 == 0 ? 0 : random_share(numbers, bits));
+    shares[numbers.next() % count] = one;
+    if (round % 3 == 0) shares[numbers.next() % count] = one;
+    const Distribution expected = naive_quantised(shares);
+    ASSERT_EQ(quantised(shares), expected) << "round " << round;
+    reused.become_quantised(in_blocks(shares));
+    ASSERT_EQ(reused, expected) << "round " << round;
+  }
+}
+
+TEST(Distribution, BlocksThatAreNotNamedAreNotRead) {
+  Shares shares = in_blocks(std::vector<std::uint64_t>(4 * block_size, one));
+  shares.blocks = {1, 3};
+  shares.sum /= 2;
+  const Distribution p = Distribution::quantised(shares);
+  EXPECT_EQ(p.tokens().size(), 2 * block_size);
+  EXPECT_EQ(p.tokens().front(), static_cast<Token>(block_size));
+  EXPECT_EQ(p.weight(3 * static_cast<Token>(block_size)), total / (2 * block_size));
 }
 
 TEST(Distribution, RoundingLeavesNeverLessThanNothingAndLessThanOneUnitPerShareAndABit) {
@@ -70,29 +124,21 @@ TEST(Distribution, RoundingLeavesNeverLessThanNothingAndLessThanOneUnitPerShareA
   for (int round = 0; round < 3000; ++round) {
     const std::size_t count = round % 100 == 0 ? 20000 : 1 + numbers.next() % 40;
     std::vector<std::uint64_t> shares;
-    for (std::size_t i = 0; i < count; ++i) shares.push_back(numbers.next() >> (24 + numbers.next() % 40));
+    for (std::size_t i = 0; i < count; ++i) shares.push_back(random_share(numbers, 40));
     shares[numbers.next() % count] = one;
-    const std::uint64_t all = sum(shares);
-    const std::uint64_t reciprocal = static_cast<std::uint64_t>((static_cast<unsigned __int128>(1) << 103) / all);
-
-    const Distribution p = Distribution::quantised({}, shares);
+    const std::uint64_t reciprocal =
+        static_cast<std::uint64_t>((static_cast<unsigned __int128>(1) << 103) / sum(shares));
+    const Distribution p = quantised(shares);
     ASSERT_EQ(sum(p.weights()), total);
-    const auto largest = static_cast<Token>(std::max_element(shares.begin(), shares.end()) - shares.begin());
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto token = static_cast<Token>(i);
-      const auto documented = static_cast<std::uint64_t>(static_cast<unsigned __int128>(shares[i]) * reciprocal >> 51);
-      if (token == largest) {
-        ASSERT_GE(p.weight(token), documented);
-        ASSERT_LE(p.weight(token) - documented, count + count / 2048);
-      } else {
-        ASSERT_EQ(p.weight(token), documented);
-      }
-    }
+    const auto largest = static_cast<std::size_t>(std::max_element(shares.begin(), shares.end()) - shares.begin());
+    const auto floored = static_cast<std::uint64_t>(static_cast<unsigned __int128>(one) * reciprocal >> 51);
+    const std::uint64_t left = p.weight(static_cast<Token>(largest)) - floored;
+    ASSERT_LE(left, count + count / 2048);
   }
 }
 
 TEST(Distribution, TheLargestNumberOfSharesFits) {
-  const Distribution p = Distribution::quantised({}, std::vector<std::uint64_t>(std::size_t{1} << 23, one));
+  const Distribution p = quantised(std::vector<std::uint64_t>(std::size_t{1} << 23, one));
   EXPECT_EQ(p.weight(0), total >> 23);
   EXPECT_EQ(p.weight((1 << 23) - 1), total >> 23);
 }
@@ -130,9 +176,9 @@ TEST(Residual, WeighsAsMuchInBothDirections) {
   for (int round = 0; round < 2000; ++round) {
     const auto random = [&] {
       std::vector<std::uint64_t> shares;
-      for (int i = 0; i < 12; ++i) shares.push_back(numbers.next() % 3 == 0 ? 0 : numbers.next() >> 25);
+      for (int i = 0; i < 12; ++i) shares.push_back(numbers.next() % 3 == 0 ? 0 : random_share(numbers, 40));
       shares[numbers.next() % 12] = one;
-      return Distribution::quantised({}, shares);
+      return quantised(shares);
     };
     const Distribution p = random();
     const Distribution q = random();
@@ -141,14 +187,18 @@ TEST(Residual, WeighsAsMuchInBothDirections) {
 }
 
 TEST(DistributionDeathTest, BreachesOfTheContractAbort) {
-  const std::vector<std::uint64_t> two = {one, one};
+  using Weights = std::vector<std::uint64_t>;
+  const Weights two = {one, one};
   EXPECT_DEATH(Distribution::point(-1), "not negative");
-  EXPECT_DEATH(Distribution::quantised({}, {}), "between 1 and 2\\^23");
-  EXPECT_DEATH(Distribution::quantised({}, std::vector<std::uint64_t>{one + 1}), "at most 2\\^40");
-  EXPECT_DEATH(Distribution::quantised({}, std::vector<std::uint64_t>{one - 1}), "at least 2\\^40");
-  EXPECT_DEATH(Distribution::quantised(std::vector<Token>{1}, two), "one token for each");
-  EXPECT_DEATH(Distribution::quantised(std::vector<Token>{1, 1}, two), "ascend");
-  EXPECT_DEATH(Distribution::quantised(std::vector<Token>{-1, 1}, two), "not negative");
+  EXPECT_DEATH(quantised({}), "between 1 and 2\\^23");
+  EXPECT_DEATH(quantised({one / 2, one / 4}), "at least 2\\^40");
+  EXPECT_DEATH(quantised({one / 2, one / 2, one / 4}), "largest share is 2\\^40");
+  Shares miscounted = in_blocks(two);
+  miscounted.sum += one;
+  EXPECT_DEATH(Distribution::quantised(miscounted), "rounding leaves");
+  EXPECT_DEATH(Distribution::exact(std::vector<Token>{1}, two), "one token for each");
+  EXPECT_DEATH(Distribution::exact(std::vector<Token>{1, 1}, two), "ascend");
+  EXPECT_DEATH(Distribution::exact(std::vector<Token>{-1, 1}, two), "not negative");
   EXPECT_DEATH(Distribution::exact({}, two), "sum to its total");
 }
 

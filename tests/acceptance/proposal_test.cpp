@@ -18,7 +18,8 @@ TEST(Guesses, StateTheDistributionTheyWereDrawnFromAndTheKeysOfTheirPositions) {
   for (const Purpose noise : {Purpose::draft, Purpose::target}) {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
       SeededChance chance(seed);
-      Guesses guesses(sampling, committed, 4, 100, noise, chance);
+      Sampler sampler;
+      Guesses guesses(sampling, committed, 4, 100, noise, chance, sampler);
       std::vector<Token> expected;
       for (std::int32_t i = 0; i < 3; ++i) {
         // The penalties see the guesses before this one.
@@ -38,7 +39,8 @@ TEST(Guesses, ANamedTokenIsCertainAndTakesAPosition) {
   const std::vector<float> logits = {0.5f, 1.0f, -0.25f, 0.75f};
   const Sampling sampling{.temperature = 1};
   SeededChance chance(5);
-  Guesses guesses(sampling, {}, 0, 10, Purpose::draft, chance);
+  Sampler sampler;
+  Guesses guesses(sampling, {}, 0, 10, Purpose::draft, chance, sampler);
   guesses.name(2);
   const Token drawn = guesses.draw(logits);
   EXPECT_EQ(drawn, draw(distribution_of(logits, sampling, {}), {0, 11, Purpose::draft}, chance));

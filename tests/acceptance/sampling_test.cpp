@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <string>
 
 #include "kernels/exp.h"
 #include "ref/base/error.h"
+#include "tests/acceptance/naive.h"
 #include "tests/acceptance/numbers.h"
 
 namespace draftproof {
@@ -30,56 +30,6 @@ using Row = std::vector<float>;
 using Tokens = std::vector<Token>;
 
 Distribution sampled(const Row& logits, const Sampling& sampling) { return distribution_of(logits, sampling, {}); }
-
-/// The documentation of distribution_of, sentence by sentence, with a full sort and no care for speed.
-Distribution naive(Row z, const Sampling& sampling, const Tokens& history) {
-  if (sampling.repeat_last_n != 0) {
-    const int size = static_cast<int>(history.size());
-    const int first = sampling.repeat_last_n < 0 ? 0 : std::max(0, size - sampling.repeat_last_n);
-    std::map<Token, int> counts;
-    for (int i = first; i < size; ++i) ++counts[history[static_cast<std::size_t>(i)]];
-    for (const auto& [token, count] : counts) {
-      if (static_cast<std::size_t>(token) >= z.size()) continue;
-      float& value = z[static_cast<std::size_t>(token)];
-      const float repeat = sampling.repeat_penalty > 0 ? sampling.repeat_penalty : 1;
-      value = value < 0 ? value * repeat : value / repeat;
-      value = value - sampling.presence_penalty;
-      value = value - sampling.frequency_penalty * static_cast<float>(count);
-    }
-  }
-  Tokens order(z.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto at = [&](Token token) { return z[static_cast<std::size_t>(token)]; };
-  std::stable_sort(order.begin(), order.end(), [&](Token a, Token b) { return at(a) > at(b); });
-  if (sampling.temperature <= 0) return Distribution::point(order[0]);
-
-  const float best = at(order[0]);
-  std::vector<std::uint64_t> shares;
-  for (const Token token : order) {
-    const float e = exponential((at(token) - best) / sampling.temperature);
-    shares.push_back(static_cast<std::uint64_t>(std::floor(static_cast<double>(e) * 0x1p+40)));
-  }
-  if (sampling.top_k > 0 && static_cast<std::size_t>(sampling.top_k) < shares.size())
-    std::fill(shares.begin() + sampling.top_k, shares.end(), 0);
-  if (sampling.top_p > 0 && sampling.top_p < 1) {
-    const std::uint64_t sum = std::accumulate(shares.begin(), shares.end(), std::uint64_t{0});
-    const double limit = double{sampling.top_p} * static_cast<double>(sum);
-    std::uint64_t before = 0;
-    for (std::uint64_t& share : shares) {
-      const bool kept = static_cast<double>(before) < limit;
-      before += share;
-      if (!kept) share = 0;
-    }
-  }
-  if (sampling.min_p > 0 && sampling.min_p <= 1) {
-    const double least = double{sampling.min_p} * static_cast<double>(shares[0]);
-    for (std::uint64_t& share : shares)
-      if (static_cast<double>(share) < least) share = 0;
-  }
-  std::vector<std::uint64_t> by_token(z.size());
-  for (std::size_t i = 0; i < order.size(); ++i) by_token[static_cast<std::size_t>(order[i])] = shares[i];
-  return Distribution::quantised({}, by_token);
-}
 
 /// Few different values, so that ties lie on every edge; now and then -infinity, both zeros and denormals.
 Row tied_row(Numbers& numbers, std::size_t size) {
@@ -112,22 +62,50 @@ TEST(Sampling, EqualsTheNaiveReadingOfItsDocumentation) {
     const std::size_t split = numbers.next() % (history.size() + 1);
     const History halves = {std::span(history).first(split), std::span(history).subspan(split)};
     const Distribution p = distribution_of(row, sampling, halves);
-    ASSERT_EQ(p, naive(row, sampling, history)) << "round " << round;
+    ASSERT_EQ(p, naive_distribution(row, sampling, history)) << "round " << round;
     ASSERT_EQ(std::accumulate(p.weights().begin(), p.weights().end(), std::uint64_t{0}), Distribution::total);
   }
 }
 
-TEST(Sampling, EqualsTheNaiveReadingOnRowsLongerThanAnyChunkOfTheOrder) {
+/// Rows of the shapes that decide which tokens are looked at: blocks without any share, ties within and across blocks,
+/// neighbouring floats, few huge ones, values that differ by bits of one size only.
+Row shaped_row(Numbers& numbers, std::size_t size) {
+  const auto uniform = [&] { return static_cast<float>(numbers.next() >> 40) * 0x1p-24f; };
+  const std::uint64_t shape = numbers.next() % 9;
+  Row row;
+  for (std::size_t i = 0; i < size; ++i) {
+    const float u = uniform();
+    switch (shape) {
+      case 0: row.push_back(u); break;                                      // flat
+      case 1: row.push_back(8 * (u + uniform() + uniform() - 1.5f)); break;  // a bell
+      case 2: row.push_back(u < 0.01f ? 30 * uniform() : -40 * u); break;    // a heavy tail
+      case 3: row.push_back(numbers.next() % size < 3 ? 60.0f : u); break;   // one, or few, far above
+      case 4: row.push_back(u < 0.7f ? -infinity : u); break;
+      case 5: row.push_back(0.25f); break;                                   // all equal
+      case 6: row.push_back(__builtin_bit_cast(float, 0x40000000u + static_cast<std::uint32_t>(numbers.next() % 5)));
+        break;  // neighbours
+      case 7: row.push_back(__builtin_bit_cast(float, static_cast<std::uint32_t>(numbers.next() % 0x41000000u)) - 1);
+        break;  // every exponent
+      default: row.push_back(std::floor(u * 16) - 8); break;                 // tied
+    }
+  }
+  row[numbers.next() % size] = 1;  // never -infinity alone
+  return row;
+}
+
+TEST(Sampling, EqualsTheNaiveReadingOnLongRowsOfEveryShapeWhateverTheSamplerReadBefore) {
   Numbers numbers{2};
-  for (int round = 0; round < 150; ++round) {
-    const std::size_t size = numbers.one_of<std::size_t>({64, 65, 320, 321, 2000, 6000});
-    Row row = tied_row(numbers, size);
-    if (round % 2 == 0)
-      for (float& value : row) value = static_cast<float>(numbers.next() >> 40) * 0x1p-21f;
+  Sampler sampler;
+  Distribution p;
+  for (int round = 0; round < 1500; ++round) {
+    const std::size_t size = numbers.one_of<std::size_t>({1, 63, 64, 65, 128, 320, 321, 2000, 6000});
+    const Row row = round % 4 == 0 ? tied_row(numbers, size) : shaped_row(numbers, size);
     Sampling sampling = random_sampling(numbers);
-    sampling.top_p = numbers.one_of({0.2f, 0.6f, 0.9f, 0.999f});
-    sampling.top_k = numbers.one_of({0, 0, 7, 64, 1000});
-    ASSERT_EQ(sampled(row, sampling), naive(row, sampling, {})) << "round " << round;
+    sampling.temperature = numbers.one_of({0.05f, 0.7f, 1.0f, 3.0f, 1e30f, sampling.temperature});
+    sampling.top_k = numbers.one_of({0, 0, 1, 7, 64, 1000});
+    sampling.top_p = numbers.one_of({1.0f, 0.01f, 0.2f, 0.6f, 0.9f, 0.999f});
+    sampler.read(row, sampling, {}, p);
+    ASSERT_EQ(p, naive_distribution(row, sampling, {})) << "round " << round;
   }
 }
 
@@ -223,7 +201,7 @@ TEST(Sampling, PenaltiesSeeTheSameWindowHoweverTheTextIsSplitIntoCommittedAndGue
                                .frequency_penalty = 0.2f, .repeat_last_n = last};
     for (std::size_t length = 0; length <= text.size(); ++length) {
       const auto seen = std::span(text).first(length);
-      const Distribution expected = naive(row, sampling, Tokens(seen.begin(), seen.end()));
+      const Distribution expected = naive_distribution(row, sampling, Tokens(seen.begin(), seen.end()));
       for (std::size_t split = 0; split <= length; ++split) {
         EXPECT_EQ(distribution_of(row, sampling, {seen.first(split), seen.subspan(split)}), expected)
             << "the last " << last << " of " << length << ", split at " << split;

@@ -58,7 +58,8 @@ class LawModel final : public Model {
 /// The guesses of `draft` after `committed`, of which all but the last token have been observed.
 inline Proposal propose(Draft& draft, std::span<const Token> committed, int limit, const Sampling& sampling,
                         Chance& chance, Purpose noise = Purpose::target, int sequence = 0) {
-  Guesses guesses(sampling, committed, sequence, static_cast<int>(committed.size()), noise, chance);
+  Sampler sampler;
+  Guesses guesses(sampling, committed, sequence, static_cast<int>(committed.size()), noise, chance, sampler);
   draft.propose(committed.back(), limit, guesses);
   return std::move(guesses).proposal();
 }

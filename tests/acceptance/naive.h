@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+// From a row of logits to integer weights as the documentation reads, sentence by sentence, with a full sort, wide
+// integers and no care for speed: what Sampler and Distribution are compared with.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <vector>
+
+#include "kernels/exp.h"
+#include "ref/acceptance/sampling.h"
+
+namespace draftproof {
+
+/// Shares of any size up to 2^40, by token.
+inline Distribution naive_quantised(const std::vector<std::uint64_t>& shares) {
+  using Wide = unsigned __int128;
+  const std::uint64_t sum = std::accumulate(shares.begin(), shares.end(), std::uint64_t{0});
+  const auto reciprocal = static_cast<std::uint64_t>((Wide{1} << 103) / sum);
+  std::vector<std::uint64_t> weights;
+  for (const std::uint64_t share : shares)
+    weights.push_back(static_cast<std::uint64_t>(Wide{share} * reciprocal >> 51));
+  const std::uint64_t all = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
+  const auto largest = std::max_element(shares.begin(), shares.end());
+  weights[static_cast<std::size_t>(largest - shares.begin())] += Distribution::total - all;
+  return Distribution::exact({}, weights);
+}
+
+inline Distribution naive_distribution(std::vector<float> z, const Sampling& sampling,
+                                       const std::vector<Token>& history) {
+  if (sampling.repeat_last_n != 0) {
+    const int size = static_cast<int>(history.size());
+    const int first = sampling.repeat_last_n < 0 ? 0 : std::max(0, size - sampling.repeat_last_n);
+    std::map<Token, int> counts;
+    for (int i = first; i < size; ++i) ++counts[history[static_cast<std::size_t>(i)]];
+    for (const auto& [token, count] : counts) {
+      if (static_cast<std::size_t>(token) >= z.size()) continue;
+      float& value = z[static_cast<std::size_t>(token)];
+      const float repeat = sampling.repeat_penalty > 0 ? sampling.repeat_penalty : 1;
+      value = value < 0 ? value * repeat : value / repeat;
+      value = value - sampling.presence_penalty;
+      value = value - sampling.frequency_penalty * static_cast<float>(count);
+    }
+  }
+  std::vector<Token> order(z.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto at = [&](Token token) { return z[static_cast<std::size_t>(token)]; };
+  std::stable_sort(order.begin(), order.end(), [&](Token a, Token b) { return at(a) > at(b); });
+  if (sampling.temperature <= 0) return Distribution::point(order[0]);
+
+  const float best = at(order[0]);
+  std::vector<std::uint64_t> shares;
+  for (const Token token : order) {
+    const float e = exponential((at(token) - best) / sampling.temperature);
+    shares.push_back(static_cast<std::uint64_t>(std::floor(static_cast<double>(e) * 0x1p+40)));
+  }
+  if (sampling.top_k > 0 && static_cast<std::size_t>(sampling.top_k) < shares.size())
+    std::fill(shares.begin() + sampling.top_k, shares.end(), 0);
+  if (sampling.top_p > 0 && sampling.top_p < 1) {
+    const std::uint64_t sum = std::accumulate(shares.begin(), shares.end(), std::uint64_t{0});
+    const double limit = double{sampling.top_p} * static_cast<double>(sum);
+    std::uint64_t before = 0;
+    for (std::uint64_t& share : shares) {
+      const bool kept = static_cast<double>(before) < limit;
+      before += share;
+      if (!kept) share = 0;
+    }
+  }
+  if (sampling.min_p > 0 && sampling.min_p <= 1) {
+    const double least = double{sampling.min_p} * static_cast<double>(shares[0]);
+    for (std::uint64_t& share : shares)
+      if (static_cast<double>(share) < least) share = 0;
+  }
+  std::vector<std::uint64_t> by_token(z.size());
+  for (std::size_t i = 0; i < order.size(); ++i) by_token[static_cast<std::size_t>(order[i])] = shares[i];
+  return naive_quantised(by_token);
+}
+
+}  // namespace draftproof
