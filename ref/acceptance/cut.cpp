@@ -15,24 +15,6 @@ std::uint32_t ordered(float value) {
   return bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
 }
 
-/// The bucket of a logit, worse ones in later buckets: a difference, a product with a positive number and a floor never
-/// put two numbers the wrong way round. A quotient too large for a float is the largest, so that 0 times it is 0.
-struct Ruler {
-  float best;
-  float scale;
-  std::size_t last;
-
-  Ruler(float best_, float reach, std::size_t buckets)
-      : best(best_), scale(std::min(static_cast<float>(buckets) / reach, std::numeric_limits<float>::max())),
-        last(buckets - 1) {}
-
-  std::size_t operator()(float z) const {
-    const float end = static_cast<float>(last);
-    const float at = (best - z) * scale;
-    return static_cast<std::size_t>(static_cast<std::int32_t>(at < end ? at : end));
-  }
-};
-
 }  // namespace
 
 /// The bucket in which the cut lies; `before` grows by all buckets before it. `buckets` when everything stays.
@@ -45,31 +27,28 @@ std::size_t CutFinder::bucket_of_cut(std::uint64_t& before, const std::function<
   return buckets;
 }
 
-Cut CutFinder::find(const BlockedRow& row, Blocks blocks, const float* shares, float best, float reach, Taken taken,
+Cut CutFinder::find(const BlockedRow& row, Blocks blocks, const float* shares, float best, float reach, Amount amount,
                     const std::function<bool(std::uint64_t)>& stays) {
-  const auto amount = [&](float share) {
-    return taken == Taken::shares ? static_cast<std::uint64_t>(static_cast<std::int64_t>(share)) : share > 0;
-  };
-  const Ruler ruler(best, reach, buckets);
+  // The largest float instead of a quotient that is too large: 0 times it is 0.
+  const float scale = std::min(static_cast<float>(buckets) / reach, std::numeric_limits<float>::max());
+  const Ruler ruler = {best, scale, static_cast<std::int32_t>(buckets) - 1};
   taken_.fill(0);
-  for (const std::uint32_t b : blocks) {
-    const float* z = row.block(b);
-    const float* share = shares + std::size_t{b} * block_size;
-    for (std::size_t i = 0; i < block_size; ++i) taken_[ruler(z[i])] += amount(share[i]);
-  }
+  add_to_buckets(row, blocks, ruler, amount, shares, taken_.data());
   std::uint64_t before = 0;
   std::size_t bucket = bucket_of_cut(before, stays);
   if (bucket == buckets) return {-std::numeric_limits<float>::infinity(), {}};
 
+  tokens_.resize(std::max(tokens_.size(), blocks.size() * block_size));
+  const std::size_t count =
+      find_in_bucket(row, blocks, ruler, static_cast<std::int32_t>(bucket), shares, tokens_.data());
+  const auto logit = [&](Token token) {
+    const auto index = static_cast<std::size_t>(token);
+    return row.block(index / block_size)[index % block_size];
+  };
   candidates_.clear();
-  for (const std::uint32_t b : blocks) {
-    const float* z = row.block(b);
-    const float* share = shares + std::size_t{b} * block_size;
-    for (std::size_t i = 0; i < block_size; ++i) {
-      if (ruler(z[i]) != bucket || share[i] == 0) continue;
-      const auto token = static_cast<std::uint32_t>(std::size_t{b} * block_size + i);
-      candidates_.push_back({ordered(best) - ordered(z[i]), token, amount(share[i])});
-    }
+  for (const Token token : std::span(tokens_).first(count)) {
+    const auto share = static_cast<std::uint64_t>(shares[token]);
+    candidates_.push_back({ordered(best) - ordered(logit(token)), token, amount == Amount::share ? share : 1});
   }
 
   // Again, by the bits of the floats, until all candidates are equal: 11 bits a time, so at most three times.
@@ -92,10 +71,10 @@ Cut CutFinder::find(const BlockedRow& row, Blocks blocks, const float* shares, f
   const auto end = std::ranges::partition_point(
       counts, [&](std::size_t count) { return stays(before + (count - 1) * each); });
   const auto staying = static_cast<std::size_t>(end - counts.begin());
-  tied_.clear();
-  for (std::size_t i = staying; i < candidates_.size(); ++i) tied_.push_back(candidates_[i].token);
-  const std::size_t token = candidates_.front().token;
-  return {row.block(token / block_size)[token % block_size], tied_};
+  const float worst = logit(candidates_.front().token);
+  const std::size_t falling = candidates_.size() - staying;
+  for (std::size_t i = 0; i < falling; ++i) tokens_[i] = candidates_[staying + i].token;
+  return {worst, std::span(tokens_).first(falling)};
 }
 
 }  // namespace draftproof

@@ -15,19 +15,16 @@
 namespace draftproof {
 
 struct Cut {
-  float worst;                           // logits below fall
-  std::span<const std::uint32_t> tied;   // and so do these tokens, whose logit is `worst`
+  float worst;                  // logits below fall
+  std::span<const Token> tied;  // and so do these tokens, whose logit is `worst`
 };
 
 class CutFinder {
  public:
-  /// What a token adds to what was taken before the next one.
-  enum class Taken : std::uint8_t { tokens, shares };
-
   /// The cut among the positive shares of the blocks. `best`: the largest logit. `stays(taken)`: a token stays that
   /// comes after so much; true for 0, and false for more whenever it is false. `reach`: how far below the best logit
   /// tokens are told apart at first; decides the cost, not the result. `tied` lives until the next call.
-  Cut find(const BlockedRow& row, Blocks blocks, const float* shares, float best, float reach, Taken taken,
+  Cut find(const BlockedRow& row, Blocks blocks, const float* shares, float best, float reach, Amount amount,
            const std::function<bool(std::uint64_t)>& stays);
 
  private:
@@ -36,7 +33,7 @@ class CutFinder {
 
   struct Candidate {
     std::uint32_t depth;  // below the best logit, in floats
-    std::uint32_t token;
+    Token token;
     std::uint64_t amount;
   };
 
@@ -44,7 +41,7 @@ class CutFinder {
 
   std::array<std::uint64_t, buckets> taken_{};
   std::vector<Candidate> candidates_;
-  std::vector<std::uint32_t> tied_;
+  std::vector<Token> tokens_;  // of one bucket; at the end those tied
 };
 
 }  // namespace draftproof

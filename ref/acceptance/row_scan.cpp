@@ -37,6 +37,12 @@ inline float exponential_times_2_to_40(float x) {
   return __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, y) + ((n + 40) << 23));
 }
 
+inline std::int32_t bucket_of(const Ruler& ruler, float z) {
+  const float at = (ruler.best - z) * ruler.scale;
+  const float end = static_cast<float>(ruler.last);
+  return static_cast<std::int32_t>(at < end ? at : end);
+}
+
 /// The order of floats as an order of integers; NaNs lie outside the infinities.
 inline std::int32_t ordered(float value) {
   const std::int32_t bits = __builtin_bit_cast(std::int32_t, value);
@@ -131,6 +137,48 @@ std::size_t find_block_with(Blocks blocks, float share, const float* shares) noe
     if (found != 0) return n;
   }
   return blocks.size();
+}
+
+DRAFTPROOF_FOR_EACH_WIDTH
+void add_to_buckets(const BlockedRow& row, Blocks blocks, const Ruler& ruler, Amount amount, const float* shares,
+                    std::uint64_t* buckets) noexcept {
+  for (const std::uint32_t b : blocks) {
+    const float* z = row.block(b);
+    const float* share = shares + std::size_t{b} * block_size;
+    std::int32_t bucket[block_size];
+    std::uint64_t counts_for[block_size];
+    for (std::size_t i = 0; i < block_size; ++i) bucket[i] = bucket_of(ruler, z[i]);
+    if (amount == Amount::token) {
+      for (std::size_t i = 0; i < block_size; ++i) counts_for[i] = share[i] > 0;
+    } else {
+      for (std::size_t i = 0; i < block_size; ++i) {
+        const auto [high, low] = halves_of(share[i]);
+        counts_for[i] = (static_cast<std::uint64_t>(high) << 16) + static_cast<std::uint64_t>(low);
+      }
+    }
+    for (std::size_t i = 0; i < block_size; ++i) buckets[bucket[i]] += counts_for[i];
+  }
+}
+
+DRAFTPROOF_FOR_EACH_WIDTH
+std::size_t find_in_bucket(const BlockedRow& row, Blocks blocks, const Ruler& ruler, std::int32_t bucket,
+                           const float* shares, Token* tokens) noexcept {
+  std::size_t count = 0;
+  for (const std::uint32_t b : blocks) {
+    const float* z = row.block(b);
+    const float* share = shares + std::size_t{b} * block_size;
+    std::int32_t in_it[block_size];
+    std::int32_t found = 0;
+    for (std::size_t i = 0; i < block_size; ++i) {
+      in_it[i] = bucket_of(ruler, z[i]) == bucket && share[i] > 0;
+      found += in_it[i];
+    }
+    for (std::size_t i = 0; found > 0 && i < block_size; ++i) {
+      tokens[count] = static_cast<Token>(b * block_size + i);
+      count += static_cast<std::size_t>(in_it[i]);
+    }
+  }
+  return count;
 }
 
 DRAFTPROOF_FOR_EACH_WIDTH

@@ -50,6 +50,25 @@ std::uint64_t keep_shares(const BlockedRow& row, Blocks blocks, float worst, flo
 /// The first of the blocks that holds a share of that size; blocks.size() when there is none.
 std::size_t find_block_with(Blocks blocks, float share, const float* shares) noexcept;
 
+/// Puts logits into buckets 0 ... last, worse ones never before better ones: a difference, a product with a positive
+/// number, a minimum and a floor keep the order.
+struct Ruler {
+  float best;
+  float scale;
+  std::int32_t last;
+};
+
+/// What a token counts for: itself, or its share. One without a share counts for nothing.
+enum class Amount : std::uint8_t { token, share };
+
+/// Adds up, in buckets[0 ... last], what the tokens of the blocks count for.
+void add_to_buckets(const BlockedRow& row, Blocks blocks, const Ruler& ruler, Amount amount, const float* shares,
+                    std::uint64_t* buckets) noexcept;
+
+/// Writes the tokens in `bucket` that have a share, ascending; returns how many. There is room for all of the blocks.
+std::size_t find_in_bucket(const BlockedRow& row, Blocks blocks, const Ruler& ruler, std::int32_t bucket,
+                           const float* shares, Token* tokens) noexcept;
+
 struct WeightSum {
   std::size_t count;
   std::uint64_t sum;

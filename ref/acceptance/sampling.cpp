@@ -65,7 +65,7 @@ constexpr float depth_of_shares = 28;
 /// Clears what `cut` cuts off, and forgets the blocks that have nothing left.
 void Sampler::keep_until(const Cut& cut, const BlockedRow& row) {
   std::erase_if(shares_.blocks, [&](std::uint32_t block) { return best_of_blocks_[block] < cut.worst; });
-  for (const std::uint32_t token : cut.tied) shares_.values[token] = 0;
+  for (const Token token : cut.tied) shares_.values[token] = 0;
   shares_.sum = keep_shares(row, shares_.blocks, cut.worst, 0, shares_.values.data());
 }
 
@@ -123,13 +123,13 @@ void Sampler::read(std::span<const float> logits, const Sampling& sampling, cons
   if (cuts_tokens) {
     const auto count = static_cast<std::uint64_t>(sampling.top_k);
     const auto stays = [count](std::uint64_t before) { return before < count; };
-    keep_until(cuts_.find(row, shares_.blocks, shares_.values.data(), best, reach, CutFinder::Taken::tokens, stays),
+    keep_until(cuts_.find(row, shares_.blocks, shares_.values.data(), best, reach, Amount::token, stays),
                row);
   }
   if (cuts_shares) {
     const double limit = static_cast<double>(sampling.top_p) * static_cast<double>(shares_.sum);
     const auto stays = [limit](std::uint64_t before) { return static_cast<double>(before) < limit; };
-    keep_until(cuts_.find(row, shares_.blocks, shares_.values.data(), best, reach, CutFinder::Taken::shares, stays),
+    keep_until(cuts_.find(row, shares_.blocks, shares_.values.data(), best, reach, Amount::share, stays),
                row);
   }
   if (drops_shares) shares_.sum = keep_shares(row, shares_.blocks, -infinity, least, shares_.values.data());
