@@ -57,6 +57,21 @@ TEST(Exp, GivesTheSameBitsInEveryTableOnADenseSubsetOfAllFloats) { walk(0, 509, 
 
 TEST(Exp, StaysWithinTheStatedErrorOnASparseSubsetOfAllFloats) { EXPECT_LT(walk(1, 10007, true), 0.98); }
 
+/// exp of every stride-th float from 0 down to -104.5 is at most that of the one before.
+bool never_rises_downwards(std::uint32_t stride) {
+  float before = exponential(-0.0f);
+  for (std::uint32_t next = 0x80000000u; next < __builtin_bit_cast(std::uint32_t, -104.5f); next += stride) {
+    const float y = exponential(__builtin_bit_cast(float, next));
+    if (y > before) return false;
+    before = y;
+  }
+  return true;
+}
+
+TEST(Exp, NeverRisesAsItsArgumentFallsBelowZeroOnADenseSubset) { EXPECT_TRUE(never_rises_downwards(509)); }
+
+TEST(ExpSlow, NeverRisesAsItsArgumentFallsBelowZero) { EXPECT_TRUE(never_rises_downwards(1)); }
+
 TEST(ExpSlow, GivesTheSameBitsInEveryTableAndStaysWithinTheStatedErrorOnAllFloats) {
   const double worst = walk(0, 1, true);
   std::printf("largest error of exp: %.4f units in the last place\n", worst);
