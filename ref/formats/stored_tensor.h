@@ -10,11 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "kernels/formats.h"
 #include "ref/formats/file_bytes.h"
 
 namespace draftproof {
-
-enum class Format : std::uint8_t;  // kernels/formats.h
 
 struct StoredTensor {
   std::string type_name;            // as the file spells it: "F32", "BF16", "I64", "Q4_K", ...
