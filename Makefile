@@ -22,8 +22,9 @@ test-slow: configure
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error --parallel $(JOBS) -L slow
 
 bench: configure
-	@cmake --build $(BUILD) --parallel $(JOBS) --target verify_cost
-	@$(BUILD)/verify_cost
+	@cmake --build $(BUILD) --parallel $(JOBS) --target draftproof
+	@$(BUILD)/draftproof synth --shape qwen3-0.6b --type q8_0 $(BUILD)/qwen3-0.6b-q8_0.gguf
+	@$(BUILD)/draftproof bench decode $(BUILD)/qwen3-0.6b-q8_0.gguf
 
 configure: setup
 	@test -f $(BUILD)/build.ninja || { echo "== configuring in $(BUILD)"; cmake -S . -B $(BUILD) -G Ninja > $(BUILD).log || { cat $(BUILD).log; exit 1; }; rm -f $(BUILD).log; }

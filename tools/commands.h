@@ -13,5 +13,7 @@ void add_verify(CLI::App& app, Exit& exit);
 void add_generate(CLI::App& app, Exit& exit);
 void add_inspect(CLI::App& app, Exit& exit);
 void add_signature(CLI::App& app, Exit& exit);
+void add_synth(CLI::App& app, Exit& exit);
+void add_bench(CLI::App& app, Exit& exit);
 
 }  // namespace draftproof

@@ -16,6 +16,8 @@ int main(int argc, char** argv) {
   add_generate(app, exit);
   add_inspect(app, exit);
   add_signature(app, exit);
+  add_synth(app, exit);
+  add_bench(app, exit);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& wrong) {

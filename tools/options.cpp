@@ -93,12 +93,16 @@ void add_common_options(CLI::App& command, CommonOptions& options) {
   command.add_option("--rule", options.rule, "matching or rejection")->capture_default_str();
   command.add_option("--kernels", options.kernels,
                      "scalar, avx2, avx512, openblas; the best of this CPU when left out");
-  command.add_option("--threads", options.threads, "as many as the machine has when left out")
-      ->check(CLI::Range(1, threads_max));
+  add_threads_option(command, options.threads);
   command.add_option("--draft-max", options.draft_max, "guesses per round at most; as suits the draft when left out")
       ->check(CLI::Range(1, 1024));
   command.add_option("--json", options.json_file, "write the result as JSON to this file; - is standard output");
   command.add_flag("--quiet", options.quiet, "print nothing but errors");
+}
+
+void add_threads_option(CLI::App& command, int& threads) {
+  command.add_option("--threads", threads, "as many as the machine has when left out")
+      ->check(CLI::Range(1, threads_max));
 }
 
 int threads_of(const CommonOptions& options) { return options.threads > 0 ? options.threads : threads(); }

@@ -35,6 +35,8 @@ struct CommonOptions {
 
 void add_common_options(CLI::App& command, CommonOptions& options);
 
+void add_threads_option(CLI::App& command, int& threads);
+
 /// Threads as asked for, or as many as the machine has.
 int threads_of(const CommonOptions& options);
 

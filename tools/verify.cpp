@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <iostream>
@@ -11,6 +10,7 @@
 #include "tools/engine_subject.h"
 #include "tools/hash_subject.h"
 #include "tools/interrupt.h"
+#include "tools/progress.h"
 
 namespace draftproof {
 namespace {
@@ -22,19 +22,6 @@ struct VerifyOptions {
   CommonOptions common;
   std::vector<std::string> drafts;
   std::string junit_file;
-};
-
-/// A line that is rewritten while long work goes on, on a terminal only.
-class Progress {
- public:
-  explicit Progress(bool quiet) : shown_(!quiet && isatty(STDERR_FILENO) != 0) {}
-  ~Progress() { say(""); }
-  void say(const std::string& what) const {
-    if (shown_) fmt::print(stderr, "\r\033[K{}", what);
-  }
-
- private:
-  bool shown_;
 };
 
 /// The tables to try: the named one, or every one this CPU can run and that keeps the row law, the best first.

@@ -4,6 +4,7 @@
 #include <limits>
 #include <set>
 
+#include "ref/formats/checkpoint.h"
 #include "ref/models/qwen3.h"
 
 namespace draftproof {
@@ -17,7 +18,7 @@ const Architecture* all_architectures() noexcept {
 }
 
 std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const Kernels& kernels) {
-  const Json config = Json::read(folder / "config.json");
+  const Json config = Checkpoint(folder).config();
   if (!config.is_object()) config.fail("must be a JSON object");
   const std::string type = config.at("model_type").string();
   const auto architectures = config.find("architectures");

@@ -48,7 +48,7 @@ inline const std::vector<Layer>& layers() {
       {"ref/decoding", {"ref/", "kernels/"}},
       {"oracle", {"ref/base/", "ref/models/model.h", "ref/caches/cache.h", "ref/acceptance/", "ref/decoding/trace.h"}},
       {"oracle/mutants", {"oracle/", "ref/", "kernels/", "tools/"}},
-      {"tools", {"kernels/", "ref/", "oracle/"}},
+      {"tools", {"kernels/", "ref/", "oracle/", "bench/roofline/"}},
       {"bench", {"kernels/", "ref/", "oracle/"}},
   };
   return list;
@@ -253,7 +253,8 @@ inline bool is_for_one_instruction_set(const std::string& path) {
                                        "kernels/avx512.cpp", "kernels/avx512_vnni.cpp",
                                        "kernels/exp.h",     "kernels/formats.h",  "kernels/canonical.h",
                                        "kernels/kernels.h", "kernels/tables.h"};
-  return files.contains(path) || path.starts_with("kernels/lanes_") || path.ends_with(".inc");
+  return files.contains(path) || starts_with_any(path, {"kernels/lanes_", "bench/roofline/probes"}) ||
+         path.ends_with(".inc");
 }
 
 inline Faults nothing_with_linkage(const Source& source) {

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// Loops that do nothing but load, multiply floats or multiply bytes, one table per instruction set: what they reach is
+// the most that any kernel can. Declarations only, for the instruction-set files.
+#pragma once
+
+#include <cstddef>
+
+namespace draftproof {
+
+struct Probes {
+  const char* name;
+  bool (*supported)() noexcept;
+  /// Loads bytes [from, from + bytes) once, in four streams; bytes is a multiple of 4096. The value is of no use.
+  int (*read)(const char* from, std::size_t bytes) noexcept;
+  /// `loops` times some multiplications in independent chains, floats by fma or bytes by dot products; gives how many.
+  double (*multiply_floats)(int loops) noexcept;
+  double (*multiply_bytes)(int loops) noexcept;
+};
+
+const Probes* portable_probes() noexcept;
+/// nullptr where the file was compiled for an architecture that cannot have it.
+const Probes* avx2_probes() noexcept;
+const Probes* avx2_vnni_probes() noexcept;
+const Probes* avx512_probes() noexcept;
+const Probes* avx512_vnni_probes() noexcept;
+
+}  // namespace draftproof

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+// That every measurement runs, measures what was asked for, and writes what docs/bench.md says. How fast is not tested.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/command.h"
+
+namespace draftproof {
+namespace {
+
+using nlohmann::json;
+
+const std::string target = fixture("models/tale-target");
+
+json measured(std::vector<std::string> words) {
+  words.insert(words.begin(), "bench");
+  words.insert(words.end(), {"--turns", "3", "--json", "-", "--quiet"});
+  const Outcome outcome = run_command(words);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  return json::parse(outcome.out, nullptr, false);
+}
+
+void expect_spread(const json& spread) {
+  EXPECT_GT(spread["min"].get<double>(), 0);
+  EXPECT_GE(spread["median"], spread["min"]);
+  EXPECT_GE(spread["max"], spread["median"]);
+}
+
+void expect_limits(const json& limits) {
+  for (const char* limit :
+       {"bytes_read_per_second", "float_multiplications_per_second", "byte_multiplications_per_second"}) {
+    expect_spread(limits[limit]);
+  }
+}
+
+void expect_rates(const json& rates) {
+  expect_spread(rates["milliseconds"]);
+  EXPECT_GT(rates["bytes_per_second"].get<double>(), 0);
+  EXPECT_GT(rates["share_of_limit"].get<double>(), 0);
+}
+
+TEST(Bench, DecodeComparesPassesWithOneRowAndWithTheLimits) {
+  const json said = measured({"decode", target, "--rows", "4,2", "--context", "8"});
+  EXPECT_EQ(said["command"], "bench decode");
+  EXPECT_EQ(said["turns"], 3);
+  expect_limits(said["limits"]);
+  std::vector<int> rows;
+  for (const json& row : said["rows"]) {
+    rows.push_back(row["rows"]);
+    expect_rates(row);
+    expect_spread(row["cost"]);
+  }
+  EXPECT_THAT(rows, testing::ElementsAre(1, 2, 4));
+  EXPECT_EQ(said["rows"][0]["cost"]["min"], 1.0);
+  EXPECT_EQ(said["rows"][0]["cost"]["max"], 1.0);
+}
+
+TEST(Bench, PrefillReadsPromptsOfTheLengthsAskedFor) {
+  const json said = measured({"prefill", target, "--prompt-lengths", "5,130"});
+  expect_limits(said["limits"]);
+  ASSERT_EQ(said["prompts"].size(), 2U);
+  EXPECT_EQ(said["prompts"][1]["length"], 130);
+  for (const json& prompt : said["prompts"]) expect_rates(prompt);
+}
+
+TEST(Bench, KernelsMeasuresEveryOperationAndTypeAskedFor) {
+  const json said = measured({"kernels", "--types", "q8_0,f32", "--rows", "1,3", "--contexts", "17", "--outputs", "48",
+                              "--inputs", "32768"});
+  std::vector<std::string> names;
+  for (const json& group : said["groups"]) {
+    expect_limits(group["limits"]);
+    for (const json& operation : group["operations"]) {
+      expect_rates(operation);
+      names.push_back(operation["operation"].get<std::string>() + " " + operation["variant"].get<std::string>());
+    }
+  }
+  EXPECT_THAT(names, testing::ElementsAre("matmul q8_0", "matmul q8_0", "matmul f32", "matmul f32",
+                                          "attention context 17", "attention context 17", "rms_norm ", "rms_norm ",
+                                          "rope ", "rope ", "silu_multiply ", "silu_multiply ", "add ", "add ",
+                                          "sampling greedy", "sampling temperature 1", "sampling top-k 40",
+                                          "sampling top-p 0.95"));
+}
+
+TEST(Bench, SpeculateComparesDraftsWithPlainDecodingAndWithWhatTheirAcceptanceAllows) {
+  const json said = measured({"speculate", target, "--draft", "dflash:" + fixture("models/tale-dflash"), "hostile",
+                              "--prompt", "Once upon a time", "--max-new-tokens", "12", "--draft-max", "4"});
+  expect_limits(said["limits"]);
+  ASSERT_EQ(said["drafts"].size(), 3U);
+  EXPECT_EQ(said["drafts"][0]["draft"], "none");
+  EXPECT_EQ(said["drafts"][0]["possible_speed_up"], 1.0);
+  EXPECT_EQ(said["drafts"][0]["speed_up"]["median"], 1.0);
+  EXPECT_GT(said["drafts"][1]["statistics"]["accepted"], 0);
+  EXPECT_EQ(said["drafts"][2]["statistics"]["accepted"], 0);
+  for (const json& draft : said["drafts"]) {
+    expect_spread(draft["milliseconds"]);
+    expect_spread(draft["speed_up"]);
+  }
+  EXPECT_EQ(said["passes"][0]["rows"], 1);
+  EXPECT_EQ(said["passes"].back()["rows"], 5);
+}
+
+TEST(Bench, PrintsATableWithTheLimitsAboveIt) {
+  const Outcome outcome = run_command({"bench", "decode", target, "--rows", "1,2", "--turns", "1"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, testing::ContainsRegex("limits here .*GB/s read"));
+  EXPECT_EQ(outcome.err, "");  // no progress where nobody looks
+}
+
+TEST(Bench, RefusesWhatItCannotMeasureWithOneSentence) {
+  struct Case {
+    std::vector<std::string> words;
+    const char* said;
+  };
+  for (const Case& bad : std::vector<Case>{
+           {{"bench"}, "subcommand"},
+           {{"bench", "decode"}, "target"},
+           {{"bench", "decode", target, "--rows", "0"}, "--rows"},
+           {{"bench", "decode", target, "--turns", "0"}, "--turns"},
+           {{"bench", "decode", target, "--context", "1000000"}, "positions of the model"},
+           {{"bench", "decode", target, "--kernels", "cuda"}, "cuda"},
+           {{"bench", "decode", target, "--json", target + "/config.json"}, "overwrite"},
+           {{"bench", "decode", "/nonexistent"}, "/nonexistent"},
+           {{"bench", "prefill", target, "--prompt-lengths", "1000000"}, "1000001"},
+           {{"bench", "kernels", "--types", "q3_k"}, "q3_k"},
+           {{"bench", "kernels", "--ops", "matmul", "--types", "q4_k", "--inputs", "128"}, "multiple of 256"},
+           {{"bench", "kernels", "--ops", "convolution"}, "--ops"},
+           {{"bench", "speculate", target, "--prompt", "a"}, "--draft"},
+           {{"bench", "speculate", target, "--prompt", "a", "--draft", "dflash:" + target}, "draft_not_dflash"}}) {
+    const Outcome outcome = run_command(bad.words);
+    EXPECT_EQ(outcome.status, 3) << testing::PrintToString(bad.words);
+    EXPECT_THAT(outcome.err, testing::HasSubstr(bad.said)) << testing::PrintToString(bad.words);
+    EXPECT_EQ(outcome.out, "") << testing::PrintToString(bad.words);
+  }
+}
+
+}  // namespace
+}  // namespace draftproof

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+// What a verification of M rows costs beside one row, which is plain decoding: whole passes of a target, logits of
+// every row.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "ref/decoding/engine.h"
+#include "ref/models/models.h"
+#include "tools/bench.h"
+#include "tools/statistics.h"
+#include "tools/target_work.h"
+
+namespace draftproof {
+namespace {
+
+struct BenchDecodeOptions {
+  BenchOptions bench;
+  std::string target;
+  std::vector<int> rows{1, 2, 4, 8, 12, 16, 32};
+  int context = 64;
+};
+
+struct Line {
+  int rows;
+  int thing;
+  Work work;
+};
+
+struct Table {
+  const BenchDecodeOptions& options;
+  const Kernels& kernels;
+  const Turns& turns;
+  std::vector<Line> lines;  // of one row first
+};
+
+std::string text_of(const Table& table) {
+  const Turns& turns = table.turns;
+  std::string text = fmt::format("{}: {}, {} threads, context {}, {:.0f} MB of weights a pass, {} turns\n{}",
+                                 table.options.target, table.kernels.name, threads(), table.options.context,
+                                 1e-6 * table.lines.front().work.bytes, turns.turns(), turns.limits_text());
+  text += fmt::format("{:>4}  {:>8}  {:<20}  {:>5}  {:<14}  {:>7}  {:>5} {:>5}  {:>6} {:>10}\n", "rows", "ms",
+                      "(min..max)", "cost", "(min..max)", "rows/s", "GB/s", "", "GMAC/s", "of limit");
+  for (const Line& line : table.lines) {
+    const Spread time = turns.seconds(line.thing);
+    const Spread cost = turns.ratio(line.thing, table.lines.front().thing);
+    text += fmt::format("{:>4}  {:>8.3f}  {:<20}  {:>5.2f}  {:<14}  {:>7.1f}  {:>5.1f} {:>4.0f}%  {:>6.1f} {:>9.0f}%\n",
+                        line.rows, 1e3 * time.median,
+                        fmt::format("({:.3f}..{:.3f})", 1e3 * time.least, 1e3 * time.most),
+                        cost.median, fmt::format("({:.2f}..{:.2f})", cost.least, cost.most), line.rows / time.median,
+                        1e-9 * line.work.bytes / time.median,
+                        100 * line.work.bytes / time.median / turns.bytes_read(),
+                        1e-9 * line.work.multiplications() / time.median,
+                        100 * turns.least_seconds(line.work) / time.median);
+  }
+  return text;
+}
+
+nlohmann::ordered_json json_of(const Table& table) {
+  const Turns& turns = table.turns;
+  nlohmann::ordered_json json = {{"command", "bench decode"},
+                                 {"target", table.options.target},
+                                 {"kernels", table.kernels.name},
+                                 {"numerics", table.kernels.numerics},
+                                 {"threads", threads()},
+                                 {"context", table.options.context},
+                                 {"bytes_of_weights", table.lines.front().work.bytes},
+                                 {"turns", turns.turns()},
+                                 {"limits", turns.limits_json()}};
+  for (const Line& line : table.lines) {
+    nlohmann::ordered_json row = {{"rows", line.rows}};
+    row.update(turns.rates_json(line.thing, line.work));
+    row["cost"] = spread_json(turns.ratio(line.thing, table.lines.front().thing));
+    row["rows_per_second"] = line.rows / turns.seconds(line.thing).median;
+    json["rows"].push_back(std::move(row));
+  }
+  return json;
+}
+
+/// Ascending, each once, 1 among them.
+std::vector<int> row_counts(std::vector<int> asked) {
+  asked.push_back(1);
+  std::sort(asked.begin(), asked.end());
+  asked.erase(std::unique(asked.begin(), asked.end()), asked.end());
+  return asked;
+}
+
+Exit bench_decode(const BenchDecodeOptions& options) {
+  const BenchOptions& bench = options.bench;
+  if (bench.threads > 0) set_threads(bench.threads);
+  const Kernels& kernels = kernels_by_name(bench.kernels);
+  const auto json_file = bench_json_file(bench, {options.target});
+  const auto target = load_model(options.target, kernels);
+  const TargetWork work = target_work(options.target, kernels);
+  const std::vector<int> counts = row_counts(options.rows);
+  const Roofline roofline(roofline_bytes);
+  Turns turns(roofline);
+  Table table{options, kernels, turns, {}};
+  with_workers([&] {
+    ForgottenPasses passes(*target, options.context, counts.back());
+    for (const int rows : counts) {
+      const int thing = turns.add_whole(fmt::format("{} rows", rows), [&passes, rows] { passes.pass(rows); });
+      table.lines.push_back({rows, thing, work.pass(rows)});
+    }
+    turns.run(bench);
+  });
+  if (shows_text(bench)) std::cout << text_of(table) << std::flush;
+  if (json_file) json_file->write(dumped(json_of(table)));
+  return Exit::pass;
+}
+
+}  // namespace
+
+void add_bench_decode(CLI::App& bench, Exit& exit) {
+  auto options = std::make_shared<BenchDecodeOptions>();
+  CLI::App* const command = bench.add_subcommand("decode", "passes over 1, 2, 4, ... rows behind a context");
+  command->add_option("target", options->target, "folder or .gguf of the target model")->required();
+  command->add_option("--rows", options->rows, "rows of a pass, like 1,4,16")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command->add_option("--context", options->context, "positions before the rows")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  add_bench_options(*command, options->bench, 11);
+  command->callback([options, &exit] { exit = bench_decode(*options); });
+}
+
+}  // namespace draftproof

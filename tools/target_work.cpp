@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+#include "tools/target_work.h"
+
+#include "ref/formats/checkpoint.h"
+
+namespace draftproof {
+
+Work TargetWork::pass(int rows, bool with_head) const {
+  Work work = layers;
+  if (with_head) {
+    work.bytes += head.bytes;
+    work.float_multiplications += head.float_multiplications;
+    work.byte_multiplications += head.byte_multiplications;
+  }
+  work.float_multiplications *= rows;
+  work.byte_multiplications *= rows;
+  return work;
+}
+
+TargetWork target_work(const std::string& target, const Kernels& kernels) {
+  const Checkpoint weights(target);
+  const std::string embedding = "model.embed_tokens.weight";
+  const std::string head = weights.has("lm_head.weight") ? "lm_head.weight" : embedding;
+  TargetWork work;
+  for (const auto& [name, tensor] : weights.tensors()) {
+    if (tensor.shape.size() != 2 || !tensor.format || (name == embedding && name != head)) continue;
+    Work& part = name == head ? work.head : work.layers;
+    const double multiplications = static_cast<double>(tensor.shape[0]) * static_cast<double>(tensor.shape[1]);
+    const bool floats = kernels.operand(*tensor.format) == Operand::floats;
+    part.bytes += static_cast<double>(tensor.bytes);
+    (floats ? part.float_multiplications : part.byte_multiplications) += multiplications;
+  }
+  return work;
+}
+
+}  // namespace draftproof

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// What a pass of a target over one row has to do at least: read its weights, and multiply with each. Keys and values,
+// and everything that is no matrix, are left out.
+#pragma once
+
+#include <string>
+
+#include "kernels/kernels.h"
+#include "tools/turns.h"
+
+namespace draftproof {
+
+struct TargetWork {
+  Work layers;
+  Work head;
+
+  Work pass(int rows, bool with_head = true) const;
+};
+
+TargetWork target_work(const std::string& target, const Kernels& kernels);
+
+}  // namespace draftproof
