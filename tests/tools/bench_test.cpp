@@ -90,7 +90,7 @@ TEST(Bench, SpeculateComparesDraftsWithPlainDecodingAndWithWhatTheirAcceptanceAl
   expect_limits(said["limits"]);
   ASSERT_EQ(said["drafts"].size(), 3U);
   EXPECT_EQ(said["drafts"][0]["draft"], "none");
-  EXPECT_EQ(said["drafts"][0]["possible_speed_up"], 1.0);
+  EXPECT_DOUBLE_EQ(said["drafts"][0]["possible_speed_up"].get<double>(), 1.0);
   EXPECT_EQ(said["drafts"][0]["speed_up"]["median"], 1.0);
   EXPECT_GT(said["drafts"][1]["statistics"]["accepted"], 0);
   EXPECT_EQ(said["drafts"][2]["statistics"]["accepted"], 0);
