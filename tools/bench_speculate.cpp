@@ -119,7 +119,7 @@ Exit bench_speculate(const BenchSpeculateOptions& options) {
   const Request request = make_request(common, tokenizer.get());
   const Rule& rule = rule_by_name(common.rule);
   const Kernels& kernels = kernels_by_name(common.kernels);
-  Engine engine(common.target, kernels);
+  Engine engine(common.target, layout_of(common));
   if (const std::string why = misfit(request, engine.target()); !why.empty()) throw Error(why);
 
   const Roofline roofline(roofline_bytes);

@@ -36,7 +36,7 @@ Exit generate(const GenerateOptions& options) {
     json_file = std::make_unique<OutputFile>(common.json_file, std::vector{common.target, common.prompt_file});
   }
   const bool silent = common.quiet || common.json_file == "-";
-  Engine engine(common.target, kernels_by_name(common.kernels));
+  Engine engine(common.target, layout_of(common));
   if (const std::string why = misfit(request, engine.target()); !why.empty()) throw Error(why);
   const Gate gate = engine.gate(options.draft, options.logprobs);
   if (gate != Gate::open && gate != Gate::no_draft) {

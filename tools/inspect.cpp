@@ -8,6 +8,7 @@
 #include "ref/decoding/engine.h"
 #include "ref/formats/checkpoint.h"
 #include "ref/models/dflash.h"
+#include "ref/models/memory.h"
 #include "ref/models/models.h"
 #include "ref/models/transformer.h"
 #include "tools/commands.h"
@@ -21,6 +22,8 @@ using nlohmann::ordered_json;
 struct InspectOptions {
   std::string path;
   std::string target;  // for a DFlash draft: what it is to fit
+  int context = 0;     // positions to count memory for; 0: all that the model is made for
+  std::string quantise = "none";
   bool json = false;
 };
 
@@ -38,10 +41,25 @@ ordered_json kernels_json() {
   return rows;
 }
 
-ordered_json checkpoint_json(const std::filesystem::path& folder) {
-  const Json config = Json::read(folder / "config.json");
-  const TransformerConfig t = read_transformer_config(config);
-  const Checkpoint weights(folder);
+/// The numbers of docs/memory.md.
+ordered_json memory_json(const InspectOptions& options) {
+  const Checkpoint weights(options.path);
+  const MemoryNeed need = memory_need(weights, Layout(best_kernels(), quantisation_by_name(options.quantise)));
+  const int context = static_cast<int>(weights.config().at("max_position_embeddings").integer(1, 1 << 24));
+  const int positions = options.context > 0 ? options.context : context;
+  return {{"weights", need.weights},
+          {"cache_fixed", need.cache_fixed},
+          {"cache_per_position", need.cache_per_position},
+          {"scratch", need.scratch},
+          {"positions", positions},
+          {"total", need.total(positions)},
+          {"available", memory_available()}};
+}
+
+ordered_json checkpoint_json(const std::filesystem::path& path) {
+  const Checkpoint weights(path);
+  const Json config = weights.config();
+  const TransformerConfig t = read_transformer_config(config, {.vocabulary = 1});  // a draft may have its target's
   std::uint64_t parameters = 0;
   for (const auto& [name, tensor] : weights.tensors()) {
     std::uint64_t count = 1;
@@ -54,7 +72,7 @@ ordered_json checkpoint_json(const std::filesystem::path& folder) {
   const std::uint64_t row_bytes =
       2ULL * 4 * static_cast<std::uint64_t>(t.kv_heads) * static_cast<std::uint64_t>(t.head_dim);
   return {
-      {"folder", folder.string()},
+      {"path", path.string()},
       {"kind", is_dflash(config) ? "DFlash draft" : "target"},
       {"layers", t.layers},
       {"sliding_layers", sliding},
@@ -63,14 +81,14 @@ ordered_json checkpoint_json(const std::filesystem::path& folder) {
       {"kv_heads", t.kv_heads},
       {"head_dim", t.head_dim},
       {"intermediate", t.intermediate},
-      {"vocabulary", t.vocabulary},
+      {"vocabulary", config.find("vocab_size") ? ordered_json(t.vocabulary) : ordered_json()},
       {"context", t.context},
       {"tensors", weights.tensors().size()},
       {"parameters", parameters},
       {"weight_bytes", weights.bytes()},
       {"cache_bytes_per_position", row_bytes * static_cast<std::uint64_t>(t.layers - sliding)},
-      {"tokenizer", std::filesystem::exists(folder / "tokenizer.json")},
-      {"stop_tokens", read_stop_tokens(folder)},
+      {"tokenizer", has_tokenizer(path)},
+      {"stop_tokens", read_stop_tokens(path)},
   };
 }
 
@@ -78,10 +96,11 @@ Exit inspect(const InspectOptions& options) {
   ordered_json json = {{"command", "inspect"}};
   if (!options.path.empty()) {
     json["checkpoint"] = checkpoint_json(options.path);
+    json["memory_bytes"] = memory_json(options);
     if (!options.target.empty()) {
       const auto target = load_model(options.target, best_kernels());
       const DFlashConfig draft =
-          read_dflash_config(Json::read(std::filesystem::path(options.path) / "config.json"), *target);
+          read_dflash_config(Checkpoint(options.path).config(), *target);
       ordered_json layers = ordered_json::array();
       for (std::size_t i = 0; i < draft.causal.size(); ++i) {
         layers.push_back({{"causal", static_cast<bool>(draft.causal[i])}, {"window", draft.transformer.windows[i]}});
@@ -102,7 +121,7 @@ Exit inspect(const InspectOptions& options) {
     for (const auto& [key, value] : json["checkpoint"].items()) {
       fmt::print("{:<26} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
     }
-    for (const char* key : {"fits", "block_size", "mask_token", "target_layer_ids", "layers"}) {
+    for (const char* key : {"memory_bytes", "fits", "block_size", "mask_token", "target_layer_ids", "layers"}) {
       if (json.contains(key)) fmt::print("{:<26} {}\n", key, json[key].dump());
     }
     fmt::print("\n");
@@ -121,8 +140,12 @@ Exit inspect(const InspectOptions& options) {
 void add_inspect(CLI::App& app, Exit& exit) {
   auto options = std::make_shared<InspectOptions>();
   CLI::App* const command = app.add_subcommand("inspect", "say what a checkpoint is, and what this machine can run");
-  command->add_option("path", options->path, "folder of a target or a draft; none: only the machine");
+  command->add_option("path", options->path, "a target or a draft, folder or .gguf file; none: only the machine");
   command->add_option("--target", options->target, "for a DFlash draft: the target it is to fit");
+  command->add_option("--context", options->context, "positions to count memory for; all of the model's when left out")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--quantize", options->quantise, "count memory as if loaded so")
+      ->check(CLI::IsMember({"none", "q8", "q4"}));
   command->add_flag("--json", options->json, "print JSON");
   command->callback([options, &exit] { exit = inspect(*options); });
 }

@@ -13,6 +13,8 @@
 
 #include "kernels/operations.h"
 #include "ref/base/error.h"
+#include "ref/decoding/engine.h"
+#include "ref/formats/gguf.h"
 #include "ref/models/models.h"
 
 namespace draftproof {
@@ -63,7 +65,7 @@ CLI::Validator finite(double least, double most) {
 }  // namespace
 
 void add_common_options(CLI::App& command, CommonOptions& options) {
-  command.add_option("target", options.target, "folder of the target model")->required();
+  command.add_option("target", options.target, "the target model: a folder, or a .gguf file")->required();
   auto* const text = command.add_option("--prompt", options.prompt, "text to continue");
   auto* const file = command.add_option("--prompt-file", options.prompt_file, "file with the text to continue");
   auto* const ids = command.add_option("--prompt-tokens", options.prompt_tokens, "token ids to continue: 12,7,99");
@@ -93,6 +95,9 @@ void add_common_options(CLI::App& command, CommonOptions& options) {
   command.add_option("--rule", options.rule, "matching or rejection")->capture_default_str();
   command.add_option("--kernels", options.kernels,
                      "scalar, avx2, avx512, openblas; the best of this CPU when left out");
+  command.add_option("--quantize", options.quantise, "what weights of floats become while they are loaded")
+      ->check(CLI::IsMember({"none", "q8", "q4"}))
+      ->capture_default_str();
   add_threads_option(command, options.threads);
   command.add_option("--draft-max", options.draft_max, "guesses per round at most; as suits the draft when left out")
       ->check(CLI::Range(1, 1024));
@@ -107,10 +112,20 @@ void add_threads_option(CLI::App& command, int& threads) {
 
 int threads_of(const CommonOptions& options) { return options.threads > 0 ? options.threads : threads(); }
 
-std::unique_ptr<Tokenizer> find_tokenizer(const std::string& target) {
+Layout layout_of(const CommonOptions& options) {
+  return {kernels_by_name(options.kernels), quantisation_by_name(options.quantise)};
+}
+
+bool has_tokenizer(const std::filesystem::path& target) {
   std::error_code failure;
-  if (!std::filesystem::exists(std::filesystem::path(target) / "tokenizer.json", failure)) return nullptr;
-  return std::make_unique<Tokenizer>(Tokenizer::load(target));
+  if (!std::filesystem::is_regular_file(target, failure)) {
+    return std::filesystem::exists(target / "tokenizer.json", failure);
+  }
+  return read_gguf_metadata(target).contains("tokenizer.ggml.tokens");
+}
+
+std::unique_ptr<Tokenizer> find_tokenizer(const std::string& target) {
+  return has_tokenizer(target) ? std::make_unique<Tokenizer>(Tokenizer::load(target)) : nullptr;
 }
 
 Request make_request(const CommonOptions& options, const Tokenizer* tokenizer) {
@@ -121,7 +136,7 @@ Request make_request(const CommonOptions& options, const Tokenizer* tokenizer) {
     const std::string text = options.prompt_file.empty() ? options.prompt : read_text(options.prompt_file);
     if (text.empty()) throw Error("there is nothing to continue; give --prompt, --prompt-file or --prompt-tokens");
     if (tokenizer == nullptr) {
-      throw Error(options.target + " holds no tokenizer.json; give the prompt as --prompt-tokens");
+      throw Error(options.target + " holds no tokenizer (tokenizer.json); give the prompt as --prompt-tokens");
     }
     request.prompt = tokenizer->encode(text);
   }

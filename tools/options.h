@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ref/decoding/trace.h"
+#include "ref/models/loading.h"
 #include "ref/models/model.h"
 #include "ref/text/tokenizer.h"
 
@@ -27,6 +28,7 @@ struct CommonOptions {
   std::uint64_t seed = 0;
   std::string rule = "matching";
   std::string kernels;
+  std::string quantise = "none";
   int threads = 0;  // 0: as many as the machine has
   int draft_max = 0;
   std::string json_file;
@@ -40,7 +42,11 @@ void add_threads_option(CLI::App& command, int& threads);
 /// Threads as asked for, or as many as the machine has.
 int threads_of(const CommonOptions& options);
 
-/// A target folder's tokenizer; null when it has none.
+/// Tables and formats for weights as asked for.
+Layout layout_of(const CommonOptions& options);
+
+/// Of a target, folder or .gguf file. find_tokenizer: null when it has none.
+bool has_tokenizer(const std::filesystem::path& target);
 std::unique_ptr<Tokenizer> find_tokenizer(const std::string& target);
 
 /// Prompt and stop tokens read and checked; Errors name flag or file.

@@ -143,7 +143,7 @@ Exit verify(const VerifyOptions& options) {
   const std::atomic<bool>* const interrupted = watch_for_interrupt();
   const Progress progress(common.quiet);
 
-  EngineSubject subject(common.target, interrupted);
+  EngineSubject subject(common.target, quantisation_by_name(common.quantise), interrupted);
   Variation first;
   first.rule = &rule;
   first.kernels = tables_to_try(common.kernels).front();

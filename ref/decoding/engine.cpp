@@ -29,8 +29,10 @@ const Rule& rule_by_name(const std::string& name) {
   throw Error("there is no rule named '" + name + "'; there are:" + known);
 }
 
-Engine::Engine(const std::filesystem::path& target, const Kernels& kernels)
-    : kernels_(kernels), target_(load_model(target, kernels)) {}
+Engine::Engine(const std::filesystem::path& target, Layout layout)
+    : layout_(std::move(layout)),
+      need_(memory_need(Checkpoint(target), layout_)),
+      target_(load_model(target, layout_)) {}
 
 const Engine::LoadedDraft& Engine::load(const std::string& draft) {
   const auto known = drafts_.find(draft);
@@ -39,11 +41,11 @@ const Engine::LoadedDraft& Engine::load(const std::string& draft) {
   LoadedDraft loaded;
   loaded.question.draft_given = name.kind->name != std::string("none");
   loaded.question.draft_needs_target = name.kind->needs_target;
-  loaded.question.draft_is_dflash = name.kind->needs_target && is_dflash(Json::read(name.path / "config.json"));
+  loaded.question.draft_is_dflash = name.kind->needs_target && is_dflash(Checkpoint(name.path).config());
   loaded.question.target_has_taps = target_->layers() > 0;
   loaded.question.target_has_embeddings = target_->embeddings() != nullptr;
   if (draftproof::gate(loaded.question) == Gate::open) {
-    loaded.new_draft = name.kind->open(name.path, *target_, kernels_);
+    loaded.new_draft = name.kind->open(name.path, *target_, layout_);
   }
   return drafts_.emplace(draft, std::move(loaded)).first->second;
 }
@@ -57,6 +59,10 @@ Gate Engine::gate(const std::string& draft, bool logprobs) {
 Trace Engine::decode(Request request, const std::string& draft, const Rule& rule, Chance& chance, Recording recording,
                      const std::function<void(std::span<const Token>)>& emit, const std::atomic<bool>* cancelled) {
   if (const std::string why = misfit(request, *target_); !why.empty()) throw Error(why);
+  const int positions = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
+  const std::uint64_t cache = need_.cache_fixed + need_.cache_per_position * static_cast<std::uint64_t>(positions);
+  const std::string text = "a text of " + std::to_string(positions) + " positions";
+  if (const std::string why = shortage(text, cache, memory_available()); !why.empty()) throw Error(why);
   std::unique_ptr<Draft> guesser = std::make_unique<NoDraft>();
   if (gate(draft, request.logprobs) == Gate::open) {
     const int capacity = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
@@ -66,7 +72,7 @@ Trace Engine::decode(Request request, const std::string& draft, const Rule& rule
   Decoder decoder(*target_, *guesser, rule, chance, std::move(request), recording);
   with_workers([&] { decoder.run(emit, cancelled); });
   Trace trace = std::move(decoder).trace();
-  trace.kernels = kernels_.name;
+  trace.kernels = layout_.kernels.name;
   trace.threads = threads();
   return trace;
 }

@@ -15,6 +15,8 @@
 #include "ref/decoding/decoder.h"
 #include "ref/decoding/gate.h"
 #include "ref/drafts/drafts.h"
+#include "ref/models/loading.h"
+#include "ref/models/memory.h"
 
 namespace draftproof {
 
@@ -27,10 +29,11 @@ const Rule& rule_by_name(const std::string& name);
 
 class Engine {
  public:
-  Engine(const std::filesystem::path& target, const Kernels& kernels);
+  /// `target`: a Hugging Face style folder, or a .gguf file. Drafts are laid out as the target is.
+  Engine(const std::filesystem::path& target, Layout layout);
 
   Model& target() noexcept { return *target_; }
-  const Kernels& kernels() const noexcept { return kernels_; }
+  const Kernels& kernels() const noexcept { return layout_.kernels; }
 
   /// Loads the draft when first named and the gate is open for it. A checkpoint that is of another kind than its name
   /// says closes the gate; one that does not fit the target is an Error.
@@ -49,7 +52,8 @@ class Engine {
   };
   const LoadedDraft& load(const std::string& draft);
 
-  const Kernels& kernels_;
+  Layout layout_;
+  MemoryNeed need_;
   std::unique_ptr<Model> target_;
   std::map<std::string, LoadedDraft> drafts_;
 };

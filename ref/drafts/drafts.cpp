@@ -25,20 +25,20 @@ void refuse_longer_than(int context, int capacity) {
               "; ask for fewer new tokens, or decode without this draft");
 }
 
-DraftSource open_none(const std::filesystem::path&, Model&, const Kernels&) {
+DraftSource open_none(const std::filesystem::path&, Model&, const Layout&) {
   return [](int, int) { return std::make_unique<NoDraft>(); };
 }
 
-DraftSource open_dflash(const std::filesystem::path& path, Model& target, const Kernels& kernels) {
-  auto network = std::make_shared<DFlashNetwork>(path, target, kernels);
+DraftSource open_dflash(const std::filesystem::path& path, Model& target, const Layout& layout) {
+  auto network = std::make_shared<DFlashNetwork>(path, target, layout);
   return [network](int capacity, int) {
     refuse_longer_than(network->config().transformer.context, capacity);
     return std::make_unique<DFlashDraft>(*network, capacity);
   };
 }
 
-DraftSource open_model(const std::filesystem::path& path, Model& target, const Kernels& kernels) {
-  const std::shared_ptr<Model> model = load_model(path, kernels);
+DraftSource open_model(const std::filesystem::path& path, Model& target, const Layout& layout) {
+  const std::shared_ptr<Model> model = load_model(path, layout);
   if (model->vocabulary() != target.vocabulary()) {
     throw Error(path.string() + ": the draft's vocabulary of " + std::to_string(model->vocabulary()) +
                 " does not fit the target's of " + std::to_string(target.vocabulary()) +
@@ -51,7 +51,7 @@ DraftSource open_model(const std::filesystem::path& path, Model& target, const K
 }
 
 template <class Kind>
-DraftSource open_on_target(const std::filesystem::path&, Model& target, const Kernels&) {
+DraftSource open_on_target(const std::filesystem::path&, Model& target, const Layout&) {
   return [&target](int capacity, int draft_max) {
     return std::make_unique<Kind>(target, capacity, guesses_per_round(draft_max, capacity));
   };

@@ -7,8 +7,8 @@
 #include <functional>
 #include <memory>
 
-#include "kernels/kernels.h"
 #include "ref/drafts/draft.h"
+#include "ref/models/loading.h"
 #include "ref/models/model.h"
 
 namespace draftproof {
@@ -22,7 +22,7 @@ struct DraftKind {
   bool takes_path;
   bool needs_target;  // reads the target's features and borrows its embeddings
   const char* summary;
-  DraftSource (*open)(const std::filesystem::path& path, Model& target, const Kernels& kernels);
+  DraftSource (*open)(const std::filesystem::path& path, Model& target, const Layout& layout);
 };
 
 /// All of them; ends with a row of nulls.

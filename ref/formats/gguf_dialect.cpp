@@ -15,6 +15,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
+constexpr std::int64_t layers_max = 1 << 20;
+
 constexpr GgufName transformer_whole[] = {
     {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
 
@@ -27,6 +29,33 @@ constexpr GgufName transformer_layer[] = {
     {"attn_q_norm", "self_attn.q_norm"},
     {"attn_k_norm", "self_attn.k_norm"},
     {"ffn_norm", "post_attention_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+};
+
+/// DFlash drafts, as llama.cpp (the first of several names), ik_llama.cpp and others spell them.
+constexpr GgufName dflash_whole[] = {
+    {"fc", "fc"},
+    {"dflash_fc", "fc"},
+    {"dflash.fc", "fc"},
+    {"encoder.fc", "fc"},
+    {"enc.output_norm", "hidden_norm"},
+    {"dflash_hidden_norm", "hidden_norm"},
+    {"dflash.hidden_norm", "hidden_norm"},
+    {"output_norm", "norm"},
+};
+
+constexpr GgufName dflash_layer[] = {
+    {"attn_norm", "input_layernorm"},
+    {"attn_q", "self_attn.q_proj", true},
+    {"attn_k", "self_attn.k_proj", true},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+    {"ffn_norm", "post_attention_layernorm"},
+    {"post_attention_norm", "post_attention_layernorm"},
     {"ffn_gate", "mlp.gate_proj"},
     {"ffn_up", "mlp.up_proj"},
     {"ffn_down", "mlp.down_proj"},
@@ -57,6 +86,23 @@ class Keys {
   }
   const std::string* find_text(const std::string& name) const { return file_.find_text(prefix_ + name); }
   [[noreturn]] void fail(const std::string& name, const std::string& what) const { file_.fail(prefix_ + name, what); }
+
+  std::string whole(const char* name) const { return prefix_ + name; }
+
+  std::optional<bool> find_truth(const std::string& name) const {
+    const auto found = file_.metadata().find(prefix_ + name);
+    if (found == file_.metadata().end()) return std::nullopt;
+    if (const bool* const value = std::get_if<bool>(&found->second)) return *value;
+    fail(name, "must be a truth value");
+  }
+  std::optional<std::vector<std::int64_t>> find_integers(const std::string& name) const {
+    const auto found = file_.metadata().find(prefix_ + name);
+    if (found == file_.metadata().end()) return std::nullopt;
+    if (const auto* const values = std::get_if<std::vector<std::int64_t>>(&found->second)) return *values;
+    const auto* const values = std::get_if<std::vector<std::uint64_t>>(&found->second);
+    if (values == nullptr) fail(name, "must be an array of integers");
+    return std::vector<std::int64_t>(values->begin(), values->end());
+  }
 
   /// Every key of the architecture that is present must be one of these: what a page ignores, it may compute wrongly.
   void refuse_all_but(std::span<const std::string_view> known) const {
@@ -92,15 +138,14 @@ void put_stop_tokens(const Gguf& file, ordered_json& config) {
   }
 }
 
-Json transformer_config(const Gguf& file, const char* model_type, const char* class_name) {
-  constexpr std::string_view known[] = {
-      "block_count", "context_length", "embedding_length", "feed_forward_length", "attention.head_count",
-      "attention.head_count_kv", "attention.key_length", "attention.value_length",
-      "attention.layer_norm_rms_epsilon", "rope.freq_base", "rope.dimension_count", "rope.scaling.type",
-      "rope.scaling.factor", "rope.scaling.original_context_length", "rope.scaling.finetuned", "vocab_size",
-      "tensor_data_layout"};
-  const Keys keys(file);
-  keys.refuse_all_but(known);
+constexpr std::string_view transformer_keys[] = {
+    "block_count", "context_length", "embedding_length", "feed_forward_length", "attention.head_count",
+    "attention.head_count_kv", "attention.key_length", "attention.value_length", "attention.layer_norm_rms_epsilon",
+    "rope.freq_base", "rope.dimension_count", "rope.scaling.type", "rope.scaling.factor",
+    "rope.scaling.original_context_length", "rope.scaling.finetuned", "vocab_size", "tensor_data_layout"};
+
+/// What every decoder-only transformer says.
+ordered_json transformer_fields(const Gguf& file, const Keys& keys, const char* model_type, const char* class_name) {
   const std::int64_t hidden = keys.size("embedding_length");
   const std::int64_t heads = keys.size("attention.head_count");
   const auto key_length = keys.find_size("attention.key_length");
@@ -112,12 +157,10 @@ Json transformer_config(const Gguf& file, const char* model_type, const char* cl
   const auto embedding = file.tensors().find("token_embd.weight");
   const bool has_embedding = embedding != file.tensors().end() && embedding->second.shape.size() == 2;
   const auto vocabulary = keys.find_size("vocab_size");
-  if (!vocabulary && !has_embedding) keys.fail("vocab_size", "is missing, and so is the tensor token_embd.weight");
 
   ordered_json config = {
       {"model_type", model_type},
       {"architectures", {class_name}},
-      {"vocab_size", vocabulary ? *vocabulary : embedding->second.shape[0]},
       {"hidden_size", hidden},
       {"intermediate_size", keys.size("feed_forward_length")},
       {"num_hidden_layers", keys.size("block_count")},
@@ -130,12 +173,84 @@ Json transformer_config(const Gguf& file, const char* model_type, const char* cl
       {"hidden_act", "silu"},
       {"tie_word_embeddings", !file.tensors().contains("output.weight")},
   };
+  if (vocabulary || has_embedding) config["vocab_size"] = vocabulary ? *vocabulary : embedding->second.shape[0];
   if (const auto turned = keys.find_size("rope.dimension_count"); turned && *turned != head_dim) {
     config["partial_rotary_factor"] = static_cast<double>(*turned) / static_cast<double>(head_dim);
   }
   put_rope_scaling(keys, config);
-  put_stop_tokens(file, config);
+  return config;
+}
+
+Json as_json(const Gguf& file, const ordered_json& config) {
   return Json::parse(config.dump(), file.file().string() + ": metadata as config.json");
+}
+
+Json transformer_config(const Gguf& file, const char* model_type, const char* class_name) {
+  const Keys keys(file);
+  keys.refuse_all_but(transformer_keys);
+  ordered_json config = transformer_fields(file, keys, model_type, class_name);
+  if (!config.contains("vocab_size")) {
+    keys.fail("vocab_size", "is missing, and so is the tensor token_embd.weight");
+  }
+  put_stop_tokens(file, config);
+  return as_json(file, config);
+}
+
+/// One config for all spellings. llama.cpp counts tapped layers from 1 ("target_layers"), others from 0
+/// ("target_layer_ids"). A draft without a vocabulary has its target's.
+Json dflash_config(const Gguf& file) {
+  constexpr std::string_view own[] = {
+      "block_size", "target_layers", "mask_token_id", "target_layer_ids", "n_target_features", "laguna",
+      "dflash.block_size", "dflash.target_layer_ids", "dflash.mask_token_id", "dflash.n_target_features",
+      "dflash.laguna", "attention.causal", "attention.sliding_window", "attention.sliding_window_pattern",
+      "attention.value_scale", "rope.dimension_sections", "logit_scale", "final_logit_softcapping",
+      "embedding_scale", "sample_from_anchor"};
+  const Keys keys(file);
+  std::vector<std::string_view> known(std::begin(transformer_keys), std::end(transformer_keys));
+  known.insert(known.end(), std::begin(own), std::end(own));
+  keys.refuse_all_but(known);
+  ordered_json config = transformer_fields(file, keys, "qwen3", "DFlashDraftModel");
+
+  for (const char* name : {"block_size", "dflash.block_size"}) {
+    if (const auto size = keys.find_size(name)) config["block_size"] = *size;
+  }
+  ordered_json block = ordered_json::object();
+  for (const std::string& key :
+       {keys.whole("mask_token_id"), keys.whole("dflash.mask_token_id"), std::string("dflash.mask_token_id"),
+        std::string("tokenizer.ggml.mask_token_id")}) {
+    if (const auto mask = file.find_integer(key)) block["mask_token_id"] = *mask;
+  }
+  for (const char* name : {"target_layer_ids", "dflash.target_layer_ids"}) {
+    if (const auto layers = keys.find_integers(name)) block["target_layer_ids"] = *layers;
+  }
+  if (auto layers = keys.find_integers("target_layers")) {
+    for (std::int64_t& layer : *layers) {
+      if (layer < 1 || layer > layers_max) keys.fail("target_layers", "counts layers from 1");
+      --layer;
+    }
+    block["target_layer_ids"] = *layers;
+  }
+  config["dflash_config"] = block;
+
+  for (const char* name : {"laguna", "dflash.laguna"}) {
+    if (keys.find_truth(name).value_or(false)) keys.fail(name, "is not implemented");
+  }
+  if (const auto causal = keys.find_truth("attention.causal")) config["is_causal"] = *causal;
+  if (const auto window = keys.find_size("attention.sliding_window")) config["sliding_window"] = *window;
+  if (const auto pattern = keys.find_integers("attention.sliding_window_pattern")) {
+    for (const std::int64_t slides : *pattern) {
+      config["layer_types"].push_back(slides != 0 ? "sliding_attention" : "full_attention");
+    }
+  }
+  const std::pair<const char*, const char*> factors[] = {{"logit_scale", "output_multiplier"},
+                                                         {"final_logit_softcapping", "final_logit_softcapping"},
+                                                         {"embedding_scale", "input_embedding_scale"},
+                                                         {"attention.value_scale", "attention_value_scale"}};
+  for (const auto& [name, field] : factors) {
+    if (const auto factor = keys.find_number(name)) config[field] = *factor;
+  }
+  if (const auto anchor = keys.find_truth("sample_from_anchor")) config["sample_from_anchor"] = *anchor;
+  return as_json(file, config);
 }
 
 Json qwen3_config(const Gguf& file) { return transformer_config(file, "qwen3", "Qwen3ForCausalLM"); }
@@ -146,6 +261,8 @@ constexpr GgufDialect dialects[] = {
     {"qwen3", transformer_whole, transformer_layer, "model.layers.", false, qwen3_config},
     {"qwen2", transformer_whole, transformer_layer, "model.layers.", false, qwen2_config},
     {"llama", transformer_whole, transformer_layer, "model.layers.", true, llama_config},
+    {"dflash", dflash_whole, dflash_layer, "layers.", false, dflash_config},
+    {"dflash-draft", dflash_whole, dflash_layer, "layers.", false, dflash_config},
 };
 
 const GgufName* find(std::span<const GgufName> names, std::string_view part) {

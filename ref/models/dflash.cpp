@@ -100,7 +100,7 @@ bool is_dflash(const Json& config) {
 DFlashConfig read_dflash_config(const Json& config, const Model& target) {
   if (!is_dflash(config)) config.fail("is not a DFlash draft; architectures[0] must be DFlashDraftModel");
   DFlashConfig result;
-  result.transformer = read_transformer_config(config);
+  result.transformer = read_transformer_config(config, {.vocabulary = target.vocabulary()});
   TransformerConfig& transformer = result.transformer;
   if (transformer.hidden != target.hidden()) {
     config.at("hidden_size").fail("does not fit the target, whose hidden_size is " + std::to_string(target.hidden()));
@@ -145,28 +145,29 @@ DFlashConfig read_dflash_config(const Json& config, const Model& target) {
   return result;
 }
 
-DFlashNetwork::DFlashNetwork(const std::filesystem::path& folder, const Model& target, const Kernels& kernels)
-    : DFlashNetwork(Checkpoint(folder), Json::read(folder / "config.json"), target, kernels) {}
+DFlashNetwork::DFlashNetwork(const std::filesystem::path& path, const Model& target, const Layout& layout)
+    : DFlashNetwork({Checkpoint(path), layout}, target) {}
 
-DFlashNetwork::DFlashNetwork(const Checkpoint& weights, const Json& config, const Model& target,
-                             const Kernels& kernels)
-    : kernels_(kernels), target_(target), config_(read_dflash_config(config, target)) {
+DFlashNetwork::DFlashNetwork(const Loading& from, const Model& target)
+    : kernels_(from.layout.kernels), target_(target), config_(read_dflash_config(from.weights.config(), target)) {
   REQUIRE(target.embeddings() != nullptr, "a DFlash draft borrows the target's embedding and head");
   const TransformerConfig& t = config_.transformer;
-  rope_ = Rope(t.rope_theta, t.head_dim);
+  rope_ = Rope(t);
+  const Checkpoint& weights = from.weights;
   const std::string prefix = weights.has("model.fc.weight") ? "model." : "";
   if (std::filesystem::exists(weights.path() / "mask_embedding.pt")) {
     throw Error(weights.path().string() + ": mask_embedding.pt, a mask of the draft's own, is not implemented");
   }
   const int features = static_cast<int>(config_.taps.size()) * t.hidden;
-  fc_ = load_matrix(weights, std::vector<NamedMatrix>{{prefix + "fc.weight", t.hidden}}, features, kernels_);
+  fc_ = load_matrix(from, {{prefix + "fc.weight", t.hidden}}, features);
   hidden_norm_ = weights.floats(prefix + "hidden_norm.weight", {t.hidden});
   norm_ = weights.floats(prefix + "norm.weight", {t.hidden});
   for (int i = 0; i < t.layers; ++i) {
-    layers_.push_back(
-        load_transformer_layer(weights, t, prefix + "layers." + std::to_string(i) + ".", kernels_));
+    const std::string layer = prefix + "layers." + std::to_string(i) + ".";
+    layers_.push_back(load_transformer_layer(from, t, layer));
+    head_norms_.push_back(load_head_norms(weights, t, layer));
   }
-  refuse_other_tensors(weights, t, prefix + "layers.",
+  refuse_other_tensors(weights, t, prefix + "layers.", head_norm_names,
                        {prefix + "fc.weight", prefix + "hidden_norm.weight", prefix + "norm.weight"});
 }
 
@@ -203,7 +204,8 @@ void DFlashNetwork::append(std::span<const float> features, int rows, Cache& con
     // Context rows are never queries: of the joined projection only k and v are needed.
     prepare(kernels_, layer.qkv, context_rows_.data(), t.hidden, rows, scratch_.operands);
     matmul_from(kernels_, layer.qkv, q, scratch_.operands, scratch_.qkv.data(), qkv);
-    kernels_.rms_norm(keys, qkv, rows, t.kv_heads, t.head_dim, layer.k_norm.data(), t.epsilon, keys, qkv);
+    const std::vector<float>& norm = head_norms_[static_cast<std::size_t>(i)].k;
+    kernels_.rms_norm(keys, qkv, rows, t.kv_heads, t.head_dim, norm.data(), t.epsilon, keys, qkv);
     kernels_.rope(keys, qkv, rows, t.kv_heads, t.head_dim, t.head_dim / 2, scratch_.cosine.data(),
                   scratch_.sine.data());
     auto& memory = context.layer<AttentionCache>(i);
@@ -247,7 +249,7 @@ std::span<const float> DFlashNetwork::block(Token anchor, int masks, Cache& cont
       }
       const TransformerLayer& layer = layers_[static_cast<std::size_t>(i)];
       pass.project(layer);
-      norm_and_turn(pass, layer);
+      norm_and_turn(pass, head_norms_[static_cast<std::size_t>(i)]);
       pass.attend_and_feed(layer, memory);
     }
     context.wrote(rows);

@@ -45,7 +45,7 @@ DFlashConfig read_dflash_config(const Json& config, const Model& target);
 class DFlashNetwork {
  public:
   /// `target` lends its embedding table and head and must outlive the network.
-  DFlashNetwork(const std::filesystem::path& folder, const Model& target, const Kernels& kernels);
+  DFlashNetwork(const std::filesystem::path& path, const Model& target, const Layout& layout);
 
   const DFlashConfig& config() const noexcept { return config_; }
   std::unique_ptr<Cache> new_context(int capacity, int horizon_max) const;
@@ -64,7 +64,7 @@ class DFlashNetwork {
   std::span<const float> block_rows() const noexcept { return block_rows_; }
 
  private:
-  DFlashNetwork(const Checkpoint& weights, const Json& config, const Model& target, const Kernels& kernels);
+  DFlashNetwork(const Loading& from, const Model& target);
 
   const Kernels& kernels_;
   const Model& target_;
@@ -74,6 +74,7 @@ class DFlashNetwork {
   std::vector<float> hidden_norm_;
   std::vector<float> norm_;
   std::vector<TransformerLayer> layers_;
+  std::vector<HeadNorms> head_norms_;  // of each layer
   TransformerScratch scratch_;
   std::vector<float> context_rows_;
   std::vector<float> block_rows_;

@@ -4,7 +4,10 @@
 #include <limits>
 #include <set>
 
-#include "ref/formats/checkpoint.h"
+#include "ref/base/error.h"
+#include "ref/models/llama.h"
+#include "ref/models/memory.h"
+#include "ref/models/qwen2.h"
 #include "ref/models/qwen3.h"
 
 namespace draftproof {
@@ -12,32 +15,46 @@ namespace draftproof {
 const Architecture* all_architectures() noexcept {
   static constexpr Architecture list[] = {
       {"qwen3", "Qwen3ForCausalLM", load_qwen3},
+      {"qwen2", "Qwen2ForCausalLM", load_qwen2},
+      {"llama", "LlamaForCausalLM", load_llama},
       {nullptr, nullptr, nullptr},
   };
   return list;
 }
 
-std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const Kernels& kernels) {
-  const Json config = Checkpoint(folder).config();
+std::unique_ptr<Model> load_model(const std::filesystem::path& path, const Layout& layout) {
+  const Checkpoint weights(path);
+  const Json config = weights.config();
   if (!config.is_object()) config.fail("must be a JSON object");
   const std::string type = config.at("model_type").string();
   const auto architectures = config.find("architectures");
   const std::string architecture =
       architectures && architectures->is_array() && architectures->size() > 0 ? (*architectures)[0].string() : "";
+  std::string known;
   for (const Architecture* row = all_architectures(); row->load != nullptr; ++row) {
     if (type == row->model_type && (architecture.empty() || architecture == row->architecture)) {
-      return row->load(folder, config, kernels);
+      const std::string why = shortage(path.string(), memory_need(weights, layout).total(0), memory_available());
+      if (!why.empty()) throw Error(why);
+      return row->load({weights, layout}, config);
     }
+    known += (known.empty() ? "" : ", ") + std::string(row->architecture);
   }
   config.fail("architecture '" + (architecture.empty() ? type : architecture) +
-              "' is not a target draftproof knows; it knows Qwen3ForCausalLM");
+              "' is not a target draftproof knows; it knows " + known);
 }
 
-std::vector<Token> read_stop_tokens(const std::filesystem::path& folder) {
+std::vector<Token> read_stop_tokens(const std::filesystem::path& path) {
+  std::vector<Json> configs;
+  if (std::filesystem::is_regular_file(path)) {
+    configs.push_back(Checkpoint(path).config());
+  } else {
+    for (const char* name : {"config.json", "generation_config.json"}) {
+      if (std::filesystem::exists(path / name)) configs.push_back(Json::read(path / name));
+    }
+  }
   std::set<Token> stops;
-  for (const char* name : {"config.json", "generation_config.json"}) {
-    if (!std::filesystem::exists(folder / name)) continue;
-    const auto field = Json::read(folder / name).find("eos_token_id");
+  for (const Json& config : configs) {
+    const auto field = config.find("eos_token_id");
     if (!field) continue;
     constexpr std::int64_t most = std::numeric_limits<Token>::max();
     if (field->is_array()) {

@@ -6,25 +6,26 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/kernels.h"
 #include "ref/formats/json.h"
 #include "ref/models/model.h"
+#include "ref/models/transformer.h"
 
 namespace draftproof {
 
 struct Architecture {
   const char* model_type;    // config.json `model_type`
   const char* architecture;  // config.json `architectures[0]`
-  std::unique_ptr<Model> (*load)(const std::filesystem::path& folder, const Json& config, const Kernels& kernels);
+  std::unique_ptr<Model> (*load)(const Loading& from, const Json& config);
 };
 
 /// All of them; ends with a row of nulls.
 const Architecture* all_architectures() noexcept;
 
-/// Loads a Hugging Face style folder. Errors name file and field.
-std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const Kernels& kernels);
+/// Loads a Hugging Face style folder or a .gguf file. Errors name file and field.
+std::unique_ptr<Model> load_model(const std::filesystem::path& path, const Layout& layout);
 
-/// The ids that end a text: the union of eos_token_id in config.json and generation_config.json, ascending.
-std::vector<Token> read_stop_tokens(const std::filesystem::path& folder);
+/// The ids that end a text, ascending: the union of eos_token_id in config.json and generation_config.json, or what a
+/// .gguf file's metadata name as the end of a text, a turn or a message.
+std::vector<Token> read_stop_tokens(const std::filesystem::path& path);
 
 }  // namespace draftproof

@@ -3,15 +3,14 @@
 // sliding layers. Source: transformers, models/qwen3.
 #pragma once
 
-#include <filesystem>
 #include <memory>
 
-#include "kernels/kernels.h"
 #include "ref/formats/json.h"
 #include "ref/models/model.h"
+#include "ref/models/transformer.h"
 
 namespace draftproof {
 
-std::unique_ptr<Model> load_qwen3(const std::filesystem::path& folder, const Json& config, const Kernels& kernels);
+std::unique_ptr<Model> load_qwen3(const Loading& from, const Json& config);
 
 }  // namespace draftproof

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
+#include <limits>
 
 #include "kernels/math64.h"
 #include "ref/base/error.h"
@@ -35,16 +35,38 @@ void refuse_partial_rotary(const Json& block) {
   if (factor && factor->number() != 1) factor->fail("partial rotary embedding is not implemented");
 }
 
-double read_rope_theta(const Json& config) {
+Llama3Rope read_llama3_rope(const Json& block) {
+  const auto positive_float = [&block](const char* field) {
+    const Json value = block.at(field);
+    const auto number = static_cast<float>(value.number());
+    if (!(number > 0 && number <= std::numeric_limits<float>::max())) value.fail("must be a positive float");
+    return number;
+  };
+  const Llama3Rope result = {positive_float("factor"), positive_float("low_freq_factor"),
+                             positive_float("high_freq_factor"), positive_float("original_max_position_embeddings")};
+  if (!(result.high_factor > result.low_factor)) {
+    block.at("high_freq_factor").fail("must be above low_freq_factor; between the two frequencies go over");
+  }
+  return result;
+}
+
+/// Fills rope_theta and rope_scaling. Both blocks are published, some with `type` and some with `rope_type`.
+void read_rope(const Json& config, std::optional<double> theta_otherwise, TransformerConfig& result) {
   std::optional<Json> theta = config.find("rope_theta");
+  std::optional<std::string> kind;
   for (const char* field : {"rope_scaling", "rope_parameters"}) {
     const auto block = config.find(field);
     if (!block) continue;
     if (!block->is_object()) block->fail("must be an object");
     for (const char* type : {"type", "rope_type"}) {
-      if (const auto kind = block->find(type); kind && kind->string() != "default") {
-        kind->fail("rope type '" + kind->string() + "' is not implemented; only 'default' is");
+      const auto named = block->find(type);
+      if (!named) continue;
+      if (named->string() != "default" && named->string() != "llama3") {
+        named->fail("rope type '" + named->string() + "' is not implemented; only 'default' and 'llama3' are");
       }
+      if (kind && *kind != named->string()) named->fail("differs from another rope type of this config, " + *kind);
+      kind = named->string();
+      if (kind == "llama3") result.rope_scaling = read_llama3_rope(*block);
     }
     refuse_partial_rotary(*block);
     if (const auto nested = block->find("rope_theta")) {
@@ -54,10 +76,9 @@ double read_rope_theta(const Json& config) {
       block->fail("one RoPE per layer type is not implemented");
     }
   }
-  if (!theta) config.fail("needs rope_theta, or rope_parameters.rope_theta");
-  const double value = theta->number();
-  if (!(value > 1 && value < 1e12)) theta->fail("must lie between 1 and 1e12");
-  return value;
+  if (!theta && !theta_otherwise) config.fail("needs rope_theta, or rope_parameters.rope_theta");
+  result.rope_theta = theta ? theta->number() : *theta_otherwise;
+  if (!(result.rope_theta > 1 && result.rope_theta < 1e12)) theta->fail("must lie between 1 and 1e12");
 }
 
 std::vector<int> read_windows(const Json& config, int layers) {
@@ -116,10 +137,11 @@ AttentionShape TransformerConfig::attention_shape() const {
   return {heads, kv_heads, head_dim, 1.0F / std::sqrt(static_cast<float>(head_dim))};
 }
 
-TransformerConfig read_transformer_config(const Json& config) {
+TransformerConfig read_transformer_config(const Json& config, const Absent& absent) {
   if (!config.is_object()) config.fail("must be a JSON object");
   TransformerConfig result;
-  result.vocabulary = positive(config, "vocab_size");
+  const bool told = config.find("vocab_size") || !absent.vocabulary;
+  result.vocabulary = told ? positive(config, "vocab_size") : *absent.vocabulary;
   result.hidden = positive(config, "hidden_size");
   result.layers = static_cast<int>(config.at("num_hidden_layers").integer(1, layers_max));
   result.heads = positive(config, "num_attention_heads");
@@ -147,7 +169,7 @@ TransformerConfig read_transformer_config(const Json& config) {
   if (const Json act = config.at("hidden_act"); act.string() != "silu") {
     act.fail("activation '" + act.string() + "' is not implemented; only 'silu' is");
   }
-  result.rope_theta = read_rope_theta(config);
+  read_rope(config, absent.rope_theta, result);
   result.windows = read_windows(config, result.layers);
   refuse_partial_rotary(config);
   refuse_if_set(config, "attention_bias", "biased projections are not implemented");
@@ -164,10 +186,29 @@ TransformerConfig read_transformer_config(const Json& config) {
   return result;
 }
 
-Rope::Rope(double theta, int head_dim) {
-  for (int j = 0; j < head_dim / 2; ++j) {
-    frequencies_.push_back(static_cast<float>(1.0 / power64(theta, 2.0 * j / head_dim)));
+Rope::Rope(const TransformerConfig& config) {
+  for (int j = 0; j < config.head_dim / 2; ++j) {
+    frequencies_.push_back(static_cast<float>(1.0 / power64(config.rope_theta, 2.0 * j / config.head_dim)));
   }
+  if (!config.rope_scaling) return;
+  const Llama3Rope& scaling = *config.rope_scaling;
+  constexpr float turn = 6.28318530717958647693F;
+  for (float& frequency : frequencies_) {
+    const float wavelength = turn / frequency;
+    if (wavelength < scaling.original_context / scaling.high_factor) continue;
+    if (wavelength > scaling.original_context / scaling.low_factor) {
+      frequency = frequency / scaling.factor;
+      continue;
+    }
+    const float kept =
+        (scaling.original_context / wavelength - scaling.low_factor) / (scaling.high_factor - scaling.low_factor);
+    frequency = (1 - kept) * frequency / scaling.factor + kept * frequency;
+  }
+}
+
+void Rope::stretch(std::span<const float> by) {
+  REQUIRE(by.size() == frequencies_.size(), "a head has so many pairs");
+  for (std::size_t j = 0; j < by.size(); ++j) frequencies_[j] /= by[j];
 }
 
 void Rope::angles(int first_position, int positions, std::vector<float>& cosine, std::vector<float>& sine) const {
@@ -184,26 +225,12 @@ void Rope::angles(int first_position, int positions, std::vector<float>& cosine,
   }
 }
 
-PackedMatrix load_matrix(const Checkpoint& weights, std::span<const NamedMatrix> parts, int inputs,
-                         const Kernels& kernels) {
-  std::vector<MatrixSource> sources;
-  for (const NamedMatrix& part : parts) {
-    WeightSource source = weights.weight(part.name, part.outputs, inputs);
-    sources.push_back({source.format, source.outputs, source.inputs, std::move(source.read)});
-  }
-  return PackedMatrix(kernels, sources);
-}
-
 void refuse_other_tensors(const Checkpoint& weights, const TransformerConfig& config, const std::string& layers_prefix,
-                          std::set<std::string> known) {
+                          std::span<const char* const> also_in_layers, std::set<std::string> known) {
   for (int i = 0; i < config.layers; ++i) {
     const std::string prefix = layers_prefix + std::to_string(i) + ".";
-    for (const char* name :
-         {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "self_attn.q_norm",
-          "self_attn.k_norm", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj", "input_layernorm",
-          "post_attention_layernorm"}) {
-      known.insert(prefix + name + ".weight");
-    }
+    for (const char* name : layer_weight_names) known.insert(prefix + name);
+    for (const char* name : also_in_layers) known.insert(prefix + name);
   }
   for (const auto& [name, tensor] : weights.tensors()) {
     if (known.contains(name) || name.ends_with("rotary_emb.inv_freq")) continue;  // old exports store the frequencies
@@ -212,31 +239,29 @@ void refuse_other_tensors(const Checkpoint& weights, const TransformerConfig& co
   }
 }
 
-TransformerLayer load_transformer_layer(const Checkpoint& weights, const TransformerConfig& config,
-                                        const std::string& prefix, const Kernels& kernels) {
+TransformerLayer load_transformer_layer(const Loading& from, const TransformerConfig& config,
+                                        const std::string& prefix) {
   const int q = config.heads * config.head_dim;
   const int kv = config.kv_heads * config.head_dim;
   const std::string attention = prefix + "self_attn.";
   const std::string mlp = prefix + "mlp.";
   TransformerLayer layer;
-  layer.qkv = load_matrix(weights,
-                          std::vector<NamedMatrix>{{attention + "q_proj.weight", q},
-                                                   {attention + "k_proj.weight", kv},
-                                                   {attention + "v_proj.weight", kv}},
-                          config.hidden, kernels);
-  layer.output =
-      load_matrix(weights, std::vector<NamedMatrix>{{attention + "o_proj.weight", config.hidden}}, q, kernels);
-  layer.gate_up = load_matrix(weights,
-                              std::vector<NamedMatrix>{{mlp + "gate_proj.weight", config.intermediate},
-                                                       {mlp + "up_proj.weight", config.intermediate}},
-                              config.hidden, kernels);
-  layer.down = load_matrix(weights, std::vector<NamedMatrix>{{mlp + "down_proj.weight", config.hidden}},
-                           config.intermediate, kernels);
-  layer.input_norm = weights.floats(prefix + "input_layernorm.weight", {config.hidden});
-  layer.attention_norm = weights.floats(prefix + "post_attention_layernorm.weight", {config.hidden});
-  layer.q_norm = weights.floats(attention + "q_norm.weight", {config.head_dim});
-  layer.k_norm = weights.floats(attention + "k_norm.weight", {config.head_dim});
+  layer.qkv = load_matrix(
+      from, {{attention + "q_proj.weight", q}, {attention + "k_proj.weight", kv}, {attention + "v_proj.weight", kv}},
+      config.hidden);
+  layer.output = load_matrix(from, {{attention + "o_proj.weight", config.hidden}}, q);
+  layer.gate_up = load_matrix(
+      from, {{mlp + "gate_proj.weight", config.intermediate}, {mlp + "up_proj.weight", config.intermediate}},
+      config.hidden);
+  layer.down = load_matrix(from, {{mlp + "down_proj.weight", config.hidden}}, config.intermediate);
+  layer.input_norm = from.weights.floats(prefix + "input_layernorm.weight", {config.hidden});
+  layer.attention_norm = from.weights.floats(prefix + "post_attention_layernorm.weight", {config.hidden});
   return layer;
+}
+
+HeadNorms load_head_norms(const Checkpoint& weights, const TransformerConfig& config, const std::string& prefix) {
+  return {weights.floats(prefix + head_norm_names[0], {config.head_dim}),
+          weights.floats(prefix + head_norm_names[1], {config.head_dim})};
 }
 
 void TransformerScratch::reserve(const TransformerConfig& config, int rows, int positions) {
@@ -293,13 +318,13 @@ void TransformerPass::attend_and_feed(const TransformerLayer& layer, AttentionCa
   add_to_stream(*this);
 }
 
-void norm_and_turn(const TransformerPass& pass, const TransformerLayer& layer) {
+void norm_and_turn(const TransformerPass& pass, const HeadNorms& norms) {
   const TransformerConfig& c = pass.config;
   for_rows(pass.rows, pass.qk_work(), [&](int begin, int end) {
     const int stride = pass.qkv_width();
-    pass.kernels.rms_norm(pass.q(begin), stride, end - begin, c.heads, c.head_dim, layer.q_norm.data(), c.epsilon,
+    pass.kernels.rms_norm(pass.q(begin), stride, end - begin, c.heads, c.head_dim, norms.q.data(), c.epsilon,
                           pass.q(begin), stride);
-    pass.kernels.rms_norm(pass.k(begin), stride, end - begin, c.kv_heads, c.head_dim, layer.k_norm.data(), c.epsilon,
+    pass.kernels.rms_norm(pass.k(begin), stride, end - begin, c.kv_heads, c.head_dim, norms.k.data(), c.epsilon,
                           pass.k(begin), stride);
     pass.turn(begin, end);
   });

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What Qwen3-style pages share: the config fields, the weights as kernels want them, RoPE angles.
+// What the pages of decoder-only transformers share: config fields, weights as kernels want them, RoPE angles,
+// and the passes that all of them make over rows.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -11,9 +13,18 @@
 #include "kernels/parallel.h"
 #include "ref/caches/attention.h"
 #include "ref/formats/json.h"
-#include "ref/formats/checkpoint.h"
+#include "ref/models/loading.h"
 
 namespace draftproof {
+
+/// RoPE as Llama 3.1 stretches it ("llama3"): wavelengths beyond original_context / low_factor are `factor` times as
+/// long, those below original_context / high_factor stay, and those between go from one to the other.
+struct Llama3Rope {
+  float factor = 0;
+  float low_factor = 0;
+  float high_factor = 0;
+  float original_context = 0;
+};
 
 struct TransformerConfig {
   int vocabulary = 0;
@@ -26,28 +37,38 @@ struct TransformerConfig {
   int context = 0;  // max_position_embeddings
   float epsilon = 0;
   double rope_theta = 0;
+  std::optional<Llama3Rope> rope_scaling;
   std::vector<int> windows;  // per layer; AttentionCache::everything for full attention
 
   AttentionShape attention_shape() const;
 };
 
-/// Reads the fields a Qwen3-style config.json has. Absent, negative, contradictory or unknown-activation fields, and
-/// every switch that would change the computation and is not implemented, are Errors naming file and field.
-TransformerConfig read_transformer_config(const Json& config);
+/// What fields mean that some files leave out; without a value they must be there.
+struct Absent {
+  std::optional<double> rope_theta = {};
+  std::optional<int> vocabulary = {};
+};
 
-/// cos and sin of position * theta^(-2j / head_dim), rounded as the reference implementations round: the frequency to
-/// float, the product in float. `cosine`, `sine`: [positions][head_dim / 2].
+/// Reads the fields that the config.json of a decoder-only transformer has. Absent, negative, contradictory or
+/// unknown-activation fields, and every switch that would change the computation and is not implemented, are Errors
+/// naming file and field.
+TransformerConfig read_transformer_config(const Json& config, const Absent& absent = {});
+
+/// cos and sin of position * frequency, rounded as the reference implementations round: the frequency
+/// theta^(-2j / head_dim) to float, its scaling and the product in float. `cosine`, `sine`: [positions][head_dim / 2].
 class Rope {
  public:
   Rope() = default;
-  Rope(double theta, int head_dim);
+  explicit Rope(const TransformerConfig& config);
+  /// Divides the frequencies by these, one for each pair of a head.
+  void stretch(std::span<const float> by);
   void angles(int first_position, int positions, std::vector<float>& cosine, std::vector<float>& sine) const;
 
  private:
   std::vector<float> frequencies_;
 };
 
-/// One attention + SwiGLU block's weights.
+/// The weights that every attention + SwiGLU block has.
 struct TransformerLayer {
   PackedMatrix qkv;      // [heads * d + 2 * kv_heads * d][hidden]: q, k, v
   PackedMatrix output;   // [hidden][heads * d]
@@ -55,26 +76,29 @@ struct TransformerLayer {
   PackedMatrix down;     // [hidden][intermediate]
   std::vector<float> input_norm;      // [hidden]
   std::vector<float> attention_norm;  // [hidden], before the MLP ("post_attention_layernorm")
-  std::vector<float> q_norm;          // [d]
-  std::vector<float> k_norm;          // [d]
 };
+inline constexpr int layer_weights = 9;
+inline constexpr const char* layer_weight_names[layer_weights] = {
+    "self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight",
+    "self_attn.o_proj.weight", "mlp.gate_proj.weight",    "mlp.up_proj.weight",
+    "mlp.down_proj.weight",    "input_layernorm.weight",  "post_attention_layernorm.weight"};
 
 /// `prefix` is everything before "self_attn.q_proj.weight", for example "model.layers.3.".
-TransformerLayer load_transformer_layer(const Checkpoint& weights, const TransformerConfig& config,
-                                        const std::string& prefix, const Kernels& kernels);
+TransformerLayer load_transformer_layer(const Loading& from, const TransformerConfig& config,
+                                        const std::string& prefix);
 
-/// Error when the checkpoint holds a tensor that is neither `known` nor a weight of a layer under `layers_prefix`
-/// ("model.layers."): a bias, a scale or a second head that we would ignore.
-void refuse_other_tensors(const Checkpoint& weights, const TransformerConfig& config, const std::string& layers_prefix,
-                          std::set<std::string> known);
-
-/// One matrix of a checkpoint, or several of equal width one below the other.
-struct NamedMatrix {
-  std::string name;
-  int outputs;
+/// Norms of each head of q and of k before RoPE, as Qwen3 has them.
+struct HeadNorms {
+  std::vector<float> q;  // [d]
+  std::vector<float> k;  // [d]
 };
-PackedMatrix load_matrix(const Checkpoint& weights, std::span<const NamedMatrix> parts, int inputs,
-                         const Kernels& kernels);
+inline constexpr const char* head_norm_names[] = {"self_attn.q_norm.weight", "self_attn.k_norm.weight"};
+HeadNorms load_head_norms(const Checkpoint& weights, const TransformerConfig& config, const std::string& prefix);
+
+/// Error when the checkpoint holds a tensor that is neither `known` nor, under `layers_prefix` ("model.layers."), one
+/// of layer_weight_names or `also_in_layers`: a bias, a scale or a second head that we would ignore.
+void refuse_other_tensors(const Checkpoint& weights, const TransformerConfig& config, const std::string& layers_prefix,
+                          std::span<const char* const> also_in_layers, std::set<std::string> known);
 
 /// The activations of up to some rows, allocated once.
 struct TransformerScratch {
@@ -112,6 +136,6 @@ struct TransformerPass {
 };
 
 /// Norms each head of q and of k, then RoPE: what Qwen3 does between `project` and `attend_and_feed`.
-void norm_and_turn(const TransformerPass& pass, const TransformerLayer& layer);
+void norm_and_turn(const TransformerPass& pass, const HeadNorms& norms);
 
 }  // namespace draftproof

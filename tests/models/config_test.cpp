@@ -3,7 +3,7 @@
 #include <map>
 
 #include "ref/models/dflash.h"
-#include "ref/models/qwen3.h"
+#include "ref/models/transformer.h"
 #include "tests/models/fixtures.h"
 
 namespace draftproof::test {
@@ -152,8 +152,6 @@ void expect_refusals(const Fields& good, const std::vector<BadConfig>& table, co
 
 /// What is wrong in either kind of config. The fields have the same names and, but for sizes, the same values.
 const std::vector<BadConfig> bad_in_both = {
-    {"vocab_size", "", {"vocab_size", "missing"}},
-    {"vocab_size", "null", {"vocab_size", "missing"}},
     {"vocab_size", "-10", {"vocab_size", "-10"}},
     {"vocab_size", "0", {"vocab_size", "from 1"}},
     {"vocab_size", "\"10\"", {"vocab_size", "integer"}},
@@ -195,7 +193,17 @@ const std::vector<BadConfig> bad_in_both = {
     {"rope_scaling", R"({"type": "yarn", "factor": 4})", {"rope_scaling.type", "'yarn' is not implemented"}},
     {"rope_scaling", R"({"rope_type": "linear", "factor": 2})", {"rope_scaling.rope_type", "'linear'"}},
     {"rope_scaling", R"({"rope_type": 1})", {"rope_scaling.rope_type", "string"}},
-    {"rope_parameters", R"({"rope_type": "llama3"})", {"rope_parameters.rope_type", "'llama3'"}},
+    {"rope_parameters", R"({"rope_type": "dynamic"})", {"rope_parameters.rope_type", "'dynamic'"}},
+    {"rope_parameters", R"({"rope_type": "llama3"})", {"rope_parameters.factor", "missing"}},
+    {"rope_scaling", R"({"type": "default", "rope_type": "llama3"})", {"rope_scaling.rope_type", "differs from"}},
+    {"rope_scaling",
+     R"({"type": "llama3", "factor": 0, "low_freq_factor": 1, "high_freq_factor": 4,)"
+     R"( "original_max_position_embeddings": 8})",
+     {"rope_scaling.factor", "positive"}},
+    {"rope_scaling",
+     R"({"type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 4,)"
+     R"( "original_max_position_embeddings": 8})",
+     {"rope_scaling.high_freq_factor", "above low_freq_factor"}},
     {"rope_parameters", R"({"rope_theta": 5e5})", {"rope_parameters.rope_theta", "differs from another rope_theta"}},
     {"rope_parameters", R"({"partial_rotary_factor": 0.5})", {"rope_parameters.partial_rotary_factor", "partial"}},
     {"rope_parameters", R"({"full_attention": {}})", {"rope_parameters", "one RoPE per layer type"}},
@@ -235,8 +243,11 @@ TEST(TargetConfig, EveryBadFieldIsRefusedByName) {
   table.insert(
       table.end(),
       {
+          {"vocab_size", "", {"vocab_size", "missing"}},
+          {"vocab_size", "null", {"vocab_size", "missing"}},
           {"model_type", "", {"model_type", "missing"}},
-          {"model_type", "\"llama\"", {"not a target draftproof knows"}},
+          {"model_type", "\"gpt2\"", {"not a target draftproof knows"}},
+          {"model_type", "\"llama\"", {"'Qwen3ForCausalLM' is not a target draftproof knows"}},
           {"model_type", "3", {"model_type", "string"}},
           {"architectures", R"(["DFlashDraftModel"])", {"'DFlashDraftModel' is not a target"}},
           {"architectures", R"(["LlamaForCausalLM"])", {"'LlamaForCausalLM' is not a target", "Qwen3ForCausalLM"}},
@@ -290,7 +301,7 @@ TEST(TargetConfig, WhatIsNoConfigIsRefused) {
     EXPECT_THAT(error_of([&] { load_target(folder.path()); }), testing::HasSubstr("config.json")) << text;
   }
   const TemporaryFolder empty;
-  EXPECT_THAT(error_of([&] { load_target(empty.path()); }), testing::HasSubstr("config.json"));
+  EXPECT_THAT(error_of([&] { load_target(empty.path()); }), testing::HasSubstr("model.safetensors"));
   EXPECT_THAT(error_of([&] { load_target(empty.path() / "absent"); }), testing::HasSubstr("absent"));
 }
 

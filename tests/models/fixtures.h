@@ -25,6 +25,17 @@ namespace draftproof::test {
 inline const std::filesystem::path external_dir = source_dir / "fixtures" / "external";
 inline const std::filesystem::path tale_target = source_dir / "fixtures" / "models" / "tale-target";
 
+/// Tiny targets, at least one of every architecture; and those whose layers can slide.
+inline const std::string tiny_targets[] = {"qwen3-tiny-tied",   "qwen3-tiny-sharded", "qwen3-tiny-odd",
+                                           "qwen2-tiny-tied",   "qwen2-tiny-untied",  "llama-tiny-plain",
+                                           "llama-tiny-stretched"};
+inline const std::string tiny_sliding_targets[] = {"qwen3-tiny-tied", "qwen3-tiny-sharded", "qwen3-tiny-odd",
+                                                   "qwen2-tiny-tied", "qwen2-tiny-untied"};
+
+/// Of each architecture the one with most to get wrong: tests that take long walk these.
+inline const std::string varied_targets[] = {"qwen3-tiny-sharded", "qwen3-tiny-odd", "qwen2-tiny-tied",
+                                             "llama-tiny-stretched"};
+
 /// Every table that may be used here; the fastest canonical one is last.
 inline std::vector<const Kernels*> usable_kernels(const std::string& numerics) {
   std::vector<const Kernels*> usable;
@@ -118,7 +129,7 @@ inline std::vector<float> tap_of(const std::vector<float>& features, int t, int 
   return tap;
 }
 
-/// A copy of a tiny Qwen3 in which every layer but the second attends to the last `window` positions only.
+/// A copy of a tiny target in which every layer but the second attends to the last `window` positions only.
 class WindowedCopy {
  public:
   WindowedCopy(const std::filesystem::path& original, int window) {

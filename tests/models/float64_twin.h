@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A second opinion on Qwen3 and DFlash: textbook loops in float64, written from the papers and the published model
-// code, sharing nothing with the engine but the reader of weights. It answers three questions:
+// A second opinion on Qwen3, Qwen2, Llama and DFlash: textbook loops in float64, written from the papers and the
+// published model code, sharing nothing with the engine but the reader of weights. It answers three questions:
 //
 // 1. What are the exact answers? (Rounding none; held to the stored float64 answers.)
 // 2. How far from them may a float32 program be? (Rounding random; the bound below.)
@@ -27,6 +27,13 @@
 // division of the softmax before and after the values, the steps of the soft cap. Sums run in sequence, the order with
 // the largest partial sums; products are fused as in every matmul of both. exp and tanh err by less than one unit in
 // the last place, at most 2u, in both.
+//
+// A weight stored in blocks of integers is multiplied with rows that were rounded to bytes as well (kernels/kernels.h,
+// Operand): in each block of 32 or 256 inputs, x becomes a multiple of a / 127, a being the largest magnitude there. So
+// x is off by at most a / 254, and the twin moves it by that much, up or down by the toss of a coin, in addition to
+// everything above. This is the same model with a larger unit; the row is rounded once for all weights that are
+// multiplied with it. What differs from the above is that second-order effects are no longer negligible; the coins
+// measure them too, since the twin computes the whole model with the moved rows.
 #pragma once
 
 #include <algorithm>
@@ -38,12 +45,15 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <numbers>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "kernels/formats.h"
 #include "ref/base/token.h"
-#include "ref/formats/json.h"
 #include "ref/formats/checkpoint.h"
+#include "ref/formats/json.h"
 
 namespace draftproof::test {
 
@@ -60,6 +70,13 @@ class Rounding {
   double operator()(double x) { return by(x, 1); }
   double by(double x, double units) {
     if (!random_) return x;
+    return x + x * signed_by_coin(units * unit_roundoff);
+  }
+  /// x + size or x - size.
+  double within(double x, double size) { return random_ ? x + signed_by_coin(size) : x; }
+
+ private:
+  double signed_by_coin(double size) {
     if (left_ == 0) {  // xorshift64* (Vigna 2016); one multiplication serves 64 coins
       state_ ^= state_ >> 12;
       state_ ^= state_ << 25;
@@ -70,10 +87,9 @@ class Rounding {
     --left_;
     const std::uint64_t coin = coins_ & (std::uint64_t{1} << 63);  // becomes the sign: a branch on it would be slow
     coins_ <<= 1;
-    return x + x * std::bit_cast<double>(std::bit_cast<std::uint64_t>(units * unit_roundoff) ^ coin);
+    return std::bit_cast<double>(std::bit_cast<std::uint64_t>(size) ^ coin);
   }
 
- private:
   std::uint64_t state_ = 1;
   std::uint64_t coins_ = 0;
   int left_ = 0;
@@ -83,6 +99,7 @@ class Rounding {
 /// A matrix by rows.
 struct Rows {
   int width = 0;
+  int operand_block = 0;  // of a weight: so many inputs of a row are rounded to bytes together; 0: none are
   std::vector<double> at;
 
   Rows() = default;
@@ -99,6 +116,10 @@ enum class Mistake {
   no_key_norm,
   keys_one_position_late, // RoPE of a row's own key at p + 1
   interleaved_rope,       // pairs (2j, 2j + 1)
+  no_key_bias,
+  bias_on_turned_keys,    // added after RoPE
+  unstretched_rope,
+  evenly_stretched_rope,  // every wavelength `factor` times as long
   heads_dealt_out,        // query head h reads kv head h mod kv_heads
   unscaled_scores,
   sees_the_next_row,
@@ -120,24 +141,28 @@ enum class Mistake {
   no_cap,
 };
 
-/// A Hugging Face folder, names without "model.".
+/// A Hugging Face folder or a GGUF file, names without "model.".
 class TwinCheckpoint {
  public:
-  explicit TwinCheckpoint(const std::filesystem::path& folder) : config_(Json::read(folder / "config.json")) {
-    const Checkpoint checkpoint(folder);
+  explicit TwinCheckpoint(const std::filesystem::path& path) : TwinCheckpoint(Checkpoint(path)) {}
+  explicit TwinCheckpoint(const Checkpoint& checkpoint) : config_(checkpoint.config()) {
     for (const auto& [name, tensor] : checkpoint.tensors()) {
       const std::vector<float> values = checkpoint.floats(name, tensor.shape);
       Rows& rows = tensors_[name.starts_with("model.") ? name.substr(6) : name];
       rows.width = static_cast<int>(tensor.shape.back());
+      const int block = traits(*tensor.format).block_inputs;
+      rows.operand_block = block > 1 ? block : 0;
       rows.at.assign(values.begin(), values.end());
     }
     heads = integer("num_attention_heads");
     kv_heads = integer("num_key_value_heads");
-    head_dim = integer("head_dim");
+    head_dim = config_.find("head_dim") ? integer("head_dim") : integer("hidden_size") / heads;
     layers = integer("num_hidden_layers");
     epsilon = config_.at("rms_norm_eps").number();
     const auto flat = config_.find("rope_theta");
     theta = flat ? flat->number() : config_.at("rope_parameters").at("rope_theta").number();
+    const auto rope = config_.find(flat ? "rope_scaling" : "rope_parameters");
+    if (rope && rope->at("rope_type").string() == "llama3") stretch = rope;
     const auto types = config_.find("layer_types");
     for (int i = 0; i < layers; ++i) {
       const bool slides = types && (*types)[static_cast<std::size_t>(i)].string() == "sliding_attention";
@@ -146,12 +171,15 @@ class TwinCheckpoint {
   }
 
   const Json& config() const { return config_; }
+  bool has(const std::string& name) const { return tensors_.contains(name); }
+  const Rows& whole_name(const std::string& name) const { return tensors_.at(name); }
   const Rows& operator[](const std::string& name) const { return tensors_.at(name + ".weight"); }
-  const Rows& head() const { return (*this)[tensors_.contains("lm_head.weight") ? "lm_head" : "embed_tokens"]; }
+  const Rows& head() const { return (*this)[has("lm_head.weight") ? "lm_head" : "embed_tokens"]; }
 
   int heads = 0, kv_heads = 0, head_dim = 0, layers = 0;
   double epsilon = 0, theta = 0;
-  std::vector<int> windows;  // per layer; the largest int for full attention
+  std::optional<Json> stretch;  // of RoPE's wavelengths, as Llama 3.1 does it
+  std::vector<int> windows;     // per layer; the largest int for full attention
 
  private:
   int integer(const char* field) const { return static_cast<int>(config_.at(field).integer(1, 1 << 24)); }
@@ -159,6 +187,18 @@ class TwinCheckpoint {
   Json config_;
   std::map<std::string, Rows> tensors_;
 };
+
+/// x as it is multiplied with this weight.
+inline Rows operand(Rows x, const Rows& weight, Rounding& round) {
+  if (weight.operand_block == 0) return x;
+  for (std::size_t first = 0; first < x.at.size(); first += static_cast<std::size_t>(weight.operand_block)) {
+    double* const block = x.at.data() + first;
+    double largest = 0;
+    for (int i = 0; i < weight.operand_block; ++i) largest = std::max(largest, std::abs(block[i]));
+    for (int i = 0; i < weight.operand_block; ++i) block[i] = round.within(block[i], largest / 254);
+  }
+  return x;
+}
 
 inline Rows times(const Rows& x, const Rows& weight, Rounding& round) {
   Rows y(x.rows(), weight.rows());
@@ -201,11 +241,29 @@ inline Rows below(Rows top, const Rows& bottom) {
 /// cos and sin for positions 0, 1, ...: one table per run, since a program rounds an angle once for all layers.
 struct Angles {
   Rows cosine, sine;
-  Angles(const TwinCheckpoint& checkpoint, int positions, Rounding& round)
+  Angles(const TwinCheckpoint& checkpoint, int positions, Rounding& round, Mistake mistake = Mistake::none)
       : cosine(positions, checkpoint.head_dim / 2), sine(positions, checkpoint.head_dim / 2) {
     for (int j = 0; j < cosine.width; ++j) {
       const double exponent = round(2.0 * j / checkpoint.head_dim);
-      const double frequency = round(1 / round(std::pow(checkpoint.theta, exponent)));
+      double frequency = round(1 / round(std::pow(checkpoint.theta, exponent)));
+      if (checkpoint.has("rope_freqs.weight") && mistake != Mistake::unstretched_rope) {
+        frequency = round(frequency / checkpoint["rope_freqs"].at[static_cast<std::size_t>(j)]);
+      }
+      if (checkpoint.stretch && mistake != Mistake::unstretched_rope) {
+        const auto number = [&](const char* name) { return checkpoint.stretch->at(name).number(); };
+        const double factor = number("factor");
+        const double low = number("low_freq_factor");
+        const double high = number("high_freq_factor");
+        const double wavelength = round(2 * std::numbers::pi / frequency);
+        const double turns = round(number("original_max_position_embeddings") / wavelength);
+        const double kept = std::clamp(round(round(turns - low) / (high - low)), 0.0, 1.0);
+        const double stretched = round(frequency / factor);
+        if (mistake == Mistake::evenly_stretched_rope || kept == 0) {
+          frequency = stretched;
+        } else if (kept < 1) {
+          frequency = round(round(round(round(1 - kept) * frequency) / factor) + round(kept * frequency));
+        }
+      }
       for (int p = 0; p < positions; ++p) {
         const double angle = round(p * frequency);
         cosine.row(p)[j] = round(std::cos(angle));
@@ -245,15 +303,12 @@ inline Rows decoder_layer(const TwinCheckpoint& checkpoint, int layer, Rows x, c
   const bool swapped = mistake == Mistake::swapped_layer_norms;
   const Rows& first_norm = weight(swapped ? "post_attention_layernorm" : "input_layernorm");
   const Rows& second_norm = weight(swapped ? "input_layernorm" : "post_attention_layernorm");
-  const bool crossed = mistake == Mistake::swapped_head_norms;
-  const Rows& q_norm = weight(crossed ? "self_attn.k_norm" : "self_attn.q_norm");
-  const Rows& k_norm = weight(crossed ? "self_attn.q_norm" : "self_attn.k_norm");
   const double epsilon = checkpoint.epsilon;
   const int d = checkpoint.head_dim;
   const int settled = context.rows();
   const int rows = x.rows();
 
-  const Rows own = rms_norm(x, first_norm, epsilon, round);
+  const Rows own = operand(rms_norm(x, first_norm, epsilon, round), weight("self_attn.q_proj"), round);
   const Rows all = below(
       mistake == Mistake::context_input_norm && settled > 0 ? rms_norm(context, first_norm, epsilon, round) : context,
       own);
@@ -263,13 +318,33 @@ inline Rows decoder_layer(const TwinCheckpoint& checkpoint, int layer, Rows x, c
     const bool late = mistake == (p < settled ? Mistake::context_one_late : Mistake::keys_one_position_late);
     key_positions.push_back(late ? p + 1 : p);
   }
-  Rows queries = rms_norm(times(own, weight("self_attn.q_proj"), round), q_norm, epsilon, round);
-  const Rows plain_keys = times(all, weight("self_attn.k_proj"), round);
-  const Rows values = times(all, weight("self_attn.v_proj"), round);
-  Rows keys = mistake == Mistake::no_key_norm ? plain_keys : rms_norm(plain_keys, k_norm, epsilon, round);
+  const auto biased = [&](Rows rows_of, const char* part) {
+    const std::string name = prefix + "self_attn." + part + "_proj.bias";
+    if (!checkpoint.has(name)) return rows_of;
+    const Rows& bias = checkpoint.whole_name(name);
+    for (int r = 0; r < rows_of.rows(); ++r) {
+      for (int i = 0; i < rows_of.width; ++i) {
+        double& v = rows_of.row(r)[i];
+        v = round(v + bias.at[static_cast<std::size_t>(i)]);
+      }
+    }
+    return rows_of;
+  };
+  const auto normed_heads = [&](Rows rows_of, const char* part) {
+    const bool crossed = mistake == Mistake::swapped_head_norms;
+    const std::string name = prefix + "self_attn." + (crossed == (*part == 'q') ? "k" : "q") + "_norm";
+    return checkpoint.has(name + ".weight") ? rms_norm(std::move(rows_of), checkpoint[name], epsilon, round) : rows_of;
+  };
+  const bool unbiased = mistake == Mistake::no_key_bias || mistake == Mistake::bias_on_turned_keys;
+  Rows queries = normed_heads(biased(times(own, weight("self_attn.q_proj"), round), "q"), "q");
+  Rows plain_keys = times(all, weight("self_attn.k_proj"), round);
+  if (!unbiased) plain_keys = biased(std::move(plain_keys), "k");
+  const Rows values = biased(times(all, weight("self_attn.v_proj"), round), "v");
+  Rows keys = mistake == Mistake::no_key_norm ? plain_keys : normed_heads(plain_keys, "k");
   if (mistake == Mistake::no_context_key_norm) std::copy_n(plain_keys.row(0), settled * keys.width, keys.row(0));
   rotate(queries, angles, own_positions, round, mistake == Mistake::interleaved_rope);
   rotate(keys, angles, key_positions, round, mistake == Mistake::interleaved_rope);
+  if (mistake == Mistake::bias_on_turned_keys) keys = biased(std::move(keys), "k");
 
   const double scale = mistake == Mistake::unscaled_scores ? 1 : round(1 / round(std::sqrt(static_cast<double>(d))));
   Rows mixed(rows, checkpoint.heads * d);
@@ -302,9 +377,10 @@ inline Rows decoder_layer(const TwinCheckpoint& checkpoint, int layer, Rows x, c
       }
     }
   }
+  mixed = operand(std::move(mixed), weight("self_attn.o_proj"), round);
   x = sum_of(std::move(x), times(mixed, weight("self_attn.o_proj"), round), round);
 
-  const Rows normed = rms_norm(x, second_norm, epsilon, round);
+  const Rows normed = operand(rms_norm(x, second_norm, epsilon, round), weight("mlp.gate_proj"), round);
   Rows gate = times(normed, weight("mlp.gate_proj"), round);
   Rows up = times(normed, weight("mlp.up_proj"), round);
   if (mistake == Mistake::swapped_gate_and_up) std::swap(gate, up);
@@ -312,6 +388,7 @@ inline Rows decoder_layer(const TwinCheckpoint& checkpoint, int layer, Rows x, c
     const double g = gate.at[i];
     gate.at[i] = round(round(g / round(1 + round.by(std::exp(-g), 2))) * up.at[i]);
   }
+  gate = operand(std::move(gate), weight("mlp.down_proj"), round);
   return sum_of(std::move(x), times(gate, weight("mlp.down_proj"), round), round);
 }
 
@@ -322,10 +399,10 @@ inline Rows embedded(const TwinCheckpoint& target, const std::vector<Token>& tok
   return x;
 }
 
-/// Qwen3 over a whole text: streams [0] the embedding, [1 + t] after layer t; then the final norm; then the logits.
+/// A target over a whole text: streams [0] the embedding, [1 + t] after layer t; then the final norm; then the logits.
 inline std::vector<Rows> target_answers(const TwinCheckpoint& target, const std::vector<Token>& tokens, Rounding round,
                                         Mistake mistake = Mistake::none) {
-  const Angles angles(target, static_cast<int>(tokens.size()) + 1, round);
+  const Angles angles(target, static_cast<int>(tokens.size()) + 1, round, mistake);
   std::vector<Rows> answers = {embedded(target, tokens)};
   for (int layer = 0; layer < target.layers; ++layer) {
     int window = target.windows[static_cast<std::size_t>(layer)];
@@ -341,7 +418,7 @@ inline std::vector<Rows> target_answers(const TwinCheckpoint& target, const std:
   }
   const Rows& last = answers.back();
   Rows normed = mistake == Mistake::no_final_norm ? last : rms_norm(last, target["norm"], target.epsilon, round);
-  Rows logits = times(normed, target.head(), round);
+  Rows logits = times(operand(normed, target.head(), round), target.head(), round);
   answers.push_back(std::move(normed));
   answers.push_back(std::move(logits));
   return answers;

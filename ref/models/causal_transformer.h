@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// A decoder-only transformer but for what a layer does: embedding, caches, taps, final norm, head. A page derives from
+// it, loads what its layers hold, and says in `layer` what happens in one.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ref/models/model.h"
+#include "ref/models/transformer.h"
+
+namespace draftproof {
+
+class CausalTransformer : public Model, public Embeddings {
+ public:
+  int vocabulary() const override { return config_.vocabulary; }
+  int context() const override { return config_.context; }
+  int layers() const override { return config_.layers; }
+  int hidden() const override { return config_.hidden; }
+  const Embeddings* embeddings() const override { return this; }
+
+  std::unique_ptr<Cache> new_cache(int capacity, int horizon_max) const override;
+  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override;
+  void embed(std::span<const Token> tokens, float* rows) const override;
+  void unembed(const float* rows, int count, Operands& scratch, float* logits) const override;
+
+ protected:
+  /// Loads embedding, head, final norm and the weights that every layer has ("model.layers.0." and so on). What else
+  /// the page loads is named, as part of each layer or as it is; any other tensor is refused.
+  CausalTransformer(const Loading& from, const Json& config, TransformerConfig read,
+                    std::span<const char* const> also_in_layers, const std::set<std::string>& also = {});
+
+  /// What layer `i` does to the rows of `pass`, whose `visible` ranges are set.
+  virtual void layer(const TransformerPass& pass, int i, AttentionCache& memory) const = 0;
+
+  const TransformerConfig& config() const noexcept { return config_; }
+  const TransformerLayer& weights(int i) const noexcept { return layers_[static_cast<std::size_t>(i)]; }
+  Rope& rope() noexcept { return rope_; }
+  static std::string prefix(int i) { return "model.layers." + std::to_string(i) + "."; }
+
+ private:
+  void read(const Batch& batch, Cache& cache, Outputs& outputs);
+  void tap(const Batch& batch, int layer, Outputs& outputs) const;
+
+  const Kernels& kernels_;
+  TransformerConfig config_;
+  std::string origin_;
+  Rope rope_;
+  PackedMatrix embedding_;
+  PackedMatrix head_;
+  bool tied_ = false;
+  std::vector<TransformerLayer> layers_;
+  std::vector<float> norm_;
+  TransformerScratch scratch_;
+};
+
+}  // namespace draftproof

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// Llama 2 and 3 (Hugging Face `llama`): GQA without norms or biases, RoPE, from 3.1 on stretched ("llama3"), SwiGLU,
+// tied or untied head, full layers. Source: transformers, models/llama.
+#pragma once
+
+#include <memory>
+
+#include "ref/formats/json.h"
+#include "ref/models/model.h"
+#include "ref/models/transformer.h"
+
+namespace draftproof {
+
+std::unique_ptr<Model> load_llama(const Loading& from, const Json& config);
+
+}  // namespace draftproof

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// From a checkpoint to packed matrices, by rows: at no time is there a second copy of a model in memory.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/operations.h"
+#include "ref/formats/checkpoint.h"
+
+namespace draftproof {
+
+/// What matrices of floats become while they are loaded. Matrices that are stored in blocks stay as they are; so do
+/// those whose inputs are no multiple of a block, norms and biases.
+/// q8: q8_0. q4: q4_0 in layers; the embedding and the head q6_k, or q8_0 where their inputs are no multiple of 256.
+enum class Quantisation : std::uint8_t { none, q8, q4 };
+
+/// "none", "q8" or "q4"; Error naming these for any other.
+Quantisation quantisation_by_name(const std::string& name);
+
+/// For which table weights are laid out, and in which formats.
+struct Layout {
+  Layout(const Kernels& kernels_, Quantisation quantise_ = Quantisation::none)
+      : kernels(kernels_), quantise(quantise_) {}
+
+  const Kernels& kernels;
+  Quantisation quantise;
+  std::function<void(std::uint64_t bytes)> loaded;  // called after each matrix, with its bytes in the checkpoint
+};
+
+/// What a page is loaded from.
+struct Loading {
+  const Checkpoint& weights;
+  const Layout& layout;
+};
+
+/// One matrix of a checkpoint.
+struct NamedMatrix {
+  std::string name;
+  int outputs;
+};
+
+/// The format that a matrix is laid out in. `table`: it has one row per token.
+Format packed_format(Format stored, int inputs, Quantisation quantise, bool table);
+
+/// A matrix of a layer, or several one below the other.
+PackedMatrix load_matrix(const Loading& from, const std::vector<NamedMatrix>& parts, int inputs);
+
+/// A matrix with one row per token: an embedding or a head.
+PackedMatrix load_table(const Loading& from, const NamedMatrix& matrix, int inputs);
+
+}  // namespace draftproof

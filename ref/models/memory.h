@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// What a model will take of memory, counted before any of it is read. The formula stands in docs/memory.md.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "ref/models/loading.h"
+
+namespace draftproof {
+
+struct MemoryNeed {
+  std::map<std::string, std::uint64_t> weights;  // packed, by format
+  std::uint64_t cache_fixed = 0;                 // keys and values of sliding layers: their windows
+  std::uint64_t cache_per_position = 0;          // keys and values of full layers, one position
+  std::uint64_t scratch = 0;                     // activations of a pass
+
+  std::uint64_t total(int positions) const noexcept;
+};
+
+/// Of a target, or of a draft without its target.
+MemoryNeed memory_need(const Checkpoint& weights, const Layout& layout);
+
+/// What this process may still take: what the system says is available, or less where a limit on the address space says
+/// so. The largest number where nothing is known.
+std::uint64_t memory_available();
+
+/// Empty when `need` bytes fit into `available`; else a sentence with both numbers and what to do.
+std::string shortage(const std::string& what, std::uint64_t need, std::uint64_t available);
+
+/// "1.5 GiB"
+std::string shown_bytes(std::uint64_t bytes);
+
+}  // namespace draftproof

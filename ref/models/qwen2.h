@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// Qwen2 and Qwen2.5, dense (Hugging Face `qwen2`): GQA with biases on q, k and v and on nothing else, RoPE, SwiGLU,
+// tied or untied head, full layers or, late in the stack, sliding ones. Source: transformers, models/qwen2.
+#pragma once
+
+#include <memory>
+
+#include "ref/formats/json.h"
+#include "ref/models/model.h"
+#include "ref/models/transformer.h"
+
+namespace draftproof {
+
+std::unique_ptr<Model> load_qwen2(const Loading& from, const Json& config);
+
+}  // namespace draftproof
