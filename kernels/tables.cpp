@@ -2,6 +2,11 @@
 // The list of tables. A new one: its file, its getter in tables.h, its row here.
 #include "kernels/tables.h"
 
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 #include <cstring>
 #include <initializer_list>
 
@@ -11,7 +16,7 @@
 namespace draftproof {
 namespace {
 
-constexpr int tables_max = 6;
+constexpr int tables_max = 7;
 
 struct List {
   const Kernels* tables[tables_max + 1] = {};  // ends with nullptr
@@ -20,7 +25,7 @@ struct List {
     int count = 0;
     for (const Kernels* table :
          {scalar_kernels(), openblas_kernels(), avx2_kernels(), avx2_vnni_kernels(), avx512_kernels(),
-          avx512_vnni_kernels()}) {
+          avx512_vnni_kernels(), neon_kernels()}) {
       if (table != nullptr) tables[count++] = table;
     }
   }
@@ -53,6 +58,12 @@ bool cpu_has_avx512() noexcept { return false; }
 bool cpu_has_avx512_vnni() noexcept { return false; }
 #endif
 
+#if defined(__aarch64__)
+bool cpu_has_neon() noexcept { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
+#else
+bool cpu_has_neon() noexcept { return false; }
+#endif
+
 const Kernels* const* all_kernels() noexcept {
   static const List list;
   return list.tables;
@@ -60,7 +71,8 @@ const Kernels* const* all_kernels() noexcept {
 
 const Kernels& best_kernels() noexcept {
   // Not by way of the list: the openblas table, a row of it, asks here while the list is being made.
-  for (const Kernels* table : {avx512_vnni_kernels(), avx512_kernels(), avx2_vnni_kernels(), avx2_kernels()}) {
+  for (const Kernels* table : {neon_kernels(), avx512_vnni_kernels(), avx512_kernels(), avx2_vnni_kernels(),
+                               avx2_kernels()}) {
     if (table != nullptr && table->supported()) return *table;
   }
   return *scalar_kernels();

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <cstdlib>
 #include <set>
 
 #include "support.h"
@@ -24,6 +25,13 @@ TEST(Tables, EveryNameIsFoundOnceAndAnUnknownOneIsNot) {
 TEST(Tables, TheBestTableIsTheLastSupportedCanonicalOne) {
   const std::vector<const Kernels*> tables = canonical_tables();
   EXPECT_EQ(&best_kernels(), tables.empty() ? &scalar() : tables.back());
+}
+
+// tests/aarch64/run.sh knows which CPU it emulates, and names the table for it.
+TEST(Tables, TheBestTableIsTheOneThatTheEnvironmentExpectsOfThisCpu) {
+  const char* const expected = std::getenv("DRAFTPROOF_BEST_KERNELS");
+  if (expected == nullptr) GTEST_SKIP() << "DRAFTPROOF_BEST_KERNELS names none";
+  EXPECT_STREQ(best_kernels().name, expected);
 }
 
 TEST(Tables, EverySupportedCanonicalTableIsFitForUse) {

@@ -88,6 +88,7 @@ inline const std::vector<Library>& libraries() {
       {"dlfcn", {"kernels/openblas.cpp"}},
       {"omp.h", {"kernels/parallel.cpp"}},
       {"immintrin", {"kernels/lanes_"}},
+      {"arm_neon", {"kernels/lanes_"}},
       {"boost/", {"oracle/"}},
       {"CLI/", {"tools/"}},
       {"Eigen/", {}},
@@ -251,8 +252,9 @@ inline Faults form(const Source& source) {
 inline bool is_for_one_instruction_set(const std::string& path) {
   const std::set<std::string> files = {"kernels/avx2.cpp",   "kernels/avx2_vnni.cpp",
                                        "kernels/avx512.cpp", "kernels/avx512_vnni.cpp",
-                                       "kernels/exp.h",     "kernels/formats.h",  "kernels/canonical.h",
-                                       "kernels/kernels.h", "kernels/tables.h"};
+                                       "kernels/neon.cpp",   "kernels/canonical.h",
+                                       "kernels/exp.h",      "kernels/formats.h",
+                                       "kernels/kernels.h",  "kernels/tables.h"};
   return files.contains(path) || starts_with_any(path, {"kernels/lanes_", "bench/roofline/probes"}) ||
          path.ends_with(".inc");
 }
@@ -260,7 +262,7 @@ inline bool is_for_one_instruction_set(const std::string& path) {
 inline Faults nothing_with_linkage(const Source& source) {
   Faults faults;
   if (!is_for_one_instruction_set(source.path)) return faults;
-  const std::set<std::string> plain = {"immintrin.h", "cstddef", "cstdint", "stddef.h", "stdint.h"};
+  const std::set<std::string> plain = {"immintrin.h", "arm_neon.h", "cstddef", "cstdint", "stddef.h", "stdint.h"};
   for (const Include& include : source.includes) {
     if (include.angled ? plain.contains(include.target) : is_for_one_instruction_set(include.target)) continue;
     faults.push_back(at(source, include.line, include.target + " may bring functions with linkage into a file compiled "

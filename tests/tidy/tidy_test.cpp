@@ -139,6 +139,8 @@ TEST(ThirdParty, SeesALibraryOutsideItsHome) {
       {"kernels/parallel.cpp", "#include <omp.h>\n", nullptr},
       {"kernels/operations.cpp", "#include <omp.h>\n", "belongs in kernels/parallel.cpp"},
       {"kernels/scalar.cpp", "#include <immintrin.h>\n", "belongs in kernels/lanes_"},
+      {"kernels/scalar.cpp", "#include <arm_neon.h>\n", "belongs in kernels/lanes_"},
+      {"kernels/lanes_neon.h", "#include <arm_neon.h>\n", nullptr},
       {"ref/caches/cache.cpp", "#include <xxhash.h>\n", "belongs in ref/base/"},
   });
 }
@@ -250,6 +252,7 @@ TEST(InstructionSets, SeesWhatTheLinkerCouldKeep) {
       {"kernels/avx2.cpp", "#include \"kernels/tables.h\"\n#include \"kernels/vector.inc\"\n", nullptr},
       {"kernels/avx512.cpp", "#include \"kernels/lanes_avx512.h\"\n#include <cstdint>\nstd::size_t x;\n", nullptr},
       {"kernels/lanes_avx2.h", "#include <immintrin.h>\n", nullptr},
+      {"kernels/neon.cpp", "#include \"kernels/lanes_neon.h\"\n#include <arm_neon.h>\n", nullptr},
       {"kernels/lanes_neon.h", "#include <vector>\n", "vector may bring functions with linkage"},
       {"kernels/vector.inc", "#include <algorithm>\n", "algorithm may bring"},
       {"kernels/vector.inc", "#include <cmath>\n", "cmath may bring"},
@@ -262,7 +265,7 @@ TEST(InstructionSets, SeesWhatTheLinkerCouldKeep) {
 
 TEST(InstructionSets, HoldNothingTheLinkerCouldKeep) {
   expect_kept(nothing_with_linkage);
-  for (const char* path : {"kernels/avx2.cpp", "kernels/avx512.cpp", "kernels/vector.inc"}) {
+  for (const char* path : {"kernels/avx2.cpp", "kernels/avx512.cpp", "kernels/neon.cpp", "kernels/vector.inc"}) {
     EXPECT_TRUE(fs::exists(root / path)) << path;
   }
 }
