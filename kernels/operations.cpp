@@ -254,19 +254,6 @@ bool matmul_of_numbers(const Kernels& kernels, const PackedMatrix& w, const Oper
   return !found;
 }
 
-bool all_numbers(std::span<const float> values) noexcept {
-  constexpr std::size_t piece = 4096;
-  const int pieces = static_cast<int>((values.size() + piece - 1) / piece);
-  std::atomic<bool> found{false};
-  parallel_ranges(pieces, 2.0 * static_cast<double>(values.size()), pieces, [&](int begin, int end, int) {
-    const std::size_t last = std::min(static_cast<std::size_t>(end) * piece, values.size());
-    bool odd = false;
-    for (std::size_t i = static_cast<std::size_t>(begin) * piece; i < last; ++i) odd |= values[i] != values[i];
-    if (odd) found.store(true, std::memory_order_relaxed);
-  });
-  return !found;
-}
-
 void attention(const Kernels& kernels, const AttentionShape& shape, const KeyValues& memory, const float* q,
                std::ptrdiff_t q_stride, const Visible* visible, int rows, float* scores, float* out) {
   int positions = 0;

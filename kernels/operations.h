@@ -120,9 +120,6 @@ void matmul_from(const Kernels& kernels, const PackedMatrix& w, int first, const
 bool matmul_of_numbers(const Kernels& kernels, const PackedMatrix& w, const Operands& x, float* y,
                        std::ptrdiff_t y_stride);
 
-/// Is none of them NaN?
-bool all_numbers(std::span<const float> values) noexcept;
-
 /// out [rows][heads * head_dim] from q [rows][q_stride]; visible [rows]. scores: attention_scratch(shape, positions)
 /// floats, for the most positions that one row sees; enough for every number of threads.
 void attention(const Kernels& kernels, const AttentionShape& shape, const KeyValues& memory, const float* q,

@@ -47,10 +47,10 @@ void CausalTransformer::embed(std::span<const Token> tokens, float* rows) const 
   }
 }
 
-void CausalTransformer::unembed(const float* rows, int count, Operands& scratch, float* logits) const {
+bool CausalTransformer::unembed(const float* rows, int count, Operands& scratch, float* logits) const {
   const PackedMatrix& head = tied_ ? embedding_ : head_;
   prepare(kernels_, head, rows, config_.hidden, count, scratch);
-  matmul(kernels_, head, scratch, logits, config_.vocabulary);
+  return matmul_of_numbers(kernels_, head, scratch, logits, config_.vocabulary);
 }
 
 void CausalTransformer::read(const Batch& batch, Cache& cache, Outputs& outputs) {
@@ -79,8 +79,9 @@ void CausalTransformer::read(const Batch& batch, Cache& cache, Outputs& outputs)
   kernels_.rms_norm(scratch_.stream.data() + static_cast<std::ptrdiff_t>(batch.logits_from) * config_.hidden,
                     config_.hidden, wanted, 1, config_.hidden, norm_.data(), config_.epsilon, scratch_.normed.data(),
                     config_.hidden);
-  unembed(scratch_.normed.data(), wanted, scratch_.operands, outputs.logits.data());
-  if (!all_numbers(outputs.logits)) throw Error(origin_ + ": the model computes NaN logits; its weights are damaged");
+  if (!unembed(scratch_.normed.data(), wanted, scratch_.operands, outputs.logits.data())) {
+    throw Error(origin_ + ": the model computes NaN logits; its weights are damaged");
+  }
 }
 
 /// Copies the stream after layer `layer` into every tap that asks for it.

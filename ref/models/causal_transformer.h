@@ -25,7 +25,7 @@ class CausalTransformer : public Model, public Embeddings {
   std::unique_ptr<Cache> new_cache(int capacity, int horizon_max) const override;
   void forward(const Batch& batch, Cache& cache, Outputs& outputs) override;
   void embed(std::span<const Token> tokens, float* rows) const override;
-  void unembed(const float* rows, int count, Operands& scratch, float* logits) const override;
+  bool unembed(const float* rows, int count, Operands& scratch, float* logits) const override;
 
  protected:
   /// Loads embedding, head, final norm and the weights that every layer has ("model.layers.0." and so on). What else

@@ -149,7 +149,10 @@ DFlashNetwork::DFlashNetwork(const std::filesystem::path& path, const Model& tar
     : DFlashNetwork({Checkpoint(path), layout}, target) {}
 
 DFlashNetwork::DFlashNetwork(const Loading& from, const Model& target)
-    : kernels_(from.layout.kernels), target_(target), config_(read_dflash_config(from.weights.config(), target)) {
+    : kernels_(from.layout.kernels),
+      target_(target),
+      origin_(from.weights.path().string()),
+      config_(read_dflash_config(from.weights.config(), target)) {
   REQUIRE(target.embeddings() != nullptr, "a DFlash draft borrows the target's embedding and head");
   const TransformerConfig& t = config_.transformer;
   rope_ = Rope(t);
@@ -259,7 +262,9 @@ std::span<const float> DFlashNetwork::block(Token anchor, int masks, Cache& cont
   kernels_.rms_norm(scratch_.stream.data(), t.hidden, rows, 1, t.hidden, norm_.data(), t.epsilon, block_rows_.data(),
                     t.hidden);
   logits_.resize(static_cast<std::size_t>(masks) * static_cast<std::size_t>(target_.vocabulary()));
-  target_.embeddings()->unembed(block_rows_.data() + t.hidden, masks, scratch_.operands, logits_.data());
+  if (!target_.embeddings()->unembed(block_rows_.data() + t.hidden, masks, scratch_.operands, logits_.data())) {
+    throw Error(origin_ + ": the draft computes NaN logits; its weights are damaged");
+  }
   if (config_.logit_multiplier != 1) {
     for (float& logit : logits_) logit *= config_.logit_multiplier;
   }

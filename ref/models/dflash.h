@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "kernels/kernels.h"
@@ -68,6 +69,7 @@ class DFlashNetwork {
 
   const Kernels& kernels_;
   const Model& target_;
+  std::string origin_;  // for errors
   DFlashConfig config_;
   Rope rope_;
   PackedMatrix fc_;

@@ -42,8 +42,8 @@ class Embeddings {
  public:
   virtual ~Embeddings() = default;
   virtual void embed(std::span<const Token> tokens, float* rows) const = 0;  // rows [n][hidden]
-  virtual void unembed(const float* rows, int count, Operands& scratch,
-                       float* logits) const = 0;  // logits [count][vocabulary]
+  /// logits [count][vocabulary]; false when one of them is NaN.
+  virtual bool unembed(const float* rows, int count, Operands& scratch, float* logits) const = 0;
 };
 
 class Model {
