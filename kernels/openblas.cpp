@@ -5,10 +5,15 @@
 // OpenBLAS promises nothing about rows: the bits of sgemm depend on the number of rows and threads for several of its
 // core types, and sgemv never equals sgemm (measured, version 0.3.21). So every call has one shape. Eight rows, padded
 // with zero rows: measured safe on SkylakeX, Cooperlake, Prescott and Haswell; at 16 and more rows Haswell's sgemm
-// works in blocks of 12, and a row's bits depend on where it stands. Outputs are cut at fixed multiples of 128, inputs
+// works in blocks of 12, and a row's bits depend on where it stands. Outputs are cut at fixed multiples of 64, inputs
 // at fixed multiples of 1024 (sums rest in the output tile in between), both from the start of the weight and never by
 // the range or the threads asked for. One BLAS thread; operations.h runs ours over the outputs. keeps_row_law holds
 // all this to its promise before first use.
+//
+// 8 * 64 * 1024 is below a million: up to there, and up to 1200 sums, OpenBLAS reads the weights of such a
+// product where they lie (on SkylakeX and Cooperlake; it has other ways elsewhere) and beyond it copies them first, for
+// other bits. So two heights, a small one for few rows and a tall one for many, would break the law where inputs or
+// outputs are left over; and a tile across the border costs up to four times as much.
 //
 // The library is opened at first use, not linked, because two of its settings are read from the environment while it
 // loads: the number of threads, and OPENBLAS_CORETYPE. Debian's build knows the CPUs of its day and falls back to
@@ -30,7 +35,7 @@ namespace draftproof {
 namespace {
 
 constexpr int tile_rows = 8;
-constexpr int tile_outputs = 128;
+constexpr int tile_outputs = 64;
 constexpr int tile_inputs = 1024;
 
 constexpr const char* core_variable = "OPENBLAS_CORETYPE";
