@@ -74,7 +74,7 @@ struct AttentionShape {
 };
 
 struct Kernels {
-  const char* name;      // "scalar", "avx2", "avx512", "openblas"
+  const char* name;      // "scalar", "avx2", "avx512", "amx", "openblas"
   const char* numerics;  // "canonical" or "openblas": tables of one class give equal bits
   int unit;              // outputs per unit of matmul work; ranges are cut at multiples of it
 

@@ -5,6 +5,9 @@
 #if defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#elif defined(__linux__) && defined(__x86_64__)
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 #include <cstring>
@@ -16,7 +19,7 @@
 namespace draftproof {
 namespace {
 
-constexpr int tables_max = 7;
+constexpr int tables_max = 8;
 
 struct List {
   const Kernels* tables[tables_max + 1] = {};  // ends with nullptr
@@ -25,11 +28,23 @@ struct List {
     int count = 0;
     for (const Kernels* table :
          {scalar_kernels(), openblas_kernels(), avx2_kernels(), avx2_vnni_kernels(), avx512_kernels(),
-          avx512_vnni_kernels(), neon_kernels()}) {
+          avx512_vnni_kernels(), amx_kernels(), neon_kernels()}) {
       if (table != nullptr) tables[count++] = table;
     }
   }
 };
+
+#if defined(__linux__) && defined(__x86_64__)
+/// Linux keeps tile registers for processes that asked for them; asking again is harmless, threads inherit the answer.
+bool may_use_tiles() noexcept {
+  constexpr long request = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long tile_data = 18;    // XFEATURE_XTILEDATA
+  static const bool granted = syscall(SYS_arch_prctl, request, tile_data) == 0;
+  return granted;
+}
+#else
+bool may_use_tiles() noexcept { return false; }
+#endif
 
 }  // namespace
 
@@ -51,11 +66,16 @@ bool cpu_has_avx512() noexcept {
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("fma");
 }
 bool cpu_has_avx512_vnni() noexcept { return cpu_has_avx512() && __builtin_cpu_supports("avx512vnni"); }
+bool cpu_has_amx() noexcept {
+  return cpu_has_avx512_vnni() && __builtin_cpu_supports("gfni") && __builtin_cpu_supports("amx-tile") &&
+         __builtin_cpu_supports("amx-int8") && may_use_tiles();
+}
 #else
 bool cpu_has_avx2() noexcept { return false; }
 bool cpu_has_avx2_vnni() noexcept { return false; }
 bool cpu_has_avx512() noexcept { return false; }
 bool cpu_has_avx512_vnni() noexcept { return false; }
+bool cpu_has_amx() noexcept { return false; }
 #endif
 
 #if defined(__aarch64__)
@@ -71,8 +91,8 @@ const Kernels* const* all_kernels() noexcept {
 
 const Kernels& best_kernels() noexcept {
   // Not by way of the list: the openblas table, a row of it, asks here while the list is being made.
-  for (const Kernels* table : {neon_kernels(), avx512_vnni_kernels(), avx512_kernels(), avx2_vnni_kernels(),
-                               avx2_kernels()}) {
+  for (const Kernels* table : {neon_kernels(), amx_kernels(), avx512_vnni_kernels(), avx512_kernels(),
+                               avx2_vnni_kernels(), avx2_kernels()}) {
     if (table != nullptr && table->supported()) return *table;
   }
   return *scalar_kernels();

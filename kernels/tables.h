@@ -15,6 +15,7 @@ const Kernels* avx2_kernels() noexcept;
 const Kernels* avx2_vnni_kernels() noexcept;
 const Kernels* avx512_kernels() noexcept;
 const Kernels* avx512_vnni_kernels() noexcept;
+const Kernels* amx_kernels() noexcept;
 const Kernels* neon_kernels() noexcept;
 
 /// The CPU, and the operating system, can run what the file is compiled to.
@@ -22,6 +23,7 @@ bool cpu_has_avx2() noexcept;
 bool cpu_has_avx2_vnni() noexcept;
 bool cpu_has_avx512() noexcept;
 bool cpu_has_avx512_vnni() noexcept;
+bool cpu_has_amx() noexcept;
 bool cpu_has_neon() noexcept;
 
 }  // namespace draftproof

@@ -94,7 +94,7 @@ void add_common_options(CLI::App& command, CommonOptions& options) {
       ->capture_default_str();
   command.add_option("--rule", options.rule, "matching or rejection")->capture_default_str();
   command.add_option("--kernels", options.kernels,
-                     "scalar, avx2, avx512, openblas; the best of this CPU when left out");
+                     "scalar, avx2, avx2vnni, avx512, avx512vnni, amx, openblas; the best of this CPU when left out");
   command.add_option("--quantize", options.quantise, "what weights of floats become while they are loaded")
       ->check(CLI::IsMember({"none", "q8", "q4"}))
       ->capture_default_str();

@@ -119,14 +119,16 @@ TEST(Vector, MatmulKeepsInfinitiesAndSignedZerosAsTheDefinitionDoes) {
       const Weight weight(format, 18, inputs, 9);
       const PackedMatrix w = weight.packed(*table);
       for (const float odd : {infinity, -infinity, -0.0f, 0x1p-149f, 0x1p-101f, 0x1.fffffep127f, nan}) {
-        std::vector<float> x(static_cast<std::size_t>(inputs) * 3, -0.0f);
-        x[static_cast<std::size_t>(inputs) + 4] = odd;
-        std::vector<float> y(18 * 3);
-        std::vector<float> expected(18 * 3);
-        multiply(*table, w, x.data(), inputs, 3, y.data(), 18, 0, 18);
-        multiply(scalar(), w, x.data(), inputs, 3, expected.data(), 18, 0, 18);
-        EXPECT_TRUE(same_bits(y, expected)) << table->name << " " << traits(format).name << " " << odd;
-        EXPECT_TRUE(is_float(format) || std::isfinite(odd) || std::isnan(expected[18]));
+        for (const int rows : {3, 16}) {
+          std::vector<float> x(static_cast<std::size_t>(inputs) * rows, -0.0f);
+          x[static_cast<std::size_t>(inputs) + 4] = odd;
+          std::vector<float> y(std::size_t{18} * rows);
+          std::vector<float> expected(y.size());
+          multiply(*table, w, x.data(), inputs, rows, y.data(), 18, 0, 18);
+          multiply(scalar(), w, x.data(), inputs, rows, expected.data(), 18, 0, 18);
+          EXPECT_TRUE(same_bits(y, expected)) << table->name << " " << traits(format).name << " " << odd;
+          EXPECT_TRUE(is_float(format) || std::isfinite(odd) || std::isnan(expected[18]));
+        }
       }
     }
   }
@@ -143,14 +145,18 @@ TEST(Vector, IntegerSumsAreExactWhereEveryFieldOfABlockAndOfARowIsExtreme) {
         std::memcpy(&weight.data[at + (format == Format::q6_k ? 208 : 0)], &one, 2);
         if (format == Format::q4_k || format == Format::q5_k) std::memcpy(&weight.data[at + 2], &one, 2);
       }
-      std::vector<float> x(2 * 512, 127.0f);
-      for (int k = 0; k < 512; ++k) x[512 + k] = k % 3 == 0 ? 127.0f : -127.0f;
-      std::vector<float> expected(32);
-      multiply(scalar(), weight.packed(scalar()), x.data(), 512, 2, expected.data(), 16, 0, 16);
+      const int rows = 16;
+      std::vector<float> x(std::size_t{rows} * 512, 127.0f);
+      for (std::size_t i = 512; i < x.size(); ++i) x[i] = i / 512 % 2 == 0 || i % 3 == 0 ? 127.0f : -127.0f;
+      std::vector<float> expected(std::size_t{rows} * 16);
+      multiply(scalar(), weight.packed(scalar()), x.data(), 512, rows, expected.data(), 16, 0, 16);
       for (const Kernels* table : canonical_tables()) {
-        std::vector<float> y(32);
-        multiply(*table, weight.packed(*table), x.data(), 512, 2, y.data(), 16, 0, 16);
-        EXPECT_TRUE(same_bits(y, expected)) << table->name << " " << traits(format).name << " " << byte;
+        for (const int count : {2, rows}) {
+          std::vector<float> y(static_cast<std::size_t>(count) * 16);
+          multiply(*table, weight.packed(*table), x.data(), 512, count, y.data(), 16, 0, 16);
+          EXPECT_TRUE(same_bits(y, std::span(expected).first(y.size())))
+              << table->name << " " << traits(format).name << " " << byte << " " << count << " rows";
+        }
       }
     }
   }

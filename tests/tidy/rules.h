@@ -250,7 +250,7 @@ inline Faults form(const Source& source) {
 /// Files compiled for an instruction set, and what they include: an inline function of the library, instantiated there,
 /// may be the copy that the linker keeps for everyone, and crash older machines.
 inline bool is_for_one_instruction_set(const std::string& path) {
-  const std::set<std::string> files = {"kernels/avx2.cpp",   "kernels/avx2_vnni.cpp",
+  const std::set<std::string> files = {"kernels/amx.cpp",    "kernels/avx2.cpp",   "kernels/avx2_vnni.cpp",
                                        "kernels/avx512.cpp", "kernels/avx512_vnni.cpp",
                                        "kernels/neon.cpp",   "kernels/canonical.h",
                                        "kernels/exp.h",      "kernels/formats.h",
