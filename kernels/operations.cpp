@@ -40,6 +40,9 @@ int units_of(const Kernels& kernels, const PackedMatrix::Part& part) {
   return (part.view.outputs + kernels.unit - 1) / kernels.unit;
 }
 
+/// Units that a thread should not be given less of at a time: several are multiplied together.
+constexpr int units_together = 12;
+
 /// matmul_from, telling after(begin, end), on the thread that made them, which outputs of all rows are there now.
 template <class After>
 void multiply(const Kernels& kernels, const PackedMatrix& w, int first, const Operands& x, float* y,
@@ -63,7 +66,7 @@ void multiply(const Kernels& kernels, const PackedMatrix& w, int first, const Op
       kernels.matmul(part.view, x.of(kernels.operand(part.view.format)), x.rows(), y + part.first, y_stride, from, to);
       after(part.first + from, part.first + to);
     }
-  });
+  }, std::clamp(total / (threads() * units_together), 1, 8));
 }
 
 /// The first exception of a parallel range, kept until the range is over.
