@@ -14,13 +14,15 @@
 //
 // Bits are promised for every result that is a number; where the formula gives a NaN every table gives a NaN, but its
 // sign and payload are the CPU's. No table changes the rounding or flushing mode of a thread: denormals are computed
-// with as IEEE 754 says, and kept rare where they would be frequent, in weights (`pack`) and in exponentials (exp.h).
+// with as IEEE 754 says, and kept out where they would be frequent: of weights (`pack`), of stored keys and values
+// (key_values.h), and of exponentials (exp.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "kernels/formats.h"
+#include "kernels/key_values.h"
 
 namespace draftproof {
 
@@ -52,14 +54,6 @@ struct PackedView {
 enum class Operand : std::uint8_t { floats, bytes_32, bytes_256 };
 inline constexpr int operands = 3;
 
-/// Keys and values of one layer, in blocks of 16 positions kept in a ring: position p lies in slot (p / 16) % blocks,
-/// lane p % 16. keys [kv_heads][blocks][head_dim][16], values [kv_heads][blocks][16][head_dim].
-struct KeyValues {
-  const float* keys;
-  const float* values;
-  int blocks;
-};
-
 /// The positions [first, end) that a row attends to; at least one.
 struct Visible {
   int first;
@@ -72,6 +66,17 @@ struct AttentionShape {
   int head_dim;
   float scale;
 };
+
+/// Queries that one call of `attention` takes at most, and the floats of scratch that it needs for `queries` of them,
+/// the positions that some of them see being `positions` in a row.
+inline constexpr int attention_queries_max = 32;
+inline constexpr int attention_wide_blocks = 4;  // of keys or values as floats, in scratch
+static inline constexpr std::size_t attention_floats(const AttentionShape& shape, int queries, int positions) {
+  const std::size_t width = static_cast<std::size_t>(value_width(shape.head_dim));
+  const std::size_t blocks = static_cast<std::size_t>(positions) / lanes + 2;
+  return static_cast<std::size_t>(queries) * (blocks * lanes + 2 * lanes + 2 * width) +
+         attention_wide_blocks * lanes * width;
+}
 
 struct Kernels {
   const char* name;      // "scalar", "avx2", "avx512", "amx", "openblas"
@@ -128,13 +133,15 @@ struct Kernels {
   /// y[i] = y[i] + x[i].
   void (*add)(const float* x, std::size_t count, float* y) noexcept;
 
-  /// Query rows [0, rows), kv heads [begin, end), all their query heads. For each row and head, over the row's visible
+  /// Queries [begin, end) of one kv head, at least one and at most attention_queries_max: with `group` query heads to a
+  /// kv head, query i is that of row i / group and head kv_head * group + i % group. For each, over its row's visible
   /// positions: s_p = (sequential q.k over head_dim) * scale; m = max s, from -inf, a NaN never wins; e_p = exp(s_p -
   /// m); total in sixteen lanes by p mod 16 (add); out_d = (sequential over p ascending of fma(e_p, v_pd)) / total.
-  /// Positions outside `visible` enter no sum. q [rows][q_stride], out [rows][heads * head_dim]; scores: scratch of
-  /// visible.end - visible.first + 32 floats, of the row that sees most, per query head of a kv head.
+  /// k and v are the stored values, exactly; for q8 they are the bytes, and s_p = (q.k * d of the key) * scale, and
+  /// e_p * (d of the value) stands in for e_p once that was added to the total. Positions outside `visible` enter no
+  /// sum. q [rows][q_stride], visible [rows], out [rows][heads * head_dim]; scratch: attention_floats, 64-byte aligned.
   void (*attention)(const AttentionShape& shape, const KeyValues& memory, const float* q, std::ptrdiff_t q_stride,
-                    const Visible* visible, int rows, float* scores, float* out, int begin, int end) noexcept;
+                    const Visible* visible, int kv_head, int begin, int end, float* scratch, float* out) noexcept;
 
   /// y[i] = exp((x[i] - shift) * scale), exp of kernels/exp.h.
   void (*exponentials)(const float* x, float shift, float scale, std::size_t count, float* y) noexcept;

@@ -50,6 +50,11 @@ inline Lanes odd_bf16(const char* pairs) {
           _mm256_castsi256_ps(_mm256_and_si256(eight_pairs(pairs + 32), upper))};
 }
 
+inline Lanes load_bf16(const char* from) {
+  const __m256i low = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  const __m256i high = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 16)));
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(low, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(high, 16))};
+}
 inline Lanes load_f16(const char* from) {
   return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))),
           _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 16)))};
@@ -96,6 +101,10 @@ inline __m256 times_power(__m256 x, __m256 shifted) {
 }
 inline Lanes times_power(Lanes x, Lanes shifted) {
   return {times_power(x.low, shifted.low), times_power(x.high, shifted.high)};
+}
+inline Lanes zero_below(Lanes limit, Lanes x, Lanes y) {
+  return {_mm256_andnot_ps(_mm256_cmp_ps(x.low, limit.low, _CMP_LT_OQ), y.low),
+          _mm256_andnot_ps(_mm256_cmp_ps(x.high, limit.high, _CMP_LT_OQ), y.high)};
 }
 
 inline float tree(Lanes a) {

@@ -24,7 +24,7 @@ struct Lanes {
 constexpr int tile_rows_max = 14;
 constexpr int panels_at_once(int rows) { return rows <= 6 ? 4 : rows <= 8 ? 3 : 2; }
 constexpr int byte_rows_max = 16;
-constexpr int attention_sums = 8;  // two fma units, four cycles of latency
+constexpr int attention_sums = 16;  // at least 8: two fma units, four cycles of latency
 
 inline __mmask16 first_lanes(int count) { return static_cast<__mmask16>((1u << count) - 1u); }
 
@@ -41,6 +41,10 @@ inline Lanes odd_bf16(const char* pairs) {
   return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(pairs), _mm512_set1_epi32(-65536)))};
 }
 
+inline Lanes load_bf16(const char* from) {
+  const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
+}
 inline Lanes load_f16(const char* from) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)))};
 }
@@ -62,12 +66,10 @@ inline Lanes only(Lanes a, int first, int end, Lanes other) {
 }
 
 inline Lanes times_power(Lanes x, Lanes shifted) {
-  const __m512i n = _mm512_sub_epi32(_mm512_castps_si512(shifted.v), _mm512_set1_epi32(0x4b400000));
-  const __m512i half = _mm512_srai_epi32(n, 1);
-  const __m512i bias = _mm512_set1_epi32(127);
-  const __m512i first = _mm512_slli_epi32(_mm512_add_epi32(half, bias), 23);
-  const __m512i second = _mm512_slli_epi32(_mm512_add_epi32(_mm512_sub_epi32(n, half), bias), 23);
-  return {_mm512_mul_ps(_mm512_mul_ps(x.v, _mm512_castsi512_ps(first)), _mm512_castsi512_ps(second))};
+  return {_mm512_scalef_ps(x.v, _mm512_sub_ps(shifted.v, _mm512_set1_ps(0x1.8p+23f)))};
+}
+inline Lanes zero_below(Lanes limit, Lanes x, Lanes y) {
+  return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.v, limit.v, _CMP_NLT_UQ), y.v)};
 }
 
 inline float tree(Lanes a) {

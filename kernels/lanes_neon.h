@@ -86,6 +86,15 @@ inline Lanes load_f16(const char* from) {
            widened(vget_high_u16(high))}};
 }
 
+inline Lanes load_bf16(const char* from) {
+  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(from);
+  const uint16x8_t low = vreinterpretq_u16_u8(vld1q_u8(bytes));
+  const uint16x8_t high = vreinterpretq_u16_u8(vld1q_u8(bytes + 16));
+  const auto upper = [](uint16x4_t words) { return vreinterpretq_f32_u32(vshll_n_u16(words, 16)); };
+  return {{upper(vget_low_u16(low)), upper(vget_high_u16(low)), upper(vget_low_u16(high)),
+           upper(vget_high_u16(high))}};
+}
+
 inline Lanes magnitude(Lanes x) {
   return each<Lanes>(x, [](float32x4_t v) { return vabsq_f32(v); });
 }
@@ -132,6 +141,12 @@ inline Lanes times_power(Lanes x, Lanes shifted) {
     const int32x4_t first = vshlq_n_s32(vaddq_s32(half, bias), 23);
     const int32x4_t second = vshlq_n_s32(vaddq_s32(vsubq_s32(n, half), bias), 23);
     return vmulq_f32(vmulq_f32(v, vreinterpretq_f32_s32(first)), vreinterpretq_f32_s32(second));
+  });
+}
+
+inline Lanes zero_below(Lanes limit, Lanes x, Lanes y) {
+  return each<Lanes>(limit, x, y, [](float32x4_t l, float32x4_t v, float32x4_t w) {
+    return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(w), vcltq_f32(v, l)));
   });
 }
 

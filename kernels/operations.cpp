@@ -21,16 +21,17 @@ namespace {
 
 constexpr std::size_t huge_page = std::size_t{1} << 21;
 
-/// Most threads that share one attention call: each needs its own scores.
-constexpr int attention_workers = 32;
-
 std::atomic<int> thread_count{0};  // 0: not set yet
 
 /// Bytes of a part that are read at a time, by each thread, while it is packed.
 constexpr std::size_t packing_bytes = std::size_t{1} << 20;
 
-std::size_t scores_of_one(const AttentionShape& shape, int positions) {
-  return static_cast<std::size_t>(shape.heads / shape.kv_heads) * (static_cast<std::size_t>(positions) + 32);
+/// The queries of one kv head are cut into so many tasks: few, for each reads all keys and values; but enough for every
+/// thread, where there are more threads than kv heads.
+int tasks_per_head(const AttentionShape& shape, int rows) {
+  const int queries = rows * (shape.heads / shape.kv_heads);
+  const int least = (queries + attention_queries_max - 1) / attention_queries_max;
+  return std::max(least, std::min(threads() / shape.kv_heads, queries));
 }
 
 /// Laying a row down costs about this many multiplications of a weight per input.
@@ -257,30 +258,39 @@ bool matmul_of_numbers(const Kernels& kernels, const PackedMatrix& w, const Oper
   return !found;
 }
 
+void AttentionScratch::reserve(const AttentionShape& shape, int rows, int positions) {
+  const int queries = std::min(rows * (shape.heads / shape.kv_heads), attention_queries_max);
+  const std::size_t line = 64 / sizeof(float);
+  workers_ = threads();
+  each_ = (attention_floats(shape, queries, positions) + line - 1) / line * line;
+  const std::size_t size = each_ * static_cast<std::size_t>(workers_);
+  if (size <= size_) return;
+  data_ = aligned<float>(size);
+  size_ = size;
+}
+
 void attention(const Kernels& kernels, const AttentionShape& shape, const KeyValues& memory, const float* q,
-               std::ptrdiff_t q_stride, const Visible* visible, int rows, float* scores, float* out) {
-  int positions = 0;
+               std::ptrdiff_t q_stride, const Visible* visible, int rows, const AttentionScratch& scratch, float* out) {
   double work = 0;
-  for (int r = 0; r < rows; ++r) {
-    const int seen = visible[r].end - visible[r].first;
-    positions = seen > positions ? seen : positions;
-    work += 2.0 * seen * shape.heads * shape.head_dim;
-  }
-  const std::size_t room = scores_of_one(shape, positions);
-  const std::ptrdiff_t width = static_cast<std::ptrdiff_t>(shape.heads) * shape.head_dim;
-  // A kv head's rows follow each other, so that its keys and values stay in the cache of one core.
-  parallel_ranges(shape.kv_heads * rows, work, attention_workers, [&](int begin, int end, int worker) {
+  for (int r = 0; r < rows; ++r) work += 2.0 * (visible[r].end - visible[r].first) * shape.heads * shape.head_dim;
+  const int queries = rows * (shape.heads / shape.kv_heads);
+  const int tasks = tasks_per_head(shape, rows);
+  // A kv head's tasks follow each other, so that its keys and values stay in the cache of one core.
+  parallel_ranges(shape.kv_heads * tasks, work, scratch.workers(), [&](int begin, int end, int worker) {
     for (int task = begin; task < end; ++task) {
-      const int head = task / rows;
-      const int r = task % rows;
-      kernels.attention(shape, memory, q + r * q_stride, q_stride, visible + r, 1, scores + room * worker,
-                        out + r * width, head, head + 1);
+      const auto cut = [&](int part) { return static_cast<int>(static_cast<long long>(part) * queries / tasks); };
+      kernels.attention(shape, memory, q, q_stride, visible, task / tasks, cut(task % tasks), cut(task % tasks + 1),
+                        scratch.of(worker), out);
     }
   });
 }
 
-std::size_t attention_scratch(const AttentionShape& shape, int positions) noexcept {
-  return attention_workers * scores_of_one(shape, positions);
+void store(const KeyValues& memory, int position, int rows, const float* keys, const float* values,
+           std::ptrdiff_t stride) {
+  const double work = 8.0 * rows * memory.kv_heads * memory.head_dim;
+  parallel_ranges(memory.kv_heads, work, memory.kv_heads, [&](int begin, int end, int) {
+    store_positions(memory, position, rows, keys, values, stride, begin, end);
+  });
 }
 
 }  // namespace draftproof

@@ -120,10 +120,28 @@ void matmul_from(const Kernels& kernels, const PackedMatrix& w, int first, const
 bool matmul_of_numbers(const Kernels& kernels, const PackedMatrix& w, const Operands& x, float* y,
                        std::ptrdiff_t y_stride);
 
-/// out [rows][heads * head_dim] from q [rows][q_stride]; visible [rows]. scores: attention_scratch(shape, positions)
-/// floats, for the most positions that one row sees; enough for every number of threads.
+/// Memory that attention works in, kept from use to use.
+class AttentionScratch {
+ public:
+  /// Room for as many threads as there are now, and at most `rows` rows, which see positions of [0, positions) only.
+  void reserve(const AttentionShape& shape, int rows, int positions);
+
+  int workers() const noexcept { return workers_; }
+  float* of(int worker) const noexcept { return data_.get() + each_ * static_cast<std::size_t>(worker); }
+
+ private:
+  int workers_ = 0;
+  std::size_t each_ = 0;  // floats
+  std::size_t size_ = 0;
+  Aligned<float> data_;
+};
+
+/// out [rows][heads * head_dim] from q [rows][q_stride]; visible [rows]. The scratch was reserved for such a call.
 void attention(const Kernels& kernels, const AttentionShape& shape, const KeyValues& memory, const float* q,
-               std::ptrdiff_t q_stride, const Visible* visible, int rows, float* scores, float* out);
-std::size_t attention_scratch(const AttentionShape& shape, int positions) noexcept;
+               std::ptrdiff_t q_stride, const Visible* visible, int rows, const AttentionScratch& scratch, float* out);
+
+/// store_positions, of all kv heads.
+void store(const KeyValues& memory, int position, int rows, const float* keys, const float* values,
+           std::ptrdiff_t stride);
 
 }  // namespace draftproof

@@ -174,49 +174,66 @@ void add(const float* x, std::size_t count, float* y) noexcept {
   for (std::size_t i = 0; i < count; ++i) y[i] = y[i] + x[i];
 }
 
-/// One row, one query head.
+/// What is stored, as floats.
+struct Stored {
+  const KeyValues& memory;
+
+  float element(const void* data, std::ptrdiff_t i) const {
+    if (memory.format == KvFormat::f32) return static_cast<const float*>(data)[i];
+    if (memory.format == KvFormat::bf16) return widened_bf16(static_cast<const std::uint16_t*>(data)[i]);
+    return static_cast<const std::int8_t*>(data)[i];
+  }
+  std::ptrdiff_t block(int head, int p) const {
+    return static_cast<std::ptrdiff_t>(head) * memory.blocks + p / lanes % memory.blocks;
+  }
+  float key(int head, int p, int d) const {
+    return element(memory.keys, (block(head, p) * memory.head_dim + d) * lanes + p % lanes);
+  }
+  float value(int head, int p, int d) const {
+    return element(memory.values, (block(head, p) * lanes + p % lanes) * value_width(memory.head_dim) + d);
+  }
+  float scaled(float x, const float* scales, int head, int p) const {
+    return memory.format == KvFormat::q8 ? x * scales[block(head, p) * lanes + p % lanes] : x;
+  }
+};
+
+/// One query.
 DRAFTPROOF_WITH_AND_WITHOUT_FMA
-void attend(const AttentionShape& shape, const KeyValues& memory, const float* query, Visible visible, int h,
-            float* scores, float* out) {
-  const int dim = shape.head_dim;
-  const std::ptrdiff_t ring = static_cast<std::ptrdiff_t>(h / (shape.heads / shape.kv_heads)) * memory.blocks;
-  const auto key = [&](int p, int d) {
-    return memory.keys[((ring + p / lanes % memory.blocks) * dim + d) * lanes + p % lanes];
-  };
-  const auto value = [&](int p, int d) {
-    return memory.values[((ring + p / lanes % memory.blocks) * lanes + p % lanes) * dim + d];
-  };
+void attend(const AttentionShape& shape, const Stored& stored, const float* query, Visible visible, int kv_head,
+            float* weights, float* out) {
   float largest = -__builtin_inff();
   for (int p = visible.first; p < visible.end; ++p) {
     float s = 0;
-    for (int d = 0; d < dim; ++d) s = std::fma(query[d], key(p, d), s);
-    s = s * shape.scale;
-    scores[p - visible.first] = s;
+    for (int d = 0; d < shape.head_dim; ++d) s = std::fma(query[d], stored.key(kv_head, p, d), s);
+    s = stored.scaled(s, stored.memory.key_scales, kv_head, p) * shape.scale;
+    weights[p - visible.first] = s;
     largest = s > largest ? s : largest;
   }
   float sums[lanes] = {};
   for (int p = visible.first; p < visible.end; ++p) {
-    float& e = scores[p - visible.first];
-    e = exponential(e - largest);
-    sums[p % lanes] = sums[p % lanes] + e;
+    float& weight = weights[p - visible.first];
+    weight = exponential(weight - largest);
+    sums[p % lanes] = sums[p % lanes] + weight;
+    weight = stored.scaled(weight, stored.memory.value_scales, kv_head, p);
   }
   const float total = tree(sums);
-  for (int d = 0; d < dim; ++d) {
+  for (int d = 0; d < shape.head_dim; ++d) {
     float sum = 0;
-    for (int p = visible.first; p < visible.end; ++p) sum = std::fma(scores[p - visible.first], value(p, d), sum);
+    for (int p = visible.first; p < visible.end; ++p) {
+      sum = std::fma(weights[p - visible.first], stored.value(kv_head, p, d), sum);
+    }
     out[d] = sum / total;
   }
 }
 
 void attention(const AttentionShape& shape, const KeyValues& memory, const float* q, std::ptrdiff_t q_stride,
-               const Visible* visible, int rows, float* scores, float* out, int begin, int end) noexcept {
+               const Visible* visible, int kv_head, int begin, int end, float* scratch, float* out) noexcept {
   const int group = shape.heads / shape.kv_heads;
   const std::ptrdiff_t width = static_cast<std::ptrdiff_t>(shape.heads) * shape.head_dim;
-  for (int r = 0; r < rows; ++r) {
-    for (int h = begin * group; h < end * group; ++h) {
-      const std::ptrdiff_t head = static_cast<std::ptrdiff_t>(h) * shape.head_dim;
-      attend(shape, memory, q + r * q_stride + head, visible[r], h, scores, out + r * width + head);
-    }
+  for (int i = begin; i < end; ++i) {
+    const int row = i / group;
+    const std::ptrdiff_t head = static_cast<std::ptrdiff_t>(kv_head * group + i % group) * shape.head_dim;
+    attend(shape, {memory}, q + row * q_stride + head, visible[row], kv_head, scratch, out + row * width + head);
   }
 }
 

@@ -89,29 +89,32 @@ class Group {
     }
   }
 
-  void add_attention(int context) {
+  void add_attention(int context, KvFormat format) {
     const int most = *std::max_element(options_.rows.begin(), options_.rows.end());
     const int blocks = (context + most + lanes - 1) / lanes;
-    const std::size_t floats = static_cast<std::size_t>(attention_shape.kv_heads) * static_cast<std::size_t>(blocks) *
-                               lanes * static_cast<std::size_t>(attention_shape.head_dim);
-    for (int i = 0; i < 2 * model_layers; ++i) {
-      memory_.push_back(aligned<float>(floats));
-      std::fill_n(memory_.back().get(), floats, 0.01F);
+    const std::size_t bytes =
+        key_values_bytes(format, attention_shape.kv_heads, attention_shape.head_dim, blocks);
+    const int kv_width = attention_shape.kv_heads * attention_shape.head_dim;
+    const std::vector<float> row = random_floats(static_cast<std::size_t>(kv_width), 3);
+    for (int i = 0; i < model_layers; ++i) {
+      memory_.push_back(allocate_aligned(bytes));
+      layers_.push_back(key_values_in(memory_.back().get(), format, attention_shape.kv_heads,
+                                      attention_shape.head_dim, blocks));
+      store(layers_.back(), 0, context + most, row.data(), row.data(), 0);
     }
     const int width = attention_shape.heads * attention_shape.head_dim;
     x_ = random_floats(static_cast<std::size_t>(most) * static_cast<std::size_t>(width), 2);
     y_.resize(x_.size());
     for (int r = 0; r < most; ++r) visible_.push_back({0, context + r + 1});
-    scores_.resize(attention_scratch(attention_shape, context + most));
+    scratch_.reserve(attention_shape, most, context + most);
     for (const int count : options_.rows) {
       const double seen = context + 0.5 * (count + 1);  // by a row
-      const double kv_width = attention_shape.kv_heads * attention_shape.head_dim;
-      const Work work = {2 * sizeof(float) * kv_width * (context + count), 2.0 * count * seen * width, 0};
-      add("attention", fmt::format("context {}", context), count, work, [this, blocks, count, width](int turn) {
-        const std::size_t layer = static_cast<std::size_t>(turn % model_layers);
-        const KeyValues memory = {memory_[2 * layer].get(), memory_[2 * layer + 1].get(), blocks};
-        attention(kernels_, attention_shape, memory, x_.data(), width, visible_.data(), count, scores_.data(),
-                  y_.data());
+      const double read = static_cast<double>(bytes) / (blocks * lanes) * (context + count);
+      const Work work = {read, 2.0 * count * seen * width, 0};
+      const std::string variant = fmt::format("{}, context {}", traits(format).name, context);
+      add("attention", variant, count, work, [this, count, width](int turn) {
+        const KeyValues& memory = layers_[static_cast<std::size_t>(turn % model_layers)];
+        attention(kernels_, attention_shape, memory, x_.data(), width, visible_.data(), count, scratch_, y_.data());
       });
     }
   }
@@ -191,9 +194,11 @@ class Group {
   int turn_ = 0;
   std::vector<Line> lines_;
   std::vector<PackedMatrix> weights_;
-  std::vector<Aligned<float>> memory_;  // keys, then values, of each layer
+  std::vector<Aligned<std::byte>> memory_;  // of each layer's keys and values
+  std::vector<KeyValues> layers_;
+  AttentionScratch scratch_;
   std::vector<Visible> visible_;
-  std::vector<float> x_, y_, weight_, ones_, zeros_, scores_;
+  std::vector<float> x_, y_, weight_, ones_, zeros_;
   Operands operands_;
 };
 
@@ -260,7 +265,11 @@ Exit bench_kernels(const BenchKernelsOptions& options) {
       if (operation == "matmul") {
         for (const Format type : types) measure([&](Group& group) { group.add_matmuls(type); });
       } else if (operation == "attention") {
-        for (const int context : options.contexts) measure([&](Group& group) { group.add_attention(context); });
+        for (const KvFormat format : {KvFormat::f32, KvFormat::bf16, KvFormat::q8}) {
+          for (const int context : options.contexts) {
+            measure([&](Group& group) { group.add_attention(context, format); });
+          }
+        }
       } else if (operation == "sampling") {
         measure([](Group& group) { group.add_sampling(); });
       } else {

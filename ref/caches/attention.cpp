@@ -3,44 +3,41 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
-#include <limits>
+#include <span>
+#include <vector>
 
 #include "ref/base/require.h"
 
 namespace draftproof {
+namespace {
 
-AttentionCache::AttentionCache(int kv_heads, int head_dim, int window, int capacity, int horizon_max)
-    : kv_heads_(kv_heads), head_dim_(head_dim), window_(window), capacity_(capacity), horizon_max_(horizon_max) {
+int blocks_of(int window, int capacity, int horizon_max) {
+  // In 64 bits: a window may be as large as the largest int.
+  const std::int64_t sliding = std::int64_t{window} - 1 + std::min(horizon_max, capacity);
+  const std::int64_t places =
+      window == AttentionCache::everything ? capacity : std::min<std::int64_t>(capacity, sliding);
+  return static_cast<int>((places + AttentionCache::block - 1) / AttentionCache::block);
+}
+
+}  // namespace
+
+AttentionCache::AttentionCache(int kv_heads, int head_dim, int window, int capacity, int horizon_max, KvFormat format)
+    : window_(window), capacity_(capacity), horizon_max_(horizon_max) {
   REQUIRE(kv_heads >= 1 && head_dim >= 1, "a layer has heads and dimensions");
   REQUIRE(window >= 0, "a window is a number of positions, or `everything`");
   REQUIRE(capacity >= 1 && horizon_max >= 1, "a cache has room for at least one row");
-  // In 64 bits: a window may be as large as the largest int.
-  const std::int64_t sliding = std::int64_t{window} - 1 + std::min(horizon_max, capacity);
-  const std::int64_t places = window == everything ? capacity : std::min<std::int64_t>(capacity, sliding);
-  blocks_ = static_cast<int>((places + block - 1) / block);
-
-  Lanes fresh;
-  std::fill(std::begin(fresh.at), std::end(fresh.at), std::numeric_limits<float>::quiet_NaN());
-  const std::size_t lanes = std::size_t(kv_heads) * blocks_ * head_dim;
-  keys_.assign(lanes, fresh);
-  values_.assign(lanes, fresh);
+  const int blocks = blocks_of(window, capacity, horizon_max);
+  data_ = allocate_aligned(key_values_bytes(format, kv_heads, head_dim, blocks));
+  memory_ = key_values_in(data_.get(), format, kv_heads, head_dim, blocks);
 }
 
-std::size_t AttentionCache::block_of(int head, int position) const noexcept {
-  return std::size_t(head) * blocks_ + (position / block) % blocks_;
-}
-
-void AttentionCache::write(int position, const float* keys, const float* values) {
-  claim(position);
-  REQUIRE(position < capacity_, "the text stays within the capacity of the layer");
-  REQUIRE(position - settled() < horizon_max_, "no window is wider than the layer was made for");
-  const int lane = position % block;
-  for (int head = 0; head < kv_heads_; ++head) {
-    const std::size_t first = block_of(head, position) * head_dim_;
-    for (int dim = 0; dim < head_dim_; ++dim) keys_[first + dim].at[lane] = keys[head * head_dim_ + dim];
-    std::copy_n(values + head * head_dim_, head_dim_, values_.data()->at + first * block + lane * head_dim_);
+const KeyValues& AttentionCache::claim_rows(int position, int rows) {
+  for (int row = position; row < position + rows; ++row) {
+    claim(row);
+    REQUIRE(row < capacity_, "the text stays within the capacity of the layer");
+    REQUIRE(row - settled() < horizon_max_, "no window is wider than the layer was made for");
   }
+  return memory_;
 }
 
 int AttentionCache::first_visible(int position) const noexcept {
@@ -48,13 +45,11 @@ int AttentionCache::first_visible(int position) const noexcept {
 }
 
 void AttentionCache::add_to(Digest& digest, int length) const {
-  std::vector<float> row(2 * std::size_t(head_dim_));
+  const auto dims = static_cast<std::size_t>(memory_.head_dim);
+  std::vector<float> row(2 * dims);
   for (int position = first_visible(length); position < length; ++position) {
-    const int lane = position % block;
-    for (int head = 0; head < kv_heads_; ++head) {
-      const std::size_t first = block_of(head, position) * head_dim_;
-      for (int dim = 0; dim < head_dim_; ++dim) row[dim] = keys_[first + dim].at[lane];
-      std::copy_n(values() + first * block + lane * head_dim_, head_dim_, row.data() + head_dim_);
+    for (int head = 0; head < memory_.kv_heads; ++head) {
+      read_position(memory_, position, head, row.data(), row.data() + dims);
       digest.add(std::span<const float>(row));
     }
   }

@@ -212,10 +212,7 @@ void DFlashNetwork::append(std::span<const float> features, int rows, Cache& con
     kernels_.rope(keys, qkv, rows, t.kv_heads, t.head_dim, t.head_dim / 2, scratch_.cosine.data(),
                   scratch_.sine.data());
     auto& memory = context.layer<AttentionCache>(i);
-    for (int row = 0; row < rows; ++row) {
-      const float* const key = keys + static_cast<std::ptrdiff_t>(row) * qkv;
-      memory.write(position + row, key, key + kv);
-    }
+    store(memory.claim_rows(position, rows), position, rows, keys, keys + kv, qkv);
   }
   context.wrote(rows);
   window.commit(rows);

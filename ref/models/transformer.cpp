@@ -277,8 +277,7 @@ void TransformerScratch::reserve(const TransformerConfig& config, int rows, int 
   sized(projected, config.hidden);
   sized(gate_up, 2 * config.intermediate);
   sized(gated, config.intermediate);
-  const std::size_t needed = attention_scratch(config.attention_shape(), positions);
-  if (scores.size() < needed) scores.resize(needed);
+  attention.reserve(config.attention_shape(), rows, positions);
   visible.resize(static_cast<std::size_t>(rows));
 }
 
@@ -299,9 +298,9 @@ void TransformerPass::turn(int begin, int end) const {
 
 void TransformerPass::attend_and_feed(const TransformerLayer& layer, AttentionCache& memory) const {
   TransformerScratch& s = scratch;
-  for (int row = 0; row < rows; ++row) memory.write(position + row, k(row), k(row) + kv_width());
-  attention(kernels, config.attention_shape(), {memory.keys(), memory.values(), memory.blocks()}, s.qkv.data(),
-            qkv_width(), s.visible.data(), rows, s.scores.data(), s.attended.data());
+  store(memory.claim_rows(position, rows), position, rows, k(0), k(0) + kv_width(), qkv_width());
+  attention(kernels, config.attention_shape(), memory.memory(), s.qkv.data(), qkv_width(), s.visible.data(), rows,
+            s.attention, s.attended.data());
   prepare(kernels, layer.output, s.attended.data(), q_width(), rows, s.operands);
   matmul(kernels, layer.output, s.operands, s.projected.data(), config.hidden);
   add_to_stream(*this);

@@ -102,9 +102,10 @@ void refuse_other_tensors(const Checkpoint& weights, const TransformerConfig& co
 
 /// The activations of up to some rows, allocated once.
 struct TransformerScratch {
-  std::vector<float> stream, normed, qkv, attended, projected, gate_up, gated, scores, cosine, sine;
+  std::vector<float> stream, normed, qkv, attended, projected, gate_up, gated, cosine, sine;
   std::vector<Visible> visible;
   Operands operands;
+  AttentionScratch attention;
   void reserve(const TransformerConfig& config, int rows, int positions);
 };
 

@@ -6,11 +6,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <numeric>
+#include <memory>
 #include <utility>
+#include <vector>
 
 namespace draftproof {
 namespace {
+
+void write(AttentionCache& cache, int position, const float* key, const float* value) {
+  const KeyValues& memory = cache.claim_rows(position, 1);
+  store_positions(memory, position, 1, key, value, 0, 0, memory.kv_heads);
+}
 
 /// How a round of a decoder uses the cache: `rows` written, in one call or one by one, `kept` of them committed; -1
 /// destroys the transaction instead.
@@ -71,7 +77,7 @@ class Pair {
 
   static void write(Cache& cache, int position, float tag) {
     const float negated = -tag;
-    cache.layer<AttentionCache>(0).write(position, &tag, &negated);
+    draftproof::write(cache.layer<AttentionCache>(0), position, &tag, &negated);
   }
 
   void expect_visible(int row, const std::vector<float>& tags) {
@@ -79,9 +85,11 @@ class Pair {
     const int first = window_ == AttentionCache::everything ? 0 : std::max(0, row + 1 - window_);
     failures_ += layer.first_visible(row) != first;
     for (int position = first; position <= row; ++position) {
-      const int place = position / 16 % layer.blocks() * 16 + position % 16;  // one head of one dimension
-      failures_ += layer.keys()[place] != tags[static_cast<std::size_t>(position)];
-      failures_ += layer.values()[place] != -tags[static_cast<std::size_t>(position)];
+      float key = 0;
+      float value = 0;
+      read_position(layer.memory(), position, 0, &key, &value);  // one head of one dimension
+      failures_ += key != tags[static_cast<std::size_t>(position)];
+      failures_ += value != -tags[static_cast<std::size_t>(position)];
     }
   }
 
@@ -172,52 +180,67 @@ TEST(Attention, ALongTextInFullHorizonsStaysRightThroughManyLapsOfTheRing) {
   }
 }
 
-TEST(Attention, HeadsAndDimensionsLieWhereTheKernelsLookForThem) {
+TEST(Attention, RowsOfSeveralPositionsAreClaimedInOrderAndReadBack) {
   constexpr int heads = 3;
   constexpr int dims = 5;
-  constexpr int positions = 40;
-  const auto tag = [](int position, int head, int dim) {
-    return static_cast<float>((position * heads + head) * dims + dim);
-  };
-  for (const int window : {AttentionCache::everything, 20}) {
-    AttentionCache cache(heads, dims, window, positions, 4);
-    for (int position = 0; position < positions; ++position) {
-      std::vector<float> row(heads * dims);
-      std::iota(row.begin(), row.end(), tag(position, 0, 0));
-      std::vector<float> negated;
-      for (const float x : row) negated.push_back(-x);
-      cache.open(position + 1);
-      cache.write(position, row.data(), negated.data());
-      cache.settle(position + 1);
-    }
-    const int blocks = cache.blocks();
-    EXPECT_EQ(blocks, window == AttentionCache::everything ? 3 : 2);
-    for (int position = cache.first_visible(positions - 1); position < positions; ++position) {
-      const int block = position / 16 % blocks;
-      const int lane = position % 16;
-      for (int head = 0; head < heads; ++head) {
-        for (int dim = 0; dim < dims; ++dim) {
-          EXPECT_EQ(cache.keys()[((head * blocks + block) * dims + dim) * 16 + lane], tag(position, head, dim));
-          EXPECT_EQ(cache.values()[((head * blocks + block) * 16 + lane) * dims + dim], -tag(position, head, dim));
+  for (const KvFormat format : {KvFormat::f32, KvFormat::bf16, KvFormat::q8}) {
+    for (const int window : {AttentionCache::everything, 20}) {
+      AttentionCache cache(heads, dims, window, 40, 4, format);
+      EXPECT_EQ(cache.memory().format, format);
+      EXPECT_EQ(cache.memory().blocks, window == AttentionCache::everything ? 3 : 2);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(cache.memory().keys) % 64, 0U);
+      for (int position = 0; position < 40; position += 4) {
+        std::vector<float> keys(4 * heads * dims);
+        for (std::size_t i = 0; i < keys.size(); ++i) {  // every vector holds a 127, so q8 keeps it exactly
+          keys[i] = i % dims == 0 ? 127.0F : static_cast<float>((static_cast<std::size_t>(position) * 15 + i) % 120);
+        }
+        cache.open(position + 4);
+        const KeyValues& memory = cache.claim_rows(position, 4);
+        store_positions(memory, position, 4, keys.data(), keys.data(), heads * dims, 0, heads);
+        cache.settle(position + 4);
+        for (int i = 0; i < 4 * heads; ++i) {
+          float key[dims];
+          float value[dims];
+          read_position(memory, position + i / heads, i % heads, key, value);
+          for (int dim = 0; dim < dims; ++dim) {
+            EXPECT_EQ(key[dim], keys[static_cast<std::size_t>(i * dims + dim)]);
+            EXPECT_EQ(value[dim], key[dim]);
+          }
         }
       }
     }
   }
 }
 
-TEST(Attention, MemoryIsAlignedAndNaNUntilWritten) {
-  const AttentionCache cache(2, 3, 7, 100, 4);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(cache.keys()) % 64, 0u);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(cache.values()) % 64, 0u);
-  for (int i = 0; i < 2 * cache.blocks() * 16 * 3; ++i) {
-    ASSERT_TRUE(std::isnan(cache.keys()[i]));
-    ASSERT_TRUE(std::isnan(cache.values()[i]));
+TEST(Attention, WarmEqualsColdInEveryFormat) {
+  for (const KvFormat format : {KvFormat::f32, KvFormat::bf16, KvFormat::q8}) {
+    const auto digest_after = [&](int refused) {
+      std::vector<std::unique_ptr<LayerCache>> layers;
+      layers.push_back(std::make_unique<AttentionCache>(2, 9, 20, 64, 8, format));
+      Cache cache(std::move(layers), 64, 8);
+      for (int round = 0; round < 12; ++round) {
+        const int position = cache.length();
+        Transaction window = cache.begin(4 + refused);
+        for (int row = 0; row < 4 + refused; ++row) {
+          std::vector<float> x(2 * 9);
+          for (std::size_t i = 0; i < x.size(); ++i) {
+            x[i] = std::sin(static_cast<float>(position + row) + 0.1F * static_cast<float>(i));
+            if (row >= 4) x[i] += 9.0F;
+          }
+          write(cache.layer<AttentionCache>(0), position + row, x.data(), x.data());
+        }
+        cache.wrote(4 + refused);
+        window.commit(4);
+      }
+      return cache.digest();
+    };
+    EXPECT_EQ(digest_after(0), digest_after(3));
   }
 }
 
 TEST(Attention, TheRingIsAsSmallAsTheWindowAndTheHorizonAllow) {
   const auto blocks = [](int window, int capacity, int horizon) {
-    return AttentionCache(1, 1, window, capacity, horizon).blocks();
+    return AttentionCache(1, 1, window, capacity, horizon).memory().blocks;
   };
   EXPECT_EQ(blocks(AttentionCache::everything, 100, 5), 7);
   EXPECT_EQ(blocks(12, 100, 5), 1);
@@ -234,13 +257,13 @@ TEST(AttentionDeathTest, BreachesOfTheContractAbort) {
   const float row = 0;
   AttentionCache narrow(1, 1, 3, 100, 2);
   narrow.open(100);
-  narrow.write(0, &row, &row);
-  narrow.write(1, &row, &row);
-  EXPECT_DEATH(narrow.write(2, &row, &row), "no window is wider");
+  write(narrow, 0, &row, &row);
+  write(narrow, 1, &row, &row);
+  EXPECT_DEATH(write(narrow, 2, &row, &row), "no window is wider");
   AttentionCache small(1, 1, 3, 1, 9);
   small.open(2);
-  small.write(0, &row, &row);
-  EXPECT_DEATH(small.write(1, &row, &row), "within the capacity");
+  write(small, 0, &row, &row);
+  EXPECT_DEATH(write(small, 1, &row, &row), "within the capacity");
   EXPECT_DEATH(small.settle(2), "never written");
 }
 

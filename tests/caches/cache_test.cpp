@@ -27,7 +27,8 @@ Cache mixed_cache() {
 void write_layer(Cache& cache, int layer, int position, Token tag) {
   const float row = static_cast<float>(tag);
   if (layer < 2) {
-    cache.layer<AttentionCache>(layer).write(position, &row, &row);
+    const KeyValues& memory = cache.layer<AttentionCache>(layer).claim_rows(position, 1);
+    store_positions(memory, position, 1, &row, &row, 0, 0, 1);
   } else {
     cache.layer<HistoryCache>(layer).write(position, tag);
   }

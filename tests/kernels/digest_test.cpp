@@ -143,7 +143,7 @@ Digest of_exponentials(const Kernels& table) {
   return digest;
 }
 
-Digest of_attention(const Kernels& table) {
+Digest of_attention(const Kernels& table, KvFormat format) {
   Digest digest;
   Numbers numbers(21);
   for (const int group : {1, 2, 3, 5, 8}) {
@@ -151,13 +151,14 @@ Digest of_attention(const Kernels& table) {
       const AttentionShape shape = {.heads = 2 * group, .kv_heads = 2, .head_dim = head_dim, .scale = 0.37f};
       const int end = 4 + numbers.below(150);
       const int first = numbers.below(end);
-      const Ring ring(shape, (end + lanes - 1) / lanes + 1, 0, end, 5);
+      const Stored stored(shape, format, (end + lanes - 1) / lanes + 1, 0, end);
       const Visible visible[] = {{0, end - 2}, {first, end - (first < end - 1 ? 1 : 0)}, {0, end}};
       const std::size_t width = static_cast<std::size_t>(shape.heads) * head_dim;
       const std::vector<float> q = Numbers(77).numbers(3 * width, 4);
       std::vector<float> out(3 * width);
-      std::vector<float> scores(attention_scratch(shape, end));
-      attention(table, shape, ring.view(), q.data(), static_cast<std::ptrdiff_t>(width), visible, 3, scores.data(),
+      AttentionScratch scratch;
+      scratch.reserve(shape, 3, end);
+      attention(table, shape, stored.view(), q.data(), static_cast<std::ptrdiff_t>(width), visible, 3, scratch,
                 out.data());
       digest.add(out);
     }
@@ -177,7 +178,9 @@ Digests digests_of(const Kernels& table) {
   digests["silu_multiply"] = of_silu_multiply(table).hex();
   digests["add"] = of_add(table).hex();
   digests["exponentials"] = of_exponentials(table).hex();
-  digests["attention"] = of_attention(table).hex();
+  for (const KvFormat format : all_kv_formats) {
+    digests[std::string("attention/") + traits(format).name] = of_attention(table, format).hex();
+  }
   return digests;
 }
 
@@ -266,9 +269,11 @@ Kernels one_bit_off() {
     flip(y[count - 1]);
   };
   table.attention = [](const AttentionShape& shape, const KeyValues& memory, const float* q, std::ptrdiff_t q_stride,
-                       const Visible* visible, int rows, float* scores, float* out, int begin, int end) noexcept {
-    scalar().attention(shape, memory, q, q_stride, visible, rows, scores, out, begin, end);
-    flip(out[end * (shape.heads / shape.kv_heads) * shape.head_dim - 1]);
+                       const Visible* visible, int kv_head, int begin, int end, float* scratch, float* out) noexcept {
+    scalar().attention(shape, memory, q, q_stride, visible, kv_head, begin, end, scratch, out);
+    const int group = shape.heads / shape.kv_heads;
+    const int head = (end - 1) / group * shape.heads + kv_head * group + (end - 1) % group;
+    flip(out[(head + 1) * shape.head_dim - 1]);
   };
   table.exponentials = [](const float* x, float shift, float scale, std::size_t count, float* y) noexcept {
     scalar().exponentials(x, shift, scale, count, y);

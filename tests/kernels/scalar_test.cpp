@@ -178,53 +178,67 @@ TEST(Scalar, AddAddsOnceAndExponentialsShiftThenScale) {
   EXPECT_NEAR(y[1], correct, exp_error * correct);
 }
 
-// A score s has head_dim fma and one product: |error| <= eps_p = gamma_(dim + 1) |scale| sum |q k|. Shifted by the same
-// computed maximum, s - m rounds once more, absolutely by u |s - m|. So the weight e_p, up to a factor common to all p,
-// is off by a relative rho <= exp(eps_p + u |s - m|) (1 + exp_error) - 1. Numerator and total are sums of positive
-// weights with n roundings at most each, the division rounds once:
-// |out - exact| <= (sum w_p |v_p|) ((1 + rho) (1 + gamma_n) (1 + u) / ((1 - rho) (1 - gamma_n)) - 1).
-TEST(Scalar, AttentionAgreesWithTheNaiveFormulaInDoubleWithinTheDerivedBound) {
+// A score s has head_dim fma, one product, for q8 another, and there the stored key is read with one more:
+// |error| <= eps_p = gamma_(dim + 3) |scale| sum |q k|. Shifted by the same computed maximum, s - m rounds once more,
+// absolutely by u |s - m|. So the weight e_p, up to a factor common to all p, is off by a relative
+// rho <= exp(eps_p + u |s - m|) (1 + exp_error) - 1. Numerator and total are sums of positive weights with n roundings
+// at most each, two more for q8, the division rounds once:
+// |out - exact| <= (sum w_p |v_p|) ((1 + rho) (1 + gamma_(n + 2)) (1 + u) / ((1 - rho) (1 - gamma_n)) - 1).
+void expect_attention_within_the_bound(KvFormat format) {
   const AttentionShape shape = {.heads = 6, .kv_heads = 2, .head_dim = 24, .scale = 0.2f};
   const Visible visible = {37, 150};
-  Ring ring(shape, 9, 30, 150, 5);
+  const Stored stored(shape, format, 9, 30, 150);
   const std::vector<float> q = Numbers(8).numbers(shape.heads * shape.head_dim);
-  std::vector<float> scores(3 * (150 - 37 + 32));
+  const Aligned<float> scratch = aligned<float>(attention_floats(shape, 3, 150));
   std::vector<float> out(q.size());
-  scalar().attention(shape, ring.view(), q.data(), 0, &visible, 1, scores.data(), out.data(), 0, 2);
+  for (const int kv : {0, 1}) {
+    scalar().attention(shape, stored.view(), q.data(), 0, &visible, kv, 0, 3, scratch.get(), out.data());
+  }
 
   const int n = visible.end - visible.first;
   for (int h = 0; h < shape.heads; ++h) {
-    const int kv = h / 3;
+    std::vector<float> keys(static_cast<std::size_t>(n) * shape.head_dim);
+    std::vector<float> values(keys.size());
+    for (int p = 0; p < n; ++p) {
+      const std::size_t at = static_cast<std::size_t>(p) * shape.head_dim;
+      read_position(stored.view(), visible.first + p, h / 3, &keys[at], &values[at]);
+    }
+    const Matrix k = doubles(keys.data(), n, shape.head_dim);
+    const Matrix v = doubles(values.data(), n, shape.head_dim);
     Row score(n);
     double slack = 0;
     for (int p = 0; p < n; ++p) {
       double sum = 0;
       double size = 0;
       for (int d = 0; d < shape.head_dim; ++d) {
-        const double term = double{q[h * shape.head_dim + d]} * ring.key(shape, kv, visible.first + p, d);
+        const double term = double{q[h * shape.head_dim + d]} * k(p, d);
         sum += term;
         size += std::abs(term);
       }
       score[p] = sum * shape.scale;
-      slack = std::max(slack, gamma(shape.head_dim + 1) * shape.scale * size);
+      slack = std::max(slack, gamma(shape.head_dim + 3) * shape.scale * size);
     }
     const double most = score.maxCoeff();
     slack += unit_roundoff * (most - score.minCoeff() + 2 * slack);
     const double rho = std::exp(slack) * (1 + exp_error) - 1;
     const double growth =
-        (1 + rho) * (1 + gamma(n)) * (1 + unit_roundoff) / ((1 - rho) * (1 - gamma(n))) - 1;
+        (1 + rho) * (1 + gamma(n + 2)) * (1 + unit_roundoff) / ((1 - rho) * (1 - gamma(n))) - 1;
     const Row weights = (score.array() - most).exp();
     for (int d = 0; d < shape.head_dim; ++d) {
       double sum = 0;
       double size = 0;
       for (int p = 0; p < n; ++p) {
-        const double term = weights[p] / weights.sum() * ring.value(shape, kv, visible.first + p, d);
+        const double term = weights[p] / weights.sum() * v(p, d);
         sum += term;
         size += std::abs(term);
       }
       EXPECT_LE(std::abs(out[h * shape.head_dim + d] - sum), growth * size) << h << " " << d;
     }
   }
+}
+
+TEST(Scalar, AttentionAgreesWithTheNaiveFormulaInDoubleWithinTheDerivedBound) {
+  for (const KvFormat format : all_kv_formats) expect_attention_within_the_bound(format);
 }
 
 }  // namespace

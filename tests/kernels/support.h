@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -134,38 +135,40 @@ inline void multiply(const Kernels& kernels, const PackedMatrix& w, const float*
   matmul(kernels, w, operands, y, y_stride);
 }
 
-/// Keys and values of `positions` logical positions, laid into a ring; every slot that holds none of the last
-/// blocks * 16 positions stays NaN.
-struct Ring {
-  int blocks;
-  std::vector<float> keys;
-  std::vector<float> values;
-
-  Ring(const AttentionShape& shape, int blocks_, int first, int end, std::uint64_t seed)
-      : blocks(blocks_),
-        keys(static_cast<std::size_t>(shape.kv_heads) * blocks * lanes * shape.head_dim, nan),
-        values(keys.size(), nan) {
+/// Keys and values of positions [first, end) of a layer, their content depending on the logical place only. Memory that
+/// holds none of them is all ones: NaN as f32 and bf16, and as a scale of q8.
+class Stored {
+ public:
+  Stored(const AttentionShape& shape, KvFormat format, int blocks, int first, int end)
+      : bytes_(key_values_bytes(format, shape.kv_heads, shape.head_dim, blocks)),
+        data_(aligned<std::byte>(bytes_)),
+        view_(key_values_in(data_.get(), format, shape.kv_heads, shape.head_dim, blocks)) {
+    std::fill_n(data_.get(), bytes_, std::byte{0xff});
     for (int p = first; p < end; ++p) {
+      std::vector<float> keys;
+      std::vector<float> values;
       for (int h = 0; h < shape.kv_heads; ++h) {
         for (int d = 0; d < shape.head_dim; ++d) {
-          // Content depends on the logical place only.
-          Numbers numbers(seed + 7919u * static_cast<unsigned>(p) + 104729u * static_cast<unsigned>(h) +
-                          static_cast<unsigned>(d) * 15485863u);
-          key(shape, h, p, d) = numbers.number();
-          value(shape, h, p, d) = numbers.number();
+          Numbers numbers(5 + 7919u * static_cast<unsigned>(p) + 104729u * static_cast<unsigned>(h) +
+                          15485863u * static_cast<unsigned>(d));
+          keys.push_back(numbers.number());
+          values.push_back(numbers.number());
         }
       }
+      put(p, keys, values);
     }
   }
-  float& key(const AttentionShape& shape, int h, int p, int d) {
-    const std::size_t block = static_cast<std::size_t>(h) * blocks + p / lanes % blocks;
-    return keys[(block * shape.head_dim + d) * lanes + p % lanes];
+  void put(int position, const std::vector<float>& keys, const std::vector<float>& values) {
+    store_positions(view_, position, 1, keys.data(), values.data(), 0, 0, view_.kv_heads);
   }
-  float& value(const AttentionShape& shape, int h, int p, int d) {
-    const std::size_t block = static_cast<std::size_t>(h) * blocks + p / lanes % blocks;
-    return values[(block * lanes + p % lanes) * shape.head_dim + d];
-  }
-  KeyValues view() const { return {keys.data(), values.data(), blocks}; }
+  const KeyValues& view() const { return view_; }
+
+ private:
+  std::size_t bytes_;
+  Aligned<std::byte> data_;
+  KeyValues view_;
 };
+
+inline constexpr KvFormat all_kv_formats[] = {KvFormat::f32, KvFormat::bf16, KvFormat::q8};
 
 }  // namespace draftproof::test

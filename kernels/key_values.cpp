@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/key_values.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/formats.h"
+
+namespace draftproof {
+namespace {
+
+constexpr int lanes = 16;  // positions per block
+constexpr std::size_t alignment = 64;
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
+/// Rows are brought into their form in pieces of so many values, on the stack.
+constexpr int piece = 256;
+
+std::size_t aligned_size(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+
+/// Bytes of each of the four arrays, and where they begin.
+struct Layout {
+  std::size_t values;
+  std::size_t key_scales;
+  std::size_t value_scales;
+  std::size_t end;
+};
+
+Layout layout_of(KvFormat format, int kv_heads, int head_dim, int blocks) {
+  const std::size_t positions = std::size_t{lanes} * static_cast<unsigned>(kv_heads) * static_cast<unsigned>(blocks);
+  const std::size_t bytes = static_cast<unsigned>(traits(format).value_bytes);
+  const std::size_t scales = format == KvFormat::q8 ? positions * sizeof(float) : 0;
+  Layout layout{};
+  layout.values = aligned_size(positions * static_cast<unsigned>(head_dim) * bytes);
+  layout.key_scales = layout.values + aligned_size(positions * static_cast<unsigned>(value_width(head_dim)) * bytes);
+  layout.value_scales = layout.key_scales + scales;
+  layout.end = layout.value_scales + scales;
+  return layout;
+}
+
+/// What each form stores for x, given 1 / step of q8.
+float stored(float x, float, float*) {
+  return std::fabs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0F, x) : x;
+}
+std::uint16_t stored(float x, float, std::uint16_t*) {
+  const std::uint16_t word = narrowed_bf16(x);
+  return (word & 0x7f80U) == 0 ? static_cast<std::uint16_t>(word & 0x8000U) : word;
+}
+std::int8_t stored(float x, float inverse, std::int8_t*) {
+  constexpr float shift = 0x1.8p+23F;  // adding it rounds to an integer, ties to even
+  return static_cast<std::int8_t>(static_cast<std::int32_t>((x * inverse + shift) - shift));
+}
+
+float widened(float x) { return x; }
+float widened(std::uint16_t x) { return widened_bf16(x); }
+float widened(std::int8_t x) { return x; }
+
+/// What stands for a lane that was never written.
+void unwrite(float& x) { x = nan; }
+void unwrite(std::uint16_t& x) { x = 0x7fc0; }
+void unwrite(std::int8_t& x) { x = -128; }
+
+/// d and its inverse for a vector of q8; both 0 for one of zeros. With d = NaN every q is 0.
+struct Scale {
+  float d;
+  float inverse;
+};
+
+Scale scale_of(const float* x, int count) {
+  float most = 0;
+  bool finite = true;
+  for (int i = 0; i < count; ++i) {
+    const float size = std::fabs(x[i]);
+    finite &= size <= std::numeric_limits<float>::max();
+    most = size > most ? size : most;
+  }
+  if (!finite) return {nan, 0};
+  if (most < 0x1p-100F) return {0, 0};
+  return {most / 127.0F, 127.0F / most};
+}
+
+/// x [count], each `stride` apart in `to`. q8 of a vector with d = NaN: x * 0 may be NaN, and has no integer.
+template <class Stored>
+void store_vector(const float* x, int count, Scale scale, Stored* to, std::ptrdiff_t stride) {
+  Stored row[piece];
+  for (int begin = 0; begin < count; begin += piece) {
+    const int length = std::min(piece, count - begin);
+    if (scale.d == scale.d) {
+      for (int i = 0; i < length; ++i) row[i] = stored(x[begin + i], scale.inverse, row);
+    } else {
+      std::fill_n(row, length, Stored{});
+    }
+    for (int i = 0; i < length; ++i) to[(begin + i) * stride] = row[i];
+  }
+}
+
+template <class Stored>
+class Layer {
+ public:
+  explicit Layer(const KeyValues& memory) : memory_(memory) {}
+
+  void store(int head, int position, const float* key, const float* value) const {
+    const std::ptrdiff_t block = block_of(head, position);
+    const int lane = position % lanes;
+    if (lane == 0 && position / lanes < memory_.blocks) unwrite_block(block);
+    Scale key_scale{};
+    Scale value_scale{};
+    if (memory_.format == KvFormat::q8) {
+      key_scale = scale_of(key, memory_.head_dim);
+      value_scale = scale_of(value, memory_.head_dim);
+      memory_.key_scales[block * lanes + lane] = key_scale.d;
+      memory_.value_scales[block * lanes + lane] = value_scale.d;
+    }
+    store_vector(key, memory_.head_dim, key_scale, keys(block) + lane, lanes);
+    store_vector(value, memory_.head_dim, value_scale, values(block, lane), 1);
+  }
+
+  void read(int head, int position, float* key, float* value) const {
+    const std::ptrdiff_t block = block_of(head, position);
+    const int lane = position % lanes;
+    const bool scaled = memory_.format == KvFormat::q8;
+    const float key_scale = scaled ? memory_.key_scales[block * lanes + lane] : 1;
+    const float value_scale = scaled ? memory_.value_scales[block * lanes + lane] : 1;
+    for (int d = 0; d < memory_.head_dim; ++d) {
+      key[d] = widened(keys(block)[d * lanes + lane]) * key_scale;
+      value[d] = widened(values(block, lane)[d]) * value_scale;
+    }
+  }
+
+ private:
+  std::ptrdiff_t block_of(int head, int position) const {
+    return static_cast<std::ptrdiff_t>(head) * memory_.blocks + position / lanes % memory_.blocks;
+  }
+  Stored* keys(std::ptrdiff_t block) const {
+    return static_cast<Stored*>(memory_.keys) + block * lanes * memory_.head_dim;
+  }
+  Stored* values(std::ptrdiff_t block, int lane) const {
+    return static_cast<Stored*>(memory_.values) + (block * lanes + lane) * value_width(memory_.head_dim);
+  }
+  void unwrite_block(std::ptrdiff_t block) const {
+    const int width = value_width(memory_.head_dim);
+    std::for_each_n(keys(block), lanes * memory_.head_dim, [](Stored& x) { unwrite(x); });
+    std::for_each_n(values(block, 0), lanes * width, [](Stored& x) { unwrite(x); });
+    if (memory_.format != KvFormat::q8) return;
+    std::fill_n(memory_.key_scales + block * lanes, lanes, nan);
+    std::fill_n(memory_.value_scales + block * lanes, lanes, nan);
+  }
+
+  const KeyValues& memory_;
+};
+
+template <class Function>
+void with_layer(const KeyValues& memory, const Function& function) {
+  switch (memory.format) {
+    case KvFormat::f32: return function(Layer<float>(memory));
+    case KvFormat::bf16: return function(Layer<std::uint16_t>(memory));
+    case KvFormat::q8: return function(Layer<std::int8_t>(memory));
+  }
+}
+
+}  // namespace
+
+std::size_t key_values_bytes(KvFormat format, int kv_heads, int head_dim, int blocks) noexcept {
+  return layout_of(format, kv_heads, head_dim, blocks).end;
+}
+
+KeyValues key_values_in(void* memory, KvFormat format, int kv_heads, int head_dim, int blocks) noexcept {
+  const Layout layout = layout_of(format, kv_heads, head_dim, blocks);
+  auto* const bytes = static_cast<std::byte*>(memory);
+  const bool scaled = format == KvFormat::q8;
+  return {
+      .format = format,
+      .kv_heads = kv_heads,
+      .head_dim = head_dim,
+      .blocks = blocks,
+      .keys = bytes,
+      .values = bytes + layout.values,
+      .key_scales = scaled ? reinterpret_cast<float*>(bytes + layout.key_scales) : nullptr,
+      .value_scales = scaled ? reinterpret_cast<float*>(bytes + layout.value_scales) : nullptr,
+  };
+}
+
+void store_positions(const KeyValues& memory, int position, int rows, const float* keys, const float* values,
+                     std::ptrdiff_t stride, int begin, int end) noexcept {
+  with_layer(memory, [&](const auto& layer) {
+    for (int head = begin; head < end; ++head) {
+      const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(head) * memory.head_dim;
+      for (int row = 0; row < rows; ++row) {
+        layer.store(head, position + row, keys + row * stride + first, values + row * stride + first);
+      }
+    }
+  });
+}
+
+void read_position(const KeyValues& memory, int position, int head, float* key, float* value) noexcept {
+  with_layer(memory, [&](const auto& layer) { layer.read(head, position, key, value); });
+}
+
+}  // namespace draftproof

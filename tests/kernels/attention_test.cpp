@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT
+// Attention: every table has the bits of the definition, whatever is computed together.
+#include <algorithm>
+#include <memory>
+
+#include "support.h"
+
+namespace draftproof::test {
+namespace {
+
+int whole_blocks(int positions) { return (positions + lanes - 1) / lanes; }
+
+std::vector<float> queries_of(const AttentionShape& shape, int rows) {
+  return Numbers(77).numbers(static_cast<std::size_t>(rows) * shape.heads * shape.head_dim);
+}
+
+/// One call of the table's entry, with NaN in what it does not write and NaN scratch, none of it written past its end.
+std::vector<float> call(const Kernels& table, const AttentionShape& shape, const KeyValues& memory,
+                        const std::vector<Visible>& visible, int kv_head, int begin, int end) {
+  const int width = shape.heads * shape.head_dim;
+  const int rows = static_cast<int>(visible.size());
+  const std::vector<float> q = queries_of(shape, rows);
+  std::vector<float> out(static_cast<std::size_t>(rows) * width + lanes, nan);
+  const int group = shape.heads / shape.kv_heads;
+  int first = visible[static_cast<std::size_t>(begin / group)].first;
+  int last = 0;
+  for (int row = begin / group; row <= (end - 1) / group; ++row) {
+    first = std::min(first, visible[static_cast<std::size_t>(row)].first);
+    last = std::max(last, visible[static_cast<std::size_t>(row)].end);
+  }
+  const std::size_t floats = attention_floats(shape, end - begin, last - first);
+  const Aligned<float> scratch = aligned<float>(floats + lanes);
+  std::fill_n(scratch.get(), floats + lanes, nan);
+  table.attention(shape, memory, q.data(), width, visible.data(), kv_head, begin, end, scratch.get(), out.data());
+  for (int i = 0; i < lanes; ++i) EXPECT_TRUE(std::isnan(scratch[floats + static_cast<unsigned>(i)])) << "overrun";
+  return out;
+}
+
+/// Row `row` of the definition, computed alone: the row law is part of every comparison.
+std::vector<float> defined(const AttentionShape& shape, const KeyValues& memory, const std::vector<Visible>& visible,
+                           int kv_head, int begin, int end) {
+  std::vector<float> out(visible.size() * static_cast<std::size_t>(shape.heads * shape.head_dim) + lanes, nan);
+  for (int i = begin; i < end; ++i) {
+    const std::vector<float> one = call(scalar(), shape, memory, visible, kv_head, i, i + 1);
+    for (std::size_t k = 0; k < one.size(); ++k) {
+      if (!std::isnan(one[k])) out[k] = one[k];
+    }
+  }
+  return out;
+}
+
+/// Rows of a verification that ends at `end`: causal, each seeing `window` positions.
+std::vector<Visible> causal(int rows, int end, int window) {
+  std::vector<Visible> visible;
+  for (int r = 0; r < rows; ++r) {
+    const int own_end = end - rows + r + 1;
+    visible.push_back({std::max(0, own_end - window), own_end});
+  }
+  return visible;
+}
+
+TEST(Attention, HasTheBitsOfTheDefinitionForEveryGroupingHeadDimensionAndFormat) {
+  for (const Kernels* table : canonical_tables()) {
+    Numbers numbers(21);
+    for (const KvFormat format : all_kv_formats) {
+      for (const int group : {1, 2, 3, 4, 5, 7, 8, 16}) {
+        for (const int head_dim : {1, 8, 16, 31, 64, 80, 128, 160}) {
+          const AttentionShape shape = {.heads = 2 * group, .kv_heads = 2, .head_dim = head_dim, .scale = 0.37f};
+          const int end = 8 + numbers.below(200);
+          const int window = 1 + numbers.below(end);
+          const int rows = 1 + numbers.below(std::min(attention_queries_max / group, 8));
+          const std::vector<Visible> visible = causal(rows, end, window);
+          const Stored stored(shape, format, whole_blocks(end) + 1, visible.front().first, end);
+          for (const int head : {0, 1}) {
+            ASSERT_TRUE(same_bits(call(*table, shape, stored.view(), visible, head, 0, rows * group),
+                                  defined(shape, stored.view(), visible, head, 0, rows * group)))
+                << table->name << " " << traits(format).name << " group " << group << " head_dim " << head_dim
+                << " rows " << rows << " end " << end << " window " << window;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Attention, HasTheBitsOfTheDefinitionForEveryNumberOfRowsAndEveryPartOfTheQueries) {
+  for (const Kernels* table : canonical_tables()) {
+    Numbers numbers(22);
+    for (const KvFormat format : all_kv_formats) {
+      for (const int group : {1, 2, 3}) {
+        const AttentionShape shape = {.heads = group, .kv_heads = 1, .head_dim = 48, .scale = 0.3f};
+        for (int rows = 1; rows <= 33; ++rows) {
+          const int end = rows + numbers.below(150);
+          const int window = rows % 3 == 0 ? 1 + numbers.below(20) : end;
+          const std::vector<Visible> visible = causal(rows, end, window);
+          const Stored stored(shape, format, whole_blocks(end), 0, end);
+          for (int begin = 0; begin < rows * group;) {
+            const int part = std::min(1 + numbers.below(attention_queries_max), rows * group - begin);
+            ASSERT_TRUE(same_bits(call(*table, shape, stored.view(), visible, 0, begin, begin + part),
+                                  defined(shape, stored.view(), visible, 0, begin, begin + part)))
+                << table->name << " " << traits(format).name << " group " << group << " rows " << rows << " end " << end
+                << " window " << window << " queries " << begin << "+" << part;
+            begin += part;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Attention, HasTheBitsOfTheDefinitionForEveryFirstAndLastVisiblePosition) {
+  const AttentionShape shape = {.heads = 2, .kv_heads = 1, .head_dim = 16, .scale = 0.25f};
+  for (const KvFormat format : all_kv_formats) {
+    const Stored stored(shape, format, 5, 0, 80);
+    for (const Kernels* table : canonical_tables()) {
+      for (int first = 0; first < 40; ++first) {
+        for (int end = first + 1; end <= 70; end += 1 + end / 20) {
+          // Rows that see the range, all of it but its ends, only its start, and what lies beside it.
+          const std::vector<Visible> visible = {
+              {first, end}, {std::min(first + 1, end - 1), end}, {first, first + 1}, {end, end + 9}, {0, end}};
+          ASSERT_TRUE(same_bits(call(*table, shape, stored.view(), visible, 0, 0, 10),
+                                defined(shape, stored.view(), visible, 0, 0, 10)))
+              << table->name << " " << first << ".." << end;
+        }
+      }
+    }
+  }
+}
+
+TEST(Attention, DoesNotDependOnWhereTheRingHoldsAPosition) {
+  const AttentionShape shape = {.heads = 4, .kv_heads = 2, .head_dim = 40, .scale = 0.3f};
+  const std::vector<Visible> visible = causal(3, 207, 66);
+  for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
+    if (!(*table)->supported()) continue;
+    for (const KvFormat format : all_kv_formats) {
+      std::vector<float> expected;
+      for (const int blocks : {13, 6, 7, 11, 50}) {  // 13 blocks hold every position unwrapped
+        const Stored stored(shape, format, blocks, visible.front().first, 207);
+        const std::vector<float> out = call(**table, shape, stored.view(), visible, 1, 0, 6);
+        if (expected.empty()) expected = out;
+        EXPECT_TRUE(same_bits(out, expected)) << (*table)->name << " " << blocks << " blocks";
+      }
+    }
+  }
+}
+
+TEST(Attention, NeverTakesInWhatLiesOutsideTheVisiblePositionsOfARow) {
+  const AttentionShape shape = {.heads = 3, .kv_heads = 1, .head_dim = 20, .scale = 0.3f};
+  for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
+    if (!(*table)->supported()) continue;
+    for (const KvFormat format : all_kv_formats) {
+      // Two rows of one call: what only the second sees must not reach the first.
+      const std::vector<Visible> visible = {{19, 45}, {21, 48}};
+      std::vector<float> expected;
+      for (const float stale : {nan, infinity, -infinity, 1e38f, 0.0f}) {
+        Stored stored(shape, format, 5, 0, 0);
+        for (int p = 0; p < 80; ++p) {
+          const bool seen = p >= visible[0].first && p < visible[0].end;
+          const std::vector<float> row = seen ? Numbers(static_cast<unsigned>(p)).numbers(20) : std::vector(20, stale);
+          stored.put(p, row, row);
+        }
+        std::vector<float> out = call(**table, shape, stored.view(), visible, 0, 0, 6);
+        out.resize(3 * 20);
+        if (expected.empty()) expected = out;
+        EXPECT_TRUE(same_bits(out, expected)) << (*table)->name << " " << traits(format).name << " " << stale;
+        EXPECT_TRUE(std::none_of(out.begin(), out.end(), [](float x) { return std::isnan(x); }));
+      }
+    }
+  }
+}
+
+TEST(Attention, WithEveryScoreMinusInfinityIsNotANumberInEveryTable) {
+  const AttentionShape shape = {.heads = 1, .kv_heads = 1, .head_dim = 16, .scale = -infinity};
+  const Stored stored(shape, KvFormat::f32, 2, 0, 20);
+  const std::vector<Visible> visible = {{3, 20}};
+  const std::vector<float> expected = call(scalar(), shape, stored.view(), visible, 0, 0, 1);
+  EXPECT_TRUE(std::isnan(expected[0]));
+  for (const Kernels* table : canonical_tables()) {
+    EXPECT_TRUE(same_bits(call(*table, shape, stored.view(), visible, 0, 0, 1), expected)) << table->name;
+  }
+}
+
+class AttentionThreads : public ::testing::Test {
+ protected:
+  void TearDown() override { set_threads(before_); }
+
+ private:
+  const int before_ = threads();
+};
+
+TEST_F(AttentionThreads, AWholeCallGivesTheSameBitsForEveryNumberOfThreadsAndRowByRow) {
+  for (const int kv_heads : {1, 2, 5}) {
+    const AttentionShape shape = {.heads = 3 * kv_heads, .kv_heads = kv_heads, .head_dim = 32, .scale = 0.3f};
+    const int width = shape.heads * shape.head_dim;
+    for (const KvFormat format : all_kv_formats) {
+      const Stored stored(shape, format, whole_blocks(400), 0, 400);
+      for (const int rows : {1, 5, 16, 40, 130}) {
+        const std::vector<Visible> visible = causal(rows, 400, rows == 16 ? 33 : 400);
+        const std::vector<float> q = queries_of(shape, rows);
+        std::vector<float> expected(q.size());
+        AttentionScratch scratch;
+        set_threads(1);
+        scratch.reserve(shape, 1, 400);
+        for (int r = 0; r < rows; ++r) {
+          const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(r) * width;
+          attention(best_kernels(), shape, stored.view(), q.data() + at, width, visible.data() + r, 1, scratch,
+                    expected.data() + at);
+        }
+        for (const int count : {1, 2, 3, 8, 64}) {
+          set_threads(count);
+          std::vector<float> out(q.size(), nan);
+          scratch.reserve(shape, rows, 400);
+          attention(best_kernels(), shape, stored.view(), q.data(), width, visible.data(), rows, scratch, out.data());
+          ASSERT_TRUE(same_bits(out, expected)) << count << " threads, " << rows << " rows, " << kv_heads << " heads";
+        }
+      }
+    }
+  }
+}
+
+TEST_F(AttentionThreads, AReservedScratchIsNotReplaced) {
+  const AttentionShape shape = {.heads = 4, .kv_heads = 2, .head_dim = 32, .scale = 0.3f};
+  set_threads(3);
+  AttentionScratch scratch;
+  scratch.reserve(shape, 16, 500);
+  EXPECT_EQ(scratch.workers(), 3);
+  const float* const memory = scratch.of(0);
+  for (const int rows : {1, 7, 15, 16}) {
+    scratch.reserve(shape, rows, 500);
+    EXPECT_EQ(scratch.of(0), memory);
+  }
+}
+
+}  // namespace
+}  // namespace draftproof::test
