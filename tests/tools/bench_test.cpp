@@ -78,8 +78,11 @@ TEST(Bench, KernelsMeasuresEveryOperationAndTypeAskedFor) {
     }
   }
   EXPECT_THAT(names, testing::ElementsAre("matmul q8_0", "matmul q8_0", "matmul f32", "matmul f32",
-                                          "attention context 17", "attention context 17", "rms_norm ", "rms_norm ",
-                                          "rope ", "rope ", "silu_multiply ", "silu_multiply ", "add ", "add ",
+                                          "attention f32, context 17", "attention f32, context 17",
+                                          "attention bf16, context 17", "attention bf16, context 17",
+                                          "attention q8, context 17", "attention q8, context 17", "rms_norm ",
+                                          "rms_norm ", "rope ", "rope ", "silu_multiply ", "silu_multiply ", "add ",
+                                          "add ",
                                           "sampling greedy", "sampling temperature 1", "sampling top-k 40",
                                           "sampling top-p 0.95"));
 }
