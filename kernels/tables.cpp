@@ -34,41 +34,46 @@ struct List {
   }
 };
 
-#if defined(__linux__) && defined(__x86_64__)
+#if defined(__x86_64__) || defined(__i386__)
+/// What __builtin_cpu_supports has no name for in every compiler. Leaf 7 is there where AVX2 is.
+struct Registers {
+  std::uint32_t a, b, c, d;
+};
+Registers cpuid(std::uint32_t leaf, std::uint32_t subleaf) noexcept {
+  Registers r = {leaf, 0, subleaf, 0};
+  asm("cpuid" : "+a"(r.a), "=b"(r.b), "+c"(r.c), "=d"(r.d));
+  return r;
+}
+
 /// Linux keeps tile registers for processes that asked for them; asking again is harmless, threads inherit the answer.
 bool may_use_tiles() noexcept {
+#if defined(__linux__) && defined(__x86_64__)
   constexpr long request = 0x1023;  // ARCH_REQ_XCOMP_PERM
   constexpr long tile_data = 18;    // XFEATURE_XTILEDATA
   static const bool granted = syscall(SYS_arch_prctl, request, tile_data) == 0;
   return granted;
-}
 #else
-bool may_use_tiles() noexcept { return false; }
+  return false;
+#endif
+}
 #endif
 
 }  // namespace
 
 #if defined(__x86_64__) || defined(__i386__)
 bool cpu_has_avx2() noexcept {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && (cpuid(1, 0).c & 1u << 29) != 0;  // f16c
 }
-bool cpu_has_avx2_vnni() noexcept {
-  // Leaf 7, subleaf 1, EAX bit 4; __builtin_cpu_supports learnt the name after g++ 12.
-  std::uint32_t a = 7;
-  std::uint32_t b = 0;
-  std::uint32_t c = 1;
-  std::uint32_t d = 0;
-  asm("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-  return cpu_has_avx2() && (a & 1u << 4) != 0;
-}
+bool cpu_has_avx2_vnni() noexcept { return cpu_has_avx2() && (cpuid(7, 1).a & 1u << 4) != 0; }
 bool cpu_has_avx512() noexcept {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("fma");
 }
 bool cpu_has_avx512_vnni() noexcept { return cpu_has_avx512() && __builtin_cpu_supports("avx512vnni"); }
 bool cpu_has_amx() noexcept {
-  return cpu_has_avx512_vnni() && __builtin_cpu_supports("gfni") && __builtin_cpu_supports("amx-tile") &&
-         __builtin_cpu_supports("amx-int8") && may_use_tiles();
+  constexpr std::uint32_t tile_and_int8 = 3u << 24;
+  return cpu_has_avx512_vnni() && __builtin_cpu_supports("gfni") && (cpuid(7, 0).d & tile_and_int8) == tile_and_int8 &&
+         may_use_tiles();
 }
 #else
 bool cpu_has_avx2() noexcept { return false; }

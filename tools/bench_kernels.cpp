@@ -102,7 +102,7 @@ class Group {
                                       attention_shape.head_dim, blocks));
       store(layers_.back(), 0, context + most, row.data(), row.data(), 0);
     }
-    const int width = attention_shape.heads * attention_shape.head_dim;
+    constexpr int width = attention_shape.heads * attention_shape.head_dim;
     x_ = random_floats(static_cast<std::size_t>(most) * static_cast<std::size_t>(width), 2);
     y_.resize(x_.size());
     for (int r = 0; r < most; ++r) visible_.push_back({0, context + r + 1});
@@ -112,7 +112,7 @@ class Group {
       const double read = static_cast<double>(bytes) / (blocks * lanes) * (context + count);
       const Work work = {read, 2.0 * count * seen * width, 0};
       const std::string variant = fmt::format("{}, context {}", traits(format).name, context);
-      add("attention", variant, count, work, [this, count, width](int turn) {
+      add("attention", variant, count, work, [this, count](int turn) {
         const KeyValues& memory = layers_[static_cast<std::size_t>(turn % model_layers)];
         attention(kernels_, attention_shape, memory, x_.data(), width, visible_.data(), count, scratch_, y_.data());
       });

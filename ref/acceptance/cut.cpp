@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
-#include <ranges>
 
 namespace draftproof {
 namespace {
@@ -67,10 +66,11 @@ Cut CutFinder::find(const BlockedRow& row, Blocks blocks, const float* shares, f
 
   // Equal logits have equal shares: the first `staying` of them stay, the largest number whose last one may.
   const std::uint64_t each = candidates_.front().amount;
-  const auto counts = std::views::iota(std::size_t{1}, candidates_.size() + 1);
-  const auto end = std::ranges::partition_point(
-      counts, [&](std::size_t count) { return stays(before + (count - 1) * each); });
-  const auto staying = static_cast<std::size_t>(end - counts.begin());
+  std::size_t staying = 0;
+  for (std::size_t step = std::bit_floor(candidates_.size()); step > 0; step /= 2) {
+    const std::size_t count = staying + step;
+    if (count <= candidates_.size() && stays(before + (count - 1) * each)) staying = count;
+  }
   const float worst = logit(candidates_.front().token);
   const std::size_t falling = candidates_.size() - staying;
   for (std::size_t i = 0; i < falling; ++i) tokens_[i] = candidates_[staying + i].token;
