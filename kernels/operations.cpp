@@ -20,6 +20,7 @@ namespace draftproof {
 namespace {
 
 constexpr std::size_t huge_page = std::size_t{1} << 21;
+constexpr std::size_t small_page = std::size_t{1} << 16;  // on no system more
 
 std::atomic<int> thread_count{0};  // 0: not set yet
 
@@ -132,8 +133,9 @@ Aligned<std::byte> allocate_aligned(std::size_t bytes) {
     std::memset(memory, 0, rounded);
     return Aligned<std::byte>(static_cast<std::byte*>(memory), FreeAligned{});
   }
-  // A huge page more than asked for, then what lies outside the aligned part is given back.
-  const std::size_t rounded = (bytes + huge_page - 1) / huge_page * huge_page;
+  // A huge page more than asked for, then what lies outside is given back: the start lies on a huge page, but the end
+  // does not, or a model of many small weights would take a quarter more than it needs.
+  const std::size_t rounded = (bytes + small_page - 1) / small_page * small_page;
   void* const mapped = mmap(nullptr, rounded + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) throw std::bad_alloc();
   auto* const start = static_cast<std::byte*>(mapped);
