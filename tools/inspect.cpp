@@ -24,6 +24,7 @@ struct InspectOptions {
   std::string target;  // for a DFlash draft: what it is to fit
   int context = 0;     // positions to count memory for; 0: all that the model is made for
   std::string quantise = "none";
+  std::string kv = "f32";
   bool json = false;
 };
 
@@ -44,7 +45,8 @@ ordered_json kernels_json() {
 /// The numbers of docs/memory.md.
 ordered_json memory_json(const InspectOptions& options) {
   const Checkpoint weights(options.path);
-  const MemoryNeed need = memory_need(weights, Layout(best_kernels(), quantisation_by_name(options.quantise)));
+  const Layout layout(best_kernels(), quantisation_by_name(options.quantise), kv_format_by_name(options.kv));
+  const MemoryNeed need = memory_need(weights, layout);
   const int context = static_cast<int>(weights.config().at("max_position_embeddings").integer(1, 1 << 24));
   const int positions = options.context > 0 ? options.context : context;
   return {{"weights", need.weights},
@@ -146,6 +148,8 @@ void add_inspect(CLI::App& app, Exit& exit) {
       ->check(CLI::PositiveNumber);
   command->add_option("--quantize", options->quantise, "count memory as if loaded so")
       ->check(CLI::IsMember({"none", "q8", "q4"}));
+  command->add_option("--kv", options->kv, "count keys and values as if stored so")
+      ->check(CLI::IsMember({"f32", "bf16", "q8"}));
   command->add_flag("--json", options->json, "print JSON");
   command->callback([options, &exit] { exit = inspect(*options); });
 }

@@ -98,6 +98,9 @@ void add_common_options(CLI::App& command, CommonOptions& options) {
   command.add_option("--quantize", options.quantise, "what weights of floats become while they are loaded")
       ->check(CLI::IsMember({"none", "q8", "q4"}))
       ->capture_default_str();
+  command.add_option("--kv", options.kv, "how keys and values are stored")
+      ->check(CLI::IsMember({"f32", "bf16", "q8"}))
+      ->capture_default_str();
   add_threads_option(command, options.threads);
   command.add_option("--draft-max", options.draft_max, "guesses per round at most; as suits the draft when left out")
       ->check(CLI::Range(1, 1024));
@@ -113,7 +116,7 @@ void add_threads_option(CLI::App& command, int& threads) {
 int threads_of(const CommonOptions& options) { return options.threads > 0 ? options.threads : threads(); }
 
 Layout layout_of(const CommonOptions& options) {
-  return {kernels_by_name(options.kernels), quantisation_by_name(options.quantise)};
+  return {kernels_by_name(options.kernels), quantisation_by_name(options.quantise), kv_format_by_name(options.kv)};
 }
 
 bool has_tokenizer(const std::filesystem::path& target) {

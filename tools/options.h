@@ -29,6 +29,7 @@ struct CommonOptions {
   std::string rule = "matching";
   std::string kernels;
   std::string quantise = "none";
+  std::string kv = "f32";
   int threads = 0;  // 0: as many as the machine has
   int draft_max = 0;
   std::string json_file;

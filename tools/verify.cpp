@@ -143,7 +143,8 @@ Exit verify(const VerifyOptions& options) {
   const std::atomic<bool>* const interrupted = watch_for_interrupt();
   const Progress progress(common.quiet);
 
-  EngineSubject subject(common.target, quantisation_by_name(common.quantise), interrupted);
+  EngineSubject subject(common.target, quantisation_by_name(common.quantise), kv_format_by_name(common.kv),
+                        interrupted);
   Variation first;
   first.rule = &rule;
   first.kernels = tables_to_try(common.kernels).front();

@@ -11,7 +11,11 @@ namespace draftproof {
 
 CausalTransformer::CausalTransformer(const Loading& from, const Json& config, TransformerConfig read,
                                      std::span<const char* const> also_in_layers, const std::set<std::string>& also)
-    : kernels_(from.layout.kernels), config_(std::move(read)), origin_(from.weights.path().string()), rope_(config_) {
+    : kernels_(from.layout.kernels),
+      kv_(from.layout.kv),
+      config_(std::move(read)),
+      origin_(from.weights.path().string()),
+      rope_(config_) {
   if (const auto cap = config.find("final_logit_softcapping")) cap->fail("soft-capped logits are not implemented");
   norm_ = from.weights.floats("model.norm.weight", {config_.hidden});
   std::set<std::string> known = {"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"};
@@ -30,7 +34,7 @@ std::unique_ptr<Cache> CausalTransformer::new_cache(int capacity, int horizon_ma
   std::vector<std::unique_ptr<LayerCache>> layers;
   for (const int window : config_.windows) {
     layers.push_back(
-        std::make_unique<AttentionCache>(config_.kv_heads, config_.head_dim, window, capacity, horizon_max));
+        std::make_unique<AttentionCache>(config_.kv_heads, config_.head_dim, window, capacity, horizon_max, kv_));
   }
   return std::make_unique<Cache>(std::move(layers), capacity, horizon_max);
 }

@@ -46,6 +46,7 @@ class CausalTransformer : public Model, public Embeddings {
   void tap(const Batch& batch, int layer, Outputs& outputs) const;
 
   const Kernels& kernels_;
+  KvFormat kv_;
   TransformerConfig config_;
   std::string origin_;
   Rope rope_;

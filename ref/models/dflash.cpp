@@ -150,6 +150,7 @@ DFlashNetwork::DFlashNetwork(const std::filesystem::path& path, const Model& tar
 
 DFlashNetwork::DFlashNetwork(const Loading& from, const Model& target)
     : kernels_(from.layout.kernels),
+      kv_(from.layout.kv),
       target_(target),
       origin_(from.weights.path().string()),
       config_(read_dflash_config(from.weights.config(), target)) {
@@ -178,7 +179,7 @@ std::unique_ptr<Cache> DFlashNetwork::new_context(int capacity, int horizon_max)
   const TransformerConfig& t = config_.transformer;
   std::vector<std::unique_ptr<LayerCache>> layers;
   for (const int window : t.windows) {
-    layers.push_back(std::make_unique<AttentionCache>(t.kv_heads, t.head_dim, window, capacity, horizon_max));
+    layers.push_back(std::make_unique<AttentionCache>(t.kv_heads, t.head_dim, window, capacity, horizon_max, kv_));
   }
   return std::make_unique<Cache>(std::move(layers), capacity, horizon_max);
 }

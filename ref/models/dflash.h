@@ -68,6 +68,7 @@ class DFlashNetwork {
   DFlashNetwork(const Loading& from, const Model& target);
 
   const Kernels& kernels_;
+  KvFormat kv_;
   const Model& target_;
   std::string origin_;  // for errors
   DFlashConfig config_;

@@ -49,6 +49,13 @@ Quantisation quantisation_by_name(const std::string& name) {
   throw Error("there is no quantisation named '" + name + "'; there are: none q8 q4");
 }
 
+KvFormat kv_format_by_name(const std::string& name) {
+  for (int i = 0; i < kv_formats; ++i) {
+    if (name == kv_traits[i].name) return static_cast<KvFormat>(i);
+  }
+  throw Error("keys and values have no format named '" + name + "'; there are: f32 bf16 q8");
+}
+
 Format packed_format(Format stored, int inputs, Quantisation quantise, bool table) {
   const auto fits = [inputs](Format format) { return inputs % traits(format).block_inputs == 0; };
   if (quantise == Quantisation::none || traits(stored).block_inputs > 1 || !fits(Format::q8_0)) return stored;

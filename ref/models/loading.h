@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/key_values.h"
 #include "kernels/operations.h"
 #include "ref/formats/checkpoint.h"
 
@@ -20,13 +21,17 @@ enum class Quantisation : std::uint8_t { none, q8, q4 };
 /// "none", "q8" or "q4"; Error naming these for any other.
 Quantisation quantisation_by_name(const std::string& name);
 
+/// Throws Error, naming what there is.
+KvFormat kv_format_by_name(const std::string& name);
+
 /// For which table weights are laid out, and in which formats.
 struct Layout {
-  Layout(const Kernels& kernels_, Quantisation quantise_ = Quantisation::none)
-      : kernels(kernels_), quantise(quantise_) {}
+  Layout(const Kernels& kernels_, Quantisation quantise_ = Quantisation::none, KvFormat kv_ = KvFormat::f32)
+      : kernels(kernels_), quantise(quantise_), kv(kv_) {}
 
   const Kernels& kernels;
   Quantisation quantise;
+  KvFormat kv;  // of the caches of the model
   std::function<void(std::uint64_t bytes)> loaded;  // called after each matrix, with its bytes in the checkpoint
 };
 

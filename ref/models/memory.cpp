@@ -55,7 +55,10 @@ MemoryNeed memory_need(const Checkpoint& weights, const Layout& layout) {
 
   const TransformerConfig config = read_transformer_config(weights.config(), {.rope_theta = 1e4, .vocabulary = 1});
   const auto size = [](int value) { return static_cast<std::uint64_t>(value); };
-  const std::uint64_t row = 2 * 4 * size(config.kv_heads) * size(config.head_dim);
+  // 8-bit keys and values have a scale of four bytes for each head.
+  const std::uint64_t value = size(traits(layout.kv).value_bytes);
+  const std::uint64_t scale = layout.kv == KvFormat::q8 ? 4 : 0;
+  const std::uint64_t row = 2 * size(config.kv_heads) * (value * size(config.head_dim) + scale);
   for (const int window : config.windows) {
     if (window == AttentionCache::everything) {
       need.cache_per_position += row;
