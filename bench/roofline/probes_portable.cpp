@@ -16,7 +16,7 @@ struct Ints {
 struct Bytes {
   std::uint64_t v[8];
 };
-constexpr int attention_sums = 4;
+constexpr int tile_rows_max = 6;
 
 Lanes spread(float x) {
   Lanes a;
