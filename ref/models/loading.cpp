@@ -30,14 +30,8 @@ MatrixSource source_of(const Loading& from, const NamedMatrix& matrix, int input
 
 PackedMatrix load(const Loading& from, const std::vector<NamedMatrix>& parts, int inputs, bool table) {
   std::vector<MatrixSource> sources;
-  std::uint64_t bytes = 0;
-  for (const NamedMatrix& part : parts) {
-    sources.push_back(source_of(from, part, inputs, table));
-    bytes += from.weights.tensors().at(part.name).bytes;
-  }
-  PackedMatrix packed(from.layout.kernels, sources);
-  if (from.layout.loaded) from.layout.loaded(bytes);
-  return packed;
+  for (const NamedMatrix& part : parts) sources.push_back(source_of(from, part, inputs, table));
+  return PackedMatrix(from.layout.kernels, sources);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,7 +31,6 @@ struct Layout {
   const Kernels& kernels;
   Quantisation quantise;
   KvFormat kv;  // of the caches of the model
-  std::function<void(std::uint64_t bytes)> loaded;  // called after each matrix, with its bytes in the checkpoint
 };
 
 /// What a page is loaded from.
