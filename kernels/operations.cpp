@@ -127,10 +127,9 @@ void FreeAligned::operator()(void* memory) const noexcept {
 Aligned<std::byte> allocate_aligned(std::size_t bytes) {
   if (bytes > SIZE_MAX - 2 * huge_page) throw std::bad_alloc();
   if (bytes < huge_page) {
-    const std::size_t rounded = bytes / 64 * 64 + 64;
-    void* const memory = std::aligned_alloc(64, rounded);
-    if (memory == nullptr) throw std::bad_alloc();
-    std::memset(memory, 0, rounded);
+    void* memory = nullptr;
+    if (posix_memalign(&memory, 64, bytes) != 0) throw std::bad_alloc();  // to the byte, so that ASan sees its end
+    std::memset(memory, 0, bytes);
     return Aligned<std::byte>(static_cast<std::byte*>(memory), FreeAligned{});
   }
   // A huge page more than asked for, then what lies outside is given back: the start lies on a huge page, but the end
@@ -186,7 +185,10 @@ PackedMatrix::PackedMatrix(const Kernels& kernels, std::span<const MatrixSource>
     parallel_ranges(units, elements, workers, [&](int begin, int end, int worker) {
       failure.guard([&] {
         auto& [rows, size] = buffers[static_cast<std::size_t>(worker)];
-        if (size < room) rows = aligned<std::byte>(size = room);
+        if (size < room) {
+          rows = aligned<std::byte>(room);
+          size = room;  // not before: after a failure the worker goes on with its other ranges
+        }
         for (int unit = begin; unit < end; unit += together) {
           const int from = unit * kernels.unit;
           const int to = std::min((unit + together < end ? unit + together : end) * kernels.unit, source.outputs);

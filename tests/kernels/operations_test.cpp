@@ -100,6 +100,20 @@ TEST_F(Operations, WhatASourceThrowsComesOutOfPacking) {
   }
 }
 
+TEST_F(Operations, WithoutRoomForItsRowsNoSourceIsRead) {
+  Kernels table = scalar();
+  table.unit = 1 << 20;
+  table.packed_bytes = [](Format, int, int) noexcept { return std::size_t{1}; };
+  table.pack = [](const MatrixView&, int, void*) noexcept {};
+  for (const int count : {1, 3}) {
+    set_threads(count);
+    std::atomic<int> reads{0};
+    const MatrixSource source = {Format::f32, 64 * table.unit, 1 << 28, [&](int, int, void*) { ++reads; }};
+    EXPECT_THROW(PackedMatrix(table, {&source, 1}), std::bad_alloc);  // a unit of rows takes 2^50 bytes
+    EXPECT_EQ(reads, 0);
+  }
+}
+
 TEST_F(Operations, PackingGivesTheSameBytesForEveryNumberOfThreads) {
   for (const Format format : all_formats) {
     const Weight weight(format, 450, 512, 1);
