@@ -3,12 +3,13 @@
 
     python3 bench/compare_peers.py --llama-bin DIR --ik-bin DIR --models FILE...
 
-What is compared, in milliseconds of one pass (less is better), after 64 positions:
+What is compared, in milliseconds of one pass (less is better), after --context positions:
   M rows   a pass over M tokens with the logits of all M, which is what a verification costs. Of peers it is measured
            by their llama-batched-bench, as one step of M sequences with a common prompt; and, where given, by
            bench/peer_verify_cost.cpp, as one batch of M tokens of one sequence. Of ours by `draftproof bench decode`.
   decode   one token after another, by the peers' llama-bench (tg, from an empty context, which favours them a
-           little), beside our pass of one row.
+           little), beside our pass of one row. Left out where the context is asked for.
+  prompt   reading a prompt of --prompt tokens, by the peers' llama-bench (pp) and by `draftproof bench prefill`.
 Programs take turns, in an order that turns as well, for several rounds; a ratio is of two programs in one round.
 Weights lie in memory of the process, not in a mapped file. ik_llama.cpp repacks its weights at the start (-rtr), its
 fast path.
@@ -37,12 +38,25 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-CONTEXT = 64
+DEFAULT_CONTEXT = 64
 DECODED = 32  # tokens that llama-bench decodes at a time
 STEPS = 16  # steps of llama-batched-bench at each number of sequences
 VERIFY_TURNS = 5
 
-Times = dict[str, float]  # milliseconds of a pass, by "decode", "1 rows", "2 rows", ...
+Times = dict[str, float]  # milliseconds of a pass, by "decode", "1 row", "2 rows", ..., "prompt of 512"
+
+
+@dataclass(frozen=True)
+class Question:
+    rows: list[int]
+    context: int
+    prompt: int  # 0: not asked
+    threads: int
+
+    @property
+    def decode(self) -> bool:
+        """llama-bench's decoding starts from an empty context, which says nothing about a long one."""
+        return self.context == DEFAULT_CONTEXT
 
 
 class Problem(Exception):
@@ -76,16 +90,26 @@ class Ours:
     program: Path
     name: str = "draftproof"
 
-    def measure(self, model: Path, rows: list[int], threads: int) -> Times:
+    def measure(self, model: Path, question: Question) -> Times:
+        lines = self.bench(
+            model, question, ["decode", "--rows", list_of(question.rows), "--context", str(question.context)]
+        )["rows"]
+        times = {rows_name(line["rows"]): line["milliseconds"]["median"] for line in lines}
+        if question.decode:
+            times["decode"] = times[rows_name(1)]
+        if question.prompt:
+            line = self.bench(model, question, ["prefill", "--prompt-lengths", str(question.prompt)])["prompts"][0]
+            times[f"prompt of {question.prompt}"] = line["milliseconds"]["median"]
+        return times
+
+    def bench(self, model: Path, question: Question, flags: list[str]) -> dict:
         with tempfile.TemporaryDirectory() as scratch:
             answer = Path(scratch) / "times.json"
             run([
-                str(self.program), "bench", "decode", str(model), "--rows", list_of(rows), "--context", str(CONTEXT),
-                "--threads", str(threads), "--json", str(answer), "--quiet",
+                str(self.program), "bench", flags[0], str(model), *flags[1:], "--threads", str(question.threads),
+                "--json", str(answer), "--quiet",
             ])
-            lines = json.loads(answer.read_text(encoding="utf-8"))["rows"]
-        times = {rows_name(line["rows"]): line["milliseconds"]["median"] for line in lines}
-        return {"decode": times[rows_name(1)], **times}
+            return json.loads(answer.read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -97,32 +121,41 @@ class StockPeer:
     bench_flags: tuple[str, ...]
     batched_flags: tuple[str, ...]
 
-    def measure(self, model: Path, rows: list[int], threads: int) -> Times:
-        return {"decode": self.decode(model, threads), **self.batched(model, rows, threads)}
+    def measure(self, model: Path, question: Question) -> Times:
+        times = self.batched(model, question)
+        if question.decode:
+            times["decode"] = self.bench(model, question, ["-p", "0", "-n", str(DECODED)])
+        if question.prompt:
+            each = self.bench(model, question, ["-p", str(question.prompt), "-n", "0"])
+            times[f"prompt of {question.prompt}"] = each * question.prompt
+        return times
 
-    def decode(self, model: Path, threads: int) -> float:
+    def bench(self, model: Path, question: Question, flags: list[str]) -> float:
+        """Milliseconds a token."""
         text = run([
-            str(self.folder / "llama-bench"), "-m", str(model), "-p", "0", "-n", str(DECODED), "-r", "3",
-            "-t", str(threads), "-o", "json", *self.bench_flags,
+            str(self.folder / "llama-bench"), "-m", str(model), *flags, "-r", "3", "-t", str(question.threads),
+            "-o", "json", *self.bench_flags,
         ])
         try:
             return 1e3 / json.loads(text[text.index("[") :])[-1]["avg_ts"]
         except (ValueError, KeyError, IndexError):
             raise Problem(f"{self.folder / 'llama-bench'}: its JSON is not as expected; another version?") from None
 
-    def batched(self, model: Path, rows: list[int], threads: int) -> Times:
+    def batched(self, model: Path, question: Question) -> Times:
         program = self.folder / "llama-batched-bench"
-        positions = max(rows) * (CONTEXT + STEPS)
+        context = question.context
+        # The sequences share their prompt; a peer that gives each its own part of the cache needs room for all.
+        positions = max(question.rows) * (context + STEPS)
         text = run([
-            str(program), "-m", str(model), "-c", str(positions), "-b", "512", "-ub", "512", "-npp", str(CONTEXT),
-            "-ntg", str(STEPS), "-npl", list_of(rows), "-pps", "-t", str(threads), "-tb", str(threads),
-            *self.batched_flags,
+            str(program), "-m", str(model), "-c", str(positions), "-b", "512", "-ub", "512", "-npp", str(context),
+            "-ntg", str(STEPS), "-npl", list_of(question.rows), "-pps", "-t", str(question.threads),
+            "-tb", str(question.threads), *self.batched_flags,
         ])
         # | PP | TG | B | N_KV | T_PP s | S_PP t/s | T_TG s | S_TG t/s | ...
-        line = rf"^\|\s*{CONTEXT} \|\s*{STEPS} \|\s*(\d+) \|(?:\s*[\d.]+ \|){{4}}\s*([\d.]+) \|"
+        line = rf"^\|\s*{context} \|\s*{STEPS} \|\s*(\d+) \|(?:\s*[\d.]+ \|){{4}}\s*([\d.]+) \|"
         lines = re.findall(line, text, re.MULTILINE)
         times = {rows_name(int(count)): 1e3 * int(count) / float(speed) for count, speed in lines}
-        missing = [count for count in rows if rows_name(count) not in times]
+        missing = [count for count in question.rows if rows_name(count) not in times]
         if missing:
             raise Problem(f"{program}: no line for {list_of(missing)} sequences; another version?")
         return times
@@ -136,10 +169,10 @@ class VerifyCost:
     program: Path
     flags: tuple[str, ...]
 
-    def measure(self, model: Path, rows: list[int], threads: int) -> Times:
+    def measure(self, model: Path, question: Question) -> Times:
         text = run([
-            str(self.program), str(model), "--rows", list_of(rows), "--context", str(CONTEXT), "--turns",
-            str(VERIFY_TURNS), "--threads", str(threads), *self.flags,
+            str(self.program), str(model), "--rows", list_of(question.rows), "--context", str(question.context),
+            "--turns", str(VERIFY_TURNS), "--threads", str(question.threads), *self.flags,
         ])
         lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
         return {rows_name(line["rows"]): line["median_ms"] for line in lines}
@@ -196,13 +229,13 @@ def table(rounds: list[dict[str, Times]], ours: str) -> list[dict]:
     return lines
 
 
-def markdown(model: Path, lines: list[dict], rounds: int, threads: int) -> str:
+def markdown(model: Path, lines: list[dict], rounds: int, question: Question) -> str:
     def cell(values: dict[str, float], digits: int) -> str:
         median, least, most = (f"{values[key]:.{digits}f}" for key in ("median", "min", "max"))
         return f"{median} ({least}..{most})"
 
     text = [
-        f"### {model}: {threads} threads, context {CONTEXT}, {rounds} rounds, median (min..max)",
+        f"### {model}: {question.threads} threads, context {question.context}, {rounds} rounds, median (min..max)",
         "",
         "| peer | pass | ours, ms | peer, ms | peer / ours |",
         "|---|---|---|---|---|",
@@ -218,6 +251,7 @@ def markdown(model: Path, lines: list[dict], rounds: int, threads: int) -> str:
 def compare(arguments: argparse.Namespace) -> None:
     require_there(arguments)
     taking_part = programs(arguments)
+    question = Question(arguments.rows, arguments.context, arguments.prompt, arguments.threads)
     results = []
     for model in arguments.models:
         rounds: list[dict[str, Times]] = []
@@ -226,15 +260,15 @@ def compare(arguments: argparse.Namespace) -> None:
             times: dict[str, Times] = {}
             for program in taking_part[first:] + taking_part[:first]:
                 print(f"{model.name}: round {number + 1} of {arguments.rounds}, {program.name}", file=sys.stderr)
-                times[program.name] = program.measure(model, arguments.rows, arguments.threads)
+                times[program.name] = program.measure(model, question)
             rounds.append({program.name: times[program.name] for program in taking_part})
         lines = table(rounds, taking_part[0].name)
-        print(markdown(model, lines, arguments.rounds, arguments.threads), flush=True)
+        print(markdown(model, lines, arguments.rounds, question), flush=True)
         results.append({"model": str(model), "bytes": model.stat().st_size, "rounds": rounds, "table": lines})
         if arguments.json:  # after each model, so that a long run that is stopped leaves what it has
             whole = {
                 "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-                "threads": arguments.threads, "context": CONTEXT, "unit": "milliseconds of one pass",
+                "threads": arguments.threads, "context": arguments.context, "unit": "milliseconds of one pass",
                 "models": results,
             }
             arguments.json.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
@@ -256,12 +290,14 @@ def main() -> int:
     parser.add_argument("--verify-cost-llama", type=Path, metavar="PROGRAM")
     parser.add_argument("--verify-cost-ik", type=Path, metavar="PROGRAM")
     parser.add_argument("--rows", type=row_counts, default=row_counts("1,2,4,8,12,16,32"), help="like 1,4,16")
+    parser.add_argument("--context", type=int, default=DEFAULT_CONTEXT, help="positions before the rows")
+    parser.add_argument("--prompt", type=int, default=0, metavar="TOKENS", help="also time reading a prompt")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
-    if arguments.rounds < 1 or arguments.threads < 1:
-        parser.error("--rounds and --threads are at least 1")
+    if min(arguments.rounds, arguments.threads, arguments.context) < 1 or arguments.prompt < 0:
+        parser.error("--rounds, --threads and --context are at least 1, --prompt at least 0")
     try:
         compare(arguments)
     except Problem as problem:

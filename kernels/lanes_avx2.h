@@ -18,6 +18,7 @@ struct Lanes {
 constexpr int tile_rows_max = 6;
 constexpr int panels_at_once(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
 constexpr int byte_rows_max = 4;
+constexpr int byte_panels_at_once([[maybe_unused]] int rows) { return 1; }
 constexpr int attention_sums = 4;
 
 inline __m256i first_lanes(int count, int from) {

@@ -37,6 +37,7 @@ inline To each(const Four<X>& x, const Four<Y>& y, const Four<Z>& z, const Opera
 constexpr int tile_rows_max = 6;
 constexpr int panels_at_once(int rows) { return rows == 1 ? 3 : rows == 2 ? 2 : 1; }
 constexpr int byte_rows_max = 4;
+constexpr int byte_panels_at_once([[maybe_unused]] int rows) { return 1; }
 constexpr int attention_sums = 4;
 
 inline Lanes spread(float x) { return {{vdupq_n_f32(x), vdupq_n_f32(x), vdupq_n_f32(x), vdupq_n_f32(x)}}; }
