@@ -65,6 +65,7 @@ void add_bench(CLI::App& app, Exit& exit) {
   add_bench_decode(*command, exit);
   add_bench_kernels(*command, exit);
   add_bench_prefill(*command, exit);
+  add_bench_sampling(*command, exit);
   add_bench_speculate(*command, exit);
 }
 

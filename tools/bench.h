@@ -13,6 +13,7 @@ namespace draftproof {
 void add_bench_decode(CLI::App& bench, Exit& exit);
 void add_bench_kernels(CLI::App& bench, Exit& exit);
 void add_bench_prefill(CLI::App& bench, Exit& exit);
+void add_bench_sampling(CLI::App& bench, Exit& exit);
 void add_bench_speculate(CLI::App& bench, Exit& exit);
 
 void add_bench_options(CLI::App& command, BenchOptions& options, int turns);

@@ -8,7 +8,6 @@
 
 #include "kernels/operations.h"
 #include "kernels/parallel.h"
-#include "ref/acceptance/sampling.h"
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
 #include "tools/bench.h"
@@ -21,14 +20,13 @@ namespace {
 constexpr double rotating_bytes = 450e6;         // more than a cache holds
 constexpr double bytes_at_once = 40e6;           // one measurement goes on until it has read as much
 constexpr double multiplications_at_once = 2e9;  // or multiplied as much
-constexpr const char* operation_names[] = {"matmul",        "attention", "rms_norm", "rope",
-                                           "silu_multiply", "add",       "sampling"};
+constexpr const char* operation_names[] = {"matmul", "attention",     "rms_norm",
+                                           "rope",   "silu_multiply", "add"};
 
 // Of Qwen3-0.6B.
 constexpr int hidden = 1024;
 constexpr int intermediate = 3072;
 constexpr int model_layers = 28;
-constexpr int vocabulary = 151936;
 constexpr AttentionShape attention_shape = {16, 8, 128, 0.088388348F};
 
 struct BenchKernelsOptions {
@@ -129,21 +127,6 @@ class Group {
     for (const int count : options_.rows) {
       const double values = 1.0 * count * (name == "silu_multiply" ? 3 * intermediate : 2 * hidden);
       add(name, "", count, {values * sizeof(float), 0, 0}, [this, name, count](int) { row_operation(name, count); });
-    }
-  }
-
-  void add_sampling() {
-    x_ = random_floats(vocabulary, 2);
-    for (float& logit : x_) logit *= 150;  // a deviation of 3
-    struct Way {
-      const char* name;
-      Sampling sampling;
-    };
-    for (const Way& way : {Way{"greedy", {}}, Way{"temperature 1", {.temperature = 1}},
-                           Way{"top-k 40", {.temperature = 1, .top_k = 40}},
-                           Way{"top-p 0.95", {.temperature = 1, .top_p = 0.95F}}}) {
-      add("sampling", way.name, 1, {vocabulary * sizeof(float), 0, 0},
-          [this, sampling = way.sampling](int) { distribution_of(x_, sampling, {}); });
     }
   }
 
@@ -270,8 +253,6 @@ Exit bench_kernels(const BenchKernelsOptions& options) {
             measure([&](Group& group) { group.add_attention(context, format); });
           }
         }
-      } else if (operation == "sampling") {
-        measure([](Group& group) { group.add_sampling(); });
       } else {
         measure([&](Group& group) { group.add_row_operations(operation); });
       }

@@ -36,11 +36,11 @@ struct Replay {
     if (by_matching) return target_draw(p, position);
     std::vector<Token> tokens;
     std::vector<std::uint64_t> weights;
-    for (std::size_t i = 0; i < p.tokens().size(); ++i) {
-      const std::uint64_t wanted = p.weights()[i];
-      const std::uint64_t offered = q.weight(p.tokens()[i]);
+    for (const Token token : p.tokens()) {
+      const std::uint64_t wanted = p.weight(token);
+      const std::uint64_t offered = q.weight(token);
       if (wanted <= offered) continue;
-      tokens.push_back(p.tokens()[i]);
+      tokens.push_back(token);
       weights.push_back(wanted - offered);
     }
     return drawn(chance, key(position, Purpose::residual), tokens, weights);

@@ -39,7 +39,8 @@ Distribution shortened(const Distribution& q) {
 }
 
 Token best_of(const Distribution& q) {
-  const auto best = std::max_element(q.weights().begin(), q.weights().end()) - q.weights().begin();
+  const std::vector<std::uint64_t> weights = q.weights();
+  const auto best = std::max_element(weights.begin(), weights.end()) - weights.begin();
   return q.tokens()[static_cast<std::size_t>(best)];
 }
 

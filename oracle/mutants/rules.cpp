@@ -27,8 +27,7 @@ struct Judgement {
     return chance.pick(key(i, Purpose::accept), std::array{wanted, offered - wanted}) == 0;
   }
   Token replacement(int i, const Distribution& p, Purpose purpose = Purpose::residual) const {
-    const Residual rest = residual(p, q(i));
-    return rest.tokens[chance.pick(key(i, purpose), rest.weights)];
+    return draw(Residual(p, q(i)), key(i, purpose), chance);
   }
   Verdict all_stand() const { return {size(), draw(rows.row(size()), key(size(), Purpose::target), chance)}; }
 };
@@ -60,7 +59,7 @@ Verdict subtract_refused_only(const Proposal& proposal, TargetRows& rows, int se
   for (int i = 0; i < j.size(); ++i) {
     const Distribution& p = rows.row(i);
     if (j.stands(i, p)) continue;
-    std::vector<std::uint64_t> left(p.weights().begin(), p.weights().end());
+    std::vector<std::uint64_t> left = p.weights();
     for (std::size_t k = 0; k < left.size(); ++k) {
       if (p.tokens()[k] == j.guess(i)) left[k] = 0;  // p_x < q_x: max(p_x - q_x, 0)
     }
@@ -133,7 +132,8 @@ Verdict bonus_from_q(const Proposal& proposal, TargetRows& rows, int sequence, i
 Verdict take_best(const Proposal& proposal, TargetRows& rows, int, int, Chance&) {
   for (int i = 0;; ++i) {
     const Distribution& p = rows.row(i);
-    const auto best = std::max_element(p.weights().begin(), p.weights().end()) - p.weights().begin();
+    const std::vector<std::uint64_t> weights = p.weights();
+    const auto best = std::max_element(weights.begin(), weights.end()) - weights.begin();
     const Token own = p.tokens()[static_cast<std::size_t>(best)];
     if (i == proposal.size() || own != proposal.tokens[static_cast<std::size_t>(i)]) return {i, own};
   }

@@ -17,6 +17,47 @@ Token token_at(std::span<const Token> tokens, std::size_t index) {
   return tokens.empty() ? static_cast<Token>(index) : tokens[index];
 }
 
+/// The place of a block in an ascending list; blocks.size() when it is not there.
+std::size_t place_of(Blocks blocks, std::uint32_t block) {
+  const auto at = std::lower_bound(blocks.begin(), blocks.end(), block);
+  return at == blocks.end() || *at != block ? blocks.size() : static_cast<std::size_t>(at - blocks.begin());
+}
+
+constexpr std::array<std::uint64_t, block_size> no_weights{};
+
+/// The block of a token and where in it the token lies.
+std::uint32_t block_of(Token token) { return static_cast<std::uint32_t>(token) / block_size; }
+std::size_t offset_of(Token token) { return static_cast<std::size_t>(token) % block_size; }
+
+BlockOfWeights block_or_none(const Distribution& distribution, std::uint32_t block) {
+  const std::size_t place = place_of(distribution.blocks(), block);
+  return place < distribution.blocks().size() ? distribution.block(place) : BlockOfWeights(no_weights);
+}
+
+/// f(token, weight) for the positive weights, tokens ascending.
+template <class Weights, class Function>
+void for_each_weight(const Weights& weights, const Function& f) {
+  for (std::size_t place = 0; place < weights.blocks().size(); ++place) {
+    const auto values = weights.block(place);
+    for (std::size_t i = 0; i < block_size; ++i)
+      if (values[i] > 0) f(static_cast<Token>(weights.blocks()[place] * block_size + i), values[i]);
+  }
+}
+
+template <class Weights>
+std::vector<Token> tokens_of(const Weights& weights) {
+  std::vector<Token> tokens;
+  for_each_weight(weights, [&](Token token, std::uint64_t) { tokens.push_back(token); });
+  return tokens;
+}
+
+template <class Weights>
+std::vector<std::uint64_t> weights_of(const Weights& weights) {
+  std::vector<std::uint64_t> values;
+  for_each_weight(weights, [&](Token, std::uint64_t weight) { values.push_back(weight); });
+  return values;
+}
+
 void require_ascending(std::span<const Token> tokens, std::size_t count) {
   if (tokens.empty()) return;
   REQUIRE(tokens.size() == count, "there is one token for each weight");
@@ -40,8 +81,11 @@ Distribution Distribution::quantised(const Shares& shares) {
 
 void Distribution::become_point(Token token) {
   REQUIRE(token >= 0, "tokens are not negative");
-  tokens_.assign(1, token);
-  weights_.assign(1, total);
+  blocks_.assign(1, block_of(token));
+  sums_.assign(1, total);
+  values_.resize(std::max(block_size, values_.size()));
+  std::fill_n(values_.begin(), block_size, 0);
+  values_[offset_of(token)] = total;
 }
 
 // With R = floor(2^103 / S) for the sum S of the shares: s * R / 2^51 <= s / S * 2^52, so the weights sum to at
@@ -55,19 +99,20 @@ void Distribution::become_quantised(const Shares& shares) {
   REQUIRE(first < shares.blocks.size(), "the largest share is 2^40");
   const auto reciprocal = static_cast<std::uint64_t>((Wide{1} << 103) / shares.sum);
 
-  tokens_.resize(std::max(room, tokens_.size()));  // not smaller first: growing fills with zeros
-  weights_.resize(std::max(room, weights_.size()));
-  const auto [count, sum] =
-      find_weights(shares.blocks, shares.values.data(), reciprocal, tokens_.data(), weights_.data());
-  tokens_.resize(count);
-  weights_.resize(count);
+  blocks_.resize(shares.blocks.size());
+  sums_.resize(shares.blocks.size());
+  values_.resize(std::max(room, values_.size()));
+  const auto [count, sum] = find_weights(shares.blocks, shares.values.data(), reciprocal, blocks_.data(), sums_.data(),
+                                         values_.data());
+  blocks_.resize(count);
+  sums_.resize(count);
   const std::uint64_t left = total - sum;
   REQUIRE(left <= room + room / 2048, "rounding leaves less than one unit per share");
   const auto* block = shares.values.data() + shares.blocks[first] * block_size;
   const auto* largest = std::find(block, block + block_size, static_cast<float>(largest_share));
-  const auto token = static_cast<Token>(largest - shares.values.data());
-  const auto place = std::lower_bound(tokens_.begin(), tokens_.end(), token);
-  weights_[static_cast<std::size_t>(place - tokens_.begin())] += left;
+  const std::size_t place = place_of(blocks_, shares.blocks[first]);
+  values_[place * block_size + static_cast<std::size_t>(largest - block)] += left;
+  sums_[place] += left;
 }
 
 Distribution Distribution::exact(std::span<const Token> tokens, std::span<const std::uint64_t> weights) {
@@ -77,40 +122,65 @@ Distribution Distribution::exact(std::span<const Token> tokens, std::span<const 
   for (std::size_t i = 0; i < weights.size(); ++i) {
     sum += weights[i];
     if (weights[i] == 0) continue;
-    result.tokens_.push_back(token_at(tokens, i));
-    result.weights_.push_back(weights[i]);
+    const Token token = token_at(tokens, i);
+    if (result.blocks_.empty() || result.blocks_.back() != block_of(token)) {
+      result.blocks_.push_back(block_of(token));
+      result.sums_.push_back(0);
+      result.values_.resize(result.values_.size() + block_size);
+    }
+    result.sums_.back() += weights[i];
+    result.values_[(result.blocks_.size() - 1) * block_size + offset_of(token)] = weights[i];
   }
   REQUIRE(sum == total, "the weights of a distribution sum to its total");
   return result;
 }
 
 std::uint64_t Distribution::weight(Token token) const noexcept {
-  const auto at = std::lower_bound(tokens_.begin(), tokens_.end(), token);
-  if (at == tokens_.end() || *at != token) return 0;
-  return weights_[static_cast<std::size_t>(at - tokens_.begin())];
+  return block_or_none(*this, block_of(token))[offset_of(token)];
 }
 
+bool Distribution::is_point() const noexcept {
+  return blocks_.size() == 1 && std::count(values_.begin(), values_.begin() + block_size, total) == 1;
+}
+
+std::vector<Token> Distribution::tokens() const { return tokens_of(*this); }
+std::vector<std::uint64_t> Distribution::weights() const { return weights_of(*this); }
+
 Fingerprint Distribution::fingerprint() const {
+  const std::vector<Token> tokens = this->tokens();
   Digest digest;
-  digest.add(static_cast<std::uint64_t>(tokens_.size()));
-  digest.add(tokens());
-  digest.add(weights());
+  digest.add(static_cast<std::uint64_t>(tokens.size()));
+  digest.add(std::span<const Token>(tokens));
+  digest.add(std::span<const std::uint64_t>(weights()));
   return digest.value();
 }
 
-Residual residual(const Distribution& p, const Distribution& q) {
-  Residual result;
-  std::size_t j = 0;
-  for (std::size_t i = 0; i < p.tokens().size(); ++i) {
-    const Token token = p.tokens()[i];
-    while (j < q.tokens().size() && q.tokens()[j] < token) ++j;
-    const bool shared = j < q.tokens().size() && q.tokens()[j] == token;
-    const std::uint64_t taken = shared ? q.weights()[j] : 0;
-    if (p.weights()[i] <= taken) continue;
-    result.tokens.push_back(token);
-    result.weights.push_back(p.weights()[i] - taken);
-  }
-  return result;
+bool Distribution::operator==(const Distribution& other) const noexcept {
+  const auto end = values_.begin() + static_cast<std::ptrdiff_t>(blocks_.size() * block_size);
+  return blocks_ == other.blocks_ && std::equal(values_.begin(), end, other.values_.begin());
 }
+
+Residual::Residual(const Distribution& p, const Distribution& q) : p_(p), q_(q) {
+  blocks_.reserve(p.blocks().size());
+  sums_.reserve(p.blocks().size());
+  for (std::size_t place = 0; place < p.blocks().size(); ++place) {
+    const std::uint32_t block = p.blocks()[place];
+    const std::uint64_t sum = sum_of_difference(p.block(place).data(), block_or_none(q, block).data());
+    if (sum == 0) continue;
+    blocks_.push_back(block);
+    sums_.push_back(sum);
+  }
+}
+
+std::array<std::uint64_t, block_size> Residual::block(std::size_t place) const noexcept {
+  const BlockOfWeights p = block_or_none(p_, blocks_[place]);
+  const BlockOfWeights q = block_or_none(q_, blocks_[place]);
+  std::array<std::uint64_t, block_size> rest;
+  for (std::size_t i = 0; i < block_size; ++i) rest[i] = p[i] > q[i] ? p[i] - q[i] : 0;
+  return rest;
+}
+
+std::vector<Token> Residual::tokens() const { return tokens_of(*this); }
+std::vector<std::uint64_t> Residual::weights() const { return weights_of(*this); }
 
 }  // namespace draftproof

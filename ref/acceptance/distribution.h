@@ -2,9 +2,12 @@
 // A probability distribution over tokens as integer weights with one fixed total, 2^52. Plain decoding draws from the
 // same integers that acceptance compares, so "lossless" is a statement about integers, exact, and can be enumerated.
 //
-// D1  Weights sum to `total`.   D2  Tokens ascend, each once.   D3  No stored weight is zero.
+// They lie in the blocks of row_scan.h, each with its sum, so that a draw looks at the sums and into one block.
+//
+// D1  Weights sum to `total`.   D2  Blocks ascend, each once.   D3  No block that is stored has only zeros.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -21,6 +24,8 @@ struct Shares {
   std::vector<std::uint32_t> blocks;  // ascending; the values of others mean nothing
   std::uint64_t sum = 0;              // of these blocks
 };
+
+using BlockOfWeights = std::span<const std::uint64_t, block_size>;
 
 class Distribution {
  public:
@@ -40,28 +45,51 @@ class Distribution {
   /// Exact weights that sum to `total`; zero weights are left out. `tokens` as above.
   static Distribution exact(std::span<const Token> tokens, std::span<const std::uint64_t> weights);
 
-  std::span<const Token> tokens() const noexcept { return tokens_; }
-  std::span<const std::uint64_t> weights() const noexcept { return weights_; }
   std::uint64_t weight(Token token) const noexcept;  // 0 when absent
-  bool is_point() const noexcept { return tokens_.size() == 1; }
+  bool is_point() const noexcept;
+
+  Blocks blocks() const noexcept { return blocks_; }
+  std::span<const std::uint64_t> sums() const noexcept { return sums_; }  // of the blocks
+  /// Of the tokens of the block with that place among the blocks; 0 when absent.
+  BlockOfWeights block(std::size_t place) const noexcept {
+    return BlockOfWeights(values_.data() + place * block_size, block_size);
+  }
+
+  /// Lists of the positive weights, tokens ascending; made for who asks.
+  std::vector<Token> tokens() const;
+  std::vector<std::uint64_t> weights() const;
 
   /// The same, in the memory this distribution has.
   void become_point(Token token);
   void become_quantised(const Shares& shares);
 
   Fingerprint fingerprint() const;
-  bool operator==(const Distribution&) const = default;
+  bool operator==(const Distribution& other) const noexcept;
 
  private:
-  std::vector<Token> tokens_;
-  std::vector<std::uint64_t> weights_;
+  std::vector<std::uint32_t> blocks_;
+  std::vector<std::uint64_t> sums_;
+  std::vector<std::uint64_t> values_;  // may be longer than the blocks: it grows and never shrinks
 };
 
-/// max(p - q, 0) per token of p: tokens ascending with their positive weights. Empty only when p == q.
-struct Residual {
-  std::vector<Token> tokens;
-  std::vector<std::uint64_t> weights;
+/// max(p - q, 0) per token: only the sums of its blocks are stored, a block is found when it is asked for. Empty only
+/// when p == q. Sees p and q as long as it lives.
+class Residual {
+ public:
+  Residual(const Distribution& p, const Distribution& q);
+
+  Blocks blocks() const noexcept { return blocks_; }
+  std::span<const std::uint64_t> sums() const noexcept { return sums_; }
+  std::array<std::uint64_t, block_size> block(std::size_t place) const noexcept;
+
+  std::vector<Token> tokens() const;
+  std::vector<std::uint64_t> weights() const;
+
+ private:
+  const Distribution& p_;
+  const Distribution& q_;
+  std::vector<std::uint32_t> blocks_;
+  std::vector<std::uint64_t> sums_;
 };
-Residual residual(const Distribution& p, const Distribution& q);
 
 }  // namespace draftproof

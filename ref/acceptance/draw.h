@@ -11,5 +11,7 @@ namespace draftproof {
 
 /// A token of `distribution`. A point needs no chance and asks for none.
 Token draw(const Distribution& distribution, const Key& key, Chance& chance);
+/// A token of what p has more than q; not all of it may be nothing.
+Token draw(const Residual& residual, const Key& key, Chance& chance);
 
 }  // namespace draftproof

@@ -28,8 +28,8 @@ Verdict judge(const Proposal& proposal, TargetRows& rows, int sequence, int posi
     const std::array<std::uint64_t, 2> stands_or_falls = {p_x, q_x - p_x};
     if (chance.pick({sequence, position + i, Purpose::accept}, stands_or_falls) == 0) continue;
 
-    const Residual rest = residual(p, q);  // not empty: p_x < q_x and equal totals, so some other p_y > q_y
-    return {i, rest.tokens[chance.pick({sequence, position + i, Purpose::residual}, rest.weights)]};
+    // Not empty: p_x < q_x and equal totals, so some other p_y > q_y.
+    return {i, draw(Residual(p, q), {sequence, position + i, Purpose::residual}, chance)};
   }
   const int n = proposal.size();
   return {n, draw(rows.row(n), {sequence, position + n, Purpose::target}, chance)};

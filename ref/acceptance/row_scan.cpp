@@ -182,38 +182,32 @@ std::size_t find_in_bucket(const BlockedRow& row, Blocks blocks, const Ruler& ru
 }
 
 DRAFTPROOF_FOR_EACH_WIDTH
-WeightSum find_weights(Blocks blocks, const float* shares, std::uint64_t reciprocal, Token* tokens,
-                       std::uint64_t* weights) noexcept {
+WeightSum find_weights(Blocks blocks, const float* shares, std::uint64_t reciprocal, std::uint32_t* found,
+                       std::uint64_t* sums, std::uint64_t* weights) noexcept {
   const std::uint32_t high = static_cast<std::uint32_t>(reciprocal >> 32);
   const std::uint32_t low = static_cast<std::uint32_t>(reciprocal);
   WeightSum result = {0, 0};
   for (const std::uint32_t b : blocks) {
     const float* __restrict share = shares + std::size_t{b} * block_size;
-    Token* __restrict token = tokens + result.count;
-    std::uint64_t* __restrict weight = weights + result.count;
-    const Token first = static_cast<Token>(b * block_size);
+    std::uint64_t* __restrict weight = weights + result.blocks * block_size;
     std::uint64_t sum = 0;
-    std::uint64_t zeros = 0;
     for (std::size_t i = 0; i < block_size; ++i) {
       weight[i] = weight_of(share[i], high, low);
       sum += weight[i];
-      zeros |= weight[i] - 1;  // its top bit: a weight is 0
     }
-    if (sum == 0) continue;
-    for (std::size_t i = 0; i < block_size; ++i) token[i] = first + static_cast<Token>(i);
-    std::size_t count = block_size;
-    if (zeros >> 63 != 0) {
-      count = 0;
-      for (std::size_t i = 0; i < block_size; ++i) {
-        token[count] = token[i];
-        weight[count] = weight[i];
-        count += weight[i] > 0;
-      }
-    }
-    result.count += count;
+    found[result.blocks] = b;
+    sums[result.blocks] = sum;
+    result.blocks += sum > 0;
     result.sum += sum;
   }
   return result;
+}
+
+DRAFTPROOF_FOR_EACH_WIDTH
+std::uint64_t sum_of_difference(const std::uint64_t* p, const std::uint64_t* q) noexcept {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < block_size; ++i) sum += p[i] > q[i] ? p[i] - q[i] : 0;
+  return sum;
 }
 
 }  // namespace draftproof

@@ -70,12 +70,15 @@ std::size_t find_in_bucket(const BlockedRow& row, Blocks blocks, const Ruler& ru
                            const float* shares, Token* tokens) noexcept;
 
 struct WeightSum {
-  std::size_t count;
+  std::size_t blocks;
   std::uint64_t sum;
 };
-/// Writes weight = floor(share * reciprocal / 2^51), reciprocal <= 2^63, and token of each share in the blocks, unless
-/// the weight is 0. There is room for all tokens of the blocks.
-WeightSum find_weights(Blocks blocks, const float* shares, std::uint64_t reciprocal, Token* tokens,
-                       std::uint64_t* weights) noexcept;
+/// For each block with a positive weight: the block, the sum of its weights, and all of them, one block after the
+/// other. weight = floor(share * reciprocal / 2^51), reciprocal <= 2^63. There is room for all of the blocks.
+WeightSum find_weights(Blocks blocks, const float* shares, std::uint64_t reciprocal, std::uint32_t* found,
+                       std::uint64_t* sums, std::uint64_t* weights) noexcept;
+
+/// Of one block: the sum of max(p - q, 0).
+std::uint64_t sum_of_difference(const std::uint64_t* p, const std::uint64_t* q) noexcept;
 
 }  // namespace draftproof

@@ -158,17 +158,17 @@ TEST(Residual, IsWhatPHasMorePerToken) {
   using Weights = std::vector<std::uint64_t>;
   const auto p = Distribution::exact(std::vector<Token>{1, 3, 4, 8}, Weights{10, 20, 30, total - 60});
   const auto q = Distribution::exact(std::vector<Token>{0, 3, 4, 9}, Weights{40, 25, 10, total - 75});
-  const Residual rest = residual(p, q);
-  EXPECT_THAT(rest.tokens, ElementsAre(1, 4, 8));
-  EXPECT_THAT(rest.weights, ElementsAre(10, 20, total - 60));
+  const Residual rest(p, q);
+  EXPECT_THAT(rest.tokens(), ElementsAre(1, 4, 8));
+  EXPECT_THAT(rest.weights(), ElementsAre(10, 20, total - 60));
 }
 
 TEST(Residual, IsEmptyOnlyWhenThereIsNoDifference) {
   const auto p = Distribution::exact(std::vector<Token>{1, 3}, std::vector<std::uint64_t>{1, total - 1});
-  EXPECT_THAT(residual(p, p).tokens, IsEmpty());
+  EXPECT_THAT(Residual(p, p).tokens(), IsEmpty());
   const auto q = Distribution::exact(std::vector<Token>{1, 3}, std::vector<std::uint64_t>{2, total - 2});
-  EXPECT_THAT(residual(p, q).tokens, ElementsAre(3));
-  EXPECT_THAT(residual(p, q).weights, ElementsAre(1));
+  EXPECT_THAT(Residual(p, q).tokens(), ElementsAre(3));
+  EXPECT_THAT(Residual(p, q).weights(), ElementsAre(1));
 }
 
 TEST(Residual, WeighsAsMuchInBothDirections) {
@@ -182,7 +182,7 @@ TEST(Residual, WeighsAsMuchInBothDirections) {
     };
     const Distribution p = random();
     const Distribution q = random();
-    EXPECT_EQ(sum(residual(p, q).weights), sum(residual(q, p).weights));
+    EXPECT_EQ(sum(Residual(p, q).weights()), sum(Residual(q, p).weights()));
   }
 }
 

@@ -4,7 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
+#include "oracle/enumerate.h"
 #include "ref/acceptance/draw.h"
+#include "tests/acceptance/numbers.h"
 
 namespace draftproof {
 namespace {
@@ -58,6 +62,72 @@ TEST(Draw, FromAPointAsksForNoChance) {
   };
   Forbidden chance;
   EXPECT_EQ(draw(Distribution::point(9), {}, chance), 9);
+}
+
+/// Weights on some tokens of six blocks, two of them empty.
+Distribution scattered(Numbers& numbers) {
+  std::vector<Token> tokens;
+  std::vector<std::uint64_t> weights;
+  std::uint64_t left = Distribution::total;
+  for (Token token = 0; token < 6 * static_cast<Token>(block_size); ++token) {
+    if (token / static_cast<Token>(block_size) % 3 == 1 || numbers.next() % 2 == 0) continue;
+    tokens.push_back(token);
+    weights.push_back(numbers.next() % (left / 16));
+    left -= weights.back();
+  }
+  weights.back() += left;
+  return Distribution::exact(tokens, weights);
+}
+
+TEST(Draw, ByBlocksIsTheTokenThatOneQuestionAboutAllWeightsGives) {
+  Numbers numbers{1};
+  for (int round = 0; round < 2000; ++round) {
+    const Distribution p = scattered(numbers);
+    const Distribution q = scattered(numbers);
+    const Residual rest(p, q);
+    const Key key = {0, round, Purpose::residual};
+    SeededChance chance(3);
+    ASSERT_EQ(draw(p, key, chance), p.tokens()[chance.pick(key, p.weights())]);
+    ASSERT_EQ(draw(rest, key, chance), rest.tokens()[chance.pick(key, rest.weights())]);
+  }
+}
+
+TEST(Draw, FromSeveralBlocksHasTheLawOfTheWeights) {
+  const std::vector<Token> tokens = {0, 63, 64, 500};
+  const std::uint64_t part = Distribution::total / 8;
+  const Distribution p = Distribution::exact(tokens, std::vector<std::uint64_t>{part, 2 * part, part, 4 * part});
+  std::map<Token, Rational> law;
+  EnumeratedChance chance;
+  do {
+    chance.begin_path();
+    const Token token = draw(p, {}, chance);
+    law[token] += chance.probability();
+  } while (chance.next_path());
+  EXPECT_EQ(law, (std::map<Token, Rational>{
+                     {0, Rational(1, 8)}, {63, Rational(1, 4)}, {64, Rational(1, 8)}, {500, Rational(1, 2)}}));
+}
+
+TEST(DrawDeathTest, ASourceThatAnswersAKeyFromTwoNumbersAborts) {
+  class Last final : public Chance {
+   public:
+    std::size_t pick(const Key&, std::span<const std::uint64_t> weights) override { return weights.size() - 1; }
+  };
+  class Alternating final : public Chance {
+   public:
+    std::size_t pick(const Key&, std::span<const std::uint64_t> weights) override {
+      return calls_++ == 0 ? 0 : weights.size() - 1;
+    }
+
+   private:
+    int calls_ = 0;
+  };
+  const std::vector<Token> tokens = {0, 64};
+  const Distribution p =
+      Distribution::exact(tokens, std::vector<std::uint64_t>{Distribution::total / 2, Distribution::total / 2});
+  Last last;
+  EXPECT_EQ(draw(p, {}, last), 64);
+  Alternating alternating;
+  EXPECT_DEATH(draw(p, {}, alternating), "answers from one number");
 }
 
 TEST(DrawDeathTest, FromAnEmptyDistributionAborts) {

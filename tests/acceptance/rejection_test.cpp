@@ -161,6 +161,15 @@ TEST(RejectionDeathTest, AGuessThatItsOwnDistributionRulesOutAborts) {
 
 // ---- Rules that are wrong. Each must change the law of some pair, or the enumeration above proves nothing. ----
 
+struct List {
+  std::vector<Token> tokens;
+  std::vector<std::uint64_t> weights;
+};
+template <class Weights>
+List list_of(const Weights& weights) {
+  return {weights.tokens(), weights.weights()};
+}
+
 /// The rule with one hole for every known mistake.
 struct Mistakes {
   std::function<bool(std::uint64_t p_x, std::uint64_t q_x, const Key& accept, Chance& chance)> stands =
@@ -169,8 +178,8 @@ struct Mistakes {
         const std::uint64_t weights[] = {p_x, q_x - p_x};
         return chance.pick(key, weights) == 0;
       };
-  std::function<Residual(const Distribution& p, const Distribution& q, Token guess)> rest =
-      [](const Distribution& p, const Distribution& q, Token) { return residual(p, q); };
+  std::function<List(const Distribution& p, const Distribution& q, Token guess)> rest =
+      [](const Distribution& p, const Distribution& q, Token) { return list_of(Residual(p, q)); };
   Purpose accept = Purpose::accept;
   Purpose replace = Purpose::residual;
   bool bonus_from_draft = false;
@@ -186,7 +195,7 @@ Judge with(const Mistakes& mistakes) {
       const Distribution p = rows.row(i);
       const Key accept = {sequence, position + i, mistakes.accept};
       if (mistakes.stands(p.weight(guess), q.weight(guess), accept, chance)) continue;
-      const Residual rest = mistakes.rest(mistakes.next_row_after_refusal ? rows.row(i + 1) : p, q, guess);
+      const List rest = mistakes.rest(mistakes.next_row_after_refusal ? rows.row(i + 1) : p, q, guess);
       if (rest.tokens.empty()) return {i, guess};
       return {i, rest.tokens[chance.pick({sequence, position + i, mistakes.replace}, rest.weights)]};
     }
@@ -210,10 +219,6 @@ int pairs_that_differ(const Judge& judge, const Drafting& drafting = {}) {
 
 constexpr int no_pair = 0;
 constexpr int pairs = 15 * 15;
-
-Residual of(const Distribution& p) {
-  return {{p.tokens().begin(), p.tokens().end()}, {p.weights().begin(), p.weights().end()}};
-}
 
 TEST(RejectionMutants, TheRuleWithNoMistakePasses) { EXPECT_EQ(pairs_that_differ(with({})), no_pair); }
 
@@ -264,14 +269,14 @@ TEST(RejectionMutants, TheGuessStandsWithProbabilityP) {
 
 TEST(RejectionMutants, TheReplacementComesFromP) {
   Mistakes mistakes;
-  mistakes.rest = [](const Distribution& p, const Distribution&, Token) { return of(p); };
+  mistakes.rest = [](const Distribution& p, const Distribution&, Token) { return list_of(p); };
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
 TEST(RejectionMutants, OnlyTheRefusedTokenIsSubtracted) {
   Mistakes mistakes;
   mistakes.rest = [](const Distribution& p, const Distribution& q, Token guess) {
-    Residual rest = of(p);
+    List rest = list_of(p);
     for (std::size_t i = 0; i < rest.tokens.size(); ++i)
       if (rest.tokens[i] == guess) rest.weights[i] -= std::min(rest.weights[i], q.weight(guess));
     return rest;
@@ -282,7 +287,7 @@ TEST(RejectionMutants, OnlyTheRefusedTokenIsSubtracted) {
 TEST(RejectionMutants, TheRefusedTokenIsOnlyStruckOut) {
   Mistakes mistakes;  // right for a point q, wrong for any other
   mistakes.rest = [](const Distribution& p, const Distribution&, Token guess) {
-    Residual rest = of(p);
+    List rest = list_of(p);
     for (std::size_t i = 0; i < rest.tokens.size(); ++i)
       if (rest.tokens[i] == guess) rest.weights[i] = 0;
     return rest;
@@ -292,7 +297,7 @@ TEST(RejectionMutants, TheRefusedTokenIsOnlyStruckOut) {
 
 TEST(RejectionMutants, TheResidualIsTheOtherWayRound) {
   Mistakes mistakes;
-  mistakes.rest = [](const Distribution& p, const Distribution& q, Token) { return residual(q, p); };
+  mistakes.rest = [](const Distribution& p, const Distribution& q, Token) { return list_of(Residual(q, p)); };
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
@@ -338,7 +343,7 @@ TEST(RejectionMutants, TheNextDraftLengthLooksAtGuessesBehindARefusal) {
 TEST(RejectionMutants, TheStatedDistributionIsFromBeforeTheTransforms) {
   Drafting drafting;  // the draft draws after top-k 2, but states the whole row
   drafting.guess = [](const Distribution& q, const Key& key, Chance& chance) {
-    std::vector<std::uint64_t> weights(q.weights().begin(), q.weights().end());
+    std::vector<std::uint64_t> weights = q.weights();
     if (weights.size() == 3) *std::min_element(weights.begin(), weights.end()) = 0;
     return q.tokens()[chance.pick(key, weights)];
   };
@@ -356,8 +361,9 @@ TEST(RejectionMutants, TheTokenAfterTheLastGuessComesFromTheDraft) {
 TEST(RejectionControls, AnArgmaxDraftStatedAsAPointKeepsTheLaw) {
   Drafting drafting;
   const auto best = [](const Distribution& q) {
-    const auto most = std::max_element(q.weights().begin(), q.weights().end());
-    return q.tokens()[static_cast<std::size_t>(most - q.weights().begin())];
+    const std::vector<std::uint64_t> weights = q.weights();
+    const auto most = std::max_element(weights.begin(), weights.end());
+    return q.tokens()[static_cast<std::size_t>(most - weights.begin())];
   };
   drafting.guess = [best](const Distribution& q, const Key&, Chance&) { return best(q); };
   drafting.stated = [best](const Distribution& q) { return Distribution::point(best(q)); };
@@ -386,7 +392,7 @@ TEST(RejectionControls, ASampledGuessStatedAsCertainKeepsTheLaw) {
 TEST(RejectionControls, ADraftWithAnotherTopKKeepsTheLaw) {
   Drafting drafting;
   const auto two_best = [](const Distribution& q) {
-    std::vector<std::uint64_t> weights(q.weights().begin(), q.weights().end());
+    std::vector<std::uint64_t> weights = q.weights();
     if (weights.size() < 3) return q;
     auto least = std::min_element(weights.begin(), weights.end());
     const std::uint64_t dropped = std::exchange(*least, 0);

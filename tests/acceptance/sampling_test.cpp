@@ -63,7 +63,8 @@ TEST(Sampling, EqualsTheNaiveReadingOfItsDocumentation) {
     const History halves = {std::span(history).first(split), std::span(history).subspan(split)};
     const Distribution p = distribution_of(row, sampling, halves);
     ASSERT_EQ(p, naive_distribution(row, sampling, history)) << "round " << round;
-    ASSERT_EQ(std::accumulate(p.weights().begin(), p.weights().end(), std::uint64_t{0}), Distribution::total);
+    const std::vector<std::uint64_t> weights = p.weights();
+    ASSERT_EQ(std::accumulate(weights.begin(), weights.end(), std::uint64_t{0}), Distribution::total);
   }
 }
 

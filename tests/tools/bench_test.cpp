@@ -82,9 +82,18 @@ TEST(Bench, KernelsMeasuresEveryOperationAndTypeAskedFor) {
                                           "attention bf16, context 17", "attention bf16, context 17",
                                           "attention q8, context 17", "attention q8, context 17", "rms_norm ",
                                           "rms_norm ", "rope ", "rope ", "silu_multiply ", "silu_multiply ", "add ",
-                                          "add ",
-                                          "sampling greedy", "sampling temperature 1", "sampling top-k 40",
-                                          "sampling top-p 0.95"));
+                                          "add "));
+}
+
+TEST(Bench, SamplingMeasuresEveryKindOfRowUnderEverySetting) {
+  const json said = measured({"sampling", "--vocabulary", "1000"});
+  EXPECT_EQ(said["vocabulary"], 1000);
+  expect_limits(said["limits"]);
+  EXPECT_EQ(said["rows"].size(), 21U);
+  for (const json& row : said["rows"]) {
+    for (const char* part : {"to_read", "to_draw", "a_guess_by_matching", "a_guess_by_rejection"})
+      expect_spread(row[std::string("milliseconds_") + part]);
+  }
 }
 
 TEST(Bench, SpeculateComparesDraftsWithPlainDecodingAndWithWhatTheirAcceptanceAllows) {
@@ -130,6 +139,7 @@ TEST(Bench, RefusesWhatItCannotMeasureWithOneSentence) {
            {{"bench", "kernels", "--types", "q3_k"}, "q3_k"},
            {{"bench", "kernels", "--ops", "matmul", "--types", "q4_k", "--inputs", "128"}, "multiple of 256"},
            {{"bench", "kernels", "--ops", "convolution"}, "--ops"},
+           {{"bench", "sampling", "--vocabulary", "0"}, "--vocabulary"},
            {{"bench", "speculate", target, "--prompt", "a"}, "--draft"},
            {{"bench", "speculate", target, "--prompt", "a", "--draft", "dflash:" + target}, "draft_not_dflash"}}) {
     const Outcome outcome = run_command(bad.words);
