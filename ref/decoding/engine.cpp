@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "ref/decoding/engine.h"
 
+#include <algorithm>
+
 #include "kernels/operations.h"
 #include "ref/acceptance/chance.h"
 #include "ref/base/error.h"
 #include "ref/drafts/none.h"
 #include "ref/models/dflash.h"
 #include "ref/models/models.h"
+#include "ref/models/transformer.h"
 
 namespace draftproof {
 
@@ -29,6 +32,53 @@ const Rule& rule_by_name(const std::string& name) {
   throw Error("there is no rule named '" + name + "'; there are:" + known);
 }
 
+namespace {
+
+constexpr int guesses_counted = 16;  // in a round, where no number is asked for
+
+int guesses_of(const Request& request) { return request.draft_max > 0 ? request.draft_max : guesses_counted; }
+
+/// What a draft needs beside its target.
+MemoryNeed draft_need(const DraftName& name, const MemoryNeed& target, const Layout& layout) {
+  MemoryNeed need;
+  if (name.kind->takes_path) {
+    need = memory_need(Checkpoint(name.path), layout);
+    need.scratch_per_guess = 0;  // the target's has it
+  } else if (name.kind->name != std::string("none")) {  // the target again, with a cache of its own
+    need.cache_fixed = target.cache_fixed;
+    need.cache_per_position = target.cache_per_position;
+  }
+  return need;
+}
+
+void refuse(const std::string& what, std::uint64_t need) {
+  if (const std::string why = shortage(what, need, memory_available()); !why.empty()) throw Error(why);
+}
+
+}  // namespace
+
+MemoryNeed memory_need(const std::filesystem::path& target, std::span<const std::string> drafts,
+                       const Layout& layout) {
+  const MemoryNeed of_target = memory_need(Checkpoint(target), layout);
+  MemoryNeed need = of_target;
+  for (const std::string& draft : drafts) need += draft_need(parse_draft_name(draft), of_target, layout);
+  return need;
+}
+
+void refuse_shortage(const std::filesystem::path& target, std::span<const std::string> drafts, const Layout& layout,
+                     const Request& request) {
+  const bool plain = std::ranges::all_of(drafts, [](const std::string& draft) { return draft == "none"; });
+  const int context = read_transformer_config(Checkpoint(target).config()).context;
+  const std::size_t wanted = request.prompt.size() + static_cast<std::size_t>(request.max_new_tokens);
+  const int positions = static_cast<int>(std::min(wanted, static_cast<std::size_t>(context)));
+  std::string what = target.string();
+  for (const std::string& draft : drafts) {
+    if (draft != "none") what += " with " + draft;
+  }
+  refuse(what + " for a text of " + std::to_string(positions) + " positions",
+         memory_need(target, drafts, layout).total(positions, plain ? 0 : guesses_of(request)));
+}
+
 Engine::Engine(const std::filesystem::path& target, Layout layout)
     : layout_(std::move(layout)),
       need_(memory_need(Checkpoint(target), layout_)),
@@ -45,6 +95,8 @@ const Engine::LoadedDraft& Engine::load(const std::string& draft) {
   loaded.question.target_has_taps = target_->layers() > 0;
   loaded.question.target_has_embeddings = target_->embeddings() != nullptr;
   if (draftproof::gate(loaded.question) == Gate::open) {
+    loaded.need = draft_need(name, need_, layout_);
+    refuse(draft, loaded.need.total(0));
     loaded.new_draft = name.kind->open(name.path, *target_, layout_);
   }
   return drafts_.emplace(draft, std::move(loaded)).first->second;
@@ -60,13 +112,16 @@ Trace Engine::decode(Request request, const std::string& draft, const Rule& rule
                      const std::function<void(std::span<const Token>)>& emit, const std::atomic<bool>* cancelled) {
   if (const std::string why = misfit(request, *target_); !why.empty()) throw Error(why);
   const int positions = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
-  const std::uint64_t cache = need_.cache_fixed + need_.cache_per_position * static_cast<std::uint64_t>(positions);
   const std::string text = "a text of " + std::to_string(positions) + " positions";
-  if (const std::string why = shortage(text, cache, memory_available()); !why.empty()) throw Error(why);
   std::unique_ptr<Draft> guesser = std::make_unique<NoDraft>();
   if (gate(draft, request.logprobs) == Gate::open) {
-    const int capacity = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
-    guesser = load(draft).new_draft(capacity, request.draft_max);
+    const LoadedDraft& loaded = load(draft);
+    MemoryNeed need = need_;
+    need += loaded.need;
+    refuse(text, need.beside_weights(positions, guesses_of(request)));
+    guesser = loaded.new_draft(positions, request.draft_max);
+  } else {
+    refuse(text, need_.beside_weights(positions, 0));
   }
   if (request.draft_max == 0) request.draft_max = guesser->draft_max();
   Decoder decoder(*target_, *guesser, rule, chance, std::move(request), recording);

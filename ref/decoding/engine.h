@@ -27,9 +27,18 @@ const Kernels& kernels_by_name(const std::string& name);
 /// Throws Error, naming what there is.
 const Rule& rule_by_name(const std::string& name);
 
+/// What a target and these drafts take. Reads no weights.
+MemoryNeed memory_need(const std::filesystem::path& target, std::span<const std::string> drafts, const Layout& layout);
+
+/// Error, with the numbers of docs/memory.md, when a target and these drafts will not fit into memory for the request.
+/// Reads no weights either.
+void refuse_shortage(const std::filesystem::path& target, std::span<const std::string> drafts, const Layout& layout,
+                     const Request& request);
+
 class Engine {
  public:
-  /// `target`: a Hugging Face style folder, or a .gguf file. Drafts are laid out as the target is.
+  /// `target`: a Hugging Face style folder, or a .gguf file. Drafts are laid out as the target is. Error when memory
+  /// does not suffice for it.
   Engine(const std::filesystem::path& target, Layout layout);
 
   Model& target() noexcept { return *target_; }
@@ -49,6 +58,7 @@ class Engine {
   struct LoadedDraft {
     GateQuestion question;
     DraftSource new_draft;
+    MemoryNeed need;
   };
   const LoadedDraft& load(const std::string& draft);
 

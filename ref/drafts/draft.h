@@ -8,6 +8,7 @@
 #include "ref/acceptance/proposal.h"
 #include "ref/base/digest.h"
 #include "ref/base/token.h"
+#include "ref/models/model.h"
 
 namespace draftproof {
 
@@ -22,7 +23,7 @@ class Draft {
   virtual std::span<const int> taps() const { return {}; }
 
   /// Most tokens of a prompt that are observed at once; a round's run may be longer if draft_max() is.
-  static constexpr int run_max = 128;
+  static constexpr int run_max = prompt_rows;
 
   /// Committed tokens, once each and in order, with their features [run.size()][taps * hidden]. The last committed
   /// token of the text, the anchor, is not among them until the round after it. Holds between 1 and

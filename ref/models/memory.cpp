@@ -9,13 +9,13 @@
 #include <limits>
 #include <sstream>
 
+#include "ref/models/model.h"
 #include "ref/models/transformer.h"
 
 namespace draftproof {
 namespace {
 
 constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
-constexpr int pass_rows = 512;  // most rows of a pass: the piece a prompt is read in
 
 /// The number behind `name` in a file of lines like "MemAvailable:  123 kB", in bytes; `unlimited` when there is none.
 std::uint64_t kilobytes(const char* file, const std::string& name) {
@@ -29,21 +29,41 @@ std::uint64_t kilobytes(const char* file, const std::string& name) {
   return unlimited;
 }
 
+std::uint64_t size(int value) noexcept { return static_cast<std::uint64_t>(value); }
+
 }  // namespace
 
-std::uint64_t MemoryNeed::total(int positions) const noexcept {
-  std::uint64_t sum = cache_fixed + cache_per_position * static_cast<std::uint64_t>(positions) + scratch;
+MemoryNeed& MemoryNeed::operator+=(const MemoryNeed& other) {
+  for (const auto& [format, bytes] : other.weights) weights[format] += bytes;
+  cache_fixed += other.cache_fixed;
+  cache_per_position += other.cache_per_position;
+  scratch += other.scratch;
+  scratch_per_position += other.scratch_per_position;
+  scratch_per_guess += other.scratch_per_guess;
+  return *this;
+}
+
+std::uint64_t MemoryNeed::beside_weights(int positions, int guesses) const noexcept {
+  return cache_fixed + scratch + (cache_per_position + scratch_per_position) * size(positions) +
+         scratch_per_guess * size(guesses);
+}
+
+std::uint64_t MemoryNeed::total(int positions, int guesses) const noexcept {
+  std::uint64_t sum = beside_weights(positions, guesses);
   for (const auto& [format, bytes] : weights) sum += bytes;
   return sum;
 }
 
 MemoryNeed memory_need(const Checkpoint& weights, const Layout& layout) {
+  const TransformerConfig config = read_transformer_config(weights.config(), {.rope_theta = 1e4, .vocabulary = 1});
   MemoryNeed need;
+  std::uint64_t prepared[operands] = {};
+  std::uint64_t width = 0;  // floats of a row's activations
   for (const auto& [name, tensor] : weights.tensors()) {
     if (!tensor.format || tensor.shape.empty() || tensor.shape.back() > std::numeric_limits<int>::max()) continue;
     const auto inputs = static_cast<int>(tensor.shape.back());
     if (tensor.shape.size() == 1) {
-      need.weights["f32"] += 4 * static_cast<std::uint64_t>(inputs);
+      need.weights["f32"] += 4 * size(inputs);
       continue;
     }
     if (tensor.shape.size() != 2 || tensor.shape[0] > std::numeric_limits<int>::max()) continue;  // refused later
@@ -51,25 +71,40 @@ MemoryNeed memory_need(const Checkpoint& weights, const Layout& layout) {
     const Format format = packed_format(*tensor.format, inputs, layout.quantise, table);
     need.weights[traits(format).name] +=
         layout.kernels.packed_bytes(format, static_cast<int>(tensor.shape[0]), inputs);
+    const Operand operand = layout.kernels.operand(format);
+    std::uint64_t& most = prepared[static_cast<std::size_t>(operand)];
+    most = std::max<std::uint64_t>(most, layout.kernels.prepared_bytes(operand, prompt_rows, inputs));
+    // A DFlash draft: the target's features, and rows made of them.
+    if (name.ends_with("fc.weight")) width += size(inputs) + 2 * size(config.hidden);
   }
+  for (const std::uint64_t bytes : prepared) need.scratch += bytes;
 
-  const TransformerConfig config = read_transformer_config(weights.config(), {.rope_theta = 1e4, .vocabulary = 1});
-  const auto size = [](int value) { return static_cast<std::uint64_t>(value); };
-  // 8-bit keys and values have a scale of four bytes for each head.
+  // 8-bit keys and values have a scale of four bytes for each head; rows of values are whole lanes.
   const std::uint64_t value = size(traits(layout.kv).value_bytes);
-  const std::uint64_t scale = layout.kv == KvFormat::q8 ? 4 : 0;
-  const std::uint64_t row = 2 * size(config.kv_heads) * (value * size(config.head_dim) + scale);
+  const std::uint64_t scales = layout.kv == KvFormat::q8 ? 8 : 0;
+  const std::uint64_t row =
+      size(config.kv_heads) * (value * (size(config.head_dim) + size(value_width(config.head_dim))) + scales);
   for (const int window : config.windows) {
     if (window == AttentionCache::everything) {
       need.cache_per_position += row;
     } else {
-      need.cache_fixed += row * size(std::min(window, config.context));
+      need.cache_fixed += row * std::min(size(window) + size(prompt_rows), size(config.context));
     }
   }
   const std::uint64_t q = size(config.heads) * size(config.head_dim);
   const std::uint64_t kv = size(config.kv_heads) * size(config.head_dim);
-  const std::uint64_t width = 3 * size(config.hidden) + 2 * q + 2 * kv + 3 * size(config.intermediate);
-  need.scratch = 4 * size(pass_rows) * width + 4 * size(config.vocabulary);
+  width += 3 * size(config.hidden) + 2 * q + 2 * kv + 3 * size(config.intermediate) + size(config.head_dim);
+  need.scratch += 4 * size(prompt_rows) * width;
+
+  // For each token of the vocabulary: logit, with penalties, share, and in two distributions at once an entry of 12
+  // bytes. For each guess a logit of the target, one of the draft, and an entry.
+  need.scratch += (4 + 4 + 4 + 2 * 12) * size(config.vocabulary);
+  need.scratch_per_guess = (4 + 4 + 12) * size(config.vocabulary);
+
+  const AttentionShape shape = config.attention_shape();
+  const int queries = std::min(prompt_rows * (config.heads / config.kv_heads), attention_queries_max);
+  need.scratch += 4 * size(threads()) * attention_floats(shape, queries, 0);
+  need.scratch_per_position = 4 * size(threads()) * size(queries);
   return need;
 }
 

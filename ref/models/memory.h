@@ -15,12 +15,16 @@ struct MemoryNeed {
   std::map<std::string, std::uint64_t> weights;  // packed, by format
   std::uint64_t cache_fixed = 0;                 // keys and values of sliding layers: their windows
   std::uint64_t cache_per_position = 0;          // keys and values of full layers, one position
-  std::uint64_t scratch = 0;                     // activations of a pass
+  std::uint64_t scratch = 0;                     // activations of a pass, a row of logits and what it is read as
+  std::uint64_t scratch_per_position = 0;        // attention's, on all threads
+  std::uint64_t scratch_per_guess = 0;           // of a round: rows of logits, and what the guess was drawn from
 
-  std::uint64_t total(int positions) const noexcept;
+  MemoryNeed& operator+=(const MemoryNeed& other);
+  std::uint64_t beside_weights(int positions, int guesses) const noexcept;
+  std::uint64_t total(int positions, int guesses = 0) const noexcept;
 };
 
-/// Of a target, or of a draft without its target.
+/// Of a target, or of a draft as if it were one.
 MemoryNeed memory_need(const Checkpoint& weights, const Layout& layout);
 
 /// What this process may still take: what the system says is available, or less where a limit on the address space says

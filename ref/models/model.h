@@ -46,6 +46,9 @@ class Embeddings {
   virtual bool unembed(const float* rows, int count, Operands& scratch, float* logits) const = 0;
 };
 
+/// Most rows of a prompt that a model is given at once.
+inline constexpr int prompt_rows = 128;
+
 class Model {
  public:
   virtual ~Model() = default;
