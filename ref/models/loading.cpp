@@ -31,10 +31,31 @@ MatrixSource source_of(const Loading& from, const NamedMatrix& matrix, int input
 PackedMatrix load(const Loading& from, const std::vector<NamedMatrix>& parts, int inputs, bool table) {
   std::vector<MatrixSource> sources;
   for (const NamedMatrix& part : parts) sources.push_back(source_of(from, part, inputs, table));
-  return PackedMatrix(from.layout.kernels, sources);
+  PackedMatrix matrix(from.layout.kernels, sources);
+  for (const NamedMatrix& part : parts) from.loaded(from.weights.tensors().at(part.name).bytes);
+  return matrix;
 }
 
 }  // namespace
+
+Layout with_table(const Kernels& kernels, const Layout& like) {
+  Layout layout(kernels, like.quantise, like.kv);
+  layout.observer = like.observer;
+  return layout;
+}
+
+Loading::Loading(const Checkpoint& from, const Layout& as) : weights(from), layout(as) {
+  if (layout.observer) layout.observer(weights.path(), 0, weights.bytes());
+}
+
+Loading::~Loading() {
+  if (layout.observer) layout.observer(weights.path(), weights.bytes(), weights.bytes());
+}
+
+void Loading::loaded(std::uint64_t bytes) const {
+  done_ += bytes;
+  if (layout.observer) layout.observer(weights.path(), done_, weights.bytes());
+}
 
 Quantisation quantisation_by_name(const std::string& name) {
   if (name == "none") return Quantisation::none;

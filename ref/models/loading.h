@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,7 +25,13 @@ Quantisation quantisation_by_name(const std::string& name);
 /// Throws Error, naming what there is.
 KvFormat kv_format_by_name(const std::string& name);
 
-/// For which table weights are laid out, and in which formats.
+/// Told how far the loading of a checkpoint is: 0 of `all` bytes when it begins, `all` when it is over, however it
+/// ends.
+/// By one thread at a time.
+using LoadingObserver =
+    std::function<void(const std::filesystem::path& checkpoint, std::uint64_t done, std::uint64_t all)>;
+
+/// For which table weights are laid out, in which formats, and who is told of it.
 struct Layout {
   Layout(const Kernels& kernels_, Quantisation quantise_ = Quantisation::none, KvFormat kv_ = KvFormat::f32)
       : kernels(kernels_), quantise(quantise_), kv(kv_) {}
@@ -31,12 +39,27 @@ struct Layout {
   const Kernels& kernels;
   Quantisation quantise;
   KvFormat kv;  // of the caches of the model
+  LoadingObserver observer;  // may be empty
 };
 
-/// What a page is loaded from.
-struct Loading {
+/// The same for another table.
+Layout with_table(const Kernels& kernels, const Layout& like);
+
+/// What a page is loaded from, while it is.
+class Loading {
+ public:
+  Loading(const Checkpoint& from, const Layout& as);
+  ~Loading();
+  Loading(const Loading&) = delete;
+  Loading& operator=(const Loading&) = delete;
+
   const Checkpoint& weights;
   const Layout& layout;
+
+  void loaded(std::uint64_t bytes) const;  // more of them
+
+ private:
+  mutable std::uint64_t done_ = 0;
 };
 
 /// One matrix of a checkpoint.

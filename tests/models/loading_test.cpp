@@ -182,6 +182,32 @@ TEST(Quantise, WeightsInBlocksStayAsTheyAre) {
   EXPECT_EQ(read(*plain, text, {}), read(*asked, text, {}));
 }
 
+TEST(Loading, TellsHowFarItIsFromTheStartToTheEndHoweverItEnds) {
+  std::vector<std::uint64_t> told;
+  Layout layout = best_kernels();
+  layout.observer = [&](const std::filesystem::path& checkpoint, std::uint64_t done, std::uint64_t all) {
+    EXPECT_EQ(checkpoint, tale_target);
+    EXPECT_EQ(all, Checkpoint(tale_target).bytes());
+    told.push_back(done);
+  };
+  load_model(tale_target, layout);
+  EXPECT_TRUE(std::ranges::is_sorted(told));
+  EXPECT_GT(told.size(), 10U);
+  EXPECT_EQ(told.front(), 0U);
+  EXPECT_GT(told[told.size() - 2], Checkpoint(tale_target).bytes() * 9 / 10) << "norms are all that is not told of";
+  EXPECT_EQ(told.back(), Checkpoint(tale_target).bytes());
+
+  told.clear();
+  try {
+    const Checkpoint weights(tale_target);
+    const Loading from(weights, layout);
+    load_matrix(from, {{"no.such.weight", 8}}, 8);
+    FAIL();
+  } catch (const Error&) {
+    EXPECT_EQ(told, (std::vector<std::uint64_t>{0, Checkpoint(tale_target).bytes()}));
+  }
+}
+
 TEST(Memory, IsCountedByTheDocumentedFormula) {
   const Checkpoint from(tale_target);
   const Json config = from.config();
