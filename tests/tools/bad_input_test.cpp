@@ -12,7 +12,7 @@
 
 #include "tests/tools/command.h"
 
-namespace draftproof {
+namespace draftproof::test {
 namespace {
 
 using nlohmann::ordered_json;
@@ -370,4 +370,4 @@ TEST(BadInputTable, TheUndamagedFoldersWork) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::test

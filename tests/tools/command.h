@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace draftproof {
+namespace draftproof::test {
 
 namespace files = std::filesystem;
 
@@ -69,4 +69,4 @@ inline Outcome run_command(const std::vector<std::string>& words) {
 
 inline std::string fixture(const std::string& name) { return std::string(DRAFTPROOF_SOURCE_DIR) + "/fixtures/" + name; }
 
-}  // namespace draftproof
+}  // namespace draftproof::test

@@ -6,7 +6,7 @@
 
 #include "tests/tools/command.h"
 
-namespace draftproof {
+namespace draftproof::test {
 namespace {
 
 using nlohmann::json;
@@ -64,4 +64,4 @@ TEST(Synth, SaysWhichShapesAndTypesThereAre) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::test
