@@ -107,6 +107,7 @@ std::string report_json(const Report& r) {
                       {"iterations", s.iterations},
                       {"drafted", s.drafted},
                       {"accepted", s.accepted},
+                      {"logits", draft.logits.hex()},
                       {"seconds", spread_json(draft.seconds)}});
   }
   const DraftReport first = r.drafts.empty() ? DraftReport{} : r.drafts.front();

@@ -24,6 +24,7 @@ struct DraftReport {
   std::string name;
   Statistics statistics;
   double tokens_per_round = 0;
+  Fingerprint logits;  // of all rows that the rule asked for
   Spread seconds;  // decoding only, without the prompt
 };
 

@@ -13,7 +13,6 @@ namespace draftproof {
 
 void add_bench_options(CLI::App& command, BenchOptions& options, int turns) {
   options.turns = turns;
-  command.add_option("--kernels", options.kernels, "a table by name; the best of this CPU when left out");
   add_threads_option(command, options.threads);
   command.add_option("--turns", options.turns, "how often everything is timed")
       ->check(CLI::Range(1, 100'000))

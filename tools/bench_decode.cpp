@@ -7,8 +7,11 @@
 #include <iostream>
 
 #include "ref/decoding/engine.h"
+#include "ref/models/memory.h"
 #include "ref/models/models.h"
 #include "tools/bench.h"
+#include "tools/kernel_watch.h"
+#include "tools/progress.h"
 #include "tools/statistics.h"
 #include "tools/target_work.h"
 
@@ -17,6 +20,7 @@ namespace {
 
 struct BenchDecodeOptions {
   BenchOptions bench;
+  LayoutOptions layout;
   std::string target;
   std::vector<int> rows{1, 2, 4, 8, 12, 16, 32};
   int context = 64;
@@ -26,12 +30,16 @@ struct Line {
   int rows;
   int thing;
   Work work;
+  int watched;  // the same pass, watched
+  int outside;  // of it
 };
 
 struct Table {
   const BenchDecodeOptions& options;
   const Kernels& kernels;
   const Turns& turns;
+  int layers;
+  std::uint64_t memory_bytes;  // docs/memory.md
   std::vector<Line> lines;  // of one row first
 };
 
@@ -40,19 +48,23 @@ std::string text_of(const Table& table) {
   std::string text = fmt::format("{}: {}, {} threads, context {}, {:.0f} MB of weights a pass, {} turns\n{}",
                                  table.options.target, table.kernels.name, threads(), table.options.context,
                                  1e-6 * table.lines.front().work.bytes, turns.turns(), turns.limits_text());
-  text += fmt::format("{:>4}  {:>8}  {:<20}  {:>5}  {:<14}  {:>7}  {:>5} {:>5}  {:>6} {:>10}\n", "rows", "ms",
-                      "(min..max)", "cost", "(min..max)", "rows/s", "GB/s", "", "GMAC/s", "of limit");
+  text += fmt::format("{:>4}  {:>8}  {:<20}  {:>5}  {:<14}  {:>7}  {:>5} {:>5}  {:>6} {:>10}  {}\n", "rows", "ms",
+                      "(min..max)", "cost", "(min..max)", "rows/s", "GB/s", "", "GMAC/s", "of limit",
+                      "outside kernels");
   for (const Line& line : table.lines) {
     const Spread time = turns.seconds(line.thing);
     const Spread cost = turns.ratio(line.thing, table.lines.front().thing);
-    text += fmt::format("{:>4}  {:>8.3f}  {:<20}  {:>5.2f}  {:<14}  {:>7.1f}  {:>5.1f} {:>4.0f}%  {:>6.1f} {:>9.0f}%\n",
+    text += fmt::format("{:>4}  {:>8.3f}  {:<20}  {:>5.2f}  {:<14}  {:>7.1f}  {:>5.1f} {:>4.0f}%  {:>6.1f} {:>9.0f}%  "
+                        "{:.1f}%, {:.1f} us a layer\n",
                         line.rows, 1e3 * time.median,
                         fmt::format("({:.3f}..{:.3f})", 1e3 * time.least, 1e3 * time.most),
                         cost.median, fmt::format("({:.2f}..{:.2f})", cost.least, cost.most), line.rows / time.median,
                         1e-9 * line.work.bytes / time.median,
                         100 * line.work.bytes / time.median / turns.bytes_read(),
                         1e-9 * line.work.multiplications() / time.median,
-                        100 * turns.least_seconds(line.work) / time.median);
+                        100 * turns.least_seconds(line.work) / time.median,
+                        100 * turns.ratio(line.outside, line.watched).median,
+                        1e6 * turns.seconds(line.outside).median / table.layers);
   }
   return text;
 }
@@ -63,15 +75,21 @@ nlohmann::ordered_json json_of(const Table& table) {
                                  {"target", table.options.target},
                                  {"kernels", table.kernels.name},
                                  {"numerics", table.kernels.numerics},
+                                 {"quantize", table.options.layout.quantise},
+                                 {"kv", table.options.layout.kv},
                                  {"threads", threads()},
                                  {"context", table.options.context},
                                  {"bytes_of_weights", table.lines.front().work.bytes},
+                                 {"memory_bytes", table.memory_bytes},
                                  {"turns", turns.turns()},
                                  {"limits", turns.limits_json()}};
   for (const Line& line : table.lines) {
     nlohmann::ordered_json row = {{"rows", line.rows}};
     row.update(turns.rates_json(line.thing, line.work));
     row["cost"] = spread_json(turns.ratio(line.thing, table.lines.front().thing));
+    row["outside_kernels"] = {
+        {"share", spread_json(turns.ratio(line.outside, line.watched))},
+        {"microseconds_per_layer", spread_json(turns.seconds(line.outside), 1e6 / table.layers)}};
     row["rows_per_second"] = line.rows / turns.seconds(line.thing).median;
     json["rows"].push_back(std::move(row));
   }
@@ -89,19 +107,31 @@ std::vector<int> row_counts(std::vector<int> asked) {
 Exit bench_decode(const BenchDecodeOptions& options) {
   const BenchOptions& bench = options.bench;
   if (bench.threads > 0) set_threads(bench.threads);
-  const Kernels& kernels = kernels_by_name(bench.kernels);
+  Progress progress(bench.quiet);
+  Layout asked = layout_of(options.layout);
+  asked.observer = progress.observer();
+  KernelWatch watch(asked.kernels);
+  const Layout layout = with_table(watch.table(), asked);
+  const Kernels& kernels = layout.kernels;
   const auto json_file = bench_json_file(bench, {options.target});
-  const auto target = load_model(options.target, kernels);
-  const TargetWork work = target_work(options.target, kernels);
+  const auto target = load_model(options.target, layout);
+  const TargetWork work = target_work(options.target, layout);
   const std::vector<int> counts = row_counts(options.rows);
   const Roofline roofline(roofline_bytes);
   Turns turns(roofline);
-  Table table{options, kernels, turns, {}};
+  const MemoryNeed need = memory_need(Checkpoint(options.target), layout);
+  Table table{options, kernels, turns, target->layers(), need.total(options.context + counts.back()), {}};
   with_workers([&] {
     ForgottenPasses passes(*target, options.context, counts.back());
     for (const int rows : counts) {
       const int thing = turns.add_whole(fmt::format("{} rows", rows), [&passes, rows] { passes.pass(rows); });
-      table.lines.push_back({rows, thing, work.pass(rows)});
+      const auto seconds = std::make_shared<KernelWatch::Seconds>();
+      const int watched = turns.add(fmt::format("{} rows, watched", rows), [&passes, &watch, seconds, rows] {
+        *seconds = watch.watch([&] { passes.pass(rows); });
+        return seconds->whole;
+      });
+      const int outside = turns.add("", [seconds] { return seconds->outside; });
+      table.lines.push_back({rows, thing, work.pass(rows), watched, outside});
     }
     turns.run(bench);
   });
@@ -123,6 +153,7 @@ void add_bench_decode(CLI::App& bench, Exit& exit) {
   command->add_option("--context", options->context, "positions before the rows")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
+  add_layout_options(*command, options->layout);
   add_bench_options(*command, options->bench, 11);
   command->callback([options, &exit] { exit = bench_decode(*options); });
 }

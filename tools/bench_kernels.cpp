@@ -31,6 +31,7 @@ constexpr AttentionShape attention_shape = {16, 8, 128, 0.088388348F};
 
 struct BenchKernelsOptions {
   BenchOptions bench;
+  std::string kernels;
   std::vector<std::string> operations{std::begin(operation_names), std::end(operation_names)};
   std::vector<std::string> types;
   std::vector<int> rows{1, 2, 4, 8, 16, 32, 64, 128, 512};
@@ -216,7 +217,7 @@ nlohmann::ordered_json json_of(const Group& group) {
 Exit bench_kernels(const BenchKernelsOptions& options) {
   const BenchOptions& bench = options.bench;
   if (bench.threads > 0) set_threads(bench.threads);
-  const Kernels& kernels = kernels_by_name(bench.kernels);
+  const Kernels& kernels = kernels_by_name(options.kernels);
   std::vector<Format> types;
   for (const std::string& name : options.types) types.push_back(format_named(name));
   if (types.empty()) {
@@ -286,6 +287,7 @@ void add_bench_kernels(CLI::App& bench, Exit& exit) {
   command->add_option("--inputs", options->inputs, "of a matmul's weight")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
+  add_kernels_option(*command, options->kernels);
   add_bench_options(*command, options->bench, 7);
   command->callback([options, &exit] { exit = bench_kernels(*options); });
 }

@@ -8,6 +8,7 @@
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
 #include "tools/bench.h"
+#include "tools/progress.h"
 #include "tools/statistics.h"
 #include "tools/target_work.h"
 
@@ -16,6 +17,7 @@ namespace {
 
 struct BenchPrefillOptions {
   BenchOptions bench;
+  LayoutOptions layout;
   std::string target;
   std::vector<int> lengths{128, 512};
 };
@@ -51,9 +53,10 @@ std::string text_of(const BenchPrefillOptions& options, const Kernels& kernels, 
 
 nlohmann::ordered_json json_of(const BenchPrefillOptions& options, const Kernels& kernels, const Turns& turns,
                                const std::vector<Line>& lines) {
-  nlohmann::ordered_json json = {{"command", "bench prefill"}, {"target", options.target},
-                                 {"kernels", kernels.name},    {"numerics", kernels.numerics},
-                                 {"threads", threads()},       {"turns", turns.turns()},
+  nlohmann::ordered_json json = {{"command", "bench prefill"},          {"target", options.target},
+                                 {"kernels", kernels.name},             {"numerics", kernels.numerics},
+                                 {"quantize", options.layout.quantise}, {"kv", options.layout.kv},
+                                 {"threads", threads()},                {"turns", turns.turns()},
                                  {"limits", turns.limits_json()}};
   for (const Line& line : lines) {
     nlohmann::ordered_json prompt = {{"length", line.length}};
@@ -67,10 +70,13 @@ nlohmann::ordered_json json_of(const BenchPrefillOptions& options, const Kernels
 Exit bench_prefill(const BenchPrefillOptions& options) {
   const BenchOptions& bench = options.bench;
   if (bench.threads > 0) set_threads(bench.threads);
-  const Kernels& kernels = kernels_by_name(bench.kernels);
+  Progress progress(bench.quiet);
+  Layout layout = layout_of(options.layout);
+  layout.observer = progress.observer();
+  const Kernels& kernels = layout.kernels;
   const auto json_file = bench_json_file(bench, {options.target});
-  Engine engine(options.target, kernels);
-  const TargetWork work = target_work(options.target, kernels);
+  Engine engine(options.target, layout);
+  const TargetWork work = target_work(options.target, layout);
   const Roofline roofline(roofline_bytes);
   Turns turns(roofline);
   std::vector<Line> lines;
@@ -100,6 +106,7 @@ void add_bench_prefill(CLI::App& bench, Exit& exit) {
       ->delimiter(',')
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
+  add_layout_options(*command, options->layout);
   add_bench_options(*command, options->bench, 5);
   command->callback([options, &exit] { exit = bench_prefill(*options); });
 }

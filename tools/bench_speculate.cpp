@@ -10,6 +10,7 @@
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
 #include "tools/bench.h"
+#include "tools/progress.h"
 #include "tools/statistics.h"
 
 namespace draftproof {
@@ -87,6 +88,8 @@ nlohmann::ordered_json json_of(const Comparison& all) {
                                  {"target", all.options.common.target},
                                  {"kernels", all.kernels.name},
                                  {"numerics", all.kernels.numerics},
+                                 {"quantize", all.options.common.layout.quantise},
+                                 {"kv", all.options.common.layout.kv},
                                  {"threads", threads()},
                                  {"rule", all.options.common.rule},
                                  {"turns", all.turns.turns()},
@@ -111,15 +114,18 @@ nlohmann::ordered_json json_of(const Comparison& all) {
 Exit bench_speculate(const BenchSpeculateOptions& options) {
   const CommonOptions& common = options.common;
   set_threads(threads_of(common));
-  const BenchOptions bench = {common.kernels, common.threads, options.turns, common.json_file, common.quiet};
+  const BenchOptions bench = {common.threads, options.turns, common.json_file, common.quiet};
   std::vector<std::string> sources{common.target, common.prompt_file};
   for (const std::string& draft : options.drafts) sources.push_back(parse_draft_name(draft).path.string());
   const auto json_file = bench_json_file(bench, sources);
-  const auto tokenizer = find_tokenizer(common.target);
-  const Request request = make_request(common, tokenizer.get());
+  const Request request = make_request(common, tokenizer_to_read(common).get());
   const Rule& rule = rule_by_name(common.rule);
-  const Kernels& kernels = kernels_by_name(common.kernels);
-  Engine engine(common.target, layout_of(common));
+  const Kernels& kernels = kernels_by_name(common.layout.kernels);
+  Progress progress(common.quiet);
+  Layout layout = layout_of(common.layout);
+  layout.observer = progress.observer();
+  refuse_shortage(common.target, options.drafts, layout, request);
+  Engine engine(common.target, layout);
   if (const std::string why = misfit(request, engine.target()); !why.empty()) throw Error(why);
 
   const Roofline roofline(roofline_bytes);

@@ -16,7 +16,7 @@ Engine& EngineSubject::engine(const Variation& variation) {
   set_threads(variation.threads);
   if (!engine_ || loaded_ != variation.kernels) {
     engine_.reset();
-    engine_ = std::make_unique<Engine>(target_, Layout(kernels_by_name(variation.kernels), quantise_, kv_));
+    engine_ = std::make_unique<Engine>(target_, with_table(kernels_by_name(variation.kernels), like_));
     loaded_ = variation.kernels;
   }
   return *engine_;

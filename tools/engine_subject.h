@@ -15,8 +15,9 @@ namespace draftproof {
 class EngineSubject final : public Subject {
  public:
   /// Runs end early once `cancelled` is set.
-  EngineSubject(std::string target, Quantisation quantise, KvFormat kv, const std::atomic<bool>* cancelled)
-      : target_(std::move(target)), quantise_(quantise), kv_(kv), cancelled_(cancelled) {}
+  /// `like`: how to lay weights out, but for the table.
+  EngineSubject(std::string target, Layout like, const std::atomic<bool>* cancelled)
+      : target_(std::move(target)), like_(std::move(like)), cancelled_(cancelled) {}
 
   Trace run(const Request& request, const Variation& variation, Chance& chance) override;
   Model& target(const Variation& variation) override { return engine(variation).target(); }
@@ -27,8 +28,7 @@ class EngineSubject final : public Subject {
 
  private:
   std::string target_;
-  Quantisation quantise_;
-  KvFormat kv_;
+  Layout like_;
   const std::atomic<bool>* cancelled_;
   std::string loaded_;  // name of the table in engine_
   std::map<std::string, std::string> numerics_;  // by name of table

@@ -10,6 +10,7 @@
 #include "ref/decoding/engine.h"
 #include "tools/commands.h"
 #include "tools/interrupt.h"
+#include "tools/progress.h"
 #include "tools/statistics.h"
 
 namespace draftproof {
@@ -26,8 +27,9 @@ struct GenerateOptions {
 Exit generate(const GenerateOptions& options) {
   const CommonOptions& common = options.common;
   set_threads(threads_of(common));
-  const auto tokenizer = find_tokenizer(common.target);
+  auto tokenizer = tokenizer_to_read(common);
   Request request = make_request(common, tokenizer.get());
+  if (!tokenizer) tokenizer = tokenizer_to_write(common);
   request.verification = options.verification == "serial" ? Verification::serial : Verification::batched;
   request.logprobs = options.logprobs;
   const Rule& rule = rule_by_name(common.rule);
@@ -36,7 +38,11 @@ Exit generate(const GenerateOptions& options) {
     json_file = std::make_unique<OutputFile>(common.json_file, std::vector{common.target, common.prompt_file});
   }
   const bool silent = common.quiet || common.json_file == "-";
-  Engine engine(common.target, layout_of(common));
+  Progress progress(common.quiet);
+  Layout layout = layout_of(common.layout);
+  layout.observer = progress.observer();
+  refuse_shortage(common.target, std::span(&options.draft, 1), layout, request);
+  Engine engine(common.target, layout);
   if (const std::string why = misfit(request, engine.target()); !why.empty()) throw Error(why);
   const Gate gate = engine.gate(options.draft, options.logprobs);
   if (gate != Gate::open && gate != Gate::no_draft) {

@@ -23,8 +23,7 @@ struct InspectOptions {
   std::string path;
   std::string target;  // for a DFlash draft: what it is to fit
   int context = 0;     // positions to count memory for; 0: all that the model is made for
-  std::string quantise = "none";
-  std::string kv = "f32";
+  LayoutOptions layout;
   bool json = false;
 };
 
@@ -45,14 +44,15 @@ ordered_json kernels_json() {
 /// The numbers of docs/memory.md.
 ordered_json memory_json(const InspectOptions& options) {
   const Checkpoint weights(options.path);
-  const Layout layout(best_kernels(), quantisation_by_name(options.quantise), kv_format_by_name(options.kv));
-  const MemoryNeed need = memory_need(weights, layout);
+  const MemoryNeed need = memory_need(weights, layout_of(options.layout));
   const int context = static_cast<int>(weights.config().at("max_position_embeddings").integer(1, 1 << 24));
   const int positions = options.context > 0 ? options.context : context;
   return {{"weights", need.weights},
           {"cache_fixed", need.cache_fixed},
           {"cache_per_position", need.cache_per_position},
           {"scratch", need.scratch},
+          {"scratch_per_position", need.scratch_per_position},
+          {"scratch_per_guess", need.scratch_per_guess},
           {"positions", positions},
           {"total", need.total(positions)},
           {"available", memory_available()}};
@@ -146,10 +146,7 @@ void add_inspect(CLI::App& app, Exit& exit) {
   command->add_option("--target", options->target, "for a DFlash draft: the target it is to fit");
   command->add_option("--context", options->context, "positions to count memory for; all of the model's when left out")
       ->check(CLI::PositiveNumber);
-  command->add_option("--quantize", options->quantise, "count memory as if loaded so")
-      ->check(CLI::IsMember({"none", "q8", "q4"}));
-  command->add_option("--kv", options->kv, "count keys and values as if stored so")
-      ->check(CLI::IsMember({"f32", "bf16", "q8"}));
+  add_layout_options(*command, options->layout);  // memory is counted as if loaded so
   command->add_flag("--json", options->json, "print JSON");
   command->callback([options, &exit] { exit = inspect(*options); });
 }

@@ -93,19 +93,27 @@ void add_common_options(CLI::App& command, CommonOptions& options) {
       ->check(CLI::Number & CLI::NonNegativeNumber)
       ->capture_default_str();
   command.add_option("--rule", options.rule, "matching or rejection")->capture_default_str();
-  command.add_option("--kernels", options.kernels,
-                     "scalar, avx2, avx2vnni, avx512, avx512vnni, amx, openblas; the best of this CPU when left out");
+  add_layout_options(command, options.layout);
+  add_threads_option(command, options.threads);
+  command.add_option("--draft-max", options.draft_max, "guesses per round at most; as suits the draft when left out")
+      ->check(CLI::Range(1, 1024));
+  command.add_option("--json", options.json_file, "write the result as JSON to this file; - is standard output");
+  command.add_flag("--quiet", options.quiet, "print nothing but errors");
+}
+
+void add_layout_options(CLI::App& command, LayoutOptions& options) {
+  add_kernels_option(command, options.kernels);
   command.add_option("--quantize", options.quantise, "what weights of floats become while they are loaded")
       ->check(CLI::IsMember({"none", "q8", "q4"}))
       ->capture_default_str();
   command.add_option("--kv", options.kv, "how keys and values are stored")
       ->check(CLI::IsMember({"f32", "bf16", "q8"}))
       ->capture_default_str();
-  add_threads_option(command, options.threads);
-  command.add_option("--draft-max", options.draft_max, "guesses per round at most; as suits the draft when left out")
-      ->check(CLI::Range(1, 1024));
-  command.add_option("--json", options.json_file, "write the result as JSON to this file; - is standard output");
-  command.add_flag("--quiet", options.quiet, "print nothing but errors");
+}
+
+void add_kernels_option(CLI::App& command, std::string& kernels) {
+  command.add_option("--kernels", kernels,
+                     "scalar, avx2, avx2vnni, avx512, avx512vnni, amx, openblas; the best of this CPU when left out");
 }
 
 void add_threads_option(CLI::App& command, int& threads) {
@@ -115,7 +123,7 @@ void add_threads_option(CLI::App& command, int& threads) {
 
 int threads_of(const CommonOptions& options) { return options.threads > 0 ? options.threads : threads(); }
 
-Layout layout_of(const CommonOptions& options) {
+Layout layout_of(const LayoutOptions& options) {
   return {kernels_by_name(options.kernels), quantisation_by_name(options.quantise), kv_format_by_name(options.kv)};
 }
 
@@ -127,8 +135,23 @@ bool has_tokenizer(const std::filesystem::path& target) {
   return read_gguf_metadata(target).contains("tokenizer.ggml.tokens");
 }
 
-std::unique_ptr<Tokenizer> find_tokenizer(const std::string& target) {
-  return has_tokenizer(target) ? std::make_unique<Tokenizer>(Tokenizer::load(target)) : nullptr;
+std::unique_ptr<Tokenizer> tokenizer_to_read(const CommonOptions& options) {
+  if (!options.prompt_tokens.empty() || !has_tokenizer(options.target)) return nullptr;
+  try {
+    return std::make_unique<Tokenizer>(Tokenizer::load(options.target));
+  } catch (const Error& wrong) {
+    throw Error(std::string(wrong.what()) + "; repair it, or give the prompt as --prompt-tokens");
+  }
+}
+
+std::unique_ptr<Tokenizer> tokenizer_to_write(const CommonOptions& options) {
+  if (!has_tokenizer(options.target)) return nullptr;
+  try {
+    return std::make_unique<Tokenizer>(Tokenizer::load(options.target));
+  } catch (const Error& wrong) {
+    if (!options.quiet) fmt::print(stderr, "showing tokens, not text: {}\n", wrong.what());
+    return nullptr;
+  }
 }
 
 Request make_request(const CommonOptions& options, const Tokenizer* tokenizer) {

@@ -18,6 +18,13 @@ namespace draftproof {
 /// Exit statuses of the command.
 enum class Exit : int { pass = 0, divergence = 1, undecided = 2, bad_input = 3 };
 
+/// For which table weights are laid out, and in which formats.
+struct LayoutOptions {
+  std::string kernels;
+  std::string quantise = "none";
+  std::string kv = "f32";
+};
+
 struct CommonOptions {
   std::string target;
   std::string prompt;
@@ -27,9 +34,7 @@ struct CommonOptions {
   Sampling sampling;
   std::uint64_t seed = 0;
   std::string rule = "matching";
-  std::string kernels;
-  std::string quantise = "none";
-  std::string kv = "f32";
+  LayoutOptions layout;
   int threads = 0;  // 0: as many as the machine has
   int draft_max = 0;
   std::string json_file;
@@ -38,19 +43,29 @@ struct CommonOptions {
 
 void add_common_options(CLI::App& command, CommonOptions& options);
 
+/// --kernels, --quantize and --kv, of every command that loads a model.
+void add_layout_options(CLI::App& command, LayoutOptions& options);
+
+void add_kernels_option(CLI::App& command, std::string& kernels);
 void add_threads_option(CLI::App& command, int& threads);
 
 /// Threads as asked for, or as many as the machine has.
 int threads_of(const CommonOptions& options);
 
-/// Tables and formats for weights as asked for.
-Layout layout_of(const CommonOptions& options);
+/// Errors name what there is.
+Layout layout_of(const LayoutOptions& options);
 
-/// Of a target, folder or .gguf file. find_tokenizer: null when it has none.
-bool has_tokenizer(const std::filesystem::path& target);
-std::unique_ptr<Tokenizer> find_tokenizer(const std::string& target);
+bool has_tokenizer(const std::filesystem::path& target);  // folder or .gguf file
 
-/// Prompt and stop tokens read and checked; Errors name flag or file.
+/// What the prompt is encoded with: null when it is given as tokens, or the target has none. Error when it cannot be
+/// built.
+std::unique_ptr<Tokenizer> tokenizer_to_read(const CommonOptions& options);
+
+/// What tokens are shown with. A target whose tokenizer cannot be built is one without; standard error says why, unless
+/// --quiet is given.
+std::unique_ptr<Tokenizer> tokenizer_to_write(const CommonOptions& options);
+
+/// Prompt and stop tokens read and checked; Errors name flag or file. `tokenizer`: tokenizer_to_read.
 Request make_request(const CommonOptions& options, const Tokenizer* tokenizer);
 
 /// A result file, opened before the work so that a bad path costs nothing, and put in its place whole when written: a

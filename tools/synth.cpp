@@ -118,7 +118,7 @@ Exit synth(const SynthOptions& options) {
   add_tokenizer(shape, fields);
 
   const std::atomic<bool>* const interrupted = watch_for_interrupt();
-  const Progress progress(options.quiet);
+  Progress progress(options.quiet);
   std::vector<GgufTensor> tensors;
   std::uint64_t bytes = 0;
   if (shape.architecture == std::string("llama")) {

@@ -17,7 +17,7 @@ Work TargetWork::pass(int rows, bool with_head) const {
   return work;
 }
 
-TargetWork target_work(const std::string& target, const Kernels& kernels) {
+TargetWork target_work(const std::string& target, const Layout& layout) {
   const Checkpoint weights(target);
   const std::string embedding = "model.embed_tokens.weight";
   const std::string head = weights.has("lm_head.weight") ? "lm_head.weight" : embedding;
@@ -25,9 +25,12 @@ TargetWork target_work(const std::string& target, const Kernels& kernels) {
   for (const auto& [name, tensor] : weights.tensors()) {
     if (tensor.shape.size() != 2 || !tensor.format || (name == embedding && name != head)) continue;
     Work& part = name == head ? work.head : work.layers;
-    const double multiplications = static_cast<double>(tensor.shape[0]) * static_cast<double>(tensor.shape[1]);
-    const bool floats = kernels.operand(*tensor.format) == Operand::floats;
-    part.bytes += static_cast<double>(tensor.bytes);
+    const double outputs = static_cast<double>(tensor.shape[0]);
+    const auto inputs = static_cast<int>(tensor.shape[1]);
+    const double multiplications = outputs * inputs;
+    const Format format = packed_format(*tensor.format, inputs, layout.quantise, name == head || name == embedding);
+    const bool floats = layout.kernels.operand(format) == Operand::floats;
+    part.bytes += outputs * static_cast<double>(row_bytes(format, inputs));
     (floats ? part.float_multiplications : part.byte_multiplications) += multiplications;
   }
   return work;

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "kernels/kernels.h"
+#include "ref/models/loading.h"
 #include "tools/turns.h"
 
 namespace draftproof {
@@ -17,6 +17,6 @@ struct TargetWork {
   Work pass(int rows, bool with_head = true) const;
 };
 
-TargetWork target_work(const std::string& target, const Kernels& kernels);
+TargetWork target_work(const std::string& target, const Layout& layout);
 
 }  // namespace draftproof

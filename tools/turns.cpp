@@ -28,7 +28,7 @@ int Turns::add(const std::string& name, std::function<double()> thing) {
 
 void Turns::run(const BenchOptions& options) {
   const std::atomic<bool>* const interrupted = watch_for_interrupt();
-  const Progress progress(options.quiet);
+  Progress progress(options.quiet);
   for (int turn = 0; turn <= options.turns; ++turn) {
     if (turn > 1 && interrupted->load()) return;
     for (std::size_t i = 0; i < things_.size(); ++i) {

@@ -16,7 +16,6 @@ namespace draftproof {
 
 /// Flags of every subcommand of `bench`.
 struct BenchOptions {
-  std::string kernels;
   int threads = 0;
   int turns = 0;
   std::string json_file;

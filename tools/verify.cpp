@@ -47,7 +47,7 @@ std::vector<int> lengths_below(int limit) {
 /// lengths, batched and serial; and three controls, which need no length or table of their own. The first run of each
 /// named draft is the one whose acceptance is reported.
 std::vector<Variation> variations_of(const VerifyOptions& options, const Rule& rule, const std::vector<int>& guesses) {
-  const auto tables = tables_to_try(options.common.kernels);
+  const auto tables = tables_to_try(options.common.layout.kernels);
   std::vector<Variation> list;
   for (std::size_t i = 0; i < options.drafts.size(); ++i) {
     Variation variation;
@@ -103,6 +103,17 @@ std::string untested(const Trial& trial, const std::string& draft) {
   return "";
 }
 
+Fingerprint logits_of(const Trace& trace) {
+  Digest digest;
+  for (const Round& round : trace.rounds) {
+    for (const Fingerprint& row : round.logits) {
+      digest.add(row.high);
+      digest.add(row.low);
+    }
+  }
+  return digest.value();
+}
+
 /// Plain decoding and every named draft, by turns.
 void time_decoding(EngineSubject& subject, const Request& request, const VerifyOptions& options, const Rule& rule,
                    Report& report) {
@@ -137,17 +148,20 @@ Exit verify(const VerifyOptions& options) {
   sources.push_back(common.json_file);
   if (!options.junit_file.empty()) junit_file = std::make_unique<OutputFile>(options.junit_file, sources);
 
-  const auto tokenizer = find_tokenizer(common.target);
-  const Request request = make_request(common, tokenizer.get());
+  const Request request = make_request(common, tokenizer_to_read(common).get());
   const Rule& rule = rule_by_name(common.rule);
   const std::atomic<bool>* const interrupted = watch_for_interrupt();
-  const Progress progress(common.quiet);
+  Progress progress(common.quiet);
 
-  EngineSubject subject(common.target, quantisation_by_name(common.quantise), kv_format_by_name(common.kv),
-                        interrupted);
+  LayoutOptions best = common.layout;
+  best.kernels = tables_to_try(best.kernels).front();
+  Layout layout = layout_of(best);
+  layout.observer = progress.observer();
+  refuse_shortage(common.target, options.drafts, layout, request);
+  EngineSubject subject(common.target, layout, interrupted);
   Variation first;
   first.rule = &rule;
-  first.kernels = tables_to_try(common.kernels).front();
+  first.kernels = tables_to_try(common.layout.kernels).front();
   Report report;
   report.version = DRAFTPROOF_VERSION;
   report.target = common.target;
@@ -178,7 +192,7 @@ Exit verify(const VerifyOptions& options) {
   for (const std::string& draft : options.drafts) {
     const auto run = std::find_if(trial.runs.begin(), trial.runs.end(),
                                   [&](const Run& candidate) { return candidate.variation.draft == draft; });
-    report.drafts.push_back({draft, run->trace.statistics, run->trace.tokens_per_round(), {}});
+    report.drafts.push_back({draft, run->trace.statistics, run->trace.tokens_per_round(), logits_of(run->trace), {}});
     report.output_tokens = run->trace.output.size();
     if (report.reason.empty()) report.reason = untested(trial, draft);
   }

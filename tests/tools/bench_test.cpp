@@ -7,7 +7,7 @@
 
 #include "tests/tools/command.h"
 
-namespace draftproof {
+namespace draftproof::test {
 namespace {
 
 using nlohmann::json;
@@ -52,6 +52,10 @@ TEST(Bench, DecodeComparesPassesWithOneRowAndWithTheLimits) {
     rows.push_back(row["rows"]);
     expect_rates(row);
     expect_spread(row["cost"]);
+    const json& outside = row["outside_kernels"];
+    expect_spread(outside["share"]);
+    expect_spread(outside["microseconds_per_layer"]);
+    EXPECT_LT(outside["share"]["max"], 1.0);
   }
   EXPECT_THAT(rows, testing::ElementsAre(1, 2, 4));
   EXPECT_EQ(said["rows"][0]["cost"]["min"], 1.0);
@@ -64,6 +68,37 @@ TEST(Bench, PrefillReadsPromptsOfTheLengthsAskedFor) {
   ASSERT_EQ(said["prompts"].size(), 2U);
   EXPECT_EQ(said["prompts"][1]["length"], 130);
   for (const json& prompt : said["prompts"]) expect_rates(prompt);
+}
+
+// What the flags change can be read off the work: bytes of weights, and the memory that keys and values take.
+TEST(Bench, LaysWeightsKeysAndValuesOutAsAskedFor) {
+  const auto decoded = [](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"decode", target, "--rows", "1", "--context", "8"});
+    return measured(flags);
+  };
+  const json plain = decoded({});
+  const json narrow = decoded({"--quantize", "q8"});
+  const json short_keys = decoded({"--kv", "q8"});
+  EXPECT_EQ(plain["quantize"], "none");
+  EXPECT_EQ(narrow["quantize"], "q8");
+  EXPECT_EQ(short_keys["kv"], "q8");
+  EXPECT_LT(narrow["bytes_of_weights"], plain["bytes_of_weights"]);
+  EXPECT_LT(narrow["memory_bytes"], plain["memory_bytes"]);
+  EXPECT_EQ(short_keys["bytes_of_weights"], plain["bytes_of_weights"]);
+  EXPECT_LT(short_keys["memory_bytes"], plain["memory_bytes"]);
+
+  const auto read = [](std::vector<std::string> flags) {  // bytes, out of what is said
+    flags.insert(flags.begin(), {"prefill", target, "--prompt-lengths", "5"});
+    const json said = measured(flags);
+    const json& prompt = said["prompts"][0];
+    return prompt["bytes_per_second"].get<double>() * prompt["milliseconds"]["median"].get<double>();
+  };
+  EXPECT_LT(1.5 * read({"--quantize", "q4", "--kv", "bf16"}), read({}));
+
+  const json spoken = measured({"speculate", target, "--draft", "hostile", "--prompt", "Once", "--max-new-tokens", "3",
+                                "--quantize", "q8", "--kv", "bf16"});
+  EXPECT_EQ(spoken["quantize"], "q8");
+  EXPECT_EQ(spoken["kv"], "bf16");
 }
 
 TEST(Bench, KernelsMeasuresEveryOperationAndTypeAskedFor) {
@@ -94,6 +129,13 @@ TEST(Bench, SamplingMeasuresEveryKindOfRowUnderEverySetting) {
     for (const char* part : {"to_read", "to_draw", "a_guess_by_matching", "a_guess_by_rejection"})
       expect_spread(row[std::string("milliseconds_") + part]);
   }
+}
+
+TEST(Bench, KernelsMeasuresOneRowToFiveHundredOfEveryOperationWhenNotAskedForLess) {
+  const std::string help = run_command({"bench", "kernels", "--help"}).out;
+  EXPECT_THAT(help, testing::HasSubstr("[1,2,4,8,16,32,64,128,512]"));
+  EXPECT_THAT(help, testing::HasSubstr("[matmul,attention,rms_norm,rope,silu_multiply,add,sampling]"));
+  EXPECT_THAT(help, testing::HasSubstr("all when left out: f32, f16, bf16, q8_0, q4_0, q4_k, q5_k, q6_k"));
 }
 
 TEST(Bench, SpeculateComparesDraftsWithPlainDecodingAndWithWhatTheirAcceptanceAllows) {
@@ -133,6 +175,8 @@ TEST(Bench, RefusesWhatItCannotMeasureWithOneSentence) {
            {{"bench", "decode", target, "--turns", "0"}, "--turns"},
            {{"bench", "decode", target, "--context", "1000000"}, "positions of the model"},
            {{"bench", "decode", target, "--kernels", "cuda"}, "cuda"},
+           {{"bench", "decode", target, "--quantize", "q5"}, "--quantize"},
+           {{"bench", "prefill", target, "--kv", "q4"}, "--kv"},
            {{"bench", "decode", target, "--json", target + "/config.json"}, "overwrite"},
            {{"bench", "decode", "/nonexistent"}, "/nonexistent"},
            {{"bench", "prefill", target, "--prompt-lengths", "1000000"}, "1000001"},
@@ -150,4 +194,4 @@ TEST(Bench, RefusesWhatItCannotMeasureWithOneSentence) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::test

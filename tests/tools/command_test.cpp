@@ -2,11 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/tools/command.h"
 
-namespace draftproof {
+namespace draftproof::test {
 namespace {
 
 using nlohmann::json;
@@ -118,6 +120,75 @@ TEST(Generate, ClosesTheGateWithAReasonTheUserSeesAndDecodesPlainly) {
   EXPECT_EQ(logprobs["statistics"]["drafted"], 0);
 }
 
+// Random weights, so that every rounding of keys and values shows in the logits.
+TEST(Generate, StoresKeysAndValuesAsAskedFor) {
+  std::set<std::string> logprobs;
+  for (const char* kv : {"f32", "bf16", "q8"}) {
+    logprobs.insert(json_of({"generate", target, "--prompt-tokens", "5,6,7", "--max-new-tokens", "4", "--logprobs",
+                             "--kv", kv})["logprobs"]
+                        .dump());
+  }
+  EXPECT_EQ(logprobs.size(), 3U);
+}
+
+TEST(Verify, StoresKeysAndValuesAsAskedFor) {
+  std::set<std::string> logits;
+  for (const char* kv : {"f32", "bf16", "q8"}) {
+    std::vector<std::string> words{"verify", target, "--draft", dflash, "--kernels", "scalar", "--kv", kv};
+    words.insert(words.end(), hot.begin(), hot.end());
+    logits.insert(json_of(words)["drafts"][0]["logits"]);
+  }
+  EXPECT_EQ(logits.size(), 3U);
+}
+
+TEST(Inspect, CountsKeysAndValuesAsAskedFor) {
+  const auto bytes = [](const char* kv) {
+    const Outcome outcome = run_command({"inspect", target, "--kv", kv, "--json"});
+    return json::parse(outcome.out)["memory_bytes"]["cache_per_position"].get<int>();
+  };
+  const int f32 = bytes("f32");
+  EXPECT_EQ(2 * bytes("bf16"), f32);
+  EXPECT_GT(4 * bytes("q8"), f32);  // a byte for each value, and scales
+  EXPECT_LT(2 * bytes("q8"), f32);
+}
+
+std::vector<std::string> llama_cpp_models() {
+  std::vector<std::string> models;
+  for (const auto& entry : files::directory_iterator(fixture("external"))) {
+    const auto model = entry.path() / "model.gguf";
+    if (entry.path().filename().string().starts_with("llama-cpp-")) models.push_back(model.string());
+  }
+  return models;
+}
+
+// Their merges make tokens that are not in the vocabulary.
+TEST(Generate, NeedsATokenizerThatCannotBeBuiltOnlyForAPromptOfText) {
+  const std::vector<std::string> models = llama_cpp_models();
+  ASSERT_EQ(models.size(), 17U);
+  for (const std::string& model : models) {
+    const std::vector<std::string> words{"generate", model, "--prompt-tokens", "1,2,3", "--max-new-tokens", "4"};
+    const Outcome shown = run_command(words);
+    EXPECT_EQ(shown.status, 0) << shown.err;
+    EXPECT_THAT(shown.out, testing::MatchesRegex("[0-9]+(,[0-9]+)*\n")) << model;
+    EXPECT_THAT(shown.err, testing::StartsWith("showing tokens, not text: " + model + ": field tokenizer.ggml.merges"));
+    EXPECT_EQ(std::count(shown.err.begin(), shown.err.end(), '\n'), 1) << shown.err;
+    const json said = json_of(words);  // --quiet
+    EXPECT_GE(said["tokens"].size(), 1U);
+    EXPECT_FALSE(said.contains("text"));
+  }
+  const Outcome text = run_command({"generate", models[0], "--prompt", "hello"});
+  EXPECT_EQ(text.status, 3);
+  EXPECT_THAT(text.err, testing::HasSubstr("tokenizer.ggml.merges"));
+  EXPECT_THAT(text.err, testing::HasSubstr("--prompt-tokens"));
+}
+
+TEST(Verify, NeedsATokenizerThatCannotBeBuiltOnlyForAPromptOfText) {
+  const Outcome outcome = run_command({"verify", llama_cpp_models()[0], "--prompt-tokens", "1,2,3", "--draft",
+                                       "hostile", "--max-new-tokens", "4", "--kernels", "scalar"});
+  EXPECT_EQ(outcome.status, 2) << outcome.err;  // no guess of hostile is accepted
+  EXPECT_EQ(outcome.err, "");
+}
+
 TEST(Generate, StreamsTextThatEqualsTheWholeText) {
   const std::string tale = fixture("models/tale-target");
   const std::vector<std::string> words{"generate", tale, "--prompt", "In the old café", "--max-new-tokens", "12"};
@@ -151,4 +222,4 @@ TEST(Command, WithoutASubcommandIsAUsageErrorAndWithHelpIsNot) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::test

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// docs/memory.md against what the system counts, and the refusal of what cannot fit before any weight is read.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <cstring>
+#include <sstream>
+
+#include "ref/decoding/engine.h"
+#include "tests/tools/command.h"
+
+namespace draftproof::test {
+namespace {
+
+const std::string target = fixture("models/tale-target");
+
+/// A line of /proc/self/status, in bytes.
+double status(const std::string& name) {
+  std::istringstream lines(text_of("/proc/self/status"));
+  for (std::string word; lines >> word;) {
+    double kilobytes = 0;
+    if (word == name + ":" && lines >> kilobytes) return 1024 * kilobytes;
+  }
+  return 0;
+}
+
+/// What f() has in memory at most, beyond what there was before.
+template <class Function>
+double peak_bytes(const Function& f) {
+  malloc_trim(0);
+  put("/proc/self/clear_refs", "5");  // the peak starts anew
+  const double before = status("VmRSS");
+  f();
+  return status("VmHWM") - before;
+}
+
+/// Decoding at most so much as the formula says beside the weights, and not much less.
+void expect_the_formula_holds(const std::string& model, const std::string& draft, KvFormat kv, int prompt, int text) {
+  const Layout layout(best_kernels(), Quantisation::none, kv);
+  Request request;
+  for (int i = 0; i < prompt; ++i) request.prompt.push_back(i * 7 % 1000);
+  request.max_new_tokens = text - prompt;
+  request.sampling.temperature = 1.5F;
+  request.draft_max = draft == "none" ? 0 : 8;
+  Engine engine(model, layout);
+  ASSERT_NE(engine.gate(draft), Gate::draft_not_dflash);
+  SeededChance chance(1);
+  {
+    Engine other(target, layout);  // what a process needs once: threads, pages of code
+    SeededChance once(1);
+    other.decode({.prompt = {1, 2}, .max_new_tokens = 2}, "none", rule_by_name("rejection"), once);
+  }
+  const double peak = peak_bytes([&] { engine.decode(request, draft, rule_by_name("rejection"), chance); });
+  const double counted =
+      static_cast<double>(memory_need(model, std::span(&draft, 1), layout).beside_weights(text, request.draft_max));
+  constexpr double spare = 768 * 1024;  // the system counts whole pages, and batches of them
+  EXPECT_LE(peak, counted + spare) << draft;
+  EXPECT_LE(counted, 1.5 * peak + spare) << draft;
+  fmt::print("{}, {}: {:.2f} MB at most, {:.2f} MB counted\n", model, draft, 1e-6 * peak, 1e-6 * counted);
+}
+
+TEST(MemoryFormula, HoldsForTheShippedModelsAndIsNoTimesTooLarge) {
+  for (const std::string& draft : {std::string("none"), "dflash:" + fixture("models/tale-dflash"),
+                                   "model:" + fixture("models/tale-small"), std::string("oracular")}) {
+    for (const KvFormat kv : {KvFormat::f32, KvFormat::q8}) expect_the_formula_holds(target, draft, kv, 900, 930);
+  }
+}
+
+TEST(MemoryFormulaSlow, HoldsForARealShape) {
+  const Folder folder;
+  const std::string model = (folder.path() / "model.gguf").string();
+  const Outcome written = run_command({"synth", model, "--shape", "qwen3-0.6b", "--type", "q4_0"});
+  ASSERT_EQ(written.status, 0) << written.err;
+  for (const std::string& draft : {std::string("none"), std::string("oracular")}) {
+    expect_the_formula_holds(model, draft, KvFormat::q8, 140, 150);
+  }
+}
+
+/// A draft's folder whose one weight of 4 TiB takes no room on the disk.
+std::string vast_draft(const Folder& folder, const std::string& like) {
+  const auto path = folder.path() / like;
+  files::create_directory(path);
+  files::copy(fixture("models/" + like) + "/config.json", path / "config.json");
+  const std::uint64_t bytes = std::uint64_t{1} << 42;
+  std::string header = R"({"a": {"dtype": "F32", "shape": [1048576, 1048576], "data_offsets": [0, )" +
+                       std::to_string(bytes) + "]}}";
+  const std::uint64_t length = header.size();
+  std::string start(sizeof length, '\0');
+  std::memcpy(start.data(), &length, sizeof length);
+  put(path / "model.safetensors", start + header);
+  files::resize_file(path / "model.safetensors", sizeof length + length + bytes);
+  return path.string();
+}
+
+TEST(MemoryShortage, OfADraftIsSeenBeforeAnyWeightIsRead) {
+  const Folder folder;
+  for (const std::string& draft :
+       {"dflash:" + vast_draft(folder, "tale-dflash"), "model:" + vast_draft(folder, "tale-small")}) {
+    for (const char* command : {"generate", "verify"}) {
+      const Outcome outcome =
+          run_command({command, target, "--draft", draft, "--prompt-tokens", "1,2", "--max-new-tokens", "4"});
+      EXPECT_EQ(outcome.status, 3) << command << draft;
+      EXPECT_THAT(outcome.err,
+                  testing::HasSubstr(target + " with " + draft + " for a text of 6 positions needs 4096."));
+      EXPECT_EQ(outcome.out, "");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace draftproof::test
