@@ -216,8 +216,10 @@ TEST(Memory, IsCountedByTheDocumentedFormula) {
   const auto size = [&config](const char* field) {
     return static_cast<std::uint64_t>(config.at(field).integer(1, 1 << 24));
   };
-  EXPECT_EQ(floats.total(11) - floats.total(10),
+  EXPECT_EQ(floats.cache_per_position,
             8 * size("num_key_value_heads") * size("head_dim") * size("num_hidden_layers"));
+  EXPECT_EQ(floats.total(11) - floats.total(10), floats.cache_per_position + floats.scratch_per_position);
+  EXPECT_EQ(floats.total(10, 3) - floats.total(10), 3 * 20 * size("vocab_size"));
   EXPECT_GE(floats.total(0), from.bytes());
   EXPECT_LT(narrow.total(0), floats.total(0));
   EXPECT_GT(narrow.weights.at("q4_0"), narrow.weights.at("q8_0")) << "layers outweigh tables here";

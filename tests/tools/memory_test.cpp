@@ -49,8 +49,10 @@ void expect_the_formula_holds(const std::string& model, const std::string& draft
   SeededChance chance(1);
   {
     Engine other(target, layout);  // what a process needs once: threads, pages of code
-    SeededChance once(1);
-    other.decode({.prompt = {1, 2}, .max_new_tokens = 2}, "none", rule_by_name("rejection"), once);
+    Request brief;
+    brief.prompt = {1, 2};
+    brief.max_new_tokens = 2;
+    other.decode(brief, "none", rule_by_name("rejection"), chance);
   }
   const double peak = peak_bytes([&] { engine.decode(request, draft, rule_by_name("rejection"), chance); });
   const double counted =
