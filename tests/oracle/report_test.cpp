@@ -24,7 +24,7 @@ Finding finding_of(const char* check, Outcome outcome, const char* sentence) {
 Report report_of(std::vector<Outcome> outcomes) {
   Report report;
   report.target = "a <model> & \"more\"";
-  report.drafts.push_back({"hostile", {}, 0, {}});
+  report.drafts.push_back({"hostile", {}, 0, {}, {}});
   report.rule = "matching";
   report.kernels = "scalar";
   report.seed = 7;
