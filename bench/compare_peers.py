@@ -63,7 +63,8 @@ class Problem(Exception):
     """One sentence for the reader."""
 
 
-def run(command: list[str]) -> str:
+def run(command: list[str], diagnostics: bool = False) -> str:
+    """What it prints; diagnostics too where asked for."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
@@ -74,7 +75,7 @@ def run(command: list[str]) -> str:
         last = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()][-3:]
         status = f"signal {-done.returncode}" if done.returncode < 0 else f"exit status {done.returncode}"
         raise Problem(f"{' '.join(command)}: {status}: {' | '.join(last) or 'no output'}")
-    return done.stdout
+    return done.stdout + done.stderr if diagnostics else done.stdout
 
 
 def rows_name(count: int) -> str:
@@ -150,7 +151,7 @@ class StockPeer:
             str(program), "-m", str(model), "-c", str(positions), "-b", "512", "-ub", "512", "-npp", str(context),
             "-ntg", str(STEPS), "-npl", list_of(question.rows), "-pps", "-t", str(question.threads),
             "-tb", str(question.threads), *self.batched_flags,
-        ])
+        ], diagnostics=True)  # where ik_llama.cpp prints its table
         # | PP | TG | B | N_KV | T_PP s | S_PP t/s | T_TG s | S_TG t/s | ...
         line = rf"^\|\s*{context} \|\s*{STEPS} \|\s*(\d+) \|(?:\s*[\d.]+ \|){{4}}\s*([\d.]+) \|"
         lines = re.findall(line, text, re.MULTILINE)
