@@ -15,5 +15,6 @@ void add_inspect(CLI::App& app, Exit& exit);
 void add_signature(CLI::App& app, Exit& exit);
 void add_synth(CLI::App& app, Exit& exit);
 void add_bench(CLI::App& app, Exit& exit);
+void add_fixture(CLI::App& app, Exit& exit);
 
 }  // namespace draftproof

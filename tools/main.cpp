@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   add_signature(app, exit);
   add_synth(app, exit);
   add_bench(app, exit);
+  add_fixture(app, exit);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& wrong) {

@@ -104,6 +104,8 @@ TEST(Layering, SeesEveryForbiddenEdge) {
       {"oracle/checks/budget.cpp", "#include \"ref/drafts/draft.h\"\n", "oracle may not know"},
       {"oracle/check.cpp", "#include \"ref/caches/attention.h\"\n", "oracle may not know"},
       {"oracle/check.cpp", "#include \"ref/models/hash.h\"\n", "oracle may not know"},
+      {"oracle/fixture_file.cpp", "#include \"ref/formats/hdf5.h\"\n", nullptr},
+      {"oracle/fixture_file.cpp", "#include \"ref/formats/gguf.h\"\n", "oracle may not know"},
       {"oracle/check.cpp", "#include \"kernels/kernels.h\"\n", "oracle may not know"},
       {"oracle/check.cpp", "#include \"oracle/mutants/mutants.h\"\n", "oracle may not know"},
       {"oracle/mutants/loop.cpp", "#include \"oracle/check.h\"\n#include \"ref/caches/history.h\"\n", nullptr},

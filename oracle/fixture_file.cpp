@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/fixture_file.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <limits>
+
+#include "ref/base/error.h"
+#include "ref/base/require.h"
+#include "ref/base/sha256.h"
+#include "ref/formats/printable.h"
+#include "ref/formats/whole_file.h"
+
+namespace draftproof {
+namespace {
+
+constexpr std::size_t hash_digits = 64;
+constexpr std::size_t text_bytes_max = 4096;
+constexpr std::uintmax_t file_bytes_max = std::uintmax_t{1} << 34;
+
+std::string bytes_of(const std::filesystem::path& file) {
+  std::error_code failure;
+  const auto status = std::filesystem::status(file, failure);
+  if (!std::filesystem::exists(status)) throw Error(file.string() + ": no such file");
+  if (!std::filesystem::is_regular_file(status)) throw Error(file.string() + ": not a file");
+  if (std::filesystem::file_size(file, failure) > file_bytes_max) throw Error(file.string() + ": is over 16 GiB");
+  std::ifstream stream(file, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+  if (!stream) throw Error(file.string() + ": cannot be read");
+  return bytes;
+}
+
+bool is_digit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
+
+/// Where the digits of the attribute stand: after its name, its type and its shape. npos when there are none.
+std::size_t place_of_hash(const std::string& bytes) {
+  constexpr std::size_t between_max = 64;
+  const std::string name("sha256\0", 7);
+  for (std::size_t at = bytes.find(name); at != std::string::npos; at = bytes.find(name, at + 1)) {
+    std::size_t digits = 0;
+    const std::size_t end = std::min(bytes.size(), at + name.size() + between_max + hash_digits);
+    for (std::size_t i = at + name.size(); i < end; ++i) {
+      digits = is_digit(bytes[i]) ? digits + 1 : 0;
+      if (digits == hash_digits) return i + 1 - hash_digits;
+    }
+  }
+  return std::string::npos;
+}
+
+/// The hash that stands in the bytes, and the one that should.
+std::pair<std::string, std::string> hashes_of(const std::string& bytes, std::size_t place) {
+  Sha256 hash;
+  hash.add(std::string_view(bytes).substr(0, place));
+  hash.add(std::string(hash_digits, '0'));
+  hash.add(std::string_view(bytes).substr(place + hash_digits));
+  return {bytes.substr(place, hash_digits), hash.hex()};
+}
+
+void refuse_damage(const std::filesystem::path& file) {
+  const std::string bytes = bytes_of(file);
+  if (!bytes.starts_with("\x89HDF\r\n\x1a\n")) throw Error(file.string() + ": not an HDF5 file, so not a fixture");
+  const std::size_t place = place_of_hash(bytes);
+  if (place == std::string::npos) {
+    throw Error(file.string() + ": attribute 'sha256' is missing or cut off; this is no whole fixture");
+  }
+  const auto [stated, found] = hashes_of(bytes, place);
+  if (stated != found) {
+    throw Error(file.string() + ": attribute 'sha256' is " + stated + ", its bytes have " + found +
+                "; it was damaged or edited: record it again");
+  }
+}
+
+/// Puts fields into the group /request.
+class FieldWriter {
+ public:
+  explicit FieldWriter(Hdf5& file) : file_(file) {}
+
+  void operator()(const char* name, const std::string& text, const std::vector<std::string>&) {
+    texts_.emplace_back(name, text);
+  }
+  template <class T>
+  void operator()(const char* name, const T& number, T, T) {
+    file_.write<T>(path(name), {{}, {number}});
+  }
+  void operator()(const char* name, const std::vector<Token>& tokens, Token, Token) {
+    file_.write<Token>(path(name), {{static_cast<std::int64_t>(tokens.size())}, tokens});
+  }
+  /// Attributes need the group, which the first array makes.
+  void finish() {
+    for (const auto& [name, text] : texts_) file_.write_string_attribute("/request", name, text);
+  }
+
+ private:
+  static std::string path(const char* name) { return std::string("/request/") + name; }
+  Hdf5& file_;
+  std::vector<std::pair<std::string, std::string>> texts_;
+};
+
+class FieldReader {
+ public:
+  FieldReader(const std::filesystem::path& path, const Hdf5& file) : path_(path), file_(file) {}
+
+  void operator()(const char* name, std::string& text, const std::vector<std::string>& allowed) const {
+    text = file_.read_string_attribute("/request", name);
+    const bool known = allowed.empty() ? !text.empty() && text.find('\0') == std::string::npos
+                                       : std::find(allowed.begin(), allowed.end(), text) != allowed.end();
+    if (known) return;
+    std::string list;
+    for (const std::string& word : allowed) list += (list.empty() ? "" : " or ") + word;
+    fail("/request", "attribute '" + std::string(name) + "' is " + in_quotes(text) + ", not " +
+                         (allowed.empty() ? "a name" : list));
+  }
+  template <class T>
+  void operator()(const char* name, T& number, T least, T most) const {
+    const auto values = read<T>(name);
+    if (values.size() != 1) fail(where(name), "holds " + std::to_string(values.size()) + " values, not one");
+    number = values[0];
+    check(name, number, least, most);
+  }
+  void operator()(const char* name, std::vector<Token>& tokens, Token least, Token most) const {
+    tokens = read<Token>(name);
+    for (const Token token : tokens) check(name, token, least, most);
+  }
+
+  [[noreturn]] void fail(const std::string& field, const std::string& what) const {
+    throw Error(path_.string() + ": '" + field + "' " + what);
+  }
+
+ private:
+  static std::string where(const char* name) { return std::string("/request/") + name; }
+  template <class T>
+  std::vector<T> read(const char* name) const {
+    return file_.read<T>(where(name)).values;
+  }
+  template <class T>
+  void check(const char* name, T value, T least, T most) const {
+    if (value >= least && value <= most) return;  // not so for what is no number
+    fail(where(name), "is " + std::to_string(value) + ", not between " + std::to_string(least) + " and " +
+                          std::to_string(most));
+  }
+  const std::filesystem::path& path_;
+  const Hdf5& file_;
+};
+
+
+/// Reads the arrays of /run and holds their shapes to each other.
+class RunReader {
+ public:
+  RunReader(const FieldReader& fields, const Hdf5& file) : fields_(fields), file_(file) {}
+
+  std::vector<FixtureArray> read() const {
+    const auto rounds = array<std::int32_t>("rounds", {unknown, 6});
+    std::int64_t guesses = 0;
+    std::int64_t rows = 0;
+    std::int64_t emitted = 0;
+    for (std::size_t i = 0; i < rounds.values.size(); i += 6) {
+      if (std::any_of(rounds.values.begin() + static_cast<std::ptrdiff_t>(i),
+                      rounds.values.begin() + static_cast<std::ptrdiff_t>(i) + 6, [](int v) { return v < 0; })) {
+        fields_.fail("/run/rounds", "has a negative number in round " + std::to_string(i / 6));
+      }
+      guesses += rounds.values[i + 1];
+      rows += rounds.values[i + 2];
+      emitted += rounds.values[i + 5];
+    }
+    std::vector<FixtureArray> arrays;
+    if (file_.has("/run/rows")) {
+      auto values = array<float>("rows", {emitted, unknown});
+      constexpr std::int64_t vocabulary_max = 1 << 23;
+      if (values.shape[1] < 1 || values.shape[1] > vocabulary_max) {
+        fields_.fail("/run/rows", "is as wide as no vocabulary, " + std::to_string(values.shape[1]));
+      }
+      // What a model says: numbers, or minus infinity.
+      if (std::any_of(values.values.begin(), values.values.end(),
+                      [](float v) { return !(v <= std::numeric_limits<float>::max()); })) {
+        fields_.fail("/run/rows", "holds a value that is no logit: NaN or infinity");
+      }
+      arrays.push_back({"rows", std::move(values)});
+    }
+    arrays.push_back({"logits", array<std::uint64_t>("logits", {rows, 2})});
+    arrays.push_back({"targets", array<std::uint64_t>("targets", {rows, 2})});
+    arrays.push_back({"rounds", rounds});
+    arrays.push_back({"guesses", tokens("guesses", guesses)});
+    arrays.push_back({"tokens", tokens("tokens", emitted)});
+    auto finish = array<std::int32_t>("finish", {1});
+    if (finish.values[0] != static_cast<int>(Finish::stop) && finish.values[0] != static_cast<int>(Finish::length)) {
+      fields_.fail("/run/finish", "is " + std::to_string(finish.values[0]) + ", not 1 (stop) or 2 (length)");
+    }
+    arrays.push_back({"finish", std::move(finish)});
+    arrays.push_back({"cache", array<std::uint64_t>("cache", {rounds.shape[0], 2})});
+    arrays.push_back({"draft", array<std::uint64_t>("draft", {rounds.shape[0], 2})});
+    return arrays;
+  }
+
+ private:
+  static constexpr std::int64_t unknown = -1;
+
+  static std::string text_of(const std::vector<std::int64_t>& shape) {
+    std::string text;
+    for (const std::int64_t extent : shape) {
+      text += (text.empty() ? "" : ", ") + (extent == unknown ? std::string("any") : std::to_string(extent));
+    }
+    return "[" + text + "]";
+  }
+
+  template <class T>
+  Array<T> array(const std::string& name, const std::vector<std::int64_t>& shape) const {
+    Array<T> result = file_.read<T>("/run/" + name);
+    const auto fits = [](std::int64_t is, std::int64_t wanted) { return wanted == unknown || is == wanted; };
+    if (!std::equal(result.shape.begin(), result.shape.end(), shape.begin(), shape.end(), fits))
+      fields_.fail("/run/" + name, "has shape " + text_of(result.shape) + ", not " + text_of(shape));
+    return result;
+  }
+
+  Array<std::int32_t> tokens(const std::string& name, std::int64_t count) const {
+    auto result = array<std::int32_t>(name, {count});
+    for (const std::int32_t token : result.values) {
+      if (token < 0) fields_.fail("/run/" + name, "holds " + std::to_string(token) + ", which is no token");
+    }
+    return result;
+  }
+
+  const FieldReader& fields_;
+  const Hdf5& file_;
+};
+
+}  // namespace
+
+Fixture read_fixture(const std::filesystem::path& path) {
+  refuse_damage(path);
+  const Hdf5 file = Hdf5::open(path);
+  if (const std::string schema = file.read_string_attribute("/", "schema"); schema != fixture_schema) {
+    throw Error(path.string() + ": attribute 'schema' is " + in_quotes(schema) + ", this program reads " +
+                fixture_schema);
+  }
+  Fixture fixture;
+  fixture.generator = file.read_string_attribute("/", "generator");
+  fixture.version = file.read_string_attribute("/", "version");
+  fixture.reason = file.read_string_attribute("/", "reason");
+  const FieldReader fields(path, file);
+  visit_request(fixture, fields);
+  std::string verification;
+  fields("verification", verification, {"batched", "serial"});
+  fixture.request.verification = verification == "serial" ? Verification::serial : Verification::batched;
+  if (fixture.request.prompt.empty()) fields.fail("/request/prompt", "holds no token");
+  fixture.arrays = RunReader(fields, file).read();
+  return fixture;
+}
+
+void write_fixture(const std::filesystem::path& path, const Fixture& fixture) {
+  if (fixture.reason.empty()) throw Error(path.string() + ": a fixture needs a reason; say why it is what it is");
+  if (fixture.reason.size() > text_bytes_max) throw Error(path.string() + ": the reason is longer than 4096 bytes");
+  replace_whole(path, [&](const std::filesystem::path& partial) {
+    {
+      Hdf5 file = Hdf5::create(partial);
+      // First, so that nothing before it can look like it.
+      file.write_string_attribute("/", "sha256", std::string(hash_digits, '0'));
+      FieldWriter fields(file);
+      visit_request(fixture, fields);
+      fields("verification", name_of(fixture.request.verification), {});
+      fields.finish();
+      for (const FixtureArray& array : fixture.arrays) {
+        std::visit([&](const auto& content) { file.write("/run/" + array.name, content); }, array.content);
+      }
+      file.write_string_attribute("/", "schema", fixture_schema);
+      file.write_string_attribute("/", "generator", fixture.generator);
+      file.write_string_attribute("/", "version", fixture.version);
+      file.write_string_attribute("/", "reason", fixture.reason);
+    }
+    seal_fixture(partial);
+  });
+}
+
+void seal_fixture(const std::filesystem::path& path) {
+  const std::string bytes = bytes_of(path);
+  const std::size_t place = place_of_hash(bytes);
+  REQUIRE(place != std::string::npos, "HDF5 keeps an attribute's name, type, shape and value together");
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(static_cast<std::streamoff>(place));
+  file << hashes_of(bytes, place).second;
+  file.close();
+  if (!file) throw Error(path.string() + ": cannot be written; is the disk full?");
+}
+
+}  // namespace draftproof

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/fixture.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/oracle/fixture_parts.h"
+
+namespace draftproof {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST(Ulps, CountTheFloatsBetween) {
+  const float least = std::numeric_limits<float>::denorm_min();
+  EXPECT_EQ(ulps_between(1.0F, 1.0F), 0U);
+  EXPECT_EQ(ulps_between(1.0F, std::nextafter(1.0F, 2.0F)), 1U);
+  EXPECT_EQ(ulps_between(-0.0F, 0.0F), 1U);
+  EXPECT_EQ(ulps_between(0.0F, least), 1U);
+  EXPECT_EQ(ulps_between(-least, least), 3U);
+  EXPECT_EQ(ulps_between(1.0F, 2.0F), 1U << 23);
+  EXPECT_EQ(ulps_between(-2.0F, -1.0F), 1U << 23);
+  EXPECT_EQ(ulps_between(-INFINITY, INFINITY), 2 * 0x7f800000ULL + 1);
+}
+
+TEST(Difference, OfAFixtureFromItselfIsEmpty) {
+  const FixtureDifference same = difference(small_fixture(), small_fixture());
+  EXPECT_TRUE(same.empty());
+  EXPECT_EQ(same.text(), "");
+  EXPECT_FALSE(same.first_token);
+  ASSERT_TRUE(same.variation);
+  EXPECT_EQ(same.variation->first, 0U);
+}
+
+template <class T>
+std::vector<T>& values_of(Fixture& fixture, const std::string& name) {
+  return const_cast<Array<T>*>(fixture.find<T>(name))->values;
+}
+
+/// Changes one value of the array; the difference must be seen there and nowhere else.
+template <class T>
+void expect_each_value_matters(const std::string& name) {
+  const Fixture good = small_fixture();
+  const std::size_t count = good.find<T>(name)->values.size();
+  EXPECT_GT(count, 0U) << name;
+  for (std::size_t i = 0; i < count; ++i) {
+    Fixture bad = small_fixture();
+    values_of<T>(bad, name)[i] += T(1);
+    const FixtureDifference change = difference(good, bad);
+    ASSERT_EQ(change.arrays.size(), 1U) << name << " " << i;
+    EXPECT_EQ(change.arrays[0].name, name);
+    EXPECT_EQ(change.arrays[0].differing, 1U);
+    EXPECT_THAT(change.asked, IsEmpty());
+    EXPECT_EQ(change.first_token.has_value(), name == "tokens");
+  }
+}
+
+TEST(Difference, SeesEveryValueOfEveryArray) {
+  expect_each_value_matters<float>("rows");
+  for (const char* name : {"logits", "targets", "cache", "draft"}) expect_each_value_matters<std::uint64_t>(name);
+  for (const char* name : {"rounds", "guesses", "tokens", "finish"}) expect_each_value_matters<std::int32_t>(name);
+  EXPECT_EQ(small_fixture().arrays.size(), 9U) << "an array that no line above names";
+}
+
+/// Changes each field of the request in turn.
+struct ChangeOne {
+  int wanted;
+  int seen = 0;
+  std::string name;
+  bool now(const char* field) {
+    if (seen++ != wanted) return false;
+    name = field;
+    return true;
+  }
+  void operator()(const char* field, std::string& text, const std::vector<std::string>& allowed) {
+    if (now(field)) text = allowed.empty() ? text + "x" : allowed.back();
+  }
+  template <class T>
+  void operator()(const char* field, T& number, T least, T most) {
+    if (now(field)) number = number == least ? most : least;
+  }
+  void operator()(const char* field, std::vector<Token>& tokens, Token, Token) {
+    if (now(field)) tokens.push_back(1);
+  }
+};
+
+TEST(Difference, NamesEveryFieldThatWasAskedOtherwise) {
+  for (int field = 0;; ++field) {
+    Fixture other = small_fixture();
+    ChangeOne change{field, 0, ""};
+    visit_request(other, change);
+    if (change.name.empty()) {
+      EXPECT_EQ(field, 20) << "fields were added or lost";
+      break;
+    }
+    const FixtureDifference found = difference(small_fixture(), other);
+    ASSERT_EQ(found.asked.size(), 1U) << change.name;
+    EXPECT_EQ(found.asked[0].first, change.name);
+  }
+  Fixture serial = small_fixture();
+  serial.request.verification = Verification::serial;
+  EXPECT_THAT(difference(small_fixture(), serial).asked,
+              ElementsAre(testing::Pair("verification", "serial, not batched")));
+}
+
+TEST(Difference, ShowsTheFirstPlaceBothValuesAndUlps) {
+  Fixture bad = small_fixture();
+  values_of<float>(bad, "rows")[4] = std::nextafter(4.5F, 5.0F);
+  values_of<float>(bad, "rows")[8] = std::nextafter(std::nextafter(8.0F, 9.0F), 9.0F);
+  values_of<std::uint64_t>(bad, "logits")[3] = 7;
+  const FixtureDifference change = difference(small_fixture(), bad);
+  ASSERT_EQ(change.arrays.size(), 2U);
+  EXPECT_EQ(change.arrays[0].sentence(),
+            "rows[1, 1] was 4.5 (0x40900000), is 4.5000005 (0x40900001), 1 ulp; 2 of 12 differ, by 2 ulps at most");
+  EXPECT_EQ(change.arrays[1].sentence(),
+            "logits[1] was 00000000000000010000000000000002, is 00000000000000010000000000000007; 1 of 4 differ");
+  EXPECT_THAT(change.text(), HasSubstr("the text is the same"));
+}
+
+TEST(Difference, TellsZerosApartAndNotANumberFromNumbers) {
+  Fixture bad = small_fixture();
+  values_of<float>(bad, "rows")[0] = -0.0F;
+  EXPECT_EQ(difference(small_fixture(), bad).arrays.at(0).ulps, 1U);
+  const auto array = [](float value) {
+    Fixture fixture;
+    fixture.arrays.push_back({"rows", Array<float>{{1, 1}, {value}}});
+    return fixture;
+  };
+  EXPECT_THAT(difference(array(NAN), array(NAN)).arrays, IsEmpty());
+  EXPECT_FALSE(difference(array(NAN), array(1)).arrays.at(0).ulps);
+}
+
+TEST(Difference, SaysWhereTheTextsPartAndHowFarDistributionsMove) {
+  Fixture bad = small_fixture();
+  values_of<std::int32_t>(bad, "tokens")[2] = 0;
+  values_of<float>(bad, "rows")[3 * 3] = 100;  // a row after another text: nothing to compare
+  FixtureDifference change = difference(small_fixture(), bad);
+  EXPECT_EQ(change.first_token, 2U);
+  EXPECT_EQ(change.variation->first, 0U);
+  EXPECT_THAT(change.text(), HasSubstr("the text changes from token 2 on"));
+
+  bad = small_fixture();
+  values_of<float>(bad, "rows")[2 * 3] = 100;  // all of row 2 on token 0, which had next to nothing
+  change = difference(small_fixture(), bad);
+  EXPECT_EQ(change.variation->second, 2U);
+  const Sampling sampling = small_fixture().request.sampling;
+  const std::vector<Token> text{1, 2, 2, 1};
+  const Distribution before = distribution_of(std::vector<float>{6, 7, 8}, sampling, {text, {}});
+  EXPECT_EQ(change.variation->first, 2 * (Distribution::total - before.weight(0)));
+}
+
+TEST(Difference, SeesLongerShorterMissingAndReshapedArrays) {
+  Fixture shorter = small_fixture();
+  for (FixtureArray& array : shorter.arrays) {
+    if (array.name == "guesses") array.content = Array<std::int32_t>{{3}, {2, 1, 2}};
+  }
+  EXPECT_EQ(difference(small_fixture(), shorter).arrays.at(0).sentence(),
+            "guesses[3] was 1, is absent; 0 of 3 differ");
+  EXPECT_EQ(difference(shorter, small_fixture()).arrays.at(0).sentence(), "guesses[3] was absent, is 1; 0 of 3 differ");
+  Fixture without = small_fixture();
+  without.arrays.erase(without.arrays.begin());
+  EXPECT_EQ(difference(small_fixture(), without).arrays.at(0).sentence(), "rows was there, is absent");
+  EXPECT_EQ(difference(without, small_fixture()).arrays.at(0).sentence(), "rows was absent, is there");
+  Fixture wider = small_fixture();
+  for (FixtureArray& array : wider.arrays) {
+    if (array.name == "rows") std::get<Array<float>>(array.content).shape = {3, 4};
+  }
+  EXPECT_EQ(difference(small_fixture(), wider).arrays.at(0).sentence(), "rows was shape [4, 3], is shape [3, 4]");
+}
+
+}  // namespace
+}  // namespace draftproof

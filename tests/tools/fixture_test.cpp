@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+// draftproof fixture, through the command; and the fixtures we ship.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "kernels/operations.h"
+#include "oracle/fixture_file.h"
+#include "tests/tools/command.h"
+
+namespace draftproof::test {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+
+const std::string target = fixture("external/qwen3-tiny-tied");
+const std::string draft = "model:" + fixture("external/qwen3-tiny-tied");
+
+class Recorded : public testing::Test {
+ protected:
+  Outcome record(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words{"fixture",        "record",      target,  file,         "--draft",  draft,
+                                   "--prompt-tokens", "5,6,7",      "--max-new-tokens",    "8",        "--temperature",
+                                   "1",              "--seed",      "3",     "--reason",   "a test",   "--rule",
+                                   "rejection",      "--threads",   "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_command(words);
+  }
+  Outcome replay(std::vector<std::string> more = {}) {
+    more.insert(more.begin(), {"fixture", "replay", file});
+    if (std::find(more.begin(), more.end(), "--threads") == more.end()) more.insert(more.end(), {"--threads", "1"});
+    return run_command(more);
+  }
+  /// As if the engine had said something else then.
+  void change(const std::function<void(Fixture&)>& edit) {
+    Fixture fixture = read_fixture(file);
+    edit(fixture);
+    write_fixture(file, fixture);
+  }
+  static void change_row(Fixture& fixture) {
+    for (FixtureArray& array : fixture.arrays) {
+      if (array.name != "rows") continue;
+      float& value = std::get<Array<float>>(array.content).values.at(167);
+      value = std::nextafter(value, 1e9F);
+    }
+  }
+  const Folder folder;
+  const std::string file = (folder.path() / "x.h5").string();
+  const std::string received = file + ".received";
+};
+
+TEST_F(Recorded, ReplaysTheSameOnEveryTableOfItsClassWithAnyThreads) {
+  ASSERT_EQ(record({"--rows"}).status, 0);
+  int tables = 0;
+  for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
+    if (!(*table)->supported() || std::string((*table)->numerics) != "canonical") continue;
+    ++tables;
+    const Outcome outcome = replay({"--kernels", (*table)->name, "--threads", tables % 2 == 0 ? "1" : "2"});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, file + ": the same on " + (*table)->name + "\n");
+  }
+  EXPECT_GE(tables, 1);
+  EXPECT_FALSE(files::exists(received));
+}
+
+TEST_F(Recorded, KeepsPathsSeenFromItselfAndCanBeMovedWithItsModels) {
+  ASSERT_EQ(record().status, 0);
+  const Fixture fixture = read_fixture(file);
+  EXPECT_FALSE(files::path(fixture.target).is_absolute());
+  files::create_directories(folder.path() / "a/b");
+  files::rename(file, folder.path() / "a/b/x.h5");
+  const std::string moved = (folder.path() / "a/b/x.h5").string();
+  const Outcome lost = run_command({"fixture", "replay", moved});
+  EXPECT_EQ(lost.status, 3);
+  EXPECT_EQ(run_command({"fixture", "replay", moved, "--target", target, "--draft", draft}).status, 0);
+}
+
+TEST_F(Recorded, ShowsTheFirstDifferenceWithUlpsAndKeepsWhatItFoundForReview) {
+  ASSERT_EQ(record({"--rows"}).status, 0);
+  change(change_row);
+  const Outcome outcome = replay();
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("rows[1, 7] was "), HasSubstr(", 1 ulp; 1 of "),
+                                 HasSubstr("the text is the same"), HasSubstr(received)));
+  ASSERT_TRUE(files::exists(received));
+
+  const Outcome pending = run_command({"fixture", "review", folder.path().string()});
+  EXPECT_EQ(pending.status, 1) << "what CI fails by";
+  EXPECT_THAT(pending.out, AllOf(HasSubstr(file + ": pending"), HasSubstr("rows[1, 7]")));
+  EXPECT_TRUE(files::exists(received)) << "looking accepts nothing";
+
+  const std::string found = text_of(received);
+  const Outcome accepted = run_command({"fixture", "review", folder.path().string(), "--accept", "it was wrong"});
+  EXPECT_EQ(accepted.status, 0) << accepted.err;
+  EXPECT_FALSE(files::exists(received));
+  EXPECT_EQ(read_fixture(file).reason, "it was wrong");
+  EXPECT_EQ(replay().status, 0);
+  EXPECT_EQ(run_command({"fixture", "review", folder.path().string()}).status, 0);
+}
+
+TEST_F(Recorded, SaysTheSameInJson) {
+  ASSERT_EQ(record({"--rows"}).status, 0);
+  change(change_row);
+  const Outcome outcome = replay({"--json", "-", "--kernels", "scalar"});
+  EXPECT_EQ(outcome.status, 1);
+  const json result = json::parse(outcome.out, nullptr, false).at("fixtures").at(0);
+  EXPECT_EQ(result["equal"], false);
+  EXPECT_EQ(result["kernels"], "scalar");
+  EXPECT_EQ(result["arrays"].at(0)["array"], "rows");
+  EXPECT_EQ(result["arrays"].at(0)["index"], "[1, 7]");
+  EXPECT_EQ(result["arrays"].at(0)["ulps"], 1);
+  EXPECT_FALSE(result.contains("first_token"));
+}
+
+TEST_F(Recorded, IsNoLongerPendingOnceItReplaysTheSame) {
+  ASSERT_EQ(record().status, 0);
+  files::copy(file, received);
+  EXPECT_EQ(replay().status, 0);
+  EXPECT_FALSE(files::exists(received));
+}
+
+TEST_F(Recorded, InAnotherClassIsComparedButNeverReceived) {
+  ASSERT_EQ(record().status, 0);
+  change([](Fixture& fixture) { fixture.numerics = "of another machine"; });
+  EXPECT_EQ(replay().status, 0) << "equal bits are equal bits";
+  change([](Fixture& fixture) {
+    std::get<Array<std::uint64_t>>(fixture.arrays.front().content).values.front() ^= 1;
+  });
+  const Outcome outcome = replay();
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("of another machine"), HasSubstr("logits[0] was")));
+  EXPECT_FALSE(files::exists(received));
+}
+
+TEST_F(Recorded, DiffNamesWhatWasAskedOtherwise) {
+  ASSERT_EQ(record().status, 0);
+  const std::string other = file + ".other";
+  files::copy(file, other);
+  EXPECT_EQ(run_command({"fixture", "diff", file, other}).status, 0);
+  files::remove(other);
+  files::rename(file, other);
+  ASSERT_EQ(record({"--verify", "serial"}).status, 0);
+  const Outcome outcome = run_command({"fixture", "diff", other, file});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("asked with another verification: serial, not batched"));
+  EXPECT_THAT(outcome.out, HasSubstr("the text is the same")) << "serial verification changes no token";
+}
+
+TEST_F(Recorded, OverwritesAFixtureAndNothingElse) {
+  ASSERT_EQ(record().status, 0);
+  ASSERT_EQ(record().status, 0);
+  put(file, "a letter");
+  const Outcome outcome = record();
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_THAT(outcome.err, HasSubstr(file + ": not an HDF5 file"));
+  EXPECT_EQ(text_of(file), "a letter");
+}
+
+TEST_F(Recorded, BadInputGetsOneSentenceAndStatusThree) {
+  ASSERT_EQ(record().status, 0);
+  const auto refused = [](const std::vector<std::string>& words, const std::string& said) {
+    const Outcome outcome = run_command(words);
+    EXPECT_EQ(outcome.status, 3) << words[1];
+    EXPECT_THAT(outcome.err, HasSubstr(said));
+  };
+  const std::string nowhere = (folder.path() / "no/x.h5").string();
+  refused({"fixture"}, "subcommand");
+  refused({"fixture", "replay", nowhere}, nowhere + ": no such file");
+  refused({"fixture", "replay", file, "--kernels", "cuda"}, "cuda");
+  refused({"fixture", "diff", file, nowhere}, nowhere + ": no such file");
+  refused({"fixture", "review", nowhere}, nowhere + ": no such file or folder");
+  refused({"fixture", "review", file}, "is no .received file");
+  refused({"fixture", "record", target, nowhere, "--prompt-tokens", "1", "--reason", "x"}, "no such folder");
+  refused({"fixture", "record", target, file, "--prompt-tokens", "1"}, "--reason");
+  refused({"fixture", "record", target, file, "--prompt-tokens", "1", "--reason", ""}, "needs a reason");
+  refused({"fixture", "record", target, file, "--prompt-tokens", "999", "--reason", "x"}, "vocabulary");
+  put(received, "half a fi");
+  refused({"fixture", "review", folder.path().string()}, received + ": not an HDF5 file");
+  files::remove(received);
+  for (const auto& [edit, said] : std::vector<std::pair<std::function<void(Fixture&)>, std::string>>{
+           {[](Fixture& f) { f.draft = "medusa"; }, ": '/request' attribute 'draft': "},
+           {[](Fixture& f) { f.target = "nowhere"; }, "nowhere"},
+           {[](Fixture& f) { f.request.prompt = {160}; }, ": prompt token 160 lies outside"},
+           {[](Fixture& f) { f.request.max_new_tokens = 1 << 16; }, "positions"}}) {
+    ASSERT_EQ(record().status, 0);
+    change(edit);
+    refused({"fixture", "replay", file}, said);
+  }
+}
+
+TEST_F(Recorded, OpensWithH5py) {
+  if (std::system("python3 -c 'import h5py' 2>/dev/null") != 0) GTEST_SKIP() << "h5py is not installed";
+  ASSERT_EQ(record({"--rows"}).status, 0);
+  const std::string said = (folder.path() / "said").string();
+  const std::string script = std::string(DRAFTPROOF_SOURCE_DIR) + "/fixtures/make/fixture.py";
+  ASSERT_EQ(std::system(("python3 " + quoted(script) + " " + quoted(file) + " >" + quoted(said)).c_str()), 0);
+  EXPECT_THAT(text_of(said), AllOf(HasSubstr("schema: draftproof.fixture/1\n"), HasSubstr("reason: a test\n"),
+                                   HasSubstr("request/rule: rejection\n"), HasSubstr("run/tokens: int32 [8] "),
+                                   HasSubstr("run/rows: float32 [8, 160] "), HasSubstr("request/seed: uint64 [] [3]")));
+}
+
+std::vector<std::string> shipped(const std::string& extension) {
+  std::vector<std::string> list;
+  for (const auto& entry : files::recursive_directory_iterator(fixture("snapshots"))) {
+    if (entry.path().extension() == extension) list.push_back(entry.path().string());
+  }
+  return list;
+}
+
+// Canonical numerics: the same bits on every machine.
+TEST(ShippedFixtures, ReplayTheSameHere) {
+  const std::vector<std::string> fixtures = shipped(".h5");
+  EXPECT_GE(fixtures.size(), 4U);
+  std::vector<std::string> words{"fixture", "replay", "--threads", "1"};
+  words.insert(words.end(), fixtures.begin(), fixtures.end());
+  const Outcome outcome = run_command(words);
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err
+                               << "if that is meant: draftproof fixture review fixtures --accept REASON";
+  for (const std::string& file : fixtures) EXPECT_EQ(read_fixture(file).numerics, "canonical") << file;
+}
+
+TEST(ShippedFixtures, NoneIsPending) {
+  EXPECT_EQ(run_command({"fixture", "review", fixture("")}).status, 0)
+      << "see draftproof fixture review, then accept or remove what is pending";
+}
+
+}  // namespace
+}  // namespace draftproof::test

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: MIT
+// Runs, kept and held against later ones: record, replay, diff, review. What a replay finds different it writes beside
+// the fixture, as NAME.received; there it waits, and CI fails, until somebody looks and accepts it with a reason or
+// removes it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "kernels/openblas.h"
+#include "kernels/operations.h"
+#include "oracle/fixture_file.h"
+#include "ref/base/error.h"
+#include "ref/decoding/engine.h"
+#include "tools/commands.h"
+#include "tools/interrupt.h"
+#include "tools/progress.h"
+#include "tools/statistics.h"
+
+namespace draftproof {
+namespace {
+
+using nlohmann::ordered_json;
+using Path = std::filesystem::path;
+
+constexpr const char* received_extension = ".received";
+
+/// Where results go: text for people, JSON for programs.
+struct ResultOptions {
+  std::string json_file;
+  bool quiet = false;
+};
+
+void add_result_options(CLI::App& command, ResultOptions& options) {
+  command.add_option("--json", options.json_file, "write the result as JSON to this file; - is standard output");
+  command.add_flag("--quiet", options.quiet, "print nothing but errors");
+}
+
+class Results {
+ public:
+  Results(const char* command, const ResultOptions& options, const std::vector<std::string>& sources)
+      : silent_(options.quiet || options.json_file == "-"), json_({{"command", command}}) {
+    if (!options.json_file.empty()) file_ = std::make_unique<OutputFile>(options.json_file, sources);
+    json_["fixtures"] = ordered_json::array();
+  }
+  void add(ordered_json json, const std::string& text) {
+    json_["fixtures"].push_back(std::move(json));
+    if (!silent_) std::cout << text << std::flush;
+  }
+  void write() {
+    if (file_) file_->write(dumped(json_));
+    if (!std::cout) throw Error("standard output cannot be written to");
+  }
+
+ private:
+  bool silent_;
+  ordered_json json_;
+  std::unique_ptr<OutputFile> file_;
+};
+
+ordered_json difference_json(const FixtureDifference& difference) {
+  ordered_json json = {{"equal", difference.empty()}};
+  for (const auto& [name, change] : difference.asked) json["asked"][name] = change;
+  for (const ArrayDifference& array : difference.arrays) {
+    ordered_json row = {{"array", array.name},         {"index", array.index},         {"recorded", array.recorded},
+                        {"found", array.found},        {"ulps", ordered_json()},       {"differing", array.differing},
+                        {"compared", array.compared},  {"ulps_max", array.ulps_max}};
+    if (array.ulps) row["ulps"] = *array.ulps;
+    json["arrays"].push_back(row);
+  }
+  if (difference.first_token) json["first_token"] = *difference.first_token;
+  if (difference.variation) {
+    json["total_variation"] =
+        static_cast<double>(difference.variation->first) / static_cast<double>(2 * Distribution::total);
+  }
+  return json;
+}
+
+Path folder_of(const Path& fixture) { return fixture.has_parent_path() ? fixture.parent_path() : Path("."); }
+
+/// A path, or a draft's name, as seen from the fixture: the two may be moved together.
+std::string seen_from(const Path& fixture, const Path& path) {
+  return std::filesystem::relative(path, folder_of(fixture)).generic_string();
+}
+std::string draft_with(const DraftName& name, const std::string& path) {
+  return name.kind->takes_path ? std::string(name.kind->name) + ":" + path : name.kind->name;
+}
+
+std::string class_of(const Kernels& kernels) {
+  const std::string numerics = kernels.numerics;
+  return numerics == "openblas" ? numerics + "/" + openblas_core() : numerics;
+}
+
+/// The row that decided each token. They are computed again, in passes that have nothing to do with how the text was
+/// decoded; the causal law makes them the same.
+Array<float> decided_rows(Model& target, const Trace& trace, const Path& file) {
+  std::vector<Fingerprint> digests;
+  for (const Round& round : trace.rounds) {
+    digests.insert(digests.end(), round.logits.begin(),
+                   round.logits.begin() + static_cast<std::ptrdiff_t>(round.emitted.size()));
+  }
+  std::vector<Token> text = trace.request.prompt;
+  if (!trace.output.empty()) text.insert(text.end(), trace.output.begin(), trace.output.end() - 1);
+  const int length = static_cast<int>(text.size());
+  const int first = static_cast<int>(trace.request.prompt.size()) - 1;
+  const int vocabulary = target.vocabulary();
+  Array<float> rows{{static_cast<std::int64_t>(digests.size()), vocabulary}, {}};
+  if (digests.empty()) return rows;
+  const auto cache = target.new_cache(length, prompt_rows);
+  Outputs outputs;
+  for (int at = 0; at < length; at += prompt_rows) {
+    const int now = std::min(prompt_rows, length - at);
+    Transaction window = cache->begin(now);
+    const int from = std::clamp(first - at, 0, now);
+    target.forward({.tokens = std::span(text).subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(now)),
+                    .logits_from = from},
+                   *cache, outputs);
+    window.commit(now);
+    for (int row = from; row < now; ++row) {
+      const auto logits = outputs.logits_row(row - from, vocabulary);
+      if (digest_of(logits) != digests[static_cast<std::size_t>(at + row - first)]) {
+        throw Error(fmt::format("{}: row {} has other bits when it is computed again; run draftproof verify on its "
+                                "target, whose rows depend on more than the text",
+                                file.string(), at + row - first));
+      }
+      rows.values.insert(rows.values.end(), logits.begin(), logits.end());
+    }
+  }
+  return rows;
+}
+
+/// Where and with what a fixture is run.
+struct Run {
+  Path file;  // for sentences
+  std::string target;
+  std::string draft;
+  std::string kernels;
+  int threads;
+  bool rows;
+};
+
+/// The same question, answered now.
+Fixture run(Fixture fixture, const Run& how, Progress& progress) {
+  Layout layout = layout_of({how.kernels, fixture.quantise, fixture.kv});
+  layout.observer = progress.observer();
+  set_threads(how.threads);
+  refuse_shortage(how.target, std::span(&how.draft, 1), layout, fixture.request);
+  Engine engine(how.target, layout);
+  if (const std::string why = misfit(fixture.request, engine.target()); !why.empty()) {
+    throw Error(how.file.string() + ": " + why);
+  }
+  if (const Gate gate = engine.gate(how.draft); gate != Gate::open && gate != Gate::no_draft) {
+    throw Error(fmt::format("{}: the draft {} cannot be used: {}", how.file.string(), how.draft, name_of(gate)));
+  }
+  SeededChance chance(fixture.seed);
+  const Trace trace = engine.decode(fixture.request, how.draft, rule_by_name(fixture.rule), chance, Recording::digests,
+                                    {}, watch_for_interrupt());
+  if (trace.finish == Finish::cancelled) throw Error(how.file.string() + ": was not run to its end, as you asked");
+  fixture.generator = "draftproof fixture";
+  fixture.version = DRAFTPROOF_VERSION;
+  fixture.numerics = class_of(engine.kernels());
+  fixture.request = trace.request;
+  fixture.arrays =
+      arrays_of(trace, how.rows ? decided_rows(engine.target(), trace, how.file) : Array<float>{});
+  return fixture;
+}
+
+struct RecordOptions {
+  CommonOptions common;
+  std::string file;
+  std::string draft = "none";
+  std::string verification = "batched";
+  std::string reason;
+  bool rows = false;
+};
+
+Exit record(const RecordOptions& options) {
+  const CommonOptions& common = options.common;
+  const Path file = options.file;
+  const DraftName draft = parse_draft_name(options.draft);
+  std::error_code failure;
+  if (!std::filesystem::is_directory(folder_of(file), failure)) {
+    throw Error(folder_of(file).string() + ": no such folder, for " + file.string());
+  }
+  if (std::filesystem::exists(file, failure)) read_fixture(file);  // anything else is not overwritten
+  Results results("fixture record", {common.json_file, common.quiet},
+                  {common.target, common.prompt_file, draft.path.string(), options.file});
+
+  Fixture fixture;
+  fixture.reason = options.reason;
+  fixture.rule = rule_by_name(common.rule).name;
+  fixture.quantise = common.layout.quantise;
+  fixture.kv = common.layout.kv;
+  fixture.seed = common.seed;
+  fixture.request = make_request(common, tokenizer_to_read(common).get());
+  fixture.request.verification = options.verification == "serial" ? Verification::serial : Verification::batched;
+  fixture.target = seen_from(file, common.target);
+  fixture.draft = draft_with(draft, draft.kind->takes_path ? seen_from(file, draft.path) : "");
+  Progress progress(common.quiet);
+  const Run how{file, common.target, options.draft, common.layout.kernels, threads_of(common), options.rows};
+  fixture = run(std::move(fixture), how, progress);
+  progress.say("");
+  write_fixture(file, fixture);
+  const auto tokens = fixture.find<std::int32_t>("tokens")->values.size();
+  const auto rounds = fixture.find<std::int32_t>("rounds")->shape[0];
+  results.add({{"fixture", options.file}, {"tokens", tokens}, {"rounds", rounds}, {"numerics", fixture.numerics}},
+              fmt::format("{}: {} tokens in {} rounds, {}\n", options.file, tokens, rounds, fixture.numerics));
+  results.write();
+  return Exit::pass;
+}
+
+struct ReplayOptions {
+  std::vector<std::string> files;
+  std::string target;
+  std::string draft;
+  std::string kernels;
+  int threads = 0;
+  ResultOptions result;
+};
+
+/// Accepted, pending, or not there at all: the file for a mismatch stands beside its fixture.
+Path received_of(const Path& file) { return file.string() + received_extension; }
+
+Exit replay_one(const ReplayOptions& options, const Path& file, Progress& progress, Results& results) {
+  const Fixture recorded = read_fixture(file);
+  Run how{file, options.target, options.draft, options.kernels, options.threads > 0 ? options.threads : threads(),
+          recorded.find<float>("rows") != nullptr};
+  if (how.target.empty()) how.target = (folder_of(file) / recorded.target).lexically_normal().string();
+  if (how.draft.empty()) {
+    DraftName draft;
+    try {
+      draft = parse_draft_name(recorded.draft);
+    } catch (const Error& wrong) {
+      throw Error(file.string() + ": '/request' attribute 'draft': " + wrong.what());
+    }
+    how.draft = draft_with(draft, (folder_of(file) / draft.path).lexically_normal().string());
+  }
+  progress.say("replaying " + file.string());
+  Fixture found = run(recorded, how, progress);
+  progress.say("");
+  const std::string numerics = std::exchange(found.numerics, recorded.numerics);
+  const FixtureDifference change = difference(recorded, found);
+  const std::string table = kernels_by_name(options.kernels).name;
+  ordered_json json = difference_json(change);
+  json["fixture"] = file.string();
+  json["kernels"] = table;
+  json["numerics"] = numerics;
+  std::error_code failure;
+  if (change.empty()) {
+    std::filesystem::remove(received_of(file), failure);  // what was pending is no longer so
+    results.add(json, fmt::format("{}: the same on {}\n", file.string(), table));
+    return Exit::pass;
+  }
+  if (numerics != recorded.numerics) {
+    results.add(json, fmt::format("{}: differs on {}, whose numerics are {}; it was recorded in {}\n{}", file.string(),
+                                  table, numerics, recorded.numerics, change.text()));
+    return Exit::undecided;
+  }
+  results.add(json, fmt::format("{}: differs on {}\n{}  it waits in {}: see draftproof fixture review\n",
+                                file.string(), table, change.text(), received_of(file).string()));
+  write_fixture(received_of(file), found);
+  return Exit::divergence;
+}
+
+Exit replay(const ReplayOptions& options) {
+  std::vector<std::string> sources = options.files;
+  sources.push_back(options.target);
+  Results results("fixture replay", options.result, sources);
+  Progress progress(options.result.quiet);
+  Exit exit = Exit::pass;
+  for (const std::string& file : options.files) {
+    const Exit one = replay_one(options, file, progress, results);
+    if (exit != Exit::divergence && one != Exit::pass) exit = one;
+  }
+  results.write();
+  return exit;
+}
+
+struct DiffOptions {
+  std::string recorded;
+  std::string found;
+  ResultOptions result;
+};
+
+Exit diff(const DiffOptions& options) {
+  Results results("fixture diff", options.result, {options.recorded, options.found});
+  const FixtureDifference change = difference(read_fixture(options.recorded), read_fixture(options.found));
+  ordered_json json = difference_json(change);
+  json["fixture"] = options.recorded;
+  json["other"] = options.found;
+  results.add(json, change.empty() ? options.recorded + " and " + options.found + ": the same\n"
+                                   : options.recorded + " differs from " + options.found + "\n" + change.text());
+  results.write();
+  return change.empty() ? Exit::pass : Exit::divergence;
+}
+
+struct ReviewOptions {
+  std::vector<std::string> paths{"fixtures"};
+  std::string reason;
+  ResultOptions result;
+};
+
+std::vector<Path> pending_in(const std::vector<std::string>& paths) {
+  std::vector<Path> files;
+  for (const std::string& path : paths) {
+    std::error_code failure;
+    if (!std::filesystem::exists(path, failure)) throw Error(path + ": no such file or folder");
+    if (!std::filesystem::is_directory(path, failure)) {
+      if (Path(path).extension() != received_extension) throw Error(path + ": is no .received file");
+      files.emplace_back(path);
+      continue;
+    }
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
+      if (entry.is_regular_file() && entry.path().extension() == received_extension) files.push_back(entry.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+Exit review(const ReviewOptions& options) {
+  Results results("fixture review", options.result, options.paths);
+  const std::vector<Path> pending = pending_in(options.paths);
+  for (const Path& received : pending) {
+    const Path file = Path(received).replace_extension();
+    Fixture found = read_fixture(received);
+    std::error_code failure;
+    const bool fresh = !std::filesystem::exists(file, failure);
+    const FixtureDifference change = fresh ? FixtureDifference() : difference(read_fixture(file), found);
+    ordered_json json = difference_json(change);
+    json["fixture"] = file.string();
+    json["accepted"] = !options.reason.empty();
+    const char* const state = options.reason.empty() ? "pending" : "accepted";
+    results.add(json, fmt::format("{}: {}\n{}", file.string(), state,
+                                  fresh ? "  there was none before\n"
+                                  : change.empty() ? "  the same as before\n" : change.text()));
+    if (options.reason.empty()) continue;
+    found.reason = options.reason;
+    write_fixture(file, found);
+    std::filesystem::remove(received, failure);
+  }
+  results.write();
+  if (pending.empty() || !options.reason.empty()) return Exit::pass;
+  if (!options.result.quiet) {
+    fmt::print(stderr, "{} pending; accept with --accept REASON, or remove the .received files\n", pending.size());
+  }
+  return Exit::divergence;
+}
+
+void add_record(CLI::App& app, Exit& exit) {
+  auto options = std::make_shared<RecordOptions>();
+  CLI::App* const command = app.add_subcommand("record", "run once, and keep tokens and digests of rows and caches");
+  add_common_options(*command, options->common);
+  command->add_option("fixture", options->file, "the file to write, NAME.h5")->required();
+  command->add_option("--draft", options->draft, "none, dflash:PATH, model:PATH, hostile, oracular")
+      ->capture_default_str();
+  command->add_option("--verify", options->verification, "batched or serial")
+      ->check(CLI::IsMember({"batched", "serial"}))
+      ->capture_default_str();
+  command->add_option("--reason", options->reason, "why there is this fixture; kept in it")->required();
+  command->add_flag("--rows", options->rows, "keep whole rows of logits too: a difference is then shown in ulps");
+  command->callback([options, &exit] { exit = record(*options); });
+}
+
+void add_replay(CLI::App& app, Exit& exit) {
+  auto options = std::make_shared<ReplayOptions>();
+  CLI::App* const command = app.add_subcommand("replay", "run again what was recorded; exit 1 when anything differs");
+  command->add_option("fixture", options->files, "files that record wrote")->required()->expected(1, 1 << 16);
+  command->add_option("--target", options->target, "another target than the fixture names");
+  command->add_option("--draft", options->draft, "another draft than the fixture names");
+  add_kernels_option(*command, options->kernels);
+  add_threads_option(*command, options->threads);
+  add_result_options(*command, options->result);
+  command->callback([options, &exit] { exit = replay(*options); });
+}
+
+void add_diff(CLI::App& app, Exit& exit) {
+  auto options = std::make_shared<DiffOptions>();
+  CLI::App* const command = app.add_subcommand("diff", "say how two fixtures differ; exit 1 when they do");
+  command->add_option("recorded", options->recorded, "a fixture")->required();
+  command->add_option("found", options->found, "another, or a .received file")->required();
+  add_result_options(*command, options->result);
+  command->callback([options, &exit] { exit = diff(*options); });
+}
+
+void add_review(CLI::App& app, Exit& exit) {
+  auto options = std::make_shared<ReviewOptions>();
+  CLI::App* const command = app.add_subcommand("review", "show what replays found different; exit 1 when there is any");
+  command->add_option("path", options->paths, "folders to search, or .received files")->capture_default_str();
+  command->add_option("--accept", options->reason, "make them the fixtures, for this reason");
+  add_result_options(*command, options->result);
+  command->callback([options, &exit] { exit = review(*options); });
+}
+
+}  // namespace
+
+void add_fixture(CLI::App& app, Exit& exit) {
+  CLI::App* const command = app.add_subcommand("fixture", "keep runs, and hold later ones against them");
+  command->require_subcommand(1);
+  add_record(*command, exit);
+  add_replay(*command, exit);
+  add_diff(*command, exit);
+  add_review(*command, exit);
+}
+
+}  // namespace draftproof
