@@ -91,6 +91,7 @@ inline const std::vector<Library>& libraries() {
       {"immintrin", {"kernels/lanes_"}},
       {"arm_neon", {"kernels/lanes_"}},
       {"boost/", {"oracle/"}},
+      {"gmock/", {"oracle/matchers.h"}},
       {"CLI/", {"tools/"}},
       {"Eigen/", {}},
   };

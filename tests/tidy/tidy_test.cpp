@@ -137,6 +137,8 @@ TEST(ThirdParty, SeesALibraryOutsideItsHome) {
       {"tests/kernels/scalar_test.cpp", "#include <Eigen/Dense>\n#include <boost/rational.hpp>\n", nullptr},
       {"oracle/enumerate.h", "#include <boost/multiprecision/cpp_int.hpp>\n", nullptr},
       {"ref/acceptance/rule.h", "#include <boost/rational.hpp>\n", "belongs in oracle/"},
+      {"oracle/matchers.h", "#include <gmock/gmock.h>\n", nullptr},
+      {"oracle/check.h", "#include <gmock/gmock.h>\n", "belongs in oracle/matchers.h"},
       {"tools/main.cpp", "#include <CLI/CLI.hpp>\n", nullptr},
       {"oracle/report.cpp", "#include <CLI/CLI.hpp>\n", "belongs in tools/"},
       {"kernels/parallel.cpp", "#include <omp.h>\n", nullptr},

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// A toy of somebody else's: one token by speculative sampling, from integer weights and a coin with any number of
+// sides. It knows nothing of draftproof.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <vector>
+
+namespace toy {
+
+using Weights = std::vector<std::uint64_t>;                   // by token; target and draft have the same sum
+using Coin = std::function<std::uint64_t(std::uint64_t)>;  // uniform below what it is given
+
+inline int draw(const Weights& weights, const Coin& below) {
+  std::uint64_t u = below(std::accumulate(weights.begin(), weights.end(), std::uint64_t{0}));
+  std::size_t token = 0;
+  while (u >= weights[token]) u -= weights[token++];
+  return static_cast<int>(token);
+}
+
+/// The draft guesses; the guess stands with probability min(1, target / draft).
+inline bool guess_stands(int guess, const Weights& target, const Weights& draft, const Coin& below) {
+  const auto token = static_cast<std::size_t>(guess);
+  return below(draft[token]) < target[token];
+}
+
+/// A refused guess is replaced from what the target has more than the draft. This keeps the target's law.
+inline int speculative(const Weights& target, const Weights& draft, const Coin& below) {
+  const int guess = draw(draft, below);
+  if (guess_stands(guess, target, draft, below)) return guess;
+  Weights rest(target.size());
+  for (std::size_t i = 0; i < rest.size(); ++i) rest[i] = target[i] - std::min(target[i], draft[i]);
+  return draw(rest, below);
+}
+
+/// The mistake most often made: a refused guess is replaced from the whole target. Its text reads just as well.
+inline int careless(const Weights& target, const Weights& draft, const Coin& below) {
+  const int guess = draw(draft, below);
+  return guess_stands(guess, target, draft, below) ? guess : draw(target, below);
+}
+
+}  // namespace toy

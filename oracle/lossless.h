@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// One finished run, whoever ran it, held to plain decoding of its target.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ref/acceptance/rule.h"
+#include "ref/decoding/trace.h"
+#include "ref/models/model.h"
+
+namespace draftproof {
+
+struct Losslessness {
+  bool lossless = false;
+  std::string sentence;  // what was looked at; or the first thing wrong; or why nothing was shown
+};
+
+/// Tokens, rows, verdicts, caches and counts of the trace, which was recorded with digests under `rule` with
+/// SeededChance(seed), against what `target` says of the same request, row by row. Nothing that was not put to the test
+/// passes: a trace without a guess is not called lossless.
+Losslessness examine(const Trace& trace, Model& target, const Rule& rule, std::uint64_t seed);
+
+}  // namespace draftproof

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/matchers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "ref/acceptance/rule.h"
+#include "tools/hash_subject.h"
+
+namespace draftproof {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using Weights = std::vector<std::uint64_t>;
+
+template <class Value, class Matcher>
+std::string explanation(const Value& value, const Matcher& matcher) {
+  testing::StringMatchResultListener listener;
+  testing::ExplainMatchResult(matcher, value, &listener);
+  return listener.str();
+}
+
+Token draw(Coins& coins, const Weights& weights) {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t weight : weights) sum += weight;
+  std::uint64_t u = coins.below(sum);
+  Token token = 0;
+  while (u >= weights[static_cast<std::size_t>(token)]) u -= weights[static_cast<std::size_t>(token++)];
+  return token;
+}
+
+TEST(HasExactLaw, AcceptsTheLawAndNothingBesideIt) {
+  const auto sampler = [](Chance& chance) {
+    Coins coins(chance);
+    return draw(coins, {1, 0, 3});
+  };
+  EXPECT_THAT(sampler, HasExactLaw(Weights{1, 0, 3}));
+  EXPECT_THAT(sampler, HasExactLaw(Weights{2, 0, 6, 0}));
+  EXPECT_THAT(sampler, Not(HasExactLaw(Weights{1, 0, 2})));
+  EXPECT_THAT(sampler, Not(HasExactLaw(Weights{1, 1, 3})));
+  EXPECT_THAT(sampler, Not(HasExactLaw(Weights{1000000, 0, 3000001}))) << "no tolerance";
+  EXPECT_EQ(explanation(sampler, HasExactLaw(Weights{1, 0, 1})),
+            "whose law over 4 paths is P(0) = 1/4, P(2) = 3/4: P(0) is 1/4 where it should be 1/2; "
+            "total variation 1/4");
+  EXPECT_EQ(explanation(sampler, HasExactLaw(Weights{1, 0, 3})), "whose law over 4 paths is P(0) = 1/4, P(2) = 3/4");
+}
+
+TEST(HasExactLaw, TakesDistributionsAndJointLaws) {
+  const std::vector<Token> tokens{3, 5};
+  const std::vector<std::uint64_t> weights{Distribution::total / 4, 3 * (Distribution::total / 4)};
+  const Distribution p = Distribution::exact(tokens, weights);
+  const auto one = [&](Chance& chance) { return p.tokens()[chance.pick({0, 1, Purpose::target}, p.weights())]; };
+  EXPECT_THAT(one, HasExactLaw(p));
+  EXPECT_THAT(one, Not(HasExactLaw(Distribution::point(5))));
+  // Two tokens by one key are not independent.
+  const auto two = [&](Chance& chance) { return std::vector<Token>{one(chance), one(chance)}; };
+  EXPECT_THAT(two, HasExactLaw(Law{{{3, 3}, Rational(1, 4)}, {{5, 5}, Rational(3, 4)}}));
+  EXPECT_THAT(explanation(two, HasExactLaw(Law{{{3, 3}, 1}})), HasSubstr("P(3 3) is 1/4 where it should be 1"));
+}
+
+TEST(HasExactLaw, HoldsTheProductionRulesOnEveryPairOfTinyDistributions) {
+  const std::vector<Token> tokens{0, 1, 2};
+  const auto distribution = [&](int a, int b) {
+    const std::array parts{a, b, 3 - a - b};
+    std::vector<Token> kept;
+    std::vector<std::uint64_t> weights;
+    std::uint64_t left = Distribution::total;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (parts[i] == 0) continue;
+      kept.push_back(tokens[i]);
+      weights.push_back(Distribution::total / 3 * static_cast<std::uint64_t>(parts[i]));
+      left -= weights.back();
+    }
+    weights.back() += left;
+    return Distribution::exact(kept, weights);
+  };
+  struct Rows final : TargetRows {
+    explicit Rows(const Distribution& p) : p(p) {}
+    const Distribution& row(int) override { return p; }
+    const Distribution& p;
+  };
+  int pairs = 0;
+  for (const Rule* const rule : {&matching, &rejection}) {
+    for (int code = 0; code < 256; ++code) {
+      const std::array<int, 4> part{code & 3, code >> 2 & 3, code >> 4 & 3, code >> 6};
+      if (part[0] + part[1] > 3 || part[2] + part[3] > 3) continue;
+      ++pairs;
+      const Distribution p = distribution(part[0], part[1]);
+      const Distribution q = distribution(part[2], part[3]);
+      const auto first_token = [&](Chance& chance) {
+        const Token guess = q.tokens()[chance.pick({0, 1, rule->draft_noise}, q.weights())];
+        Rows rows(p);
+        const Verdict verdict = rule->judge({{guess}, {q}}, rows, 0, 1, chance);
+        return verdict.accepted == 1 ? guess : verdict.next;
+      };
+      EXPECT_THAT(first_token, HasExactLaw(p)) << rule->name;
+    }
+  }
+  EXPECT_EQ(pairs, 200);
+}
+
+TEST(HasExactLaw, SaysSoWhenASamplerHasNoEnd) {
+  const auto until_it_succeeds = [](Chance& chance) {
+    Coins coins(chance);
+    while (coins.below(2) == 0) {
+    }
+    return Token{0};
+  };
+  EXPECT_THAT(until_it_succeeds, Not(HasExactLaw(Weights{1})));
+  EXPECT_THAT(explanation(until_it_succeeds, HasExactLaw(Weights{1})),
+              AllOf(HasSubstr("cannot be enumerated"), HasSubstr("a thousand questions")));
+}
+
+class LosslessTrace : public testing::Test {
+ protected:
+  Trace run(const Rule& rule, const char* draft = "dialect") {
+    Request request;
+    request.prompt = {1, 2, 1};
+    request.sampling.temperature = 1;
+    request.max_new_tokens = 24;
+    Variation variation;
+    variation.rule = &rule;
+    variation.draft = draft;
+    variation.draft_max = 3;
+    SeededChance chance(7);
+    return subject.run(request, variation, chance);
+  }
+  HashSubject subject{{.vocabulary = 8, .levels = 3, .seed = 5}};
+  Model& target = subject.target({});
+};
+
+TEST_F(LosslessTrace, OfTheProductionLoopIs) {
+  for (const Rule* const rule : {&matching, &rejection}) {
+    EXPECT_THAT(run(*rule), IsLosslessUnder(target, *rule, 7));
+    EXPECT_THAT(explanation(run(*rule), IsLosslessUnder(target, *rule, 7)), HasSubstr("rounds replayed"));
+  }
+  EXPECT_THAT(run(matching), Not(IsLosslessUnder(target, matching, 8))) << "another seed";
+  EXPECT_THAT(run(rejection), Not(IsLosslessUnder(target, matching, 7))) << "another rule";
+  HashSubject other{{.vocabulary = 8, .levels = 3, .seed = 6}};
+  EXPECT_THAT(run(matching), Not(IsLosslessUnder(other.target({}), matching, 7))) << "another target";
+}
+
+TEST_F(LosslessTrace, ChangedAnywhereIsNotAndTheMessageSaysWhere) {
+  const auto refused = [&](const auto& change) {
+    Trace trace = run(rejection);
+    change(trace);
+    EXPECT_THAT(trace, Not(IsLosslessUnder(target, rejection, 7)));
+    return explanation(trace, IsLosslessUnder(target, rejection, 7));
+  };
+  const auto in_round = [&](const auto& change) { return refused([&](Trace& trace) { change(trace.rounds.at(3)); }); };
+  EXPECT_THAT(in_round([](Round& r) { r.emitted.back() ^= 1; }), HasSubstr("position"));
+  EXPECT_THAT(in_round([](Round& r) { r.logits.back().low ^= 1; }), HasSubstr("logits_equal"));
+  EXPECT_THAT(in_round([](Round& r) { r.targets.at(0).low ^= 1; }), HasSubstr("verdict_justified"));
+  EXPECT_THAT(in_round([](Round& r) { r.proposal.tokens.at(0) ^= 1; }), HasSubstr("was not drawn from its stated q"));
+  EXPECT_THAT(in_round([](Round& r) { ++r.verdict.accepted; }), HasSubstr("stand"));
+  EXPECT_THAT(in_round([](Round& r) { r.cache.low ^= 1; }), HasSubstr("forgetting"));
+  EXPECT_THAT(in_round([](Round& r) { ++r.accepted; }), HasSubstr("budget"));
+  EXPECT_THAT(refused([](Trace& t) { t.output.back() ^= 1; }), HasSubstr("budget"));
+  EXPECT_THAT(refused([](Trace& t) { ++t.statistics.drafted; }), HasSubstr("statistics"));
+}
+
+TEST_F(LosslessTrace, ThatShowsNothingIsNot) {
+  EXPECT_THAT(explanation(run(matching, "none"), IsLosslessUnder(target, matching, 7)),
+              HasSubstr("no guess was made"));
+  Trace bare = run(matching);
+  for (Round& round : bare.rounds) round.logits.clear();
+  EXPECT_THAT(bare, Not(IsLosslessUnder(target, matching, 7)));
+  EXPECT_THAT(explanation(bare, IsLosslessUnder(target, matching, 7)), HasSubstr("Recording::digests"));
+}
+
+}  // namespace
+}  // namespace draftproof
