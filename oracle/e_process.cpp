@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/e_process.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "kernels/math64.h"
+#include "ref/base/require.h"
+
+namespace draftproof {
+namespace {
+
+constexpr int block = 64;
+constexpr double share = 0x1p-14;
+constexpr double rounding = 1 - 0x1p-30;
+constexpr double ratio_max = 8;    // of r / p, under slack
+constexpr double enough = 0x1p900;  // nobody needs more, and one payment more still fits a double
+
+constexpr const char* names[EProcess::partitions] = {"q / p", "p", "rank", "id"};
+
+PositionLaws laws_of(const Distribution& p, const Distribution* q) {
+  PositionLaws laws;
+  laws.tokens = p.tokens();
+  if (q != nullptr) {
+    const std::vector<Token> of_p = std::move(laws.tokens);
+    const std::vector<Token> of_q = q->tokens();
+    laws.tokens.clear();
+    std::set_union(of_p.begin(), of_p.end(), of_q.begin(), of_q.end(), std::back_inserter(laws.tokens));
+  }
+  for (const Token token : laws.tokens) {
+    laws.p.push_back(static_cast<double>(p.weight(token)) / static_cast<double>(Distribution::total));
+    if (q != nullptr) {
+      laws.q.push_back(static_cast<double>(q->weight(token)) / static_cast<double>(Distribution::total));
+    }
+  }
+  return laws;
+}
+
+std::uint8_t cell_of_ratio(double p, double q) {
+  constexpr double bounds[] = {0x1p-3, 0x1p-2, 0x1p-1, 0x1.6ap-1, 1, 0x1.6ap0, 2, 4, 8, 64};
+  if (q == 0) return 0;
+  return static_cast<std::uint8_t>(1 + (std::upper_bound(std::begin(bounds), std::end(bounds), q / p) - bounds));
+}
+
+std::uint8_t cell_of_size(double p) {
+  int exponent = 0;
+  std::frexp(p, &exponent);
+  return static_cast<std::uint8_t>(std::clamp(-exponent, 0, EProcess::cells - 2));
+}
+
+/// Places of the likeliest tokens, the likeliest first.
+std::vector<std::size_t> likeliest(const std::vector<double>& p, std::size_t count) {
+  std::vector<std::size_t> places(p.size());
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  const auto end = places.begin() + static_cast<std::ptrdiff_t>(std::min(count, places.size()));
+  std::partial_sort(places.begin(), end, places.end(),
+                    [&](std::size_t a, std::size_t b) { return p[a] != p[b] ? p[a] > p[b] : a < b; });
+  places.erase(end, places.end());
+  return places;
+}
+
+}  // namespace
+
+EProcess::Stakes::Stakes(const Settings& settings, const Distribution& p, const Distribution* q,
+                         std::span<const MutantLaw> laws) {
+  const PositionLaws position = laws_of(p, q);
+  std::vector<std::size_t> said;  // places among position.tokens of what p may say
+  std::vector<double> weight;
+  for (std::size_t i = 0; i < position.tokens.size(); ++i) {
+    if (position.p[i] == 0) continue;
+    said.push_back(i);
+    tokens_.push_back(position.tokens[i]);
+    weight.push_back(position.p[i]);
+  }
+
+  const std::size_t width = laws.size() * weights.size();
+  pays_.assign((tokens_.size() + 1) * width, 1.0);
+  std::vector<double> r(position.tokens.size());
+  for (std::size_t law = 0; law < laws.size(); ++law) {
+    if (laws[law].of_a_guess && q == nullptr) continue;
+    laws[law].law(position, r);
+    double most = 0;
+    double least = ratio_max;
+    const auto ratio_of = [&](std::size_t i) {
+      const double ratio = r[said[i]] / weight[i];
+      return settings.slack > 0 ? std::min(ratio, ratio_max) : ratio;
+    };
+    for (std::size_t i = 0; i < tokens_.size(); ++i) {
+      most = std::max(most, ratio_of(i));
+      least = std::min(least, ratio_of(i));
+    }
+    for (std::size_t w = 0; w < weights.size(); ++w) {
+      const double lowered = rounding / (1 + settings.slack * weights[w] * (most - least));
+      for (std::size_t i = 0; i <= tokens_.size(); ++i) {
+        const double ratio = i < tokens_.size() ? ratio_of(i) : most;
+        pays_[i * width + law * weights.size() + w] = lowered * ((1 - weights[w]) + weights[w] * ratio);
+      }
+    }
+  }
+
+  cells_.resize(tokens_.size() + 1);
+  for (std::size_t i = 0; i < tokens_.size(); ++i) {
+    const double of_q = q == nullptr ? 0 : position.q[said[i]];
+    const auto stretch = static_cast<std::int64_t>(tokens_[i]) * (cells - 1) / std::max(1, settings.vocabulary);
+    cells_[i] = {cell_of_ratio(weight[i], of_q), cell_of_size(weight[i]), cells - 2,
+                 static_cast<std::uint8_t>(std::clamp<std::int64_t>(stretch, 0, cells - 2))};
+  }
+  const std::vector<std::size_t> ranked = likeliest(weight, cells - 2);
+  for (std::size_t rank = 0; rank < ranked.size(); ++rank) cells_[ranked[rank]][2] = static_cast<std::uint8_t>(rank);
+  for (std::size_t i = 0; i < tokens_.size(); ++i) {
+    for (std::size_t k = 0; k < partitions; ++k) mass_[k][cells_[i][k]] += weight[i];
+  }
+  cells_.back().fill(cells - 1);
+}
+
+std::size_t EProcess::Stakes::place_of(Token token) const noexcept {
+  const auto place = std::lower_bound(tokens_.begin(), tokens_.end(), token);
+  if (place == tokens_.end() || *place != token) return never();
+  return static_cast<std::size_t>(place - tokens_.begin());
+}
+
+EProcess::EProcess(const Settings& settings, std::span<const MutantLaw> laws)
+    : settings_(settings), laws_(laws), wealth_(laws.size() * weights.size()) {
+  kept_ = 1.0 / bets();
+  std::fill(wealth_.begin(), wealth_.end(), kept_);
+  for (auto& wealth : tilted_wealth_) std::fill_n(wealth.begin(), caution.size(), kept_);
+  for (Tilt& tilt : tilts_) {
+    for (auto& of_cell : tilt.tilt) of_cell.fill(1);
+  }
+}
+
+void EProcess::observe(const Distribution& p, const Distribution* q, Token token) {
+  const Stakes stakes(settings_, p, q, laws_);
+  observe(stakes, stakes.place_of(token));
+}
+
+void EProcess::observe(const Stakes& stakes, std::size_t place) {
+  REQUIRE(stakes.pays_.size() == (stakes.never() + 1) * wealth_.size(), "the stakes are for the same laws");
+  ++observed_;
+  if (place == stakes.never() && settings_.slack == 0) impossible_ = true;
+  if (impossible_ || most_ >= enough) return;
+
+  double total[4] = {kept_, 0, 0, 0};
+  const double* const pays = stakes.pays_.data() + place * wealth_.size();
+  for (std::size_t bet = 0; bet < wealth_.size(); ++bet) wealth_[bet] *= pays[bet];
+  std::size_t bet = 0;
+  for (; bet + 4 <= wealth_.size(); bet += 4) {
+    for (std::size_t lane = 0; lane < 4; ++lane) total[lane] += wealth_[bet + lane];
+  }
+  for (; bet < wealth_.size(); ++bet) total[0] += wealth_[bet];
+
+  for (std::size_t k = 0; k < partitions; ++k) {
+    Tilt& tilt = tilts_[k];
+    const auto& mass = stakes.mass_[k];
+    const std::size_t cell = stakes.cells_[place][k];
+    double sum[4] = {0, 0, 0, 0};
+    for (std::size_t other = 0; other < cells; ++other) {
+      for (std::size_t c = 0; c < 4; ++c) sum[c] += mass[other] * tilt.tilt[other][c];
+      tilt.expected[other] += mass[other];
+    }
+    tilt.seen[cell] += 1;
+    for (std::size_t c = 0; c < caution.size(); ++c) {
+      double lowered = rounding;
+      if (settings_.slack > 0) {
+        const auto of_c = [c](const auto& a, const auto& b) { return a[c] < b[c]; };
+        const auto [least, most] = std::minmax_element(tilt.tilt.begin(), tilt.tilt.end(), of_c);
+        lowered /= 1 + settings_.slack * ((*most)[c] - (*least)[c]) / sum[c];
+      }
+      tilted_wealth_[k][c] *= lowered * tilt.tilt[cell][c] / sum[c];
+      total[c] += tilted_wealth_[k][c];
+    }
+  }
+  const double wealth = (total[0] + total[1]) + (total[2] + total[3]);
+  most_ = std::max(most_, wealth);
+  if (observed_ % block != 0) return;
+
+  // The share that is spread again, and what earlier tokens teach: known before the next token is.
+  const double spread = share * wealth / bets();
+  const auto adjust = [&](double& of_bet) { of_bet = (1 - share) * of_bet + spread; };
+  for (double& of_bet : wealth_) adjust(of_bet);
+  for (std::size_t k = 0; k < partitions; ++k) {
+    for (std::size_t c = 0; c < caution.size(); ++c) {
+      adjust(tilted_wealth_[k][c]);
+      for (std::size_t cell = 0; cell < cells; ++cell) {
+        const double tilt = (tilts_[k].seen[cell] + caution[c]) / (tilts_[k].expected[cell] + caution[c]);
+        tilts_[k].tilt[cell][c] = std::clamp(tilt, 1 / ratio_max, ratio_max);
+      }
+    }
+  }
+  adjust(kept_);
+}
+
+std::string EProcess::suspect() const {
+  std::string name = "none";
+  double most = kept_;
+  for (std::size_t bet = 0; bet < wealth_.size(); ++bet) {
+    if (wealth_[bet] <= most) continue;
+    most = wealth_[bet];
+    name = laws_[bet / weights.size()].name;
+  }
+  for (std::size_t k = 0; k < partitions; ++k) {
+    for (std::size_t c = 0; c < caution.size(); ++c) {
+      if (tilted_wealth_[k][c] <= most) continue;
+      most = tilted_wealth_[k][c];
+      name = std::string("tokens by ") + names[k];
+    }
+  }
+  return name;
+}
+
+double EProcess::smallest_deviation() const {
+  if (observed_ == 0) return 1;
+  const auto n = static_cast<double>(observed_);
+  const double blocks = static_cast<double>(observed_ / block);
+  const double needed = log64(bets() / settings_.alpha) + 2 * log64(100) - blocks * log64(1 - share) + n * 0x1p-30;
+  const double slack = 2 * settings_.slack;
+  return std::min(1.0, slack + std::sqrt(slack * slack + needed / n));
+}
+
+std::string EProcess::describe() const {
+  if (impossible_) {
+    return fmt::format("among {} tokens is one that the target never says", observed_);
+  }
+  if (alarm()) {
+    return fmt::format("e-value {:.3g} after {} tokens: the text does not have the target's law; it looks like '{}'",
+                       e_value(), observed_, suspect());
+  }
+  return fmt::format("e-value {:.3g} after {} tokens, an alarm is {:.0e}; a known fault that moves {:.2g} of the mass "
+                     "would have been seen with 99 %",
+                     e_value(), observed_, 1 / settings_.alpha, smallest_deviation());
+}
+
+}  // namespace draftproof

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+// Do tokens come from the law they should come from? Judged by tokens alone, with p known at every position and every
+// position different; looked at after every token, for as long as one likes.
+//
+// A gambler with wealth 1 bets on every token before it is seen: a bet pays e(x) for token x, and is fair when the
+// tokens come from p, because sum of p(x) e(x) <= 1. Then no strategy makes money: P(wealth ever reaches 1 / alpha) <=
+// alpha (Ville 1939), however many tokens are looked at and whenever one stops. So wealth is evidence, an e-value, and
+// `alarm` is false for right decoders but with probability alpha, 1e-9. No asymptotics, no sample size, no vocabulary.
+//
+// Bets. For every law r of oracle/mutant_laws.h: e = (1 - w) + w r / p, w = 1, 1/4, 1/16; such a bet wins when the
+// decoder is wrong in that way always, or only now and then. For four ways to put tokens into cells (by q / p, by p, by
+// rank, by id): e = t(cell) / sum of mass t, with t = (seen + c) / (expected + c) from earlier tokens, c = 20, 200,
+// 2000, held between 1/8 and 8; they learn a deviation that has no name. One bet pays 1. Wealth is spread evenly over
+// the bets at first; after every 64 tokens a share of 2^-14 of it is spread again, so a fault that begins late is still
+// found. A token that p says never is proof, not evidence.
+//
+// What would have been seen. Let the tokens come from one of the laws, in total variation e_t away from p at token t.
+// Its bet with w = 1 began with 1 / B of the wealth and lost a factor 1 - 2^-14 a block to sharing; for the rest of its
+// wealth W, E[W^-1/2] = product of the sums of sqrt(p r) <= product of sqrt(1 - e_t^2) <= exp(-sum of e_t^2 / 2). By
+// Markov's inequality the wealth is below 1 / alpha with probability at most 1/100 as soon as
+//     sum of e_t^2 >= ln(B / alpha) + 2 ln 100 + blocks * -ln(1 - 2^-14),
+// whatever the laws: the smallest deviation is the square root of that over n. No approximation.
+//
+// Foreign numerics. An engine that computes p a little otherwise, by at most `slack` in total variation, is right too.
+// For it E[e] <= 1 + slack (max e - min e), so each bet is divided by that. Ratios r / p are then held below 8, and a
+// token that p says never pays as the best other. A law whose r / p differs by at most 4 e from token to token (the
+// flat deviation, the hardest to see) now needs n (e^2 - 4 slack e) to be as large: nothing below 4 slack is ever seen.
+//
+// Rounding. p is exact. A payment is off by less than 2^-30 of itself for vocabularies below 2^20 (sums of that many
+// doubles), so each is lowered by that: what is fair on paper is fair as computed.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "oracle/mutant_laws.h"
+#include "ref/acceptance/distribution.h"
+
+namespace draftproof {
+
+class EProcess {
+ public:
+  static constexpr int partitions = 4;
+  static constexpr int cells = 16;  // the last is for what p says never
+  static constexpr std::array<double, 3> weights = {1, 1.0 / 4, 1.0 / 16};
+  static constexpr std::array<double, 3> caution = {20, 200, 2000};  // c
+
+  struct Settings {
+    int vocabulary = 0;
+    double alpha = 1e-9;
+    double slack = 0;
+  };
+
+  /// What every bet that does not learn pays for every token, made before the token is seen. For positions that come
+  /// again; else observe() makes them.
+  class Stakes {
+   public:
+    /// q: what a guess was drawn from; nullptr where nothing was guessed.
+    Stakes(const Settings& settings, const Distribution& p, const Distribution* q,
+           std::span<const MutantLaw> laws = mutant_laws());
+
+    /// Place of a token, for observe(); `never` where p is 0.
+    std::size_t place_of(Token token) const noexcept;
+    std::size_t never() const noexcept { return tokens_.size(); }
+
+   private:
+    friend class EProcess;
+    std::vector<Token> tokens_;  // that p may say, ascending
+    std::vector<double> pays_;   // [tokens_ and never][laws * weights]
+    std::vector<std::array<std::uint8_t, partitions>> cells_;
+    std::array<std::array<double, cells>, partitions> mass_{};  // under p
+  };
+
+  explicit EProcess(const Settings& settings, std::span<const MutantLaw> laws = mutant_laws());
+
+  /// The next token, and the p it should come from. For many sequences: one after another, in any order.
+  void observe(const Distribution& p, const Distribution* q, Token token);
+  void observe(const Stakes& stakes, std::size_t place);
+
+  long tokens() const noexcept { return observed_; }
+  /// The most the wealth has ever been; infinite after a token that p says never. From 2^900 on it is not counted on.
+  double e_value() const noexcept {
+    return impossible_ ? std::numeric_limits<double>::infinity() : most_;
+  }
+  bool alarm() const noexcept { return e_value() * settings_.alpha >= 1; }
+  /// The bet that has most of the wealth now: what the fault looks like.
+  std::string suspect() const;
+  /// See above; 1 when nothing would have been seen.
+  double smallest_deviation() const;
+  std::string describe() const;
+
+ private:
+  struct Tilt {
+    std::array<std::array<double, 4>, cells> tilt;  // by cell and c; the fourth is unused
+    std::array<double, cells> expected{};
+    std::array<double, cells> seen{};
+  };
+  double bets() const noexcept { return static_cast<double>(wealth_.size() + partitions * caution.size() + 1); }
+
+  Settings settings_;
+  std::span<const MutantLaw> laws_;
+  std::vector<double> wealth_;  // [laws * weights]
+  std::array<std::array<double, 4>, partitions> tilted_wealth_{};
+  double kept_ = 0;  // by the bet that pays 1
+  std::array<Tilt, partitions> tilts_;
+  long observed_ = 0;
+  double most_ = 1;
+  bool impossible_ = false;
+};
+
+}  // namespace draftproof

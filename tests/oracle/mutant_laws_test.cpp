@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+// The laws on the list are those of the mutants: every random answer of a mutant's rule is enumerated, and the law of
+// its first token compared, for every pair of distributions over three tokens with weights in sixths.
+#include "oracle/mutant_laws.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+
+#include "oracle/enumerate.h"
+#include "oracle/mutants/parts.h"
+#include "tests/acceptance/laws.h"
+#include "tests/oracle/positions.h"
+
+namespace draftproof {
+namespace {
+
+constexpr double rounding = 1e-12;  // of a handful of doubles between 0 and 1
+
+const MutantLaw& law_named(const std::string& name) {
+  for (const MutantLaw& law : mutant_laws()) {
+    if (law.name == name) return law;
+  }
+  ADD_FAILURE() << "no law is named " << name;
+  return mutant_laws()[0];
+}
+
+std::vector<double> law_of(const std::string& name, const PositionLaws& laws) {
+  std::vector<double> r(laws.tokens.size());
+  law_named(name).law(laws, r);
+  return r;
+}
+
+/// The law of the first token when one guess is judged, by enumeration.
+std::vector<double> enumerated(const Rule& rule, const Position& position, const Drafting& drafting, int vocabulary) {
+  std::vector<Rational> law(static_cast<std::size_t>(vocabulary));
+  EnumeratedChance chance;
+  do {
+    chance.begin_path();
+    Proposal proposal;
+    proposal.tokens = {drafting.guess(position.q, {0, 0, drafting.purpose}, chance)};
+    proposal.drawn_from = {position.q};
+    const Rows rows = [&](const Text&) { return position.p; };
+    TextRows target(rows, {}, proposal);
+    const Verdict verdict = rule.judge(proposal, target, 0, 0, chance);
+    law[static_cast<std::size_t>(verdict.accepted > 0 ? proposal.tokens[0] : verdict.next)] += chance.probability();
+  } while (chance.next_path());
+  std::vector<double> result;
+  for (const Rational& probability : law) result.push_back(probability.convert_to<double>());
+  return result;
+}
+
+Drafting with_noise(Purpose purpose) {
+  Drafting drafting;
+  drafting.purpose = purpose;
+  return drafting;
+}
+
+Drafting naming_the_best() {
+  Drafting drafting;
+  drafting.guess = [](const Distribution& q, const Key&, Chance&) {
+    const std::vector<std::uint64_t> weights = q.weights();
+    const auto best = std::max_element(weights.begin(), weights.end()) - weights.begin();
+    return q.tokens()[static_cast<std::size_t>(best)];
+  };
+  return drafting;
+}
+
+TEST(MutantLaws, AreTheLawsOfTheMutants) {
+  const Drafting sound = with_noise(Purpose::draft);
+  const Drafting residual_noise = with_noise(Purpose::residual);
+  const Drafting best = naming_the_best();
+  const struct {
+    const char* name;
+    const Rule& rule;
+    const Drafting& drafting;
+  } mutants[] = {
+      {"accept all", mutants::accepts_all, sound},
+      {"accept the possible", mutants::accepts_what_is_possible, sound},
+      {"residual is p", mutants::replacement_from_whole_target, sound},
+      {"refused token only", mutants::refused_token_subtracted_only, sound},
+      {"one number twice", mutants::replacement_with_accept_key, sound},
+      {"draft noise as residual", mutants::draft_noise_of_replacement, residual_noise},
+      {"best stated as drawn", rejection, best},
+      {"always the best", mutants::always_best, sound},
+  };
+  const std::vector<Distribution> rows = all_distributions(3, 6);
+  for (const auto& mutant : mutants) {
+    int differ = 0;  // from p: a law that is p bets on nothing
+    for (const Distribution& p : rows) {
+      for (const Distribution& q : rows) {
+        const Position position{p, q};
+        const PositionLaws laws = laws_of(position, 3);
+        const std::vector<double> found = law_of(mutant.name, laws);
+        const std::vector<double> expected = enumerated(mutant.rule, position, mutant.drafting, 3);
+        for (std::size_t token = 0; token < 3; ++token) {
+          ASSERT_NEAR(found[token], expected[token], rounding)
+              << mutant.name << ", p " << testing::PrintToString(laws.p) << ", q " << testing::PrintToString(laws.q);
+          differ += std::abs(expected[token] - laws.p[token]) > 1e-9;
+        }
+      }
+    }
+    EXPECT_GT(differ, 0) << mutant.name;
+  }
+}
+
+TEST(MutantLaws, SumToOneOnPositionsOfEveryShape) {
+  for (const MutantLaw& law : mutant_laws()) {
+    for (int index = 0; index < 500; ++index) {
+      const int vocabulary = 2 + index % 60;
+      const PositionLaws laws = laws_of(position_of(vocabulary, index), vocabulary);
+      std::vector<double> r(laws.tokens.size());
+      law.law(laws, r);
+      double sum = 0;
+      for (const double value : r) {
+        EXPECT_GE(value, 0) << law.name;
+        sum += value;
+      }
+      ASSERT_NEAR(sum, 1, rounding) << law.name << ", position " << index;
+    }
+  }
+}
+
+TEST(MutantLaws, OfAGuessThatIsPerfectOnlyTheWrongOnesDiffer) {
+  const std::set<std::string> differ = {"ratio inverted", "best stated as drawn", "sharper than stated",
+                                        "drawn afresh", "always the best", "colder", "hotter", "tail missing"};
+  Position position = position_of(16, 3);
+  position.q = position.p;
+  const PositionLaws laws = laws_of(position, 16);
+  for (const MutantLaw& law : mutant_laws()) {
+    const std::vector<double> r = law_of(law.name, laws);
+    double distance = 0;
+    for (std::size_t i = 0; i < r.size(); ++i) distance += std::abs(r[i] - laws.p[i]) / 2;
+    if (differ.contains(law.name)) continue;
+    EXPECT_LT(distance, rounding) << law.name;
+  }
+}
+
+TEST(MutantLaws, HaveNamesOfTheirOwn) {
+  std::set<std::string> names;
+  for (const MutantLaw& law : mutant_laws()) EXPECT_TRUE(names.insert(law.name).second) << law.name;
+}
+
+}  // namespace
+}  // namespace draftproof

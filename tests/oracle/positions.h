@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// Positions of a text for tests of statistics: pairs of p and q of many shapes, from a seed, and a source of tokens.
+#pragma once
+
+#include <vector>
+
+#include "oracle/mutant_laws.h"
+#include "ref/acceptance/chance.h"
+#include "ref/acceptance/distribution.h"
+
+namespace draftproof {
+
+/// A distribution with these proportions; what the division leaves over goes to the largest, the first among equals.
+inline Distribution in_proportion(const std::vector<double>& sizes) {
+  double sum = 0;
+  for (const double size : sizes) sum += size;
+  std::vector<std::uint64_t> weights;
+  std::uint64_t left = Distribution::total;
+  std::size_t best = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    weights.push_back(static_cast<std::uint64_t>(sizes[i] / sum * 0x1p52));
+    left -= weights.back();
+    if (sizes[i] > sizes[best]) best = i;
+  }
+  weights[best] += left;
+  std::vector<Token> tokens;
+  for (std::size_t i = 0; i < sizes.size(); ++i) tokens.push_back(static_cast<Token>(i));
+  return Distribution::exact(tokens, weights);
+}
+
+struct Position {
+  Distribution p;
+  Distribution q;
+};
+
+/// The `index`-th of endlessly many: p from flat to steep; q is p with every size changed by up to a factor of four,
+/// and some tokens missing from either.
+inline Position position_of(int vocabulary, int index) {
+  const SeededChance chance(99);
+  int asked = 0;
+  const auto below = [&](std::uint64_t bound) { return chance.below({index, asked++, Purpose::target}, bound); };
+  const std::uint64_t steepness = 1 + below(3);  // sizes fall by up to 2^(8 steepness)
+  std::vector<double> p;
+  std::vector<double> q;
+  for (int token = 0; token < vocabulary; ++token) {
+    double size = 1 + static_cast<double>(below(1000)) / 1000;
+    for (std::uint64_t halvings = below(8) * steepness; halvings > 0; --halvings) size /= 2;
+    const double other = size * (0.25 + static_cast<double>(below(4000)) / 1000);
+    p.push_back(token > 1 && below(16) == 0 ? 0 : size);
+    q.push_back(token > 1 && below(16) == 0 ? 0 : other);
+  }
+  return {in_proportion(p), in_proportion(q)};
+}
+
+/// The same tokens in doubles, as bets see them.
+inline PositionLaws laws_of(const Position& position, int vocabulary) {
+  PositionLaws laws;
+  for (Token token = 0; token < vocabulary; ++token) {
+    laws.tokens.push_back(token);
+    laws.p.push_back(static_cast<double>(position.p.weight(token)) * 0x1p-52);
+    laws.q.push_back(static_cast<double>(position.q.weight(token)) * 0x1p-52);
+  }
+  return laws;
+}
+
+}  // namespace draftproof
