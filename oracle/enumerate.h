@@ -43,6 +43,9 @@ class EnumeratedChance final : public Chance {
   /// Questions answered on this path.
   std::size_t depth() const noexcept { return depth_; }
 
+  /// Questions that the path, when it begins, is bound to ask as the last one did.
+  std::size_t bound() const noexcept { return choices_.size(); }
+
  private:
   struct Cell {
     std::size_t index;

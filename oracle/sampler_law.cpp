@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "oracle/sampler_law.h"
 
+#include <numeric>
 #include <sstream>
+#include <utility>
 
 #include "oracle/enumerate.h"
 #include "ref/base/error.h"
-#include "ref/base/require.h"
 
 namespace draftproof {
 namespace {
@@ -15,17 +16,39 @@ constexpr long paths_max = 1'000'000;
 constexpr std::size_t questions_max = 1000;
 constexpr std::size_t texts_shown = 8;
 
-/// A sampler that tries until it succeeds never ends on the path where it does not.
-class PatientChance final : public Chance {
+/// Enumeration for programs that are not ours: what would be a broken invariant there is an Error here.
+class ForeignChance final : public Chance {
  public:
-  explicit PatientChance(EnumeratedChance& chance) : chance_(chance) {}
+  void begin_path() {
+    chance_.begin_path();
+    asked_.resize(chance_.bound());
+  }
+
   std::size_t pick(const Key& key, std::span<const std::uint64_t> weights) override {
-    if (chance_.depth() == questions_max) throw Error("it asks more than a thousand questions on one path");
+    const std::size_t depth = chance_.depth();
+    // A sampler that tries until it succeeds never ends on the path where it does not.
+    if (depth == questions_max) throw Error("it asks more than a thousand questions on one path");
+    const std::uint64_t sum = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
+    if (sum == 0) throw Error("it picks from weights that are all zero");
+    if (depth == asked_.size()) asked_.emplace_back(key, sum);
+    if (asked_[depth] != std::pair(key, sum)) refuse_state();
     return chance_.pick(key, weights);
   }
 
+  bool next_path() {
+    if (chance_.depth() < asked_.size()) refuse_state();
+    return chance_.next_path();
+  }
+
+  Rational probability() const { return chance_.probability(); }
+
  private:
-  EnumeratedChance& chance_;
+  [[noreturn]] static void refuse_state() {
+    throw Error("it asks other questions when it gets the same answers; does it remember the call before?");
+  }
+
+  EnumeratedChance chance_;
+  std::vector<std::pair<Key, std::uint64_t>> asked_;  // or to be asked on this path: the key and the sum of the weights
 };
 
 template <class Value>
@@ -49,20 +72,22 @@ Rational probability(const Law& law, const std::vector<Token>& text) {
 }  // namespace
 
 std::uint64_t Coins::below(std::uint64_t bound) {
-  REQUIRE(bound >= 1 && bound <= bound_max, "a coin has between 1 and 2^16 sides, or there is no enumerating it");
+  if (bound == 0) throw Error("it asks for a number below 0");
+  if (bound > bound_max) {
+    throw Error("it asks for a number below " + std::to_string(bound) + "; give it weights that sum to 65536 at most");
+  }
   const std::vector<std::uint64_t> sides(bound, 1);
   return chance_.pick({0, asked_++, Purpose::target}, sides);
 }
 
 SamplerLaw law_of(const TextSampler& sampler) {
   SamplerLaw result;
-  EnumeratedChance chance;
-  PatientChance patient(chance);
+  ForeignChance chance;
   try {
     do {
       if (++result.paths > paths_max) throw Error("it has more than a million paths; give it smaller weights");
       chance.begin_path();
-      const std::vector<Token> text = sampler(patient);
+      const std::vector<Token> text = sampler(chance);
       result.law[text] += chance.probability();
     } while (chance.next_path());
   } catch (const Error& wrong) {
@@ -74,7 +99,7 @@ SamplerLaw law_of(const TextSampler& sampler) {
 Law law_from(const std::vector<std::uint64_t>& weights) {
   boost::multiprecision::cpp_int sum = 0;
   for (const std::uint64_t weight : weights) sum += weight;
-  REQUIRE(sum > 0, "some weight is positive");
+  if (sum == 0) throw Error("a law of weights needs one that is positive");
   Law law;
   for (std::size_t token = 0; token < weights.size(); ++token) {
     if (weights[token] > 0) law[{static_cast<Token>(token)}] = Rational(weights[token], sum);

@@ -33,7 +33,8 @@ struct SamplerLaw {
   std::string fault;  // why it cannot be enumerated; empty when it could
 };
 
-/// Gives up after a million paths, and after a thousand questions on one of them.
+/// Gives up after a million paths, after a thousand questions on one of them, and on a sampler that remembers what it
+/// did before.
 SamplerLaw law_of(const TextSampler& sampler);
 
 /// The law of one token by weights, whatever they sum to.

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "ref/acceptance/rule.h"
+#include "ref/base/error.h"
 #include "tools/hash_subject.h"
 
 namespace draftproof {
@@ -113,6 +114,33 @@ TEST(HasExactLaw, SaysSoWhenASamplerHasNoEnd) {
   EXPECT_THAT(until_it_succeeds, Not(HasExactLaw(Weights{1})));
   EXPECT_THAT(explanation(until_it_succeeds, HasExactLaw(Weights{1})),
               AllOf(HasSubstr("cannot be enumerated"), HasSubstr("a thousand questions")));
+}
+
+TEST(HasExactLaw, SaysSoWhenASamplerCannotBeEnumerated) {
+  const auto said = [](const auto& sampler) {
+    EXPECT_THAT(sampler, Not(HasExactLaw(Weights{1})));
+    return explanation(sampler, HasExactLaw(Weights{1}));
+  };
+  EXPECT_THAT(said([](Chance& chance) { return static_cast<Token>(Coins(chance).below(0)); }), HasSubstr("below 0"));
+  EXPECT_THAT(said([](Chance& chance) { return static_cast<Token>(Coins(chance).below(1ULL << 52)); }),
+              HasSubstr("below 4503599627370496; give it"));
+  EXPECT_THAT(said([](Chance& chance) {
+                return static_cast<Token>(chance.pick({0, 0, Purpose::target}, std::array<std::uint64_t, 2>{0, 0}));
+              }),
+              HasSubstr("all zero"));
+  for (const std::uint64_t later : {0U, 1U, 3U}) {  // fewer questions, then one of another size
+    std::uint64_t calls = 0;
+    const auto remembers = [&](Chance& chance) {
+      Coins coins(chance);
+      if (calls++ == 0) coins.below(2);
+      if (calls > 1 && later > 0) coins.below(later + 1);
+      if (calls == 1) return static_cast<Token>(coins.below(2));
+      return Token{0};
+    };
+    const SamplerLaw found = law_of([&](Chance& chance) { return std::vector<Token>{remembers(chance)}; });
+    EXPECT_THAT(found.fault, HasSubstr("remember the call before")) << later;
+  }
+  EXPECT_THROW(HasExactLaw(Weights{0, 0}), Error);
 }
 
 class LosslessTrace : public testing::Test {
