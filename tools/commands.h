@@ -16,5 +16,6 @@ void add_signature(CLI::App& app, Exit& exit);
 void add_synth(CLI::App& app, Exit& exit);
 void add_bench(CLI::App& app, Exit& exit);
 void add_fixture(CLI::App& app, Exit& exit);
+void add_trace(CLI::App& app, Exit& exit);
 
 }  // namespace draftproof

@@ -24,7 +24,7 @@ Engine& EngineSubject::engine(const Variation& variation) {
 
 Trace EngineSubject::run(const Request& request, const Variation& variation, Chance& chance) {
   return engine(variation).decode(varied(request, variation), variation.draft, *variation.rule, chance,
-                                  Recording::digests, {}, cancelled_);
+                                  recording_, {}, cancelled_);
 }
 
 std::string EngineSubject::numerics(const Variation& variation) {

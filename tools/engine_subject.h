@@ -16,8 +16,9 @@ class EngineSubject final : public Subject {
  public:
   /// Runs end early once `cancelled` is set.
   /// `like`: how to lay weights out, but for the table.
-  EngineSubject(std::string target, Layout like, const std::atomic<bool>* cancelled)
-      : target_(std::move(target)), like_(std::move(like)), cancelled_(cancelled) {}
+  EngineSubject(std::string target, Layout like, const std::atomic<bool>* cancelled,
+                Recording recording = Recording::digests)
+      : target_(std::move(target)), like_(std::move(like)), cancelled_(cancelled), recording_(recording) {}
 
   Trace run(const Request& request, const Variation& variation, Chance& chance) override;
   Model& target(const Variation& variation) override { return engine(variation).target(); }
@@ -30,6 +31,7 @@ class EngineSubject final : public Subject {
   std::string target_;
   Layout like_;
   const std::atomic<bool>* cancelled_;
+  Recording recording_;
   std::string loaded_;  // name of the table in engine_
   std::map<std::string, std::string> numerics_;  // by name of table
   std::unique_ptr<Engine> engine_;

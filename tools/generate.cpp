@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/operations.h"
+#include "oracle/spectrace/writer.h"
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
 #include "tools/commands.h"
@@ -22,6 +23,7 @@ struct GenerateOptions {
   std::string verification = "batched";
   bool statistics = false;
   bool logprobs = false;
+  std::string trace_file;
 };
 
 Exit generate(const GenerateOptions& options) {
@@ -36,6 +38,11 @@ Exit generate(const GenerateOptions& options) {
   std::unique_ptr<OutputFile> json_file;
   if (!common.json_file.empty()) {
     json_file = std::make_unique<OutputFile>(common.json_file, std::vector{common.target, common.prompt_file});
+  }
+  std::unique_ptr<OutputFile> trace_file;
+  if (!options.trace_file.empty()) {
+    trace_file = std::make_unique<OutputFile>(
+        options.trace_file, std::vector{common.target, common.prompt_file, common.json_file});
   }
   const bool silent = common.quiet || common.json_file == "-";
   Progress progress(common.quiet);
@@ -63,7 +70,8 @@ Exit generate(const GenerateOptions& options) {
   if (stream && !silent) std::cout << tokenizer->decode(request.prompt) << std::flush;
   SeededChance chance(common.seed);
   const Trace trace =
-      engine.decode(std::move(request), options.draft, rule, chance, Recording::counts, emit, watch_for_interrupt());
+      engine.decode(std::move(request), options.draft, rule, chance,
+                    trace_file ? Recording::evidence : Recording::counts, emit, watch_for_interrupt());
   if (!silent) std::cout << (stream ? stream->finish() : "") << std::endl;
 
   if (options.logprobs && !silent) {
@@ -91,6 +99,13 @@ Exit generate(const GenerateOptions& options) {
     }
     json_file->write(dumped(json));
   }
+  if (trace_file) {
+    Variation variation;
+    variation.draft = options.draft;
+    spectrace::Writer writer("draftproof " DRAFTPROOF_VERSION, engine.target().vocabulary(), rule, common.seed);
+    writer.add(trace, variation, engine.kernels().numerics);
+    trace_file->write(writer.text());
+  }
   if (!std::cout) throw Error("standard output cannot be written to");
   return Exit::pass;
 }
@@ -108,6 +123,7 @@ void add_generate(CLI::App& app, Exit& exit) {
       ->capture_default_str();
   command->add_flag("--stats", options->statistics, "print what speculation did, to standard error");
   command->add_flag("--logprobs", options->logprobs, "print every token's log-probability; decodes plainly");
+  command->add_option("--trace", options->trace_file, "write every decision to this file (spectrace/1)");
   command->callback([options, &exit] { exit = generate(*options); });
 }
 

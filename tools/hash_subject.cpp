@@ -19,8 +19,8 @@ HashShape dialect_of(HashShape shape) {
 
 }  // namespace
 
-HashSubject::HashSubject(const HashShape& shape)
-    : target_(make_hash_model(shape)), dialect_(make_hash_model(dialect_of(shape))) {}
+HashSubject::HashSubject(const HashShape& shape, Recording recording)
+    : target_(make_hash_model(shape)), dialect_(make_hash_model(dialect_of(shape))), recording_(recording) {}
 
 Trace HashSubject::run(const Request& request, const Variation& variation, Chance& chance) {
   Request asked = varied(request, variation);
@@ -29,7 +29,7 @@ Trace HashSubject::run(const Request& request, const Variation& variation, Chanc
   if (variation.draft == "dialect") draft = std::make_unique<ModelDraft>(*dialect_, capacity, asked.draft_max);
   if (variation.draft == "hostile") draft = std::make_unique<HostileDraft>(*target_, capacity, asked.draft_max);
   if (variation.draft == "oracular") draft = std::make_unique<OracularDraft>(*target_, capacity, asked.draft_max);
-  Decoder decoder(*target_, *draft, *variation.rule, chance, std::move(asked), Recording::digests);
+  Decoder decoder(*target_, *draft, *variation.rule, chance, std::move(asked), recording_);
   decoder.run();
   return decoder.trace();
 }

@@ -8,13 +8,14 @@
 
 #include "oracle/exact_law.h"
 #include "oracle/subject.h"
+#include "ref/decoding/decoder.h"
 #include "ref/models/hash.h"
 
 namespace draftproof {
 
 class HashSubject final : public Subject {
  public:
-  explicit HashSubject(const HashShape& shape);
+  explicit HashSubject(const HashShape& shape, Recording recording = Recording::digests);
 
   Trace run(const Request& request, const Variation& variation, Chance& chance) override;
   Model& target(const Variation&) override { return *target_; }
@@ -23,6 +24,7 @@ class HashSubject final : public Subject {
  private:
   std::unique_ptr<Model> target_;
   std::unique_ptr<Model> dialect_;
+  Recording recording_;
 };
 
 /// Sampling parameters, penalties, stop tokens, budgets and draft lengths, each in play; all drafts.

@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
   add_synth(app, exit);
   add_bench(app, exit);
   add_fixture(app, exit);
+  add_trace(app, exit);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& wrong) {

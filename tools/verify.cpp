@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "oracle/report.h"
+#include "oracle/spectrace/writer.h"
 #include "ref/base/error.h"
 #include "tools/commands.h"
 #include "tools/engine_subject.h"
@@ -22,6 +23,7 @@ struct VerifyOptions {
   CommonOptions common;
   std::vector<std::string> drafts;
   std::string junit_file;
+  std::string trace_file;
 };
 
 /// The tables to try: the named one, or every one this CPU can run and that keeps the row law, the best first.
@@ -147,6 +149,9 @@ Exit verify(const VerifyOptions& options) {
   if (!common.json_file.empty()) json_file = std::make_unique<OutputFile>(common.json_file, sources);
   sources.push_back(common.json_file);
   if (!options.junit_file.empty()) junit_file = std::make_unique<OutputFile>(options.junit_file, sources);
+  sources.push_back(options.junit_file);
+  std::unique_ptr<OutputFile> trace_file;
+  if (!options.trace_file.empty()) trace_file = std::make_unique<OutputFile>(options.trace_file, sources);
 
   const Request request = make_request(common, tokenizer_to_read(common).get());
   const Rule& rule = rule_by_name(common.rule);
@@ -158,7 +163,8 @@ Exit verify(const VerifyOptions& options) {
   Layout layout = layout_of(best);
   layout.observer = progress.observer();
   refuse_shortage(common.target, options.drafts, layout, request);
-  EngineSubject subject(common.target, layout, interrupted);
+  EngineSubject subject(common.target, layout, interrupted,
+                        trace_file ? Recording::evidence : Recording::digests);
   Variation first;
   first.rule = &rule;
   first.kernels = tables_to_try(common.layout.kernels).front();
@@ -213,6 +219,12 @@ Exit verify(const VerifyOptions& options) {
   if (!common.quiet && common.json_file != "-") std::cout << report_text(report) << std::flush;
   if (json_file) json_file->write(report_json(report));
   if (junit_file) junit_file->write(report_junit(report));
+  if (trace_file) {
+    const int vocabulary = subject.target(first).vocabulary();
+    spectrace::Writer writer("draftproof " DRAFTPROOF_VERSION, vocabulary, rule, common.seed);
+    for (const Run& run : trial.runs) writer.add(run.trace, run.variation, subject.numerics(run.variation));
+    trace_file->write(writer.text());
+  }
   if (!std::cout) throw Error("standard output cannot be written to");
   switch (report.verdict()) {
     case ReportVerdict::pass_exact: return Exit::pass;
@@ -232,6 +244,7 @@ void add_verify(CLI::App& app, Exit& exit) {
       ->required()
       ->expected(1, 16);
   command->add_option("--junit", options->junit_file, "write the checks as JUnit XML to this file");
+  command->add_option("--trace", options->trace_file, "write every decision of every run to this file (spectrace/1)");
   command->callback([options, &exit] {
     CommonOptions& common = options->common;
     if (common.prompt.empty() && common.prompt_file.empty() && common.prompt_tokens.empty())

@@ -45,10 +45,11 @@ class VerifiedRows final : public TargetRows {
     const auto logits = outputs_.logits_row(serial ? 0 : row, target_.vocabulary());
     const auto guessed = std::span(tokens_).subspan(1, static_cast<std::size_t>(row));
     sampler_.read(logits, request_.sampling, {committed_, guessed}, distribution_);
-    if (recording_ == Recording::digests) {
+    if (recording_ != Recording::counts) {
       round_.logits.push_back(digest_of(logits));
       round_.targets.push_back(distribution_.fingerprint());
     }
+    if (recording_ == Recording::evidence) round_.rows.push_back(distribution_);
     return distribution_;
   }
 
@@ -152,7 +153,7 @@ void Decoder::run(const std::function<void(std::span<const Token>)>& emit, const
   trace_.finish = Finish::unfinished;
   const bool ready = read_prompt(cancelled);
   trace_.resting_length = cache_->length();
-  if (recording_ == Recording::digests) trace_.resting_draft = draft_.digest();
+  if (recording_ != Recording::counts) trace_.resting_draft = draft_.digest();
   while (trace_.finish == Finish::unfinished) {
     if (!trace_.output.empty() && trace_.request.stops_at(text_.back())) {
       trace_.finish = Finish::stop;
@@ -236,7 +237,7 @@ void Decoder::step() {
     ++(request.verification == Verification::serial ? statistics.serial : statistics.batched);
   }
   trace_.rounds.push_back(std::move(round));
-  if (recording_ == Recording::digests) {
+  if (recording_ != Recording::counts) {
     trace_.rounds.back().cache = cache_->digest();
     trace_.rounds.back().draft = trace_.resting_draft = draft_.digest();
   }

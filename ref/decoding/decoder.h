@@ -20,7 +20,8 @@
 
 namespace draftproof {
 
-enum class Recording { counts, digests };  // digests: every row and cache is fingerprinted, for the oracle
+/// digests: every row and cache is fingerprinted, for the oracle. evidence: what was read and drawn from is kept, too.
+enum class Recording { counts, digests, evidence };
 
 class Decoder {
  public:

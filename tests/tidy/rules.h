@@ -18,14 +18,14 @@ inline std::string at(const Source& source, int line, const std::string& what) {
   return source.path + ":" + std::to_string(line) + ": " + what;
 }
 
-/// "ref/base" of "ref/base/token.h", "oracle/mutants" of anything in there, else the first folder.
+/// "ref/base" of "ref/base/token.h", "oracle/spectrace" of anything in there, else the first folder.
 inline std::string folder_of(const std::string& path) {
   const std::size_t first = path.find('/');
   if (first == std::string::npos) return "";
   const std::string top = path.substr(0, first);
   const std::size_t second = path.find('/', first + 1);
   if (second == std::string::npos) return top;
-  if (top == "ref" || path.starts_with("oracle/mutants/")) return path.substr(0, second);
+  if (top == "ref" || path.starts_with("oracle/mutants/") || path.starts_with("oracle/spectrace/")) return path.substr(0, second);
   return top;
 }
 
@@ -49,6 +49,8 @@ inline const std::vector<Layer>& layers() {
       {"oracle", {"ref/base/", "ref/models/model.h", "ref/caches/cache.h", "ref/acceptance/", "ref/decoding/trace.h",
                   "ref/formats/hdf5.h", "ref/formats/printable.h", "ref/formats/whole_file.h",
                   "kernels/math64.h"}},
+      {"oracle/spectrace", {"oracle/", "ref/base/", "ref/models/model.h", "ref/caches/cache.h", "ref/acceptance/",
+                            "ref/decoding/trace.h", "ref/formats/json.h", "ref/formats/printable.h"}},
       {"oracle/mutants", {"oracle/", "ref/", "kernels/", "tools/"}},
       {"tools", {"kernels/", "ref/", "oracle/", "bench/roofline/"}},
       {"bench", {"kernels/", "ref/", "oracle/"}},
@@ -81,7 +83,7 @@ struct Library {
 
 inline const std::vector<Library>& libraries() {
   static const std::vector<Library> list = {
-      {"nlohmann/", {"ref/formats/", "oracle/report.cpp", "tools/"}},
+      {"nlohmann/", {"ref/formats/", "oracle/report.cpp", "oracle/spectrace/report.cpp", "tools/"}},
       {"hdf5", {"ref/formats/"}},
       {"pcre2", {"ref/text/"}},
       {"unicode/", {"ref/text/"}},

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/spectrace/events.h"
+
+#include <algorithm>
+
+namespace draftproof::spectrace {
+
+const char* name_of(Judgement judgement) noexcept {
+  switch (judgement) {
+    case Judgement::matching: return "matching";
+    case Judgement::rejection: return "rejection";
+    case Judgement::greedy: return "greedy";
+  }
+  return "unknown";
+}
+
+const char* name_of(Last last) noexcept {
+  switch (last) {
+    case Last::residual: return "res";
+    case Last::own: return "own";
+    case Last::bonus: return "bonus";
+    case Last::greedy: return "greedy";
+  }
+  return "unknown";
+}
+
+void KeysAsked::add(Purpose purpose, std::int64_t position) {
+  std::vector<std::int64_t>& asked = of(purpose);
+  const auto place = std::lower_bound(asked.begin(), asked.end(), position);
+  if (place == asked.end() || *place != position) asked.insert(place, position);
+}
+
+}  // namespace draftproof::spectrace

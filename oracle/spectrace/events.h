@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+// What a trace file of the format spectrace/1 says, line by line; docs/spectrace.md is its schema. A line is a Header,
+// an Opening of a sequence, a Step (one round) or an Ending. Whatever is optional there may be absent here.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ref/acceptance/chance.h"
+#include "ref/acceptance/distribution.h"
+#include "ref/acceptance/sampling.h"
+#include "ref/base/digest.h"
+#include "ref/base/token.h"
+#include "ref/decoding/trace.h"
+
+namespace draftproof::spectrace {
+
+inline constexpr const char* schema_name = "spectrace/1";
+inline constexpr const char* our_generator = "philox4x32-10";  // SeededChance, by key
+
+/// How guesses are judged. greedy: by the target's best token, without chance.
+enum class Judgement : std::uint8_t { matching, rejection, greedy };
+const char* name_of(Judgement judgement) noexcept;
+
+/// Where the token after the guesses comes from: residual of a refusal, the target's own draw that a guess did not
+/// match, the row after all guesses, the best token.
+enum class Last : std::uint8_t { residual, own, bonus, greedy };
+const char* name_of(Last last) noexcept;  // "res", "own", "bonus", "greedy"
+
+struct Header {
+  std::string engine;
+  std::string weights;            // as the engine names them; empty when it does not
+  int vocabulary = 0;
+  Judgement rule = Judgement::rejection;
+  std::uint64_t total = 0;        // of every row's integer weights; 0: weights and coins are reals
+  double unit = 0x1p-23;          // rounding unit of the reals
+  std::string generator;          // of coins; empty when not said
+  std::optional<std::uint64_t> seed;
+
+  bool coins_follow() const noexcept { return seed && total > 0 && generator == our_generator; }
+};
+
+struct Opening {
+  std::int64_t sequence = 0;      // its name in this file
+  std::int32_t key = 0;           // its number in random keys
+  std::vector<Token> prompt;
+  Sampling sampling;
+  std::vector<Token> stops;
+  std::optional<std::int64_t> budget;     // most tokens to be emitted
+  std::optional<std::int64_t> draft_max;  // most guesses per round
+  std::optional<Verification> verification;
+  std::string draft;
+  std::string kernels;
+  std::string numerics;
+};
+
+/// A weight or a coin: an integer where the header has a total, else a real.
+struct Amount {
+  std::uint64_t whole = 0;
+  double real = 0;
+};
+
+/// A draw from integer weights: the coin, below `bound`, falls on the token that has [before, before + weight).
+struct Draw {
+  Token token = 0;
+  std::optional<std::uint64_t> coin;  // none when nothing was asked: one token has all the weight
+  std::uint64_t bound = 0;
+  std::uint64_t before = 0;           // weight of smaller tokens
+  std::uint64_t weight = 0;
+  std::optional<std::uint64_t> p;     // of a residual draw: weight = p - q
+  std::optional<std::uint64_t> q;
+};
+
+/// The two best tokens of a row, the best first.
+struct Best {
+  Token first = 0;
+  Token second = 0;
+  double first_logit = 0;
+  double second_logit = 0;
+};
+
+/// Positions of the keys that were asked, by purpose: each once, ascending.
+struct KeysAsked {
+  std::vector<std::int64_t> positions[4];
+  std::vector<std::int64_t>& of(Purpose purpose) { return positions[static_cast<std::size_t>(purpose)]; }
+  const std::vector<std::int64_t>& of(Purpose purpose) const { return positions[static_cast<std::size_t>(purpose)]; }
+  void add(Purpose purpose, std::int64_t position);
+  bool operator==(const KeysAsked&) const = default;
+};
+
+struct Step {
+  std::int64_t sequence = 0;
+  std::int64_t round = 0;
+  std::int64_t position = 0;       // of the first token decided
+  std::vector<Token> emitted;
+
+  bool judged = false;             // the four below are there
+  std::vector<Token> guesses;
+  int accepted = 0;                // guesses that stand
+  int width = 0;                   // rows of the target's pass
+  Last last = Last::bonus;
+
+  std::optional<std::vector<Amount>> q;                     // of every guess
+  std::optional<std::vector<Amount>> p;                     // of the guesses judged, or of all
+  std::optional<std::vector<std::optional<Amount>>> coins;  // below q; matching: the target's, of guesses that stand
+  std::optional<std::vector<std::uint64_t>> before;         // matching: weight before the guesses that stand
+  std::optional<std::vector<std::optional<std::uint64_t>>> draft_coins;
+  std::optional<std::vector<std::uint64_t>> draft_before;
+  std::optional<Draw> next;                                 // the token after the guesses that stand, emitted or cut
+
+  std::optional<KeysAsked> keys;
+  std::vector<Best> best;                  // of row 0, 1, ...
+  std::vector<Fingerprint> logits;         // the same rows
+  std::vector<Fingerprint> targets;
+  std::vector<Distribution> target_rows;
+  std::vector<Distribution> draft_rows;    // of every guess
+};
+
+struct Ending {
+  std::int64_t sequence = 0;
+  Finish reason = Finish::unfinished;
+  std::optional<std::int64_t> count;       // tokens emitted
+  std::optional<std::vector<Token>> emitted;
+  std::optional<Statistics> statistics;    // counts only
+  std::string digest;                      // sha256 of all lines before; empty when not said
+};
+
+struct Event {
+  long line = 0;
+  std::variant<Header, Opening, Step, Ending> what;
+};
+
+}  // namespace draftproof::spectrace

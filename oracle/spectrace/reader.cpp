@@ -1,0 +1,538 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/spectrace/reader.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "ref/formats/json.h"
+#include "ref/formats/printable.h"
+
+namespace draftproof::spectrace {
+namespace {
+
+constexpr std::int64_t position_max = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t exact_max = std::int64_t{1} << 53;  // integers that every reader of JSON keeps
+constexpr std::int64_t guesses_max = 1 << 16;
+
+using Names = std::set<std::string, std::less<>>;
+
+/// A misspelt field would be evidence that nobody looks at.
+void refuse_unknown(const Json& line, const Names& known) {
+  for (const std::string& name : line.fields()) {
+    if (known.contains(name) || name.starts_with("x_")) continue;
+    line.fail("field " + in_quotes(name) + " is not one of spectrace/1; names of your own begin with x_");
+  }
+}
+
+/// A C99 hexadecimal float in a string, such as "0x1.8p-1": what one side writes the other reads to the last bit.
+double real_of(const Json& value) {
+  const std::string& text = value.string();
+  std::string_view digits = text;
+  const bool negative = digits.starts_with('-');
+  if (negative) digits.remove_prefix(1);
+  double real = 0;
+  const bool prefixed = digits.starts_with("0x") && digits.size() > 2 && digits[2] != '-';
+  if (prefixed) digits.remove_prefix(2);
+  const char* const last = digits.data() + digits.size();
+  const auto [end, failure] = std::from_chars(digits.data(), last, real, std::chars_format::hex);
+  if (!prefixed || failure != std::errc() || end != last || !std::isfinite(real)) {
+    value.fail("must be a hexadecimal float such as \"0x1.8p-1\", but is " + in_quotes(text));
+  }
+  return negative ? -real : real;
+}
+
+double real_in(const Json& value, double least, double most) {
+  const double real = real_of(value);
+  if (!(real >= least && real <= most)) {
+    value.fail("must lie in [" + std::to_string(least) + ", " + std::to_string(most) + "], but is " +
+               std::to_string(real));
+  }
+  return real;
+}
+
+std::uint64_t whole_in(const Json& value, std::uint64_t least, std::uint64_t most) {
+  return static_cast<std::uint64_t>(value.integer(static_cast<std::int64_t>(least), static_cast<std::int64_t>(most)));
+}
+
+template <class Read>
+auto list_of(const Json& list, Read read) {
+  std::vector<decltype(read(list))> values;
+  const std::size_t count = list.size();
+  values.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) values.push_back(read(list[i]));
+  return values;
+}
+
+template <class Value>
+void expect_size(const Json& line, const char* field, const std::vector<Value>& values, std::size_t least,
+                 std::size_t most) {
+  if (values.size() >= least && values.size() <= most) return;
+  const std::string wanted =
+      least == most ? std::to_string(least) : std::to_string(least) + " to " + std::to_string(most);
+  line.at(field).fail("has " + std::to_string(values.size()) + " elements, but " + wanted + " belong to this round");
+}
+
+class LineReader {
+ public:
+  explicit LineReader(const Header& header) : header_(header) {}
+
+  Token token(const Json& value) const { return static_cast<Token>(value.integer(0, header_.vocabulary - 1)); }
+  std::vector<Token> tokens(const Json& list) const {
+    return list_of(list, [&](const Json& value) { return token(value); });
+  }
+  Amount amount(const Json& value) const {
+    if (header_.total > 0) return {whole_in(value, 0, header_.total), 0};
+    return {0, real_in(value, 0, 1)};
+  }
+  Fingerprint fingerprint(const Json& value) const {
+    const std::string& text = value.string();
+    Fingerprint result;
+    const auto part = [&](std::size_t from, std::uint64_t& number) {
+      const auto [end, failure] = std::from_chars(text.data() + from, text.data() + from + 16, number, 16);
+      return failure == std::errc() && end == text.data() + from + 16;
+    };
+    if (text.size() != 32 || !part(0, result.high) || !part(16, result.low) || result.hex() != text) {
+      value.fail("must be 32 lower-case hexadecimal digits, but is " + in_quotes(text));
+    }
+    return result;
+  }
+  /// [token, weight, token, weight, ...], tokens ascending, weights positive and with the header's total.
+  Distribution row(const Json& list) const {
+    const std::size_t count = list.size();
+    if (count == 0 || count % 2 != 0) list.fail("must be a list of tokens, each followed by its weight");
+    std::vector<Token> tokens;
+    std::vector<std::uint64_t> weights;
+    std::uint64_t left = header_.total;
+    for (std::size_t i = 0; i < count; i += 2) {
+      tokens.push_back(token(list[i]));
+      weights.push_back(whole_in(list[i + 1], 1, Distribution::total));
+      if (i > 0 && tokens.back() <= tokens[tokens.size() - 2]) list[i].fail("tokens must ascend");
+      if (weights.back() > left) list[i + 1].fail("the weights add up to more than W");
+      left -= weights.back();
+    }
+    if (left != 0) list.fail("the weights add up to less than W");
+    return Distribution::exact(tokens, weights);
+  }
+
+ protected:
+  const Header& header_;
+};
+
+Judgement judgement_of(const Json& value) {
+  for (const Judgement rule : {Judgement::matching, Judgement::rejection, Judgement::greedy}) {
+    if (value.string() == name_of(rule)) return rule;
+  }
+  value.fail("must be matching, rejection or greedy, but is " + in_quotes(value.string()));
+}
+
+const Names header_names = {"t", "schema", "engine", "weights", "vocab", "rule", "W", "dtype", "rng"};
+const Names opening_names = {"t",     "s",       "key",      "prompt", "stops", "max",   "k",     "verify",   "draft",
+                             "kernels", "numerics", "T",     "top_k",  "top_p", "min_p", "repeat", "presence",
+                             "frequency", "last_n"};
+
+std::uint64_t seed_of(const Json& value) {
+  const std::string& text = value.string();
+  std::uint64_t seed = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (text.empty() || failure != std::errc() || end != text.data() + text.size()) {
+    value.fail("must be a decimal number below 2^64 in a string, but is " + in_quotes(text));
+  }
+  return seed;
+}
+
+Header header_of(const Json& line) {
+  Names known = header_names;
+  if (line.find("prompt")) known.insert(opening_names.begin(), opening_names.end());
+  refuse_unknown(line, known);
+  Header header;
+  if (const Json schema = line.at("schema"); schema.string() != schema_name) {
+    schema.fail("this program reads " + std::string(schema_name) + ", not " + in_quotes(schema.string()));
+  }
+  header.engine = line.at("engine").string();
+  if (const auto weights = line.find("weights")) header.weights = weights->string();
+  header.vocabulary = static_cast<int>(line.at("vocab").integer(1, position_max));
+  header.rule = judgement_of(line.at("rule"));
+  if (const auto total = line.find("W")) header.total = whole_in(*total, 1, Distribution::total);
+  if (const auto type = line.find("dtype")) {
+    const std::string& name = type->string();
+    if (name == "f64") header.unit = 0x1p-52;
+    else if (name == "f32") header.unit = 0x1p-23;
+    else if (name == "f16") header.unit = 0x1p-10;
+    else if (name == "bf16") header.unit = 0x1p-7;
+    else type->fail("must be f64, f32, f16 or bf16, but is " + in_quotes(name));
+  }
+  if (const auto rng = line.find("rng")) {
+    refuse_unknown(*rng, {"alg", "seed"});
+    header.generator = rng->at("alg").string();
+    if (const auto seed = rng->find("seed")) header.seed = seed_of(*seed);
+  }
+  return header;
+}
+
+class OpeningReader : LineReader {
+ public:
+  using LineReader::LineReader;
+
+  Opening read(const Json& line) const {
+    Opening opening;
+    if (const auto id = line.find("s")) opening.sequence = id->integer(0, exact_max);
+    if (const auto key = line.find("key")) opening.key = static_cast<std::int32_t>(key->integer(0, position_max));
+    opening.prompt = tokens(line.at("prompt"));
+    if (opening.prompt.empty()) line.at("prompt").fail("must hold at least one token, the one that is continued");
+    if (const auto stops = line.find("stops")) opening.stops = tokens(*stops);
+    if (const auto most = line.find("max")) opening.budget = most->integer(0, position_max);
+    if (const auto most = line.find("k")) opening.draft_max = most->integer(0, guesses_max);
+    if (const auto verify = line.find("verify")) {
+      const bool batched = verify->string() == name_of(Verification::batched);
+      if (!batched && verify->string() != name_of(Verification::serial)) {
+        verify->fail("must be batched or serial, but is " + in_quotes(verify->string()));
+      }
+      opening.verification = batched ? Verification::batched : Verification::serial;
+    }
+    if (const auto draft = line.find("draft")) opening.draft = draft->string();
+    if (const auto kernels = line.find("kernels")) opening.kernels = kernels->string();
+    if (const auto numerics = line.find("numerics")) opening.numerics = numerics->string();
+    opening.sampling = sampling(line);
+    return opening;
+  }
+
+ private:
+  static Sampling sampling(const Json& line) {
+    Sampling sampling;
+    const auto real = [&](const char* name, float& value) {
+      const auto field = line.find(name);
+      if (!field) return;
+      constexpr double most = std::numeric_limits<float>::max();
+      value = static_cast<float>(real_in(*field, -most, most));
+    };
+    const auto whole = [&](const char* name, int& value) {
+      if (const auto field = line.find(name)) value = static_cast<int>(field->integer(-position_max, position_max));
+    };
+    line.at("T");
+    real("T", sampling.temperature);
+    whole("top_k", sampling.top_k);
+    real("top_p", sampling.top_p);
+    real("min_p", sampling.min_p);
+    real("repeat", sampling.repeat_penalty);
+    real("presence", sampling.presence_penalty);
+    real("frequency", sampling.frequency_penalty);
+    whole("last_n", sampling.repeat_last_n);
+    return sampling;
+  }
+};
+
+class StepReader : LineReader {
+ public:
+  using LineReader::LineReader;
+
+  Step read(const Json& line) const {
+    static const Names names = {"t", "s",  "n", "pos", "w", "d",  "a",   "last", "o", "q",  "p", "u",
+                                "b", "qc", "qb", "y",  "rc", "top", "h",   "ph",   "P", "Q"};
+    refuse_unknown(line, names);
+    Step step;
+    if (const auto id = line.find("s")) step.sequence = id->integer(0, exact_max);
+    step.round = line.at("n").integer(0, exact_max);
+    step.position = line.at("pos").integer(1, position_max);
+    step.emitted = tokens(line.at("o"));
+    if (step.emitted.empty()) line.at("o").fail("a round emits at least one token");
+    step.judged = line.find("d").has_value();
+    if (step.judged) {
+      read_judgement(line, step);
+      read_evidence(line, step);
+    } else {
+      static const Names of_tokens = {"t", "s", "n", "pos", "o"};
+      for (const std::string& name : line.fields()) {
+        if (of_tokens.contains(name) || name.starts_with("x_")) continue;
+        line.at(name).fail("says something of guesses, but field d is missing");
+      }
+    }
+    return step;
+  }
+
+ private:
+  void read_judgement(const Json& line, Step& step) const {
+    step.guesses = tokens(line.at("d"));
+    expect_size(line, "d", step.guesses, 0, static_cast<std::size_t>(guesses_max));
+    step.accepted = static_cast<int>(line.at("a").integer(0, static_cast<std::int64_t>(step.guesses.size())));
+    step.width = static_cast<int>(line.at("w").integer(1, 1 + static_cast<std::int64_t>(step.guesses.size())));
+    const Json last = line.at("last");
+    bool known = false;
+    for (const Last kind : {Last::residual, Last::own, Last::bonus, Last::greedy}) {
+      if (last.string() != name_of(kind)) continue;
+      step.last = kind;
+      known = true;
+    }
+    if (!known) last.fail("must be res, own, bonus or greedy, but is " + in_quotes(last.string()));
+    if (step.emitted.size() > static_cast<std::size_t>(step.accepted) + 1) {
+      line.at("o").fail("holds more than the guesses that stand and one token");
+    }
+  }
+
+  std::optional<std::uint64_t> coin_below(const Json& value, std::uint64_t bound) const {
+    if (value.is_null()) return std::nullopt;
+    if (bound == 0) value.fail("there is no coin below 0");
+    return whole_in(value, 0, bound - 1);
+  }
+
+  void read_evidence(const Json& line, Step& step) const {
+    const std::size_t guesses = step.guesses.size();
+    const std::size_t accepted = static_cast<std::size_t>(step.accepted);
+    const std::size_t judged = std::min(accepted + 1, guesses);
+    const auto amounts = [&](const Json& list) { return list_of(list, [&](const Json& v) { return amount(v); }); };
+    const auto wholes = [&](const Json& list) {
+      if (header_.total == 0) list.fail("needs integer weights, but the header has no W");
+      return list_of(list, [&](const Json& v) { return whole_in(v, 0, header_.total); });
+    };
+    if (const auto q = line.find("q")) {
+      step.q = amounts(*q);
+      expect_size(line, "q", *step.q, guesses, guesses);
+    }
+    if (const auto p = line.find("p")) {
+      step.p = amounts(*p);
+      expect_size(line, "p", *step.p, judged, guesses);
+    }
+    if (const auto u = line.find("u")) {
+      if (header_.rule == Judgement::greedy) u->fail("greedy judgement has no coins");
+      step.coins.emplace();
+      for (std::size_t i = 0; i < u->size(); ++i) step.coins->push_back(accept_coin((*u)[i], step, i));
+      const bool matching = header_.rule == Judgement::matching;
+      expect_size(line, "u", *step.coins, matching ? accepted : judged, matching ? accepted : guesses);
+    }
+    if (const auto before = line.find("b")) {
+      if (header_.rule != Judgement::matching) before->fail("belongs to the rule matching only");
+      step.before = wholes(*before);
+      expect_size(line, "b", *step.before, accepted, accepted);
+    }
+    if (const auto coins = line.find("qc")) {
+      if (header_.total == 0) coins->fail("needs integer weights, but the header has no W");
+      step.draft_coins = list_of(*coins, [&](const Json& v) { return coin_below(v, header_.total); });
+      expect_size(line, "qc", *step.draft_coins, guesses, guesses);
+    }
+    if (const auto before = line.find("qb")) {
+      step.draft_before = wholes(*before);
+      expect_size(line, "qb", *step.draft_before, guesses, guesses);
+    }
+    if (const auto y = line.find("y")) step.next = draw(*y);
+    if (const auto keys = line.find("rc")) step.keys = keys_asked(*keys);
+    const auto rows = [&](const char* name, auto& values, auto read) {
+      const auto list = line.find(name);
+      if (!list) return;
+      values = list_of(*list, read);
+      expect_size(line, name, values, accepted + 1, guesses + 1);
+    };
+    rows("h", step.logits, [&](const Json& v) { return fingerprint(v); });
+    rows("ph", step.targets, [&](const Json& v) { return fingerprint(v); });
+    rows("top", step.best, [&](const Json& v) { return best(v); });
+    const auto needs_total = [&](const char* name) {
+      if (header_.total == 0) line.at(name).fail("needs integer weights, but the header has no W");
+      if (header_.total != Distribution::total) line.at(name).fail("rows are read where W is 2^52 only");
+    };
+    if (line.find("P")) needs_total("P");
+    rows("P", step.target_rows, [&](const Json& v) { return row(v); });
+    if (const auto list = line.find("Q")) {
+      needs_total("Q");
+      step.draft_rows = list_of(*list, [&](const Json& v) { return row(v); });
+      expect_size(line, "Q", step.draft_rows, guesses, guesses);
+    }
+  }
+
+  std::optional<Amount> accept_coin(const Json& value, const Step& step, std::size_t i) const {
+    if (value.is_null()) return std::nullopt;
+    if (header_.total == 0) return Amount{0, real_in(value, 0, 1)};
+    std::uint64_t bound = header_.total;
+    if (header_.rule == Judgement::rejection && step.q && i < step.q->size()) bound = (*step.q)[i].whole;
+    return Amount{*coin_below(value, bound), 0};
+  }
+
+  Draw draw(const Json& value) const {
+    refuse_unknown(value, {"id", "c", "of", "at", "wt", "p", "q"});
+    if (header_.total == 0) value.fail("needs integer weights, but the header has no W");
+    Draw draw;
+    draw.token = token(value.at("id"));
+    draw.bound = whole_in(value.at("of"), 1, header_.total);
+    draw.weight = whole_in(value.at("wt"), 1, draw.bound);
+    draw.before = whole_in(value.at("at"), 0, draw.bound - draw.weight);
+    if (const auto coin = value.find("c")) draw.coin = coin_below(*coin, draw.bound);
+    if (const auto p = value.find("p")) draw.p = whole_in(*p, 0, header_.total);
+    if (const auto q = value.find("q")) draw.q = whole_in(*q, 0, header_.total);
+    return draw;
+  }
+
+  static KeysAsked keys_asked(const Json& value) {
+    KeysAsked keys;
+    refuse_unknown(value, {"target", "draft", "accept", "residual"});
+    for (const Purpose purpose : {Purpose::target, Purpose::draft, Purpose::accept, Purpose::residual}) {
+      if (const auto list = value.find(name_of(purpose))) keys.of(purpose) = list->integers(0, position_max);
+    }
+    return keys;
+  }
+
+  Best best(const Json& list) const {
+    if (list.size() != 4) list.fail("must be [token, logit, token, logit], the best first");
+    return {token(list[0]), token(list[2]), real_of(list[1]), real_of(list[3])};
+  }
+};
+
+class EndingReader : LineReader {
+ public:
+  using LineReader::LineReader;
+
+  Ending read(const Json& line) const {
+    refuse_unknown(line, {"t", "s", "reason", "count", "o", "stats", "sha256"});
+    Ending ending;
+    if (const auto id = line.find("s")) ending.sequence = id->integer(0, exact_max);
+    const Json reason = line.at("reason");
+    for (const Finish finish : {Finish::stop, Finish::length, Finish::cancelled}) {
+      if (reason.string() == name_of(finish)) ending.reason = finish;
+    }
+    if (ending.reason == Finish::unfinished) {
+      reason.fail("must be stop, length or cancelled, but is " + in_quotes(reason.string()));
+    }
+    if (const auto count = line.find("count")) ending.count = count->integer(0, position_max);
+    if (const auto emitted = line.find("o")) ending.emitted = tokens(*emitted);
+    if (const auto counts = line.find("stats")) ending.statistics = statistics(*counts);
+    if (const auto digest = line.find("sha256")) ending.digest = digest->string();
+    return ending;
+  }
+
+ private:
+  static Statistics statistics(const Json& value) {
+    refuse_unknown(value, {"rounds", "iterations", "drafted", "accepted", "mismatches", "all_accepted", "batched",
+                           "serial"});
+    Statistics counts;
+    const auto read = [&](const char* name, int& count) {
+      count = static_cast<int>(value.at(name).integer(0, position_max));
+    };
+    read("rounds", counts.rounds);
+    read("iterations", counts.iterations);
+    read("drafted", counts.drafted);
+    read("accepted", counts.accepted);
+    read("mismatches", counts.mismatches);
+    read("all_accepted", counts.all_accepted);
+    read("batched", counts.batched);
+    read("serial", counts.serial);
+    return counts;
+  }
+};
+
+}  // namespace
+
+Reader::Reader(const std::string& file) : file_(file) {
+  std::error_code failure;
+  const auto status = std::filesystem::status(file_, failure);
+  if (!std::filesystem::exists(status)) throw InvalidTrace(file_ + ": no such file");
+  if (std::filesystem::is_directory(status)) throw InvalidTrace(file_ + ": a folder, not a file");
+  stream_.open(file_, std::ios::binary);
+  if (!stream_) throw InvalidTrace(file_ + ": cannot be read; check its permissions");
+  if (!read_line()) throw InvalidTrace(file_ + ": empty; a trace begins with a hdr line");
+  try {
+    const Json line = Json::parse(text_, file_ + ":" + std::to_string(line_));
+    if (const Json kind = line.at("t"); kind.string() != "hdr") kind.fail("a trace begins with a hdr line");
+    header_ = header_of(line);
+    if (line.find("prompt")) opened_by_header_ = OpeningReader(header_).read(line);
+  } catch (const InvalidTrace&) {
+    throw;
+  } catch (const Error& wrong) {
+    throw InvalidTrace(wrong.what());
+  }
+  if (opened_by_header_) follow(*opened_by_header_);
+}
+
+void Reader::fail(const std::string& field, const std::string& what) const {
+  throw InvalidTrace(file_ + ":" + std::to_string(line_) + ": field " + field + ": " + what);
+}
+
+bool Reader::read_line() {
+  if (line_ > 0) {
+    before_.add(text_);
+    before_.add("\n");
+  }
+  text_.clear();
+  std::streambuf& bytes = *stream_.rdbuf();
+  ++line_;
+  while (true) {
+    const int byte = bytes.sbumpc();
+    if (byte == std::char_traits<char>::eof()) break;
+    if (byte == '\n') return true;
+    if (text_.size() == line_bytes_max) {
+      throw InvalidTrace(file_ + ":" + std::to_string(line_) + ": longer than " + std::to_string(line_bytes_max) +
+                         " bytes; it is no line of a trace");
+    }
+    text_ += static_cast<char>(byte);
+  }
+  if (text_.empty()) return false;
+  throw InvalidTrace(file_ + ":" + std::to_string(line_) +
+                     ": the file ends within a line; it was cut short, or its writer did not end");
+}
+
+std::optional<Event> Reader::next() {
+  if (opened_by_header_) return Event{line_, *std::exchange(opened_by_header_, std::nullopt)};
+  if (!read_line()) return std::nullopt;
+  Event event{line_, Ending{}};
+  try {
+    const Json line = Json::parse(text_, file_ + ":" + std::to_string(line_));
+    const Json kind = line.at("t");
+    if (kind.string() == "step") {
+      event.what = StepReader(header_).read(line);
+    } else if (kind.string() == "seq") {
+      refuse_unknown(line, opening_names);
+      event.what = OpeningReader(header_).read(line);
+    } else if (kind.string() == "end") {
+      event.what = EndingReader(header_).read(line);
+    } else if (kind.string() == "hdr") {
+      kind.fail("a second header; a file holds one trace, give each its own file");
+    } else {
+      kind.fail("must be seq, step or end, but is " + in_quotes(kind.string()));
+    }
+  } catch (const InvalidTrace&) {
+    throw;
+  } catch (const Error& wrong) {
+    throw InvalidTrace(wrong.what());
+  }
+  if (const auto* opening = std::get_if<Opening>(&event.what)) follow(*opening);
+  if (const auto* step = std::get_if<Step>(&event.what)) follow(*step);
+  if (const auto* ending = std::get_if<Ending>(&event.what)) follow(*ending);
+  return event;
+}
+
+void Reader::follow(const Opening& opening) {
+  if (opening.sequence <= last_opened_) {
+    fail("s", "sequence " + std::to_string(opening.sequence) + " is opened after " + std::to_string(last_opened_) +
+                  "; every sequence has a name of its own, and they ascend");
+  }
+  last_opened_ = opening.sequence;
+  open_[opening.sequence] = {0, static_cast<std::int64_t>(opening.prompt.size()) - 1};
+}
+
+void Reader::follow(const Step& step) {
+  const auto found = open_.find(step.sequence);
+  if (found == open_.end()) fail("s", "sequence " + std::to_string(step.sequence) + " is not open here");
+  Progress& progress = found->second;
+  if (step.round != progress.rounds) {
+    fail("n", "round " + std::to_string(progress.rounds) + " of sequence " + std::to_string(step.sequence) +
+                  " comes next, but this is " + std::to_string(step.round) +
+                  "; a line is missing, doubled or in another place");
+  }
+  if (step.position <= progress.position) {
+    fail("pos", "must grow from round to round, but " + std::to_string(step.position) + " comes after " +
+                    std::to_string(progress.position));
+  }
+  ++progress.rounds;
+  progress.position = step.position;
+}
+
+void Reader::follow(const Ending& ending) {
+  if (open_.erase(ending.sequence) == 0) fail("s", "sequence " + std::to_string(ending.sequence) + " is not open here");
+  if (!ending.digest.empty() && ending.digest != before_.hex()) {
+    fail("sha256", "the lines before this one have the digest " + before_.hex() +
+                       "; one of them was changed after it was written");
+  }
+}
+
+}  // namespace draftproof::spectrace

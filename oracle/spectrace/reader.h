@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// Reads a trace line by line, in memory that does not grow with the file. Whatever is not spectrace/1 is an
+// InvalidTrace that names file, line and field; what comes out is well-formed: ids lie in the vocabulary, numbers in
+// their ranges, lists have the lengths that belong together, rounds of a sequence follow one another, positions grow.
+// Whether it is true is for replay.h to say.
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "oracle/spectrace/events.h"
+#include "ref/base/error.h"
+#include "ref/base/sha256.h"
+
+namespace draftproof::spectrace {
+
+/// "FILE:LINE: field NAME: what is wrong".
+class InvalidTrace final : public Error {
+ public:
+  using Error::Error;
+};
+
+class Reader {
+ public:
+  static constexpr std::size_t line_bytes_max = std::size_t{1} << 24;
+
+  /// Reads the header, which must be the first line.
+  explicit Reader(const std::string& file);
+
+  const Header& header() const noexcept { return header_; }
+
+  /// The next line that is not the header. A header that holds a prompt is an opening, too: the first event.
+  std::optional<Event> next();
+
+  /// The line read last, as it stands in the file, and its number.
+  const std::string& text() const noexcept { return text_; }
+  long line() const noexcept { return line_; }
+
+  [[noreturn]] void fail(const std::string& field, const std::string& what) const;
+
+ private:
+  struct Progress {  // of an open sequence
+    std::int64_t rounds = 0;
+    std::int64_t position = 0;
+  };
+  bool read_line();
+  void follow(const Opening& opening);
+  void follow(const Step& step);
+  void follow(const Ending& ending);
+
+  std::string file_;
+  std::ifstream stream_;
+  std::string text_;
+  long line_ = 0;
+  Sha256 before_;  // of all lines before the one read last
+  Header header_;
+  std::optional<Opening> opened_by_header_;
+  std::map<std::int64_t, Progress> open_;
+  std::int64_t last_opened_ = -1;
+};
+
+}  // namespace draftproof::spectrace

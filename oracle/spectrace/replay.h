@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// Replays every decision of a trace: that positions and tokens hang together, that each guess was drawn from its q and
+// judged as the rule says, that the token after the guesses was drawn from what it must be drawn from, that the text
+// ended where it had to, that counts reconcile; and, where the target is at hand, that every p is its own. Shares no
+// code with the rules and the loop it judges. Holds a line, and the text of every open sequence.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "oracle/spectrace/events.h"
+#include "ref/models/model.h"
+
+namespace draftproof::spectrace {
+
+enum class Verdict : std::uint8_t { pass_exact, bug_proven, undecided, vacuous, invalid_trace };
+const char* name_of(Verdict verdict) noexcept;  // "PASS_EXACT", ...
+
+/// One thing that cannot be right. `check` is what was checked: position, conservation, draft_draw, acceptance,
+/// residual, bonus, own_draw, best, coin, keys, p_row, q_row, width, kind, draft_length, termination, budget, count,
+/// statistics.
+struct Finding {
+  const char* check;
+  long line = 0;
+  std::int64_t sequence = 0;
+  std::int64_t round = 0;
+  std::int64_t position = 0;
+  std::string expected;  // what the plain program says
+  std::string observed;  // what the trace says
+};
+
+struct Examined {
+  long sequences = 0;
+  long rounds = 0;
+  long tokens = 0;
+  long guesses = 0;       // judged
+  long accepted = 0;
+  long coins = 0;         // that were computed again from the seed
+  long draws = 0;         // that were walked through again
+  long rows = 0;          // of the target, computed again
+  long in_band = 0;       // decisions of real numbers that rounding could turn
+  double band_mass = 0;   // how many of them are to be expected
+};
+
+struct Report {
+  std::string file;
+  std::string engine;
+  std::string rule;
+  std::string invalid;             // why the file is no trace, with line and field; the rest ends there
+  std::vector<Finding> findings;   // at most findings_max: there the replay ends
+  std::set<std::string> unproved;  // what the trace does not say, so that it could not be replayed
+  bool target_given = false;       // else p is as the trace states it
+  Examined examined;
+
+  static constexpr std::size_t findings_max = 100;
+  Verdict verdict() const;
+};
+
+/// The target by itself, and its numerics: rows of a sequence that was computed in another class are not held to it.
+struct Target {
+  Model* model = nullptr;
+  std::string numerics;
+};
+
+Report replay(const std::string& file, const Target& target = {});
+
+std::string report_text(const Report& report);
+std::string report_json(const Report& report);
+
+}  // namespace draftproof::spectrace

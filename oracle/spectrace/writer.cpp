@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/spectrace/writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "ref/base/require.h"
+
+namespace draftproof::spectrace {
+namespace {
+
+/// A JSON string. What is not ASCII becomes a question mark: names are for people, nothing depends on them.
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    const bool plain = c >= ' ' && c <= '~';
+    if (c == '"' || c == '\\') result += '\\';
+    result += plain ? c : '?';
+  }
+  return result + '"';
+}
+
+std::string real(double value) {
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "\"%a\"", value);
+  return digits;
+}
+
+using Coin = std::optional<std::uint64_t>;
+std::string shown(std::int64_t value) { return std::to_string(value); }
+std::string shown(std::uint64_t value) { return std::to_string(value); }
+std::string shown(Token value) { return std::to_string(value); }
+std::string shown(const Coin& coin) { return coin ? std::to_string(*coin) : "null"; }
+std::string shown(const Fingerprint& value) { return '"' + value.hex() + '"'; }
+std::string shown(const Distribution& row) {
+  const auto tokens = row.tokens();
+  const auto weights = row.weights();
+  std::string text;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    text += fmt::format("{}{},{}", i > 0 ? "," : "", tokens[i], weights[i]);
+  }
+  return '[' + text + ']';
+}
+
+template <class Value>
+std::string named(const char* name, const std::vector<Value>& values) {
+  std::string text;
+  for (const Value& value : values) text += (text.empty() ? "" : ",") + shown(value);
+  return fmt::format("\"{}\":[{}]", name, text);
+}
+template <class Value>
+std::string list(const char* name, const std::vector<Value>& values) {
+  return "," + named(name, values);
+}
+
+/// Of smaller tokens.
+std::uint64_t weight_before(const std::vector<Token>& tokens, const std::vector<std::uint64_t>& weights, Token token) {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < tokens.size() && tokens[i] < token; ++i) sum += weights[i];
+  return sum;
+}
+template <class Weights>
+std::uint64_t weight_before(const Weights& row, Token token) {
+  return weight_before(row.tokens(), row.weights(), token);
+}
+
+/// The coins of one round, and the keys they were asked with.
+class Coins {
+ public:
+  Coins(const SeededChance& chance, int sequence) : chance_(chance), sequence_(sequence) {}
+
+  Coin ask(int position, Purpose purpose, std::uint64_t bound) {
+    asked_.add(purpose, position);
+    return chance_.below({sequence_, position, purpose}, bound);
+  }
+  /// A point asks for nothing.
+  Coin ask(const Distribution& row, int position, Purpose purpose) {
+    if (row.is_point()) return std::nullopt;
+    return ask(position, purpose, Distribution::total);
+  }
+  const KeysAsked& asked() const { return asked_; }
+
+ private:
+  const SeededChance& chance_;
+  int sequence_;
+  KeysAsked asked_;
+};
+
+std::string statistics_text(const Statistics& s) {
+  return fmt::format(
+      "{{\"rounds\":{},\"iterations\":{},\"drafted\":{},\"accepted\":{},\"mismatches\":{},\"all_accepted\":{},"
+      "\"batched\":{},\"serial\":{}}}",
+      s.rounds, s.iterations, s.drafted, s.accepted, s.mismatches, s.all_accepted, s.batched, s.serial);
+}
+
+bool short_rows(const std::vector<Distribution>& rows) {
+  return std::all_of(rows.begin(), rows.end(),
+                     [](const Distribution& row) { return row.tokens().size() <= Writer::row_tokens_max; });
+}
+
+}  // namespace
+
+Writer::Writer(const std::string& engine, int vocabulary, const Rule& rule, std::uint64_t seed)
+    : judgement_(rule.judge == matching.judge ? Judgement::matching : Judgement::rejection),
+      draft_noise_(rule.draft_noise), chance_(seed) {
+  add_line(fmt::format("{{\"t\":\"hdr\",\"schema\":\"{}\",\"engine\":{},\"vocab\":{},\"rule\":\"{}\",\"W\":{},"
+                       "\"rng\":{{\"alg\":\"{}\",\"seed\":\"{}\"}}}}",
+                       schema_name, quoted(engine), vocabulary, name_of(judgement_), Distribution::total,
+                       our_generator, seed));
+}
+
+void Writer::add_line(const std::string& line) {
+  digest_.add(line);
+  digest_.add("\n");
+  text_ += line + "\n";
+}
+
+void Writer::add(const Trace& trace, const Variation& variation, const std::string& numerics) {
+  const Request& request = trace.request;
+  const std::int64_t sequence = sequences_++;
+  const Sampling& s = request.sampling;
+  add_line(fmt::format("{{\"t\":\"seq\",\"s\":{},\"key\":{},\"draft\":{},\"kernels\":{},\"numerics\":{},\"k\":{},"
+                       "\"verify\":\"{}\",\"max\":{},\"T\":{},\"top_k\":{},\"top_p\":{},\"min_p\":{},\"repeat\":{},"
+                       "\"presence\":{},\"frequency\":{},\"last_n\":{}{}{}}}",
+                       sequence, request.sequence, quoted(variation.draft), quoted(trace.kernels), quoted(numerics),
+                       request.draft_max, name_of(request.verification), request.max_new_tokens, real(s.temperature),
+                       s.top_k, real(s.top_p), real(s.min_p), real(s.repeat_penalty), real(s.presence_penalty),
+                       real(s.frequency_penalty), s.repeat_last_n, list("stops", request.stops),
+                       list("prompt", request.prompt)));
+
+  std::int64_t number = 0;
+  for (const Round& round : trace.rounds) {
+    const auto& guesses = round.proposal.tokens;
+    const auto& drawn_from = round.proposal.drawn_from;
+    const auto accepted = static_cast<std::size_t>(round.verdict.accepted);
+    REQUIRE(drawn_from.size() == guesses.size() && round.rows.size() == accepted + 1, "the run kept its evidence");
+    const bool refused = accepted < guesses.size();
+    const bool by_matching = judgement_ == Judgement::matching;
+    Coins coins(chance_, request.sequence);
+
+    std::vector<std::uint64_t> q, p, draft_before, before;
+    std::vector<Coin> draft_coins, judging_coins;
+    for (std::size_t j = 0; j < guesses.size(); ++j) {
+      const int position = round.position + static_cast<int>(j);
+      q.push_back(drawn_from[j].weight(guesses[j]));
+      draft_before.push_back(weight_before(drawn_from[j], guesses[j]));
+      draft_coins.push_back(coins.ask(drawn_from[j], position, draft_noise_));
+      if (j > accepted) continue;
+      const Distribution& row = round.rows[j];
+      p.push_back(row.weight(guesses[j]));
+      if (!by_matching) {
+        judging_coins.push_back(p[j] < q[j] ? coins.ask(position, Purpose::accept, q[j]) : std::nullopt);
+      } else if (j < accepted) {
+        before.push_back(weight_before(row, guesses[j]));
+        judging_coins.push_back(coins.ask(row, position, Purpose::target));
+      }
+    }
+
+    const Token next = round.verdict.next;
+    const int position = round.position + round.verdict.accepted;
+    const Distribution& row = round.rows.back();
+    std::string draw;
+    if (refused && !by_matching) {
+      const Residual residual(row, drawn_from[accepted]);
+      std::uint64_t bound = 0;
+      for (const std::uint64_t sum : residual.sums()) bound += sum;
+      const std::uint64_t p_next = row.weight(next);
+      const std::uint64_t q_next = drawn_from[accepted].weight(next);
+      draw = fmt::format("\"id\":{},\"c\":{},\"of\":{},\"at\":{},\"wt\":{},\"p\":{},\"q\":{}", next,
+                         shown(coins.ask(position, Purpose::residual, bound)), bound, weight_before(residual, next),
+                         p_next > q_next ? p_next - q_next : 0, p_next, q_next);
+    } else {
+      draw = fmt::format("\"id\":{},\"c\":{},\"of\":{},\"at\":{},\"wt\":{}", next,
+                         shown(coins.ask(row, position, Purpose::target)), Distribution::total,
+                         weight_before(row, next), row.weight(next));
+    }
+    std::string keys;
+    for (const Purpose purpose : {Purpose::target, Purpose::draft, Purpose::accept, Purpose::residual}) {
+      const auto& asked = coins.asked().of(purpose);
+      if (asked.empty()) continue;
+      keys += (keys.empty() ? "" : ",") + named(name_of(purpose), asked);
+    }
+    const bool batched = request.verification == Verification::batched;
+    const Last last = !refused ? Last::bonus : by_matching ? Last::own : Last::residual;
+    const bool whole = short_rows(round.rows) && short_rows(drawn_from);
+    add_line(fmt::format(
+        "{{\"t\":\"step\",\"s\":{},\"n\":{},\"pos\":{},\"w\":{},\"a\":{},\"last\":\"{}\"{}{}{}{}{}{}{}{},\"y\":{{{}}},"
+        "\"rc\":{{{}}}{}{}{}}}",
+        sequence, number++, round.position, batched ? guesses.size() + 1 : accepted + 1, accepted, name_of(last),
+        list("d", guesses), list("o", round.emitted), list("q", q), list("qc", draft_coins), list("qb", draft_before),
+        list("p", p), list("u", judging_coins), by_matching ? list("b", before) : "", draw, keys,
+        list("h", round.logits), list("ph", round.targets),
+        whole ? list("P", round.rows) + list("Q", drawn_from) : ""));
+  }
+  if (trace.finish == Finish::unfinished) return;
+  add_line(fmt::format("{{\"t\":\"end\",\"s\":{},\"reason\":\"{}\",\"count\":{},\"stats\":{},\"sha256\":\"{}\"}}",
+                       sequence, name_of(trace.finish), trace.output.size(), statistics_text(trace.statistics),
+                       digest_.hex()));
+}
+
+}  // namespace draftproof::spectrace

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+// The command on traces: what generate and verify write, check passes; its exit statuses; show and diff; and a trace of
+// 100 000 rounds in bounded time and memory.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <chrono>
+
+#include "tests/spectrace/support.h"
+#include "tests/tools/command.h"
+
+namespace draftproof::spectrace {
+namespace {
+
+using test::fixture;
+using test::Folder;
+using test::run_command;
+using testing::HasSubstr;
+
+const std::string target = fixture("external/llama-tiny-plain");
+
+TEST(TraceCommand, PassesWhatGenerateWroteAndNothingThatWasChangedInIt) {
+  const Folder folder;
+  const std::string trace = folder.path() / "t.jsonl";
+  for (const std::string rule : {"matching", "rejection"}) {
+    const auto generated = run_command({"generate", target, "--draft", "hostile", "--rule", rule, "--seed",
+                                        "3", "--temperature", "1", "--max-new-tokens", "24", "--prompt-tokens", "1,2,3",
+                                        "--trace", trace});
+    ASSERT_EQ(generated.status, 0) << generated.err;
+    const auto held = run_command({"trace", "check", trace, "--target", target, "--quiet", "--json", "-"});
+    EXPECT_EQ(held.status, 0) << held.out << held.err;
+    EXPECT_EQ(Json::parse(held.out)["verdict"], "PASS_EXACT");
+    EXPECT_EQ(Json::parse(held.out)["examined"]["tokens"], 24);
+
+    std::vector<std::string> lines = lines_of(test::text_of(trace));
+    Json round = Json::parse(lines[2]);
+    round["y"]["c"] = round["y"]["c"].get<std::int64_t>() / 2;
+    lines[2] = round.dump();
+    test::put(trace, joined(lines));
+    EXPECT_EQ(run_command({"trace", "check", trace}).status, 3) << "its digest tells";
+    test::put(trace, sealed(lines));
+    const auto changed = run_command({"trace", "check", trace});
+    EXPECT_EQ(changed.status, 1);
+    EXPECT_THAT(changed.out, HasSubstr(trace + ":3: coin: sequence 0, round 0, position 3"));
+    EXPECT_THAT(changed.out, HasSubstr("BUG_PROVEN"));
+
+    lines.pop_back();
+    test::put(trace, joined({lines[0], lines[1], lines[3]}));
+    const auto invalid = run_command({"trace", "check", trace});
+    EXPECT_EQ(invalid.status, 3);
+    EXPECT_THAT(invalid.out, HasSubstr("INVALID_TRACE: " + trace + ":3: field n"));
+  }
+}
+
+TEST(TraceCommandSlow, PassesEveryRunThatVerifyWrote) {
+  const Folder folder;
+  const std::string trace = folder.path() / "t.jsonl";
+  const auto verified =
+      run_command({"verify", target, "--draft", "oracular", "--kernels", "scalar", "--max-new-tokens", "12",
+                   "--prompt-tokens", "1,2,3", "--trace", trace, "--quiet"});
+  ASSERT_NE(verified.status, 3) << verified.err;
+  const auto held = run_command({"trace", "check", trace, "--target", target, "--kernels", "scalar"});
+  EXPECT_EQ(held.status, 0) << held.out << held.err;
+  EXPECT_THAT(held.out, HasSubstr("PASS_EXACT"));
+}
+
+TEST(TraceCommand, RefusesATargetOfAnotherVocabulary) {
+  Recorded recorded;
+  const File file(recorded.text(cases().front()));
+  const auto refused = run_command({"trace", "check", file.path(), "--target", target});
+  EXPECT_EQ(refused.status, 3);
+  EXPECT_THAT(refused.out, HasSubstr(":1: field vocab: is 6, but"));
+}
+
+TEST(TraceCommand, ShowsARoundAndSaysWhereTwoTextsPart) {
+  Recorded recorded;
+  const Case c{"", &rejection, {.temperature = 1}, "dialect", Verification::batched, {}, 24};
+  const File a(recorded.text(c));
+  const auto shown = run_command({"trace", "show", a.path(), "--round", "0"});
+  EXPECT_EQ(shown.status, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("round 0 of sequence 0, from position 3: "));
+  EXPECT_THAT(shown.out, HasSubstr("guess"));
+  EXPECT_EQ(run_command({"trace", "show", a.path()}).status, 0);
+  EXPECT_EQ(run_command({"trace", "show", a.path(), "--round", "9999"}).status, 3);
+
+  const auto same = run_command({"trace", "diff", a.path(), a.path()});
+  EXPECT_EQ(same.status, 0);
+  EXPECT_THAT(same.out, HasSubstr("all 24 tokens are the same"));
+  std::vector<std::string> lines = lines_of(test::text_of(a.path()));
+  Json round = Json::parse(lines[4]);
+  const std::int64_t position = round["pos"];
+  round["o"][0] = (round["o"][0].get<int>() + 1) % 6;
+  lines[4] = round.dump();
+  const File b(sealed(lines));
+  const auto parted = run_command({"trace", "diff", a.path(), b.path()});
+  EXPECT_EQ(parted.status, 1);
+  EXPECT_THAT(parted.out, HasSubstr("after " + std::to_string(position - 3) + " equal tokens: sequence 0, position " +
+                                    std::to_string(position)));
+  EXPECT_THAT(parted.out, HasSubstr(b.path() + ":5: round 2"));
+}
+
+TEST(TraceCommand, DiffComparesTextsNotRounds) {
+  Recorded recorded;
+  const auto text = [&](const char* draft) {
+    return recorded.text({"", &matching, {.temperature = 1}, draft, Verification::batched, {}, 24});
+  };
+  const File plain(text("none"));
+  const File guessed(text("dialect"));
+  EXPECT_EQ(run_command({"trace", "diff", plain.path(), guessed.path()}).status, 0);
+}
+
+TEST(TraceCommandSlow, ChecksAHundredThousandRoundsInTenSecondsAndTwoHundredMegabytes) {
+  Recorded recorded({.vocabulary = 40, .levels = 4, .seed = 5});
+  const Case c{"", &rejection, {.temperature = 1, .top_k = 8}, "dialect", Verification::batched, {}, 25000};
+  Writer writer("the loop", 40, *c.rule, seed);
+  long rounds = 0;
+  for (int sequence = 0; rounds < 100000; ++sequence) {
+    const Trace trace = recorded.run(c, sequence);
+    rounds += static_cast<long>(trace.rounds.size());
+    writer.add(trace, Recorded::variation(c), "hash");
+  }
+  const File file(writer.text());
+  const auto start = std::chrono::steady_clock::now();
+  const auto checked = run_command({"trace", "check", file.path()});
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  rusage usage{};
+  getrusage(RUSAGE_CHILDREN, &usage);
+  EXPECT_EQ(checked.status, 0) << checked.out << checked.err;
+  EXPECT_THAT(checked.out, HasSubstr(std::to_string(rounds) + " rounds"));
+  std::printf("%ld rounds, %.1f MB: %.2f s, %.1f MB of memory\n", rounds,
+              1e-6 * static_cast<double>(writer.text().size()), seconds, 1e-3 * static_cast<double>(usage.ru_maxrss));
+  EXPECT_LT(seconds, 10);
+  EXPECT_LT(usage.ru_maxrss, 200000);
+}
+
+}  // namespace
+}  // namespace draftproof::spectrace

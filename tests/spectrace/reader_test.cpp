@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT
+// Files that are no traces: each is INVALID_TRACE, with line and field, and never anything else.
+#include "oracle/spectrace/reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "oracle/spectrace/show.h"
+#include "tests/spectrace/support.h"
+
+namespace draftproof::spectrace {
+namespace {
+
+using testing::HasSubstr;
+using Lines = std::vector<std::string>;
+
+/// Line 1 is the header, 2 opens the sequence, 3 and on are rounds, the last ends it.
+const Lines& good_lines() {
+  static const Lines lines = [] {
+    Recorded recorded;
+    return lines_of(recorded.text({"", &rejection, every_parameter(), "dialect", Verification::batched, {}, 24}));
+  }();
+  return lines;
+}
+
+/// A round with guesses of which one fell, and at least one stood.
+std::size_t refused_line() {
+  for (std::size_t i = 2; i + 1 < good_lines().size(); ++i) {
+    const Json line = Json::parse(good_lines()[i]);
+    if (line["last"] == "res" && line["a"] > 0) return i;
+  }
+  ADD_FAILURE() << "no such round";
+  return 2;
+}
+
+/// `change` of the field's line; the file is sealed again, so that only the change can be found.
+std::string with(std::size_t line, const std::function<void(Json&)>& change) {
+  Lines lines = good_lines();
+  Json json = Json::parse(lines[line]);
+  change(json);
+  lines[line] = json.dump();
+  return sealed(lines);
+}
+
+std::string with(std::size_t line, const char* field, Json value) {
+  return with(line, [&](Json& json) { json[field] = std::move(value); });
+}
+
+std::string without(std::size_t line, const char* field) {
+  return with(line, [&](Json& json) { json.erase(field); });
+}
+
+std::string edited(const std::function<void(Lines&)>& edit) {
+  Lines lines = good_lines();
+  edit(lines);
+  return sealed(lines);
+}
+
+/// A header of a trace with real weights that opens its sequence, and a line after it.
+std::string with_reals(const std::string& line) {
+  return "{\"t\":\"hdr\",\"schema\":\"spectrace/1\",\"engine\":\"e\",\"vocab\":8,\"rule\":\"rejection\","
+         "\"T\":\"0x1p+0\",\"prompt\":[1]}\n" + line + "\n";
+}
+
+/// A refused guess with that q.
+std::string with_q(const std::string& q) {
+  return with_reals(R"({"t":"step","n":0,"pos":1,"w":2,"a":0,"last":"res","d":[1],"o":[2],"q":[)" + q + "]}");
+}
+
+struct Bad {
+  const char* name;
+  std::string text;
+  std::string line;  // ":N: "
+  std::string words;
+};
+
+std::vector<Bad> bad_files() {
+  const std::size_t last = good_lines().size() - 1;
+  const std::size_t at = refused_line();
+  const std::string refused = ":" + std::to_string(at + 1) + ": ";
+  const std::string ending = ":" + std::to_string(last + 1) + ": ";
+  const std::string whole = joined(good_lines());
+  const Json round = Json::parse(good_lines()[at]);
+  const auto y = [&](const char* field, Json value) {
+    return with(at, [&](Json& json) { json["y"][field] = std::move(value); });
+  };
+  const std::string other_line = good_lines()[3];
+  return {
+      // The file as a whole.
+      {"empty", "", ": ", "empty"},
+      {"one newline", "\n", ":1: ", ""},
+      {"a NUL", std::string("\0\n", 2), ":1: ", "NUL"},
+      {"binary", "\x7f" "ELF\x02\x01\x01\xff\xfe\n", ":1: ", ""},
+      {"not UTF-8", "{\"t\":\"\xff\xfe\"}\n", ":1: ", ""},
+      {"not an object", "[1,2,3]\n", ":1: ", "object"},
+      {"a number", "17\n", ":1: ", "object"},
+      {"another format", "{\"t\":\"span\",\"name\":\"x\"}\n", ":1: ", "field t"},
+      {"no header", edited([](Lines& lines) { lines.erase(lines.begin()); }), ":1: ", "begins with a hdr"},
+      {"two headers", edited([](Lines& lines) { lines.insert(lines.begin() + 1, lines[0]); }), ":2: ", "second header"},
+      {"two traces, one after the other", whole + whole, ":" + std::to_string(last + 2) + ": ", "second header"},
+      {"cut within the header", whole.substr(0, 20), ":1: ", "ends within a line"},
+      {"cut within a line", whole.substr(0, whole.size() - 40), ending, "ends within a line"},
+      {"without its last newline", whole.substr(0, whole.size() - 1), ending, "ends within a line"},
+      {"an empty line", edited([](Lines& lines) { lines.insert(lines.begin() + 3, ""); }), ":4: ", ""},
+      {"a line too long",
+       good_lines()[0] + "\n" + std::string(Reader::line_bytes_max + 1, ' ') + "\n", ":2: ", "longer than"},
+      {"nested too deep", good_lines()[0] + "\n" + std::string(100000, '[') + "\n", ":2: ", "deeper"},
+      {"a name twice", good_lines()[0] + "\n{\"t\":\"seq\",\"t\":\"seq\"}\n", ":2: ", "twice"},
+      {"two objects in a line", good_lines()[0] + good_lines()[1] + "\n", ":1: ", ""},
+      {"carriage returns and junk", good_lines()[0] + "\n{\"t\":\r\"step\"\r,}\n", ":2: ", ""},
+      {"an unknown line",
+       edited([](Lines& lines) { lines.insert(lines.begin() + 2, "{\"t\":\"note\"}"); }), ":3: ", "field t"},
+      {"a line without t", edited([](Lines& lines) { lines.insert(lines.begin() + 2, "{}"); }), ":3: ", "field t"},
+      {"t is a number", edited([](Lines& lines) { lines[2] = "{\"t\":1}"; }), ":3: ", "field t"},
+      {"NaN", edited([](Lines& lines) { lines[2] = "{\"t\":\"step\",\"n\":NaN}"; }), ":3: ", ""},
+      // Lines that do not follow one another.
+      {"a round missing", edited([](Lines& lines) { lines.erase(lines.begin() + 3); }), ":4: ", "field n"},
+      {"a round twice", edited([](Lines& lines) { lines.insert(lines.begin() + 3, lines[3]); }), ":5: ", "field n"},
+      {"two rounds in turn", edited([](Lines& lines) { std::swap(lines[3], lines[4]); }), ":4: ", "field n"},
+      {"a round before its sequence", edited([](Lines& lines) { std::swap(lines[1], lines[2]); }), ":2: ", "field s"},
+      {"a round after the end",
+       edited([&](Lines& lines) { lines.push_back(other_line); }), ":" + std::to_string(last + 2) + ": ", "field s"},
+      {"two ends",
+       edited([](Lines& lines) { lines.push_back(lines.back()); }), ":" + std::to_string(last + 2) + ": ", "field s"},
+      {"a sequence opened twice",
+       edited([](Lines& lines) { lines.insert(lines.begin() + 2, lines[1]); }), ":3: ", "field s"},
+      {"rounds of another run between",
+       edited([](Lines& lines) { lines.insert(lines.begin() + 4, lines[2]); }), ":5: ", "field n"},
+      {"changed and not sealed", [] {
+         Lines lines = good_lines();
+         lines[0].replace(lines[0].find("the loop"), 8, "the l00p");
+         return joined(lines);
+       }(), ending, "field sha256"},
+      // The header.
+      {"a later schema", with(0, "schema", "spectrace/2"), ":1: ", "field schema"},
+      {"no schema", without(0, "schema"), ":1: ", "field schema"},
+      {"no engine", without(0, "engine"), ":1: ", "field engine"},
+      {"an unknown rule", with(0, "rule", "typical"), ":1: ", "field rule"},
+      {"an empty vocabulary", with(0, "vocab", 0), ":1: ", "field vocab"},
+      {"a huge vocabulary", with(0, "vocab", std::int64_t{1} << 40), ":1: ", "field vocab"},
+      {"a negative total", with(0, "W", -1), ":1: ", "field W"},
+      {"a total beyond 2^52", with(0, "W", (std::int64_t{1} << 52) + 1), ":1: ", "field W"},
+      {"an unknown field", with(0, "wights", "x"), ":1: ", "wights"},
+      {"a seed that is none", with(0, [](Json& json) { json["rng"]["seed"] = "0x3"; }), ":1: ", "field rng.seed"},
+      {"a seed beyond 2^64",
+       with(0, [](Json& json) { json["rng"]["seed"] = "18446744073709551616"; }), ":1: ", "field rng.seed"},
+      {"an unknown type of reals", with(0, "dtype", "fp8"), ":1: ", "field dtype"},
+      {"sampling in a header without prompt", with(0, "T", "0x1p+0"), ":1: ", "'T'"},
+      // The opening.
+      {"an empty prompt", with(1, "prompt", Json::array()), ":2: ", "field prompt"},
+      {"no prompt", without(1, "prompt"), ":2: ", "field prompt"},
+      {"a prompt token beyond the vocabulary", with(1, "prompt", {1, 6}), ":2: ", "field prompt[1]"},
+      {"a decimal temperature", with(1, "T", "0.8"), ":2: ", "field T"},
+      {"an infinite temperature", with(1, "T", "0xinf"), ":2: ", "field T"},
+      {"a temperature that is a number", with(1, "T", 0.8), ":2: ", "field T"},
+      {"no temperature", without(1, "T"), ":2: ", "field T"},
+      {"a temperature beyond a float", with(1, "T", "0x1p+1000"), ":2: ", "field T"},
+      {"a negative budget", with(1, "max", -1), ":2: ", "field max"},
+      {"an unknown way to verify", with(1, "verify", "tree"), ":2: ", "field verify"},
+      {"a stop beyond the vocabulary", with(1, "stops", {-1}), ":2: ", "field stops[0]"},
+      {"a key beyond 32 bits", with(1, "key", std::int64_t{1} << 31), ":2: ", "field key"},
+      // A round.
+      {"no position", without(at, "pos"), refused, "field pos"},
+      {"a position of 0", with(at, "pos", 0), refused, "field pos"},
+      {"a position that goes back", with(at, "pos", 3), refused, "field pos"},
+      {"a position beyond 32 bits", with(at, "pos", std::int64_t{1} << 32), refused, "field pos"},
+      {"half a position", with(at, "pos", 7.5), refused, "field pos"},
+      {"nothing emitted", with(at, "o", Json::array()), refused, "field o"},
+      {"more emitted than a round can", with(at, "o", {0, 1, 2, 3, 4, 5}), refused, "field o"},
+      {"a token of -1", with(at, [](Json& json) { json["o"][0] = -1; }), refused, "field o[0]"},
+      {"a guess beyond the vocabulary", with(at, [](Json& json) { json["d"][0] = 6; }), refused, "field d[0]"},
+      {"a guess that is text", with(at, [](Json& json) { json["d"][0] = "a"; }), refused, "field d[0]"},
+      {"more accepted than guessed", with(at, "a", 4), refused, "field a"},
+      {"less than none accepted", with(at, "a", -1), refused, "field a"},
+      {"a pass without rows", with(at, "w", 0), refused, "field w"},
+      {"a pass of too many rows", with(at, "w", 1 + round["d"].size() + 1), refused, "field w"},
+      {"an unknown last token", with(at, "last", "lucky"), refused, "field last"},
+      {"guesses missing", without(at, "d"), refused, "field d"},
+      {"accepted missing", without(at, "a"), refused, "field a"},
+      {"a q missing", with(at, [](Json& json) { json["q"].erase(0); }), refused, "field q"},
+      {"a p too many",
+       with(at, [](Json& json) { for (int i = 0; i < 5; ++i) json["p"].push_back(1); }), refused, "field p"},
+      {"a weight beyond the total",
+       with(at, [](Json& json) { json["q"][0] = (std::int64_t{1} << 52) + 1; }), refused, "field q[0]"},
+      {"a negative weight", with(at, [](Json& json) { json["p"][0] = -1; }), refused, "field p[0]"},
+      {"a coin missing", with(at, [](Json& json) { json["u"].erase(0); }), refused, "field u"},
+      {"a coin not below its bound", with(at, [](Json& json) { json["u"][0] = json["q"][0]; }), refused, "field u[0]"},
+      {"a negative coin", with(at, [](Json& json) { json["u"][0] = -1; }), refused, "field u[0]"},
+      {"a real among integers", with(at, [](Json& json) { json["p"][0] = "0x1p-1"; }), refused, "field p[0]"},
+      {"weights before, under rejection", with(at, "b", {0}), refused, "field b"},
+      {"a draft's coin too large",
+       with(at, [](Json& json) { json["qc"][0] = std::int64_t{1} << 52; }), refused, "field qc[0]"},
+      {"a draft's coin missing", with(at, [](Json& json) { json["qc"].erase(0); }), refused, "field qc"},
+      {"a draw below 0", y("of", 0), refused, "field y.of"},
+      {"a draw without weight", y("wt", 0), refused, "field y.wt"},
+      {"a draw beyond its bound", y("at", round["y"]["of"]), refused, "field y.at"},
+      {"a draw's coin beyond its bound", y("c", round["y"]["of"]), refused, "field y.c"},
+      {"a draw of no token", y("id", 6), refused, "field y.id"},
+      {"a draw with a stray field", y("zz", 1), refused, "zz"},
+      {"an unknown purpose", with(at, [](Json& json) { json["rc"]["luck"] = {1}; }), refused, "luck"},
+      {"a fingerprint too short", with(at, [](Json& json) { json["h"][0] = "abc"; }), refused, "field h[0]"},
+      {"a fingerprint of capitals",
+       with(at, [](Json& json) { json["ph"][0] = std::string(32, 'A'); }), refused, "field ph[0]"},
+      {"a fingerprint missing", with(at, [](Json& json) { json["h"].erase(0); }), refused, "field h"},
+      {"a row whose weights are too few", with(at, [](Json& json) { json["P"][0][1] = 1; }), refused, "field P[0]"},
+      {"a row whose weights are too many",
+       with(at, [](Json& json) { json["P"][0][1] = std::int64_t{1} << 52; }), refused, "field P[0]"},
+      {"a row in another order", with(at, [](Json& json) {
+         json["Q"][0] = {3, std::int64_t{1} << 51, 2, std::int64_t{1} << 51};
+       }), refused, "field Q[0][2]"},
+      {"a row with half a pair", with(at, [](Json& json) { json["Q"][0].push_back(1); }), refused, "field Q[0]"},
+      {"a row too few", with(at, [](Json& json) { json["P"].erase(0); }), refused, "field P"},
+      // The end.
+      {"an unknown reason", with(last, "reason", "bored"), ending, "field reason"},
+      {"no reason", without(last, "reason"), ending, "field reason"},
+      {"a negative count", with(last, "count", -1), ending, "field count"},
+      {"a count missing",
+       with(last, [](Json& json) { json["stats"].erase("drafted"); }), ending, "field stats.drafted"},
+      {"a count that is a list",
+       with(last, [](Json& json) { json["stats"]["drafted"] = {1}; }), ending, "field stats.drafted"},
+      {"a digest of other lines", [] {
+         Lines lines = good_lines();
+         Json json = Json::parse(lines.back());
+         json["sha256"] = std::string(64, '0');
+         lines.back() = json.dump();
+         return joined(lines);
+       }(), ending, "field sha256"},
+      // Real weights.
+      {"a probability above 1", with_q(R"("0x1p+1")"), ":2: ", "field q[0]"},
+      {"a probability below 0", with_q(R"("-0x1p-1")"), ":2: ", "field q[0]"},
+      {"a probability that is no number", with_q(R"("0xnan")"), ":2: ", "field q[0]"},
+      {"an integer among reals", with_q(R"(1)"), ":2: ", "field q[0]"},
+      {"rows without a total",
+       with_reals(R"({"t":"step","n":0,"pos":1,"w":1,"a":0,"last":"bonus","d":[],"P":[[1,2]],"o":[2]})"),
+       ":2: ", "field P"},
+      {"a draw without a total",
+       with_reals(R"({"t":"step","n":0,"pos":1,"w":1,"a":0,"last":"bonus","d":[],"y":{"id":1},"o":[2]})"),
+       ":2: ", "field y"},
+  };
+}
+
+TEST(Reader, RefusesEveryFileThatIsNoTraceAndSaysWhere) {
+  ASSERT_EQ(replay(File(joined(good_lines())).path()).verdict(), Verdict::pass_exact) << "what is damaged was good";
+  const auto list = bad_files();
+  EXPECT_GE(list.size(), 60U);
+  for (const Bad& bad : list) {
+    const File file(bad.text);
+    const Report report = replay(file.path());
+    EXPECT_EQ(report.verdict(), Verdict::invalid_trace) << bad.name << "\n" << report_text(report).substr(0, 2000);
+    EXPECT_THAT(report.invalid, HasSubstr(file.path() + bad.line)) << bad.name;
+    EXPECT_THAT(report.invalid, HasSubstr(bad.words)) << bad.name;
+    EXPECT_LT(report.invalid.size(), 600U) << bad.name;
+    EXPECT_THROW(show(file.path(), {}, [](const std::string&) {}), InvalidTrace) << bad.name;
+    EXPECT_THROW(first_parting(file.path(), file.path()), InvalidTrace) << bad.name;
+  }
+}
+
+TEST(Reader, RefusesWhatIsNoFile) {
+  EXPECT_THAT(replay("/nowhere/at/all.jsonl").invalid, HasSubstr("no such file"));
+  EXPECT_THAT(replay(std::filesystem::temp_directory_path().string()).invalid, HasSubstr("folder"));
+}
+
+TEST(Reader, NeverPassesATraceCutAtAnyByte) {
+  const std::string whole = joined(good_lines());
+  const File file;
+  for (std::size_t size = 0; size < whole.size(); size += size % 7 + 1) {
+    file.put(whole.substr(0, size));
+    const Verdict verdict = replay(file.path()).verdict();
+    const bool at_a_line = size > 0 && whole[size - 1] == '\n';
+    if (at_a_line) {
+      EXPECT_TRUE(verdict == Verdict::undecided || verdict == Verdict::vacuous) << size << name_of(verdict);
+    } else {
+      EXPECT_EQ(verdict, Verdict::invalid_trace) << size;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace draftproof::spectrace

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+// Traces of the production loop over hash models, to be held as they are, damaged, and tampered with.
+#pragma once
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "oracle/spectrace/replay.h"
+#include "oracle/spectrace/writer.h"
+#include "ref/base/sha256.h"
+#include "tools/hash_subject.h"
+
+namespace draftproof::spectrace {
+
+using Json = nlohmann::ordered_json;
+
+inline constexpr std::uint64_t seed = 3;
+
+/// A file of the test's own, gone afterwards.
+class File {
+ public:
+  explicit File(const std::string& text = "")
+      : path_((std::filesystem::temp_directory_path() / ("draftproof-trace-" + std::to_string(getpid()) + "-" +
+                                                         std::to_string(count()++) + ".jsonl"))
+                  .string()) {
+    put(text);
+  }
+  ~File() { std::filesystem::remove(path_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  void put(const std::string& text) const {
+    std::filesystem::remove(path_);
+    std::ofstream(path_, std::ios::binary) << text;
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  static int& count() {
+    static int count = 0;
+    return count;
+  }
+  std::string path_;
+};
+
+inline Sampling every_parameter() {
+  return {.temperature = 0.8F, .top_k = 4, .top_p = 0.9F, .min_p = 0.1F, .repeat_penalty = 1.2F,
+          .presence_penalty = 0.25F, .frequency_penalty = 0.125F, .repeat_last_n = 6};
+}
+
+struct Case {
+  std::string name;
+  const Rule* rule = &matching;
+  Sampling sampling;
+  std::string draft = "dialect";
+  Verification verification = Verification::batched;
+  std::vector<Token> stops = {};
+  int max_new_tokens = 24;
+};
+
+inline std::vector<Case> cases() {
+  std::vector<Case> list;
+  const std::pair<const char*, Sampling> samplings[] = {
+      {"greedy", {}}, {"free", {.temperature = 1}}, {"every parameter", every_parameter()}};
+  for (const Rule* rule : {&matching, &rejection}) {
+    for (const auto& [name, sampling] : samplings) {
+      for (const Verification verification : {Verification::batched, Verification::serial}) {
+        for (const bool stops : {false, true}) {
+          list.push_back({std::string(rule->name) + ", " + name + ", " + name_of(verification) +
+                              (stops ? ", stops" : ", runs to its length"),
+                          rule, sampling, "dialect", verification,
+                          stops ? std::vector<Token>{0} : std::vector<Token>{}, 24});
+        }
+      }
+    }
+  }
+  return list;
+}
+
+class Recorded {
+ public:
+  explicit Recorded(const HashShape& shape = {.vocabulary = 6, .levels = 4, .seed = 5})
+      : subject_(shape, Recording::evidence) {}
+
+  Trace run(const Case& c, int sequence = 0) {
+    Request request;
+    request.prompt = {1, 2, 3};
+    request.sampling = c.sampling;
+    request.stops = c.stops;
+    request.max_new_tokens = c.max_new_tokens;
+    request.sequence = sequence;
+    SeededChance chance(seed);
+    return subject_.run(request, variation(c), chance);
+  }
+  static Variation variation(const Case& c) {
+    Variation variation;
+    variation.draft = c.draft;
+    variation.draft_max = 3;
+    variation.rule = c.rule;
+    variation.verification = c.verification;
+    return variation;
+  }
+  std::string text(const Case& c) {
+    Writer writer("the loop", model().vocabulary(), *c.rule, seed);
+    writer.add(run(c), variation(c), "hash");
+    return writer.text();
+  }
+  Model& model() { return subject_.target({}); }
+  Target target() { return {&model(), "hash"}; }
+
+ private:
+  HashSubject subject_;
+};
+
+inline std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+inline std::string joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
+/// With the digests that the lines now have: what is told apart is then what they say.
+inline std::string sealed(std::vector<std::string> lines) {
+  Sha256 digest;
+  for (std::string& line : lines) {
+    if (line.starts_with("{\"t\":\"end\"")) {
+      Json ending = Json::parse(line);
+      if (ending.contains("sha256")) ending["sha256"] = digest.hex();
+      line = ending.dump();
+    }
+    digest.add(line);
+    digest.add("\n");
+  }
+  return joined(lines);
+}
+
+}  // namespace draftproof::spectrace

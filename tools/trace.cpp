@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "oracle/spectrace/replay.h"
+#include "oracle/spectrace/show.h"
+#include "ref/base/error.h"
+#include "ref/decoding/engine.h"
+#include "tools/commands.h"
+#include "tools/progress.h"
+
+namespace draftproof {
+namespace {
+
+struct TraceOptions {
+  std::string file;
+  std::string target;
+  LayoutOptions layout;
+  int threads = 0;
+  std::string json_file;
+  bool quiet = false;
+};
+
+Exit exit_of(spectrace::Verdict verdict) {
+  switch (verdict) {
+    case spectrace::Verdict::pass_exact: return Exit::pass;
+    case spectrace::Verdict::bug_proven: return Exit::divergence;
+    case spectrace::Verdict::undecided:
+    case spectrace::Verdict::vacuous: return Exit::undecided;
+    case spectrace::Verdict::invalid_trace: return Exit::bad_input;
+  }
+  return Exit::bad_input;
+}
+
+Exit check(const TraceOptions& options) {
+  std::unique_ptr<OutputFile> json_file;
+  if (!options.json_file.empty()) {
+    json_file = std::make_unique<OutputFile>(options.json_file, std::vector{options.file, options.target});
+  }
+  std::unique_ptr<Engine> engine;
+  spectrace::Target target;
+  if (!options.target.empty()) {
+    CommonOptions common;
+    common.threads = options.threads;
+    set_threads(threads_of(common));
+    Progress progress(options.quiet);
+    Layout layout = layout_of(options.layout);
+    layout.observer = progress.observer();
+    engine = std::make_unique<Engine>(options.target, layout);
+    target = {&engine->target(), engine->kernels().numerics};
+  }
+  const spectrace::Report report = spectrace::replay(options.file, target);
+  if (!options.quiet && options.json_file != "-") std::cout << report_text(report) << std::flush;
+  if (json_file) json_file->write(report_json(report));
+  if (!std::cout) throw Error("standard output cannot be written to");
+  return exit_of(report.verdict());
+}
+
+struct ShowOptions {
+  std::string file;
+  spectrace::Wanted wanted;
+};
+
+Exit show(const ShowOptions& options) {
+  const long rounds = spectrace::show(options.file, options.wanted, [](const std::string& text) { std::cout << text; });
+  std::cout << std::flush;
+  if (!std::cout) throw Error("standard output cannot be written to");
+  if (rounds == 0) throw Error(options.file + ": there is no such round");
+  return Exit::pass;
+}
+
+Exit diff(const std::string& a, const std::string& b) {
+  const spectrace::Parting parting = spectrace::first_parting(a, b);
+  std::cout << parting.sentence << std::flush;
+  if (!std::cout) throw Error("standard output cannot be written to");
+  return parting.same ? Exit::pass : Exit::divergence;
+}
+
+}  // namespace
+
+void add_trace(CLI::App& app, Exit& exit) {
+  CLI::App* const trace = app.add_subcommand("trace", "check, show and compare recorded runs (docs/spectrace.md)");
+  trace->require_subcommand(1);
+
+  auto checked = std::make_shared<TraceOptions>();
+  CLI::App* const command = trace->add_subcommand("check", "replay every decision of a recorded run");
+  command->add_option("FILE", checked->file, "a trace, spectrace/1")->required();
+  command->add_option("--target", checked->target, "the model it was made with: every p is computed again");
+  add_layout_options(*command, checked->layout);
+  add_threads_option(*command, checked->threads);
+  command->add_option("--json", checked->json_file, "write the report as JSON to this file, - for standard output");
+  command->add_flag("--quiet", checked->quiet, "print nothing");
+  command->callback([checked, &exit] { exit = check(*checked); });
+
+  auto shown = std::make_shared<ShowOptions>();
+  CLI::App* const show_command = trace->add_subcommand("show", "print rounds for people");
+  show_command->add_option("FILE", shown->file, "a trace, spectrace/1")->required();
+  show_command->add_option("--sequence", shown->wanted.sequence, "only this one");
+  show_command->add_option("--round", shown->wanted.round, "only this one, of every sequence shown");
+  show_command->callback([shown, &exit] { exit = show(*shown); });
+
+  auto compared = std::make_shared<std::pair<std::string, std::string>>();
+  CLI::App* const diff_command = trace->add_subcommand("diff", "where the texts of two recorded runs part");
+  diff_command->add_option("A", compared->first, "a trace, spectrace/1")->required();
+  diff_command->add_option("B", compared->second, "another")->required();
+  diff_command->callback([compared, &exit] { exit = diff(compared->first, compared->second); });
+}
+
+}  // namespace draftproof
