@@ -189,9 +189,9 @@ class Replay {
     expect_equal(check, "the weight before token " + number(hit.token) + " is", hit.before, draw.before);
   }
 
-  /// The target's row after `text`: computed where it can be, else as the trace has it.
-  std::optional<Distribution> row_after(Sequence& sequence, const std::vector<Token>& text, const Step& step,
-                                        std::size_t row) {
+  /// The target's row after the text, which ends in `row` guesses: computed where it can be, else as the trace has it.
+  std::optional<Distribution> row_after(Sequence& sequence, const Step& step, std::size_t row) {
+    const std::vector<Token>& text = sequence.text;
     std::optional<Distribution> p;
     if (row < step.target_rows.size()) p = step.target_rows[row];
     if (sequence.plain) {
@@ -267,19 +267,19 @@ class Replay {
       report_.unproved.insert("rounds without d: what was guessed and how it was judged is not said");
       return;
     }
-    std::vector<Token> text = sequence.text;
     for (const Token token : step.emitted) {
-      const auto p = row_after(sequence, text, step, step.emitted.size());
-      const auto own = p ? token_of(*p, sequence, static_cast<std::int64_t>(text.size())) : std::nullopt;
+      const auto position = static_cast<std::int64_t>(sequence.text.size());
+      const auto p = row_after(sequence, step, 0);
+      const auto own = p ? token_of(*p, sequence, position) : std::nullopt;
       if (!own) {
         report_.unproved.insert("rounds without d: what was guessed and how it was judged is not said");
-        return;
+        break;
       }
       ++report_.examined.draws;
-      expect_equal("own_draw", "at position " + number(static_cast<std::int64_t>(text.size())) + " plain decoding says",
-                   *own, token);
-      text.push_back(token);
+      expect_equal("own_draw", "at position " + number(position) + " plain decoding says", *own, token);
+      sequence.text.push_back(token);
     }
+    sequence.text.resize(static_cast<std::size_t>(position_));
   }
 
   /// The token that plain decoding has to say: of one choice, or with a coin that is known and shared.
@@ -318,12 +318,12 @@ class Replay {
     expect_conserved(sequence, step);
     expect_drafted(sequence, step);
 
-    std::vector<Token> text = sequence.text;
     for (std::size_t row = 0; row <= accepted; ++row) {
-      const auto p = row_after(sequence, text, step, row);
+      const auto p = row_after(sequence, step, row);
       judge_row(sequence, step, row, p);
-      if (row < accepted) text.push_back(step.guesses[row]);
+      if (row < accepted) sequence.text.push_back(step.guesses[row]);
     }
+    sequence.text.resize(static_cast<std::size_t>(position_));
     if (step.keys) {
       expect(
           *step.keys == keys_, "keys", [&] { return "the coins have the keys " + shown(keys_); },
