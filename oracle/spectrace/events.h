@@ -115,6 +115,7 @@ struct Step {
   std::vector<Best> best;                  // of row 0, 1, ...
   std::vector<Fingerprint> logits;         // the same rows
   std::vector<Fingerprint> targets;
+  std::vector<Fingerprint> drafts;         // of every guess's q
   std::vector<Distribution> target_rows;
   std::vector<Distribution> draft_rows;    // of every guess
 };

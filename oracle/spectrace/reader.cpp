@@ -233,7 +233,7 @@ class StepReader : LineReader {
 
   Step read(const Json& line) const {
     static const Names names = {"t", "s",  "n", "pos", "w", "d",  "a",   "last", "o", "q",  "p", "u",
-                                "b", "qc", "qb", "y",  "rc", "top", "h",   "ph",   "P", "Q"};
+                                "b", "qc", "qb", "y",  "rc", "top", "h",   "ph",   "qh",  "P", "Q"};
     refuse_unknown(line, names);
     Step step;
     if (const auto id = line.find("s")) step.sequence = id->integer(0, exact_max);
@@ -328,6 +328,10 @@ class StepReader : LineReader {
     };
     rows("h", step.logits, [&](const Json& v) { return fingerprint(v); });
     rows("ph", step.targets, [&](const Json& v) { return fingerprint(v); });
+    if (const auto list = line.find("qh")) {
+      step.drafts = list_of(*list, [&](const Json& v) { return fingerprint(v); });
+      expect_size(line, "qh", step.drafts, guesses, guesses);
+    }
     rows("top", step.best, [&](const Json& v) { return best(v); });
     const auto needs_total = [&](const char* name) {
       if (header_.total == 0) line.at(name).fail("needs integer weights, but the header has no W");

@@ -10,6 +10,7 @@
 #include "oracle/spectrace/plain_reader.h"
 #include "oracle/spectrace/reader.h"
 #include "ref/acceptance/chance.h"
+#include "ref/formats/printable.h"
 
 namespace draftproof::spectrace {
 namespace {
@@ -367,6 +368,11 @@ class Replay {
       const Token guess = step.guesses[j];
       const std::uint64_t q = (*step.q)[j].whole;
       if (j < step.draft_rows.size()) {
+        const Fingerprint print = step.draft_rows[j].fingerprint();
+        expect(
+            j >= step.drafts.size() || step.drafts[j] == print, "q_row",
+            [&] { return "the q of guess " + number(guess) + " has the fingerprint " + print.hex(); },
+            [&] { return step.drafts[j].hex(); });
         const Hit hit = Weights(step.draft_rows[j]).of(guess);
         expect_equal("q_row", "guess " + number(guess) + " has in Q the weight", hit.weight, q);
         if (step.draft_before) expect_equal("q_row", "the weight before it is", hit.before, (*step.draft_before)[j]);
@@ -674,6 +680,9 @@ Report replay(const std::string& file, const Target& target) {
                                number(target.model->vocabulary()) + " tokens");
     }
     const Header header = reader.header();
+    if (header.seed && !header.coins_follow()) {
+      report.unproved.insert("coins of '" + printable(header.generator) + "' cannot be computed again from the seed");
+    }
     Replay replay(header, target, report);
     while (const auto event = reader.next()) replay.take(*event);
     replay.finish();

@@ -142,8 +142,10 @@ void Writer::add(const Trace& trace, const Variation& variation, const std::stri
 
     std::vector<std::uint64_t> q, p, draft_before, before;
     std::vector<Coin> draft_coins, judging_coins;
+    std::vector<Fingerprint> drafts;
     for (std::size_t j = 0; j < guesses.size(); ++j) {
       const int position = round.position + static_cast<int>(j);
+      drafts.push_back(drawn_from[j].fingerprint());
       q.push_back(drawn_from[j].weight(guesses[j]));
       draft_before.push_back(weight_before(drawn_from[j], guesses[j]));
       draft_coins.push_back(coins.ask(drawn_from[j], position, draft_noise_));
@@ -187,11 +189,11 @@ void Writer::add(const Trace& trace, const Variation& variation, const std::stri
     const bool whole = short_rows(round.rows) && short_rows(drawn_from);
     add_line(fmt::format(
         "{{\"t\":\"step\",\"s\":{},\"n\":{},\"pos\":{},\"w\":{},\"a\":{},\"last\":\"{}\"{}{}{}{}{}{}{}{},\"y\":{{{}}},"
-        "\"rc\":{{{}}}{}{}{}}}",
+        "\"rc\":{{{}}}{}{}{}{}}}",
         sequence, number++, round.position, batched ? guesses.size() + 1 : accepted + 1, accepted, name_of(last),
         list("d", guesses), list("o", round.emitted), list("q", q), list("qc", draft_coins), list("qb", draft_before),
         list("p", p), list("u", judging_coins), by_matching ? list("b", before) : "", draw, keys,
-        list("h", round.logits), list("ph", round.targets),
+        list("h", round.logits), list("ph", round.targets), list("qh", drafts),
         whole ? list("P", round.rows) + list("Q", drawn_from) : ""));
   }
   if (trace.finish == Finish::unfinished) return;

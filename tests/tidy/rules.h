@@ -25,7 +25,8 @@ inline std::string folder_of(const std::string& path) {
   const std::string top = path.substr(0, first);
   const std::size_t second = path.find('/', first + 1);
   if (second == std::string::npos) return top;
-  if (top == "ref" || path.starts_with("oracle/mutants/") || path.starts_with("oracle/spectrace/")) return path.substr(0, second);
+  const bool divided = top == "ref" || path.starts_with("oracle/mutants/") || path.starts_with("oracle/spectrace/");
+  if (divided) return path.substr(0, second);
   return top;
 }
 
