@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+// Traces against their reader and the replay, without end: bytes are damaged, which the digest must see; and lines are
+// moved and fields take other values under a digest that is right. Every outcome must be a verdict, never a crash, a
+// hang or another exception.
+//
+//     fuzz_traces [--seconds N] [--seed N]
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <limits>
+
+#include "oracle/spectrace/reader.h"
+#include "oracle/spectrace/show.h"
+#include "tests/fuzz/damage.h"
+#include "tests/spectrace/support.h"
+
+namespace draftproof::spectrace {
+namespace {
+
+Json odd_value(Numbers& numbers) {
+  switch (numbers.below(14)) {
+    case 0: return nullptr;
+    case 1: return true;
+    case 2: return -1;
+    case 3: return 0;
+    case 4: return std::int64_t{1} << 31;
+    case 5: return std::int64_t{1} << 52;
+    case 6: return std::numeric_limits<std::int64_t>::min();
+    case 7: return std::numeric_limits<std::uint64_t>::max();
+    case 8: return 1e300;
+    case 9: return "0x1p-1074";
+    case 10: return std::string(numbers.below(40), 'a');
+    case 11: return Json::array();
+    case 12: return Json::object();
+    default: return static_cast<std::int64_t>(numbers.below(8));
+  }
+}
+
+/// Some value of the line, at any depth, becomes another, goes, or comes twice.
+void change_field(Json& json, Numbers& numbers) {
+  Json* place = &json;
+  while (place->is_structured() && !place->empty()) {
+    auto next = place->begin();
+    std::advance(next, static_cast<std::ptrdiff_t>(numbers.below(place->size())));
+    if (numbers.below(12) == 0) {
+      place->erase(next);
+      return;
+    }
+    if (place->is_array() && numbers.below(12) == 0) {
+      const Json twice = *next;
+      place->push_back(twice);
+      return;
+    }
+    place = &*next;
+    if (numbers.below(8) == 0) break;
+  }
+  if (place->is_number_integer() && numbers.below(2) == 0) {
+    *place = place->get<std::int64_t>() / 2 + static_cast<std::int64_t>(numbers.below(3)) - 1;
+  } else {
+    *place = odd_value(numbers);
+  }
+}
+
+void change_lines(std::vector<std::string>& lines, Numbers& numbers) {
+  const std::size_t at = numbers.below(lines.size());
+  const auto place = lines.begin() + static_cast<std::ptrdiff_t>(at);
+  switch (numbers.below(8)) {
+    case 0: lines.erase(place); return;
+    case 1: lines.insert(place, lines[numbers.below(lines.size())]); return;
+    case 2: std::swap(*place, lines[numbers.below(lines.size())]); return;
+    default:
+      if (Json line = Json::parse(*place, nullptr, false); !line.is_discarded()) {
+        change_field(line, numbers);
+        *place = line.dump(-1, ' ', false, Json::error_handler_t::replace);
+      }
+  }
+}
+
+int fuzz(double seconds, std::uint64_t seed) {
+  Recorded recorded;
+  std::vector<std::string> samples;
+  for (const Case& c : cases()) samples.push_back(recorded.text(c));
+  const File file;
+  const auto start = std::chrono::steady_clock::now();
+  Numbers numbers(seed);
+  unsigned long long rounds = 0;
+  unsigned long long of[5] = {};
+  while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < seconds) {
+    const std::string& sample = samples[numbers.below(samples.size())];
+    std::string text = sample;
+    const bool by_bytes = numbers.below(3) == 0;
+    if (by_bytes) {
+      damage(text, samples[numbers.below(samples.size())], numbers);
+    } else {
+      std::vector<std::string> lines = lines_of(text);
+      for (std::size_t times = 1 + numbers.below(2); times-- > 0 && !lines.empty();) change_lines(lines, numbers);
+      try {
+        text = sealed(lines);
+      } catch (const nlohmann::json::exception&) {  // an end that is no object any more
+        text = joined(lines);
+      }
+    }
+    file.put(text);
+    try {
+      const Report held = replay(file.path(), numbers.below(2) == 0 ? recorded.target() : Target{});
+      ++of[static_cast<std::size_t>(held.verdict())];
+      report_text(held);
+      report_json(held);
+      const std::size_t ending = sample.rfind("{\"t\":\"end\"");
+      if (by_bytes && held.verdict() == Verdict::pass_exact && text.substr(0, ending) != sample.substr(0, ending)) {
+        throw std::runtime_error("damaged bytes passed");
+      }
+      accepted([&] { show(file.path(), {}, [](const std::string&) {}); });
+      accepted([&] { first_parting(file.path(), file.path()); });
+    } catch (const std::exception& error) {
+      std::printf("round %llu: %s\n%s\n", rounds, error.what(), text.c_str());
+      return 1;
+    }
+    ++rounds;
+  }
+  std::printf("%llu traces, damaged or told wrongly:", rounds);
+  for (int verdict = 0; verdict < 5; ++verdict) {
+    std::printf(" %llu %s", of[verdict], name_of(static_cast<Verdict>(verdict)));
+  }
+  std::printf("\n");
+  return of[static_cast<std::size_t>(Verdict::bug_proven)] > 0 &&
+                 of[static_cast<std::size_t>(Verdict::invalid_trace)] > 0
+             ? 0
+             : 1;
+}
+
+}  // namespace
+}  // namespace draftproof::spectrace
+
+int main(int count, char** arguments) {
+  double seconds = 2;
+  std::uint64_t seed = 1;
+  for (int i = 1; i + 1 < count; i += 2) {
+    const std::string argument = arguments[i];
+    if (argument == "--seconds") seconds = std::strtod(arguments[i + 1], nullptr);
+    if (argument == "--seed") seed = std::strtoull(arguments[i + 1], nullptr, 10);
+  }
+  return draftproof::spectrace::fuzz(seconds, seed);
+}
