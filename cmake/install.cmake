@@ -9,7 +9,7 @@ install(TARGETS kernels base formats text caches acceptance models drafts decodi
         EXPORT draftproof-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/draftproof)
 install(EXPORT draftproof-targets NAMESPACE draftproof:: DESTINATION ${package_folder})
 install(DIRECTORY kernels ref oracle DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/draftproof
-        FILES_MATCHING PATTERN "*.h" PATTERN mutants EXCLUDE)
+        FILES_MATCHING PATTERN "*.h")
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/draftproof-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES cmake/draftproof-config.cmake ${CMAKE_BINARY_DIR}/draftproof-config-version.cmake
         DESTINATION ${package_folder})

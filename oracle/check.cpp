@@ -23,8 +23,9 @@ std::string Variation::describe() const {
 Trial::Trial(Subject& subject_, Request request_, std::uint64_t seed_, const std::vector<Variation>& variations)
     : subject(subject_), request(std::move(request_)), seed(seed_) {
   for (const Variation& variation : variations) {
-    SeededChance chance(seed);
-    runs.push_back({variation, subject.run(request, variation, chance)});
+    LedgerChance chance(seed);
+    Trace trace = subject.run(request, variation, chance);
+    runs.push_back({variation, std::move(trace), std::move(chance).ledger()});
   }
 }
 
@@ -90,6 +91,7 @@ const Check* all_checks() noexcept {
        check_causality},
       {"independence", "nothing depends on draft, draft length, table, threads or batched/serial verification",
        check_independence},
+      {"ledger", "every random answer serves one decision, under the key of its position and purpose", check_ledger},
       {"budget", "length, stop tokens, resting place and statistics are what was asked for", check_budget},
       {nullptr, nullptr, nullptr},
   };

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "oracle/ledger.h"
 #include "oracle/plain.h"
 #include "oracle/subject.h"
 
@@ -16,6 +17,7 @@ namespace draftproof {
 struct Run {
   Variation variation;
   Trace trace;
+  std::vector<Entry> ledger;
 };
 
 /// A request, the variations it was run in, and what plain decoding says. Plain rows are computed when first asked for
@@ -90,5 +92,6 @@ Finding check_forgetting(Trial& trial);
 Finding check_causality(Trial& trial);
 Finding check_independence(Trial& trial);
 Finding check_budget(Trial& trial);
+Finding check_ledger(Trial& trial);
 
 }  // namespace draftproof

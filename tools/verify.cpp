@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "oracle/exhaustion.h"
 #include "oracle/report.h"
 #include "oracle/spectrace/writer.h"
 #include "ref/base/error.h"
@@ -210,6 +211,7 @@ Exit verify(const VerifyOptions& options) {
   if (!interrupted->load()) {
     progress.say("enumerating every random answer on small models");
     report.findings.push_back(check_production_law(rule));
+    report.findings.push_back(check_exhaustion(production()));
     progress.say("timing");
     time_decoding(subject, request, options, rule, report);
   }

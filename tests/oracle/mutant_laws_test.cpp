@@ -12,9 +12,9 @@
 #include <string>
 
 #include "oracle/enumerate.h"
-#include "oracle/mutants/parts.h"
 #include "tests/acceptance/laws.h"
 #include "tests/oracle/positions.h"
+#include "zoo/parts.h"
 
 namespace draftproof {
 namespace {
@@ -79,14 +79,14 @@ TEST(MutantLaws, AreTheLawsOfTheMutants) {
     const Rule& rule;
     const Drafting& drafting;
   } mutants[] = {
-      {"accept all", mutants::accepts_all, sound},
-      {"accept the possible", mutants::accepts_what_is_possible, sound},
-      {"residual is p", mutants::replacement_from_whole_target, sound},
-      {"refused token only", mutants::refused_token_subtracted_only, sound},
-      {"one number twice", mutants::replacement_with_accept_key, sound},
-      {"draft noise as residual", mutants::draft_noise_of_replacement, residual_noise},
+      {"accept all", zoo::accepts_all, sound},
+      {"accept the possible", zoo::accepts_what_is_possible, sound},
+      {"residual is p", zoo::replacement_from_whole_target, sound},
+      {"refused token only", zoo::refused_token_subtracted_only, sound},
+      {"one number twice", zoo::replacement_with_accept_key, sound},
+      {"draft noise as residual", zoo::draft_noise_of_replacement, residual_noise},
       {"best stated as drawn", rejection, best},
-      {"always the best", mutants::always_best, sound},
+      {"always the best", zoo::always_best, sound},
   };
   const std::vector<Distribution> rows = all_distributions(3, 6);
   for (const auto& mutant : mutants) {

@@ -25,7 +25,7 @@ inline std::string folder_of(const std::string& path) {
   const std::string top = path.substr(0, first);
   const std::size_t second = path.find('/', first + 1);
   if (second == std::string::npos) return top;
-  const bool divided = top == "ref" || path.starts_with("oracle/mutants/") || path.starts_with("oracle/spectrace/");
+  const bool divided = top == "ref" || path.starts_with("oracle/spectrace/");
   if (divided) return path.substr(0, second);
   return top;
 }
@@ -52,8 +52,8 @@ inline const std::vector<Layer>& layers() {
                   "kernels/math64.h"}},
       {"oracle/spectrace", {"oracle/", "ref/base/", "ref/models/model.h", "ref/caches/cache.h", "ref/acceptance/",
                             "ref/decoding/trace.h", "ref/formats/json.h", "ref/formats/printable.h"}},
-      {"oracle/mutants", {"oracle/", "ref/", "kernels/", "tools/"}},
-      {"tools", {"kernels/", "ref/", "oracle/", "bench/roofline/"}},
+      {"zoo", {"oracle/", "ref/"}},
+      {"tools", {"kernels/", "ref/", "oracle/", "zoo/", "bench/roofline/"}},
       {"bench", {"kernels/", "ref/", "oracle/"}},
   };
   return list;

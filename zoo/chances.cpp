@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "oracle/mutants/parts.h"
+#include "zoo/parts.h"
 
-namespace draftproof::mutants {
+namespace draftproof::zoo {
 namespace {
 
 /// Asks the sound source under another key.
@@ -33,6 +33,10 @@ std::unique_ptr<Chance> purposes_collapse(Chance& sound) {
   return rekeyed(sound, [](const Key& key) { return Key{key.sequence, key.position, Purpose::draft}; });
 }
 
+std::unique_ptr<Chance> sequences_collapse(Chance& sound) {
+  return rekeyed(sound, [](const Key& key) { return Key{0, key.position, key.purpose}; });
+}
+
 std::unique_ptr<Chance> seed_ignored(Chance&) {
   static std::uint64_t run = 0;  // the state of a generator that all requests share
   return std::make_unique<SeededChance>(++run);
@@ -42,4 +46,4 @@ std::unique_ptr<Chance> numbered_by_call(Chance& sound) {
   return rekeyed(sound, [call = 0](const Key& key) mutable { return Key{key.sequence, call++, Purpose::target}; });
 }
 
-}  // namespace draftproof::mutants
+}  // namespace draftproof::zoo

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 
-#include "oracle/mutants/parts.h"
+#include "zoo/parts.h"
 
-namespace draftproof::mutants {
+namespace draftproof::zoo {
 namespace {
 
 class Around : public Model {
@@ -64,36 +64,43 @@ class LooksAhead final : public Around {
   }
 };
 
-/// What was refused since the last pass, and what there was.
-struct Refusal {
-  std::size_t held;     // tokens in memory, the refused ones last
-  std::size_t refused;  // so many
-  bool all;             // nothing but the anchor was kept
-  int in_a_row;         // rounds with a refusal before this one, without one in between
+/// What one window wrote, once it is known what of it was kept.
+struct Window {
+  std::size_t refused;  // the last so many of the tokens held
+  std::size_t kept;     // the ones before
+  bool read_prompt;     // nobody asked for its rows
+  int in_a_row;         // windows with a refusal before this one, without one in between
 };
-using Left = std::size_t (*)(const Refusal&);  // how many of the held tokens stay; sound: held - refused
+using Text = std::vector<Token>;
+using Settle = void (*)(Text& held, const Window& window);
 
-/// Tokens as they were written; a refusal is dealt with when the next window is written.
+void drop(Text& held, std::size_t count) { held.resize(held.size() - std::min(held.size(), count)); }
+void settle_soundly(Text& held, const Window& window) { drop(held, window.refused); }
+
+/// Tokens as they were written; what is kept of a window is settled when the next one is written.
 class Memory final : public LayerCache {
  public:
-  Memory(Left left, bool digests_residue) : left_(left), digests_residue_(digests_residue) {}
+  Memory(Settle settle, bool digests_residue) : settle_(settle), digests_residue_(digests_residue) {}
 
-  void write(int position, Token token) {
+  void write(int position, Token token, bool reads_prompt) {
     if (position == settled()) {
       const bool refusal = refused() > 0;
+      kept_ = read_prompt_ ? 0 : settled() - begin_;
       tokens_ = held();
       refusals_ += refusal;
       in_a_row_ = refusal ? in_a_row_ + 1 : 0;
       begin_ = position;
       rows_ = 0;
+      read_prompt_ = reads_prompt;
     }
     claim(position);
     tokens_.push_back(token);
     ++rows_;
   }
 
-  const std::vector<Token>& tokens() const { return tokens_; }
+  const Text& tokens() const { return tokens_; }
   int window_rows() const { return rows_; }
+  int kept_before() const { return kept_; }  // rows of the last verification
   int refusals() const { return refusals_; }
 
   void add_to(Digest& digest, int) const override {
@@ -103,33 +110,34 @@ class Memory final : public LayerCache {
 
  private:
   int refused() const { return rows_ - (settled() - begin_); }
-  std::vector<Token> held() const {
-    if (refused() == 0) return tokens_;
-    const bool all = settled() == begin_ + 1;
-    const std::size_t left = left_({tokens_.size(), static_cast<std::size_t>(refused()), all, in_a_row_});
-    return {tokens_.begin(), tokens_.begin() + static_cast<std::ptrdiff_t>(left)};
+  Text held() const {
+    Text held = tokens_;
+    if (rows_ == 0) return held;
+    const auto kept = static_cast<std::size_t>(settled() - begin_);
+    settle_(held, {static_cast<std::size_t>(refused()), kept, read_prompt_, in_a_row_});
+    return held;
   }
 
-  Left left_;
+  Settle settle_;
   bool digests_residue_;
-  std::vector<Token> tokens_;
-  int begin_ = 0;     // of the last window
-  int rows_ = 0;      // written in it
+  Text tokens_;
+  int begin_ = 0;  // of the last window
+  int rows_ = 0;   // written in it
+  bool read_prompt_ = true;
+  int kept_ = 0;
   int refusals_ = 0;
   int in_a_row_ = 0;
 };
 
-std::size_t sound_left(const Refusal& r) { return r.held - r.refused; }
-
 /// The sound model, read afresh for every row on what this memory holds.
 class Remembering : public Around {
  public:
-  Remembering(Model& sound, Left left, bool digests_residue = false)
-      : Around(sound), left_(left), digests_residue_(digests_residue) {}
+  Remembering(Model& sound, Settle settle, bool digests_residue = false)
+      : Around(sound), settle_(settle), digests_residue_(digests_residue) {}
 
   std::unique_ptr<Cache> new_cache(int capacity, int horizon_max) const override {
     std::vector<std::unique_ptr<LayerCache>> layers;
-    layers.push_back(std::make_unique<Memory>(left_, digests_residue_));
+    layers.push_back(std::make_unique<Memory>(settle_, digests_residue_));
     return std::make_unique<Cache>(std::move(layers), capacity, horizon_max);
   }
 
@@ -139,9 +147,9 @@ class Remembering : public Around {
     outputs.logits.clear();
     outputs.features.clear();
     for (int row = 0; row < rows; ++row) {
-      memory.write(cache.end() + row, batch.tokens[static_cast<std::size_t>(row)]);
+      memory.write(cache.end() + row, batch.tokens[static_cast<std::size_t>(row)], batch.logits_from > 0);
       if (row < batch.logits_from) continue;
-      read(seen(memory, batch));
+      read(seen(memory, batch, row));
       turn(fresh_.logits, turned(memory));
       outputs.logits.insert(outputs.logits.end(), fresh_.logits.begin(), fresh_.logits.end());
     }
@@ -149,29 +157,29 @@ class Remembering : public Around {
   }
 
  protected:
-  virtual std::vector<Token> seen(const Memory& memory, const Batch&) const { return memory.tokens(); }
+  virtual Text seen(const Memory& memory, const Batch&, int) const { return memory.tokens(); }
   virtual int turned(const Memory&) const { return 0; }
 
  private:
-  void read(const std::vector<Token>& text) {
+  void read(const Text& text) {
     const int length = static_cast<int>(text.size());
     const auto cache = sound_.new_cache(length, length);
     const Transaction window = cache->begin(length);
     sound_.forward({.tokens = text, .logits_from = length - 1}, *cache, fresh_);
   }
 
-  Left left_;
+  Settle settle_;
   bool digests_residue_;
   Outputs fresh_;
 };
 
 class GuessesUnseen final : public Remembering {
  public:
-  explicit GuessesUnseen(Model& sound) : Remembering(sound, sound_left) {}
+  explicit GuessesUnseen(Model& sound) : Remembering(sound, settle_soundly) {}
 
  protected:
-  std::vector<Token> seen(const Memory& memory, const Batch& batch) const override {
-    std::vector<Token> text = memory.tokens();
+  Text seen(const Memory& memory, const Batch& batch, int) const override {
+    Text text = memory.tokens();
     const bool verification = batch.logits_from == 0 && memory.window_rows() > 1;
     if (verification) text.erase(text.end() - memory.window_rows(), text.end() - 1);
     return text;
@@ -180,13 +188,47 @@ class GuessesUnseen final : public Remembering {
 
 class PositionsRunOn final : public Remembering {
  public:
-  explicit PositionsRunOn(Model& sound) : Remembering(sound, sound_left) {}
+  explicit PositionsRunOn(Model& sound) : Remembering(sound, settle_soundly) {}
 
  protected:
   int turned(const Memory& memory) const override { return memory.refusals(); }
 };
 
+/// A pass of one row goes on from the state after the first row of the last verification, whatever was kept of it.
+class StaleSlot final : public Remembering {
+ public:
+  explicit StaleSlot(Model& sound) : Remembering(sound, settle_soundly) {}
+
+ protected:
+  Text seen(const Memory& memory, const Batch& batch, int) const override {
+    Text text = memory.tokens();
+    const int behind = memory.kept_before() - 1;
+    if (batch.tokens.size() == 1 && memory.window_rows() == 1 && behind > 0) {
+      text.erase(text.end() - 1 - behind, text.end() - 1);
+    }
+    return text;
+  }
+};
+
+/// A row sees the last few tokens only; so many of them as `reach` says, given its place in a pass of so many rows.
+using Reach = int (*)(int row, int rows);
+class Windowed final : public Remembering {
+ public:
+  Windowed(Model& sound, Reach reach) : Remembering(sound, settle_soundly), reach_(reach) {}
+
+ protected:
+  Text seen(const Memory& memory, const Batch& batch, int row) const override {
+    const Text& text = memory.tokens();
+    const int reach = std::max(1, reach_(row, static_cast<int>(batch.tokens.size())));
+    return {text.end() - std::min<std::ptrdiff_t>(reach, std::ssize(text)), text.end()};
+  }
+
+ private:
+  Reach reach_;
+};
+
 constexpr std::size_t window = 8;
+constexpr int short_window = 5;
 
 }  // namespace
 
@@ -199,23 +241,52 @@ std::unique_ptr<Model> guesses_unseen(Model& sound, int) { return std::make_uniq
 std::unique_ptr<Model> positions_run_on(Model& sound, int) { return std::make_unique<PositionsRunOn>(sound); }
 
 std::unique_ptr<Model> forgets_nothing(Model& sound, int) {
-  return std::make_unique<Remembering>(sound, [](const Refusal& r) { return r.held; });
+  return std::make_unique<Remembering>(sound, [](Text&, const Window&) {});
 }
 std::unique_ptr<Model> forgets_nothing_past_the_window(Model& sound, int) {
-  return std::make_unique<Remembering>(sound,
-                                       [](const Refusal& r) { return r.held > window ? r.held : sound_left(r); });
+  return std::make_unique<Remembering>(sound, [](Text& held, const Window& w) {
+    if (held.size() <= window) settle_soundly(held, w);
+  });
 }
 std::unique_ptr<Model> forgets_everything(Model& sound, int) {
-  return std::make_unique<Remembering>(sound, [](const Refusal&) { return std::size_t{0}; });
+  return std::make_unique<Remembering>(sound, [](Text& held, const Window& w) {
+    if (w.refused > 0) held.clear();
+  });
 }
 std::unique_ptr<Model> forgets_unless_all_was_refused(Model& sound, int) {
-  return std::make_unique<Remembering>(sound, [](const Refusal& r) { return r.all ? r.held : sound_left(r); });
+  return std::make_unique<Remembering>(sound, [](Text& held, const Window& w) {
+    if (w.kept > 1) settle_soundly(held, w);
+  });
 }
 std::unique_ptr<Model> forgets_once(Model& sound, int) {
-  return std::make_unique<Remembering>(sound, [](const Refusal& r) { return sound_left(r) + (r.in_a_row > 0); });
+  return std::make_unique<Remembering>(sound, [](Text& held, const Window& w) {
+    drop(held, w.refused - (w.refused > 0 && w.in_a_row > 0));
+  });
+}
+std::unique_ptr<Model> keeps_three(Model& sound, int) {
+  return std::make_unique<Remembering>(sound, [](Text& held, const Window& w) {
+    settle_soundly(held, w);
+    if (!w.read_prompt && w.kept > 3) drop(held, w.kept - 3);
+  });
+}
+std::unique_ptr<Model> moves_to_the_wrong_places(Model& sound, int) {
+  return std::make_unique<Remembering>(sound, [](Text& held, const Window& w) {
+    settle_soundly(held, w);
+    if (w.refused > 0 && w.kept > 1) std::swap(held[held.size() - 1], held[held.size() - 2]);
+  });
 }
 std::unique_ptr<Model> unread_residue(Model& sound, int) {
-  return std::make_unique<Remembering>(sound, sound_left, true);
+  return std::make_unique<Remembering>(sound, settle_soundly, true);
+}
+std::unique_ptr<Model> stale_slot(Model& sound, int) { return std::make_unique<StaleSlot>(sound); }
+std::unique_ptr<Model> sees_a_window(Model& sound, int) {
+  return std::make_unique<Windowed>(sound, [](int, int) { return short_window; });
+}
+std::unique_ptr<Model> window_grows_with_the_pass(Model& sound, int) {
+  return std::make_unique<Windowed>(sound, [](int, int rows) { return short_window + rows - 1; });
+}
+std::unique_ptr<Model> ring_without_room(Model& sound, int) {
+  return std::make_unique<Windowed>(sound, [](int row, int rows) { return short_window - (rows - 1 - row); });
 }
 
-}  // namespace draftproof::mutants
+}  // namespace draftproof::zoo

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <limits>
 
-#include "oracle/mutants/parts.h"
+#include "zoo/parts.h"
 #include "ref/drafts/model_draft.h"
 
-namespace draftproof::mutants {
+namespace draftproof::zoo {
 namespace {
 
 Token best_of(std::span<const float> logits) {
@@ -67,6 +67,19 @@ class Constant final : public ModelDraft {
   Token guess(std::span<const float>, Guesses& guesses) override {
     guesses.name(1);
     return 1;
+  }
+};
+
+/// The best token's neighbour: a map between two vocabularies that is off by one.
+class NamesTheNeighbour final : public ModelDraft {
+ public:
+  using ModelDraft::ModelDraft;
+
+ protected:
+  Token guess(std::span<const float> logits, Guesses& guesses) override {
+    const Token token = (best_of(logits) + 1) % static_cast<Token>(logits.size());
+    guesses.name(token);
+    return token;
   }
 };
 
@@ -158,6 +171,9 @@ std::unique_ptr<Draft> stops_when_unsure(Model& m, int capacity, int draft_max) 
 std::unique_ptr<Draft> constant(Model& m, int capacity, int draft_max) {
   return made<Constant>(m, capacity, draft_max);
 }
+std::unique_ptr<Draft> names_the_neighbour(Model& m, int capacity, int draft_max) {
+  return made<NamesTheNeighbour>(m, capacity, draft_max);
+}
 std::unique_ptr<Draft> continues_the_wrong_row(Model& m, int capacity, int draft_max) {
   return made<ContinuesTheWrongRow>(m, capacity, draft_max);
 }
@@ -165,4 +181,4 @@ std::unique_ptr<Draft> never_forgets(Model& m, int capacity, int draft_max) {
   return made<NeverForgets>(m, capacity, draft_max);
 }
 
-}  // namespace draftproof::mutants
+}  // namespace draftproof::zoo

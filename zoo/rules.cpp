@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <array>
 
-#include "oracle/mutants/parts.h"
+#include "zoo/parts.h"
 #include "ref/acceptance/draw.h"
 
-namespace draftproof::mutants {
+namespace draftproof::zoo {
 namespace {
 
 struct Judgement {
@@ -139,6 +139,94 @@ Verdict take_best(const Proposal& proposal, TargetRows& rows, int, int, Chance&)
   }
 }
 
+Verdict remove_guess_first(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
+  const Judgement j{proposal, rows, sequence, position, chance};
+  for (int i = 0; i < j.size(); ++i) {
+    const Distribution& p = rows.row(i);
+    std::vector<std::uint64_t> left = p.weights();
+    for (std::size_t k = 0; k < left.size(); ++k) {
+      if (p.tokens()[k] == j.guess(i)) left[k] = 0;  // in place, before the guess is judged by it
+    }
+    if (left.size() == 1) continue;  // p is a point on the guess
+    return {i, p.tokens()[chance.pick(j.key(i, Purpose::residual), left)]};
+  }
+  return j.all_stand();
+}
+
+Verdict draw_again(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
+  for (int i = 0;; ++i) {
+    const Distribution& p = rows.row(i);
+    const Token own = draw(p, {sequence, position + i, Purpose::target}, chance);
+    if (i == proposal.size()) return {i, own};
+    if (own != proposal.tokens[static_cast<std::size_t>(i)]) {
+      return {i, draw(p, {sequence, position + i, Purpose::residual}, chance)};
+    }
+  }
+}
+
+Verdict one_percent_more(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
+  const Judgement j{proposal, rows, sequence, position, chance};
+  for (int i = 0; i < j.size(); ++i) {
+    const Distribution& p = rows.row(i);
+    const std::uint64_t wanted = p.weight(j.guess(i)) / 100 * 101;
+    const std::uint64_t offered = j.q(i).weight(j.guess(i));
+    if (wanted >= offered) continue;
+    if (chance.pick(j.key(i, Purpose::accept), std::array{wanted, offered - wanted}) == 0) continue;
+    const Residual rest(p, j.q(i));
+    return {i, rest.blocks().empty() ? j.guess(i) : draw(rest, j.key(i, Purpose::residual), chance)};
+  }
+  return j.all_stand();
+}
+
+/// A guess stands while the product of the ratios so far does, as in block verification, but what falls is replaced as
+/// if each guess had been judged by itself.
+Verdict block_accept_token_replace(const Proposal& proposal, TargetRows& rows, int sequence, int position,
+                                   Chance& chance) {
+  const Judgement j{proposal, rows, sequence, position, chance};
+  double product = 1;
+  for (int i = 0; i < j.size(); ++i) {
+    const Distribution& p = rows.row(i);
+    const auto wanted = static_cast<double>(p.weight(j.guess(i)));
+    product = std::min(1.0, product * wanted / static_cast<double>(j.q(i).weight(j.guess(i))));
+    const auto kept = static_cast<std::uint64_t>(product * static_cast<double>(Distribution::total));
+    const std::array weights{kept, Distribution::total - kept};
+    const bool stands = i == 0 ? j.stands(i, p) : chance.pick(j.key(i, Purpose::accept), weights) == 0;
+    if (stands) continue;
+    const Residual rest(p, j.q(i));
+    return {i, rest.blocks().empty() ? draw(p, j.key(i, Purpose::residual), chance)
+                                     : draw(rest, j.key(i, Purpose::residual), chance)};
+  }
+  return j.all_stand();
+}
+
+Verdict number_by_row(const Proposal& proposal, TargetRows& rows, int sequence, int, Chance& chance) {
+  return rejection.judge(proposal, rows, sequence, 0, chance);
+}
+
+Verdict replace_in_advance(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
+  const Judgement j{proposal, rows, sequence, position, chance};
+  for (int i = 0; i < j.size(); ++i) {
+    const Distribution& p = rows.row(i);
+    const bool stands = j.stands(i, p);
+    const bool possible = !Residual(p, j.q(i)).blocks().empty();
+    const Token replacement = possible ? j.replacement(i, p) : j.guess(i);
+    if (!stands) return {i, replacement};
+  }
+  return j.all_stand();
+}
+
+/// Anything, where nothing can be: p < q for the guess leaves some other p > q.
+Verdict with_fallback(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
+  const Judgement j{proposal, rows, sequence, position, chance};
+  for (int i = 0; i < j.size(); ++i) {
+    const Distribution& p = rows.row(i);
+    if (j.stands(i, p)) continue;
+    if (Residual(p, j.q(i)).blocks().empty()) return {i, j.guess(i)};
+    return {i, j.replacement(i, p)};
+  }
+  return j.all_stand();
+}
+
 constexpr Rule claiming(const Rule& rule, Verdict (*judge)(const Proposal&, TargetRows&, int, int, Chance&)) {
   return {rule.name, rule.guarantee, rule.draft_noise, judge};
 }
@@ -157,6 +245,13 @@ const Rule replacement_with_accept_key = claiming(rejection, one_number_for_both
 const Rule draft_noise_of_replacement = {rejection.name, rejection.guarantee, Purpose::residual, rejection.judge};
 const Rule bonus_from_draft = claiming(rejection, bonus_from_q);
 const Rule always_best = claiming(matching, take_best);
+const Rule guess_removed_from_target = claiming(rejection, remove_guess_first);
+const Rule drawn_again = claiming(matching, draw_again);
+const Rule lenient = claiming(rejection, one_percent_more);
+const Rule block_with_replacement_of_token = claiming(rejection, block_accept_token_replace);
+const Rule numbered_by_row = claiming(rejection, number_by_row);
+const Rule replacement_in_advance = claiming(rejection, replace_in_advance);
+const Rule fallback_never_needed = claiming(rejection, with_fallback);
 const Rule sample_match = {matching.name, matching.guarantee, Purpose::draft, matching.judge};
 
-}  // namespace draftproof::mutants
+}  // namespace draftproof::zoo

@@ -9,7 +9,7 @@
 #include "ref/drafts/draft.h"
 #include "ref/models/model.h"
 
-namespace draftproof::mutants {
+namespace draftproof::zoo {
 
 // Rules. Each bears the name of the rule it claims to be.
 extern const Rule accepts_all;
@@ -24,6 +24,13 @@ extern const Rule replacement_with_accept_key;
 extern const Rule draft_noise_of_replacement;
 extern const Rule bonus_from_draft;
 extern const Rule always_best;
+extern const Rule guess_removed_from_target;
+extern const Rule drawn_again;
+extern const Rule lenient;
+extern const Rule block_with_replacement_of_token;
+extern const Rule numbered_by_row;
+extern const Rule replacement_in_advance;
+extern const Rule fallback_never_needed;  // sound
 extern const Rule sample_match;  // sound: matching, with a draft that has noise of its own
 
 // Targets, around a sound one that outlives them.
@@ -38,12 +45,19 @@ std::unique_ptr<Model> forgets_nothing_past_the_window(Model& sound, int threads
 std::unique_ptr<Model> forgets_everything(Model& sound, int threads);
 std::unique_ptr<Model> forgets_unless_all_was_refused(Model& sound, int threads);
 std::unique_ptr<Model> forgets_once(Model& sound, int threads);
+std::unique_ptr<Model> keeps_three(Model& sound, int threads);
+std::unique_ptr<Model> moves_to_the_wrong_places(Model& sound, int threads);
 std::unique_ptr<Model> unread_residue(Model& sound, int threads);
+std::unique_ptr<Model> stale_slot(Model& sound, int threads);
+std::unique_ptr<Model> sees_a_window(Model& sound, int threads);  // sound
+std::unique_ptr<Model> window_grows_with_the_pass(Model& sound, int threads);
+std::unique_ptr<Model> ring_without_room(Model& sound, int threads);
 
 // Sources of chance, around a sound one that outlives them.
 using NewChance = std::unique_ptr<Chance> (*)(Chance& sound);
 std::unique_ptr<Chance> positions_collapse(Chance& sound);
 std::unique_ptr<Chance> purposes_collapse(Chance& sound);
+std::unique_ptr<Chance> sequences_collapse(Chance& sound);
 std::unique_ptr<Chance> seed_ignored(Chance& sound);
 std::unique_ptr<Chance> numbered_by_call(Chance& sound);
 
@@ -54,7 +68,8 @@ std::unique_ptr<Draft> names_the_best(Model& model, int capacity, int draft_max)
 std::unique_ptr<Draft> hotter_and_narrower(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> stops_when_unsure(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> constant(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> names_the_neighbour(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> continues_the_wrong_row(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> never_forgets(Model& model, int capacity, int draft_max);
 
-}  // namespace draftproof::mutants
+}  // namespace draftproof::zoo

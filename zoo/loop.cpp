@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "oracle/mutants/loop.h"
+#include "zoo/loop.h"
 
 #include <algorithm>
 #include <limits>
 #include <utility>
 
-namespace draftproof::mutants {
+namespace draftproof::zoo {
 namespace {
 
 bool is_stop(const Request& request, Token token) {
@@ -44,7 +44,15 @@ Token best_of(const Distribution& q) {
   return q.tokens()[static_cast<std::size_t>(best)];
 }
 
-void falsify(Proposal& proposal, Fault fault) {
+/// Tokens taken for what they are in the order of their weights, the largest first.
+Distribution ranked(const Distribution& p) {
+  std::vector<std::uint64_t> weights = p.weights();
+  std::sort(weights.rbegin(), weights.rend());
+  return Distribution::exact({}, weights);
+}
+
+/// `before`: what was drawn from in the round before.
+void falsify(Proposal& proposal, const std::vector<Distribution>& before, Fault fault) {
   auto& [tokens, drawn_from] = proposal;
   if (tokens.empty()) return;
   if (fault == Fault::best_stated_as_drawn) {
@@ -57,18 +65,24 @@ void falsify(Proposal& proposal, Fault fault) {
       drawn_from.pop_back();
     }
   }
+  const std::vector<Distribution> drawn = drawn_from;
+  const auto state = [&](std::size_t i, const Distribution& q) {  // what cannot be drawn from q would be found at once
+    if (q.weight(tokens[i]) > 0) drawn_from[i] = q;
+  };
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     if (fault == Fault::flat_q_stated) drawn_from[i] = flat(drawn_from[i]);
     if (fault == Fault::short_q_stated) drawn_from[i] = shortened(drawn_from[i]);
-    const bool possible = drawn_from.back().weight(tokens[i]) > 0;
-    if (fault == Fault::last_q_stated && possible) drawn_from[i] = drawn_from.back();
+    if (fault == Fault::last_q_stated) state(i, drawn.back());
+    if (fault == Fault::q_of_row_before_stated && i > 0) state(i, drawn[i - 1]);
+    if (fault == Fault::q_of_round_before_stated && i < before.size()) state(i, before[i]);
   }
 }
 
 class Rows final : public TargetRows {
  public:
-  Rows(Model& target, Cache& cache, const Request& request, std::span<const Token> text, Round& round, Fault fault)
-      : target_(target), cache_(cache), request_(request), text_(text), round_(round), fault_(fault) {
+  /// `counted`: the text that penalties see.
+  Rows(Model& target, Cache& cache, const Request& request, std::span<const Token> counted, Round& round, Fault fault)
+      : target_(target), cache_(cache), request_(request), counted_(counted), round_(round), fault_(fault) {
     tokens_.push_back(round.anchor);
     tokens_.insert(tokens_.end(), round.proposal.tokens.begin(), round.proposal.tokens.end());
     if (request.verification == Verification::batched) read(tokens_.size());
@@ -91,7 +105,10 @@ class Rows final : public TargetRows {
       sampling.top_p = 1;
       sampling.min_p = 0;
     }
+    if (fault_ == Fault::greedy_with_guesses && guesses > 0) sampling.temperature = 0;
+    if (fault_ == Fault::softmax_with_guesses && guesses > 0 && sampling.greedy()) sampling.temperature = 1;
     if (fault_ == Fault::penalties_off_with_guesses && guesses > 0) sampling.repeat_last_n = 0;
+    if (fault_ == Fault::penalties_off_without_guesses && guesses == 0) sampling.repeat_last_n = 0;
     if (fault_ == Fault::penalties_blind_to_guesses) guessed = {};
     if (fault_ == Fault::penalty_window_too_long && row > 0 && sampling.repeat_last_n > 0) ++sampling.repeat_last_n;
     if (fault_ == Fault::stops_masked_on_guesses && !bonus) {
@@ -99,7 +116,9 @@ class Rows final : public TargetRows {
         logits[static_cast<std::size_t>(stop)] = -std::numeric_limits<float>::infinity();
       }
     }
-    distribution_ = distribution_of(logits, sampling, {text_, guessed});
+    if (fault_ == Fault::row_padded) logits.resize((logits.size() + 3) / 4 * 4);
+    distribution_ = distribution_of(logits, sampling, {counted_, guessed});
+    if (fault_ == Fault::ranks_for_tokens && sampling.top_k > 0) distribution_ = ranked(distribution_);
     round_.targets.push_back(distribution_.fingerprint());
     return distribution_;
   }
@@ -120,7 +139,7 @@ class Rows final : public TargetRows {
   Model& target_;
   Cache& cache_;
   const Request& request_;
-  std::span<const Token> text_;
+  std::span<const Token> counted_;
   Round& round_;
   Fault fault_;
   std::vector<Token> tokens_;
@@ -131,7 +150,7 @@ class Rows final : public TargetRows {
 void count(const Round& round, const Request& request, Fault fault, Statistics& s) {
   ++s.rounds;
   const int guesses = round.proposal.size();
-  if (guesses == 0) return;
+  if (guesses == 0 && fault != Fault::plain_rounds_counted) return;
   ++s.iterations;
   s.accepted += round.accepted;
   s.drafted += fault == Fault::drafted_counted_as_accepted ? round.accepted
@@ -159,6 +178,8 @@ Trace run_loop(Model& target, Draft& draft, const Rule& rule, Chance& chance, co
     window.commit(prompt_rows);
   }
 
+  std::vector<Token> last_of_rounds = text;
+  std::vector<Distribution> drawn_from_before;
   Token anchor_of_guesses = text.back();
   bool plain_before = false;
   int kept_before = 1;
@@ -180,22 +201,32 @@ Trace run_loop(Model& target, Draft& draft, const Rule& rule, Chance& chance, co
       round.proposal = guesses.proposal();
       cut_after_stop(request, round.proposal.tokens);
       round.proposal.drawn_from.resize(round.proposal.tokens.size());
-      falsify(round.proposal, fault);
+      std::vector<Distribution> drawn_from = round.proposal.drawn_from;
+      falsify(round.proposal, drawn_from_before, fault);
+      drawn_from_before = std::move(drawn_from);
     }
     plain_before = round.proposal.size() == 0;
     if (!plain_before) anchor_of_guesses = text.back();
 
     // Open, verify, read, judge.
     Transaction window = cache->begin(1 + round.proposal.size());
-    Rows rows(target, *cache, request, text, round, fault);
+    const bool last_only = fault == Fault::penalties_see_last_of_round;
+    Rows rows(target, *cache, request, last_only ? last_of_rounds : text, round, fault);
     round.verdict = rule.judge(round.proposal, rows, request.sequence, round.position, chance);
 
     // Stop.
     round.emitted.assign(round.proposal.tokens.begin(), round.proposal.tokens.begin() + round.verdict.accepted);
+    const bool unused_slots = round.verdict.accepted == round.proposal.size() && round.verdict.accepted < limit;
+    if (fault == Fault::unused_slots_accepted && round.verdict.accepted > 0 && unused_slots) {
+      round.emitted.push_back(round.emitted.back());
+    }
     round.emitted.push_back(round.verdict.next);
     const bool fills_budget = static_cast<int>(round.emitted.size()) >= left;
     const bool budget_first = fault == Fault::budget_before_stop && fills_budget;
-    if (!budget_first && fault != Fault::stop_only_at_block_end) cut_after_stop(request, round.emitted);
+    const bool stops = std::any_of(round.emitted.begin(), round.emitted.end(),
+                                   [&](Token token) { return is_stop(request, token); });
+    const bool searched = fault != Fault::stop_only_at_block_end && fault != Fault::stop_noticed_only;
+    if (!budget_first && searched) cut_after_stop(request, round.emitted);
     round.accepted = std::min(round.verdict.accepted, static_cast<int>(round.emitted.size()));
     if (fault == Fault::bonus_counted_as_accepted) round.accepted = static_cast<int>(round.emitted.size());
     left -= fault == Fault::block_charged_whole ? 1 + round.proposal.size() : static_cast<int>(round.emitted.size());
@@ -204,20 +235,23 @@ Trace run_loop(Model& target, Draft& draft, const Rule& rule, Chance& chance, co
     int kept = static_cast<int>(round.emitted.size());
     if (fault == Fault::stale_commit) kept = std::min(std::exchange(kept_before, kept), rows.rows_read());
     if (fault == Fault::block_committed) kept = rows.rows_read();
+    kept = std::min(kept, rows.rows_read());
     std::vector<Token> run{text.back()};
     run.insert(run.end(), round.emitted.begin(), round.emitted.end() - 1);
     const bool all_stood = round.accepted > 0 && round.accepted == round.proposal.size();
     if (fault == Fault::draft_hole && all_stood) run.pop_back();
+    if (fault == Fault::draft_told_ahead) run = round.emitted;
     if (!run.empty()) draft.observe(run, {});
     window.commit(kept);
     text.insert(text.end(), round.emitted.begin(), round.emitted.end());
+    last_of_rounds.push_back(text.back());
     round.cache_length = cache->length();
     round.cache = cache->digest();
     round.draft = draft.digest();
 
     count(round, request, fault, trace.statistics);
-    if (!budget_first && is_stop(request, text.back())) {
-      trace.finish = Finish::stop;
+    if (!budget_first && (is_stop(request, text.back()) || (stops && fault == Fault::stop_noticed_only))) {
+      trace.finish = fault == Fault::stop_finishes_by_length ? Finish::length : Finish::stop;
     } else if (left <= 0) {
       trace.finish = Finish::length;
     }
@@ -229,4 +263,4 @@ Trace run_loop(Model& target, Draft& draft, const Rule& rule, Chance& chance, co
   return trace;
 }
 
-}  // namespace draftproof::mutants
+}  // namespace draftproof::zoo

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+// Holds the ledger of every run to the account its rounds give: which questions had to be asked, in which order, under
+// which key, and no other. So no key serves two decisions (but one draw that looks twice at its number, and drafts of
+// `matching`, which share the target's), no number is drawn and dropped, all come from the seed and the sequence that
+// were asked for, and a key depends on nothing but position and purpose.
+#include <algorithm>
+
+#include "oracle/check.h"
+
+namespace draftproof {
+namespace {
+
+/// A question the account names; `needed` unless nobody can know whether it was asked.
+struct Posting {
+  Key key;
+  bool needed = true;
+};
+
+bool is_draw(const Distribution& distribution) { return !distribution.is_point(); }
+
+class Account {
+ public:
+  Account(Trial& trial, const Run& run) : trial_(trial), run_(run), text_(trial.request.prompt) {}
+
+  std::vector<Posting> postings() && {
+    for (const Round& round : run_.trace.rounds) {
+      add_guesses(round);
+      run_.variation.promises_tokens() ? add_matching(round) : add_rejection(round);
+      text_.insert(text_.end(), round.emitted.begin(), round.emitted.end());
+    }
+    return std::move(postings_);
+  }
+
+ private:
+  void add(int position, Purpose purpose, bool needed = true) {
+    postings_.push_back({{trial_.request.sequence, position, purpose}, needed});
+  }
+
+  void add_guesses(const Round& round) {
+    const Purpose noise = run_.variation.rule->draft_noise;
+    const auto& [guesses, drawn_from] = round.proposal;
+    for (std::size_t i = 0; i < drawn_from.size(); ++i) {
+      if (is_draw(drawn_from[i])) add(position() + static_cast<int>(i), noise);
+    }
+    // Guesses behind a stop token are cut off, and nobody can tell whether they were drawn.
+    if (guesses.empty() || !trial_.request.stops_at(guesses.back())) return;
+    const int most = std::max(run_.variation.draft_max, run_.trace.request.draft_max);
+    for (int i = round.proposal.size(); i < most; ++i) add(position() + i, noise, false);
+  }
+
+  /// p after the first `count` guesses.
+  const Distribution& row(const Round& round, int count) {
+    std::vector<Token> text = text_;
+    text.insert(text.end(), round.proposal.tokens.begin(), round.proposal.tokens.begin() + count);
+    return trial_.row_after(run_.variation, text).distribution;
+  }
+
+  int accepted(const Round& round) const { return std::clamp(round.verdict.accepted, 0, round.proposal.size()); }
+
+  void add_matching(const Round& round) {
+    for (int i = 0; i <= accepted(round); ++i) {
+      if (is_draw(row(round, i))) add(position() + i, Purpose::target);
+    }
+  }
+
+  void add_rejection(const Round& round) {
+    const int guesses = round.proposal.size();
+    for (int i = 0; i <= accepted(round) && i < guesses; ++i) {
+      const auto place = static_cast<std::size_t>(i);
+      const Token guess = round.proposal.tokens[place];
+      if (row(round, i).weight(guess) < round.proposal.drawn_from[place].weight(guess)) {
+        add(position() + i, Purpose::accept);
+      }
+    }
+    if (accepted(round) < guesses) {
+      add(position() + accepted(round), Purpose::residual);
+    } else if (is_draw(row(round, guesses))) {
+      add(position() + guesses, Purpose::target);
+    }
+  }
+
+  int position() const { return static_cast<int>(text_.size()); }
+
+  Trial& trial_;
+  const Run& run_;
+  std::vector<Token> text_;
+  std::vector<Posting> postings_;
+};
+
+std::string name_of(const Key& key) {
+  return "position " + std::to_string(key.position) + ", purpose " + draftproof::name_of(key.purpose) +
+         (key.sequence == 0 ? "" : ", sequence " + std::to_string(key.sequence));
+}
+
+/// A draw asks for a block of tokens and then for a token in it, both of one number: one posting.
+std::vector<Entry> decisions(const std::vector<Entry>& ledger) {
+  std::vector<Entry> list;
+  for (const Entry& entry : ledger) {
+    if (list.empty() || list.back().key != entry.key || list.back().bound != entry.bound) list.push_back(entry);
+  }
+  return list;
+}
+
+}  // namespace
+
+Finding check_ledger(Trial& trial) {
+  Examination examination("ledger");
+  long answers = 0;
+  for (const Run& run : trial.runs) {
+    for (const Entry& entry : run.ledger) {
+      ++answers;
+      examination.expect(entry.seed == trial.seed && entry.key.sequence == trial.request.sequence, [&] {
+        return run.variation.describe() + ": a number for " + name_of(entry.key) + " is of the seed " +
+               std::to_string(entry.seed) + ", which is another stream than was asked for";
+      });
+    }
+    const std::vector<Entry> found = decisions(run.ledger);
+    const std::vector<Posting> postings = Account(trial, run).postings();
+    std::size_t at = 0;
+    Key before{-1, -1, Purpose::target};
+    const auto is_at = [&](std::size_t place, const Key& key) {
+      return place < found.size() && found[place].key == key;
+    };
+    for (std::size_t i = 0; i < postings.size(); ++i) {
+      if (!postings[i].needed) {
+        // As many as leave what follows in its place.
+        std::size_t end = i;
+        std::size_t taken = 0;
+        for (; end < postings.size() && !postings[end].needed; ++end) taken += is_at(at + taken, postings[end].key);
+        while (taken > 0 && end < postings.size() && !is_at(at + taken, postings[end].key)) --taken;
+        at += taken;
+        i = end - 1;
+        continue;
+      }
+      const Key& key = postings[i].key;
+      const bool there = is_at(at, key);
+      const bool once = before == key;  // the same number for a guess and for the target, without a break
+      before = key;
+      if (there) ++at;
+      const bool kept = examination.expect(there || once, [&] {
+        return run.variation.describe() + ": the rounds need a number for " + name_of(key) +
+               (at < found.size() ? ", the next one drawn is for " + name_of(found[at].key) : ", none was drawn");
+      });
+      if (!kept) return std::move(examination).finding("");
+    }
+    examination.expect(at == found.size(), [&] {
+      return run.variation.describe() + ": a number was drawn for " + name_of(found[at].key) +
+             (found[at].counter > 0 ? " once more" : "") + ", and no decision of the rounds used it";
+    });
+  }
+  return std::move(examination).finding(std::to_string(answers) + " random answers, each for one decision");
+}
+
+}  // namespace draftproof

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/command.h"
+
+namespace draftproof::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+TEST(ZooCommand, PrintsTheSnapshotAndThatAllAreAsTheyMustBe) {
+  const Outcome outcome = run_command({"zoo"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, StartsWith(text_of(fixture("snapshots/mutants.txt"))));
+  EXPECT_THAT(outcome.out, HasSubstr(" mutants caught, "));
+}
+
+TEST(ZooCommand, SaysWhatTheChecksSayOfAFew) {
+  const Outcome outcome = run_command({"zoo", "--only", "A01", "N06"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("verdict_justified  fail    draft dialect"));
+  EXPECT_THAT(outcome.out, HasSubstr("1 of 1 mutants caught, 1 of 1 controls silent"));
+}
+
+TEST(ZooCommand, WritesTheSameAsJson) {
+  const Outcome outcome = run_command({"zoo", "--only", "E11", "--json", "-"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const auto json = nlohmann::json::parse(outcome.out);
+  EXPECT_TRUE(json.at("all_as_they_must_be"));
+  const auto& decoder = json.at("decoders").at(0);
+  EXPECT_EQ(decoder.at("id"), "E11");
+  EXPECT_EQ(decoder.at("harm"), "speed");
+  EXPECT_EQ(decoder.at("checks").at("independence").at("outcome"), "fail");
+  EXPECT_EQ(decoder.at("checks").at("tokens_equal").at("outcome"), "pass");
+}
+
+TEST(ZooCommand, KnowsWhomItDoesNotHave) {
+  const Outcome outcome = run_command({"zoo", "--only", "A01", "Q99"});
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("--only Q99: there is no such mutant or control"));
+  EXPECT_EQ(outcome.out, "");
+}
+
+}  // namespace
+}  // namespace draftproof::test

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+// Every mutant is caught by the checks that must catch it, no control by any; the whole matrix is in
+// fixtures/snapshots/mutants.txt. DRAFTPROOF_ACCEPT=1 in the environment rewrites that file.
+#include "zoo/zoo.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+namespace draftproof::zoo {
+namespace {
+
+/// Mutants, then controls; examined once for all tests of this file.
+const std::vector<Row>& all_rows() {
+  static const std::vector<Row> rows = [] {
+    std::vector<Row> list;
+    for (const Mutant& mutant : all_mutants()) list.push_back({&mutant, examined(mutant.parts)});
+    for (const Mutant& control : all_controls()) list.push_back({&control, examined(control.parts)});
+    return list;
+  }();
+  return rows;
+}
+
+std::set<std::string> lines_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::set<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.insert(line);
+  return lines;
+}
+
+std::string changed_lines(const std::string& before, const std::string& after) {
+  std::string changes;
+  for (const std::string& line : lines_of(before)) changes += lines_of(after).contains(line) ? "" : "- " + line + "\n";
+  for (const std::string& line : lines_of(after)) changes += lines_of(before).contains(line) ? "" : "+ " + line + "\n";
+  return changes;
+}
+
+TEST(Zoo, EveryMutantIsCaughtByTheChecksThatMustCatchItAndNoControlByAny) {
+  for (const auto& [mutant, findings] : all_rows()) {
+    EXPECT_TRUE(as_it_must_be(*mutant, findings)) << mutant->id << " " << mutant->name << ": " << mutant->cause;
+    for (const std::string_view check : mutant->caught_by) {
+      EXPECT_EQ(findings.at(std::string(check)).outcome, Outcome::fail) << mutant->id << " escapes " << check;
+    }
+    if (mutant->harm != Harm::none) continue;
+    for (const auto& [check, finding] : findings) {
+      EXPECT_EQ(finding.outcome, Outcome::pass) << mutant->id << ", " << check << ": " << finding.sentence;
+    }
+  }
+}
+
+TEST(Zoo, WhatEscapesOneOfItsChecksIsNotCaughtAndAControlThatIsFlaggedOrVacuousIsNotSilent) {
+  const Mutant mutant = {"", "", "", "", Harm::lossy, "", {"one", "two"}, {}};
+  const Mutant control = {"", "", "", "", Harm::none, "", {}, {}};
+  const auto findings = [](Outcome one, Outcome two) {
+    return Findings{{"one", {"one", one, 1, ""}}, {"two", {"two", two, 1, ""}}};
+  };
+  EXPECT_TRUE(as_it_must_be(mutant, findings(Outcome::fail, Outcome::fail)));
+  EXPECT_FALSE(as_it_must_be(mutant, findings(Outcome::fail, Outcome::pass)));
+  EXPECT_FALSE(as_it_must_be(mutant, findings(Outcome::vacuous, Outcome::fail)));
+  EXPECT_TRUE(as_it_must_be(control, findings(Outcome::pass, Outcome::pass)));
+  EXPECT_FALSE(as_it_must_be(control, findings(Outcome::pass, Outcome::fail)));
+  EXPECT_FALSE(as_it_must_be(control, findings(Outcome::vacuous, Outcome::pass)));
+  const Mutant uncaught = {"", "", "", "", Harm::lossy, "", {}, {}};
+  EXPECT_FALSE(as_it_must_be(uncaught, findings(Outcome::fail, Outcome::fail)));
+}
+
+TEST(Zoo, EveryIdIsThereOnceAndEveryMutantSaysWhatItBreaksAndHow) {
+  std::set<std::string_view> ids;
+  for (const auto& [mutant, findings] : all_rows()) {
+    EXPECT_TRUE(ids.insert(mutant->id).second) << mutant->id;
+    EXPECT_STRNE(mutant->cause, "") << mutant->id;
+    EXPECT_EQ(mutant->caught_by.empty(), mutant->harm == Harm::none) << mutant->id;
+    EXPECT_TRUE(mutant->harm == Harm::none || mutant->line != std::string_view()) << mutant->id;
+  }
+}
+
+TEST(Zoo, EveryCheckHasTwoMutantsItMustCatch) {
+  for (const std::string& check : check_names()) {
+    int listed = 0;
+    for (const Mutant& mutant : all_mutants()) {
+      listed += static_cast<int>(std::count(mutant.caught_by.begin(), mutant.caught_by.end(), check));
+    }
+    EXPECT_GE(listed, 2) << check;
+  }
+}
+
+TEST(Zoo, WhatCostsSpeedOnlyIsNeverCalledLossy) {
+  int drafts = 0;
+  for (const auto& [mutant, findings] : all_rows()) {
+    if (mutant->harm != Harm::speed) continue;
+    ++drafts;
+    for (const auto& [check, finding] : findings) {
+      if (check == "independence") {
+        EXPECT_NE(finding.sentence.find("the draft remembers"), std::string::npos) << finding.sentence;
+      } else {
+        EXPECT_EQ(finding.outcome, Outcome::pass) << mutant->id << ", " << check << ": " << finding.sentence;
+      }
+    }
+  }
+  EXPECT_GE(drafts, 2);
+}
+
+TEST(Zoo, TheMatrixIsTheSnapshot) {
+  const std::string path = DRAFTPROOF_SOURCE_DIR "/fixtures/snapshots/mutants.txt";
+  const std::string found = matrix_text(all_rows());
+  if (const char* accept = std::getenv("DRAFTPROOF_ACCEPT"); accept != nullptr && std::string_view(accept) == "1") {
+    std::ofstream(path) << found;
+  }
+  std::stringstream expected;
+  expected << std::ifstream(path).rdbuf();
+  EXPECT_TRUE(found == expected.str())
+      << "the matrix of mutants and checks has changed:\n" << changed_lines(expected.str(), found)
+      << "if that is meant, run this test with DRAFTPROOF_ACCEPT=1 and commit " << path;
+}
+
+}  // namespace
+}  // namespace draftproof::zoo

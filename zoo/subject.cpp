@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+#include "zoo/subject.h"
+
+#include "ref/decoding/decoder.h"
+#include "ref/drafts/model_draft.h"
+#include "ref/drafts/none.h"
+#include "ref/drafts/oracular.h"
+
+namespace draftproof::zoo {
+namespace {
+
+HashShape dialect_of(HashShape shape) {
+  shape.dialect = 77;
+  shape.disagreement = 2;
+  return shape;
+}
+
+}  // namespace
+
+bool same_name(const Rule* rule, const Rule& other) {
+  return rule != nullptr && rule->name == std::string_view(other.name);
+}
+
+ZooSubject::ZooSubject(const HashShape& shape, const Parts& parts)
+    : parts_(parts), sound_(make_hash_model(shape)), dialect_(make_hash_model(dialect_of(shape))) {}
+
+Model& ZooSubject::target(const Variation& variation) {
+  if (parts_.target == nullptr) return *sound_;
+  target_ = parts_.target(*sound_, variation.threads);
+  return *target_;
+}
+
+std::unique_ptr<Draft> ZooSubject::new_draft(const std::string& name, int capacity, int draft_max) {
+  if (draft_max == 0 || name == "none") return std::make_unique<NoDraft>();
+  if (name == "hostile") return std::make_unique<HostileDraft>(*sound_, capacity, draft_max);
+  if (name == "oracular") return std::make_unique<OracularDraft>(*sound_, capacity, draft_max);
+  if (name == "moody") return moody(*dialect_, capacity, draft_max);
+  if (parts_.draft != nullptr) return parts_.draft(*dialect_, capacity, draft_max);
+  return std::make_unique<ModelDraft>(*dialect_, capacity, draft_max);
+}
+
+Trace ZooSubject::run(const Request& request, const Variation& variation, Chance& sound_chance) {
+  Request asked = request;
+  asked.draft_max = variation.draft_max;
+  asked.verification = variation.verification;
+  const int capacity = static_cast<int>(asked.prompt.size()) + asked.max_new_tokens + slack;
+  const auto draft = new_draft(variation.draft, capacity, asked.draft_max);
+  const auto own_chance = parts_.chance == nullptr ? nullptr : parts_.chance(sound_chance);
+  Chance& chance = own_chance ? *own_chance : sound_chance;
+  const Rule& rule = same_name(parts_.rule, *variation.rule) ? *parts_.rule : *variation.rule;
+  Model& own_target = target(variation);
+  if (parts_.loop) return run_loop(own_target, *draft, rule, chance, asked, *parts_.loop);
+  Decoder decoder(own_target, *draft, rule, chance, asked, Recording::digests);
+  decoder.run();
+  return decoder.trace();
+}
+
+}  // namespace draftproof::zoo

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// A decoder over hash models with some of its parts taken out of the zoo.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "oracle/subject.h"
+#include "ref/models/hash.h"
+#include "zoo/zoo.h"
+
+namespace draftproof::zoo {
+
+/// Drafts: none, dialect (a model that disagrees with the target on some rows), hostile, oracular, moody (guesses as
+/// many tokens as it feels like, often none).
+class ZooSubject final : public Subject {
+ public:
+  ZooSubject(const HashShape& shape, const Parts& parts);
+
+  Trace run(const Request& request, const Variation& variation, Chance& chance) override;
+  Model& target(const Variation& variation) override;
+  std::string numerics(const Variation&) override { return "hash"; }
+
+ private:
+  std::unique_ptr<Draft> new_draft(const std::string& name, int capacity, int draft_max);
+
+  Parts parts_;
+  std::unique_ptr<Model> sound_;
+  std::unique_ptr<Model> dialect_;
+  std::unique_ptr<Model> target_;
+};
+
+bool same_name(const Rule* rule, const Rule& other);
+
+}  // namespace draftproof::zoo

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+// A zoo of wrong decoders, each wrong in one way and most of them found in the wild, with the checks that must catch
+// them; and right decoders that look odd, which no check may flag. Every one of them is put the same questions.
+//
+// The first letter of an id is the group: A acceptance and q, B random numbers, C sampling parameters, D the end of the
+// text, E caches, F and G state between rounds, H drafts, L log-probabilities, S counts, X our own, N controls.
+//
+// The line a mutant breaks, of what every decoder does:
+//   D1 draw guesses    D2 say what from    D3 tell the draft
+//   V1 anchor and guesses    V2 positions    V3 what a row sees    V4 which row judges    W1 row to distribution
+//   A1 stand or fall    A2 up to the first that falls    R1 replacement    B1 token after all stood    T1 the end
+//   K1 keep the target's cache    K2 the draft's    K3 recurrent state    K4 windows    K5 prefixes that others read
+//   P1 counters of penalties    Q1 keys of chance    B2 rows of a batch    L1 log-probabilities    S1 counts
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oracle/check.h"
+#include "zoo/loop.h"
+#include "zoo/parts.h"
+
+namespace draftproof::zoo {
+
+/// What takes the place of a sound part of the production loop.
+struct Parts {
+  const Rule* rule = nullptr;      // judges in place of the rule of the same name
+  const Rule* declared = nullptr;  // is asked for in place of the rule of the same name
+  NewTarget target = nullptr;
+  NewChance chance = nullptr;
+  NewDraft draft = nullptr;           // in place of "dialect"
+  std::optional<Fault> loop = {};     // the small loop with this fault in place of the production loop
+};
+
+/// Who is harmed. A mutant of `speed` leaves every text right: it is wrong in what its draft remembers, and must never
+/// be called lossy.
+enum class Harm : std::uint8_t {
+  lossy,   // the text or its law is wrong
+  latent,  // the text is right, what is left behind is not: a later text will be wrong
+  counts,  // what is told of the text is wrong
+  speed,   // the draft guesses worse than it could
+  none,    // a control
+};
+const char* name_of(Harm harm) noexcept;
+
+struct Mutant {
+  const char* id;
+  const char* name;
+  const char* line;    // that it breaks; of a control: that it looks as if it broke
+  const char* thread;  // where it was found; "" for our own
+  Harm harm;
+  const char* cause;   // of a control: why it is right
+  std::vector<std::string_view> caught_by;
+  Parts parts;
+};
+
+std::span<const Mutant> all_mutants();
+std::span<const Mutant> all_controls();  // caught by nothing; the first two are the sound loops
+
+using Findings = std::map<std::string, Finding>;  // by check
+
+/// What every check says of one decoder, over all trials and joint laws. `fail` in one trial is `fail`; `vacuous` is
+/// what was vacuous in all of them.
+Findings examined(const Parts& parts);
+
+/// Names of all checks, in the order of the matrix.
+std::vector<std::string> check_names();
+
+/// A mutant is caught by all the checks that must catch it, and a control passes everything.
+bool as_it_must_be(const Mutant& mutant, const Findings& findings);
+
+struct Row {
+  const Mutant* mutant;
+  Findings findings;
+};
+
+/// The matrix of mutants and checks, then what each mutant is.
+std::string matrix_text(std::span<const Row> rows);
+
+}  // namespace draftproof::zoo
