@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "oracle/check.h"
 
+#include <set>
+
 #include "ref/base/require.h"
 
 namespace draftproof {
@@ -16,7 +18,8 @@ const char* name_of(Outcome outcome) noexcept {
 
 std::string Variation::describe() const {
   return "draft " + draft + (draft_max > 0 ? " (at most " + std::to_string(draft_max) + ")" : "") + ", " + rule->name +
-         ", " + name_of(verification) + (kernels.empty() ? "" : ", " + kernels) + ", " + std::to_string(threads) +
+         (prompt_rows > 0 ? ", prompt read " + std::to_string(prompt_rows) + " at a time" : "") + ", " +
+         name_of(verification) + (kernels.empty() ? "" : ", " + kernels) + ", " + std::to_string(threads) +
          (threads == 1 ? " thread" : " threads");
 }
 
@@ -69,6 +72,15 @@ const std::vector<Fingerprint>& Trial::cache_along(const Variation& variation, s
   return place->second;
 }
 
+std::vector<const Run*> Trial::one_per_draft() const {
+  std::vector<const Run*> list;
+  std::set<std::pair<std::string, std::string>> seen;
+  for (const Run& run : runs) {
+    if (seen.emplace(run.variation.draft, run.variation.rule->name).second) list.push_back(&run);
+  }
+  return list;
+}
+
 Finding Examination::finding(const std::string& summary, const std::string& missing) && {
   if (finding_.outcome == Outcome::pass) {
     finding_.sentence = missing.empty() ? summary : missing;
@@ -92,6 +104,12 @@ const Check* all_checks() noexcept {
       {"independence", "nothing depends on draft, draft length, table, threads or batched/serial verification",
        check_independence},
       {"ledger", "every random answer serves one decision, under the key of its position and purpose", check_ledger},
+      {"repeatable", "the same seed says the same again, and after other texts that begin alike", check_repeatable},
+      {"pieces", "a prompt read in pieces of any size, and a run cancelled and gone on with, are the same run",
+       check_pieces},
+      {"together", "a text says the same while another sequence is decoded between its rounds", check_together},
+      {"log_probabilities", "every log-probability that is told is that of the token in the target's row",
+       check_log_probabilities},
       {"budget", "length, stop tokens, resting place and statistics are what was asked for", check_budget},
       {nullptr, nullptr, nullptr},
   };

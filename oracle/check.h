@@ -38,6 +38,13 @@ class Trial {
   /// The cache's digest after reading `text` one token at a time and nothing else; index = tokens read.
   const std::vector<Fingerprint>& cache_along(const Variation& variation, std::span<const Token> text);
 
+  /// The first run of every draft under every rule: what checks that run the subject again start from.
+  std::vector<const Run*> one_per_draft() const;
+  /// The variation's promise for this request is the very tokens, not only their law.
+  bool promises_tokens(const Variation& variation) const noexcept {
+    return request.sampling.greedy() || variation.promises_tokens();
+  }
+
  private:
   std::map<std::string, PlainRun> plain_runs_;
   std::map<std::pair<std::string, std::vector<Token>>, PlainRow> rows_;
@@ -91,6 +98,10 @@ Finding check_verdict_justified(Trial& trial);
 Finding check_forgetting(Trial& trial);
 Finding check_causality(Trial& trial);
 Finding check_independence(Trial& trial);
+Finding check_repeatable(Trial& trial);
+Finding check_pieces(Trial& trial);
+Finding check_together(Trial& trial);
+Finding check_log_probabilities(Trial& trial);
 Finding check_budget(Trial& trial);
 Finding check_ledger(Trial& trial);
 

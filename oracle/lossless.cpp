@@ -12,7 +12,7 @@ namespace {
 class FinishedRun final : public Subject {
  public:
   FinishedRun(const Trace& trace, Model& target) : trace_(trace), target_(target) {}
-  Trace run(const Request&, const Variation&, Chance&) override { return trace_; }
+  Trace run_watched(const Request&, const Variation&, Chance&, const AfterRound&) override { return trace_; }
   Model& target(const Variation&) override { return target_; }
   std::string numerics(const Variation&) override { return "of the target"; }
 

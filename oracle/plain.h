@@ -13,6 +13,9 @@
 
 namespace draftproof {
 
+/// z_token - log(sum of exp(z)), in double, token ascending: bits, not nearly.
+double log_probability(std::span<const float> logits, Token token);
+
 struct PlainRow {
   Fingerprint logits;
   Distribution distribution;  // of the next token
@@ -23,7 +26,8 @@ PlainRow plain_row(Model& target, const Sampling& sampling, std::span<const Toke
 
 struct PlainRun {
   std::vector<Token> output;
-  std::vector<PlainRow> rows;  // row i decided output[i]
+  std::vector<PlainRow> rows;     // row i decided output[i]
+  std::vector<double> logprobs;   // of output[i], by the row as the target gives it: before penalties and temperature
   Finish finish = Finish::unfinished;
 };
 

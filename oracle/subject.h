@@ -3,6 +3,7 @@
 // (Variation) and the answer (Trace); it never sees a draft, a cache kind, a kernel table or the loop.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct Variation {
   const Rule* rule = &matching;
   std::string kernels;         // as the subject names its numerics; "" its default
   int threads = 1;
+  int prompt_rows = 0;         // most rows of the prompt read at once; 0: as suits the subject
   Verification verification = Verification::batched;
 
   /// The rule promises plain decoding's very tokens, not only their law.
@@ -27,12 +29,21 @@ struct Variation {
   std::string describe() const;
 };
 
+/// Called after every round, when it is recorded; false ends the run there, as cancelled. May run other requests of the
+/// same variation. Empty: nobody watches.
+using AfterRound = std::function<bool()>;
+
 class Subject {
  public:
   virtual ~Subject() = default;
 
+  Trace run(const Request& request, const Variation& variation, Chance& chance) {
+    return run_watched(request, variation, chance, {});
+  }
+
   /// Runs the request and records digests. Every random answer comes from `chance`.
-  virtual Trace run(const Request& request, const Variation& variation, Chance& chance) = 0;
+  virtual Trace run_watched(const Request& request, const Variation& variation, Chance& chance,
+                            const AfterRound& after_round) = 0;
 
   /// The target by itself, computing as that variation computes; valid until the next call.
   virtual Model& target(const Variation& variation) = 0;

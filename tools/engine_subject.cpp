@@ -8,6 +8,7 @@ namespace draftproof {
 Request varied(const Request& request, const Variation& variation) {
   Request result = request;
   result.draft_max = variation.draft_max;
+  result.prompt_rows = variation.prompt_rows;
   result.verification = variation.verification;
   return result;
 }
@@ -22,9 +23,15 @@ Engine& EngineSubject::engine(const Variation& variation) {
   return *engine_;
 }
 
-Trace EngineSubject::run(const Request& request, const Variation& variation, Chance& chance) {
+Trace EngineSubject::run_watched(const Request& request, const Variation& variation, Chance& chance,
+                                 const AfterRound& after_round) {
+  std::atomic<bool> ended = false;
+  std::function<void(std::span<const Token>)> look;
+  if (after_round) {
+    look = [&](std::span<const Token>) { ended = !after_round() || (cancelled_ != nullptr && cancelled_->load()); };
+  }
   return engine(variation).decode(varied(request, variation), variation.draft, *variation.rule, chance,
-                                  recording_, {}, cancelled_);
+                                  recording_, look, after_round ? &ended : cancelled_);
 }
 
 std::string EngineSubject::numerics(const Variation& variation) {

@@ -20,7 +20,8 @@ class EngineSubject final : public Subject {
                 Recording recording = Recording::digests)
       : target_(std::move(target)), like_(std::move(like)), cancelled_(cancelled), recording_(recording) {}
 
-  Trace run(const Request& request, const Variation& variation, Chance& chance) override;
+  Trace run_watched(const Request& request, const Variation& variation, Chance& chance,
+                    const AfterRound& after_round) override;
   Model& target(const Variation& variation) override { return engine(variation).target(); }
   std::string numerics(const Variation& variation) override;
 

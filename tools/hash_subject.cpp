@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/hash_subject.h"
 
+#include <atomic>
+
 #include "ref/base/error.h"
 #include "ref/decoding/decoder.h"
 #include "ref/drafts/model_draft.h"
@@ -22,7 +24,8 @@ HashShape dialect_of(HashShape shape) {
 HashSubject::HashSubject(const HashShape& shape, Recording recording)
     : target_(make_hash_model(shape)), dialect_(make_hash_model(dialect_of(shape))), recording_(recording) {}
 
-Trace HashSubject::run(const Request& request, const Variation& variation, Chance& chance) {
+Trace HashSubject::run_watched(const Request& request, const Variation& variation, Chance& chance,
+                               const AfterRound& after_round) {
   Request asked = varied(request, variation);
   const int capacity = static_cast<int>(asked.prompt.size()) + asked.max_new_tokens;
   std::unique_ptr<Draft> draft = std::make_unique<NoDraft>();
@@ -30,7 +33,8 @@ Trace HashSubject::run(const Request& request, const Variation& variation, Chanc
   if (variation.draft == "hostile") draft = std::make_unique<HostileDraft>(*target_, capacity, asked.draft_max);
   if (variation.draft == "oracular") draft = std::make_unique<OracularDraft>(*target_, capacity, asked.draft_max);
   Decoder decoder(*target_, *draft, *variation.rule, chance, std::move(asked), recording_);
-  decoder.run();
+  std::atomic<bool> ended = false;
+  decoder.run([&](std::span<const Token>) { ended = after_round && !after_round(); }, &ended);
   return decoder.trace();
 }
 

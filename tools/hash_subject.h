@@ -17,7 +17,8 @@ class HashSubject final : public Subject {
  public:
   explicit HashSubject(const HashShape& shape, Recording recording = Recording::digests);
 
-  Trace run(const Request& request, const Variation& variation, Chance& chance) override;
+  Trace run_watched(const Request& request, const Variation& variation, Chance& chance,
+                    const AfterRound& after_round) override;
   Model& target(const Variation&) override { return *target_; }
   std::string numerics(const Variation&) override { return "hash"; }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <iostream>
 
 #include "oracle/exhaustion.h"
@@ -39,16 +40,16 @@ std::vector<std::string> tables_to_try(const std::string& named) {
   return names;
 }
 
-/// 1, 2, 3, 4, 8, 16, ... below `limit`.
+/// Every length to 16, then 32, 64, ... below `limit`.
 std::vector<int> lengths_below(int limit) {
   std::vector<int> lengths;
-  for (int length = 1; length < limit; length += length < 4 ? 1 : length) lengths.push_back(length);
+  for (int length = 1; length < limit; length += length < 16 ? 1 : length) lengths.push_back(length);
   return lengths;
 }
 
-/// Every named draft on every table, with one and two threads, batched and serial; every named draft at several
-/// lengths, batched and serial; and three controls, which need no length or table of their own. The first run of each
-/// named draft is the one whose acceptance is reported.
+/// Every named draft on every table, with one and two threads, batched and serial; every named draft at every short
+/// length, serially at the powers of two only; and three controls, which need no length or table of their own. The
+/// first run of each named draft is the one whose acceptance is reported.
 std::vector<Variation> variations_of(const VerifyOptions& options, const Rule& rule, const std::vector<int>& guesses) {
   const auto tables = tables_to_try(options.common.layout.kernels);
   std::vector<Variation> list;
@@ -73,7 +74,8 @@ std::vector<Variation> variations_of(const VerifyOptions& options, const Rule& r
         variation.threads = 1;
         variation.verification = verification;
         variation.draft_max = length;
-        list.push_back(variation);
+        const bool power = std::has_single_bit(static_cast<unsigned>(length));
+        if (power || verification == Verification::batched) list.push_back(variation);
       }
     }
   }

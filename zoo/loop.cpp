@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "oracle/plain.h"
+
 namespace draftproof::zoo {
 namespace {
 
@@ -124,6 +126,7 @@ class Rows final : public TargetRows {
   }
 
   int rows_read() const { return static_cast<int>(logits_.size()); }
+  const std::vector<float>& logits(std::size_t row) const { return logits_[row]; }
 
  private:
   void read(std::size_t rows) {
@@ -162,27 +165,34 @@ void count(const Round& round, const Request& request, Fault fault, Statistics& 
 
 }  // namespace
 
-Trace run_loop(Model& target, Draft& draft, const Rule& rule, Chance& chance, const Request& request, Fault fault) {
+Trace run_loop(Model& target, Draft& draft, const Rule& rule, Chance& chance, const Request& request,
+               const AfterRound& after_round, Fault fault) {
   Trace trace;
   trace.request = request;
   std::vector<Token> text = request.prompt;
   const int prompt_rows = static_cast<int>(text.size()) - 1;
   const int capacity = static_cast<int>(text.size()) + (2 + request.draft_max) * request.max_new_tokens + slack;
   const auto cache = target.new_cache(capacity, std::max(prompt_rows, 1 + request.draft_max));
-  if (prompt_rows > 0) {
-    const auto run = std::span<const Token>(text).first(static_cast<std::size_t>(prompt_rows));
-    Transaction window = cache->begin(prompt_rows);
+  const int piece = request.prompt_rows > 0 ? request.prompt_rows : std::max(1, prompt_rows);
+  for (int at = 0; at < prompt_rows; at += piece) {
+    const int overlap = fault == Fault::pieces_overlap && at > 0 ? 1 : 0;
+    const int rows = overlap + std::min(piece, prompt_rows - at);
+    const auto run = std::span<const Token>(text).subspan(static_cast<std::size_t>(at - overlap),
+                                                          static_cast<std::size_t>(rows));
+    Transaction window = cache->begin(rows);
     Outputs outputs;
-    target.forward({.tokens = run, .logits_from = prompt_rows}, *cache, outputs);
-    draft.observe(run, {});
-    window.commit(prompt_rows);
+    target.forward({.tokens = run, .logits_from = rows}, *cache, outputs);
+    draft.observe(run.subspan(static_cast<std::size_t>(overlap)), {});
+    window.commit(rows);
   }
+  trace.resting_length = cache->length();
 
   std::vector<Token> last_of_rounds = text;
   std::vector<Distribution> drawn_from_before;
   Token anchor_of_guesses = text.back();
   bool plain_before = false;
   int kept_before = 1;
+  std::vector<float> row_before;
   int left = request.max_new_tokens;
   if (left == 0) trace.finish = Finish::length;
   while (trace.finish == Finish::unfinished) {
@@ -213,6 +223,17 @@ Trace run_loop(Model& target, Draft& draft, const Rule& rule, Chance& chance, co
     const bool last_only = fault == Fault::penalties_see_last_of_round;
     Rows rows(target, *cache, request, last_only ? last_of_rounds : text, round, fault);
     round.verdict = rule.judge(round.proposal, rows, request.sequence, round.position, chance);
+
+    if (request.logprobs) {
+      std::vector<float> row = rows.logits(0);
+      if (fault == Fault::logprob_of_row_before && !row_before.empty()) row = row_before;
+      if (fault == Fault::logprob_after_temperature && !request.sampling.greedy()) {
+        for (float& logit : row) logit /= request.sampling.temperature;
+      }
+      const bool in_row = static_cast<std::size_t>(round.verdict.next) < row.size();
+      round.logprob = in_row ? log_probability(row, round.verdict.next) : 0;
+      row_before = rows.logits(0);
+    }
 
     // Stop.
     round.emitted.assign(round.proposal.tokens.begin(), round.proposal.tokens.begin() + round.verdict.accepted);
@@ -255,10 +276,14 @@ Trace run_loop(Model& target, Draft& draft, const Rule& rule, Chance& chance, co
     } else if (left <= 0) {
       trace.finish = Finish::length;
     }
+    trace.resting_length = cache->length();
     trace.rounds.push_back(std::move(round));
+    if (after_round && !after_round() && trace.finish == Finish::unfinished) {
+      trace.finish = Finish::cancelled;
+      if (fault == Fault::block_committed_on_cancel) trace.resting_length += rows.rows_read() - kept;
+    }
   }
   trace.output.assign(text.begin() + static_cast<std::ptrdiff_t>(request.prompt.size()), text.end());
-  trace.resting_length = cache->length();
   trace.resting_draft = draft.digest();
   return trace;
 }

@@ -3,6 +3,7 @@
 // put in from outside can reach. Without a fault it does what the production loop does.
 #pragma once
 
+#include "oracle/subject.h"
 #include "ref/acceptance/chance.h"
 #include "ref/acceptance/rule.h"
 #include "ref/decoding/trace.h"
@@ -48,16 +49,21 @@ enum class Fault {
   block_committed,             // refused rows are kept too
   draft_hole,                  // the draft is not told the last guess when all of them stood
   draft_told_ahead,            // the draft is told every token one place early
+  pieces_overlap,              // a later piece of the prompt begins with the last token of the piece before
+  block_committed_on_cancel,   // refused rows of the last round are kept by a run that is cancelled
   // what is counted
   bonus_counted_as_accepted,
   drafted_counted_as_accepted,
   drafted_counted_as_limit,
   plain_rounds_counted,        // as iterations
   stop_finishes_by_length,
+  logprob_of_row_before,
+  logprob_after_temperature,
 };
 
 /// Target, draft and chance outlive the call; the draft has room for `slack` positions more than the text.
-Trace run_loop(Model& target, Draft& draft, const Rule& rule, Chance& chance, const Request& request, Fault fault);
+Trace run_loop(Model& target, Draft& draft, const Rule& rule, Chance& chance, const Request& request,
+               const AfterRound& after_round, Fault fault);
 inline constexpr int slack = 64;
 
 }  // namespace draftproof::zoo

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <map>
 
 #include "zoo/parts.h"
 
@@ -62,6 +63,22 @@ class LooksAhead final : public Around {
       turn(row_of(outputs, row - batch.logits_from), batch.tokens[static_cast<std::size_t>(row) + 1]);
     }
   }
+};
+
+/// Holds the state of one sequence: that of whoever began last.
+class LastCacheOnly final : public Around {
+ public:
+  using Around::Around;
+  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
+    if (cache.length() == 0) last_ = &cache;
+    sound_.forward(batch, cache, outputs);
+    if (last_ == &cache) return;
+    const int rows = static_cast<int>(batch.tokens.size()) - batch.logits_from;
+    for (int row = 0; row < rows; ++row) turn(row_of(outputs, row), 1);
+  }
+
+ private:
+  const Cache* last_ = nullptr;
 };
 
 /// What one window wrote, once it is known what of it was kept.
@@ -230,6 +247,30 @@ class Windowed final : public Remembering {
 constexpr std::size_t window = 8;
 constexpr int short_window = 5;
 
+/// Keeps what was read of every text, and finds it again by its first four tokens: a prompt that begins like an earlier
+/// text is taken to go on like it for as long as that was kept.
+class PrefixesByTheirBeginning final : public Remembering {
+ public:
+  explicit PrefixesByTheirBeginning(Model& sound) : Remembering(sound, settle_soundly) {}
+
+  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
+    const std::size_t rows = batch.tokens.size();
+    const bool prompt = batch.logits_from == static_cast<int>(rows) && cache.length() == 0 && rows > beginning;
+    if (!prompt) {
+      Remembering::forward(batch, cache, outputs);
+      return;
+    }
+    Text tokens(batch.tokens.begin(), batch.tokens.end());
+    const Text& known = published_.try_emplace(Text(tokens.begin(), tokens.begin() + beginning), tokens).first->second;
+    std::copy_n(known.begin(), std::min(rows, known.size()), tokens.begin());
+    Remembering::forward({.tokens = tokens, .logits_from = batch.logits_from}, cache, outputs);
+  }
+
+ private:
+  static constexpr std::ptrdiff_t beginning = 4;
+  std::map<Text, Text> published_;
+};
+
 }  // namespace
 
 std::unique_ptr<Model> even_passes_differ(Model& sound, int) { return std::make_unique<EvenPassesDiffer>(sound); }
@@ -274,6 +315,10 @@ std::unique_ptr<Model> moves_to_the_wrong_places(Model& sound, int) {
     settle_soundly(held, w);
     if (w.refused > 0 && w.kept > 1) std::swap(held[held.size() - 1], held[held.size() - 2]);
   });
+}
+std::unique_ptr<Model> last_cache_only(Model& sound, int) { return std::make_unique<LastCacheOnly>(sound); }
+std::unique_ptr<Model> prefixes_by_their_beginning(Model& sound, int) {
+  return std::make_unique<PrefixesByTheirBeginning>(sound);
 }
 std::unique_ptr<Model> unread_residue(Model& sound, int) {
   return std::make_unique<Remembering>(sound, settle_soundly, true);

@@ -13,6 +13,10 @@ constexpr std::string_view causality = "causality";
 constexpr std::string_view independence = "independence";
 constexpr std::string_view budget = "budget";
 constexpr std::string_view ledger = "ledger";
+constexpr std::string_view repeatable = "repeatable";
+constexpr std::string_view pieces = "pieces";
+constexpr std::string_view together = "together";
+constexpr std::string_view logprobs = "log_probabilities";
 constexpr std::string_view law = "distribution_exact";
 constexpr std::string_view small = "exhaustion";
 
@@ -64,7 +68,8 @@ const Mutant mutants[] = {
     {"B03b", "one position", "Q1", "ggml-org/llama.cpp PR#27694", Harm::lossy, "every position draws with one key",
      {tokens, verdicts, ledger, law}, {.chance = positions_collapse}},
     {"B04", "seed ignored", "Q1", "vllm-project/vllm #6038", Harm::lossy,
-     "a generator shared by all requests answers", {tokens, verdicts, independence, ledger}, {.chance = seed_ignored}},
+     "a generator shared by all requests answers", {tokens, verdicts, independence, ledger, repeatable},
+     {.chance = seed_ignored}},
     {"B07", "numbered by call", "Q1", "vllm-project/vllm-ascend #13608", Harm::lossy,
      "answers belong to the count of questions, not to a position", {tokens, verdicts, independence, ledger},
      {.chance = numbered_by_call}},
@@ -75,7 +80,7 @@ const Mutant mutants[] = {
      "answers belong to the row of a verification, not to a position", {verdicts, ledger, law},
      {.rule = &numbered_by_row}},
     {"G11", "one sequence", "B2", "turbo-tan/llama.cpp-tq3 PR#79", Harm::lossy,
-     "every sequence draws as sequence 0", {tokens, ledger}, {.chance = sequences_collapse}},
+     "every sequence draws as sequence 0", {tokens, ledger, together}, {.chance = sequences_collapse}},
 
     // q.
     {"A04", "best stated as drawn", "D1", "jaymody/speculative-sampling #3", Harm::lossy,
@@ -163,6 +168,17 @@ const Mutant mutants[] = {
      {logits, forgetting, causality}, {.target = forgets_everything}},
     {"E07", "block committed", "K1", "Blaizzy/mlx-vlm #1144", Harm::lossy, "refused rows are kept with the others",
      {logits, forgetting, budget}, {.loop = Fault::block_committed}},
+    {"E04b", "block kept on cancel", "K1", "ml-explore/mlx-lm PR#1528", Harm::latent,
+     "a run that is cancelled keeps the refused rows of its last round", {pieces},
+     {.loop = Fault::block_committed_on_cancel}},
+    {"E27", "prefix by its beginning", "K5", "vllm-project/vllm #41838", Harm::lossy,
+     "a text is taken for an earlier one that begins alike", {repeatable}, {.target = prefixes_by_their_beginning}},
+    {"G11b", "one memory for all", "B2", "turbo-tan/llama.cpp-tq3 PR#79", Harm::lossy,
+     "what is carried from pass to pass is that of whichever sequence began last", {together},
+     {.target = last_cache_only}},
+    {"X07", "pieces overlap", "K1", "", Harm::lossy,
+     "a later piece of the prompt begins with the last token of the piece before", {pieces},
+     {.loop = Fault::pieces_overlap}},
     {"E18", "guesses unseen", "V3", "sgl-project/sglang PR#40214", Harm::lossy,
      "a row of a verification does not see the guesses before it", {logits, causality}, {.target = guesses_unseen}},
     {"E19", "positions run on", "V2", "NVIDIA/TensorRT-LLM PR#17110", Harm::lossy,
@@ -209,6 +225,13 @@ const Mutant mutants[] = {
      "the draft's own guesses stay in its cache", {independence}, {.draft = never_forgets}},
     {"E13", "draft told ahead", "D3", "mlc-ai/mlc-llm PR#2664", Harm::speed,
      "the draft is told every token one place early", {independence}, {.loop = Fault::draft_told_ahead}},
+
+    // Log-probabilities.
+    {"L02", "row before", "L1", "vllm-project/vllm PR#33391", Harm::counts,
+     "a log-probability is looked up in the row of the token before", {logprobs},
+     {.loop = Fault::logprob_of_row_before}},
+    {"L05", "after temperature", "L1", "vllm-project/vllm #34497", Harm::counts,
+     "a log-probability is taken after temperature", {logprobs}, {.loop = Fault::logprob_after_temperature}},
 
     // Counts.
     {"S01", "bonus counted", "S1", "", Harm::counts, "the target's token counts as an accepted guess", {budget},

@@ -48,6 +48,8 @@ std::unique_ptr<Model> forgets_once(Model& sound, int threads);
 std::unique_ptr<Model> keeps_three(Model& sound, int threads);
 std::unique_ptr<Model> moves_to_the_wrong_places(Model& sound, int threads);
 std::unique_ptr<Model> unread_residue(Model& sound, int threads);
+std::unique_ptr<Model> last_cache_only(Model& sound, int threads);
+std::unique_ptr<Model> prefixes_by_their_beginning(Model& sound, int threads);
 std::unique_ptr<Model> stale_slot(Model& sound, int threads);
 std::unique_ptr<Model> sees_a_window(Model& sound, int threads);  // sound
 std::unique_ptr<Model> window_grows_with_the_pass(Model& sound, int threads);

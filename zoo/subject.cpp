@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "zoo/subject.h"
 
+#include <atomic>
+
 #include "ref/decoding/decoder.h"
 #include "ref/drafts/model_draft.h"
 #include "ref/drafts/none.h"
@@ -26,8 +28,9 @@ ZooSubject::ZooSubject(const HashShape& shape, const Parts& parts)
 
 Model& ZooSubject::target(const Variation& variation) {
   if (parts_.target == nullptr) return *sound_;
-  target_ = parts_.target(*sound_, variation.threads);
-  return *target_;
+  auto& target = targets_[variation.threads];
+  if (target == nullptr) target = parts_.target(*sound_, variation.threads);
+  return *target;
 }
 
 std::unique_ptr<Draft> ZooSubject::new_draft(const std::string& name, int capacity, int draft_max) {
@@ -39,9 +42,11 @@ std::unique_ptr<Draft> ZooSubject::new_draft(const std::string& name, int capaci
   return std::make_unique<ModelDraft>(*dialect_, capacity, draft_max);
 }
 
-Trace ZooSubject::run(const Request& request, const Variation& variation, Chance& sound_chance) {
+Trace ZooSubject::run_watched(const Request& request, const Variation& variation, Chance& sound_chance,
+                              const AfterRound& after_round) {
   Request asked = request;
   asked.draft_max = variation.draft_max;
+  asked.prompt_rows = variation.prompt_rows;
   asked.verification = variation.verification;
   const int capacity = static_cast<int>(asked.prompt.size()) + asked.max_new_tokens + slack;
   const auto draft = new_draft(variation.draft, capacity, asked.draft_max);
@@ -49,9 +54,10 @@ Trace ZooSubject::run(const Request& request, const Variation& variation, Chance
   Chance& chance = own_chance ? *own_chance : sound_chance;
   const Rule& rule = same_name(parts_.rule, *variation.rule) ? *parts_.rule : *variation.rule;
   Model& own_target = target(variation);
-  if (parts_.loop) return run_loop(own_target, *draft, rule, chance, asked, *parts_.loop);
+  if (parts_.loop) return run_loop(own_target, *draft, rule, chance, asked, after_round, *parts_.loop);
   Decoder decoder(own_target, *draft, rule, chance, asked, Recording::digests);
-  decoder.run();
+  std::atomic<bool> ended = false;
+  decoder.run([&](std::span<const Token>) { ended = after_round && !after_round(); }, &ended);
   return decoder.trace();
 }
 

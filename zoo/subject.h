@@ -2,6 +2,7 @@
 // A decoder over hash models with some of its parts taken out of the zoo.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -17,7 +18,8 @@ class ZooSubject final : public Subject {
  public:
   ZooSubject(const HashShape& shape, const Parts& parts);
 
-  Trace run(const Request& request, const Variation& variation, Chance& chance) override;
+  Trace run_watched(const Request& request, const Variation& variation, Chance& chance,
+                    const AfterRound& after_round) override;
   Model& target(const Variation& variation) override;
   std::string numerics(const Variation&) override { return "hash"; }
 
@@ -27,7 +29,7 @@ class ZooSubject final : public Subject {
   Parts parts_;
   std::unique_ptr<Model> sound_;
   std::unique_ptr<Model> dialect_;
-  std::unique_ptr<Model> target_;
+  std::map<int, std::unique_ptr<Model>> targets_;  // by threads
 };
 
 bool same_name(const Rule* rule, const Rule& other);

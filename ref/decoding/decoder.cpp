@@ -136,9 +136,11 @@ int Decoder::tokens_left() const { return trace_.request.max_new_tokens - static
 bool Decoder::read_prompt(const std::atomic<bool>* cancelled) {
   const Stopwatch watch(trace_.statistics.prompt_seconds);
   const int before_anchor = static_cast<int>(trace_.request.prompt.size()) - 1;
+  const int asked = trace_.request.prompt_rows;
+  const int rows_max = asked > 0 ? std::min(asked, Draft::run_max) : Draft::run_max;
   while (cache_->length() < before_anchor) {
     if (cancelled != nullptr && cancelled->load()) return false;
-    const int rows = std::min(Draft::run_max, before_anchor - cache_->length());
+    const int rows = std::min(rows_max, before_anchor - cache_->length());
     const auto tokens = std::span<const Token>(trace_.request.prompt)
                             .subspan(static_cast<std::size_t>(cache_->length()), static_cast<std::size_t>(rows));
     Transaction window = cache_->begin(rows);

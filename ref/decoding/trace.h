@@ -29,6 +29,7 @@ struct Request {
   std::vector<Token> stops;   // the text ends with the first of these, which is part of the output
   int max_new_tokens = 0;
   int draft_max = 0;          // most guesses per round; the draft may make fewer
+  int prompt_rows = 0;        // most rows of the prompt read at once; 0: as many as suits the loop
   Verification verification = Verification::batched;
   int sequence = 0;           // part of every random key
   bool logprobs = false;      // record the log-probability of every token (plain decoding only)

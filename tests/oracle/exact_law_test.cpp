@@ -16,7 +16,7 @@ using testing::HasSubstr;
 class LoadedCoin final : public Subject {
  public:
   LoadedCoin(std::uint64_t zero, std::uint64_t one) : weights_{zero, one} {}
-  Trace run(const Request& request, const Variation&, Chance& chance) override {
+  Trace run_watched(const Request& request, const Variation&, Chance& chance, const AfterRound&) override {
     Trace trace;
     trace.finish = Finish::length;
     while (static_cast<int>(trace.output.size()) < request.max_new_tokens && trace.finish == Finish::length) {

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// Asks for log-probabilities, which plain decoding serves, and computes each again from the row before its token, to
+// the bit.
+#include <algorithm>
+#include <set>
+
+#include "oracle/check.h"
+
+namespace draftproof {
+
+Finding check_log_probabilities(Trial& trial) {
+  Examination examination("log_probabilities");
+  std::set<std::pair<std::string, int>> seen;  // one run per way of computing
+  long told = 0;
+  for (const Run& run : trial.runs) {
+    if (!seen.emplace(run.variation.kernels, run.variation.threads).second) continue;
+    Variation variation;
+    variation.rule = run.variation.rule;
+    variation.kernels = run.variation.kernels;
+    variation.threads = run.variation.threads;
+    Request request = trial.request;
+    request.logprobs = true;
+    SeededChance chance(trial.seed);
+    const Trace trace = trial.subject.run(request, variation, chance);
+    const PlainRun& expected = trial.plain_run(variation);
+    const std::size_t rows = std::min(trace.rounds.size(), expected.output.size());
+    for (std::size_t i = 0; i < rows; ++i) {
+      const Round& round = trace.rounds[i];
+      if (round.emitted != std::vector{expected.output[i]}) break;  // other texts are for tokens_equal to see
+      ++told;
+      examination.expect(round.logprob == expected.logprobs[i], [&] {
+        return variation.describe() + ": the token at position " + std::to_string(round.position) +
+               " is said to have log-probability " + std::to_string(round.logprob) + ", in the target's row it has " +
+               std::to_string(expected.logprobs[i]);
+      });
+    }
+  }
+  return std::move(examination).finding(std::to_string(told) + " log-probabilities are those of the target's rows");
+}
+
+}  // namespace draftproof

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// Cuts a run where nothing may show: its prompt into pieces of several sizes, and the run itself after its first round
+// and half-way, where it is cancelled and another run goes on from what it said.
+#include <algorithm>
+#include <set>
+
+#include "oracle/check.h"
+#include "oracle/same_history.h"
+
+namespace draftproof {
+namespace {
+
+constexpr int prompt_pieces[] = {1, 2, 3, 7, 64};
+
+}  // namespace
+
+Finding check_pieces(Trial& trial) {
+  Examination examination("pieces");
+  int prompts = 0;
+  int cuts = 0;
+  for (const Run* const run : trial.one_per_draft()) {
+    const bool promised = trial.promises_tokens(run->variation);
+    for (const int rows : prompt_pieces) {
+      if (rows >= static_cast<int>(trial.request.prompt.size()) - 1) break;  // the whole prompt is the run we have
+      ++prompts;
+      Variation variation = run->variation;
+      variation.prompt_rows = rows;
+      SeededChance chance(trial.seed);
+      const Trace trace = trial.subject.run(trial.request, variation, chance);
+      const std::string what = difference(run->trace, 0, trace, true, promised);
+      examination.expect(what.empty(), [&] { return variation.describe() + ": " + what; });
+    }
+
+    const std::size_t rounds = run->trace.rounds.size();
+    for (const std::size_t cut : std::set<std::size_t>{1, rounds / 2}) {
+      if (cut == 0 || cut >= rounds) continue;
+      ++cuts;
+      const auto expect = [&](bool condition, const auto& what) {
+        return examination.expect(condition, [&] {
+          return run->variation.describe() + ": cancelled after " + std::to_string(cut) + " rounds, " + what();
+        });
+      };
+      SeededChance chance(trial.seed);
+      std::size_t done = 0;
+      const Trace begun =
+          trial.subject.run_watched(trial.request, run->variation, chance, [&] { return ++done < cut; });
+      const std::string before = difference(run->trace, 0, begun, false, promised);
+      if (!expect(before.empty(), [&] { return before; })) continue;
+      const int text = static_cast<int>(trial.request.prompt.size() + begun.output.size());
+      if (!expect(begun.rounds.size() == cut && begun.finish == Finish::cancelled && begun.resting_length == text - 1,
+                  [&] {
+                    return "it rests after " + std::to_string(begun.rounds.size()) + " rounds, " +
+                           name_of(begun.finish) + ", with " + std::to_string(begun.resting_length) +
+                           " positions of a text of " + std::to_string(text);
+                  })) {
+        continue;
+      }
+      Request rest = trial.request;
+      rest.prompt.insert(rest.prompt.end(), begun.output.begin(), begun.output.end());
+      rest.max_new_tokens = std::max(0, rest.max_new_tokens - static_cast<int>(begun.output.size()));
+      SeededChance same_chance(trial.seed);
+      const Trace ended = trial.subject.run(rest, run->variation, same_chance);
+      const std::string after = difference(run->trace, cut, ended, true, promised);
+      expect(after.empty(), [&] { return "it goes on otherwise: " + after; });
+    }
+  }
+  return std::move(examination)
+      .finding(std::to_string(prompts) + " prompts in pieces, " + std::to_string(cuts) +
+                   " runs cancelled and gone on with",
+               cuts > 0 ? "" : "no run was long enough to be cancelled");
+}
+
+}  // namespace draftproof

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+// The checks that run a subject again in another way, against one that is right but for what happens in that way.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "oracle/check.h"
+#include "oracle/same_history.h"
+#include "tools/hash_subject.h"
+
+namespace draftproof {
+namespace {
+
+using testing::HasSubstr;
+
+/// What is known of a run when it has ended.
+struct Moment {
+  const Request& request;
+  const Variation& variation;
+  int depth;  // 1: inside of another run
+  int call;   // of the subject, from 0
+};
+using Meddle = std::function<void(const Moment&, Trace&)>;
+
+class Meddling final : public Subject {
+ public:
+  explicit Meddling(Meddle meddle) : meddle_(std::move(meddle)) {}
+  Trace run_watched(const Request& request, const Variation& variation, Chance& chance,
+                    const AfterRound& after_round) override {
+    const int call = calls_++;
+    ++depth_;
+    Trace trace = sound_.run_watched(request, variation, chance, after_round);
+    --depth_;
+    if (meddle_) meddle_({request, variation, depth_, call}, trace);
+    return trace;
+  }
+  Model& target(const Variation& variation) override { return sound_.target(variation); }
+  std::string numerics(const Variation&) override { return "hash"; }
+
+ private:
+  HashSubject sound_{{.vocabulary = 4, .levels = 3, .seed = 5}};
+  Meddle meddle_;
+  int depth_ = 0;
+  int calls_ = 0;
+};
+
+Request asked() {
+  Request request;
+  request.prompt = {1, 2, 3, 1, 2, 0};
+  request.sampling.temperature = 1;
+  request.max_new_tokens = 12;
+  return request;
+}
+
+Variation with(const char* draft, const Rule& rule) {
+  Variation variation;
+  variation.draft = draft;
+  variation.draft_max = draft == std::string("none") ? 0 : 3;
+  variation.rule = &rule;
+  return variation;
+}
+
+Finding finding_of(Finding (*check)(Trial&), const Rule& rule, Meddle meddle) {
+  Meddling subject(std::move(meddle));
+  Trial trial(subject, asked(), 3, {with("dialect", rule), with("none", rule), with("hostile", rule)});
+  return check(trial);
+}
+
+/// Passes a sound subject under both rules, and fails this one under both with a sentence that has `words`.
+void expect_caught(Finding (*check)(Trial&), const Meddle& meddle, const char* words) {
+  for (const Rule* rule : {&matching, &rejection}) {
+    const Finding sound = finding_of(check, *rule, {});
+    EXPECT_EQ(sound.outcome, Outcome::pass) << sound.sentence;
+    EXPECT_GT(sound.examined, 3);
+    const Finding found = finding_of(check, *rule, meddle);
+    EXPECT_EQ(found.outcome, Outcome::fail) << rule->name << ", wanted: " << words;
+    EXPECT_THAT(found.sentence, HasSubstr(words));
+  }
+}
+
+constexpr int runs_of_the_trial = 3;
+
+TEST(Repeatable, SeesARunThatIsAnotherTheSecondTime) {
+  expect_caught(check_repeatable, [](const Moment& moment, Trace& trace) {
+    if (moment.call >= runs_of_the_trial) trace.rounds[2].logits[0].low ^= 1;
+  }, "run again, the round at position");
+}
+
+TEST(Repeatable, SeesWhatAnEarlierTextLeftBehind) {
+  expect_caught(check_repeatable, [](const Moment& moment, Trace& trace) {
+    if (moment.request.prompt.size() > 6) trace.rounds[0].logits[0].low ^= 1;
+  }, "a text that begins like an earlier one has other rows");
+  bool warm = false;
+  expect_caught(check_repeatable, [&warm](const Moment& moment, Trace& trace) {
+    if (moment.call < runs_of_the_trial) warm = false;
+    warm = warm || moment.request.prompt.size() > 6;
+    if (warm && moment.request.prompt.size() == 6) trace.rounds[1].cache.low ^= 1;
+  }, "after a text that begins alike, the round at position");
+}
+
+TEST(Pieces, SeesAPromptThatDependsOnHowItWasRead) {
+  expect_caught(check_pieces, [](const Moment& moment, Trace& trace) {
+    if (moment.variation.prompt_rows == 3) trace.rounds[0].logits[0].low ^= 1;
+  }, "prompt read 3 at a time");
+}
+
+TEST(Pieces, SeesACancelledRunThatKeepsTooMuchOrSaysOtherThings) {
+  const auto when_cancelled = [](auto change) {
+    return [change](const Moment&, Trace& trace) {
+      if (trace.finish == Finish::cancelled) change(trace);
+    };
+  };
+  expect_caught(check_pieces, when_cancelled([](Trace& trace) { ++trace.resting_length; }), "positions of a text of");
+  expect_caught(check_pieces, when_cancelled([](Trace& trace) { trace.finish = Finish::length; }), "rounds, length");
+  expect_caught(check_pieces, when_cancelled([](Trace& trace) { trace.rounds.back().cache.low ^= 1; }),
+                "left another cache");
+  expect_caught(check_pieces, when_cancelled([](Trace& trace) { trace.output.back() ^= 1; }), "it says other tokens");
+}
+
+TEST(Pieces, SeesARunThatGoesOnOtherwise) {
+  expect_caught(check_pieces, [](const Moment& moment, Trace& trace) {
+    if (moment.request.prompt.size() > 6) trace.rounds.back().verdict.next ^= 1;
+  }, "it goes on otherwise: the round at position");
+  expect_caught(check_pieces, [](const Moment& moment, Trace& trace) {
+    if (moment.request.prompt.size() > 6) trace.finish = Finish::stop;
+  }, "it goes on otherwise: it ends otherwise");
+}
+
+TEST(Together, SeesWhatOneSequenceDoesToTheOther) {
+  expect_caught(check_together, [](const Moment& moment, Trace& trace) {
+    if (moment.depth == 1) trace.rounds[0].logits[0].low ^= 1;
+  }, "a sequence between the rounds of another, the round at position 6");
+  expect_caught(check_together, [](const Moment& moment, Trace& trace) {
+    if (moment.call >= runs_of_the_trial && moment.request.sequence == 0) trace.rounds[1].targets[0].low ^= 1;
+  }, "a sequence with another between its rounds, the round at position");
+}
+
+TEST(LogProbabilities, SeesTheLastBit) {
+  expect_caught(check_log_probabilities, [](const Moment& moment, Trace& trace) {
+    if (moment.request.logprobs) trace.rounds[5].logprob = std::nextafter(trace.rounds[5].logprob, 0);
+  }, "the token at position 11 is said to have log-probability");
+}
+
+TEST(SameHistory, LeavesADraftItsGuessesWhereTheTextDoesNotDependOnThem) {
+  Meddling subject({});
+  SeededChance chance(3);
+  const Trace trace = subject.run(asked(), with("dialect", rejection), chance);
+  Trace other = trace;
+  other.rounds[1].proposal.tokens.push_back(0);
+  other.output.back() ^= 1;
+  EXPECT_EQ(difference(trace, 0, other, true, false), "");
+  EXPECT_EQ(difference(trace, 0, other, true, true), "it says other tokens");
+  other.rounds[0].emitted[0] ^= 1;
+  EXPECT_THAT(difference(trace, 0, other, true, false), HasSubstr("was judged otherwise"));
+}
+
+}  // namespace
+}  // namespace draftproof
