@@ -35,8 +35,8 @@ TEST(Verify, ReportsVerdictChecksAcceptanceAndTimesAsJson) {
     EXPECT_GT(check["examined"], 0);
   }
   EXPECT_THAT(checks, testing::ElementsAre("tokens_equal", "logits_equal", "verdict_justified", "forgetting",
-                                           "causality", "independence", "ledger", "budget", "distribution_exact",
-                                           "exhaustion"));
+                                           "causality", "independence", "ledger", "repeatable", "pieces", "together",
+                                           "log_probabilities", "budget", "distribution_exact", "exhaustion"));
   EXPECT_GT(report["mean_accepted"].get<double>(), 1.0);
   EXPECT_GT(report["tokens_per_round"].get<double>(), 2.0);
   for (const char* way : {"plain", "speculative"}) EXPECT_GT(report["seconds"][way]["median"].get<double>(), 0.0);

@@ -12,7 +12,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-TEST(ZooCommand, PrintsTheSnapshotAndThatAllAreAsTheyMustBe) {
+TEST(ZooCommandSlow, PrintsTheSnapshotAndThatAllAreAsTheyMustBe) {
   const Outcome outcome = run_command({"zoo"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, StartsWith(text_of(fixture("snapshots/mutants.txt"))));
