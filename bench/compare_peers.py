@@ -8,7 +8,7 @@ What is compared, in milliseconds of one pass (less is better), after --context 
            by their llama-batched-bench, as one step of M sequences with a common prompt; and, where given, by
            bench/peer_verify_cost.cpp, as one batch of M tokens of one sequence. Of ours by `draftproof bench decode`.
   decode   one token after another, by the peers' llama-bench (tg, from an empty context, which favours them a
-           little), beside our pass of one row. Left out where the context is asked for.
+           little), beside our pass of one row. Only at the context of 64.
   prompt   reading a prompt of --prompt tokens, by the peers' llama-bench (pp) and by `draftproof bench prefill`.
 Programs take turns, in an order that turns as well, for several rounds; a ratio is of two programs in one round.
 Weights lie in memory of the process, not in a mapped file. ik_llama.cpp repacks its weights at the start (-rtr), its

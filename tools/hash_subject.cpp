@@ -11,18 +11,9 @@
 #include "tools/engine_subject.h"
 
 namespace draftproof {
-namespace {
-
-HashShape dialect_of(HashShape shape) {
-  shape.dialect = 77;
-  shape.disagreement = 2;
-  return shape;
-}
-
-}  // namespace
 
 HashSubject::HashSubject(const HashShape& shape, Recording recording)
-    : target_(make_hash_model(shape)), dialect_(make_hash_model(dialect_of(shape))), recording_(recording) {}
+    : target_(make_hash_model(shape)), dialect_(make_hash_model(disagreeing(shape))), recording_(recording) {}
 
 Trace HashSubject::run_watched(const Request& request, const Variation& variation, Chance& chance,
                                const AfterRound& after_round) {

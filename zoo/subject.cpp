@@ -9,22 +9,13 @@
 #include "ref/drafts/oracular.h"
 
 namespace draftproof::zoo {
-namespace {
-
-HashShape dialect_of(HashShape shape) {
-  shape.dialect = 77;
-  shape.disagreement = 2;
-  return shape;
-}
-
-}  // namespace
 
 bool same_name(const Rule* rule, const Rule& other) {
   return rule != nullptr && rule->name == std::string_view(other.name);
 }
 
 ZooSubject::ZooSubject(const HashShape& shape, const Parts& parts)
-    : parts_(parts), sound_(make_hash_model(shape)), dialect_(make_hash_model(dialect_of(shape))) {}
+    : parts_(parts), sound_(make_hash_model(shape)), dialect_(make_hash_model(disagreeing(shape))) {}
 
 Model& ZooSubject::target(const Variation& variation) {
   if (parts_.target == nullptr) return *sound_;

@@ -59,6 +59,12 @@ class HashModel final : public Model {
 
 }  // namespace
 
+HashShape disagreeing(HashShape shape) {
+  shape.dialect = 77;
+  shape.disagreement = 2;
+  return shape;
+}
+
 std::unique_ptr<Model> make_hash_model(const HashShape& shape) {
   REQUIRE(shape.vocabulary >= 1 && shape.levels >= 1 && shape.disagreement >= 1, "a hash model has a vocabulary");
   return std::make_unique<HashModel>(shape);

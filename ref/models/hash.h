@@ -20,6 +20,9 @@ struct HashShape {
   int disagreement = 4;        //    one in `disagreement`
 };
 
+/// The shape of a model that knows the law as a draft does: on one row in two it says something else.
+HashShape disagreeing(HashShape shape);
+
 std::unique_ptr<Model> make_hash_model(const HashShape& shape);
 
 }  // namespace draftproof

@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "tests/fuzz/damage.h"
+#include "tests/fuzz/options.h"
 #include "tests/oracle/fixture_parts.h"
 
 namespace draftproof {
@@ -132,12 +133,6 @@ int fuzz(double seconds, std::uint64_t seed) {
 }  // namespace draftproof
 
 int main(int count, char** arguments) {
-  double seconds = 2;
-  std::uint64_t seed = 1;
-  for (int i = 1; i + 1 < count; i += 2) {
-    const std::string argument = arguments[i];
-    if (argument == "--seconds") seconds = std::strtod(arguments[i + 1], nullptr);
-    if (argument == "--seed") seed = std::strtoull(arguments[i + 1], nullptr, 10);
-  }
-  return draftproof::fuzz(seconds, seed);
+  const draftproof::FuzzOptions options = draftproof::read_fuzz_options(count, arguments);
+  return draftproof::fuzz(options.seconds, options.seed);
 }

@@ -24,6 +24,7 @@
 #include "ref/formats/gguf.h"
 #include "ref/formats/safetensors.h"
 #include "tests/fuzz/damage.h"
+#include "tests/fuzz/options.h"
 
 namespace draftproof {
 namespace {
@@ -123,21 +124,9 @@ int fuzz(double seconds, std::uint64_t seed, const std::vector<std::filesystem::
 }  // namespace draftproof
 
 int main(int count, char** arguments) {
-  double seconds = 2;
-  std::uint64_t seed = 1;
-  std::vector<std::filesystem::path> paths;
-  for (int i = 1; i < count; ++i) {
-    const std::string argument = arguments[i];
-    if (argument == "--seconds" && i + 1 < count) {
-      seconds = std::strtod(arguments[++i], nullptr);
-    } else if (argument == "--seed" && i + 1 < count) {
-      seed = std::strtoull(arguments[++i], nullptr, 10);
-    } else {
-      paths.emplace_back(argument);
-    }
-  }
+  const draftproof::FuzzOptions options = draftproof::read_fuzz_options(count, arguments);
   try {
-    return draftproof::fuzz(seconds, seed, paths);
+    return draftproof::fuzz(options.seconds, options.seed, options.paths);
   } catch (const draftproof::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 3;

@@ -13,6 +13,7 @@
 #include "oracle/spectrace/reader.h"
 #include "oracle/spectrace/show.h"
 #include "tests/fuzz/damage.h"
+#include "tests/fuzz/options.h"
 #include "tests/spectrace/support.h"
 
 namespace draftproof::spectrace {
@@ -134,12 +135,6 @@ int fuzz(double seconds, std::uint64_t seed) {
 }  // namespace draftproof::spectrace
 
 int main(int count, char** arguments) {
-  double seconds = 2;
-  std::uint64_t seed = 1;
-  for (int i = 1; i + 1 < count; i += 2) {
-    const std::string argument = arguments[i];
-    if (argument == "--seconds") seconds = std::strtod(arguments[i + 1], nullptr);
-    if (argument == "--seed") seed = std::strtoull(arguments[i + 1], nullptr, 10);
-  }
-  return draftproof::spectrace::fuzz(seconds, seed);
+  const draftproof::FuzzOptions options = draftproof::read_fuzz_options(count, arguments);
+  return draftproof::spectrace::fuzz(options.seconds, options.seed);
 }
