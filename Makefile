@@ -14,7 +14,7 @@ test: configure
 	@echo "== building draftproof and its tests"
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@echo "== running the fast tests"
-	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -L fast
+	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error --parallel $(JOBS) -L fast
 
 test-slow: configure
 	@tools/install_packages.sh g++-aarch64-linux-gnu qemu-user-static

@@ -90,6 +90,8 @@ FixtureDifference difference(const Fixture& recorded, const Fixture& found);
 /// Floats between the two, both numbers; neighbours are 1 apart, as are -0 and +0.
 std::uint64_t ulps_between(float a, float b);
 
+/// What may not change a result (table, threads, in what pieces the prompt is read) is not part of what was asked.
+///
 /// Shows every field of the request to `visit(name, field, least, most)`, `visit(name, text, allowed)`, the one list of
 /// them: files and differences are made from it. `allowed` empty: any text but none.
 template <class AnyFixture, class Visit>
