@@ -36,7 +36,7 @@ Trace EngineSubject::run_watched(const Request& request, const Variation& variat
 
 std::string EngineSubject::numerics(const Variation& variation) {
   const auto [place, fresh] = numerics_.try_emplace(variation.kernels);
-  if (fresh) place->second = kernels_by_name(variation.kernels).numerics;
+  if (fresh) place->second = numerics_of(with_table(kernels_by_name(variation.kernels), like_));
   return place->second;
 }
 

@@ -9,7 +9,6 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "kernels/openblas.h"
 #include "kernels/operations.h"
 #include "oracle/fixture_file.h"
 #include "ref/base/error.h"
@@ -88,11 +87,6 @@ std::string draft_with(const DraftName& name, const std::string& path) {
   return name.kind->takes_path ? std::string(name.kind->name) + ":" + path : name.kind->name;
 }
 
-std::string class_of(const Kernels& kernels) {
-  const std::string numerics = kernels.numerics;
-  return numerics == "openblas" ? numerics + "/" + openblas_core() : numerics;
-}
-
 /// The row that decided each token. They are computed again, in passes that have nothing to do with how the text was
 /// decoded; the causal law makes them the same.
 Array<float> decided_rows(Model& target, const Trace& trace, const Path& file) {
@@ -160,7 +154,7 @@ Fixture run(Fixture fixture, const Run& how, Progress& progress) {
   if (trace.finish == Finish::cancelled) throw Error(how.file.string() + ": was not run to its end, as you asked");
   fixture.generator = "draftproof fixture";
   fixture.version = DRAFTPROOF_VERSION;
-  fixture.numerics = class_of(engine.kernels());
+  fixture.numerics = numerics_of(engine.kernels());
   fixture.request = trace.request;
   fixture.arrays =
       arrays_of(trace, how.rows ? decided_rows(engine.target(), trace, how.file) : Array<float>{});

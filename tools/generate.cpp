@@ -85,7 +85,7 @@ Exit generate(const GenerateOptions& options) {
         {"draft", options.draft},
         {"gate", name_of(gate)},
         {"kernels", engine.kernels().name},
-        {"numerics", engine.kernels().numerics},
+        {"numerics", engine.numerics()},
         {"rule", rule.name},
         {"seed", common.seed},
         {"prompt_tokens", trace.request.prompt},
@@ -103,7 +103,7 @@ Exit generate(const GenerateOptions& options) {
     Variation variation;
     variation.draft = options.draft;
     spectrace::Writer writer("draftproof " DRAFTPROOF_VERSION, engine.target().vocabulary(), rule, common.seed);
-    writer.add(trace, variation, engine.kernels().numerics);
+    writer.add(trace, variation, engine.numerics());
     trace_file->write(writer.text());
   }
   if (!std::cout) throw Error("standard output cannot be written to");

@@ -73,9 +73,7 @@ Exit signature(const SignatureOptions& options) {
     if (!(*table)->supported() || unfit(**table)[0] != '\0') continue;
     for (const int threads : {1, 2}) {
       const std::string found = signature_of(options.models, **table, threads);
-      const std::string numerics = (*table)->numerics;
-      const auto [place, fresh] =
-          lines.try_emplace(numerics == "openblas" ? numerics + "/" + openblas_core() : numerics, found);
+      const auto [place, fresh] = lines.try_emplace(numerics_of(**table), found);
       if (place->second != found) {
         fmt::print(stderr, "{} with {} threads says {} where {} was expected\n", (*table)->name, threads, found,
                    place->second);

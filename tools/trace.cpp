@@ -33,22 +33,56 @@ Exit exit_of(spectrace::Verdict verdict) {
   return Exit::bad_input;
 }
 
+/// The target in the class of equal bits asked for, if a table that may be used gives it: the one named, or any. One is
+/// in memory at a time, but for sequences that go on.
+class Targets {
+ public:
+  Targets(const TraceOptions& options, LoadingObserver observer) : file_(options.target) {
+    Layout like = layout_of(options.layout);
+    like.observer = std::move(observer);
+    layouts_.push_back(like);
+    for (const Kernels* const* table = all_kernels(); *table != nullptr && options.layout.kernels.empty(); ++table) {
+      if ((*table)->supported() && unfit(**table)[0] == '\0') layouts_.push_back(with_table(**table, like));
+    }
+    load(like);
+  }
+
+  int vocabulary() const { return engine_->target().vocabulary(); }
+
+  std::shared_ptr<Model> computing_in(const std::string& numerics) {
+    for (const Layout& layout : layouts_) {
+      if (numerics_of(layout) != numerics) continue;
+      if (engine_->numerics() != numerics) load(layout);
+      return {engine_, &engine_->target()};
+    }
+    return nullptr;
+  }
+
+ private:
+  void load(const Layout& layout) {
+    engine_.reset();
+    engine_ = std::make_shared<Engine>(file_, layout);
+  }
+
+  std::string file_;
+  std::vector<Layout> layouts_;
+  std::shared_ptr<Engine> engine_;
+};
+
 Exit check(const TraceOptions& options) {
   std::unique_ptr<OutputFile> json_file;
   if (!options.json_file.empty()) {
     json_file = std::make_unique<OutputFile>(options.json_file, std::vector{options.file, options.target});
   }
-  std::unique_ptr<Engine> engine;
+  Progress progress(options.quiet);
+  std::unique_ptr<Targets> targets;
   spectrace::Target target;
   if (!options.target.empty()) {
     CommonOptions common;
     common.threads = options.threads;
     set_threads(threads_of(common));
-    Progress progress(options.quiet);
-    Layout layout = layout_of(options.layout);
-    layout.observer = progress.observer();
-    engine = std::make_unique<Engine>(options.target, layout);
-    target = {&engine->target(), engine->kernels().numerics};
+    targets = std::make_unique<Targets>(options, progress.observer());
+    target = {targets->vocabulary(), [&](const std::string& numerics) { return targets->computing_in(numerics); }};
   }
   const spectrace::Report report = spectrace::replay(options.file, target);
   if (!options.quiet && options.json_file != "-") std::cout << report_text(report) << std::flush;

@@ -82,7 +82,8 @@ struct Sequence {
   std::vector<Token> text;         // prompt and what was emitted
   Statistics counts;
   bool all_judged = true;
-  std::unique_ptr<PlainReader> plain;  // none: p is not held to the target
+  std::shared_ptr<Model> target;       // none: p is not held to it
+  std::unique_ptr<PlainReader> plain;  // of the target
 
   std::int64_t emitted() const { return static_cast<std::int64_t>(text.size() - opening.prompt.size()); }
   bool stops_at(Token token) const {
@@ -131,14 +132,14 @@ class Replay {
     Sequence sequence;
     sequence.opening = opening;
     sequence.text = opening.prompt;
-    if (target_.model == nullptr) {
-      // p is as the trace states it.
-    } else if (header_.total != Distribution::total || opening.numerics != target_.numerics) {
+    const bool given = target_.vocabulary > 0;
+    if (given && header_.total == Distribution::total) sequence.target = target_.computing_in(opening.numerics);
+    if (sequence.target) {
+      sequence.plain = std::make_unique<PlainReader>(*sequence.target, opening.sampling);
+    } else if (given) {
       report_.unproved.insert("sequence " + number(opening.sequence) + " was computed with the numerics '" +
-                              opening.numerics + "', the target here with '" + target_.numerics +
-                              "': its p are not held to it");
-    } else {
-      sequence.plain = std::make_unique<PlainReader>(*target_.model, opening.sampling);
+                              printable(opening.numerics) +
+                              "', which cannot be had here: its p are not held to the target");
     }
     sequences_.emplace(opening.sequence, std::move(sequence));
   }
@@ -196,7 +197,7 @@ class Replay {
     std::optional<Distribution> p;
     if (row < step.target_rows.size()) p = step.target_rows[row];
     if (sequence.plain) {
-      const int context = target_.model->context();
+      const int context = sequence.target->context();
       if (text.size() > static_cast<std::size_t>(context)) {
         expect(
             false, "position", [&] { return "the target has " + number(context) + " positions"; },
@@ -670,14 +671,14 @@ Verdict Report::verdict() const {
 Report replay(const std::string& file, const Target& target) {
   Report report;
   report.file = file;
-  report.target_given = target.model != nullptr;
+  report.target_given = target.vocabulary > 0;
   try {
     Reader reader(file);
     report.engine = reader.header().engine;
     report.rule = name_of(reader.header().rule);
-    if (target.model != nullptr && target.model->vocabulary() != reader.header().vocabulary) {
+    if (report.target_given && target.vocabulary != reader.header().vocabulary) {
       reader.fail("vocab", "is " + number(reader.header().vocabulary) + ", but the target's vocabulary has " +
-                               number(target.model->vocabulary()) + " tokens");
+                               number(target.vocabulary) + " tokens");
     }
     const Header header = reader.header();
     if (header.seed && !header.coins_follow()) {

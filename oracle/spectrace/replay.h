@@ -5,7 +5,9 @@
 // code with the rules and the loop it judges. Holds a line, and the text of every open sequence.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -58,10 +60,12 @@ struct Report {
   Verdict verdict() const;
 };
 
-/// The target by itself, and its numerics: rows of a sequence that was computed in another class are not held to it.
+/// The target by itself; none when the vocabulary is 0.
 struct Target {
-  Model* model = nullptr;
-  std::string numerics;
+  int vocabulary = 0;
+  /// In the class of equal bits that a sequence was computed in; nullptr where it cannot be had in that class here: then
+  /// the p of the sequence are not held to it.
+  std::function<std::shared_ptr<Model>(const std::string& numerics)> computing_in;
 };
 
 Report replay(const std::string& file, const Target& target = {});

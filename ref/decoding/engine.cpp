@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/openblas.h"
 #include "kernels/operations.h"
 #include "ref/acceptance/chance.h"
 #include "ref/base/error.h"
@@ -23,6 +24,18 @@ const Kernels& kernels_by_name(const std::string& name) {
   if (!table->supported()) throw Error("this CPU cannot run the kernels '" + name + "'; leave --kernels out");
   if (const std::string why = unfit(*table); !why.empty()) throw Error(why);
   return *table;
+}
+
+std::string numerics_of(const Kernels& kernels) {
+  const std::string numerics = kernels.numerics;
+  return numerics == "openblas" ? numerics + "/" + openblas_core() : numerics;
+}
+
+std::string numerics_of(const Layout& layout) {
+  std::string numerics = numerics_of(layout.kernels);
+  if (layout.quantise != Quantisation::none) numerics += std::string(", quantize ") + name_of(layout.quantise);
+  if (layout.kv != KvFormat::f32) numerics += std::string(", kv ") + traits(layout.kv).name;
+  return numerics;
 }
 
 const Rule& rule_by_name(const std::string& name) {

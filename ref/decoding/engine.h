@@ -24,6 +24,11 @@ namespace draftproof {
 /// run it, or it breaks the row law here.
 const Kernels& kernels_by_name(const std::string& name);
 
+/// The class of equal bits: "canonical", or "openblas/" and the core type that it chose its kernels for.
+std::string numerics_of(const Kernels& kernels);
+/// Of a target laid out so. What changes its bits belongs to it: "canonical, quantize q8, kv bf16".
+std::string numerics_of(const Layout& layout);
+
 /// Throws Error, naming what there is.
 const Rule& rule_by_name(const std::string& name);
 
@@ -43,6 +48,7 @@ class Engine {
 
   Model& target() noexcept { return *target_; }
   const Kernels& kernels() const noexcept { return layout_.kernels; }
+  std::string numerics() const { return numerics_of(layout_); }
 
   /// Loads the draft when first named and the gate is open for it. A checkpoint that is of another kind than its name
   /// says closes the gate; one that does not fit the target is an Error.

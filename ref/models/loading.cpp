@@ -57,10 +57,19 @@ void Loading::loaded(std::uint64_t bytes) const {
   if (layout.observer) layout.observer(weights.path(), done_, weights.bytes());
 }
 
+const char* name_of(Quantisation quantise) noexcept {
+  switch (quantise) {
+    case Quantisation::none: return "none";
+    case Quantisation::q8: return "q8";
+    case Quantisation::q4: return "q4";
+  }
+  return "none";
+}
+
 Quantisation quantisation_by_name(const std::string& name) {
-  if (name == "none") return Quantisation::none;
-  if (name == "q8") return Quantisation::q8;
-  if (name == "q4") return Quantisation::q4;
+  for (const Quantisation quantise : {Quantisation::none, Quantisation::q8, Quantisation::q4}) {
+    if (name == name_of(quantise)) return quantise;
+  }
   throw Error("there is no quantisation named '" + name + "'; there are: none q8 q4");
 }
 

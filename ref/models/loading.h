@@ -19,6 +19,7 @@ namespace draftproof {
 /// q8: q8_0. q4: q4_0 in layers; the embedding and the head q6_k, or q8_0 where their inputs are no multiple of 256.
 enum class Quantisation : std::uint8_t { none, q8, q4 };
 
+const char* name_of(Quantisation quantise) noexcept;
 /// "none", "q8" or "q4"; Error naming these for any other.
 Quantisation quantisation_by_name(const std::string& name);
 

@@ -111,7 +111,12 @@ class Recorded {
     return writer.text();
   }
   Model& model() { return subject_.target({}); }
-  Target target() { return {&model(), "hash"}; }
+  Target target() {
+    return {model().vocabulary(), [this](const std::string& numerics) -> std::shared_ptr<Model> {
+              if (numerics != "hash") return nullptr;
+              return {std::shared_ptr<Model>(), &model()};  // the subject's
+            }};
+  }
 
  private:
   HashSubject subject_;
