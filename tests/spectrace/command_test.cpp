@@ -55,13 +55,25 @@ TEST(TraceCommand, PassesWhatGenerateWroteAndNothingThatWasChangedInIt) {
 TEST(TraceCommandSlow, PassesEveryRunThatVerifyWrote) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
-  const auto verified =
-      run_command({"verify", target, "--draft", "oracular", "--kernels", "scalar", "--max-new-tokens", "12",
-                   "--prompt-tokens", "1,2,3", "--trace", trace, "--quiet"});
+  const auto verified = run_command({"verify", target, "--draft", "oracular", "--max-new-tokens", "12",
+                                     "--prompt-tokens", "1,2,3", "--trace", trace, "--quiet"});
   ASSERT_NE(verified.status, 3) << verified.err;
-  const auto held = run_command({"trace", "check", trace, "--target", target, "--kernels", "scalar"});
-  EXPECT_EQ(held.status, 0) << held.out << held.err;
+  const auto held = run_command({"trace", "check", trace, "--target", target});
+  EXPECT_EQ(held.status, 0) << "every run in its own class of equal bits: " << held.out << held.err;
   EXPECT_THAT(held.out, HasSubstr("PASS_EXACT"));
+}
+
+TEST(TraceCommand, HoldsARunToATargetThatComputesAsItWasComputedAndToNoOther) {
+  const Folder folder;
+  const std::string trace = folder.path() / "t.jsonl";
+  const auto generated = run_command({"generate", target, "--draft", "oracular", "--kv", "bf16", "--max-new-tokens",
+                                      "12", "--prompt-tokens", "1,2,3", "--trace", trace});
+  ASSERT_EQ(generated.status, 0) << generated.err;
+  const auto held = run_command({"trace", "check", trace, "--target", target, "--kv", "bf16"});
+  EXPECT_EQ(held.status, 0) << held.out << held.err;
+  const auto other = run_command({"trace", "check", trace, "--target", target});
+  EXPECT_EQ(other.status, 2) << other.out << other.err;
+  EXPECT_THAT(other.out, HasSubstr("the numerics 'canonical, kv bf16', which cannot be had here"));
 }
 
 TEST(TraceCommand, RefusesATargetOfAnotherVocabulary) {
