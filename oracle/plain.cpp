@@ -10,15 +10,6 @@ namespace draftproof {
 
 namespace {
 
-std::vector<float> logits_after(Model& target, std::span<const Token> text) {
-  const int length = static_cast<int>(text.size());
-  const auto cache = target.new_cache(length, length);
-  Transaction window = cache->begin(length);
-  Outputs outputs;
-  target.forward({.tokens = text, .logits_from = length - 1}, *cache, outputs);
-  return std::move(outputs.logits);
-}
-
 PlainRow row_of(std::span<const float> logits, const Sampling& sampling, std::span<const Token> text) {
   return {digest_of(logits), distribution_of(logits, sampling, {text, {}})};
 }
@@ -30,6 +21,15 @@ double log_probability(std::span<const float> logits, Token token) {
   double sum = 0;
   for (const float logit : logits) sum += exp64(logit - best);
   return logits[static_cast<std::size_t>(token)] - best - log64(sum);
+}
+
+std::vector<float> logits_after(Model& target, std::span<const Token> text) {
+  const int length = static_cast<int>(text.size());
+  const auto cache = target.new_cache(length, length);
+  Transaction window = cache->begin(length);
+  Outputs outputs;
+  target.forward({.tokens = text, .logits_from = length - 1}, *cache, outputs);
+  return std::move(outputs.logits);
 }
 
 PlainRow plain_row(Model& target, const Sampling& sampling, std::span<const Token> text) {

@@ -16,6 +16,9 @@ namespace draftproof {
 /// z_token - log(sum of exp(z)), in double, token ascending: bits, not nearly.
 double log_probability(std::span<const float> logits, Token token);
 
+/// The target's row after `text`, which must not be empty.
+std::vector<float> logits_after(Model& target, std::span<const Token> text);
+
 struct PlainRow {
   Fingerprint logits;
   Distribution distribution;  // of the next token

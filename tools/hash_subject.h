@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The production loop over hash models, small enough for every random answer to be enumerated. Drafts: none, dialect
-// (a model that disagrees with the target on some rows), hostile, oracular.
+// (a model that disagrees with the target on some rows), hostile, oracular, scripted:SCRIPT.
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "oracle/exact_law.h"
 #include "oracle/subject.h"
@@ -28,10 +27,8 @@ class HashSubject final : public Subject {
   Recording recording_;
 };
 
-/// Sampling parameters, penalties, stop tokens, budgets and draft lengths, each in play; all drafts.
-std::vector<LawQuestion> law_questions(const Rule& rule);
-
-/// distribution_exact for the production loop under one rule.
+/// distribution_exact for the production loop under one rule: the questions of oracle/law_questions.h, the first
+/// thousand of those by number.
 Finding check_production_law(const Rule& rule);
 
 }  // namespace draftproof

@@ -2,6 +2,7 @@
 // The questions that every mutant and every control is put.
 #include "oracle/exact_law.h"
 #include "oracle/exhaustion.h"
+#include "oracle/law_questions.h"
 #include "zoo/subject.h"
 
 namespace draftproof::zoo {
@@ -61,31 +62,57 @@ std::vector<Request> requests() {
   return list;
 }
 
-std::vector<LawQuestion> questions(const Parts& parts) {
+constexpr int by_number = 60;
+
+std::vector<SmallLaw> small_laws(const Parts& parts) {
   const Sampling plain{.temperature = 1};
   const Sampling cut{.temperature = 0.7F, .min_p = 0.3F};
   const Sampling penalised{.temperature = 1, .repeat_penalty = 1.5F, .frequency_penalty = 0.5F, .repeat_last_n = 2};
+  const Sampling best{.temperature = 0, .repeat_penalty = 2, .repeat_last_n = -1};
   struct Row {
     const Rule& rule;
     const Sampling& sampling;
     const char* draft = "dialect";
     Verification verification = Verification::batched;
+    int draft_max = 2;
+    int max_new_tokens = 3;
   };
-  std::vector<LawQuestion> list;
+  std::vector<SmallLaw> list;
+  const auto declare = [&](SmallLaw law) {
+    if (same_name(parts.declared, *law.question.variation.rule)) law.question.variation.rule = parts.declared;
+    list.push_back(std::move(law));
+  };
   for (const Row& row : {Row{rejection, plain}, Row{rejection, cut, "dialect", Verification::serial},
                          Row{rejection, penalised}, Row{rejection, plain, "moody"}, Row{matching, plain},
-                         Row{matching, penalised}}) {
-    Request request;
+                         Row{matching, penalised}, Row{matching, best}}) {
+    SmallLaw law;
+    Request& request = law.question.request;
     request.prompt = {1, 2, 1};
     request.sampling = row.sampling;
     request.stops = {0};
-    request.max_new_tokens = 3;
-    Variation variation;
+    request.max_new_tokens = row.max_new_tokens;
+    Variation& variation = law.question.variation;
     variation.draft = row.draft;
-    variation.draft_max = 2;
-    variation.rule = same_name(parts.declared, row.rule) ? parts.declared : &row.rule;
+    variation.draft_max = row.draft_max;
+    variation.rule = &row.rule;
     variation.verification = row.verification;
-    list.push_back({request, variation});
+    declare(law);
+  }
+  for (const Rule* rule : {&rejection, &matching}) {
+    // Long blocks, without chance: those with it take a wrong decoder too many paths. With one level every row is flat,
+    // so they stand and fall before a target that is another one, too.
+    for (const int levels : {1, 8}) {
+      for (const char* draft : {"scripted:++++", "scripted:+++-", "scripted:-/-/++-", "scripted:++-/"}) {
+        SmallLaw law{.vocabulary = 8, .levels = levels};
+        law.question.request.prompt = {1, 2, 3, 1, 2, 1};
+        law.question.request.max_new_tokens = 8;
+        law.question.variation.draft = draft;
+        law.question.variation.draft_max = 4;
+        law.question.variation.rule = rule;
+        declare(law);
+      }
+    }
+    for (int number = 0; number < by_number; ++number) declare(law_by_number(*rule, number, 60));
   }
   return list;
 }
@@ -123,8 +150,12 @@ Findings examined(const Parts& parts) {
       for (const Check* check = all_checks(); check->examine != nullptr; ++check) weigh(check->examine(trial));
     }
   }
-  ZooSubject small({.vocabulary = 3, .levels = 3, .seed = 5}, parts);
-  weigh(check_distribution_exact(small, questions(parts)));
+  ExactLaws laws;
+  for (const SmallLaw& law : small_laws(parts)) {
+    ZooSubject small({.vocabulary = law.vocabulary, .levels = law.levels, .spread = law.spread, .seed = law.seed}, parts);
+    laws.ask(small, law.question);
+  }
+  weigh(std::move(laws).finding());
   weigh(exhausted(parts));
   return worst;
 }

@@ -7,6 +7,7 @@
 #include "ref/drafts/model_draft.h"
 #include "ref/drafts/none.h"
 #include "ref/drafts/oracular.h"
+#include "ref/drafts/scripted.h"
 
 namespace draftproof::zoo {
 
@@ -28,6 +29,9 @@ std::unique_ptr<Draft> ZooSubject::new_draft(const std::string& name, int capaci
   if (draft_max == 0 || name == "none") return std::make_unique<NoDraft>();
   if (name == "hostile") return std::make_unique<HostileDraft>(*sound_, capacity, draft_max);
   if (name == "oracular") return std::make_unique<OracularDraft>(*sound_, capacity, draft_max);
+  if (name.starts_with("scripted:")) {
+    return std::make_unique<ScriptedDraft>(*sound_, capacity, draft_max, name.substr(name.find(':') + 1));
+  }
   if (name == "moody") return moody(*dialect_, capacity, draft_max);
   if (parts_.draft != nullptr) return parts_.draft(*dialect_, capacity, draft_max);
   return std::make_unique<ModelDraft>(*dialect_, capacity, draft_max);

@@ -12,8 +12,8 @@
 
 namespace draftproof::zoo {
 
-/// Drafts: none, dialect (a model that disagrees with the target on some rows), hostile, oracular, moody (guesses as
-/// many tokens as it feels like, often none).
+/// Drafts: none, dialect (a model that disagrees with the target on some rows), hostile, oracular, scripted:SCRIPT,
+/// moody (guesses as many tokens as it feels like, often none).
 class ZooSubject final : public Subject {
  public:
   ZooSubject(const HashShape& shape, const Parts& parts);

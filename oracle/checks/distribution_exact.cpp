@@ -12,27 +12,34 @@ std::string list_of(const std::vector<Token>& tokens) {
 
 std::string decimal(const Rational& value) { return std::to_string(value.convert_to<double>()); }
 
+long judged(const Coverage& met) {
+  long guesses = 0;
+  for (const Event event : {Event::named, Event::drawn_from_p, Event::drawn_from_other}) guesses += met[event];
+  return guesses;
+}
+
 }  // namespace
 
 LawAnswer compare_laws(Subject& subject, const LawQuestion& question) {
   LawAnswer answer;
   Law law;
+  Model& target = subject.target(question.variation);
+  Watch watch(target, question.request, question.variation);
   EnumeratedChance chance;
   do {
     chance.begin_path();
     const Trace trace = subject.run(question.request, question.variation, chance);
     law[trace.output] += chance.probability();
     ++answer.paths;
-    answer.accepted += trace.statistics.accepted;
-    answer.refused += trace.statistics.mismatches;
-    ++(trace.finish == Finish::stop ? answer.stopped : answer.cut);
+    watch.add(trace);
   } while (chance.next_path());
   answer.texts = static_cast<long>(law.size());
+  answer.met = watch.met();
 
   EnumeratedChance plain_chance;
   do {
     plain_chance.begin_path();
-    const PlainRun run = plain(subject.target(question.variation), question.request, plain_chance);
+    const PlainRun run = plain(target, question.request, plain_chance);
     law[run.output] -= plain_chance.probability();
   } while (plain_chance.next_path());
 
@@ -48,38 +55,35 @@ LawAnswer compare_laws(Subject& subject, const LawQuestion& question) {
   return answer;
 }
 
-Finding check_distribution_exact(Subject& subject, std::span<const LawQuestion> questions) {
-  Examination examination("distribution_exact");
-  LawAnswer all;
-  Rational largest = 0;
-  std::map<std::string, LawAnswer> by_way;  // draft and verification: each must have been put to the test
-  for (const LawQuestion& question : questions) {
-    const LawAnswer answer = compare_laws(subject, question);
-    all.paths += answer.paths;
-    all.accepted += answer.accepted;
-    all.refused += answer.refused;
-    all.stopped += answer.stopped;
-    all.cut += answer.cut;
-    largest = std::max(largest, answer.distance);
-    LawAnswer& way = by_way[question.variation.draft + ", " + name_of(question.variation.verification)];
-    way.accepted += answer.accepted;
-    way.refused += answer.refused;
-    examination.expect(answer.distance == 0, [&] {
-      return question.variation.describe() + ": the law of the text is " + decimal(answer.distance) +
-             " away from plain decoding's in total variation; most at the text " + list_of(answer.worst);
-    });
-  }
+void ExactLaws::add(const LawQuestion& question, const LawAnswer& answer) {
+  const Variation& variation = question.variation;
+  ++questions_;
+  paths_ += answer.paths;
+  largest_ = std::max(largest_, answer.distance);
+  met_.add(answer.met);
+  rejection_ = rejection_ || !variation.promises_tokens();
+  judged_[variation.draft.substr(0, variation.draft.find(':')) + ", " + name_of(variation.verification)] +=
+      judged(answer.met);
+  examination_.expect(answer.distance == 0, [&] {
+    return variation.describe() + ": the law of the text is " + decimal(answer.distance) +
+           " away from plain decoding's in total variation; most at the text " + list_of(answer.worst);
+  });
+}
+
+Finding ExactLaws::finding() && {
   std::string missing;
-  for (const auto& [way, answer] : by_way) {
-    if (answer.accepted + answer.refused == 0) missing = "no guess of " + way + " was ever judged";
+  for (const auto& [way, guesses] : judged_) {
+    if (guesses == 0) missing = "no guess of " + way + " was ever judged";
   }
-  if (all.accepted == 0 || all.refused == 0 || all.stopped == 0 || all.cut == 0) {
-    missing = "the questions never met an acceptance, a refusal, a stop or a cut";
+  for (const Event event : met_.missing(rejection_)) {
+    missing += (missing.empty() ? "the questions never met " : ", ") + std::string(name_of(event));
   }
-  return std::move(examination)
-      .finding(std::to_string(questions.size()) + " joint laws over " + std::to_string(all.paths) +
+  const Event rarest = met_.rarest(rejection_);
+  return std::move(examination_)
+      .finding(std::to_string(questions_) + " joint laws over " + std::to_string(paths_) +
                    " paths of small models equal plain decoding's; largest deviation " +
-                   (largest == 0 ? "0" : decimal(largest)),
+                   (largest_ == 0 ? "0" : decimal(largest_)) + "; all that can happen happened, " + name_of(rarest) +
+                   " least often, " + std::to_string(met_[rarest]) + " times",
                missing);
 }
 

@@ -5,10 +5,12 @@
 
 namespace draftproof {
 
+Token least_likely(std::span<const float> logits) {
+  return static_cast<Token>(logits.rend() - std::min_element(logits.rbegin(), logits.rend()) - 1);
+}
+
 Token HostileDraft::guess(std::span<const float> logits, Guesses& guesses) {
-  // The last of the least: under greedy, where the first of the best wins, even a flat row refuses it.
-  const auto least = std::min_element(logits.rbegin(), logits.rend());
-  const auto token = static_cast<Token>(logits.rend() - least - 1);
+  const Token token = least_likely(logits);
   guesses.name(token);
   return token;
 }

@@ -8,6 +8,9 @@
 
 namespace draftproof {
 
+/// The last of the least: under greedy, where the first of the best wins, even a flat row refuses it.
+Token least_likely(std::span<const float> logits);
+
 class OracularDraft final : public ModelDraft {
  public:
   using ModelDraft::ModelDraft;

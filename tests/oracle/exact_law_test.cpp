@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "oracle/law_questions.h"
 #include "tests/oracle/constant_model.h"
+#include "tools/hash_subject.h"
 
 namespace draftproof {
 namespace {
@@ -51,7 +53,7 @@ TEST(CompareLaws, AFairCoinIsTheTargetsLaw) {
   EXPECT_EQ(answer.distance, 0);
   EXPECT_EQ(answer.paths, 8);
   EXPECT_EQ(answer.texts, 8);
-  EXPECT_EQ(answer.cut, 8);
+  EXPECT_EQ(answer.met[Event::cut], 8);
 }
 
 TEST(CompareLaws, TheDistanceIsTotalVariation) {
@@ -71,8 +73,8 @@ TEST(CompareLaws, TextsEndAtStops) {
   EXPECT_THAT(answer.worst, ElementsAre(0));
   EXPECT_EQ(answer.paths, 3);
   EXPECT_EQ(answer.texts, 3);
-  EXPECT_EQ(answer.stopped, 2);
-  EXPECT_EQ(answer.cut, 1);
+  EXPECT_EQ(answer.met[Event::stopped], 2);
+  EXPECT_EQ(answer.met[Event::cut], 1);
 }
 
 TEST(CompareLaws, ATextTheTargetNeverSaysCounts) {
@@ -80,10 +82,15 @@ TEST(CompareLaws, ATextTheTargetNeverSaysCounts) {
   EXPECT_EQ(compare_laws(never_zero, question(2, {0})).distance, Rational(3, 4));
 }
 
-TEST(DistributionExact, NamesVariationAndWorstTextOfADeviation) {
+Finding finding_of(Subject& subject, const std::vector<LawQuestion>& questions) {
+  ExactLaws laws;
+  for (const LawQuestion& question : questions) laws.ask(subject, question);
+  return std::move(laws).finding();
+}
+
+TEST(ExactLaws, NameVariationAndWorstTextOfADeviationAndAskNoMore) {
   LoadedCoin loaded(3, 1);
-  const LawQuestion questions[] = {question(2, {0})};
-  const Finding finding = check_distribution_exact(loaded, questions);
+  const Finding finding = finding_of(loaded, {question(2, {0}), question(3, {})});
   EXPECT_EQ(finding.outcome, Outcome::fail);
   EXPECT_EQ(finding.examined, 1);
   EXPECT_THAT(finding.sentence, HasSubstr("rejection"));
@@ -91,11 +98,110 @@ TEST(DistributionExact, NamesVariationAndWorstTextOfADeviation) {
   EXPECT_THAT(finding.sentence, HasSubstr("most at the text 0"));
 }
 
-TEST(DistributionExact, IsVacuousWithoutGuessesAndWithoutQuestions) {
+TEST(ExactLaws, AreVacuousWithoutGuessesAndWithoutQuestions) {
   LoadedCoin fair(1, 1);
-  const LawQuestion questions[] = {question(2, {0})};
-  EXPECT_EQ(check_distribution_exact(fair, questions).outcome, Outcome::vacuous);
-  EXPECT_EQ(check_distribution_exact(fair, {}).outcome, Outcome::vacuous);
+  EXPECT_EQ(finding_of(fair, {question(2, {0})}).outcome, Outcome::vacuous);
+  EXPECT_EQ(finding_of(fair, {}).outcome, Outcome::vacuous);
+}
+
+LawAnswer answer_to(const SmallLaw& law) {
+  HashSubject subject({.vocabulary = law.vocabulary, .levels = law.levels, .spread = law.spread, .seed = law.seed});
+  return compare_laws(subject, law.question);
+}
+
+/// Questions by hand, and what the production loop answers; for all tests of this file.
+const std::vector<std::pair<LawQuestion, LawAnswer>>& answers_of(const Rule& rule) {
+  static std::map<std::string, std::vector<std::pair<LawQuestion, LawAnswer>>> by_rule;
+  auto& answers = by_rule[rule.name];
+  if (answers.empty()) {
+    for (const SmallLaw& law : laws_by_hand(rule)) answers.emplace_back(law.question, answer_to(law));
+  }
+  return answers;
+}
+
+TEST(ExactLaws, OfTheProductionLoopAreThoseOfPlainDecoding) {
+  for (const Rule* rule : {&matching, &rejection}) {
+    const Finding finding = check_production_law(*rule);
+    EXPECT_EQ(finding.outcome, Outcome::pass) << finding.sentence;
+    EXPECT_THAT(finding.sentence, HasSubstr("1296 joint laws over "));
+    EXPECT_THAT(finding.sentence, HasSubstr("largest deviation 0; all that can happen happened, "));
+  }
+}
+
+TEST(ExactLaws, AreVacuousWhenOneThingNeverHappenedAndNameIt) {
+  for (const Rule* rule : {&matching, &rejection}) {
+    Coverage met;
+    ExactLaws all;
+    for (const auto& [question, answer] : answers_of(*rule)) {
+      met.add(answer.met);
+      all.add(question, answer);
+    }
+    EXPECT_EQ(std::move(all).finding().outcome, Outcome::pass);
+    for (const Event event : Coverage().missing(rule == &rejection)) {
+      EXPECT_GT(met[event], 0) << name_of(event);
+      ExactLaws laws;
+      for (const auto& [question, answer] : answers_of(*rule)) {
+        if (answer.met[event] == 0) laws.add(question, answer);
+      }
+      const Finding finding = std::move(laws).finding();
+      EXPECT_EQ(finding.outcome, Outcome::vacuous) << name_of(event);
+      EXPECT_THAT(finding.sentence, HasSubstr(name_of(event)));
+    }
+  }
+}
+
+TEST(ExactLaws, AreVacuousWhenADraftNeverGuessedInOneWayOfVerification) {
+  ExactLaws laws;
+  for (const auto& [question, answer] : answers_of(rejection)) {
+    const bool silent = question.variation.draft == "oracular" &&
+                        question.variation.verification == Verification::serial;
+    laws.add(question, silent ? LawAnswer{} : answer);
+  }
+  const Finding finding = std::move(laws).finding();
+  EXPECT_EQ(finding.outcome, Outcome::vacuous);
+  EXPECT_THAT(finding.sentence, HasSubstr("no guess of oracular, serial was ever judged"));
+}
+
+TEST(LawsByNumber, AreSmallFitTheirModelAndAreTheSameAgain) {
+  std::set<int> vocabularies;
+  std::set<int> texts;
+  std::set<std::string> drafts;
+  std::set<Token> stops;
+  for (int number = 0; number < 2000; ++number) {
+    const SmallLaw law = law_by_number(rejection, number, 500);
+    const Request& request = law.question.request;
+    const Variation& variation = law.question.variation;
+    EXPECT_TRUE(law.vocabulary >= 2 && law.vocabulary <= 8);
+    EXPECT_TRUE(request.max_new_tokens >= 1 && request.max_new_tokens <= 6);
+    EXPECT_TRUE(variation.draft_max >= 1 && variation.draft_max <= 4);
+    ASSERT_FALSE(request.prompt.empty());
+    for (const Token token : request.prompt) EXPECT_LT(token, law.vocabulary);
+    for (const Token token : request.stops) EXPECT_LT(token, law.vocabulary);
+    vocabularies.insert(law.vocabulary);
+    texts.insert(request.max_new_tokens);
+    drafts.insert(variation.draft);
+    stops.insert(static_cast<Token>(request.stops.size()));
+    const SmallLaw again = law_by_number(rejection, number, 500);
+    EXPECT_EQ(again.question.variation.describe(), variation.describe());
+    EXPECT_TRUE(again.question.request.sampling == request.sampling && again.question.request.stops == request.stops);
+  }
+  EXPECT_EQ(vocabularies.size(), 7U);
+  EXPECT_EQ(texts.size(), 6U);
+  EXPECT_GT(drafts.size(), 500U);
+  EXPECT_EQ(stops.size(), 3U);
+}
+
+TEST(SlowExactLaws, TenThousandByNumberUnderEachRule) {
+  for (const Rule* rule : {&matching, &rejection}) {
+    ExactLaws laws;
+    for (int number = 1000; number < 11000; ++number) {
+      const SmallLaw law = law_by_number(*rule, number, 2000);
+      laws.add(law.question, answer_to(law));
+    }
+    const Finding finding = std::move(laws).finding();
+    EXPECT_EQ(finding.outcome, Outcome::pass) << finding.sentence;
+    RecordProperty(rule->name, finding.sentence);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// A draft for proofs that does as it is told. Its script has one word per round, with / between the words, and begins
+// again after the last; a word has one letter per guess:
+//
+//   +       drawn from the target's own row, so q is p: it stands
+//   -       the token the target likes least before penalties, for certain: it falls where the target cannot say it
+//   ~       drawn from the target's row with every logit one token further on: another q, with another support
+//   ?       drawn from a flat row: every token alike
+//   0 to 9  that token, for certain: one that ends the text, or one the target cannot say
+//
+// "++-" makes three guesses a round, of which two stand; "-/-/+" is refused twice in a row; "++//" makes two guesses
+// and then, for two rounds, none; "+0" says that the text ends. The rounds are counted, not the tokens: where a script
+// has come to is no part of what is observed.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ref/drafts/model_draft.h"
+
+namespace draftproof {
+
+class ScriptedDraft final : public ModelDraft {
+ public:
+  /// `target` outlives the draft. Numbers of the script are tokens of its vocabulary.
+  ScriptedDraft(Model& target, int capacity, int draft_max, std::string_view script);
+
+  void propose(Token anchor, int limit, Guesses& guesses) override;
+
+ protected:
+  Token guess(std::span<const float> logits, Guesses& guesses) override;
+
+ private:
+  std::vector<std::string> words_;  // at least one
+  std::size_t round_ = 0;
+};
+
+}  // namespace draftproof

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+// Short histories told by hand, each with all that is counted in it, and nothing else.
+#include "oracle/coverage.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <set>
+
+#include "tests/oracle/constant_model.h"
+
+namespace draftproof {
+namespace {
+
+using enum Event;
+using Counts = std::map<Event, long>;
+
+constexpr float never = -std::numeric_limits<float>::infinity();
+const std::vector<float> row = {2, 1, 0, never};  // 67, 24, 9 and 0 in a hundred
+const Distribution p = distribution_of(row, {.temperature = 1}, {});
+const Distribution flat = distribution_of(std::vector<float>(4, 0.0F), {.temperature = 1}, {});
+const Distribution of_two = distribution_of(std::vector<float>{never, 0, 0, never}, {.temperature = 1}, {});
+Distribution only(Token token) { return Distribution::point(token); }
+
+struct Told {
+  std::vector<Token> guesses;
+  std::vector<Distribution> drawn_from;
+  int accepted;
+  std::vector<Token> emitted;
+};
+
+Request asked(float repeat_penalty = 1) {
+  Request request;
+  request.prompt = {1};
+  request.sampling = {.temperature = 1, .repeat_penalty = repeat_penalty};
+  request.stops = {0};
+  request.max_new_tokens = 6;
+  return request;
+}
+
+Trace trace_of(const std::vector<Told>& rounds, Finish finish) {
+  Trace trace;
+  trace.finish = finish;
+  for (const Told& told : rounds) {
+    Round round;
+    round.proposal = {told.guesses, told.drawn_from};
+    round.verdict.accepted = told.accepted;
+    round.emitted = told.emitted;
+    trace.rounds.push_back(std::move(round));
+  }
+  return trace;
+}
+
+Counts counts_of(const Coverage& met) {
+  Counts counts;
+  for (Event event{}; event != Event::count; event = static_cast<Event>(static_cast<int>(event) + 1)) {
+    if (met[event] > 0) counts[event] = met[event];
+  }
+  return counts;
+}
+
+Counts counts_in(const Trace& trace, const Rule& rule = rejection, const Request& request = asked()) {
+  ConstantModel target(row);
+  Variation variation;
+  variation.rule = &rule;
+  Watch watch(target, request, variation);
+  watch.add(trace);
+  return counts_of(watch.met());
+}
+
+struct History {
+  std::vector<Told> rounds;
+  Counts expected;
+  Finish finish = Finish::length;
+  float repeat_penalty = 1;
+};
+
+const std::vector<History>& histories() {
+  static const std::vector<History> list = {
+      {{}, {{cut, 1}}},
+      {{}, {{stopped, 1}}, Finish::stop},
+      // Guesses that stand: as p has more of them than q, by chance, at every depth.
+      {{{{1, 2}, {p, flat}, 2, {1, 2, 1}}},
+       {{first_stood, 1}, {second_stood, 1}, {all_stood, 1}, {drawn_from_p, 1}, {drawn_from_other, 1},
+        {stood_by_chance, 1}, {cut, 1}}},
+      {{{{1, 1, 1, 1}, {p, p, p, p}, 4, {1, 1, 1, 1, 2}}},
+       {{first_stood, 1}, {second_stood, 1}, {third_stood, 1}, {fourth_stood, 1}, {all_stood, 1}, {drawn_from_p, 4},
+        {cut, 1}}},
+      // Guesses that fall: at every depth, in two rounds in a row and not in a row.
+      {{{{3}, {only(3)}, 0, {1}}, {{3}, {only(3)}, 0, {2}}},
+       {{first_fell, 2}, {fell_twice, 1}, {cannot_be_said, 2}, {named, 2}, {several_left, 2}, {cut, 1}}},
+      {{{{3}, {only(3)}, 0, {1}}, {{1}, {p}, 1, {1, 2}}, {{3}, {only(3)}, 0, {2}}},
+       {{first_fell, 2}, {first_stood, 1}, {all_stood, 1}, {cannot_be_said, 2}, {named, 2}, {drawn_from_p, 1},
+        {several_left, 2}, {cut, 1}}},
+      {{{{1, 2}, {p, of_two}, 1, {1, 1}}},
+       {{first_stood, 1}, {second_fell, 1}, {drawn_from_p, 1}, {drawn_from_other, 1}, {fell_by_chance, 1},
+        {one_left, 1}, {cut, 1}}},
+      {{{{1, 1, 1, 2}, {p, p, p, flat}, 3, {1, 1, 1, 1}}},
+       {{first_stood, 1}, {second_stood, 1}, {third_stood, 1}, {fourth_fell, 1}, {drawn_from_p, 3},
+        {drawn_from_other, 1}, {fell_by_chance, 1}, {one_left, 1}, {cut, 1}}},
+      // A block's length: what is made next is other, none, or what the budget leaves.
+      {{{{1}, {p}, 1, {1, 1}}, {{1, 1}, {p, p}, 2, {1, 1, 1}}},
+       {{first_stood, 2}, {second_stood, 1}, {all_stood, 2}, {drawn_from_p, 3}, {other_length, 1}, {cut, 1}}},
+      {{{{}, {}, 0, {1}}, {{1}, {p}, 1, {1, 1}}, {{}, {}, 0, {1}}, {{}, {}, 0, {1}}, {{}, {}, 0, {1}}},
+       {{first_stood, 1}, {all_stood, 1}, {drawn_from_p, 1}, {no_guess, 3}, {no_guess_after_all, 1}, {cut, 1}}},
+      {{{{1, 1, 1, 1}, {p, p, flat, p}, 2, {1, 1, 2}}, {{1, 1}, {p, p}, 2, {1, 1, 1}}},
+       {{first_stood, 2}, {second_stood, 2}, {third_fell, 1}, {all_stood, 1}, {drawn_from_p, 4},
+        {drawn_from_other, 1}, {fell_by_chance, 1}, {one_left, 1}, {cut_by_budget, 1}, {filled_by_block, 1}, {cut, 1}}},
+      // Stop tokens: a guess that stands, one that falls, what comes in its place, and what comes after a block.
+      {{{{0}, {p}, 1, {0}}}, {{first_stood, 1}, {drawn_from_p, 1}, {stop_stood, 1}, {stopped, 1}}, Finish::stop},
+      {{{{0}, {only(0)}, 0, {1}}},
+       {{first_fell, 1}, {named, 1}, {stop_fell, 1}, {fell_by_chance, 1}, {several_left, 1}, {cut, 1}}},
+      {{{{3}, {only(3)}, 0, {0}}},
+       {{first_fell, 1}, {cannot_be_said, 1}, {named, 1}, {several_left, 1}, {stop_after_refusal, 1}, {stopped, 1}},
+       Finish::stop},
+      {{{{1}, {p}, 1, {1, 0}}},
+       {{first_stood, 1}, {all_stood, 1}, {drawn_from_p, 1}, {stop_after_all, 1}, {stopped, 1}}, Finish::stop},
+      // Row 1 sees a token that is penalised; the prompt's was before.
+      {{{{2}, {only(2)}, 1, {2, 2}}},
+       {{first_stood, 1}, {all_stood, 1}, {named, 1}, {stood_by_chance, 1}, {cut, 1}}},
+      {{{{0}, {only(0)}, 1, {0, 2}}},
+       {{first_stood, 1}, {all_stood, 1}, {named, 1}, {stood_by_chance, 1}, {penalised_by_guess, 1}, {cut, 1}},
+       Finish::length, 1.5F},
+      {{{{1}, {only(1)}, 1, {1, 2}}},
+       {{first_stood, 1}, {all_stood, 1}, {named, 1}, {stood_by_chance, 1}, {cut, 1}}, Finish::length, 1.5F},
+  };
+  return list;
+}
+
+bool of_rejection_only(Event event) {
+  return event == stood_by_chance || event == fell_by_chance || event == one_left || event == several_left;
+}
+
+TEST(Coverage, CountsWhatHappensAndNothingElse) {
+  for (std::size_t i = 0; i < histories().size(); ++i) {
+    const History& history = histories()[i];
+    const Trace trace = trace_of(history.rounds, history.finish);
+    EXPECT_EQ(counts_in(trace, rejection, asked(history.repeat_penalty)), history.expected) << i;
+    Counts without;
+    for (const auto& [event, times] : history.expected) {
+      if (!of_rejection_only(event)) without[event] = times;
+    }
+    EXPECT_EQ(counts_in(trace, matching, asked(history.repeat_penalty)), without) << i;
+  }
+}
+
+TEST(Coverage, KnowsAHistoryForEveryEventAndANameOfItsOwn) {
+  std::set<Event> seen;
+  for (const History& history : histories()) {
+    for (const auto& [event, times] : history.expected) seen.insert(event);
+  }
+  EXPECT_EQ(seen.size(), static_cast<std::size_t>(Event::count));
+  std::set<std::string> names;
+  for (const Event event : seen) EXPECT_TRUE(names.insert(name_of(event)).second) << name_of(event);
+}
+
+TEST(Coverage, WhatIsMissingIsWhatNeverHappenedOfWhatCan) {
+  Coverage nothing;
+  EXPECT_EQ(nothing.missing(true).size(), static_cast<std::size_t>(Event::count));
+  EXPECT_EQ(nothing.missing(false).size(), static_cast<std::size_t>(Event::count) - 4);
+  for (Event event{}; event != Event::count; event = static_cast<Event>(static_cast<int>(event) + 1)) {
+    Coverage all_but_one;
+    for (Event other{}; other != Event::count; other = static_cast<Event>(static_cast<int>(other) + 1)) {
+      if (other != event) all_but_one.add(other, 2);
+    }
+    EXPECT_THAT(all_but_one.missing(true), testing::ElementsAre(event));
+    EXPECT_EQ(all_but_one.missing(false).size(), of_rejection_only(event) ? 0U : 1U);
+    EXPECT_EQ(all_but_one.rarest(true), event);
+    Coverage once;
+    once.add(event);
+    all_but_one.add(once);
+    EXPECT_THAT(all_but_one.missing(true), testing::IsEmpty());
+    EXPECT_EQ(all_but_one.rarest(true), event);
+  }
+}
+
+TEST(Coverage, WhatIsNoRoundIsNotCountedNorWhatFollowsIt) {
+  const Told sound = {{1}, {p}, 1, {1, 1}};
+  const Counts of_sound = {{first_stood, 1}, {all_stood, 1}, {drawn_from_p, 1}};
+  for (const Told& wrong : std::vector<Told>{{{1}, {p}, 2, {1, 1}},
+                                             {{1}, {p}, -1, {1}},
+                                             {{1}, {}, 1, {1, 1}},
+                                             {{1}, {p}, 1, {}},
+                                             {{4}, {only(4)}, 0, {1}},
+                                             {{-1}, {only(1)}, 0, {1}},
+                                             {{1}, {p}, 1, {1, 4}}}) {
+    EXPECT_EQ(counts_in(trace_of({sound, wrong, sound}, Finish::length)), of_sound);
+  }
+  const Told long_one = {{}, {}, 0, {1, 1, 1, 1}};
+  EXPECT_EQ(counts_in(trace_of({sound, long_one, sound}, Finish::length)),
+            (Counts{{first_stood, 1}, {all_stood, 1}, {drawn_from_p, 1}, {no_guess, 1}, {no_guess_after_all, 1}}))
+      << "nothing happens behind the budget";
+}
+
+}  // namespace
+}  // namespace draftproof
