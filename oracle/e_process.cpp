@@ -21,21 +21,31 @@ constexpr double enough = 0x1p900;  // nobody needs more, and one payment more s
 
 constexpr const char* names[EProcess::partitions] = {"q / p", "p", "rank", "id"};
 
+/// Of each of `all`; `some` of them have weights, the others none.
+std::vector<double> shares_of(const std::vector<Token>& all, const std::vector<Token>& some,
+                              const std::vector<std::uint64_t>& weights) {
+  std::vector<double> shares(all.size());
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < all.size() && next < some.size(); ++i) {
+    if (all[i] != some[next]) continue;
+    shares[i] = static_cast<double>(weights[next++]) / static_cast<double>(Distribution::total);
+  }
+  return shares;
+}
+
 PositionLaws laws_of(const Distribution& p, const Distribution* q) {
   PositionLaws laws;
   laws.tokens = p.tokens();
-  if (q != nullptr) {
-    const std::vector<Token> of_p = std::move(laws.tokens);
-    const std::vector<Token> of_q = q->tokens();
-    laws.tokens.clear();
-    std::set_union(of_p.begin(), of_p.end(), of_q.begin(), of_q.end(), std::back_inserter(laws.tokens));
+  if (q == nullptr) {
+    laws.p = shares_of(laws.tokens, laws.tokens, p.weights());
+    return laws;
   }
-  for (const Token token : laws.tokens) {
-    laws.p.push_back(static_cast<double>(p.weight(token)) / static_cast<double>(Distribution::total));
-    if (q != nullptr) {
-      laws.q.push_back(static_cast<double>(q->weight(token)) / static_cast<double>(Distribution::total));
-    }
-  }
+  const std::vector<Token> of_p = std::move(laws.tokens);
+  const std::vector<Token> of_q = q->tokens();
+  laws.tokens.clear();
+  std::set_union(of_p.begin(), of_p.end(), of_q.begin(), of_q.end(), std::back_inserter(laws.tokens));
+  laws.p = shares_of(laws.tokens, of_p, p.weights());
+  laws.q = shares_of(laws.tokens, of_q, q->weights());
   return laws;
 }
 
@@ -65,7 +75,7 @@ std::vector<std::size_t> likeliest(const std::vector<double>& p, std::size_t cou
 }  // namespace
 
 EProcess::Stakes::Stakes(const Settings& settings, const Distribution& p, const Distribution* q,
-                         std::span<const MutantLaw> laws) {
+                         std::span<const MutantLaw> laws, std::optional<Token> only) {
   const PositionLaws position = laws_of(p, q);
   std::vector<std::size_t> said;  // places among position.tokens of what p may say
   std::vector<double> weight;
@@ -77,7 +87,9 @@ EProcess::Stakes::Stakes(const Settings& settings, const Distribution& p, const 
   }
 
   const std::size_t width = laws.size() * weights.size();
-  pays_.assign((tokens_.size() + 1) * width, 1.0);
+  if (only) first_ = place_of(*only);
+  const std::size_t last = only ? first_ : never();
+  pays_.assign((last + 1 - first_) * width, 1.0);
   std::vector<double> r(position.tokens.size());
   for (std::size_t law = 0; law < laws.size(); ++law) {
     if (laws[law].of_a_guess && q == nullptr) continue;
@@ -88,15 +100,15 @@ EProcess::Stakes::Stakes(const Settings& settings, const Distribution& p, const 
       const double ratio = r[said[i]] / weight[i];
       return settings.slack > 0 ? std::min(ratio, ratio_max) : ratio;
     };
-    for (std::size_t i = 0; i < tokens_.size(); ++i) {
+    for (std::size_t i = 0; i < tokens_.size() && settings.slack > 0; ++i) {
       most = std::max(most, ratio_of(i));
       least = std::min(least, ratio_of(i));
     }
     for (std::size_t w = 0; w < weights.size(); ++w) {
-      const double lowered = rounding / (1 + settings.slack * weights[w] * (most - least));
-      for (std::size_t i = 0; i <= tokens_.size(); ++i) {
-        const double ratio = i < tokens_.size() ? ratio_of(i) : most;
-        pays_[i * width + law * weights.size() + w] = lowered * ((1 - weights[w]) + weights[w] * ratio);
+      const double lowered = rounding / (1 + settings.slack * weights[w] * std::max(most - least, 0.0));
+      for (std::size_t i = first_; i <= last; ++i) {
+        const double ratio = i < never() ? ratio_of(i) : most;  // without slack, never is never paid for
+        pays_[(i - first_) * width + law * weights.size() + w] = lowered * ((1 - weights[w]) + weights[w] * ratio);
       }
     }
   }
@@ -133,18 +145,19 @@ EProcess::EProcess(const Settings& settings, std::span<const MutantLaw> laws)
 }
 
 void EProcess::observe(const Distribution& p, const Distribution* q, Token token) {
-  const Stakes stakes(settings_, p, q, laws_);
+  const Stakes stakes(settings_, p, q, laws_, token);
   observe(stakes, stakes.place_of(token));
 }
 
 void EProcess::observe(const Stakes& stakes, std::size_t place) {
-  REQUIRE(stakes.pays_.size() == (stakes.never() + 1) * wealth_.size(), "the stakes are for the same laws");
+  REQUIRE(place >= stakes.first_ && stakes.pays_.size() >= (place + 1 - stakes.first_) * wealth_.size(),
+          "the stakes are for this place and the same laws");
   ++observed_;
   if (place == stakes.never() && settings_.slack == 0) impossible_ = true;
   if (impossible_ || most_ >= enough) return;
 
   double total[4] = {kept_, 0, 0, 0};
-  const double* const pays = stakes.pays_.data() + place * wealth_.size();
+  const double* const pays = stakes.pays_.data() + (place - stakes.first_) * wealth_.size();
   for (std::size_t bet = 0; bet < wealth_.size(); ++bet) wealth_[bet] *= pays[bet];
   std::size_t bet = 0;
   for (; bet + 4 <= wealth_.size(); bet += 4) {
@@ -211,13 +224,27 @@ std::string EProcess::suspect() const {
   return name;
 }
 
-double EProcess::smallest_deviation() const {
-  if (observed_ == 0) return 1;
-  const auto n = static_cast<double>(observed_);
-  const double blocks = static_cast<double>(observed_ / block);
+double EProcess::smallest_deviation_of(long tokens) const {
+  if (tokens == 0) return 1;
+  const auto n = static_cast<double>(tokens);
+  const double blocks = static_cast<double>(tokens / block);
   const double needed = log64(bets() / settings_.alpha) + 2 * log64(100) - blocks * log64(1 - share) + n * 0x1p-30;
   const double slack = 2 * settings_.slack;
   return std::min(1.0, slack + std::sqrt(slack * slack + needed / n));
+}
+
+std::optional<long> EProcess::tokens_until(double deviation) const {
+  long enough_tokens = std::max(observed_, 1L);
+  while (smallest_deviation_of(enough_tokens) >= deviation) {
+    if (enough_tokens > tokens_max) return std::nullopt;
+    enough_tokens *= 2;
+  }
+  long too_few = enough_tokens / 2;
+  while (enough_tokens - too_few > 1) {
+    const long middle = too_few + (enough_tokens - too_few) / 2;
+    (smallest_deviation_of(middle) < deviation ? enough_tokens : too_few) = middle;
+  }
+  return std::max(enough_tokens - observed_, 0L);
 }
 
 std::string EProcess::describe() const {

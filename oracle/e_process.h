@@ -33,6 +33,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -61,7 +62,8 @@ class EProcess {
    public:
     /// q: what a guess was drawn from; nullptr where nothing was guessed.
     Stakes(const Settings& settings, const Distribution& p, const Distribution* q,
-           std::span<const MutantLaw> laws = mutant_laws());
+           std::span<const MutantLaw> laws = mutant_laws())
+        : Stakes(settings, p, q, laws, std::nullopt) {}
 
     /// Place of a token, for observe(); `never` where p is 0.
     std::size_t place_of(Token token) const noexcept;
@@ -69,7 +71,12 @@ class EProcess {
 
    private:
     friend class EProcess;
+    /// `only`: what is paid for the others is left out.
+    Stakes(const Settings& settings, const Distribution& p, const Distribution* q, std::span<const MutantLaw> laws,
+           std::optional<Token> only);
+
     std::vector<Token> tokens_;  // that p may say, ascending
+    std::size_t first_ = 0;      // the place that pays_ begins with
     std::vector<double> pays_;   // [tokens_ and never][laws * weights]
     std::vector<std::array<std::uint8_t, partitions>> cells_;
     std::array<std::array<double, cells>, partitions> mass_{};  // under p
@@ -90,7 +97,9 @@ class EProcess {
   /// The bet that has most of the wealth now: what the fault looks like.
   std::string suspect() const;
   /// See above; 1 when nothing would have been seen.
-  double smallest_deviation() const;
+  double smallest_deviation() const { return smallest_deviation_of(observed_); }
+  /// How many more tokens would show a deviation below that one; none where no number does, because of the slack.
+  std::optional<long> tokens_until(double deviation) const;
   std::string describe() const;
 
  private:
@@ -99,6 +108,9 @@ class EProcess {
     std::array<double, cells> expected{};
     std::array<double, cells> seen{};
   };
+  static constexpr long tokens_max = 1L << 40;
+
+  double smallest_deviation_of(long tokens) const;
   double bets() const noexcept { return static_cast<double>(wealth_.size() + partitions * caution.size() + 1); }
 
   Settings settings_;

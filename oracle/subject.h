@@ -29,9 +29,9 @@ struct Variation {
   std::string describe() const;
 };
 
-/// Called after every round, when it is recorded; false ends the run there, as cancelled. May run other requests of the
-/// same variation. Empty: nobody watches.
-using AfterRound = std::function<bool()>;
+/// Called after every round, when it is recorded, with the run so far; false ends the run there, as cancelled. May run
+/// other requests of the same variation. Empty: nobody watches.
+using AfterRound = std::function<bool(const Trace&)>;
 
 class Subject {
  public:

@@ -26,12 +26,14 @@ Engine& EngineSubject::engine(const Variation& variation) {
 Trace EngineSubject::run_watched(const Request& request, const Variation& variation, Chance& chance,
                                  const AfterRound& after_round) {
   std::atomic<bool> ended = false;
-  std::function<void(std::span<const Token>)> look;
+  Watcher watch{{}, rows_};
   if (after_round) {
-    look = [&](std::span<const Token>) { ended = !after_round() || (cancelled_ != nullptr && cancelled_->load()); };
+    watch.look = [&](const Trace& trace) {
+      ended = !after_round(trace) || (cancelled_ != nullptr && cancelled_->load());
+    };
   }
   return engine(variation).decode(varied(request, variation), variation.draft, *variation.rule, chance,
-                                  recording_, look, after_round ? &ended : cancelled_);
+                                  Recording::digests, watch, after_round ? &ended : cancelled_);
 }
 
 std::string EngineSubject::numerics(const Variation& variation) {

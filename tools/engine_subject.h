@@ -14,11 +14,11 @@ namespace draftproof {
 
 class EngineSubject final : public Subject {
  public:
-  /// Runs end early once `cancelled` is set.
-  /// `like`: how to lay weights out, but for the table.
+  /// Runs end early once `cancelled` is set. `like`: how to lay weights out, but for the table. `rows`: who looks at a
+  /// round finds its rows.
   EngineSubject(std::string target, Layout like, const std::atomic<bool>* cancelled,
-                Recording recording = Recording::digests)
-      : target_(std::move(target)), like_(std::move(like)), cancelled_(cancelled), recording_(recording) {}
+                bool rows = false)
+      : target_(std::move(target)), like_(std::move(like)), cancelled_(cancelled), rows_(rows) {}
 
   Trace run_watched(const Request& request, const Variation& variation, Chance& chance,
                     const AfterRound& after_round) override;
@@ -32,7 +32,7 @@ class EngineSubject final : public Subject {
   std::string target_;
   Layout like_;
   const std::atomic<bool>* cancelled_;
-  Recording recording_;
+  bool rows_;
   std::string loaded_;  // name of the table in engine_
   std::map<std::string, std::string> numerics_;  // by name of table
   std::unique_ptr<Engine> engine_;

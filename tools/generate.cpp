@@ -13,6 +13,7 @@
 #include "tools/interrupt.h"
 #include "tools/progress.h"
 #include "tools/statistics.h"
+#include "tools/weights_digest.h"
 
 namespace draftproof {
 namespace {
@@ -44,11 +45,11 @@ Exit generate(const GenerateOptions& options) {
     trace_file = std::make_unique<OutputFile>(
         options.trace_file, std::vector{common.target, common.prompt_file, common.json_file});
   }
-  const bool silent = common.quiet || common.json_file == "-";
+  const bool silent = common.quiet || common.json_file == "-" || options.trace_file == "-";
   Progress progress(common.quiet);
   Layout layout = layout_of(common.layout);
   layout.observer = progress.observer();
-  refuse_shortage(common.target, std::span(&options.draft, 1), layout, request);
+  refuse_shortage(common.target, std::span(&options.draft, 1), layout, request, trace_file != nullptr);
   Engine engine(common.target, layout);
   if (const std::string why = misfit(request, engine.target()); !why.empty()) throw Error(why);
   const Gate gate = engine.gate(options.draft, options.logprobs);
@@ -59,7 +60,7 @@ Exit generate(const GenerateOptions& options) {
   std::unique_ptr<TextStream> stream;
   if (tokenizer) stream = std::make_unique<TextStream>(*tokenizer);
   bool first = true;
-  const auto emit = [&](std::span<const Token> tokens) {
+  const auto print = [&](std::span<const Token> tokens) {
     if (silent) return;
     for (const Token token : tokens) {
       std::cout << (stream ? stream->push(token) : (first ? "" : ",") + std::to_string(token));
@@ -69,9 +70,18 @@ Exit generate(const GenerateOptions& options) {
   };
   if (stream && !silent) std::cout << tokenizer->decode(request.prompt) << std::flush;
   SeededChance chance(common.seed);
-  const Trace trace =
-      engine.decode(std::move(request), options.draft, rule, chance,
-                    trace_file ? Recording::evidence : Recording::counts, emit, watch_for_interrupt());
+  std::optional<spectrace::Writer> writer;
+  if (trace_file) {
+    writer.emplace([&](std::string_view line) { trace_file->append(line); }, "draftproof " DRAFTPROOF_VERSION,
+                   weights_digest(common.target), engine.target().vocabulary(), rule, common.seed);
+    writer->begin({options.draft, engine.kernels().name, engine.numerics()});
+  }
+  const auto look = [&](const Trace& so_far) {
+    if (writer) writer->add_round(so_far);
+    print(so_far.rounds.back().emitted);
+  };
+  const Trace trace = engine.decode(std::move(request), options.draft, rule, chance, Recording::counts,
+                                    {look, trace_file != nullptr}, watch_for_interrupt());
   if (!silent) std::cout << (stream ? stream->finish() : "") << std::endl;
 
   if (options.logprobs && !silent) {
@@ -100,11 +110,8 @@ Exit generate(const GenerateOptions& options) {
     json_file->write(dumped(json));
   }
   if (trace_file) {
-    Variation variation;
-    variation.draft = options.draft;
-    spectrace::Writer writer("draftproof " DRAFTPROOF_VERSION, engine.target().vocabulary(), rule, common.seed);
-    writer.add(trace, variation, engine.numerics());
-    trace_file->write(writer.text());
+    writer->end(trace);
+    trace_file->finish();
   }
   if (!std::cout) throw Error("standard output cannot be written to");
   return Exit::pass;

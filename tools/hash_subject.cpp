@@ -15,8 +15,8 @@
 
 namespace draftproof {
 
-HashSubject::HashSubject(const HashShape& shape, Recording recording)
-    : target_(make_hash_model(shape)), dialect_(make_hash_model(disagreeing(shape))), recording_(recording) {}
+HashSubject::HashSubject(const HashShape& shape, bool rows)
+    : target_(make_hash_model(shape)), dialect_(make_hash_model(disagreeing(shape))), rows_(rows) {}
 
 Trace HashSubject::run_watched(const Request& request, const Variation& variation, Chance& chance,
                                const AfterRound& after_round) {
@@ -29,9 +29,9 @@ Trace HashSubject::run_watched(const Request& request, const Variation& variatio
   if (const std::string_view name = variation.draft; name.starts_with("scripted:")) {
     draft = std::make_unique<ScriptedDraft>(*target_, capacity, asked.draft_max, name.substr(name.find(':') + 1));
   }
-  Decoder decoder(*target_, *draft, *variation.rule, chance, std::move(asked), recording_);
+  Decoder decoder(*target_, *draft, *variation.rule, chance, std::move(asked), Recording::digests);
   std::atomic<bool> ended = false;
-  decoder.run([&](std::span<const Token>) { ended = after_round && !after_round(); }, &ended);
+  decoder.run({[&](const Trace& trace) { ended = after_round && !after_round(trace); }, rows_}, &ended);
   return decoder.trace();
 }
 

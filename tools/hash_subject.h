@@ -14,7 +14,8 @@ namespace draftproof {
 
 class HashSubject final : public Subject {
  public:
-  explicit HashSubject(const HashShape& shape, Recording recording = Recording::digests);
+  /// `rows`: who looks at a round finds its rows.
+  explicit HashSubject(const HashShape& shape, bool rows = false);
 
   Trace run_watched(const Request& request, const Variation& variation, Chance& chance,
                     const AfterRound& after_round) override;
@@ -24,7 +25,7 @@ class HashSubject final : public Subject {
  private:
   std::unique_ptr<Model> target_;
   std::unique_ptr<Model> dialect_;
-  Recording recording_;
+  bool rows_;
 };
 
 /// distribution_exact for the production loop under one rule: the questions of oracle/law_questions.h, the first

@@ -191,8 +191,8 @@ OutputFile::OutputFile(const std::string& path, const std::vector<std::string>& 
   }
   partial_ = place_;
   partial_ += ".partial";
-  if (!std::ofstream(partial_, std::ios::binary))
-    throw Error("cannot write '" + path_ + "'; check the folder and the disk");
+  stream_.open(partial_, std::ios::binary);
+  if (!stream_) fail();
 }
 
 OutputFile::~OutputFile() {
@@ -200,20 +200,29 @@ OutputFile::~OutputFile() {
   if (!partial_.empty()) std::filesystem::remove(partial_, ignored);
 }
 
-void OutputFile::write(const std::string& text) {
-  std::error_code failure;
-  bool written = false;
+void OutputFile::fail() const { throw Error("cannot write '" + path_ + "'; check the folder and the disk"); }
+
+void OutputFile::append(std::string_view text) {
+  if (path_ != "-" && !stream_.is_open()) stream_.open(place_, std::ios::binary);
+  std::ostream& stream = path_ == "-" ? std::cout : static_cast<std::ostream&>(stream_);
+  if (!(stream << text)) fail();
+}
+
+void OutputFile::finish() {
   if (path_ == "-") {
-    written = static_cast<bool>(std::cout << text << std::flush);
-  } else {
-    std::ofstream file(partial_.empty() ? place_ : partial_, std::ios::binary);
-    file << text;
-    file.close();
-    written = static_cast<bool>(file);
-    if (written && !partial_.empty()) std::filesystem::rename(partial_, place_, failure);
+    if (!(std::cout << std::flush)) fail();
+    return;
   }
-  if (!written || failure) throw Error("cannot write '" + path_ + "'; check the folder and the disk");
+  stream_.close();
+  std::error_code failure;
+  if (stream_ && !partial_.empty()) std::filesystem::rename(partial_, place_, failure);
+  if (!stream_ || failure) fail();
   partial_.clear();
+}
+
+void OutputFile::write(const std::string& text) {
+  append(text);
+  finish();
 }
 
 }  // namespace draftproof

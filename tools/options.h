@@ -4,8 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ref/decoding/trace.h"
@@ -79,12 +81,19 @@ class OutputFile {
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  void write(const std::string& text);  // once; Error when it cannot be written whole
+  /// Once. Error when it cannot be written whole.
+  void write(const std::string& text);
+  /// The same, piece by piece; finish() puts it in its place.
+  void append(std::string_view text);
+  void finish();
 
  private:
+  [[noreturn]] void fail() const;
+
   std::string path_;
   std::filesystem::path place_;    // where the result goes, links followed
   std::filesystem::path partial_;  // beside it; empty when written in place
+  std::ofstream stream_;           // closed for standard output
 };
 
 }  // namespace draftproof

@@ -9,6 +9,7 @@
 #include "ref/decoding/engine.h"
 #include "tools/commands.h"
 #include "tools/progress.h"
+#include "tools/weights_digest.h"
 
 namespace draftproof {
 namespace {
@@ -18,14 +19,17 @@ struct TraceOptions {
   std::string target;
   LayoutOptions layout;
   int threads = 0;
+  double slack = 0;
   std::string json_file;
   bool quiet = false;
 };
 
 Exit exit_of(spectrace::Verdict verdict) {
   switch (verdict) {
-    case spectrace::Verdict::pass_exact: return Exit::pass;
-    case spectrace::Verdict::bug_proven: return Exit::divergence;
+    case spectrace::Verdict::pass_exact:
+    case spectrace::Verdict::pass_stat: return Exit::pass;
+    case spectrace::Verdict::bug_proven:
+    case spectrace::Verdict::bug_stat: return Exit::divergence;
     case spectrace::Verdict::undecided:
     case spectrace::Verdict::vacuous: return Exit::undecided;
     case spectrace::Verdict::invalid_trace: return Exit::bad_input;
@@ -57,6 +61,7 @@ class Targets {
     }
     return nullptr;
   }
+  std::shared_ptr<Model> computing_anyhow() const { return {engine_, &engine_->target()}; }
 
  private:
   void load(const Layout& layout) {
@@ -82,7 +87,9 @@ Exit check(const TraceOptions& options) {
     common.threads = options.threads;
     set_threads(threads_of(common));
     targets = std::make_unique<Targets>(options, progress.observer());
-    target = {targets->vocabulary(), [&](const std::string& numerics) { return targets->computing_in(numerics); }};
+    target = {targets->vocabulary(), [&](const std::string& numerics) { return targets->computing_in(numerics); },
+              options.slack, [&] { return targets->computing_anyhow(); },
+              [&] { return weights_digest(options.target); }};
   }
   const spectrace::Report report = spectrace::replay(options.file, target);
   if (!options.quiet && options.json_file != "-") std::cout << report_text(report) << std::flush;
@@ -121,6 +128,11 @@ void add_trace(CLI::App& app, Exit& exit) {
   CLI::App* const command = trace->add_subcommand("check", "replay every decision of a recorded run");
   command->add_option("FILE", checked->file, "a trace, spectrace/1")->required();
   command->add_option("--target", checked->target, "the model it was made with: every p is computed again");
+  command
+      ->add_option("--slack", checked->slack,
+                   "how far, in total variation, the p of an engine of other numerics may be from the target's")
+      ->check(CLI::Range(0.0, 1.0))
+      ->needs("--target");
   add_layout_options(*command, checked->layout);
   add_threads_option(*command, checked->threads);
   command->add_option("--json", checked->json_file, "write the report as JSON to this file, - for standard output");

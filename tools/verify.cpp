@@ -7,13 +7,14 @@
 
 #include "oracle/exhaustion.h"
 #include "oracle/report.h"
-#include "oracle/spectrace/writer.h"
+#include "oracle/spectrace/traced_subject.h"
 #include "ref/base/error.h"
 #include "tools/commands.h"
 #include "tools/engine_subject.h"
 #include "tools/hash_subject.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
+#include "tools/weights_digest.h"
 
 namespace draftproof {
 namespace {
@@ -165,9 +166,8 @@ Exit verify(const VerifyOptions& options) {
   best.kernels = tables_to_try(best.kernels).front();
   Layout layout = layout_of(best);
   layout.observer = progress.observer();
-  refuse_shortage(common.target, options.drafts, layout, request);
-  EngineSubject subject(common.target, layout, interrupted,
-                        trace_file ? Recording::evidence : Recording::digests);
+  refuse_shortage(common.target, options.drafts, layout, request, trace_file != nullptr);
+  EngineSubject subject(common.target, layout, interrupted, trace_file != nullptr);
   Variation first;
   first.rule = &rule;
   first.kernels = tables_to_try(common.layout.kernels).front();
@@ -196,7 +196,20 @@ Exit verify(const VerifyOptions& options) {
   }
 
   progress.say("decoding in every variation");
-  Trial trial(subject, request, common.seed, variations_of(options, rule, guesses));
+  std::unique_ptr<spectrace::Writer> writer;
+  std::unique_ptr<spectrace::TracedSubject> traced;
+  if (trace_file) {
+    writer = std::make_unique<spectrace::Writer>([&](std::string_view line) { trace_file->append(line); },
+                                                 "draftproof " DRAFTPROOF_VERSION, weights_digest(common.target),
+                                                 subject.target(first).vocabulary(), rule, common.seed);
+    traced = std::make_unique<spectrace::TracedSubject>(subject, *writer);
+  }
+  Trial trial(traced ? static_cast<Subject&>(*traced) : subject, request, common.seed,
+              variations_of(options, rule, guesses));
+  if (trace_file) {
+    traced->stop();
+    trace_file->finish();
+  }
   for (const Run& run : trial.runs) report.runs.push_back(run.variation.describe());
   for (const std::string& draft : options.drafts) {
     const auto run = std::find_if(trial.runs.begin(), trial.runs.end(),
@@ -220,15 +233,10 @@ Exit verify(const VerifyOptions& options) {
   if (interrupted->load()) report.reason = "interrupted; what was done so far proves nothing";
 
   progress.say("");
-  if (!common.quiet && common.json_file != "-") std::cout << report_text(report) << std::flush;
+  const bool silent = common.quiet || common.json_file == "-" || options.trace_file == "-";
+  if (!silent) std::cout << report_text(report) << std::flush;
   if (json_file) json_file->write(report_json(report));
   if (junit_file) junit_file->write(report_junit(report));
-  if (trace_file) {
-    const int vocabulary = subject.target(first).vocabulary();
-    spectrace::Writer writer("draftproof " DRAFTPROOF_VERSION, vocabulary, rule, common.seed);
-    for (const Run& run : trial.runs) writer.add(run.trace, run.variation, subject.numerics(run.variation));
-    trace_file->write(writer.text());
-  }
   if (!std::cout) throw Error("standard output cannot be written to");
   switch (report.verdict()) {
     case ReportVerdict::pass_exact: return Exit::pass;

@@ -278,7 +278,7 @@ Trace run_loop(Model& target, Draft& draft, const Rule& rule, Chance& chance, co
     }
     trace.resting_length = cache->length();
     trace.rounds.push_back(std::move(round));
-    if (after_round && !after_round() && trace.finish == Finish::unfinished) {
+    if (after_round && !after_round(trace) && trace.finish == Finish::unfinished) {
       trace.finish = Finish::cancelled;
       if (fault == Fault::block_committed_on_cancel) trace.resting_length += rows.rows_read() - kept;
     }

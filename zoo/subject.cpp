@@ -52,7 +52,7 @@ Trace ZooSubject::run_watched(const Request& request, const Variation& variation
   if (parts_.loop) return run_loop(own_target, *draft, rule, chance, asked, after_round, *parts_.loop);
   Decoder decoder(own_target, *draft, rule, chance, asked, Recording::digests);
   std::atomic<bool> ended = false;
-  decoder.run([&](std::span<const Token>) { ended = after_round && !after_round(); }, &ended);
+  decoder.run({[&](const Trace& trace) { ended = after_round && !after_round(trace); }}, &ended);
   return decoder.trace();
 }
 

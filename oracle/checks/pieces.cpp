@@ -43,7 +43,7 @@ Finding check_pieces(Trial& trial) {
       SeededChance chance(trial.seed);
       std::size_t done = 0;
       const Trace begun =
-          trial.subject.run_watched(trial.request, run->variation, chance, [&] { return ++done < cut; });
+          trial.subject.run_watched(trial.request, run->variation, chance, [&](const Trace&) { return ++done < cut; });
       const std::string before = difference(run->trace, 0, begun, false, promised);
       if (!expect(before.empty(), [&] { return before; })) continue;
       const int text = static_cast<int>(trial.request.prompt.size() + begun.output.size());

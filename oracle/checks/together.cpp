@@ -51,7 +51,7 @@ Finding check_together(Trial& trial) {
 
     OneSequence chance(trial.seed, trial.request.sequence);
     int rounds = 0;
-    const Trace trace = trial.subject.run_watched(trial.request, variation, chance, [&] {
+    const Trace trace = trial.subject.run_watched(trial.request, variation, chance, [&](const Trace&) {
       if (++rounds > visits) return true;
       OneSequence other_chance(trial.seed, other.sequence);
       const Trace between = trial.subject.run(other, variation, other_chance);

@@ -10,6 +10,8 @@ const char* name_of(Judgement judgement) noexcept {
     case Judgement::matching: return "matching";
     case Judgement::rejection: return "rejection";
     case Judgement::greedy: return "greedy";
+    case Judgement::block: return "block";
+    case Judgement::lossy: return "lossy";
   }
   return "unknown";
 }
@@ -22,6 +24,11 @@ const char* name_of(Last last) noexcept {
     case Last::greedy: return "greedy";
   }
   return "unknown";
+}
+
+double RealRow::weight(Token token) const {
+  const auto place = std::lower_bound(tokens.begin(), tokens.end(), token);
+  return place == tokens.end() || *place != token ? 0 : weights[static_cast<std::size_t>(place - tokens.begin())];
 }
 
 void KeysAsked::add(Purpose purpose, std::int64_t position) {

@@ -21,8 +21,9 @@ namespace draftproof::spectrace {
 inline constexpr const char* schema_name = "spectrace/1";
 inline constexpr const char* our_generator = "philox4x32-10";  // SeededChance, by key
 
-/// How guesses are judged. greedy: by the target's best token, without chance.
-enum class Judgement : std::uint8_t { matching, rejection, greedy };
+/// How guesses are judged. greedy: by the target's best token, without chance. block: by block verification. lossy: by
+/// a rule that does not promise the target's law.
+enum class Judgement : std::uint8_t { matching, rejection, greedy, block, lossy };
 const char* name_of(Judgement judgement) noexcept;
 
 /// Where the token after the guesses comes from: residual of a refusal, the target's own draw that a guess did not
@@ -35,6 +36,7 @@ struct Header {
   std::string weights;            // as the engine names them; empty when it does not
   int vocabulary = 0;
   Judgement rule = Judgement::rejection;
+  std::string loss;               // name of a rule that is lossy
   std::uint64_t total = 0;        // of every row's integer weights; 0: weights and coins are reals
   double unit = 0x1p-23;          // rounding unit of the reals
   std::string generator;          // of coins; empty when not said
@@ -61,6 +63,13 @@ struct Opening {
 struct Amount {
   std::uint64_t whole = 0;
   double real = 0;
+};
+
+/// Real weights of the tokens that have one, tokens ascending.
+struct RealRow {
+  std::vector<Token> tokens;
+  std::vector<double> weights;
+  double weight(Token token) const;  // 0 when absent
 };
 
 /// A draw from integer weights: the coin, below `bound`, falls on the token that has [before, before + weight).
@@ -107,9 +116,11 @@ struct Step {
   std::optional<std::vector<Amount>> p;                     // of the guesses judged, or of all
   std::optional<std::vector<std::optional<Amount>>> coins;  // below q; matching: the target's, of guesses that stand
   std::optional<std::vector<std::uint64_t>> before;         // matching: weight before the guesses that stand
-  std::optional<std::vector<std::optional<std::uint64_t>>> draft_coins;
+  std::optional<std::vector<std::optional<Amount>>> draft_coins;
   std::optional<std::vector<std::uint64_t>> draft_before;
-  std::optional<Draw> next;                                 // the token after the guesses that stand, emitted or cut
+  // The token after the guesses that stand: of integer weights all about it, emitted or cut; of reals its coin.
+  std::optional<Draw> next;
+  std::optional<std::optional<double>> next_coin;
 
   std::optional<KeysAsked> keys;
   std::vector<Best> best;                  // of row 0, 1, ...
@@ -118,6 +129,8 @@ struct Step {
   std::vector<Fingerprint> drafts;         // of every guess's q
   std::vector<Distribution> target_rows;
   std::vector<Distribution> draft_rows;    // of every guess
+  std::vector<RealRow> target_reals;       // the same of reals
+  std::vector<RealRow> draft_reals;
 };
 
 struct Ending {

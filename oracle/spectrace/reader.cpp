@@ -102,33 +102,66 @@ class LineReader {
     }
     return result;
   }
-  /// [token, weight, token, weight, ...], tokens ascending, weights positive and with the header's total.
+  /// [token, weight, token, weight, ...], tokens ascending, weights positive and with a sum of 1 but for rounding.
+  RealRow real_row(const Json& list) const {
+    RealRow row;
+    double sum = 0;
+    each_pair(list, [&](const Json& id, const Json& value) {
+      row.tokens.push_back(token(id));
+      row.weights.push_back(real_in(value, 0, 1));
+      if (row.weights.back() == 0) value.fail("must be positive");
+      expect_ascending(row.tokens, id);
+      sum += row.weights.back();
+    });
+    if (std::fabs(sum - 1) > 4 * header_.unit * static_cast<double>(row.tokens.size())) {
+      list.fail("the weights add up to " + std::to_string(sum) + ", which is not 1 but for rounding");
+    }
+    return row;
+  }
+  /// The same with the header's total.
   Distribution row(const Json& list) const {
-    const std::size_t count = list.size();
-    if (count == 0 || count % 2 != 0) list.fail("must be a list of tokens, each followed by its weight");
     std::vector<Token> tokens;
     std::vector<std::uint64_t> weights;
     std::uint64_t left = header_.total;
-    for (std::size_t i = 0; i < count; i += 2) {
-      tokens.push_back(token(list[i]));
-      weights.push_back(whole_in(list[i + 1], 1, Distribution::total));
-      if (i > 0 && tokens.back() <= tokens[tokens.size() - 2]) list[i].fail("tokens must ascend");
-      if (weights.back() > left) list[i + 1].fail("the weights add up to more than W");
+    each_pair(list, [&](const Json& id, const Json& value) {
+      tokens.push_back(token(id));
+      weights.push_back(whole_in(value, 1, Distribution::total));
+      expect_ascending(tokens, id);
+      if (weights.back() > left) value.fail("the weights add up to more than W");
       left -= weights.back();
-    }
+    });
     if (left != 0) list.fail("the weights add up to less than W");
     return Distribution::exact(tokens, weights);
   }
 
  protected:
   const Header& header_;
+
+ private:
+  static void expect_ascending(const std::vector<Token>& tokens, const Json& last) {
+    if (tokens.size() > 1 && tokens.back() <= tokens[tokens.size() - 2]) last.fail("tokens must ascend");
+  }
+  template <class Take>
+  static void each_pair(const Json& list, const Take& take) {
+    const std::size_t count = list.size();
+    if (count == 0 || count % 2 != 0) list.fail("must be a list of tokens, each followed by its weight");
+    for (std::size_t i = 0; i < count; i += 2) take(list[i], list[i + 1]);
+  }
 };
 
-Judgement judgement_of(const Json& value) {
-  for (const Judgement rule : {Judgement::matching, Judgement::rejection, Judgement::greedy}) {
-    if (value.string() == name_of(rule)) return rule;
+void read_rule(const Json& value, Header& header) {
+  const std::string& name = value.string();
+  constexpr std::string_view lossy = "lossy:";
+  if (name.starts_with(lossy) && name.size() > lossy.size()) {
+    header.rule = Judgement::lossy;
+    header.loss = name.substr(lossy.size());
+    return;
   }
-  value.fail("must be matching, rejection or greedy, but is " + in_quotes(value.string()));
+  for (const Judgement rule : {Judgement::matching, Judgement::rejection, Judgement::greedy, Judgement::block}) {
+    header.rule = rule;
+    if (name == name_of(rule)) return;
+  }
+  value.fail("must be matching, rejection, greedy, block or lossy:NAME, but is " + in_quotes(name));
 }
 
 const Names header_names = {"t", "schema", "engine", "weights", "vocab", "rule", "W", "dtype", "rng"};
@@ -157,7 +190,7 @@ Header header_of(const Json& line) {
   header.engine = line.at("engine").string();
   if (const auto weights = line.find("weights")) header.weights = weights->string();
   header.vocabulary = static_cast<int>(line.at("vocab").integer(1, position_max));
-  header.rule = judgement_of(line.at("rule"));
+  read_rule(line.at("rule"), header);
   if (const auto total = line.find("W")) header.total = whole_in(*total, 1, Distribution::total);
   if (const auto type = line.find("dtype")) {
     const std::string& name = type->string();
@@ -233,7 +266,7 @@ class StepReader : LineReader {
 
   Step read(const Json& line) const {
     static const Names names = {"t", "s",  "n", "pos", "w", "d",  "a",   "last", "o", "q",  "p", "u",
-                                "b", "qc", "qb", "y",  "rc", "top", "h",   "ph",   "qh",  "P", "Q"};
+                                "b", "qc", "qb", "y", "ur", "rc", "top", "h",   "ph",   "qh",  "P", "Q"};
     refuse_unknown(line, names);
     Step step;
     if (const auto id = line.find("s")) step.sequence = id->integer(0, exact_max);
@@ -283,7 +316,9 @@ class StepReader : LineReader {
   void read_evidence(const Json& line, Step& step) const {
     const std::size_t guesses = step.guesses.size();
     const std::size_t accepted = static_cast<std::size_t>(step.accepted);
-    const std::size_t judged = std::min(accepted + 1, guesses);
+    // A block is judged as a whole, a lossy rule as it likes.
+    const bool by_one = header_.rule != Judgement::block && header_.rule != Judgement::lossy;
+    const std::size_t judged = by_one ? std::min(accepted + 1, guesses) : 0;
     const auto amounts = [&](const Json& list) { return list_of(list, [&](const Json& v) { return amount(v); }); };
     const auto wholes = [&](const Json& list) {
       if (header_.total == 0) list.fail("needs integer weights, but the header has no W");
@@ -310,8 +345,7 @@ class StepReader : LineReader {
       expect_size(line, "b", *step.before, accepted, accepted);
     }
     if (const auto coins = line.find("qc")) {
-      if (header_.total == 0) coins->fail("needs integer weights, but the header has no W");
-      step.draft_coins = list_of(*coins, [&](const Json& v) { return coin_below(v, header_.total); });
+      step.draft_coins = list_of(*coins, [&](const Json& v) { return coin_of(v, header_.total); });
       expect_size(line, "qc", *step.draft_coins, guesses, guesses);
     }
     if (const auto before = line.find("qb")) {
@@ -319,6 +353,11 @@ class StepReader : LineReader {
       expect_size(line, "qb", *step.draft_before, guesses, guesses);
     }
     if (const auto y = line.find("y")) step.next = draw(*y);
+    if (const auto coin = line.find("ur")) {
+      if (header_.total > 0) coin->fail("is the coin of real weights, but the header has W; integers have y");
+      step.next_coin.emplace();
+      if (!coin->is_null()) *step.next_coin = real_in(*coin, 0, 1);
+    }
     if (const auto keys = line.find("rc")) step.keys = keys_asked(*keys);
     const auto rows = [&](const char* name, auto& values, auto read) {
       const auto list = line.find(name);
@@ -328,30 +367,36 @@ class StepReader : LineReader {
     };
     rows("h", step.logits, [&](const Json& v) { return fingerprint(v); });
     rows("ph", step.targets, [&](const Json& v) { return fingerprint(v); });
-    if (const auto list = line.find("qh")) {
-      step.drafts = list_of(*list, [&](const Json& v) { return fingerprint(v); });
-      expect_size(line, "qh", step.drafts, guesses, guesses);
-    }
     rows("top", step.best, [&](const Json& v) { return best(v); });
-    const auto needs_total = [&](const char* name) {
-      if (header_.total == 0) line.at(name).fail("needs integer weights, but the header has no W");
-      if (header_.total != Distribution::total) line.at(name).fail("rows are read where W is 2^52 only");
+    const auto of_guesses = [&](const char* name, auto& values, auto read) {
+      const auto list = line.find(name);
+      if (!list) return;
+      values = list_of(*list, read);
+      expect_size(line, name, values, guesses, guesses);
     };
-    if (line.find("P")) needs_total("P");
-    rows("P", step.target_rows, [&](const Json& v) { return row(v); });
-    if (const auto list = line.find("Q")) {
-      needs_total("Q");
-      step.draft_rows = list_of(*list, [&](const Json& v) { return row(v); });
-      expect_size(line, "Q", step.draft_rows, guesses, guesses);
+    of_guesses("qh", step.drafts, [&](const Json& v) { return fingerprint(v); });
+    if (header_.total == 0) {
+      rows("P", step.target_reals, [&](const Json& v) { return real_row(v); });
+      of_guesses("Q", step.draft_reals, [&](const Json& v) { return real_row(v); });
+      return;
     }
+    for (const char* name : {"P", "Q"}) {
+      if (header_.total == Distribution::total || !line.find(name)) continue;
+      line.at(name).fail("rows are read where W is 2^52 only");
+    }
+    rows("P", step.target_rows, [&](const Json& v) { return row(v); });
+    of_guesses("Q", step.draft_rows, [&](const Json& v) { return row(v); });
+  }
+
+  std::optional<Amount> coin_of(const Json& value, std::uint64_t bound) const {
+    if (value.is_null()) return std::nullopt;
+    if (header_.total == 0) return Amount{0, real_in(value, 0, 1)};
+    return Amount{*coin_below(value, bound), 0};
   }
 
   std::optional<Amount> accept_coin(const Json& value, const Step& step, std::size_t i) const {
-    if (value.is_null()) return std::nullopt;
-    if (header_.total == 0) return Amount{0, real_in(value, 0, 1)};
-    std::uint64_t bound = header_.total;
-    if (header_.rule == Judgement::rejection && step.q && i < step.q->size()) bound = (*step.q)[i].whole;
-    return Amount{*coin_below(value, bound), 0};
+    const bool by_ratio = header_.rule == Judgement::rejection && step.q && i < step.q->size();
+    return coin_of(value, by_ratio ? (*step.q)[i].whole : header_.total);
   }
 
   Draw draw(const Json& value) const {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "oracle/e_process.h"
 #include "oracle/spectrace/plain_reader.h"
 #include "oracle/spectrace/reader.h"
 #include "ref/acceptance/chance.h"
@@ -14,6 +15,8 @@
 
 namespace draftproof::spectrace {
 namespace {
+
+constexpr double law_alpha = 1e-9;
 
 /// Token and weight before it, of what a coin falls on.
 struct Hit {
@@ -57,6 +60,146 @@ struct Weights {
   }
 };
 
+/// How likely it is that one coin falls on the same token in both.
+double agreement(const Weights& p, const Weights& q) {
+  std::uint64_t both = 0;
+  std::uint64_t p_from = 0;
+  std::uint64_t q_from = 0;
+  for (std::size_t i = 0, j = 0; i < p.tokens.size() && j < q.tokens.size();) {
+    const std::uint64_t p_to = p_from + p.weights[i];
+    const std::uint64_t q_to = q_from + q.weights[j];
+    const std::uint64_t from = std::max(p_from, q_from);
+    if (p.tokens[i] == q.tokens[j]) both += std::max(std::min(p_to, q_to), from) - from;
+    const bool p_behind = p.tokens[i] <= q.tokens[j];
+    if (q.tokens[j] <= p.tokens[i]) {
+      q_from = q_to;
+      ++j;
+    }
+    if (p_behind) {
+      p_from = p_to;
+      ++i;
+    }
+  }
+  return static_cast<double>(both) / static_cast<double>(Distribution::total);
+}
+
+/// sum of min(p, q).
+double overlap(const Weights& p, const Weights& q) {
+  std::uint64_t both = 0;
+  for (std::size_t i = 0, j = 0; i < p.tokens.size() && j < q.tokens.size();) {
+    if (p.tokens[i] == q.tokens[j]) both += std::min(p.weights[i], q.weights[j]);
+    const bool p_behind = p.tokens[i] <= q.tokens[j];
+    j += q.tokens[j] <= p.tokens[i] ? 1 : 0;
+    i += p_behind ? 1 : 0;
+  }
+  return static_cast<double>(both) / static_cast<double>(Distribution::total);
+}
+
+/// Whether a coin falls on a token, where every edge between tokens is known but for rounding.
+enum class Fall { on_it, within_rounding, elsewhere };
+
+/// Real weights by token, ascending, as a draw walks through them: a row, or what one row has more than another. The
+/// sum of i tokens of a row may be off by i rounding units of itself, however it is added up; of a difference, by four
+/// units more of what it was taken from.
+class RealWeights {
+ public:
+  RealWeights(const RealRow& row, double unit) {
+    double sum = 0;
+    for (std::size_t i = 0; i < row.tokens.size(); ++i) {
+      sum += row.weights[i];
+      add(row.tokens[i], sum, unit * static_cast<double>(i + 5) * sum);
+    }
+    scale(sum);
+  }
+  RealWeights(const RealRow& p, const RealRow& q, double unit) {
+    double sum = 0;
+    double taken_from = 0;
+    for (std::size_t i = 0; i < p.tokens.size(); ++i) {
+      const double of_q = q.weight(p.tokens[i]);
+      taken_from += p.weights[i] + of_q;
+      if (p.weights[i] <= of_q) continue;
+      sum += p.weights[i] - of_q;
+      add(p.tokens[i], sum, unit * (static_cast<double>(tokens_.size() + 5) * sum + 4 * taken_from));
+    }
+    scale(sum);
+  }
+
+  bool is_point() const noexcept { return tokens_.size() == 1; }
+  bool has(Token token) const { return std::binary_search(tokens_.begin(), tokens_.end(), token); }
+
+  Fall of(double coin, Token token) const {
+    const auto place = std::lower_bound(tokens_.begin(), tokens_.end(), token);
+    if (place == tokens_.end() || *place != token) return Fall::elsewhere;
+    const auto i = static_cast<std::size_t>(place - tokens_.begin());
+    const double above = i == 0 ? 1.0 : coin - ends_[i - 1];
+    const double below = i + 1 == tokens_.size() ? 1.0 : ends_[i] - coin;
+    const double blur_above = i == 0 ? 0 : blurs_[i - 1];
+    if (above < -blur_above || below < -blurs_[i]) return Fall::elsewhere;
+    return above > blur_above && (i + 1 == tokens_.size() || below > blurs_[i]) ? Fall::on_it : Fall::within_rounding;
+  }
+
+  /// How likely a coin is to fall so near to an edge; `unit` is the most that coins are apart.
+  double blurred(double unit) const {
+    double mass = 0;
+    for (std::size_t i = 0; i + 1 < tokens_.size(); ++i) mass += 2 * blurs_[i] + unit;
+    return std::min(mass, 1.0);
+  }
+
+ private:
+  void add(Token token, double end, double blur) {
+    tokens_.push_back(token);
+    ends_.push_back(end);
+    blurs_.push_back(blur);
+  }
+  void scale(double sum) {
+    for (double& end : ends_) end /= sum;
+    for (double& blur : blurs_) blur /= sum;
+  }
+
+  std::vector<Token> tokens_;
+  std::vector<double> ends_;
+  std::vector<double> blurs_;  // of ends
+};
+
+/// Evidence that more decisions lie within rounding than should. For coins that are what they should be, each is there
+/// with the probability that is stated before it is seen, or a smaller one; then 2^(j n) exp(-(2^j - 1) sum of
+/// probabilities) is a fair bet for every j, and so is the mean of those for j = 1 ... 20: above 10^9 with probability
+/// 10^-9 at most, whenever one looks.
+bool too_many_in_band(long in_band, double mass) {
+  constexpr double log_of_2 = 0x1.62e42fefa39efp-1;
+  constexpr double log_of_20_times_1e9 = 23.72;
+  for (int j = 1; j <= 20; ++j) {
+    const double log_wealth = j * log_of_2 * static_cast<double>(in_band) - ((1 << j) - 1) * mass;
+    if (log_wealth >= log_of_20_times_1e9) return true;
+  }
+  return false;
+}
+
+/// Evidence over tokens, at most so many points of it whatever the number of tokens.
+class Curve {
+ public:
+  void add(long tokens, double e_value) {
+    last_ = {tokens, e_value};
+    if (tokens % every_ != 0) return;
+    if (points_.size() + 1 == LawFromTokens::points_max) {
+      every_ *= 2;
+      std::erase_if(points_, [&](const auto& point) { return point.first % every_ != 0; });
+      if (tokens % every_ != 0) return;
+    }
+    points_.push_back(last_);
+  }
+  std::vector<std::pair<long, double>> points() const {
+    std::vector<std::pair<long, double>> points = points_;
+    if (points.empty() || points.back() != last_) points.push_back(last_);
+    return points;
+  }
+
+ private:
+  std::vector<std::pair<long, double>> points_;
+  std::pair<long, double> last_ = {0, 1};
+  long every_ = 1;
+};
+
 std::string number(std::uint64_t value) { return std::to_string(value); }
 std::string number(std::int64_t value) { return std::to_string(value); }
 std::string number(Token value) { return std::to_string(value); }
@@ -82,8 +225,9 @@ struct Sequence {
   std::vector<Token> text;         // prompt and what was emitted
   Statistics counts;
   bool all_judged = true;
-  std::shared_ptr<Model> target;       // none: p is not held to it
+  std::shared_ptr<Model> target;       // none: p is as the trace states it
   std::unique_ptr<PlainReader> plain;  // of the target
+  bool foreign = false;                // its rows need not be the target's own
 
   std::int64_t emitted() const { return static_cast<std::int64_t>(text.size() - opening.prompt.size()); }
   bool stops_at(Token token) const {
@@ -95,10 +239,17 @@ struct Sequence {
 
 struct TooManyFindings {};
 
+/// What is known of the target's row after a text.
+struct KnownRow {
+  std::optional<Distribution> p;     // exact
+  std::optional<Distribution> near;  // the target's own, where the sequence was computed in other numerics
+};
+
 class Replay {
  public:
   Replay(const Header& header, const Target& target, Report& report)
-      : header_(header), target_(target), report_(report), chance_(header.seed.value_or(0)) {}
+      : header_(header), target_(target), report_(report), chance_(header.seed.value_or(0)),
+        law_({header.vocabulary, law_alpha, target.slack}) {}
 
   void take(const Event& event) {
     line_ = event.line;
@@ -110,6 +261,44 @@ class Replay {
   void finish() {
     for (const auto& [id, sequence] : sequences_) {
       report_.unproved.insert("sequence " + number(id) + " has no end line: the run was broken off");
+    }
+    const Examined& examined = report_.examined;
+    expect(
+        !too_many_in_band(examined.in_band, examined.band_mass), "band",
+        [&] { return "about " + std::to_string(examined.band_mass) + " decisions lie within rounding"; },
+        [&] { return number(static_cast<std::int64_t>(examined.in_band)) + " of them"; });
+    if (examined.band_mass * 100 > static_cast<double>(examined.reals)) {
+      report_.unproved.insert("rounding leaves more than one decision in a hundred open; "
+                              "weights of a finer dtype say more");
+    }
+    if (header_.rule == Judgement::lossy) {
+      report_.lossy = true;
+      report_.unproved.insert("the rule '" + printable(header_.loss) +
+                              "' is declared lossy: it does not promise the target's law");
+    }
+    tell_law();
+  }
+
+  /// What was seen of the tokens' law, findings or not.
+  void tell_law() {
+    if (law_.tokens() > 0) {
+      report_.law = {law_.tokens(),   law_alpha,
+                     target_.slack,   law_.e_value(),
+                     law_.alarm(),    law_.smallest_deviation(),
+                     law_.suspect(),  law_.describe(),
+                     curve_.points()};
+    }
+    if (report_.unsaid.empty() || report_.lossy) return;
+    if (unknown_ > 0) {
+      report_.unproved.insert("of " + number(static_cast<std::int64_t>(unknown_)) +
+                              " tokens p is not known, so that their law cannot stand in for what is not said" +
+                              (target_.vocabulary == 0 ? "; give --target, or rows P" : ""));
+    } else if (law_.tokens() > 0 && law_.smallest_deviation() >= 1) {
+      const auto missing = law_.tokens_until(1);
+      report_.unproved.insert(number(static_cast<std::int64_t>(law_.tokens())) +
+                              " tokens show no deviation however large; " +
+                              (missing ? number(static_cast<std::int64_t>(*missing)) + " more would begin to"
+                                       : "with so much slack no number of them does"));
     }
   }
 
@@ -127,6 +316,12 @@ class Replay {
         [&] { return number(observed); });
   }
 
+  /// The first such, so that there is one sentence however many there are.
+  const std::string& foreign(const std::string& numerics) {
+    if (!foreign_) foreign_ = printable(numerics);
+    return *foreign_;
+  }
+
   void open(const Opening& opening) {
     ++report_.examined.sequences;
     Sequence sequence;
@@ -134,13 +329,15 @@ class Replay {
     sequence.text = opening.prompt;
     const bool given = target_.vocabulary > 0;
     if (given && header_.total == Distribution::total) sequence.target = target_.computing_in(opening.numerics);
-    if (sequence.target) {
-      sequence.plain = std::make_unique<PlainReader>(*sequence.target, opening.sampling);
-    } else if (given) {
-      report_.unproved.insert("sequence " + number(opening.sequence) + " was computed with the numerics '" +
-                              printable(opening.numerics) +
-                              "', which cannot be had here: its p are not held to the target");
+    if (given && !sequence.target) {
+      sequence.foreign = true;
+      if (target_.slack > 0) sequence.target = target_.computing_anyhow();
+      (target_.slack > 0 ? report_.unsaid : report_.unproved)
+          .insert("p were computed with the numerics '" + foreign(opening.numerics) +
+                  "', which cannot be had here: they are not held to the target" +
+                  (target_.slack > 0 ? "" : "; tokens are, with --slack"));
     }
+    if (sequence.target) sequence.plain = std::make_unique<PlainReader>(*sequence.target, opening.sampling);
     sequences_.emplace(opening.sequence, std::move(sequence));
   }
 
@@ -192,9 +389,10 @@ class Replay {
   }
 
   /// The target's row after the text, which ends in `row` guesses: computed where it can be, else as the trace has it.
-  std::optional<Distribution> row_after(Sequence& sequence, const Step& step, std::size_t row) {
+  KnownRow row_after(Sequence& sequence, const Step& step, std::size_t row) {
     const std::vector<Token>& text = sequence.text;
-    std::optional<Distribution> p;
+    KnownRow known;
+    std::optional<Distribution>& p = known.p;
     if (row < step.target_rows.size()) p = step.target_rows[row];
     if (sequence.plain) {
       const int context = sequence.target->context();
@@ -202,10 +400,14 @@ class Replay {
         expect(
             false, "position", [&] { return "the target has " + number(context) + " positions"; },
             [&] { return number(static_cast<std::int64_t>(text.size())) + " tokens before a row"; });
-        return p;
+        return known;
       }
       ++report_.examined.rows;
       const PlainRow& plain = sequence.plain->after(text);
+      if (sequence.foreign) {
+        known.near = plain.distribution;
+        return known;
+      }
       const std::string which = "row " + number(static_cast<std::int64_t>(row)) + " of the target";
       if (row < step.logits.size()) {
         expect(
@@ -226,7 +428,7 @@ class Replay {
           [&] { return "row " + number(static_cast<std::int64_t>(row)) + " of p has the fingerprint " + print.hex(); },
           [&] { return step.targets[row].hex(); });
     }
-    return p;
+    return known;
   }
 
   void judge(const Step& step) {
@@ -241,6 +443,7 @@ class Replay {
         [&] { return "the text ended with stop token " + number(sequence.text.back()); },
         [] { return std::string("another round"); });
     keys_ = {};
+    found_before_ = report_.findings.size();
     if (step.judged) {
       judge_guesses(sequence, step);
     } else {
@@ -265,23 +468,38 @@ class Replay {
 
   /// Tokens only: what the target alone decides can still be said.
   void replay_tokens(Sequence& sequence, const Step& step) {
-    if (!sequence.plain) {
-      report_.unproved.insert("rounds without d: what was guessed and how it was judged is not said");
-      return;
-    }
     for (const Token token : step.emitted) {
       const auto position = static_cast<std::int64_t>(sequence.text.size());
-      const auto p = row_after(sequence, step, 0);
-      const auto own = p ? token_of(*p, sequence, position) : std::nullopt;
-      if (!own) {
-        report_.unproved.insert("rounds without d: what was guessed and how it was judged is not said");
-        break;
+      const KnownRow row = row_after(sequence, step, 0);
+      if (const auto own = row.p ? token_of(*row.p, sequence, position) : std::nullopt) {
+        ++report_.examined.draws;
+        expect_equal("own_draw", "at position " + number(position) + " plain decoding says", *own, token);
+      } else {
+        report_.unsaid.insert("rounds without d: what was guessed and how it was judged is not said");
       }
-      ++report_.examined.draws;
-      expect_equal("own_draw", "at position " + number(position) + " plain decoding says", *own, token);
+      bet(row, nullptr, token, position);
       sequence.text.push_back(token);
     }
     sequence.text.resize(static_cast<std::size_t>(position_));
+  }
+
+  /// A token and the law it should come from. One choice is no bet: there the token is proved, or proves the fault.
+  void bet(const KnownRow& row, const Distribution* q, Token token, std::int64_t position) {
+    const bool exact = row.p.has_value();
+    const std::optional<Distribution>& p = exact ? row.p : row.near;
+    if (!p || (!exact && p->is_point())) {
+      ++unknown_;
+      return;
+    }
+    if (exact && header_.rule != Judgement::lossy && report_.findings.size() == found_before_) {
+      expect(
+          p->weight(token) > 0, "law",
+          [&] { return "p at position " + number(position) + " has nothing for token " + number(token); },
+          [&] { return "token " + number(token); });
+    }
+    if (p->is_point()) return;
+    law_.observe(*p, q, token);
+    curve_.add(law_.tokens(), law_.e_value());
   }
 
   /// The token that plain decoding has to say: of one choice, or with a coin that is known and shared.
@@ -301,7 +519,7 @@ class Replay {
                       : header_.rule == Judgement::matching ? Last::own
                                                             : Last::residual;
     expect(
-        step.last == last, "kind",
+        step.last == last || header_.rule == Judgement::lossy, "kind",
         [&] {
           return number(step.accepted) + " of " + number(guesses) + " guesses stand, so the last token is " +
                  name_of(last);
@@ -321,8 +539,13 @@ class Replay {
     expect_drafted(sequence, step);
 
     for (std::size_t row = 0; row <= accepted; ++row) {
-      const auto p = row_after(sequence, step, row);
-      judge_row(sequence, step, row, p);
+      const KnownRow known = row_after(sequence, step, row);
+      judge_row(sequence, step, row, known.p);
+      const Distribution* const q = row < step.draft_rows.size() ? &step.draft_rows[row] : nullptr;
+      if (row < step.emitted.size()) {
+        bet(known, q, step.emitted[row], position_ + static_cast<std::int64_t>(row));
+      }
+      if (q != nullptr && known.p) count_depth(row, row < accepted, *known.p, *q);
       if (row < accepted) sequence.text.push_back(step.guesses[row]);
     }
     sequence.text.resize(static_cast<std::size_t>(position_));
@@ -332,6 +555,15 @@ class Replay {
           [&] { return shown(*step.keys); });
     }
     count(sequence, step);
+  }
+
+  void count_depth(std::size_t depth, bool stood, const Distribution& p, const Distribution& q) {
+    if (report_.depths.size() <= depth) report_.depths.resize(depth + 1);
+    Depth& sum = report_.depths[depth];
+    ++sum.judged;
+    sum.stood += stood ? 1 : 0;
+    const bool by_draw = header_.rule == Judgement::matching;
+    sum.expected += by_draw ? agreement(Weights(p), Weights(q)) : overlap(Weights(p), Weights(q));
   }
 
   /// Emitted is what stands and the token after it, cut only where the text has to end.
@@ -357,10 +589,17 @@ class Replay {
   /// Every guess was drawn from its q.
   void expect_drafted(const Sequence& sequence, const Step& step) {
     if (step.guesses.empty()) return;
-    const bool matters = header_.rule == Judgement::rejection;  // else any guess will do
-    constexpr const char* unsaid = "guesses do not say how they were drawn from q";
-    if (!step.q || header_.total == 0) {
-      if (matters) report_.unproved.insert(unsaid);
+    // Else any guess will do.
+    const bool matters = header_.rule == Judgement::rejection || header_.rule == Judgement::block;
+    constexpr const char* undrawn = "guesses do not say how they were drawn from q";
+    if (!step.q) {
+      if (matters) report_.unsaid.insert(undrawn);
+      return;
+    }
+    if (header_.total == 0) {
+      for (std::size_t j = 0; j < step.guesses.size(); ++j) {
+        if (!drafted_from_reals(step, j) && matters) report_.unsaid.insert(undrawn);
+      }
       return;
     }
     const Purpose purpose = header_.rule == Judgement::matching ? Purpose::target : Purpose::draft;
@@ -385,24 +624,83 @@ class Replay {
       }
       if (step.draft_coins && step.draft_before) {
         expect_draw("draft_draw", sequence, position, purpose,
-                    {guess, (*step.draft_coins)[j], header_.total, (*step.draft_before)[j], q, {}, {}});
+                    {guess, whole((*step.draft_coins)[j]), header_.total, (*step.draft_before)[j], q, {}, {}});
       } else if (q < header_.total && matters) {
-        report_.unproved.insert(unsaid);
+        report_.unsaid.insert(undrawn);
       }
     }
+  }
+
+  static std::optional<std::uint64_t> whole(const std::optional<Amount>& coin) {
+    return coin ? std::optional(coin->whole) : std::nullopt;
+  }
+
+  /// A stated probability is that of the row, but for rounding.
+  void expect_stated(const char* check, Token token, double of_row, double stated) {
+    expect(
+        std::fabs(of_row - stated) <= 4 * header_.unit * std::max(of_row, stated), check,
+        [&] { return "token " + number(token) + " has in the row " + std::to_string(of_row); },
+        [&] { return std::to_string(stated); });
+  }
+
+  /// A draw from real weights; no coin only where one token has everything.
+  void expect_real_draw(const char* check, const RealWeights& row, const std::optional<double>& coin, Token token) {
+    ++report_.examined.draws;
+    if (!coin || row.is_point()) {
+      expect(
+          row.is_point() && row.has(token), check,
+          [&] { return row.is_point() ? "the one token that can be drawn" : std::string("a coin is asked"); },
+          [&] { return (row.is_point() ? "" : "no coin for ") + ("token " + number(token)); });
+      return;
+    }
+    ++report_.examined.reals;
+    report_.examined.band_mass += row.blurred(header_.unit);
+    const Fall fall = row.of(*coin, token);
+    if (fall == Fall::within_rounding) ++report_.examined.in_band;
+    expect(
+        fall != Fall::elsewhere, check,
+        [&] { return "coin " + std::to_string(*coin) + " falls on another token"; },
+        [&] { return "token " + number(token); });
+  }
+
+  /// False when it is not said how the guess was drawn from its q.
+  bool drafted_from_reals(const Step& step, std::size_t j) {
+    const double q = (*step.q)[j].real;
+    const Token guess = step.guesses[j];
+    if (!expect(
+            q > 0, "draft_draw", [&] { return "guess " + number(guess) + " has a weight in the q it is drawn from"; },
+            [] { return std::string("q 0"); })) {
+      return true;
+    }
+    if (j < step.draft_reals.size()) {
+      expect_stated("q_row", guess, step.draft_reals[j].weight(guess), q);
+      if (!step.draft_coins) return q == 1;
+      const auto& coin = (*step.draft_coins)[j];
+      const RealWeights row(step.draft_reals[j], header_.unit);
+      expect_real_draw("draft_draw", row, coin ? std::optional(coin->real) : std::nullopt, guess);
+      return true;
+    }
+    return q == 1;
   }
 
   void judge_row(Sequence& sequence, const Step& step, std::size_t row, const std::optional<Distribution>& p) {
     const bool guessed = row < step.guesses.size();
     if (guessed) ++report_.examined.guesses;
-    if (guessed && p && step.p) {
+    if (guessed && p && step.p && row < step.p->size()) {
       expect_equal("p_row", "p of guess " + number(step.guesses[row]) + " is", p->weight(step.guesses[row]),
                    (*step.p)[row].whole);
+    }
+    if (guessed && step.p && row < step.p->size() && row < step.target_reals.size()) {
+      expect_stated("p_row", step.guesses[row], step.target_reals[row].weight(step.guesses[row]), (*step.p)[row].real);
     }
     switch (header_.rule) {
       case Judgement::greedy: judge_best(step, row, p); break;
       case Judgement::matching: judge_match(sequence, step, row, p); break;
       case Judgement::rejection: judge_ratio(sequence, step, row, p); break;
+      case Judgement::block:
+        report_.unsaid.insert("block verification judges guesses together: which of them stand is not replayed");
+        break;
+      case Judgement::lossy: break;
     }
   }
 
@@ -418,7 +716,7 @@ class Replay {
       if (!best) best = stated.first;
     }
     if (!best) {
-      report_.unproved.insert("greedy rounds do not say what the best tokens are; give the target");
+      report_.unsaid.insert("greedy rounds do not say what the best tokens are; give the target");
       return;
     }
     const auto accepted = static_cast<std::size_t>(step.accepted);
@@ -445,33 +743,51 @@ class Replay {
     if (row < accepted) {
       const Token guess = step.guesses[row];
       if (own) expect_equal("acceptance", "a guess stands when it is the target's own draw,", *own, guess);
+      if (header_.total == 0 && step.coins && row < step.target_reals.size()) {
+        const auto& coin = (*step.coins)[row];
+        expect_real_draw("acceptance", RealWeights(step.target_reals[row], header_.unit),
+                         coin ? std::optional(coin->real) : std::nullopt, guess);
+        return;
+      }
       if (!step.p || !step.coins || !step.before) {
-        if (!own) report_.unproved.insert("guesses that stand do not say with which coin the target drew them");
+        if (!own) report_.unsaid.insert("guesses that stand do not say with which coin the target drew them");
         return;
       }
       const auto& coin = (*step.coins)[row];
-      const Draw draw{guess, coin ? std::optional(coin->whole) : std::nullopt, header_.total, (*step.before)[row],
-                      (*step.p)[row].whole, {}, {}};
+      const Draw draw{guess, whole(coin), header_.total, (*step.before)[row], (*step.p)[row].whole, {}, {}};
       expect_draw("acceptance", sequence, position, Purpose::target, draw);
       if (p) expect_hit("p_row", Weights(*p).of(guess), draw);
       return;
     }
-    if (row < step.guesses.size() && step.next) {
+    const bool cut = step.emitted.size() <= accepted;
+    if (row < step.guesses.size() && (step.next || !cut)) {
+      const Token next = step.next ? step.next->token : step.emitted.back();
       expect(
-          step.next->token != step.guesses[row], "acceptance",
-          [&] { return "guess " + number(step.next->token) + " is the target's own draw and stands"; },
+          next != step.guesses[row], "acceptance",
+          [&] { return "guess " + number(next) + " is the target's own draw and stands"; },
           [] { return std::string("it fell"); });
     }
     judge_next(sequence, step, row < step.guesses.size() ? "own_draw" : "bonus", position, p);
   }
 
+  std::string undrawn_next() const {
+    return std::string("tokens after the guesses do not say how they were drawn (") +
+           (header_.total > 0 ? "field y)" : "field ur, with rows P and Q)");
+  }
+
   /// The target's own draw after the guesses.
   void judge_next(Sequence& sequence, const Step& step, const char* check, std::int64_t position,
                   const std::optional<Distribution>& p) {
+    if (step.next_coin && static_cast<std::size_t>(step.accepted) < step.target_reals.size()) {
+      if (step.emitted.size() <= static_cast<std::size_t>(step.accepted)) return;  // cut: it is not said
+      const RealRow& row = step.target_reals[static_cast<std::size_t>(step.accepted)];
+      expect_real_draw(check, RealWeights(row, header_.unit), *step.next_coin, step.emitted.back());
+      return;
+    }
     if (!step.next) {
       const auto own = p ? token_of(*p, sequence, position) : std::nullopt;
       if (!own) {
-        report_.unproved.insert("tokens after the guesses do not say how they were drawn (field y)");
+        report_.unsaid.insert(undrawn_next());
       } else if (step.emitted.size() > static_cast<std::size_t>(step.accepted)) {
         ++report_.examined.draws;
         expect_equal(check, "the target's own draw is", *own, step.emitted.back());
@@ -492,7 +808,7 @@ class Replay {
     const auto accepted = static_cast<std::size_t>(step.accepted);
     if (row == step.guesses.size()) return judge_next(sequence, step, "bonus", position, p);
     if (!step.p || !step.q || !step.coins) {
-      report_.unproved.insert("guesses do not say with which p, q and coin they were judged");
+      report_.unsaid.insert("guesses do not say with which p, q and coin they were judged");
     } else if (header_.total == 0) {
       judge_reals(step, row);
     } else {
@@ -523,12 +839,17 @@ class Replay {
     const auto& coin = (*step.coins)[row];
     const bool stood = row < static_cast<std::size_t>(step.accepted);
     const double reach = coin ? coin->real * offered : offered;
-    const double band = 4 * header_.unit * std::max(wanted, reach);
-    if (offered > 0) report_.examined.band_mass += std::min(1.0, 2 * band / offered);
-    if (std::fabs(reach - wanted) <= band && wanted > 0) {
-      ++report_.examined.in_band;
-      return;
+    const double wide = 4 * header_.unit;
+    const bool near = std::fabs(reach - wanted) <= wide * std::max(wanted, reach) && wanted > 0;
+    if (coin && offered > 0) {
+      // The coins that lie so near, whatever the coin was; and coins lie apart.
+      const double most = std::min(1.0, wanted / (1 - wide) / offered);
+      const double least = std::min(1.0, wanted * (1 - wide) / offered);
+      ++report_.examined.reals;
+      report_.examined.band_mass += std::min(1.0, most - least + header_.unit);
+      report_.examined.in_band += near ? 1 : 0;
     }
+    if (near) return;
     const bool stands = coin ? reach < wanted : wanted >= offered;
     expect(
         stands == stood, "acceptance",
@@ -549,8 +870,14 @@ class Replay {
           [&] { return "a guess that fell has nothing left in max(p - q, 0)"; },
           [&] { return "token " + number(guess) + " again"; });
     }
+    if (step.next_coin && row < step.target_reals.size() && row < step.draft_reals.size()) {
+      if (step.emitted.size() <= row) return;  // cut: it is not said
+      expect_real_draw("residual", RealWeights(step.target_reals[row], step.draft_reals[row], header_.unit),
+                       *step.next_coin, step.emitted.back());
+      return;
+    }
     if (!step.next) {
-      report_.unproved.insert("tokens after the guesses do not say how they were drawn (field y)");
+      report_.unsaid.insert(undrawn_next());
       return;
     }
     const Draw& draw = *step.next;
@@ -574,6 +901,9 @@ class Replay {
   void count(Sequence& sequence, const Step& step) {
     const auto guesses = static_cast<int>(step.guesses.size());
     if (guesses == 0) return;
+    const auto stood = static_cast<std::size_t>(step.accepted);
+    if (report_.stood.size() <= stood) report_.stood.resize(stood + 1);
+    ++report_.stood[stood];
     const int accepted = std::min(step.accepted, static_cast<int>(step.emitted.size()));
     Statistics& counts = sequence.counts;
     ++counts.iterations;
@@ -639,6 +969,11 @@ class Replay {
   const Target& target_;
   Report& report_;
   SeededChance chance_;
+  EProcess law_;
+  Curve curve_;
+  std::optional<std::string> foreign_;  // numerics
+  long unknown_ = 0;              // tokens of which no p is known
+  std::size_t found_before_ = 0;  // findings before this round
   std::map<std::int64_t, Sequence> sequences_;  // open ones
   KeysAsked keys_;                              // of this round
   long line_ = 0;
@@ -652,7 +987,9 @@ class Replay {
 const char* name_of(Verdict verdict) noexcept {
   switch (verdict) {
     case Verdict::pass_exact: return "PASS_EXACT";
+    case Verdict::pass_stat: return "PASS_STAT";
     case Verdict::bug_proven: return "BUG_PROVEN";
+    case Verdict::bug_stat: return "BUG_STAT";
     case Verdict::undecided: return "UNDECIDED";
     case Verdict::vacuous: return "VACUOUS";
     case Verdict::invalid_trace: return "INVALID_TRACE";
@@ -664,7 +1001,9 @@ Verdict Report::verdict() const {
   if (!invalid.empty()) return Verdict::invalid_trace;
   if (!findings.empty()) return Verdict::bug_proven;
   if (examined.rounds == 0) return Verdict::vacuous;
+  if (law && law->alarm && !lossy) return Verdict::bug_stat;
   if (!unproved.empty()) return Verdict::undecided;
+  if (!unsaid.empty()) return Verdict::pass_stat;
   return examined.guesses == 0 ? Verdict::vacuous : Verdict::pass_exact;
 }
 
@@ -676,13 +1015,20 @@ Report replay(const std::string& file, const Target& target) {
     Reader reader(file);
     report.engine = reader.header().engine;
     report.rule = name_of(reader.header().rule);
+    if (!reader.header().loss.empty()) report.rule += ":" + reader.header().loss;
     if (report.target_given && target.vocabulary != reader.header().vocabulary) {
       reader.fail("vocab", "is " + number(reader.header().vocabulary) + ", but the target's vocabulary has " +
                                number(target.vocabulary) + " tokens");
     }
     const Header header = reader.header();
+    if (header.weights.starts_with("sha256:") && target.weights && target.slack == 0) {
+      if (const std::string own = target.weights(); own != header.weights) {
+        reader.fail("weights", "is " + in_quotes(header.weights) + ", but the target here is '" + own +
+                                   "': the trace was made with other weights; give the target it was made with");
+      }
+    }
     if (header.seed && !header.coins_follow()) {
-      report.unproved.insert("coins of '" + printable(header.generator) + "' cannot be computed again from the seed");
+      report.unsaid.insert("coins of '" + printable(header.generator) + "' cannot be computed again from the seed");
     }
     Replay replay(header, target, report);
     while (const auto event = reader.next()) replay.take(*event);

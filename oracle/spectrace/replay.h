@@ -8,8 +8,10 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "oracle/spectrace/events.h"
@@ -17,12 +19,20 @@
 
 namespace draftproof::spectrace {
 
-enum class Verdict : std::uint8_t { pass_exact, bug_proven, undecided, vacuous, invalid_trace };
+enum class Verdict : std::uint8_t {
+  pass_exact,
+  pass_stat,  // not every decision is said, but every token was bet against and nothing was won
+  bug_proven,
+  bug_stat,   // a right decoder says such tokens with probability alpha at most
+  undecided,
+  vacuous,
+  invalid_trace,
+};
 const char* name_of(Verdict verdict) noexcept;  // "PASS_EXACT", ...
 
 /// One thing that cannot be right. `check` is what was checked: position, conservation, draft_draw, acceptance,
-/// residual, bonus, own_draw, best, coin, keys, p_row, q_row, width, kind, draft_length, termination, budget, count,
-/// statistics.
+/// residual, bonus, own_draw, best, coin, keys, p_row, q_row, law, band, width, kind, draft_length, termination,
+/// budget, count, statistics.
 struct Finding {
   const char* check;
   long line = 0;
@@ -42,8 +52,32 @@ struct Examined {
   long coins = 0;         // that were computed again from the seed
   long draws = 0;         // that were walked through again
   long rows = 0;          // of the target, computed again
-  long in_band = 0;       // decisions of real numbers that rounding could turn
+  long reals = 0;         // decisions of real numbers by a coin
+  long in_band = 0;       // those that rounding could turn
   double band_mass = 0;   // how many of them are to be expected
+};
+
+/// Guesses at one depth of a block, and how many of them had to stand by p and q: a sum of sum_x min(p, q) under
+/// `rejection`, of the coins on which both draws agree under `matching`.
+struct Depth {
+  long judged = 0;
+  long stood = 0;
+  double expected = 0;
+};
+
+/// Tokens held to their law by betting (oracle/e_process.h), where p is known.
+struct LawFromTokens {
+  static constexpr std::size_t points_max = 512;
+
+  long tokens = 0;
+  double alpha = 0;
+  double slack = 0;
+  double e_value = 1;
+  bool alarm = false;
+  double smallest_deviation = 1;  // that would have been seen with probability 0.99
+  std::string suspect;            // the bet that has most of the wealth
+  std::string sentence;
+  std::vector<std::pair<long, double>> curve;  // tokens, e-value: at most points_max, the last is the end
 };
 
 struct Report {
@@ -52,7 +86,12 @@ struct Report {
   std::string rule;
   std::string invalid;             // why the file is no trace, with line and field; the rest ends there
   std::vector<Finding> findings;   // at most findings_max: there the replay ends
-  std::set<std::string> unproved;  // what the trace does not say, so that it could not be replayed
+  std::set<std::string> unsaid;    // of decisions, so that they could not be replayed; the tokens' law stands in for it
+  std::set<std::string> unproved;  // what nothing stands in for
+  bool lossy = false;              // by a rule that promises no law
+  std::optional<LawFromTokens> law;  // none where no p is known
+  std::vector<Depth> depths;       // [0]: the first guess of a round; only guesses whose rows of p and q are known
+  std::vector<long> stood;         // [n]: rounds with guesses of which n stood
   bool target_given = false;       // else p is as the trace states it
   Examined examined;
 
@@ -63,9 +102,15 @@ struct Report {
 /// The target by itself; none when the vocabulary is 0.
 struct Target {
   int vocabulary = 0;
-  /// In the class of equal bits that a sequence was computed in; nullptr where it cannot be had in that class here: then
-  /// the p of the sequence are not held to it.
+  /// In the class of equal bits that a sequence was computed in; nullptr where it cannot be had in that class here:
+  /// then the p of the sequence are not held to it.
   std::function<std::shared_ptr<Model>(const std::string& numerics)> computing_in;
+  /// With slack the tokens of such a sequence are, by betting: as from laws that lie at most so far from the target's
+  /// own at every position, in total variation. In whatever class is at hand.
+  double slack = 0;
+  std::function<std::shared_ptr<Model>()> computing_anyhow = {};
+  /// "sha256:..." of its files; asked where a trace names its own so. Empty: not known.
+  std::function<std::string()> weights = {};
 };
 
 Report replay(const std::string& file, const Target& target = {});

@@ -25,7 +25,12 @@ std::string report_text(const Report& r) {
       r.file, printable(r.engine), r.rule, e.sequences, e.rounds, e.tokens, e.guesses, e.accepted, e.draws, e.coins,
       e.rows);
   if (e.band_mass > 0) {
-    text += fmt::format("  {} decisions lie within rounding, {:.3g} are to be expected\n", e.in_band, e.band_mass);
+    text += fmt::format("  {} of {} decisions of reals lie within rounding, {:.3g} are to be expected\n", e.in_band,
+                        e.reals, e.band_mass);
+  }
+  if (r.law) {
+    text += fmt::format("  law: {}; suspect: {}; a right decoder comes to an alarm with probability {:.0e}\n",
+                        r.law->sentence, r.law->suspect, r.law->alpha);
   }
   for (const Finding& f : r.findings) {
     text += fmt::format("{}: {}; the trace says: {}\n", place_of(r, f), f.expected, f.observed);
@@ -33,6 +38,7 @@ std::string report_text(const Report& r) {
   if (r.findings.size() == Report::findings_max) {
     text += fmt::format("the replay ended after {} findings\n", Report::findings_max);
   }
+  for (const std::string& what : r.unsaid) text += fmt::format("  not said: {}\n", what);
   for (const std::string& what : r.unproved) text += fmt::format("  not proved: {}\n", what);
   if (!r.target_given) text += "  p is taken as the trace states it; give --target to hold it to the model\n";
   return text + name_of(r.verdict()) + "\n";
@@ -50,7 +56,7 @@ std::string report_json(const Report& r) {
                         {"observed", f.observed}});
   }
   const Examined& e = r.examined;
-  const nlohmann::ordered_json json = {
+  nlohmann::ordered_json json = {
       {"command", "trace check"},
       {"file", r.file},
       {"verdict", name_of(r.verdict())},
@@ -59,6 +65,7 @@ std::string report_json(const Report& r) {
       {"rule", r.rule},
       {"target_given", r.target_given},
       {"findings", findings},
+      {"not_said", r.unsaid},
       {"not_proved", r.unproved},
       {"examined",
        {{"sequences", e.sequences},
@@ -69,9 +76,20 @@ std::string report_json(const Report& r) {
         {"draws", e.draws},
         {"coins", e.coins},
         {"rows", e.rows},
+        {"reals", e.reals},
         {"in_band", e.in_band},
         {"band_mass", e.band_mass}}},
   };
+  if (r.law) {
+    const LawFromTokens& law = *r.law;
+    json["law"] = {{"tokens", law.tokens},
+                   {"alpha", law.alpha},
+                   {"slack", law.slack},
+                   {"e_value", law.e_value},
+                   {"smallest_deviation", law.smallest_deviation},
+                   {"suspect", law.suspect},
+                   {"curve", law.curve}};
+  }
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -18,7 +18,8 @@ std::string listed(const std::vector<Token>& tokens) {
 }
 
 std::string shown(const Header& h) {
-  std::string text = fmt::format("{}, rule {}, vocabulary of {}", printable(h.engine), name_of(h.rule), h.vocabulary);
+  std::string text = fmt::format("{}, rule {}, vocabulary of {}", printable(h.engine),
+                                 h.loss.empty() ? name_of(h.rule) : "lossy:" + printable(h.loss), h.vocabulary);
   text += h.total > 0 ? fmt::format(", integer weights of {}", h.total) : ", real weights";
   if (h.seed) text += fmt::format(", coins of {} with seed {}", printable(h.generator), *h.seed);
   return text + "\n";

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "ref/base/require.h"
 
@@ -56,14 +57,21 @@ std::string list(const char* name, const std::vector<Value>& values) {
 }
 
 /// Of smaller tokens.
-std::uint64_t weight_before(const std::vector<Token>& tokens, const std::vector<std::uint64_t>& weights, Token token) {
+template <class Row>
+std::uint64_t weight_before(const Row& row, Token token) {
+  const std::size_t home = static_cast<std::size_t>(token) / block_size;
   std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < tokens.size() && tokens[i] < token; ++i) sum += weights[i];
+  for (std::size_t i = 0; i < row.blocks().size() && row.blocks()[i] <= home; ++i) {
+    if (row.blocks()[i] < home) {
+      sum += row.sums()[i];
+      continue;
+    }
+    const auto weights = row.block(i);
+    for (std::size_t in_block = 0; in_block < static_cast<std::size_t>(token) % block_size; ++in_block) {
+      sum += weights[in_block];
+    }
+  }
   return sum;
-}
-template <class Weights>
-std::uint64_t weight_before(const Weights& row, Token token) {
-  return weight_before(row.tokens(), row.weights(), token);
 }
 
 /// The coins of one round, and the keys they were asked with.
@@ -96,109 +104,123 @@ std::string statistics_text(const Statistics& s) {
 }
 
 bool short_rows(const std::vector<Distribution>& rows) {
-  return std::all_of(rows.begin(), rows.end(),
-                     [](const Distribution& row) { return row.tokens().size() <= Writer::row_tokens_max; });
+  return std::all_of(rows.begin(), rows.end(), [](const Distribution& row) {
+    return row.blocks().size() <= Writer::row_tokens_max && row.tokens().size() <= Writer::row_tokens_max;
+  });
 }
 
 }  // namespace
 
-Writer::Writer(const std::string& engine, int vocabulary, const Rule& rule, std::uint64_t seed)
-    : judgement_(rule.judge == matching.judge ? Judgement::matching : Judgement::rejection),
+Writer::Writer(Take take, const std::string& engine, const std::string& weights, int vocabulary, const Rule& rule,
+               std::uint64_t seed)
+    : take_(std::move(take)), judgement_(rule.judge == matching.judge ? Judgement::matching : Judgement::rejection),
       draft_noise_(rule.draft_noise), chance_(seed) {
-  add_line(fmt::format("{{\"t\":\"hdr\",\"schema\":\"{}\",\"engine\":{},\"vocab\":{},\"rule\":\"{}\",\"W\":{},"
-                       "\"rng\":{{\"alg\":\"{}\",\"seed\":\"{}\"}}}}",
-                       schema_name, quoted(engine), vocabulary, name_of(judgement_), Distribution::total,
-                       our_generator, seed));
+  add_line(fmt::format("{{\"t\":\"hdr\",\"schema\":\"{}\",\"engine\":{},\"weights\":{},\"vocab\":{},\"rule\":\"{}\","
+                       "\"W\":{},\"rng\":{{\"alg\":\"{}\",\"seed\":\"{}\"}}}}",
+                       schema_name, quoted(engine), quoted(weights), vocabulary, name_of(judgement_),
+                       Distribution::total, our_generator, seed));
 }
 
 void Writer::add_line(const std::string& line) {
-  digest_.add(line);
-  digest_.add("\n");
-  text_ += line + "\n";
+  digest_.add(line + '\n');
+  take_(line + '\n');
 }
 
-void Writer::add(const Trace& trace, const Variation& variation, const std::string& numerics) {
-  const Request& request = trace.request;
-  const std::int64_t sequence = sequences_++;
+void Writer::begin(Way way) {
+  way_ = std::move(way);
+  ++sequence_;
+  rounds_ = 0;
+  opened_ = false;
+}
+
+void Writer::open(const Request& request) {
+  if (std::exchange(opened_, true)) return;
   const Sampling& s = request.sampling;
   add_line(fmt::format("{{\"t\":\"seq\",\"s\":{},\"key\":{},\"draft\":{},\"kernels\":{},\"numerics\":{},\"k\":{},"
                        "\"verify\":\"{}\",\"max\":{},\"T\":{},\"top_k\":{},\"top_p\":{},\"min_p\":{},\"repeat\":{},"
                        "\"presence\":{},\"frequency\":{},\"last_n\":{}{}{}}}",
-                       sequence, request.sequence, quoted(variation.draft), quoted(trace.kernels), quoted(numerics),
+                       sequence_, request.sequence, quoted(way_.draft), quoted(way_.kernels), quoted(way_.numerics),
                        request.draft_max, name_of(request.verification), request.max_new_tokens, real(s.temperature),
                        s.top_k, real(s.top_p), real(s.min_p), real(s.repeat_penalty), real(s.presence_penalty),
                        real(s.frequency_penalty), s.repeat_last_n, list("stops", request.stops),
                        list("prompt", request.prompt)));
+}
 
-  std::int64_t number = 0;
-  for (const Round& round : trace.rounds) {
-    const auto& guesses = round.proposal.tokens;
-    const auto& drawn_from = round.proposal.drawn_from;
-    const auto accepted = static_cast<std::size_t>(round.verdict.accepted);
-    REQUIRE(drawn_from.size() == guesses.size() && round.rows.size() == accepted + 1, "the run kept its evidence");
-    const bool refused = accepted < guesses.size();
-    const bool by_matching = judgement_ == Judgement::matching;
-    Coins coins(chance_, request.sequence);
+void Writer::add_round(const Trace& trace) {
+  open(trace.request);
+  const Request& request = trace.request;
+  const Round& round = trace.rounds.back();
+  const auto& guesses = round.proposal.tokens;
+  const auto& drawn_from = round.proposal.drawn_from;
+  const auto accepted = static_cast<std::size_t>(round.verdict.accepted);
+  REQUIRE(drawn_from.size() == guesses.size() && round.rows.size() == accepted + 1,
+          "the round is watched with its rows");
+  const bool refused = accepted < guesses.size();
+  const bool by_matching = judgement_ == Judgement::matching;
+  Coins coins(chance_, request.sequence);
 
-    std::vector<std::uint64_t> q, p, draft_before, before;
-    std::vector<Coin> draft_coins, judging_coins;
-    std::vector<Fingerprint> drafts;
-    for (std::size_t j = 0; j < guesses.size(); ++j) {
-      const int position = round.position + static_cast<int>(j);
-      drafts.push_back(drawn_from[j].fingerprint());
-      q.push_back(drawn_from[j].weight(guesses[j]));
-      draft_before.push_back(weight_before(drawn_from[j], guesses[j]));
-      draft_coins.push_back(coins.ask(drawn_from[j], position, draft_noise_));
-      if (j > accepted) continue;
-      const Distribution& row = round.rows[j];
-      p.push_back(row.weight(guesses[j]));
-      if (!by_matching) {
-        judging_coins.push_back(p[j] < q[j] ? coins.ask(position, Purpose::accept, q[j]) : std::nullopt);
-      } else if (j < accepted) {
-        before.push_back(weight_before(row, guesses[j]));
-        judging_coins.push_back(coins.ask(row, position, Purpose::target));
-      }
+  std::vector<std::uint64_t> q, p, draft_before, before;
+  std::vector<Coin> draft_coins, judging_coins;
+  std::vector<Fingerprint> drafts;
+  for (std::size_t j = 0; j < guesses.size(); ++j) {
+    const int position = round.position + static_cast<int>(j);
+    drafts.push_back(drawn_from[j].fingerprint());
+    q.push_back(drawn_from[j].weight(guesses[j]));
+    draft_before.push_back(weight_before(drawn_from[j], guesses[j]));
+    draft_coins.push_back(coins.ask(drawn_from[j], position, draft_noise_));
+    if (j > accepted) continue;
+    const Distribution& row = round.rows[j];
+    p.push_back(row.weight(guesses[j]));
+    if (!by_matching) {
+      judging_coins.push_back(p[j] < q[j] ? coins.ask(position, Purpose::accept, q[j]) : std::nullopt);
+    } else if (j < accepted) {
+      before.push_back(weight_before(row, guesses[j]));
+      judging_coins.push_back(coins.ask(row, position, Purpose::target));
     }
-
-    const Token next = round.verdict.next;
-    const int position = round.position + round.verdict.accepted;
-    const Distribution& row = round.rows.back();
-    std::string draw;
-    if (refused && !by_matching) {
-      const Residual residual(row, drawn_from[accepted]);
-      std::uint64_t bound = 0;
-      for (const std::uint64_t sum : residual.sums()) bound += sum;
-      const std::uint64_t p_next = row.weight(next);
-      const std::uint64_t q_next = drawn_from[accepted].weight(next);
-      draw = fmt::format("\"id\":{},\"c\":{},\"of\":{},\"at\":{},\"wt\":{},\"p\":{},\"q\":{}", next,
-                         shown(coins.ask(position, Purpose::residual, bound)), bound, weight_before(residual, next),
-                         p_next > q_next ? p_next - q_next : 0, p_next, q_next);
-    } else {
-      draw = fmt::format("\"id\":{},\"c\":{},\"of\":{},\"at\":{},\"wt\":{}", next,
-                         shown(coins.ask(row, position, Purpose::target)), Distribution::total,
-                         weight_before(row, next), row.weight(next));
-    }
-    std::string keys;
-    for (const Purpose purpose : {Purpose::target, Purpose::draft, Purpose::accept, Purpose::residual}) {
-      const auto& asked = coins.asked().of(purpose);
-      if (asked.empty()) continue;
-      keys += (keys.empty() ? "" : ",") + named(name_of(purpose), asked);
-    }
-    const bool batched = request.verification == Verification::batched;
-    const Last last = !refused ? Last::bonus : by_matching ? Last::own : Last::residual;
-    const bool whole = short_rows(round.rows) && short_rows(drawn_from);
-    add_line(fmt::format(
-        "{{\"t\":\"step\",\"s\":{},\"n\":{},\"pos\":{},\"w\":{},\"a\":{},\"last\":\"{}\"{}{}{}{}{}{}{}{},\"y\":{{{}}},"
-        "\"rc\":{{{}}}{}{}{}{}}}",
-        sequence, number++, round.position, batched ? guesses.size() + 1 : accepted + 1, accepted, name_of(last),
-        list("d", guesses), list("o", round.emitted), list("q", q), list("qc", draft_coins), list("qb", draft_before),
-        list("p", p), list("u", judging_coins), by_matching ? list("b", before) : "", draw, keys,
-        list("h", round.logits), list("ph", round.targets), list("qh", drafts),
-        whole ? list("P", round.rows) + list("Q", drawn_from) : ""));
   }
+
+  const Token next = round.verdict.next;
+  const int position = round.position + round.verdict.accepted;
+  const Distribution& row = round.rows.back();
+  std::string draw;
+  if (refused && !by_matching) {
+    const Residual residual(row, drawn_from[accepted]);
+    std::uint64_t bound = 0;
+    for (const std::uint64_t sum : residual.sums()) bound += sum;
+    const std::uint64_t p_next = row.weight(next);
+    const std::uint64_t q_next = drawn_from[accepted].weight(next);
+    draw = fmt::format("\"id\":{},\"c\":{},\"of\":{},\"at\":{},\"wt\":{},\"p\":{},\"q\":{}", next,
+                       shown(coins.ask(position, Purpose::residual, bound)), bound, weight_before(residual, next),
+                       p_next > q_next ? p_next - q_next : 0, p_next, q_next);
+  } else {
+    draw = fmt::format("\"id\":{},\"c\":{},\"of\":{},\"at\":{},\"wt\":{}", next,
+                       shown(coins.ask(row, position, Purpose::target)), Distribution::total,
+                       weight_before(row, next), row.weight(next));
+  }
+  std::string keys;
+  for (const Purpose purpose : {Purpose::target, Purpose::draft, Purpose::accept, Purpose::residual}) {
+    const auto& asked = coins.asked().of(purpose);
+    if (asked.empty()) continue;
+    keys += (keys.empty() ? "" : ",") + named(name_of(purpose), asked);
+  }
+  const bool batched = request.verification == Verification::batched;
+  const Last last = !refused ? Last::bonus : by_matching ? Last::own : Last::residual;
+  const bool whole = short_rows(round.rows) && short_rows(drawn_from);
+  add_line(fmt::format(
+      "{{\"t\":\"step\",\"s\":{},\"n\":{},\"pos\":{},\"w\":{},\"a\":{},\"last\":\"{}\"{}{}{}{}{}{}{}{},\"y\":{{{}}},"
+      "\"rc\":{{{}}}{}{}{}{}}}",
+      sequence_, rounds_++, round.position, batched ? guesses.size() + 1 : accepted + 1, accepted, name_of(last),
+      list("d", guesses), list("o", round.emitted), list("q", q), list("qc", draft_coins), list("qb", draft_before),
+      list("p", p), list("u", judging_coins), by_matching ? list("b", before) : "", draw, keys,
+      list("h", round.logits), list("ph", round.targets), list("qh", drafts),
+      whole ? list("P", round.rows) + list("Q", drawn_from) : ""));
+}
+
+void Writer::end(const Trace& trace) {
+  open(trace.request);
   if (trace.finish == Finish::unfinished) return;
   add_line(fmt::format("{{\"t\":\"end\",\"s\":{},\"reason\":\"{}\",\"count\":{},\"stats\":{},\"sha256\":\"{}\"}}",
-                       sequence, name_of(trace.finish), trace.output.size(), statistics_text(trace.statistics),
+                       sequence_, name_of(trace.finish), trace.output.size(), statistics_text(trace.statistics),
                        digest_.hex()));
 }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Writes runs of this project's decoder as spectrace/1. What the decoder cannot know it need not record: every coin
-// follows from the seed, its key and its bound.
+// Writes runs of this project's decoder as spectrace/1, round by round while they happen: nothing of a round remains
+// here. What the decoder cannot know it need not record: every coin follows from the seed, its key and its bound.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 
 #include "oracle/spectrace/events.h"
-#include "oracle/subject.h"
 #include "ref/acceptance/rule.h"
 #include "ref/base/sha256.h"
 #include "ref/decoding/trace.h"
@@ -18,22 +19,38 @@ class Writer {
   /// Rows of at most so many tokens are written whole.
   static constexpr std::size_t row_tokens_max = 64;
 
-  Writer(const std::string& engine, int vocabulary, const Rule& rule, std::uint64_t seed);
+  /// Where lines go, each with its newline.
+  using Take = std::function<void(std::string_view)>;
 
-  /// One run, as a sequence of its own. It was recorded with its evidence, and drawn with SeededChance(seed).
-  void add(const Trace& trace, const Variation& variation, const std::string& numerics);
+  /// Runs are drawn with SeededChance(seed). `weights`: as Target::weights names them. The first line is taken at once.
+  Writer(Take take, const std::string& engine, const std::string& weights, int vocabulary, const Rule& rule,
+         std::uint64_t seed);
 
-  const std::string& text() const noexcept { return text_; }
+  /// How a run is made, as it names it.
+  struct Way {
+    std::string draft;
+    std::string kernels;
+    std::string numerics;
+  };
+  /// The next run begins, a sequence of its own.
+  void begin(Way way);
+  /// A round was recorded: the last of the trace, which is watched with its rows.
+  void add_round(const Trace& trace);
+  void end(const Trace& trace);
 
  private:
+  void open(const Request& request);
   void add_line(const std::string& line);
 
+  Take take_;
   Judgement judgement_;
   Purpose draft_noise_;
   SeededChance chance_;
-  std::string text_;
   Sha256 digest_;
-  std::int64_t sequences_ = 0;
+  Way way_;
+  std::int64_t sequence_ = -1;
+  std::int64_t rounds_ = 0;  // of this sequence
+  bool opened_ = false;
 };
 
 }  // namespace draftproof::spectrace

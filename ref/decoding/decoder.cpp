@@ -28,10 +28,11 @@ class Stopwatch {
 class VerifiedRows final : public TargetRows {
  public:
   VerifiedRows(Model& target, Cache& cache, std::span<const int> taps, const Request& request,
-               std::span<const Token> committed, const Proposal& proposal, Recording recording, Statistics& statistics,
-               Outputs& outputs, Sampler& sampler, Distribution& distribution, Round& round)
-      : target_(target), cache_(cache), taps_(taps), request_(request), committed_(committed), recording_(recording),
-        statistics_(statistics), outputs_(outputs), sampler_(sampler), distribution_(distribution), round_(round) {
+               std::span<const Token> committed, const Proposal& proposal, bool digests, bool rows,
+               Statistics& statistics, Outputs& outputs, Sampler& sampler, Distribution& distribution, Round& round)
+      : target_(target), cache_(cache), taps_(taps), request_(request), committed_(committed), digests_(digests),
+        keep_rows_(rows), statistics_(statistics), outputs_(outputs), sampler_(sampler), distribution_(distribution),
+        round_(round) {
     tokens_.push_back(committed.back());
     tokens_.insert(tokens_.end(), proposal.tokens.begin(), proposal.tokens.end());
     if (request_.verification == Verification::batched) read(static_cast<int>(tokens_.size()));
@@ -45,11 +46,11 @@ class VerifiedRows final : public TargetRows {
     const auto logits = outputs_.logits_row(serial ? 0 : row, target_.vocabulary());
     const auto guessed = std::span(tokens_).subspan(1, static_cast<std::size_t>(row));
     sampler_.read(logits, request_.sampling, {committed_, guessed}, distribution_);
-    if (recording_ != Recording::counts) {
+    if (digests_) {
       round_.logits.push_back(digest_of(logits));
       round_.targets.push_back(distribution_.fingerprint());
     }
-    if (recording_ == Recording::evidence) round_.rows.push_back(distribution_);
+    if (keep_rows_) round_.rows.push_back(distribution_);
     return distribution_;
   }
 
@@ -71,7 +72,8 @@ class VerifiedRows final : public TargetRows {
   std::span<const int> taps_;
   const Request& request_;
   std::span<const Token> committed_;
-  Recording recording_;
+  bool digests_;
+  bool keep_rows_;
   Statistics& statistics_;
   Outputs& outputs_;
   Sampler& sampler_;
@@ -151,7 +153,7 @@ bool Decoder::read_prompt(const std::atomic<bool>* cancelled) {
   return true;
 }
 
-void Decoder::run(const std::function<void(std::span<const Token>)>& emit, const std::atomic<bool>* cancelled) {
+void Decoder::run(const Watcher& watch, const std::atomic<bool>* cancelled) {
   trace_.finish = Finish::unfinished;
   const bool ready = read_prompt(cancelled);
   trace_.resting_length = cache_->length();
@@ -164,13 +166,23 @@ void Decoder::run(const std::function<void(std::span<const Token>)>& emit, const
     } else if (!ready || (cancelled != nullptr && cancelled->load())) {
       trace_.finish = Finish::cancelled;
     } else {
-      step();
-      if (emit) emit(trace_.rounds.back().emitted);
+      step(watch.rows);
+      if (watch.look) watch.look(trace_);
+      forget_rows();
     }
   }
 }
 
-void Decoder::step() {
+void Decoder::forget_rows() {
+  Round& round = trace_.rounds.back();
+  round.rows = {};
+  if (recording_ != Recording::counts) return;
+  round.logits = {};
+  round.targets = {};
+  sampler_.give_back(round.proposal.drawn_from);
+}
+
+void Decoder::step(bool rows_watched) {
   const Request& request = trace_.request;
   Statistics& statistics = trace_.statistics;
   Round round;
@@ -192,16 +204,15 @@ void Decoder::step() {
 
   // Open, verify, read, judge.
   Transaction window = cache_->begin(1 + round.proposal.size());
-  VerifiedRows rows(target_, *cache_, draft_.taps(), request, text_, round.proposal, recording_, statistics, outputs_,
-                    sampler_, row_, round);
+  VerifiedRows rows(target_, *cache_, draft_.taps(), request, text_, round.proposal,
+                    rows_watched || recording_ != Recording::counts, rows_watched, statistics, outputs_, sampler_, row_,
+                    round);
   {
     const double reading = statistics.target_seconds;
     const Stopwatch watch(statistics.validate_seconds);
     round.verdict = rule_.judge(round.proposal, rows, request.sequence, round.position, chance_);
     statistics.validate_seconds -= statistics.target_seconds - reading;  // serial rows are read while judging
   }
-  // A row of the vocabulary for each guess: too much to keep for a whole text unless it is evidence.
-  if (recording_ == Recording::counts) sampler_.give_back(round.proposal.drawn_from);
   if (request.logprobs) {
     REQUIRE(round.proposal.size() == 0, "log-probabilities are served by plain decoding");
     round.logprob = log_probability(outputs_.logits_row(0, target_.vocabulary()), round.verdict.next);

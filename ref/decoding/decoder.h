@@ -4,8 +4,8 @@
 // At rest, on every exit, the target's cache holds prompt + output - 1 positions: the last token of the text, the
 // anchor, is in no cache; the draft has observed exactly the same positions. (A run cancelled inside its prompt holds
 // what it has read of it.) A round is kept and recorded whole or not at all, and recorded before any of it is handed
-// out; so an interruption at any point, be it an exception of the target, the draft or `emit`, leaves cache, draft and
-// output in step, and the run may be gone on with.
+// out; so an interruption at any point, be it an exception of the target, the draft or who watches, leaves cache, draft
+// and output in step, and the run may be gone on with.
 #pragma once
 
 #include <atomic>
@@ -20,17 +20,23 @@
 
 namespace draftproof {
 
-/// digests: every row and cache is fingerprinted, for the oracle. evidence: what was read and drawn from is kept, too.
-enum class Recording { counts, digests, evidence };
+/// What is kept of every round. digests: every row and cache fingerprinted, and the q of every guess, for the oracle.
+enum class Recording { counts, digests };
+
+/// Looks at a run after every round, when it is recorded: the last of its rounds is new.
+struct Watcher {
+  std::function<void(const Trace&)> look;
+  bool rows = false;  // while it is looked at, the round has its rows, their digests and the q of every guess
+};
 
 class Decoder {
  public:
   /// All references outlive the decoder. `request` fits the model, see misfit().
   Decoder(Model& target, Draft& draft, const Rule& rule, Chance& chance, Request request, Recording recording);
 
-  /// Runs to the end. `emit` gets each round's tokens after the round is recorded. `cancelled` is looked at between
-  /// passes over the prompt and between rounds; a cancelled run may be gone on with by calling again.
-  void run(const std::function<void(std::span<const Token>)>& emit = {}, const std::atomic<bool>* cancelled = nullptr);
+  /// Runs to the end. `cancelled` is looked at between passes over the prompt and between rounds; a cancelled run may
+  /// be gone on with by calling again.
+  void run(const Watcher& watch = {}, const std::atomic<bool>* cancelled = nullptr);
 
   const Trace& trace() const& noexcept { return trace_; }
   Trace trace() && { return std::move(trace_); }
@@ -38,7 +44,8 @@ class Decoder {
 
  private:
   bool read_prompt(const std::atomic<bool>* cancelled);
-  void step();
+  void step(bool rows_watched);
+  void forget_rows();
   int tokens_left() const;
 
   Model& target_;

@@ -64,6 +64,13 @@ MemoryNeed draft_need(const DraftName& name, const MemoryNeed& target, const Lay
   return need;
 }
 
+/// The rows of one round: as many distributions as the target's pass has rows.
+MemoryNeed watching_need(int vocabulary) {
+  MemoryNeed need;
+  need.scratch = need.scratch_per_guess = static_cast<std::uint64_t>(vocabulary) * sizeof(std::uint64_t);
+  return need;
+}
+
 void refuse(const std::string& what, std::uint64_t need) {
   if (const std::string why = shortage(what, need, memory_available()); !why.empty()) throw Error(why);
 }
@@ -71,15 +78,17 @@ void refuse(const std::string& what, std::uint64_t need) {
 }  // namespace
 
 MemoryNeed memory_need(const std::filesystem::path& target, std::span<const std::string> drafts,
-                       const Layout& layout) {
-  const MemoryNeed of_target = memory_need(Checkpoint(target), layout);
+                       const Layout& layout, bool rows) {
+  const Checkpoint checkpoint(target);
+  const MemoryNeed of_target = memory_need(checkpoint, layout);
   MemoryNeed need = of_target;
+  if (rows) need += watching_need(read_transformer_config(checkpoint.config()).vocabulary);
   for (const std::string& draft : drafts) need += draft_need(parse_draft_name(draft), of_target, layout);
   return need;
 }
 
 void refuse_shortage(const std::filesystem::path& target, std::span<const std::string> drafts, const Layout& layout,
-                     const Request& request) {
+                     const Request& request, bool rows) {
   const bool plain = std::ranges::all_of(drafts, [](const std::string& draft) { return draft == "none"; });
   const int context = read_transformer_config(Checkpoint(target).config()).context;
   const std::size_t wanted = request.prompt.size() + static_cast<std::size_t>(request.max_new_tokens);
@@ -89,7 +98,7 @@ void refuse_shortage(const std::filesystem::path& target, std::span<const std::s
     if (draft != "none") what += " with " + draft;
   }
   refuse(what + " for a text of " + std::to_string(positions) + " positions",
-         memory_need(target, drafts, layout).total(positions, plain ? 0 : guesses_of(request)));
+         memory_need(target, drafts, layout, rows).total(positions, plain ? 0 : guesses_of(request)));
 }
 
 Engine::Engine(const std::filesystem::path& target, Layout layout)
@@ -122,23 +131,24 @@ Gate Engine::gate(const std::string& draft, bool logprobs) {
 }
 
 Trace Engine::decode(Request request, const std::string& draft, const Rule& rule, Chance& chance, Recording recording,
-                     const std::function<void(std::span<const Token>)>& emit, const std::atomic<bool>* cancelled) {
+                     const Watcher& watch, const std::atomic<bool>* cancelled) {
   if (const std::string why = misfit(request, *target_); !why.empty()) throw Error(why);
   const int positions = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
   const std::string text = "a text of " + std::to_string(positions) + " positions";
   std::unique_ptr<Draft> guesser = std::make_unique<NoDraft>();
+  MemoryNeed need = need_;
+  if (watch.rows) need += watching_need(target_->vocabulary());
   if (gate(draft, request.logprobs) == Gate::open) {
     const LoadedDraft& loaded = load(draft);
-    MemoryNeed need = need_;
     need += loaded.need;
     refuse(text, need.beside_weights(positions, guesses_of(request)));
     guesser = loaded.new_draft(positions, request.draft_max);
   } else {
-    refuse(text, need_.beside_weights(positions, 0));
+    refuse(text, need.beside_weights(positions, 0));
   }
   if (request.draft_max == 0) request.draft_max = guesser->draft_max();
   Decoder decoder(*target_, *guesser, rule, chance, std::move(request), recording);
-  with_workers([&] { decoder.run(emit, cancelled); });
+  with_workers([&] { decoder.run(watch, cancelled); });
   Trace trace = std::move(decoder).trace();
   trace.kernels = layout_.kernels.name;
   trace.threads = threads();

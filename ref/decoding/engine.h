@@ -32,13 +32,14 @@ std::string numerics_of(const Layout& layout);
 /// Throws Error, naming what there is.
 const Rule& rule_by_name(const std::string& name);
 
-/// What a target and these drafts take. Reads no weights.
-MemoryNeed memory_need(const std::filesystem::path& target, std::span<const std::string> drafts, const Layout& layout);
+/// What a target and these drafts take; `rows`: of runs whose rows are watched. Reads no weights.
+MemoryNeed memory_need(const std::filesystem::path& target, std::span<const std::string> drafts, const Layout& layout,
+                       bool rows = false);
 
 /// Error, with the numbers of docs/memory.md, when a target and these drafts will not fit into memory for the request.
 /// Reads no weights either.
 void refuse_shortage(const std::filesystem::path& target, std::span<const std::string> drafts, const Layout& layout,
-                     const Request& request);
+                     const Request& request, bool rows = false);
 
 class Engine {
  public:
@@ -57,7 +58,7 @@ class Engine {
   /// One run from the prompt to the end, speculative when the gate is open. `draft_max` 0 in the request means as many
   /// guesses as suits the draft. Throws Error when the request does not fit.
   Trace decode(Request request, const std::string& draft, const Rule& rule, Chance& chance,
-               Recording recording = Recording::counts, const std::function<void(std::span<const Token>)>& emit = {},
+               Recording recording = Recording::counts, const Watcher& watch = {},
                const std::atomic<bool>* cancelled = nullptr);
 
  private:

@@ -50,7 +50,7 @@ struct Round {
   // Recorded on request only.
   std::vector<Fingerprint> logits;    // of every row asked for: row j follows the anchor and j guesses
   std::vector<Fingerprint> targets;   // of the distributions of the same rows
-  std::vector<Distribution> rows;     // these distributions themselves, as evidence only
+  std::vector<Distribution> rows;     // these distributions themselves, only while the round is watched
   Fingerprint cache;                  // the target's cache after the round
   Fingerprint draft;                  // what the draft has observed after the round
   int cache_length = 0;               // positions in the target's cache after the round

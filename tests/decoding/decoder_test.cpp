@@ -159,11 +159,13 @@ std::string fault_of(Bench& bench, const Case& point) {
   Decoder decoder(bench.target(), draft, *point.rule, chance, request, Recording::counts);
   std::vector<Token> told;
   std::string fault;
-  decoder.run([&](std::span<const Token> run) {
-    told.insert(told.end(), run.begin(), run.end());
-    if (run.empty()) fault = "an empty run was handed out";
-    if (decoder.trace().output != told) fault = "tokens were handed out before they were recorded";
-  });
+  decoder.run({[&](const Trace& trace) {
+    const Round& round = trace.rounds.back();
+    told.insert(told.end(), round.emitted.begin(), round.emitted.end());
+    if (round.emitted.empty()) fault = "an empty run was handed out";
+    if (trace.output != told) fault = "tokens were handed out before they were recorded";
+    if (!round.rows.empty()) fault = "rows were shown that nobody asked for";
+  }});
   if (!fault.empty()) return fault;
   const Trace& trace = decoder.trace();
   if (told != trace.output) return "what was handed out is not the output";
@@ -422,7 +424,7 @@ TEST(Decoder, ARunCancelledAfterAnyRoundGoesOnToTheSameTrace) {
       do {
         cancelled = false;
         ++cancels;
-        decoder.run([&](std::span<const Token>) { cancelled = ++rounds % every == 0; }, &cancelled);
+        decoder.run({[&](const Trace&) { cancelled = ++rounds % every == 0; }}, &cancelled);
         ASSERT_EQ(fault_at_rest(bench, decoder, draft, point.request), "") << point.describe();
         ASSERT_EQ(decoder.trace().resting_length, decoder.cache().length());
       } while (decoder.trace().finish == Finish::cancelled);
@@ -528,18 +530,19 @@ void expect_step_kept(Bench& bench, const Case& point, const Arm& arm) {
     };
     std::function<void()> at_emit;
     arm(target, drafts_model, draft, at_emit, fail);
-    const auto emit = [&](std::span<const Token> run) {
-      told.insert(told.end(), run.begin(), run.end());
+    const Watcher watch{[&](const Trace& trace) {
+      const std::vector<Token>& emitted = trace.rounds.back().emitted;
+      told.insert(told.end(), emitted.begin(), emitted.end());
       if (at_emit) at_emit();
-    };
+    }};
     try {
-      decoder.run(emit);
+      decoder.run(watch);
     } catch (const Failure&) {
       ASSERT_EQ(decoder.trace().finish, Finish::unfinished);
     }
     ASSERT_EQ(fault_at_rest(bench, decoder, draft, point.request), "") << point.describe() << ", call " << k;
     ASSERT_EQ(told, decoder.trace().output) << point.describe() << ", call " << k;
-    if (failed) decoder.run(emit);
+    if (failed) decoder.run(watch);
     ASSERT_EQ(difference(decoder.trace(), whole), "") << point.describe() << ", call " << k;
     ASSERT_EQ(fault_of_counts(decoder.trace()), "") << point.describe() << ", call " << k;
     ASSERT_EQ(told, whole.output);
@@ -592,6 +595,40 @@ TEST(Decoder, AReaderThatFailsHasBeenToldEverythingThatIsRecorded) {
       [](WatchedModel&, WatchedModel&, WatchedDraft&, std::function<void()>& at_emit, const auto& fail) {
         at_emit = fail;
       });
+}
+
+TEST(Decoder, RowsAreSeenByWhoWatchesAndKeptByNobody) {
+  Bench bench;
+  Case point;
+  point.request = asked({1, 2}, 12, 3, {.temperature = 1});
+  for (const Rule* const* rule = all_rules(); *rule != nullptr; ++rule) {
+    for (const Recording recording : {Recording::counts, Recording::digests}) {
+      point.rule = *rule;
+      const std::unique_ptr<Draft> draft = bench.new_draft(1, point.request);
+      SeededChance chance(seed);
+      Decoder decoder(bench.target(), *draft, *point.rule, chance, point.request, recording);
+      std::vector<Fingerprint> seen;
+      decoder.run({[&](const Trace& trace) {
+                     const Round& round = trace.rounds.back();
+                     ASSERT_EQ(round.rows.size(), static_cast<std::size_t>(round.verdict.accepted) + 1);
+                     ASSERT_EQ(round.logits.size(), round.rows.size());
+                     ASSERT_EQ(round.proposal.drawn_from.size(), round.proposal.tokens.size());
+                     for (std::size_t i = 0; i < round.rows.size(); ++i) {
+                       ASSERT_EQ(round.rows[i].fingerprint(), round.targets[i]);
+                       seen.push_back(round.targets[i]);
+                     }
+                   },
+                   true});
+      std::vector<Fingerprint> kept;
+      for (const Round& round : decoder.trace().rounds) {
+        EXPECT_TRUE(round.rows.empty());
+        EXPECT_EQ(round.proposal.drawn_from.empty(), recording == Recording::counts || round.proposal.size() == 0);
+        kept.insert(kept.end(), round.targets.begin(), round.targets.end());
+      }
+      EXPECT_EQ(kept, recording == Recording::digests ? seen : std::vector<Fingerprint>{});
+      EXPECT_GE(seen.size(), decoder.trace().rounds.size());
+    }
+  }
 }
 
 TEST(Decoder, LogProbabilitiesAreThoseOfTheRawRowsInDouble) {

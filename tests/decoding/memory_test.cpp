@@ -43,13 +43,14 @@ void run_short_of_memory(Model& target, Model& dialect, const Request& request, 
   Decoder decoder(target, draft, rule, chance, request, recording);
   std::vector<Token> told;
   told.reserve(static_cast<std::size_t>(request.max_new_tokens));
-  const std::function<void(std::span<const Token>)> emit = [&](std::span<const Token> run) {
-    told.insert(told.end(), run.begin(), run.end());
-  };
+  const Watcher watch{[&](const Trace& trace) {
+    const std::vector<Token>& emitted = trace.rounds.back().emitted;
+    told.insert(told.end(), emitted.begin(), emitted.end());
+  }};
   outcome.failures = 0;
   allocations_left = granted;
   try {
-    decoder.run(emit);
+    decoder.run(watch);
     allocations_left = -1;
   } catch (const std::bad_alloc&) {
     outcome.failures = 1;
@@ -66,7 +67,7 @@ void run_short_of_memory(Model& target, Model& dialect, const Request& request, 
     ASSERT_EQ(decoder.cache().digest(), cache_after(target, text));
     ASSERT_EQ(draft.digest(), cache_after(dialect, text));
     ASSERT_EQ(recounted(decoder.trace()).accepted, decoder.trace().statistics.accepted);
-    decoder.run(emit);
+    decoder.run(watch);
   }
   ASSERT_EQ(decoder.cache().length(), static_cast<int>(request.prompt.size() + decoder.trace().output.size()) - 1);
   outcome.output = decoder.trace().output;

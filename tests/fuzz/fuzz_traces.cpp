@@ -14,6 +14,7 @@
 #include "oracle/spectrace/show.h"
 #include "tests/fuzz/damage.h"
 #include "tests/fuzz/options.h"
+#include "tests/spectrace/float_engine.h"
 #include "tests/spectrace/support.h"
 
 namespace draftproof::spectrace {
@@ -82,11 +83,12 @@ int fuzz(double seconds, std::uint64_t seed) {
   Recorded recorded;
   std::vector<std::string> samples;
   for (const Case& c : cases()) samples.push_back(recorded.text(c));
+  for (const char* rule : {"rejection", "matching"}) samples.push_back(FloatEngine(3).trace(rule, 12));
   const File file;
   const auto start = std::chrono::steady_clock::now();
   Numbers numbers(seed);
   unsigned long long rounds = 0;
-  unsigned long long of[5] = {};
+  unsigned long long of[7] = {};
   while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < seconds) {
     const std::string& sample = samples[numbers.below(samples.size())];
     std::string text = sample;
@@ -121,7 +123,7 @@ int fuzz(double seconds, std::uint64_t seed) {
     ++rounds;
   }
   std::printf("%llu traces, damaged or told wrongly:", rounds);
-  for (int verdict = 0; verdict < 5; ++verdict) {
+  for (int verdict = 0; verdict < 7; ++verdict) {
     std::printf(" %llu %s", of[verdict], name_of(static_cast<Verdict>(verdict)));
   }
   std::printf("\n");

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -190,6 +191,53 @@ TEST(EProcess, TheSmallestDeviationIsSmallerWithMoreTokensAndLargerUnderSlack) {
   EXPECT_NEAR(many.smallest_deviation(), std::sqrt(34.05 / 10000), 1e-4);
   EXPECT_GT(few.smallest_deviation(), 0.5);
   EXPECT_NEAR(slack.smallest_deviation(), 0.02 + std::sqrt(0.0004 + 34.05 / 10000), 1e-4);
+}
+
+TEST(EProcess, PaysForATokenAsItsStakesDoWhetherAllWereMadeOrThatOneOnly) {
+  for (const double slack : {0.0, 0.02}) {
+    Settings settings;
+    settings.vocabulary = 24;
+    settings.slack = slack;
+    EProcess all(settings);
+    EProcess one(settings);
+    for (int index = 0; index < 200; ++index) {
+      const Position position = position_of(settings.vocabulary, index);
+      const Distribution* const q = index % 3 == 0 ? nullptr : &position.q;
+      const Token token = index % 24;
+      if (position.p.weight(token) == 0 && slack == 0) continue;
+      const Stakes stakes(settings, position.p, q);
+      all.observe(stakes, stakes.place_of(token));
+      one.observe(position.p, q, token);
+      ASSERT_EQ(all.e_value(), one.e_value()) << index;
+      ASSERT_EQ(all.suspect(), one.suspect()) << index;
+    }
+  }
+}
+
+TEST(EProcess, SaysHowManyTokensAreMissingToSeeADeviation) {
+  EProcess none({.vocabulary = 4});
+  const auto missing = none.tokens_until(1);
+  ASSERT_TRUE(missing.has_value());
+  const Distribution even = in_proportion({1, 1, 1, 1});
+  for (long token = 1; token < *missing; ++token) none.observe(even, nullptr, static_cast<Token>(token % 4));
+  EXPECT_EQ(none.smallest_deviation(), 1);
+  EXPECT_EQ(none.tokens_until(1), 1);
+  none.observe(even, nullptr, 0);
+  EXPECT_LT(none.smallest_deviation(), 1);
+  EXPECT_EQ(none.tokens_until(1), 0);
+  EXPECT_EQ(EProcess({.vocabulary = 4, .slack = 0.25}).tokens_until(1), std::nullopt);
+}
+
+TEST(EProcessSlow, ATokenOfALargeVocabularyCostsLittleBesideThePassThatGaveItsRow) {
+  constexpr int vocabulary = 150000;
+  const Position position = position_of(vocabulary, 1);
+  EProcess process({.vocabulary = vocabulary});
+  constexpr int tokens = 10;
+  const auto start = std::chrono::steady_clock::now();
+  for (Token token = 0; token < tokens; ++token) process.observe(position.p, &position.q, token % 2);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / tokens;
+  std::printf("%d tokens in the row: %.1f ms\n", vocabulary, 1e3 * seconds);
+  EXPECT_LT(seconds, 0.2);
 }
 
 /// Every weight pushed by less than `slack` in total variation, from dear tokens to cheap ones.

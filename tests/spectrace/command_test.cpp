@@ -124,14 +124,13 @@ TEST(TraceCommand, DiffComparesTextsNotRounds) {
 TEST(TraceCommandSlow, ChecksAHundredThousandRoundsInTenSecondsAndTwoHundredMegabytes) {
   Recorded recorded({.vocabulary = 40, .levels = 4, .seed = 5});
   const Case c{"", &rejection, {.temperature = 1, .top_k = 8}, "dialect", Verification::batched, {}, 25000};
-  Writer writer("the loop", 40, *c.rule, seed);
   long rounds = 0;
-  for (int sequence = 0; rounds < 100000; ++sequence) {
-    const Trace trace = recorded.run(c, sequence);
-    rounds += static_cast<long>(trace.rounds.size());
-    writer.add(trace, Recorded::variation(c), "hash");
-  }
-  const File file(writer.text());
+  const std::string text = recorded.text(*c.rule, [&](Writer& writer) {
+    for (int sequence = 0; rounds < 100000; ++sequence) {
+      rounds += static_cast<long>(recorded.write(writer, c, sequence).rounds.size());
+    }
+  });
+  const File file(text);
   const Folder folder;
   const std::string out = folder.path() / "out";
   const std::string limited = "ulimit -v 200000; exec " + test::quoted(DRAFTPROOF_BINARY) + " trace check " +
@@ -141,7 +140,7 @@ TEST(TraceCommandSlow, ChecksAHundredThousandRoundsInTenSecondsAndTwoHundredMega
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   EXPECT_EQ(status, 0) << test::text_of(out);
   EXPECT_THAT(test::text_of(out), HasSubstr(std::to_string(rounds) + " rounds"));
-  std::printf("%ld rounds, %.1f MB: %.2f s\n", rounds, 1e-6 * static_cast<double>(writer.text().size()), seconds);
+  std::printf("%ld rounds, %.1f MB: %.2f s\n", rounds, 1e-6 * static_cast<double>(text.size()), seconds);
   EXPECT_LT(seconds, 10);
 }
 

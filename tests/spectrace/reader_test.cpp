@@ -69,6 +69,11 @@ std::string with_q(const std::string& q) {
   return with_reals(R"({"t":"step","n":0,"pos":1,"w":2,"a":0,"last":"res","d":[1],"o":[2],"q":[)" + q + "]}");
 }
 
+/// A guess that stands, with those fields beside it.
+std::string with_real(const std::string& fields) {
+  return with_reals(R"({"t":"step","n":0,"pos":1,"w":2,"a":1,"last":"bonus","d":[1],"o":[1,2],)" + fields + "}");
+}
+
 struct Bad {
   const char* name;
   std::string text;
@@ -235,6 +240,28 @@ std::vector<Bad> bad_files() {
       {"rows without a total",
        with_reals(R"({"t":"step","n":0,"pos":1,"w":1,"a":0,"last":"bonus","d":[],"P":[[1,2]],"o":[2]})"),
        ":2: ", "field P"},
+      {"a row of reals that add up to less than 1",
+       with_real(R"("P":[[1,"0x1p-1",2,"0x1.fffp-2"],[2,"0x1p+0"]])"), ":2: ", "field P[0]"},
+      {"a row of reals that add up to more than 1", with_real(R"("Q":[[1,"0x1p-1",2,"0x1.01p-1"]])"), ":2: ",
+       "field Q[0]"},
+      {"a row of reals in another order",
+       with_real(R"("P":[[1,"0x1p+0"],[2,"0x1p-1",1,"0x1p-1"]])"), ":2: ", "field P[1][2]"},
+      {"a row of reals with half a pair", with_real(R"("Q":[[1,"0x1p+0",2]])"), ":2: ", "field Q[0]"},
+      {"a row of reals with a weight of 0", with_real(R"("Q":[[1,"0x1p+0",2,"0x0p+0"]])"), ":2: ", "field Q[0][3]"},
+      {"an empty row of reals", with_real(R"("Q":[[]])"), ":2: ", "field Q[0]"},
+      {"a row of reals beyond the vocabulary", with_real(R"("Q":[[8,"0x1p+0"]])"), ":2: ", "field Q[0][0]"},
+      {"a row of reals too few", with_real(R"("P":[[1,"0x1p+0"]])"), ":2: ", "field P"},
+      {"a row of reals too many", with_real(R"("Q":[[1,"0x1p+0"],[1,"0x1p+0"]])"), ":2: ", "field Q"},
+      {"a real coin above 1", with_real(R"("ur":"0x1.8p+0")"), ":2: ", "field ur"},
+      {"a real coin below 0", with_real(R"("ur":"-0x1p-3")"), ":2: ", "field ur"},
+      {"a real coin that is a number", with_real(R"("ur":0.5)"), ":2: ", "field ur"},
+      {"a list of real coins", with_real(R"("ur":["0x1p-1"])"), ":2: ", "field ur"},
+      {"a draft's real coin above 1", with_real(R"("qc":["0x1p+1"])"), ":2: ", "field qc[0]"},
+      {"a draft's real coin too many", with_real(R"("qc":["0x1p-1","0x1p-1"])"), ":2: ", "field qc"},
+      {"weights before, of reals", with_real(R"("qb":["0x1p-1"])"), ":2: ", "field qb"},
+      {"a real coin among integers", with(at, "ur", "0x1p-1"), refused, "field ur"},
+      {"a lossy rule without a name", with(0, "rule", "lossy:"), ":1: ", "field rule"},
+      {"a lossy rule that is another", with(0, "rule", "lossy"), ":1: ", "field rule"},
       {"a draw without a total",
        with_reals(R"({"t":"step","n":0,"pos":1,"w":1,"a":0,"last":"bonus","d":[],"y":{"id":1},"o":[2]})"),
        ":2: ", "field y"},

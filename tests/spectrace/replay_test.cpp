@@ -90,6 +90,7 @@ const Owners& owners() {
   static const Owners table = {
       {"hdr.t", {""}},
       {"hdr.schema", {""}},
+      {"hdr.weights", {""}},
       {"hdr.vocab", {""}},
       {"hdr.rule", {""}},
       {"hdr.W", {""}},
@@ -288,9 +289,9 @@ TEST(Replay, WhatIsNotSaidIsNotPassedWithoutBeingNamed) {
 TEST(Replay, HoldsSequencesOfOneFileApartHoweverTheirLinesAreMixed) {
   Recorded recorded;
   const Case c{"", &rejection, every_parameter(), "dialect"};
-  Writer writer("the loop", 6, rejection, seed);
-  for (const int sequence : {4, 9}) writer.add(recorded.run(c, sequence), Recorded::variation(c), "hash");
-  const auto lines = lines_of(writer.text());
+  const auto lines = lines_of(recorded.text(rejection, [&](Writer& writer) {
+    for (const int sequence : {4, 9}) recorded.write(writer, c, sequence);
+  }));
   std::vector<std::string> mixed{lines[0]};
   std::vector<std::string> of[2];
   for (std::size_t i = 1; i < lines.size(); ++i) of[Json::parse(lines[i])["s"].get<int>()].push_back(lines[i]);
@@ -350,7 +351,8 @@ TEST(Replay, JudgesRealNumbersOnlyWhereRoundingCannotTurnThem) {
       {"0x0p+0", "0x1p-1", "0x0p+0", true, "wrong"},    // a coin of 0 and a target that cannot say it
       {"0x0p+0", "0x1p-1", "0x0p+0", false, ""},
       {"0x1p-2", "0x1p-1", nullptr, true, "wrong"},     // no coin where one is asked
-      {"0x1p-1", "0x1p-1", nullptr, true, "band"},
+      {"0x1p-1", "0x1p-1", nullptr, true, ""},          // equal: none is asked
+      {"0x1.fffffep-2", "0x1p-1", nullptr, true, ""},    // rounding may have made them equal
   };
   for (const Row& row : rows) {
     const auto real = [](const char* digits) { return digits ? '"' + std::string(digits) + '"' : "null"; };

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "oracle/spectrace/replay.h"
-#include "oracle/spectrace/writer.h"
+#include "oracle/spectrace/traced_subject.h"
 #include "ref/base/sha256.h"
 #include "tools/hash_subject.h"
 
@@ -85,9 +85,10 @@ inline std::vector<Case> cases() {
 class Recorded {
  public:
   explicit Recorded(const HashShape& shape = {.vocabulary = 6, .levels = 4, .seed = 5})
-      : subject_(shape, Recording::evidence) {}
+      : subject_(shape, true) {}
 
-  Trace run(const Case& c, int sequence = 0) {
+  /// One run, as a sequence of the writer's trace.
+  Trace write(Writer& writer, const Case& c, int sequence = 0) {
     Request request;
     request.prompt = {1, 2, 3};
     request.sampling = c.sampling;
@@ -95,7 +96,7 @@ class Recorded {
     request.max_new_tokens = c.max_new_tokens;
     request.sequence = sequence;
     SeededChance chance(seed);
-    return subject_.run(request, variation(c), chance);
+    return TracedSubject(subject_, writer).run(request, variation(c), chance);
   }
   static Variation variation(const Case& c) {
     Variation variation;
@@ -106,16 +107,26 @@ class Recorded {
     return variation;
   }
   std::string text(const Case& c) {
-    Writer writer("the loop", model().vocabulary(), *c.rule, seed);
-    writer.add(run(c), variation(c), "hash");
-    return writer.text();
+    return text(*c.rule, [&](Writer& writer) { write(writer, c); });
+  }
+  /// What is written by `write`.
+  std::string text(const Rule& rule, const std::function<void(Writer&)>& write) {
+    std::string text;
+    Writer writer([&](std::string_view line) { text += line; }, "the loop", "sha256:01", model().vocabulary(), rule,
+                  seed);
+    write(writer);
+    return text;
   }
   Model& model() { return subject_.target({}); }
   Target target() {
-    return {model().vocabulary(), [this](const std::string& numerics) -> std::shared_ptr<Model> {
-              if (numerics != "hash") return nullptr;
-              return {std::shared_ptr<Model>(), &model()};  // the subject's
-            }};
+    Target target;
+    target.vocabulary = model().vocabulary();
+    target.computing_in = [this](const std::string& numerics) -> std::shared_ptr<Model> {
+      if (numerics != "hash") return nullptr;
+      return {std::shared_ptr<Model>(), &model()};  // the subject's
+    };
+    target.weights = [] { return "sha256:01"; };
+    return target;
   }
 
  private:

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "oracle/spectrace/writer.h"
 #include "ref/decoding/engine.h"
 #include "tests/tools/command.h"
 
@@ -36,8 +37,10 @@ double peak_bytes(const Function& f) {
   return status("VmHWM") - before;
 }
 
-/// Decoding at most so much as the formula says beside the weights, and not much less.
-void expect_the_formula_holds(const std::string& model, const std::string& draft, KvFormat kv, int prompt, int text) {
+/// Decoding at most so much as the formula says beside the weights, and not much less, whether a trace is written or
+/// not.
+void expect_the_formula_holds(const std::string& model, const std::string& draft, KvFormat kv, int prompt, int text,
+                              bool traced) {
   const Layout layout(best_kernels(), Quantisation::none, kv);
   Request request;
   for (int i = 0; i < prompt; ++i) request.prompt.push_back(i * 7 % 1000);
@@ -54,11 +57,22 @@ void expect_the_formula_holds(const std::string& model, const std::string& draft
     brief.max_new_tokens = 2;
     other.decode(brief, "none", rule_by_name("rejection"), chance);
   }
-  const double peak = peak_bytes([&] { engine.decode(request, draft, rule_by_name("rejection"), chance); });
+  const Rule& rule = rule_by_name("rejection");
+  std::size_t written = 0;
+  const double peak = peak_bytes([&] {
+    const auto take = [&](std::string_view line) { written += line.size(); };
+    spectrace::Writer writer(take, "us", "", engine.target().vocabulary(), rule, 1);
+    writer.begin({draft, "", ""});
+    Watcher watch;
+    if (traced) watch = {[&](const Trace& trace) { writer.add_round(trace); }, true};
+    engine.decode(request, draft, rule, chance, Recording::counts, watch);
+  });
   const double counted =
-      static_cast<double>(memory_need(model, std::span(&draft, 1), layout).beside_weights(text, request.draft_max));
+      static_cast<double>(memory_need(model, std::span(&draft, 1), layout, traced)
+                              .beside_weights(text, request.draft_max));
   constexpr double spare = 768 * 1024;  // the system counts whole pages, and batches of them
-  EXPECT_LE(peak, counted + spare) << draft;
+  EXPECT_EQ(written > 1000, traced);
+  EXPECT_LE(peak, counted + spare) << draft << (traced ? ", traced" : "");
   EXPECT_LE(counted, 1.5 * peak + spare) << draft;
   fmt::print("{}, {}: {:.2f} MB at most, {:.2f} MB counted\n", model, draft, 1e-6 * peak, 1e-6 * counted);
 }
@@ -66,7 +80,10 @@ void expect_the_formula_holds(const std::string& model, const std::string& draft
 TEST(MemoryFormula, HoldsForTheShippedModelsAndIsNoTimesTooLarge) {
   for (const std::string& draft : {std::string("none"), "dflash:" + fixture("models/tale-dflash"),
                                    "model:" + fixture("models/tale-small"), std::string("oracular")}) {
-    for (const KvFormat kv : {KvFormat::f32, KvFormat::q8}) expect_the_formula_holds(target, draft, kv, 900, 930);
+    for (const KvFormat kv : {KvFormat::f32, KvFormat::q8}) {
+      expect_the_formula_holds(target, draft, kv, 900, 930, false);
+    }
+    expect_the_formula_holds(target, draft, KvFormat::q8, 600, 900, true);
   }
 }
 
@@ -76,7 +93,7 @@ TEST(MemoryFormulaSlow, HoldsForARealShape) {
   const Outcome written = run_command({"synth", model, "--shape", "qwen3-0.6b", "--type", "q4_0"});
   ASSERT_EQ(written.status, 0) << written.err;
   for (const std::string& draft : {std::string("none"), std::string("oracular")}) {
-    expect_the_formula_holds(model, draft, KvFormat::q8, 140, 150);
+    for (const bool traced : {false, true}) expect_the_formula_holds(model, draft, KvFormat::q8, 140, 150, traced);
   }
 }
 

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// Another subject, whose runs are written to a trace while they happen.
+#pragma once
+
+#include "oracle/spectrace/writer.h"
+#include "oracle/subject.h"
+
+namespace draftproof::spectrace {
+
+class TracedSubject final : public Subject {
+ public:
+  /// Both outlive it. Who looks at a round of `subject` finds its rows, and kernels as `subject` names them.
+  TracedSubject(Subject& subject, Writer& writer) : subject_(subject), writer_(&writer) {}
+
+  Trace run_watched(const Request& request, const Variation& variation, Chance& chance,
+                    const AfterRound& after_round) override;
+  Model& target(const Variation& variation) override { return subject_.target(variation); }
+  std::string numerics(const Variation& variation) override { return subject_.numerics(variation); }
+
+  /// Later runs are not written.
+  void stop() noexcept { writer_ = nullptr; }
+
+ private:
+  Subject& subject_;
+  Writer* writer_;
+};
+
+}  // namespace draftproof::spectrace

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: MIT
+// What tokens alone show where decisions are not said: wrong decoders are found by their law, right ones pass, and a
+// trace too short to show anything is not passed. Rules whose decisions are not replayed, and lossy ones.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "oracle/mutant_laws.h"
+#include "oracle/plain.h"
+#include "tests/fuzz/damage.h"
+#include "tests/spectrace/float_engine.h"
+#include "tests/spectrace/support.h"
+
+namespace draftproof::spectrace {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int vocabulary = 16;
+
+Distribution some_row(Numbers& numbers) {
+  std::vector<Token> tokens;
+  std::vector<std::uint64_t> weights;
+  std::uint64_t sum = 0;
+  for (Token token = 0; token < vocabulary; ++token) {
+    const std::uint64_t side = 1 + numbers.below(10);
+    tokens.push_back(token);
+    weights.push_back(side * side * side);
+    sum += weights.back();
+  }
+  std::uint64_t left = Distribution::total;
+  for (std::uint64_t& weight : weights) {
+    weight *= Distribution::total / sum;
+    left -= weight;
+  }
+  weights[0] += left;
+  return Distribution::exact(tokens, weights);
+}
+
+double one_below_1(Numbers& numbers) { return static_cast<double>(numbers.next() >> 11) * 0x1p-53; }
+
+Token draw(const std::vector<Token>& tokens, const std::vector<double>& law, Numbers& numbers) {
+  double coin = one_below_1(numbers);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if ((coin -= law[i]) < 0) return tokens[i];
+  }
+  return tokens.back();
+}
+
+PositionLaws laws_of(const Distribution& p, const Distribution& q) {
+  PositionLaws laws;
+  for (Token token = 0; token < vocabulary; ++token) {
+    laws.tokens.push_back(token);
+    laws.p.push_back(static_cast<double>(p.weight(token)) / static_cast<double>(Distribution::total));
+    laws.q.push_back(static_cast<double>(q.weight(token)) / static_cast<double>(Distribution::total));
+  }
+  return laws;
+}
+
+Json pairs_of(const Distribution& row) {
+  Json list = Json::array();
+  const auto tokens = row.tokens();
+  const auto weights = row.weights();
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    list.push_back(tokens[i]);
+    list.push_back(weights[i]);
+  }
+  return list;
+}
+
+Json header_of(const std::string& rule, int size = vocabulary) {
+  return {{"t", "hdr"},  {"schema", "spectrace/1"}, {"engine", "somebody"}, {"vocab", size},
+          {"rule", rule}, {"W", Distribution::total}, {"T", "0x1p+0"},       {"prompt", {1}}};
+}
+
+/// A trace of rounds of one guess that stands and a token after it: rows, but no decisions. The first token comes from
+/// the law, the other from p.
+std::string tokens_with_rows(const MutantLaw* mutant, int rounds, const std::string& rule = "rejection") {
+  Numbers numbers(17);
+  std::string text = header_of(rule).dump() + "\n";
+  for (int n = 0; n < rounds; ++n) {
+    const Distribution p = some_row(numbers);
+    const Distribution q = some_row(numbers);
+    const Distribution after = some_row(numbers);
+    const PositionLaws laws = laws_of(p, q);
+    std::vector<double> law = laws.p;
+    if (mutant != nullptr) mutant->law(laws, law);
+    const Token first = draw(laws.tokens, law, numbers);
+    const PositionLaws own = laws_of(after, after);
+    const Token second = draw(own.tokens, own.p, numbers);
+    const Json step = {{"t", "step"},      {"n", n},
+                       {"pos", 1 + 2 * n}, {"d", {first}},
+                       {"a", 1},           {"w", 2},
+                       {"last", "bonus"},  {"o", {first, second}},
+                       {"P", {pairs_of(p), pairs_of(after)}},
+                       {"Q", {pairs_of(q)}}};
+    text += step.dump() + "\n";
+  }
+  return text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n";
+}
+
+Report report_of(const std::string& text, const Target& target = {}) {
+  const File file(text);
+  return replay(file.path(), target);
+}
+
+TEST(Law, OfARightDecoderThatDoesNotSayItsDecisionsPassesByItsTokens) {
+  const Report report = report_of(tokens_with_rows(nullptr, 3000));
+  EXPECT_EQ(report.verdict(), Verdict::pass_stat) << report_text(report);
+  ASSERT_TRUE(report.law.has_value());
+  EXPECT_EQ(report.law->tokens, 6000);
+  EXPECT_LT(report.law->smallest_deviation, 0.1);
+  EXPECT_THAT(report_text(report), HasSubstr("e-value"));
+  EXPECT_THAT(report_text(report), HasSubstr("not said: guesses do not say with which p, q and coin"));
+  ASSERT_LE(report.law->curve.size(), LawFromTokens::points_max);
+  EXPECT_GT(report.law->curve.size(), LawFromTokens::points_max / 4);
+  EXPECT_EQ(report.law->curve.back().first, 6000);
+  ASSERT_EQ(report.depths.size(), 1U);
+  EXPECT_EQ(report.depths[0].judged, 3000);
+  EXPECT_THAT(report.stood, testing::ElementsAre(0, 3000));
+}
+
+int found_within(int rounds) {
+  int found = 0;
+  for (const MutantLaw& mutant : mutant_laws()) {
+    const Report report = report_of(tokens_with_rows(&mutant, rounds));
+    if (report.verdict() != Verdict::bug_stat) {
+      std::printf("not after %d rounds: %s\n", rounds, mutant.name);
+      continue;
+    }
+    ++found;
+    EXPECT_TRUE(report.law->alarm);
+    EXPECT_GE(report.law->e_value, 1e9);
+    EXPECT_NE(report.law->suspect, "none");
+  }
+  return found;
+}
+
+TEST(Law, OfTokensShowsHalfOfTheMutantsAfterAThousandRounds) {
+  EXPECT_GE(found_within(1000), static_cast<int>(mutant_laws().size()) / 2);
+}
+TEST(LawSlow, OfTokensShowsAlmostEveryMutantAfterTwentyThousandRounds) {
+  EXPECT_GE(found_within(20000), static_cast<int>(mutant_laws().size()) - 2);
+}
+
+TEST(Law, OfTooFewTokensPassesNothingAndSaysHowManyAreMissing) {
+  const Report report = report_of(tokens_with_rows(nullptr, 4));
+  EXPECT_EQ(report.verdict(), Verdict::undecided);
+  EXPECT_EQ(report.law->smallest_deviation, 1);
+  EXPECT_THAT(report_text(report), HasSubstr("8 tokens show no deviation however large; "));
+  EXPECT_THAT(report_text(report), HasSubstr(" more would begin to"));
+}
+
+TEST(Law, IsProvedWrongByATokenThatPNeverSays) {
+  std::string text = header_of("rejection").dump() + "\n";
+  const Json step = {{"t", "step"}, {"n", 0}, {"pos", 1}, {"d", Json::array()}, {"a", 0}, {"w", 1}, {"last", "bonus"},
+                     {"o", {5}},    {"P", {{3, Distribution::total / 2, 4, Distribution::total / 2}}}};
+  const Report report = report_of(text + step.dump() + "\n");
+  ASSERT_EQ(report.verdict(), Verdict::bug_proven) << report_text(report);
+  EXPECT_EQ(report.findings.front().check, std::string("law"));
+}
+
+/// Tokens only, as a decoder of the hash model says them at that temperature.
+std::string tokens_only(Recorded& recorded, float temperature, int count, const std::string& numerics) {
+  Json header = header_of("rejection", recorded.model().vocabulary());
+  header["numerics"] = numerics;
+  std::string text = header.dump() + "\n";
+  std::vector<Token> tokens{1};
+  Numbers numbers(23);
+  for (int n = 0; n < count; ++n) {
+    const Distribution p = plain_row(recorded.model(), {.temperature = temperature}, tokens).distribution;
+    std::vector<double> law;
+    for (const std::uint64_t weight : p.weights()) {
+      law.push_back(static_cast<double>(weight) / static_cast<double>(Distribution::total));
+    }
+    const Token token = draw(p.tokens(), law, numbers);
+    text += Json({{"t", "step"}, {"n", n}, {"pos", 1 + n}, {"o", {token}}}).dump() + "\n";
+    tokens.push_back(token);
+  }
+  return text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n";
+}
+
+TEST(Law, OfTokensAloneIsHeldToTheTarget) {
+  Recorded recorded;
+  const Report right = report_of(tokens_only(recorded, 1, 800, "hash"), recorded.target());
+  EXPECT_EQ(right.verdict(), Verdict::pass_stat) << report_text(right);
+  EXPECT_EQ(right.law->tokens, 800);
+  EXPECT_EQ(report_of(tokens_only(recorded, 1, 800, "hash")).verdict(), Verdict::undecided) << "no p is known";
+  for (const float temperature : {0.4F, 3.0F}) {
+    const Report wrong = report_of(tokens_only(recorded, temperature, 800, "hash"), recorded.target());
+    EXPECT_EQ(wrong.verdict(), Verdict::bug_stat) << temperature << report_text(wrong);
+  }
+}
+
+TEST(Law, OfForeignNumericsIsHeldToTheTargetWithSlackOnly) {
+  Recorded recorded;
+  Target target = recorded.target();
+  target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
+  const auto held = [&](float temperature, double slack) {
+    target.slack = slack;
+    return report_of(tokens_only(recorded, temperature, 800, "somewhere else"), target);
+  };
+  const Report strict = held(1, 0);
+  EXPECT_EQ(strict.verdict(), Verdict::undecided);
+  EXPECT_THAT(report_text(strict), HasSubstr("'somewhere else', which cannot be had here"));
+  EXPECT_EQ(held(1, 0.01).verdict(), Verdict::pass_stat);
+  EXPECT_EQ(held(0.95F, 0.05).verdict(), Verdict::pass_stat) << "a little colder is within the slack";
+  EXPECT_EQ(held(0.2F, 0.01).verdict(), Verdict::bug_stat);
+  const Report loose = held(1, 0.3);
+  EXPECT_EQ(loose.verdict(), Verdict::undecided);
+  EXPECT_THAT(report_text(loose), HasSubstr("with so much slack no number of them does"));
+}
+
+TEST(Law, StandsInForBlockVerificationWhosePrefixesMayStandThoughATokenFell) {
+  const Report right = report_of(tokens_with_rows(nullptr, 3000, "block"));
+  EXPECT_EQ(right.verdict(), Verdict::pass_stat) << report_text(right);
+  EXPECT_THAT(report_text(right), HasSubstr("block verification judges guesses together"));
+  const auto accept_all = std::find_if(mutant_laws().begin(), mutant_laws().end(),
+                                       [](const MutantLaw& law) { return law.name == std::string("accept all"); });
+  EXPECT_EQ(report_of(tokens_with_rows(&*accept_all, 3000, "block")).verdict(), Verdict::bug_stat);
+}
+
+TEST(Law, ThatARuleDeclaresToLoseIsNeverPassedAndNeverABug) {
+  for (const MutantLaw* law : {static_cast<const MutantLaw*>(nullptr), &mutant_laws().front()}) {
+    const Report report = report_of(tokens_with_rows(law, 1000, "lossy:typical"));
+    EXPECT_EQ(report.verdict(), Verdict::undecided) << report_text(report);
+    EXPECT_EQ(report.law->alarm, law != nullptr);
+    EXPECT_THAT(report_text(report), HasSubstr("the rule 'typical' is declared lossy"));
+  }
+  std::string text = tokens_with_rows(nullptr, 5, "lossy:typical");
+  const std::string position = "\"pos\":5";
+  text.replace(text.find(position), position.size(), "\"pos\":6");
+  EXPECT_EQ(report_of(text).verdict(), Verdict::bug_proven) << "positions are held all the same";
+}
+
+TEST(Reals, AreReplayedToTheLastCoin) {
+  for (const char* rule : {"rejection", "matching"}) {
+    const Report report = report_of(FloatEngine(3).trace(rule, 4000));
+    EXPECT_EQ(report.verdict(), Verdict::pass_exact) << report_text(report);
+    EXPECT_GT(report.examined.reals, 4000);
+    EXPECT_GT(report.examined.accepted, 100);
+    EXPECT_LT(report.examined.band_mass, 1);
+  }
+}
+
+TEST(Reals, NoCoinOrTokenCanBeChangedAndPass) {
+  for (const char* rule : {"rejection", "matching"}) {
+    const auto lines = lines_of(FloatEngine(3).trace(rule, 40));
+    const File file;
+    std::map<std::string, int> changed, found;
+    for (std::size_t at = 1; at + 1 < lines.size(); ++at) {
+      for (const char* field : {"u", "qc", "ur", "d", "o", "q", "p", "P", "Q"}) {
+        Json step = Json::parse(lines[at]);
+        if (!step.contains(field) || step[field].empty()) continue;
+        if (rule == std::string("matching") && field == std::string("d")) continue;  // any guess will do
+        Json* place = &step[field];
+        while (place->is_array()) place = &place->back();
+        if (place->is_number()) {
+          *place = (place->get<int>() + 1) % 8;
+        } else {
+          const double value = std::strtod(place->get<std::string>().c_str(), nullptr);
+          *place = value < 0.5 ? "0x1.fp-1" : "0x1p-9";
+        }
+        std::vector<std::string> tampered = lines;
+        tampered[at] = step.dump();
+        file.put(joined(tampered));
+        ++changed[field];
+        found[field] += replay(file.path()).verdict() != Verdict::pass_exact;
+      }
+    }
+    for (const auto& [field, times] : changed) {
+      // A coin may move within what decides as it did.
+      const bool coin = field == "u" || field == "qc" || field == "ur";
+      EXPECT_GE(2 * found[field], times) << rule << " " << field << ": " << found[field] << " of " << times;
+      EXPECT_TRUE(coin || found[field] == times) << rule << " " << field << ": " << found[field] << " of " << times;
+    }
+  }
+}
+
+TEST(Reals, AnEngineThatHidesWithinRoundingIsFound) {
+  // Every coin that would have refused lands where the last bit decides.
+  const auto hide = [](float drawn, float p, float q) { return drawn * q < p || p == 0 ? drawn : p / q; };
+  const Report report = report_of(FloatEngine(3).trace("rejection", 100, hide));
+  ASSERT_EQ(report.verdict(), Verdict::bug_proven) << report_text(report);
+  EXPECT_EQ(report.findings.back().check, std::string("band"));
+}
+
+TEST(Reals, OfTooFewDigitsLeaveTooMuchOpen) {
+  std::string text = FloatEngine(3).trace("rejection", 100);
+  const std::string rule = "\"rule\":\"rejection\"";
+  text.replace(text.find(rule), rule.size(), rule + ",\"dtype\":\"bf16\"");
+  const Report report = report_of(text);
+  EXPECT_EQ(report.verdict(), Verdict::undecided) << report_text(report);
+  EXPECT_THAT(report_text(report), HasSubstr("weights of a finer dtype say more"));
+}
+
+}  // namespace
+}  // namespace draftproof::spectrace

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+#include "tools/weights_digest.h"
+
+#include <algorithm>
+#include <fstream>
+#include <string_view>
+#include <vector>
+
+#include "ref/base/error.h"
+#include "ref/base/sha256.h"
+
+namespace draftproof {
+
+std::string weights_digest(const std::filesystem::path& target) {
+  std::vector<std::filesystem::path> files;
+  if (std::filesystem::is_directory(target)) {
+    for (const auto& entry : std::filesystem::directory_iterator(target)) {
+      const std::filesystem::path& file = entry.path();
+      if (file.filename() == "config.json" || file.extension() == ".safetensors") files.push_back(file);
+    }
+    std::sort(files.begin(), files.end());
+  } else {
+    files.push_back(target);
+  }
+  Sha256 digest;
+  std::vector<char> piece(std::size_t{1} << 20);
+  for (const std::filesystem::path& file : files) {
+    std::ifstream stream(file, std::ios::binary);
+    while (stream.read(piece.data(), static_cast<std::streamsize>(piece.size())) || stream.gcount() > 0) {
+      digest.add(std::string_view(piece.data(), static_cast<std::size_t>(stream.gcount())));
+    }
+    if (!stream.eof()) throw Error(file.string() + ": cannot be read; check its permissions");
+  }
+  return "sha256:" + digest.hex();
+}
+
+}  // namespace draftproof
