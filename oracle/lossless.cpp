@@ -37,6 +37,7 @@ Losslessness examine(const Trace& trace, Model& target, const Rule& rule, std::u
   variation.rule = &rule;
   variation.kernels = trace.kernels;
   variation.threads = std::max(1, trace.threads);
+  variation.prompt_rows = trace.request.prompt_rows;
   variation.verification = trace.request.verification;
   Trial trial(subject, trace.request, seed, {variation});
   std::string looked_at;

@@ -17,7 +17,9 @@ Finding check_budget(Trial& trial) {
     const Variation& variation = run.variation;
     const Request& done = trace.request;
     expect(done.prompt == asked.prompt && done.sampling == asked.sampling && done.stops == asked.stops &&
-               done.max_new_tokens == asked.max_new_tokens && done.sequence == asked.sequence,
+               done.max_new_tokens == asked.max_new_tokens && done.sequence == asked.sequence &&
+               done.logprobs == asked.logprobs && done.prompt_rows == variation.prompt_rows &&
+               (variation.draft_max == 0 || done.draft_max == variation.draft_max),
            "another request was run than was asked");
     expect(done.verification == variation.verification, "it was verified another way than was asked");
     expect(variation.kernels.empty() || trace.kernels == variation.kernels,

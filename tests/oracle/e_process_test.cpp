@@ -139,6 +139,16 @@ TEST(EProcess, ATokenThatPSaysNeverIsProof) {
   EXPECT_THAT(process.describe(), HasSubstr("never says"));
 }
 
+TEST(EProcess, EveryTokenCounts) {
+  const Distribution half = in_proportion({1, 1, 0});
+  for (int wrong = 0; wrong < 200; ++wrong) {
+    EProcess process(small);
+    for (int n = 0; n < 200; ++n) process.observe(half, nullptr, n == wrong ? 2 : n % 2);
+    EXPECT_EQ(process.tokens(), 200);
+    EXPECT_TRUE(process.alarm()) << wrong;
+  }
+}
+
 TEST(EProcess, CertainTokensProveNothing) {
   EProcess process(small);
   for (int n = 0; n < 1000; ++n) process.observe(Distribution::point(n % 12), nullptr, n % 12);

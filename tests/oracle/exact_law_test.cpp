@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "oracle/law_questions.h"
 #include "tests/oracle/constant_model.h"
 #include "tools/hash_subject.h"
@@ -75,6 +77,55 @@ TEST(CompareLaws, TextsEndAtStops) {
   EXPECT_EQ(answer.texts, 3);
   EXPECT_EQ(answer.met[Event::stopped], 2);
   EXPECT_EQ(answer.met[Event::cut], 1);
+}
+
+/// A fair coin that is loaded after one text only.
+class LoadedAfter final : public Subject {
+ public:
+  explicit LoadedAfter(std::vector<Token> text) : text_(std::move(text)) {}
+  Trace run_watched(const Request& request, const Variation&, Chance& chance, const AfterRound&) override {
+    Trace trace;
+    trace.finish = Finish::length;
+    while (static_cast<int>(trace.output.size()) < request.max_new_tokens) {
+      const int position = static_cast<int>(request.prompt.size() + trace.output.size());
+      const std::array<std::uint64_t, 2> weights = {trace.output == text_ ? 3U : 1U, 1};
+      trace.output.push_back(static_cast<Token>(chance.pick({0, position, Purpose::target}, weights)));
+    }
+    return trace;
+  }
+  Model& target(const Variation&) override { return target_; }
+  std::string numerics(const Variation&) override { return "coin"; }
+
+ private:
+  std::vector<Token> text_;
+  ConstantModel target_{{0, 0}};
+};
+
+TEST(CompareLaws, EveryPathAndEveryTextCounts) {
+  std::vector<std::vector<Token>> texts = {{}};
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::vector<Token> text = texts[i];
+    LoadedAfter loaded(text);
+    // 2^-n of the mass comes there, a quarter of which goes astray.
+    EXPECT_EQ(compare_laws(loaded, question(3, {})).distance, Rational(1, 4 << text.size()));
+    if (text.size() == 2) continue;
+    for (const Token token : {0, 1}) {
+      texts.push_back(text);
+      texts.back().push_back(token);
+    }
+  }
+  EXPECT_EQ(texts.size(), 7U);
+}
+
+TEST(ExactLaws, EveryQuestionCounts) {
+  for (std::size_t wrong = 0; wrong < 5; ++wrong) {
+    ExactLaws laws;
+    for (std::size_t i = 0; i < 5; ++i) {
+      LoadedCoin coin(i == wrong ? 3 : 1, 1);
+      laws.ask(coin, question(2, {}));
+    }
+    EXPECT_EQ(std::move(laws).finding().outcome, Outcome::fail) << wrong;
+  }
 }
 
 TEST(CompareLaws, ATextTheTargetNeverSaysCounts) {

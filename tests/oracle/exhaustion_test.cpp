@@ -119,5 +119,45 @@ TEST(Exhaustion, FindsRulesThatAreWrongAndNamesThePair) {
   expect_found(wrong, "is not said as often as the row after it says");
 }
 
+// Each part is asked many thousand times; here it is wrong once.
+long calls = 0;
+long wrong_call = -1;
+bool is_wrong_now() { return calls++ == wrong_call; }
+
+Verdict once_another_token(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
+  Verdict verdict = rejection.judge(proposal, rows, sequence, position, chance);
+  if (is_wrong_now()) ++verdict.next;
+  return verdict;
+}
+
+TEST(Exhaustion, FindsAPartThatIsWrongASingleTimeWhereverThatIs) {
+  static constexpr Rule rule = {"now and then", "", Purpose::draft, once_another_token};
+  static constexpr const Rule* rules[] = {&rule};
+  Primitives by_rule = without_rules();
+  by_rule.rules = rules;
+  Primitives by_row = without_rules();
+  by_row.read = [](std::span<const float> logits, const Sampling& sampling, const History& history) {
+    const Distribution row = distribution_of(logits, sampling, history);
+    return is_wrong_now() ? Distribution::point(row.is_point() ? row.tokens()[0] + 1 : row.tokens()[0]) : row;
+  };
+  Primitives by_word = without_rules();
+  by_word.below = [](std::uint8_t bound, std::span<const std::uint8_t> words, int& used) {
+    const std::uint8_t below = small_uniform(bound, words, used);
+    return is_wrong_now() ? static_cast<std::uint8_t>(below + 1) : below;
+  };
+  for (const Primitives& primitives : {by_rule, by_row, by_word}) {
+    calls = 0;
+    wrong_call = -1;
+    ASSERT_EQ(check_exhaustion(primitives).outcome, Outcome::pass);
+    const long all = calls;
+    ASSERT_GT(all, 10000);
+    for (const long call : {0L, all / 2, all / 2 + 1, all - 1}) {
+      calls = 0;
+      wrong_call = call;
+      EXPECT_EQ(check_exhaustion(primitives).outcome, Outcome::fail) << call << " of " << all;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace draftproof

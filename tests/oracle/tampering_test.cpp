@@ -1,0 +1,714 @@
+// SPDX-License-Identifier: MIT
+// The checkers, checked. Runs that are right are changed in one place: every field, of every round of every run, at
+// every row, token, guess and count it has. Each check that claims the field must flag every single place by itself and
+// name it; so none of them always passes, skips a round, a run or a row, or looks at the row beside. A field that no
+// check claims says why, and one that is not on the lists at all does not compile.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "oracle/check.h"
+#include "tools/hash_subject.h"
+
+namespace draftproof {
+namespace {
+
+using testing::HasSubstr;
+using Played = Run;  // inside a test, Run is one of googletest's own functions
+using Check_of = Finding (*)(Trial&);
+
+constexpr int vocabulary = 4;
+
+/// Hash models that say with which table and threads they were run, and can have what they say changed.
+class Told final : public Subject {
+ public:
+  std::function<void(int call, Trace&)> meddle;  // call of the subject, from 0
+
+  Trace run_watched(const Request& request, const Variation& variation, Chance& chance,
+                    const AfterRound& after_round) override {
+    const int call = calls_++;
+    Trace trace = sound_.run_watched(request, variation, chance, after_round);
+    trace.kernels = variation.kernels;
+    trace.threads = variation.threads;
+    if (meddle) meddle(call, trace);
+    return trace;
+  }
+  Model& target(const Variation& variation) override { return sound_.target(variation); }
+  std::string numerics(const Variation&) override { return "hash"; }
+  int calls() const { return calls_; }
+
+ private:
+  HashSubject sound_{{.vocabulary = vocabulary, .levels = 3, .seed = 5}};
+  int calls_ = 0;
+};
+
+Variation with(const char* draft, int draft_max, const Rule& rule, Verification verification = Verification::batched) {
+  Variation variation;
+  variation.draft = draft;
+  variation.draft_max = draft_max;
+  variation.rule = &rule;
+  variation.verification = verification;
+  variation.kernels = "table";
+  return variation;
+}
+
+Request asked(std::vector<Token> stops) {
+  Request request;
+  request.prompt = {1, 2, 3, 1};
+  request.sampling.temperature = 1;
+  request.stops = std::move(stops);
+  request.max_new_tokens = 10;
+  return request;
+}
+
+/// Each draft that remembers in two runs that say the same, so that its memory can be compared.
+std::vector<Variation> variations(const Rule& rule) {
+  return {with("none", 0, rule), with("dialect", 3, rule), with("dialect", 3, rule, Verification::serial),
+          with("hostile", 2, rule), with("hostile", 2, rule, Verification::serial),
+          with("scripted:+++/~-0/", 3, rule), with("scripted:+++/~-0/", 3, rule, Verification::serial)};
+}
+
+/// Runs to be changed: by both rules, cut by the budget and ended by a stop token.
+struct Question {
+  const Rule* rule;
+  Request request;
+};
+std::vector<Question> questions() {
+  std::vector<Question> list;
+  for (const Rule* rule : {&matching, &rejection}) {
+    for (const std::vector<Token>& stops : {std::vector<Token>{}, {0}}) list.push_back({rule, asked(stops)});
+  }
+  return list;
+}
+
+bool any(const Trial&, const Played&) { return true; }
+bool tokens_promised(const Trial&, const Played& run) {
+  return run.variation.promises_tokens() || run.variation.draft == "none";
+}
+bool remembers(const Trial&, const Played& run) { return run.variation.draft != "none"; }
+bool is_run_again(const Trial& trial, const Played& run) {
+  const auto list = trial.one_per_draft();
+  return std::find(list.begin(), list.end(), &run) != list.end();
+}
+
+struct Claim {
+  Check_of check;
+  bool (*of)(const Trial&, const Played&) = any;
+};
+
+/// A way to change one field. `tamper` changes its `place`-th part, or is false where there is none.
+struct RoundField {
+  const char* name;
+  std::vector<Claim> claims;
+  bool (*tamper)(Round&, std::size_t place);
+};
+
+Token other(Token token) { return (token + 1) % vocabulary; }
+
+template <class List>
+bool dropped(List& list, std::size_t place) {
+  if (place > 0 || list.empty()) return false;
+  list.pop_back();
+  return true;
+}
+
+const std::vector<RoundField>& round_fields() {
+  static const std::vector<RoundField> list = {
+      {"position", {{check_verdict_justified}},
+       [](Round& round, std::size_t place) { return round.position += place == 0 ? 1 : -1, place < 2; }},
+      {"anchor", {{check_verdict_justified}},
+       [](Round& round, std::size_t place) { return round.anchor = other(round.anchor), place < 1; }},
+      {"proposal.tokens", {{check_verdict_justified}},
+       [](Round& round, std::size_t place) {
+         if (place >= round.proposal.tokens.size()) return false;
+         round.proposal.tokens[place] = other(round.proposal.tokens[place]);
+         return true;
+       }},
+      {"proposal.tokens", {{check_verdict_justified}},
+       [](Round& round, std::size_t place) { return dropped(round.proposal.tokens, place); }},
+      {"proposal.drawn_from", {{check_verdict_justified}},
+       [](Round& round, std::size_t place) {
+         if (place >= round.proposal.drawn_from.size()) return false;
+         round.proposal.drawn_from[place] = Distribution::point(other(round.proposal.tokens[place]));
+         return true;
+       }},
+      {"proposal.drawn_from", {{check_verdict_justified}},
+       [](Round& round, std::size_t place) { return dropped(round.proposal.drawn_from, place); }},
+      {"verdict.accepted", {{check_verdict_justified}},
+       [](Round& round, std::size_t place) { return round.verdict.accepted += place == 0 ? 1 : -1, place < 2; }},
+      {"verdict.next", {{check_verdict_justified}, {check_repeatable, is_run_again}},
+       [](Round& round, std::size_t place) { return round.verdict.next = other(round.verdict.next), place < 1; }},
+      {"emitted", {{check_verdict_justified}, {check_budget}, {check_repeatable, is_run_again}},
+       [](Round& round, std::size_t place) {
+         if (place >= round.emitted.size()) return false;
+         round.emitted[place] = other(round.emitted[place]);
+         return true;
+       }},
+      {"emitted", {{check_verdict_justified}, {check_budget}},
+       [](Round& round, std::size_t place) { return round.emitted.push_back(1), place < 1; }},
+      {"emitted", {{check_budget}}, [](Round& round, std::size_t place) { return dropped(round.emitted, place); }},
+      {"accepted", {{check_budget}},
+       [](Round& round, std::size_t place) { return round.accepted += place == 0 ? 1 : -1, place < 2; }},
+      {"passes", {{check_budget}},
+       [](Round& round, std::size_t place) { return round.passes += place == 0 ? 1 : -1, place < 2; }},
+      {"logits", {{check_logits_equal}, {check_repeatable, is_run_again}},
+       [](Round& round, std::size_t place) {
+         if (place >= std::min(round.logits.size(), round.emitted.size())) return false;
+         round.logits[place].low ^= 1;
+         return true;
+       }},
+      {"logits", {{check_repeatable, is_run_again}, {check_independence, remembers}},  // of every row asked for
+       [](Round& round, std::size_t place) {
+         if (place >= round.logits.size()) return false;
+         round.logits[place].high ^= 1;
+         return true;
+       }},
+      {"targets", {{check_verdict_justified}, {check_repeatable, is_run_again}},
+       [](Round& round, std::size_t place) {
+         if (place >= round.targets.size()) return false;
+         round.targets[place].low ^= 1;
+         return true;
+       }},
+      {"targets", {{check_verdict_justified}},
+       [](Round& round, std::size_t place) { return dropped(round.targets, place); }},
+      {"cache", {{check_forgetting}, {check_repeatable, is_run_again}},
+       [](Round& round, std::size_t place) { return round.cache.low ^= 1, place < 1; }},
+      {"cache_length", {{check_forgetting}, {check_repeatable, is_run_again}},
+       [](Round& round, std::size_t place) { return round.cache_length += place == 0 ? 1 : -1, place < 2; }},
+      {"draft", {{check_independence, remembers}},
+       [](Round& round, std::size_t place) { return round.draft.low ^= 1, place < 1; }},
+  };
+  return list;
+}
+
+struct TraceField {
+  const char* name;
+  std::vector<Claim> claims;
+  bool (*tamper)(Trace&, std::size_t place);
+};
+
+template <auto field>
+bool counted_otherwise(Trace& trace, std::size_t place) {
+  return trace.statistics.*field += place == 0 ? 1 : -1, place < 2;
+}
+
+const std::vector<TraceField>& trace_fields() {
+  static const std::vector<TraceField> list = {
+      {"request.prompt", {{check_budget}},
+       [](Trace& trace, std::size_t place) {
+         if (place >= trace.request.prompt.size()) return false;
+         trace.request.prompt[place] = other(trace.request.prompt[place]);
+         return true;
+       }},
+      {"request.sampling", {{check_budget}},
+       [](Trace& trace, std::size_t place) {
+         Sampling& sampling = trace.request.sampling;
+         float* const reals[] = {&sampling.temperature,    &sampling.top_p,            &sampling.min_p,
+                                 &sampling.repeat_penalty, &sampling.presence_penalty, &sampling.frequency_penalty};
+         int* const numbers[] = {&sampling.top_k, &sampling.repeat_last_n};
+         if (place < 6) *reals[place] += 0.5F;
+         if (place >= 6 && place < 8) ++*numbers[place - 6];
+         return place < 8;
+       }},
+      {"request.stops", {{check_budget}},
+       [](Trace& trace, std::size_t place) { return trace.request.stops.push_back(3), place < 1; }},
+      {"request.max_new_tokens", {{check_budget}},
+       [](Trace& trace, std::size_t place) { return ++trace.request.max_new_tokens, place < 1; }},
+      {"request.draft_max", {{check_budget, remembers}},
+       [](Trace& trace, std::size_t place) { return trace.request.draft_max += place == 0 ? 1 : -1, place < 2; }},
+      {"request.prompt_rows", {{check_budget}},
+       [](Trace& trace, std::size_t place) { return ++trace.request.prompt_rows, place < 1; }},
+      {"request.verification", {{check_budget}},
+       [](Trace& trace, std::size_t place) {
+         const bool batched = trace.request.verification == Verification::batched;
+         trace.request.verification = batched ? Verification::serial : Verification::batched;
+         return place < 1;
+       }},
+      {"request.sequence", {{check_budget}},
+       [](Trace& trace, std::size_t place) { return ++trace.request.sequence, place < 1; }},
+      {"request.logprobs", {{check_budget}},
+       [](Trace& trace, std::size_t place) { return trace.request.logprobs = true, place < 1; }},
+      {"kernels", {{check_budget}}, [](Trace& trace, std::size_t place) { return trace.kernels += "s", place < 1; }},
+      {"threads", {{check_budget}}, [](Trace& trace, std::size_t place) { return ++trace.threads, place < 1; }},
+      {"output", {{check_budget}, {check_tokens_equal, tokens_promised}, {check_repeatable, is_run_again}},
+       [](Trace& trace, std::size_t place) {
+         if (place >= trace.output.size()) return false;
+         trace.output[place] = other(trace.output[place]);
+         return true;
+       }},
+      {"output", {{check_budget}, {check_tokens_equal, tokens_promised}},
+       [](Trace& trace, std::size_t place) { return trace.output.push_back(1), place < 1; }},
+      {"output", {{check_budget}, {check_tokens_equal, tokens_promised}},
+       [](Trace& trace, std::size_t place) { return dropped(trace.output, place); }},
+      {"finish", {{check_budget}, {check_tokens_equal, tokens_promised}, {check_repeatable, is_run_again}},
+       [](Trace& trace, std::size_t place) {
+         if (place >= 4) return false;
+         const auto finish = static_cast<Finish>(place);
+         trace.finish = finish == trace.finish ? Finish::cancelled : finish;
+         return true;
+       }},
+      {"rounds", {{check_budget}, {check_verdict_justified}},  // one is missing
+       [](Trace& trace, std::size_t place) {
+         if (place + 1 >= trace.rounds.size()) return false;  // without the last it is a shorter history: budget's
+         trace.rounds.erase(trace.rounds.begin() + static_cast<std::ptrdiff_t>(place));
+         return true;
+       }},
+      {"rounds", {{check_budget}},
+       [](Trace& trace, std::size_t place) { return dropped(trace.rounds, place); }},
+      {"rounds", {{check_budget}, {check_verdict_justified}},  // one is there twice
+       [](Trace& trace, std::size_t place) {
+         if (place >= trace.rounds.size()) return false;
+         const Round round = trace.rounds[place];
+         trace.rounds.insert(trace.rounds.begin() + static_cast<std::ptrdiff_t>(place), round);
+         return true;
+       }},
+      {"rounds", {{check_verdict_justified}},  // two have changed places
+       [](Trace& trace, std::size_t place) {
+         if (place + 1 >= trace.rounds.size()) return false;
+         std::swap(trace.rounds[place], trace.rounds[place + 1]);
+         return true;
+       }},
+      {"statistics.rounds", {{check_budget}}, counted_otherwise<&Statistics::rounds>},
+      {"statistics.iterations", {{check_budget}}, counted_otherwise<&Statistics::iterations>},
+      {"statistics.drafted", {{check_budget}}, counted_otherwise<&Statistics::drafted>},
+      {"statistics.accepted", {{check_budget}}, counted_otherwise<&Statistics::accepted>},
+      {"statistics.mismatches", {{check_budget}}, counted_otherwise<&Statistics::mismatches>},
+      {"statistics.all_accepted", {{check_budget}}, counted_otherwise<&Statistics::all_accepted>},
+      {"statistics.batched", {{check_budget}}, counted_otherwise<&Statistics::batched>},
+      {"statistics.serial", {{check_budget}}, counted_otherwise<&Statistics::serial>},
+      {"resting_length", {{check_budget}, {check_repeatable, is_run_again}},
+       [](Trace& trace, std::size_t place) { return trace.resting_length += place == 0 ? 1 : -1, place < 2; }},
+      {"resting_draft", {{check_independence, remembers}},
+       [](Trace& trace, std::size_t place) { return trace.resting_draft.low ^= 1, place < 1; }},
+  };
+  return list;
+}
+
+struct Unclaimed {
+  const char* name;
+  const char* reason;
+};
+constexpr Unclaimed unclaimed[] = {
+    {"logprob", "only plain decoding is asked for it; log_probabilities asks, in runs of its own"},
+    {"rows", "evidence for a trace file, recorded on request; there `trace check` holds it to targets"},
+    {"statistics.prompt_seconds", "a clock says nothing about results"},
+    {"statistics.target_seconds", "a clock says nothing about results"},
+    {"statistics.draft_seconds", "a clock says nothing about results"},
+    {"statistics.validate_seconds", "a clock says nothing about results"},
+};
+
+/// Names of all fields. A field that is added stops this from compiling: put its name here and a row above.
+std::set<std::string> all_fields() {
+  const Trace trace;
+  [[maybe_unused]] const auto& [request, kernels, threads, output, finish, rounds, statistics, resting_length,
+                                resting_draft] = trace;
+  [[maybe_unused]] const auto& [prompt, sampling, stops, max_new_tokens, draft_max, prompt_rows, verification, sequence,
+                                logprobs] = request;
+  [[maybe_unused]] const auto& [all_rounds, iterations, drafted, accepted, mismatches, all_accepted, batched, serial,
+                                prompt_seconds, target_seconds, draft_seconds, validate_seconds] = statistics;
+  const Round round;
+  [[maybe_unused]] const auto& [position, anchor, proposal, verdict, emitted, accepted_guesses, passes, logprob, logits,
+                                targets, rows, cache, draft, cache_length] = round;
+  [[maybe_unused]] const auto& [tokens, drawn_from] = proposal;
+  [[maybe_unused]] const auto& [stood, next] = verdict;
+  return {"request.prompt", "request.sampling", "request.stops", "request.max_new_tokens", "request.draft_max",
+          "request.prompt_rows", "request.verification", "request.sequence", "request.logprobs", "kernels", "threads",
+          "output", "finish", "rounds", "statistics.rounds", "statistics.iterations", "statistics.drafted",
+          "statistics.accepted", "statistics.mismatches", "statistics.all_accepted", "statistics.batched",
+          "statistics.serial", "statistics.prompt_seconds", "statistics.target_seconds", "statistics.draft_seconds",
+          "statistics.validate_seconds", "resting_length", "resting_draft", "position", "anchor", "proposal.tokens",
+          "proposal.drawn_from", "verdict.accepted", "verdict.next", "emitted", "accepted", "passes", "logprob",
+          "logits", "targets", "rows", "cache", "draft", "cache_length"};
+}
+
+TEST(Tampering, EveryFieldIsClaimedOrSaysWhyNot) {
+  std::set<std::string> listed;
+  for (const RoundField& field : round_fields()) listed.insert(field.name);
+  for (const TraceField& field : trace_fields()) listed.insert(field.name);
+  for (const Unclaimed& field : unclaimed) {
+    EXPECT_TRUE(listed.insert(field.name).second) << field.name << " is claimed";
+    EXPECT_STRNE(field.reason, "");
+  }
+  EXPECT_EQ(listed, all_fields());
+}
+
+/// "round 7", not the beginning of "round 71".
+bool names(const std::string& sentence, const std::string& word, std::int64_t number) {
+  const std::string wanted = word + " " + std::to_string(number);
+  for (std::size_t from = sentence.find(wanted); from != std::string::npos; from = sentence.find(wanted, from + 1)) {
+    const std::size_t end = from + wanted.size();
+    if (end == sentence.size() || sentence[end] < '0' || sentence[end] > '9') return true;
+  }
+  return false;
+}
+
+/// Where a change was made: a round, the position of its first token, and those of what follows.
+struct Place {
+  std::string what;
+  std::int64_t round = -1;     // -1: of the whole trace
+  std::int64_t position = -1;
+  std::int64_t row = -1;       // of the verification; -1: of no one row
+  std::int64_t after = -1;     // the position after the round
+};
+
+bool names_run(const Played& run, const Finding& finding) {
+  return finding.sentence.find("draft " + run.variation.draft) != std::string::npos;
+}
+
+bool is_named(const Place& place, const Finding& finding) {
+  const std::string& sentence = finding.sentence;
+  if (place.round < 0 || finding.check == "budget") return true;
+  if (finding.check == "logits_equal") return names(sentence, "position", place.position + place.row);
+  return names(sentence, "position", place.position) || names(sentence, "round", place.round) ||
+         names(sentence, "position", place.after);
+}
+
+/// How a check looks at a trial of which run `number` was changed in round `round`, having been `sound`. A check that
+/// is blind in some way sees what was there before.
+using Eye =
+    std::function<Finding(Check_of check, Trial& trial, std::size_t number, std::int64_t round, const Played& sound)>;
+
+Finding sees_all(Check_of check, Trial& trial, std::size_t, std::int64_t, const Played&) { return check(trial); }
+
+/// Changes run `number` of the trial by `tamper`, and gives what each claim on it does not flag in a sentence that
+/// names the run and the place. `all` counts the claims.
+template <class Tamper>
+std::vector<std::string> unseen(Trial& trial, std::size_t number, const Place& place, const std::vector<Claim>& claims,
+                                Tamper tamper, const Eye& eye, long& all) {
+  Played& run = trial.runs[number];
+  const Played sound = run;
+  std::vector<std::string> list;
+  for (const Claim& claim : claims) {
+    if (!claim.of(trial, run)) continue;
+    ++all;
+    tamper(run);
+    const Finding finding = eye(claim.check, trial, number, place.round, sound);
+    run = sound;
+    const bool named = names_run(run, finding) && is_named(place, finding);
+    if (finding.outcome != Outcome::fail || !named) {
+      list.push_back(finding.check + " on " + place.what + ", " + run.variation.describe() + ": " + finding.sentence);
+    }
+  }
+  return list;
+}
+
+/// The same for every field of every round of every run; by check, how much was asked and what was not seen.
+struct Score {
+  long asked = 0;
+  std::vector<std::string> unseen;
+};
+std::map<Check_of, Score> scores_of_rounds(Trial& trial, const Eye& eye) {
+  std::map<Check_of, Score> scores;
+  for (std::size_t number = 0; number < trial.runs.size(); ++number) {
+    for (std::size_t i = 0; i < trial.runs[number].trace.rounds.size(); ++i) {
+      const Round round = trial.runs[number].trace.rounds[i];
+      for (const RoundField& field : round_fields()) {
+        Round changed = round;
+        for (std::size_t place = 0; field.tamper(changed, place); ++place, changed = round) {
+          const Place where = {std::string(field.name) + " of round " + std::to_string(i) + ", place " +
+                                   std::to_string(place),
+                               static_cast<std::int64_t>(i), round.position, static_cast<std::int64_t>(place),
+                               round.position + static_cast<std::int64_t>(round.emitted.size())};
+          for (const Claim& claim : field.claims) {
+            Score& score = scores[claim.check];
+            for (std::string& what : unseen(trial, number, where, {claim},
+                                            [&](Played& run) { run.trace.rounds[i] = changed; }, eye, score.asked)) {
+              score.unseen.push_back(std::move(what));
+            }
+          }
+        }
+      }
+    }
+  }
+  return scores;
+}
+
+TEST(Tampering, EveryFieldOfEveryRoundOfEveryRunIsSeenByEachCheckThatClaimsIt) {
+  for (const auto& [rule, request] : questions()) {
+    Told subject;
+    Trial trial(subject, request, 3, variations(*rule));
+    for (const Check* check = all_checks(); check->examine != nullptr; ++check) {
+      ASSERT_NE(check->examine(trial).outcome, Outcome::fail) << check->examine(trial).sentence;
+    }
+    for (const auto& [check, score] : scores_of_rounds(trial, sees_all)) {
+      EXPECT_GT(score.asked, 20);
+      EXPECT_THAT(score.unseen, testing::IsEmpty());
+    }
+  }
+}
+
+TEST(Tampering, WouldNotBeSeenByACheckThatIsBlindSomewhere) {
+  Told subject;
+  Trial trial(subject, asked({}), 3, variations(rejection));
+  const auto blind = [](auto where) {
+    return [where](Check_of check, Trial& changed, std::size_t number, std::int64_t round, const Played& sound) {
+      if (where(number, round, static_cast<std::int64_t>(sound.trace.rounds.size()), changed.runs.size())) {
+        changed.runs[number] = sound;
+      }
+      return check(changed);
+    };
+  };
+  const std::pair<const char*, Eye> eyes[] = {
+      {"always passes", [](Check_of check, Trial& changed, std::size_t number, std::int64_t, const Played& sound) {
+         changed.runs[number] = sound;
+         return check(changed);
+       }},
+      {"skips the first round", blind([](auto, auto round, auto, auto) { return round == 0; })},
+      {"skips the last round", blind([](auto, auto round, auto rounds, auto) { return round + 1 == rounds; })},
+      {"skips every second round", blind([](auto, auto round, auto, auto) { return round % 2 == 1; })},
+      {"skips the first draft", blind([](auto run, auto, auto, auto) { return run == 1; })},
+      {"skips the last draft", blind([](auto run, auto, auto, auto runs) { return run + 2 >= runs; })},
+      {"looks at the row after", [](Check_of check, Trial& changed, std::size_t number, std::int64_t at,
+                                    const Played& sound) {
+         std::vector<Fingerprint>& rows = changed.runs[number].trace.rounds[static_cast<std::size_t>(at)].logits;
+         const std::vector<Fingerprint>& was = sound.trace.rounds[static_cast<std::size_t>(at)].logits;
+         const std::size_t row = static_cast<std::size_t>(std::mismatch(rows.begin(), rows.end(), was.begin()).first -
+                                                          rows.begin());
+         if (row < rows.size()) {
+           rows[row] = was[row];
+           rows[(row + 1) % rows.size()].low ^= 1;
+         }
+         return check(changed);
+       }},
+  };
+  for (const auto& [what, eye] : eyes) {
+    for (const auto& [check, score] : scores_of_rounds(trial, eye)) {
+      if (what == std::string("looks at the row after") && check != check_logits_equal) continue;
+      EXPECT_THAT(score.unseen, testing::Not(testing::IsEmpty())) << what;
+    }
+  }
+}
+
+TEST(Tampering, EveryFieldOfEveryTraceIsSeenByEachCheckThatClaimsIt) {
+  long seen = 0;
+  for (const auto& [rule, request] : questions()) {
+    Told subject;
+    Trial trial(subject, request, 3, variations(*rule));
+    for (std::size_t number = 0; number < trial.runs.size(); ++number) {
+      for (const TraceField& field : trace_fields()) {
+        const Trace trace = trial.runs[number].trace;
+        Trace changed = trace;
+        for (std::size_t place = 0; field.tamper(changed, place); ++place, changed = trace) {
+          const Place where = {std::string(field.name) + ", place " + std::to_string(place)};
+          EXPECT_THAT(unseen(trial, number, where, field.claims, [&](Played& run) { run.trace = changed; }, sees_all,
+                             seen),
+                      testing::IsEmpty());
+        }
+      }
+    }
+  }
+  EXPECT_GT(seen, 1000) << "places, times the checks that claim them";
+}
+
+TEST(Tampering, EveryEntryOfEveryLedgerIsSeen) {
+  // The counter is for sentences, and follows from the keys; the bound is of weights that verdict_justified knows.
+  [[maybe_unused]] const auto [seed, key, counter, bound] = Entry{};
+  [[maybe_unused]] const auto [sequence, position, purpose] = key;
+  const std::vector<std::function<void(std::vector<Entry>&, std::size_t)>> ways = {
+      [](auto& ledger, std::size_t i) { ++ledger[i].seed; },
+      [](auto& ledger, std::size_t i) { ++ledger[i].key.sequence; },
+      [](auto& ledger, std::size_t i) { ++ledger[i].key.position; },
+      [](auto& ledger, std::size_t i) { --ledger[i].key.position; },
+      [](auto& ledger, std::size_t i) {
+        ledger[i].key.purpose = static_cast<Purpose>((static_cast<int>(ledger[i].key.purpose) + 1) % 4);
+      },
+      [](auto& ledger, std::size_t i) { ledger.erase(ledger.begin() + static_cast<std::ptrdiff_t>(i)); },
+      [](auto& ledger, std::size_t i) {
+        ledger.insert(ledger.begin() + static_cast<std::ptrdiff_t>(i), {3, {0, 99, Purpose::accept}, 0, 7});
+      },
+  };
+  long seen = 0;
+  for (const auto& [rule, request] : questions()) {
+    if (!request.stops.empty()) continue;  // whether guesses behind a stop token were drawn nobody can know
+    Told subject;
+    Trial trial(subject, request, 3, variations(*rule));
+    for (std::size_t number = 0; number < trial.runs.size(); ++number) {
+      const std::vector<Entry>& ledger = trial.runs[number].ledger;
+      for (std::size_t i = 0; i < ledger.size(); ++i) {
+        // A number that is looked at twice in a row, by a guess and by the target, may be looked at once.
+        const bool twice = (i > 0 && ledger[i - 1].key == ledger[i].key) ||
+                           (i + 1 < ledger.size() && ledger[i + 1].key == ledger[i].key);
+        for (std::size_t way = 0; way < ways.size() && !twice; ++way) {
+          EXPECT_THAT(unseen(trial, number, {"way " + std::to_string(way) + ", entry " + std::to_string(i)},
+                             {{check_ledger}}, [&](Played& run) { ways[way](run.ledger, i); }, sees_all, seen),
+                      testing::IsEmpty());
+        }
+      }
+    }
+  }
+  EXPECT_GT(seen, 1000);
+}
+
+using Change = std::function<void(Trace&)>;
+
+/// Every way in which one run can differ from itself, at every place of it; see oracle/same_history.h.
+std::vector<Change> differences(const Trace& trace) {
+  std::vector<Change> list;
+  for (std::size_t i = 0; i < trace.rounds.size(); ++i) {
+    for (const RoundField& field : round_fields()) {
+      for (const Claim& claim : field.claims) {
+        if (claim.check != check_repeatable) continue;
+        Round changed = trace.rounds[i];
+        for (std::size_t place = 0; field.tamper(changed, place); ++place, changed = trace.rounds[i]) {
+          list.push_back([i, changed](Trace& other) { other.rounds[i] = changed; });
+        }
+      }
+    }
+  }
+  for (std::size_t i = 0; i < trace.output.size(); ++i) {
+    list.push_back([i](Trace& other) { other.output[i] = (other.output[i] + 1) % vocabulary; });
+  }
+  list.push_back([](Trace& other) { other.output.push_back(1); });
+  list.push_back([](Trace& other) { ++other.resting_length; });
+  return list;
+}
+
+/// Runs the check once for every difference of every run that it makes of its own, and wants each flagged.
+void expect_every_run_again_is_looked_at(Check_of check, const Rule& rule) {
+  Request request = asked({});
+  request.max_new_tokens = 6;
+  const std::vector<Variation> list = {with("dialect", 2, rule), with("none", 0, rule)};
+  Told listening;
+  std::map<int, Trace> said;  // by call
+  listening.meddle = [&](int call, Trace& trace) { said[call] = trace; };
+  Trial sound(listening, request, 3, list);
+  said.clear();  // what is said from now on is of the check's own runs
+  const Finding found = check(sound);
+  ASSERT_EQ(found.outcome, Outcome::pass) << found.sentence;
+  ASSERT_FALSE(said.empty());
+  for (const auto& [call, trace] : said) {
+    std::vector<Change> changes = differences(trace);
+    // A text that begins alike is read to see what it leaves behind; of itself only the first row is looked at.
+    if (check == check_repeatable && trace.request.prompt != request.prompt) {
+      changes = {[](Trace& other) { other.rounds[0].logits[0].low ^= 1; }};
+    }
+    for (const Change& change : changes) {
+      Told subject;
+      subject.meddle = [&, call = call](int now, Trace& now_said) {
+        if (now == call) change(now_said);
+      };
+      Trial trial(subject, request, 3, list);
+      const Finding finding = check(trial);
+      EXPECT_EQ(finding.outcome, Outcome::fail) << finding.check << ", call " << call;
+    }
+  }
+}
+
+TEST(Tampering, EveryRoundOfEveryRunThatACheckMakesItselfIsSeen) {
+  for (const Rule* rule : {&matching, &rejection}) {
+    for (const Check_of check : {check_repeatable, check_pieces, check_together}) {
+      expect_every_run_again_is_looked_at(check, *rule);
+    }
+  }
+}
+
+/// The sound target but for one bit of one row, in one of its passes.
+class OneBitOff final : public Model {
+ public:
+  OneBitOff(Model& sound, int pass, std::size_t row) : sound_(sound), pass_(pass), row_(row) {}
+  int passes = 0;
+  std::size_t rows = 0;  // of that pass
+
+  int vocabulary() const override { return sound_.vocabulary(); }
+  int context() const override { return sound_.context(); }
+  std::unique_ptr<Cache> new_cache(int capacity, int horizon_max) const override {
+    return sound_.new_cache(capacity, horizon_max);
+  }
+  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
+    sound_.forward(batch, cache, outputs);
+    if (passes++ != pass_) return;
+    rows = outputs.logits.size() / static_cast<std::size_t>(vocabulary());
+    if (row_ < rows) outputs.logits[row_ * static_cast<std::size_t>(vocabulary())] += 1;
+  }
+
+ private:
+  Model& sound_;
+  int pass_;
+  std::size_t row_;
+};
+
+TEST(Tampering, EveryRowOfEveryReadingOfCausalityIsSeen) {
+  Told told;
+  Request request = asked({});
+  request.max_new_tokens = 6;
+  int seen = 0;
+  for (int pass = 0, passes = 1; pass < passes; ++pass) {
+    for (std::size_t row = 0, rows_of_pass = 1; row < rows_of_pass; ++row) {
+      class Off final : public Subject {
+       public:
+        Off(Told& sound, int at_pass, std::size_t at_row)
+            : model(sound.target({}), at_pass, at_row), sound_(sound) {}
+        Trace run_watched(const Request& r, const Variation& v, Chance& c, const AfterRound& a) override {
+          return sound_.run_watched(r, v, c, a);
+        }
+        Model& target(const Variation&) override { return model; }
+        std::string numerics(const Variation&) override { return "hash"; }
+        OneBitOff model;
+
+       private:
+        Told& sound_;
+      } subject(told, pass, row);
+      Trial trial(subject, request, 3, {with("none", 0, matching)});
+      const Finding finding = check_causality(trial);
+      passes = subject.model.passes;
+      rows_of_pass = subject.model.rows;
+      seen += finding.outcome == Outcome::fail;
+    }
+  }
+  EXPECT_EQ(seen, 8 * 6) << "plain decoding's rows and those of seven readings, without those behind wrong guesses";
+}
+
+TEST(Tampering, EveryLogProbabilityIsSeen) {
+  Request request = asked({});
+  std::vector<Variation> list = {with("none", 0, matching), with("dialect", 2, matching)};
+  list[1].threads = 2;  // another way of computing, so another run with log-probabilities
+  for (const int call : {2, 3}) {
+    for (int round = 0; round < request.max_new_tokens; ++round) {
+      Told subject;
+      subject.meddle = [&](int now, Trace& trace) {
+        if (now == call) trace.rounds.at(static_cast<std::size_t>(round)).logprob += 0x1p-50;
+      };
+      Trial trial(subject, request, 3, list);
+      const Finding finding = check_log_probabilities(trial);
+      EXPECT_EQ(finding.outcome, Outcome::fail) << "round " << round << " of call " << call;
+      EXPECT_TRUE(names(finding.sentence, "position", 4 + round)) << finding.sentence;
+    }
+  }
+}
+
+TEST(Tampering, WhatAPassSaysItLookedAtIsWhatThereWas) {
+  for (const auto& [rule, request] : questions()) {
+    Told subject;
+    Trial trial(subject, request, 3, variations(*rule));
+    long rounds = 0;
+    long rows = 0;
+    long answers = 0;
+    long promised = 0;
+    for (const Played& run : trial.runs) {
+      rounds += static_cast<long>(run.trace.rounds.size());
+      for (const Round& round : run.trace.rounds) rows += static_cast<long>(round.emitted.size());
+      answers += static_cast<long>(run.ledger.size());
+      promised += tokens_promised(trial, run);
+    }
+    const auto says = [&](Check_of check, long number) {
+      EXPECT_THAT(check(trial).sentence, testing::StartsWith(std::to_string(number) + " "));
+    };
+    says(check_tokens_equal, promised);
+    says(check_logits_equal, rows);
+    says(check_verdict_justified, rounds);
+    says(check_forgetting, rounds);
+    says(check_causality, 7);
+    says(check_ledger, answers);
+    says(check_repeatable, 2 * 4);
+    says(check_together, 4);
+    says(check_budget, static_cast<long>(trial.runs.size()));
+    says(check_log_probabilities, static_cast<long>(trial.plain_run(trial.runs[0].variation).output.size()));
+  }
+}
+
+}  // namespace
+}  // namespace draftproof
