@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "zoo/parts.h"
 #include "ref/acceptance/draw.h"
+#include "ref/base/require.h"
 
 namespace draftproof::zoo {
 namespace {
@@ -227,6 +229,63 @@ Verdict with_fallback(const Proposal& proposal, TargetRows& rows, int sequence, 
   return j.all_stand();
 }
 
+/// Block verification, Sun et al. 2024 (arXiv 2403.10444): p_i is how much of its block's first i guesses stands, one
+/// coin is tossed for every i, and the last that falls well decides. The coins' odds are products of weights, which fit
+/// a pick only where the weights are small multiples of one unit.
+Verdict judge_as_block(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
+  const Judgement j{proposal, rows, sequence, position, chance};
+  const auto count = static_cast<std::size_t>(j.size());
+  std::vector<Distribution> p;
+  std::uint64_t unit = 0;
+  for (int i = 0; i <= j.size(); ++i) p.push_back(rows.row(i));
+  for (std::size_t i = 0; i < count; ++i) {
+    for (const std::uint64_t weight : p[i].weights()) unit = std::gcd(unit, weight);
+    for (const std::uint64_t weight : proposal.drawn_from[i].weights()) unit = std::gcd(unit, weight);
+  }
+  using Wide = unsigned __int128;
+  struct Part {
+    std::uint64_t of = 1;
+    std::uint64_t all = 1;
+  };
+  const auto narrow = [](Wide value) {
+    REQUIRE(value >> 63 == 0, "a block's weights are small multiples of one unit");
+    return static_cast<std::uint64_t>(value);
+  };
+  std::vector<Part> stands = {{}};  // p_i
+  for (std::size_t i = 0; i < count; ++i) {
+    const Token guess = proposal.tokens[i];
+    const std::uint64_t of = narrow(Wide{stands[i].of} * (p[i].weight(guess) / unit));
+    const std::uint64_t all = narrow(Wide{stands[i].all} * (proposal.drawn_from[i].weight(guess) / unit));
+    const std::uint64_t common = std::gcd(of, all);
+    stands.push_back(of >= all ? Part{} : Part{of / common, all / common});
+  }
+  /// max(p_i p - q, 0) by p's tokens, after the first i guesses.
+  const auto left_after = [&](std::size_t i) {
+    std::vector<std::uint64_t> left;
+    for (const Token token : p[i].tokens()) {
+      const std::uint64_t wanted = narrow(Wide{stands[i].of} * (p[i].weight(token) / unit));
+      const std::uint64_t offered = narrow(Wide{stands[i].all} * (proposal.drawn_from[i].weight(token) / unit));
+      left.push_back(wanted > offered ? wanted - offered : 0);
+    }
+    return left;
+  };
+  std::size_t accepted = 0;
+  for (std::size_t i = 1; i <= count; ++i) {
+    const auto [of, all] = stands[i];
+    std::array<std::uint64_t, 2> odds = {of, all - of};
+    if (i < count) {
+      const std::vector<std::uint64_t> left = left_after(i);
+      odds = {std::accumulate(left.begin(), left.end(), std::uint64_t{0}),
+              narrow(Wide{all - of} * (Distribution::total / unit))};
+    }
+    if (odds[0] + odds[1] == 0) continue;  // p_i is 1 and nothing is left: so is the next
+    if (chance.pick(j.key(static_cast<int>(i) - 1, Purpose::accept), odds) == 0) accepted = i;
+  }
+  if (accepted == count) return {j.size(), draw(p[count], j.key(j.size(), Purpose::target), chance)};
+  const std::size_t next = chance.pick(j.key(static_cast<int>(accepted), Purpose::residual), left_after(accepted));
+  return {static_cast<int>(accepted), p[accepted].tokens()[next]};
+}
+
 constexpr Rule claiming(const Rule& rule, Verdict (*judge)(const Proposal&, TargetRows&, int, int, Chance&)) {
   return {rule.name, rule.guarantee, rule.draft_noise, judge};
 }
@@ -252,6 +311,8 @@ const Rule block_with_replacement_of_token = claiming(rejection, block_accept_to
 const Rule numbered_by_row = claiming(rejection, number_by_row);
 const Rule replacement_in_advance = claiming(rejection, replace_in_advance);
 const Rule fallback_never_needed = claiming(rejection, with_fallback);
+const Rule block = {"block", "The distribution of the text equals that of plain decoding exactly.", Purpose::draft,
+                    judge_as_block};
 const Rule sample_match = {matching.name, matching.guarantee, Purpose::draft, matching.judge};
 
 }  // namespace draftproof::zoo

@@ -107,6 +107,10 @@ Finding check_ledger(Trial& trial) {
   Examination examination("ledger");
   long answers = 0;
   for (const Run& run : trial.runs) {
+    if (!run.variation.promises_tokens() && run.variation.rule->judge != rejection.judge) {
+      return std::move(examination)
+          .finding("", "there is no account of the rule " + std::string(run.variation.rule->name));
+    }
     for (const Entry& entry : run.ledger) {
       ++answers;
       examination.expect(entry.seed == trial.seed && entry.key.sequence == trial.request.sequence, [&] {

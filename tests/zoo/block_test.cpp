@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+// N04: judging a whole block at once is another rule and a right one. What holds decoders to their law has to pass it,
+// and what holds them to an account of a rule has to know that this one is none of those it has.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "oracle/exact_law.h"
+#include "zoo/parts.h"
+#include "zoo/subject.h"
+
+namespace draftproof::zoo {
+namespace {
+
+/// Rows of two tokens of which one or both are the best, and what is not has no weight at all.
+HashShape halves(std::uint64_t seed) { return {.vocabulary = 2, .levels = 2, .spread = 128, .seed = seed}; }
+
+LawQuestion question(const char* draft, const Rule& rule) {
+  LawQuestion question;
+  question.request.prompt = {1, 0};
+  question.request.sampling.temperature = 1;
+  question.request.max_new_tokens = 5;
+  question.variation.draft = draft;
+  question.variation.draft_max = 4;
+  question.variation.rule = &rule;
+  return question;
+}
+
+/// How many guesses stand in the first round, on average.
+Rational standing(Subject& subject, const LawQuestion& question) {
+  Rational sum = 0;
+  EnumeratedChance chance;
+  do {
+    chance.begin_path();
+    const Trace trace = subject.run(question.request, question.variation, chance);
+    sum += chance.probability() * trace.rounds[0].verdict.accepted;
+  } while (chance.next_path());
+  return sum;
+}
+
+const char* const drafts[] = {"dialect",        "hostile",       "oracular",
+                              "scripted:~~~~", "scripted:????", "scripted:+~?-/~~"};
+
+TEST(Block, HasTheLawOfPlainDecodingExactlyAndMoreGuessesStand) {
+  int better = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    for (const char* draft : drafts) {
+      ZooSubject subject(halves(seed), {.chance = numbered_by_call});
+      EXPECT_EQ(compare_laws(subject, question(draft, block)).distance, 0) << draft << ", seed " << seed;
+      const Rational by_block = standing(subject, question(draft, block));
+      const Rational by_token = standing(subject, question(draft, rejection));
+      EXPECT_GE(by_block, by_token) << draft << ", seed " << seed;
+      better += by_block > by_token;
+    }
+  }
+  EXPECT_GT(better, 5);
+}
+
+/// A block is judged by all its guesses, so those behind the last that stands have had their say. Draws that belong to
+/// positions would give them again in the next round, and that round would not be independent of the verdict. Under
+/// `rejection` nobody has looked at them.
+TEST(Block, NeedsNumbersThatAreDrawnAfreshInEveryRound) {
+  int wrong = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    for (const char* draft : drafts) {
+      ZooSubject subject(halves(seed), {});
+      wrong += compare_laws(subject, question(draft, block)).distance > 0;
+      EXPECT_EQ(compare_laws(subject, question(draft, rejection)).distance, 0);
+    }
+  }
+  EXPECT_GT(wrong, 5);
+}
+
+TEST(Block, IsNotHeldToTheAccountOfAnotherRule) {
+  ZooSubject subject(halves(3), {});
+  const LawQuestion asked = question("scripted:~~~~", block);
+  Trial trial(subject, asked.request, 3, {asked.variation});
+  for (const auto check : {check_verdict_justified, check_ledger}) {
+    const Finding finding = check(trial);
+    EXPECT_EQ(finding.outcome, Outcome::vacuous) << finding.check;
+    EXPECT_THAT(finding.sentence, testing::HasSubstr("there is no account of the rule block"));
+  }
+  for (const Check* check = all_checks(); check->examine != nullptr; ++check) {
+    EXPECT_NE(check->examine(trial).outcome, Outcome::fail) << check->name << ": " << check->examine(trial).sentence;
+  }
+}
+
+}  // namespace
+}  // namespace draftproof::zoo
