@@ -152,8 +152,9 @@ Findings examined(const Parts& parts) {
   }
   ExactLaws laws;
   for (const SmallLaw& law : small_laws(parts)) {
-    ZooSubject small({.vocabulary = law.vocabulary, .levels = law.levels, .spread = law.spread, .seed = law.seed}, parts);
-    laws.ask(small, law.question);
+    const auto& [vocabulary, levels, spread, seed, question] = law;
+    ZooSubject small({.vocabulary = vocabulary, .levels = levels, .spread = spread, .seed = seed}, parts);
+    laws.ask(small, question);
   }
   weigh(std::move(laws).finding());
   weigh(exhausted(parts));

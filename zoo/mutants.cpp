@@ -246,9 +246,9 @@ const Mutant mutants[] = {
 
 // Controls that are not on this list. N04, block verification: its odds are products of weights of 2^52, so it is held
 // to the law where they fit a pick (tests/zoo/block_test.cpp). N09, N11: about runs that are compared
-// (tests/oracle/check_test.cpp). N10 takes two numerics in one run, and there is no such run. N12, typical acceptance, is
-// lossy and says so: a rule here says what it promises, so without a promise it could only be a mutant (R15). N13: rows
-// that are no numbers are refused (tests/acceptance/sampling_test.cpp).
+// (tests/oracle/check_test.cpp). N10 takes two numerics in one run, and there is no such run. N12, typical acceptance,
+// is lossy and says so: a rule here says what it promises, so without a promise it could only be a mutant (R15). N13:
+// rows that are no numbers are refused (tests/acceptance/sampling_test.cpp).
 const Mutant controls[] = {
     {"N00", "production loop", "", "", Harm::none, "the loop that ships", {}, {}},
     {"N00b", "small loop", "", "", Harm::none, "the loop of the mutants, without a fault", {}, {.loop = Fault::none}},

@@ -31,8 +31,8 @@ extern const Rule block_with_replacement_of_token;
 extern const Rule numbered_by_row;
 extern const Rule replacement_in_advance;
 extern const Rule fallback_never_needed;  // sound
-/// N04, sound where every draw has a number of its own: a block may stand although one of its guesses, judged by itself,
-/// would have fallen. For models whose weights are small multiples of one unit.
+/// N04, sound where every draw has a number of its own: a block may stand although one of its guesses, judged by
+/// itself, would have fallen. For models whose weights are small multiples of one unit.
 extern const Rule block;
 extern const Rule sample_match;  // sound: matching, with a draft that has noise of its own
 

@@ -21,7 +21,7 @@ const fs::path root = DRAFTPROOF_SOURCE_DIR;
 const std::vector<Source>& tree() {
   static const std::vector<Source> files = [] {
     std::map<std::string, fs::path> paths;
-    for (const char* folder : {"kernels", "ref", "oracle", "tools", "bench", "tests"}) {
+    for (const char* folder : {"kernels", "ref", "oracle", "zoo", "tools", "bench", "tests"}) {
       for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
         const std::string extension = entry.path().extension().string();
         if (extension != ".cpp" && extension != ".h" && extension != ".inc") continue;
