@@ -28,8 +28,8 @@ class HashSubject final : public Subject {
   bool rows_;
 };
 
-/// distribution_exact for the production loop under one rule: the questions of oracle/law_questions.h, the first
-/// thousand of those by number.
+/// distribution_exact for the production loop under one rule: the questions of oracle/law_questions.h, the first two
+/// hundred of those by number.
 Finding check_production_law(const Rule& rule);
 
 }  // namespace draftproof

@@ -98,6 +98,7 @@ bool is_run_again(const Trial& trial, const Played& run) {
 struct Claim {
   Check_of check;
   bool (*of)(const Trial&, const Played&) = any;
+  bool names_place = true;
 };
 
 /// A way to change one field. `tamper` changes its `place`-th part, or is false where there is none.
@@ -148,9 +149,11 @@ const std::vector<RoundField>& round_fields() {
          round.emitted[place] = other(round.emitted[place]);
          return true;
        }},
-      {"emitted", {{check_verdict_justified}, {check_budget}},
+      {"emitted", {{check_verdict_justified}, {check_budget, any, false}},
        [](Round& round, std::size_t place) { return round.emitted.push_back(1), place < 1; }},
-      {"emitted", {{check_budget}}, [](Round& round, std::size_t place) { return dropped(round.emitted, place); }},
+      // What follows moves up to its place.
+      {"emitted", {{check_verdict_justified, any, false}, {check_budget, any, false}},
+       [](Round& round, std::size_t place) { return dropped(round.emitted, place); }},
       {"accepted", {{check_budget}},
        [](Round& round, std::size_t place) { return round.accepted += place == 0 ? 1 : -1, place < 2; }},
       {"passes", {{check_budget}},
@@ -361,7 +364,7 @@ bool names_run(const Played& run, const Finding& finding) {
 
 bool is_named(const Place& place, const Finding& finding) {
   const std::string& sentence = finding.sentence;
-  if (place.round < 0 || finding.check == "budget") return true;
+  if (place.round < 0 || finding.check == "budget") return true;  // budget names the run
   if (finding.check == "logits_equal") return names(sentence, "position", place.position + place.row);
   return names(sentence, "position", place.position) || names(sentence, "round", place.round) ||
          names(sentence, "position", place.after);
@@ -388,7 +391,7 @@ std::vector<std::string> unseen(Trial& trial, std::size_t number, const Place& p
     tamper(run);
     const Finding finding = eye(claim.check, trial, number, place.round, sound);
     run = sound;
-    const bool named = names_run(run, finding) && is_named(place, finding);
+    const bool named = names_run(run, finding) && (!claim.names_place || is_named(place, finding));
     if (finding.outcome != Outcome::fail || !named) {
       list.push_back(finding.check + " on " + place.what + ", " + run.variation.describe() + ": " + finding.sentence);
     }
