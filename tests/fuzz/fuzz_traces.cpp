@@ -111,7 +111,9 @@ int fuzz(double seconds, std::uint64_t seed) {
       report_text(held);
       report_json(held);
       const std::size_t ending = sample.rfind("{\"t\":\"end\"");
-      if (by_bytes && held.verdict() == Verdict::pass_exact && text.substr(0, ending) != sample.substr(0, ending)) {
+      const bool digested = sample.find("\"sha256\":", ending) != std::string::npos;
+      const bool changed = text.substr(0, ending) != sample.substr(0, ending);
+      if (by_bytes && digested && changed && held.verdict() == Verdict::pass_exact) {
         throw std::runtime_error("damaged bytes passed");
       }
       accepted([&] { show(file.path(), {}, [](const std::string&) {}); });
