@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/draftproof)
 install(TARGETS draftproof RUNTIME)
-install(TARGETS kernels base formats text caches acceptance models drafts decoding oracle spectrace
+install(TARGETS kernels base formats text caches acceptance models drafts decoding oracle report spectrace
         EXPORT draftproof-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/draftproof)
 install(EXPORT draftproof-targets NAMESPACE draftproof:: DESTINATION ${package_folder})
 install(DIRECTORY kernels ref oracle DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/draftproof

@@ -2,6 +2,7 @@
 #include "oracle/check.h"
 
 #include <set>
+#include <utility>
 
 #include "ref/base/require.h"
 
@@ -81,39 +82,131 @@ std::vector<const Run*> Trial::one_per_draft() const {
   return list;
 }
 
+Failure failure_of(const Variation& variation, std::int64_t round, std::int64_t position, std::string expected,
+                   std::string observed, std::vector<std::string> facts) {
+  return {.run = variation.describe(),
+          .round = round,
+          .position = position,
+          .expected = std::move(expected),
+          .observed = std::move(observed),
+          .facts = std::move(facts)};
+}
+
+std::int64_t round_saying(const Trace& trace, std::size_t at) {
+  std::size_t said = 0;
+  for (std::size_t i = 0; i < trace.rounds.size(); ++i) {
+    said += trace.rounds[i].emitted.size();
+    if (at < said) return static_cast<std::int64_t>(i);
+  }
+  return -1;
+}
+
+std::string sentence_of(const Failure& failure) {
+  std::string place = failure.run;
+  const auto add = [&](const char* what, std::int64_t number) {
+    place += (place.empty() ? "" : ", ") + std::string(what) + " " + std::to_string(number);
+  };
+  if (failure.line > 0) add("line", failure.line);
+  if (failure.round >= 0) add("round", failure.round);
+  if (failure.position >= 0) add("position", failure.position);
+  return place + (place.empty() ? "" : ": ") + "expected: " + failure.expected + "; observed: " + failure.observed;
+}
+
+Examination::Examination(const char* check) : check_(check_named(check)) { finding_.check = check; }
+
 Finding Examination::finding(const std::string& summary, const std::string& missing) && {
   if (finding_.outcome == Outcome::pass) {
     finding_.sentence = missing.empty() ? summary : missing;
     if (finding_.examined == 0 || !missing.empty()) finding_.outcome = Outcome::vacuous;
+  } else if (finding_.outcome == Outcome::fail) {
+    finding_.failure->blames = check_.blames;
+    finding_.failure->clears = check_.clears;
+    finding_.sentence = sentence_of(*finding_.failure);
   }
   return std::move(finding_);
 }
+
+// What a failure can blame is what the two sides of its comparison do not share; what it clears, what they do share, or
+// what is not run at all.
 
 const Check* all_checks() noexcept {
   static constexpr Check list[] = {
       {"tokens_equal",
        "text is plain text, token for token: greedy, `matching` at any temperature, and without guesses",
+       "the rule, the loop, the caches, the target's pass over several rows, sampling parameters on verification rows, "
+       "keys of random answers",
+       "what the draft guesses, which may change no text; the model, the reading of a row as weights and the "
+       "generator, which plain decoding shares",
        check_tokens_equal},
-      {"logits_equal", "every row that decided a token has the bits plain decoding computes", check_logits_equal},
+      {"logits_equal", "every row that decided a token has the bits plain decoding computes",
+       "the target's pass over several rows: positions, masks, kernels, threads; the caches it reads",
+       "the rule, the draft, sampling parameters and random answers: rows are compared after the run's own text",
+       check_logits_equal},
       {"verdict_justified", "every guess was drawn from its stated q, and every verdict follows from p, q and the keys",
+       "the rule, the q that is stated, sampling parameters on verification rows, keys of random answers, what the "
+       "loop emits; the target's pass where logits_equal fails as well",
+       "how good the guesses are: any q will do that they are drawn from; the reading of a row as weights and the "
+       "generator, which plain decoding shares",
        check_verdict_justified},
       {"forgetting", "after every round the cache is that of a run that never saw the refused guesses",
-       check_forgetting},
+       "the caches: what is kept of a window, what is rolled back, where it ends; what the target's pass writes",
+       "the rule, the draft and random answers: caches are compared after the run's own text", check_forgetting},
       {"causality", "a row's bits depend on the text before it, not on how it was cut into calls or what came along",
-       check_causality},
+       "the target's pass: masks, positions, kernels, threads; its caches",
+       "the draft, the rule, the loop, sampling and random answers: none of them is run", check_causality},
       {"independence", "nothing depends on draft, draft length, table, threads or batched/serial verification",
-       check_independence},
-      {"ledger", "every random answer serves one decision, under the key of its position and purpose", check_ledger},
-      {"repeatable", "the same seed says the same again, and after other texts that begin alike", check_repeatable},
+       "the loop, kernels and threads, keys of random answers, what a draft remembers of refused guesses",
+       "what is wrong in the same way in all runs: the model, the reading of a row, the rule", check_independence},
+      {"ledger", "every random answer serves one decision, under the key of its position and purpose",
+       "keys of random answers, the rule, the draft's draws, a source beside the one given; the rows judged where "
+       "logits_equal fails as well",
+       "the numbers the generator gives, which are not looked at; the end of the text and its counts", check_ledger},
+      {"repeatable", "the same seed says the same again, and after other texts that begin alike",
+       "what is kept between requests: a generator, prefixes, scratch memory; threads that race",
+       "what is wrong in the same way every time: the model, the rule, sampling", check_repeatable},
       {"pieces", "a prompt read in pieces of any size, and a run cancelled and gone on with, are the same run",
-       check_pieces},
-      {"together", "a text says the same while another sequence is decoded between its rounds", check_together},
+       "the reading of the prompt, the caches, what a cancelled run leaves, answers numbered by call",
+       "what is wrong in the same way however a run is cut: the model, the rule, sampling", check_pieces},
+      {"together", "a text says the same while another sequence is decoded between its rounds",
+       "what sequences share: caches, a generator, scratch memory; keys without their sequence",
+       "what is wrong in the same way in a sequence alone: the model, the rule, sampling", check_together},
       {"log_probabilities", "every log-probability that is told is that of the token in the target's row",
-       check_log_probabilities},
-      {"budget", "length, stop tokens, resting place and statistics are what was asked for", check_budget},
-      {nullptr, nullptr, nullptr},
+       "the row a log-probability is read from, penalties or temperature in it, its arithmetic",
+       "the draft, the rule and verification: no guess is made", check_log_probabilities},
+      {"budget", "length, stop tokens, resting place and statistics are what was asked for",
+       "the loop: where the text ends, how many rows and guesses a round has, what is counted, another run than was "
+       "asked for",
+       "the model, sampling and the rule's law: no probability is looked at", check_budget},
+      {nullptr, nullptr, nullptr, nullptr, nullptr},
   };
   return list;
+}
+
+const Check* build_checks() noexcept {
+  static constexpr Check list[] = {
+      {"distribution_exact", "the joint law of whole texts is plain decoding's, every random answer enumerated",
+       "the rule, the loop, keys of random answers, the q that is stated, sampling parameters on verification rows",
+       "the target at hand, its kernels and caches: small models are enumerated; the generator, whose answers are "
+       "enumerated; the reading of a row as weights, which plain decoding shares",
+       nullptr},
+      {"exhaustion", "the parts that decide tokens say what they must for every small case",
+       "the rules, uniform integers, the walk along weights, the reading of a row as weights",
+       "models, caches, the loop and drafts: none of them is run; the exponential, which both sides take from one "
+       "function",
+       nullptr},
+      {nullptr, nullptr, nullptr, nullptr, nullptr},
+  };
+  return list;
+}
+
+const Check& check_named(std::string_view name) {
+  for (const Check* list : {all_checks(), build_checks()}) {
+    for (const Check* check = list; check->name != nullptr; ++check) {
+      if (name == check->name) return *check;
+    }
+  }
+  REQUIRE(false, "a check has a row in one of the two lists");
+  return *all_checks();
 }
 
 }  // namespace draftproof

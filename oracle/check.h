@@ -3,9 +3,12 @@
 // findings; findings are values, never exceptions.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "oracle/ledger.h"
@@ -54,34 +57,65 @@ class Trial {
 enum class Outcome { pass, fail, vacuous };
 const char* name_of(Outcome outcome) noexcept;
 
+/// One thing that cannot be right.
+struct Failure {
+  std::string run = {};        // the variation, described; of a trace: the sequence
+  std::int64_t line = 0;       // of the trace file
+  std::int64_t round = -1;     // -1: of no one round; of the run or the sequence
+  std::int64_t position = -1;  // -1: of no one position; of the text, the prompt included
+  std::string expected = {};   // what the plain program says
+  std::string observed = {};
+  std::vector<std::string> facts = {};  // the fewest from which it follows that both cannot be right
+  std::string blames = {};     // parts that can be at fault
+  std::string clears = {};     // parts that cannot
+  std::string reproduce = {};  // one command line that shows it again; empty when none was asked for
+};
+
+/// Of a run of that variation; blame is for Examination to fill in.
+Failure failure_of(const Variation& variation, std::int64_t round, std::int64_t position, std::string expected,
+                   std::string observed, std::vector<std::string> facts);
+/// The round that said output[at]; -1 when none did.
+std::int64_t round_saying(const Trace& trace, std::size_t at);
+
+/// "RUN, round 3, position 12: expected: ...; observed: ...". Every sentence about a failure is made here.
+std::string sentence_of(const Failure& failure);
+
 /// What one check says of one trial: the first thing wrong, or how much was looked at.
 struct Finding {
   std::string check;
   Outcome outcome = Outcome::pass;
   long examined = 0;     // things compared; a pass that compared nothing is vacuous
-  std::string sentence;  // for a failure: where, what was expected, what was found
+  std::string sentence;  // in one line, whatever the outcome
+  std::optional<Failure> failure = {};  // there when the outcome is fail
 };
 
 struct Check {
   const char* name;
   const char* proves;
+  const char* blames;  // parts that can be at fault when it fails
+  const char* clears;  // parts that cannot, because it does without them or grants them to both sides
   Finding (*examine)(Trial& trial);
 };
 
-/// Every check, one file each in oracle/checks; ends with a row of nulls.
+/// Every check of a trial, one file each in oracle/checks; ends with a row of nulls.
 const Check* all_checks() noexcept;
+/// Checks of a build, which need no trial and so have nothing to examine one with; ends with a row of nulls.
+const Check* build_checks() noexcept;
+/// Of either list, in which it has to be.
+const Check& check_named(std::string_view name);
 
 /// Used by checks: counts comparisons and keeps the first failure.
 class Examination {
  public:
-  explicit Examination(const char* check) { finding_.check = check; }
-  /// True while nothing is wrong; `describe` is called only for the first failure.
+  /// `check`: the name of a row of the two lists.
+  explicit Examination(const char* check);
+  /// True while nothing is wrong; `describe` is called only for the first failure, and gives it.
   template <class Describe>
   bool expect(bool condition, Describe describe) {
     ++finding_.examined;
     if (!condition && finding_.outcome != Outcome::fail) {
       finding_.outcome = Outcome::fail;
-      finding_.sentence = describe();
+      finding_.failure = describe();
     }
     return condition;
   }
@@ -89,6 +123,7 @@ class Examination {
   Finding finding(const std::string& summary, const std::string& missing = "") &&;
 
  private:
+  const Check& check_;
   Finding finding_;
 };
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "oracle/enumerate.h"
 #include "ref/acceptance/draw.h"
@@ -19,6 +20,10 @@ namespace {
 constexpr std::uint64_t total = Distribution::total;
 constexpr float infinity = std::numeric_limits<float>::infinity();
 using Wide = unsigned __int128;
+
+Failure failure(std::string expected, std::string observed, std::vector<std::string> facts) {
+  return {.expected = std::move(expected), .observed = std::move(observed), .facts = std::move(facts)};
+}
 
 std::string listed(const auto& values) {
   std::string text;
@@ -149,8 +154,10 @@ void exhaust_rules(const Primitives& code, Examination& examination, Counted& co
         ++counted.pairs;
         const std::string wrong = judged(rule, p, q, after, counted.paths);
         const bool right = examination.expect(wrong.empty(), [&] {
-          return std::string(rule.name) + " on p " + listed(p.weights()) + " of tokens " + listed(p.tokens()) +
-                 " and q " + listed(q.weights()) + " of " + listed(q.tokens()) + ": " + wrong;
+          return failure(std::string(rule.name) + " says every token as often as p says it", wrong,
+                         {"p is " + listed(p.weights()) + " of tokens " + listed(p.tokens()),
+                          "q is " + listed(q.weights()) + " of " + listed(q.tokens()),
+                          "every random answer was enumerated"});
         });
         if (!right) return false;
       }
@@ -184,7 +191,8 @@ void exhaust_uniform(const Primitives& code, Examination& examination, Counted& 
     const bool even = std::all_of(owned.begin(), owned.begin() + bound, [&](int n) { return n == 256 / bound; });
     const bool inside = std::all_of(owned.begin() + bound, owned.end(), [](int n) { return n == 0; });
     examination.expect(even && inside && again == 256 % bound, [&] {
-      return "uniform integers below " + std::to_string(bound) + " from words of 8 bits are not equally frequent";
+      return failure("uniform integers below " + std::to_string(bound) + " are equally frequent",
+                     "they are not equally frequent from words of 8 bits", {"all 256 words were tried"});
     });
   }
 }
@@ -206,7 +214,11 @@ void exhaust_walk(Examination& examination) {
       std::size_t expected = 0;
       while (rest >= weights[expected]) rest -= weights[expected++];
       examination.expect(chance.pick(key, weights) == expected, [&] {
-        return "a pick among " + std::to_string(weights.size()) + " weights ends at another than its number says";
+        return failure("a pick among " + std::to_string(weights.size()) + " weights ends at weight " +
+                           std::to_string(expected),
+                       "it ends at another than its number says",
+                       {"the number of its key is " + std::to_string(chance.below(key, sum)) + " below " +
+                        std::to_string(sum)});
       });
     }
   }
@@ -279,6 +291,10 @@ std::vector<Sampling> samplings() {
   return list;
 }
 
+std::string shown(const std::optional<Distribution>& row) {
+  return row ? listed(row->weights()) + " of tokens " + listed(row->tokens()) : "an error";
+}
+
 void exhaust_rows(const Primitives& code, Examination& examination, Counted& counted) {
   const std::array values = {-infinity, -1.0F, -std::numeric_limits<float>::denorm_min(), 0.0F, 0x1.000002p+0F, 40.0F};
   const std::vector<Sampling> all_samplings = samplings();
@@ -291,10 +307,12 @@ void exhaust_rows(const Primitives& code, Examination& examination, Counted& cou
     } catch (const Error&) {
     }
     return examination.expect(found == expected, [&] {
-      return "logits " + listed(logits) + " at temperature " + std::to_string(sampling.temperature) + ", top-k " +
-             std::to_string(sampling.top_k) + ", top-p " + std::to_string(sampling.top_p) + ", min-p " +
-             std::to_string(sampling.min_p) + " become " + (found ? listed(found->weights()) : "an error") +
-             " instead of " + (expected ? listed(expected->weights()) : "an error");
+      return failure("logits become " + shown(expected),
+                     "they become " + shown(found),
+                     {"the logits are " + listed(logits),
+                      "temperature " + std::to_string(sampling.temperature) + ", top-k " +
+                          std::to_string(sampling.top_k) + ", top-p " + std::to_string(sampling.top_p) + ", min-p " +
+                          std::to_string(sampling.min_p)});
     });
   };
   for (const float a : values) {

@@ -17,6 +17,7 @@ void add_synth(CLI::App& app, Exit& exit);
 void add_bench(CLI::App& app, Exit& exit);
 void add_fixture(CLI::App& app, Exit& exit);
 void add_trace(CLI::App& app, Exit& exit);
+void add_reproduce(CLI::App& app, Exit& exit);
 void add_zoo(CLI::App& app, Exit& exit);
 
 }  // namespace draftproof

@@ -25,6 +25,9 @@ class EngineSubject final : public Subject {
   Model& target(const Variation& variation) override { return engine(variation).target(); }
   std::string numerics(const Variation& variation) override;
 
+  /// Loads the weights anew when they are next needed.
+  void forget() { engine_.reset(); }
+
   /// The engine with the variation's table and threads. One table's weights are in memory at a time.
   Engine& engine(const Variation& variation);
 

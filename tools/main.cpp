@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
   add_bench(app, exit);
   add_fixture(app, exit);
   add_trace(app, exit);
+  add_reproduce(app, exit);
   add_zoo(app, exit);
   try {
     app.parse(argc, argv);

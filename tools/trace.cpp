@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <iostream>
+#include <optional>
 
 #include "oracle/spectrace/replay.h"
 #include "oracle/spectrace/show.h"
@@ -9,39 +9,25 @@
 #include "ref/decoding/engine.h"
 #include "tools/commands.h"
 #include "tools/progress.h"
+#include "tools/report_files.h"
+#include "tools/reproducer.h"
+#include "tools/trace_question.h"
 #include "tools/weights_digest.h"
 
 namespace draftproof {
 namespace {
 
 struct TraceOptions {
-  std::string file;
-  std::string target;
-  LayoutOptions layout;
-  int threads = 0;
-  double slack = 0;
-  std::string json_file;
-  bool quiet = false;
+  TraceQuestion question;
+  ReportFileNames files;
+  std::string reproducer;
 };
-
-Exit exit_of(spectrace::Verdict verdict) {
-  switch (verdict) {
-    case spectrace::Verdict::pass_exact:
-    case spectrace::Verdict::pass_stat: return Exit::pass;
-    case spectrace::Verdict::bug_proven:
-    case spectrace::Verdict::bug_stat: return Exit::divergence;
-    case spectrace::Verdict::undecided:
-    case spectrace::Verdict::vacuous: return Exit::undecided;
-    case spectrace::Verdict::invalid_trace: return Exit::bad_input;
-  }
-  return Exit::bad_input;
-}
 
 /// The target in the class of equal bits asked for, if a table that may be used gives it: the one named, or any. One is
 /// in memory at a time, but for sequences that go on.
 class Targets {
  public:
-  Targets(const TraceOptions& options, LoadingObserver observer) : file_(options.target) {
+  Targets(const TraceQuestion& options, LoadingObserver observer) : file_(options.target) {
     Layout like = layout_of(options.layout);
     like.observer = std::move(observer);
     layouts_.push_back(like);
@@ -74,28 +60,66 @@ class Targets {
   std::shared_ptr<Engine> engine_;
 };
 
-Exit check(const TraceOptions& options) {
-  std::unique_ptr<OutputFile> json_file;
-  if (!options.json_file.empty()) {
-    json_file = std::make_unique<OutputFile>(options.json_file, std::vector{options.file, options.target});
-  }
-  Progress progress(options.quiet);
+}  // namespace
+
+spectrace::Report replayed(const TraceQuestion& question) {
+  Progress progress(question.quiet);
   std::unique_ptr<Targets> targets;
   spectrace::Target target;
-  if (!options.target.empty()) {
+  if (!question.target.empty()) {
     CommonOptions common;
-    common.threads = options.threads;
+    common.threads = question.threads;
     set_threads(threads_of(common));
-    targets = std::make_unique<Targets>(options, progress.observer());
+    targets = std::make_unique<Targets>(question, progress.observer());
     target = {targets->vocabulary(), [&](const std::string& numerics) { return targets->computing_in(numerics); },
-              options.slack, [&] { return targets->computing_anyhow(); },
-              [&] { return weights_digest(options.target); }};
+              question.slack, [&] { return targets->computing_anyhow(); },
+              [&] { return weights_digest(question.target); }};
   }
-  const spectrace::Report report = spectrace::replay(options.file, target);
-  if (!options.quiet && options.json_file != "-") std::cout << report_text(report) << std::flush;
-  if (json_file) json_file->write(report_json(report));
-  if (!std::cout) throw Error("standard output cannot be written to");
-  return exit_of(report.verdict());
+  return spectrace::replay(question.file, target);
+}
+
+namespace {
+
+/// The first failure again: the least of the trace that still has it.
+void write_reproducer(ReproducerFolder& folder, const TraceQuestion& question, const spectrace::Finding& finding,
+                      Failure& failure) {
+  Reproducer reproducer;
+  reproducer.command = "trace check";
+  reproducer.check = finding.check;
+  reproducer.failure = failure;
+  reproducer.target = question.target;
+  reproducer.layout = question.layout;
+  TraceQuestion again = question;
+  again.file = folder.trace_file();
+  const CutTrace cut = cut_trace(question.file, finding.sequence, failure.line);
+  for (const std::string& text : {cut.round, cut.sequence}) {
+    if (text.empty()) continue;
+    reproducer.trace = text;
+    folder.write(reproducer);
+    const spectrace::Report found = replayed(again);
+    if (std::any_of(found.findings.begin(), found.findings.end(), [&](const spectrace::Finding& f) {
+          return f.check == std::string_view(finding.check);
+        })) {
+      failure.reproduce = folder.command_line();
+      return;
+    }
+  }
+  throw Error("the failure is not one of its sequence alone, so there is no reproducer; send the whole trace");
+}
+
+Exit check(const TraceOptions& options) {
+  const TraceQuestion& question = options.question;
+  ReportFiles files(options.files, {question.file, question.target});
+  std::optional<ReproducerFolder> folder;
+  if (!options.reproducer.empty()) folder.emplace(options.reproducer);
+  const spectrace::Report found = replayed(question);
+  Report report = report_of(found);
+  report.version = DRAFTPROOF_VERSION;
+  if (folder && !found.findings.empty()) {
+    write_reproducer(*folder, question, found.findings.front(), *report.findings.front().failure);
+  }
+  files.write(report, question.quiet);
+  return exit_of(report.verdict);
 }
 
 struct ShowOptions {
@@ -126,17 +150,19 @@ void add_trace(CLI::App& app, Exit& exit) {
 
   auto checked = std::make_shared<TraceOptions>();
   CLI::App* const command = trace->add_subcommand("check", "replay every decision of a recorded run");
-  command->add_option("FILE", checked->file, "a trace, spectrace/1")->required();
-  command->add_option("--target", checked->target, "the model it was made with: every p is computed again");
+  command->add_option("FILE", checked->question.file, "a trace, spectrace/1")->required();
+  command->add_option("--target", checked->question.target, "the model it was made with: every p is computed again");
   command
-      ->add_option("--slack", checked->slack,
+      ->add_option("--slack", checked->question.slack,
                    "how far, in total variation, the p of an engine of other numerics may be from the target's")
       ->check(CLI::Range(0.0, 1.0))
       ->needs("--target");
-  add_layout_options(*command, checked->layout);
-  add_threads_option(*command, checked->threads);
-  command->add_option("--json", checked->json_file, "write the report as JSON to this file, - for standard output");
-  command->add_flag("--quiet", checked->quiet, "print nothing");
+  add_layout_options(*command, checked->question.layout);
+  add_threads_option(*command, checked->question.threads);
+  add_report_options(*command, checked->files);
+  command->add_option("--sarif", checked->files.sarif, "write what is wrong as SARIF 2.1.0 to this file");
+  add_reproducer_option(*command, checked->reproducer);
+  command->add_flag("--quiet", checked->question.quiet, "print nothing");
   command->callback([checked, &exit] { exit = check(*checked); });
 
   auto shown = std::make_shared<ShowOptions>();

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bench/roofline/roofline.h"
-#include "oracle/report.h"
+#include "oracle/report/report.h"
 
 namespace draftproof {
 

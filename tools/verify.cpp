@@ -3,10 +3,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <iostream>
+#include <optional>
 
 #include "oracle/exhaustion.h"
-#include "oracle/report.h"
 #include "oracle/spectrace/traced_subject.h"
 #include "ref/base/error.h"
 #include "tools/commands.h"
@@ -14,6 +13,8 @@
 #include "tools/hash_subject.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
+#include "tools/report_files.h"
+#include "tools/reproducer.h"
 #include "tools/weights_digest.h"
 
 namespace draftproof {
@@ -25,8 +26,9 @@ constexpr const char* default_prompt = "Once upon a time";  // any text will do 
 struct VerifyOptions {
   CommonOptions common;
   std::vector<std::string> drafts;
-  std::string junit_file;
+  ReportFileNames files;
   std::string trace_file;
+  std::string reproducer;
 };
 
 /// The tables to try: the named one, or every one this CPU can run and that keeps the row law, the best first.
@@ -39,6 +41,18 @@ std::vector<std::string> tables_to_try(const std::string& named) {
     }
   }
   return names;
+}
+
+std::string sampling_text(const Sampling& s) {
+  std::string text = s.greedy() ? "greedy" : fmt::format("temperature {:g}", s.temperature);
+  if (!s.greedy() && s.top_k > 0) text += fmt::format(", top-k {}", s.top_k);
+  if (!s.greedy() && s.top_p < 1) text += fmt::format(", top-p {:g}", s.top_p);
+  if (!s.greedy() && s.min_p > 0) text += fmt::format(", min-p {:g}", s.min_p);
+  if (s.penalises()) {
+    text += fmt::format(", penalties {:g}, {:g}, {:g} over {}", s.repeat_penalty, s.presence_penalty,
+                        s.frequency_penalty, s.repeat_last_n);
+  }
+  return text;
 }
 
 /// Every length to 16, then 32, 64, ... below `limit`.
@@ -120,9 +134,76 @@ Fingerprint logits_of(const Trace& trace) {
   return digest.value();
 }
 
+/// Text where there is a tokenizer, else ids.
+std::string shown(const Tokenizer* tokenizer, std::span<const Token> tokens) {
+  if (tokenizer != nullptr) return tokenizer->decode(tokens, false);
+  std::string text;
+  for (const Token token : tokens) text += (text.empty() ? "" : " ") + std::to_string(token);
+  return "[" + text + "]";
+}
+
+/// Where the run that tokens_equal names parts from plain decoding.
+Divergence divergence_of(Trial& trial, const Failure& failure, const Tokenizer* tokenizer) {
+  constexpr std::size_t tokens_before = 24;
+  constexpr std::size_t tokens_after = 8;
+  const auto run = std::find_if(trial.runs.begin(), trial.runs.end(), [&](const Run& candidate) {
+    return candidate.variation.describe() == failure.run;
+  });
+  const auto part = [&](const std::vector<Token>& tokens, std::size_t from, std::size_t count) {
+    from = std::min(from, tokens.size());
+    return shown(tokenizer, std::span(tokens).subspan(from, std::min(count, tokens.size() - from)));
+  };
+  const auto position = static_cast<std::size_t>(failure.position);
+  const std::size_t at = position - trial.request.prompt.size();
+  std::vector<Token> text = trial.request.prompt;
+  text.insert(text.end(), run->trace.output.begin(), run->trace.output.end());
+  const std::size_t from = position - std::min(position, tokens_before);
+  Divergence divergence{.run = failure.run,
+                        .round = failure.round,
+                        .position = failure.position,
+                        .before = part(text, from, position - from),
+                        .plain = part(trial.plain_run(run->variation).output, at, tokens_after),
+                        .observed = part(run->trace.output, at, tokens_after),
+                        .guesses = {}};
+  if (failure.round >= 0) {
+    const Round& round = run->trace.rounds[static_cast<std::size_t>(failure.round)];
+    divergence.guesses = shown(tokenizer, round.proposal.tokens);
+  }
+  return divergence;
+}
+
+/// Of the first failure: the smallest case that the same check still fails.
+void write_reproducer(ReproducerFolder& folder, EngineSubject& subject, const Trial& trial,
+                      const VerifyOptions& options, const std::function<bool()>& go_on, Report& report) {
+  const auto found = std::find_if(report.findings.begin(), report.findings.end(),
+                                  [](const Finding& finding) { return finding.outcome == Outcome::fail; });
+  if (found == report.findings.end()) return;
+  Reproducer reproducer;
+  reproducer.check = found->check;
+  if (check_named(found->check).examine == nullptr) {
+    reproducer.command = "build";
+    reproducer.rule = options.common.rule;
+    reproducer.failure = *found->failure;
+  } else {
+    Case failing{.check = found->check, .request = trial.request, .seed = trial.seed, .variations = {}};
+    for (const Run& run : trial.runs) failing.variations.push_back(run.variation);
+    const auto ask = [&](const Case& smaller) { return examined(subject, smaller); };
+    Shrunken smallest = shrink(failing, *found, trials_to_shrink, ask, go_on);
+    subject.forget();  // a failure that hangs on what was asked before is one of the whole
+    const bool alone = ask(smallest.smallest).outcome == Outcome::fail;
+    reproducer.command = "verify";
+    reproducer.target = options.common.target;
+    reproducer.layout = options.common.layout;
+    reproducer.failure = alone ? *smallest.finding.failure : *found->failure;
+    reproducer.trial = alone ? std::move(smallest.smallest) : std::move(failing);
+  }
+  folder.write(reproducer);
+  found->failure->reproduce = folder.command_line();
+}
+
 /// Plain decoding and every named draft, by turns.
 void time_decoding(EngineSubject& subject, const Request& request, const VerifyOptions& options, const Rule& rule,
-                   Report& report) {
+                   const std::string& kernels, Report& report) {
   std::vector<std::string> names = options.drafts;
   names.insert(names.begin(), "none");
   std::vector<std::vector<double>> seconds(names.size());
@@ -132,8 +213,8 @@ void time_decoding(EngineSubject& subject, const Request& request, const VerifyO
       variation.draft = names[i];
       variation.draft_max = options.common.draft_max;
       variation.rule = &rule;
-      variation.kernels = report.kernels;
-      variation.threads = report.threads;
+      variation.kernels = kernels;
+      variation.threads = threads_of(options.common);
       SeededChance chance(options.common.seed);
       const Trace trace =
           subject.engine(variation).decode(varied(request, variation), variation.draft, rule, chance);
@@ -148,14 +229,14 @@ Exit verify(const VerifyOptions& options) {
   const CommonOptions& common = options.common;
   std::vector<std::string> sources{common.target, common.prompt_file};
   for (const std::string& draft : options.drafts) sources.push_back(parse_draft_name(draft).path.string());
-  std::unique_ptr<OutputFile> json_file;
-  std::unique_ptr<OutputFile> junit_file;
-  if (!common.json_file.empty()) json_file = std::make_unique<OutputFile>(common.json_file, sources);
-  sources.push_back(common.json_file);
-  if (!options.junit_file.empty()) junit_file = std::make_unique<OutputFile>(options.junit_file, sources);
-  sources.push_back(options.junit_file);
+  ReportFiles files(options.files, sources);
   std::unique_ptr<OutputFile> trace_file;
-  if (!options.trace_file.empty()) trace_file = std::make_unique<OutputFile>(options.trace_file, sources);
+  if (!options.trace_file.empty()) {
+    trace_file = std::make_unique<OutputFile>(options.trace_file, files.guarded());
+  }
+
+  std::optional<ReproducerFolder> folder;
+  if (!options.reproducer.empty()) folder.emplace(options.reproducer);
 
   const Request request = make_request(common, tokenizer_to_read(common).get());
   const Rule& rule = rule_by_name(common.rule);
@@ -173,14 +254,16 @@ Exit verify(const VerifyOptions& options) {
   first.kernels = tables_to_try(common.layout.kernels).front();
   Report report;
   report.version = DRAFTPROOF_VERSION;
-  report.target = common.target;
-  report.rule = rule.name;
-  report.kernels = first.kernels;
-  report.numerics = subject.numerics(first);
-  report.threads = threads_of(common);
-  report.seed = common.seed;
-  report.sampling = request.sampling;
-  report.prompt_tokens = request.prompt.size();
+  report.command = "verify";
+  report.subject = common.target;
+  report.about = {{"rule", rule.name},
+                  {"sampling", sampling_text(request.sampling)},
+                  {"seed", std::to_string(common.seed)},
+                  {"prompt tokens", std::to_string(request.prompt.size())},
+                  {"new tokens", std::to_string(request.max_new_tokens)},
+                  {"kernels", first.kernels},
+                  {"numerics", subject.numerics(first)},
+                  {"threads", std::to_string(threads_of(common))}};
 
   std::vector<int> guesses;  // most per round, by named draft
   for (const std::string& draft : options.drafts) {
@@ -214,7 +297,8 @@ Exit verify(const VerifyOptions& options) {
   for (const std::string& draft : options.drafts) {
     const auto run = std::find_if(trial.runs.begin(), trial.runs.end(),
                                   [&](const Run& candidate) { return candidate.variation.draft == draft; });
-    report.drafts.push_back({draft, run->trace.statistics, run->trace.tokens_per_round(), logits_of(run->trace), {}});
+    report.drafts.push_back({draft, run->trace.statistics, run->trace.tokens_per_round(), logits_of(run->trace),
+                             {}, {}, rounds_by_accepted(run->trace)});
     report.output_tokens = run->trace.output.size();
     if (report.reason.empty()) report.reason = untested(trial, draft);
   }
@@ -223,27 +307,33 @@ Exit verify(const VerifyOptions& options) {
     const Finding finding = check->examine(trial);
     if (!interrupted->load()) report.findings.push_back(finding);  // else it may have seen runs cut short
   }
+  for (std::size_t i = 0; i < report.drafts.size() && !interrupted->load(); ++i) {
+    const auto run = std::find_if(trial.runs.begin(), trial.runs.end(), [&](const Run& candidate) {
+      return candidate.variation.draft == report.drafts[i].name;
+    });
+    report.drafts[i].depths = judged_by_depth(trial, *run);
+  }
+  for (const Finding& finding : report.findings) {
+    if (finding.check != "tokens_equal" || !finding.failure || finding.failure->position < 0) continue;
+    report.divergences.push_back(divergence_of(trial, *finding.failure, tokenizer_to_write(common).get()));
+  }
   if (!interrupted->load()) {
     progress.say("enumerating every random answer on small models");
     report.findings.push_back(check_production_law(rule));
     report.findings.push_back(check_exhaustion(production()));
     progress.say("timing");
-    time_decoding(subject, request, options, rule, report);
+    time_decoding(subject, request, options, rule, first.kernels, report);
+  }
+  if (folder && !interrupted->load()) {
+    progress.say("looking for the smallest case that fails");
+    write_reproducer(*folder, subject, trial, options, [&] { return !interrupted->load(); }, report);
   }
   if (interrupted->load()) report.reason = "interrupted; what was done so far proves nothing";
 
+  report.verdict = verdict_of(report.findings, report.reason);
   progress.say("");
-  const bool silent = common.quiet || common.json_file == "-" || options.trace_file == "-";
-  if (!silent) std::cout << report_text(report) << std::flush;
-  if (json_file) json_file->write(report_json(report));
-  if (junit_file) junit_file->write(report_junit(report));
-  if (!std::cout) throw Error("standard output cannot be written to");
-  switch (report.verdict()) {
-    case ReportVerdict::pass_exact: return Exit::pass;
-    case ReportVerdict::bug_proven: return Exit::divergence;
-    case ReportVerdict::vacuous: return Exit::undecided;
-  }
-  return Exit::divergence;
+  files.write(report, common.quiet || options.trace_file == "-");
+  return exit_of(report.verdict);
 }
 
 }  // namespace
@@ -255,12 +345,14 @@ void add_verify(CLI::App& app, Exit& exit) {
   command->add_option("--draft", options->drafts, "dflash:PATH, model:PATH, ...; more than one may be given")
       ->required()
       ->expected(1, 16);
-  command->add_option("--junit", options->junit_file, "write the checks as JUnit XML to this file");
+  command->add_option("--junit", options->files.junit, "write the checks as JUnit XML to this file");
   command->add_option("--trace", options->trace_file, "write every decision of every run to this file (spectrace/1)");
+  add_reproducer_option(*command, options->reproducer);
   command->callback([options, &exit] {
     CommonOptions& common = options->common;
     if (common.prompt.empty() && common.prompt_file.empty() && common.prompt_tokens.empty())
       common.prompt = default_prompt;
+    options->files.json = common.json_file;
     exit = verify(*options);
   });
 }

@@ -62,6 +62,19 @@ std::vector<Request> requests() {
   return list;
 }
 
+struct Question {
+  HashShape model;
+  Request request;
+};
+
+std::vector<Question> all_questions() {
+  std::vector<Question> list;
+  for (const Request& request : requests()) {
+    for (const std::uint64_t seed : {1, 2, 3}) list.push_back({{.vocabulary = 6, .levels = 3, .seed = seed}, request});
+  }
+  return list;
+}
+
 constexpr int by_number = 60;
 
 std::vector<SmallLaw> small_laws(const Parts& parts) {
@@ -143,12 +156,10 @@ Findings examined(const Parts& parts) {
     const auto weight = [](const Finding& f) { return f.outcome == Outcome::fail ? 2 : f.outcome == Outcome::pass; };
     if (weight(finding) > weight(so_far)) so_far = finding;
   };
-  for (const Request& request : requests()) {
-    for (const std::uint64_t seed : {1, 2, 3}) {
-      ZooSubject subject({.vocabulary = 6, .levels = 3, .seed = seed}, parts);
-      Trial trial(subject, request, seed, variations(parts));
-      for (const Check* check = all_checks(); check->examine != nullptr; ++check) weigh(check->examine(trial));
-    }
+  for (const Question& question : all_questions()) {
+    ZooSubject subject(question.model, parts);
+    Trial trial(subject, question.request, question.model.seed, variations(parts));
+    for (const Check* check = all_checks(); check->examine != nullptr; ++check) weigh(check->examine(trial));
   }
   ExactLaws laws;
   for (const SmallLaw& law : small_laws(parts)) {
@@ -159,6 +170,23 @@ Findings examined(const Parts& parts) {
   weigh(std::move(laws).finding());
   weigh(exhausted(parts));
   return worst;
+}
+
+Shrunken smallest(const Parts& parts, const FailedTrial& failed, int trials_max) {
+  return shrink(failed.trial, failed.finding, trials_max, [&](const Case& smaller) {
+    ZooSubject subject(failed.model, parts);
+    return draftproof::examined(subject, smaller);
+  });
+}
+
+std::optional<FailedTrial> first_failed_trial(const Parts& parts, const std::string& check) {
+  for (const Question& question : all_questions()) {
+    FailedTrial failed{question.model, {check, question.request, question.model.seed, variations(parts)}, {}};
+    ZooSubject subject(question.model, parts);
+    failed.finding = draftproof::examined(subject, failed.trial);
+    if (failed.finding.outcome == Outcome::fail) return failed;
+  }
+  return std::nullopt;
 }
 
 }  // namespace draftproof::zoo

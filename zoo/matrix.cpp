@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "zoo/zoo.h"
@@ -18,6 +16,14 @@ const char* name_of(Harm harm) noexcept {
   return "lossy";
 }
 
+const Mutant* find(std::string_view id) {
+  for (const std::span<const Mutant> list : {all_mutants(), all_controls()}) {
+    const auto at = std::find_if(list.begin(), list.end(), [&](const Mutant& mutant) { return id == mutant.id; });
+    if (at != list.end()) return &*at;
+  }
+  return nullptr;
+}
+
 bool as_it_must_be(const Mutant& mutant, const Findings& findings) {
   if (mutant.harm != Harm::none) {
     return !mutant.caught_by.empty() &&
@@ -29,28 +35,51 @@ bool as_it_must_be(const Mutant& mutant, const Findings& findings) {
                      [](const auto& entry) { return entry.second.outcome == Outcome::pass; });
 }
 
-std::string matrix_text(std::span<const Row> rows) {
-  constexpr std::size_t name_width = 30;
-  std::string text = "# Which check flags which decoder: X flagged, . found nothing, - had nothing to look at.\n";
-  text += fmt::format("{:<{}}  {:<6}", "", name_width, "harm");
-  for (const std::string& check : check_names()) text += "  " + check;
-  text += "\n";
+Matrix matrix_of(std::span<const Row> rows) {
+  Matrix matrix{.checks = check_names(), .rows = {}};
   for (const auto& [mutant, findings] : rows) {
-    text += fmt::format("{:<{}}  {:<6}", fmt::format("{:<5} {}", mutant->id, mutant->name), name_width,
-                        name_of(mutant->harm));
-    for (const std::string& check : check_names()) {
-      const Outcome outcome = findings.at(check).outcome;
-      const char mark = outcome == Outcome::fail ? 'X' : outcome == Outcome::pass ? '.' : '-';
-      text += fmt::format("  {:<{}}", mark, check.size());
+    Matrix::Row row{.id = mutant->id,
+                    .name = mutant->name,
+                    .harm = name_of(mutant->harm),
+                    .cause = mutant->cause,
+                    .as_it_must_be = as_it_must_be(*mutant, findings),
+                    .outcomes = {},
+                    .line = mutant->line,
+                    .thread = mutant->thread,
+                    .caught_by = {mutant->caught_by.begin(), mutant->caught_by.end()}};
+    for (const std::string& check : matrix.checks) {
+      row.outcomes.push_back(findings.at(check).outcome);
+      row.sentences.push_back(findings.at(check).sentence);
     }
-    text.erase(text.find_last_not_of(' ') + 1);
-    text += "\n";
+    matrix.rows.push_back(std::move(row));
   }
-  text += "\n# The line each breaks (zoo/zoo.h), where it was found, and how it is wrong or why it is right.\n";
-  for (const auto& [mutant, findings] : rows) {
-    text += fmt::format("{:<5} {:<3} {:<37} {}\n", mutant->id, mutant->line, mutant->thread, mutant->cause);
+  return matrix;
+}
+
+Finding finding_of(const Row& row) {
+  const auto& [mutant, findings] = row;
+  const bool control = mutant->harm == Harm::none;
+  const std::string who = std::string(mutant->id) + " " + mutant->name;
+  Finding finding{.check = who,
+                  .outcome = as_it_must_be(*mutant, findings) ? Outcome::pass : Outcome::fail,
+                  .examined = static_cast<long>(findings.size()),
+                  .sentence = who + (control ? " passes every check" : " is caught by all checks that must catch it")};
+  if (finding.outcome == Outcome::pass) return finding;
+  finding.sentence = who + (control ? " is right and was not passed" : " escapes a check that must catch it");
+  const Outcome wanted = control ? Outcome::pass : Outcome::fail;
+  Failure failure{.run = who,
+                  .expected = control ? "every check passes" : "flagged by every check that must catch it",
+                  .observed = {}};
+  for (const auto& [check, found] : findings) {
+    const bool matters = control || std::count(mutant->caught_by.begin(), mutant->caught_by.end(), check) > 0;
+    if (!matters || found.outcome == wanted) continue;
+    failure.observed += (failure.observed.empty() ? "" : ", ") + check + ": " + draftproof::name_of(found.outcome);
+    failure.facts.push_back(check + ": " + found.sentence);
   }
-  return text;
+  failure.blames = "the check, or the questions that decoders of the zoo are put";
+  failure.clears = "the engine, which is not run but for the parts the decoder shares with it";
+  finding.failure = failure;
+  return finding;
 }
 
 }  // namespace draftproof::zoo

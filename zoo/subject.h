@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "oracle/subject.h"
 #include "ref/models/hash.h"
@@ -12,8 +13,10 @@
 
 namespace draftproof::zoo {
 
-/// Drafts: none, dialect (a model that disagrees with the target on some rows), hostile, oracular, scripted:SCRIPT,
-/// moody (guesses as many tokens as it feels like, often none).
+/// Besides these scripted:SCRIPT. dialect: a model that disagrees with the target on some rows. moody: guesses as many
+/// tokens as it feels like, often none.
+inline constexpr std::string_view draft_names[] = {"none", "dialect", "hostile", "oracular", "moody"};
+
 class ZooSubject final : public Subject {
  public:
   ZooSubject(const HashShape& shape, const Parts& parts);

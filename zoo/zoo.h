@@ -21,6 +21,9 @@
 #include <vector>
 
 #include "oracle/check.h"
+#include "oracle/report/report.h"
+#include "oracle/shrink.h"
+#include "ref/models/hash.h"
 #include "zoo/loop.h"
 #include "zoo/parts.h"
 
@@ -61,11 +64,23 @@ struct Mutant {
 std::span<const Mutant> all_mutants();
 std::span<const Mutant> all_controls();  // caught by nothing; the first two are the sound loops
 
+const Mutant* find(std::string_view id);     // mutant or control; nullptr when there is none
+
 using Findings = std::map<std::string, Finding>;  // by check
 
 /// What every check says of one decoder, over all trials and joint laws. `fail` in one trial is `fail`; `vacuous` is
 /// what was vacuous in all of them.
 Findings examined(const Parts& parts);
+
+/// The first trial on which a check of all_checks() flags the decoder, as it was put to it.
+struct FailedTrial {
+  HashShape model;
+  Case trial;
+  Finding finding;
+};
+std::optional<FailedTrial> first_failed_trial(const Parts& parts, const std::string& check);
+/// The same, shrunken; every trial is put to a fresh decoder, as some are wrong in what they remember.
+Shrunken smallest(const Parts& parts, const FailedTrial& failed, int trials_max);
 
 /// Names of all checks, in the order of the matrix.
 std::vector<std::string> check_names();
@@ -78,7 +93,9 @@ struct Row {
   Findings findings;
 };
 
-/// The matrix of mutants and checks, then what each mutant is.
-std::string matrix_text(std::span<const Row> rows);
+/// The matrix of mutants and checks, and what each mutant is.
+Matrix matrix_of(std::span<const Row> rows);
+/// Of the checks, not of the decoder: it fails when the decoder is not as it must be.
+Finding finding_of(const Row& row);
 
 }  // namespace draftproof::zoo

@@ -52,9 +52,11 @@ Finding check_causality(Trial& trial) {
       const auto rows = read(trial.subject.target(run.variation), text, first, std::min(chunk, whole), guesses);
       for (std::size_t i = 0; i < expected.rows.size(); ++i) {
         examination.expect(rows[i] == expected.rows[i].logits, [&, chunk = chunk, guesses = guesses] {
-          return "read " + std::to_string(chunk) + " tokens at a time with " + std::to_string(guesses) +
-                 " wrong guesses behind, the row after position " +
-                 std::to_string(static_cast<std::size_t>(first) + i) + " has other bits";
+          return failure_of(run.variation, -1, static_cast<std::int64_t>(i) + first + 1,
+                            "the row that decides it has logits " + expected.rows[i].logits.hex(),
+                            "read " + std::to_string(chunk) + " tokens at a time with " + std::to_string(guesses) +
+                                " wrong guesses behind, the row has other bits: " + rows[i].hex(),
+                            {"the text before the position is the same in both", "only the target was run"});
         });
       }
     }

@@ -65,8 +65,10 @@ void ExactLaws::add(const LawQuestion& question, const LawAnswer& answer) {
   judged_[variation.draft.substr(0, variation.draft.find(':')) + ", " + name_of(variation.verification)] +=
       judged(answer.met);
   examination_.expect(answer.distance == 0, [&] {
-    return variation.describe() + ": the law of the text is " + decimal(answer.distance) +
-           " away from plain decoding's in total variation; most at the text " + list_of(answer.worst);
+    return failure_of(variation, -1, -1, "the law of the text is plain decoding's",
+                      "it is " + decimal(answer.distance) + " away in total variation",
+                      {"all " + std::to_string(answer.paths) + " paths of random answers were enumerated",
+                       "the text whose probability differs most is " + list_of(answer.worst)});
   });
 }
 

@@ -13,20 +13,28 @@ Finding check_forgetting(Trial& trial) {
     if (run.trace.rounds.empty()) continue;
     const auto& expected = trial.cache_along(run.variation, text);
     std::size_t length = trial.request.prompt.size() - 1;
+    std::int64_t at = 0;
     for (const Round& round : run.trace.rounds) {
       length += round.emitted.size();
       ++caches;
       refused = refused || static_cast<int>(round.emitted.size()) <= round.proposal.size();
-      const auto where = [&] {
-        return run.variation.describe() + ": after the round at position " + std::to_string(round.position);
+      const auto fail = [&](const std::string& wanted, const std::string& found) {
+        return failure_of(run.variation, at, round.position, wanted, found,
+                          {"the text kept so far is " + std::to_string(length + 1) +
+                               " tokens, of which the last is not read yet",
+                           std::to_string(round.proposal.size()) + " guesses were read in the round, " +
+                               std::to_string(round.accepted) + " were kept"});
       };
       examination.expect(round.cache_length == static_cast<int>(length), [&] {
-        return where() + " the cache holds " + std::to_string(round.cache_length) + " positions instead of " +
-               std::to_string(length);
+        return fail("after the round the cache holds " + std::to_string(length) + " positions",
+                    "it holds " + std::to_string(round.cache_length) + " positions");
       });
       examination.expect(length < expected.size() && round.cache == expected[length], [&] {
-        return where() + " the cache differs from one that only ever saw the kept text";
+        return fail("after the round the cache is that of a run that only ever saw the kept text" +
+                        (length < expected.size() ? ", " + expected[length].hex() : ""),
+                    "the cache differs: " + round.cache.hex());
       });
+      ++at;
     }
   }
   return std::move(examination).finding(std::to_string(caches) + " caches equal fresh ones",

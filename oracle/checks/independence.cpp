@@ -8,6 +8,17 @@
 #include "oracle/check.h"
 
 namespace draftproof {
+namespace {
+
+std::string differing(const Trace& a, const Trace& b, std::size_t round) {
+  if (round >= a.rounds.size() || round >= b.rounds.size()) return "in being there";
+  const Round& mine = a.rounds[round];
+  const Round& theirs = b.rounds[round];
+  if (mine.proposal.tokens != theirs.proposal.tokens) return "in its guesses";
+  return mine.logits != theirs.logits ? "in its rows" : "in its verdict";
+}
+
+}  // namespace
 
 Finding check_independence(Trial& trial) {
   Examination examination("independence");
@@ -25,7 +36,18 @@ Finding check_independence(Trial& trial) {
     if (&like != &run) {
       ++pairs;
       examination.expect(run.trace.output == like.trace.output && run.trace.finish == like.trace.finish, [&] {
-        return "two runs differ in their text: " + variation.describe() + " and " + like.variation.describe();
+        const auto [mine, theirs] = std::mismatch(run.trace.output.begin(), run.trace.output.end(),
+                                                  like.trace.output.begin(), like.trace.output.end());
+        const auto said = [](const Trace& trace, auto token) {
+          return token == trace.output.end() ? std::string("finished by ") + name_of(trace.finish)
+                                             : "token " + std::to_string(*token);
+        };
+        const std::int64_t place = mine - run.trace.output.begin();
+        return failure_of(variation, round_saying(run.trace, static_cast<std::size_t>(place)),
+                          static_cast<std::int64_t>(trial.request.prompt.size()) + place,
+                          "as in the run " + like.variation.describe() + ": " + said(like.trace, theirs),
+                          "the two differ in their text: " + said(run.trace, mine),
+                          {"request and seed are the same in both", "the text before is the same in both"});
       });
     }
     const Run& twin = *same_rounds.try_emplace(drafted + "/" + variation.rule->name, &run).first->second;
@@ -35,8 +57,12 @@ Finding check_independence(Trial& trial) {
                              run.trace.rounds[i].proposal.tokens == twin.trace.rounds[i].proposal.tokens &&
                              run.trace.rounds[i].logits == twin.trace.rounds[i].logits,
                          [&] {
-                           return "round " + std::to_string(i) + " differs between " + variation.describe() + " and " +
-                                  twin.variation.describe();
+                           return failure_of(
+                               variation, static_cast<std::int64_t>(i),
+                               i < run.trace.rounds.size() ? run.trace.rounds[i].position : -1,
+                               "the round of the run " + twin.variation.describe(),
+                               "the round differs " + differing(run.trace, twin.trace, i),
+                               {"they differ in table, threads or verification only, which decide nothing"});
                          });
     }
     // A draft that was merely told the text must remember what this one does.
@@ -50,19 +76,26 @@ Finding check_independence(Trial& trial) {
     }
     if (memory->second != Fingerprint{}) {
       examination.expect(memory->second == run.trace.resting_draft, [&] {
-        return variation.describe() +
-               ": in the end the draft remembers something else than one that was only told the text";
+        return failure_of(variation, -1, -1,
+                          "in the end the draft remembers what one does that was only told the text, " +
+                              memory->second.hex(),
+                          "the draft remembers something else: " + run.trace.resting_draft.hex(),
+                          {"the text is the same in both"});
       });
     }
 
     std::vector<Token> text = trial.request.prompt;
+    std::int64_t at = -1;
     for (const Round& round : run.trace.rounds) {
+      ++at;
       text.insert(text.end(), round.emitted.begin(), round.emitted.end());
       const auto [place, fresh] = told.try_emplace(std::pair(numerics + "/" + variation.draft, text), round.draft);
       if (fresh || round.draft == Fingerprint{}) continue;  // a draft without memory has nothing to compare
       examination.expect(place->second == round.draft, [&] {
-        return variation.describe() + ": after position " + std::to_string(text.size()) +
-               " the draft remembers something else than in another run of the same text";
+        return failure_of(variation, at, static_cast<std::int64_t>(text.size()),
+                          "the draft remembers what it does in another run of the same text, " + place->second.hex(),
+                          "the draft remembers something else: " + round.draft.hex(),
+                          {"the text before the position is the same in both"});
       });
     }
   }

@@ -114,8 +114,11 @@ Finding check_ledger(Trial& trial) {
     for (const Entry& entry : run.ledger) {
       ++answers;
       examination.expect(entry.seed == trial.seed && entry.key.sequence == trial.request.sequence, [&] {
-        return run.variation.describe() + ": a number for " + name_of(entry.key) + " is of the seed " +
-               std::to_string(entry.seed) + ", which is another stream than was asked for";
+        return failure_of(run.variation, -1, entry.key.position,
+                          "numbers of seed " + std::to_string(trial.seed) + ", sequence " +
+                              std::to_string(trial.request.sequence),
+                          "a number for " + name_of(entry.key) + " is of the seed " + std::to_string(entry.seed),
+                          {"that is another stream than was asked for"});
       });
     }
     const std::vector<Entry> found = decisions(run.ledger);
@@ -142,14 +145,19 @@ Finding check_ledger(Trial& trial) {
       before = key;
       if (there) ++at;
       const bool kept = examination.expect(there || once, [&] {
-        return run.variation.describe() + ": the rounds need a number for " + name_of(key) +
-               (at < found.size() ? ", the next one drawn is for " + name_of(found[at].key) : ", none was drawn");
+        return failure_of(run.variation, -1, key.position, "the rounds need a number for " + name_of(key),
+                          at < found.size() ? "the next one drawn is for " + name_of(found[at].key)
+                                            : std::string("none was drawn"),
+                          {"the " + std::to_string(at) + " numbers before each serve one decision of the rounds"});
       });
       if (!kept) return std::move(examination).finding("");
     }
     examination.expect(at == found.size(), [&] {
-      return run.variation.describe() + ": a number was drawn for " + name_of(found[at].key) +
-             (found[at].counter > 0 ? " once more" : "") + ", and no decision of the rounds used it";
+      return failure_of(run.variation, -1, found[at].key.position,
+                        "the " + std::to_string(at) + " numbers that the decisions of the rounds need",
+                        "a number was drawn for " + name_of(found[at].key) +
+                            (found[at].counter > 0 ? " once more" : ""),
+                        {"no decision of the rounds used it"});
     });
   }
   return std::move(examination).finding(std::to_string(answers) + " random answers, each for one decision");

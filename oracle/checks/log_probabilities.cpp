@@ -29,9 +29,11 @@ Finding check_log_probabilities(Trial& trial) {
       if (round.emitted != std::vector{expected.output[i]}) break;  // other texts are for tokens_equal to see
       ++told;
       examination.expect(round.logprob == expected.logprobs[i], [&] {
-        return variation.describe() + ": the token at position " + std::to_string(round.position) +
-               " is said to have log-probability " + std::to_string(round.logprob) + ", in the target's row it has " +
-               std::to_string(expected.logprobs[i]);
+        return failure_of(variation, static_cast<std::int64_t>(i), round.position,
+                          "token " + std::to_string(expected.output[i]) + " has log-probability " +
+                              std::to_string(expected.logprobs[i]) + " in the target's row",
+                          "it is said to have log-probability " + std::to_string(round.logprob),
+                          {"text and token are the same in both", "no penalty and no temperature enters"});
       });
     }
   }

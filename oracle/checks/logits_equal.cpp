@@ -8,13 +8,18 @@ Finding check_logits_equal(Trial& trial) {
   long rows = 0;
   for (const Run& run : trial.runs) {
     std::vector<Token> text = trial.request.prompt;
+    std::int64_t at = -1;
     for (const Round& round : run.trace.rounds) {
+      ++at;
       for (std::size_t j = 0; j < round.emitted.size(); ++j) {
         const PlainRow& expected = trial.row_after(run.variation, text);
         ++rows;
         examination.expect(j < round.logits.size() && round.logits[j] == expected.logits, [&] {
-          return run.variation.describe() + ": the row that decided position " + std::to_string(text.size()) +
-                 " (row " + std::to_string(j) + " of its verification) has other bits than plain decoding's";
+          return failure_of(run.variation, at, static_cast<std::int64_t>(text.size()),
+                            "the row that decides it has logits " + expected.logits.hex(),
+                            "row " + std::to_string(j) + " of the verification has " +
+                                (j < round.logits.size() ? "other bits: " + round.logits[j].hex() : "no digest"),
+                            {"the text before the position is the same in both"});
         });
         text.push_back(round.emitted[j]);
       }

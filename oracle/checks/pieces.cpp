@@ -27,41 +27,46 @@ Finding check_pieces(Trial& trial) {
       variation.prompt_rows = rows;
       SeededChance chance(trial.seed);
       const Trace trace = trial.subject.run(trial.request, variation, chance);
-      const std::string what = difference(run->trace, 0, trace, true, promised);
-      examination.expect(what.empty(), [&] { return variation.describe() + ": " + what; });
+      auto what = difference(run->trace, 0, trace, true, promised);
+      examination.expect(!what, [&] {
+        what->run = run->variation.describe() + ", prompt read " + std::to_string(rows) + " at a time";
+        return *what;
+      });
     }
 
     const std::size_t rounds = run->trace.rounds.size();
     for (const std::size_t cut : std::set<std::size_t>{1, rounds / 2}) {
       if (cut == 0 || cut >= rounds) continue;
       ++cuts;
-      const auto expect = [&](bool condition, const auto& what) {
-        return examination.expect(condition, [&] {
-          return run->variation.describe() + ": cancelled after " + std::to_string(cut) + " rounds, " + what();
+      const auto expect_none = [&](std::optional<Failure> what, const char* more) {
+        return examination.expect(!what, [&] {
+          what->run = run->variation.describe() + ", cancelled after " + std::to_string(cut) + " rounds" + more;
+          return *what;
         });
       };
       SeededChance chance(trial.seed);
       std::size_t done = 0;
       const Trace begun =
           trial.subject.run_watched(trial.request, run->variation, chance, [&](const Trace&) { return ++done < cut; });
-      const std::string before = difference(run->trace, 0, begun, false, promised);
-      if (!expect(before.empty(), [&] { return before; })) continue;
+      if (!expect_none(difference(run->trace, 0, begun, false, promised), "")) continue;
       const int text = static_cast<int>(trial.request.prompt.size() + begun.output.size());
-      if (!expect(begun.rounds.size() == cut && begun.finish == Finish::cancelled && begun.resting_length == text - 1,
-                  [&] {
-                    return "it rests after " + std::to_string(begun.rounds.size()) + " rounds, " +
-                           name_of(begun.finish) + ", with " + std::to_string(begun.resting_length) +
-                           " positions of a text of " + std::to_string(text);
-                  })) {
-        continue;
+      const auto resting = [](std::size_t after, Finish finish, int length) {
+        return "it rests after " + std::to_string(after) + " rounds, " + name_of(finish) + ", with " +
+               std::to_string(length) + " positions";
+      };
+      std::optional<Failure> unrest;
+      if (begun.rounds.size() != cut || begun.finish != Finish::cancelled || begun.resting_length != text - 1) {
+        unrest = failure_of(run->variation, -1, -1, resting(cut, Finish::cancelled, text - 1),
+                            resting(begun.rounds.size(), begun.finish, begun.resting_length),
+                            {"the text is " + std::to_string(text) + " tokens, of which the last is not read yet"});
       }
+      if (!expect_none(unrest, "")) continue;
       Request rest = trial.request;
       rest.prompt.insert(rest.prompt.end(), begun.output.begin(), begun.output.end());
       rest.max_new_tokens = std::max(0, rest.max_new_tokens - static_cast<int>(begun.output.size()));
       SeededChance same_chance(trial.seed);
       const Trace ended = trial.subject.run(rest, run->variation, same_chance);
-      const std::string after = difference(run->trace, cut, ended, true, promised);
-      expect(after.empty(), [&] { return "it goes on otherwise: " + after; });
+      expect_none(difference(run->trace, cut, ended, true, promised), " and gone on with");
     }
   }
   return std::move(examination)

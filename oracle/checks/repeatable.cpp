@@ -16,10 +16,12 @@ Finding check_repeatable(Trial& trial) {
     const auto repeat = [&](const char* when) {
       SeededChance chance(trial.seed);
       const Trace trace = trial.subject.run(trial.request, variation, chance);
-      const std::string what = difference(run->trace, 0, trace, true, trial.promises_tokens(variation));
+      auto what = difference(run->trace, 0, trace, true, trial.promises_tokens(variation));
       ++again;
-      return examination.expect(what.empty(),
-                                [&] { return variation.describe() + ": run again" + when + ", " + what; });
+      return examination.expect(!what, [&] {
+        what->run = variation.describe() + ", run again" + when;
+        return *what;
+      });
     };
     if (run->trace.output.empty() || !repeat("")) continue;
     const auto& output = run->trace.output;
@@ -34,7 +36,13 @@ Finding check_repeatable(Trial& trial) {
     if (!warm.rounds.empty()) {
       const Fingerprint& row = trial.row_after(variation, other.prompt).logits;
       examination.expect(!warm.rounds[0].logits.empty() && warm.rounds[0].logits[0] == row, [&] {
-        return variation.describe() + ": a text that begins like an earlier one has other rows";
+        return failure_of(variation, 0, static_cast<std::int64_t>(other.prompt.size()),
+                          "the row after the prompt has logits " + row.hex(),
+                          "a text that begins like an earlier one has other rows" +
+                              (warm.rounds[0].logits.empty() ? "" : ": " + warm.rounds[0].logits[0].hex()),
+                          {"the first " + std::to_string(trial.request.prompt.size() + shared) +
+                               " tokens of its prompt were in the text decoded before",
+                           "the text before the position is the same as in plain decoding"});
       });
     }
     repeat(" after a text that begins alike");

@@ -34,10 +34,15 @@ Finding check_together(Trial& trial) {
   for (const Run* const run : trial.one_per_draft()) {
     const Variation& variation = run->variation;
     const bool promised = trial.promises_tokens(variation);
-    const auto expect = [&](const char* which, const std::string& what, const OneSequence& chance) {
-      examination.expect(what.empty() && !chance.strange, [&] {
-        return variation.describe() + ": " + which + ", " +
-               (what.empty() ? "it asked for random answers of another sequence" : what);
+    const auto expect = [&](const char* which, std::optional<Failure> what, const OneSequence& chance) {
+      examination.expect(!what && !chance.strange, [&] {
+        if (!what) {
+          what = failure_of(variation, -1, -1, "random answers of its own sequence only",
+                            "it asked for random answers of another sequence",
+                            {"a key holds the sequence that was asked for"});
+        }
+        what->run = variation.describe() + ", " + which;
+        return *what;
       });
     };
     if (run->trace.rounds.empty()) continue;
@@ -47,7 +52,7 @@ Finding check_together(Trial& trial) {
     other.sequence = trial.request.sequence + 1;
     OneSequence alone_chance(trial.seed, other.sequence);
     const Trace alone = trial.subject.run(other, variation, alone_chance);
-    expect("another sequence by itself", "", alone_chance);
+    expect("another sequence by itself", {}, alone_chance);
 
     OneSequence chance(trial.seed, trial.request.sequence);
     int rounds = 0;

@@ -16,6 +16,10 @@ Finding check_tokens_equal(Trial& trial) {
     const bool promised =
         trial.request.sampling.greedy() || run.variation.promises_tokens() || nothing_guessed;
     if (!promised) continue;
+    const char* const promise =
+        trial.request.sampling.greedy()   ? "both take the best token, so no random answer enters"
+        : run.variation.promises_tokens() ? "by the rule both draw with the number keyed by position and purpose target"
+                                          : "nothing was guessed, so every token is the target's draw by its key";
     ++compared;
     const PlainRun& expected = trial.plain_run(run.variation);
     const auto& found = run.trace.output;
@@ -26,13 +30,18 @@ Finding check_tokens_equal(Trial& trial) {
       const auto token = [&](const std::vector<Token>& tokens) {
         return at < tokens.size() ? "token " + std::to_string(tokens[at]) : std::string("the end");
       };
-      return run.variation.describe() + ": output " + std::to_string(at) + " is " + token(found) +
-             ", plain decoding says " + token(expected.output);
+      return failure_of(run.variation, round_saying(run.trace, at),
+                        static_cast<std::int64_t>(trial.request.prompt.size() + at),
+                        "plain decoding says " + token(expected.output),
+                        "output " + std::to_string(at) + " is " + token(found),
+                        {"the text before the position is the same in both", promise});
     });
     if (equal) {
       examination.expect(run.trace.finish == expected.finish, [&] {
-        return run.variation.describe() + ": finished by " + name_of(run.trace.finish) + ", plain decoding by " +
-               name_of(expected.finish);
+        return failure_of(run.variation, -1, -1,
+                          std::string("plain decoding is finished by ") + name_of(expected.finish),
+                          std::string("finished by ") + name_of(run.trace.finish),
+                          {"the whole text is the same in both"});
       });
     }
   }

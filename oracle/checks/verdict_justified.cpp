@@ -13,6 +13,28 @@ Token drawn(Chance& chance, const Key& key, std::span<const Token> tokens, std::
   return tokens[chance.pick(key, weights)];
 }
 
+struct What {
+  std::string expected;
+  std::string observed;
+  std::vector<std::string> facts;
+};
+
+std::string listed(const std::vector<Token>& tokens, std::size_t count) {
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) text += (i == 0 ? "" : " ") + std::to_string(tokens[i]);
+  return "[" + text + "]";
+}
+
+std::string shown(const char* name, const Distribution& row, Token token) {
+  return std::string(name) + " of token " + std::to_string(token) + " is " + std::to_string(row.weight(token)) +
+         " / 2^52";
+}
+
+std::string shown(const Key& key) {
+  return "the key (sequence " + std::to_string(key.sequence) + ", position " + std::to_string(key.position) + ", " +
+         name_of(key.purpose) + ")";
+}
+
 struct Replay {
   Chance& chance;
   bool by_matching;
@@ -30,6 +52,21 @@ struct Replay {
     const std::uint64_t offered = q.weight(guess);
     if (wanted >= offered) return true;
     return chance.pick(key(position, Purpose::accept), std::array{wanted, offered - wanted}) == 0;
+  }
+
+  /// Why the guess stands or falls, in numbers.
+  std::vector<std::string> reasons(const Distribution& p, const Distribution& q, Token guess, int position) const {
+    if (by_matching) {
+      return {"the target draws token " + std::to_string(target_draw(p, position)) + " with " +
+                  shown(key(position, Purpose::target)),
+              "the guess is token " + std::to_string(guess)};
+    }
+    std::vector<std::string> facts = {shown("p", p, guess), shown("q", q, guess)};
+    if (p.weight(guess) < q.weight(guess)) {
+      facts.push_back("by " + shown(key(position, Purpose::accept)) + " it " +
+                      (stands(p, q, guess, position) ? "stands" : "falls"));
+    }
+    return facts;
   }
 
   Token after_refusal(const Distribution& p, const Distribution& q, int position) const {
@@ -62,33 +99,53 @@ Finding check_verdict_justified(Trial& trial) {
     SeededChance chance(trial.seed);
     const Replay replay{chance, run.variation.promises_tokens(), asked.sequence};
     std::vector<Token> text = asked.prompt;
+    std::int64_t at = -1;  // the round looked at
     for (const Round& round : run.trace.rounds) {
       ++rounds;
-      const auto expect = [&](bool condition, const auto& what) {
+      ++at;
+      // `what` gives expected, observed and the facts.
+      const auto expect = [&](bool condition, std::size_t position, const auto& what) {
         return examination.expect(condition, [&] {
-          return run.variation.describe() + ": round at position " + std::to_string(text.size()) + ": " + what();
+          const What said = what();
+          return failure_of(run.variation, at, static_cast<std::int64_t>(position), said.expected, said.observed,
+                            said.facts);
         });
       };
       const auto& guesses = round.proposal.tokens;
-      expect(round.position == static_cast<int>(text.size()) && round.anchor == text.back(), [&] {
-        return "it says it continues token " + std::to_string(round.anchor) + " at " + std::to_string(round.position) +
-               ", the text ends in " + std::to_string(text.back());
+      expect(round.position == static_cast<int>(text.size()) && round.anchor == text.back(), text.size(), [&] {
+        return What{"the text ends in " + std::to_string(text.back()) + ", which the round continues",
+                    "it says it continues token " + std::to_string(round.anchor) + " at position " +
+                        std::to_string(round.position),
+                    {"the text is the prompt and what the rounds before emitted"}};
       });
-      if (!expect(round.proposal.drawn_from.size() == guesses.size(),
-                  [] { return std::string("a guess comes without the q it was drawn from"); })) {
+      if (!expect(round.proposal.drawn_from.size() == guesses.size(), text.size(), [&] {
+            return What{std::to_string(guesses.size()) + " guesses with a q each",
+                        "a guess comes without the q it was drawn from",
+                        {"what is not stated cannot have been judged by"}};
+          })) {
         break;
       }
       for (std::size_t i = 0; i < guesses.size(); ++i) {
         const Distribution& q = round.proposal.drawn_from[i];
         const Key key = replay.key(static_cast<int>(text.size() + i), run.variation.rule->draft_noise);
-        expect(q.weight(guesses[i]) > 0 && drawn(chance, key, q.tokens(), q.weights()) == guesses[i],
-               [&] { return "guess " + std::to_string(guesses[i]) + " was not drawn from its stated q"; });
+        const bool possible = q.weight(guesses[i]) > 0;
+        const Token own = possible ? drawn(chance, key, q.tokens(), q.weights()) : guesses[i];
+        expect(possible && own == guesses[i], text.size() + i, [&] {
+          return What{"a guess that is drawn from its stated q" +
+                          (possible ? ", which gives token " + std::to_string(own) : std::string()),
+                      "guess " + std::to_string(guesses[i]) + " was not drawn from its stated q",
+                      {shown("q", q, guesses[i]), "the draft draws with " + shown(key)}};
+        });
       }
       std::vector<Token> prefix = text;
       const auto row_of_prefix = [&](std::size_t row) -> const Distribution& {
         const Distribution& p = trial.row_after(run.variation, prefix).distribution;
-        expect(row < round.targets.size() && round.targets[row] == p.fingerprint(),
-               [&] { return "row " + std::to_string(row) + " was judged by another p than plain's"; });
+        expect(row < round.targets.size() && round.targets[row] == p.fingerprint(), prefix.size(), [&] {
+          return What{"p has the fingerprint " + p.fingerprint().hex(),
+                      "row " + std::to_string(row) + " was judged by another p" +
+                          (row < round.targets.size() ? ": " + round.targets[row].hex() : ""),
+                      {"the text before the position is the same in both"}};
+        });
         return p;
       };
 
@@ -104,9 +161,19 @@ Finding check_verdict_justified(Trial& trial) {
         if (!possible || !replay.stands(p, q, guess, position)) break;
         prefix.push_back(guess);
       }
-      expect(round.verdict.accepted == static_cast<int>(accepted), [&] {
-        return std::to_string(round.verdict.accepted) + " guesses were accepted, " + std::to_string(accepted) +
-               " stand";
+      expect(round.verdict.accepted == static_cast<int>(accepted), prefix.size(), [&] {
+        std::vector<std::string> facts = {"the round has " + std::to_string(guesses.size()) + " guesses"};
+        if (const auto first = static_cast<std::size_t>(std::max(0, std::min(round.verdict.accepted,
+                                                                            static_cast<int>(accepted))));
+            first < guesses.size()) {
+          const auto end = text.size() + first;
+          std::vector<Token> before = text;
+          before.insert(before.end(), guesses.begin(), guesses.begin() + static_cast<std::ptrdiff_t>(first));
+          const Distribution& p = trial.row_after(run.variation, before).distribution;
+          facts = replay.reasons(p, round.proposal.drawn_from[first], guesses[first], static_cast<int>(end));
+        }
+        return What{std::to_string(accepted) + " guesses stand",
+                    std::to_string(round.verdict.accepted) + " guesses were accepted", facts};
       });
 
       // What is emitted are the guesses that stand and the target's token, cut by a stop token or by the budget only;
@@ -114,7 +181,11 @@ Finding check_verdict_justified(Trial& trial) {
       const auto& emitted = round.emitted;
       const std::size_t standing = std::min(accepted, emitted.size());
       expect(std::equal(emitted.begin(), emitted.begin() + static_cast<std::ptrdiff_t>(standing), guesses.begin()),
-             [] { return std::string("what is emitted are not the guesses that stand"); });
+             text.size(), [&] {
+               return What{"the " + std::to_string(accepted) + " guesses that stand: " + listed(guesses, accepted),
+                           "what is emitted are not the guesses that stand: " + listed(emitted, emitted.size()),
+                           {"a guess that stands is output"}};
+             });
       if (possible) {
         const int position = static_cast<int>(prefix.size());
         const bool all_stand = accepted == guesses.size();
@@ -123,17 +194,28 @@ Finding check_verdict_justified(Trial& trial) {
         const Token next = all_stand ? replay.target_draw(p, position)
                                      : replay.after_refusal(p, round.proposal.drawn_from[accepted], position);
         const bool cut = emitted.size() <= accepted;
-        expect(round.verdict.next == next && (cut || (emitted.size() == accepted + 1 && emitted.back() == next)), [&] {
-          return "the token after the accepted guesses is " +
-                 std::to_string(cut || emitted.back() == next ? round.verdict.next : emitted.back()) +
-                 ", p and the keys say " + std::to_string(next);
+        const bool said = cut || (emitted.size() == accepted + 1 && emitted.back() == next);
+        expect(round.verdict.next == next && said, prefix.size(), [&] {
+          const Token found = said ? round.verdict.next : emitted.back();
+          const bool own = all_stand || replay.by_matching;
+          const Key key = replay.key(position, own ? Purpose::target : Purpose::residual);
+          std::vector<std::string> facts = {shown("p", p, next), shown("p", p, found),
+                                            "it is drawn with " + shown(key)};
+          if (!own) facts.insert(facts.begin() + 2, shown("q", round.proposal.drawn_from[accepted], next));
+          return What{"p and the keys say token " + std::to_string(next) + " after the " + std::to_string(accepted) +
+                          " guesses that stand",
+                      "token " + std::to_string(found) + (said || emitted.back() != next ? "" : ", after one too many"),
+                      facts};
         });
       }
       text.insert(text.end(), emitted.begin(), emitted.end());
       const bool cut = emitted.size() <= accepted;
       const bool filled = text.size() >= asked.prompt.size() + static_cast<std::size_t>(asked.max_new_tokens);
       expect(!cut || filled || std::find(asked.stops.begin(), asked.stops.end(), text.back()) != asked.stops.end(),
-             [] { return std::string("guesses that stand were not emitted"); });
+             text.size(), [&] {
+               return What{"the guesses that stand and the token after them", "guesses that stand were not emitted",
+                           {"there is neither a stop token at the end nor a budget used up"}};
+             });
     }
   }
   return std::move(examination).finding(std::to_string(rounds) + " rounds replayed",

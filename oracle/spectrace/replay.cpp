@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "oracle/e_process.h"
+#include "oracle/agreement.h"
 #include "oracle/spectrace/plain_reader.h"
 #include "oracle/spectrace/reader.h"
 #include "ref/acceptance/chance.h"
@@ -59,41 +60,6 @@ struct Weights {
     return {token, before, 0};
   }
 };
-
-/// How likely it is that one coin falls on the same token in both.
-double agreement(const Weights& p, const Weights& q) {
-  std::uint64_t both = 0;
-  std::uint64_t p_from = 0;
-  std::uint64_t q_from = 0;
-  for (std::size_t i = 0, j = 0; i < p.tokens.size() && j < q.tokens.size();) {
-    const std::uint64_t p_to = p_from + p.weights[i];
-    const std::uint64_t q_to = q_from + q.weights[j];
-    const std::uint64_t from = std::max(p_from, q_from);
-    if (p.tokens[i] == q.tokens[j]) both += std::max(std::min(p_to, q_to), from) - from;
-    const bool p_behind = p.tokens[i] <= q.tokens[j];
-    if (q.tokens[j] <= p.tokens[i]) {
-      q_from = q_to;
-      ++j;
-    }
-    if (p_behind) {
-      p_from = p_to;
-      ++i;
-    }
-  }
-  return static_cast<double>(both) / static_cast<double>(Distribution::total);
-}
-
-/// sum of min(p, q).
-double overlap(const Weights& p, const Weights& q) {
-  std::uint64_t both = 0;
-  for (std::size_t i = 0, j = 0; i < p.tokens.size() && j < q.tokens.size();) {
-    if (p.tokens[i] == q.tokens[j]) both += std::min(p.weights[i], q.weights[j]);
-    const bool p_behind = p.tokens[i] <= q.tokens[j];
-    j += q.tokens[j] <= p.tokens[i] ? 1 : 0;
-    i += p_behind ? 1 : 0;
-  }
-  return static_cast<double>(both) / static_cast<double>(Distribution::total);
-}
 
 /// Whether a coin falls on a token, where every edge between tokens is known but for rounding.
 enum class Fall { on_it, within_rounding, elsewhere };
@@ -304,6 +270,7 @@ class Replay {
 
  private:
   bool expect(bool right, const char* check, const auto& expected, const auto& observed) {
+    ++report_.looked[check];
     if (right) return true;
     report_.findings.push_back({check, line_, id_, round_, position_, expected(), observed()});
     if (report_.findings.size() == Report::findings_max) throw TooManyFindings();
@@ -563,7 +530,8 @@ class Replay {
     ++sum.judged;
     sum.stood += stood ? 1 : 0;
     const bool by_draw = header_.rule == Judgement::matching;
-    sum.expected += by_draw ? agreement(Weights(p), Weights(q)) : overlap(Weights(p), Weights(q));
+    sum.expected += static_cast<double>(by_draw ? agreement(p, q) : overlap(p, q)) /
+                    static_cast<double>(Distribution::total);
   }
 
   /// Emitted is what stands and the token after it, cut only where the text has to end.
@@ -983,19 +951,6 @@ class Replay {
 };
 
 }  // namespace
-
-const char* name_of(Verdict verdict) noexcept {
-  switch (verdict) {
-    case Verdict::pass_exact: return "PASS_EXACT";
-    case Verdict::pass_stat: return "PASS_STAT";
-    case Verdict::bug_proven: return "BUG_PROVEN";
-    case Verdict::bug_stat: return "BUG_STAT";
-    case Verdict::undecided: return "UNDECIDED";
-    case Verdict::vacuous: return "VACUOUS";
-    case Verdict::invalid_trace: return "INVALID_TRACE";
-  }
-  return "INVALID_TRACE";
-}
 
 Verdict Report::verdict() const {
   if (!invalid.empty()) return Verdict::invalid_trace;

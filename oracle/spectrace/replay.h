@@ -11,28 +11,21 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "oracle/report/report.h"
 #include "oracle/spectrace/events.h"
 #include "ref/models/model.h"
 
 namespace draftproof::spectrace {
 
-enum class Verdict : std::uint8_t {
-  pass_exact,
-  pass_stat,  // not every decision is said, but every token was bet against and nothing was won
-  bug_proven,
-  bug_stat,   // a right decoder says such tokens with probability alpha at most
-  undecided,
-  vacuous,
-  invalid_trace,
-};
-const char* name_of(Verdict verdict) noexcept;  // "PASS_EXACT", ...
+using Verdict = ReportVerdict;
 
 /// One thing that cannot be right. `check` is what was checked: position, conservation, draft_draw, acceptance,
 /// residual, bonus, own_draw, best, coin, keys, p_row, q_row, law, band, width, kind, draft_length, termination,
-/// budget, count, statistics.
+/// budget, count, statistics; report.cpp says of each why both cannot be right.
 struct Finding {
   const char* check;
   long line = 0;
@@ -57,14 +50,6 @@ struct Examined {
   double band_mass = 0;   // how many of them are to be expected
 };
 
-/// Guesses at one depth of a block, and how many of them had to stand by p and q: a sum of sum_x min(p, q) under
-/// `rejection`, of the coins on which both draws agree under `matching`.
-struct Depth {
-  long judged = 0;
-  long stood = 0;
-  double expected = 0;
-};
-
 /// Tokens held to their law by betting (oracle/e_process.h), where p is known.
 struct LawFromTokens {
   static constexpr std::size_t points_max = 512;
@@ -86,6 +71,7 @@ struct Report {
   std::string rule;
   std::string invalid;             // why the file is no trace, with line and field; the rest ends there
   std::vector<Finding> findings;   // at most findings_max: there the replay ends
+  std::map<std::string_view, long> looked;  // how often each check was made
   std::set<std::string> unsaid;    // of decisions, so that they could not be replayed; the tokens' law stands in for it
   std::set<std::string> unproved;  // what nothing stands in for
   bool lossy = false;              // by a rule that promises no law
@@ -115,7 +101,7 @@ struct Target {
 
 Report replay(const std::string& file, const Target& target = {});
 
-std::string report_text(const Report& report);
-std::string report_json(const Report& report);
+/// As a report like any other, but for the version.
+draftproof::Report report_of(const Report& report);
 
 }  // namespace draftproof::spectrace

@@ -1,96 +1,159 @@
 // SPDX-License-Identifier: MIT
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
+// What a replay found, as a report like any other.
+#include <algorithm>
+#include <numeric>
+#include <string_view>
 
 #include "oracle/spectrace/replay.h"
-#include "ref/formats/printable.h"
+#include "ref/base/require.h"
 
 namespace draftproof::spectrace {
 namespace {
 
-std::string place_of(const Report& r, const Finding& f) {
-  return fmt::format("{}:{}: {}: sequence {}, round {}, position {}", r.file, f.line, f.check, f.sequence, f.round,
-                     f.position);
+/// Why what is expected and what is observed cannot both be right, and whom that can blame: of each check of a replay.
+struct Meaning {
+  const char* check;
+  const char* law;
+  const char* blames;
+  const char* clears;
+};
+
+constexpr Meaning meanings[] = {
+    {"position", "a round begins where the text of the rounds before it ends",
+     "what the engine keeps of a round, its position counter, the emitter's order of rounds",
+     "the rule and random answers: no probability is looked at"},
+    {"conservation", "what is emitted are the guesses that stand and the token after them, and nothing else",
+     "what the engine emits and keeps of a round", "p, q and the coins, which are taken as stated"},
+    {"draft_draw", "the coin of a guess falls in the interval its token has in q",
+     "the draft's draw, the q that is stated", "the target and its rows"},
+    {"acceptance", "a guess stands or falls by p, q and its coin, or by the target's own draw, and by nothing else",
+     "the acceptance test, the p and q it reads",
+     "the model, as long as p_row finds nothing; how good the guesses are"},
+    {"residual", "after a refusal the token is drawn from max(p - q, 0)",
+     "the replacement of a refused guess: its weights, their sum, the walk along them",
+     "the acceptance test, and the model as long as p_row finds nothing"},
+    {"bonus", "when all guesses stand the token after them is drawn from the target's next row",
+     "the row or the draw of the token after the guesses", "acceptance and replacement"},
+    {"own_draw", "a guess that falls is replaced by the target's own draw, or its best token",
+     "the target's draw, the row it is made from", "the draft and its q"},
+    {"best", "by greedy decoding a row says its best token", "the search for the best token, the order of ties",
+     "random answers: none enters"},
+    {"coin", "a coin follows from seed, sequence, position and purpose alone",
+     "keys of random answers, the generator, a second stream", "model, p, q and the rule"},
+    {"keys", "the keys of a round are those of the coins it states",
+     "the record of keys, a coin that is drawn and not stated", "model, p and q"},
+    {"p_row", "p follows from the text before it, the model and the sampling parameters",
+     "the target's pass over several rows, caches, sampling parameters on verification rows, the p that is stated",
+     "the rule, the draft and the coins: rows are computed after the trace's own text"},
+    {"q_row", "the weights of one q agree with each other wherever they are stated",
+     "the q that is stated, the buffer it is read from", "the target"},
+    {"law", "p has no weight for the token, so no draw gives it",
+     "whatever says the token: the row it is drawn from, sampling parameters, the loop",
+     "chance: it has no part in this"},
+    {"band", "of decisions within rounding so many go this way by chance less than once in 10^9 traces",
+     "an acceptance test or a draw that is off by a little, weights of another dtype than is said",
+     "single decisions: rounding could turn each of them"},
+    {"width", "a batched verification reads a row for each guess and one more, a serial one as many as stand and one",
+     "the count of rows, a second pass", "p, q and the coins"},
+    {"kind", "where the last token comes from follows from how many guesses stand",
+     "the choice between replacement and bonus, the label", "p, q and the coins"},
+    {"draft_length", "no round holds more guesses than were asked for", "the draft's length, the loop's cut of it",
+     "p, q and the coins"},
+    {"termination", "a text ends with its first stop token, with its budget, or cancelled",
+     "the search for stop tokens, the loop's end", "p, q and the coins"},
+    {"budget", "no more tokens are emitted than were asked for", "the loop's cut of the last round",
+     "p, q and the coins"},
+    {"count", "the count of tokens is that of the tokens emitted", "the counter", "the text"},
+    {"statistics", "every count can be counted again from the rounds", "the counters", "the text"},
+};
+
+const Meaning& meaning_of(std::string_view check) {
+  const auto found = std::find_if(std::begin(meanings), std::end(meanings),
+                                  [&](const Meaning& meaning) { return check == meaning.check; });
+  REQUIRE(found != std::end(meanings), "every check of a replay says whom it blames");
+  return *found;
+}
+
+draftproof::Finding finding_of(const Finding& found) {
+  const Meaning& meaning = meaning_of(found.check);
+  draftproof::Finding finding{.check = found.check, .outcome = Outcome::fail, .examined = 1, .sentence = {}};
+  finding.failure = Failure{.run = "sequence " + std::to_string(found.sequence),
+                            .line = found.line,
+                            .round = found.round,
+                            .position = found.position,
+                            .expected = found.expected,
+                            .observed = found.observed,
+                            .facts = {meaning.law},
+                            .blames = meaning.blames,
+                            .clears = meaning.clears};
+  finding.sentence = sentence_of(*finding.failure);
+  return finding;
 }
 
 }  // namespace
 
-std::string report_text(const Report& r) {
-  if (!r.invalid.empty()) return fmt::format("INVALID_TRACE: {}\n", r.invalid);
-  const Examined& e = r.examined;
-  std::string text = fmt::format(
-      "{}: {}, rule {}\n  {} sequences, {} rounds, {} tokens; {} guesses judged, {} accepted\n"
-      "  {} draws replayed, {} coins computed again from the seed, {} rows of the target computed again\n",
-      r.file, printable(r.engine), r.rule, e.sequences, e.rounds, e.tokens, e.guesses, e.accepted, e.draws, e.coins,
-      e.rows);
-  if (e.band_mass > 0) {
-    text += fmt::format("  {} of {} decisions of reals lie within rounding, {:.3g} are to be expected\n", e.in_band,
-                        e.reals, e.band_mass);
-  }
-  if (r.law) {
-    text += fmt::format("  law: {}; suspect: {}; a right decoder comes to an alarm with probability {:.0e}\n",
-                        r.law->sentence, r.law->suspect, r.law->alpha);
-  }
-  for (const Finding& f : r.findings) {
-    text += fmt::format("{}: {}; the trace says: {}\n", place_of(r, f), f.expected, f.observed);
-  }
+draftproof::Report report_of(const Report& r) {
+  draftproof::Report report;
+  report.command = "trace check";
+  report.subject = r.file;
+  report.verdict = r.verdict();
+  report.reason = r.invalid;
+  if (!r.invalid.empty()) return report;
   if (r.findings.size() == Report::findings_max) {
-    text += fmt::format("the replay ended after {} findings\n", Report::findings_max);
+    report.reason = "the replay ended after " + std::to_string(Report::findings_max) + " findings";
+  } else if (report.verdict == ReportVerdict::vacuous) {
+    report.reason = r.examined.rounds == 0 ? "there is no round in the trace" : "no guess was judged";
   }
-  for (const std::string& what : r.unsaid) text += fmt::format("  not said: {}\n", what);
-  for (const std::string& what : r.unproved) text += fmt::format("  not proved: {}\n", what);
-  if (!r.target_given) text += "  p is taken as the trace states it; give --target to hold it to the model\n";
-  return text + name_of(r.verdict()) + "\n";
-}
-
-std::string report_json(const Report& r) {
-  nlohmann::ordered_json findings = nlohmann::ordered_json::array();
-  for (const Finding& f : r.findings) {
-    findings.push_back({{"check", f.check},
-                        {"line", f.line},
-                        {"sequence", f.sequence},
-                        {"round", f.round},
-                        {"position", f.position},
-                        {"expected", f.expected},
-                        {"observed", f.observed}});
-  }
+  report.about = {{"engine", r.engine}, {"rule", r.rule}};
   const Examined& e = r.examined;
-  nlohmann::ordered_json json = {
-      {"command", "trace check"},
-      {"file", r.file},
-      {"verdict", name_of(r.verdict())},
-      {"invalid", r.invalid},
-      {"engine", r.engine},
-      {"rule", r.rule},
-      {"target_given", r.target_given},
-      {"findings", findings},
-      {"not_said", r.unsaid},
-      {"not_proved", r.unproved},
-      {"examined",
-       {{"sequences", e.sequences},
-        {"rounds", e.rounds},
-        {"tokens", e.tokens},
-        {"guesses", e.guesses},
-        {"accepted", e.accepted},
-        {"draws", e.draws},
-        {"coins", e.coins},
-        {"rows", e.rows},
-        {"reals", e.reals},
-        {"in_band", e.in_band},
-        {"band_mass", e.band_mass}}},
-  };
+  const auto count = [&](const char* name, auto value) { report.examined.emplace_back(name, value); };
+  count("sequences", e.sequences);
+  count("rounds", e.rounds);
+  count("tokens", e.tokens);
+  count("guesses", e.guesses);
+  count("accepted", e.accepted);
+  count("draws", e.draws);
+  count("coins", e.coins);
+  count("rows", e.rows);
+  count("reals", e.reals);
+  count("in_band", e.in_band);
+  count("band_mass", e.band_mass);
+  for (const Finding& finding : r.findings) report.findings.push_back(finding_of(finding));
+  for (const auto& [check, times] : r.looked) {
+    if (check == "band" && e.reals == 0) continue;  // asked of every trace, of reals or not
+    const auto fails = [&](const Finding& finding) { return check == finding.check; };
+    if (std::any_of(r.findings.begin(), r.findings.end(), fails)) continue;
+    report.findings.push_back({.check = std::string(check),
+                               .outcome = Outcome::pass,
+                               .examined = times,
+                               .sentence = std::string(meaning_of(check).law) + ": " + std::to_string(times) +
+                                           (times == 1 ? " case" : " cases")});
+  }
+  report.unproved.assign(r.unsaid.begin(), r.unsaid.end());
+  report.unproved.insert(report.unproved.end(), r.unproved.begin(), r.unproved.end());
   if (r.law) {
     const LawFromTokens& law = *r.law;
-    json["law"] = {{"tokens", law.tokens},
-                   {"alpha", law.alpha},
-                   {"slack", law.slack},
-                   {"e_value", law.e_value},
-                   {"smallest_deviation", law.smallest_deviation},
-                   {"suspect", law.suspect},
-                   {"curve", law.curve}};
+    report.laws.push_back(
+        {law.tokens, law.alpha, law.slack, law.e_value, law.smallest_deviation, law.suspect, law.curve});
+    if (report.verdict == ReportVerdict::bug_stat) report.reason = law.sentence;
   }
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  if (!r.depths.empty() || !r.stood.empty()) {
+    DraftReport draft;
+    draft.name = "of the trace";
+    draft.statistics.rounds = static_cast<int>(e.rounds);
+    draft.statistics.iterations = static_cast<int>(std::accumulate(r.stood.begin(), r.stood.end(), 0L));
+    draft.statistics.drafted = static_cast<int>(e.guesses);  // those judged
+    draft.statistics.accepted = static_cast<int>(e.accepted);
+    draft.tokens_per_round = e.rounds == 0 ? 0 : static_cast<double>(e.tokens) / static_cast<double>(e.rounds);
+    draft.depths = r.depths;
+    draft.accepted = r.stood;
+    report.drafts.push_back(std::move(draft));
+    report.output_tokens = static_cast<std::size_t>(e.tokens);
+  }
+  if (!r.target_given) {
+    report.about.emplace_back("p", "as the trace states it; give --target to hold it to the model");
+  }
+  return report;
 }
 
 }  // namespace draftproof::spectrace

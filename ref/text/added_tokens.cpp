@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "ref/base/utf8.h"
 #include "ref/text/unicode.h"
-#include "ref/text/utf8.h"
 
 namespace draftproof {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "ref/text/utf8.h"
+#include "ref/base/utf8.h"
 
 namespace draftproof::byte_alphabet {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "ref/base/error.h"
 #include "ref/base/require.h"
+#include "ref/base/utf8.h"
 #include "ref/text/pattern_syntax.h"
-#include "ref/text/utf8.h"
 
 namespace draftproof {
 namespace {

@@ -2,10 +2,10 @@
 #include "ref/text/tokenizer.h"
 
 #include "ref/base/error.h"
+#include "ref/base/utf8.h"
 #include "ref/text/byte_alphabet.h"
 #include "ref/text/tokenizer_parts.h"
 #include "ref/text/unicode.h"
-#include "ref/text/utf8.h"
 
 namespace draftproof {
 namespace {

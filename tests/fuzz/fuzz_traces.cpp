@@ -88,7 +88,7 @@ int fuzz(double seconds, std::uint64_t seed) {
   const auto start = std::chrono::steady_clock::now();
   Numbers numbers(seed);
   unsigned long long rounds = 0;
-  unsigned long long of[7] = {};
+  unsigned long long of[7] = {};  // by verdict
   while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < seconds) {
     const std::string& sample = samples[numbers.below(samples.size())];
     std::string text = sample;
@@ -108,8 +108,11 @@ int fuzz(double seconds, std::uint64_t seed) {
     try {
       const Report held = replay(file.path(), numbers.below(2) == 0 ? recorded.target() : Target{});
       ++of[static_cast<std::size_t>(held.verdict())];
-      report_text(held);
-      report_json(held);
+      const auto report = report_of(held);
+      report_text(report);
+      report_json(report);
+      report_junit(report);
+      report_sarif(report);
       const std::size_t ending = sample.rfind("{\"t\":\"end\"");
       const bool digested = sample.find("\"sha256\":", ending) != std::string::npos;
       const bool changed = text.substr(0, ending) != sample.substr(0, ending);

@@ -6,12 +6,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "tests/oracle/told.h"
 #include "tools/hash_subject.h"
 
 namespace draftproof {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 using Played = Run;  // inside a test, Run is one of googletest's own functions
 
 Request asked(float temperature, int max_new_tokens = 12) {
@@ -51,8 +55,9 @@ class Checks : public testing::Test {
     tamper(trial.runs.back());
     const Finding finding = check(trial);
     EXPECT_EQ(finding.outcome, Outcome::fail) << words;
-    EXPECT_THAT(finding.sentence, HasSubstr(words));
-    EXPECT_THAT(finding.sentence, HasSubstr("draft " + variation.draft)) << "the variation is named";
+    EXPECT_THAT(told(finding), HasSubstr(words));
+    EXPECT_THAT(finding.sentence, StartsWith("draft " + variation.draft)) << "the variation is named";
+    expect_whole(finding);
   }
 
   HashSubject subject_{{.vocabulary = 4, .levels = 3, .seed = 5}};
@@ -60,18 +65,20 @@ class Checks : public testing::Test {
 
 TEST_F(Checks, TokensEqualNamesThePlaceAndBothTokens) {
   catches(check_tokens_equal, with("dialect", 3, matching),
-          [](Played& run) { run.trace.output[5] = (run.trace.output[5] + 1) % 4; }, "output 5 is token");
+          [](Played& run) { run.trace.output[5] = (run.trace.output[5] + 1) % 4; },
+          "position 8: expected: plain decoding says token");
   catches(check_tokens_equal, with("dialect", 3, matching), [](Played& run) { run.trace.output.pop_back(); },
           "output 11 is the end");
   catches(check_tokens_equal, with("dialect", 3, matching), [](Played& run) { run.trace.finish = Finish::stop; },
-          "finished by stop, plain decoding by length");
+          "expected: plain decoding is finished by length; observed: finished by stop");
 }
 
 TEST_F(Checks, LogitsEqualNamesPositionAndRow) {
   catches(check_logits_equal, with("dialect", 3, rejection),
-          [](Played& run) { run.trace.rounds[0].logits[0].low ^= 1; }, "decided position 3 (row 0");
+          [](Played& run) { run.trace.rounds[0].logits[0].low ^= 1; },
+          "round 0, position 3: expected: the row that decides it has logits");
   catches(check_logits_equal, with("oracular", 3, matching),
-          [](Played& run) { run.trace.rounds[0].logits.pop_back(); }, "decided position 6 (row 3");
+          [](Played& run) { run.trace.rounds[0].logits.pop_back(); }, "row 3 of the verification has no digest");
 }
 
 TEST_F(Checks, VerdictJustifiedHoldsEveryPartOfARoundToTheKeys) {
@@ -80,7 +87,7 @@ TEST_F(Checks, VerdictJustifiedHoldsEveryPartOfARoundToTheKeys) {
     catches(check_verdict_justified, rejecting, tamper, words);
   };
   check([](Played& run) { ++run.trace.rounds[0].position; }, "the text ends in 3");
-  check([](Played& run) { run.trace.rounds[0].anchor = 0; }, "round at position 3");
+  check([](Played& run) { run.trace.rounds[0].anchor = 0; }, "round 0, position 3");
   check([](Played& run) { round_of(run, false).verdict.accepted += 1; }, "stand");
   check([](Played& run) { round_of(run, false).targets[0].high ^= 1; }, "row 0 was judged by another p");
   check([](Played& run) { round_of(run, true).targets.back().high ^= 1; }, "was judged by another p");
@@ -96,15 +103,16 @@ TEST_F(Checks, VerdictJustifiedHoldsEveryPartOfARoundToTheKeys) {
 
 TEST_F(Checks, ForgettingNamesTheRound) {
   catches(check_forgetting, with("hostile", 2, matching), [](Played& run) { run.trace.rounds[1].cache.low ^= 1; },
-          "after the round at position 4 the cache differs");
+          "round 1, position 4: expected: after the round the cache is that of a run that only ever saw the kept text");
   catches(check_forgetting, with("hostile", 2, matching), [](Played& run) { ++run.trace.rounds[0].cache_length; },
-          "the cache holds 4 positions instead of 3");
+          "expected: after the round the cache holds 3 positions; observed: it holds 4 positions");
 }
 
 TEST_F(Checks, BudgetHoldsCountsToTheRounds) {
   const Variation matched = with("dialect", 3, matching);
   const auto check = [&](auto tamper, const char* words) { catches(check_budget, matched, tamper, words); };
-  check([](Played& run) { run.trace.output.push_back(0); }, "13 tokens were emitted, 12 asked for");
+  check([](Played& run) { run.trace.output.push_back(0); },
+        "expected: at most 12 tokens; observed: 13 tokens were emitted; 12 asked for");
   check([](Played& run) { run.trace.finish = Finish::stop; }, "finished by stop without one");
   check([](Played& run) { --run.trace.resting_length; }, "rests at 13 positions");
   check([](Played& run) { ++run.trace.rounds[0].accepted; }, "accepted guesses");
@@ -120,7 +128,7 @@ TEST_F(Checks, IndependenceComparesRoundsOfTheirOwnKindWhereverTheyStandInTheTri
   trial.runs[2].trace.rounds[1].logits[0].low ^= 1;
   const Finding finding = check_independence(trial);
   EXPECT_EQ(finding.outcome, Outcome::fail);
-  EXPECT_THAT(finding.sentence, HasSubstr("round 1 differs between draft dialect (at most 3), matching, serial"));
+  EXPECT_THAT(finding.sentence, StartsWith("draft dialect (at most 3), matching, serial, 1 thread, round 1, "));
 }
 
 TEST_F(Checks, IndependenceLetsRejectionSayOtherWordsWithAnotherDraft) {
@@ -175,6 +183,21 @@ TEST_F(Checks, FindingsBearTheNameOnTheList) {
   for (const Check* check = all_checks(); check->examine != nullptr; ++check) {
     EXPECT_EQ(check->examine(trial).check, check->name);
   }
+}
+
+TEST(AllChecks, EachSaysWhatItProvesWhomItBlamesAndWhomItClears) {
+  std::set<std::string> names;
+  for (const Check* list : {all_checks(), build_checks()}) {
+    for (const Check* check = list; check->name != nullptr; ++check) {
+      EXPECT_TRUE(names.insert(check->name).second) << check->name;
+      EXPECT_EQ(&check_named(check->name), check);
+      EXPECT_STRNE(check->proves, "") << check->name;
+      EXPECT_STRNE(check->blames, "") << check->name;
+      EXPECT_STRNE(check->clears, "") << check->name;
+      EXPECT_EQ(check->examine != nullptr, list == all_checks()) << check->name;
+    }
+  }
+  EXPECT_GE(names.size(), 14U);
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include <array>
 #include <limits>
 
+#include "tests/oracle/told.h"
+
 namespace draftproof {
 namespace {
 
@@ -33,7 +35,8 @@ Primitives without_rules() {
 void expect_found(const Primitives& wrong, const char* words) {
   const Finding finding = check_exhaustion(wrong);
   EXPECT_EQ(finding.outcome, Outcome::fail) << words;
-  EXPECT_THAT(finding.sentence, HasSubstr(words));
+  EXPECT_THAT(told(finding), HasSubstr(words));
+  expect_whole(finding);
 }
 
 TEST(Exhaustion, FindsUniformIntegersThatAreNot) {
@@ -62,17 +65,17 @@ TEST(Exhaustion, FindsRowsThatAreReadWrongly) {
     padded.push_back(0);
     return distribution_of(padded, sampling, history);
   };
-  expect_found(wrong, "logits (-inf -inf -inf)");
+  expect_found(wrong, "the logits are (-inf -inf -inf)");
   wrong.read = [](std::span<const float> logits, const Sampling& sampling, const History& history) {  // (N13, R10)
     std::vector<float> finite(logits.begin(), logits.end());
     for (float& z : finite) z = z < std::numeric_limits<float>::infinity() ? z : 0;
     return distribution_of(finite, sampling, history);
   };
-  expect_found(wrong, "instead of an error");
+  expect_found(wrong, "expected: logits become an error");
   wrong.read = [](std::span<const float> logits, const Sampling& sampling, const History& history) {  // (A26)
     return changed(logits, sampling, history, [](Sampling& s) { s.temperature = s.greedy() ? 1 : s.temperature; });
   };
-  expect_found(wrong, "at temperature 0.0");
+  expect_found(wrong, "temperature 0.0");
   wrong.read = [](std::span<const float> logits, const Sampling& sampling, const History& history) {
     return changed(logits, sampling, history, [](Sampling& s) { s.top_k += s.top_k > 0; });
   };
@@ -88,7 +91,7 @@ TEST(Exhaustion, FindsRowsThatAreReadWrongly) {
     for (std::size_t i = logits.size(); i-- > 0;) weights.push_back(read.weight(static_cast<Token>(i)));
     return Distribution::exact({}, weights);
   };
-  expect_found(wrong, "instead of (");
+  expect_found(wrong, "expected: logits become (");
 }
 
 /// Stands while p gives the guess at least as much as q, else falls: never looks at chance.
@@ -114,7 +117,7 @@ TEST(Exhaustion, FindsRulesThatAreWrongAndNamesThePair) {
   Primitives wrong = production();
   const Rule* rules[] = {&deaf};
   wrong.rules = rules;
-  expect_found(wrong, "deaf on p (");
+  expect_found(wrong, "expected: deaf says every token");
   rules[0] = &blind;
   expect_found(wrong, "is not said as often as the row after it says");
 }

@@ -8,6 +8,7 @@
 #include <array>
 
 #include "oracle/check.h"
+#include "tests/oracle/told.h"
 #include "tools/hash_subject.h"
 
 namespace draftproof {
@@ -50,7 +51,8 @@ class LedgerCheck : public testing::Test {
     tamper(trial.runs[1].ledger);
     const Finding finding = check_ledger(trial);
     EXPECT_EQ(finding.outcome, Outcome::fail) << words;
-    EXPECT_THAT(finding.sentence, HasSubstr(words));
+    EXPECT_THAT(told(finding), HasSubstr(words));
+    expect_whole(finding);
     EXPECT_THAT(finding.sentence, HasSubstr("draft dialect"));
   }
   static std::vector<Entry>::iterator first_of(std::vector<Entry>& ledger, Purpose purpose) {

@@ -8,6 +8,7 @@
 
 #include "oracle/check.h"
 #include "oracle/same_history.h"
+#include "tests/oracle/told.h"
 #include "tools/hash_subject.h"
 
 namespace draftproof {
@@ -76,7 +77,8 @@ void expect_caught(Finding (*check)(Trial&), const Meddle& meddle, const char* w
     EXPECT_GT(sound.examined, 3);
     const Finding found = finding_of(check, *rule, meddle);
     EXPECT_EQ(found.outcome, Outcome::fail) << rule->name << ", wanted: " << words;
-    EXPECT_THAT(found.sentence, HasSubstr(words));
+    EXPECT_THAT(told(found), HasSubstr(words));
+    expect_whole(found);
   }
 }
 
@@ -85,7 +87,7 @@ constexpr int runs_of_the_trial = 3;
 TEST(Repeatable, SeesARunThatIsAnotherTheSecondTime) {
   expect_caught(check_repeatable, [](const Moment& moment, Trace& trace) {
     if (moment.call >= runs_of_the_trial) trace.rounds[2].logits[0].low ^= 1;
-  }, "run again, the round at position");
+  }, ", run again, round ");
 }
 
 TEST(Repeatable, SeesWhatAnEarlierTextLeftBehind) {
@@ -97,7 +99,7 @@ TEST(Repeatable, SeesWhatAnEarlierTextLeftBehind) {
     if (moment.call < runs_of_the_trial) warm = false;
     warm = warm || moment.request.prompt.size() > 6;
     if (warm && moment.request.prompt.size() == 6) trace.rounds[1].cache.low ^= 1;
-  }, "after a text that begins alike, the round at position");
+  }, "run again after a text that begins alike, round ");
 }
 
 TEST(Pieces, SeesAPromptThatDependsOnHowItWasRead) {
@@ -112,8 +114,8 @@ TEST(Pieces, SeesACancelledRunThatKeepsTooMuchOrSaysOtherThings) {
       if (trace.finish == Finish::cancelled) change(trace);
     };
   };
-  expect_caught(check_pieces, when_cancelled([](Trace& trace) { ++trace.resting_length; }), "positions of a text of");
-  expect_caught(check_pieces, when_cancelled([](Trace& trace) { trace.finish = Finish::length; }), "rounds, length");
+  expect_caught(check_pieces, when_cancelled([](Trace& trace) { ++trace.resting_length; }), "positions; the text is ");
+  expect_caught(check_pieces, when_cancelled([](Trace& trace) { trace.finish = Finish::length; }), "rounds, length,");
   expect_caught(check_pieces, when_cancelled([](Trace& trace) { trace.rounds.back().cache.low ^= 1; }),
                 "left another cache");
   expect_caught(check_pieces, when_cancelled([](Trace& trace) { trace.output.back() ^= 1; }), "it says other tokens");
@@ -122,25 +124,25 @@ TEST(Pieces, SeesACancelledRunThatKeepsTooMuchOrSaysOtherThings) {
 TEST(Pieces, SeesARunThatGoesOnOtherwise) {
   expect_caught(check_pieces, [](const Moment& moment, Trace& trace) {
     if (moment.request.prompt.size() > 6) trace.rounds.back().verdict.next ^= 1;
-  }, "it goes on otherwise: the round at position");
+  }, "and gone on with, round ");
   expect_caught(check_pieces, [](const Moment& moment, Trace& trace) {
     if (moment.request.prompt.size() > 6) trace.finish = Finish::stop;
-  }, "it goes on otherwise: it ends otherwise");
+  }, "and gone on with: expected: finished by");
 }
 
 TEST(Together, SeesWhatOneSequenceDoesToTheOther) {
   expect_caught(check_together, [](const Moment& moment, Trace& trace) {
     if (moment.depth == 1) trace.rounds[0].logits[0].low ^= 1;
-  }, "a sequence between the rounds of another, the round at position 6");
+  }, "a sequence between the rounds of another, round 0, position 6");
   expect_caught(check_together, [](const Moment& moment, Trace& trace) {
     if (moment.call >= runs_of_the_trial && moment.request.sequence == 0) trace.rounds[1].targets[0].low ^= 1;
-  }, "a sequence with another between its rounds, the round at position");
+  }, "a sequence with another between its rounds, round ");
 }
 
 TEST(LogProbabilities, SeesTheLastBit) {
   expect_caught(check_log_probabilities, [](const Moment& moment, Trace& trace) {
     if (moment.request.logprobs) trace.rounds[5].logprob = std::nextafter(trace.rounds[5].logprob, 0);
-  }, "the token at position 11 is said to have log-probability");
+  }, "position 11: expected: token ");
 }
 
 TEST(SameHistory, LeavesADraftItsGuessesWhereTheTextDoesNotDependOnThem) {
@@ -150,10 +152,10 @@ TEST(SameHistory, LeavesADraftItsGuessesWhereTheTextDoesNotDependOnThem) {
   Trace other = trace;
   other.rounds[1].proposal.tokens.push_back(0);
   other.output.back() ^= 1;
-  EXPECT_EQ(difference(trace, 0, other, true, false), "");
-  EXPECT_EQ(difference(trace, 0, other, true, true), "it says other tokens");
+  EXPECT_FALSE(difference(trace, 0, other, true, false));
+  EXPECT_THAT(difference(trace, 0, other, true, true)->observed, HasSubstr("it says other tokens"));
   other.rounds[0].emitted[0] ^= 1;
-  EXPECT_THAT(difference(trace, 0, other, true, false), HasSubstr("was judged otherwise"));
+  EXPECT_THAT(difference(trace, 0, other, true, false)->observed, HasSubstr("was judged otherwise"));
 }
 
 }  // namespace

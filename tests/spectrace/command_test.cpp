@@ -41,7 +41,9 @@ TEST(TraceCommand, PassesWhatGenerateWroteAndNothingThatWasChangedInIt) {
     test::put(trace, sealed(lines));
     const auto changed = run_command({"trace", "check", trace});
     EXPECT_EQ(changed.status, 1);
-    EXPECT_THAT(changed.out, HasSubstr(trace + ":3: coin: sequence 0, round 0, position 3"));
+    EXPECT_THAT(changed.out, HasSubstr("coin               fail    sequence 0, line 3, round 0, position 3: expected: "
+                                       "key (0, 3, "));
+    EXPECT_THAT(changed.out, HasSubstr("at " + trace + ":3\n"));
     EXPECT_THAT(changed.out, HasSubstr("BUG_PROVEN"));
 
     lines.pop_back();

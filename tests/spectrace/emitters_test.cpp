@@ -64,10 +64,10 @@ int main(int, char** arguments) {
   ASSERT_EQ(run(program + " " + trace.path()), 0);
   std::filesystem::remove(program);
   const Report report = replay(trace.path());
-  EXPECT_EQ(report.verdict(), Verdict::undecided) << report_text(report);
+  EXPECT_EQ(report.verdict(), Verdict::undecided) << report_text(report_of(report));
   EXPECT_EQ(report.examined.guesses, 3);
   EXPECT_EQ(report.examined.accepted, 2);
-  EXPECT_THAT(report_text(report), HasSubstr("do not say how they were drawn"));
+  EXPECT_THAT(report_text(report_of(report)), HasSubstr("do not say how they were drawn"));
 
   std::ifstream file(trace.path());
   std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -76,7 +76,7 @@ int main(int, char** arguments) {
   text.replace(text.find(coin), coin.size(), "\"0x1p-2\"");
   trace.put(text);
   const Report changed = replay(trace.path());
-  ASSERT_EQ(changed.verdict(), Verdict::bug_proven) << report_text(changed);
+  ASSERT_EQ(changed.verdict(), Verdict::bug_proven) << report_text(report_of(changed));
   EXPECT_EQ(changed.findings.front().check, std::string("acceptance"));
   EXPECT_EQ(changed.findings.front().position, 5);
 }
@@ -147,7 +147,7 @@ TEST(Emitters, TheOneInPythonWritesWhatPassesExactly) {
   const File trace;
   ASSERT_EQ(run("python3 " + script.path + " " + trace.path()), 0);
   const Report report = replay(trace.path());
-  EXPECT_EQ(report.verdict(), Verdict::pass_exact) << report_text(report);
+  EXPECT_EQ(report.verdict(), Verdict::pass_exact) << report_text(report_of(report));
   EXPECT_EQ(report.examined.sequences, 2);
   EXPECT_EQ(report.examined.tokens, 70);
   EXPECT_GT(report.examined.accepted, 0);

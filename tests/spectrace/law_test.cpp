@@ -107,12 +107,12 @@ Report report_of(const std::string& text, const Target& target = {}) {
 
 TEST(Law, OfARightDecoderThatDoesNotSayItsDecisionsPassesByItsTokens) {
   const Report report = report_of(tokens_with_rows(nullptr, 3000));
-  EXPECT_EQ(report.verdict(), Verdict::pass_stat) << report_text(report);
+  EXPECT_EQ(report.verdict(), Verdict::pass_stat) << report_text(report_of(report));
   ASSERT_TRUE(report.law.has_value());
   EXPECT_EQ(report.law->tokens, 6000);
   EXPECT_LT(report.law->smallest_deviation, 0.1);
-  EXPECT_THAT(report_text(report), HasSubstr("e-value"));
-  EXPECT_THAT(report_text(report), HasSubstr("not said: guesses do not say with which p, q and coin"));
+  EXPECT_THAT(report_text(report_of(report)), HasSubstr("e-value"));
+  EXPECT_THAT(report_text(report_of(report)), HasSubstr("not proved: guesses do not say with which p, q and coin"));
   ASSERT_LE(report.law->curve.size(), LawFromTokens::points_max);
   EXPECT_GT(report.law->curve.size(), LawFromTokens::points_max / 4);
   EXPECT_EQ(report.law->curve.back().first, 6000);
@@ -148,8 +148,8 @@ TEST(Law, OfTooFewTokensPassesNothingAndSaysHowManyAreMissing) {
   const Report report = report_of(tokens_with_rows(nullptr, 4));
   EXPECT_EQ(report.verdict(), Verdict::undecided);
   EXPECT_EQ(report.law->smallest_deviation, 1);
-  EXPECT_THAT(report_text(report), HasSubstr("8 tokens show no deviation however large; "));
-  EXPECT_THAT(report_text(report), HasSubstr(" more would begin to"));
+  EXPECT_THAT(report_text(report_of(report)), HasSubstr("8 tokens show no deviation however large; "));
+  EXPECT_THAT(report_text(report_of(report)), HasSubstr(" more would begin to"));
 }
 
 TEST(Law, IsProvedWrongByATokenThatPNeverSays) {
@@ -157,7 +157,7 @@ TEST(Law, IsProvedWrongByATokenThatPNeverSays) {
   const Json step = {{"t", "step"}, {"n", 0}, {"pos", 1}, {"d", Json::array()}, {"a", 0}, {"w", 1}, {"last", "bonus"},
                      {"o", {5}},    {"P", {{3, Distribution::total / 2, 4, Distribution::total / 2}}}};
   const Report report = report_of(text + step.dump() + "\n");
-  ASSERT_EQ(report.verdict(), Verdict::bug_proven) << report_text(report);
+  ASSERT_EQ(report.verdict(), Verdict::bug_proven) << report_text(report_of(report));
   EXPECT_EQ(report.findings.front().check, std::string("law"));
 }
 
@@ -184,12 +184,12 @@ std::string tokens_only(Recorded& recorded, float temperature, int count, const 
 TEST(Law, OfTokensAloneIsHeldToTheTarget) {
   Recorded recorded;
   const Report right = report_of(tokens_only(recorded, 1, 800, "hash"), recorded.target());
-  EXPECT_EQ(right.verdict(), Verdict::pass_stat) << report_text(right);
+  EXPECT_EQ(right.verdict(), Verdict::pass_stat) << report_text(report_of(right));
   EXPECT_EQ(right.law->tokens, 800);
   EXPECT_EQ(report_of(tokens_only(recorded, 1, 800, "hash")).verdict(), Verdict::undecided) << "no p is known";
   for (const float temperature : {0.4F, 3.0F}) {
     const Report wrong = report_of(tokens_only(recorded, temperature, 800, "hash"), recorded.target());
-    EXPECT_EQ(wrong.verdict(), Verdict::bug_stat) << temperature << report_text(wrong);
+    EXPECT_EQ(wrong.verdict(), Verdict::bug_stat) << temperature << report_text(report_of(wrong));
   }
 }
 
@@ -203,19 +203,19 @@ TEST(Law, OfForeignNumericsIsHeldToTheTargetWithSlackOnly) {
   };
   const Report strict = held(1, 0);
   EXPECT_EQ(strict.verdict(), Verdict::undecided);
-  EXPECT_THAT(report_text(strict), HasSubstr("'somewhere else', which cannot be had here"));
+  EXPECT_THAT(report_text(report_of(strict)), HasSubstr("'somewhere else', which cannot be had here"));
   EXPECT_EQ(held(1, 0.01).verdict(), Verdict::pass_stat);
   EXPECT_EQ(held(0.95F, 0.05).verdict(), Verdict::pass_stat) << "a little colder is within the slack";
   EXPECT_EQ(held(0.2F, 0.01).verdict(), Verdict::bug_stat);
   const Report loose = held(1, 0.3);
   EXPECT_EQ(loose.verdict(), Verdict::undecided);
-  EXPECT_THAT(report_text(loose), HasSubstr("with so much slack no number of them does"));
+  EXPECT_THAT(report_text(report_of(loose)), HasSubstr("with so much slack no number of them does"));
 }
 
 TEST(Law, StandsInForBlockVerificationWhosePrefixesMayStandThoughATokenFell) {
   const Report right = report_of(tokens_with_rows(nullptr, 3000, "block"));
-  EXPECT_EQ(right.verdict(), Verdict::pass_stat) << report_text(right);
-  EXPECT_THAT(report_text(right), HasSubstr("block verification judges guesses together"));
+  EXPECT_EQ(right.verdict(), Verdict::pass_stat) << report_text(report_of(right));
+  EXPECT_THAT(report_text(report_of(right)), HasSubstr("block verification judges guesses together"));
   const auto accept_all = std::find_if(mutant_laws().begin(), mutant_laws().end(),
                                        [](const MutantLaw& law) { return law.name == std::string("accept all"); });
   EXPECT_EQ(report_of(tokens_with_rows(&*accept_all, 3000, "block")).verdict(), Verdict::bug_stat);
@@ -224,9 +224,9 @@ TEST(Law, StandsInForBlockVerificationWhosePrefixesMayStandThoughATokenFell) {
 TEST(Law, ThatARuleDeclaresToLoseIsNeverPassedAndNeverABug) {
   for (const MutantLaw* law : {static_cast<const MutantLaw*>(nullptr), &mutant_laws().front()}) {
     const Report report = report_of(tokens_with_rows(law, 1000, "lossy:typical"));
-    EXPECT_EQ(report.verdict(), Verdict::undecided) << report_text(report);
+    EXPECT_EQ(report.verdict(), Verdict::undecided) << report_text(report_of(report));
     EXPECT_EQ(report.law->alarm, law != nullptr);
-    EXPECT_THAT(report_text(report), HasSubstr("the rule 'typical' is declared lossy"));
+    EXPECT_THAT(report_text(report_of(report)), HasSubstr("the rule 'typical' is declared lossy"));
   }
   std::string text = tokens_with_rows(nullptr, 5, "lossy:typical");
   const std::string position = "\"pos\":5";
@@ -237,7 +237,7 @@ TEST(Law, ThatARuleDeclaresToLoseIsNeverPassedAndNeverABug) {
 TEST(Reals, AreReplayedToTheLastCoin) {
   for (const char* rule : {"rejection", "matching"}) {
     const Report report = report_of(FloatEngine(3).trace(rule, 4000));
-    EXPECT_EQ(report.verdict(), Verdict::pass_exact) << report_text(report);
+    EXPECT_EQ(report.verdict(), Verdict::pass_exact) << report_text(report_of(report));
     EXPECT_GT(report.examined.reals, 4000);
     EXPECT_GT(report.examined.accepted, 100);
     EXPECT_LT(report.examined.band_mass, 1);
@@ -282,7 +282,7 @@ TEST(Reals, AnEngineThatHidesWithinRoundingIsFound) {
   // Every coin that would have refused lands where the last bit decides.
   const auto hide = [](float drawn, float p, float q) { return drawn * q < p || p == 0 ? drawn : p / q; };
   const Report report = report_of(FloatEngine(3).trace("rejection", 100, hide));
-  ASSERT_EQ(report.verdict(), Verdict::bug_proven) << report_text(report);
+  ASSERT_EQ(report.verdict(), Verdict::bug_proven) << report_text(report_of(report));
   EXPECT_EQ(report.findings.back().check, std::string("band"));
 }
 
@@ -291,8 +291,8 @@ TEST(Reals, OfTooFewDigitsLeaveTooMuchOpen) {
   const std::string rule = "\"rule\":\"rejection\"";
   text.replace(text.find(rule), rule.size(), rule + ",\"dtype\":\"bf16\"");
   const Report report = report_of(text);
-  EXPECT_EQ(report.verdict(), Verdict::undecided) << report_text(report);
-  EXPECT_THAT(report_text(report), HasSubstr("weights of a finer dtype say more"));
+  EXPECT_EQ(report.verdict(), Verdict::undecided) << report_text(report_of(report));
+  EXPECT_THAT(report_text(report_of(report)), HasSubstr("weights of a finer dtype say more"));
 }
 
 }  // namespace

@@ -23,14 +23,14 @@ TEST(Replay, PassesWhatTheLoopDidUnderEveryRuleAndSamplingWithTheTargetAndWithou
   for (const Case& c : cases()) {
     const File file(recorded.text(c));
     const Report held = replay(file.path(), recorded.target());
-    EXPECT_EQ(held.verdict(), Verdict::pass_exact) << c.name << "\n" << report_text(held);
+    EXPECT_EQ(held.verdict(), Verdict::pass_exact) << c.name << "\n" << report_text(report_of(held));
     EXPECT_GT(held.examined.rows, 0);
     EXPECT_GT(held.examined.accepted, 0) << c.name;
     EXPECT_GT(held.examined.guesses, held.examined.accepted) << c.name;
     const Report alone = replay(file.path());
-    EXPECT_EQ(alone.verdict(), Verdict::pass_exact) << c.name << "\n" << report_text(alone);
+    EXPECT_EQ(alone.verdict(), Verdict::pass_exact) << c.name << "\n" << report_text(report_of(alone));
     EXPECT_EQ(alone.examined.rows, 0);
-    EXPECT_THAT(report_text(alone), HasSubstr("give --target"));
+    EXPECT_THAT(report_text(report_of(alone)), HasSubstr("give --target"));
   }
 }
 
@@ -200,7 +200,7 @@ std::set<std::string> tamper_with_everything(Recorded& recorded, const Case& c) 
         const auto owner = owners().find(field);
         const bool owned = owner != owners().end() && owner->second.contains(speaks);
         EXPECT_TRUE(verdict != Verdict::pass_exact && owned)
-            << c.name << ": line " << at + 1 << way << " became " << other << "\n" << report_text(report);
+            << c.name << ": line " << at + 1 << way << " became " << other << "\n" << report_text(report_of(report));
         if (verdict == Verdict::bug_proven) {
           EXPECT_GE(report.findings.front().line, static_cast<long>(line["t"] == "step" ? at + 1 : 1));
         }
@@ -302,7 +302,7 @@ TEST(Replay, HoldsSequencesOfOneFileApartHoweverTheirLinesAreMixed) {
   }
   const File file(sealed(mixed));
   const Report report = replay(file.path(), recorded.target());
-  EXPECT_EQ(report.verdict(), Verdict::pass_exact) << report_text(report);
+  EXPECT_EQ(report.verdict(), Verdict::pass_exact) << report_text(report_of(report));
   EXPECT_EQ(report.examined.sequences, 2);
   EXPECT_EQ(report.examined.tokens, 48);
 }
@@ -319,7 +319,7 @@ TEST(Replay, OfTokensAloneSaysWhatTheTargetAloneDecides) {
     }
     const File file(sealed(lines));
     const Report report = replay(file.path(), recorded.target());
-    EXPECT_EQ(report.verdict(), changed ? Verdict::bug_proven : Verdict::vacuous) << report_text(report);
+    EXPECT_EQ(report.verdict(), changed ? Verdict::bug_proven : Verdict::vacuous) << report_text(report_of(report));
     if (changed) {
       EXPECT_EQ(report.findings.front().check, std::string("own_draw"));
     }
@@ -364,7 +364,7 @@ TEST(Replay, JudgesRealNumbersOnlyWhereRoundingCannotTurnThem) {
     const Report report = replay(file.path());
     const std::string outcome = !report.findings.empty() ? "wrong" : report.examined.in_band > 0 ? "band" : "";
     EXPECT_EQ(outcome, row.outcome) << row.p << " " << row.q << " " << (row.u ? row.u : "no coin") << "\n"
-                                    << report_text(report);
+                                    << report_text(report_of(report));
     EXPECT_NE(report.verdict(), Verdict::pass_exact) << "the token after is drawn without a coin";
   }
 }
@@ -407,7 +407,7 @@ TEST(Replay, ARunThatWasBrokenOffIsNotPassed) {
   const File file(joined(lines));
   const Report report = replay(file.path(), recorded.target());
   EXPECT_EQ(report.verdict(), Verdict::undecided);
-  EXPECT_THAT(report_text(report), HasSubstr("no end line"));
+  EXPECT_THAT(report_text(report_of(report)), HasSubstr("no end line"));
 }
 
 TEST(Replay, EndsAfterAHundredFindings) {

@@ -8,8 +8,8 @@
 
 #include <chrono>
 
+#include "ref/base/utf8.h"
 #include "ref/text/unicode.h"
-#include "ref/text/utf8.h"
 #include "tests/text/tokenizer_files.h"
 
 namespace draftproof {

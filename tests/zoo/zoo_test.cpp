@@ -12,6 +12,8 @@
 #include <set>
 #include <sstream>
 
+#include "tests/oracle/told.h"
+
 namespace draftproof::zoo {
 namespace {
 
@@ -51,6 +53,26 @@ TEST(Zoo, EveryMutantIsCaughtByTheChecksThatMustCatchItAndNoControlByAny) {
       EXPECT_EQ(finding.outcome, Outcome::pass) << mutant->id << ", " << check << ": " << finding.sentence;
     }
   }
+}
+
+TEST(Zoo, EveryFailureHasBothSidesAndTheFactsThatPartThem) {
+  for (const Row& row : all_rows()) {
+    for (const auto& [check, finding] : row.findings) expect_whole(finding);
+    EXPECT_EQ(finding_of(row).outcome, Outcome::pass) << finding_of(row).sentence;
+  }
+}
+
+TEST(Zoo, AFindingAboutADecoderSaysWhichChecksAreAtFault) {
+  const Mutant mutant = {"M", "wrong", "", "", Harm::lossy, "", {"one"}, {}};
+  const Mutant control = {"N", "right", "", "", Harm::none, "", {}, {}};
+  const Findings findings{{"one", {"one", Outcome::pass, 1, "saw nothing"}}, {"two", {"two", Outcome::fail, 1, "saw"}}};
+  const Finding escaped = finding_of({&mutant, findings});
+  EXPECT_EQ(escaped.outcome, Outcome::fail);
+  EXPECT_EQ(escaped.failure->observed, "one: pass");
+  EXPECT_EQ(escaped.failure->facts, std::vector<std::string>{"one: saw nothing"});
+  const Finding flagged = finding_of({&control, findings});
+  EXPECT_EQ(flagged.outcome, Outcome::fail);
+  EXPECT_EQ(flagged.failure->observed, "two: fail");
 }
 
 TEST(Zoo, WhatEscapesOneOfItsChecksIsNotCaughtAndAControlThatIsFlaggedOrVacuousIsNotSilent) {
@@ -107,7 +129,7 @@ TEST(Zoo, WhatCostsSpeedOnlyIsNeverCalledLossy) {
 
 TEST(Zoo, TheMatrixIsTheSnapshot) {
   const std::string path = DRAFTPROOF_SOURCE_DIR "/fixtures/snapshots/mutants.txt";
-  const std::string found = matrix_text(all_rows());
+  const std::string found = matrix_text(matrix_of(all_rows()));
   if (const char* accept = std::getenv("DRAFTPROOF_ACCEPT"); accept != nullptr && std::string_view(accept) == "1") {
     std::ofstream(path) << found;
   }

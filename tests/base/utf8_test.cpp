@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "ref/text/utf8.h"
+#include "ref/base/utf8.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/agreement.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace draftproof {
+namespace {
+
+using Sum = unsigned __int128;  // of weights of many guesses: no rounding before the end
+
+struct Exact {
+  long judged = 0;
+  long stood = 0;
+  Sum ways = 0;
+};
+
+}  // namespace
+
+std::uint64_t overlap(const Distribution& p, const Distribution& q) {
+  std::uint64_t sum = 0;
+  const std::vector<Token> tokens = p.tokens();
+  const std::vector<std::uint64_t> weights = p.weights();
+  for (std::size_t i = 0; i < tokens.size(); ++i) sum += std::min(weights[i], q.weight(tokens[i]));
+  return sum;
+}
+
+std::uint64_t agreement(const Distribution& p, const Distribution& q) {
+  const std::vector<Token> tokens[] = {p.tokens(), q.tokens()};
+  const std::vector<std::uint64_t> weights[] = {p.weights(), q.weights()};
+  std::size_t at[] = {0, 0};
+  std::uint64_t end[] = {weights[0].empty() ? 0 : weights[0][0], weights[1].empty() ? 0 : weights[1][0]};
+  std::uint64_t same = 0;
+  std::uint64_t from = 0;  // numbers below are counted
+  while (at[0] < tokens[0].size() && at[1] < tokens[1].size()) {
+    const std::uint64_t to = std::min(end[0], end[1]);
+    if (tokens[0][at[0]] == tokens[1][at[1]]) same += to - from;
+    from = to;
+    for (const std::size_t row : {0, 1}) {
+      if (end[row] == to && ++at[row] < tokens[row].size()) end[row] += weights[row][at[row]];
+    }
+  }
+  return same;
+}
+
+std::vector<Judged> judged_by_depth(Trial& trial, const Run& run) {
+  std::vector<Exact> depths;
+  std::vector<Token> text = trial.request.prompt;
+  for (const Round& round : run.trace.rounds) {
+    const auto& [guesses, drawn_from] = round.proposal;
+    const auto stood = static_cast<std::size_t>(std::max(0, round.verdict.accepted));
+    std::vector<Token> before = text;
+    for (std::size_t i = 0; i < std::min({guesses.size(), drawn_from.size(), stood + 1}); ++i) {
+      const Distribution& p = trial.row_after(run.variation, before).distribution;
+      const bool one_number = run.variation.promises_tokens();
+      if (depths.size() <= i) depths.resize(i + 1);
+      ++depths[i].judged;
+      depths[i].stood += i < stood;
+      depths[i].ways += one_number ? agreement(p, drawn_from[i]) : overlap(p, drawn_from[i]);
+      before.push_back(guesses[i]);
+    }
+    text.insert(text.end(), round.emitted.begin(), round.emitted.end());
+  }
+  std::vector<Judged> list;
+  for (const Exact& exact : depths) {
+    list.push_back({exact.judged, exact.stood,
+                    static_cast<double>(exact.ways) / static_cast<double>(Distribution::total)});
+  }
+  return list;
+}
+
+std::vector<long> rounds_by_accepted(const Trace& trace) {
+  std::vector<long> rounds;
+  for (const Round& round : trace.rounds) {
+    if (round.proposal.size() == 0) continue;
+    const auto stood = static_cast<std::size_t>(std::max(0, round.verdict.accepted));
+    if (rounds.size() <= stood) rounds.resize(stood + 1);
+    ++rounds[stood];
+  }
+  return rounds;
+}
+
+}  // namespace draftproof

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+// For programs; docs/report.md is the schema, and a test holds the two to each other.
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "oracle/report/report.h"
+
+namespace draftproof {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// JSON has no infinity: what is not finite is a string.
+Json number(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+  return value;
+}
+
+Json amount(double value) {
+  const bool whole = std::fabs(value) < 0x1p53 && value == std::floor(value);
+  return whole ? Json(static_cast<std::int64_t>(value)) : number(value);
+}
+
+Json list_of(const auto& things, const auto& json_of_one) {
+  Json list = Json::array();
+  for (const auto& thing : things) list.push_back(json_of_one(thing));
+  return list;
+}
+
+Json json_of(const Spread& spread) {
+  return {{"median", number(spread.median)}, {"min", number(spread.least)}, {"max", number(spread.most)}};
+}
+
+Json json_of(const Failure& failure) {
+  Json json;
+  json["run"] = failure.run;
+  if (failure.line > 0) json["line"] = failure.line;
+  if (failure.round >= 0) json["round"] = failure.round;
+  if (failure.position >= 0) json["position"] = failure.position;
+  json["expected"] = failure.expected;
+  json["observed"] = failure.observed;
+  json["facts"] = failure.facts;
+  json["blames"] = failure.blames;
+  json["clears"] = failure.clears;
+  if (!failure.reproduce.empty()) json["reproduce"] = failure.reproduce;
+  return json;
+}
+
+Json json_of(const Finding& finding) {
+  Json json = {{"name", finding.check},
+               {"outcome", name_of(finding.outcome)},
+               {"examined", finding.examined},
+               {"sentence", finding.sentence}};
+  if (finding.failure) json["failure"] = json_of(*finding.failure);
+  return json;
+}
+
+Json json_of(const DraftReport& draft) {
+  const Statistics& s = draft.statistics;
+  return {{"name", draft.name},
+          {"mean_accepted", number(s.average_accepted())},
+          {"acceptance", number(s.acceptance())},
+          {"tokens_per_round", number(draft.tokens_per_round)},
+          {"iterations", s.iterations},
+          {"drafted", s.drafted},
+          {"accepted", s.accepted},
+          {"logits", draft.logits.hex()},
+          {"seconds", json_of(draft.seconds)},
+          {"depths", list_of(draft.depths,
+                             [](const Depth& depth) {
+                               return Json{{"judged", depth.judged},
+                                           {"stood", depth.stood},
+                                           {"expected", number(depth.expected)}};
+                             })},
+          {"rounds_by_accepted", draft.accepted}};
+}
+
+Json json_of(const LawFromTokens& law) {
+  return {{"tokens", law.tokens},
+          {"alpha", number(law.alpha)},
+          {"slack", number(law.slack)},
+          {"e_value", number(law.e_value)},
+          {"smallest_deviation", number(law.smallest_deviation)},
+          {"suspect", law.suspect},
+          {"curve", list_of(law.curve, [](const auto& point) { return Json{point.first, number(point.second)}; })}};
+}
+
+Json json_of(const Divergence& divergence) {
+  return {{"run", divergence.run},         {"round", divergence.round},       {"position", divergence.position},
+          {"before", divergence.before},   {"plain", divergence.plain},       {"observed", divergence.observed},
+          {"guesses", divergence.guesses}};
+}
+
+Json json_of(const Matrix& matrix) {
+  return {{"checks", matrix.checks},
+          {"decoders", list_of(matrix.rows, [](const Matrix::Row& row) {
+             return Json{{"id", row.id},
+                         {"name", row.name},
+                         {"harm", row.harm},
+                         {"line", row.line},
+                         {"thread", row.thread},
+                         {"cause", row.cause},
+                         {"must_be_caught_by", row.caught_by},
+                         {"as_it_must_be", row.as_it_must_be},
+                         {"outcomes", list_of(row.outcomes, [](Outcome outcome) { return Json(name_of(outcome)); })},
+                         {"sentences", row.sentences}};
+           })}};
+}
+
+}  // namespace
+
+std::string report_json(const Report& r) {
+  Json json;
+  json["schema"] = "draftproof-report/1";
+  json["command"] = r.command;
+  json["version"] = r.version;
+  json["verdict"] = name_of(r.verdict);
+  json["reason"] = r.reason;
+  json["subject"] = r.subject;
+  if (r.command == "verify") json["target"] = r.subject;
+  if (!r.drafts.empty()) json["draft"] = r.drafts.front().name;
+  json["about"] = Json::object();
+  for (const auto& [name, value] : r.about) json["about"][name] = value;
+  json["examined"] = Json::object();
+  for (const auto& [name, count] : r.examined) json["examined"][name] = amount(count);
+  const auto each = [](const auto& thing) { return json_of(thing); };
+  json["checks"] = list_of(r.findings, each);
+  json["unproved"] = r.unproved;
+  if (!r.drafts.empty()) {
+    const DraftReport& first = r.drafts.front();
+    json["output_tokens"] = r.output_tokens;
+    json["mean_accepted"] = number(first.statistics.average_accepted());
+    json["tokens_per_round"] = number(first.tokens_per_round);
+    json["seconds"] = {{"plain", json_of(r.plain)}, {"speculative", json_of(first.seconds)}};
+    json["drafts"] = list_of(r.drafts, each);
+  }
+  if (!r.laws.empty()) json["laws"] = list_of(r.laws, each);
+  if (!r.divergences.empty()) json["divergences"] = list_of(r.divergences, each);
+  if (!r.matrix.rows.empty()) json["matrix"] = json_of(r.matrix);
+  json["runs"] = r.runs;
+  // A path may hold bytes that are not UTF-8; a report is not the place to fail over that.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace draftproof

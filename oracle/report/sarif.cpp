@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+// SARIF 2.1.0 (OASIS), as code hosts show it beside the lines of a file.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "oracle/report/report.h"
+#include "ref/base/sha256.h"
+
+namespace draftproof {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Names a case whatever its file is called and wherever it stands in it.
+std::string fingerprint_of(const Finding& finding) {
+  const Failure& failure = *finding.failure;
+  Sha256 hash;
+  for (const std::string& part : {finding.check, failure.run, std::to_string(failure.round),
+                                  std::to_string(failure.position), failure.expected, failure.observed}) {
+    hash.add(std::to_string(part.size()) + ":" + part);  // no two lists of parts are one text
+  }
+  return hash.hex();
+}
+
+/// A URI reference: what a path may hold and a URI may not is written as %NN.
+std::string uri_of(const std::string& path) {
+  constexpr const char* digits = "0123456789ABCDEF";
+  std::string uri;
+  for (const char c : path) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       std::string_view("-._~/").find(c) != std::string_view::npos;
+    if (plain) {
+      uri += c;
+    } else {
+      uri += {'%', digits[byte >> 4], digits[byte & 15]};
+    }
+  }
+  return uri;
+}
+
+Json rule_of(const Finding& finding) {
+  return {{"id", finding.check},
+          {"shortDescription", {{"text", finding.check}}},
+          {"fullDescription", {{"text", "Can be at fault: " + finding.failure->blames}}},
+          {"help",
+           {{"text", "Can be at fault: " + finding.failure->blames + ". Cannot: " + finding.failure->clears + "."}}},
+          {"defaultConfiguration", {{"level", "error"}}}};
+}
+
+Json result_of(const Finding& finding, const std::string& file, std::size_t rule) {
+  const Failure& failure = *finding.failure;
+  std::string message = finding.sentence;
+  for (const std::string& fact : failure.facts) message += "; " + fact;
+  const Json place = {{"artifactLocation", {{"uri", uri_of(file)}}},
+                      {"region", {{"startLine", std::max<std::int64_t>(1, failure.line)}}}};
+  return {{"ruleId", finding.check},
+          {"ruleIndex", rule},
+          {"level", "error"},
+          {"message", {{"text", message}}},
+          {"locations", Json::array({Json{{"physicalLocation", place}}})},
+          {"partialFingerprints", {{"draftproofCase/v1", fingerprint_of(finding)}}}};
+}
+
+}  // namespace
+
+std::string report_sarif(const Report& r) {
+  Json rules = Json::array();
+  Json results = Json::array();
+  std::vector<std::string> ids;
+  for (const Finding& finding : r.findings) {
+    if (!finding.failure) continue;
+    auto rule = std::find(ids.begin(), ids.end(), finding.check);
+    if (rule == ids.end()) {
+      rules.push_back(rule_of(finding));
+      rule = ids.insert(ids.end(), finding.check);
+    }
+    results.push_back(result_of(finding, r.subject, static_cast<std::size_t>(rule - ids.begin())));
+  }
+  Json invocation = {{"executionSuccessful", r.verdict != ReportVerdict::invalid_trace},
+                     {"exitCode", exit_status(r.verdict)}};
+  if (!r.reason.empty()) {
+    const char* const level = r.verdict == ReportVerdict::invalid_trace ? "error" : "note";
+    const Json message = {{"text", std::string(name_of(r.verdict)) + ": " + r.reason}};
+    invocation["toolExecutionNotifications"] = Json::array({Json{{"level", level}, {"message", message}}});
+  }
+  const Json run = {{"tool", {{"driver", {{"name", "draftproof"}, {"version", r.version}, {"rules", rules}}}}},
+                    {"invocations", Json::array({invocation})},
+                    {"columnKind", "utf16CodeUnits"},
+                    {"results", results}};
+  const Json json = {{"$schema", "https://json.schemastore.org/sarif-2.1.0.json"},
+                     {"version", "2.1.0"},
+                     {"runs", Json::array({run})}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace draftproof

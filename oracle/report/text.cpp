@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+// For people at a terminal.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "oracle/report/report.h"
+#include "ref/formats/printable.h"
+
+namespace draftproof {
+namespace {
+
+/// No more of it than a screen holds.
+std::string shown(const std::string& text) { return printable(text, 2000); }
+
+constexpr std::size_t spoken_rows = 8;  // of a matrix: with so few decoders, also what the checks say in words
+
+std::string line_of(const Finding& finding) {
+  return fmt::format("  {:<18} {:<7} {}\n", finding.check, name_of(finding.outcome), shown(finding.sentence));
+}
+
+std::string lines_of(const Finding& finding, const std::string& subject) {
+  std::string text = line_of(finding);
+  if (!finding.failure) return text;
+  const auto add = [&](const char* what, const std::string& said) {
+    if (!said.empty()) text += fmt::format("  {:26} {}{}\n", "", what, shown(said));
+  };
+  if (finding.failure->line > 0) add("at ", fmt::format("{}:{}", subject, finding.failure->line));
+  for (const std::string& fact : finding.failure->facts) add("- ", fact);
+  add("can be at fault: ", finding.failure->blames);
+  add("cannot: ", finding.failure->clears);
+  add("again: ", finding.failure->reproduce);
+  return text;
+}
+
+std::string drafts_text(const Report& r) {
+  std::string text;
+  const auto speed = [&](const Spread& seconds) {
+    return fmt::format("{:.1f} ms, {:.0f} tokens/s", 1e3 * seconds.median,
+                       static_cast<double>(r.output_tokens) / seconds.median);
+  };
+  if (r.plain.median > 0) text += fmt::format("  plain decoding: {}\n", speed(r.plain));
+  for (const DraftReport& draft : r.drafts) {
+    const Statistics& s = draft.statistics;
+    if (s.iterations == 0) continue;
+    text += fmt::format("  {}: mean accepted {:.2f} of {:.2f} guesses, {:.2f} tokens per round", shown(draft.name),
+                        s.average_accepted(), static_cast<double>(s.drafted) / s.iterations, draft.tokens_per_round);
+    if (draft.seconds.median > 0) {
+      text += fmt::format(", {}: {:.2f}x", speed(draft.seconds), r.plain.median / draft.seconds.median);
+    }
+    text += "\n";
+    long judged = 0;
+    long stood = 0;
+    double expected = 0;
+    for (const Depth& depth : draft.depths) {
+      judged += depth.judged;
+      stood += depth.stood;
+      expected += depth.expected;
+    }
+    if (judged > 0) {
+      text += fmt::format("    {} guesses judged, {} stood, {:.1f} are to be expected by their p and q\n", judged,
+                          stood, expected);
+    }
+  }
+  return text.empty() ? text : "\n" + text;
+}
+
+std::string law_text(const LawFromTokens& law) {
+  return fmt::format(
+      "\n  tokens by themselves: e-value {:.4g} after {} tokens, alarm at {:.4g}; best bet: {}\n"
+      "  a deviation of {:.4g} in total variation would have been seen 99 times of 100\n",
+      law.e_value, law.tokens, 1 / law.alpha, shown(law.suspect), law.smallest_deviation);
+}
+
+std::string divergence_text(const Divergence& d) {
+  std::string text =
+      fmt::format("\n  first divergence: {}, round {}, position {}\n", shown(d.run), d.round, d.position);
+  const auto add = [&](const char* what, const std::string& said) {
+    text += fmt::format("    {:<10} {}\n", what, shown(said));
+  };
+  add("before", d.before);
+  add("plain", d.plain);
+  add("observed", d.observed);
+  if (!d.guesses.empty()) add("guesses", d.guesses);
+  return text;
+}
+
+std::string spoken(const Matrix& matrix) {
+  std::string text;
+  for (const Matrix::Row& row : matrix.rows) {
+    text += fmt::format("\n{} {}\n", row.id, row.name);
+    for (std::size_t i = 0; i < row.sentences.size(); ++i) {
+      text += fmt::format("  {:<18} {:<7} {}\n", matrix.checks[i], name_of(row.outcomes[i]), row.sentences[i]);
+    }
+  }
+  return text;
+}
+
+/// Of the zoo: the matrix, and who is not as it must be.
+std::string zoo_text(const Report& r) {
+  std::string text = matrix_text(r.matrix);
+  if (r.matrix.rows.size() <= spoken_rows) text += spoken(r.matrix);
+  text += "\n";
+  for (const auto& [name, value] : r.about) text += fmt::format("{}: {}\n", name, shown(value));
+  for (const Finding& finding : r.findings) {
+    if (finding.outcome != Outcome::pass) text += finding.sentence + "\n";
+  }
+  const auto count = [&](bool control, bool well_only) {
+    return std::count_if(r.matrix.rows.begin(), r.matrix.rows.end(), [&](const Matrix::Row& row) {
+      return row.is_control() == control && (row.as_it_must_be || !well_only);
+    });
+  };
+  return text + fmt::format("{} of {} mutants caught, {} of {} controls silent\n", count(false, true),
+                            count(false, false), count(true, true), count(true, false));
+}
+
+}  // namespace
+
+std::string matrix_text(const Matrix& matrix) {
+  constexpr std::size_t name_width = 30;
+  std::string text = "# Which check flags which decoder: X flagged, . found nothing, - had nothing to look at.\n";
+  text += fmt::format("{:<{}}  {:<6}", "", name_width, "harm");
+  for (const std::string& check : matrix.checks) text += "  " + check;
+  text += "\n";
+  for (const Matrix::Row& row : matrix.rows) {
+    text += fmt::format("{:<{}}  {:<6}", fmt::format("{:<5} {}", row.id, row.name), name_width, row.harm);
+    for (std::size_t i = 0; i < matrix.checks.size(); ++i) {
+      const Outcome outcome = row.outcomes[i];
+      const char mark = outcome == Outcome::fail ? 'X' : outcome == Outcome::pass ? '.' : '-';
+      text += fmt::format("  {:<{}}", mark, matrix.checks[i].size());
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    text += "\n";
+  }
+  text += "\n# The line each breaks (zoo/zoo.h), where it was found, and how it is wrong or why it is right.\n";
+  for (const Matrix::Row& row : matrix.rows) {
+    text += fmt::format("{:<5} {:<3} {:<37} {}\n", row.id, row.line, row.thread, row.cause);
+  }
+  return text;
+}
+
+std::string report_text(const Report& r) {
+  if (!r.matrix.rows.empty()) return zoo_text(r);
+  std::string text = shown(r.subject) + "\n";
+  if (!r.about.empty()) text += " ";
+  for (const auto& [name, value] : r.about) {
+    text += fmt::format("{}{} {}", &name == &r.about.front().first ? " " : ", ", name, shown(value));
+  }
+  if (!r.runs.empty()) text += fmt::format("; {} runs", r.runs.size());
+  if (!r.about.empty()) text += "\n";
+  if (!r.examined.empty()) text += " ";
+  for (const auto& [name, count] : r.examined) {
+    text += fmt::format("{}{} {:.10g}", &name == &r.examined.front().first ? " " : ", ", name, count);
+  }
+  if (!r.examined.empty()) text += "\n";
+  if (!r.findings.empty()) text += "\n";
+  for (const Finding& finding : r.findings) text += lines_of(finding, r.subject);
+  if (!r.unproved.empty()) text += "\n";
+  for (const std::string& what : r.unproved) text += fmt::format("  not proved: {}\n", shown(what));
+  for (const Divergence& divergence : r.divergences) text += divergence_text(divergence);
+  for (const LawFromTokens& law : r.laws) text += law_text(law);
+  text += drafts_text(r);
+  return text + fmt::format("\n  {}{}\n", name_of(r.verdict), r.reason.empty() ? "" : ": " + shown(r.reason));
+}
+
+}  // namespace draftproof

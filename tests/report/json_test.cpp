@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "tests/report/samples.h"
+
+namespace draftproof::test {
+namespace {
+
+using nlohmann::json;
+
+/// Paths of all keys, as docs/report.md writes them: checks[].failure.run, about.*.
+void collect(const json& value, const std::string& path, std::map<std::string, std::set<std::string>>& types) {
+  if (!path.empty() && !path.ends_with("[]")) {
+    const std::string type = value.is_number() ? "number" : value.type_name();
+    types[path].insert(type);
+  }
+  if (value.is_object()) {
+    const bool named_by_us = path != "about" && path != "examined";
+    for (const auto& [key, inside] : value.items()) {
+      collect(inside, (path.empty() ? "" : path + ".") + (named_by_us ? key : "*"), types);
+    }
+  }
+  if (value.is_array()) {
+    for (const json& inside : value) collect(inside, path + "[]", types);
+  }
+}
+
+/// The table of the schema: key to type, "number or string" being two.
+std::map<std::string, std::set<std::string>> documented() {
+  std::ifstream file(DRAFTPROOF_SOURCE_DIR "/docs/report.md");
+  std::map<std::string, std::set<std::string>> types;
+  const std::regex row(R"(\| `([^`]+)` \| ([a-z ]+) \| .+ \|)");
+  for (std::string line; std::getline(file, line);) {
+    std::smatch found;
+    if (!std::regex_match(line, found, row)) continue;
+    std::istringstream words(found[2]);
+    for (std::string word; words >> word;) {
+      if (word != "or" && word != "of") types[found[1]].insert(word);
+    }
+  }
+  return types;
+}
+
+TEST(ReportJson, HasTheKeysOfTheDocumentAndNoOthers) {
+  std::map<std::string, std::set<std::string>> found;
+  collect(json::parse(report_json(full_report())), "", found);
+  const auto table = documented();
+  for (const auto& [key, types] : found) {
+    ASSERT_TRUE(table.contains(key)) << key << " is not in the table of docs/report.md";
+    for (const std::string& type : types) EXPECT_TRUE(table.at(key).contains(type)) << key << " is a " << type;
+  }
+  for (const auto& [key, types] : table) EXPECT_TRUE(found.contains(key)) << key << " is in the table only";
+  EXPECT_GT(table.size(), 50U) << "the table was not read";
+}
+
+TEST(ReportJson, SaysWhatTheReportSays) {
+  const Report report = full_report();
+  const json said = json::parse(report_json(report));
+  EXPECT_EQ(said["schema"], "draftproof-report/1");
+  EXPECT_EQ(said["verdict"], "BUG_PROVEN");
+  EXPECT_EQ(said["about"]["rule"], "matching");
+  EXPECT_EQ(said["examined"]["rounds"], 12);
+  ASSERT_EQ(said["checks"].size(), 3U);
+  EXPECT_EQ(said["checks"][1]["name"], "check_1");
+  EXPECT_EQ(said["checks"][1]["failure"]["position"], 12);
+  EXPECT_EQ(said["checks"][1]["failure"]["facts"].size(), 2U);
+  EXPECT_FALSE(said["checks"][0].contains("failure"));
+  EXPECT_EQ(said["mean_accepted"], 3);
+  EXPECT_EQ(said["drafts"][0]["acceptance"], 0.75);
+  EXPECT_EQ(said["drafts"][0]["depths"][0]["expected"], 1.5);
+  EXPECT_EQ(said["drafts"][0]["rounds_by_accepted"], json({0, 1, 1}));
+  EXPECT_EQ(said["seconds"]["plain"]["median"], 2);
+  EXPECT_EQ(said["seconds"]["plain"]["min"], 1);
+  EXPECT_EQ(said["seconds"]["plain"]["max"], 3);
+  EXPECT_EQ(said["seconds"]["speculative"]["median"], 4);
+  EXPECT_EQ(said["matrix"]["decoders"][0]["outcomes"], json({"pass", "fail"}));
+  EXPECT_EQ(said["runs"].size(), 2U);
+}
+
+TEST(ReportJson, WritesWhatIsNotFiniteAsAString) {
+  const json said = json::parse(report_json(full_report()));
+  EXPECT_EQ(said["laws"][0]["e_value"], "inf");
+  EXPECT_EQ(said["laws"][0]["curve"][1], json({100, "inf"}));
+  Report report = full_report();
+  report.laws[0].e_value = std::numeric_limits<double>::quiet_NaN();
+  report.laws[0].smallest_deviation = -std::numeric_limits<double>::infinity();
+  EXPECT_EQ(json::parse(report_json(report))["laws"][0]["e_value"], "nan");
+  EXPECT_EQ(json::parse(report_json(report))["laws"][0]["smallest_deviation"], "-inf");
+}
+
+TEST(ReportJson, LeavesOutWhatIsOfNoOnePlace) {
+  Report report = report_with({Outcome::fail});
+  Failure& failure = *report.findings[0].failure;
+  failure.round = failure.position = -1;
+  failure.reproduce.clear();
+  const json said = json::parse(report_json(report))["checks"][0]["failure"];
+  for (const char* field : {"line", "round", "position", "reproduce"}) EXPECT_FALSE(said.contains(field)) << field;
+}
+
+}  // namespace
+}  // namespace draftproof::test

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/report/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/report/samples.h"
+
+namespace draftproof::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(ReportVerdict, AFailureBeatsVacuousBeatsAPass) {
+  const auto verdict = [](std::vector<Outcome> outcomes) { return report_with(std::move(outcomes)).verdict; };
+  EXPECT_EQ(verdict({Outcome::pass, Outcome::pass}), ReportVerdict::pass_exact);
+  EXPECT_EQ(verdict({Outcome::pass, Outcome::vacuous}), ReportVerdict::vacuous);
+  EXPECT_EQ(verdict({Outcome::vacuous, Outcome::fail, Outcome::pass}), ReportVerdict::bug_proven);
+}
+
+TEST(ReportVerdict, AReasonMakesAPassVacuousAndHidesNoFailure) {
+  const std::string reason = "no guess was refused in any run";
+  EXPECT_EQ(verdict_of(report_with({Outcome::pass}).findings, reason), ReportVerdict::vacuous);
+  EXPECT_EQ(verdict_of(report_with({Outcome::fail}).findings, reason), ReportVerdict::bug_proven);
+}
+
+TEST(ReportVerdict, OnlyAPassExitsWithZero) {
+  const std::pair<ReportVerdict, int> table[] = {
+      {ReportVerdict::pass_exact, 0}, {ReportVerdict::pass_stat, 0}, {ReportVerdict::bug_proven, 1},
+      {ReportVerdict::bug_stat, 1},   {ReportVerdict::undecided, 2}, {ReportVerdict::vacuous, 2},
+      {ReportVerdict::invalid_trace, 3}};
+  for (const auto& [verdict, status] : table) EXPECT_EQ(exit_status(verdict), status) << name_of(verdict);
+}
+
+TEST(Sentence, SaysWhereAndBothSides) {
+  EXPECT_EQ(sentence_of({.run = "a run", .line = 9, .round = 3, .position = 12, .expected = "token 5",
+                         .observed = "token 7"}),
+            "a run, line 9, round 3, position 12: expected: token 5; observed: token 7");
+  EXPECT_EQ(sentence_of({.expected = "x", .observed = "y"}), "expected: x; observed: y");
+  EXPECT_EQ(sentence_of({.round = 0, .position = 0, .expected = "x", .observed = "y"}),
+            "round 0, position 0: expected: x; observed: y");
+}
+
+TEST(ReportText, ShowsChecksFactsBlameAndVerdict) {
+  Report report = report_with({Outcome::pass, Outcome::fail});
+  report.reason = "because";
+  const std::string text = report_text(report);
+  EXPECT_THAT(text, HasSubstr("rule matching, seed 7; 2 runs"));
+  EXPECT_THAT(text, HasSubstr("check_1            fail    a run, round 3, position 12: expected: 1 < 2 & \"x\"; obs"));
+  EXPECT_THAT(text, HasSubstr("- the text before is the same\n"));
+  EXPECT_THAT(text, HasSubstr("can be at fault: the loop\n"));
+  EXPECT_THAT(text, HasSubstr("cannot: the model\n"));
+  EXPECT_THAT(text, HasSubstr("again: draftproof reproduce here\n"));
+  EXPECT_THAT(text, HasSubstr("BUG_PROVEN: because"));
+  EXPECT_THAT(text, Not(HasSubstr("tokens/s"))) << "nothing was timed";
+}
+
+TEST(ReportText, PrintsNoControlCharacterOfANameFromOutside) {
+  Report report = report_with({Outcome::fail});
+  report.subject = report.reason = report.findings[0].sentence = report.unproved.emplace_back("a\x1b[31m\nb");
+  report.about.emplace_back("engine", "\x1b[2J");
+  report.findings[0].failure->facts = {"\x1b]0;"};
+  for (const char c : report_text(report)) EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= ' ');
+}
+
+TEST(ReportText, OfTheZooIsTheMatrixAndWhoIsNotAsItMustBe) {
+  const std::string text = report_text(full_report());
+  EXPECT_THAT(text, HasSubstr("X01   \"odd\""));
+  EXPECT_THAT(text, HasSubstr("0 of 1 mutants caught, 1 of 1 controls silent"));
+  EXPECT_THAT(text, HasSubstr("expected: 1 < 2"));
+}
+
+TEST(Spread, IsMedianLeastAndMost) {
+  EXPECT_EQ(spread_of({}).median, 0);
+  const Spread spread = spread_of({5, 1, 9});
+  EXPECT_EQ(spread.median, 5);
+  EXPECT_EQ(spread.least, 1);
+  EXPECT_EQ(spread.most, 9);
+}
+
+}  // namespace
+}  // namespace draftproof::test

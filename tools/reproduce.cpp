@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+// Runs the one case of a reproducer again: does the check still fail?
+#include <algorithm>
+#include <memory>
+
+#include "oracle/exhaustion.h"
+#include "ref/base/error.h"
+#include "ref/formats/printable.h"
+#include "tools/commands.h"
+#include "tools/engine_subject.h"
+#include "tools/hash_subject.h"
+#include "tools/interrupt.h"
+#include "tools/report_files.h"
+#include "tools/reproducer.h"
+#include "tools/trace_question.h"
+#include "zoo/subject.h"
+
+namespace draftproof {
+namespace {
+
+struct ReproduceOptions {
+  std::string folder;
+  std::string target;
+  ReportFileNames files;
+  bool quiet = false;
+};
+
+/// Tokens that the model does not have are the file's fault, not the model's.
+void expect_tokens(const std::string& file, const Case& trial, int vocabulary) {
+  for (const auto* const list : {&trial.request.prompt, &trial.request.stops}) {
+    for (const Token token : *list) {
+      if (token < vocabulary) continue;
+      throw Error(file + ": field request." + (list == &trial.request.prompt ? "prompt" : "stops") + ": token " +
+                  std::to_string(token) + " is not one of the model's " + std::to_string(vocabulary));
+    }
+  }
+}
+
+Finding of_engine(const std::string& file, const Reproducer& r) {
+  try {
+    EngineSubject subject(r.target, layout_of(r.layout), watch_for_interrupt());
+    expect_tokens(file, *r.trial, subject.target(r.trial->variations.front()).vocabulary());
+    return examined(subject, *r.trial);
+  } catch (const Error& wrong) {
+    const std::string said = wrong.what();
+    throw Error(said.starts_with(file) ? said : file + ": cannot be run: " + said);
+  }
+}
+
+Finding of_build(const Reproducer& r) {
+  return r.check == "exhaustion" ? check_exhaustion(production()) : check_production_law(*find_rule(r.rule));
+}
+
+Finding of_zoo(const std::string& file, const Reproducer& r) {
+  const zoo::Mutant* const mutant = zoo::find(r.mutant);
+  if (mutant == nullptr) throw Error(file + ": field mutant: there is no mutant " + in_quotes(r.mutant));
+  if (!r.trial) return zoo::examined(mutant->parts).at(r.check);
+  expect_tokens(file, *r.trial, r.model.vocabulary);
+  zoo::ZooSubject subject(r.model, mutant->parts);
+  Case trial = *r.trial;
+  for (std::size_t i = 0; i < trial.variations.size(); ++i) {
+    Variation& variation = trial.variations[i];
+    if (std::find(std::begin(zoo::draft_names), std::end(zoo::draft_names), variation.draft) ==
+        std::end(zoo::draft_names)) {
+      throw Error(file + ": field variations[" + std::to_string(i) + "].draft: the zoo has no draft " +
+                  in_quotes(variation.draft));
+    }
+    if (zoo::same_name(mutant->parts.declared, *variation.rule)) variation.rule = mutant->parts.declared;
+  }
+  return examined(subject, trial);
+}
+
+/// A cut trace leaves much open; this check alone is asked.
+Report of_trace(const ReproduceOptions& options, const Reproducer& r) {
+  const std::string file = ReproducerFolder::trace_in(options.folder);
+  Report report = report_of(replayed({.file = file, .target = r.target, .layout = r.layout, .quiet = options.quiet}));
+  std::erase_if(report.findings, [&](const Finding& finding) { return finding.check != r.check; });
+  report.unproved.clear();
+  if (report.verdict != ReportVerdict::invalid_trace) report.verdict = verdict_of(report.findings, "");
+  return report;
+}
+
+Exit reproduce(const ReproduceOptions& options) {
+  const std::string file = ReproducerFolder::case_in(options.folder);
+  Reproducer r = read_reproducer(options.folder);
+  if (!options.target.empty()) r.target = options.target;
+  ReportFiles files(options.files, {options.folder, r.target});
+  Report report;
+  if (r.command == "trace check") {
+    report = of_trace(options, r);
+  } else {
+    report.subject = r.command == "verify" ? r.target : r.command == "zoo" ? r.mutant : "this build";
+    report.findings.push_back(r.command == "verify"  ? of_engine(file, r)
+                              : r.command == "build" ? of_build(r)
+                                                     : of_zoo(file, r));
+    report.verdict = verdict_of(report.findings, "");
+  }
+  report.command = "reproduce";
+  report.version = DRAFTPROOF_VERSION;
+  report.about.emplace_back("case", options.folder);
+  files.write(report, options.quiet);
+  if (watch_for_interrupt()->load()) throw Error("interrupted; the case was not run to its end");
+  // A case is one failure: what is not that failure any more is mended, whatever else it may be.
+  return report.verdict == ReportVerdict::bug_proven      ? Exit::divergence
+         : report.verdict == ReportVerdict::invalid_trace ? Exit::bad_input
+                                                          : Exit::pass;
+}
+
+}  // namespace
+
+void add_reproduce(CLI::App& app, Exit& exit) {
+  auto options = std::make_shared<ReproduceOptions>();
+  CLI::App* const command = app.add_subcommand("reproduce", "run a case that --reproducer wrote again");
+  command->add_option("FOLDER", options->folder, "with case.json in it")->required();
+  command->add_option("--target", options->target, "the model, where it is not at the place the case names");
+  add_report_options(*command, options->files);
+  command->add_flag("--quiet", options->quiet, "print nothing but errors");
+  command->callback([options, &exit] { exit = reproduce(*options); });
+}
+
+}  // namespace draftproof

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: MIT
+#include "tools/reproducer.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "ref/acceptance/rule.h"
+#include "ref/base/error.h"
+#include "ref/formats/json.h"
+#include "ref/formats/printable.h"
+
+namespace draftproof {
+namespace {
+
+using Written = nlohmann::ordered_json;
+
+constexpr const char* schema = "draftproof-case/1";
+constexpr std::int64_t many = 1 << 20;  // tokens, guesses, threads: more is no case that was shrunken
+
+Written written(const Sampling& s) {
+  return {{"temperature", s.temperature},
+          {"top_k", s.top_k},
+          {"top_p", s.top_p},
+          {"min_p", s.min_p},
+          {"repeat_penalty", s.repeat_penalty},
+          {"presence_penalty", s.presence_penalty},
+          {"frequency_penalty", s.frequency_penalty},
+          {"repeat_last_n", s.repeat_last_n}};
+}
+
+Written written(const Variation& v) {
+  return {{"draft", v.draft},     {"draft_max", v.draft_max},     {"rule", v.rule->name},
+          {"kernels", v.kernels}, {"threads", v.threads},         {"prompt_rows", v.prompt_rows},
+          {"verification", name_of(v.verification)}};
+}
+
+std::string json_of(const Reproducer& r) {
+  Written json = {{"schema", schema}, {"version", DRAFTPROOF_VERSION}, {"command", r.command}, {"check", r.check}};
+  if (!r.target.empty()) {
+    json["target"] = r.target;
+    json["quantize"] = r.layout.quantise;
+    json["kv"] = r.layout.kv;
+    if (r.command == "trace check") json["kernels"] = r.layout.kernels;
+  }
+  if (!r.rule.empty()) json["rule"] = r.rule;
+  if (!r.mutant.empty()) {
+    json["mutant"] = r.mutant;
+    json["model"] = {{"vocabulary", r.model.vocabulary},
+                     {"levels", r.model.levels},
+                     {"seed", std::to_string(r.model.seed)}};
+  }
+  if (r.trial) {
+    const Request& request = r.trial->request;
+    json["seed"] = std::to_string(r.trial->seed);
+    json["request"] = {{"prompt", request.prompt},
+                       {"max_new_tokens", request.max_new_tokens},
+                       {"stops", request.stops},
+                       {"sequence", request.sequence},
+                       {"sampling", written(request.sampling)}};
+    json["variations"] = Written::array();
+    for (const Variation& variation : r.trial->variations) json["variations"].push_back(written(variation));
+  }
+  Written& failure = json["failure"];
+  failure["run"] = r.failure.run;
+  failure["round"] = r.failure.round;
+  failure["position"] = r.failure.position;
+  failure["expected"] = r.failure.expected;
+  failure["observed"] = r.failure.observed;
+  failure["facts"] = r.failure.facts;
+  return json.dump(2, ' ', false, Written::error_handler_t::replace) + "\n";
+}
+
+int count_in(const Json& value, std::int64_t least = 0, std::int64_t most = many) {
+  return static_cast<int>(value.integer(least, most));
+}
+
+std::uint64_t seed_in(const Json& value) {
+  const std::string& text = value.string();
+  std::uint64_t seed = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (failure != std::errc() || end != text.data() + text.size() || text.empty()) {
+    value.fail("must be a decimal number below 2^64 in a string, but is " + in_quotes(text));
+  }
+  return seed;
+}
+
+std::vector<Token> tokens_in(const Json& value) {
+  std::vector<Token> tokens;
+  for (const std::int64_t token : value.integers(0, std::numeric_limits<Token>::max())) {
+    tokens.push_back(static_cast<Token>(token));
+  }
+  return tokens;
+}
+
+float real_in(const Json& value, double least, double most) {
+  const double number = value.number();
+  if (number < least || number > most) {
+    value.fail("must be a number from " + std::to_string(least) + " to " + std::to_string(most));
+  }
+  return static_cast<float>(number);
+}
+
+/// A name out of a few.
+const std::string& one_of(const Json& value, std::initializer_list<const char*> names) {
+  const std::string& text = value.string();
+  std::string known;
+  for (const char* const name : names) {
+    if (text == name) return text;
+    known += (known.empty() ? "" : ", ") + std::string(name);
+  }
+  value.fail("must be one of " + known + ", but is " + in_quotes(text));
+}
+
+/// Nothing but these fields: a misspelt one would be a case that nobody meant.
+void expect_fields(const Json& object, std::initializer_list<std::string_view> known) {
+  for (const std::string& name : object.fields()) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      object.fail("field " + in_quotes(name) + " is not one of " + schema);
+    }
+  }
+}
+
+Sampling sampling_in(const Json& json) {
+  expect_fields(json, {"temperature", "top_k", "top_p", "min_p", "repeat_penalty", "presence_penalty",
+                       "frequency_penalty", "repeat_last_n"});
+  Sampling s;
+  s.temperature = real_in(json.at("temperature"), 0, 1000);
+  s.top_k = count_in(json.at("top_k"), 0, std::numeric_limits<int>::max());
+  s.top_p = real_in(json.at("top_p"), 0, 1);
+  s.min_p = real_in(json.at("min_p"), 0, 1);
+  s.repeat_penalty = real_in(json.at("repeat_penalty"), 0, 100);
+  s.presence_penalty = real_in(json.at("presence_penalty"), -100, 100);
+  s.frequency_penalty = real_in(json.at("frequency_penalty"), -100, 100);
+  s.repeat_last_n = count_in(json.at("repeat_last_n"), -1, std::numeric_limits<int>::max());
+  return s;
+}
+
+Request request_in(const Json& json) {
+  expect_fields(json, {"prompt", "max_new_tokens", "stops", "sequence", "sampling"});
+  Request request;
+  request.prompt = tokens_in(json.at("prompt"));
+  if (request.prompt.empty()) json.at("prompt").fail("must hold at least one token");
+  request.max_new_tokens = count_in(json.at("max_new_tokens"));
+  request.stops = tokens_in(json.at("stops"));
+  request.sequence = count_in(json.at("sequence"));
+  request.sampling = sampling_in(json.at("sampling"));
+  return request;
+}
+
+const Rule& rule_in(const Json& value) {
+  const Rule* const rule = find_rule(value.string());
+  if (rule == nullptr) value.fail("there is no rule named " + in_quotes(value.string()));
+  return *rule;
+}
+
+Variation variation_in(const Json& json) {
+  expect_fields(json, {"draft", "draft_max", "rule", "kernels", "threads", "prompt_rows", "verification"});
+  Variation v;
+  v.draft = json.at("draft").string();
+  v.draft_max = count_in(json.at("draft_max"), 0, 1024);
+  v.rule = &rule_in(json.at("rule"));
+  v.kernels = json.at("kernels").string();
+  v.threads = count_in(json.at("threads"), 1, 1024);
+  v.prompt_rows = count_in(json.at("prompt_rows"));
+  v.verification = one_of(json.at("verification"), {"batched", "serial"}) == "batched" ? Verification::batched
+                                                                                        : Verification::serial;
+  return v;
+}
+
+Case trial_in(const Json& json, const std::string& check) {
+  Case failing{.check = check, .request = request_in(json.at("request")), .seed = seed_in(json.at("seed")),
+               .variations = {}};
+  const Json variations = json.at("variations");
+  for (std::size_t i = 0; i < variations.size(); ++i) failing.variations.push_back(variation_in(variations[i]));
+  if (failing.variations.empty()) variations.fail("must hold at least one variation");
+  return failing;
+}
+
+/// Its row of one of these lists; nullptr when there is none.
+const Check* row_of(const Check* list, const std::string& name) {
+  while (list->name != nullptr && name != list->name) ++list;
+  return list->name == nullptr ? nullptr : list;
+}
+
+std::string text_of(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::string text(std::istreambuf_iterator<char>(stream), {});
+  if (!stream) throw Error(file + " cannot be read; a reproducer of `trace check` holds it");
+  return text;
+}
+
+std::string quoted(const std::string& path) {
+  const bool plain = path.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./+:") ==
+                     std::string::npos;
+  if (plain && !path.empty()) return path;
+  std::string text = "'";
+  for (const char c : path) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+}  // namespace
+
+ReproducerFolder::ReproducerFolder(std::string path) : path_(std::move(path)) {
+  std::error_code failure;
+  if (!std::filesystem::exists(path_, failure)) {
+    const auto parent = std::filesystem::absolute(path_, failure).lexically_normal().parent_path();
+    if (!std::filesystem::is_directory(parent, failure)) {
+      throw Error("--reproducer " + path_ + ": there is no folder to make it in");
+    }
+    return;
+  }
+  if (!std::filesystem::is_directory(path_, failure)) throw Error("--reproducer " + path_ + " is not a folder");
+  if (!std::filesystem::is_empty(path_, failure) || failure) {
+    throw Error("--reproducer " + path_ + " is not empty; name a folder that is to be made");
+  }
+}
+
+void ReproducerFolder::write(const Reproducer& reproducer) {
+  std::error_code failure;
+  std::filesystem::create_directory(path_, failure);
+  if (failure) throw Error("--reproducer " + path_ + " cannot be made: " + failure.message());
+  if (reproducer.command == "trace check") OutputFile(trace_file(), {}).write(reproducer.trace);
+  OutputFile(case_file(), {}).write(json_of(reproducer));
+}
+
+std::string ReproducerFolder::trace_in(const std::string& folder) { return folder + "/trace.jsonl"; }
+std::string ReproducerFolder::case_in(const std::string& folder) { return folder + "/case.json"; }
+
+std::string ReproducerFolder::command_line() const { return "draftproof reproduce " + quoted(path_); }
+
+void add_reproducer_option(CLI::App& command, std::string& folder) {
+  command.add_option("--reproducer", folder,
+                     "on a failure, write the smallest case found to this folder, for `draftproof reproduce`");
+}
+
+Reproducer read_reproducer(const std::string& folder) {
+  const Json json = Json::read(ReproducerFolder::case_in(folder), std::size_t{1} << 24);
+  if (!json.is_object()) json.fail("must be an object");
+  expect_fields(json, {"schema", "version", "command", "check", "target", "quantize", "kv", "kernels", "rule", "mutant",
+                       "model", "seed", "request", "variations", "failure"});
+  one_of(json.at("schema"), {schema});
+  Reproducer r;
+  r.command = one_of(json.at("command"), {"verify", "build", "trace check", "zoo"});
+  r.check = json.at("check").string();
+  if (const auto target = json.find("target")) {
+    r.target = target->string();
+    r.layout.quantise = json.at("quantize").string();
+    r.layout.kv = json.at("kv").string();
+    if (const auto kernels = json.find("kernels")) r.layout.kernels = kernels->string();
+  }
+  if (r.command == "trace check") {
+    r.trace = text_of(ReproducerFolder::trace_in(folder));
+    return r;
+  }
+  const bool of_trial = row_of(all_checks(), r.check) != nullptr;
+  const bool of_build = row_of(build_checks(), r.check) != nullptr;
+  if (!of_trial && !of_build) json.at("check").fail("there is no check named " + in_quotes(r.check));
+  if ((r.command == "verify" && !of_trial) || (r.command == "build" && !of_build)) {
+    json.at("check").fail(in_quotes(r.check) + " is no check of a case of " + r.command);
+  }
+  if (r.command == "verify" && r.target.empty()) json.at("target").fail("must name a model");
+  if (r.command == "build") r.rule = rule_in(json.at("rule")).name;
+  if (r.command == "zoo") {
+    const Json model = json.at("model");
+    expect_fields(model, {"vocabulary", "levels", "seed"});
+    r.mutant = json.at("mutant").string();
+    r.model.vocabulary = count_in(model.at("vocabulary"), 2, 4096);
+    r.model.levels = count_in(model.at("levels"), 1, 4096);
+    r.model.seed = seed_in(model.at("seed"));
+  }
+  if (of_trial) r.trial = trial_in(json, r.check);
+  return r;
+}
+
+CutTrace cut_trace(const std::string& file, std::int64_t sequence, std::int64_t line) {
+  std::ifstream stream(file, std::ios::binary);
+  std::string header;
+  std::getline(stream, header);
+  Written opening = Written::parse(header);
+  const bool opens = opening.contains("prompt");  // the header is the opening, too
+  std::string lines;                              // of the sequence after its opening
+  Written last;
+  std::vector<Token> before;  // what the rounds before the last emitted
+  std::int64_t number = 1;
+  for (std::string text; number < line && std::getline(stream, text); ++number) {
+    Written read = Written::parse(text);
+    if (read.value("s", std::int64_t{0}) != sequence) continue;
+    if (read["t"] == "seq") {
+      opening = std::move(read);
+      continue;
+    }
+    if (last.is_object()) {
+      for (const Written& token : last["o"]) before.push_back(token.get<Token>());
+    }
+    read.erase("sha256");  // of lines that may be gone
+    lines += read.dump() + "\n";
+    last = std::move(read);
+  }
+  const std::string first = opens ? "" : header + "\n";
+  CutTrace cut{.sequence = first + opening.dump() + "\n" + lines, .round = {}};
+  if (!last.is_object() || last["t"] != "step") return cut;
+  for (const Token token : before) opening["prompt"].push_back(token);
+  if (opening.contains("max")) {
+    opening["max"] = opening["max"].get<std::int64_t>() - static_cast<std::int64_t>(before.size());
+  }
+  last["n"] = 0;
+  cut.round = first + opening.dump() + "\n" + last.dump() + "\n";
+  return cut;
+}
+
+}  // namespace draftproof
