@@ -17,7 +17,7 @@ test: configure
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error --parallel $(JOBS) -L fast
 
 test-slow: configure
-	@tools/install_packages.sh g++-aarch64-linux-gnu qemu-user-static
+	@tools/install_packages.sh chromium g++-aarch64-linux-gnu qemu-user-static
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@echo "== running the exhaustive tests"
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error --parallel $(JOBS) -L slow

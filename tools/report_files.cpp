@@ -10,6 +10,7 @@ namespace draftproof {
 void add_report_options(CLI::App& command, ReportFileNames& names) {
   command.add_option("--json", names.json, "write the report as JSON to this file; - is standard output");
   command.add_option("--junit", names.junit, "write the checks as JUnit XML to this file");
+  command.add_option("--html", names.html, "write the report as one page to this file, for a browser");
 }
 
 ReportFiles::ReportFiles(const ReportFileNames& names, std::vector<std::string> sources)
@@ -22,6 +23,7 @@ ReportFiles::ReportFiles(const ReportFileNames& names, std::vector<std::string> 
   };
   open(names.json, report_json);
   open(names.junit, report_junit);
+  open(names.html, report_html);
   open(names.sarif, report_sarif);
 }
 

@@ -16,10 +16,11 @@ namespace draftproof {
 struct ReportFileNames {
   std::string json;
   std::string junit;
+  std::string html;
   std::string sarif;
 };
 
-/// --json and --junit.
+/// --json, --junit and --html.
 void add_report_options(CLI::App& command, ReportFileNames& names);
 
 /// Opened before the work, as every result file.

@@ -346,6 +346,7 @@ void add_verify(CLI::App& app, Exit& exit) {
       ->required()
       ->expected(1, 16);
   command->add_option("--junit", options->files.junit, "write the checks as JUnit XML to this file");
+  command->add_option("--html", options->files.html, "write the report as one page to this file, for a browser");
   command->add_option("--trace", options->trace_file, "write every decision of every run to this file (spectrace/1)");
   add_reproducer_option(*command, options->reproducer);
   command->callback([options, &exit] {

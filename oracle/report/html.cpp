@@ -1,0 +1,536 @@
+// SPDX-License-Identifier: MIT
+// One page that needs nothing beside itself. Every element is closed and every attribute quoted, so that a strict
+// reader can tell that no name, path or token got out of its place.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/math64.h"
+#include "oracle/report/markup.h"
+#include "oracle/report/report.h"
+#include "oracle/report/style.h"
+#include "oracle/report/svg.h"
+
+namespace draftproof {
+namespace {
+
+enum class Tone { good, bad, open };
+
+struct Meaning {
+  Tone tone;
+  const char* sentence;
+};
+
+Meaning meaning_of(const Report& r) {
+  if (!r.matrix.rows.empty() && r.verdict == ReportVerdict::pass_exact) {
+    return {Tone::good, "Every wrong decoder is caught by the checks that must catch it, and no right one is flagged."};
+  }
+  if (!r.matrix.rows.empty() && r.verdict == ReportVerdict::bug_proven) {
+    return {Tone::bad, "A wrong decoder escapes a check that must catch it, or a right one is flagged."};
+  }
+  switch (r.verdict) {
+    case ReportVerdict::pass_exact: return {Tone::good, "Everything that was examined is exactly right."};
+    case ReportVerdict::pass_stat:
+      return {Tone::good, "Bets against the tokens won nothing. What would have been seen is stated below."};
+    case ReportVerdict::bug_proven: return {Tone::bad, "Two facts were seen that cannot both be right."};
+    case ReportVerdict::bug_stat:
+      return {Tone::bad, "Bets against the tokens won more than they do against a right decoder, save by a chance "
+                         "that is stated below."};
+    case ReportVerdict::undecided:
+      return {Tone::open, "Nothing wrong was found, but something was not said, so it could not be examined."};
+    case ReportVerdict::vacuous: return {Tone::open, "Nothing was put to the test, so nothing is shown."};
+    case ReportVerdict::invalid_trace: return {Tone::bad, "The file cannot be read as a trace."};
+  }
+  return {Tone::bad, ""};
+}
+
+const char* class_of(Tone tone) {
+  switch (tone) {
+    case Tone::good: return "good";
+    case Tone::bad: return "bad";
+    case Tone::open: return "open";
+  }
+  return "bad";
+}
+
+/// A tick, a cross or a bar, so that no colour has to be seen.
+std::string sign(Tone tone) {
+  const char* path = "M7 12.5l3.5 3.5l6.5-8";
+  if (tone == Tone::bad) path = "M8 8l8 8M16 8l-8 8";
+  if (tone == Tone::open) path = "M7 12h10";
+  return fmt::format("<svg class=\"sign\" viewBox=\"0 0 24 24\" aria-hidden=\"true\"><circle cx=\"12\" cy=\"12\" "
+                     "r=\"11\"></circle><path d=\"{}\"></path></svg>",
+                     path);
+}
+
+Tone tone_of(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::pass: return Tone::good;
+    case Outcome::fail: return Tone::bad;
+    case Outcome::vacuous: return Tone::open;
+  }
+  return Tone::bad;
+}
+
+/// "1 234 567", parted by narrow spaces that do not break.
+std::string grouped(long value) {
+  std::string digits = fmt::to_string(value);
+  for (std::size_t at = digits.size(); at > 3 && digits[at - 4] != '-'; at -= 3) digits.insert(at - 3, "\u202F");
+  return digits;
+}
+
+std::string counted(long count, const char* one, const char* many) {
+  return fmt::format("{} {}", grouped(count), count == 1 ? one : many);
+}
+
+/// "3.2", "4.1 · 10⁷", "10⁻⁹", "∞".
+std::string scientific(double value) {
+  if (std::isinf(value)) return "∞";
+  if (!(value > 0) || (value >= 1e-3 && value < 1e4)) return fmt::format("{:.3g}", value);
+  int exponent = static_cast<int>(std::floor(svg::log10_of(value)));
+  std::string digits = fmt::format("{:.2g}", value / power64(10, exponent));
+  if (digits == "10") {  // rounded up
+    digits = "1";
+    ++exponent;
+  }
+  return (digits == "1" ? "" : digits + " · ") + svg::power_of_ten(exponent);
+}
+
+std::string item(const std::string& name, const std::string& value) {
+  return fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", name, value);
+}
+
+std::string section(const std::string& title, const std::string& content) {
+  return fmt::format("<section>\n<h2>{}</h2>\n{}</section>\n", title, content);
+}
+
+std::string number(const std::string& content) { return fmt::format("<td class=\"number\">{}</td>", content); }
+
+/// A table of numbers, in a box of its own that scrolls sideways when it must.
+std::string table(const std::string& label, const std::vector<std::string>& names, const std::string& rows) {
+  std::string head;
+  for (const std::string& name : names) head += fmt::format("<th scope=\"col\">{}</th>", name);
+  return fmt::format("<div class=\"scroll\" tabindex=\"0\"><table aria-label=\"{}\">\n<thead><tr>{}</tr></thead>\n"
+                     "<tbody>\n{}</tbody>\n</table></div>\n",
+                     label, head, rows);
+}
+
+std::string folded(const std::string& summary, const std::string& content) {
+  return fmt::format("<details><summary>{}</summary>\n{}</details>\n", summary, content);
+}
+
+std::string head(const Report& r) {
+  const Meaning meaning = meaning_of(r);
+  std::string counts;
+  if (!r.findings.empty()) {
+    const auto number_of = [&](Outcome outcome) {
+      return std::count_if(r.findings.begin(), r.findings.end(),
+                           [&](const Finding& finding) { return finding.outcome == outcome; });
+    };
+    counts = fmt::format("<p class=\"counts\">{} failed, {} passed, {} had nothing to look at</p>\n",
+                         number_of(Outcome::fail), number_of(Outcome::pass), number_of(Outcome::vacuous));
+  }
+  return fmt::format("<header>\n<p class=\"command\">draftproof {}</p>\n<p class=\"subject\">{}</p>\n"
+                     "<div class=\"verdict {}\">{}<div>\n<h1>{}</h1>\n<p>{}</p>\n{}{}</div></div>\n</header>\n",
+                     escaped(r.command), escaped(r.subject), class_of(meaning.tone), sign(meaning.tone),
+                     name_of(r.verdict), meaning.sentence,
+                     r.reason.empty() ? "" : fmt::format("<p class=\"reason\">{}</p>\n", escaped(r.reason)), counts);
+}
+
+std::string about(const Report& r) {
+  std::string list;
+  for (const auto& [name, value] : r.about) list += item(escaped(name), escaped(value));
+  return list.empty() ? "" : section("How it was run", "<dl class=\"about\">\n" + list + "</dl>\n");
+}
+
+std::string examined(const Report& r) {
+  std::string list;
+  for (const auto& [name, count] : r.examined) {
+    const bool whole = count == std::floor(count) && std::abs(count) < 1e15;
+    list += item(escaped(name), whole ? grouped(static_cast<long>(count)) : scientific(count));
+  }
+  return list.empty() ? "" : section("What was looked at", "<dl class=\"about\">\n" + list + "</dl>\n");
+}
+
+std::string side(const char* title, const char* kind, const std::string& text) {
+  return fmt::format("<div class=\"{}\"><h4>{}</h4><pre>{}</pre></div>\n", kind, title, escaped(text));
+}
+
+std::string failure(const Finding& finding) {
+  std::string text = fmt::format("<article class=\"failure\">\n<h3>{}{}</h3>\n", sign(Tone::bad),
+                                 escaped(finding.check));
+  if (!finding.failure || finding.sentence != sentence_of(*finding.failure)) {  // else it is said piece by piece
+    text += fmt::format("<p>{}</p>\n", escaped(finding.sentence));
+  }
+  if (finding.failure) {
+    const Failure& f = *finding.failure;
+    std::string where;
+    if (!f.run.empty()) where += item("run", escaped(f.run));
+    if (f.line > 0) where += item("line", grouped(f.line));
+    if (f.round >= 0) where += item("round", grouped(f.round));
+    if (f.position >= 0) where += item("position", grouped(f.position));
+    if (!where.empty()) text += "<dl class=\"where\">\n" + where + "</dl>\n";
+    if (!f.expected.empty() || !f.observed.empty()) {
+      text += "<div class=\"sides\">\n" + side("Expected", "must", f.expected) +
+              side("Observed", "is", f.observed) + "</div>\n";
+    }
+    if (!f.facts.empty()) {
+      std::string facts;
+      for (const std::string& fact : f.facts) facts += fmt::format("<li>{}</li>\n", escaped(fact));
+      text += "<h4>Why both cannot be right</h4>\n<ol>\n" + facts + "</ol>\n";
+    }
+    std::string parts;
+    if (!f.blames.empty()) parts += item("can be at fault", escaped(f.blames));
+    if (!f.clears.empty()) parts += item("cannot", escaped(f.clears));
+    if (!parts.empty()) text += "<dl class=\"blame\">\n" + parts + "</dl>\n";
+    if (!f.reproduce.empty()) text += side("See it again", "again", f.reproduce);
+  }
+  return text + "</article>\n";
+}
+
+std::string failures(const Report& r) {
+  std::string list;
+  for (const Finding& finding : r.findings) {
+    if (finding.outcome == Outcome::fail) list += failure(finding);
+  }
+  return list.empty() ? "" : section("What cannot be right", list);
+}
+
+std::string unproved(const Report& r) {
+  std::string list;
+  for (const std::string& sentence : r.unproved) list += fmt::format("<li>{}</li>\n", escaped(sentence));
+  return list.empty() ? "" : section("What was not examined", "<ul>\n" + list + "</ul>\n");
+}
+
+std::string divergence(const Divergence& d) {
+  std::string where;
+  if (!d.run.empty()) where += item("run", escaped(d.run));
+  if (d.round >= 0) where += item("round", grouped(d.round));
+  if (d.position >= 0) where += item("position", grouped(d.position));
+  const auto text = [](const char* name, const char* kind, const std::string& said) {
+    return fmt::format("<div class=\"{}\"><dt>{}</dt><dd>{}</dd></div>\n", kind, name,
+                       said.empty() ? "<span class=\"none\">nothing</span>" : with_marks(said));
+  };
+  return section("Where the texts part",
+                 (where.empty() ? "" : "<dl class=\"where\">\n" + where + "</dl>\n") + "<dl class=\"parting\">\n" +
+                     text("both say", "both", d.before) + text("plain decoding goes on", "must", d.plain) +
+                     text("this run goes on", "is", d.observed) +
+                     (d.guesses.empty() ? "" : text("guessed in that round", "guesses", d.guesses)) + "</dl>\n" +
+                     "<p class=\"note\">Marked: ␣ a space at an edge or beside another, ⇥ a tab, ⏎ the end of a line, "
+                     "\\x1b a byte or a character that cannot be seen.</p>\n");
+}
+
+/// Half of the interval around a share of `judged` guesses, outside of which chance puts a right decoder's expectation
+/// once in a thousand (Azuma and Hoeffding: guesses need be neither alike nor independent). As if how many are judged
+/// did not depend on how they fare: a picture, not one of the oracle's assertions.
+double doubt(long judged) { return std::sqrt(log64(2 / 0.001) / (2 * static_cast<double>(judged))); }
+
+std::string acceptance_by_depth(const DraftReport& draft) {
+  std::vector<Depth> depths = draft.depths;
+  while (!depths.empty() && depths.back().judged <= 0) depths.pop_back();
+  if (depths.empty()) return "";
+  std::vector<svg::Tick> shares;
+  for (const double share : svg::round_numbers(0, 1, 6)) shares.push_back({share, svg::short_number(share)});
+  svg::Plot plot("Guesses that stood, by depth: " + draft.name,
+                 "The share of guesses that stood at each depth of a block, with its interval of doubt, and as a line "
+                 "the share that had to stand by the distributions. The table has the numbers.",
+                 svg::places("place of the guess in its block", 1, static_cast<int>(depths.size())),
+                 {"share that stood", 0, 1, shares});
+  std::vector<std::pair<double, double>> expected;
+  std::string points;
+  std::string rows;
+  for (std::size_t i = 0; i < depths.size(); ++i) {
+    const Depth& depth = depths[i];
+    if (depth.judged <= 0) continue;
+    const auto total = static_cast<double>(depth.judged);
+    const double share = static_cast<double>(depth.stood) / total;
+    const double due = depth.expected / total;
+    const double least = std::max(share - doubt(depth.judged), 0.0);
+    const double most = std::min(share + doubt(depth.judged), 1.0);
+    const auto place = static_cast<double>(i + 1);
+    expected.insert(expected.end(), {{place - 0.4, due}, {place + 0.4, due}});
+    plot.point(place, share, least, most,
+               fmt::format("guess {}: {} of {} stood, {:.1f} had to", i + 1, depth.stood, depth.judged,
+                           depth.expected));
+    rows += "<tr>" + fmt::format("<th scope=\"row\">{}</th>", i + 1) + number(grouped(depth.judged)) +
+            number(grouped(depth.stood)) + number(fmt::format("{:.3f}", share)) +
+            number(fmt::format("{:.3f}–{:.3f}", least, most)) + number(fmt::format("{:.3f}", due)) + "</tr>\n";
+  }
+  plot.line("expected", expected);
+  return "<figure>\n" + plot.text() +
+         "<figcaption><span class=\"key point\">stood, with an interval of 99.9 %</span> "
+         "<span class=\"key expected\">had to stand, by p and q</span></figcaption>\n" +
+         folded("In numbers", table("Guesses by their place in the block",
+                                    {"place", "judged", "stood", "share", "interval", "had to stand"}, rows)) +
+         "</figure>\n";
+}
+
+std::string accepted_lengths(const DraftReport& draft) {
+  std::vector<long> rounds = draft.accepted;
+  while (!rounds.empty() && rounds.back() <= 0) rounds.pop_back();
+  if (rounds.empty()) return "";
+  const long most = *std::max_element(rounds.begin(), rounds.end());
+  svg::Plot plot("Guesses accepted in a round: " + draft.name,
+                 "How many rounds had how many of their guesses accepted. The table has the numbers.",
+                 svg::places("guesses accepted", 0, static_cast<int>(rounds.size()) - 1),
+                 svg::amounts("rounds", static_cast<double>(most)));
+  std::string rows;
+  for (std::size_t n = 0; n < rounds.size(); ++n) {
+    const auto at = static_cast<double>(n);
+    if (rounds[n] > 0) {
+      plot.bar(at - 0.4, at + 0.4, static_cast<double>(rounds[n]),
+               fmt::format("{} accepted in {}", n, counted(rounds[n], "round", "rounds")));
+    }
+    rows += fmt::format("<tr><th scope=\"row\">{}</th>", n) + number(grouped(rounds[n])) + "</tr>\n";
+  }
+  return "<figure>\n" + plot.text() +
+         fmt::format("<figcaption>mean {:.2f} of {:.2f} guesses</figcaption>\n", draft.statistics.average_accepted(),
+                     draft.statistics.iterations == 0
+                         ? 0.0
+                         : static_cast<double>(draft.statistics.drafted) / draft.statistics.iterations) +
+         folded("In numbers", table("Rounds by guesses accepted", {"accepted", "rounds"}, rows)) +
+         "</figure>\n";
+}
+
+std::string plots_of_drafts(const Report& r) {
+  std::string text;
+  for (const DraftReport& draft : r.drafts) {
+    const std::string plots = acceptance_by_depth(draft) + accepted_lengths(draft);
+    if (plots.empty()) continue;
+    text += fmt::format("<h3>{}</h3>\n<div class=\"plots\">\n{}</div>\n", escaped(draft.name), plots);
+  }
+  return text.empty()
+             ? ""
+             : section("What stood", "<p class=\"note\">Where the dashed line leaves the bar of a point, guesses stood "
+                                     "more or less often than their distributions allow. Of a right decoder it does so "
+                                     "at about one place in 1\u202F000 or fewer.</p>\n" + text);
+}
+
+std::string wealth(const LawFromTokens& law) {
+  const double alarm = -svg::log10_of(law.alpha);
+  double least = 0;
+  double most = alarm;
+  double last = 1;
+  bool infinite = std::isinf(law.e_value);
+  std::vector<std::pair<double, double>> line = {{0, 0}};
+  for (const auto& [tokens, value] : law.curve) {
+    last = std::max(last, static_cast<double>(tokens));
+    if (std::isinf(value)) {
+      infinite = true;
+      break;  // nothing comes after proof
+    }
+    if (!(value > 0)) continue;
+    const double exponent = svg::log10_of(value);
+    least = std::min(least, exponent);
+    most = std::max(most, exponent);
+    line.emplace_back(static_cast<double>(tokens), exponent);
+  }
+  svg::Plot plot("Evidence against the tokens",
+                 "The e-value after every so many tokens, and the value at which there is an alarm.",
+                 svg::range("tokens", last),
+                 svg::powers("e-value", least, most + 0.5));
+  plot.level(alarm, "alarm at " + scientific(1 / law.alpha));
+  if (infinite) {
+    line.insert(line.end(), {{last, line.back().second}, {last, std::numeric_limits<double>::infinity()}});
+    plot.beyond(last, "infinite: a token that p says never");
+  }
+  plot.line("wealth", line);
+  return "<figure>\n" + plot.text() + "</figure>\n";
+}
+
+std::string law_from_tokens(const LawFromTokens& law) {
+  const bool alarm = law.e_value * law.alpha >= 1;
+  std::string said = fmt::format("<p>{} held to their law by betting against them. ",
+                                 law.tokens == 1 ? "1 token was" : grouped(law.tokens) + " tokens were");
+  if (std::isinf(law.e_value)) {
+    said += "One of them is a token that its distribution says never: that is proof, not chance.</p>\n";
+  } else if (alarm) {
+    said += fmt::format("The bets won {}-fold. Against a right decoder they win {}-fold with probability {} at "
+                        "most.</p>\n",
+                        scientific(law.e_value), scientific(1 / law.alpha), scientific(law.alpha));
+  } else {
+    said += fmt::format("The most the bets have won is {}-fold; there is an alarm at {}-fold, which a right decoder "
+                        "meets with probability {} at most.</p>\n",
+                        scientific(law.e_value), scientific(1 / law.alpha), scientific(law.alpha));
+  }
+  said += law.smallest_deviation < 1
+              ? fmt::format("<p>Of each law that was bet on, a deviation of <strong>{:.3g}</strong> in total variation "
+                            "would have been seen with probability 0.99; of smaller ones nothing is known.</p>\n",
+                            law.smallest_deviation)
+              : std::string("<p>So few tokens show nothing: no deviation would have been seen for certain.</p>\n");
+  std::string list = item("tokens", grouped(law.tokens)) + item("e-value", scientific(law.e_value)) +
+                     item("alarm at", scientific(1 / law.alpha)) + item("false alarms", scientific(law.alpha));
+  if (law.slack > 0) list += item("allowed to foreign numerics", scientific(law.slack));
+  if (!law.suspect.empty()) list += item(alarm ? "looks like" : "best bet", escaped(law.suspect));
+  return section("The law of the tokens", "<div class=\"law\">\n<div>\n" + said + "<dl class=\"where\">\n" + list +
+                                              "</dl>\n</div>\n" + (law.curve.empty() ? "" : wealth(law)) +
+                                              "</div>\n");
+}
+
+/// What a check says of a decoder, and whether it is what it had to say.
+std::string cell_of(const Matrix::Row& row, const std::string& check, Outcome outcome) {
+  const bool had_to = std::count(row.caught_by.begin(), row.caught_by.end(), check) > 0;
+  const bool flagged = outcome == Outcome::fail;
+  const char* says = "had nothing to look at";
+  std::string shape = "–";
+  if (outcome == Outcome::pass) {
+    says = "found nothing";
+    shape = "·";
+  }
+  if (flagged) {
+    says = had_to ? "flagged it, as it had to" : "flagged it";
+    shape = had_to ? "<i>×</i>" : "<i class=\"also\">×</i>";
+  }
+  if (flagged && row.is_control()) {
+    says = "flagged it, and it is right";
+    shape = "<i class=\"ill\">!</i>";
+  }
+  if (!flagged && had_to) {
+    says = "had to flag it and did not";
+    shape = "<i class=\"ill\">!</i>";
+  }
+  return fmt::format("<td title=\"{} {}\">{}</td>", escaped(check), says, shape);
+}
+
+std::string matrix_rows(const Matrix& m) {
+  std::string rows;
+  for (const Matrix::Row& row : m.rows) {
+    rows += fmt::format("<tr{}><th scope=\"row\" title=\"{}\"><b>{}</b> {}{}</th><td class=\"harm\">{}</td>",
+                        row.as_it_must_be ? "" : " class=\"wrong\"", escaped(row.cause), escaped(row.id),
+                        escaped(row.name), row.as_it_must_be ? "" : " <em>not as it must be</em>", escaped(row.harm));
+    for (std::size_t i = 0; i < std::min(m.checks.size(), row.outcomes.size()); ++i) {
+      rows += cell_of(row, m.checks[i], row.outcomes[i]);
+    }
+    rows += "</tr>\n";
+  }
+  return rows;
+}
+
+std::string causes_of(const Matrix& m) {
+  std::string list;
+  for (const Matrix::Row& row : m.rows) {
+    std::string where = row.line.empty() ? "" : "breaks " + escaped(row.line);
+    if (!row.thread.empty()) where += (where.empty() ? "" : ", ") + ("found in " + escaped(row.thread));
+    list += fmt::format("<div><dt><b>{}</b> {}</dt><dd>{}: {}{}</dd></div>\n", escaped(row.id), escaped(row.name),
+                        escaped(row.harm), escaped(row.cause),
+                        where.empty() ? "" : " <span class=\"none\">(" + where + ")</span>");
+  }
+  return list;
+}
+
+std::string matrix(const Matrix& m) {
+  if (m.rows.empty()) return "";
+  std::string head;
+  std::string totals;
+  for (std::size_t i = 0; i < m.checks.size(); ++i) {
+    head += fmt::format("<th scope=\"col\"><span>{}</span></th>", escaped(m.checks[i]));
+    totals += fmt::format("<td>{}</td>", std::count_if(m.rows.begin(), m.rows.end(), [&](const Matrix::Row& row) {
+                            return i < row.outcomes.size() && row.outcomes[i] == Outcome::fail;
+                          }));
+  }
+  const auto count = [&](bool control, bool well_only) {
+    return std::count_if(m.rows.begin(), m.rows.end(), [&](const Matrix::Row& row) {
+      return row.is_control() == control && (row.as_it_must_be || !well_only);
+    });
+  };
+  return section(
+      "Decoders and checks",
+      fmt::format("<p>{} of {} wrong decoders are caught by all checks that must catch them; {} of {} right ones pass "
+                  "every check.</p>\n"
+                  "<p class=\"legend\"><span><i>×</i> flagged, as it must be</span>\n"
+                  "<span><i class=\"also\">×</i> flagged as well</span>\n<span>· found nothing</span>\n"
+                  "<span>– had nothing to look at</span>\n<span><i class=\"ill\">!</i> not as it must be</span></p>\n"
+                  "<div class=\"scroll tall\" tabindex=\"0\"><table class=\"matrix\" aria-label=\"What each check says "
+                  "of each decoder\">\n"
+                  "<thead><tr><th scope=\"col\">decoder</th><th scope=\"col\" class=\"harm\">harm</th>{}</tr></thead>\n"
+                  "<tbody>\n{}</tbody>\n"
+                  "<tfoot><tr><th scope=\"row\">flagged by</th><td class=\"harm\"></td>{}</tr></tfoot>\n"
+                  "</table></div>\n",
+                  count(false, true), count(false, false), count(true, true), count(true, false), head, matrix_rows(m),
+                  totals) +
+          folded("What each of them does", "<dl class=\"causes\">\n" + causes_of(m) + "</dl>\n"));
+}
+
+/// The zoo's findings are of decoders, which the matrix has.
+std::string checks(const Report& r) {
+  if (!r.matrix.rows.empty()) return "";
+  std::string rows;
+  for (const Finding& finding : r.findings) {
+    const Tone tone = tone_of(finding.outcome);
+    rows += fmt::format("<tr><th scope=\"row\">{}</th><td class=\"outcome {}\">{}{}</td><td class=\"number\">{}</td>"
+                        "<td class=\"sentence\">{}</td></tr>\n",
+                        escaped(finding.check), class_of(tone), sign(tone), name_of(finding.outcome),
+                        grouped(finding.examined), escaped(finding.sentence));
+  }
+  if (rows.empty()) return "";
+  return section("Every check", "<table class=\"checks\">\n<thead><tr><th scope=\"col\">check</th>"
+                                "<th scope=\"col\">outcome</th><th scope=\"col\" class=\"number\">examined</th>"
+                                "<th scope=\"col\">what it says</th></tr></thead>\n<tbody>\n" +
+                                    rows + "</tbody>\n</table>\n");
+}
+
+std::string drafts(const Report& r) {
+  const auto timed = [](const Spread& seconds) { return seconds.median > 0; };
+  const bool any_timed = timed(r.plain) || std::any_of(r.drafts.begin(), r.drafts.end(), [&](const DraftReport& draft) {
+                           return timed(draft.seconds);
+                         });
+  const auto speed = [&](const Spread& s) {
+    if (!any_timed) return std::string();
+    if (!timed(s)) return number("") + number("") + number("");
+    return number(fmt::format("{:.1f} ({:.1f}–{:.1f})", 1e3 * s.median, 1e3 * s.least, 1e3 * s.most)) +
+           number(fmt::format("{:.0f}", static_cast<double>(r.output_tokens) / s.median)) +
+           number(timed(r.plain) ? fmt::format("{:.2f}", r.plain.median / s.median) : "");
+  };
+  std::string rows;
+  if (timed(r.plain)) {
+    rows += "<tr><th scope=\"row\">plain decoding</th>" + number("") + number("") + number("1.00") + speed(r.plain) +
+            "</tr>\n";
+  }
+  for (const DraftReport& draft : r.drafts) {
+    rows += fmt::format("<tr><th scope=\"row\">{}</th>", escaped(draft.name)) +
+            number(fmt::format("{:.2f}", draft.statistics.average_accepted())) +
+            number(fmt::format("{:.3f}", draft.statistics.acceptance())) +
+            number(fmt::format("{:.2f}", draft.tokens_per_round)) + speed(draft.seconds) + "</tr>\n";
+  }
+  if (rows.empty()) return "";
+  std::vector<std::string> names = {"draft", "accepted in a round", "share accepted", "tokens in a round"};
+  if (any_timed) names.insert(names.end(), {"milliseconds", "tokens in a second", "times plain"});
+  return section(any_timed ? "Drafts and speed" : "Drafts",
+                 (any_timed ? fmt::format("<p>{}; milliseconds are the median of repeats, with the least and the most."
+                                          "</p>\n",
+                                          counted(static_cast<long>(r.output_tokens), "new token", "new tokens"))
+                            : "") +
+                     table("What each draft did", names, rows));
+}
+
+std::string runs(const Report& r) {
+  std::string list;
+  for (const std::string& run : r.runs) list += fmt::format("<li>{}</li>\n", escaped(run));
+  if (list.empty()) return "";
+  return section("Runs", folded(counted(static_cast<long>(r.runs.size()), "run", "runs"),
+                                "<ol class=\"runs\">\n" + list + "</ol>\n"));
+}
+
+}  // namespace
+
+std::string report_html(const Report& r) {
+  std::string text = fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta name=\"color-scheme\" content=\"light dark\">\n"
+      // The browser holds the page to what it says of itself: were a name to get out of its place, it could still do
+      // nothing.
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+      "<title>{}: {} (draftproof {})</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n",
+      name_of(r.verdict), escaped(r.subject), escaped(r.command), report_style);
+  text += head(r) + about(r) + failures(r) + unproved(r);
+  for (const Divergence& d : r.divergences) text += divergence(d);
+  text += plots_of_drafts(r);
+  for (const LawFromTokens& law : r.laws) text += law_from_tokens(law);
+  text += matrix(r.matrix) + checks(r) + examined(r) + drafts(r) + runs(r);
+  return text + fmt::format("<footer>draftproof {}</footer>\n</main>\n</body>\n</html>\n", escaped(r.version));
+}
+
+}  // namespace draftproof
