@@ -194,6 +194,7 @@ struct Sequence {
   std::shared_ptr<Model> target;       // none: p is as the trace states it
   std::unique_ptr<PlainReader> plain;  // of the target
   bool foreign = false;                // its rows need not be the target's own
+  bool numbers_again = false;          // it draws with the random numbers of an earlier one
 
   std::int64_t emitted() const { return static_cast<std::int64_t>(text.size() - opening.prompt.size()); }
   bool stops_at(Token token) const {
@@ -259,6 +260,10 @@ class Replay {
       report_.unproved.insert("of " + number(static_cast<std::int64_t>(unknown_)) +
                               " tokens p is not known, so that their law cannot stand in for what is not said" +
                               (target_.vocabulary == 0 ? "; give --target, or rows P" : ""));
+    } else if (not_bet_ > 0) {
+      report_.unproved.insert(number(static_cast<std::int64_t>(not_bet_)) +
+                              " tokens were drawn with the random numbers of an earlier sequence: their law cannot "
+                              "stand in for what is not said");
     } else if (law_.tokens() > 0 && law_.smallest_deviation() >= 1) {
       const auto missing = law_.tokens_until(1);
       report_.unproved.insert(number(static_cast<std::int64_t>(law_.tokens())) +
@@ -294,6 +299,7 @@ class Replay {
     Sequence sequence;
     sequence.opening = opening;
     sequence.text = opening.prompt;
+    sequence.numbers_again = header_.coins_follow() && !numbers_used_.insert(opening.key).second;
     const bool given = target_.vocabulary > 0;
     if (given && header_.total == Distribution::total) sequence.target = target_.computing_in(opening.numerics);
     if (given && !sequence.target) {
@@ -444,14 +450,15 @@ class Replay {
       } else {
         report_.unsaid.insert("rounds without d: what was guessed and how it was judged is not said");
       }
-      bet(row, nullptr, token, position);
+      bet(sequence, row, nullptr, token, position);
       sequence.text.push_back(token);
     }
     sequence.text.resize(static_cast<std::size_t>(position_));
   }
 
   /// A token and the law it should come from. One choice is no bet: there the token is proved, or proves the fault.
-  void bet(const KnownRow& row, const Distribution* q, Token token, std::int64_t position) {
+  /// Nor is a number that was bet on before: what it says again is no further evidence, however often.
+  void bet(const Sequence& sequence, const KnownRow& row, const Distribution* q, Token token, std::int64_t position) {
     const bool exact = row.p.has_value();
     const std::optional<Distribution>& p = exact ? row.p : row.near;
     if (!p || (!exact && p->is_point())) {
@@ -465,6 +472,10 @@ class Replay {
           [&] { return "token " + number(token); });
     }
     if (p->is_point()) return;
+    if (sequence.numbers_again) {
+      ++not_bet_;
+      return;
+    }
     law_.observe(*p, q, token);
     curve_.add(law_.tokens(), law_.e_value());
   }
@@ -510,7 +521,7 @@ class Replay {
       judge_row(sequence, step, row, known.p);
       const Distribution* const q = row < step.draft_rows.size() ? &step.draft_rows[row] : nullptr;
       if (row < step.emitted.size()) {
-        bet(known, q, step.emitted[row], position_ + static_cast<std::int64_t>(row));
+        bet(sequence, known, q, step.emitted[row], position_ + static_cast<std::int64_t>(row));
       }
       if (q != nullptr && known.p) count_depth(row, row < accepted, *known.p, *q);
       if (row < accepted) sequence.text.push_back(step.guesses[row]);
@@ -941,6 +952,8 @@ class Replay {
   Curve curve_;
   std::optional<std::string> foreign_;  // numerics
   long unknown_ = 0;              // tokens of which no p is known
+  long not_bet_ = 0;              // tokens drawn with numbers that others were drawn with
+  std::set<std::int32_t> numbers_used_;  // keys of sequences, where coins follow from them
   std::size_t found_before_ = 0;  // findings before this round
   std::map<std::int64_t, Sequence> sequences_;  // open ones
   KeysAsked keys_;                              // of this round

@@ -65,6 +65,21 @@ TEST(TraceCommandSlow, PassesEveryRunThatVerifyWrote) {
   EXPECT_THAT(held.out, HasSubstr("PASS_EXACT"));
 }
 
+/// Dozens of runs that draw with the same numbers say the same again: no evidence, however often.
+TEST(TraceCommandSlow, DoesNotTakeRunsWithTheSameNumbersForEvidence) {
+  const Folder folder;
+  const std::string trace = folder.path() / "t.jsonl";
+  for (const std::string rule : {"matching", "rejection"}) {
+    const auto verified =
+        run_command({"verify", target, "--draft", "oracular", "--max-new-tokens", "24", "--prompt-tokens", "1,2,3",
+                     "--rule", rule, "--temperature", "1", "--seed", "9", "--trace", trace, "--quiet"});
+    ASSERT_NE(verified.status, 3) << verified.err;
+    const auto held = run_command({"trace", "check", trace, "--target", target});
+    EXPECT_EQ(held.status, 0) << held.out << held.err;
+    EXPECT_THAT(held.out, HasSubstr("PASS_EXACT"));
+  }
+}
+
 TEST(TraceCommand, HoldsARunToATargetThatComputesAsItWasComputedAndToNoOther) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";

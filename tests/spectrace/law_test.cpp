@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "oracle/mutant_laws.h"
 #include "oracle/plain.h"
@@ -150,6 +151,44 @@ TEST(Law, OfTooFewTokensPassesNothingAndSaysHowManyAreMissing) {
   EXPECT_EQ(report.law->smallest_deviation, 1);
   EXPECT_THAT(report_text(report_of(report)), HasSubstr("8 tokens show no deviation however large; "));
   EXPECT_THAT(report_text(report_of(report)), HasSubstr(" more would begin to"));
+}
+
+/// The trace twice, as two sequences; `seeded`: their coins follow from their keys.
+std::string twice(const std::string& trace, int second_key, bool seeded) {
+  std::istringstream lines(trace);
+  std::string line;
+  std::getline(lines, line);
+  Json header = Json::parse(line);
+  for (const char* field : {"prompt", "T"}) header.erase(field);  // of each sequence
+  if (seeded) header["rng"] = {{"alg", our_generator}, {"seed", "1"}};
+  std::string texts[2];
+  while (std::getline(lines, line)) {
+    for (int s = 0; s < 2; ++s) {
+      Json step = Json::parse(line);
+      step["s"] = s;
+      texts[s] += step.dump() + "\n";
+    }
+  }
+  const auto opening = [](int s, int key) {
+    return Json({{"t", "seq"}, {"s", s}, {"key", key}, {"prompt", {1}}, {"T", "0x1p+0"}}).dump() + "\n";
+  };
+  return header.dump() + "\n" + opening(0, 0) + texts[0] + opening(1, second_key) + texts[1];
+}
+
+TEST(Law, IsNotShownAgainByWhatIsDrawnWithTheSameNumbers) {
+  const std::string trace = tokens_with_rows(nullptr, 500);
+  const Report again = report_of(twice(trace, 0, true));
+  EXPECT_EQ(again.invalid, "");
+  ASSERT_TRUE(again.law.has_value());
+  EXPECT_EQ(again.law->tokens, 1000);
+  EXPECT_EQ(again.verdict(), Verdict::undecided) << "what the second does not say nothing stands in for";
+  EXPECT_THAT(report_text(report_of(again)), HasSubstr("1000 tokens were drawn with the random numbers of an earlier"));
+  for (const auto& [key, seeded] : {std::pair{1, true}, std::pair{0, false}}) {
+    const Report other = report_of(twice(trace, key, seeded));
+    EXPECT_EQ(other.invalid, "");
+    ASSERT_TRUE(other.law.has_value());
+    EXPECT_EQ(other.law->tokens, 2000) << "another key, or numbers that do not follow from keys";
+  }
 }
 
 TEST(Law, IsProvedWrongByATokenThatPNeverSays) {
