@@ -296,16 +296,19 @@ std::string accepted_lengths(const DraftReport& draft) {
 
 std::string plots_of_drafts(const Report& r) {
   std::string text;
+  bool any_by_depth = false;
   for (const DraftReport& draft : r.drafts) {
-    const std::string plots = acceptance_by_depth(draft) + accepted_lengths(draft);
+    const std::string by_depth = acceptance_by_depth(draft);
+    const std::string plots = by_depth + accepted_lengths(draft);
     if (plots.empty()) continue;
+    any_by_depth = any_by_depth || !by_depth.empty();
     text += fmt::format("<h3>{}</h3>\n<div class=\"plots\">\n{}</div>\n", escaped(draft.name), plots);
   }
-  return text.empty()
-             ? ""
-             : section("What stood", "<p class=\"note\">Where the dashed line leaves the bar of a point, guesses stood "
-                                     "more or less often than their distributions allow. Of a right decoder it does so "
-                                     "at about one place in 1\u202F000 or fewer.</p>\n" + text);
+  if (text.empty()) return "";
+  const char* note = "<p class=\"note\">Where the dashed line leaves the bar of a point, guesses stood more or less often "
+                     "than their distributions allow. Of a right decoder it does so at about one place in 1\u202F000 or "
+                     "fewer.</p>\n";
+  return section("What stood", (any_by_depth ? note : "") + text);
 }
 
 std::string wealth(const LawFromTokens& law) {
