@@ -305,9 +305,9 @@ std::string plots_of_drafts(const Report& r) {
     text += fmt::format("<h3>{}</h3>\n<div class=\"plots\">\n{}</div>\n", escaped(draft.name), plots);
   }
   if (text.empty()) return "";
-  const char* note = "<p class=\"note\">Where the dashed line leaves the bar of a point, guesses stood more or less often "
-                     "than their distributions allow. Of a right decoder it does so at about one place in 1\u202F000 or "
-                     "fewer.</p>\n";
+  const char* note =
+      "<p class=\"note\">Where the dashed line leaves the bar of a point, guesses stood more or less often than their "
+      "distributions allow. Of a right decoder it does so at about one place in 1\u202F000 or fewer.</p>\n";
   return section("What stood", (any_by_depth ? note : "") + text);
 }
 
