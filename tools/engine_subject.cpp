@@ -2,8 +2,32 @@
 #include "tools/engine_subject.h"
 
 #include "kernels/operations.h"
+#include "ref/base/error.h"
+#include "ref/models/memory.h"
 
 namespace draftproof {
+namespace {
+
+/// Of what guesses were drawn from: at temperatures above 0 by far the most of a trace.
+std::uint64_t bytes_of_distributions(const Trace& trace) {
+  std::uint64_t bytes = 0;
+  for (const Round& round : trace.rounds) {
+    for (const Distribution& q : round.proposal.drawn_from) bytes += q.bytes();
+  }
+  return bytes;
+}
+
+/// There is a row of p for every q that is judged.
+void refuse_to_keep(std::size_t runs, const Trace& like) {
+  const std::uint64_t need = 2 * runs * bytes_of_distributions(like);
+  if (const std::uint64_t available = memory_available(); need > available) {
+    throw Error("the distributions of " + std::to_string(runs) + " more runs need " + shown_bytes(need) +
+                " of memory, and " + shown_bytes(available) +
+                " are available; give --top-k, or fewer --max-new-tokens, or a --draft-max");
+  }
+}
+
+}  // namespace
 
 Request varied(const Request& request, const Variation& variation) {
   Request result = request;
@@ -32,8 +56,10 @@ Trace EngineSubject::run_watched(const Request& request, const Variation& variat
       ended = !after_round(trace) || (cancelled_ != nullptr && cancelled_->load());
     };
   }
-  return engine(variation).decode(varied(request, variation), variation.draft, *variation.rule, chance,
-                                  Recording::digests, watch, after_round ? &ended : cancelled_);
+  Trace trace = engine(variation).decode(varied(request, variation), variation.draft, *variation.rule, chance,
+                                         Recording::digests, watch, after_round ? &ended : cancelled_);
+  if (to_keep_ > 0) refuse_to_keep(--to_keep_, trace);
+  return trace;
 }
 
 std::string EngineSubject::numerics(const Variation& variation) {

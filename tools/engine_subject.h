@@ -25,6 +25,10 @@ class EngineSubject final : public Subject {
   Model& target(const Variation& variation) override { return engine(variation).target(); }
   std::string numerics(const Variation& variation) override;
 
+  /// So many runs will be made next and all be kept: as soon as one of them shows that there is no memory for the rest,
+  /// it throws Error.
+  void will_keep(std::size_t runs) { to_keep_ = runs; }
+
   /// Loads the weights anew when they are next needed.
   void forget() { engine_.reset(); }
 
@@ -36,6 +40,7 @@ class EngineSubject final : public Subject {
   Layout like_;
   const std::atomic<bool>* cancelled_;
   bool rows_;
+  std::size_t to_keep_ = 0;
   std::string loaded_;  // name of the table in engine_
   std::map<std::string, std::string> numerics_;  // by name of table
   std::unique_ptr<Engine> engine_;

@@ -279,6 +279,8 @@ Exit verify(const VerifyOptions& options) {
   }
 
   progress.say("decoding in every variation");
+  const std::vector<Variation> variations = variations_of(options, rule, guesses);
+  subject.will_keep(variations.size());
   std::unique_ptr<spectrace::Writer> writer;
   std::unique_ptr<spectrace::TracedSubject> traced;
   if (trace_file) {
@@ -287,8 +289,7 @@ Exit verify(const VerifyOptions& options) {
                                                  subject.target(first).vocabulary(), rule, common.seed);
     traced = std::make_unique<spectrace::TracedSubject>(subject, *writer);
   }
-  Trial trial(traced ? static_cast<Subject&>(*traced) : subject, request, common.seed,
-              variations_of(options, rule, guesses));
+  Trial trial(traced ? static_cast<Subject&>(*traced) : subject, request, common.seed, variations);
   if (trace_file) {
     traced->stop();
     trace_file->finish();
@@ -331,6 +332,8 @@ Exit verify(const VerifyOptions& options) {
   if (interrupted->load()) report.reason = "interrupted; what was done so far proves nothing";
 
   report.verdict = verdict_of(report.findings, report.reason);
+  // What a pass would not have proved is no matter beside a proof of the contrary.
+  if (report.verdict == ReportVerdict::bug_proven && !interrupted->load()) report.reason.clear();
   progress.say("");
   files.write(report, common.quiet || options.trace_file == "-");
   return exit_of(report.verdict);

@@ -146,6 +146,11 @@ bool Distribution::is_point() const noexcept {
 std::vector<Token> Distribution::tokens() const { return tokens_of(*this); }
 std::vector<std::uint64_t> Distribution::weights() const { return weights_of(*this); }
 
+std::uint64_t Distribution::bytes() const noexcept {
+  return blocks_.capacity() * sizeof(blocks_[0]) + sums_.capacity() * sizeof(sums_[0]) +
+         values_.capacity() * sizeof(values_[0]);
+}
+
 Fingerprint Distribution::fingerprint() const {
   const std::vector<Token> tokens = this->tokens();
   Digest digest;

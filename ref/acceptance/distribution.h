@@ -63,6 +63,8 @@ class Distribution {
   void become_point(Token token);
   void become_quantised(const Shares& shares);
 
+  std::uint64_t bytes() const noexcept;  // of memory
+
   Fingerprint fingerprint() const;
   bool operator==(const Distribution& other) const noexcept;
 

@@ -44,6 +44,17 @@ TEST(Sentence, SaysWhereAndBothSides) {
             "round 0, position 0: expected: x; observed: y");
 }
 
+TEST(ReportText, TooFewTokensShowNoDeviation) {
+  Report report = report_with({Outcome::pass});
+  LawFromTokens& law = report.laws.emplace_back();
+  law.alpha = 1e-9;
+  law.smallest_deviation = 0.25;
+  EXPECT_THAT(report_text(report), HasSubstr("a deviation of 0.25 in total variation would have been seen"));
+  law.smallest_deviation = 1;
+  EXPECT_THAT(report_text(report), HasSubstr("so few tokens show nothing"));
+  EXPECT_THAT(report_text(report), Not(HasSubstr("a deviation of")));
+}
+
 TEST(ReportText, ShowsChecksFactsBlameAndVerdict) {
   Report report = report_with({Outcome::pass, Outcome::fail});
   report.reason = "because";

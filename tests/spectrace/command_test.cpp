@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <sys/resource.h>
 
 #include "tests/spectrace/support.h"
 #include "tests/tools/command.h"
@@ -138,6 +138,16 @@ TEST(TraceCommand, DiffComparesTextsNotRounds) {
   EXPECT_EQ(run_command({"trace", "diff", plain.path(), guessed.path()}).status, 0);
 }
 
+/// Of computing, so that what else the machine does is no matter: one thread checks.
+double seconds_of_children() {
+  rusage usage{};
+  getrusage(RUSAGE_CHILDREN, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
 TEST(TraceCommandSlow, ChecksAHundredThousandRoundsInTenSecondsAndTwoHundredMegabytes) {
   Recorded recorded({.vocabulary = 40, .levels = 4, .seed = 5});
   const Case c{"", &rejection, {.temperature = 1, .top_k = 8}, "dialect", Verification::batched, {}, 25000};
@@ -152,12 +162,12 @@ TEST(TraceCommandSlow, ChecksAHundredThousandRoundsInTenSecondsAndTwoHundredMega
   const std::string out = folder.path() / "out";
   const std::string limited = "ulimit -v 200000; exec " + test::quoted(DRAFTPROOF_BINARY) + " trace check " +
                               test::quoted(file.path()) + " >" + test::quoted(out);
-  const auto start = std::chrono::steady_clock::now();
+  const double before = seconds_of_children();
   const int status = std::system(limited.c_str());
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = seconds_of_children() - before;
   EXPECT_EQ(status, 0) << test::text_of(out);
   EXPECT_THAT(test::text_of(out), HasSubstr("rounds " + std::to_string(rounds) + ","));
-  std::printf("%ld rounds, %.1f MB: %.2f s\n", rounds, 1e-6 * static_cast<double>(text.size()), seconds);
+  std::printf("%ld rounds, %.1f MB: %.2f s of one core\n", rounds, 1e-6 * static_cast<double>(text.size()), seconds);
   EXPECT_LT(seconds, 10);
 }
 

@@ -18,9 +18,10 @@ struct Outcome {
   std::string err;
 };
 
-inline Outcome run_command(const std::vector<std::string>& words) {
+/// `environment`: "NAME=value", as a shell takes it.
+inline Outcome run_command(const std::vector<std::string>& words, const std::string& environment = "") {
   const Folder folder;
-  std::string line = quoted(DRAFTPROOF_BINARY);
+  std::string line = environment + " " + quoted(DRAFTPROOF_BINARY);
   for (const std::string& word : words) line += " " + quoted(word);
   line += " >" + quoted((folder.path() / "out").string()) + " 2>" + quoted((folder.path() / "err").string()) +
           " </dev/null";

@@ -58,18 +58,20 @@ TEST(Verify, PassesAtHighTemperatureWithBothRulesAndSeveralDrafts) {
 }
 
 TEST(Verify, TakesTheDraftLengthAskedFor) {
-  std::vector<std::string> words{"verify", target, "--draft", dflash, "--draft-max", "2"};
+  std::vector<std::string> words{"verify", target, "--draft", dflash, "--draft-max", "2", "--kernels", "scalar"};
   words.insert(words.end(), hot.begin(), hot.end());
   const json report = json_of(words);
   EXPECT_LE(report["drafts"][0]["drafted"].get<int>(), 2 * report["drafts"][0]["iterations"].get<int>());
 }
 
 TEST(Verify, IsVacuousAndNotAPassWhenNothingIsGuessed) {
-  const json none = json_of({"verify", target, "--draft", "none", "--prompt-tokens", "5", "--max-new-tokens", "4"}, 2);
+  const json none = json_of({"verify", target, "--draft", "none", "--prompt-tokens", "5", "--max-new-tokens", "4",
+                             "--kernels", "scalar"},
+                            2);
   EXPECT_EQ(none["verdict"], "VACUOUS");
   EXPECT_THAT(none["reason"].get<std::string>(), testing::HasSubstr("no_draft"));
   const json gated = json_of({"verify", target, "--draft", "dflash:" + fixture("external/qwen3-tiny-tied"),
-                              "--prompt-tokens", "5", "--max-new-tokens", "4"},
+                              "--prompt-tokens", "5", "--max-new-tokens", "4", "--kernels", "scalar"},
                              2);
   EXPECT_EQ(gated["verdict"], "VACUOUS");
   EXPECT_THAT(gated["reason"].get<std::string>(), testing::HasSubstr("draft_not_dflash"));
@@ -78,7 +80,8 @@ TEST(Verify, IsVacuousAndNotAPassWhenNothingIsGuessed) {
 TEST(Verify, WritesJUnitXml) {
   const Folder folder;
   const std::string file = (folder.path() / "report.xml").string();
-  std::vector<std::string> words{"verify", target, "--draft", dflash, "--quiet", "--junit", file};
+  std::vector<std::string> words{"verify", target,    "--draft", dflash,      "--quiet",
+                                 "--junit", file, "--kernels", "scalar"};
   words.insert(words.end(), hot.begin(), hot.end());
   const Outcome outcome = run_command(words);
   EXPECT_EQ(outcome.status, 0) << outcome.err;

@@ -9,8 +9,10 @@
 #include <sstream>
 
 #include "oracle/spectrace/writer.h"
+#include "ref/base/error.h"
 #include "ref/decoding/engine.h"
 #include "tests/tools/command.h"
+#include "tools/engine_subject.h"
 
 namespace draftproof::test {
 namespace {
@@ -125,6 +127,27 @@ TEST(MemoryShortage, OfADraftIsSeenBeforeAnyWeightIsRead) {
                   testing::HasSubstr(target + " with " + draft + " for a text of 6 positions needs 4096."));
       EXPECT_EQ(outcome.out, "");
     }
+  }
+}
+
+TEST(MemoryShortage, OfWhatRunsKeepIsSeenAfterTheFirst) {
+  EngineSubject subject(target, Layout(best_kernels()), nullptr);
+  Request request;
+  request.prompt = {1, 2, 3};
+  request.max_new_tokens = 8;
+  request.sampling.temperature = 1;
+  Variation variation;
+  variation.draft = "oracular";
+  SeededChance chance(1);
+  subject.will_keep(2);
+  EXPECT_NO_THROW(subject.run(request, variation, chance));
+  subject.will_keep(std::size_t{1} << 40);
+  try {
+    subject.run(request, variation, chance);
+    FAIL() << "2^40 runs were kept";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("of 1099511627775 more runs need "));
+    EXPECT_THAT(error.what(), testing::HasSubstr("give --top-k, or fewer --max-new-tokens, or a --draft-max"));
   }
 }
 

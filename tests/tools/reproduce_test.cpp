@@ -57,6 +57,44 @@ TEST(Reproduce, WhatAMutantFailsFailsAgain) {
   }
 }
 
+const std::string crossed_rows = "LD_LIBRARY_PATH=" + quoted(CROSSED_ROWS_FOLDER);
+
+TEST(Verify, RefusesKernelsThatMixRowsWhereverItLooks) {
+  const Outcome outcome = run_command({"verify", target, "--draft", "hostile", "--kernels", "openblas",
+                                       "--prompt-tokens", "1"},
+                                      crossed_rows);
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("breaks the row law here, a row's bits depend on the rows beside it"));
+}
+
+// The whole way: an engine that is wrong in earnest, what verify says of it, and its smallest case.
+TEST(Reproduce, WhatVerifyFindsInAnEngineWhoseRowsMixFailsAgainAndPassesWhereTheyDoNot) {
+  const std::string mixed = crossed_rows + " CROSSED_INPUTS=48";  // as many as the model's layers have
+  const Folder folder;
+  const std::string path = (folder.path() / "case").string();
+  const Outcome found = run_command({"verify", target, "--draft", "hostile", "--draft-max", "2", "--kernels",
+                                     "openblas", "--prompt-tokens", "1,2,3", "--max-new-tokens", "6", "--reproducer",
+                                     path, "--json", "-", "--quiet"},
+                                    mixed);
+  EXPECT_EQ(found.status, 1) << found.err;
+  const ordered_json report = ordered_json::parse(found.out);
+  EXPECT_EQ(report["verdict"], "BUG_PROVEN");
+  for (const ordered_json& check : report["checks"]) {
+    const bool of_rows = check["name"] == "logits_equal";
+    const bool of_rules = check["name"] == "ledger" || check["name"] == "budget" ||
+                          check["name"] == "distribution_exact" || check["name"] == "exhaustion";
+    EXPECT_TRUE(!of_rows || check["outcome"] == "fail") << check.dump();
+    EXPECT_TRUE(!of_rules || check["outcome"] != "fail") << "the rows are wrong, not the rules: " << check.dump();
+  }
+  EXPECT_THAT(found.out, HasSubstr("draftproof reproduce " + path));
+  EXPECT_LE(read_reproducer(path).trial->request.max_new_tokens, 6);
+  EXPECT_EQ(read_reproducer(path).trial->variations.size(), 1U) << "one run shows it";
+  const Outcome again = run_command({"reproduce", path}, mixed);
+  EXPECT_EQ(again.status, 1) << again.out << again.err;
+  EXPECT_THAT(again.out, HasSubstr("BUG_PROVEN"));
+  EXPECT_EQ(reproduce(path).status, 0) << reproduce(path).out;
+}
+
 TEST(Reproduce, TheReportNamesTheCommandLine) {
   const Folder folder;
   const std::string path = (folder.path() / "a b").string();
