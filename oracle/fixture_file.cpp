@@ -2,74 +2,18 @@
 #include "oracle/fixture_file.h"
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <limits>
 
 #include "ref/base/error.h"
-#include "ref/base/require.h"
-#include "ref/base/sha256.h"
+#include "ref/formats/hdf5_seal.h"
 #include "ref/formats/printable.h"
 #include "ref/formats/whole_file.h"
 
 namespace draftproof {
 namespace {
 
-constexpr std::size_t hash_digits = 64;
 constexpr std::size_t text_bytes_max = 4096;
-constexpr std::uintmax_t file_bytes_max = std::uintmax_t{1} << 34;
-
-std::string bytes_of(const std::filesystem::path& file) {
-  std::error_code failure;
-  const auto status = std::filesystem::status(file, failure);
-  if (!std::filesystem::exists(status)) throw Error(file.string() + ": no such file");
-  if (!std::filesystem::is_regular_file(status)) throw Error(file.string() + ": not a file");
-  if (std::filesystem::file_size(file, failure) > file_bytes_max) throw Error(file.string() + ": is over 16 GiB");
-  std::ifstream stream(file, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(stream), {}};
-  if (!stream) throw Error(file.string() + ": cannot be read");
-  return bytes;
-}
-
-bool is_digit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
-
-/// Where the digits of the attribute stand: after its name, its type and its shape. npos when there are none.
-std::size_t place_of_hash(const std::string& bytes) {
-  constexpr std::size_t between_max = 64;
-  const std::string name("sha256\0", 7);
-  for (std::size_t at = bytes.find(name); at != std::string::npos; at = bytes.find(name, at + 1)) {
-    std::size_t digits = 0;
-    const std::size_t end = std::min(bytes.size(), at + name.size() + between_max + hash_digits);
-    for (std::size_t i = at + name.size(); i < end; ++i) {
-      digits = is_digit(bytes[i]) ? digits + 1 : 0;
-      if (digits == hash_digits) return i + 1 - hash_digits;
-    }
-  }
-  return std::string::npos;
-}
-
-/// The hash that stands in the bytes, and the one that should.
-std::pair<std::string, std::string> hashes_of(const std::string& bytes, std::size_t place) {
-  Sha256 hash;
-  hash.add(std::string_view(bytes).substr(0, place));
-  hash.add(std::string(hash_digits, '0'));
-  hash.add(std::string_view(bytes).substr(place + hash_digits));
-  return {bytes.substr(place, hash_digits), hash.hex()};
-}
-
-void refuse_damage(const std::filesystem::path& file) {
-  const std::string bytes = bytes_of(file);
-  if (!bytes.starts_with("\x89HDF\r\n\x1a\n")) throw Error(file.string() + ": not an HDF5 file, so not a fixture");
-  const std::size_t place = place_of_hash(bytes);
-  if (place == std::string::npos) {
-    throw Error(file.string() + ": attribute 'sha256' is missing or cut off; this is no whole fixture");
-  }
-  const auto [stated, found] = hashes_of(bytes, place);
-  if (stated != found) {
-    throw Error(file.string() + ": attribute 'sha256' is " + stated + ", its bytes have " + found +
-                "; it was damaged or edited: record it again");
-  }
-}
 
 /// Puts fields into the group /request.
 class FieldWriter {
@@ -227,8 +171,7 @@ class RunReader {
 }  // namespace
 
 Fixture read_fixture(const std::filesystem::path& path) {
-  refuse_damage(path);
-  const Hdf5 file = Hdf5::open(path);
+  const Hdf5 file = open_sealed(path);
   if (const std::string schema = file.read_string_attribute("/", "schema"); schema != fixture_schema) {
     throw Error(path.string() + ": attribute 'schema' is " + in_quotes(schema) + ", this program reads " +
                 fixture_schema);
@@ -253,8 +196,7 @@ void write_fixture(const std::filesystem::path& path, const Fixture& fixture) {
   replace_whole(path, [&](const std::filesystem::path& partial) {
     {
       Hdf5 file = Hdf5::create(partial);
-      // First, so that nothing before it can look like it.
-      file.write_string_attribute("/", "sha256", std::string(hash_digits, '0'));
+      prepare_seal(file);
       FieldWriter fields(file);
       visit_request(fixture, fields);
       fields("verification", name_of(fixture.request.verification), {});
@@ -267,19 +209,8 @@ void write_fixture(const std::filesystem::path& path, const Fixture& fixture) {
       file.write_string_attribute("/", "version", fixture.version);
       file.write_string_attribute("/", "reason", fixture.reason);
     }
-    seal_fixture(partial);
+    seal(partial);
   });
-}
-
-void seal_fixture(const std::filesystem::path& path) {
-  const std::string bytes = bytes_of(path);
-  const std::size_t place = place_of_hash(bytes);
-  REQUIRE(place != std::string::npos, "HDF5 keeps an attribute's name, type, shape and value together");
-  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
-  file.seekp(static_cast<std::streamoff>(place));
-  file << hashes_of(bytes, place).second;
-  file.close();
-  if (!file) throw Error(path.string() + ": cannot be written; is the disk full?");
 }
 
 }  // namespace draftproof

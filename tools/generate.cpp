@@ -6,14 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/operations.h"
-#include "oracle/spectrace/writer.h"
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
 #include "tools/commands.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
 #include "tools/statistics.h"
-#include "tools/weights_digest.h"
+#include "tools/trace_files.h"
 
 namespace draftproof {
 namespace {
@@ -24,7 +23,7 @@ struct GenerateOptions {
   std::string verification = "batched";
   bool statistics = false;
   bool logprobs = false;
-  std::string trace_file;
+  TraceFileNames trace;
 };
 
 Exit generate(const GenerateOptions& options) {
@@ -40,16 +39,12 @@ Exit generate(const GenerateOptions& options) {
   if (!common.json_file.empty()) {
     json_file = std::make_unique<OutputFile>(common.json_file, std::vector{common.target, common.prompt_file});
   }
-  std::unique_ptr<OutputFile> trace_file;
-  if (!options.trace_file.empty()) {
-    trace_file = std::make_unique<OutputFile>(
-        options.trace_file, std::vector{common.target, common.prompt_file, common.json_file});
-  }
-  const bool silent = common.quiet || common.json_file == "-" || options.trace_file == "-";
+  TraceFiles traced(options.trace, {common.target, common.prompt_file, common.json_file});
+  const bool silent = common.quiet || common.json_file == "-" || traced.takes_output();
   Progress progress(common.quiet);
   Layout layout = layout_of(common.layout);
   layout.observer = progress.observer();
-  refuse_shortage(common.target, std::span(&options.draft, 1), layout, request, trace_file != nullptr);
+  refuse_shortage(common.target, std::span(&options.draft, 1), layout, request, traced.asked());
   Engine engine(common.target, layout);
   if (const std::string why = misfit(request, engine.target()); !why.empty()) throw Error(why);
   const Gate gate = engine.gate(options.draft, options.logprobs);
@@ -70,18 +65,17 @@ Exit generate(const GenerateOptions& options) {
   };
   if (stream && !silent) std::cout << tokenizer->decode(request.prompt) << std::flush;
   SeededChance chance(common.seed);
-  std::optional<spectrace::Writer> writer;
-  if (trace_file) {
-    writer.emplace([&](std::string_view line) { trace_file->append(line); }, "draftproof " DRAFTPROOF_VERSION,
-                   weights_digest(common.target), engine.target().vocabulary(), rule, common.seed);
+  spectrace::Writer* writer = nullptr;
+  if (traced.asked()) {
+    writer = &traced.begin(common.target, engine.target().vocabulary(), rule, common.seed);
     writer->begin({options.draft, engine.kernels().name, engine.numerics()});
   }
   const auto look = [&](const Trace& so_far) {
-    if (writer) writer->add_round(so_far);
+    if (writer != nullptr) writer->add_round(so_far);
     print(so_far.rounds.back().emitted);
   };
   const Trace trace = engine.decode(std::move(request), options.draft, rule, chance, Recording::counts,
-                                    {look, trace_file != nullptr}, watch_for_interrupt());
+                                    {look, traced.asked()}, watch_for_interrupt());
   if (!silent) std::cout << (stream ? stream->finish() : "") << std::endl;
 
   if (options.logprobs && !silent) {
@@ -109,10 +103,8 @@ Exit generate(const GenerateOptions& options) {
     }
     json_file->write(dumped(json));
   }
-  if (trace_file) {
-    writer->end(trace);
-    trace_file->finish();
-  }
+  if (writer != nullptr) writer->end(trace);
+  traced.finish();
   if (!std::cout) throw Error("standard output cannot be written to");
   return Exit::pass;
 }
@@ -130,7 +122,7 @@ void add_generate(CLI::App& app, Exit& exit) {
       ->capture_default_str();
   command->add_flag("--stats", options->statistics, "print what speculation did, to standard error");
   command->add_flag("--logprobs", options->logprobs, "print every token's log-probability; decodes plainly");
-  command->add_option("--trace", options->trace_file, "write every decision to this file (spectrace/1)");
+  add_trace_options(*command, options->trace, "");
   command->callback([options, &exit] { exit = generate(*options); });
 }
 

@@ -224,6 +224,11 @@ void ReproducerFolder::write(const Reproducer& reproducer) {
   std::filesystem::create_directory(path_, failure);
   if (failure) throw Error("--reproducer " + path_ + " cannot be made: " + failure.message());
   if (reproducer.command == "trace check") OutputFile(trace_file(), {}).write(reproducer.trace);
+  if (!reproducer.rows.empty()) {
+    const auto again = std::filesystem::copy_options::overwrite_existing;
+    std::filesystem::copy_file(reproducer.rows, std::filesystem::path(path_) / rows_name, again, failure);
+    if (failure) throw Error(reproducer.rows + " cannot be copied to " + path_ + ": " + failure.message());
+  }
   OutputFile(case_file(), {}).write(json_of(reproducer));
 }
 
@@ -281,6 +286,10 @@ CutTrace cut_trace(const std::string& file, std::int64_t sequence, std::int64_t 
   std::string header;
   std::getline(stream, header);
   Written opening = Written::parse(header);
+  if (opening.contains("rows")) {
+    opening["rows"] = ReproducerFolder::rows_name;
+    header = opening.dump();
+  }
   const bool opens = opening.contains("prompt");  // the header is the opening, too
   std::string lines;                              // of the sequence after its opening
   Written last;

@@ -24,6 +24,7 @@ struct Reproducer {
   HashShape model;        // zoo
   std::optional<Case> trial;  // verify; zoo, unless the check needs none
   std::string trace;      // trace check: the text of trace.jsonl
+  std::string rows;       // trace check: the file of its rows, which is copied beside it; empty when there is none
 };
 
 /// The folder --reproducer names. Made when there is something to put in it; never one that holds anything.
@@ -37,6 +38,7 @@ class ReproducerFolder {
   std::string trace_file() const { return trace_in(path_); }
   std::string case_file() const { return case_in(path_); }
   static std::string trace_in(const std::string& folder);  // of a reproducer of `trace check`
+  static constexpr const char* rows_name = "trace.rows.h5";
   static std::string case_in(const std::string& folder);
   std::string command_line() const;  // draftproof reproduce PATH
 
@@ -50,7 +52,8 @@ void add_reproducer_option(CLI::App& command, std::string& folder);
 Reproducer read_reproducer(const std::string& folder);
 
 /// The sequence of a failure in a trace, as traces of their own: cut after the line of the failure; and that round
-/// alone, what was said before it being part of the prompt (empty when the line is no round).
+/// alone, what was said before it being part of the prompt (empty when the line is no round). A file of rows is named
+/// as a reproducer's.
 struct CutTrace {
   std::string sequence;
   std::string round;

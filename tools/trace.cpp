@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "oracle/spectrace/replay.h"
+#include "oracle/spectrace/rows_file.h"
 #include "oracle/spectrace/show.h"
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
@@ -81,14 +82,16 @@ spectrace::Report replayed(const TraceQuestion& question) {
 namespace {
 
 /// The first failure again: the least of the trace that still has it.
-void write_reproducer(ReproducerFolder& folder, const TraceQuestion& question, const spectrace::Finding& finding,
+void write_reproducer(ReproducerFolder& folder, const TraceQuestion& question, const spectrace::Report& found_in,
                       Failure& failure) {
+  const spectrace::Finding& finding = found_in.findings.front();
   Reproducer reproducer;
   reproducer.command = "trace check";
   reproducer.check = finding.check;
   reproducer.failure = failure;
   reproducer.target = question.target;
   reproducer.layout = question.layout;
+  if (!found_in.rows.empty()) reproducer.rows = spectrace::rows_beside(question.file, found_in.rows).string();
   TraceQuestion again = question;
   again.file = folder.trace_file();
   const CutTrace cut = cut_trace(question.file, finding.sequence, failure.line);
@@ -116,7 +119,7 @@ Exit check(const TraceOptions& options) {
   Report report = report_of(found);
   report.version = DRAFTPROOF_VERSION;
   if (folder && !found.findings.empty()) {
-    write_reproducer(*folder, question, found.findings.front(), *report.findings.front().failure);
+    write_reproducer(*folder, question, found, *report.findings.front().failure);
   }
   files.write(report, question.quiet);
   return exit_of(report.verdict);

@@ -15,7 +15,7 @@
 #include "tools/progress.h"
 #include "tools/report_files.h"
 #include "tools/reproducer.h"
-#include "tools/weights_digest.h"
+#include "tools/trace_files.h"
 
 namespace draftproof {
 namespace {
@@ -27,7 +27,7 @@ struct VerifyOptions {
   CommonOptions common;
   std::vector<std::string> drafts;
   ReportFileNames files;
-  std::string trace_file;
+  TraceFileNames trace;
   std::string reproducer;
 };
 
@@ -230,10 +230,7 @@ Exit verify(const VerifyOptions& options) {
   std::vector<std::string> sources{common.target, common.prompt_file};
   for (const std::string& draft : options.drafts) sources.push_back(parse_draft_name(draft).path.string());
   ReportFiles files(options.files, sources);
-  std::unique_ptr<OutputFile> trace_file;
-  if (!options.trace_file.empty()) {
-    trace_file = std::make_unique<OutputFile>(options.trace_file, files.guarded());
-  }
+  TraceFiles trace_files(options.trace, files.guarded());
 
   std::optional<ReproducerFolder> folder;
   if (!options.reproducer.empty()) folder.emplace(options.reproducer);
@@ -247,8 +244,8 @@ Exit verify(const VerifyOptions& options) {
   best.kernels = tables_to_try(best.kernels).front();
   Layout layout = layout_of(best);
   layout.observer = progress.observer();
-  refuse_shortage(common.target, options.drafts, layout, request, trace_file != nullptr);
-  EngineSubject subject(common.target, layout, interrupted, trace_file != nullptr);
+  refuse_shortage(common.target, options.drafts, layout, request, trace_files.asked());
+  EngineSubject subject(common.target, layout, interrupted, trace_files.asked());
   Variation first;
   first.rule = &rule;
   first.kernels = tables_to_try(common.layout.kernels).front();
@@ -281,19 +278,14 @@ Exit verify(const VerifyOptions& options) {
   progress.say("decoding in every variation");
   const std::vector<Variation> variations = variations_of(options, rule, guesses);
   subject.will_keep(variations.size());
-  std::unique_ptr<spectrace::Writer> writer;
   std::unique_ptr<spectrace::TracedSubject> traced;
-  if (trace_file) {
-    writer = std::make_unique<spectrace::Writer>([&](std::string_view line) { trace_file->append(line); },
-                                                 "draftproof " DRAFTPROOF_VERSION, weights_digest(common.target),
-                                                 subject.target(first).vocabulary(), rule, common.seed);
-    traced = std::make_unique<spectrace::TracedSubject>(subject, *writer);
+  if (trace_files.asked()) {
+    traced = std::make_unique<spectrace::TracedSubject>(
+        subject, trace_files.begin(common.target, subject.target(first).vocabulary(), rule, common.seed));
   }
   Trial trial(traced ? static_cast<Subject&>(*traced) : subject, request, common.seed, variations);
-  if (trace_file) {
-    traced->stop();
-    trace_file->finish();
-  }
+  if (traced) traced->stop();
+  trace_files.finish();
   for (const Run& run : trial.runs) report.runs.push_back(run.variation.describe());
   for (const std::string& draft : options.drafts) {
     const auto run = std::find_if(trial.runs.begin(), trial.runs.end(),
@@ -335,7 +327,7 @@ Exit verify(const VerifyOptions& options) {
   // What a pass would not have proved is no matter beside a proof of the contrary.
   if (report.verdict == ReportVerdict::bug_proven && !interrupted->load()) report.reason.clear();
   progress.say("");
-  files.write(report, common.quiet || options.trace_file == "-");
+  files.write(report, common.quiet || trace_files.takes_output());
   return exit_of(report.verdict);
 }
 
@@ -350,7 +342,7 @@ void add_verify(CLI::App& app, Exit& exit) {
       ->expected(1, 16);
   command->add_option("--junit", options->files.junit, "write the checks as JUnit XML to this file");
   command->add_option("--html", options->files.html, "write the report as one page to this file, for a browser");
-  command->add_option("--trace", options->trace_file, "write every decision of every run to this file (spectrace/1)");
+  add_trace_options(*command, options->trace, " of every run");
   add_reproducer_option(*command, options->reproducer);
   command->callback([options, &exit] {
     CommonOptions& common = options->common;

@@ -41,6 +41,7 @@ struct Header {
   double unit = 0x1p-23;          // rounding unit of the reals
   std::string generator;          // of coins; empty when not said
   std::optional<std::uint64_t> seed;
+  std::string rows;               // name of the file beside the trace that holds rows; empty when there is none
 
   bool coins_follow() const noexcept { return seed && total > 0 && generator == our_generator; }
 };

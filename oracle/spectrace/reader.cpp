@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "oracle/spectrace/row_parts.h"
 #include "ref/formats/json.h"
 #include "ref/formats/printable.h"
 
@@ -102,50 +103,32 @@ class LineReader {
     }
     return result;
   }
-  /// [token, weight, token, weight, ...], tokens ascending, weights positive and with a sum of 1 but for rounding.
+  /// [token, weight, token, weight, ...].
   RealRow real_row(const Json& list) const {
-    RealRow row;
-    double sum = 0;
-    each_pair(list, [&](const Json& id, const Json& value) {
-      row.tokens.push_back(token(id));
-      row.weights.push_back(real_in(value, 0, 1));
-      if (row.weights.back() == 0) value.fail("must be positive");
-      expect_ascending(row.tokens, id);
-      sum += row.weights.back();
-    });
-    if (std::fabs(sum - 1) > 4 * header_.unit * static_cast<double>(row.tokens.size())) {
-      list.fail("the weights add up to " + std::to_string(sum) + ", which is not 1 but for rounding");
-    }
-    return row;
+    auto parts = parts_of<double>(list, [](const Json& value) { return real_in(value, 0, 1); });
+    return {std::move(parts.tokens), std::move(parts.weights)};
   }
-  /// The same with the header's total.
   Distribution row(const Json& list) const {
-    std::vector<Token> tokens;
-    std::vector<std::uint64_t> weights;
-    std::uint64_t left = header_.total;
-    each_pair(list, [&](const Json& id, const Json& value) {
-      tokens.push_back(token(id));
-      weights.push_back(whole_in(value, 1, Distribution::total));
-      expect_ascending(tokens, id);
-      if (weights.back() > left) value.fail("the weights add up to more than W");
-      left -= weights.back();
-    });
-    if (left != 0) list.fail("the weights add up to less than W");
-    return Distribution::exact(tokens, weights);
+    const auto parts = parts_of<std::uint64_t>(
+        list, [](const Json& value) { return whole_in(value, 1, Distribution::total); });
+    return Distribution::exact(parts.tokens, parts.weights);
   }
 
  protected:
   const Header& header_;
 
  private:
-  static void expect_ascending(const std::vector<Token>& tokens, const Json& last) {
-    if (tokens.size() > 1 && tokens.back() <= tokens[tokens.size() - 2]) last.fail("tokens must ascend");
-  }
-  template <class Take>
-  static void each_pair(const Json& list, const Take& take) {
+  template <class Weight, class Read>
+  RowParts<Weight> parts_of(const Json& list, const Read& read) const {
     const std::size_t count = list.size();
     if (count == 0 || count % 2 != 0) list.fail("must be a list of tokens, each followed by its weight");
-    for (std::size_t i = 0; i < count; i += 2) take(list[i], list[i + 1]);
+    RowParts<Weight> parts(header_);
+    for (std::size_t i = 0; i < count; i += 2) {
+      if (const char* wrong = parts.add_token(token(list[i]))) list[i].fail(wrong);
+      if (const char* wrong = parts.add_weight(read(list[i + 1]))) list[i + 1].fail(wrong);
+    }
+    if (const std::string wrong = parts.fault(); !wrong.empty()) list.fail(wrong);
+    return parts;
   }
 };
 
@@ -164,7 +147,7 @@ void read_rule(const Json& value, Header& header) {
   value.fail("must be matching, rejection, greedy, block or lossy:NAME, but is " + in_quotes(name));
 }
 
-const Names header_names = {"t", "schema", "engine", "weights", "vocab", "rule", "W", "dtype", "rng"};
+const Names header_names = {"t", "schema", "engine", "weights", "vocab", "rule", "W", "dtype", "rng", "rows"};
 const Names opening_names = {"t",     "s",       "key",      "prompt", "stops", "max",   "k",     "verify",   "draft",
                              "kernels", "numerics", "T",     "top_k",  "top_p", "min_p", "repeat", "presence",
                              "frequency", "last_n"};
@@ -177,6 +160,15 @@ std::uint64_t seed_of(const Json& value) {
     value.fail("must be a decimal number below 2^64 in a string, but is " + in_quotes(text));
   }
   return seed;
+}
+
+/// A trace may come from anywhere: it must not make us read what does not belong to it.
+std::string name_beside(const Json& value) {
+  const std::string& name = value.string();
+  if (name.empty() || name == "." || name == ".." || name.find_first_of(std::string("/\0", 2)) != std::string::npos) {
+    value.fail("must be the name of a file beside the trace, without folders, but is " + in_quotes(name));
+  }
+  return name;
 }
 
 Header header_of(const Json& line) {
@@ -205,6 +197,7 @@ Header header_of(const Json& line) {
     header.generator = rng->at("alg").string();
     if (const auto seed = rng->find("seed")) header.seed = seed_of(*seed);
   }
+  if (const auto rows = line.find("rows")) header.rows = name_beside(*rows);
   return header;
 }
 
@@ -262,7 +255,8 @@ class OpeningReader : LineReader {
 
 class StepReader : LineReader {
  public:
-  using LineReader::LineReader;
+  /// `rows`: null where the header names no file of them.
+  StepReader(const Header& header, RowsReader* rows) : LineReader(header), rows_(rows) {}
 
   Step read(const Json& line) const {
     static const Names names = {"t", "s",  "n", "pos", "w", "d",  "a",   "last", "o", "q",  "p", "u",
@@ -375,17 +369,45 @@ class StepReader : LineReader {
       expect_size(line, name, values, guesses, guesses);
     };
     of_guesses("qh", step.drafts, [&](const Json& v) { return fingerprint(v); });
+    const std::size_t all = guesses + 1;
     if (header_.total == 0) {
-      rows("P", step.target_reals, [&](const Json& v) { return real_row(v); });
-      of_guesses("Q", step.draft_reals, [&](const Json& v) { return real_row(v); });
+      const auto inside = [&](const Json& list) { return list_of(list, [&](const Json& v) { return real_row(v); }); };
+      const auto beside = [&](const RowsPlace& place) { return rows_->reals(place); };
+      read_rows(line, "P", step.target_reals, accepted + 1, all, inside, beside);
+      read_rows(line, "Q", step.draft_reals, guesses, guesses, inside, beside);
       return;
     }
     for (const char* name : {"P", "Q"}) {
       if (header_.total == Distribution::total || !line.find(name)) continue;
       line.at(name).fail("rows are read where W is 2^52 only");
     }
-    rows("P", step.target_rows, [&](const Json& v) { return row(v); });
-    of_guesses("Q", step.draft_rows, [&](const Json& v) { return row(v); });
+    const auto inside = [&](const Json& list) { return list_of(list, [&](const Json& v) { return row(v); }); };
+    const auto beside = [&](const RowsPlace& place) { return rows_->distributions(place); };
+    read_rows(line, "P", step.target_rows, accepted + 1, all, inside, beside);
+    read_rows(line, "Q", step.draft_rows, guesses, guesses, inside, beside);
+  }
+
+  /// Rows that stand in the line, or in the file beside the trace.
+  template <class Row, class Inside, class Beside>
+  void read_rows(const Json& line, const char* name, std::vector<Row>& rows, std::size_t least, std::size_t most,
+                 const Inside& inside, const Beside& beside) const {
+    const auto field = line.find(name);
+    if (!field) return;
+    if (!field->is_object()) {
+      rows = inside(*field);
+      expect_size(line, name, rows, least, most);
+      return;
+    }
+    refuse_unknown(*field, {"row", "n", "sha256"});
+    if (rows_ == nullptr) field->fail("rows stand in a file beside the trace, but the header has no field rows");
+    const RowsPlace place{whole_in(field->at("row"), 0, exact_max),
+                          static_cast<std::size_t>(whole_in(field->at("n"), least, most)),
+                          field->at("sha256").string()};
+    try {
+      rows = beside(place);
+    } catch (const Error& wrong) {
+      field->fail(wrong.what());
+    }
   }
 
   std::optional<Amount> coin_of(const Json& value, std::uint64_t bound) const {
@@ -426,6 +448,8 @@ class StepReader : LineReader {
     if (list.size() != 4) list.fail("must be [token, logit, token, logit], the best first");
     return {token(list[0]), token(list[2]), real_of(list[1]), real_of(list[3])};
   }
+
+  RowsReader* rows_;
 };
 
 class EndingReader : LineReader {
@@ -491,6 +515,19 @@ Reader::Reader(const std::string& file) : file_(file) {
     throw InvalidTrace(wrong.what());
   }
   if (opened_by_header_) follow(*opened_by_header_);
+  if (!header_.rows.empty()) open_rows();
+}
+
+void Reader::open_rows() {
+  std::error_code failure;
+  const std::filesystem::path file = rows_beside(file_, header_.rows);
+  try {
+    const auto status = std::filesystem::symlink_status(file, failure);
+    if (std::filesystem::is_symlink(status)) throw Error(file.string() + ": a link; the rows lie beside the trace");
+    rows_.emplace(file, header_);
+  } catch (const Error& wrong) {
+    fail("rows", wrong.what());
+  }
 }
 
 void Reader::fail(const std::string& field, const std::string& what) const {
@@ -528,7 +565,7 @@ std::optional<Event> Reader::next() {
     const Json line = Json::parse(text_, file_ + ":" + std::to_string(line_));
     const Json kind = line.at("t");
     if (kind.string() == "step") {
-      event.what = StepReader(header_).read(line);
+      event.what = StepReader(header_, rows_ ? &*rows_ : nullptr).read(line);
     } else if (kind.string() == "seq") {
       refuse_unknown(line, opening_names);
       event.what = OpeningReader(header_).read(line);
@@ -555,8 +592,22 @@ void Reader::follow(const Opening& opening) {
     fail("s", "sequence " + std::to_string(opening.sequence) + " is opened after " + std::to_string(last_opened_) +
                   "; every sequence has a name of its own, and they ascend");
   }
+  if (open_.size() == open_sequences_max) {
+    fail("s", "more than " + std::to_string(open_sequences_max) +
+                  " sequences are open at once; each needs its end line");
+  }
   last_opened_ = opening.sequence;
-  open_[opening.sequence] = {0, static_cast<std::int64_t>(opening.prompt.size()) - 1};
+  Progress& progress = open_[opening.sequence];
+  progress.position = static_cast<std::int64_t>(opening.prompt.size()) - 1;
+  keep(progress, opening.prompt.size() + opening.stops.size(), "prompt");
+}
+
+void Reader::keep(Progress& progress, std::size_t tokens, const char* field) {
+  progress.tokens += tokens;
+  open_tokens_ += tokens;
+  if (open_tokens_ <= open_tokens_max) return;
+  fail(field, "the sequences that are open have more than " + std::to_string(open_tokens_max) +
+                  " tokens; each needs its end line");
 }
 
 void Reader::follow(const Step& step) {
@@ -574,10 +625,14 @@ void Reader::follow(const Step& step) {
   }
   ++progress.rounds;
   progress.position = step.position;
+  keep(progress, step.emitted.size(), "o");
 }
 
 void Reader::follow(const Ending& ending) {
-  if (open_.erase(ending.sequence) == 0) fail("s", "sequence " + std::to_string(ending.sequence) + " is not open here");
+  const auto found = open_.find(ending.sequence);
+  if (found == open_.end()) fail("s", "sequence " + std::to_string(ending.sequence) + " is not open here");
+  open_tokens_ -= found->second.tokens;
+  open_.erase(found);
   if (!ending.digest.empty() && ending.digest != before_.hex()) {
     fail("sha256", "the lines before this one have the digest " + before_.hex() +
                        "; one of them was changed after it was written");

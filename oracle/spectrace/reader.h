@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Reads a trace line by line, in memory that does not grow with the file. Whatever is not spectrace/1 is an
-// InvalidTrace that names file, line and field; what comes out is well-formed: ids lie in the vocabulary, numbers in
-// their ranges, lists have the lengths that belong together, rounds of a sequence follow one another, positions grow.
-// Whether it is true is for replay.h to say.
+// Reads a trace line by line, and the rows beside it, in memory that does not grow with the files. Whatever is not
+// spectrace/1 is an InvalidTrace that names file, line and field; what comes out is well-formed: ids lie in the
+// vocabulary, numbers in their ranges, lists have the lengths that belong together, rounds of a sequence follow one
+// another, positions grow. Whether it is true is for replay.h to say.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include <string>
 
 #include "oracle/spectrace/events.h"
+#include "oracle/spectrace/rows_file.h"
 #include "ref/base/error.h"
 #include "ref/base/sha256.h"
 
@@ -26,6 +27,9 @@ class InvalidTrace final : public Error {
 class Reader {
  public:
   static constexpr std::size_t line_bytes_max = std::size_t{1} << 24;
+  /// At once; whoever reads may keep the text of every open sequence.
+  static constexpr std::size_t open_sequences_max = std::size_t{1} << 14;
+  static constexpr std::size_t open_tokens_max = std::size_t{1} << 25;  // prompts, stops and what was emitted
 
   /// Reads the header, which must be the first line.
   explicit Reader(const std::string& file);
@@ -45,11 +49,14 @@ class Reader {
   struct Progress {  // of an open sequence
     std::int64_t rounds = 0;
     std::int64_t position = 0;
+    std::size_t tokens = 0;
   };
   bool read_line();
+  void open_rows();
   void follow(const Opening& opening);
   void follow(const Step& step);
   void follow(const Ending& ending);
+  void keep(Progress& progress, std::size_t tokens, const char* field);
 
   std::string file_;
   std::ifstream stream_;
@@ -57,8 +64,10 @@ class Reader {
   long line_ = 0;
   Sha256 before_;  // of all lines before the one read last
   Header header_;
+  std::optional<RowsReader> rows_;  // where the header names a file of them
   std::optional<Opening> opened_by_header_;
   std::map<std::int64_t, Progress> open_;
+  std::size_t open_tokens_ = 0;
   std::int64_t last_opened_ = -1;
 };
 

@@ -141,6 +141,31 @@ bool too_many_in_band(long in_band, double mass) {
   return false;
 }
 
+/// Numbers that were seen, in memory that is bounded: runs of them, which is what engines number by. With too many runs
+/// every further number counts as seen.
+class Seen {
+ public:
+  static constexpr std::size_t runs_max = std::size_t{1} << 20;
+
+  /// False when the number was seen, or may have been.
+  bool add(std::int64_t number) {
+    const auto after = runs_.upper_bound(number);
+    const auto before = after == runs_.begin() ? runs_.end() : std::prev(after);
+    if (before != runs_.end() && number < before->second) return false;
+    const bool joins_before = before != runs_.end() && before->second == number;
+    const bool joins_after = after != runs_.end() && after->first == number + 1;
+    if (!joins_before && !joins_after && runs_.size() == runs_max) return false;
+    const std::int64_t end = joins_after ? after->second : number + 1;
+    if (joins_after) runs_.erase(after);
+    if (joins_before) before->second = end;
+    else runs_.emplace(number, end);
+    return true;
+  }
+
+ private:
+  std::map<std::int64_t, std::int64_t> runs_;  // [first, second)
+};
+
 /// Evidence over tokens, at most so many points of it whatever the number of tokens.
 class Curve {
  public:
@@ -226,8 +251,11 @@ class Replay {
   }
 
   void finish() {
-    for (const auto& [id, sequence] : sequences_) {
-      report_.unproved.insert("sequence " + number(id) + " has no end line: the run was broken off");
+    if (!sequences_.empty()) {
+      const std::size_t more = sequences_.size() - 1;
+      report_.unproved.insert("sequence " + number(sequences_.begin()->first) + " has no end line" +
+                              (more > 0 ? ", nor have " + number(std::uint64_t{more}) + " others" : "") +
+                              ": the run was broken off");
     }
     const Examined& examined = report_.examined;
     expect(
@@ -299,7 +327,7 @@ class Replay {
     Sequence sequence;
     sequence.opening = opening;
     sequence.text = opening.prompt;
-    sequence.numbers_again = header_.coins_follow() && !numbers_used_.insert(opening.key).second;
+    sequence.numbers_again = header_.coins_follow() && !numbers_used_.add(opening.key);
     const bool given = target_.vocabulary > 0;
     if (given && header_.total == Distribution::total) sequence.target = target_.computing_in(opening.numerics);
     if (given && !sequence.target) {
@@ -953,7 +981,7 @@ class Replay {
   std::optional<std::string> foreign_;  // numerics
   long unknown_ = 0;              // tokens of which no p is known
   long not_bet_ = 0;              // tokens drawn with numbers that others were drawn with
-  std::set<std::int32_t> numbers_used_;  // keys of sequences, where coins follow from them
+  Seen numbers_used_;             // keys of sequences, where coins follow from them
   std::size_t found_before_ = 0;  // findings before this round
   std::map<std::int64_t, Sequence> sequences_;  // open ones
   KeysAsked keys_;                              // of this round
@@ -983,6 +1011,7 @@ Report replay(const std::string& file, const Target& target) {
     Reader reader(file);
     report.engine = reader.header().engine;
     report.rule = name_of(reader.header().rule);
+    report.rows = reader.header().rows;
     if (!reader.header().loss.empty()) report.rule += ":" + reader.header().loss;
     if (report.target_given && target.vocabulary != reader.header().vocabulary) {
       reader.fail("vocab", "is " + number(reader.header().vocabulary) + ", but the target's vocabulary has " +

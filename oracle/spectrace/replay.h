@@ -69,6 +69,7 @@ struct Report {
   std::string file;
   std::string engine;
   std::string rule;
+  std::string rows;                // name of the file of rows; empty when there is none
   std::string invalid;             // why the file is no trace, with line and field; the rest ends there
   std::vector<Finding> findings;   // at most findings_max: there the replay ends
   std::map<std::string_view, long> looked;  // how often each check was made

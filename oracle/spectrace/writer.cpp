@@ -8,17 +8,20 @@
 #include <utility>
 
 #include "ref/base/require.h"
+#include "ref/base/utf8.h"
 
 namespace draftproof::spectrace {
 namespace {
 
-/// A JSON string. What is not ASCII becomes a question mark: names are for people, nothing depends on them.
-std::string quoted(const std::string& text) {
+/// A JSON string. What is not UTF-8 in it is lost: such names are for people, nothing depends on them.
+std::string in_json(const std::string& text) {
   std::string result = "\"";
-  for (const char c : text) {
-    const bool plain = c >= ' ' && c <= '~';
-    if (c == '"' || c == '\\') result += '\\';
-    result += plain ? c : '?';
+  for (const char c : utf8::replace_broken(text)) {
+    if (static_cast<unsigned char>(c) < ' ' || c == '"' || c == '\\') {
+      result += fmt::format("\\u{:04x}", c);
+    } else {
+      result += c;
+    }
   }
   return result + '"';
 }
@@ -54,6 +57,11 @@ std::string named(const char* name, const std::vector<Value>& values) {
 template <class Value>
 std::string list(const char* name, const std::vector<Value>& values) {
   return "," + named(name, values);
+}
+
+std::string placed(const char* name, const RowsPlace& place) {
+  return fmt::format(",\"{}\":{{\"row\":{},\"n\":{},\"sha256\":\"{}\"}}", name, place.first, place.count,
+                     place.digest);
 }
 
 /// Of smaller tokens.
@@ -112,13 +120,15 @@ bool short_rows(const std::vector<Distribution>& rows) {
 }  // namespace
 
 Writer::Writer(Take take, const std::string& engine, const std::string& weights, int vocabulary, const Rule& rule,
-               std::uint64_t seed)
-    : take_(std::move(take)), judgement_(rule.judge == matching.judge ? Judgement::matching : Judgement::rejection),
+               std::uint64_t seed, RowsWriter* rows)
+    : take_(std::move(take)), rows_file_(rows),
+      judgement_(rule.judge == matching.judge ? Judgement::matching : Judgement::rejection),
       draft_noise_(rule.draft_noise), chance_(seed) {
   add_line(fmt::format("{{\"t\":\"hdr\",\"schema\":\"{}\",\"engine\":{},\"weights\":{},\"vocab\":{},\"rule\":\"{}\","
-                       "\"W\":{},\"rng\":{{\"alg\":\"{}\",\"seed\":\"{}\"}}}}",
-                       schema_name, quoted(engine), quoted(weights), vocabulary, name_of(judgement_),
-                       Distribution::total, our_generator, seed));
+                       "\"W\":{},\"rng\":{{\"alg\":\"{}\",\"seed\":\"{}\"}}{}}}",
+                       schema_name, in_json(engine), in_json(weights), vocabulary, name_of(judgement_),
+                       Distribution::total, our_generator, seed,
+                       rows == nullptr ? "" : ",\"rows\":" + in_json(rows->name())));
 }
 
 void Writer::add_line(const std::string& line) {
@@ -139,7 +149,7 @@ void Writer::open(const Request& request) {
   add_line(fmt::format("{{\"t\":\"seq\",\"s\":{},\"key\":{},\"draft\":{},\"kernels\":{},\"numerics\":{},\"k\":{},"
                        "\"verify\":\"{}\",\"max\":{},\"T\":{},\"top_k\":{},\"top_p\":{},\"min_p\":{},\"repeat\":{},"
                        "\"presence\":{},\"frequency\":{},\"last_n\":{}{}{}}}",
-                       sequence_, request.sequence, quoted(way_.draft), quoted(way_.kernels), quoted(way_.numerics),
+                       sequence_, request.sequence, in_json(way_.draft), in_json(way_.kernels), in_json(way_.numerics),
                        request.draft_max, name_of(request.verification), request.max_new_tokens, real(s.temperature),
                        s.top_k, real(s.top_p), real(s.min_p), real(s.repeat_penalty), real(s.presence_penalty),
                        real(s.frequency_penalty), s.repeat_last_n, list("stops", request.stops),
@@ -205,15 +215,21 @@ void Writer::add_round(const Trace& trace) {
   }
   const bool batched = request.verification == Verification::batched;
   const Last last = !refused ? Last::bonus : by_matching ? Last::own : Last::residual;
-  const bool whole = short_rows(round.rows) && short_rows(drawn_from);
   add_line(fmt::format(
       "{{\"t\":\"step\",\"s\":{},\"n\":{},\"pos\":{},\"w\":{},\"a\":{},\"last\":\"{}\"{}{}{}{}{}{}{}{},\"y\":{{{}}},"
       "\"rc\":{{{}}}{}{}{}{}}}",
       sequence_, rounds_++, round.position, batched ? guesses.size() + 1 : accepted + 1, accepted, name_of(last),
       list("d", guesses), list("o", round.emitted), list("q", q), list("qc", draft_coins), list("qb", draft_before),
       list("p", p), list("u", judging_coins), by_matching ? list("b", before) : "", draw, keys,
-      list("h", round.logits), list("ph", round.targets), list("qh", drafts),
-      whole ? list("P", round.rows) + list("Q", drawn_from) : ""));
+      list("h", round.logits), list("ph", round.targets), list("qh", drafts), rows_text(round)));
+}
+
+std::string Writer::rows_text(const Round& round) {
+  const auto& drawn_from = round.proposal.drawn_from;
+  if (rows_file_ != nullptr) {
+    return placed("P", rows_file_->append(round.rows)) + placed("Q", rows_file_->append(drawn_from));
+  }
+  return short_rows(round.rows) && short_rows(drawn_from) ? list("P", round.rows) + list("Q", drawn_from) : "";
 }
 
 void Writer::end(const Trace& trace) {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "oracle/spectrace/events.h"
+#include "oracle/spectrace/rows_file.h"
 #include "ref/acceptance/rule.h"
 #include "ref/base/sha256.h"
 #include "ref/decoding/trace.h"
@@ -16,15 +17,16 @@ namespace draftproof::spectrace {
 
 class Writer {
  public:
-  /// Rows of at most so many tokens are written whole.
+  /// Where rows have no file of their own, those of at most so many tokens are written into the line.
   static constexpr std::size_t row_tokens_max = 64;
 
   /// Where lines go, each with its newline.
   using Take = std::function<void(std::string_view)>;
 
-  /// Runs are drawn with SeededChance(seed). `weights`: as Target::weights names them. The first line is taken at once.
+  /// Runs are drawn with SeededChance(seed). `weights`: as Target::weights names them. `rows`, where there is one, gets
+  /// every row, and outlives the writer. The first line is taken at once.
   Writer(Take take, const std::string& engine, const std::string& weights, int vocabulary, const Rule& rule,
-         std::uint64_t seed);
+         std::uint64_t seed, RowsWriter* rows = nullptr);
 
   /// How a run is made, as it names it.
   struct Way {
@@ -41,8 +43,10 @@ class Writer {
  private:
   void open(const Request& request);
   void add_line(const std::string& line);
+  std::string rows_text(const Round& round);
 
   Take take_;
+  RowsWriter* rows_file_;
   Judgement judgement_;
   Purpose draft_noise_;
   SeededChance chance_;

@@ -44,6 +44,7 @@ class Handle {
   Handle& operator=(const Handle&) = delete;
   operator hid_t() const { return id_; }
   bool ok() const { return id_ >= 0; }
+  hid_t release() { return std::exchange(id_, -1); }
 
  private:
   hid_t id_;
@@ -281,6 +282,157 @@ void Hdf5::write_string_attribute(const std::string& path, const std::string& na
   }
 }
 
+template <class T>
+void Hdf5List<T>::fail(const std::string& what) const {
+  throw Error(sentence(file_.file_, path_, what));
+}
+
+template <class T>
+Hdf5List<T>::Hdf5List(const Hdf5& file, const std::string& path) : file_(file), path_(path) {
+  H5L_info_t link;
+  if (H5Lget_info(file.handle_, path.c_str(), &link, H5P_DEFAULT) < 0) fail("is missing" + reason());
+  if (link.type != H5L_TYPE_HARD) fail("is a link to somewhere else; copy it into the file");
+  Handle dataset(H5Dopen2(file.handle_, path.c_str(), H5P_DEFAULT), H5Dclose);
+  if (!dataset.ok()) fail("is not a dataset of the file" + reason());
+  const Handle type(H5Dget_type(dataset), H5Tclose);
+  if (!type.ok() || H5Tequal(type, stored<T>()) <= 0) {
+    fail(std::string("is not of the type ") + (std::is_same_v<T, std::int32_t>    ? "int32"
+                                               : std::is_same_v<T, std::uint64_t> ? "uint64"
+                                                                                  : "float64") +
+         ", little-endian");
+  }
+  const Handle space(H5Dget_space(dataset), H5Sclose);
+  hsize_t extent = 0;
+  if (!space.ok() || H5Sget_simple_extent_ndims(space) != 1 ||
+      H5Sget_simple_extent_dims(space, &extent, nullptr) != 1) {
+    fail("is not a list, of one dimension" + reason());
+  }
+  const Handle creation(H5Dget_create_plist(dataset), H5Pclose);
+  const H5D_layout_t layout = creation.ok() ? H5Pget_layout(creation) : H5D_LAYOUT_ERROR;
+  if ((layout != H5D_CHUNKED && layout != H5D_CONTIGUOUS) || H5Pget_external_count(creation) != 0) {
+    fail("is neither chunked nor one piece of this file");
+  }
+  if (layout == H5D_CHUNKED) {
+    hsize_t chunk = 0;
+    if (H5Pget_chunk(creation, 1, &chunk) != 1 || chunk == 0 || chunk > chunk_bytes_max / sizeof(T)) {
+      fail("has chunks of more than " + std::to_string(chunk_bytes_max) + " bytes; make them smaller");
+    }
+    chunk_ = chunk;
+    const int filters = H5Pget_nfilters(creation);
+    std::vector<H5Z_filter_t> seen;
+    for (int i = 0; i < filters; ++i) {
+      unsigned flags = 0;
+      std::size_t values = 0;
+      const H5Z_filter_t filter =
+          H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values, nullptr, 0, nullptr, nullptr);
+      const bool known =
+          filter == H5Z_FILTER_SHUFFLE || filter == H5Z_FILTER_DEFLATE || filter == H5Z_FILTER_FLETCHER32;
+      if (!known || std::ranges::find(seen, filter) != seen.end()) {
+        fail("is filtered by something else than gzip, shuffle and fletcher32, once each");
+      }
+      seen.push_back(filter);
+    }
+  } else if (H5Dget_storage_size(dataset) / sizeof(T) < extent) {
+    fail("has a shape larger than the values stored for it; the file is damaged or was never filled");
+  }
+  size_ = extent;
+  handle_ = dataset.release();
+}
+
+template <class T>
+Hdf5List<T>::~Hdf5List() {
+  if (handle_ >= 0) H5Dclose(handle_);
+}
+
+/// A chunk that has more bytes in the file than its values need can be nothing but a trap.
+template <class T>
+void Hdf5List<T>::expect_chunks(std::uint64_t first, std::uint64_t end) {
+  constexpr hsize_t checksum_bytes = 4;
+  for (std::uint64_t chunk = first / chunk_; chunk <= (end - 1) / chunk_; ++chunk) {
+    if (expected_ == chunk + 1) continue;
+    const hsize_t at = chunk * chunk_;
+    hsize_t bytes = 0;
+    if (H5Dget_chunk_storage_size(handle_, &at, &bytes) < 0 || bytes == 0) {
+      fail("was never written from value " + std::to_string(at) + " on" + reason());
+    }
+    if (bytes > chunk_ * sizeof(T) + checksum_bytes) {
+      fail("takes more bytes in the file from value " + std::to_string(at) + " on than its values need");
+    }
+    expected_ = chunk + 1;
+  }
+}
+
+template <class T>
+void Hdf5List<T>::read(std::uint64_t first, std::span<T> to) {
+  REQUIRE(first <= size_ && to.size() <= size_ - first, "what is read was checked against the size of the list");
+  if (to.empty()) return;
+  if (chunk_ != 0) expect_chunks(first, first + to.size());
+  const hsize_t from = first;
+  const hsize_t count = to.size();
+  const Handle space(H5Dget_space(handle_), H5Sclose);
+  const Handle memory(H5Screate_simple(1, &count, nullptr), H5Sclose);
+  if (H5Sselect_hyperslab(space, H5S_SELECT_SET, &from, nullptr, &count, nullptr) < 0 ||
+      H5Dread(handle_, native<T>(), memory, space, H5P_DEFAULT, to.data()) < 0) {
+    fail("cannot be read from value " + std::to_string(first) + " on; it is damaged" + reason());
+  }
+}
+
+template <class T>
+Hdf5ListWriter<T>::Hdf5ListWriter(Hdf5& file, const std::string& path) : file_(file), path_(path) {
+  const hsize_t none = 0;
+  const hsize_t unlimited = H5S_UNLIMITED;
+  const hsize_t chunk = Hdf5List<T>::chunk_bytes_max / sizeof(T);
+  const Handle space(H5Screate_simple(1, &none, &unlimited), H5Sclose);
+  const Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+  H5Pset_obj_track_times(creation, false);
+  H5Pset_chunk(creation, 1, &chunk);
+  H5Pset_shuffle(creation);
+  H5Pset_deflate(creation, 1);
+  handle_ = H5Dcreate2(file.handle_, path.c_str(), stored<T>(), space, H5P_DEFAULT, creation, H5P_DEFAULT);
+  if (handle_ < 0) throw Error(sentence(file.file_, path, "cannot be created" + reason()));
+  waiting_.reserve(chunk);
+}
+
+template <class T>
+Hdf5ListWriter<T>::~Hdf5ListWriter() {
+  if (handle_ >= 0) H5Dclose(handle_);
+}
+
+template <class T>
+void Hdf5ListWriter<T>::append(std::span<const T> values) {
+  while (!values.empty()) {
+    const std::size_t count = std::min(values.size(), waiting_.capacity() - waiting_.size());
+    waiting_.insert(waiting_.end(), values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count));
+    values = values.subspan(count);
+    if (waiting_.size() == waiting_.capacity()) write_waiting();
+  }
+}
+
+template <class T>
+void Hdf5ListWriter<T>::write_waiting() {
+  if (waiting_.empty()) return;
+  const hsize_t from = written_;
+  const hsize_t count = waiting_.size();
+  const hsize_t extent = from + count;
+  bool written = H5Dset_extent(handle_, &extent) >= 0;
+  const Handle space(H5Dget_space(handle_), H5Sclose);
+  const Handle memory(H5Screate_simple(1, &count, nullptr), H5Sclose);
+  written = written && H5Sselect_hyperslab(space, H5S_SELECT_SET, &from, nullptr, &count, nullptr) >= 0 &&
+            H5Dwrite(handle_, native<T>(), memory, space, H5P_DEFAULT, waiting_.data()) >= 0;
+  if (!written) throw Error(sentence(file_.file_, path_, "cannot be written; is the disk full?" + reason()));
+  written_ = extent;
+  waiting_.clear();
+}
+
+template <class T>
+void Hdf5ListWriter<T>::finish() {
+  write_waiting();
+  const bool closed = H5Dclose(std::exchange(handle_, -1)) >= 0;
+  if (!closed || H5Fflush(file_.handle_, H5F_SCOPE_LOCAL) < 0) {
+    throw Error(sentence(file_.file_, path_, "cannot be written; is the disk full?" + reason()));
+  }
+}
+
 template Array<float> Hdf5::read(const std::string&) const;
 template Array<double> Hdf5::read(const std::string&) const;
 template Array<std::int32_t> Hdf5::read(const std::string&) const;
@@ -293,5 +445,12 @@ template void Hdf5::write(const std::string&, const Array<std::int32_t>&);
 template void Hdf5::write(const std::string&, const Array<std::int64_t>&);
 template void Hdf5::write(const std::string&, const Array<std::uint8_t>&);
 template void Hdf5::write(const std::string&, const Array<std::uint64_t>&);
+
+template class Hdf5List<double>;
+template class Hdf5List<std::int32_t>;
+template class Hdf5List<std::uint64_t>;
+template class Hdf5ListWriter<double>;
+template class Hdf5ListWriter<std::int32_t>;
+template class Hdf5ListWriter<std::uint64_t>;
 
 }  // namespace draftproof

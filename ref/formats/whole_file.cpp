@@ -39,8 +39,12 @@ class Partial {
 void replace_whole(const std::filesystem::path& file, const std::function<void(const std::filesystem::path&)>& write) {
   const Partial partial(file.string() + ".partial-" + std::to_string(getpid()));
   write(partial.path);
+  put_in_place(partial.path, file);
+}
+
+void put_in_place(const std::filesystem::path& partial, const std::filesystem::path& file) {
   // In this order: were the name there before the bytes, a power failure in between would leave an empty file.
-  if (!synced(partial.path, O_RDONLY) || std::rename(partial.path.c_str(), file.c_str()) != 0) {
+  if (!synced(partial, O_RDONLY) || std::rename(partial.c_str(), file.c_str()) != 0) {
     throw Error(file.string() + ": cannot be written; check the folder and the disk");
   }
   const std::filesystem::path folder = file.parent_path();

@@ -12,4 +12,7 @@ namespace draftproof {
 /// has changed. A killed process may leave its NAME.partial-PID behind, which nobody reads.
 void replace_whole(const std::filesystem::path& file, const std::function<void(const std::filesystem::path&)>& write);
 
+/// The second half of it: brings `partial`, a file in the same folder, to the disk and puts it in `file`'s place.
+void put_in_place(const std::filesystem::path& partial, const std::filesystem::path& file);
+
 }  // namespace draftproof

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Traces against their reader and the replay, without end: bytes are damaged, which the digest must see; and lines are
-// moved and fields take other values under a digest that is right. Every outcome must be a verdict, never a crash, a
-// hang or another exception.
+// moved and fields take other values under a digest that is right; and so are files of rows beside them. Every outcome
+// must be a verdict, never a crash, a hang or another exception.
 //
 //     fuzz_traces [--seconds N] [--seed N]
 #include <chrono>
@@ -15,6 +15,7 @@
 #include "tests/fuzz/damage.h"
 #include "tests/fuzz/options.h"
 #include "tests/spectrace/float_engine.h"
+#include "tests/spectrace/rows.h"
 #include "tests/spectrace/support.h"
 
 namespace draftproof::spectrace {
@@ -79,22 +80,71 @@ void change_lines(std::vector<std::string>& lines, Numbers& numbers) {
   }
 }
 
+struct Sample {
+  std::string text;
+  std::string rows;  // the file beside it; empty when there is none
+  bool reals = false;
+};
+
+std::vector<Sample> samples_of(Recorded& recorded) {
+  std::vector<Sample> samples;
+  for (const Case& c : cases()) samples.push_back({recorded.text(c), "", false});
+  for (const char* rule : {"rejection", "matching"}) samples.push_back({FloatEngine(3).trace(rule, 12), "", true});
+  const std::size_t without_rows = samples.size();
+  for (std::size_t i = 0; i < without_rows; ++i) {
+    const Beside beside;
+    beside.move_out(samples[i].text);
+    samples.push_back({beside.text(), test::text_of(beside.rows), samples[i].reals});
+  }
+  return samples;
+}
+
+/// A value of a file of rows becomes another, or a list takes the place of another; the hash is right.
+void change_rows(const std::string& path, bool reals, Numbers& numbers) {
+  RowsParts parts(path, reals);
+  const auto any = [&] {
+    return std::next(parts.arrays.begin(), static_cast<std::ptrdiff_t>(numbers.below(parts.arrays.size())));
+  };
+  if (numbers.below(8) == 0) {
+    std::swap(any()->second, any()->second);
+  } else {
+    std::visit(
+        [&](auto& array) {
+          using T = typename std::decay_t<decltype(array.values)>::value_type;
+          using Limits = std::numeric_limits<T>;
+          const T odd[] = {T(0), T(1), T(-1), Limits::max(), Limits::lowest(), Limits::quiet_NaN(), Limits::infinity()};
+          T& value = array.values[numbers.below(array.values.size())];
+          if (numbers.below(2) == 0) value = odd[numbers.below(std::size(odd))];
+          else value = static_cast<T>(value + static_cast<T>(numbers.below(3)) - T(1));
+        },
+        any()->second);
+  }
+  parts.write(path);
+}
+
 int fuzz(double seconds, std::uint64_t seed) {
   Recorded recorded;
-  std::vector<std::string> samples;
-  for (const Case& c : cases()) samples.push_back(recorded.text(c));
-  for (const char* rule : {"rejection", "matching"}) samples.push_back(FloatEngine(3).trace(rule, 12));
-  const File file;
+  const std::vector<Sample> samples = samples_of(recorded);
+  const Beside file;
   const auto start = std::chrono::steady_clock::now();
   Numbers numbers(seed);
   unsigned long long rounds = 0;
   unsigned long long of[7] = {};  // by verdict
   while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < seconds) {
-    const std::string& sample = samples[numbers.below(samples.size())];
+    const auto& [sample, rows, reals] = samples[numbers.below(samples.size())];
     std::string text = sample;
+    std::string rows_now = rows;
     const bool by_bytes = numbers.below(3) == 0;
-    if (by_bytes) {
-      damage(text, samples[numbers.below(samples.size())], numbers);
+    const bool of_rows = !rows.empty() && numbers.below(2) == 0;
+    if (!rows.empty()) test::put(file.rows, rows);
+    if (of_rows && by_bytes) {
+      damage(rows_now, rows, numbers);
+      test::put(file.rows, rows_now);
+    } else if (of_rows) {
+      change_rows(file.rows, reals, numbers);
+      rows_now = test::text_of(file.rows);
+    } else if (by_bytes) {
+      damage(text, samples[numbers.below(samples.size())].text, numbers);
     } else {
       std::vector<std::string> lines = lines_of(text);
       for (std::size_t times = 1 + numbers.below(2); times-- > 0 && !lines.empty();) change_lines(lines, numbers);
@@ -106,7 +156,7 @@ int fuzz(double seconds, std::uint64_t seed) {
     }
     file.put(text);
     try {
-      const Report held = replay(file.path(), numbers.below(2) == 0 ? recorded.target() : Target{});
+      const Report held = replay(file.trace, numbers.below(2) == 0 ? recorded.target() : Target{});
       ++of[static_cast<std::size_t>(held.verdict())];
       const auto report = report_of(held);
       report_text(report);
@@ -119,8 +169,11 @@ int fuzz(double seconds, std::uint64_t seed) {
       if (by_bytes && digested && changed && held.verdict() == Verdict::pass_exact) {
         throw std::runtime_error("damaged bytes passed");
       }
-      accepted([&] { show(file.path(), {}, [](const std::string&) {}); });
-      accepted([&] { first_parting(file.path(), file.path()); });
+      if (of_rows && by_bytes && rows_now != rows && held.verdict() != Verdict::invalid_trace) {
+        throw std::runtime_error("damaged rows passed");
+      }
+      accepted([&] { show(file.trace, {}, [](const std::string&) {}); });
+      accepted([&] { first_parting(file.trace, file.trace); });
     } catch (const std::exception& error) {
       std::printf("round %llu: %s\n%s\n", rounds, error.what(), text.c_str());
       return 1;

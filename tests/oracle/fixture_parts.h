@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "oracle/fixture_file.h"
+#include "ref/formats/hdf5_seal.h"
 
 namespace draftproof {
 
@@ -44,7 +45,7 @@ struct FixtureParts {
   void write(const std::filesystem::path& path) const {
     {
       Hdf5 file = Hdf5::create(path);
-      file.write_string_attribute("/", "sha256", std::string(64, '0'));
+      prepare_seal(file);
       for (const auto& [name, any] : arrays) {
         std::visit([&, &where = name](const auto& content) { file.write(where, content); }, any);
       }
@@ -52,7 +53,7 @@ struct FixtureParts {
         if (place.first == "/" || file.has(place.first)) file.write_string_attribute(place.first, place.second, text);
       }
     }
-    seal_fixture(path);
+    seal(path);
   }
 };
 

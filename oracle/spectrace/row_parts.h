@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// A row while it is read, token by token, wherever from: what is wrong with it is said at once.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "oracle/spectrace/events.h"
+
+namespace draftproof::spectrace {
+
+/// Weight: std::uint64_t where rows add up to the header's total, double where they add up to 1 but for rounding.
+template <class Weight>
+class RowParts {
+ public:
+  explicit RowParts(const Header& header) : header_(header), left_(header.total) {}
+
+  /// By turns. What is wrong with it; nullptr: nothing.
+  const char* add_token(Token token) {
+    if (token < 0 || token >= header_.vocabulary) return "is not a token of the vocabulary";
+    if (!tokens.empty() && token <= tokens.back()) return "tokens must ascend";
+    tokens.push_back(token);
+    return nullptr;
+  }
+  const char* add_weight(std::uint64_t weight) {
+    if (weight == 0) return "must be positive";
+    if (weight > left_) return "the weights add up to more than W";
+    left_ -= weight;
+    weights.push_back(weight);
+    return nullptr;
+  }
+  const char* add_weight(double weight) {
+    if (!(weight > 0)) return "must be positive";
+    if (!(weight <= 1)) return "must not be above 1";
+    sum_ += weight;
+    weights.push_back(weight);
+    return nullptr;
+  }
+
+  /// What is wrong with the row as a whole; empty: nothing.
+  std::string fault() const {
+    if (tokens.empty()) return "has no token";
+    if (header_.total > 0) return left_ == 0 ? "" : "the weights add up to less than W";
+    if (std::fabs(sum_ - 1) <= 4 * header_.unit * static_cast<double>(tokens.size())) return "";
+    return "the weights add up to " + std::to_string(sum_) + ", which is not 1 but for rounding";
+  }
+
+  std::vector<Token> tokens;
+  std::vector<Weight> weights;
+
+ private:
+  const Header& header_;
+  std::uint64_t left_;
+  double sum_ = 0;
+};
+
+}  // namespace draftproof::spectrace
