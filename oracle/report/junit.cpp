@@ -87,13 +87,23 @@ class Suite {
       case ReportVerdict::undecided:
       case ReportVerdict::vacuous: {
         std::string why = reason;
-        for (const std::string& what : report_.unproved) why += (why.empty() ? "" : "; ") + what;
+        if (const std::string what = unproved(); !what.empty()) why += (why.empty() ? "" : "; ") + what;
         skip("verdict", std::string(name_of(report_.verdict)) + (why.empty() ? "" : ": " + why));
         break;
       }
       case ReportVerdict::pass_exact:
-      case ReportVerdict::pass_stat: add_case("verdict", ""); break;
+      case ReportVerdict::pass_stat: {
+        const std::string what = unproved();
+        add_case("verdict", what.empty() ? "" : "<system-out>not proved: " + escaped(what) + "</system-out>");
+        break;
+      }
     }
+  }
+
+  std::string unproved() const {
+    std::string list;
+    for (const std::string& what : report_.unproved) list += (list.empty() ? "" : "; ") + what;
+    return list;
   }
 
   void skip(const std::string& check, const std::string& why) {

@@ -79,11 +79,15 @@ std::string report_sarif(const Report& r) {
   }
   Json invocation = {{"executionSuccessful", r.verdict != ReportVerdict::invalid_trace},
                      {"exitCode", exit_status(r.verdict)}};
+  Json notifications = Json::array();
+  const auto notify = [&](const char* level, const std::string& text) {
+    notifications.push_back({{"level", level}, {"message", {{"text", text}}}});
+  };
   if (!r.reason.empty()) {
-    const char* const level = r.verdict == ReportVerdict::invalid_trace ? "error" : "note";
-    const Json message = {{"text", std::string(name_of(r.verdict)) + ": " + r.reason}};
-    invocation["toolExecutionNotifications"] = Json::array({Json{{"level", level}, {"message", message}}});
+    notify(r.verdict == ReportVerdict::invalid_trace ? "error" : "note", name_of(r.verdict) + (": " + r.reason));
   }
+  for (const std::string& what : r.unproved) notify("note", "not proved: " + what);
+  if (!notifications.empty()) invocation["toolExecutionNotifications"] = notifications;
   const Json run = {{"tool", {{"driver", {{"name", "draftproof"}, {"version", r.version}, {"rules", rules}}}}},
                     {"invocations", Json::array({invocation})},
                     {"columnKind", "utf16CodeUnits"},

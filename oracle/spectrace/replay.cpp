@@ -1028,11 +1028,14 @@ Report replay(const std::string& file, const Target& target) {
       report.unsaid.insert("coins of '" + printable(header.generator) + "' cannot be computed again from the seed");
     }
     Replay replay(header, target, report);
-    while (const auto event = reader.next()) replay.take(*event);
-    replay.finish();
+    try {
+      while (const auto event = reader.next()) replay.take(*event);
+      replay.finish();
+    } catch (const TooManyFindings&) {
+      replay.tell_law();
+    }
   } catch (const InvalidTrace& wrong) {
     report.invalid = wrong.what();
-  } catch (const TooManyFindings&) {
   }
   return report;
 }

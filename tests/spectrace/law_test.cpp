@@ -113,7 +113,14 @@ TEST(Law, OfARightDecoderThatDoesNotSayItsDecisionsPassesByItsTokens) {
   EXPECT_EQ(report.law->tokens, 6000);
   EXPECT_LT(report.law->smallest_deviation, 0.1);
   EXPECT_THAT(report_text(report_of(report)), HasSubstr("e-value"));
-  EXPECT_THAT(report_text(report_of(report)), HasSubstr("not proved: guesses do not say with which p, q and coin"));
+  const draftproof::Report shown = report_of(report);
+  const std::string unsaid = "guesses do not say with which p, q and coin";
+  EXPECT_THAT(report_text(shown), HasSubstr("not proved: " + unsaid));
+  EXPECT_THAT(report_json(shown), HasSubstr(unsaid));
+  EXPECT_THAT(report_junit(shown), HasSubstr("<system-out>not proved: guesses do not say how"));
+  EXPECT_THAT(report_junit(shown), HasSubstr(unsaid));
+  EXPECT_THAT(report_sarif(shown), HasSubstr("\"not proved: " + unsaid));
+  EXPECT_THAT(report_html(shown), HasSubstr("<li>" + unsaid));
   ASSERT_LE(report.law->curve.size(), LawFromTokens::points_max);
   EXPECT_GT(report.law->curve.size(), LawFromTokens::points_max / 4);
   EXPECT_EQ(report.law->curve.back().first, 6000);
@@ -191,6 +198,32 @@ TEST(Law, IsNotShownAgainByWhatIsDrawnWithTheSameNumbers) {
   }
 }
 
+TEST(Law, IsNotShownByTheSameNumbersWhateverTheOrderOfTheirKeys) {
+  // Keys 1 to 200 in an order that joins runs of them at both ends, then all of them again.
+  std::vector<int> keys;
+  for (int i = 1; i <= 200; ++i) keys.push_back(i * 64 % 201);
+  std::string text = header_of("rejection").dump();
+  Json header = Json::parse(text);
+  for (const char* field : {"prompt", "T"}) header.erase(field);
+  header["rng"] = {{"alg", our_generator}, {"seed", "1"}};
+  text = header.dump() + "\n";
+  const Json row = {3, Distribution::total / 2, 4, Distribution::total / 2};
+  int s = 0;
+  for (int time = 0; time < 2; ++time) {
+    for (const int key : keys) {
+      text += Json({{"t", "seq"}, {"s", s}, {"key", key}, {"prompt", {1}}, {"T", "0x1p+0"}}).dump() + "\n";
+      text += Json({{"t", "step"}, {"s", s}, {"n", 0}, {"pos", 1}, {"d", Json::array()}, {"a", 0}, {"w", 1},
+                    {"last", "bonus"}, {"o", {3}}, {"P", {row}}})
+                  .dump() + "\n";
+      text += Json({{"t", "end"}, {"s", s++}, {"reason", "cancelled"}}).dump() + "\n";
+    }
+  }
+  const Report report = report_of(text);
+  EXPECT_EQ(report.invalid, "");
+  ASSERT_TRUE(report.law.has_value());
+  EXPECT_EQ(report.law->tokens, 200);
+}
+
 TEST(Law, IsProvedWrongByATokenThatPNeverSays) {
   std::string text = header_of("rejection").dump() + "\n";
   const Json step = {{"t", "step"}, {"n", 0}, {"pos", 1}, {"d", Json::array()}, {"a", 0}, {"w", 1}, {"last", "bonus"},
@@ -249,6 +282,44 @@ TEST(Law, OfForeignNumericsIsHeldToTheTargetWithSlackOnly) {
   const Report loose = held(1, 0.3);
   EXPECT_EQ(loose.verdict(), Verdict::undecided);
   EXPECT_THAT(report_text(report_of(loose)), HasSubstr("with so much slack no number of them does"));
+}
+
+TEST(Law, OfGreedyTokensIsNotKnownWithinSlack) {
+  Recorded recorded;
+  Target target = recorded.target();
+  target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
+  std::string text = tokens_only(recorded, 0, 100, "somewhere else");
+  const std::string temperature = "\"T\":\"0x1p+0\"";
+  text.replace(text.find(temperature), temperature.size(), "\"T\":\"0x0p+0\"");
+  std::vector<std::string> lines = lines_of(text);
+  Json step = Json::parse(lines[50]);
+  step["o"][0] = (step["o"][0].get<int>() + 1) % 6;
+  lines[50] = step.dump();
+  for (const std::string& trace : {text, joined(lines)}) {
+    target.slack = 0.01;
+    const Report report = report_of(trace, target);
+    EXPECT_EQ(report.verdict(), Verdict::undecided) << "a best token may be another in other numerics";
+    EXPECT_FALSE(report.law.has_value());
+    EXPECT_THAT(report_text(report_of(report)), HasSubstr("of 100 tokens p is not known"));
+  }
+  target.computing_in = [&](const std::string&) { return target.computing_anyhow(); };
+  target.slack = 0;
+  EXPECT_EQ(report_of(text, target).verdict(), Verdict::vacuous);
+  EXPECT_EQ(report_of(joined(lines), target).verdict(), Verdict::bug_proven) << "where they are the target's own";
+}
+
+TEST(Law, IsToldAfterAHundredFindings) {
+  std::vector<std::string> lines = lines_of(tokens_with_rows(nullptr, 400));
+  for (std::size_t n = 200; n < 400; ++n) {
+    Json step = Json::parse(lines[n]);
+    step["last"] = "res";
+    lines[n] = step.dump();
+  }
+  const Report report = report_of(joined(lines));
+  EXPECT_EQ(report.findings.size(), Report::findings_max);
+  ASSERT_TRUE(report.law.has_value());
+  EXPECT_GE(report.law->tokens, 400);
+  EXPECT_THAT(report_text(report_of(report)), HasSubstr("e-value"));
 }
 
 TEST(Law, StandsInForBlockVerificationWhosePrefixesMayStandThoughATokenFell) {

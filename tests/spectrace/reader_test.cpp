@@ -289,6 +289,58 @@ TEST(Reader, RefusesWhatIsNoFile) {
   EXPECT_THAT(replay(std::filesystem::temp_directory_path().string()).invalid, HasSubstr("folder"));
 }
 
+std::string opened(std::int64_t s, const std::string& prompt) {
+  return "{\"t\":\"seq\",\"s\":" + std::to_string(s) + ",\"prompt\":[" + prompt + "],\"T\":\"0x1p+0\"}\n";
+}
+
+std::string ended(std::int64_t s) {
+  return "{\"t\":\"end\",\"s\":" + std::to_string(s) + ",\"reason\":\"cancelled\"}\n";
+}
+
+TEST(Reader, KeepsOpenSequencesUpToABoundAndAnyNumberThatEnded) {
+  constexpr auto most = static_cast<std::int64_t>(Reader::open_sequences_max);
+  std::string text = good_lines()[0] + "\n";
+  for (std::int64_t s = 0; s < 2 * most; ++s) text += opened(s, "1") + ended(s);
+  for (std::int64_t s = 2 * most; s < 3 * most; ++s) text += opened(s, "1");
+  const File full(text);
+  const Report kept = replay(full.path());
+  EXPECT_EQ(kept.invalid, "");
+  EXPECT_EQ(kept.examined.sequences, 3 * most);
+  EXPECT_THAT(report_text(report_of(kept)), HasSubstr("nor have " + std::to_string(most - 1) + " others"));
+  const File one_more(text + opened(3 * most, "1"));
+  EXPECT_THAT(replay(one_more.path()).invalid,
+              HasSubstr(":" + std::to_string(1 + 5 * most + 1) + ": field s: more than 16384 sequences are open"));
+  const File in_its_place(text + ended(3 * most - 1) + opened(3 * most, "1"));
+  EXPECT_EQ(replay(in_its_place.path()).invalid, "");
+}
+
+TEST(ReaderSlow, KeepsTokensOfOpenSequencesUpToABound) {
+  constexpr std::size_t in_a_line = std::size_t{1} << 22;
+  std::string tokens = "1";
+  for (std::size_t i = 1; i < in_a_line; ++i) tokens += ",1";
+  const auto round = [](std::int64_t n, std::size_t position) {
+    return "{\"t\":\"step\",\"s\":0,\"n\":" + std::to_string(n) + ",\"pos\":" + std::to_string(position) + ",\"o\":";
+  };
+  // All but one token of what may be kept: in prompts, in what is emitted, in stop tokens.
+  std::string text = good_lines()[0] + "\n" + opened(0, tokens);
+  for (std::int64_t n = 0; n < 3; ++n) {
+    text += round(n, in_a_line * static_cast<std::size_t>(n + 1)) + "[" + tokens + "]}\n";
+  }
+  for (std::int64_t s = 1; s < 4; ++s) text += opened(s, tokens);
+  std::string stops = opened(4, "1");
+  stops.insert(stops.size() - 2, ",\"stops\":[" + tokens.substr(4) + "]");
+  text += stops;
+  const File last(text + opened(5, "1"));
+  EXPECT_EQ(replay(last.path()).invalid, "");
+  const File prompt(text + opened(5, "1,1"));
+  EXPECT_THAT(replay(prompt.path()).invalid,
+              HasSubstr(":10: field prompt: the sequences that are open have more than 33554432 tokens"));
+  const File emitted(text + round(3, 4 * in_a_line) + "[1,1]}\n");
+  EXPECT_THAT(replay(emitted.path()).invalid, HasSubstr(":10: field o: the sequences that are open have more than"));
+  const File freed(text + ended(3) + opened(5, tokens));
+  EXPECT_EQ(replay(freed.path()).invalid, "");
+}
+
 TEST(Reader, NeverPassesATraceCutAtAnyByte) {
   const std::string whole = joined(good_lines());
   const File file;
