@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -103,6 +104,29 @@ TEST(Rows, OfRealsBesideATraceAreThoseThatWouldStandInItsLines) {
     const Report report = replay(beside.trace);
     EXPECT_EQ(report.verdict(), Verdict::pass_exact) << said(report);
     EXPECT_EQ(said(report), said(replay(inside.path())));
+  }
+}
+
+TEST(Rows, ThatH5pyWroteAreRead) {
+  const std::string folder = std::string(DRAFTPROOF_SOURCE_DIR) + "/tests/spectrace/files/";
+  for (const char* name : {"h5py.jsonl", "h5py_reals.jsonl"}) {
+    const Report report = replay(folder + name);
+    EXPECT_EQ(report.verdict(), Verdict::vacuous) << said(report);
+    EXPECT_EQ(report.examined.draws, 20);
+    const AllRows rows = rows_of(folder + name);
+    EXPECT_EQ(rows.distributions.size() + rows.reals.size(), 20U);
+    std::string other = test::text_of(folder + name);
+    const std::size_t at = other.find("\"pos\":20") - 40;
+    const std::size_t emitted = other.find("\"o\":[", at) + 5;
+    other[emitted] = other[emitted] == '5' ? '4' : static_cast<char>(other[emitted] + 1);
+    Beside changed;
+    std::vector<std::string> lines = lines_of(other);
+    Json header = Json::parse(lines[0]);
+    header["rows"] = "t.jsonl.rows.h5";
+    lines[0] = header.dump();
+    changed.put(sealed(lines));
+    std::filesystem::copy_file(folder + name + ".rows.h5", changed.rows);
+    EXPECT_EQ(replay(changed.trace).verdict(), Verdict::bug_proven) << "a draw is held to its row";
   }
 }
 
@@ -468,6 +492,30 @@ std::vector<Hostile> hostile_files() {
          });
        },
        "than its values need"},
+      {"a chunk that gives back a thousand times its bytes",
+       [](const Beside& beside, const RowsParts& good) {
+         const auto& tokens = std::get<Array<std::int32_t>>(good.arrays.at("tokens"));
+         replace_list(beside, good, "tokens", [&](hid_t file) {
+           // Zeros, deflated by the library as one chunk of 64 MiB, as a chunk of 64 KiB.
+           const Odd large = {.shape = {1 << 24}, .chunk = 1 << 24, .filters = {H5Z_FILTER_DEFLATE}};
+           make_odd(file, "large", large);
+           make_odd(file, "tokens", {.shape = {static_cast<hsize_t>(tokens.shape[0])}, .chunk = 1 << 14,
+                                     .filters = {H5Z_FILTER_DEFLATE}, .filled = false});
+           const hid_t from = H5Dopen2(file, "large", H5P_DEFAULT);
+           const hid_t to = H5Dopen2(file, "tokens", H5P_DEFAULT);
+           const hsize_t at = 0;
+           hsize_t size = 0;
+           ASSERT_GE(H5Dget_chunk_storage_size(from, &at, &size), 0);
+           ASSERT_LT(size, 1 << 16);
+           std::vector<char> bytes(size);
+           std::uint32_t mask = 0;
+           ASSERT_GE(H5Dread_chunk(from, H5P_DEFAULT, &at, &mask, bytes.data()), 0);
+           ASSERT_GE(H5Dwrite_chunk(to, H5P_DEFAULT, mask, &at, bytes.size(), bytes.data()), 0);
+           H5Dclose(from);
+           H5Dclose(to);
+         });
+       },
+       "must ascend"},
       {"a chunk that is no deflated one",
        [](const Beside& beside, const RowsParts& good) {
          const auto& tokens = std::get<Array<std::int32_t>>(good.arrays.at("tokens"));
@@ -651,6 +699,34 @@ TEST(RowsCommandSlow, OfEveryRunOfVerifyAreReplayedWithoutTheModel) {
   const auto held = test::run_command({"trace", "check", trace});
   EXPECT_EQ(held.status, 0) << held.out << held.err;
   EXPECT_THAT(held.out, HasSubstr("PASS_EXACT"));
+}
+
+TEST(RowsCommandSlow, AreOfTheOldTraceOrTheNewWheneverTheCommandIsKilled) {
+  const test::Folder folder;
+  const std::string trace = folder.path() / "t.jsonl";
+  const std::string generate = " " + test::quoted(DRAFTPROOF_BINARY) + " generate " + test::quoted(target) +
+                               " --draft hostile --temperature 1 --prompt-tokens 1,2,3 --max-new-tokens 100 --quiet"
+                               " --trace " + test::quoted(trace) + " --trace-rows --seed ";
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_EQ(std::system((generate + "0").c_str()), 0);
+  const double whole = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  int killed = 0, old = 0;
+  std::string last = test::text_of(trace);
+  for (int i = 1; i <= 40; ++i) {
+    const std::string delay = std::to_string(whole * 0.05 * i);
+    const std::string line = "timeout -s KILL " + delay + generate + std::to_string(i) + " >/dev/null 2>&1";
+    killed += std::system(line.c_str()) != 0;
+    const bool between = test::run_command({"trace", "check", trace}).status != 0;
+    if (between) {
+      EXPECT_EQ(test::run_command({"trace", "check", trace + ".partial"}).status, 0) << "the new one, whole";
+      std::filesystem::rename(trace + ".partial", trace);
+    }
+    old += test::text_of(trace) == last;
+    last = test::text_of(trace);
+  }
+  std::printf("killed %d times, %d times it was the old one\n", killed, old);
+  EXPECT_GT(killed, 0);
+  EXPECT_GT(old, 0);
 }
 
 TEST(RowsCommand, NeedAFileOfTheirOwn) {
