@@ -55,7 +55,7 @@ struct LawFromTokens {
   double alpha = 0;
   double slack = 0;
   double e_value = 1;             // the most the wealth has been; infinite after a token p says never
-  double smallest_deviation = 1;  // that would have been seen with probability 0.99
+  double smallest_deviation = 1;  // of a law bet on, that would have been seen with probability 0.99; 1: none
   std::string suspect;            // the bet that has most of the wealth
   std::vector<std::pair<long, double>> curve;  // tokens, e-value: at most 512 points, the last is the end
 };

@@ -69,7 +69,8 @@ std::string law_text(const LawFromTokens& law) {
   return fmt::format("\n  tokens by themselves: e-value {:.4g} after {} tokens, alarm at {:.4g}; best bet: {}\n  {}\n",
                      law.e_value, law.tokens, 1 / law.alpha, shown(law.suspect),
                      law.smallest_deviation < 1
-                         ? fmt::format("a deviation of {:.4g} in total variation would have been seen 99 times of 100",
+                         ? fmt::format("of a known fault a deviation of {:.4g} in total variation would have been seen "
+                                       "99 times of 100",
                                        law.smallest_deviation)
                          : "so few tokens show nothing: no deviation would have been seen for certain");
 }
