@@ -84,7 +84,8 @@ class EProcess {
 
   explicit EProcess(const Settings& settings, std::span<const MutantLaw> laws = mutant_laws());
 
-  /// The next token, and the p it should come from. For many sequences: one after another, in any order.
+  /// The next token, and the p it should come from. For many sequences: one after another, in any order. Neither p nor
+  /// q, nor whether there is a q, may hang on the number that the token is drawn with.
   void observe(const Distribution& p, const Distribution* q, Token token);
   void observe(const Stakes& stakes, std::size_t place);
 

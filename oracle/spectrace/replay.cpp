@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "oracle/spectrace/replay.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -290,8 +292,8 @@ class Replay {
                               (target_.vocabulary == 0 ? "; give --target, or rows P" : ""));
     } else if (not_bet_ > 0) {
       report_.unproved.insert(number(static_cast<std::int64_t>(not_bet_)) +
-                              " tokens were drawn with the random numbers of an earlier sequence: their law cannot "
-                              "stand in for what is not said");
+                              " tokens were drawn with the random numbers of an earlier sequence of the same key: their "
+                              "law cannot stand in for what is not said");
     } else if (law_.tokens() > 0 && law_.smallest_deviation() >= 1) {
       const auto missing = law_.tokens_until(1);
       report_.unproved.insert(number(static_cast<std::int64_t>(law_.tokens())) +
@@ -327,7 +329,7 @@ class Replay {
     Sequence sequence;
     sequence.opening = opening;
     sequence.text = opening.prompt;
-    sequence.numbers_again = header_.coins_follow() && !numbers_used_.add(opening.key);
+    sequence.numbers_again = header_.seed && !numbers_used_.add(opening.key);
     const bool given = target_.vocabulary > 0;
     if (given && header_.total == Distribution::total) sequence.target = target_.computing_in(opening.numerics);
     if (given && !sequence.target) {
@@ -389,6 +391,16 @@ class Replay {
     expect_equal(check, "the weight before token " + number(hit.token) + " is", hit.before, draw.before);
   }
 
+  /// A row of other numerics lies no further from the target's own than was granted.
+  void expect_near(const std::string& which, const Distribution& p, const Distribution& own) {
+    const auto apart = static_cast<double>(Distribution::total - overlap(p, own)) /
+                       static_cast<double>(Distribution::total);
+    expect(
+        apart <= target_.slack, "p_row",
+        [&] { return fmt::format("P is at most {:g} away from {} in total variation", target_.slack, which); },
+        [&] { return fmt::format("{:g}", apart); });
+  }
+
   /// The target's row after the text, which ends in `row` guesses: computed where it can be, else as the trace has it.
   KnownRow row_after(Sequence& sequence, const Step& step, std::size_t row) {
     const std::vector<Token>& text = sequence.text;
@@ -405,22 +417,22 @@ class Replay {
       }
       ++report_.examined.rows;
       const PlainRow& plain = sequence.plain->after(text);
+      const std::string which = "row " + number(static_cast<std::int64_t>(row)) + " of the target";
       if (sequence.foreign) {
         known.near = plain.distribution;
-        return known;
+        if (p) expect_near(which, *p, plain.distribution);
       }
-      const std::string which = "row " + number(static_cast<std::int64_t>(row)) + " of the target";
-      if (row < step.logits.size()) {
+      if (!sequence.foreign && row < step.logits.size()) {
         expect(
             step.logits[row] == plain.logits, "p_row", [&] { return which + " has logits " + plain.logits.hex(); },
             [&] { return step.logits[row].hex(); });
       }
-      if (p) {
+      if (!sequence.foreign && p) {
         expect(
             *p == plain.distribution, "p_row", [&] { return which + " has other weights"; },
             [&] { return "P[" + number(static_cast<std::int64_t>(row)) + "]"; });
       }
-      p = plain.distribution;
+      if (!sequence.foreign) p = plain.distribution;
     }
     if (p && row < step.targets.size()) {
       const Fingerprint print = p->fingerprint();
@@ -549,7 +561,10 @@ class Replay {
       judge_row(sequence, step, row, known.p);
       const Distribution* const q = row < step.draft_rows.size() ? &step.draft_rows[row] : nullptr;
       if (row < step.emitted.size()) {
-        bet(sequence, known, q, step.emitted[row], position_ + static_cast<std::int64_t>(row));
+        // Where a guess is drawn with the number that draws the token, whether it is made at all may hang on that
+        // number; so a q that is there is no news from before the token.
+        const Distribution* const known_before = header_.rule == Judgement::matching ? nullptr : q;
+        bet(sequence, known, known_before, step.emitted[row], position_ + static_cast<std::int64_t>(row));
       }
       if (q != nullptr && known.p) count_depth(row, row < accepted, *known.p, *q);
       if (row < accepted) sequence.text.push_back(step.guesses[row]);
@@ -856,16 +871,29 @@ class Replay {
       report_.examined.band_mass += std::min(1.0, most - least + header_.unit);
       report_.examined.in_band += near ? 1 : 0;
     }
+    const std::string guess = "guess " + number(step.guesses[row]) + " with p " + std::to_string(wanted) + ", q " +
+                              std::to_string(offered);
+    const auto observed = [&] { return std::string(stood ? "it stood" : "it fell"); };
+    if (!coin) {
+      const bool reached = wanted >= offered || near;
+      expect(
+          stood && reached, "acceptance",
+          [&] { return guess + (reached ? " stands, as no coin is asked" : " is judged by a coin"); },
+          [&] { return observed() + " without a coin"; });
+      return;
+    }
     if (near) return;
-    const bool stands = coin ? reach < wanted : wanted >= offered;
+    const bool stands = reach < wanted;
     expect(
         stands == stood, "acceptance",
-        [&] {
-          return "guess " + number(step.guesses[row]) + " with p " + std::to_string(wanted) + ", q " +
-                 std::to_string(offered) + (coin ? ", coin " + std::to_string(coin->real) : ", no coin") +
-                 (stands ? " stands" : " falls");
-        },
-        [&] { return std::string(stood ? "it stood" : "it fell"); });
+        [&] { return guess + ", coin " + std::to_string(coin->real) + (stands ? " stands" : " falls"); }, observed);
+  }
+
+  /// What the guess was drawn from, where all of it is said: as a row, or as the one token that has everything.
+  std::optional<Distribution> draft_row(const Step& step, std::size_t row) const {
+    if (row < step.draft_rows.size()) return step.draft_rows[row];
+    if (step.q && (*step.q)[row].whole == header_.total) return Distribution::point(step.guesses[row]);
+    return std::nullopt;
   }
 
   void judge_residual(Sequence& sequence, const Step& step, std::size_t row, std::int64_t position,
@@ -896,11 +924,14 @@ class Replay {
     expect_equal("residual", "max(p - q, 0) is", *draw.p > *draw.q ? *draw.p - *draw.q : 0, draw.weight);
     expect_draw("residual", sequence, position, Purpose::residual, draw);
     if (p) expect_equal("p_row", "p of token " + number(draw.token) + " is", p->weight(draw.token), *draw.p);
-    if (row >= step.draft_rows.size()) return;
-    const Distribution& q = step.draft_rows[row];
-    expect_equal("q_row", "q of token " + number(draw.token) + " is", q.weight(draw.token), *draw.q);
+    const std::optional<Distribution> q = draft_row(step, row);
+    if (!q) {
+      report_.unsaid.insert("residuals do not say the rows of q that they are taken from (field Q)");
+      return;
+    }
+    expect_equal("q_row", "q of token " + number(draw.token) + " is", q->weight(draw.token), *draw.q);
     if (!p) return;
-    const Weights residual(*p, q);
+    const Weights residual(*p, *q);
     expect_equal("residual", "max(p - q, 0) adds up to", residual.sum(), draw.bound);
     expect_hit("residual", residual.of(draw.token), draw);
   }
@@ -981,7 +1012,7 @@ class Replay {
   std::optional<std::string> foreign_;  // numerics
   long unknown_ = 0;              // tokens of which no p is known
   long not_bet_ = 0;              // tokens drawn with numbers that others were drawn with
-  Seen numbers_used_;             // keys of sequences, where coins follow from them
+  Seen numbers_used_;             // keys of sequences, where a seed is named
   std::size_t found_before_ = 0;  // findings before this round
   std::map<std::int64_t, Sequence> sequences_;  // open ones
   KeysAsked keys_;                              // of this round

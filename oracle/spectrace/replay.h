@@ -59,7 +59,7 @@ struct LawFromTokens {
   double slack = 0;
   double e_value = 1;
   bool alarm = false;
-  double smallest_deviation = 1;  // that would have been seen with probability 0.99
+  double smallest_deviation = 1;  // of a law bet on, that would have been seen with probability 0.99; 1: none
   std::string suspect;            // the bet that has most of the wealth
   std::string sentence;
   std::vector<std::pair<long, double>> curve;  // tokens, e-value: at most points_max, the last is the end

@@ -160,14 +160,14 @@ TEST(Law, OfTooFewTokensPassesNothingAndSaysHowManyAreMissing) {
   EXPECT_THAT(report_text(report_of(report)), HasSubstr(" more would begin to"));
 }
 
-/// The trace twice, as two sequences; `seeded`: their coins follow from their keys.
-std::string twice(const std::string& trace, int second_key, bool seeded) {
+/// The trace twice, as two sequences; `generator`: of their coins, with a seed; empty: none is named.
+std::string twice(const std::string& trace, int second_key, const std::string& generator) {
   std::istringstream lines(trace);
   std::string line;
   std::getline(lines, line);
   Json header = Json::parse(line);
   for (const char* field : {"prompt", "T"}) header.erase(field);  // of each sequence
-  if (seeded) header["rng"] = {{"alg", our_generator}, {"seed", "1"}};
+  if (!generator.empty()) header["rng"] = {{"alg", generator}, {"seed", "1"}};
   std::string texts[2];
   while (std::getline(lines, line)) {
     for (int s = 0; s < 2; ++s) {
@@ -184,18 +184,19 @@ std::string twice(const std::string& trace, int second_key, bool seeded) {
 
 TEST(Law, IsNotShownAgainByWhatIsDrawnWithTheSameNumbers) {
   const std::string trace = tokens_with_rows(nullptr, 500);
-  const Report again = report_of(twice(trace, 0, true));
-  EXPECT_EQ(again.invalid, "");
-  ASSERT_TRUE(again.law.has_value());
-  EXPECT_EQ(again.law->tokens, 1000);
-  EXPECT_EQ(again.verdict(), Verdict::undecided) << "what the second does not say nothing stands in for";
-  EXPECT_THAT(report_text(report_of(again)), HasSubstr("1000 tokens were drawn with the random numbers of an earlier"));
-  for (const auto& [key, seeded] : {std::pair{1, true}, std::pair{0, false}}) {
-    const Report other = report_of(twice(trace, key, seeded));
-    EXPECT_EQ(other.invalid, "");
+  for (const char* generator : {our_generator, "mt19937"}) {  // or of somebody who begins anew with every request
+    const Report again = report_of(twice(trace, 0, generator));
+    EXPECT_EQ(again.invalid, "");
+    ASSERT_TRUE(again.law.has_value());
+    EXPECT_EQ(again.law->tokens, 1000) << generator;
+    EXPECT_EQ(again.verdict(), Verdict::undecided) << "what the second does not say nothing stands in for";
+    EXPECT_THAT(report_text(report_of(again)),
+                HasSubstr("1000 tokens were drawn with the random numbers of an earlier"));
+    const Report other = report_of(twice(trace, 1, generator));
     ASSERT_TRUE(other.law.has_value());
-    EXPECT_EQ(other.law->tokens, 2000) << "another key, or numbers that do not follow from keys";
+    EXPECT_EQ(other.law->tokens, 2000) << "another key";
   }
+  EXPECT_EQ(report_of(twice(trace, 0, "")).law->tokens, 2000) << "no seed is named: numbers are fresh";
 }
 
 TEST(Law, IsNotShownByTheSameNumbersWhateverTheOrderOfTheirKeys) {
@@ -320,6 +321,64 @@ TEST(Law, IsToldAfterAHundredFindings) {
   ASSERT_TRUE(report.law.has_value());
   EXPECT_GE(report.law->tokens, 400);
   EXPECT_THAT(report_text(report_of(report)), HasSubstr("e-value"));
+}
+
+TEST(Law, OfForeignNumericsIsHeldToTheTargetThoughItStatesItsOwnRows) {
+  Recorded recorded;
+  Target target = recorded.target();
+  target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
+  target.slack = 0.05;
+  for (const float temperature : {1.0F, 0.98F, 3.0F}) {
+    auto lines = lines_of(recorded.text({"", &rejection, {.temperature = temperature}, "dialect"}));
+    Json opening = Json::parse(lines[1]);
+    opening["T"] = "0x1p+0";
+    opening["numerics"] = "somewhere else";
+    lines[1] = opening.dump();
+    const Report report = report_of(sealed(lines), target);
+    ASSERT_EQ(report.verdict() == Verdict::bug_proven, temperature == 3) << report_text(report_of(report));
+    if (temperature < 3) continue;
+    EXPECT_EQ(report.findings.front().check, std::string("p_row"));
+    EXPECT_THAT(report.findings.front().expected, HasSubstr("at most 0.05 away"));
+  }
+}
+
+/// A right decoder of one number per position: the draft draws its guess with it, the target its token. A guess is
+/// made only where it is the draft's best.
+std::string guesses_by_the_targets_number(int rounds) {
+  Numbers numbers(29);
+  std::string text = header_of("matching").dump() + "\n";
+  int position = 1;
+  for (int n = 0; n < rounds; ++n) {
+    const Distribution p = some_row(numbers);
+    const auto at = [&](std::uint64_t coin) {
+      std::size_t i = 0;
+      for (; coin >= p.weights()[i]; ++i) coin -= p.weights()[i];
+      return p.tokens()[i];
+    };
+    const std::uint64_t coin = numbers.next() >> 12;
+    const Token token = at(coin);  // of the draft, too: its q is p
+    const auto weights = p.weights();
+    const Token best = p.tokens()[static_cast<std::size_t>(std::max_element(weights.begin(), weights.end()) -
+                                                           weights.begin())];
+    Json step = {{"t", "step"}, {"n", n}, {"pos", position}, {"d", Json::array()}, {"a", 0}, {"w", 1},
+                 {"last", "bonus"}, {"o", {token}}, {"P", {pairs_of(p)}}, {"Q", Json::array()}};
+    if (token == best) {
+      step["d"] = {token};
+      step["a"] = 1;
+      step["w"] = 2;
+      step["Q"] = {pairs_of(p)};
+      step["P"].push_back(pairs_of(p));
+      step["o"].push_back(at(numbers.next() >> 12));
+    }
+    position += static_cast<int>(step["o"].size());
+    text += step.dump() + "\n";
+  }
+  return text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n";
+}
+
+TEST(Law, OfMatchingDoesNotBetOnWhichGuessesTheTargetsOwnNumberLetsBeMade) {
+  const Report report = report_of(guesses_by_the_targets_number(2000));
+  EXPECT_EQ(report.verdict(), Verdict::pass_stat) << report_text(report_of(report));
 }
 
 TEST(Law, StandsInForBlockVerificationWhosePrefixesMayStandThoughATokenFell) {

@@ -276,14 +276,42 @@ TEST(Replay, WhatIsNotSaidIsNotPassedWithoutBeingNamed) {
     file.put(sealed(changed));
     return replay(file.path(), recorded.target());
   };
-  for (const char* field : {"q", "p", "u", "qc", "qb", "y"}) {
+  for (const char* field : {"q", "p", "u", "qc", "qb", "y", "Q"}) {
     const Report report = without(field);
     EXPECT_NE(report.verdict(), Verdict::pass_exact) << field;
     EXPECT_TRUE(report.findings.size() + report.unproved.size() + report.invalid.size() > 0) << field;
   }
-  for (const char* field : {"rc", "h", "ph", "qh", "P", "Q"}) {  // more evidence of what is proved without it
+  for (const char* field : {"rc", "h", "ph", "qh", "P"}) {  // more evidence of what is proved without it
     EXPECT_EQ(without(field).verdict(), Verdict::pass_exact) << field;
   }
+}
+
+/// After a refusal p is drawn from, but for the guess: the rest of q is not taken away. All is said of it but q.
+TEST(Replay, AResidualIsNotProvedByWhatItSaysOfItselfAlone) {
+  const std::uint64_t quarter = Distribution::total / 4;
+  Json step = {{"t", "step"}, {"n", 0}, {"pos", 1}, {"d", {2}}, {"w", 2}, {"a", 0}, {"last", "res"}, {"o", {0}},
+               {"q", {2 * quarter}}, {"qc", {2 * quarter}}, {"qb", {2 * quarter}}, {"p", {quarter}}, {"u", {quarter}},
+               {"P", {{0, quarter, 1, 2 * quarter, 2, quarter}}},
+               {"y", {{"id", 0}, {"c", 0}, {"of", 3 * quarter}, {"at", 0}, {"wt", quarter}, {"p", quarter}, {"q", 0}}}};
+  const auto verdict = [&] {
+    const Json header = {{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "e"}, {"vocab", 4}, {"rule", "rejection"},
+                         {"W", Distribution::total}, {"T", "0x1p+0"}, {"prompt", {1}}};
+    const File file(header.dump() + "\n" + step.dump() + "\n{\"t\":\"end\",\"reason\":\"cancelled\"}\n");
+    return replay(file.path()).verdict();
+  };
+  EXPECT_EQ(verdict(), Verdict::undecided);
+  step["Q"] = {{0, 2 * quarter, 2, 2 * quarter}};
+  EXPECT_EQ(verdict(), Verdict::bug_proven) << "q of token 0 is not 0";
+  step.erase("Q");
+  step["d"] = {3};
+  step["q"] = {4 * quarter};  // of a named guess nothing else is to be said
+  step["qc"] = {nullptr};
+  step["qb"] = {0};
+  step["p"] = {0};
+  step["y"] = {{"id", 0}, {"c", 0}, {"of", 4 * quarter}, {"at", 0}, {"wt", quarter}, {"p", quarter}, {"q", 0}};
+  EXPECT_EQ(verdict(), Verdict::pass_exact);
+  step["y"]["of"] = 3 * quarter;
+  EXPECT_EQ(verdict(), Verdict::bug_proven) << "all of p is left";
 }
 
 TEST(Replay, HoldsSequencesOfOneFileApartHoweverTheirLinesAreMixed) {
@@ -351,7 +379,9 @@ TEST(Replay, JudgesRealNumbersOnlyWhereRoundingCannotTurnThem) {
       {"0x0p+0", "0x1p-1", "0x0p+0", true, "wrong"},    // a coin of 0 and a target that cannot say it
       {"0x0p+0", "0x1p-1", "0x0p+0", false, ""},
       {"0x1p-2", "0x1p-1", nullptr, true, "wrong"},     // no coin where one is asked
+      {"0x1p-2", "0x1p-1", nullptr, false, "wrong"},    // nor can it fall without one
       {"0x1p-1", "0x1p-1", nullptr, true, ""},          // equal: none is asked
+      {"0x1p-1", "0x1p-1", nullptr, false, "wrong"},
       {"0x1.fffffep-2", "0x1p-1", nullptr, true, ""},    // rounding may have made them equal
   };
   for (const Row& row : rows) {
