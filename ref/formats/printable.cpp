@@ -11,13 +11,15 @@ std::string printable(std::string_view text, std::size_t bytes_max) {
     text = text.substr(0, end);
   }
   std::string result;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7F) {
-      result += c;
+  const auto at = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool second_control = (at(i) == 0xC2 && at(i + 1) >= 0x80 && at(i + 1) < 0xA0) ||
+                                (i > 0 && at(i - 1) == 0xC2 && at(i) >= 0x80 && at(i) < 0xA0);
+    if (at(i) >= 0x20 && at(i) != 0x7F && !second_control) {
+      result += text[i];
     } else {
       constexpr char digits[] = "0123456789abcdef";
-      result += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+      result += {'\\', 'x', digits[at(i) >> 4], digits[at(i) & 15]};
     }
   }
   return cut ? result + "..." : result;

@@ -74,7 +74,10 @@ TEST(ReportText, PrintsNoControlCharacterOfANameFromOutside) {
   report.subject = report.reason = report.findings[0].sentence = report.unproved.emplace_back("a\x1b[31m\nb");
   report.about.emplace_back("engine", "\x1b[2J");
   report.findings[0].failure->facts = {"\x1b]0;"};
-  for (const char c : report_text(report)) EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= ' ');
+  report.about.emplace_back("rule", "a\u009b31mb\u00e9");  // the same in one character
+  const std::string text = report_text(report);
+  for (const char c : text) EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= ' ');
+  EXPECT_THAT(text, testing::HasSubstr("rule a\\xc2\\x9b31mb\u00e9"));
 }
 
 TEST(ReportText, OfTheZooIsTheMatrixAndWhoIsNotAsItMustBe) {
