@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // SARIF 2.1.0 (OASIS), as code hosts show it beside the lines of a file.
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "oracle/report/report.h"
@@ -62,14 +63,27 @@ Json result_of(const Finding& finding, const std::string& file, std::size_t rule
           {"partialFingerprints", {{"draftproofCase/v1", fingerprint_of(finding)}}}};
 }
 
+/// What no single line shows, but tokens together: a finding of the whole trace.
+Finding finding_of_tokens(const Report& r) {
+  Finding finding{.check = "law_of_tokens", .outcome = Outcome::fail, .sentence = r.reason};
+  finding.failure = Failure{.expected = "tokens by the law of p",
+                            .observed = r.laws.empty() ? r.reason : r.laws.front().suspect,
+                            .blames = "the rule, the draws, the q that is stated",
+                            .clears = "nothing: tokens alone do not say where they come from"};
+  return finding;
+}
+
 }  // namespace
 
 std::string report_sarif(const Report& r) {
   Json rules = Json::array();
   Json results = Json::array();
   std::vector<std::string> ids;
-  for (const Finding& finding : r.findings) {
-    if (!finding.failure) continue;
+  std::vector<Finding> failures;
+  std::copy_if(r.findings.begin(), r.findings.end(), std::back_inserter(failures),
+               [](const Finding& finding) { return finding.failure.has_value(); });
+  if (r.verdict == ReportVerdict::bug_stat) failures.push_back(finding_of_tokens(r));
+  for (const Finding& finding : failures) {
     auto rule = std::find(ids.begin(), ids.end(), finding.check);
     if (rule == ids.end()) {
       rules.push_back(rule_of(finding));

@@ -31,7 +31,7 @@ std::string fault_of(const json& log, const Report& report) {
     }
   }
   if (!run.contains("results") || !run["results"].is_array()) return "no results";
-  std::size_t failures = 0;
+  std::size_t failures = report.verdict == ReportVerdict::bug_stat ? 1 : 0;  // of the tokens together
   for (const Finding& finding : report.findings) failures += finding.failure.has_value();
   if (run["results"].size() != failures) return "not a result for each failure";
   for (const json& result : run["results"]) {
@@ -56,7 +56,10 @@ std::string fault_of(const json& log, const Report& report) {
 json sarif_of(const Report& report) { return json::parse(report_sarif(report)); }
 
 TEST(ReportSarif, HasWhatTheStandardAsksFor) {
-  for (const Report& report : {report_with({Outcome::pass}), report_with({Outcome::fail}), full_report()}) {
+  Report by_tokens = report_with({Outcome::pass});
+  by_tokens.verdict = ReportVerdict::bug_stat;
+  by_tokens.reason = "e-value 1e+12 after 900 tokens";
+  for (const Report& report : {report_with({Outcome::pass}), report_with({Outcome::fail}), full_report(), by_tokens}) {
     EXPECT_EQ(fault_of(sarif_of(report), report), "") << report_sarif(report);
   }
 }
@@ -100,6 +103,16 @@ TEST(ReportSarif, FingerprintsACaseWhateverItsFileAndLine) {
   EXPECT_NE(print_of([](Report& report) { report.findings[1].failure->position = 13; }), print);
   EXPECT_NE(print_of([](Report& report) { report.findings[1].failure->observed = "token 8"; }), print);
   EXPECT_NE(print_of([](Report& report) { report.findings[1].check = "other"; }), print);
+}
+
+TEST(ReportSarif, HasAResultWhereOnlyTheTokensTogetherTell) {
+  Report report = report_with({Outcome::pass});
+  report.verdict = ReportVerdict::bug_stat;
+  report.reason = "e-value 1e+12 after 900 tokens";
+  report.laws = {{900, 1e-9, 0, 1e12, 0.25, "accept all", {}}};
+  const json result = sarif_of(report)["runs"][0]["results"][0];
+  EXPECT_EQ(result["ruleId"], "law_of_tokens");
+  EXPECT_THAT(result["message"]["text"].get<std::string>(), HasSubstr("e-value 1e+12 after 900 tokens"));
 }
 
 TEST(ReportSarif, OfAFileThatIsNoTraceSaysThatNothingWasExamined) {
