@@ -8,6 +8,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "oracle/spectrace/replay.h"
 #include "ref/acceptance/rule.h"
 #include "ref/base/error.h"
 #include "ref/formats/json.h"
@@ -44,7 +45,10 @@ std::string json_of(const Reproducer& r) {
     json["target"] = r.target;
     json["quantize"] = r.layout.quantise;
     json["kv"] = r.layout.kv;
-    if (r.command == "trace check") json["kernels"] = r.layout.kernels;
+    if (r.command == "trace check") {
+      json["kernels"] = r.layout.kernels;
+      json["slack"] = r.slack;
+    }
   }
   if (!r.rule.empty()) json["rule"] = r.rule;
   if (!r.mutant.empty()) {
@@ -96,12 +100,16 @@ std::vector<Token> tokens_in(const Json& value) {
   return tokens;
 }
 
-float real_in(const Json& value, double least, double most) {
+double number_in(const Json& value, double least, double most) {
   const double number = value.number();
   if (number < least || number > most) {
     value.fail("must be a number from " + std::to_string(least) + " to " + std::to_string(most));
   }
-  return static_cast<float>(number);
+  return number;
+}
+
+float real_in(const Json& value, double least, double most) {
+  return static_cast<float>(number_in(value, least, most));
 }
 
 /// A name out of a few.
@@ -232,6 +240,11 @@ void ReproducerFolder::write(const Reproducer& reproducer) {
   OutputFile(case_file(), {}).write(json_of(reproducer));
 }
 
+void ReproducerFolder::take_back() {
+  std::error_code failure;  // what cannot be removed is no reason to say nothing of the failure itself
+  for (const std::string& file : {trace_file(), case_file(), path_}) std::filesystem::remove(file, failure);
+}
+
 std::string ReproducerFolder::trace_in(const std::string& folder) { return folder + "/trace.jsonl"; }
 std::string ReproducerFolder::case_in(const std::string& folder) { return folder + "/case.json"; }
 
@@ -245,8 +258,8 @@ void add_reproducer_option(CLI::App& command, std::string& folder) {
 Reproducer read_reproducer(const std::string& folder) {
   const Json json = Json::read(ReproducerFolder::case_in(folder), std::size_t{1} << 24);
   if (!json.is_object()) json.fail("must be an object");
-  expect_fields(json, {"schema", "version", "command", "check", "target", "quantize", "kv", "kernels", "rule", "mutant",
-                       "model", "seed", "request", "variations", "failure"});
+  expect_fields(json, {"schema", "version", "command", "check", "target", "quantize", "kv", "kernels", "slack", "rule",
+                       "mutant", "model", "seed", "request", "variations", "failure"});
   one_of(json.at("schema"), {schema});
   Reproducer r;
   r.command = one_of(json.at("command"), {"verify", "build", "trace check", "zoo"});
@@ -256,8 +269,10 @@ Reproducer read_reproducer(const std::string& folder) {
     r.layout.quantise = json.at("quantize").string();
     r.layout.kv = json.at("kv").string();
     if (const auto kernels = json.find("kernels")) r.layout.kernels = kernels->string();
+    if (const auto slack = json.find("slack")) r.slack = number_in(*slack, 0, 1);
   }
   if (r.command == "trace check") {
+    if (!spectrace::is_check(r.check)) json.at("check").fail("a trace has no check named " + in_quotes(r.check));
     r.trace = text_of(ReproducerFolder::trace_in(folder));
     return r;
   }

@@ -19,6 +19,7 @@ struct Reproducer {
   Failure failure;        // as it was: where, expected, observed, facts
   std::string target;     // verify; trace check, where p was held to a model
   LayoutOptions layout;   // the same; kernels only of trace check
+  double slack = 0;       // trace check, of p that is of other numerics
   std::string rule;       // build: the one that was enumerated
   std::string mutant;     // zoo: its id
   HashShape model;        // zoo
@@ -35,6 +36,8 @@ class ReproducerFolder {
 
   /// Again writes over what it wrote.
   void write(const Reproducer& reproducer);
+  /// Removes what it wrote: there is nothing to put in it after all.
+  void take_back();
   std::string trace_file() const { return trace_in(path_); }
   std::string case_file() const { return case_in(path_); }
   static std::string trace_in(const std::string& folder);  // of a reproducer of `trace check`

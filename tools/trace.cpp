@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <optional>
 
@@ -83,8 +84,9 @@ namespace {
 
 /// The first failure again: the least of the trace that still has it.
 void write_reproducer(ReproducerFolder& folder, const TraceQuestion& question, const spectrace::Report& found_in,
-                      Failure& failure) {
+                      Report& report) {
   const spectrace::Finding& finding = found_in.findings.front();
+  Failure& failure = *report.findings.front().failure;
   Reproducer reproducer;
   reproducer.command = "trace check";
   reproducer.check = finding.check;
@@ -92,6 +94,7 @@ void write_reproducer(ReproducerFolder& folder, const TraceQuestion& question, c
   reproducer.target = question.target;
   reproducer.layout = question.layout;
   if (!found_in.rows.empty()) reproducer.rows = spectrace::rows_beside(question.file, found_in.rows).string();
+  reproducer.slack = question.slack;
   TraceQuestion again = question;
   again.file = folder.trace_file();
   const CutTrace cut = cut_trace(question.file, finding.sequence, failure.line);
@@ -107,19 +110,26 @@ void write_reproducer(ReproducerFolder& folder, const TraceQuestion& question, c
       return;
     }
   }
-  throw Error("the failure is not one of its sequence alone, so there is no reproducer; send the whole trace");
+  folder.take_back();
+  report.about.emplace_back("reproducer", "none: no sequence fails by itself; keep the whole trace");
 }
 
 Exit check(const TraceOptions& options) {
   const TraceQuestion& question = options.question;
   ReportFiles files(options.files, {question.file, question.target});
   std::optional<ReproducerFolder> folder;
-  if (!options.reproducer.empty()) folder.emplace(options.reproducer);
+  if (!options.reproducer.empty()) {
+    if (std::error_code none; std::filesystem::exists(question.file, none) &&
+                              !std::filesystem::is_regular_file(question.file, none)) {
+      throw Error("--reproducer reads the trace again, but " + question.file + " can be read once; put it into a file");
+    }
+    folder.emplace(options.reproducer);
+  }
   const spectrace::Report found = replayed(question);
   Report report = report_of(found);
   report.version = DRAFTPROOF_VERSION;
   if (folder && !found.findings.empty()) {
-    write_reproducer(*folder, question, found, *report.findings.front().failure);
+    write_reproducer(*folder, question, found, report);
   }
   files.write(report, question.quiet);
   return exit_of(report.verdict);

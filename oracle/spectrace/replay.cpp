@@ -292,8 +292,8 @@ class Replay {
                               (target_.vocabulary == 0 ? "; give --target, or rows P" : ""));
     } else if (not_bet_ > 0) {
       report_.unproved.insert(number(static_cast<std::int64_t>(not_bet_)) +
-                              " tokens were drawn with the random numbers of an earlier sequence of the same key: their "
-                              "law cannot stand in for what is not said");
+                              " tokens were drawn with the random numbers of an earlier sequence, which has the same "
+                              "key: their law cannot stand in for what is not said");
     } else if (law_.tokens() > 0 && law_.smallest_deviation() >= 1) {
       const auto missing = law_.tokens_until(1);
       report_.unproved.insert(number(static_cast<std::int64_t>(law_.tokens())) +

@@ -102,6 +102,9 @@ struct Target {
 
 Report replay(const std::string& file, const Target& target = {});
 
+/// Whether a replay makes findings of this name.
+bool is_check(std::string_view name) noexcept;
+
 /// As a report like any other, but for the version.
 draftproof::Report report_of(const Report& report);
 

@@ -6,6 +6,7 @@
 
 #include <sys/resource.h>
 
+#include "tests/spectrace/float_engine.h"
 #include "tests/spectrace/support.h"
 #include "tests/tools/command.h"
 
@@ -91,6 +92,57 @@ TEST(TraceCommand, HoldsARunToATargetThatComputesAsItWasComputedAndToNoOther) {
   const auto other = run_command({"trace", "check", trace, "--target", target});
   EXPECT_EQ(other.status, 2) << other.out << other.err;
   EXPECT_THAT(other.out, HasSubstr("the numerics 'canonical, kv bf16', which cannot be had here"));
+}
+
+/// Rows of another temperature than is said: too far away for what is granted to other numerics.
+TEST(TraceCommand, AReproducerRemembersTheSlack) {
+  const Folder folder;
+  const std::string trace = folder.path() / "t.jsonl";
+  const auto generated =
+      run_command({"generate", target, "--draft", "hostile", "--rule", "rejection", "--temperature", "3", "--top-k",
+                   "8", "--max-new-tokens", "12", "--prompt-tokens", "1,2,3", "--trace", trace, "--quiet"});
+  ASSERT_EQ(generated.status, 0) << generated.err;
+  std::vector<std::string> lines = lines_of(test::text_of(trace));
+  Json opening = Json::parse(lines[1]);
+  opening["T"] = "0x1p-2";
+  opening["numerics"] = "elsewhere";
+  lines[1] = opening.dump();
+  test::put(trace, sealed(lines));
+  const std::string path = folder.path() / "case";
+  const auto held =
+      run_command({"trace", "check", trace, "--target", target, "--slack", "0.02", "--reproducer", path});
+  EXPECT_EQ(held.status, 1) << held.out << held.err;
+  EXPECT_THAT(held.out, HasSubstr("P is at most 0.02 away from row 0 of the target in total variation"));
+  const auto again = run_command({"reproduce", path});
+  EXPECT_EQ(again.status, 1) << again.out << again.err;
+}
+
+TEST(TraceCommand, AFailureOfNoOneSequenceIsReportedThoughThereIsNoReproducer) {
+  const auto hide = [](float drawn, float p, float q) { return drawn * q < p || p == 0 ? drawn : p / q; };
+  Json header = Json::parse(lines_of(FloatEngine(3).trace("rejection", 1))[0]);
+  const Json opening = {{"t", "seq"}, {"T", header["T"]}, {"prompt", header["prompt"]}};
+  for (const char* field : {"T", "prompt"}) header.erase(field);
+  std::vector<std::string> lines{header.dump()};
+  for (int s = 0; s < 2; ++s) {  // what ends the file is right
+    auto part = lines_of(FloatEngine(3).trace("rejection", 100, s == 0 ? +hide : nullptr));
+    part[0] = opening.dump();
+    for (const std::string& line : part) {
+      lines.push_back(Json::parse(line).dump());
+      lines.back().insert(1, "\"s\":" + std::to_string(s) + ",");
+    }
+  }
+  const Folder folder;
+  const std::string trace = folder.path() / "t.jsonl";
+  test::put(trace, joined(lines));
+  const std::string path = folder.path() / "case";
+  const auto checked = run_command({"trace", "check", trace, "--reproducer", path});
+  EXPECT_EQ(checked.status, 1) << checked.err;
+  EXPECT_THAT(checked.out, HasSubstr("band               fail"));
+  EXPECT_THAT(checked.out, HasSubstr("reproducer none: no sequence fails by itself"));
+  EXPECT_FALSE(std::filesystem::exists(path));
+  const auto once = run_command({"trace", "check", "/dev/null", "--reproducer", path});
+  EXPECT_EQ(once.status, 3);
+  EXPECT_THAT(once.err, HasSubstr("/dev/null can be read once; put it into a file"));
 }
 
 TEST(TraceCommand, RefusesATargetOfAnotherVocabulary) {

@@ -256,7 +256,11 @@ std::vector<BadCase> bad_cases() {
          c["model"] = {{"vocabulary", 6}, {"levels", 3}, {"seed", "1"}};
          c["variations"][0]["draft"] = "dflash:/etc";
        }, {"variations", "dflash:/etc"}},
-      {"trace gone", [](auto& c) { c["command"] = "trace check"; }, {"trace.jsonl"}},
+      {"check of no trace", [](auto& c) { c["command"] = "trace check"; }, {"field check", "tokens_equal"}},
+      {"trace gone", [](auto& c) {
+         c["command"] = "trace check";
+         c["check"] = "coin";
+       }, {"trace.jsonl"}},
       {"fine", leave, {}},
   };
 }
