@@ -170,8 +170,9 @@ const Check* all_checks() noexcept {
       {"together", "a text says the same while another sequence is decoded between its rounds",
        "what sequences share: caches, a generator, scratch memory; keys without their sequence",
        "what is wrong in the same way in a sequence alone: the model, the rule, sampling", check_together},
-      {"log_probabilities", "every log-probability that is told is that of the token in the target's row",
-       "the row a log-probability is read from, penalties or temperature in it, its arithmetic",
+      {"log_probabilities", "every log-probability that is told is that of plain decoding's token in the target's row",
+       "the row a log-probability is read from, penalties or temperature in it, its arithmetic; where another token "
+       "is said, the decoding without guesses that serves them",
        "the draft, the rule and verification: no guess is made", check_log_probabilities},
       {"budget", "length, stop tokens, resting place and statistics are what was asked for",
        "the loop: where the text ends, how many rows and guesses a round has, what is counted, another run than was "

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Asks for log-probabilities, which plain decoding serves, and computes each again from the row before its token, to
-// the bit.
+// Asks for log-probabilities, which plain decoding serves: the text must be plain decoding's, and each is computed
+// again from the row before its token, to the bit.
 #include <algorithm>
 #include <set>
 
@@ -23,10 +23,21 @@ Finding check_log_probabilities(Trial& trial) {
     SeededChance chance(trial.seed);
     const Trace trace = trial.subject.run(request, variation, chance);
     const PlainRun& expected = trial.plain_run(variation);
-    const std::size_t rows = std::min(trace.rounds.size(), expected.output.size());
-    for (std::size_t i = 0; i < rows; ++i) {
+    const auto said = [&](std::size_t i) {
+      return i < trace.output.size() ? "token " + std::to_string(trace.output[i]) : std::string("the end");
+    };
+    for (std::size_t i = 0; i < expected.output.size(); ++i) {
+      const bool there = i < trace.rounds.size() && trace.rounds[i].emitted == std::vector{expected.output[i]};
+      const bool told_of = examination.expect(there, [&] {
+        return failure_of(variation, static_cast<std::int64_t>(i),
+                          static_cast<std::int64_t>(request.prompt.size() + i),
+                          "plain decoding says token " + std::to_string(expected.output[i]),
+                          "asked for log-probabilities, the round does not say that one token: output " +
+                              std::to_string(i) + " is " + said(i),
+                          {"the text before the position is the same in both", "no guess is made"});
+      });
+      if (!told_of) break;
       const Round& round = trace.rounds[i];
-      if (round.emitted != std::vector{expected.output[i]}) break;  // other texts are for tokens_equal to see
       ++told;
       examination.expect(round.logprob == expected.logprobs[i], [&] {
         return failure_of(variation, static_cast<std::int64_t>(i), round.position,

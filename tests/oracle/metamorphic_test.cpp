@@ -145,6 +145,17 @@ TEST(LogProbabilities, SeesTheLastBit) {
   }, "position 11: expected: token ");
 }
 
+TEST(LogProbabilities, SeesATextThatIsAnotherOrEndsWhereTheyAreAskedFor) {
+  expect_caught(check_log_probabilities, [](const Moment& moment, Trace& trace) {
+    if (moment.request.logprobs) trace.output[5] = trace.rounds[5].emitted[0] ^= 1;
+  }, "position 11: expected: plain decoding says token ");
+  expect_caught(check_log_probabilities, [](const Moment& moment, Trace& trace) {
+    if (!moment.request.logprobs) return;
+    trace.rounds.resize(5);
+    trace.output.resize(5);
+  }, "output 5 is the end");
+}
+
 TEST(SameHistory, LeavesADraftItsGuessesWhereTheTextDoesNotDependOnThem) {
   Meddling subject({});
   SeededChance chance(3);
