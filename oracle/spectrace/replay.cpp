@@ -340,7 +340,9 @@ class Replay {
                   "', which cannot be had here: they are not held to the target" +
                   (target_.slack > 0 ? "" : "; tokens are, with --slack"));
     }
-    if (sequence.target) sequence.plain = std::make_unique<PlainReader>(*sequence.target, opening.sampling);
+    Sampling sampling = opening.sampling;
+    if (header_.rule == Judgement::greedy) sampling.temperature = 0;
+    if (sequence.target) sequence.plain = std::make_unique<PlainReader>(*sequence.target, sampling);
     sequences_.emplace(opening.sequence, std::move(sequence));
   }
 
@@ -501,7 +503,8 @@ class Replay {
   void bet(const Sequence& sequence, const KnownRow& row, const Distribution* q, Token token, std::int64_t position) {
     const bool exact = row.p.has_value();
     const std::optional<Distribution>& p = exact ? row.p : row.near;
-    if (!p || (!exact && p->is_point())) {
+    // Not the law: of greedy tokens a row that is no point; of other numerics a point, which may be another's there.
+    if (!p || (exact ? header_.rule == Judgement::greedy && !p->is_point() : p->is_point())) {
       ++unknown_;
       return;
     }

@@ -225,6 +225,21 @@ TEST(Law, IsNotShownByTheSameNumbersWhateverTheOrderOfTheirKeys) {
   EXPECT_EQ(report.law->tokens, 200);
 }
 
+TEST(Law, OfGreedyTokensIsNoMatterOfRowsThatAreNoPoints) {
+  Numbers numbers(31);
+  std::string text = header_of("greedy").dump() + "\n";
+  for (int n = 0; n < 500; ++n) {
+    const Distribution p = some_row(numbers);
+    const auto weights = p.weights();
+    const auto best = static_cast<Token>(std::max_element(weights.begin(), weights.end()) - weights.begin());
+    const Json step = {{"t", "step"}, {"n", n}, {"pos", 1 + n}, {"d", Json::array()}, {"a", 0}, {"w", 1},
+                       {"last", "greedy"}, {"o", {best}}, {"P", {pairs_of(p)}}};
+    text += step.dump() + "\n";
+  }
+  const Report report = report_of(text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n");
+  EXPECT_EQ(report.verdict(), Verdict::undecided) << report_text(report_of(report));
+}
+
 TEST(Law, IsProvedWrongByATokenThatPNeverSays) {
   std::string text = header_of("rejection").dump() + "\n";
   const Json step = {{"t", "step"}, {"n", 0}, {"pos", 1}, {"d", Json::array()}, {"a", 0}, {"w", 1}, {"last", "bonus"},

@@ -415,6 +415,39 @@ TEST(Replay, JudgesGreedyRoundsByTheBestTokens) {
             "best");
 }
 
+/// What the best token is the target knows whatever temperature is said; what is said of it counts for nothing.
+TEST(Replay, HoldsGreedyRoundsToTheTargetAtAnyTemperature) {
+  Recorded recorded;
+  for (const char* temperature : {"0x0p+0", "0x1p+0"}) {
+    for (const bool right : {true, false}) {
+      std::vector<Token> text{1, 2};
+      std::string rounds;
+      for (int n = 0; n < 40; ++n) {
+        const Token best = plain_row(recorded.model(), {}, text).distribution.tokens().front();
+        const Token said = right || n < 20 ? best : (best + 1) % recorded.model().vocabulary();
+        const Json step = {{"t", "step"}, {"n", n}, {"pos", 2 + n}, {"d", {said}}, {"w", 2}, {"a", 1},
+                           {"last", "greedy"}, {"o", {said}},
+                           {"top", {{said, "0x1p+1", 0, "0x1p+0"}, {0, "0x1p+1", 0, "0x1p+0"}}}};
+        Json whole = step;  // the row after it
+        text.push_back(said);
+        const Token after = plain_row(recorded.model(), {}, text).distribution.tokens().front();
+        whole["top"][1][0] = after;
+        whole["pos"] = text.size() - 1;
+        whole["o"].push_back(after);
+        text.push_back(after);
+        rounds += whole.dump() + "\n";
+      }
+      const Json header = {{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "e"},
+                           {"vocab", recorded.model().vocabulary()}, {"rule", "greedy"}, {"W", Distribution::total},
+                           {"numerics", "hash"}, {"T", temperature}, {"prompt", {1, 2}}};
+      const File file(header.dump() + "\n" + rounds + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n");
+      const Report report = replay(file.path(), recorded.target());
+      EXPECT_EQ(report.verdict(), right ? Verdict::pass_exact : Verdict::bug_proven)
+          << temperature << "\n" << report_text(report_of(report));
+    }
+  }
+}
+
 TEST(Replay, KeepsMarksOfBlocksThatAreCut) {
   const auto verdict = [](const std::string& more, const std::string& o) {
     const File file(foreign("greedy", more, "\"d\":[2,3],\"w\":3,\"a\":2,\"last\":\"greedy\",\"o\":" + o));
