@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <optional>
 
 #include "oracle/spectrace/replay.h"
@@ -26,7 +27,7 @@ struct TraceOptions {
 };
 
 /// The target in the class of equal bits asked for, if a table that may be used gives it: the one named, or any. One is
-/// in memory at a time, but for sequences that go on.
+/// in memory at a time, and those that open sequences go on with, one of each class.
 class Targets {
  public:
   Targets(const TraceQuestion& options, LoadingObserver observer) : file_(options.target) {
@@ -53,13 +54,15 @@ class Targets {
 
  private:
   void load(const Layout& layout) {
-    engine_.reset();
-    engine_ = std::make_shared<Engine>(file_, layout);
+    std::weak_ptr<Engine>& kept = kept_[numerics_of(layout)];
+    engine_ = kept.lock();
+    if (!engine_) kept = engine_ = std::make_shared<Engine>(file_, layout);
   }
 
   std::string file_;
   std::vector<Layout> layouts_;
   std::shared_ptr<Engine> engine_;
+  std::map<std::string, std::weak_ptr<Engine>> kept_;  // by numerics, while sequences go on with them
 };
 
 }  // namespace

@@ -16,6 +16,12 @@ void PlainReader::make_room(std::size_t positions) {
   read_.clear();
 }
 
+void PlainReader::forget() noexcept {
+  cache_.reset();
+  capacity_ = 0;
+  read_.clear();
+}
+
 const PlainRow& PlainReader::after(std::span<const Token> text) {
   REQUIRE(!text.empty(), "a row follows some text");
   const bool continues = text.size() >= read_.size() && std::equal(read_.begin(), read_.end(), text.begin());

@@ -19,6 +19,11 @@ class PlainReader {
   /// that does not continue the last one is read from its start.
   const PlainRow& after(std::span<const Token> text);
 
+  /// Positions its cache has room for.
+  std::size_t capacity() const noexcept { return capacity_; }
+  /// Gives its cache back; the next text is read from its start.
+  void forget() noexcept;
+
  private:
   void make_room(std::size_t positions);
 

@@ -393,6 +393,22 @@ class Replay {
     expect_equal(check, "the weight before token " + number(hit.token) + " is", hit.before, draw.before);
   }
 
+  /// The target's row after the text. The sequences' caches together have no more positions than the longest text of
+  /// one could take: those that were read longest ago are given back.
+  const PlainRow& read(Sequence& sequence) {
+    const PlainRow& row = sequence.plain->after(sequence.text);
+    std::erase(readers_, sequence.plain.get());
+    readers_.push_back(sequence.plain.get());
+    std::size_t positions = 0;
+    for (const PlainReader* const reader : readers_) positions += reader->capacity();
+    while (readers_.size() > 1 && positions > static_cast<std::size_t>(sequence.target->context())) {
+      positions -= readers_.front()->capacity();
+      readers_.front()->forget();
+      readers_.erase(readers_.begin());
+    }
+    return row;
+  }
+
   /// A row of other numerics lies no further from the target's own than was granted.
   void expect_near(const std::string& which, const Distribution& p, const Distribution& own) {
     const auto apart = static_cast<double>(Distribution::total - overlap(p, own)) /
@@ -418,7 +434,7 @@ class Replay {
         return known;
       }
       ++report_.examined.rows;
-      const PlainRow& plain = sequence.plain->after(text);
+      const PlainRow& plain = read(sequence);
       const std::string which = "row " + number(static_cast<std::int64_t>(row)) + " of the target";
       if (sequence.foreign) {
         known.near = plain.distribution;
@@ -986,6 +1002,7 @@ class Replay {
           [&] { return number(static_cast<std::int64_t>(ending.emitted->size())) + " other tokens"; });
     }
     if (ending.statistics) reconcile(sequence, *ending.statistics);
+    std::erase(readers_, sequence.plain.get());
     sequences_.erase(found);
   }
 
@@ -1018,6 +1035,7 @@ class Replay {
   Seen numbers_used_;             // keys of sequences, where a seed is named
   std::size_t found_before_ = 0;  // findings before this round
   std::map<std::int64_t, Sequence> sequences_;  // open ones
+  std::vector<PlainReader*> readers_;  // of those, with a cache; the one read last is the last
   KeysAsked keys_;                              // of this round
   long line_ = 0;
   std::int64_t id_ = 0;

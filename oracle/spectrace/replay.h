@@ -2,7 +2,8 @@
 // Replays every decision of a trace: that positions and tokens hang together, that each guess was drawn from its q and
 // judged as the rule says, that the token after the guesses was drawn from what it must be drawn from, that the text
 // ended where it had to, that counts reconcile; and, where the target is at hand, that every p is its own. Shares no
-// code with the rules and the loop it judges. Holds a line, and the text of every open sequence.
+// code with the rules and the loop it judges. Holds a line, the text of every open sequence, and caches of the target
+// that take no more than those of its longest text.
 #pragma once
 
 #include <functional>

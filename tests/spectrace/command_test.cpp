@@ -145,6 +145,26 @@ TEST(TraceCommand, AFailureOfNoOneSequenceIsReportedThoughThereIsNoReproducer) {
   EXPECT_THAT(once.err, HasSubstr("/dev/null can be read once; put it into a file"));
 }
 
+/// Sequences that are never ended: a short trace must not make the target's cache for each of them.
+TEST(TraceCommand, HoldsTheTargetsMemoryHoweverManySequencesAreOpen) {
+  Json header = {{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "e"}, {"vocab", 131}, {"rule", "rejection"},
+                 {"W", Distribution::total}};
+  std::string text = header.dump() + "\n";
+  for (int s = 0; s < 1500; ++s) {
+    text += Json({{"t", "seq"}, {"s", s}, {"key", s}, {"prompt", {1}}, {"T", "0x1p+0"},
+                  {"numerics", "canonical"}}).dump() + "\n" +
+            Json({{"t", "step"}, {"s", s}, {"n", 0}, {"pos", 1}, {"o", {2}}}).dump() + "\n";
+  }
+  const File file(text);
+  const Folder folder;
+  const std::string out = folder.path() / "out";
+  const std::string limited = "ulimit -v 400000; exec " + test::quoted(DRAFTPROOF_BINARY) + " trace check " +
+                              test::quoted(file.path()) + " --target " + test::quoted(target) + " --threads 1 >" +
+                              test::quoted(out);
+  EXPECT_EQ(WEXITSTATUS(std::system(limited.c_str())), 1) << "always the same token is no draw\n" << test::text_of(out);
+  EXPECT_THAT(test::text_of(out), HasSubstr("rows 1500"));
+}
+
 TEST(TraceCommand, RefusesATargetOfAnotherVocabulary) {
   Recorded recorded;
   const File file(recorded.text(cases().front()));
