@@ -242,7 +242,9 @@ void ReproducerFolder::write(const Reproducer& reproducer) {
 
 void ReproducerFolder::take_back() {
   std::error_code failure;  // what cannot be removed is no reason to say nothing of the failure itself
-  for (const std::string& file : {trace_file(), case_file(), path_}) std::filesystem::remove(file, failure);
+  for (const std::string& file : {trace_file(), path_ + "/" + rows_name, case_file(), path_}) {
+    std::filesystem::remove(file, failure);
+  }
 }
 
 std::string ReproducerFolder::trace_in(const std::string& folder) { return folder + "/trace.jsonl"; }

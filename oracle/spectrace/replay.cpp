@@ -945,7 +945,8 @@ class Replay {
     if (p) expect_equal("p_row", "p of token " + number(draw.token) + " is", p->weight(draw.token), *draw.p);
     const std::optional<Distribution> q = draft_row(step, row);
     if (!q) {
-      report_.unsaid.insert("residuals do not say the rows of q that they are taken from (field Q)");
+      report_.unsaid.insert(
+          "residuals do not say the rows of q that they are taken from (field Q; --trace-rows writes it)");
       return;
     }
     expect_equal("q_row", "q of token " + number(draw.token) + " is", q->weight(draw.token), *draw.q);
