@@ -194,13 +194,6 @@ const Check* row_of(const Check* list, const std::string& name) {
   return list->name == nullptr ? nullptr : list;
 }
 
-std::string text_of(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(stream), {});
-  if (!stream) throw Error(file + " cannot be read; a reproducer of `trace check` holds it");
-  return text;
-}
-
 std::string quoted(const std::string& path) {
   const bool plain = path.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./+:") ==
                      std::string::npos;
@@ -275,7 +268,10 @@ Reproducer read_reproducer(const std::string& folder) {
   }
   if (r.command == "trace check") {
     if (!spectrace::is_check(r.check)) json.at("check").fail("a trace has no check named " + in_quotes(r.check));
-    r.trace = text_of(ReproducerFolder::trace_in(folder));
+    const std::string trace = ReproducerFolder::trace_in(folder);
+    if (std::error_code none; !std::filesystem::is_regular_file(trace, none)) {
+      throw Error(trace + " is not there; a reproducer of `trace check` holds it");
+    }
     return r;
   }
   const bool of_trial = row_of(all_checks(), r.check) != nullptr;

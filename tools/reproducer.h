@@ -24,7 +24,7 @@ struct Reproducer {
   std::string mutant;     // zoo: its id
   HashShape model;        // zoo
   std::optional<Case> trial;  // verify; zoo, unless the check needs none
-  std::string trace;      // trace check: the text of trace.jsonl
+  std::string trace;      // trace check: the text of trace.jsonl, to be written; read by its reader alone
   std::string rows;       // trace check: the file of its rows, which is copied beside it; empty when there is none
 };
 

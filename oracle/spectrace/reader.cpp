@@ -57,6 +57,12 @@ double real_in(const Json& value, double least, double most) {
   return real;
 }
 
+double coin_in(const Json& value) {
+  const double coin = real_in(value, 0, 1);
+  if (coin == 1) value.fail("must lie in [0, 1), but is 1, which no draw from a whole row can be");
+  return coin;
+}
+
 std::uint64_t whole_in(const Json& value, std::uint64_t least, std::uint64_t most) {
   return static_cast<std::uint64_t>(value.integer(static_cast<std::int64_t>(least), static_cast<std::int64_t>(most)));
 }
@@ -350,7 +356,7 @@ class StepReader : LineReader {
     if (const auto coin = line.find("ur")) {
       if (header_.total > 0) coin->fail("is the coin of real weights, but the header has W; integers have y");
       step.next_coin.emplace();
-      if (!coin->is_null()) *step.next_coin = real_in(*coin, 0, 1);
+      if (!coin->is_null()) *step.next_coin = coin_in(*coin);
     }
     if (const auto keys = line.find("rc")) step.keys = keys_asked(*keys);
     const auto rows = [&](const char* name, auto& values, auto read) {
@@ -412,7 +418,7 @@ class StepReader : LineReader {
 
   std::optional<Amount> coin_of(const Json& value, std::uint64_t bound) const {
     if (value.is_null()) return std::nullopt;
-    if (header_.total == 0) return Amount{0, real_in(value, 0, 1)};
+    if (header_.total == 0) return Amount{0, coin_in(value)};
     return Amount{*coin_below(value, bound), 0};
   }
 

@@ -283,6 +283,20 @@ TEST(Reproduce, ABadCaseIsOneSentenceThatNamesFileAndField) {
   }
 }
 
+TEST(Reproduce, ATraceThatIsNoFileIsRefused) {
+  const Folder folder;
+  put(folder.path() / "case.json",
+      R"({"schema":"draftproof-case/1","version":"1","command":"trace check","check":"coin"})");
+  for (const char* const other : {"/dev/zero", "/"}) {
+    const auto trace = folder.path() / "trace.jsonl";
+    std::filesystem::remove(trace);
+    std::filesystem::create_symlink(other, trace);
+    const Outcome outcome = reproduce(folder.path().string());
+    EXPECT_EQ(outcome.status, 3) << other;
+    EXPECT_THAT(outcome.err, HasSubstr("trace.jsonl is not there")) << other;
+  }
+}
+
 TEST(Reproduce, AFileThatIsNoCaseIsRefused) {
   const Folder folder;
   const std::string file = (folder.path() / "case.json").string();
