@@ -39,7 +39,7 @@ Exit generate(const GenerateOptions& options) {
   if (!common.json_file.empty()) {
     json_file = std::make_unique<OutputFile>(common.json_file, std::vector{common.target, common.prompt_file});
   }
-  TraceFiles traced(options.trace, {common.target, common.prompt_file, common.json_file});
+  TraceFiles traced(options.trace, common, {common.target, common.prompt_file, common.json_file});
   const bool silent = common.quiet || common.json_file == "-" || traced.takes_output();
   Progress progress(common.quiet);
   Layout layout = layout_of(common.layout);

@@ -6,18 +6,21 @@
 #include <system_error>
 
 #include "ref/base/error.h"
+#include "ref/decoding/engine.h"
 #include "tools/weights_digest.h"
 
 namespace draftproof {
 namespace {
 
+bool is_a_file(const std::string& trace) {
+  std::error_code failure;
+  const auto status = std::filesystem::status(trace, failure);
+  return trace != "-" && (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status));
+}
+
 std::filesystem::path rows_of(const std::string& trace) {
   std::error_code failure;
   const std::filesystem::path place = std::filesystem::weakly_canonical(trace, failure);
-  const auto status = std::filesystem::status(place, failure);
-  if (trace == "-" || (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))) {
-    throw Error("--trace-rows puts a file beside the trace, so --trace has to name a file");
-  }
   return spectrace::rows_beside(place, place.filename().string() + ".rows.h5");
 }
 
@@ -28,25 +31,36 @@ void add_trace_options(CLI::App& command, TraceFileNames& names, const std::stri
       command.add_option("--trace", names.trace, "write every decision" + what + " to this file (spectrace/1)");
   command
       .add_flag("--trace-rows", names.rows,
-                "write every row of p and q, too, to FILE.rows.h5 beside the trace: evidence without the model")
+                "write every row of p and q, too, to FILE.rows.h5 beside the trace: evidence without the model (by "
+                "rejection long rows are written anyway)")
       ->needs(trace);
 }
 
-TraceFiles::TraceFiles(const TraceFileNames& names, const std::vector<std::string>& sources) : names_(names) {
+TraceFiles::TraceFiles(const TraceFileNames& names, const CommonOptions& common,
+                       const std::vector<std::string>& sources)
+    : names_(names) {
   if (names_.trace.empty()) return;
   trace_ = std::make_unique<OutputFile>(names_.trace, sources);
-  if (!names_.rows) return;
+  const bool residuals = rule_by_name(common.rule).judge == rejection.judge && !common.sampling.greedy();
+  if (!names_.rows && !residuals) return;
+  if (!is_a_file(names_.trace)) {
+    if (!names_.rows) return;
+    throw Error("--trace-rows puts a file beside the trace, so --trace has to name a file");
+  }
   const std::filesystem::path rows = rows_of(names_.trace);
   std::error_code failure;
   const bool taken = std::any_of(sources.begin(), sources.end(), [&](const std::string& source) {
     return !source.empty() && std::filesystem::weakly_canonical(source, failure) == rows;
   });
-  if (taken) throw Error("--trace-rows would overwrite '" + rows.string() + "', which this command uses");
+  if (taken) throw Error("the rows of --trace would overwrite '" + rows.string() + "', which this command uses");
   if (std::filesystem::is_directory(rows, failure)) throw Error("cannot write '" + rows.string() + "'; it is a folder");
-  rows_.emplace(rows);
+  rows_file_ = rows;
 }
 
 spectrace::Writer& TraceFiles::begin(const std::string& target, int vocabulary, const Rule& rule, std::uint64_t seed) {
+  if (!rows_file_.empty() && (names_.rows || vocabulary > static_cast<int>(spectrace::Writer::row_tokens_max))) {
+    rows_.emplace(rows_file_);
+  }
   const auto take = [this](std::string_view line) { trace_->append(line); };
   return writer_.emplace(take, "draftproof " DRAFTPROOF_VERSION, weights_digest(target), vocabulary, rule, seed,
                          rows_ ? &*rows_ : nullptr);

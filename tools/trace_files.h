@@ -16,7 +16,7 @@ namespace draftproof {
 
 struct TraceFileNames {
   std::string trace;  // empty: not asked for
-  bool rows = false;  // whole, in a file beside it
+  bool rows = false;  // all of them, in a file beside it
 };
 
 /// --trace and --trace-rows; `what`: more about the decisions that are written.
@@ -25,8 +25,10 @@ void add_trace_options(CLI::App& command, TraceFileNames& names, const std::stri
 /// Opened before the work, as every result file.
 class TraceFiles {
  public:
-  /// `sources`: what the command reads, and what else it writes.
-  TraceFiles(const TraceFileNames& names, const std::vector<std::string>& sources);
+  /// `sources`: what the command reads, and what else it writes. Draws from max(p - q, 0), which there are by
+  /// `rejection`, can be replayed with the rows of q only: there rows are written whether asked for or not, where the
+  /// trace is a file and the vocabulary is too large for its lines.
+  TraceFiles(const TraceFileNames& names, const CommonOptions& common, const std::vector<std::string>& sources);
 
   bool asked() const noexcept { return trace_ != nullptr; }
   bool takes_output() const noexcept { return names_.trace == "-"; }
@@ -40,6 +42,7 @@ class TraceFiles {
  private:
   TraceFileNames names_;
   std::unique_ptr<OutputFile> trace_;
+  std::filesystem::path rows_file_;  // empty: none
   std::optional<spectrace::RowsWriter> rows_;
   std::optional<spectrace::Writer> writer_;
 };

@@ -230,7 +230,7 @@ Exit verify(const VerifyOptions& options) {
   std::vector<std::string> sources{common.target, common.prompt_file};
   for (const std::string& draft : options.drafts) sources.push_back(parse_draft_name(draft).path.string());
   ReportFiles files(options.files, sources);
-  TraceFiles trace_files(options.trace, files.guarded());
+  TraceFiles trace_files(options.trace, common, files.guarded());
 
   std::optional<ReproducerFolder> folder;
   if (!options.reproducer.empty()) folder.emplace(options.reproducer);

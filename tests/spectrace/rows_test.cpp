@@ -689,6 +689,23 @@ TEST(RowsCommand, OfGenerateAndVerifyAreReplayedWithoutTheModel) {
   }
 }
 
+TEST(RowsCommand, AreThereWhereResidualsNeedThemWhetherAskedForOrNot) {
+  const std::pair<std::vector<std::string>, bool> table[] = {{{"--rule", "rejection", "--temperature", "1"}, true},
+                                                             {{"--rule", "rejection", "--temperature", "0"}, false},
+                                                             {{"--rule", "matching", "--temperature", "1"}, false}};
+  for (const auto& [how, needed] : table) {
+    const test::Folder folder;
+    const std::string trace = folder.path() / "t.jsonl";
+    std::vector<std::string> words{"generate", target, "--draft", "hostile", "--prompt-tokens", "1,2,3",
+                                   "--max-new-tokens", "12", "--trace", trace, "--quiet"};
+    words.insert(words.end(), how.begin(), how.end());
+    ASSERT_EQ(test::run_command(words).status, 0);
+    EXPECT_EQ(std::filesystem::exists(trace + ".rows.h5"), needed) << how[1] << how[3];
+    EXPECT_THAT(test::run_command({"trace", "check", trace, "--target", target}).out, HasSubstr("PASS_EXACT"))
+        << how[1] << how[3];
+  }
+}
+
 TEST(RowsCommandSlow, OfEveryRunOfVerifyAreReplayedWithoutTheModel) {
   const test::Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
