@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <system_error>
 
 #include "oracle/spectrace/row_parts.h"
 #include "ref/base/error.h"
+#include "ref/base/sha256.h"
 #include "ref/base/utf8.h"
 #include "ref/formats/hdf5_seal.h"
 #include "ref/formats/printable.h"
@@ -31,6 +34,69 @@ void add_row(Sha256& digest, std::span<const Token> tokens, std::span<const Weig
   add(digest, weights);
 }
 
+constexpr std::size_t piece = 4096;  // values that are read at a time
+
+/// What is asked of the process that reads: which of the lists, and of what part.
+struct Question {
+  std::uint32_t list = 0;
+  std::uint32_t count = 0;
+  std::uint64_t first = 0;
+};
+enum List : std::uint32_t { sizes_of_all, offsets_list, tokens_list, weights_list };
+
+template <class Value>
+std::string bytes_of(std::span<const Value> values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
+}
+
+template <class Value>
+std::string part(Hdf5List<Value>& list, const Question& question) {
+  std::vector<Value> values(question.count);
+  list.read(question.first, values);
+  return bytes_of<Value>(values);
+}
+
+/// The file as the process sees it.
+template <class Weight>
+struct Lists {
+  explicit Lists(Hdf5 opened)
+      : file(std::move(opened)), offsets(file, "offsets"), tokens(file, "tokens"), weights(file, "weights") {}
+
+  std::string answer(const Question& question) {
+    const std::uint64_t sizes[] = {offsets.size(), tokens.size(), weights.size()};
+    switch (question.list) {
+      case offsets_list: return part(offsets, question);
+      case tokens_list: return part(tokens, question);
+      case weights_list: return part(weights, question);
+      default: return bytes_of<std::uint64_t>(sizes);
+    }
+  }
+
+  Hdf5 file;
+  Hdf5List<std::uint64_t> offsets;
+  Hdf5List<Token> tokens;
+  Hdf5List<Weight> weights;
+};
+
+/// Its name, once it has shown that it is whole: however long that takes, the library is not in it.
+std::string sealed(const std::filesystem::path& path) {
+  expect_seal(path);
+  return path.string();
+}
+
+template <class Weight>
+Isolated::Answer lists_of(const std::filesystem::path& path) {
+  Hdf5 file = Hdf5::open(path);
+  if (const std::string schema = file.read_string_attribute("/", "schema"); schema != rows_schema) {
+    throw Error(path.string() + ": attribute 'schema' is " + in_quotes(schema) + ", this program reads " + rows_schema);
+  }
+  return [lists = std::make_shared<Lists<Weight>>(std::move(file))](const std::string& question) {
+    Question asked;
+    std::memcpy(&asked, question.data(), sizeof asked);
+    return lists->answer(asked);
+  };
+}
+
 }  // namespace
 
 std::filesystem::path rows_beside(const std::filesystem::path& trace, const std::string& name) {
@@ -39,19 +105,18 @@ std::filesystem::path rows_beside(const std::filesystem::path& trace, const std:
 }
 
 RowsReader::RowsReader(const std::filesystem::path& file, const Header& header)
-    : path_(file), header_(header), file_(open_sealed(file)) {
-  if (const std::string schema = file_.read_string_attribute("/", "schema"); schema != rows_schema) {
-    fail("attribute 'schema' is " + in_quotes(schema) + ", this program reads " + rows_schema);
+    : path_(file), header_(header),
+      library_(sealed(file), [&] { return header.total > 0 ? lists_of<std::uint64_t>(file) : lists_of<double>(file); },
+               piece * sizeof(std::uint64_t)) {
+  std::array<std::uint64_t, 3> sizes;
+  fetch<std::uint64_t>(sizes_of_all, 0, sizes);
+  const auto [offsets, tokens, weights] = sizes;
+  if (weights != tokens) {
+    fail("'tokens' has " + std::to_string(tokens) + " values, 'weights' " + std::to_string(weights));
   }
-  offsets_.emplace(file_, "offsets");
-  tokens_.emplace(file_, "tokens");
-  if (header.total > 0) weights_.emplace(file_, "weights");
-  else real_weights_.emplace(file_, "weights");
-  const std::uint64_t weights = header.total > 0 ? weights_->size() : real_weights_->size();
-  if (weights != tokens_->size()) {
-    fail("'tokens' has " + std::to_string(tokens_->size()) + " values, 'weights' " + std::to_string(weights));
-  }
-  if (offsets_->size() == 0) fail("'offsets' is empty; it begins with 0 and has the end of every row");
+  if (offsets == 0) fail("'offsets' is empty; it begins with 0 and has the end of every row");
+  rows_ = offsets - 1;
+  tokens_ = tokens;
 }
 
 void RowsReader::fail(const std::string& what) const { throw Error(path_.string() + ": " + what); }
@@ -60,35 +125,42 @@ void RowsReader::fail(std::uint64_t row, const std::string& what) const {
   fail("row " + std::to_string(row) + ": " + what);
 }
 
+template <class Value>
+void RowsReader::fetch(std::uint32_t list, std::uint64_t first, std::span<Value> to) {
+  const Question question = {list, static_cast<std::uint32_t>(to.size()), first};
+  const std::string answer = library_.ask({reinterpret_cast<const char*>(&question), sizeof question});
+  if (answer.size() != to.size_bytes()) fail("its reader gives something else than was asked; it is damaged");
+  std::memcpy(to.data(), answer.data(), answer.size());
+}
+
 template <class Weight, class Take>
-void RowsReader::read(const RowsPlace& place, Hdf5List<Weight>& weights, const Take& take) {
-  const std::uint64_t rows = offsets_->size() - 1;
-  if (place.first > rows || place.count > rows - place.first) {
-    fail("holds " + std::to_string(rows) + " rows, none from " + std::to_string(place.first) + " to " +
+void RowsReader::read(const RowsPlace& place, const Take& take) {
+  if (place.first > rows_ || place.count > rows_ - place.first) {
+    fail("holds " + std::to_string(rows_) + " rows, none from " + std::to_string(place.first) + " to " +
          std::to_string(place.first + place.count));
   }
   Sha256 digest;
   std::uint64_t read = 0;
-  std::array<Token, 4096> some_tokens;
-  std::array<Weight, 4096> some_weights;
+  std::array<Token, piece> some_tokens;
+  std::array<Weight, piece> some_weights;
   for (std::uint64_t row = place.first; row < place.first + place.count; ++row) {
     std::array<std::uint64_t, 2> bounds;
-    offsets_->read(row, bounds);
+    fetch<std::uint64_t>(offsets_list, row, bounds);
     const auto [begin, end] = bounds;
-    if (begin > end || end > tokens_->size()) {
+    if (begin > end || end > tokens_) {
       fail(row, "'offsets' says that it has values " + std::to_string(begin) + " to " + std::to_string(end) + " of " +
-                    std::to_string(tokens_->size()));
+                    std::to_string(tokens_));
     }
     read += end - begin;
     if (read > tokens_max) {
-      fail(row, "ends " + std::to_string(read) + " tokens; one field may have " + std::to_string(tokens_max));
+      fail(row, "is one of " + std::to_string(read) + " tokens or more; one field may have " + std::to_string(tokens_max));
     }
     RowParts<Weight> parts(header_);
     // Memory is asked for as the row shows that it is one.
     for (std::uint64_t at = begin; at < end;) {
       const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(end - at, some_tokens.size()));
-      tokens_->read(at, std::span(some_tokens).first(count));
-      weights.read(at, std::span(some_weights).first(count));
+      fetch<Token>(tokens_list, at, std::span(some_tokens).first(count));
+      fetch<Weight>(weights_list, at, std::span(some_weights).first(count));
       for (std::size_t i = 0; i < count; ++i) {
         if (const char* wrong = parts.add_token(some_tokens[i])) {
           fail(row, "token " + std::to_string(some_tokens[i]) + ": " + wrong);
@@ -113,7 +185,7 @@ void RowsReader::read(const RowsPlace& place, Hdf5List<Weight>& weights, const T
 
 std::vector<Distribution> RowsReader::distributions(const RowsPlace& place) {
   std::vector<Distribution> rows;
-  read(place, *weights_, [&](RowParts<std::uint64_t>&& parts) {
+  read<std::uint64_t>(place, [&](RowParts<std::uint64_t>&& parts) {
     rows.push_back(Distribution::exact(parts.tokens, parts.weights));
   });
   return rows;
@@ -121,7 +193,7 @@ std::vector<Distribution> RowsReader::distributions(const RowsPlace& place) {
 
 std::vector<RealRow> RowsReader::reals(const RowsPlace& place) {
   std::vector<RealRow> rows;
-  read(place, *real_weights_, [&](RowParts<double>&& parts) {
+  read<double>(place, [&](RowParts<double>&& parts) {
     rows.push_back({std::move(parts.tokens), std::move(parts.weights)});
   });
   return rows;

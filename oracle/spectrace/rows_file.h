@@ -8,11 +8,12 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "oracle/spectrace/events.h"
-#include "ref/base/sha256.h"
+#include "ref/base/isolated.h"
 #include "ref/formats/hdf5.h"
 
 namespace draftproof::spectrace {
@@ -30,7 +31,8 @@ struct RowsPlace {
 };
 
 /// Holds no more of the file than the rows asked for. What comes out is well-formed and is what the trace was written
-/// with; Error, naming file and row, for everything else.
+/// with; Error, naming file and row, for everything else. The HDF5 library, which a file made to harm can crash, sees it
+/// in a process of its own.
 class RowsReader {
  public:
   /// Of the rows asked for at once.
@@ -45,16 +47,16 @@ class RowsReader {
  private:
   [[noreturn]] void fail(const std::string& what) const;
   [[noreturn]] void fail(std::uint64_t row, const std::string& what) const;
+  template <class Value>
+  void fetch(std::uint32_t list, std::uint64_t first, std::span<Value> to);
   template <class Weight, class Take>
-  void read(const RowsPlace& place, Hdf5List<Weight>& weights, const Take& take);
+  void read(const RowsPlace& place, const Take& take);
 
   std::filesystem::path path_;
   const Header& header_;
-  Hdf5 file_;
-  std::optional<Hdf5List<std::uint64_t>> offsets_;
-  std::optional<Hdf5List<Token>> tokens_;
-  std::optional<Hdf5List<std::uint64_t>> weights_;
-  std::optional<Hdf5List<double>> real_weights_;
+  Isolated library_;
+  std::uint64_t rows_ = 0;
+  std::uint64_t tokens_ = 0;  // of all rows
 };
 
 /// Writes rows while they happen: a chunk of them is here at a time. The file is there, whole, when finish() returns;

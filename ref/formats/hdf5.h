@@ -5,7 +5,8 @@
 //
 // Sizes in a file are believed only as far as its own bytes go. A dataset whose bytes lie in another file is refused.
 // The HDF5 library itself is not safe on every damaged file (1.10 reads past its buffers on some flipped bits of an
-// attribute), and no check here can prevent that: read files of known origin.
+// attribute), and no check here can prevent that: read files of known origin, or in a process that may crash
+// (ref/base/isolated.h).
 #pragma once
 
 #include <cstdint>

@@ -75,23 +75,25 @@ void seal(const std::filesystem::path& path) {
   if (!file) throw Error(path.string() + ": cannot be written; is the disk full?");
 }
 
-Hdf5 open_sealed(const std::filesystem::path& file) {
-  {
-    std::error_code failure;
-    if (!std::filesystem::exists(file, failure)) throw Error(file.string() + ": no such file");
-    const FileBytes bytes(file);
-    const std::string head = head_of(bytes);
-    if (!head.starts_with("\x89HDF\r\n\x1a\n")) throw Error(file.string() + ": not an HDF5 file");
-    const std::size_t place = place_of_hash(head);
-    if (place == std::string::npos) {
-      throw Error(file.string() + ": attribute 'sha256' is missing or cut off; the file is not whole");
-    }
-    const std::string stated = head.substr(place, hash_digits);
-    if (const std::string found = hash_of(bytes, place); stated != found) {
-      throw Error(file.string() + ": attribute 'sha256' is " + stated + ", its bytes have " + found +
-                  "; it was damaged or edited: record it again");
-    }
+void expect_seal(const std::filesystem::path& file) {
+  std::error_code failure;
+  if (!std::filesystem::exists(file, failure)) throw Error(file.string() + ": no such file");
+  const FileBytes bytes(file);
+  const std::string head = head_of(bytes);
+  if (!head.starts_with("\x89HDF\r\n\x1a\n")) throw Error(file.string() + ": not an HDF5 file");
+  const std::size_t place = place_of_hash(head);
+  if (place == std::string::npos) {
+    throw Error(file.string() + ": attribute 'sha256' is missing or cut off; the file is not whole");
   }
+  const std::string stated = head.substr(place, hash_digits);
+  if (const std::string found = hash_of(bytes, place); stated != found) {
+    throw Error(file.string() + ": attribute 'sha256' is " + stated + ", its bytes have " + found +
+                "; it was damaged or edited: record it again");
+  }
+}
+
+Hdf5 open_sealed(const std::filesystem::path& file) {
+  expect_seal(file);
   return Hdf5::open(file);
 }
 

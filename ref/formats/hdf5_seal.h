@@ -16,7 +16,10 @@ void prepare_seal(Hdf5& file);
 /// The last step of writing: puts the hash into a closed file that has the attribute, any 64 digits.
 void seal(const std::filesystem::path& file);
 
-/// Opens what bears its own hash; Error for everything else.
+/// Error when it does not bear its own hash.
+void expect_seal(const std::filesystem::path& file);
+
+/// The same, and opens it.
 Hdf5 open_sealed(const std::filesystem::path& file);
 
 }  // namespace draftproof
