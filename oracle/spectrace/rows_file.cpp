@@ -153,7 +153,8 @@ void RowsReader::read(const RowsPlace& place, const Take& take) {
     }
     read += end - begin;
     if (read > tokens_max) {
-      fail(row, "is one of " + std::to_string(read) + " tokens or more; one field may have " + std::to_string(tokens_max));
+      fail(row, "ends the first " + std::to_string(read) + " tokens of its field; one field may have " +
+                    std::to_string(tokens_max));
     }
     RowParts<Weight> parts(header_);
     // Memory is asked for as the row shows that it is one.

@@ -31,8 +31,8 @@ struct RowsPlace {
 };
 
 /// Holds no more of the file than the rows asked for. What comes out is well-formed and is what the trace was written
-/// with; Error, naming file and row, for everything else. The HDF5 library, which a file made to harm can crash, sees it
-/// in a process of its own.
+/// with; Error, naming file and row, for everything else. The HDF5 library, which a file made to harm can crash, sees
+/// it in a process of its own.
 class RowsReader {
  public:
   /// Of the rows asked for at once.
