@@ -208,11 +208,14 @@ void OutputFile::append(std::string_view text) {
   if (!(stream << text)) fail();
 }
 
+void OutputFile::flush() {
+  std::ostream& stream = path_ == "-" ? std::cout : static_cast<std::ostream&>(stream_);
+  if (!(stream << std::flush)) fail();
+}
+
 void OutputFile::finish() {
-  if (path_ == "-") {
-    if (!(std::cout << std::flush)) fail();
-    return;
-  }
+  flush();
+  if (path_ == "-") return;
   stream_.close();
   std::error_code failure;
   if (stream_ && !partial_.empty()) std::filesystem::rename(partial_, place_, failure);

@@ -85,6 +85,7 @@ class OutputFile {
   void write(const std::string& text);
   /// The same, piece by piece; finish() puts it in its place.
   void append(std::string_view text);
+  void flush();  // what was appended outlives a kill
   void finish();
 
  private:

@@ -67,8 +67,10 @@ spectrace::Writer& TraceFiles::begin(const std::string& target, int vocabulary, 
 }
 
 void TraceFiles::finish() {
+  if (!trace_) return;
+  trace_->flush();  // whole before its rows take the place of the old ones
   if (rows_) rows_->finish();
-  if (trace_) trace_->finish();
+  trace_->finish();
 }
 
 }  // namespace draftproof

@@ -189,8 +189,16 @@ void write_reproducer(ReproducerFolder& folder, EngineSubject& subject, const Tr
     for (const Run& run : trial.runs) failing.variations.push_back(run.variation);
     const auto ask = [&](const Case& smaller) { return examined(subject, smaller); };
     Shrunken smallest = shrink(failing, *found, trials_to_shrink, ask, go_on);
-    subject.forget();  // a failure that hangs on what was asked before is one of the whole
-    const bool alone = ask(smallest.smallest).outcome == Outcome::fail;
+    const auto fails_anew = [&](const Case& smaller) {
+      subject.forget();
+      return ask(smaller).outcome == Outcome::fail;
+    };
+    const bool alone = fails_anew(smallest.smallest);
+    // A failure that hangs on what was asked before is one of the whole; if that cannot show it, nothing can.
+    if (!alone && !fails_anew(failing)) {
+      found->failure->facts.push_back("asked for again from anew it does not show: something outlives a run, or races");
+      return;
+    }
     reproducer.command = "verify";
     reproducer.target = options.common.target;
     reproducer.layout = options.common.layout;

@@ -4,8 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <deque>
+#include <map>
 
 #include "oracle/spectrace/reader.h"
+#include "ref/base/error.h"
 #include "ref/formats/printable.h"
 
 namespace draftproof::spectrace {
@@ -82,47 +86,42 @@ std::string shown(const Ending& e) {
   return text + "\n";
 }
 
-/// The tokens that a trace emits, one after the other.
-class Tokens {
- public:
-  explicit Tokens(const std::string& file) : file_(file), reader_(file) {}
+/// What a round says of a sequence, as far as it is not compared yet.
+struct Said {
+  std::int64_t position = 0;
+  std::vector<Token> tokens;
+  std::string where;
+};
 
-  struct Place {
-    std::int64_t sequence = 0;
-    std::int64_t position = 0;
-    Token token = 0;
-  };
-  /// False at the end of the file.
-  bool next(Place& place) {
-    while (!step_ || used_ == step_->emitted.size()) {
-      const auto event = reader_.next();
-      if (!event) return false;
+/// What a trace emits, round after round.
+class Rounds {
+ public:
+  explicit Rounds(const std::string& file) : file_(file), reader_(file) {}
+
+  /// The next round and its sequence; nothing at the end of the file.
+  std::optional<std::pair<std::int64_t, Said>> next() {
+    while (const auto event = reader_.next()) {
       const auto* step = std::get_if<Step>(&event->what);
-      if (step == nullptr) continue;
-      step_ = *step;
-      line_ = event->line;
-      used_ = 0;
+      if (step == nullptr || step->emitted.empty()) continue;
+      std::string where = fmt::format("{}:{}: round {}", file_, event->line, step->round);
+      if (step->judged) {
+        where += fmt::format(", guesses {}, {} of them stand, {} rows", listed(step->guesses), step->accepted,
+                             step->width);
+      }
+      return std::pair(step->sequence, Said{step->position, step->emitted, std::move(where)});
     }
-    place = {step_->sequence, step_->position + static_cast<std::int64_t>(used_), step_->emitted[used_]};
-    ++used_;
-    return true;
-  }
-  /// Of the token given last.
-  std::string where() const {
-    std::string text = fmt::format("{}:{}: round {}", file_, line_, step_->round);
-    if (step_->judged) {
-      text += fmt::format(", guesses {}, {} of them stand, {} rows", listed(step_->guesses), step_->accepted,
-                          step_->width);
-    }
-    return text;
+    return std::nullopt;
   }
 
  private:
   std::string file_;
   Reader reader_;
-  std::optional<Step> step_;
-  std::size_t used_ = 0;
-  long line_ = 0;
+};
+
+/// What one trace has said of a sequence and the other has not yet.
+struct Ahead {
+  bool of_a = false;
+  std::deque<Said> rounds;
 };
 
 }  // namespace
@@ -150,32 +149,65 @@ long show(const std::string& file, const Wanted& wanted, const std::function<voi
 }
 
 Parting first_parting(const std::string& file_a, const std::string& file_b) {
-  Tokens a(file_a);
-  Tokens b(file_b);
+  constexpr std::size_t rounds_max = std::size_t{1} << 20;
+  Rounds a(file_a);
+  Rounds b(file_b);
+  std::map<std::int64_t, Ahead> sequences;  // of which one trace is ahead
+  std::size_t waiting = 0;                  // rounds of them
   Parting parting;
-  Tokens::Place in_a, in_b;
-  while (true) {
-    const bool more_a = a.next(in_a);
-    const bool more_b = b.next(in_b);
-    if (!more_a && !more_b) break;
-    if (more_a != more_b) {
-      const Tokens& longer = more_a ? a : b;
-      const Tokens::Place& place = more_a ? in_a : in_b;
-      parting.sentence =
-          fmt::format("{} goes on with token {} at position {} of sequence {}, {} has ended\n  {}\n",
-                      more_a ? file_a : file_b, place.token, place.position, place.sequence, more_a ? file_b : file_a,
-                      longer.where());
-      return parting;
+  std::array<bool, 2> more{true, true};
+  for (bool of_a = true; more[0] || more[1]; of_a = more[of_a ? 1 : 0] ? !of_a : of_a) {
+    auto round = (of_a ? a : b).next();
+    if (!round) {
+      more[of_a ? 0 : 1] = false;
+      continue;
     }
-    if (in_a.sequence != in_b.sequence || in_a.position != in_b.position || in_a.token != in_b.token) {
-      parting.sentence = fmt::format(
-          "after {} equal tokens: sequence {}, position {}, token {} against sequence {}, position {}, token {}\n"
-          "  {}\n  {}\n",
-          parting.tokens, in_a.sequence, in_a.position, in_a.token, in_b.sequence, in_b.position, in_b.token, a.where(),
-          b.where());
-      return parting;
+    auto& [sequence, said] = *round;
+    Ahead& ahead = sequences[sequence];
+    while (!said.tokens.empty() && ahead.of_a != of_a && !ahead.rounds.empty()) {
+      Said& other = ahead.rounds.front();
+      const std::size_t count = std::min(said.tokens.size(), other.tokens.size());
+      const auto end = said.tokens.begin() + static_cast<std::ptrdiff_t>(count);
+      const auto parts_at = std::mismatch(said.tokens.begin(), end, other.tokens.begin()).first;
+      const auto equal = said.position == other.position ? parts_at - said.tokens.begin() : 0;
+      parting.tokens += equal;
+      if (static_cast<std::size_t>(equal) < count) {
+        const Said& in_a = of_a ? said : other;
+        const Said& in_b = of_a ? other : said;
+        parting.sentence = fmt::format(
+            "after {} equal tokens: sequence {}, position {}, token {} against position {}, token {}\n  {}\n  {}\n",
+            parting.tokens, sequence, in_a.position + equal, in_a.tokens[static_cast<std::size_t>(equal)],
+            in_b.position + equal, in_b.tokens[static_cast<std::size_t>(equal)], in_a.where, in_b.where);
+        return parting;
+      }
+      for (Said* const part : {&said, &other}) {
+        part->tokens.erase(part->tokens.begin(), part->tokens.begin() + equal);
+        part->position += equal;
+      }
+      if (other.tokens.empty()) {
+        ahead.rounds.pop_front();
+        --waiting;
+      }
     }
-    ++parting.tokens;
+    if (said.tokens.empty()) {
+      if (ahead.rounds.empty()) sequences.erase(sequence);
+      continue;
+    }
+    ahead.of_a = of_a;
+    ahead.rounds.push_back(std::move(said));
+    if (++waiting > rounds_max) {
+      throw Error(fmt::format("{} and {} have their sequences in orders so different that {} rounds wait for their "
+                              "like; write them in one order",
+                              file_a, file_b, waiting));
+    }
+  }
+  if (!sequences.empty()) {
+    const auto& [sequence, ahead] = *sequences.begin();
+    const Said& said = ahead.rounds.front();
+    parting.sentence = fmt::format("{} goes on with token {} at position {} of sequence {}, {} has ended\n  {}\n",
+                                   ahead.of_a ? file_a : file_b, said.tokens.front(), said.position, sequence,
+                                   ahead.of_a ? file_b : file_a, said.where);
+    return parting;
   }
   parting.same = true;
   parting.sentence = fmt::format("all {} tokens are the same\n", parting.tokens);

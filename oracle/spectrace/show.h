@@ -17,8 +17,8 @@ struct Wanted {
 /// The lines asked for, laid out; `take` gets them one by one. How many rounds it was given. InvalidTrace as read.
 long show(const std::string& file, const Wanted& wanted, const std::function<void(const std::string&)>& take);
 
-/// Where the texts of two traces part: sequence by sequence as the files have them, token by token. Two traces of one
-/// text may have cut it into other rounds.
+/// Where the texts of two traces part: sequence by sequence, token by token. Two traces of one text may have cut it
+/// into other rounds, and mixed the lines of several sequences otherwise. Error when 2^20 rounds wait for their like.
 struct Parting {
   bool same = false;
   long tokens = 0;       // equal ones, over all sequences

@@ -210,6 +210,32 @@ TEST(TraceCommand, DiffComparesTextsNotRounds) {
   EXPECT_EQ(run_command({"trace", "diff", plain.path(), guessed.path()}).status, 0);
 }
 
+TEST(TraceCommand, DiffComparesSequencesHoweverTheirLinesAreMixed) {
+  const auto step = [](int sequence, int round, int position, std::vector<int> said) {
+    return Json({{"t", "step"}, {"s", sequence}, {"n", round}, {"pos", position}, {"o", said}}).dump();
+  };
+  const auto trace = [](const std::vector<std::string>& steps) {
+    std::string text = Json({{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "e"}, {"vocab", 131},
+                             {"rule", "rejection"}, {"W", Distribution::total}}).dump() + "\n";
+    for (int s = 0; s < 2; ++s) text += Json({{"t", "seq"}, {"s", s}, {"prompt", {1}}, {"T", "0x1p+0"}}).dump() + "\n";
+    for (const std::string& line : steps) text += line + "\n";
+    return text;
+  };
+  const File one(trace({step(0, 0, 1, {2, 3}), step(0, 1, 3, {4}), step(1, 0, 1, {5}), step(1, 1, 2, {6, 7})}));
+  const auto diff = [&](const std::vector<std::string>& steps) {
+    return run_command({"trace", "diff", one.path(), File(trace(steps)).path()});
+  };
+  const auto mixed = diff({step(1, 0, 1, {5, 6}), step(0, 0, 1, {2}), step(1, 1, 3, {7}), step(0, 1, 2, {3, 4})});
+  EXPECT_EQ(mixed.status, 0) << mixed.out;
+  EXPECT_THAT(mixed.out, HasSubstr("all 6 tokens are the same"));
+  const auto other = diff({step(1, 0, 1, {5, 6}), step(0, 0, 1, {2}), step(1, 1, 3, {8}), step(0, 1, 2, {3, 4})});
+  EXPECT_EQ(other.status, 1);
+  EXPECT_THAT(other.out, HasSubstr("sequence 1, position 3, token 7 against position 3, token 8"));
+  const auto shorter = diff({step(1, 0, 1, {5, 6}), step(0, 0, 1, {2, 3, 4})});
+  EXPECT_EQ(shorter.status, 1);
+  EXPECT_THAT(shorter.out, HasSubstr("goes on with token 7 at position 3 of sequence 1"));
+}
+
 /// Of computing, so that what else the machine does is no matter: one thread checks.
 double seconds_of_children() {
   rusage usage{};

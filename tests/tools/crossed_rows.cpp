@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // A libopenblas.so.0 that breaks the row law: every row of a product has a little of the row below it; of products with
-// CROSSED_INPUTS inputs only, where that is set, as a library has paths for certain sizes. What `verify` has to find,
-// in an engine that is right but for its library.
+// CROSSED_INPUTS inputs only, where that is set, as a library has paths for certain sizes; in the first CROSSED_CALLS
+// of those only, where that is set, as a race is lost now and then. What `verify` has to find, in an engine that is
+// right but for its library.
 #include <cblas.h>
 
+#include <atomic>
 #include <cstdlib>
 
 extern "C" {
@@ -18,8 +20,11 @@ void openblas_set_num_threads(int) {}
 // As our table asks: row major, B transposed, C added to.
 void cblas_sgemm(CBLAS_ORDER, CBLAS_TRANSPOSE, CBLAS_TRANSPOSE, blasint m, blasint n, blasint k, float, const float* a,
                  blasint lda, const float* b, blasint ldb, float, float* c, blasint ldc) {
-  const char* const inputs = std::getenv("CROSSED_INPUTS");
-  const bool crossed = inputs == nullptr || std::atoi(inputs) == k;
+  static const char* const inputs = std::getenv("CROSSED_INPUTS");
+  static const char* const calls = std::getenv("CROSSED_CALLS");
+  static std::atomic<long> call = 0;
+  const bool chosen = inputs == nullptr || std::atoi(inputs) == k;
+  const bool crossed = chosen && (calls == nullptr || ++call <= std::atol(calls));
   for (blasint row = 0; row < m; ++row) {
     for (blasint output = 0; output < n; ++output) {
       float sum = crossed && row + 1 < m ? a[(row + 1) * lda] / 16 : 0;

@@ -95,6 +95,19 @@ TEST(Reproduce, WhatVerifyFindsInAnEngineWhoseRowsMixFailsAgainAndPassesWhereThe
   EXPECT_EQ(reproduce(path).status, 0) << reproduce(path).out;
 }
 
+TEST(Reproduce, WhatDoesNotShowAgainHasNoCaseButIsAFailureAllTheSame) {
+  const Folder folder;
+  const std::string path = (folder.path() / "case").string();
+  const Outcome found = run_command({"verify", target, "--draft", "hostile", "--draft-max", "2", "--kernels",
+                                     "openblas", "--prompt-tokens", "1,2,3", "--max-new-tokens", "6", "--reproducer",
+                                     path},
+                                    crossed_rows + " CROSSED_INPUTS=48 CROSSED_CALLS=200");
+  EXPECT_EQ(found.status, 1) << found.err;
+  EXPECT_THAT(found.out, HasSubstr("asked for again from anew it does not show"));
+  EXPECT_THAT(found.out, testing::Not(HasSubstr("draftproof reproduce")));
+  EXPECT_FALSE(files::exists(path));
+}
+
 TEST(Reproduce, TheReportNamesTheCommandLine) {
   const Folder folder;
   const std::string path = (folder.path() / "a b").string();
