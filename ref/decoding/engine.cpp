@@ -64,10 +64,13 @@ MemoryNeed draft_need(const DraftName& name, const MemoryNeed& target, const Lay
   return need;
 }
 
-/// The rows of one round: as many distributions as the target's pass has rows.
+/// The rows of one round: as many distributions as the target's pass has rows, and one of them as lists.
 MemoryNeed watching_need(int vocabulary) {
   MemoryNeed need;
-  need.scratch = need.scratch_per_guess = static_cast<std::uint64_t>(vocabulary) * sizeof(std::uint64_t);
+  const std::uint64_t row = static_cast<std::uint64_t>(vocabulary) * sizeof(std::uint64_t);
+  const std::uint64_t lists = static_cast<std::uint64_t>(vocabulary) * (sizeof(Token) + sizeof(std::uint64_t));
+  need.scratch = row + lists;
+  need.scratch_per_guess = row;
   return need;
 }
 

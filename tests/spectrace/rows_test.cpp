@@ -216,7 +216,7 @@ void change_every_value(const Beside& beside, const RowsParts& good, const std::
   }
 }
 
-TEST(Rows, NoValueOfTheirsCanBeChangedAndPass) {
+TEST(RowsSlow, NoValueOfTheirsCanBeChangedAndPass) {
   Recorded recorded;
   Beside whole;
   whole.record(recorded, sampled());

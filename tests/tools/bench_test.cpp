@@ -71,7 +71,7 @@ TEST(Bench, PrefillReadsPromptsOfTheLengthsAskedFor) {
 }
 
 // What the flags change can be read off the work: bytes of weights, and the memory that keys and values take.
-TEST(Bench, LaysWeightsKeysAndValuesOutAsAskedFor) {
+TEST(BenchSlow, LaysWeightsKeysAndValuesOutAsAskedFor) {
   const auto decoded = [](std::vector<std::string> flags) {
     flags.insert(flags.begin(), {"decode", target, "--rows", "1", "--context", "8"});
     return measured(flags);
@@ -101,7 +101,7 @@ TEST(Bench, LaysWeightsKeysAndValuesOutAsAskedFor) {
   EXPECT_EQ(spoken["kv"], "bf16");
 }
 
-TEST(Bench, KernelsMeasuresEveryOperationAndTypeAskedFor) {
+TEST(BenchSlow, KernelsMeasuresEveryOperationAndTypeAskedFor) {
   const json said = measured({"kernels", "--types", "q8_0,f32", "--rows", "1,3", "--contexts", "17", "--outputs", "48",
                               "--inputs", "32768"});
   std::vector<std::string> names;

@@ -95,7 +95,7 @@ TEST(Reproduce, WhatVerifyFindsInAnEngineWhoseRowsMixFailsAgainAndPassesWhereThe
   EXPECT_EQ(reproduce(path).status, 0) << reproduce(path).out;
 }
 
-TEST(Reproduce, WhatDoesNotShowAgainHasNoCaseButIsAFailureAllTheSame) {
+TEST(ReproduceSlow, WhatDoesNotShowAgainHasNoCaseButIsAFailureAllTheSame) {
   const Folder folder;
   const std::string path = (folder.path() / "case").string();
   const Outcome found = run_command({"verify", target, "--draft", "hostile", "--draft-max", "2", "--kernels",

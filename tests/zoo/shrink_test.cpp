@@ -18,7 +18,7 @@ std::size_t size_of(const Case& c) {
   return size;
 }
 
-TEST(ZooShrink, TheSmallestCaseFailsInTheMutantPassesInTheSoundLoopAndIsNoLonger) {
+TEST(ZooShrinkSlow, TheSmallestCaseFailsInTheMutantPassesInTheSoundLoopAndIsNoLonger) {
   int shrunken = 0;
   std::size_t before = 0;
   std::size_t after = 0;
