@@ -128,6 +128,18 @@ class Layer {
     }
   }
 
+  void copy(int head, int position, const Layer& to, int to_position) const {
+    const std::ptrdiff_t block = block_of(head, position);
+    const std::ptrdiff_t to_block = to.block_of(head, to_position);
+    const int lane = position % lanes;
+    const int to_lane = to_position % lanes;
+    for (int d = 0; d < memory_.head_dim; ++d) to.keys(to_block)[d * lanes + to_lane] = keys(block)[d * lanes + lane];
+    std::copy_n(values(block, lane), memory_.head_dim, to.values(to_block, to_lane));
+    if (memory_.format != KvFormat::q8) return;
+    to.memory_.key_scales[to_block * lanes + to_lane] = memory_.key_scales[block * lanes + lane];
+    to.memory_.value_scales[to_block * lanes + to_lane] = memory_.value_scales[block * lanes + lane];
+  }
+
  private:
   std::ptrdiff_t block_of(int head, int position) const {
     return static_cast<std::ptrdiff_t>(head) * memory_.blocks + position / lanes % memory_.blocks;
@@ -190,6 +202,13 @@ void store_positions(const KeyValues& memory, int position, int rows, const floa
         layer.store(head, position + row, keys + row * stride + first, values + row * stride + first);
       }
     }
+  });
+}
+
+void copy_position(const KeyValues& from, int from_position, const KeyValues& to, int to_position) noexcept {
+  with_layer(from, [&](const auto& layer) {
+    const std::decay_t<decltype(layer)> target(to);
+    for (int head = 0; head < from.kv_heads; ++head) layer.copy(head, from_position, target, to_position);
   });
 }
 

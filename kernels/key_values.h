@@ -55,6 +55,10 @@ KeyValues key_values_in(void* memory, KvFormat format, int kv_heads, int head_di
 void store_positions(const KeyValues& memory, int position, int rows, const float* keys, const float* values,
                      std::ptrdiff_t stride, int begin, int end) noexcept;
 
+/// Copies the stored bits of position `from_position` to position `to_position` of another memory of the same format,
+/// heads and dimensions, for all kv heads.
+void copy_position(const KeyValues& from, int from_position, const KeyValues& to, int to_position) noexcept;
+
 /// The key and the value of one position and head as the floats they stand for, [head_dim] each.
 void read_position(const KeyValues& memory, int position, int head, float* key, float* value) noexcept;
 

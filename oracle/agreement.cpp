@@ -47,17 +47,21 @@ std::vector<Judged> judged_by_depth(Trial& trial, const Run& run) {
   std::vector<Exact> depths;
   std::vector<Token> text = trial.request.prompt;
   for (const Round& round : run.trace.rounds) {
-    const auto& [guesses, drawn_from] = round.proposal;
-    const auto stood = static_cast<std::size_t>(std::max(0, round.verdict.accepted));
+    const Proposal& proposal = round.proposal;
+    const std::vector<int> path = proposal.path_to(std::clamp(round.verdict.last, -1, proposal.size() - 1));
     std::vector<Token> before = text;
-    for (std::size_t i = 0; i < std::min({guesses.size(), drawn_from.size(), stood + 1}); ++i) {
+    for (std::size_t i = 0; i <= path.size(); ++i) {
+      // Of a tree, the first guess of a place: the one that is judged by its q.
+      const int guess = proposal.first_child(i == 0 ? -1 : path[i - 1]);
+      if (guess == Proposal::no_guess || proposal.drawn_from.size() <= static_cast<std::size_t>(guess)) break;
+      const Distribution& q = proposal.drawn_from[static_cast<std::size_t>(guess)];
       const Distribution& p = trial.row_after(run.variation, before).distribution;
       const bool one_number = run.variation.promises_tokens();
       if (depths.size() <= i) depths.resize(i + 1);
       ++depths[i].judged;
-      depths[i].stood += i < stood;
-      depths[i].ways += one_number ? agreement(p, drawn_from[i]) : overlap(p, drawn_from[i]);
-      before.push_back(guesses[i]);
+      depths[i].stood += i < path.size() && path[i] == guess;
+      depths[i].ways += one_number ? agreement(p, q) : overlap(p, q);
+      if (i < path.size()) before.push_back(proposal.tokens[static_cast<std::size_t>(path[i])]);
     }
     text.insert(text.end(), round.emitted.begin(), round.emitted.end());
   }

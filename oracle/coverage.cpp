@@ -12,10 +12,13 @@ constexpr int depths = 4;
 
 Event at_depth(Event first, int place) { return static_cast<Event>(static_cast<int>(first) + place); }
 
-std::vector<Event> possible(bool rejection) {
+std::vector<Event> all_of(Possible possible) {
   std::vector<Event> list;
-  const Event end = rejection ? Event::count : Event::stood_by_chance;
-  for (Event event{}; event != end; event = at_depth(event, 1)) list.push_back(event);
+  for (Event event{}; event != Event::count; event = at_depth(event, 1)) {
+    const bool of_trees = event >= Event::another_stood;
+    const bool of_rejection = event >= Event::stood_by_chance && !of_trees;
+    if ((possible.trees || !of_trees) && (possible.rejection || !of_rejection)) list.push_back(event);
+  }
   return list;
 }
 
@@ -53,6 +56,10 @@ const char* name_of(Event event) noexcept {
     case Event::fell_by_chance: return "a coin that lets a guess fall";
     case Event::one_left: return "one token left after a refusal";
     case Event::several_left: return "several tokens left after a refusal";
+    case Event::another_stood: return "a guess that stands in the place of the first there";
+    case Event::another_stood_below: return "two such guesses, one below the other";
+    case Event::stood_below_another: return "a first guess that stands below such a guess";
+    case Event::none_of_several_stood: return "several guesses in one place of which none stands";
     case Event::count: break;
   }
   return "nothing";
@@ -62,14 +69,14 @@ void Coverage::add(const Coverage& other) {
   for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
 }
 
-std::vector<Event> Coverage::missing(bool rejection) const {
-  std::vector<Event> list = possible(rejection);
+std::vector<Event> Coverage::missing(Possible possible) const {
+  std::vector<Event> list = all_of(possible);
   std::erase_if(list, [&](Event event) { return (*this)[event] > 0; });
   return list;
 }
 
-Event Coverage::rarest(bool rejection) const {
-  const std::vector<Event> list = possible(rejection);
+Event Coverage::rarest(Possible possible) const {
+  const std::vector<Event> list = all_of(possible);
   return *std::min_element(list.begin(), list.end(), [&](Event a, Event b) { return (*this)[a] < (*this)[b]; });
 }
 
@@ -90,11 +97,12 @@ const Watch::Row& Watch::row_after(std::span<const Token> text, std::size_t gues
 
 void Watch::add_guess(const Round& round, std::span<const Token> text, int place, bool stands) {
   const auto index = static_cast<std::size_t>(place);
+  const int depth = round.proposal.depth(place);
   const Token guess = round.proposal.tokens[index];
-  const Distribution& p = row_after(text, index).p;
+  const Distribution& p = row_after(text, static_cast<std::size_t>(depth)).p;
   const Distribution& q = round.proposal.drawn_from[index];
   const std::uint64_t wanted = p.weight(guess);
-  if (place < depths) met_.add(at_depth(stands ? Event::first_stood : Event::first_fell, place));
+  if (depth < depths) met_.add(at_depth(stands ? Event::first_stood : Event::first_fell, depth));
   if (wanted == 0) met_.add(Event::cannot_be_said);
   met_.add(q.is_point() ? Event::named : q == p ? Event::drawn_from_p : Event::drawn_from_other);
   if (!stands && request_.stops_at(guess)) met_.add(Event::stop_fell);
@@ -116,22 +124,36 @@ void Watch::add(const Trace& trace) {
     const int length = round.proposal.size();
     const int accepted = round.verdict.accepted;
     // What a wrong decoder does is for the law to say; there is nothing to count in what is no round at all.
-    if (text.size() >= end || accepted < 0 || accepted > length || round.proposal.drawn_from.size() != guesses.size() ||
+    if (text.size() >= end || accepted < 0 || round.verdict.last >= length ||
+        round.proposal.depth(round.verdict.last) + 1 != accepted || round.proposal.drawn_from.size() != guesses.size() ||
         round.emitted.empty() || !std::all_of(guesses.begin(), guesses.end(), known) ||
         !std::all_of(round.emitted.begin(), round.emitted.end(), known)) {
       return;
     }
     const int room = static_cast<int>(end - text.size()) - 1;  // for guesses
-    const bool fell = accepted < length;
-    const bool all = length > 0 && !fell && round.emitted.size() == guesses.size() + 1;
+    const bool fell = !round.nothing_fell();
+    const bool all = length > 0 && !fell && static_cast<int>(round.emitted.size()) == accepted + 1;
+    const std::vector<int> path = round.proposal.path_to(round.verdict.last);
     std::vector<Token> prefix = text;
-    for (int place = 0; place <= accepted; ++place) {
-      if (place > 0 && row_after(prefix, static_cast<std::size_t>(place)).penalised_by_guess) {
-        met_.add(Event::penalised_by_guess);
+    int above = -1;
+    bool by_another = false;  // so `above` stood
+    for (std::size_t depth = 0; depth <= path.size(); ++depth) {
+      if (depth > 0 && row_after(prefix, depth).penalised_by_guess) met_.add(Event::penalised_by_guess);
+      const int first = round.proposal.first_child(above);
+      if (first == Proposal::no_guess) break;
+      const bool several = round.proposal.next_sibling(first) != Proposal::no_guess;
+      const bool first_stands = depth < path.size() && path[depth] == first;
+      add_guess(round, prefix, first, first_stands);
+      if (first_stands && by_another) met_.add(Event::stood_below_another);
+      if (depth == path.size()) {
+        if (several) met_.add(Event::none_of_several_stood);
+        break;
       }
-      if (place == length) break;
-      add_guess(round, prefix, place, place < accepted);
-      prefix.push_back(guesses[static_cast<std::size_t>(place)]);
+      if (!first_stands) met_.add(Event::another_stood);
+      if (!first_stands && by_another) met_.add(Event::another_stood_below);
+      by_another = !first_stands;
+      above = path[depth];
+      prefix.push_back(guesses[static_cast<std::size_t>(above)]);
     }
     if (fell && fell_before) met_.add(Event::fell_twice);
     if (all) met_.add(Event::all_stood);

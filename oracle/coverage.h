@@ -38,9 +38,20 @@ enum class Event : std::uint8_t {
   // of `rejection` only
   stood_by_chance, fell_by_chance,  // 0 < p < q
   one_left, several_left,           // tokens with p > q, after a refusal
+  // of trees only
+  another_stood,             // in the place of the first guess there
+  another_stood_below,       // ... one that stood in the place of another
+  stood_below_another,       // a first guess, below one that stood in the place of another
+  none_of_several_stood,
   count
 };
 const char* name_of(Event event) noexcept;
+
+/// Which events the questions make possible beyond those of every rule and chain.
+struct Possible {
+  bool rejection = false;
+  bool trees = false;
+};
 
 /// How often each happened.
 class Coverage {
@@ -50,9 +61,9 @@ class Coverage {
   long operator[](Event event) const { return counts_[static_cast<std::size_t>(event)]; }
 
   /// Those that never happened, of those that can.
-  std::vector<Event> missing(bool rejection) const;
+  std::vector<Event> missing(Possible possible) const;
   /// The one that happened least, of those that can.
-  Event rarest(bool rejection) const;
+  Event rarest(Possible possible) const;
 
  private:
   std::array<long, static_cast<std::size_t>(Event::count)> counts_{};
@@ -74,7 +85,8 @@ class Watch {
   };
   /// After `text`, of which the last `guessed` tokens are guesses.
   const Row& row_after(std::span<const Token> text, std::size_t guessed);
-  void add_guess(const Round& round, std::span<const Token> text, int place, bool stands);
+  /// A guess that is judged by its q, in the place after `text`.
+  void add_guess(const Round& round, std::span<const Token> text, int guess, bool stands);
 
   Model& target_;
   const Request request_;

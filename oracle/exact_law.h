@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The joint law of a whole output, exactly: every random answer is enumerated by key, for the subject and for plain
 // decoding, and the two laws are compared as rational numbers. No samples, no false alarms, no tolerance.
-// Small vocabularies and few tokens only; the subject's code is the production loop, unchanged. Guesses are chains, as
-// the loop verifies nothing else; there are no trees here.
+// Small vocabularies and few tokens only; the subject's code is the production loop, unchanged. Guesses
+// are chains and trees.
 #pragma once
 
 #include <map>
@@ -30,6 +30,7 @@ struct LawAnswer {
   long paths = 0;            // of the subject
   long texts = 0;
   Coverage met;              // over all paths
+  bool trees = false;        // some were guessed
 };
 
 LawAnswer compare_laws(Subject& subject, const LawQuestion& question);
@@ -53,7 +54,7 @@ class ExactLaws {
   long paths_ = 0;
   Rational largest_ = 0;
   Coverage met_;
-  bool rejection_ = false;          // one of the questions is of it
+  Possible possible_;                   // with one of the questions
   std::map<std::string, long> judged_;  // guesses, by draft and verification
 };
 

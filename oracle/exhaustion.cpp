@@ -89,33 +89,43 @@ Distribution mirrored(const Distribution& p) {
 class TwoRows final : public TargetRows {
  public:
   TwoRows(const Distribution& p, const Distribution& after) : rows_{p, after} {}
-  const Distribution& row(int row) override { return rows_[static_cast<std::size_t>(row)]; }
+  const Distribution& row(int row) override { return rows_[row > 0]; }
 
  private:
   std::array<std::reference_wrapper<const Distribution>, 2> rows_;
 };
 
 /// One guess from q is judged by p; where it stands, the row after it is `after`. The first token has the law p, and
-/// after an accepted guess the second has the law `after`.
+/// after an accepted guess the second has the law `after`. With `siblings` the token after the guess, of so many in a
+/// circle, is guessed in its place as well.
 std::string judged(const Rule& rule, const Distribution& p, const Distribution& q, const Distribution& after,
-                   long& paths) {
+                   int siblings, long& paths) {
   constexpr int position = 3;
   std::map<Token, Rational> first;
   std::map<Token, Rational> accepted;
   std::map<std::pair<Token, Token>, Rational> both;
   EnumeratedChance chance;
   Proposal proposal{{0}, {q}};
+  if (siblings > 0) proposal = {{0, 0}, {q, q}, {0, 0}};
   TwoRows rows(p, after);
   do {
     chance.begin_path();
     ++paths;
     proposal.tokens[0] = draw(q, {0, position, rule.draft_noise}, chance);
+    if (siblings > 0) {
+      proposal.tokens[1] = (proposal.tokens[0] + 1) % siblings;
+      proposal.drawn_from[1] = Distribution::point(proposal.tokens[1]);
+    }
     const Verdict verdict = rule.judge(proposal, rows, 0, position, chance);
     const Rational probability = chance.probability();
-    first[verdict.accepted > 0 ? proposal.tokens[0] : verdict.next] += probability;
-    if (verdict.accepted == 0) continue;
-    accepted[proposal.tokens[0]] += probability;
-    both[{proposal.tokens[0], verdict.next}] += probability;
+    if (verdict.accepted == 0) {
+      first[verdict.next] += probability;
+      continue;
+    }
+    const Token guess = proposal.tokens.at(static_cast<std::size_t>(verdict.last));
+    first[guess] += probability;
+    accepted[guess] += probability;
+    both[{guess, verdict.next}] += probability;
   } while (chance.next_path());
 
   const auto share = [](const Distribution& of, Token token) { return Rational(of.weight(token), total); };
@@ -147,16 +157,17 @@ void exhaust_rules(const Primitives& code, Examination& examination, Counted& co
     int vocabulary;
     std::uint64_t largest_sum;
   };
-  const auto all_pairs = [&](const Rule& rule, const std::vector<Distribution>& list) {
+  const auto all_pairs = [&](const Rule& rule, const std::vector<Distribution>& list, int siblings) {
     for (const Distribution& p : list) {
       const Distribution after = mirrored(p);
       for (const Distribution& q : list) {
         ++counted.pairs;
-        const std::string wrong = judged(rule, p, q, after, counted.paths);
+        const std::string wrong = judged(rule, p, q, after, siblings, counted.paths);
         const bool right = examination.expect(wrong.empty(), [&] {
           return failure(std::string(rule.name) + " says every token as often as p says it", wrong,
                          {"p is " + listed(p.weights()) + " of tokens " + listed(p.tokens()),
                           "q is " + listed(q.weights()) + " of " + listed(q.tokens()),
+                          siblings > 0 ? "another guess is in the place of the first" : "there is one guess",
                           "every random answer was enumerated"});
         });
         if (!right) return false;
@@ -168,10 +179,15 @@ void exhaust_rules(const Primitives& code, Examination& examination, Counted& co
     bool right = true;
     for (const Space& space : {Space{1, 6}, {2, 6}, {3, 6}, {4, 5}}) {
       for (std::uint64_t sum = 1; right && sum <= space.largest_sum; ++sum) {
-        right = all_pairs(*rule, small_distributions(space.vocabulary, sum));
+        right = all_pairs(*rule, small_distributions(space.vocabulary, sum), 0);
       }
     }
-    if (right) all_pairs(*rule, hostile_distributions());
+    if (right) right = all_pairs(*rule, hostile_distributions(), 0);
+    for (const Space& space : {Space{2, 6}, {3, 6}}) {
+      for (std::uint64_t sum = 1; right && code.trees && sum <= space.largest_sum; ++sum) {
+        right = all_pairs(*rule, small_distributions(space.vocabulary, sum), space.vocabulary);
+      }
+    }
   }
 }
 

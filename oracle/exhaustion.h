@@ -25,6 +25,7 @@ struct Primitives {
   std::span<const Rule* const> rules;
   RowReader read = distribution_of;
   SmallUniform below = small_uniform;
+  bool trees = true;  // rules are to judge trees, too
 };
 
 /// The production's, all rules.

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "ref/acceptance/sampling.h"
+#include "ref/base/require.h"
 
 namespace draftproof {
 namespace {
@@ -155,6 +156,7 @@ std::vector<FixtureArray> arrays_of(const Trace& trace, Array<float> rows) {
     rounds.values.insert(rounds.values.end(),
                          {round.position, round.proposal.size(), static_cast<std::int32_t>(round.logits.size()),
                           round.verdict.accepted, round.verdict.next, static_cast<std::int32_t>(round.emitted.size())});
+    REQUIRE(round.proposal.is_chain(), "fixtures hold chains");
     guesses.insert(guesses.end(), round.proposal.tokens.begin(), round.proposal.tokens.end());
   }
   std::vector<FixtureArray> arrays;

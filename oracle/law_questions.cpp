@@ -75,6 +75,24 @@ std::string script(Dice& dice, int vocabulary) {
   return text;
 }
 
+/// Words of which each begins with some guesses, one below the other, and goes on in other places with named ones.
+std::string script_of_trees(Dice& dice, int vocabulary) {
+  std::string text = "scripted:";
+  const int rounds = 1 + dice.below(2);
+  for (int round = 0; round < rounds; ++round) {
+    if (round > 0) text += '/';
+    const int branch = 1 + dice.below(draft_most - 1);
+    for (int i = 0; i < branch; ++i) text += "+~~?-*"[dice.below(6)];
+    int depth = branch;  // of the next guess
+    for (int i = branch; i < draft_most; ++i) {
+      for (int back = dice.below(depth + 1); back > 0; --back, --depth) text += '<';
+      text += dice.below(4) > 0 ? '*' : dice.below(2) > 0 ? '-' : static_cast<char>('0' + dice.below(vocabulary));
+      ++depth;
+    }
+  }
+  return text;
+}
+
 /// About as many paths as texts of `left` more tokens take, of which each can be one of `wide` and where every round
 /// draws `guesses` guesses.
 double paths(double wide, int guesses, int left) {
@@ -107,6 +125,14 @@ std::vector<SmallLaw> laws_by_hand(const Rule& rule) {
       list.push_back({.question = question_of(rule, draft, draft_most, verification, sampling, 4)});
     }
   }
+  for (const Sampling& sampling : samplings()) {
+    for (const char* draft : {"scripted:+<*", "scripted:~<*", "scripted:-<*", "scripted:?<*<*", "scripted:0<*",
+                              "scripted:*<0", "scripted:~*<*<<*", "scripted:~<**", "scripted:-<*-<*", "scripted:-<**",
+                              "scripted:~~<*<<0", "scripted:+-<*/~<*", "scripted:*<-<-*"}) {
+      const Verification verification = list.size() % 2 == 0 ? Verification::batched : Verification::serial;
+      list.push_back({.question = question_of(rule, draft, draft_most, verification, sampling, 4)});
+    }
+  }
   for (const char* draft : {"scripted:++++", "scripted:+++-", "scripted:++-", "scripted:~~~~", "scripted:++~/-/-",
                             "scripted:+7-", "scripted:+++0", "scripted:++//", "scripted:~/++++/+", "dialect"}) {
     for (const Verification verification : {Verification::batched, Verification::serial}) {
@@ -119,7 +145,7 @@ std::vector<SmallLaw> laws_by_hand(const Rule& rule) {
   return list;
 }
 
-SmallLaw law_by_number(const Rule& rule, int number, double paths_most) {
+SmallLaw law_by_number(const Rule& rule, int number, double paths_most, Guessed guessed) {
   Dice dice(number);
   SmallLaw law;
   law.vocabulary = 2 + dice.below(vocabulary_most - 1);
@@ -141,8 +167,9 @@ SmallLaw law_by_number(const Rule& rule, int number, double paths_most) {
     sampling.frequency_penalty = dice.one_of<float>({0, 0.25F, 1});
     sampling.repeat_last_n = dice.one_of<int>({1, 2, 3, 5, -1});
   }
-  const std::string draft =
-      dice.below(3) > 0 ? script(dice, law.vocabulary) : dice.one_of<std::string>({"dialect", "hostile", "oracular"});
+  const std::string draft = guessed == Guessed::trees ? script_of_trees(dice, law.vocabulary)
+                            : dice.below(3) > 0       ? script(dice, law.vocabulary)
+                                                      : dice.one_of<std::string>({"dialect", "hostile", "oracular"});
   const int draft_max = dice.one_of<int>({1, 2, 3, draft_most, draft_most, draft_most});
   const Verification verification = dice.below(2) == 0 ? Verification::batched : Verification::serial;
 

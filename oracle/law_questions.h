@@ -24,8 +24,10 @@ struct SmallLaw {
 /// Every script, draft and way of sampling, each in play: short texts of few tokens, and longer ones of eight.
 std::vector<SmallLaw> laws_by_hand(const Rule& rule);
 
+enum class Guessed : std::uint8_t { chains, trees };
+
 /// At most 8 tokens, texts of at most 6, at most 4 guesses a round. What else: as `number` has it. Of those that would
 /// take more than about `paths_most` paths the text is made shorter.
-SmallLaw law_by_number(const Rule& rule, int number, double paths_most);
+SmallLaw law_by_number(const Rule& rule, int number, double paths_most, Guessed guessed = Guessed::chains);
 
 }  // namespace draftproof

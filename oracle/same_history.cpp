@@ -68,7 +68,8 @@ std::optional<Failure> difference(const Trace& expected, std::size_t rounds, con
   for (; same < found.rounds.size() && rounds + same < expected.rounds.size(); ++same) {
     const Round& round = expected.rounds[rounds + same];
     const Proposal& proposal = found.rounds[same].proposal;
-    same_guesses = round.proposal.tokens == proposal.tokens && round.proposal.drawn_from == proposal.drawn_from;
+    same_guesses = round.proposal.tokens == proposal.tokens && round.proposal.depths == proposal.depths &&
+                   round.proposal.drawn_from == proposal.drawn_from;
     if (!same_guesses) break;
     if (auto failure = difference(round, found.rounds[same])) {
       failure->round = static_cast<std::int64_t>(rounds + same);

@@ -148,6 +148,7 @@ Fixture run(Fixture fixture, const Run& how, Progress& progress) {
   if (const Gate gate = engine.gate(how.draft); gate != Gate::open && gate != Gate::no_draft) {
     throw Error(fmt::format("{}: the draft {} cannot be used: {}", how.file.string(), how.draft, name_of(gate)));
   }
+  require_chains(how.draft, how.file.string() + ": a fixture");
   SeededChance chance(fixture.seed);
   const Trace trace = engine.decode(fixture.request, how.draft, rule_by_name(fixture.rule), chance, Recording::digests,
                                     {}, watch_for_interrupt());

@@ -39,6 +39,7 @@ Exit generate(const GenerateOptions& options) {
   if (!common.json_file.empty()) {
     json_file = std::make_unique<OutputFile>(common.json_file, std::vector{common.target, common.prompt_file});
   }
+  if (!options.trace.trace.empty()) require_chains(options.draft, "a trace");
   TraceFiles traced(options.trace, common, {common.target, common.prompt_file, common.json_file});
   const bool silent = common.quiet || common.json_file == "-" || traced.takes_output();
   Progress progress(common.quiet);
@@ -115,7 +116,7 @@ void add_generate(CLI::App& app, Exit& exit) {
   auto options = std::make_shared<GenerateOptions>();
   CLI::App* const command = app.add_subcommand("generate", "continue a text");
   add_common_options(*command, options->common);
-  command->add_option("--draft", options->draft, "none, dflash:PATH, model:PATH, hostile, oracular")
+  command->add_option("--draft", options->draft, "none, dflash:PATH, model:PATH, hostile, oracular, branching")
       ->capture_default_str();
   command->add_option("--verify", options->verification, "batched or serial")
       ->check(CLI::IsMember({"batched", "serial"}))

@@ -43,6 +43,7 @@ Finding check_production_law(const Rule& rule) {
   };
   for (const SmallLaw& law : laws_by_hand(rule)) ask(law);
   for (int number = 0; number < 200; ++number) ask(law_by_number(rule, number, 500));
+  for (int number = 0; number < 100; ++number) ask(law_by_number(rule, number, 500, Guessed::trees));
   return std::move(laws).finding();
 }
 

@@ -63,8 +63,9 @@ std::vector<int> lengths_below(int limit) {
 }
 
 /// Every named draft on every table, with one and two threads, batched and serial; every named draft at every short
-/// length, serially at the powers of two only; and three controls, which need no length or table of their own. The
-/// first run of each named draft is the one whose acceptance is reported.
+/// length, serially at the powers of two only; and controls, which need no length or table of their own; a trace holds
+/// chains of guesses, so a traced run does without the one that guesses trees. The first run of each named draft is the
+/// one whose acceptance is reported.
 std::vector<Variation> variations_of(const VerifyOptions& options, const Rule& rule, const std::vector<int>& guesses) {
   const auto tables = tables_to_try(options.common.layout.kernels);
   std::vector<Variation> list;
@@ -94,8 +95,9 @@ std::vector<Variation> variations_of(const VerifyOptions& options, const Rule& r
       }
     }
   }
-  for (const char* control : {"none", "hostile", "oracular"}) {
+  for (const char* control : {"none", "hostile", "oracular", "branching"}) {
     if (std::find(options.drafts.begin(), options.drafts.end(), control) != options.drafts.end()) continue;
+    if (parse_draft_name(control).kind->trees && !options.trace.trace.empty()) continue;
     Variation variation;
     variation.rule = &rule;
     variation.draft = control;
@@ -238,6 +240,9 @@ Exit verify(const VerifyOptions& options) {
   std::vector<std::string> sources{common.target, common.prompt_file};
   for (const std::string& draft : options.drafts) sources.push_back(parse_draft_name(draft).path.string());
   ReportFiles files(options.files, sources);
+  for (const std::string& draft : options.drafts) {
+    if (!options.trace.trace.empty()) require_chains(draft, "a trace");
+  }
   TraceFiles trace_files(options.trace, common, files.guarded());
 
   std::optional<ReproducerFolder> folder;

@@ -8,6 +8,11 @@
 namespace draftproof::zoo {
 namespace {
 
+/// A wrong rule may ask for rows that are not on its way down a tree, which row by row there are not.
+bool asks_off_the_way(const Parts& parts, Verification verification) {
+  return parts.trees && parts.rule != nullptr && verification == Verification::serial;
+}
+
 /// Both rules; lengths 0 to 6, both ways to verify, two threads, drafts that are right, wrong and capricious.
 std::vector<Variation> variations(const Parts& parts) {
   struct Row {
@@ -16,12 +21,18 @@ std::vector<Variation> variations(const Parts& parts) {
     Verification verification = Verification::batched;
     int threads = 1;
   };
+  const std::vector<Row> chains = {
+      {"none", 0}, {"dialect", 1}, {"dialect", 3}, {"dialect", 3, Verification::serial},
+      {"dialect", 3, Verification::batched, 2}, {"hostile", 2}, {"oracular", 6}, {"moody", 2},
+      {"moody", 2, Verification::serial}};
+  const std::vector<Row> trees = {
+      {"none", 0}, {"scripted:+<*", 2}, {"scripted:++<*<<*-", 5}, {"scripted:++<*<<*-", 5, Verification::serial},
+      {"scripted:++<*<<*-", 5, Verification::batched, 2}, {"scripted:*<*<**<*", 5}, {"scripted:~<*<*", 3},
+      {"scripted:~<*<*", 3, Verification::serial}, {"scripted:-<*-<**", 5}};
   std::vector<Variation> list;
   for (const Rule* rule : {&matching, &rejection}) {
-    for (const Row& row :
-         {Row{"none", 0}, Row{"dialect", 1}, Row{"dialect", 3}, Row{"dialect", 3, Verification::serial},
-          Row{"dialect", 3, Verification::batched, 2}, Row{"hostile", 2}, Row{"oracular", 6}, Row{"moody", 2},
-          Row{"moody", 2, Verification::serial}}) {
+    for (const Row& row : parts.trees ? trees : chains) {
+      if (asks_off_the_way(parts, row.verification)) continue;
       Variation variation;
       variation.draft = row.draft;
       variation.draft_max = row.draft_max;
@@ -91,6 +102,14 @@ std::vector<SmallLaw> small_laws(const Parts& parts) {
     int max_new_tokens = 3;
   };
   std::vector<SmallLaw> list;
+  if (parts.trees) {
+    for (const Rule* rule : {&matching, &rejection}) {
+      for (const SmallLaw& law : laws_by_hand(*rule)) {
+        if (!asks_off_the_way(parts, law.question.variation.verification)) list.push_back(law);
+      }
+    }
+    return list;
+  }
   const auto declare = [&](SmallLaw law) {
     if (same_name(parts.declared, *law.question.variation.rule)) law.question.variation.rule = parts.declared;
     list.push_back(std::move(law));
@@ -136,6 +155,7 @@ Finding exhausted(const Parts& parts) {
   if (parts.rule == nullptr) return sound;
   Primitives primitives = production();
   primitives.rules = std::span(&parts.rule, 1);
+  primitives.trees = parts.trees;
   return check_exhaustion(primitives);
 }
 

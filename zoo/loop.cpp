@@ -55,7 +55,8 @@ Distribution ranked(const Distribution& p) {
 
 /// `before`: what was drawn from in the round before.
 void falsify(Proposal& proposal, const std::vector<Distribution>& before, Fault fault) {
-  auto& [tokens, drawn_from] = proposal;
+  std::vector<Token>& tokens = proposal.tokens;
+  std::vector<Distribution>& drawn_from = proposal.drawn_from;
   if (tokens.empty()) return;
   if (fault == Fault::best_stated_as_drawn) {
     tokens = {best_of(drawn_from[0])};

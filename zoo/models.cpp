@@ -271,6 +271,73 @@ class PrefixesByTheirBeginning final : public Remembering {
   std::map<Text, Text> published_;
 };
 
+// Targets of trees.
+
+class SeesOtherBranches final : public Around {
+ public:
+  using Around::Around;
+  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
+    sound_.forward({.tokens = batch.tokens, .taps = batch.taps, .logits_from = batch.logits_from}, cache, outputs);
+  }
+};
+
+/// Puts the first rows of a window where those of the branch that is kept belong.
+class FirstRows final : public LayerCache {
+ public:
+  void write(int position, Token token) {
+    claim(position);
+    if (position == settled()) window_.clear();
+    window_.push_back(token);
+    put(token, position);
+  }
+  std::span<const Token> tokens() const { return std::span(tokens_).first(static_cast<std::size_t>(written())); }
+  void add_to(Digest& digest, int length) const override {
+    digest.add(std::span<const Token>(tokens_).first(static_cast<std::size_t>(length)));
+  }
+
+ protected:
+  void restore(int, int position) override { put(window_[static_cast<std::size_t>(position - settled())], position); }
+
+ private:
+  void put(Token token, int position) {
+    tokens_.resize(static_cast<std::size_t>(position));
+    tokens_.push_back(token);
+  }
+  Text tokens_;
+  Text window_;
+};
+
+class KeepsTheFirstBranch final : public Around {
+ public:
+  using Around::Around;
+  std::unique_ptr<Cache> new_cache(int capacity, int horizon_max) const override {
+    std::vector<std::unique_ptr<LayerCache>> layers;
+    layers.push_back(std::make_unique<FirstRows>());
+    return std::make_unique<Cache>(std::move(layers), capacity, horizon_max);
+  }
+  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
+    auto& memory = cache.layer<FirstRows>(0);
+    outputs.logits.clear();
+    outputs.features.clear();
+    for (std::size_t row = 0; row < batch.tokens.size(); ++row) {
+      const int position = cache.end() + (batch.depths.empty() ? static_cast<int>(row) : batch.depths[row]);
+      if (!batch.depths.empty()) memory.branch(position);
+      memory.write(position, batch.tokens[row]);
+      if (static_cast<int>(row) < batch.logits_from) continue;
+      const std::span<const Token> text = memory.tokens();
+      const int length = static_cast<int>(text.size());
+      const auto fresh = sound_.new_cache(length, length);
+      const Transaction window = fresh->begin(length);
+      sound_.forward({.tokens = text, .logits_from = length - 1}, *fresh, row_);
+      outputs.logits.insert(outputs.logits.end(), row_.logits.begin(), row_.logits.end());
+    }
+    cache.wrote(static_cast<int>(batch.tokens.size()));
+  }
+
+ private:
+  Outputs row_;
+};
+
 }  // namespace
 
 std::unique_ptr<Model> even_passes_differ(Model& sound, int) { return std::make_unique<EvenPassesDiffer>(sound); }
@@ -332,6 +399,10 @@ std::unique_ptr<Model> window_grows_with_the_pass(Model& sound, int) {
 }
 std::unique_ptr<Model> ring_without_room(Model& sound, int) {
   return std::make_unique<Windowed>(sound, [](int row, int rows) { return short_window - (rows - 1 - row); });
+}
+std::unique_ptr<Model> sees_other_branches(Model& sound, int) { return std::make_unique<SeesOtherBranches>(sound); }
+std::unique_ptr<Model> keeps_the_first_branch(Model& sound, int) {
+  return std::make_unique<KeepsTheFirstBranch>(sound);
 }
 
 }  // namespace draftproof::zoo

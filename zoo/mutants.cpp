@@ -56,6 +56,22 @@ const Mutant mutants[] = {
     {"R15", "lenient by a hundredth", "A1", "", Harm::lossy, "a guess stands with 1.01 p / q", {law, small},
      {.rule = &lenient}},
 
+    // Trees.
+    {"A27", "longest of the branches", "A1", "foundation-model-stack/fms-extras #12", Harm::lossy,
+     "each branch is judged with numbers of its own, and that of which most stands is taken",
+     {tokens, verdicts, ledger, law, small}, {.rule = &longest_of_the_branches, .trees = true}},
+    {"X08", "sibling with whole p", "R1", "", Harm::lossy,
+     "after a refusal the next guess of the place stands with p, not with what is left of it",
+     {verdicts, ledger, law, small}, {.rule = &sibling_judged_by_whole_target, .trees = true}},
+    {"X09", "row of the first sibling", "V4", "", Harm::lossy,
+     "what follows another guess of a place is judged by the row after the first one there",
+     {logits, verdicts, law, small}, {.rule = &row_of_the_first_sibling, .trees = true}},
+    {"X10", "no mask between branches", "V3", "", Harm::lossy, "a row sees the branches written before its own",
+     {tokens, logits, verdicts, law}, {.target = sees_other_branches, .trees = true}},
+    {"E15b", "first branch kept", "K1", "sgl-project/sglang PR#31215", Harm::lossy,
+     "what is kept of a tree are its first rows, whichever branch stands", {tokens, logits, verdicts, forgetting, law},
+     {.target = keeps_the_first_branch, .trees = true}},
+
     // Random answers.
     {"B01", "draft noise as residual", "Q1", "vllm-project/vllm PR#47386", Harm::lossy,
      "draft and replacement draw with one key", {verdicts, ledger, law, small}, {.rule = &draft_noise_of_replacement}},
@@ -252,6 +268,7 @@ const Mutant mutants[] = {
 const Mutant controls[] = {
     {"N00", "production loop", "", "", Harm::none, "the loop that ships", {}, {}},
     {"N00b", "small loop", "", "", Harm::none, "the loop of the mutants, without a fault", {}, {.loop = Fault::none}},
+    {"N15", "trees", "", "", Harm::none, "the loop that ships, with drafts that guess trees", {}, {.trees = true}},
     {"N01", "sample match", "A1", "lablup/mlxcel PR#992", Harm::none,
      "a draft with noise of its own, kept while it equals the target's draw", {},
      {.rule = &sample_match, .declared = &sample_match}},

@@ -31,6 +31,10 @@ extern const Rule block_with_replacement_of_token;
 extern const Rule numbered_by_row;
 extern const Rule replacement_in_advance;
 extern const Rule fallback_never_needed;  // sound
+// ... of trees.
+extern const Rule longest_of_the_branches;
+extern const Rule sibling_judged_by_whole_target;
+extern const Rule row_of_the_first_sibling;
 /// N04, sound where every draw has a number of its own: a block may stand although one of its guesses, judged by
 /// itself, would have fallen. For models whose weights are small multiples of one unit.
 extern const Rule block;
@@ -57,6 +61,9 @@ std::unique_ptr<Model> stale_slot(Model& sound, int threads);
 std::unique_ptr<Model> sees_a_window(Model& sound, int threads);  // sound
 std::unique_ptr<Model> window_grows_with_the_pass(Model& sound, int threads);
 std::unique_ptr<Model> ring_without_room(Model& sound, int threads);
+// ... of trees.
+std::unique_ptr<Model> sees_other_branches(Model& sound, int threads);
+std::unique_ptr<Model> keeps_the_first_branch(Model& sound, int threads);
 
 // Sources of chance, around a sound one that outlives them.
 using NewChance = std::unique_ptr<Chance> (*)(Chance& sound);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <numeric>
 
 #include "zoo/parts.h"
@@ -286,6 +287,81 @@ Verdict judge_as_block(const Proposal& proposal, TargetRows& rows, int sequence,
   return {static_cast<int>(accepted), p[accepted].tokens()[next]};
 }
 
+// Rules of trees.
+
+/// The branches are verified as if each were a text of its own, and that of which most stands is taken.
+Verdict judge_each_branch(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
+  std::vector<Distribution> p;
+  for (int row = 0; row <= proposal.size(); ++row) p.push_back(rows.row(row));
+  constexpr Purpose numbers[] = {Purpose::target, Purpose::accept, Purpose::residual};
+  Verdict best{-1, 0};
+  std::size_t branch = 0;
+  for (int leaf = -1; leaf < proposal.size(); ++leaf) {
+    if (proposal.first_child(leaf) != Proposal::no_guess) continue;
+    const Purpose number = numbers[branch++ % std::size(numbers)];
+    Verdict own{0, 0, -1};
+    for (const int guess : proposal.path_to(leaf)) {
+      own.next = draw(p[static_cast<std::size_t>(own.last + 1)], {sequence, position + own.accepted, number}, chance);
+      if (own.next != proposal.tokens[static_cast<std::size_t>(guess)]) break;
+      own = {own.accepted + 1, 0, guess};
+    }
+    if (own.last == leaf) {
+      own.next = draw(p[static_cast<std::size_t>(leaf + 1)], {sequence, position + own.accepted, number}, chance);
+    }
+    if (own.accepted > best.accepted) best = own;
+  }
+  return best;
+}
+
+/// Goes down the tree as `rejection` does. `stand_in` says which other guess of the place stands for a first that fell,
+/// and `row` after which guess the row is that judges what follows.
+template <class StandIn, class RowOf>
+Verdict judge_tree(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance,
+                   const StandIn& stand_in, const RowOf& row_of) {
+  Verdict verdict;
+  for (;;) {
+    const Distribution& p = rows.row(row_of(verdict.last) + 1);
+    const int at = position + verdict.accepted;
+    const int first = proposal.first_child(verdict.last);
+    if (first == Proposal::no_guess) {
+      verdict.next = draw(p, {sequence, at, Purpose::target}, chance);
+      return verdict;
+    }
+    const Judgement j{proposal, rows, sequence, position + verdict.accepted - first, chance};
+    int standing = first;
+    if (!j.stands(first, p)) {
+      verdict.next = j.replacement(first, p);
+      standing = stand_in(p, verdict, at);
+      if (standing == Proposal::no_guess) return verdict;
+    }
+    verdict = {verdict.accepted + 1, 0, standing};
+  }
+}
+
+/// Each other guess of the place stands with p, as if the first had not been refused.
+Verdict judge_siblings_by_p(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
+  const auto stand_in = [&](const Distribution& p, const Verdict& verdict, int at) {
+    int guess = proposal.next_sibling(proposal.first_child(verdict.last));
+    for (; guess != Proposal::no_guess; guess = proposal.next_sibling(guess)) {
+      const std::uint64_t wanted = p.weight(proposal.tokens[static_cast<std::size_t>(guess)]);
+      const std::array weights{wanted, Distribution::total - wanted};
+      if (chance.pick({sequence, at, Purpose::target}, weights) == 0) break;
+    }
+    return guess;
+  };
+  return judge_tree(proposal, rows, sequence, position, chance, stand_in, [](int last) { return last; });
+}
+
+/// What follows any guess of a place is judged by the row after the first one there.
+Verdict judge_by_first_row(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
+  const auto stand_in = [&](const Distribution&, const Verdict& verdict, int) {
+    return proposal.child(verdict.last, verdict.next);
+  };
+  return judge_tree(proposal, rows, sequence, position, chance, stand_in, [&](int last) {
+    return last < 0 ? last : proposal.first_child(proposal.parent(last));
+  });
+}
+
 constexpr Rule claiming(const Rule& rule, Verdict (*judge)(const Proposal&, TargetRows&, int, int, Chance&)) {
   return {rule.name, rule.guarantee, rule.draft_noise, judge};
 }
@@ -311,6 +387,9 @@ const Rule block_with_replacement_of_token = claiming(rejection, block_accept_to
 const Rule numbered_by_row = claiming(rejection, number_by_row);
 const Rule replacement_in_advance = claiming(rejection, replace_in_advance);
 const Rule fallback_never_needed = claiming(rejection, with_fallback);
+const Rule longest_of_the_branches = claiming(matching, judge_each_branch);
+const Rule sibling_judged_by_whole_target = claiming(rejection, judge_siblings_by_p);
+const Rule row_of_the_first_sibling = claiming(rejection, judge_by_first_row);
 const Rule block = {"block", "The distribution of the text equals that of plain decoding exactly.", Purpose::draft,
                     judge_as_block};
 const Rule sample_match = {matching.name, matching.guarantee, Purpose::draft, matching.judge};

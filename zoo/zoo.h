@@ -37,6 +37,7 @@ struct Parts {
   NewChance chance = nullptr;
   NewDraft draft = nullptr;           // in place of "dialect"
   std::optional<Fault> loop = {};     // the small loop with this fault in place of the production loop
+  bool trees = false;                 // drafts guess trees; the other parts of the zoo know chains only
 };
 
 /// Who is harmed. A mutant of `speed` leaves every text right: it is wrong in what its draft remembers, and must never

@@ -31,6 +31,7 @@ LawAnswer compare_laws(Subject& subject, const LawQuestion& question) {
     const Trace trace = subject.run(question.request, question.variation, chance);
     law[trace.output] += chance.probability();
     ++answer.paths;
+    for (const Round& round : trace.rounds) answer.trees = answer.trees || !round.proposal.is_chain();
     watch.add(trace);
   } while (chance.next_path());
   answer.texts = static_cast<long>(law.size());
@@ -61,7 +62,8 @@ void ExactLaws::add(const LawQuestion& question, const LawAnswer& answer) {
   paths_ += answer.paths;
   largest_ = std::max(largest_, answer.distance);
   met_.add(answer.met);
-  rejection_ = rejection_ || !variation.promises_tokens();
+  possible_.rejection = possible_.rejection || !variation.promises_tokens();
+  possible_.trees = possible_.trees || answer.trees;
   judged_[variation.draft.substr(0, variation.draft.find(':')) + ", " + name_of(variation.verification)] +=
       judged(answer.met);
   examination_.expect(answer.distance == 0, [&] {
@@ -77,10 +79,10 @@ Finding ExactLaws::finding() && {
   for (const auto& [way, guesses] : judged_) {
     if (guesses == 0) missing = "no guess of " + way + " was ever judged";
   }
-  for (const Event event : met_.missing(rejection_)) {
+  for (const Event event : met_.missing(possible_)) {
     missing += (missing.empty() ? "the questions never met " : ", ") + std::string(name_of(event));
   }
-  const Event rarest = met_.rarest(rejection_);
+  const Event rarest = met_.rarest(possible_);
   return std::move(examination_)
       .finding(std::to_string(questions_) + " joint laws over " + std::to_string(paths_) +
                    " paths of small models equal plain decoding's; largest deviation " +

@@ -10,11 +10,15 @@
 namespace draftproof {
 namespace {
 
+bool same_guesses(const Round& a, const Round& b) {
+  return a.proposal.tokens == b.proposal.tokens && a.proposal.depths == b.proposal.depths;
+}
+
 std::string differing(const Trace& a, const Trace& b, std::size_t round) {
   if (round >= a.rounds.size() || round >= b.rounds.size()) return "in being there";
   const Round& mine = a.rounds[round];
   const Round& theirs = b.rounds[round];
-  if (mine.proposal.tokens != theirs.proposal.tokens) return "in its guesses";
+  if (!same_guesses(mine, theirs)) return "in its guesses";
   return mine.logits != theirs.logits ? "in its rows" : "in its verdict";
 }
 
@@ -54,7 +58,7 @@ Finding check_independence(Trial& trial) {
     for (std::size_t i = 0; &twin != &run && i < std::max(run.trace.rounds.size(), twin.trace.rounds.size()); ++i) {
       const bool both = i < run.trace.rounds.size() && i < twin.trace.rounds.size();
       examination.expect(both && run.trace.rounds[i].verdict == twin.trace.rounds[i].verdict &&
-                             run.trace.rounds[i].proposal.tokens == twin.trace.rounds[i].proposal.tokens &&
+                             same_guesses(run.trace.rounds[i], twin.trace.rounds[i]) &&
                              run.trace.rounds[i].logits == twin.trace.rounds[i].logits,
                          [&] {
                            return failure_of(

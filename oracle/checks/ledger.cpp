@@ -38,44 +38,54 @@ class Account {
 
   void add_guesses(const Round& round) {
     const Purpose noise = run_.variation.rule->draft_noise;
-    const auto& [guesses, drawn_from] = round.proposal;
-    for (std::size_t i = 0; i < drawn_from.size(); ++i) {
-      if (is_draw(drawn_from[i])) add(position() + static_cast<int>(i), noise);
+    const Proposal& proposal = round.proposal;
+    for (int i = 0; i < static_cast<int>(proposal.drawn_from.size()); ++i) {
+      if (is_draw(proposal.drawn_from[static_cast<std::size_t>(i)])) add(position() + proposal.depth(i), noise);
     }
-    // Guesses behind a stop token are cut off, and nobody can tell whether they were drawn.
-    if (guesses.empty() || !trial_.request.stops_at(guesses.back())) return;
+    // Guesses behind a stop token are cut off, and nobody can tell whether they were drawn. Only the first branch is.
+    int branch = 0;
+    while (branch < proposal.size() && proposal.depth(branch) == branch) ++branch;
+    if (branch == 0 || !trial_.request.stops_at(proposal.tokens[static_cast<std::size_t>(branch - 1)])) return;
     const int most = std::max(run_.variation.draft_max, run_.trace.request.draft_max);
-    for (int i = round.proposal.size(); i < most; ++i) add(position() + i, noise, false);
+    for (int i = branch; i < most; ++i) add(position() + i, noise, false);
   }
 
-  /// p after the first `count` guesses.
-  const Distribution& row(const Round& round, int count) {
+  /// The guesses that stand.
+  static std::vector<int> path(const Round& round) {
+    return round.proposal.path_to(std::clamp(round.verdict.last, -1, round.proposal.size() - 1));
+  }
+
+  /// p after the first `count` guesses of a path.
+  const Distribution& row(const Round& round, const std::vector<int>& path, std::size_t count) {
     std::vector<Token> text = text_;
-    text.insert(text.end(), round.proposal.tokens.begin(), round.proposal.tokens.begin() + count);
+    for (std::size_t i = 0; i < count; ++i) {
+      text.push_back(round.proposal.tokens[static_cast<std::size_t>(path[i])]);
+    }
     return trial_.row_after(run_.variation, text).distribution;
   }
 
-  int accepted(const Round& round) const { return std::clamp(round.verdict.accepted, 0, round.proposal.size()); }
-
   void add_matching(const Round& round) {
-    for (int i = 0; i <= accepted(round); ++i) {
-      if (is_draw(row(round, i))) add(position() + i, Purpose::target);
+    const std::vector<int> stands = path(round);
+    for (std::size_t i = 0; i <= stands.size(); ++i) {
+      if (is_draw(row(round, stands, i))) add(position() + static_cast<int>(i), Purpose::target);
     }
   }
 
   void add_rejection(const Round& round) {
-    const int guesses = round.proposal.size();
-    for (int i = 0; i <= accepted(round) && i < guesses; ++i) {
-      const auto place = static_cast<std::size_t>(i);
-      const Token guess = round.proposal.tokens[place];
-      if (row(round, i).weight(guess) < round.proposal.drawn_from[place].weight(guess)) {
-        add(position() + i, Purpose::accept);
+    const Proposal& proposal = round.proposal;
+    const std::vector<int> stands = path(round);
+    for (std::size_t i = 0; i <= stands.size(); ++i) {
+      const int at = position() + static_cast<int>(i);
+      const Distribution& p = row(round, stands, i);
+      const int first = proposal.first_child(i == 0 ? -1 : stands[i - 1]);
+      if (first == Proposal::no_guess) {
+        if (is_draw(p)) add(at, Purpose::target);
+        continue;
       }
-    }
-    if (accepted(round) < guesses) {
-      add(position() + accepted(round), Purpose::residual);
-    } else if (is_draw(row(round, guesses))) {
-      add(position() + guesses, Purpose::target);
+      const auto place = static_cast<std::size_t>(first);
+      const Token guess = proposal.tokens[place];
+      if (p.weight(guess) < proposal.drawn_from[place].weight(guess)) add(at, Purpose::accept);
+      if (i == stands.size() || stands[i] != first) add(at, Purpose::residual);
     }
   }
 

@@ -3,6 +3,7 @@
 // code with the rules it judges.
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "oracle/check.h"
 
@@ -34,6 +35,23 @@ std::string shown(const Key& key) {
   return "the key (sequence " + std::to_string(key.sequence) + ", position " + std::to_string(key.position) + ", " +
          name_of(key.purpose) + ")";
 }
+
+/// The guesses that follow `last`, -1 being the anchor: one place, the first of which is judged by its q.
+std::vector<int> following(const Proposal& proposal, int last) {
+  std::vector<int> list;
+  for (int guess = last + 1; guess < proposal.size() && proposal.depth(guess) > proposal.depth(last); ++guess) {
+    if (proposal.depth(guess) == proposal.depth(last) + 1) list.push_back(guess);
+  }
+  return list;
+}
+
+/// The way down the tree of a round that its rows and the keys say.
+struct Way {
+  std::vector<int> guesses;          // that stand
+  long judged = 0;                   // places where something was guessed
+  int refused = Proposal::no_guess;  // the first guess of the place where none stands
+  std::optional<Token> next;         // the target's token there; none when what was guessed first has no weight in its q
+};
 
 struct Replay {
   Chance& chance;
@@ -82,6 +100,37 @@ struct Replay {
     }
     return drawn(chance, key(position, Purpose::residual), tokens, weights);
   }
+
+  /// `row(depth)` is p after `prefix`, which is the text and the guesses that stand so far.
+  template <class Row>
+  Way way(const Proposal& proposal, std::vector<Token>& prefix, const Row& row) const {
+    Way way;
+    for (;;) {
+      const int position = static_cast<int>(prefix.size());
+      const Distribution& p = row(way.guesses.size());
+      const std::vector<int> there = following(proposal, way.guesses.empty() ? -1 : way.guesses.back());
+      if (there.empty()) {
+        way.next = target_draw(p, position);
+        return way;
+      }
+      ++way.judged;
+      const auto first = static_cast<std::size_t>(there[0]);
+      const Distribution& q = proposal.drawn_from[first];
+      if (q.weight(proposal.tokens[first]) == 0) return way;
+      Token token = proposal.tokens[first];
+      if (!stands(p, q, token, position)) token = after_refusal(p, q, position);
+      const auto standing = std::find_if(there.begin(), there.end(), [&](int guess) {
+        return proposal.tokens[static_cast<std::size_t>(guess)] == token;
+      });
+      if (standing == there.end()) {
+        way.refused = there[0];
+        way.next = token;
+        return way;
+      }
+      way.guesses.push_back(*standing);
+      prefix.push_back(token);
+    }
+  }
 };
 
 }  // namespace
@@ -127,10 +176,11 @@ Finding check_verdict_justified(Trial& trial) {
       }
       for (std::size_t i = 0; i < guesses.size(); ++i) {
         const Distribution& q = round.proposal.drawn_from[i];
-        const Key key = replay.key(static_cast<int>(text.size() + i), run.variation.rule->draft_noise);
+        const std::size_t position = text.size() + static_cast<std::size_t>(round.proposal.depth(static_cast<int>(i)));
+        const Key key = replay.key(static_cast<int>(position), run.variation.rule->draft_noise);
         const bool possible = q.weight(guesses[i]) > 0;
         const Token own = possible ? drawn(chance, key, q.tokens(), q.weights()) : guesses[i];
-        expect(possible && own == guesses[i], text.size() + i, [&] {
+        expect(possible && own == guesses[i], position, [&] {
           return What{"a guess that is drawn from its stated q" +
                           (possible ? ", which gives token " + std::to_string(own) : std::string()),
                       "guess " + std::to_string(guesses[i]) + " was not drawn from its stated q",
@@ -149,59 +199,57 @@ Finding check_verdict_justified(Trial& trial) {
         return p;
       };
 
-      std::size_t accepted = 0;
-      bool possible = true;
-      for (; accepted < guesses.size(); ++accepted) {
-        ++judged;
-        const int position = static_cast<int>(prefix.size());
-        const Distribution& p = row_of_prefix(accepted);
-        const Distribution& q = round.proposal.drawn_from[accepted];
-        const Token guess = guesses[accepted];
-        possible = q.weight(guess) > 0;
-        if (!possible || !replay.stands(p, q, guess, position)) break;
-        prefix.push_back(guess);
-      }
-      expect(round.verdict.accepted == static_cast<int>(accepted), prefix.size(), [&] {
+      const Way way = replay.way(round.proposal, prefix, row_of_prefix);
+      const std::size_t accepted = way.guesses.size();
+      const int last = way.guesses.empty() ? -1 : way.guesses.back();
+      const std::vector<Token> stood(prefix.begin() + static_cast<std::ptrdiff_t>(text.size()), prefix.end());
+      judged += way.judged;
+      expect(round.verdict.accepted == static_cast<int>(accepted) && round.verdict.last == last, prefix.size(), [&] {
         std::vector<std::string> facts = {"the round has " + std::to_string(guesses.size()) + " guesses"};
-        if (const auto first = static_cast<std::size_t>(std::max(0, std::min(round.verdict.accepted,
-                                                                            static_cast<int>(accepted))));
-            first < guesses.size()) {
-          const auto end = text.size() + first;
+        const auto same = static_cast<std::size_t>(
+            std::max(0, std::min(round.verdict.accepted, static_cast<int>(accepted))));
+        const std::vector<int> there = following(round.proposal, same == 0 ? -1 : way.guesses[same - 1]);
+        if (!there.empty()) {
           std::vector<Token> before = text;
-          before.insert(before.end(), guesses.begin(), guesses.begin() + static_cast<std::ptrdiff_t>(first));
+          before.insert(before.end(), stood.begin(), stood.begin() + static_cast<std::ptrdiff_t>(same));
           const Distribution& p = trial.row_after(run.variation, before).distribution;
-          facts = replay.reasons(p, round.proposal.drawn_from[first], guesses[first], static_cast<int>(end));
+          const auto first = static_cast<std::size_t>(there[0]);
+          facts = replay.reasons(p, round.proposal.drawn_from[first], guesses[first],
+                                 static_cast<int>(before.size()));
         }
-        return What{std::to_string(accepted) + " guesses stand",
-                    std::to_string(round.verdict.accepted) + " guesses were accepted", facts};
+        const bool elsewhere = round.verdict.accepted == static_cast<int>(accepted);
+        return What{std::to_string(accepted) + " guesses stand" + (elsewhere ? ", to guess " + std::to_string(last) : ""),
+                    std::to_string(round.verdict.accepted) + " guesses were accepted" +
+                        (elsewhere ? ", to guess " + std::to_string(round.verdict.last) : ""),
+                    facts};
       });
 
       // What is emitted are the guesses that stand and the target's token, cut by a stop token or by the budget only;
       // whether it had to be cut is for `budget` to say.
       const auto& emitted = round.emitted;
       const std::size_t standing = std::min(accepted, emitted.size());
-      expect(std::equal(emitted.begin(), emitted.begin() + static_cast<std::ptrdiff_t>(standing), guesses.begin()),
+      expect(std::equal(emitted.begin(), emitted.begin() + static_cast<std::ptrdiff_t>(standing), stood.begin()),
              text.size(), [&] {
-               return What{"the " + std::to_string(accepted) + " guesses that stand: " + listed(guesses, accepted),
+               return What{"the " + std::to_string(accepted) + " guesses that stand: " + listed(stood, accepted),
                            "what is emitted are not the guesses that stand: " + listed(emitted, emitted.size()),
                            {"a guess that stands is output"}};
              });
-      if (possible) {
+      if (way.next) {
         const int position = static_cast<int>(prefix.size());
-        const bool all_stand = accepted == guesses.size();
-        const Distribution& p =
-            all_stand ? row_of_prefix(accepted) : trial.row_after(run.variation, prefix).distribution;
-        const Token next = all_stand ? replay.target_draw(p, position)
-                                     : replay.after_refusal(p, round.proposal.drawn_from[accepted], position);
+        const Token next = *way.next;
+        const Distribution& p = trial.row_after(run.variation, prefix).distribution;
         const bool cut = emitted.size() <= accepted;
         const bool said = cut || (emitted.size() == accepted + 1 && emitted.back() == next);
         expect(round.verdict.next == next && said, prefix.size(), [&] {
           const Token found = said ? round.verdict.next : emitted.back();
-          const bool own = all_stand || replay.by_matching;
+          const bool own = way.refused == Proposal::no_guess || replay.by_matching;
           const Key key = replay.key(position, own ? Purpose::target : Purpose::residual);
           std::vector<std::string> facts = {shown("p", p, next), shown("p", p, found),
                                             "it is drawn with " + shown(key)};
-          if (!own) facts.insert(facts.begin() + 2, shown("q", round.proposal.drawn_from[accepted], next));
+          if (!own) {
+            facts.insert(facts.begin() + 2,
+                         shown("q", round.proposal.drawn_from[static_cast<std::size_t>(way.refused)], next));
+          }
           return What{"p and the keys say token " + std::to_string(next) + " after the " + std::to_string(accepted) +
                           " guesses that stand",
                       "token " + std::to_string(found) + (said || emitted.back() != next ? "" : ", after one too many"),

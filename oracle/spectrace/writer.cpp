@@ -163,6 +163,7 @@ void Writer::add_round(const Trace& trace) {
   const auto& guesses = round.proposal.tokens;
   const auto& drawn_from = round.proposal.drawn_from;
   const auto accepted = static_cast<std::size_t>(round.verdict.accepted);
+  REQUIRE(round.proposal.is_chain(), "spectrace/1 writes down chains");
   REQUIRE(drawn_from.size() == guesses.size() && round.rows.size() == accepted + 1,
           "the round is watched with its rows");
   const bool refused = accepted < guesses.size();

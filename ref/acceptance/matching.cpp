@@ -8,9 +8,12 @@ namespace {
 // The draws below are those of plain decoding, key by key, so the tokens are too; guesses only decide how many of them
 // one round yields.
 Verdict judge(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
-  for (int i = 0;; ++i) {
-    const Token own = draw(rows.row(i), {sequence, position + i, Purpose::target}, chance);
-    if (i == proposal.size() || own != proposal.tokens[static_cast<std::size_t>(i)]) return {i, own};
+  int last = -1;  // the last guess that stands
+  for (int accepted = 0;; ++accepted) {
+    const Token own = draw(rows.row(last + 1), {sequence, position + accepted, Purpose::target}, chance);
+    const int guess = proposal.child(last, own);
+    if (guess == Proposal::no_guess) return {accepted, own, last};
+    last = guess;
   }
 }
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
-// A guess: a chain of tokens, each with the distribution it was really drawn from. Drafts never fill one in by hand;
-// they hand logits (or a bare token) to Guesses, which draws, so the recorded q cannot differ from the sampled q.
+// Guesses: a tree of tokens below the anchor, most often a chain, each with the distribution it was really drawn from.
+// Drafts never fill one in by hand; they hand logits (or a bare token) to Guesses, which draws, so the recorded q cannot
+// differ from the sampled q.
+//
+// A tree is written in preorder: a guess, then everything below it, then the next that follows the same token. So an
+// ancestor comes before what is below it, and the depths alone say who follows whom. Siblings are different tokens.
 #pragma once
 
 #include <span>
@@ -16,7 +20,30 @@ namespace draftproof {
 struct Proposal {
   std::vector<Token> tokens;
   std::vector<Distribution> drawn_from;  // one per token
+  std::vector<int> depths = {};          // of each guess, the guesses above it; empty for a chain: 0, 1, 2, ...
+
   int size() const noexcept { return static_cast<int>(tokens.size()); }
+  bool is_chain() const noexcept { return depths.empty(); }
+
+  // A guess is named by its place, and the anchor by -1.
+  int depth(int guess) const { return guess < 0 || is_chain() ? guess : depths[static_cast<std::size_t>(guess)]; }
+  /// The first guess after `guess`, the next after the same token as `guess`; no_guess where there is none.
+  int first_child(int guess) const;
+  int next_sibling(int guess) const;
+  /// The guess that `guess` >= 0 follows.
+  int parent(int guess) const;
+  /// The guess after `guess` that is this token; no_guess where there is none.
+  int child(int guess, Token token) const;
+  /// The guesses from the anchor's child to `guess`, which is the last of them.
+  std::vector<int> path_to(int guess) const;
+  static constexpr int no_guess = -2;
+
+  /// Drops every guess below one of which `ends` holds.
+  template <class Ends>
+  void cut_below(const Ends& ends);
+
+ private:
+  void keep(const std::vector<int>& guesses);
 };
 
 class Guesses {
@@ -31,6 +58,14 @@ class Guesses {
   /// The next guess is this token, for certain.
   void name(Token token);
 
+  /// The next guess follows the first `depth` guesses of the current branch: another branch begins. Its guesses can only
+  /// be named: a number of `noise` is keyed by position, so it serves one guess of a position.
+  void back_to(int depth);
+  /// Whether this token is a guess in the place of the next one already.
+  bool made(Token token) const;
+  /// The guesses that the next one follows.
+  std::span<const Token> branch() const noexcept { return branch_; }
+
   int size() const noexcept { return proposal_.size(); }
   const Proposal& proposal() const& noexcept { return proposal_; }
   Proposal proposal() && { return std::move(proposal_); }
@@ -38,10 +73,25 @@ class Guesses {
  private:
   const Sampling& sampling_;
   std::span<const Token> committed_;
+  void add(Token token, Distribution q);
+
   Key next_;
   Chance& chance_;
   Sampler& sampler_;
   Proposal proposal_;
+  std::vector<Token> branch_;
 };
+
+template <class Ends>
+void Proposal::cut_below(const Ends& ends) {
+  std::vector<int> kept;
+  int end = size();  // guesses at this depth and further down are below one that ends
+  for (int guess = 0; guess < size(); ++guess) {
+    if (depth(guess) > end) continue;
+    kept.push_back(guess);
+    end = ends(tokens[static_cast<std::size_t>(guess)]) ? depth(guess) : size();
+  }
+  if (kept.size() < tokens.size()) keep(kept);
+}
 
 }  // namespace draftproof

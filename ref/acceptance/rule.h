@@ -12,8 +12,8 @@
 
 namespace draftproof {
 
-/// The target's distributions after the committed text and the first `row` guesses; row 0 ... proposal.size(). Rows are
-/// asked for in ascending order and only while the guesses before them stand, so a provider may work row by row.
+/// The target's distributions: row 0 follows the committed text, row 1 + i guess i and all those above it. Rows are
+/// asked for in ascending order and only where the guesses before them stand, so a provider may work row by row.
 class TargetRows {
  public:
   virtual ~TargetRows() = default;
@@ -21,8 +21,9 @@ class TargetRows {
 };
 
 struct Verdict {
-  int accepted = 0;  // guesses that stand: the first `accepted`
-  Token next = 0;    // the target's token after them
+  int accepted = 0;         // guesses that stand, each below the one before
+  Token next = 0;           // the target's token after them
+  int last = accepted - 1;  // the last of them, -1 when there is none; as it is here for a chain
   bool operator==(const Verdict&) const = default;
 };
 
@@ -35,12 +36,14 @@ struct Rule {
   Verdict (*judge)(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance);
 };
 
-/// matching: the target draws at every position with the key (position, target), as plain decoding does; a guess stands
-/// while it equals the draw. Tokens equal plain decoding whatever the draft.
+/// matching: the target draws at every position with the key (position, target), as plain decoding does; a guess that
+/// equals the draw stands, and what follows it is judged next. Tokens equal plain decoding whatever the draft.
 extern const Rule matching;
 
 /// rejection: guess x drawn from q stands when pick({p_x, q_x - p_x}) is 0 or p_x >= q_x; else the next token is picked
 /// from max(p - q, 0). After the last guess the target draws as in plain decoding. The law equals plain decoding's.
+/// In a tree the first guess after a token is judged so; where another that follows the same token equals what was
+/// picked instead, that one stands. Who these others are may depend on anything but the number of that pick.
 extern const Rule rejection;
 
 /// nullptr when there is none of that name; all of them end with nullptr.

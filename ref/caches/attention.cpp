@@ -40,6 +40,17 @@ const KeyValues& AttentionCache::claim_rows(int position, int rows) {
   return memory_;
 }
 
+const KeyValues& AttentionCache::tree(int rows) {
+  if (const int blocks = (rows + block - 1) / block; tree_.blocks < blocks) {
+    const std::size_t bytes = key_values_bytes(memory_.format, memory_.kv_heads, memory_.head_dim, blocks);
+    tree_data_ = allocate_aligned(bytes);
+    tree_ = key_values_in(tree_data_.get(), memory_.format, memory_.kv_heads, memory_.head_dim, blocks);
+  }
+  return tree_;
+}
+
+void AttentionCache::restore(int row, int position) { copy_position(tree_, row, memory_, position); }
+
 int AttentionCache::first_visible(int position) const noexcept {
   return window_ == everything ? 0 : std::max(0, position - window_ + 1);
 }

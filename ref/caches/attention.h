@@ -34,6 +34,10 @@ class AttentionCache final : public LayerCache {
 
   const KeyValues& memory() const noexcept { return memory_; }
 
+  /// Where the rows of a tree of `rows` are to be stored as well, at their numbers in the window, so that any path of it
+  /// can be kept: rows of one depth share a position, and the last one written holds it.
+  const KeyValues& tree(int rows);
+
   /// The first position a row at `position` may see: max(0, position - window + 1), 0 for full attention.
   int first_visible(int position) const noexcept;
 
@@ -41,12 +45,17 @@ class AttentionCache final : public LayerCache {
 
   void add_to(Digest& digest, int length) const override;
 
+ protected:
+  void restore(int row, int position) override;
+
  private:
   int window_;
   int capacity_;
   int horizon_max_;
   Aligned<std::byte> data_;  // mapped: pages that no text reaches cost nothing
   KeyValues memory_;
+  Aligned<std::byte> tree_data_;
+  KeyValues tree_{};  // no blocks until there is a tree
 };
 
 }  // namespace draftproof

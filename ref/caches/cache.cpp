@@ -19,6 +19,19 @@ void LayerCache::settle(int length) {
   open_until_ = length;
 }
 
+void LayerCache::branch(int position) {
+  REQUIRE(settled_ <= position && position <= written_, "a branch begins at a row of the window or right after it");
+  written_ = position;
+}
+
+void LayerCache::keep(std::span<const int> path) {
+  written_ = settled_;
+  for (const int row : path) restore(row, written_++);
+  REQUIRE(written_ <= open_until_, "a path lies in the window");
+}
+
+void LayerCache::restore(int, int) { REQUIRE(false, "this kind of cache holds no trees"); }
+
 void LayerCache::claim(int position) {
   REQUIRE(position < open_until_, "rows are written only inside the open window");
   REQUIRE(position == written_, "rows are written once each, in ascending order");
@@ -53,6 +66,11 @@ void Cache::close(int rows) {
   for (const auto& layer : layers_) layer->settle(length_);
 }
 
+void Cache::close(std::span<const int> path) {
+  for (const auto& layer : layers_) layer->keep(path);
+  close(static_cast<int>(path.size()));
+}
+
 Fingerprint Cache::digest() const {
   REQUIRE(open_until_ < 0, "only a settled cache has a digest");
   Digest digest;
@@ -69,6 +87,14 @@ void Transaction::commit(int rows) {
   REQUIRE(cache_ != nullptr, "a transaction commits once");
   REQUIRE(0 <= rows && rows <= cache_->end_ - cache_->length_, "only rows that were written can be kept");
   std::exchange(cache_, nullptr)->close(rows);
+}
+
+void Transaction::commit(std::span<const int> path) {
+  REQUIRE(cache_ != nullptr, "a transaction commits once");
+  for (const int row : path) {
+    REQUIRE(0 <= row && row < cache_->end_ - cache_->length_, "only rows that were written can be kept");
+  }
+  std::exchange(cache_, nullptr)->close(path);
 }
 
 }  // namespace draftproof

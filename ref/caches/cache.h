@@ -16,6 +16,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "ref/base/digest.h"
@@ -29,8 +30,16 @@ class LayerCache {
  public:
   virtual ~LayerCache() = default;
 
-  /// Rows [settled length, until) may be written from now on, each once, in ascending order.
+  /// Positions [settled length, until) may be written from now on, each once, in ascending order.
   void open(int until);
+
+  /// The next row is one of `position` again, and all rows at and after it are of another branch: a tree of rows is
+  /// written in preorder, each row at the position of its depth. position is at most that of the next row.
+  void branch(int position);
+
+  /// The positions from the settled length on hold these rows of the window from now on, counted as they were written:
+  /// a path of the tree, from its root.
+  void keep(std::span<const int> path);
 
   /// Positions [0, length) stay, all others are forgotten; no row may be written until the next open. length is at
   /// least the last settled length, and all of its rows were written.
@@ -42,6 +51,8 @@ class LayerCache {
  protected:
   /// Every write starts with this: aborts unless `position` is the next row of the open window.
   void claim(int position);
+  /// Row `row` of the window is put at `position` again. Only kinds that hold trees are asked.
+  virtual void restore(int row, int position);
   int settled() const noexcept { return settled_; }
   int written() const noexcept { return written_; }
 
@@ -68,7 +79,8 @@ class Cache {
   /// Position of the next row to be written: length() when settled, beyond it when open.
   int end() const noexcept { return end_; }
 
-  /// A model wrote `rows` rows at [end(), end() + rows) into every layer. Only inside a transaction.
+  /// A model wrote `rows` rows at [end(), end() + rows) into every layer, or a tree of so many as the first and only
+  /// rows of the window. Only inside a transaction.
   void wrote(int rows);
 
   template <class Kind>
@@ -84,6 +96,7 @@ class Cache {
  private:
   friend class Transaction;
   void close(int rows);
+  void close(std::span<const int> path);
 
   std::vector<std::unique_ptr<LayerCache>> layers_;
   int capacity_;
@@ -104,6 +117,9 @@ class Transaction {
 
   /// Keeps the first `rows` of the rows written since begin, 0 <= rows <= written. Closes the window.
   void commit(int rows);
+
+  /// Keeps this path of the tree written since begin, from its root on, by the numbers of its rows. Closes the window.
+  void commit(std::span<const int> path);
 
  private:
   friend class Cache;

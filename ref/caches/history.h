@@ -19,8 +19,12 @@ class HistoryCache final : public LayerCache {
 
   void add_to(Digest& digest, int length) const override;
 
+ protected:
+  void restore(int row, int position) override;
+
  private:
   std::vector<Token> tokens_;  // may hold forgotten tokens past what is written; nothing reads them
+  std::vector<Token> window_;  // all that was written into the last window, row by row
 };
 
 }  // namespace draftproof

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <string>
 
 #include "kernels/math64.h"
@@ -24,28 +25,39 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_;
 };
 
+/// Of each row of a window, row 0 being the anchor, the rows above it; empty for a chain.
+std::vector<int> depths_of_rows(const Proposal& proposal) {
+  std::vector<int> depths;
+  if (proposal.is_chain()) return depths;
+  for (int guess = -1; guess < proposal.size(); ++guess) depths.push_back(proposal.depth(guess) + 1);
+  return depths;
+}
+
 /// The target's rows of one round, read in one pass or one by one as the rule asks.
 class VerifiedRows final : public TargetRows {
  public:
   VerifiedRows(Model& target, Cache& cache, std::span<const int> taps, const Request& request,
                std::span<const Token> committed, const Proposal& proposal, bool digests, bool rows,
                Statistics& statistics, Outputs& outputs, Sampler& sampler, Distribution& distribution, Round& round)
-      : target_(target), cache_(cache), taps_(taps), request_(request), committed_(committed), digests_(digests),
-        keep_rows_(rows), statistics_(statistics), outputs_(outputs), sampler_(sampler), distribution_(distribution),
-        round_(round) {
+      : target_(target), cache_(cache), taps_(taps), request_(request), committed_(committed), proposal_(proposal),
+        digests_(digests), keep_rows_(rows), statistics_(statistics), outputs_(outputs), sampler_(sampler),
+        distribution_(distribution), round_(round) {
     tokens_.push_back(committed.back());
     tokens_.insert(tokens_.end(), proposal.tokens.begin(), proposal.tokens.end());
-    if (request_.verification == Verification::batched) read(static_cast<int>(tokens_.size()));
+    if (!serial()) read(tokens_, depths_of_rows(proposal));
   }
 
   const Distribution& row(int row) override {
     REQUIRE(row >= asked_ && row < static_cast<int>(tokens_.size()), "rows are asked for in ascending order");
     asked_ = row;
-    const bool serial = request_.verification == Verification::serial;
-    while (rows_read_ <= row) read(1);
-    const auto logits = outputs_.logits_row(serial ? 0 : row, target_.vocabulary());
-    const auto guessed = std::span(tokens_).subspan(1, static_cast<std::size_t>(row));
-    sampler_.read(logits, request_.sampling, {committed_, guessed}, distribution_);
+    const std::vector<int> path = proposal_.path_to(row - 1);
+    guessed_.clear();
+    for (const int guess : path) guessed_.push_back(proposal_.tokens[static_cast<std::size_t>(guess)]);
+    while (serial() && rows_read_ <= static_cast<int>(path.size())) {
+      read(std::span(rows_read_ == 0 ? &tokens_[0] : &guessed_[static_cast<std::size_t>(rows_read_ - 1)], 1), {});
+    }
+    const auto logits = outputs_.logits_row(serial() ? 0 : row, target_.vocabulary());
+    sampler_.read(logits, request_.sampling, {committed_, guessed_}, distribution_);
     if (digests_) {
       round_.logits.push_back(digest_of(logits));
       round_.targets.push_back(distribution_.fingerprint());
@@ -54,16 +66,37 @@ class VerifiedRows final : public TargetRows {
     return distribution_;
   }
 
-  std::span<const float> features() const { return features_; }  // of all rows read
+  /// Whether the window holds a tree: read row by row, it holds the guesses that were asked for and no others.
+  bool tree() const { return !serial() && !proposal_.is_chain(); }
+
+  /// Where in the window the anchor and the first guesses on the way to `last` lie, `count` rows in all.
+  std::vector<int> rows_towards(int last, int count) const {
+    std::vector<int> rows(static_cast<std::size_t>(count));
+    std::iota(rows.begin(), rows.end(), 0);
+    if (!tree()) return rows;
+    const std::vector<int> path = proposal_.path_to(last);
+    for (std::size_t i = 1; i < rows.size(); ++i) rows[i] = path[i - 1] + 1;
+    return rows;
+  }
+
+  /// The features of these rows, in ascending order. Once: they are moved together.
+  std::span<const float> take_features(std::span<const int> rows) {
+    const std::size_t width = taps_.size() * static_cast<std::size_t>(target_.hidden());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const auto row = static_cast<std::size_t>(rows[i]);
+      if (row != i) std::copy_n(features_.data() + row * width, width, features_.data() + i * width);
+    }
+    return std::span(features_).first(rows.size() * width);
+  }
 
  private:
-  void read(int rows) {
+  bool serial() const { return request_.verification == Verification::serial; }
+
+  void read(std::span<const Token> tokens, std::span<const int> depths) {
     const Stopwatch watch(statistics_.target_seconds);
-    const auto first = static_cast<std::size_t>(rows_read_);
-    const auto tokens = std::span(tokens_).subspan(first, static_cast<std::size_t>(rows));
-    target_.forward({.tokens = tokens, .taps = taps_}, cache_, outputs_);
+    target_.forward({.tokens = tokens, .depths = depths, .taps = taps_}, cache_, outputs_);
     features_.insert(features_.end(), outputs_.features.begin(), outputs_.features.end());
-    rows_read_ += rows;
+    rows_read_ += static_cast<int>(tokens.size());
     ++round_.passes;
   }
 
@@ -72,6 +105,7 @@ class VerifiedRows final : public TargetRows {
   std::span<const int> taps_;
   const Request& request_;
   std::span<const Token> committed_;
+  const Proposal& proposal_;
   bool digests_;
   bool keep_rows_;
   Statistics& statistics_;
@@ -79,7 +113,8 @@ class VerifiedRows final : public TargetRows {
   Sampler& sampler_;
   Distribution& distribution_;
   Round& round_;
-  std::vector<Token> tokens_;  // anchor and guesses
+  std::vector<Token> tokens_;   // anchor and guesses
+  std::vector<Token> guessed_;  // above the row asked for last, and its own
   std::vector<float> features_;
   int rows_read_ = 0;
   int asked_ = 0;
@@ -94,8 +129,7 @@ double log_probability(std::span<const float> logits, Token token) {
 }
 
 /// Cuts after the first stop token: nothing after it can become text.
-template <class Tokens>
-void cut_after_stop(const Request& request, Tokens& tokens) {
+void cut_after_stop(const Request& request, std::vector<Token>& tokens) {
   const auto stop = std::find_if(tokens.begin(), tokens.end(), [&](Token token) { return request.stops_at(token); });
   if (stop != tokens.end()) tokens.erase(stop + 1, tokens.end());
 }
@@ -198,8 +232,7 @@ void Decoder::step(bool rows_watched) {
     draft_.propose(round.anchor, limit, guesses);
     REQUIRE(guesses.size() <= limit, "a draft makes at most as many guesses as it was asked for");
     round.proposal = std::move(guesses).proposal();
-    cut_after_stop(request, round.proposal.tokens);
-    round.proposal.drawn_from.resize(round.proposal.tokens.size());
+    round.proposal.cut_below([&](Token token) { return request.stops_at(token); });
   }
 
   // Open, verify, read, judge.
@@ -212,6 +245,7 @@ void Decoder::step(bool rows_watched) {
     const Stopwatch watch(statistics.validate_seconds);
     round.verdict = rule_.judge(round.proposal, rows, request.sequence, round.position, chance_);
     statistics.validate_seconds -= statistics.target_seconds - reading;  // serial rows are read while judging
+    REQUIRE(round.proposal.depth(round.verdict.last) + 1 == round.verdict.accepted, "what stands is a path");
   }
   if (request.logprobs) {
     REQUIRE(round.proposal.size() == 0, "log-probabilities are served by plain decoding");
@@ -219,21 +253,23 @@ void Decoder::step(bool rows_watched) {
   }
 
   // Stop.
-  round.emitted.assign(round.proposal.tokens.begin(), round.proposal.tokens.begin() + round.verdict.accepted);
+  for (const int guess : round.proposal.path_to(round.verdict.last)) {
+    round.emitted.push_back(round.proposal.tokens[static_cast<std::size_t>(guess)]);
+  }
   round.emitted.push_back(round.verdict.next);
   cut_after_stop(request, round.emitted);
   round.accepted = std::min(round.verdict.accepted, static_cast<int>(round.emitted.size()));
 
   // Keep: the anchor and all emitted tokens but the last, which is the next anchor.
   const int kept = static_cast<int>(round.emitted.size());
+  const std::vector<int> kept_rows = rows.rows_towards(round.verdict.last, kept);
   {
     const Stopwatch watch(statistics.draft_seconds);
     std::vector<Token> run{round.anchor};
     run.insert(run.end(), round.emitted.begin(), round.emitted.end() - 1);
-    const std::size_t width = draft_.taps().size() * static_cast<std::size_t>(target_.hidden());
-    draft_.observe(run, rows.features().first(static_cast<std::size_t>(kept) * width));
+    draft_.observe(run, rows.take_features(kept_rows));
   }
-  window.commit(kept);  // nothing fails from here to the end of the record
+  rows.tree() ? window.commit(kept_rows) : window.commit(kept);  // nothing fails from here to the end of the record
   text_.insert(text_.end(), round.emitted.begin(), round.emitted.end());
   trace_.output.insert(trace_.output.end(), round.emitted.begin(), round.emitted.end());
 
@@ -246,7 +282,7 @@ void Decoder::step(bool rows_watched) {
     ++statistics.iterations;
     statistics.drafted += guesses;
     statistics.accepted += round.accepted;
-    ++(round.verdict.accepted == guesses ? statistics.all_accepted : statistics.mismatches);
+    ++(round.nothing_fell() ? statistics.all_accepted : statistics.mismatches);
     ++(request.verification == Verification::serial ? statistics.serial : statistics.batched);
   }
   trace_.rounds.push_back(std::move(round));

@@ -32,7 +32,7 @@ Statistics recounted(const Trace& trace) {
     ++counts.iterations;
     counts.drafted += guesses;
     counts.accepted += round.accepted;
-    (round.verdict.accepted < guesses ? counts.mismatches : counts.all_accepted) += 1;
+    (round.nothing_fell() ? counts.all_accepted : counts.mismatches) += 1;
     (trace.request.verification == Verification::batched ? counts.batched : counts.serial) += 1;
   }
   return counts;

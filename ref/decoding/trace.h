@@ -40,7 +40,7 @@ struct Request {
 struct Round {
   int position = 0;               // absolute position of the first token decided: that of the anchor, plus one
   Token anchor = 0;               // last committed token, row 0 of the verification
-  Proposal proposal;              // as judged, cut after its first stop token; `drawn_from` only when recorded
+  Proposal proposal;              // as judged, nothing below a stop token; `drawn_from` only when recorded
   Verdict verdict;                // the rule's
   std::vector<Token> emitted;     // the accepted guesses and the target's token, cut after the first stop token
   int accepted = 0;               // guesses among `emitted`
@@ -48,12 +48,15 @@ struct Round {
   double logprob = 0;             // of the token of a plain round, before penalties and temperature; on request
 
   // Recorded on request only.
-  std::vector<Fingerprint> logits;    // of every row asked for: row j follows the anchor and j guesses
+  std::vector<Fingerprint> logits;    // of every row asked for: the anchor's, and that of each guess that stands
   std::vector<Fingerprint> targets;   // of the distributions of the same rows
   std::vector<Distribution> rows;     // these distributions themselves, only while the round is watched
   Fingerprint cache;                  // the target's cache after the round
   Fingerprint draft;                  // what the draft has observed after the round
   int cache_length = 0;               // positions in the target's cache after the round
+
+  /// Nothing was guessed after the last guess that stands, so the target's token takes the place of none.
+  bool nothing_fell() const { return proposal.first_child(verdict.last) == Proposal::no_guess; }
 };
 
 /// Counts of one run. Every count can be recomputed from the trace; times are wall-clock seconds and say nothing about
@@ -63,8 +66,8 @@ struct Statistics {
   int iterations = 0;    // rounds with at least one guess
   int drafted = 0;       // guesses handed to the rule, those behind a refusal included
   int accepted = 0;      // guesses that became output
-  int mismatches = 0;    // iterations in which a guess was refused by the rule
-  int all_accepted = 0;  // iterations in which every guess stood: iterations = mismatches + all_accepted
+  int mismatches = 0;    // iterations in which the rule refused the last guess it judged
+  int all_accepted = 0;  // iterations in which it refused none of its path: iterations = mismatches + all_accepted
   int batched = 0;       // iterations verified in one pass
   int serial = 0;        // iterations verified row by row
   double prompt_seconds = 0;    // target and draft, before the first round

@@ -9,6 +9,7 @@
 #include "ref/drafts/model_draft.h"
 #include "ref/drafts/none.h"
 #include "ref/drafts/oracular.h"
+#include "ref/drafts/scripted.h"
 #include "ref/models/models.h"
 
 namespace draftproof {
@@ -57,16 +58,25 @@ DraftSource open_on_target(const std::filesystem::path&, Model& target, const La
   };
 }
 
+/// In turn: a drawn branch with others beside it, and one that begins wrongly and goes on right in other places.
+DraftSource open_branching(const std::filesystem::path&, Model& target, const Layout&) {
+  return [&target](int capacity, int draft_max) {
+    return std::make_unique<ScriptedDraft>(target, capacity, guesses_per_round(draft_max, capacity),
+                                           "++<*<<*-/-<*-<**");
+  };
+}
+
 }  // namespace
 
 const DraftKind* all_draft_kinds() noexcept {
   static constexpr DraftKind list[] = {
-      {"none", false, false, "no draft: plain decoding", open_none},
-      {"dflash", true, true, "block diffusion from the target's features", open_dflash},
-      {"model", true, false, "a smaller model with the same tokenizer", open_model},
-      {"hostile", false, false, "always wrong (for proofs)", open_on_target<HostileDraft>},
-      {"oracular", false, false, "always right (for proofs)", open_on_target<OracularDraft>},
-      {nullptr, false, false, nullptr, nullptr},
+      {"none", false, false, false, "no draft: plain decoding", open_none},
+      {"dflash", true, true, false, "block diffusion from the target's features", open_dflash},
+      {"model", true, false, false, "a smaller model with the same tokenizer", open_model},
+      {"hostile", false, false, false, "always wrong (for proofs)", open_on_target<HostileDraft>},
+      {"oracular", false, false, false, "always right (for proofs)", open_on_target<OracularDraft>},
+      {"branching", false, false, true, "trees, in whose branches one is right (for proofs)", open_branching},
+      {nullptr, false, false, false, nullptr, nullptr},
   };
   return list;
 }
@@ -84,6 +94,11 @@ DraftName parse_draft_name(const std::string& name) {
     return {row, path};
   }
   throw Error("draft '" + name + "' is not known; there are " + known);
+}
+
+void require_chains(const std::string& name, const std::string& what) {
+  if (!parse_draft_name(name).kind->trees) return;
+  throw Error(what + " holds chains of guesses, and the draft '" + name + "' guesses trees; use another draft");
 }
 
 }  // namespace draftproof

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Every kind of draft, by the name it has on the command line: "none", "dflash:PATH", "model:PATH", "hostile",
-// "oracular".
+// "oracular", "branching".
 #pragma once
 
 #include <filesystem>
@@ -21,6 +21,7 @@ struct DraftKind {
   const char* name;
   bool takes_path;
   bool needs_target;  // reads the target's features and borrows its embeddings
+  bool trees;         // guesses more than chains
   const char* summary;
   DraftSource (*open)(const std::filesystem::path& path, Model& target, const Layout& layout);
 };
@@ -34,5 +35,8 @@ struct DraftName {
 };
 /// Throws Error, naming what there is, for a name that is none of ours or lacks its path.
 DraftName parse_draft_name(const std::string& name);
+
+/// Throws Error when the draft of this name guesses trees, for `what` that holds chains only.
+void require_chains(const std::string& name, const std::string& what);
 
 }  // namespace draftproof

@@ -27,6 +27,15 @@ void ModelDraft::propose(Token anchor, int limit, Guesses& guesses) {
   }
 }
 
+std::span<const float> ModelDraft::row_after(Token anchor, std::span<const Token> guesses) {
+  std::vector<Token> tokens = {anchor};
+  tokens.insert(tokens.end(), guesses.begin(), guesses.end());
+  const int rows = static_cast<int>(tokens.size());
+  const Transaction forgotten = cache_->begin(rows);
+  model_.forward({.tokens = tokens, .logits_from = rows - 1}, *cache_, outputs_);
+  return outputs_.logits_row(0, model_.vocabulary());
+}
+
 Fingerprint ModelDraft::digest() const { return cache_->digest(); }
 
 }  // namespace draftproof

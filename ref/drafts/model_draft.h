@@ -25,6 +25,9 @@ class ModelDraft : public Draft {
   /// How a row of logits becomes the next guess; returns the token the model continues with.
   virtual Token guess(std::span<const float> logits, Guesses& guesses) { return guesses.draw(logits); }
 
+  /// The model's row after what was observed, the anchor and these guesses. Lives until the next.
+  std::span<const float> row_after(Token anchor, std::span<const Token> guesses);
+
  private:
   Model& model_;
   int draft_max_;

@@ -2,17 +2,31 @@
 #include "ref/drafts/scripted.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "ref/base/require.h"
 #include "ref/drafts/oracular.h"
 
 namespace draftproof {
+namespace {
+
+/// The best of those not guessed there, the smallest among equals.
+std::optional<Token> likeliest(std::span<const float> logits, const Guesses& guesses) {
+  std::optional<Token> best;
+  for (Token token = 0; token < static_cast<Token>(logits.size()); ++token) {
+    const auto logit = [&](Token t) { return logits[static_cast<std::size_t>(t)]; };
+    if (!guesses.made(token) && (!best || logit(token) > logit(*best))) best = token;
+  }
+  return best;
+}
+
+}  // namespace
 
 ScriptedDraft::ScriptedDraft(Model& target, int capacity, int draft_max, std::string_view script)
     : ModelDraft(target, capacity, draft_max), words_(1) {
   for (const char letter : script) {
     const bool number = letter >= '0' && letter <= '9' && letter - '0' < target.vocabulary();
-    REQUIRE(number || std::string_view("+-~?/").find(letter) != std::string_view::npos, "a script is of its letters");
+    REQUIRE(number || std::string_view("+-~?*</").find(letter) != std::string_view::npos, "a script is of its letters");
     if (letter == '/') {
       words_.emplace_back();
     } else {
@@ -23,24 +37,30 @@ ScriptedDraft::ScriptedDraft(Model& target, int capacity, int draft_max, std::st
 
 void ScriptedDraft::propose(Token anchor, int limit, Guesses& guesses) {
   const std::string& word = words_[round_++ % words_.size()];
-  if (const int size = std::min(limit, static_cast<int>(word.size())); size > 0) {
-    ModelDraft::propose(anchor, size, guesses);
+  for (const char letter : word) {
+    if (letter == '<') {
+      guesses.back_to(std::max(0, static_cast<int>(guesses.branch().size()) - 1));
+    } else if (guesses.size() < limit) {
+      guess(letter, row_after(anchor, guesses.branch()), guesses);
+    }
   }
 }
 
-Token ScriptedDraft::guess(std::span<const float> logits, Guesses& guesses) {
-  const std::string& word = words_[(round_ - 1) % words_.size()];
-  const char letter = word[static_cast<std::size_t>(guesses.size())];
-  if (letter == '+') return guesses.draw(logits);
-  if (letter == '~') {
+void ScriptedDraft::guess(char letter, std::span<const float> logits, Guesses& guesses) {
+  if (letter == '+') {
+    guesses.draw(logits);
+  } else if (letter == '~') {
     std::vector<float> moved(logits.begin(), logits.end());
     std::rotate(moved.begin(), moved.end() - 1, moved.end());
-    return guesses.draw(moved);
+    guesses.draw(moved);
+  } else if (letter == '?') {
+    guesses.draw(std::vector<float>(logits.size(), 0.0F));
+  } else {
+    const std::optional<Token> token = letter == '*'   ? likeliest(logits, guesses)
+                                       : letter == '-' ? least_likely(logits)
+                                                       : letter - '0';
+    if (token && !guesses.made(*token)) guesses.name(*token);
   }
-  if (letter == '?') return guesses.draw(std::vector<float>(logits.size(), 0.0F));
-  const Token token = letter == '-' ? least_likely(logits) : letter - '0';
-  guesses.name(token);
-  return token;
 }
 
 }  // namespace draftproof

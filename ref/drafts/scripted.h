@@ -7,9 +7,12 @@
 //   ~       drawn from the target's row with every logit one token further on: another q, with another support
 //   ?       drawn from a flat row: every token alike
 //   0 to 9  that token, for certain: one that ends the text, or one the target cannot say
+//   *       the token the target likes best of those not guessed there, for certain
+//   <       no guess: back to where the last one was made, so that the next is another in its place
 //
 // "++-" makes three guesses a round, of which two stand; "-/-/+" is refused twice in a row; "++//" makes two guesses
-// and then, for two rounds, none; "+0" says that the text ends. The rounds are counted, not the tokens: where a script
+// and then, for two rounds, none; "+0" says that the text ends; "+<*-" guesses two tokens in the same place and one after
+// the second. After the first < no guess is drawn, and one that is there already is not made again. The rounds are counted, not the tokens: where a script
 // has come to is no part of what is observed.
 #pragma once
 
@@ -27,10 +30,9 @@ class ScriptedDraft final : public ModelDraft {
 
   void propose(Token anchor, int limit, Guesses& guesses) override;
 
- protected:
-  Token guess(std::span<const float> logits, Guesses& guesses) override;
-
  private:
+  void guess(char letter, std::span<const float> logits, Guesses& guesses);
+
   std::vector<std::string> words_;  // at least one
   std::size_t round_ = 0;
 };

@@ -59,17 +59,18 @@ bool CausalTransformer::unembed(const float* rows, int count, Operands& scratch,
 
 void CausalTransformer::read(const Batch& batch, Cache& cache, Outputs& outputs) {
   const int rows = static_cast<int>(batch.tokens.size());
-  const int position = cache.end();
-  scratch_.reserve(config_, rows, cache.capacity());
-  rope_.angles(position, rows, scratch_.cosine, scratch_.sine);
+  REQUIRE(batch.depths.empty() || cache.end() == cache.length(), "a tree is the first batch of its window");
+  scratch_.lay_out(config_, rows, cache.capacity(), cache.end(), batch.depths);
+  rope_.angles(scratch_.positions, scratch_.cosine, scratch_.sine);
   embed(batch.tokens, scratch_.stream.data());
   outputs.features.resize(batch.tokens.size() * batch.taps.size() * static_cast<std::size_t>(config_.hidden));
 
-  const TransformerPass pass = {kernels_, config_, scratch_, position, rows};
+  const TransformerPass pass = {kernels_, config_, scratch_, rows};
   for (int i = 0; i < config_.layers; ++i) {
     auto& memory = cache.layer<AttentionCache>(i);
     for (int row = 0; row < rows; ++row) {
-      scratch_.visible[static_cast<std::size_t>(row)] = {memory.first_visible(position + row), position + row + 1};
+      const int position = scratch_.positions[static_cast<std::size_t>(row)];
+      scratch_.visible[static_cast<std::size_t>(row)] = {memory.first_visible(position), position + 1};
     }
     layer(pass, i, memory);
     tap(batch, i, outputs);

@@ -192,8 +192,8 @@ void DFlashNetwork::append(std::span<const float> features, int rows, Cache& con
   const int q = t.heads * t.head_dim;
   const int kv = t.kv_heads * t.head_dim;
   const int qkv = q + 2 * kv;
-  scratch_.reserve(t, rows, context.capacity());
-  rope_.angles(position, rows, scratch_.cosine, scratch_.sine);
+  scratch_.lay_out(t, rows, context.capacity(), position);
+  rope_.angles(scratch_.positions, scratch_.cosine, scratch_.sine);
 
   context_rows_.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(t.hidden));
   prepare(kernels_, fc_, features.data(), fc_.inputs(), rows, scratch_.operands);
@@ -224,8 +224,8 @@ std::span<const float> DFlashNetwork::block(Token anchor, int masks, Cache& cont
   const int rows = 1 + masks;
   const int position = context.length();
   REQUIRE(masks >= 1 && rows <= config_.block_size, "a block holds between one mask and block_size - 1");
-  scratch_.reserve(t, rows, context.capacity());
-  rope_.angles(position, rows, scratch_.cosine, scratch_.sine);
+  scratch_.lay_out(t, rows, context.capacity(), position);
+  rope_.angles(scratch_.positions, scratch_.cosine, scratch_.sine);
 
   std::vector<Token> tokens(static_cast<std::size_t>(rows), config_.mask);
   tokens[0] = anchor;
@@ -235,7 +235,7 @@ std::span<const float> DFlashNetwork::block(Token anchor, int masks, Cache& cont
   }
 
   {
-    const TransformerPass pass = {kernels_, t, scratch_, position, rows};
+    const TransformerPass pass = {kernels_, t, scratch_, rows};
     const Transaction forgotten = context.begin(rows);  // block keys and values serve this forward only
     for (int i = 0; i < t.layers; ++i) {
       auto& memory = context.layer<AttentionCache>(i);

@@ -30,12 +30,15 @@ class HashModel final : public Model {
   void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
     const int rows = static_cast<int>(batch.tokens.size());
     auto& memory = cache.layer<HistoryCache>(0);
-    for (int row = 0; row < rows; ++row) {
-      memory.write(cache.end() + row, batch.tokens[static_cast<std::size_t>(row)]);
-    }
     outputs.features.clear();
     outputs.logits.clear();
-    for (int row = batch.logits_from; row < rows; ++row) add_row(memory.tokens(cache.end() + row + 1), outputs);
+    for (int row = 0; row < rows; ++row) {
+      const auto place = static_cast<std::size_t>(row);
+      const int position = cache.end() + (batch.depths.empty() ? row : batch.depths[place]);
+      if (!batch.depths.empty()) memory.branch(position);
+      memory.write(position, batch.tokens[place]);
+      if (row >= batch.logits_from) add_row(memory.tokens(position + 1), outputs);
+    }
     cache.wrote(rows);
   }
 

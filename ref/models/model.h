@@ -17,9 +17,10 @@
 
 namespace draftproof {
 
-/// Tokens that continue what the cache holds.
+/// Tokens that continue what the cache holds: a chain, or a tree in preorder, as the first and only batch of a window.
 struct Batch {
   std::span<const Token> tokens;
+  std::span<const int> depths = {};  // of a tree: of each token, the tokens of the batch above it; 0 for the first only
   std::span<const int> taps = {};  // layers whose output is wanted, ascending; see Model::layers
   int logits_from = 0;             // logits are wanted for rows [logits_from, tokens.size())
 };
@@ -64,8 +65,9 @@ class Model {
   /// Memory for one sequence of at most `capacity` positions, at most `horizon_max` rows per transaction.
   virtual std::unique_ptr<Cache> new_cache(int capacity, int horizon_max) const = 0;
 
-  /// Reads the batch at positions [cache.end(), ...) inside the cache's open window and writes its rows there. Tokens
-  /// are in [0, vocabulary). Throws Error when a logit is NaN.
+  /// Reads the batch at positions [cache.end(), ...) inside the cache's open window and writes its rows there; a row of
+  /// a tree at the position of its depth, after the rows above it and as if the others were not there. Tokens are in
+  /// [0, vocabulary). Throws Error when a logit is NaN.
   virtual void forward(const Batch& batch, Cache& cache, Outputs& outputs) = 0;
 };
 

@@ -211,13 +211,13 @@ void Rope::stretch(std::span<const float> by) {
   for (std::size_t j = 0; j < by.size(); ++j) frequencies_[j] /= by[j];
 }
 
-void Rope::angles(int first_position, int positions, std::vector<float>& cosine, std::vector<float>& sine) const {
-  cosine.resize(static_cast<std::size_t>(positions) * frequencies_.size());
+void Rope::angles(std::span<const int> positions, std::vector<float>& cosine, std::vector<float>& sine) const {
+  cosine.resize(positions.size() * frequencies_.size());
   sine.resize(cosine.size());
   std::size_t at = 0;
-  for (int p = 0; p < positions; ++p) {
+  for (const int position : positions) {
     for (const float frequency : frequencies_) {
-      const double angle = static_cast<float>(first_position + p) * frequency;
+      const double angle = static_cast<float>(position) * frequency;
       cosine[at] = static_cast<float>(cos64(angle));
       sine[at] = static_cast<float>(sin64(angle));
       ++at;
@@ -264,7 +264,8 @@ HeadNorms load_head_norms(const Checkpoint& weights, const TransformerConfig& co
           weights.floats(prefix + head_norm_names[1], {config.head_dim})};
 }
 
-void TransformerScratch::reserve(const TransformerConfig& config, int rows, int positions) {
+void TransformerScratch::lay_out(const TransformerConfig& config, int rows, int capacity, int position,
+                                 std::span<const int> depths) {
   const auto sized = [rows](std::vector<float>& buffer, int width) {
     const std::size_t size = static_cast<std::size_t>(rows) * static_cast<std::size_t>(width);
     if (buffer.size() < size) buffer.resize(size);
@@ -277,8 +278,16 @@ void TransformerScratch::reserve(const TransformerConfig& config, int rows, int 
   sized(projected, config.hidden);
   sized(gate_up, 2 * config.intermediate);
   sized(gated, config.intermediate);
-  attention.reserve(config.attention_shape(), rows, positions);
+  attention.reserve(config.attention_shape(), rows, capacity);
   visible.resize(static_cast<std::size_t>(rows));
+  positions.clear();
+  runs.clear();
+  for (int row = 0; row < rows; ++row) {
+    const int at = position + (depths.empty() ? row : depths[static_cast<std::size_t>(row)]);
+    if (row == 0 || at != positions.back() + 1) runs.push_back({row, at, 0});
+    ++runs.back().rows;
+    positions.push_back(at);
+  }
 }
 
 void TransformerPass::project(const TransformerLayer& layer) const {
@@ -298,9 +307,14 @@ void TransformerPass::turn(int begin, int end) const {
 
 void TransformerPass::attend_and_feed(const TransformerLayer& layer, AttentionCache& memory) const {
   TransformerScratch& s = scratch;
-  store(memory.claim_rows(position, rows), position, rows, k(0), k(0) + kv_width(), qkv_width());
-  attention(kernels, config.attention_shape(), memory.memory(), s.qkv.data(), qkv_width(), s.visible.data(), rows,
-            s.attention, s.attended.data());
+  for (const RowRun& run : s.runs) {
+    const float* const keys = k(run.row);
+    if (run.row > 0) memory.branch(run.position);
+    store(memory.claim_rows(run.position, run.rows), run.position, run.rows, keys, keys + kv_width(), qkv_width());
+    if (s.runs.size() > 1) store(memory.tree(rows), run.row, run.rows, keys, keys + kv_width(), qkv_width());
+    attention(kernels, config.attention_shape(), memory.memory(), q(run.row), qkv_width(), s.visible.data() + run.row,
+              run.rows, s.attention, s.attended.data() + static_cast<std::ptrdiff_t>(run.row) * q_width());
+  }
   prepare(kernels, layer.output, s.attended.data(), q_width(), rows, s.operands);
   matmul(kernels, layer.output, s.operands, s.projected.data(), config.hidden);
   add_to_stream(*this);

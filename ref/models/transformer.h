@@ -62,7 +62,7 @@ class Rope {
   explicit Rope(const TransformerConfig& config);
   /// Divides the frequencies by these, one for each pair of a head.
   void stretch(std::span<const float> by);
-  void angles(int first_position, int positions, std::vector<float>& cosine, std::vector<float>& sine) const;
+  void angles(std::span<const int> positions, std::vector<float>& cosine, std::vector<float>& sine) const;
 
  private:
   std::vector<float> frequencies_;
@@ -100,13 +100,24 @@ HeadNorms load_head_norms(const Checkpoint& weights, const TransformerConfig& co
 void refuse_other_tensors(const Checkpoint& weights, const TransformerConfig& config, const std::string& layers_prefix,
                           std::span<const char* const> also_in_layers, std::set<std::string> known);
 
+/// Rows [row, row + rows) at positions [position, position + rows).
+struct RowRun {
+  int row;
+  int position;
+  int rows;
+};
+
 /// The activations of up to some rows, allocated once.
 struct TransformerScratch {
   std::vector<float> stream, normed, qkv, attended, projected, gate_up, gated, cosine, sine;
+  std::vector<int> positions;  // of each row
+  std::vector<RowRun> runs;       // all rows: one run, or those of a tree in preorder
   std::vector<Visible> visible;
   Operands operands;
   AttentionScratch attention;
-  void reserve(const TransformerConfig& config, int rows, int positions);
+  /// Room for `rows` rows, which see at most `capacity` positions. They are at positions [position, position + rows) or,
+  /// in a tree, at position + depth.
+  void lay_out(const TransformerConfig& config, int rows, int capacity, int position, std::span<const int> depths = {});
 };
 
 /// What the layers of a page have in common, in the order it happens; between `project` and `attend_and_feed` a page
@@ -115,7 +126,6 @@ struct TransformerPass {
   const Kernels& kernels;
   const TransformerConfig& config;
   TransformerScratch& scratch;  // `stream` [rows][hidden] is read and replaced; cosine, sine, visible: the caller's
-  int position;                 // of row 0
   int rows;
 
   int q_width() const { return config.heads * config.head_dim; }
@@ -131,8 +141,9 @@ struct TransformerPass {
   /// RoPE on q and k of rows [begin, end).
   void turn(int begin, int end) const;
 
-  /// Stores k and v at [position, position + rows), attends to each row's `visible` range, adds to the stream; then the
-  /// MLP, likewise.
+  /// Stores k and v at the rows' positions, attends to each row's `visible` range, adds to the stream; then the MLP,
+  /// likewise. Run by run: what a row of a tree sees beyond the settled positions are the rows above it, which were the
+  /// last to be stored at theirs.
   void attend_and_feed(const TransformerLayer& layer, AttentionCache& memory) const;
 };
 

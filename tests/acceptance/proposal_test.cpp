@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "oracle/enumerate.h"
@@ -50,6 +51,156 @@ TEST(Guesses, ANamedTokenIsCertainAndTakesAPosition) {
   EXPECT_EQ(drawn, draw(distribution_of(logits, sampling, {}), {0, 11, Purpose::draft}, chance));
   EXPECT_THAT(guesses.proposal().tokens, ElementsAre(2, drawn));
   EXPECT_EQ(guesses.proposal().drawn_from.front(), Distribution::point(2));
+}
+
+/// Every preorder of `size` depths.
+std::vector<std::vector<int>> all_trees(int size) {
+  std::vector<std::vector<int>> list = {{}};
+  for (int i = 0; i < size; ++i) {
+    std::vector<std::vector<int>> longer;
+    for (const std::vector<int>& depths : list) {
+      for (int depth = 0; depth <= (depths.empty() ? 0 : depths.back() + 1); ++depth) {
+        longer.push_back(depths);
+        longer.back().push_back(depth);
+      }
+    }
+    list = std::move(longer);
+  }
+  return list;
+}
+
+/// A tree as everyone draws it: of each guess its parent, by walking along a stack.
+std::vector<int> parents_of(const std::vector<int>& depths) {
+  std::vector<int> parents;
+  std::vector<int> open = {-1};
+  for (int guess = 0; guess < static_cast<int>(depths.size()); ++guess) {
+    open.resize(static_cast<std::size_t>(depths[static_cast<std::size_t>(guess)]) + 1);
+    parents.push_back(open.back());
+    open.push_back(guess);
+  }
+  return parents;
+}
+
+Proposal proposal_of(const std::vector<int>& depths) {
+  Proposal proposal;
+  for (std::size_t i = 0; i < depths.size(); ++i) {
+    proposal.tokens.push_back(static_cast<Token>(10 + i));
+    proposal.drawn_from.push_back(Distribution::point(proposal.tokens.back()));
+  }
+  proposal.depths = depths;
+  return proposal;
+}
+
+TEST(Proposal, OfEveryTreeOfUpToSevenGuessesKnowsWhoFollowsWhom) {
+  long trees = 0;
+  for (int size = 0; size <= 7; ++size) {
+    for (const std::vector<int>& depths : all_trees(size)) {
+      ++trees;
+      const std::vector<int> parents = parents_of(depths);
+      const Proposal proposal = proposal_of(depths);
+      for (int guess = -1; guess < size; ++guess) {
+        std::vector<int> children;
+        for (int other = 0; other < size; ++other) {
+          if (parents[static_cast<std::size_t>(other)] == guess) children.push_back(other);
+        }
+        std::vector<int> found;
+        for (int child = proposal.first_child(guess); child != Proposal::no_guess; child = proposal.next_sibling(child)) {
+          found.push_back(child);
+          EXPECT_EQ(proposal.child(guess, proposal.tokens[static_cast<std::size_t>(child)]), child);
+          EXPECT_EQ(proposal.parent(child), guess);
+        }
+        EXPECT_EQ(found, children);
+        EXPECT_EQ(proposal.child(guess, 9), Proposal::no_guess);
+        std::vector<int> path;
+        for (int above = guess; above >= 0; above = parents[static_cast<std::size_t>(above)]) path.push_back(above);
+        std::reverse(path.begin(), path.end());
+        EXPECT_EQ(proposal.path_to(guess), path);
+      }
+    }
+  }
+  EXPECT_EQ(trees, 1 + 1 + 2 + 5 + 14 + 42 + 132 + 429);  // Catalan's numbers
+}
+
+TEST(Proposal, WithoutDepthsIsTheChain) {
+  Proposal chain = proposal_of({0, 1, 2, 3});
+  chain.depths.clear();
+  const Proposal tree = proposal_of({0, 1, 2, 3});
+  for (int guess = -1; guess < 4; ++guess) {
+    EXPECT_EQ(chain.depth(guess), tree.depth(guess));
+    EXPECT_EQ(chain.first_child(guess), tree.first_child(guess));
+    EXPECT_EQ(chain.path_to(guess), tree.path_to(guess));
+  }
+}
+
+TEST(Proposal, CutsWhatIsBelowAndNothingElse) {
+  for (const std::vector<int>& depths : all_trees(6)) {
+    const std::vector<int> parents = parents_of(depths);
+    for (unsigned ends = 0; ends < 64; ++ends) {
+      const auto is_end = [&](int guess) { return guess >= 0 && (ends >> guess & 1) != 0; };
+      std::vector<Token> tokens;
+      std::vector<int> kept;
+      bool chain = true;
+      for (int guess = 0; guess < 6; ++guess) {
+        bool below = false;
+        int above = guess;
+        while (above >= 0) {
+          above = parents[static_cast<std::size_t>(above)];
+          below = below || is_end(above);
+        }
+        if (below) continue;
+        chain = chain && depths[static_cast<std::size_t>(guess)] == static_cast<int>(kept.size());
+        kept.push_back(depths[static_cast<std::size_t>(guess)]);
+        tokens.push_back(static_cast<Token>(10 + guess));
+      }
+      Proposal proposal = proposal_of(depths);
+      proposal.cut_below([&](Token token) { return is_end(token - 10); });
+      EXPECT_EQ(proposal.tokens, tokens);
+      EXPECT_EQ(proposal.drawn_from.size(), tokens.size());
+      const bool cut = tokens.size() < 6;
+      EXPECT_EQ(proposal.depths, !cut ? depths : chain ? std::vector<int>{} : kept);
+    }
+  }
+}
+
+TEST(Guesses, GoBackToAnyGuessOfTheBranchAndPenaltiesSeeTheBranchOnly) {
+  const std::vector<float> logits = {0.5f, 1.0f, -0.25f, 0.75f};
+  const Sampling sampling{.temperature = 1, .repeat_penalty = 1.5f};
+  const std::vector<Token> committed = {1, 3};
+  SeededChance chance(5);
+  Sampler sampler;
+  Guesses guesses(sampling, committed, 0, 10, Purpose::draft, chance, sampler);
+  const Token first = guesses.draw(logits);
+  EXPECT_TRUE(guesses.proposal().is_chain());
+  guesses.back_to(0);
+  const Token second = (first + 1) % 4;
+  EXPECT_TRUE(guesses.made(first));
+  EXPECT_FALSE(guesses.made(second));
+  guesses.name(second);
+  guesses.name(first);  // below the second it is another guess
+  EXPECT_THAT(guesses.branch(), ElementsAre(second, first));
+  guesses.back_to(1);
+  guesses.name(second);
+  guesses.back_to(2);  // nowhere
+  guesses.name(0);
+  EXPECT_THAT(guesses.proposal().tokens, ElementsAre(first, second, first, second, 0));
+  EXPECT_THAT(guesses.proposal().depths, ElementsAre(0, 0, 1, 1, 2));
+  EXPECT_EQ(guesses.proposal().drawn_from[0], distribution_of(logits, sampling, {committed, {}}));
+  EXPECT_EQ(guesses.proposal().drawn_from[1], Distribution::point(second));
+}
+
+TEST(GuessesDeathTest, OneNumberServesOneGuessAndOneTokenIsOneGuess) {
+  const std::vector<float> logits = {0.5f, 1.0f};
+  SeededChance chance(5);
+  Sampler sampler;
+  const Sampling sampling{.temperature = 1};
+  Guesses guesses(sampling, {}, 0, 10, Purpose::draft, chance, sampler);
+  guesses.name(1);
+  guesses.back_to(0);
+  EXPECT_DEATH(guesses.name(1), "different tokens");
+  EXPECT_DEATH(guesses.draw(logits), "only the first branch is drawn");
+  EXPECT_DEATH(guesses.back_to(1), "a branch begins where the guesses have come to");
+  guesses.name(0);
+  EXPECT_DEATH(guesses.draw(logits), "only the first branch is drawn");
 }
 
 TEST(Draw, FromAPointAsksForNoChance) {

@@ -238,6 +238,61 @@ TEST(Attention, WarmEqualsColdInEveryFormat) {
   }
 }
 
+TEST(Attention, AnyPathOfATreeIsKeptAsIfItHadBeenTheOnlyOneInEveryFormat) {
+  constexpr int heads = 2;
+  constexpr int dims = 5;
+  constexpr int stride = heads * dims;
+  const std::vector<int> depths = {0, 1, 2, 3, 1, 2, 2, 3, 1};
+  const std::vector<std::vector<int>> paths = {{0}, {0, 1, 2, 3}, {0, 4, 5}, {0, 4, 6, 7}, {0, 8}, {0, 4}};
+  const auto row_of = [&](int number) {
+    std::vector<float> row;
+    for (int i = 0; i < stride; ++i) row.push_back(static_cast<float>((number * 31 + i * 17) % 101) / 7 - 3);
+    return row;
+  };
+  const auto write = [&](AttentionCache& cache, int position, int number) {
+    const std::vector<float> row = row_of(number);
+    store_positions(cache.claim_rows(position, 1), position, 1, row.data(), row.data(), stride, 0, heads);
+    return row;
+  };
+  const int size = static_cast<int>(depths.size());
+  for (const KvFormat format : {KvFormat::f32, KvFormat::bf16, KvFormat::q8}) {
+    for (const int window : {AttentionCache::everything, 3, 20}) {
+      for (const int before : {0, 13, 14, 15, 16, 30, 47}) {  // the tree straddles the seams of blocks and ring
+        for (const auto& path : paths) {
+          AttentionCache warm(heads, dims, window, 100, size, format);
+          AttentionCache cold(heads, dims, window, 100, size, format);
+          for (int position = 0; position < before; ++position) {
+            for (AttentionCache* cache : {&warm, &cold}) {
+              cache->open(position + 1);
+              write(*cache, position, position);
+              cache->settle(position + 1);
+            }
+          }
+          warm.open(before + size);
+          for (int row = 0; row < size; ++row) {
+            const int position = before + depths[static_cast<std::size_t>(row)];
+            warm.branch(position);
+            const std::vector<float> values = write(warm, position, 200 + row);
+            store_positions(warm.tree(size), row, 1, values.data(), values.data(), stride, 0, heads);
+          }
+          warm.keep(path);
+          const int end = before + static_cast<int>(path.size());
+          warm.settle(end);
+          cold.open(end);
+          for (std::size_t i = 0; i < path.size(); ++i) write(cold, before + static_cast<int>(i), 200 + path[i]);
+          cold.settle(end);
+          Digest of_warm;
+          Digest of_cold;
+          warm.add_to(of_warm, end);
+          cold.add_to(of_cold, end);
+          ASSERT_EQ(of_warm.value(), of_cold.value()) << traits(format).name << ", window " << window << ", before "
+                                                      << before << ", path to row " << path.back();
+        }
+      }
+    }
+  }
+}
+
 TEST(Attention, TheRingIsAsSmallAsTheWindowAndTheHorizonAllow) {
   const auto blocks = [](int window, int capacity, int horizon) {
     return AttentionCache(1, 1, window, capacity, horizon).memory().blocks;

@@ -41,9 +41,10 @@ class Bench {
     return text;
   }
 
-  /// none, dialect, hostile, oracular, then the scripts.
+  /// Models, trees, then the scripts.
+  static constexpr std::size_t others = 6;
   static std::vector<std::string> draft_names() {
-    std::vector<std::string> names = {"none", "dialect", "hostile", "oracular"};
+    std::vector<std::string> names = {"none", "dialect", "hostile", "oracular", "tree", "tree beside drawn guesses"};
     for (const NamedScript& row : scripts()) names.push_back(row.name);
     return names;
   }
@@ -54,8 +55,11 @@ class Bench {
     if (kind == 1) return std::make_unique<ModelDraft>(*dialect_, capacity, request.draft_max);
     if (kind == 2) return std::make_unique<HostileDraft>(*target_, capacity, request.draft_max);
     if (kind == 3) return std::make_unique<OracularDraft>(*target_, capacity, request.draft_max);
+    if (kind < others) {
+      return std::make_unique<TreeDraft>(*dialect_, capacity, request.draft_max, truth(request), kind == 5);
+    }
     const Token stop = request.stops.empty() ? 0 : request.stops.back();
-    return std::make_unique<ScriptedDraft>(scripts()[kind - 4].script, truth(request), vocabulary,
+    return std::make_unique<ScriptedDraft>(scripts()[kind - others].script, truth(request), vocabulary,
                                            stop < vocabulary ? stop : 0, request.draft_max);
   }
 
@@ -73,7 +77,7 @@ class Bench {
   std::map<std::pair<std::vector<Token>, std::array<float, 3>>, std::vector<Token>> truths_;
 };
 
-constexpr std::size_t draft_kinds = 4 + 8 + 16;
+constexpr std::size_t draft_kinds = Bench::others + 8 + 16;
 
 /// One point of the sweep.
 struct Case {
@@ -104,11 +108,14 @@ std::string fault_of_counts(const Trace& trace) {
     ++iterations;
     drafted += static_cast<int>(round.proposal.tokens.size());
     int standing = 0;
-    for (std::size_t i = 0; i < round.proposal.tokens.size() && i < round.emitted.size(); ++i) {
-      if (static_cast<int>(i) < round.verdict.accepted && round.emitted[i] == round.proposal.tokens[i]) ++standing;
+    int last = -1;
+    for (; standing < round.verdict.accepted && standing < static_cast<int>(round.emitted.size()); ++standing) {
+      const int guess = round.proposal.child(last, round.emitted[static_cast<std::size_t>(standing)]);
+      if (guess == Proposal::no_guess) break;
+      last = guess;
     }
     accepted += standing;
-    const bool every = standing == static_cast<int>(round.proposal.tokens.size());
+    const bool every = round.proposal.first_child(last) == Proposal::no_guess;
     all += every;
     refused += !every;
   }
@@ -344,8 +351,10 @@ TEST(Decoder, GuessesBehindAGuessedStopAreNeverVerified) {
   for (point.draft = 0; point.draft < draft_kinds; ++point.draft) {
     const Trace trace = run_of(bench, point);
     for (const Round& round : trace.rounds) {
-      for (std::size_t i = 0; i + 1 < round.proposal.tokens.size(); ++i) {
-        EXPECT_FALSE(round.proposal.tokens[i] == 0 || round.proposal.tokens[i] == 3) << point.describe();
+      for (int guess = 0; guess < round.proposal.size(); ++guess) {
+        const Token token = round.proposal.tokens[static_cast<std::size_t>(guess)];
+        if (token != 0 && token != 3) continue;
+        EXPECT_EQ(round.proposal.first_child(guess), Proposal::no_guess) << point.describe();
       }
       EXPECT_EQ(round.proposal.drawn_from.size(), round.proposal.tokens.size());
     }

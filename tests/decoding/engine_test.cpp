@@ -69,7 +69,8 @@ TEST(Engine, OpensTheGateForEveryKindOfDraftAndNamesTheReasonWhenItIsClosed) {
   Engine engine(models / "tale-target", best_kernels());
   EXPECT_EQ(engine.gate("none"), Gate::no_draft);
   EXPECT_EQ(engine.gate("none", true), Gate::no_draft);
-  for (const std::string& draft : {dflash(), small_model(), std::string("hostile"), std::string("oracular")}) {
+  for (const std::string& draft : {dflash(), small_model(), std::string("hostile"), std::string("oracular"),
+                                   std::string("branching")}) {
     EXPECT_EQ(engine.gate(draft), Gate::open) << draft;
     EXPECT_EQ(engine.gate(draft, true), Gate::logprobs_requested) << draft;
     EXPECT_EQ(engine.gate(draft), Gate::open) << "an earlier question leaves nothing behind";
@@ -161,7 +162,8 @@ void expect_the_promise(const std::vector<std::string>& tables, int tokens) {
         ASSERT_EQ(difference(trace, plain[greedy]), "") << table << " is of another class";
       }
       const Trace& expected = plain[greedy];
-      for (const std::string& draft : {dflash(), small_model(), std::string("hostile"), std::string("oracular")}) {
+      for (const std::string& draft : {dflash(), small_model(), std::string("hostile"), std::string("oracular"),
+                                       std::string("branching")}) {
         for (const int threads : {1, 2}) {
           for (const Verification verification : {Verification::batched, Verification::serial}) {
             for (const int draft_max : {0, 3}) {
@@ -206,7 +208,8 @@ TEST(Engine, GreedyRejectionSaysTheSameBytesToo) {
   const Request request = tale_request(24);
   SeededChance chance(3);
   const Trace plain = engine.decode(request, "none", matching, chance);
-  for (const std::string& draft : {dflash(), small_model(), std::string("hostile"), std::string("oracular")}) {
+  for (const std::string& draft : {dflash(), small_model(), std::string("hostile"), std::string("oracular"),
+                                   std::string("branching")}) {
     EXPECT_EQ(engine.decode(request, draft, rejection, chance).output, plain.output) << draft;
   }
 }

@@ -162,6 +162,47 @@ class ScriptedDraft final : public Draft {
   int round_ = 0;
 };
 
+/// Knows the plain text and guesses a tree around it: in every place a wrong token with another below it, then the right
+/// one, and at the end a third. `drawn`: its first branch is drawn from a model instead.
+class TreeDraft final : public ModelDraft {
+ public:
+  TreeDraft(Model& model, int capacity, int draft_max, std::vector<Token> truth, bool drawn)
+      : ModelDraft(model, capacity, draft_max), vocabulary_(model.vocabulary()), truth_(std::move(truth)),
+        drawn_(drawn) {}
+
+  void observe(std::span<const Token> run, std::span<const float> features) override {
+    ModelDraft::observe(run, features);
+    observed_ += run.size();
+  }
+
+  void propose(Token anchor, int limit, Guesses& guesses) override {
+    const auto name = [&](Token token) {
+      if (guesses.size() < limit && !guesses.made(token)) guesses.name(token);
+    };
+    if (drawn_) {
+      for (int i = 0; i < (limit + 1) / 2; ++i) guesses.draw(row_after(anchor, guesses.branch()));
+      guesses.back_to(0);
+    }
+    for (int depth = 0; guesses.size() < limit; ++depth) {
+      const Token right = truth_[std::min(observed_ + 1 + static_cast<std::size_t>(depth), truth_.size() - 1)];
+      name((right + 1) % vocabulary_);
+      name(right);
+      guesses.back_to(depth);
+      const int before = guesses.size();
+      name(right);
+      if (guesses.size() == before) break;  // it is there
+    }
+    guesses.back_to(0);
+    name(0);
+  }
+
+ private:
+  int vocabulary_;
+  std::vector<Token> truth_;
+  bool drawn_;
+  std::size_t observed_ = 0;
+};
+
 /// Around a draft: notes what the loop tells it and asks of it, and calls `before` each time.
 class WatchedDraft final : public Draft {
  public:

@@ -35,7 +35,7 @@ TEST(DraftNames, AreAKindAndForSomeAPath) {
     const char* kind;
     const char* path;
   };
-  for (const Row& row : {Row{"none", "none", ""}, Row{"hostile", "hostile", ""}, Row{"oracular", "oracular", ""},
+  for (const Row& row : {Row{"none", "none", ""}, Row{"hostile", "hostile", ""}, Row{"oracular", "oracular", ""}, Row{"branching", "branching", ""},
                          Row{"dflash:a/b", "dflash", "a/b"}, Row{"model:/c", "model", "/c"},
                          Row{"model:C:/with:colons", "model", "C:/with:colons"}, Row{"dflash::", "dflash", ":"}}) {
     const DraftName name = parse_draft_name(row.name);
@@ -70,7 +70,7 @@ TEST(DraftKinds, HaveEachAnotherNameASummaryAndAWayToOpenThem) {
 
 TEST(DraftKinds, WithoutAPathGuessFiveUnlessAskedOtherwiseAndNeverMoreThanThereArePositions) {
   const auto target = make_hash_model({.vocabulary = 5});
-  for (const char* name : {"hostile", "oracular"}) {
+  for (const char* name : {"hostile", "oracular", "branching"}) {
     const DraftSource source = parse_draft_name(name).kind->open("", *target, best_kernels());
     EXPECT_EQ(source(40, 0)->draft_max(), 5);
     EXPECT_EQ(source(40, -7)->draft_max(), 5);

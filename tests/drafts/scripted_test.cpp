@@ -37,6 +37,23 @@ TEST(Scripted, HasOneWordPerRoundAndBeginsAgainAfterTheLast) {
   EXPECT_THAT(lengths("++++", 2, 2), ElementsAre(2, 2)) << "never more than it was asked for";
 }
 
+TEST(Scripted, GoesBackAndNamesTheBestThatIsNotThere) {
+  LawModel target = falling();
+  SeededChance chance(3);
+  const std::vector<Token> text = {1};
+  const auto guessed = [&](const char* script, int limit = 8) {
+    ScriptedDraft draft(target, 64, 8, script);
+    return propose(draft, text, limit, {}, chance);
+  };
+  const Proposal tree = guessed("**<*<<*-");
+  EXPECT_THAT(tree.tokens, ElementsAre(0, 0, 1, 1, 3));
+  EXPECT_THAT(tree.depths, ElementsAre(0, 1, 1, 0, 1));
+  EXPECT_THAT(guessed("*<0<2").tokens, ElementsAre(0, 2)) << "what is there already is not made again";
+  EXPECT_THAT(guessed("*<*<*<*<*").tokens, ElementsAre(0, 1, 2, 3)) << "nothing is left to name";
+  EXPECT_THAT(guessed("*<*<*", 2).tokens, ElementsAre(0, 1)) << "never more than it was asked for";
+  EXPECT_THAT(guessed("<<*<<<1").tokens, ElementsAre(0, 1)) << "no further back than to the anchor";
+}
+
 TEST(Scripted, EveryLetterGuessesAsItSaysAndStatesTheQThatWasDrawnFrom) {
   LawModel target = falling();
   const Sampling sampling{.temperature = 0.8F, .top_k = 3};

@@ -7,7 +7,8 @@ namespace {
 
 std::string shown(const Division& how) {
   return "pieces of " + std::to_string(how.piece) + ", " + std::to_string(how.refused) + " refused, spare " +
-         std::to_string(how.spare) + (how.retry ? ", each read twice" : "");
+         std::to_string(how.spare) + (how.retry ? ", each read twice" : "") +
+         (how.branch > 0 ? ", among branches of " + std::to_string(how.branch) : "");
 }
 
 std::vector<Division> divisions() {
@@ -18,12 +19,13 @@ std::vector<Division> divisions() {
         for (const bool retry : {false, true}) all.push_back({piece, refused, spare, retry});
       }
     }
+    for (const int branch : {1, 2, 5}) all.push_back({.piece = piece, .branch = branch});
   }
   return all;
 }
 
 const std::vector<Division> few_divisions = {
-    {0, 0, 0, false}, {1, 0, 0, false}, {2, 5, 0, true}, {3, 1, 23, true}, {16, 5, 0, false}};
+    {0, 0, 0, false}, {1, 0, 0, false}, {2, 5, 0, true}, {3, 1, 23, true}, {16, 5, 0, false}, {.piece = 4, .branch = 3}};
 
 /// Divisions, some of them on more threads, against the whole text at once by the first table of the class. The class's
 /// last table, its fastest, takes all of them.
@@ -49,7 +51,7 @@ void expect_causal_law(const std::filesystem::path& folder, const std::vector<co
 
 class CausalLaw : public testing::TestWithParam<std::string> {};
 
-TEST_P(CausalLaw, BitsDoNotDependOnPiecesRefusedRowsRoomThreadsOrCanonicalTable) {
+TEST_P(CausalLaw, BitsDoNotDependOnPiecesRefusedRowsBranchesRoomThreadsOrCanonicalTable) {
   expect_causal_law(external_dir / GetParam(), usable_kernels("canonical"), 40);
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -80,13 +81,42 @@ struct Division {
   int refused = 0;    // wrong tokens after each piece, in the same call, not kept
   int spare = 0;      // positions of capacity, and rows of horizon, more than needed
   bool retry = false; // each piece is first read, in full, in a window that keeps nothing
+  int branch = 0;     // wrong tokens in a branch of a tree: one beside each token of a piece, and one after its last
 };
+
+/// A piece of text among wrong branches, in preorder.
+struct PieceOfTree {
+  std::vector<Token> tokens;
+  std::vector<int> depths;
+  std::vector<int> path;  // the rows of the piece itself
+};
+
+/// Branches stand before each token but the first, after the last, and, at depth 1, after everything.
+inline PieceOfTree tree_of(std::span<const Token> piece, int branch, int vocabulary) {
+  PieceOfTree tree;
+  const auto add = [&](Token token, int depth) {
+    tree.tokens.push_back(token);
+    tree.depths.push_back(depth);
+  };
+  const auto add_branch = [&](Token unlike, int depth) {
+    for (int i = 0; i < branch; ++i) add((unlike + 1 + i) % vocabulary, depth + i);
+  };
+  for (std::size_t i = 0; i < piece.size(); ++i) {
+    if (i > 0) add_branch(piece[i], static_cast<int>(i));
+    tree.path.push_back(static_cast<int>(tree.tokens.size()));
+    add(piece[i], static_cast<int>(i));
+  }
+  add_branch(piece.back(), static_cast<int>(piece.size()));
+  add_branch(piece.back() + 7, 1);
+  return tree;
+}
 
 inline Reading read(Model& model, const std::vector<Token>& text, const std::vector<int>& taps,
                     const Division& how = {}) {
   const int length = static_cast<int>(text.size());
   const int piece = how.piece == 0 ? length : how.piece;
-  const auto cache = model.new_cache(length + how.refused + how.spare, piece + how.refused + how.spare);
+  const int others = how.refused + how.spare + (piece + 1) * how.branch;
+  const auto cache = model.new_cache(length + others, piece + others);
   Reading result;
   Outputs outputs;
   for (int first = 0; first < length; first += piece) {
@@ -100,12 +130,24 @@ inline Reading read(Model& model, const std::vector<Token>& text, const std::vec
       const Transaction forgotten = cache->begin(static_cast<int>(tokens.size()));
       model.forward({.tokens = tokens, .taps = taps, .logits_from = static_cast<int>(tokens.size())}, *cache, outputs);
     }
-    Transaction window = cache->begin(static_cast<int>(tokens.size()));
-    model.forward({.tokens = tokens, .taps = taps}, *cache, outputs);
-    window.commit(rows);
-    const auto kept = static_cast<std::size_t>(rows);
+    std::vector<int> kept(static_cast<std::size_t>(rows));
+    std::iota(kept.begin(), kept.end(), 0);
+    if (how.branch > 0) {
+      const PieceOfTree tree = tree_of(tokens, how.branch, model.vocabulary());
+      Transaction window = cache->begin(static_cast<int>(tree.tokens.size()));
+      model.forward({.tokens = tree.tokens, .depths = tree.depths, .taps = taps}, *cache, outputs);
+      window.commit(tree.path);
+      kept = tree.path;
+    } else {
+      Transaction window = cache->begin(static_cast<int>(tokens.size()));
+      model.forward({.tokens = tokens, .taps = taps}, *cache, outputs);
+      window.commit(rows);
+    }
     const auto add = [&](std::vector<float>& to, const std::vector<float>& from, std::size_t width) {
-      to.insert(to.end(), from.begin(), from.begin() + static_cast<std::ptrdiff_t>(kept * width));
+      for (const int row : kept) {
+        const auto at = from.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(row) * width);
+        to.insert(to.end(), at, at + static_cast<std::ptrdiff_t>(width));
+      }
     };
     add(result.logits, outputs.logits, static_cast<std::size_t>(model.vocabulary()));
     add(result.features, outputs.features, taps.size() * static_cast<std::size_t>(model.hidden()));

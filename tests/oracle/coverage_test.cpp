@@ -28,6 +28,8 @@ struct Told {
   std::vector<Distribution> drawn_from;
   int accepted;
   std::vector<Token> emitted;
+  std::vector<int> depths = {};
+  int last = accepted - 1;
 };
 
 Request asked(float repeat_penalty = 1) {
@@ -44,8 +46,8 @@ Trace trace_of(const std::vector<Told>& rounds, Finish finish) {
   trace.finish = finish;
   for (const Told& told : rounds) {
     Round round;
-    round.proposal = {told.guesses, told.drawn_from};
-    round.verdict.accepted = told.accepted;
+    round.proposal = {told.guesses, told.drawn_from, told.depths};
+    round.verdict = {told.accepted, 0, told.last};
     round.emitted = told.emitted;
     trace.rounds.push_back(std::move(round));
   }
@@ -116,6 +118,15 @@ const std::vector<History>& histories() {
        Finish::stop},
       {{{{1}, {p}, 1, {1, 0}}},
        {{first_stood, 1}, {all_stood, 1}, {drawn_from_p, 1}, {stop_after_all, 1}, {stopped, 1}}, Finish::stop},
+      // Trees: the second guess of a place stands, and one below it; two such, one below the other; none.
+      {{{{3, 1, 1}, {only(3), only(1), p}, 2, {1, 1, 2}, {0, 0, 1}, 2}},
+       {{first_fell, 1}, {second_stood, 1}, {all_stood, 1}, {cannot_be_said, 1}, {named, 1}, {drawn_from_p, 1},
+        {several_left, 1}, {another_stood, 1}, {stood_below_another, 1}, {cut, 1}}},
+      {{{{3, 1, 3, 2}, {only(3), only(1), only(3), only(2)}, 2, {1, 2, 2}, {0, 0, 1, 1}, 3}},
+       {{first_fell, 1}, {second_fell, 1}, {all_stood, 1}, {cannot_be_said, 2}, {named, 2}, {several_left, 2},
+        {another_stood, 2}, {another_stood_below, 1}, {cut, 1}}},
+      {{{{3, 1}, {only(3), only(1)}, 0, {2}, {0, 0}}},
+       {{first_fell, 1}, {cannot_be_said, 1}, {named, 1}, {several_left, 1}, {none_of_several_stood, 1}, {cut, 1}}},
       // Row 1 sees a token that is penalised; the prompt's was before.
       {{{{2}, {only(2)}, 1, {2, 2}}},
        {{first_stood, 1}, {all_stood, 1}, {named, 1}, {stood_by_chance, 1}, {cut, 1}}},
@@ -131,6 +142,10 @@ const std::vector<History>& histories() {
 bool of_rejection_only(Event event) {
   return event == stood_by_chance || event == fell_by_chance || event == one_left || event == several_left;
 }
+
+bool of_trees_only(Event event) { return event >= another_stood && event <= none_of_several_stood; }
+
+constexpr Possible everything = {.rejection = true, .trees = true};
 
 TEST(Coverage, CountsWhatHappensAndNothingElse) {
   for (std::size_t i = 0; i < histories().size(); ++i) {
@@ -157,21 +172,23 @@ TEST(Coverage, KnowsAHistoryForEveryEventAndANameOfItsOwn) {
 
 TEST(Coverage, WhatIsMissingIsWhatNeverHappenedOfWhatCan) {
   Coverage nothing;
-  EXPECT_EQ(nothing.missing(true).size(), static_cast<std::size_t>(Event::count));
-  EXPECT_EQ(nothing.missing(false).size(), static_cast<std::size_t>(Event::count) - 4);
+  EXPECT_EQ(nothing.missing(everything).size(), static_cast<std::size_t>(Event::count));
+  EXPECT_EQ(nothing.missing({.trees = true}).size(), static_cast<std::size_t>(Event::count) - 4);
+  EXPECT_EQ(nothing.missing({.rejection = true}).size(), static_cast<std::size_t>(Event::count) - 4);
   for (Event event{}; event != Event::count; event = static_cast<Event>(static_cast<int>(event) + 1)) {
     Coverage all_but_one;
     for (Event other{}; other != Event::count; other = static_cast<Event>(static_cast<int>(other) + 1)) {
       if (other != event) all_but_one.add(other, 2);
     }
-    EXPECT_THAT(all_but_one.missing(true), testing::ElementsAre(event));
-    EXPECT_EQ(all_but_one.missing(false).size(), of_rejection_only(event) ? 0U : 1U);
-    EXPECT_EQ(all_but_one.rarest(true), event);
+    EXPECT_THAT(all_but_one.missing(everything), testing::ElementsAre(event));
+    EXPECT_EQ(all_but_one.missing({.trees = true}).size(), of_rejection_only(event) ? 0U : 1U);
+    EXPECT_EQ(all_but_one.missing({.rejection = true}).size(), of_trees_only(event) ? 0U : 1U);
+    EXPECT_EQ(all_but_one.rarest(everything), event);
     Coverage once;
     once.add(event);
     all_but_one.add(once);
-    EXPECT_THAT(all_but_one.missing(true), testing::IsEmpty());
-    EXPECT_EQ(all_but_one.rarest(true), event);
+    EXPECT_THAT(all_but_one.missing(everything), testing::IsEmpty());
+    EXPECT_EQ(all_but_one.rarest(everything), event);
   }
 }
 

@@ -69,7 +69,8 @@ Request asked(std::vector<Token> stops) {
 std::vector<Variation> variations(const Rule& rule) {
   return {with("none", 0, rule), with("dialect", 3, rule), with("dialect", 3, rule, Verification::serial),
           with("hostile", 2, rule), with("hostile", 2, rule, Verification::serial),
-          with("scripted:+++/~-0/", 3, rule), with("scripted:+++/~-0/", 3, rule, Verification::serial)};
+          with("scripted:+++/~-0/", 3, rule), with("scripted:+++/~-0/", 3, rule, Verification::serial),
+          with("scripted:+~<*<<*", 4, rule), with("scripted:+~<*<<*", 4, rule, Verification::serial)};
 }
 
 /// Runs to be changed: by both rules, cut by the budget and ended by a stop token.
@@ -139,10 +140,25 @@ const std::vector<RoundField>& round_fields() {
        }},
       {"proposal.drawn_from", {{check_verdict_justified}},
        [](Round& round, std::size_t place) { return dropped(round.proposal.drawn_from, place); }},
+      {"proposal.depths", {{check_independence, remembers}},
+       [](Round& round, std::size_t place) {
+         Proposal& proposal = round.proposal;
+         if (place + 1 >= proposal.tokens.size()) return false;
+         std::vector<int> depths;
+         for (int guess = 0; guess < proposal.size(); ++guess) depths.push_back(proposal.depth(guess));
+         depths[place + 1] = depths[place + 1] > 0 ? depths[place + 1] - 1 : 1;
+         for (std::size_t guess = place + 2; guess < depths.size(); ++guess) {
+           depths[guess] = std::min(depths[guess], depths[guess - 1] + 1);
+         }
+         proposal.depths = depths;
+         return true;
+       }},
       {"verdict.accepted", {{check_verdict_justified}},
        [](Round& round, std::size_t place) { return round.verdict.accepted += place == 0 ? 1 : -1, place < 2; }},
       {"verdict.next", {{check_verdict_justified}, {check_repeatable, is_run_again}},
        [](Round& round, std::size_t place) { return round.verdict.next = other(round.verdict.next), place < 1; }},
+      {"verdict.last", {{check_verdict_justified}},
+       [](Round& round, std::size_t place) { return round.verdict.last += place == 0 ? 1 : -1, place < 2; }},
       {"emitted", {{check_verdict_justified}, {check_budget}, {check_repeatable, is_run_again}},
        [](Round& round, std::size_t place) {
          if (place >= round.emitted.size()) return false;
@@ -316,15 +332,15 @@ std::set<std::string> all_fields() {
   const Round round;
   [[maybe_unused]] const auto& [position, anchor, proposal, verdict, emitted, accepted_guesses, passes, logprob, logits,
                                 targets, rows, cache, draft, cache_length] = round;
-  [[maybe_unused]] const auto& [tokens, drawn_from] = proposal;
-  [[maybe_unused]] const auto& [stood, next] = verdict;
+  [[maybe_unused]] const auto& [tokens, drawn_from, depths] = proposal;
+  [[maybe_unused]] const auto& [stood, next, last] = verdict;
   return {"request.prompt", "request.sampling", "request.stops", "request.max_new_tokens", "request.draft_max",
           "request.prompt_rows", "request.verification", "request.sequence", "request.logprobs", "kernels", "threads",
           "output", "finish", "rounds", "statistics.rounds", "statistics.iterations", "statistics.drafted",
           "statistics.accepted", "statistics.mismatches", "statistics.all_accepted", "statistics.batched",
           "statistics.serial", "statistics.prompt_seconds", "statistics.target_seconds", "statistics.draft_seconds",
           "statistics.validate_seconds", "resting_length", "resting_draft", "position", "anchor", "proposal.tokens",
-          "proposal.drawn_from", "verdict.accepted", "verdict.next", "emitted", "accepted", "passes", "logprob",
+          "proposal.drawn_from", "proposal.depths", "verdict.accepted", "verdict.next", "verdict.last", "emitted", "accepted", "passes", "logprob",
           "logits", "targets", "rows", "cache", "draft", "cache_length"};
 }
 
