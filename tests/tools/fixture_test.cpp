@@ -135,7 +135,9 @@ TEST_F(Recorded, IsNoLongerPendingOnceItReplaysTheSame) {
 TEST_F(Recorded, InAnotherClassIsComparedButNeverReceived) {
   ASSERT_EQ(record().status, 0);
   change([](Fixture& fixture) { fixture.numerics = "of another machine"; });
+  put(received, "what waits in its own class");
   EXPECT_EQ(replay().status, 0) << "equal bits are equal bits";
+  EXPECT_TRUE(files::remove(received)) << "another class settles nothing";
   change([](Fixture& fixture) {
     std::get<Array<std::uint64_t>>(fixture.arrays.front().content).values.front() ^= 1;
   });
@@ -143,6 +145,41 @@ TEST_F(Recorded, InAnotherClassIsComparedButNeverReceived) {
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("of another machine"), HasSubstr("logits[0] was")));
   EXPECT_FALSE(files::exists(received));
+}
+
+TEST_F(Recorded, WithAnotherDraftOrTargetIsComparedAndWhatWaitsIsLeftAsItIs) {
+  ASSERT_EQ(record().status, 0);
+  for (const bool waits : {false, true}) {
+    if (waits) put(received, "what was found before");
+    Outcome outcome = replay({"--draft", "none"});
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr(" with draft none, not the recorded model:"), HasSubstr("rounds[0, "),
+                                   testing::Not(HasSubstr(received))));
+    const std::string copy = (folder.path() / "copy").string();
+    files::copy(target, copy, files::copy_options::recursive | files::copy_options::skip_existing);
+    outcome = replay({"--target", copy});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr(" with target " + copy + ", not the recorded "));
+    outcome = replay({"--target", copy, "--draft", "none", "--json", "-"});
+    EXPECT_EQ(outcome.status, 1);
+    const json result = json::parse(outcome.out, nullptr, false).at("fixtures").at(0);
+    EXPECT_EQ(result["target"], copy);
+    EXPECT_EQ(result["draft"], "none");
+    EXPECT_EQ(files::exists(received), waits);
+    EXPECT_EQ(waits ? text_of(received) : "", waits ? "what was found before" : "");
+  }
+}
+
+TEST_F(Recorded, WithTheRecordedDraftAndTargetSpelledOtherwiseIsAReplayLikeAnyOther) {
+  ASSERT_EQ(record().status, 0);
+  change([](Fixture& fixture) {
+    std::get<Array<std::uint64_t>>(fixture.arrays.front().content).values.front() ^= 1;
+  });
+  const std::vector<std::string> spelled{"--target", target + "/../qwen3-tiny-tied/", "--draft", draft + "/."};
+  const Outcome outcome = replay(spelled);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.out, testing::Not(HasSubstr("not the recorded")));
+  EXPECT_TRUE(files::exists(received));
 }
 
 TEST_F(Recorded, DiffNamesWhatWasAskedOtherwise) {
