@@ -84,6 +84,18 @@ std::string sentence(const std::filesystem::path& file, const std::string& path,
   return file.string() + ": " + in_quotes(path) + " " + what;
 }
 
+/// The library follows links, into other files too: there may be none on the way. What is absent is no link.
+void refuse_links(const std::filesystem::path& file, hid_t handle, const std::string& path) {
+  for (std::size_t end = path.find_first_not_of('/'); end < path.size(); end = path.find_first_not_of('/', end)) {
+    end = path.find('/', end);
+    const std::string part = path.substr(0, end);
+    H5L_info_t link;
+    if (H5Lget_info(handle, part.c_str(), &link, H5P_DEFAULT) >= 0 && link.type != H5L_TYPE_HARD) {
+      throw Error(sentence(file, part, "is a link to somewhere else; copy what it leads to into the file"));
+    }
+  }
+}
+
 }  // namespace
 
 Hdf5 Hdf5::open(const std::filesystem::path& file) {
@@ -121,18 +133,17 @@ Hdf5& Hdf5::operator=(Hdf5&& other) noexcept {
 }
 
 bool Hdf5::has(const std::string& path) const {
+  refuse_links(file_, handle_, path);
   // The library answers only for the last part of a path, and fails when an earlier part is absent.
-  for (std::size_t end = path.find_first_not_of('/'); end < path.size();) {
+  for (std::size_t end = path.find_first_not_of('/'); end < path.size(); end = path.find_first_not_of('/', end)) {
     end = path.find('/', end);
-    const std::string part = path.substr(0, end);
-    if (H5Lexists(handle_, part.c_str(), H5P_DEFAULT) <= 0) return false;
-    if (H5Oexists_by_name(handle_, part.c_str(), H5P_DEFAULT) <= 0) return false;
-    end = path.find_first_not_of('/', end);
+    if (H5Lexists(handle_, path.substr(0, end).c_str(), H5P_DEFAULT) <= 0) return false;
   }
   return !path.empty();
 }
 
 std::vector<std::string> Hdf5::children(const std::string& group) const {
+  refuse_links(file_, handle_, group);
   const Handle handle(H5Gopen2(handle_, group.c_str(), H5P_DEFAULT), H5Gclose);
   if (!handle.ok()) throw Error(sentence(file_, group, "is not a group of the file" + reason()));
   std::vector<std::string> names;
@@ -149,6 +160,7 @@ std::vector<std::string> Hdf5::children(const std::string& group) const {
 
 template <class T>
 Array<T> Hdf5::read(const std::string& path) const {
+  refuse_links(file_, handle_, path);
   const Handle dataset(H5Dopen2(handle_, path.c_str(), H5P_DEFAULT), H5Dclose);
   if (!dataset.ok()) throw Error(sentence(file_, path, "is not a dataset of the file" + reason()));
   const auto fail = [&](const std::string& what) { throw Error(sentence(file_, path, what)); };
@@ -169,14 +181,14 @@ Array<T> Hdf5::read(const std::string& path) const {
 
   // Memory is asked for only after the file has shown that it holds that much.
   const Handle creation(H5Dget_create_plist(dataset), H5Pclose);
-  if (!creation.ok() || H5Pget_layout(creation) == H5D_VIRTUAL || H5Pget_external_count(creation) != 0) {
+  const H5D_layout_t layout = creation.ok() ? H5Pget_layout(creation) : H5D_LAYOUT_ERROR;
+  if (layout == H5D_CHUNKED) fail("is in chunks; copy it in one piece (contiguous)");
+  if ((layout != H5D_CONTIGUOUS && layout != H5D_COMPACT) || H5Pget_external_count(creation) != 0) {
     fail("keeps its values in other files; copy it into one file");
   }
   std::error_code error;
   const std::uint64_t held = H5Dget_storage_size(dataset);
-  const bool plain = H5Pget_nfilters(creation) == 0;
-  if (held > std::filesystem::file_size(file_, error) || (plain && held < count * H5Tget_size(type)) ||
-      (count != 0 && held == 0)) {
+  if (held > std::filesystem::file_size(file_, error) || held / H5Tget_size(type) < count) {
     fail("has a shape larger than the values stored for it; the file is damaged or was never filled");
   }
 
@@ -195,6 +207,7 @@ std::string Hdf5::read_string_attribute(const std::string& path, const std::stri
   const auto fail = [&](const std::string& what) {
     throw Error(sentence(file_, path, "attribute " + in_quotes(name) + " " + what));
   };
+  refuse_links(file_, handle_, path);
   const Handle attribute(H5Aopen_by_name(handle_, path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
   if (!attribute.ok()) fail("is missing" + reason());
   const Handle type(H5Aget_type(attribute), H5Tclose);
@@ -224,6 +237,7 @@ std::int64_t Hdf5::read_integer_attribute(const std::string& path, const std::st
   const auto fail = [&](const std::string& what) {
     throw Error(sentence(file_, path, "attribute " + in_quotes(name) + " " + what));
   };
+  refuse_links(file_, handle_, path);
   const Handle attribute(H5Aopen_by_name(handle_, path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
   if (!attribute.ok()) fail("is missing" + reason());
   const Handle type(H5Aget_type(attribute), H5Tclose);
@@ -289,9 +303,7 @@ void Hdf5List<T>::fail(const std::string& what) const {
 
 template <class T>
 Hdf5List<T>::Hdf5List(const Hdf5& file, const std::string& path) : file_(file), path_(path) {
-  H5L_info_t link;
-  if (H5Lget_info(file.handle_, path.c_str(), &link, H5P_DEFAULT) < 0) fail("is missing" + reason());
-  if (link.type != H5L_TYPE_HARD) fail("is a link to somewhere else; copy it into the file");
+  if (!file.has(path)) fail("is missing");
   Handle dataset(H5Dopen2(file.handle_, path.c_str(), H5P_DEFAULT), H5Dclose);
   if (!dataset.ok()) fail("is not a dataset of the file" + reason());
   const Handle type(H5Dget_type(dataset), H5Tclose);

@@ -3,7 +3,8 @@
 // float64, int32, int64, uint8, uint64 of any rank, string and integer attributes, groups by path; and lists, which
 // are written and read piece by piece and so may be longer than memory.
 //
-// Sizes in a file are believed only as far as its own bytes go. A dataset whose bytes lie in another file is refused.
+// Sizes in a file are believed only as far as its own bytes go. A link on the way, and a dataset whose bytes lie in
+// another file, are refused: what was read, the file holds.
 // The HDF5 library itself is not safe on every damaged file (1.10 reads past its buffers on some flipped bits of an
 // attribute), and no check here can prevent that: read files of known origin, or in a process that may crash
 // (ref/base/isolated.h).
@@ -37,7 +38,8 @@ class Hdf5 {
   std::vector<std::string> children(const std::string& group) const;  // names, sorted
 
   /// Reads a dataset; of another numeric type, it is converted: to the nearest float or double, and to an integer type
-  /// only when every value survives. Error naming file and path when absent, not numeric or beyond 2^33 elements.
+  /// only when every value survives. Error naming file and path when absent, not numeric, beyond 2^33 elements, or in
+  /// chunks: those are for lists, and compressed ones would ask for a thousand times the memory that the file takes.
   template <class T>
   Array<T> read(const std::string& path) const;
   /// An attribute of the group or dataset at `path` ("/" is the root): one string, of fixed or variable length.

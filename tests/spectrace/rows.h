@@ -27,13 +27,20 @@ struct RowsParts {
   RowsParts() = default;
   RowsParts(const std::filesystem::path& path, bool reals) {
     const Hdf5 file = open_sealed(path);
-    arrays["offsets"] = file.read<std::uint64_t>("offsets");
-    arrays["tokens"] = file.read<std::int32_t>("tokens");
-    if (reals) arrays["weights"] = file.read<double>("weights");
-    else arrays["weights"] = file.read<std::uint64_t>("weights");
+    read<std::uint64_t>(file, "offsets");
+    read<std::int32_t>(file, "tokens");
+    if (reals) read<double>(file, "weights");
+    else read<std::uint64_t>(file, "weights");
     schema = file.read_string_attribute("/", "schema");
   }
 
+  template <class T>
+  void read(const Hdf5& file, const std::string& name) {
+    Hdf5List<T> list(file, name);
+    std::vector<T> values(list.size());
+    list.read(0, values);
+    set(name, std::move(values));
+  }
   template <class T>
   Array<T>& of(const std::string& name) {
     return std::get<Array<T>>(arrays[name]);
