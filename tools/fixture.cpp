@@ -77,7 +77,10 @@ ordered_json difference_json(const FixtureDifference& difference) {
   return json;
 }
 
-Path folder_of(const Path& fixture) { return fixture.has_parent_path() ? fixture.parent_path() : Path("."); }
+/// Where the file itself lies, whichever links lead there: only so does a path with .. lead back.
+Path folder_of(const Path& fixture) {
+  return std::filesystem::weakly_canonical(std::filesystem::absolute(fixture)).parent_path();
+}
 
 /// A path, or a draft's name, as seen from the fixture: the two may be moved together.
 std::string seen_from(const Path& fixture, const Path& path) {

@@ -88,6 +88,26 @@ TEST_F(Recorded, KeepsPathsSeenFromItselfAndCanBeMovedWithItsModels) {
   EXPECT_EQ(run_command({"fixture", "replay", moved, "--target", target, "--draft", draft}).status, 0);
 }
 
+TEST_F(Recorded, ThroughLinksReplaysThroughThemAndWhereItLies) {
+  files::create_directories(folder.path() / "deep/er");
+  files::create_directory_symlink("deep/er", folder.path() / "link");
+  const std::string linked = (folder.path() / "link/x.h5").string();
+  ASSERT_EQ(run_command({"fixture", "record", target, linked, "--draft", draft, "--prompt-tokens", "5", "--reason",
+                         "a test", "--max-new-tokens", "2", "--threads", "1"}).status, 0);
+  files::create_symlink("link/x.h5", file);
+  for (const std::string& name : {linked, (folder.path() / "deep/er/x.h5").string(), file}) {
+    EXPECT_EQ(run_command({"fixture", "replay", name, "--threads", "1"}).status, 0) << name;
+  }
+}
+
+TEST_F(Recorded, IsFoundByItsNameAloneInItsOwnFolder) {
+  const std::string there = "cd " + quoted(folder.path().string()) + " &&";
+  ASSERT_EQ(run_command({"fixture", "record", target, "x.h5", "--prompt-tokens", "5", "--reason", "a test",
+                         "--max-new-tokens", "2", "--threads", "1"}, there).status, 0);
+  EXPECT_EQ(run_command({"fixture", "replay", "x.h5", "--threads", "1"}, there).status, 0);
+  EXPECT_TRUE(files::exists(file));
+}
+
 TEST_F(Recorded, ShowsTheFirstDifferenceWithUlpsAndKeepsWhatItFoundForReview) {
   ASSERT_EQ(record({"--rows"}).status, 0);
   change(change_row);
