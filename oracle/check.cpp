@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "oracle/check.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -112,6 +113,31 @@ std::string sentence_of(const Failure& failure) {
   return place + (place.empty() ? "" : ": ") + "expected: " + failure.expected + "; observed: " + failure.observed;
 }
 
+const std::optional<Failure>& Trial::wrong_alone() {
+  if (!wrong_alone_) {
+    wrong_alone_.emplace();
+    for (const auto check : {check_tokens_equal, check_logits_equal, check_verdict_justified, check_budget}) {
+      if (*wrong_alone_) break;
+      *wrong_alone_ = check(*this).failure;
+    }
+  }
+  return *wrong_alone_;
+}
+
+Request another_request(const Request& asked, int vocabulary) {
+  Request other = asked;
+  std::reverse(other.prompt.begin(), other.prompt.end());
+  other.prompt.back() = (other.prompt.back() + 1) % vocabulary;  // a prompt may read the same from both ends
+  other.sampling = {.temperature = asked.sampling.temperature == 1 ? 0.5F : 1,
+                    .top_k = asked.sampling.top_k == 3 ? 4 : 3,
+                    .presence_penalty = asked.sampling.penalises() ? 0 : 0.5F};
+  other.stops.clear();
+  if (asked.stops.empty()) other.stops = {(asked.prompt.back() + 1) % vocabulary};
+  other.max_new_tokens = (asked.max_new_tokens + 1) / 2;
+  other.sequence = asked.sequence + 1;
+  return other;
+}
+
 Examination::Examination(const char* check) : check_(check_named(check)) { finding_.check = check; }
 
 Finding Examination::finding(const std::string& summary, const std::string& missing) && {
@@ -161,15 +187,17 @@ const Check* all_checks() noexcept {
        "keys of random answers, the rule, the draft's draws, a source beside the one given; the rows judged where "
        "logits_equal fails as well",
        "the numbers the generator gives, which are not looked at; the end of the text and its counts", check_ledger},
-      {"repeatable", "the same seed says the same again, and after other texts that begin alike",
-       "what is kept between requests: a generator, prefixes, scratch memory; threads that race",
-       "what is wrong in the same way every time: the model, the rule, sampling", check_repeatable},
+      {"repeatable", "the same seed says the same again, also after another request that begins alike and is right too",
+       "what is kept between requests: a generator, prefixes, scratch memory, what was asked; threads that race; where "
+       "the other request is wrong by itself, the rule and the loop under its sampling",
+       "the model; what is wrong in the same way every time", check_repeatable},
       {"pieces", "a prompt read in pieces of any size, and a run cancelled and gone on with, are the same run",
        "the reading of the prompt, the caches, what a cancelled run leaves, answers numbered by call",
        "what is wrong in the same way however a run is cut: the model, the rule, sampling", check_pieces},
-      {"together", "a text says the same while another sequence is decoded between its rounds",
-       "what sequences share: caches, a generator, scratch memory; keys without their sequence",
-       "what is wrong in the same way in a sequence alone: the model, the rule, sampling", check_together},
+      {"together", "a text says the same while another request is decoded between its rounds, which is right too",
+       "what sequences share: caches, a generator, scratch memory, what was asked; keys without their sequence; where "
+       "the other request is wrong by itself, the rule and the loop under its sampling",
+       "the model; what is wrong in the same way in every sequence alone", check_together},
       {"log_probabilities", "every log-probability that is told is that of plain decoding's token in the target's row",
        "the row a log-probability is read from, penalties or temperature in it, its arithmetic; where another token "
        "is said, the decoding without guesses that serves them",

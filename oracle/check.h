@@ -23,6 +23,20 @@ struct Run {
   std::vector<Entry> ledger;
 };
 
+/// One thing that cannot be right.
+struct Failure {
+  std::string run = {};        // the variation, described; of a trace: the sequence
+  std::int64_t line = 0;       // of the trace file
+  std::int64_t round = -1;     // -1: of no one round; of the run or the sequence
+  std::int64_t position = -1;  // -1: of no one position; of the text, the prompt included
+  std::string expected = {};   // what the plain program says
+  std::string observed = {};
+  std::vector<std::string> facts = {};  // the fewest from which it follows that both cannot be right
+  std::string blames = {};     // parts that can be at fault
+  std::string clears = {};     // parts that cannot
+  std::string reproduce = {};  // one command line that shows it again; empty when none was asked for
+};
+
 /// A request, the variations it was run in, and what plain decoding says. Plain rows are computed when first asked for
 /// and kept, per numerics class and text.
 class Trial {
@@ -41,6 +55,10 @@ class Trial {
   /// The cache's digest after reading `text` one token at a time and nothing else; index = tokens read.
   const std::vector<Fingerprint>& cache_along(const Variation& variation, std::span<const Token> text);
 
+  /// The first failure of the checks that hold each run by itself, and to nothing but plain decoding: text, rows,
+  /// verdicts, counts.
+  const std::optional<Failure>& wrong_alone();
+
   /// The first run of every draft under every rule: what checks that run the subject again start from.
   std::vector<const Run*> one_per_draft() const;
   /// The variation's promise for this request is the very tokens, not only their law.
@@ -52,24 +70,11 @@ class Trial {
   std::map<std::string, PlainRun> plain_runs_;
   std::map<std::pair<std::string, std::vector<Token>>, PlainRow> rows_;
   std::map<std::pair<std::string, std::vector<Token>>, std::vector<Fingerprint>> caches_;
+  std::optional<std::optional<Failure>> wrong_alone_;  // once it was asked for
 };
 
 enum class Outcome { pass, fail, vacuous };
 const char* name_of(Outcome outcome) noexcept;
-
-/// One thing that cannot be right.
-struct Failure {
-  std::string run = {};        // the variation, described; of a trace: the sequence
-  std::int64_t line = 0;       // of the trace file
-  std::int64_t round = -1;     // -1: of no one round; of the run or the sequence
-  std::int64_t position = -1;  // -1: of no one position; of the text, the prompt included
-  std::string expected = {};   // what the plain program says
-  std::string observed = {};
-  std::vector<std::string> facts = {};  // the fewest from which it follows that both cannot be right
-  std::string blames = {};     // parts that can be at fault
-  std::string clears = {};     // parts that cannot
-  std::string reproduce = {};  // one command line that shows it again; empty when none was asked for
-};
 
 /// Of a run of that variation; blame is for Examination to fill in.
 Failure failure_of(const Variation& variation, std::int64_t round, std::int64_t position, std::string expected,
@@ -126,6 +131,10 @@ class Examination {
   const Check& check_;
   Finding finding_;
 };
+
+/// Another request, in everything that a request may say: prompt, sampling, stop tokens, budget and sequence. It is
+/// drawn from, by few tokens, and no longer than `asked`.
+Request another_request(const Request& asked, int vocabulary);
 
 Finding check_tokens_equal(Trial& trial);
 Finding check_logits_equal(Trial& trial);

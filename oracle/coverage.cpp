@@ -123,17 +123,18 @@ void Watch::add(const Trace& trace) {
     const std::vector<Token>& guesses = round.proposal.tokens;
     const int length = round.proposal.size();
     const int accepted = round.verdict.accepted;
+    const int last = round.verdict.last;
     // What a wrong decoder does is for the law to say; there is nothing to count in what is no round at all.
-    if (text.size() >= end || accepted < 0 || round.verdict.last >= length ||
-        round.proposal.depth(round.verdict.last) + 1 != accepted || round.proposal.drawn_from.size() != guesses.size() ||
-        round.emitted.empty() || !std::all_of(guesses.begin(), guesses.end(), known) ||
+    if (text.size() >= end || accepted < 0 || last >= length || round.proposal.depth(last) + 1 != accepted ||
+        round.proposal.drawn_from.size() != guesses.size() || round.emitted.empty() ||
+        !std::all_of(guesses.begin(), guesses.end(), known) ||
         !std::all_of(round.emitted.begin(), round.emitted.end(), known)) {
       return;
     }
     const int room = static_cast<int>(end - text.size()) - 1;  // for guesses
     const bool fell = !round.nothing_fell();
     const bool all = length > 0 && !fell && static_cast<int>(round.emitted.size()) == accepted + 1;
-    const std::vector<int> path = round.proposal.path_to(round.verdict.last);
+    const std::vector<int> path = round.proposal.path_to(last);
     std::vector<Token> prefix = text;
     int above = -1;
     bool by_another = false;  // so `above` stood

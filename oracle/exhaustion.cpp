@@ -86,28 +86,29 @@ Distribution mirrored(const Distribution& p) {
   return Distribution::exact(p.tokens(), weights);
 }
 
-class TwoRows final : public TargetRows {
+/// p, the row after the first guess, and the row after another in its place.
+class SmallRows final : public TargetRows {
  public:
-  TwoRows(const Distribution& p, const Distribution& after) : rows_{p, after} {}
-  const Distribution& row(int row) override { return rows_[row > 0]; }
+  SmallRows(const Distribution& p, const Distribution& after) : rows_{p, after, p} {}
+  const Distribution& row(int row) override { return rows_[static_cast<std::size_t>(row)]; }
 
  private:
-  std::array<std::reference_wrapper<const Distribution>, 2> rows_;
+  std::array<std::reference_wrapper<const Distribution>, 3> rows_;
 };
 
 /// One guess from q is judged by p; where it stands, the row after it is `after`. The first token has the law p, and
 /// after an accepted guess the second has the law `after`. With `siblings` the token after the guess, of so many in a
-/// circle, is guessed in its place as well.
+/// circle, is guessed in its place as well, and the row after that is p.
 std::string judged(const Rule& rule, const Distribution& p, const Distribution& q, const Distribution& after,
                    int siblings, long& paths) {
   constexpr int position = 3;
   std::map<Token, Rational> first;
-  std::map<Token, Rational> accepted;
-  std::map<std::pair<Token, Token>, Rational> both;
+  std::map<std::pair<int, Token>, Rational> accepted;  // which guess
+  std::map<std::pair<std::pair<int, Token>, Token>, Rational> both;
   EnumeratedChance chance;
   Proposal proposal{{0}, {q}};
   if (siblings > 0) proposal = {{0, 0}, {q, q}, {0, 0}};
-  TwoRows rows(p, after);
+  SmallRows rows(p, after);
   do {
     chance.begin_path();
     ++paths;
@@ -124,8 +125,8 @@ std::string judged(const Rule& rule, const Distribution& p, const Distribution& 
     }
     const Token guess = proposal.tokens.at(static_cast<std::size_t>(verdict.last));
     first[guess] += probability;
-    accepted[guess] += probability;
-    both[{guess, verdict.next}] += probability;
+    accepted[{verdict.last, guess}] += probability;
+    both[{{verdict.last, guess}, verdict.next}] += probability;
   } while (chance.next_path());
 
   const auto share = [](const Distribution& of, Token token) { return Rational(of.weight(token), total); };
@@ -133,13 +134,14 @@ std::string judged(const Rule& rule, const Distribution& p, const Distribution& 
   for (const auto& [token, difference] : first) {
     if (difference != 0) return "token " + std::to_string(token) + " is not said as often as p says it";
   }
-  for (const auto& [token, probability] : accepted) {
-    for (const Token next : after.tokens()) both[{token, next}] -= probability * share(after, next);
+  for (const auto& [guess, probability] : accepted) {
+    const Distribution& row = rows.row(guess.first + 1);
+    for (const Token next : row.tokens()) both[{guess, next}] -= probability * share(row, next);
   }
   for (const auto& [tokens, difference] : both) {
     if (difference != 0) {
-      return "after the accepted guess " + std::to_string(tokens.first) + ", token " + std::to_string(tokens.second) +
-             " is not said as often as the row after it says";
+      return "after the accepted guess " + std::to_string(tokens.first.second) + ", token " +
+             std::to_string(tokens.second) + " is not said as often as the row after it says";
     }
   }
   return "";

@@ -134,7 +134,8 @@ std::vector<SmallLaw> laws_by_hand(const Rule& rule) {
     }
   }
   for (const char* draft : {"scripted:++++", "scripted:+++-", "scripted:++-", "scripted:~~~~", "scripted:++~/-/-",
-                            "scripted:+7-", "scripted:+++0", "scripted:++//", "scripted:~/++++/+", "dialect"}) {
+                            "scripted:+7-", "scripted:+++0", "scripted:++//", "scripted:~/++++/+", "dialect",
+                            "scripted:-<*-<*", "scripted:~<*<**", "scripted:++<*<<*"}) {
     for (const Verification verification : {Verification::batched, Verification::serial}) {
       list.push_back({.vocabulary = vocabulary_most,
                       .levels = 4,

@@ -135,10 +135,21 @@ class ContinuesTheWrongRow final : public TextDraft {
  public:
   using TextDraft::TextDraft;
   void propose(Token anchor, int limit, Guesses& guesses) override {
-    std::vector<Token> text = text_;
-    if (last_run_ > 1) text.pop_back();
+    std::vector<Token> text = continued();
     text.push_back(anchor);
     for (int i = 0; i < limit; ++i) text.push_back(guesses.draw(row_after(text)));
+  }
+  Fingerprint digest() const override {
+    Digest digest;
+    digest.add(std::span<const Token>(continued()));
+    return digest.value();
+  }
+
+ private:
+  std::vector<Token> continued() const {
+    std::vector<Token> text = text_;
+    if (last_run_ > 1) text.pop_back();
+    return text;
   }
 };
 

@@ -281,10 +281,19 @@ Trace run_loop(Model& target, Draft& draft, const Rule& rule, Chance& chance, co
     trace.rounds.push_back(std::move(round));
     if (after_round && !after_round(trace) && trace.finish == Finish::unfinished) {
       trace.finish = Finish::cancelled;
-      if (fault == Fault::block_committed_on_cancel) trace.resting_length += rows.rows_read() - kept;
+      if (fault == Fault::block_committed_on_cancel && kept < rows.rows_read()) {
+        const auto refused = std::span<const Token>(trace.rounds.back().proposal.tokens)
+                                 .subspan(static_cast<std::size_t>(kept) - 1);
+        const int count = static_cast<int>(refused.size());
+        Transaction behind = cache->begin(count);
+        Outputs outputs;
+        target.forward({.tokens = refused, .logits_from = count}, *cache, outputs);
+        behind.commit(count);
+      }
     }
   }
   trace.output.assign(text.begin() + static_cast<std::ptrdiff_t>(request.prompt.size()), text.end());
+  trace.resting_cache = cache->digest();
   trace.resting_draft = draft.digest();
   return trace;
 }

@@ -120,10 +120,10 @@ const Mutant mutants[] = {
      {.loop = Fault::default_sampling_on_guesses}},
     {"C01", "min-p on bonus only", "W1", "vllm-project/vllm #42744", Harm::lossy,
      "min-p is not applied to rows that judge a guess", {tokens, verdicts, law}, {.loop = Fault::min_p_on_bonus_only}},
-    {"C13", "bonus unmasked", "W1", "vllm-project/vllm #44006", Harm::lossy,
+    {"X11", "bonus by default", "W1", "", Harm::lossy,
      "after the last guess the target draws with default sampling parameters", {tokens, verdicts, law},
      {.loop = Fault::default_sampling_on_bonus}},
-    {"C04", "window off by one", "W1", "vllm-project/vllm PR#41768", Harm::lossy,
+    {"X12", "window off by one", "W1", "", Harm::lossy,
      "penalties see a token too many on rows after a guess", {tokens, verdicts, law},
      {.loop = Fault::penalty_window_too_long}},
     {"C06", "guesses not counted", "P1", "sgl-project/sglang PR#33643", Harm::lossy,
@@ -145,7 +145,7 @@ const Mutant mutants[] = {
      {.loop = Fault::ranks_for_tokens}},
     {"R14", "padded row", "W1", "vllm-project/vllm GHSA-8wr5-jm2h-8r4f", Harm::lossy,
      "zeros behind the end of a row can win", {tokens, verdicts, law}, {.loop = Fault::row_padded}},
-    {"C05", "penalties need guesses", "B2", "vllm-project/vllm PR#41768", Harm::lossy,
+    {"X13", "penalties need guesses", "P1", "", Harm::lossy,
      "penalties are not applied in rounds without guesses", {tokens, verdicts, law},
      {.loop = Fault::penalties_off_without_guesses}},
     {"C06b", "one token counted", "P1", "sgl-project/sglang PR#33643", Harm::lossy,
@@ -242,11 +242,20 @@ const Mutant mutants[] = {
     {"E13", "draft told ahead", "D3", "mlc-ai/mlc-llm PR#2664", Harm::speed,
      "the draft is told every token one place early", {independence}, {.loop = Fault::draft_told_ahead}},
 
+    {"H03", "wrong row in the draft", "D3", "charlie12345/ROCmFPX PR#15", Harm::speed,
+     "after more than one token was kept the draft goes on from the text without the last", {independence},
+     {.draft = continues_the_wrong_row}},
+
+    // Requests beside each other.
+    {"G07", "what the first one asked", "B2", "NVIDIA/TensorRT-LLM PR#12588", Harm::lossy,
+     "sampling and stop tokens of the first request are used for all that follow", {repeatable, together},
+     {.first_asked = true}},
+
     // Log-probabilities.
     {"L02", "row before", "L1", "vllm-project/vllm PR#33391", Harm::counts,
      "a log-probability is looked up in the row of the token before", {logprobs},
      {.loop = Fault::logprob_of_row_before}},
-    {"L05", "after temperature", "L1", "vllm-project/vllm #34497", Harm::counts,
+    {"X14", "after temperature", "L1", "", Harm::counts,
      "a log-probability is taken after temperature", {logprobs}, {.loop = Fault::logprob_after_temperature}},
 
     // Counts.
@@ -287,8 +296,6 @@ const Mutant controls[] = {
     {"N08", "fallback", "R1", "duoan/TorchCode #16", Harm::none, "what is done when nothing is left is never done", {},
      {.rule = &fallback_never_needed}},
     {"N14", "sliding window", "K4", "", Harm::none, "a row sees the last five tokens", {}, {.target = sees_a_window}},
-    {"H03", "wrong row in the draft", "D3", "", Harm::none,
-     "the draft goes on from the wrong row: slower, not wrong", {}, {.draft = continues_the_wrong_row}},
 };
 
 }  // namespace

@@ -43,6 +43,11 @@ Trace ZooSubject::run_watched(const Request& request, const Variation& variation
   asked.draft_max = variation.draft_max;
   asked.prompt_rows = variation.prompt_rows;
   asked.verification = variation.verification;
+  if (!first_) first_ = request;
+  if (parts_.first_asked) {
+    asked.sampling = first_->sampling;
+    asked.stops = first_->stops;
+  }
   const int capacity = static_cast<int>(asked.prompt.size()) + asked.max_new_tokens + slack;
   const auto draft = new_draft(variation.draft, capacity, asked.draft_max);
   const auto own_chance = parts_.chance == nullptr ? nullptr : parts_.chance(sound_chance);
@@ -53,7 +58,10 @@ Trace ZooSubject::run_watched(const Request& request, const Variation& variation
   Decoder decoder(own_target, *draft, rule, chance, asked, Recording::digests);
   std::atomic<bool> ended = false;
   decoder.run({[&](const Trace& trace) { ended = after_round && !after_round(trace); }}, &ended);
-  return decoder.trace();
+  Trace trace = decoder.trace();
+  trace.request.sampling = request.sampling;  // nobody says of himself that he took another's
+  trace.request.stops = request.stops;
+  return trace;
 }
 
 }  // namespace draftproof::zoo

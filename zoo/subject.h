@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -33,6 +34,7 @@ class ZooSubject final : public Subject {
   std::unique_ptr<Model> sound_;
   std::unique_ptr<Model> dialect_;
   std::map<int, std::unique_ptr<Model>> targets_;  // by threads
+  std::optional<Request> first_;                   // of all that were asked
 };
 
 bool same_name(const Rule* rule, const Rule& other);

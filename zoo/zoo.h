@@ -37,6 +37,7 @@ struct Parts {
   NewChance chance = nullptr;
   NewDraft draft = nullptr;           // in place of "dialect"
   std::optional<Fault> loop = {};     // the small loop with this fault in place of the production loop
+  bool first_asked = false;           // sampling and stop tokens of the first request are everybody's
   bool trees = false;                 // drafts guess trees; the other parts of the zoo know chains only
 };
 

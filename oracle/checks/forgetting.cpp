@@ -36,6 +36,15 @@ Finding check_forgetting(Trial& trial) {
       });
       ++at;
     }
+    const int resting = run.trace.resting_length;
+    const bool known = resting >= 0 && resting < static_cast<int>(expected.size());
+    examination.expect(known && run.trace.resting_cache == expected[static_cast<std::size_t>(resting)], [&] {
+      return failure_of(run.variation, -1, -1,
+                        "at rest the cache is that of a run that only ever saw the text" +
+                            (known ? ", " + expected[static_cast<std::size_t>(resting)].hex() : ""),
+                        "the cache differs: " + run.trace.resting_cache.hex(),
+                        {"the run rests at " + std::to_string(resting) + " positions"});
+    });
   }
   return std::move(examination).finding(std::to_string(caches) + " caches equal fresh ones",
                                         refused ? "" : "no guess was refused, so there was nothing to forget");

@@ -61,6 +61,15 @@ Finding check_pieces(Trial& trial) {
                             {"the text is " + std::to_string(text) + " tokens, of which the last is not read yet"});
       }
       if (!expect_none(unrest, "")) continue;
+      std::vector<Token> said = trial.request.prompt;
+      said.insert(said.end(), begun.output.begin(), begun.output.end());
+      const Fingerprint& cache = trial.cache_along(run->variation, said).at(static_cast<std::size_t>(text - 1));
+      if (begun.resting_cache != cache) {
+        unrest = failure_of(run->variation, -1, -1, "it rests with the cache of what it said, " + cache.hex(),
+                            "it left another cache: " + begun.resting_cache.hex(),
+                            {"the text is " + std::to_string(text) + " tokens, of which the last is not read yet"});
+      }
+      if (!expect_none(unrest, "")) continue;
       Request rest = trial.request;
       rest.prompt.insert(rest.prompt.end(), begun.output.begin(), begun.output.end());
       rest.max_new_tokens = std::max(0, rest.max_new_tokens - static_cast<int>(begun.output.size()));

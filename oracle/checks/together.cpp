@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Two sequences in one process: between the first rounds of one, the other is decoded whole. Both must say what they
-// say alone, and ask for random answers of their own sequence only.
+// Two sequences in one process: between the first rounds of one, another request is decoded whole. Alone that one must
+// say what plain decoding says; together both must say what they say alone, and ask for random answers of their own
+// sequence only.
 #include <algorithm>
 
 #include "oracle/check.h"
@@ -31,9 +32,28 @@ class OneSequence final : public Chance {
 Finding check_together(Trial& trial) {
   Examination examination("together");
   int pairs = 0;
-  for (const Run* const run : trial.one_per_draft()) {
+  std::vector<const Run*> firsts = trial.one_per_draft();
+  std::erase_if(firsts, [](const Run* run) { return run->trace.rounds.empty(); });
+  if (firsts.empty()) return std::move(examination).finding("");
+  std::vector<Variation> variations;
+  for (const Run* const run : firsts) variations.push_back(run->variation);
+  const int vocabulary = trial.subject.target(variations[0]).vocabulary();
+  Trial alone(trial.subject, another_request(trial.request, vocabulary), trial.seed, variations);
+  // What is wrong in every request is for other checks to say.
+  if (!trial.wrong_alone()) {
+    examination.expect(!alone.wrong_alone(), [&] {
+      Failure wrong = *alone.wrong_alone();
+      wrong.run += ", another request by itself";
+      return wrong;
+    });
+  }
+  bool others_differ = false;
+  for (std::size_t i = 0; i < firsts.size(); ++i) {
+    const Run* const run = firsts[i];
+    const Run& other = alone.runs[i];
     const Variation& variation = run->variation;
     const bool promised = trial.promises_tokens(variation);
+    others_differ = others_differ || other.trace.output != run->trace.output;
     const auto expect = [&](const char* which, std::optional<Failure> what, const OneSequence& chance) {
       examination.expect(!what && !chance.strange, [&] {
         if (!what) {
@@ -45,27 +65,29 @@ Finding check_together(Trial& trial) {
         return *what;
       });
     };
-    if (run->trace.rounds.empty()) continue;
     ++pairs;
-    Request other = trial.request;
-    std::reverse(other.prompt.begin(), other.prompt.end());
-    other.sequence = trial.request.sequence + 1;
-    OneSequence alone_chance(trial.seed, other.sequence);
-    const Trace alone = trial.subject.run(other, variation, alone_chance);
+    const bool own = std::all_of(other.ledger.begin(), other.ledger.end(), [&](const Entry& entry) {
+      return entry.key.sequence == alone.request.sequence;
+    });
+    OneSequence alone_chance(trial.seed, alone.request.sequence);
+    alone_chance.strange = !own;
     expect("another sequence by itself", {}, alone_chance);
 
     OneSequence chance(trial.seed, trial.request.sequence);
     int rounds = 0;
     const Trace trace = trial.subject.run_watched(trial.request, variation, chance, [&](const Trace&) {
       if (++rounds > visits) return true;
-      OneSequence other_chance(trial.seed, other.sequence);
-      const Trace between = trial.subject.run(other, variation, other_chance);
-      expect("a sequence between the rounds of another", difference(alone, 0, between, true, promised), other_chance);
+      OneSequence other_chance(trial.seed, alone.request.sequence);
+      const Trace between = trial.subject.run(alone.request, variation, other_chance);
+      expect("a sequence between the rounds of another",
+             difference(other.trace, 0, between, true, alone.promises_tokens(variation)), other_chance);
       return true;
     });
     expect("a sequence with another between its rounds", difference(run->trace, 0, trace, true, promised), chance);
   }
-  return std::move(examination).finding(std::to_string(pairs) + " pairs of sequences, each as it is alone");
+  return std::move(examination)
+      .finding(std::to_string(pairs) + " pairs of sequences, each as it is alone",
+               others_differ ? "" : "both requests say the same text, so neither could be taken for the other");
 }
 
 }  // namespace draftproof

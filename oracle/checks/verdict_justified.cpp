@@ -50,7 +50,7 @@ struct Way {
   std::vector<int> guesses;          // that stand
   long judged = 0;                   // places where something was guessed
   int refused = Proposal::no_guess;  // the first guess of the place where none stands
-  std::optional<Token> next;         // the target's token there; none when what was guessed first has no weight in its q
+  std::optional<Token> next;         // the target's token there; none when what was guessed first has no weight in q
 };
 
 struct Replay {
@@ -218,10 +218,9 @@ Finding check_verdict_justified(Trial& trial) {
                                  static_cast<int>(before.size()));
         }
         const bool elsewhere = round.verdict.accepted == static_cast<int>(accepted);
-        return What{std::to_string(accepted) + " guesses stand" + (elsewhere ? ", to guess " + std::to_string(last) : ""),
-                    std::to_string(round.verdict.accepted) + " guesses were accepted" +
-                        (elsewhere ? ", to guess " + std::to_string(round.verdict.last) : ""),
-                    facts};
+        const auto to = [&](int guess) { return elsewhere ? ", to guess " + std::to_string(guess) : std::string(); };
+        return What{std::to_string(accepted) + " guesses stand" + to(last),
+                    std::to_string(round.verdict.accepted) + " guesses were accepted" + to(round.verdict.last), facts};
       });
 
       // What is emitted are the guesses that stand and the target's token, cut by a stop token or by the budget only;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Guesses: a tree of tokens below the anchor, most often a chain, each with the distribution it was really drawn from.
-// Drafts never fill one in by hand; they hand logits (or a bare token) to Guesses, which draws, so the recorded q cannot
-// differ from the sampled q.
+// Drafts never fill one in by hand; they hand logits (or a bare token) to Guesses, which draws, so the recorded q
+// cannot differ from the sampled q.
 //
 // A tree is written in preorder: a guess, then everything below it, then the next that follows the same token. So an
 // ancestor comes before what is below it, and the depths alone say who follows whom. Siblings are different tokens.
@@ -58,8 +58,8 @@ class Guesses {
   /// The next guess is this token, for certain.
   void name(Token token);
 
-  /// The next guess follows the first `depth` guesses of the current branch: another branch begins. Its guesses can only
-  /// be named: a number of `noise` is keyed by position, so it serves one guess of a position.
+  /// The next guess follows the first `depth` guesses of the current branch: another branch begins. Its guesses can
+  /// only be named: a number of `noise` is keyed by position, so it serves one guess of a position.
   void back_to(int depth);
   /// Whether this token is a guess in the place of the next one already.
   bool made(Token token) const;

@@ -34,8 +34,8 @@ class AttentionCache final : public LayerCache {
 
   const KeyValues& memory() const noexcept { return memory_; }
 
-  /// Where the rows of a tree of `rows` are to be stored as well, at their numbers in the window, so that any path of it
-  /// can be kept: rows of one depth share a position, and the last one written holds it.
+  /// Where the rows of a tree of `rows` are to be stored as well, at their numbers in the window, so that any path of
+  /// it can be kept: rows of one depth share a position, and the last one written holds it.
   const KeyValues& tree(int rows);
 
   /// The first position a row at `position` may see: max(0, position - window + 1), 0 for full attention.

@@ -191,7 +191,10 @@ void Decoder::run(const Watcher& watch, const std::atomic<bool>* cancelled) {
   trace_.finish = Finish::unfinished;
   const bool ready = read_prompt(cancelled);
   trace_.resting_length = cache_->length();
-  if (recording_ != Recording::counts) trace_.resting_draft = draft_.digest();
+  if (recording_ != Recording::counts) {
+    trace_.resting_cache = cache_->digest();
+    trace_.resting_draft = draft_.digest();
+  }
   while (trace_.finish == Finish::unfinished) {
     if (!trace_.output.empty() && trace_.request.stops_at(text_.back())) {
       trace_.finish = Finish::stop;
@@ -287,7 +290,7 @@ void Decoder::step(bool rows_watched) {
   }
   trace_.rounds.push_back(std::move(round));
   if (recording_ != Recording::counts) {
-    trace_.rounds.back().cache = cache_->digest();
+    trace_.rounds.back().cache = trace_.resting_cache = cache_->digest();
     trace_.rounds.back().draft = trace_.resting_draft = draft_.digest();
   }
 }

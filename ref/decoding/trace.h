@@ -90,6 +90,7 @@ struct Trace {
   Statistics statistics;
   /// Positions in the target's cache at the end: prompt + output - 1; fewer when cancelled inside the prompt.
   int resting_length = 0;
+  Fingerprint resting_cache;  // the target's cache at the end; recorded on request only
   Fingerprint resting_draft;  // what the draft has observed at the end; recorded on request only
 
   double tokens_per_round() const {

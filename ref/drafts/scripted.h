@@ -11,9 +11,9 @@
 //   <       no guess: back to where the last one was made, so that the next is another in its place
 //
 // "++-" makes three guesses a round, of which two stand; "-/-/+" is refused twice in a row; "++//" makes two guesses
-// and then, for two rounds, none; "+0" says that the text ends; "+<*-" guesses two tokens in the same place and one after
-// the second. After the first < no guess is drawn, and one that is there already is not made again. The rounds are counted, not the tokens: where a script
-// has come to is no part of what is observed.
+// and then, for two rounds, none; "+0" says that the text ends; "+<*-" guesses two tokens in the same place and one
+// after the second. After the first < no guess is drawn, and one that is there already is not made again. The rounds
+// are counted, not the tokens: where a script has come to is no part of what is observed.
 #pragma once
 
 #include <string>

@@ -115,8 +115,8 @@ struct TransformerScratch {
   std::vector<Visible> visible;
   Operands operands;
   AttentionScratch attention;
-  /// Room for `rows` rows, which see at most `capacity` positions. They are at positions [position, position + rows) or,
-  /// in a tree, at position + depth.
+  /// Room for `rows` rows, which see at most `capacity` positions. They are at positions [position, position + rows)
+  /// or, in a tree, at position + depth.
   void lay_out(const TransformerConfig& config, int rows, int capacity, int position, std::span<const int> depths = {});
 };
 

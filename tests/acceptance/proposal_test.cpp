@@ -104,7 +104,8 @@ TEST(Proposal, OfEveryTreeOfUpToSevenGuessesKnowsWhoFollowsWhom) {
           if (parents[static_cast<std::size_t>(other)] == guess) children.push_back(other);
         }
         std::vector<int> found;
-        for (int child = proposal.first_child(guess); child != Proposal::no_guess; child = proposal.next_sibling(child)) {
+        int child = proposal.first_child(guess);
+        for (; child != Proposal::no_guess; child = proposal.next_sibling(child)) {
           found.push_back(child);
           EXPECT_EQ(proposal.child(guess, proposal.tokens[static_cast<std::size_t>(child)]), child);
           EXPECT_EQ(proposal.parent(child), guess);

@@ -59,7 +59,7 @@ class Bench {
       return std::make_unique<TreeDraft>(*dialect_, capacity, request.draft_max, truth(request), kind == 5);
     }
     const Token stop = request.stops.empty() ? 0 : request.stops.back();
-    return std::make_unique<ScriptedDraft>(scripts()[kind - others].script, truth(request), vocabulary,
+    return std::make_unique<KnowingDraft>(scripts()[kind - others].script, truth(request), vocabulary,
                                            stop < vocabulary ? stop : 0, request.draft_max);
   }
 

@@ -134,10 +134,10 @@ inline std::vector<NamedScript> all_scripts() {
 }
 
 /// Knows the plain text, and is right or wrong about it as its script says.
-class ScriptedDraft final : public Draft {
+class KnowingDraft final : public Draft {
  public:
   /// `truth`: prompt and plain output without stops, longer than any run.
-  ScriptedDraft(Script script, std::vector<Token> truth, int vocabulary, Token stop, int draft_max)
+  KnowingDraft(Script script, std::vector<Token> truth, int vocabulary, Token stop, int draft_max)
       : script_(std::move(script)), truth_(std::move(truth)), vocabulary_(vocabulary), stop_(stop),
         draft_max_(draft_max) {}
 
@@ -162,8 +162,8 @@ class ScriptedDraft final : public Draft {
   int round_ = 0;
 };
 
-/// Knows the plain text and guesses a tree around it: in every place a wrong token with another below it, then the right
-/// one, and at the end a third. `drawn`: its first branch is drawn from a model instead.
+/// Knows the plain text and guesses a tree around it: in every place a wrong token with another below it, then the
+/// right one, and at the end a third. `drawn`: its first branch is drawn from a model instead.
 class TreeDraft final : public ModelDraft {
  public:
   TreeDraft(Model& model, int capacity, int draft_max, std::vector<Token> truth, bool drawn)

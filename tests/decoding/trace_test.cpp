@@ -9,7 +9,7 @@ namespace {
 Round round_of(int guesses, int accepted, int emitted_guesses) {
   Round round;
   round.proposal.tokens.assign(static_cast<std::size_t>(guesses), 1);
-  round.verdict.accepted = accepted;
+  round.verdict = {accepted, 0};
   round.accepted = emitted_guesses;
   return round;
 }
@@ -31,6 +31,18 @@ TEST(Trace, CountsFollowFromTheRounds) {
   trace.request.verification = Verification::serial;
   EXPECT_EQ(recounted(trace).serial, 4);
   EXPECT_EQ(recounted(trace).batched, 0);
+}
+
+TEST(Trace, OfATreeNothingFellWhereNothingWasGuessedBelowTheLastThatStands) {
+  Trace trace;
+  for (const Verdict& verdict : {Verdict{2, 0, 1}, {1, 0, 0}, {1, 0, 2}, {0, 0, -1}}) {
+    trace.rounds.push_back(round_of(3, 0, verdict.accepted));
+    trace.rounds.back().proposal.depths = {0, 1, 0};
+    trace.rounds.back().verdict = verdict;
+  }
+  EXPECT_EQ(recounted(trace).all_accepted, 2) << "a branch whole, and the guess beside it, which has nothing below it";
+  EXPECT_EQ(recounted(trace).mismatches, 2);
+  EXPECT_EQ(recounted(trace).accepted, 4);
 }
 
 TEST(Trace, RatiosOfNothingAreZero) {

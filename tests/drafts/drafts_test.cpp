@@ -35,9 +35,10 @@ TEST(DraftNames, AreAKindAndForSomeAPath) {
     const char* kind;
     const char* path;
   };
-  for (const Row& row : {Row{"none", "none", ""}, Row{"hostile", "hostile", ""}, Row{"oracular", "oracular", ""}, Row{"branching", "branching", ""},
-                         Row{"dflash:a/b", "dflash", "a/b"}, Row{"model:/c", "model", "/c"},
-                         Row{"model:C:/with:colons", "model", "C:/with:colons"}, Row{"dflash::", "dflash", ":"}}) {
+  for (const Row& row : {Row{"none", "none", ""}, Row{"hostile", "hostile", ""}, Row{"oracular", "oracular", ""},
+                         Row{"branching", "branching", ""}, Row{"dflash:a/b", "dflash", "a/b"},
+                         Row{"model:/c", "model", "/c"}, Row{"model:C:/with:colons", "model", "C:/with:colons"},
+                         Row{"dflash::", "dflash", ":"}}) {
     const DraftName name = parse_draft_name(row.name);
     EXPECT_STREQ(name.kind->name, row.kind);
     EXPECT_EQ(name.path, row.path) << row.name;

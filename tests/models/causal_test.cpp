@@ -25,7 +25,8 @@ std::vector<Division> divisions() {
 }
 
 const std::vector<Division> few_divisions = {
-    {0, 0, 0, false}, {1, 0, 0, false}, {2, 5, 0, true}, {3, 1, 23, true}, {16, 5, 0, false}, {.piece = 4, .branch = 3}};
+    {0, 0, 0, false}, {1, 0, 0, false}, {2, 5, 0, true}, {3, 1, 23, true}, {16, 5, 0, false},
+    {.piece = 4, .branch = 3}};
 
 /// Divisions, some of them on more threads, against the whole text at once by the first table of the class. The class's
 /// last table, its fastest, takes all of them.

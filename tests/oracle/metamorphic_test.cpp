@@ -93,7 +93,7 @@ TEST(Repeatable, SeesARunThatIsAnotherTheSecondTime) {
 TEST(Repeatable, SeesWhatAnEarlierTextLeftBehind) {
   expect_caught(check_repeatable, [](const Moment& moment, Trace& trace) {
     if (moment.request.prompt.size() > 6) trace.rounds[0].logits[0].low ^= 1;
-  }, "a text that begins like an earlier one has other rows");
+  }, "a text that begins like an earlier one, round 0");
   bool warm = false;
   expect_caught(check_repeatable, [&warm](const Moment& moment, Trace& trace) {
     if (moment.call < runs_of_the_trial) warm = false;

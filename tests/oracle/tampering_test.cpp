@@ -301,6 +301,8 @@ const std::vector<TraceField>& trace_fields() {
       {"statistics.serial", {{check_budget}}, counted_otherwise<&Statistics::serial>},
       {"resting_length", {{check_budget}, {check_repeatable, is_run_again}},
        [](Trace& trace, std::size_t place) { return trace.resting_length += place == 0 ? 1 : -1, place < 2; }},
+      {"resting_cache", {{check_forgetting}},
+       [](Trace& trace, std::size_t place) { return trace.resting_cache.low ^= 1, place < 1; }},
       {"resting_draft", {{check_independence, remembers}},
        [](Trace& trace, std::size_t place) { return trace.resting_draft.low ^= 1, place < 1; }},
   };
@@ -324,7 +326,7 @@ constexpr Unclaimed unclaimed[] = {
 std::set<std::string> all_fields() {
   const Trace trace;
   [[maybe_unused]] const auto& [request, kernels, threads, output, finish, rounds, statistics, resting_length,
-                                resting_draft] = trace;
+                                resting_cache, resting_draft] = trace;
   [[maybe_unused]] const auto& [prompt, sampling, stops, max_new_tokens, draft_max, prompt_rows, verification, sequence,
                                 logprobs] = request;
   [[maybe_unused]] const auto& [all_rounds, iterations, drafted, accepted, mismatches, all_accepted, batched, serial,
@@ -339,9 +341,10 @@ std::set<std::string> all_fields() {
           "output", "finish", "rounds", "statistics.rounds", "statistics.iterations", "statistics.drafted",
           "statistics.accepted", "statistics.mismatches", "statistics.all_accepted", "statistics.batched",
           "statistics.serial", "statistics.prompt_seconds", "statistics.target_seconds", "statistics.draft_seconds",
-          "statistics.validate_seconds", "resting_length", "resting_draft", "position", "anchor", "proposal.tokens",
-          "proposal.drawn_from", "proposal.depths", "verdict.accepted", "verdict.next", "verdict.last", "emitted", "accepted", "passes", "logprob",
-          "logits", "targets", "rows", "cache", "draft", "cache_length"};
+          "statistics.validate_seconds", "resting_length", "resting_cache", "resting_draft", "position", "anchor",
+          "proposal.tokens", "proposal.drawn_from", "proposal.depths", "verdict.accepted", "verdict.next",
+          "verdict.last", "emitted", "accepted", "passes", "logprob", "logits", "targets", "rows", "cache", "draft",
+          "cache_length"};
 }
 
 TEST(Tampering, EveryFieldIsClaimedOrSaysWhyNot) {
@@ -722,8 +725,8 @@ TEST(Tampering, WhatAPassSaysItLookedAtIsWhatThereWas) {
     says(check_forgetting, rounds);
     says(check_causality, 7);
     says(check_ledger, answers);
-    says(check_repeatable, 2 * 4);
-    says(check_together, 4);
+    says(check_repeatable, 2 * 5);
+    says(check_together, 5);
     says(check_budget, static_cast<long>(trial.runs.size()));
     says(check_log_probabilities, static_cast<long>(trial.plain_run(trial.runs[0].variation).output.size()));
   }
