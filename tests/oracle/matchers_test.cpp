@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <memory>
 
+#include "ref/acceptance/draw.h"
 #include "ref/acceptance/rule.h"
 #include "ref/base/error.h"
 #include "tools/hash_subject.h"
@@ -145,11 +148,12 @@ TEST(HasExactLaw, SaysSoWhenASamplerCannotBeEnumerated) {
 
 class LosslessTrace : public testing::Test {
  protected:
-  Trace run(const Rule& rule, const char* draft = "dialect") {
-    Request request;
+  LosslessTrace() {
     request.prompt = {1, 2, 1};
     request.sampling.temperature = 1;
     request.max_new_tokens = 24;
+  }
+  Trace run(const Rule& rule, const char* draft = "dialect") {
     Variation variation;
     variation.rule = &rule;
     variation.draft = draft;
@@ -157,6 +161,7 @@ class LosslessTrace : public testing::Test {
     SeededChance chance(7);
     return subject.run(request, variation, chance);
   }
+  Request request;
   HashSubject subject{{.vocabulary = 8, .levels = 3, .seed = 5}};
   Model& target = subject.target({});
 };
@@ -198,6 +203,113 @@ TEST_F(LosslessTrace, ThatShowsNothingIsNot) {
   for (Round& round : bare.rounds) round.logits.clear();
   EXPECT_THAT(bare, Not(IsLosslessUnder(target, matching, 7)));
   EXPECT_THAT(explanation(bare, IsLosslessUnder(target, matching, 7)), HasSubstr("Recording::digests"));
+}
+
+/// Every guess stands, which keeps no law.
+Verdict accept_all(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
+  const int size = proposal.size();
+  for (int row = 0; row < size; ++row) rows.row(row);
+  return {size, draftproof::draw(rows.row(size), {sequence, position + size, Purpose::target}, chance)};
+}
+
+TEST_F(LosslessTrace, ByARuleThatTheOracleHasNoAccountOfIsOnlyWhereNothingIsDrawn) {
+  const Rule credulous{"credulous", "None.", Purpose::draft, accept_all};
+  const Rule renamed{"renamed", "As matching.", Purpose::target,
+                     [](const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
+                       return matching.judge(proposal, rows, sequence, position, chance);
+                     }};
+  for (const Rule* const rule : {&credulous, &renamed}) {
+    const Losslessness drawn = examine(run(*rule), target, *rule, 7);
+    EXPECT_FALSE(drawn.lossless);
+    EXPECT_EQ(drawn.sentence, std::string("there is no account of the rule ") + rule->name);
+  }
+  request.sampling.temperature = 0;
+  EXPECT_THAT(run(renamed), IsLosslessUnder(target, renamed, 7)) << "the best tokens are known whatever the rule";
+  EXPECT_THAT(explanation(run(credulous), IsLosslessUnder(target, credulous, 7)), HasSubstr("tokens_equal"));
+}
+
+TEST_F(LosslessTrace, FromAnywhereIsRefusedWithASentence) {
+  const auto refused = [&](const auto& change, const std::string& why) {
+    Trace trace = run(rejection);
+    change(trace, trace.rounds.at(3));
+    EXPECT_THAT(explanation(trace, IsLosslessUnder(target, rejection, 7)), HasSubstr(why));
+    EXPECT_THAT(trace, Not(IsLosslessUnder(target, rejection, 7))) << why;
+  };
+  for (const Token foreign : {Token{8}, Token{5000}, Token{-1}}) {
+    const std::string name = "token " + std::to_string(foreign) + " lies outside the target's vocabulary of 8";
+    const auto foreign_in = [&](const char* where, const auto& change) {
+      refused([&](Trace& t, Round& r) { change(t, r) = foreign; }, where + (" " + name));
+    };
+    foreign_in("prompt", [](Trace& t, Round&) -> Token& { return t.request.prompt.at(1); });
+    foreign_in("output", [](Trace& t, Round&) -> Token& { return t.output.back(); });
+    foreign_in("round 3: guessed", [](Trace&, Round& r) -> Token& { return r.proposal.tokens.at(0); });
+    foreign_in("round 3: emitted", [](Trace&, Round& r) -> Token& { return r.emitted.back(); });
+    foreign_in("round 3: the verdict's", [](Trace&, Round& r) -> Token& { return r.verdict.next; });
+  }
+  refused([](Trace& t, Round&) { t.request.prompt.clear(); }, "the prompt is empty");
+  refused([](Trace& t, Round&) { t.request.max_new_tokens = -1; }, "negative");
+
+  const int context = target.context();
+  const auto room = static_cast<std::size_t>(context);
+  const std::string wide = std::to_string(room + 3) + " positions, the target has " + std::to_string(room);
+  refused([&](Trace& t, Round&) { t.request.max_new_tokens = context; }, ("the request needs " + wide));
+  refused([&](Trace& t, Round&) { t.output.resize(room); }, ("the output needs " + wide));
+  refused([&](Trace&, Round& r) { r.emitted.resize(room); }, "what is guessed or emitted needs");
+  refused([&](Trace&, Round& r) { r.proposal.tokens.resize(room); }, "what is guessed or emitted needs");
+}
+
+TEST_F(LosslessTrace, WhoseGuessesAreNoTreeOrWhoseVerdictIsNoWayIsRefusedWithASentence) {
+  const auto refused = [&](const auto& change, const std::string& why) {
+    Trace trace = run(rejection);
+    const auto round = std::find_if(trace.rounds.begin(), trace.rounds.end(),
+                                    [](const Round& r) { return r.proposal.size() == 3; });
+    ASSERT_NE(round, trace.rounds.end());
+    change(*round);
+    EXPECT_THAT(explanation(trace, IsLosslessUnder(target, rejection, 7)), HasSubstr(why));
+    EXPECT_THAT(trace, Not(IsLosslessUnder(target, rejection, 7))) << why;
+  };
+  refused([](Round& r) { r.proposal.depths = {0, 1}; }, "3 guesses come with 2 depths");
+  refused([](Round& r) { r.proposal.depths = {1, 2, 3}; }, "guess 0 has depth 1");
+  refused([](Round& r) { r.proposal.depths = {0, 2, 1}; }, "guess 1 has depth 2");
+  refused([](Round& r) { r.proposal.depths = {0, 1, -1}; }, "guess 2 has depth -1");
+  refused([](Round& r) { r.proposal.drawn_from.pop_back(); }, "without the q");
+  for (const int last : {-2, 3, 1 << 30}) {
+    refused([&](Round& r) { r.verdict.last = last; }, ("guess " + std::to_string(last) + " is the last"));
+    refused([&](Round& r) { r.verdict = {last + 1, 0, last}; }, "is no way down 3 guesses");
+  }
+  refused([](Round& r) { r.verdict = {2, 0, 0}; }, "2 guesses stand and guess 0 is the last of them");
+}
+
+/// Counts what it is asked.
+class Counted final : public Model {
+ public:
+  explicit Counted(Model& model) : model_(model) {}
+  int vocabulary() const override { return model_.vocabulary(); }
+  int context() const override { return model_.context(); }
+  std::unique_ptr<Cache> new_cache(int capacity, int horizon_max) const override {
+    return model_.new_cache(capacity, horizon_max);
+  }
+  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
+    ++passes;
+    model_.forward(batch, cache, outputs);
+  }
+  long passes = 0;
+
+ private:
+  Model& model_;
+};
+
+TEST_F(LosslessTrace, IsDecodedPlainlyNoFurtherThanItGoes) {
+  Trace trace = run(matching);
+  Counted counted(target);
+  ASSERT_TRUE(examine(trace, counted, matching, 7).lossless);
+  const long as_asked = counted.passes;
+  counted.passes = 0;
+  trace.request.max_new_tokens = 5000;
+  const Losslessness found = examine(trace, counted, matching, 7);
+  EXPECT_FALSE(found.lossless);
+  EXPECT_THAT(found.sentence, HasSubstr("the text ends early, at 24"));
+  EXPECT_LE(counted.passes, as_asked);
 }
 
 }  // namespace
