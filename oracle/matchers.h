@@ -4,19 +4,25 @@
 //
 //   EXPECT_THAT(trace, IsLosslessUnder(target));             // a run by `matching` with seed 0
 //   EXPECT_THAT(trace, IsLosslessUnder(target, rejection, 7));
-//   EXPECT_THAT(sampler, HasExactLaw(p));                    // every random answer enumerated, no tolerance
+//   EXPECT_THAT(sampler, HasExactLaw({1, 2, 1}));            // every random answer enumerated, no tolerance
 //
-// A sampler is anything that can be called with a Chance& and returns a token or a text of tokens; see Coins in
-// sampler_law.h for one that wants plain uniform numbers. p: weights by token, a Distribution, or a Law of texts.
+// A sampler is anything that can be called, as const, with a Chance& and returns a token, which is an integer, or a
+// text, which is a std::vector<Token>; see Coins in sampler_law.h for one that wants plain uniform numbers. Its law is
+// given as weights by token, a Distribution, or a Law of texts. Of a sampler that cannot be enumerated nothing is
+// known, not even that its law is another: the matcher, negated or not, throws an Error, which fails the test.
 #pragma once
 
 #include <gmock/gmock.h>
 
+#include <initializer_list>
+#include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "oracle/lossless.h"
 #include "oracle/sampler_law.h"
+#include "ref/base/error.h"
 
 namespace draftproof {
 
@@ -52,16 +58,12 @@ class ExactLawMatcher {
 
   template <class Sampler>
   bool MatchAndExplain(const Sampler& sampler, std::ostream* out) const {
-    const SamplerLaw found = law_of([&](Chance& chance) -> std::vector<Token> {
-      if constexpr (std::is_convertible_v<decltype(sampler(chance)), Token>) {
-        return {static_cast<Token>(sampler(chance))};
-      } else {
-        return sampler(chance);
-      }
-    });
-    const std::string wrong = found.fault.empty() ? deviation(found.law, expected_) : found.fault;
-    if (out != nullptr && !found.fault.empty()) *out << "which cannot be enumerated: " << wrong;
-    if (out != nullptr && found.fault.empty()) {
+    static_assert(std::is_invocable_v<const Sampler&, Chance&>,
+                  "a sampler is called as const, with a Chance&; give a mutable one as std::ref(sampler)");
+    const SamplerLaw found = law_of([&](Chance& chance) { return text_of_sample(sampler(chance)); });
+    if (!found.fault.empty()) throw Error("the sampler cannot be enumerated: " + found.fault);
+    const std::string wrong = deviation(found.law, expected_);
+    if (out != nullptr) {
       *out << "whose law over " << found.paths << " paths is " << text_of(found.law);
       if (!wrong.empty()) *out << ": " << wrong;
     }
@@ -71,11 +73,27 @@ class ExactLawMatcher {
   void DescribeNegationTo(std::ostream* out) const { *out << "has another law than " << text_of(expected_); }
 
  private:
+  template <class Sample>
+  static std::vector<Token> text_of_sample(const Sample& sample) {
+    constexpr bool text = std::is_convertible_v<const Sample&, std::vector<Token>>;
+    static_assert(text || std::is_integral_v<Sample>,
+                  "a sampler returns a token, which is an integer, or a text, which is a std::vector<Token>");
+    if constexpr (text) {
+      return sample;
+    } else {
+      if (!std::in_range<Token>(+sample)) throw Error("it returns " + std::to_string(sample) + ", which is no token");
+      return {static_cast<Token>(sample)};
+    }
+  }
+
   Law expected_;
 };
 
 inline ExactLawMatcher HasExactLaw(const std::vector<std::uint64_t>& weights) {
   return ExactLawMatcher(law_from(weights));
+}
+inline ExactLawMatcher HasExactLaw(std::initializer_list<std::uint64_t> weights) {
+  return HasExactLaw(std::vector(weights));
 }
 inline ExactLawMatcher HasExactLaw(const Distribution& distribution) { return ExactLawMatcher(law_from(distribution)); }
 inline ExactLawMatcher HasExactLaw(Law law) { return ExactLawMatcher(std::move(law)); }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "oracle/sampler_law.h"
 
-#include <numeric>
 #include <sstream>
 #include <utility>
 
@@ -28,27 +27,36 @@ class ForeignChance final : public Chance {
     const std::size_t depth = chance_.depth();
     // A sampler that tries until it succeeds never ends on the path where it does not.
     if (depth == questions_max) throw Error("it asks more than a thousand questions on one path");
-    const std::uint64_t sum = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
+    std::uint64_t sum = 0;
+    for (const std::uint64_t weight : weights) {
+      sum += weight;
+      if (sum < weight) throw Error("it picks from weights that sum to 2^64 or more; give it smaller weights");
+    }
     if (sum == 0) throw Error("it picks from weights that are all zero");
-    if (depth == asked_.size()) asked_.emplace_back(key, sum);
-    if (asked_[depth] != std::pair(key, sum)) refuse_state();
+    const Question question(key, std::vector(weights.begin(), weights.end()));
+    if (depth == asked_.size()) asked_.push_back(question);
+    if (asked_[depth] != question) refuse_state("it asks other questions");
     return chance_.pick(key, weights);
   }
 
-  bool next_path() {
-    if (chance_.depth() < asked_.size()) refuse_state();
-    return chance_.next_path();
+  /// The questions that were to be asked on this path.
+  std::size_t end_path() const {
+    if (chance_.depth() < asked_.size()) refuse_state("it asks other questions");
+    return asked_.size();
   }
 
+  bool next_path() { return chance_.next_path(); }
   Rational probability() const { return chance_.probability(); }
 
- private:
-  [[noreturn]] static void refuse_state() {
-    throw Error("it asks other questions when it gets the same answers; does it remember the call before?");
+  [[noreturn]] static void refuse_state(const std::string& what) {
+    throw Error(what + " when it gets the same answers; does it remember the call before?");
   }
 
+ private:
+  using Question = std::pair<Key, std::vector<std::uint64_t>>;  // with the weights
+
   EnumeratedChance chance_;
-  std::vector<std::pair<Key, std::uint64_t>> asked_;  // or to be asked on this path: the key and the sum of the weights
+  std::vector<Question> asked_;  // or to be asked on this path
 };
 
 template <class Value>
@@ -83,12 +91,19 @@ std::uint64_t Coins::below(std::uint64_t bound) {
 SamplerLaw law_of(const TextSampler& sampler) {
   SamplerLaw result;
   ForeignChance chance;
+  const auto run_path = [&] {
+    chance.begin_path();
+    const std::vector<Token> text = sampler(chance);
+    return std::pair(text, chance.end_path());
+  };
   try {
     do {
       if (++result.paths > paths_max) throw Error("it has more than a million paths; give it smaller weights");
-      chance.begin_path();
-      const std::vector<Token> text = sampler(chance);
+      const auto [text, questions] = run_path();
       result.law[text] += chance.probability();
+      const auto again = run_path();
+      if (again.second != questions) ForeignChance::refuse_state("it asks other questions");
+      if (again.first != text) ForeignChance::refuse_state("it returns another text");
     } while (chance.next_path());
   } catch (const Error& wrong) {
     result.fault = wrong.what();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The exact law of anybody's sampler: a program that draws a text and takes every random answer from the Chance it is
-// given. It is run once per path, so small weights and short texts only; what cannot be enumerated is said to be so.
+// given. It is run twice per path, so small weights and short texts only; what cannot be enumerated is said to be so.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct SamplerLaw {
 };
 
 /// Gives up after a million paths, after a thousand questions on one of them, and on a sampler that remembers what it
-/// did before.
+/// did before: every path is run twice, and the second run has to ask and return what the first did.
 SamplerLaw law_of(const TextSampler& sampler);
 
 /// The law of one token by weights, whatever they sum to.

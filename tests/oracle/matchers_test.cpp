@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <memory>
 
 #include "ref/acceptance/draw.h"
@@ -107,43 +108,103 @@ TEST(HasExactLaw, HoldsTheProductionRulesOnEveryPairOfTinyDistributions) {
   EXPECT_EQ(pairs, 200);
 }
 
-TEST(HasExactLaw, SaysSoWhenASamplerHasNoEnd) {
+/// What the matcher throws about a sampler that has no law to hold anything to.
+template <class Sampler>
+std::string fault(const Sampler& sampler) {
+  try {
+    testing::StringMatchResultListener ignored;
+    testing::ExplainMatchResult(Not(HasExactLaw({1})), sampler, &ignored);
+  } catch (const Error& wrong) {
+    return wrong.what();
+  }
+  return "";
+}
+
+TEST(HasExactLaw, IsNeitherAffirmedNorDeniedOfASamplerThatCannotBeEnumerated) {
   const auto until_it_succeeds = [](Chance& chance) {
     Coins coins(chance);
     while (coins.below(2) == 0) {
     }
     return Token{0};
   };
-  EXPECT_THAT(until_it_succeeds, Not(HasExactLaw(Weights{1})));
-  EXPECT_THAT(explanation(until_it_succeeds, HasExactLaw(Weights{1})),
-              AllOf(HasSubstr("cannot be enumerated"), HasSubstr("a thousand questions")));
+  EXPECT_THROW(EXPECT_THAT(until_it_succeeds, HasExactLaw({1})), Error);
+  EXPECT_THROW(EXPECT_THAT(until_it_succeeds, Not(HasExactLaw({1}))), Error);
+  EXPECT_THAT(fault(until_it_succeeds), AllOf(HasSubstr("cannot be enumerated"), HasSubstr("a thousand questions")));
+
+  EXPECT_THAT(fault([](Chance& chance) { return Coins(chance).below(0); }), HasSubstr("below 0"));
+  EXPECT_THAT(fault([](Chance& chance) { return Coins(chance).below(1ULL << 52); }),
+              HasSubstr("below 4503599627370496; give it"));
+  EXPECT_THROW(HasExactLaw({0, 0}), Error);
 }
 
-TEST(HasExactLaw, SaysSoWhenASamplerCannotBeEnumerated) {
-  const auto said = [](const auto& sampler) {
-    EXPECT_THAT(sampler, Not(HasExactLaw(Weights{1})));
-    return explanation(sampler, HasExactLaw(Weights{1}));
+TEST(HasExactLaw, IsNotAskedOfWeightsWithoutAPositiveSum) {
+  const auto picking = [](const Weights& weights) {
+    return fault([&](Chance& chance) { return chance.pick({0, 0, Purpose::target}, weights); });
   };
-  EXPECT_THAT(said([](Chance& chance) { return static_cast<Token>(Coins(chance).below(0)); }), HasSubstr("below 0"));
-  EXPECT_THAT(said([](Chance& chance) { return static_cast<Token>(Coins(chance).below(1ULL << 52)); }),
-              HasSubstr("below 4503599627370496; give it"));
-  EXPECT_THAT(said([](Chance& chance) {
-                return static_cast<Token>(chance.pick({0, 0, Purpose::target}, std::array<std::uint64_t, 2>{0, 0}));
-              }),
-              HasSubstr("all zero"));
+  EXPECT_THAT(picking({0, 0}), HasSubstr("all zero"));
+  EXPECT_THAT(picking({}), HasSubstr("all zero"));
+  EXPECT_THAT(picking({1ULL << 63, 1ULL << 63}), HasSubstr("2^64 or more"));
+  EXPECT_THAT(picking({1ULL << 63, 1ULL << 63, 2}), HasSubstr("2^64 or more"));
+  EXPECT_EQ(picking({1ULL << 63, (1ULL << 63) - 1}), "");
+}
+
+TEST(HasExactLaw, IsNotAskedOfASamplerThatRemembersWhatItDid) {
+  const auto remembers = HasSubstr("remember the call before");
   for (const std::uint64_t later : {0U, 1U, 3U}) {  // fewer questions, then one of another size
-    std::uint64_t calls = 0;
-    const auto remembers = [&](Chance& chance) {
-      Coins coins(chance);
-      if (calls++ == 0) coins.below(2);
-      if (calls > 1 && later > 0) coins.below(later + 1);
-      if (calls == 1) return static_cast<Token>(coins.below(2));
-      return Token{0};
-    };
-    const SamplerLaw found = law_of([&](Chance& chance) { return std::vector<Token>{remembers(chance)}; });
-    EXPECT_THAT(found.fault, HasSubstr("remember the call before")) << later;
+    int calls = 0;
+    EXPECT_THAT(fault([&](Chance& chance) {
+                  Coins coins(chance);
+                  if (calls++ == 0) return coins.below(2) + coins.below(2);
+                  return later == 0 ? 0 : coins.below(later + 1);
+                }),
+                remembers)
+        << later;
   }
-  EXPECT_THROW(HasExactLaw(Weights{0, 0}), Error);
+  int calls = 0;
+  EXPECT_THAT(fault([&](Chance&) { return calls++ == 0 ? 0 : 1; }), remembers) << "no question at all";
+  EXPECT_THAT(fault([&](Chance& chance) {
+                Coins(chance).below(2);
+                return calls++ % 2;
+              }),
+              remembers)
+      << "the law would be that of the coin";
+  calls = 0;
+  EXPECT_THAT(fault([&](Chance& chance) {
+                Coins coins(chance);
+                coins.below(2);
+                if (calls++ > 0) coins.below(2);
+                return 0;
+              }),
+              remembers)
+      << "more questions, and the same text";
+  calls = 0;
+  EXPECT_THAT(fault([&](Chance& chance) {
+                return chance.pick({0, 0, Purpose::target}, calls++ == 0 ? Weights{1, 1, 1, 1} : Weights{2, 2});
+              }),
+              remembers)
+      << "other weights of the same sum";
+}
+
+TEST(HasExactLaw, IsOfTokensAndOfNothingThatIsNone) {
+  const auto coin = [](Chance& chance) { return Coins(chance).below(2) == 1; };
+  EXPECT_THAT(coin, HasExactLaw({1, 1})) << "false and true";
+  EXPECT_THAT([&](Chance& chance) { return coin(chance) ? 'b' : 'a'; }, Not(HasExactLaw({1, 1})));
+  EXPECT_THAT([&](Chance& chance) { return std::int64_t{coin(chance)}; }, HasExactLaw({1, 1}));
+  EXPECT_THAT(fault([&](Chance& chance) { return (std::uint64_t{1} << 32) + coin(chance); }),
+              HasSubstr("it returns 4294967296, which is no token"));
+  EXPECT_THAT(fault([&](Chance&) { return std::int64_t{-1} << 40; }), HasSubstr("-1099511627776, which is no token"));
+}
+
+TEST(HasExactLaw, TakesALawInBracesAndASamplerThatIsMutable) {
+  const auto certain = [](Chance&) { return 0; };
+  EXPECT_THAT(certain, HasExactLaw({1}));
+  EXPECT_THAT(certain, HasExactLaw({3, 0}));
+  EXPECT_THAT(certain, Not(HasExactLaw({1, 1})));
+  auto with_scratch = [scratch = Weights{}](Chance& chance) mutable {
+    scratch = {1, 2};
+    return chance.pick({0, 0, Purpose::target}, scratch);
+  };
+  EXPECT_THAT(std::ref(with_scratch), HasExactLaw({1, 2}));
 }
 
 class LosslessTrace : public testing::Test {
