@@ -190,9 +190,13 @@ Fixture read_fixture(const std::filesystem::path& path) {
   return fixture;
 }
 
+void expect_reason(const std::filesystem::path& path, const std::string& reason) {
+  if (reason.empty()) throw Error(path.string() + ": a fixture needs a reason; say why it is what it is");
+  if (reason.size() > text_bytes_max) throw Error(path.string() + ": the reason is longer than 4096 bytes");
+}
+
 void write_fixture(const std::filesystem::path& path, const Fixture& fixture) {
-  if (fixture.reason.empty()) throw Error(path.string() + ": a fixture needs a reason; say why it is what it is");
-  if (fixture.reason.size() > text_bytes_max) throw Error(path.string() + ": the reason is longer than 4096 bytes");
+  expect_reason(path, fixture.reason);
   replace_whole(path, [&](const std::filesystem::path& partial) {
     {
       Hdf5 file = Hdf5::create(partial);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "oracle/fixture.h"
 
@@ -17,7 +18,10 @@ inline constexpr const char* fixture_schema = "draftproof.fixture/1";
 /// Throws Error naming file and field; a fixture that is returned can be replayed.
 Fixture read_fixture(const std::filesystem::path& file);
 
-/// Replaces the file whole or not at all.
+/// Error naming the file when there is none, or one too long to keep.
+void expect_reason(const std::filesystem::path& file, const std::string& reason);
+
+/// Replaces the file whole or not at all. Error as expect_reason.
 void write_fixture(const std::filesystem::path& file, const Fixture& fixture);
 
 }  // namespace draftproof

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "kernels/operations.h"
 #include "oracle/fixture_file.h"
@@ -77,10 +78,11 @@ ordered_json difference_json(const FixtureDifference& difference) {
   return json;
 }
 
-/// Where the file itself lies, whichever links lead there: only so does a path with .. lead back.
-Path folder_of(const Path& fixture) {
-  return std::filesystem::weakly_canonical(std::filesystem::absolute(fixture)).parent_path();
-}
+/// The file itself, whichever links lead there.
+Path real(const Path& fixture) { return std::filesystem::weakly_canonical(std::filesystem::absolute(fixture)); }
+
+/// Links followed: only so does a path with .. lead back.
+Path folder_of(const Path& fixture) { return real(fixture).parent_path(); }
 
 /// A path, or a draft's name, as seen from the fixture: the two may be moved together.
 std::string seen_from(const Path& fixture, const Path& path) {
@@ -165,6 +167,9 @@ Fixture run(Fixture fixture, const Run& how, Progress& progress) {
   return fixture;
 }
 
+/// Accepted, pending, or not there at all: the file for a mismatch stands beside its fixture.
+Path received_of(const Path& file) { return file.string() + received_extension; }
+
 struct RecordOptions {
   CommonOptions common;
   std::string file;
@@ -177,6 +182,7 @@ struct RecordOptions {
 Exit record(const RecordOptions& options) {
   const CommonOptions& common = options.common;
   const Path file = options.file;
+  expect_reason(file, options.reason);
   const DraftName draft = parse_draft_name(options.draft);
   std::error_code failure;
   if (!std::filesystem::is_directory(folder_of(file), failure)) {
@@ -200,7 +206,8 @@ Exit record(const RecordOptions& options) {
   const Run how{file, common.target, options.draft, common.layout.kernels, threads_of(common), options.rows};
   fixture = run(std::move(fixture), how, progress);
   progress.say("");
-  write_fixture(file, fixture);
+  write_fixture(real(file), fixture);
+  std::filesystem::remove(received_of(file), failure);  // it was about another run
   const auto tokens = fixture.find<std::int32_t>("tokens")->values.size();
   const auto rounds = fixture.find<std::int32_t>("rounds")->shape[0];
   results.add({{"fixture", options.file}, {"tokens", tokens}, {"rounds", rounds}, {"numerics", fixture.numerics}},
@@ -217,9 +224,6 @@ struct ReplayOptions {
   int threads = 0;
   ResultOptions result;
 };
-
-/// Accepted, pending, or not there at all: the file for a mismatch stands beside its fixture.
-Path received_of(const Path& file) { return file.string() + received_extension; }
 
 /// Where it lies, and which it is, however that is spelled.
 std::string place_of(const Path& path) {
@@ -319,53 +323,87 @@ Exit diff(const DiffOptions& options) {
 
 struct ReviewOptions {
   std::vector<std::string> paths{"fixtures"};
+  bool accept = false;
   std::string reason;
   ResultOptions result;
 };
 
-std::vector<Path> pending_in(const std::vector<std::string>& paths) {
+/// Each once, however often and through whichever folders it was named.
+std::vector<Path> received_in(const std::vector<std::string>& paths) {
   std::vector<Path> files;
+  std::set<Path> known;
+  const auto add = [&](const Path& path) {
+    const Path folder = std::filesystem::canonical(std::filesystem::absolute(path).parent_path());
+    if (known.insert(folder / path.filename()).second) files.push_back(path);
+  };
   for (const std::string& path : paths) {
     std::error_code failure;
     if (!std::filesystem::exists(path, failure)) throw Error(path + ": no such file or folder");
     if (!std::filesystem::is_directory(path, failure)) {
       if (Path(path).extension() != received_extension) throw Error(path + ": is no .received file");
-      files.emplace_back(path);
+      add(path);
       continue;
     }
     for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
-      if (entry.is_regular_file() && entry.path().extension() == received_extension) files.push_back(entry.path());
+      if (entry.is_regular_file() && entry.path().extension() == received_extension) add(entry.path());
     }
   }
   std::sort(files.begin(), files.end());
   return files;
 }
 
+struct Pending {
+  Path received;
+  Path file;
+  bool fresh;
+  FixtureDifference change;
+};
+
+Pending read_pending(const Path& received) {
+  const Path file = Path(received).replace_extension();
+  const Fixture found = read_fixture(received);
+  std::error_code failure;
+  const bool fresh = !std::filesystem::exists(file, failure);
+  return {received, file, fresh, fresh ? FixtureDifference() : difference(read_fixture(file), found)};
+}
+
+void expect_acceptable(const Pending& pending, const std::string& reason) {
+  expect_reason(pending.file, reason);
+  if (pending.change.asked.empty()) return;
+  const auto& [name, change] = pending.change.asked.front();
+  throw Error(fmt::format("{}: was asked with another {} than its fixture: {}; replay the fixture, or remove this file",
+                          pending.received.string(), name, change));
+}
+
+void accept(const Pending& pending, const std::string& reason) {
+  Fixture found = read_fixture(pending.received);
+  found.reason = reason;
+  write_fixture(real(pending.file), found);
+  std::error_code failure;
+  std::filesystem::remove(pending.received, failure);
+}
+
 Exit review(const ReviewOptions& options) {
   Results results("fixture review", options.result, options.paths);
-  const std::vector<Path> pending = pending_in(options.paths);
-  for (const Path& received : pending) {
-    const Path file = Path(received).replace_extension();
-    Fixture found = read_fixture(received);
-    std::error_code failure;
-    const bool fresh = !std::filesystem::exists(file, failure);
-    const FixtureDifference change = fresh ? FixtureDifference() : difference(read_fixture(file), found);
-    ordered_json json = difference_json(change);
-    json["fixture"] = file.string();
-    json["accepted"] = !options.reason.empty();
-    const char* const state = options.reason.empty() ? "pending" : "accepted";
-    results.add(json, fmt::format("{}: {}\n{}", file.string(), state,
-                                  fresh ? "  there was none before\n"
-                                  : change.empty() ? "  the same as before\n" : change.text()));
-    if (options.reason.empty()) continue;
-    found.reason = options.reason;
-    write_fixture(file, found);
-    std::filesystem::remove(received, failure);
+  std::vector<Pending> all;
+  for (const Path& received : received_in(options.paths)) all.push_back(read_pending(received));
+  if (options.accept) {
+    for (const Pending& pending : all) expect_acceptable(pending, options.reason);  // all of them, or none
+  }
+  for (const Pending& pending : all) {
+    if (options.accept) accept(pending, options.reason);
+    ordered_json json = difference_json(pending.change);
+    json["fixture"] = pending.file.string();
+    json["accepted"] = options.accept;
+    results.add(json, fmt::format("{}: {}\n{}", pending.file.string(), options.accept ? "accepted" : "pending",
+                                  pending.fresh            ? "  there was none before\n"
+                                  : pending.change.empty() ? "  the same as before\n"
+                                                           : pending.change.text()));
   }
   results.write();
-  if (pending.empty() || !options.reason.empty()) return Exit::pass;
+  if (all.empty() || options.accept) return Exit::pass;
   if (!options.result.quiet) {
-    fmt::print(stderr, "{} pending; accept with --accept REASON, or remove the .received files\n", pending.size());
+    fmt::print(stderr, "{} pending; accept with --accept REASON, or remove the .received files\n", all.size());
   }
   return Exit::divergence;
 }
@@ -410,9 +448,13 @@ void add_review(CLI::App& app, Exit& exit) {
   auto options = std::make_shared<ReviewOptions>();
   CLI::App* const command = app.add_subcommand("review", "show what replays found different; exit 1 when there is any");
   command->add_option("path", options->paths, "folders to search, or .received files")->capture_default_str();
-  command->add_option("--accept", options->reason, "make them the fixtures, for this reason");
+  const CLI::Option* const accept =
+      command->add_option("--accept", options->reason, "make them the fixtures, for this reason");
   add_result_options(*command, options->result);
-  command->callback([options, &exit] { exit = review(*options); });
+  command->callback([options, accept, &exit] {
+    options->accept = accept->count() > 0;
+    exit = review(*options);
+  });
 }
 
 }  // namespace

@@ -131,6 +131,62 @@ TEST_F(Recorded, ShowsTheFirstDifferenceWithUlpsAndKeepsWhatItFoundForReview) {
   EXPECT_EQ(run_command({"fixture", "review", folder.path().string()}).status, 0);
 }
 
+TEST_F(Recorded, AnewHasNothingPending) {
+  ASSERT_EQ(record().status, 0);
+  files::copy(file, received);
+  ASSERT_EQ(record({"--verify", "serial"}).status, 0);
+  EXPECT_FALSE(files::exists(received));
+}
+
+TEST_F(Recorded, TakesNoAnswerToAnotherQuestion) {
+  ASSERT_EQ(record().status, 0);
+  files::copy(file, received);
+  change([](Fixture& fixture) { fixture.seed = 4; });
+  const std::string before = text_of(file);
+  const Outcome pending = run_command({"fixture", "review", received});
+  EXPECT_EQ(pending.status, 1) << "looking is allowed";
+  EXPECT_THAT(pending.out, HasSubstr("asked with another seed: 3, not 4"));
+  const Outcome refused = run_command({"fixture", "review", received, "--accept", "why"});
+  EXPECT_EQ(refused.status, 3);
+  EXPECT_THAT(refused.err, HasSubstr(received + ": was asked with another seed than its fixture: 3, not 4"));
+  EXPECT_EQ(text_of(file), before);
+  EXPECT_TRUE(files::exists(received));
+}
+
+TEST_F(Recorded, AreAcceptedAllOrNoneAndEachOnce) {
+  ASSERT_EQ(record().status, 0);
+  files::copy(file, folder.path() / "a.h5.received");
+  put(received, "half a fi");
+  const std::string all = folder.path().string();
+  const Outcome refused = run_command({"fixture", "review", all, "--accept", "why"});
+  EXPECT_EQ(refused.status, 3);
+  EXPECT_TRUE(files::exists(folder.path() / "a.h5.received")) << "accepted before all were read";
+  files::remove(received);
+  files::create_directory_symlink(".", folder.path() / "link");
+  const std::vector<std::string> thrice{"fixture", "review", all, all + "/link/a.h5.received", all + "/./"};
+  EXPECT_THAT(run_command(thrice).err, HasSubstr("1 pending;"));
+  std::vector<std::string> words = thrice;
+  words.insert(words.end(), {"--accept", "why", "--json", "-"});
+  const Outcome accepted = run_command(words);
+  EXPECT_EQ(accepted.status, 0) << accepted.err;
+  EXPECT_EQ(json::parse(accepted.out, nullptr, false).at("fixtures").size(), 1U);
+  EXPECT_EQ(read_fixture(folder.path() / "a.h5").reason, "why");
+}
+
+TEST_F(Recorded, ThroughALinkIsWrittenThroughIt) {
+  ASSERT_EQ(record().status, 0);
+  const std::string real = (folder.path() / "real.h5").string();
+  files::rename(file, real);
+  files::create_symlink("real.h5", file);
+  files::copy_file(real, received);
+  EXPECT_EQ(run_command({"fixture", "review", received, "--accept", "why"}).status, 0);
+  EXPECT_TRUE(files::is_symlink(file));
+  EXPECT_EQ(read_fixture(real).reason, "why");
+  EXPECT_EQ(record().status, 0);
+  EXPECT_TRUE(files::is_symlink(file));
+  EXPECT_EQ(read_fixture(real).reason, "a test");
+}
+
 TEST_F(Recorded, SaysTheSameInJson) {
   ASSERT_EQ(record({"--rows"}).status, 0);
   change(change_row);
@@ -242,10 +298,12 @@ TEST_F(Recorded, BadInputGetsOneSentenceAndStatusThree) {
   refused({"fixture", "review", file}, "is no .received file");
   refused({"fixture", "record", target, nowhere, "--prompt-tokens", "1", "--reason", "x"}, "no such folder");
   refused({"fixture", "record", target, file, "--prompt-tokens", "1"}, "--reason");
-  refused({"fixture", "record", target, file, "--prompt-tokens", "1", "--reason", ""}, "needs a reason");
+  refused({"fixture", "record", nowhere, file, "--prompt-tokens", "1", "--reason", ""}, "needs a reason");
   refused({"fixture", "record", target, file, "--prompt-tokens", "999", "--reason", "x"}, "vocabulary");
   put(received, "half a fi");
   refused({"fixture", "review", folder.path().string()}, received + ": not an HDF5 file");
+  files::copy_file(file, received, files::copy_options::overwrite_existing);
+  refused({"fixture", "review", received, "--accept", ""}, file + ": a fixture needs a reason");
   files::remove(received);
   for (const auto& [edit, said] : std::vector<std::pair<std::function<void(Fixture&)>, std::string>>{
            {[](Fixture& f) { f.draft = "medusa"; }, ": '/request' attribute 'draft': "},
