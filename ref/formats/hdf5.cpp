@@ -78,7 +78,13 @@ void refuse_clamping(hid_t transfer) {
   REQUIRE(H5Pset_type_conv_cb(transfer, refuse, nullptr) >= 0, "HDF5 takes a callback in a transfer list");
 }
 
-void silence_library() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+/// Before anything else is asked of it. When a file could not be written (a full disk), the library still holds what is
+/// left of it, and would crash on that as the process ends; our files are closed by then.
+void prepare_library() {
+  static const herr_t left_alone_at_exit = H5dont_atexit();
+  static_cast<void>(left_alone_at_exit);  // it fails where somebody else has begun to use the library
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
 
 std::string sentence(const std::filesystem::path& file, const std::string& path, const std::string& what) {
   return file.string() + ": " + in_quotes(path) + " " + what;
@@ -99,7 +105,7 @@ void refuse_links(const std::filesystem::path& file, hid_t handle, const std::st
 }  // namespace
 
 Hdf5 Hdf5::open(const std::filesystem::path& file) {
-  silence_library();
+  prepare_library();
   std::error_code error;
   const auto status = std::filesystem::status(file, error);
   if (!std::filesystem::exists(status)) throw Error(file.string() + ": no such file");
@@ -112,7 +118,7 @@ Hdf5 Hdf5::open(const std::filesystem::path& file) {
 }
 
 Hdf5 Hdf5::create(const std::filesystem::path& file) {
-  silence_library();
+  prepare_library();
   Hdf5 result;
   result.file_ = file;
   result.handle_ = H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);

@@ -2,10 +2,13 @@
 #include "oracle/fixture_file.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
+#include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <limits>
@@ -257,6 +260,24 @@ void expect_whole(int times) {
 
 TEST(FixtureFile, IsTheOldOrTheNewOneWheneverItsWriterIsKilled) { expect_whole(60); }
 TEST(FixtureFileSlow, IsTheOldOrTheNewOneWheneverItsWriterIsKilled) { expect_whole(1500); }
+
+// In a process of its own: the library has a say once more when it ends.
+TEST(FixtureFile, ThatCannotBeWrittenIsAnErrorAndTheProcessEndsAsItWishes) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "x.h5";
+  Fixture fixture = small_fixture();
+  fixture.request.prompt = std::vector<Token>(1 << 16, 1);
+  for (const rlim_t bytes : {0, 1000, 5000, 100000}) {
+    const auto writes = [&] {
+      std::signal(SIGXFSZ, SIG_IGN);
+      const rlimit full{bytes, bytes};
+      setrlimit(RLIMIT_FSIZE, &full);
+      std::exit(error_of([&] { write_fixture(file, fixture); }).starts_with(file.string()) ? 7 : 8);
+    };
+    EXPECT_EXIT(writes(), testing::ExitedWithCode(7), "") << bytes;
+    EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  }
+}
 
 TEST(FixtureFile, WrittenInPlaceWouldBeSeenTorn) {
   const TemporaryFolder folder;
