@@ -2,6 +2,7 @@
 # find_package(draftproof): targets draftproof::oracle, draftproof::decoding and what they stand on. Headers are
 # included as the library does it: "oracle/matchers.h", "ref/decoding/decoder.h".
 include(CMakeFindDependencyMacro)
+find_dependency(Boost CONFIG)
 find_dependency(OpenMP COMPONENTS CXX)
 find_dependency(nlohmann_json)
 find_dependency(fmt)

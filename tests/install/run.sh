@@ -19,11 +19,32 @@ cmake --build "$folder/build"
 "$folder/build/sampler_test" >"$folder/said" || { cat "$folder/said"; exit 1; }
 grep "the careless sampler is one whose law" "$folder/said"
 
+# Boost, which the headers include, is looked for where the package is, not missed where it is compiled.
+if cmake -S "$folder/example" -B "$folder/without" -G Ninja -DCMAKE_PREFIX_PATH="$folder/prefix" \
+  -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON >"$folder/said" 2>&1; then
+  echo "the package is found without Boost, and its headers need it" >&2
+  exit 1
+fi
+grep -q Boost "$folder/said"
+
 # Every header that is there can be included, but for those of one instruction set.
 cd "$folder/prefix/include/draftproof"
 find . -name '*.h' ! -name 'lanes_*' | sort | sed 's/^..\(.*\)/#include "\1"/' >"$folder/all.cpp"
 test "$(wc -l <"$folder/all.cpp")" -gt 50
 "$compiler" -std=c++20 -fsyntax-only -I"$folder/prefix/include/draftproof" "$folder/all.cpp"
+
+# What is no sampler is refused with a sentence.
+refused() {
+  printf '#include "oracle/matchers.h"\nTEST(A, B) { EXPECT_THAT(%s, draftproof::HasExactLaw({1})); }\n' "$1" \
+    >"$folder/refused.cpp"
+  if "$compiler" -std=c++20 -fsyntax-only -I. -include gtest/gtest.h "$folder/refused.cpp" 2>"$folder/said"; then
+    echo "a sampler compiles that is none: $1" >&2
+    exit 1
+  fi
+  grep -q "assert.*$2" "$folder/said"
+}
+refused '[n = 0](draftproof::Chance&) mutable { return n++; }' "give a mutable one as std::ref"
+refused '[](draftproof::Chance&) { return 0.5; }' "a token, which is an integer"
 
 "$folder/prefix/bin/draftproof" --version
 if grep -rl "$source" "$folder/prefix/lib" "$folder/prefix/include" --include='*.cmake' --include='*.h'; then
