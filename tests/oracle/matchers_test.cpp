@@ -238,6 +238,24 @@ TEST_F(LosslessTrace, OfTheProductionLoopIs) {
   EXPECT_THAT(run(matching), Not(IsLosslessUnder(other.target({}), matching, 7))) << "another target";
 }
 
+TEST_F(LosslessTrace, OfTreesAndOfTextsThatStopBeforeTheirBudgetIs) {
+  bool trees = false;
+  bool stopped = false;
+  for (const Rule* const rule : {&matching, &rejection}) {
+    for (Token stop = 0; stop < target.vocabulary(); ++stop) {
+      request.stops = {stop};
+      const Trace trace = run(*rule, "scripted:~<**/*<-<-");
+      EXPECT_THAT(trace, IsLosslessUnder(target, *rule, 7)) << rule->name << ", stop " << stop;
+      const Round& last = trace.rounds.back();
+      trees = trees || std::any_of(trace.rounds.begin(), trace.rounds.end(),
+                                   [](const Round& round) { return !round.proposal.is_chain(); });
+      stopped = stopped || (trace.finish == Finish::stop && last.proposal.size() > 1 && last.emitted.size() == 1);
+    }
+  }
+  EXPECT_TRUE(trees);
+  EXPECT_TRUE(stopped) << "with guesses beyond the end of the text";
+}
+
 TEST_F(LosslessTrace, ChangedAnywhereIsNotAndTheMessageSaysWhere) {
   const auto refused = [&](const auto& change) {
     Trace trace = run(rejection);
