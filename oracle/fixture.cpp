@@ -95,6 +95,8 @@ bool compare(const Array<T>& recorded, const Array<T>& found, ArrayDifference& r
     }
   }
   if (recorded.values.size() == found.values.size()) return result.differing > 0;
+  result.only_recorded = (recorded.values.size() - both) / width<T>;
+  result.only_found = (found.values.size() - both) / width<T>;
   if (result.differing == 0) {
     const auto text = [&](const Array<T>& array) {
       return both < array.values.size() ? value_text(array.values.data() + both) : std::string("absent");
@@ -185,6 +187,8 @@ std::string ArrayDifference::sentence() const {
   if (ulps) text += fmt::format(", {} ulp{}", *ulps, *ulps == 1 ? "" : "s");
   if (compared > 0) text += fmt::format("; {} of {} differ", differing, compared);
   if (ulps_max > 0) text += fmt::format(", by {} ulp{} at most", ulps_max, ulps_max == 1 ? "" : "s");
+  if (only_recorded > 0) text += fmt::format("; {} more recorded", only_recorded);
+  if (only_found > 0) text += fmt::format("; {} more found", only_found);
   return text;
 }
 

@@ -68,6 +68,8 @@ struct ArrayDifference {
   std::optional<std::uint64_t> ulps;  // between the two, for floats; nothing when one of them is not a number
   std::uint64_t differing = 0;        // values, of those that both have; digests count as one value
   std::uint64_t compared = 0;
+  std::uint64_t only_recorded = 0;  // values past the end of the other
+  std::uint64_t only_found = 0;
   std::uint64_t ulps_max = 0;
 
   std::string sentence() const;

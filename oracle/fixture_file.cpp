@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <span>
 
+#include "ref/acceptance/sampling.h"
 #include "ref/base/error.h"
 #include "ref/formats/hdf5_seal.h"
 #include "ref/formats/printable.h"
@@ -87,7 +89,6 @@ class FieldReader {
   const Hdf5& file_;
 };
 
-
 /// Reads the arrays of /run and holds their shapes to each other.
 class RunReader {
  public:
@@ -168,6 +169,25 @@ class RunReader {
   const Hdf5& file_;
 };
 
+/// A row after its text has a distribution, by which two fixtures are compared.
+void expect_distributions(const Fixture& fixture, const FieldReader& fields) {
+  const auto* const rows = fixture.find<float>("rows");
+  if (rows == nullptr) return;
+  const auto vocabulary = static_cast<std::size_t>(rows->shape[1]);
+  std::vector<Token> text = fixture.request.prompt;
+  std::size_t at = 0;
+  for (const Token token : fixture.find<std::int32_t>("tokens")->values) {
+    try {
+      distribution_of(std::span(rows->values).subspan(at * vocabulary, vocabulary), fixture.request.sampling,
+                      {text, {}});
+    } catch (const Error& wrong) {
+      fields.fail("/run/rows", "has no distribution in row " + std::to_string(at) + ": " + wrong.what());
+    }
+    text.push_back(token);
+    ++at;
+  }
+}
+
 }  // namespace
 
 Fixture read_fixture(const std::filesystem::path& path) {
@@ -187,6 +207,7 @@ Fixture read_fixture(const std::filesystem::path& path) {
   fixture.request.verification = verification == "serial" ? Verification::serial : Verification::batched;
   if (fixture.request.prompt.empty()) fields.fail("/request/prompt", "holds no token");
   fixture.arrays = RunReader(fields, file).read();
+  expect_distributions(fixture, fields);
   return fixture;
 }
 

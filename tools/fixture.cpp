@@ -64,9 +64,16 @@ ordered_json difference_json(const FixtureDifference& difference) {
   ordered_json json = {{"equal", difference.empty()}};
   for (const auto& [name, change] : difference.asked) json["asked"][name] = change;
   for (const ArrayDifference& array : difference.arrays) {
-    ordered_json row = {{"array", array.name},         {"index", array.index},         {"recorded", array.recorded},
-                        {"found", array.found},        {"ulps", ordered_json()},       {"differing", array.differing},
-                        {"compared", array.compared},  {"ulps_max", array.ulps_max}};
+    ordered_json row = {{"array", array.name},
+                        {"index", array.index},
+                        {"recorded", array.recorded},
+                        {"found", array.found},
+                        {"ulps", ordered_json()},
+                        {"differing", array.differing},
+                        {"compared", array.compared},
+                        {"only_recorded", array.only_recorded},
+                        {"only_found", array.only_found},
+                        {"ulps_max", array.ulps_max}};
     if (array.ulps) row["ulps"] = *array.ulps;
     json["arrays"].push_back(row);
   }

@@ -165,6 +165,16 @@ INSTANTIATE_TEST_SUITE_P(
         HostileFile{"token_negative", value<Token>("/run/tokens", 0, -1), {"'/run/tokens' holds -1"}},
         HostileFile{"rows_nan", value<float>("/run/rows", 5, NAN), {"'/run/rows'", "no logit"}},
         HostileFile{"rows_infinite", value<float>("/run/rows", 5, INFINITY), {"'/run/rows'", "no logit"}},
+        HostileFile{"row_of_minus_infinities", array("/run/rows", Array<float>{{4, 3}, {0, 1, 2, 3, 4, 5, 6, 7, 8,
+                                                                                       -INFINITY, -INFINITY,
+                                                                                       -INFINITY}}),
+                    {"'/run/rows' has no distribution in row 3"}},
+        HostileFile{"row_beyond_its_penalties",
+                    [](FixtureParts& parts) {
+                      value<float>("/request/repeat_penalty", 0, 0.125F)(parts);
+                      value<float>("/run/rows", 4, 3e38F)(parts);
+                    },
+                    {"'/run/rows' has no distribution in row 1", "+infinity"}},
         HostileFile{"rows_without_width", array("/run/rows", Array<float>{{4, 0}, {}}), {"'/run/rows'", "vocabulary"}},
         HostileFile{"rows_deep", array("/run/rows", Array<float>{{4, 3, 1}, std::vector<float>(12)}), {"[4, 3, 1]"}},
         HostileFile{"finish_unknown", value<Token>("/run/finish", 0, 3), {"'/run/finish' is 3"}},

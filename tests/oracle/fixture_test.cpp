@@ -160,8 +160,16 @@ TEST(Difference, SeesLongerShorterMissingAndReshapedArrays) {
     if (array.name == "guesses") array.content = Array<std::int32_t>{{3}, {2, 1, 2}};
   }
   EXPECT_EQ(difference(small_fixture(), shorter).arrays.at(0).sentence(),
-            "guesses[3] was 1, is absent; 0 of 3 differ");
-  EXPECT_EQ(difference(shorter, small_fixture()).arrays.at(0).sentence(), "guesses[3] was absent, is 1; 0 of 3 differ");
+            "guesses[3] was 1, is absent; 0 of 3 differ; 1 more recorded");
+  EXPECT_EQ(difference(shorter, small_fixture()).arrays.at(0).sentence(),
+            "guesses[3] was absent, is 1; 0 of 3 differ; 1 more found");
+  Fixture longer = small_fixture();
+  for (FixtureArray& array : longer.arrays) {
+    if (array.name == "cache") array.content = Array<std::uint64_t>{{4, 2}, {1, 5, 2, 7, 3, 5, 4, 5}};
+  }
+  EXPECT_EQ(difference(small_fixture(), longer).arrays.at(0).sentence(),
+            "cache[1] was 00000000000000020000000000000005, is 00000000000000020000000000000007; 1 of 2 differ; 2 more "
+            "found");
   Fixture without = small_fixture();
   without.arrays.erase(without.arrays.begin());
   EXPECT_EQ(difference(small_fixture(), without).arrays.at(0).sentence(), "rows was there, is absent");
