@@ -75,19 +75,35 @@ std::string script(Dice& dice, int vocabulary) {
   return text;
 }
 
-/// Words of which each begins with some guesses, one below the other, and goes on in other places with named ones.
+/// Words of which each begins with some guesses, one below the other and some with another beside them, and goes on
+/// with named ones in other places.
 std::string script_of_trees(Dice& dice, int vocabulary) {
   std::string text = "scripted:";
+  const auto name = [&] {
+    text += dice.below(4) > 0 ? '*' : dice.below(2) > 0 ? '-' : static_cast<char>('0' + dice.below(vocabulary));
+  };
   const int rounds = 1 + dice.below(2);
   for (int round = 0; round < rounds; ++round) {
     if (round > 0) text += '/';
-    const int branch = 1 + dice.below(draft_most - 1);
-    for (int i = 0; i < branch; ++i) text += "+~~?-*"[dice.below(6)];
-    int depth = branch;  // of the next guess
-    for (int i = branch; i < draft_most; ++i) {
-      for (int back = dice.below(depth + 1); back > 0; --back, --depth) text += '<';
-      text += dice.below(4) > 0 ? '*' : dice.below(2) > 0 ? '-' : static_cast<char>('0' + dice.below(vocabulary));
-      ++depth;
+    if (dice.below(6) == 0) continue;  // no guess
+    int guesses = 0;
+    int depth = 0;  // of the next guess
+    int drawn = 0;  // places down to the last drawn guess
+    for (const int branch = 1 + dice.below(draft_most - 1); depth < branch && guesses < draft_most; ++depth) {
+      const char letter = "+~~?-*"[dice.below(6)];
+      text += letter;
+      ++guesses;
+      if (letter != '-' && letter != '*') drawn = depth + 1;
+      if (guesses < draft_most && dice.below(2) == 0) {
+        text += '&';
+        name();
+        ++guesses;
+      }
+    }
+    for (; guesses < draft_most; ++guesses, ++depth) {
+      const int least = std::max(0, drawn - 1);  // nothing is guessed in a place above a drawn guess
+      for (int back = dice.below(depth - least + 1); back > 0; --back, --depth) text += '<';
+      name();
     }
   }
   return text;
@@ -128,14 +144,14 @@ std::vector<SmallLaw> laws_by_hand(const Rule& rule) {
   for (const Sampling& sampling : samplings()) {
     for (const char* draft : {"scripted:+<*", "scripted:~<*", "scripted:-<*", "scripted:?<*<*", "scripted:0<*",
                               "scripted:*<0", "scripted:~*<*<<*", "scripted:~<**", "scripted:-<*-<*", "scripted:-<**",
-                              "scripted:~~<*<<0", "scripted:+-<*/~<*", "scripted:*<-<-*"}) {
+                              "scripted:~&*~", "scripted:~&0+<*", "scripted:+-<*/~<*", "scripted:*<-<-*"}) {
       const Verification verification = list.size() % 2 == 0 ? Verification::batched : Verification::serial;
       list.push_back({.question = question_of(rule, draft, draft_most, verification, sampling, 4)});
     }
   }
   for (const char* draft : {"scripted:++++", "scripted:+++-", "scripted:++-", "scripted:~~~~", "scripted:++~/-/-",
                             "scripted:+7-", "scripted:+++0", "scripted:++//", "scripted:~/++++/+", "dialect",
-                            "scripted:-<*-<*", "scripted:~<*<**", "scripted:++<*<<*"}) {
+                            "scripted:-<*-<*", "scripted:~<*<**", "scripted:+&*+&*"}) {
     for (const Verification verification : {Verification::batched, Verification::serial}) {
       list.push_back({.vocabulary = vocabulary_most,
                       .levels = 4,

@@ -26,8 +26,8 @@ std::vector<Variation> variations(const Parts& parts) {
       {"dialect", 3, Verification::batched, 2}, {"hostile", 2}, {"oracular", 6}, {"moody", 2},
       {"moody", 2, Verification::serial}};
   const std::vector<Row> trees = {
-      {"none", 0}, {"scripted:+<*", 2}, {"scripted:++<*<<*-", 5}, {"scripted:++<*<<*-", 5, Verification::serial},
-      {"scripted:++<*<<*-", 5, Verification::batched, 2}, {"scripted:*<*<**<*", 5}, {"scripted:~<*<*", 3},
+      {"none", 0}, {"scripted:+<*", 2}, {"scripted:+&*+&*-", 5}, {"scripted:+&*+&*-", 5, Verification::serial},
+      {"scripted:+&*+&*-", 5, Verification::batched, 2}, {"scripted:*<*<**<*", 5}, {"scripted:~<*<*", 3},
       {"scripted:~<*<*", 3, Verification::serial}, {"scripted:-<*-<**", 5}};
   std::vector<Variation> list;
   for (const Rule* rule : {&matching, &rejection}) {

@@ -54,43 +54,60 @@ void Proposal::keep(const std::vector<int>& guesses) {
 
 Guesses::Guesses(const Sampling& sampling, std::span<const Token> committed, int sequence, int position, Purpose noise,
                  Chance& chance, Sampler& sampler)
-    : sampling_(sampling), committed_(committed), next_{sequence, position, noise}, chance_(chance),
-      sampler_(sampler) {}
+    : sampling_(sampling), committed_(committed), sequence_(sequence), position_(position), noise_(noise),
+      chance_(chance), sampler_(sampler) {}
 
 Token Guesses::draw(std::span<const float> logits) {
-  REQUIRE(proposal_.is_chain() && branch_.size() == proposal_.tokens.size(), "only the first branch is drawn");
+  REQUIRE(first_branch_, "only the first branch is drawn");
   Distribution q = sampler_.blank();
   sampler_.read(logits, sampling_, {committed_, branch_}, q);
-  const Token token = draftproof::draw(q, next_, chance_);
-  add(token, std::move(q));
+  const int depth = static_cast<int>(branch_.size());
+  const Token token = draftproof::draw(q, {sequence_, position_ + depth, noise_}, chance_);
+  add(branch_, token, std::move(q));
+  branch_.push_back(token);
+  drawn_ = depth + 1;
   return token;
 }
 
-void Guesses::name(Token token) { add(token, Distribution::point(token)); }
+void Guesses::name(Token token) {
+  add(branch_, token, Distribution::point(token));
+  branch_.push_back(token);
+}
+
+void Guesses::name_beside(Token token) {
+  REQUIRE(!branch_.empty(), "beside a guess");
+  add(std::span(branch_).first(branch_.size() - 1), token, Distribution::point(token));
+}
 
 void Guesses::back_to(int depth) {
   REQUIRE(depth >= 0 && depth <= static_cast<int>(branch_.size()), "a branch begins where the guesses have come to");
-  next_.position -= static_cast<int>(branch_.size()) - depth;
+  first_branch_ = first_branch_ && depth == static_cast<int>(branch_.size());
   branch_.resize(static_cast<std::size_t>(depth));
 }
 
-bool Guesses::made(Token token) const {
-  int last = -1;  // of the branch
-  for (const Token above : branch_) last = proposal_.child(last, above);
-  return proposal_.child(last, token) != Proposal::no_guess;
+bool Guesses::made(std::span<const Token> branch, Token token) const {
+  return proposal_.child(last_of(branch), token) != Proposal::no_guess;
 }
 
-void Guesses::add(Token token, Distribution q) {
-  const int depth = static_cast<int>(branch_.size());
-  if (proposal_.is_chain() && depth < proposal_.size()) {
+int Guesses::last_of(std::span<const Token> branch) const {
+  int last = -1;
+  for (const Token token : branch) last = proposal_.child(last, token);
+  return last;
+}
+
+void Guesses::add(std::span<const Token> branch, Token token, Distribution q) {
+  const int depth = static_cast<int>(branch.size());
+  const int above = last_of(branch);
+  REQUIRE(depth + 1 >= drawn_, "what is guessed in a place does not know what was drawn below it");
+  REQUIRE(proposal_.child(above, token) == Proposal::no_guess, "the guesses of one place are different tokens");
+  int place = above + 1;  // behind everything below `above`
+  while (place < proposal_.size() && proposal_.depth(place) >= depth) ++place;
+  if (proposal_.is_chain() && depth != proposal_.size()) {
     for (int guess = 0; guess < proposal_.size(); ++guess) proposal_.depths.push_back(guess);
   }
-  REQUIRE(!made(token), "guesses that follow the same token are different tokens");
-  if (!proposal_.is_chain()) proposal_.depths.push_back(depth);
-  proposal_.tokens.push_back(token);
-  proposal_.drawn_from.push_back(std::move(q));
-  branch_.push_back(token);
-  ++next_.position;
+  if (!proposal_.is_chain()) proposal_.depths.insert(proposal_.depths.begin() + place, depth);
+  proposal_.tokens.insert(proposal_.tokens.begin() + place, token);
+  proposal_.drawn_from.insert(proposal_.drawn_from.begin() + place, std::move(q));
 }
 
 }  // namespace draftproof

@@ -3,8 +3,8 @@
 // Drafts never fill one in by hand; they hand logits (or a bare token) to Guesses, which draws, so the recorded q
 // cannot differ from the sampled q.
 //
-// A tree is written in preorder: a guess, then everything below it, then the next that follows the same token. So an
-// ancestor comes before what is below it, and the depths alone say who follows whom. Siblings are different tokens.
+// A tree is written in preorder: a guess, then everything below it, then the next in the same place, which is another
+// token. So an ancestor comes before what is below it, and the depths alone say who follows whom.
 #pragma once
 
 #include <span>
@@ -46,6 +46,9 @@ struct Proposal {
   void keep(const std::vector<int>& guesses);
 };
 
+/// Takes a tree in any order, by moving along its branches; but a number of `noise` is keyed by position and the next
+/// round may ask for it again, so it serves one guess, on the first branch, and what is guessed in a place may not know
+/// what was drawn below that place: what stands there would tell of a number that is still to be drawn with.
 class Guesses {
  public:
   /// The first guess decides the token at absolute position `position`, after `committed`. `noise` is the purpose under
@@ -53,33 +56,39 @@ class Guesses {
   Guesses(const Sampling& sampling, std::span<const Token> committed, int sequence, int position, Purpose noise,
           Chance& chance, Sampler& sampler);
 
-  /// Draws the next guess from a row of logits; returns it.
+  /// Draws the next guess from a row of logits; returns it. Only on the first branch.
   Token draw(std::span<const float> logits);
-  /// The next guess is this token, for certain.
+  /// The next guess is this token, for certain. It has not been guessed there, nothing was drawn below its place.
   void name(Token token);
+  /// The same in the place of the last guess, which the next one still follows.
+  void name_beside(Token token);
 
-  /// The next guess follows the first `depth` guesses of the current branch: another branch begins. Its guesses can
-  /// only be named: a number of `noise` is keyed by position, so it serves one guess of a position.
+  /// The next guess follows the first `depth` guesses of the current branch: another branch begins.
   void back_to(int depth);
-  /// Whether this token is a guess in the place of the next one already.
-  bool made(Token token) const;
   /// The guesses that the next one follows.
   std::span<const Token> branch() const noexcept { return branch_; }
+  /// Whether this token was guessed after `branch`, a part of the current branch from its beginning.
+  bool made(std::span<const Token> branch, Token token) const;
 
   int size() const noexcept { return proposal_.size(); }
   const Proposal& proposal() const& noexcept { return proposal_; }
   Proposal proposal() && { return std::move(proposal_); }
 
  private:
+  int last_of(std::span<const Token> branch) const;
+  void add(std::span<const Token> branch, Token token, Distribution q);
+
   const Sampling& sampling_;
   std::span<const Token> committed_;
-  void add(Token token, Distribution q);
-
-  Key next_;
+  int sequence_;
+  int position_;
+  Purpose noise_;
   Chance& chance_;
   Sampler& sampler_;
   Proposal proposal_;
   std::vector<Token> branch_;
+  bool first_branch_ = true;
+  int drawn_ = 0;  // places on the first branch, down to the last one in which a guess was drawn
 };
 
 template <class Ends>

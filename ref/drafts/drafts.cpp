@@ -62,7 +62,7 @@ DraftSource open_on_target(const std::filesystem::path&, Model& target, const La
 DraftSource open_branching(const std::filesystem::path&, Model& target, const Layout&) {
   return [&target](int capacity, int draft_max) {
     return std::make_unique<ScriptedDraft>(target, capacity, guesses_per_round(draft_max, capacity),
-                                           "++<*<<*-/-<*-<**");
+                                           "+&*+&*-/-<*-<**");
   };
 }
 

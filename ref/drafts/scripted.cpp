@@ -10,12 +10,12 @@
 namespace draftproof {
 namespace {
 
-/// The best of those not guessed there, the smallest among equals.
-std::optional<Token> likeliest(std::span<const float> logits, const Guesses& guesses) {
+/// The best of those not guessed after `branch`, the smallest among equals.
+std::optional<Token> likeliest(std::span<const float> logits, const Guesses& guesses, std::span<const Token> branch) {
   std::optional<Token> best;
   for (Token token = 0; token < static_cast<Token>(logits.size()); ++token) {
     const auto logit = [&](Token t) { return logits[static_cast<std::size_t>(t)]; };
-    if (!guesses.made(token) && (!best || logit(token) > logit(*best))) best = token;
+    if (!guesses.made(branch, token) && (!best || logit(token) > logit(*best))) best = token;
   }
   return best;
 }
@@ -26,7 +26,8 @@ ScriptedDraft::ScriptedDraft(Model& target, int capacity, int draft_max, std::st
     : ModelDraft(target, capacity, draft_max), words_(1) {
   for (const char letter : script) {
     const bool number = letter >= '0' && letter <= '9' && letter - '0' < target.vocabulary();
-    REQUIRE(number || std::string_view("+-~?*</").find(letter) != std::string_view::npos, "a script is of its letters");
+    const bool known = number || std::string_view("+-~?*&</").find(letter) != std::string_view::npos;
+    REQUIRE(known, "a script is of its letters");
     if (letter == '/') {
       words_.emplace_back();
     } else {
@@ -37,30 +38,38 @@ ScriptedDraft::ScriptedDraft(Model& target, int capacity, int draft_max, std::st
 
 void ScriptedDraft::propose(Token anchor, int limit, Guesses& guesses) {
   const std::string& word = words_[round_++ % words_.size()];
+  std::size_t drawn = 0;  // places down to the last drawn guess
+  bool beside = false;
   for (const char letter : word) {
+    const std::span<const Token> branch = guesses.branch();
+    const std::size_t above = branch.empty() ? 0 : branch.size() - 1;
+    const std::span<const Token> place = beside ? branch.first(above) : branch;
+    const bool draws = std::string_view("+~?").find(letter) != std::string_view::npos;
     if (letter == '<') {
-      guesses.back_to(std::max(0, static_cast<int>(guesses.branch().size()) - 1));
-    } else if (guesses.size() < limit) {
-      guess(letter, row_after(anchor, guesses.branch()), guesses);
+      guesses.back_to(static_cast<int>(above));
+    } else if (letter != '&' && guesses.size() < limit && (draws || place.size() + 1 >= drawn)) {
+      const std::span<const float> logits = row_after(anchor, place);
+      draws ? draw(letter, logits, guesses) : name(letter, logits, guesses, place, beside && !branch.empty());
+      if (draws) drawn = guesses.branch().size();
     }
+    beside = letter == '&';
   }
 }
 
-void ScriptedDraft::guess(char letter, std::span<const float> logits, Guesses& guesses) {
-  if (letter == '+') {
-    guesses.draw(logits);
-  } else if (letter == '~') {
-    std::vector<float> moved(logits.begin(), logits.end());
-    std::rotate(moved.begin(), moved.end() - 1, moved.end());
-    guesses.draw(moved);
-  } else if (letter == '?') {
-    guesses.draw(std::vector<float>(logits.size(), 0.0F));
-  } else {
-    const std::optional<Token> token = letter == '*'   ? likeliest(logits, guesses)
-                                       : letter == '-' ? least_likely(logits)
-                                                       : letter - '0';
-    if (token && !guesses.made(*token)) guesses.name(*token);
-  }
+void ScriptedDraft::draw(char letter, std::span<const float> logits, Guesses& guesses) {
+  std::vector<float> row(logits.begin(), logits.end());
+  if (letter == '~') std::rotate(row.begin(), row.end() - 1, row.end());
+  if (letter == '?') std::fill(row.begin(), row.end(), 0.0F);
+  guesses.draw(row);
+}
+
+void ScriptedDraft::name(char letter, std::span<const float> logits, Guesses& guesses, std::span<const Token> place,
+                         bool beside) {
+  const std::optional<Token> token = letter == '*'   ? likeliest(logits, guesses, place)
+                                     : letter == '-' ? least_likely(logits)
+                                                     : letter - '0';
+  if (!token || guesses.made(place, *token)) return;
+  beside ? guesses.name_beside(*token) : guesses.name(*token);
 }
 
 }  // namespace draftproof

@@ -8,12 +8,14 @@
 //   ?       drawn from a flat row: every token alike
 //   0 to 9  that token, for certain: one that ends the text, or one the target cannot say
 //   *       the token the target likes best of those not guessed there, for certain
+//   &       no guess: the next letter's is another in the place of the last one, and what follows still follows that
 //   <       no guess: back to where the last one was made, so that the next is another in its place
 //
 // "++-" makes three guesses a round, of which two stand; "-/-/+" is refused twice in a row; "++//" makes two guesses
-// and then, for two rounds, none; "+0" says that the text ends; "+<*-" guesses two tokens in the same place and one
-// after the second. After the first < no guess is drawn, and one that is there already is not made again. The rounds
-// are counted, not the tokens: where a script has come to is no part of what is observed.
+// and then, for two rounds, none; "+0" says that the text ends; "+&*-" guesses two tokens in the same place and one
+// after the first, "+<*-" one after the second. What is guessed beside another or after a < is named, and not made
+// where it is there already or where its place lies above a drawn guess (Guesses). The rounds are counted, not the
+// tokens: where a script has come to is no part of what is observed.
 #pragma once
 
 #include <string>
@@ -31,7 +33,8 @@ class ScriptedDraft final : public ModelDraft {
   void propose(Token anchor, int limit, Guesses& guesses) override;
 
  private:
-  void guess(char letter, std::span<const float> logits, Guesses& guesses);
+  void draw(char letter, std::span<const float> logits, Guesses& guesses);
+  void name(char letter, std::span<const float> logits, Guesses& guesses, std::span<const Token> place, bool beside);
 
   std::vector<std::string> words_;  // at least one
   std::size_t round_ = 0;

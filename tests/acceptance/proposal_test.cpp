@@ -174,8 +174,8 @@ TEST(Guesses, GoBackToAnyGuessOfTheBranchAndPenaltiesSeeTheBranchOnly) {
   EXPECT_TRUE(guesses.proposal().is_chain());
   guesses.back_to(0);
   const Token second = (first + 1) % 4;
-  EXPECT_TRUE(guesses.made(first));
-  EXPECT_FALSE(guesses.made(second));
+  EXPECT_TRUE(guesses.made({}, first));
+  EXPECT_FALSE(guesses.made({}, second));
   guesses.name(second);
   guesses.name(first);  // below the second it is another guess
   EXPECT_THAT(guesses.branch(), ElementsAre(second, first));
@@ -189,19 +189,56 @@ TEST(Guesses, GoBackToAnyGuessOfTheBranchAndPenaltiesSeeTheBranchOnly) {
   EXPECT_EQ(guesses.proposal().drawn_from[1], Distribution::point(second));
 }
 
+TEST(Guesses, BesideTheLastGuessLeaveTheBranchWhereItIs) {
+  const std::vector<float> logits = {0.5f, 1.0f, -0.25f, 0.75f};
+  const Sampling sampling{.temperature = 1, .frequency_penalty = 0.5f};
+  SeededChance chance(5);
+  Sampler sampler;
+  Guesses guesses(sampling, {}, 2, 10, Purpose::draft, chance, sampler);
+  const Token first = guesses.draw(logits);
+  guesses.name_beside((first + 1) % 4);
+  guesses.name_beside((first + 2) % 4);
+  const Token below = guesses.draw(logits);
+  EXPECT_EQ(below, draw(distribution_of(logits, sampling, {{}, std::vector{first}}), {2, 11, Purpose::draft}, chance));
+  guesses.name_beside((below + 1) % 4);
+  EXPECT_THAT(guesses.branch(), ElementsAre(first, below));
+  EXPECT_THAT(guesses.proposal().tokens,
+              ElementsAre(first, below, (below + 1) % 4, (first + 1) % 4, (first + 2) % 4));
+  EXPECT_THAT(guesses.proposal().depths, ElementsAre(0, 1, 1, 0, 0));
+  for (std::size_t guess = 2; guess < 5; ++guess) {
+    EXPECT_EQ(guesses.proposal().drawn_from[guess], Distribution::point(guesses.proposal().tokens[guess]));
+  }
+}
+
 TEST(GuessesDeathTest, OneNumberServesOneGuessAndOneTokenIsOneGuess) {
   const std::vector<float> logits = {0.5f, 1.0f};
   SeededChance chance(5);
   Sampler sampler;
   const Sampling sampling{.temperature = 1};
   Guesses guesses(sampling, {}, 0, 10, Purpose::draft, chance, sampler);
+  EXPECT_DEATH(guesses.name_beside(1), "beside a guess");
   guesses.name(1);
+  EXPECT_DEATH(guesses.name_beside(1), "different tokens");
   guesses.back_to(0);
   EXPECT_DEATH(guesses.name(1), "different tokens");
   EXPECT_DEATH(guesses.draw(logits), "only the first branch is drawn");
   EXPECT_DEATH(guesses.back_to(1), "a branch begins where the guesses have come to");
   guesses.name(0);
   EXPECT_DEATH(guesses.draw(logits), "only the first branch is drawn");
+}
+
+TEST(GuessesDeathTest, NothingIsGuessedInAPlaceAboveADrawnGuess) {
+  const std::vector<float> logits = {0.5f, 1.0f};
+  SeededChance chance(5);
+  Sampler sampler;
+  const Sampling sampling{.temperature = 1};
+  Guesses guesses(sampling, {}, 0, 10, Purpose::draft, chance, sampler);
+  const Token first = guesses.draw(logits);
+  const Token below = guesses.draw(logits);
+  guesses.name_beside(1 - below);
+  guesses.name(0);
+  guesses.back_to(0);
+  EXPECT_DEATH(guesses.name(1 - first), "does not know what was drawn below it");
 }
 
 TEST(Draw, FromAPointAsksForNoChance) {

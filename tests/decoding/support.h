@@ -163,7 +163,7 @@ class KnowingDraft final : public Draft {
 };
 
 /// Knows the plain text and guesses a tree around it: in every place a wrong token with another below it, then the
-/// right one, and at the end a third. `drawn`: its first branch is drawn from a model instead.
+/// right one, and at the end a third. `drawn`: it is drawn from a model, with the right token beside it.
 class TreeDraft final : public ModelDraft {
  public:
   TreeDraft(Model& model, int capacity, int draft_max, std::vector<Token> truth, bool drawn)
@@ -176,15 +176,23 @@ class TreeDraft final : public ModelDraft {
   }
 
   void propose(Token anchor, int limit, Guesses& guesses) override {
-    const auto name = [&](Token token) {
-      if (guesses.size() < limit && !guesses.made(token)) guesses.name(token);
+    const auto truth = [&] {
+      return truth_[std::min(observed_ + 1 + guesses.branch().size(), truth_.size() - 1)];
     };
     if (drawn_) {
-      for (int i = 0; i < (limit + 1) / 2; ++i) guesses.draw(row_after(anchor, guesses.branch()));
-      guesses.back_to(0);
+      while (guesses.size() < limit) {
+        const Token right = truth();
+        if (guesses.draw(row_after(anchor, guesses.branch())) != right && guesses.size() < limit) {
+          guesses.name_beside(right);
+        }
+      }
+      return;
     }
+    const auto name = [&](Token token) {
+      if (guesses.size() < limit && !guesses.made(guesses.branch(), token)) guesses.name(token);
+    };
     for (int depth = 0; guesses.size() < limit; ++depth) {
-      const Token right = truth_[std::min(observed_ + 1 + static_cast<std::size_t>(depth), truth_.size() - 1)];
+      const Token right = truth();
       name((right + 1) % vocabulary_);
       name(right);
       guesses.back_to(depth);

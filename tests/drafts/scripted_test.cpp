@@ -51,6 +51,10 @@ TEST(Scripted, GoesBackAndNamesTheBestThatIsNotThere) {
   EXPECT_THAT(guessed("*<0<2").tokens, ElementsAre(0, 2)) << "what is there already is not made again";
   EXPECT_THAT(guessed("*<*<*<*<*").tokens, ElementsAre(0, 1, 2, 3)) << "nothing is left to name";
   EXPECT_THAT(guessed("*<*<*", 2).tokens, ElementsAre(0, 1)) << "never more than it was asked for";
+  const Proposal beside = guessed("*&**&-<<2");
+  EXPECT_THAT(beside.tokens, ElementsAre(0, 0, 3, 1, 2));
+  EXPECT_THAT(beside.depths, ElementsAre(0, 1, 1, 0, 0));
+  EXPECT_THAT(guessed("&1*").tokens, ElementsAre(1, 0)) << "beside nothing is a guess like any other";
   EXPECT_THAT(guessed("<<*<<<1").tokens, ElementsAre(0, 1)) << "no further back than to the anchor";
 }
 

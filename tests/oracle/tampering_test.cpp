@@ -70,7 +70,7 @@ std::vector<Variation> variations(const Rule& rule) {
   return {with("none", 0, rule), with("dialect", 3, rule), with("dialect", 3, rule, Verification::serial),
           with("hostile", 2, rule), with("hostile", 2, rule, Verification::serial),
           with("scripted:+++/~-0/", 3, rule), with("scripted:+++/~-0/", 3, rule, Verification::serial),
-          with("scripted:+~<*<<*", 4, rule), with("scripted:+~<*<<*", 4, rule, Verification::serial)};
+          with("scripted:+&*~&*", 4, rule), with("scripted:+&*~&*", 4, rule, Verification::serial)};
 }
 
 /// Runs to be changed: by both rules, cut by the budget and ended by a stop token.
