@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
 #include "ref/base/require.h"
 
@@ -12,29 +11,30 @@ namespace draftproof {
 EnumeratedChance::Choice EnumeratedChance::question(const Key& key, std::span<const std::uint64_t> weights,
                                                     std::uint64_t sum) const {
   Choice choice{key, sum, {}, 0, probability()};
-  Rational low = 0;
-  Rational high = 1;
+  Cut low{0, 1};
+  Cut high{1, 1};
   for (std::size_t i = depth_; i-- > 0;) {
     if (choices_[i].key != key) continue;
     low = choices_[i].cell().low;
     high = choices_[i].cell().high;
-    choice.given /= high - low;
+    choice.given /= choices_[i].cell().width();
     break;
   }
-  const bool fresh = low == 0 && high == 1;
   std::uint64_t before = 0;
   for (std::size_t i = 0; i < weights.size(); ++i) {
     if (weights[i] == 0) continue;
-    Rational begin(before, sum);
+    const Cut begin = std::max(low, Cut{before, sum});
     before += weights[i];
-    Rational end(before, sum);
-    if (!fresh) {
-      begin = std::max(begin, low);
-      end = std::min(end, high);
-    }
-    if (begin < end) choice.cells.push_back({i, std::move(begin), std::move(end)});
+    const Cut end = std::min(high, Cut{before, sum});
+    if (begin < end) choice.cells.push_back({i, begin, end});
   }
   return choice;
+}
+
+Rational EnumeratedChance::Cell::width() const {
+  if (low.of == 0) return Rational(high.of, high.all);
+  if (low.all == high.all) return Rational(high.of - low.of, high.all);
+  return Rational(high.of, high.all) - Rational(low.of, low.all);
 }
 
 std::size_t EnumeratedChance::pick(const Key& key, std::span<const std::uint64_t> weights) {
@@ -49,7 +49,7 @@ std::size_t EnumeratedChance::pick(const Key& key, std::span<const std::uint64_t
 Rational EnumeratedChance::probability() const {
   if (depth_ == 0) return 1;
   const Choice& last = choices_[depth_ - 1];
-  return last.given * (last.cell().high - last.cell().low);
+  return last.given * last.cell().width();
 }
 
 bool EnumeratedChance::next_path() {

@@ -47,10 +47,20 @@ class EnumeratedChance final : public Chance {
   std::size_t bound() const noexcept { return choices_.size(); }
 
  private:
+  /// A place where weights of some question are cut: `of` of `all`. Compared without a Rational, of which there would be
+  /// two for every weight.
+  struct Cut {
+    std::uint64_t of;
+    std::uint64_t all;
+    friend bool operator<(const Cut& a, const Cut& b) {
+      return static_cast<unsigned __int128>(a.of) * b.all < static_cast<unsigned __int128>(b.of) * a.all;
+    }
+  };
   struct Cell {
     std::size_t index;
-    Rational low;  // u lies in [low, high)
-    Rational high;
+    Cut low;  // u lies in [low, high)
+    Cut high;
+    Rational width() const;
   };
   struct Choice {
     Key key;

@@ -43,7 +43,8 @@ extern const Rule matching;
 /// rejection: guess x drawn from q stands when pick({p_x, q_x - p_x}) is 0 or p_x >= q_x; else the next token is picked
 /// from max(p - q, 0). After the last guess the target draws as in plain decoding. The law equals plain decoding's.
 /// In a tree the first guess after a token is judged so; where another that follows the same token equals what was
-/// picked instead, that one stands. Who these others are may depend on anything but the number of that pick.
+/// picked instead, that one stands. Who these others are may depend neither on the number of that pick nor on a number
+/// that a later position will be drawn with (Guesses sees to it).
 extern const Rule rejection;
 
 /// nullptr when there is none of that name; all of them end with nullptr.

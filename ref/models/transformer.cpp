@@ -282,6 +282,7 @@ void TransformerScratch::lay_out(const TransformerConfig& config, int rows, int 
   visible.resize(static_cast<std::size_t>(rows));
   positions.clear();
   runs.clear();
+  tree = !depths.empty();
   for (int row = 0; row < rows; ++row) {
     const int at = position + (depths.empty() ? row : depths[static_cast<std::size_t>(row)]);
     if (row == 0 || at != positions.back() + 1) runs.push_back({row, at, 0});
@@ -311,7 +312,7 @@ void TransformerPass::attend_and_feed(const TransformerLayer& layer, AttentionCa
     const float* const keys = k(run.row);
     if (run.row > 0) memory.branch(run.position);
     store(memory.claim_rows(run.position, run.rows), run.position, run.rows, keys, keys + kv_width(), qkv_width());
-    if (s.runs.size() > 1) store(memory.tree(rows), run.row, run.rows, keys, keys + kv_width(), qkv_width());
+    if (s.tree) store(memory.tree(rows), run.row, run.rows, keys, keys + kv_width(), qkv_width());
     attention(kernels, config.attention_shape(), memory.memory(), q(run.row), qkv_width(), s.visible.data() + run.row,
               run.rows, s.attention, s.attended.data() + static_cast<std::ptrdiff_t>(run.row) * q_width());
   }

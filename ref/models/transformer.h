@@ -111,7 +111,8 @@ struct RowRun {
 struct TransformerScratch {
   std::vector<float> stream, normed, qkv, attended, projected, gate_up, gated, cosine, sine;
   std::vector<int> positions;  // of each row
-  std::vector<RowRun> runs;       // all rows: one run, or those of a tree in preorder
+  std::vector<RowRun> runs;    // all rows: one run, or those of a tree in preorder
+  bool tree = false;
   std::vector<Visible> visible;
   Operands operands;
   AttentionScratch attention;
