@@ -47,8 +47,8 @@ class EnumeratedChance final : public Chance {
   std::size_t bound() const noexcept { return choices_.size(); }
 
  private:
-  /// A place where weights of some question are cut: `of` of `all`. Compared without a Rational, of which there would be
-  /// two for every weight.
+  /// A place where weights of some question are cut: `of` of `all`. Compared without a Rational, of which there would
+  /// be two for every weight.
   struct Cut {
     std::uint64_t of;
     std::uint64_t all;
