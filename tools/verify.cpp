@@ -120,8 +120,11 @@ std::string untested(const Trial& trial, const std::string& draft) {
     sum.mismatches += run.trace.statistics.mismatches;
   }
   if (sum.drafted == 0) return draft + " guessed nothing";
-  if (sum.accepted == 0) return "no guess of " + draft + " was accepted; try a longer text";
-  if (sum.mismatches == 0) return "no guess of " + draft + " was refused; try a longer text";
+  const auto advice = [&](const char* control) {
+    return draft == control ? ", as it is made; name a draft that is right at times" : "; try a longer text";
+  };
+  if (sum.accepted == 0) return "no guess of " + draft + " was accepted" + advice("hostile");
+  if (sum.mismatches == 0) return "no guess of " + draft + " was refused" + advice("oracular");
   return "";
 }
 

@@ -89,7 +89,7 @@ TEST(Verify, WritesJUnitXml) {
   EXPECT_THAT(text_of(file), testing::HasSubstr("failures=\"0\""));
 }
 
-TEST(Generate, GivesTheSameTokensWhateverTheDraftItsLengthTheThreadsTheTableAndTheVerification) {
+TEST(GenerateSlow, GivesTheSameTokensWhateverTheDraftItsLengthTheThreadsTheTableAndTheVerification) {
   for (const char* temperature : {"0", "1"}) {
     const std::vector<std::string> base{"generate", target,          "--prompt-tokens", "5,6,7",  "--max-new-tokens",
                                         "16",       "--temperature", temperature,       "--seed", "11"};
@@ -135,7 +135,7 @@ TEST(Generate, StoresKeysAndValuesAsAskedFor) {
   EXPECT_EQ(logprobs.size(), 3U);
 }
 
-TEST(Verify, StoresKeysAndValuesAsAskedFor) {
+TEST(VerifySlow, StoresKeysAndValuesAsAskedFor) {
   std::set<std::string> logits;
   for (const char* kv : {"f32", "bf16", "q8"}) {
     std::vector<std::string> words{"verify", target, "--draft", dflash, "--kernels", "scalar", "--kv", kv};
@@ -166,7 +166,7 @@ std::vector<std::string> llama_cpp_models() {
 }
 
 // Their merges make tokens that are not in the vocabulary.
-TEST(Generate, NeedsATokenizerThatCannotBeBuiltOnlyForAPromptOfText) {
+TEST(GenerateSlow, NeedsATokenizerThatCannotBeBuiltOnlyForAPromptOfText) {
   const std::vector<std::string> models = llama_cpp_models();
   ASSERT_EQ(models.size(), 17U);
   for (const std::string& model : models) {
