@@ -189,15 +189,15 @@ const Check* all_checks() noexcept {
        "the numbers the generator gives, which are not looked at; the end of the text and its counts", check_ledger},
       {"repeatable", "the same seed says the same again, also after another request that begins alike and is right too",
        "what is kept between requests: a generator, prefixes, scratch memory, what was asked; threads that race; where "
-       "the other request is wrong by itself, the rule and the loop under its sampling",
-       "the model; what is wrong in the same way every time", check_repeatable},
+       "the other request is wrong by itself, all that tokens_equal, logits_equal, verdict_justified and budget blame",
+       "what is wrong in the same way every time in this request: the model, the rule, sampling", check_repeatable},
       {"pieces", "a prompt read in pieces of any size, and a run cancelled and gone on with, are the same run",
        "the reading of the prompt, the caches, what a cancelled run leaves, answers numbered by call",
        "what is wrong in the same way however a run is cut: the model, the rule, sampling", check_pieces},
       {"together", "a text says the same while another request is decoded between its rounds, which is right too",
        "what sequences share: caches, a generator, scratch memory, what was asked; keys without their sequence; where "
-       "the other request is wrong by itself, the rule and the loop under its sampling",
-       "the model; what is wrong in the same way in every sequence alone", check_together},
+       "the other request is wrong by itself, all that tokens_equal, logits_equal, verdict_justified and budget blame",
+       "what is wrong in the same way in this request alone: the model, the rule, sampling", check_together},
       {"log_probabilities", "every log-probability that is told is that of plain decoding's token in the target's row",
        "the row a log-probability is read from, penalties or temperature in it, its arithmetic; where another token "
        "is said, the decoding without guesses that serves them",

@@ -60,10 +60,9 @@ Finding of_zoo(const std::string& file, const Reproducer& r) {
   Case trial = *r.trial;
   for (std::size_t i = 0; i < trial.variations.size(); ++i) {
     Variation& variation = trial.variations[i];
-    if (std::find(std::begin(zoo::draft_names), std::end(zoo::draft_names), variation.draft) ==
-        std::end(zoo::draft_names)) {
+    if (!zoo::can_run(mutant->parts, variation, r.model.vocabulary)) {
       throw Error(file + ": field variations[" + std::to_string(i) + "].draft: the zoo has no draft " +
-                  in_quotes(variation.draft));
+                  in_quotes(variation.draft) + " for this mutant, verified so");
     }
     if (zoo::same_name(mutant->parts.declared, *variation.rule)) variation.rule = mutant->parts.declared;
   }

@@ -153,6 +153,24 @@ class ContinuesTheWrongRow final : public TextDraft {
   }
 };
 
+/// Expects what it drew for the same place before, behind a refusal: with the number it will now draw with.
+class RemembersItsGuesses final : public TextDraft {
+ public:
+  using TextDraft::TextDraft;
+  void propose(Token anchor, int limit, Guesses& guesses) override {
+    std::vector<float> row(static_cast<std::size_t>(model_.vocabulary()), 0.0F);
+    if (second_ >= 0) row[static_cast<std::size_t>(second_)] = 3;
+    second_ = -1;
+    std::vector<Token> text = text_;
+    text.push_back(anchor);
+    text.push_back(guesses.draw(row));
+    if (limit > 1) second_ = guesses.draw(row_after(text));
+  }
+
+ private:
+  Token second_ = -1;
+};
+
 struct OwnModel {
   std::unique_ptr<Model> own;
 };
@@ -190,6 +208,9 @@ std::unique_ptr<Draft> continues_the_wrong_row(Model& m, int capacity, int draft
 }
 std::unique_ptr<Draft> never_forgets(Model& m, int capacity, int draft_max) {
   return made<NeverForgets>(m, capacity, draft_max);
+}
+std::unique_ptr<Draft> remembers_its_guesses(Model& m, int capacity, int draft_max) {
+  return made<RemembersItsGuesses>(m, capacity, draft_max);
 }
 
 }  // namespace draftproof::zoo

@@ -8,10 +8,7 @@
 namespace draftproof::zoo {
 namespace {
 
-/// A wrong rule may ask for rows that are not on its way down a tree, which row by row there are not.
-bool asks_off_the_way(const Parts& parts, Verification verification) {
-  return parts.trees && parts.rule != nullptr && verification == Verification::serial;
-}
+constexpr int model_vocabulary = 6;
 
 /// Both rules; lengths 0 to 6, both ways to verify, two threads, drafts that are right, wrong and capricious.
 std::vector<Variation> variations(const Parts& parts) {
@@ -32,14 +29,13 @@ std::vector<Variation> variations(const Parts& parts) {
   std::vector<Variation> list;
   for (const Rule* rule : {&matching, &rejection}) {
     for (const Row& row : parts.trees ? trees : chains) {
-      if (asks_off_the_way(parts, row.verification)) continue;
       Variation variation;
       variation.draft = row.draft;
       variation.draft_max = row.draft_max;
       variation.rule = same_name(parts.declared, *rule) ? parts.declared : rule;
       variation.threads = row.threads;
       variation.verification = row.verification;
-      list.push_back(variation);
+      if (can_run(parts, variation, model_vocabulary)) list.push_back(variation);
     }
   }
   return list;
@@ -81,7 +77,9 @@ struct Question {
 std::vector<Question> all_questions() {
   std::vector<Question> list;
   for (const Request& request : requests()) {
-    for (const std::uint64_t seed : {1, 2, 3}) list.push_back({{.vocabulary = 6, .levels = 3, .seed = seed}, request});
+    for (const std::uint64_t seed : {1, 2, 3}) {
+      list.push_back({{.vocabulary = model_vocabulary, .levels = 3, .seed = seed}, request});
+    }
   }
   return list;
 }
@@ -105,7 +103,7 @@ std::vector<SmallLaw> small_laws(const Parts& parts) {
   if (parts.trees) {
     for (const Rule* rule : {&matching, &rejection}) {
       for (const SmallLaw& law : laws_by_hand(*rule)) {
-        if (!asks_off_the_way(parts, law.question.variation.verification)) list.push_back(law);
+        if (can_run(parts, law.question.variation, law.vocabulary)) list.push_back(law);
       }
     }
     return list;

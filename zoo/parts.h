@@ -73,7 +73,7 @@ std::unique_ptr<Chance> sequences_collapse(Chance& sound);
 std::unique_ptr<Chance> seed_ignored(Chance& sound);
 std::unique_ptr<Chance> numbered_by_call(Chance& sound);
 
-// Drafts over a model that outlives them; the first is part of every trial. All but the last are sound.
+// Drafts over a model that outlives them; the first is part of every trial. All but the last two are sound.
 using NewDraft = std::unique_ptr<Draft> (*)(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> moody(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> names_the_best(Model& model, int capacity, int draft_max);
@@ -83,5 +83,6 @@ std::unique_ptr<Draft> constant(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> names_the_neighbour(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> continues_the_wrong_row(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> never_forgets(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> remembers_its_guesses(Model& model, int capacity, int draft_max);
 
 }  // namespace draftproof::zoo

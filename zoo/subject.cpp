@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "zoo/subject.h"
 
+#include <algorithm>
 #include <atomic>
+#include <iterator>
 
 #include "ref/decoding/decoder.h"
 #include "ref/drafts/model_draft.h"
@@ -13,6 +15,13 @@ namespace draftproof::zoo {
 
 bool same_name(const Rule* rule, const Rule& other) {
   return rule != nullptr && rule->name == std::string_view(other.name);
+}
+
+bool can_run(const Parts& parts, const Variation& variation, int vocabulary) {
+  if (parts.trees && parts.rule != nullptr && variation.verification == Verification::serial) return false;
+  const std::string_view name = variation.draft;
+  if (name.starts_with("scripted:")) return parts.trees && ScriptedDraft::reads(name.substr(9), vocabulary);
+  return std::find(std::begin(draft_names), std::end(draft_names), name) != std::end(draft_names);
 }
 
 ZooSubject::ZooSubject(const HashShape& shape, const Parts& parts)

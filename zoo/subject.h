@@ -37,6 +37,10 @@ class ZooSubject final : public Subject {
   std::optional<Request> first_;                   // of all that were asked
 };
 
+/// Whether a decoder of these parts can be asked to run so: a wrong rule of trees may ask for rows that are not on its
+/// way, which row by row there are not; scripts are for parts that know trees.
+bool can_run(const Parts& parts, const Variation& variation, int vocabulary);
+
 bool same_name(const Rule* rule, const Rule& other);
 
 }  // namespace draftproof::zoo

@@ -63,7 +63,9 @@ void ExactLaws::add(const LawQuestion& question, const LawAnswer& answer) {
   largest_ = std::max(largest_, answer.distance);
   met_.add(answer.met);
   possible_.rejection = possible_.rejection || !variation.promises_tokens();
-  possible_.trees = possible_.trees || answer.trees;
+  const bool asks_for_trees =
+      variation.draft.starts_with("scripted:") && variation.draft.find_first_of("<&") != std::string::npos;
+  possible_.trees = possible_.trees || asks_for_trees || answer.trees;
   judged_[variation.draft.substr(0, variation.draft.find(':')) + ", " + name_of(variation.verification)] +=
       judged(answer.met);
   examination_.expect(answer.distance == 0, [&] {

@@ -27,6 +27,8 @@ Finding check_repeatable(Trial& trial) {
     if (run->trace.output.empty() || !repeat("")) continue;
     const auto& output = run->trace.output;
     const std::size_t shared = output.size() / 2;
+    const int left = trial.request.max_new_tokens - static_cast<int>(shared) - 2;
+    if (left < 1) continue;  // no room for another text that begins alike
     const int vocabulary = trial.subject.target(variation).vocabulary();
     Request other = another_request(trial.request, vocabulary);
     other.prompt = trial.request.prompt;
@@ -34,7 +36,7 @@ Finding check_repeatable(Trial& trial) {
     other.prompt.insert(other.prompt.end(), output.begin(), output.begin() + static_cast<std::ptrdiff_t>(shared));
     other.prompt.push_back((output[shared] + 1) % vocabulary);
     other.prompt.push_back(output[shared]);
-    other.max_new_tokens = std::clamp(trial.request.max_new_tokens - static_cast<int>(shared) - 2, 0, 4);
+    other.max_new_tokens = std::min(left, 4);
     Trial warm(trial.subject, other, trial.seed, {variation});
     if (!trial.wrong_alone()) {  // what is wrong in every request is for other checks to say
       examination.expect(!warm.wrong_alone(), [&] {

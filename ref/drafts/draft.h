@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 // A draft of one sequence: it sees committed text and features, and guesses. It is never told what was refused, and
-// never sees the target's cache or verdicts; so whatever it does, the text stays the target's.
+// never sees the target's cache or verdicts. By `matching`, and where every guess is named, the text is the target's
+// whatever the draft does. By `rejection` its law is the target's if what a draft guesses follows from what it has
+// observed, the anchor and what it drew in this round (which round it is may count, too): a number it draws with is
+// keyed by position, and behind a refusal the next round draws with the same one again. A draft that remembers what it
+// drew before, be it only to guess less, would choose q knowing the number.
 #pragma once
 
 #include <span>

@@ -22,12 +22,17 @@ std::optional<Token> likeliest(std::span<const float> logits, const Guesses& gue
 
 }  // namespace
 
+bool ScriptedDraft::reads(std::string_view script, int vocabulary) noexcept {
+  return std::all_of(script.begin(), script.end(), [&](char letter) {
+    const bool number = letter >= '0' && letter <= '9' && letter - '0' < vocabulary;
+    return number || std::string_view("+-~?*&</").find(letter) != std::string_view::npos;
+  });
+}
+
 ScriptedDraft::ScriptedDraft(Model& target, int capacity, int draft_max, std::string_view script)
     : ModelDraft(target, capacity, draft_max), words_(1) {
+  REQUIRE(reads(script, target.vocabulary()), "a script is of its letters");
   for (const char letter : script) {
-    const bool number = letter >= '0' && letter <= '9' && letter - '0' < target.vocabulary();
-    const bool known = number || std::string_view("+-~?*&</").find(letter) != std::string_view::npos;
-    REQUIRE(known, "a script is of its letters");
     if (letter == '/') {
       words_.emplace_back();
     } else {
@@ -39,15 +44,18 @@ ScriptedDraft::ScriptedDraft(Model& target, int capacity, int draft_max, std::st
 void ScriptedDraft::propose(Token anchor, int limit, Guesses& guesses) {
   const std::string& word = words_[round_++ % words_.size()];
   std::size_t drawn = 0;  // places down to the last drawn guess
+  bool first_branch = true;
   bool beside = false;
   for (const char letter : word) {
     const std::span<const Token> branch = guesses.branch();
     const std::size_t above = branch.empty() ? 0 : branch.size() - 1;
     const std::span<const Token> place = beside ? branch.first(above) : branch;
     const bool draws = std::string_view("+~?").find(letter) != std::string_view::npos;
+    const bool possible = draws ? first_branch && !beside : place.size() + 1 >= drawn;
     if (letter == '<') {
+      first_branch = first_branch && branch.empty();
       guesses.back_to(static_cast<int>(above));
-    } else if (letter != '&' && guesses.size() < limit && (draws || place.size() + 1 >= drawn)) {
+    } else if (letter != '&' && guesses.size() < limit && possible) {
       const std::span<const float> logits = row_after(anchor, place);
       draws ? draw(letter, logits, guesses) : name(letter, logits, guesses, place, beside && !branch.empty());
       if (draws) drawn = guesses.branch().size();

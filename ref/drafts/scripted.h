@@ -13,9 +13,9 @@
 //
 // "++-" makes three guesses a round, of which two stand; "-/-/+" is refused twice in a row; "++//" makes two guesses
 // and then, for two rounds, none; "+0" says that the text ends; "+&*-" guesses two tokens in the same place and one
-// after the first, "+<*-" one after the second. What is guessed beside another or after a < is named, and not made
-// where it is there already or where its place lies above a drawn guess (Guesses). The rounds are counted, not the
-// tokens: where a script has come to is no part of what is observed.
+// after the first, "+<*-" one after the second. What is guessed beside another or after a < is named: a letter
+// that draws makes no guess there, nor does one whose token is there already or whose place lies above a drawn guess
+// (Guesses). The rounds are counted, not the tokens: where a script has come to is no part of what is observed.
 #pragma once
 
 #include <string>
@@ -27,7 +27,10 @@ namespace draftproof {
 
 class ScriptedDraft final : public ModelDraft {
  public:
-  /// `target` outlives the draft. Numbers of the script are tokens of its vocabulary.
+  /// Whether this is a script for so many tokens.
+  static bool reads(std::string_view script, int vocabulary) noexcept;
+
+  /// `target` outlives the draft, whose script is one for its vocabulary.
   ScriptedDraft(Model& target, int capacity, int draft_max, std::string_view script);
 
   void propose(Token anchor, int limit, Guesses& guesses) override;

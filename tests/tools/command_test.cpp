@@ -189,7 +189,8 @@ TEST(GenerateSlow, NeedsATokenizerThatCannotBeBuiltOnlyForAPromptOfText) {
 TEST(Verify, NeedsATokenizerThatCannotBeBuiltOnlyForAPromptOfText) {
   const Outcome outcome = run_command({"verify", llama_cpp_models()[0], "--prompt-tokens", "1,2,3", "--draft",
                                        "hostile", "--max-new-tokens", "4", "--kernels", "scalar"});
-  EXPECT_EQ(outcome.status, 2) << outcome.err;  // no guess of hostile is accepted
+  EXPECT_EQ(outcome.status, 2) << outcome.err;
+  EXPECT_THAT(outcome.out, testing::HasSubstr("no guess of hostile was accepted, as it is made; name a draft that is"));
   EXPECT_EQ(outcome.err, "");
 }
 
