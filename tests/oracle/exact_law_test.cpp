@@ -203,6 +203,17 @@ TEST(ExactLaws, AreVacuousWhenOneThingNeverHappenedAndNameIt) {
   }
 }
 
+TEST(ExactLaws, AreVacuousWhenTreesWereAskedForAndNoneWasGuessed) {
+  ExactLaws laws;
+  for (const auto& [question, answer] : answers_of(rejection)) {
+    const bool tree = question.variation.draft.find_first_of("<&") != std::string::npos;
+    laws.add(question, tree ? LawAnswer{} : answer);
+  }
+  const Finding finding = std::move(laws).finding();
+  EXPECT_EQ(finding.outcome, Outcome::vacuous);
+  EXPECT_THAT(finding.sentence, HasSubstr(name_of(Event::another_stood)));
+}
+
 TEST(ExactLaws, AreVacuousWhenADraftNeverGuessedInOneWayOfVerification) {
   ExactLaws laws;
   for (const auto& [question, answer] : answers_of(rejection)) {

@@ -102,6 +102,19 @@ TEST(Repeatable, SeesWhatAnEarlierTextLeftBehind) {
   }, "run again after a text that begins alike, round ");
 }
 
+TEST(Repeatable, AsksForNothingThatTheContextHasNoRoomFor) {
+  for (const int tokens : {1, 2, 3, 4}) {
+    HashSubject subject({.vocabulary = 4, .context = 16, .levels = 3, .seed = 5});
+    Request request = asked();
+    request.prompt.resize(static_cast<std::size_t>(16 - tokens), 1);
+    request.max_new_tokens = tokens;
+    Trial trial(subject, request, 3, {with("dialect", rejection), with("none", rejection)});
+    EXPECT_EQ(check_repeatable(trial).outcome, Outcome::pass) << check_repeatable(trial).sentence;
+    EXPECT_NE(check_together(trial).outcome, Outcome::fail) << check_together(trial).sentence;
+    EXPECT_NE(check_pieces(trial).outcome, Outcome::fail) << check_pieces(trial).sentence;
+  }
+}
+
 TEST(Pieces, SeesAPromptThatDependsOnHowItWasRead) {
   expect_caught(check_pieces, [](const Moment& moment, Trace& trace) {
     if (moment.variation.prompt_rows == 3) trace.rounds[0].logits[0].low ^= 1;
