@@ -80,7 +80,7 @@ void expect_the_formula_holds(const std::string& model, const std::string& draft
   fmt::print("{}, {}: {:.2f} MB at most, {:.2f} MB counted\n", model, draft, 1e-6 * peak, 1e-6 * counted);
 }
 
-TEST(MemoryFormula, HoldsForTheShippedModelsAndIsNoTimesTooLarge) {
+TEST(MemoryFormulaSlow, HoldsForTheShippedModelsAndIsNoTimesTooLarge) {
   if (test::sanitized) GTEST_SKIP() << "the sanitizer keeps what was freed";
   for (const std::string& draft : {std::string("none"), "dflash:" + fixture("models/tale-dflash"),
                                    "model:" + fixture("models/tale-small"), std::string("oracular")}) {
