@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "oracle/plain.h"
 #include "zoo/parts.h"
 
 namespace draftproof::zoo {
@@ -324,18 +325,11 @@ class KeepsTheFirstBranch final : public Around {
       if (!batch.depths.empty()) memory.branch(position);
       memory.write(position, batch.tokens[row]);
       if (static_cast<int>(row) < batch.logits_from) continue;
-      const std::span<const Token> text = memory.tokens();
-      const int length = static_cast<int>(text.size());
-      const auto fresh = sound_.new_cache(length, length);
-      const Transaction window = fresh->begin(length);
-      sound_.forward({.tokens = text, .logits_from = length - 1}, *fresh, row_);
-      outputs.logits.insert(outputs.logits.end(), row_.logits.begin(), row_.logits.end());
+      const std::vector<float> logits = logits_after(sound_, memory.tokens());
+      outputs.logits.insert(outputs.logits.end(), logits.begin(), logits.end());
     }
     cache.wrote(static_cast<int>(batch.tokens.size()));
   }
-
- private:
-  Outputs row_;
 };
 
 }  // namespace

@@ -58,7 +58,7 @@ Guesses::Guesses(const Sampling& sampling, std::span<const Token> committed, int
       chance_(chance), sampler_(sampler) {}
 
 Token Guesses::draw(std::span<const float> logits) {
-  REQUIRE(first_branch_, "only the first branch is drawn");
+  REQUIRE(can_draw(), "only the first branch is drawn");
   Distribution q = sampler_.blank();
   sampler_.read(logits, sampling_, {committed_, branch_}, q);
   const int depth = static_cast<int>(branch_.size());
@@ -98,7 +98,7 @@ int Guesses::last_of(std::span<const Token> branch) const {
 void Guesses::add(std::span<const Token> branch, Token token, Distribution q) {
   const int depth = static_cast<int>(branch.size());
   const int above = last_of(branch);
-  REQUIRE(depth + 1 >= drawn_, "what is guessed in a place does not know what was drawn below it");
+  REQUIRE(can_name(branch), "what is guessed in a place does not know what was drawn below it");
   REQUIRE(proposal_.child(above, token) == Proposal::no_guess, "the guesses of one place are different tokens");
   int place = above + 1;  // behind everything below `above`
   while (place < proposal_.size() && proposal_.depth(place) >= depth) ++place;

@@ -69,6 +69,9 @@ class Guesses {
   std::span<const Token> branch() const noexcept { return branch_; }
   /// Whether this token was guessed after `branch`, a part of the current branch from its beginning.
   bool made(std::span<const Token> branch, Token token) const;
+  /// Whether a guess may be drawn next, and whether one may be named after `branch`.
+  bool can_draw() const noexcept { return first_branch_; }
+  bool can_name(std::span<const Token> branch) const noexcept { return static_cast<int>(branch.size()) + 1 >= drawn_; }
 
   int size() const noexcept { return proposal_.size(); }
   const Proposal& proposal() const& noexcept { return proposal_; }

@@ -15,7 +15,7 @@ std::optional<Token> likeliest(std::span<const float> logits, const Guesses& gue
   std::optional<Token> best;
   for (Token token = 0; token < static_cast<Token>(logits.size()); ++token) {
     const auto logit = [&](Token t) { return logits[static_cast<std::size_t>(t)]; };
-    if (!guesses.made(branch, token) && (!best || logit(token) > logit(*best))) best = token;
+    if ((!best || logit(token) > logit(*best)) && !guesses.made(branch, token)) best = token;
   }
   return best;
 }
@@ -43,22 +43,18 @@ ScriptedDraft::ScriptedDraft(Model& target, int capacity, int draft_max, std::st
 
 void ScriptedDraft::propose(Token anchor, int limit, Guesses& guesses) {
   const std::string& word = words_[round_++ % words_.size()];
-  std::size_t drawn = 0;  // places down to the last drawn guess
-  bool first_branch = true;
   bool beside = false;
   for (const char letter : word) {
     const std::span<const Token> branch = guesses.branch();
     const std::size_t above = branch.empty() ? 0 : branch.size() - 1;
     const std::span<const Token> place = beside ? branch.first(above) : branch;
     const bool draws = std::string_view("+~?").find(letter) != std::string_view::npos;
-    const bool possible = draws ? first_branch && !beside : place.size() + 1 >= drawn;
+    const bool possible = draws ? guesses.can_draw() && !beside : guesses.can_name(place);
     if (letter == '<') {
-      first_branch = first_branch && branch.empty();
       guesses.back_to(static_cast<int>(above));
     } else if (letter != '&' && guesses.size() < limit && possible) {
       const std::span<const float> logits = row_after(anchor, place);
       draws ? draw(letter, logits, guesses) : name(letter, logits, guesses, place, beside && !branch.empty());
-      if (draws) drawn = guesses.branch().size();
     }
     beside = letter == '&';
   }
