@@ -73,7 +73,7 @@ Finding of_zoo(const std::string& file, const Reproducer& r) {
 Report of_trace(const ReproduceOptions& options, const Reproducer& r) {
   const std::string file = ReproducerFolder::trace_in(options.folder);
   Report report = report_of(replayed(
-      {.file = file, .target = r.target, .layout = r.layout, .slack = r.slack, .quiet = options.quiet}));
+      {.file = file, .target = r.target, .layout = r.layout, .slack = r.slack, .tie = r.tie, .quiet = options.quiet}));
   std::erase_if(report.findings, [&](const Finding& finding) { return finding.check != r.check; });
   report.unproved.clear();
   if (report.verdict != ReportVerdict::invalid_trace) report.verdict = verdict_of(report.findings, "");

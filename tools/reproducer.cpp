@@ -45,10 +45,11 @@ std::string json_of(const Reproducer& r) {
     json["target"] = r.target;
     json["quantize"] = r.layout.quantise;
     json["kv"] = r.layout.kv;
-    if (r.command == "trace check") {
-      json["kernels"] = r.layout.kernels;
-      json["slack"] = r.slack;
-    }
+    if (r.command == "trace check") json["kernels"] = r.layout.kernels;
+  }
+  if (r.command == "trace check") {
+    json["slack"] = r.slack;
+    json["tie"] = r.tie;
   }
   if (!r.rule.empty()) json["rule"] = r.rule;
   if (!r.mutant.empty()) {
@@ -253,7 +254,7 @@ void add_reproducer_option(CLI::App& command, std::string& folder) {
 Reproducer read_reproducer(const std::string& folder) {
   const Json json = Json::read(ReproducerFolder::case_in(folder), std::size_t{1} << 24);
   if (!json.is_object()) json.fail("must be an object");
-  expect_fields(json, {"schema", "version", "command", "check", "target", "quantize", "kv", "kernels", "slack", "rule",
+  expect_fields(json, {"schema", "version", "command", "check", "target", "quantize", "kv", "kernels", "slack", "tie", "rule",
                        "mutant", "model", "seed", "request", "variations", "failure"});
   one_of(json.at("schema"), {schema});
   Reproducer r;
@@ -264,8 +265,9 @@ Reproducer read_reproducer(const std::string& folder) {
     r.layout.quantise = json.at("quantize").string();
     r.layout.kv = json.at("kv").string();
     if (const auto kernels = json.find("kernels")) r.layout.kernels = kernels->string();
-    if (const auto slack = json.find("slack")) r.slack = number_in(*slack, 0, 1);
   }
+  if (const auto slack = json.find("slack")) r.slack = number_in(*slack, 0, 1);
+  if (const auto tie = json.find("tie")) r.tie = number_in(*tie, 0, 100);
   if (r.command == "trace check") {
     if (!spectrace::is_check(r.check)) json.at("check").fail("a trace has no check named " + in_quotes(r.check));
     const std::string trace = ReproducerFolder::trace_in(folder);

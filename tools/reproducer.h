@@ -20,6 +20,7 @@ struct Reproducer {
   std::string target;     // verify; trace check, where p was held to a model
   LayoutOptions layout;   // the same; kernels only of trace check
   double slack = 0;       // trace check, of p that is of other numerics
+  double tie = 0;         // the same, of greedy tokens
   std::string rule;       // build: the one that was enumerated
   std::string mutant;     // zoo: its id
   HashShape model;        // zoo

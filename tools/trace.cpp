@@ -77,9 +77,11 @@ spectrace::Report replayed(const TraceQuestion& question) {
     set_threads(threads_of(common));
     targets = std::make_unique<Targets>(question, progress.observer());
     target = {targets->vocabulary(), [&](const std::string& numerics) { return targets->computing_in(numerics); },
-              question.slack, [&] { return targets->computing_anyhow(); },
+              0, 0, [&] { return targets->computing_anyhow(); },
               [&] { return weights_digest(question.target); }};
   }
+  target.slack = question.slack;
+  target.tie = question.tie;
   return spectrace::replay(question.file, target);
 }
 
@@ -98,6 +100,7 @@ void write_reproducer(ReproducerFolder& folder, const TraceQuestion& question, c
   reproducer.layout = question.layout;
   if (!found_in.rows.empty()) reproducer.rows = spectrace::rows_beside(question.file, found_in.rows).string();
   reproducer.slack = question.slack;
+  reproducer.tie = question.tie;
   TraceQuestion again = question;
   again.file = folder.trace_file();
   const CutTrace cut = cut_trace(question.file, finding.sequence, failure.line);
@@ -170,8 +173,13 @@ void add_trace(CLI::App& app, Exit& exit) {
   command->add_option("--target", checked->question.target, "the model it was made with: every p is computed again");
   command
       ->add_option("--slack", checked->question.slack,
-                   "how far, in total variation, the p of an engine of other numerics may be from the target's")
-      ->check(CLI::Range(0.0, 1.0))
+                   "how far, in total variation, the p of an engine of other numerics may be from the target's, or, "
+                   "without --target, from the rows of the trace")
+      ->check(CLI::Range(0.0, 1.0));
+  command
+      ->add_option("--tie", checked->question.tie,
+                   "how far below the target's best, in logits, a greedy token of an engine of other numerics may be")
+      ->check(CLI::Range(0.0, 100.0))
       ->needs("--target");
   add_layout_options(*command, checked->question.layout);
   add_threads_option(*command, checked->question.threads);

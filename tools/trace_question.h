@@ -15,6 +15,7 @@ struct TraceQuestion {
   LayoutOptions layout = {};
   int threads = 0;
   double slack = 0;    // of p that is of other numerics
+  double tie = 0;      // of logits: how far below the best one the token of a greedy engine of such may lie
   bool quiet = false;
 };
 

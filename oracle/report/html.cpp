@@ -518,6 +518,17 @@ std::string runs(const Report& r) {
 
 }  // namespace
 
+std::string bets_section(const std::vector<Bets>& all) {
+  std::string list;
+  for (const Bets& bets : all) {
+    list += item(bets.about.c_str(), fmt::format("{}e-value {}, alarm at {}; {}",
+                                                 bets.alarm ? "<strong>alarm</strong>, " : "",
+                                                 scientific(bets.e_value), scientific(1 / bets.alpha),
+                                                 escaped(bets.sentence)));
+  }
+  return list.empty() ? "" : section("Other bets", "<dl class=\"where\">\n" + list + "</dl>\n");
+}
+
 std::string report_html(const Report& r) {
   std::string text = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -532,6 +543,7 @@ std::string report_html(const Report& r) {
   for (const Divergence& d : r.divergences) text += divergence(d);
   text += plots_of_drafts(r);
   for (const LawFromTokens& law : r.laws) text += law_from_tokens(law);
+  text += bets_section(r.bets);
   text += matrix(r.matrix) + checks(r) + examined(r) + drafts(r) + runs(r);
   return text + fmt::format("<footer>draftproof {}</footer>\n</main>\n</body>\n</html>\n", escaped(r.version));
 }

@@ -86,6 +86,15 @@ Json json_of(const LawFromTokens& law) {
           {"curve", list_of(law.curve, [](const auto& point) { return Json{point.first, number(point.second)}; })}};
 }
 
+Json json_of(const Bets& bets) {
+  return {{"about", bets.about},
+          {"observed", bets.observed},
+          {"alpha", number(bets.alpha)},
+          {"e_value", number(bets.e_value)},
+          {"alarm", bets.alarm},
+          {"sentence", bets.sentence}};
+}
+
 Json json_of(const Divergence& divergence) {
   return {{"run", divergence.run},         {"round", divergence.round},       {"position", divergence.position},
           {"before", divergence.before},   {"plain", divergence.plain},       {"observed", divergence.observed},
@@ -136,6 +145,7 @@ std::string report_json(const Report& r) {
     json["drafts"] = list_of(r.drafts, each);
   }
   if (!r.laws.empty()) json["laws"] = list_of(r.laws, each);
+  if (!r.bets.empty()) json["bets"] = list_of(r.bets, each);
   if (!r.divergences.empty()) json["divergences"] = list_of(r.divergences, each);
   if (!r.matrix.rows.empty()) json["matrix"] = json_of(r.matrix);
   json["runs"] = r.runs;

@@ -15,7 +15,7 @@ namespace draftproof {
 
 enum class ReportVerdict : std::uint8_t {
   pass_exact,     // everything examined is exactly right
-  pass_stat,      // tokens were bet against and nothing was won; report says what would have been seen
+  pass_stat,      // not all could be replayed; it was bet against and nothing was won
   bug_proven,     // two facts cannot both be right
   bug_stat,       // a right decoder says such tokens with probability alpha at most
   undecided,      // something was not said, so it was not examined
@@ -58,6 +58,16 @@ struct LawFromTokens {
   double smallest_deviation = 1;  // of a law bet on, that would have been seen with probability 0.99; 1: none
   std::string suspect;            // the bet that has most of the wealth
   std::vector<std::pair<long, double>> curve;  // tokens, e-value: at most 512 points, the last is the end
+};
+
+/// Other bets on a trace that no right engine wins often: on its coins, its draft tokens, its acceptance.
+struct Bets {
+  std::string about;
+  long observed = 0;      // coins, tokens, ...
+  double alpha = 0;
+  double e_value = 1;     // the most the wealth has been
+  bool alarm = false;
+  std::string sentence;
 };
 
 /// Where two texts part, as text where a tokenizer is at hand, else as ids.
@@ -107,6 +117,7 @@ struct Report {
   std::size_t output_tokens = 0;
   std::vector<DraftReport> drafts;
   std::vector<LawFromTokens> laws;    // none or one
+  std::vector<Bets> bets;             // of a trace
   std::vector<Divergence> divergences;  // none or the first
   Matrix matrix;                      // of the zoo; empty otherwise
 };

@@ -75,6 +75,15 @@ std::string law_text(const LawFromTokens& law) {
                          : "so few tokens show nothing: no deviation would have been seen for certain");
 }
 
+std::string bets_text(const std::vector<Bets>& all) {
+  std::string text = all.empty() ? "" : "\n";
+  for (const Bets& bets : all) {
+    text += fmt::format("  {}: e-value {:.4g}, alarm at {:.4g}{}; {}\n", bets.about, bets.e_value, 1 / bets.alpha,
+                        bets.alarm ? ": ALARM" : "", shown(bets.sentence));
+  }
+  return text;
+}
+
 std::string divergence_text(const Divergence& d) {
   std::string text =
       fmt::format("\n  first divergence: {}, round {}, position {}\n", shown(d.run), d.round, d.position);
@@ -162,6 +171,7 @@ std::string report_text(const Report& r) {
   for (const std::string& what : r.unproved) text += fmt::format("  not proved: {}\n", shown(what));
   for (const Divergence& divergence : r.divergences) text += divergence_text(divergence);
   for (const LawFromTokens& law : r.laws) text += law_text(law);
+  text += bets_text(r.bets);
   text += drafts_text(r);
   return text + fmt::format("\n  {}{}\n", name_of(r.verdict), r.reason.empty() ? "" : ": " + shown(r.reason));
 }

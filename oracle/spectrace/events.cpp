@@ -26,6 +26,10 @@ const char* name_of(Last last) noexcept {
   return "unknown";
 }
 
+std::string JudgedBy::name() const {
+  return loss.empty() ? name_of(rule) : std::string(name_of(rule)) + ":" + loss;
+}
+
 double RealRow::weight(Token token) const {
   const auto place = std::lower_bound(tokens.begin(), tokens.end(), token);
   return place == tokens.end() || *place != token ? 0 : weights[static_cast<std::size_t>(place - tokens.begin())];

@@ -31,16 +31,23 @@ const char* name_of(Judgement judgement) noexcept;
 enum class Last : std::uint8_t { residual, own, bonus, greedy };
 const char* name_of(Last last) noexcept;  // "res", "own", "bonus", "greedy"
 
+/// How the drafts of a sequence are judged.
+struct JudgedBy {
+  Judgement rule = Judgement::rejection;
+  std::string loss;               // name of a rule that is lossy
+  std::string name() const;       // as a trace has it
+};
+
 struct Header {
   std::string engine;
   std::string weights;            // as the engine names them; empty when it does not
   int vocabulary = 0;
-  Judgement rule = Judgement::rejection;
-  std::string loss;               // name of a rule that is lossy
+  std::optional<JudgedBy> judged_by;  // of sequences that do not say it themselves
   std::uint64_t total = 0;        // of every row's integer weights; 0: weights and coins are reals
   double unit = 0x1p-23;          // rounding unit of the reals
   std::string generator;          // of coins; empty when not said
   std::optional<std::uint64_t> seed;
+  int coin_bits = 0;              // of every coin, as the engine states them; 0: not said
   std::string rows;               // name of the file beside the trace that holds rows; empty when there is none
 
   bool coins_follow() const noexcept { return seed && total > 0 && generator == our_generator; }
@@ -49,15 +56,21 @@ struct Header {
 struct Opening {
   std::int64_t sequence = 0;      // its name in this file
   std::int32_t key = 0;           // its number in random keys
+  JudgedBy judged_by;
   std::vector<Token> prompt;
   Sampling sampling;
-  std::vector<Token> stops;
+  /// Samplers in the order in which they were applied, as the engine names them; none: not said.
+  std::optional<std::vector<std::string>> order;
+  std::optional<std::vector<Token>> stops;
+  bool stop_strings = false;              // texts may end the sequence, too
+  bool stop_emitted = true;               // else a stop token is not part of the text
   std::optional<std::int64_t> budget;     // most tokens to be emitted
   std::optional<std::int64_t> draft_max;  // most guesses per round
   std::optional<Verification> verification;
   std::string draft;
   std::string kernels;
   std::string numerics;
+  bool logprobs_of_law = false;           // of the law that tokens are drawn from, else of the logits as they are
 };
 
 /// A weight or a coin: an integer where the header has a total, else a real.
@@ -90,6 +103,13 @@ struct Best {
   Token second = 0;
   double first_logit = 0;
   double second_logit = 0;
+};
+
+/// What no engine should say, in a line that can be read: a probability of NaN, a token of -1.
+struct Fault {
+  const char* check = "";  // token, number
+  std::string field;
+  std::string observed;
 };
 
 /// Positions of the keys that were asked, by purpose: each once, ascending.
@@ -128,15 +148,20 @@ struct Step {
   std::vector<Fingerprint> logits;         // the same rows
   std::vector<Fingerprint> targets;
   std::vector<Fingerprint> drafts;         // of every guess's q
-  std::vector<Distribution> target_rows;
+  std::vector<double> logprobs;            // of the tokens emitted
+  std::vector<RealRow> top_logprobs;       // of some tokens, for each token emitted: log-probabilities, not weights
+  std::vector<Distribution> target_rows;   // of row 0, 1, ...; of a round of tokens only, of every token emitted
   std::vector<Distribution> draft_rows;    // of every guess
   std::vector<RealRow> target_reals;       // the same of reals
   std::vector<RealRow> draft_reals;
+
+  std::vector<Fault> faults;               // then what is named there is not what the engine meant
 };
 
 struct Ending {
   std::int64_t sequence = 0;
   Finish reason = Finish::unfinished;
+  std::string other;                       // reason "other:NAME": the name, and the reason above is unfinished
   std::optional<std::int64_t> count;       // tokens emitted
   std::optional<std::vector<Token>> emitted;
   std::optional<Statistics> statistics;    // counts only

@@ -18,6 +18,8 @@ class PlainReader {
   /// The row after `text`, of at least one token and at most the target's context; valid until the next call. A text
   /// that does not continue the last one is read from its start.
   const PlainRow& after(std::span<const Token> text);
+  /// Of the row read last.
+  std::span<const float> logits() const { return outputs_.logits_row(0, target_.vocabulary()); }
 
   /// Positions its cache has room for.
   std::size_t capacity() const noexcept { return capacity_; }

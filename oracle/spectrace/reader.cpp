@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -31,10 +32,17 @@ void refuse_unknown(const Json& line, const Names& known) {
   }
 }
 
-/// A C99 hexadecimal float in a string, such as "0x1.8p-1": what one side writes the other reads to the last bit.
-double real_of(const Json& value) {
+/// A C99 hexadecimal float in a string, such as "0x1.8p-1": what one side writes the other reads to the last bit. What
+/// printf makes of no number is read as such: that an engine has one is its fault, not the file's.
+double real_or_not(const Json& value) {
   const std::string& text = value.string();
   std::string_view digits = text;
+  for (const char* name : {"nan", "-nan", "inf", "-inf"}) {
+    if (text != name) continue;
+    using Limits = std::numeric_limits<double>;
+    const double value = text.ends_with("nan") ? Limits::quiet_NaN() : Limits::infinity();
+    return *name == '-' ? -value : value;
+  }
   const bool negative = digits.starts_with('-');
   if (negative) digits.remove_prefix(1);
   double real = 0;
@@ -48,6 +56,12 @@ double real_of(const Json& value) {
   return negative ? -real : real;
 }
 
+double real_of(const Json& value) {
+  const double real = real_or_not(value);
+  if (!std::isfinite(real)) value.fail("must be a number, but is " + in_quotes(value.string()));
+  return real;
+}
+
 double real_in(const Json& value, double least, double most) {
   const double real = real_of(value);
   if (!(real >= least && real <= most)) {
@@ -55,12 +69,6 @@ double real_in(const Json& value, double least, double most) {
                std::to_string(real));
   }
   return real;
-}
-
-double coin_in(const Json& value) {
-  const double coin = real_in(value, 0, 1);
-  if (coin == 1) value.fail("must lie in [0, 1), but is 1, which no draw from a whole row can be");
-  return coin;
 }
 
 std::uint64_t whole_in(const Json& value, std::uint64_t least, std::uint64_t most) {
@@ -76,13 +84,16 @@ auto list_of(const Json& list, Read read) {
   return values;
 }
 
+void expect_size(const Json& line, const char* field, std::size_t size, std::size_t least, std::size_t most) {
+  if (size >= least && size <= most) return;
+  const std::string wanted =
+      least == most ? std::to_string(least) : std::to_string(least) + " to " + std::to_string(most);
+  line.at(field).fail("has " + std::to_string(size) + " elements, but " + wanted + " belong to this round");
+}
 template <class Value>
 void expect_size(const Json& line, const char* field, const std::vector<Value>& values, std::size_t least,
                  std::size_t most) {
-  if (values.size() >= least && values.size() <= most) return;
-  const std::string wanted =
-      least == most ? std::to_string(least) : std::to_string(least) + " to " + std::to_string(most);
-  line.at(field).fail("has " + std::to_string(values.size()) + " elements, but " + wanted + " belong to this round");
+  expect_size(line, field, values.size(), least, most);
 }
 
 class LineReader {
@@ -92,10 +103,6 @@ class LineReader {
   Token token(const Json& value) const { return static_cast<Token>(value.integer(0, header_.vocabulary - 1)); }
   std::vector<Token> tokens(const Json& list) const {
     return list_of(list, [&](const Json& value) { return token(value); });
-  }
-  Amount amount(const Json& value) const {
-    if (header_.total > 0) return {whole_in(value, 0, header_.total), 0};
-    return {0, real_in(value, 0, 1)};
   }
   Fingerprint fingerprint(const Json& value) const {
     const std::string& text = value.string();
@@ -109,21 +116,10 @@ class LineReader {
     }
     return result;
   }
-  /// [token, weight, token, weight, ...].
-  RealRow real_row(const Json& list) const {
-    auto parts = parts_of<double>(list, [](const Json& value) { return real_in(value, 0, 1); });
-    return {std::move(parts.tokens), std::move(parts.weights)};
-  }
-  Distribution row(const Json& list) const {
-    const auto parts = parts_of<std::uint64_t>(
-        list, [](const Json& value) { return whole_in(value, 1, Distribution::total); });
-    return Distribution::exact(parts.tokens, parts.weights);
-  }
-
  protected:
   const Header& header_;
 
- private:
+  /// [token, weight, token, weight, ...].
   template <class Weight, class Read>
   RowParts<Weight> parts_of(const Json& list, const Read& read) const {
     const std::size_t count = list.size();
@@ -138,25 +134,21 @@ class LineReader {
   }
 };
 
-void read_rule(const Json& value, Header& header) {
+JudgedBy rule_of(const Json& value) {
   const std::string& name = value.string();
   constexpr std::string_view lossy = "lossy:";
-  if (name.starts_with(lossy) && name.size() > lossy.size()) {
-    header.rule = Judgement::lossy;
-    header.loss = name.substr(lossy.size());
-    return;
-  }
+  if (name.starts_with(lossy) && name.size() > lossy.size()) return {Judgement::lossy, name.substr(lossy.size())};
   for (const Judgement rule : {Judgement::matching, Judgement::rejection, Judgement::greedy, Judgement::block}) {
-    header.rule = rule;
-    if (name == name_of(rule)) return;
+    if (name == name_of(rule)) return {rule, ""};
   }
   value.fail("must be matching, rejection, greedy, block or lossy:NAME, but is " + in_quotes(name));
 }
 
 const Names header_names = {"t", "schema", "engine", "weights", "vocab", "rule", "W", "dtype", "rng", "rows"};
-const Names opening_names = {"t",     "s",       "key",      "prompt", "stops", "max",   "k",     "verify",   "draft",
-                             "kernels", "numerics", "T",     "top_k",  "top_p", "min_p", "repeat", "presence",
-                             "frequency", "last_n"};
+const Names opening_names = {"t",      "s",       "key",      "rule",      "prompt", "stops",        "stop_strings",
+                             "max",    "k",       "verify",   "draft",     "T",      "stop_emitted", "kernels",
+                             "top_k",  "top_p",   "min_p",    "repeat",    "order",  "numerics",     "presence",
+                             "last_n", "lp_of",   "frequency"};
 
 std::uint64_t seed_of(const Json& value) {
   const std::string& text = value.string();
@@ -188,7 +180,7 @@ Header header_of(const Json& line) {
   header.engine = line.at("engine").string();
   if (const auto weights = line.find("weights")) header.weights = weights->string();
   header.vocabulary = static_cast<int>(line.at("vocab").integer(1, position_max));
-  read_rule(line.at("rule"), header);
+  if (const auto rule = line.find("rule")) header.judged_by = rule_of(*rule);
   if (const auto total = line.find("W")) header.total = whole_in(*total, 1, Distribution::total);
   if (const auto type = line.find("dtype")) {
     const std::string& name = type->string();
@@ -199,7 +191,8 @@ Header header_of(const Json& line) {
     else type->fail("must be f64, f32, f16 or bf16, but is " + in_quotes(name));
   }
   if (const auto rng = line.find("rng")) {
-    refuse_unknown(*rng, {"alg", "seed"});
+    refuse_unknown(*rng, {"alg", "seed", "bits"});
+    if (const auto bits = rng->find("bits")) header.coin_bits = static_cast<int>(bits->integer(1, 64));
     header.generator = rng->at("alg").string();
     if (const auto seed = rng->find("seed")) header.seed = seed_of(*seed);
   }
@@ -215,9 +208,26 @@ class OpeningReader : LineReader {
     Opening opening;
     if (const auto id = line.find("s")) opening.sequence = id->integer(0, exact_max);
     if (const auto key = line.find("key")) opening.key = static_cast<std::int32_t>(key->integer(0, position_max));
+    if (const auto rule = line.find("rule")) opening.judged_by = rule_of(*rule);
+    else if (header_.judged_by) opening.judged_by = *header_.judged_by;
+    else line.at("rule");  // fails
     opening.prompt = tokens(line.at("prompt"));
     if (opening.prompt.empty()) line.at("prompt").fail("must hold at least one token, the one that is continued");
     if (const auto stops = line.find("stops")) opening.stops = tokens(*stops);
+    if (const auto texts = line.find("stop_strings")) {
+      opening.stop_strings = texts->size() > 0;
+      for (std::size_t i = 0; i < texts->size(); ++i) (*texts)[i].string();
+    }
+    if (const auto emitted = line.find("stop_emitted")) opening.stop_emitted = emitted->boolean();
+    if (const auto order = line.find("order")) {
+      opening.order = list_of(*order, [](const Json& name) { return name.string(); });
+    }
+    if (const auto of = line.find("lp_of")) {
+      if (of->string() != "p" && of->string() != "logits") {
+        of->fail("must be p or logits, but is " + in_quotes(of->string()));
+      }
+      opening.logprobs_of_law = of->string() == "p";
+    }
     if (const auto most = line.find("max")) opening.budget = most->integer(0, position_max);
     if (const auto most = line.find("k")) opening.draft_max = most->integer(0, guesses_max);
     if (const auto verify = line.find("verify")) {
@@ -259,50 +269,79 @@ class OpeningReader : LineReader {
   }
 };
 
+/// A round. What its engine should not have said is kept as a Fault, with something harmless in its place.
 class StepReader : LineReader {
  public:
   /// `rows`: null where the header names no file of them.
-  StepReader(const Header& header, RowsReader* rows) : LineReader(header), rows_(rows) {}
+  StepReader(const Header& header, RowsReader* rows, Judgement rule) : LineReader(header), rows_(rows), rule_(rule) {}
 
-  Step read(const Json& line) const {
-    static const Names names = {"t", "s",  "n", "pos", "w", "d",  "a",   "last", "o", "q",  "p", "u",
-                                "b", "qc", "qb", "y", "ur", "rc", "top", "h",   "ph",   "qh",  "P", "Q"};
+  Step read(const Json& line) {
+    static const Names names = {"t", "s", "n",  "pos", "w",  "d",  "a",   "last", "o",  "q",  "p", "u", "b",
+                                "y", "ur", "qc", "qb",  "rc", "top", "h",   "ph",   "qh", "P",  "Q", "lp", "top_lp"};
     refuse_unknown(line, names);
-    Step step;
-    if (const auto id = line.find("s")) step.sequence = id->integer(0, exact_max);
-    step.round = line.at("n").integer(0, exact_max);
-    step.position = line.at("pos").integer(1, position_max);
-    step.emitted = tokens(line.at("o"));
-    if (step.emitted.empty()) line.at("o").fail("a round emits at least one token");
-    step.judged = line.find("d").has_value();
-    if (step.judged) {
-      read_judgement(line, step);
-      read_evidence(line, step);
+    if (const auto id = line.find("s")) step_.sequence = id->integer(0, exact_max);
+    step_.round = line.at("n").integer(0, exact_max);
+    step_.position = line.at("pos").integer(1, position_max);
+    step_.emitted = engines_tokens(line.at("o"), "o");
+    if (step_.emitted.empty()) line.at("o").fail("a round emits at least one token");
+    step_.judged = line.find("d").has_value();
+    const std::size_t emitted = step_.emitted.size();
+    if (step_.judged) {
+      read_judgement(line);
+      read_weights(line);
+      read_evidence(line);
+      const std::size_t accepted = static_cast<std::size_t>(step_.accepted);
+      read_target_rows(line, accepted + 1, step_.guesses.size() + 1);
+      read_draft_rows(line);
     } else {
-      static const Names of_tokens = {"t", "s", "n", "pos", "o"};
+      static const Names of_tokens = {"t", "s", "n", "pos", "o", "P", "lp", "top_lp"};
       for (const std::string& name : line.fields()) {
         if (of_tokens.contains(name) || name.starts_with("x_")) continue;
-        line.at(name).fail("says something of guesses, but field d is missing");
+        line.fail("field " + name + " says something of guesses, but field d is missing");
       }
+      read_target_rows(line, emitted, emitted);
     }
-    return step;
+    read_logprobs(line);
+    return std::move(step_);
   }
 
  private:
-  void read_judgement(const Json& line, Step& step) const {
-    step.guesses = tokens(line.at("d"));
-    expect_size(line, "d", step.guesses, 0, static_cast<std::size_t>(guesses_max));
-    step.accepted = static_cast<int>(line.at("a").integer(0, static_cast<std::int64_t>(step.guesses.size())));
-    step.width = static_cast<int>(line.at("w").integer(1, 1 + static_cast<std::int64_t>(step.guesses.size())));
+  void fault(const char* check, const std::string& field, std::size_t place, const std::string& observed) {
+    step_.faults.push_back({check, field + "[" + std::to_string(place) + "]", observed});
+  }
+
+  std::vector<Token> engines_tokens(const Json& list, const char* name) {
+    std::vector<Token> tokens;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const std::int64_t token = list[i].integer(std::numeric_limits<std::int32_t>::min(), position_max);
+      if (token < 0 || token >= header_.vocabulary) fault("token", name, i, "token " + std::to_string(token));
+      tokens.push_back(static_cast<Token>(token));
+    }
+    return tokens;
+  }
+
+  /// A probability, or a coin, which lies below 1.
+  double engines_real(const Json& value, const char* name, std::size_t place, bool below_1 = false) {
+    const double real = real_or_not(value);
+    if (real >= 0 && (below_1 ? real < 1 : real <= 1)) return real;
+    fault("number", name, place, value.string());
+    return 0;
+  }
+
+  void read_judgement(const Json& line) {
+    step_.guesses = engines_tokens(line.at("d"), "d");
+    expect_size(line, "d", step_.guesses, 0, static_cast<std::size_t>(guesses_max));
+    step_.accepted = static_cast<int>(line.at("a").integer(0, static_cast<std::int64_t>(step_.guesses.size())));
+    step_.width = static_cast<int>(line.at("w").integer(1, 1 + static_cast<std::int64_t>(step_.guesses.size())));
     const Json last = line.at("last");
     bool known = false;
     for (const Last kind : {Last::residual, Last::own, Last::bonus, Last::greedy}) {
       if (last.string() != name_of(kind)) continue;
-      step.last = kind;
+      step_.last = kind;
       known = true;
     }
     if (!known) last.fail("must be res, own, bonus or greedy, but is " + in_quotes(last.string()));
-    if (step.emitted.size() > static_cast<std::size_t>(step.accepted) + 1) {
+    if (step_.emitted.size() > static_cast<std::size_t>(step_.accepted) + 1) {
       line.at("o").fail("holds more than the guesses that stand and one token");
     }
   }
@@ -313,95 +352,109 @@ class StepReader : LineReader {
     return whole_in(value, 0, bound - 1);
   }
 
-  void read_evidence(const Json& line, Step& step) const {
-    const std::size_t guesses = step.guesses.size();
-    const std::size_t accepted = static_cast<std::size_t>(step.accepted);
+  std::vector<Amount> amounts(const Json& list, const char* name) {
+    std::vector<Amount> values;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (header_.total > 0) values.push_back({whole_in(list[i], 0, header_.total), 0});
+      else values.push_back({0, engines_real(list[i], name, i)});
+    }
+    return values;
+  }
+
+  std::vector<std::uint64_t> wholes(const Json& list) const {
+    if (header_.total == 0) list.fail("needs integer weights, but the header has no W");
+    return list_of(list, [&](const Json& v) { return whole_in(v, 0, header_.total); });
+  }
+
+  /// `bound`: of the i-th, where they are integers.
+  std::vector<std::optional<Amount>> coins(const Json& list, const char* name, const auto& bound) {
+    std::vector<std::optional<Amount>> coins;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const Json value = list[i];
+      if (value.is_null()) coins.emplace_back();
+      else if (header_.total == 0) coins.push_back(Amount{0, engines_real(value, name, i, true)});
+      else coins.push_back(Amount{*coin_below(value, bound(i)), 0});
+    }
+    return coins;
+  }
+
+  /// Weights of the guesses, and the coins they were drawn and judged with.
+  void read_weights(const Json& line) {
+    const std::size_t guesses = step_.guesses.size();
+    const std::size_t accepted = static_cast<std::size_t>(step_.accepted);
     // A block is judged as a whole, a lossy rule as it likes.
-    const bool by_one = header_.rule != Judgement::block && header_.rule != Judgement::lossy;
+    const bool by_one = rule_ != Judgement::block && rule_ != Judgement::lossy;
     const std::size_t judged = by_one ? std::min(accepted + 1, guesses) : 0;
-    const auto amounts = [&](const Json& list) { return list_of(list, [&](const Json& v) { return amount(v); }); };
-    const auto wholes = [&](const Json& list) {
-      if (header_.total == 0) list.fail("needs integer weights, but the header has no W");
-      return list_of(list, [&](const Json& v) { return whole_in(v, 0, header_.total); });
-    };
     if (const auto q = line.find("q")) {
-      step.q = amounts(*q);
-      expect_size(line, "q", *step.q, guesses, guesses);
+      step_.q = amounts(*q, "q");
+      expect_size(line, "q", *step_.q, guesses, guesses);
     }
     if (const auto p = line.find("p")) {
-      step.p = amounts(*p);
-      expect_size(line, "p", *step.p, judged, guesses);
+      step_.p = amounts(*p, "p");
+      expect_size(line, "p", *step_.p, judged, guesses);
     }
     if (const auto u = line.find("u")) {
-      if (header_.rule == Judgement::greedy) u->fail("greedy judgement has no coins");
-      step.coins.emplace();
-      for (std::size_t i = 0; i < u->size(); ++i) step.coins->push_back(accept_coin((*u)[i], step, i));
-      const bool matching = header_.rule == Judgement::matching;
-      expect_size(line, "u", *step.coins, matching ? accepted : judged, matching ? accepted : guesses);
+      if (rule_ == Judgement::greedy) u->fail("greedy judgement has no coins");
+      const bool matching = rule_ == Judgement::matching;
+      step_.coins = coins(*u, "u", [&](std::size_t i) {
+        const bool below_q = rule_ == Judgement::rejection && step_.q && i < step_.q->size();
+        return below_q ? (*step_.q)[i].whole : header_.total;
+      });
+      expect_size(line, "u", *step_.coins, matching ? accepted : judged, matching ? accepted : guesses);
     }
     if (const auto before = line.find("b")) {
-      if (header_.rule != Judgement::matching) before->fail("belongs to the rule matching only");
-      step.before = wholes(*before);
-      expect_size(line, "b", *step.before, accepted, accepted);
+      if (rule_ != Judgement::matching) before->fail("belongs to the rule matching only");
+      step_.before = wholes(*before);
+      expect_size(line, "b", *step_.before, accepted, accepted);
     }
-    if (const auto coins = line.find("qc")) {
-      step.draft_coins = list_of(*coins, [&](const Json& v) { return coin_of(v, header_.total); });
-      expect_size(line, "qc", *step.draft_coins, guesses, guesses);
+    if (const auto list = line.find("qc")) {
+      step_.draft_coins = coins(*list, "qc", [&](std::size_t) { return header_.total; });
+      expect_size(line, "qc", *step_.draft_coins, guesses, guesses);
     }
     if (const auto before = line.find("qb")) {
-      step.draft_before = wholes(*before);
-      expect_size(line, "qb", *step.draft_before, guesses, guesses);
+      step_.draft_before = wholes(*before);
+      expect_size(line, "qb", *step_.draft_before, guesses, guesses);
     }
-    if (const auto y = line.find("y")) step.next = draw(*y);
-    if (const auto coin = line.find("ur")) {
-      if (header_.total > 0) coin->fail("is the coin of real weights, but the header has W; integers have y");
-      step.next_coin.emplace();
-      if (!coin->is_null()) *step.next_coin = coin_in(*coin);
-    }
-    if (const auto keys = line.find("rc")) step.keys = keys_asked(*keys);
-    const auto rows = [&](const char* name, auto& values, auto read) {
+    if (const auto y = line.find("y")) step_.next = draw(*y);
+    if (!line.has("ur")) return;
+    if (header_.total > 0) line.fail("field ur is the coin of real weights, but the header has W; integers have y");
+    step_.next_coin.emplace();
+    if (const auto coin = line.find("ur")) *step_.next_coin = engines_real(*coin, "ur", 0, true);
+  }
+
+  void read_evidence(const Json& line) {
+    const std::size_t guesses = step_.guesses.size();
+    if (const auto keys = line.find("rc")) step_.keys = keys_asked(*keys);
+    const auto rows = [&](const char* name, auto& values, std::size_t least, std::size_t most, auto read) {
       const auto list = line.find(name);
       if (!list) return;
       values = list_of(*list, read);
-      expect_size(line, name, values, accepted + 1, guesses + 1);
+      expect_size(line, name, values, least, most);
     };
-    rows("h", step.logits, [&](const Json& v) { return fingerprint(v); });
-    rows("ph", step.targets, [&](const Json& v) { return fingerprint(v); });
-    rows("top", step.best, [&](const Json& v) { return best(v); });
-    const auto of_guesses = [&](const char* name, auto& values, auto read) {
-      const auto list = line.find(name);
-      if (!list) return;
-      values = list_of(*list, read);
-      expect_size(line, name, values, guesses, guesses);
-    };
-    of_guesses("qh", step.drafts, [&](const Json& v) { return fingerprint(v); });
-    const std::size_t all = guesses + 1;
-    if (header_.total == 0) {
-      const auto inside = [&](const Json& list) { return list_of(list, [&](const Json& v) { return real_row(v); }); };
-      const auto beside = [&](const RowsPlace& place) { return rows_->reals(place); };
-      read_rows(line, "P", step.target_reals, accepted + 1, all, inside, beside);
-      read_rows(line, "Q", step.draft_reals, guesses, guesses, inside, beside);
-      return;
-    }
-    for (const char* name : {"P", "Q"}) {
-      if (header_.total == Distribution::total || !line.find(name)) continue;
-      line.at(name).fail("rows are read where W is 2^52 only");
-    }
-    const auto inside = [&](const Json& list) { return list_of(list, [&](const Json& v) { return row(v); }); };
-    const auto beside = [&](const RowsPlace& place) { return rows_->distributions(place); };
-    read_rows(line, "P", step.target_rows, accepted + 1, all, inside, beside);
-    read_rows(line, "Q", step.draft_rows, guesses, guesses, inside, beside);
+    const std::size_t target_rows = static_cast<std::size_t>(step_.accepted) + 1;
+    rows("h", step_.logits, target_rows, guesses + 1, [&](const Json& v) { return fingerprint(v); });
+    rows("ph", step_.targets, target_rows, guesses + 1, [&](const Json& v) { return fingerprint(v); });
+    rows("top", step_.best, target_rows, guesses + 1, [&](const Json& v) { return best(v); });
+    rows("qh", step_.drafts, guesses, guesses, [&](const Json& v) { return fingerprint(v); });
+  }
+
+  void read_target_rows(const Json& line, std::size_t least, std::size_t most) {
+    read_rows(line, "P", least, most, step_.target_rows, step_.target_reals);
+  }
+  void read_draft_rows(const Json& line) {
+    read_rows(line, "Q", step_.guesses.size(), step_.guesses.size(), step_.draft_rows, step_.draft_reals);
   }
 
   /// Rows that stand in the line, or in the file beside the trace.
-  template <class Row, class Inside, class Beside>
-  void read_rows(const Json& line, const char* name, std::vector<Row>& rows, std::size_t least, std::size_t most,
-                 const Inside& inside, const Beside& beside) const {
+  void read_rows(const Json& line, const char* name, std::size_t least, std::size_t most,
+                 std::vector<Distribution>& wholes, std::vector<RealRow>& reals) {
     const auto field = line.find(name);
     if (!field) return;
+    if (header_.total > 0 && header_.total != Distribution::total) field->fail("rows are read where W is 2^52 only");
     if (!field->is_object()) {
-      rows = inside(*field);
-      expect_size(line, name, rows, least, most);
+      if (header_.total > 0) wholes = list_of(*field, [&](const Json& v) { return row(v); });
+      else reals = list_of(*field, [&](const Json& v) { return real_row(v, name); });
+      expect_size(line, name, header_.total > 0 ? wholes.size() : reals.size(), least, most);
       return;
     }
     refuse_unknown(*field, {"row", "n", "sha256"});
@@ -410,21 +463,59 @@ class StepReader : LineReader {
                           static_cast<std::size_t>(whole_in(field->at("n"), least, most)),
                           field->at("sha256").string()};
     try {
-      rows = beside(place);
+      if (header_.total > 0) wholes = rows_->distributions(place);
+      else reals = rows_->reals(place);
     } catch (const Error& wrong) {
       field->fail(wrong.what());
     }
   }
 
-  std::optional<Amount> coin_of(const Json& value, std::uint64_t bound) const {
-    if (value.is_null()) return std::nullopt;
-    if (header_.total == 0) return Amount{0, coin_in(value)};
-    return Amount{*coin_below(value, bound), 0};
+  Distribution row(const Json& list) const {
+    const auto parts =
+        parts_of<std::uint64_t>(list, [](const Json& value) { return whole_in(value, 1, Distribution::total); });
+    return Distribution::exact(parts.tokens, parts.weights);
   }
 
-  std::optional<Amount> accept_coin(const Json& value, const Step& step, std::size_t i) const {
-    const bool by_ratio = header_.rule == Judgement::rejection && step.q && i < step.q->size();
-    return coin_of(value, by_ratio ? (*step.q)[i].whole : header_.total);
+  RealRow real_row(const Json& list, const char* name) {
+    for (std::size_t i = 1; i < list.size(); i += 2) {
+      if (std::isfinite(real_or_not(list[i]))) continue;
+      fault("number", name, i, list[i].string());
+      return {};
+    }
+    auto parts = parts_of<double>(list, [](const Json& value) { return real_in(value, 0, 1); });
+    return {std::move(parts.tokens), std::move(parts.weights)};
+  }
+
+  void read_logprobs(const Json& line) {
+    const std::size_t emitted = step_.emitted.size();
+    const auto read = [&](const Json& value, const char* name, std::size_t place) {
+      const double log = real_or_not(value);
+      if (log <= header_.unit) return log;  // minus infinity is one
+      fault("number", name, place, value.string());
+      return 0.0;
+    };
+    if (const auto list = line.find("lp")) {
+      for (std::size_t i = 0; i < list->size(); ++i) step_.logprobs.push_back(read((*list)[i], "lp", i));
+      expect_size(line, "lp", step_.logprobs.size(), emitted, emitted);
+    }
+    const auto lists = line.find("top_lp");
+    if (!lists) return;
+    for (std::size_t i = 0; i < lists->size(); ++i) {
+      const Json list = (*lists)[i];
+      if (list.size() % 2 != 0) list.fail("must be a list of tokens, each followed by its log-probability");
+      std::map<Token, double> logs;
+      for (std::size_t k = 0; k < list.size(); k += 2) {
+        if (logs.emplace(token(list[k]), read(list[k + 1], "top_lp", i)).second) continue;
+        list[k].fail("is listed twice");
+      }
+      RealRow row;
+      for (const auto& [listed, log] : logs) {
+        row.tokens.push_back(listed);
+        row.weights.push_back(log);
+      }
+      step_.top_logprobs.push_back(std::move(row));
+    }
+    expect_size(line, "top_lp", step_.top_logprobs.size(), emitted, emitted);
   }
 
   Draw draw(const Json& value) const {
@@ -456,6 +547,8 @@ class StepReader : LineReader {
   }
 
   RowsReader* rows_;
+  Judgement rule_;
+  Step step_;
 };
 
 class EndingReader : LineReader {
@@ -470,8 +563,10 @@ class EndingReader : LineReader {
     for (const Finish finish : {Finish::stop, Finish::length, Finish::cancelled}) {
       if (reason.string() == name_of(finish)) ending.reason = finish;
     }
-    if (ending.reason == Finish::unfinished) {
-      reason.fail("must be stop, length or cancelled, but is " + in_quotes(reason.string()));
+    constexpr std::string_view other = "other:";
+    if (reason.string().starts_with(other)) ending.other = reason.string().substr(other.size());
+    if (ending.reason == Finish::unfinished && ending.other.empty()) {
+      reason.fail("must be stop, length, cancelled or other:NAME, but is " + in_quotes(reason.string()));
     }
     if (const auto count = line.find("count")) ending.count = count->integer(0, position_max);
     if (const auto emitted = line.find("o")) ending.emitted = tokens(*emitted);
@@ -571,7 +666,7 @@ std::optional<Event> Reader::next() {
     const Json line = Json::parse(text_, file_ + ":" + std::to_string(line_));
     const Json kind = line.at("t");
     if (kind.string() == "step") {
-      event.what = StepReader(header_, rows_ ? &*rows_ : nullptr).read(line);
+      event.what = StepReader(header_, rows_ ? &*rows_ : nullptr, judgement_of(line)).read(line);
     } else if (kind.string() == "seq") {
       refuse_unknown(line, opening_names);
       event.what = OpeningReader(header_).read(line);
@@ -593,6 +688,13 @@ std::optional<Event> Reader::next() {
   return event;
 }
 
+/// Of a round's sequence; of one that is not open, which follow() refuses, any.
+Judgement Reader::judgement_of(const Json& line) const {
+  const auto id = line.find("s");
+  const auto found = open_.find(id ? id->integer(0, exact_max) : 0);
+  return found == open_.end() ? Judgement::rejection : found->second.rule;
+}
+
 void Reader::follow(const Opening& opening) {
   if (opening.sequence <= last_opened_) {
     fail("s", "sequence " + std::to_string(opening.sequence) + " is opened after " + std::to_string(last_opened_) +
@@ -604,8 +706,9 @@ void Reader::follow(const Opening& opening) {
   }
   last_opened_ = opening.sequence;
   Progress& progress = open_[opening.sequence];
+  progress.rule = opening.judged_by.rule;
   progress.position = static_cast<std::int64_t>(opening.prompt.size()) - 1;
-  keep(progress, opening.prompt.size() + opening.stops.size(), "prompt");
+  keep(progress, opening.prompt.size() + (opening.stops ? opening.stops->size() : 0), "prompt");
 }
 
 void Reader::keep(Progress& progress, std::size_t tokens, const char* field) {

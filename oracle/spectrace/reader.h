@@ -15,6 +15,7 @@
 #include "oracle/spectrace/rows_file.h"
 #include "ref/base/error.h"
 #include "ref/base/sha256.h"
+#include "ref/formats/json.h"
 
 namespace draftproof::spectrace {
 
@@ -50,8 +51,10 @@ class Reader {
     std::int64_t rounds = 0;
     std::int64_t position = 0;
     std::size_t tokens = 0;
+    Judgement rule = Judgement::rejection;
   };
   bool read_line();
+  Judgement judgement_of(const Json& line) const;
   void open_rows();
   void follow(const Opening& opening);
   void follow(const Step& step);

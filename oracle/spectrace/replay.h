@@ -18,6 +18,7 @@
 
 #include "oracle/report/report.h"
 #include "oracle/spectrace/events.h"
+#include "oracle/spectrace/evidence.h"
 #include "ref/models/model.h"
 
 namespace draftproof::spectrace {
@@ -25,8 +26,8 @@ namespace draftproof::spectrace {
 using Verdict = ReportVerdict;
 
 /// One thing that cannot be right. `check` is what was checked: position, conservation, draft_draw, acceptance,
-/// residual, bonus, own_draw, best, coin, keys, p_row, q_row, law, band, width, kind, draft_length, termination,
-/// budget, count, statistics; report.cpp says of each why both cannot be right.
+/// residual, bonus, own_draw, best, coin, keys, p_row, q_row, law, band, declared, log_probability, token, number,
+/// width, kind, draft_length, termination, budget, count, statistics; report.cpp says of each why both cannot be right.
 struct Finding {
   const char* check;
   long line = 0;
@@ -45,6 +46,7 @@ struct Examined {
   long accepted = 0;
   long coins = 0;         // that were computed again from the seed
   long draws = 0;         // that were walked through again
+  long judged_rounds = 0; // that say what was guessed
   long rows = 0;          // of the target, computed again
   long reals = 0;         // decisions of real numbers by a coin
   long in_band = 0;       // those that rounding could turn
@@ -53,7 +55,7 @@ struct Examined {
 
 /// Tokens held to their law by betting (oracle/e_process.h), where p is known.
 struct LawFromTokens {
-  static constexpr std::size_t points_max = 512;
+  static constexpr std::size_t points_max = Curve::points_max;
 
   long tokens = 0;
   double alpha = 0;
@@ -66,6 +68,14 @@ struct LawFromTokens {
   std::vector<std::pair<long, double>> curve;  // tokens, e-value: at most points_max, the last is the end
 };
 
+/// Greedy tokens of an engine of other numerics, held to the target.
+struct GreedyTokens {
+  long tokens = 0;
+  long not_best = 0;  // of the target
+  double gap = 0;     // the largest of these, in logits
+  double apart = 0;   // the same in probability, at temperature 1
+};
+
 struct Report {
   std::string file;
   std::string engine;
@@ -76,8 +86,15 @@ struct Report {
   std::map<std::string_view, long> looked;  // how often each check was made
   std::set<std::string> unsaid;    // of decisions, so that they could not be replayed; the tokens' law stands in for it
   std::set<std::string> unproved;  // what nothing stands in for
+  std::set<std::string> unread;    // fields that were there and could not be looked at; no verdict hangs on them
+  std::set<std::string> assumed;   // what is not said, and was taken for granted
   bool lossy = false;              // by a rule that promises no law
   std::optional<LawFromTokens> law;  // none where no p is known
+  std::vector<Game> games;         // other bets, on coins, draft tokens, acceptance
+  GreedyTokens greedy;
+  double slack = 0;                // as granted
+  std::optional<double> furthest_row;      // of P from the target's, in total variation, where they are held by slack
+  std::optional<double> furthest_logprob;  // the same of one probability
   std::vector<Depth> depths;       // [0]: the first guess of a round; only guesses whose rows of p and q are known
   std::vector<long> stood;         // [n]: rounds with guesses of which n stood
   bool target_given = false;       // else p is as the trace states it
@@ -96,6 +113,9 @@ struct Target {
   /// With slack the tokens of such a sequence are, by betting: as from laws that lie at most so far from the target's
   /// own at every position, in total variation. In whatever class is at hand.
   double slack = 0;
+  /// Greedy tokens of such a sequence may lie so far below the target's best, in logits, or within 2 slack of it in
+  /// probability at temperature 1.
+  double tie = 0;
   std::function<std::shared_ptr<Model>()> computing_anyhow = {};
   /// "sha256:..." of its files; asked where a trace names its own so. Empty: not known.
   std::function<std::string()> weights = {};

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What a replay found, as a report like any other.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <string_view>
@@ -50,6 +52,18 @@ constexpr Meaning meanings[] = {
     {"law", "a token that is said has weight in its p",
      "whatever says the token: the row it is drawn from, sampling parameters, the loop",
      "chance: it has no part in this"},
+    {"declared", "a row shows what its sequence declares: one token at temperature 0, at most k by top-k, its likeliest "
+                 "tokens in top",
+     "sampling parameters on verification rows, the declaration, the row that is stated",
+     "chance and the draft: no coin is looked at"},
+    {"log_probability", "a log-probability is that of its token in the row", "what is told to users: the row it is read "
+                        "from, its sampling parameters",
+     "the text: no token is drawn from what is told"},
+    {"token", "every token is one of the vocabulary", "what makes the token: the draft's output, padding that is judged",
+     "p, q and the coins"},
+    {"number", "probabilities lie in [0, 1] and coins in [0, 1)",
+     "the softmax of a row without finite logits, memory that was never written, a generator that returns 1",
+     "the emitter: it wrote down what it was given"},
     {"band", "no more decisions lie within rounding than rounding makes likely",
      "an acceptance test or a draw that is off by a little, weights of another dtype than is said",
      "single decisions: rounding could turn each of them"},
@@ -59,7 +73,7 @@ constexpr Meaning meanings[] = {
      "the choice between replacement and bonus, the label", "p, q and the coins"},
     {"draft_length", "no round holds more guesses than were asked for", "the draft's length, the loop's cut of it",
      "p, q and the coins"},
-    {"termination", "a text ends with its first stop token, with its budget, or cancelled",
+    {"termination", "a text ends with its first stop token, with its budget, cancelled, or for a reason that is named",
      "the search for stop tokens, the loop's end", "p, q and the coins"},
     {"budget", "no more tokens are emitted than were asked for", "the loop's cut of the last round",
      "p, q and the coins"},
@@ -96,6 +110,31 @@ draftproof::Finding finding_of(const Finding& found) {
   return finding;
 }
 
+std::string lines_of(const std::vector<const Finding*>& findings) {
+  constexpr std::size_t shown = 8;
+  std::string lines;
+  for (std::size_t i = 0; i < std::min(findings.size(), shown); ++i) {
+    lines += (i == 0 ? "" : ", ") + std::to_string(findings[i]->line);
+  }
+  return (findings.size() == 1 ? "line " : "lines ") + lines + (findings.size() > shown ? ", ..." : "");
+}
+
+/// Of each kind the first, and where the others are.
+void add_findings(const std::vector<Finding>& all, std::vector<draftproof::Finding>& shown) {
+  for (const Finding& finding : all) {
+    const auto same = [&](const auto& other) { return other.check == std::string_view(finding.check); };
+    if (std::any_of(shown.begin(), shown.end(), same)) continue;
+    std::vector<const Finding*> others;
+    for (const Finding& other : all) {
+      if (&other != &finding && same(other)) others.push_back(&other);
+    }
+    shown.push_back(finding_of(finding));
+    if (others.empty()) continue;
+    shown.back().examined = static_cast<long>(others.size()) + 1;
+    shown.back().failure->facts.push_back(std::to_string(others.size()) + " more of this kind, in " + lines_of(others));
+  }
+}
+
 }  // namespace
 
 bool is_check(std::string_view name) noexcept { return find_meaning(name) != nullptr; }
@@ -126,9 +165,8 @@ draftproof::Report report_of(const Report& r) {
   count("reals", e.reals);
   count("in_band", e.in_band);
   count("band_mass", e.band_mass);
-  for (const Finding& finding : r.findings) report.findings.push_back(finding_of(finding));
+  add_findings(r.findings, report.findings);
   for (const auto& [check, times] : r.looked) {
-    if (check == "band" && e.reals == 0) continue;  // asked of every trace, of reals or not
     const auto fails = [&](const Finding& finding) { return check == finding.check; };
     if (std::any_of(r.findings.begin(), r.findings.end(), fails)) continue;
     report.findings.push_back({.check = std::string(check),
@@ -138,12 +176,24 @@ draftproof::Report report_of(const Report& r) {
                                            (times == 1 ? " case" : " cases")});
   }
   report.unproved.assign(r.unsaid.begin(), r.unsaid.end());
-  report.unproved.insert(report.unproved.end(), r.unproved.begin(), r.unproved.end());
+  for (const auto* const more : {&r.unproved, &r.unread}) {
+    report.unproved.insert(report.unproved.end(), more->begin(), more->end());
+  }
+  for (const std::string& assumption : r.assumed) report.unproved.push_back("it is assumed that " + assumption);
   if (r.law) {
     const LawFromTokens& law = *r.law;
     report.laws.push_back(
         {law.tokens, law.alpha, law.slack, law.e_value, law.smallest_deviation, law.suspect, law.curve});
-    if (report.verdict == ReportVerdict::bug_stat) report.reason = law.sentence;
+    if (law.alarm && report.verdict == ReportVerdict::bug_stat) report.reason = law.sentence;
+  }
+  for (const Game& game : r.games) {
+    report.bets.push_back({game.name, game.observed, Evidence::alpha_of_one, game.e_value, game.alarm, game.sentence});
+    if (!game.alarm || report.verdict != ReportVerdict::bug_stat) continue;
+    report.reason += (report.reason.empty() ? "" : "; ") + game.name + ": " + game.sentence;
+  }
+  const bool bug = report.verdict == ReportVerdict::bug_stat || report.verdict == ReportVerdict::bug_proven;
+  for (const std::string& assumption : r.assumed) {
+    if (bug) report.reason += (report.reason.empty() ? "" : "; ") + ("assuming that " + assumption);
   }
   if (!r.depths.empty() || !r.stood.empty()) {
     DraftReport draft;
@@ -157,6 +207,18 @@ draftproof::Report report_of(const Report& r) {
     draft.accepted = r.stood;
     report.drafts.push_back(std::move(draft));
     report.output_tokens = static_cast<std::size_t>(e.tokens);
+  }
+  const auto about = [&](const char* name, const std::string& value) { report.about.emplace_back(name, value); };
+  if (r.greedy.tokens > 0) {
+    about("greedy tokens", fmt::format("{} of {} are not the target's best{}", r.greedy.not_best, r.greedy.tokens,
+                                       r.greedy.not_best == 0 ? ""
+                                                              : fmt::format("; the furthest lies {:.4g} below it in "
+                                                                            "logits, {:.4g} in probability",
+                                                                            r.greedy.gap, r.greedy.apart)));
+  }
+  if (r.furthest_row) about("furthest row from the target's", fmt::format("{:.4g} in total variation", *r.furthest_row));
+  if (r.furthest_logprob) {
+    about("furthest log-probability", fmt::format("{:.4g} apart in probability", *r.furthest_logprob));
   }
   if (!r.target_given) {
     report.about.emplace_back("p", "as the trace states it; give --target to hold it to the model");

@@ -23,7 +23,7 @@ std::string listed(const std::vector<Token>& tokens) {
 
 std::string shown(const Header& h) {
   std::string text = fmt::format("{}, rule {}, vocabulary of {}", printable(h.engine),
-                                 h.loss.empty() ? name_of(h.rule) : "lossy:" + printable(h.loss), h.vocabulary);
+                                 h.judged_by ? printable(h.judged_by->name()) : "by sequence", h.vocabulary);
   text += h.total > 0 ? fmt::format(", integer weights of {}", h.total) : ", real weights";
   if (h.seed) text += fmt::format(", coins of {} with seed {}", printable(h.generator), *h.seed);
   return text + "\n";
@@ -48,7 +48,7 @@ std::string part(std::uint64_t coin, std::uint64_t bound) {
   return fmt::format("{:.6f}", static_cast<double>(coin) / static_cast<double>(std::max<std::uint64_t>(bound, 1)));
 }
 
-std::string shown(const Step& s, const Header& header) {
+std::string shown(const Step& s, const Header& header, Judgement rule) {
   std::string text = fmt::format("round {} of sequence {}, from position {}: ", s.round, s.sequence, s.position);
   if (!s.judged) return text + "emitted " + listed(s.emitted) + "\n";
   text += fmt::format("{} of {} guesses stand, {} rows\n", s.accepted, s.guesses.size(), s.width);
@@ -59,8 +59,7 @@ std::string shown(const Step& s, const Header& header) {
     if (s.p && j < s.p->size() && j <= accepted) text += "  p " + share((*s.p)[j], header);
     if (s.coins && j < s.coins->size() && (*s.coins)[j]) {
       const Amount& coin = *(*s.coins)[j];
-      const std::uint64_t bound =
-          header.rule == Judgement::rejection && s.q ? (*s.q)[j].whole : header.total;
+      const std::uint64_t bound = rule == Judgement::rejection && s.q ? (*s.q)[j].whole : header.total;
       text += "  coin " + (header.total > 0 ? part(coin.whole, bound) : fmt::format("{:.6f}", coin.real));
     }
     text += j < accepted ? "  stands\n" : j == accepted ? "  falls\n" : "  not judged\n";
@@ -77,7 +76,8 @@ std::string shown(const Step& s, const Header& header) {
 }
 
 std::string shown(const Ending& e) {
-  std::string text = fmt::format("sequence {} ends by {}", e.sequence, name_of(e.reason));
+  std::string text = fmt::format("sequence {} ends by {}", e.sequence,
+                                 e.other.empty() ? name_of(e.reason) : "other:" + printable(e.other));
   if (e.count) text += fmt::format(" after {} tokens", *e.count);
   if (e.statistics) {
     const Statistics& s = *e.statistics;
@@ -130,11 +130,13 @@ long show(const std::string& file, const Wanted& wanted, const std::function<voi
   Reader reader(file);
   if (!wanted.round) take(shown(reader.header()));
   long rounds = 0;
+  std::map<std::int64_t, Judgement> rules;  // of sequences
   const auto chosen = [&](std::int64_t sequence) { return !wanted.sequence || *wanted.sequence == sequence; };
   while (const auto event = reader.next()) {
+    if (const auto* opening = std::get_if<Opening>(&event->what)) rules[opening->sequence] = opening->judged_by.rule;
     if (const auto* step = std::get_if<Step>(&event->what)) {
       if (!chosen(step->sequence) || (wanted.round && *wanted.round != step->round)) continue;
-      take(shown(*step, reader.header()));
+      take(shown(*step, reader.header(), rules[step->sequence]));
       ++rounds;
     }
     if (wanted.round) continue;

@@ -206,15 +206,21 @@ std::string Json::field_path(std::string_view field) const {
   return path_.empty() ? std::string(field) : path_ + "." + std::string(field);
 }
 
-std::optional<Json> Json::find(std::string_view field) const {
+const Json::Node* Json::node_of(std::string_view field) const {
   const auto* object = node_->as<Node::Object>();
   if (!object) fail("must be an object, but is " + node_->shown());
   const auto name = [&](std::uint32_t i) -> std::string_view { return object->fields[i].first; };
   const auto found = std::ranges::lower_bound(object->by_name, field, {}, name);
-  if (found == object->by_name.end() || name(*found) != field) return std::nullopt;
-  const Node& node = object->fields[*found].second;
-  if (node.as<std::monostate>()) return std::nullopt;
-  return Json(document_, node, field_path(field));
+  if (found == object->by_name.end() || name(*found) != field) return nullptr;
+  return &object->fields[*found].second;
+}
+
+bool Json::has(std::string_view field) const { return node_of(field) != nullptr; }
+
+std::optional<Json> Json::find(std::string_view field) const {
+  const Node* const node = node_of(field);
+  if (node == nullptr || node->as<std::monostate>()) return std::nullopt;
+  return Json(document_, *node, field_path(field));
 }
 
 Json Json::at(std::string_view field) const {

@@ -37,6 +37,8 @@ class Json {
   bool is_boolean() const;
   bool is_null() const;
 
+  /// Of an object: whether the field is there, null or not.
+  bool has(std::string_view field) const;
   /// Of an object: the field if present and not null.
   std::optional<Json> find(std::string_view field) const;
   /// Of an object: the field; Error when absent or null.
@@ -61,6 +63,7 @@ class Json {
   struct Builder;
   Json(std::shared_ptr<const Document> document, const Node& node, std::string path);
   std::string field_path(std::string_view field) const;
+  const Node* node_of(std::string_view field) const;  // nullptr when absent
 
   std::shared_ptr<const Document> document_;
   const Node* node_;  // inside *document_

@@ -69,6 +69,7 @@ inline Report full_report() {
   report.drafts = {draft};
   report.laws = {{100, 1e-9, 0, std::numeric_limits<double>::infinity(), 0.125, hostile_name,
                   {{1, 1.0}, {100, std::numeric_limits<double>::infinity()}}}};
+  report.bets = {{hostile_name, 12, 1e-9, std::numeric_limits<double>::infinity(), true, hostile_name}};
   report.divergences = {{hostile_name, 3, 12, hostile_name, "a", "b", "c"}};
   report.matrix.checks = {"one", "two"};
   report.matrix.rows = {{"X01", "\"odd\"", "lossy", hostile_name, false, {Outcome::pass, Outcome::fail}, "A1",

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/spectrace/evidence.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace draftproof::spectrace {
+
+void Curve::add(long tokens, double e_value) {
+  last_ = {tokens, e_value};
+  if (tokens % every_ != 0) return;
+  if (points_.size() + 1 == points_max) {
+    every_ *= 2;
+    std::erase_if(points_, [&](const auto& point) { return point.first % every_ != 0; });
+    if (tokens % every_ != 0) return;
+  }
+  points_.push_back(last_);
+}
+
+std::vector<std::pair<long, double>> Curve::points() const {
+  std::vector<std::pair<long, double>> points = points_;
+  if (points.empty() || points.back() != last_) points.push_back(last_);
+  return points;
+}
+
+Evidence::Evidence(int vocabulary, double slack, int coin_bits)
+    : tokens_({vocabulary, alpha_of_one, slack}), draft_tokens_({vocabulary, alpha_of_one, 0}),
+      coins_(alpha_of_one, coin_bits), acceptance_(alpha_of_one) {}
+
+void Evidence::token(const RealLaw& law, const Distribution* q, Token token, std::span<const Token> text,
+                     const std::optional<Token>& rejected) {
+  const std::span<const Token> dropped = rejected ? std::span(&*rejected, 1) : std::span<const Token>();
+  tokens_.observe(law.p, q, token, {text, dropped, law.slack});
+  curve_.add(tokens_.tokens(), tokens_.e_value());
+}
+
+void Evidence::token_of_a_point(double probability, bool other) { points_.observe(probability, other); }
+
+void Evidence::draft_token(const RealLaw& q, Token token) {
+  if (q.p.is_point()) return;
+  draft_tokens_.observe(q.p, nullptr, token, {{}, {}, q.slack});
+}
+
+void Evidence::coin(Stream stream, double coin) { coins_.observe(stream, coin); }
+
+void Evidence::acceptance(double probability, bool accepted) { acceptance_.observe(probability, accepted); }
+
+void Evidence::within_rounding(double probability, bool is) { rounding_.observe(probability, is); }
+
+std::vector<Game> Evidence::others() const {
+  std::vector<Game> games;
+  const auto add = [&](const char* name, long observed, double e_value, const std::string& sentence) {
+    if (observed > 0) games.push_back({name, observed, e_value, e_value * alpha_of_one >= 1, sentence});
+  };
+  add("draft tokens", draft_tokens_.tokens(), draft_tokens_.e_value(), draft_tokens_.describe());
+  add("coins", coins_.coins(), coins_.e_value(), coins_.describe());
+  add("acceptance", acceptance_.judged(), acceptance_.e_value(), acceptance_.describe());
+  add("tokens of one choice", points_.observed(), points_.e_value(),
+      fmt::format("{} of {} tokens are not the target's one choice, where {:.3g} may be within the slack",
+                  points_.happened(), points_.observed(), points_.expected()));
+  return games;
+}
+
+}  // namespace draftproof::spectrace

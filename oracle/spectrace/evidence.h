@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+// All that is bet on in a trace: games of chance that no right engine wins often. A game has wealth 1 at first, and
+// stakes it on what has not been looked at yet; in a right engine it is worth no more than 1 on average, whenever one
+// looks. So its alarm, at games / alpha, is false with probability alpha / games at most, and that of all of them
+// together with alpha.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "oracle/acceptance_evidence.h"
+#include "oracle/coin_evidence.h"
+#include "oracle/e_process.h"
+#include "oracle/rare_events.h"
+#include "oracle/real_law.h"
+
+namespace draftproof::spectrace {
+
+/// What one game has seen.
+struct Game {
+  std::string name;
+  long observed = 0;
+  double e_value = 1;
+  bool alarm = false;
+  std::string sentence;
+};
+
+/// Evidence over tokens, at most so many points of it whatever the number of tokens.
+class Curve {
+ public:
+  static constexpr std::size_t points_max = 512;
+
+  void add(long tokens, double e_value);
+  std::vector<std::pair<long, double>> points() const;
+
+ private:
+  std::vector<std::pair<long, double>> points_;
+  std::pair<long, double> last_ = {0, 1};
+  long every_ = 1;
+};
+
+class Evidence {
+ public:
+  static constexpr double alpha = 1e-9;
+  static constexpr int games = 6;
+  static constexpr double alpha_of_one = alpha / games;
+
+  Evidence(int vocabulary, double slack, int coin_bits);
+
+  /// A token and the law it should come from. q: what a draft token for it was drawn from, or none. rejected: the
+  /// draft token of this sequence that was rejected last.
+  void token(const RealLaw& law, const Distribution* q, Token token, std::span<const Token> text,
+             const std::optional<Token>& rejected);
+  /// A token where the law has one choice, and an engine of other numerics another with that probability at most.
+  void token_of_a_point(double probability, bool other);
+  void draft_token(const RealLaw& q, Token token);
+  void coin(Stream stream, double coin);
+  void acceptance(double probability, bool accepted);
+  void within_rounding(double probability, bool is);
+
+  const EProcess& tokens() const noexcept { return tokens_; }
+  const Curve& curve() const noexcept { return curve_; }
+  const RareEvents& rounding() const noexcept { return rounding_; }
+  bool too_many_within_rounding() const noexcept { return rounding_.e_value() * alpha_of_one >= 1; }
+  /// But the tokens and the rounding; only games that have seen something.
+  std::vector<Game> others() const;
+
+ private:
+  EProcess tokens_;
+  EProcess draft_tokens_;
+  CoinEvidence coins_;
+  AcceptanceEvidence acceptance_;
+  RareEvents points_;
+  RareEvents rounding_;
+  Curve curve_;
+};
+
+}  // namespace draftproof::spectrace
