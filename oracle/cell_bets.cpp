@@ -22,21 +22,22 @@ void CellBets::observe(const Mass& mass, std::size_t cell, double slack) noexcep
   }
   seen_[cell] += 1;
   for (std::size_t c = 0; c < caution.size(); ++c) {
-    double lowered = rounding;
-    if (slack > 0) {
-      const auto of_c = [c](const auto& a, const auto& b) { return a[c] < b[c]; };
-      const auto [least, most] = std::minmax_element(tilt_.begin(), tilt_.end(), of_c);
-      lowered /= 1 + slack * ((*most)[c] - (*least)[c]) / sum[c];
-    }
+    const double lowered = slack > 0 ? rounding / (1 + slack * range_[c] / sum[c]) : rounding;
     wealth_[c] *= lowered * tilt_[cell][c] / sum[c];
   }
 }
 
 void CellBets::learn() noexcept {
-  for (std::size_t cell = 0; cell < cells; ++cell) {
-    for (std::size_t c = 0; c < caution.size(); ++c) {
-      tilt_[cell][c] = std::clamp((seen_[cell] + caution[c]) / (expected_[cell] + caution[c]), 1 / tilt_max, tilt_max);
+  for (std::size_t c = 0; c < caution.size(); ++c) {
+    double least = tilt_max;
+    double most = 0;
+    for (std::size_t cell = 0; cell < cells; ++cell) {
+      const double tilt = (seen_[cell] + caution[c]) / (expected_[cell] + caution[c]);
+      tilt_[cell][c] = std::clamp(tilt, 1 / tilt_max, tilt_max);
+      least = std::min(least, tilt_[cell][c]);
+      most = std::max(most, tilt_[cell][c]);
     }
+    range_[c] = most - least;
   }
 }
 

@@ -34,6 +34,7 @@ class CellBets {
  private:
   std::array<double, 3> wealth_{};
   std::array<std::array<double, 4>, cells> tilt_;  // by caution; the fourth is unused
+  std::array<double, 3> range_{};                  // of tilt_, by caution
   Mass expected_{};
   Mass seen_{};
 };

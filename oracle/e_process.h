@@ -9,11 +9,11 @@
 //
 // Bets. For every law r of oracle/mutant_laws.h: e = (1 - w) + w r / p, w = 1, 1/4, 1/16; such a bet wins when the
 // decoder is wrong in that way always, or only now and then. So for three laws that look at the text before the token:
-// r is p restricted to the draft token that was rejected last, to the last token, to the last 16 tokens. For five ways to
-// put tokens into cells (by q / p, by p, by rank, by id, by the text before) the learned bets of oracle/cell_bets.h; they
-// find a deviation that has no name. One bet pays 1. Wealth is spread evenly over the bets at first; after every 64
-// tokens a share of 2^-14 of it is spread again, so a fault that begins late is still found. A token that p says never is
-// proof, not evidence.
+// r is p restricted to the draft token that was rejected last, to the last token, to the last 16 tokens. For five ways
+// to put tokens into cells (by q / p, by p, by rank, by id, by the text before) the learned bets of oracle/cell_bets.h;
+// they find a deviation that has no name. One bet pays 1. Wealth is spread evenly over the bets at first; after every
+// 64 tokens a share of 2^-14 of it is spread again, so a fault that begins late is still found. A token that p says
+// never is proof, not evidence.
 //
 // The text is known before the token is drawn, so bets that hang on it are bets made before the token is seen, and
 // fair: sum of p(x) e(x) <= 1 holds given any text.
@@ -126,7 +126,9 @@ class EProcess {
   static constexpr long tokens_max = 1L << 40;
 
   double smallest_deviation_of(long tokens) const;
-  double bets() const noexcept { return static_cast<double>(wealth_.size() + partitions * CellBets::caution.size() + 1); }
+  double bets() const noexcept {
+    return static_cast<double>(wealth_.size() + partitions * CellBets::caution.size() + 1);
+  }
 
   Settings settings_;
   std::span<const MutantLaw> laws_;
