@@ -15,11 +15,13 @@ namespace {
 
 constexpr int block = 64;
 constexpr double share = 0x1p-14;
-constexpr double rounding = 1 - 0x1p-30;
-constexpr double ratio_max = 8;    // of r / p, under slack
+constexpr double rounding = CellBets::rounding;
+constexpr double ratio_max = 8;     // of r / p, under slack
 constexpr double enough = 0x1p900;  // nobody needs more, and one payment more still fits a double
 
-constexpr const char* names[EProcess::partitions] = {"q / p", "p", "rank", "id"};
+constexpr const char* names[EProcess::partitions] = {"q / p", "p", "rank", "id", "the text before"};
+constexpr const char* text_names[EProcess::text_laws] = {"says the rejected draft token", "repeats the last token",
+                                                         "repeats recent tokens"};
 
 /// Of each of `all`; `some` of them have weights, the others none.
 std::vector<double> shares_of(const std::vector<Token>& all, const std::vector<Token>& some,
@@ -72,10 +74,40 @@ std::vector<std::size_t> likeliest(const std::vector<double>& p, std::size_t cou
   return places;
 }
 
+/// How a token stands to the text before it; the first that holds.
+enum class Echo : std::uint8_t { rejected, dropped, last, near, far, none };
+
+/// Each token once that the text or the last round bring to mind, with how.
+std::vector<std::pair<Token, Echo>> echoes_of(const EProcess::Known& known) {
+  std::vector<std::pair<Token, Echo>> echoes;
+  const auto add = [&](Token token, Echo echo) {
+    const auto same = [&](const auto& other) { return other.first == token; };
+    if (std::none_of(echoes.begin(), echoes.end(), same)) echoes.emplace_back(token, echo);
+  };
+  for (std::size_t i = 0; i < std::min(known.dropped.size(), EProcess::looked_back); ++i) {
+    add(known.dropped[i], i == 0 ? Echo::rejected : Echo::dropped);
+  }
+  for (std::size_t back = 1; back <= std::min(known.before.size(), EProcess::looked_back); ++back) {
+    add(known.before[known.before.size() - back], back == 1 ? Echo::last : back <= 4 ? Echo::near : Echo::far);
+  }
+  return echoes;
+}
+
+/// The tokens that text law number `law` restricts p to.
+std::vector<Token> restricted_to(const EProcess::Known& known, std::size_t law) {
+  if (law == 0) return {known.dropped.begin(), known.dropped.begin() + !known.dropped.empty()};
+  const std::size_t count = std::min(known.before.size(), law == 1 ? std::size_t{1} : EProcess::looked_back);
+  std::vector<Token> tokens(known.before.end() - static_cast<std::ptrdiff_t>(count), known.before.end());
+  std::sort(tokens.begin(), tokens.end());
+  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+  return tokens;
+}
+
 }  // namespace
 
-EProcess::Stakes::Stakes(const Settings& settings, const Distribution& p, const Distribution* q,
-                         std::span<const MutantLaw> laws, std::optional<Token> only) {
+EProcess::Stakes::Stakes(const Settings& settings, const Distribution& p, const Distribution* q, const Known& known,
+                         std::span<const MutantLaw> laws, std::optional<Token> only)
+    : slack_(std::max(settings.slack, known.slack)) {
   const PositionLaws position = laws_of(p, q);
   std::vector<std::size_t> said;  // places among position.tokens of what p may say
   std::vector<double> weight;
@@ -86,31 +118,49 @@ EProcess::Stakes::Stakes(const Settings& settings, const Distribution& p, const 
     weight.push_back(position.p[i]);
   }
 
-  const std::size_t width = laws.size() * weights.size();
+  const std::size_t width = (laws.size() + text_laws) * weights.size();
   if (only) first_ = place_of(*only);
   const std::size_t last = only ? first_ : never();
   pays_.assign((last + 1 - first_) * width, 1.0);
+  const auto held = [&](double ratio) { return slack_ > 0 ? std::min(ratio, ratio_max) : ratio; };
+  /// What law number `law` pays for each, when its ratios r / p lie between least and most. What p says never, which
+  /// without slack is never paid for, is paid for as the best other.
+  const auto pay = [&](std::size_t law, double least, double most, const auto& ratio_of) {
+    for (std::size_t w = 0; w < weights.size(); ++w) {
+      const double lowered = rounding / (1 + slack_ * weights[w] * std::max(most - least, 0.0));
+      for (std::size_t i = first_; i <= last; ++i) {
+        const double ratio = i < never() ? ratio_of(i) : most;
+        pays_[(i - first_) * width + law * weights.size() + w] = lowered * ((1 - weights[w]) + weights[w] * ratio);
+      }
+    }
+  };
   std::vector<double> r(position.tokens.size());
   for (std::size_t law = 0; law < laws.size(); ++law) {
     if (laws[law].of_a_guess && q == nullptr) continue;
     laws[law].law(position, r);
+    const auto ratio_of = [&](std::size_t i) { return held(r[said[i]] / weight[i]); };
     double most = 0;
     double least = ratio_max;
-    const auto ratio_of = [&](std::size_t i) {
-      const double ratio = r[said[i]] / weight[i];
-      return settings.slack > 0 ? std::min(ratio, ratio_max) : ratio;
-    };
-    for (std::size_t i = 0; i < tokens_.size() && settings.slack > 0; ++i) {
+    for (std::size_t i = 0; i < tokens_.size() && slack_ > 0; ++i) {
       most = std::max(most, ratio_of(i));
       least = std::min(least, ratio_of(i));
     }
-    for (std::size_t w = 0; w < weights.size(); ++w) {
-      const double lowered = rounding / (1 + settings.slack * weights[w] * std::max(most - least, 0.0));
-      for (std::size_t i = first_; i <= last; ++i) {
-        const double ratio = i < never() ? ratio_of(i) : most;  // without slack, never is never paid for
-        pays_[(i - first_) * width + law * weights.size() + w] = lowered * ((1 - weights[w]) + weights[w] * ratio);
-      }
+    pay(law, least, most, ratio_of);
+  }
+  for (std::size_t law = 0; law < text_laws; ++law) {
+    std::vector<std::size_t> inside;  // places
+    double sum = 0;
+    for (const Token token : restricted_to(known, law)) {
+      const std::size_t place = place_of(token);
+      if (place == never()) continue;
+      inside.push_back(place);
+      sum += weight[place];
     }
+    if (inside.empty()) continue;
+    const double most = held(1 / sum);
+    pay(laws.size() + law, inside.size() == tokens_.size() ? most : 0, most, [&](std::size_t i) {
+      return std::find(inside.begin(), inside.end(), i) == inside.end() ? 0 : most;
+    });
   }
 
   cells_.resize(tokens_.size() + 1);
@@ -118,8 +168,10 @@ EProcess::Stakes::Stakes(const Settings& settings, const Distribution& p, const 
     const double of_q = q == nullptr ? 0 : position.q[said[i]];
     const auto stretch = static_cast<std::int64_t>(tokens_[i]) * (cells - 1) / std::max(1, settings.vocabulary);
     cells_[i] = {cell_of_ratio(weight[i], of_q), cell_of_size(weight[i]), cells - 2,
-                 static_cast<std::uint8_t>(std::clamp<std::int64_t>(stretch, 0, cells - 2))};
+                 static_cast<std::uint8_t>(std::clamp<std::int64_t>(stretch, 0, cells - 2)),
+                 static_cast<std::uint8_t>(Echo::none)};
   }
+  for (const auto& [token, echo] : echoes_of(known)) cells_[place_of(token)][4] = static_cast<std::uint8_t>(echo);
   const std::vector<std::size_t> ranked = likeliest(weight, cells - 2);
   for (std::size_t rank = 0; rank < ranked.size(); ++rank) cells_[ranked[rank]][2] = static_cast<std::uint8_t>(rank);
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
@@ -135,17 +187,14 @@ std::size_t EProcess::Stakes::place_of(Token token) const noexcept {
 }
 
 EProcess::EProcess(const Settings& settings, std::span<const MutantLaw> laws)
-    : settings_(settings), laws_(laws), wealth_(laws.size() * weights.size()) {
+    : settings_(settings), laws_(laws), wealth_((laws.size() + text_laws) * weights.size()), slack_(settings.slack) {
   kept_ = 1.0 / bets();
   std::fill(wealth_.begin(), wealth_.end(), kept_);
-  for (auto& wealth : tilted_wealth_) std::fill_n(wealth.begin(), caution.size(), kept_);
-  for (Tilt& tilt : tilts_) {
-    for (auto& of_cell : tilt.tilt) of_cell.fill(1);
-  }
+  for (CellBets& learned : by_cell_) learned.begin_with(kept_);
 }
 
-void EProcess::observe(const Distribution& p, const Distribution* q, Token token) {
-  const Stakes stakes(settings_, p, q, laws_, token);
+void EProcess::observe(const Distribution& p, const Distribution* q, Token token, const Known& known) {
+  const Stakes stakes(settings_, p, q, known, laws_, token);
   observe(stakes, stakes.place_of(token));
 }
 
@@ -153,7 +202,8 @@ void EProcess::observe(const Stakes& stakes, std::size_t place) {
   REQUIRE(place >= stakes.first_ && stakes.pays_.size() >= (place + 1 - stakes.first_) * wealth_.size(),
           "the stakes are for this place and the same laws");
   ++observed_;
-  if (place == stakes.never() && settings_.slack == 0) impossible_ = true;
+  slack_ = std::max(slack_, stakes.slack_);
+  if (place == stakes.never() && stakes.slack_ == 0) impossible_ = true;
   if (impossible_ || most_ >= enough) return;
 
   double total[4] = {kept_, 0, 0, 0};
@@ -164,27 +214,9 @@ void EProcess::observe(const Stakes& stakes, std::size_t place) {
     for (std::size_t lane = 0; lane < 4; ++lane) total[lane] += wealth_[bet + lane];
   }
   for (; bet < wealth_.size(); ++bet) total[0] += wealth_[bet];
-
   for (std::size_t k = 0; k < partitions; ++k) {
-    Tilt& tilt = tilts_[k];
-    const auto& mass = stakes.mass_[k];
-    const std::size_t cell = stakes.cells_[place][k];
-    double sum[4] = {0, 0, 0, 0};
-    for (std::size_t other = 0; other < cells; ++other) {
-      for (std::size_t c = 0; c < 4; ++c) sum[c] += mass[other] * tilt.tilt[other][c];
-      tilt.expected[other] += mass[other];
-    }
-    tilt.seen[cell] += 1;
-    for (std::size_t c = 0; c < caution.size(); ++c) {
-      double lowered = rounding;
-      if (settings_.slack > 0) {
-        const auto of_c = [c](const auto& a, const auto& b) { return a[c] < b[c]; };
-        const auto [least, most] = std::minmax_element(tilt.tilt.begin(), tilt.tilt.end(), of_c);
-        lowered /= 1 + settings_.slack * ((*most)[c] - (*least)[c]) / sum[c];
-      }
-      tilted_wealth_[k][c] *= lowered * tilt.tilt[cell][c] / sum[c];
-      total[c] += tilted_wealth_[k][c];
-    }
+    by_cell_[k].observe(stakes.mass_[k], stakes.cells_[place][k], stakes.slack_);
+    for (std::size_t c = 0; c < CellBets::caution.size(); ++c) total[c] += by_cell_[k].wealth()[c];
   }
   const double wealth = (total[0] + total[1]) + (total[2] + total[3]);
   most_ = std::max(most_, wealth);
@@ -192,18 +224,12 @@ void EProcess::observe(const Stakes& stakes, std::size_t place) {
 
   // The share that is spread again, and what earlier tokens teach: known before the next token is.
   const double spread = share * wealth / bets();
-  const auto adjust = [&](double& of_bet) { of_bet = (1 - share) * of_bet + spread; };
-  for (double& of_bet : wealth_) adjust(of_bet);
-  for (std::size_t k = 0; k < partitions; ++k) {
-    for (std::size_t c = 0; c < caution.size(); ++c) {
-      adjust(tilted_wealth_[k][c]);
-      for (std::size_t cell = 0; cell < cells; ++cell) {
-        const double tilt = (tilts_[k].seen[cell] + caution[c]) / (tilts_[k].expected[cell] + caution[c]);
-        tilts_[k].tilt[cell][c] = std::clamp(tilt, 1 / ratio_max, ratio_max);
-      }
-    }
+  for (double& of_bet : wealth_) of_bet = (1 - share) * of_bet + spread;
+  for (CellBets& learned : by_cell_) {
+    learned.share(share, spread);
+    learned.learn();
   }
-  adjust(kept_);
+  kept_ = (1 - share) * kept_ + spread;
 }
 
 std::string EProcess::suspect() const {
@@ -212,14 +238,13 @@ std::string EProcess::suspect() const {
   for (std::size_t bet = 0; bet < wealth_.size(); ++bet) {
     if (wealth_[bet] <= most) continue;
     most = wealth_[bet];
-    name = laws_[bet / weights.size()].name;
+    const std::size_t law = bet / weights.size();
+    name = law < laws_.size() ? laws_[law].name : text_names[law - laws_.size()];
   }
   for (std::size_t k = 0; k < partitions; ++k) {
-    for (std::size_t c = 0; c < caution.size(); ++c) {
-      if (tilted_wealth_[k][c] <= most) continue;
-      most = tilted_wealth_[k][c];
-      name = std::string("tokens by ") + names[k];
-    }
+    if (by_cell_[k].largest() <= most) continue;
+    most = by_cell_[k].largest();
+    name = std::string("tokens by ") + names[k];
   }
   return name;
 }
@@ -229,7 +254,7 @@ double EProcess::smallest_deviation_of(long tokens) const {
   const auto n = static_cast<double>(tokens);
   const double blocks = static_cast<double>(tokens / block);
   const double needed = log64(bets() / settings_.alpha) + 2 * log64(100) - blocks * log64(1 - share) + n * 0x1p-30;
-  const double slack = 2 * settings_.slack;
+  const double slack = 2 * slack_;
   return std::min(1.0, slack + std::sqrt(slack * slack + needed / n));
 }
 

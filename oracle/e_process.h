@@ -8,11 +8,15 @@
 // `alarm` is false for right decoders but with probability alpha, 1e-9. No asymptotics, no sample size, no vocabulary.
 //
 // Bets. For every law r of oracle/mutant_laws.h: e = (1 - w) + w r / p, w = 1, 1/4, 1/16; such a bet wins when the
-// decoder is wrong in that way always, or only now and then. For four ways to put tokens into cells (by q / p, by p, by
-// rank, by id): e = t(cell) / sum of mass t, with t = (seen + c) / (expected + c) from earlier tokens, c = 20, 200,
-// 2000, held between 1/8 and 8; they learn a deviation that has no name. One bet pays 1. Wealth is spread evenly over
-// the bets at first; after every 64 tokens a share of 2^-14 of it is spread again, so a fault that begins late is still
-// found. A token that p says never is proof, not evidence.
+// decoder is wrong in that way always, or only now and then. So for three laws that look at the text before the token:
+// r is p restricted to the draft token that was rejected last, to the last token, to the last 16 tokens. For five ways
+// to put tokens into cells (by q / p, by p, by rank, by id, by the text before) the learned bets of oracle/cell_bets.h;
+// they find a deviation that has no name. One bet pays 1. Wealth is spread evenly over the bets at first; after every
+// 64 tokens a share of 2^-14 of it is spread again, so a fault that begins late is still found. A token that p says
+// never is proof, not evidence.
+//
+// The text is known before the token is drawn, so bets that hang on it are bets made before the token is seen, and
+// fair: sum of p(x) e(x) <= 1 holds given any text.
 //
 // What would have been seen. Let the tokens come from one of the laws, in total variation e_t away from p at token t.
 // Its bet with w = 1 began with 1 / B of the wealth and lost a factor 1 - 2^-14 a block to sharing; for the rest of its
@@ -22,7 +26,8 @@
 // whatever the laws: the smallest deviation is the square root of that over n. No approximation.
 //
 // Foreign numerics. An engine that computes p a little otherwise, by at most `slack` in total variation, is right too.
-// For it E[e] <= 1 + slack (max e - min e), so each bet is divided by that. Ratios r / p are then held below 8, and a
+// For it E[e] <= 1 + slack (max e - min e), so each bet is divided by that. Every token may have its own slack; the
+// largest counts for what would have been seen. Ratios r / p are then held below 8, and a
 // token that p says never pays as the best other. A law whose r / p differs by at most 4 e from token to token (the
 // flat deviation, the hardest to see) now needs n (e^2 - 4 slack e) to be as large: nothing below 4 slack is ever seen.
 //
@@ -38,6 +43,7 @@
 #include <string>
 #include <vector>
 
+#include "oracle/cell_bets.h"
 #include "oracle/mutant_laws.h"
 #include "ref/acceptance/distribution.h"
 
@@ -45,15 +51,26 @@ namespace draftproof {
 
 class EProcess {
  public:
-  static constexpr int partitions = 4;
-  static constexpr int cells = 16;  // the last is for what p says never
+  static constexpr std::size_t partitions = 5;
+  static constexpr int cells = CellBets::cells;  // the last is for what p says never
+  static constexpr std::size_t text_laws = 3;
+  static constexpr std::size_t looked_back = 16;  // tokens
   static constexpr std::array<double, 3> weights = {1, 1.0 / 4, 1.0 / 16};
-  static constexpr std::array<double, 3> caution = {20, 200, 2000};  // c
 
   struct Settings {
     int vocabulary = 0;
     double alpha = 1e-9;
     double slack = 0;
+  };
+
+  /// What is known of a token before it is drawn. None of it may hang on the number that the token is drawn with: where
+  /// draft and target share their noise position by position (matching), of the dropped draft tokens only the first may
+  /// be given, for the others were drawn with the numbers that the next tokens are drawn with.
+  struct Known {
+    std::span<const Token> before;   // the text, newest last; its last `looked_back` tokens are looked at
+    std::span<const Token> dropped;  // draft tokens of this sequence's last round that were not kept, the rejected one
+                                     // first; as many are looked at
+    double slack = 0;                // of this token's p, where that is more than the settings'
   };
 
   /// What every bet that does not learn pays for every token, made before the token is seen. For positions that come
@@ -63,7 +80,7 @@ class EProcess {
     /// q: what a guess was drawn from; nullptr where nothing was guessed.
     Stakes(const Settings& settings, const Distribution& p, const Distribution* q,
            std::span<const MutantLaw> laws = mutant_laws())
-        : Stakes(settings, p, q, laws, std::nullopt) {}
+        : Stakes(settings, p, q, Known(), laws, std::nullopt) {}
 
     /// Place of a token, for observe(); `never` where p is 0.
     std::size_t place_of(Token token) const noexcept;
@@ -72,21 +89,23 @@ class EProcess {
    private:
     friend class EProcess;
     /// `only`: what is paid for the others is left out.
-    Stakes(const Settings& settings, const Distribution& p, const Distribution* q, std::span<const MutantLaw> laws,
-           std::optional<Token> only);
+    Stakes(const Settings& settings, const Distribution& p, const Distribution* q, const Known& known,
+           std::span<const MutantLaw> laws, std::optional<Token> only);
 
+    double slack_;
     std::vector<Token> tokens_;  // that p may say, ascending
     std::size_t first_ = 0;      // the place that pays_ begins with
-    std::vector<double> pays_;   // [tokens_ and never][laws * weights]
+    std::vector<double> pays_;   // [tokens_ and never][(laws, then text_laws) * weights]
     std::vector<std::array<std::uint8_t, partitions>> cells_;
-    std::array<std::array<double, cells>, partitions> mass_{};  // under p
+    std::array<CellBets::Mass, partitions> mass_{};  // under p
   };
 
   explicit EProcess(const Settings& settings, std::span<const MutantLaw> laws = mutant_laws());
 
   /// The next token, and the p it should come from. For many sequences: one after another, in any order. Neither p nor
   /// q, nor whether there is a q, may hang on the number that the token is drawn with.
-  void observe(const Distribution& p, const Distribution* q, Token token);
+  void observe(const Distribution& p, const Distribution* q, Token token) { observe(p, q, token, Known()); }
+  void observe(const Distribution& p, const Distribution* q, Token token, const Known& known);
   void observe(const Stakes& stakes, std::size_t place);
 
   long tokens() const noexcept { return observed_; }
@@ -104,22 +123,19 @@ class EProcess {
   std::string describe() const;
 
  private:
-  struct Tilt {
-    std::array<std::array<double, 4>, cells> tilt;  // by cell and c; the fourth is unused
-    std::array<double, cells> expected{};
-    std::array<double, cells> seen{};
-  };
   static constexpr long tokens_max = 1L << 40;
 
   double smallest_deviation_of(long tokens) const;
-  double bets() const noexcept { return static_cast<double>(wealth_.size() + partitions * caution.size() + 1); }
+  double bets() const noexcept {
+    return static_cast<double>(wealth_.size() + partitions * CellBets::caution.size() + 1);
+  }
 
   Settings settings_;
   std::span<const MutantLaw> laws_;
-  std::vector<double> wealth_;  // [laws * weights]
-  std::array<std::array<double, 4>, partitions> tilted_wealth_{};
+  std::vector<double> wealth_;  // [(laws, then text_laws) * weights]
+  std::array<CellBets, partitions> by_cell_;
   double kept_ = 0;  // by the bet that pays 1
-  std::array<Tilt, partitions> tilts_;
+  double slack_;     // the largest that a token was granted
   long observed_ = 0;
   double most_ = 1;
   bool impossible_ = false;

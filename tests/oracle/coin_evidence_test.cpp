@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+// Evidence from coins against right generators of many kinds, which it may accuse once in 1 / alpha, and wrong uses of
+// them. Slow: a million coins of every kind.
+#include "oracle/coin_evidence.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace draftproof {
+namespace {
+
+using testing::HasSubstr;
+using Bits = std::mt19937_64;
+using Generator = std::function<double(Bits&)>;
+
+double of_24_bits(Bits& bits) { return static_cast<double>(bits() >> 40) * 0x1p-24; }
+double of_53_bits(Bits& bits) { return static_cast<double>(bits() >> 11) * 0x1p-53; }
+
+/// As a program would write it and we read it.
+double written(const char* format, double coin) {
+  return std::strtod(fmt::format(fmt::runtime(format), coin).c_str(), nullptr);
+}
+
+/// Of right engines.
+std::vector<std::pair<std::string, Generator>> generators() {
+  return {
+      {"24 bits", of_24_bits},
+      {"23 bits", [](Bits& bits) { return static_cast<double>(bits() >> 41) * 0x1p-23; }},
+      {"20 bits", [](Bits& bits) { return static_cast<double>(bits() >> 44) * 0x1p-20; }},
+      {"32 bits", [](Bits& bits) { return static_cast<double>(bits() >> 32) * 0x1p-32; }},
+      {"32 bits as a float", [](Bits& bits) { return double{static_cast<float>(bits() >> 32) * 0x1p-32F}; }},
+      {"53 bits", of_53_bits},
+      {"c / (2^31 - 1)", [](Bits& bits) { return static_cast<double>(bits() >> 33) / 2147483647; }},
+      {"24 bits as the shortest decimal of a float",
+       [](Bits& bits) { return std::strtod(fmt::format("{}", static_cast<float>(of_24_bits(bits))).c_str(), nullptr); }},
+      {"24 bits with 9 digits", [](Bits& bits) { return written("{:.9g}", of_24_bits(bits)); }},
+      {"24 bits with 10 digits", [](Bits& bits) { return written("{:.10f}", of_24_bits(bits)); }},
+      {"23 bits with 8 digits",
+       [](Bits& bits) { return written("{:.8f}", static_cast<double>(bits() >> 41) * 0x1p-23); }},
+      {"53 bits with 6 digits", [](Bits& bits) { return written("{:.6f}", of_53_bits(bits)); }},
+  };
+}
+
+/// What of `count` coins, streams in turn as a round has them: 3 draft tokens, their acceptance, the target's draw.
+CoinEvidence fed(const Generator& generator, std::uint64_t seed, long count, double alpha = 1e-9) {
+  CoinEvidence evidence(alpha);
+  Bits bits(seed);
+  for (long n = 0; n < count; ++n) {
+    const long place = n % 7;
+    evidence.observe(place < 3 ? Stream::draft : place < 6 ? Stream::accept : Stream::target, generator(bits));
+  }
+  return evidence;
+}
+
+TEST(CoinEvidence, LetsRightGeneratorsPass) {
+  int alarms = 0;
+  for (const auto& [name, generator] : generators()) {
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      const CoinEvidence evidence = fed(generator, seed, 1000);
+      EXPECT_FALSE(evidence.alarm()) << name << ": " << evidence.describe();
+      alarms += evidence.e_value() >= 20;
+    }
+  }
+  EXPECT_LE(alarms, 12) << "of 240 at 0.05";
+}
+
+TEST(CoinEvidenceSlow, AMillionCoinsOfEveryRightGeneratorRaiseNoAlarm) {
+  for (const auto& [name, generator] : generators()) {
+    const auto start = std::chrono::steady_clock::now();
+    const CoinEvidence evidence = fed(generator, 5, 1000000);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    fmt::print("{}: {}; {:.2f} us a coin\n", name, evidence.describe(), seconds);
+    EXPECT_LT(evidence.e_value(), 20) << name;
+  }
+}
+
+/// Coins that hang on each other.
+struct Fault {
+  const char* name;
+  std::function<double(Bits&, std::vector<double>& before)> coin;
+  const char* looks_like;
+};
+
+std::vector<Fault> faults() {
+  return {
+      {"every coin 0", [](Bits&, auto&) { return 0.0; }, ""},
+      {"u for sqrt(u)", [](Bits& bits, auto&) { return std::pow(of_24_bits(bits), 2); }, "not uniform"},
+      {"one u for a round",
+       [](Bits& bits, auto& before) { return before.size() % 7 == 0 ? of_24_bits(bits) : before.back(); }, ""},
+      {"antithetic",
+       [](Bits& bits, auto& before) { return before.size() % 2 == 0 ? of_24_bits(bits) : 1 - before.back(); }, "mirrors"},
+      {"a step of 0.123456",
+       [](Bits& bits, auto& before) {
+         return before.empty() ? of_24_bits(bits) : std::fmod(before.back() + 0.123456, 1);
+       },
+       "follows"},
+      {"repeated after 300",
+       [](Bits& bits, auto& before) { return before.size() < 300 ? of_24_bits(bits) : before[before.size() - 300]; },
+       "one coin in two decisions"},
+  };
+}
+
+TEST(CoinEvidence, SeesCoinsThatHangOnEachOther) {
+  for (const Fault& fault : faults()) {
+    CoinEvidence evidence(1e-9);
+    Bits bits(1);
+    std::vector<double> before;
+    while (before.size() < 1000 && !evidence.alarm()) {
+      before.push_back(fault.coin(bits, before));
+      evidence.observe(Stream::accept, before.back());
+    }
+    EXPECT_TRUE(evidence.alarm()) << fault.name << ": " << evidence.describe();
+    EXPECT_THAT(evidence.suspect(), HasSubstr(fault.looks_like)) << fault.name;
+  }
+}
+
+TEST(CoinEvidence, OneValueInTwoDecisionsIsSeenAmongRightCoins) {
+  CoinEvidence evidence(1e-9);
+  Bits bits(3);
+  double kept = 0;
+  for (int n = 0; n < 2000; ++n) {
+    const double coin = n % 200 == 150 ? kept : of_53_bits(bits);
+    if (n % 200 == 20) kept = coin;
+    evidence.observe(n % 2 ? Stream::accept : Stream::target, coin);
+  }
+  EXPECT_TRUE(evidence.alarm());
+  EXPECT_EQ(evidence.suspect(), "one coin in two decisions");
+  EXPECT_THAT(evidence.describe(), HasSubstr("10 came again, "));
+}
+
+TEST(CoinEvidence, RepeatsThatTheResolutionExplainsAreNone) {
+  CoinEvidence coarse(1e-9);
+  CoinEvidence fine(1e-9, 53);
+  Bits bits(3);
+  for (int n = 0; n < 20000; ++n) {
+    const double coin = static_cast<double>(bits() >> 52) * 0x1p-12;
+    coarse.observe(Stream::accept, coin);
+    fine.observe(Stream::accept, n == 0 ? 0x1.fffffffffffffp-1 : coin);
+  }
+  EXPECT_FALSE(coarse.alarm()) << coarse.describe();
+  EXPECT_TRUE(fine.alarm()) << "who states 53 bits and has 12 uses coins again";
+}
+
+TEST(CoinEvidence, ACoarseGridIsForgivenWhereItIsSaid) {
+  for (const bool said : {false, true}) {
+    CoinEvidence evidence(1e-9);
+    Bits bits(3);
+    for (int n = 0; n < 100000; ++n) {
+      evidence.observe(Stream::accept, static_cast<double>(bits() % 25) / 25, said ? 1.0 / 25 : 0);
+    }
+    EXPECT_NE(evidence.alarm(), said) << evidence.describe();
+  }
+}
+
+TEST(CoinEvidence, StatedBitsSharpenTheLedger) {
+  const auto with_one_pair = [](int bits_stated) {
+    CoinEvidence evidence(1e-9, bits_stated);
+    Bits bits(3);
+    double first = 0;
+    for (int n = 0; n < 100; ++n) {
+      const double coin = n == 70 ? first : of_53_bits(bits);
+      if (n == 20) first = coin;
+      evidence.observe(Stream::draft, coin);
+    }
+    return evidence.alarm();
+  };
+  EXPECT_TRUE(with_one_pair(53));
+  EXPECT_FALSE(with_one_pair(0));
+}
+
+TEST(CoinEvidence, ACoinThatIsFedTwiceWouldBeSeenByTheSameTest) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    CoinEvidence evidence(1e-9);
+    Bits bits(seed);
+    for (int n = 0; n < 1000; ++n) {
+      const double coin = of_24_bits(bits);
+      evidence.observe(Stream::accept, coin);
+      evidence.observe(Stream::target, coin);
+    }
+    EXPECT_TRUE(evidence.alarm());
+  }
+}
+
+TEST(CoinEvidence, ALedgerThatUnderstatesItsChanceWouldBeSeenByTheSameTest) {
+  CoinEvidence understating(1e-9, 53);
+  CoinEvidence right(1e-9);
+  Bits bits(1);
+  for (int n = 0; n < 100000; ++n) {
+    const double coin = static_cast<double>(bits() >> 35) / 536870911;  // 29 bits' worth of chance in 53
+    understating.observe(Stream::accept, coin);
+    right.observe(Stream::accept, coin, 1.0 / 536870911);
+  }
+  EXPECT_TRUE(understating.alarm()) << understating.describe();
+  EXPECT_FALSE(right.alarm()) << right.describe();
+}
+
+TEST(CoinEvidence, BothEndsOfTheIntervalAreCoins) {
+  CoinEvidence evidence(1e-9);
+  for (const double coin : {0.0, 1.0, 0.5}) evidence.observe(Stream::target, coin);
+  EXPECT_EQ(evidence.coins(), 3);
+  EXPECT_FALSE(evidence.alarm());
+  EXPECT_EQ(evidence.suspect(), "none");
+}
+
+}  // namespace
+}  // namespace draftproof
