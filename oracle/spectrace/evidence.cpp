@@ -31,20 +31,22 @@ Evidence::Evidence(int vocabulary, double slack, int coin_bits)
 void Evidence::token(const RealLaw& law, const Distribution* q, Token token, std::span<const Token> text,
                      const std::optional<Token>& rejected) {
   const std::span<const Token> dropped = rejected ? std::span(&*rejected, 1) : std::span<const Token>();
-  tokens_.observe(law.p, q, token, {text, dropped, law.slack});
+  tokens_.observe(law.law, q, token, {text, dropped, law.slack});
   curve_.add(tokens_.tokens(), tokens_.e_value());
 }
 
 void Evidence::token_of_a_point(double probability, bool other) { points_.observe(probability, other); }
 
 void Evidence::draft_token(const RealLaw& q, Token token) {
-  if (q.p.is_point()) return;
-  draft_tokens_.observe(q.p, nullptr, token, {{}, {}, q.slack});
+  if (q.law.is_point()) return;
+  draft_tokens_.observe(q.law, nullptr, token, {{}, {}, q.slack});
 }
 
 void Evidence::coin(Stream stream, double coin) { coins_.observe(stream, coin); }
 
-void Evidence::acceptance(double probability, bool accepted) { acceptance_.observe(probability, accepted); }
+void Evidence::acceptance(double probability, bool accepted, double rounding) {
+  acceptance_.observe(probability, accepted, rounding);
+}
 
 void Evidence::within_rounding(double probability, bool is) { rounding_.observe(probability, is); }
 

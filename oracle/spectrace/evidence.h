@@ -58,7 +58,7 @@ class Evidence {
   void token_of_a_point(double probability, bool other);
   void draft_token(const RealLaw& q, Token token);
   void coin(Stream stream, double coin);
-  void acceptance(double probability, bool accepted);
+  void acceptance(double probability, bool accepted, double rounding);
   void within_rounding(double probability, bool is);
 
   const EProcess& tokens() const noexcept { return tokens_; }

@@ -166,7 +166,7 @@ std::optional<NearLaw> near_law(std::span<const float> logits, const Sampling& s
     weights.push_back(weight);
   }
   NearLaw near;
-  near.p = distribution_of_reals(tokens, weights);
+  near.p = real_law(tokens, weights, 0x1p-52).law;
   const double fringe = law.before[kept.possible] - law.before[kept.sure];
   near.slack = cut ? std::min(1.0, (2 * slack + fringe) / law.before[kept.own]) : slack;
   near.possible.assign(rank.begin(), rank.begin() + static_cast<std::ptrdiff_t>(kept.possible));

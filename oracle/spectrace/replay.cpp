@@ -357,7 +357,7 @@ class Replay {
     KnownRow known;
     if (row < step.target_rows.size()) known.p = step.target_rows[row];
     if (row < step.target_reals.size()) {
-      known.reals = law_of_reals(step.target_reals[row].tokens, step.target_reals[row].weights, header_.unit);
+      known.reals = real_law(step.target_reals[row].tokens, step.target_reals[row].weights, header_.unit);
     }
     if (row < std::max(step.target_rows.size(), step.target_reals.size())) expect_declared(sequence, step, row);
     if (sequence.plain) {
@@ -416,7 +416,7 @@ class Replay {
     }
     if (!known.p && !known.reals) return;
     const double rounding = known.reals ? known.reals->slack : 0;
-    const double apart = static_cast<double>(Distribution::total - overlap(known.p ? *known.p : known.reals->p,
+    const double apart = static_cast<double>(Distribution::total - overlap(known.p ? *known.p : known.reals->law,
                                                                            known.near->p)) /
                          static_cast<double>(Distribution::total);
     report_.furthest_row = std::max(report_.furthest_row.value_or(0), apart);
@@ -552,7 +552,7 @@ class Replay {
     // Of greedy tokens a row that is no point is not their law.
     const auto is_law = [&](const Distribution& p) { return rule_ != Judgement::greedy || p.is_point(); };
     if (known.p && is_law(*known.p)) stated = RealLaw{*known.p, 0};
-    else if (known.reals && is_law(known.reals->p)) stated = known.reals;
+    else if (known.reals && is_law(known.reals->law)) stated = known.reals;
     else if (!known.near) stated = law_of_top(sequence, step, row);
     if (!stated && !known.near) {
       ++unknown_;
@@ -562,10 +562,10 @@ class Replay {
     // Rows of another program, which stand in for a target.
     const bool of_reference = stated && target_.vocabulary == 0 && target_.slack > 0;
     if (of_reference) law.slack += target_.slack;
-    const Token said = stated && !known.p && !known.reals ? place_in(law.p, token) : token;
+    const Token said = stated && !known.p && !known.reals ? place_in(law.law, token) : token;
     if (!of_reference && rule_ != Judgement::lossy && report_.findings.size() == found_before_) {
       expect(
-          stated ? law.p.weight(said) > 0 : known.near->allows(said), "law",
+          stated ? law.law.weight(said) > 0 : known.near->allows(said), "law",
           [&] {
             return stated ? "p at position " + number(position) + " has nothing for token " + number(token)
                           : fmt::format("at position {} no law within {:g} of the target's says token {}", position,
@@ -573,13 +573,13 @@ class Replay {
           },
           [&] { return "token " + number(token); });
     }
-    if (law.p.is_point() && stated && !of_reference) return;
+    if (law.law.is_point() && stated && !of_reference) return;
     if (law.slack >= slack_max) {
       ++loose_;
     } else if (!fresh(sequence, position)) {
       ++not_bet_;
-    } else if (law.p.is_point()) {
-      evidence_.token_of_a_point(law.slack, law.p.weight(said) == 0);
+    } else if (law.law.is_point()) {
+      evidence_.token_of_a_point(law.slack, law.law.weight(said) == 0);
     } else {
       // Where a guess is drawn with the number that draws the token, whether it is made at all may hang on that number;
       // so a q that is there is no news from before the token.
@@ -637,7 +637,7 @@ class Replay {
       row_of_top.tokens.push_back(header_.vocabulary);
       row_of_top.weights.push_back(1 - sum);
     }
-    RealLaw law = law_of_reals(row_of_top.tokens, row_of_top.weights, header_.unit);
+    RealLaw law = real_law(row_of_top.tokens, row_of_top.weights, header_.unit);
     law.slack += rounding * static_cast<double>(row_of_top.tokens.size());
     return law;
   }
@@ -673,7 +673,7 @@ class Replay {
         hold(top->tokens[i], top->weights[i], own_of(top->tokens[i]), slack, to);
       }
     };
-    const Distribution* const law = known.p ? &*known.p : known.reals ? &known.reals->p : nullptr;
+    const Distribution* const law = known.p ? &*known.p : known.reals ? &known.reals->law : nullptr;
     if (sequence.opening.logprobs_of_law && law != nullptr) {
       const auto of_law = [&](Token token) {
         return log64(static_cast<double>(law->weight(token)) / static_cast<double>(Distribution::total));
@@ -742,14 +742,14 @@ class Replay {
       std::optional<RealLaw> q;
       if (row < step.draft_rows.size()) q = RealLaw{step.draft_rows[row], 0};
       if (row < step.draft_reals.size()) {
-        q = law_of_reals(step.draft_reals[row].tokens, step.draft_reals[row].weights, header_.unit);
+        q = real_law(step.draft_reals[row].tokens, step.draft_reals[row].weights, header_.unit);
       }
       if (row < step.emitted.size()) {
         hold_logprobs(sequence, step, row, known);
-        bet(sequence, step, row, known, q ? &q->p : nullptr);
+        bet(sequence, step, row, known, q ? &q->law : nullptr);
       }
-      const Distribution* const p = known.p ? &*known.p : known.reals ? &known.reals->p : nullptr;
-      if (q && p) count_depth(row, row < accepted, *p, q->p);
+      const Distribution* const p = known.p ? &*known.p : known.reals ? &known.reals->law : nullptr;
+      if (q && p) count_depth(row, row < accepted, *p, q->law);
       if (row < accepted) sequence.text.push_back(step.guesses[row]);
     }
     sequence.text.resize(static_cast<std::size_t>(position_));
@@ -868,7 +868,7 @@ class Replay {
     if (j < step.draft_rows.size()) evidence_.draft_token({step.draft_rows[j], 0}, step.guesses[j]);
     if (j >= step.draft_reals.size()) return;
     const RealRow& row = step.draft_reals[j];
-    evidence_.draft_token(law_of_reals(row.tokens, row.weights, header_.unit), step.guesses[j]);
+    evidence_.draft_token(real_law(row.tokens, row.weights, header_.unit), step.guesses[j]);
   }
 
   /// False when it is not said how the guess was drawn from its q.
@@ -1125,12 +1125,13 @@ class Replay {
                                : static_cast<double>(of_row->weight(step.guesses[row])) /
                                      static_cast<double>(Distribution::total);
     };
-    const double p = weight(step.p, known.p ? &*known.p : known.reals ? &known.reals->p : nullptr);
+    const double p = weight(step.p, known.p ? &*known.p : known.reals ? &known.reals->law : nullptr);
     const Distribution* const q_row = row < step.draft_rows.size() ? &step.draft_rows[row] : nullptr;
     double q = weight(step.q, q_row);
     if (q < 0 && row < step.draft_reals.size()) q = step.draft_reals[row].weight(step.guesses[row]);
     if (p <= 0 || q <= p) return;
-    evidence_.acceptance(p / q, row < static_cast<std::size_t>(step.accepted));
+    evidence_.acceptance(p / q, row < static_cast<std::size_t>(step.accepted),
+                         header_.total == 0 ? 8 * header_.unit : 0);
   }
 
   /// Real numbers: only what rounding cannot turn is a fault.

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: MIT
+// A decoder that is not ours and shares no code with it, and the traces it writes: of reals or of integers, by every
+// rule, with more or less said, and wrong in ways of which each was found in some engine.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ref/acceptance/chance.h"
+#include "tests/fuzz/damage.h"
+#include "tests/spectrace/support.h"
+
+namespace draftproof::spectrace {
+
+enum class Wrong {
+  none,
+  coin_of_0_stands,        // u is 0 and the draft token stands, whatever p
+  every_coin_0,
+  one_coin_a_round,        // one u for all draft tokens
+  coins_again,             // the generator begins anew every 40 rounds
+  coin_after_the_fact,     // u is drawn below p / q, so that nothing falls
+  draft_is_best,           // of Q; the coin that is stated falls on it
+  stale_token,             // the draft token rejected last is emitted, now and then
+  repeats_last,            // the last token is emitted again, now and then
+  row_of_another_context,  // tokens are drawn from rows that are not those stated
+  residual_is_p,           // q is not taken away
+};
+
+struct Foreign {
+  std::string rule = "rejection";  // or matching, greedy, block, lossy:typical
+  bool reals = true;
+  std::string generator;           // with a seed; ours: its coins are those of the keys
+  bool keys = false;               // rc is said
+  bool rows = true;                // P and Q
+  bool decisions = true;           // else rows alone
+  float temperature = 1;           // 0: every row is a point
+  bool grammar_end = false;        // the last round is cut, and the reason is named
+  bool drafts_dropped = false;     // more is drafted, and asked for, than is judged
+  bool null_where_p_is_0 = false;  // no coin is drawn there
+  int rounds = 200;
+  int vocabulary = 8;
+  Wrong wrong = Wrong::none;
+};
+
+class ForeignEngine {
+ public:
+  ForeignEngine(const Foreign& how, std::uint64_t seed) : how_(how), seed_(seed), numbers_(seed), keyed_(seed) {}
+
+  std::string trace() {
+    Json header = {{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "somebody"}, {"vocab", how_.vocabulary},
+                   {"rule", how_.rule}, {"T", hex(how_.temperature)}, {"prompt", {1}}, {"stops", Json::array()}};
+    if (!how_.reals) header["W"] = Distribution::total;
+    if (!how_.generator.empty()) header["rng"] = {{"alg", how_.generator}, {"seed", std::to_string(seed_)}};
+    std::string text = header.dump() + "\n";
+    int position = 1;
+    for (int n = 0; n < how_.rounds; ++n) {
+      if (how_.wrong == Wrong::coins_again && n % 40 == 0) numbers_ = Numbers(seed_);
+      rows_ = Numbers(seed_ * 1000003 + static_cast<std::uint64_t>(position));
+      Json step = how_.rule == "matching" ? match(position) : how_.rule == "block" ? judge_block(position) : judge(position);
+      step.update({{"t", "step"}, {"n", n}, {"pos", position}});
+      if (how_.grammar_end && n + 1 == how_.rounds && step["o"].size() > 1) step["o"].erase(step["o"].size() - 1);
+      position += static_cast<int>(step["o"].size());
+      last_ = step["o"].back().get<Token>();
+      const auto accepted = step["a"].get<std::size_t>();
+      rejected_.reset();
+      if (accepted < step["d"].size()) rejected_ = step["d"][accepted].get<Token>();
+      text += step.dump() + "\n";
+    }
+    return text + Json({{"t", "end"}, {"reason", how_.grammar_end ? "other:grammar" : "cancelled"}}).dump() + "\n";
+  }
+
+ private:
+  using Row = std::vector<double>;  // floats, or integers below 2^53
+
+  static std::string hex(double value) {
+    char digits[40];
+    std::snprintf(digits, sizeof digits, "%a", value);
+    return digits;
+  }
+  Json said(double value) const { return how_.reals ? Json(hex(value)) : Json(static_cast<std::uint64_t>(value)); }
+  static double whole_part(double value) { return static_cast<double>(static_cast<std::uint64_t>(value)); }
+  double rounded(double value) const { return how_.reals ? static_cast<double>(static_cast<float>(value)) : value; }
+  double total() const { return how_.reals ? 1.0 : static_cast<double>(Distribution::total); }
+
+  Json pairs(const Row& row) const {
+    Json list = Json::array();
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (row[i] > 0) list.insert(list.end(), {static_cast<int>(i), said(row[i])});
+    }
+    return list;
+  }
+
+  Row row() {
+    Row row(static_cast<std::size_t>(how_.vocabulary));
+    double sum = 0;
+    for (double& weight : row) sum += weight = static_cast<double>(rows_.below(9));
+    if (sum == 0) return this->row();
+    if (how_.temperature == 0) {
+      const auto best = std::max_element(row.begin(), row.end()) - row.begin();
+      std::fill(row.begin(), row.end(), 0.0);
+      row[static_cast<std::size_t>(best)] = total();
+      return row;
+    }
+    if (how_.reals) {
+      for (double& weight : row) weight = rounded(weight / sum);
+      return row;
+    }
+    double left = total();
+    for (double& weight : row) left -= weight = whole_part(weight / sum * total());
+    *std::max_element(row.begin(), row.end()) += left;
+    return row;
+  }
+
+  struct Draw {
+    Token token = 0;
+    std::optional<double> coin;
+    double bound = 0, before = 0, weight = 0;
+  };
+
+  /// In [0, 1) with 24 bits, or below the bound.
+  double coin(int position, Purpose purpose, double bound) {
+    if (how_.wrong == Wrong::every_coin_0) return 0;
+    if (!how_.reals && how_.generator == our_generator && !own_numbers(purpose)) {
+      asked_.add(purpose, position);
+      return static_cast<double>(keyed_.below({0, position, purpose}, static_cast<std::uint64_t>(bound)));
+    }
+    const std::uint64_t bits = numbers_.next();
+    if (how_.reals) return static_cast<double>(bits >> 40) * 0x1p-24;
+    return whole_part(static_cast<double>(bits >> 11) * 0x1p-53 * bound);
+  }
+  /// A draft that is judged by no ratio draws as it likes.
+  bool own_numbers(Purpose purpose) const { return purpose == Purpose::draft && how_.rule != "rejection"; }
+
+  Draw along(const Row& row, double coin) const {
+    double sum = 0;
+    for (const double weight : row) sum = rounded(sum + weight);
+    Draw draw;
+    draw.coin = coin;
+    draw.bound = how_.reals ? 1 : sum;
+    const double reach = how_.reals ? rounded(coin * sum) : coin;
+    double until = 0;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (row[i] == 0) continue;
+      draw.token = static_cast<Token>(i);
+      draw.before = until;
+      draw.weight = row[i];
+      until = rounded(until + row[i]);
+      if (reach < until) break;
+    }
+    if (draw.weight == sum) draw.coin.reset();
+    return draw;
+  }
+  Draw draw(const Row& row, int position, Purpose purpose) {
+    if (std::count_if(row.begin(), row.end(), [](double weight) { return weight > 0; }) == 1) return along(row, 0);
+    double sum = 0;
+    for (const double weight : row) sum += weight;
+    return along(row, coin(position, purpose, sum));
+  }
+  Draw draw_best(const Row& row, int position) {
+    Row best(row.size());
+    const auto place = static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin());
+    const double before = along(row, 0).before;
+    double until = before;
+    for (std::size_t i = 0; i < place; ++i) until += row[i];
+    const double inside = how_.reals ? coin(position, Purpose::draft, 1) * row[place]
+                                     : coin(position, Purpose::draft, row[place]);
+    return along(row, how_.reals ? std::min(until + inside, 1 - 0x1p-24) : until + inside);
+  }
+  static Json coin_of(const ForeignEngine& engine, const std::optional<double>& coin) {
+    return coin ? engine.said(*coin) : Json(nullptr);
+  }
+
+  struct Drafted {
+    std::vector<Row> rows;
+    std::vector<Draw> draws;
+  };
+  Drafted draft(int position, int count) {
+    Drafted drafted;
+    for (int j = 0; j < count; ++j) {
+      drafted.rows.push_back(row());
+      drafted.draws.push_back(how_.wrong == Wrong::draft_is_best
+                                  ? draw_best(drafted.rows.back(), position + j)
+                                  : draw(drafted.rows.back(), position + j, Purpose::draft));
+    }
+    if (how_.drafts_dropped) draw(row(), position + count, Purpose::draft);
+    return drafted;
+  }
+
+  /// The token after the guesses, and what is said of it.
+  void finish(Json& step, const Draw& last, const std::vector<Row>& p, const Drafted& q, std::size_t accepted,
+              bool fell) {
+    Token token = last.token;
+    if (how_.wrong == Wrong::stale_token && rejected_ && numbers_.below(4) == 0) token = *rejected_;
+    if (how_.wrong == Wrong::repeats_last && numbers_.below(4) == 0) token = last_;
+    step["o"].push_back(token);
+    step["a"] = accepted;
+    step["last"] = how_.rule == "greedy" ? "greedy" : !fell ? "bonus" : how_.rule == "matching" ? "own" : "res";
+    step["w"] = q.rows.size() + 1;
+    if (how_.rows) {
+      for (const Row& each : p) step["P"].push_back(pairs(each));
+      for (const Row& each : q.rows) step["Q"].push_back(pairs(each));
+      if (q.rows.empty()) step["Q"] = Json::array();
+    }
+    if (!how_.decisions) return;
+    if (how_.reals) {
+      step["ur"] = coin_of(*this, last.coin);
+    } else {
+      step["y"] = {{"id", token}, {"c", coin_of(*this, last.coin)}, {"of", said(last.bound)}, {"at", said(last.before)},
+                   {"wt", said(last.weight)}};
+      if (fell && how_.rule == "rejection") {
+        const auto place = static_cast<std::size_t>(token);
+        step["y"].update({{"p", said(p[accepted][place])}, {"q", said(q.rows[accepted][place])}});
+      }
+    }
+    if (how_.keys) {
+      step["rc"] = Json::object();
+      for (const Purpose purpose : {Purpose::target, Purpose::draft, Purpose::accept, Purpose::residual}) {
+        if (!asked_.of(purpose).empty()) step["rc"][name_of(purpose)] = asked_.of(purpose);
+      }
+    }
+  }
+
+  void say_drafts(Json& step, const Drafted& drafted) {
+    step["d"] = Json::array();
+    for (std::size_t j = 0; j < drafted.draws.size(); ++j) step["d"].push_back(drafted.draws[j].token);
+    if (!how_.decisions) return;
+    for (const char* field : {"q", "qc"}) step[field] = Json::array();
+    if (!how_.reals) step["qb"] = Json::array();
+    for (std::size_t j = 0; j < drafted.draws.size(); ++j) {
+      const Draw& draw = drafted.draws[j];
+      step["q"].push_back(said(draw.weight));
+      step["qc"].push_back(coin_of(*this, draw.coin));
+      if (!how_.reals) step["qb"].push_back(said(draw.before));
+    }
+  }
+
+  /// By rejection, and what is called greedy or lossy: where rows are points all are the same.
+  Json judge(int position) {
+    asked_ = {};
+    const bool ratio = how_.rule != "greedy" && how_.rule.substr(0, 5) != "lossy";
+    Json step = {{"o", Json::array()}};
+    const Drafted q = draft(position, 2);
+    say_drafts(step, q);
+    std::vector<Row> p;
+    std::size_t accepted = 0;
+    bool fell = false;
+    std::optional<double> of_round;
+    if (how_.decisions && ratio) step["p"] = step["u"] = Json::array();
+    while (accepted < q.rows.size() && !fell) {
+      p.push_back(row());
+      const auto guess = static_cast<std::size_t>(q.draws[accepted].token);
+      const double of_p = p.back()[guess], of_q = q.rows[accepted][guess];
+      const int at = position + static_cast<int>(accepted);
+      std::optional<double> u;
+      const bool asked = how_.reals ? !(how_.null_where_p_is_0 && of_p == 0)
+                                    : of_p < of_q && !(how_.null_where_p_is_0 && of_p == 0);
+      if (asked) u = coin(at, Purpose::accept, of_q);
+      if (u && how_.wrong == Wrong::coin_of_0_stands) u = 0;
+      if (u && how_.wrong == Wrong::coin_after_the_fact && of_p > 0 && of_p < of_q) {
+        u = how_.reals ? rounded(*u * of_p / of_q * 0.99) : whole_part(*u / of_q * of_p);
+      }
+      if (u && how_.wrong == Wrong::one_coin_a_round) {
+        const double part = how_.reals ? *u : *u / of_q;
+        if (!of_round) of_round = part;
+        u = how_.reals ? *of_round : whole_part(*of_round * of_q);
+      }
+      const bool stands = !u ? of_p >= of_q && of_p > 0 : how_.reals ? rounded(*u * of_q) < of_p : *u < of_p;
+      if (how_.decisions && ratio) {
+        step["p"].push_back(said(of_p));
+        step["u"].push_back(coin_of(*this, u));
+      }
+      fell = !stands;
+      if (!fell) step["o"].push_back(q.draws[accepted++].token);
+    }
+    if (!fell) p.push_back(row());
+    Row last = p.back();
+    for (std::size_t i = 0; i < last.size() && fell && how_.wrong != Wrong::residual_is_p; ++i) {
+      last[i] = std::max(rounded(last[i] - q.rows[accepted][i]), 0.0);
+    }
+    if (how_.wrong == Wrong::row_of_another_context) last = row();
+    const Draw next =
+        draw(last, position + static_cast<int>(accepted), fell && ratio ? Purpose::residual : Purpose::target);
+    finish(step, next, p, q, accepted, fell);
+    return step;
+  }
+
+  Json match(int position) {
+    asked_ = {};
+    Json step = {{"o", Json::array()}};
+    const Drafted q = draft(position, 2);
+    say_drafts(step, q);
+    if (how_.decisions) step["p"] = step["u"] = Json::array();
+    if (how_.decisions && !how_.reals) step["b"] = Json::array();
+    std::vector<Row> p;
+    for (std::size_t accepted = 0;; ++accepted) {
+      p.push_back(row());
+      const Draw own = draw(p.back(), position + static_cast<int>(accepted), Purpose::target);
+      const bool refused = accepted < q.draws.size() && own.token != q.draws[accepted].token;
+      if (how_.decisions && accepted < q.draws.size()) {
+        step["p"].push_back(said(p.back()[static_cast<std::size_t>(q.draws[accepted].token)]));
+      }
+      if (accepted == q.draws.size() || refused) {
+        finish(step, own, p, q, accepted, refused);
+        return step;
+      }
+      step["o"].push_back(own.token);
+      if (!how_.decisions) continue;
+      step["u"].push_back(coin_of(*this, own.coin));
+      if (!how_.reals) step["b"].push_back(said(own.before));
+    }
+  }
+
+  /// Block verification, arXiv 2403.10444, algorithm 2.
+  Json judge_block(int position) {
+    asked_ = {};
+    Json step = {{"o", Json::array()}};
+    const Drafted q = draft(position, 2);
+    say_drafts(step, q);
+    std::vector<Row> p;
+    for (std::size_t i = 0; i <= q.rows.size(); ++i) p.push_back(row());
+    std::size_t accepted = 0;
+    double reach = 1, reach_of_accepted = 1;
+    step["u"] = Json::array();
+    for (std::size_t i = 0; i < q.rows.size(); ++i) {
+      const auto guess = static_cast<std::size_t>(q.draws[i].token);
+      reach = std::min(reach * p[i][guess] / q.rows[i][guess], 1.0);
+      double stands = reach;
+      if (i + 1 < q.rows.size()) {
+        double left = 0;
+        for (std::size_t x = 0; x < p[i + 1].size(); ++x) {
+          left += std::max(reach * p[i + 1][x] - q.rows[i + 1][x], 0.0) / total();
+        }
+        stands = left == 0 && reach == 1 ? 1 : left / (left + 1 - reach);
+      }
+      const double u = static_cast<double>(numbers_.next() >> 40) * 0x1p-24;
+      step["u"].push_back(how_.reals ? said(u) : said(whole_part(u * total())));
+      if (u >= stands) continue;
+      accepted = i + 1;
+      reach_of_accepted = reach;
+    }
+    const bool fell = accepted < q.rows.size();
+    p.resize(accepted + 1);
+    Row last = p.back();
+    for (std::size_t x = 0; x < last.size() && fell; ++x) {
+      last[x] = std::max(rounded(reach_of_accepted * last[x] - q.rows[accepted][x]), 0.0);
+      if (!how_.reals) last[x] = whole_part(last[x]);
+    }
+    for (std::size_t i = 0; i < accepted; ++i) step["o"].push_back(q.draws[i].token);
+    Draw next = draw(last, position + static_cast<int>(accepted), Purpose::residual);
+    finish(step, next, p, q, accepted, fell);
+    step.erase("y");  // its weights are those of no rule that is replayed
+    return step;
+  }
+
+  Foreign how_;
+  std::uint64_t seed_;
+  Numbers numbers_;
+  Numbers rows_{0};
+  SeededChance keyed_;
+  KeysAsked asked_;
+  std::optional<Token> rejected_;
+  Token last_ = 1;
+};
+
+}  // namespace draftproof::spectrace

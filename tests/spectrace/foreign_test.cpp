@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: MIT
+// Right decoders that are not ours are never accused, whatever they say and leave out; wrong ones are, by what each
+// states; and what is only stated is never passed as proved.
+#include "tests/spectrace/foreign_engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace draftproof::spectrace {
+namespace {
+
+using testing::HasSubstr;
+
+Report report_of_text(const std::string& text, const Target& target = {}) {
+  const File file(text);
+  return replay(file.path(), target);
+}
+
+Report report_of(const Foreign& how, std::uint64_t seed = 7) {
+  return report_of_text(ForeignEngine(how, seed).trace());
+}
+
+std::string shown(const Report& report) { return report_text(report_of(report)); }
+
+std::string name_of(const Foreign& how) {
+  return how.rule + (how.reals ? ", reals" : ", integers") + ", generator '" + how.generator + "'" +
+         (how.keys ? ", keys" : "") + (how.rows ? "" : ", no rows") + (how.decisions ? "" : ", no decisions") +
+         (how.temperature == 0 ? ", greedy" : "") + (how.grammar_end ? ", grammar" : "") +
+         (how.drafts_dropped ? ", dropped" : "") + (how.null_where_p_is_0 ? ", null" : "");
+}
+
+/// Every right decoder there is.
+std::vector<Foreign> controls() {
+  std::vector<Foreign> list;
+  for (const char* rule : {"rejection", "matching", "block", "lossy:typical", "greedy"}) {
+    for (const bool reals : {true, false}) {
+      for (const char* generator : {"", "mt19937", our_generator}) {
+        for (const float temperature : {1.0F, 0.0F}) {
+          if (rule == std::string("greedy") && temperature != 0) continue;
+          for (const bool more : {false, true}) {
+            Foreign how;
+            how.rule = rule;
+            how.reals = reals;
+            how.generator = generator;
+            how.temperature = temperature;
+            how.keys = how.grammar_end = how.drafts_dropped = how.null_where_p_is_0 = more;
+            list.push_back(how);
+            how.decisions = false;
+            if (more) list.push_back(how);
+          }
+        }
+      }
+    }
+  }
+  return list;
+}
+
+TEST(Foreign, NoRightDecoderIsAccusedAndNoneIsPassedForMoreThanItShows) {
+  std::map<std::string, int> verdicts;
+  for (const Foreign& how : controls()) {
+    const Report report = report_of(how);
+    EXPECT_EQ(report.invalid, "") << name_of(how);
+    EXPECT_TRUE(report.findings.empty()) << name_of(how) << "\n" << shown(report);
+    const Verdict verdict = report.verdict();
+    ++verdicts[draftproof::name_of(verdict)];
+    EXPECT_NE(verdict, Verdict::bug_stat) << name_of(how) << "\n" << shown(report);
+    const bool by_chance = how.temperature > 0 && how.generator != our_generator;
+    if (by_chance || how.grammar_end) {
+      EXPECT_NE(verdict, Verdict::pass_exact) << name_of(how) << "\n" << shown(report);
+    }
+    if (how.rule.starts_with("lossy")) {
+      EXPECT_EQ(verdict, Verdict::undecided) << name_of(how);
+    } else if (how.rows && how.temperature > 0) {
+      EXPECT_TRUE(verdict == Verdict::pass_stat || verdict == Verdict::pass_exact) << name_of(how) << shown(report);
+    }
+  }
+  EXPECT_GE(verdicts["PASS_EXACT"], 4) << "integers whose coins are computed again";
+  EXPECT_GE(verdicts["PASS_STAT"], 20);
+}
+
+struct Caught {
+  Wrong wrong;
+  const char* what;
+  bool decisions;       // else rows and tokens alone
+  bool rows;
+  const char* by;       // a finding, or the game that alarms
+};
+
+const Caught faults[] = {
+    {Wrong::coin_of_0_stands, "u = 0 and all stand", true, true, "coins"},
+    {Wrong::coin_of_0_stands, "the same, without rows", true, false, "coins"},
+    {Wrong::every_coin_0, "every coin of the file is 0", true, true, "coins"},
+    {Wrong::one_coin_a_round, "one u for all draft tokens of a round", true, true, "coins"},
+    {Wrong::coins_again, "the same coins again every 40 rounds", true, true, "coins"},
+    {Wrong::coin_after_the_fact, "u is drawn so that nothing falls", true, true, "acceptance"},
+    {Wrong::coin_after_the_fact, "the same, without coins", false, true, "acceptance"},
+    {Wrong::draft_is_best, "drafts are the best of Q, the coins fit", true, true, "draft tokens"},
+    {Wrong::stale_token, "the draft token rejected last is said again", false, true, "law"},
+    {Wrong::repeats_last, "the last token is said again", false, true, "law"},
+    {Wrong::row_of_another_context, "rows of another context", false, true, "law"},
+    {Wrong::residual_is_p, "q is not taken away", false, true, "law"},
+};
+
+TEST(Foreign, EveryFaultIsSeenInRealsAsInIntegers) {
+  for (const bool reals : {true, false}) {
+    for (const Caught& fault : faults) {
+      Foreign how;
+      how.reals = reals;
+      how.wrong = fault.wrong;
+      how.decisions = fault.decisions;
+      how.rows = fault.rows;
+      how.rounds = 1500;
+      const Report report = report_of(how);
+      const std::string what = std::string(fault.what) + (reals ? ", reals\n" : ", integers\n");
+      EXPECT_TRUE(report.verdict() == Verdict::bug_stat || report.verdict() == Verdict::bug_proven)
+          << what << shown(report);
+      const bool law = report.law && report.law->alarm;
+      const bool game = std::any_of(report.games.begin(), report.games.end(), [&](const Game& each) {
+        return each.alarm && each.name == fault.by;
+      });
+      const bool found = std::any_of(report.findings.begin(), report.findings.end(),
+                                     [&](const Finding& each) { return each.check == std::string_view(fault.by); });
+      EXPECT_TRUE(game || found || (law && fault.by == std::string("law"))) << what << shown(report);
+    }
+  }
+}
+
+TEST(Foreign, OneLineThreeHundredTimesIsNoEvidenceOfChance) {
+  for (const bool reals : {true, false}) {
+    Foreign how;
+    how.reals = reals;
+    how.rounds = 1;
+    std::vector<std::string> lines = lines_of(ForeignEngine(how, 7).trace());
+    std::string text = lines[0] + "\n";
+    Json step = Json::parse(lines[1]);
+    int position = 1;
+    for (int n = 0; n < 300; ++n) {
+      step["n"] = n;
+      step["pos"] = position;
+      position += static_cast<int>(step["o"].size());
+      text += step.dump() + "\n";
+    }
+    const Report report = report_of_text(text + lines[2] + "\n");
+    EXPECT_EQ(report.verdict(), Verdict::bug_stat) << shown(report);
+    EXPECT_THAT(shown(report), HasSubstr("coins"));
+  }
+}
+
+TEST(Foreign, SequencesThatBeginWithTheSameCoinsAreNoFurtherEvidence) {
+  Foreign how;
+  how.rounds = 100;
+  const std::vector<std::string> lines = lines_of(ForeignEngine(how, 7).trace());
+  Json header = Json::parse(lines[0]);
+  Json opening = {{"t", "seq"}, {"s", 0}, {"T", header["T"]}, {"prompt", header["prompt"]}, {"stops", Json::array()}};
+  for (const char* field : {"T", "prompt", "stops"}) header.erase(field);
+  std::string text = header.dump() + "\n";
+  for (int s = 0; s < 5; ++s) {
+    opening["s"] = s;
+    text += opening.dump() + "\n";
+    for (std::size_t i = 1; i < lines.size(); ++i) {
+      Json line = Json::parse(lines[i]);
+      line["s"] = s;
+      text += line.dump() + "\n";
+    }
+  }
+  const Report report = report_of_text(text);
+  EXPECT_TRUE(report.findings.empty()) << shown(report);
+  EXPECT_NE(report.verdict(), Verdict::bug_stat) << "every request seeds its generator alike\n" << shown(report);
+  EXPECT_EQ(report.law->tokens, report_of_text(joined(lines)).law->tokens);
+}
+
+/// A round that is right, with what is changed in it.
+std::string changed(const Foreign& how, const std::function<void(Json&)>& header, const std::function<void(Json&)>& step,
+                    const std::function<void(Json&)>& end = {}) {
+  std::vector<std::string> lines = lines_of(ForeignEngine(how, 7).trace());
+  const auto edit = [](std::string& line, const std::function<void(Json&)>& change) {
+    if (!change) return;
+    Json json = Json::parse(line);
+    change(json);
+    line = json.dump();
+  };
+  edit(lines.front(), header);
+  for (std::size_t i = 1; i + 1 < lines.size(); ++i) edit(lines[i], step);
+  edit(lines.back(), end);
+  return joined(lines);
+}
+
+std::string first_check(const Report& report) {
+  if (!report.invalid.empty()) return "invalid: " + report.invalid;
+  return report.findings.empty() ? "" : report.findings.front().check;
+}
+
+TEST(Foreign, AnEnginesFaultIsAFindingAndNotAFilesFault) {
+  Foreign how;
+  how.rounds = 3;
+  const auto check = [&](const std::function<void(Json&)>& step) {
+    return first_check(report_of_text(changed(how, {}, step)));
+  };
+  EXPECT_EQ(check([](Json& step) { step["q"][0] = "nan"; }), "number");
+  EXPECT_EQ(check([](Json& step) { step["p"][0] = "-nan"; }), "number");
+  EXPECT_EQ(check([](Json& step) { step["q"][0] = "inf"; }), "number");
+  EXPECT_EQ(check([](Json& step) { step["u"][0] = "0x1p+0"; }), "number");
+  EXPECT_EQ(check([](Json& step) { step["P"][0][1] = "nan"; }), "number");
+  EXPECT_EQ(check([](Json& step) { step["d"][0] = -1; }), "token");
+  EXPECT_EQ(check([](Json& step) { step["d"][1] = 8; }), "token");
+  EXPECT_EQ(check([](Json& step) { step["o"].back() = -1; }), "token");
+  EXPECT_THAT(shown(report_of_text(changed(how, {}, [](Json& step) { step["d"][0] = -1; }))),
+              HasSubstr("2 more of this kind, in lines 3, 4"));
+}
+
+TEST(Foreign, DeclarationsAreHeldToRowsWithoutATarget) {
+  for (const bool reals : {true, false}) {
+    Foreign how;
+    how.reals = reals;
+    how.rounds = 30;
+    const auto check = [&](const std::function<void(Json&)>& header, const std::function<void(Json&)>& step = {}) {
+      return first_check(report_of_text(changed(how, header, step)));
+    };
+    EXPECT_EQ(check({}), "");
+    EXPECT_EQ(check([](Json& header) { header["T"] = "0x0p+0"; }), "declared");
+    EXPECT_EQ(check([](Json& header) { header["top_k"] = 1; }), "declared");
+    EXPECT_EQ(check([](Json& header) { header["top_k"] = 8; }), "");
+    const auto top = [](bool right) {
+      return [right](Json& step) {
+        for (const Json& row : step["P"]) {
+          std::vector<std::pair<double, int>> ranked;
+          for (std::size_t i = 0; i < row.size(); i += 2) {
+            const double weight = row[i + 1].is_string() ? std::strtod(row[i + 1].get<std::string>().c_str(), nullptr)
+                                                         : row[i + 1].get<double>();
+            ranked.emplace_back(-weight, row[i].get<int>());
+          }
+          std::sort(ranked.begin(), ranked.end());
+          if (ranked.size() == 1) ranked.push_back(ranked[0]);
+          const int best = right ? ranked[0].second : ranked.back().second;
+          step["top"].push_back({best, "0x1p+1", ranked[1].second, "0x1p+0"});
+        }
+      };
+    };
+    EXPECT_EQ(check({}, top(true)), "");
+    EXPECT_EQ(check({}, top(false)), "declared");
+  }
+}
+
+TEST(Foreign, AFieldThatNobodyLooksAtIsNamed) {
+  Foreign how;
+  how.rounds = 30;
+  const Json print = std::string(32, 'a');
+  const auto unread = [&](const Foreign& engine, const char* field, const Json& value) {
+    return shown(report_of_text(changed(engine, {}, [&](Json& step) {
+      step[field] = value.is_array() && field != std::string("top") ? value : value;
+      if (std::string("h ph qh").find(field) != std::string::npos) {
+        step[field] = Json::array();
+        const std::size_t count = field == std::string("qh") ? step["d"].size() : step["a"].get<std::size_t>() + 1;
+        for (std::size_t i = 0; i < count; ++i) step[field].push_back(print);
+      }
+    })));
+  };
+  for (const char* field : {"h", "ph", "qh"}) {
+    EXPECT_THAT(unread(how, field, print), HasSubstr("field " + std::string(field) + " is not looked at")) << field;
+  }
+  EXPECT_THAT(unread(how, "rc", {{"target", {1}}}), HasSubstr("field rc is not looked at")) << "beside reals";
+  EXPECT_THAT(unread({.rule = "block", .rounds = 30}, "rc", {{"target", {1}}}), HasSubstr("field u is not looked at"));
+}
+
+TEST(Foreign, ADraftTokenThatTheTargetCannotSayFallsWithoutACoin) {
+  for (const bool reals : {true, false}) {
+    Foreign how;
+    how.reals = reals;
+    how.null_where_p_is_0 = true;
+    const Report report = report_of(how);
+    EXPECT_TRUE(report.findings.empty()) << shown(report);
+    EXPECT_EQ(report.verdict(), Verdict::pass_stat) << shown(report);
+  }
+}
+
+TEST(Foreign, ANullCoinOfAPointIsReadAsSaid) {
+  Foreign how;
+  how.temperature = 0;
+  const Report report = report_of(how);
+  EXPECT_EQ(report.verdict(), Verdict::pass_exact) << "no coin decides anything\n" << shown(report);
+  const std::string without = changed(how, {}, [](Json& step) { step.erase("ur"); });
+  EXPECT_THAT(shown(report_of_text(without)), HasSubstr("field ur"));
+}
+
+/// A trace whose last round is cut, with its end.
+std::string ended(const Json& opening, const std::string& reason, bool cut) {
+  Json header = {{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "e"}, {"vocab", 8}, {"rule", "greedy"},
+                 {"T", "0x0p+0"}, {"prompt", {1}}};
+  header.update(opening);
+  const Json top = {{2, "0x1p+1", 5, "0x1p+0"}, {3, "0x1p+1", 5, "0x1p+0"}, {4, "0x1p+1", 5, "0x1p+0"}};
+  const Json step = {{"t", "step"}, {"n", 0}, {"pos", 1}, {"w", 3}, {"a", 2}, {"last", "greedy"}, {"d", {2, 3}},
+                     {"o", cut ? Json({2, 3}) : Json({2, 3, 4})}, {"top", top}};
+  return header.dump() + "\n" + step.dump() + "\n" + Json({{"t", "end"}, {"reason", reason}}).dump() + "\n";
+}
+
+TEST(Foreign, TextsMayEndAsNoTokenTellsWhichIsNamed) {
+  struct Row {
+    Json opening;
+    const char* reason;
+    bool cut;
+    const char* check;  // the finding; "": none
+    const char* named;  // among what is not proved
+  };
+  const Json no_stops = {{"stops", Json::array()}};
+  const Row rows[] = {
+      {no_stops, "cancelled", false, "", ""},
+      {no_stops, "other:grammar", true, "", "'other:grammar'"},
+      {no_stops, "other:tool_call", false, "", "'other:tool_call'"},
+      {no_stops, "cancelled", true, "", "cancelled"},
+      {no_stops, "stop", false, "termination", ""},
+      {no_stops, "stop", true, "termination", ""},
+      {Json::object(), "stop", false, "", "(field stops)"},
+      {Json::object(), "stop", true, "", "(field stops)"},
+      {{{"stops", Json::array()}, {"stop_strings", {"END"}}}, "stop", true, "", "(field stop_strings)"},
+      {{{"stops", {7}}, {"stop_emitted", false}}, "stop", false, "", "(field stop_emitted)"},
+      {{{"stops", Json::array()}, {"max", 3}}, "length", false, "", ""},
+      {{{"stops", Json::array()}, {"max", 3}}, "cancelled", false, "", ""},
+      {{{"stops", Json::array()}, {"max", 2}}, "length", true, "", ""},
+      {{{"stops", Json::array()}, {"max", 9}}, "length", false, "termination", ""},
+      {{{"stops", Json::array()}, {"max", 9}}, "length", true, "termination", ""},
+      {{{"stops", {4}}}, "stop", false, "", ""},
+      {{{"stops", {4}}}, "length", false, "termination", ""},
+  };
+  for (const Row& row : rows) {
+    const Report report = report_of_text(ended(row.opening, row.reason, row.cut));
+    EXPECT_EQ(first_check(report), row.check) << row.opening << row.reason << "\n" << shown(report);
+    if (row.named[0] != '\0') {
+      EXPECT_THAT(shown(report), HasSubstr(row.named));
+      EXPECT_NE(report.verdict(), Verdict::pass_exact);
+    }
+  }
+}
+
+TEST(Foreign, ACutRoundThatIsNotTheLastIsAFinding) {
+  std::vector<std::string> lines = lines_of(ended({{"stops", Json::array()}}, "other:grammar", true));
+  Json step = Json::parse(lines[1]);
+  step["n"] = 1;
+  step["pos"] = 3;
+  lines.insert(lines.begin() + 2, step.dump());
+  const Report report = report_of_text(joined(lines));
+  EXPECT_EQ(first_check(report), "conservation") << shown(report);
+  EXPECT_EQ(report.findings.front().line, 2);
+}
+
+TEST(Foreign, OneFileMayHoldSequencesOfSeveralRules) {
+  std::string text = Json({{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "e"}, {"vocab", 8}}).dump() + "\n";
+  int s = 0;
+  for (const char* rule : {"rejection", "matching", "greedy", "block"}) {
+    Foreign how;
+    how.rule = rule;
+    how.rounds = 300;
+    how.temperature = how.rule == "greedy" ? 0 : 1;
+    const auto lines = lines_of(ForeignEngine(how, 11 + static_cast<std::uint64_t>(s)).trace());
+    const Json header = Json::parse(lines[0]);
+    text += Json({{"t", "seq"}, {"s", s}, {"key", s}, {"rule", rule}, {"T", header["T"]}, {"prompt", {1}},
+                  {"stops", Json::array()}}).dump() + "\n";
+    for (std::size_t i = 1; i < lines.size(); ++i) {
+      Json line = Json::parse(lines[i]);
+      line["s"] = s;
+      text += line.dump() + "\n";
+    }
+    ++s;
+  }
+  const Report report = report_of_text(text);
+  EXPECT_EQ(report.verdict(), Verdict::pass_stat) << shown(report);
+  EXPECT_EQ(report.examined.sequences, 4);
+  std::string without = text;
+  without.replace(without.find(",\"rule\":\"rejection\""), 19, "");
+  EXPECT_THAT(report_of_text(without).invalid, HasSubstr("field rule"));
+}
+
+/// What is drawn from rows that the trace states, token by token, and what it says beside them.
+std::string tokens_with(const std::function<void(Json&, const std::vector<double>&, int)>& say, const Json& more = {},
+                        bool right = true) {
+  Json header = {{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "e"}, {"vocab", 4}, {"rule", "rejection"},
+                 {"T", "0x1p+0"}, {"prompt", {1}}, {"stops", Json::array()}};
+  if (!more.is_null()) header.update(more);
+  std::string text = header.dump() + "\n";
+  Numbers numbers(5);
+  const std::vector<double> rows[] = {{0.5, 0.25, 0.125, 0.125}, {0.125, 0.125, 0.5, 0.25}};
+  for (int n = 0; n < 2000; ++n) {
+    const auto& row = rows[n % 2];
+    const auto& law = right ? row : rows[(n + 1) % 2];
+    double coin = static_cast<double>(numbers.next() >> 40) * 0x1p-24;
+    int token = 0;
+    while ((coin -= law[static_cast<std::size_t>(token)]) >= 0) ++token;
+    Json step = {{"t", "step"}, {"n", n}, {"pos", 1 + n}, {"o", {token}}};
+    say(step, row, token);
+    text += step.dump() + "\n";
+  }
+  return text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n";
+}
+
+std::string hex_of(double value) {
+  char digits[40];
+  std::snprintf(digits, sizeof digits, "%a", value);
+  return digits;
+}
+
+void say_row(Json& step, const std::vector<double>& row, int) {
+  Json list = Json::array();
+  for (std::size_t i = 0; i < row.size(); ++i) list.insert(list.end(), {static_cast<int>(i), hex_of(row[i])});
+  step["P"] = {list};
+}
+
+/// The two likeliest, as an HTTP interface tells them.
+void say_top(Json& step, const std::vector<double>& row, int token) {
+  std::vector<std::size_t> ranked = {0, 1, 2, 3};
+  std::stable_sort(ranked.begin(), ranked.end(), [&](std::size_t a, std::size_t b) { return row[a] > row[b]; });
+  step["top_lp"] = {{ranked[0], hex_of(std::log(row[ranked[0]])), ranked[1], hex_of(std::log(row[ranked[1]]))}};
+  step["lp"] = {hex_of(std::log(row[static_cast<std::size_t>(token)]))};
+}
+
+TEST(Foreign, RowsAreWelcomeBesideTokensAlone) {
+  const Report right = report_of_text(tokens_with(say_row));
+  EXPECT_EQ(right.verdict(), Verdict::pass_stat) << shown(right);
+  EXPECT_EQ(right.law->tokens, 2000);
+  EXPECT_EQ(report_of_text(tokens_with(say_row, {}, false)).verdict(), Verdict::bug_stat);
+}
+
+TEST(Foreign, LogProbabilitiesOfTheLikeliestTokensAreALawToBetOn) {
+  const Report right = report_of_text(tokens_with(say_top));
+  EXPECT_EQ(right.verdict(), Verdict::pass_stat) << shown(right);
+  EXPECT_EQ(right.law->tokens, 2000);
+  EXPECT_EQ(report_of_text(tokens_with(say_top, {}, false)).verdict(), Verdict::bug_stat);
+  const Json colder = {{"T", "0x1p-1"}};
+  const Report of_logits = report_of_text(tokens_with(say_top, colder));
+  EXPECT_EQ(of_logits.verdict(), Verdict::undecided) << "at another temperature they are not the law";
+  EXPECT_THAT(shown(of_logits), HasSubstr("field top_lp is not looked at"));
+  const Json of_law = {{"T", "0x1p-1"}, {"lp_of", "p"}};
+  EXPECT_EQ(report_of_text(tokens_with(say_top, of_law)).verdict(), Verdict::pass_stat) << "but where they say so";
+}
+
+TEST(Foreign, LogProbabilitiesAreHeldToEachOtherAndToTheRow) {
+  const auto check = [](const auto& say, const Json& more = {}) {
+    return first_check(report_of_text(tokens_with(say, more)));
+  };
+  const auto both = [](Json& step, const std::vector<double>& row, int token) {
+    say_row(step, row, token);
+    say_top(step, row, token);
+  };
+  const Json of_law = {{"lp_of", "p"}};
+  EXPECT_EQ(check(both, of_law), "");
+  const auto off = [&](Json& step, const std::vector<double>& row, int token) {
+    both(step, row, token);
+    if (step["n"] == 7) step["lp"][0] = hex_of(std::log(row[static_cast<std::size_t>(token)]) - 0.001);
+  };
+  EXPECT_EQ(check(off, of_law), "log_probability");
+  const auto too_much = [](Json& step, const std::vector<double>&, int) {
+    step["top_lp"] = {{0, hex_of(std::log(0.7)), 1, hex_of(std::log(0.6))}};
+  };
+  EXPECT_EQ(check(too_much), "log_probability");
+  const auto above_1 = [](Json& step, const std::vector<double>&, int) { step["lp"] = {"0x1p-1"}; };
+  EXPECT_EQ(check(above_1), "number");
+}
+
+}  // namespace
+}  // namespace draftproof::spectrace
