@@ -14,6 +14,7 @@ namespace {
 constexpr int block = 64;
 constexpr double share = 0x1p-14;
 constexpr double lowered = 1 - 0x1p-30;
+constexpr double grid = 0x1p-20;    // of coins
 constexpr double enough = 0x1p900;  // nobody needs more, and one payment more still fits a double
 
 }  // namespace
@@ -24,12 +25,12 @@ AcceptanceEvidence::AcceptanceEvidence(double alpha) : alpha_(alpha), kept_(1.0 
 
 void AcceptanceEvidence::observe(double probability, bool accepted, double rounding) {
   REQUIRE(probability >= 0 && probability <= 1, "what is observed has a probability");
-  REQUIRE(rounding >= 0 && rounding < 1, "rounding is a part of the probability");
+  REQUIRE(rounding >= 0, "rounding is a part of the probability");
   ++judged_;
   accepted_ += accepted;
   expected_ += probability;
-  const double highest = probability * (1 + rounding);
-  const double lowest = probability * (1 - rounding);
+  const double highest = probability * (1 + rounding) + grid;
+  const double lowest = std::max(probability * (1 - rounding) - grid, 0.0);
   if (probability == 0 || highest >= 1 || most_ >= enough) return;
 
   for (std::size_t i = 0; i < odds.size(); ++i) {

@@ -5,10 +5,11 @@
 //
 // A right engine accepts with probability a = min(1, p / q) given all that came before. For each lambda of 1/64 ... 64
 // a bet says that the odds are lambda times as high: it pays lambda^accepted / (1 + a (lambda - 1)), whose expectation
-// is 1. Where a is known but for a factor between 1 - e and 1 + e, the payment is divided by the largest expectation
-// that such an a can have, 1 + min(1, a (1 + e)) (lambda - 1) for lambda > 1 and 1 + a (1 - e) (lambda - 1) for the
-// others. Wealth is spread evenly over the bets and one that pays 1; after every 64 outcomes a share of 2^-14 of it
-// again. Payments are lowered by 2^-30 of themselves, for rounding.
+// is 1. p and q of reals give a but for a factor between 1 - e and 1 + e, and a coin of 2^20 or more equally likely
+// values lies below it with a probability that is off by 2^-20: so the payment is divided by the largest expectation
+// that it can have, with a (1 + e) + 2^-20 in place of a for lambda > 1 and a (1 - e) - 2^-20 for the others.
+// Wealth is spread evenly over the bets and one that pays 1; after every 64 outcomes a share of 2^-14 of it again.
+// Payments are lowered by 2^-30 of themselves, for rounding.
 #pragma once
 
 #include <array>
@@ -22,8 +23,7 @@ class AcceptanceEvidence {
   explicit AcceptanceEvidence(double alpha);
 
   /// The next draft token that is judged. `probability`: of acceptance, from what is known before its coin is.
-  /// `rounding`: the e above, in [0, 1). What is certain within rounding, and what is impossible, is counted and not
-  /// bet on.
+  /// `rounding`: the e above. What is certain within rounding, and what is impossible, is counted and not bet on.
   void observe(double probability, bool accepted, double rounding = 0);
 
   long judged() const noexcept { return judged_; }

@@ -90,6 +90,13 @@ TEST(AcceptanceEvidence, RoundingIsForgivenWhereItIsSaid) {
   EXPECT_LT(fed(rounded, 1, 100000, 0.1).e_value(), 20);
 }
 
+TEST(AcceptanceEvidence, ACoarseCoinIsForgivenSmallProbabilities) {
+  AcceptanceEvidence evidence(1e-9);
+  for (int n = 0; n < 1 << 22; ++n) evidence.observe(0x1p-40, n % (1 << 20) == 0);  // it stands when the coin is 0
+  EXPECT_EQ(evidence.accepted(), 4);
+  EXPECT_LT(evidence.e_value(), 20);
+}
+
 TEST(AcceptanceEvidence, WhatIsCertainOrImpossibleIsCountedAndNotBetOn) {
   AcceptanceEvidence evidence(1e-9);
   for (int n = 0; n < 1000; ++n) {
