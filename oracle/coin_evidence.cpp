@@ -118,9 +118,9 @@ void CoinEvidence::bet_on_cells(std::size_t stream, double coin, double slack) {
 }
 
 void CoinEvidence::look_up(double coin, double grid) {
-  const double of_one_value = std::max(grid, power64(2, -bits_shown_) * (1 + 0x1p-7));
+  const double of_one_value = std::max(grid, std::ldexp(1, -bits_shown_) * (1 + 0x1p-7));
   const double chance = static_cast<double>(seen_.size()) * of_one_value;
-  const bool again = seen_.contains(coin);
+  const bool again = !seen_.insert(coin).second;
   if (chance < 1) {  // else nothing is bet
     expected_repeats_ += chance;
     if (again && repeats_++ == 0) first_repeat_ = coin;
@@ -131,7 +131,6 @@ void CoinEvidence::look_up(double coin, double grid) {
     bits_shown_ = std::clamp(std::min(bits_of(coin), bits_written(coin)), bits_shown_, bits_most_);
   }
   if (again) return;
-  seen_.insert(coin);
   order_.push_back(coin);
   if (order_.size() <= seen_most) return;
   seen_.erase(order_.front());

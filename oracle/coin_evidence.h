@@ -4,8 +4,8 @@
 //
 // Bets that learn (oracle/cell_bets.h), for each stream over 16 cells of [0, 1): the coin itself; the coin minus, and
 // plus, the one before of any stream, modulo 1; and minus, and plus, the one before of the same stream. For right coins
-// each of the five is uniform whatever the past is. Wealth is spread evenly over them at first, and after every 64 coins
-// a share of 2^-14 of it again.
+// each of the five is uniform whatever the past is. Wealth is spread evenly over them at first, and after every 64
+// coins a share of 2^-14 of it again.
 //
 // Slack. Coins lie on a grid or are rounded. N equally likely values, evenly spaced and shifted by anything, put
 // floor(N / 16) or that plus 1 into a cell: each of the 16 is off by less than 1 / N, so the law of the cell is off by
@@ -13,16 +13,16 @@
 // and a generator with both 0 and 1 among its values has 1 / N more in one cell. So 16 / N covers all of it, N = 2^20
 // where nothing is said.
 //
-// The ledger: one value in two decisions. The next coin equals one of the distinct values seen, of which the newest 2^17
-// are kept, with probability at most v = how many they are * the largest probability of one value. Where h is 1 if it
-// does and else 0, E[2^(j h)] <= 1 + (2^j - 1) v <= exp((2^j - 1) v), so 2^(j hits) exp(-(2^j - 1) sum of v) is a fair bet
-// for every j, and so is the mean of those for j = 1 ... 40.
+// The ledger: one value in two decisions. The next coin equals one of the distinct values seen, of which the newest
+// 2^17 are kept, with probability at most v = how many they are * the largest probability of one value. Where h is 1 if
+// it does and else 0, E[2^(j h)] <= 1 + (2^j - 1) v <= exp((2^j - 1) v), so 2^(j hits) exp(-(2^j - 1) sum of v) is a
+// fair bet for every j, and so is the mean of those for j = 1 ... 40.
 //
-// The largest probability of one value is 2^-R, R the most bits that any earlier coin of [1/2, 1) showed; before there is
-// one the ledger abstains. A coin shows its bits after the binary point: floats have at most 24 of them there. It shows
-// no more than its shortest decimal has digits for, and 22 where that decimal is a rounded float's, since coins may have
-// been written that way; and no more than 30, since c / (2^31 - 1) fills a double with 31 bits' worth of chance, unless
-// the engine states how many it has. 1 + 2^-7 times that allows for floats rounded from 32 bits.
+// The largest probability of one value is 2^-R, R the most bits that any earlier coin of [1/2, 1) showed; before there
+// is one the ledger abstains. A coin shows its bits after the binary point: floats have at most 24 of them there. It
+// shows no more than its shortest decimal has digits for, and 22 where that decimal is a rounded float's, since coins
+// may have been written that way; and no more than 30, since c / (2^31 - 1) fills a double with 31 bits' worth of
+// chance, unless the engine states how many it has. 1 + 2^-7 times that allows for floats rounded from 32 bits.
 //
 // The learned bets have one half of alpha and the ledger the other.
 #pragma once
@@ -31,8 +31,8 @@
 #include <cstddef>
 #include <deque>
 #include <optional>
+#include <set>
 #include <string>
-#include <unordered_set>
 
 #include "oracle/cell_bets.h"
 
@@ -76,7 +76,7 @@ class CoinEvidence {
   std::optional<double> before_;
   std::array<std::optional<double>, streams> before_of_stream_;
 
-  std::unordered_set<double> seen_;
+  std::set<double> seen_;
   std::deque<double> order_;  // of seen_, oldest first
   int bits_shown_ = 0;
   long repeats_ = 0;

@@ -12,18 +12,17 @@
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
-#include <random>
 #include <utility>
 #include <vector>
+
+#include "tests/oracle/float_engine.h"
 
 namespace draftproof {
 namespace {
 
 using testing::HasSubstr;
-using Bits = std::mt19937_64;
 using Generator = std::function<double(Bits&)>;
 
-double of_24_bits(Bits& bits) { return static_cast<double>(bits() >> 40) * 0x1p-24; }
 double of_53_bits(Bits& bits) { return static_cast<double>(bits() >> 11) * 0x1p-53; }
 
 /// As a program would write it and we read it.
@@ -34,7 +33,7 @@ double written(const char* format, double coin) {
 /// Of right engines.
 std::vector<std::pair<std::string, Generator>> generators() {
   return {
-      {"24 bits", of_24_bits},
+      {"24 bits", coin_of_24_bits},
       {"23 bits", [](Bits& bits) { return static_cast<double>(bits() >> 41) * 0x1p-23; }},
       {"20 bits", [](Bits& bits) { return static_cast<double>(bits() >> 44) * 0x1p-20; }},
       {"32 bits", [](Bits& bits) { return static_cast<double>(bits() >> 32) * 0x1p-32; }},
@@ -42,9 +41,11 @@ std::vector<std::pair<std::string, Generator>> generators() {
       {"53 bits", of_53_bits},
       {"c / (2^31 - 1)", [](Bits& bits) { return static_cast<double>(bits() >> 33) / 2147483647; }},
       {"24 bits as the shortest decimal of a float",
-       [](Bits& bits) { return std::strtod(fmt::format("{}", static_cast<float>(of_24_bits(bits))).c_str(), nullptr); }},
-      {"24 bits with 9 digits", [](Bits& bits) { return written("{:.9g}", of_24_bits(bits)); }},
-      {"24 bits with 10 digits", [](Bits& bits) { return written("{:.10f}", of_24_bits(bits)); }},
+       [](Bits& bits) {
+         return std::strtod(fmt::format("{}", static_cast<float>(coin_of_24_bits(bits))).c_str(), nullptr);
+       }},
+      {"24 bits with 9 digits", [](Bits& bits) { return written("{:.9g}", coin_of_24_bits(bits)); }},
+      {"24 bits with 10 digits", [](Bits& bits) { return written("{:.10f}", coin_of_24_bits(bits)); }},
       {"23 bits with 8 digits",
        [](Bits& bits) { return written("{:.8f}", static_cast<double>(bits() >> 41) * 0x1p-23); }},
       {"53 bits with 6 digits", [](Bits& bits) { return written("{:.6f}", of_53_bits(bits)); }},
@@ -94,18 +95,21 @@ struct Fault {
 std::vector<Fault> faults() {
   return {
       {"every coin 0", [](Bits&, auto&) { return 0.0; }, ""},
-      {"u for sqrt(u)", [](Bits& bits, auto&) { return std::pow(of_24_bits(bits), 2); }, "not uniform"},
+      {"u for sqrt(u)", [](Bits& bits, auto&) { return std::pow(coin_of_24_bits(bits), 2); }, "not uniform"},
       {"one u for a round",
-       [](Bits& bits, auto& before) { return before.size() % 7 == 0 ? of_24_bits(bits) : before.back(); }, ""},
+       [](Bits& bits, auto& before) { return before.size() % 7 == 0 ? coin_of_24_bits(bits) : before.back(); }, ""},
       {"antithetic",
-       [](Bits& bits, auto& before) { return before.size() % 2 == 0 ? of_24_bits(bits) : 1 - before.back(); }, "mirrors"},
+       [](Bits& bits, auto& before) { return before.size() % 2 == 0 ? coin_of_24_bits(bits) : 1 - before.back(); },
+       "mirrors"},
       {"a step of 0.123456",
        [](Bits& bits, auto& before) {
-         return before.empty() ? of_24_bits(bits) : std::fmod(before.back() + 0.123456, 1);
+         return before.empty() ? coin_of_24_bits(bits) : std::fmod(before.back() + 0.123456, 1);
        },
        "follows"},
       {"repeated after 300",
-       [](Bits& bits, auto& before) { return before.size() < 300 ? of_24_bits(bits) : before[before.size() - 300]; },
+       [](Bits& bits, auto& before) {
+         return before.size() < 300 ? coin_of_24_bits(bits) : before[before.size() - 300];
+       },
        "one coin in two decisions"},
   };
 }
@@ -183,7 +187,7 @@ TEST(CoinEvidence, ACoinThatIsFedTwiceWouldBeSeenByTheSameTest) {
     CoinEvidence evidence(1e-9);
     Bits bits(seed);
     for (int n = 0; n < 1000; ++n) {
-      const double coin = of_24_bits(bits);
+      const double coin = coin_of_24_bits(bits);
       evidence.observe(Stream::accept, coin);
       evidence.observe(Stream::target, coin);
     }
