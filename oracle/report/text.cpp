@@ -78,8 +78,7 @@ std::string law_text(const LawFromTokens& law) {
 std::string bets_text(const std::vector<Bets>& all) {
   std::string text = all.empty() ? "" : "\n";
   for (const Bets& bets : all) {
-    text += fmt::format("  {}: e-value {:.4g}, alarm at {:.4g}{}; {}\n", bets.about, bets.e_value, 1 / bets.alpha,
-                        bets.alarm ? ": ALARM" : "", shown(bets.sentence));
+    text += fmt::format("  {}: {}{}\n", bets.about, bets.alarm ? "ALARM, " : "", shown(bets.sentence));
   }
   return text;
 }

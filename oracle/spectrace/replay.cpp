@@ -248,9 +248,9 @@ class Replay {
 
   bool fresh(const Sequence& sequence, std::int64_t position) const { return position >= sequence.fresh_from; }
 
-  /// A coin that decided something and is only stated.
-  void bet_on_coin(Sequence& sequence, std::int64_t position, Stream stream, double coin) {
-    coins_stated_ = true;
+  /// A coin that is only stated. `decides`: with another one the text might be another.
+  void bet_on_coin(Sequence& sequence, std::int64_t position, Stream stream, double coin, bool decides = true) {
+    coins_stated_ = coins_stated_ || decides;
     if (!std::exchange(sequence.coins_begun, true) && !numbers_.first_coin(sequence.opening.key, coin)) {
       sequence.fresh_from = UsedNumbers::none_is_fresh;
     }
@@ -851,7 +851,7 @@ class Replay {
       const bool judged = rule_ == Judgement::block || j <= static_cast<std::size_t>(step.accepted);
       if (matters && judged) bet_on_draft(sequence, step, j);
       const bool drawn = step.q && (header_.total == 0 ? drafted_from_reals(sequence, step, j, matters && judged)
-                                                       : drafted_from_integers(sequence, step, j, matters));
+                                                       : drafted_from_integers(sequence, step, j));
       if (drawn) continue;
       keys_unknown(Purpose::draft);
       if (matters) report_.unsaid.insert("guesses do not say how they were drawn from q");
@@ -872,7 +872,7 @@ class Replay {
   }
 
   /// False when it is not said how the guess was drawn from its q.
-  bool drafted_from_integers(Sequence& sequence, const Step& step, std::size_t j, bool matters) {
+  bool drafted_from_integers(Sequence& sequence, const Step& step, std::size_t j) {
     const std::int64_t position = position_ + static_cast<std::int64_t>(j);
     const Token guess = step.guesses[j];
     const std::uint64_t q = (*step.q)[j].whole;
@@ -894,23 +894,12 @@ class Replay {
     if (!step.draft_coins || !step.draft_before) return q == header_.total;
     const Draw draw{guess, whole((*step.draft_coins)[j]), header_.total, (*step.draft_before)[j], q, {}, {}};
     expect_interval("draft_draw", draw);
-    const auto purpose = purpose_of_draft(step, position);
-    // Drawn and not judged: no decision, so the same number may be stated again.
-    const bool judged = rule_ == Judgement::block || j <= static_cast<std::size_t>(step.accepted);
-    if (!draw.coin || !purpose || (!header_.coins_follow() && !(matters && judged))) return true;
-    expect_coin(sequence, position, *purpose, draw.bound, *draw.coin);
+    // By another rule a guess may be drawn with any numbers; one that is not judged decides nothing, and its number may
+    // be stated again.
+    const bool judged = j <= static_cast<std::size_t>(step.accepted);
+    if (!draw.coin || rule_ != Judgement::rejection || !(header_.coins_follow() || judged)) return true;
+    expect_coin(sequence, position, Purpose::draft, draw.bound, *draw.coin);
     return true;
-  }
-
-  /// With which numbers a guess is drawn: where any guess will do, with those that the trace says, if it does.
-  std::optional<Purpose> purpose_of_draft(const Step& step, std::int64_t position) const {
-    if (rule_ == Judgement::rejection) return Purpose::draft;
-    if (!step.keys) return std::nullopt;
-    for (const Purpose purpose : {Purpose::target, Purpose::draft}) {
-      const auto& asked = step.keys->of(purpose);
-      if (std::binary_search(asked.begin(), asked.end(), position) && rule_ == Judgement::matching) return purpose;
-    }
-    return std::nullopt;
   }
 
   bool drafted_from_reals(Sequence& sequence, const Step& step, std::size_t j, bool decides) {
@@ -923,7 +912,7 @@ class Replay {
     }
     const auto* const coin = step.draft_coins ? &(*step.draft_coins)[j] : nullptr;
     if (coin != nullptr && *coin && decides) {
-      bet_on_coin(sequence, position_ + static_cast<std::int64_t>(j), Stream::draft, (*coin)->real);
+      bet_on_coin(sequence, position_ + static_cast<std::int64_t>(j), Stream::draft, (*coin)->real, q < 1);
     }
     if (j >= step.draft_reals.size()) return q == 1;
     expect_stated("q_row", guess, step.draft_reals[j].weight(guess), q);
@@ -1143,7 +1132,10 @@ class Replay {
     const double reach = coin ? coin->real * offered : offered;
     const double wide = 4 * header_.unit;
     const bool near = std::fabs(reach - wanted) <= wide * std::max(wanted, reach) && wanted > 0;
-    if (coin) bet_on_coin(sequence, position_ + static_cast<std::int64_t>(row), Stream::accept, coin->real);
+    if (coin) {
+      const bool decides = wanted > 0 && wanted < offered;
+      bet_on_coin(sequence, position_ + static_cast<std::int64_t>(row), Stream::accept, coin->real, decides);
+    }
     if (coin && offered > 0) {
       // The coins that lie so near, whatever the coin was; and coins lie apart.
       const double most = std::min(1.0, wanted / (1 - wide) / offered);

@@ -224,7 +224,8 @@ TEST(Foreign, DeclarationsAreHeldToRowsWithoutATarget) {
     EXPECT_EQ(check([](Json& header) { header["top_k"] = 8; }), "");
     const auto top = [](bool right) {
       return [right](Json& step) {
-        for (const Json& row : step["P"]) {
+        const Json rows = step["P"];
+        for (const Json& row : rows) {
           std::vector<std::pair<double, int>> ranked;
           for (std::size_t i = 0; i < row.size(); i += 2) {
             const double weight = row[i + 1].is_string() ? std::strtod(row[i + 1].get<std::string>().c_str(), nullptr)
@@ -246,22 +247,21 @@ TEST(Foreign, DeclarationsAreHeldToRowsWithoutATarget) {
 TEST(Foreign, AFieldThatNobodyLooksAtIsNamed) {
   Foreign how;
   how.rounds = 30;
-  const Json print = std::string(32, 'a');
-  const auto unread = [&](const Foreign& engine, const char* field, const Json& value) {
-    return shown(report_of_text(changed(engine, {}, [&](Json& step) {
-      step[field] = value.is_array() && field != std::string("top") ? value : value;
-      if (std::string("h ph qh").find(field) != std::string::npos) {
-        step[field] = Json::array();
-        const std::size_t count = field == std::string("qh") ? step["d"].size() : step["a"].get<std::size_t>() + 1;
-        for (std::size_t i = 0; i < count; ++i) step[field].push_back(print);
-      }
+  const auto with = [&](const char* field, const Json& value) {
+    return shown(report_of_text(changed(how, {}, [&](Json& step) { step[field] = value; })));
+  };
+  const auto prints = [&](const char* field) {
+    return shown(report_of_text(changed(how, {}, [&](Json& step) {
+      const std::size_t count = field == std::string("qh") ? step["d"].size() : step["a"].get<std::size_t>() + 1;
+      for (std::size_t i = 0; i < count; ++i) step[field].push_back(std::string(32, 'a'));
     })));
   };
   for (const char* field : {"h", "ph", "qh"}) {
-    EXPECT_THAT(unread(how, field, print), HasSubstr("field " + std::string(field) + " is not looked at")) << field;
+    EXPECT_THAT(prints(field), HasSubstr("field " + std::string(field) + " is not looked at")) << field;
   }
-  EXPECT_THAT(unread(how, "rc", {{"target", {1}}}), HasSubstr("field rc is not looked at")) << "beside reals";
-  EXPECT_THAT(unread({.rule = "block", .rounds = 30}, "rc", {{"target", {1}}}), HasSubstr("field u is not looked at"));
+  EXPECT_THAT(with("rc", {{"target", {1}}}), HasSubstr("field rc is not looked at")) << "beside reals";
+  how.rule = "block";
+  EXPECT_THAT(with("rc", {{"target", {1}}}), HasSubstr("field u is not looked at"));
 }
 
 TEST(Foreign, ADraftTokenThatTheTargetCannotSayFallsWithoutACoin) {
