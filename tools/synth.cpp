@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 
 #include "kernels/math64.h"
 #include "kernels/operations.h"
@@ -155,7 +156,7 @@ void add_synth(CLI::App& app, Exit& exit) {
   command->add_option("--shape", options->shape, shape_names())->required();
   command->add_option("--type", options->type, "of the weights: " + format_names())->required();
   command->add_option("--seed", options->seed, "equal seeds give equal bytes")
-      ->check(CLI::Number & CLI::NonNegativeNumber)
+      ->check(within<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()))
       ->capture_default_str();
   command->add_option("file", options->file, "the file to write, NAME.gguf")->required();
   add_threads_option(*command, options->threads);

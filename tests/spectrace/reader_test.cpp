@@ -283,7 +283,7 @@ TEST(Reader, RefusesEveryFileThatIsNoTraceAndSaysWhere) {
     EXPECT_THAT(report.invalid, HasSubstr(bad.words)) << bad.name;
     EXPECT_LT(report.invalid.size(), 600U) << bad.name;
     EXPECT_THROW(show(file.path(), {}, [](const std::string&) {}), InvalidTrace) << bad.name;
-    EXPECT_THROW(first_parting(file.path(), file.path()), InvalidTrace) << bad.name;
+    EXPECT_THROW(compare(file.path(), file.path()), InvalidTrace) << bad.name;
   }
 }
 

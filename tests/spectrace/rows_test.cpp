@@ -89,7 +89,7 @@ TEST(Rows, BesideATraceAreThoseThatWouldStandInItsLines) {
         EXPECT_FALSE(report.depths.empty());
       }
       EXPECT_NO_THROW(show(beside->trace, {}, [](const std::string&) {}));
-      EXPECT_TRUE(first_parting(inside.path(), beside->trace).same);
+      EXPECT_TRUE(compare(inside.path(), beside->trace).same());
     }
   }
 }
@@ -115,7 +115,7 @@ std::string refusal(const Beside& beside) {
   EXPECT_THAT(report.invalid, HasSubstr(beside.rows));
   EXPECT_LT(report.invalid.size(), 800U);
   EXPECT_THROW(show(beside.trace, {}, [](const std::string&) {}), InvalidTrace);
-  EXPECT_THROW(first_parting(beside.trace, beside.trace), InvalidTrace);
+  EXPECT_THROW(compare(beside.trace, beside.trace), InvalidTrace);
   return report.invalid;
 }
 
