@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <exception>
 #include <filesystem>
 #include <new>
@@ -9,6 +12,14 @@
 
 namespace draftproof {
 namespace {
+
+/// A file that is opened where standard output was closed would be taken for it. This cannot be written, which is an
+/// error like any other.
+void occupy_standard_streams() {
+  int file = 0;
+  while (file >= 0 && file <= STDERR_FILENO) file = open("/dev/null", O_RDONLY);
+  if (file >= 0) close(file);
+}
 
 /// No flag means anything by an empty value; a script's variable that was never set would pass for a flag left out.
 void refuse_empty_values(CLI::App& app) {
@@ -47,6 +58,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace draftproof;
+  occupy_standard_streams();
   try {
     return run(argc, argv);
   } catch (const std::bad_alloc&) {

@@ -203,6 +203,16 @@ bool is_standard_output(const std::string& path) {
 OutputFile::OutputFile(const std::string& path, const std::vector<std::string>& protected_paths) : path_(path) {
   if (is_standard_output(path_)) return;
   std::error_code failure;
+  const auto status = std::filesystem::status(path_, failure);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    const int file = open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);  // which waits for no reader
+    if (file < 0 && errno == ENXIO && std::filesystem::is_fifo(status)) {
+      throw Error("cannot write " + in_quotes(path_) + ": nobody reads this pipe; start what reads it first");
+    }
+    if (file >= 0) fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
+    write_to(file);
+    return;
+  }
   place_ = std::filesystem::weakly_canonical(path_, failure);
   if (failure) throw Error("cannot write " + in_quotes(path_) + ": " + failure.message());
   for (const std::string& source : protected_paths) {
@@ -212,20 +222,13 @@ OutputFile::OutputFile(const std::string& path, const std::vector<std::string>& 
     if (!failure && end == guarded.end())
       throw Error(in_quotes(path_) + " would overwrite what this command reads, " + in_quotes(source));
   }
-  const auto status = std::filesystem::status(path_, failure);
-  int file = -1;
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    file = open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);  // which waits for no reader
-    if (file < 0 && errno == ENXIO && std::filesystem::is_fifo(status)) {
-      throw Error("cannot write " + in_quotes(path_) + ": nobody reads this pipe; start what reads it first");
-    }
-    if (file >= 0) fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
-  } else {
-    partial_ = place_;
-    partial_ += ".partial";
-    unlink(partial_.c_str());  // of a run that was killed; whatever else it is, it is not written into
-    file = open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  }
+  partial_ = place_;
+  partial_ += ".partial";
+  unlink(partial_.c_str());  // of a run that was killed; whatever else it is, it is not written into
+  write_to(open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+}
+
+void OutputFile::write_to(int file) {
   stream_ = file < 0 ? nullptr : fdopen(file, "wb");
   if (stream_ == nullptr) fail();
 }

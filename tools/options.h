@@ -98,6 +98,7 @@ class OutputFile {
   void finish();
 
  private:
+  void write_to(int file);  // a descriptor; -1: as errno says
   [[noreturn]] void fail() const;
 
   std::string path_;

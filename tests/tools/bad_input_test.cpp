@@ -528,12 +528,24 @@ TEST(GoodOutput, IsAPipeWithAReaderAndStandardOutputByAnyName) {
                                   command + "- >" + quoted(got), command + "/dev/stdout >" + quoted(got),
                                   command + "/dev/stdout | cat >" + quoted(got),
                                   command + quoted(got) + " >" + quoted(got),
-                                  command + "/dev/fd/3 3>&1 >/dev/null | cat >" + quoted(got)}) {
+                                  command + "/dev/fd/3 3>&1 >/dev/null | cat >" + quoted(got),
+                                  command + quoted(got) + " --quiet >&-"}) {
     EXPECT_EQ(std::system(line.c_str()), 0) << line;
     const auto json = ordered_json::parse(text_of(got), nullptr, false);
     EXPECT_EQ(json.value("tokens", ordered_json()).size(), 4U) << line << "\n" << text_of(got);
     put(got, "");
   }
+}
+
+TEST(BadOutput, IsAStandardOutputThatIsClosedAndNoFileIsTakenForIt) {
+  const Folder folder;
+  const std::string err = folder.path() / "err";
+  const std::string json = folder.path() / "json";
+  const std::string line = quoted(DRAFTPROOF_BINARY) + " generate " + quoted(fixture("external/qwen3-tiny-tied")) +
+                           " --prompt-tokens 1,2 --max-new-tokens 4 --json " + quoted(json) + " >&- 2>" + quoted(err);
+  EXPECT_EQ(WEXITSTATUS(std::system(line.c_str())), 3);
+  EXPECT_EQ(text_of(err), "draftproof: standard output cannot be written to\n");
+  EXPECT_TRUE(ordered_json::accept(text_of(json))) << text_of(json);
 }
 
 TEST(BadFile, IsNamedBesideWhatTheSystemSaysOfIt) {
