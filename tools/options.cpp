@@ -200,6 +200,13 @@ bool is_standard_output(const std::string& path) {
                          there.st_dev == output.st_dev && there.st_ino == output.st_ino);
 }
 
+void require_replaceable(const std::filesystem::path& path) {
+  std::error_code failure;
+  const auto status = std::filesystem::status(path, failure);
+  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return;
+  throw Error("cannot write " + in_quotes(path.string()) + ": it is no file; name another place");
+}
+
 OutputFile::OutputFile(const std::string& path, const std::vector<std::string>& protected_paths) : path_(path) {
   if (is_standard_output(path_)) return;
   std::error_code failure;

@@ -78,6 +78,9 @@ Request make_request(const CommonOptions& options, const Tokenizer* tokenizer);
 /// "-", or another name for the same: /dev/stdout, or the file that it was redirected to.
 bool is_standard_output(const std::string& path);
 
+/// Error when what stands at `path` is none that a new file may take the place of: a folder, a pipe, a device.
+void require_replaceable(const std::filesystem::path& path);
+
 /// A result file, opened before the work so that a bad path costs nothing, and put in its place whole when written: a
 /// full disk or an interruption leaves no half result, and nothing is replaced before there is something to replace it.
 /// What is standard output, or no regular file (a pipe, a device), is written to as it is.

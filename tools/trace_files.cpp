@@ -54,7 +54,7 @@ TraceFiles::TraceFiles(const TraceFileNames& names, const CommonOptions& common,
     return !source.empty() && std::filesystem::weakly_canonical(source, failure) == rows;
   });
   if (taken) throw Error("the rows of --trace would overwrite " + in_quotes(rows.string()) + ", which this command uses");
-  if (!is_a_file(rows)) throw Error("cannot write " + in_quotes(rows.string()) + ", the rows of --trace: it is no file");
+  require_replaceable(rows);
   rows_file_ = rows;
 }
 

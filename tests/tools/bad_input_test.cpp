@@ -503,7 +503,7 @@ TEST(BadOutput, IsAPipeWhereTheRowsOfATraceOrAResultHalfWrittenWouldBe) {
   ASSERT_EQ(mkfifo((trace + ".rows.h5").c_str(), 0600), 0);
   const Outcome refused = run_command(words, limited);
   EXPECT_EQ(refused.status, 3);
-  EXPECT_THAT(refused.err, testing::HasSubstr(trace + ".rows.h5', the rows of --trace: it is no file"));
+  EXPECT_THAT(refused.err, testing::HasSubstr("cannot write '" + trace + ".rows.h5': it is no file"));
   expect_one_sentence(refused);
   EXPECT_TRUE(files::is_fifo(trace + ".rows.h5"));
 
@@ -512,6 +512,17 @@ TEST(BadOutput, IsAPipeWhereTheRowsOfATraceOrAResultHalfWrittenWouldBe) {
   const Outcome written = run_command(words, limited);
   EXPECT_EQ(written.status, 0) << written.err;
   EXPECT_TRUE(files::is_regular_file(trace));
+}
+
+TEST(BadOutput, IsAPipeInThePlaceOfAModel) {
+  const Folder folder;
+  const std::string pipe = folder.path() / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const Outcome refused = run_command({"synth", "--shape", "tiny", "--type", "f32", pipe}, limited);
+  EXPECT_EQ(refused.status, 3);
+  EXPECT_THAT(refused.err, testing::HasSubstr("cannot write '" + pipe + "': it is no file"));
+  expect_one_sentence(refused);
+  EXPECT_TRUE(files::is_fifo(pipe));
 }
 
 /// The right cases of the above.
