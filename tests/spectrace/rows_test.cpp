@@ -776,7 +776,7 @@ TEST(RowsCommand, NeedAFileOfTheirOwn) {
     EXPECT_THAT(refused.err, HasSubstr("--trace has to name a file"));
   }
   std::filesystem::create_directory(trace + ".rows.h5");
-  EXPECT_THAT(generate({"--trace", trace, "--trace-rows"}).err, HasSubstr("it is a folder"));
+  EXPECT_THAT(generate({"--trace", trace, "--trace-rows"}).err, HasSubstr("it is no file"));
   std::filesystem::remove(trace + ".rows.h5");
   EXPECT_THAT(generate({"--trace", trace, "--trace-rows", "--json", trace + ".rows.h5"}).err, HasSubstr("overwrite"));
   EXPECT_FALSE(std::filesystem::exists(trace));
