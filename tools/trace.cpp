@@ -188,10 +188,9 @@ void add_trace(CLI::App& app, Exit& exit) {
   auto shown = std::make_shared<ShowOptions>();
   CLI::App* const show_command = trace->add_subcommand("show", "print rounds for people");
   show_command->add_option("FILE", shown->file, "a trace, spectrace/1")->required();
-  show_command->add_option("--sequence", shown->wanted.sequence, "only this one")
-      ->check(within<std::int64_t>(0, std::numeric_limits<std::int64_t>::max()));
-  show_command->add_option("--round", shown->wanted.round, "only this one, of every sequence shown")
-      ->check(within<std::int64_t>(0, std::numeric_limits<std::int64_t>::max()));
+  const CLI::Validator number = within<std::int64_t>(0, std::numeric_limits<std::int64_t>::max());
+  show_command->add_option("--sequence", shown->wanted.sequence, "only this one")->check(number);
+  show_command->add_option("--round", shown->wanted.round, "only this one, of every sequence shown")->check(number);
   show_command->callback([shown, &exit] { exit = show(*shown); });
 
   auto compared = std::make_shared<std::pair<std::string, std::string>>();

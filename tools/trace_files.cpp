@@ -53,7 +53,9 @@ TraceFiles::TraceFiles(const TraceFileNames& names, const CommonOptions& common,
   const bool taken = std::any_of(sources.begin(), sources.end(), [&](const std::string& source) {
     return !source.empty() && std::filesystem::weakly_canonical(source, failure) == rows;
   });
-  if (taken) throw Error("the rows of --trace would overwrite " + in_quotes(rows.string()) + ", which this command uses");
+  if (taken) {
+    throw Error("the rows of --trace would overwrite " + in_quotes(rows.string()) + ", which this command uses");
+  }
   require_replaceable(rows);
   rows_file_ = rows;
 }
