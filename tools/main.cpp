@@ -23,7 +23,9 @@ void occupy_standard_streams() {
 
 /// No flag means anything by an empty value; a script's variable that was never set would pass for a flag left out.
 void refuse_empty_values(CLI::App& app) {
-  const auto is_empty = [](const std::string& value) { return value.empty() ? "is empty; give it, or leave it out" : ""; };
+  const auto is_empty = [](const std::string& value) {
+    return value.empty() ? "is empty; give it, or leave it out" : "";
+  };
   for (CLI::Option* const option : app.get_options()) option->check(is_empty);
   for (CLI::App* const command : app.get_subcommands({})) refuse_empty_values(*command);
 }

@@ -72,7 +72,7 @@ CLI::Validator within(Number least, Number most) {
         Number value{};
         const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
         const bool read = failure == std::errc() && end == text.data() + text.size();
-        const bool plain = !std::is_integral_v<Number> || text == fmt::format("{}", value);  // the flag would read octal
+        const bool plain = !std::is_integral_v<Number> || text == fmt::format("{}", value);  // 010 is octal to the flag
         if (read && plain && value >= least && value <= most) return std::string();
         return fmt::format("{} is not a {} from {} to {}", in_quotes(text), kind, least, most);
       },

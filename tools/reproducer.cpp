@@ -214,7 +214,9 @@ ReproducerFolder::ReproducerFolder(std::string path) : path_(std::move(path)) {
     }
     return;
   }
-  if (!std::filesystem::is_directory(path_, failure)) throw Error("--reproducer " + in_quotes(path_) + " is not a folder");
+  if (!std::filesystem::is_directory(path_, failure)) {
+    throw Error("--reproducer " + in_quotes(path_) + " is not a folder");
+  }
   if (!std::filesystem::is_empty(path_, failure) || failure) {
     throw Error("--reproducer " + in_quotes(path_) + " is not empty; name a folder that is to be made");
   }

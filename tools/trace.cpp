@@ -126,7 +126,8 @@ Exit check(const TraceOptions& options) {
   if (!options.reproducer.empty()) {
     if (std::error_code none; std::filesystem::exists(question.file, none) &&
                               !std::filesystem::is_regular_file(question.file, none)) {
-      throw Error("--reproducer reads the trace again, but " + in_quotes(question.file) + " can be read once; put it into a file");
+      throw Error("--reproducer reads the trace again, but " + in_quotes(question.file) +
+                  " can be read once; put it into a file");
     }
     folder.emplace(options.reproducer);
   }
@@ -194,7 +195,8 @@ void add_trace(CLI::App& app, Exit& exit) {
   show_command->callback([shown, &exit] { exit = show(*shown); });
 
   auto compared = std::make_shared<std::pair<std::string, std::string>>();
-  CLI::App* const diff_command = trace->add_subcommand("diff", "hold every text of two recorded runs against each other; exit 1 when any parts");
+  CLI::App* const diff_command =
+      trace->add_subcommand("diff", "hold all texts of two recorded runs against each other; exit 1 when any parts");
   diff_command->add_option("A", compared->first, "a trace, spectrace/1")->required();
   diff_command->add_option("B", compared->second, "another")->required();
   diff_command->callback([compared, &exit] { exit = diff(compared->first, compared->second); });

@@ -27,7 +27,7 @@ struct Comparison {
   long parted = 0;  // that part somewhere
   long alone = 0;   // that only one file has
   long tokens = 0;  // equal ones, over all sequences
-  std::vector<std::string> differences;  // of the first ten found: where they part, what each says there; or whose it is
+  std::vector<std::string> differences;  // of the first ten found: where they part and what each says; or whose it is
 
   bool same() const noexcept { return parted == 0 && alone == 0; }
   std::string text() const;  // for people: a line of counts, then the differences

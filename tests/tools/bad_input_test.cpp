@@ -396,15 +396,16 @@ INSTANTIATE_TEST_SUITE_P(Command, BadInput, testing::ValuesIn(bad_cases()),
 /// Ten thousand characters, control characters, newlines, bytes that are no UTF-8: in every kind of flag.
 TEST(BadInputValueSlow, IsQuotedAndCutToOneLineWhateverItHolds) {
   const std::string target = fixture("external/qwen3-tiny-tied");
-  for (const std::string& value : {std::string(10000, 'x'), std::string("a\nb\r\x1b[2Jc\x07"), std::string("\xff\xfe\xc3("),
-                                   std::string(3000, '\n'), std::string("\xc2\x9b" "2J")}) {
+  for (const std::string& value :
+       {std::string(10000, 'x'), std::string("a\nb\r\x1b[2Jc\x07"), std::string("\xff\xfe\xc3("),
+        std::string(3000, '\n'), std::string("\xc2\x9b" "2J")}) {
     for (const Words& words : std::vector<Words>{{value},
                                                  {"generate", value, "--prompt-tokens", "1"},
                                                  {"generate", target, value},
                                                  {"generate", target, "--prompt-tokens", value},
                                                  {"generate", target, "--prompt-file", value},
                                                  {"generate", target, "--prompt-tokens", "1", "--draft", value},
-                                                 {"generate", target, "--prompt-tokens", "1", "--draft", "model:" + value},
+                                                 {"generate", target, "--prompt", "a", "--draft", "model:" + value},
                                                  {"generate", target, "--prompt-tokens", "1", "--rule", value},
                                                  {"generate", target, "--prompt-tokens", "1", "--kernels", value},
                                                  {"generate", target, "--prompt-tokens", "1", "--kv", value},
@@ -444,7 +445,8 @@ std::vector<OutputFlag> output_flags(const Folder& folder) {
   const std::string target = fixture("external/qwen3-tiny-tied");
   const std::string recorded = fixture("snapshots/llama-q5_k.h5");
   const std::string trace = folder.path() / "t.jsonl";
-  put(trace, R"({"t":"hdr","schema":"spectrace/1","engine":"e","vocab":9,"rule":"greedy","prompt":[1],"T":"0x0p+0"})" "\n");
+  put(trace, R"({"t":"hdr","schema":"spectrace/1","engine":"e","vocab":9,"rule":"greedy","prompt":[1],"T":"0x0p+0"})"
+             "\n");
   files::create_directory(folder.path() / "case");
   put(folder.path() / "case/case.json",
       R"({"schema":"draftproof-case/1","command":"build","check":"exhaustion","rule":"matching"})");
