@@ -9,7 +9,8 @@ namespace draftproof {
 
 void complain(std::string_view sentence) {
   constexpr std::size_t bytes_max = 800;
-  fmt::print(stderr, "draftproof: {}\n", printable(sentence, bytes_max));
+  const std::string spelt_out = printable(sentence, sentence.size());  // a byte may take four
+  fmt::print(stderr, "draftproof: {}\n", printable(spelt_out, bytes_max));
 }
 
 }  // namespace draftproof

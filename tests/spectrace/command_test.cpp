@@ -144,7 +144,7 @@ TEST(TraceCommand, AFailureOfNoOneSequenceIsReportedThoughThereIsNoReproducer) {
   EXPECT_FALSE(std::filesystem::exists(path));
   const auto once = run_command({"trace", "check", "/dev/null", "--reproducer", path});
   EXPECT_EQ(once.status, 3);
-  EXPECT_THAT(once.err, HasSubstr("/dev/null can be read once; put it into a file"));
+  EXPECT_THAT(once.err, HasSubstr("'/dev/null' can be read once; put it into a file"));
 }
 
 /// Sequences that are never ended: a short trace must not make the target's cache for each of them.
@@ -282,8 +282,8 @@ TEST(TraceCommand, AReproducerOfTokensThatAreWrongTogetherIsNotWrittenAndTheRepo
   std::string text = a_header() + a_seq(0);
   const std::vector<std::uint64_t> row = {2, Distribution::total / 2, 3, Distribution::total / 2};
   for (int n = 0; n < 200; ++n) {  // of two tokens, always the one
-    Json step = {{"t", "step"}, {"s", 0}, {"n", n}, {"pos", n + 1}, {"o", {2}}, {"P", {row}}};
-    text += step.dump() + "\n";
+    text += Json({{"t", "step"}, {"s", 0}, {"n", n}, {"pos", n + 1}, {"o", {2}}, {"d", Json::array()}, {"a", 0},
+                  {"w", 1}, {"last", "bonus"}, {"P", {row}}}).dump() + "\n";
   }
   const File file(text + an_end(0));
   const Folder folder;
