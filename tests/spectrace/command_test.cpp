@@ -266,18 +266,6 @@ TEST(TraceCommand, DiffComparesAllSequencesAndSaysWhereTheFirstTenPart) {
   EXPECT_EQ(same.out, "sequences: 40 equal; all 161 tokens are the same\n");
 }
 
-/// A sequence that only one file has, and one that only one file goes on with, wait for nothing.
-TEST(TraceCommandSlow, DiffKeepsNothingOfASequenceThatTheOtherFileDoesNotHave) {
-  std::string one = a_header() + a_seq(0);
-  for (int n = 0; n < (1 << 20) + 10; ++n) one += a_step(0, n, n + 1, {5});
-  one += a_seq(1) + a_step(1, 0, 1, {5});
-  for (const std::string& other : {a_header() + a_seq(1) + a_step(1, 0, 1, {5}),
-                                   a_header() + a_seq(0) + a_step(0, 0, 1, {5}) + an_end(0)}) {
-    const auto found = run_command({"trace", "diff", File(one).path(), File(other).path()});
-    EXPECT_EQ(found.status, 1) << found.err;
-  }
-}
-
 TEST(TraceCommand, AReproducerOfTokensThatAreWrongTogetherIsNotWrittenAndTheReportSaysSo) {
   std::string text = a_header() + a_seq(0);
   const std::vector<std::uint64_t> row = {2, Distribution::total / 2, 3, Distribution::total / 2};
