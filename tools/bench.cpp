@@ -15,7 +15,7 @@ void add_bench_options(CLI::App& command, BenchOptions& options, int turns) {
   options.turns = turns;
   add_threads_option(command, options.threads);
   command.add_option("--turns", options.turns, "how often everything is timed")
-      ->check(CLI::Range(1, 100'000))
+      ->check(within(1, 100'000))
       ->capture_default_str();
   command.add_option("--json", options.json_file, "write the result as JSON to this file; - is standard output");
   command.add_flag("--quiet", options.quiet, "print nothing but errors");
@@ -26,7 +26,7 @@ std::unique_ptr<OutputFile> bench_json_file(const BenchOptions& options, const s
   return std::make_unique<OutputFile>(options.json_file, sources);
 }
 
-bool shows_text(const BenchOptions& options) { return !options.quiet && options.json_file != "-"; }
+bool shows_text(const BenchOptions& options) { return !options.quiet && !is_standard_output(options.json_file); }
 
 std::vector<Token> bench_text(const Model& model, int length) {
   std::vector<Token> text;

@@ -148,10 +148,10 @@ void add_bench_decode(CLI::App& bench, Exit& exit) {
   command->add_option("target", options->target, "folder or .gguf of the target model")->required();
   command->add_option("--rows", options->rows, "rows of a pass, like 1,4,16")
       ->delimiter(',')
-      ->check(CLI::Range(1, 4096))
+      ->check(within(1, 4096))
       ->capture_default_str();
   command->add_option("--context", options->context, "positions before the rows")
-      ->check(CLI::Range(1, 1 << 20))
+      ->check(within(1, 1 << 20))
       ->capture_default_str();
   add_layout_options(*command, options->layout);
   add_bench_options(*command, options->bench, 11);

@@ -275,17 +275,17 @@ void add_bench_kernels(CLI::App& bench, Exit& exit) {
   command->add_option("--types", options->types, "which weights; all when left out: " + format_names())->delimiter(',');
   command->add_option("--rows", options->rows, "rows of x")
       ->delimiter(',')
-      ->check(CLI::Range(1, 4096))
+      ->check(within(1, 4096))
       ->capture_default_str();
   command->add_option("--contexts", options->contexts, "positions that attention sees before the rows")
       ->delimiter(',')
-      ->check(CLI::Range(1, 1 << 17))
+      ->check(within(1, 1 << 17))
       ->capture_default_str();
   command->add_option("--outputs", options->outputs, "of a matmul's weight")
-      ->check(CLI::Range(1, 1 << 18))
+      ->check(within(1, 1 << 18))
       ->capture_default_str();
   command->add_option("--inputs", options->inputs, "of a matmul's weight")
-      ->check(CLI::Range(1, 1 << 16))
+      ->check(within(1, 1 << 16))
       ->capture_default_str();
   add_kernels_option(*command, options->kernels);
   add_bench_options(*command, options->bench, 7);

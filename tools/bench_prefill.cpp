@@ -104,7 +104,7 @@ void add_bench_prefill(CLI::App& bench, Exit& exit) {
   command->add_option("target", options->target, "folder or .gguf of the target model")->required();
   command->add_option("--prompt-lengths", options->lengths, "tokens of each prompt, like 128,512")
       ->delimiter(',')
-      ->check(CLI::Range(1, 1 << 20))
+      ->check(within(1, 1 << 20))
       ->capture_default_str();
   add_layout_options(*command, options->layout);
   add_bench_options(*command, options->bench, 5);

@@ -230,7 +230,7 @@ void add_bench_sampling(CLI::App& bench, Exit& exit) {
   auto options = std::make_shared<BenchSamplingOptions>();
   CLI::App* const command = bench.add_subcommand("sampling", "from logits to a token, a guess and its verdict");
   command->add_option("--vocabulary", options->vocabulary, "tokens of a row")
-      ->check(CLI::Range(1, 1 << 23))
+      ->check(within(1, 1 << 23))
       ->capture_default_str();
   add_bench_options(*command, options->bench, 25);
   command->callback([options, &exit] { exit = bench_sampling(*options); });

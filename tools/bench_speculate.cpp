@@ -174,7 +174,7 @@ void add_bench_speculate(CLI::App& bench, Exit& exit) {
       ->required()
       ->expected(1, 16);
   command->add_option("--turns", options->turns, "how often everything is timed")
-      ->check(CLI::Range(1, 100'000))
+      ->check(within(1, 100'000))
       ->capture_default_str();
   command->callback([options, &exit] { exit = bench_speculate(*options); });
 }

@@ -41,7 +41,7 @@ void add_result_options(CLI::App& command, ResultOptions& options) {
 class Results {
  public:
   Results(const char* command, const ResultOptions& options, const std::vector<std::string>& sources)
-      : silent_(options.quiet || options.json_file == "-"), json_({{"command", command}}) {
+      : silent_(options.quiet || is_standard_output(options.json_file)), json_({{"command", command}}) {
     if (!options.json_file.empty()) file_ = std::make_unique<OutputFile>(options.json_file, sources);
     json_["fixtures"] = ordered_json::array();
   }

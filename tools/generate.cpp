@@ -9,6 +9,7 @@
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
 #include "tools/commands.h"
+#include "tools/complaint.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
 #include "tools/statistics.h"
@@ -41,7 +42,7 @@ Exit generate(const GenerateOptions& options) {
   }
   if (!options.trace.trace.empty()) require_chains(options.draft, "a trace");
   TraceFiles traced(options.trace, common, {common.target, common.prompt_file, common.json_file});
-  const bool silent = common.quiet || common.json_file == "-" || traced.takes_output();
+  const bool silent = common.quiet || is_standard_output(common.json_file) || traced.takes_output();
   Progress progress(common.quiet);
   Layout layout = layout_of(common.layout);
   layout.observer = progress.observer();
@@ -50,7 +51,7 @@ Exit generate(const GenerateOptions& options) {
   if (const std::string why = misfit(request, engine.target()); !why.empty()) throw Error(why);
   const Gate gate = engine.gate(options.draft, options.logprobs);
   if (gate != Gate::open && gate != Gate::no_draft) {
-    fmt::print(stderr, "decoding plainly: {}\n", name_of(gate));
+    complain(fmt::format("decoding plainly: {}", name_of(gate)));
   }
 
   std::unique_ptr<TextStream> stream;

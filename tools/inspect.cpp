@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "kernels/openblas.h"
@@ -145,7 +146,7 @@ void add_inspect(CLI::App& app, Exit& exit) {
   command->add_option("path", options->path, "a target or a draft, folder or .gguf file; none: only the machine");
   command->add_option("--target", options->target, "for a DFlash draft: the target it is to fit");
   command->add_option("--context", options->context, "positions to count memory for; all of the model's when left out")
-      ->check(CLI::PositiveNumber);
+      ->check(within(1, std::numeric_limits<int>::max()));
   add_layout_options(*command, options->layout);  // memory is counted as if loaded so
   command->add_flag("--json", options->json, "print JSON");
   command->callback([options, &exit] { exit = inspect(*options); });

@@ -1,27 +1,36 @@
 // SPDX-License-Identifier: MIT
 #include "tools/options.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
-#include <iostream>
 #include <limits>
 #include <sstream>
+#include <system_error>
+#include <type_traits>
+#include <utility>
 
 #include "kernels/operations.h"
 #include "ref/base/error.h"
+#include "ref/base/incoming.h"
 #include "ref/decoding/engine.h"
 #include "ref/formats/gguf.h"
+#include "ref/formats/printable.h"
 #include "ref/models/models.h"
+#include "tools/complaint.h"
 
 namespace draftproof {
 namespace {
 
 constexpr std::size_t prompt_bytes_max = std::size_t{1} << 24;
 constexpr int threads_max = 256;
+constexpr int int_max = std::numeric_limits<int>::max();
 
 std::vector<Token> parse_tokens(const std::string& list) {
   std::vector<Token> tokens;
@@ -33,7 +42,7 @@ std::vector<Token> parse_tokens(const std::string& list) {
     Token token = -1;
     const auto [end, failure] = std::from_chars(first, last, token);
     if (failure != std::errc{} || end != last || token < 0) {
-      throw Error("--prompt-tokens: '" + item + "' is not a token id; give ids like 12,7,99");
+      throw Error("--prompt-tokens: " + in_quotes(item) + " is not a token id; give ids like 12,7,99");
     }
     tokens.push_back(token);
   }
@@ -41,28 +50,39 @@ std::vector<Token> parse_tokens(const std::string& list) {
 }
 
 std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(prompt_bytes_max + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad() || file.gcount() == 0) throw Error("--prompt-file: '" + path + "' cannot be read or is empty");
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > prompt_bytes_max) throw Error("--prompt-file: '" + path + "' is longer than 16 MiB");
-  return text;
-}
-
-/// CLI::Range lets NaN pass.
-CLI::Validator finite(double least, double most) {
-  return CLI::Validator(
-      [least, most](std::string& text) {
-        double value = 0;
-        const bool number = CLI::detail::lexical_cast(text, value);
-        if (number && value >= least && value <= most) return std::string();
-        return fmt::format("{} is not a number between {} and {}", text, least, most);
-      },
-      fmt::format("FLOAT in [{} - {}]", least, most));
+  try {
+    Incoming bytes(path);
+    std::string text(prompt_bytes_max + 1, '\0');
+    text.resize(static_cast<std::size_t>(bytes.sgetn(text.data(), static_cast<std::streamsize>(text.size()))));
+    if (text.empty()) throw Error(path + ": is empty");
+    if (text.size() > prompt_bytes_max) throw Error(path + ": is longer than 16 MiB");
+    return text;
+  } catch (const Error& wrong) {
+    throw Error("--prompt-file: " + std::string(wrong.what()));
+  }
 }
 
 }  // namespace
+
+template <class Number>
+CLI::Validator within(Number least, Number most) {
+  const char* const kind = std::is_integral_v<Number> ? "whole number" : "number";
+  return CLI::Validator(
+      [=](std::string& text) {
+        Number value{};
+        const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+        const bool read = failure == std::errc() && end == text.data() + text.size();
+        const bool plain = !std::is_integral_v<Number> || text == fmt::format("{}", value);  // 010 is octal to the flag
+        if (read && plain && value >= least && value <= most) return std::string();
+        return fmt::format("{} is not a {} from {} to {}", in_quotes(text), kind, least, most);
+      },
+      fmt::format("{} from {} to {}", kind, least, most));
+}
+
+template CLI::Validator within(int, int);
+template CLI::Validator within(std::int64_t, std::int64_t);
+template CLI::Validator within(std::uint64_t, std::uint64_t);
+template CLI::Validator within(double, double);
 
 void add_common_options(CLI::App& command, CommonOptions& options) {
   command.add_option("target", options.target, "the target model: a folder, or a .gguf file")->required();
@@ -72,31 +92,31 @@ void add_common_options(CLI::App& command, CommonOptions& options) {
   text->excludes(file)->excludes(ids);
   file->excludes(ids);
   command.add_option("--max-new-tokens", options.max_new_tokens, "tokens to write at most")
-      ->check(CLI::NonNegativeNumber)
+      ->check(within(0, int_max))
       ->capture_default_str();
   Sampling& s = options.sampling;
-  command.add_option("--temperature", s.temperature, "0: greedy")->check(finite(0, 1000))->capture_default_str();
-  command.add_option("--top-k", s.top_k, "0: off")->check(CLI::NonNegativeNumber)->capture_default_str();
-  command.add_option("--top-p", s.top_p, "1: off")->check(finite(0, 1))->capture_default_str();
-  command.add_option("--min-p", s.min_p, "0: off")->check(finite(0, 1))->capture_default_str();
-  command.add_option("--repeat-penalty", s.repeat_penalty, "1: off")->check(finite(0, 100))->capture_default_str();
+  command.add_option("--temperature", s.temperature, "0: greedy")->check(within(0.0, 1000.0))->capture_default_str();
+  command.add_option("--top-k", s.top_k, "0: off")->check(within(0, int_max))->capture_default_str();
+  command.add_option("--top-p", s.top_p, "1: off")->check(within(0.0, 1.0))->capture_default_str();
+  command.add_option("--min-p", s.min_p, "0: off")->check(within(0.0, 1.0))->capture_default_str();
+  command.add_option("--repeat-penalty", s.repeat_penalty, "1: off")->check(within(0.0, 100.0))->capture_default_str();
   command.add_option("--presence-penalty", s.presence_penalty, "0: off")
-      ->check(finite(-100, 100))
+      ->check(within(-100.0, 100.0))
       ->capture_default_str();
   command.add_option("--frequency-penalty", s.frequency_penalty, "0: off")
-      ->check(finite(-100, 100))
+      ->check(within(-100.0, 100.0))
       ->capture_default_str();
   command.add_option("--repeat-last-n", s.repeat_last_n, "tokens that penalties see; -1: all, 0: none")
-      ->check(CLI::Range(-1, std::numeric_limits<int>::max()))
+      ->check(within(-1, int_max))
       ->capture_default_str();
   command.add_option("--seed", options.seed, "of every random answer")
-      ->check(CLI::Number & CLI::NonNegativeNumber)
+      ->check(within<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()))
       ->capture_default_str();
   command.add_option("--rule", options.rule, "matching or rejection")->capture_default_str();
   add_layout_options(command, options.layout);
   add_threads_option(command, options.threads);
   command.add_option("--draft-max", options.draft_max, "guesses per round at most; as suits the draft when left out")
-      ->check(CLI::Range(1, 1024));
+      ->check(within(1, 1024));
   command.add_option("--json", options.json_file, "write the result as JSON to this file; - is standard output");
   command.add_flag("--quiet", options.quiet, "print nothing but errors");
 }
@@ -118,7 +138,7 @@ void add_kernels_option(CLI::App& command, std::string& kernels) {
 
 void add_threads_option(CLI::App& command, int& threads) {
   command.add_option("--threads", threads, "as many as the machine has when left out")
-      ->check(CLI::Range(1, threads_max));
+      ->check(within(1, threads_max));
 }
 
 int threads_of(const CommonOptions& options) { return options.threads > 0 ? options.threads : threads(); }
@@ -149,7 +169,7 @@ std::unique_ptr<Tokenizer> tokenizer_to_write(const CommonOptions& options) {
   try {
     return std::make_unique<Tokenizer>(Tokenizer::load(options.target));
   } catch (const Error& wrong) {
-    if (!options.quiet) fmt::print(stderr, "showing tokens, not text: {}\n", wrong.what());
+    if (!options.quiet) complain("showing tokens, not text: " + std::string(wrong.what()));
     return nullptr;
   }
 }
@@ -173,53 +193,76 @@ Request make_request(const CommonOptions& options, const Tokenizer* tokenizer) {
   return request;
 }
 
-OutputFile::OutputFile(const std::string& path, const std::vector<std::string>& protected_paths) : path_(path) {
-  if (path_ == "-") return;
+bool is_standard_output(const std::string& path) {
+  struct stat there {};
+  struct stat output {};
+  return path == "-" || (stat(path.c_str(), &there) == 0 && fstat(STDOUT_FILENO, &output) == 0 &&
+                         there.st_dev == output.st_dev && there.st_ino == output.st_ino);
+}
+
+void require_replaceable(const std::filesystem::path& path) {
   std::error_code failure;
+  const auto status = std::filesystem::status(path, failure);
+  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return;
+  throw Error("cannot write " + in_quotes(path.string()) + ": it is no file; name another place");
+}
+
+OutputFile::OutputFile(const std::string& path, const std::vector<std::string>& protected_paths) : path_(path) {
+  if (is_standard_output(path_)) return;
+  std::error_code failure;
+  const auto status = std::filesystem::status(path_, failure);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    const int file = open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);  // which waits for no reader
+    if (file < 0 && errno == ENXIO && std::filesystem::is_fifo(status)) {
+      throw Error("cannot write " + in_quotes(path_) + ": nobody reads this pipe; start what reads it first");
+    }
+    if (file >= 0) fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
+    write_to(file);
+    return;
+  }
   place_ = std::filesystem::weakly_canonical(path_, failure);
-  if (failure) throw Error("cannot write '" + path_ + "'; check the folder");
+  if (failure) throw Error("cannot write " + in_quotes(path_) + ": " + failure.message());
   for (const std::string& source : protected_paths) {
     if (source.empty()) continue;
     const auto guarded = std::filesystem::weakly_canonical(source, failure);
     const auto [end, rest] = std::mismatch(guarded.begin(), guarded.end(), place_.begin(), place_.end());
     if (!failure && end == guarded.end())
-      throw Error("'" + path_ + "' would overwrite what this command reads, " + source);
-  }
-  if (std::filesystem::exists(place_, failure) && !std::filesystem::is_regular_file(place_, failure)) {
-    if (std::filesystem::is_directory(place_, failure)) throw Error("cannot write '" + path_ + "'; it is a folder");
-    return;
+      throw Error(in_quotes(path_) + " would overwrite what this command reads, " + in_quotes(source));
   }
   partial_ = place_;
   partial_ += ".partial";
-  stream_.open(partial_, std::ios::binary);
-  if (!stream_) fail();
+  unlink(partial_.c_str());  // of a run that was killed; whatever else it is, it is not written into
+  write_to(open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+}
+
+void OutputFile::write_to(int file) {
+  stream_ = file < 0 ? nullptr : fdopen(file, "wb");
+  if (stream_ == nullptr) fail();
 }
 
 OutputFile::~OutputFile() {
   std::error_code ignored;
+  if (stream_ != nullptr && stream_ != stdout) std::fclose(stream_);
   if (!partial_.empty()) std::filesystem::remove(partial_, ignored);
 }
 
-void OutputFile::fail() const { throw Error("cannot write '" + path_ + "'; check the folder and the disk"); }
+void OutputFile::fail() const {
+  throw Error("cannot write " + in_quotes(path_) + ": " + std::generic_category().message(errno));
+}
 
 void OutputFile::append(std::string_view text) {
-  if (path_ != "-" && !stream_.is_open()) stream_.open(place_, std::ios::binary);
-  std::ostream& stream = path_ == "-" ? std::cout : static_cast<std::ostream&>(stream_);
-  if (!(stream << text)) fail();
+  if (std::fwrite(text.data(), 1, text.size(), stream_) != text.size()) fail();
 }
 
 void OutputFile::flush() {
-  std::ostream& stream = path_ == "-" ? std::cout : static_cast<std::ostream&>(stream_);
-  if (!(stream << std::flush)) fail();
+  if (std::fflush(stream_) != 0) fail();
 }
 
 void OutputFile::finish() {
   flush();
-  if (path_ == "-") return;
-  stream_.close();
-  std::error_code failure;
-  if (stream_ && !partial_.empty()) std::filesystem::rename(partial_, place_, failure);
-  if (!stream_ || failure) fail();
+  if (stream_ == stdout) return;
+  if (std::fclose(std::exchange(stream_, nullptr)) != 0) fail();
+  if (!partial_.empty() && std::rename(partial_.c_str(), place_.c_str()) != 0) fail();
   partial_.clear();
 }
 

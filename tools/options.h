@@ -4,7 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
-#include <fstream>
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -43,6 +43,11 @@ struct CommonOptions {
   bool quiet = false;
 };
 
+/// What a flag that takes a number accepts: a decimal one in [least, most]. CLI::Range reads octal, lets NaN pass, and
+/// takes what is too large for the largest there is. Number: int, std::int64_t, std::uint64_t, double.
+template <class Number>
+CLI::Validator within(Number least, Number most);
+
 void add_common_options(CLI::App& command, CommonOptions& options);
 
 /// --kernels, --quantize and --kv, of every command that loads a model.
@@ -70,12 +75,19 @@ std::unique_ptr<Tokenizer> tokenizer_to_write(const CommonOptions& options);
 /// Prompt and stop tokens read and checked; Errors name flag or file. `tokenizer`: tokenizer_to_read.
 Request make_request(const CommonOptions& options, const Tokenizer* tokenizer);
 
+/// "-", or another name for the same: /dev/stdout, or the file that it was redirected to.
+bool is_standard_output(const std::string& path);
+
+/// Error when what stands at `path` is none that a new file may take the place of: a folder, a pipe, a device.
+void require_replaceable(const std::filesystem::path& path);
+
 /// A result file, opened before the work so that a bad path costs nothing, and put in its place whole when written: a
 /// full disk or an interruption leaves no half result, and nothing is replaced before there is something to replace it.
-/// "-" is standard output; what is no regular file (a pipe, a device) is written to as it is.
+/// What is standard output, or no regular file (a pipe, a device), is written to as it is.
 class OutputFile {
  public:
-  /// `protected_paths`: what the command reads; Error when `path` is one of them or lies inside one.
+  /// `protected_paths`: what the command reads; Error when `path` is one of them or lies inside one, cannot be written,
+  /// or is a pipe that nobody reads.
   OutputFile(const std::string& path, const std::vector<std::string>& protected_paths);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
@@ -89,12 +101,13 @@ class OutputFile {
   void finish();
 
  private:
+  void write_to(int file);  // a descriptor; -1: as errno says
   [[noreturn]] void fail() const;
 
   std::string path_;
   std::filesystem::path place_;    // where the result goes, links followed
   std::filesystem::path partial_;  // beside it; empty when written in place
-  std::ofstream stream_;           // closed for standard output
+  std::FILE* stream_ = stdout;
 };
 
 }  // namespace draftproof

@@ -18,8 +18,8 @@ ReportFiles::ReportFiles(const ReportFileNames& names, std::vector<std::string> 
   const auto open = [&](const std::string& name, std::string (*make)(const Report&)) {
     if (name.empty()) return;
     forms_.push_back({make, std::make_unique<OutputFile>(name, guarded_)});
-    output_taken_ = output_taken_ || name == "-";
-    if (name != "-") guarded_.push_back(name);
+    if (is_standard_output(name)) output_taken_ = true;
+    else guarded_.push_back(name);
   };
   open(names.json, report_json);
   open(names.junit, report_junit);

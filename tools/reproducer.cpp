@@ -211,20 +211,22 @@ ReproducerFolder::ReproducerFolder(std::string path) : path_(std::move(path)) {
   if (!std::filesystem::exists(path_, failure)) {
     const auto parent = std::filesystem::absolute(path_, failure).lexically_normal().parent_path();
     if (!std::filesystem::is_directory(parent, failure)) {
-      throw Error("--reproducer " + path_ + ": there is no folder to make it in");
+      throw Error("--reproducer " + in_quotes(path_) + ": there is no folder to make it in");
     }
     return;
   }
-  if (!std::filesystem::is_directory(path_, failure)) throw Error("--reproducer " + path_ + " is not a folder");
+  if (!std::filesystem::is_directory(path_, failure)) {
+    throw Error("--reproducer " + in_quotes(path_) + " is not a folder");
+  }
   if (!std::filesystem::is_empty(path_, failure) || failure) {
-    throw Error("--reproducer " + path_ + " is not empty; name a folder that is to be made");
+    throw Error("--reproducer " + in_quotes(path_) + " is not empty; name a folder that is to be made");
   }
 }
 
 void ReproducerFolder::write(const Reproducer& reproducer) {
   std::error_code failure;
   std::filesystem::create_directory(path_, failure);
-  if (failure) throw Error("--reproducer " + path_ + " cannot be made: " + failure.message());
+  if (failure) throw Error("--reproducer " + in_quotes(path_) + " cannot be made: " + failure.message());
   if (reproducer.command == "trace check") OutputFile(trace_file(), {}).write(reproducer.trace);
   if (!reproducer.rows.empty()) {
     const auto again = std::filesystem::copy_options::overwrite_existing;

@@ -5,13 +5,14 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
+#include <istream>
 #include <map>
 
 #include "kernels/openblas.h"
 #include "kernels/operations.h"
 #include "ref/base/digest.h"
 #include "ref/base/error.h"
+#include "ref/base/incoming.h"
 #include "tools/commands.h"
 #include "tools/engine_subject.h"
 
@@ -26,7 +27,8 @@ constexpr int prompts_used = 2;
 constexpr int new_tokens = 16;
 
 std::vector<std::string> read_prompts(const std::string& path) {
-  std::ifstream file(path);
+  Incoming bytes(path);
+  std::istream file(&bytes);
   std::vector<std::string> prompts;
   for (std::string line; prompts.size() < prompts_used && std::getline(file, line);) prompts.push_back(line);
   if (prompts.size() < prompts_used) throw Error(path + ": holds fewer than two prompts");

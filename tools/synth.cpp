@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 
 #include "kernels/math64.h"
 #include "kernels/operations.h"
@@ -113,6 +114,7 @@ Exit synth(const SynthOptions& options) {
   if (options.threads > 0) set_threads(options.threads);
   const SyntheticShape& shape = synthetic_shape(options.shape);
   const Format format = format_named(options.type);
+  require_replaceable(options.file);
   GgufFields fields;
   describe(shape, format, options.seed, fields);
   add_tokenizer(shape, fields);
@@ -155,7 +157,7 @@ void add_synth(CLI::App& app, Exit& exit) {
   command->add_option("--shape", options->shape, shape_names())->required();
   command->add_option("--type", options->type, "of the weights: " + format_names())->required();
   command->add_option("--seed", options->seed, "equal seeds give equal bytes")
-      ->check(CLI::Number & CLI::NonNegativeNumber)
+      ->check(within<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()))
       ->capture_default_str();
   command->add_option("file", options->file, "the file to write, NAME.gguf")->required();
   add_threads_option(*command, options->threads);

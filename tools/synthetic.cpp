@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ref/base/error.h"
+#include "ref/formats/printable.h"
 
 namespace draftproof {
 namespace {
@@ -43,14 +44,14 @@ const SyntheticShape& synthetic_shape(const std::string& name) {
   for (const SyntheticShape& shape : shapes) {
     if (name == shape.name) return shape;
   }
-  throw Error("there is no shape named '" + name + "'; there are: " + shape_names());
+  throw Error("there is no shape named " + in_quotes(name) + "; there are: " + shape_names());
 }
 
 Format format_named(const std::string& name) {
   for (int i = 0; i < formats; ++i) {
     if (name == format_traits[i].name) return static_cast<Format>(i);
   }
-  throw Error("there is no type of weights named '" + name + "'; there are: " + format_names());
+  throw Error("there is no type of weights named " + in_quotes(name) + "; there are: " + format_names());
 }
 
 std::string shape_names() {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -10,6 +11,7 @@
 #include "oracle/spectrace/show.h"
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
+#include "ref/formats/printable.h"
 #include "tools/commands.h"
 #include "tools/progress.h"
 #include "tools/report_files.h"
@@ -127,7 +129,8 @@ Exit check(const TraceOptions& options) {
   if (!options.reproducer.empty()) {
     if (std::error_code none; std::filesystem::exists(question.file, none) &&
                               !std::filesystem::is_regular_file(question.file, none)) {
-      throw Error("--reproducer reads the trace again, but " + question.file + " can be read once; put it into a file");
+      throw Error("--reproducer reads the trace again, but " + in_quotes(question.file) +
+                  " can be read once; put it into a file");
     }
     folder.emplace(options.reproducer);
   }
@@ -136,6 +139,8 @@ Exit check(const TraceOptions& options) {
   report.version = DRAFTPROOF_VERSION;
   if (folder && !found.findings.empty()) {
     write_reproducer(*folder, question, found, report);
+  } else if (folder && report.verdict == ReportVerdict::bug_stat) {
+    report.about.emplace_back("reproducer", "none: no one decision is wrong, all tokens together are; keep the trace");
   }
   files.write(report, question.quiet);
   return exit_of(report.verdict);
@@ -155,10 +160,10 @@ Exit show(const ShowOptions& options) {
 }
 
 Exit diff(const std::string& a, const std::string& b) {
-  const spectrace::Parting parting = spectrace::first_parting(a, b);
-  std::cout << parting.sentence << std::flush;
+  const spectrace::Comparison comparison = spectrace::compare(a, b);
+  std::cout << comparison.text() << std::flush;
   if (!std::cout) throw Error("standard output cannot be written to");
-  return parting.same ? Exit::pass : Exit::divergence;
+  return comparison.same() ? Exit::pass : Exit::divergence;
 }
 
 }  // namespace
@@ -175,11 +180,11 @@ void add_trace(CLI::App& app, Exit& exit) {
       ->add_option("--slack", checked->question.slack,
                    "how far, in total variation, the p of an engine of other numerics may be from the target's, or, "
                    "without --target, from the rows of the trace")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(within(0.0, 1.0));
   command
       ->add_option("--tie", checked->question.tie,
                    "how far below the target's best, in logits, a greedy token of an engine of other numerics may be")
-      ->check(CLI::Range(0.0, 100.0))
+      ->check(within(0.0, 100.0))
       ->needs("--target");
   add_layout_options(*command, checked->question.layout);
   add_threads_option(*command, checked->question.threads);
@@ -192,12 +197,14 @@ void add_trace(CLI::App& app, Exit& exit) {
   auto shown = std::make_shared<ShowOptions>();
   CLI::App* const show_command = trace->add_subcommand("show", "print rounds for people");
   show_command->add_option("FILE", shown->file, "a trace, spectrace/1")->required();
-  show_command->add_option("--sequence", shown->wanted.sequence, "only this one");
-  show_command->add_option("--round", shown->wanted.round, "only this one, of every sequence shown");
+  const CLI::Validator number = within<std::int64_t>(0, std::numeric_limits<std::int64_t>::max());
+  show_command->add_option("--sequence", shown->wanted.sequence, "only this one")->check(number);
+  show_command->add_option("--round", shown->wanted.round, "only this one, of every sequence shown")->check(number);
   show_command->callback([shown, &exit] { exit = show(*shown); });
 
   auto compared = std::make_shared<std::pair<std::string, std::string>>();
-  CLI::App* const diff_command = trace->add_subcommand("diff", "where the texts of two recorded runs part");
+  CLI::App* const diff_command =
+      trace->add_subcommand("diff", "hold all texts of two recorded runs against each other; exit 1 when any parts");
   diff_command->add_option("A", compared->first, "a trace, spectrace/1")->required();
   diff_command->add_option("B", compared->second, "another")->required();
   diff_command->callback([compared, &exit] { exit = diff(compared->first, compared->second); });

@@ -7,6 +7,7 @@
 
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
+#include "ref/formats/printable.h"
 #include "tools/weights_digest.h"
 
 namespace draftproof {
@@ -15,7 +16,7 @@ namespace {
 bool is_a_file(const std::string& trace) {
   std::error_code failure;
   const auto status = std::filesystem::status(trace, failure);
-  return trace != "-" && (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status));
+  return !is_standard_output(trace) && (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status));
 }
 
 std::filesystem::path rows_of(const std::string& trace) {
@@ -52,8 +53,10 @@ TraceFiles::TraceFiles(const TraceFileNames& names, const CommonOptions& common,
   const bool taken = std::any_of(sources.begin(), sources.end(), [&](const std::string& source) {
     return !source.empty() && std::filesystem::weakly_canonical(source, failure) == rows;
   });
-  if (taken) throw Error("the rows of --trace would overwrite '" + rows.string() + "', which this command uses");
-  if (std::filesystem::is_directory(rows, failure)) throw Error("cannot write '" + rows.string() + "'; it is a folder");
+  if (taken) {
+    throw Error("the rows of --trace would overwrite " + in_quotes(rows.string()) + ", which this command uses");
+  }
+  require_replaceable(rows);
   rows_file_ = rows;
 }
 

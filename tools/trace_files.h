@@ -31,7 +31,7 @@ class TraceFiles {
   TraceFiles(const TraceFileNames& names, const CommonOptions& common, const std::vector<std::string>& sources);
 
   bool asked() const noexcept { return trace_ != nullptr; }
-  bool takes_output() const noexcept { return names_.trace == "-"; }
+  bool takes_output() const noexcept { return is_standard_output(names_.trace); }
 
   /// Of runs of the target, drawn with the seed.
   spectrace::Writer& begin(const std::string& target, int vocabulary, const Rule& rule, std::uint64_t seed);

@@ -2,11 +2,10 @@
 #include "tools/weights_digest.h"
 
 #include <algorithm>
-#include <fstream>
 #include <string_view>
 #include <vector>
 
-#include "ref/base/error.h"
+#include "ref/base/incoming.h"
 #include "ref/base/sha256.h"
 
 namespace draftproof {
@@ -25,11 +24,10 @@ std::string weights_digest(const std::filesystem::path& target) {
   Sha256 digest;
   std::vector<char> piece(std::size_t{1} << 20);
   for (const std::filesystem::path& file : files) {
-    std::ifstream stream(file, std::ios::binary);
-    while (stream.read(piece.data(), static_cast<std::streamsize>(piece.size())) || stream.gcount() > 0) {
-      digest.add(std::string_view(piece.data(), static_cast<std::size_t>(stream.gcount())));
+    Incoming bytes(file);
+    while (const auto count = bytes.sgetn(piece.data(), static_cast<std::streamsize>(piece.size()))) {
+      digest.add(std::string_view(piece.data(), static_cast<std::size_t>(count)));
     }
-    if (!stream.eof()) throw Error(file.string() + ": cannot be read; check its permissions");
   }
   return "sha256:" + digest.hex();
 }

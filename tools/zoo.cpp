@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "ref/base/error.h"
+#include "ref/formats/printable.h"
 #include "tools/commands.h"
 #include "tools/progress.h"
 #include "tools/report_files.h"
@@ -28,7 +29,7 @@ std::vector<const zoo::Mutant*> chosen(const std::vector<std::string>& only) {
   for (const std::string& id : only) {
     list.push_back(zoo::find(id));
     if (list.back() == nullptr) {
-      throw Error("--only " + id + ": there is no such mutant or control; `draftproof zoo` lists them all");
+      throw Error("--only " + in_quotes(id) + ": there is no such mutant or control; `draftproof zoo` lists them all");
     }
   }
   if (!only.empty()) return list;

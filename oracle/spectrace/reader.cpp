@@ -602,8 +602,11 @@ Reader::Reader(const std::string& file) : file_(file) {
   const auto status = std::filesystem::status(file_, failure);
   if (!std::filesystem::exists(status)) throw InvalidTrace(file_ + ": no such file");
   if (std::filesystem::is_directory(status)) throw InvalidTrace(file_ + ": a folder, not a file");
-  stream_.open(file_, std::ios::binary);
-  if (!stream_) throw InvalidTrace(file_ + ": cannot be read; check its permissions");
+  try {
+    bytes_.emplace(file_);
+  } catch (const Error& wrong) {
+    throw InvalidTrace(wrong.what());
+  }
   if (!read_line()) throw InvalidTrace(file_ + ": empty; a trace begins with a hdr line");
   try {
     const Json line = Json::parse(text_, file_ + ":" + std::to_string(line_));
@@ -641,10 +644,9 @@ bool Reader::read_line() {
     before_.add("\n");
   }
   text_.clear();
-  std::streambuf& bytes = *stream_.rdbuf();
   ++line_;
   while (true) {
-    const int byte = bytes.sbumpc();
+    const int byte = bytes_->sbumpc();
     if (byte == std::char_traits<char>::eof()) break;
     if (byte == '\n') return true;
     if (text_.size() == line_bytes_max) {

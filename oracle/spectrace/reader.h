@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <string>
@@ -14,6 +13,7 @@
 #include "oracle/spectrace/events.h"
 #include "oracle/spectrace/rows_file.h"
 #include "ref/base/error.h"
+#include "ref/base/incoming.h"
 #include "ref/base/sha256.h"
 #include "ref/formats/json.h"
 
@@ -62,7 +62,7 @@ class Reader {
   void keep(Progress& progress, std::size_t tokens, const char* field);
 
   std::string file_;
-  std::ifstream stream_;
+  std::optional<Incoming> bytes_;
   std::string text_;
   long line_ = 0;
   Sha256 before_;  // of all lines before the one read last

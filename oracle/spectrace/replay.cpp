@@ -132,7 +132,7 @@ class Replay {
       const bool lossy = &tokens == &of_lossy_.tokens();
       report_.law = {tokens.tokens(),   Evidence::alpha_of_one,
                      target_.slack,     tokens.e_value(),
-                     tokens.alarm() && !lossy, tokens.smallest_deviation(),
+                     tokens.alarm(),    lossy, tokens.smallest_deviation(),
                      tokens.suspect(),  tokens.describe(),
                      (lossy ? of_lossy_ : evidence_).curve().points()};
     }
@@ -1338,7 +1338,7 @@ Verdict Report::verdict() const {
   if (!findings.empty()) return Verdict::bug_proven;
   if (examined.rounds == 0) return Verdict::vacuous;
   const bool alarm = std::any_of(games.begin(), games.end(), [](const Game& game) { return game.alarm; });
-  if (alarm || (law && law->alarm)) return Verdict::bug_stat;
+  if (alarm || (law && law->alarm && !law->of_lossy)) return Verdict::bug_stat;
   if (!unproved.empty()) return Verdict::undecided;
   if (!unsaid.empty()) return Verdict::pass_stat;
   // Tokens that each are plain decoding's prove whatever was guessed.

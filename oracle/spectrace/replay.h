@@ -62,6 +62,7 @@ struct LawFromTokens {
   double slack = 0;
   double e_value = 1;
   bool alarm = false;
+  bool of_lossy = false;          // tokens of a rule that is declared lossy: no alarm is a bug
   double smallest_deviation = 1;  // of a law bet on, that would have been seen with probability 0.99; 1: none
   std::string suspect;            // the bet that has most of the wealth
   std::string sentence;

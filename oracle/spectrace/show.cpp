@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <iterator>
+#include <limits>
 #include <map>
+#include <utility>
 
 #include "oracle/spectrace/reader.h"
 #include "ref/base/error.h"
@@ -93,35 +96,162 @@ struct Said {
   std::string where;
 };
 
-/// What a trace emits, round after round.
-class Rounds {
- public:
-  explicit Rounds(const std::string& file) : file_(file), reader_(file) {}
+/// A sequence of both traces, or of one so far. Rounds that wait are of one trace only: the other has not said so much.
+struct Pair {
+  std::array<bool, 2> opened{};
+  std::array<bool, 2> ended{};
+  std::vector<Token> prompt;  // until the other trace has opened it, too
+  std::deque<Said> waiting;
+  int ahead = 0;  // whose they are
+  long equal = 0;
+  bool parted = false;  // what else is said of it is no matter
+};
 
-  /// The next round and its sequence; nothing at the end of the file.
-  std::optional<std::pair<std::int64_t, Said>> next() {
-    while (const auto event = reader_.next()) {
-      const auto* step = std::get_if<Step>(&event->what);
-      if (step == nullptr || step->emitted.empty()) continue;
-      std::string where = fmt::format("{}:{}: round {}", file_, event->line, step->round);
-      if (step->judged) {
-        where += fmt::format(", guesses {}, {} of them stand, {} rows", listed(step->guesses), step->accepted,
-                             step->width);
+class Comparer {
+ public:
+  Comparer(const std::string& file_a, const std::string& file_b)
+      : files_{printable(file_a), printable(file_b)}, readers_{Reader(file_a), Reader(file_b)} {}
+
+  Comparison compared() {
+    for (int side = 0; more_[0] || more_[1]; side = more_[1 - side] ? 1 - side : side) {
+      const auto event = readers_[side].next();
+      if (!event) {
+        more_[side] = false;
+        pass_by(side, std::numeric_limits<std::int64_t>::max());
+        continue;
       }
-      return std::pair(step->sequence, Said{step->position, step->emitted, std::move(where)});
+      if (const auto* opening = std::get_if<Opening>(&event->what)) take(side, event->line, *opening);
+      if (const auto* step = std::get_if<Step>(&event->what)) take(side, event->line, *step);
+      if (const auto* ending = std::get_if<Ending>(&event->what)) take(side, *ending);
     }
-    return std::nullopt;
+    while (!pairs_.empty()) close(pairs_.begin());
+    return std::move(result_);
   }
 
  private:
-  std::string file_;
-  Reader reader_;
-};
+  using Pairs = std::map<std::int64_t, Pair>;
 
-/// What one trace has said of a sequence and the other has not yet.
-struct Ahead {
-  bool of_a = false;
-  std::deque<Said> rounds;
+  std::string where(int side, long line) const { return fmt::format("{}:{}", files_[side], line); }
+
+  void take(int side, long line, const Opening& opening) {
+    pass_by(side, opening.sequence);
+    const auto at = pairs_.try_emplace(opening.sequence).first;
+    Pair& pair = at->second;
+    pair.opened[side] = true;
+    if (!pair.opened[1 - side]) {
+      pair.prompt = opening.prompt;
+      if (passed_[1 - side] > opening.sequence) leave_alone(at);
+    } else if (std::exchange(pair.prompt, {}) != opening.prompt) {
+      part(pair, fmt::format("sequence {}: the prompts are not the same\n  {}\n", opening.sequence, where(side, line)));
+    }
+  }
+
+  void take(int side, long line, const Step& step) {
+    const auto at = pairs_.find(step.sequence);
+    if (at == pairs_.end() || at->second.parted || step.emitted.empty()) return;
+    std::string place = fmt::format("{}: round {}", where(side, line), step.round);
+    if (step.judged) {
+      place += fmt::format(", guesses {}, {} of them stand, {} rows", listed(step.guesses), step.accepted, step.width);
+    }
+    compare(side, step.sequence, at->second, {step.position, step.emitted, std::move(place)});
+  }
+
+  void take(int side, const Ending& ending) {
+    const auto at = pairs_.find(ending.sequence);
+    if (at == pairs_.end()) return;
+    at->second.ended[side] = true;
+    if (at->second.ended[1 - side]) close(at);
+  }
+
+  void compare(int side, std::int64_t sequence, Pair& pair, Said said) {
+    while (!said.tokens.empty() && pair.ahead != side && !pair.waiting.empty()) {
+      Said& other = pair.waiting.front();
+      const std::size_t count = std::min(said.tokens.size(), other.tokens.size());
+      const auto end = said.tokens.begin() + static_cast<std::ptrdiff_t>(count);
+      const auto parts_at = std::mismatch(said.tokens.begin(), end, other.tokens.begin()).first;
+      const auto equal = said.position == other.position ? parts_at - said.tokens.begin() : 0;
+      pair.equal += equal;
+      result_.tokens += equal;
+      for (Said* const one : {&said, &other}) {
+        one->tokens.erase(one->tokens.begin(), one->tokens.begin() + equal);
+        one->position += equal;
+      }
+      if (static_cast<std::size_t>(equal) < count) {
+        const Said& in_a = side == 0 ? said : other;
+        const Said& in_b = side == 0 ? other : said;
+        return part(pair, fmt::format("sequence {}, after {} equal tokens: position {}, token {} against position {}, "
+                                      "token {}\n  {}\n  {}\n",
+                                      sequence, pair.equal, in_a.position, in_a.tokens.front(), in_b.position,
+                                      in_b.tokens.front(), in_a.where, in_b.where));
+      }
+      if (other.tokens.empty()) {
+        pair.waiting.pop_front();
+        --waiting_;
+      }
+    }
+    if (said.tokens.empty()) return;
+    pair.ahead = side;
+    pair.waiting.push_back(std::move(said));
+    ++waiting_;
+    if (pair.ended[1 - side] || !more_[1 - side]) return part_at_end(sequence, pair);
+    if (waiting_ > waiting_max) {
+      throw Error(fmt::format("{} and {} have their sequences in orders so different that {} rounds wait for their "
+                              "like; write them in one order",
+                              files_[0], files_[1], waiting_));
+    }
+  }
+
+  /// Names ascend: what `side` has not opened before it opens `sequence` it does not have.
+  void pass_by(int side, std::int64_t sequence) {
+    for (auto at = pairs_.upper_bound(passed_[side]); at != pairs_.end() && at->first < sequence;) {
+      at = at->second.opened[side] ? std::next(at) : leave_alone(at);
+    }
+    passed_[side] = sequence;
+  }
+
+  Pairs::iterator leave_alone(Pairs::iterator at) {
+    const Pair& pair = at->second;
+    waiting_ -= pair.waiting.size();
+    differs(fmt::format("sequence {}: only in {}\n", at->first, files_[pair.opened[0] ? 0 : 1]));
+    ++result_.alone;
+    return pairs_.erase(at);
+  }
+
+  void close(Pairs::iterator at) {
+    Pair& pair = at->second;
+    if (!pair.waiting.empty()) part_at_end(at->first, pair);
+    if (!pair.parted) ++result_.equal;
+    pairs_.erase(at);
+  }
+
+  void part_at_end(std::int64_t sequence, Pair& pair) {
+    const Said& said = pair.waiting.front();
+    part(pair, fmt::format("sequence {}, after {} equal tokens: {} goes on with token {} at position {}, {} has ended\n"
+                           "  {}\n",
+                           sequence, pair.equal, files_[pair.ahead], said.tokens.front(), said.position,
+                           files_[1 - pair.ahead], said.where));
+  }
+
+  void part(Pair& pair, const std::string& difference) {
+    waiting_ -= pair.waiting.size();
+    pair.waiting.clear();
+    pair.parted = true;
+    differs(difference);
+    ++result_.parted;
+  }
+
+  void differs(const std::string& difference) {
+    if (result_.differences.size() < Comparison::differences_max) result_.differences.push_back(difference);
+  }
+
+  static constexpr std::size_t waiting_max = std::size_t{1} << 20;
+  std::array<std::string, 2> files_;
+  std::array<Reader, 2> readers_;
+  std::array<bool, 2> more_{true, true};
+  std::array<std::int64_t, 2> passed_{-1, -1};  // the sequence opened last
+  Pairs pairs_;
+  std::size_t waiting_ = 0;  // rounds, of all pairs
+  Comparison result_;
 };
 
 }  // namespace
@@ -150,70 +280,17 @@ long show(const std::string& file, const Wanted& wanted, const std::function<voi
   return rounds;
 }
 
-Parting first_parting(const std::string& file_a, const std::string& file_b) {
-  constexpr std::size_t rounds_max = std::size_t{1} << 20;
-  Rounds a(file_a);
-  Rounds b(file_b);
-  std::map<std::int64_t, Ahead> sequences;  // of which one trace is ahead
-  std::size_t waiting = 0;                  // rounds of them
-  Parting parting;
-  std::array<bool, 2> more{true, true};
-  for (bool of_a = true; more[0] || more[1]; of_a = more[of_a ? 1 : 0] ? !of_a : of_a) {
-    auto round = (of_a ? a : b).next();
-    if (!round) {
-      more[of_a ? 0 : 1] = false;
-      continue;
-    }
-    auto& [sequence, said] = *round;
-    Ahead& ahead = sequences[sequence];
-    while (!said.tokens.empty() && ahead.of_a != of_a && !ahead.rounds.empty()) {
-      Said& other = ahead.rounds.front();
-      const std::size_t count = std::min(said.tokens.size(), other.tokens.size());
-      const auto end = said.tokens.begin() + static_cast<std::ptrdiff_t>(count);
-      const auto parts_at = std::mismatch(said.tokens.begin(), end, other.tokens.begin()).first;
-      const auto equal = said.position == other.position ? parts_at - said.tokens.begin() : 0;
-      parting.tokens += equal;
-      if (static_cast<std::size_t>(equal) < count) {
-        const Said& in_a = of_a ? said : other;
-        const Said& in_b = of_a ? other : said;
-        parting.sentence = fmt::format(
-            "after {} equal tokens: sequence {}, position {}, token {} against position {}, token {}\n  {}\n  {}\n",
-            parting.tokens, sequence, in_a.position + equal, in_a.tokens[static_cast<std::size_t>(equal)],
-            in_b.position + equal, in_b.tokens[static_cast<std::size_t>(equal)], in_a.where, in_b.where);
-        return parting;
-      }
-      for (Said* const part : {&said, &other}) {
-        part->tokens.erase(part->tokens.begin(), part->tokens.begin() + equal);
-        part->position += equal;
-      }
-      if (other.tokens.empty()) {
-        ahead.rounds.pop_front();
-        --waiting;
-      }
-    }
-    if (said.tokens.empty()) {
-      if (ahead.rounds.empty()) sequences.erase(sequence);
-      continue;
-    }
-    ahead.of_a = of_a;
-    ahead.rounds.push_back(std::move(said));
-    if (++waiting > rounds_max) {
-      throw Error(fmt::format("{} and {} have their sequences in orders so different that {} rounds wait for their "
-                              "like; write them in one order",
-                              file_a, file_b, waiting));
-    }
-  }
-  if (!sequences.empty()) {
-    const auto& [sequence, ahead] = *sequences.begin();
-    const Said& said = ahead.rounds.front();
-    parting.sentence = fmt::format("{} goes on with token {} at position {} of sequence {}, {} has ended\n  {}\n",
-                                   ahead.of_a ? file_a : file_b, said.tokens.front(), said.position, sequence,
-                                   ahead.of_a ? file_b : file_a, said.where);
-    return parting;
-  }
-  parting.same = true;
-  parting.sentence = fmt::format("all {} tokens are the same\n", parting.tokens);
-  return parting;
+std::string Comparison::text() const {
+  if (same()) return fmt::format("sequences: {} equal; all {} tokens are the same\n", equal, tokens);
+  std::string text = fmt::format("sequences: {} equal, {} part, {} only in one file; {} tokens are the same\n", equal,
+                                 parted, alone, tokens);
+  for (const std::string& difference : differences) text += difference;
+  const long more = parted + alone - static_cast<long>(differences.size());
+  return more == 0 ? text : text + fmt::format("and {} more\n", more);
+}
+
+Comparison compare(const std::string& file_a, const std::string& file_b) {
+  return Comparer(file_a, file_b).compared();
 }
 
 }  // namespace draftproof::spectrace

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// A trace for people: a round laid out, and where two traces part.
+// A trace for people: a round laid out, and where the texts of two traces part.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace draftproof::spectrace {
 
@@ -17,13 +18,22 @@ struct Wanted {
 /// The lines asked for, laid out; `take` gets them one by one. How many rounds it was given. InvalidTrace as read.
 long show(const std::string& file, const Wanted& wanted, const std::function<void(const std::string&)>& take);
 
-/// Where the texts of two traces part: sequence by sequence, token by token. Two traces of one text may have cut it
-/// into other rounds, and mixed the lines of several sequences otherwise. Error when 2^20 rounds wait for their like.
-struct Parting {
-  bool same = false;
-  long tokens = 0;       // equal ones, over all sequences
-  std::string sentence;  // where they part, and what each says there; or that they do not
+/// Two traces, held against each other sequence by sequence (one of the same name `s` in both), token by token. Rounds
+/// may cut a text otherwise, and lines of several sequences may be mixed otherwise.
+struct Comparison {
+  static constexpr std::size_t differences_max = 10;
+
+  long equal = 0;   // sequences with the same prompt and the same text
+  long parted = 0;  // that part somewhere
+  long alone = 0;   // that only one file has
+  long tokens = 0;  // equal ones, over all sequences
+  std::vector<std::string> differences;  // of the first ten found: where they part and what each says; or whose it is
+
+  bool same() const noexcept { return parted == 0 && alone == 0; }
+  std::string text() const;  // for people: a line of counts, then the differences
 };
-Parting first_parting(const std::string& file_a, const std::string& file_b);
+
+/// InvalidTrace as read; Error when 2^20 rounds wait for their like.
+Comparison compare(const std::string& file_a, const std::string& file_b);
 
 }  // namespace draftproof::spectrace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Names that come out of files, made safe to print: no control characters, no megabytes.
+// Names that come from outside, made safe to print: one line, no control characters, no megabytes.
 #pragma once
 
 #include <string>
@@ -7,8 +7,9 @@
 
 namespace draftproof {
 
-/// Control bytes become \xNN, and so do both bytes of U+0080 to U+009F, which terminals obey, too; past `bytes_max` the
-/// text is cut at a UTF-8 boundary and ends in "...".
+/// Control bytes and what is not UTF-8 become \xNN, and so do both bytes of U+0080 to U+009F, which terminals obey,
+/// too. Of more than `bytes_max` bytes the middle is left out and stands as "...": the two ends, cut at characters, say
+/// more, of a path as of a sentence. What is printable already stays as it is.
 std::string printable(std::string_view text, std::size_t bytes_max = 120);
 /// printable() between single quotes.
 std::string in_quotes(std::string_view text);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "tests/sanitized.h"
 #include "tests/spectrace/float_engine.h"
@@ -143,7 +144,7 @@ TEST(TraceCommand, AFailureOfNoOneSequenceIsReportedThoughThereIsNoReproducer) {
   EXPECT_FALSE(std::filesystem::exists(path));
   const auto once = run_command({"trace", "check", "/dev/null", "--reproducer", path});
   EXPECT_EQ(once.status, 3);
-  EXPECT_THAT(once.err, HasSubstr("/dev/null can be read once; put it into a file"));
+  EXPECT_THAT(once.err, HasSubstr("'/dev/null' can be read once; put it into a file"));
 }
 
 /// Sequences that are never ended: a short trace must not make the target's cache for each of them.
@@ -197,7 +198,8 @@ TEST(TraceCommand, ShowsARoundAndSaysWhereTwoTextsPart) {
   const File b(sealed(lines));
   const auto parted = run_command({"trace", "diff", a.path(), b.path()});
   EXPECT_EQ(parted.status, 1);
-  EXPECT_THAT(parted.out, HasSubstr("after " + std::to_string(position - 3) + " equal tokens: sequence 0, position " +
+  EXPECT_THAT(parted.out, HasSubstr("sequences: 0 equal, 1 part, 0 only in one file; "));
+  EXPECT_THAT(parted.out, HasSubstr("sequence 0, after " + std::to_string(position - 3) + " equal tokens: position " +
                                     std::to_string(position)));
   EXPECT_THAT(parted.out, HasSubstr(b.path() + ":5: round 2"));
 }
@@ -212,30 +214,134 @@ TEST(TraceCommand, DiffComparesTextsNotRounds) {
   EXPECT_EQ(run_command({"trace", "diff", plain.path(), guessed.path()}).status, 0);
 }
 
+std::string a_header() {
+  return Json({{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "e"}, {"vocab", 131}, {"rule", "rejection"},
+               {"W", Distribution::total}}).dump() + "\n";
+}
+std::string a_seq(int sequence, int prompt = 1) {
+  return Json({{"t", "seq"}, {"s", sequence}, {"prompt", {prompt}}, {"T", "0x1p+0"}}).dump() + "\n";
+}
+std::string a_step(int sequence, int round, int position, const std::vector<int>& said) {
+  return Json({{"t", "step"}, {"s", sequence}, {"n", round}, {"pos", position}, {"o", said}}).dump() + "\n";
+}
+std::string an_end(int sequence) {
+  return Json({{"t", "end"}, {"s", sequence}, {"reason", "cancelled"}}).dump() + "\n";
+}
+
+TEST(TraceCommand, DiffComparesAllSequencesAndSaysWhereTheFirstTenPart) {
+  // Of 40 sequences the even ones part, each at another place; every fifth is in one file only. 3 has another prompt,
+  // 1 goes on where the other has ended, 7 is the same in other rounds.
+  std::string one = a_header();
+  std::string other = a_header();
+  for (int s = 0; s < 40; ++s) {
+    one += a_seq(s) + a_step(s, 0, 1, {5, 6, 7, 8}) + (s == 1 ? a_step(s, 1, 5, {9}) : "") + an_end(s);
+    if (s % 5 == 4) continue;
+    other += a_seq(s, s == 3 ? 2 : 1);
+    if (s == 7) {
+      other += a_step(s, 0, 1, {5}) + a_step(s, 1, 2, {6, 7, 8});
+    } else {
+      std::vector<int> said{5, 6, 7, 8};
+      if (s % 2 == 0) said[static_cast<std::size_t>(s / 2 % 4)] = 99;
+      other += a_step(s, 0, 1, said);
+    }
+    other += an_end(s);
+  }
+  const File a(one);
+  const File b(other);
+  const auto found = run_command({"trace", "diff", a.path(), b.path()});
+  EXPECT_EQ(found.status, 1);
+  EXPECT_EQ(found.err, "");
+  EXPECT_THAT(found.out, testing::StartsWith("sequences: 14 equal, 18 part, 8 only in one file; "));
+  EXPECT_THAT(found.out, HasSubstr("sequence 0, after 0 equal tokens: position 1, token 5 against position 1, "
+                                   "token 99\n  " + a.path() + ":3: round 0\n  " + b.path() + ":3: round 0\n"));
+  EXPECT_THAT(found.out, HasSubstr("sequence 1, after 4 equal tokens: " + a.path() +
+                                   " goes on with token 9 at position 5, " + b.path() + " has ended\n"));
+  EXPECT_THAT(found.out, HasSubstr("sequence 2, after 1 equal tokens: position 2, token 6 against position 2, "));
+  EXPECT_THAT(found.out, HasSubstr("sequence 3: the prompts are not the same\n"));
+  EXPECT_THAT(found.out, HasSubstr("sequence 4: only in " + a.path() + "\n"));
+  EXPECT_THAT(found.out, testing::Not(HasSubstr("sequence 7")));
+  EXPECT_THAT(found.out, testing::EndsWith("and 16 more\n"));
+  const auto same = run_command({"trace", "diff", a.path(), a.path()});
+  EXPECT_EQ(same.status, 0);
+  EXPECT_EQ(same.out, "sequences: 40 equal; all 161 tokens are the same\n");
+}
+
+TEST(TraceCommand, AReproducerOfTokensThatAreWrongTogetherIsNotWrittenAndTheReportSaysSo) {
+  std::string text = a_header() + a_seq(0);
+  const std::vector<std::uint64_t> row = {2, Distribution::total / 2, 3, Distribution::total / 2};
+  for (int n = 0; n < 200; ++n) {  // of two tokens, always the one
+    text += Json({{"t", "step"}, {"s", 0}, {"n", n}, {"pos", n + 1}, {"o", {2}}, {"d", Json::array()}, {"a", 0},
+                  {"w", 1}, {"last", "bonus"}, {"P", {row}}}).dump() + "\n";
+  }
+  const File file(text + an_end(0));
+  const Folder folder;
+  const std::string path = folder.path() / "case";
+  const auto checked = run_command({"trace", "check", file.path(), "--reproducer", path});
+  EXPECT_EQ(checked.status, 1) << checked.out << checked.err;
+  EXPECT_THAT(checked.out, HasSubstr("BUG_STAT"));
+  EXPECT_THAT(checked.out, HasSubstr("reproducer none: no one decision is wrong, all tokens together are"));
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_THAT(run_command({"trace", "check", file.path()}).out, testing::Not(HasSubstr("reproducer")));
+}
+
+/// In place of a hang: 124.
+const std::string limited_time = "timeout 30";
+
+TEST(TraceCommandSlow, DoesNotWaitForeverForThePipeIntoWhichNobodyWrites) {
+  const Folder folder;
+  const std::string pipe = folder.path() / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const File file(a_header());
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"trace", "check", pipe},
+                                                {"trace", "show", pipe},
+                                                {"trace", "diff", file.path(), pipe}}) {
+    const auto refused = run_command(words, limited_time);
+    EXPECT_EQ(refused.status, 3) << words[1];
+    EXPECT_THAT(refused.out + refused.err, HasSubstr(pipe + ": a pipe into which nobody writes"));
+  }
+  const auto generated =
+      run_command({"generate", fixture("external/qwen3-tiny-tied"), "--prompt-file", pipe}, limited_time);
+  EXPECT_EQ(generated.status, 3);
+  EXPECT_THAT(generated.err, HasSubstr("--prompt-file: " + pipe + ": a pipe into which nobody writes"));
+}
+
+TEST(TraceCommandSlow, ReadsAPipeHoweverSlowItsWriterIs) {
+  const Folder folder;
+  const std::string pipe = test::quoted(folder.path() / "pipe");
+  ASSERT_EQ(mkfifo((folder.path() / "pipe").c_str(), 0600), 0);
+  const File file(a_header() + a_seq(0) + a_step(0, 0, 1, {5, 6}) + an_end(0));
+  const std::string text = test::quoted(file.path());
+  const std::string diff = "timeout 30 " + test::quoted(DRAFTPROOF_BINARY) + " trace diff " + text + " ";
+  for (const std::string& line : {"(sleep 4; cat " + text + ") | " + diff + "/dev/stdin",
+                                  "(sleep 1; cat " + text + " >" + pipe + ") & " + diff + pipe,
+                                  "(head -c 100 " + text + "; sleep 4; tail -c +101 " + text + ") >" + pipe + " & " +
+                                      diff + pipe}) {
+    EXPECT_EQ(std::system((line + " >" + test::quoted((folder.path() / "out").string())).c_str()), 0) << line;
+    EXPECT_EQ(test::text_of(folder.path() / "out"), "sequences: 1 equal; all 2 tokens are the same\n");
+  }
+}
+
 TEST(TraceCommand, DiffComparesSequencesHoweverTheirLinesAreMixed) {
-  const auto step = [](int sequence, int round, int position, std::vector<int> said) {
-    return Json({{"t", "step"}, {"s", sequence}, {"n", round}, {"pos", position}, {"o", said}}).dump();
-  };
   const auto trace = [](const std::vector<std::string>& steps) {
-    std::string text = Json({{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "e"}, {"vocab", 131},
-                             {"rule", "rejection"}, {"W", Distribution::total}}).dump() + "\n";
-    for (int s = 0; s < 2; ++s) text += Json({{"t", "seq"}, {"s", s}, {"prompt", {1}}, {"T", "0x1p+0"}}).dump() + "\n";
-    for (const std::string& line : steps) text += line + "\n";
+    std::string text = a_header() + a_seq(0) + a_seq(1);
+    for (const std::string& line : steps) text += line;
     return text;
   };
-  const File one(trace({step(0, 0, 1, {2, 3}), step(0, 1, 3, {4}), step(1, 0, 1, {5}), step(1, 1, 2, {6, 7})}));
+  const File one(trace({a_step(0, 0, 1, {2, 3}), a_step(0, 1, 3, {4}), a_step(1, 0, 1, {5}), a_step(1, 1, 2, {6, 7})}));
   const auto diff = [&](const std::vector<std::string>& steps) {
     return run_command({"trace", "diff", one.path(), File(trace(steps)).path()});
   };
-  const auto mixed = diff({step(1, 0, 1, {5, 6}), step(0, 0, 1, {2}), step(1, 1, 3, {7}), step(0, 1, 2, {3, 4})});
+  const auto mixed =
+      diff({a_step(1, 0, 1, {5, 6}), a_step(0, 0, 1, {2}), a_step(1, 1, 3, {7}), a_step(0, 1, 2, {3, 4})});
   EXPECT_EQ(mixed.status, 0) << mixed.out;
   EXPECT_THAT(mixed.out, HasSubstr("all 6 tokens are the same"));
-  const auto other = diff({step(1, 0, 1, {5, 6}), step(0, 0, 1, {2}), step(1, 1, 3, {8}), step(0, 1, 2, {3, 4})});
+  const auto other =
+      diff({a_step(1, 0, 1, {5, 6}), a_step(0, 0, 1, {2}), a_step(1, 1, 3, {8}), a_step(0, 1, 2, {3, 4})});
   EXPECT_EQ(other.status, 1);
-  EXPECT_THAT(other.out, HasSubstr("sequence 1, position 3, token 7 against position 3, token 8"));
-  const auto shorter = diff({step(1, 0, 1, {5, 6}), step(0, 0, 1, {2, 3, 4})});
+  EXPECT_THAT(other.out, HasSubstr("sequence 1, after 2 equal tokens: position 3, token 7 against position 3, "));
+  const auto shorter = diff({a_step(1, 0, 1, {5, 6}), a_step(0, 0, 1, {2, 3, 4})});
   EXPECT_EQ(shorter.status, 1);
-  EXPECT_THAT(shorter.out, HasSubstr("goes on with token 7 at position 3 of sequence 1"));
+  EXPECT_THAT(shorter.out, HasSubstr(" goes on with token 7 at position 3"));
 }
 
 /// Of computing, so that what else the machine does is no matter: one thread checks.

@@ -75,11 +75,12 @@ Json header_of(const std::string& rule, int size = vocabulary) {
           {"rule", rule}, {"W", Distribution::total}, {"T", "0x1p+0"},       {"prompt", {1}}};
 }
 
-/// A trace of rounds of one guess that stands and a token after it: rows, but no decisions. The first token comes from
-/// the law, the other from p.
+/// A trace of rounds of one guess and a token after it: rows, but no decisions. The first token comes from the law, and
+/// is the guess as often as it can be; the other from p.
 std::string tokens_with_rows(const MutantLaw* mutant, int rounds, const std::string& rule = "rejection") {
   Numbers numbers(17);
   std::string text = header_of(rule).dump() + "\n";
+  int position = 1;
   for (int n = 0; n < rounds; ++n) {
     const Distribution p = some_row(numbers);
     const Distribution q = some_row(numbers);
@@ -87,15 +88,23 @@ std::string tokens_with_rows(const MutantLaw* mutant, int rounds, const std::str
     const PositionLaws laws = laws_of(p, q);
     std::vector<double> law = laws.p;
     if (mutant != nullptr) mutant->law(laws, law);
-    const Token first = draw(laws.tokens, law, numbers);
-    const PositionLaws own = laws_of(after, after);
-    const Token second = draw(own.tokens, own.p, numbers);
-    const Json step = {{"t", "step"},      {"n", n},
-                       {"pos", 1 + 2 * n}, {"d", {first}},
-                       {"a", 1},           {"w", 2},
-                       {"last", "bonus"},  {"o", {first, second}},
-                       {"P", {pairs_of(p), pairs_of(after)}},
-                       {"Q", {pairs_of(q)}}};
+    const Token guess = draw(laws.tokens, laws.q, numbers);
+    const auto place = static_cast<std::size_t>(guess);
+    Json step = {{"t", "step"}, {"n", n},  {"pos", position}, {"d", {guess}},         {"a", 1},
+                 {"w", 2},      {"last", "bonus"}, {"o", {guess}}, {"P", {pairs_of(p)}}, {"Q", {pairs_of(q)}}};
+    if (one_below_1(numbers) * laws.q[place] < law[place]) {
+      const PositionLaws own = laws_of(after, after);
+      step["o"].push_back(draw(own.tokens, own.p, numbers));
+      step["P"].push_back(pairs_of(after));
+    } else {
+      double sum = 0;
+      for (std::size_t i = 0; i < law.size(); ++i) sum += law[i] = std::max(law[i] - laws.q[i], 0.0);
+      for (double& left : law) left /= sum;
+      step["a"] = 0;
+      step["last"] = rule == "greedy" ? "greedy" : "res";
+      step["o"] = {draw(laws.tokens, law, numbers)};
+    }
+    position += static_cast<int>(step["o"].size());
     text += step.dump() + "\n";
   }
   return text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n";
@@ -110,7 +119,8 @@ TEST(Law, OfARightDecoderThatDoesNotSayItsDecisionsPassesByItsTokens) {
   const Report report = report_of(tokens_with_rows(nullptr, 3000));
   EXPECT_EQ(report.verdict(), Verdict::pass_stat) << report_text(report_of(report));
   ASSERT_TRUE(report.law.has_value());
-  EXPECT_EQ(report.law->tokens, 6000);
+  EXPECT_EQ(report.law->tokens, report.examined.tokens);
+  EXPECT_GT(report.law->tokens, 4000);
   EXPECT_LT(report.law->smallest_deviation, 0.1);
   EXPECT_THAT(report_text(report_of(report)), HasSubstr("e-value"));
   const draftproof::Report shown = report_of(report);
@@ -123,10 +133,10 @@ TEST(Law, OfARightDecoderThatDoesNotSayItsDecisionsPassesByItsTokens) {
   EXPECT_THAT(report_html(shown), HasSubstr("<li>" + unsaid));
   ASSERT_LE(report.law->curve.size(), LawFromTokens::points_max);
   EXPECT_GT(report.law->curve.size(), LawFromTokens::points_max / 4);
-  EXPECT_EQ(report.law->curve.back().first, 6000);
+  EXPECT_EQ(report.law->curve.back().first, report.law->tokens);
   ASSERT_EQ(report.depths.size(), 1U);
   EXPECT_EQ(report.depths[0].judged, 3000);
-  EXPECT_THAT(report.stood, testing::ElementsAre(0, 3000));
+  EXPECT_THAT(report.stood, testing::ElementsAre(testing::Gt(500), testing::Gt(1000)));
 }
 
 int found_within(int rounds) {
@@ -137,10 +147,8 @@ int found_within(int rounds) {
       std::printf("not after %d rounds: %s\n", rounds, mutant.name);
       continue;
     }
-    ++found;
-    EXPECT_TRUE(report.law->alarm);
-    EXPECT_GE(report.law->e_value, 1e9);
-    EXPECT_NE(report.law->suspect, "none");
+    found += report.law->alarm;
+    if (report.law->alarm) EXPECT_NE(report.law->suspect, "none");
   }
   return found;
 }
@@ -156,7 +164,7 @@ TEST(Law, OfTooFewTokensPassesNothingAndSaysHowManyAreMissing) {
   const Report report = report_of(tokens_with_rows(nullptr, 4));
   EXPECT_EQ(report.verdict(), Verdict::undecided);
   EXPECT_EQ(report.law->smallest_deviation, 1);
-  EXPECT_THAT(report_text(report_of(report)), HasSubstr("8 tokens show no deviation however large; "));
+  EXPECT_THAT(report_text(report_of(report)), HasSubstr(" tokens show no deviation however large; "));
   EXPECT_THAT(report_text(report_of(report)), HasSubstr(" more would begin to"));
 }
 
@@ -188,15 +196,17 @@ TEST(Law, IsNotShownAgainByWhatIsDrawnWithTheSameNumbers) {
     const Report again = report_of(twice(trace, 0, generator));
     EXPECT_EQ(again.invalid, "");
     ASSERT_TRUE(again.law.has_value());
-    EXPECT_EQ(again.law->tokens, 1000) << generator;
+    const long once = report_of(trace).law->tokens;
+    EXPECT_EQ(again.law->tokens, once) << generator;
     EXPECT_EQ(again.verdict(), Verdict::undecided) << "what the second does not say nothing stands in for";
     EXPECT_THAT(report_text(report_of(again)),
-                HasSubstr("1000 tokens were drawn with the random numbers of an earlier"));
+                HasSubstr(std::to_string(once) + " tokens were drawn with the random numbers of an earlier"));
     const Report other = report_of(twice(trace, 1, generator));
     ASSERT_TRUE(other.law.has_value());
-    EXPECT_EQ(other.law->tokens, 2000) << "another key";
+    EXPECT_EQ(other.law->tokens, 2 * once) << "another key";
   }
-  EXPECT_EQ(report_of(twice(trace, 0, "")).law->tokens, 2000) << "no seed is named: numbers are fresh";
+  EXPECT_EQ(report_of(twice(trace, 0, "")).law->tokens, 2 * report_of(trace).law->tokens)
+      << "no seed is named, and no coin: numbers are fresh";
 }
 
 TEST(Law, IsNotShownByTheSameNumbersWhateverTheOrderOfTheirKeys) {
@@ -297,10 +307,10 @@ TEST(Law, OfForeignNumericsIsHeldToTheTargetWithSlackOnly) {
   EXPECT_EQ(held(0.2F, 0.01).verdict(), Verdict::bug_stat);
   const Report loose = held(1, 0.3);
   EXPECT_EQ(loose.verdict(), Verdict::undecided);
-  EXPECT_THAT(report_text(report_of(loose)), HasSubstr("with so much slack no number of them does"));
+  EXPECT_THAT(report_text(report_of(loose)), HasSubstr("the slack leaves nearly every law open"));
 }
 
-TEST(Law, OfGreedyTokensIsNotKnownWithinSlack) {
+TEST(Law, OfGreedyTokensOfOtherNumericsIsTheTargetsBestOrANearTie) {
   Recorded recorded;
   Target target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
@@ -308,20 +318,58 @@ TEST(Law, OfGreedyTokensIsNotKnownWithinSlack) {
   const std::string temperature = "\"T\":\"0x1p+0\"";
   text.replace(text.find(temperature), temperature.size(), "\"T\":\"0x0p+0\"");
   std::vector<std::string> lines = lines_of(text);
-  Json step = Json::parse(lines[50]);
+  Json step = Json::parse(lines.back() == "" ? lines[99] : lines[100]);
   step["o"][0] = (step["o"][0].get<int>() + 1) % 6;
-  lines[50] = step.dump();
-  for (const std::string& trace : {text, joined(lines)}) {
-    target.slack = 0.01;
-    const Report report = report_of(trace, target);
-    EXPECT_EQ(report.verdict(), Verdict::undecided) << "a best token may be another in other numerics";
-    EXPECT_FALSE(report.law.has_value());
-    EXPECT_THAT(report_text(report_of(report)), HasSubstr("of 100 tokens p is not known"));
+  lines[100] = step.dump();
+  const auto held = [&](const std::string& trace, double slack, double tie) {
+    target.slack = slack;
+    target.tie = tie;
+    return report_of(trace, target);
+  };
+  EXPECT_EQ(held(text, 0, 0).verdict(), Verdict::undecided);
+  EXPECT_THAT(report_text(report_of(held(text, 0, 0))), HasSubstr("tokens are, with --slack or --tie"));
+  for (const auto& [slack, tie] : {std::pair(0.01, 0.0), std::pair(0.0, 0.01)}) {
+    const Report right = held(text, slack, tie);
+    EXPECT_EQ(right.verdict(), Verdict::pass_stat) << report_text(report_of(right));
+    EXPECT_THAT(report_text(report_of(right)), HasSubstr("0 of 100 are not the target's best"));
+    const Report wrong = held(joined(lines), slack, tie);
+    ASSERT_EQ(wrong.verdict(), Verdict::bug_proven) << report_text(report_of(wrong));
+    EXPECT_EQ(wrong.findings.front().check, std::string("best"));
+    EXPECT_THAT(wrong.findings.front().observed, HasSubstr("no near tie"));
   }
+  const Report loose = held(joined(lines), 0, 100);
+  EXPECT_EQ(loose.verdict(), Verdict::pass_stat) << "whatever lies that far below is granted";
+  EXPECT_THAT(report_text(report_of(loose)), HasSubstr("1 of 100 are not the target's best; the furthest lies "));
   target.computing_in = [&](const std::string&) { return target.computing_anyhow(); };
-  target.slack = 0;
-  EXPECT_EQ(report_of(text, target).verdict(), Verdict::vacuous);
-  EXPECT_EQ(report_of(joined(lines), target).verdict(), Verdict::bug_proven) << "where they are the target's own";
+  EXPECT_EQ(held(text, 0, 0).verdict(), Verdict::pass_exact) << "every token is plain decoding's";
+  EXPECT_EQ(held(joined(lines), 0, 0).verdict(), Verdict::bug_proven) << "where they are the target's own";
+}
+
+TEST(Law, OfOneChoiceTakesPartUnderSlack) {
+  // By top-p most rows are points: a right engine says them, a wrong one now and then another token.
+  Recorded recorded;
+  Target target = recorded.target();
+  target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
+  target.slack = 1e-4;
+  for (const bool right : {true, false}) {
+    Json header = header_of("rejection", recorded.model().vocabulary());
+    header["numerics"] = "somewhere else";
+    header["top_p"] = "0x1p-2";
+    std::string text = header.dump() + "\n";
+    std::vector<Token> tokens{1};
+    for (int n = 0; n < 200; ++n) {
+      const Distribution p = plain_row(recorded.model(), {.temperature = 1, .top_p = 0.25F}, tokens).distribution;
+      Token token = p.tokens().front();
+      if (!right && n == 150) token = (token + 1) % recorded.model().vocabulary();
+      text += Json({{"t", "step"}, {"n", n}, {"pos", 1 + n}, {"o", {token}}}).dump() + "\n";
+      tokens.push_back(token);
+    }
+    const Report report = report_of(text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n", target);
+    EXPECT_THAT(report_text(report_of(report)), HasSubstr("tokens of one choice"));
+    EXPECT_THAT(report_text(report_of(report)), HasSubstr("it is assumed that penalties, temperature, top-k"));
+    if (right) EXPECT_EQ(report.verdict(), Verdict::pass_stat) << report_text(report_of(report));
+    else EXPECT_EQ(report.verdict(), Verdict::bug_proven) << report_text(report_of(report));
+  }
 }
 
 TEST(Law, IsToldAfterAHundredFindings) {
@@ -334,7 +382,7 @@ TEST(Law, IsToldAfterAHundredFindings) {
   const Report report = report_of(joined(lines));
   EXPECT_EQ(report.findings.size(), Report::findings_max);
   ASSERT_TRUE(report.law.has_value());
-  EXPECT_GE(report.law->tokens, 400);
+  EXPECT_GE(report.law->tokens, 300);
   EXPECT_THAT(report_text(report_of(report)), HasSubstr("e-value"));
 }
 
@@ -413,15 +461,15 @@ TEST(Law, ThatARuleDeclaresToLoseIsNeverPassedAndNeverABug) {
     EXPECT_THAT(report_text(report_of(report)), HasSubstr("the rule 'typical' is declared lossy"));
   }
   std::string text = tokens_with_rows(nullptr, 5, "lossy:typical");
-  const std::string position = "\"pos\":5";
-  text.replace(text.find(position), position.size(), "\"pos\":6");
+  const std::string position = "\"n\":0,\"pos\":1";
+  text.replace(text.find(position), position.size(), "\"n\":0,\"pos\":2");
   EXPECT_EQ(report_of(text).verdict(), Verdict::bug_proven) << "positions are held all the same";
 }
 
 TEST(Reals, AreReplayedToTheLastCoin) {
   for (const char* rule : {"rejection", "matching"}) {
     const Report report = report_of(FloatEngine(3).trace(rule, 4000));
-    EXPECT_EQ(report.verdict(), Verdict::pass_exact) << report_text(report_of(report));
+    EXPECT_EQ(report.verdict(), Verdict::pass_stat) << report_text(report_of(report));
     EXPECT_GT(report.examined.reals, 4000);
     EXPECT_GT(report.examined.accepted, 100);
     EXPECT_LT(report.examined.band_mass, 1);
@@ -450,7 +498,8 @@ TEST(Reals, NoCoinOrTokenCanBeChangedAndPass) {
         tampered[at] = step.dump();
         file.put(joined(tampered));
         ++changed[field];
-        found[field] += replay(file.path()).verdict() != Verdict::pass_exact;
+        const Verdict verdict = replay(file.path()).verdict();
+        found[field] += verdict == Verdict::bug_proven || verdict == Verdict::invalid_trace;
       }
     }
     for (const auto& [field, times] : changed) {

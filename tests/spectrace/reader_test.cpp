@@ -174,8 +174,6 @@ std::vector<Bad> bad_files() {
       {"half a position", with(at, "pos", 7.5), refused, "field pos"},
       {"nothing emitted", with(at, "o", Json::array()), refused, "field o"},
       {"more emitted than a round can", with(at, "o", {0, 1, 2, 3, 4, 5}), refused, "field o"},
-      {"a token of -1", with(at, [](Json& json) { json["o"][0] = -1; }), refused, "field o[0]"},
-      {"a guess beyond the vocabulary", with(at, [](Json& json) { json["d"][0] = 6; }), refused, "field d[0]"},
       {"a guess that is text", with(at, [](Json& json) { json["d"][0] = "a"; }), refused, "field d[0]"},
       {"more accepted than guessed", with(at, "a", 4), refused, "field a"},
       {"less than none accepted", with(at, "a", -1), refused, "field a"},
@@ -233,8 +231,6 @@ std::vector<Bad> bad_files() {
          return joined(lines);
        }(), ending, "field sha256"},
       // Real weights.
-      {"a probability above 1", with_q(R"("0x1p+1")"), ":2: ", "field q[0]"},
-      {"a probability below 0", with_q(R"("-0x1p-1")"), ":2: ", "field q[0]"},
       {"a probability that is no number", with_q(R"("0xnan")"), ":2: ", "field q[0]"},
       {"an integer among reals", with_q(R"(1)"), ":2: ", "field q[0]"},
       {"rows without a total",
@@ -252,14 +248,8 @@ std::vector<Bad> bad_files() {
       {"a row of reals beyond the vocabulary", with_real(R"("Q":[[8,"0x1p+0"]])"), ":2: ", "field Q[0][0]"},
       {"a row of reals too few", with_real(R"("P":[[1,"0x1p+0"]])"), ":2: ", "field P"},
       {"a row of reals too many", with_real(R"("Q":[[1,"0x1p+0"],[1,"0x1p+0"]])"), ":2: ", "field Q"},
-      {"a real coin above 1", with_real(R"("ur":"0x1.8p+0")"), ":2: ", "field ur"},
-      {"a real coin of 1", with_real(R"("ur":"0x1p+0")"), ":2: ", "field ur"},
-      {"a draft's real coin of 1", with_real(R"("qc":["0x1p+0"])"), ":2: ", "field qc[0]"},
-      {"a guess's real coin of 1", with_real(R"("u":["0x1p+0"])"), ":2: ", "field u[0]"},
-      {"a real coin below 0", with_real(R"("ur":"-0x1p-3")"), ":2: ", "field ur"},
       {"a real coin that is a number", with_real(R"("ur":0.5)"), ":2: ", "field ur"},
       {"a list of real coins", with_real(R"("ur":["0x1p-1"])"), ":2: ", "field ur"},
-      {"a draft's real coin above 1", with_real(R"("qc":["0x1p+1"])"), ":2: ", "field qc[0]"},
       {"a draft's real coin too many", with_real(R"("qc":["0x1p-1","0x1p-1"])"), ":2: ", "field qc"},
       {"weights before, of reals", with_real(R"("qb":["0x1p-1"])"), ":2: ", "field qb"},
       {"a real coin among integers", with(at, "ur", "0x1p-1"), refused, "field ur"},
@@ -283,7 +273,7 @@ TEST(Reader, RefusesEveryFileThatIsNoTraceAndSaysWhere) {
     EXPECT_THAT(report.invalid, HasSubstr(bad.words)) << bad.name;
     EXPECT_LT(report.invalid.size(), 600U) << bad.name;
     EXPECT_THROW(show(file.path(), {}, [](const std::string&) {}), InvalidTrace) << bad.name;
-    EXPECT_THROW(first_parting(file.path(), file.path()), InvalidTrace) << bad.name;
+    EXPECT_THROW(compare(file.path(), file.path()), InvalidTrace) << bad.name;
   }
 }
 

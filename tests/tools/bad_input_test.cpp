@@ -3,6 +3,7 @@
 // crash, and nothing on standard output that could be taken for a result.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "ref/formats/printable.h"
 #include "tests/tools/command.h"
 
 namespace draftproof::test {
@@ -117,6 +119,31 @@ const std::vector<BadCase>& bad_cases() {
        leave,
        {"--prompt-tokens", "1", "--max-new-tokens", "1", "--quiet", "--json", "/nonexistent/o"},
        {"/nonexistent/o"}},
+      {"kernels_empty", leave, {"--prompt-tokens", "1", "--kernels", ""}, {"--kernels", "empty"}},
+      {"prompt_file_empty_path", leave, {"--prompt-file", ""}, {"--prompt-file", "empty"}},
+      {"json_empty_path", leave, {"--prompt-tokens", "1", "--json", ""}, {"--json", "empty"}},
+      {"json_empty_path_assigned", leave, {"--prompt-tokens", "1", "--json="}, {"--json"}},
+      {"trace_empty_path", leave, {"--prompt-tokens", "1", "--trace", ""}, {"--trace", "empty"}},
+      {"json_a_long_path",
+       leave,
+       {"--prompt-tokens", "1", "--json", std::string(5000, 'x')},
+       {"cannot write 'xxx", "...", "File name too long"}},
+      {"flags_that_exclude_each_other", leave, {"--prompt", "a", "--prompt-tokens", "1"}, {"--prompt", "excludes"}},
+      {"flag_without_its_value", leave, {"--prompt-tokens"}, {"--prompt-tokens"}},
+      {"new_tokens_too_many",
+       leave,
+       {"--prompt-tokens", "1", "--max-new-tokens", "99999999999999999999"},
+       {"'99999999999999999999' is not a whole number from 0 to 2147483647"}},
+      {"top_k_negative",
+       leave,
+       {"--prompt-tokens", "1", "--top-k", "-1"},
+       {"--top-k", "'-1' is not a whole number from 0 to 2147483647"}},
+      {"seed_beyond_the_largest",
+       leave,
+       {"--prompt-tokens", "1", "--seed", "18446744073709551616"},
+       {"'18446744073709551616' is not a whole number from 0 to 18446744073709551615"}},
+      {"seed_octal", leave, {"--prompt-tokens", "1", "--seed", "010"}, {"'010' is not a whole number"}},
+      {"top_p_with_a_tail", leave, {"--prompt-tokens", "1", "--top-p", "0.5x"}, {"'0.5x' is not a number from 0 to 1"}},
       // config.json
       {"config_missing", [](Damaged& d) { files::remove(d.target / "config.json"); }, continue_it, {"config.json"}},
       {"config_not_json",
@@ -332,6 +359,14 @@ const std::vector<BadCase>& bad_cases() {
   return cases;
 }
 
+/// Through the one door: a line for people, whatever was said to the command.
+void expect_one_sentence(const Outcome& outcome) {
+  EXPECT_THAT(outcome.err, testing::StartsWith("draftproof: "));
+  EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1) << outcome.err;
+  EXPECT_LE(outcome.err.size(), 1000U);
+  EXPECT_EQ(printable(outcome.err, outcome.err.size()), outcome.err.substr(0, outcome.err.size() - 1) + "\\x0a");
+}
+
 class BadInput : public testing::TestWithParam<BadCase> {};
 
 TEST_P(BadInput, GetsOneSentenceThatNamesItAndStatusThree) {
@@ -351,13 +386,188 @@ TEST_P(BadInput, GetsOneSentenceThatNamesItAndStatusThree) {
   const Outcome outcome = run_command(words);
   EXPECT_EQ(outcome.status, 3) << outcome.err;
   EXPECT_EQ(outcome.out, "");
-  EXPECT_FALSE(outcome.err.empty());
-  EXPECT_LE(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 2) << outcome.err;
+  expect_one_sentence(outcome);
   for (const char* words_said : bad.said) EXPECT_THAT(outcome.err, testing::HasSubstr(words_said));
 }
 
 INSTANTIATE_TEST_SUITE_P(Command, BadInput, testing::ValuesIn(bad_cases()),
                          [](const auto& info) { return std::string(info.param.name); });
+
+/// Ten thousand characters, control characters, newlines, bytes that are no UTF-8: in every kind of flag.
+TEST(BadInputValueSlow, IsQuotedAndCutToOneLineWhateverItHolds) {
+  const std::string target = fixture("external/qwen3-tiny-tied");
+  for (const std::string& value :
+       {std::string(10000, 'x'), std::string("a\nb\r\x1b[2Jc\x07"), std::string("\xff\xfe\xc3("),
+        std::string(3000, '\n'), std::string("\xc2\x9b" "2J")}) {
+    for (const Words& words : std::vector<Words>{{value},
+                                                 {"generate", value, "--prompt-tokens", "1"},
+                                                 {"generate", target, value},
+                                                 {"generate", target, "--prompt-tokens", value},
+                                                 {"generate", target, "--prompt-file", value},
+                                                 {"generate", target, "--prompt-tokens", "1", "--draft", value},
+                                                 {"generate", target, "--prompt", "a", "--draft", "model:" + value},
+                                                 {"generate", target, "--prompt-tokens", "1", "--rule", value},
+                                                 {"generate", target, "--prompt-tokens", "1", "--kernels", value},
+                                                 {"generate", target, "--prompt-tokens", "1", "--kv", value},
+                                                 {"generate", target, "--prompt-tokens", "1", "--seed", value},
+                                                 {"generate", target, "--prompt-tokens", "1", "--top-p", value},
+                                                 {"generate", target, "--prompt-tokens", "1", "--" + value},
+                                                 {"generate", target, "--prompt-tokens", "1", "--json", value + "/x"},
+                                                 {"generate", target, "--prompt-tokens", "1", "--trace", value + "/x"},
+                                                 {"inspect", value},
+                                                 {"signature", "--models", value},
+                                                 {"synth", "--shape", value, "--type", "f32", "x.gguf"},
+                                                 {"synth", "--shape", "tiny", "--type", "f32", value + "/x"},
+                                                 {"bench", "decode", value},
+                                                 {"fixture", "replay", value},
+                                                 {"fixture", "review", value},
+                                                 {"fixture", "diff", value, value},
+                                                 {"trace", "show", value},
+                                                 {"trace", "diff", value, value},
+                                                 {"reproduce", value},
+                                                 {"zoo", "--only", value},
+                                                 {"zoo", "--only", "A01", "--reproducer", value + "/x/y"}}) {
+      const Outcome outcome = run_command(words);
+      EXPECT_EQ(outcome.status, 3) << words[0];
+      EXPECT_EQ(outcome.out, "") << words[0];
+      expect_one_sentence(outcome);
+    }
+  }
+}
+
+struct OutputFlag {
+  Words words;
+  std::string flag;
+};
+
+/// Every flag of every command that names a file to write.
+std::vector<OutputFlag> output_flags(const Folder& folder) {
+  const std::string target = fixture("external/qwen3-tiny-tied");
+  const std::string recorded = fixture("snapshots/llama-q5_k.h5");
+  const std::string trace = folder.path() / "t.jsonl";
+  put(trace, R"({"t":"hdr","schema":"spectrace/1","engine":"e","vocab":9,"rule":"greedy","prompt":[1],"T":"0x0p+0"})"
+             "\n");
+  files::create_directory(folder.path() / "case");
+  put(folder.path() / "case/case.json",
+      R"({"schema":"draftproof-case/1","command":"build","check":"exhaustion","rule":"matching"})");
+  const std::pair<Words, Words> flags_of[] = {
+      {{"generate", target, "--prompt-tokens", "1"}, {"--json", "--trace"}},
+      {{"verify", target, "--prompt-tokens", "1", "--draft", "oracular"}, {"--json", "--junit", "--html", "--trace"}},
+      {{"fixture", "diff", recorded, recorded}, {"--json"}},
+      {{"fixture", "replay", recorded}, {"--json"}},
+      {{"trace", "check", trace}, {"--json", "--junit", "--html", "--sarif"}},
+      {{"reproduce", folder.path() / "case"}, {"--json", "--junit", "--html"}},
+      {{"zoo", "--only", "A01"}, {"--json", "--junit", "--html"}},
+      {{"bench", "decode", target}, {"--json"}},
+      {{"bench", "sampling"}, {"--json"}}};
+  std::vector<OutputFlag> list;
+  for (const auto& [words, flags] : flags_of) {
+    for (const std::string& flag : flags) list.push_back({words, flag});
+  }
+  return list;
+}
+
+/// In place of a hang: 124.
+const std::string limited = "timeout 20";
+
+TEST(BadOutput, IsAPipeThatNobodyReads) {
+  const Folder folder;
+  const std::string pipe = folder.path() / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (auto [words, flag] : output_flags(folder)) {
+    words.insert(words.end(), {flag, pipe});
+    const Outcome outcome = run_command(words, limited);
+    EXPECT_EQ(outcome.status, 3) << words[0] << " " << flag;
+    EXPECT_EQ(outcome.out, "") << "no work was done";
+    EXPECT_THAT(outcome.err, testing::HasSubstr("cannot write '" + pipe + "': nobody reads this pipe"));
+    expect_one_sentence(outcome);
+    EXPECT_TRUE(files::is_fifo(pipe));
+  }
+}
+
+TEST(BadOutput, IsAnEmptyPath) {
+  const Folder folder;
+  for (auto [words, flag] : output_flags(folder)) {
+    words.insert(words.end(), {flag, ""});
+    const Outcome outcome = run_command(words, limited);
+    EXPECT_EQ(outcome.status, 3) << words[0] << " " << flag;
+    EXPECT_THAT(outcome.err, testing::HasSubstr(flag + ": is empty"));
+    expect_one_sentence(outcome);
+  }
+}
+
+TEST(BadOutput, IsAPipeWhereTheRowsOfATraceOrAResultHalfWrittenWouldBe) {
+  const Folder folder;
+  const std::string target = fixture("external/qwen3-tiny-tied");
+  const std::string trace = folder.path() / "t.jsonl";
+  const std::vector<std::string> words{"generate", target, "--prompt-tokens", "1", "--max-new-tokens", "2",
+                                       "--trace", trace, "--trace-rows", "--quiet"};
+  ASSERT_EQ(mkfifo((trace + ".rows.h5").c_str(), 0600), 0);
+  const Outcome refused = run_command(words, limited);
+  EXPECT_EQ(refused.status, 3);
+  EXPECT_THAT(refused.err, testing::HasSubstr("cannot write '" + trace + ".rows.h5': it is no file"));
+  expect_one_sentence(refused);
+  EXPECT_TRUE(files::is_fifo(trace + ".rows.h5"));
+
+  files::remove(trace + ".rows.h5");
+  ASSERT_EQ(mkfifo((trace + ".partial").c_str(), 0600), 0);
+  const Outcome written = run_command(words, limited);
+  EXPECT_EQ(written.status, 0) << written.err;
+  EXPECT_TRUE(files::is_regular_file(trace));
+}
+
+TEST(BadOutput, IsAPipeInThePlaceOfAModel) {
+  const Folder folder;
+  const std::string pipe = folder.path() / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const Outcome refused = run_command({"synth", "--shape", "tiny", "--type", "f32", pipe}, limited);
+  EXPECT_EQ(refused.status, 3);
+  EXPECT_THAT(refused.err, testing::HasSubstr("cannot write '" + pipe + "': it is no file"));
+  expect_one_sentence(refused);
+  EXPECT_TRUE(files::is_fifo(pipe));
+}
+
+/// The right cases of the above.
+TEST(GoodOutput, IsAPipeWithAReaderAndStandardOutputByAnyName) {
+  const Folder folder;
+  const std::string got = folder.path() / "got";
+  const std::string pipe = folder.path() / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const std::string command = "timeout 20 " + quoted(DRAFTPROOF_BINARY) + " generate " +
+                              quoted(fixture("external/qwen3-tiny-tied")) +
+                              " --prompt-tokens 1,2 --max-new-tokens 4 --json ";
+  for (const std::string& line : {"cat " + quoted(pipe) + " >" + quoted(got) + " & " + command + quoted(pipe) +
+                                      " >/dev/null; status=$?; wait; exit $status",
+                                  command + "- >" + quoted(got), command + "/dev/stdout >" + quoted(got),
+                                  command + "/dev/stdout | cat >" + quoted(got),
+                                  command + quoted(got) + " >" + quoted(got),
+                                  command + "/dev/fd/3 3>&1 >/dev/null | cat >" + quoted(got),
+                                  command + quoted(got) + " --quiet >&-"}) {
+    EXPECT_EQ(std::system(line.c_str()), 0) << line;
+    const auto json = ordered_json::parse(text_of(got), nullptr, false);
+    EXPECT_EQ(json.value("tokens", ordered_json()).size(), 4U) << line << "\n" << text_of(got);
+    put(got, "");
+  }
+}
+
+TEST(BadOutput, IsAStandardOutputThatIsClosedAndNoFileIsTakenForIt) {
+  const Folder folder;
+  const std::string err = folder.path() / "err";
+  const std::string json = folder.path() / "json";
+  const std::string line = quoted(DRAFTPROOF_BINARY) + " generate " + quoted(fixture("external/qwen3-tiny-tied")) +
+                           " --prompt-tokens 1,2 --max-new-tokens 4 --json " + quoted(json) + " >&- 2>" + quoted(err);
+  EXPECT_EQ(WEXITSTATUS(std::system(line.c_str())), 3);
+  EXPECT_EQ(text_of(err), "draftproof: standard output cannot be written to\n");
+  EXPECT_TRUE(ordered_json::accept(text_of(json))) << text_of(json);
+}
+
+TEST(BadFile, IsNamedBesideWhatTheSystemSaysOfIt) {
+  const Outcome outcome = run_command({"generate", std::string(300, 'd') + "/x", "--prompt-tokens", "1"});
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_THAT(outcome.err, testing::Not(testing::HasSubstr("filesystem error")));
+  EXPECT_THAT(outcome.err, testing::HasSubstr("File name too long"));
+  expect_one_sentence(outcome);
+}
 
 TEST(BadInputTable, HoldsFarMoreThanFortyCases) { EXPECT_GE(bad_cases().size(), 60U); }
 

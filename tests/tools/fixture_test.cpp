@@ -300,12 +300,12 @@ TEST_F(Recorded, BadInputGetsOneSentenceAndStatusThree) {
   refused({"fixture", "review", file}, "is no .received file");
   refused({"fixture", "record", target, nowhere, "--prompt-tokens", "1", "--reason", "x"}, "no such folder");
   refused({"fixture", "record", target, file, "--prompt-tokens", "1"}, "--reason");
-  refused({"fixture", "record", nowhere, file, "--prompt-tokens", "1", "--reason", ""}, "needs a reason");
+  refused({"fixture", "record", nowhere, file, "--prompt-tokens", "1", "--reason", ""}, "--reason: is empty");
   refused({"fixture", "record", target, file, "--prompt-tokens", "999", "--reason", "x"}, "vocabulary");
   put(received, "half a fi");
   refused({"fixture", "review", folder.path().string()}, received + ": not an HDF5 file");
   files::copy_file(file, received, files::copy_options::overwrite_existing);
-  refused({"fixture", "review", received, "--accept", ""}, file + ": a fixture needs a reason");
+  refused({"fixture", "review", received, "--accept", ""}, "--accept: is empty");
   files::remove(received);
   for (const auto& [edit, said] : std::vector<std::pair<std::function<void(Fixture&)>, std::string>>{
            {[](Fixture& f) { f.draft = "medusa"; }, ": '/request' attribute 'draft': "},

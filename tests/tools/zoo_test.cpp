@@ -45,7 +45,7 @@ TEST(ZooCommand, WritesTheSameAsJson) {
 TEST(ZooCommand, KnowsWhomItDoesNotHave) {
   const Outcome outcome = run_command({"zoo", "--only", "A01", "Q99"});
   EXPECT_EQ(outcome.status, 3);
-  EXPECT_THAT(outcome.err, HasSubstr("--only Q99: there is no such mutant or control"));
+  EXPECT_THAT(outcome.err, HasSubstr("--only 'Q99': there is no such mutant or control"));
   EXPECT_EQ(outcome.out, "");
 }
 

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+#include "tools/complaint.h"
+
+#include <fmt/format.h>
+
+#include "ref/formats/printable.h"
+
+namespace draftproof {
+
+void complain(std::string_view sentence) {
+  constexpr std::size_t bytes_max = 800;
+  const std::string spelt_out = printable(sentence, sentence.size());  // a byte may take four
+  fmt::print(stderr, "draftproof: {}\n", printable(spelt_out, bytes_max));
+}
+
+}  // namespace draftproof
