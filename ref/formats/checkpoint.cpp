@@ -250,6 +250,7 @@ std::vector<float> Checkpoint::floats(const std::string& name, const std::vector
 }
 
 bool Checkpoint::same(const std::string& one, const std::string& other) const {
+  if (!has(one) || !has(other)) return false;
   const StoredTensor& a = tensors_.at(one);
   const StoredTensor& b = tensors_.at(other);
   if (a.type_name != b.type_name || a.shape != b.shape || a.bytes != b.bytes || a.rows_per_head != b.rows_per_head) {

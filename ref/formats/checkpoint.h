@@ -42,7 +42,7 @@ class Checkpoint {
   /// The tensor, of exactly this shape, read and widened.
   std::vector<float> floats(const std::string& name, const std::vector<std::int64_t>& shape) const;
 
-  /// Whether both tensors, which are there, have one type, one shape and one and the same bytes.
+  /// Whether both tensors are there and have one type, one shape and one and the same bytes.
   bool same(const std::string& one, const std::string& other) const;
 
   std::uint64_t bytes() const noexcept;  // of all tensors

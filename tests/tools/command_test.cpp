@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "tests/formats/gguf_bytes.h"
 #include "tests/tools/command.h"
 
 namespace draftproof::test {
@@ -218,6 +219,35 @@ TEST(Inspect, SaysWhatACheckpointIsAndWhatTheMachineRuns) {
   EXPECT_EQ(said["block_size"], 8);
   EXPECT_EQ(said["target_layer_ids"], json({0, 1, 2}));
   EXPECT_EQ(said["kernels"][0]["name"], "scalar");
+}
+
+TEST(Inspect, SaysWhichPartOfATokenizerCannotBeReadAndOfAVocabularyAloneThatItHasNoTensors) {
+  const auto checkpoint = [](const files::path& path) {
+    const Outcome outcome = run_command({"inspect", path, "--json"});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return json::parse(outcome.out, nullptr, false)["checkpoint"];
+  };
+  const files::path model = fixture("external/llama-cpp-qwen3-q5_0/model.gguf");
+  EXPECT_EQ(checkpoint(model)["tokenizer"], true);
+  EXPECT_EQ(checkpoint(model)["tokenizer_why_not"], "");
+  EXPECT_EQ(checkpoint(target)["tokenizer"], false);
+  EXPECT_EQ(checkpoint(target)["tokenizer_why_not"], "the checkpoint has none");
+
+  const Folder folder;
+  std::string bytes = text_of(model);
+  const std::size_t name = bytes.find("qwen2", bytes.find("tokenizer.ggml.pre"));
+  ASSERT_NE(name, std::string::npos);
+  put(folder.path() / "new.gguf", bytes.replace(name, 5, "qwen9"));
+  const json unread = checkpoint(folder.path() / "new.gguf");
+  EXPECT_EQ(unread["tokenizer"], false);
+  EXPECT_THAT(unread["tokenizer_why_not"].get<std::string>(),
+              testing::HasSubstr("new.gguf: field tokenizer.ggml.pre: 'qwen9' is not implemented; implemented are"));
+
+  const auto metadata = draftproof::testing::GgufBytes().text("general.architecture", "qwen3");
+  put(folder.path() / "vocabulary.gguf", metadata.bytes());
+  const Outcome vocabulary = run_command({"inspect", folder.path() / "vocabulary.gguf"});
+  EXPECT_EQ(vocabulary.status, 3);
+  EXPECT_THAT(vocabulary.err, testing::HasSubstr("vocabulary.gguf: has no tensors; it holds a vocabulary"));
 }
 
 TEST(Command, WithoutASubcommandIsAUsageErrorAndWithHelpIsNot) {
