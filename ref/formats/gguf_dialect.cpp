@@ -147,9 +147,7 @@ void refuse_rope_scaling(const Keys& keys) {
   }
   for (const char* name : {"rope.scaling.factor", "rope.scale_linear"}) {
     const auto factor = keys.find_number(name);
-    if (factor && *factor != 0 && *factor != 1) {
-      keys.fail(name, "scales RoPE by " + std::to_string(*factor) + ", which is not implemented; only 1 is");
-    }
+    if (factor && *factor != 0 && *factor != 1) keys.fail(name, "scales RoPE, which is not implemented; only 1 is");
   }
 }
 

@@ -354,9 +354,9 @@ TEST_F(GgufCheckpoint, RefusesRopeScaledByAnythingButOneWithATypeOrWithout) {
     const char* refused;  // the key that the refusal names; empty: none
   };
   // llama.cpp: a factor without a type is linear; rope.scale_linear is its older name; 0 is read as 1.
-  for (const Scaling& scaling : {Scaling{"", "rope.scaling.factor", 4, "llama.rope.scaling.factor: scales RoPE by 4"},
-                                 Scaling{"linear", "rope.scaling.factor", 0.5F, "llama.rope.scaling.factor: "},
-                                 Scaling{"", "rope.scale_linear", 2, "llama.rope.scale_linear: scales RoPE by 2"},
+  for (const Scaling& scaling : {Scaling{"", "rope.scaling.factor", 4, "llama.rope.scaling.factor: scales RoPE"},
+                                 Scaling{"linear", "rope.scaling.factor", 0.5F, "llama.rope.scaling.factor: scales RoPE"},
+                                 Scaling{"", "rope.scale_linear", 2, "llama.rope.scale_linear: scales RoPE"},
                                  Scaling{"yarn", "rope.scaling.factor", 1, "llama.rope.scaling.type: 'yarn'"},
                                  Scaling{"", "rope.scaling.factor", 1, ""},
                                  Scaling{"", "rope.scaling.factor", 0, ""},
