@@ -135,6 +135,7 @@ Exit inspect(const InspectOptions& options) {
   }
   if (json.contains("checkpoint")) {
     for (const auto& [key, value] : json["checkpoint"].items()) {
+      if (value == "") continue;
       fmt::print("{:<26} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
     }
     for (const char* key : {"memory_bytes", "fits", "block_size", "mask_token", "target_layer_ids", "layers"}) {

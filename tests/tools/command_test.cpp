@@ -227,14 +227,13 @@ TEST(Inspect, SaysWhichPartOfATokenizerCannotBeReadAndOfAVocabularyAloneThatItHa
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     return json::parse(outcome.out, nullptr, false)["checkpoint"];
   };
-  const files::path model = fixture("external/llama-cpp-qwen3-q5_0/model.gguf");
-  EXPECT_EQ(checkpoint(model)["tokenizer"], true);
-  EXPECT_EQ(checkpoint(model)["tokenizer_why_not"], "");
+  EXPECT_EQ(checkpoint(fixture("models/tale-target"))["tokenizer"], true);
+  EXPECT_EQ(checkpoint(fixture("models/tale-target"))["tokenizer_why_not"], "");
   EXPECT_EQ(checkpoint(target)["tokenizer"], false);
   EXPECT_EQ(checkpoint(target)["tokenizer_why_not"], "the checkpoint has none");
 
   const Folder folder;
-  std::string bytes = text_of(model);
+  std::string bytes = text_of(fixture("external/llama-cpp-qwen3-q5_0/model.gguf"));
   const std::size_t name = bytes.find("qwen2", bytes.find("tokenizer.ggml.pre"));
   ASSERT_NE(name, std::string::npos);
   put(folder.path() / "new.gguf", bytes.replace(name, 5, "qwen9"));
