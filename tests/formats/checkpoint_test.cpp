@@ -355,7 +355,7 @@ TEST_F(GgufCheckpoint, RefusesRopeScaledByAnythingButOneWithATypeOrWithout) {
   };
   // llama.cpp: a factor without a type is linear; rope.scale_linear is its older name; 0 is read as 1.
   for (const Scaling& scaling : {Scaling{"", "rope.scaling.factor", 4, "llama.rope.scaling.factor: scales RoPE"},
-                                 Scaling{"linear", "rope.scaling.factor", 0.5F, "llama.rope.scaling.factor: scales RoPE"},
+                                 Scaling{"linear", "rope.scaling.factor", 0.5F, "llama.rope.scaling.factor: scales"},
                                  Scaling{"", "rope.scale_linear", 2, "llama.rope.scale_linear: scales RoPE"},
                                  Scaling{"yarn", "rope.scaling.factor", 1, "llama.rope.scaling.type: 'yarn'"},
                                  Scaling{"", "rope.scaling.factor", 1, ""},
