@@ -12,6 +12,7 @@
 #include "ref/models/memory.h"
 #include "ref/models/models.h"
 #include "ref/models/transformer.h"
+#include "ref/text/tokenizer.h"
 #include "tools/commands.h"
 #include "tools/statistics.h"
 
@@ -59,16 +60,28 @@ ordered_json memory_json(const InspectOptions& options) {
           {"available", memory_available()}};
 }
 
+/// Why the checkpoint's tokenizer cannot be read; empty when it can.
+std::string tokenizer_why_not(const std::filesystem::path& path) {
+  if (!has_tokenizer(path)) return "the checkpoint has none";
+  try {
+    Tokenizer::load(path);
+    return {};
+  } catch (const Error& wrong) {
+    return wrong.what();
+  }
+}
+
 ordered_json checkpoint_json(const std::filesystem::path& path) {
   const Checkpoint weights(path);
   const Json config = weights.config();
-  const TransformerConfig t = read_transformer_config(config, {.vocabulary = 1});  // a draft may have its target's
+  const TransformerConfig t = read_transformer_config(config, 1);  // a draft may have its target's
   std::uint64_t parameters = 0;
   for (const auto& [name, tensor] : weights.tensors()) {
     std::uint64_t count = 1;
     for (const std::int64_t extent : tensor.shape) count *= static_cast<std::uint64_t>(extent);
     parameters += count;
   }
+  const std::string why_not = tokenizer_why_not(path);
   int sliding = 0;
   for (const int window : t.windows) sliding += window != AttentionCache::everything ? 1 : 0;
   // A full layer keeps every position; a sliding one its window. f32, keys and values.
@@ -90,7 +103,8 @@ ordered_json checkpoint_json(const std::filesystem::path& path) {
       {"parameters", parameters},
       {"weight_bytes", weights.bytes()},
       {"cache_bytes_per_position", row_bytes * static_cast<std::uint64_t>(t.layers - sliding)},
-      {"tokenizer", has_tokenizer(path)},
+      {"tokenizer", why_not.empty()},
+      {"tokenizer_why_not", why_not},
       {"stop_tokens", read_stop_tokens(path)},
   };
 }
@@ -122,6 +136,7 @@ Exit inspect(const InspectOptions& options) {
   }
   if (json.contains("checkpoint")) {
     for (const auto& [key, value] : json["checkpoint"].items()) {
+      if (value == "") continue;
       fmt::print("{:<26} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
     }
     for (const char* key : {"memory_bytes", "fits", "block_size", "mask_token", "target_layer_ids", "layers"}) {

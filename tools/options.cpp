@@ -160,7 +160,7 @@ std::unique_ptr<Tokenizer> tokenizer_to_read(const CommonOptions& options) {
   try {
     return std::make_unique<Tokenizer>(Tokenizer::load(options.target));
   } catch (const Error& wrong) {
-    throw Error(std::string(wrong.what()) + "; repair it, or give the prompt as --prompt-tokens");
+    throw Error(std::string(wrong.what()) + "; give the prompt as --prompt-tokens");
   }
 }
 

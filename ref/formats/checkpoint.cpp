@@ -57,18 +57,32 @@ std::map<std::string, std::vector<std::string>> tensors_by_shard(const std::file
   throw Error(sentence);
 }
 
-std::string where(const std::string& name, const StoredTensor& tensor) {
-  return tensor.file->file().string() + ": tensor " + in_quotes(name);
+std::string where(const StoredTensor& tensor) {
+  return tensor.file->file().string() + ": tensor " + in_quotes(tensor.name);
 }
 
-/// Values [begin, begin + count) as they lie in the file, whole blocks, checked.
-void read_values(const std::string& name, const StoredTensor& tensor, std::uint64_t begin, std::uint64_t count,
-                 std::byte* to) {
+/// Values [begin, begin + count), whole blocks of the file, unpacked.
+void unpack_values(const StoredTensor& tensor, std::uint64_t begin, std::uint64_t count, std::byte* to) {
+  const Unpacking& unpacking = *tensor.unpacking;
+  std::vector<std::uint8_t> packed(count / unpacked_inputs * unpacking.block_bytes);
+  tensor.file->read(tensor.offset + begin / unpacked_inputs * unpacking.block_bytes, packed.size(), packed.data());
+  auto* at = reinterpret_cast<std::uint8_t*>(to);
+  for (std::size_t from = 0; from < packed.size(); from += unpacking.block_bytes) {
+    unpacking.block(packed.data() + from, at);
+    at += row_bytes(unpacking.format, unpacked_inputs);
+  }
+}
+
+/// Values [begin, begin + count) in the tensor's format, whole blocks of the file, checked.
+void read_values(const StoredTensor& tensor, std::uint64_t begin, std::uint64_t count, std::byte* to) {
   const FormatTraits& block = traits(*tensor.format);
   const auto block_inputs = static_cast<std::uint64_t>(block.block_inputs);
   const auto block_bytes = static_cast<std::uint64_t>(block.block_bytes);
-  const std::uint64_t bytes = count / block_inputs * block_bytes;
-  tensor.file->read(tensor.offset + begin / block_inputs * block_bytes, bytes, to);
+  if (tensor.unpacking != nullptr) {
+    unpack_values(tensor, begin, count, to);
+  } else {
+    tensor.file->read(tensor.offset + begin / block_inputs * block_bytes, count / block_inputs * block_bytes, to);
+  }
   const std::uint64_t bad = first_not_finite(*tensor.format, to, count);
   if (bad == count) return;
   std::string what = "a scale that is not finite";
@@ -77,7 +91,7 @@ void read_values(const std::string& name, const StoredTensor& tensor, std::uint6
     widen_row(*tensor.format, to + bad * block_bytes, 1, &value);
     what = std::to_string(value);
   }
-  throw Error(where(name, tensor) + " has " + what + " as element " + std::to_string(begin + bad) +
+  throw Error(where(tensor) + " has " + what + " as element " + std::to_string(begin + bad) +
               "; weights must be finite");
 }
 
@@ -147,7 +161,11 @@ void Checkpoint::open_gguf() {
     throw Error(path_.string() + ": is opened by its folder, which holds config.json as well");
   }
   const Gguf file(path_);
+  if (file.tensors().empty()) {
+    throw Error(path_.string() + ": has no tensors; it holds a vocabulary or other metadata, and no model");
+  }
   const GgufDialect& dialect = dialect_of(file);
+  dialect_ = &dialect;
   gguf_config_ = dialect.config(file);
   for (const auto& [name, stored] : file.tensors()) {
     const GgufTranslation translation = translated(dialect, name);
@@ -155,14 +173,19 @@ void Checkpoint::open_gguf() {
     if (dialect.pairs_rows && translation.in_heads) {
       tensor.rows_per_head = static_cast<int>(gguf_config_->at("head_dim").integer(1, head_dim_max));
       if (tensor.rows_per_head % 2 != 0 || tensor.shape.empty() || tensor.shape[0] % tensor.rows_per_head != 0) {
-        throw Error(where(name, tensor) + " has shape " + shown(tensor.shape) + ", which are no heads of " +
+        throw Error(where(tensor) + " has shape " + shown(tensor.shape) + ", which are no heads of " +
                     std::to_string(tensor.rows_per_head) + " rows, in pairs");
       }
     }
     if (!tensors_.emplace(translation.name.empty() ? name : translation.name, std::move(tensor)).second) {
-      throw Error(where(name, stored) + " is " + in_quotes(translation.name) + ", which is there already");
+      throw Error(where(stored) + " is " + in_quotes(translation.name) + ", which is there already");
     }
   }
+}
+
+std::string Checkpoint::name_in_file(const std::string& name) const {
+  if (const auto found = tensors_.find(name); found != tensors_.end()) return found->second.name;
+  return dialect_ == nullptr ? name : name_in_gguf(*dialect_, name);
 }
 
 Json Checkpoint::config() const { return gguf_config_ ? *gguf_config_ : Json::read(path_ / "config.json"); }
@@ -170,17 +193,18 @@ Json Checkpoint::config() const { return gguf_config_ ? *gguf_config_ : Json::re
 const StoredTensor& Checkpoint::find(const std::string& name, const std::vector<std::int64_t>& shape) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) {
-    throw Error(path_.string() + ": the weights have no tensor " + in_quotes(name) + " of shape " + shown(shape));
+    throw Error(path_.string() + ": the weights have no tensor " + in_quotes(name_in_file(name)) + " of shape " +
+                shown(shape));
   }
   const StoredTensor& tensor = found->second;
   if (!tensor.format) {
-    throw Error(where(name, tensor) + " has type " + in_quotes(tensor.type_name) +
+    throw Error(where(tensor) + " has type " + in_quotes(tensor.type_name) +
                 ", but F32, F16, BF16 or a block format is needed; convert the checkpoint");
   }
   const bool fits =
       gguf_config_ ? without_leading_ones(tensor.shape) == without_leading_ones(shape) : tensor.shape == shape;
   if (!fits) {
-    throw Error(where(name, tensor) + " has shape " + shown(tensor.shape) + ", but the configuration asks for " +
+    throw Error(where(tensor) + " has shape " + shown(tensor.shape) + ", but the configuration asks for " +
                 shown(shape));
   }
   return tensor;
@@ -188,16 +212,16 @@ const StoredTensor& Checkpoint::find(const std::string& name, const std::vector<
 
 WeightSource Checkpoint::weight(const std::string& name, int outputs, int inputs) const {
   const StoredTensor& tensor = find(name, {outputs, inputs});
-  return {*tensor.format, outputs, inputs, [name, tensor, inputs](int first, int rows, void* to) {
+  return {*tensor.format, outputs, inputs, [tensor, inputs](int first, int rows, void* to) {
             const auto width = static_cast<std::uint64_t>(inputs);
             const auto row = static_cast<std::uint64_t>(first);
             auto* at = static_cast<std::byte*>(to);
             if (tensor.rows_per_head == 0) {
-              read_values(name, tensor, row * width, static_cast<std::uint64_t>(rows) * width, at);
+              read_values(tensor, row * width, static_cast<std::uint64_t>(rows) * width, at);
               return;
             }
             for (std::uint64_t r = row; r < row + static_cast<std::uint64_t>(rows); ++r) {
-              read_values(name, tensor, stored_row(tensor, r) * width, width, at);
+              read_values(tensor, stored_row(tensor, r) * width, width, at);
               at += row_bytes(*tensor.format, inputs);
             }
           }};
@@ -213,7 +237,7 @@ std::vector<float> Checkpoint::floats(const std::string& name, const std::vector
   for (std::uint64_t begin = 0; begin < count; begin += piece) {
     const int size = static_cast<int>(std::min(piece, count - begin));
     bytes.resize(row_bytes(*tensor.format, size));
-    read_values(name, tensor, begin, static_cast<std::uint64_t>(size), bytes.data());
+    read_values(tensor, begin, static_cast<std::uint64_t>(size), bytes.data());
     widen_row(*tensor.format, bytes.data(), size, values.data() + begin);
   }
   if (tensor.rows_per_head == 0 || count == 0) return values;
@@ -223,6 +247,27 @@ std::vector<float> Checkpoint::floats(const std::string& name, const std::vector
     std::copy_n(values.data() + stored_row(tensor, row) * width, width, ordered.data() + row * width);
   }
   return ordered;
+}
+
+bool Checkpoint::same(const std::string& one, const std::string& other) const {
+  if (!has(one) || !has(other)) return false;
+  const StoredTensor& a = tensors_.at(one);
+  const StoredTensor& b = tensors_.at(other);
+  if (a.type_name != b.type_name || a.shape != b.shape || a.bytes != b.bytes || a.rows_per_head != b.rows_per_head) {
+    return false;
+  }
+  constexpr std::uint64_t piece = std::uint64_t{1} << 20;
+  std::string left;
+  std::string right;
+  for (std::uint64_t begin = 0; begin < a.bytes; begin += piece) {
+    const std::uint64_t size = std::min(piece, a.bytes - begin);
+    left.resize(size);
+    right.resize(size);
+    a.file->read(a.offset + begin, size, left.data());
+    b.file->read(b.offset + begin, size, right.data());
+    if (left != right) return false;
+  }
+  return true;
 }
 
 std::uint64_t Checkpoint::bytes() const noexcept {

@@ -18,6 +18,8 @@
 
 namespace draftproof {
 
+struct GgufDialect;
+
 class Checkpoint {
  public:
   /// A folder with `model.safetensors`, or else the shards named by `model.safetensors.index.json`, which must tell the
@@ -28,15 +30,20 @@ class Checkpoint {
   const std::filesystem::path& path() const noexcept { return path_; }
   const std::map<std::string, StoredTensor>& tensors() const noexcept { return tensors_; }
   bool has(const std::string& name) const { return tensors_.contains(name); }
+  /// How the file has this tensor, or would have it.
+  std::string name_in_file(const std::string& name) const;
 
   /// config.json, or what a GGUF's metadata say in its terms. Error when there is none or it cannot be translated.
   Json config() const;
 
-  /// The tensor as a matrix of this shape, in a format that we compute with; else an Error naming file, tensor and what
-  /// was expected. That its values are finite is checked as they are read.
+  /// The tensor as a matrix of this shape, in a format that we compute with; else an Error naming file, tensor (as the
+  /// file has it) and what was expected. That its values are finite is checked as they are read.
   WeightSource weight(const std::string& name, int outputs, int inputs) const;
   /// The tensor, of exactly this shape, read and widened.
   std::vector<float> floats(const std::string& name, const std::vector<std::int64_t>& shape) const;
+
+  /// Whether both tensors are there and have one type, one shape and one and the same bytes.
+  bool same(const std::string& one, const std::string& other) const;
 
   std::uint64_t bytes() const noexcept;  // of all tensors
 
@@ -47,7 +54,8 @@ class Checkpoint {
 
   std::filesystem::path path_;
   std::map<std::string, StoredTensor> tensors_;
-  std::optional<Json> gguf_config_;  // none: a folder, which has its own
+  const GgufDialect* dialect_ = nullptr;  // nullptr: a folder
+  std::optional<Json> gguf_config_;       // none: a folder, which has its own
 };
 
 }  // namespace draftproof

@@ -38,7 +38,7 @@ using Widened = std::conditional_t<std::is_floating_point_v<Value>, double,
 
 /// Types that files have and we do not read, for the sentence that says so.
 constexpr std::pair<std::uint32_t, const char*> other_types[] = {
-    {3, "Q4_1"},     {6, "Q5_0"},     {7, "Q5_1"},   {9, "Q8_1"},   {10, "Q2_K"},   {11, "Q3_K"},
+    {9, "Q8_1"},     {10, "Q2_K"},    {11, "Q3_K"},
     {15, "Q8_K"},    {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"},
     {21, "IQ3_S"},   {22, "IQ2_S"},   {23, "IQ4_XS"}, {29, "IQ1_M"}, {34, "TQ1_0"},  {35, "TQ2_0"},
     {39, "MXFP4"},   {40, "NVFP4"},   {41, "Q1_0"}};
@@ -96,7 +96,7 @@ class Header {
       place_ = "tensor " + std::to_string(index);
       const std::string name = this->name(tensor_name_bytes_max);
       place_ = "tensor " + in_quotes(name);
-      if (!tensors.emplace(name, tensor(alignment, file)).second) fail("stands there twice");
+      if (!tensors.emplace(name, tensor(name, alignment, file)).second) fail("stands there twice");
     }
     place_.clear();
     const std::uint64_t data = (at_ + alignment - 1) / alignment * alignment;
@@ -243,11 +243,13 @@ class Header {
       if (type.id == id) return type;
     }
     fail("has type " + name_of_type(id) +
-         "; only F32, F16, BF16, Q8_0, Q4_0, Q4_K, Q5_K and Q6_K are read, fetch or make one of those");
+         "; only F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K are read, fetch or make one of "
+         "those");
   }
 
-  StoredTensor tensor(std::uint64_t alignment, const std::shared_ptr<const FileBytes>& file) {
+  StoredTensor tensor(const std::string& name, std::uint64_t alignment, const std::shared_ptr<const FileBytes>& file) {
     StoredTensor tensor;
+    tensor.name = name;
     tensor.file = file;
     const auto extents = number<std::uint32_t>();
     if (extents > extents_max) fail("has " + std::to_string(extents) + " extents; at most 4 are read");
@@ -261,6 +263,7 @@ class Header {
     const GgufTensorType& type = tensor_type();
     tensor.type_name = type.name;
     tensor.format = type.format;
+    tensor.unpacking = type.unpacking;
     const std::uint64_t row = tensor.shape.empty() ? 1 : static_cast<std::uint64_t>(tensor.shape.back());
     if (row % type.block_inputs != 0) {
       fail("has rows of " + std::to_string(row) + " values, no multiple of the " + std::to_string(type.block_inputs) +

@@ -71,19 +71,32 @@ class Keys {
     if (value && *value < 1) file_.fail(prefix_ + name, "must be at least 1, but is " + std::to_string(*value));
     return value;
   }
-  std::int64_t size(const std::string& name) const {
-    if (const auto value = find_size(name)) return *value;
-    file_.fail(prefix_ + name, "is missing; the file does not say what the model is");
+  std::int64_t size(const std::string& name) const { return given(name, find_size(name)); }
+  /// A size that some files tell for each layer; here all layers are of one.
+  std::optional<std::int64_t> find_layer_size(const std::string& name) const {
+    const auto found = file_.metadata().find(prefix_ + name);
+    const bool listed = found != file_.metadata().end() &&
+                        (std::holds_alternative<std::vector<std::int64_t>>(found->second) ||
+                         std::holds_alternative<std::vector<std::uint64_t>>(found->second));
+    if (!listed) return find_size(name);
+    const std::vector<std::int64_t> sizes = *find_integers(name);
+    if (static_cast<std::int64_t>(sizes.size()) != size("block_count")) {
+      fail(name, "has " + std::to_string(sizes.size()) + " values for " + std::to_string(size("block_count")) +
+                     " layers");
+    }
+    for (const std::int64_t value : sizes) {
+      if (value < 1) fail(name, "must be at least 1, but is " + std::to_string(value));
+      if (value != sizes[0]) fail(name, "differs from layer to layer, which is not implemented");
+    }
+    return sizes[0];
   }
+  std::int64_t layer_size(const std::string& name) const { return given(name, find_layer_size(name)); }
   std::optional<double> find_number(const std::string& name) const {
     const auto value = file_.find_number(prefix_ + name);
     if (value && !(*value > -1e300 && *value < 1e300)) file_.fail(prefix_ + name, "must be a finite number");
     return value;
   }
-  double number(const std::string& name) const {
-    if (const auto value = find_number(name)) return *value;
-    file_.fail(prefix_ + name, "is missing; the file does not say what the model is");
-  }
+  double number(const std::string& name) const { return given(name, find_number(name)); }
   const std::string* find_text(const std::string& name) const { return file_.find_text(prefix_ + name); }
   [[noreturn]] void fail(const std::string& name, const std::string& what) const { file_.fail(prefix_ + name, what); }
 
@@ -115,26 +128,67 @@ class Keys {
   }
 
  private:
+  template <class Value>
+  Value given(const std::string& name, const std::optional<Value>& value) const {
+    if (!value) fail(name, "is missing; the file does not say what the model is");
+    return *value;
+  }
+
   const Gguf& file_;
   std::string prefix_;
 };
 
-void put_rope_scaling(const Keys& keys, ordered_json& config) {
+/// As llama.cpp reads them: a factor without a type is linear, 0 stands for 1, and 'none' has no factor.
+void refuse_rope_scaling(const Keys& keys) {
   const std::string* const type = keys.find_text("rope.scaling.type");
-  if (type == nullptr || *type == "none") return;
-  ordered_json scaling = {{"rope_type", *type}};
-  if (const auto factor = keys.find_number("rope.scaling.factor")) scaling["factor"] = *factor;
-  if (const auto length = keys.find_size("rope.scaling.original_context_length")) {
-    scaling["original_max_position_embeddings"] = *length;
+  if (type != nullptr && *type == "none") return;
+  if (type != nullptr && *type != "linear") {
+    keys.fail("rope.scaling.type", in_quotes(*type) + " is not implemented; only 'none' is, and 'linear' by 1");
   }
-  config["rope_scaling"] = scaling;
+  for (const char* name : {"rope.scaling.factor", "rope.scale_linear"}) {
+    const auto factor = keys.find_number(name);
+    if (factor && *factor != 0 && *factor != 1) keys.fail(name, "scales RoPE, which is not implemented; only 1 is");
+  }
 }
 
-/// Tokens that end a text, as one of three keys each.
+/// What ends a text by its spelling in llama.cpp (llama-vocab.cpp), whatever its type; without those of tokenizers
+/// whose architectures are not read here (gpt-oss, Solar, Gemma 4), some of which end a text only beside others.
+constexpr std::string_view stop_texts[] = {
+    "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "</s>",
+    "<|eom_id|>", "<EOT>",      "_<EOT>",  "[EOT]",         "[EOS]",         "<|end_of_text|>",
+    "<end_of_utterance>", "<eos>", "<\uFF5Cend\u2581of\u2581sentence\uFF5C>", "[e~["};
+
+/// Of files that are put together for filling in the middle of one: padding, the next repository, the next file. They
+/// end a text as well; a key goes before the spellings.
+struct MiddleToken {
+  const char* key;
+  std::vector<std::string_view> texts;
+};
+const std::vector<MiddleToken>& middle_tokens() {
+  static const std::vector<MiddleToken> tokens = {
+      {"tokenizer.ggml.fim_pad_token_id", {"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"}},
+      {"tokenizer.ggml.fim_rep_token_id", {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}},
+      {"tokenizer.ggml.fim_sep_token_id", {"<|file_sep|>"}}};
+  return tokens;
+}
+
+/// Tokens that end a text, by key and by spelling.
 void put_stop_tokens(const Gguf& file, ordered_json& config) {
+  std::vector<std::string_view> texts(std::begin(stop_texts), std::end(stop_texts));
   for (const char* key : {"eos", "eot", "eom"}) {
     const auto id = file.find_integer(std::string("tokenizer.ggml.") + key + "_token_id");
     if (id) config["eos_token_id"].push_back(*id);
+  }
+  for (const MiddleToken& token : middle_tokens()) {
+    if (const auto id = file.find_integer(token.key)) config["eos_token_id"].push_back(*id);
+    else texts.insert(texts.end(), token.texts.begin(), token.texts.end());
+  }
+  const auto found = file.metadata().find("tokenizer.ggml.tokens");
+  if (found == file.metadata().end()) return;
+  const auto* const tokens = std::get_if<std::vector<std::string>>(&found->second);
+  if (tokens == nullptr) file.fail(found->first, "must be an array of strings");
+  for (std::size_t id = 0; id < tokens->size(); ++id) {
+    if (std::ranges::find(texts, (*tokens)[id]) != texts.end()) config["eos_token_id"].push_back(id);
   }
 }
 
@@ -142,12 +196,17 @@ constexpr std::string_view transformer_keys[] = {
     "block_count", "context_length", "embedding_length", "feed_forward_length", "attention.head_count",
     "attention.head_count_kv", "attention.key_length", "attention.value_length", "attention.layer_norm_rms_epsilon",
     "rope.freq_base", "rope.dimension_count", "rope.scaling.type", "rope.scaling.factor",
-    "rope.scaling.original_context_length", "rope.scaling.finetuned", "vocab_size", "tensor_data_layout"};
+    "rope.scaling.original_context_length", "rope.scaling.finetuned", "rope.scale_linear", "vocab_size",
+    "tensor_data_layout"};
+
+/// Of a target. They change nothing at the values that are let through.
+constexpr std::string_view target_keys[] = {"attention.causal", "expert_count", "expert_used_count"};
 
 /// What every decoder-only transformer says.
 ordered_json transformer_fields(const Gguf& file, const Keys& keys, const char* model_type, const char* class_name) {
+  refuse_rope_scaling(keys);
   const std::int64_t hidden = keys.size("embedding_length");
-  const std::int64_t heads = keys.size("attention.head_count");
+  const std::int64_t heads = keys.layer_size("attention.head_count");
   const auto key_length = keys.find_size("attention.key_length");
   if (!key_length && hidden % heads != 0) keys.fail("attention.key_length", "is missing, and cannot be computed");
   const std::int64_t head_dim = key_length.value_or(hidden / heads);
@@ -162,10 +221,10 @@ ordered_json transformer_fields(const Gguf& file, const Keys& keys, const char* 
       {"model_type", model_type},
       {"architectures", {class_name}},
       {"hidden_size", hidden},
-      {"intermediate_size", keys.size("feed_forward_length")},
+      {"intermediate_size", keys.layer_size("feed_forward_length")},
       {"num_hidden_layers", keys.size("block_count")},
       {"num_attention_heads", heads},
-      {"num_key_value_heads", keys.find_size("attention.head_count_kv").value_or(heads)},
+      {"num_key_value_heads", keys.find_layer_size("attention.head_count_kv").value_or(heads)},
       {"head_dim", head_dim},
       {"max_position_embeddings", keys.size("context_length")},
       {"rms_norm_eps", keys.number("attention.layer_norm_rms_epsilon")},
@@ -177,23 +236,53 @@ ordered_json transformer_fields(const Gguf& file, const Keys& keys, const char* 
   if (const auto turned = keys.find_size("rope.dimension_count"); turned && *turned != head_dim) {
     config["partial_rotary_factor"] = static_cast<double>(*turned) / static_cast<double>(head_dim);
   }
-  put_rope_scaling(keys, config);
   return config;
 }
 
-Json as_json(const Gguf& file, const ordered_json& config) {
-  return Json::parse(config.dump(), file.file().string() + ": metadata as config.json");
+using Names = std::map<std::string, std::string>;
+
+/// Errors about a field name the key that it was made of: that in `names`, else the one that it always has.
+Json as_json(const Gguf& file, const Keys& keys, const ordered_json& config, Names names) {
+  for (const auto& [field, key] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"hidden_size", "embedding_length"},
+           {"intermediate_size", "feed_forward_length"},
+           {"num_hidden_layers", "block_count"},
+           {"num_attention_heads", "attention.head_count"},
+           {"num_key_value_heads", "attention.head_count_kv"},
+           {"head_dim", "attention.key_length"},
+           {"max_position_embeddings", "context_length"},
+           {"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
+           {"rope_theta", "rope.freq_base"},
+           {"partial_rotary_factor", "rope.dimension_count"},
+           {"vocab_size", "vocab_size"},
+           {"is_causal", "attention.causal"},
+           {"sliding_window", "attention.sliding_window"},
+           {"layer_types", "attention.sliding_window_pattern"},
+           {"output_multiplier", "logit_scale"},
+           {"final_logit_softcapping", "final_logit_softcapping"},
+           {"input_embedding_scale", "embedding_scale"},
+           {"attention_value_scale", "attention.value_scale"},
+           {"sample_from_anchor", "sample_from_anchor"}}) {
+    names.emplace(field, keys.whole(key));
+  }
+  return Json::parse(config.dump(), file.file().string(), std::move(names));
 }
 
 Json transformer_config(const Gguf& file, const char* model_type, const char* class_name) {
   const Keys keys(file);
-  keys.refuse_all_but(transformer_keys);
+  std::vector<std::string_view> known(std::begin(transformer_keys), std::end(transformer_keys));
+  known.insert(known.end(), std::begin(target_keys), std::end(target_keys));
+  keys.refuse_all_but(known);
+  if (!keys.find_truth("attention.causal").value_or(true)) keys.fail("attention.causal", "must be true; a target is");
+  for (const char* name : {"expert_count", "expert_used_count"}) {
+    if (keys.find_number(name).value_or(0) != 0) keys.fail(name, "must be 0; experts are not implemented");
+  }
   ordered_json config = transformer_fields(file, keys, model_type, class_name);
   if (!config.contains("vocab_size")) {
     keys.fail("vocab_size", "is missing, and so is the tensor token_embd.weight");
   }
   put_stop_tokens(file, config);
-  return as_json(file, config);
+  return as_json(file, keys, config, {{"eos_token_id", "tokenizer.ggml.eos_token_id"}});
 }
 
 /// One config for all spellings. llama.cpp counts tapped layers from 1 ("target_layers"), others from 0
@@ -211,17 +300,27 @@ Json dflash_config(const Gguf& file) {
   keys.refuse_all_but(known);
   ordered_json config = transformer_fields(file, keys, "qwen3", "DFlashDraftModel");
 
+  Names names;
   for (const char* name : {"block_size", "dflash.block_size"}) {
-    if (const auto size = keys.find_size(name)) config["block_size"] = *size;
+    const auto size = keys.find_size(name);
+    if (!size) continue;
+    config["block_size"] = *size;
+    names["block_size"] = keys.whole(name);
   }
   ordered_json block = ordered_json::object();
   for (const std::string& key :
        {keys.whole("mask_token_id"), keys.whole("dflash.mask_token_id"), std::string("dflash.mask_token_id"),
         std::string("tokenizer.ggml.mask_token_id")}) {
-    if (const auto mask = file.find_integer(key)) block["mask_token_id"] = *mask;
+    const auto mask = file.find_integer(key);
+    if (!mask) continue;
+    block["mask_token_id"] = *mask;
+    names["dflash_config.mask_token_id"] = key;
   }
   for (const char* name : {"target_layer_ids", "dflash.target_layer_ids"}) {
-    if (const auto layers = keys.find_integers(name)) block["target_layer_ids"] = *layers;
+    const auto layers = keys.find_integers(name);
+    if (!layers) continue;
+    block["target_layer_ids"] = *layers;
+    names["dflash_config.target_layer_ids"] = keys.whole(name);
   }
   if (auto layers = keys.find_integers("target_layers")) {
     for (std::int64_t& layer : *layers) {
@@ -229,6 +328,7 @@ Json dflash_config(const Gguf& file) {
       --layer;
     }
     block["target_layer_ids"] = *layers;
+    names["dflash_config.target_layer_ids"] = keys.whole("target_layers");
   }
   config["dflash_config"] = block;
 
@@ -250,7 +350,7 @@ Json dflash_config(const Gguf& file) {
     if (const auto factor = keys.find_number(name)) config[field] = *factor;
   }
   if (const auto anchor = keys.find_truth("sample_from_anchor")) config["sample_from_anchor"] = *anchor;
-  return as_json(file, config);
+  return as_json(file, keys, config, std::move(names));
 }
 
 Json qwen3_config(const Gguf& file) { return transformer_config(file, "qwen3", "Qwen3ForCausalLM"); }
@@ -303,6 +403,23 @@ GgufTranslation translated(const GgufDialect& dialect, const std::string& name) 
                          (layer == "0" || layer[0] != '0');
   if (found == nullptr || !is_number) return {};
   return {dialect.layers + std::string(layer) + "." + found->hugging_face + ending, found->in_heads};
+}
+
+std::string name_in_gguf(const GgufDialect& dialect, const std::string& hugging_face) {
+  const std::size_t dot = hugging_face.rfind('.');  // before "weight" or "bias"
+  if (dot == std::string::npos) return hugging_face;
+  std::string_view part = std::string_view(hugging_face).substr(0, dot);
+  std::string before;
+  std::span<const GgufName> names = dialect.whole;
+  if (part.starts_with(dialect.layers)) {
+    part.remove_prefix(std::string_view(dialect.layers).size());
+    const std::size_t end = std::min(part.find('.'), part.size() - 1);
+    before = "blk." + std::string(part.substr(0, end + 1));
+    part.remove_prefix(end + 1);
+    names = dialect.layer;
+  }
+  const auto found = std::ranges::find(names, part, &GgufName::hugging_face);
+  return found == names.end() ? hugging_face : before + found->gguf + hugging_face.substr(dot);
 }
 
 }  // namespace draftproof

@@ -24,7 +24,7 @@ struct GgufDialect {
   const char* layers;                // what stands before a layer's number
   /// The converter put the two halves of each head's rows, which RoPE turns together, into pairs of neighbours.
   bool pairs_rows;
-  /// What config.json would say. Errors name the key.
+  /// What config.json would say. Errors name the key, those about its fields as well.
   Json (*config)(const Gguf& file);
 };
 
@@ -37,5 +37,9 @@ struct GgufTranslation {
   bool in_heads = false;
 };
 GgufTranslation translated(const GgufDialect& dialect, const std::string& name);
+
+/// The other way: how a file has, or would have, the tensor `hugging_face`; of several spellings the first. What the
+/// dialect has no word for stays.
+std::string name_in_gguf(const GgufDialect& dialect, const std::string& hugging_face);
 
 }  // namespace draftproof

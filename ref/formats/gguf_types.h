@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "kernels/formats.h"
+#include "ref/formats/unpacking.h"
 
 namespace draftproof {
 
@@ -16,13 +17,15 @@ enum class GgufType : std::uint32_t {
   uint8, int8, uint16, int16, uint32, int32, float32, boolean, string, array, uint64, int64, float64
 };
 
-/// Of a tensor. Those without a format are listed, and nothing else can be done with them.
+/// Of a tensor. Those without a format are listed, and nothing else can be done with them; those with an unpacking
+/// become their format as they are read.
 struct GgufTensorType {
   std::uint32_t id;
   const char* name;
   std::optional<Format> format;
   std::uint64_t block_inputs;
   std::uint64_t block_bytes;
+  const Unpacking* unpacking = nullptr;
 };
 
 constexpr GgufTensorType gguf_computed(std::uint32_t id, const char* name, Format format) {
@@ -30,19 +33,26 @@ constexpr GgufTensorType gguf_computed(std::uint32_t id, const char* name, Forma
           static_cast<std::uint64_t>(traits(format).block_bytes)};
 }
 
+constexpr GgufTensorType gguf_unpacked(std::uint32_t id, const char* name, const Unpacking& how) {
+  return {id, name, how.format, unpacked_inputs, how.block_bytes, &how};
+}
+
 inline constexpr GgufTensorType gguf_tensor_types[] = {
     gguf_computed(0, "F32", Format::f32),    gguf_computed(1, "F16", Format::f16),
     gguf_computed(30, "BF16", Format::bf16), gguf_computed(2, "Q4_0", Format::q4_0),
     gguf_computed(8, "Q8_0", Format::q8_0),  gguf_computed(12, "Q4_K", Format::q4_k),
     gguf_computed(13, "Q5_K", Format::q5_k), gguf_computed(14, "Q6_K", Format::q6_k),
+    gguf_unpacked(3, "Q4_1", q4_1),          gguf_unpacked(6, "Q5_0", q5_0),
+    gguf_unpacked(7, "Q5_1", q5_1),
     {24, "I8", std::nullopt, 1, 1},          {25, "I16", std::nullopt, 1, 2},
     {26, "I32", std::nullopt, 1, 4},         {27, "I64", std::nullopt, 1, 8},
     {28, "F64", std::nullopt, 1, 8},
 };
 
+/// The type that holds `format` as it is.
 constexpr const GgufTensorType& gguf_tensor_type(Format format) {
   const GgufTensorType* type = gguf_tensor_types;
-  while (type->format != format) ++type;
+  while (type->format != format || type->unpacking != nullptr) ++type;
   return *type;
 }
 

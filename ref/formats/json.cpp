@@ -79,6 +79,7 @@ struct Json::Node {
 
 struct Json::Document {
   std::string origin;
+  std::map<std::string, std::string> names;  // of fields, in errors
   Node root;
 };
 
@@ -171,9 +172,10 @@ Json Json::read(const std::filesystem::path& file, std::size_t bytes_max) {
   return parse(text, file.string());
 }
 
-Json Json::parse(std::string_view text, const std::string& origin) {
+Json Json::parse(std::string_view text, const std::string& origin, std::map<std::string, std::string> names) {
   auto document = std::make_shared<Document>();
   document->origin = origin;
+  document->names = std::move(names);
   // The parser takes a NUL for the end of the text and would not look at what follows it.
   if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos) {
     throw Error(origin + ": " + line_and_column(text, nul + 1) + ": a NUL byte, which JSON does not allow");
@@ -184,7 +186,9 @@ Json Json::parse(std::string_view text, const std::string& origin) {
   return Json(std::move(document), root, {});
 }
 
-std::string Json::where() const { return path_.empty() ? document_->origin : document_->origin + ": field " + path_; }
+std::string Json::where() const {
+  return path_.empty() ? document_->origin : document_->origin + ": field " + named(path_);
+}
 
 void Json::fail(const std::string& what) const { throw Error(where() + ": " + what); }
 
@@ -206,6 +210,16 @@ std::string Json::field_path(std::string_view field) const {
   return path_.empty() ? std::string(field) : path_ + "." + std::string(field);
 }
 
+/// The path as errors call it: an element or a field of what has another name there keeps its own behind that.
+std::string Json::named(const std::string& path) const {
+  for (const auto& [field, name] : document_->names) {
+    if (!path.starts_with(field)) continue;
+    const std::string rest = path.substr(field.size());
+    if (rest.empty() || rest[0] == '.' || rest[0] == '[') return name + rest;
+  }
+  return path;
+}
+
 const Json::Node* Json::node_of(std::string_view field) const {
   const auto* object = node_->as<Node::Object>();
   if (!object) fail("must be an object, but is " + node_->shown());
@@ -225,7 +239,7 @@ std::optional<Json> Json::find(std::string_view field) const {
 
 Json Json::at(std::string_view field) const {
   auto found = find(field);
-  if (!found) throw Error(document_->origin + ": field " + field_path(field) + " is missing or null");
+  if (!found) throw Error(document_->origin + ": field " + named(field_path(field)) + " is missing or null");
   return *std::move(found);
 }
 

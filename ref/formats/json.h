@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,7 +24,8 @@ class Json {
   /// Throws Error when the file is missing, is not UTF-8 JSON, nests too deep, or is larger than `bytes_max`.
   static Json read(const std::filesystem::path& file, std::size_t bytes_max = std::size_t{1} << 28);
   /// For text that came from elsewhere; `origin` stands where a file name would in errors.
-  static Json parse(std::string_view text, const std::string& origin);
+  /// `names`: what errors call a field ("a", "a.b") that the file itself has under another name.
+  static Json parse(std::string_view text, const std::string& origin, std::map<std::string, std::string> names = {});
 
   /// "FILE: field a.b[2]" for error sentences.
   std::string where() const;
@@ -64,6 +66,7 @@ class Json {
   Json(std::shared_ptr<const Document> document, const Node& node, std::string path);
   std::string field_path(std::string_view field) const;
   const Node* node_of(std::string_view field) const;  // nullptr when absent
+  std::string named(const std::string& path) const;
 
   std::shared_ptr<const Document> document_;
   const Node* node_;  // inside *document_

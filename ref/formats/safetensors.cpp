@@ -116,6 +116,7 @@ SafeTensors::SafeTensors(const std::filesystem::path& file) : bytes_(std::make_s
       for (const std::string& field : entry.fields()) metadata_[field] = entry.at(field).string();
     } else {
       StoredTensor& tensor = tensors_.emplace(name, read_entry(entry, data, size - data)).first->second;
+      tensor.name = name;
       tensor.file = bytes_;
     }
   }

@@ -12,12 +12,15 @@
 
 #include "kernels/formats.h"
 #include "ref/formats/file_bytes.h"
+#include "ref/formats/unpacking.h"
 
 namespace draftproof {
 
 struct StoredTensor {
-  std::string type_name;            // as the file spells it: "F32", "BF16", "I64", "Q4_K", ...
-  std::optional<Format> format;     // none: listed, but nothing that we compute with
+  std::string name;                     // as the file has it
+  std::string type_name;                // as the file spells it: "F32", "BF16", "I64", "Q4_K", ...
+  std::optional<Format> format;         // as it is read; none: listed, but nothing that we compute with
+  const Unpacking* unpacking = nullptr; // from what the file has to `format`; nullptr: it is that already
   std::vector<std::int64_t> shape;  // outermost first; rows of shape.back() values
   std::shared_ptr<const FileBytes> file;
   std::uint64_t offset = 0;  // from the start of the file

@@ -24,9 +24,11 @@ CausalTransformer::CausalTransformer(const Loading& from, const Json& config, Tr
   embedding_ = load_table(from, {"model.embed_tokens.weight", config_.vocabulary}, config_.hidden);
   for (int i = 0; i < config_.layers; ++i) layers_.push_back(load_transformer_layer(from, config_, prefix(i)));
 
-  // A tied config that ships a head anyway is tied all the same: the reference implementation ties after loading.
+  // A head in the file is the head, whatever the config says, as the reference implementation has it; one of the same
+  // bytes as the embedding is kept once.
   const auto tie = config.find("tie_word_embeddings");
-  tied_ = tie ? tie->boolean() : !from.weights.has("lm_head.weight");
+  tied_ = !tie || tie->boolean();
+  if (from.weights.has("lm_head.weight")) tied_ = from.weights.same("lm_head.weight", "model.embed_tokens.weight");
   if (!tied_) head_ = load_table(from, {"lm_head.weight", config_.vocabulary}, config_.hidden);
 }
 

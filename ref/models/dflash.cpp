@@ -100,7 +100,7 @@ bool is_dflash(const Json& config) {
 DFlashConfig read_dflash_config(const Json& config, const Model& target) {
   if (!is_dflash(config)) config.fail("is not a DFlash draft; architectures[0] must be DFlashDraftModel");
   DFlashConfig result;
-  result.transformer = read_transformer_config(config, {.vocabulary = target.vocabulary()});
+  result.transformer = read_transformer_config(config, target.vocabulary());
   TransformerConfig& transformer = result.transformer;
   if (transformer.hidden != target.hidden()) {
     config.at("hidden_size").fail("does not fit the target, whose hidden_size is " + std::to_string(target.hidden()));

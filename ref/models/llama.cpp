@@ -7,10 +7,8 @@
 namespace draftproof {
 namespace {
 
-constexpr double theta_of_old_files = 10000;  // transformers' LlamaConfig; Llama 2 was published without
-
 TransformerConfig read_llama_config(const Json& json) {
-  TransformerConfig config = read_transformer_config(json, {.rope_theta = theta_of_old_files});
+  TransformerConfig config = read_transformer_config(json);
   for (const int window : config.windows) {
     if (window != AttentionCache::everything) json.fail("asks for sliding layers, which Llama does not have");
   }

@@ -10,7 +10,7 @@ MatrixSource source_of(const Loading& from, const NamedMatrix& matrix, int input
   const WeightSource stored = from.weights.weight(matrix.name, matrix.outputs, inputs);
   const Format format = packed_format(stored.format, inputs, from.layout.quantise, table);
   if (format == stored.format) return {format, matrix.outputs, inputs, stored.read};
-  const std::string where = from.weights.path().string() + ": tensor " + matrix.name;
+  const std::string where = from.weights.path().string() + ": tensor " + from.weights.tensors().at(matrix.name).name;
   return {format, matrix.outputs, inputs, [stored, format, inputs, where](int first, int count, void* rows) {
             const std::size_t bytes = row_bytes(format, inputs);
             std::vector<std::byte> wide(stored.bytes_per_row() * static_cast<std::size_t>(count));

@@ -55,7 +55,7 @@ std::uint64_t MemoryNeed::total(int positions, int guesses) const noexcept {
 }
 
 MemoryNeed memory_need(const Checkpoint& weights, const Layout& layout) {
-  const TransformerConfig config = read_transformer_config(weights.config(), {.rope_theta = 1e4, .vocabulary = 1});
+  const TransformerConfig config = read_transformer_config(weights.config(), 1);
   MemoryNeed need;
   std::uint64_t prepared[operands] = {};
   std::uint64_t width = 0;  // floats of a row's activations
@@ -67,6 +67,7 @@ MemoryNeed memory_need(const Checkpoint& weights, const Layout& layout) {
       continue;
     }
     if (tensor.shape.size() != 2 || tensor.shape[0] > std::numeric_limits<int>::max()) continue;  // refused later
+    if (name == "lm_head.weight" && weights.same(name, "model.embed_tokens.weight")) continue;  // kept once
     const bool table = name == "model.embed_tokens.weight" || name == "lm_head.weight";
     const Format format = packed_format(*tensor.format, inputs, layout.quantise, table);
     need.weights[traits(format).name] +=

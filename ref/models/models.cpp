@@ -43,26 +43,27 @@ std::unique_ptr<Model> load_model(const std::filesystem::path& path, const Layou
               "' is not a target draftproof knows; it knows " + known);
 }
 
+namespace {
+
+/// What names the ids that end a text; none where nothing does.
+std::optional<Json> find_stop_field(const std::filesystem::path& path) {
+  if (std::filesystem::is_regular_file(path)) return Checkpoint(path).config().find("eos_token_id");
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    if (!std::filesystem::exists(path / name)) continue;
+    if (auto field = Json::read(path / name).find("eos_token_id")) return field;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::vector<Token> read_stop_tokens(const std::filesystem::path& path) {
-  std::vector<Json> configs;
-  if (std::filesystem::is_regular_file(path)) {
-    configs.push_back(Checkpoint(path).config());
-  } else {
-    for (const char* name : {"config.json", "generation_config.json"}) {
-      if (std::filesystem::exists(path / name)) configs.push_back(Json::read(path / name));
-    }
-  }
+  const auto field = find_stop_field(path);
+  if (!field) return {};
+  constexpr std::int64_t most = std::numeric_limits<Token>::max();
+  if (!field->is_array()) return {static_cast<Token>(field->integer(0, most))};
   std::set<Token> stops;
-  for (const Json& config : configs) {
-    const auto field = config.find("eos_token_id");
-    if (!field) continue;
-    constexpr std::int64_t most = std::numeric_limits<Token>::max();
-    if (field->is_array()) {
-      for (const std::int64_t id : field->integers(0, most)) stops.insert(static_cast<Token>(id));
-    } else {
-      stops.insert(static_cast<Token>(field->integer(0, most)));
-    }
-  }
+  for (const std::int64_t id : field->integers(0, most)) stops.insert(static_cast<Token>(id));
   return {stops.begin(), stops.end()};
 }
 

@@ -24,8 +24,9 @@ const Architecture* all_architectures() noexcept;
 /// Loads a Hugging Face style folder or a .gguf file. Errors name file and field.
 std::unique_ptr<Model> load_model(const std::filesystem::path& path, const Layout& layout);
 
-/// The ids that end a text, ascending: the union of eos_token_id in config.json and generation_config.json, or what a
-/// .gguf file's metadata name as the end of a text, a turn or a message.
+/// The ids that end a text, ascending: eos_token_id of generation_config.json alone where it has one, else that of
+/// config.json; of a .gguf file what its metadata name as the end of a text, a turn or a message, and what llama.cpp
+/// knows as such by its spelling.
 std::vector<Token> read_stop_tokens(const std::filesystem::path& path);
 
 }  // namespace draftproof

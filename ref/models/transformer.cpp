@@ -8,6 +8,7 @@
 #include "kernels/math64.h"
 #include "ref/base/error.h"
 #include "ref/base/require.h"
+#include "ref/formats/printable.h"
 
 namespace draftproof {
 
@@ -17,6 +18,7 @@ namespace {
 
 constexpr int size_max = 1 << 24;   // no width of a real checkpoint comes near it
 constexpr int layers_max = 1 << 10;  // nor any number of layers
+constexpr double default_rope_theta = 10000;  // transformers' of Llama, Qwen2 and Qwen3; Llama 2 was published without
 constexpr int default_max_window_layers = 28;  // transformers' Qwen3Config: so many layers see everything
 
 int positive(const Json& config, std::string_view field) {
@@ -51,7 +53,7 @@ Llama3Rope read_llama3_rope(const Json& block) {
 }
 
 /// Fills rope_theta and rope_scaling. Both blocks are published, some with `type` and some with `rope_type`.
-void read_rope(const Json& config, std::optional<double> theta_otherwise, TransformerConfig& result) {
+void read_rope(const Json& config, TransformerConfig& result) {
   std::optional<Json> theta = config.find("rope_theta");
   std::optional<std::string> kind;
   for (const char* field : {"rope_scaling", "rope_parameters"}) {
@@ -61,8 +63,10 @@ void read_rope(const Json& config, std::optional<double> theta_otherwise, Transf
     for (const char* type : {"type", "rope_type"}) {
       const auto named = block->find(type);
       if (!named) continue;
-      if (named->string() != "default" && named->string() != "llama3") {
-        named->fail("rope type '" + named->string() + "' is not implemented; only 'default' and 'llama3' are");
+      const bool linear_by_1 = named->string() == "linear" && block->at("factor").number() == 1;
+      if (named->string() != "default" && named->string() != "llama3" && !linear_by_1) {
+        named->fail("rope type " + in_quotes(named->string()) +
+                    " is not implemented; only 'default' and 'llama3' are, and 'linear' by 1");
       }
       if (kind && *kind != named->string()) named->fail("differs from another rope type of this config, " + *kind);
       kind = named->string();
@@ -76,8 +80,7 @@ void read_rope(const Json& config, std::optional<double> theta_otherwise, Transf
       block->fail("one RoPE per layer type is not implemented");
     }
   }
-  if (!theta && !theta_otherwise) config.fail("needs rope_theta, or rope_parameters.rope_theta");
-  result.rope_theta = theta ? theta->number() : *theta_otherwise;
+  result.rope_theta = theta ? theta->number() : default_rope_theta;
   if (!(result.rope_theta > 1 && result.rope_theta < 1e12)) theta->fail("must lie between 1 and 1e12");
 }
 
@@ -137,11 +140,11 @@ AttentionShape TransformerConfig::attention_shape() const {
   return {heads, kv_heads, head_dim, 1.0F / std::sqrt(static_cast<float>(head_dim))};
 }
 
-TransformerConfig read_transformer_config(const Json& config, const Absent& absent) {
+TransformerConfig read_transformer_config(const Json& config, std::optional<int> vocabulary) {
   if (!config.is_object()) config.fail("must be a JSON object");
   TransformerConfig result;
-  const bool told = config.find("vocab_size") || !absent.vocabulary;
-  result.vocabulary = told ? positive(config, "vocab_size") : *absent.vocabulary;
+  const bool told = config.find("vocab_size") || !vocabulary;
+  result.vocabulary = told ? positive(config, "vocab_size") : *vocabulary;
   result.hidden = positive(config, "hidden_size");
   result.layers = static_cast<int>(config.at("num_hidden_layers").integer(1, layers_max));
   result.heads = positive(config, "num_attention_heads");
@@ -149,7 +152,7 @@ TransformerConfig read_transformer_config(const Json& config, const Absent& abse
   result.intermediate = positive(config, "intermediate_size");
   result.context = positive(config, "max_position_embeddings");
   if (result.heads % result.kv_heads != 0) {
-    config.at("num_key_value_heads").fail("must divide num_attention_heads, " + std::to_string(result.heads));
+    config.at("num_key_value_heads").fail("must divide the number of heads, " + std::to_string(result.heads));
   }
   if (config.find("head_dim")) {
     result.head_dim = positive(config, "head_dim");
@@ -158,9 +161,14 @@ TransformerConfig read_transformer_config(const Json& config, const Absent& abse
       config.fail("hidden_size is no multiple of num_attention_heads; set head_dim");
     result.head_dim = result.hidden / result.heads;
   }
-  if (result.head_dim % 2 != 0) config.fail("head_dim must be even, RoPE turns pairs");
+  if (result.head_dim % 2 != 0) {
+    const std::string size = std::to_string(result.head_dim);
+    config.find("head_dim")
+        .value_or(config.at("hidden_size"))
+        .fail("makes heads of " + size + " values, but the number must be even; RoPE turns pairs");
+  }
   if (static_cast<std::int64_t>(result.heads) * result.head_dim > size_max) {
-    config.fail("num_attention_heads times head_dim is larger than any real model's");
+    config.at("num_attention_heads").fail("makes all heads together larger than any real model's");
   }
   result.epsilon = static_cast<float>(config.at("rms_norm_eps").number());
   if (!(result.epsilon > 0 && result.epsilon < 1)) {  // as a float: 1e-60 would be 0, and a row of zeros NaN
@@ -169,7 +177,7 @@ TransformerConfig read_transformer_config(const Json& config, const Absent& abse
   if (const Json act = config.at("hidden_act"); act.string() != "silu") {
     act.fail("activation '" + act.string() + "' is not implemented; only 'silu' is");
   }
-  read_rope(config, absent.rope_theta, result);
+  read_rope(config, result);
   result.windows = read_windows(config, result.layers);
   refuse_partial_rotary(config);
   refuse_if_set(config, "attention_bias", "biased projections are not implemented");
@@ -234,7 +242,7 @@ void refuse_other_tensors(const Checkpoint& weights, const TransformerConfig& co
   }
   for (const auto& [name, tensor] : weights.tensors()) {
     if (known.contains(name) || name.ends_with("rotary_emb.inv_freq")) continue;  // old exports store the frequencies
-    throw Error(weights.path().string() + ": tensor " + name +
+    throw Error(weights.path().string() + ": tensor " + tensor.name +
                 " is not part of the architecture as implemented; ignoring it would compute something else");
   }
 }

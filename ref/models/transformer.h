@@ -43,16 +43,10 @@ struct TransformerConfig {
   AttentionShape attention_shape() const;
 };
 
-/// What fields mean that some files leave out; without a value they must be there.
-struct Absent {
-  std::optional<double> rope_theta = {};
-  std::optional<int> vocabulary = {};
-};
-
 /// Reads the fields that the config.json of a decoder-only transformer has. Absent, negative, contradictory or
 /// unknown-activation fields, and every switch that would change the computation and is not implemented, are Errors
-/// naming file and field.
-TransformerConfig read_transformer_config(const Json& config, const Absent& absent = {});
+/// naming file and field. `vocabulary`: what an absent vocab_size means; without it the field must be there.
+TransformerConfig read_transformer_config(const Json& config, std::optional<int> vocabulary = {});
 
 /// cos and sin of position * frequency, rounded as the reference implementations round: the frequency
 /// theta^(-2j / head_dim) to float, its scaling and the product in float. `cosine`, `sine`: [positions][head_dim / 2].

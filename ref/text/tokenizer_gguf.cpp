@@ -69,10 +69,12 @@ class Fields {
 const PreTokenizerKind& find_kind(const Fields& fields) {
   const std::string field = "tokenizer.ggml.pre";
   const auto& name = fields.at<std::string>(field);
+  std::string known;
   for (const PreTokenizerKind& kind : pre_tokenizer_kinds()) {
     if (kind.name == name) return kind;
+    known += (known.empty() ? "" : ", ") + std::string(kind.name);
   }
-  throw Error(fields.where(field) + ": " + in_quotes(name) + " is not implemented");
+  throw Error(fields.where(field) + ": " + in_quotes(name) + " is not implemented; implemented are " + known);
 }
 
 void add_tokens(const Fields& fields, TokenizerPartsBuilder& builder) {

@@ -13,6 +13,7 @@
 #include "ref/models/models.h"
 #include "ref/text/tokenizer.h"
 #include "tests/decoding/support.h"
+#include "tests/folder.h"
 #include "tests/threads.h"
 
 namespace draftproof {
@@ -111,6 +112,26 @@ TEST(Engine, SaysWhatIsWrongWithADraftOrARequest) {
   EXPECT_THAT(said(asked({1}, 1), "model:" + (models / "nowhere").string()), HasSubstr("nowhere"));
   const auto other = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/external/qwen3-tiny-tied";
   EXPECT_THAT(said(asked({1}, 1), "model:" + other.string()), HasSubstr("does not fit the target's of 2048"));
+}
+
+TEST(Engine, TakesALlamaFolderWithoutRopeThetaAsTargetAndAsDraft) {
+  const Threads one(1);
+  const auto told = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/external/llama-tiny-plain";
+  const test::Folder untold;
+  std::filesystem::copy(told, untold.path());
+  std::string config = test::text_of(told / "config.json");
+  const std::string field = R"("rope_theta": 10000.0,)";
+  ASSERT_NE(config.find(field), std::string::npos);
+  test::put(untold.path() / "config.json", config.erase(config.find(field), field.size()));
+  const std::vector<std::string> draft = {"model:" + untold.path().string()};
+  const Request request = asked({1, 2, 3}, 12);
+  EXPECT_EQ(error_of([&] { refuse_shortage(untold.path(), draft, best_kernels(), request, true); }), "");
+  SeededChance chance(1);
+  const Trace plain = Engine(told, best_kernels()).decode(request, "none", matching, chance);
+  EXPECT_EQ(plain.output.size(), 12U);
+  for (const std::string& guesser : {std::string("none"), draft[0]}) {
+    EXPECT_EQ(Engine(untold.path(), best_kernels()).decode(request, guesser, matching, chance).output, plain.output);
+  }
 }
 
 TEST(Engine, GuessesAsManyAsSuitTheDraftUnlessAskedOtherwise) {

@@ -338,16 +338,110 @@ TEST_F(GgufCheckpoint, SaysWhatConfigJsonWould) {
   EXPECT_FALSE(config.find("rope_scaling"));
 
   file = keys("qwen3").number("qwen3.attention.key_length", 8).number("qwen3.rope.dimension_count", 2);
-  file.text("qwen3.rope.scaling.type", "yarn").number("qwen3.rope.scaling.original_context_length", 16);
-  file.put("qwen3.rope.scaling.factor", 6, GgufBytes::raw(4.0F));
   const Json other = open(file, {{"token_embd.weight", 5}, {"output.weight", 5}}).config();
   EXPECT_EQ(other.at("head_dim").integer(1, 100), 8);
   EXPECT_EQ(other.at("num_key_value_heads").integer(1, 100), 2);
   EXPECT_FALSE(other.at("tie_word_embeddings").boolean());
   EXPECT_EQ(other.at("partial_rotary_factor").number(), 0.25);
-  EXPECT_EQ(other.at("rope_scaling").at("rope_type").string(), "yarn");
-  EXPECT_EQ(other.at("rope_scaling").at("factor").number(), 4);
-  EXPECT_EQ(other.at("rope_scaling").at("original_max_position_embeddings").integer(1, 100), 16);
+}
+
+TEST_F(GgufCheckpoint, RefusesRopeScaledByAnythingButOneWithATypeOrWithout) {
+  const std::vector<std::pair<std::string, int>> embedding{{"token_embd.weight", 5}};
+  struct Scaling {
+    const char* type;  // empty: absent
+    const char* key;
+    float factor;
+    const char* refused;  // the key that the refusal names; empty: none
+  };
+  // llama.cpp: a factor without a type is linear; rope.scale_linear is its older name; 0 is read as 1.
+  for (const Scaling& scaling : {Scaling{"", "rope.scaling.factor", 4, "llama.rope.scaling.factor: scales RoPE"},
+                                 Scaling{"linear", "rope.scaling.factor", 0.5F, "llama.rope.scaling.factor: scales"},
+                                 Scaling{"", "rope.scale_linear", 2, "llama.rope.scale_linear: scales RoPE"},
+                                 Scaling{"yarn", "rope.scaling.factor", 1, "llama.rope.scaling.type: 'yarn'"},
+                                 Scaling{"", "rope.scaling.factor", 1, ""},
+                                 Scaling{"", "rope.scaling.factor", 0, ""},
+                                 Scaling{"linear", "rope.scaling.factor", 1, ""},
+                                 Scaling{"linear", "rope.scale_linear", 1, ""},
+                                 Scaling{"none", "rope.scaling.factor", 4, ""}}) {
+    GgufBytes file = keys("llama");
+    if (*scaling.type != '\0') file.text("llama.rope.scaling.type", scaling.type);
+    file.put(std::string("llama.") + scaling.key, 6, GgufBytes::raw(scaling.factor));
+    SCOPED_TRACE(std::string(scaling.type) + " " + scaling.key + " " + std::to_string(scaling.factor));
+    if (*scaling.refused == '\0') {
+      EXPECT_FALSE(open(file, embedding).config().find("rope_scaling"));
+    } else {
+      EXPECT_THAT(error_of([&] { open(file, embedding); }), HasSubstr(std::string("x.gguf: field ") + scaling.refused));
+    }
+  }
+}
+
+TEST_F(GgufCheckpoint, TakesHarmlessKeysAndArraysOfEqualSizesAndNoOthers) {
+  const std::vector<std::pair<std::string, int>> embedding{{"token_embd.weight", 5}};
+  const auto harmless = [] {
+    return keys("llama").truth("llama.attention.causal", true).number("llama.expert_count", 0);
+  };
+  const auto one_layer = harmless().number("llama.expert_used_count", 0).integers("llama.attention.head_count_kv", {1});
+  const Json config = open(one_layer, embedding).config();
+  EXPECT_EQ(config.at("num_key_value_heads").integer(0, 100), 1);
+  const auto refusal = [&](const GgufBytes& file) { return error_of([&] { open(file, embedding); }); };
+  EXPECT_THAT(refusal(keys("llama").truth("llama.attention.causal", false)),
+              HasSubstr("field llama.attention.causal: must be true"));
+  EXPECT_THAT(refusal(keys("llama").number("llama.expert_used_count", 2)),
+              HasSubstr("field llama.expert_used_count: must be 0"));
+  const auto layers = [](const std::vector<std::int32_t>& sizes) {
+    GgufBytes file;
+    file.text("general.architecture", "qwen3").number("qwen3.block_count", 3).number("qwen3.context_length", 64);
+    file.number("qwen3.embedding_length", 8).put("qwen3.attention.layer_norm_rms_epsilon", 6, GgufBytes::raw(1e-5F));
+    file.integers("qwen3.feed_forward_length", {16, 16, 16}).integers("qwen3.attention.head_count", {2, 2, 2});
+    return file.integers("qwen3.attention.head_count_kv", sizes);
+  };
+  const Json equal = open(layers({2, 2, 2}), embedding).config();
+  EXPECT_EQ(equal.at("intermediate_size").integer(0, 100), 16);
+  EXPECT_EQ(equal.at("num_attention_heads").integer(0, 100), 2);
+  EXPECT_EQ(equal.at("num_key_value_heads").integer(0, 100), 2);
+  const std::string key = "x.gguf: field qwen3.attention.head_count_kv: ";
+  EXPECT_THAT(refusal(layers({2, 2, 1})), HasSubstr(key + "differs from layer to layer"));
+  EXPECT_THAT(refusal(layers({2, 2})), HasSubstr(key + "has 2 values for 3 layers"));
+  EXPECT_THAT(refusal(layers({0, 0, 0})), HasSubstr(key + "must be at least 1"));
+}
+
+TEST_F(GgufCheckpoint, KnowsWhatEndsATextBySpellingAsLlamaCppDoes) {
+  const auto stops = [&](const GgufBytes& more) {
+    return open(more, {{"token_embd.weight", 5}}).config().at("eos_token_id").integers(0, 100);
+  };
+  const std::vector<std::string> tokens = {"a",          "<|endoftext|>", "<|im_end|>",  "<|im_start|>", "</s>",
+                                           "<|file_sep|>", "<|fim_pad|>", "<|fim_middle|>", "<|repo_name|>", "<s>"};
+  EXPECT_THAT(stops(keys("qwen2").texts("tokenizer.ggml.tokens", tokens).number("tokenizer.ggml.eos_token_id", 2)),
+              ::testing::UnorderedElementsAre(2, 1, 2, 4, 5, 6, 8)) << "the id is also found by its spelling";
+  EXPECT_THAT(stops(keys("qwen2").texts("tokenizer.ggml.tokens", tokens).number("tokenizer.ggml.fim_pad_token_id", 0)),
+              ::testing::UnorderedElementsAre(0, 1, 2, 4, 5, 8)) << "a key goes before spellings";
+  EXPECT_FALSE(open(keys("qwen2").texts("tokenizer.ggml.tokens", {"a", "<|im_start|>", "<|endoftext|> "}),
+                    {{"token_embd.weight", 5}}).config().find("eos_token_id"));
+}
+
+TEST_F(GgufCheckpoint, CallsFieldsAndTensorsWhatTheFileCallsThem) {
+  const Checkpoint checkpoint = open(keys("llama").number("llama.attention.head_count_kv", 1),
+                                     {{"token_embd.weight", 5}, {"blk.0.attn_v.weight", 4}});
+  EXPECT_EQ(error_of([&] { checkpoint.config().at("num_key_value_heads").fail("is odd"); }),
+            checkpoint.path().string() + ": field llama.attention.head_count_kv: is odd");
+  EXPECT_EQ(error_of([&] { checkpoint.floats("model.layers.0.self_attn.v_proj.weight", {3, 8}); }),
+            checkpoint.path().string() + ": tensor 'blk.0.attn_v.weight' has shape [4, 8], but the configuration asks "
+                                         "for [3, 8]");
+  EXPECT_EQ(error_of([&] { checkpoint.floats("model.layers.12.self_attn.q_proj.bias", {8}); }),
+            checkpoint.path().string() + ": the weights have no tensor 'blk.12.attn_q.bias' of shape [8]");
+  EXPECT_EQ(error_of([&] { checkpoint.floats("lm_head.weight", {5, 8}); }),
+            checkpoint.path().string() + ": the weights have no tensor 'output.weight' of shape [5, 8]");
+  EXPECT_EQ(checkpoint.name_in_file("model.layers.0.self_attn.q_proj.weight"), "blk.0.attn_q.weight");
+  for (const char* name : {"model.layers.", "model.layers.0", "model.layers.0.weight", "weight", ".weight", "odd"}) {
+    EXPECT_EQ(checkpoint.name_in_file(name), name);
+  }
+}
+
+TEST_F(GgufCheckpoint, SaysOfAVocabularyAloneThatItHasNoTensors) {
+  const GgufBytes file = GgufBytes().text("general.architecture", "qwen2").texts("tokenizer.ggml.tokens", {"a"});
+  EXPECT_EQ(error_of([&] { open(file, {}); }), (folder_.path() / "x.gguf").string() +
+                                                   ": has no tensors; it holds a vocabulary or other metadata, and no "
+                                                   "model");
 }
 
 TEST_F(GgufCheckpoint, NamesTheKeyThatIsMissingWrongOrNotImplemented) {
@@ -369,7 +463,7 @@ TEST_F(GgufCheckpoint, NamesTheKeyThatIsMissingWrongOrNotImplemented) {
   EXPECT_THAT(refusal(keys("llama").number("llama.attention.value_length", 5), embedding),
               HasSubstr("field llama.attention.value_length"));
   EXPECT_THAT(refusal(keys("llama").text("llama.vocab_size", "5"), embedding), HasSubstr("field llama.vocab_size"));
-  EXPECT_THAT(refusal(keys("llama"), {}), HasSubstr("field llama.vocab_size: is missing"));
+  EXPECT_THAT(refusal(keys("llama"), {{"output.weight", 5}}), HasSubstr("field llama.vocab_size: is missing"));
   EXPECT_THAT(refusal(keys("llama"), {{"token_embd.weight", 5}, {"blk.0.attn_q.weight", 6}}),
               HasSubstr("tensor 'blk.0.attn_q.weight' has shape [6, 8], which are no heads of 4 rows"));
   EXPECT_THAT(refusal(keys("llama"), {{"token_embd.weight", 5}, {"model.norm.weight", 1}, {"output_norm.weight", 1}}),

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "ref/models/dflash.h"
+#include "ref/models/memory.h"
 #include "ref/models/transformer.h"
 #include "tests/models/fixtures.h"
 
@@ -166,8 +167,8 @@ const std::vector<BadConfig> bad_in_both = {
     {"num_attention_heads", "0", {"num_attention_heads", "from 1"}},
     {"num_attention_heads", "16777216", {"num_attention_heads", "larger than any real model's"}},
     {"num_key_value_heads", "0", {"num_key_value_heads", "from 1"}},
-    {"num_key_value_heads", "3", {"num_key_value_heads", "must divide num_attention_heads"}},
-    {"num_key_value_heads", "8", {"num_key_value_heads", "must divide num_attention_heads"}},
+    {"num_key_value_heads", "3", {"num_key_value_heads", "must divide the number of heads"}},
+    {"num_key_value_heads", "8", {"num_key_value_heads", "must divide the number of heads"}},
     {"head_dim", "3", {"head_dim", "even"}},
     {"head_dim", "0", {"head_dim", "from 1"}},
     {"intermediate_size", "", {"intermediate_size", "missing"}},
@@ -183,7 +184,6 @@ const std::vector<BadConfig> bad_in_both = {
     {"hidden_act", "", {"hidden_act", "missing"}},
     {"hidden_act", "\"gelu\"", {"hidden_act", "activation 'gelu' is not implemented"}},
     {"hidden_act", "3", {"hidden_act", "string"}},
-    {"rope_theta", "", {"rope_theta", "rope_parameters.rope_theta"}},
     {"rope_theta", "0", {"rope_theta", "between 1 and 1e12"}},
     {"rope_theta", "1", {"rope_theta", "between 1 and 1e12"}},
     {"rope_theta", "-10000", {"rope_theta", "between 1 and 1e12"}},
@@ -192,6 +192,7 @@ const std::vector<BadConfig> bad_in_both = {
     {"rope_scaling", "[]", {"rope_scaling", "object"}},
     {"rope_scaling", R"({"type": "yarn", "factor": 4})", {"rope_scaling.type", "'yarn' is not implemented"}},
     {"rope_scaling", R"({"rope_type": "linear", "factor": 2})", {"rope_scaling.rope_type", "'linear'"}},
+    {"rope_scaling", R"({"rope_type": "linear"})", {"rope_scaling.factor", "missing"}},
     {"rope_scaling", R"({"rope_type": 1})", {"rope_scaling.rope_type", "string"}},
     {"rope_parameters", R"({"rope_type": "dynamic"})", {"rope_parameters.rope_type", "'dynamic'"}},
     {"rope_parameters", R"({"rope_type": "llama3"})", {"rope_parameters.factor", "missing"}},
@@ -341,9 +342,27 @@ TEST(TargetConfig, AbsentFieldsHaveTheirDocumentedMeaning) {
   EXPECT_EQ(config.kv_heads, config.heads);
   EXPECT_EQ(config.head_dim, 2);
   EXPECT_EQ(config.rope_theta, 5e5);
+  fields.erase("rope_theta");
+  fields["rope_parameters"] = R"({"rope_type": "linear", "factor": 1})";
+  EXPECT_EQ(read_transformer_config(Json::parse(json_of(fields), "config.json")).rope_theta, 1e4)
+      << "transformers' default; scaled by 1 it stays";
 }
 
-TEST(TargetConfig, AHeadIsTiedWhenTheConfigSaysSoOrShipsNone) {
+TEST(TargetConfig, WithoutRopeThetaComputesAsTransformersDefaultForEveryArchitecture) {
+  for (const char* name : {"llama-tiny-plain", "qwen2-tiny-untied", "qwen3-tiny-tied"}) {
+    std::string config = bytes_of_file(external_dir / name / "config.json");
+    const std::string given = R"("rope_theta": 10000.0)";
+    ASSERT_EQ(config.find(given), config.rfind(given)) << name;
+    ASSERT_NE(config.find(given), std::string::npos) << name;
+    const TemporaryFolder folder;
+    std::filesystem::copy(external_dir / name, folder.path());
+    folder.write("config.json", config.replace(config.find(given), given.size(), R"("unused": 0)"));
+    EXPECT_EQ(read(*load_model(folder.path(), best_kernels()), {1, 2, 3}, {}).logits,
+              read(*load_model(external_dir / name, best_kernels()), {1, 2, 3}, {}).logits) << name;
+  }
+}
+
+TEST(TargetConfig, AHeadInTheFileIsTheHeadWhateverTheConfigSays) {
   Fields untold = good_target;
   untold.erase("tie_word_embeddings");
   Fields tied = good_target;
@@ -359,9 +378,23 @@ TEST(TargetConfig, AHeadIsTiedWhenTheConfigSaysSoOrShipsNone) {
     return read(*load_model(folder.path(), best_kernels()), {1, 2, 3}, {}).logits;
   };
   EXPECT_EQ(logits(tied, without_head), logits(untold, without_head));
-  EXPECT_EQ(logits(tied, without_head), logits(tied, other_head));
+  EXPECT_NE(logits(tied, without_head), logits(tied, other_head)) << "as transformers 5 and llama.cpp have it";
   EXPECT_EQ(logits(good_target, other_head), logits(untold, other_head));
-  EXPECT_NE(logits(good_target, other_head), logits(tied, other_head));
+  EXPECT_EQ(logits(good_target, other_head), logits(tied, other_head));
+  std::vector<Tensor> same_head = target_weights();
+  for (Tensor& t : same_head) {
+    if (t.name == "lm_head.weight") t.bytes = same_head[0].bytes;
+  }
+  ASSERT_EQ(same_head[0].name, "model.embed_tokens.weight");
+  const auto weights = [](const std::vector<Tensor>& tensors) {
+    const Folder folder(good_target, tensors);
+    return memory_need(Checkpoint(folder.path()), best_kernels()).weights.at("f32");
+  };
+  EXPECT_EQ(weights(same_head), weights(without_head)) << "one of the embedding's bytes is kept once";
+  EXPECT_GT(weights(other_head), weights(without_head));
+  for (const Fields& config : {good_target, untold, tied}) {
+    EXPECT_EQ(logits(config, same_head), logits(tied, without_head));
+  }
   const Folder folder(good_target, without_head);
   EXPECT_THAT(error_of([&] { load_target(folder.path()); }), testing::HasSubstr("lm_head.weight"));
 }
@@ -641,15 +674,19 @@ TEST(TargetWeights, FiniteOnesThatComputeNaNAreNoticedAtTheLogits) {
               testing::AllOf(testing::HasSubstr(folder.path().string()), testing::HasSubstr("NaN")));
 }
 
-TEST(StopTokens, AreTheUnionOfBothFilesInOrder) {
+TEST(StopTokens, AreThoseOfGenerationConfigAloneWhereItHasSome) {
   const TemporaryFolder folder;
   EXPECT_TRUE(read_stop_tokens(folder.path()).empty());
   folder.write("config.json", R"({"eos_token_id": 7})");
   EXPECT_EQ(read_stop_tokens(folder.path()), (std::vector<Token>{7}));
   folder.write("generation_config.json", R"({"eos_token_id": [9, 2, 7]})");
   EXPECT_EQ(read_stop_tokens(folder.path()), (std::vector<Token>{2, 7, 9}));
-  folder.write("config.json", R"({"eos_token_id": null})");
-  EXPECT_EQ(read_stop_tokens(folder.path()), (std::vector<Token>{2, 7, 9}));
+  folder.write("generation_config.json", R"({"eos_token_id": 9})");
+  EXPECT_EQ(read_stop_tokens(folder.path()), (std::vector<Token>{9})) << "not config.json's 7, as transformers";
+  for (const char* without : {"{}", R"({"eos_token_id": null})"}) {
+    folder.write("generation_config.json", without);
+    EXPECT_EQ(read_stop_tokens(folder.path()), (std::vector<Token>{7})) << without;
+  }
 }
 
 TEST(StopTokens, BadOnesAreRefusedByFileAndField) {

@@ -85,23 +85,26 @@ TEST_P(LlamaCppFixture, GreedyTokensAreLlamaCppsWithEveryClassOfNumerics) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LlamaCppFixture,
-                         testing::Values("llama-f16", "llama-f32", "llama-q4_0", "llama-q5_k", "qwen2-bf16",
-                                         "qwen2-f32", "qwen2-q4_k_m", "qwen2-q8_0", "qwen3-bf16", "qwen3-f16",
-                                         "qwen3-f32", "qwen3-q4_0", "qwen3-q4_k", "qwen3-q4_k_m", "qwen3-q5_k",
-                                         "qwen3-q6_k", "qwen3-q8_0"),
+                         testing::Values("llama-f16", "llama-f32", "llama-q4_0", "llama-q4_1", "llama-q4_k_m_narrow",
+                                         "llama-q5_k", "qwen2-bf16", "qwen2-f32", "qwen2-q4_k_m", "qwen2-q5_1",
+                                         "qwen2-q8_0", "qwen3-bf16", "qwen3-f16", "qwen3-f32", "qwen3-q4_0",
+                                         "qwen3-q4_k", "qwen3-q4_k_m", "qwen3-q5_0", "qwen3-q5_k", "qwen3-q6_k",
+                                         "qwen3-q8_0"),
                          printable_name);
 
 class LlamaCppBound : public LlamaCppFixture {};
 TEST_P(LlamaCppBound, LogitsAreWithinTheRoundingBoundOfFloat64) { expect_within_the_bound(); }
 INSTANTIATE_TEST_SUITE_P(Few, LlamaCppBound, testing::Values("llama-f32", "llama-q4_0", "qwen2-q8_0"), printable_name);
 INSTANTIATE_TEST_SUITE_P(OthersSlow, LlamaCppBound,
-                         testing::Values("llama-f16", "llama-q5_k", "qwen2-bf16", "qwen2-f32", "qwen2-q4_k_m",
-                                         "qwen3-bf16", "qwen3-f16", "qwen3-f32", "qwen3-q4_0", "qwen3-q4_k",
-                                         "qwen3-q4_k_m", "qwen3-q5_k", "qwen3-q6_k", "qwen3-q8_0"),
+                         testing::Values("llama-f16", "llama-q4_1", "llama-q4_k_m_narrow", "llama-q5_k", "qwen2-bf16",
+                                         "qwen2-f32", "qwen2-q4_k_m", "qwen2-q5_1", "qwen3-bf16", "qwen3-f16",
+                                         "qwen3-f32", "qwen3-q4_0", "qwen3-q4_k", "qwen3-q4_k_m", "qwen3-q5_0",
+                                         "qwen3-q5_k", "qwen3-q6_k", "qwen3-q8_0"),
                          printable_name);
 
 TEST(GgufTarget, TheCausalLawHoldsForWeightsInBlocks) {
-  for (const char* name : {"llama-cpp-llama-q4_0", "llama-cpp-qwen2-q8_0"}) {
+  for (const char* name : {"llama-cpp-llama-q4_0", "llama-cpp-qwen2-q8_0", "llama-cpp-llama-q4_k_m_narrow",
+                           "llama-cpp-qwen2-q5_1"}) {
     std::vector<Reading> reference;
     for (const Kernels* kernels : usable_kernels("canonical")) {
       const auto model = load_model(external_dir / name / "model.gguf", *kernels);

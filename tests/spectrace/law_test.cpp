@@ -147,8 +147,8 @@ int found_within(int rounds) {
       std::printf("not after %d rounds: %s\n", rounds, mutant.name);
       continue;
     }
-    found += report.law->alarm;
-    if (report.law->alarm) EXPECT_NE(report.law->suspect, "none");
+    found += report.law->alarm ? 1 : 0;
+    EXPECT_TRUE(!report.law->alarm || report.law->suspect != "none");
   }
   return found;
 }
@@ -367,8 +367,7 @@ TEST(Law, OfOneChoiceTakesPartUnderSlack) {
     const Report report = report_of(text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n", target);
     EXPECT_THAT(report_text(report_of(report)), HasSubstr("tokens of one choice"));
     EXPECT_THAT(report_text(report_of(report)), HasSubstr("it is assumed that penalties, temperature, top-k"));
-    if (right) EXPECT_EQ(report.verdict(), Verdict::pass_stat) << report_text(report_of(report));
-    else EXPECT_EQ(report.verdict(), Verdict::bug_proven) << report_text(report_of(report));
+    EXPECT_EQ(report.verdict(), right ? Verdict::pass_stat : Verdict::bug_proven) << report_text(report_of(report));
   }
 }
 

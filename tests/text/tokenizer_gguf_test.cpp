@@ -79,7 +79,8 @@ TEST(TokenizerGguf, NamesTheFieldThatIsWrong) {
     return vocabulary.file();
   };
   expect(changed([](Vocabulary& v) { v.model = "llama"; }), "model", "'llama' is not implemented");
-  expect(changed([](Vocabulary& v) { v.pre = "tekken"; }), "pre", "'tekken' is not implemented");
+  expect(changed([](Vocabulary& v) { v.pre = "tekken"; }), "pre",
+         "'tekken' is not implemented; implemented are gpt-2, qwen2, llama-bpe, deepseek-coder, falcon");
   expect(changed([](Vocabulary& v) { v.types.pop_back(); }), "token_type", "not as long");
   expect(changed([](Vocabulary& v) { v.types[0] = 6; }), "token_type", "type 6");
   expect(changed([](Vocabulary& v) { v.tokens[3] = "a"; }), "tokens", "has another id");

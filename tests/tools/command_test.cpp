@@ -220,6 +220,33 @@ TEST(Inspect, SaysWhatACheckpointIsAndWhatTheMachineRuns) {
   EXPECT_EQ(said["kernels"][0]["name"], "scalar");
 }
 
+TEST(Inspect, SaysWhichPartOfATokenizerCannotBeReadAndOfAVocabularyAloneThatItHasNoTensors) {
+  const auto checkpoint = [](const files::path& path) {
+    const Outcome outcome = run_command({"inspect", path, "--json"});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return json::parse(outcome.out, nullptr, false)["checkpoint"];
+  };
+  EXPECT_EQ(checkpoint(fixture("models/tale-target"))["tokenizer"], true);
+  EXPECT_EQ(checkpoint(fixture("models/tale-target"))["tokenizer_why_not"], "");
+  EXPECT_EQ(checkpoint(target)["tokenizer"], false);
+  EXPECT_EQ(checkpoint(target)["tokenizer_why_not"], "the checkpoint has none");
+
+  const Folder folder;
+  std::string bytes = text_of(fixture("external/llama-cpp-qwen3-q5_0/model.gguf"));
+  const std::size_t name = bytes.find("qwen2", bytes.find("tokenizer.ggml.pre"));
+  ASSERT_NE(name, std::string::npos);
+  put(folder.path() / "new.gguf", bytes.replace(name, 5, "qwen9"));
+  const json unread = checkpoint(folder.path() / "new.gguf");
+  EXPECT_EQ(unread["tokenizer"], false);
+  EXPECT_THAT(unread["tokenizer_why_not"].get<std::string>(),
+              testing::HasSubstr("new.gguf: field tokenizer.ggml.pre: 'qwen9' is not implemented; implemented are"));
+
+  put(folder.path() / "vocabulary.gguf", std::string("GGUF\3\0\0\0", 8) + std::string(16, '\0'));  // nothing in it
+  const Outcome vocabulary = run_command({"inspect", folder.path() / "vocabulary.gguf"});
+  EXPECT_EQ(vocabulary.status, 3);
+  EXPECT_THAT(vocabulary.err, testing::HasSubstr("vocabulary.gguf: has no tensors; it holds a vocabulary"));
+}
+
 TEST(Command, WithoutASubcommandIsAUsageErrorAndWithHelpIsNot) {
   EXPECT_EQ(run_command({}).status, 3);
   EXPECT_EQ(run_command({"--help"}).status, 0);

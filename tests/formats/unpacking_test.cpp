@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+// Blocks that are unpacked as they are read, against what gguf-py makes of the same bytes
+// (fixtures/external/gguf-blocks); and through a file, by rows and as a whole.
+#include "ref/formats/unpacking.h"
+
+#include "ref/formats/checkpoint.h"
+#include "ref/formats/gguf_types.h"
+#include "tests/formats/files.h"
+#include "tests/formats/gguf_bytes.h"
+
+namespace draftproof {
+namespace {
+
+using draftproof::testing::GgufBytes;
+using ::testing::HasSubstr;
+
+struct Kind {
+  const char* name;
+  std::uint32_t id;  // in GGUF
+  const Unpacking* how;
+  std::vector<int> scales;  // where a block has them
+};
+
+class Unpacked : public ::testing::TestWithParam<Kind> {
+ protected:
+  std::string stored(const std::string& ending) const {
+    return bytes_of_file(source_dir / "fixtures/external/gguf-blocks" / (GetParam().name + ending));
+  }
+  std::size_t block_bytes() const { return GetParam().how->block_bytes; }
+  std::vector<float> values() const {
+    const std::string bytes = stored(".values");
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+
+  /// A target's file with the blocks as rows of its embedding, `blocks` in each.
+  Checkpoint file_of(const std::string& blocks, std::size_t in_row) const {
+    const std::uint64_t rows = blocks.size() / block_bytes() / in_row;
+    GgufBytes file;
+    file.text("general.architecture", "qwen3").number("qwen3.block_count", 1).number("qwen3.context_length", 64);
+    file.number("qwen3.embedding_length", 8).number("qwen3.feed_forward_length", 16);
+    file.number("qwen3.attention.head_count", 2);
+    file.put("qwen3.attention.layer_norm_rms_epsilon", 6, GgufBytes::raw(1e-5F));
+    file.tensor("token_embd.weight", {in_row * unpacked_inputs, rows}, GetParam().id, 0).data(blocks);
+    return Checkpoint(folder_.write("x.gguf", file.bytes()));
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_P(Unpacked, BlocksAreGgufPysValuesToTheBit) {
+  const std::string blocks = stored(".blocks");
+  const std::vector<float> expected = values();
+  ASSERT_GE(blocks.size() / block_bytes(), 32U);
+  ASSERT_EQ(blocks.size() / block_bytes() * unpacked_inputs, expected.size());
+  const Format format = GetParam().how->format;
+  std::vector<std::uint8_t> unpacked(row_bytes(format, unpacked_inputs));
+  std::vector<float> found(unpacked_inputs);
+  for (std::size_t i = 0; i < blocks.size() / block_bytes(); ++i) {
+    GetParam().how->block(reinterpret_cast<const std::uint8_t*>(blocks.data()) + i * block_bytes(), unpacked.data());
+    widen_row(format, unpacked.data(), unpacked_inputs, found.data());
+    const float* const exact = expected.data() + i * unpacked_inputs;
+    ASSERT_EQ(std::memcmp(found.data(), exact, unpacked_inputs * sizeof(float)), 0) << i;
+  }
+}
+
+TEST_P(Unpacked, RowsOfAFileAreThoseValuesHoweverManyAreReadAtATime) {
+  const std::string blocks = stored(".blocks");
+  const std::vector<float> expected = values();
+  constexpr std::size_t in_row = 4;
+  const Checkpoint checkpoint = file_of(blocks, in_row);
+  const int inputs = in_row * unpacked_inputs;
+  const int outputs = static_cast<int>(expected.size()) / inputs;
+  EXPECT_EQ(checkpoint.bytes(), blocks.size());
+  EXPECT_EQ(checkpoint.floats("model.embed_tokens.weight", {outputs, inputs}), expected);
+  const WeightSource source = checkpoint.weight("model.embed_tokens.weight", outputs, inputs);
+  ASSERT_EQ(source.format, GetParam().how->format);
+  for (const int rows : {1, 3, outputs}) {
+    std::vector<float> found(expected.size());
+    for (int first = 0; first < outputs; first += rows) {
+      const int count = std::min(rows, outputs - first);
+      std::vector<std::uint8_t> bytes(source.bytes_per_row() * static_cast<std::size_t>(count));
+      source.read(first, count, bytes.data());
+      float* const at = found.data() + static_cast<std::ptrdiff_t>(first) * inputs;
+      widen_row(source.format, bytes.data(), count * inputs, at);
+    }
+    EXPECT_EQ(found, expected) << rows;
+  }
+}
+
+TEST_P(Unpacked, AScaleThatIsNotFiniteIsRefusedWhereItIs) {
+  for (const std::uint16_t half : {0x7C00, 0xFC00, 0x7E00}) {
+    for (const int scale : GetParam().scales) {
+      std::string blocks(stored(".blocks"), 0, 8 * block_bytes());
+      std::memcpy(blocks.data() + 5 * block_bytes() + static_cast<std::size_t>(scale), &half, 2);
+      const Checkpoint checkpoint = file_of(blocks, 2);
+      EXPECT_THAT(error_of([&] { checkpoint.floats("model.embed_tokens.weight", {4, 64}); }),
+                  ::testing::AllOf(HasSubstr("x.gguf: tensor 'token_embd.weight' has "),
+                                   HasSubstr(" as element 160; weights must be finite")))
+          << half << " " << scale;
+    }
+  }
+}
+
+TEST_P(Unpacked, RowsThatBlocksDoNotFillAreRefused) {
+  const std::string blocks(stored(".blocks"), 0, 3 * block_bytes());
+  GgufBytes file;
+  file.text("general.architecture", "qwen3").tensor("token_embd.weight", {48, 2}, GetParam().id, 0).data(blocks);
+  const auto path = folder_.write("x.gguf", file.bytes());
+  EXPECT_THAT(error_of([&] { Checkpoint checkpoint(path); }),
+              HasSubstr("has rows of 48 values, no multiple of the 32 of a block of "));
+}
+
+INSTANTIATE_TEST_SUITE_P(Blocks, Unpacked,
+                         ::testing::Values(Kind{"q5_0", 6, &q5_0, {0}}, Kind{"q4_1", 3, &q4_1, {0, 2}},
+                                           Kind{"q5_1", 7, &q5_1, {0, 2}}),
+                         [](const auto& kind) { return std::string(kind.param.name); });
+
+TEST(Unpacking, ATypeThatIsUnpackedIsNeverWritten) {
+  for (int i = 0; i < formats; ++i) EXPECT_EQ(gguf_tensor_type(static_cast<Format>(i)).unpacking, nullptr) << i;
+}
+
+}  // namespace
+}  // namespace draftproof
