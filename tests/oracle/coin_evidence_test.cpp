@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/oracle/coin_faults.h"
 #include "tests/oracle/float_engine.h"
 
 namespace draftproof {
@@ -85,37 +86,8 @@ TEST(CoinEvidenceSlow, AMillionCoinsOfEveryRightGeneratorRaiseNoAlarm) {
   }
 }
 
-/// Coins that hang on each other.
-struct Fault {
-  const char* name;
-  std::function<double(Bits&, std::vector<double>& before)> coin;
-  const char* looks_like;
-};
-
-std::vector<Fault> faults() {
-  return {
-      {"every coin 0", [](Bits&, auto&) { return 0.0; }, ""},
-      {"u for sqrt(u)", [](Bits& bits, auto&) { return std::pow(coin_of_24_bits(bits), 2); }, "not uniform"},
-      {"one u for a round",
-       [](Bits& bits, auto& before) { return before.size() % 7 == 0 ? coin_of_24_bits(bits) : before.back(); }, ""},
-      {"antithetic",
-       [](Bits& bits, auto& before) { return before.size() % 2 == 0 ? coin_of_24_bits(bits) : 1 - before.back(); },
-       "mirrors"},
-      {"a step of 0.123456",
-       [](Bits& bits, auto& before) {
-         return before.empty() ? coin_of_24_bits(bits) : std::fmod(before.back() + 0.123456, 1);
-       },
-       "follows"},
-      {"repeated after 300",
-       [](Bits& bits, auto& before) {
-         return before.size() < 300 ? coin_of_24_bits(bits) : before[before.size() - 300];
-       },
-       "one coin in two decisions"},
-  };
-}
-
 TEST(CoinEvidence, SeesCoinsThatHangOnEachOther) {
-  for (const Fault& fault : faults()) {
+  for (const CoinFault& fault : coin_faults()) {
     CoinEvidence evidence(1e-9);
     Bits bits(1);
     std::vector<double> before;
