@@ -131,7 +131,7 @@ TEST(CoinEvidence, ACoarseGridIsForgivenWhereItIsSaid) {
   for (const bool said : {false, true}) {
     CoinEvidence evidence(1e-9);
     Bits bits(3);
-    for (int n = 0; n < 100000; ++n) {
+    for (int n = 0; n < 20000; ++n) {
       evidence.observe(Stream::accept, static_cast<double>(bits() % 25) / 25, said ? 1.0 / 25 : 0);
     }
     EXPECT_NE(evidence.alarm(), said) << evidence.describe();
@@ -171,7 +171,7 @@ TEST(CoinEvidence, ALedgerThatUnderstatesItsChanceWouldBeSeenByTheSameTest) {
   CoinEvidence understating(1e-9, 53);
   CoinEvidence right(1e-9);
   Bits bits(1);
-  for (int n = 0; n < 100000; ++n) {
+  for (int n = 0; n < 60000; ++n) {
     const double coin = static_cast<double>(bits() >> 35) / 536870911;  // 29 bits' worth of chance in 53
     understating.observe(Stream::accept, coin);
     right.observe(Stream::accept, coin, 1.0 / 536870911);
