@@ -7,10 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <ctime>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -78,9 +78,9 @@ TEST(CoinEvidence, LetsRightGeneratorsPass) {
 
 TEST(CoinEvidenceSlow, AMillionCoinsOfEveryRightGeneratorRaiseNoAlarm) {
   for (const auto& [name, generator] : generators()) {
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();
     const CoinEvidence evidence = fed(generator, 5, 1000000);
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
     fmt::print("{}: {}; {:.2f} us a coin\n", name, evidence.describe(), seconds);
     EXPECT_LT(evidence.e_value(), 20) << name;
   }
