@@ -23,31 +23,25 @@ constexpr const char* names[EProcess::partitions] = {"q / p", "p", "rank", "id",
 constexpr const char* text_names[EProcess::text_laws] = {"says the rejected draft token", "repeats the last token",
                                                          "repeats recent tokens"};
 
-/// Of each of `all`; `some` of them have weights, the others none.
-std::vector<double> shares_of(const std::vector<Token>& all, const std::vector<Token>& some,
-                              const std::vector<std::uint64_t>& weights) {
-  std::vector<double> shares(all.size());
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < all.size() && next < some.size(); ++i) {
-    if (all[i] != some[next]) continue;
-    shares[i] = static_cast<double>(weights[next++]) / static_cast<double>(Distribution::total);
-  }
-  return shares;
-}
-
 PositionLaws laws_of(const Distribution& p, const Distribution* q) {
+  static constexpr std::array<std::uint64_t, block_size> none{};
+  constexpr double unit = 1.0 / static_cast<double>(Distribution::total);
+  const Blocks of_p = p.blocks();
+  const Blocks of_q = q == nullptr ? Blocks() : q->blocks();
   PositionLaws laws;
-  laws.tokens = p.tokens();
-  if (q == nullptr) {
-    laws.p = shares_of(laws.tokens, laws.tokens, p.weights());
-    return laws;
+  for (std::size_t i = 0, j = 0; i < of_p.size() || j < of_q.size();) {
+    const bool in_p = i < of_p.size() && (j == of_q.size() || of_p[i] <= of_q[j]);
+    const bool in_q = j < of_q.size() && (i == of_p.size() || of_q[j] <= of_p[i]);
+    const std::size_t first = std::size_t{in_p ? of_p[i] : of_q[j]} * block_size;
+    const std::uint64_t* const p_here = in_p ? p.block(i++).data() : none.data();
+    const std::uint64_t* const q_here = in_q ? q->block(j++).data() : none.data();
+    for (std::size_t k = 0; k < block_size; ++k) {
+      if ((p_here[k] | q_here[k]) == 0) continue;
+      laws.tokens.push_back(static_cast<Token>(first + k));
+      laws.p.push_back(static_cast<double>(p_here[k]) * unit);
+      if (q != nullptr) laws.q.push_back(static_cast<double>(q_here[k]) * unit);
+    }
   }
-  const std::vector<Token> of_p = std::move(laws.tokens);
-  const std::vector<Token> of_q = q->tokens();
-  laws.tokens.clear();
-  std::set_union(of_p.begin(), of_p.end(), of_q.begin(), of_q.end(), std::back_inserter(laws.tokens));
-  laws.p = shares_of(laws.tokens, of_p, p.weights());
-  laws.q = shares_of(laws.tokens, of_q, q->weights());
   return laws;
 }
 
@@ -80,6 +74,7 @@ enum class Echo : std::uint8_t { rejected, dropped, last, near, far, none };
 /// Each token once that the text or the last round bring to mind, with how.
 std::vector<std::pair<Token, Echo>> echoes_of(const EProcess::Known& known) {
   std::vector<std::pair<Token, Echo>> echoes;
+  echoes.reserve(2 * EProcess::looked_back);
   const auto add = [&](Token token, Echo echo) {
     const auto same = [&](const auto& other) { return other.first == token; };
     if (std::none_of(echoes.begin(), echoes.end(), same)) echoes.emplace_back(token, echo);
@@ -93,14 +88,10 @@ std::vector<std::pair<Token, Echo>> echoes_of(const EProcess::Known& known) {
   return echoes;
 }
 
-/// The tokens that text law number `law` restricts p to.
-std::vector<Token> restricted_to(const EProcess::Known& known, std::size_t law) {
-  if (law == 0) return {known.dropped.begin(), known.dropped.begin() + !known.dropped.empty()};
-  const std::size_t count = std::min(known.before.size(), law == 1 ? std::size_t{1} : EProcess::looked_back);
-  std::vector<Token> tokens(known.before.end() - static_cast<std::ptrdiff_t>(count), known.before.end());
-  std::sort(tokens.begin(), tokens.end());
-  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
-  return tokens;
+/// The tokens that text law number `law` restricts p to; a token may be there twice.
+std::span<const Token> restricted_to(const EProcess::Known& known, std::size_t law) {
+  if (law == 0) return known.dropped.first(std::min(known.dropped.size(), std::size_t{1}));
+  return known.before.last(std::min(known.before.size(), law == 1 ? std::size_t{1} : EProcess::looked_back));
 }
 
 }  // namespace
@@ -152,7 +143,7 @@ EProcess::Stakes::Stakes(const Settings& settings, const Distribution& p, const 
     double sum = 0;
     for (const Token token : restricted_to(known, law)) {
       const std::size_t place = place_of(token);
-      if (place == never()) continue;
+      if (place == never() || std::find(inside.begin(), inside.end(), place) != inside.end()) continue;
       inside.push_back(place);
       sum += weight[place];
     }

@@ -15,6 +15,10 @@
 //     slack = sum of min(p(i), unit / 2) + sum of min(p(i), 4 unit) + |S - 1|
 // and n 2^-51 for n integer weights.
 //
+// A token that was judged against a draft token is as far off as the draft token's draw (the slack of q), the row it is
+// drawn from after a rejection (at most the slack of p), and for each of p / q, its coin, and p - q another unit: slack
+// of p + slack of q + 4 unit.
+//
 // Rows of many tokens that are less likely than 4 unit have much slack, because such an engine need not say any of
 // them: 0.03 for 150 000 tokens of a language model at temperature 1; some 2^-20 n for n tokens that a cut has left.
 #pragma once

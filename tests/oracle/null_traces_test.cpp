@@ -28,6 +28,7 @@ constexpr double unit = 0x1p-23;
 struct Place {
   std::vector<float> p, q;
   RealLaw of_p, of_q;
+  EProcess::Stakes on_q;
 };
 
 std::vector<Place> places() {
@@ -40,12 +41,11 @@ std::vector<Place> places() {
       p.push_back(static_cast<float>((0.5 + index % 4) * bell(bits)));
       q.push_back(p.back() + static_cast<float>(0.7 * bell(bits)));
     }
-    Place place = {softmax(p), softmax(q), {}, {}};
-    const StatedRow of_p = stated(place.p);
-    const StatedRow of_q = stated(place.q);
-    place.of_p = real_law(of_p.tokens, of_p.weights, unit);
-    place.of_q = real_law(of_q.tokens, of_q.weights, unit);
-    list.push_back(std::move(place));
+    const StatedRow stated_p = stated(softmax(p));
+    const StatedRow stated_q = stated(softmax(q));
+    const RealLaw of_p = real_law(stated_p.tokens, stated_p.weights, unit);
+    const RealLaw of_q = real_law(stated_q.tokens, stated_q.weights, unit);
+    list.push_back({softmax(p), softmax(q), of_p, of_q, {{vocabulary, 1e-9, of_q.slack}, of_q.law, nullptr}});
   }
   return list;
 }
@@ -92,7 +92,7 @@ Evidence trace_of(const std::vector<Place>& world, std::uint64_t seed, int token
       const double drawn = coin(Stream::draft);
       const auto best = std::max_element(at[i]->q.begin(), at[i]->q.end()) - at[i]->q.begin();
       guesses.push_back(fault == Fault::best_drafts ? static_cast<Token>(best) : walk(at[i]->q, drawn));
-      evidence.drafts.observe(at[i]->of_q.law, nullptr, guesses.back(), {text, dropped, at[i]->of_q.slack});
+      evidence.drafts.observe(at[i]->on_q, at[i]->on_q.place_of(guesses.back()));
     }
 
     const std::vector<Token> known = std::exchange(dropped, {});
