@@ -536,7 +536,7 @@ class Replay {
         report_.unsaid.insert("rounds without d: what was guessed and how it was judged is not said");
       }
       hold_logprobs(sequence, step, i, row);
-      bet(sequence, step, i, row, nullptr);
+      bet(sequence, step, i, row, std::nullopt);
       sequence.text.push_back(token);
     }
     sequence.text.resize(static_cast<std::size_t>(position_));
@@ -544,7 +544,9 @@ class Replay {
 
   /// A token of the round and the law it should come from. One choice is no bet: there the token is proved, or proves
   /// the fault. Nor is a number that was bet on before: what it says again is no further evidence, however often.
-  void bet(Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known, const Distribution* q) {
+  /// q: what a guess for it was drawn from.
+  void bet(Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known,
+           const std::optional<RealLaw>& q) {
     const Token token = step.emitted[row];
     const std::int64_t position = position_ + static_cast<std::int64_t>(row);
     if (known.best) return judge_greedy(*known.best, token, position);
@@ -562,6 +564,8 @@ class Replay {
     // Rows of another program, which stand in for a target.
     const bool of_reference = stated && target_.vocabulary == 0 && target_.slack > 0;
     if (of_reference) law.slack += target_.slack;
+    // A token that was judged against a guess is off by the rounding of q, too (oracle/real_law.h).
+    if (known.reals && row < step.guesses.size()) law.slack += (q ? q->slack : known.reals->slack) + 4 * header_.unit;
     const Token said = stated && !known.p && !known.reals ? place_in(law.law, token) : token;
     if (!of_reference && rule_ != Judgement::lossy && report_.findings.size() == found_before_) {
       expect(
@@ -583,7 +587,7 @@ class Replay {
     } else {
       // Where a guess is drawn with the number that draws the token, whether it is made at all may hang on that number;
       // so a q that is there is no news from before the token.
-      const Distribution* const before = rule_ == Judgement::matching ? nullptr : q;
+      const Distribution* const before = rule_ == Judgement::matching || !q ? nullptr : &q->law;
       (rule_ == Judgement::lossy ? of_lossy_ : evidence_).token(law, before, said, sequence.text, sequence.rejected);
     }
   }
@@ -746,7 +750,7 @@ class Replay {
       }
       if (row < step.emitted.size()) {
         hold_logprobs(sequence, step, row, known);
-        bet(sequence, step, row, known, q ? &q->law : nullptr);
+        bet(sequence, step, row, known, q);
       }
       const Distribution* const p = known.p ? &*known.p : known.reals ? &known.reals->law : nullptr;
       if (q && p) count_depth(row, row < accepted, *p, q->law);
