@@ -163,7 +163,8 @@ std::string report_text(const Report& r) {
   for (const Divergence& divergence : r.divergences) text += divergence_text(divergence);
   for (const LawFromTokens& law : r.laws) text += law_text(law);
   text += drafts_text(r);
-  return text + fmt::format("\n  {}{}\n", name_of(r.verdict), r.reason.empty() ? "" : ": " + shown(r.reason));
+  return text + fmt::format("\n  {}{}{}\n", name_of(r.verdict), r.scope.empty() ? "" : " (" + shown(r.scope) + ")",
+                            r.reason.empty() ? "" : ": " + shown(r.reason));
 }
 
 }  // namespace draftproof
