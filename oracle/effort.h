@@ -9,12 +9,13 @@
 
 namespace draftproof {
 
+enum class Tables { best, all_but_scalar, all };  // of kernels: `scalar` takes a hundred times as long
 enum class Lengths { none, powers_of_two, all };  // of drafts, besides the named one
 
 struct Effort {
   const char* name;
-  // The runs that a trial is made of. Numbers are at most; what there is less of is done whole.
-  int tables;          // tables of kernels, the best first
+  // The runs that a trial is made of. Numbers are at most.
+  Tables tables;
   int ways_elsewhere;  // of threads and verification, on tables but the first
   Lengths lengths;
   int controls;        // drafts that nobody named

@@ -24,7 +24,8 @@ constexpr Way ways[] = {{1, Verification::batched},
                         {1, Verification::serial},
                         {2, Verification::serial}};
 
-constexpr const char* all_controls[] = {"none", "hostile", "oracular", "branching"};
+/// The least effort needs the first two: one is always refused, the other says plain tokens under every rule.
+constexpr const char* all_controls[] = {"hostile", "none", "oracular", "branching"};
 
 /// Every length to 16, then 32, 64, ... below `limit`.
 std::vector<int> lengths_below(int limit, Lengths lengths) {
@@ -116,10 +117,12 @@ std::vector<Variation> variations_of(const VerifyQuestion& question, const Effor
     add(control, 0, best, ways[0]);
     if (effort.all_serially) add(control, 0, best, ways[2]);
   }
-  for (std::size_t table = 1; table < question.tables.size() && static_cast<int>(table) < effort.tables; ++table) {
+  for (const std::string& table : question.tables) {
+    const bool slow = table == "scalar";
+    if (table == best || effort.tables == Tables::best || (slow && effort.tables != Tables::all)) continue;
     for (const std::string& draft : question.drafts) {
       for (std::size_t way = 0; way < std::size(ways) && static_cast<int>(way) < effort.ways_elsewhere; ++way) {
-        add(draft, question.draft_max, question.tables[table], ways[(way + 1) % std::size(ways)]);
+        add(draft, question.draft_max, table, ways[(way + 1) % std::size(ways)]);
       }
     }
   }
