@@ -25,8 +25,9 @@ std::string Variation::describe() const {
          (threads == 1 ? " thread" : " threads");
 }
 
-Trial::Trial(Subject& subject_, Request request_, std::uint64_t seed_, const std::vector<Variation>& variations)
-    : subject(subject_), request(std::move(request_)), seed(seed_) {
+Trial::Trial(Subject& subject_, Request request_, std::uint64_t seed_, const std::vector<Variation>& variations,
+             const Effort& effort_)
+    : subject(subject_), request(std::move(request_)), seed(seed_), effort(effort_) {
   for (const Variation& variation : variations) {
     LedgerChance chance(seed);
     Trace trace = subject.run(request, variation, chance);
@@ -38,7 +39,7 @@ const PlainRun& Trial::plain_run(const Variation& variation) {
   const auto [place, fresh] = plain_runs_.try_emplace(subject.numerics(variation));
   if (fresh) {
     SeededChance chance(seed);
-    PlainRun run = plain(subject.target(variation), request, chance);
+    PlainRun run = plain(subject.target(variation), request, chance, effort.rows_afresh);
     std::vector<Token> text = request.prompt;
     for (std::size_t i = 0; i < run.output.size(); ++i) {
       rows_.emplace(std::pair(place->first, text), run.rows[i]);
@@ -50,10 +51,29 @@ const PlainRun& Trial::plain_run(const Variation& variation) {
 }
 
 const PlainRow& Trial::row_after(const Variation& variation, std::span<const Token> text) {
-  std::pair key(subject.numerics(variation), std::vector(text.begin(), text.end()));
-  const auto [place, fresh] = rows_.try_emplace(std::move(key));
-  if (fresh) place->second = plain_row(subject.target(variation), request.sampling, text);
-  return place->second;
+  const std::string numerics = subject.numerics(variation);
+  const std::pair key(numerics, std::vector(text.begin(), text.end()));
+  if (const auto known = rows_.find(key); known != rows_.end()) return known->second;
+  const bool alone = is_read_afresh(request, text.size(), effort.rows_afresh);
+  const std::vector<Token> whole = alone ? key.second : text_of_run(numerics, text);
+  std::size_t tokens = text.size();
+  for (PlainRow& row : plain_rows(subject.target(variation), request, whole, tokens, effort.rows_afresh)) {
+    rows_.try_emplace({numerics, {whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(tokens++)}},
+                      std::move(row));
+  }
+  return rows_.at(key);
+}
+
+std::vector<Token> Trial::text_of_run(const std::string& numerics, std::span<const Token> text) {
+  std::vector<Token> longest(text.begin(), text.end());
+  for (const Run& run : runs) {
+    std::vector<Token> said = request.prompt;
+    said.insert(said.end(), run.trace.output.begin(), run.trace.output.end());
+    if (!run.trace.output.empty()) said.pop_back();  // no row follows the last token
+    const bool longer = said.size() > longest.size() && std::equal(text.begin(), text.end(), said.begin());
+    if (longer && subject.numerics(run.variation) == numerics) longest = std::move(said);
+  }
+  return longest;
 }
 
 const std::vector<Fingerprint>& Trial::cache_along(const Variation& variation, std::span<const Token> text) {
@@ -78,6 +98,7 @@ std::vector<const Run*> Trial::one_per_draft() const {
   std::vector<const Run*> list;
   std::set<std::pair<std::string, std::string>> seen;
   for (const Run& run : runs) {
+    if (static_cast<int>(list.size()) == effort.drafts_again) break;
     if (seen.emplace(run.variation.draft, run.variation.rule->name).second) list.push_back(&run);
   }
   return list;

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "oracle/effort.h"
 #include "oracle/ledger.h"
 #include "oracle/plain.h"
 #include "oracle/subject.h"
@@ -38,15 +39,18 @@ struct Failure {
 };
 
 /// A request, the variations it was run in, and what plain decoding says. Plain rows are computed when first asked for
-/// and kept, per numerics class and text.
+/// and kept, per numerics class and text: those that the effort says afresh from the whole text, the others of a run
+/// along its text, so that their number of passes is linear in its length.
 class Trial {
  public:
   /// Runs every variation. `seed` feeds SeededChance in all of them and in plain decoding.
-  Trial(Subject& subject, Request request, std::uint64_t seed, const std::vector<Variation>& variations);
+  Trial(Subject& subject, Request request, std::uint64_t seed, const std::vector<Variation>& variations,
+        const Effort& effort = full_effort());
 
   Subject& subject;
   const Request request;
   const std::uint64_t seed;
+  const Effort& effort;  // of the checks
   std::vector<Run> runs;
 
   const PlainRun& plain_run(const Variation& variation);
@@ -59,7 +63,8 @@ class Trial {
   /// verdicts, counts.
   const std::optional<Failure>& wrong_alone();
 
-  /// The first run of every draft under every rule: what checks that run the subject again start from.
+  /// The first run of every draft under every rule, of as many as the effort asks for again: what checks that run the
+  /// subject again start from.
   std::vector<const Run*> one_per_draft() const;
   /// The variation's promise for this request is the very tokens, not only their law.
   bool promises_tokens(const Variation& variation) const noexcept {
@@ -67,6 +72,9 @@ class Trial {
   }
 
  private:
+  /// The longest text of a run of these numerics that begins with `text`; else `text`.
+  std::vector<Token> text_of_run(const std::string& numerics, std::span<const Token> text);
+
   std::map<std::string, PlainRun> plain_runs_;
   std::map<std::pair<std::string, std::vector<Token>>, PlainRow> rows_;
   std::map<std::pair<std::string, std::vector<Token>>, std::vector<Fingerprint>> caches_;

@@ -9,7 +9,7 @@ prompt=$(head -n 1 $models/prompts.txt)
 
 prove() {
   "$draftproof" verify $models/tale-target --draft dflash:$models/tale-dflash model:$models/tale-small \
-    --prompt "$prompt" --max-new-tokens 48 --seed 7 "$@"
+    --prompt "$prompt" --max-new-tokens 48 --seed 7 --effort full "$@"
 }
 
 echo "== greedy"

@@ -58,7 +58,10 @@ Trace EngineSubject::run_watched(const Request& request, const Variation& variat
   }
   Trace trace = engine(variation).decode(varied(request, variation), variation.draft, *variation.rule, chance,
                                          Recording::digests, watch, after_round ? &ended : cancelled_);
-  if (to_keep_ > 0) refuse_to_keep(--to_keep_, trace);
+  if (to_keep_ > 0) {
+    refuse_to_keep(--to_keep_, trace);
+    kept_();
+  }
   return trace;
 }
 

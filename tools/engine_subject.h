@@ -3,9 +3,11 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "oracle/subject.h"
 #include "ref/decoding/engine.h"
@@ -26,8 +28,11 @@ class EngineSubject final : public Subject {
   std::string numerics(const Variation& variation) override;
 
   /// So many runs will be made next and all be kept: as soon as one of them shows that there is no memory for the rest,
-  /// it throws Error.
-  void will_keep(std::size_t runs) { to_keep_ = runs; }
+  /// it throws Error. `kept` is called after each.
+  void will_keep(std::size_t runs, std::function<void()> kept) {
+    to_keep_ = runs;
+    kept_ = std::move(kept);
+  }
 
   /// Loads the weights anew when they are next needed.
   void forget() { engine_.reset(); }
@@ -41,6 +46,7 @@ class EngineSubject final : public Subject {
   const std::atomic<bool>* cancelled_;
   bool rows_;
   std::size_t to_keep_ = 0;
+  std::function<void()> kept_;
   std::string loaded_;  // name of the table in engine_
   std::map<std::string, std::string> numerics_;  // by name of table
   std::unique_ptr<Engine> engine_;

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
+#include <chrono>
 #include <optional>
 
 #include "oracle/exhaustion.h"
@@ -16,11 +16,11 @@
 #include "tools/report_files.h"
 #include "tools/reproducer.h"
 #include "tools/trace_files.h"
+#include "tools/verify_plan.h"
 
 namespace draftproof {
 namespace {
 
-constexpr int timed_repeats = 5;
 constexpr const char* default_prompt = "Once upon a time";  // any text will do for a proof
 
 struct VerifyOptions {
@@ -29,6 +29,7 @@ struct VerifyOptions {
   ReportFileNames files;
   TraceFileNames trace;
   std::string reproducer;
+  std::string effort = "standard";
 };
 
 /// The tables to try: the named one, or every one this CPU can run and that keeps the row law, the best first.
@@ -55,59 +56,41 @@ std::string sampling_text(const Sampling& s) {
   return text;
 }
 
-/// Every length to 16, then 32, 64, ... below `limit`.
-std::vector<int> lengths_below(int limit) {
-  std::vector<int> lengths;
-  for (int length = 1; length < limit; length += length < 16 ? 1 : length) lengths.push_back(length);
-  return lengths;
-}
-
-/// Every named draft on every table, with one and two threads, batched and serial; every named draft at every short
-/// length, serially at the powers of two only; and controls, which need no length or table of their own; a trace holds
-/// chains of guesses, so a traced run does without the one that guesses trees. The first run of each named draft is the
-/// one whose acceptance is reported.
-std::vector<Variation> variations_of(const VerifyOptions& options, const Rule& rule, const std::vector<int>& guesses) {
-  const auto tables = tables_to_try(options.common.layout.kernels);
-  std::vector<Variation> list;
-  for (std::size_t i = 0; i < options.drafts.size(); ++i) {
-    Variation variation;
-    variation.rule = &rule;
-    variation.draft = options.drafts[i];
-    for (const std::string& table : tables) {
-      for (const int threads : {1, 2}) {
-        for (const Verification verification : {Verification::batched, Verification::serial}) {
-          variation.kernels = table;
-          variation.threads = threads;
-          variation.verification = verification;
-          variation.draft_max = options.common.draft_max;
-          list.push_back(variation);
-        }
-      }
-    }
-    for (const int length : lengths_below(std::min(guesses[i], options.common.max_new_tokens))) {
-      for (const Verification verification : {Verification::batched, Verification::serial}) {
-        variation.kernels = tables.front();
-        variation.threads = 1;
-        variation.verification = verification;
-        variation.draft_max = length;
-        const bool power = std::has_single_bit(static_cast<unsigned>(length));
-        if (power || verification == Verification::batched) list.push_back(variation);
-      }
+/// The pace of every draft of the runs on the best table, and of plain decoding on every table: of short runs.
+Paces measured(EngineSubject& subject, const VerifyQuestion& question, const Effort& effort, std::uint64_t seed) {
+  Request probe = question.request;
+  const std::size_t positions = probe.prompt.size() + static_cast<std::size_t>(probe.max_new_tokens);  // that there are
+  probe.prompt.resize(std::clamp<std::size_t>(positions / 2, 1, 17), probe.prompt.back());
+  probe.max_new_tokens = static_cast<int>(std::min<std::size_t>(positions - probe.prompt.size(), 8));
+  probe.stops.clear();
+  Paces paces;
+  const auto pace_of = [&](const Variation& variation) {
+    const auto begin = std::chrono::steady_clock::now();
+    SeededChance chance(seed);
+    const Trace trace = subject.run(probe, variation, chance);
+    const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - begin;
+    const Statistics& s = trace.statistics;
+    // What a run takes beside its passes is digests, or where a table is first used, the loading of the weights.
+    const double beside = whole.count() - s.prompt_seconds - s.decode_seconds();
+    const bool loads = variation.kernels != question.tables.front();
+    if (loads) paces.loading = std::max(paces.loading, beside);
+    return Pace{(s.decode_seconds() + (loads ? 0 : beside)) / std::max<double>(1, trace.output.size()),
+                s.prompt_seconds / std::max<double>(1, probe.prompt.size() - 1)};
+  };
+  Variation plain;
+  plain.rule = question.rule;
+  plain.kernels = question.tables.front();
+  paces.drafts.emplace("none", pace_of(plain));
+  for (Variation variation : variations_of(question, effort)) {
+    variation.threads = 1;
+    if (variation.kernels == plain.kernels) {
+      if (!paces.drafts.contains(variation.draft)) paces.drafts.emplace(variation.draft, pace_of(variation));
+    } else if (variation.draft = plain.draft; !paces.tables.contains(variation.kernels)) {
+      paces.tables.emplace(variation.kernels, pace_of(variation));
     }
   }
-  for (const char* control : {"none", "hostile", "oracular", "branching"}) {
-    if (std::find(options.drafts.begin(), options.drafts.end(), control) != options.drafts.end()) continue;
-    if (parse_draft_name(control).kind->trees && !options.trace.trace.empty()) continue;
-    Variation variation;
-    variation.rule = &rule;
-    variation.draft = control;
-    variation.kernels = tables.front();
-    for (const Verification verification : {Verification::batched, Verification::serial}) {
-      variation.verification = verification;
-      list.push_back(variation);
-    }
-  }
-  return list;
+  paces.tables.emplace(plain.kernels, paces.drafts.at("none"));
+  return paces;
 }
 
 /// Why a pass would prove nothing about a named draft; empty when it was put to the test.
@@ -216,11 +199,11 @@ void write_reproducer(ReproducerFolder& folder, EngineSubject& subject, const Tr
 
 /// Plain decoding and every named draft, by turns.
 void time_decoding(EngineSubject& subject, const Request& request, const VerifyOptions& options, const Rule& rule,
-                   const std::string& kernels, Report& report) {
+                   const std::string& kernels, int repeats, Report& report) {
   std::vector<std::string> names = options.drafts;
   names.insert(names.begin(), "none");
   std::vector<std::vector<double>> seconds(names.size());
-  for (int repeat = 0; repeat < timed_repeats; ++repeat) {
+  for (int repeat = 0; repeat < repeats; ++repeat) {
     for (std::size_t i = 0; i < names.size(); ++i) {
       Variation variation;
       variation.draft = names[i];
@@ -240,6 +223,7 @@ void time_decoding(EngineSubject& subject, const Request& request, const VerifyO
 
 Exit verify(const VerifyOptions& options) {
   const CommonOptions& common = options.common;
+  const Effort& effort = effort_by_name(options.effort);
   std::vector<std::string> sources{common.target, common.prompt_file};
   for (const std::string& draft : options.drafts) sources.push_back(parse_draft_name(draft).path.string());
   ReportFiles files(options.files, sources);
@@ -256,15 +240,22 @@ Exit verify(const VerifyOptions& options) {
   const std::atomic<bool>* const interrupted = watch_for_interrupt();
   Progress progress(common.quiet);
 
+  VerifyQuestion question{.tables = tables_to_try(common.layout.kernels),
+                          .drafts = options.drafts,
+                          .guesses = {},
+                          .trees = !trace_files.asked(),
+                          .draft_max = common.draft_max,
+                          .rule = &rule,
+                          .request = request};
   LayoutOptions best = common.layout;
-  best.kernels = tables_to_try(best.kernels).front();
+  best.kernels = question.tables.front();
   Layout layout = layout_of(best);
   layout.observer = progress.observer();
   refuse_shortage(common.target, options.drafts, layout, request, trace_files.asked());
   EngineSubject subject(common.target, layout, interrupted, trace_files.asked());
   Variation first;
   first.rule = &rule;
-  first.kernels = tables_to_try(common.layout.kernels).front();
+  first.kernels = question.tables.front();
   Report report;
   report.version = DRAFTPROOF_VERSION;
   report.command = "verify";
@@ -278,7 +269,6 @@ Exit verify(const VerifyOptions& options) {
                   {"numerics", subject.numerics(first)},
                   {"threads", std::to_string(threads_of(common))}};
 
-  std::vector<int> guesses;  // most per round, by named draft
   for (const std::string& draft : options.drafts) {
     first.draft = draft;
     progress.say("loading " + draft);
@@ -288,18 +278,37 @@ Exit verify(const VerifyOptions& options) {
     Request probe = request;
     probe.max_new_tokens = 0;
     SeededChance chance(common.seed);
-    guesses.push_back(subject.run(probe, first, chance).request.draft_max);
+    question.guesses.push_back(subject.run(probe, first, chance).request.draft_max);
   }
 
-  progress.say("decoding in every variation");
-  const std::vector<Variation> variations = variations_of(options, rule, guesses);
-  subject.will_keep(variations.size());
+  const std::vector<Variation> variations = variations_of(question, effort);
+  report.scope = scope_of(question, effort);
+  for (const std::string& what : left_out(question, effort)) {
+    report.unproved.push_back(fmt::format("{} (left out at effort {})", what, effort.name));
+  }
+  progress.say("measuring how long it will take");
+  const std::vector<double> steps = steps_of(question, effort, measured(subject, question, effort, common.seed));
+  progress.say("");
+  if (!common.quiet) {
+    fmt::print(stderr, "{}: about {}\n", report.scope, in_words(seconds_left(steps, 0, 0)));
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  std::size_t done = 0;
+  const auto say = [&](const std::string& what) {
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    progress.say(fmt::format("{}; about {} left", what, in_words(seconds_left(steps, done, elapsed.count()))));
+  };
+  const auto say_run = [&] { say(fmt::format("run {} of {}", done + 1, variations.size())); };
+  say_run();
+  subject.will_keep(variations.size(), [&] {
+    if (++done < variations.size()) say_run();
+  });
   std::unique_ptr<spectrace::TracedSubject> traced;
   if (trace_files.asked()) {
     traced = std::make_unique<spectrace::TracedSubject>(
         subject, trace_files.begin(common.target, subject.target(first).vocabulary(), rule, common.seed));
   }
-  Trial trial(traced ? static_cast<Subject&>(*traced) : subject, request, common.seed, variations);
+  Trial trial(traced ? static_cast<Subject&>(*traced) : subject, request, common.seed, variations, effort);
   if (traced) traced->stop();
   trace_files.finish();
   for (const Run& run : trial.runs) report.runs.push_back(run.variation.describe());
@@ -312,7 +321,8 @@ Exit verify(const VerifyOptions& options) {
     if (report.reason.empty()) report.reason = untested(trial, draft);
   }
   for (const Check* check = all_checks(); check->examine != nullptr && !interrupted->load(); ++check) {
-    progress.say(std::string("checking ") + check->name);
+    say(std::string("checking ") + check->name);
+    ++done;
     const Finding finding = check->examine(trial);
     if (!interrupted->load()) report.findings.push_back(finding);  // else it may have seen runs cut short
   }
@@ -330,8 +340,8 @@ Exit verify(const VerifyOptions& options) {
     progress.say("enumerating every random answer on small models");
     report.findings.push_back(check_production_law(rule));
     report.findings.push_back(check_exhaustion(production()));
-    progress.say("timing");
-    time_decoding(subject, request, options, rule, first.kernels, report);
+    say("timing");
+    time_decoding(subject, request, options, rule, first.kernels, effort.timed_repeats, report);
   }
   if (folder && !interrupted->load()) {
     progress.say("looking for the smallest case that fails");
@@ -360,6 +370,10 @@ void add_verify(CLI::App& app, Exit& exit) {
   command->add_option("--html", options->files.html, "write the report as one page to this file, for a browser");
   add_trace_options(*command, options->trace, " of every run");
   add_reproducer_option(*command, options->reproducer);
+  command
+      ->add_option("--effort", options->effort,
+                   "quick, standard or full: how much is varied; the report names what is left out")
+      ->capture_default_str();
   command->callback([options, &exit] {
     CommonOptions& common = options->common;
     if (common.prompt.empty() && common.prompt_file.empty() && common.prompt_tokens.empty())

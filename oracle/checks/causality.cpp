@@ -47,11 +47,13 @@ Finding check_causality(Trial& trial) {
     text.insert(text.end(), expected.output.begin(), expected.output.end() - 1);
     const int first = static_cast<int>(trial.request.prompt.size()) - 1;
     const int whole = static_cast<int>(text.size());
-    for (const auto& [chunk, guesses] : {std::pair{1, 0}, {whole, 0}, {1, 3}, {2, 7}, {3, 1}, {7, 15}, {16, 16}}) {
+    for (const Reading& reading : first_of(other_readings, trial.effort.readings)) {
       ++readings;
-      const auto rows = read(trial.subject.target(run.variation), text, first, std::min(chunk, whole), guesses);
+      const int chunk = reading.chunk == 0 ? whole : std::min(reading.chunk, whole);
+      const int guesses = reading.guesses;
+      const auto rows = read(trial.subject.target(run.variation), text, first, chunk, guesses);
       for (std::size_t i = 0; i < expected.rows.size(); ++i) {
-        examination.expect(rows[i] == expected.rows[i].logits, [&, chunk = chunk, guesses = guesses] {
+        examination.expect(rows[i] == expected.rows[i].logits, [&] {
           return failure_of(run.variation, -1, static_cast<std::int64_t>(i) + first + 1,
                             "the row that decides it has logits " + expected.rows[i].logits.hex(),
                             "read " + std::to_string(chunk) + " tokens at a time with " + std::to_string(guesses) +

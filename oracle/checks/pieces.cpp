@@ -2,26 +2,19 @@
 // Cuts a run where nothing may show: its prompt into pieces of several sizes, and the run itself after its first round
 // and half-way, where it is cancelled and another run goes on from what it said.
 #include <algorithm>
-#include <set>
 
 #include "oracle/check.h"
 #include "oracle/same_history.h"
 
 namespace draftproof {
-namespace {
-
-constexpr int prompt_pieces[] = {1, 2, 3, 7, 64};
-
-}  // namespace
-
 Finding check_pieces(Trial& trial) {
   Examination examination("pieces");
   int prompts = 0;
   int cuts = 0;
   for (const Run* const run : trial.one_per_draft()) {
     const bool promised = trial.promises_tokens(run->variation);
-    for (const int rows : prompt_pieces) {
-      if (rows >= static_cast<int>(trial.request.prompt.size()) - 1) break;  // the whole prompt is the run we have
+    for (const int rows : first_of(prompt_piece_sizes, trial.effort.prompt_pieces)) {
+      if (rows >= static_cast<int>(trial.request.prompt.size()) - 1) continue;  // the whole prompt is the run we have
       ++prompts;
       Variation variation = run->variation;
       variation.prompt_rows = rows;
@@ -35,8 +28,9 @@ Finding check_pieces(Trial& trial) {
     }
 
     const std::size_t rounds = run->trace.rounds.size();
-    for (const std::size_t cut : std::set<std::size_t>{1, rounds / 2}) {
-      if (cut == 0 || cut >= rounds) continue;
+    const std::size_t places[] = {rounds / 2, 1};
+    for (const std::size_t& cut : first_of(places, trial.effort.cuts)) {
+      if (cut == 0 || cut >= rounds || (&cut != &places[0] && cut == places[0])) continue;
       ++cuts;
       const auto expect_none = [&](std::optional<Failure> what, const char* more) {
         return examination.expect(!what, [&] {

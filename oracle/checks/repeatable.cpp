@@ -37,7 +37,7 @@ Finding check_repeatable(Trial& trial) {
     other.prompt.push_back((output[shared] + 1) % vocabulary);
     other.prompt.push_back(output[shared]);
     other.max_new_tokens = std::min(left, 4);
-    Trial warm(trial.subject, other, trial.seed, {variation});
+    Trial warm(trial.subject, other, trial.seed, {variation}, trial.effort);
     if (!trial.wrong_alone()) {  // what is wrong in every request is for other checks to say
       examination.expect(!warm.wrong_alone(), [&] {
         Failure wrong = *warm.wrong_alone();

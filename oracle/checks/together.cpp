@@ -38,7 +38,7 @@ Finding check_together(Trial& trial) {
   std::vector<Variation> variations;
   for (const Run* const run : firsts) variations.push_back(run->variation);
   const int vocabulary = trial.subject.target(variations[0]).vocabulary();
-  Trial alone(trial.subject, another_request(trial.request, vocabulary), trial.seed, variations);
+  Trial alone(trial.subject, another_request(trial.request, vocabulary), trial.seed, variations, trial.effort);
   // What is wrong in every request is for other checks to say.
   if (!trial.wrong_alone()) {
     examination.expect(!alone.wrong_alone(), [&] {

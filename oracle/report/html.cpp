@@ -133,9 +133,10 @@ std::string head(const Report& r) {
                          number_of(Outcome::fail), number_of(Outcome::pass), number_of(Outcome::vacuous));
   }
   return fmt::format("<header>\n<p class=\"command\">draftproof {}</p>\n<p class=\"subject\">{}</p>\n"
-                     "<div class=\"verdict {}\">{}<div>\n<h1>{}</h1>\n<p>{}</p>\n{}{}</div></div>\n</header>\n",
+                     "<div class=\"verdict {}\">{}<div>\n<h1>{}</h1>\n<p>{}</p>\n{}{}{}</div></div>\n</header>\n",
                      escaped(r.command), escaped(r.subject), class_of(meaning.tone), sign(meaning.tone),
                      name_of(r.verdict), meaning.sentence,
+                     r.scope.empty() ? "" : fmt::format("<p class=\"reason\">{}</p>\n", escaped(r.scope)),
                      r.reason.empty() ? "" : fmt::format("<p class=\"reason\">{}</p>\n", escaped(r.reason)), counts);
 }
 

@@ -126,6 +126,7 @@ std::string report_json(const Report& r) {
   json["version"] = r.version;
   json["verdict"] = name_of(r.verdict);
   json["reason"] = r.reason;
+  if (!r.scope.empty()) json["scope"] = r.scope;
   json["subject"] = r.subject;
   if (r.command == "verify") json["target"] = r.subject;
   if (!r.drafts.empty()) json["draft"] = r.drafts.front().name;

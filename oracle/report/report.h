@@ -106,12 +106,13 @@ struct Report {
   std::string subject;  // what was examined: the target, the trace file, ...
   ReportVerdict verdict = ReportVerdict::vacuous;
   std::string reason;   // of the verdict, where findings do not say it
+  std::string scope;    // how much of what there is to vary was varied; of verify
   std::vector<std::pair<std::string, std::string>> about;  // how it was run: name and value, for people
   std::vector<std::pair<std::string, double>> examined;    // what was looked at, and how much of it
   /// verify: one of each check; a trace: one of each thing that cannot be right, then one of each check that held; the
   /// zoo: one of each decoder.
   std::vector<Finding> findings;
-  std::vector<std::string> unproved;  // what was not said, so that it could not be examined
+  std::vector<std::string> unproved;  // what was not examined: not said, or left out
   std::vector<std::string> runs;      // every variation, described
   Spread plain;                       // seconds of decoding without a draft, without the prompt
   std::size_t output_tokens = 0;

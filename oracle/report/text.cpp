@@ -172,7 +172,8 @@ std::string report_text(const Report& r) {
   for (const LawFromTokens& law : r.laws) text += law_text(law);
   text += bets_text(r.bets);
   text += drafts_text(r);
-  return text + fmt::format("\n  {}{}\n", name_of(r.verdict), r.reason.empty() ? "" : ": " + shown(r.reason));
+  return text + fmt::format("\n  {}{}{}\n", name_of(r.verdict), r.scope.empty() ? "" : " (" + shown(r.scope) + ")",
+                            r.reason.empty() ? "" : ": " + shown(r.reason));
 }
 
 }  // namespace draftproof

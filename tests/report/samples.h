@@ -53,6 +53,7 @@ inline Report full_report() {
   report.findings[1].failure->line = 9;
   report.subject = hostile_name;
   report.reason = hostile_name;
+  report.scope = hostile_name;
   report.about.emplace_back("engine", hostile_name);
   report.examined = {{"rounds", 12}, {"band_mass", 0.25}};
   report.unproved = {hostile_name};

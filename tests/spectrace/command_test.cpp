@@ -61,7 +61,7 @@ TEST(TraceCommandSlow, PassesEveryRunThatVerifyWrote) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   const auto verified = run_command({"verify", target, "--draft", "oracular", "--max-new-tokens", "12",
-                                     "--prompt-tokens", "1,2,3", "--trace", trace, "--quiet"});
+                                     "--prompt-tokens", "1,2,3", "--effort", "full", "--trace", trace, "--quiet"});
   ASSERT_NE(verified.status, 3) << verified.err;
   const auto held = run_command({"trace", "check", trace, "--target", target});
   EXPECT_EQ(held.status, 0) << "every run in its own class of equal bits: " << held.out << held.err;
@@ -75,7 +75,8 @@ TEST(TraceCommandSlow, DoesNotTakeRunsWithTheSameNumbersForEvidence) {
   for (const std::string rule : {"matching", "rejection"}) {
     const auto verified =
         run_command({"verify", target, "--draft", "oracular", "--max-new-tokens", "24", "--prompt-tokens", "1,2,3",
-                     "--rule", rule, "--temperature", "1", "--seed", "9", "--trace", trace, "--quiet"});
+                     "--rule", rule, "--temperature", "1", "--seed", "9", "--effort", "full", "--trace",
+                     trace, "--quiet"});
     ASSERT_NE(verified.status, 3) << verified.err;
     const auto held = run_command({"trace", "check", trace, "--target", target});
     EXPECT_EQ(held.status, 0) << held.out << held.err;

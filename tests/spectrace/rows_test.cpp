@@ -727,7 +727,8 @@ TEST(RowsCommandSlow, OfEveryRunOfVerifyAreReplayedWithoutTheModel) {
   const std::string trace = folder.path() / "t.jsonl";
   const auto verified =
       test::run_command({"verify", target, "--draft", "oracular", "--max-new-tokens", "12", "--prompt-tokens", "1,2,3",
-                         "--rule", "rejection", "--temperature", "1", "--trace", trace, "--trace-rows", "--quiet"});
+                         "--rule", "rejection", "--temperature", "1", "--effort", "full", "--trace", trace,
+                         "--trace-rows", "--quiet"});
   ASSERT_NE(verified.status, 3) << verified.err;
   const auto held = test::run_command({"trace", "check", trace});
   EXPECT_EQ(held.status, 0) << held.out << held.err;

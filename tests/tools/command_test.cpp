@@ -26,7 +26,8 @@ json json_of(const std::vector<std::string>& words, int status = 0) {
 
 TEST(Verify, ReportsVerdictChecksAcceptanceAndTimesAsJson) {
   const json report = json_of({"verify", fixture("models/tale-target"), "--draft",
-                               "dflash:" + fixture("models/tale-dflash"), "--max-new-tokens", "16"});
+                               "dflash:" + fixture("models/tale-dflash"), "--max-new-tokens", "16",
+                               "--effort", "full"});
   EXPECT_EQ(report["verdict"], "PASS_EXACT");
   std::vector<std::string> checks;
   for (const json& check : report["checks"]) {
@@ -48,7 +49,8 @@ const std::vector<std::string> hot{"--prompt-tokens", "5,6,7", "--max-new-tokens
 
 TEST(Verify, PassesAtHighTemperatureWithBothRulesAndSeveralDrafts) {
   for (const char* rule : {"matching", "rejection"}) {
-    std::vector<std::string> words{"verify", target, "--draft", dflash, "model:" + target, "--rule", rule};
+    std::vector<std::string> words{"verify", target, "--draft", dflash, "model:" + target, "--rule", rule,
+                                   "--effort", "full"};
     words.insert(words.end(), hot.begin(), hot.end());
     const json report = json_of(words, 2);  // a model draft that is the target itself is never refused
     EXPECT_THAT(report["reason"].get<std::string>(), testing::HasSubstr("was refused")) << report.dump(2);
@@ -58,7 +60,8 @@ TEST(Verify, PassesAtHighTemperatureWithBothRulesAndSeveralDrafts) {
 }
 
 TEST(Verify, TakesTheDraftLengthAskedFor) {
-  std::vector<std::string> words{"verify", target, "--draft", dflash, "--draft-max", "2", "--kernels", "scalar"};
+  std::vector<std::string> words{"verify", target, "--draft", dflash, "--draft-max", "2", "--kernels", "scalar",
+                                 "--effort", "full"};
   words.insert(words.end(), hot.begin(), hot.end());
   const json report = json_of(words);
   EXPECT_LE(report["drafts"][0]["drafted"].get<int>(), 2 * report["drafts"][0]["iterations"].get<int>());
@@ -81,7 +84,7 @@ TEST(Verify, WritesJUnitXml) {
   const Folder folder;
   const std::string file = (folder.path() / "report.xml").string();
   std::vector<std::string> words{"verify", target,    "--draft", dflash,      "--quiet",
-                                 "--junit", file, "--kernels", "scalar"};
+                                 "--junit", file, "--kernels", "scalar", "--effort", "full"};
   words.insert(words.end(), hot.begin(), hot.end());
   const Outcome outcome = run_command(words);
   EXPECT_EQ(outcome.status, 0) << outcome.err;
@@ -138,7 +141,8 @@ TEST(Generate, StoresKeysAndValuesAsAskedFor) {
 TEST(VerifySlow, StoresKeysAndValuesAsAskedFor) {
   std::set<std::string> logits;
   for (const char* kv : {"f32", "bf16", "q8"}) {
-    std::vector<std::string> words{"verify", target, "--draft", dflash, "--kernels", "scalar", "--kv", kv};
+    std::vector<std::string> words{"verify", target, "--draft", dflash, "--kernels", "scalar", "--kv", kv,
+                                   "--effort", "full"};
     words.insert(words.end(), hot.begin(), hot.end());
     logits.insert(json_of(words)["drafts"][0]["logits"]);
   }
@@ -191,7 +195,8 @@ TEST(Verify, NeedsATokenizerThatCannotBeBuiltOnlyForAPromptOfText) {
                                        "hostile", "--max-new-tokens", "4", "--kernels", "scalar"});
   EXPECT_EQ(outcome.status, 2) << outcome.err;
   EXPECT_THAT(outcome.out, testing::HasSubstr("no guess of hostile was accepted, as it is made; name a draft that is"));
-  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << "how long it takes: " << outcome.err;
+  EXPECT_THAT(outcome.err, testing::StartsWith("effort standard: "));
 }
 
 TEST(Generate, StreamsTextThatEqualsTheWholeText) {

@@ -76,7 +76,8 @@ TEST(Reproduce, WhatVerifyFindsInAnEngineWhoseRowsMixFailsAgainAndPassesWhereThe
   const Folder folder;
   const std::string path = (folder.path() / "case").string();
   const Outcome found = run_command({"verify", target, "--draft", "hostile", "--draft-max", "2", "--kernels",
-                                     "openblas", "--prompt-tokens", "1,2,3", "--max-new-tokens", "6", "--reproducer",
+                                     "openblas", "--effort", "full", "--prompt-tokens", "1,2,3", "--max-new-tokens",
+                                     "6", "--reproducer",
                                      path, "--json", "-", "--quiet"},
                                     mixed);
   EXPECT_EQ(found.status, 1) << found.err;
@@ -102,7 +103,8 @@ TEST(ReproduceSlow, WhatDoesNotShowAgainHasNoCaseButIsAFailureAllTheSame) {
   const Folder folder;
   const std::string path = (folder.path() / "case").string();
   const Outcome found = run_command({"verify", target, "--draft", "hostile", "--draft-max", "2", "--kernels",
-                                     "openblas", "--prompt-tokens", "1,2,3", "--max-new-tokens", "6", "--reproducer",
+                                     "openblas", "--effort", "full", "--prompt-tokens", "1,2,3", "--max-new-tokens",
+                                     "6", "--reproducer",
                                      path},
                                     crossed_rows + " CROSSED_INPUTS=48 CROSSED_CALLS=200");
   EXPECT_EQ(found.status, 1) << found.err;

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT
+// What a trial does at each level of effort: how many plain rows it reads, and that what is wrong is still found.
+#include "oracle/effort.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "oracle/check.h"
+#include "ref/base/error.h"
+#include "ref/decoding/decoder.h"
+#include "ref/drafts/none.h"
+#include "ref/drafts/oracular.h"
+#include "ref/models/hash.h"
+#include "tools/engine_subject.h"
+
+namespace draftproof {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int never = 1 << 20;
+
+/// A hash model that counts the tokens it is given, and whose rows are wrong where `cached` tokens or more came out of
+/// the cache.
+class Watched final : public Model {
+ public:
+  explicit Watched(int cached = never) : cached_(cached) {}
+  int vocabulary() const override { return sound_->vocabulary(); }
+  int context() const override { return sound_->context(); }
+  std::unique_ptr<Cache> new_cache(int capacity, int horizon_max) const override {
+    return sound_->new_cache(capacity, horizon_max);
+  }
+  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
+    tokens += static_cast<long>(batch.tokens.size());
+    const bool wrong = cache.length() >= cached_;
+    sound_->forward(batch, cache, outputs);
+    for (float& logit : outputs.logits) logit += wrong ? static_cast<float>(&logit - outputs.logits.data()) : 0.0F;
+  }
+  long tokens = 0;
+
+ private:
+  std::unique_ptr<Model> sound_ = make_hash_model({.vocabulary = 5, .levels = 3, .seed = 7});
+  int cached_;
+};
+
+/// The production loop over that model.
+class WatchedSubject final : public Subject {
+ public:
+  explicit WatchedSubject(int cached = never) : model(cached) {}
+  Trace run_watched(const Request& request, const Variation& variation, Chance& chance,
+                    const AfterRound& after_round) override {
+    Request asked = varied(request, variation);
+    const int capacity = static_cast<int>(asked.prompt.size()) + asked.max_new_tokens;
+    std::unique_ptr<Draft> draft = std::make_unique<NoDraft>();
+    if (variation.draft == "hostile") draft = std::make_unique<HostileDraft>(model, capacity, asked.draft_max);
+    Decoder decoder(model, *draft, *variation.rule, chance, std::move(asked), Recording::digests);
+    std::atomic<bool> ended = false;
+    decoder.run({[&](const Trace& trace) { ended = after_round && !after_round(trace); }, false}, &ended);
+    return decoder.trace();
+  }
+  Model& target(const Variation&) override { return model; }
+  std::string numerics(const Variation&) override { return "hash"; }
+
+  Watched model;
+};
+
+Request asked(int max_new_tokens) {
+  Request request;
+  request.prompt = {1, 2, 3};
+  request.sampling.temperature = 1;
+  request.max_new_tokens = max_new_tokens;
+  return request;
+}
+
+std::vector<Variation> variations() {
+  Variation none;
+  Variation hostile;
+  hostile.draft = "hostile";
+  hostile.draft_max = 2;
+  return {hostile, none};
+}
+
+TEST(Effort, EveryLevelDoesAllThatTheLevelBeforeDoes) {
+  const Effort* before = nullptr;
+  int levels = 0;
+  for (const Effort* effort = all_efforts(); effort->name != nullptr; before = effort++, ++levels) {
+    EXPECT_EQ(&effort_by_name(effort->name), effort);
+    if (before == nullptr) continue;
+    for (const auto number : {&Effort::ways_elsewhere, &Effort::controls, &Effort::drafts_again,
+                              &Effort::prompt_pieces, &Effort::cuts, &Effort::readings, &Effort::rows_afresh,
+                              &Effort::timed_repeats}) {
+      EXPECT_GE(effort->*number, before->*number) << effort->name;
+    }
+    EXPECT_GE(effort->tables, before->tables);
+    EXPECT_GE(effort->lengths, before->lengths);
+    EXPECT_GE(effort->all_serially, before->all_serially);
+  }
+  EXPECT_EQ(levels, 3);
+  EXPECT_EQ(before, &full_effort()) << "the last of them";
+  EXPECT_GE(full_effort().readings, static_cast<int>(std::size(other_readings)));
+  EXPECT_GE(full_effort().prompt_pieces, static_cast<int>(std::size(prompt_piece_sizes)));
+}
+
+TEST(Effort, OfAnotherNameIsRefusedWithThoseThereAre) {
+  try {
+    effort_by_name("nonsense");
+    ADD_FAILURE() << "it was taken";
+  } catch (const Error& wrong) {
+    EXPECT_STREQ(wrong.what(), "--effort: 'nonsense' is not known; there are quick, standard, full");
+  }
+}
+
+TEST(PlainRows, ThoseAfreshAreAsManyAsAskedForAtMostAndTheLastIsOneOfThem) {
+  for (const int most : {1, 8, 64, every_row}) {
+    for (int length = 1; length <= 200; ++length) {
+      const Request request = asked(length);
+      const auto end = static_cast<std::size_t>(3 + length);
+      int rows = 0;
+      for (std::size_t tokens = 3; tokens < end; ++tokens) rows += is_read_afresh(request, tokens, most);
+      EXPECT_LE(rows, most);
+      EXPECT_GE(2 * rows, std::min(most, length)) << "or nearly as many";
+      EXPECT_TRUE(is_read_afresh(request, end - 1, most)) << length;
+    }
+  }
+}
+
+TEST(PlainRows, AreThoseComputedAfreshWhereACacheIsUsed) {
+  Watched model;
+  SeededChance chance(3);
+  const Request request = asked(300);
+  const PlainRun afresh = plain(model, request, chance);
+  for (const int most : {1, 7, 299}) {
+    const PlainRun run = plain(model, request, chance, most);
+    EXPECT_EQ(run.output, afresh.output);
+    EXPECT_EQ(run.logprobs, afresh.logprobs);
+    std::vector<Token> text = request.prompt;
+    text.insert(text.end(), run.output.begin(), run.output.end() - 1);
+    const std::vector<PlainRow> along = plain_rows(model, request, text, 150, most);
+    ASSERT_EQ(along.size(), text.size() - 149);
+    for (std::size_t i = 0; i < run.rows.size(); ++i) EXPECT_EQ(run.rows[i].logits, afresh.rows[i].logits);
+    for (std::size_t i = 0; i < along.size(); ++i) EXPECT_EQ(along[i].logits, afresh.rows[147 + i].logits);
+  }
+}
+
+/// Tokens the target is given for all that is compared with plain rows, in runs that each say another text.
+long tokens_read(int length, const Effort& effort) {
+  WatchedSubject subject;
+  std::vector<Variation> list = variations();
+  for (Variation& variation : list) variation.rule = &rejection;
+  Trial trial(subject, asked(length), 3, list, effort);
+  const long before = subject.model.tokens;
+  for (const auto check : {check_tokens_equal, check_logits_equal, check_verdict_justified, check_ledger}) {
+    EXPECT_EQ(check(trial).outcome, Outcome::pass);
+  }
+  return subject.model.tokens - before;
+}
+
+TEST(Trial, ReadsAsManyTokensForPlainRowsAsTheTextsAreLong) {
+  const double once = static_cast<double>(tokens_read(64, effort_by_name("quick")));
+  const double twice = static_cast<double>(tokens_read(128, effort_by_name("quick")));
+  EXPECT_LT(twice, 2.2 * once);
+  EXPECT_LT(once, 2 * 64 * (1 + 8));
+  EXPECT_GT(tokens_read(128, full_effort()), 3.5 * static_cast<double>(tokens_read(64, full_effort())))
+      << "every row afresh is quadratic, and would have been seen";
+}
+
+TEST(Trial, ACacheThatIsWrongInTheLoopAndInPlainRowsAlikeIsFoundAtEveryEffort) {
+  for (const Effort* effort = all_efforts(); effort->name != nullptr; ++effort) {
+    for (const int cached : {1, 20, 60, 98, never}) {  // of 102 tokens that are read
+      WatchedSubject subject(cached);
+      Trial trial(subject, asked(100), 3, variations(), *effort);
+      const Finding finding = check_logits_equal(trial);
+      EXPECT_EQ(finding.outcome, cached == never ? Outcome::pass : Outcome::fail) << effort->name << ", " << cached;
+    }
+  }
+}
+
+TEST(Trial, RunsTheRequestAgainForAsManyDraftsAsTheEffortSays) {
+  WatchedSubject subject;
+  EXPECT_EQ(Trial(subject, asked(4), 3, variations(), effort_by_name("quick")).one_per_draft().size(), 1U);
+  EXPECT_EQ(Trial(subject, asked(4), 3, variations()).one_per_draft().size(), 2U);
+}
+
+}  // namespace
+}  // namespace draftproof

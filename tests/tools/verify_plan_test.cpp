@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+#include "tools/verify_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "oracle/check.h"
+#include "tests/tools/command.h"
+
+namespace draftproof::test {
+namespace {
+
+using nlohmann::json;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const Effort& quick() { return effort_by_name("quick"); }
+const Effort& standard() { return effort_by_name("standard"); }
+
+VerifyQuestion question() {
+  VerifyQuestion q;
+  q.tables = {"best", "scalar", "third"};
+  q.drafts = {"dflash:a", "model:b"};
+  q.guesses = {8, 5};
+  q.request.prompt = {1, 2, 3, 4, 5};
+  q.request.max_new_tokens = 64;
+  return q;
+}
+
+std::set<std::string> described(const VerifyQuestion& q, const Effort& effort) {
+  std::set<std::string> set;
+  for (const Variation& variation : variations_of(q, effort)) set.insert(variation.describe());
+  return set;
+}
+
+TEST(VerifyPlan, ALevelRunsAllThatTheLevelBeforeRunsAndMore) {
+  for (const auto& [less, more] : {std::pair{&quick(), &standard()}, {&standard(), &full_effort()}}) {
+    const auto few = described(question(), *less);
+    const auto many = described(question(), *more);
+    EXPECT_TRUE(std::includes(many.begin(), many.end(), few.begin(), few.end())) << less->name;
+    EXPECT_LT(few.size(), many.size());
+    EXPECT_EQ(many.size(), variations_of(question(), *more).size()) << "none of them twice";
+  }
+}
+
+TEST(VerifyPlan, QuickRunsTheBestTableWithBothNumbersOfThreadsBothWaysAndAControlThatIsAlwaysRefused) {
+  VerifyQuestion q = question();
+  q.drafts = {"dflash:a"};
+  EXPECT_THAT(described(q, quick()),
+              ElementsAre("draft dflash:a, matching, batched, best, 1 thread",
+                          "draft dflash:a, matching, batched, best, 2 threads",
+                          "draft dflash:a, matching, serial, best, 1 thread",
+                          "draft dflash:a, matching, serial, best, 2 threads",
+                          "draft hostile, matching, batched, best, 1 thread",
+                          "draft none, matching, batched, best, 1 thread"));
+}
+
+TEST(VerifyPlan, EachTableIsLoadedOnceAndTheFirstRunOfADraftIsOnTheBest) {
+  for (const Effort* effort = all_efforts(); effort->name != nullptr; ++effort) {
+    std::vector<std::string> tables;
+    std::set<std::string> drafts;
+    for (const Variation& variation : variations_of(question(), *effort)) {
+      if (tables.empty() || tables.back() != variation.kernels) tables.push_back(variation.kernels);
+      const bool first = drafts.insert(variation.draft).second;
+      EXPECT_TRUE(!first || variation.kernels == "best") << variation.describe();
+    }
+    EXPECT_EQ(tables.size(), std::set(tables.begin(), tables.end()).size());
+  }
+}
+
+TEST(VerifyPlan, EachLevelNamesWhatItLeavesOut) {
+  EXPECT_THAT(left_out(question(), full_effort()), IsEmpty());
+  const auto at_quick = left_out(question(), quick());
+  EXPECT_THAT(at_quick, Contains("kernel tables scalar, third"));
+  EXPECT_THAT(at_quick, Contains("controls oracular, branching"));
+  EXPECT_THAT(at_quick, Contains("draft lengths 1 of dflash:a, 2 of dflash:a, 3 of dflash:a, 4 of dflash:a, "
+                                 "5 of dflash:a, 6 of dflash:a, 7 of dflash:a, 1 of model:b, 2 of model:b, "
+                                 "3 of model:b, 4 of model:b"));
+  EXPECT_THAT(at_quick, Contains("another run of the request, whole, cut or beside another, of the drafts model:b, "
+                                 "hostile, none, oracular, branching"));
+  EXPECT_THAT(at_quick, Contains("prompts read in pieces of 1, 2, 3"));
+  EXPECT_THAT(at_quick, Contains("runs cancelled after their first round"));
+  EXPECT_THAT(at_quick, Contains("4 of 7 other readings of the text"));
+  EXPECT_THAT(at_quick, Contains("56 of 64 plain rows of a text computed afresh: they go on with a cache"));
+  const auto at_standard = left_out(question(), standard());
+  EXPECT_THAT(at_standard, Contains("kernel tables scalar"));
+  EXPECT_THAT(at_standard, Contains("draft lengths 3 of dflash:a, 5 of dflash:a, 6 of dflash:a, 7 of dflash:a, "
+                                    "3 of model:b"));
+  EXPECT_LT(at_standard.size(), at_quick.size());
+}
+
+TEST(VerifyPlan, WhatThereIsNotIsNotLeftOut) {
+  VerifyQuestion q = question();
+  q.tables = {"best"};
+  q.drafts = {"none"};
+  q.guesses = {0};
+  q.trees = false;
+  q.request.prompt = {1};
+  q.request.max_new_tokens = 4;
+  EXPECT_THAT(left_out(q, standard()),
+              ElementsAre("2 other combinations of draft, table, threads and batched or serial verification",
+                          "another run of the request, whole, cut or beside another, of the drafts oracular",
+                          "2 of 7 other readings of the text"));
+  EXPECT_THAT(described(q, full_effort()), testing::Not(Contains(HasSubstr("branching")))) << "a trace has no trees";
+}
+
+TEST(VerifyPlan, ALongTextIsSaidToBeSampledAtFullEffortToo) {
+  VerifyQuestion q = question();
+  q.request.max_new_tokens = 1000;
+  EXPECT_THAT(left_out(q, full_effort()),
+              ElementsAre("750 of 1000 plain rows of a text computed afresh: they go on with a cache"));
+}
+
+Paces paces_of(const VerifyQuestion& q) {
+  Paces paces;
+  for (const Variation& variation : variations_of(q, full_effort())) {
+    paces.drafts[variation.draft] = {.token = 0.1, .prompt_row = 0.01};
+    paces.tables[variation.kernels] = {.token = variation.kernels == "best" ? 0.1 : 1, .prompt_row = 0.1};
+  }
+  paces.loading = 1;
+  return paces;
+}
+
+TEST(Estimate, HasAStepForEachRunAndEachCheckAndGrowsWithEffortLengthAndSlowTables) {
+  const VerifyQuestion q = question();
+  const auto whole = [&](const VerifyQuestion& of, const Effort& effort) {
+    const auto steps = steps_of(of, effort, paces_of(of));
+    std::size_t checks = 0;
+    while (all_checks()[checks].examine != nullptr) ++checks;
+    EXPECT_EQ(steps.size(), variations_of(of, effort).size() + checks + 1);
+    return seconds_left(steps, 0, 0);
+  };
+  EXPECT_GT(whole(q, quick()), 4 * 64 * 0.1);
+  EXPECT_GT(whole(q, standard()), 2 * whole(q, quick()));
+  EXPECT_GT(whole(q, full_effort()), 1.5 * whole(q, standard()));
+  VerifyQuestion longer = q;
+  longer.request.max_new_tokens = 128;
+  EXPECT_NEAR(whole(longer, quick()) / whole(q, quick()), 2, 0.2) << "linear in the length";
+  VerifyQuestion fast = q;
+  fast.tables = {"best"};
+  EXPECT_GT(whole(q, full_effort()), 3 * whole(fast, full_effort()));
+}
+
+TEST(Estimate, GoesByHowLongTheStepsBehindTook) {
+  const std::vector<double> steps{1, 2, 3, 4};
+  EXPECT_EQ(seconds_left(steps, 0, 0), 10);
+  EXPECT_EQ(seconds_left(steps, 2, 3), 7) << "as foreseen";
+  EXPECT_EQ(seconds_left(steps, 2, 6), 14) << "twice as slow as foreseen";
+  EXPECT_EQ(seconds_left(steps, 4, 6), 0);
+  EXPECT_EQ(in_words(0.2), "less than a minute");
+  EXPECT_EQ(in_words(61), "2 minutes");
+  EXPECT_EQ(in_words(7200), "2.0 hours");
+}
+
+const std::vector<std::string> words{"verify",          fixture("external/qwen3-tiny-tied"),
+                                     "--draft",         "branching",
+                                     "--prompt-tokens", "5,6,7",
+                                     "--max-new-tokens", "12"};
+
+Outcome verify_with(std::vector<std::string> more, const std::string& environment = "") {
+  more.insert(more.begin(), words.begin(), words.end());
+  return run_command(more, environment);
+}
+
+TEST(VerifyEffort, IsNamedWithWhatItLeavesOutInTheVerdictsLineAndInTheReport) {
+  const Outcome text = verify_with({"--effort", "quick"});
+  EXPECT_EQ(text.status, 0) << text.err << text.out;
+  EXPECT_THAT(text.out, HasSubstr("  PASS_EXACT (effort quick: 1 of "));
+  EXPECT_THAT(text.out, HasSubstr("not proved: controls oracular (left out at effort quick)"));
+  EXPECT_THAT(text.err, testing::MatchesRegex("effort quick: 1 of [^\n]*: about less than a minute\n"));
+
+  const Outcome data = verify_with({"--effort", "quick", "--json", "-", "--quiet"});
+  EXPECT_EQ(data.err, "");
+  const json report = json::parse(data.out);
+  EXPECT_THAT(report["scope"].get<std::string>(), testing::StartsWith("effort quick: 1 of "));
+  EXPECT_EQ(report["runs"].size(), 6U);
+  EXPECT_THAT(report["unproved"].dump(), HasSubstr("left out at effort quick"));
+}
+
+TEST(VerifyEffort, IsStandardWhenNotNamedAndNonsenseIsRefused) {
+  const Outcome usual = verify_with({"--kernels", "scalar", "--json", "-", "--quiet"});
+  EXPECT_EQ(usual.status, 0) << usual.err;
+  EXPECT_THAT(json::parse(usual.out)["scope"].get<std::string>(), testing::StartsWith("effort standard: "));
+  const Outcome nonsense = verify_with({"--effort", "nonsense"});
+  EXPECT_EQ(nonsense.status, 3);
+  EXPECT_THAT(nonsense.err, HasSubstr("--effort: 'nonsense' is not known; there are quick, standard, full\n"));
+  EXPECT_EQ(std::count(nonsense.err.begin(), nonsense.err.end(), '\n'), 1);
+}
+
+// The library of tests/tools/crossed_rows.cpp mixes rows in products as wide as the model only: the kernels look fit.
+TEST(VerifyEffort, FindsAtQuickThatRowsMix) {
+  const std::string library = "LD_LIBRARY_PATH=" + quoted(CROSSED_ROWS_FOLDER) + " CROSSED_INPUTS=";
+  const std::vector<std::string> openblas{"--effort", "quick", "--kernels", "openblas", "--json", "-", "--quiet"};
+  const Outcome mixed = verify_with(openblas, library + "48");
+  EXPECT_EQ(mixed.status, 1) << mixed.err;
+  for (const json& check : json::parse(mixed.out)["checks"]) {
+    EXPECT_TRUE(check["name"] != "logits_equal" || check["outcome"] == "fail") << check.dump();
+  }
+  const Outcome sound = verify_with(openblas, library + "1");
+  EXPECT_EQ(sound.status, 0) << sound.err << sound.out;
+}
+
+}  // namespace
+}  // namespace draftproof::test

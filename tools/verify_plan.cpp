@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT
+#include "tools/verify_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "oracle/check.h"
+#include "ref/drafts/drafts.h"
+
+namespace draftproof {
+namespace {
+
+struct Way {
+  int threads;
+  Verification verification;
+};
+constexpr Way ways[] = {{1, Verification::batched},
+                        {2, Verification::batched},
+                        {1, Verification::serial},
+                        {2, Verification::serial}};
+
+/// The least effort needs the first two: one is always refused, the other says plain tokens under every rule.
+constexpr const char* all_controls[] = {"hostile", "none", "oracular", "branching"};
+
+/// Every length to 16, then 32, 64, ... below `limit`.
+std::vector<int> lengths_below(int limit, Lengths lengths) {
+  std::vector<int> list;
+  for (int length = 1; length < limit && lengths != Lengths::none; length += length < 16 ? 1 : length) {
+    const bool power = std::has_single_bit(static_cast<unsigned>(length));
+    if (lengths == Lengths::all || power) list.push_back(length);
+  }
+  return list;
+}
+
+/// Things of `all` that are not in `some`, in their order, each once.
+template <class Thing>
+std::vector<Thing> missing(const std::vector<Thing>& all, const std::vector<Thing>& some) {
+  std::vector<Thing> list;
+  for (const Thing& thing : all) {
+    const auto is_in = [&](const std::vector<Thing>& those) {
+      return std::find(those.begin(), those.end(), thing) != those.end();
+    };
+    if (!is_in(some) && !is_in(list)) list.push_back(thing);
+  }
+  return list;
+}
+
+/// `part` of every variation.
+template <class Part>
+auto parts_of(const std::vector<Variation>& variations, const Part& part) {
+  std::vector<decltype(part(variations.front()))> list;
+  for (const Variation& variation : variations) list.push_back(part(variation));
+  return list;
+}
+
+std::size_t tables_of(const std::vector<Variation>& variations) {
+  const auto names = parts_of(variations, [](const Variation& v) { return v.kernels; });
+  return std::set(names.begin(), names.end()).size();
+}
+
+int rows_read_afresh(const Request& request, const Effort& effort) {
+  int rows = 0;
+  for (int row = 0; row < request.max_new_tokens; ++row) {
+    rows += is_read_afresh(request, request.prompt.size() + static_cast<std::size_t>(row), effort.rows_afresh);
+  }
+  return rows;
+}
+
+/// Drafts in the order of the runs, whose request checks ask again.
+std::vector<std::string> drafts_again(const std::vector<Variation>& variations, const Effort& effort) {
+  auto drafts = missing(parts_of(variations, [](const Variation& v) { return v.draft; }), {});
+  if (drafts.size() > static_cast<std::size_t>(effort.drafts_again)) {
+    drafts.resize(static_cast<std::size_t>(effort.drafts_again));
+  }
+  return drafts;
+}
+
+}  // namespace
+
+std::vector<std::string> controls_of(const VerifyQuestion& question, const Effort& effort) {
+  std::vector<std::string> list;
+  for (const char* control : first_of(all_controls, effort.controls)) {
+    const bool named = std::find(question.drafts.begin(), question.drafts.end(), control) != question.drafts.end();
+    if (!named && (question.trees || !parse_draft_name(control).kind->trees)) list.emplace_back(control);
+  }
+  return list;
+}
+
+std::vector<Variation> variations_of(const VerifyQuestion& question, const Effort& effort) {
+  std::vector<Variation> list;
+  const auto add = [&](const std::string& draft, int draft_max, const std::string& table, const Way& way) {
+    Variation variation;
+    variation.draft = draft;
+    variation.draft_max = draft_max;
+    variation.rule = question.rule;
+    variation.kernels = table;
+    variation.threads = way.threads;
+    variation.verification = way.verification;
+    list.push_back(variation);
+  };
+  const std::string& best = question.tables.front();
+  for (std::size_t i = 0; i < question.drafts.size(); ++i) {
+    const std::string& draft = question.drafts[i];
+    for (const Way& way : ways) add(draft, question.draft_max, best, way);
+    const int limit = std::min(question.guesses[i], question.request.max_new_tokens);
+    for (const int length : lengths_below(limit, effort.lengths)) {
+      add(draft, length, best, ways[0]);
+      if (effort.all_serially && std::has_single_bit(static_cast<unsigned>(length))) add(draft, length, best, ways[2]);
+    }
+  }
+  for (const std::string& control : controls_of(question, effort)) {
+    add(control, 0, best, ways[0]);
+    if (effort.all_serially) add(control, 0, best, ways[2]);
+  }
+  for (const std::string& table : question.tables) {
+    const bool slow = table == "scalar";
+    if (table == best || effort.tables == Tables::best || (slow && effort.tables != Tables::all)) continue;
+    for (const std::string& draft : question.drafts) {
+      for (std::size_t way = 0; way < std::size(ways) && static_cast<int>(way) < effort.ways_elsewhere; ++way) {
+        add(draft, question.draft_max, table, ways[(way + 1) % std::size(ways)]);
+      }
+    }
+  }
+  return list;
+}
+
+std::vector<std::string> left_out(const VerifyQuestion& question, const Effort& effort) {
+  const Effort& full = full_effort();
+  const std::vector<Variation> all = variations_of(question, full);
+  const std::vector<Variation> runs = variations_of(question, effort);
+  std::vector<std::string> list;
+  const auto name = [&](const char* what, const auto& things) {
+    std::string text;
+    for (const auto& thing : things) text += fmt::format("{}{}", text.empty() ? "" : ", ", thing);
+    if (!text.empty()) list.push_back(fmt::format("{} {}", what, text));
+  };
+  const auto draft = [](const Variation& v) { return v.draft; };
+  const auto table = [](const Variation& v) { return v.kernels; };
+  const auto length = [](const Variation& v) {
+    return v.draft_max == 0 ? v.draft : fmt::format("{} of {}", v.draft_max, v.draft);
+  };
+  const auto tables = missing(parts_of(all, table), parts_of(runs, table));
+  const auto drafts = missing(parts_of(all, draft), parts_of(runs, draft));
+  const auto lengths = missing(missing(parts_of(all, length), parts_of(runs, length)), drafts);
+  name("kernel tables", tables);
+  name("controls", drafts);
+  name("draft lengths", lengths);
+  const auto is_in = [](const auto& those, const auto& thing) {
+    return std::find(those.begin(), those.end(), thing) != those.end();
+  };
+  const auto kept = parts_of(runs, [](const Variation& v) { return v.describe(); });
+  const auto other_ways = std::count_if(all.begin(), all.end(), [&](const Variation& v) {
+    return !is_in(kept, v.describe()) && !is_in(tables, v.kernels) && !is_in(drafts, v.draft) &&
+           !is_in(lengths, length(v));
+  });
+  if (other_ways > 0) {
+    list.push_back(fmt::format("{} other combinations of draft, table, threads and batched or serial verification",
+                               other_ways));
+  }
+  name("another run of the request, whole, cut or beside another, of the drafts",
+       missing(drafts_again(all, full), drafts_again(runs, effort)));
+  std::vector<int> sizes;
+  for (const int size : prompt_piece_sizes) {
+    if (size < static_cast<int>(question.request.prompt.size()) - 1) sizes.push_back(size);
+  }
+  const auto tried = first_of(prompt_piece_sizes, effort.prompt_pieces);
+  name("prompts read in pieces of", missing(sizes, {tried.begin(), tried.end()}));
+  if (effort.cuts < full.cuts) list.emplace_back("runs cancelled after their first round");
+  if (const auto read = first_of(other_readings, effort.readings).size(); read < std::size(other_readings)) {
+    list.push_back(fmt::format("{} of {} other readings of the text", std::size(other_readings) - read,
+                               std::size(other_readings)));
+  }
+  if (const int rows = rows_read_afresh(question.request, effort); rows < question.request.max_new_tokens) {
+    list.push_back(fmt::format("{} of {} plain rows of a text computed afresh: they go on with a cache",
+                               question.request.max_new_tokens - rows, question.request.max_new_tokens));
+  }
+  return list;
+}
+
+std::string scope_of(const VerifyQuestion& question, const Effort& effort) {
+  const std::vector<Variation> all = variations_of(question, full_effort());
+  const std::vector<Variation> runs = variations_of(question, effort);
+  return fmt::format("effort {}: {} of {} kernel tables, {} of {} runs, {} of {} plain rows computed afresh",
+                     effort.name, tables_of(runs), tables_of(all), runs.size(), all.size(),
+                     rows_read_afresh(question.request, effort), question.request.max_new_tokens);
+}
+
+std::vector<double> steps_of(const VerifyQuestion& question, const Effort& effort, const Paces& paces) {
+  const std::vector<Variation> variations = variations_of(question, effort);
+  const Pace& plain = paces.drafts.at("none");
+  const double prompt = static_cast<double>(question.request.prompt.size());
+  const double tokens = question.request.max_new_tokens;
+  const auto slowness = [&](const std::string& table) { return paces.tables.at(table).token / plain.token; };
+  const auto run = [&](const std::string& draft, const std::string& table) {
+    const Pace& pace = paces.drafts.at(draft);
+    return slowness(table) * (prompt * pace.prompt_row + tokens * pace.token);
+  };
+
+  std::vector<double> steps;
+  std::set<std::pair<std::string, int>> ways_to_compute;
+  std::set<std::pair<std::string, int>> texts;  // which may differ: by draft and length where only the law is promised
+  std::string loaded = question.tables.front();
+  for (const Variation& variation : variations) {
+    steps.push_back(run(variation.draft, variation.kernels) + (loaded == variation.kernels ? 0 : paces.loading));
+    loaded = variation.kernels;
+    ways_to_compute.emplace(variation.kernels, variation.threads);
+    const bool same = question.request.sampling.greedy() || variation.promises_tokens();
+    texts.emplace(same ? "" : variation.draft, same ? 0 : variation.draft_max);
+  }
+
+  const double readings_of_text = prompt * plain.prompt_row + tokens * plain.token;
+  const double rows = readings_of_text + rows_read_afresh(question.request, effort) *
+                                             (prompt + tokens / 2) * plain.prompt_row;
+  double readings = 0;  // of causality, on the best table
+  for (const Reading& reading : first_of(other_readings, effort.readings)) {
+    const double calls = reading.chunk == 0 ? 0 : (prompt + tokens) / reading.chunk;
+    readings += calls * plain.token + (prompt + tokens + calls * reading.guesses) * plain.prompt_row;
+  }
+  double on_tables = 0;  // slowness of every way to compute, summed
+  for (const auto& [table, threads] : ways_to_compute) on_tables += slowness(table);
+  const double loadings = paces.loading * static_cast<double>(tables_of(variations) - 1);
+  double again = 0;
+  for (const std::string& draft : drafts_again(variations, effort)) again += run(draft, question.tables.front());
+  double timing = 0;
+  for (const std::string& draft : question.drafts) timing += run(draft, question.tables.front());
+
+  const auto distinct = static_cast<double>(texts.size());
+  const double pieces = static_cast<double>(first_of(prompt_piece_sizes, effort.prompt_pieces).size());
+  const std::map<std::string, double> checks = {
+      {"tokens_equal", rows},
+      {"logits_equal", (distinct - 1) * rows},
+      {"forgetting", distinct * readings_of_text},
+      {"causality", on_tables * readings + loadings},
+      {"independence", distinct * 2 * (prompt + tokens) * plain.prompt_row},
+      {"repeatable", 2.2 * again},
+      {"pieces", ((prompt > 8 ? pieces : 0) + 1.5 * std::min(effort.cuts, 2)) * again},
+      {"together", 2.5 * again},
+      {"log_probabilities", on_tables * run("none", question.tables.front()) + loadings},
+  };
+  for (const Check* check = all_checks(); check->examine != nullptr; ++check) {
+    const auto found = checks.find(check->name);
+    steps.push_back(found == checks.end() ? 0 : found->second);
+  }
+  steps.push_back(effort.timed_repeats * (timing + run("none", question.tables.front())));
+  return steps;
+}
+
+double seconds_left(const std::vector<double>& steps, std::size_t done, double elapsed) {
+  const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(done);
+  const double behind = std::accumulate(steps.begin(), middle, 0.0);
+  const double ahead = std::accumulate(middle, steps.end(), 0.0);
+  return behind > 0 ? ahead * elapsed / behind : ahead;
+}
+
+std::string in_words(double seconds) {
+  if (seconds < 60) return "less than a minute";
+  if (seconds < 90 * 60) return fmt::format("{:.0f} minutes", std::ceil(seconds / 60));
+  return fmt::format("{:.1f} hours", seconds / 3600);
+}
+
+}  // namespace draftproof
