@@ -59,7 +59,8 @@ std::vector<Game> Evidence::others() const {
   add("coins", coins_.coins(), coins_.e_value(), coins_.describe());
   add("acceptance", acceptance_.judged(), acceptance_.e_value(), acceptance_.describe());
   add("tokens of one choice", points_.observed(), points_.e_value(),
-      fmt::format("e-value {:.3g}; {} of {} tokens are not the target's one choice, where {:.3g} may be within the slack",
+      fmt::format("e-value {:.3g}; {} of {} tokens are not the target's one choice, where {:.3g} may be within the "
+                  "slack",
                   points_.e_value(), points_.happened(), points_.observed(), points_.expected()));
   return games;
 }

@@ -52,15 +52,15 @@ constexpr Meaning meanings[] = {
     {"law", "a token that is said has weight in its p",
      "whatever says the token: the row it is drawn from, sampling parameters, the loop",
      "chance: it has no part in this"},
-    {"declared", "a row shows what its sequence declares: one token at temperature 0, at most k by top-k, its likeliest "
-                 "tokens in top",
+    {"declared",
+     "a row shows what its sequence declares: one token at temperature 0, at most k by top-k, its likeliest in top",
      "sampling parameters on verification rows, the declaration, the row that is stated",
      "chance and the draft: no coin is looked at"},
-    {"log_probability", "a log-probability is that of its token in the row", "what is told to users: the row it is read "
-                        "from, its sampling parameters",
+    {"log_probability", "a log-probability is that of its token in the row",
+     "what is told to users: the row it is read from, its sampling parameters",
      "the text: no token is drawn from what is told"},
-    {"token", "every token is one of the vocabulary", "what makes the token: the draft's output, padding that is judged",
-     "p, q and the coins"},
+    {"token", "every token is one of the vocabulary",
+     "what makes the token: the draft's output, padding that is judged", "p, q and the coins"},
     {"number", "probabilities lie in [0, 1] and coins in [0, 1)",
      "the softmax of a row without finite logits, memory that was never written, a generator that returns 1",
      "the emitter: it wrote down what it was given"},
@@ -216,7 +216,9 @@ draftproof::Report report_of(const Report& r) {
                                                                             "logits, {:.4g} in probability",
                                                                             r.greedy.gap, r.greedy.apart)));
   }
-  if (r.furthest_row) about("furthest row from the target's", fmt::format("{:.4g} in total variation", *r.furthest_row));
+  if (r.furthest_row) {
+    about("furthest row from the target's", fmt::format("{:.4g} in total variation", *r.furthest_row));
+  }
   if (r.furthest_logprob) {
     about("furthest log-probability", fmt::format("{:.4g} apart in probability", *r.furthest_logprob));
   }

@@ -60,7 +60,9 @@ class ForeignEngine {
     for (int n = 0; n < how_.rounds; ++n) {
       if (how_.wrong == Wrong::coins_again && n % 40 == 0) numbers_ = Numbers(seed_);
       rows_ = Numbers(seed_ * 1000003 + static_cast<std::uint64_t>(position));
-      Json step = how_.rule == "matching" ? match(position) : how_.rule == "block" ? judge_block(position) : judge(position);
+      Json step = how_.rule == "matching" ? match(position)
+                  : how_.rule == "block"  ? judge_block(position)
+                                          : judge(position);
       step.update({{"t", "step"}, {"n", n}, {"pos", position}});
       if (how_.grammar_end && n + 1 == how_.rounds && step["o"].size() > 1) step["o"].erase(step["o"].size() - 1);
       position += static_cast<int>(step["o"].size());

@@ -9,6 +9,7 @@
 
 #include "oracle/mutant_laws.h"
 #include "oracle/plain.h"
+#include "oracle/spectrace/near_law.h"
 #include "tests/fuzz/damage.h"
 #include "tests/spectrace/float_engine.h"
 #include "tests/spectrace/support.h"
@@ -402,6 +403,157 @@ TEST(Law, OfForeignNumericsIsHeldToTheTargetThoughItStatesItsOwnRows) {
     EXPECT_EQ(report.findings.front().check, std::string("p_row"));
     EXPECT_THAT(report.findings.front().expected, HasSubstr("at most 0.05 away"));
   }
+}
+
+/// Tokens of the hash model as an engine of floats draws them, with its rows, by its own order of samplers.
+struct FloatRun {
+  Sampling sampling = {.temperature = 1};
+  std::vector<std::string> order = our_order();
+  bool order_said = true;
+  bool rows = true;
+  bool logprobs = false;
+  double drawn_at = 1;  // temperature of the rows and tokens, as a part of the one that is said
+  int tokens = 600;
+  std::string numerics = "float32";
+};
+
+std::string hex(double value) {
+  char digits[40];
+  std::snprintf(digits, sizeof digits, "%a", value);
+  return digits;
+}
+
+std::string trace_of(Recorded& recorded, const FloatRun& run) {
+  const Sampling& s = run.sampling;
+  Json header = {{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "floats"}, {"rule", "rejection"},
+                 {"vocab", recorded.model().vocabulary()}, {"T", hex(static_cast<double>(s.temperature))},
+                 {"top_p", hex(static_cast<double>(s.top_p))}, {"prompt", {1}}, {"stops", Json::array()}};
+  if (!run.numerics.empty()) header["numerics"] = run.numerics;
+  if (run.order_said) header["order"] = run.order;
+  std::string text = header.dump() + "\n";
+  std::vector<Token> tokens{1};
+  Numbers numbers(23);
+  for (int n = 0; n < run.tokens; ++n) {
+    const auto logits = logits_after(recorded.model(), tokens);
+    Sampling drawn = s;
+    drawn.temperature *= static_cast<float>(run.drawn_at);
+    const auto law = near_law(logits, drawn, run.order, tokens, 1e-12);
+    std::vector<double> p;
+    Json row = Json::array();
+    for (const Token token : law->p.tokens()) {
+      p.push_back(static_cast<double>(static_cast<float>(law->p.weight(token)) * 0x1p-52F));
+      row.insert(row.end(), {token, hex(p.back())});
+    }
+    const Token token = draw(law->p.tokens(), p, numbers);
+    Json step = {{"t", "step"}, {"n", n}, {"pos", 1 + n}, {"o", {token}}};
+    if (run.rows) step["P"] = {row};
+    if (run.logprobs) step["lp"] = {hex(log_probability(logits, token))};
+    text += step.dump() + "\n";
+    tokens.push_back(token);
+  }
+  return text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n";
+}
+
+TEST(Law, OfRealsIsHeldToTheTargetAndSaysHowFarItsRowsAre) {
+  Recorded recorded;
+  Target target = recorded.target();
+  target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
+  const auto held = [&](const FloatRun& run, double slack) {
+    target.slack = slack;
+    return report_of(trace_of(recorded, run), target);
+  };
+  const Report strict = held({}, 0);
+  EXPECT_EQ(strict.verdict(), Verdict::undecided);
+  EXPECT_THAT(report_text(report_of(strict)), HasSubstr("p are reals, and the target's own are integers"));
+  const Report right = held({}, 1e-3);
+  EXPECT_EQ(right.verdict(), Verdict::pass_stat) << report_text(report_of(right));
+  EXPECT_EQ(right.law->tokens, 600);
+  ASSERT_TRUE(right.furthest_row.has_value());
+  EXPECT_LT(*right.furthest_row, 1e-5) << "floats";
+  EXPECT_THAT(report_text(report_of(right)), HasSubstr("furthest row from the target's"));
+  FloatRun hot;
+  hot.drawn_at = 1.3;
+  const Report wrong = held(hot, 1e-3);
+  EXPECT_EQ(wrong.verdict(), Verdict::bug_proven);
+  EXPECT_EQ(wrong.findings.front().check, std::string("p_row"));
+  hot.rows = false;
+  hot.drawn_at = 3;
+  EXPECT_EQ(held(hot, 1e-3).verdict(), Verdict::bug_stat) << "tokens alone";
+  hot.numerics.clear();
+  EXPECT_EQ(held(hot, 0).verdict(), Verdict::undecided);
+}
+
+TEST(Law, OfAnEngineThatAppliesTemperatureLastIsRightInItsOrderAndTheVerdictNamesWhatIsAssumed) {
+  Recorded recorded;
+  Target target = recorded.target();
+  target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
+  target.slack = 1e-4;
+  FloatRun last;
+  last.sampling = {.temperature = 2.5F, .top_p = 0.7F};
+  last.order = {"penalties", "top_k", "top_p", "min_p", "temperature"};
+  last.rows = false;
+  last.tokens = 1500;
+  const Report said = report_of(trace_of(recorded, last), target);
+  EXPECT_EQ(said.verdict(), Verdict::pass_stat) << report_text(report_of(said));
+  EXPECT_TRUE(said.assumed.empty());
+  last.order_said = false;
+  const Report unsaid = report_of(trace_of(recorded, last), target);
+  EXPECT_TRUE(unsaid.verdict() == Verdict::bug_stat || unsaid.verdict() == Verdict::bug_proven)
+      << report_text(report_of(unsaid));
+  EXPECT_THAT(report_of(unsaid).reason, HasSubstr("assuming that penalties, temperature, top-k, top-p, min-p"));
+}
+
+TEST(Law, OfLogProbabilitiesIsThatOfTheTarget) {
+  Recorded recorded;
+  Target target = recorded.target();
+  target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
+  target.slack = 1e-3;
+  FloatRun run;
+  run.logprobs = true;
+  run.tokens = 200;
+  auto lines = lines_of(trace_of(recorded, run));
+  const Report right = report_of(joined(lines), target);
+  EXPECT_EQ(right.verdict(), Verdict::pass_stat) << report_text(report_of(right));
+  EXPECT_LT(right.furthest_logprob.value_or(1), 1e-9);
+  EXPECT_THAT(report_text(report_of(report_of(joined(lines)))), HasSubstr("field lp is not looked at"));
+  Json step = Json::parse(lines[20]);
+  step["lp"][0] = hex(-9.0);
+  lines[20] = step.dump();
+  const Report wrong = report_of(joined(lines), target);
+  ASSERT_EQ(wrong.verdict(), Verdict::bug_proven) << report_text(report_of(wrong));
+  EXPECT_EQ(wrong.findings.front().check, std::string("log_probability"));
+  EXPECT_EQ(wrong.findings.front().line, 21);
+}
+
+TEST(Law, OfASecondTurnIsBetOnWhereNoNumberWasDrawnBefore) {
+  const std::string trace = tokens_with_rows(nullptr, 300);
+  std::vector<std::string> lines = lines_of(trace);
+  Json header = Json::parse(lines[0]);
+  for (const char* field : {"prompt", "T"}) header.erase(field);
+  const auto turns = [&](const char* generator, bool longer) {
+    header["rng"] = {{"alg", generator}, {"seed", "1"}};
+    std::string text = header.dump() + "\n";
+    std::vector<Token> prompt{1};
+    for (int s = 0; s < 2; ++s) {
+      text += Json({{"t", "seq"}, {"s", s}, {"key", 7}, {"prompt", prompt}, {"T", "0x1p+0"}}).dump() + "\n";
+      const auto before = static_cast<int>(prompt.size()) - 1;
+      for (std::size_t i = 1; i < lines.size(); ++i) {
+        Json line = Json::parse(lines[i]);
+        line["s"] = s;
+        if (line.contains("pos")) line["pos"] = line["pos"].get<int>() + before;
+        text += line.dump() + "\n";
+        if (s > 0 || !longer || !line.contains("o")) continue;
+        for (const Json& token : line["o"]) prompt.push_back(token);
+      }
+    }
+    return report_of(text);
+  };
+  const long once = report_of(trace).law->tokens;
+  EXPECT_EQ(turns(our_generator, true).law->tokens, 2 * once) << "the prompt of the second turn is the first";
+  EXPECT_EQ(turns(our_generator, false).law->tokens, once) << "the same positions again";
+  const Report other = turns("mt19937", true);
+  EXPECT_EQ(other.law->tokens, once) << "whose numbers do not follow from positions";
+  EXPECT_THAT(report_text(report_of(other)), HasSubstr("were drawn with the random numbers of an earlier sequence"));
 }
 
 /// A right decoder of one number per position: the draft draws its guess with it, the target its token. A guess is

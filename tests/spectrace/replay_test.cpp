@@ -312,7 +312,7 @@ TEST(Replay, AResidualIsNotProvedByWhatItSaysOfItselfAlone) {
   step["qb"] = {0};
   step["p"] = {0};
   step["y"] = {{"id", 0}, {"c", 0}, {"of", 4 * quarter}, {"at", 0}, {"wt", quarter}, {"p", quarter}, {"q", 0}};
-  EXPECT_EQ(verdict(), Verdict::undecided) << "all is replayed, but the coins are merely stated, and one token is no test";
+  EXPECT_EQ(verdict(), Verdict::undecided) << "coins are merely stated, and one token shows nothing";
   step["y"]["of"] = 3 * quarter;
   EXPECT_EQ(verdict(), Verdict::bug_proven) << "all of p is left";
 }
