@@ -141,9 +141,9 @@ TEST(MemoryShortage, OfWhatRunsKeepIsSeenAfterTheFirst) {
   Variation variation;
   variation.draft = "oracular";
   SeededChance chance(1);
-  subject.will_keep(2);
+  subject.will_keep(2, [] {});
   EXPECT_NO_THROW(subject.run(request, variation, chance));
-  subject.will_keep(std::size_t{1} << 40);
+  subject.will_keep(std::size_t{1} << 40, [] {});
   try {
     subject.run(request, variation, chance);
     FAIL() << "2^40 runs were kept";
