@@ -256,8 +256,8 @@ void add_reproducer_option(CLI::App& command, std::string& folder) {
 Reproducer read_reproducer(const std::string& folder) {
   const Json json = Json::read(ReproducerFolder::case_in(folder), std::size_t{1} << 24);
   if (!json.is_object()) json.fail("must be an object");
-  expect_fields(json, {"schema", "version", "command", "check", "target", "quantize", "kv", "kernels", "slack", "tie", "rule",
-                       "mutant", "model", "seed", "request", "variations", "failure"});
+  expect_fields(json, {"schema", "version", "command", "check", "target", "quantize", "kv", "kernels", "slack", "tie",
+                       "rule", "mutant", "model", "seed", "request", "variations", "failure"});
   one_of(json.at("schema"), {schema});
   Reproducer r;
   r.command = one_of(json.at("command"), {"verify", "build", "trace check", "zoo"});

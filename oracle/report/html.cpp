@@ -522,10 +522,10 @@ std::string runs(const Report& r) {
 std::string bets_section(const std::vector<Bets>& all) {
   std::string list;
   for (const Bets& bets : all) {
-    list += item(bets.about.c_str(), fmt::format("{}e-value {}, alarm at {}; {}",
-                                                 bets.alarm ? "<strong>alarm</strong>, " : "",
-                                                 scientific(bets.e_value), scientific(1 / bets.alpha),
-                                                 escaped(bets.sentence)));
+    list += item(escaped(bets.about), fmt::format("{}e-value {}, alarm at {}; {}",
+                                                  bets.alarm ? "<strong>alarm</strong>, " : "",
+                                                  scientific(bets.e_value), scientific(1 / bets.alpha),
+                                                  escaped(bets.sentence)));
   }
   return list.empty() ? "" : section("Other bets", "<dl class=\"where\">\n" + list + "</dl>\n");
 }

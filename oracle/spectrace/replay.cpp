@@ -63,15 +63,19 @@ void Replayer::tell() {
                    (lossy ? of_lossy_ : evidence_).curve().points()};
   }
   report_.games = evidence_.others();
+  if (loose_ > 0) {
+    report_.unread.insert("the law of " + std::to_string(loose_) +
+                          " tokens is not bet on: the slack leaves nearly every law open there");
+  }
   if (report_.unsaid.empty()) return;
   const auto count = [](long many, const char* things) { return std::to_string(many) + " " + things; };
   if (unknown_ > 0) {
     report_.unproved.insert("of " + count(unknown_, "tokens p is not known, so that their law cannot stand in for "
                                                     "what is not said") +
                             (target_.vocabulary == 0 ? "; give --target, or rows P" : ""));
-  } else if (loose_ > 0) {
-    report_.unproved.insert("of " + count(loose_, "tokens the slack leaves nearly every law open: ") +
-                            "a smaller one says more");
+  } else if (loose_ * 10 > report_.examined.tokens) {
+    report_.unproved.insert("the slack leaves nearly every law open for more than one token in ten; a smaller one says "
+                            "more");
   } else if (not_bet_ > 0) {
     report_.unproved.insert(count(not_bet_, "tokens were drawn with the random numbers of an earlier sequence, which "
                                             "has the same key: their law cannot stand in for what is not said"));

@@ -260,6 +260,9 @@ TEST(Law, IsProvedWrongByATokenThatPNeverSays) {
   EXPECT_EQ(report.findings.front().check, std::string("law"));
 }
 
+/// Few levels make ties, which slack opens.
+constexpr HashShape with_levels(int levels) { return {.vocabulary = 6, .levels = levels, .seed = 5}; }
+
 /// Tokens only, as a decoder of the hash model says them at that temperature.
 std::string tokens_only(Recorded& recorded, float temperature, int count, const std::string& numerics) {
   Json header = header_of("rejection", recorded.model().vocabulary());
@@ -308,11 +311,11 @@ TEST(Law, OfForeignNumericsIsHeldToTheTargetWithSlackOnly) {
   EXPECT_EQ(held(0.2F, 0.01).verdict(), Verdict::bug_stat);
   const Report loose = held(1, 0.3);
   EXPECT_EQ(loose.verdict(), Verdict::undecided);
-  EXPECT_THAT(report_text(report_of(loose)), HasSubstr("the slack leaves nearly every law open"));
+  EXPECT_THAT(report_text(report_of(loose)), HasSubstr("the slack leaves nearly every law open for more than one token in ten"));
 }
 
 TEST(Law, OfGreedyTokensOfOtherNumericsIsTheTargetsBestOrANearTie) {
-  Recorded recorded;
+  Recorded recorded(with_levels(1000));
   Target target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
   std::string text = tokens_only(recorded, 0, 100, "somewhere else");
@@ -348,7 +351,7 @@ TEST(Law, OfGreedyTokensOfOtherNumericsIsTheTargetsBestOrANearTie) {
 
 TEST(Law, OfOneChoiceTakesPartUnderSlack) {
   // By top-p most rows are points: a right engine says them, a wrong one now and then another token.
-  Recorded recorded;
+  Recorded recorded(with_levels(40));
   Target target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
   target.slack = 1e-4;
@@ -376,7 +379,7 @@ TEST(Law, IsToldAfterAHundredFindings) {
   std::vector<std::string> lines = lines_of(tokens_with_rows(nullptr, 400));
   for (std::size_t n = 200; n < 400; ++n) {
     Json step = Json::parse(lines[n]);
-    step["last"] = "res";
+    step["last"] = step["last"] == "res" ? "bonus" : "res";
     lines[n] = step.dump();
   }
   const Report report = report_of(joined(lines));
@@ -484,7 +487,7 @@ TEST(Law, OfRealsIsHeldToTheTargetAndSaysHowFarItsRowsAre) {
 }
 
 TEST(Law, OfAnEngineThatAppliesTemperatureLastIsRightInItsOrderAndTheVerdictNamesWhatIsAssumed) {
-  Recorded recorded;
+  Recorded recorded(with_levels(16));
   Target target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
   target.slack = 1e-4;
@@ -611,10 +614,11 @@ TEST(Law, ThatARuleDeclaresToLoseIsNeverPassedAndNeverABug) {
     EXPECT_EQ(report.law->alarm, law != nullptr);
     EXPECT_THAT(report_text(report_of(report)), HasSubstr("the rule 'typical' is declared lossy"));
   }
-  std::string text = tokens_with_rows(nullptr, 5, "lossy:typical");
-  const std::string position = "\"n\":0,\"pos\":1";
-  text.replace(text.find(position), position.size(), "\"n\":0,\"pos\":2");
-  EXPECT_EQ(report_of(text).verdict(), Verdict::bug_proven) << "positions are held all the same";
+  std::vector<std::string> lines = lines_of(tokens_with_rows(nullptr, 5, "lossy:typical"));
+  Json last = Json::parse(lines[5]);
+  last["pos"] = last["pos"].get<int>() + 1;
+  lines[5] = last.dump();
+  EXPECT_EQ(report_of(joined(lines)).verdict(), Verdict::bug_proven) << "positions are held all the same";
 }
 
 TEST(Reals, AreReplayedToTheLastCoin) {

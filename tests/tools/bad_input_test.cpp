@@ -191,9 +191,11 @@ const std::vector<BadCase>& bad_cases() {
        continue_it,
        {"config.json", "quantization_config"}},
       {"stop_id_text",
-       config([](auto& c) { c["eos_token_id"] = "two"; }),
+       [](Damaged& d) {
+         edit_json(d.target / "generation_config.json", [](ordered_json& c) { c["eos_token_id"] = "two"; });
+       },
        continue_it,
-       {"config.json", "eos_token_id"}},
+       {"generation_config.json", "eos_token_id"}},
       // model.safetensors
       {"weights_missing",
        [](Damaged& d) { files::remove(d.target / "model.safetensors"); },

@@ -52,12 +52,12 @@ TEST(VerifyPlan, QuickRunsTheBestTableWithBothNumbersOfThreadsBothWaysAndAContro
   VerifyQuestion q = question();
   q.drafts = {"dflash:a"};
   EXPECT_THAT(described(q, quick()),
-              ElementsAre("draft dflash:a, matching, batched, best, 1 thread",
-                          "draft dflash:a, matching, batched, best, 2 threads",
-                          "draft dflash:a, matching, serial, best, 1 thread",
+              ElementsAre("draft dflash:a, matching, batched, best, 2 threads",
+                          "draft dflash:a, matching, batched, best, 1 thread",
                           "draft dflash:a, matching, serial, best, 2 threads",
-                          "draft hostile, matching, batched, best, 1 thread",
-                          "draft none, matching, batched, best, 1 thread"));
+                          "draft dflash:a, matching, serial, best, 1 thread",
+                          "draft hostile, matching, batched, best, 2 threads",
+                          "draft none, matching, batched, best, 2 threads"));
 }
 
 TEST(VerifyPlan, EachTableIsLoadedOnceAndTheFirstRunOfADraftIsOnTheBest) {
