@@ -41,7 +41,7 @@ struct Foreign {
   bool grammar_end = false;        // the last round is cut, and the reason is named
   bool drafts_dropped = false;     // more is drafted, and asked for, than is judged
   bool null_where_p_is_0 = false;  // no coin is drawn there
-  int rounds = 200;
+  int rounds = 120;
   int vocabulary = 8;
   Wrong wrong = Wrong::none;
 };

@@ -111,7 +111,7 @@ TEST(Foreign, EveryFaultIsSeenInRealsAsInIntegers) {
       how.wrong = fault.wrong;
       how.decisions = fault.decisions;
       how.rows = fault.rows;
-      how.rounds = 1500;
+      how.rounds = 700;
       const Report report = report_of(how);
       const std::string what = std::string(fault.what) + (reals ? ", reals\n" : ", integers\n");
       EXPECT_TRUE(report.verdict() == Verdict::bug_stat || report.verdict() == Verdict::bug_proven)

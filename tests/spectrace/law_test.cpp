@@ -311,7 +311,7 @@ TEST(Law, OfForeignNumericsIsHeldToTheTargetWithSlackOnly) {
   EXPECT_EQ(held(0.2F, 0.01).verdict(), Verdict::bug_stat);
   const Report loose = held(1, 0.3);
   EXPECT_EQ(loose.verdict(), Verdict::undecided);
-  EXPECT_THAT(report_text(report_of(loose)), HasSubstr("the slack leaves nearly every law open for more than one token in ten"));
+  EXPECT_THAT(report_text(report_of(loose)), HasSubstr("law open for more than one token in ten"));
 }
 
 TEST(Law, OfGreedyTokensOfOtherNumericsIsTheTargetsBestOrANearTie) {
@@ -341,7 +341,7 @@ TEST(Law, OfGreedyTokensOfOtherNumericsIsTheTargetsBestOrANearTie) {
     EXPECT_EQ(wrong.findings.front().check, std::string("best"));
     EXPECT_THAT(wrong.findings.front().observed, HasSubstr("no near tie"));
   }
-  const Report loose = held(joined(lines), 0, 100);
+  const Report loose = held(joined(lines), 0, 1000);
   EXPECT_EQ(loose.verdict(), Verdict::pass_stat) << "whatever lies that far below is granted";
   EXPECT_THAT(report_text(report_of(loose)), HasSubstr("1 of 100 are not the target's best; the furthest lies "));
   target.computing_in = [&](const std::string&) { return target.computing_anyhow(); };

@@ -193,7 +193,7 @@ TEST(VerifyEffort, IsStandardWhenNotNamedAndNonsenseIsRefused) {
 }
 
 // The library of tests/tools/crossed_rows.cpp mixes rows in products as wide as the model only: the kernels look fit.
-TEST(VerifyEffort, FindsAtQuickThatRowsMix) {
+TEST(VerifyEffortSlow, FindsAtQuickThatRowsMix) {
   const std::string library = "LD_LIBRARY_PATH=" + quoted(CROSSED_ROWS_FOLDER) + " CROSSED_INPUTS=";
   const std::vector<std::string> openblas{"--effort", "quick", "--kernels", "openblas", "--json", "-", "--quiet"};
   const Outcome mixed = verify_with(openblas, library + "48");
