@@ -52,10 +52,10 @@ TEST(VerifyPlan, QuickRunsTheBestTableWithBothNumbersOfThreadsBothWaysAndAContro
   VerifyQuestion q = question();
   q.drafts = {"dflash:a"};
   EXPECT_THAT(described(q, quick()),
-              ElementsAre("draft dflash:a, matching, batched, best, 2 threads",
-                          "draft dflash:a, matching, batched, best, 1 thread",
-                          "draft dflash:a, matching, serial, best, 2 threads",
+              ElementsAre("draft dflash:a, matching, batched, best, 1 thread",
+                          "draft dflash:a, matching, batched, best, 2 threads",
                           "draft dflash:a, matching, serial, best, 1 thread",
+                          "draft dflash:a, matching, serial, best, 2 threads",
                           "draft hostile, matching, batched, best, 2 threads",
                           "draft none, matching, batched, best, 2 threads"));
 }
