@@ -303,7 +303,7 @@ Report replay(const std::string& file, const Target& target) {
                                number(target.vocabulary) + " tokens");
     }
     const Header header = reader.header();
-    if (header.weights.starts_with("sha256:") && target.weights && target.slack == 0) {
+    if (header.weights.starts_with("sha256:") && target.weights && target.slack == 0 && target.tie == 0) {
       if (const std::string own = target.weights(); own != header.weights) {
         reader.fail("weights", "is " + in_quotes(header.weights) + ", but the target here is '" + own +
                                    "': the trace was made with other weights; give the target it was made with");

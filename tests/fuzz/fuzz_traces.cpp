@@ -15,6 +15,7 @@
 #include "tests/fuzz/damage.h"
 #include "tests/fuzz/options.h"
 #include "tests/spectrace/float_engine.h"
+#include "tests/spectrace/foreign_engine.h"
 #include "tests/spectrace/rows.h"
 #include "tests/spectrace/support.h"
 
@@ -22,7 +23,7 @@ namespace draftproof::spectrace {
 namespace {
 
 Json odd_value(Numbers& numbers) {
-  switch (numbers.below(14)) {
+  switch (numbers.below(16)) {
     case 0: return nullptr;
     case 1: return true;
     case 2: return -1;
@@ -36,6 +37,8 @@ Json odd_value(Numbers& numbers) {
     case 10: return std::string(numbers.below(40), 'a');
     case 11: return Json::array();
     case 12: return Json::object();
+    case 13: return "nan";
+    case 14: return "-inf";
     default: return static_cast<std::int64_t>(numbers.below(8));
   }
 }
@@ -80,6 +83,19 @@ void change_lines(std::vector<std::string>& lines, Numbers& numbers) {
   }
 }
 
+/// Rounds of tokens only, as an HTTP interface tells them.
+std::string tokens_with_logprobs(int vocabulary) {
+  Json header = {{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "e"}, {"vocab", vocabulary}, {"rule", "rejection"},
+                 {"T", "0x1p+0"}, {"top_k", 3}, {"order", {"top_k", "temperature"}}, {"prompt", {1}},
+                 {"stop_strings", {"END"}}, {"stop_emitted", false}, {"lp_of", "p"}};
+  std::string text = header.dump() + "\n";
+  for (int n = 0; n < 6; ++n) {
+    text += Json({{"t", "step"}, {"n", n}, {"pos", 1 + 2 * n}, {"o", {n % 3, 2}}, {"lp", {"-0x1p+0", "-0x1p-1"}},
+                  {"top_lp", {{0, "-0x1p+0", 1, "-0x1p+0"}, {2, "-0x1p-1"}}}}).dump() + "\n";
+  }
+  return text + "{\"t\":\"end\",\"reason\":\"stop\"}\n";
+}
+
 struct Sample {
   std::string text;
   std::string rows;  // the file beside it; empty when there is none
@@ -90,13 +106,40 @@ std::vector<Sample> samples_of(Recorded& recorded) {
   std::vector<Sample> samples;
   for (const Case& c : cases()) samples.push_back({recorded.text(c), "", false});
   for (const char* rule : {"rejection", "matching"}) samples.push_back({FloatEngine(3).trace(rule, 12), "", true});
+  for (const char* rule : {"rejection", "matching", "block", "lossy:typical"}) {
+    for (const bool reals : {true, false}) {
+      Foreign how;
+      how.rule = rule;
+      how.reals = reals;
+      how.generator = our_generator;
+      how.keys = how.grammar_end = how.drafts_dropped = true;
+      how.vocabulary = recorded.model().vocabulary();
+      how.rounds = 12;
+      samples.push_back({ForeignEngine(how, 3).trace(), "", reals});
+    }
+  }
   const std::size_t without_rows = samples.size();
   for (std::size_t i = 0; i < without_rows; ++i) {
     const Beside beside;
     beside.move_out(samples[i].text);
     samples.push_back({beside.text(), test::text_of(beside.rows), samples[i].reals});
   }
+  samples.push_back({tokens_with_logprobs(recorded.model().vocabulary()), "", true});
   return samples;
+}
+
+/// The target, in its numerics, for an engine of others, or none.
+Target some_target(Recorded& recorded, Numbers& numbers) {
+  Target target;
+  const std::size_t kind = numbers.below(3);
+  if (kind == 0) return target;
+  target = recorded.target();
+  if (kind == 1) return target;
+  target.computing_in = [](const std::string&) { return nullptr; };
+  target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
+  target.slack = 0.01;
+  target.tie = 0.5;
+  return target;
 }
 
 /// A value of a file of rows becomes another, or a list takes the place of another; the hash is right.
@@ -156,7 +199,7 @@ int fuzz(double seconds, std::uint64_t seed) {
     }
     file.put(text);
     try {
-      const Report held = replay(file.trace, numbers.below(2) == 0 ? recorded.target() : Target{});
+      const Report held = replay(file.trace, some_target(recorded, numbers));
       ++of[static_cast<std::size_t>(held.verdict())];
       const auto report = report_of(held);
       report_text(report);
