@@ -419,6 +419,27 @@ TEST(Foreign, RowsAreWelcomeBesideTokensAlone) {
   EXPECT_EQ(report_of_text(tokens_with(say_row, {}, false)).verdict(), Verdict::bug_stat);
 }
 
+TEST(Foreign, RowsOfAReferenceAreGrantedSlackWithoutATarget) {
+  // The reference says one of the two least likely tokens for both.
+  const std::string trace = tokens_with([](Json& step, const std::vector<double>& row, int) {
+    std::vector<double> reference = row;
+    const auto first = std::find(reference.begin(), reference.end(), 0.125) - reference.begin();
+    reference[static_cast<std::size_t>(first)] = 0.25;
+    Json list = Json::array();
+    for (int i = 0; i < 4; ++i) {
+      if (i != first + 1) list.insert(list.end(), {i, hex_of(reference[static_cast<std::size_t>(i)])});
+    }
+    step["P"] = {list};
+  });
+  EXPECT_EQ(first_check(report_of_text(trace)), "law");
+  Target none;
+  none.slack = 0.13;
+  const Report granted = report_of_text(trace, none);
+  EXPECT_EQ(granted.verdict(), Verdict::pass_stat) << shown(granted);
+  none.slack = 0.02;
+  EXPECT_EQ(report_of_text(trace, none).verdict(), Verdict::bug_stat) << "but no more than is granted";
+}
+
 TEST(Foreign, LogProbabilitiesOfTheLikeliestTokensAreALawToBetOn) {
   const Report right = report_of_text(tokens_with(say_top));
   EXPECT_EQ(right.verdict(), Verdict::pass_stat) << shown(right);

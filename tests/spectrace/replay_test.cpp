@@ -174,7 +174,7 @@ bool hangs_on_nothing(const std::string& field, const Case& c) {
   // By matching a draft may draw with any numbers; a run may be cancelled when it has all its tokens.
   if (c.rule == &matching && (field == "step.qc" || field == "step.rc.target")) return true;
   if (field == "end.reason") return c.stops.empty();
-  return c.sampling.greedy() && (field == "seq.key" || field == "hdr.rng.seed");
+  return c.sampling.greedy() && (field == "seq.key" || field == "hdr.rng.seed" || field == "hdr.rng.alg");
 }
 
 /// Changes every field of every line, one at a time; the fields that were seen.

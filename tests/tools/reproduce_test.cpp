@@ -106,7 +106,7 @@ TEST(ReproduceSlow, WhatDoesNotShowAgainHasNoCaseButIsAFailureAllTheSame) {
                                      "openblas", "--effort", "full", "--prompt-tokens", "1,2,3", "--max-new-tokens",
                                      "6", "--reproducer",
                                      path},
-                                    crossed_rows + " CROSSED_INPUTS=48 CROSSED_CALLS=200");
+                                    crossed_rows + " CROSSED_INPUTS=48 CROSSED_CALLS=2000");
   EXPECT_EQ(found.status, 1) << found.err;
   EXPECT_THAT(found.out, HasSubstr("asked for again from anew it does not show"));
   EXPECT_THAT(found.out, testing::Not(HasSubstr("draftproof reproduce")));
