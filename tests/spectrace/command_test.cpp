@@ -356,7 +356,7 @@ double seconds_of(int who) {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-TEST(TraceCommandSlow, ChecksAHundredThousandRoundsInFourTimesWhatParsingThemTakesAndTwoHundredMegabytes) {
+TEST(TraceCommandSlow, ChecksAHundredThousandRoundsInFiveTimesWhatParsingThemTakesAndTwoHundredMegabytes) {
   Recorded recorded({.vocabulary = 40, .levels = 4, .seed = 5});
   const Case c{"", &rejection, {.temperature = 1, .top_k = 8}, "dialect", Verification::batched, {}, 25000};
   long rounds = 0;
@@ -381,7 +381,7 @@ TEST(TraceCommandSlow, ChecksAHundredThousandRoundsInFourTimesWhatParsingThemTak
   EXPECT_THAT(test::text_of(out), HasSubstr("rounds " + std::to_string(rounds) + ","));
   std::printf("%ld rounds, %.1f MB: %.2f s of one core, %.2f of them parsing\n", rounds,
               1e-6 * static_cast<double>(text.size()), seconds, parsing);
-  EXPECT_LT(seconds, 4 * parsing);
+  EXPECT_LT(seconds, 5 * parsing);
 }
 
 }  // namespace

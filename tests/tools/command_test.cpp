@@ -178,7 +178,8 @@ TEST(GenerateSlow, NeedsATokenizerThatCannotBeBuiltOnlyForAPromptOfText) {
     const Outcome shown = run_command(words);
     EXPECT_EQ(shown.status, 0) << shown.err;
     EXPECT_THAT(shown.out, testing::MatchesRegex("[0-9]+(,[0-9]+)*\n")) << model;
-    EXPECT_THAT(shown.err, testing::StartsWith("showing tokens, not text: " + model + ": field tokenizer.ggml.merges"));
+    EXPECT_THAT(shown.err, testing::StartsWith("draftproof: showing tokens, not text: " + model +
+                                               ": field tokenizer.ggml.merges"));
     EXPECT_EQ(std::count(shown.err.begin(), shown.err.end(), '\n'), 1) << shown.err;
     const json said = json_of(words);  // --quiet
     EXPECT_GE(said["tokens"].size(), 1U);
