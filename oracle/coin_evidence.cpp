@@ -21,10 +21,7 @@ constexpr double finest_grid = 0x1p-20;
 constexpr std::size_t seen_most = std::size_t{1} << 17;
 constexpr int bits_of_others = 30;    // where none are stated
 constexpr int bits_of_a_float = 22;   // written as a decimal
-constexpr int ledger_bets = 40;
 constexpr double slack_of_grids = 16;
-constexpr double log_of_2 = 0x1.62e42fefa39efp-1;
-constexpr double log_of_enough = 620;
 
 constexpr const char* of_streams[] = {"acceptance", "drafting", "the target's draws"};
 constexpr const char* stories[] = {"coins of {} are not uniform", "a coin of {} follows from the one before",
@@ -49,15 +46,6 @@ int bits_written(double coin) {
   const bool of_a_float = coin != nearest_float && std::abs(coin - nearest_float) <= power64(10, -digits);
   const auto bits = static_cast<int>(digits * 3.3219);  // log2(10)
   return of_a_float ? std::min(bits, bits_of_a_float) : bits;
-}
-
-double wealth_of_ledger(long repeats, double expected) {
-  double sum = 0;
-  for (int j = 1; j <= ledger_bets; ++j) {
-    const double log_wealth = j * log_of_2 * static_cast<double>(repeats) - (std::ldexp(1, j) - 1) * expected;
-    sum += exp64(std::min(log_wealth, log_of_enough));
-  }
-  return sum / ledger_bets;
 }
 
 }  // namespace
@@ -122,9 +110,8 @@ void CoinEvidence::look_up(double coin, double grid) {
   const double chance = static_cast<double>(seen_.size()) * of_one_value;
   const bool again = !seen_.insert(coin).second;
   if (chance < 1) {  // else nothing is bet
-    expected_repeats_ += chance;
-    if (again && repeats_++ == 0) first_repeat_ = coin;
-    if (again) most_by_ledger_ = std::max(most_by_ledger_, wealth_of_ledger(repeats_, expected_repeats_));
+    if (again && repeats_.happened() == 0) first_repeat_ = coin;
+    repeats_.observe(chance, again);
   }
 
   if (coin >= 0.5 && coin < 1 && bits_shown_ < bits_most_ && bits_of(coin) > bits_shown_) {
@@ -137,10 +124,10 @@ void CoinEvidence::look_up(double coin, double grid) {
   order_.pop_front();
 }
 
-double CoinEvidence::e_value() const noexcept { return std::max({1.0, most_by_cell_ / 2, most_by_ledger_ / 2}); }
+double CoinEvidence::e_value() const noexcept { return std::max({1.0, most_by_cell_ / 2, repeats_.e_value() / 2}); }
 
 std::string CoinEvidence::suspect() const {
-  if (most_by_ledger_ > most_by_cell_) return "one coin in two decisions";
+  if (repeats_.e_value() > most_by_cell_) return "one coin in two decisions";
   std::string name = "none";
   double most = kept_;
   for (std::size_t stream = 0; stream < streams; ++stream) {
@@ -155,9 +142,10 @@ std::string CoinEvidence::suspect() const {
 
 std::string CoinEvidence::describe() const {
   const std::string again =
-      repeats_ == 0 ? "no coin came again"
-                    : fmt::format("{} came again, {} first, where {:.2g} were to be expected", repeats_, first_repeat_,
-                                  expected_repeats_);
+      repeats_.happened() == 0
+          ? "no coin came again"
+          : fmt::format("{} came again, {} first, where {:.2g} were to be expected", repeats_.happened(), first_repeat_,
+                        repeats_.expected());
   if (!alarm()) {
     return fmt::format("e-value {:.3g} after {} coins, an alarm is {:.0e}; {}", e_value(), coins_, 1 / alpha_, again);
   }

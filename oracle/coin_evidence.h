@@ -14,9 +14,8 @@
 // where nothing is said.
 //
 // The ledger: one value in two decisions. The next coin equals one of the distinct values seen, of which the newest
-// 2^17 are kept, with probability at most v = how many they are * the largest probability of one value. Where h is 1 if
-// it does and else 0, E[2^(j h)] <= 1 + (2^j - 1) v <= exp((2^j - 1) v), so 2^(j hits) exp(-(2^j - 1) sum of v) is a
-// fair bet for every j, and so is the mean of those for j = 1 ... 40.
+// 2^17 are kept, with probability at most how many they are * the largest probability of one value: rare events
+// (oracle/rare_events.h).
 //
 // The largest probability of one value is 2^-R, R the most bits that any earlier coin of [1/2, 1) showed; before there
 // is one the ledger abstains. A coin shows its bits after the binary point: floats have at most 24 of them there. It
@@ -35,6 +34,7 @@
 #include <string>
 
 #include "oracle/cell_bets.h"
+#include "oracle/rare_events.h"
 
 namespace draftproof {
 
@@ -79,10 +79,8 @@ class CoinEvidence {
   std::set<double> seen_;
   std::deque<double> order_;  // of seen_, oldest first
   int bits_shown_ = 0;
-  long repeats_ = 0;
-  double expected_repeats_ = 0;
+  RareEvents repeats_;
   double first_repeat_ = 0;
-  double most_by_ledger_ = 1;
 };
 
 }  // namespace draftproof

@@ -10,13 +10,9 @@
 
 namespace draftproof {
 
-namespace {
-
 PlainRow row_of(std::span<const float> logits, const Sampling& sampling, std::span<const Token> text) {
   return {digest_of(logits), distribution_of(logits, sampling, {text, {}})};
 }
-
-}  // namespace
 
 double log_probability(std::span<const float> logits, Token token) {
   const double best = *std::max_element(logits.begin(), logits.end());

@@ -43,6 +43,9 @@ struct PlainRow {
   Distribution distribution;  // of the next token
 };
 
+/// Of the logits after `text`.
+PlainRow row_of(std::span<const float> logits, const Sampling& sampling, std::span<const Token> text);
+
 /// The row after `text`, which must not be empty.
 PlainRow plain_row(Model& target, const Sampling& sampling, std::span<const Token> text);
 

@@ -28,18 +28,18 @@ Evidence::Evidence(int vocabulary, double slack, int coin_bits)
     : tokens_({vocabulary, alpha_of_one, slack}), draft_tokens_({vocabulary, alpha_of_one, 0}),
       coins_(alpha_of_one, coin_bits), acceptance_(alpha_of_one) {}
 
-void Evidence::token(const RealLaw& law, const Distribution* q, Token token, std::span<const Token> text,
-                     const std::optional<Token>& rejected) {
+void Evidence::token(const Distribution& p, double slack, const Distribution* q, Token token,
+                     std::span<const Token> text, const std::optional<Token>& rejected) {
   const std::span<const Token> dropped = rejected ? std::span(&*rejected, 1) : std::span<const Token>();
-  tokens_.observe(law.law, q, token, {text, dropped, law.slack});
+  tokens_.observe(p, q, token, {text, dropped, slack});
   curve_.add(tokens_.tokens(), tokens_.e_value());
 }
 
 void Evidence::token_of_a_point(double probability, bool other) { points_.observe(probability, other); }
 
-void Evidence::draft_token(const RealLaw& q, Token token) {
-  if (q.law.is_point()) return;
-  draft_tokens_.observe(q.law, nullptr, token, {{}, {}, q.slack});
+void Evidence::draft_token(const Distribution& q, double slack, Token token) {
+  if (q.is_point()) return;
+  draft_tokens_.observe(q, nullptr, token, {{}, {}, slack});
 }
 
 void Evidence::coin(Stream stream, double coin) { coins_.observe(stream, coin); }

@@ -52,11 +52,11 @@ class Evidence {
 
   /// A token and the law it should come from. q: what a draft token for it was drawn from, or none. rejected: the
   /// draft token of this sequence that was rejected last.
-  void token(const RealLaw& law, const Distribution* q, Token token, std::span<const Token> text,
+  void token(const Distribution& p, double slack, const Distribution* q, Token token, std::span<const Token> text,
              const std::optional<Token>& rejected);
   /// A token where the law has one choice, and an engine of other numerics another with that probability at most.
   void token_of_a_point(double probability, bool other);
-  void draft_token(const RealLaw& q, Token token);
+  void draft_token(const Distribution& q, double slack, Token token);
   void coin(Stream stream, double coin);
   void acceptance(double probability, bool accepted, double rounding);
   void within_rounding(double probability, bool is);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// plain_row (oracle/plain.h) for one text that grows: what was read is not read again.
+// plain_row (oracle/plain.h) for a text that grows, and begins anew where it does not.
 #pragma once
 
-#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,7 +19,7 @@ class PlainReader {
   /// that does not continue the last one is read from its start.
   const PlainRow& after(std::span<const Token> text);
   /// Of the row read last.
-  std::span<const float> logits() const { return outputs_.logits_row(0, target_.vocabulary()); }
+  std::span<const float> logits() const noexcept { return logits_; }
 
   /// Positions its cache has room for.
   std::size_t capacity() const noexcept { return capacity_; }
@@ -27,14 +27,12 @@ class PlainReader {
   void forget() noexcept;
 
  private:
-  void make_room(std::size_t positions);
-
   Model& target_;
   Sampling sampling_;
-  std::unique_ptr<Cache> cache_;
+  std::optional<GrowingText> growing_;
   std::size_t capacity_ = 0;
   std::vector<Token> read_;
-  Outputs outputs_;
+  std::vector<float> logits_;
   PlainRow row_;  // after read_
 };
 

@@ -179,7 +179,7 @@ void Replayer::replay_tokens(Sequence& sequence, const Step& step) {
       report_.unsaid.insert("rounds without d: what was guessed and how it was judged is not said");
     }
     hold_logprobs(sequence, step, i, row);
-    bet(sequence, step, i, row, std::nullopt);
+    bet(sequence, step, i, row, {});
     sequence.text.push_back(token);
   }
   sequence.text.resize(static_cast<std::size_t>(position_));

@@ -59,6 +59,12 @@ struct KnownRow {
   std::optional<BestToken> best;  // the same, of a greedy sequence
 };
 
+/// A row to bet on, which somebody else keeps; none where p is null.
+struct LawAt {
+  const Distribution* p = nullptr;
+  double slack = 0;
+};
+
 class Replayer {
  public:
   Replayer(const Header& header, const Target& target, Report& report)
@@ -157,7 +163,7 @@ class Replayer {
   /// the fault. Nor is a number that was bet on before: what it says again is no further evidence, however often.
   /// q: what a guess for it was drawn from.
   void bet(Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known,
-           const std::optional<RealLaw>& q);
+           const LawAt& q);
 
   /// Of other numerics: another token than the target's best may be theirs, where it lies near enough.
   void judge_greedy(const BestToken& best, Token token, std::int64_t position);

@@ -147,17 +147,19 @@ void Replayer::judge_guesses(Sequence& sequence, const Step& step) {
   for (std::size_t row = 0; row <= accepted; ++row) {
     const KnownRow known = row_after(sequence, step, row);
     judge_row(sequence, step, row, known);
-    std::optional<RealLaw> q;
-    if (row < step.draft_rows.size()) q = RealLaw{step.draft_rows[row], 0};
+    LawAt q;
+    RealLaw of_reals;
+    if (row < step.draft_rows.size()) q.p = &step.draft_rows[row];
     if (row < step.draft_reals.size()) {
-      q = real_law(step.draft_reals[row].tokens, step.draft_reals[row].weights, header_.unit);
+      of_reals = real_law(step.draft_reals[row].tokens, step.draft_reals[row].weights, header_.unit);
+      q = {&of_reals.law, of_reals.slack};
     }
     if (row < step.emitted.size()) {
       hold_logprobs(sequence, step, row, known);
       bet(sequence, step, row, known, q);
     }
     const Distribution* const p = known.p ? &*known.p : known.reals ? &known.reals->law : nullptr;
-    if (q && p) count_depth(row, row < accepted, *p, q->law);
+    if (q.p && p) count_depth(row, row < accepted, *p, *q.p);
     if (row < accepted) sequence.text.push_back(step.guesses[row]);
   }
   sequence.text.resize(static_cast<std::size_t>(position_));
@@ -267,10 +269,11 @@ void Replayer::expect_drafted(Sequence& sequence, const Step& step) {
 void Replayer::bet_on_draft(const Sequence& sequence, const Step& step, std::size_t j) {
   if (!fresh(sequence, position_ + static_cast<std::int64_t>(j))) return;
   if (rule_ == Judgement::rejection && header_.coins_follow() && step.draft_coins) return;  // computed again
-  if (j < step.draft_rows.size()) evidence_.draft_token({step.draft_rows[j], 0}, step.guesses[j]);
+  if (j < step.draft_rows.size()) evidence_.draft_token(step.draft_rows[j], 0, step.guesses[j]);
   if (j >= step.draft_reals.size()) return;
   const RealRow& row = step.draft_reals[j];
-  evidence_.draft_token(real_law(row.tokens, row.weights, header_.unit), step.guesses[j]);
+  const RealLaw q = real_law(row.tokens, row.weights, header_.unit);
+  evidence_.draft_token(q.law, q.slack, step.guesses[j]);
 }
 
 bool Replayer::drafted_from_integers(Sequence& sequence, const Step& step, std::size_t j) {

@@ -187,30 +187,32 @@ void Replayer::expect_declared(const Sequence& sequence, const Step& step, std::
 }
 
 void Replayer::bet(Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known,
-                   const std::optional<RealLaw>& q) {
+                   const LawAt& q) {
   const Token token = step.emitted[row];
   const std::int64_t position = position_ + static_cast<std::int64_t>(row);
   if (known.best) return judge_greedy(*known.best, token, position);
-  std::optional<RealLaw> stated;
+  std::optional<RealLaw> of_top;
+  LawAt law;
   // Of greedy tokens a row that is no point is not their law.
   const auto is_law = [&](const Distribution& p) { return rule_ != Judgement::greedy || p.is_point(); };
-  if (known.p && is_law(*known.p)) stated = RealLaw{*known.p, 0};
-  else if (known.reals && is_law(known.reals->law)) stated = known.reals;
-  else if (!known.near) stated = law_of_top(sequence, step, row);
-  if (!stated && !known.near) {
+  if (known.p && is_law(*known.p)) law.p = &*known.p;
+  else if (known.reals && is_law(known.reals->law)) law = {&known.reals->law, known.reals->slack};
+  else if (known.near) law = {&known.near->p, known.near->slack};
+  else if ((of_top = law_of_top(sequence, step, row))) law = {&of_top->law, of_top->slack};
+  if (law.p == nullptr) {
     ++unknown_;
     return;
   }
-  RealLaw law = stated ? *stated : RealLaw{known.near->p, known.near->slack};
+  const bool stated = !known.near || law.p != &known.near->p;
   // Rows of another program, which stand in for a target.
   const bool of_reference = stated && target_.vocabulary == 0 && target_.slack > 0;
   if (of_reference) law.slack += target_.slack;
   // A token that was judged against a guess is off by the rounding of q, too (oracle/real_law.h).
-  if (known.reals && row < step.guesses.size()) law.slack += (q ? q->slack : known.reals->slack) + 4 * header_.unit;
-  const Token said = stated && !known.p && !known.reals ? place_in(law.law, token) : token;
+  if (known.reals && row < step.guesses.size()) law.slack += (q.p ? q.slack : known.reals->slack) + 4 * header_.unit;
+  const Token said = of_top ? place_in(of_top->law, token) : token;
   if (!of_reference && rule_ != Judgement::lossy && report_.findings.size() == found_before_) {
     expect(
-        stated ? law.law.weight(said) > 0 : known.near->allows(said), "law",
+        stated ? law.p->weight(said) > 0 : known.near->allows(said), "law",
         [&] {
           return stated ? "p at position " + number(position) + " has nothing for token " + number(token)
                         : fmt::format("at position {} no law within {:g} of the target's says token {}", position,
@@ -218,18 +220,19 @@ void Replayer::bet(Sequence& sequence, const Step& step, std::size_t row, const 
         },
         [&] { return "token " + number(token); });
   }
-  if (law.law.is_point() && stated && !of_reference) return;
+  if (law.p->is_point() && stated && !of_reference) return;
   if (law.slack >= slack_max) {
     ++loose_;
   } else if (!fresh(sequence, position)) {
     ++not_bet_;
-  } else if (law.law.is_point()) {
-    evidence_.token_of_a_point(law.slack, law.law.weight(said) == 0);
+  } else if (law.p->is_point()) {
+    evidence_.token_of_a_point(law.slack, law.p->weight(said) == 0);
   } else {
     // Where a guess is drawn with the number that draws the token, whether it is made at all may hang on that number;
     // so a q that is there is no news from before the token.
-    const Distribution* const before = rule_ == Judgement::matching || !q ? nullptr : &q->law;
-    (rule_ == Judgement::lossy ? of_lossy_ : evidence_).token(law, before, said, sequence.text, sequence.rejected);
+    const Distribution* const before = rule_ == Judgement::matching ? nullptr : q.p;
+    Evidence& evidence = rule_ == Judgement::lossy ? of_lossy_ : evidence_;
+    evidence.token(*law.p, law.slack, before, said, sequence.text, sequence.rejected);
   }
 }
 

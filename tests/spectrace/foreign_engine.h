@@ -172,9 +172,7 @@ class ForeignEngine {
                                      : coin(position, Purpose::draft, row[place]);
     return along(row, how_.reals ? std::min(until + inside, 1 - 0x1p-24) : until + inside);
   }
-  static Json coin_of(const ForeignEngine& engine, const std::optional<double>& coin) {
-    return coin ? engine.said(*coin) : Json(nullptr);
-  }
+  Json said_coin(const std::optional<double>& coin) const { return coin ? said(*coin) : Json(nullptr); }
 
   struct Drafted {
     std::vector<Row> rows;
@@ -209,9 +207,9 @@ class ForeignEngine {
     }
     if (!how_.decisions) return;
     if (how_.reals) {
-      step["ur"] = coin_of(*this, last.coin);
+      step["ur"] = said_coin(last.coin);
     } else {
-      step["y"] = {{"id", token}, {"c", coin_of(*this, last.coin)}, {"of", said(last.bound)}, {"at", said(last.before)},
+      step["y"] = {{"id", token}, {"c", said_coin(last.coin)}, {"of", said(last.bound)}, {"at", said(last.before)},
                    {"wt", said(last.weight)}};
       if (fell && how_.rule == "rejection") {
         const auto place = static_cast<std::size_t>(token);
@@ -235,7 +233,7 @@ class ForeignEngine {
     for (std::size_t j = 0; j < drafted.draws.size(); ++j) {
       const Draw& draw = drafted.draws[j];
       step["q"].push_back(said(draw.weight));
-      step["qc"].push_back(coin_of(*this, draw.coin));
+      step["qc"].push_back(said_coin(draw.coin));
       if (!how_.reals) step["qb"].push_back(said(draw.before));
     }
   }
@@ -273,7 +271,7 @@ class ForeignEngine {
       const bool stands = !u ? of_p >= of_q && of_p > 0 : how_.reals ? rounded(*u * of_q) < of_p : *u < of_p;
       if (how_.decisions && ratio) {
         step["p"].push_back(said(of_p));
-        step["u"].push_back(coin_of(*this, u));
+        step["u"].push_back(said_coin(u));
       }
       fell = !stands;
       if (!fell) step["o"].push_back(q.draws[accepted++].token);
@@ -311,7 +309,7 @@ class ForeignEngine {
       }
       step["o"].push_back(own.token);
       if (!how_.decisions) continue;
-      step["u"].push_back(coin_of(*this, own.coin));
+      step["u"].push_back(said_coin(own.coin));
       if (!how_.reals) step["b"].push_back(said(own.before));
     }
   }
