@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The table for AMX: that of AVX-512 VNNI, but quantised weights meet many rows in tile registers. Compiled for both,
+// The table for AMX: that of AVX-512 VNNI, but quantized weights meet many rows in tile registers. Compiled for both,
 // and GFNI, which every CPU with AMX has: nothing here but the getter has linkage.
 #include "kernels/tables.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr Kernels amx_table() {
   Kernels table = vector_kernels("amx", cpu_has_amx);
-  table.prepare = prepare_for_tiles;
+  table.pack_activations = pack_activations_for_tiles;
   table.matmul = matmul_in_tiles;
   return table;
 }

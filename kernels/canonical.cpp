@@ -50,23 +50,23 @@ void read_six_bits(const Byte* from, int* s, int* m) {
 }
 
 /// A block as checkpoints hold it.
-Block read_block(Format format, const Byte* from) {
-  Block block = {};
+QuantBlock read_block(Format format, const Byte* from) {
+  QuantBlock block = {};
   switch (format) {
     case Format::q8_0:
-      block.d = widened_f16(word_at(from, 0));
+      block.d = f16_to_f32(word_at(from, 0));
       for (int k = 0; k < 32; ++k) block.q[k] = static_cast<std::int8_t>(from[2 + k]);
       break;
     case Format::q4_0:
-      block.d = widened_f16(word_at(from, 0));
+      block.d = f16_to_f32(word_at(from, 0));
       for (int k = 0; k < 32; ++k) block.q[k] = (k < 16 ? from[2 + k] & 15 : from[2 + k - 16] >> 4) - 8;
       break;
     case Format::q4_k:
     case Format::q5_k: {
       const bool five = format == Format::q5_k;
       const Byte* const low = from + (five ? 48 : 16);
-      block.d = widened_f16(word_at(from, 0));
-      block.dmin = widened_f16(word_at(from, 1));
+      block.d = f16_to_f32(word_at(from, 0));
+      block.dmin = f16_to_f32(word_at(from, 1));
       read_six_bits(from + 4, block.s, block.m);
       for (int k = 0; k < 256; ++k) {
         const Byte both = low[k / 64 * 32 + k % 32];
@@ -84,7 +84,7 @@ Block read_block(Format format, const Byte* from) {
         block.q[k] = ((quarter < 2 ? both & 15 : both >> 4) | high << 4) - 32;
       }
       for (int j = 0; j < 16; ++j) block.s[j] = static_cast<std::int8_t>(from[192 + j]);
-      block.d = widened_f16(word_at(from, 104));
+      block.d = f16_to_f32(word_at(from, 104));
       break;
     default: break;
   }
@@ -105,7 +105,7 @@ void get_fours(const Byte* from, int lane, int* q) {
 
 /// A block of 32 into its half of a unit.
 void put_32(Format format, Byte* unit, int half, int lane, const Byte* from) {
-  const Block block = read_block(format, from);
+  const QuantBlock block = read_block(format, from);
   if (format == Format::q8_0) {
     Byte* const to = unit + half * 512;
     for (int k = 0; k < 32; ++k) to[byte_of(k / 4, lane, k % 4)] = static_cast<Byte>(block.q[k]);
@@ -119,7 +119,7 @@ void put_32(Format format, Byte* unit, int half, int lane, const Byte* from) {
 
 void put_256(Format format, Byte* unit, int lane, const Byte* from) {
   const Unit places = unit_of(format);
-  const Block block = read_block(format, from);
+  const QuantBlock block = read_block(format, from);
   for (int g = 0; g < 8; ++g) {
     int q[32];
     for (int k = 0; k < 32; ++k) q[k] = block.q[g * 32 + k] + (format == Format::q6_k ? 32 : 0);
@@ -171,7 +171,7 @@ void pack_floats(const MatrixView& rows, int first, Byte* packed) {
 
 }  // namespace
 
-Operand canonical_operand(Format format) noexcept { return canonical_operand_of(format); }
+ActivationFormat canonical_activation_format(Format format) noexcept { return canonical_activation_format_of(format); }
 
 std::size_t canonical_bytes(Format format, int outputs, int inputs) noexcept {
   const std::size_t panels = (static_cast<std::size_t>(outputs) + lanes - 1) / lanes;
@@ -180,7 +180,7 @@ std::size_t canonical_bytes(Format format, int outputs, int inputs) noexcept {
 
 void canonical_pack(const MatrixView& rows, int first, void* packed) noexcept {
   auto* const to = static_cast<Byte*>(packed);
-  if (canonical_operand_of(rows.format) == Operand::floats) {
+  if (canonical_activation_format_of(rows.format) == ActivationFormat::floats) {
     pack_floats(rows, first, to);
     return;
   }
@@ -198,7 +198,7 @@ void canonical_pack(const MatrixView& rows, int first, void* packed) noexcept {
   }
 }
 
-Block canonical_block(const PackedView& matrix, int output, int index) noexcept {
+QuantBlock canonical_block(const PackedView& matrix, int output, int index) noexcept {
   const Format format = matrix.format;
   const Unit places = unit_of(format);
   const int lane = output % lanes;
@@ -206,9 +206,9 @@ Block canonical_block(const PackedView& matrix, int output, int index) noexcept 
   const int half = short_block ? index % 2 : 0;
   const Byte* const unit =
       unit_at(static_cast<const Byte*>(matrix.data), format, matrix.inputs, output, short_block ? index / 2 : index);
-  const auto half_at = [&](int i) { return widened_f16(word_at(unit + places.d, static_cast<std::size_t>(i))); };
+  const auto half_at = [&](int i) { return f16_to_f32(word_at(unit + places.d, static_cast<std::size_t>(i))); };
 
-  Block block = {};
+  QuantBlock block = {};
   block.d = half_at(half * lanes + lane);
   if (format == Format::q8_0) {
     for (int k = 0; k < 32; ++k) block.q[k] = static_cast<std::int8_t>(unit[half * 512 + byte_of(k / 4, lane, k % 4)]);
@@ -251,12 +251,12 @@ void canonical_values(const PackedView& matrix, int output, int k, float* values
   }
   for (int lane = 0; lane < lanes; ++lane) {
     const std::uint16_t word = word_at(panel, float_place(matrix.format, lane, k));
-    values[lane] = matrix.format == Format::f16 ? widened_f16(word) : widened_bf16(word);
+    values[lane] = matrix.format == Format::f16 ? f16_to_f32(word) : bf16_to_f32(word);
   }
 }
 
 void canonical_unpack_row(const PackedView& matrix, int output, float* row) noexcept {
-  if (canonical_operand_of(matrix.format) == Operand::floats) {
+  if (canonical_activation_format_of(matrix.format) == ActivationFormat::floats) {
     for (int k = 0; k < matrix.inputs; ++k) {
       float values[lanes];
       canonical_values(matrix, output, k, values);
@@ -266,7 +266,7 @@ void canonical_unpack_row(const PackedView& matrix, int output, float* row) noex
   }
   const int inputs = traits(matrix.format).block_inputs;
   for (int b = 0; b < matrix.inputs / inputs; ++b) {
-    const Block block = canonical_block(matrix, output, b);
+    const QuantBlock block = canonical_block(matrix, output, b);
     for (int k = 0; k < inputs; ++k) {
       const float q = static_cast<float>(block.q[k]);
       float& value = row[b * inputs + k];

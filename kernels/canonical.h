@@ -51,23 +51,23 @@ static inline constexpr std::ptrdiff_t panel_bytes(Format format, int inputs) {
   return static_cast<std::ptrdiff_t>((inputs + unit.inputs - 1) / unit.inputs) * unit.bytes;
 }
 
-static inline constexpr Operand canonical_operand_of(Format format) {
-  return format <= Format::bf16   ? Operand::floats
-         : format <= Format::q4_0 ? Operand::bytes_32
-                                  : Operand::bytes_256;
+static inline constexpr ActivationFormat canonical_activation_format_of(Format format) {
+  return format <= Format::bf16   ? ActivationFormat::floats
+         : format <= Format::q4_0 ? ActivationFormat::int8_block32
+                                  : ActivationFormat::int8_block256;
 }
 
 /// Inputs per block of an operand of bytes.
-static inline constexpr int block_inputs(Operand operand) { return operand == Operand::bytes_32 ? 32 : 256; }
+static inline constexpr int block_inputs(ActivationFormat activation_format) { return activation_format == ActivationFormat::int8_block32 ? 32 : 256; }
 
 /// The entries of a canonical table.
-Operand canonical_operand(Format format) noexcept;
+ActivationFormat canonical_activation_format(Format format) noexcept;
 std::size_t canonical_bytes(Format format, int outputs, int inputs) noexcept;
 void canonical_pack(const MatrixView& rows, int first, void* packed) noexcept;
 void canonical_unpack_row(const PackedView& matrix, int output, float* row) noexcept;
 
-/// A block of quantised weights of one output, or a run of 32 of its inputs, as numbers; what is absent is 0.
-struct Block {
+/// A block of quantized weights of one output, or a run of 32 of its inputs, as numbers; what is absent is 0.
+struct QuantBlock {
   float d;
   float dmin;
   int s[16];   // of q4_k and q5_k eight, of q6_k sixteen
@@ -75,7 +75,7 @@ struct Block {
   int q[256];  // signed for q8_0, q4_0 and q6_k
 };
 /// Block `index` of an output: of 32 inputs for q8_0 and q4_0, of 256 for the others.
-Block canonical_block(const PackedView& matrix, int output, int index) noexcept;
+QuantBlock canonical_block(const PackedView& matrix, int output, int index) noexcept;
 
 /// Element k of the sixteen outputs of a panel, `output` the first, of a float format, widened exactly.
 void canonical_values(const PackedView& matrix, int output, int k, float* values) noexcept;

@@ -15,10 +15,10 @@ std::uint16_t word_at(Bytes at) {
   return word;
 }
 
-float half_at(Bytes at) { return widened_f16(word_at(at)); }
+float half_at(Bytes at) { return f16_to_f32(word_at(at)); }
 
 void put_half(float value, std::uint8_t* at) {
-  const std::uint16_t half = narrowed_f16(value);
+  const std::uint16_t half = f32_to_f16(value);
   std::memcpy(at, &half, 2);
 }
 
@@ -72,12 +72,12 @@ void put_scale_and_minimum(ScaleAndMinimum values, int group, std::uint8_t* pack
   }
 }
 
-void widen_q8_0(Bytes block, float* to) {
+void dequantize_q8_0(Bytes block, float* to) {
   const float d = half_at(block);
   for (int j = 0; j < 32; ++j) to[j] = d * static_cast<float>(static_cast<std::int8_t>(block[2 + j]));
 }
 
-void widen_q4_0(Bytes block, float* to) {
+void dequantize_q4_0(Bytes block, float* to) {
   const float d = half_at(block);
   for (int j = 0; j < 16; ++j) {
     to[j] = d * static_cast<float>((block[2 + j] & 15) - 8);
@@ -86,7 +86,7 @@ void widen_q4_0(Bytes block, float* to) {
 }
 
 /// q4_k, and q5_k when there are fifth bits. Groups 2g and 2g + 1 are the low and high four bits of 32 bytes.
-void widen_with_minimums(Bytes block, Bytes fifth, Bytes low, float* to) {
+void dequantize_with_minimums(Bytes block, Bytes fifth, Bytes low, float* to) {
   const float d = half_at(block);
   const float d_minimum = half_at(block + 2);
   for (int group = 0; group < 8; ++group) {
@@ -101,8 +101,8 @@ void widen_with_minimums(Bytes block, Bytes fifth, Bytes low, float* to) {
   }
 }
 
-void widen_q4_k(Bytes block, float* to) { widen_with_minimums(block, nullptr, block + 16, to); }
-void widen_q5_k(Bytes block, float* to) { widen_with_minimums(block, block + 16, block + 48, to); }
+void dequantize_q4_k(Bytes block, float* to) { dequantize_with_minimums(block, nullptr, block + 16, to); }
+void dequantize_q5_k(Bytes block, float* to) { dequantize_with_minimums(block, block + 16, block + 48, to); }
 
 /// Where value i of a q6_k block lies: in each half of 128, four runs of 32 share 64 bytes of low bits, two runs in the
 /// low and two in the high four bits, and 32 bytes of high bits, a pair each.
@@ -122,7 +122,7 @@ PlaceInQ6 place_in_q6(int i) {
 constexpr int q6_scales = 192;
 constexpr int q6_d = 208;
 
-void widen_q6_k(Bytes block, float* to) {
+void dequantize_q6_k(Bytes block, float* to) {
   const float d = half_at(block + q6_d);
   for (int i = 0; i < 256; ++i) {
     const PlaceInQ6 at = place_in_q6(i);
@@ -132,7 +132,7 @@ void widen_q6_k(Bytes block, float* to) {
   }
 }
 
-void narrow_q8_0(const float* x, std::uint8_t* block) {
+void quantize_q8_0(const float* x, std::uint8_t* block) {
   float largest = 0;
   for (int j = 0; j < 32; ++j) largest = magnitude(x[j]) > largest ? magnitude(x[j]) : largest;
   const float d = largest / 127;
@@ -141,7 +141,7 @@ void narrow_q8_0(const float* x, std::uint8_t* block) {
   for (int j = 0; j < 32; ++j) block[2 + j] = static_cast<std::uint8_t>(rounded(x[j] * per_unit));
 }
 
-void narrow_q4_0(const float* x, std::uint8_t* block) {
+void quantize_q4_0(const float* x, std::uint8_t* block) {
   float largest = 0;  // by magnitude, the first among equals, with its sign: it becomes -8 steps
   for (int j = 0; j < 32; ++j) largest = magnitude(x[j]) > magnitude(largest) ? x[j] : largest;
   const float d = largest / -8;
@@ -152,7 +152,7 @@ void narrow_q4_0(const float* x, std::uint8_t* block) {
 }
 
 /// q4_k, and q5_k when there is room for fifth bits.
-void narrow_with_minimums(const float* x, std::uint8_t* block, std::uint8_t* fifth, std::uint8_t* low) {
+void quantize_with_minimums(const float* x, std::uint8_t* block, std::uint8_t* fifth, std::uint8_t* low) {
   const int most = fifth != nullptr ? 31 : 15;
   float scales[8];
   float minimums[8];  // how far below zero a group reaches
@@ -191,10 +191,10 @@ void narrow_with_minimums(const float* x, std::uint8_t* block, std::uint8_t* fif
   }
 }
 
-void narrow_q4_k(const float* x, std::uint8_t* block) { narrow_with_minimums(x, block, nullptr, block + 16); }
-void narrow_q5_k(const float* x, std::uint8_t* block) { narrow_with_minimums(x, block, block + 16, block + 48); }
+void quantize_q4_k(const float* x, std::uint8_t* block) { quantize_with_minimums(x, block, nullptr, block + 16); }
+void quantize_q5_k(const float* x, std::uint8_t* block) { quantize_with_minimums(x, block, block + 16, block + 48); }
 
-void narrow_q6_k(const float* x, std::uint8_t* block) {
+void quantize_q6_k(const float* x, std::uint8_t* block) {
   float scales[16];  // signed: a group's largest value becomes -32 steps
   float largest_scale = 0;
   for (int group = 0; group < 16; ++group) {
@@ -219,13 +219,13 @@ void narrow_q6_k(const float* x, std::uint8_t* block) {
 }
 
 template <class Widen>
-void widen_blocks(Format format, Bytes row, int inputs, float* to, Widen widen) {
+void dequantize_blocks(Format format, Bytes row, int inputs, float* to, Widen widen) {
   const FormatTraits& block = traits(format);
   for (int i = 0; i < inputs; i += block.block_inputs, row += block.block_bytes) widen(row, to + i);
 }
 
 template <class Narrow>
-void narrow_blocks(Format format, const float* row, int inputs, std::uint8_t* to, Narrow narrow) {
+void quantize_blocks(Format format, const float* row, int inputs, std::uint8_t* to, Narrow narrow) {
   const FormatTraits& block = traits(format);
   std::memset(to, 0, row_bytes(format, inputs));
   for (int i = 0; i < inputs; i += block.block_inputs, to += block.block_bytes) narrow(row + i, to);
@@ -270,7 +270,7 @@ bool is_finite(Format format, Bytes block) {
 
 }  // namespace
 
-void widen_row(Format format, const void* row, int inputs, float* to) noexcept {
+void dequantize_row(Format format, const void* row, int inputs, float* to) noexcept {
   const auto* const bytes = static_cast<Bytes>(row);
   switch (format) {
     case Format::f32: std::memcpy(to, row, row_bytes(format, inputs)); return;
@@ -278,17 +278,17 @@ void widen_row(Format format, const void* row, int inputs, float* to) noexcept {
       for (int i = 0; i < inputs; ++i) to[i] = half_at(bytes + 2 * static_cast<std::ptrdiff_t>(i));
       return;
     case Format::bf16:
-      for (int i = 0; i < inputs; ++i) to[i] = widened_bf16(word_at(bytes + 2 * static_cast<std::ptrdiff_t>(i)));
+      for (int i = 0; i < inputs; ++i) to[i] = bf16_to_f32(word_at(bytes + 2 * static_cast<std::ptrdiff_t>(i)));
       return;
-    case Format::q8_0: return widen_blocks(format, bytes, inputs, to, widen_q8_0);
-    case Format::q4_0: return widen_blocks(format, bytes, inputs, to, widen_q4_0);
-    case Format::q4_k: return widen_blocks(format, bytes, inputs, to, widen_q4_k);
-    case Format::q5_k: return widen_blocks(format, bytes, inputs, to, widen_q5_k);
-    case Format::q6_k: return widen_blocks(format, bytes, inputs, to, widen_q6_k);
+    case Format::q8_0: return dequantize_blocks(format, bytes, inputs, to, dequantize_q8_0);
+    case Format::q4_0: return dequantize_blocks(format, bytes, inputs, to, dequantize_q4_0);
+    case Format::q4_k: return dequantize_blocks(format, bytes, inputs, to, dequantize_q4_k);
+    case Format::q5_k: return dequantize_blocks(format, bytes, inputs, to, dequantize_q5_k);
+    case Format::q6_k: return dequantize_blocks(format, bytes, inputs, to, dequantize_q6_k);
   }
 }
 
-void narrow_row(Format format, const float* row, int inputs, void* to) noexcept {
+void quantize_row(Format format, const float* row, int inputs, void* to) noexcept {
   auto* const bytes = static_cast<std::uint8_t*>(to);
   switch (format) {
     case Format::f32: std::memcpy(to, row, row_bytes(format, inputs)); return;
@@ -297,15 +297,15 @@ void narrow_row(Format format, const float* row, int inputs, void* to) noexcept 
       return;
     case Format::bf16:
       for (int i = 0; i < inputs; ++i) {
-        const std::uint16_t brain = narrowed_bf16(row[i]);
+        const std::uint16_t brain = f32_to_bf16(row[i]);
         std::memcpy(bytes + 2 * static_cast<std::ptrdiff_t>(i), &brain, 2);
       }
       return;
-    case Format::q8_0: return narrow_blocks(format, row, inputs, bytes, narrow_q8_0);
-    case Format::q4_0: return narrow_blocks(format, row, inputs, bytes, narrow_q4_0);
-    case Format::q4_k: return narrow_blocks(format, row, inputs, bytes, narrow_q4_k);
-    case Format::q5_k: return narrow_blocks(format, row, inputs, bytes, narrow_q5_k);
-    case Format::q6_k: return narrow_blocks(format, row, inputs, bytes, narrow_q6_k);
+    case Format::q8_0: return quantize_blocks(format, row, inputs, bytes, quantize_q8_0);
+    case Format::q4_0: return quantize_blocks(format, row, inputs, bytes, quantize_q4_0);
+    case Format::q4_k: return quantize_blocks(format, row, inputs, bytes, quantize_q4_k);
+    case Format::q5_k: return quantize_blocks(format, row, inputs, bytes, quantize_q5_k);
+    case Format::q6_k: return quantize_blocks(format, row, inputs, bytes, quantize_q6_k);
   }
 }
 

@@ -41,7 +41,7 @@ static inline constexpr std::size_t row_bytes(Format format, int inputs) {
 }
 
 /// f16 and bf16 to f32: exact, a NaN's payload included.
-static inline constexpr float widened_f16(std::uint16_t half) {
+static inline constexpr float f16_to_f32(std::uint16_t half) {
   const std::uint32_t sign = std::uint32_t{half & 0x8000u} << 16;
   const std::uint32_t rest = std::uint32_t{half & 0x7fffu} << 13;
   if (rest >= 0x7c00u << 13) return __builtin_bit_cast(float, sign | 0x7f800000u | rest);  // infinity, NaN
@@ -50,12 +50,12 @@ static inline constexpr float widened_f16(std::uint16_t half) {
   return __builtin_bit_cast(float, sign | __builtin_bit_cast(std::uint32_t, magnitude));
 }
 
-static inline constexpr float widened_bf16(std::uint16_t brain) {
+static inline constexpr float bf16_to_f32(std::uint16_t brain) {
   return __builtin_bit_cast(float, std::uint32_t{brain} << 16);
 }
 
 /// f32 to f16 and bf16: to nearest, ties to even; denormals kept, what is too large becomes infinite, a NaN quiet.
-static inline constexpr std::uint16_t narrowed_f16(float value) {
+static inline constexpr std::uint16_t f32_to_f16(float value) {
   const std::uint32_t word = __builtin_bit_cast(std::uint32_t, value);
   const std::uint32_t sign = word >> 16 & 0x8000u;
   const std::uint32_t rest = word & 0x7fffffffu;
@@ -72,20 +72,20 @@ static inline constexpr std::uint16_t narrowed_f16(float value) {
   return static_cast<std::uint16_t>(sign | half);
 }
 
-static inline constexpr std::uint16_t narrowed_bf16(float value) {
+static inline constexpr std::uint16_t f32_to_bf16(float value) {
   const std::uint32_t word = __builtin_bit_cast(std::uint32_t, value);
   if ((word & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>(word >> 16 | 0x40u);
   return static_cast<std::uint16_t>((word + 0x7fffu + (word >> 16 & 1u)) >> 16);
 }
 
 /// The values of a row, exactly as the format defines them; `to` [inputs]. `row` needs no alignment.
-void widen_row(Format format, const void* row, int inputs, float* to) noexcept;
+void dequantize_row(Format format, const void* row, int inputs, float* to) noexcept;
 
 /// The row in another format; `to` has row_bytes(format, inputs) and needs no alignment. Values are finite. f16 and
 /// bf16: as above. q8_0 and q4_0: the bytes of ggml's quantize_row_q8_0_ref and quantize_row_q4_0_ref. q4_k, q5_k,
 /// q6_k: each group's range, its scale (and minimum) to the nearest 6 (8) bits, each value to the nearest step; simpler
 /// than ggml's search, and no closer to it than that. A scale beyond f16 becomes infinite, which readers refuse.
-void narrow_row(Format format, const float* row, int inputs, void* to) noexcept;
+void quantize_row(Format format, const float* row, int inputs, void* to) noexcept;
 
 /// The place of the first of `count` values that is not finite, or `count`: floats one by one, blocks (whole ones) by
 /// their f16 scales, at the block's first value.

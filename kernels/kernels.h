@@ -51,8 +51,8 @@ struct PackedView {
 /// d = a / 127 and q_k = x_k * (127 / a), rounded to the nearest integer, ties to even. A block that holds an infinity
 /// or a NaN has d = NaN. The blocks are 32 or 256 inputs long, as q8_0 and q8_K are in GGUF's terms; a block of a row
 /// depends on nothing else.
-enum class Operand : std::uint8_t { floats, bytes_32, bytes_256 };
-inline constexpr int operands = 3;
+enum class ActivationFormat : std::uint8_t { floats, int8_block32, int8_block256 };
+inline constexpr int activation_formats = 3;
 
 /// The positions [first, end) that a row attends to; at least one.
 struct Visible {
@@ -94,13 +94,13 @@ struct Kernels {
   void (*unpack_row)(const PackedView& matrix, int output, float* row) noexcept;  // row [inputs], as widen_row gives it
 
   /// The form of the rows that a weight of this format is multiplied with.
-  Operand (*operand)(Format format) noexcept;
+  ActivationFormat (*activation_format)(Format format) noexcept;
 
   /// Lays inputs [begin, end) of the rows of x [rows][x_stride] down in `prepared` [prepared_bytes], 64-byte aligned.
   /// begin is a multiple of 256, end is one too or is `inputs`. Calls for different inputs may run at the same time.
-  std::size_t (*prepared_bytes)(Operand operand, int rows, int inputs) noexcept;
-  void (*prepare)(Operand operand, const float* x, std::ptrdiff_t x_stride, int rows, int inputs, int begin, int end,
-                  void* prepared) noexcept;
+  std::size_t (*activation_bytes)(ActivationFormat activation_format, int rows, int inputs) noexcept;
+  void (*pack_activations)(ActivationFormat activation_format, const float* x, std::ptrdiff_t x_stride, int rows, int inputs, int begin, int end,
+                  void* activations) noexcept;
 
   /// y[r][n] = sum over k of x[r][k] * w[n][k], for n in [begin, end), x being the `rows` rows of `prepared`.
   /// begin is a multiple of `unit`; end is one too, or is w.outputs. Only y [rows][y_stride], [begin, end) is written.
@@ -113,7 +113,7 @@ struct Kernels {
   /// q4_k, q5_k: the same, then, with min_b = sum of w.m * x.q: y = fma(-min_b, w.dmin_b * x.d_b, y).
   /// Integers are exact, so they have no order; as floats they are rounded to nearest. y starts at +0.
   /// openblas: whatever one fixed sgemm tile gives, see kernels/openblas.cpp.
-  void (*matmul)(const PackedView& w, const void* prepared, int rows, float* y, std::ptrdiff_t y_stride, int begin,
+  void (*matmul)(const PackedView& w, const void* activations, int rows, float* y, std::ptrdiff_t y_stride, int begin,
                  int end) noexcept;
 
   /// Each row holds `groups` vectors of `width`: y = (x * r) * weight, r = 1 / sqrt(sum(x*x) / width + epsilon), the
@@ -140,7 +140,7 @@ struct Kernels {
   /// k and v are the stored values, exactly; for q8 they are the bytes, and s_p = (q.k * d of the key) * scale, and
   /// e_p * (d of the value) stands in for e_p once that was added to the total. Positions outside `visible` enter no
   /// sum. q [rows][q_stride], visible [rows], out [rows][heads * head_dim]; scratch: attention_floats, 64-byte aligned.
-  void (*attention)(const AttentionShape& shape, const KeyValues& memory, const float* q, std::ptrdiff_t q_stride,
+  void (*attention)(const AttentionShape& shape, const KeyValues& kv, const float* q, std::ptrdiff_t q_stride,
                     const Visible* visible, int kv_head, int begin, int end, float* scratch, float* out) noexcept;
 
   /// y[i] = exp((x[i] - shift) * scale), exp of kernels/exp.h.
@@ -158,6 +158,6 @@ const Kernels* find_kernels(const char* name) noexcept;
 
 /// Runs the row law on small shapes. Empty when the table keeps it and may be used here; else one sentence saying why
 /// not and what to do. Every table's own tests are far larger; this one runs before first use, in milliseconds.
-const char* unfit(const Kernels& table) noexcept;
+const char* self_test(const Kernels& table) noexcept;
 
 }  // namespace draftproof

@@ -44,7 +44,7 @@ float stored(float x, float, float*) {
   return std::fabs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0F, x) : x;
 }
 std::uint16_t stored(float x, float, std::uint16_t*) {
-  const std::uint16_t word = narrowed_bf16(x);
+  const std::uint16_t word = f32_to_bf16(x);
   return (word & 0x7f80U) == 0 ? static_cast<std::uint16_t>(word & 0x8000U) : word;
 }
 std::int8_t stored(float x, float inverse, std::int8_t*) {
@@ -53,7 +53,7 @@ std::int8_t stored(float x, float inverse, std::int8_t*) {
 }
 
 float widened(float x) { return x; }
-float widened(std::uint16_t x) { return widened_bf16(x); }
+float widened(std::uint16_t x) { return bf16_to_f32(x); }
 float widened(std::int8_t x) { return x; }
 
 /// What stands for a lane that was never written.
@@ -98,31 +98,31 @@ void store_vector(const float* x, int count, Scale scale, Stored* to, std::ptrdi
 template <class Stored>
 class Layer {
  public:
-  explicit Layer(const KeyValues& memory) : memory_(memory) {}
+  explicit Layer(const KeyValues& kv) : kv_(kv) {}
 
   void store(int head, int position, const float* key, const float* value) const {
     const std::ptrdiff_t block = block_of(head, position);
     const int lane = position % lanes;
-    if (lane == 0 && position / lanes < memory_.blocks) unwrite_block(block);
+    if (lane == 0 && position / lanes < kv_.blocks) unwrite_block(block);
     Scale key_scale{};
     Scale value_scale{};
-    if (memory_.format == KvFormat::q8) {
-      key_scale = scale_of(key, memory_.head_dim);
-      value_scale = scale_of(value, memory_.head_dim);
-      memory_.key_scales[block * lanes + lane] = key_scale.d;
-      memory_.value_scales[block * lanes + lane] = value_scale.d;
+    if (kv_.format == KvFormat::q8) {
+      key_scale = scale_of(key, kv_.head_dim);
+      value_scale = scale_of(value, kv_.head_dim);
+      kv_.key_scales[block * lanes + lane] = key_scale.d;
+      kv_.value_scales[block * lanes + lane] = value_scale.d;
     }
-    store_vector(key, memory_.head_dim, key_scale, keys(block) + lane, lanes);
-    store_vector(value, memory_.head_dim, value_scale, values(block, lane), 1);
+    store_vector(key, kv_.head_dim, key_scale, keys(block) + lane, lanes);
+    store_vector(value, kv_.head_dim, value_scale, values(block, lane), 1);
   }
 
   void read(int head, int position, float* key, float* value) const {
     const std::ptrdiff_t block = block_of(head, position);
     const int lane = position % lanes;
-    const bool scaled = memory_.format == KvFormat::q8;
-    const float key_scale = scaled ? memory_.key_scales[block * lanes + lane] : 1;
-    const float value_scale = scaled ? memory_.value_scales[block * lanes + lane] : 1;
-    for (int d = 0; d < memory_.head_dim; ++d) {
+    const bool scaled = kv_.format == KvFormat::q8;
+    const float key_scale = scaled ? kv_.key_scales[block * lanes + lane] : 1;
+    const float value_scale = scaled ? kv_.value_scales[block * lanes + lane] : 1;
+    for (int d = 0; d < kv_.head_dim; ++d) {
       key[d] = widened(keys(block)[d * lanes + lane]) * key_scale;
       value[d] = widened(values(block, lane)[d]) * value_scale;
     }
@@ -133,41 +133,41 @@ class Layer {
     const std::ptrdiff_t to_block = to.block_of(head, to_position);
     const int lane = position % lanes;
     const int to_lane = to_position % lanes;
-    for (int d = 0; d < memory_.head_dim; ++d) to.keys(to_block)[d * lanes + to_lane] = keys(block)[d * lanes + lane];
-    std::copy_n(values(block, lane), memory_.head_dim, to.values(to_block, to_lane));
-    if (memory_.format != KvFormat::q8) return;
-    to.memory_.key_scales[to_block * lanes + to_lane] = memory_.key_scales[block * lanes + lane];
-    to.memory_.value_scales[to_block * lanes + to_lane] = memory_.value_scales[block * lanes + lane];
+    for (int d = 0; d < kv_.head_dim; ++d) to.keys(to_block)[d * lanes + to_lane] = keys(block)[d * lanes + lane];
+    std::copy_n(values(block, lane), kv_.head_dim, to.values(to_block, to_lane));
+    if (kv_.format != KvFormat::q8) return;
+    to.kv_.key_scales[to_block * lanes + to_lane] = kv_.key_scales[block * lanes + lane];
+    to.kv_.value_scales[to_block * lanes + to_lane] = kv_.value_scales[block * lanes + lane];
   }
 
  private:
   std::ptrdiff_t block_of(int head, int position) const {
-    return static_cast<std::ptrdiff_t>(head) * memory_.blocks + position / lanes % memory_.blocks;
+    return static_cast<std::ptrdiff_t>(head) * kv_.blocks + position / lanes % kv_.blocks;
   }
   Stored* keys(std::ptrdiff_t block) const {
-    return static_cast<Stored*>(memory_.keys) + block * lanes * memory_.head_dim;
+    return static_cast<Stored*>(kv_.keys) + block * lanes * kv_.head_dim;
   }
   Stored* values(std::ptrdiff_t block, int lane) const {
-    return static_cast<Stored*>(memory_.values) + (block * lanes + lane) * value_width(memory_.head_dim);
+    return static_cast<Stored*>(kv_.values) + (block * lanes + lane) * value_width(kv_.head_dim);
   }
   void unwrite_block(std::ptrdiff_t block) const {
-    const int width = value_width(memory_.head_dim);
-    std::for_each_n(keys(block), lanes * memory_.head_dim, [](Stored& x) { unwrite(x); });
+    const int width = value_width(kv_.head_dim);
+    std::for_each_n(keys(block), lanes * kv_.head_dim, [](Stored& x) { unwrite(x); });
     std::for_each_n(values(block, 0), lanes * width, [](Stored& x) { unwrite(x); });
-    if (memory_.format != KvFormat::q8) return;
-    std::fill_n(memory_.key_scales + block * lanes, lanes, nan);
-    std::fill_n(memory_.value_scales + block * lanes, lanes, nan);
+    if (kv_.format != KvFormat::q8) return;
+    std::fill_n(kv_.key_scales + block * lanes, lanes, nan);
+    std::fill_n(kv_.value_scales + block * lanes, lanes, nan);
   }
 
-  const KeyValues& memory_;
+  const KeyValues& kv_;
 };
 
 template <class Function>
-void with_layer(const KeyValues& memory, const Function& function) {
-  switch (memory.format) {
-    case KvFormat::f32: return function(Layer<float>(memory));
-    case KvFormat::bf16: return function(Layer<std::uint16_t>(memory));
-    case KvFormat::q8: return function(Layer<std::int8_t>(memory));
+void with_layer(const KeyValues& kv, const Function& function) {
+  switch (kv.format) {
+    case KvFormat::f32: return function(Layer<float>(kv));
+    case KvFormat::bf16: return function(Layer<std::uint16_t>(kv));
+    case KvFormat::q8: return function(Layer<std::int8_t>(kv));
   }
 }
 
@@ -193,11 +193,11 @@ KeyValues key_values_in(void* memory, KvFormat format, int kv_heads, int head_di
   };
 }
 
-void store_positions(const KeyValues& memory, int position, int rows, const float* keys, const float* values,
+void store_positions(const KeyValues& kv, int position, int rows, const float* keys, const float* values,
                      std::ptrdiff_t stride, int begin, int end) noexcept {
-  with_layer(memory, [&](const auto& layer) {
+  with_layer(kv, [&](const auto& layer) {
     for (int head = begin; head < end; ++head) {
-      const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(head) * memory.head_dim;
+      const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(head) * kv.head_dim;
       for (int row = 0; row < rows; ++row) {
         layer.store(head, position + row, keys + row * stride + first, values + row * stride + first);
       }
@@ -212,8 +212,8 @@ void copy_position(const KeyValues& from, int from_position, const KeyValues& to
   });
 }
 
-void read_position(const KeyValues& memory, int position, int head, float* key, float* value) noexcept {
-  with_layer(memory, [&](const auto& layer) { layer.read(head, position, key, value); });
+void read_position(const KeyValues& kv, int position, int head, float* key, float* value) noexcept {
+  with_layer(kv, [&](const auto& layer) { layer.read(head, position, key, value); });
 }
 
 }  // namespace draftproof

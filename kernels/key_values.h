@@ -52,7 +52,7 @@ KeyValues key_values_in(void* memory, KvFormat format, int kv_heads, int head_di
 /// Stores kv heads [begin, end) of positions [position, position + rows); keys and values: [rows][stride], a row being
 /// [kv_heads][head_dim]. The lanes of a block that comes after them are made NaN when the block's first is stored for
 /// the first time, so that a read of an unwritten position shows. Different heads may be stored at the same time.
-void store_positions(const KeyValues& memory, int position, int rows, const float* keys, const float* values,
+void store_positions(const KeyValues& kv, int position, int rows, const float* keys, const float* values,
                      std::ptrdiff_t stride, int begin, int end) noexcept;
 
 /// Copies the stored bits of position `from_position` to position `to_position` of another memory of the same format,
@@ -60,6 +60,6 @@ void store_positions(const KeyValues& memory, int position, int rows, const floa
 void copy_position(const KeyValues& from, int from_position, const KeyValues& to, int to_position) noexcept;
 
 /// The key and the value of one position and head as the floats they stand for, [head_dim] each.
-void read_position(const KeyValues& memory, int position, int head, float* key, float* value) noexcept;
+void read_position(const KeyValues& kv, int position, int head, float* key, float* value) noexcept;
 
 }  // namespace draftproof

@@ -119,7 +119,7 @@ void pack(const MatrixView& rows, int first, void* packed) noexcept {
   float* to = static_cast<float*>(packed) + width * static_cast<std::size_t>(first);
   const auto* from = static_cast<const std::byte*>(rows.data);
   for (int n = 0; n < rows.outputs; ++n) {
-    widen_row(rows.format, from, rows.inputs, to);
+    dequantize_row(rows.format, from, rows.inputs, to);
     for (std::size_t k = 0; k < width; ++k) to[k] = std::fabs(to[k]) < 0x1p-126f ? std::copysign(0.0f, to[k]) : to[k];
     from += row_bytes(rows.format, rows.inputs);
     to += width;
@@ -132,18 +132,18 @@ void unpack_row(const PackedView& matrix, int output, float* row) noexcept {
               width * sizeof(float));
 }
 
-Operand operand(Format) noexcept { return Operand::floats; }
+ActivationFormat activation_format(Format) noexcept { return ActivationFormat::floats; }
 
 /// Tiles of rows, the last one filled up with zero rows: [tile][ceil(inputs / tile_inputs)][tile_rows][its inputs].
-std::size_t prepared_bytes(Operand, int rows, int inputs) noexcept {
+std::size_t activation_bytes(ActivationFormat, int rows, int inputs) noexcept {
   const std::size_t padded = static_cast<std::size_t>(rows + tile_rows - 1) / tile_rows * tile_rows;
   return padded * static_cast<std::size_t>(inputs) * sizeof(float);
 }
 
-void prepare(Operand, const float* x, std::ptrdiff_t x_stride, int rows, int inputs, int begin, int end,
-             void* prepared) noexcept {
+void pack_activations(ActivationFormat, const float* x, std::ptrdiff_t x_stride, int rows, int inputs, int begin, int end,
+             void* activations) noexcept {
   for (int r = 0; r < rows + tile_rows - 1 - (rows - 1) % tile_rows; ++r) {
-    float* const tile = static_cast<float*>(prepared) + static_cast<std::ptrdiff_t>(r / tile_rows * tile_rows) * inputs;
+    float* const tile = static_cast<float*>(activations) + static_cast<std::ptrdiff_t>(r / tile_rows * tile_rows) * inputs;
     for (int k = begin; k < end;) {
       const int first = k / tile_inputs * tile_inputs;
       const int width = inputs - first < tile_inputs ? inputs - first : tile_inputs;
@@ -154,7 +154,7 @@ void prepare(Operand, const float* x, std::ptrdiff_t x_stride, int rows, int inp
   }
 }
 
-void matmul(const PackedView& w, const void* prepared, int rows, float* y, std::ptrdiff_t y_stride, int begin,
+void matmul(const PackedView& w, const void* activations, int rows, float* y, std::ptrdiff_t y_stride, int begin,
             int end) noexcept {
   const auto sgemm = library().sgemm;
   const float* weights = static_cast<const float*>(w.data);
@@ -163,7 +163,7 @@ void matmul(const PackedView& w, const void* prepared, int rows, float* y, std::
   for (int n = begin; n < end; n += tile_outputs) {
     const int outputs = end - n < tile_outputs ? end - n : tile_outputs;
     for (int r = 0; r < rows; r += tile_rows) {
-      const float* const x = static_cast<const float*>(prepared) + r * width;
+      const float* const x = static_cast<const float*>(activations) + r * width;
       std::memset(y_tile, 0, sizeof y_tile);
       for (int k = 0; k < w.inputs; k += tile_inputs) {
         const int inputs = w.inputs - k < tile_inputs ? w.inputs - k : tile_inputs;
@@ -188,9 +188,9 @@ Kernels table_of(const Kernels& rest) noexcept {
   table.packed_bytes = packed_bytes;
   table.pack = pack;
   table.unpack_row = unpack_row;
-  table.operand = operand;
-  table.prepared_bytes = prepared_bytes;
-  table.prepare = prepare;
+  table.activation_format = activation_format;
+  table.activation_bytes = activation_bytes;
+  table.pack_activations = pack_activations;
   table.matmul = matmul;
   return table;
 }

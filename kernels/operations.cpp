@@ -47,7 +47,7 @@ constexpr int units_together = 12;
 
 /// matmul_from, telling after(begin, end), on the thread that made them, which outputs of all rows are there now.
 template <class After>
-void multiply(const Kernels& kernels, const PackedMatrix& w, int first, const Operands& x, float* y,
+void multiply(const Kernels& kernels, const PackedMatrix& w, int first, const PackedActivations& x, float* y,
               std::ptrdiff_t y_stride, const After& after) {
   int total = 0;  // units of all parts, those before `first` left out
   const auto skipped_of = [&](const PackedMatrix::Part& part) {
@@ -65,7 +65,7 @@ void multiply(const Kernels& kernels, const PackedMatrix& w, int first, const Op
       const int to = std::min((skipped + std::min(end - before, units)) * kernels.unit, part.view.outputs);
       before += units;
       if (from >= to) continue;
-      kernels.matmul(part.view, x.of(kernels.operand(part.view.format)), x.rows(), y + part.first, y_stride, from, to);
+      kernels.matmul(part.view, x.of(kernels.activation_format(part.view.format)), x.rows(), y + part.first, y_stride, from, to);
       after(part.first + from, part.first + to);
     }
   }, std::clamp(total / (threads() * units_together), 1, 8));
@@ -141,11 +141,11 @@ Aligned<std::byte> allocate_aligned(std::size_t bytes) {
   const std::size_t skipped = (huge_page - reinterpret_cast<std::uintptr_t>(start) % huge_page) % huge_page;
   if (skipped > 0) munmap(start, skipped);
   munmap(start + skipped + rounded, huge_page - skipped);
-  std::byte* const memory = start + skipped;
+  std::byte* const kv = start + skipped;
 #ifdef MADV_HUGEPAGE
-  madvise(memory, rounded, MADV_HUGEPAGE);  // a wish; failure costs only speed
+  madvise(kv, rounded, MADV_HUGEPAGE);  // a wish; failure costs only speed
 #endif
-  return Aligned<std::byte>(memory, FreeAligned{rounded});
+  return Aligned<std::byte>(kv, FreeAligned{rounded});
 }
 
 PackedMatrix::PackedMatrix(const Kernels& kernels, std::span<const MatrixSource> sources) {
@@ -156,7 +156,7 @@ PackedMatrix::PackedMatrix(const Kernels& kernels, std::span<const MatrixSource>
     parts_.back().view.outputs += source.outputs;
     outputs_ += source.outputs;
     inputs_ = source.inputs;
-    wants_[static_cast<std::size_t>(kernels.operand(source.format))] = true;
+    wants_[static_cast<std::size_t>(kernels.activation_format(source.format))] = true;
   }
   for (Part& part : parts_) {
     const std::size_t bytes = kernels.packed_bytes(part.view.format, part.view.outputs, part.view.inputs);
@@ -211,44 +211,44 @@ void PackedMatrix::unpack_row(const Kernels& kernels, int output, float* row) co
   kernels.unpack_row(part->view, output - part->first, row);
 }
 
-void Operands::reserve(const Kernels& kernels, const PackedMatrix& w, int rows) {
+void PackedActivations::reserve(const Kernels& kernels, const PackedMatrix& w, int rows) {
   kernels_ = &kernels;
   rows_ = rows;
   inputs_ = w.inputs();
-  for (std::size_t i = 0; i < operands; ++i) {
-    wanted_[i] = w.wants(static_cast<Operand>(i));
+  for (std::size_t i = 0; i < activation_formats; ++i) {
+    wanted_[i] = w.wants(static_cast<ActivationFormat>(i));
     if (!wanted_[i]) continue;
-    const std::size_t bytes = kernels.prepared_bytes(static_cast<Operand>(i), rows, inputs_);
+    const std::size_t bytes = kernels.activation_bytes(static_cast<ActivationFormat>(i), rows, inputs_);
     if (bytes <= bytes_[i]) continue;
     data_[i] = aligned<std::byte>(bytes);
     bytes_[i] = bytes;
   }
 }
 
-void Operands::prepare(const float* x, std::ptrdiff_t x_stride, int begin, int end) noexcept {
-  for (std::size_t i = 0; i < operands; ++i) {
+void PackedActivations::pack_activations(const float* x, std::ptrdiff_t x_stride, int begin, int end) noexcept {
+  for (std::size_t i = 0; i < activation_formats; ++i) {
     if (!wanted_[i]) continue;
-    kernels_->prepare(static_cast<Operand>(i), x, x_stride, rows_, inputs_, begin, end, data_[i].get());
+    kernels_->pack_activations(static_cast<ActivationFormat>(i), x, x_stride, rows_, inputs_, begin, end, data_[i].get());
   }
 }
 
-void prepare(const Kernels& kernels, const PackedMatrix& w, const float* x, std::ptrdiff_t x_stride, int rows,
-             Operands& to) {
+void pack_activations(const Kernels& kernels, const PackedMatrix& w, const float* x, std::ptrdiff_t x_stride, int rows,
+             PackedActivations& to) {
   to.reserve(kernels, w, rows);
   for_inputs(w.inputs(), preparing_work(rows, w.inputs()),
-             [&](int begin, int end) { to.prepare(x, x_stride, begin, end); });
+             [&](int begin, int end) { to.pack_activations(x, x_stride, begin, end); });
 }
 
-void matmul(const Kernels& kernels, const PackedMatrix& w, const Operands& x, float* y, std::ptrdiff_t y_stride) {
+void matmul(const Kernels& kernels, const PackedMatrix& w, const PackedActivations& x, float* y, std::ptrdiff_t y_stride) {
   multiply(kernels, w, 0, x, y, y_stride, [](int, int) {});
 }
 
-void matmul_from(const Kernels& kernels, const PackedMatrix& w, int first, const Operands& x, float* y,
+void matmul_from(const Kernels& kernels, const PackedMatrix& w, int first, const PackedActivations& x, float* y,
                  std::ptrdiff_t y_stride) {
   multiply(kernels, w, first, x, y, y_stride, [](int, int) {});
 }
 
-bool matmul_of_numbers(const Kernels& kernels, const PackedMatrix& w, const Operands& x, float* y,
+bool matmul_of_numbers(const Kernels& kernels, const PackedMatrix& w, const PackedActivations& x, float* y,
                        std::ptrdiff_t y_stride) {
   std::atomic<bool> found{false};
   multiply(kernels, w, 0, x, y, y_stride, [&](int begin, int end) {  // while they are in the cache
@@ -273,7 +273,7 @@ void AttentionScratch::reserve(const AttentionShape& shape, int rows, int positi
   size_ = size;
 }
 
-void attention(const Kernels& kernels, const AttentionShape& shape, const KeyValues& memory, const float* q,
+void attention(const Kernels& kernels, const AttentionShape& shape, const KeyValues& kv, const float* q,
                std::ptrdiff_t q_stride, const Visible* visible, int rows, const AttentionScratch& scratch, float* out) {
   double work = 0;
   for (int r = 0; r < rows; ++r) work += 2.0 * (visible[r].end - visible[r].first) * shape.heads * shape.head_dim;
@@ -283,17 +283,17 @@ void attention(const Kernels& kernels, const AttentionShape& shape, const KeyVal
   parallel_ranges(shape.kv_heads * tasks, work, scratch.workers(), [&](int begin, int end, int worker) {
     for (int task = begin; task < end; ++task) {
       const auto cut = [&](int part) { return static_cast<int>(static_cast<long long>(part) * queries / tasks); };
-      kernels.attention(shape, memory, q, q_stride, visible, task / tasks, cut(task % tasks), cut(task % tasks + 1),
+      kernels.attention(shape, kv, q, q_stride, visible, task / tasks, cut(task % tasks), cut(task % tasks + 1),
                         scratch.of(worker), out);
     }
   });
 }
 
-void store(const KeyValues& memory, int position, int rows, const float* keys, const float* values,
+void store(const KeyValues& kv, int position, int rows, const float* keys, const float* values,
            std::ptrdiff_t stride) {
-  const double work = 8.0 * rows * memory.kv_heads * memory.head_dim;
-  parallel_ranges(memory.kv_heads, work, memory.kv_heads, [&](int begin, int end, int) {
-    store_positions(memory, position, rows, keys, values, stride, begin, end);
+  const double work = 8.0 * rows * kv.kv_heads * kv.head_dim;
+  parallel_ranges(kv.kv_heads, work, kv.kv_heads, [&](int begin, int end, int) {
+    store_positions(kv, position, rows, keys, values, stride, begin, end);
   });
 }
 

@@ -35,9 +35,9 @@ Aligned<std::byte> allocate_aligned(std::size_t bytes);
 template <class T>
 Aligned<T> aligned(std::size_t count) {
   if (count > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_alloc();
-  Aligned<std::byte> memory = allocate_aligned(count * sizeof(T));
-  const FreeAligned free = memory.get_deleter();
-  return Aligned<T>(reinterpret_cast<T*>(memory.release()), free);
+  Aligned<std::byte> kv = allocate_aligned(count * sizeof(T));
+  const FreeAligned free = kv.get_deleter();
+  return Aligned<T>(reinterpret_cast<T*>(kv.release()), free);
 }
 
 /// Rows of a weight as a checkpoint gives them: `read` puts rows [first, first + count) as the format lays them down to
@@ -62,7 +62,7 @@ class PackedMatrix {
   int inputs() const noexcept { return inputs_; }
   std::size_t bytes() const noexcept { return bytes_; }
 
-  /// Neighbours of one format are one part.
+  /// Neighbors of one format are one part.
   struct Part {
     PackedView view;
     int first;  // output
@@ -73,7 +73,7 @@ class PackedMatrix {
   void unpack_row(const Kernels& kernels, int output, float* row) const noexcept;
 
   /// Which operands the parts are multiplied with.
-  bool wants(Operand operand) const noexcept { return wants_[static_cast<std::size_t>(operand)]; }
+  bool wants(ActivationFormat activation_format) const noexcept { return wants_[static_cast<std::size_t>(activation_format)]; }
 
  private:
   int outputs_ = 0;
@@ -81,43 +81,43 @@ class PackedMatrix {
   std::size_t bytes_ = 0;
   std::vector<Part> parts_;
   std::vector<Aligned<std::byte>> data_;  // of each part
-  std::array<bool, operands> wants_{};
+  std::array<bool, activation_formats> wants_{};
 };
 
 /// Rows as weights are multiplied with them, see Kernels::prepare. Memory is kept from use to use.
-class Operands {
+class PackedActivations {
  public:
   /// Room for `rows` rows in the forms that `w` wants.
   void reserve(const Kernels& kernels, const PackedMatrix& w, int rows);
 
   /// Lays inputs [begin, end) down, cut as Kernels::prepare asks; for bodies of parallel_ranges.
-  void prepare(const float* x, std::ptrdiff_t x_stride, int begin, int end) noexcept;
+  void pack_activations(const float* x, std::ptrdiff_t x_stride, int begin, int end) noexcept;
 
   int rows() const noexcept { return rows_; }
-  const void* of(Operand operand) const noexcept { return data_[static_cast<std::size_t>(operand)].get(); }
+  const void* of(ActivationFormat activation_format) const noexcept { return data_[static_cast<std::size_t>(activation_format)].get(); }
 
  private:
   const Kernels* kernels_ = nullptr;
   int rows_ = 0;
   int inputs_ = 0;
-  std::array<bool, operands> wanted_{};
-  std::array<std::size_t, operands> bytes_{};
-  std::array<Aligned<std::byte>, operands> data_;
+  std::array<bool, activation_formats> wanted_{};
+  std::array<std::size_t, activation_formats> bytes_{};
+  std::array<Aligned<std::byte>, activation_formats> data_;
 };
 
 /// Lays x [rows][x_stride] down for `w`.
-void prepare(const Kernels& kernels, const PackedMatrix& w, const float* x, std::ptrdiff_t x_stride, int rows,
-             Operands& to);
+void pack_activations(const Kernels& kernels, const PackedMatrix& w, const float* x, std::ptrdiff_t x_stride, int rows,
+             PackedActivations& to);
 
 /// y [rows][y_stride] = x . w^T, x being what was last prepared for `w`.
-void matmul(const Kernels& kernels, const PackedMatrix& w, const Operands& x, float* y, std::ptrdiff_t y_stride);
+void matmul(const Kernels& kernels, const PackedMatrix& w, const PackedActivations& x, float* y, std::ptrdiff_t y_stride);
 
 /// The same for outputs from `first` on only; those before it may be written or left alone.
-void matmul_from(const Kernels& kernels, const PackedMatrix& w, int first, const Operands& x, float* y,
+void matmul_from(const Kernels& kernels, const PackedMatrix& w, int first, const PackedActivations& x, float* y,
                  std::ptrdiff_t y_stride);
 
 /// matmul; false when an output is NaN.
-bool matmul_of_numbers(const Kernels& kernels, const PackedMatrix& w, const Operands& x, float* y,
+bool matmul_of_numbers(const Kernels& kernels, const PackedMatrix& w, const PackedActivations& x, float* y,
                        std::ptrdiff_t y_stride);
 
 /// Memory that attention works in, kept from use to use.
@@ -137,11 +137,11 @@ class AttentionScratch {
 };
 
 /// out [rows][heads * head_dim] from q [rows][q_stride]; visible [rows]. The scratch was reserved for such a call.
-void attention(const Kernels& kernels, const AttentionShape& shape, const KeyValues& memory, const float* q,
+void attention(const Kernels& kernels, const AttentionShape& shape, const KeyValues& kv, const float* q,
                std::ptrdiff_t q_stride, const Visible* visible, int rows, const AttentionScratch& scratch, float* out);
 
 /// store_positions, of all kv heads.
-void store(const KeyValues& memory, int position, int rows, const float* keys, const float* values,
+void store(const KeyValues& kv, int position, int rows, const float* keys, const float* values,
            std::ptrdiff_t stride);
 
 }  // namespace draftproof

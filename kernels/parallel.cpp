@@ -12,7 +12,7 @@ namespace draftproof {
 namespace {
 
 /// How often a waiting thread looks before it sleeps: some tens of microseconds, longer than the leader is alone
-/// between two operations of a pass, shorter than anything a neighbour would notice.
+/// between two operations of a pass, shorter than anything a neighbor would notice.
 constexpr int looks = 2000;
 
 void pause() noexcept {

@@ -38,11 +38,11 @@ bool keeps(const Kernels& table, int outputs, int inputs) {
   const PackedMatrix packed(table, {&part, 1});
   const std::vector<float> row = filled(width);
   std::vector<float> alone(outputs);
-  Operands operands;
-  prepare(table, packed, row.data(), inputs, 1, operands);
+  PackedActivations activation_formats;
+  pack_activations(table, packed, row.data(), inputs, 1, activation_formats);
   const PackedView& view = packed.parts()[0].view;
-  const void* const prepared = operands.of(table.operand(view.format));
-  table.matmul(view, prepared, 1, alone.data(), outputs, 0, outputs);
+  const void* const activations = activation_formats.of(table.activation_format(view.format));
+  table.matmul(view, activations, 1, alone.data(), outputs, 0, outputs);
 
   const int cut = outputs / 2 / table.unit * table.unit;
   for (const int rows : {2, 3, 5, 7, 8, 9, 16, 17, 33}) {
@@ -55,8 +55,8 @@ bool keeps(const Kernels& table, int outputs, int inputs) {
           if (beside == Beside::huge) value = value < 0 ? -1e30f : 1e30f;
         }
         std::memcpy(x.data() + width * at, row.data(), width * sizeof(float));
-        prepare(table, packed, x.data(), inputs, rows, operands);
-        const void* const all = operands.of(table.operand(view.format));
+        pack_activations(table, packed, x.data(), inputs, rows, activation_formats);
+        const void* const all = activation_formats.of(table.activation_format(view.format));
         table.matmul(view, all, rows, y.data(), outputs, 0, cut);
         table.matmul(view, all, rows, y.data(), outputs, cut, outputs);
         const float* mine = y.data() + static_cast<std::size_t>(at) * outputs;

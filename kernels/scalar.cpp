@@ -35,10 +35,10 @@ struct Bytes {
   std::int8_t q[256];  // of the block's inputs
 };
 
-std::size_t prepared_bytes(Operand operand, int rows, int inputs) noexcept {
+std::size_t activation_bytes(ActivationFormat activation_format, int rows, int inputs) noexcept {
   const std::size_t values = static_cast<std::size_t>(rows) * static_cast<std::size_t>(inputs);
-  if (operand == Operand::floats) return values * sizeof(float);
-  return values / static_cast<std::size_t>(block_inputs(operand)) * sizeof(Bytes);
+  if (activation_format == ActivationFormat::floats) return values * sizeof(float);
+  return values / static_cast<std::size_t>(block_inputs(activation_format)) * sizeof(Bytes);
 }
 
 Bytes bytes_of(const float* x, int count) {
@@ -58,17 +58,17 @@ Bytes bytes_of(const float* x, int count) {
   return block;
 }
 
-void prepare(Operand operand, const float* x, std::ptrdiff_t x_stride, int rows, int inputs, int begin, int end,
-             void* prepared) noexcept {
+void pack_activations(ActivationFormat activation_format, const float* x, std::ptrdiff_t x_stride, int rows, int inputs, int begin, int end,
+             void* activations) noexcept {
   for (int r = 0; r < rows; ++r) {
     const float* row = x + r * x_stride;
-    if (operand == Operand::floats) {
-      float* to = static_cast<float*>(prepared) + static_cast<std::ptrdiff_t>(r) * inputs;
+    if (activation_format == ActivationFormat::floats) {
+      float* to = static_cast<float*>(activations) + static_cast<std::ptrdiff_t>(r) * inputs;
       for (int k = begin; k < end; ++k) to[k] = row[k];
       continue;
     }
-    const int count = block_inputs(operand);
-    auto* blocks = static_cast<Bytes*>(prepared) + static_cast<std::ptrdiff_t>(r) * (inputs / count);
+    const int count = block_inputs(activation_format);
+    auto* blocks = static_cast<Bytes*>(activations) + static_cast<std::ptrdiff_t>(r) * (inputs / count);
     for (int b = begin / count; b < end / count; ++b) blocks[b] = bytes_of(row + b * count, count);
   }
 }
@@ -101,7 +101,7 @@ void multiply_bytes(const PackedView& w, const Bytes* x, int rows, float* y, std
   for (int n = begin; n < end; ++n) {
     for (int r = 0; r < rows; ++r) y[r * y_stride + n] = 0;
     for (int b = 0; b < blocks; ++b) {
-      const Block block = canonical_block(w, n, b);
+      const QuantBlock block = canonical_block(w, n, b);
       for (int r = 0; r < rows; ++r) {
         const Bytes& row = x[static_cast<std::ptrdiff_t>(r) * blocks + b];
         std::int32_t dot = 0;
@@ -121,12 +121,12 @@ void multiply_bytes(const PackedView& w, const Bytes* x, int rows, float* y, std
   }
 }
 
-void matmul(const PackedView& w, const void* prepared, int rows, float* y, std::ptrdiff_t y_stride, int begin,
+void matmul(const PackedView& w, const void* activations, int rows, float* y, std::ptrdiff_t y_stride, int begin,
             int end) noexcept {
-  if (canonical_operand_of(w.format) == Operand::floats) {
-    multiply_floats(w, static_cast<const float*>(prepared), rows, y, y_stride, begin, end);
+  if (canonical_activation_format_of(w.format) == ActivationFormat::floats) {
+    multiply_floats(w, static_cast<const float*>(activations), rows, y, y_stride, begin, end);
   } else {
-    multiply_bytes(w, static_cast<const Bytes*>(prepared), rows, y, y_stride, begin, end);
+    multiply_bytes(w, static_cast<const Bytes*>(activations), rows, y, y_stride, begin, end);
   }
 }
 
@@ -176,24 +176,24 @@ void add(const float* x, std::size_t count, float* y) noexcept {
 
 /// What is stored, as floats.
 struct Stored {
-  const KeyValues& memory;
+  const KeyValues& kv;
 
   float element(const void* data, std::ptrdiff_t i) const {
-    if (memory.format == KvFormat::f32) return static_cast<const float*>(data)[i];
-    if (memory.format == KvFormat::bf16) return widened_bf16(static_cast<const std::uint16_t*>(data)[i]);
+    if (kv.format == KvFormat::f32) return static_cast<const float*>(data)[i];
+    if (kv.format == KvFormat::bf16) return bf16_to_f32(static_cast<const std::uint16_t*>(data)[i]);
     return static_cast<const std::int8_t*>(data)[i];
   }
   std::ptrdiff_t block(int head, int p) const {
-    return static_cast<std::ptrdiff_t>(head) * memory.blocks + p / lanes % memory.blocks;
+    return static_cast<std::ptrdiff_t>(head) * kv.blocks + p / lanes % kv.blocks;
   }
   float key(int head, int p, int d) const {
-    return element(memory.keys, (block(head, p) * memory.head_dim + d) * lanes + p % lanes);
+    return element(kv.keys, (block(head, p) * kv.head_dim + d) * lanes + p % lanes);
   }
   float value(int head, int p, int d) const {
-    return element(memory.values, (block(head, p) * lanes + p % lanes) * value_width(memory.head_dim) + d);
+    return element(kv.values, (block(head, p) * lanes + p % lanes) * value_width(kv.head_dim) + d);
   }
   float scaled(float x, const float* scales, int head, int p) const {
-    return memory.format == KvFormat::q8 ? x * scales[block(head, p) * lanes + p % lanes] : x;
+    return kv.format == KvFormat::q8 ? x * scales[block(head, p) * lanes + p % lanes] : x;
   }
 };
 
@@ -205,7 +205,7 @@ void attend(const AttentionShape& shape, const Stored& stored, const float* quer
   for (int p = visible.first; p < visible.end; ++p) {
     float s = 0;
     for (int d = 0; d < shape.head_dim; ++d) s = std::fma(query[d], stored.key(kv_head, p, d), s);
-    s = stored.scaled(s, stored.memory.key_scales, kv_head, p) * shape.scale;
+    s = stored.scaled(s, stored.kv.key_scales, kv_head, p) * shape.scale;
     weights[p - visible.first] = s;
     largest = s > largest ? s : largest;
   }
@@ -214,7 +214,7 @@ void attend(const AttentionShape& shape, const Stored& stored, const float* quer
     float& weight = weights[p - visible.first];
     weight = exponential(weight - largest);
     sums[p % lanes] = sums[p % lanes] + weight;
-    weight = stored.scaled(weight, stored.memory.value_scales, kv_head, p);
+    weight = stored.scaled(weight, stored.kv.value_scales, kv_head, p);
   }
   const float total = tree(sums);
   for (int d = 0; d < shape.head_dim; ++d) {
@@ -226,14 +226,14 @@ void attend(const AttentionShape& shape, const Stored& stored, const float* quer
   }
 }
 
-void attention(const AttentionShape& shape, const KeyValues& memory, const float* q, std::ptrdiff_t q_stride,
+void attention(const AttentionShape& shape, const KeyValues& kv, const float* q, std::ptrdiff_t q_stride,
                const Visible* visible, int kv_head, int begin, int end, float* scratch, float* out) noexcept {
   const int group = shape.heads / shape.kv_heads;
   const std::ptrdiff_t width = static_cast<std::ptrdiff_t>(shape.heads) * shape.head_dim;
   for (int i = begin; i < end; ++i) {
     const int row = i / group;
     const std::ptrdiff_t head = static_cast<std::ptrdiff_t>(kv_head * group + i % group) * shape.head_dim;
-    attend(shape, {memory}, q + row * q_stride + head, visible[row], kv_head, scratch, out + row * width + head);
+    attend(shape, {kv}, q + row * q_stride + head, visible[row], kv_head, scratch, out + row * width + head);
   }
 }
 
@@ -249,9 +249,9 @@ constexpr Kernels table = {
     .packed_bytes = canonical_bytes,
     .pack = canonical_pack,
     .unpack_row = canonical_unpack_row,
-    .operand = canonical_operand,
-    .prepared_bytes = prepared_bytes,
-    .prepare = prepare,
+    .activation_format = canonical_activation_format,
+    .activation_bytes = activation_bytes,
+    .pack_activations = pack_activations,
     .matmul = matmul,
     .rms_norm = rms_norm,
     .rope = rope,

@@ -110,7 +110,7 @@ const Kernels* find_kernels(const char* name) noexcept {
   return nullptr;
 }
 
-const char* unfit(const Kernels& table) noexcept {
+const char* self_test(const Kernels& table) noexcept {
   if (&table == openblas_kernels()) {
     if (const char* problem = openblas_problem(); *problem != '\0') return problem;
   } else if (!table.supported()) {

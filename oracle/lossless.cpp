@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "oracle/check.h"
+#include "oracle/checks/check.h"
 
 namespace draftproof {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 class FinishedRun final : public Subject {
  public:
   FinishedRun(const Trace& trace, Model& target) : trace_(trace), target_(target) {}
-  Trace run_watched(const Request&, const Variation&, Chance&, const AfterRound&) override { return trace_; }
+  Trace run_with_callback(const Request&, const Variation&, RandomSource&, const OnRound&) override { return trace_; }
   Model& target(const Variation&) override { return target_; }
   std::string numerics(const Variation&) override { return "of the target"; }
 
@@ -38,21 +38,21 @@ std::string beyond(const char* what, std::size_t positions, const Model& target)
          std::to_string(target.context());
 }
 
-/// Why the guesses are no tree, or what stands no way down it.
+/// Why the draft tokens are no tree, or what stands no way down it.
 std::string no_way(const Proposal& proposal, const Verdict& verdict) {
   const int size = proposal.size();
   if (!proposal.is_chain() && proposal.depths.size() != proposal.tokens.size()) {
-    return std::to_string(size) + " guesses come with " + std::to_string(proposal.depths.size()) + " depths";
+    return std::to_string(size) + " draft tokens come with " + std::to_string(proposal.depths.size()) + " depths";
   }
-  for (int guess = 0; guess < size; ++guess) {
-    const int depth = proposal.depth(guess);
-    if (depth >= 0 && depth <= proposal.depth(guess - 1) + 1) continue;
-    return "guess " + std::to_string(guess) + " has depth " + std::to_string(depth) +
-           ", where no guess before it can be followed";
+  for (int draft_token = 0; draft_token < size; ++draft_token) {
+    const int depth = proposal.depth(draft_token);
+    if (depth >= 0 && depth <= proposal.depth(draft_token - 1) + 1) continue;
+    return "draft token " + std::to_string(draft_token) + " has depth " + std::to_string(depth) +
+           ", where no draft token before it can be followed";
   }
   if (verdict.last >= -1 && verdict.last < size && proposal.depth(verdict.last) + 1 == verdict.accepted) return "";
-  return std::to_string(verdict.accepted) + " guesses stand and guess " + std::to_string(verdict.last) +
-         " is the last of them, which is no way down " + std::to_string(size) + " guesses";
+  return std::to_string(verdict.accepted) + " draft tokens stand and draft token " + std::to_string(verdict.last) +
+         " is the last of them, which is no way down " + std::to_string(size) + " draft tokens";
 }
 
 /// What no run over this target can have recorded, wherever the trace is from; empty when there is nothing. The checks
@@ -73,9 +73,9 @@ std::string impossible(const Trace& trace, const Model& target) {
     const Round& round = trace.rounds[at];
     const std::size_t longest = std::max(round.emitted.size(), round.proposal.tokens.size());
     for (const std::string& wrong :
-         {outside("guessed", round.proposal.tokens, target), outside("emitted", round.emitted, target),
+         {outside("drafted", round.proposal.tokens, target), outside("emitted", round.emitted, target),
           outside("the verdict's", std::span(&round.verdict.next, 1), target),
-          beyond("what is guessed or emitted", text + longest, target), no_way(round.proposal, round.verdict)}) {
+          beyond("what is drafted or emitted", text + longest, target), no_way(round.proposal, round.verdict)}) {
       if (!wrong.empty()) return "round " + std::to_string(at) + ": " + wrong;
     }
     text += round.emitted.size();
@@ -88,7 +88,7 @@ std::string impossible(const Trace& trace, const Model& target) {
 Losslessness examine(const Trace& trace, Model& target, const Rule& rule, std::uint64_t seed) {
   const auto any = [&](const auto& holds) { return std::any_of(trace.rounds.begin(), trace.rounds.end(), holds); };
   if (!any([](const Round& round) { return round.proposal.size() > 0; })) {
-    return {false, "no guess was made, so speculation was not put to the test"};
+    return {false, "no draft token was made, so speculation was not put to the test"};
   }
   if (any([](const Round& round) { return round.logits.empty(); })) {
     return {false, "rounds come without digests of their rows; record the run with Recording::digests"};
@@ -100,7 +100,7 @@ Losslessness examine(const Trace& trace, Model& target, const Rule& rule, std::u
   variation.rule = &rule;
   variation.kernels = trace.kernels;
   variation.threads = std::max(1, trace.threads);
-  variation.prompt_rows = trace.request.prompt_rows;
+  variation.prefill_chunk = trace.request.prefill_chunk;
   variation.verification = trace.request.verification;
   Trial asked(subject, trace.request, seed, {variation});
   // Plain decoding goes as far as the output does; that the output goes as far as was asked is for `budget` to say.
@@ -110,20 +110,20 @@ Losslessness examine(const Trace& trace, Model& target, const Rule& rule, std::u
   // The checks that ask about one run only; causality is the target's, independence of several runs.
   const std::pair<Finding (*)(Trial&), Trial&> checks[] = {{check_tokens_equal, trial},
                                                            {check_logits_equal, trial},
-                                                           {check_verdict_justified, trial},
-                                                           {check_forgetting, trial},
-                                                           {check_budget, asked}};
+                                                           {check_acceptance_correct, trial},
+                                                           {check_cache_rollback, trial},
+                                                           {check_termination_and_counters, asked}};
   std::string looked_at;
   bool tokens_follow = false;  // from what the target says, by one of the two checks of it
   std::string missing;
   for (const auto& [check, of] : checks) {
     const Finding finding = check(of);
     const bool passed = finding.outcome == Outcome::pass;
-    if (finding.outcome == Outcome::fail) return {false, finding.check + ": " + finding.sentence};
-    if (passed) looked_at += (looked_at.empty() ? "" : ", ") + finding.sentence;
-    if (check != check_tokens_equal && check != check_verdict_justified) continue;
+    if (finding.outcome == Outcome::fail) return {false, finding.check + ": " + finding.message};
+    if (passed) looked_at += (looked_at.empty() ? "" : ", ") + finding.message;
+    if (check != check_tokens_equal && check != check_acceptance_correct) continue;
     tokens_follow = tokens_follow || passed;
-    if (!passed) missing = finding.sentence;
+    if (!passed) missing = finding.message;
   }
   if (!tokens_follow) return {false, missing};
   return {true, looked_at};

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "oracle/lossless.h"
-#include "oracle/sampler_law.h"
+#include "oracle/exact/sampler_distribution.h"
 #include "ref/base/error.h"
 
 namespace draftproof {
@@ -33,7 +33,7 @@ class LosslessMatcher {
 
   bool MatchAndExplain(const Trace& trace, std::ostream* out) const {
     const Losslessness found = examine(trace, target_, rule_, seed_);
-    if (out != nullptr) *out << found.sentence;
+    if (out != nullptr) *out << found.message;
     return found.lossless;
   }
   void DescribeTo(std::ostream* out) const { *out << "is lossless under the target, by the rule " << rule_.name; }
@@ -51,20 +51,20 @@ inline testing::Matcher<const Trace&> IsLosslessUnder(Model& target, const Rule&
   return LosslessMatcher(target, rule, seed);
 }
 
-class ExactLawMatcher {
+class ExactDistributionMatcher {
  public:
   using is_gtest_matcher = void;
-  explicit ExactLawMatcher(Law expected) : expected_(std::move(expected)) {}
+  explicit ExactDistributionMatcher(OutcomeDistribution expected) : expected_(std::move(expected)) {}
 
   template <class Sampler>
   bool MatchAndExplain(const Sampler& sampler, std::ostream* out) const {
-    static_assert(std::is_invocable_v<const Sampler&, Chance&>,
+    static_assert(std::is_invocable_v<const Sampler&, RandomSource&>,
                   "a sampler is called as const, with a Chance&; give a mutable one as std::ref(sampler)");
-    const SamplerLaw found = law_of([&](Chance& chance) { return text_of_sample(sampler(chance)); });
+    const SamplerDistribution found = distribution_of([&](RandomSource& random) { return text_of_sample(sampler(random)); });
     if (!found.fault.empty()) throw Error("the sampler cannot be enumerated: " + found.fault);
-    const std::string wrong = deviation(found.law, expected_);
+    const std::string wrong = deviation(found.distribution, expected_);
     if (out != nullptr) {
-      *out << "whose law over " << found.paths << " paths is " << text_of(found.law);
+      *out << "whose law over " << found.paths << " paths is " << text_of(found.distribution);
       if (!wrong.empty()) *out << ": " << wrong;
     }
     return wrong.empty();
@@ -86,16 +86,16 @@ class ExactLawMatcher {
     }
   }
 
-  Law expected_;
+  OutcomeDistribution expected_;
 };
 
-inline ExactLawMatcher HasExactLaw(const std::vector<std::uint64_t>& weights) {
-  return ExactLawMatcher(law_from(weights));
+inline ExactDistributionMatcher HasExactDistribution(const std::vector<std::uint64_t>& weights) {
+  return ExactDistributionMatcher(distribution_from(weights));
 }
-inline ExactLawMatcher HasExactLaw(std::initializer_list<std::uint64_t> weights) {
-  return HasExactLaw(std::vector(weights));
+inline ExactDistributionMatcher HasExactDistribution(std::initializer_list<std::uint64_t> weights) {
+  return HasExactDistribution(std::vector(weights));
 }
-inline ExactLawMatcher HasExactLaw(const Distribution& distribution) { return ExactLawMatcher(law_from(distribution)); }
-inline ExactLawMatcher HasExactLaw(Law law) { return ExactLawMatcher(std::move(law)); }
+inline ExactDistributionMatcher HasExactDistribution(const Distribution& distribution) { return ExactDistributionMatcher(distribution_from(distribution)); }
+inline ExactDistributionMatcher HasExactDistribution(OutcomeDistribution distribution) { return ExactDistributionMatcher(std::move(distribution)); }
 
 }  // namespace draftproof

@@ -7,9 +7,9 @@
 
 namespace draftproof {
 
-void complain(std::string_view sentence) {
+void complain(std::string_view message) {
   constexpr std::size_t bytes_max = 800;
-  const std::string spelt_out = printable(sentence, sentence.size());  // a byte may take four
+  const std::string spelt_out = printable(message, message.size());  // a byte may take four
   fmt::print(stderr, "draftproof: {}\n", printable(spelt_out, bytes_max));
 }
 

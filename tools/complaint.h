@@ -8,6 +8,6 @@ namespace draftproof {
 
 /// On standard error, one line: "draftproof: ", then the sentence, printable, and its middle left out when somebody
 /// gave us a name of ten thousand characters.
-void complain(std::string_view sentence);
+void complain(std::string_view message);
 
 }  // namespace draftproof

@@ -8,7 +8,7 @@
 namespace draftproof {
 namespace {
 
-/// Of what guesses were drawn from: at temperatures above 0 by far the most of a trace.
+/// Of what draft tokens were drawn from: at temperatures above 0 by far the most of a trace.
 std::uint64_t bytes_of_distributions(const Trace& trace) {
   std::uint64_t bytes = 0;
   for (const Round& round : trace.rounds) {
@@ -32,7 +32,7 @@ void refuse_to_keep(std::size_t runs, const Trace& like) {
 Request varied(const Request& request, const Variation& variation) {
   Request result = request;
   result.draft_max = variation.draft_max;
-  result.prompt_rows = variation.prompt_rows;
+  result.prefill_chunk = variation.prefill_chunk;
   result.verification = variation.verification;
   return result;
 }
@@ -41,23 +41,23 @@ Engine& EngineSubject::engine(const Variation& variation) {
   set_threads(variation.threads);
   if (!engine_ || loaded_ != variation.kernels) {
     engine_.reset();
-    engine_ = std::make_unique<Engine>(target_, with_table(kernels_by_name(variation.kernels), like_));
+    engine_ = std::make_unique<Engine>(target_, with_kernels(kernels_by_name(variation.kernels), like_));
     loaded_ = variation.kernels;
   }
   return *engine_;
 }
 
-Trace EngineSubject::run_watched(const Request& request, const Variation& variation, Chance& chance,
-                                 const AfterRound& after_round) {
+Trace EngineSubject::run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
+                                 const OnRound& on_round) {
   std::atomic<bool> ended = false;
-  Watcher watch{{}, rows_};
-  if (after_round) {
-    watch.look = [&](const Trace& trace) {
-      ended = !after_round(trace) || (cancelled_ != nullptr && cancelled_->load());
+  RoundCallback watch{{}, rows_};
+  if (on_round) {
+    watch.on_round = [&](const Trace& trace) {
+      ended = !on_round(trace) || (cancelled_ != nullptr && cancelled_->load());
     };
   }
-  Trace trace = engine(variation).decode(varied(request, variation), variation.draft, *variation.rule, chance,
-                                         Recording::digests, watch, after_round ? &ended : cancelled_);
+  Trace trace = engine(variation).decode(varied(request, variation), variation.draft, *variation.rule, random,
+                                         Recording::digests, watch, on_round ? &ended : cancelled_);
   if (to_keep_ > 0) {
     refuse_to_keep(--to_keep_, trace);
     kept_();
@@ -67,7 +67,7 @@ Trace EngineSubject::run_watched(const Request& request, const Variation& variat
 
 std::string EngineSubject::numerics(const Variation& variation) {
   const auto [place, fresh] = numerics_.try_emplace(variation.kernels);
-  if (fresh) place->second = numerics_of(with_table(kernels_by_name(variation.kernels), like_));
+  if (fresh) place->second = numerics_of(with_kernels(kernels_by_name(variation.kernels), like_));
   return place->second;
 }
 

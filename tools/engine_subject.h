@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "oracle/subject.h"
+#include "oracle/plain/subject.h"
 #include "ref/decoding/engine.h"
 
 namespace draftproof {
@@ -18,12 +18,12 @@ class EngineSubject final : public Subject {
  public:
   /// Runs end early once `cancelled` is set. `like`: how to lay weights out, but for the table. `rows`: who looks at a
   /// round finds its rows.
-  EngineSubject(std::string target, Layout like, const std::atomic<bool>* cancelled,
+  EngineSubject(std::string target, LoadOptions like, const std::atomic<bool>* cancelled,
                 bool rows = false)
       : target_(std::move(target)), like_(std::move(like)), cancelled_(cancelled), rows_(rows) {}
 
-  Trace run_watched(const Request& request, const Variation& variation, Chance& chance,
-                    const AfterRound& after_round) override;
+  Trace run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
+                    const OnRound& on_round) override;
   Model& target(const Variation& variation) override { return engine(variation).target(); }
   std::string numerics(const Variation& variation) override;
 
@@ -42,7 +42,7 @@ class EngineSubject final : public Subject {
 
  private:
   std::string target_;
-  Layout like_;
+  LoadOptions like_;
   const std::atomic<bool>* cancelled_;
   bool rows_;
   std::size_t to_keep_ = 0;

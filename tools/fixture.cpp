@@ -11,7 +11,7 @@
 #include <set>
 
 #include "kernels/operations.h"
-#include "oracle/fixture_file.h"
+#include "oracle/fixtures/fixture_file.h"
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
 #include "tools/commands.h"
@@ -114,16 +114,16 @@ Array<float> decided_rows(Model& target, const Trace& trace, const Path& file) {
   const int vocabulary = target.vocabulary();
   Array<float> rows{{static_cast<std::int64_t>(digests.size()), vocabulary}, {}};
   if (digests.empty()) return rows;
-  const auto cache = target.new_cache(length, prompt_rows);
+  const auto cache = target.new_cache(length, prefill_chunk);
   Outputs outputs;
-  for (int at = 0; at < length; at += prompt_rows) {
-    const int now = std::min(prompt_rows, length - at);
-    Transaction window = cache->begin(now);
+  for (int at = 0; at < length; at += prefill_chunk) {
+    const int now = std::min(prefill_chunk, length - at);
+    Transaction transaction = cache->begin(now);
     const int from = std::clamp(first - at, 0, now);
     target.forward({.tokens = std::span(text).subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(now)),
                     .logits_from = from},
                    *cache, outputs);
-    window.commit(now);
+    transaction.commit(now);
     for (int row = from; row < now; ++row) {
       const auto logits = outputs.logits_row(row - from, vocabulary);
       if (digest_of(logits) != digests[static_cast<std::size_t>(at + row - first)]) {
@@ -149,20 +149,20 @@ struct Run {
 
 /// The same question, answered now.
 Fixture run(Fixture fixture, const Run& how, Progress& progress) {
-  Layout layout = layout_of({how.kernels, fixture.quantise, fixture.kv});
-  layout.observer = progress.observer();
+  LoadOptions load_options = layout_of({how.kernels, fixture.quantize, fixture.kv});
+  load_options.observer = progress.observer();
   set_threads(how.threads);
-  refuse_shortage(how.target, std::span(&how.draft, 1), layout, fixture.request);
-  Engine engine(how.target, layout);
-  if (const std::string why = misfit(fixture.request, engine.target()); !why.empty()) {
+  refuse_shortage(how.target, std::span(&how.draft, 1), load_options, fixture.request);
+  Engine engine(how.target, load_options);
+  if (const std::string why = request_error(fixture.request, engine.target()); !why.empty()) {
     throw Error(how.file.string() + ": " + why);
   }
   if (const Gate gate = engine.gate(how.draft); gate != Gate::open && gate != Gate::no_draft) {
     throw Error(fmt::format("{}: the draft {} cannot be used: {}", how.file.string(), how.draft, name_of(gate)));
   }
   require_chains(how.draft, how.file.string() + ": a fixture");
-  SeededChance chance(fixture.seed);
-  const Trace trace = engine.decode(fixture.request, how.draft, rule_by_name(fixture.rule), chance, Recording::digests,
+  PhiloxSource random(fixture.seed);
+  const Trace trace = engine.decode(fixture.request, how.draft, rule_by_name(fixture.rule), random, Recording::digests,
                                     {}, watch_for_interrupt());
   if (trace.finish == Finish::cancelled) throw Error(how.file.string() + ": was not run to its end, as you asked");
   fixture.generator = "draftproof fixture";
@@ -202,15 +202,15 @@ Exit record(const RecordOptions& options) {
   Fixture fixture;
   fixture.reason = options.reason;
   fixture.rule = rule_by_name(common.rule).name;
-  fixture.quantise = common.layout.quantise;
-  fixture.kv = common.layout.kv;
+  fixture.quantize = common.load_options.quantize;
+  fixture.kv = common.load_options.kv;
   fixture.seed = common.seed;
   fixture.request = make_request(common, tokenizer_to_read(common).get());
   fixture.request.verification = options.verification == "serial" ? Verification::serial : Verification::batched;
   fixture.target = seen_from(file, common.target);
   fixture.draft = draft_with(draft, draft.kind->takes_path ? seen_from(file, draft.path) : "");
   Progress progress(common.quiet);
-  const Run how{file, common.target, options.draft, common.layout.kernels, threads_of(common), options.rows};
+  const Run how{file, common.target, options.draft, common.load_options.kernels, threads_of(common), options.rows};
   fixture = run(std::move(fixture), how, progress);
   progress.say("");
   write_fixture(real(file), fixture);

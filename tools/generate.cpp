@@ -44,11 +44,11 @@ Exit generate(const GenerateOptions& options) {
   TraceFiles traced(options.trace, common, {common.target, common.prompt_file, common.json_file});
   const bool silent = common.quiet || is_standard_output(common.json_file) || traced.takes_output();
   Progress progress(common.quiet);
-  Layout layout = layout_of(common.layout);
-  layout.observer = progress.observer();
-  refuse_shortage(common.target, std::span(&options.draft, 1), layout, request, traced.asked());
-  Engine engine(common.target, layout);
-  if (const std::string why = misfit(request, engine.target()); !why.empty()) throw Error(why);
+  LoadOptions load_options = layout_of(common.load_options);
+  load_options.observer = progress.observer();
+  refuse_shortage(common.target, std::span(&options.draft, 1), load_options, request, traced.asked());
+  Engine engine(common.target, load_options);
+  if (const std::string why = request_error(request, engine.target()); !why.empty()) throw Error(why);
   const Gate gate = engine.gate(options.draft, options.logprobs);
   if (gate != Gate::open && gate != Gate::no_draft) {
     complain(fmt::format("decoding plainly: {}", name_of(gate)));
@@ -66,18 +66,18 @@ Exit generate(const GenerateOptions& options) {
     std::cout << std::flush;
   };
   if (stream && !silent) std::cout << tokenizer->decode(request.prompt) << std::flush;
-  SeededChance chance(common.seed);
+  PhiloxSource random(common.seed);
   spectrace::Writer* writer = nullptr;
   if (traced.asked()) {
     writer = &traced.begin(common.target, engine.target().vocabulary(), rule, common.seed);
     writer->begin({options.draft, engine.kernels().name, engine.numerics()});
   }
-  const auto look = [&](const Trace& so_far) {
+  const auto on_round = [&](const Trace& so_far) {
     if (writer != nullptr) writer->add_round(so_far);
     print(so_far.rounds.back().emitted);
   };
-  const Trace trace = engine.decode(std::move(request), options.draft, rule, chance, Recording::counts,
-                                    {look, traced.asked()}, watch_for_interrupt());
+  const Trace trace = engine.decode(std::move(request), options.draft, rule, random, Recording::counts,
+                                    {on_round, traced.asked()}, watch_for_interrupt());
   if (!silent) std::cout << (stream ? stream->finish() : "") << std::endl;
 
   if (options.logprobs && !silent) {

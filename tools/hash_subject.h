@@ -5,8 +5,8 @@
 
 #include <memory>
 
-#include "oracle/exact_law.h"
-#include "oracle/subject.h"
+#include "oracle/exact/exact_distribution.h"
+#include "oracle/plain/subject.h"
 #include "ref/decoding/decoder.h"
 #include "ref/models/hash.h"
 
@@ -17,8 +17,8 @@ class HashSubject final : public Subject {
   /// `rows`: who looks at a round finds its rows.
   explicit HashSubject(const HashShape& shape, bool rows = false);
 
-  Trace run_watched(const Request& request, const Variation& variation, Chance& chance,
-                    const AfterRound& after_round) override;
+  Trace run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
+                    const OnRound& on_round) override;
   Model& target(const Variation&) override { return *target_; }
   std::string numerics(const Variation&) override { return "hash"; }
 
@@ -28,8 +28,8 @@ class HashSubject final : public Subject {
   bool rows_;
 };
 
-/// distribution_exact for the production loop under one rule: the questions of oracle/law_questions.h, the first two
+/// distribution_exact for the production loop under one rule: the questions of oracle/exact/exact_cases.h, the first two
 /// hundred of those by number.
-Finding check_production_law(const Rule& rule);
+Finding check_production_distribution(const Rule& rule);
 
 }  // namespace draftproof

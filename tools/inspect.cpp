@@ -25,14 +25,14 @@ struct InspectOptions {
   std::string path;
   std::string target;  // for a DFlash draft: what it is to fit
   int context = 0;     // positions to count memory for; 0: all that the model is made for
-  LayoutOptions layout;
+  LayoutOptions load_options;
   bool json = false;
 };
 
 ordered_json kernels_json() {
   ordered_json rows = ordered_json::array();
   for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
-    const std::string why = (*table)->supported() ? unfit(**table) : "this CPU cannot run it";
+    const std::string why = (*table)->supported() ? self_test(**table) : "this CPU cannot run it";
     rows.push_back({{"name", (*table)->name},
                     {"numerics", (*table)->numerics},
                     {"usable", why.empty()},
@@ -46,7 +46,7 @@ ordered_json kernels_json() {
 /// The numbers of docs/memory.md.
 ordered_json memory_json(const InspectOptions& options) {
   const Checkpoint weights(options.path);
-  const MemoryNeed need = memory_need(weights, layout_of(options.layout));
+  const MemoryNeed need = memory_need(weights, layout_of(options.load_options));
   const int context = static_cast<int>(weights.config().at("max_position_embeddings").integer(1, 1 << 24));
   const int positions = options.context > 0 ? options.context : context;
   return {{"weights", need.weights},
@@ -54,7 +54,7 @@ ordered_json memory_json(const InspectOptions& options) {
           {"cache_per_position", need.cache_per_position},
           {"scratch", need.scratch},
           {"scratch_per_position", need.scratch_per_position},
-          {"scratch_per_guess", need.scratch_per_guess},
+          {"scratch_per_draft_token", need.scratch_per_draft_token},
           {"positions", positions},
           {"total", need.total(positions)},
           {"available", memory_available()}};
@@ -162,7 +162,7 @@ void add_inspect(CLI::App& app, Exit& exit) {
   command->add_option("--target", options->target, "for a DFlash draft: the target it is to fit");
   command->add_option("--context", options->context, "positions to count memory for; all of the model's when left out")
       ->check(within(1, std::numeric_limits<int>::max()));
-  add_layout_options(*command, options->layout);  // memory is counted as if loaded so
+  add_layout_options(*command, options->load_options);  // memory is counted as if loaded so
   command->add_flag("--json", options->json, "print JSON");
   command->callback([options, &exit] { exit = inspect(*options); });
 }

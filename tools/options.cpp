@@ -113,9 +113,9 @@ void add_common_options(CLI::App& command, CommonOptions& options) {
       ->check(within<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()))
       ->capture_default_str();
   command.add_option("--rule", options.rule, "matching or rejection")->capture_default_str();
-  add_layout_options(command, options.layout);
+  add_layout_options(command, options.load_options);
   add_threads_option(command, options.threads);
-  command.add_option("--draft-max", options.draft_max, "guesses per round at most; as suits the draft when left out")
+  command.add_option("--draft-max", options.draft_max, "draft tokens per round at most; as suits the draft when left out")
       ->check(within(1, 1024));
   command.add_option("--json", options.json_file, "write the result as JSON to this file; - is standard output");
   command.add_flag("--quiet", options.quiet, "print nothing but errors");
@@ -123,7 +123,7 @@ void add_common_options(CLI::App& command, CommonOptions& options) {
 
 void add_layout_options(CLI::App& command, LayoutOptions& options) {
   add_kernels_option(command, options.kernels);
-  command.add_option("--quantize", options.quantise, "what weights of floats become while they are loaded")
+  command.add_option("--quantize", options.quantize, "what weights of floats become while they are loaded")
       ->check(CLI::IsMember({"none", "q8", "q4"}))
       ->capture_default_str();
   command.add_option("--kv", options.kv, "how keys and values are stored")
@@ -143,8 +143,8 @@ void add_threads_option(CLI::App& command, int& threads) {
 
 int threads_of(const CommonOptions& options) { return options.threads > 0 ? options.threads : threads(); }
 
-Layout layout_of(const LayoutOptions& options) {
-  return {kernels_by_name(options.kernels), quantisation_by_name(options.quantise), kv_format_by_name(options.kv)};
+LoadOptions layout_of(const LayoutOptions& options) {
+  return {kernels_by_name(options.kernels), quantization_by_name(options.quantize), kv_format_by_name(options.kv)};
 }
 
 bool has_tokenizer(const std::filesystem::path& target) {

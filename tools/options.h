@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "ref/decoding/trace.h"
-#include "ref/models/loading.h"
+#include "ref/models/weight_loader.h"
 #include "ref/models/model.h"
 #include "ref/text/tokenizer.h"
 
@@ -23,7 +23,7 @@ enum class Exit : int { pass = 0, divergence = 1, undecided = 2, bad_input = 3 }
 /// For which table weights are laid out, and in which formats.
 struct LayoutOptions {
   std::string kernels;
-  std::string quantise = "none";
+  std::string quantize = "none";
   std::string kv = "f32";
 };
 
@@ -36,7 +36,7 @@ struct CommonOptions {
   Sampling sampling;
   std::uint64_t seed = 0;
   std::string rule = "matching";
-  LayoutOptions layout;
+  LayoutOptions load_options;
   int threads = 0;  // 0: as many as the machine has
   int draft_max = 0;
   std::string json_file;
@@ -60,7 +60,7 @@ void add_threads_option(CLI::App& command, int& threads);
 int threads_of(const CommonOptions& options);
 
 /// Errors name what there is.
-Layout layout_of(const LayoutOptions& options);
+LoadOptions layout_of(const LayoutOptions& options);
 
 bool has_tokenizer(const std::filesystem::path& target);  // folder or .gguf file
 

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <string>
 
-#include "ref/models/loading.h"
+#include "ref/models/weight_loader.h"
 
 namespace draftproof {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "oracle/exhaustion.h"
+#include "oracle/exact/exhaustive_small_cases.h"
 #include "ref/base/error.h"
 #include "ref/formats/printable.h"
 #include "tools/commands.h"
@@ -13,7 +13,7 @@
 #include "tools/report_files.h"
 #include "tools/reproducer.h"
 #include "tools/trace_question.h"
-#include "zoo/subject.h"
+#include "zoo/zoo_subject.h"
 
 namespace draftproof {
 namespace {
@@ -38,7 +38,7 @@ void expect_tokens(const std::string& file, const Case& trial, int vocabulary) {
 
 Finding of_engine(const std::string& file, const Reproducer& r) {
   try {
-    EngineSubject subject(r.target, layout_of(r.layout), watch_for_interrupt());
+    EngineSubject subject(r.target, layout_of(r.load_options), watch_for_interrupt());
     expect_tokens(file, *r.trial, subject.target(r.trial->variations.front()).vocabulary());
     return examined(subject, *r.trial);
   } catch (const Error& wrong) {
@@ -48,7 +48,7 @@ Finding of_engine(const std::string& file, const Reproducer& r) {
 }
 
 Finding of_build(const Reproducer& r) {
-  return r.check == "exhaustion" ? check_exhaustion(production()) : check_production_law(*find_rule(r.rule));
+  return r.check == "exhaustive_small_cases" ? check_exhaustive_small_cases(production()) : check_production_distribution(*find_rule(r.rule));
 }
 
 Finding of_zoo(const std::string& file, const Reproducer& r) {
@@ -73,7 +73,7 @@ Finding of_zoo(const std::string& file, const Reproducer& r) {
 Report of_trace(const ReproduceOptions& options, const Reproducer& r) {
   const std::string file = ReproducerFolder::trace_in(options.folder);
   Report report = report_of(replayed(
-      {.file = file, .target = r.target, .layout = r.layout, .slack = r.slack, .tie = r.tie, .quiet = options.quiet}));
+      {.file = file, .target = r.target, .load_options = r.load_options, .slack = r.slack, .tie = r.tie, .quiet = options.quiet}));
   std::erase_if(report.findings, [&](const Finding& finding) { return finding.check != r.check; });
   report.unproved.clear();
   if (report.verdict != ReportVerdict::invalid_trace) report.verdict = verdict_of(report.findings, "");

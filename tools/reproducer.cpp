@@ -19,8 +19,8 @@ namespace {
 
 using Written = nlohmann::ordered_json;
 
-constexpr const char* schema = "draftproof-case/1";
-constexpr std::int64_t many = 1 << 20;  // tokens, guesses, threads: more is no case that was shrunken
+constexpr const char* schema = "draftproof-case/2";
+constexpr std::int64_t many = 1 << 20;  // tokens, draft tokens, threads: more is no case that was shrunken
 
 Written written(const Sampling& s) {
   return {{"temperature", s.temperature},
@@ -35,7 +35,7 @@ Written written(const Sampling& s) {
 
 Written written(const Variation& v) {
   return {{"draft", v.draft},     {"draft_max", v.draft_max},     {"rule", v.rule->name},
-          {"kernels", v.kernels}, {"threads", v.threads},         {"prompt_rows", v.prompt_rows},
+          {"kernels", v.kernels}, {"threads", v.threads},         {"prefill_chunk", v.prefill_chunk},
           {"verification", name_of(v.verification)}};
 }
 
@@ -43,9 +43,9 @@ std::string json_of(const Reproducer& r) {
   Written json = {{"schema", schema}, {"version", DRAFTPROOF_VERSION}, {"command", r.command}, {"check", r.check}};
   if (!r.target.empty()) {
     json["target"] = r.target;
-    json["quantize"] = r.layout.quantise;
-    json["kv"] = r.layout.kv;
-    if (r.command == "trace check") json["kernels"] = r.layout.kernels;
+    json["quantize"] = r.load_options.quantize;
+    json["kv"] = r.load_options.kv;
+    if (r.command == "trace check") json["kernels"] = r.load_options.kernels;
   }
   if (r.command == "trace check") {
     json["slack"] = r.slack;
@@ -167,14 +167,14 @@ const Rule& rule_in(const Json& value) {
 }
 
 Variation variation_in(const Json& json) {
-  expect_fields(json, {"draft", "draft_max", "rule", "kernels", "threads", "prompt_rows", "verification"});
+  expect_fields(json, {"draft", "draft_max", "rule", "kernels", "threads", "prefill_chunk", "verification"});
   Variation v;
   v.draft = json.at("draft").string();
   v.draft_max = count_in(json.at("draft_max"), 0, 1024);
   v.rule = &rule_in(json.at("rule"));
   v.kernels = json.at("kernels").string();
   v.threads = count_in(json.at("threads"), 1, 1024);
-  v.prompt_rows = count_in(json.at("prompt_rows"));
+  v.prefill_chunk = count_in(json.at("prefill_chunk"));
   v.verification = one_of(json.at("verification"), {"batched", "serial"}) == "batched" ? Verification::batched
                                                                                         : Verification::serial;
   return v;
@@ -264,9 +264,9 @@ Reproducer read_reproducer(const std::string& folder) {
   r.check = json.at("check").string();
   if (const auto target = json.find("target")) {
     r.target = target->string();
-    r.layout.quantise = json.at("quantize").string();
-    r.layout.kv = json.at("kv").string();
-    if (const auto kernels = json.find("kernels")) r.layout.kernels = kernels->string();
+    r.load_options.quantize = json.at("quantize").string();
+    r.load_options.kv = json.at("kv").string();
+    if (const auto kernels = json.find("kernels")) r.load_options.kernels = kernels->string();
   }
   if (const auto slack = json.find("slack")) r.slack = number_in(*slack, 0, 1);
   if (const auto tie = json.find("tie")) r.tie = number_in(*tie, 0, 100);

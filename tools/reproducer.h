@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "oracle/shrink.h"
+#include "oracle/shrink/shrink.h"
 #include "ref/models/hash.h"
 #include "tools/options.h"
 
@@ -18,7 +18,7 @@ struct Reproducer {
   std::string check;
   Failure failure;        // as it was: where, expected, observed, facts
   std::string target;     // verify; trace check, where p was held to a model
-  LayoutOptions layout;   // the same; kernels only of trace check
+  LayoutOptions load_options;   // the same; kernels only of trace check
   double slack = 0;       // trace check, of p that is of other numerics
   double tie = 0;         // the same, of greedy tokens
   std::string rule;       // build: the one that was enumerated

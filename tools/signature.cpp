@@ -48,8 +48,8 @@ std::string signature_of(const std::string& models, const Kernels& kernels, int 
         request.prompt = tokenizer.encode(prompt);
         request.sampling.temperature = temperature;
         request.max_new_tokens = new_tokens;
-        SeededChance chance(1);
-        const Trace trace = engine.decode(std::move(request), draft, *rule, chance, Recording::digests);
+        PhiloxSource random(1);
+        const Trace trace = engine.decode(std::move(request), draft, *rule, random, Recording::digests);
         digest.add(std::span(trace.output));
         const auto add = [&](const Fingerprint& fingerprint) {
           digest.add(fingerprint.high);
@@ -60,7 +60,7 @@ std::string signature_of(const std::string& models, const Kernels& kernels, int 
           for (const Fingerprint& row : round.targets) add(row);
           add(round.cache);
           add(round.draft);
-          for (const Token guess : round.proposal.tokens) digest.add(guess);
+          for (const Token draft_token : round.proposal.tokens) digest.add(draft_token);
         }
       }
     }
@@ -72,7 +72,7 @@ Exit signature(const SignatureOptions& options) {
   std::map<std::string, std::string> lines;  // by numerics class
   Exit exit = Exit::pass;
   for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
-    if (!(*table)->supported() || unfit(**table)[0] != '\0') continue;
+    if (!(*table)->supported() || self_test(**table)[0] != '\0') continue;
     for (const int threads : {1, 2}) {
       const std::string found = signature_of(options.models, **table, threads);
       const auto [place, fresh] = lines.try_emplace(numerics_of(**table), found);

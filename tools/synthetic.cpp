@@ -105,7 +105,7 @@ void synthesize(const SyntheticTensor& tensor, int first, int rows, void* to) {
   for (int r = first; r < first + rows; ++r) {
     const std::uint64_t key = mixed(tensor.key, static_cast<std::uint64_t>(r) + 1);
     for (std::size_t i = 0; i < row.size(); ++i) row[i] = tensor.mean + deviation * bell(mixed(key, i + 1));
-    narrow_row(tensor.format, row.data(), tensor.inputs, at);
+    quantize_row(tensor.format, row.data(), tensor.inputs, at);
     at += row_bytes(tensor.format, tensor.inputs);
   }
 }

@@ -33,11 +33,11 @@ struct TraceOptions {
 class Targets {
  public:
   Targets(const TraceQuestion& options, LoadingObserver observer) : file_(options.target) {
-    Layout like = layout_of(options.layout);
+    LoadOptions like = layout_of(options.load_options);
     like.observer = std::move(observer);
     layouts_.push_back(like);
-    for (const Kernels* const* table = all_kernels(); *table != nullptr && options.layout.kernels.empty(); ++table) {
-      if ((*table)->supported() && unfit(**table)[0] == '\0') layouts_.push_back(with_table(**table, like));
+    for (const Kernels* const* table = all_kernels(); *table != nullptr && options.load_options.kernels.empty(); ++table) {
+      if ((*table)->supported() && self_test(**table)[0] == '\0') layouts_.push_back(with_kernels(**table, like));
     }
     load(like);
   }
@@ -45,9 +45,9 @@ class Targets {
   int vocabulary() const { return engine_->target().vocabulary(); }
 
   std::shared_ptr<Model> computing_in(const std::string& numerics) {
-    for (const Layout& layout : layouts_) {
-      if (numerics_of(layout) != numerics) continue;
-      if (engine_->numerics() != numerics) load(layout);
+    for (const LoadOptions& load_options : layouts_) {
+      if (numerics_of(load_options) != numerics) continue;
+      if (engine_->numerics() != numerics) load(load_options);
       return {engine_, &engine_->target()};
     }
     return nullptr;
@@ -55,14 +55,14 @@ class Targets {
   std::shared_ptr<Model> computing_anyhow() const { return {engine_, &engine_->target()}; }
 
  private:
-  void load(const Layout& layout) {
-    std::weak_ptr<Engine>& kept = kept_[numerics_of(layout)];
+  void load(const LoadOptions& load_options) {
+    std::weak_ptr<Engine>& kept = kept_[numerics_of(load_options)];
     engine_ = kept.lock();
-    if (!engine_) kept = engine_ = std::make_shared<Engine>(file_, layout);
+    if (!engine_) kept = engine_ = std::make_shared<Engine>(file_, load_options);
   }
 
   std::string file_;
-  std::vector<Layout> layouts_;
+  std::vector<LoadOptions> layouts_;
   std::shared_ptr<Engine> engine_;
   std::map<std::string, std::weak_ptr<Engine>> kept_;  // by numerics, while sequences go on with them
 };
@@ -99,7 +99,7 @@ void write_reproducer(ReproducerFolder& folder, const TraceQuestion& question, c
   reproducer.check = finding.check;
   reproducer.failure = failure;
   reproducer.target = question.target;
-  reproducer.layout = question.layout;
+  reproducer.load_options = question.load_options;
   if (!found_in.rows.empty()) reproducer.rows = spectrace::rows_beside(question.file, found_in.rows).string();
   reproducer.slack = question.slack;
   reproducer.tie = question.tie;
@@ -186,7 +186,7 @@ void add_trace(CLI::App& app, Exit& exit) {
                    "how far below the target's best, in logits, a greedy token of an engine of other numerics may be")
       ->check(within(0.0, 100.0))
       ->needs("--target");
-  add_layout_options(*command, checked->question.layout);
+  add_layout_options(*command, checked->question.load_options);
   add_threads_option(*command, checked->question.threads);
   add_report_options(*command, checked->files);
   command->add_option("--sarif", checked->files.sarif, "write what is wrong as SARIF 2.1.0 to this file");

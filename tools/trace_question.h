@@ -12,7 +12,7 @@ namespace draftproof {
 struct TraceQuestion {
   std::string file = {};
   std::string target = {};  // empty: p is as the trace states it
-  LayoutOptions layout = {};
+  LayoutOptions load_options = {};
   int threads = 0;
   double slack = 0;    // of p that is of other numerics
   double tie = 0;      // of logits: how far below the best one the token of a greedy engine of such may lie

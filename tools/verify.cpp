@@ -5,7 +5,7 @@
 #include <chrono>
 #include <optional>
 
-#include "oracle/exhaustion.h"
+#include "oracle/exact/exhaustive_small_cases.h"
 #include "oracle/spectrace/traced_subject.h"
 #include "ref/base/error.h"
 #include "tools/commands.h"
@@ -37,7 +37,7 @@ std::vector<std::string> tables_to_try(const std::string& named) {
   if (!named.empty()) return {kernels_by_name(named).name};
   std::vector<std::string> names{kernels_by_name("").name};
   for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
-    if (*table != &best_kernels() && (*table)->supported() && unfit(**table)[0] == '\0') {
+    if (*table != &best_kernels() && (*table)->supported() && self_test(**table)[0] == '\0') {
       names.emplace_back((*table)->name);
     }
   }
@@ -49,7 +49,7 @@ std::string sampling_text(const Sampling& s) {
   if (!s.greedy() && s.top_k > 0) text += fmt::format(", top-k {}", s.top_k);
   if (!s.greedy() && s.top_p < 1) text += fmt::format(", top-p {:g}", s.top_p);
   if (!s.greedy() && s.min_p > 0) text += fmt::format(", min-p {:g}", s.min_p);
-  if (s.penalises()) {
+  if (s.penalizes()) {
     text += fmt::format(", penalties {:g}, {:g}, {:g} over {}", s.repeat_penalty, s.presence_penalty,
                         s.frequency_penalty, s.repeat_last_n);
   }
@@ -66,8 +66,8 @@ Paces measured(EngineSubject& subject, const VerifyQuestion& question, const Eff
   Paces paces;
   const auto pace_of = [&](const Variation& variation) {
     const auto begin = std::chrono::steady_clock::now();
-    SeededChance chance(seed);
-    const Trace trace = subject.run(probe, variation, chance);
+    PhiloxSource random(seed);
+    const Trace trace = subject.run(probe, variation, random);
     const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - begin;
     const Statistics& s = trace.statistics;
     // What a run takes beside its passes is digests, or where a table is first used, the loading of the weights.
@@ -102,12 +102,12 @@ std::string untested(const Trial& trial, const std::string& draft) {
     sum.accepted += run.trace.statistics.accepted;
     sum.mismatches += run.trace.statistics.mismatches;
   }
-  if (sum.drafted == 0) return draft + " guessed nothing";
+  if (sum.drafted == 0) return draft + " drafted nothing";
   const auto advice = [&](const char* control) {
     return draft == control ? ", as it is made; name a draft that is right at times" : "; try a longer text";
   };
-  if (sum.accepted == 0) return "no guess of " + draft + " was accepted" + advice("hostile");
-  if (sum.mismatches == 0) return "no guess of " + draft + " was refused" + advice("oracular");
+  if (sum.accepted == 0) return "no draft token of " + draft + " was accepted" + advice("always-reject");
+  if (sum.mismatches == 0) return "no draft token of " + draft + " was refused" + advice("perfect");
   return "";
 }
 
@@ -152,10 +152,10 @@ Divergence divergence_of(Trial& trial, const Failure& failure, const Tokenizer* 
                         .before = part(text, from, position - from),
                         .plain = part(trial.plain_run(run->variation).output, at, tokens_after),
                         .observed = part(run->trace.output, at, tokens_after),
-                        .guesses = {}};
+                        .draft_tokens = {}};
   if (failure.round >= 0) {
     const Round& round = run->trace.rounds[static_cast<std::size_t>(failure.round)];
-    divergence.guesses = shown(tokenizer, round.proposal.tokens);
+    divergence.draft_tokens = shown(tokenizer, round.proposal.tokens);
   }
   return divergence;
 }
@@ -189,7 +189,7 @@ void write_reproducer(ReproducerFolder& folder, EngineSubject& subject, const Tr
     }
     reproducer.command = "verify";
     reproducer.target = options.common.target;
-    reproducer.layout = options.common.layout;
+    reproducer.load_options = options.common.load_options;
     reproducer.failure = alone ? *smallest.finding.failure : *found->failure;
     reproducer.trial = alone ? std::move(smallest.smallest) : std::move(failing);
   }
@@ -211,9 +211,9 @@ void time_decoding(EngineSubject& subject, const Request& request, const VerifyO
       variation.rule = &rule;
       variation.kernels = kernels;
       variation.threads = threads_of(options.common);
-      SeededChance chance(options.common.seed);
+      PhiloxSource random(options.common.seed);
       const Trace trace =
-          subject.engine(variation).decode(varied(request, variation), variation.draft, rule, chance);
+          subject.engine(variation).decode(varied(request, variation), variation.draft, rule, random);
       seconds[i].push_back(trace.statistics.decode_seconds());
     }
   }
@@ -240,19 +240,19 @@ Exit verify(const VerifyOptions& options) {
   const std::atomic<bool>* const interrupted = watch_for_interrupt();
   Progress progress(common.quiet);
 
-  VerifyQuestion question{.tables = tables_to_try(common.layout.kernels),
+  VerifyQuestion question{.tables = tables_to_try(common.load_options.kernels),
                           .drafts = options.drafts,
-                          .guesses = {},
+                          .draft_tokens = {},
                           .trees = !trace_files.asked(),
                           .draft_max = common.draft_max,
                           .rule = &rule,
                           .request = request};
-  LayoutOptions best = common.layout;
+  LayoutOptions best = common.load_options;
   best.kernels = question.tables.front();
-  Layout layout = layout_of(best);
-  layout.observer = progress.observer();
-  refuse_shortage(common.target, options.drafts, layout, request, trace_files.asked());
-  EngineSubject subject(common.target, layout, interrupted, trace_files.asked());
+  LoadOptions load_options = layout_of(best);
+  load_options.observer = progress.observer();
+  refuse_shortage(common.target, options.drafts, load_options, request, trace_files.asked());
+  EngineSubject subject(common.target, load_options, interrupted, trace_files.asked());
   Variation first;
   first.rule = &rule;
   first.kernels = question.tables.front();
@@ -277,8 +277,8 @@ Exit verify(const VerifyOptions& options) {
     }
     Request probe = request;
     probe.max_new_tokens = 0;
-    SeededChance chance(common.seed);
-    question.guesses.push_back(subject.run(probe, first, chance).request.draft_max);
+    PhiloxSource random(common.seed);
+    question.draft_tokens.push_back(subject.run(probe, first, random).request.draft_max);
   }
 
   const std::vector<Variation> variations = variations_of(question, effort);
@@ -338,8 +338,8 @@ Exit verify(const VerifyOptions& options) {
   }
   if (!interrupted->load()) {
     progress.say("enumerating every random answer on small models");
-    report.findings.push_back(check_production_law(rule));
-    report.findings.push_back(check_exhaustion(production()));
+    report.findings.push_back(check_production_distribution(rule));
+    report.findings.push_back(check_exhaustive_small_cases(production()));
     say("timing");
     time_decoding(subject, request, options, rule, first.kernels, effort.timed_repeats, report);
   }

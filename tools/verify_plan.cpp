@@ -9,7 +9,7 @@
 #include <numeric>
 #include <set>
 
-#include "oracle/check.h"
+#include "oracle/checks/check.h"
 #include "ref/drafts/drafts.h"
 
 namespace draftproof {
@@ -26,7 +26,7 @@ constexpr Way ways[] = {{2, Verification::batched},
                         {1, Verification::serial}};
 
 /// The least effort needs the first two: one is always refused, the other says plain tokens under every rule.
-constexpr const char* all_controls[] = {"hostile", "none", "oracular", "branching"};
+constexpr const char* all_controls[] = {"always-reject", "none", "perfect", "tree-test"};
 
 /// Every length to 16, then 32, 64, ... below `limit`.
 std::vector<int> lengths_below(int limit, Lengths lengths) {
@@ -39,14 +39,14 @@ std::vector<int> lengths_below(int limit, Lengths lengths) {
 }
 
 /// Things of `all` that are not in `some`, in their order, each once.
-template <class Thing>
-std::vector<Thing> missing(const std::vector<Thing>& all, const std::vector<Thing>& some) {
-  std::vector<Thing> list;
-  for (const Thing& thing : all) {
-    const auto is_in = [&](const std::vector<Thing>& those) {
-      return std::find(those.begin(), those.end(), thing) != those.end();
+template <class Case>
+std::vector<Case> missing(const std::vector<Case>& all, const std::vector<Case>& some) {
+  std::vector<Case> list;
+  for (const Case& item : all) {
+    const auto is_in = [&](const std::vector<Case>& those) {
+      return std::find(those.begin(), those.end(), item) != those.end();
     };
-    if (!is_in(some) && !is_in(list)) list.push_back(thing);
+    if (!is_in(some) && !is_in(list)) list.push_back(item);
   }
   return list;
 }
@@ -108,7 +108,7 @@ std::vector<Variation> variations_of(const VerifyQuestion& question, const Effor
   for (std::size_t i = 0; i < question.drafts.size(); ++i) {
     const std::string& draft = question.drafts[i];
     for (const Way& way : ways) add(draft, question.draft_max, best, way);
-    const int limit = std::min(question.guesses[i], question.request.max_new_tokens);
+    const int limit = std::min(question.draft_tokens[i], question.request.max_new_tokens);
     for (const int length : lengths_below(limit, effort.lengths)) {
       add(draft, length, best, ways[0]);
       if (effort.all_serially && std::has_single_bit(static_cast<unsigned>(length))) add(draft, length, best, ways[2]);
@@ -135,9 +135,9 @@ std::vector<std::string> left_out(const VerifyQuestion& question, const Effort& 
   const std::vector<Variation> all = variations_of(question, full);
   const std::vector<Variation> runs = variations_of(question, effort);
   std::vector<std::string> list;
-  const auto name = [&](const char* what, const auto& things) {
+  const auto name = [&](const char* what, const auto& cases) {
     std::string text;
-    for (const auto& thing : things) text += fmt::format("{}{}", text.empty() ? "" : ", ", thing);
+    for (const auto& item : cases) text += fmt::format("{}{}", text.empty() ? "" : ", ", item);
     if (!text.empty()) list.push_back(fmt::format("{} {}", what, text));
   };
   const auto draft = [](const Variation& v) { return v.draft; };
@@ -151,8 +151,8 @@ std::vector<std::string> left_out(const VerifyQuestion& question, const Effort& 
   name("kernel tables", tables);
   name("controls", drafts);
   name("draft lengths", lengths);
-  const auto is_in = [](const auto& those, const auto& thing) {
-    return std::find(those.begin(), those.end(), thing) != those.end();
+  const auto is_in = [](const auto& those, const auto& item) {
+    return std::find(those.begin(), those.end(), item) != those.end();
   };
   const auto kept = parts_of(runs, [](const Variation& v) { return v.describe(); });
   const auto other_ways = std::count_if(all.begin(), all.end(), [&](const Variation& v) {
@@ -220,7 +220,7 @@ std::vector<double> steps_of(const VerifyQuestion& question, const Effort& effor
   double readings = 0;  // of causality, on the best table
   for (const Reading& reading : first_of(other_readings, effort.readings)) {
     const double calls = reading.chunk == 0 ? 0 : (prompt + tokens) / reading.chunk;
-    readings += calls * plain.token + (prompt + tokens + calls * reading.guesses) * plain.prompt_row;
+    readings += calls * plain.token + (prompt + tokens + calls * reading.draft_tokens) * plain.prompt_row;
   }
   double on_tables = 0;  // slowness of every way to compute, summed
   for (const auto& [table, threads] : ways_to_compute) on_tables += slowness(table);
@@ -235,12 +235,12 @@ std::vector<double> steps_of(const VerifyQuestion& question, const Effort& effor
   const std::map<std::string, double> checks = {
       {"tokens_equal", rows},
       {"logits_equal", (distinct - 1) * rows},
-      {"forgetting", distinct * readings_of_text},
-      {"causality", on_tables * readings + loadings},
-      {"independence", distinct * 2 * (prompt + tokens) * plain.prompt_row},
+      {"cache_rollback", distinct * readings_of_text},
+      {"batch_invariance", on_tables * readings + loadings},
+      {"config_invariance", distinct * 2 * (prompt + tokens) * plain.prompt_row},
       {"repeatable", 2.2 * again},
-      {"pieces", ((prompt > 8 ? pieces : 0) + 1.5 * std::min(effort.cuts, 2)) * again},
-      {"together", 2.5 * again},
+      {"chunked_prefill_and_resume", ((prompt > 8 ? pieces : 0) + 1.5 * std::min(effort.cuts, 2)) * again},
+      {"sequence_isolation", 2.5 * again},
       {"log_probabilities", on_tables * run("none", question.tables.front()) + loadings},
   };
   for (const Check* check = all_checks(); check->examine != nullptr; ++check) {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "oracle/effort.h"
-#include "oracle/subject.h"
+#include "oracle/checks/effort.h"
+#include "oracle/plain/subject.h"
 
 namespace draftproof {
 
@@ -15,8 +15,8 @@ namespace draftproof {
 struct VerifyQuestion {
   std::vector<std::string> tables;  // of kernels, the best first
   std::vector<std::string> drafts;  // the named ones
-  std::vector<int> guesses;         // most per round, of each
-  bool trees = true;                // a control may guess trees
+  std::vector<int> draft_tokens;         // most per round, of each
+  bool trees = true;                // a control may draft token trees
   int draft_max = 0;                // of the named drafts; 0: as suits each
   const Rule* rule = &matching;
   Request request;

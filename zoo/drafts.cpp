@@ -12,16 +12,16 @@ Token best_of(std::span<const float> logits) {
   return static_cast<Token>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
-/// Makes as many guesses as it feels like: the text's length modulo three, often none.
-class Moody final : public ModelDraft {
+/// Makes as many draft tokens as it feels like: the text's length modulo three, often none.
+class VariableLength final : public ModelDraft {
  public:
   using ModelDraft::ModelDraft;
-  void observe(std::span<const Token> run, std::span<const float> features) override {
-    read_ += static_cast<int>(run.size());
-    ModelDraft::observe(run, features);
+  void observe(std::span<const Token> committed, std::span<const float> features) override {
+    read_ += static_cast<int>(committed.size());
+    ModelDraft::observe(committed, features);
   }
-  void propose(Token anchor, int limit, Guesses& guesses) override {
-    if (const int wanted = std::min(limit, read_ % 3); wanted > 0) ModelDraft::propose(anchor, wanted, guesses);
+  void propose(Token anchor, int limit, ProposalBuilder& builder) override {
+    if (const int wanted = std::min(limit, read_ % 3); wanted > 0) ModelDraft::propose(anchor, wanted, builder);
   }
 
  private:
@@ -33,9 +33,9 @@ class NamesTheBest final : public ModelDraft {
   using ModelDraft::ModelDraft;
 
  protected:
-  Token guess(std::span<const float> logits, Guesses& guesses) override {
+  Token draft_token(std::span<const float> logits, ProposalBuilder& builder) override {
     const Token token = best_of(logits);
-    guesses.name(token);
+    builder.add_token(token);
     return token;
   }
 };
@@ -46,7 +46,7 @@ class HotterAndNarrower final : public ModelDraft {
   using ModelDraft::ModelDraft;
 
  protected:
-  Token guess(std::span<const float> logits, Guesses& guesses) override {
+  Token draft_token(std::span<const float> logits, ProposalBuilder& builder) override {
     const Token first = best_of(logits);
     std::vector<float> own(logits.begin(), logits.end());
     own[static_cast<std::size_t>(first)] = -std::numeric_limits<float>::infinity();
@@ -55,7 +55,7 @@ class HotterAndNarrower final : public ModelDraft {
       const bool kept = static_cast<Token>(i) == first || static_cast<Token>(i) == second;
       own[i] = kept ? logits[i] / 2 : -std::numeric_limits<float>::infinity();
     }
-    return guesses.draw(own);
+    return builder.draw(own);
   }
 };
 
@@ -64,33 +64,33 @@ class Constant final : public ModelDraft {
   using ModelDraft::ModelDraft;
 
  protected:
-  Token guess(std::span<const float>, Guesses& guesses) override {
-    guesses.name(1);
+  Token draft_token(std::span<const float>, ProposalBuilder& builder) override {
+    builder.add_token(1);
     return 1;
   }
 };
 
-/// The best token's neighbour: a map between two vocabularies that is off by one.
-class NamesTheNeighbour final : public ModelDraft {
+/// The best token's neighbor: a map between two vocabularies that is off by one.
+class NamesTheNeighbor final : public ModelDraft {
  public:
   using ModelDraft::ModelDraft;
 
  protected:
-  Token guess(std::span<const float> logits, Guesses& guesses) override {
+  Token draft_token(std::span<const float> logits, ProposalBuilder& builder) override {
     const Token token = (best_of(logits) + 1) % static_cast<Token>(logits.size());
-    guesses.name(token);
+    builder.add_token(token);
     return token;
   }
 };
 
-/// Keeps the text and reads it afresh for every guess.
+/// Keeps the text and reads it afresh for every draft token.
 class TextDraft : public Draft {
  public:
   TextDraft(Model& model, int, int draft_max) : model_(model), draft_max_(draft_max) {}
   int draft_max() const override { return draft_max_; }
-  void observe(std::span<const Token> run, std::span<const float>) override {
-    text_.insert(text_.end(), run.begin(), run.end());
-    last_run_ = static_cast<int>(run.size());
+  void observe(std::span<const Token> committed, std::span<const float>) override {
+    text_.insert(text_.end(), committed.begin(), committed.end());
+    last_run_ = static_cast<int>(committed.size());
   }
   Fingerprint digest() const override {
     Digest digest;
@@ -102,7 +102,7 @@ class TextDraft : public Draft {
   std::span<const float> row_after(const std::vector<Token>& text) {
     const int length = static_cast<int>(text.size());
     const auto cache = model_.new_cache(length, length);
-    const Transaction window = cache->begin(length);
+    const Transaction transaction = cache->begin(length);
     model_.forward({.tokens = text, .logits_from = length - 1}, *cache, outputs_);
     return outputs_.logits_row(0, model_.vocabulary());
   }
@@ -115,17 +115,17 @@ class TextDraft : public Draft {
   Outputs outputs_;
 };
 
-/// Looks at a row before it draws from it, and makes no more guesses where the best two tokens are as good.
+/// Looks at a row before it draws from it, and makes no more draft tokens where the best two tokens are as good.
 class StopsWhenUnsure final : public TextDraft {
  public:
   using TextDraft::TextDraft;
-  void propose(Token anchor, int limit, Guesses& guesses) override {
+  void propose(Token anchor, int limit, ProposalBuilder& builder) override {
     std::vector<Token> text = text_;
     text.push_back(anchor);
     for (int i = 0; i < limit; ++i) {
       const auto row = row_after(text);
       if (std::count(row.begin(), row.end(), *std::max_element(row.begin(), row.end())) > 1) return;
-      text.push_back(guesses.draw(row));
+      text.push_back(builder.draw(row));
     }
   }
 };
@@ -134,10 +134,10 @@ class StopsWhenUnsure final : public TextDraft {
 class ContinuesTheWrongRow final : public TextDraft {
  public:
   using TextDraft::TextDraft;
-  void propose(Token anchor, int limit, Guesses& guesses) override {
+  void propose(Token anchor, int limit, ProposalBuilder& builder) override {
     std::vector<Token> text = continued();
     text.push_back(anchor);
-    for (int i = 0; i < limit; ++i) text.push_back(guesses.draw(row_after(text)));
+    for (int i = 0; i < limit; ++i) text.push_back(builder.draw(row_after(text)));
   }
   Fingerprint digest() const override {
     Digest digest;
@@ -154,17 +154,17 @@ class ContinuesTheWrongRow final : public TextDraft {
 };
 
 /// Expects what it drew for the same place before, behind a refusal: with the number it will now draw with.
-class RemembersItsGuesses final : public TextDraft {
+class RemembersDraftTokens final : public TextDraft {
  public:
   using TextDraft::TextDraft;
-  void propose(Token anchor, int limit, Guesses& guesses) override {
+  void propose(Token anchor, int limit, ProposalBuilder& builder) override {
     std::vector<float> row(static_cast<std::size_t>(model_.vocabulary()), 0.0F);
     if (second_ >= 0) row[static_cast<std::size_t>(second_)] = 3;
     second_ = -1;
     std::vector<Token> text = text_;
     text.push_back(anchor);
-    text.push_back(guesses.draw(row));
-    if (limit > 1) second_ = guesses.draw(row_after(text));
+    text.push_back(builder.draw(row));
+    if (limit > 1) second_ = builder.draw(row_after(text));
   }
 
  private:
@@ -187,7 +187,7 @@ std::unique_ptr<Draft> made(Model& model, int capacity, int draft_max) {
 
 }  // namespace
 
-std::unique_ptr<Draft> moody(Model& m, int capacity, int draft_max) { return made<Moody>(m, capacity, draft_max); }
+std::unique_ptr<Draft> variable_length(Model& m, int capacity, int draft_max) { return made<VariableLength>(m, capacity, draft_max); }
 std::unique_ptr<Draft> names_the_best(Model& m, int capacity, int draft_max) {
   return made<NamesTheBest>(m, capacity, draft_max);
 }
@@ -200,8 +200,8 @@ std::unique_ptr<Draft> stops_when_unsure(Model& m, int capacity, int draft_max) 
 std::unique_ptr<Draft> constant(Model& m, int capacity, int draft_max) {
   return made<Constant>(m, capacity, draft_max);
 }
-std::unique_ptr<Draft> names_the_neighbour(Model& m, int capacity, int draft_max) {
-  return made<NamesTheNeighbour>(m, capacity, draft_max);
+std::unique_ptr<Draft> names_the_neighbor(Model& m, int capacity, int draft_max) {
+  return made<NamesTheNeighbor>(m, capacity, draft_max);
 }
 std::unique_ptr<Draft> continues_the_wrong_row(Model& m, int capacity, int draft_max) {
   return made<ContinuesTheWrongRow>(m, capacity, draft_max);
@@ -209,8 +209,8 @@ std::unique_ptr<Draft> continues_the_wrong_row(Model& m, int capacity, int draft
 std::unique_ptr<Draft> never_forgets(Model& m, int capacity, int draft_max) {
   return made<NeverForgets>(m, capacity, draft_max);
 }
-std::unique_ptr<Draft> remembers_its_guesses(Model& m, int capacity, int draft_max) {
-  return made<RemembersItsGuesses>(m, capacity, draft_max);
+std::unique_ptr<Draft> remembers_draft_tokens(Model& m, int capacity, int draft_max) {
+  return made<RemembersDraftTokens>(m, capacity, draft_max);
 }
 
 }  // namespace draftproof::zoo

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The questions that every mutant and every control is put.
-#include "oracle/exact_law.h"
-#include "oracle/exhaustion.h"
-#include "oracle/law_questions.h"
-#include "zoo/subject.h"
+#include "oracle/exact/exact_distribution.h"
+#include "oracle/exact/exhaustive_small_cases.h"
+#include "oracle/exact/exact_cases.h"
+#include "zoo/zoo_subject.h"
 
 namespace draftproof::zoo {
 namespace {
@@ -19,9 +19,9 @@ std::vector<Variation> variations(const Parts& parts) {
     int threads = 1;
   };
   const std::vector<Row> chains = {
-      {"none", 0}, {"dialect", 1}, {"dialect", 3}, {"dialect", 3, Verification::serial},
-      {"dialect", 3, Verification::batched, 2}, {"hostile", 2}, {"oracular", 6}, {"moody", 2},
-      {"moody", 2, Verification::serial}};
+      {"none", 0}, {"perturbed", 1}, {"perturbed", 3}, {"perturbed", 3, Verification::serial},
+      {"perturbed", 3, Verification::batched, 2}, {"always-reject", 2}, {"perfect", 6}, {"variable-length", 2},
+      {"variable-length", 2, Verification::serial}};
   const std::vector<Row> trees = {
       {"none", 0}, {"scripted:+<*", 2}, {"scripted:+&*+&*-", 5}, {"scripted:+&*+&*-", 5, Verification::serial},
       {"scripted:+&*+&*-", 5, Verification::batched, 2}, {"scripted:*<*<**<*", 5}, {"scripted:~<*<*", 3},
@@ -86,75 +86,75 @@ std::vector<Question> all_questions() {
 
 constexpr int by_number = 60;
 
-std::vector<SmallLaw> small_laws(const Parts& parts) {
+std::vector<ExactCase> exact_cases(const Parts& parts) {
   const Sampling plain{.temperature = 1};
   const Sampling cut{.temperature = 0.7F, .min_p = 0.3F};
-  const Sampling penalised{.temperature = 1, .repeat_penalty = 1.5F, .frequency_penalty = 0.5F, .repeat_last_n = 2};
+  const Sampling penalized{.temperature = 1, .repeat_penalty = 1.5F, .frequency_penalty = 0.5F, .repeat_last_n = 2};
   const Sampling best{.temperature = 0, .repeat_penalty = 2, .repeat_last_n = -1};
   struct Row {
     const Rule& rule;
     const Sampling& sampling;
-    const char* draft = "dialect";
+    const char* draft = "perturbed";
     Verification verification = Verification::batched;
     int draft_max = 2;
     int max_new_tokens = 3;
   };
-  std::vector<SmallLaw> list;
+  std::vector<ExactCase> list;
   if (parts.trees) {
     for (const Rule* rule : {&matching, &rejection}) {
-      for (const SmallLaw& law : laws_by_hand(*rule)) {
-        if (can_run(parts, law.question.variation, law.vocabulary)) list.push_back(law);
+      for (const ExactCase& exact_case : handwritten_cases(*rule)) {
+        if (can_run(parts, exact_case.question.variation, exact_case.vocabulary)) list.push_back(exact_case);
       }
     }
     return list;
   }
-  const auto declare = [&](SmallLaw law) {
-    if (same_name(parts.declared, *law.question.variation.rule)) law.question.variation.rule = parts.declared;
-    list.push_back(std::move(law));
+  const auto declare = [&](ExactCase exact_case) {
+    if (same_name(parts.declared, *exact_case.question.variation.rule)) exact_case.question.variation.rule = parts.declared;
+    list.push_back(std::move(exact_case));
   };
-  for (const Row& row : {Row{rejection, plain}, Row{rejection, cut, "dialect", Verification::serial},
-                         Row{rejection, penalised}, Row{rejection, plain, "moody"}, Row{matching, plain},
-                         Row{matching, penalised}, Row{matching, best}}) {
-    SmallLaw law;
-    Request& request = law.question.request;
+  for (const Row& row : {Row{rejection, plain}, Row{rejection, cut, "perturbed", Verification::serial},
+                         Row{rejection, penalized}, Row{rejection, plain, "variable-length"}, Row{matching, plain},
+                         Row{matching, penalized}, Row{matching, best}}) {
+    ExactCase exact_case;
+    Request& request = exact_case.question.request;
     request.prompt = {1, 2, 1};
     request.sampling = row.sampling;
     request.stops = {0};
     request.max_new_tokens = row.max_new_tokens;
-    Variation& variation = law.question.variation;
+    Variation& variation = exact_case.question.variation;
     variation.draft = row.draft;
     variation.draft_max = row.draft_max;
     variation.rule = &row.rule;
     variation.verification = row.verification;
-    declare(law);
+    declare(exact_case);
   }
   for (const Rule* rule : {&rejection, &matching}) {
     // Long blocks, without chance: those with it take a wrong decoder too many paths. With one level every row is flat,
     // so they stand and fall before a target that is another one, too.
     for (const int levels : {1, 8}) {
       for (const char* draft : {"scripted:++++", "scripted:+++-", "scripted:-/-/++-", "scripted:++-/"}) {
-        SmallLaw law{.vocabulary = 8, .levels = levels};
-        law.question.request.prompt = {1, 2, 3, 1, 2, 1};
-        law.question.request.max_new_tokens = 8;
-        law.question.variation.draft = draft;
-        law.question.variation.draft_max = 4;
-        law.question.variation.rule = rule;
-        declare(law);
+        ExactCase exact_case{.vocabulary = 8, .levels = levels};
+        exact_case.question.request.prompt = {1, 2, 3, 1, 2, 1};
+        exact_case.question.request.max_new_tokens = 8;
+        exact_case.question.variation.draft = draft;
+        exact_case.question.variation.draft_max = 4;
+        exact_case.question.variation.rule = rule;
+        declare(exact_case);
       }
     }
-    for (int number = 0; number < by_number; ++number) declare(law_by_number(*rule, number, 60));
+    for (int number = 0; number < by_number; ++number) declare(generated_case(*rule, number, 60));
   }
   return list;
 }
 
 /// Only rules can be put in place of those that are exhausted; without one the answer is the production's.
 Finding exhausted(const Parts& parts) {
-  static const Finding sound = check_exhaustion(production());
+  static const Finding sound = check_exhaustive_small_cases(production());
   if (parts.rule == nullptr) return sound;
   Primitives primitives = production();
   primitives.rules = std::span(&parts.rule, 1);
   primitives.trees = parts.trees;
-  return check_exhaustion(primitives);
+  return check_exhaustive_small_cases(primitives);
 }
 
 }  // namespace
@@ -163,7 +163,7 @@ std::vector<std::string> check_names() {
   std::vector<std::string> names;
   for (const Check* check = all_checks(); check->examine != nullptr; ++check) names.emplace_back(check->name);
   names.emplace_back("distribution_exact");
-  names.emplace_back("exhaustion");
+  names.emplace_back("exhaustive_small_cases");
   return names;
 }
 
@@ -179,13 +179,13 @@ Findings examined(const Parts& parts) {
     Trial trial(subject, question.request, question.model.seed, variations(parts));
     for (const Check* check = all_checks(); check->examine != nullptr; ++check) weigh(check->examine(trial));
   }
-  ExactLaws laws;
-  for (const SmallLaw& law : small_laws(parts)) {
-    const auto& [vocabulary, levels, spread, seed, question] = law;
+  ExactDistributionCheck cases;
+  for (const ExactCase& exact_case : exact_cases(parts)) {
+    const auto& [vocabulary, levels, spread, seed, question] = exact_case;
     ZooSubject small({.vocabulary = vocabulary, .levels = levels, .spread = spread, .seed = seed}, parts);
-    laws.ask(small, question);
+    cases.ask(small, question);
   }
-  weigh(std::move(laws).finding());
+  weigh(std::move(cases).finding());
   weigh(exhausted(parts));
   return worst;
 }

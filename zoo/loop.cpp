@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "oracle/plain.h"
+#include "oracle/plain/plain.h"
 
 namespace draftproof::zoo {
 namespace {
@@ -95,32 +95,32 @@ class Rows final : public TargetRows {
     while (logits_.size() <= static_cast<std::size_t>(row)) read(1);
     std::vector<float> logits = logits_[static_cast<std::size_t>(row)];
     round_.logits.push_back(digest_of(logits));
-    const int guesses = round_.proposal.size();
-    const bool bonus = row == guesses;
+    const int draft_tokens = round_.proposal.size();
+    const bool bonus = row == draft_tokens;
     Sampling sampling = request_.sampling;
-    auto guessed = std::span<const Token>(tokens_).subspan(1, static_cast<std::size_t>(row));
+    auto drafted = std::span<const Token>(tokens_).subspan(1, static_cast<std::size_t>(row));
     if (fault_ == Fault::min_p_on_bonus_only && !bonus) sampling.min_p = 0;
-    const bool by_default = (fault_ == Fault::default_sampling_on_guesses && !bonus) ||
-                            (fault_ == Fault::default_sampling_on_bonus && bonus && guesses > 0);
+    const bool by_default = (fault_ == Fault::default_sampling_on_draft_rows && !bonus) ||
+                            (fault_ == Fault::default_sampling_on_bonus && bonus && draft_tokens > 0);
     if (by_default && !sampling.greedy()) {
       sampling.temperature = 1;
       sampling.top_k = 0;
       sampling.top_p = 1;
       sampling.min_p = 0;
     }
-    if (fault_ == Fault::greedy_with_guesses && guesses > 0) sampling.temperature = 0;
-    if (fault_ == Fault::softmax_with_guesses && guesses > 0 && sampling.greedy()) sampling.temperature = 1;
-    if (fault_ == Fault::penalties_off_with_guesses && guesses > 0) sampling.repeat_last_n = 0;
-    if (fault_ == Fault::penalties_off_without_guesses && guesses == 0) sampling.repeat_last_n = 0;
-    if (fault_ == Fault::penalties_blind_to_guesses) guessed = {};
+    if (fault_ == Fault::greedy_with_draft && draft_tokens > 0) sampling.temperature = 0;
+    if (fault_ == Fault::softmax_with_draft && draft_tokens > 0 && sampling.greedy()) sampling.temperature = 1;
+    if (fault_ == Fault::penalties_off_with_draft && draft_tokens > 0) sampling.repeat_last_n = 0;
+    if (fault_ == Fault::penalties_off_without_draft && draft_tokens == 0) sampling.repeat_last_n = 0;
+    if (fault_ == Fault::penalties_blind_to_draft) drafted = {};
     if (fault_ == Fault::penalty_window_too_long && row > 0 && sampling.repeat_last_n > 0) ++sampling.repeat_last_n;
-    if (fault_ == Fault::stops_masked_on_guesses && !bonus) {
+    if (fault_ == Fault::stops_masked_on_draft_rows && !bonus) {
       for (const Token stop : request_.stops) {
         logits[static_cast<std::size_t>(stop)] = -std::numeric_limits<float>::infinity();
       }
     }
     if (fault_ == Fault::row_padded) logits.resize((logits.size() + 3) / 4 * 4);
-    distribution_ = distribution_of(logits, sampling, {counted_, guessed});
+    distribution_ = distribution_of(logits, sampling, {counted_, drafted});
     if (fault_ == Fault::ranks_for_tokens && sampling.top_k > 0) distribution_ = ranked(distribution_);
     round_.targets.push_back(distribution_.fingerprint());
     return distribution_;
@@ -153,44 +153,44 @@ class Rows final : public TargetRows {
 
 void count(const Round& round, const Request& request, Fault fault, Statistics& s) {
   ++s.rounds;
-  const int guesses = round.proposal.size();
-  if (guesses == 0 && fault != Fault::plain_rounds_counted) return;
+  const int draft_tokens = round.proposal.size();
+  if (draft_tokens == 0 && fault != Fault::plain_rounds_counted) return;
   ++s.iterations;
   s.accepted += round.accepted;
   s.drafted += fault == Fault::drafted_counted_as_accepted ? round.accepted
                : fault == Fault::drafted_counted_as_limit  ? request.draft_max
-                                                           : guesses;
-  ++(round.verdict.accepted == guesses ? s.all_accepted : s.mismatches);
+                                                           : draft_tokens;
+  ++(round.verdict.accepted == draft_tokens ? s.all_accepted : s.mismatches);
   ++(request.verification == Verification::serial ? s.serial : s.batched);
 }
 
 }  // namespace
 
-Trace run_loop(Model& target, Draft& draft, const Rule& rule, Chance& chance, const Request& request,
-               const AfterRound& after_round, Fault fault) {
+Trace run_loop(Model& target, Draft& draft, const Rule& rule, RandomSource& random, const Request& request,
+               const OnRound& on_round, Fault fault) {
   Trace trace;
   trace.request = request;
   std::vector<Token> text = request.prompt;
-  const int prompt_rows = static_cast<int>(text.size()) - 1;
+  const int prefill_chunk = static_cast<int>(text.size()) - 1;
   const int capacity = static_cast<int>(text.size()) + (2 + request.draft_max) * request.max_new_tokens + slack;
-  const auto cache = target.new_cache(capacity, std::max(prompt_rows, 1 + request.draft_max));
-  const int piece = request.prompt_rows > 0 ? request.prompt_rows : std::max(1, prompt_rows);
-  for (int at = 0; at < prompt_rows; at += piece) {
+  const auto cache = target.new_cache(capacity, std::max(prefill_chunk, 1 + request.draft_max));
+  const int piece = request.prefill_chunk > 0 ? request.prefill_chunk : std::max(1, prefill_chunk);
+  for (int at = 0; at < prefill_chunk; at += piece) {
     const int overlap = fault == Fault::pieces_overlap && at > 0 ? 1 : 0;
-    const int rows = overlap + std::min(piece, prompt_rows - at);
+    const int rows = overlap + std::min(piece, prefill_chunk - at);
     const auto run = std::span<const Token>(text).subspan(static_cast<std::size_t>(at - overlap),
                                                           static_cast<std::size_t>(rows));
-    Transaction window = cache->begin(rows);
+    Transaction transaction = cache->begin(rows);
     Outputs outputs;
     target.forward({.tokens = run, .logits_from = rows}, *cache, outputs);
     draft.observe(run.subspan(static_cast<std::size_t>(overlap)), {});
-    window.commit(rows);
+    transaction.commit(rows);
   }
-  trace.resting_length = cache->length();
+  trace.final_length = cache->length();
 
   std::vector<Token> last_of_rounds = text;
   std::vector<Distribution> drawn_from_before;
-  Token anchor_of_guesses = text.back();
+  Token anchor_of_drafted = text.back();
   bool plain_before = false;
   int kept_before = 1;
   std::vector<float> row_before;
@@ -199,17 +199,17 @@ Trace run_loop(Model& target, Draft& draft, const Rule& rule, Chance& chance, co
   while (trace.finish == Finish::unfinished) {
     Round round;
     round.position = static_cast<int>(text.size());
-    round.anchor = fault == Fault::stale_anchor && plain_before ? anchor_of_guesses : text.back();
+    round.anchor = fault == Fault::stale_anchor && plain_before ? anchor_of_drafted : text.back();
 
-    // Guess.
+    // Draft token.
     const bool unlimited = fault == Fault::budget_ignored_by_block;
     const int limit = unlimited ? request.draft_max : std::min(request.draft_max, left - 1);
     if (limit > 0) {
       Sampler sampler;
-      Guesses guesses(request.sampling, text, request.sequence, round.position, rule.draft_noise, chance,
+      ProposalBuilder draft_tokens(request.sampling, text, request.sequence, round.position, rule.draft_noise, random,
                       sampler);
-      draft.propose(text.back(), limit, guesses);
-      round.proposal = guesses.proposal();
+      draft.propose(text.back(), limit, draft_tokens);
+      round.proposal = draft_tokens.proposal();
       cut_after_stop(request, round.proposal.tokens);
       round.proposal.drawn_from.resize(round.proposal.tokens.size());
       std::vector<Distribution> drawn_from = round.proposal.drawn_from;
@@ -217,13 +217,13 @@ Trace run_loop(Model& target, Draft& draft, const Rule& rule, Chance& chance, co
       drawn_from_before = std::move(drawn_from);
     }
     plain_before = round.proposal.size() == 0;
-    if (!plain_before) anchor_of_guesses = text.back();
+    if (!plain_before) anchor_of_drafted = text.back();
 
     // Open, verify, read, judge.
-    Transaction window = cache->begin(1 + round.proposal.size());
+    Transaction transaction = cache->begin(1 + round.proposal.size());
     const bool last_only = fault == Fault::penalties_see_last_of_round;
     Rows rows(target, *cache, request, last_only ? last_of_rounds : text, round, fault);
-    round.verdict = rule.judge(round.proposal, rows, request.sequence, round.position, chance);
+    round.verdict = rule.judge(round.proposal, rows, request.sequence, round.position, random);
 
     if (request.logprobs) {
       std::vector<float> row = rows.logits(0);
@@ -260,11 +260,11 @@ Trace run_loop(Model& target, Draft& draft, const Rule& rule, Chance& chance, co
     kept = std::min(kept, rows.rows_read());
     std::vector<Token> run{text.back()};
     run.insert(run.end(), round.emitted.begin(), round.emitted.end() - 1);
-    const bool all_stood = round.accepted > 0 && round.accepted == round.proposal.size();
-    if (fault == Fault::draft_hole && all_stood) run.pop_back();
+    const bool all_accepted = round.accepted > 0 && round.accepted == round.proposal.size();
+    if (fault == Fault::draft_hole && all_accepted) run.pop_back();
     if (fault == Fault::draft_told_ahead) run = round.emitted;
     if (!run.empty()) draft.observe(run, {});
-    window.commit(kept);
+    transaction.commit(kept);
     text.insert(text.end(), round.emitted.begin(), round.emitted.end());
     last_of_rounds.push_back(text.back());
     round.cache_length = cache->length();
@@ -277,9 +277,9 @@ Trace run_loop(Model& target, Draft& draft, const Rule& rule, Chance& chance, co
     } else if (left <= 0) {
       trace.finish = Finish::length;
     }
-    trace.resting_length = cache->length();
+    trace.final_length = cache->length();
     trace.rounds.push_back(std::move(round));
-    if (after_round && !after_round(trace) && trace.finish == Finish::unfinished) {
+    if (on_round && !on_round(trace) && trace.finish == Finish::unfinished) {
       trace.finish = Finish::cancelled;
       if (fault == Fault::block_committed_on_cancel && kept < rows.rows_read()) {
         const auto refused = std::span<const Token>(trace.rounds.back().proposal.tokens)
@@ -293,8 +293,8 @@ Trace run_loop(Model& target, Draft& draft, const Rule& rule, Chance& chance, co
     }
   }
   trace.output.assign(text.begin() + static_cast<std::ptrdiff_t>(request.prompt.size()), text.end());
-  trace.resting_cache = cache->digest();
-  trace.resting_draft = draft.digest();
+  trace.final_cache = cache->digest();
+  trace.final_draft = draft.digest();
   return trace;
 }
 

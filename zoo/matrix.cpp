@@ -24,10 +24,10 @@ const Mutant* find(std::string_view id) {
   return nullptr;
 }
 
-bool as_it_must_be(const Mutant& mutant, const Findings& findings) {
+bool as_expected(const Mutant& mutant, const Findings& findings) {
   if (mutant.harm != Harm::none) {
-    return !mutant.caught_by.empty() &&
-           std::all_of(mutant.caught_by.begin(), mutant.caught_by.end(), [&](std::string_view check) {
+    return !mutant.expected_failures.empty() &&
+           std::all_of(mutant.expected_failures.begin(), mutant.expected_failures.end(), [&](std::string_view check) {
              return findings.at(std::string(check)).outcome == Outcome::fail;
            });
   }
@@ -42,14 +42,14 @@ Matrix matrix_of(std::span<const Row> rows) {
                     .name = mutant->name,
                     .harm = name_of(mutant->harm),
                     .cause = mutant->cause,
-                    .as_it_must_be = as_it_must_be(*mutant, findings),
+                    .as_expected = as_expected(*mutant, findings),
                     .outcomes = {},
-                    .line = mutant->line,
-                    .thread = mutant->thread,
-                    .caught_by = {mutant->caught_by.begin(), mutant->caught_by.end()}};
+                    .stage = mutant->stage,
+                    .issue = mutant->issue,
+                    .expected_failures = {mutant->expected_failures.begin(), mutant->expected_failures.end()}};
     for (const std::string& check : matrix.checks) {
       row.outcomes.push_back(findings.at(check).outcome);
-      row.sentences.push_back(findings.at(check).sentence);
+      row.messages.push_back(findings.at(check).message);
     }
     matrix.rows.push_back(std::move(row));
   }
@@ -61,20 +61,20 @@ Finding finding_of(const Row& row) {
   const bool control = mutant->harm == Harm::none;
   const std::string who = std::string(mutant->id) + " " + mutant->name;
   Finding finding{.check = who,
-                  .outcome = as_it_must_be(*mutant, findings) ? Outcome::pass : Outcome::fail,
+                  .outcome = as_expected(*mutant, findings) ? Outcome::pass : Outcome::fail,
                   .examined = static_cast<long>(findings.size()),
-                  .sentence = who + (control ? " passes every check" : " is caught by all checks that must catch it")};
+                  .message = who + (control ? " passes every check" : " is caught by all checks that must catch it")};
   if (finding.outcome == Outcome::pass) return finding;
-  finding.sentence = who + (control ? " is right and was not passed" : " escapes a check that must catch it");
+  finding.message = who + (control ? " is right and was not passed" : " escapes a check that must catch it");
   const Outcome wanted = control ? Outcome::pass : Outcome::fail;
   Failure failure{.run = who,
                   .expected = control ? "every check passes" : "flagged by every check that must catch it",
                   .observed = {}};
   for (const auto& [check, found] : findings) {
-    const bool matters = control || std::count(mutant->caught_by.begin(), mutant->caught_by.end(), check) > 0;
+    const bool matters = control || std::count(mutant->expected_failures.begin(), mutant->expected_failures.end(), check) > 0;
     if (!matters || found.outcome == wanted) continue;
     failure.observed += (failure.observed.empty() ? "" : ", ") + check + ": " + draftproof::name_of(found.outcome);
-    failure.facts.push_back(check + ": " + found.sentence);
+    failure.facts.push_back(check + ": " + found.message);
   }
   failure.blames = "the check, or the questions that decoders of the zoo are put";
   failure.clears = "the engine, which is not run but for the parts the decoder shares with it";

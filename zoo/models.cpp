@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <map>
 
-#include "oracle/plain.h"
+#include "oracle/plain/plain.h"
 #include "zoo/parts.h"
 
 namespace draftproof::zoo {
@@ -13,13 +13,13 @@ class Around : public Model {
   explicit Around(Model& sound) : sound_(sound) {}
   int vocabulary() const override { return sound_.vocabulary(); }
   int context() const override { return sound_.context(); }
-  std::unique_ptr<Cache> new_cache(int capacity, int horizon_max) const override {
-    return sound_.new_cache(capacity, horizon_max);
+  std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override {
+    return sound_.new_cache(capacity, max_pending_rows);
   }
   void forward(const Batch& batch, Cache& cache, Outputs& outputs) override { sound_.forward(batch, cache, outputs); }
 
  protected:
-  /// Gives every token the logit of its neighbour `by` places on: a row that is certainly another one.
+  /// Gives every token the logit of its neighbor `by` places on: a row that is certainly another one.
   static void turn(std::span<float> row, int by) {
     std::rotate(row.begin(), row.begin() + by % static_cast<int>(row.size()), row.end());
   }
@@ -90,10 +90,10 @@ struct Window {
   int in_a_row;         // windows with a refusal before this one, without one in between
 };
 using Text = std::vector<Token>;
-using Settle = void (*)(Text& held, const Window& window);
+using Settle = void (*)(Text& held, const Window& transaction);
 
 void drop(Text& held, std::size_t count) { held.resize(held.size() - std::min(held.size(), count)); }
-void settle_soundly(Text& held, const Window& window) { drop(held, window.refused); }
+void settle_soundly(Text& held, const Window& transaction) { drop(held, transaction.refused); }
 
 /// Tokens as they were written; what is kept of a window is settled when the next one is written.
 class Memory final : public LayerCache {
@@ -153,10 +153,10 @@ class Remembering : public Around {
   Remembering(Model& sound, Settle settle, bool digests_residue = false)
       : Around(sound), settle_(settle), digests_residue_(digests_residue) {}
 
-  std::unique_ptr<Cache> new_cache(int capacity, int horizon_max) const override {
+  std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override {
     std::vector<std::unique_ptr<LayerCache>> layers;
     layers.push_back(std::make_unique<Memory>(settle_, digests_residue_));
-    return std::make_unique<Cache>(std::move(layers), capacity, horizon_max);
+    return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
   }
 
   void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
@@ -182,7 +182,7 @@ class Remembering : public Around {
   void read(const Text& text) {
     const int length = static_cast<int>(text.size());
     const auto cache = sound_.new_cache(length, length);
-    const Transaction window = cache->begin(length);
+    const Transaction transaction = cache->begin(length);
     sound_.forward({.tokens = text, .logits_from = length - 1}, *cache, fresh_);
   }
 
@@ -191,9 +191,9 @@ class Remembering : public Around {
   Outputs fresh_;
 };
 
-class GuessesUnseen final : public Remembering {
+class DraftTokensUnseen final : public Remembering {
  public:
-  explicit GuessesUnseen(Model& sound) : Remembering(sound, settle_soundly) {}
+  explicit DraftTokensUnseen(Model& sound) : Remembering(sound, settle_soundly) {}
 
  protected:
   Text seen(const Memory& memory, const Batch& batch, int) const override {
@@ -245,7 +245,7 @@ class Windowed final : public Remembering {
   Reach reach_;
 };
 
-constexpr std::size_t window = 8;
+constexpr std::size_t transaction = 8;
 constexpr int short_window = 5;
 
 /// Keeps what was read of every text, and finds it again by its first four tokens: a prompt that begins like an earlier
@@ -311,10 +311,10 @@ class FirstRows final : public LayerCache {
 class KeepsTheFirstBranch final : public Around {
  public:
   using Around::Around;
-  std::unique_ptr<Cache> new_cache(int capacity, int horizon_max) const override {
+  std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override {
     std::vector<std::unique_ptr<LayerCache>> layers;
     layers.push_back(std::make_unique<FirstRows>());
-    return std::make_unique<Cache>(std::move(layers), capacity, horizon_max);
+    return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
   }
   void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
     auto& memory = cache.layer<FirstRows>(0);
@@ -339,7 +339,7 @@ std::unique_ptr<Model> threads_differ(Model& sound, int threads) {
   return std::make_unique<ThreadsDiffer>(sound, threads);
 }
 std::unique_ptr<Model> looks_ahead(Model& sound, int) { return std::make_unique<LooksAhead>(sound); }
-std::unique_ptr<Model> guesses_unseen(Model& sound, int) { return std::make_unique<GuessesUnseen>(sound); }
+std::unique_ptr<Model> draft_tokens_unseen(Model& sound, int) { return std::make_unique<DraftTokensUnseen>(sound); }
 std::unique_ptr<Model> positions_run_on(Model& sound, int) { return std::make_unique<PositionsRunOn>(sound); }
 
 std::unique_ptr<Model> forgets_nothing(Model& sound, int) {
@@ -347,7 +347,7 @@ std::unique_ptr<Model> forgets_nothing(Model& sound, int) {
 }
 std::unique_ptr<Model> forgets_nothing_past_the_window(Model& sound, int) {
   return std::make_unique<Remembering>(sound, [](Text& held, const Window& w) {
-    if (held.size() <= window) settle_soundly(held, w);
+    if (held.size() <= transaction) settle_soundly(held, w);
   });
 }
 std::unique_ptr<Model> forgets_everything(Model& sound, int) {

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "ref/acceptance/chance.h"
+#include "ref/acceptance/random_source.h"
 #include "ref/acceptance/rule.h"
 #include "ref/drafts/draft.h"
 #include "ref/models/model.h"
@@ -14,7 +14,7 @@ namespace draftproof::zoo {
 // Rules. Each bears the name of the rule it claims to be.
 extern const Rule accepts_all;
 extern const Rule accepts_what_is_possible;
-extern const Rule first_guess_unchecked;
+extern const Rule first_draft_token_unchecked;
 extern const Rule refused_token_subtracted_only;
 extern const Rule zero_coin_accepts;
 extern const Rule row_too_late;
@@ -24,7 +24,7 @@ extern const Rule replacement_with_accept_key;
 extern const Rule draft_noise_of_replacement;
 extern const Rule bonus_from_draft;
 extern const Rule always_best;
-extern const Rule guess_removed_from_target;
+extern const Rule draft_token_removed_from_target;
 extern const Rule drawn_again;
 extern const Rule lenient;
 extern const Rule block_with_replacement_of_token;
@@ -35,7 +35,7 @@ extern const Rule fallback_never_needed;  // sound
 extern const Rule longest_of_the_branches;
 extern const Rule sibling_judged_by_whole_target;
 extern const Rule row_of_the_first_sibling;
-/// N04, sound where every draw has a number of its own: a block may stand although one of its guesses, judged by
+/// N04, sound where every draw has a number of its own: a block may stand although one of its draft tokens, judged by
 /// itself, would have fallen. For models whose weights are small multiples of one unit.
 extern const Rule block;
 extern const Rule sample_match;  // sound: matching, with a draft that has noise of its own
@@ -45,7 +45,7 @@ using NewTarget = std::unique_ptr<Model> (*)(Model& sound, int threads);
 std::unique_ptr<Model> even_passes_differ(Model& sound, int threads);
 std::unique_ptr<Model> threads_differ(Model& sound, int threads);
 std::unique_ptr<Model> looks_ahead(Model& sound, int threads);
-std::unique_ptr<Model> guesses_unseen(Model& sound, int threads);
+std::unique_ptr<Model> draft_tokens_unseen(Model& sound, int threads);
 std::unique_ptr<Model> positions_run_on(Model& sound, int threads);
 std::unique_ptr<Model> forgets_nothing(Model& sound, int threads);
 std::unique_ptr<Model> forgets_nothing_past_the_window(Model& sound, int threads);
@@ -66,23 +66,23 @@ std::unique_ptr<Model> sees_other_branches(Model& sound, int threads);
 std::unique_ptr<Model> keeps_the_first_branch(Model& sound, int threads);
 
 // Sources of chance, around a sound one that outlives them.
-using NewChance = std::unique_ptr<Chance> (*)(Chance& sound);
-std::unique_ptr<Chance> positions_collapse(Chance& sound);
-std::unique_ptr<Chance> purposes_collapse(Chance& sound);
-std::unique_ptr<Chance> sequences_collapse(Chance& sound);
-std::unique_ptr<Chance> seed_ignored(Chance& sound);
-std::unique_ptr<Chance> numbered_by_call(Chance& sound);
+using NewRandomSource = std::unique_ptr<RandomSource> (*)(RandomSource& sound);
+std::unique_ptr<RandomSource> positions_collapse(RandomSource& sound);
+std::unique_ptr<RandomSource> purposes_collapse(RandomSource& sound);
+std::unique_ptr<RandomSource> sequences_collapse(RandomSource& sound);
+std::unique_ptr<RandomSource> seed_ignored(RandomSource& sound);
+std::unique_ptr<RandomSource> numbered_by_call(RandomSource& sound);
 
 // Drafts over a model that outlives them; the first is part of every trial. All but the last two are sound.
 using NewDraft = std::unique_ptr<Draft> (*)(Model& model, int capacity, int draft_max);
-std::unique_ptr<Draft> moody(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> variable_length(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> names_the_best(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> hotter_and_narrower(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> stops_when_unsure(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> constant(Model& model, int capacity, int draft_max);
-std::unique_ptr<Draft> names_the_neighbour(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> names_the_neighbor(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> continues_the_wrong_row(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> never_forgets(Model& model, int capacity, int draft_max);
-std::unique_ptr<Draft> remembers_its_guesses(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> remembers_draft_tokens(Model& model, int capacity, int draft_max);
 
 }  // namespace draftproof::zoo

@@ -11,128 +11,128 @@
 namespace draftproof::zoo {
 namespace {
 
-struct Judgement {
+struct Judging {
   const Proposal& proposal;
   TargetRows& rows;
   int sequence;
   int position;
-  Chance& chance;
+  RandomSource& random;
 
   int size() const { return proposal.size(); }
-  Token guess(int i) const { return proposal.tokens[static_cast<std::size_t>(i)]; }
+  Token draft_token(int i) const { return proposal.tokens[static_cast<std::size_t>(i)]; }
   const Distribution& q(int i) const { return proposal.drawn_from[static_cast<std::size_t>(i)]; }
   Key key(int i, Purpose purpose) const { return {sequence, position + i, purpose}; }
 
-  bool stands(int i, const Distribution& p) const {
-    const std::uint64_t wanted = p.weight(guess(i));
-    const std::uint64_t offered = q(i).weight(guess(i));
+  bool accepted(int i, const Distribution& p) const {
+    const std::uint64_t wanted = p.weight(draft_token(i));
+    const std::uint64_t offered = q(i).weight(draft_token(i));
     if (wanted >= offered) return true;
-    return chance.pick(key(i, Purpose::accept), std::array{wanted, offered - wanted}) == 0;
+    return random.sample_index(key(i, Purpose::accept), std::array{wanted, offered - wanted}) == 0;
   }
   Token replacement(int i, const Distribution& p, Purpose purpose = Purpose::residual) const {
-    return draw(Residual(p, q(i)), key(i, purpose), chance);
+    return draw(Residual(p, q(i)), key(i, purpose), random);
   }
-  Verdict all_stand() const { return {size(), draw(rows.row(size()), key(size(), Purpose::target), chance)}; }
+  Verdict all_accepted() const { return {size(), draw(rows.row(size()), key(size(), Purpose::target), random)}; }
 };
 
-Verdict accept_all(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
+Verdict accept_all(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
   for (int i = 0; i < proposal.size(); ++i) rows.row(i);
-  return Judgement{proposal, rows, sequence, position, chance}.all_stand();
+  return Judging{proposal, rows, sequence, position, random}.all_accepted();
 }
 
-Verdict accept_possible(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
-  const Judgement j{proposal, rows, sequence, position, chance};
+Verdict accept_possible(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+  const Judging j{proposal, rows, sequence, position, random};
   for (int i = 0; i < j.size(); ++i) {
     const Distribution& p = rows.row(i);
-    if (p.weight(j.guess(i)) == 0) return {i, j.replacement(i, p)};
+    if (p.weight(j.draft_token(i)) == 0) return {i, j.replacement(i, p)};
   }
-  return j.all_stand();
+  return j.all_accepted();
 }
 
-Verdict skip_first(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
+Verdict skip_first(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
   for (int i = 0;; ++i) {
-    const Token own = draw(rows.row(i), {sequence, position + i, Purpose::target}, chance);
+    const Token own = draw(rows.row(i), {sequence, position + i, Purpose::target}, random);
     if (i == proposal.size()) return {i, own};
     if (i > 0 && own != proposal.tokens[static_cast<std::size_t>(i)]) return {i, own};
   }
 }
 
-Verdict subtract_refused_only(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
-  const Judgement j{proposal, rows, sequence, position, chance};
+Verdict subtract_refused_only(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+  const Judging j{proposal, rows, sequence, position, random};
   for (int i = 0; i < j.size(); ++i) {
     const Distribution& p = rows.row(i);
-    if (j.stands(i, p)) continue;
+    if (j.accepted(i, p)) continue;
     std::vector<std::uint64_t> left = p.weights();
     for (std::size_t k = 0; k < left.size(); ++k) {
-      if (p.tokens()[k] == j.guess(i)) left[k] = 0;  // p_x < q_x: max(p_x - q_x, 0)
+      if (p.tokens()[k] == j.draft_token(i)) left[k] = 0;  // p_x < q_x: max(p_x - q_x, 0)
     }
-    return {i, p.tokens()[chance.pick(j.key(i, Purpose::residual), left)]};
+    return {i, p.tokens()[random.sample_index(j.key(i, Purpose::residual), left)]};
   }
-  return j.all_stand();
+  return j.all_accepted();
 }
 
-Verdict coin_at_most(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
-  const Judgement j{proposal, rows, sequence, position, chance};
+Verdict coin_at_most(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+  const Judging j{proposal, rows, sequence, position, random};
   for (int i = 0; i < j.size(); ++i) {
     const Distribution& p = rows.row(i);
-    const std::uint64_t wanted = p.weight(j.guess(i));
-    const std::uint64_t offered = j.q(i).weight(j.guess(i));
+    const std::uint64_t wanted = p.weight(j.draft_token(i));
+    const std::uint64_t offered = j.q(i).weight(j.draft_token(i));
     if (wanted >= offered) continue;
     const std::array weights{wanted + 1, offered - wanted - 1};  // coin <= wanted instead of coin < wanted
-    if (chance.pick(j.key(i, Purpose::accept), weights) == 0) continue;
+    if (random.sample_index(j.key(i, Purpose::accept), weights) == 0) continue;
     return {i, j.replacement(i, p)};
   }
-  return j.all_stand();
+  return j.all_accepted();
 }
 
-Verdict next_row(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
-  const Judgement j{proposal, rows, sequence, position, chance};
+Verdict next_row(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+  const Judging j{proposal, rows, sequence, position, random};
   for (int i = 0; i < j.size(); ++i) {
     const Distribution& p = rows.row(i + 1);
-    if (!j.stands(i, p)) return {i, j.replacement(i, p)};
+    if (!j.accepted(i, p)) return {i, j.replacement(i, p)};
   }
-  return j.all_stand();
+  return j.all_accepted();
 }
 
-Verdict replace_late(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
-  const Judgement j{proposal, rows, sequence, position, chance};
+Verdict replace_late(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+  const Judging j{proposal, rows, sequence, position, random};
   for (int i = 0; i < j.size(); ++i) {
-    if (j.stands(i, rows.row(i))) continue;
-    return {i, draw(rows.row(i + 1), j.key(i, Purpose::residual), chance)};
+    if (j.accepted(i, rows.row(i))) continue;
+    return {i, draw(rows.row(i + 1), j.key(i, Purpose::residual), random)};
   }
-  return j.all_stand();
+  return j.all_accepted();
 }
 
-Verdict replace_from_p(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
-  const Judgement j{proposal, rows, sequence, position, chance};
-  for (int i = 0; i < j.size(); ++i) {
-    const Distribution& p = rows.row(i);
-    if (!j.stands(i, p)) return {i, draw(p, j.key(i, Purpose::residual), chance)};
-  }
-  return j.all_stand();
-}
-
-Verdict one_number_for_both(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
-  const Judgement j{proposal, rows, sequence, position, chance};
+Verdict replace_from_p(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+  const Judging j{proposal, rows, sequence, position, random};
   for (int i = 0; i < j.size(); ++i) {
     const Distribution& p = rows.row(i);
-    if (!j.stands(i, p)) return {i, j.replacement(i, p, Purpose::accept)};
+    if (!j.accepted(i, p)) return {i, draw(p, j.key(i, Purpose::residual), random)};
   }
-  return j.all_stand();
+  return j.all_accepted();
 }
 
-Verdict bonus_from_q(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
-  const Judgement j{proposal, rows, sequence, position, chance};
+Verdict one_number_for_both(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+  const Judging j{proposal, rows, sequence, position, random};
   for (int i = 0; i < j.size(); ++i) {
     const Distribution& p = rows.row(i);
-    if (!j.stands(i, p)) return {i, j.replacement(i, p)};
+    if (!j.accepted(i, p)) return {i, j.replacement(i, p, Purpose::accept)};
+  }
+  return j.all_accepted();
+}
+
+Verdict bonus_from_q(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+  const Judging j{proposal, rows, sequence, position, random};
+  for (int i = 0; i < j.size(); ++i) {
+    const Distribution& p = rows.row(i);
+    if (!j.accepted(i, p)) return {i, j.replacement(i, p)};
   }
   const Distribution& p = rows.row(j.size());
   const Distribution& source = j.size() > 0 ? j.q(j.size() - 1) : p;
-  return {j.size(), draw(source, j.key(j.size(), Purpose::target), chance)};
+  return {j.size(), draw(source, j.key(j.size(), Purpose::target), random)};
 }
 
-Verdict take_best(const Proposal& proposal, TargetRows& rows, int, int, Chance&) {
+Verdict take_best(const Proposal& proposal, TargetRows& rows, int, int, RandomSource&) {
   for (int i = 0;; ++i) {
     const Distribution& p = rows.row(i);
     const std::vector<std::uint64_t> weights = p.weights();
@@ -142,99 +142,99 @@ Verdict take_best(const Proposal& proposal, TargetRows& rows, int, int, Chance&)
   }
 }
 
-Verdict remove_guess_first(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
-  const Judgement j{proposal, rows, sequence, position, chance};
+Verdict remove_draft_token_first(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+  const Judging j{proposal, rows, sequence, position, random};
   for (int i = 0; i < j.size(); ++i) {
     const Distribution& p = rows.row(i);
     std::vector<std::uint64_t> left = p.weights();
     for (std::size_t k = 0; k < left.size(); ++k) {
-      if (p.tokens()[k] == j.guess(i)) left[k] = 0;  // in place, before the guess is judged by it
+      if (p.tokens()[k] == j.draft_token(i)) left[k] = 0;  // in place, before the draft token is judged by it
     }
-    if (left.size() == 1) continue;  // p is a point on the guess
-    return {i, p.tokens()[chance.pick(j.key(i, Purpose::residual), left)]};
+    if (left.size() == 1) continue;  // p is a point on the draft token
+    return {i, p.tokens()[random.sample_index(j.key(i, Purpose::residual), left)]};
   }
-  return j.all_stand();
+  return j.all_accepted();
 }
 
-Verdict draw_again(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
+Verdict draw_again(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
   for (int i = 0;; ++i) {
     const Distribution& p = rows.row(i);
-    const Token own = draw(p, {sequence, position + i, Purpose::target}, chance);
+    const Token own = draw(p, {sequence, position + i, Purpose::target}, random);
     if (i == proposal.size()) return {i, own};
     if (own != proposal.tokens[static_cast<std::size_t>(i)]) {
-      return {i, draw(p, {sequence, position + i, Purpose::residual}, chance)};
+      return {i, draw(p, {sequence, position + i, Purpose::residual}, random)};
     }
   }
 }
 
-Verdict one_percent_more(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
-  const Judgement j{proposal, rows, sequence, position, chance};
+Verdict one_percent_more(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+  const Judging j{proposal, rows, sequence, position, random};
   for (int i = 0; i < j.size(); ++i) {
     const Distribution& p = rows.row(i);
-    const std::uint64_t wanted = p.weight(j.guess(i)) / 100 * 101;
-    const std::uint64_t offered = j.q(i).weight(j.guess(i));
+    const std::uint64_t wanted = p.weight(j.draft_token(i)) / 100 * 101;
+    const std::uint64_t offered = j.q(i).weight(j.draft_token(i));
     if (wanted >= offered) continue;
-    if (chance.pick(j.key(i, Purpose::accept), std::array{wanted, offered - wanted}) == 0) continue;
+    if (random.sample_index(j.key(i, Purpose::accept), std::array{wanted, offered - wanted}) == 0) continue;
     const Residual rest(p, j.q(i));
-    return {i, rest.blocks().empty() ? j.guess(i) : draw(rest, j.key(i, Purpose::residual), chance)};
+    return {i, rest.blocks().empty() ? j.draft_token(i) : draw(rest, j.key(i, Purpose::residual), random)};
   }
-  return j.all_stand();
+  return j.all_accepted();
 }
 
-/// A guess stands while the product of the ratios so far does, as in block verification, but what falls is replaced as
-/// if each guess had been judged by itself.
+/// A draft token stands while the product of the ratios so far does, as in block verification, but what falls is replaced as
+/// if each draft token had been judged by itself.
 Verdict block_accept_token_replace(const Proposal& proposal, TargetRows& rows, int sequence, int position,
-                                   Chance& chance) {
-  const Judgement j{proposal, rows, sequence, position, chance};
+                                   RandomSource& random) {
+  const Judging j{proposal, rows, sequence, position, random};
   double product = 1;
   for (int i = 0; i < j.size(); ++i) {
     const Distribution& p = rows.row(i);
-    const auto wanted = static_cast<double>(p.weight(j.guess(i)));
-    product = std::min(1.0, product * wanted / static_cast<double>(j.q(i).weight(j.guess(i))));
+    const auto wanted = static_cast<double>(p.weight(j.draft_token(i)));
+    product = std::min(1.0, product * wanted / static_cast<double>(j.q(i).weight(j.draft_token(i))));
     const auto kept = static_cast<std::uint64_t>(product * static_cast<double>(Distribution::total));
     const std::array weights{kept, Distribution::total - kept};
-    const bool stands = i == 0 ? j.stands(i, p) : chance.pick(j.key(i, Purpose::accept), weights) == 0;
-    if (stands) continue;
+    const bool accepted = i == 0 ? j.accepted(i, p) : random.sample_index(j.key(i, Purpose::accept), weights) == 0;
+    if (accepted) continue;
     const Residual rest(p, j.q(i));
-    return {i, rest.blocks().empty() ? draw(p, j.key(i, Purpose::residual), chance)
-                                     : draw(rest, j.key(i, Purpose::residual), chance)};
+    return {i, rest.blocks().empty() ? draw(p, j.key(i, Purpose::residual), random)
+                                     : draw(rest, j.key(i, Purpose::residual), random)};
   }
-  return j.all_stand();
+  return j.all_accepted();
 }
 
-Verdict number_by_row(const Proposal& proposal, TargetRows& rows, int sequence, int, Chance& chance) {
-  return rejection.judge(proposal, rows, sequence, 0, chance);
+Verdict number_by_row(const Proposal& proposal, TargetRows& rows, int sequence, int, RandomSource& random) {
+  return rejection.judge(proposal, rows, sequence, 0, random);
 }
 
-Verdict replace_in_advance(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
-  const Judgement j{proposal, rows, sequence, position, chance};
+Verdict replace_in_advance(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+  const Judging j{proposal, rows, sequence, position, random};
   for (int i = 0; i < j.size(); ++i) {
     const Distribution& p = rows.row(i);
-    const bool stands = j.stands(i, p);
+    const bool accepted = j.accepted(i, p);
     const bool possible = !Residual(p, j.q(i)).blocks().empty();
-    const Token replacement = possible ? j.replacement(i, p) : j.guess(i);
-    if (!stands) return {i, replacement};
+    const Token replacement = possible ? j.replacement(i, p) : j.draft_token(i);
+    if (!accepted) return {i, replacement};
   }
-  return j.all_stand();
+  return j.all_accepted();
 }
 
-/// Anything, where nothing can be: p < q for the guess leaves some other p > q.
-Verdict with_fallback(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
-  const Judgement j{proposal, rows, sequence, position, chance};
+/// Anything, where nothing can be: p < q for the draft token leaves some other p > q.
+Verdict with_fallback(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+  const Judging j{proposal, rows, sequence, position, random};
   for (int i = 0; i < j.size(); ++i) {
     const Distribution& p = rows.row(i);
-    if (j.stands(i, p)) continue;
-    if (Residual(p, j.q(i)).blocks().empty()) return {i, j.guess(i)};
+    if (j.accepted(i, p)) continue;
+    if (Residual(p, j.q(i)).blocks().empty()) return {i, j.draft_token(i)};
     return {i, j.replacement(i, p)};
   }
-  return j.all_stand();
+  return j.all_accepted();
 }
 
-/// Block verification, Sun et al. 2024 (arXiv 2403.10444): p_i is how much of its block's first i guesses stands, one
+/// Block verification, Sun et al. 2024 (arXiv 2403.10444): p_i is how much of its block's first i draft tokens stands, one
 /// coin is tossed for every i, and the last that falls well decides. The coins' odds are products of weights, which fit
 /// a pick only where the weights are small multiples of one unit.
-Verdict judge_as_block(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
-  const Judgement j{proposal, rows, sequence, position, chance};
+Verdict judge_as_block(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+  const Judging j{proposal, rows, sequence, position, random};
   const auto count = static_cast<std::size_t>(j.size());
   std::vector<Distribution> p;
   std::uint64_t unit = 0;
@@ -252,27 +252,27 @@ Verdict judge_as_block(const Proposal& proposal, TargetRows& rows, int sequence,
     REQUIRE(value >> 63 == 0, "a block's weights are small multiples of one unit");
     return static_cast<std::uint64_t>(value);
   };
-  std::vector<Part> stands = {{}};  // p_i
+  std::vector<Part> chances = {{}};  // p_i
   for (std::size_t i = 0; i < count; ++i) {
-    const Token guess = proposal.tokens[i];
-    const std::uint64_t of = narrow(Wide{stands[i].of} * (p[i].weight(guess) / unit));
-    const std::uint64_t all = narrow(Wide{stands[i].all} * (proposal.drawn_from[i].weight(guess) / unit));
+    const Token draft_token = proposal.tokens[i];
+    const std::uint64_t of = narrow(Wide{chances[i].of} * (p[i].weight(draft_token) / unit));
+    const std::uint64_t all = narrow(Wide{chances[i].all} * (proposal.drawn_from[i].weight(draft_token) / unit));
     const std::uint64_t common = std::gcd(of, all);
-    stands.push_back(of >= all ? Part{} : Part{of / common, all / common});
+    chances.push_back(of >= all ? Part{} : Part{of / common, all / common});
   }
-  /// max(p_i p - q, 0) by p's tokens, after the first i guesses.
+  /// max(p_i p - q, 0) by p's tokens, after the first i draft tokens.
   const auto left_after = [&](std::size_t i) {
     std::vector<std::uint64_t> left;
     for (const Token token : p[i].tokens()) {
-      const std::uint64_t wanted = narrow(Wide{stands[i].of} * (p[i].weight(token) / unit));
-      const std::uint64_t offered = narrow(Wide{stands[i].all} * (proposal.drawn_from[i].weight(token) / unit));
+      const std::uint64_t wanted = narrow(Wide{chances[i].of} * (p[i].weight(token) / unit));
+      const std::uint64_t offered = narrow(Wide{chances[i].all} * (proposal.drawn_from[i].weight(token) / unit));
       left.push_back(wanted > offered ? wanted - offered : 0);
     }
     return left;
   };
   std::size_t accepted = 0;
   for (std::size_t i = 1; i <= count; ++i) {
-    const auto [of, all] = stands[i];
+    const auto [of, all] = chances[i];
     std::array<std::uint64_t, 2> odds = {of, all - of};
     if (i < count) {
       const std::vector<std::uint64_t> left = left_after(i);
@@ -280,89 +280,89 @@ Verdict judge_as_block(const Proposal& proposal, TargetRows& rows, int sequence,
               narrow(Wide{all - of} * (Distribution::total / unit))};
     }
     if (odds[0] + odds[1] == 0) continue;  // p_i is 1 and nothing is left: so is the next
-    if (chance.pick(j.key(static_cast<int>(i) - 1, Purpose::accept), odds) == 0) accepted = i;
+    if (random.sample_index(j.key(static_cast<int>(i) - 1, Purpose::accept), odds) == 0) accepted = i;
   }
-  if (accepted == count) return {j.size(), draw(p[count], j.key(j.size(), Purpose::target), chance)};
-  const std::size_t next = chance.pick(j.key(static_cast<int>(accepted), Purpose::residual), left_after(accepted));
+  if (accepted == count) return {j.size(), draw(p[count], j.key(j.size(), Purpose::target), random)};
+  const std::size_t next = random.sample_index(j.key(static_cast<int>(accepted), Purpose::residual), left_after(accepted));
   return {static_cast<int>(accepted), p[accepted].tokens()[next]};
 }
 
 // Rules of trees.
 
 /// The branches are verified as if each were a text of its own, and that of which most stands is taken.
-Verdict judge_each_branch(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
+Verdict judge_each_branch(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
   std::vector<Distribution> p;
   for (int row = 0; row <= proposal.size(); ++row) p.push_back(rows.row(row));
   constexpr Purpose numbers[] = {Purpose::target, Purpose::accept, Purpose::residual};
   Verdict best{-1, 0};
   std::size_t branch = 0;
   for (int leaf = -1; leaf < proposal.size(); ++leaf) {
-    if (proposal.first_child(leaf) != Proposal::no_guess) continue;
+    if (proposal.first_child(leaf) != Proposal::no_node) continue;
     const Purpose number = numbers[branch++ % std::size(numbers)];
     Verdict own{0, 0, -1};
-    for (const int guess : proposal.path_to(leaf)) {
-      own.next = draw(p[static_cast<std::size_t>(own.last + 1)], {sequence, position + own.accepted, number}, chance);
-      if (own.next != proposal.tokens[static_cast<std::size_t>(guess)]) break;
-      own = {own.accepted + 1, 0, guess};
+    for (const int draft_token : proposal.path_to(leaf)) {
+      own.next = draw(p[static_cast<std::size_t>(own.last + 1)], {sequence, position + own.accepted, number}, random);
+      if (own.next != proposal.tokens[static_cast<std::size_t>(draft_token)]) break;
+      own = {own.accepted + 1, 0, draft_token};
     }
     if (own.last == leaf) {
-      own.next = draw(p[static_cast<std::size_t>(leaf + 1)], {sequence, position + own.accepted, number}, chance);
+      own.next = draw(p[static_cast<std::size_t>(leaf + 1)], {sequence, position + own.accepted, number}, random);
     }
     if (own.accepted > best.accepted) best = own;
   }
   return best;
 }
 
-/// Goes down the tree as `rejection` does. `stand_in` says which other guess of the place stands for a first that fell,
-/// and `row` after which guess the row is that judges what follows.
+/// Goes down the tree as `rejection` does. `stand_in` says which other draft token of the place stands for a first that fell,
+/// and `row` after which draft token the row is that judges what follows.
 template <class StandIn, class RowOf>
-Verdict judge_tree(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance,
+Verdict judge_tree(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random,
                    const StandIn& stand_in, const RowOf& row_of) {
   Verdict verdict;
   for (;;) {
     const Distribution& p = rows.row(row_of(verdict.last) + 1);
     const int at = position + verdict.accepted;
     const int first = proposal.first_child(verdict.last);
-    if (first == Proposal::no_guess) {
-      verdict.next = draw(p, {sequence, at, Purpose::target}, chance);
+    if (first == Proposal::no_node) {
+      verdict.next = draw(p, {sequence, at, Purpose::target}, random);
       return verdict;
     }
-    const Judgement j{proposal, rows, sequence, position + verdict.accepted - first, chance};
-    int standing = first;
-    if (!j.stands(first, p)) {
+    const Judging j{proposal, rows, sequence, position + verdict.accepted - first, random};
+    int accepted_count = first;
+    if (!j.accepted(first, p)) {
       verdict.next = j.replacement(first, p);
-      standing = stand_in(p, verdict, at);
-      if (standing == Proposal::no_guess) return verdict;
+      accepted_count = stand_in(p, verdict, at);
+      if (accepted_count == Proposal::no_node) return verdict;
     }
-    verdict = {verdict.accepted + 1, 0, standing};
+    verdict = {verdict.accepted + 1, 0, accepted_count};
   }
 }
 
-/// Each other guess of the place stands with p, as if the first had not been refused.
-Verdict judge_siblings_by_p(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
+/// Each other draft token of the place stands with p, as if the first had not been refused.
+Verdict judge_siblings_by_p(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
   const auto stand_in = [&](const Distribution& p, const Verdict& verdict, int at) {
-    int guess = proposal.next_sibling(proposal.first_child(verdict.last));
-    for (; guess != Proposal::no_guess; guess = proposal.next_sibling(guess)) {
-      const std::uint64_t wanted = p.weight(proposal.tokens[static_cast<std::size_t>(guess)]);
+    int draft_token = proposal.next_sibling(proposal.first_child(verdict.last));
+    for (; draft_token != Proposal::no_node; draft_token = proposal.next_sibling(draft_token)) {
+      const std::uint64_t wanted = p.weight(proposal.tokens[static_cast<std::size_t>(draft_token)]);
       const std::array weights{wanted, Distribution::total - wanted};
-      if (chance.pick({sequence, at, Purpose::target}, weights) == 0) break;
+      if (random.sample_index({sequence, at, Purpose::target}, weights) == 0) break;
     }
-    return guess;
+    return draft_token;
   };
-  return judge_tree(proposal, rows, sequence, position, chance, stand_in, [](int last) { return last; });
+  return judge_tree(proposal, rows, sequence, position, random, stand_in, [](int last) { return last; });
 }
 
-/// What follows any guess of a place is judged by the row after the first one there.
-Verdict judge_by_first_row(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
+/// What follows any draft token of a place is judged by the row after the first one there.
+Verdict judge_by_first_row(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
   const auto stand_in = [&](const Distribution&, const Verdict& verdict, int) {
     return proposal.child(verdict.last, verdict.next);
   };
-  return judge_tree(proposal, rows, sequence, position, chance, stand_in, [&](int last) {
+  return judge_tree(proposal, rows, sequence, position, random, stand_in, [&](int last) {
     return last < 0 ? last : proposal.first_child(proposal.parent(last));
   });
 }
 
-constexpr Rule claiming(const Rule& rule, Verdict (*judge)(const Proposal&, TargetRows&, int, int, Chance&)) {
+constexpr Rule claiming(const Rule& rule, Verdict (*judge)(const Proposal&, TargetRows&, int, int, RandomSource&)) {
   return {rule.name, rule.guarantee, rule.draft_noise, judge};
 }
 
@@ -370,7 +370,7 @@ constexpr Rule claiming(const Rule& rule, Verdict (*judge)(const Proposal&, Targ
 
 const Rule accepts_all = claiming(rejection, accept_all);
 const Rule accepts_what_is_possible = claiming(rejection, accept_possible);
-const Rule first_guess_unchecked = claiming(matching, skip_first);
+const Rule first_draft_token_unchecked = claiming(matching, skip_first);
 const Rule refused_token_subtracted_only = claiming(rejection, subtract_refused_only);
 const Rule zero_coin_accepts = claiming(rejection, coin_at_most);
 const Rule row_too_late = claiming(rejection, next_row);
@@ -380,7 +380,7 @@ const Rule replacement_with_accept_key = claiming(rejection, one_number_for_both
 const Rule draft_noise_of_replacement = {rejection.name, rejection.guarantee, Purpose::residual, rejection.judge};
 const Rule bonus_from_draft = claiming(rejection, bonus_from_q);
 const Rule always_best = claiming(matching, take_best);
-const Rule guess_removed_from_target = claiming(rejection, remove_guess_first);
+const Rule draft_token_removed_from_target = claiming(rejection, remove_draft_token_first);
 const Rule drawn_again = claiming(matching, draw_again);
 const Rule lenient = claiming(rejection, one_percent_more);
 const Rule block_with_replacement_of_token = claiming(rejection, block_accept_token_replace);

@@ -6,8 +6,8 @@
 // text, E caches, F and G state between rounds, H drafts, L log-probabilities, S counts, X our own, N controls.
 //
 // The line a mutant breaks, of what every decoder does:
-//   D1 draw guesses    D2 say what from    D3 tell the draft
-//   V1 anchor and guesses    V2 positions    V3 what a row sees    V4 which row judges    W1 row to distribution
+//   D1 draw draft tokens    D2 say what from    D3 tell the draft
+//   V1 anchor and draft tokens    V2 positions    V3 what a row sees    V4 which row judges    W1 row to distribution
 //   A1 stand or fall    A2 up to the first that falls    R1 replacement    B1 token after all stood    T1 the end
 //   K1 keep the target's cache    K2 the draft's    K3 recurrent state    K4 windows    K5 prefixes that others read
 //   P1 counters of penalties    Q1 keys of chance    B2 rows of a batch    L1 log-probabilities    S1 counts
@@ -20,9 +20,9 @@
 #include <string_view>
 #include <vector>
 
-#include "oracle/check.h"
+#include "oracle/checks/check.h"
 #include "oracle/report/report.h"
-#include "oracle/shrink.h"
+#include "oracle/shrink/shrink.h"
 #include "ref/models/hash.h"
 #include "zoo/loop.h"
 #include "zoo/parts.h"
@@ -34,11 +34,11 @@ struct Parts {
   const Rule* rule = nullptr;      // judges in place of the rule of the same name
   const Rule* declared = nullptr;  // is asked for in place of the rule of the same name
   NewTarget target = nullptr;
-  NewChance chance = nullptr;
+  NewRandomSource random = nullptr;
   NewDraft draft = nullptr;           // in place of "dialect"
   std::optional<Fault> loop = {};     // the small loop with this fault in place of the production loop
   bool first_asked = false;           // sampling and stop tokens of the first request are everybody's
-  bool trees = false;                 // drafts guess trees; the other parts of the zoo know chains only
+  bool trees = false;                 // drafts draft token trees; the other parts of the zoo know chains only
 };
 
 /// Who is harmed. A mutant of `speed` leaves every text right: it is wrong in what its draft remembers, and must never
@@ -47,7 +47,7 @@ enum class Harm : std::uint8_t {
   lossy,   // the text or its law is wrong
   latent,  // the text is right, what is left behind is not: a later text will be wrong
   counts,  // what is told of the text is wrong
-  speed,   // the draft guesses worse than it could
+  speed,   // the draft draft tokens worse than it could
   none,    // a control
 };
 const char* name_of(Harm harm) noexcept;
@@ -55,11 +55,11 @@ const char* name_of(Harm harm) noexcept;
 struct Mutant {
   const char* id;
   const char* name;
-  const char* line;    // that it breaks; of a control: that it looks as if it broke
-  const char* thread;  // where it was found; "" for our own
+  const char* stage;  // of the round, that it breaks; of a control: that it seems to break
+  const char* issue;  // upstream, where it was found; "" for our own
   Harm harm;
   const char* cause;   // of a control: why it is right
-  std::vector<std::string_view> caught_by;
+  std::vector<std::string_view> expected_failures;
   Parts parts;
 };
 
@@ -88,7 +88,7 @@ Shrunken smallest(const Parts& parts, const FailedTrial& failed, int trials_max)
 std::vector<std::string> check_names();
 
 /// A mutant is caught by all the checks that must catch it, and a control passes everything.
-bool as_it_must_be(const Mutant& mutant, const Findings& findings);
+bool as_expected(const Mutant& mutant, const Findings& findings);
 
 struct Row {
   const Mutant* mutant;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "oracle/check.h"
+#include "oracle/checks/check.h"
 
 namespace draftproof {
 
@@ -20,8 +20,8 @@ Finding check_log_probabilities(Trial& trial) {
     variation.threads = run.variation.threads;
     Request request = trial.request;
     request.logprobs = true;
-    SeededChance chance(trial.seed);
-    const Trace trace = trial.subject.run(request, variation, chance);
+    PhiloxSource random(trial.seed);
+    const Trace trace = trial.subject.run(request, variation, random);
     const PlainRun& expected = trial.plain_run(variation);
     const auto said = [&](std::size_t i) {
       return i < trace.output.size() ? "token " + std::to_string(trace.output[i]) : std::string("the end");
@@ -34,7 +34,7 @@ Finding check_log_probabilities(Trial& trial) {
                           "plain decoding says token " + std::to_string(expected.output[i]),
                           "asked for log-probabilities, the round does not say that one token: output " +
                               std::to_string(i) + " is " + said(i),
-                          {"the text before the position is the same in both", "no guess is made"});
+                          {"the text before the position is the same in both", "no draft token is made"});
       });
       if (!told_of) break;
       const Round& round = trace.rounds[i];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "oracle/check.h"
+#include "oracle/checks/check.h"
 
 namespace draftproof {
 

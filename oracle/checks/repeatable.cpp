@@ -4,8 +4,8 @@
 // what was asked) must not be heard.
 #include <algorithm>
 
-#include "oracle/check.h"
-#include "oracle/same_history.h"
+#include "oracle/checks/check.h"
+#include "oracle/checks/same_run.h"
 
 namespace draftproof {
 
@@ -15,8 +15,8 @@ Finding check_repeatable(Trial& trial) {
   for (const Run* const run : trial.one_per_draft()) {
     const Variation& variation = run->variation;
     const auto repeat = [&](const char* when) {
-      SeededChance chance(trial.seed);
-      const Trace trace = trial.subject.run(trial.request, variation, chance);
+      PhiloxSource random(trial.seed);
+      const Trace trace = trial.subject.run(trial.request, variation, random);
       auto what = difference(run->trace, 0, trace, true, trial.promises_tokens(variation));
       ++again;
       return examination.expect(!what, [&] {
@@ -38,9 +38,9 @@ Finding check_repeatable(Trial& trial) {
     other.prompt.push_back(output[shared]);
     other.max_new_tokens = std::min(left, 4);
     Trial warm(trial.subject, other, trial.seed, {variation}, trial.effort);
-    if (!trial.wrong_alone()) {  // what is wrong in every request is for other checks to say
-      examination.expect(!warm.wrong_alone(), [&] {
-        Failure wrong = *warm.wrong_alone();
+    if (!trial.standalone_failure()) {  // what is wrong in every request is for other checks to say
+      examination.expect(!warm.standalone_failure(), [&] {
+        Failure wrong = *warm.standalone_failure();
         wrong.run += ", a text that begins like an earlier one";
         return wrong;
       });

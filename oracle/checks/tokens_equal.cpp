@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 
-#include "oracle/check.h"
+#include "oracle/checks/check.h"
 
 namespace draftproof {
 
@@ -9,17 +9,17 @@ Finding check_tokens_equal(Trial& trial) {
   Examination examination("tokens_equal");
   int compared = 0;
   for (const Run& run : trial.runs) {
-    // Under `rejection` the promise is the law; the very tokens are promised only where nothing was guessed.
+    // Under `rejection` the promise is the law; the very tokens are promised only where nothing was drafted.
     const auto& rounds = run.trace.rounds;
-    const bool nothing_guessed =
+    const bool nothing_drafted =
         std::all_of(rounds.begin(), rounds.end(), [](const Round& round) { return round.proposal.size() == 0; });
     const bool promised =
-        trial.request.sampling.greedy() || run.variation.promises_tokens() || nothing_guessed;
+        trial.request.sampling.greedy() || run.variation.promises_tokens() || nothing_drafted;
     if (!promised) continue;
     const char* const promise =
         trial.request.sampling.greedy()   ? "both take the best token, so no random answer enters"
         : run.variation.promises_tokens() ? "by the rule both draw with the number keyed by position and purpose target"
-                                          : "nothing was guessed, so every token is the target's draw by its key";
+                                          : "nothing was drafted, so every token is the target's draw by its key";
     ++compared;
     const PlainRun& expected = trial.plain_run(run.variation);
     const auto& found = run.trace.output;
@@ -30,7 +30,7 @@ Finding check_tokens_equal(Trial& trial) {
       const auto token = [&](const std::vector<Token>& tokens) {
         return at < tokens.size() ? "token " + std::to_string(tokens[at]) : std::string("the end");
       };
-      return failure_of(run.variation, round_saying(run.trace, at),
+      return failure_of(run.variation, round_that_emitted(run.trace, at),
                         static_cast<std::int64_t>(trial.request.prompt.size() + at),
                         "plain decoding says " + token(expected.output),
                         "output " + std::to_string(at) + " is " + token(found),

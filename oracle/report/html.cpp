@@ -20,7 +20,7 @@ enum class Tone { good, bad, open };
 
 struct Meaning {
   Tone tone;
-  const char* sentence;
+  const char* message;
 };
 
 Meaning meaning_of(const Report& r) {
@@ -55,7 +55,7 @@ const char* class_of(Tone tone) {
   return "bad";
 }
 
-/// A tick, a cross or a bar, so that no colour has to be seen.
+/// A tick, a cross or a bar, so that no color has to be seen.
 std::string sign(Tone tone) {
   const char* path = "M7 12.5l3.5 3.5l6.5-8";
   if (tone == Tone::bad) path = "M8 8l8 8M16 8l-8 8";
@@ -135,7 +135,7 @@ std::string head(const Report& r) {
   return fmt::format("<header>\n<p class=\"command\">draftproof {}</p>\n<p class=\"subject\">{}</p>\n"
                      "<div class=\"verdict {}\">{}<div>\n<h1>{}</h1>\n<p>{}</p>\n{}{}{}</div></div>\n</header>\n",
                      escaped(r.command), escaped(r.subject), class_of(meaning.tone), sign(meaning.tone),
-                     name_of(r.verdict), meaning.sentence,
+                     name_of(r.verdict), meaning.message,
                      r.scope.empty() ? "" : fmt::format("<p class=\"reason\">{}</p>\n", escaped(r.scope)),
                      r.reason.empty() ? "" : fmt::format("<p class=\"reason\">{}</p>\n", escaped(r.reason)), counts);
 }
@@ -162,8 +162,8 @@ std::string side(const char* title, const char* kind, const std::string& text) {
 std::string failure(const Finding& finding) {
   std::string text = fmt::format("<article class=\"failure\">\n<h3>{}{}</h3>\n", sign(Tone::bad),
                                  escaped(finding.check));
-  if (!finding.failure || finding.sentence != sentence_of(*finding.failure)) {  // else it is said piece by piece
-    text += fmt::format("<p>{}</p>\n", escaped(finding.sentence));
+  if (!finding.failure || finding.message != message_of(*finding.failure)) {  // else it is said piece by piece
+    text += fmt::format("<p>{}</p>\n", escaped(finding.message));
   }
   if (finding.failure) {
     const Failure& f = *finding.failure;
@@ -201,7 +201,7 @@ std::string failures(const Report& r) {
 
 std::string unproved(const Report& r) {
   std::string list;
-  for (const std::string& sentence : r.unproved) list += fmt::format("<li>{}</li>\n", escaped(sentence));
+  for (const std::string& message : r.unproved) list += fmt::format("<li>{}</li>\n", escaped(message));
   return list.empty() ? "" : section("What was not examined", "<ul>\n" + list + "</ul>\n");
 }
 
@@ -218,13 +218,13 @@ std::string divergence(const Divergence& d) {
                  (where.empty() ? "" : "<dl class=\"where\">\n" + where + "</dl>\n") + "<dl class=\"parting\">\n" +
                      text("both say", "both", d.before) + text("plain decoding goes on", "must", d.plain) +
                      text("this run goes on", "is", d.observed) +
-                     (d.guesses.empty() ? "" : text("guessed in that round", "guesses", d.guesses)) + "</dl>\n" +
+                     (d.draft_tokens.empty() ? "" : text("drafted in that round", "draft_tokens", d.draft_tokens)) + "</dl>\n" +
                      "<p class=\"note\">Marked: ␣ a space at an edge or beside another, ⇥ a tab, ⏎ the end of a line, "
                      "\\x1b a byte or a character that cannot be seen.</p>\n");
 }
 
-/// Half of the interval around a share of `judged` guesses, outside of which chance puts a right decoder's expectation
-/// once in a thousand (Azuma and Hoeffding: guesses need be neither alike nor independent). As if how many are judged
+/// Half of the interval around a share of `judged` draft tokens, outside of which chance puts a right decoder's expectation
+/// once in a thousand (Azuma and Hoeffding: draft tokens need be neither alike nor independent). As if how many are judged
 /// did not depend on how they fare: a picture, not one of the oracle's assertions.
 double doubt(long judged) { return std::sqrt(log64(2 / 0.001) / (2 * static_cast<double>(judged))); }
 
@@ -234,10 +234,10 @@ std::string acceptance_by_depth(const DraftReport& draft) {
   if (depths.empty()) return "";
   std::vector<svg::Tick> shares;
   for (const double share : svg::round_numbers(0, 1, 6)) shares.push_back({share, svg::short_number(share)});
-  svg::Plot plot("Guesses that stood, by depth: " + draft.name,
-                 "The share of guesses that stood at each depth of a block, with its interval of doubt, and as a line "
+  svg::Plot plot("Draft tokens that stood, by depth: " + draft.name,
+                 "The share of draft tokens that stood at each depth of a block, with its interval of doubt, and as a line "
                  "the share that had to stand by the distributions. The table has the numbers.",
-                 svg::places("place of the guess in its block", 1, static_cast<int>(depths.size())),
+                 svg::places("place of the draft token in its block", 1, static_cast<int>(depths.size())),
                  {"share that stood", 0, 1, shares});
   std::vector<std::pair<double, double>> expected;
   std::string points;
@@ -246,25 +246,25 @@ std::string acceptance_by_depth(const DraftReport& draft) {
     const Depth& depth = depths[i];
     if (depth.judged <= 0) continue;
     const auto total = static_cast<double>(depth.judged);
-    const double share = static_cast<double>(depth.stood) / total;
+    const double share = static_cast<double>(depth.accepted) / total;
     const double due = depth.expected / total;
     const double least = std::max(share - doubt(depth.judged), 0.0);
     const double most = std::min(share + doubt(depth.judged), 1.0);
     const auto place = static_cast<double>(i + 1);
     expected.insert(expected.end(), {{place - 0.4, due}, {place + 0.4, due}});
     plot.point(place, share, least, most,
-               fmt::format("guess {}: {} of {} stood, {:.1f} had to", i + 1, depth.stood, depth.judged,
+               fmt::format("draft token {}: {} of {} stood, {:.1f} had to", i + 1, depth.accepted, depth.judged,
                            depth.expected));
     rows += "<tr>" + fmt::format("<th scope=\"row\">{}</th>", i + 1) + number(grouped(depth.judged)) +
-            number(grouped(depth.stood)) + number(fmt::format("{:.3f}", share)) +
+            number(grouped(depth.accepted)) + number(fmt::format("{:.3f}", share)) +
             number(fmt::format("{:.3f}–{:.3f}", least, most)) + number(fmt::format("{:.3f}", due)) + "</tr>\n";
   }
   plot.line("expected", expected);
   return "<figure>\n" + plot.text() +
          "<figcaption><span class=\"key point\">stood, with an interval of 99.9 %</span> "
          "<span class=\"key expected\">had to stand, by p and q</span></figcaption>\n" +
-         folded("In numbers", table("Guesses by their place in the block",
-                                    {"place", "judged", "stood", "share", "interval", "had to stand"}, rows)) +
+         folded("In numbers", table("Draft tokens by their place in the block",
+                                    {"place", "judged", "accepted", "share", "interval", "had to stand"}, rows)) +
          "</figure>\n";
 }
 
@@ -273,9 +273,9 @@ std::string accepted_lengths(const DraftReport& draft) {
   while (!rounds.empty() && rounds.back() <= 0) rounds.pop_back();
   if (rounds.empty()) return "";
   const long most = *std::max_element(rounds.begin(), rounds.end());
-  svg::Plot plot("Guesses accepted in a round: " + draft.name,
-                 "How many rounds had how many of their guesses accepted. The table has the numbers.",
-                 svg::places("guesses accepted", 0, static_cast<int>(rounds.size()) - 1),
+  svg::Plot plot("Draft tokens accepted in a round: " + draft.name,
+                 "How many rounds had how many of their draft tokens accepted. The table has the numbers.",
+                 svg::places("draft tokens accepted", 0, static_cast<int>(rounds.size()) - 1),
                  svg::amounts("rounds", static_cast<double>(most)));
   std::string rows;
   for (std::size_t n = 0; n < rounds.size(); ++n) {
@@ -287,11 +287,11 @@ std::string accepted_lengths(const DraftReport& draft) {
     rows += fmt::format("<tr><th scope=\"row\">{}</th>", n) + number(grouped(rounds[n])) + "</tr>\n";
   }
   return "<figure>\n" + plot.text() +
-         fmt::format("<figcaption>mean {:.2f} of {:.2f} guesses</figcaption>\n", draft.statistics.average_accepted(),
+         fmt::format("<figcaption>mean {:.2f} of {:.2f} draft tokens</figcaption>\n", draft.statistics.average_accepted(),
                      draft.statistics.iterations == 0
                          ? 0.0
                          : static_cast<double>(draft.statistics.drafted) / draft.statistics.iterations) +
-         folded("In numbers", table("Rounds by guesses accepted", {"accepted", "rounds"}, rows)) +
+         folded("In numbers", table("Rounds by draft tokens accepted", {"accepted", "rounds"}, rows)) +
          "</figure>\n";
 }
 
@@ -307,19 +307,19 @@ std::string plots_of_drafts(const Report& r) {
   }
   if (text.empty()) return "";
   const char* note =
-      "<p class=\"note\">Where the dashed line leaves the bar of a point, guesses stood more or less often than their "
+      "<p class=\"note\">Where the dashed line leaves the bar of a point, draft tokens stood more or less often than their "
       "distributions allow. Of a right decoder it does so at about one place in 1\u202F000 or fewer.</p>\n";
   return section("What stood", (any_by_depth ? note : "") + text);
 }
 
-std::string wealth(const LawFromTokens& law) {
-  const double alarm = -svg::log10_of(law.alpha);
+std::string wealth(const TokenTest& token_test) {
+  const double alarm = -svg::log10_of(token_test.alpha);
   double least = 0;
   double most = alarm;
   double last = 1;
-  bool infinite = std::isinf(law.e_value);
+  bool infinite = std::isinf(token_test.e_value);
   std::vector<std::pair<double, double>> line = {{0, 0}};
-  for (const auto& [tokens, value] : law.curve) {
+  for (const auto& [tokens, value] : token_test.curve) {
     last = std::max(last, static_cast<double>(tokens));
     if (std::isinf(value)) {
       infinite = true;
@@ -335,7 +335,7 @@ std::string wealth(const LawFromTokens& law) {
                  "The e-value after every so many tokens, and the value at which there is an alarm.",
                  svg::range("tokens", last),
                  svg::powers("e-value", least, most + 0.5));
-  plot.level(alarm, "alarm at " + scientific(1 / law.alpha));
+  plot.level(alarm, "alarm at " + scientific(1 / token_test.alpha));
   if (infinite) {
     line.insert(line.end(), {{last, line.back().second}, {last, std::numeric_limits<double>::infinity()}});
     plot.beyond(last, "infinite: a token that p says never");
@@ -344,38 +344,38 @@ std::string wealth(const LawFromTokens& law) {
   return "<figure>\n" + plot.text() + "</figure>\n";
 }
 
-std::string law_from_tokens(const LawFromTokens& law) {
-  const bool alarm = law.e_value * law.alpha >= 1;
+std::string token_test_section(const TokenTest& token_test) {
+  const bool alarm = token_test.e_value * token_test.alpha >= 1;
   std::string said = fmt::format("<p>{} held to their law by betting against them. ",
-                                 law.tokens == 1 ? "1 token was" : grouped(law.tokens) + " tokens were");
-  if (std::isinf(law.e_value)) {
+                                 token_test.tokens == 1 ? "1 token was" : grouped(token_test.tokens) + " tokens were");
+  if (std::isinf(token_test.e_value)) {
     said += "One of them is a token that its distribution says never: that is proof, not chance.</p>\n";
   } else if (alarm) {
     said += fmt::format("The bets won {}-fold. Against a right decoder they win {}-fold with probability {} at "
                         "most.</p>\n",
-                        scientific(law.e_value), scientific(1 / law.alpha), scientific(law.alpha));
+                        scientific(token_test.e_value), scientific(1 / token_test.alpha), scientific(token_test.alpha));
   } else {
     said += fmt::format("The most the bets have won is {}-fold; there is an alarm at {}-fold, which a right decoder "
                         "meets with probability {} at most.</p>\n",
-                        scientific(law.e_value), scientific(1 / law.alpha), scientific(law.alpha));
+                        scientific(token_test.e_value), scientific(1 / token_test.alpha), scientific(token_test.alpha));
   }
-  said += law.smallest_deviation < 1
+  said += token_test.smallest_deviation < 1
               ? fmt::format("<p>Of each law that was bet on, a deviation of <strong>{:.3g}</strong> in total variation "
                             "would have been seen with probability 0.99; of smaller ones nothing is known.</p>\n",
-                            law.smallest_deviation)
+                            token_test.smallest_deviation)
               : std::string("<p>So few tokens show nothing: no deviation would have been seen for certain.</p>\n");
-  std::string list = item("tokens", grouped(law.tokens)) + item("e-value", scientific(law.e_value)) +
-                     item("alarm at", scientific(1 / law.alpha)) + item("false alarms", scientific(law.alpha));
-  if (law.slack > 0) list += item("allowed to foreign numerics", scientific(law.slack));
-  if (!law.suspect.empty()) list += item(alarm ? "looks like" : "best bet", escaped(law.suspect));
+  std::string list = item("tokens", grouped(token_test.tokens)) + item("e-value", scientific(token_test.e_value)) +
+                     item("alarm at", scientific(1 / token_test.alpha)) + item("false alarms", scientific(token_test.alpha));
+  if (token_test.slack > 0) list += item("allowed to foreign numerics", scientific(token_test.slack));
+  if (!token_test.suspect.empty()) list += item(alarm ? "looks like" : "best bet", escaped(token_test.suspect));
   return section("The law of the tokens", "<div class=\"law\">\n<div>\n" + said + "<dl class=\"where\">\n" + list +
-                                              "</dl>\n</div>\n" + (law.curve.empty() ? "" : wealth(law)) +
+                                              "</dl>\n</div>\n" + (token_test.curve.empty() ? "" : wealth(token_test)) +
                                               "</div>\n");
 }
 
 /// What a check says of a decoder, and whether it is what it had to say.
 std::string cell_of(const Matrix::Row& row, const std::string& check, Outcome outcome) {
-  const bool had_to = std::count(row.caught_by.begin(), row.caught_by.end(), check) > 0;
+  const bool had_to = std::count(row.expected_failures.begin(), row.expected_failures.end(), check) > 0;
   const bool flagged = outcome == Outcome::fail;
   const char* says = "had nothing to look at";
   std::string shape = "–";
@@ -402,8 +402,8 @@ std::string matrix_rows(const Matrix& m) {
   std::string rows;
   for (const Matrix::Row& row : m.rows) {
     rows += fmt::format("<tr{}><th scope=\"row\" title=\"{}\"><b>{}</b> {}{}</th><td class=\"harm\">{}</td>",
-                        row.as_it_must_be ? "" : " class=\"wrong\"", escaped(row.cause), escaped(row.id),
-                        escaped(row.name), row.as_it_must_be ? "" : " <em>not as it must be</em>", escaped(row.harm));
+                        row.as_expected ? "" : " class=\"wrong\"", escaped(row.cause), escaped(row.id),
+                        escaped(row.name), row.as_expected ? "" : " <em>not as it must be</em>", escaped(row.harm));
     for (std::size_t i = 0; i < std::min(m.checks.size(), row.outcomes.size()); ++i) {
       rows += cell_of(row, m.checks[i], row.outcomes[i]);
     }
@@ -415,8 +415,8 @@ std::string matrix_rows(const Matrix& m) {
 std::string causes_of(const Matrix& m) {
   std::string list;
   for (const Matrix::Row& row : m.rows) {
-    std::string where = row.line.empty() ? "" : "breaks " + escaped(row.line);
-    if (!row.thread.empty()) where += (where.empty() ? "" : ", ") + ("found in " + escaped(row.thread));
+    std::string where = row.stage.empty() ? "" : "breaks " + escaped(row.stage);
+    if (!row.issue.empty()) where += (where.empty() ? "" : ", ") + ("found in " + escaped(row.issue));
     list += fmt::format("<div><dt><b>{}</b> {}</dt><dd>{}: {}{}</dd></div>\n", escaped(row.id), escaped(row.name),
                         escaped(row.harm), escaped(row.cause),
                         where.empty() ? "" : " <span class=\"none\">(" + where + ")</span>");
@@ -436,7 +436,7 @@ std::string matrix(const Matrix& m) {
   }
   const auto count = [&](bool control, bool well_only) {
     return std::count_if(m.rows.begin(), m.rows.end(), [&](const Matrix::Row& row) {
-      return row.is_control() == control && (row.as_it_must_be || !well_only);
+      return row.is_control() == control && (row.as_expected || !well_only);
     });
   };
   return section(
@@ -466,7 +466,7 @@ std::string checks(const Report& r) {
     rows += fmt::format("<tr><th scope=\"row\">{}</th><td class=\"outcome {}\">{}{}</td><td class=\"number\">{}</td>"
                         "<td class=\"sentence\">{}</td></tr>\n",
                         escaped(finding.check), class_of(tone), sign(tone), name_of(finding.outcome),
-                        grouped(finding.examined), escaped(finding.sentence));
+                        grouped(finding.examined), escaped(finding.message));
   }
   if (rows.empty()) return "";
   return section("Every check", "<table class=\"checks\">\n<thead><tr><th scope=\"col\">check</th>"
@@ -525,7 +525,7 @@ std::string bets_section(const std::vector<Bets>& all) {
     list += item(escaped(bets.about), fmt::format("{}e-value {}, alarm at {}; {}",
                                                   bets.alarm ? "<strong>alarm</strong>, " : "",
                                                   scientific(bets.e_value), scientific(1 / bets.alpha),
-                                                  escaped(bets.sentence)));
+                                                  escaped(bets.message)));
   }
   return list.empty() ? "" : section("Other bets", "<dl class=\"where\">\n" + list + "</dl>\n");
 }
@@ -543,7 +543,7 @@ std::string report_html(const Report& r) {
   text += head(r) + about(r) + failures(r) + unproved(r);
   for (const Divergence& d : r.divergences) text += divergence(d);
   text += plots_of_drafts(r);
-  for (const LawFromTokens& law : r.laws) text += law_from_tokens(law);
+  for (const TokenTest& token_test : r.token_tests) text += token_test_section(token_test);
   text += bets_section(r.bets);
   text += matrix(r.matrix) + checks(r) + examined(r) + drafts(r) + runs(r);
   return text + fmt::format("<footer>draftproof {}</footer>\n</main>\n</body>\n</html>\n", escaped(r.version));

@@ -51,7 +51,7 @@ Json json_of(const Finding& finding) {
   Json json = {{"name", finding.check},
                {"outcome", name_of(finding.outcome)},
                {"examined", finding.examined},
-               {"sentence", finding.sentence}};
+               {"message", finding.message}};
   if (finding.failure) json["failure"] = json_of(*finding.failure);
   return json;
 }
@@ -60,7 +60,7 @@ Json json_of(const DraftReport& draft) {
   const Statistics& s = draft.statistics;
   return {{"name", draft.name},
           {"mean_accepted", number(s.average_accepted())},
-          {"acceptance", number(s.acceptance())},
+          {"acceptance_rate", number(s.acceptance())},
           {"tokens_per_round", number(draft.tokens_per_round)},
           {"iterations", s.iterations},
           {"drafted", s.drafted},
@@ -70,20 +70,20 @@ Json json_of(const DraftReport& draft) {
           {"depths", list_of(draft.depths,
                              [](const Depth& depth) {
                                return Json{{"judged", depth.judged},
-                                           {"stood", depth.stood},
+                                           {"accepted", depth.accepted},
                                            {"expected", number(depth.expected)}};
                              })},
           {"rounds_by_accepted", draft.accepted}};
 }
 
-Json json_of(const LawFromTokens& law) {
-  return {{"tokens", law.tokens},
-          {"alpha", number(law.alpha)},
-          {"slack", number(law.slack)},
-          {"e_value", number(law.e_value)},
-          {"smallest_deviation", number(law.smallest_deviation)},
-          {"suspect", law.suspect},
-          {"curve", list_of(law.curve, [](const auto& point) { return Json{point.first, number(point.second)}; })}};
+Json json_of(const TokenTest& token_test) {
+  return {{"tokens", token_test.tokens},
+          {"alpha", number(token_test.alpha)},
+          {"slack", number(token_test.slack)},
+          {"e_value", number(token_test.e_value)},
+          {"smallest_deviation", number(token_test.smallest_deviation)},
+          {"suspect", token_test.suspect},
+          {"curve", list_of(token_test.curve, [](const auto& point) { return Json{point.first, number(point.second)}; })}};
 }
 
 Json json_of(const Bets& bets) {
@@ -92,13 +92,13 @@ Json json_of(const Bets& bets) {
           {"alpha", number(bets.alpha)},
           {"e_value", number(bets.e_value)},
           {"alarm", bets.alarm},
-          {"sentence", bets.sentence}};
+          {"message", bets.message}};
 }
 
 Json json_of(const Divergence& divergence) {
   return {{"run", divergence.run},         {"round", divergence.round},       {"position", divergence.position},
           {"before", divergence.before},   {"plain", divergence.plain},       {"observed", divergence.observed},
-          {"guesses", divergence.guesses}};
+          {"draft_tokens", divergence.draft_tokens}};
 }
 
 Json json_of(const Matrix& matrix) {
@@ -107,13 +107,13 @@ Json json_of(const Matrix& matrix) {
              return Json{{"id", row.id},
                          {"name", row.name},
                          {"harm", row.harm},
-                         {"line", row.line},
-                         {"thread", row.thread},
+                         {"stage", row.stage},
+                         {"issue", row.issue},
                          {"cause", row.cause},
-                         {"must_be_caught_by", row.caught_by},
-                         {"as_it_must_be", row.as_it_must_be},
+                         {"expected_failures", row.expected_failures},
+                         {"as_expected", row.as_expected},
                          {"outcomes", list_of(row.outcomes, [](Outcome outcome) { return Json(name_of(outcome)); })},
-                         {"sentences", row.sentences}};
+                         {"messages", row.messages}};
            })}};
 }
 
@@ -121,7 +121,7 @@ Json json_of(const Matrix& matrix) {
 
 std::string report_json(const Report& r) {
   Json json;
-  json["schema"] = "draftproof-report/1";
+  json["schema"] = "draftproof-report/2";
   json["command"] = r.command;
   json["version"] = r.version;
   json["verdict"] = name_of(r.verdict);
@@ -145,7 +145,7 @@ std::string report_json(const Report& r) {
     json["seconds"] = {{"plain", json_of(r.plain)}, {"speculative", json_of(first.seconds)}};
     json["drafts"] = list_of(r.drafts, each);
   }
-  if (!r.laws.empty()) json["laws"] = list_of(r.laws, each);
+  if (!r.token_tests.empty()) json["token_tests"] = list_of(r.token_tests, each);
   if (!r.bets.empty()) json["bets"] = list_of(r.bets, each);
   if (!r.divergences.empty()) json["divergences"] = list_of(r.divergences, each);
   if (!r.matrix.rows.empty()) json["matrix"] = json_of(r.matrix);

@@ -14,7 +14,7 @@ namespace {
 
 /// The sentence and all that belongs to it, a line each.
 std::string told(const Finding& finding) {
-  std::string text = finding.sentence;
+  std::string text = finding.message;
   if (!finding.failure) return text;
   const Failure& failure = *finding.failure;
   for (const std::string& fact : failure.facts) text += "\n- " + fact;
@@ -60,7 +60,7 @@ class Suite {
       add_case(check,
                fmt::format("<failure message=\"{}\">{}</failure>", name_of(report_.verdict), escaped(failed)));
     } else if (vacuous) {
-      skip(check, findings.front()->sentence);
+      skip(check, findings.front()->message);
     } else {
       add_case(check, "");
     }

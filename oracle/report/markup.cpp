@@ -16,7 +16,7 @@ struct Range {
   char32_t last;
 };
 
-/// Without a shape of their own, or changing that of their neighbours, or no characters at all.
+/// Without a shape of their own, or changing that of their neighbors, or no characters at all.
 constexpr std::array<Range, 16> shapeless = {{
     {0x7F, 0xA0},          // delete, the second controls, the space that does not break
     {0xAD, 0xAD},          // a hyphen that is there only at the end of a line

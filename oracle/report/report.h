@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "oracle/agreement.h"
-#include "oracle/check.h"
+#include "oracle/checks/acceptance_statistics.h"
+#include "oracle/checks/check.h"
 
 namespace draftproof {
 
@@ -35,7 +35,7 @@ struct Spread {  // seconds of several interleaved repeats
 };
 Spread spread_of(std::vector<double> seconds);
 
-/// Guesses at one depth of a block, and how many of them had to stand by their own p and q (oracle/agreement.h).
+/// Draft tokens at one depth of a block, and how many of them had to stand by their own p and q (oracle/checks/acceptance_statistics.h).
 using Depth = Judged;
 
 /// What speculation with one draft did.
@@ -45,12 +45,12 @@ struct DraftReport {
   double tokens_per_round = 0;
   Fingerprint logits;            // of all rows that the rule asked for
   Spread seconds;                // decoding only, without the prompt
-  std::vector<Depth> depths;     // [0]: the first guess of a round; only guesses whose p and q are known
-  std::vector<long> accepted;    // [n]: rounds with guesses of which n stood
+  std::vector<Depth> depths;     // [0]: the first draft token of a round; only draft tokens whose p and q are known
+  std::vector<long> accepted;    // [n]: rounds with draft tokens of which n stood
 };
 
-/// Tokens held to their law by betting (oracle/e_process.h).
-struct LawFromTokens {
+/// Tokens held to their law by betting (oracle/sequential/e_process.h).
+struct TokenTest {
   long tokens = 0;
   double alpha = 0;
   double slack = 0;
@@ -67,7 +67,7 @@ struct Bets {
   double alpha = 0;
   double e_value = 1;     // the most the wealth has been
   bool alarm = false;
-  std::string sentence;
+  std::string message;
 };
 
 /// Where two texts part, as text where a tokenizer is at hand, else as ids.
@@ -78,7 +78,7 @@ struct Divergence {
   std::string before;    // the end of what they share
   std::string plain;     // token and what follows it, plain decoding
   std::string observed;
-  std::string guesses;   // of that round
+  std::string draft_tokens;   // of that round
 };
 
 /// Wrong decoders, right ones, and what each check says of them.
@@ -88,12 +88,12 @@ struct Matrix {
     std::string name;
     std::string harm;
     std::string cause;
-    bool as_it_must_be = false;
+    bool as_expected = false;
     std::vector<Outcome> outcomes;  // by check
-    std::string line = {};          // of what every decoder does, that it breaks
-    std::string thread = {};        // where it was found; empty for our own
-    std::vector<std::string> caught_by = {};  // checks that must flag it
-    std::vector<std::string> sentences = {};  // by check
+    std::string stage = {};         // of the decoding round, that it breaks
+    std::string issue = {};         // upstream, where it was found; empty for our own
+    std::vector<std::string> expected_failures = {};  // checks that must flag it
+    std::vector<std::string> messages = {};  // by check
     bool is_control() const { return harm == "right"; }
   };
   std::vector<std::string> checks;
@@ -117,7 +117,7 @@ struct Report {
   Spread plain;                       // seconds of decoding without a draft, without the prompt
   std::size_t output_tokens = 0;
   std::vector<DraftReport> drafts;
-  std::vector<LawFromTokens> laws;    // none or one
+  std::vector<TokenTest> token_tests;    // none or one
   std::vector<Bets> bets;             // of a trace
   std::vector<Divergence> divergences;  // none or the first
   Matrix matrix;                      // of the zoo; empty otherwise

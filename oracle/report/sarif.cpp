@@ -51,7 +51,7 @@ Json rule_of(const Finding& finding) {
 
 Json result_of(const Finding& finding, const std::string& file, std::size_t rule) {
   const Failure& failure = *finding.failure;
-  std::string message = finding.sentence;
+  std::string message = finding.message;
   for (const std::string& fact : failure.facts) message += "; " + fact;
   const Json place = {{"artifactLocation", {{"uri", uri_of(file)}}},
                       {"region", {{"startLine", std::max<std::int64_t>(1, failure.line)}}}};
@@ -65,9 +65,9 @@ Json result_of(const Finding& finding, const std::string& file, std::size_t rule
 
 /// What no single line shows, but tokens together: a finding of the whole trace.
 Finding finding_of_tokens(const Report& r) {
-  Finding finding{.check = "law_of_tokens", .outcome = Outcome::fail, .sentence = r.reason};
+  Finding finding{.check = "token_test", .outcome = Outcome::fail, .message = r.reason};
   finding.failure = Failure{.expected = "tokens by the law of p",
-                            .observed = r.laws.empty() ? r.reason : r.laws.front().suspect,
+                            .observed = r.token_tests.empty() ? r.reason : r.token_tests.front().suspect,
                             .blames = "the rule, the draws, the q that is stated",
                             .clears = "nothing: tokens alone do not say where they come from"};
   return finding;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Small plots as SVG inside a page, whose style sheet gives them their colours and their font by class. Equal data give
+// Small plots as SVG inside a page, whose style sheet gives them their colors and their font by class. Equal data give
 // equal bytes.
 #pragma once
 

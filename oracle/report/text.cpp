@@ -16,7 +16,7 @@ std::string shown(const std::string& text) { return printable(text, 2000); }
 constexpr std::size_t spoken_rows = 8;  // of a matrix: with so few decoders, also what the checks say in words
 
 std::string line_of(const Finding& finding) {
-  return fmt::format("  {:<18} {:<7} {}\n", finding.check, name_of(finding.outcome), shown(finding.sentence));
+  return fmt::format("  {:<18} {:<7} {}\n", finding.check, name_of(finding.outcome), shown(finding.message));
 }
 
 std::string lines_of(const Finding& finding, const std::string& subject) {
@@ -43,42 +43,42 @@ std::string drafts_text(const Report& r) {
   for (const DraftReport& draft : r.drafts) {
     const Statistics& s = draft.statistics;
     if (s.iterations == 0) continue;
-    text += fmt::format("  {}: mean accepted {:.2f} of {:.2f} guesses, {:.2f} tokens per round", shown(draft.name),
+    text += fmt::format("  {}: mean accepted {:.2f} of {:.2f} draft tokens, {:.2f} tokens per round", shown(draft.name),
                         s.average_accepted(), static_cast<double>(s.drafted) / s.iterations, draft.tokens_per_round);
     if (draft.seconds.median > 0) {
       text += fmt::format(", {}: {:.2f}x", speed(draft.seconds), r.plain.median / draft.seconds.median);
     }
     text += "\n";
     long judged = 0;
-    long stood = 0;
+    long accepted = 0;
     double expected = 0;
     for (const Depth& depth : draft.depths) {
       judged += depth.judged;
-      stood += depth.stood;
+      accepted += depth.accepted;
       expected += depth.expected;
     }
     if (judged > 0) {
-      text += fmt::format("    {} guesses judged, {} stood, {:.1f} are to be expected by their p and q\n", judged,
-                          stood, expected);
+      text += fmt::format("    {} draft tokens judged, {} stood, {:.1f} are to be expected by their p and q\n", judged,
+                          accepted, expected);
     }
   }
   return text.empty() ? text : "\n" + text;
 }
 
-std::string law_text(const LawFromTokens& law) {
+std::string token_test_text(const TokenTest& token_test) {
   return fmt::format("\n  tokens by themselves: e-value {:.4g} after {} tokens, alarm at {:.4g}; best bet: {}\n  {}\n",
-                     law.e_value, law.tokens, 1 / law.alpha, shown(law.suspect),
-                     law.smallest_deviation < 1
+                     token_test.e_value, token_test.tokens, 1 / token_test.alpha, shown(token_test.suspect),
+                     token_test.smallest_deviation < 1
                          ? fmt::format("of a known fault a deviation of {:.4g} in total variation would have been seen "
                                        "99 times of 100",
-                                       law.smallest_deviation)
+                                       token_test.smallest_deviation)
                          : "so few tokens show nothing: no deviation would have been seen for certain");
 }
 
 std::string bets_text(const std::vector<Bets>& all) {
   std::string text = all.empty() ? "" : "\n";
   for (const Bets& bets : all) {
-    text += fmt::format("  {}: {}{}\n", bets.about, bets.alarm ? "ALARM, " : "", shown(bets.sentence));
+    text += fmt::format("  {}: {}{}\n", bets.about, bets.alarm ? "ALARM, " : "", shown(bets.message));
   }
   return text;
 }
@@ -92,7 +92,7 @@ std::string divergence_text(const Divergence& d) {
   add("before", d.before);
   add("plain", d.plain);
   add("observed", d.observed);
-  if (!d.guesses.empty()) add("guesses", d.guesses);
+  if (!d.draft_tokens.empty()) add("draft_tokens", d.draft_tokens);
   return text;
 }
 
@@ -100,8 +100,8 @@ std::string spoken(const Matrix& matrix) {
   std::string text;
   for (const Matrix::Row& row : matrix.rows) {
     text += fmt::format("\n{} {}\n", row.id, row.name);
-    for (std::size_t i = 0; i < row.sentences.size(); ++i) {
-      text += fmt::format("  {:<18} {:<7} {}\n", matrix.checks[i], name_of(row.outcomes[i]), row.sentences[i]);
+    for (std::size_t i = 0; i < row.messages.size(); ++i) {
+      text += fmt::format("  {:<18} {:<7} {}\n", matrix.checks[i], name_of(row.outcomes[i]), row.messages[i]);
     }
   }
   return text;
@@ -114,11 +114,11 @@ std::string zoo_text(const Report& r) {
   text += "\n";
   for (const auto& [name, value] : r.about) text += fmt::format("{}: {}\n", name, shown(value));
   for (const Finding& finding : r.findings) {
-    if (finding.outcome != Outcome::pass) text += finding.sentence + "\n";
+    if (finding.outcome != Outcome::pass) text += finding.message + "\n";
   }
   const auto count = [&](bool control, bool well_only) {
     return std::count_if(r.matrix.rows.begin(), r.matrix.rows.end(), [&](const Matrix::Row& row) {
-      return row.is_control() == control && (row.as_it_must_be || !well_only);
+      return row.is_control() == control && (row.as_expected || !well_only);
     });
   };
   return text + fmt::format("{} of {} mutants caught, {} of {} controls silent\n", count(false, true),
@@ -145,7 +145,7 @@ std::string matrix_text(const Matrix& matrix) {
   }
   text += "\n# The line each breaks (zoo/zoo.h), where it was found, and how it is wrong or why it is right.\n";
   for (const Matrix::Row& row : matrix.rows) {
-    text += fmt::format("{:<5} {:<3} {:<37} {}\n", row.id, row.line, row.thread, row.cause);
+    text += fmt::format("{:<5} {:<3} {:<37} {}\n", row.id, row.stage, row.issue, row.cause);
   }
   return text;
 }
@@ -169,7 +169,7 @@ std::string report_text(const Report& r) {
   if (!r.unproved.empty()) text += "\n";
   for (const std::string& what : r.unproved) text += fmt::format("  not proved: {}\n", shown(what));
   for (const Divergence& divergence : r.divergences) text += divergence_text(divergence);
-  for (const LawFromTokens& law : r.laws) text += law_text(law);
+  for (const TokenTest& token_test : r.token_tests) text += token_test_text(token_test);
   text += bets_text(r.bets);
   text += drafts_text(r);
   return text + fmt::format("\n  {}{}{}\n", name_of(r.verdict), r.scope.empty() ? "" : " (" + shown(r.scope) + ")",

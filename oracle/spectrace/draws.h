@@ -33,7 +33,7 @@ class Weights {
 };
 
 /// Whether a coin falls on a token, where every edge between tokens is known but for rounding.
-enum class Fall { on_it, within_rounding, elsewhere };
+enum class Rejection { on_it, within_rounding, elsewhere };
 
 /// Real weights by token, ascending. The sum of i tokens of a row may be off by i rounding units of itself, however it
 /// is added up; of a difference, by four units more of what it was taken from.
@@ -44,7 +44,7 @@ class RealWeights {
 
   bool is_point() const noexcept { return tokens_.size() == 1; }
   bool has(Token token) const;
-  Fall of(double coin, Token token) const;
+  Rejection of(double coin, Token token) const;
   /// How likely a coin is to fall so near to an edge; `unit` is the most that coins are apart.
   double blurred(double unit) const;
 

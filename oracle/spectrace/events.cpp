@@ -5,13 +5,13 @@
 
 namespace draftproof::spectrace {
 
-const char* name_of(Judgement judgement) noexcept {
-  switch (judgement) {
-    case Judgement::matching: return "matching";
-    case Judgement::rejection: return "rejection";
-    case Judgement::greedy: return "greedy";
-    case Judgement::block: return "block";
-    case Judgement::lossy: return "lossy";
+const char* name_of(Judging judging) noexcept {
+  switch (judging) {
+    case Judging::matching: return "matching";
+    case Judging::rejection: return "rejection";
+    case Judging::greedy: return "greedy";
+    case Judging::block: return "block";
+    case Judging::lossy: return "lossy";
   }
   return "unknown";
 }

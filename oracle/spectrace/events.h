@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "ref/acceptance/chance.h"
+#include "ref/acceptance/random_source.h"
 #include "ref/acceptance/distribution.h"
 #include "ref/acceptance/sampling.h"
 #include "ref/base/digest.h"
@@ -19,21 +19,21 @@
 namespace draftproof::spectrace {
 
 inline constexpr const char* schema_name = "spectrace/1";
-inline constexpr const char* our_generator = "philox4x32-10";  // SeededChance, by key
+inline constexpr const char* our_generator = "philox4x32-10";  // PhiloxSource, by key
 
-/// How guesses are judged. greedy: by the target's best token, without chance. block: by block verification. lossy: by
+/// How draft tokens are judged. greedy: by the target's best token, without chance. block: by block verification. lossy: by
 /// a rule that does not promise the target's law.
-enum class Judgement : std::uint8_t { matching, rejection, greedy, block, lossy };
-const char* name_of(Judgement judgement) noexcept;
+enum class Judging : std::uint8_t { matching, rejection, greedy, block, lossy };
+const char* name_of(Judging judging) noexcept;
 
-/// Where the token after the guesses comes from: residual of a refusal, the target's own draw that a guess did not
-/// match, the row after all guesses, the best token.
+/// Where the token after the draft tokens comes from: residual of a refusal, the target's own draw that a draft token did not
+/// match, the row after all draft tokens, the best token.
 enum class Last : std::uint8_t { residual, own, bonus, greedy };
 const char* name_of(Last last) noexcept;  // "res", "own", "bonus", "greedy"
 
 /// How the drafts of a sequence are judged.
 struct JudgedBy {
-  Judgement rule = Judgement::rejection;
+  Judging rule = Judging::rejection;
   std::string loss;               // name of a rule that is lossy
   std::string name() const;       // as a trace has it
 };
@@ -65,16 +65,16 @@ struct Opening {
   bool stop_strings = false;              // texts may end the sequence, too
   bool stop_emitted = true;               // else a stop token is not part of the text
   std::optional<std::int64_t> budget;     // most tokens to be emitted
-  std::optional<std::int64_t> draft_max;  // most guesses per round
+  std::optional<std::int64_t> draft_max;  // most draft tokens per round
   std::optional<Verification> verification;
   std::string draft;
   std::string kernels;
   std::string numerics;
-  bool logprobs_of_law = false;           // of the law that tokens are drawn from, else of the logits as they are
+  bool logprobs_after_sampling = false;           // of the law that tokens are drawn from, else of the logits as they are
 };
 
 /// A weight or a coin: an integer where the header has a total, else a real.
-struct Amount {
+struct Quantity {
   std::uint64_t whole = 0;
   double real = 0;
 };
@@ -128,18 +128,18 @@ struct Step {
   std::vector<Token> emitted;
 
   bool judged = false;             // the four below are there
-  std::vector<Token> guesses;
-  int accepted = 0;                // guesses that stand
+  std::vector<Token> draft_tokens;
+  int accepted = 0;                // draft tokens that stand
   int width = 0;                   // rows of the target's pass
   Last last = Last::bonus;
 
-  std::optional<std::vector<Amount>> q;                     // of every guess
-  std::optional<std::vector<Amount>> p;                     // of the guesses judged, or of all
-  std::optional<std::vector<std::optional<Amount>>> coins;  // below q; matching: the target's, of guesses that stand
-  std::optional<std::vector<std::uint64_t>> before;         // matching: weight before the guesses that stand
-  std::optional<std::vector<std::optional<Amount>>> draft_coins;
+  std::optional<std::vector<Quantity>> q;                     // of every draft token
+  std::optional<std::vector<Quantity>> p;                     // of the draft tokens judged, or of all
+  std::optional<std::vector<std::optional<Quantity>>> coins;  // below q; matching: the target's, of draft tokens that stand
+  std::optional<std::vector<std::uint64_t>> before;         // matching: weight before the draft tokens that stand
+  std::optional<std::vector<std::optional<Quantity>>> draft_coins;
   std::optional<std::vector<std::uint64_t>> draft_before;
-  // The token after the guesses that stand: of integer weights all about it, emitted or cut; of reals its coin.
+  // The token after the draft tokens that stand: of integer weights all about it, emitted or cut; of reals its coin.
   std::optional<Draw> next;
   std::optional<std::optional<double>> next_coin;
 
@@ -147,11 +147,11 @@ struct Step {
   std::vector<Best> best;                  // of row 0, 1, ...
   std::vector<Fingerprint> logits;         // the same rows
   std::vector<Fingerprint> targets;
-  std::vector<Fingerprint> drafts;         // of every guess's q
+  std::vector<Fingerprint> drafts;         // of every draft token's q
   std::vector<double> logprobs;            // of the tokens emitted
   std::vector<RealRow> top_logprobs;       // of some tokens, for each token emitted: log-probabilities, not weights
   std::vector<Distribution> target_rows;   // of row 0, 1, ...; of a round of tokens only, of every token emitted
-  std::vector<Distribution> draft_rows;    // of every guess
+  std::vector<Distribution> draft_rows;    // of every draft token
   std::vector<RealRow> target_reals;       // the same of reals
   std::vector<RealRow> draft_reals;
 

@@ -52,8 +52,8 @@ void Evidence::within_rounding(double probability, bool is) { rounding_.observe(
 
 std::vector<Game> Evidence::others() const {
   std::vector<Game> games;
-  const auto add = [&](const char* name, long observed, double e_value, const std::string& sentence) {
-    if (observed > 0) games.push_back({name, observed, e_value, e_value * alpha_of_one >= 1, sentence});
+  const auto add = [&](const char* name, long observed, double e_value, const std::string& message) {
+    if (observed > 0) games.push_back({name, observed, e_value, e_value * alpha_of_one >= 1, message});
   };
   add("draft tokens", draft_tokens_.tokens(), draft_tokens_.e_value(), draft_tokens_.describe());
   add("coins", coins_.coins(), coins_.e_value(), coins_.describe());

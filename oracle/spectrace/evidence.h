@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "oracle/acceptance_evidence.h"
-#include "oracle/coin_evidence.h"
-#include "oracle/e_process.h"
-#include "oracle/rare_events.h"
-#include "oracle/real_law.h"
+#include "oracle/sequential/acceptance_evidence.h"
+#include "oracle/sequential/coin_evidence.h"
+#include "oracle/sequential/e_process.h"
+#include "oracle/sequential/rare_events.h"
+#include "oracle/sequential/rounded_distribution.h"
 
 namespace draftproof::spectrace {
 
@@ -25,7 +25,7 @@ struct Game {
   long observed = 0;
   double e_value = 1;
   bool alarm = false;
-  std::string sentence;
+  std::string message;
 };
 
 /// Evidence over tokens, at most so many points of it whatever the number of tokens.

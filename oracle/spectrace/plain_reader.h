@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// plain_row (oracle/plain.h) for a text that grows, and begins anew where it does not.
+// plain_row (oracle/plain/plain.h) for a text that grows, and begins anew where it does not.
 #pragma once
 
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "oracle/plain.h"
+#include "oracle/plain/plain.h"
 
 namespace draftproof::spectrace {
 

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t position_max = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t exact_max = std::int64_t{1} << 53;  // integers that every reader of JSON keeps
-constexpr std::int64_t guesses_max = 1 << 16;
+constexpr std::int64_t draft_tokens_max = 1 << 16;
 
 using Names = std::set<std::string, std::less<>>;
 
@@ -137,8 +137,8 @@ class LineReader {
 JudgedBy rule_of(const Json& value) {
   const std::string& name = value.string();
   constexpr std::string_view lossy = "lossy:";
-  if (name.starts_with(lossy) && name.size() > lossy.size()) return {Judgement::lossy, name.substr(lossy.size())};
-  for (const Judgement rule : {Judgement::matching, Judgement::rejection, Judgement::greedy, Judgement::block}) {
+  if (name.starts_with(lossy) && name.size() > lossy.size()) return {Judging::lossy, name.substr(lossy.size())};
+  for (const Judging rule : {Judging::matching, Judging::rejection, Judging::greedy, Judging::block}) {
     if (name == name_of(rule)) return {rule, ""};
   }
   value.fail("must be matching, rejection, greedy, block or lossy:NAME, but is " + in_quotes(name));
@@ -226,10 +226,10 @@ class OpeningReader : LineReader {
       if (of->string() != "p" && of->string() != "logits") {
         of->fail("must be p or logits, but is " + in_quotes(of->string()));
       }
-      opening.logprobs_of_law = of->string() == "p";
+      opening.logprobs_after_sampling = of->string() == "p";
     }
     if (const auto most = line.find("max")) opening.budget = most->integer(0, position_max);
-    if (const auto most = line.find("k")) opening.draft_max = most->integer(0, guesses_max);
+    if (const auto most = line.find("k")) opening.draft_max = most->integer(0, draft_tokens_max);
     if (const auto verify = line.find("verify")) {
       const bool batched = verify->string() == name_of(Verification::batched);
       if (!batched && verify->string() != name_of(Verification::serial)) {
@@ -273,7 +273,7 @@ class OpeningReader : LineReader {
 class StepReader : LineReader {
  public:
   /// `rows`: null where the header names no file of them.
-  StepReader(const Header& header, RowsReader* rows, Judgement rule) : LineReader(header), rows_(rows), rule_(rule) {}
+  StepReader(const Header& header, RowsReader* rows, Judging rule) : LineReader(header), rows_(rows), rule_(rule) {}
 
   Step read(const Json& line) {
     static const Names names = {"t", "s", "n",  "pos", "w",  "d",  "a",   "last", "o",  "q",  "p", "u", "b",
@@ -287,17 +287,17 @@ class StepReader : LineReader {
     step_.judged = line.find("d").has_value();
     const std::size_t emitted = step_.emitted.size();
     if (step_.judged) {
-      read_judgement(line);
+      read_judging(line);
       read_weights(line);
       read_evidence(line);
       const std::size_t accepted = static_cast<std::size_t>(step_.accepted);
-      read_target_rows(line, accepted + 1, step_.guesses.size() + 1);
+      read_target_rows(line, accepted + 1, step_.draft_tokens.size() + 1);
       read_draft_rows(line);
     } else {
       static const Names of_tokens = {"t", "s", "n", "pos", "o", "P", "lp", "top_lp"};
       for (const std::string& name : line.fields()) {
         if (of_tokens.contains(name) || name.starts_with("x_")) continue;
-        line.fail("field " + name + " says something of guesses, but field d is missing");
+        line.fail("field " + name + " says something of draft tokens, but field d is missing");
       }
       read_target_rows(line, emitted, emitted);
     }
@@ -328,11 +328,11 @@ class StepReader : LineReader {
     return 0;
   }
 
-  void read_judgement(const Json& line) {
-    step_.guesses = engines_tokens(line.at("d"), "d");
-    expect_size(line, "d", step_.guesses, 0, static_cast<std::size_t>(guesses_max));
-    step_.accepted = static_cast<int>(line.at("a").integer(0, static_cast<std::int64_t>(step_.guesses.size())));
-    step_.width = static_cast<int>(line.at("w").integer(1, 1 + static_cast<std::int64_t>(step_.guesses.size())));
+  void read_judging(const Json& line) {
+    step_.draft_tokens = engines_tokens(line.at("d"), "d");
+    expect_size(line, "d", step_.draft_tokens, 0, static_cast<std::size_t>(draft_tokens_max));
+    step_.accepted = static_cast<int>(line.at("a").integer(0, static_cast<std::int64_t>(step_.draft_tokens.size())));
+    step_.width = static_cast<int>(line.at("w").integer(1, 1 + static_cast<std::int64_t>(step_.draft_tokens.size())));
     const Json last = line.at("last");
     bool known = false;
     for (const Last kind : {Last::residual, Last::own, Last::bonus, Last::greedy}) {
@@ -342,7 +342,7 @@ class StepReader : LineReader {
     }
     if (!known) last.fail("must be res, own, bonus or greedy, but is " + in_quotes(last.string()));
     if (step_.emitted.size() > static_cast<std::size_t>(step_.accepted) + 1) {
-      line.at("o").fail("holds more than the guesses that stand and one token");
+      line.at("o").fail("holds more than the draft tokens that stand and one token");
     }
   }
 
@@ -352,8 +352,8 @@ class StepReader : LineReader {
     return whole_in(value, 0, bound - 1);
   }
 
-  std::vector<Amount> amounts(const Json& list, const char* name) {
-    std::vector<Amount> values;
+  std::vector<Quantity> amounts(const Json& list, const char* name) {
+    std::vector<Quantity> values;
     for (std::size_t i = 0; i < list.size(); ++i) {
       if (header_.total > 0) values.push_back({whole_in(list[i], 0, header_.total), 0});
       else values.push_back({0, engines_real(list[i], name, i)});
@@ -367,53 +367,53 @@ class StepReader : LineReader {
   }
 
   /// `bound`: of the i-th, where they are integers.
-  std::vector<std::optional<Amount>> coins(const Json& list, const char* name, const auto& bound) {
-    std::vector<std::optional<Amount>> coins;
+  std::vector<std::optional<Quantity>> coins(const Json& list, const char* name, const auto& bound) {
+    std::vector<std::optional<Quantity>> coins;
     for (std::size_t i = 0; i < list.size(); ++i) {
       const Json value = list[i];
       if (value.is_null()) coins.emplace_back();
-      else if (header_.total == 0) coins.push_back(Amount{0, engines_real(value, name, i, true)});
-      else coins.push_back(Amount{*coin_below(value, bound(i)), 0});
+      else if (header_.total == 0) coins.push_back(Quantity{0, engines_real(value, name, i, true)});
+      else coins.push_back(Quantity{*coin_below(value, bound(i)), 0});
     }
     return coins;
   }
 
-  /// Weights of the guesses, and the coins they were drawn and judged with.
+  /// Weights of the draft tokens, and the coins they were drawn and judged with.
   void read_weights(const Json& line) {
-    const std::size_t guesses = step_.guesses.size();
+    const std::size_t draft_tokens = step_.draft_tokens.size();
     const std::size_t accepted = static_cast<std::size_t>(step_.accepted);
     // A block is judged as a whole, a lossy rule as it likes.
-    const bool by_one = rule_ != Judgement::block && rule_ != Judgement::lossy;
-    const std::size_t judged = by_one ? std::min(accepted + 1, guesses) : 0;
+    const bool by_one = rule_ != Judging::block && rule_ != Judging::lossy;
+    const std::size_t judged = by_one ? std::min(accepted + 1, draft_tokens) : 0;
     if (const auto q = line.find("q")) {
       step_.q = amounts(*q, "q");
-      expect_size(line, "q", *step_.q, guesses, guesses);
+      expect_size(line, "q", *step_.q, draft_tokens, draft_tokens);
     }
     if (const auto p = line.find("p")) {
       step_.p = amounts(*p, "p");
-      expect_size(line, "p", *step_.p, judged, guesses);
+      expect_size(line, "p", *step_.p, judged, draft_tokens);
     }
     if (const auto u = line.find("u")) {
-      if (rule_ == Judgement::greedy) u->fail("greedy judgement has no coins");
-      const bool matching = rule_ == Judgement::matching;
+      if (rule_ == Judging::greedy) u->fail("greedy judgement has no coins");
+      const bool matching = rule_ == Judging::matching;
       step_.coins = coins(*u, "u", [&](std::size_t i) {
-        const bool below_q = rule_ == Judgement::rejection && step_.q && i < step_.q->size();
+        const bool below_q = rule_ == Judging::rejection && step_.q && i < step_.q->size();
         return below_q ? (*step_.q)[i].whole : header_.total;
       });
-      expect_size(line, "u", *step_.coins, matching ? accepted : judged, matching ? accepted : guesses);
+      expect_size(line, "u", *step_.coins, matching ? accepted : judged, matching ? accepted : draft_tokens);
     }
     if (const auto before = line.find("b")) {
-      if (rule_ != Judgement::matching) before->fail("belongs to the rule matching only");
+      if (rule_ != Judging::matching) before->fail("belongs to the rule matching only");
       step_.before = wholes(*before);
       expect_size(line, "b", *step_.before, accepted, accepted);
     }
     if (const auto list = line.find("qc")) {
       step_.draft_coins = coins(*list, "qc", [&](std::size_t) { return header_.total; });
-      expect_size(line, "qc", *step_.draft_coins, guesses, guesses);
+      expect_size(line, "qc", *step_.draft_coins, draft_tokens, draft_tokens);
     }
     if (const auto before = line.find("qb")) {
       step_.draft_before = wholes(*before);
-      expect_size(line, "qb", *step_.draft_before, guesses, guesses);
+      expect_size(line, "qb", *step_.draft_before, draft_tokens, draft_tokens);
     }
     if (const auto y = line.find("y")) step_.next = draw(*y);
     if (!line.has("ur")) return;
@@ -423,7 +423,7 @@ class StepReader : LineReader {
   }
 
   void read_evidence(const Json& line) {
-    const std::size_t guesses = step_.guesses.size();
+    const std::size_t draft_tokens = step_.draft_tokens.size();
     if (const auto keys = line.find("rc")) step_.keys = keys_asked(*keys);
     const auto rows = [&](const char* name, auto& values, std::size_t least, std::size_t most, auto read) {
       const auto list = line.find(name);
@@ -432,17 +432,17 @@ class StepReader : LineReader {
       expect_size(line, name, values, least, most);
     };
     const std::size_t target_rows = static_cast<std::size_t>(step_.accepted) + 1;
-    rows("h", step_.logits, target_rows, guesses + 1, [&](const Json& v) { return fingerprint(v); });
-    rows("ph", step_.targets, target_rows, guesses + 1, [&](const Json& v) { return fingerprint(v); });
-    rows("top", step_.best, target_rows, guesses + 1, [&](const Json& v) { return best(v); });
-    rows("qh", step_.drafts, guesses, guesses, [&](const Json& v) { return fingerprint(v); });
+    rows("h", step_.logits, target_rows, draft_tokens + 1, [&](const Json& v) { return fingerprint(v); });
+    rows("ph", step_.targets, target_rows, draft_tokens + 1, [&](const Json& v) { return fingerprint(v); });
+    rows("top", step_.best, target_rows, draft_tokens + 1, [&](const Json& v) { return best(v); });
+    rows("qh", step_.drafts, draft_tokens, draft_tokens, [&](const Json& v) { return fingerprint(v); });
   }
 
   void read_target_rows(const Json& line, std::size_t least, std::size_t most) {
     read_rows(line, "P", least, most, step_.target_rows, step_.target_reals);
   }
   void read_draft_rows(const Json& line) {
-    read_rows(line, "Q", step_.guesses.size(), step_.guesses.size(), step_.draft_rows, step_.draft_reals);
+    read_rows(line, "Q", step_.draft_tokens.size(), step_.draft_tokens.size(), step_.draft_rows, step_.draft_reals);
   }
 
   /// Rows that stand in the line, or in the file beside the trace.
@@ -547,7 +547,7 @@ class StepReader : LineReader {
   }
 
   RowsReader* rows_;
-  Judgement rule_;
+  Judging rule_;
   Step step_;
 };
 
@@ -668,7 +668,7 @@ std::optional<Event> Reader::next() {
     const Json line = Json::parse(text_, file_ + ":" + std::to_string(line_));
     const Json kind = line.at("t");
     if (kind.string() == "step") {
-      event.what = StepReader(header_, rows_ ? &*rows_ : nullptr, judgement_of(line)).read(line);
+      event.what = StepReader(header_, rows_ ? &*rows_ : nullptr, judging_of(line)).read(line);
     } else if (kind.string() == "seq") {
       refuse_unknown(line, opening_names);
       event.what = OpeningReader(header_).read(line);
@@ -691,10 +691,10 @@ std::optional<Event> Reader::next() {
 }
 
 /// Of a round's sequence; of one that is not open, which follow() refuses, any.
-Judgement Reader::judgement_of(const Json& line) const {
+Judging Reader::judging_of(const Json& line) const {
   const auto id = line.find("s");
   const auto found = open_.find(id ? id->integer(0, exact_max) : 0);
-  return found == open_.end() ? Judgement::rejection : found->second.rule;
+  return found == open_.end() ? Judging::rejection : found->second.rule;
 }
 
 void Reader::follow(const Opening& opening) {

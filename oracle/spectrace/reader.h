@@ -51,10 +51,10 @@ class Reader {
     std::int64_t rounds = 0;
     std::int64_t position = 0;
     std::size_t tokens = 0;
-    Judgement rule = Judgement::rejection;
+    Judging rule = Judging::rejection;
   };
   bool read_line();
-  Judgement judgement_of(const Json& line) const;
+  Judging judging_of(const Json& line) const;
   void open_rows();
   void follow(const Opening& opening);
   void follow(const Step& step);

@@ -48,7 +48,7 @@ void Replayer::finish() {
 
 void Replayer::tell() {
   if (coins_stated_) {
-    report_.unsaid.insert(
+    report_.missing.insert(
         header_.generator.empty()
             ? "coins are as the trace states them: it names no generator (field rng) to compute them again with"
             : "coins of '" + printable(header_.generator) + "' cannot be computed again from the seed");
@@ -56,7 +56,7 @@ void Replayer::tell() {
   const EProcess& tokens = evidence_.tokens().tokens() > 0 ? evidence_.tokens() : of_lossy_.tokens();
   if (tokens.tokens() > 0) {
     const bool lossy = &tokens == &of_lossy_.tokens();
-    report_.law = {tokens.tokens(),   Evidence::alpha_of_one,
+    report_.token_test = {tokens.tokens(),   Evidence::alpha_of_one,
                    target_.slack,     tokens.e_value(),
                    tokens.alarm(),    lossy, tokens.smallest_deviation(),
                    tokens.suspect(),  tokens.describe(),
@@ -67,7 +67,7 @@ void Replayer::tell() {
     report_.unread.insert("the law of " + std::to_string(loose_) +
                           " tokens is not bet on: the slack leaves nearly every law open there");
   }
-  if (report_.unsaid.empty()) return;
+  if (report_.missing.empty()) return;
   const auto count = [](long many, const char* things) { return std::to_string(many) + " " + things; };
   if (unknown_ > 0) {
     report_.unproved.insert("of " + count(unknown_, "tokens p is not known, so that their law cannot stand in for "
@@ -102,7 +102,7 @@ void Replayer::open(const Opening& opening) {
   sequence.opening = opening;
   sequence.text = opening.prompt;
   if (header_.seed) sequence.fresh_from = numbers_.begin(opening.key);
-  if (sequence.rule() == Judgement::lossy) {
+  if (sequence.rule() == Judging::lossy) {
     report_.lossy = true;
     report_.unproved.insert("the rule '" + printable(opening.judged_by.loss) +
                             "' is declared lossy: it does not promise the target's law");
@@ -131,7 +131,7 @@ void Replayer::judge(const Step& step) {
   if (!step.faults.empty()) {
     report_faults(sequence, step);
   } else if (step.judged) {
-    judge_guesses(sequence, step);
+    judge_draft_tokens(sequence, step);
   } else {
     sequence.all_judged = false;
     replay_tokens(sequence, step);
@@ -176,7 +176,7 @@ void Replayer::replay_tokens(Sequence& sequence, const Step& step) {
       ++report_.examined.draws;
       expect_equal("own_draw", "at position " + number(position) + " plain decoding says", *own, token);
     } else {
-      report_.unsaid.insert("rounds without d: what was guessed and how it was judged is not said");
+      report_.missing.insert("rounds without d: what was drafted and how it was judged is not said");
     }
     hold_logprobs(sequence, step, i, row);
     bet(sequence, step, i, row, {});
@@ -186,17 +186,17 @@ void Replayer::replay_tokens(Sequence& sequence, const Step& step) {
 }
 
 void Replayer::count(Sequence& sequence, const Step& step) {
-  const auto guesses = static_cast<int>(step.guesses.size());
-  if (guesses == 0) return;
-  const auto stood = static_cast<std::size_t>(step.accepted);
-  if (report_.stood.size() <= stood) report_.stood.resize(stood + 1);
-  ++report_.stood[stood];
+  const auto draft_tokens = static_cast<int>(step.draft_tokens.size());
+  if (draft_tokens == 0) return;
+  const auto by_rule = static_cast<std::size_t>(step.accepted);
+  if (report_.accepted.size() <= by_rule) report_.accepted.resize(by_rule + 1);
+  ++report_.accepted[by_rule];
   const int accepted = std::min(step.accepted, static_cast<int>(step.emitted.size()));
   Statistics& counts = sequence.counts;
   ++counts.iterations;
-  counts.drafted += guesses;
+  counts.drafted += draft_tokens;
   counts.accepted += accepted;
-  ++(step.accepted == guesses ? counts.all_accepted : counts.mismatches);
+  ++(step.accepted == draft_tokens ? counts.all_accepted : counts.mismatches);
   if (const auto& verification = sequence.opening.verification) {
     ++(*verification == Verification::batched ? counts.batched : counts.serial);
   }
@@ -252,7 +252,7 @@ void Replayer::expect_ended(Sequence& sequence, const Ending& ending) {
   }
   if (sequence.cut && cancelled) untold = "within a round, as they were cancelled";
   if (!untold.empty()) {
-    report_.unsaid.insert("that sequences had to end where they did is not proved: some end " + untold);
+    report_.missing.insert("that sequences had to end where they did is not proved: some end " + untold);
   } else if (sequence.cut) {
     add_finding(*sequence.cut);
   }
@@ -276,16 +276,16 @@ void Replayer::reconcile(const Sequence& sequence, const Statistics& stated) {
   }
 }
 
-Verdict Report::verdict() const {
-  if (!invalid.empty()) return Verdict::invalid_trace;
-  if (!findings.empty()) return Verdict::bug_proven;
-  if (examined.rounds == 0) return Verdict::vacuous;
+ReportVerdict Report::verdict() const {
+  if (!invalid.empty()) return ReportVerdict::invalid_trace;
+  if (!findings.empty()) return ReportVerdict::bug_proven;
+  if (examined.rounds == 0) return ReportVerdict::vacuous;
   const bool alarm = std::any_of(games.begin(), games.end(), [](const Game& game) { return game.alarm; });
-  if (alarm || (law && law->alarm && !law->of_lossy)) return Verdict::bug_stat;
-  if (!unproved.empty()) return Verdict::undecided;
-  if (!unsaid.empty()) return Verdict::pass_stat;
-  // Tokens that each are plain decoding's prove whatever was guessed.
-  return examined.guesses == 0 && examined.judged_rounds > 0 ? Verdict::vacuous : Verdict::pass_exact;
+  if (alarm || (token_test && token_test->alarm && !token_test->of_lossy)) return ReportVerdict::bug_stat;
+  if (!unproved.empty()) return ReportVerdict::undecided;
+  if (!missing.empty()) return ReportVerdict::pass_stat;
+  // Tokens that each are plain decoding's prove whatever was drafted.
+  return examined.draft_tokens == 0 && examined.judged_rounds > 0 ? ReportVerdict::vacuous : ReportVerdict::pass_exact;
 }
 
 Report replay(const std::string& file, const Target& target) {

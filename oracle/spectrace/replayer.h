@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // One replay while it goes on: what it keeps of open sequences, and what it does with a line. Whatever cannot be right
 // is a finding; what is merely stated is bet on; what nobody could look at is named. Its members stand in three files:
-// replay.cpp has sequences, rounds and ends, replayer_guesses.cpp the decisions of a round and their coins,
+// replay.cpp has sequences, rounds and ends, replayer_draft_tokens.cpp the decisions of a round and their coins,
 // replayer_rows.cpp the rows of the target and the tokens that should come from them.
 #pragma once
 
@@ -14,11 +14,11 @@
 
 #include "oracle/spectrace/draws.h"
 #include "oracle/spectrace/evidence.h"
-#include "oracle/spectrace/near_law.h"
+#include "oracle/spectrace/nearby_distribution.h"
 #include "oracle/spectrace/plain_reader.h"
 #include "oracle/spectrace/replay.h"
 #include "oracle/spectrace/used_numbers.h"
-#include "ref/acceptance/chance.h"
+#include "ref/acceptance/random_source.h"
 
 namespace draftproof::spectrace {
 
@@ -45,8 +45,8 @@ struct Sequence {
     return opening.stops && std::find(opening.stops->begin(), opening.stops->end(), token) != opening.stops->end();
   }
   bool stopped() const { return emitted() > 0 && stops_at(text.back()); }
-  Judgement rule() const { return opening.judged_by.rule; }
-  bool greedy() const { return rule() == Judgement::greedy || opening.sampling.greedy(); }
+  Judging rule() const { return opening.judged_by.rule; }
+  bool greedy() const { return rule() == Judging::greedy || opening.sampling.greedy(); }
 };
 
 struct TooManyFindings {};
@@ -54,13 +54,13 @@ struct TooManyFindings {};
 /// What is known of the target's row after a text: of these at most one from the target, and one as stated.
 struct KnownRow {
   std::optional<Distribution> p;  // exact: of the target or as stated
-  std::optional<RealLaw> reals;   // as stated
-  std::optional<NearLaw> near;    // of the target, where the sequence was computed in other numerics
+  std::optional<RoundedDistribution> reals;   // as stated
+  std::optional<NearbyDistribution> near;    // of the target, where the sequence was computed in other numerics
   std::optional<BestToken> best;  // the same, of a greedy sequence
 };
 
 /// A row to bet on, which somebody else keeps; none where p is null.
-struct LawAt {
+struct DistributionAt {
   const Distribution* p = nullptr;
   double slack = 0;
 };
@@ -68,7 +68,7 @@ struct LawAt {
 class Replayer {
  public:
   Replayer(const Header& header, const Target& target, Report& report)
-      : header_(header), target_(target), report_(report), chance_(header.seed.value_or(0)),
+      : header_(header), target_(target), report_(report), random_(header.seed.value_or(0)),
         evidence_(header.vocabulary, target.slack, header.coin_bits),
         of_lossy_(header.vocabulary, target.slack, header.coin_bits) {}
 
@@ -161,9 +161,9 @@ class Replayer {
 
   /// A token of the round and the law it should come from. One choice is no bet: there the token is proved, or proves
   /// the fault. Nor is a number that was bet on before: what it says again is no further evidence, however often.
-  /// q: what a guess for it was drawn from.
+  /// q: what a draft token for it was drawn from.
   void bet(Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known,
-           const LawAt& q);
+           const DistributionAt& q);
 
   /// Of other numerics: another token than the target's best may be theirs, where it lies near enough.
   void judge_greedy(const BestToken& best, Token token, std::int64_t position);
@@ -171,7 +171,7 @@ class Replayer {
   // Log-probabilities that were told.
 
   /// Those of some tokens, as a law of these and of one token more, the vocabulary's size, for all others.
-  std::optional<RealLaw> law_of_top(const Sequence& sequence, const Step& step, std::size_t row) const;
+  std::optional<RoundedDistribution> distribution_of_top(const Sequence& sequence, const Step& step, std::size_t row) const;
   Token place_in(const Distribution& top, Token token) const;
 
   void hold_logprobs(const Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known);
@@ -179,15 +179,15 @@ class Replayer {
   /// The token that plain decoding has to say: of one choice, or with a coin that is known and shared.
   std::optional<Token> token_of(const Distribution& p, const Sequence& sequence, std::int64_t position);
 
-  // Guesses.
+  // Draft tokens.
 
-  void judge_guesses(Sequence& sequence, const Step& step);
+  void judge_draft_tokens(Sequence& sequence, const Step& step);
 
   void name_what_is_unread(const Sequence& sequence, const Step& step);
 
-  void count_depth(std::size_t depth, bool stood, const Distribution& p, const Distribution& q);
+  void count_depth(std::size_t depth, bool accepted, const Distribution& p, const Distribution& q);
 
-  /// The keys of a round are those of its coins. A draft may ask for more than its guesses were drawn with; by matching
+  /// The keys of a round are those of its coins. A draft may ask for more than its draft tokens were drawn with; by matching
   /// it may draw with what numbers it likes, those of the target included.
   void expect_keys(const KeysAsked& stated);
   void keys_unknown(Purpose purpose) { keys_unknown_[static_cast<std::size_t>(purpose)] = true; }
@@ -195,18 +195,18 @@ class Replayer {
   /// Emitted is what stands and the token after it, cut only where the text has to end.
   void expect_conserved(Sequence& sequence, const Step& step);
 
-  /// Every guess was drawn from its q.
+  /// Every draft token was drawn from its q.
   void expect_drafted(Sequence& sequence, const Step& step);
 
-  /// A guess that is judged is drawn afresh; one after the one that fell may be drawn again with the same number.
+  /// A draft token that is judged is drawn afresh; one after the one that fell may be drawn again with the same number.
   void bet_on_draft(const Sequence& sequence, const Step& step, std::size_t j);
 
-  /// False when it is not said how the guess was drawn from its q.
+  /// False when it is not said how the draft token was drawn from its q.
   bool drafted_from_integers(Sequence& sequence, const Step& step, std::size_t j);
 
   bool drafted_from_reals(Sequence& sequence, const Step& step, std::size_t j, bool decides);
 
-  static std::optional<std::uint64_t> whole(const std::optional<Amount>& coin);
+  static std::optional<std::uint64_t> whole(const std::optional<Quantity>& coin);
 
   /// A stated probability is that of the row, but for rounding.
   void expect_stated(const char* check, Token token, double of_row, double stated);
@@ -219,22 +219,22 @@ class Replayer {
 
   std::string undrawn_next() const;
 
-  /// The coin of the token after the guesses, where weights are reals; false where it is not said.
+  /// The coin of the token after the draft tokens, where weights are reals; false where it is not said.
   bool bet_on_next(Sequence& sequence, const Step& step, std::int64_t position);
 
-  /// The target's own draw after the guesses.
+  /// The target's own draw after the draft tokens.
   void judge_next(Sequence& sequence, const Step& step, const char* check, std::int64_t position,
                   const std::optional<Distribution>& p);
 
   void judge_ratio(Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known);
 
-  /// Whether the guess stands is a matter of chance that p and q have named; where coins are computed again, of none.
+  /// Whether the draft token stands is a matter of chance that p and q have named; where coins are computed again, of none.
   void bet_on_acceptance(const Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known);
 
   /// Real numbers: only what rounding cannot turn is a fault.
   void judge_reals(Sequence& sequence, const Step& step, std::size_t row);
 
-  /// What the guess was drawn from, where all of it is said: as a row, or as the one token that has everything.
+  /// What the draft token was drawn from, where all of it is said: as a row, or as the one token that has everything.
   std::optional<Distribution> draft_row(const Step& step, std::size_t row) const;
 
   void judge_residual(Sequence& sequence, const Step& step, std::size_t row, std::int64_t position,
@@ -254,7 +254,7 @@ class Replayer {
   const Header& header_;
   const Target& target_;
   Report& report_;
-  SeededChance chance_;
+  PhiloxSource random_;
   Evidence evidence_;
   Evidence of_lossy_;             // tokens of rules that are declared lossy: told, and no alarm
   std::optional<std::string> foreign_;  // numerics
@@ -266,7 +266,7 @@ class Replayer {
   std::size_t found_before_ = 0;  // findings before this round
   std::map<std::int64_t, Sequence> sequences_;  // open ones
   std::vector<PlainReader*> readers_;  // of those, with a cache; the one read last is the last
-  Judgement rule_ = Judgement::rejection;       // of this round
+  Judging rule_ = Judging::rejection;       // of this round
   KeysAsked keys_;                              // of this round
   bool keys_unknown_[4] = {};                   // by purpose: not every coin of this round is said
   long line_ = 0;

@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "kernels/math64.h"
-#include "oracle/agreement.h"
+#include "oracle/checks/acceptance_statistics.h"
 #include "ref/formats/printable.h"
 
 namespace draftproof::spectrace {
@@ -35,12 +35,12 @@ void Replayer::hold_to_target(Sequence& sequence) {
         : opening.numerics.empty() ? "the trace does not say in which numerics p were computed (field numerics)"
                                    : "p were computed with the numerics '" + foreign(opening.numerics) +
                                          "', which cannot be had here";
-    (granted ? report_.unsaid : report_.unproved)
+    (granted ? report_.missing : report_.unproved)
         .insert(why + ": they are not held to the target's bits" +
                 (granted ? "" : "; tokens are, with --slack") + (!granted && sequence.greedy() ? " or --tie" : ""));
     const Sampling& s = opening.sampling;
     const bool cuts = s.top_k > 0 || (s.top_p > 0 && s.top_p < 1) || s.min_p > 0;
-    if (granted && !sequence.greedy() && !opening.order && (cuts || s.penalises())) {
+    if (granted && !sequence.greedy() && !opening.order && (cuts || s.penalizes())) {
       report_.assumed.insert("penalties, temperature, top-k, top-p, min-p were applied in this order (field order)");
     }
   }
@@ -79,7 +79,7 @@ KnownRow Replayer::row_after(Sequence& sequence, const Step& step, std::size_t r
   KnownRow known;
   if (row < step.target_rows.size()) known.p = step.target_rows[row];
   if (row < step.target_reals.size()) {
-    known.reals = real_law(step.target_reals[row].tokens, step.target_reals[row].weights, header_.unit);
+    known.reals = rounded_distribution(step.target_reals[row].tokens, step.target_reals[row].weights, header_.unit);
   }
   if (row < std::max(step.target_rows.size(), step.target_reals.size())) expect_declared(sequence, step, row);
   if (sequence.plain) {
@@ -129,7 +129,7 @@ void Replayer::expect_near(const std::string& which, Sequence& sequence, KnownRo
     known.best.emplace(logits, sampling, sequence.text);
     return;
   }
-  known.near = near_law(logits, sampling, sequence.opening.order.value_or(our_order()), sequence.text, target_.slack);
+  known.near = nearby_distribution(logits, sampling, sequence.opening.order.value_or(our_order()), sequence.text, target_.slack);
   if (!known.near) {
     report_.unproved.insert("the order of samplers names one that is not known here, or in a place that is not: "
                             "tokens are not held to the target");
@@ -137,7 +137,7 @@ void Replayer::expect_near(const std::string& which, Sequence& sequence, KnownRo
   }
   if (!known.p && !known.reals) return;
   const double rounding = known.reals ? known.reals->slack : 0;
-  const double apart = static_cast<double>(Distribution::total - overlap(known.p ? *known.p : known.reals->law,
+  const double apart = static_cast<double>(Distribution::total - overlap(known.p ? *known.p : known.reals->distribution,
                                                                          known.near->p)) /
                        static_cast<double>(Distribution::total);
   report_.furthest_row = std::max(report_.furthest_row.value_or(0), apart);
@@ -177,7 +177,7 @@ void Replayer::expect_declared(const Sequence& sequence, const Step& step, std::
         [&] { return which + "has at most " + number(s.top_k) + " tokens, and others only as likely as the last"; },
         tokens);
   }
-  if (row >= step.best.size() || s.penalises()) return;
+  if (row >= step.best.size() || s.penalizes()) return;
   const Best& best = step.best[row];
   const auto is_of_size = [&](Token token, double size) { return stated.weight(token) * fine >= size; };
   expect(
@@ -187,32 +187,32 @@ void Replayer::expect_declared(const Sequence& sequence, const Step& step, std::
 }
 
 void Replayer::bet(Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known,
-                   const LawAt& q) {
+                   const DistributionAt& q) {
   const Token token = step.emitted[row];
   const std::int64_t position = position_ + static_cast<std::int64_t>(row);
   if (known.best) return judge_greedy(*known.best, token, position);
-  std::optional<RealLaw> of_top;
-  LawAt law;
+  std::optional<RoundedDistribution> of_top;
+  DistributionAt distribution;
   // Of greedy tokens a row that is no point is not their law.
-  const auto is_law = [&](const Distribution& p) { return rule_ != Judgement::greedy || p.is_point(); };
-  if (known.p && is_law(*known.p)) law.p = &*known.p;
-  else if (known.reals && is_law(known.reals->law)) law = {&known.reals->law, known.reals->slack};
-  else if (known.near) law = {&known.near->p, known.near->slack};
-  else if ((of_top = law_of_top(sequence, step, row))) law = {&of_top->law, of_top->slack};
-  if (law.p == nullptr) {
+  const auto is_distribution = [&](const Distribution& p) { return rule_ != Judging::greedy || p.is_point(); };
+  if (known.p && is_distribution(*known.p)) distribution.p = &*known.p;
+  else if (known.reals && is_distribution(known.reals->distribution)) distribution = {&known.reals->distribution, known.reals->slack};
+  else if (known.near) distribution = {&known.near->p, known.near->slack};
+  else if ((of_top = distribution_of_top(sequence, step, row))) distribution = {&of_top->distribution, of_top->slack};
+  if (distribution.p == nullptr) {
     ++unknown_;
     return;
   }
-  const bool stated = !known.near || law.p != &known.near->p;
+  const bool stated = !known.near || distribution.p != &known.near->p;
   // Rows of another program, which stand in for a target.
   const bool of_reference = stated && target_.vocabulary == 0 && target_.slack > 0;
-  if (of_reference) law.slack += target_.slack;
-  // A token that was judged against a guess is off by the rounding of q, too (oracle/real_law.h).
-  if (known.reals && row < step.guesses.size()) law.slack += (q.p ? q.slack : known.reals->slack) + 4 * header_.unit;
-  const Token said = of_top ? place_in(of_top->law, token) : token;
-  if (!of_reference && rule_ != Judgement::lossy && report_.findings.size() == found_before_) {
+  if (of_reference) distribution.slack += target_.slack;
+  // A token that was judged against a draft token is off by the rounding of q, too (oracle/sequential/rounded_distribution.h).
+  if (known.reals && row < step.draft_tokens.size()) distribution.slack += (q.p ? q.slack : known.reals->slack) + 4 * header_.unit;
+  const Token said = of_top ? place_in(of_top->distribution, token) : token;
+  if (!of_reference && rule_ != Judging::lossy && report_.findings.size() == found_before_) {
     expect(
-        stated ? law.p->weight(said) > 0 : known.near->allows(said), "law",
+        stated ? distribution.p->weight(said) > 0 : known.near->allows(said), "distribution",
         [&] {
           return stated ? "p at position " + number(position) + " has nothing for token " + number(token)
                         : fmt::format("at position {} no law within {:g} of the target's says token {}", position,
@@ -220,19 +220,19 @@ void Replayer::bet(Sequence& sequence, const Step& step, std::size_t row, const 
         },
         [&] { return "token " + number(token); });
   }
-  if (law.p->is_point() && stated && !of_reference) return;
-  if (law.slack >= slack_max) {
+  if (distribution.p->is_point() && stated && !of_reference) return;
+  if (distribution.slack >= slack_max) {
     ++loose_;
   } else if (!fresh(sequence, position)) {
     ++not_bet_;
-  } else if (law.p->is_point()) {
-    evidence_.token_of_a_point(law.slack, law.p->weight(said) == 0);
+  } else if (distribution.p->is_point()) {
+    evidence_.token_of_a_point(distribution.slack, distribution.p->weight(said) == 0);
   } else {
-    // Where a guess is drawn with the number that draws the token, whether it is made at all may hang on that number;
+    // Where a draft token is drawn with the number that draws the token, whether it is made at all may hang on that number;
     // so a q that is there is no news from before the token.
-    const Distribution* const before = rule_ == Judgement::matching ? nullptr : q.p;
-    Evidence& evidence = rule_ == Judgement::lossy ? of_lossy_ : evidence_;
-    evidence.token(*law.p, law.slack, before, said, sequence.text, sequence.rejected);
+    const Distribution* const before = rule_ == Judging::matching ? nullptr : q.p;
+    Evidence& evidence = rule_ == Judging::lossy ? of_lossy_ : evidence_;
+    evidence.token(*distribution.p, distribution.slack, before, said, sequence.text, sequence.rejected);
   }
 }
 
@@ -248,7 +248,7 @@ void Replayer::judge_greedy(const BestToken& best, Token token, std::int64_t pos
     greedy.apart = std::max(greedy.apart, apart);
   }
   expect(
-      tie || rule_ == Judgement::lossy, "best",
+      tie || rule_ == Judging::lossy, "best",
       [&] {
         return fmt::format("at position {} the target's best token is {}", position, best.token());
       },
@@ -258,13 +258,13 @@ void Replayer::judge_greedy(const BestToken& best, Token token, std::int64_t pos
       });
 }
 
-std::optional<RealLaw> Replayer::law_of_top(const Sequence& sequence, const Step& step, std::size_t row) const {
+std::optional<RoundedDistribution> Replayer::distribution_of_top(const Sequence& sequence, const Step& step, std::size_t row) const {
   if (row >= step.top_logprobs.size() || step.top_logprobs[row].tokens.empty()) return std::nullopt;
   const Sampling& s = sequence.opening.sampling;
-  const bool is_law = sequence.opening.logprobs_of_law ||
+  const bool is_distribution = sequence.opening.logprobs_after_sampling ||
                       (s.temperature == 1 && s.top_k <= 0 && !(s.top_p > 0 && s.top_p < 1) && s.min_p <= 0 &&
-                       !s.penalises());
-  if (!is_law) return std::nullopt;
+                       !s.penalizes());
+  if (!is_distribution) return std::nullopt;
   RealRow row_of_top;
   double sum = 0;
   for (std::size_t i = 0; i < step.top_logprobs[row].tokens.size(); ++i) {
@@ -282,9 +282,9 @@ std::optional<RealLaw> Replayer::law_of_top(const Sequence& sequence, const Step
     row_of_top.tokens.push_back(header_.vocabulary);
     row_of_top.weights.push_back(1 - sum);
   }
-  RealLaw law = real_law(row_of_top.tokens, row_of_top.weights, header_.unit);
-  law.slack += rounding * static_cast<double>(row_of_top.tokens.size());
-  return law;
+  RoundedDistribution distribution = rounded_distribution(row_of_top.tokens, row_of_top.weights, header_.unit);
+  distribution.slack += rounding * static_cast<double>(row_of_top.tokens.size());
+  return distribution;
 }
 
 Token Replayer::place_in(const Distribution& top, Token token) const {
@@ -319,13 +319,13 @@ void Replayer::hold_logprobs(const Sequence& sequence, const Step& step, std::si
       hold(top->tokens[i], top->weights[i], own_of(top->tokens[i]), slack, to);
     }
   };
-  const Distribution* const law = known.p ? &*known.p : known.reals ? &known.reals->law : nullptr;
-  if (sequence.opening.logprobs_of_law && law != nullptr) {
-    const auto of_law = [&](Token token) {
-      return log64(static_cast<double>(law->weight(token)) / static_cast<double>(Distribution::total));
+  const Distribution* const distribution = known.p ? &*known.p : known.reals ? &known.reals->distribution : nullptr;
+  if (sequence.opening.logprobs_after_sampling && distribution != nullptr) {
+    const auto of_distribution = [&](Token token) {
+      return log64(static_cast<double>(distribution->weight(token)) / static_cast<double>(Distribution::total));
     };
-    hold_all(of_law, 0, "in its row");
-  } else if (!sequence.opening.logprobs_of_law && sequence.plain &&
+    hold_all(of_distribution, 0, "in its row");
+  } else if (!sequence.opening.logprobs_after_sampling && sequence.plain &&
              sequence.text.size() <= static_cast<std::size_t>(sequence.target->context())) {
     const auto logits = sequence.plain->logits();
     hold_all([&](Token token) { return log_probability(logits, token); }, sequence.foreign ? target_.slack : 0,
@@ -336,14 +336,14 @@ void Replayer::hold_logprobs(const Sequence& sequence, const Step& step, std::si
     hold(step.emitted[row], step.logprobs[row], top->weight(step.emitted[row]), 0, "in top_lp");
   }
   if (!held && told) unread("lp", "there is no row to hold log-probabilities to");
-  if (!held && top != nullptr && !law_of_top(sequence, step, row)) {
+  if (!held && top != nullptr && !distribution_of_top(sequence, step, row)) {
     unread("top_lp", "there is no row to hold log-probabilities to, and they are not of the law tokens are drawn from");
   }
 }
 
 std::optional<Token> Replayer::token_of(const Distribution& p, const Sequence& sequence, std::int64_t position) {
   if (p.is_point()) return p.tokens().front();
-  if (rule_ != Judgement::matching || !header_.coins_follow()) return std::nullopt;
+  if (rule_ != Judging::matching || !header_.coins_follow()) return std::nullopt;
   const Key key{sequence.opening.key, static_cast<std::int32_t>(position), Purpose::target};
   return Weights(p).at(below(key, Distribution::total)).token;
 }

@@ -85,7 +85,7 @@ std::string sealed(const std::filesystem::path& path) {
 }
 
 template <class Weight>
-Isolated::Answer lists_of(const std::filesystem::path& path) {
+Subprocess::Answer lists_of(const std::filesystem::path& path) {
   Hdf5 file = Hdf5::open(path);
   if (const std::string schema = file.read_string_attribute("/", "schema"); schema != rows_schema) {
     throw Error(path.string() + ": attribute 'schema' is " + in_quotes(schema) + ", this program reads " + rows_schema);

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "oracle/spectrace/events.h"
-#include "ref/base/isolated.h"
+#include "ref/base/subprocess.h"
 #include "ref/formats/hdf5.h"
 
 namespace draftproof::spectrace {
@@ -54,7 +54,7 @@ class RowsReader {
 
   std::filesystem::path path_;
   const Header& header_;
-  Isolated library_;
+  Subprocess library_;
   std::uint64_t rows_ = 0;
   std::uint64_t tokens_ = 0;  // of all rows
 };

@@ -41,7 +41,7 @@ std::string shown(const Opening& o) {
 }
 
 /// A weight as what it is: the token's probability.
-std::string share(const Amount& amount, const Header& header) {
+std::string share(const Quantity& amount, const Header& header) {
   const double total = header.total > 0 ? static_cast<double>(header.total) : 1.0;
   return fmt::format("{:.6f}", header.total > 0 ? static_cast<double>(amount.whole) / total : amount.real);
 }
@@ -51,18 +51,18 @@ std::string part(std::uint64_t coin, std::uint64_t bound) {
   return fmt::format("{:.6f}", static_cast<double>(coin) / static_cast<double>(std::max<std::uint64_t>(bound, 1)));
 }
 
-std::string shown(const Step& s, const Header& header, Judgement rule) {
+std::string shown(const Step& s, const Header& header, Judging rule) {
   std::string text = fmt::format("round {} of sequence {}, from position {}: ", s.round, s.sequence, s.position);
   if (!s.judged) return text + "emitted " + listed(s.emitted) + "\n";
-  text += fmt::format("{} of {} guesses stand, {} rows\n", s.accepted, s.guesses.size(), s.width);
-  for (std::size_t j = 0; j < s.guesses.size(); ++j) {
+  text += fmt::format("{} of {} draft tokens stand, {} rows\n", s.accepted, s.draft_tokens.size(), s.width);
+  for (std::size_t j = 0; j < s.draft_tokens.size(); ++j) {
     const auto accepted = static_cast<std::size_t>(s.accepted);
-    text += fmt::format("  {:>8}  guess {:>7}", s.position + static_cast<std::int64_t>(j), s.guesses[j]);
+    text += fmt::format("  {:>8}  draft token {:>7}", s.position + static_cast<std::int64_t>(j), s.draft_tokens[j]);
     if (s.q) text += "  q " + share((*s.q)[j], header);
     if (s.p && j < s.p->size() && j <= accepted) text += "  p " + share((*s.p)[j], header);
     if (s.coins && j < s.coins->size() && (*s.coins)[j]) {
-      const Amount& coin = *(*s.coins)[j];
-      const std::uint64_t bound = rule == Judgement::rejection && s.q ? (*s.q)[j].whole : header.total;
+      const Quantity& coin = *(*s.coins)[j];
+      const std::uint64_t bound = rule == Judging::rejection && s.q ? (*s.q)[j].whole : header.total;
       text += "  coin " + (header.total > 0 ? part(coin.whole, bound) : fmt::format("{:.6f}", coin.real));
     }
     text += j < accepted ? "  stands\n" : j == accepted ? "  falls\n" : "  not judged\n";
@@ -84,7 +84,7 @@ std::string shown(const Ending& e) {
   if (e.count) text += fmt::format(" after {} tokens", *e.count);
   if (e.statistics) {
     const Statistics& s = *e.statistics;
-    text += fmt::format("; {} rounds, {} of {} guesses accepted", s.rounds, s.accepted, s.drafted);
+    text += fmt::format("; {} rounds, {} of {} draft tokens accepted", s.rounds, s.accepted, s.drafted);
   }
   return text + "\n";
 }
@@ -151,7 +151,7 @@ class Comparer {
     if (at == pairs_.end() || at->second.parted || step.emitted.empty()) return;
     std::string place = fmt::format("{}: round {}", where(side, line), step.round);
     if (step.judged) {
-      place += fmt::format(", guesses {}, {} of them stand, {} rows", listed(step.guesses), step.accepted, step.width);
+      place += fmt::format(", draft tokens {}, {} of them stand, {} rows", listed(step.draft_tokens), step.accepted, step.width);
     }
     compare(side, step.sequence, at->second, {step.position, step.emitted, std::move(place)});
   }
@@ -260,7 +260,7 @@ long show(const std::string& file, const Wanted& wanted, const std::function<voi
   Reader reader(file);
   if (!wanted.round) take(shown(reader.header()));
   long rounds = 0;
-  std::map<std::int64_t, Judgement> rules;  // of sequences
+  std::map<std::int64_t, Judging> rules;  // of sequences
   const auto chosen = [&](std::int64_t sequence) { return !wanted.sequence || *wanted.sequence == sequence; };
   while (const auto event = reader.next()) {
     if (const auto* opening = std::get_if<Opening>(&event->what)) rules[opening->sequence] = opening->judged_by.rule;

@@ -3,13 +3,13 @@
 
 namespace draftproof::spectrace {
 
-Trace TracedSubject::run_watched(const Request& request, const Variation& variation, Chance& chance,
-                                 const AfterRound& after_round) {
-  if (writer_ == nullptr) return subject_.run_watched(request, variation, chance, after_round);
+Trace TracedSubject::run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
+                                 const OnRound& on_round) {
+  if (writer_ == nullptr) return subject_.run_with_callback(request, variation, random, on_round);
   writer_->begin({variation.draft, variation.kernels, subject_.numerics(variation)});
-  Trace trace = subject_.run_watched(request, variation, chance, [&](const Trace& so_far) {
+  Trace trace = subject_.run_with_callback(request, variation, random, [&](const Trace& so_far) {
     writer_->add_round(so_far);
-    return !after_round || after_round(so_far);
+    return !on_round || on_round(so_far);
   });
   writer_->end(trace);
   return trace;

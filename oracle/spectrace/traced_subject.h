@@ -3,7 +3,7 @@
 #pragma once
 
 #include "oracle/spectrace/writer.h"
-#include "oracle/subject.h"
+#include "oracle/plain/subject.h"
 
 namespace draftproof::spectrace {
 
@@ -12,8 +12,8 @@ class TracedSubject final : public Subject {
   /// Both outlive it. Who looks at a round of `subject` finds its rows, and kernels as `subject` names them.
   TracedSubject(Subject& subject, Writer& writer) : subject_(subject), writer_(&writer) {}
 
-  Trace run_watched(const Request& request, const Variation& variation, Chance& chance,
-                    const AfterRound& after_round) override;
+  Trace run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
+                    const OnRound& on_round) override;
   Model& target(const Variation& variation) override { return subject_.target(variation); }
   std::string numerics(const Variation& variation) override { return subject_.numerics(variation); }
 

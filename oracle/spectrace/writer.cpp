@@ -67,7 +67,7 @@ std::string placed(const char* name, const RowsPlace& place) {
 /// Of smaller tokens.
 template <class Row>
 std::uint64_t weight_before(const Row& row, Token token) {
-  const std::size_t home = static_cast<std::size_t>(token) / block_size;
+  const std::size_t home = static_cast<std::size_t>(token) / token_block_size;
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < row.blocks().size() && row.blocks()[i] <= home; ++i) {
     if (row.blocks()[i] < home) {
@@ -75,7 +75,7 @@ std::uint64_t weight_before(const Row& row, Token token) {
       continue;
     }
     const auto weights = row.block(i);
-    for (std::size_t in_block = 0; in_block < static_cast<std::size_t>(token) % block_size; ++in_block) {
+    for (std::size_t in_block = 0; in_block < static_cast<std::size_t>(token) % token_block_size; ++in_block) {
       sum += weights[in_block];
     }
   }
@@ -85,11 +85,11 @@ std::uint64_t weight_before(const Row& row, Token token) {
 /// The coins of one round, and the keys they were asked with.
 class Coins {
  public:
-  Coins(const SeededChance& chance, int sequence) : chance_(chance), sequence_(sequence) {}
+  Coins(const PhiloxSource& random, int sequence) : random_(random), sequence_(sequence) {}
 
   Coin ask(int position, Purpose purpose, std::uint64_t bound) {
     asked_.add(purpose, position);
-    return chance_.below({sequence_, position, purpose}, bound);
+    return random_.below({sequence_, position, purpose}, bound);
   }
   /// A point asks for nothing.
   Coin ask(const Distribution& row, int position, Purpose purpose) {
@@ -99,7 +99,7 @@ class Coins {
   const KeysAsked& asked() const { return asked_; }
 
  private:
-  const SeededChance& chance_;
+  const PhiloxSource& random_;
   int sequence_;
   KeysAsked asked_;
 };
@@ -122,11 +122,11 @@ bool short_rows(const std::vector<Distribution>& rows) {
 Writer::Writer(Take take, const std::string& engine, const std::string& weights, int vocabulary, const Rule& rule,
                std::uint64_t seed, RowsWriter* rows)
     : take_(std::move(take)), rows_file_(rows),
-      judgement_(rule.judge == matching.judge ? Judgement::matching : Judgement::rejection),
-      draft_noise_(rule.draft_noise), chance_(seed) {
+      judging_(rule.judge == matching.judge ? Judging::matching : Judging::rejection),
+      draft_noise_(rule.draft_noise), random_(seed) {
   add_line(fmt::format("{{\"t\":\"hdr\",\"schema\":\"{}\",\"engine\":{},\"weights\":{},\"vocab\":{},\"rule\":\"{}\","
                        "\"W\":{},\"rng\":{{\"alg\":\"{}\",\"seed\":\"{}\"}}{}}}",
-                       schema_name, in_json(engine), in_json(weights), vocabulary, name_of(judgement_),
+                       schema_name, in_json(engine), in_json(weights), vocabulary, name_of(judging_),
                        Distribution::total, our_generator, seed,
                        rows == nullptr ? "" : ",\"rows\":" + in_json(rows->name())));
 }
@@ -160,32 +160,32 @@ void Writer::add_round(const Trace& trace) {
   open(trace.request);
   const Request& request = trace.request;
   const Round& round = trace.rounds.back();
-  const auto& guesses = round.proposal.tokens;
+  const auto& draft_tokens = round.proposal.tokens;
   const auto& drawn_from = round.proposal.drawn_from;
   const auto accepted = static_cast<std::size_t>(round.verdict.accepted);
   REQUIRE(round.proposal.is_chain(), "spectrace/1 writes down chains");
-  REQUIRE(drawn_from.size() == guesses.size() && round.rows.size() == accepted + 1,
+  REQUIRE(drawn_from.size() == draft_tokens.size() && round.rows.size() == accepted + 1,
           "the round is watched with its rows");
-  const bool refused = accepted < guesses.size();
-  const bool by_matching = judgement_ == Judgement::matching;
-  Coins coins(chance_, request.sequence);
+  const bool refused = accepted < draft_tokens.size();
+  const bool by_matching = judging_ == Judging::matching;
+  Coins coins(random_, request.sequence);
 
   std::vector<std::uint64_t> q, p, draft_before, before;
   std::vector<Coin> draft_coins, judging_coins;
   std::vector<Fingerprint> drafts;
-  for (std::size_t j = 0; j < guesses.size(); ++j) {
+  for (std::size_t j = 0; j < draft_tokens.size(); ++j) {
     const int position = round.position + static_cast<int>(j);
     drafts.push_back(drawn_from[j].fingerprint());
-    q.push_back(drawn_from[j].weight(guesses[j]));
-    draft_before.push_back(weight_before(drawn_from[j], guesses[j]));
+    q.push_back(drawn_from[j].weight(draft_tokens[j]));
+    draft_before.push_back(weight_before(drawn_from[j], draft_tokens[j]));
     draft_coins.push_back(coins.ask(drawn_from[j], position, draft_noise_));
     if (j > accepted) continue;
     const Distribution& row = round.rows[j];
-    p.push_back(row.weight(guesses[j]));
+    p.push_back(row.weight(draft_tokens[j]));
     if (!by_matching) {
       judging_coins.push_back(p[j] < q[j] ? coins.ask(position, Purpose::accept, q[j]) : std::nullopt);
     } else if (j < accepted) {
-      before.push_back(weight_before(row, guesses[j]));
+      before.push_back(weight_before(row, draft_tokens[j]));
       judging_coins.push_back(coins.ask(row, position, Purpose::target));
     }
   }
@@ -219,8 +219,8 @@ void Writer::add_round(const Trace& trace) {
   add_line(fmt::format(
       "{{\"t\":\"step\",\"s\":{},\"n\":{},\"pos\":{},\"w\":{},\"a\":{},\"last\":\"{}\"{}{}{}{}{}{}{}{},\"y\":{{{}}},"
       "\"rc\":{{{}}}{}{}{}{}}}",
-      sequence_, rounds_++, round.position, batched ? guesses.size() + 1 : accepted + 1, accepted, name_of(last),
-      list("d", guesses), list("o", round.emitted), list("q", q), list("qc", draft_coins), list("qb", draft_before),
+      sequence_, rounds_++, round.position, batched ? draft_tokens.size() + 1 : accepted + 1, accepted, name_of(last),
+      list("d", draft_tokens), list("o", round.emitted), list("q", q), list("qc", draft_coins), list("qb", draft_before),
       list("p", p), list("u", judging_coins), by_matching ? list("b", before) : "", draw, keys,
       list("h", round.logits), list("ph", round.targets), list("qh", drafts), rows_text(round)));
 }

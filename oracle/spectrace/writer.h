@@ -23,7 +23,7 @@ class Writer {
   /// Where lines go, each with its newline.
   using Take = std::function<void(std::string_view)>;
 
-  /// Runs are drawn with SeededChance(seed). `weights`: as Target::weights names them. `rows`, where there is one, gets
+  /// Runs are drawn with PhiloxSource(seed). `weights`: as Target::weights names them. `rows`, where there is one, gets
   /// every row, and outlives the writer. The first line is taken at once.
   Writer(Take take, const std::string& engine, const std::string& weights, int vocabulary, const Rule& rule,
          std::uint64_t seed, RowsWriter* rows = nullptr);
@@ -47,9 +47,9 @@ class Writer {
 
   Take take_;
   RowsWriter* rows_file_;
-  Judgement judgement_;
+  Judging judging_;
   Purpose draft_noise_;
-  SeededChance chance_;
+  PhiloxSource random_;
   Sha256 digest_;
   Way way_;
   std::int64_t sequence_ = -1;

@@ -18,20 +18,20 @@ Token token_at(std::span<const Token> tokens, std::size_t index) {
 }
 
 /// The place of a block in an ascending list; blocks.size() when it is not there.
-std::size_t place_of(Blocks blocks, std::uint32_t block) {
+std::size_t place_of(TokenBlocks blocks, std::uint32_t block) {
   const auto at = std::lower_bound(blocks.begin(), blocks.end(), block);
   return at == blocks.end() || *at != block ? blocks.size() : static_cast<std::size_t>(at - blocks.begin());
 }
 
-constexpr std::array<std::uint64_t, block_size> no_weights{};
+constexpr std::array<std::uint64_t, token_block_size> no_weights{};
 
 /// The block of a token and where in it the token lies.
-std::uint32_t block_of(Token token) { return static_cast<std::uint32_t>(token) / block_size; }
-std::size_t offset_of(Token token) { return static_cast<std::size_t>(token) % block_size; }
+std::uint32_t block_of(Token token) { return static_cast<std::uint32_t>(token) / token_block_size; }
+std::size_t offset_of(Token token) { return static_cast<std::size_t>(token) % token_block_size; }
 
-BlockOfWeights block_or_none(const Distribution& distribution, std::uint32_t block) {
+WeightBlock block_or_none(const Distribution& distribution, std::uint32_t block) {
   const std::size_t place = place_of(distribution.blocks(), block);
-  return place < distribution.blocks().size() ? distribution.block(place) : BlockOfWeights(no_weights);
+  return place < distribution.blocks().size() ? distribution.block(place) : WeightBlock(no_weights);
 }
 
 /// f(token, weight) for the positive weights, tokens ascending.
@@ -39,8 +39,8 @@ template <class Weights, class Function>
 void for_each_weight(const Weights& weights, const Function& f) {
   for (std::size_t place = 0; place < weights.blocks().size(); ++place) {
     const auto values = weights.block(place);
-    for (std::size_t i = 0; i < block_size; ++i)
-      if (values[i] > 0) f(static_cast<Token>(weights.blocks()[place] * block_size + i), values[i]);
+    for (std::size_t i = 0; i < token_block_size; ++i)
+      if (values[i] > 0) f(static_cast<Token>(weights.blocks()[place] * token_block_size + i), values[i]);
   }
 }
 
@@ -73,9 +73,9 @@ Distribution Distribution::point(Token token) {
   return result;
 }
 
-Distribution Distribution::quantised(const Shares& shares) {
+Distribution Distribution::quantized(const FixedPointWeights& shares) {
   Distribution result;
-  result.become_quantised(shares);
+  result.become_quantized(shares);
   return result;
 }
 
@@ -83,19 +83,19 @@ void Distribution::become_point(Token token) {
   REQUIRE(token >= 0, "tokens are not negative");
   blocks_.assign(1, block_of(token));
   sums_.assign(1, total);
-  values_.resize(std::max(block_size, values_.size()));
-  std::fill_n(values_.begin(), block_size, 0);
+  values_.resize(std::max(token_block_size, values_.size()));
+  std::fill_n(values_.begin(), token_block_size, 0);
   values_[offset_of(token)] = total;
 }
 
 // With R = floor(2^103 / S) for the sum S of the shares: s * R / 2^51 <= s / S * 2^52, so the weights sum to at
 // most 2^52 and what is left is not negative. R > 2^103 / S - 1 and s <= 2^40, so a weight, floored, is above
 // s / S * 2^52 - 2^-11 - 1, and over n shares less than n + n / 2048 is left. S >= 2^40 keeps R <= 2^63.
-void Distribution::become_quantised(const Shares& shares) {
-  const std::size_t room = shares.blocks.size() * block_size;
+void Distribution::become_quantized(const FixedPointWeights& shares) {
+  const std::size_t room = shares.blocks.size() * token_block_size;
   REQUIRE(room > 0 && room <= most_shares, "a distribution has between 1 and 2^23 shares");
-  REQUIRE(shares.sum >= largest_share, "the shares sum to at least 2^40");
-  const std::size_t first = find_block_with(shares.blocks, static_cast<float>(largest_share), shares.values.data());
+  REQUIRE(shares.sum >= largest_weight, "the shares sum to at least 2^40");
+  const std::size_t first = find_block_with(shares.blocks, static_cast<float>(largest_weight), shares.values.data());
   REQUIRE(first < shares.blocks.size(), "the largest share is 2^40");
   const auto reciprocal = static_cast<std::uint64_t>((Wide{1} << 103) / shares.sum);
 
@@ -108,10 +108,10 @@ void Distribution::become_quantised(const Shares& shares) {
   sums_.resize(count);
   const std::uint64_t left = total - sum;
   REQUIRE(left <= room + room / 2048, "rounding leaves less than one unit per share");
-  const auto* block = shares.values.data() + shares.blocks[first] * block_size;
-  const auto* largest = std::find(block, block + block_size, static_cast<float>(largest_share));
+  const auto* block = shares.values.data() + shares.blocks[first] * token_block_size;
+  const auto* largest = std::find(block, block + token_block_size, static_cast<float>(largest_weight));
   const std::size_t place = place_of(blocks_, shares.blocks[first]);
-  values_[place * block_size + static_cast<std::size_t>(largest - block)] += left;
+  values_[place * token_block_size + static_cast<std::size_t>(largest - block)] += left;
   sums_[place] += left;
 }
 
@@ -126,10 +126,10 @@ Distribution Distribution::exact(std::span<const Token> tokens, std::span<const 
     if (result.blocks_.empty() || result.blocks_.back() != block_of(token)) {
       result.blocks_.push_back(block_of(token));
       result.sums_.push_back(0);
-      result.values_.resize(result.values_.size() + block_size);
+      result.values_.resize(result.values_.size() + token_block_size);
     }
     result.sums_.back() += weights[i];
-    result.values_[(result.blocks_.size() - 1) * block_size + offset_of(token)] = weights[i];
+    result.values_[(result.blocks_.size() - 1) * token_block_size + offset_of(token)] = weights[i];
   }
   REQUIRE(sum == total, "the weights of a distribution sum to its total");
   return result;
@@ -140,7 +140,7 @@ std::uint64_t Distribution::weight(Token token) const noexcept {
 }
 
 bool Distribution::is_point() const noexcept {
-  return blocks_.size() == 1 && std::count(values_.begin(), values_.begin() + block_size, total) == 1;
+  return blocks_.size() == 1 && std::count(values_.begin(), values_.begin() + token_block_size, total) == 1;
 }
 
 std::vector<Token> Distribution::tokens() const { return tokens_of(*this); }
@@ -161,7 +161,7 @@ Fingerprint Distribution::fingerprint() const {
 }
 
 bool Distribution::operator==(const Distribution& other) const noexcept {
-  const auto end = values_.begin() + static_cast<std::ptrdiff_t>(blocks_.size() * block_size);
+  const auto end = values_.begin() + static_cast<std::ptrdiff_t>(blocks_.size() * token_block_size);
   return blocks_ == other.blocks_ && std::equal(values_.begin(), end, other.values_.begin());
 }
 
@@ -177,11 +177,11 @@ Residual::Residual(const Distribution& p, const Distribution& q) : p_(p), q_(q) 
   }
 }
 
-std::array<std::uint64_t, block_size> Residual::block(std::size_t place) const noexcept {
-  const BlockOfWeights p = block_or_none(p_, blocks_[place]);
-  const BlockOfWeights q = block_or_none(q_, blocks_[place]);
-  std::array<std::uint64_t, block_size> rest;
-  for (std::size_t i = 0; i < block_size; ++i) rest[i] = p[i] > q[i] ? p[i] - q[i] : 0;
+std::array<std::uint64_t, token_block_size> Residual::block(std::size_t place) const noexcept {
+  const WeightBlock p = block_or_none(p_, blocks_[place]);
+  const WeightBlock q = block_or_none(q_, blocks_[place]);
+  std::array<std::uint64_t, token_block_size> rest;
+  for (std::size_t i = 0; i < token_block_size; ++i) rest[i] = p[i] > q[i] ? p[i] - q[i] : 0;
   return rest;
 }
 

@@ -19,18 +19,18 @@
 namespace draftproof {
 
 /// Whole numbers of at most 2^40, as row_scan.h has them: by token, in whole blocks, and only in the blocks named.
-struct Shares {
+struct FixedPointWeights {
   std::vector<float> values;
   std::vector<std::uint32_t> blocks;  // ascending; the values of others mean nothing
   std::uint64_t sum = 0;              // of these blocks
 };
 
-using BlockOfWeights = std::span<const std::uint64_t, block_size>;
+using WeightBlock = std::span<const std::uint64_t, token_block_size>;
 
 class Distribution {
  public:
   static constexpr std::uint64_t total = std::uint64_t{1} << 52;
-  static constexpr std::uint64_t largest_share = std::uint64_t{1} << 40;
+  static constexpr std::uint64_t largest_weight = std::uint64_t{1} << 40;
 
   Distribution() = default;  // empty: no distribution; only to be assigned to
 
@@ -40,7 +40,7 @@ class Distribution {
   /// floor(share * reciprocal / 2^51); what is left of the total goes to the largest share, the smallest token among
   /// equals. What is left lies in [0, n + n / 2048] for n shares, so no weight is off by more than that; see
   /// distribution.cpp. At most 2^23 shares.
-  static Distribution quantised(const Shares& shares);
+  static Distribution quantized(const FixedPointWeights& shares);
 
   /// Exact weights that sum to `total`; zero weights are left out. `tokens` as above.
   static Distribution exact(std::span<const Token> tokens, std::span<const std::uint64_t> weights);
@@ -48,11 +48,11 @@ class Distribution {
   std::uint64_t weight(Token token) const noexcept;  // 0 when absent
   bool is_point() const noexcept;
 
-  Blocks blocks() const noexcept { return blocks_; }
+  TokenBlocks blocks() const noexcept { return blocks_; }
   std::span<const std::uint64_t> sums() const noexcept { return sums_; }  // of the blocks
   /// Of the tokens of the block with that place among the blocks; 0 when absent.
-  BlockOfWeights block(std::size_t place) const noexcept {
-    return BlockOfWeights(values_.data() + place * block_size, block_size);
+  WeightBlock block(std::size_t place) const noexcept {
+    return WeightBlock(values_.data() + place * token_block_size, token_block_size);
   }
 
   /// Lists of the positive weights, tokens ascending; made for who asks.
@@ -61,7 +61,7 @@ class Distribution {
 
   /// The same, in the memory this distribution has.
   void become_point(Token token);
-  void become_quantised(const Shares& shares);
+  void become_quantized(const FixedPointWeights& shares);
 
   std::uint64_t bytes() const noexcept;  // of memory
 
@@ -80,9 +80,9 @@ class Residual {
  public:
   Residual(const Distribution& p, const Distribution& q);
 
-  Blocks blocks() const noexcept { return blocks_; }
+  TokenBlocks blocks() const noexcept { return blocks_; }
   std::span<const std::uint64_t> sums() const noexcept { return sums_; }
-  std::array<std::uint64_t, block_size> block(std::size_t place) const noexcept;
+  std::array<std::uint64_t, token_block_size> block(std::size_t place) const noexcept;
 
   std::vector<Token> tokens() const;
   std::vector<std::uint64_t> weights() const;

@@ -5,15 +5,15 @@
 namespace draftproof {
 namespace {
 
-// The draws below are those of plain decoding, key by key, so the tokens are too; guesses only decide how many of them
+// The draws below are those of plain decoding, key by key, so the tokens are too; draft tokens only decide how many of them
 // one round yields.
-Verdict judge(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
-  int last = -1;  // the last guess that stands
+Verdict judge(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+  int last = -1;  // the last draft token that stands
   for (int accepted = 0;; ++accepted) {
-    const Token own = draw(rows.row(last + 1), {sequence, position + accepted, Purpose::target}, chance);
-    const int guess = proposal.child(last, own);
-    if (guess == Proposal::no_guess) return {accepted, own, last};
-    last = guess;
+    const Token own = draw(rows.row(last + 1), {sequence, position + accepted, Purpose::target}, random);
+    const int node = proposal.child(last, own);
+    if (node == Proposal::no_node) return {accepted, own, last};
+    last = node;
   }
 }
 

@@ -8,43 +8,43 @@
 
 namespace draftproof {
 
-int Proposal::first_child(int guess) const {
-  const int next = guess + 1;
-  return next < size() && depth(next) == depth(guess) + 1 ? next : no_guess;
+int Proposal::first_child(int node) const {
+  const int next = node + 1;
+  return next < size() && depth(next) == depth(node) + 1 ? next : no_node;
 }
 
-int Proposal::next_sibling(int guess) const {
-  int next = guess + 1;
-  while (next < size() && depth(next) > depth(guess)) ++next;
-  return next < size() && depth(next) == depth(guess) ? next : no_guess;
+int Proposal::next_sibling(int node) const {
+  int next = node + 1;
+  while (next < size() && depth(next) > depth(node)) ++next;
+  return next < size() && depth(next) == depth(node) ? next : no_node;
 }
 
-int Proposal::child(int guess, Token token) const {
-  int next = first_child(guess);
-  while (next != no_guess && tokens[static_cast<std::size_t>(next)] != token) next = next_sibling(next);
+int Proposal::child(int node, Token token) const {
+  int next = first_child(node);
+  while (next != no_node && tokens[static_cast<std::size_t>(next)] != token) next = next_sibling(next);
   return next;
 }
 
-int Proposal::parent(int guess) const {
-  int above = guess - 1;
-  while (depth(above) >= depth(guess)) --above;
+int Proposal::parent(int node) const {
+  int above = node - 1;
+  while (depth(above) >= depth(node)) --above;
   return above;
 }
 
-std::vector<int> Proposal::path_to(int guess) const {
-  std::vector<int> path(static_cast<std::size_t>(depth(guess) + 1));
-  for (auto place = path.rbegin(); place != path.rend(); ++place, guess = parent(guess)) *place = guess;
-  REQUIRE(guess == -1, "a guess is at most one deeper than the one before it");
+std::vector<int> Proposal::path_to(int node) const {
+  std::vector<int> path(static_cast<std::size_t>(depth(node) + 1));
+  for (auto place = path.rbegin(); place != path.rend(); ++place, node = parent(node)) *place = node;
+  REQUIRE(node == -1, "a draft token is at most one deeper than the one before it");
   return path;
 }
 
-void Proposal::keep(const std::vector<int>& guesses) {
+void Proposal::keep(const std::vector<int>& draft_tokens) {
   Proposal kept;
   bool chain = true;
-  for (const int guess : guesses) {
-    const auto place = static_cast<std::size_t>(guess);
-    chain = chain && depth(guess) == kept.size();
-    kept.depths.push_back(depth(guess));
+  for (const int node : draft_tokens) {
+    const auto place = static_cast<std::size_t>(node);
+    chain = chain && depth(node) == kept.size();
+    kept.depths.push_back(depth(node));
     kept.tokens.push_back(tokens[place]);
     kept.drawn_from.push_back(std::move(drawn_from[place]));
   }
@@ -52,58 +52,58 @@ void Proposal::keep(const std::vector<int>& guesses) {
   *this = std::move(kept);
 }
 
-Guesses::Guesses(const Sampling& sampling, std::span<const Token> committed, int sequence, int position, Purpose noise,
-                 Chance& chance, Sampler& sampler)
+ProposalBuilder::ProposalBuilder(const Sampling& sampling, std::span<const Token> committed, int sequence, int position, Purpose noise,
+                 RandomSource& random, Sampler& sampler)
     : sampling_(sampling), committed_(committed), sequence_(sequence), position_(position), noise_(noise),
-      chance_(chance), sampler_(sampler) {}
+      random_(random), sampler_(sampler) {}
 
-Token Guesses::draw(std::span<const float> logits) {
+Token ProposalBuilder::draw(std::span<const float> logits) {
   REQUIRE(can_draw(), "only the first branch is drawn");
   Distribution q = sampler_.blank();
   sampler_.read(logits, sampling_, {committed_, branch_}, q);
   const int depth = static_cast<int>(branch_.size());
-  const Token token = draftproof::draw(q, {sequence_, position_ + depth, noise_}, chance_);
+  const Token token = draftproof::draw(q, {sequence_, position_ + depth, noise_}, random_);
   add(branch_, token, std::move(q));
   branch_.push_back(token);
   drawn_ = depth + 1;
   return token;
 }
 
-void Guesses::name(Token token) {
+void ProposalBuilder::add_token(Token token) {
   add(branch_, token, Distribution::point(token));
   branch_.push_back(token);
 }
 
-void Guesses::name_beside(Token token) {
-  REQUIRE(!branch_.empty(), "beside a guess");
+void ProposalBuilder::add_sibling(Token token) {
+  REQUIRE(!branch_.empty(), "beside a draft token");
   add(std::span(branch_).first(branch_.size() - 1), token, Distribution::point(token));
 }
 
-void Guesses::back_to(int depth) {
-  REQUIRE(depth >= 0 && depth <= static_cast<int>(branch_.size()), "a branch begins where the guesses have come to");
+void ProposalBuilder::rewind_to(int depth) {
+  REQUIRE(depth >= 0 && depth <= static_cast<int>(branch_.size()), "a branch begins where the draft tokens have come to");
   first_branch_ = first_branch_ && depth == static_cast<int>(branch_.size());
   branch_.resize(static_cast<std::size_t>(depth));
 }
 
-bool Guesses::made(std::span<const Token> branch, Token token) const {
-  return proposal_.child(last_of(branch), token) != Proposal::no_guess;
+bool ProposalBuilder::contains(std::span<const Token> branch, Token token) const {
+  return proposal_.child(last_of(branch), token) != Proposal::no_node;
 }
 
-int Guesses::last_of(std::span<const Token> branch) const {
+int ProposalBuilder::last_of(std::span<const Token> branch) const {
   int last = -1;
   for (const Token token : branch) last = proposal_.child(last, token);
   return last;
 }
 
-void Guesses::add(std::span<const Token> branch, Token token, Distribution q) {
+void ProposalBuilder::add(std::span<const Token> branch, Token token, Distribution q) {
   const int depth = static_cast<int>(branch.size());
   const int above = last_of(branch);
-  REQUIRE(can_name(branch), "what is guessed in a place does not know what was drawn below it");
-  REQUIRE(proposal_.child(above, token) == Proposal::no_guess, "the guesses of one place are different tokens");
+  REQUIRE(can_add_token(branch), "what is drafted in a place does not know what was drawn below it");
+  REQUIRE(proposal_.child(above, token) == Proposal::no_node, "the draft tokens of one place are different tokens");
   int place = above + 1;  // behind everything below `above`
   while (place < proposal_.size() && proposal_.depth(place) >= depth) ++place;
   if (proposal_.is_chain() && depth != proposal_.size()) {
-    for (int guess = 0; guess < proposal_.size(); ++guess) proposal_.depths.push_back(guess);
+    for (int node = 0; node < proposal_.size(); ++node) proposal_.depths.push_back(node);
   }
   if (!proposal_.is_chain()) proposal_.depths.insert(proposal_.depths.begin() + place, depth);
   proposal_.tokens.insert(proposal_.tokens.begin() + place, token);

@@ -13,31 +13,31 @@
 namespace draftproof {
 namespace {
 
-Verdict judge(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
-  REQUIRE(proposal.drawn_from.size() == proposal.tokens.size(), "every guess says what it was drawn from");
-  int last = -1;  // the last guess that stands
+Verdict judge(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+  REQUIRE(proposal.drawn_from.size() == proposal.tokens.size(), "every draft token says what it was drawn from");
+  int last = -1;  // the last draft token that stands
   for (int accepted = 0;; ++accepted) {
     const int first = proposal.first_child(last);
     const Distribution& p = rows.row(last + 1);
-    if (first == Proposal::no_guess) {
-      return {accepted, draw(p, {sequence, position + accepted, Purpose::target}, chance), last};
+    if (first == Proposal::no_node) {
+      return {accepted, draw(p, {sequence, position + accepted, Purpose::target}, random), last};
     }
-    const Token guess = proposal.tokens[static_cast<std::size_t>(first)];
+    const Token draft_token = proposal.tokens[static_cast<std::size_t>(first)];
     const Distribution& q = proposal.drawn_from[static_cast<std::size_t>(first)];
-    const std::uint64_t q_x = q.weight(guess);
-    const std::uint64_t p_x = p.weight(guess);
-    REQUIRE(q_x > 0, "a guess can be drawn from the distribution it comes with");
+    const std::uint64_t q_x = q.weight(draft_token);
+    const std::uint64_t p_x = p.weight(draft_token);
+    REQUIRE(q_x > 0, "a draft token can be drawn from the distribution it comes with");
     // A zero weight is never picked: what the target cannot say never stands.
-    const std::array<std::uint64_t, 2> stands_or_falls = {p_x, q_x - p_x};
-    if (p_x >= q_x || chance.pick({sequence, position + accepted, Purpose::accept}, stands_or_falls) == 0) {
+    const std::array<std::uint64_t, 2> accept_or_reject = {p_x, q_x - p_x};
+    if (p_x >= q_x || random.sample_index({sequence, position + accepted, Purpose::accept}, accept_or_reject) == 0) {
       last = first;
       continue;
     }
 
     // Not empty: p_x < q_x and equal totals, so some other p_y > q_y. It is never x, so a chain ends here.
-    const Token own = draw(Residual(p, q), {sequence, position + accepted, Purpose::residual}, chance);
+    const Token own = draw(Residual(p, q), {sequence, position + accepted, Purpose::residual}, random);
     const int sibling = proposal.child(last, own);
-    if (sibling == Proposal::no_guess) return {accepted, own, last};
+    if (sibling == Proposal::no_node) return {accepted, own, last};
     last = sibling;
   }
 }

@@ -37,7 +37,7 @@ inline float exponential_times_2_to_40(float x) {
   return __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, y) + ((n + 40) << 23));
 }
 
-inline std::int32_t bucket_of(const Ruler& ruler, float z) {
+inline std::int32_t bucket_of(const BucketScale& ruler, float z) {
   const float at = (ruler.best - z) * ruler.scale;
   const float end = static_cast<float>(ruler.last);
   return static_cast<std::int32_t>(at < end ? at : end);
@@ -66,9 +66,9 @@ inline std::uint64_t weight_of(float share, std::uint32_t reciprocal_high, std::
 }  // namespace
 
 BlockedRow::BlockedRow(std::span<const float> z)
-    : z_(z.data()), whole_(z.size() / block_size), blocks_((z.size() + block_size - 1) / block_size) {
+    : z_(z.data()), whole_(z.size() / token_block_size), blocks_((z.size() + token_block_size - 1) / token_block_size) {
   last_.fill(-infinity);
-  std::copy(z.begin() + static_cast<std::ptrdiff_t>(whole_ * block_size), z.end(), last_.begin());
+  std::copy(z.begin() + static_cast<std::ptrdiff_t>(whole_ * token_block_size), z.end(), last_.begin());
 }
 
 DRAFTPROOF_FOR_EACH_WIDTH
@@ -78,7 +78,7 @@ bool find_best_of_blocks(const BlockedRow& row, float* best) noexcept {
     const float* z = row.block(b);
     // As integers, which a compiler may take in any order.
     std::int32_t largest = ordered(-infinity);
-    for (std::size_t i = 0; i < block_size; ++i) {
+    for (std::size_t i = 0; i < token_block_size; ++i) {
       const std::int32_t value = ordered(z[i]);
       largest = value > largest ? value : largest;
       unusable |= !(z[i] < infinity);
@@ -89,14 +89,14 @@ bool find_best_of_blocks(const BlockedRow& row, float* best) noexcept {
 }
 
 DRAFTPROOF_FOR_EACH_WIDTH
-std::uint64_t find_shares(const BlockedRow& row, Blocks blocks, float best, float temperature, float* shares) noexcept {
+std::uint64_t find_weights_2_40(const BlockedRow& row, TokenBlocks blocks, float best, float temperature, float* shares) noexcept {
   std::uint64_t sum = 0;
   for (const std::uint32_t b : blocks) {
     const float* __restrict z = row.block(b);
-    float* __restrict share = shares + std::size_t{b} * block_size;
+    float* __restrict share = shares + std::size_t{b} * token_block_size;
     std::int32_t highs = 0;  // at most 64 * 2^24
     std::int32_t lows = 0;
-    for (std::size_t i = 0; i < block_size; ++i) {
+    for (std::size_t i = 0; i < token_block_size; ++i) {
       const auto [high, low] = halves_of(exponential_times_2_to_40((z[i] - best) / temperature));
       highs += high;
       lows += low;
@@ -108,15 +108,15 @@ std::uint64_t find_shares(const BlockedRow& row, Blocks blocks, float best, floa
 }
 
 DRAFTPROOF_FOR_EACH_WIDTH
-std::uint64_t keep_shares(const BlockedRow& row, Blocks blocks, float worst, float least, float* shares) noexcept {
+std::uint64_t keep_shares(const BlockedRow& row, TokenBlocks blocks, float threshold, float least, float* shares) noexcept {
   std::uint64_t sum = 0;
   for (const std::uint32_t b : blocks) {
     const float* __restrict z = row.block(b);
-    float* __restrict share = shares + std::size_t{b} * block_size;
+    float* __restrict share = shares + std::size_t{b} * token_block_size;
     std::int32_t highs = 0;  // at most 64 * 2^24
     std::int32_t lows = 0;
-    for (std::size_t i = 0; i < block_size; ++i) {
-      const float good = z[i] >= worst ? share[i] : 0.0f;
+    for (std::size_t i = 0; i < token_block_size; ++i) {
+      const float good = z[i] >= threshold ? share[i] : 0.0f;
       const float kept = good >= least ? good : 0.0f;
       const auto [high, low] = halves_of(kept);
       highs += high;
@@ -129,52 +129,52 @@ std::uint64_t keep_shares(const BlockedRow& row, Blocks blocks, float worst, flo
 }
 
 DRAFTPROOF_FOR_EACH_WIDTH
-std::size_t find_block_with(Blocks blocks, float share, const float* shares) noexcept {
+std::size_t find_block_with(TokenBlocks blocks, float share, const float* shares) noexcept {
   for (std::size_t n = 0; n < blocks.size(); ++n) {
-    const float* block = shares + std::size_t{blocks[n]} * block_size;
+    const float* block = shares + std::size_t{blocks[n]} * token_block_size;
     std::int32_t found = 0;
-    for (std::size_t i = 0; i < block_size; ++i) found |= block[i] == share;
+    for (std::size_t i = 0; i < token_block_size; ++i) found |= block[i] == share;
     if (found != 0) return n;
   }
   return blocks.size();
 }
 
 DRAFTPROOF_FOR_EACH_WIDTH
-void add_to_buckets(const BlockedRow& row, Blocks blocks, const Ruler& ruler, Amount amount, const float* shares,
+void add_to_buckets(const BlockedRow& row, TokenBlocks blocks, const BucketScale& ruler, CountBy amount, const float* shares,
                     std::uint64_t* buckets) noexcept {
   for (const std::uint32_t b : blocks) {
     const float* z = row.block(b);
-    const float* share = shares + std::size_t{b} * block_size;
-    std::int32_t bucket[block_size];
-    std::uint64_t counts_for[block_size];
-    for (std::size_t i = 0; i < block_size; ++i) bucket[i] = bucket_of(ruler, z[i]);
-    if (amount == Amount::token) {
-      for (std::size_t i = 0; i < block_size; ++i) counts_for[i] = share[i] > 0;
+    const float* share = shares + std::size_t{b} * token_block_size;
+    std::int32_t bucket[token_block_size];
+    std::uint64_t counts_for[token_block_size];
+    for (std::size_t i = 0; i < token_block_size; ++i) bucket[i] = bucket_of(ruler, z[i]);
+    if (amount == CountBy::token) {
+      for (std::size_t i = 0; i < token_block_size; ++i) counts_for[i] = share[i] > 0;
     } else {
-      for (std::size_t i = 0; i < block_size; ++i) {
+      for (std::size_t i = 0; i < token_block_size; ++i) {
         const auto [high, low] = halves_of(share[i]);
         counts_for[i] = (static_cast<std::uint64_t>(high) << 16) + static_cast<std::uint64_t>(low);
       }
     }
-    for (std::size_t i = 0; i < block_size; ++i) buckets[bucket[i]] += counts_for[i];
+    for (std::size_t i = 0; i < token_block_size; ++i) buckets[bucket[i]] += counts_for[i];
   }
 }
 
 DRAFTPROOF_FOR_EACH_WIDTH
-std::size_t find_in_bucket(const BlockedRow& row, Blocks blocks, const Ruler& ruler, std::int32_t bucket,
+std::size_t find_in_bucket(const BlockedRow& row, TokenBlocks blocks, const BucketScale& ruler, std::int32_t bucket,
                            const float* shares, Token* tokens) noexcept {
   std::size_t count = 0;
   for (const std::uint32_t b : blocks) {
     const float* z = row.block(b);
-    const float* share = shares + std::size_t{b} * block_size;
-    std::int32_t in_it[block_size];
+    const float* share = shares + std::size_t{b} * token_block_size;
+    std::int32_t in_it[token_block_size];
     std::int32_t found = 0;
-    for (std::size_t i = 0; i < block_size; ++i) {
+    for (std::size_t i = 0; i < token_block_size; ++i) {
       in_it[i] = bucket_of(ruler, z[i]) == bucket && share[i] > 0;
       found += in_it[i];
     }
-    for (std::size_t i = 0; found > 0 && i < block_size; ++i) {
-      tokens[count] = static_cast<Token>(b * block_size + i);
+    for (std::size_t i = 0; found > 0 && i < token_block_size; ++i) {
+      tokens[count] = static_cast<Token>(b * token_block_size + i);
       count += static_cast<std::size_t>(in_it[i]);
     }
   }
@@ -182,16 +182,16 @@ std::size_t find_in_bucket(const BlockedRow& row, Blocks blocks, const Ruler& ru
 }
 
 DRAFTPROOF_FOR_EACH_WIDTH
-WeightSum find_weights(Blocks blocks, const float* shares, std::uint64_t reciprocal, std::uint32_t* found,
+WeightSum find_weights(TokenBlocks blocks, const float* shares, std::uint64_t reciprocal, std::uint32_t* found,
                        std::uint64_t* sums, std::uint64_t* weights) noexcept {
   const std::uint32_t high = static_cast<std::uint32_t>(reciprocal >> 32);
   const std::uint32_t low = static_cast<std::uint32_t>(reciprocal);
   WeightSum result = {0, 0};
   for (const std::uint32_t b : blocks) {
-    const float* __restrict share = shares + std::size_t{b} * block_size;
-    std::uint64_t* __restrict weight = weights + result.blocks * block_size;
+    const float* __restrict share = shares + std::size_t{b} * token_block_size;
+    std::uint64_t* __restrict weight = weights + result.blocks * token_block_size;
     std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < block_size; ++i) {
+    for (std::size_t i = 0; i < token_block_size; ++i) {
       weight[i] = weight_of(share[i], high, low);
       sum += weight[i];
     }
@@ -206,7 +206,7 @@ WeightSum find_weights(Blocks blocks, const float* shares, std::uint64_t recipro
 DRAFTPROOF_FOR_EACH_WIDTH
 std::uint64_t sum_of_difference(const std::uint64_t* p, const std::uint64_t* q) noexcept {
   std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < block_size; ++i) sum += p[i] > q[i] ? p[i] - q[i] : 0;
+  for (std::size_t i = 0; i < token_block_size; ++i) sum += p[i] > q[i] ? p[i] - q[i] : 0;
   return sum;
 }
 

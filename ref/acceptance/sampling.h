@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "ref/acceptance/cut.h"
+#include "ref/acceptance/truncation.h"
 #include "ref/acceptance/distribution.h"
 #include "ref/base/token.h"
 
@@ -26,16 +26,16 @@ struct Sampling {
   bool operator==(const Sampling&) const = default;
 
   bool greedy() const noexcept { return temperature <= 0; }
-  bool penalises() const noexcept {
+  bool penalizes() const noexcept {
     return repeat_last_n != 0 && (repeats() || presence_penalty != 0 || frequency_penalty != 0);
   }
   bool repeats() const noexcept { return repeat_penalty > 0 && repeat_penalty != 1; }
 };
 
-/// The text a row continues: what is committed, then the guessed prefix of that row.
+/// The text a row continues: what is committed, then the drafted prefix of that row.
 struct History {
   std::span<const Token> committed;
-  std::span<const Token> guessed;
+  std::span<const Token> drafted;
 };
 
 /// Reads rows of logits as distributions. Owns the memory that takes, so that from the second row on none is allocated.
@@ -45,7 +45,7 @@ class Sampler {
   /// z = (z < 0 ? z * repeat : z / repeat) - presence, then z = z - frequency * c. Greedy: the point on the best z.
   /// Else e = exp((z - best) / temperature) in float, share = floor(e * 2^40); top-k by z; top-p keeps while the sum of
   /// the shares before, in order, is < top_p * (sum of shares); min-p drops shares < min_p * (largest share), both
-  /// products in double. Then Distribution::quantised. A NaN or +infinity, before or after penalties, no finite logit
+  /// products in double. Then Distribution::quantized. A NaN or +infinity, before or after penalties, no finite logit
   /// at all, or a temperature that is not finite throws Error. Tokens of the history beyond the row are passed over.
   void read(std::span<const float> logits, const Sampling& sampling, const History& history, Distribution& result);
 
@@ -54,14 +54,14 @@ class Sampler {
   void give_back(std::vector<Distribution>& read);  // and leaves none
 
  private:
-  void keep_until(const Cut& cut, const BlockedRow& row);
+  void apply_truncation(const Truncation& cut, const BlockedRow& row);
 
-  std::vector<float> penalised_;
+  std::vector<float> penalized_;
   std::vector<float> best_of_blocks_;
   std::vector<float> best_blocks_;  // the same, being put in order
-  Shares shares_of_best_;
-  Shares shares_;
-  CutFinder cuts_;
+  FixedPointWeights shares_of_best_;
+  FixedPointWeights shares_;
+  TruncationFinder cuts_;
   std::vector<Distribution> blanks_;
 };
 

@@ -10,7 +10,7 @@ namespace draftproof {
 
 class Error : public std::runtime_error {
  public:
-  explicit Error(const std::string& sentence) : std::runtime_error(sentence) {}
+  explicit Error(const std::string& message) : std::runtime_error(message) {}
 };
 
 }  // namespace draftproof

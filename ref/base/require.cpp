@@ -6,8 +6,8 @@
 
 namespace draftproof {
 
-void require_failed(const char* file, int line, const char* condition, const char* sentence) noexcept {
-  std::fprintf(stderr, "%s:%d: broken invariant: %s (%s)\n", file, line, sentence, condition);
+void require_failed(const char* file, int line, const char* condition, const char* message) noexcept {
+  std::fprintf(stderr, "%s:%d: broken invariant: %s (%s)\n", file, line, message, condition);
   std::abort();
 }
 

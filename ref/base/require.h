@@ -4,12 +4,12 @@
 
 namespace draftproof {
 
-[[noreturn]] void require_failed(const char* file, int line, const char* condition, const char* sentence) noexcept;
+[[noreturn]] void require_failed(const char* file, int line, const char* condition, const char* message) noexcept;
 
 }  // namespace draftproof
 
-#define REQUIRE(condition, sentence)                                                                  \
+#define REQUIRE(condition, message)                                                                  \
   do {                                                                                                \
     if (!(condition)) [[unlikely]]                                                                    \
-      ::draftproof::require_failed(__FILE__, __LINE__, #condition, sentence);                         \
+      ::draftproof::require_failed(__FILE__, __LINE__, #condition, message);                         \
   } while (false)

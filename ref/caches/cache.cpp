@@ -38,17 +38,17 @@ void LayerCache::claim(int position) {
   ++written_;
 }
 
-Cache::Cache(std::vector<std::unique_ptr<LayerCache>> layers, int capacity, int horizon_max)
-    : layers_(std::move(layers)), capacity_(capacity), horizon_max_(horizon_max) {
-  REQUIRE(capacity_ >= 1 && horizon_max_ >= 1, "a cache has room for at least one row");
+Cache::Cache(std::vector<std::unique_ptr<LayerCache>> layers, int capacity, int max_pending_rows)
+    : layers_(std::move(layers)), capacity_(capacity), max_pending_rows_(max_pending_rows) {
+  REQUIRE(capacity_ >= 1 && max_pending_rows_ >= 1, "a cache has room for at least one row");
   for (const auto& layer : layers_) REQUIRE(layer != nullptr, "every layer has a cache");
 }
 
-Transaction Cache::begin(int horizon) {
+Transaction Cache::begin(int pending_rows) {
   REQUIRE(open_until_ < 0, "a cache has at most one open window");
-  REQUIRE(1 <= horizon && horizon <= horizon_max_, "a window holds between one row and the largest horizon");
-  REQUIRE(horizon <= capacity_ - length_, "the window ends within the capacity");
-  open_until_ = length_ + horizon;
+  REQUIRE(1 <= pending_rows && pending_rows <= max_pending_rows_, "a window holds between one row and the largest horizon");
+  REQUIRE(pending_rows <= capacity_ - length_, "the window ends within the capacity");
+  open_until_ = length_ + pending_rows;
   for (const auto& layer : layers_) layer->open(open_until_);
   return Transaction(*this);
 }

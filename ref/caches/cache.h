@@ -67,14 +67,14 @@ class Transaction;
 class Cache {
  public:
   /// `capacity` positions in all; at most `horizon_max` rows per transaction.
-  Cache(std::vector<std::unique_ptr<LayerCache>> layers, int capacity, int horizon_max);
+  Cache(std::vector<std::unique_ptr<LayerCache>> layers, int capacity, int max_pending_rows);
 
   int length() const noexcept { return length_; }
   int capacity() const noexcept { return capacity_; }
-  int horizon_max() const noexcept { return horizon_max_; }
+  int max_pending_rows() const noexcept { return max_pending_rows_; }
 
   /// Opens a window of at most `horizon` rows, 1 <= horizon <= horizon_max, length() + horizon <= capacity().
-  Transaction begin(int horizon);
+  Transaction begin(int pending_rows);
 
   /// Position of the next row to be written: length() when settled, beyond it when open.
   int end() const noexcept { return end_; }
@@ -100,7 +100,7 @@ class Cache {
 
   std::vector<std::unique_ptr<LayerCache>> layers_;
   int capacity_;
-  int horizon_max_;
+  int max_pending_rows_;
   int length_ = 0;
   int end_ = 0;
   int open_until_ = -1;  // end of the open window; -1 when settled

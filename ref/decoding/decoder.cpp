@@ -29,7 +29,7 @@ class Stopwatch {
 std::vector<int> depths_of_rows(const Proposal& proposal) {
   std::vector<int> depths;
   if (proposal.is_chain()) return depths;
-  for (int guess = -1; guess < proposal.size(); ++guess) depths.push_back(proposal.depth(guess) + 1);
+  for (int node = -1; node < proposal.size(); ++node) depths.push_back(proposal.depth(node) + 1);
   return depths;
 }
 
@@ -51,13 +51,13 @@ class VerifiedRows final : public TargetRows {
     REQUIRE(row >= asked_ && row < static_cast<int>(tokens_.size()), "rows are asked for in ascending order");
     asked_ = row;
     const std::vector<int> path = proposal_.path_to(row - 1);
-    guessed_.clear();
-    for (const int guess : path) guessed_.push_back(proposal_.tokens[static_cast<std::size_t>(guess)]);
+    drafted_.clear();
+    for (const int node : path) drafted_.push_back(proposal_.tokens[static_cast<std::size_t>(node)]);
     while (serial() && rows_read_ <= static_cast<int>(path.size())) {
-      read(std::span(rows_read_ == 0 ? &tokens_[0] : &guessed_[static_cast<std::size_t>(rows_read_ - 1)], 1), {});
+      read(std::span(rows_read_ == 0 ? &tokens_[0] : &drafted_[static_cast<std::size_t>(rows_read_ - 1)], 1), {});
     }
     const auto logits = outputs_.logits_row(serial() ? 0 : row, target_.vocabulary());
-    sampler_.read(logits, request_.sampling, {committed_, guessed_}, distribution_);
+    sampler_.read(logits, request_.sampling, {committed_, drafted_}, distribution_);
     if (digests_) {
       round_.logits.push_back(digest_of(logits));
       round_.targets.push_back(distribution_.fingerprint());
@@ -66,10 +66,10 @@ class VerifiedRows final : public TargetRows {
     return distribution_;
   }
 
-  /// Whether the window holds a tree: read row by row, it holds the guesses that were asked for and no others.
+  /// Whether the window holds a tree: read row by row, it holds the draft tokens that were asked for and no others.
   bool tree() const { return !serial() && !proposal_.is_chain(); }
 
-  /// Where in the window the anchor and the first guesses on the way to `last` lie, `count` rows in all.
+  /// Where in the window the anchor and the first draft tokens on the way to `last` lie, `count` rows in all.
   std::vector<int> rows_towards(int last, int count) const {
     std::vector<int> rows(static_cast<std::size_t>(count));
     std::iota(rows.begin(), rows.end(), 0);
@@ -113,8 +113,8 @@ class VerifiedRows final : public TargetRows {
   Sampler& sampler_;
   Distribution& distribution_;
   Round& round_;
-  std::vector<Token> tokens_;   // anchor and guesses
-  std::vector<Token> guessed_;  // above the row asked for last, and its own
+  std::vector<Token> tokens_;   // anchor and draft tokens
+  std::vector<Token> drafted_;  // above the row asked for last, and its own
   std::vector<float> features_;
   int rows_read_ = 0;
   int asked_ = 0;
@@ -136,7 +136,7 @@ void cut_after_stop(const Request& request, std::vector<Token>& tokens) {
 
 }  // namespace
 
-std::string misfit(const Request& request, const Model& target) {
+std::string request_error(const Request& request, const Model& target) {
   if (request.prompt.empty()) return "the prompt is empty; give at least one token to continue";
   for (const Token token : request.prompt) {
     if (token < 0 || token >= target.vocabulary()) {
@@ -154,12 +154,12 @@ std::string misfit(const Request& request, const Model& target) {
   return "";
 }
 
-Decoder::Decoder(Model& target, Draft& draft, const Rule& rule, Chance& chance, Request request, Recording recording)
-    : target_(target), draft_(draft), rule_(rule), chance_(chance), recording_(recording), text_(request.prompt) {
-  REQUIRE(misfit(request, target).empty(), "the request fits the target");
+Decoder::Decoder(Model& target, Draft& draft, const Rule& rule, RandomSource& random, Request request, Recording recording)
+    : target_(target), draft_(draft), rule_(rule), random_(random), recording_(recording), text_(request.prompt) {
+  REQUIRE(request_error(request, target).empty(), "the request fits the target");
   const int capacity = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
-  horizon_ = 1 + std::clamp(std::min(request.draft_max, draft.draft_max()), 0, std::max(0, request.max_new_tokens - 1));
-  cache_ = target.new_cache(capacity, std::max(Draft::run_max, horizon_));
+  pending_rows_ = 1 + std::clamp(std::min(request.draft_max, draft.draft_max()), 0, std::max(0, request.max_new_tokens - 1));
+  cache_ = target.new_cache(capacity, std::max(Draft::max_chunk, pending_rows_));
   // Room for the whole run now: recording a round cannot fail half-way.
   text_.reserve(static_cast<std::size_t>(capacity));
   trace_.output.reserve(static_cast<std::size_t>(request.max_new_tokens));
@@ -172,28 +172,28 @@ int Decoder::tokens_left() const { return trace_.request.max_new_tokens - static
 bool Decoder::read_prompt(const std::atomic<bool>* cancelled) {
   const Stopwatch watch(trace_.statistics.prompt_seconds);
   const int before_anchor = static_cast<int>(trace_.request.prompt.size()) - 1;
-  const int asked = trace_.request.prompt_rows;
-  const int rows_max = asked > 0 ? std::min(asked, Draft::run_max) : Draft::run_max;
+  const int asked = trace_.request.prefill_chunk;
+  const int rows_max = asked > 0 ? std::min(asked, Draft::max_chunk) : Draft::max_chunk;
   while (cache_->length() < before_anchor) {
     if (cancelled != nullptr && cancelled->load()) return false;
     const int rows = std::min(rows_max, before_anchor - cache_->length());
     const auto tokens = std::span<const Token>(trace_.request.prompt)
                             .subspan(static_cast<std::size_t>(cache_->length()), static_cast<std::size_t>(rows));
-    Transaction window = cache_->begin(rows);
+    Transaction transaction = cache_->begin(rows);
     target_.forward({.tokens = tokens, .taps = draft_.taps(), .logits_from = rows}, *cache_, outputs_);
     draft_.observe(tokens, outputs_.features);
-    window.commit(rows);
+    transaction.commit(rows);
   }
   return true;
 }
 
-void Decoder::run(const Watcher& watch, const std::atomic<bool>* cancelled) {
+void Decoder::run(const RoundCallback& watch, const std::atomic<bool>* cancelled) {
   trace_.finish = Finish::unfinished;
   const bool ready = read_prompt(cancelled);
-  trace_.resting_length = cache_->length();
+  trace_.final_length = cache_->length();
   if (recording_ != Recording::counts) {
-    trace_.resting_cache = cache_->digest();
-    trace_.resting_draft = draft_.digest();
+    trace_.final_cache = cache_->digest();
+    trace_.final_draft = draft_.digest();
   }
   while (trace_.finish == Finish::unfinished) {
     if (!trace_.output.empty() && trace_.request.stops_at(text_.back())) {
@@ -204,13 +204,13 @@ void Decoder::run(const Watcher& watch, const std::atomic<bool>* cancelled) {
       trace_.finish = Finish::cancelled;
     } else {
       step(watch.rows);
-      if (watch.look) watch.look(trace_);
-      forget_rows();
+      if (watch.on_round) watch.on_round(trace_);
+      drop_rows();
     }
   }
 }
 
-void Decoder::forget_rows() {
+void Decoder::drop_rows() {
   Round& round = trace_.rounds.back();
   round.rows = {};
   if (recording_ != Recording::counts) return;
@@ -219,7 +219,7 @@ void Decoder::forget_rows() {
   sampler_.give_back(round.proposal.drawn_from);
 }
 
-void Decoder::step(bool rows_watched) {
+void Decoder::step(bool rows_wanted) {
   const Request& request = trace_.request;
   Statistics& statistics = trace_.statistics;
   Round round;
@@ -227,26 +227,26 @@ void Decoder::step(bool rows_watched) {
   round.position = static_cast<int>(text_.size());
   REQUIRE(cache_->length() == round.position - 1, "the cache holds everything before the anchor");
 
-  // Guess. A round emits one token more than it has guesses, so one less than the budget wastes nothing.
-  if (const int limit = std::min(horizon_ - 1, tokens_left() - 1); limit > 0) {
+  // Draft token. A round emits one token more than it has draft tokens, so one less than the budget wastes nothing.
+  if (const int limit = std::min(pending_rows_ - 1, tokens_left() - 1); limit > 0) {
     const Stopwatch watch(statistics.draft_seconds);
-    Guesses guesses(request.sampling, text_, request.sequence, round.position, rule_.draft_noise, chance_,
+    ProposalBuilder builder(request.sampling, text_, request.sequence, round.position, rule_.draft_noise, random_,
                     sampler_);
-    draft_.propose(round.anchor, limit, guesses);
-    REQUIRE(guesses.size() <= limit, "a draft makes at most as many guesses as it was asked for");
-    round.proposal = std::move(guesses).proposal();
+    draft_.propose(round.anchor, limit, builder);
+    REQUIRE(builder.size() <= limit, "a draft makes at most as many draft tokens as it was asked for");
+    round.proposal = std::move(builder).proposal();
     round.proposal.cut_below([&](Token token) { return request.stops_at(token); });
   }
 
   // Open, verify, read, judge.
-  Transaction window = cache_->begin(1 + round.proposal.size());
+  Transaction transaction = cache_->begin(1 + round.proposal.size());
   VerifiedRows rows(target_, *cache_, draft_.taps(), request, text_, round.proposal,
-                    rows_watched || recording_ != Recording::counts, rows_watched, statistics, outputs_, sampler_, row_,
+                    rows_wanted || recording_ != Recording::counts, rows_wanted, statistics, outputs_, sampler_, row_,
                     round);
   {
     const double reading = statistics.target_seconds;
     const Stopwatch watch(statistics.validate_seconds);
-    round.verdict = rule_.judge(round.proposal, rows, request.sequence, round.position, chance_);
+    round.verdict = rule_.judge(round.proposal, rows, request.sequence, round.position, random_);
     statistics.validate_seconds -= statistics.target_seconds - reading;  // serial rows are read while judging
     REQUIRE(round.proposal.depth(round.verdict.last) + 1 == round.verdict.accepted, "what stands is a path");
   }
@@ -256,8 +256,8 @@ void Decoder::step(bool rows_watched) {
   }
 
   // Stop.
-  for (const int guess : round.proposal.path_to(round.verdict.last)) {
-    round.emitted.push_back(round.proposal.tokens[static_cast<std::size_t>(guess)]);
+  for (const int node : round.proposal.path_to(round.verdict.last)) {
+    round.emitted.push_back(round.proposal.tokens[static_cast<std::size_t>(node)]);
   }
   round.emitted.push_back(round.verdict.next);
   cut_after_stop(request, round.emitted);
@@ -268,30 +268,30 @@ void Decoder::step(bool rows_watched) {
   const std::vector<int> kept_rows = rows.rows_towards(round.verdict.last, kept);
   {
     const Stopwatch watch(statistics.draft_seconds);
-    std::vector<Token> run{round.anchor};
-    run.insert(run.end(), round.emitted.begin(), round.emitted.end() - 1);
-    draft_.observe(run, rows.take_features(kept_rows));
+    std::vector<Token> committed{round.anchor};
+    committed.insert(committed.end(), round.emitted.begin(), round.emitted.end() - 1);
+    draft_.observe(committed, rows.take_features(kept_rows));
   }
-  rows.tree() ? window.commit(kept_rows) : window.commit(kept);  // nothing fails from here to the end of the record
+  rows.tree() ? transaction.commit(kept_rows) : transaction.commit(kept);  // nothing fails from here to the end of the record
   text_.insert(text_.end(), round.emitted.begin(), round.emitted.end());
   trace_.output.insert(trace_.output.end(), round.emitted.begin(), round.emitted.end());
 
-  trace_.resting_length = cache_->length();
+  trace_.final_length = cache_->length();
 
   // Tell.
   round.cache_length = cache_->length();
   ++statistics.rounds;
-  if (const int guesses = round.proposal.size(); guesses > 0) {
+  if (const int draft_tokens = round.proposal.size(); draft_tokens > 0) {
     ++statistics.iterations;
-    statistics.drafted += guesses;
+    statistics.drafted += draft_tokens;
     statistics.accepted += round.accepted;
-    ++(round.nothing_fell() ? statistics.all_accepted : statistics.mismatches);
+    ++(round.all_accepted() ? statistics.all_accepted : statistics.mismatches);
     ++(request.verification == Verification::serial ? statistics.serial : statistics.batched);
   }
   trace_.rounds.push_back(std::move(round));
   if (recording_ != Recording::counts) {
-    trace_.rounds.back().cache = trace_.resting_cache = cache_->digest();
-    trace_.rounds.back().draft = trace_.resting_draft = draft_.digest();
+    trace_.rounds.back().cache = trace_.final_cache = cache_->digest();
+    trace_.rounds.back().draft = trace_.final_draft = draft_.digest();
   }
 }
 

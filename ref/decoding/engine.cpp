@@ -5,7 +5,7 @@
 
 #include "kernels/openblas.h"
 #include "kernels/operations.h"
-#include "ref/acceptance/chance.h"
+#include "ref/acceptance/random_source.h"
 #include "ref/base/error.h"
 #include "ref/drafts/none.h"
 #include "ref/models/dflash.h"
@@ -22,7 +22,7 @@ const Kernels& kernels_by_name(const std::string& name) {
     throw Error("there are no kernels named '" + name + "'; there are:" + known);
   }
   if (!table->supported()) throw Error("this CPU cannot run the kernels '" + name + "'; leave --kernels out");
-  if (const std::string why = unfit(*table); !why.empty()) throw Error(why);
+  if (const std::string why = self_test(*table); !why.empty()) throw Error(why);
   return *table;
 }
 
@@ -31,10 +31,10 @@ std::string numerics_of(const Kernels& kernels) {
   return numerics == "openblas" ? numerics + "/" + openblas_core() : numerics;
 }
 
-std::string numerics_of(const Layout& layout) {
-  std::string numerics = numerics_of(layout.kernels);
-  if (layout.quantise != Quantisation::none) numerics += std::string(", quantize ") + name_of(layout.quantise);
-  if (layout.kv != KvFormat::f32) numerics += std::string(", kv ") + traits(layout.kv).name;
+std::string numerics_of(const LoadOptions& load_options) {
+  std::string numerics = numerics_of(load_options.kernels);
+  if (load_options.quantize != Quantization::none) numerics += std::string(", quantize ") + name_of(load_options.quantize);
+  if (load_options.kv != KvFormat::f32) numerics += std::string(", kv ") + traits(load_options.kv).name;
   return numerics;
 }
 
@@ -47,16 +47,16 @@ const Rule& rule_by_name(const std::string& name) {
 
 namespace {
 
-constexpr int guesses_counted = 16;  // in a round, where no number is asked for
+constexpr int draft_tokens_counted = 16;  // in a round, where no number is asked for
 
-int guesses_of(const Request& request) { return request.draft_max > 0 ? request.draft_max : guesses_counted; }
+int default_draft_max(const Request& request) { return request.draft_max > 0 ? request.draft_max : draft_tokens_counted; }
 
 /// What a draft needs beside its target.
-MemoryNeed draft_need(const DraftName& name, const MemoryNeed& target, const Layout& layout) {
+MemoryNeed draft_need(const DraftName& name, const MemoryNeed& target, const LoadOptions& load_options) {
   MemoryNeed need;
   if (name.kind->takes_path) {
-    need = memory_need(Checkpoint(name.path), layout);
-    need.scratch_per_guess = 0;  // the target's has it
+    need = memory_need(Checkpoint(name.path), load_options);
+    need.scratch_per_draft_token = 0;  // the target's has it
   } else if (name.kind->name != std::string("none")) {  // the target again, with a cache of its own
     need.cache_fixed = target.cache_fixed;
     need.cache_per_position = target.cache_per_position;
@@ -65,12 +65,12 @@ MemoryNeed draft_need(const DraftName& name, const MemoryNeed& target, const Lay
 }
 
 /// The rows of one round: as many distributions as the target's pass has rows, and one of them as lists.
-MemoryNeed watching_need(int vocabulary) {
+MemoryNeed need_of_rows(int vocabulary) {
   MemoryNeed need;
   const std::uint64_t row = static_cast<std::uint64_t>(vocabulary) * sizeof(std::uint64_t);
   const std::uint64_t lists = static_cast<std::uint64_t>(vocabulary) * (sizeof(Token) + sizeof(std::uint64_t));
   need.scratch = row + lists;
-  need.scratch_per_guess = row;
+  need.scratch_per_draft_token = row;
   return need;
 }
 
@@ -81,16 +81,16 @@ void refuse(const std::string& what, std::uint64_t need) {
 }  // namespace
 
 MemoryNeed memory_need(const std::filesystem::path& target, std::span<const std::string> drafts,
-                       const Layout& layout, bool rows) {
+                       const LoadOptions& load_options, bool rows) {
   const Checkpoint checkpoint(target);
-  const MemoryNeed of_target = memory_need(checkpoint, layout);
+  const MemoryNeed of_target = memory_need(checkpoint, load_options);
   MemoryNeed need = of_target;
-  if (rows) need += watching_need(read_transformer_config(checkpoint.config()).vocabulary);
-  for (const std::string& draft : drafts) need += draft_need(parse_draft_name(draft), of_target, layout);
+  if (rows) need += need_of_rows(read_transformer_config(checkpoint.config()).vocabulary);
+  for (const std::string& draft : drafts) need += draft_need(parse_draft_name(draft), of_target, load_options);
   return need;
 }
 
-void refuse_shortage(const std::filesystem::path& target, std::span<const std::string> drafts, const Layout& layout,
+void refuse_shortage(const std::filesystem::path& target, std::span<const std::string> drafts, const LoadOptions& load_options,
                      const Request& request, bool rows) {
   const bool plain = std::ranges::all_of(drafts, [](const std::string& draft) { return draft == "none"; });
   const int context = read_transformer_config(Checkpoint(target).config()).context;
@@ -101,11 +101,11 @@ void refuse_shortage(const std::filesystem::path& target, std::span<const std::s
     if (draft != "none") what += " with " + draft;
   }
   refuse(what + " for a text of " + std::to_string(positions) + " positions",
-         memory_need(target, drafts, layout, rows).total(positions, plain ? 0 : guesses_of(request)));
+         memory_need(target, drafts, load_options, rows).total(positions, plain ? 0 : default_draft_max(request)));
 }
 
-Engine::Engine(const std::filesystem::path& target, Layout layout)
-    : layout_(std::move(layout)),
+Engine::Engine(const std::filesystem::path& target, LoadOptions load_options)
+    : layout_(std::move(load_options)),
       need_(memory_need(Checkpoint(target), layout_)),
       target_(load_model(target, layout_)) {}
 
@@ -133,24 +133,24 @@ Gate Engine::gate(const std::string& draft, bool logprobs) {
   return draftproof::gate(question);
 }
 
-Trace Engine::decode(Request request, const std::string& draft, const Rule& rule, Chance& chance, Recording recording,
-                     const Watcher& watch, const std::atomic<bool>* cancelled) {
-  if (const std::string why = misfit(request, *target_); !why.empty()) throw Error(why);
+Trace Engine::decode(Request request, const std::string& draft, const Rule& rule, RandomSource& random, Recording recording,
+                     const RoundCallback& watch, const std::atomic<bool>* cancelled) {
+  if (const std::string why = request_error(request, *target_); !why.empty()) throw Error(why);
   const int positions = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
   const std::string text = "a text of " + std::to_string(positions) + " positions";
-  std::unique_ptr<Draft> guesser = std::make_unique<NoDraft>();
+  std::unique_ptr<Draft> drafter = std::make_unique<NoDraft>();
   MemoryNeed need = need_;
-  if (watch.rows) need += watching_need(target_->vocabulary());
+  if (watch.rows) need += need_of_rows(target_->vocabulary());
   if (gate(draft, request.logprobs) == Gate::open) {
     const LoadedDraft& loaded = load(draft);
     need += loaded.need;
-    refuse(text, need.beside_weights(positions, guesses_of(request)));
-    guesser = loaded.new_draft(positions, request.draft_max);
+    refuse(text, need.beside_weights(positions, default_draft_max(request)));
+    drafter = loaded.new_draft(positions, request.draft_max);
   } else {
     refuse(text, need.beside_weights(positions, 0));
   }
-  if (request.draft_max == 0) request.draft_max = guesser->draft_max();
-  Decoder decoder(*target_, *guesser, rule, chance, std::move(request), recording);
+  if (request.draft_max == 0) request.draft_max = drafter->draft_max();
+  Decoder decoder(*target_, *drafter, rule, random, std::move(request), recording);
   with_workers([&] { decoder.run(watch, cancelled); });
   Trace trace = std::move(decoder).trace();
   trace.kernels = layout_.kernels.name;

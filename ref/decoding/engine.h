@@ -11,11 +11,11 @@
 #include <string>
 
 #include "kernels/kernels.h"
-#include "ref/acceptance/chance.h"
+#include "ref/acceptance/random_source.h"
 #include "ref/decoding/decoder.h"
 #include "ref/decoding/gate.h"
 #include "ref/drafts/drafts.h"
-#include "ref/models/loading.h"
+#include "ref/models/weight_loader.h"
 #include "ref/models/memory.h"
 
 namespace draftproof {
@@ -27,25 +27,25 @@ const Kernels& kernels_by_name(const std::string& name);
 /// The class of equal bits: "canonical", or "openblas/" and the core type that it chose its kernels for.
 std::string numerics_of(const Kernels& kernels);
 /// Of a target laid out so. What changes its bits belongs to it: "canonical, quantize q8, kv bf16".
-std::string numerics_of(const Layout& layout);
+std::string numerics_of(const LoadOptions& load_options);
 
 /// Throws Error, naming what there is.
 const Rule& rule_by_name(const std::string& name);
 
 /// What a target and these drafts take; `rows`: of runs whose rows are watched. Reads no weights.
-MemoryNeed memory_need(const std::filesystem::path& target, std::span<const std::string> drafts, const Layout& layout,
+MemoryNeed memory_need(const std::filesystem::path& target, std::span<const std::string> drafts, const LoadOptions& load_options,
                        bool rows = false);
 
 /// Error, with the numbers of docs/memory.md, when a target and these drafts will not fit into memory for the request.
 /// Reads no weights either.
-void refuse_shortage(const std::filesystem::path& target, std::span<const std::string> drafts, const Layout& layout,
+void refuse_shortage(const std::filesystem::path& target, std::span<const std::string> drafts, const LoadOptions& load_options,
                      const Request& request, bool rows = false);
 
 class Engine {
  public:
   /// `target`: a Hugging Face style folder, or a .gguf file. Drafts are laid out as the target is. Error when memory
   /// does not suffice for it.
-  Engine(const std::filesystem::path& target, Layout layout);
+  Engine(const std::filesystem::path& target, LoadOptions load_options);
 
   Model& target() noexcept { return *target_; }
   const Kernels& kernels() const noexcept { return layout_.kernels; }
@@ -56,9 +56,9 @@ class Engine {
   Gate gate(const std::string& draft, bool logprobs = false);
 
   /// One run from the prompt to the end, speculative when the gate is open. `draft_max` 0 in the request means as many
-  /// guesses as suits the draft. Throws Error when the request does not fit.
-  Trace decode(Request request, const std::string& draft, const Rule& rule, Chance& chance,
-               Recording recording = Recording::counts, const Watcher& watch = {},
+  /// draft tokens as suits the draft. Throws Error when the request does not fit.
+  Trace decode(Request request, const std::string& draft, const Rule& rule, RandomSource& random,
+               Recording recording = Recording::counts, const RoundCallback& watch = {},
                const std::atomic<bool>* cancelled = nullptr);
 
  private:
@@ -69,7 +69,7 @@ class Engine {
   };
   const LoadedDraft& load(const std::string& draft);
 
-  Layout layout_;
+  LoadOptions layout_;
   MemoryNeed need_;
   std::unique_ptr<Model> target_;
   std::map<std::string, LoadedDraft> drafts_;

@@ -27,12 +27,12 @@ Statistics recounted(const Trace& trace) {
   Statistics counts;
   for (const Round& round : trace.rounds) {
     ++counts.rounds;
-    const int guesses = round.proposal.size();
-    if (guesses == 0) continue;
+    const int draft_tokens = round.proposal.size();
+    if (draft_tokens == 0) continue;
     ++counts.iterations;
-    counts.drafted += guesses;
+    counts.drafted += draft_tokens;
     counts.accepted += round.accepted;
-    (round.nothing_fell() ? counts.all_accepted : counts.mismatches) += 1;
+    (round.all_accepted() ? counts.all_accepted : counts.mismatches) += 1;
     (trace.request.verification == Verification::batched ? counts.batched : counts.serial) += 1;
   }
   return counts;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The history of one run: what was asked, and for every round what was guessed, judged and kept. It is evidence, not a
+// The history of one run: what was asked, and for every round what was drafted, judged and kept. It is evidence, not a
 // log: the oracle sees a run only through it.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace draftproof {
 
-/// How a proposal is verified: all rows in one pass, or row by row until a guess falls. Equal bits.
+/// How a proposal is verified: all rows in one pass, or row by row until a draft token falls. Equal bits.
 enum class Verification : std::uint8_t { batched, serial };
 const char* name_of(Verification verification) noexcept;
 
@@ -28,8 +28,8 @@ struct Request {
   Sampling sampling;
   std::vector<Token> stops;   // the text ends with the first of these, which is part of the output
   int max_new_tokens = 0;
-  int draft_max = 0;          // most guesses per round; the draft may make fewer
-  int prompt_rows = 0;        // most rows of the prompt read at once; 0: as many as suits the loop
+  int draft_max = 0;          // most draft tokens per round; the draft may make fewer
+  int prefill_chunk = 0;        // most rows of the prompt read at once; 0: as many as suits the loop
   Verification verification = Verification::batched;
   int sequence = 0;           // part of every random key
   bool logprobs = false;      // record the log-probability of every token (plain decoding only)
@@ -42,31 +42,31 @@ struct Round {
   Token anchor = 0;               // last committed token, row 0 of the verification
   Proposal proposal;              // as judged, nothing below a stop token; `drawn_from` only when recorded
   Verdict verdict;                // the rule's
-  std::vector<Token> emitted;     // the accepted guesses and the target's token, cut after the first stop token
-  int accepted = 0;               // guesses among `emitted`
+  std::vector<Token> emitted;     // the accepted draft tokens and the target's token, cut after the first stop token
+  int accepted = 0;               // draft tokens among `emitted`
   int passes = 0;                 // of the target: 1 when batched, one for each row read when serial
   double logprob = 0;             // of the token of a plain round, before penalties and temperature; on request
 
   // Recorded on request only.
-  std::vector<Fingerprint> logits;    // of every row asked for: the anchor's, and that of each guess that stands
+  std::vector<Fingerprint> logits;    // of every row asked for: the anchor's, and that of each draft token that stands
   std::vector<Fingerprint> targets;   // of the distributions of the same rows
   std::vector<Distribution> rows;     // these distributions themselves, only while the round is watched
   Fingerprint cache;                  // the target's cache after the round
   Fingerprint draft;                  // what the draft has observed after the round
   int cache_length = 0;               // positions in the target's cache after the round
 
-  /// Nothing was guessed after the last guess that stands, so the target's token takes the place of none.
-  bool nothing_fell() const { return proposal.first_child(verdict.last) == Proposal::no_guess; }
+  /// Nothing was drafted after the last draft token that stands, so the target's token takes the place of none.
+  bool all_accepted() const { return proposal.first_child(verdict.last) == Proposal::no_node; }
 };
 
 /// Counts of one run. Every count can be recomputed from the trace; times are wall-clock seconds and say nothing about
 /// results.
 struct Statistics {
   int rounds = 0;        // target passes after the prompt
-  int iterations = 0;    // rounds with at least one guess
-  int drafted = 0;       // guesses handed to the rule, those behind a refusal included
-  int accepted = 0;      // guesses that became output
-  int mismatches = 0;    // iterations in which the rule refused the last guess it judged
+  int iterations = 0;    // rounds with at least one draft token
+  int drafted = 0;       // draft tokens handed to the rule, those behind a refusal included
+  int accepted = 0;      // draft tokens that became output
+  int mismatches = 0;    // iterations in which the rule refused the last draft token it judged
   int all_accepted = 0;  // iterations in which it refused none of its path: iterations = mismatches + all_accepted
   int batched = 0;       // iterations verified in one pass
   int serial = 0;        // iterations verified row by row
@@ -89,9 +89,9 @@ struct Trace {
   std::vector<Round> rounds;
   Statistics statistics;
   /// Positions in the target's cache at the end: prompt + output - 1; fewer when cancelled inside the prompt.
-  int resting_length = 0;
-  Fingerprint resting_cache;  // the target's cache at the end; recorded on request only
-  Fingerprint resting_draft;  // what the draft has observed at the end; recorded on request only
+  int final_length = 0;
+  Fingerprint final_cache;  // the target's cache at the end; recorded on request only
+  Fingerprint final_draft;  // what the draft has observed at the end; recorded on request only
 
   double tokens_per_round() const {
     return rounds.empty() ? 0 : static_cast<double>(output.size()) / static_cast<double>(rounds.size());

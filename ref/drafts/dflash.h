@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// DFlash as a draft: features of committed positions become context, one forward guesses a block. The network is
+// DFlash as a draft: features of committed positions become context, one forward draft tokens a block. The network is
 // shared; this object is one sequence's context.
 #pragma once
 
@@ -17,8 +17,8 @@ class DFlashDraft final : public Draft {
 
   int draft_max() const override { return network_.config().block_size - 1; }
   std::span<const int> taps() const override { return network_.config().taps; }
-  void observe(std::span<const Token> run, std::span<const float> features) override;
-  void propose(Token anchor, int limit, Guesses& guesses) override;
+  void observe(std::span<const Token> committed, std::span<const float> features) override;
+  void propose(Token anchor, int limit, ProposalBuilder& builder) override;
   Fingerprint digest() const override { return context_->digest(); }
 
  private:

@@ -8,17 +8,17 @@
 #include "ref/drafts/dflash.h"
 #include "ref/drafts/model_draft.h"
 #include "ref/drafts/none.h"
-#include "ref/drafts/oracular.h"
+#include "ref/drafts/control_drafts.h"
 #include "ref/drafts/scripted.h"
 #include "ref/models/models.h"
 
 namespace draftproof {
 namespace {
 
-constexpr int model_draft_max = 5;  // unless asked otherwise: each guess costs a pass of the draft
+constexpr int model_draft_max = 5;  // unless asked otherwise: each draft token costs a pass of the draft
 
-/// No round can use more guesses than the text has positions.
-int guesses_per_round(int asked, int capacity) { return std::min(asked > 0 ? asked : model_draft_max, capacity); }
+/// No round can use more draft tokens than the text has positions.
+int draft_tokens_per_round(int asked, int capacity) { return std::min(asked > 0 ? asked : model_draft_max, capacity); }
 
 void refuse_longer_than(int context, int capacity) {
   if (capacity <= context) return;
@@ -26,20 +26,20 @@ void refuse_longer_than(int context, int capacity) {
               "; ask for fewer new tokens, or decode without this draft");
 }
 
-DraftSource open_none(const std::filesystem::path&, Model&, const Layout&) {
+DraftSource open_none(const std::filesystem::path&, Model&, const LoadOptions&) {
   return [](int, int) { return std::make_unique<NoDraft>(); };
 }
 
-DraftSource open_dflash(const std::filesystem::path& path, Model& target, const Layout& layout) {
-  auto network = std::make_shared<DFlashNetwork>(path, target, layout);
+DraftSource open_dflash(const std::filesystem::path& path, Model& target, const LoadOptions& load_options) {
+  auto network = std::make_shared<DFlashNetwork>(path, target, load_options);
   return [network](int capacity, int) {
     refuse_longer_than(network->config().transformer.context, capacity);
     return std::make_unique<DFlashDraft>(*network, capacity);
   };
 }
 
-DraftSource open_model(const std::filesystem::path& path, Model& target, const Layout& layout) {
-  const std::shared_ptr<Model> model = load_model(path, layout);
+DraftSource open_model(const std::filesystem::path& path, Model& target, const LoadOptions& load_options) {
+  const std::shared_ptr<Model> model = load_model(path, load_options);
   if (model->vocabulary() != target.vocabulary()) {
     throw Error(path.string() + ": the draft's vocabulary of " + std::to_string(model->vocabulary()) +
                 " does not fit the target's of " + std::to_string(target.vocabulary()) +
@@ -47,21 +47,21 @@ DraftSource open_model(const std::filesystem::path& path, Model& target, const L
   }
   return [model](int capacity, int draft_max) -> std::unique_ptr<Draft> {
     refuse_longer_than(model->context(), capacity);
-    return std::make_unique<ModelDraft>(*model, capacity, guesses_per_round(draft_max, capacity));
+    return std::make_unique<ModelDraft>(*model, capacity, draft_tokens_per_round(draft_max, capacity));
   };
 }
 
 template <class Kind>
-DraftSource open_on_target(const std::filesystem::path&, Model& target, const Layout&) {
+DraftSource open_on_target(const std::filesystem::path&, Model& target, const LoadOptions&) {
   return [&target](int capacity, int draft_max) {
-    return std::make_unique<Kind>(target, capacity, guesses_per_round(draft_max, capacity));
+    return std::make_unique<Kind>(target, capacity, draft_tokens_per_round(draft_max, capacity));
   };
 }
 
 /// In turn: a drawn branch with others beside it, and one that begins wrongly and goes on right in other places.
-DraftSource open_branching(const std::filesystem::path&, Model& target, const Layout&) {
+DraftSource open_tree_test(const std::filesystem::path&, Model& target, const LoadOptions&) {
   return [&target](int capacity, int draft_max) {
-    return std::make_unique<ScriptedDraft>(target, capacity, guesses_per_round(draft_max, capacity),
+    return std::make_unique<ScriptedDraft>(target, capacity, draft_tokens_per_round(draft_max, capacity),
                                            "+&*+&*-/-<*-<**");
   };
 }
@@ -73,9 +73,9 @@ const DraftKind* all_draft_kinds() noexcept {
       {"none", false, false, false, "no draft: plain decoding", open_none},
       {"dflash", true, true, false, "block diffusion from the target's features", open_dflash},
       {"model", true, false, false, "a smaller model with the same tokenizer", open_model},
-      {"hostile", false, false, false, "always wrong (for proofs)", open_on_target<HostileDraft>},
-      {"oracular", false, false, false, "always right (for proofs)", open_on_target<OracularDraft>},
-      {"branching", false, false, true, "trees, in whose branches one is right (for proofs)", open_branching},
+      {"always-reject", false, false, false, "always wrong (for proofs)", open_on_target<AlwaysRejectDraft>},
+      {"perfect", false, false, false, "always right (for proofs)", open_on_target<PerfectDraft>},
+      {"tree-test", false, false, true, "trees, in whose branches one is right (for proofs)", open_tree_test},
       {nullptr, false, false, false, nullptr, nullptr},
   };
   return list;
@@ -98,7 +98,7 @@ DraftName parse_draft_name(const std::string& name) {
 
 void require_chains(const std::string& name, const std::string& what) {
   if (!parse_draft_name(name).kind->trees) return;
-  throw Error(what + " holds chains of guesses, and the draft '" + name + "' guesses trees; use another draft");
+  throw Error(what + " holds chains of draft tokens, and the draft '" + name + "' draft tokens trees; use another draft");
 }
 
 }  // namespace draftproof

@@ -17,16 +17,16 @@ class ModelDraft : public Draft {
   ModelDraft(Model& model, int capacity, int draft_max);
 
   int draft_max() const override { return draft_max_; }
-  void observe(std::span<const Token> run, std::span<const float> features) override;
-  void propose(Token anchor, int limit, Guesses& guesses) override;
+  void observe(std::span<const Token> committed, std::span<const float> features) override;
+  void propose(Token anchor, int limit, ProposalBuilder& builder) override;
   Fingerprint digest() const override;
 
  protected:
-  /// How a row of logits becomes the next guess; returns the token the model continues with.
-  virtual Token guess(std::span<const float> logits, Guesses& guesses) { return guesses.draw(logits); }
+  /// How a row of logits becomes the next draft token; returns the token the model continues with.
+  virtual Token draft_token(std::span<const float> logits, ProposalBuilder& builder) { return builder.draw(logits); }
 
-  /// The model's row after what was observed, the anchor and these guesses. Lives until the next.
-  std::span<const float> row_after(Token anchor, std::span<const Token> guesses);
+  /// The model's row after what was observed, the anchor and these draft tokens. Lives until the next.
+  std::span<const float> row_after(Token anchor, std::span<const Token> draft_tokens);
 
  private:
   Model& model_;

@@ -10,7 +10,7 @@ class NoDraft final : public Draft {
  public:
   int draft_max() const override { return 0; }
   void observe(std::span<const Token>, std::span<const float>) override {}
-  void propose(Token, int, Guesses&) override {}
+  void propose(Token, int, ProposalBuilder&) override {}
 };
 
 }  // namespace draftproof

@@ -5,17 +5,17 @@
 #include <optional>
 
 #include "ref/base/require.h"
-#include "ref/drafts/oracular.h"
+#include "ref/drafts/control_drafts.h"
 
 namespace draftproof {
 namespace {
 
-/// The best of those not guessed after `branch`, the smallest among equals.
-std::optional<Token> likeliest(std::span<const float> logits, const Guesses& guesses, std::span<const Token> branch) {
+/// The best of those not drafted after `branch`, the smallest among equals.
+std::optional<Token> likeliest(std::span<const float> logits, const ProposalBuilder& builder, std::span<const Token> branch) {
   std::optional<Token> best;
   for (Token token = 0; token < static_cast<Token>(logits.size()); ++token) {
     const auto logit = [&](Token t) { return logits[static_cast<std::size_t>(t)]; };
-    if ((!best || logit(token) > logit(*best)) && !guesses.made(branch, token)) best = token;
+    if ((!best || logit(token) > logit(*best)) && !builder.contains(branch, token)) best = token;
   }
   return best;
 }
@@ -41,39 +41,39 @@ ScriptedDraft::ScriptedDraft(Model& target, int capacity, int draft_max, std::st
   }
 }
 
-void ScriptedDraft::propose(Token anchor, int limit, Guesses& guesses) {
+void ScriptedDraft::propose(Token anchor, int limit, ProposalBuilder& builder) {
   const std::string& word = words_[round_++ % words_.size()];
   bool beside = false;
   for (const char letter : word) {
-    const std::span<const Token> branch = guesses.branch();
+    const std::span<const Token> branch = builder.branch();
     const std::size_t above = branch.empty() ? 0 : branch.size() - 1;
     const std::span<const Token> place = beside ? branch.first(above) : branch;
     const bool draws = std::string_view("+~?").find(letter) != std::string_view::npos;
-    const bool possible = draws ? guesses.can_draw() && !beside : guesses.can_name(place);
+    const bool possible = draws ? builder.can_draw() && !beside : builder.can_add_token(place);
     if (letter == '<') {
-      guesses.back_to(static_cast<int>(above));
-    } else if (letter != '&' && guesses.size() < limit && possible) {
+      builder.rewind_to(static_cast<int>(above));
+    } else if (letter != '&' && builder.size() < limit && possible) {
       const std::span<const float> logits = row_after(anchor, place);
-      draws ? draw(letter, logits, guesses) : name(letter, logits, guesses, place, beside && !branch.empty());
+      draws ? draw(letter, logits, builder) : name(letter, logits, builder, place, beside && !branch.empty());
     }
     beside = letter == '&';
   }
 }
 
-void ScriptedDraft::draw(char letter, std::span<const float> logits, Guesses& guesses) {
+void ScriptedDraft::draw(char letter, std::span<const float> logits, ProposalBuilder& builder) {
   std::vector<float> row(logits.begin(), logits.end());
   if (letter == '~') std::rotate(row.begin(), row.end() - 1, row.end());
   if (letter == '?') std::fill(row.begin(), row.end(), 0.0F);
-  guesses.draw(row);
+  builder.draw(row);
 }
 
-void ScriptedDraft::name(char letter, std::span<const float> logits, Guesses& guesses, std::span<const Token> place,
+void ScriptedDraft::name(char letter, std::span<const float> logits, ProposalBuilder& builder, std::span<const Token> place,
                          bool beside) {
-  const std::optional<Token> token = letter == '*'   ? likeliest(logits, guesses, place)
+  const std::optional<Token> token = letter == '*'   ? likeliest(logits, builder, place)
                                      : letter == '-' ? least_likely(logits)
                                                      : letter - '0';
-  if (!token || guesses.made(place, *token)) return;
-  beside ? guesses.name_beside(*token) : guesses.name(*token);
+  if (!token || builder.contains(place, *token)) return;
+  beside ? builder.add_sibling(*token) : builder.add_token(*token);
 }
 
 }  // namespace draftproof

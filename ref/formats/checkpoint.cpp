@@ -9,7 +9,7 @@
 #include "ref/base/error.h"
 #include "ref/base/require.h"
 #include "ref/formats/gguf.h"
-#include "ref/formats/gguf_dialect.h"
+#include "ref/formats/gguf_names.h"
 #include "ref/formats/printable.h"
 #include "ref/formats/safetensors.h"
 
@@ -49,12 +49,12 @@ std::map<std::string, std::vector<std::string>> tensors_by_shard(const std::file
                          name.ends_with(".pth") || name.ends_with(".pt");
     if (weights) found += (found.empty() ? "" : ", ") + in_quotes(name);
   }
-  std::string sentence = folder.string() + ": has neither model.safetensors nor model.safetensors.index.json";
+  std::string message = folder.string() + ": has neither model.safetensors nor model.safetensors.index.json";
   if (!found.empty()) {
-    sentence += "; it has " + printable(found, 400) + ", but of a folder only those two are read";
-    if (found.find(".gguf'") != std::string::npos) sentence += "; a .gguf file is opened by its own name";
+    message += "; it has " + printable(found, 400) + ", but of a folder only those two are read";
+    if (found.find(".gguf'") != std::string::npos) message += "; a .gguf file is opened by its own name";
   }
-  throw Error(sentence);
+  throw Error(message);
 }
 
 std::string where(const StoredTensor& tensor) {
@@ -88,7 +88,7 @@ void read_values(const StoredTensor& tensor, std::uint64_t begin, std::uint64_t 
   std::string what = "a scale that is not finite";
   if (block_inputs == 1) {
     float value = 0;
-    widen_row(*tensor.format, to + bad * block_bytes, 1, &value);
+    dequantize_row(*tensor.format, to + bad * block_bytes, 1, &value);
     what = std::to_string(value);
   }
   throw Error(where(tensor) + " has " + what + " as element " + std::to_string(begin + bad) +
@@ -164,7 +164,7 @@ void Checkpoint::open_gguf() {
   if (file.tensors().empty()) {
     throw Error(path_.string() + ": has no tensors; it holds a vocabulary or other metadata, and no model");
   }
-  const GgufDialect& dialect = dialect_of(file);
+  const GgufNames& dialect = dialect_of(file);
   dialect_ = &dialect;
   gguf_config_ = dialect.config(file);
   for (const auto& [name, stored] : file.tensors()) {
@@ -238,7 +238,7 @@ std::vector<float> Checkpoint::floats(const std::string& name, const std::vector
     const int size = static_cast<int>(std::min(piece, count - begin));
     bytes.resize(row_bytes(*tensor.format, size));
     read_values(tensor, begin, static_cast<std::uint64_t>(size), bytes.data());
-    widen_row(*tensor.format, bytes.data(), size, values.data() + begin);
+    dequantize_row(*tensor.format, bytes.data(), size, values.data() + begin);
   }
   if (tensor.rows_per_head == 0 || count == 0) return values;
   const std::uint64_t width = tensor.shape.size() < 2 ? 1 : static_cast<std::uint64_t>(tensor.shape.back());

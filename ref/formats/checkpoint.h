@@ -18,7 +18,7 @@
 
 namespace draftproof {
 
-struct GgufDialect;
+struct GgufNames;
 
 class Checkpoint {
  public:
@@ -54,7 +54,7 @@ class Checkpoint {
 
   std::filesystem::path path_;
   std::map<std::string, StoredTensor> tensors_;
-  const GgufDialect* dialect_ = nullptr;  // nullptr: a folder
+  const GgufNames* dialect_ = nullptr;  // nullptr: a folder
   std::optional<Json> gguf_config_;       // none: a folder, which has its own
 };
 

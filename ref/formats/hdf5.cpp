@@ -86,7 +86,7 @@ void prepare_library() {
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
 }
 
-std::string sentence(const std::filesystem::path& file, const std::string& path, const std::string& what) {
+std::string message(const std::filesystem::path& file, const std::string& path, const std::string& what) {
   return file.string() + ": " + in_quotes(path) + " " + what;
 }
 
@@ -97,7 +97,7 @@ void refuse_links(const std::filesystem::path& file, hid_t handle, const std::st
     const std::string part = path.substr(0, end);
     H5L_info_t link;
     if (H5Lget_info(handle, part.c_str(), &link, H5P_DEFAULT) >= 0 && link.type != H5L_TYPE_HARD) {
-      throw Error(sentence(file, part, "is a link to somewhere else; copy what it leads to into the file"));
+      throw Error(message(file, part, "is a link to somewhere else; copy what it leads to into the file"));
     }
   }
 }
@@ -151,14 +151,14 @@ bool Hdf5::has(const std::string& path) const {
 std::vector<std::string> Hdf5::children(const std::string& group) const {
   refuse_links(file_, handle_, group);
   const Handle handle(H5Gopen2(handle_, group.c_str(), H5P_DEFAULT), H5Gclose);
-  if (!handle.ok()) throw Error(sentence(file_, group, "is not a group of the file" + reason()));
+  if (!handle.ok()) throw Error(message(file_, group, "is not a group of the file" + reason()));
   std::vector<std::string> names;
   const auto collect = [](hid_t, const char* name, const H5L_info_t*, void* data) -> herr_t {
     static_cast<std::vector<std::string>*>(data)->emplace_back(name);
     return 0;
   };
   if (H5Literate(handle, H5_INDEX_NAME, H5_ITER_INC, nullptr, collect, &names) < 0) {
-    throw Error(sentence(file_, group, "cannot be listed; the file is damaged" + reason()));
+    throw Error(message(file_, group, "cannot be listed; the file is damaged" + reason()));
   }
   std::ranges::sort(names);
   return names;
@@ -168,8 +168,8 @@ template <class T>
 Array<T> Hdf5::read(const std::string& path) const {
   refuse_links(file_, handle_, path);
   const Handle dataset(H5Dopen2(handle_, path.c_str(), H5P_DEFAULT), H5Dclose);
-  if (!dataset.ok()) throw Error(sentence(file_, path, "is not a dataset of the file" + reason()));
-  const auto fail = [&](const std::string& what) { throw Error(sentence(file_, path, what)); };
+  if (!dataset.ok()) throw Error(message(file_, path, "is not a dataset of the file" + reason()));
+  const auto fail = [&](const std::string& what) { throw Error(message(file_, path, what)); };
 
   const Handle type(H5Dget_type(dataset), H5Tclose);
   const H5T_class_t kind = type.ok() ? H5Tget_class(type) : H5T_NO_CLASS;
@@ -211,7 +211,7 @@ Array<T> Hdf5::read(const std::string& path) const {
 
 std::string Hdf5::read_string_attribute(const std::string& path, const std::string& name) const {
   const auto fail = [&](const std::string& what) {
-    throw Error(sentence(file_, path, "attribute " + in_quotes(name) + " " + what));
+    throw Error(message(file_, path, "attribute " + in_quotes(name) + " " + what));
   };
   refuse_links(file_, handle_, path);
   const Handle attribute(H5Aopen_by_name(handle_, path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
@@ -241,7 +241,7 @@ std::string Hdf5::read_string_attribute(const std::string& path, const std::stri
 
 std::int64_t Hdf5::read_integer_attribute(const std::string& path, const std::string& name) const {
   const auto fail = [&](const std::string& what) {
-    throw Error(sentence(file_, path, "attribute " + in_quotes(name) + " " + what));
+    throw Error(message(file_, path, "attribute " + in_quotes(name) + " " + what));
   };
   refuse_links(file_, handle_, path);
   const Handle attribute(H5Aopen_by_name(handle_, path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
@@ -280,16 +280,16 @@ void Hdf5::write(const std::string& path, const Array<T>& array) {
   H5Pset_create_intermediate_group(links, 1);
   H5Pset_obj_track_times(creation, false);  // the same values make the same file, whenever they are written
   const Handle dataset(H5Dcreate2(handle_, path.c_str(), stored<T>(), space, links, creation, H5P_DEFAULT), H5Dclose);
-  if (!dataset.ok()) throw Error(sentence(file_, path, "cannot be created" + reason()));
+  if (!dataset.ok()) throw Error(message(file_, path, "cannot be created" + reason()));
   const bool written = H5Dwrite(dataset, native<T>(), H5S_ALL, H5S_ALL, H5P_DEFAULT, array.values.data()) >= 0;
   if (!written || H5Fflush(handle_, H5F_SCOPE_LOCAL) < 0) {
-    throw Error(sentence(file_, path, "cannot be written; is the disk full?" + reason()));
+    throw Error(message(file_, path, "cannot be written; is the disk full?" + reason()));
   }
 }
 
 void Hdf5::write_string_attribute(const std::string& path, const std::string& name, const std::string& value) {
   const Handle object(H5Oopen(handle_, path.c_str(), H5P_DEFAULT), H5Oclose);
-  if (!object.ok()) throw Error(sentence(file_, path, "is not in the file" + reason()));
+  if (!object.ok()) throw Error(message(file_, path, "is not in the file" + reason()));
   const Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
   const Handle space(H5Screate(H5S_SCALAR), H5Sclose);
   H5Tset_size(type, std::max<std::size_t>(1, value.size()));  // HDF5 has no string of no bytes
@@ -298,13 +298,13 @@ void Hdf5::write_string_attribute(const std::string& path, const std::string& na
   if (H5Aexists(object, name.c_str()) > 0) H5Adelete(object, name.c_str());
   const Handle attribute(H5Acreate2(object, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
   if (!attribute.ok() || H5Awrite(attribute, type, value.c_str()) < 0 || H5Fflush(handle_, H5F_SCOPE_LOCAL) < 0) {
-    throw Error(sentence(file_, path, "cannot take attribute " + in_quotes(name) + reason()));
+    throw Error(message(file_, path, "cannot take attribute " + in_quotes(name) + reason()));
   }
 }
 
 template <class T>
 void Hdf5List<T>::fail(const std::string& what) const {
-  throw Error(sentence(file_.file_, path_, what));
+  throw Error(message(file_.file_, path_, what));
 }
 
 template <class T>
@@ -407,7 +407,7 @@ Hdf5ListWriter<T>::Hdf5ListWriter(Hdf5& file, const std::string& path) : file_(f
   H5Pset_shuffle(creation);
   H5Pset_deflate(creation, 1);
   handle_ = H5Dcreate2(file.handle_, path.c_str(), stored<T>(), space, H5P_DEFAULT, creation, H5P_DEFAULT);
-  if (handle_ < 0) throw Error(sentence(file.file_, path, "cannot be created" + reason()));
+  if (handle_ < 0) throw Error(message(file.file_, path, "cannot be created" + reason()));
   waiting_.reserve(chunk);
 }
 
@@ -437,7 +437,7 @@ void Hdf5ListWriter<T>::write_waiting() {
   const Handle memory(H5Screate_simple(1, &count, nullptr), H5Sclose);
   written = written && H5Sselect_hyperslab(space, H5S_SELECT_SET, &from, nullptr, &count, nullptr) >= 0 &&
             H5Dwrite(handle_, native<T>(), memory, space, H5P_DEFAULT, waiting_.data()) >= 0;
-  if (!written) throw Error(sentence(file_.file_, path_, "cannot be written; is the disk full?" + reason()));
+  if (!written) throw Error(message(file_.file_, path_, "cannot be written; is the disk full?" + reason()));
   written_ = extent;
   waiting_.clear();
 }
@@ -447,7 +447,7 @@ void Hdf5ListWriter<T>::finish() {
   write_waiting();
   const bool closed = H5Dclose(std::exchange(handle_, -1)) >= 0;
   if (!closed || H5Fflush(file_.handle_, H5F_SCOPE_LOCAL) < 0) {
-    throw Error(sentence(file_.file_, path_, "cannot be written; is the disk full?" + reason()));
+    throw Error(message(file_.file_, path_, "cannot be written; is the disk full?" + reason()));
   }
 }
 

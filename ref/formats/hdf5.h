@@ -7,7 +7,7 @@
 // another file, are refused: what was read, the file holds.
 // The HDF5 library itself is not safe on every damaged file (1.10 reads past its buffers on some flipped bits of an
 // attribute), and no check here can prevent that: read files of known origin, or in a process that may crash
-// (ref/base/isolated.h).
+// (ref/base/subprocess.h).
 #pragma once
 
 #include <cstdint>

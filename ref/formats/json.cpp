@@ -28,13 +28,13 @@ std::string line_and_column(std::string_view text, std::size_t bytes_read) {
 }
 
 /// nlohmann's sentence without its own tag and position.
-std::string reason_of(std::string sentence) {
-  if (const std::size_t tag = sentence.find("] "); sentence.starts_with('[') && tag != std::string::npos) {
-    sentence.erase(0, tag + 2);
+std::string reason_of(std::string message) {
+  if (const std::size_t tag = message.find("] "); message.starts_with('[') && tag != std::string::npos) {
+    message.erase(0, tag + 2);
   }
-  const std::size_t colon = sentence.find(": ");
-  if (sentence.starts_with("parse error") && colon != std::string::npos) sentence.erase(0, colon + 2);
-  return printable(sentence, 200);
+  const std::size_t colon = message.find(": ");
+  if (message.starts_with("parse error") && colon != std::string::npos) message.erase(0, colon + 2);
+  return printable(message, 200);
 }
 
 }  // namespace

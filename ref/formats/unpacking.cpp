@@ -23,8 +23,8 @@ int five_bits(std::uint32_t fifth, const std::uint8_t* low, int j) {
 
 template <class Quant>
 void put_floats(const std::uint8_t* from, std::uint8_t* to, Quant q) {
-  const float d = widened_f16(word_at<std::uint16_t>(from));
-  const float m = widened_f16(word_at<std::uint16_t>(from + 2));
+  const float d = f16_to_f32(word_at<std::uint16_t>(from));
+  const float m = f16_to_f32(word_at<std::uint16_t>(from + 2));
   for (int j = 0; j < 32; ++j) {
     const float value = d * static_cast<float>(q(j)) + m;
     std::memcpy(to + static_cast<std::ptrdiff_t>(j) * 4, &value, 4);

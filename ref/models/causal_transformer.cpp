@@ -9,10 +9,10 @@
 
 namespace draftproof {
 
-CausalTransformer::CausalTransformer(const Loading& from, const Json& config, TransformerConfig read,
+CausalTransformer::CausalTransformer(const WeightLoader& from, const Json& config, TransformerConfig read,
                                      std::span<const char* const> also_in_layers, const std::set<std::string>& also)
-    : kernels_(from.layout.kernels),
-      kv_(from.layout.kv),
+    : kernels_(from.options.kernels),
+      kv_(from.options.kv),
       config_(std::move(read)),
       origin_(from.weights.path().string()),
       rope_(config_) {
@@ -32,13 +32,13 @@ CausalTransformer::CausalTransformer(const Loading& from, const Json& config, Tr
   if (!tied_) head_ = load_table(from, {"lm_head.weight", config_.vocabulary}, config_.hidden);
 }
 
-std::unique_ptr<Cache> CausalTransformer::new_cache(int capacity, int horizon_max) const {
+std::unique_ptr<Cache> CausalTransformer::new_cache(int capacity, int max_pending_rows) const {
   std::vector<std::unique_ptr<LayerCache>> layers;
   for (const int window : config_.windows) {
     layers.push_back(
-        std::make_unique<AttentionCache>(config_.kv_heads, config_.head_dim, window, capacity, horizon_max, kv_));
+        std::make_unique<AttentionCache>(config_.kv_heads, config_.head_dim, window, capacity, max_pending_rows, kv_));
   }
-  return std::make_unique<Cache>(std::move(layers), capacity, horizon_max);
+  return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
 }
 
 void CausalTransformer::forward(const Batch& batch, Cache& cache, Outputs& outputs) {
@@ -53,9 +53,9 @@ void CausalTransformer::embed(std::span<const Token> tokens, float* rows) const 
   }
 }
 
-bool CausalTransformer::unembed(const float* rows, int count, Operands& scratch, float* logits) const {
+bool CausalTransformer::unembed(const float* rows, int count, PackedActivations& scratch, float* logits) const {
   const PackedMatrix& head = tied_ ? embedding_ : head_;
-  prepare(kernels_, head, rows, config_.hidden, count, scratch);
+  pack_activations(kernels_, head, rows, config_.hidden, count, scratch);
   return matmul_of_numbers(kernels_, head, scratch, logits, config_.vocabulary);
 }
 
@@ -64,17 +64,17 @@ void CausalTransformer::read(const Batch& batch, Cache& cache, Outputs& outputs)
   REQUIRE(batch.depths.empty() || cache.end() == cache.length(), "a tree is the first batch of its window");
   scratch_.lay_out(config_, rows, cache.capacity(), cache.end(), batch.depths);
   rope_.angles(scratch_.positions, scratch_.cosine, scratch_.sine);
-  embed(batch.tokens, scratch_.stream.data());
+  embed(batch.tokens, scratch_.hidden_states.data());
   outputs.features.resize(batch.tokens.size() * batch.taps.size() * static_cast<std::size_t>(config_.hidden));
 
   const TransformerPass pass = {kernels_, config_, scratch_, rows};
   for (int i = 0; i < config_.layers; ++i) {
-    auto& memory = cache.layer<AttentionCache>(i);
+    auto& kv = cache.layer<AttentionCache>(i);
     for (int row = 0; row < rows; ++row) {
       const int position = scratch_.positions[static_cast<std::size_t>(row)];
-      scratch_.visible[static_cast<std::size_t>(row)] = {memory.first_visible(position), position + 1};
+      scratch_.visible[static_cast<std::size_t>(row)] = {kv.first_visible(position), position + 1};
     }
-    layer(pass, i, memory);
+    layer(pass, i, kv);
     tap(batch, i, outputs);
   }
   cache.wrote(rows);
@@ -83,10 +83,10 @@ void CausalTransformer::read(const Batch& batch, Cache& cache, Outputs& outputs)
   REQUIRE(batch.logits_from >= 0 && wanted >= 0, "logits are asked for rows of the batch");
   outputs.logits.resize(static_cast<std::size_t>(wanted) * static_cast<std::size_t>(config_.vocabulary));
   if (wanted == 0) return;
-  kernels_.rms_norm(scratch_.stream.data() + static_cast<std::ptrdiff_t>(batch.logits_from) * config_.hidden,
+  kernels_.rms_norm(scratch_.hidden_states.data() + static_cast<std::ptrdiff_t>(batch.logits_from) * config_.hidden,
                     config_.hidden, wanted, 1, config_.hidden, norm_.data(), config_.epsilon, scratch_.normed.data(),
                     config_.hidden);
-  if (!unembed(scratch_.normed.data(), wanted, scratch_.operands, outputs.logits.data())) {
+  if (!unembed(scratch_.normed.data(), wanted, scratch_.activation_formats, outputs.logits.data())) {
     throw Error(origin_ + ": the model computes NaN logits; its weights are damaged");
   }
 }
@@ -98,7 +98,7 @@ void CausalTransformer::tap(const Batch& batch, int layer, Outputs& outputs) con
     if (batch.taps[t] != layer) continue;
     for (std::size_t row = 0; row < batch.tokens.size(); ++row) {
       std::memcpy(outputs.features.data() + (row * batch.taps.size() + t) * width,
-                  scratch_.stream.data() + row * width, width * sizeof(float));
+                  scratch_.hidden_states.data() + row * width, width * sizeof(float));
     }
   }
 }

@@ -22,19 +22,19 @@ class CausalTransformer : public Model, public Embeddings {
   int hidden() const override { return config_.hidden; }
   const Embeddings* embeddings() const override { return this; }
 
-  std::unique_ptr<Cache> new_cache(int capacity, int horizon_max) const override;
+  std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override;
   void forward(const Batch& batch, Cache& cache, Outputs& outputs) override;
   void embed(std::span<const Token> tokens, float* rows) const override;
-  bool unembed(const float* rows, int count, Operands& scratch, float* logits) const override;
+  bool unembed(const float* rows, int count, PackedActivations& scratch, float* logits) const override;
 
  protected:
   /// Loads embedding, head, final norm and the weights that every layer has ("model.layers.0." and so on). What else
   /// the page loads is named, as part of each layer or as it is; any other tensor is refused.
-  CausalTransformer(const Loading& from, const Json& config, TransformerConfig read,
+  CausalTransformer(const WeightLoader& from, const Json& config, TransformerConfig read,
                     std::span<const char* const> also_in_layers, const std::set<std::string>& also = {});
 
   /// What layer `i` does to the rows of `pass`, whose `visible` ranges are set.
-  virtual void layer(const TransformerPass& pass, int i, AttentionCache& memory) const = 0;
+  virtual void layer(const TransformerPass& pass, int i, AttentionCache& kv) const = 0;
 
   const TransformerConfig& config() const noexcept { return config_; }
   const TransformerLayer& weights(int i) const noexcept { return layers_[static_cast<std::size_t>(i)]; }

@@ -7,7 +7,7 @@
 #include "kernels/math64.h"
 #include "ref/base/error.h"
 #include "ref/base/require.h"
-#include "ref/caches/attention.h"
+#include "ref/caches/attention_cache.h"
 
 namespace draftproof {
 namespace {
@@ -127,17 +127,17 @@ DFlashConfig read_dflash_config(const Json& config, const Model& target) {
   const auto everywhere = config.find("is_causal");
   const auto nested = block ? block->find("causal") : std::nullopt;
   const bool declared = config.find("layer_types").has_value();
-  for (int& window : transformer.windows) {
-    if (!declared) window = AttentionCache::everything;  // a draft slides where its layer_types say so
-    const bool sliding = window != AttentionCache::everything;
+  for (int& transaction : transformer.windows) {
+    if (!declared) transaction = AttentionCache::everything;  // a draft slides where its layer_types say so
+    const bool sliding = transaction != AttentionCache::everything;
     result.causal.push_back(everywhere ? everywhere->boolean() : nested ? nested->boolean() : sliding);
   }
   if (const auto use = nested_first(config, "use_swa"); use && use->boolean()) {
     const auto own = nested_first(config, "swa_window_size");
     const auto width = own ? own : config.find("sliding_window");
     if (!width) use->fail("needs swa_window_size or sliding_window");
-    const auto window = std::min<std::int64_t>(width->integer(1, std::int64_t{1} << 40), 1 << 24);
-    std::fill(transformer.windows.begin(), transformer.windows.end(), static_cast<int>(window));
+    const auto transaction = std::min<std::int64_t>(width->integer(1, std::int64_t{1} << 40), 1 << 24);
+    std::fill(transformer.windows.begin(), transformer.windows.end(), static_cast<int>(transaction));
   }
   result.embedding_scale = positive_factor(config, "input_embedding_scale", 1);
   result.logit_multiplier = positive_factor(config, "output_multiplier", 1);
@@ -145,12 +145,12 @@ DFlashConfig read_dflash_config(const Json& config, const Model& target) {
   return result;
 }
 
-DFlashNetwork::DFlashNetwork(const std::filesystem::path& path, const Model& target, const Layout& layout)
-    : DFlashNetwork({Checkpoint(path), layout}, target) {}
+DFlashNetwork::DFlashNetwork(const std::filesystem::path& path, const Model& target, const LoadOptions& options)
+    : DFlashNetwork({Checkpoint(path), options}, target) {}
 
-DFlashNetwork::DFlashNetwork(const Loading& from, const Model& target)
-    : kernels_(from.layout.kernels),
-      kv_(from.layout.kv),
+DFlashNetwork::DFlashNetwork(const WeightLoader& from, const Model& target)
+    : kernels_(from.options.kernels),
+      kv_(from.options.kv),
       target_(target),
       origin_(from.weights.path().string()),
       config_(read_dflash_config(from.weights.config(), target)) {
@@ -175,13 +175,13 @@ DFlashNetwork::DFlashNetwork(const Loading& from, const Model& target)
                        {prefix + "fc.weight", prefix + "hidden_norm.weight", prefix + "norm.weight"});
 }
 
-std::unique_ptr<Cache> DFlashNetwork::new_context(int capacity, int horizon_max) const {
+std::unique_ptr<Cache> DFlashNetwork::new_context(int capacity, int max_pending_rows) const {
   const TransformerConfig& t = config_.transformer;
   std::vector<std::unique_ptr<LayerCache>> layers;
-  for (const int window : t.windows) {
-    layers.push_back(std::make_unique<AttentionCache>(t.kv_heads, t.head_dim, window, capacity, horizon_max, kv_));
+  for (const int transaction : t.windows) {
+    layers.push_back(std::make_unique<AttentionCache>(t.kv_heads, t.head_dim, transaction, capacity, max_pending_rows, kv_));
   }
-  return std::make_unique<Cache>(std::move(layers), capacity, horizon_max);
+  return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
 }
 
 void DFlashNetwork::append(std::span<const float> features, int rows, Cache& context) {
@@ -196,27 +196,27 @@ void DFlashNetwork::append(std::span<const float> features, int rows, Cache& con
   rope_.angles(scratch_.positions, scratch_.cosine, scratch_.sine);
 
   context_rows_.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(t.hidden));
-  prepare(kernels_, fc_, features.data(), fc_.inputs(), rows, scratch_.operands);
-  matmul(kernels_, fc_, scratch_.operands, context_rows_.data(), t.hidden);
+  pack_activations(kernels_, fc_, features.data(), fc_.inputs(), rows, scratch_.activation_formats);
+  matmul(kernels_, fc_, scratch_.activation_formats, context_rows_.data(), t.hidden);
   kernels_.rms_norm(context_rows_.data(), t.hidden, rows, 1, t.hidden, hidden_norm_.data(), t.epsilon,
                     context_rows_.data(), t.hidden);
 
-  Transaction window = context.begin(rows);
+  Transaction transaction = context.begin(rows);
   for (int i = 0; i < t.layers; ++i) {
     const TransformerLayer& layer = layers_[static_cast<std::size_t>(i)];
     float* const keys = scratch_.qkv.data() + q;
     // Context rows are never queries: of the joined projection only k and v are needed.
-    prepare(kernels_, layer.qkv, context_rows_.data(), t.hidden, rows, scratch_.operands);
-    matmul_from(kernels_, layer.qkv, q, scratch_.operands, scratch_.qkv.data(), qkv);
+    pack_activations(kernels_, layer.qkv, context_rows_.data(), t.hidden, rows, scratch_.activation_formats);
+    matmul_from(kernels_, layer.qkv, q, scratch_.activation_formats, scratch_.qkv.data(), qkv);
     const std::vector<float>& norm = head_norms_[static_cast<std::size_t>(i)].k;
     kernels_.rms_norm(keys, qkv, rows, t.kv_heads, t.head_dim, norm.data(), t.epsilon, keys, qkv);
     kernels_.rope(keys, qkv, rows, t.kv_heads, t.head_dim, t.head_dim / 2, scratch_.cosine.data(),
                   scratch_.sine.data());
-    auto& memory = context.layer<AttentionCache>(i);
-    store(memory.claim_rows(position, rows), position, rows, keys, keys + kv, qkv);
+    auto& cache = context.layer<AttentionCache>(i);
+    store(cache.claim_rows(position, rows), position, rows, keys, keys + kv, qkv);
   }
   context.wrote(rows);
-  window.commit(rows);
+  transaction.commit(rows);
 }
 
 std::span<const float> DFlashNetwork::block(Token anchor, int masks, Cache& context) {
@@ -229,38 +229,38 @@ std::span<const float> DFlashNetwork::block(Token anchor, int masks, Cache& cont
 
   std::vector<Token> tokens(static_cast<std::size_t>(rows), config_.mask);
   tokens[0] = anchor;
-  target_.embeddings()->embed(tokens, scratch_.stream.data());
+  target_.embeddings()->embed(tokens, scratch_.hidden_states.data());
   if (config_.embedding_scale != 1) {
-    for (int i = 0; i < rows * t.hidden; ++i) scratch_.stream[static_cast<std::size_t>(i)] *= config_.embedding_scale;
+    for (int i = 0; i < rows * t.hidden; ++i) scratch_.hidden_states[static_cast<std::size_t>(i)] *= config_.embedding_scale;
   }
 
   {
     const TransformerPass pass = {kernels_, t, scratch_, rows};
     const Transaction forgotten = context.begin(rows);  // block keys and values serve this forward only
     for (int i = 0; i < t.layers; ++i) {
-      auto& memory = context.layer<AttentionCache>(i);
+      auto& cache = context.layer<AttentionCache>(i);
       const bool causal = config_.causal[static_cast<std::size_t>(i)];
       for (int row = 0; row < rows; ++row) {
         const int self = position + row;
         const int end = causal ? self + 1 : position + rows;
         scratch_.visible[static_cast<std::size_t>(row)] = {
-            memory.first_visible(self), memory.window() == AttentionCache::everything
+            cache.first_visible(self), cache.window() == AttentionCache::everything
                                             ? end
-                                            : std::min(end, self + memory.window())};
+                                            : std::min(end, self + cache.window())};
       }
       const TransformerLayer& layer = layers_[static_cast<std::size_t>(i)];
       pass.project(layer);
-      norm_and_turn(pass, head_norms_[static_cast<std::size_t>(i)]);
-      pass.attend_and_feed(layer, memory);
+      qk_norm_and_rope(pass, head_norms_[static_cast<std::size_t>(i)]);
+      pass.attention_and_mlp(layer, cache);
     }
     context.wrote(rows);
   }
 
   block_rows_.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(t.hidden));
-  kernels_.rms_norm(scratch_.stream.data(), t.hidden, rows, 1, t.hidden, norm_.data(), t.epsilon, block_rows_.data(),
+  kernels_.rms_norm(scratch_.hidden_states.data(), t.hidden, rows, 1, t.hidden, norm_.data(), t.epsilon, block_rows_.data(),
                     t.hidden);
   logits_.resize(static_cast<std::size_t>(masks) * static_cast<std::size_t>(target_.vocabulary()));
-  if (!target_.embeddings()->unembed(block_rows_.data() + t.hidden, masks, scratch_.operands, logits_.data())) {
+  if (!target_.embeddings()->unembed(block_rows_.data() + t.hidden, masks, scratch_.activation_formats, logits_.data())) {
     throw Error(origin_ + ": the draft computes NaN logits; its weights are damaged");
   }
   if (config_.logit_multiplier != 1) {

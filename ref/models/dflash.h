@@ -4,7 +4,7 @@
 // For every committed position the target's residual stream is tapped after some layers; `fc` and `hidden_norm` turn
 // the taps into one context row, and every draft layer turns context rows into keys and values. A context row at
 // position p depends on the target's features at p and on nothing else, so the context cache only ever grows.
-// One forward over [anchor, MASK, MASK, ...] guesses a whole block: row i predicts the token at its own position.
+// One forward over [anchor, MASK, MASK, ...] draft tokens a whole block: row i predicts the token at its own position.
 //
 // Which keys a block row sees, per layer: (causal, window), see docs/adding.md and the authors' reference code.
 // Source: z-lab/dflash, dflash/model.py.
@@ -46,10 +46,10 @@ DFlashConfig read_dflash_config(const Json& config, const Model& target);
 class DFlashNetwork {
  public:
   /// `target` lends its embedding table and head and must outlive the network.
-  DFlashNetwork(const std::filesystem::path& path, const Model& target, const Layout& layout);
+  DFlashNetwork(const std::filesystem::path& path, const Model& target, const LoadOptions& options);
 
   const DFlashConfig& config() const noexcept { return config_; }
-  std::unique_ptr<Cache> new_context(int capacity, int horizon_max) const;
+  std::unique_ptr<Cache> new_context(int capacity, int max_pending_rows) const;
 
   /// Context rows c = hidden_norm(fc(features)), into every layer's keys and values at [context.length(), ...).
   /// features [rows][taps * hidden].
@@ -65,7 +65,7 @@ class DFlashNetwork {
   std::span<const float> block_rows() const noexcept { return block_rows_; }
 
  private:
-  DFlashNetwork(const Loading& from, const Model& target);
+  DFlashNetwork(const WeightLoader& from, const Model& target);
 
   const Kernels& kernels_;
   KvFormat kv_;

@@ -2,7 +2,7 @@
 #include "ref/models/hash.h"
 
 #include "ref/base/require.h"
-#include "ref/caches/history.h"
+#include "ref/caches/history_cache.h"
 
 namespace draftproof {
 namespace {
@@ -21,23 +21,23 @@ class HashModel final : public Model {
   int vocabulary() const override { return shape_.vocabulary; }
   int context() const override { return shape_.context; }
 
-  std::unique_ptr<Cache> new_cache(int capacity, int horizon_max) const override {
+  std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override {
     std::vector<std::unique_ptr<LayerCache>> layers;
     layers.push_back(std::make_unique<HistoryCache>());
-    return std::make_unique<Cache>(std::move(layers), capacity, horizon_max);
+    return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
   }
 
   void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
     const int rows = static_cast<int>(batch.tokens.size());
-    auto& memory = cache.layer<HistoryCache>(0);
+    auto& kv = cache.layer<HistoryCache>(0);
     outputs.features.clear();
     outputs.logits.clear();
     for (int row = 0; row < rows; ++row) {
       const auto place = static_cast<std::size_t>(row);
       const int position = cache.end() + (batch.depths.empty() ? row : batch.depths[place]);
-      if (!batch.depths.empty()) memory.branch(position);
-      memory.write(position, batch.tokens[place]);
-      if (row >= batch.logits_from) add_row(memory.tokens(position + 1), outputs);
+      if (!batch.depths.empty()) kv.branch(position);
+      kv.write(position, batch.tokens[place]);
+      if (row >= batch.logits_from) add_row(kv.tokens(position + 1), outputs);
     }
     cache.wrote(rows);
   }

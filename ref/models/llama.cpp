@@ -21,7 +21,7 @@ constexpr const char* stretch_name = "rope_freqs.weight";
 
 class Llama final : public CausalTransformer {
  public:
-  Llama(const Loading& from, const Json& json)
+  Llama(const WeightLoader& from, const Json& json)
       : CausalTransformer(from, json, read_llama_config(json), {}, {stretch_name}) {
     if (!from.weights.has(stretch_name)) return;
     if (config().rope_scaling) throw Error(from.weights.path().string() + ": stretches RoPE twice");
@@ -33,16 +33,16 @@ class Llama final : public CausalTransformer {
   }
 
  private:
-  void layer(const TransformerPass& pass, int i, AttentionCache& memory) const override {
+  void layer(const TransformerPass& pass, int i, AttentionCache& kv) const override {
     pass.project(weights(i));
-    for_rows(pass.rows, pass.qk_work(), [&](int begin, int end) { pass.turn(begin, end); });
-    pass.attend_and_feed(weights(i), memory);
+    for_rows(pass.rows, pass.qk_work(), [&](int begin, int end) { pass.apply_rope(begin, end); });
+    pass.attention_and_mlp(weights(i), kv);
   }
 };
 
 }  // namespace
 
-std::unique_ptr<Model> load_llama(const Loading& from, const Json& config) {
+std::unique_ptr<Model> load_llama(const WeightLoader& from, const Json& config) {
   return std::make_unique<Llama>(from, config);
 }
 

@@ -11,6 +11,6 @@
 
 namespace draftproof {
 
-std::unique_ptr<Model> load_llama(const Loading& from, const Json& config);
+std::unique_ptr<Model> load_llama(const WeightLoader& from, const Json& config);
 
 }  // namespace draftproof

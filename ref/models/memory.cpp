@@ -39,25 +39,25 @@ MemoryNeed& MemoryNeed::operator+=(const MemoryNeed& other) {
   cache_per_position += other.cache_per_position;
   scratch += other.scratch;
   scratch_per_position += other.scratch_per_position;
-  scratch_per_guess += other.scratch_per_guess;
+  scratch_per_draft_token += other.scratch_per_draft_token;
   return *this;
 }
 
-std::uint64_t MemoryNeed::beside_weights(int positions, int guesses) const noexcept {
+std::uint64_t MemoryNeed::beside_weights(int positions, int draft_tokens) const noexcept {
   return cache_fixed + scratch + (cache_per_position + scratch_per_position) * size(positions) +
-         scratch_per_guess * size(guesses);
+         scratch_per_draft_token * size(draft_tokens);
 }
 
-std::uint64_t MemoryNeed::total(int positions, int guesses) const noexcept {
-  std::uint64_t sum = beside_weights(positions, guesses);
+std::uint64_t MemoryNeed::total(int positions, int draft_tokens) const noexcept {
+  std::uint64_t sum = beside_weights(positions, draft_tokens);
   for (const auto& [format, bytes] : weights) sum += bytes;
   return sum;
 }
 
-MemoryNeed memory_need(const Checkpoint& weights, const Layout& layout) {
+MemoryNeed memory_need(const Checkpoint& weights, const LoadOptions& options) {
   const TransformerConfig config = read_transformer_config(weights.config(), 1);
   MemoryNeed need;
-  std::uint64_t prepared[operands] = {};
+  std::uint64_t activations[activation_formats] = {};
   std::uint64_t width = 0;  // floats of a row's activations
   for (const auto& [name, tensor] : weights.tensors()) {
     if (!tensor.format || tensor.shape.empty() || tensor.shape.back() > std::numeric_limits<int>::max()) continue;
@@ -69,41 +69,41 @@ MemoryNeed memory_need(const Checkpoint& weights, const Layout& layout) {
     if (tensor.shape.size() != 2 || tensor.shape[0] > std::numeric_limits<int>::max()) continue;  // refused later
     if (name == "lm_head.weight" && weights.same(name, "model.embed_tokens.weight")) continue;  // kept once
     const bool table = name == "model.embed_tokens.weight" || name == "lm_head.weight";
-    const Format format = packed_format(*tensor.format, inputs, layout.quantise, table);
+    const Format format = packed_format(*tensor.format, inputs, options.quantize, table);
     need.weights[traits(format).name] +=
-        layout.kernels.packed_bytes(format, static_cast<int>(tensor.shape[0]), inputs);
-    const Operand operand = layout.kernels.operand(format);
-    std::uint64_t& most = prepared[static_cast<std::size_t>(operand)];
-    most = std::max<std::uint64_t>(most, layout.kernels.prepared_bytes(operand, prompt_rows, inputs));
+        options.kernels.packed_bytes(format, static_cast<int>(tensor.shape[0]), inputs);
+    const ActivationFormat activation_format = options.kernels.activation_format(format);
+    std::uint64_t& most = activations[static_cast<std::size_t>(activation_format)];
+    most = std::max<std::uint64_t>(most, options.kernels.activation_bytes(activation_format, prefill_chunk, inputs));
     // A DFlash draft: the target's features, and rows made of them.
     if (name.ends_with("fc.weight")) width += size(inputs) + 2 * size(config.hidden);
   }
-  for (const std::uint64_t bytes : prepared) need.scratch += bytes;
+  for (const std::uint64_t bytes : activations) need.scratch += bytes;
 
   // 8-bit keys and values have a scale of four bytes for each head; rows of values are whole lanes.
-  const std::uint64_t value = size(traits(layout.kv).value_bytes);
-  const std::uint64_t scales = layout.kv == KvFormat::q8 ? 8 : 0;
+  const std::uint64_t value = size(traits(options.kv).value_bytes);
+  const std::uint64_t scales = options.kv == KvFormat::q8 ? 8 : 0;
   const std::uint64_t row =
       size(config.kv_heads) * (value * (size(config.head_dim) + size(value_width(config.head_dim))) + scales);
   for (const int window : config.windows) {
     if (window == AttentionCache::everything) {
       need.cache_per_position += row;
     } else {
-      need.cache_fixed += row * std::min(size(window) + size(prompt_rows), size(config.context));
+      need.cache_fixed += row * std::min(size(window) + size(prefill_chunk), size(config.context));
     }
   }
   const std::uint64_t q = size(config.heads) * size(config.head_dim);
   const std::uint64_t kv = size(config.kv_heads) * size(config.head_dim);
   width += 3 * size(config.hidden) + 2 * q + 2 * kv + 3 * size(config.intermediate) + size(config.head_dim);
-  need.scratch += 4 * size(prompt_rows) * width;
+  need.scratch += 4 * size(prefill_chunk) * width;
 
   // For each token of the vocabulary: logit, with penalties, share, and in two distributions at once an entry of 12
-  // bytes. For each guess a logit of the target, one of the draft, and an entry.
+  // bytes. For each draft token a logit of the target, one of the draft, and an entry.
   need.scratch += (4 + 4 + 4 + 2 * 12) * size(config.vocabulary);
-  need.scratch_per_guess = (4 + 4 + 12) * size(config.vocabulary);
+  need.scratch_per_draft_token = (4 + 4 + 12) * size(config.vocabulary);
 
   const AttentionShape shape = config.attention_shape();
-  const int queries = std::min(prompt_rows * (config.heads / config.kv_heads), attention_queries_max);
+  const int queries = std::min(prefill_chunk * (config.heads / config.kv_heads), attention_queries_max);
   need.scratch += 4 * size(threads()) * attention_floats(shape, queries, 0);
   need.scratch_per_position = 4 * size(threads()) * size(queries);
   return need;

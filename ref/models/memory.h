@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "ref/models/loading.h"
+#include "ref/models/weight_loader.h"
 
 namespace draftproof {
 
@@ -17,15 +17,15 @@ struct MemoryNeed {
   std::uint64_t cache_per_position = 0;          // keys and values of full layers, one position
   std::uint64_t scratch = 0;                     // activations of a pass, a row of logits and what it is read as
   std::uint64_t scratch_per_position = 0;        // attention's, on all threads
-  std::uint64_t scratch_per_guess = 0;           // of a round: rows of logits, and what the guess was drawn from
+  std::uint64_t scratch_per_draft_token = 0;           // of a round: rows of logits, and what the draft token was drawn from
 
   MemoryNeed& operator+=(const MemoryNeed& other);
-  std::uint64_t beside_weights(int positions, int guesses) const noexcept;
-  std::uint64_t total(int positions, int guesses = 0) const noexcept;
+  std::uint64_t beside_weights(int positions, int draft_tokens) const noexcept;
+  std::uint64_t total(int positions, int draft_tokens = 0) const noexcept;
 };
 
 /// Of a target, or of a draft as if it were one.
-MemoryNeed memory_need(const Checkpoint& weights, const Layout& layout);
+MemoryNeed memory_need(const Checkpoint& weights, const LoadOptions& options);
 
 /// What this process may still take: what the system says is available, or less where a limit on the address space says
 /// so. The largest number where nothing is known.

@@ -36,7 +36,7 @@ struct Outputs {
   }
 };
 
-class Operands;  // kernels/operations.h
+class PackedActivations;  // kernels/operations.h
 
 /// A target's embedding table and head, lent to drafts that have none of their own.
 class Embeddings {
@@ -44,11 +44,11 @@ class Embeddings {
   virtual ~Embeddings() = default;
   virtual void embed(std::span<const Token> tokens, float* rows) const = 0;  // rows [n][hidden]
   /// logits [count][vocabulary]; false when one of them is NaN.
-  virtual bool unembed(const float* rows, int count, Operands& scratch, float* logits) const = 0;
+  virtual bool unembed(const float* rows, int count, PackedActivations& scratch, float* logits) const = 0;
 };
 
 /// Most rows of a prompt that a model is given at once.
-inline constexpr int prompt_rows = 128;
+inline constexpr int prefill_chunk = 128;
 
 class Model {
  public:
@@ -63,7 +63,7 @@ class Model {
   virtual const Embeddings* embeddings() const { return nullptr; }
 
   /// Memory for one sequence of at most `capacity` positions, at most `horizon_max` rows per transaction.
-  virtual std::unique_ptr<Cache> new_cache(int capacity, int horizon_max) const = 0;
+  virtual std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const = 0;
 
   /// Reads the batch at positions [cache.end(), ...) inside the cache's open window and writes its rows there; a row of
   /// a tree at the position of its depth, after the rows above it and as if the others were not there. Tokens are in

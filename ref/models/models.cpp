@@ -22,7 +22,7 @@ const Architecture* all_architectures() noexcept {
   return list;
 }
 
-std::unique_ptr<Model> load_model(const std::filesystem::path& path, const Layout& layout) {
+std::unique_ptr<Model> load_model(const std::filesystem::path& path, const LoadOptions& options) {
   const Checkpoint weights(path);
   const Json config = weights.config();
   if (!config.is_object()) config.fail("must be a JSON object");
@@ -33,9 +33,9 @@ std::unique_ptr<Model> load_model(const std::filesystem::path& path, const Layou
   std::string known;
   for (const Architecture* row = all_architectures(); row->load != nullptr; ++row) {
     if (type == row->model_type && (architecture.empty() || architecture == row->architecture)) {
-      const std::string why = shortage(path.string(), memory_need(weights, layout).total(0), memory_available());
+      const std::string why = shortage(path.string(), memory_need(weights, options).total(0), memory_available());
       if (!why.empty()) throw Error(why);
-      return row->load({weights, layout}, config);
+      return row->load({weights, options}, config);
     }
     known += (known.empty() ? "" : ", ") + std::string(row->architecture);
   }

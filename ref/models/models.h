@@ -15,14 +15,14 @@ namespace draftproof {
 struct Architecture {
   const char* model_type;    // config.json `model_type`
   const char* architecture;  // config.json `architectures[0]`
-  std::unique_ptr<Model> (*load)(const Loading& from, const Json& config);
+  std::unique_ptr<Model> (*load)(const WeightLoader& from, const Json& config);
 };
 
 /// All of them; ends with a row of nulls.
 const Architecture* all_architectures() noexcept;
 
 /// Loads a Hugging Face style folder or a .gguf file. Errors name file and field.
-std::unique_ptr<Model> load_model(const std::filesystem::path& path, const Layout& layout);
+std::unique_ptr<Model> load_model(const std::filesystem::path& path, const LoadOptions& options);
 
 /// The ids that end a text, ascending: eos_token_id of generation_config.json alone where it has one, else that of
 /// config.json; of a .gguf file what its metadata name as the end of a text, a turn or a message, and what llama.cpp

@@ -10,7 +10,7 @@ constexpr const char* bias_names[] = {"self_attn.q_proj.bias", "self_attn.k_proj
 
 class Qwen2 final : public CausalTransformer {
  public:
-  Qwen2(const Loading& from, const Json& json)
+  Qwen2(const WeightLoader& from, const Json& json)
       : CausalTransformer(from, json, read_transformer_config(json), bias_names) {
     const int widths[] = {config().heads * config().head_dim, config().kv_heads * config().head_dim,
                           config().kv_heads * config().head_dim};
@@ -24,14 +24,14 @@ class Qwen2 final : public CausalTransformer {
   }
 
  private:
-  void layer(const TransformerPass& pass, int i, AttentionCache& memory) const override {
+  void layer(const TransformerPass& pass, int i, AttentionCache& kv) const override {
     pass.project(weights(i));
     const std::vector<float>& bias = biases_[static_cast<std::size_t>(i)];
     for_rows(pass.rows, pass.qk_work(), [&](int begin, int end) {
       for (int row = begin; row < end; ++row) pass.kernels.add(bias.data(), bias.size(), pass.q(row));
-      pass.turn(begin, end);
+      pass.apply_rope(begin, end);
     });
-    pass.attend_and_feed(weights(i), memory);
+    pass.attention_and_mlp(weights(i), kv);
   }
 
   std::vector<std::vector<float>> biases_;  // of each layer: [q, k, v]
@@ -39,7 +39,7 @@ class Qwen2 final : public CausalTransformer {
 
 }  // namespace
 
-std::unique_ptr<Model> load_qwen2(const Loading& from, const Json& config) {
+std::unique_ptr<Model> load_qwen2(const WeightLoader& from, const Json& config) {
   return std::make_unique<Qwen2>(from, config);
 }
 

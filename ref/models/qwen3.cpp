@@ -8,16 +8,16 @@ namespace {
 
 class Qwen3 final : public CausalTransformer {
  public:
-  Qwen3(const Loading& from, const Json& json)
+  Qwen3(const WeightLoader& from, const Json& json)
       : CausalTransformer(from, json, read_transformer_config(json), head_norm_names) {
     for (int i = 0; i < layers(); ++i) norms_.push_back(load_head_norms(from.weights, config(), prefix(i)));
   }
 
  private:
-  void layer(const TransformerPass& pass, int i, AttentionCache& memory) const override {
+  void layer(const TransformerPass& pass, int i, AttentionCache& kv) const override {
     pass.project(weights(i));
-    norm_and_turn(pass, norms_[static_cast<std::size_t>(i)]);
-    pass.attend_and_feed(weights(i), memory);
+    qk_norm_and_rope(pass, norms_[static_cast<std::size_t>(i)]);
+    pass.attention_and_mlp(weights(i), kv);
   }
 
   std::vector<HeadNorms> norms_;  // of each layer
@@ -25,7 +25,7 @@ class Qwen3 final : public CausalTransformer {
 
 }  // namespace
 
-std::unique_ptr<Model> load_qwen3(const Loading& from, const Json& config) {
+std::unique_ptr<Model> load_qwen3(const WeightLoader& from, const Json& config) {
   return std::make_unique<Qwen3>(from, config);
 }
 

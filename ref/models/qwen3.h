@@ -11,6 +11,6 @@
 
 namespace draftproof {
 
-std::unique_ptr<Model> load_qwen3(const Loading& from, const Json& config);
+std::unique_ptr<Model> load_qwen3(const WeightLoader& from, const Json& config);
 
 }  // namespace draftproof

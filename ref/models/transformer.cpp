@@ -120,17 +120,17 @@ void norm_rows(const TransformerPass& pass, const std::vector<float>& weight) {
   const int hidden = pass.config.hidden;
   for_rows(pass.rows, 4.0 * pass.rows * hidden, [&](int begin, int end) {
     const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(begin) * hidden;
-    pass.kernels.rms_norm(pass.scratch.stream.data() + first, hidden, end - begin, 1, hidden, weight.data(),
+    pass.kernels.rms_norm(pass.scratch.hidden_states.data() + first, hidden, end - begin, 1, hidden, weight.data(),
                           pass.config.epsilon, pass.scratch.normed.data() + first, hidden);
   });
 }
 
-void add_to_stream(const TransformerPass& pass) {
+void add_to_hidden(const TransformerPass& pass) {
   const int hidden = pass.config.hidden;
   for_rows(pass.rows, 2.0 * pass.rows * hidden, [&](int begin, int end) {
     const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(begin) * hidden;
     const std::size_t count = static_cast<std::size_t>(end - begin) * static_cast<std::size_t>(hidden);
-    pass.kernels.add(pass.scratch.projected.data() + first, count, pass.scratch.stream.data() + first);
+    pass.kernels.add(pass.scratch.projected.data() + first, count, pass.scratch.hidden_states.data() + first);
   });
 }
 
@@ -182,7 +182,7 @@ TransformerConfig read_transformer_config(const Json& config, std::optional<int>
   refuse_partial_rotary(config);
   refuse_if_set(config, "attention_bias", "biased projections are not implemented");
   refuse_if_set(config, "mlp_bias", "biased projections are not implemented");
-  refuse_if_set(config, "quantization_config", "quantised checkpoints are not implemented");
+  refuse_if_set(config, "quantization_config", "quantized checkpoints are not implemented");
   refuse_if_set(config, "rope_interleaved", "interleaved RoPE is not implemented");
   for (const char* field : {"rope_is_neox_style", "is_neox_style"}) {
     if (const auto neox = config.find(field); neox && !neox->boolean())
@@ -247,7 +247,7 @@ void refuse_other_tensors(const Checkpoint& weights, const TransformerConfig& co
   }
 }
 
-TransformerLayer load_transformer_layer(const Loading& from, const TransformerConfig& config,
+TransformerLayer load_transformer_layer(const WeightLoader& from, const TransformerConfig& config,
                                         const std::string& prefix) {
   const int q = config.heads * config.head_dim;
   const int kv = config.kv_heads * config.head_dim;
@@ -279,7 +279,7 @@ void TransformerScratch::lay_out(const TransformerConfig& config, int rows, int 
     if (buffer.size() < size) buffer.resize(size);
   };
   const int q = config.heads * config.head_dim;
-  sized(stream, config.hidden);
+  sized(hidden_states, config.hidden);
   sized(normed, config.hidden);
   sized(qkv, q + 2 * config.kv_heads * config.head_dim);
   sized(attended, q);
@@ -302,11 +302,11 @@ void TransformerScratch::lay_out(const TransformerConfig& config, int rows, int 
 void TransformerPass::project(const TransformerLayer& layer) const {
   TransformerScratch& s = scratch;
   norm_rows(*this, layer.input_norm);
-  prepare(kernels, layer.qkv, s.normed.data(), config.hidden, rows, s.operands);
-  matmul(kernels, layer.qkv, s.operands, s.qkv.data(), qkv_width());
+  pack_activations(kernels, layer.qkv, s.normed.data(), config.hidden, rows, s.activation_formats);
+  matmul(kernels, layer.qkv, s.activation_formats, s.qkv.data(), qkv_width());
 }
 
-void TransformerPass::turn(int begin, int end) const {
+void TransformerPass::apply_rope(int begin, int end) const {
   const int half = config.head_dim / 2;
   const float* const cosine = scratch.cosine.data() + static_cast<std::ptrdiff_t>(begin) * half;
   const float* const sine = scratch.sine.data() + static_cast<std::ptrdiff_t>(begin) * half;
@@ -314,33 +314,33 @@ void TransformerPass::turn(int begin, int end) const {
   kernels.rope(k(begin), qkv_width(), end - begin, config.kv_heads, config.head_dim, half, cosine, sine);
 }
 
-void TransformerPass::attend_and_feed(const TransformerLayer& layer, AttentionCache& memory) const {
+void TransformerPass::attention_and_mlp(const TransformerLayer& layer, AttentionCache& kv) const {
   TransformerScratch& s = scratch;
-  for (const RowRun& run : s.runs) {
+  for (const RowRange& run : s.runs) {
     const float* const keys = k(run.row);
-    if (run.row > 0) memory.branch(run.position);
-    store(memory.claim_rows(run.position, run.rows), run.position, run.rows, keys, keys + kv_width(), qkv_width());
-    if (s.tree) store(memory.tree(rows), run.row, run.rows, keys, keys + kv_width(), qkv_width());
-    attention(kernels, config.attention_shape(), memory.memory(), q(run.row), qkv_width(), s.visible.data() + run.row,
+    if (run.row > 0) kv.branch(run.position);
+    store(kv.claim_rows(run.position, run.rows), run.position, run.rows, keys, keys + kv_width(), qkv_width());
+    if (s.tree) store(kv.tree(rows), run.row, run.rows, keys, keys + kv_width(), qkv_width());
+    attention(kernels, config.attention_shape(), kv.kv(), q(run.row), qkv_width(), s.visible.data() + run.row,
               run.rows, s.attention, s.attended.data() + static_cast<std::ptrdiff_t>(run.row) * q_width());
   }
-  prepare(kernels, layer.output, s.attended.data(), q_width(), rows, s.operands);
-  matmul(kernels, layer.output, s.operands, s.projected.data(), config.hidden);
-  add_to_stream(*this);
+  pack_activations(kernels, layer.output, s.attended.data(), q_width(), rows, s.activation_formats);
+  matmul(kernels, layer.output, s.activation_formats, s.projected.data(), config.hidden);
+  add_to_hidden(*this);
 
   norm_rows(*this, layer.attention_norm);
-  prepare(kernels, layer.gate_up, s.normed.data(), config.hidden, rows, s.operands);
-  matmul(kernels, layer.gate_up, s.operands, s.gate_up.data(), 2 * config.intermediate);
-  s.operands.reserve(kernels, layer.down, rows);
+  pack_activations(kernels, layer.gate_up, s.normed.data(), config.hidden, rows, s.activation_formats);
+  matmul(kernels, layer.gate_up, s.activation_formats, s.gate_up.data(), 2 * config.intermediate);
+  s.activation_formats.reserve(kernels, layer.down, rows);
   for_inputs(config.intermediate, silu_work * rows * config.intermediate, [&](int begin, int end) {
     kernels.silu_multiply(s.gate_up.data(), rows, config.intermediate, begin, end, s.gated.data());
-    s.operands.prepare(s.gated.data(), config.intermediate, begin, end);
+    s.activation_formats.pack_activations(s.gated.data(), config.intermediate, begin, end);
   });
-  matmul(kernels, layer.down, s.operands, s.projected.data(), config.hidden);
-  add_to_stream(*this);
+  matmul(kernels, layer.down, s.activation_formats, s.projected.data(), config.hidden);
+  add_to_hidden(*this);
 }
 
-void norm_and_turn(const TransformerPass& pass, const HeadNorms& norms) {
+void qk_norm_and_rope(const TransformerPass& pass, const HeadNorms& norms) {
   const TransformerConfig& c = pass.config;
   for_rows(pass.rows, pass.qk_work(), [&](int begin, int end) {
     const int stride = pass.qkv_width();
@@ -348,7 +348,7 @@ void norm_and_turn(const TransformerPass& pass, const HeadNorms& norms) {
                           pass.q(begin), stride);
     pass.kernels.rms_norm(pass.k(begin), stride, end - begin, c.kv_heads, c.head_dim, norms.k.data(), c.epsilon,
                           pass.k(begin), stride);
-    pass.turn(begin, end);
+    pass.apply_rope(begin, end);
   });
 }
 

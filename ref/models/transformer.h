@@ -11,9 +11,9 @@
 
 #include "kernels/operations.h"
 #include "kernels/parallel.h"
-#include "ref/caches/attention.h"
+#include "ref/caches/attention_cache.h"
 #include "ref/formats/json.h"
-#include "ref/models/loading.h"
+#include "ref/models/weight_loader.h"
 
 namespace draftproof {
 
@@ -78,7 +78,7 @@ inline constexpr const char* layer_weight_names[layer_weights] = {
     "mlp.down_proj.weight",    "input_layernorm.weight",  "post_attention_layernorm.weight"};
 
 /// `prefix` is everything before "self_attn.q_proj.weight", for example "model.layers.3.".
-TransformerLayer load_transformer_layer(const Loading& from, const TransformerConfig& config,
+TransformerLayer load_transformer_layer(const WeightLoader& from, const TransformerConfig& config,
                                         const std::string& prefix);
 
 /// Norms of each head of q and of k before RoPE, as Qwen3 has them.
@@ -95,7 +95,7 @@ void refuse_other_tensors(const Checkpoint& weights, const TransformerConfig& co
                           std::span<const char* const> also_in_layers, std::set<std::string> known);
 
 /// Rows [row, row + rows) at positions [position, position + rows).
-struct RowRun {
+struct RowRange {
   int row;
   int position;
   int rows;
@@ -103,12 +103,12 @@ struct RowRun {
 
 /// The activations of up to some rows, allocated once.
 struct TransformerScratch {
-  std::vector<float> stream, normed, qkv, attended, projected, gate_up, gated, cosine, sine;
+  std::vector<float> hidden_states, normed, qkv, attended, projected, gate_up, gated, cosine, sine;
   std::vector<int> positions;  // of each row
-  std::vector<RowRun> runs;    // all rows: one run, or those of a tree in preorder
+  std::vector<RowRange> runs;    // all rows: one run, or those of a tree in preorder
   bool tree = false;
   std::vector<Visible> visible;
-  Operands operands;
+  PackedActivations activation_formats;
   AttentionScratch attention;
   /// Room for `rows` rows, which see at most `capacity` positions. They are at positions [position, position + rows)
   /// or, in a tree, at position + depth.
@@ -134,15 +134,15 @@ struct TransformerPass {
   void project(const TransformerLayer& layer) const;
 
   /// RoPE on q and k of rows [begin, end).
-  void turn(int begin, int end) const;
+  void apply_rope(int begin, int end) const;
 
   /// Stores k and v at the rows' positions, attends to each row's `visible` range, adds to the stream; then the MLP,
   /// likewise. Run by run: what a row of a tree sees beyond the settled positions are the rows above it, which were the
   /// last to be stored at theirs.
-  void attend_and_feed(const TransformerLayer& layer, AttentionCache& memory) const;
+  void attention_and_mlp(const TransformerLayer& layer, AttentionCache& kv) const;
 };
 
 /// Norms each head of q and of k, then RoPE: what Qwen3 does between `project` and `attend_and_feed`.
-void norm_and_turn(const TransformerPass& pass, const HeadNorms& norms);
+void qk_norm_and_rope(const TransformerPass& pass, const HeadNorms& norms);
 
 }  // namespace draftproof

@@ -17,24 +17,24 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr std::uint64_t total = Distribution::total;
-constexpr std::uint64_t one = Distribution::largest_share;
+constexpr std::uint64_t one = Distribution::largest_weight;
 
 std::uint64_t sum(std::span<const std::uint64_t> values) {
   return std::accumulate(values.begin(), values.end(), std::uint64_t{0});
 }
 
 /// Shares by token, as floats in blocks.
-Shares in_blocks(const std::vector<std::uint64_t>& by_token) {
-  Shares shares;
-  for (std::size_t b = 0; b * block_size < by_token.size(); ++b) shares.blocks.push_back(static_cast<std::uint32_t>(b));
-  shares.values.resize(shares.blocks.size() * block_size);
+FixedPointWeights in_blocks(const std::vector<std::uint64_t>& by_token) {
+  FixedPointWeights shares;
+  for (std::size_t b = 0; b * token_block_size < by_token.size(); ++b) shares.blocks.push_back(static_cast<std::uint32_t>(b));
+  shares.values.resize(shares.blocks.size() * token_block_size);
   for (std::size_t i = 0; i < by_token.size(); ++i) shares.values[i] = static_cast<float>(by_token[i]);
   shares.sum = sum(by_token);
   return shares;
 }
 
-Distribution quantised(const std::vector<std::uint64_t>& by_token) {
-  return Distribution::quantised(in_blocks(by_token));
+Distribution quantized(const std::vector<std::uint64_t>& by_token) {
+  return Distribution::quantized(in_blocks(by_token));
 }
 
 /// A whole number of at most 24 significant bits, as every share is, of at most `bits` bits.
@@ -51,7 +51,7 @@ TEST(Distribution, APointHasAllTheWeight) {
   EXPECT_EQ(point.weight(6), 0u);
   std::vector<std::uint64_t> shares(8);
   shares[7] = one;
-  EXPECT_EQ(point, quantised(shares));
+  EXPECT_EQ(point, quantized(shares));
 }
 
 TEST(Distribution, ExactKeepsItsWeightsAndLeavesOutZeros) {
@@ -61,14 +61,14 @@ TEST(Distribution, ExactKeepsItsWeightsAndLeavesOutZeros) {
 }
 
 TEST(Distribution, EqualSharesDifferOnlyByTheRemainderOfTheFirst) {
-  const Distribution p = quantised(std::vector<std::uint64_t>(3, one));
+  const Distribution p = quantized(std::vector<std::uint64_t>(3, one));
   EXPECT_THAT(p.weights(), ElementsAre(total / 3 + 1, total / 3, total / 3));
 }
 
 TEST(Distribution, TheRemainderGoesToTheLargestShare) {
   const std::uint64_t third = one / 3 >> 16 << 16;
   const std::uint64_t seventh = one / 7 >> 15 << 15;
-  const Distribution p = quantised({0, 0, third, 0, 0, one, 0, 0, 0, seventh});
+  const Distribution p = quantized({0, 0, third, 0, 0, one, 0, 0, 0, seventh});
   const std::uint64_t all = third + one + seventh;
   const auto floored = [&](std::uint64_t share) {
     return static_cast<std::uint64_t>(static_cast<unsigned __int128>(share) * total / all);
@@ -83,14 +83,14 @@ TEST(Distribution, SharesTooSmallForAUnitHaveNoWeight) {
   std::vector<std::uint64_t> shares(5000, one);
   shares[17] = 1;
   shares[18] = 0;
-  const Distribution p = quantised(shares);
+  const Distribution p = quantized(shares);
   EXPECT_EQ(p.weight(17), 0u);
   EXPECT_EQ(p.weight(18), 0u);
   EXPECT_EQ(p.tokens().size(), 4998u);
   EXPECT_EQ(sum(p.weights()), total);
 }
 
-TEST(Distribution, QuantisedEqualsTheNaiveReadingOnSharesOfEverySize) {
+TEST(Distribution, QuantizedEqualsTheNaiveReadingOnSharesOfEverySize) {
   Numbers numbers{1};
   Distribution reused;
   for (int round = 0; round < 2000; ++round) {
@@ -101,21 +101,21 @@ TEST(Distribution, QuantisedEqualsTheNaiveReadingOnSharesOfEverySize) {
       shares.push_back(numbers.next() % 4 == 0 ? 0 : random_share(numbers, bits));
     shares[numbers.next() % count] = one;
     if (round % 3 == 0) shares[numbers.next() % count] = one;
-    const Distribution expected = naive_quantised(shares);
-    ASSERT_EQ(quantised(shares), expected) << "round " << round;
-    reused.become_quantised(in_blocks(shares));
+    const Distribution expected = naive_quantized(shares);
+    ASSERT_EQ(quantized(shares), expected) << "round " << round;
+    reused.become_quantized(in_blocks(shares));
     ASSERT_EQ(reused, expected) << "round " << round;
   }
 }
 
 TEST(Distribution, BlocksThatAreNotNamedAreNotRead) {
-  Shares shares = in_blocks(std::vector<std::uint64_t>(4 * block_size, one));
+  FixedPointWeights shares = in_blocks(std::vector<std::uint64_t>(4 * token_block_size, one));
   shares.blocks = {1, 3};
   shares.sum /= 2;
-  const Distribution p = Distribution::quantised(shares);
-  EXPECT_EQ(p.tokens().size(), 2 * block_size);
-  EXPECT_EQ(p.tokens().front(), static_cast<Token>(block_size));
-  EXPECT_EQ(p.weight(3 * static_cast<Token>(block_size)), total / (2 * block_size));
+  const Distribution p = Distribution::quantized(shares);
+  EXPECT_EQ(p.tokens().size(), 2 * token_block_size);
+  EXPECT_EQ(p.tokens().front(), static_cast<Token>(token_block_size));
+  EXPECT_EQ(p.weight(3 * static_cast<Token>(token_block_size)), total / (2 * token_block_size));
 }
 
 TEST(Distribution, RoundingLeavesNeverLessThanNothingAndLessThanOneUnitPerShareAndABit) {
@@ -128,7 +128,7 @@ TEST(Distribution, RoundingLeavesNeverLessThanNothingAndLessThanOneUnitPerShareA
     shares[numbers.next() % count] = one;
     const std::uint64_t reciprocal =
         static_cast<std::uint64_t>((static_cast<unsigned __int128>(1) << 103) / sum(shares));
-    const Distribution p = quantised(shares);
+    const Distribution p = quantized(shares);
     ASSERT_EQ(sum(p.weights()), total);
     const auto largest = static_cast<std::size_t>(std::max_element(shares.begin(), shares.end()) - shares.begin());
     const auto floored = static_cast<std::uint64_t>(static_cast<unsigned __int128>(one) * reciprocal >> 51);
@@ -138,7 +138,7 @@ TEST(Distribution, RoundingLeavesNeverLessThanNothingAndLessThanOneUnitPerShareA
 }
 
 TEST(Distribution, TheLargestNumberOfSharesFits) {
-  const Distribution p = quantised(std::vector<std::uint64_t>(std::size_t{1} << 23, one));
+  const Distribution p = quantized(std::vector<std::uint64_t>(std::size_t{1} << 23, one));
   EXPECT_EQ(p.weight(0), total >> 23);
   EXPECT_EQ(p.weight((1 << 23) - 1), total >> 23);
 }
@@ -178,7 +178,7 @@ TEST(Residual, WeighsAsMuchInBothDirections) {
       std::vector<std::uint64_t> shares;
       for (int i = 0; i < 12; ++i) shares.push_back(numbers.next() % 3 == 0 ? 0 : random_share(numbers, 40));
       shares[numbers.next() % 12] = one;
-      return quantised(shares);
+      return quantized(shares);
     };
     const Distribution p = random();
     const Distribution q = random();
@@ -190,12 +190,12 @@ TEST(DistributionDeathTest, BreachesOfTheContractAbort) {
   using Weights = std::vector<std::uint64_t>;
   const Weights two = {one, one};
   EXPECT_DEATH(Distribution::point(-1), "not negative");
-  EXPECT_DEATH(quantised({}), "between 1 and 2\\^23");
-  EXPECT_DEATH(quantised({one / 2, one / 4}), "at least 2\\^40");
-  EXPECT_DEATH(quantised({one / 2, one / 2, one / 4}), "largest share is 2\\^40");
-  Shares miscounted = in_blocks(two);
+  EXPECT_DEATH(quantized({}), "between 1 and 2\\^23");
+  EXPECT_DEATH(quantized({one / 2, one / 4}), "at least 2\\^40");
+  EXPECT_DEATH(quantized({one / 2, one / 2, one / 4}), "largest share is 2\\^40");
+  FixedPointWeights miscounted = in_blocks(two);
   miscounted.sum += one;
-  EXPECT_DEATH(Distribution::quantised(miscounted), "rounding leaves");
+  EXPECT_DEATH(Distribution::quantized(miscounted), "rounding leaves");
   EXPECT_DEATH(Distribution::exact(std::vector<Token>{1}, two), "one token for each");
   EXPECT_DEATH(Distribution::exact(std::vector<Token>{1, 1}, two), "ascend");
   EXPECT_DEATH(Distribution::exact(std::vector<Token>{-1, 1}, two), "not negative");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "oracle/enumerate.h"
+#include "oracle/exact/enumerate.h"
 
 #include <gtest/gtest.h>
 
@@ -14,45 +14,45 @@ constexpr Key other = {0, 1, Purpose::target};
 using Outcome = std::vector<std::size_t>;
 
 template <class Program>
-std::map<Outcome, Rational> law_of(Program program) {
-  std::map<Outcome, Rational> law;
-  EnumeratedChance chance;
+std::map<Outcome, Rational> distribution_of(Program program) {
+  std::map<Outcome, Rational> distribution;
+  EnumeratedSource random;
   do {
-    chance.begin_path();
-    const Outcome outcome = program(chance);
-    law[outcome] += chance.probability();
-  } while (chance.next_path());
-  return law;
+    random.begin_path();
+    const Outcome outcome = program(random);
+    distribution[outcome] += random.probability();
+  } while (random.next_path());
+  return distribution;
 }
 
-TEST(EnumeratedChance, AProgramThatAsksNothingHasOnePathOfProbabilityOne) {
-  const auto law = law_of([](Chance&) { return Outcome{}; });
-  EXPECT_EQ(law, (std::map<Outcome, Rational>{{{}, 1}}));
+TEST(EnumeratedSource, AProgramThatAsksNothingHasOnePathOfProbabilityOne) {
+  const auto distribution = distribution_of([](RandomSource&) { return Outcome{}; });
+  EXPECT_EQ(distribution, (std::map<Outcome, Rational>{{{}, 1}}));
 }
 
-TEST(EnumeratedChance, OneQuestionHasTheLawOfItsWeightsAndLeavesOutTheZeros) {
+TEST(EnumeratedSource, OneQuestionHasTheDistributionOfItsWeightsAndLeavesOutTheZeros) {
   const std::uint64_t weights[] = {0, 3, 0, 1, 2};
-  const auto law = law_of([&](Chance& chance) { return Outcome{chance.pick(one, weights)}; });
-  EXPECT_EQ(law, (std::map<Outcome, Rational>{{{1}, {1, 2}}, {{3}, {1, 6}}, {{4}, {1, 3}}}));
+  const auto distribution = distribution_of([&](RandomSource& random) { return Outcome{random.sample_index(one, weights)}; });
+  EXPECT_EQ(distribution, (std::map<Outcome, Rational>{{{1}, {1, 2}}, {{3}, {1, 6}}, {{4}, {1, 3}}}));
 }
 
-TEST(EnumeratedChance, DifferentKeysAreIndependent) {
+TEST(EnumeratedSource, DifferentKeysAreIndependent) {
   const std::uint64_t a[] = {1, 2};
   const std::uint64_t b[] = {3, 1};
-  const auto law = law_of([&](Chance& chance) { return Outcome{chance.pick(one, a), chance.pick(other, b)}; });
-  EXPECT_EQ(law, (std::map<Outcome, Rational>{
+  const auto distribution = distribution_of([&](RandomSource& random) { return Outcome{random.sample_index(one, a), random.sample_index(other, b)}; });
+  EXPECT_EQ(distribution, (std::map<Outcome, Rational>{
                      {{0, 0}, {3, 12}}, {{0, 1}, {1, 12}}, {{1, 0}, {6, 12}}, {{1, 1}, {2, 12}}}));
 }
 
-TEST(EnumeratedChance, OneKeyIsOneNumberHoweverOftenAndHoweverDifferentlyItIsAsked) {
+TEST(EnumeratedSource, OneKeyIsOneNumberHoweverOftenAndHoweverDifferentlyItIsAsked) {
   const std::uint64_t thirds[] = {1, 1, 1};
   const std::uint64_t halves[] = {1, 1};
   const std::uint64_t coin[] = {1, 1};
-  const auto law = law_of([&](Chance& chance) {
-    const std::size_t third = chance.pick(one, thirds);
-    const std::size_t between = chance.pick(other, coin);
-    const std::size_t half = chance.pick(one, halves);
-    const std::size_t again = chance.pick(one, thirds);
+  const auto distribution = distribution_of([&](RandomSource& random) {
+    const std::size_t third = random.sample_index(one, thirds);
+    const std::size_t between = random.sample_index(other, coin);
+    const std::size_t half = random.sample_index(one, halves);
+    const std::size_t again = random.sample_index(one, thirds);
     return Outcome{third, half, again, between};
   });
   // [0, 1/3) is in the lower half, [2/3, 1) in the upper, [1/3, 2/3) is cut at 1/2.
@@ -63,46 +63,46 @@ TEST(EnumeratedChance, OneKeyIsOneNumberHoweverOftenAndHoweverDifferentlyItIsAsk
     expected[{1, 1, 1, between}] = {1, 12};
     expected[{2, 1, 2, between}] = {1, 6};
   }
-  EXPECT_EQ(law, expected);
+  EXPECT_EQ(distribution, expected);
 }
 
-TEST(EnumeratedChance, PathsMayAskDifferentNumbersOfQuestions) {
+TEST(EnumeratedSource, PathsMayAskDifferentNumbersOfQuestions) {
   const std::uint64_t coin[] = {1, 1};
-  const auto law = law_of([&](Chance& chance) {
+  const auto distribution = distribution_of([&](RandomSource& random) {
     Outcome outcome;
     for (std::int32_t position = 0; position < 4; ++position) {
-      outcome.push_back(chance.pick({0, position, Purpose::draft}, coin));
+      outcome.push_back(random.sample_index({0, position, Purpose::draft}, coin));
       if (outcome.back() == 1) break;
     }
     return outcome;
   });
-  EXPECT_EQ(law, (std::map<Outcome, Rational>{{{1}, {1, 2}},
+  EXPECT_EQ(distribution, (std::map<Outcome, Rational>{{{1}, {1, 2}},
                                               {{0, 1}, {1, 4}},
                                               {{0, 0, 1}, {1, 8}},
                                               {{0, 0, 0, 1}, {1, 16}},
                                               {{0, 0, 0, 0}, {1, 16}}}));
 }
 
-TEST(EnumeratedChance, WeightsOfTheWholeTotalStayExact) {
+TEST(EnumeratedSource, WeightsOfTheWholeTotalStayExact) {
   const std::uint64_t weights[] = {1, (std::uint64_t{1} << 52) - 1};
-  const auto law = law_of([&](Chance& chance) { return Outcome{chance.pick(one, weights)}; });
-  EXPECT_EQ(law.at({0}), Rational(1, std::uint64_t{1} << 52));
-  EXPECT_EQ(law.at({0}) + law.at({1}), 1);
+  const auto distribution = distribution_of([&](RandomSource& random) { return Outcome{random.sample_index(one, weights)}; });
+  EXPECT_EQ(distribution.at({0}), Rational(1, std::uint64_t{1} << 52));
+  EXPECT_EQ(distribution.at({0}) + distribution.at({1}), 1);
 }
 
-TEST(EnumeratedChanceDeathTest, AProgramThatDoesNotRepeatItselfAborts) {
+TEST(EnumeratedSourceDeathTest, AProgramThatDoesNotRepeatItselfAborts) {
   const std::uint64_t coin[] = {1, 1};
   const std::uint64_t nothing[] = {0, 0};
-  EnumeratedChance chance;
-  chance.begin_path();
-  chance.pick(one, coin);
-  chance.pick(other, coin);
-  ASSERT_TRUE(chance.next_path());
-  chance.begin_path();
-  EXPECT_DEATH(chance.pick(other, coin), "same questions");
-  chance.pick(one, coin);
-  EXPECT_DEATH(chance.next_path(), "same questions");
-  EXPECT_DEATH(chance.pick(one, nothing), "some weight is positive");
+  EnumeratedSource random;
+  random.begin_path();
+  random.sample_index(one, coin);
+  random.sample_index(other, coin);
+  ASSERT_TRUE(random.next_path());
+  random.begin_path();
+  EXPECT_DEATH(random.sample_index(other, coin), "same questions");
+  random.sample_index(one, coin);
+  EXPECT_DEATH(random.next_path(), "same questions");
+  EXPECT_DEATH(random.sample_index(one, nothing), "some weight is positive");
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "tests/acceptance/laws.h"
+#include "tests/acceptance/tiny_decoders.h"
 
 namespace draftproof {
 namespace {
@@ -16,13 +16,13 @@ struct Count {
 
 Count compare(const TinyDecoder& decoder, int length) {
   Count count;
-  EnumeratedChance chance;
+  EnumeratedSource random;
   do {
-    chance.begin_path();
-    const Text text = decoder.decode(length, chance);
-    count.differing += text != plain_text(decoder.target, length, chance);
+    random.begin_path();
+    const Text text = decoder.decode(length, random);
+    count.differing += text != plain_text(decoder.target, length, random);
     ++count.paths;
-  } while (chance.next_path());
+  } while (random.next_path());
   return count;
 }
 
@@ -60,23 +60,23 @@ TEST(Matching, TokensEqualPlainDecodingWhateverTheDraftAndItsNoise) {
   const std::vector<Distribution> all = all_distributions(3, 4);
   for (const Purpose noise : {Purpose::target, Purpose::draft, Purpose::residual}) {
     for (std::uint64_t salt = 0; salt < 40; ++salt) {
-      for (int guesses = 0; guesses <= 3; ++guesses) {
+      for (int draft_tokens = 0; draft_tokens <= 3; ++draft_tokens) {
         Drafting drafting;
         drafting.purpose = noise;
         const TinyDecoder decoder{mixed_rows(all, salt), mixed_rows(all, salt + 1000), matching.judge, drafting,
-                                  always(guesses)};
+                                  always(draft_tokens)};
         ASSERT_EQ(compare(decoder, noise == Purpose::target ? 4 : 3).differing, 0) << "salt " << salt;
       }
     }
   }
 }
 
-TEST(Matching, TheLawIsThatOfPlainDecoding) {
+TEST(Matching, TheDistributionIsThatOfPlainDecoding) {
   const std::vector<Distribution> all = all_distributions(2, 3);
   for (std::uint64_t salt = 0; salt < 100; ++salt) {
     const TinyDecoder decoder{mixed_rows(all, salt), mixed_rows(all, salt + 1000), matching.judge, shared_noise(),
                               always(2)};
-    ASSERT_EQ(law_of(decoder, 4), plain_law(decoder.target, 4)) << salt;
+    ASSERT_EQ(distribution_of(decoder, 4), plain_distribution(decoder.target, 4)) << salt;
   }
 }
 
@@ -84,8 +84,8 @@ TEST(Matching, ADraftThatDrawsFromTheTargetsRowsUnderItsKeysIsNeverRefused) {
   const std::vector<Distribution> all = all_distributions(3, 4);
   for (std::uint64_t salt = 0; salt < 40; ++salt) {
     const Rows rows = mixed_rows(all, salt);
-    const Judge judge = [](const Proposal& proposal, TargetRows& target, int sequence, int position, Chance& chance) {
-      const Verdict verdict = matching.judge(proposal, target, sequence, position, chance);
+    const Judge judge = [](const Proposal& proposal, TargetRows& target, int sequence, int position, RandomSource& random) {
+      const Verdict verdict = matching.judge(proposal, target, sequence, position, random);
       EXPECT_EQ(verdict.accepted, proposal.size());
       return verdict;
     };
@@ -105,36 +105,36 @@ long paths_that_differ(const Judge& judge) {
   return differing;
 }
 
-TEST(MatchingMutants, EveryGuessStands) {
+TEST(MatchingMutants, EveryDraftTokenStands) {
   EXPECT_GT(paths_that_differ([](const Proposal& proposal, TargetRows& rows, int sequence, int position,
-                                 Chance& chance) -> Verdict {
+                                 RandomSource& random) -> Verdict {
               const int n = proposal.size();
-              return {n, draw(rows.row(n), {sequence, position + n, Purpose::target}, chance)};
+              return {n, draw(rows.row(n), {sequence, position + n, Purpose::target}, random)};
             }),
             0);
 }
 
 TEST(MatchingMutants, KeysCountFromTheStartOfTheRound) {
-  EXPECT_GT(paths_that_differ([](const Proposal& proposal, TargetRows& rows, int sequence, int, Chance& chance) {
-              return matching.judge(proposal, rows, sequence, 0, chance);
+  EXPECT_GT(paths_that_differ([](const Proposal& proposal, TargetRows& rows, int sequence, int, RandomSource& random) {
+              return matching.judge(proposal, rows, sequence, 0, random);
             }),
             0);
 }
 
 TEST(MatchingMutants, KeysOfTheAcceptanceTest) {
-  class Misnamed final : public Chance {
+  class Misnamed final : public RandomSource {
    public:
-    explicit Misnamed(Chance& chance) : chance_(chance) {}
-    std::size_t pick(const Key& key, std::span<const std::uint64_t> weights) override {
-      return chance_.pick({key.sequence, key.position, Purpose::accept}, weights);
+    explicit Misnamed(RandomSource& random) : random_(random) {}
+    std::size_t sample_index(const Key& key, std::span<const std::uint64_t> weights) override {
+      return random_.sample_index({key.sequence, key.position, Purpose::accept}, weights);
     }
 
    private:
-    Chance& chance_;
+    RandomSource& random_;
   };
   EXPECT_GT(paths_that_differ([](const Proposal& proposal, TargetRows& rows, int sequence, int position,
-                                 Chance& chance) {
-              Misnamed misnamed(chance);
+                                 RandomSource& random) {
+              Misnamed misnamed(random);
               return matching.judge(proposal, rows, sequence, position, misnamed);
             }),
             0);
@@ -142,20 +142,20 @@ TEST(MatchingMutants, KeysOfTheAcceptanceTest) {
 
 TEST(MatchingMutants, RowsAreReadOneTooEarly) {
   EXPECT_GT(paths_that_differ([](const Proposal& proposal, TargetRows& rows, int sequence, int position,
-                                 Chance& chance) -> Verdict {
+                                 RandomSource& random) -> Verdict {
               for (int i = 0;; ++i) {
-                const Token own = draw(rows.row(std::max(0, i - 1)), {sequence, position + i, Purpose::target}, chance);
+                const Token own = draw(rows.row(std::max(0, i - 1)), {sequence, position + i, Purpose::target}, random);
                 if (i == proposal.size() || own != proposal.tokens[static_cast<std::size_t>(i)]) return {i, own};
               }
             }),
             0);
 }
 
-TEST(MatchingMutants, AGuessStandsWhenTheTargetCouldHaveSaidIt) {
+TEST(MatchingMutants, ADraftTokenStandsWhenTheTargetCouldHaveSaidIt) {
   EXPECT_GT(paths_that_differ([](const Proposal& proposal, TargetRows& rows, int sequence, int position,
-                                 Chance& chance) -> Verdict {
+                                 RandomSource& random) -> Verdict {
               for (int i = 0;; ++i) {
-                const Token own = draw(rows.row(i), {sequence, position + i, Purpose::target}, chance);
+                const Token own = draw(rows.row(i), {sequence, position + i, Purpose::target}, random);
                 if (i == proposal.size()) return {i, own};
                 if (rows.row(i).weight(proposal.tokens[static_cast<std::size_t>(i)]) == 0) return {i, own};
               }
@@ -171,15 +171,15 @@ TEST(Rules, AreFoundByName) {
 
 TEST(Rules, APointIsTheSameDecisionUnderBoth) {
   for (Token own = 0; own < 3; ++own) {
-    for (Token guess = 0; guess < 3; ++guess) {
+    for (Token draft_token = 0; draft_token < 3; ++draft_token) {
       Proposal proposal;
-      proposal.tokens = {guess};
-      proposal.drawn_from = {Distribution::point(guess)};
+      proposal.tokens = {draft_token};
+      proposal.drawn_from = {Distribution::point(draft_token)};
       const Rows rows = [&](const Text&) { return Distribution::point(own); };
       for (const Rule* const* rule = all_rules(); *rule != nullptr; ++rule) {
         TextRows target(rows, {}, proposal);
-        SeededChance chance(3);
-        EXPECT_EQ((*rule)->judge(proposal, target, 0, 5, chance), (Verdict{own == guess, own})) << (*rule)->name;
+        PhiloxSource random(3);
+        EXPECT_EQ((*rule)->judge(proposal, target, 0, 5, random), (Verdict{own == draft_token, own})) << (*rule)->name;
       }
     }
   }

@@ -15,7 +15,7 @@
 namespace draftproof {
 
 /// Shares of any size up to 2^40, by token.
-inline Distribution naive_quantised(const std::vector<std::uint64_t>& shares) {
+inline Distribution naive_quantized(const std::vector<std::uint64_t>& shares) {
   using Wide = unsigned __int128;
   const std::uint64_t sum = std::accumulate(shares.begin(), shares.end(), std::uint64_t{0});
   const auto reciprocal = static_cast<std::uint64_t>((Wide{1} << 103) / sum);
@@ -75,7 +75,7 @@ inline Distribution naive_distribution(std::vector<float> z, const Sampling& sam
   }
   std::vector<std::uint64_t> by_token(z.size());
   for (std::size_t i = 0; i < order.size(); ++i) by_token[static_cast<std::size_t>(order[i])] = shares[i];
-  return naive_quantised(by_token);
+  return naive_quantized(by_token);
 }
 
 }  // namespace draftproof

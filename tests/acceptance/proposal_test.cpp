@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <map>
 
-#include "oracle/enumerate.h"
+#include "oracle/exact/enumerate.h"
 #include "ref/acceptance/draw.h"
 #include "tests/acceptance/numbers.h"
 
@@ -16,41 +16,41 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(Guesses, StateTheDistributionTheyWereDrawnFromAndTheKeysOfTheirPositions) {
+TEST(ProposalBuilder, StateTheDistributionTheyWereDrawnFromAndTheKeysOfTheirPositions) {
   const std::vector<float> logits = {0.5f, 1.0f, -0.25f, 0.75f};
   const Sampling sampling{.temperature = 1, .repeat_penalty = 1.5f};
   const std::vector<Token> committed = {1, 3};
   for (const Purpose noise : {Purpose::draft, Purpose::target}) {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
-      SeededChance chance(seed);
+      PhiloxSource random(seed);
       Sampler sampler;
-      Guesses guesses(sampling, committed, 4, 100, noise, chance, sampler);
+      ProposalBuilder builder(sampling, committed, 4, 100, noise, random, sampler);
       std::vector<Token> expected;
       for (std::int32_t i = 0; i < 3; ++i) {
-        // The penalties see the guesses before this one.
+        // The penalties see the draft tokens before this one.
         const Distribution q = distribution_of(logits, sampling, {committed, expected});
-        const Token token = draw(q, {4, 100 + i, noise}, chance);
-        EXPECT_EQ(guesses.draw(logits), token);
-        EXPECT_EQ(guesses.proposal().drawn_from.back(), q);
+        const Token token = draw(q, {4, 100 + i, noise}, random);
+        EXPECT_EQ(builder.draw(logits), token);
+        EXPECT_EQ(builder.proposal().drawn_from.back(), q);
         expected.push_back(token);
       }
-      EXPECT_EQ(guesses.proposal().tokens, expected);
-      EXPECT_EQ(guesses.size(), 3);
+      EXPECT_EQ(builder.proposal().tokens, expected);
+      EXPECT_EQ(builder.size(), 3);
     }
   }
 }
 
-TEST(Guesses, ANamedTokenIsCertainAndTakesAPosition) {
+TEST(ProposalBuilder, ANamedTokenIsCertainAndTakesAPosition) {
   const std::vector<float> logits = {0.5f, 1.0f, -0.25f, 0.75f};
   const Sampling sampling{.temperature = 1};
-  SeededChance chance(5);
+  PhiloxSource random(5);
   Sampler sampler;
-  Guesses guesses(sampling, {}, 0, 10, Purpose::draft, chance, sampler);
-  guesses.name(2);
-  const Token drawn = guesses.draw(logits);
-  EXPECT_EQ(drawn, draw(distribution_of(logits, sampling, {}), {0, 11, Purpose::draft}, chance));
-  EXPECT_THAT(guesses.proposal().tokens, ElementsAre(2, drawn));
-  EXPECT_EQ(guesses.proposal().drawn_from.front(), Distribution::point(2));
+  ProposalBuilder builder(sampling, {}, 0, 10, Purpose::draft, random, sampler);
+  builder.add_token(2);
+  const Token drawn = builder.draw(logits);
+  EXPECT_EQ(drawn, draw(distribution_of(logits, sampling, {}), {0, 11, Purpose::draft}, random));
+  EXPECT_THAT(builder.proposal().tokens, ElementsAre(2, drawn));
+  EXPECT_EQ(builder.proposal().drawn_from.front(), Distribution::point(2));
 }
 
 /// Every preorder of `size` depths.
@@ -69,14 +69,14 @@ std::vector<std::vector<int>> all_trees(int size) {
   return list;
 }
 
-/// A tree as everyone draws it: of each guess its parent, by walking along a stack.
+/// A tree as everyone draws it: of each draft token its parent, by walking along a stack.
 std::vector<int> parents_of(const std::vector<int>& depths) {
   std::vector<int> parents;
   std::vector<int> open = {-1};
-  for (int guess = 0; guess < static_cast<int>(depths.size()); ++guess) {
-    open.resize(static_cast<std::size_t>(depths[static_cast<std::size_t>(guess)]) + 1);
+  for (int draft_token = 0; draft_token < static_cast<int>(depths.size()); ++draft_token) {
+    open.resize(static_cast<std::size_t>(depths[static_cast<std::size_t>(draft_token)]) + 1);
     parents.push_back(open.back());
-    open.push_back(guess);
+    open.push_back(draft_token);
   }
   return parents;
 }
@@ -91,31 +91,31 @@ Proposal proposal_of(const std::vector<int>& depths) {
   return proposal;
 }
 
-TEST(Proposal, OfEveryTreeOfUpToSevenGuessesKnowsWhoFollowsWhom) {
+TEST(Proposal, OfEveryTreeOfUpToSevenDraftTokensKnowsWhoFollowsWhom) {
   long trees = 0;
   for (int size = 0; size <= 7; ++size) {
     for (const std::vector<int>& depths : all_trees(size)) {
       ++trees;
       const std::vector<int> parents = parents_of(depths);
       const Proposal proposal = proposal_of(depths);
-      for (int guess = -1; guess < size; ++guess) {
+      for (int draft_token = -1; draft_token < size; ++draft_token) {
         std::vector<int> children;
         for (int other = 0; other < size; ++other) {
-          if (parents[static_cast<std::size_t>(other)] == guess) children.push_back(other);
+          if (parents[static_cast<std::size_t>(other)] == draft_token) children.push_back(other);
         }
         std::vector<int> found;
-        int child = proposal.first_child(guess);
-        for (; child != Proposal::no_guess; child = proposal.next_sibling(child)) {
+        int child = proposal.first_child(draft_token);
+        for (; child != Proposal::no_node; child = proposal.next_sibling(child)) {
           found.push_back(child);
-          EXPECT_EQ(proposal.child(guess, proposal.tokens[static_cast<std::size_t>(child)]), child);
-          EXPECT_EQ(proposal.parent(child), guess);
+          EXPECT_EQ(proposal.child(draft_token, proposal.tokens[static_cast<std::size_t>(child)]), child);
+          EXPECT_EQ(proposal.parent(child), draft_token);
         }
         EXPECT_EQ(found, children);
-        EXPECT_EQ(proposal.child(guess, 9), Proposal::no_guess);
+        EXPECT_EQ(proposal.child(draft_token, 9), Proposal::no_node);
         std::vector<int> path;
-        for (int above = guess; above >= 0; above = parents[static_cast<std::size_t>(above)]) path.push_back(above);
+        for (int above = draft_token; above >= 0; above = parents[static_cast<std::size_t>(above)]) path.push_back(above);
         std::reverse(path.begin(), path.end());
-        EXPECT_EQ(proposal.path_to(guess), path);
+        EXPECT_EQ(proposal.path_to(draft_token), path);
       }
     }
   }
@@ -126,10 +126,10 @@ TEST(Proposal, WithoutDepthsIsTheChain) {
   Proposal chain = proposal_of({0, 1, 2, 3});
   chain.depths.clear();
   const Proposal tree = proposal_of({0, 1, 2, 3});
-  for (int guess = -1; guess < 4; ++guess) {
-    EXPECT_EQ(chain.depth(guess), tree.depth(guess));
-    EXPECT_EQ(chain.first_child(guess), tree.first_child(guess));
-    EXPECT_EQ(chain.path_to(guess), tree.path_to(guess));
+  for (int draft_token = -1; draft_token < 4; ++draft_token) {
+    EXPECT_EQ(chain.depth(draft_token), tree.depth(draft_token));
+    EXPECT_EQ(chain.first_child(draft_token), tree.first_child(draft_token));
+    EXPECT_EQ(chain.path_to(draft_token), tree.path_to(draft_token));
   }
 }
 
@@ -137,21 +137,21 @@ TEST(Proposal, CutsWhatIsBelowAndNothingElse) {
   for (const std::vector<int>& depths : all_trees(6)) {
     const std::vector<int> parents = parents_of(depths);
     for (unsigned ends = 0; ends < 64; ++ends) {
-      const auto is_end = [&](int guess) { return guess >= 0 && (ends >> guess & 1) != 0; };
+      const auto is_end = [&](int draft_token) { return draft_token >= 0 && (ends >> draft_token & 1) != 0; };
       std::vector<Token> tokens;
       std::vector<int> kept;
       bool chain = true;
-      for (int guess = 0; guess < 6; ++guess) {
+      for (int draft_token = 0; draft_token < 6; ++draft_token) {
         bool below = false;
-        int above = guess;
+        int above = draft_token;
         while (above >= 0) {
           above = parents[static_cast<std::size_t>(above)];
           below = below || is_end(above);
         }
         if (below) continue;
-        chain = chain && depths[static_cast<std::size_t>(guess)] == static_cast<int>(kept.size());
-        kept.push_back(depths[static_cast<std::size_t>(guess)]);
-        tokens.push_back(static_cast<Token>(10 + guess));
+        chain = chain && depths[static_cast<std::size_t>(draft_token)] == static_cast<int>(kept.size());
+        kept.push_back(depths[static_cast<std::size_t>(draft_token)]);
+        tokens.push_back(static_cast<Token>(10 + draft_token));
       }
       Proposal proposal = proposal_of(depths);
       proposal.cut_below([&](Token token) { return is_end(token - 10); });
@@ -163,94 +163,94 @@ TEST(Proposal, CutsWhatIsBelowAndNothingElse) {
   }
 }
 
-TEST(Guesses, GoBackToAnyGuessOfTheBranchAndPenaltiesSeeTheBranchOnly) {
+TEST(ProposalBuilder, GoBackToAnyDraftTokenOfTheBranchAndPenaltiesSeeTheBranchOnly) {
   const std::vector<float> logits = {0.5f, 1.0f, -0.25f, 0.75f};
   const Sampling sampling{.temperature = 1, .repeat_penalty = 1.5f};
   const std::vector<Token> committed = {1, 3};
-  SeededChance chance(5);
+  PhiloxSource random(5);
   Sampler sampler;
-  Guesses guesses(sampling, committed, 0, 10, Purpose::draft, chance, sampler);
-  const Token first = guesses.draw(logits);
-  EXPECT_TRUE(guesses.proposal().is_chain());
-  guesses.back_to(0);
+  ProposalBuilder builder(sampling, committed, 0, 10, Purpose::draft, random, sampler);
+  const Token first = builder.draw(logits);
+  EXPECT_TRUE(builder.proposal().is_chain());
+  builder.rewind_to(0);
   const Token second = (first + 1) % 4;
-  EXPECT_TRUE(guesses.made({}, first));
-  EXPECT_FALSE(guesses.made({}, second));
-  guesses.name(second);
-  guesses.name(first);  // below the second it is another guess
-  EXPECT_THAT(guesses.branch(), ElementsAre(second, first));
-  guesses.back_to(1);
-  guesses.name(second);
-  guesses.back_to(2);  // nowhere
-  guesses.name(0);
-  EXPECT_THAT(guesses.proposal().tokens, ElementsAre(first, second, first, second, 0));
-  EXPECT_THAT(guesses.proposal().depths, ElementsAre(0, 0, 1, 1, 2));
-  EXPECT_EQ(guesses.proposal().drawn_from[0], distribution_of(logits, sampling, {committed, {}}));
-  EXPECT_EQ(guesses.proposal().drawn_from[1], Distribution::point(second));
+  EXPECT_TRUE(builder.contains({}, first));
+  EXPECT_FALSE(builder.contains({}, second));
+  builder.add_token(second);
+  builder.add_token(first);  // below the second it is another draft token
+  EXPECT_THAT(builder.branch(), ElementsAre(second, first));
+  builder.rewind_to(1);
+  builder.add_token(second);
+  builder.rewind_to(2);  // nowhere
+  builder.add_token(0);
+  EXPECT_THAT(builder.proposal().tokens, ElementsAre(first, second, first, second, 0));
+  EXPECT_THAT(builder.proposal().depths, ElementsAre(0, 0, 1, 1, 2));
+  EXPECT_EQ(builder.proposal().drawn_from[0], distribution_of(logits, sampling, {committed, {}}));
+  EXPECT_EQ(builder.proposal().drawn_from[1], Distribution::point(second));
 }
 
-TEST(Guesses, BesideTheLastGuessLeaveTheBranchWhereItIs) {
+TEST(ProposalBuilder, BesideTheLastDraftTokenLeaveTheBranchWhereItIs) {
   const std::vector<float> logits = {0.5f, 1.0f, -0.25f, 0.75f};
   const Sampling sampling{.temperature = 1, .frequency_penalty = 0.5f};
-  SeededChance chance(5);
+  PhiloxSource random(5);
   Sampler sampler;
-  Guesses guesses(sampling, {}, 2, 10, Purpose::draft, chance, sampler);
-  const Token first = guesses.draw(logits);
-  guesses.name_beside((first + 1) % 4);
-  guesses.name_beside((first + 2) % 4);
-  const Token below = guesses.draw(logits);
-  EXPECT_EQ(below, draw(distribution_of(logits, sampling, {{}, std::vector{first}}), {2, 11, Purpose::draft}, chance));
-  guesses.name_beside((below + 1) % 4);
-  EXPECT_THAT(guesses.branch(), ElementsAre(first, below));
-  EXPECT_THAT(guesses.proposal().tokens,
+  ProposalBuilder builder(sampling, {}, 2, 10, Purpose::draft, random, sampler);
+  const Token first = builder.draw(logits);
+  builder.add_sibling((first + 1) % 4);
+  builder.add_sibling((first + 2) % 4);
+  const Token below = builder.draw(logits);
+  EXPECT_EQ(below, draw(distribution_of(logits, sampling, {{}, std::vector{first}}), {2, 11, Purpose::draft}, random));
+  builder.add_sibling((below + 1) % 4);
+  EXPECT_THAT(builder.branch(), ElementsAre(first, below));
+  EXPECT_THAT(builder.proposal().tokens,
               ElementsAre(first, below, (below + 1) % 4, (first + 1) % 4, (first + 2) % 4));
-  EXPECT_THAT(guesses.proposal().depths, ElementsAre(0, 1, 1, 0, 0));
-  for (std::size_t guess = 2; guess < 5; ++guess) {
-    EXPECT_EQ(guesses.proposal().drawn_from[guess], Distribution::point(guesses.proposal().tokens[guess]));
+  EXPECT_THAT(builder.proposal().depths, ElementsAre(0, 1, 1, 0, 0));
+  for (std::size_t draft_token = 2; draft_token < 5; ++draft_token) {
+    EXPECT_EQ(builder.proposal().drawn_from[draft_token], Distribution::point(builder.proposal().tokens[draft_token]));
   }
 }
 
-TEST(GuessesDeathTest, OneNumberServesOneGuessAndOneTokenIsOneGuess) {
+TEST(ProposalBuilderDeathTest, OneNumberServesOneDraftTokenAndOneTokenIsOneDraftToken) {
   const std::vector<float> logits = {0.5f, 1.0f};
-  SeededChance chance(5);
+  PhiloxSource random(5);
   Sampler sampler;
   const Sampling sampling{.temperature = 1};
-  Guesses guesses(sampling, {}, 0, 10, Purpose::draft, chance, sampler);
-  EXPECT_DEATH(guesses.name_beside(1), "beside a guess");
-  guesses.name(1);
-  EXPECT_DEATH(guesses.name_beside(1), "different tokens");
-  guesses.back_to(0);
-  EXPECT_DEATH(guesses.name(1), "different tokens");
-  EXPECT_DEATH(guesses.draw(logits), "only the first branch is drawn");
-  EXPECT_DEATH(guesses.back_to(1), "a branch begins where the guesses have come to");
-  guesses.name(0);
-  EXPECT_DEATH(guesses.draw(logits), "only the first branch is drawn");
+  ProposalBuilder builder(sampling, {}, 0, 10, Purpose::draft, random, sampler);
+  EXPECT_DEATH(builder.add_sibling(1), "beside a draft token");
+  builder.add_token(1);
+  EXPECT_DEATH(builder.add_sibling(1), "different tokens");
+  builder.rewind_to(0);
+  EXPECT_DEATH(builder.add_token(1), "different tokens");
+  EXPECT_DEATH(builder.draw(logits), "only the first branch is drawn");
+  EXPECT_DEATH(builder.rewind_to(1), "a branch begins where the draft tokens have come to");
+  builder.add_token(0);
+  EXPECT_DEATH(builder.draw(logits), "only the first branch is drawn");
 }
 
-TEST(GuessesDeathTest, NothingIsGuessedInAPlaceAboveADrawnGuess) {
+TEST(ProposalBuilderDeathTest, NothingIsDraftedInAPlaceAboveADrawnDraftToken) {
   const std::vector<float> logits = {0.5f, 1.0f};
-  SeededChance chance(5);
+  PhiloxSource random(5);
   Sampler sampler;
   const Sampling sampling{.temperature = 1};
-  Guesses guesses(sampling, {}, 0, 10, Purpose::draft, chance, sampler);
-  const Token first = guesses.draw(logits);
-  const Token below = guesses.draw(logits);
-  guesses.name_beside(1 - below);
-  guesses.name(0);
-  guesses.back_to(0);
-  EXPECT_DEATH(guesses.name(1 - first), "does not know what was drawn below it");
+  ProposalBuilder builder(sampling, {}, 0, 10, Purpose::draft, random, sampler);
+  const Token first = builder.draw(logits);
+  const Token below = builder.draw(logits);
+  builder.add_sibling(1 - below);
+  builder.add_token(0);
+  builder.rewind_to(0);
+  EXPECT_DEATH(builder.add_token(1 - first), "does not know what was drawn below it");
 }
 
 TEST(Draw, FromAPointAsksForNoChance) {
-  class Forbidden final : public Chance {
+  class Forbidden final : public RandomSource {
    public:
-    std::size_t pick(const Key&, std::span<const std::uint64_t>) override {
+    std::size_t sample_index(const Key&, std::span<const std::uint64_t>) override {
       ADD_FAILURE() << "chance was asked";
       return 0;
     }
   };
-  Forbidden chance;
-  EXPECT_EQ(draw(Distribution::point(9), {}, chance), 9);
+  Forbidden random;
+  EXPECT_EQ(draw(Distribution::point(9), {}, random), 9);
 }
 
 /// Weights on some tokens of six blocks, two of them empty.
@@ -258,8 +258,8 @@ Distribution scattered(Numbers& numbers) {
   std::vector<Token> tokens;
   std::vector<std::uint64_t> weights;
   std::uint64_t left = Distribution::total;
-  for (Token token = 0; token < 6 * static_cast<Token>(block_size); ++token) {
-    if (token / static_cast<Token>(block_size) % 3 == 1 || numbers.next() % 2 == 0) continue;
+  for (Token token = 0; token < 6 * static_cast<Token>(token_block_size); ++token) {
+    if (token / static_cast<Token>(token_block_size) % 3 == 1 || numbers.next() % 2 == 0) continue;
     tokens.push_back(token);
     weights.push_back(numbers.next() % (left / 16));
     left -= weights.back();
@@ -275,35 +275,35 @@ TEST(Draw, ByBlocksIsTheTokenThatOneQuestionAboutAllWeightsGives) {
     const Distribution q = scattered(numbers);
     const Residual rest(p, q);
     const Key key = {0, round, Purpose::residual};
-    SeededChance chance(3);
-    ASSERT_EQ(draw(p, key, chance), p.tokens()[chance.pick(key, p.weights())]);
-    ASSERT_EQ(draw(rest, key, chance), rest.tokens()[chance.pick(key, rest.weights())]);
+    PhiloxSource random(3);
+    ASSERT_EQ(draw(p, key, random), p.tokens()[random.sample_index(key, p.weights())]);
+    ASSERT_EQ(draw(rest, key, random), rest.tokens()[random.sample_index(key, rest.weights())]);
   }
 }
 
-TEST(Draw, FromSeveralBlocksHasTheLawOfTheWeights) {
+TEST(Draw, FromSeveralBlocksHasTheDistributionOfTheWeights) {
   const std::vector<Token> tokens = {0, 63, 64, 500};
   const std::uint64_t part = Distribution::total / 8;
   const Distribution p = Distribution::exact(tokens, std::vector<std::uint64_t>{part, 2 * part, part, 4 * part});
-  std::map<Token, Rational> law;
-  EnumeratedChance chance;
+  std::map<Token, Rational> distribution;
+  EnumeratedSource random;
   do {
-    chance.begin_path();
-    const Token token = draw(p, {}, chance);
-    law[token] += chance.probability();
-  } while (chance.next_path());
-  EXPECT_EQ(law, (std::map<Token, Rational>{
+    random.begin_path();
+    const Token token = draw(p, {}, random);
+    distribution[token] += random.probability();
+  } while (random.next_path());
+  EXPECT_EQ(distribution, (std::map<Token, Rational>{
                      {0, Rational(1, 8)}, {63, Rational(1, 4)}, {64, Rational(1, 8)}, {500, Rational(1, 2)}}));
 }
 
 TEST(DrawDeathTest, ASourceThatAnswersAKeyFromTwoNumbersAborts) {
-  class Last final : public Chance {
+  class Last final : public RandomSource {
    public:
-    std::size_t pick(const Key&, std::span<const std::uint64_t> weights) override { return weights.size() - 1; }
+    std::size_t sample_index(const Key&, std::span<const std::uint64_t> weights) override { return weights.size() - 1; }
   };
-  class Alternating final : public Chance {
+  class Alternating final : public RandomSource {
    public:
-    std::size_t pick(const Key&, std::span<const std::uint64_t> weights) override {
+    std::size_t sample_index(const Key&, std::span<const std::uint64_t> weights) override {
       return calls_++ == 0 ? 0 : weights.size() - 1;
     }
 
@@ -320,8 +320,8 @@ TEST(DrawDeathTest, ASourceThatAnswersAKeyFromTwoNumbersAborts) {
 }
 
 TEST(DrawDeathTest, FromAnEmptyDistributionAborts) {
-  SeededChance chance(1);
-  EXPECT_DEATH(draw(Distribution(), {}, chance), "empty distribution");
+  PhiloxSource random(1);
+  EXPECT_DEATH(draw(Distribution(), {}, random), "empty distribution");
 }
 
 }  // namespace

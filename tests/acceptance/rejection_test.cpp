@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
-#include "tests/acceptance/laws.h"
+#include "tests/acceptance/tiny_decoders.h"
 
 namespace draftproof {
 namespace {
 
 /// One judged position: p and q at the empty text, then a point, so that paths end there.
-TinyDecoder one_guess(const Distribution& p, const Distribution& q, Judge judge, Drafting drafting = {}) {
+TinyDecoder one_draft_token(const Distribution& p, const Distribution& q, Judge judge, Drafting drafting = {}) {
   const Rows target = [p](const Text& text) { return text.empty() ? p : Distribution::point(0); };
   const Rows draft = [q](const Text&) { return q; };
   return {target, draft, std::move(judge), std::move(drafting), always(1)};
@@ -28,15 +28,15 @@ std::vector<Space> all_spaces() {
   return spaces;
 }
 
-TEST(Rejection, OneGuessKeepsTheLawForEveryPairOfSmallDistributions) {
+TEST(Rejection, OneDraftTokenKeepsTheDistributionForEveryPairOfSmallDistributions) {
   long pairs = 0;
   long paths = 0;
   for (const Space& space : all_spaces()) {
     const std::vector<Distribution> all = all_distributions(space.vocabulary, space.sum);
     for (const Distribution& p : all) {
       for (const Distribution& q : all) {
-        const TinyDecoder decoder = one_guess(p, q, rejection.judge);
-        ASSERT_EQ(law_of(decoder, 2, &paths), plain_law(decoder.target, 2))
+        const TinyDecoder decoder = one_draft_token(p, q, rejection.judge);
+        ASSERT_EQ(distribution_of(decoder, 2, &paths), plain_distribution(decoder.target, 2))
             << "vocabulary " << space.vocabulary << ", sum " << space.sum << ", pair " << pairs;
         ++pairs;
       }
@@ -46,7 +46,7 @@ TEST(Rejection, OneGuessKeepsTheLawForEveryPairOfSmallDistributions) {
   EXPECT_EQ(paths, 87898);
 }
 
-TEST(Rejection, TwoGuessesKeepTheJointLawForEveryTreeOfHalves) {
+TEST(Rejection, TwoDraftTokensKeepTheJointLawForEveryTreeOfHalves) {
   // Two tokens, weights of sum 2: every choice of the three judged rows of p and the three rows of q.
   const std::vector<Distribution> all = all_distributions(2, 2);
   const auto node = [](const Text& text) { return text.empty() ? 0 : 1 + text[0]; };
@@ -59,33 +59,33 @@ TEST(Rejection, TwoGuessesKeepTheJointLawForEveryTreeOfHalves) {
     };
     const Rows draft = [&](const Text& text) { return rows[3 + static_cast<std::size_t>(node(text))]; };
     const TinyDecoder decoder{target, draft, rejection.judge, {}, always(2)};
-    ASSERT_EQ(law_of(decoder, 3), plain_law(target, 3)) << "tree " << code;
+    ASSERT_EQ(distribution_of(decoder, 3), plain_distribution(target, 3)) << "tree " << code;
     ++trees;
   }
   EXPECT_EQ(trees, 729);
 }
 
 TEST(Rejection, ChainsOfAnyLengthKeepTheJointLawThroughSeveralRounds) {
-  // Rows of p and q depend on the whole text. Up to three guesses per round, over up to three rounds: a position may be
-  // guessed again in a later round under the same draft key, and that must not show either.
+  // Rows of p and q depend on the whole text. Up to three draft tokens per round, over up to three rounds: a position may be
+  // drafted again in a later round under the same draft key, and that must not show either.
   const std::vector<Distribution> thirds = all_distributions(3, 4);
   const std::vector<Distribution> halves = all_distributions(2, 3);
   for (std::uint64_t salt = 0; salt < 400; ++salt) {
     const bool wide = salt % 4 == 0;
     const auto& all = wide ? thirds : halves;
     const int length = wide ? 3 : 4;
-    for (int guesses = 0; guesses <= 3; ++guesses) {
+    for (int draft_tokens = 0; draft_tokens <= 3; ++draft_tokens) {
       const TinyDecoder decoder{mixed_rows(all, salt), mixed_rows(all, salt + 1000), rejection.judge, {},
-                                always(guesses)};
-      ASSERT_EQ(law_of(decoder, length), plain_law(decoder.target, length)) << "salt " << salt << ", " << guesses;
+                                always(draft_tokens)};
+      ASSERT_EQ(distribution_of(decoder, length), plain_distribution(decoder.target, length)) << "salt " << salt << ", " << draft_tokens;
     }
   }
 }
 
-TEST(Rejection, AGuessThatTheTargetPrefersStandsWithoutAskingChance) {
-  class Forbidden final : public Chance {
+TEST(Rejection, ADraftTokenThatTheTargetPrefersStandsWithoutAskingChance) {
+  class Forbidden final : public RandomSource {
    public:
-    std::size_t pick(const Key&, std::span<const std::uint64_t>) override {
+    std::size_t sample_index(const Key&, std::span<const std::uint64_t>) override {
       ADD_FAILURE() << "chance was asked";
       return 0;
     }
@@ -97,11 +97,11 @@ TEST(Rejection, AGuessThatTheTargetPrefersStandsWithoutAskingChance) {
   proposal.drawn_from = {q, q};
   const Rows rows = [&](const Text& text) { return text.size() < 2 ? p : Distribution::point(1); };
   TextRows target(rows, {}, proposal);
-  Forbidden chance;
-  EXPECT_EQ(rejection.judge(proposal, target, 0, 0, chance), (Verdict{2, 1}));
+  Forbidden random;
+  EXPECT_EQ(rejection.judge(proposal, target, 0, 0, random), (Verdict{2, 1}));
 }
 
-TEST(Rejection, AsksForRowsInOrderAndNoneAfterTheFirstGuessThatFalls) {
+TEST(Rejection, AsksForRowsInOrderAndNoneAfterTheFirstDraftTokenThatFalls) {
   const Distribution p = Distribution::point(2);
   Proposal proposal;
   proposal.tokens = {2, 1, 2};
@@ -109,19 +109,19 @@ TEST(Rejection, AsksForRowsInOrderAndNoneAfterTheFirstGuessThatFalls) {
   const Rows rows = [&](const Text&) { return p; };
   for (const Rule* const* rule = all_rules(); *rule != nullptr; ++rule) {
     TextRows target(rows, {}, proposal);
-    SeededChance chance(1);
-    EXPECT_EQ((*rule)->judge(proposal, target, 0, 7, chance), (Verdict{1, 2})) << (*rule)->name;
+    PhiloxSource random(1);
+    EXPECT_EQ((*rule)->judge(proposal, target, 0, 7, random), (Verdict{1, 2})) << (*rule)->name;
     EXPECT_TRUE(target.in_order);
     EXPECT_EQ(target.last(), 1) << (*rule)->name;
   }
 }
 
 TEST(Rejection, EveryQuestionCarriesThePositionItDecidesAndItsPurpose) {
-  class Script final : public Chance {
+  class Script final : public RandomSource {
    public:
     std::vector<Key> asked;
     std::vector<std::size_t> answers;
-    std::size_t pick(const Key& key, std::span<const std::uint64_t>) override {
+    std::size_t sample_index(const Key& key, std::span<const std::uint64_t>) override {
       asked.push_back(key);
       return answers[asked.size() - 1];
     }
@@ -141,22 +141,22 @@ TEST(Rejection, EveryQuestionCarriesThePositionItDecidesAndItsPurpose) {
   EXPECT_EQ(rejection.judge(proposal, target, 4, 9, refused), (Verdict{1, 1}));
   EXPECT_EQ(refused.asked, (std::vector<Key>{first, second, {4, 10, Purpose::residual}}));
 
-  Script stood;
-  stood.answers = {0, 0, 1};
-  EXPECT_EQ(rejection.judge(proposal, target, 4, 9, stood), (Verdict{2, 1}));
-  EXPECT_EQ(stood.asked, (std::vector<Key>{first, second, {4, 11, Purpose::target}}));
+  Script accepted;
+  accepted.answers = {0, 0, 1};
+  EXPECT_EQ(rejection.judge(proposal, target, 4, 9, accepted), (Verdict{2, 1}));
+  EXPECT_EQ(accepted.asked, (std::vector<Key>{first, second, {4, 11, Purpose::target}}));
 }
 
-TEST(RejectionDeathTest, AGuessThatItsOwnDistributionRulesOutAborts) {
+TEST(RejectionDeathTest, ADraftTokenThatItsOwnDistributionRulesOutAborts) {
   Proposal proposal;
   proposal.tokens = {1};
   proposal.drawn_from = {Distribution::point(0)};
   const Rows rows = [](const Text&) { return Distribution::point(1); };
   TextRows target(rows, {}, proposal);
-  SeededChance chance(1);
-  EXPECT_DEATH(rejection.judge(proposal, target, 0, 0, chance), "can be drawn from");
+  PhiloxSource random(1);
+  EXPECT_DEATH(rejection.judge(proposal, target, 0, 0, random), "can be drawn from");
   proposal.drawn_from.clear();
-  EXPECT_DEATH(rejection.judge(proposal, target, 0, 0, chance), "says what it was drawn from");
+  EXPECT_DEATH(rejection.judge(proposal, target, 0, 0, random), "says what it was drawn from");
 }
 
 // ---- Rules that are wrong. Each must change the law of some pair, or the enumeration above proves nothing. ----
@@ -172,13 +172,13 @@ List list_of(const Weights& weights) {
 
 /// The rule with one hole for every known mistake.
 struct Mistakes {
-  std::function<bool(std::uint64_t p_x, std::uint64_t q_x, const Key& accept, Chance& chance)> stands =
-      [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, Chance& chance) {
+  std::function<bool(std::uint64_t p_x, std::uint64_t q_x, const Key& accept, RandomSource& random)> accepted =
+      [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, RandomSource& random) {
         if (p_x >= q_x) return true;
         const std::uint64_t weights[] = {p_x, q_x - p_x};
-        return chance.pick(key, weights) == 0;
+        return random.sample_index(key, weights) == 0;
       };
-  std::function<List(const Distribution& p, const Distribution& q, Token guess)> rest =
+  std::function<List(const Distribution& p, const Distribution& q, Token draft_token)> rest =
       [](const Distribution& p, const Distribution& q, Token) { return list_of(Residual(p, q)); };
   Purpose accept = Purpose::accept;
   Purpose replace = Purpose::residual;
@@ -187,20 +187,20 @@ struct Mistakes {
 };
 
 Judge with(const Mistakes& mistakes) {
-  return [mistakes](const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) -> Verdict {
+  return [mistakes](const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) -> Verdict {
     const int n = proposal.size();
     for (int i = 0; i < n; ++i) {
-      const Token guess = proposal.tokens[static_cast<std::size_t>(i)];
+      const Token draft_token = proposal.tokens[static_cast<std::size_t>(i)];
       const Distribution& q = proposal.drawn_from[static_cast<std::size_t>(i)];
       const Distribution p = rows.row(i);
       const Key accept = {sequence, position + i, mistakes.accept};
-      if (mistakes.stands(p.weight(guess), q.weight(guess), accept, chance)) continue;
-      const List rest = mistakes.rest(mistakes.next_row_after_refusal ? rows.row(i + 1) : p, q, guess);
-      if (rest.tokens.empty()) return {i, guess};
-      return {i, rest.tokens[chance.pick({sequence, position + i, mistakes.replace}, rest.weights)]};
+      if (mistakes.accepted(p.weight(draft_token), q.weight(draft_token), accept, random)) continue;
+      const List rest = mistakes.rest(mistakes.next_row_after_refusal ? rows.row(i + 1) : p, q, draft_token);
+      if (rest.tokens.empty()) return {i, draft_token};
+      return {i, rest.tokens[random.sample_index({sequence, position + i, mistakes.replace}, rest.weights)]};
     }
     const Distribution& last = mistakes.bonus_from_draft && n > 0 ? proposal.drawn_from.back() : rows.row(n);
-    return {n, draw(last, {sequence, position + n, Purpose::target}, chance)};
+    return {n, draw(last, {sequence, position + n, Purpose::target}, random)};
   };
 }
 
@@ -210,8 +210,8 @@ int pairs_that_differ(const Judge& judge, const Drafting& drafting = {}) {
   int differing = 0;
   for (const Distribution& p : all) {
     for (const Distribution& q : all) {
-      const TinyDecoder decoder = one_guess(p, q, judge, drafting);
-      differing += law_of(decoder, 2) != plain_law(decoder.target, 2);
+      const TinyDecoder decoder = one_draft_token(p, q, judge, drafting);
+      differing += distribution_of(decoder, 2) != plain_distribution(decoder.target, 2);
     }
   }
   return differing;
@@ -222,47 +222,47 @@ constexpr int pairs = 15 * 15;
 
 TEST(RejectionMutants, TheRuleWithNoMistakePasses) { EXPECT_EQ(pairs_that_differ(with({})), no_pair); }
 
-TEST(RejectionMutants, EveryGuessStands) {
+TEST(RejectionMutants, EveryDraftTokenStands) {
   Mistakes mistakes;
-  mistakes.stands = [](std::uint64_t, std::uint64_t, const Key&, Chance&) { return true; };
+  mistakes.accepted = [](std::uint64_t, std::uint64_t, const Key&, RandomSource&) { return true; };
   EXPECT_EQ(pairs_that_differ(with(mistakes)), pairs - 15);  // only p == q is spared
 }
 
 TEST(RejectionMutants, AThresholdOneUnitTooHighLetsImpossibleTokensStand) {
   Mistakes mistakes;  // u * q <= p in place of u * q < p: wrong by one part in 2^52
-  mistakes.stands = [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, Chance& chance) {
+  mistakes.accepted = [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, RandomSource& random) {
     if (p_x >= q_x) return true;
     const std::uint64_t weights[] = {p_x + 1, q_x - p_x - 1};
-    return chance.pick(key, weights) == 0;
+    return random.sample_index(key, weights) == 0;
   };
   EXPECT_EQ(pairs_that_differ(with(mistakes)), pairs - 15);
 }
 
 TEST(RejectionMutants, AThresholdOneUnitTooLowShows) {
   Mistakes mistakes;
-  mistakes.stands = [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, Chance& chance) {
+  mistakes.accepted = [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, RandomSource& random) {
     if (p_x >= q_x) return true;
     const std::uint64_t weights[] = {p_x - (p_x > 0), q_x - p_x + (p_x > 0)};
-    return chance.pick(key, weights) == 0;
+    return random.sample_index(key, weights) == 0;
   };
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
 TEST(RejectionMutants, TheRatioIsUpsideDown) {
   Mistakes mistakes;
-  mistakes.stands = [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, Chance& chance) {
+  mistakes.accepted = [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, RandomSource& random) {
     if (q_x >= p_x) return true;
     const std::uint64_t weights[] = {q_x, p_x - q_x};
-    return chance.pick(key, weights) == 0;
+    return random.sample_index(key, weights) == 0;
   };
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
-TEST(RejectionMutants, TheGuessStandsWithProbabilityP) {
+TEST(RejectionMutants, TheDraftTokenStandsWithProbabilityP) {
   Mistakes mistakes;  // forgets to divide by q
-  mistakes.stands = [](std::uint64_t p_x, std::uint64_t, const Key& key, Chance& chance) {
+  mistakes.accepted = [](std::uint64_t p_x, std::uint64_t, const Key& key, RandomSource& random) {
     const std::uint64_t weights[] = {p_x, Distribution::total - p_x};
-    return chance.pick(key, weights) == 0;
+    return random.sample_index(key, weights) == 0;
   };
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
@@ -275,10 +275,10 @@ TEST(RejectionMutants, TheReplacementComesFromP) {
 
 TEST(RejectionMutants, OnlyTheRefusedTokenIsSubtracted) {
   Mistakes mistakes;
-  mistakes.rest = [](const Distribution& p, const Distribution& q, Token guess) {
+  mistakes.rest = [](const Distribution& p, const Distribution& q, Token draft_token) {
     List rest = list_of(p);
     for (std::size_t i = 0; i < rest.tokens.size(); ++i)
-      if (rest.tokens[i] == guess) rest.weights[i] -= std::min(rest.weights[i], q.weight(guess));
+      if (rest.tokens[i] == draft_token) rest.weights[i] -= std::min(rest.weights[i], q.weight(draft_token));
     return rest;
   };
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
@@ -286,10 +286,10 @@ TEST(RejectionMutants, OnlyTheRefusedTokenIsSubtracted) {
 
 TEST(RejectionMutants, TheRefusedTokenIsOnlyStruckOut) {
   Mistakes mistakes;  // right for a point q, wrong for any other
-  mistakes.rest = [](const Distribution& p, const Distribution&, Token guess) {
+  mistakes.rest = [](const Distribution& p, const Distribution&, Token draft_token) {
     List rest = list_of(p);
     for (std::size_t i = 0; i < rest.tokens.size(); ++i)
-      if (rest.tokens[i] == guess) rest.weights[i] = 0;
+      if (rest.tokens[i] == draft_token) rest.weights[i] = 0;
     return rest;
   };
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
@@ -313,44 +313,44 @@ TEST(RejectionMutants, TheReplacementReusesTheNumberOfTheRefusal) {
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
-TEST(RejectionMutants, TheReplacementReusesTheNumberOfTheGuess) {
+TEST(RejectionMutants, TheReplacementReusesTheNumberOfTheDraftToken) {
   Drafting drafting;
   drafting.purpose = Purpose::residual;
   EXPECT_GT(pairs_that_differ(rejection.judge, drafting), no_pair);
 }
 
-TEST(RejectionMutants, TheRefusalReusesTheNumberOfTheGuess) {
+TEST(RejectionMutants, TheRefusalReusesTheNumberOfTheDraftToken) {
   Drafting drafting;
   drafting.purpose = Purpose::accept;
   EXPECT_GT(pairs_that_differ(rejection.judge, drafting), no_pair);
 }
 
-TEST(RejectionMutants, TheNextDraftLengthLooksAtGuessesBehindARefusal) {
-  // A guess behind a refusal is made again under its old number, which is harmless only while nothing remembers it.
+TEST(RejectionMutants, TheNextDraftLengthLooksAtDraftTokensBehindARefusal) {
+  // A draft token behind a refusal is made again under its old number, which is harmless only while nothing remembers it.
   const std::vector<Distribution> all = all_distributions(3, 4);
   int differing = 0;
   for (std::uint64_t salt = 0; salt < 30; ++salt) {
-    const auto guesses = [](const Text& text, const Proposal& last) {
+    const auto draft_tokens = [](const Text& text, const Proposal& last) {
       if (text.empty()) return 2;
       return !last.tokens.empty() && last.tokens.back() == 0 ? 1 : 0;
     };
-    const TinyDecoder decoder{mixed_rows(all, salt), mixed_rows(all, salt + 1000), rejection.judge, {}, guesses};
-    differing += law_of(decoder, 3) != plain_law(decoder.target, 3);
+    const TinyDecoder decoder{mixed_rows(all, salt), mixed_rows(all, salt + 1000), rejection.judge, {}, draft_tokens};
+    differing += distribution_of(decoder, 3) != plain_distribution(decoder.target, 3);
   }
   EXPECT_GT(differing, 0);
 }
 
 TEST(RejectionMutants, TheStatedDistributionIsFromBeforeTheTransforms) {
   Drafting drafting;  // the draft draws after top-k 2, but states the whole row
-  drafting.guess = [](const Distribution& q, const Key& key, Chance& chance) {
+  drafting.draft_token = [](const Distribution& q, const Key& key, RandomSource& random) {
     std::vector<std::uint64_t> weights = q.weights();
     if (weights.size() == 3) *std::min_element(weights.begin(), weights.end()) = 0;
-    return q.tokens()[chance.pick(key, weights)];
+    return q.tokens()[random.sample_index(key, weights)];
   };
   EXPECT_GT(pairs_that_differ(rejection.judge, drafting), no_pair);
 }
 
-TEST(RejectionMutants, TheTokenAfterTheLastGuessComesFromTheDraft) {
+TEST(RejectionMutants, TheTokenAfterTheLastDraftTokenComesFromTheDraft) {
   Mistakes mistakes;
   mistakes.bonus_from_draft = true;
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
@@ -358,38 +358,38 @@ TEST(RejectionMutants, TheTokenAfterTheLastGuessComesFromTheDraft) {
 
 // ---- Things that look odd and are right. None may be flagged. ----
 
-TEST(RejectionControls, AnArgmaxDraftStatedAsAPointKeepsTheLaw) {
+TEST(RejectionControls, AnArgmaxDraftStatedAsAPointKeepsTheDistribution) {
   Drafting drafting;
   const auto best = [](const Distribution& q) {
     const std::vector<std::uint64_t> weights = q.weights();
     const auto most = std::max_element(weights.begin(), weights.end());
     return q.tokens()[static_cast<std::size_t>(most - weights.begin())];
   };
-  drafting.guess = [best](const Distribution& q, const Key&, Chance&) { return best(q); };
+  drafting.draft_token = [best](const Distribution& q, const Key&, RandomSource&) { return best(q); };
   drafting.stated = [best](const Distribution& q) { return Distribution::point(best(q)); };
   EXPECT_EQ(pairs_that_differ(rejection.judge, drafting), no_pair);
 }
 
-TEST(RejectionControls, ASampledGuessStatedAsCertainKeepsTheLaw) {
+TEST(RejectionControls, ASampledDraftTokenStatedAsCertainKeepsTheDistribution) {
   const std::vector<Distribution> all = all_distributions(3, 4);
   int differing = 0;
   for (const Distribution& p : all) {
     for (const Distribution& q : all) {
       Drafting drafting;
-      Token guessed = 0;
-      drafting.guess = [&](const Distribution& from, const Key& key, Chance& chance) {
-        return guessed = draw(from, key, chance);
+      Token drafted = 0;
+      drafting.draft_token = [&](const Distribution& from, const Key& key, RandomSource& random) {
+        return drafted = draw(from, key, random);
       };
-      drafting.stated = [&](const Distribution&) { return Distribution::point(guessed); };
-      const TinyDecoder decoder = one_guess(p, q, rejection.judge, drafting);
-      differing += law_of(decoder, 2) != plain_law(decoder.target, 2);
+      drafting.stated = [&](const Distribution&) { return Distribution::point(drafted); };
+      const TinyDecoder decoder = one_draft_token(p, q, rejection.judge, drafting);
+      differing += distribution_of(decoder, 2) != plain_distribution(decoder.target, 2);
     }
   }
-  // Given the guess a point is exact; only fewer guesses stand.
+  // Given the draft token a point is exact; only fewer draft tokens stand.
   EXPECT_EQ(differing, no_pair);
 }
 
-TEST(RejectionControls, ADraftWithAnotherTopKKeepsTheLaw) {
+TEST(RejectionControls, ADraftWithAnotherTopKKeepsTheDistribution) {
   Drafting drafting;
   const auto two_best = [](const Distribution& q) {
     std::vector<std::uint64_t> weights = q.weights();
@@ -399,53 +399,53 @@ TEST(RejectionControls, ADraftWithAnotherTopKKeepsTheLaw) {
     weights[least == weights.begin() ? 1 : 0] += dropped;
     return Distribution::exact(q.tokens(), weights);
   };
-  drafting.guess = [two_best](const Distribution& q, const Key& key, Chance& chance) {
-    return draw(two_best(q), key, chance);
+  drafting.draft_token = [two_best](const Distribution& q, const Key& key, RandomSource& random) {
+    return draw(two_best(q), key, random);
   };
   drafting.stated = two_best;
   EXPECT_EQ(pairs_that_differ(rejection.judge, drafting), no_pair);
 }
 
-TEST(RejectionControls, AUselessDraftKeepsTheLaw) {
+TEST(RejectionControls, AUselessDraftKeepsTheDistribution) {
   Drafting drafting;  // always the same token, outside the target's support
-  drafting.guess = [](const Distribution&, const Key&, Chance&) { return 7; };
+  drafting.draft_token = [](const Distribution&, const Key&, RandomSource&) { return 7; };
   drafting.stated = [](const Distribution&) { return Distribution::point(7); };
   EXPECT_EQ(pairs_that_differ(rejection.judge, drafting), no_pair);
 }
 
-TEST(RejectionControls, DrawingGuessesUnderTheTargetsKeysKeepsTheLaw) {
-  // The number of a guess that was judged is never asked for again; that of a guess behind a refusal is asked for by
+TEST(RejectionControls, DrawingDraftTokensUnderTheTargetsKeysKeepsTheDistribution) {
+  // The number of a draft token that was judged is never asked for again; that of a draft token behind a refusal is asked for by
   // the target, and nothing depends on the first answer.
   const std::vector<Distribution> all = all_distributions(3, 4);
   Drafting drafting;
   drafting.purpose = Purpose::target;
   for (std::uint64_t salt = 0; salt < 60; ++salt) {
-    const auto guesses = [salt](const Text& text, const Proposal&) { return text.empty() ? 2 : int(salt % 3); };
-    const TinyDecoder decoder{mixed_rows(all, salt), mixed_rows(all, salt + 1000), rejection.judge, drafting, guesses};
-    ASSERT_EQ(law_of(decoder, 3), plain_law(decoder.target, 3)) << salt;
+    const auto draft_tokens = [salt](const Text& text, const Proposal&) { return text.empty() ? 2 : int(salt % 3); };
+    const TinyDecoder decoder{mixed_rows(all, salt), mixed_rows(all, salt + 1000), rejection.judge, drafting, draft_tokens};
+    ASSERT_EQ(distribution_of(decoder, 3), plain_distribution(decoder.target, 3)) << salt;
   }
 }
 
-TEST(RejectionControls, AskingChanceWhereTheGuessStandsAnywayKeepsTheLaw) {
+TEST(RejectionControls, AskingChanceWhereTheDraftTokenStandsAnywayKeepsTheDistribution) {
   Mistakes harmless;
-  harmless.stands = [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, Chance& chance) {
-    const std::uint64_t standing = std::min(p_x, q_x);
-    const std::uint64_t weights[] = {standing, q_x - standing};
-    return chance.pick(key, weights) == 0;
+  harmless.accepted = [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, RandomSource& random) {
+    const std::uint64_t accepted_count = std::min(p_x, q_x);
+    const std::uint64_t weights[] = {accepted_count, q_x - accepted_count};
+    return random.sample_index(key, weights) == 0;
   };
   EXPECT_EQ(pairs_that_differ(with(harmless)), no_pair);
 }
 
-TEST(RejectionControls, DraftLengthsThatFollowTheTextKeepTheLaw) {
+TEST(RejectionControls, DraftLengthsThatFollowTheTextKeepTheDistribution) {
   const std::vector<Distribution> all = all_distributions(2, 3);
   for (std::uint64_t salt = 0; salt < 100; ++salt) {
-    const auto guesses = [salt](const Text& text, const Proposal&) {
+    const auto draft_tokens = [salt](const Text& text, const Proposal&) {
       std::size_t n = salt;
       for (const Token token : text) n = n * 3 + static_cast<std::size_t>(token) + 1;
       return static_cast<int>(n % 4);
     };
-    const TinyDecoder decoder{mixed_rows(all, salt), mixed_rows(all, salt + 500), rejection.judge, {}, guesses};
-    ASSERT_EQ(law_of(decoder, 4), plain_law(decoder.target, 4)) << salt;
+    const TinyDecoder decoder{mixed_rows(all, salt), mixed_rows(all, salt + 500), rejection.judge, {}, draft_tokens};
+    ASSERT_EQ(distribution_of(decoder, 4), plain_distribution(decoder.target, 4)) << salt;
   }
 }
 

@@ -69,7 +69,7 @@ TEST(Sampling, EqualsTheNaiveReadingOfItsDocumentation) {
 }
 
 /// Rows of the shapes that decide which tokens are looked at: blocks without any share, ties within and across blocks,
-/// neighbouring floats, few huge ones, values that differ by bits of one size only.
+/// neighboring floats, few huge ones, values that differ by bits of one size only.
 Row shaped_row(Numbers& numbers, std::size_t size) {
   const auto uniform = [&] { return static_cast<float>(numbers.next() >> 40) * 0x1p-24f; };
   const std::uint64_t shape = numbers.next() % 9;
@@ -84,7 +84,7 @@ Row shaped_row(Numbers& numbers, std::size_t size) {
       case 4: row.push_back(u < 0.7f ? -infinity : u); break;
       case 5: row.push_back(0.25f); break;                                   // all equal
       case 6: row.push_back(__builtin_bit_cast(float, 0x40000000u + static_cast<std::uint32_t>(numbers.next() % 5)));
-        break;  // neighbours
+        break;  // neighbors
       case 7: row.push_back(__builtin_bit_cast(float, static_cast<std::uint32_t>(numbers.next() % 0x41000000u)) - 1);
         break;  // every exponent
       default: row.push_back(std::floor(u * 16) - 8); break;                 // tied
@@ -165,7 +165,7 @@ TEST(Sampling, TransformsComeInTheirOrder) {
   EXPECT_THAT(sampled({2, 0}, {.temperature = 100, .top_p = 0.6f}).tokens(), ElementsAre(0, 1));
   // Top-k before top-p: of three equals two survive, and one of them is half.
   EXPECT_THAT(sampled({1, 1, 1}, {.temperature = 1, .top_k = 2, .top_p = 0.5f}).tokens(), ElementsAre(0));
-  // Penalties before top-k: the penalised favourite leaves.
+  // Penalties before top-k: the penalized favourite leaves.
   const Tokens history = {0};
   const Sampling two = {.temperature = 1, .top_k = 2, .presence_penalty = 5};
   EXPECT_THAT(distribution_of(Row{3, 2, 1}, two, {history, {}}).tokens(), ElementsAre(1, 2));
@@ -194,7 +194,7 @@ TEST(Sampling, NeutralValuesAreNoOperations) {
   }
 }
 
-TEST(Sampling, PenaltiesSeeTheSameWindowHoweverTheTextIsSplitIntoCommittedAndGuessed) {
+TEST(Sampling, PenaltiesSeeTheSameWindowHoweverTheTextIsSplitIntoCommittedAndDrafted) {
   const Tokens text = {0, 1, 2, 1, 3, 3, 0, 4};
   const Row row = {1, -1, 2, -2, 0.5f, 3};
   for (int last = -1; last <= 10; ++last) {

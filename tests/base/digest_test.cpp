@@ -66,7 +66,7 @@ TEST(Digest, TellsZeroFromNegativeZero) {
   EXPECT_NE(digest_of(std::array{0.0F}), digest_of(std::array{-0.0F}));
 }
 
-TEST(Digest, TellsNeighbouringFloatsApartInAnyPlaceOfARow) {
+TEST(Digest, TellsNeighboringFloatsApartInAnyPlaceOfARow) {
   std::vector<float> row(200, 1.0F);
   const Fingerprint before = digest_of(row);
   for (float& value : row) {

@@ -6,29 +6,29 @@
 #include <stdexcept>
 #include <utility>
 
-#include "ref/caches/attention.h"
-#include "ref/caches/history.h"
+#include "ref/caches/attention_cache.h"
+#include "ref/caches/history_cache.h"
 
 namespace draftproof {
 namespace {
 
 constexpr int capacity = 12;
-constexpr int horizon_max = 4;
+constexpr int max_pending_rows = 4;
 
 /// Three layers of three kinds of memory, as a model with mixed layers has them.
 Cache mixed_cache() {
   std::vector<std::unique_ptr<LayerCache>> layers;
-  layers.push_back(std::make_unique<AttentionCache>(1, 1, AttentionCache::everything, capacity, horizon_max));
-  layers.push_back(std::make_unique<AttentionCache>(1, 1, 3, capacity, horizon_max));
+  layers.push_back(std::make_unique<AttentionCache>(1, 1, AttentionCache::everything, capacity, max_pending_rows));
+  layers.push_back(std::make_unique<AttentionCache>(1, 1, 3, capacity, max_pending_rows));
   layers.push_back(std::make_unique<HistoryCache>());
-  return Cache(std::move(layers), capacity, horizon_max);
+  return Cache(std::move(layers), capacity, max_pending_rows);
 }
 
 void write_layer(Cache& cache, int layer, int position, Token tag) {
   const float row = static_cast<float>(tag);
   if (layer < 2) {
-    const KeyValues& memory = cache.layer<AttentionCache>(layer).claim_rows(position, 1);
-    store_positions(memory, position, 1, &row, &row, 0, 0, 1);
+    const KeyValues& kv = cache.layer<AttentionCache>(layer).claim_rows(position, 1);
+    store_positions(kv, position, 1, &row, &row, 0, 0, 1);
   } else {
     cache.layer<HistoryCache>(layer).write(position, tag);
   }
@@ -46,23 +46,23 @@ void write(Cache& cache, std::initializer_list<Token> tags) {
 Fingerprint digest_after(std::initializer_list<Token> tags) {
   Cache cache = mixed_cache();
   for (const Token tag : tags) {
-    Transaction window = cache.begin(1);
+    Transaction transaction = cache.begin(1);
     write(cache, {tag});
-    window.commit(1);
+    transaction.commit(1);
   }
   return cache.digest();
 }
 
 TEST(Cache, EndRunsAheadOfLengthOnlyWhileAWindowIsOpen) {
   Cache cache = mixed_cache();
-  Transaction window = cache.begin(3);
+  Transaction transaction = cache.begin(3);
   EXPECT_EQ(cache.end(), 0);
   write(cache, {10, 11});
   EXPECT_EQ(cache.length(), 0);
   EXPECT_EQ(cache.end(), 2);
   write(cache, {12});
   EXPECT_EQ(cache.end(), 3);
-  window.commit(2);
+  transaction.commit(2);
   EXPECT_EQ(cache.length(), 2);
   EXPECT_EQ(cache.end(), 2);
 }
@@ -72,13 +72,13 @@ TEST(Cache, EveryNumberOfKeptRowsLeavesTheDigestOfACacheThatSawOnlyThose) {
   for (int rows = 0; rows <= 3; ++rows) {
     Cache cache = mixed_cache();
     {
-      Transaction window = cache.begin(2);
+      Transaction transaction = cache.begin(2);
       write(cache, {1, 2});
-      window.commit(2);
+      transaction.commit(2);
     }
-    Transaction window = cache.begin(4);
+    Transaction transaction = cache.begin(4);
     write(cache, {3, 4, 5});
-    window.commit(rows);
+    transaction.commit(rows);
     EXPECT_EQ(cache.digest(), digest_after(kept[rows])) << rows;
   }
 }
@@ -92,14 +92,14 @@ TEST(Cache, DigestsTellTextsOfDifferentLengthOrContentApart) {
 TEST(Cache, ADestroyedTransactionKeepsNothing) {
   Cache cache = mixed_cache();
   {
-    Transaction window = cache.begin(4);
+    Transaction transaction = cache.begin(4);
     write(cache, {7, 8, 9});
   }
   EXPECT_EQ(cache.length(), 0);
   EXPECT_EQ(cache.digest(), mixed_cache().digest());
-  Transaction window = cache.begin(4);
+  Transaction transaction = cache.begin(4);
   write(cache, {1, 2});
-  window.commit(2);
+  transaction.commit(2);
   EXPECT_EQ(cache.digest(), digest_after({1, 2}));
 }
 
@@ -107,21 +107,21 @@ TEST(Cache, AnExceptionHalfWayThroughTheLayersLeavesTheCacheAsItWas) {
   for (int written_layers = 0; written_layers <= 3; ++written_layers) {
     Cache cache = mixed_cache();
     {
-      Transaction window = cache.begin(1);
+      Transaction transaction = cache.begin(1);
       write(cache, {1});
-      window.commit(1);
+      transaction.commit(1);
     }
     EXPECT_THROW(
         {
-          Transaction window = cache.begin(2);
+          Transaction transaction = cache.begin(2);
           for (int layer = 0; layer < written_layers; ++layer) write_layer(cache, layer, 1, 99);
           throw std::runtime_error("the model stopped");
         },
         std::runtime_error);
     EXPECT_EQ(cache.digest(), digest_after({1}));
-    Transaction window = cache.begin(2);
+    Transaction transaction = cache.begin(2);
     write(cache, {2});
-    window.commit(1);
+    transaction.commit(1);
     EXPECT_EQ(cache.digest(), digest_after({1, 2})) << written_layers << " layers were written";
   }
 }
@@ -129,9 +129,9 @@ TEST(Cache, AnExceptionHalfWayThroughTheLayersLeavesTheCacheAsItWas) {
 TEST(Cache, AMovedTransactionCommitsOnce) {
   Cache cache = mixed_cache();
   {
-    Transaction window = cache.begin(2);
+    Transaction transaction = cache.begin(2);
     write(cache, {1});
-    Transaction moved = std::move(window);
+    Transaction moved = std::move(transaction);
     moved.commit(1);
   }
   EXPECT_EQ(cache.length(), 1);
@@ -140,47 +140,47 @@ TEST(Cache, AMovedTransactionCommitsOnce) {
 TEST(Cache, CanBeFilledToItsCapacity) {
   Cache cache = mixed_cache();
   for (Token tag = 0; tag < capacity; ++tag) {
-    Transaction window = cache.begin(1);
+    Transaction transaction = cache.begin(1);
     write(cache, {tag});
-    window.commit(1);
+    transaction.commit(1);
   }
   EXPECT_EQ(cache.length(), capacity);
 }
 
 TEST(Cache, WithoutLayersStillCountsPositions) {
   Cache cache({}, 2, 1);
-  Transaction window = cache.begin(1);
+  Transaction transaction = cache.begin(1);
   cache.wrote(1);
-  window.commit(1);
+  transaction.commit(1);
   EXPECT_EQ(cache.length(), 1);
 }
 
 TEST(CacheDeathTest, BeginWhileOpenAborts) {
   Cache cache = mixed_cache();
-  Transaction window = cache.begin(1);
+  Transaction transaction = cache.begin(1);
   EXPECT_DEATH(cache.begin(1), "at most one open window");
 }
 
 TEST(CacheDeathTest, BeginBeyondHorizonOrCapacityAborts) {
   Cache cache = mixed_cache();
   EXPECT_DEATH(cache.begin(0), "between one row");
-  EXPECT_DEATH(cache.begin(horizon_max + 1), "between one row");
+  EXPECT_DEATH(cache.begin(max_pending_rows + 1), "between one row");
   for (int i = 0; i < 3; ++i) {
-    Transaction window = cache.begin(3);
+    Transaction transaction = cache.begin(3);
     write(cache, {1, 2, 3});
-    window.commit(3);
+    transaction.commit(3);
   }
   EXPECT_DEATH(cache.begin(4), "within the capacity");
 }
 
 TEST(CacheDeathTest, CommitOutOfRangeAborts) {
   Cache cache = mixed_cache();
-  Transaction window = cache.begin(3);
+  Transaction transaction = cache.begin(3);
   write(cache, {1, 2});
-  EXPECT_DEATH(window.commit(3), "only rows that were written");
-  EXPECT_DEATH(window.commit(-1), "only rows that were written");
-  window.commit(1);
-  EXPECT_DEATH(window.commit(0), "commits once");
+  EXPECT_DEATH(transaction.commit(3), "only rows that were written");
+  EXPECT_DEATH(transaction.commit(-1), "only rows that were written");
+  transaction.commit(1);
+  EXPECT_DEATH(transaction.commit(0), "commits once");
 }
 
 TEST(CacheDeathTest, RowsOutsideTheWindowAbort) {
@@ -188,29 +188,29 @@ TEST(CacheDeathTest, RowsOutsideTheWindowAbort) {
   EXPECT_DEATH(cache.wrote(1), "inside a transaction");
   EXPECT_DEATH(write_layer(cache, 0, 0, 1), "inside the open window");
   EXPECT_DEATH(write_layer(cache, 2, 0, 1), "inside the open window");
-  Transaction window = cache.begin(2);
+  Transaction transaction = cache.begin(2);
   EXPECT_DEATH(write(cache, {1, 2, 3}), "inside the open window");
   EXPECT_DEATH(cache.wrote(3), "inside the open window");
   EXPECT_DEATH(cache.wrote(0), "inside the open window");
   EXPECT_DEATH(write_layer(cache, 1, 1, 1), "ascending order");
   write(cache, {1});
   EXPECT_DEATH(write_layer(cache, 1, 0, 1), "ascending order");
-  window.commit(1);
+  transaction.commit(1);
   EXPECT_DEATH(write_layer(cache, 1, 1, 1), "inside the open window");
 }
 
 TEST(CacheDeathTest, ALayerThatMissedAKeptRowAborts) {
   Cache cache = mixed_cache();
-  Transaction window = cache.begin(2);
+  Transaction transaction = cache.begin(2);
   write_layer(cache, 0, 0, 1);
   write_layer(cache, 1, 0, 1);
   cache.wrote(1);
-  EXPECT_DEATH(window.commit(1), "never written into this layer");
+  EXPECT_DEATH(transaction.commit(1), "never written into this layer");
 }
 
 TEST(CacheDeathTest, DigestOfAnOpenCacheAborts) {
   Cache cache = mixed_cache();
-  Transaction window = cache.begin(1);
+  Transaction transaction = cache.begin(1);
   EXPECT_DEATH(cache.digest(), "only a settled cache");
 }
 

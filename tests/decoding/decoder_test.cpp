@@ -44,7 +44,7 @@ class Bench {
   /// Models, trees, then the scripts.
   static constexpr std::size_t others = 6;
   static std::vector<std::string> draft_names() {
-    std::vector<std::string> names = {"none", "dialect", "hostile", "oracular", "tree", "tree beside drawn guesses"};
+    std::vector<std::string> names = {"none", "perturbed", "always-reject", "perfect", "tree", "tree beside drawn draft tokens"};
     for (const NamedScript& row : scripts()) names.push_back(row.name);
     return names;
   }
@@ -53,8 +53,8 @@ class Bench {
     const int capacity = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
     if (kind == 0) return std::make_unique<NoDraft>();
     if (kind == 1) return std::make_unique<ModelDraft>(*dialect_, capacity, request.draft_max);
-    if (kind == 2) return std::make_unique<HostileDraft>(*target_, capacity, request.draft_max);
-    if (kind == 3) return std::make_unique<OracularDraft>(*target_, capacity, request.draft_max);
+    if (kind == 2) return std::make_unique<AlwaysRejectDraft>(*target_, capacity, request.draft_max);
+    if (kind == 3) return std::make_unique<PerfectDraft>(*target_, capacity, request.draft_max);
     if (kind < others) {
       return std::make_unique<TreeDraft>(*dialect_, capacity, request.draft_max, truth(request), kind == 5);
     }
@@ -91,7 +91,7 @@ struct Case {
     text += ", prompt of " + std::to_string(request.prompt.size()) + ", stops";
     for (const Token stop : request.stops) text += " " + std::to_string(stop);
     return text + ", temperature " + std::to_string(request.sampling.temperature) +
-           (request.sampling.penalises() ? ", penalties" : "");
+           (request.sampling.penalizes() ? ", penalties" : "");
   }
 };
 
@@ -99,7 +99,7 @@ struct Case {
 bool promises_tokens(const Case& point) { return point.rule == &matching || point.request.sampling.greedy(); }
 
 /// What must hold of the counts, from the rounds alone, by the definitions of ollama's seed: iterations are rounds with
-/// guesses, each either met a refusal or accepted all.
+/// draft tokens, each either met a refusal or accepted all.
 std::string fault_of_counts(const Trace& trace) {
   const Statistics& s = trace.statistics;
   int iterations = 0, drafted = 0, accepted = 0, refused = 0, all = 0;
@@ -107,15 +107,15 @@ std::string fault_of_counts(const Trace& trace) {
     if (round.proposal.tokens.empty()) continue;
     ++iterations;
     drafted += static_cast<int>(round.proposal.tokens.size());
-    int standing = 0;
+    int accepted_count = 0;
     int last = -1;
-    for (; standing < round.verdict.accepted && standing < static_cast<int>(round.emitted.size()); ++standing) {
-      const int guess = round.proposal.child(last, round.emitted[static_cast<std::size_t>(standing)]);
-      if (guess == Proposal::no_guess) break;
-      last = guess;
+    for (; accepted_count < round.verdict.accepted && accepted_count < static_cast<int>(round.emitted.size()); ++accepted_count) {
+      const int draft_token = round.proposal.child(last, round.emitted[static_cast<std::size_t>(accepted_count)]);
+      if (draft_token == Proposal::no_node) break;
+      last = draft_token;
     }
-    accepted += standing;
-    const bool every = round.proposal.first_child(last) == Proposal::no_guess;
+    accepted += accepted_count;
+    const bool every = round.proposal.first_child(last) == Proposal::no_node;
     all += every;
     refused += !every;
   }
@@ -135,7 +135,7 @@ std::string fault_of_counts(const Trace& trace) {
       again.batched != s.batched || again.serial != s.serial) {
     return "the recount";
   }
-  // Every token of the output is an accepted guess or the target's own, one a round; a guessed stop has none after it.
+  // Every token of the output is an accepted draft token or the target's own, one a round; a drafted stop has none after it.
   int own = 0;
   for (const Round& round : trace.rounds) own += static_cast<int>(round.emitted.size()) - round.accepted;
   if (accepted + own != static_cast<int>(trace.output.size())) return "the sum of the output";
@@ -162,8 +162,8 @@ std::string fault_at_rest(Bench& bench, const Decoder& decoder, const WatchedDra
 std::string fault_of(Bench& bench, const Case& point) {
   const Request& request = point.request;
   WatchedDraft draft(bench.new_draft(point.draft, request));
-  SeededChance chance(seed);
-  Decoder decoder(bench.target(), draft, *point.rule, chance, request, Recording::counts);
+  PhiloxSource random(seed);
+  Decoder decoder(bench.target(), draft, *point.rule, random, request, Recording::counts);
   std::vector<Token> told;
   std::string fault;
   decoder.run({[&](const Trace& trace) {
@@ -193,9 +193,9 @@ std::string fault_of(Bench& bench, const Case& point) {
     return std::string("the text ends wrongly, by ") + name_of(trace.finish);
   }
   if (static_cast<int>(trace.output.size()) > request.max_new_tokens) return "the budget is exceeded";
-  if (trace.resting_length != decoder.cache().length()) return "the resting length is not the cache's";
+  if (trace.final_length != decoder.cache().length()) return "the final length is not the cache's";
   for (const Round& round : trace.rounds) {
-    if (round.proposal.size() > request.draft_max) return "more guesses than asked for";
+    if (round.proposal.size() > request.draft_max) return "more draft tokens than asked for";
     if (!round.logits.empty() || !round.targets.empty() || !(round.cache == Fingerprint{}) ||
         !(round.draft == Fingerprint{}) || !round.proposal.drawn_from.empty()) {
       return "evidence was recorded though only counts were asked for";
@@ -263,8 +263,8 @@ TEST(DecoderSlow, EveryPointOfTheWholeGrid) { expect_no_fault(1); }
 
 Trace run_of(Bench& bench, const Case& point) {
   const std::unique_ptr<Draft> draft = bench.new_draft(point.draft, point.request);
-  SeededChance chance(seed);
-  Decoder decoder(bench.target(), *draft, *point.rule, chance, point.request, Recording::digests);
+  PhiloxSource random(seed);
+  Decoder decoder(bench.target(), *draft, *point.rule, random, point.request, Recording::digests);
   decoder.run();
   return decoder.trace();
 }
@@ -292,7 +292,7 @@ TEST(Decoder, EveryRowThatDecidedATokenEqualsThePlainRowAndEveryCacheAFreshOne) 
       for (std::size_t i = 0; i < round.emitted.size(); ++i) {
         const int length = static_cast<int>(text.size());
         const auto cache = bench.target().new_cache(length, length);
-        const Transaction window = cache->begin(length);
+        const Transaction transaction = cache->begin(length);
         Outputs outputs;
         bench.target().forward({.tokens = text, .logits_from = length - 1}, *cache, outputs);
         bad += !(round.logits.at(i) == digest_of(outputs.logits));
@@ -322,7 +322,7 @@ TEST(Decoder, AStopTokenEndsTheTextAsFirstTokenInMidRunAndAsTheTargetsOwn) {
   Case point;
   point.request = asked({2, 4}, 12, 4);
   const std::vector<Token> text(bench.truth(point.request).begin() + 2, bench.truth(point.request).end());
-  bool as_guess = false, as_own = false;
+  bool as_draft_token = false, as_own = false;
   for (point.draft = 0; point.draft < draft_kinds; ++point.draft) {
     for (std::size_t at = 0; at < 12; ++at) {
       if (std::find(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), text[at]) !=
@@ -333,35 +333,35 @@ TEST(Decoder, AStopTokenEndsTheTextAsFirstTokenInMidRunAndAsTheTargetsOwn) {
       const Trace trace = run_of(bench, point);
       ASSERT_EQ(trace.output.size(), at + 1) << point.describe();
       EXPECT_EQ(trace.finish, Finish::stop);
-      EXPECT_EQ(trace.resting_length, 2 + static_cast<int>(at));
+      EXPECT_EQ(trace.final_length, 2 + static_cast<int>(at));
       const Round& last = trace.rounds.back();
-      const bool guessed = last.accepted == static_cast<int>(last.emitted.size());
-      as_guess |= guessed;
-      as_own |= !guessed;
+      const bool drafted = last.accepted == static_cast<int>(last.emitted.size());
+      as_draft_token |= drafted;
+      as_own |= !drafted;
     }
   }
-  EXPECT_TRUE(as_guess);
+  EXPECT_TRUE(as_draft_token);
   EXPECT_TRUE(as_own);
 }
 
-TEST(Decoder, GuessesBehindAGuessedStopAreNeverVerified) {
+TEST(Decoder, DraftTokensBehindADraftedStopAreNeverVerified) {
   Bench bench;
   Case point;
   point.request = asked({2}, 12, 8, {}, {0, 3});
   for (point.draft = 0; point.draft < draft_kinds; ++point.draft) {
     const Trace trace = run_of(bench, point);
     for (const Round& round : trace.rounds) {
-      for (int guess = 0; guess < round.proposal.size(); ++guess) {
-        const Token token = round.proposal.tokens[static_cast<std::size_t>(guess)];
+      for (int draft_token = 0; draft_token < round.proposal.size(); ++draft_token) {
+        const Token token = round.proposal.tokens[static_cast<std::size_t>(draft_token)];
         if (token != 0 && token != 3) continue;
-        EXPECT_EQ(round.proposal.first_child(guess), Proposal::no_guess) << point.describe();
+        EXPECT_EQ(round.proposal.first_child(draft_token), Proposal::no_node) << point.describe();
       }
       EXPECT_EQ(round.proposal.drawn_from.size(), round.proposal.tokens.size());
     }
   }
 }
 
-TEST(Decoder, TheDraftIsNeverAskedForTheLastTokenNorWhenItIsToGuessNothing) {
+TEST(Decoder, TheDraftIsNeverAskedForTheLastTokenNorWhenItIsToDraftTokenNothing) {
   Bench bench;
   for (const int draft_max : {-3, 0, 1, 5}) {
     for (const int tokens : {0, 1, 2, 6}) {
@@ -371,14 +371,14 @@ TEST(Decoder, TheDraftIsNeverAskedForTheLastTokenNorWhenItIsToGuessNothing) {
       int proposals = 0;
       draft.before = [&](WatchedDraft::Call call) { proposals += call == WatchedDraft::Call::propose; };
       point.request.draft_max = draft_max;
-      SeededChance chance(seed);
-      Decoder decoder(bench.target(), draft, matching, chance, point.request, Recording::counts);
+      PhiloxSource random(seed);
+      Decoder decoder(bench.target(), draft, matching, random, point.request, Recording::counts);
       decoder.run();
       EXPECT_EQ(static_cast<int>(decoder.trace().output.size()), tokens);
       if (draft_max <= 0 || tokens <= 1) {
         EXPECT_EQ(proposals, 0);
       } else if (draft_max == 5 && tokens == 6) {
-        EXPECT_EQ(proposals, 1) << "five guesses and the target's own token are six";
+        EXPECT_EQ(proposals, 1) << "five draft tokens and the target's own token are six";
       }
     }
   }
@@ -410,7 +410,7 @@ std::vector<Request> interrupted_requests() {
   return requests;
 }
 
-/// Both rules, some drafts. Scripts count their rounds, so a repeated round may guess otherwise: only drafts that are
+/// Both rules, some drafts. Scripts count their rounds, so a repeated round may draft token otherwise: only drafts that are
 /// functions of the text are held to the same trace.
 template <class Visit>
 void each_interrupted(const Visit& visit) {
@@ -425,8 +425,8 @@ TEST(Decoder, ARunCancelledAfterAnyRoundGoesOnToTheSameTrace) {
     const Trace whole = run_of(bench, point);
     for (std::size_t every = 1; every <= whole.rounds.size(); ++every) {
       WatchedDraft draft(bench.new_draft(point.draft, point.request));
-      SeededChance chance(seed);
-      Decoder decoder(bench.target(), draft, *point.rule, chance, point.request, Recording::digests);
+      PhiloxSource random(seed);
+      Decoder decoder(bench.target(), draft, *point.rule, random, point.request, Recording::digests);
       std::atomic<bool> cancelled = false;
       std::size_t rounds = 0;
       int cancels = -1;
@@ -435,7 +435,7 @@ TEST(Decoder, ARunCancelledAfterAnyRoundGoesOnToTheSameTrace) {
         ++cancels;
         decoder.run({[&](const Trace&) { cancelled = ++rounds % every == 0; }}, &cancelled);
         ASSERT_EQ(fault_at_rest(bench, decoder, draft, point.request), "") << point.describe();
-        ASSERT_EQ(decoder.trace().resting_length, decoder.cache().length());
+        ASSERT_EQ(decoder.trace().final_length, decoder.cache().length());
       } while (decoder.trace().finish == Finish::cancelled);
       EXPECT_EQ(cancels, static_cast<int>((whole.rounds.size() - 1) / every)) << "the last round ends the run";
       ASSERT_EQ(difference(decoder.trace(), whole), "") << point.describe() << ", every " << every;
@@ -450,8 +450,8 @@ TEST(Decoder, ACancelDuringARoundLetsTheRoundFinish) {
     for (std::size_t pass = 0; pass < 40; ++pass) {
       WatchedModel target(bench.target());
       WatchedDraft draft(bench.new_draft(point.draft, point.request));
-      SeededChance chance(seed);
-      Decoder decoder(target, draft, *point.rule, chance, point.request, Recording::digests);
+      PhiloxSource random(seed);
+      Decoder decoder(target, draft, *point.rule, random, point.request, Recording::digests);
       std::atomic<bool> cancelled = false;
       std::size_t passes = 0;
       target.after = [&] { cancelled = cancelled || passes++ == pass; };
@@ -474,14 +474,14 @@ TEST(Decoder, ACancelInsideThePromptIsACancelWhateverTheBudget) {
     request.max_new_tokens = tokens;
     WatchedModel target(bench.target());
     WatchedDraft draft(bench.new_draft(1, request));
-    SeededChance chance(seed);
-    Decoder decoder(target, draft, matching, chance, request, Recording::digests);
+    PhiloxSource random(seed);
+    Decoder decoder(target, draft, matching, random, request, Recording::digests);
     std::atomic<bool> cancelled = false;
     target.after = [&] { cancelled = true; };
     decoder.run({}, &cancelled);
     EXPECT_EQ(decoder.trace().finish, Finish::cancelled);
-    EXPECT_EQ(decoder.cache().length(), Draft::run_max);
-    EXPECT_EQ(decoder.trace().resting_length, Draft::run_max);
+    EXPECT_EQ(decoder.cache().length(), Draft::max_chunk);
+    EXPECT_EQ(decoder.trace().final_length, Draft::max_chunk);
     EXPECT_TRUE(decoder.trace().rounds.empty());
     EXPECT_EQ(fault_at_rest(bench, decoder, draft, request), "");
     cancelled = false;
@@ -496,12 +496,12 @@ TEST(Decoder, ACancelBeforeTheFirstPassKeepsNothingAndASecondRunOfAFinishedTextA
   Case point;
   point.request = asked({3}, 4, 2);
   const auto draft = bench.new_draft(1, point.request);
-  SeededChance chance(seed);
-  Decoder decoder(bench.target(), *draft, matching, chance, point.request, Recording::digests);
+  PhiloxSource random(seed);
+  Decoder decoder(bench.target(), *draft, matching, random, point.request, Recording::digests);
   std::atomic<bool> cancelled = true;
   decoder.run({}, &cancelled);
   EXPECT_EQ(decoder.trace().finish, Finish::cancelled);
-  EXPECT_EQ(decoder.trace().resting_length, 0) << "prompt of one, nothing said: prompt + output - 1 = 0";
+  EXPECT_EQ(decoder.trace().final_length, 0) << "prompt of one, nothing said: prompt + output - 1 = 0";
   decoder.run();
   const Trace once = decoder.trace();
   EXPECT_EQ(once.finish, Finish::length);
@@ -524,11 +524,11 @@ void expect_step_kept(Bench& bench, const Case& point, const Arm& arm) {
     const int capacity = static_cast<int>(point.request.prompt.size()) + point.request.max_new_tokens;
     if (point.draft == 0) inner = std::make_unique<NoDraft>();
     if (point.draft == 1) inner = std::make_unique<ModelDraft>(drafts_model, capacity, point.request.draft_max);
-    if (point.draft == 2) inner = std::make_unique<HostileDraft>(drafts_model, capacity, point.request.draft_max);
-    if (point.draft == 3) inner = std::make_unique<OracularDraft>(drafts_model, capacity, point.request.draft_max);
+    if (point.draft == 2) inner = std::make_unique<AlwaysRejectDraft>(drafts_model, capacity, point.request.draft_max);
+    if (point.draft == 3) inner = std::make_unique<PerfectDraft>(drafts_model, capacity, point.request.draft_max);
     WatchedDraft draft(std::move(inner));
-    SeededChance chance(seed);
-    Decoder decoder(target, draft, *point.rule, chance, point.request, Recording::digests);
+    PhiloxSource random(seed);
+    Decoder decoder(target, draft, *point.rule, random, point.request, Recording::digests);
     int calls = 0;
     bool failed = false;
     std::vector<Token> told;
@@ -539,7 +539,7 @@ void expect_step_kept(Bench& bench, const Case& point, const Arm& arm) {
     };
     std::function<void()> at_emit;
     arm(target, drafts_model, draft, at_emit, fail);
-    const Watcher watch{[&](const Trace& trace) {
+    const RoundCallback watch{[&](const Trace& trace) {
       const std::vector<Token>& emitted = trace.rounds.back().emitted;
       told.insert(told.end(), emitted.begin(), emitted.end());
       if (at_emit) at_emit();
@@ -588,7 +588,7 @@ TEST(Decoder, ADraftThatFailsToProposeOrObserveLeavesEverythingInStep) {
       });
 }
 
-TEST(Decoder, ADraftModelThatFailsInMidGuessOrMidRunLeavesEverythingInStep) {
+TEST(Decoder, ADraftModelThatFailsInMidDraftTokenOrMidRunLeavesEverythingInStep) {
   expect_step_kept_everywhere(
       [](WatchedModel&, WatchedModel& model, WatchedDraft&, std::function<void()>&, const auto& fail) {
         model.before = fail;
@@ -614,8 +614,8 @@ TEST(Decoder, RowsAreSeenByWhoWatchesAndKeptByNobody) {
     for (const Recording recording : {Recording::counts, Recording::digests}) {
       point.rule = *rule;
       const std::unique_ptr<Draft> draft = bench.new_draft(1, point.request);
-      SeededChance chance(seed);
-      Decoder decoder(bench.target(), *draft, *point.rule, chance, point.request, recording);
+      PhiloxSource random(seed);
+      Decoder decoder(bench.target(), *draft, *point.rule, random, point.request, recording);
       std::vector<Fingerprint> seen;
       decoder.run({[&](const Trace& trace) {
                      const Round& round = trace.rounds.back();
@@ -646,15 +646,15 @@ TEST(Decoder, LogProbabilitiesAreThoseOfTheRawRowsInDouble) {
   Request request = asked({1, 4}, 12, 0, sampling);
   request.logprobs = true;
   NoDraft draft;
-  SeededChance chance(seed);
-  Decoder decoder(bench.target(), draft, matching, chance, request, Recording::counts);
+  PhiloxSource random(seed);
+  Decoder decoder(bench.target(), draft, matching, random, request, Recording::counts);
   decoder.run();
   EXPECT_EQ(decoder.trace().output, plain_output(bench.target(), request, seed));
   std::vector<Token> text = request.prompt;
   for (const Round& round : decoder.trace().rounds) {
     const int length = static_cast<int>(text.size());
     const auto cache = bench.target().new_cache(length, length);
-    const Transaction window = cache->begin(length);
+    const Transaction transaction = cache->begin(length);
     Outputs outputs;
     bench.target().forward({.tokens = text, .logits_from = length - 1}, *cache, outputs);
     double sum = 0;
@@ -672,10 +672,10 @@ TEST(Decoder, LogProbabilitiesAreLeftOutUnlessAskedFor) {
   for (const Round& round : run_of(bench, point).rounds) EXPECT_EQ(round.logprob, 0);
 }
 
-TEST(Misfit, SaysInOneSentenceWhatDoesNotFit) {
+TEST(RequestError, SaysInOneSentenceWhatDoesNotFit) {
   const auto target = make_hash_model({.vocabulary = 5, .context = 10});
   const auto said = [&](std::vector<Token> prompt, int tokens) {
-    return misfit(asked(std::move(prompt), tokens), *target);
+    return request_error(asked(std::move(prompt), tokens), *target);
   };
   EXPECT_EQ(said({}, 1), "the prompt is empty; give at least one token to continue");
   EXPECT_EQ(said({1, 5}, 1), "prompt token 5 lies outside the vocabulary of 5");
@@ -695,20 +695,20 @@ TEST(Decoder, ATextThatFillsTheWholeContextIsDecodedToItsEnd) {
   const auto target = make_hash_model({.vocabulary = vocabulary, .context = 10, .levels = 3, .seed = 3});
   for (std::size_t draft = 0; draft < 4; ++draft) {
     const Request request = asked({1, 2, 3}, 7, 8);
-    const auto guesser = bench.new_draft(draft, request);
-    SeededChance chance(seed);
-    Decoder decoder(*target, *guesser, matching, chance, request, Recording::counts);
+    const auto drafter = bench.new_draft(draft, request);
+    PhiloxSource random(seed);
+    Decoder decoder(*target, *drafter, matching, random, request, Recording::counts);
     decoder.run();
     EXPECT_EQ(decoder.trace().output, plain_output(*target, request, seed));
   }
 }
 
-TEST(Decoder, ADraftOfMoreGuessesThanAPromptPassHasRows) {
+TEST(Decoder, ADraftOfMoreDraftTokensThanAPromptPassHasRows) {
   Bench bench;
   const Request request = asked({1, 2, 3}, 400, 300);
-  OracularDraft draft(bench.target(), 403, 300);
-  SeededChance chance(seed);
-  Decoder decoder(bench.target(), draft, matching, chance, request, Recording::digests);
+  PerfectDraft draft(bench.target(), 403, 300);
+  PhiloxSource random(seed);
+  Decoder decoder(bench.target(), draft, matching, random, request, Recording::digests);
   decoder.run();
   EXPECT_EQ(decoder.trace().output, plain_output(bench.target(), request, seed));
   EXPECT_EQ(decoder.trace().rounds.size(), 2U);
@@ -718,8 +718,8 @@ TEST(Decoder, ADraftOfMoreGuessesThanAPromptPassHasRows) {
 TEST(Decoder, ARequestThatDoesNotFitAborts) {
   Bench bench;
   NoDraft draft;
-  SeededChance chance(seed);
-  EXPECT_DEATH(Decoder(bench.target(), draft, matching, chance, {}, Recording::counts), "the request fits");
+  PhiloxSource random(seed);
+  EXPECT_DEATH(Decoder(bench.target(), draft, matching, random, {}, Recording::counts), "the request fits");
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ Request tale_request(int max_new_tokens) {
 TEST(Names, OfKernelsAreThoseOfTheTablesAndNothingMeansTheBest) {
   EXPECT_EQ(&kernels_by_name(""), &best_kernels());
   for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
-    if ((*table)->supported() && std::string(unfit(**table)).empty()) {
+    if ((*table)->supported() && std::string(self_test(**table)).empty()) {
       EXPECT_EQ(&kernels_by_name((*table)->name), *table);
     } else {
       EXPECT_NE(error_of([&] { kernels_by_name((*table)->name); }), "");
@@ -70,8 +70,8 @@ TEST(Engine, OpensTheGateForEveryKindOfDraftAndNamesTheReasonWhenItIsClosed) {
   Engine engine(models / "tale-target", best_kernels());
   EXPECT_EQ(engine.gate("none"), Gate::no_draft);
   EXPECT_EQ(engine.gate("none", true), Gate::no_draft);
-  for (const std::string& draft : {dflash(), small_model(), std::string("hostile"), std::string("oracular"),
-                                   std::string("branching")}) {
+  for (const std::string& draft : {dflash(), small_model(), std::string("always-reject"), std::string("perfect"),
+                                   std::string("tree-test")}) {
     EXPECT_EQ(engine.gate(draft), Gate::open) << draft;
     EXPECT_EQ(engine.gate(draft, true), Gate::logprobs_requested) << draft;
     EXPECT_EQ(engine.gate(draft), Gate::open) << "an earlier question leaves nothing behind";
@@ -85,13 +85,13 @@ TEST(Engine, GoesOnPlainlyWhenTheGateIsClosed) {
   const Threads one(1);
   Engine engine(models / "tale-target", best_kernels());
   Request request = tale_request(12);
-  SeededChance chance(1);
-  const Trace plain = engine.decode(request, "none", matching, chance);
-  const Trace closed = engine.decode(request, "dflash:" + (models / "tale-small").string(), matching, chance);
+  PhiloxSource random(1);
+  const Trace plain = engine.decode(request, "none", matching, random);
+  const Trace closed = engine.decode(request, "dflash:" + (models / "tale-small").string(), matching, random);
   EXPECT_EQ(closed.output, plain.output);
   EXPECT_EQ(closed.statistics.iterations, 0);
   request.logprobs = true;
-  const Trace logged = engine.decode(request, dflash(), matching, chance);
+  const Trace logged = engine.decode(request, dflash(), matching, random);
   EXPECT_EQ(logged.output, plain.output);
   EXPECT_EQ(logged.statistics.iterations, 0);
   for (const Round& round : logged.rounds) EXPECT_LT(round.logprob, 0);
@@ -100,9 +100,9 @@ TEST(Engine, GoesOnPlainlyWhenTheGateIsClosed) {
 TEST(Engine, SaysWhatIsWrongWithADraftOrARequest) {
   const Threads one(1);
   Engine engine(models / "tale-target", best_kernels());
-  SeededChance chance(1);
+  PhiloxSource random(1);
   const auto said = [&](const Request& request, const std::string& draft) {
-    return error_of([&] { engine.decode(request, draft, matching, chance); });
+    return error_of([&] { engine.decode(request, draft, matching, random); });
   };
   EXPECT_THAT(said(asked({}, 1), "none"), HasSubstr("the prompt is empty"));
   EXPECT_THAT(said(asked({1}, 2000), "none"), HasSubstr("the target has 1024"));
@@ -126,25 +126,25 @@ TEST(Engine, TakesALlamaFolderWithoutRopeThetaAsTargetAndAsDraft) {
   const std::vector<std::string> draft = {"model:" + untold.path().string()};
   const Request request = asked({1, 2, 3}, 12);
   EXPECT_EQ(error_of([&] { refuse_shortage(untold.path(), draft, best_kernels(), request, true); }), "");
-  SeededChance chance(1);
-  const Trace plain = Engine(told, best_kernels()).decode(request, "none", matching, chance);
+  PhiloxSource random(1);
+  const Trace plain = Engine(told, best_kernels()).decode(request, "none", matching, random);
   EXPECT_EQ(plain.output.size(), 12U);
-  for (const std::string& guesser : {std::string("none"), draft[0]}) {
-    EXPECT_EQ(Engine(untold.path(), best_kernels()).decode(request, guesser, matching, chance).output, plain.output);
+  for (const std::string& drafter : {std::string("none"), draft[0]}) {
+    EXPECT_EQ(Engine(untold.path(), best_kernels()).decode(request, drafter, matching, random).output, plain.output);
   }
 }
 
-TEST(Engine, GuessesAsManyAsSuitTheDraftUnlessAskedOtherwise) {
+TEST(Engine, DraftTokensAsManyAsSuitTheDraftUnlessAskedOtherwise) {
   const Threads one(1);
   Engine engine(models / "tale-target", best_kernels());
-  SeededChance chance(1);
-  const std::map<std::string, int> suited = {{dflash(), 7}, {small_model(), 5}, {"oracular", 5}, {"none", 0}};
+  PhiloxSource random(1);
+  const std::map<std::string, int> suited = {{dflash(), 7}, {small_model(), 5}, {"perfect", 5}, {"none", 0}};
   for (const auto& [draft, expected] : suited) {
-    EXPECT_EQ(engine.decode(tale_request(20), draft, matching, chance).request.draft_max, expected) << draft;
+    EXPECT_EQ(engine.decode(tale_request(20), draft, matching, random).request.draft_max, expected) << draft;
     Request request = tale_request(20);
     request.draft_max = 2;
     int most = 0;
-    for (const Round& round : engine.decode(request, draft, matching, chance).rounds) {
+    for (const Round& round : engine.decode(request, draft, matching, random).rounds) {
       most = std::max(most, round.proposal.size());
     }
     EXPECT_EQ(most, std::min(expected, 2)) << draft;
@@ -176,15 +176,15 @@ void expect_the_promise(const std::vector<std::string>& tables, int tokens) {
       request.sampling.temperature = greedy ? 0 : 1;
       {
         const Threads one(1);
-        SeededChance chance(21);
-        const Trace trace = engine.decode(request, "none", matching, chance, Recording::digests);
+        PhiloxSource random(21);
+        const Trace trace = engine.decode(request, "none", matching, random, Recording::digests);
         ASSERT_EQ(trace.output, plain_output(engine.target(), request, 21)) << table;
         if (!plain.contains(greedy)) plain[greedy] = trace;
         ASSERT_EQ(difference(trace, plain[greedy]), "") << table << " is of another class";
       }
       const Trace& expected = plain[greedy];
-      for (const std::string& draft : {dflash(), small_model(), std::string("hostile"), std::string("oracular"),
-                                       std::string("branching")}) {
+      for (const std::string& draft : {dflash(), small_model(), std::string("always-reject"), std::string("perfect"),
+                                       std::string("tree-test")}) {
         for (const int threads : {1, 2}) {
           for (const Verification verification : {Verification::batched, Verification::serial}) {
             for (const int draft_max : {0, 3}) {
@@ -194,20 +194,20 @@ void expect_the_promise(const std::vector<std::string>& tables, int tokens) {
               const Threads some(threads);
               request.verification = verification;
               request.draft_max = draft_max;
-              SeededChance chance(21);
-              const Trace trace = engine.decode(request, draft, matching, chance, Recording::digests);
+              PhiloxSource random(21);
+              const Trace trace = engine.decode(request, draft, matching, random, Recording::digests);
               const auto where = [&] {
                 return table + " " + draft + " temperature " + (greedy ? "0" : "1") + " threads " +
                        std::to_string(threads) + " " + name_of(verification) + " " + std::to_string(draft_max);
               };
               ASSERT_EQ(trace.output, expected.output) << where();
               ASSERT_EQ(trace.finish, expected.finish) << where();
-              ASSERT_EQ(trace.resting_length, expected.resting_length) << where();
+              ASSERT_EQ(trace.final_length, expected.final_length) << where();
               ASSERT_EQ(trace.rounds.back().cache, expected.rounds.back().cache) << where();
               ASSERT_EQ(deciding_rows(trace), deciding_rows(expected)) << where();
               ASSERT_GT(trace.statistics.drafted, 0) << where();
-              ASSERT_TRUE(draft != "oracular" || trace.statistics.mismatches == 0) << where();
-              ASSERT_TRUE(draft != "hostile" || !greedy || trace.statistics.accepted == 0) << where();
+              ASSERT_TRUE(draft != "perfect" || trace.statistics.mismatches == 0) << where();
+              ASSERT_TRUE(draft != "always-reject" || !greedy || trace.statistics.accepted == 0) << where();
             }
           }
         }
@@ -227,22 +227,22 @@ TEST(Engine, GreedyRejectionSaysTheSameBytesToo) {
   const Threads one(1);
   Engine engine(models / "tale-target", best_kernels());
   const Request request = tale_request(24);
-  SeededChance chance(3);
-  const Trace plain = engine.decode(request, "none", matching, chance);
-  for (const std::string& draft : {dflash(), small_model(), std::string("hostile"), std::string("oracular"),
-                                   std::string("branching")}) {
-    EXPECT_EQ(engine.decode(request, draft, rejection, chance).output, plain.output) << draft;
+  PhiloxSource random(3);
+  const Trace plain = engine.decode(request, "none", matching, random);
+  for (const std::string& draft : {dflash(), small_model(), std::string("always-reject"), std::string("perfect"),
+                                   std::string("tree-test")}) {
+    EXPECT_EQ(engine.decode(request, draft, rejection, random).output, plain.output) << draft;
   }
 }
 
-TEST(Engine, APromptOfOneTokenGivesDflashAnEmptyContextToGuessFrom) {
+TEST(Engine, APromptOfOneTokenGivesDflashAnEmptyContextToDraftTokenFrom) {
   const Threads one(1);
   Engine engine(models / "tale-target", best_kernels());
-  SeededChance chance(3);
-  const Trace plain = engine.decode(asked({100}, 10), "none", matching, chance);
-  const Trace guessed = engine.decode(asked({100}, 10), dflash(), matching, chance);
-  EXPECT_EQ(guessed.output, plain.output);
-  EXPECT_GT(guessed.statistics.drafted, 0);
+  PhiloxSource random(3);
+  const Trace plain = engine.decode(asked({100}, 10), "none", matching, random);
+  const Trace drafted = engine.decode(asked({100}, 10), dflash(), matching, random);
+  EXPECT_EQ(drafted.output, plain.output);
+  EXPECT_GT(drafted.statistics.drafted, 0);
 }
 
 TEST(Engine, EndToEndLogProbabilitiesEqualADoubleComputation) {
@@ -250,14 +250,14 @@ TEST(Engine, EndToEndLogProbabilitiesEqualADoubleComputation) {
   Engine engine(models / "tale-target", best_kernels());
   Request request = tale_request(8);
   request.logprobs = true;
-  SeededChance chance(3);
-  const Trace trace = engine.decode(request, dflash(), matching, chance);
+  PhiloxSource random(3);
+  const Trace trace = engine.decode(request, dflash(), matching, random);
   std::vector<Token> text = request.prompt;
   Outputs outputs;
   for (const Round& round : trace.rounds) {
     const int length = static_cast<int>(text.size());
     const auto cache = engine.target().new_cache(length, length);
-    const Transaction window = cache->begin(length);
+    const Transaction transaction = cache->begin(length);
     engine.target().forward({.tokens = text, .logits_from = length - 1}, *cache, outputs);
     long double sum = 0;
     for (const float logit : outputs.logits) sum += std::exp(static_cast<long double>(logit));

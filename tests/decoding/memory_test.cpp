@@ -39,11 +39,11 @@ void run_short_of_memory(Model& target, Model& dialect, const Request& request, 
                          long granted, Outcome& outcome) {
   const int capacity = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
   WatchedDraft draft(std::make_unique<ModelDraft>(dialect, capacity, request.draft_max));
-  SeededChance chance(5);
-  Decoder decoder(target, draft, rule, chance, request, recording);
+  PhiloxSource random(5);
+  Decoder decoder(target, draft, rule, random, request, recording);
   std::vector<Token> told;
   told.reserve(static_cast<std::size_t>(request.max_new_tokens));
-  const Watcher watch{[&](const Trace& trace) {
+  const RoundCallback watch{[&](const Trace& trace) {
     const std::vector<Token>& emitted = trace.rounds.back().emitted;
     told.insert(told.end(), emitted.begin(), emitted.end());
   }};

@@ -17,7 +17,7 @@
 #include "ref/decoding/decoder.h"
 #include "ref/drafts/model_draft.h"
 #include "ref/drafts/none.h"
-#include "ref/drafts/oracular.h"
+#include "ref/drafts/control_drafts.h"
 #include "ref/models/hash.h"
 
 namespace draftproof {
@@ -35,16 +35,16 @@ inline Request asked(std::vector<Token> prompt, int max_new_tokens, int draft_ma
 
 /// Plain decoding, with no code of the loop: every row afresh from the whole text.
 inline std::vector<Token> plain_output(Model& target, const Request& request, std::uint64_t seed) {
-  SeededChance chance(seed);
+  PhiloxSource random(seed);
   Outputs outputs;
   std::vector<Token> text = request.prompt;
   while (text.size() < request.prompt.size() + static_cast<std::size_t>(request.max_new_tokens)) {
     const int length = static_cast<int>(text.size());
     const auto cache = target.new_cache(length, length);
-    const Transaction window = cache->begin(length);
+    const Transaction transaction = cache->begin(length);
     target.forward({.tokens = text, .logits_from = length - 1}, *cache, outputs);
     const Distribution p = distribution_of(outputs.logits, request.sampling, {text, {}});
-    text.push_back(draw(p, {request.sequence, length, Purpose::target}, chance));
+    text.push_back(draw(p, {request.sequence, length, Purpose::target}, random));
     if (std::find(request.stops.begin(), request.stops.end(), text.back()) != request.stops.end()) break;
   }
   return {text.begin() + static_cast<std::ptrdiff_t>(request.prompt.size()), text.end()};
@@ -56,9 +56,9 @@ inline Fingerprint cache_after(Model& target, std::span<const Token> text) {
   const auto cache = target.new_cache(std::max(1, length), std::max(1, length));
   if (length > 0) {
     Outputs outputs;
-    Transaction window = cache->begin(length);
+    Transaction transaction = cache->begin(length);
     target.forward({.tokens = text, .logits_from = length}, *cache, outputs);
-    window.commit(length);
+    transaction.commit(length);
   }
   return cache->digest();
 }
@@ -122,7 +122,7 @@ inline std::vector<NamedScript> all_scripts() {
       {"two refusals in a row", two_refusals},
       {"nothing after accepts", in_turn(accept_all, empty)},
       {"nothing after refusals", in_turn(refuse_all, empty)},
-      {"no guesses", empty},
+      {"no draft tokens", empty},
       {"varying lengths", varying},
       {"anything", any},
   };
@@ -143,11 +143,11 @@ class KnowingDraft final : public Draft {
 
   int draft_max() const override { return draft_max_; }
   void observe(std::span<const Token> run, std::span<const float>) override { observed_ += run.size(); }
-  void propose(Token, int limit, Guesses& guesses) override {
+  void propose(Token, int limit, ProposalBuilder& builder) override {
     std::size_t position = observed_ + 1;
     for (const Slot slot : script_(round_++, limit)) {
       const Token right = position < truth_.size() ? truth_[position] : 0;
-      guesses.name(slot == Slot::right ? right : slot == Slot::stop ? stop_ : (right + 1) % vocabulary_);
+      builder.add_token(slot == Slot::right ? right : slot == Slot::stop ? stop_ : (right + 1) % vocabulary_);
       ++position;
     }
   }
@@ -162,7 +162,7 @@ class KnowingDraft final : public Draft {
   int round_ = 0;
 };
 
-/// Knows the plain text and guesses a tree around it: in every place a wrong token with another below it, then the
+/// Knows the plain text and draft tokens a tree around it: in every place a wrong token with another below it, then the
 /// right one, and at the end a third. `drawn`: it is drawn from a model, with the right token beside it.
 class TreeDraft final : public ModelDraft {
  public:
@@ -175,32 +175,32 @@ class TreeDraft final : public ModelDraft {
     observed_ += run.size();
   }
 
-  void propose(Token anchor, int limit, Guesses& guesses) override {
+  void propose(Token anchor, int limit, ProposalBuilder& builder) override {
     const auto truth = [&] {
-      return truth_[std::min(observed_ + 1 + guesses.branch().size(), truth_.size() - 1)];
+      return truth_[std::min(observed_ + 1 + builder.branch().size(), truth_.size() - 1)];
     };
     if (drawn_) {
-      while (guesses.size() < limit) {
+      while (builder.size() < limit) {
         const Token right = truth();
-        if (guesses.draw(row_after(anchor, guesses.branch())) != right && guesses.size() < limit) {
-          guesses.name_beside(right);
+        if (builder.draw(row_after(anchor, builder.branch())) != right && builder.size() < limit) {
+          builder.add_sibling(right);
         }
       }
       return;
     }
     const auto name = [&](Token token) {
-      if (guesses.size() < limit && !guesses.made(guesses.branch(), token)) guesses.name(token);
+      if (builder.size() < limit && !builder.contains(builder.branch(), token)) builder.add_token(token);
     };
-    for (int depth = 0; guesses.size() < limit; ++depth) {
+    for (int depth = 0; builder.size() < limit; ++depth) {
       const Token right = truth();
       name((right + 1) % vocabulary_);
       name(right);
-      guesses.back_to(depth);
-      const int before = guesses.size();
+      builder.rewind_to(depth);
+      const int before = builder.size();
       name(right);
-      if (guesses.size() == before) break;  // it is there
+      if (builder.size() == before) break;  // it is there
     }
-    guesses.back_to(0);
+    builder.rewind_to(0);
     name(0);
   }
 
@@ -228,15 +228,15 @@ class WatchedDraft final : public Draft {
   void observe(std::span<const Token> run, std::span<const float> features) override {
     if (before) before(Call::observe);
     if (run.empty()) fault_ = "an empty run is observed";
-    if (run.size() > static_cast<std::size_t>(std::max(run_max, 1 + draft_max()))) fault_ = "a run is too long";
+    if (run.size() > static_cast<std::size_t>(std::max(max_chunk, 1 + draft_max()))) fault_ = "a run is too long";
     inner_->observe(run, features);
     observed_.insert(observed_.end(), run.begin(), run.end());
   }
-  void propose(Token anchor, int limit, Guesses& guesses) override {
+  void propose(Token anchor, int limit, ProposalBuilder& builder) override {
     if (before) before(Call::propose);
     if (limit < 1 || limit > inner_->draft_max()) fault_ = "a limit lies outside what the draft can do";
-    if (guesses.size() != 0) fault_ = "a round starts with guesses";
-    inner_->propose(anchor, limit, guesses);
+    if (builder.size() != 0) fault_ = "a round starts with draft tokens";
+    inner_->propose(anchor, limit, builder);
   }
   Fingerprint digest() const override { return inner_->digest(); }
 
@@ -259,8 +259,8 @@ class WatchedModel final : public Model {
   int layers() const override { return inner_.layers(); }
   int hidden() const override { return inner_.hidden(); }
   const Embeddings* embeddings() const override { return inner_.embeddings(); }
-  std::unique_ptr<Cache> new_cache(int capacity, int horizon_max) const override {
-    return inner_.new_cache(capacity, horizon_max);
+  std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override {
+    return inner_.new_cache(capacity, max_pending_rows);
   }
   void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
     if (before) before();
@@ -276,16 +276,16 @@ class WatchedModel final : public Model {
 inline std::string difference(const Trace& a, const Trace& b) {
   if (a.output != b.output) return "the outputs differ";
   if (a.finish != b.finish) return std::string("one ends by ") + name_of(a.finish) + ", one by " + name_of(b.finish);
-  if (a.resting_length != b.resting_length) return "the resting lengths differ";
-  if (!(a.resting_draft == b.resting_draft)) return "the drafts have observed different texts";
+  if (a.final_length != b.final_length) return "the final lengths differ";
+  if (!(a.final_draft == b.final_draft)) return "the drafts have observed different texts";
   if (a.rounds.size() != b.rounds.size()) return "the numbers of rounds differ";
   for (std::size_t i = 0; i < a.rounds.size(); ++i) {
     const Round& x = a.rounds[i];
     const Round& y = b.rounds[i];
     const auto differ = [&](const char* what) { return std::string(what) + " of round " + std::to_string(i); };
     if (x.position != y.position || x.anchor != y.anchor) return differ("position or anchor");
-    if (x.proposal.tokens != y.proposal.tokens) return differ("guesses");
-    if (x.proposal.drawn_from != y.proposal.drawn_from) return differ("distributions of the guesses");
+    if (x.proposal.tokens != y.proposal.tokens) return differ("draft_tokens");
+    if (x.proposal.drawn_from != y.proposal.drawn_from) return differ("distributions of the draft tokens");
     if (!(x.verdict == y.verdict)) return differ("verdict");
     if (x.emitted != y.emitted || x.accepted != y.accepted) return differ("emitted tokens");
     if (x.logits != y.logits) return differ("logits");

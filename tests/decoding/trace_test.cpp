@@ -6,11 +6,11 @@
 namespace draftproof {
 namespace {
 
-Round round_of(int guesses, int accepted, int emitted_guesses) {
+Round round_of(int draft_tokens, int accepted, int emitted_draft_tokens) {
   Round round;
-  round.proposal.tokens.assign(static_cast<std::size_t>(guesses), 1);
+  round.proposal.tokens.assign(static_cast<std::size_t>(draft_tokens), 1);
   round.verdict = {accepted, 0};
-  round.accepted = emitted_guesses;
+  round.accepted = emitted_draft_tokens;
   return round;
 }
 
@@ -19,7 +19,7 @@ TEST(Trace, CountsFollowFromTheRounds) {
   trace.rounds = {round_of(0, 0, 0), round_of(4, 4, 4), round_of(4, 1, 1), round_of(3, 0, 0), round_of(2, 2, 2)};
   const Statistics counts = recounted(trace);
   EXPECT_EQ(counts.rounds, 5);
-  EXPECT_EQ(counts.iterations, 4) << "a round without guesses is none";
+  EXPECT_EQ(counts.iterations, 4) << "a round without draft tokens is none";
   EXPECT_EQ(counts.drafted, 13);
   EXPECT_EQ(counts.accepted, 7);
   EXPECT_EQ(counts.mismatches, 2);
@@ -33,14 +33,14 @@ TEST(Trace, CountsFollowFromTheRounds) {
   EXPECT_EQ(recounted(trace).batched, 0);
 }
 
-TEST(Trace, OfATreeNothingFellWhereNothingWasGuessedBelowTheLastThatStands) {
+TEST(Trace, OfATreeNothingFellWhereNothingWasDraftedBelowTheLastThatStands) {
   Trace trace;
   for (const Verdict& verdict : {Verdict{2, 0, 1}, {1, 0, 0}, {1, 0, 2}, {0, 0, -1}}) {
     trace.rounds.push_back(round_of(3, 0, verdict.accepted));
     trace.rounds.back().proposal.depths = {0, 1, 0};
     trace.rounds.back().verdict = verdict;
   }
-  EXPECT_EQ(recounted(trace).all_accepted, 2) << "a branch whole, and the guess beside it, which has nothing below it";
+  EXPECT_EQ(recounted(trace).all_accepted, 2) << "a branch whole, and the draft token beside it, which has nothing below it";
   EXPECT_EQ(recounted(trace).mismatches, 2);
   EXPECT_EQ(recounted(trace).accepted, 4);
 }

@@ -23,7 +23,7 @@ class DFlash : public ::testing::Test {
     set_threads(1);  // small models; the bits do not depend on it
     for (int i = 0; i < length + 1; ++i) text_.push_back(3 + (i * 37) % 500);
     const auto cache = target_->new_cache(length, length);
-    const Transaction window = cache->begin(length);
+    const Transaction transaction = cache->begin(length);
     Outputs outputs;
     target_->forward({.tokens = std::span(text_).first(length), .taps = network_.config().taps, .logits_from = length},
                      *cache, outputs);
@@ -52,72 +52,72 @@ class DFlash : public ::testing::Test {
 };
 
 TEST_F(DFlash, RemembersTheObservedTextAndNothingElse) {
-  SeededChance chance(3);
+  PhiloxSource random(3);
   const Sampling sampling{.temperature = 1};
   DFlashDraft whole(network_, length + 8);
   observe(whole, 0, length);
-  const Proposal expected = propose(whole, committed(length), 7, sampling, chance);
+  const Proposal expected = propose(whole, committed(length), 7, sampling, random);
   for (std::uint32_t number = 0; number < 6; ++number) {
     DFlashDraft draft(network_, length + 8);
     int done = 0;
     for (const int run : cuts(length, number == 0 ? 1 : 8 * static_cast<int>(number), number)) {
       const Fingerprint before = draft.digest();
-      if (number != 1) propose(draft, committed(done), 1 + (done + run) % 7, sampling, chance);
+      if (number != 1) propose(draft, committed(done), 1 + (done + run) % 7, sampling, random);
       ASSERT_EQ(draft.digest(), before) << "a proposal leaves a trace";
       observe(draft, done, run);
       done += run;
     }
     ASSERT_EQ(draft.digest(), whole.digest());
-    const Proposal proposal = propose(draft, committed(length), 7, sampling, chance);
+    const Proposal proposal = propose(draft, committed(length), 7, sampling, random);
     ASSERT_EQ(proposal.tokens, expected.tokens);
     ASSERT_EQ(proposal.drawn_from, expected.drawn_from);
   }
 }
 
 TEST_F(DFlash, TwoSequencesOfOneNetworkDoNotMeet) {
-  SeededChance chance(3);
+  PhiloxSource random(3);
   DFlashDraft alone(network_, length + 8);
   observe(alone, 0, 20);
   DFlashDraft one(network_, length + 8), other(network_, length + 8);
   for (int i = 0; i < 20; ++i) {
     observe(one, i, 1);
     observe(other, 2 * i, 2);
-    propose(other, committed(2 * i + 2), 7, {}, chance);
+    propose(other, committed(2 * i + 2), 7, {}, random);
   }
   EXPECT_EQ(one.digest(), alone.digest());
   EXPECT_NE(one.digest(), other.digest());
-  EXPECT_EQ(propose(one, committed(20), 7, {}, chance).tokens, propose(alone, committed(20), 7, {}, chance).tokens);
+  EXPECT_EQ(propose(one, committed(20), 7, {}, random).tokens, propose(alone, committed(20), 7, {}, random).tokens);
 }
 
 TEST_F(DFlash, RecordsTheDistributionThatWasDrawnFrom) {
-  SeededChance chance(9);
+  PhiloxSource random(9);
   DFlashDraft draft(network_, length + 8);
   observe(draft, 0, 30);
   for (const Sampling& sampling : {Sampling{}, Sampling{.temperature = 1},
                                    Sampling{.temperature = 0.7F, .top_k = 20, .presence_penalty = 2}}) {
     for (const Purpose noise : {Purpose::target, Purpose::draft}) {
-      const Proposal proposal = propose(draft, committed(30), 7, sampling, chance, noise, 4);
-      expect_redrawn(proposal, 31, noise, 4, chance);
+      const Proposal proposal = propose(draft, committed(30), 7, sampling, random, noise, 4);
+      expect_redrawn(proposal, 31, noise, 4, random);
     }
   }
 }
 
-TEST_F(DFlash, MakesAsManyGuessesAsAskedForAndAtMostABlockLessTheAnchor) {
-  SeededChance chance(9);
+TEST_F(DFlash, MakesAsManyDraftTokensAsAskedForAndAtMostABlockLessTheAnchor) {
+  PhiloxSource random(9);
   DFlashDraft draft(network_, length + 8);
   EXPECT_EQ(draft.draft_max(), 7);
   EXPECT_EQ(std::vector<int>(draft.taps().begin(), draft.taps().end()), network_.config().taps);
   for (int limit = 1; limit <= 7; ++limit) {
-    EXPECT_EQ(propose(draft, committed(0), limit, {}, chance).size(), limit) << "an empty context will do";
+    EXPECT_EQ(propose(draft, committed(0), limit, {}, random).size(), limit) << "an empty context will do";
   }
-  EXPECT_DEATH(propose(draft, committed(0), 8, {}, chance), "block");
+  EXPECT_DEATH(propose(draft, committed(0), 8, {}, random), "block");
 }
 
-TEST_F(DFlash, GuessesUpToTheLastPositionOfItsCapacity) {
-  SeededChance chance(9);
+TEST_F(DFlash, DraftTokensUpToTheLastPositionOfItsCapacity) {
+  PhiloxSource random(9);
   DFlashDraft draft(network_, 32);
   observe(draft, 0, 31);
-  EXPECT_EQ(propose(draft, committed(31), 7, {}, chance).size(), 7);
+  EXPECT_EQ(propose(draft, committed(31), 7, {}, random).size(), 7);
   observe(draft, 31, 1);
 }
 

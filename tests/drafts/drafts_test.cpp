@@ -35,8 +35,8 @@ TEST(DraftNames, AreAKindAndForSomeAPath) {
     const char* kind;
     const char* path;
   };
-  for (const Row& row : {Row{"none", "none", ""}, Row{"hostile", "hostile", ""}, Row{"oracular", "oracular", ""},
-                         Row{"branching", "branching", ""}, Row{"dflash:a/b", "dflash", "a/b"},
+  for (const Row& row : {Row{"none", "none", ""}, Row{"always-reject", "always-reject", ""}, Row{"perfect", "perfect", ""},
+                         Row{"tree-test", "tree-test", ""}, Row{"dflash:a/b", "dflash", "a/b"},
                          Row{"model:/c", "model", "/c"}, Row{"model:C:/with:colons", "model", "C:/with:colons"},
                          Row{"dflash::", "dflash", ":"}}) {
     const DraftName name = parse_draft_name(row.name);
@@ -49,7 +49,7 @@ TEST(DraftNames, ThatAreNoneOfOursAreErrorsThatSayWhatThereIs) {
   for (const char* name : {"", "None", "dflashing:x", ":x", "eagle:x", " none", "none ", "model "}) {
     EXPECT_THAT(error_of_name(name),
                 AllOf(HasSubstr("'" + std::string(name) + "' is not known"), HasSubstr("none, dflash:PATH, model:PATH"),
-                      HasSubstr("hostile"), HasSubstr("oracular")))
+                      HasSubstr("always-reject"), HasSubstr("perfect")))
         << name;
   }
   EXPECT_EQ(error_of_name("dflash"), "draft 'dflash' needs a path: dflash:PATH");
@@ -69,9 +69,9 @@ TEST(DraftKinds, HaveEachAnotherNameASummaryAndAWayToOpenThem) {
   }
 }
 
-TEST(DraftKinds, WithoutAPathGuessFiveUnlessAskedOtherwiseAndNeverMoreThanThereArePositions) {
+TEST(DraftKinds, WithoutAPathDraftTokenFiveUnlessAskedOtherwiseAndNeverMoreThanThereArePositions) {
   const auto target = make_hash_model({.vocabulary = 5});
-  for (const char* name : {"hostile", "oracular", "branching"}) {
+  for (const char* name : {"always-reject", "perfect", "tree-test"}) {
     const DraftSource source = parse_draft_name(name).kind->open("", *target, best_kernels());
     EXPECT_EQ(source(40, 0)->draft_max(), 5);
     EXPECT_EQ(source(40, -7)->draft_max(), 5);
@@ -98,15 +98,15 @@ TEST(DraftKinds, WithTheirOwnPositionsRefuseALongerText) {
   }
 }
 
-TEST(NoDraft, GuessesNothingAndRemembersNothing) {
+TEST(NoDraft, DraftTokensNothingAndRemembersNothing) {
   NoDraft draft;
   const std::vector<Token> text = {1, 2, 3};
-  SeededChance chance(1);
+  PhiloxSource random(1);
   EXPECT_EQ(draft.draft_max(), 0);
   EXPECT_TRUE(draft.taps().empty());
   draft.observe(text, {});
   EXPECT_EQ(draft.digest(), Fingerprint{});
-  EXPECT_EQ(propose(draft, text, 3, {}, chance).size(), 0);
+  EXPECT_EQ(propose(draft, text, 3, {}, random).size(), 0);
 }
 
 }  // namespace

@@ -23,23 +23,23 @@ const std::vector<Sampling> samplings = {
 TEST(ModelDraft, RemembersTheObservedTextAndNothingElse) {
   const auto model = make_hash_model({.vocabulary = 7});
   const std::vector<Token> text = some_text(60);
-  SeededChance chance(3);
+  PhiloxSource random(3);
   ModelDraft whole(*model, 80, 4);
   whole.observe(std::span(text).first(59), {});
-  const Proposal expected = propose(whole, text, 4, samplings[1], chance);
+  const Proposal expected = propose(whole, text, 4, samplings[1], random);
   for (std::uint32_t number = 0; number < 200; ++number) {
     ModelDraft draft(*model, 80, 4);
     std::size_t done = 0;
     for (const int run : cuts(59, 1 + static_cast<int>(number % 20), number)) {
       const Fingerprint before = draft.digest();
       const auto sampling = samplings[number % samplings.size()];
-      propose(draft, std::span(text).first(done + 1), 1 + static_cast<int>(number % 4), sampling, chance);
+      propose(draft, std::span(text).first(done + 1), 1 + static_cast<int>(number % 4), sampling, random);
       ASSERT_EQ(draft.digest(), before) << "a proposal leaves a trace";
       draft.observe(std::span(text).subspan(done, static_cast<std::size_t>(run)), {});
       done += static_cast<std::size_t>(run);
     }
     ASSERT_EQ(draft.digest(), whole.digest());
-    const Proposal proposal = propose(draft, text, 4, samplings[1], chance);
+    const Proposal proposal = propose(draft, text, 4, samplings[1], random);
     ASSERT_EQ(proposal.tokens, expected.tokens);
     ASSERT_EQ(proposal.drawn_from, expected.drawn_from);
   }
@@ -58,22 +58,22 @@ TEST(ModelDraft, TellsDifferentTextsApart) {
 
 TEST(ModelDraft, ContinuesAsTheModelWouldByItself) {
   const auto model = make_hash_model({.vocabulary = 7, .seed = 9});
-  SeededChance chance(5);
+  PhiloxSource random(5);
   for (const Sampling& sampling : samplings) {
     for (int size = 1; size < 12; ++size) {
       std::vector<Token> text = some_text(size);
       ModelDraft draft(*model, 30, 6);
       if (size > 1) draft.observe(std::span(text).first(text.size() - 1), {});
-      const Proposal proposal = propose(draft, text, 6, sampling, chance);
+      const Proposal proposal = propose(draft, text, 6, sampling, random);
       ASSERT_EQ(proposal.size(), 6);
       for (int i = 0; i < 6; ++i) {
         const int length = static_cast<int>(text.size());
         const auto cache = model->new_cache(length, length);
-        const Transaction window = cache->begin(length);
+        const Transaction transaction = cache->begin(length);
         Outputs outputs;
         model->forward({.tokens = text, .logits_from = length - 1}, *cache, outputs);
         const Distribution q = distribution_of(outputs.logits, sampling, {text, {}});
-        ASSERT_EQ(proposal.drawn_from[static_cast<std::size_t>(i)], q) << "penalties see the guesses before";
+        ASSERT_EQ(proposal.drawn_from[static_cast<std::size_t>(i)], q) << "penalties see the draft tokens before";
         text.push_back(proposal.tokens[static_cast<std::size_t>(i)]);
       }
     }
@@ -83,46 +83,46 @@ TEST(ModelDraft, ContinuesAsTheModelWouldByItself) {
 TEST(ModelDraft, RecordsTheDistributionThatWasDrawnFrom) {
   const auto model = make_hash_model({.vocabulary = 7});
   const std::vector<Token> text = some_text(9);
-  SeededChance chance(8);
+  PhiloxSource random(8);
   for (const Sampling& sampling : samplings) {
     for (const Purpose noise : {Purpose::target, Purpose::draft}) {
       for (int sequence = 0; sequence < 3; ++sequence) {
         ModelDraft draft(*model, 30, 6);
         draft.observe(std::span(text).first(8), {});
-        expect_redrawn(propose(draft, text, 6, sampling, chance, noise, sequence), 9, noise, sequence, chance);
+        expect_redrawn(propose(draft, text, 6, sampling, random, noise, sequence), 9, noise, sequence, random);
       }
     }
   }
 }
 
-TEST(ModelDraft, MakesAsManyGuessesAsAskedFor) {
+TEST(ModelDraft, MakesAsManyDraftTokensAsAskedFor) {
   const auto model = make_hash_model({.vocabulary = 7});
   const std::vector<Token> text = some_text(5);
-  SeededChance chance(1);
+  PhiloxSource random(1);
   ModelDraft draft(*model, 30, 6);
   EXPECT_EQ(draft.draft_max(), 6);
   EXPECT_TRUE(draft.taps().empty());
   draft.observe(std::span(text).first(4), {});
   for (int limit = 1; limit <= 6; ++limit) {
-    EXPECT_EQ(propose(draft, text, limit, samplings[1], chance).size(), limit);
+    EXPECT_EQ(propose(draft, text, limit, samplings[1], random).size(), limit);
   }
-  EXPECT_DEATH(propose(draft, text, 7, samplings[1], chance), "as many guesses as it can make");
-  EXPECT_DEATH(propose(draft, text, 0, samplings[1], chance), "as many guesses as it can make");
+  EXPECT_DEATH(propose(draft, text, 7, samplings[1], random), "as many draft tokens as it can make");
+  EXPECT_DEATH(propose(draft, text, 0, samplings[1], random), "as many draft tokens as it can make");
 }
 
 TEST(ModelDraft, ObservesRunsAsLongAsTheContractSays) {
   const auto model = make_hash_model({.vocabulary = 7});
   const std::vector<Token> text = some_text(600);
   ModelDraft small(*model, 700, 4);
-  small.observe(std::span(text).first(Draft::run_max), {});
-  EXPECT_DEATH(small.observe(std::span(text).first(Draft::run_max + 1), {}), "largest horizon");
+  small.observe(std::span(text).first(Draft::max_chunk), {});
+  EXPECT_DEATH(small.observe(std::span(text).first(Draft::max_chunk + 1), {}), "largest horizon");
   EXPECT_DEATH(small.observe({}, {}), "window");
   ModelDraft large(*model, 700, 300);
   large.observe(std::span(text).first(301), {});
 }
 
 TEST(ModelDraft, APassThatFailsLeavesNoTraceOfWhatWasUnderWay) {
-  LawModel model(3, [](std::span<const Token> text) {
+  TableModel model(3, [](std::span<const Token> text) {
     return std::vector<float>{static_cast<float>(text.size() % 3), 1, 1};
   });
   int calls = 0, fail_at = 0;
@@ -134,7 +134,7 @@ TEST(ModelDraft, APassThatFailsLeavesNoTraceOfWhatWasUnderWay) {
     fail_at = at;
   };
   const std::vector<Token> text = {0, 1, 2, 0, 1};
-  SeededChance chance(1);
+  PhiloxSource random(1);
   ModelDraft draft(model, 30, 5);
   const Fingerprint empty = draft.digest();
   fail(0);
@@ -145,10 +145,10 @@ TEST(ModelDraft, APassThatFailsLeavesNoTraceOfWhatWasUnderWay) {
   EXPECT_NE(before, empty);
   for (int k = 0; k < 5; ++k) {
     fail(k);
-    EXPECT_THROW(propose(draft, text, 5, {}, chance), std::runtime_error);
+    EXPECT_THROW(propose(draft, text, 5, {}, random), std::runtime_error);
     EXPECT_EQ(draft.digest(), before) << "a proposal that failed in mid-block leaves a trace";
   }
-  EXPECT_EQ(propose(draft, text, 5, {}, chance).size(), 5);
+  EXPECT_EQ(propose(draft, text, 5, {}, random).size(), 5);
 }
 
 }  // namespace

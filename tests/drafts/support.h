@@ -13,26 +13,26 @@
 #include <vector>
 
 #include "ref/acceptance/draw.h"
-#include "ref/caches/history.h"
+#include "ref/caches/history_cache.h"
 #include "ref/drafts/draft.h"
 #include "ref/models/model.h"
 
 namespace draftproof {
 
 /// A model whose logits are any function of the text before the row.
-class LawModel final : public Model {
+class TableModel final : public Model {
  public:
-  using Law = std::function<std::vector<float>(std::span<const Token> text)>;
+  using OutcomeDistribution = std::function<std::vector<float>(std::span<const Token> text)>;
   std::function<void()> written;  // called when a pass has written its rows; may throw
 
-  LawModel(int vocabulary, Law law) : vocabulary_(vocabulary), law_(std::move(law)) {}
+  TableModel(int vocabulary, OutcomeDistribution distribution) : vocabulary_(vocabulary), row_(std::move(distribution)) {}
 
   int vocabulary() const override { return vocabulary_; }
   int context() const override { return 4096; }
-  std::unique_ptr<Cache> new_cache(int capacity, int horizon_max) const override {
+  std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override {
     std::vector<std::unique_ptr<LayerCache>> layers;
     layers.push_back(std::make_unique<HistoryCache>());
-    return std::make_unique<Cache>(std::move(layers), capacity, horizon_max);
+    return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
   }
   void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
     auto& memory = cache.layer<HistoryCache>(0);
@@ -44,7 +44,7 @@ class LawModel final : public Model {
     outputs.logits.clear();
     outputs.features.clear();
     for (int row = batch.logits_from; row < rows; ++row) {
-      const std::vector<float> logits = law_(memory.tokens(cache.end() + row + 1));
+      const std::vector<float> logits = row_(memory.tokens(cache.end() + row + 1));
       outputs.logits.insert(outputs.logits.end(), logits.begin(), logits.end());
     }
     cache.wrote(rows);
@@ -52,25 +52,25 @@ class LawModel final : public Model {
 
  private:
   int vocabulary_;
-  Law law_;
+  OutcomeDistribution row_;
 };
 
-/// The guesses of `draft` after `committed`, of which all but the last token have been observed.
+/// The draft tokens of `draft` after `committed`, of which all but the last token have been observed.
 inline Proposal propose(Draft& draft, std::span<const Token> committed, int limit, const Sampling& sampling,
-                        Chance& chance, Purpose noise = Purpose::target, int sequence = 0) {
+                        RandomSource& random, Purpose noise = Purpose::target, int sequence = 0) {
   Sampler sampler;
-  Guesses guesses(sampling, committed, sequence, static_cast<int>(committed.size()), noise, chance, sampler);
-  draft.propose(committed.back(), limit, guesses);
-  return std::move(guesses).proposal();
+  ProposalBuilder draft_tokens(sampling, committed, sequence, static_cast<int>(committed.size()), noise, random, sampler);
+  draft.propose(committed.back(), limit, draft_tokens);
+  return std::move(draft_tokens).proposal();
 }
 
 /// Every recorded distribution gives back its token under the key it was drawn with.
-inline void expect_redrawn(const Proposal& proposal, int position, Purpose noise, int sequence, Chance& chance) {
+inline void expect_redrawn(const Proposal& proposal, int position, Purpose noise, int sequence, RandomSource& random) {
   ASSERT_EQ(proposal.tokens.size(), proposal.drawn_from.size());
   for (int i = 0; i < proposal.size(); ++i) {
     const auto index = static_cast<std::size_t>(i);
     EXPECT_GT(proposal.drawn_from[index].weight(proposal.tokens[index]), 0U);
-    EXPECT_EQ(draw(proposal.drawn_from[index], {sequence, position + i, noise}, chance), proposal.tokens[index]);
+    EXPECT_EQ(draw(proposal.drawn_from[index], {sequence, position + i, noise}, random), proposal.tokens[index]);
   }
 }
 

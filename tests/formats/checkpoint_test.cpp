@@ -67,7 +67,7 @@ TEST(Checkpoint, FindsTheOneElementThatIsNotFiniteWhereverItIs) {
     std::string name;
     std::size_t bytes;
     std::vector<std::pair<std::uint32_t, std::string>> not_finite;
-    std::uint32_t largest;  // the finite neighbour of infinity
+    std::uint32_t largest;  // the finite neighbor of infinity
   };
   const std::vector<Type> types{
       {"F32", 4, {{0x7F800000, "inf"}, {0xFF800000, "-inf"}, {0x7FC00000, "nan"}, {0x7F800001, "nan"}}, 0x7F7FFFFF},
@@ -91,10 +91,10 @@ TEST(Checkpoint, FindsTheOneElementThatIsNotFiniteWhereverItIs) {
         put(index, bits);
         const auto file = folder.write("model.safetensors", safetensors({{"w", type.name, shape, bytes}}, index % 4));
         const Checkpoint checkpoint(folder.path());
-        const std::string sentence = error_of([&] { read_in_pieces(checkpoint.weight("w", 8, 5000), 3); });
-        EXPECT_EQ(error_of([&] { checkpoint.floats("w", shape); }), sentence);
-        EXPECT_THAT(sentence, HasSubstr(file.string() + ": tensor 'w' has "));
-        EXPECT_THAT(sentence, HasSubstr(word + " as element " + std::to_string(index) + ";"));
+        const std::string message = error_of([&] { read_in_pieces(checkpoint.weight("w", 8, 5000), 3); });
+        EXPECT_EQ(error_of([&] { checkpoint.floats("w", shape); }), message);
+        EXPECT_THAT(message, HasSubstr(file.string() + ": tensor 'w' has "));
+        EXPECT_THAT(message, HasSubstr(word + " as element " + std::to_string(index) + ";"));
         put(index, type.largest);
       }
     }
@@ -177,9 +177,9 @@ TEST_P(BadIndex, IsRefusedByName) {
   const auto folder = outer.path() / "model";
   std::filesystem::create_directory(folder);
   const auto file = outer.write("model/model.safetensors.index.json", GetParam().bytes);
-  const std::string sentence = error_of([&] { Checkpoint checkpoint(folder); });
-  EXPECT_TRUE(sentence.starts_with(file.string() + ": ")) << sentence;
-  expect_words(sentence, GetParam());
+  const std::string message = error_of([&] { Checkpoint checkpoint(folder); });
+  EXPECT_TRUE(message.starts_with(file.string() + ": ")) << message;
+  expect_words(message, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -448,9 +448,9 @@ TEST_F(GgufCheckpoint, NamesTheKeyThatIsMissingWrongOrNotImplemented) {
   const std::vector<std::pair<std::string, int>> embedding{{"token_embd.weight", 5}};
   const auto refusal = [&](const GgufBytes& file,
                            const std::vector<std::pair<std::string, int>>& matrices) {
-    const std::string sentence = error_of([&] { open(file, matrices); });
-    EXPECT_TRUE(sentence.starts_with((folder_.path() / "x.gguf").string() + ": ")) << sentence;
-    return sentence;
+    const std::string message = error_of([&] { open(file, matrices); });
+    EXPECT_TRUE(message.starts_with((folder_.path() / "x.gguf").string() + ": ")) << message;
+    return message;
   };
   EXPECT_THAT(refusal(GgufBytes(), embedding), HasSubstr("field general.architecture: is missing"));
   EXPECT_THAT(refusal(GgufBytes().text("general.architecture", "gemma"), embedding),

@@ -110,10 +110,10 @@ struct BadFile {
   std::vector<std::string> words;
 };
 
-inline void expect_words(const std::string& sentence, const BadFile& bad) {
-  for (const std::string& word : bad.words) EXPECT_THAT(sentence, testing::HasSubstr(word));
-  EXPECT_THAT(sentence, testing::Not(testing::HasSubstr("\n")));
-  EXPECT_LT(sentence.size(), 1000U);
+inline void expect_words(const std::string& message, const BadFile& bad) {
+  for (const std::string& word : bad.words) EXPECT_THAT(message, testing::HasSubstr(word));
+  EXPECT_THAT(message, testing::Not(testing::HasSubstr("\n")));
+  EXPECT_LT(message.size(), 1000U);
 }
 
 inline std::string name_of(const testing::TestParamInfo<BadFile>& info) { return info.param.name; }

@@ -51,9 +51,9 @@ class BadGguf : public ::testing::TestWithParam<BadFile> {};
 TEST_P(BadGguf, IsRefusedByName) {
   const TemporaryFolder folder;
   const auto file = folder.write("x.gguf", GetParam().bytes);
-  const std::string sentence = error_of([&] { Gguf open(file); });
-  EXPECT_TRUE(sentence.starts_with(file.string() + ": ")) << sentence;
-  expect_words(sentence, GetParam());
+  const std::string message = error_of([&] { Gguf open(file); });
+  EXPECT_TRUE(message.starts_with(file.string() + ": ")) << message;
+  expect_words(message, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(

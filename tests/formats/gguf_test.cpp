@@ -152,7 +152,7 @@ std::string all_values(const std::map<std::string, StoredTensor>& tensors) {
     if (!tensor.format) continue;
     const std::string bytes = stored_bytes(tensor);
     std::vector<float> row(*elements(tensor.shape));
-    widen_row(*tensor.format, bytes.data(), static_cast<int>(row.size()), row.data());
+    dequantize_row(*tensor.format, bytes.data(), static_cast<int>(row.size()), row.data());
     values += bytes_of(row);
   }
   return values;

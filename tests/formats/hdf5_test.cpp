@@ -121,9 +121,9 @@ class Hdf5OfH5py : public testing::Test {
   const Hdf5 file = Hdf5::open(path);
   template <class T>
   std::string refusal(const std::string& dataset) {
-    const std::string sentence = error_of([&] { file.read<T>(dataset); });
-    EXPECT_THAT(sentence, testing::StartsWith(path.string() + ": '" + dataset + "' "));
-    return sentence;
+    const std::string message = error_of([&] { file.read<T>(dataset); });
+    EXPECT_THAT(message, testing::StartsWith(path.string() + ": '" + dataset + "' "));
+    return message;
   }
 };
 
@@ -257,10 +257,10 @@ TEST_P(BadHdf5, IsRefusedByName) {
   const TemporaryFolder folder;
   const auto file = folder.write("x.h5", GetParam().bytes);
   testing::internal::CaptureStderr();
-  const std::string sentence = error_of([&] { Hdf5::open(file); });
+  const std::string message = error_of([&] { Hdf5::open(file); });
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
-  EXPECT_TRUE(sentence.starts_with(file.string() + ": ")) << sentence;
-  expect_words(sentence, GetParam());
+  EXPECT_TRUE(message.starts_with(file.string() + ": ")) << message;
+  expect_words(message, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(

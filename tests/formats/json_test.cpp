@@ -137,9 +137,9 @@ class BadJson : public testing::TestWithParam<BadFile> {};
 TEST_P(BadJson, IsRefusedByName) {
   const TemporaryFolder folder;
   const auto file = folder.write("config.json", GetParam().bytes);
-  const std::string sentence = error_of([&] { Json::read(file); });
-  EXPECT_TRUE(sentence.starts_with(file.string() + ": ")) << sentence;
-  expect_words(sentence, GetParam());
+  const std::string message = error_of([&] { Json::read(file); });
+  EXPECT_TRUE(message.starts_with(file.string() + ": ")) << message;
+  expect_words(message, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -93,9 +93,9 @@ class BadSafeTensors : public testing::TestWithParam<BadFile> {};
 TEST_P(BadSafeTensors, IsRefusedByName) {
   const TemporaryFolder folder;
   const auto file = folder.write("x.safetensors", GetParam().bytes);
-  const std::string sentence = error_of([&] { SafeTensors open(file); });
-  EXPECT_TRUE(sentence.starts_with(file.string() + ": ")) << sentence;
-  expect_words(sentence, GetParam());
+  const std::string message = error_of([&] { SafeTensors open(file); });
+  EXPECT_TRUE(message.starts_with(file.string() + ": ")) << message;
+  expect_words(message, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(

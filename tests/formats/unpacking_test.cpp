@@ -58,7 +58,7 @@ TEST_P(Unpacked, BlocksAreGgufPysValuesToTheBit) {
   std::vector<float> found(unpacked_inputs);
   for (std::size_t i = 0; i < blocks.size() / block_bytes(); ++i) {
     GetParam().how->block(reinterpret_cast<const std::uint8_t*>(blocks.data()) + i * block_bytes(), unpacked.data());
-    widen_row(format, unpacked.data(), unpacked_inputs, found.data());
+    dequantize_row(format, unpacked.data(), unpacked_inputs, found.data());
     const float* const exact = expected.data() + i * unpacked_inputs;
     ASSERT_EQ(std::memcmp(found.data(), exact, unpacked_inputs * sizeof(float)), 0) << i;
   }
@@ -82,7 +82,7 @@ TEST_P(Unpacked, RowsOfAFileAreThoseValuesHoweverManyAreReadAtATime) {
       std::vector<std::uint8_t> bytes(source.bytes_per_row() * static_cast<std::size_t>(count));
       source.read(first, count, bytes.data());
       float* const at = found.data() + static_cast<std::ptrdiff_t>(first) * inputs;
-      widen_row(source.format, bytes.data(), count * inputs, at);
+      dequantize_row(source.format, bytes.data(), count * inputs, at);
     }
     EXPECT_EQ(found, expected) << rows;
   }

@@ -209,10 +209,10 @@ int fuzz(double seconds, std::uint64_t seed) {
       const std::size_t ending = sample.rfind("{\"t\":\"end\"");
       const bool digested = sample.find("\"sha256\":", ending) != std::string::npos;
       const bool changed = text.substr(0, ending) != sample.substr(0, ending);
-      if (by_bytes && digested && changed && held.verdict() == Verdict::pass_exact) {
+      if (by_bytes && digested && changed && held.verdict() == ReportVerdict::pass_exact) {
         throw std::runtime_error("damaged bytes passed");
       }
-      if (of_rows && by_bytes && rows_now != rows && held.verdict() != Verdict::invalid_trace) {
+      if (of_rows && by_bytes && rows_now != rows && held.verdict() != ReportVerdict::invalid_trace) {
         throw std::runtime_error("damaged rows passed");
       }
       accepted([&] { show(file.trace, {}, [](const std::string&) {}); });
@@ -225,11 +225,11 @@ int fuzz(double seconds, std::uint64_t seed) {
   }
   std::printf("%llu traces, damaged or told wrongly:", rounds);
   for (int verdict = 0; verdict < 7; ++verdict) {
-    std::printf(" %llu %s", of[verdict], name_of(static_cast<Verdict>(verdict)));
+    std::printf(" %llu %s", of[verdict], name_of(static_cast<ReportVerdict>(verdict)));
   }
   std::printf("\n");
-  return of[static_cast<std::size_t>(Verdict::bug_proven)] > 0 &&
-                 of[static_cast<std::size_t>(Verdict::invalid_trace)] > 0
+  return of[static_cast<std::size_t>(ReportVerdict::bug_proven)] > 0 &&
+                 of[static_cast<std::size_t>(ReportVerdict::invalid_trace)] > 0
              ? 0
              : 1;
 }

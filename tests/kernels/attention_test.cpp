@@ -15,7 +15,7 @@ std::vector<float> queries_of(const AttentionShape& shape, int rows) {
 }
 
 /// One call of the table's entry, with NaN in what it does not write and NaN scratch, none of it written past its end.
-std::vector<float> call(const Kernels& table, const AttentionShape& shape, const KeyValues& memory,
+std::vector<float> call(const Kernels& table, const AttentionShape& shape, const KeyValues& kv,
                         const std::vector<Visible>& visible, int kv_head, int begin, int end) {
   const int width = shape.heads * shape.head_dim;
   const int rows = static_cast<int>(visible.size());
@@ -31,17 +31,17 @@ std::vector<float> call(const Kernels& table, const AttentionShape& shape, const
   const std::size_t floats = attention_floats(shape, end - begin, last - first);
   const Aligned<float> scratch = aligned<float>(floats + lanes);
   std::fill_n(scratch.get(), floats + lanes, nan);
-  table.attention(shape, memory, q.data(), width, visible.data(), kv_head, begin, end, scratch.get(), out.data());
+  table.attention(shape, kv, q.data(), width, visible.data(), kv_head, begin, end, scratch.get(), out.data());
   for (int i = 0; i < lanes; ++i) EXPECT_TRUE(std::isnan(scratch[floats + static_cast<unsigned>(i)])) << "overrun";
   return out;
 }
 
 /// Row `row` of the definition, computed alone: the row law is part of every comparison.
-std::vector<float> defined(const AttentionShape& shape, const KeyValues& memory, const std::vector<Visible>& visible,
+std::vector<float> defined(const AttentionShape& shape, const KeyValues& kv, const std::vector<Visible>& visible,
                            int kv_head, int begin, int end) {
   std::vector<float> out(visible.size() * static_cast<std::size_t>(shape.heads * shape.head_dim) + lanes, nan);
   for (int i = begin; i < end; ++i) {
-    const std::vector<float> one = call(scalar(), shape, memory, visible, kv_head, i, i + 1);
+    const std::vector<float> one = call(scalar(), shape, kv, visible, kv_head, i, i + 1);
     for (std::size_t k = 0; k < one.size(); ++k) {
       if (!std::isnan(one[k])) out[k] = one[k];
     }
@@ -224,10 +224,10 @@ TEST_F(AttentionThreads, AReservedScratchIsNotReplaced) {
   AttentionScratch scratch;
   scratch.reserve(shape, 16, 500);
   EXPECT_EQ(scratch.workers(), 3);
-  const float* const memory = scratch.of(0);
+  const float* const kv = scratch.of(0);
   for (const int rows : {1, 7, 15, 16}) {
     scratch.reserve(shape, rows, 500);
-    EXPECT_EQ(scratch.of(0), memory);
+    EXPECT_EQ(scratch.of(0), kv);
   }
 }
 

@@ -196,8 +196,8 @@ Digests digests_beside_tables() {
     const int inputs = static_cast<int>(row.size());
     std::vector<std::byte> narrow(row_bytes(format, inputs));
     std::vector<float> wide(row.size());
-    narrow_row(format, row.data(), inputs, narrow.data());
-    widen_row(format, narrow.data(), inputs, wide.data());
+    quantize_row(format, row.data(), inputs, narrow.data());
+    dequantize_row(format, narrow.data(), inputs, wide.data());
     Digest digest;
     digest.add(std::span<const std::byte>(narrow));
     digest.add(wide);

@@ -54,10 +54,10 @@ TEST_P(Blocks, WidenToTheBitsOfGgufPyInOneRowAndInMany) {
   std::vector<std::uint8_t> unaligned(bytes.size() + 1);
   std::copy(bytes.begin(), bytes.end(), unaligned.begin() + 1);
   std::vector<float> found(expected.size());
-  widen_row(format, unaligned.data() + 1, inputs, found.data());
+  dequantize_row(format, unaligned.data() + 1, inputs, found.data());
   for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_EQ(bits(found[i]), bits(expected[i])) << i;
   for (int first = 0; first < inputs; first += block.block_inputs) {
-    widen_row(format, bytes.data() + row_bytes(format, first), block.block_inputs, found.data());
+    dequantize_row(format, bytes.data() + row_bytes(format, first), block.block_inputs, found.data());
     ASSERT_EQ(std::memcmp(found.data(), expected.data() + first, sizeof(float) * block.block_inputs), 0) << first;
   }
 }
@@ -77,7 +77,7 @@ TEST_P(Blocks, TellWhichScaleIsNotFinite) {
     for (int at = (blocks - 1) * block.block_bytes; at + 1 < blocks * block.block_bytes; ++at) {
       auto changed = bytes;
       std::memcpy(changed.data() + at, &half, 2);
-      widen_row(format, changed.data(), inputs, values.data());
+      dequantize_row(format, changed.data(), inputs, values.data());
       const std::size_t answer = first_not_finite(format, changed.data(), count);
       // An infinite scale may show in no value: the answer may say more than the values, never less.
       const bool shows = !std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
@@ -105,7 +105,7 @@ TEST(Formats, NarrowToTheBytesOfGgufPy) {
     const auto expected = read<std::uint8_t>(std::string("rows.") + traits(format).name);
     ASSERT_EQ(expected.size(), row_bytes(format, inputs));
     std::vector<std::uint8_t> found(expected.size());
-    narrow_row(format, rows.data(), inputs, found.data());
+    quantize_row(format, rows.data(), inputs, found.data());
     for (std::size_t i = 0; i < expected.size(); ++i) {
       ASSERT_EQ(found[i], expected[i]) << traits(format).name << ", byte " << i;
     }
@@ -136,8 +136,8 @@ struct HalfFormat {
   std::uint16_t (*narrowed)(float);
 };
 
-const HalfFormat half_formats[] = {{"f16", 5, 10, widened_f16, narrowed_f16},
-                                   {"bf16", 8, 7, widened_bf16, narrowed_bf16}};
+const HalfFormat half_formats[] = {{"f16", 5, 10, f16_to_f32, f32_to_f16},
+                                   {"bf16", 8, 7, bf16_to_f32, f32_to_bf16}};
 
 TEST(Formats, WidenEveryHalfExactly) {
   for (const HalfFormat& half : half_formats) {
@@ -188,7 +188,7 @@ TEST(Formats, NarrowToTheNearestHalfTiesToEvenAtEveryBoundary) {
 /// The largest error that a group may have, from its block's stored scales: half a step inside the range; at its ends,
 /// what the rounding of scale and minimum cut off.
 double group_error(Format format, const std::uint8_t* block, const std::vector<float>& values, int group) {
-  const auto half = [&](int at) { return static_cast<double>(widened_f16(block[at] | block[at + 1] << 8)); };
+  const auto half = [&](int at) { return static_cast<double>(f16_to_f32(block[at] | block[at + 1] << 8)); };
   double least = 0;
   double greatest = -std::numeric_limits<double>::infinity();
   const int size = format == Format::q6_k ? 16 : 32;
@@ -205,7 +205,7 @@ double group_error(Format format, const std::uint8_t* block, const std::vector<f
   return 0.5 * step + most * 0.5 * half(0) + 0.5 * half(2);
 }
 
-TEST(Formats, KQuantisersStayWithinTheErrorTheirStepsAllow) {
+TEST(Formats, KQuantizersStayWithinTheErrorTheirStepsAllow) {
   Numbers numbers;
   for (const Format format : {Format::q4_k, Format::q5_k, Format::q6_k}) {
     const int size = format == Format::q6_k ? 16 : 32;
@@ -224,9 +224,9 @@ TEST(Formats, KQuantisersStayWithinTheErrorTheirStepsAllow) {
                                                                 : x * x * x);
       }
       std::vector<std::uint8_t> block(row_bytes(format, 256));
-      narrow_row(format, row.data(), 256, block.data());
+      quantize_row(format, row.data(), 256, block.data());
       std::vector<float> back(256);
-      widen_row(format, block.data(), 256, back.data());
+      dequantize_row(format, block.data(), 256, back.data());
       for (int i = 0; i < 256; ++i) {
         const double limit = group_error(format, block.data(), row, i / size) * (1 + 0x1p-9);
         const auto at = static_cast<std::size_t>(i);
@@ -243,17 +243,17 @@ TEST(Formats, NarrowingAZeroOrAnExtremeRowStaysDefined) {
     for (const float value : {0.0F, -0.0F, 1e-45F, -1e-40F, 1e-30F, 60000.0F, -60000.0F}) {
       const std::vector<float> row(256, value);
       std::vector<std::uint8_t> bytes(row_bytes(format, 256));
-      narrow_row(format, row.data(), 256, bytes.data());
+      quantize_row(format, row.data(), 256, bytes.data());
       EXPECT_EQ(first_not_finite(format, bytes.data(), 256), 256U) << traits(format).name << " " << value;
       std::vector<float> back(256);
-      widen_row(format, bytes.data(), 256, back.data());
+      dequantize_row(format, bytes.data(), 256, back.data());
       for (const float found : back) ASSERT_NEAR(found, value, std::fabs(value) / 100 + 1e-6) << traits(format).name;
     }
     const float largest = std::numeric_limits<float>::max();
     std::vector<float> row(256, largest);
     row[7] = -largest;
     std::vector<std::uint8_t> bytes(row_bytes(format, 256));
-    narrow_row(format, row.data(), 256, bytes.data());
+    quantize_row(format, row.data(), 256, bytes.data());
     EXPECT_EQ(first_not_finite(format, bytes.data(), 256) < 256, format != Format::f32) << traits(format).name;
   }
 }

@@ -27,7 +27,7 @@ std::vector<float> kept(KvFormat format, std::vector<float> x) {
       const float q = d == 0 ? 0 : std::nearbyint(value * (127.0f / most)) + 0.0f;  // an integer has no -0
       value = q * d;
     } else {
-      if (format == KvFormat::bf16) value = widened_bf16(narrowed_bf16(value));
+      if (format == KvFormat::bf16) value = bf16_to_f32(f32_to_bf16(value));
       if (std::fpclassify(value) == FP_SUBNORMAL) value = std::copysign(0.0f, value);
     }
   }
@@ -92,8 +92,8 @@ TEST(KeyValues, LieWhereTheKernelsLookForThem) {
         const float expected_value = values[static_cast<std::size_t>(head * head_dim + d)];
         ASSERT_EQ(static_cast<const float*>(f32.view.keys)[key], expected_key);
         ASSERT_EQ(static_cast<const float*>(f32.view.values)[value], expected_value);
-        ASSERT_EQ(widened_bf16(static_cast<const std::uint16_t*>(bf16.view.keys)[key]), expected_key);
-        ASSERT_EQ(widened_bf16(static_cast<const std::uint16_t*>(bf16.view.values)[value]), expected_value);
+        ASSERT_EQ(bf16_to_f32(static_cast<const std::uint16_t*>(bf16.view.keys)[key]), expected_key);
+        ASSERT_EQ(bf16_to_f32(static_cast<const std::uint16_t*>(bf16.view.values)[value]), expected_value);
         ASSERT_EQ(static_cast<const std::int8_t*>(q8.view.keys)[key], expected_key);
         ASSERT_EQ(static_cast<const std::int8_t*>(q8.view.values)[value], expected_value);
       }

@@ -13,7 +13,7 @@ namespace {
 class OpenBlas : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (*unfit(table_) != '\0') GTEST_SKIP() << unfit(table_);
+    if (*self_test(table_) != '\0') GTEST_SKIP() << self_test(table_);
   }
   const Kernels& table_ = *find_kernels("openblas");
 };

@@ -76,13 +76,13 @@ TEST_F(Operations, MatmulFromAnOutputOnGivesTheBitsOfTheWhole) {
   const MatrixView parts[] = {weights[0].view(), weights[1].view()};
   const PackedMatrix w(best_kernels(), parts);
   const std::vector<float> x = Numbers(5).numbers(256 * 3);
-  Operands operands;
-  prepare(best_kernels(), w, x.data(), 256, 3, operands);
+  PackedActivations activation_formats;
+  pack_activations(best_kernels(), w, x.data(), 256, 3, activation_formats);
   std::vector<float> whole(120 * 3);
-  matmul(best_kernels(), w, operands, whole.data(), 120);
+  matmul(best_kernels(), w, activation_formats, whole.data(), 120);
   for (const int first : {0, 1, 16, 49, 50, 66, 119}) {
     std::vector<float> y(120 * 3, nan);
-    matmul_from(best_kernels(), w, first, operands, y.data(), 120);
+    matmul_from(best_kernels(), w, first, activation_formats, y.data(), 120);
     for (int r = 0; r < 3; ++r) {
       EXPECT_TRUE(same_bits(std::span(y).subspan(r * 120 + first, 120 - first),
                             std::span(whole).subspan(r * 120 + first, 120 - first)))
@@ -150,7 +150,7 @@ struct Witness {
   static inline std::atomic<int> calls;
   static inline std::atomic<bool> left_thread;  // a nested operation ran elsewhere than its caller
   static inline const PackedMatrix* nested = nullptr;
-  static inline Operands operands;
+  static inline PackedActivations activation_formats;
   static inline thread_local bool inside = false;
 
   static void matmul(const PackedView&, const void*, int, float*, std::ptrdiff_t, int begin, int end) noexcept {
@@ -158,7 +158,7 @@ struct Witness {
     for (int n = begin; n < end; n += lanes) ++units[static_cast<std::size_t>(n / lanes)];
     if (nested == nullptr) return;
     inside = true;
-    draftproof::matmul(inner(), *nested, operands, nullptr, 0);
+    draftproof::matmul(inner(), *nested, activation_formats, nullptr, 0);
     inside = false;
   }
   static void inner_matmul(const PackedView&, const void*, int, float*, std::ptrdiff_t, int, int) noexcept {
@@ -182,11 +182,11 @@ TEST_F(Operations, EveryUnitOfOutputsIsAskedForOnceAndSmallWorkStaysInOneCall) {
     for (const int outputs : {1, 16, 17, 40, 112, 1600}) {
       for (const int rows : {1, 100'000}) {
         const PackedMatrix w = Weight(Format::bf16, outputs, 2, 1).packed(scalar());
-        Operands operands;
-        operands.reserve(scalar(), w, rows);
+        PackedActivations activation_formats;
+        activation_formats.reserve(scalar(), w, rows);
         for (auto& unit : Witness::units) unit = 0;
         Witness::calls = 0;
-        matmul(Witness::outer(), w, operands, nullptr, 0);
+        matmul(Witness::outer(), w, activation_formats, nullptr, 0);
         const int units = (outputs + lanes - 1) / lanes;
         for (int i = 0; i < 100; ++i) EXPECT_EQ(Witness::units[static_cast<std::size_t>(i)], i < units ? 1 : 0);
         EXPECT_TRUE(Witness::calls == 1 || (rows > 1 && count > 1));
@@ -198,10 +198,10 @@ TEST_F(Operations, EveryUnitOfOutputsIsAskedForOnceAndSmallWorkStaysInOneCall) {
 TEST_F(Operations, AnOperationInsideAnotherOneStaysOnItsThread) {
   set_threads(3);
   const PackedMatrix w = Weight(Format::bf16, 160, 64, 1).packed(scalar());
-  Witness::operands.reserve(scalar(), w, 1000);
+  Witness::activation_formats.reserve(scalar(), w, 1000);
   Witness::nested = &w;
   Witness::left_thread = false;
-  matmul(Witness::outer(), w, Witness::operands, nullptr, 0);
+  matmul(Witness::outer(), w, Witness::activation_formats, nullptr, 0);
   Witness::nested = nullptr;
   EXPECT_FALSE(Witness::left_thread);
 }

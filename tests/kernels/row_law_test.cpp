@@ -22,9 +22,9 @@ float split_dot(const float* x, const std::vector<float>& w, int inputs) {
 template <class Formula>
 Kernels table_with() {
   Kernels table = scalar();
-  table.matmul = [](const PackedView& w, const void* prepared, int rows, float* y, std::ptrdiff_t stride, int begin,
+  table.matmul = [](const PackedView& w, const void* activations, int rows, float* y, std::ptrdiff_t stride, int begin,
                     int end) noexcept {
-    const auto* const x = static_cast<const float*>(prepared);
+    const auto* const x = static_cast<const float*>(activations);
     std::vector<float> weights(w.inputs);
     for (int n = begin; n < end; ++n) {
       scalar().unpack_row(w, n, weights.data());
@@ -90,7 +90,7 @@ TEST(RowLaw, IsSeenBrokenByASumThatDependsOnTheRangeAskedFor) {
 }
 
 TEST(RowLaw, MakesABrokenTableUnfitWithASentence) {
-  EXPECT_NE(std::string(unfit(table_with<OtherSumForASingleRow>())).find("row law"), std::string::npos);
+  EXPECT_NE(std::string(self_test(table_with<OtherSumForASingleRow>())).find("row law"), std::string::npos);
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ TEST(Scalar, MatmulAgreesWithEigenInDoubleWithinTheDerivedBound) {
 
 // A block of x becomes d * q with |x - d q| <= d / 2 and two roundings of x * (127 / a), below 2^-15 of d; d = a / 127
 // rounds once. Then one product and one fma per block, and the rounding of the integers to floats.
-TEST(Scalar, MatmulByQuantisedWeightsAgreesWithDoublesWithinTheRoundingOfItsRows) {
+TEST(Scalar, MatmulByQuantizedWeightsAgreesWithDoublesWithinTheRoundingOfItsRows) {
   for (const Format format : {Format::q8_0, Format::q4_0, Format::q4_k, Format::q5_k, Format::q6_k}) {
     const int outputs = 19;
     const int inputs = 768;

@@ -121,18 +121,18 @@ struct Weight {
 inline void multiply(const Kernels& kernels, const PackedMatrix& w, const float* x, std::ptrdiff_t x_stride, int rows,
                      float* y, std::ptrdiff_t y_stride, int begin, int end) {
   const PackedView& view = w.parts()[0].view;
-  const Operand operand = kernels.operand(view.format);
-  const Aligned<std::byte> prepared = aligned<std::byte>(kernels.prepared_bytes(operand, rows, view.inputs));
-  kernels.prepare(operand, x, x_stride, rows, view.inputs, 0, view.inputs, prepared.get());
-  kernels.matmul(view, prepared.get(), rows, y, y_stride, begin, end);
+  const ActivationFormat activation_format = kernels.activation_format(view.format);
+  const Aligned<std::byte> activations = aligned<std::byte>(kernels.activation_bytes(activation_format, rows, view.inputs));
+  kernels.pack_activations(activation_format, x, x_stride, rows, view.inputs, 0, view.inputs, activations.get());
+  kernels.matmul(view, activations.get(), rows, y, y_stride, begin, end);
 }
 
 /// The whole operation, on all threads.
 inline void multiply(const Kernels& kernels, const PackedMatrix& w, const float* x, int rows, float* y,
                      std::ptrdiff_t y_stride) {
-  Operands operands;
-  prepare(kernels, w, x, w.inputs(), rows, operands);
-  matmul(kernels, w, operands, y, y_stride);
+  PackedActivations activation_formats;
+  pack_activations(kernels, w, x, w.inputs(), rows, activation_formats);
+  matmul(kernels, w, activation_formats, y, y_stride);
 }
 
 /// Keys and values of positions [first, end) of a layer, their content depending on the logical place only. Memory that

@@ -35,14 +35,14 @@ TEST(Tables, TheBestTableIsTheOneThatTheEnvironmentExpectsOfThisCpu) {
 }
 
 TEST(Tables, EverySupportedCanonicalTableIsFitForUse) {
-  EXPECT_STREQ(unfit(scalar()), "");
-  for (const Kernels* table : canonical_tables()) EXPECT_STREQ(unfit(*table), "") << table->name;
+  EXPECT_STREQ(self_test(scalar()), "");
+  for (const Kernels* table : canonical_tables()) EXPECT_STREQ(self_test(*table), "") << table->name;
 }
 
 TEST(Tables, AnUnsupportedTableIsUnfitWithASentence) {
   Kernels table = scalar();
   table.supported = []() noexcept { return false; };
-  EXPECT_NE(std::string(unfit(table)).find("CPU"), std::string::npos);
+  EXPECT_NE(std::string(self_test(table)).find("CPU"), std::string::npos);
 }
 
 }  // namespace

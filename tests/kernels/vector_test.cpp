@@ -93,18 +93,18 @@ TEST(Vector, PreparingRowsInPiecesGivesTheBytesOfPreparingThemAtOnce) {
   std::vector<const Kernels*> tables = canonical_tables();
   tables.push_back(&scalar());
   for (const Kernels* table : tables) {
-    for (int i = 0; i < operands; ++i) {
-      const Operand operand = static_cast<Operand>(i);
-      const int rest = operand == Operand::floats ? 3 : operand == Operand::bytes_32 ? 64 : 0;
+    for (int i = 0; i < activation_formats; ++i) {
+      const ActivationFormat activation_format = static_cast<ActivationFormat>(i);
+      const int rest = activation_format == ActivationFormat::floats ? 3 : activation_format == ActivationFormat::int8_block32 ? 64 : 0;
       for (const int inputs : {256, 512 + rest, 1024}) {
         const int rows = 19;
         const std::vector<float> x = Numbers(5).numbers(static_cast<std::size_t>(rows) * inputs);
-        const std::size_t bytes = table->prepared_bytes(operand, rows, inputs);
+        const std::size_t bytes = table->activation_bytes(activation_format, rows, inputs);
         const auto whole = aligned<std::byte>(bytes);
         const auto pieces = aligned<std::byte>(bytes);
-        table->prepare(operand, x.data(), inputs, rows, inputs, 0, inputs, whole.get());
+        table->pack_activations(activation_format, x.data(), inputs, rows, inputs, 0, inputs, whole.get());
         for (int k = 0; k < inputs; k += 256) {
-          table->prepare(operand, x.data(), inputs, rows, inputs, k, std::min(k + 256, inputs), pieces.get());
+          table->pack_activations(activation_format, x.data(), inputs, rows, inputs, k, std::min(k + 256, inputs), pieces.get());
         }
         EXPECT_EQ(std::memcmp(whole.get(), pieces.get(), bytes), 0) << table->name << " " << i << " " << inputs;
       }
@@ -176,7 +176,7 @@ TEST(Vector, PackedRowsComeBackExactlyFromEveryFormat) {
         std::vector<float> other(weight.inputs);
         for (int n = 0; n < 37; ++n) {
           w.unpack_row(*table, n, row.data());
-          widen_row(format, &weight.data[row_bytes(format, weight.inputs) * n], weight.inputs, other.data());
+          dequantize_row(format, &weight.data[row_bytes(format, weight.inputs) * n], weight.inputs, other.data());
           EXPECT_TRUE(same_bits(row, other)) << traits(format).name;
         }
       }

@@ -181,7 +181,7 @@ TEST(CausalTransformer, LogitsAreGivenForTheRowsAskedForOnly) {
   const int length = static_cast<int>(tokens.size());
   for (int from = 0; from <= length; ++from) {
     const auto cache = model->new_cache(length, length);
-    const Transaction window = cache->begin(length);
+    const Transaction transaction = cache->begin(length);
     Outputs outputs;
     model->forward({.tokens = tokens, .taps = {}, .logits_from = from}, *cache, outputs);
     EXPECT_TRUE(outputs.features.empty());

@@ -144,10 +144,10 @@ void expect_refusals(const Fields& good, const std::vector<BadConfig>& table, co
                      const std::function<void(const std::filesystem::path&)>& load) {
   for (const BadConfig& bad : table) {
     SCOPED_TRACE(std::string(bad.field) + ": " + bad.value);
-    const std::string sentence = refusal(good, bad, tensors, load);
-    EXPECT_THAT(sentence, testing::HasSubstr("config.json"));
-    for (const std::string& word : bad.words) EXPECT_THAT(sentence, testing::HasSubstr(word));
-    EXPECT_THAT(sentence, testing::Not(testing::HasSubstr("\n")));
+    const std::string message = refusal(good, bad, tensors, load);
+    EXPECT_THAT(message, testing::HasSubstr("config.json"));
+    for (const std::string& word : bad.words) EXPECT_THAT(message, testing::HasSubstr(word));
+    EXPECT_THAT(message, testing::Not(testing::HasSubstr("\n")));
   }
 }
 
@@ -217,7 +217,7 @@ const std::vector<BadConfig> bad_in_both = {
     {"attention_bias", "true", {"attention_bias", "biased projections are not implemented"}},
     {"attention_bias", "1", {"attention_bias", "not implemented"}},
     {"mlp_bias", "true", {"mlp_bias", "biased projections are not implemented"}},
-    {"quantization_config", R"({"bits": 4})", {"quantization_config", "quantised checkpoints are not implemented"}},
+    {"quantization_config", R"({"bits": 4})", {"quantization_config", "quantized checkpoints are not implemented"}},
     {"rope_interleaved", "true", {"rope_interleaved", "not implemented"}},
     {"rope_is_neox_style", "false", {"rope_is_neox_style", "not implemented"}},
     {"is_neox_style", "false", {"is_neox_style", "not implemented"}},
@@ -593,10 +593,10 @@ void expect_bad_weights_refused(const Fields& config, const std::vector<Tensor>&
                                 const std::function<void(const std::filesystem::path&)>& load) {
   const auto expect = [&](const std::vector<Tensor>& tensors, const std::string& name, const std::string& word) {
     const Folder folder(config, tensors);
-    const std::string sentence = error_of([&] { load(folder.path()); });
-    EXPECT_THAT(sentence, testing::HasSubstr(folder.path().string()));
-    EXPECT_THAT(sentence, testing::HasSubstr(name));
-    EXPECT_THAT(sentence, testing::HasSubstr(word)) << name;
+    const std::string message = error_of([&] { load(folder.path()); });
+    EXPECT_THAT(message, testing::HasSubstr(folder.path().string()));
+    EXPECT_THAT(message, testing::HasSubstr(name));
+    EXPECT_THAT(message, testing::HasSubstr(word)) << name;
   };
   for (std::size_t i = 0; i < good.size(); ++i) {
     const std::string& name = good[i].name;

@@ -41,7 +41,7 @@ inline const std::string varied_targets[] = {"qwen3-tiny-sharded", "qwen3-tiny-o
 inline std::vector<const Kernels*> usable_kernels(const std::string& numerics) {
   std::vector<const Kernels*> usable;
   for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
-    if (numerics == (*table)->numerics && *unfit(**table) == '\0') usable.push_back(*table);
+    if (numerics == (*table)->numerics && *self_test(**table) == '\0') usable.push_back(*table);
   }
   return usable;
 }
@@ -134,14 +134,14 @@ inline Reading read(Model& model, const std::vector<Token>& text, const std::vec
     std::iota(kept.begin(), kept.end(), 0);
     if (how.branch > 0) {
       const PieceOfTree tree = tree_of(tokens, how.branch, model.vocabulary());
-      Transaction window = cache->begin(static_cast<int>(tree.tokens.size()));
+      Transaction transaction = cache->begin(static_cast<int>(tree.tokens.size()));
       model.forward({.tokens = tree.tokens, .depths = tree.depths, .taps = taps}, *cache, outputs);
-      window.commit(tree.path);
+      transaction.commit(tree.path);
       kept = tree.path;
     } else {
-      Transaction window = cache->begin(static_cast<int>(tokens.size()));
+      Transaction transaction = cache->begin(static_cast<int>(tokens.size()));
       model.forward({.tokens = tokens, .taps = taps}, *cache, outputs);
-      window.commit(rows);
+      transaction.commit(rows);
     }
     const auto add = [&](std::vector<float>& to, const std::vector<float>& from, std::size_t width) {
       for (const int row : kept) {
@@ -174,7 +174,7 @@ inline std::vector<float> tap_of(const std::vector<float>& features, int t, int 
 /// A copy of a tiny target in which every layer but the second attends to the last `window` positions only.
 class WindowedCopy {
  public:
-  WindowedCopy(const std::filesystem::path& original, int window) {
+  WindowedCopy(const std::filesystem::path& original, int transaction) {
     for (const auto& entry : std::filesystem::directory_iterator(original)) {
       if (entry.path().filename() != "config.json") {
         std::filesystem::copy(entry.path(), folder_.path() / entry.path().filename());
@@ -187,7 +187,7 @@ class WindowedCopy {
       config.replace(at, from.size(), to);
       return at + to.size();
     };
-    replace("\"sliding_window\": null", "\"sliding_window\": " + std::to_string(window), 0);
+    replace("\"sliding_window\": null", "\"sliding_window\": " + std::to_string(transaction), 0);
     replace("\"use_sliding_window\": false", "\"use_sliding_window\": true", 0);
     std::size_t at = 0;
     const int layers = static_cast<int>(Json::read(original / "config.json").at("layer_types").size());

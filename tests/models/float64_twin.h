@@ -189,7 +189,7 @@ class TwinCheckpoint {
 };
 
 /// x as it is multiplied with this weight.
-inline Rows operand(Rows x, const Rows& weight, Rounding& round) {
+inline Rows activation_format(Rows x, const Rows& weight, Rounding& round) {
   if (weight.operand_block == 0) return x;
   for (std::size_t first = 0; first < x.at.size(); first += static_cast<std::size_t>(weight.operand_block)) {
     double* const block = x.at.data() + first;
@@ -308,7 +308,7 @@ inline Rows decoder_layer(const TwinCheckpoint& checkpoint, int layer, Rows x, c
   const int settled = context.rows();
   const int rows = x.rows();
 
-  const Rows own = operand(rms_norm(x, first_norm, epsilon, round), weight("self_attn.q_proj"), round);
+  const Rows own = activation_format(rms_norm(x, first_norm, epsilon, round), weight("self_attn.q_proj"), round);
   const Rows all = below(
       mistake == Mistake::context_input_norm && settled > 0 ? rms_norm(context, first_norm, epsilon, round) : context,
       own);
@@ -377,10 +377,10 @@ inline Rows decoder_layer(const TwinCheckpoint& checkpoint, int layer, Rows x, c
       }
     }
   }
-  mixed = operand(std::move(mixed), weight("self_attn.o_proj"), round);
+  mixed = activation_format(std::move(mixed), weight("self_attn.o_proj"), round);
   x = sum_of(std::move(x), times(mixed, weight("self_attn.o_proj"), round), round);
 
-  const Rows normed = operand(rms_norm(x, second_norm, epsilon, round), weight("mlp.gate_proj"), round);
+  const Rows normed = activation_format(rms_norm(x, second_norm, epsilon, round), weight("mlp.gate_proj"), round);
   Rows gate = times(normed, weight("mlp.gate_proj"), round);
   Rows up = times(normed, weight("mlp.up_proj"), round);
   if (mistake == Mistake::swapped_gate_and_up) std::swap(gate, up);
@@ -388,7 +388,7 @@ inline Rows decoder_layer(const TwinCheckpoint& checkpoint, int layer, Rows x, c
     const double g = gate.at[i];
     gate.at[i] = round(round(g / round(1 + round.by(std::exp(-g), 2))) * up.at[i]);
   }
-  gate = operand(std::move(gate), weight("mlp.down_proj"), round);
+  gate = activation_format(std::move(gate), weight("mlp.down_proj"), round);
   return sum_of(std::move(x), times(gate, weight("mlp.down_proj"), round), round);
 }
 
@@ -418,7 +418,7 @@ inline std::vector<Rows> target_answers(const TwinCheckpoint& target, const std:
   }
   const Rows& last = answers.back();
   Rows normed = mistake == Mistake::no_final_norm ? last : rms_norm(last, target["norm"], target.epsilon, round);
-  Rows logits = times(operand(normed, target.head(), round), target.head(), round);
+  Rows logits = times(activation_format(normed, target.head(), round), target.head(), round);
   answers.push_back(std::move(normed));
   answers.push_back(std::move(logits));
   return answers;

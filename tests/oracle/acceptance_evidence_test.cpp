@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "oracle/acceptance_evidence.h"
+#include "oracle/sequential/acceptance_evidence.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,22 +18,22 @@ using Bits = std::mt19937_64;
 double coin(Bits& bits) { return static_cast<double>(bits() >> 11) * 0x1p-53; }
 
 /// What an engine accepts with, when it should with probability a.
-using Law = std::function<double(double a)>;
+using OutcomeDistribution = std::function<double(double a)>;
 
-AcceptanceEvidence fed(const Law& law, std::uint64_t seed, int judged, double rounding = 0) {
+AcceptanceEvidence fed(const OutcomeDistribution& distribution, std::uint64_t seed, int judged, double rounding = 0) {
   AcceptanceEvidence evidence(1e-9);
   Bits bits(seed);
   for (int n = 0; n < judged; ++n) {
     const double a = std::min(1.0, 1.25 * coin(bits));
-    evidence.observe(a, coin(bits) < law(a), rounding);
+    evidence.observe(a, coin(bits) < distribution(a), rounding);
   }
   return evidence;
 }
 
-int alarms_at_one_in_twenty(const Law& law) {
+int alarms_at_one_in_twenty(const OutcomeDistribution& distribution) {
   int alarms = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    const AcceptanceEvidence evidence = fed(law, seed, 5000);
+    const AcceptanceEvidence evidence = fed(distribution, seed, 5000);
     alarms += evidence.e_value() >= 20;
   }
   return alarms;
@@ -70,9 +70,9 @@ TEST(AcceptanceEvidence, SeesTokensThatAreAcceptedTooOften) {
 }
 
 TEST(AcceptanceEvidence, SeesEveryFaultOfAcceptance) {
-  const auto sees = [](const Law& law, int judged, const std::string& suspect) {
+  const auto sees = [](const OutcomeDistribution& distribution, int judged, const std::string& suspect) {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
-      const AcceptanceEvidence evidence = fed(law, seed, judged);
+      const AcceptanceEvidence evidence = fed(distribution, seed, judged);
       EXPECT_TRUE(evidence.alarm()) << evidence.describe();
       EXPECT_EQ(evidence.suspect(), suspect);
     }
@@ -85,7 +85,7 @@ TEST(AcceptanceEvidence, SeesEveryFaultOfAcceptance) {
 }
 
 TEST(AcceptanceEvidence, RoundingIsForgivenWhereItIsSaid) {
-  const Law rounded = [](double a) { return std::min(1.0, 1.1 * a); };
+  const OutcomeDistribution rounded = [](double a) { return std::min(1.0, 1.1 * a); };
   EXPECT_TRUE(fed(rounded, 1, 100000).alarm());
   EXPECT_LT(fed(rounded, 1, 100000, 0.1).e_value(), 20);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The checks against histories that were right and have been tampered with, one place each: the check that owns the
 // place must speak, and name it. And the passes that prove nothing.
-#include "oracle/check.h"
+#include "oracle/checks/check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,10 +39,10 @@ class Checks : public testing::Test {
   Trial trial_of(const Request& request, const std::vector<Variation>& variations) {
     return Trial(subject_, request, 3, variations);
   }
-  /// The first round of the run in which a guess fell or, wanted, in which all of several stood.
-  static Round& round_of(Played& run, bool all_stood) {
+  /// The first round of the run in which a draft token fell or, wanted, in which all of several stood.
+  static Round& round_of(Played& run, bool all_accepted) {
     for (Round& round : run.trace.rounds) {
-      if (round.proposal.size() > 1 && (round.verdict.accepted == round.proposal.size()) == all_stood) return round;
+      if (round.proposal.size() > 1 && (round.verdict.accepted == round.proposal.size()) == all_accepted) return round;
     }
     ADD_FAILURE() << "no such round";
     return run.trace.rounds.front();
@@ -51,12 +51,12 @@ class Checks : public testing::Test {
   template <class Tamper>
   void catches(Finding (*check)(Trial&), const Variation& variation, Tamper tamper, const char* words) {
     Trial trial = trial_of(asked(1), {with("none", 0, *variation.rule), variation});
-    ASSERT_EQ(check(trial).outcome, Outcome::pass) << check(trial).sentence;
+    ASSERT_EQ(check(trial).outcome, Outcome::pass) << check(trial).message;
     tamper(trial.runs.back());
     const Finding finding = check(trial);
     EXPECT_EQ(finding.outcome, Outcome::fail) << words;
     EXPECT_THAT(told(finding), HasSubstr(words));
-    EXPECT_THAT(finding.sentence, StartsWith("draft " + variation.draft)) << "the variation is named";
+    EXPECT_THAT(finding.message, StartsWith("draft " + variation.draft)) << "the variation is named";
     expect_whole(finding);
   }
 
@@ -64,27 +64,27 @@ class Checks : public testing::Test {
 };
 
 TEST_F(Checks, TokensEqualNamesThePlaceAndBothTokens) {
-  catches(check_tokens_equal, with("dialect", 3, matching),
+  catches(check_tokens_equal, with("perturbed", 3, matching),
           [](Played& run) { run.trace.output[5] = (run.trace.output[5] + 1) % 4; },
           "position 8: expected: plain decoding says token");
-  catches(check_tokens_equal, with("dialect", 3, matching), [](Played& run) { run.trace.output.pop_back(); },
+  catches(check_tokens_equal, with("perturbed", 3, matching), [](Played& run) { run.trace.output.pop_back(); },
           "output 11 is the end");
-  catches(check_tokens_equal, with("dialect", 3, matching), [](Played& run) { run.trace.finish = Finish::stop; },
+  catches(check_tokens_equal, with("perturbed", 3, matching), [](Played& run) { run.trace.finish = Finish::stop; },
           "expected: plain decoding is finished by length; observed: finished by stop");
 }
 
 TEST_F(Checks, LogitsEqualNamesPositionAndRow) {
-  catches(check_logits_equal, with("dialect", 3, rejection),
+  catches(check_logits_equal, with("perturbed", 3, rejection),
           [](Played& run) { run.trace.rounds[0].logits[0].low ^= 1; },
           "round 0, position 3: expected: the row that decides it has logits");
-  catches(check_logits_equal, with("oracular", 3, matching),
+  catches(check_logits_equal, with("perfect", 3, matching),
           [](Played& run) { run.trace.rounds[0].logits.pop_back(); }, "row 3 of the verification has no digest");
 }
 
 TEST_F(Checks, VerdictJustifiedHoldsEveryPartOfARoundToTheKeys) {
-  const Variation rejecting = with("dialect", 3, rejection);
+  const Variation rejecting = with("perturbed", 3, rejection);
   const auto check = [&](auto tamper, const char* words) {
-    catches(check_verdict_justified, rejecting, tamper, words);
+    catches(check_acceptance_correct, rejecting, tamper, words);
   };
   check([](Played& run) { ++run.trace.rounds[0].position; }, "the text ends in 3");
   check([](Played& run) { run.trace.rounds[0].anchor = 0; }, "round 0, position 3");
@@ -93,8 +93,8 @@ TEST_F(Checks, VerdictJustifiedHoldsEveryPartOfARoundToTheKeys) {
   check([](Played& run) { round_of(run, true).targets.back().high ^= 1; }, "was judged by another p");
   check([](Played& run) { round_of(run, true).targets.pop_back(); }, "was judged by another p");
   check([](Played& run) { round_of(run, false).emitted.back() ^= 1; }, "p and the keys say");
-  check([](Played& run) { round_of(run, true).emitted[0] ^= 1; }, "are not the guesses that stand");
-  check([](Played& run) { round_of(run, true).emitted.resize(1); }, "guesses that stand were not emitted");
+  check([](Played& run) { round_of(run, true).emitted[0] ^= 1; }, "are not the draft tokens that stand");
+  check([](Played& run) { round_of(run, true).emitted.resize(1); }, "draft tokens that stand were not emitted");
   check([](Played& run) { round_of(run, true).emitted.push_back(0); }, "p and the keys say");
   check([](Played& run) { round_of(run, true).proposal.drawn_from.pop_back(); }, "without the q");
   check([](Played& run) { round_of(run, true).proposal.drawn_from[0] = {}; }, "not drawn from its stated q");
@@ -102,75 +102,75 @@ TEST_F(Checks, VerdictJustifiedHoldsEveryPartOfARoundToTheKeys) {
 }
 
 TEST_F(Checks, ForgettingNamesTheRound) {
-  catches(check_forgetting, with("hostile", 2, matching), [](Played& run) { run.trace.rounds[1].cache.low ^= 1; },
+  catches(check_cache_rollback, with("always-reject", 2, matching), [](Played& run) { run.trace.rounds[1].cache.low ^= 1; },
           "round 1, position 4: expected: after the round the cache is that of a run that only ever saw the kept text");
-  catches(check_forgetting, with("hostile", 2, matching), [](Played& run) { ++run.trace.rounds[0].cache_length; },
+  catches(check_cache_rollback, with("always-reject", 2, matching), [](Played& run) { ++run.trace.rounds[0].cache_length; },
           "expected: after the round the cache holds 3 positions; observed: it holds 4 positions");
 }
 
 TEST_F(Checks, BudgetHoldsCountsToTheRounds) {
-  const Variation matched = with("dialect", 3, matching);
-  const auto check = [&](auto tamper, const char* words) { catches(check_budget, matched, tamper, words); };
+  const Variation matched = with("perturbed", 3, matching);
+  const auto check = [&](auto tamper, const char* words) { catches(check_termination_and_counters, matched, tamper, words); };
   check([](Played& run) { run.trace.output.push_back(0); },
         "expected: at most 12 tokens; observed: 13 tokens were emitted; 12 asked for");
   check([](Played& run) { run.trace.finish = Finish::stop; }, "finished by stop without one");
-  check([](Played& run) { --run.trace.resting_length; }, "rests at 13 positions");
-  check([](Played& run) { ++run.trace.rounds[0].accepted; }, "accepted guesses");
+  check([](Played& run) { --run.trace.final_length; }, "rests at 13 positions");
+  check([](Played& run) { ++run.trace.rounds[0].accepted; }, "accepted draft tokens");
   check([](Played& run) { ++run.trace.statistics.drafted; }, "statistics");
   check([](Played& run) { run.trace.rounds[0].emitted[0] ^= 1; }, "disagree");
 }
 
 TEST_F(Checks, IndependenceComparesRoundsOfTheirOwnKindWhereverTheyStandInTheTrial) {
-  Variation serial = with("dialect", 3, matching);
+  Variation serial = with("perturbed", 3, matching);
   serial.verification = Verification::serial;
-  Trial trial = trial_of(asked(1), {with("none", 0, matching), with("dialect", 3, matching), serial});
-  ASSERT_EQ(check_independence(trial).outcome, Outcome::pass);
+  Trial trial = trial_of(asked(1), {with("none", 0, matching), with("perturbed", 3, matching), serial});
+  ASSERT_EQ(check_config_invariance(trial).outcome, Outcome::pass);
   trial.runs[2].trace.rounds[1].logits[0].low ^= 1;
-  const Finding finding = check_independence(trial);
+  const Finding finding = check_config_invariance(trial);
   EXPECT_EQ(finding.outcome, Outcome::fail);
-  EXPECT_THAT(finding.sentence, StartsWith("draft dialect (at most 3), matching, serial, 1 thread, round 1, "));
+  EXPECT_THAT(finding.message, StartsWith("draft dialect (at most 3), matching, serial, 1 thread, round 1, "));
 }
 
 TEST_F(Checks, IndependenceLetsRejectionSayOtherWordsWithAnotherDraft) {
-  Trial trial = trial_of(asked(1), {with("none", 0, rejection), with("dialect", 2, rejection),
-                                    with("dialect", 3, rejection)});
+  Trial trial = trial_of(asked(1), {with("none", 0, rejection), with("perturbed", 2, rejection),
+                                    with("perturbed", 3, rejection)});
   EXPECT_NE(trial.runs[0].trace.output, trial.runs[1].trace.output) << "the samples differ, the law does not (N11)";
-  Trial pairs = trial_of(asked(1), {with("dialect", 3, rejection), with("dialect", 3, rejection)});
-  EXPECT_EQ(check_independence(pairs).outcome, Outcome::pass);
+  Trial pairs = trial_of(asked(1), {with("perturbed", 3, rejection), with("perturbed", 3, rejection)});
+  EXPECT_EQ(check_config_invariance(pairs).outcome, Outcome::pass);
   for (const Check* check = all_checks(); check->examine != nullptr; ++check) {
     EXPECT_NE(check->examine(trial).outcome, Outcome::fail) << check->name;
   }
 }
 
 TEST_F(Checks, StatisticsMayDifferWhereTheTextDoesNot) {
-  Trial trial = trial_of(asked(1), {with("dialect", 1, matching), with("dialect", 3, matching),
-                                    with("hostile", 3, matching), with("oracular", 3, matching)});
+  Trial trial = trial_of(asked(1), {with("perturbed", 1, matching), with("perturbed", 3, matching),
+                                    with("always-reject", 3, matching), with("perfect", 3, matching)});
   EXPECT_NE(trial.runs[0].trace.statistics.drafted, trial.runs[1].trace.statistics.drafted);
   EXPECT_LT(trial.runs[2].trace.statistics.accepted, trial.runs[3].trace.statistics.accepted);
   EXPECT_EQ(trial.runs[3].trace.statistics.mismatches, 0);
   for (const Check* check = all_checks(); check->examine != nullptr; ++check) {
-    EXPECT_EQ(check->examine(trial).outcome, Outcome::pass) << check->name << ": " << check->examine(trial).sentence;
+    EXPECT_EQ(check->examine(trial).outcome, Outcome::pass) << check->name << ": " << check->examine(trial).message;
   }
 }
 
 TEST_F(Checks, APassThatMetNothingIsVacuous) {
-  Trial no_guesses = trial_of(asked(1), {with("none", 0, matching)});
-  EXPECT_EQ(check_verdict_justified(no_guesses).outcome, Outcome::vacuous);
-  EXPECT_EQ(check_forgetting(no_guesses).outcome, Outcome::vacuous);
-  EXPECT_EQ(check_independence(no_guesses).outcome, Outcome::vacuous);
-  EXPECT_THAT(check_forgetting(no_guesses).sentence, HasSubstr("nothing to forget"));
+  Trial no_draft_tokens = trial_of(asked(1), {with("none", 0, matching)});
+  EXPECT_EQ(check_acceptance_correct(no_draft_tokens).outcome, Outcome::vacuous);
+  EXPECT_EQ(check_cache_rollback(no_draft_tokens).outcome, Outcome::vacuous);
+  EXPECT_EQ(check_config_invariance(no_draft_tokens).outcome, Outcome::vacuous);
+  EXPECT_THAT(check_cache_rollback(no_draft_tokens).message, HasSubstr("nothing to forget"));
 
-  Trial no_refusal = trial_of(asked(1), {with("oracular", 3, matching)});
-  EXPECT_EQ(check_forgetting(no_refusal).outcome, Outcome::vacuous);
-  EXPECT_EQ(check_verdict_justified(no_refusal).outcome, Outcome::pass);
+  Trial no_refusal = trial_of(asked(1), {with("perfect", 3, matching)});
+  EXPECT_EQ(check_cache_rollback(no_refusal).outcome, Outcome::vacuous);
+  EXPECT_EQ(check_acceptance_correct(no_refusal).outcome, Outcome::pass);
 
-  Trial no_promise = trial_of(asked(1), {with("dialect", 3, rejection)});
+  Trial no_promise = trial_of(asked(1), {with("perturbed", 3, rejection)});
   EXPECT_EQ(check_tokens_equal(no_promise).outcome, Outcome::vacuous);
 
-  Trial no_budget = trial_of(asked(1, 0), {with("dialect", 3, matching)});
-  EXPECT_EQ(check_causality(no_budget).outcome, Outcome::vacuous);
+  Trial no_budget = trial_of(asked(1, 0), {with("perturbed", 3, matching)});
+  EXPECT_EQ(check_batch_invariance(no_budget).outcome, Outcome::vacuous);
   EXPECT_EQ(check_logits_equal(no_budget).outcome, Outcome::vacuous);
-  EXPECT_EQ(check_budget(no_budget).outcome, Outcome::pass) << check_budget(no_budget).sentence;
+  EXPECT_EQ(check_termination_and_counters(no_budget).outcome, Outcome::pass) << check_termination_and_counters(no_budget).message;
 
   Trial nothing = trial_of(asked(1), {});
   for (const Check* check = all_checks(); check->examine != nullptr; ++check) {
@@ -179,7 +179,7 @@ TEST_F(Checks, APassThatMetNothingIsVacuous) {
 }
 
 TEST_F(Checks, FindingsBearTheNameOnTheList) {
-  Trial trial = trial_of(asked(0), {with("dialect", 3, matching)});
+  Trial trial = trial_of(asked(0), {with("perturbed", 3, matching)});
   for (const Check* check = all_checks(); check->examine != nullptr; ++check) {
     EXPECT_EQ(check->examine(trial).check, check->name);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Evidence from coins against right generators of many kinds, which it may accuse once in 1 / alpha, and wrong uses of
 // them. Slow: a million coins of every kind.
-#include "oracle/coin_evidence.h"
+#include "oracle/sequential/coin_evidence.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -11,8 +11,8 @@ class ConstantModel final : public Model {
   explicit ConstantModel(std::vector<float> row) : row_(std::move(row)) {}
   int vocabulary() const override { return static_cast<int>(row_.size()); }
   int context() const override { return 1000; }
-  std::unique_ptr<Cache> new_cache(int capacity, int horizon_max) const override {
-    return std::make_unique<Cache>(std::vector<std::unique_ptr<LayerCache>>{}, capacity, horizon_max);
+  std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override {
+    return std::make_unique<Cache>(std::vector<std::unique_ptr<LayerCache>>{}, capacity, max_pending_rows);
   }
   void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
     outputs.logits.clear();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Short histories told by hand, each with all that is counted in it, and nothing else.
-#include "oracle/coverage.h"
+#include "oracle/exact/coverage.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ const Distribution of_two = distribution_of(std::vector<float>{never, 0, 0, neve
 Distribution only(Token token) { return Distribution::point(token); }
 
 struct Told {
-  std::vector<Token> guesses;
+  std::vector<Token> draft_tokens;
   std::vector<Distribution> drawn_from;
   int accepted;
   std::vector<Token> emitted;
@@ -46,7 +46,7 @@ Trace trace_of(const std::vector<Told>& rounds, Finish finish) {
   trace.finish = finish;
   for (const Told& told : rounds) {
     Round round;
-    round.proposal = {told.guesses, told.drawn_from, told.depths};
+    round.proposal = {told.draft_tokens, told.drawn_from, told.depths};
     round.verdict = {told.accepted, 0, told.last};
     round.emitted = told.emitted;
     trace.rounds.push_back(std::move(round));
@@ -66,7 +66,7 @@ Counts counts_in(const Trace& trace, const Rule& rule = rejection, const Request
   ConstantModel target(row);
   Variation variation;
   variation.rule = &rule;
-  Watch watch(target, request, variation);
+  CoverageCounter watch(target, request, variation);
   watch.add(trace);
   return counts_of(watch.met());
 }
@@ -82,68 +82,68 @@ const std::vector<History>& histories() {
   static const std::vector<History> list = {
       {{}, {{cut, 1}}},
       {{}, {{stopped, 1}}, Finish::stop},
-      // Guesses that stand: as p has more of them than q, by chance, at every depth.
+      // Draft tokens that stand: as p has more of them than q, by chance, at every depth.
       {{{{1, 2}, {p, flat}, 2, {1, 2, 1}}},
-       {{first_stood, 1}, {second_stood, 1}, {all_stood, 1}, {drawn_from_p, 1}, {drawn_from_other, 1},
-        {stood_by_chance, 1}, {cut, 1}}},
+       {{first_accepted, 1}, {second_accepted, 1}, {all_accepted, 1}, {drawn_from_p, 1}, {drawn_from_other, 1},
+        {accepted_by_coin, 1}, {cut, 1}}},
       {{{{1, 1, 1, 1}, {p, p, p, p}, 4, {1, 1, 1, 1, 2}}},
-       {{first_stood, 1}, {second_stood, 1}, {third_stood, 1}, {fourth_stood, 1}, {all_stood, 1}, {drawn_from_p, 4},
+       {{first_accepted, 1}, {second_accepted, 1}, {third_accepted, 1}, {fourth_accepted, 1}, {all_accepted, 1}, {drawn_from_p, 4},
         {cut, 1}}},
-      // Guesses that fall: at every depth, in two rounds in a row and not in a row.
+      // Draft tokens that fall: at every depth, in two rounds in a row and not in a row.
       {{{{3}, {only(3)}, 0, {1}}, {{3}, {only(3)}, 0, {2}}},
-       {{first_fell, 2}, {fell_twice, 1}, {cannot_be_said, 2}, {named, 2}, {several_left, 2}, {cut, 1}}},
+       {{first_rejected, 2}, {rejected_twice, 1}, {cannot_be_said, 2}, {named, 2}, {several_left, 2}, {cut, 1}}},
       {{{{3}, {only(3)}, 0, {1}}, {{1}, {p}, 1, {1, 2}}, {{3}, {only(3)}, 0, {2}}},
-       {{first_fell, 2}, {first_stood, 1}, {all_stood, 1}, {cannot_be_said, 2}, {named, 2}, {drawn_from_p, 1},
+       {{first_rejected, 2}, {first_accepted, 1}, {all_accepted, 1}, {cannot_be_said, 2}, {named, 2}, {drawn_from_p, 1},
         {several_left, 2}, {cut, 1}}},
       {{{{1, 2}, {p, of_two}, 1, {1, 1}}},
-       {{first_stood, 1}, {second_fell, 1}, {drawn_from_p, 1}, {drawn_from_other, 1}, {fell_by_chance, 1},
+       {{first_accepted, 1}, {second_rejected, 1}, {drawn_from_p, 1}, {drawn_from_other, 1}, {rejected_by_coin, 1},
         {one_left, 1}, {cut, 1}}},
       {{{{1, 1, 1, 2}, {p, p, p, flat}, 3, {1, 1, 1, 1}}},
-       {{first_stood, 1}, {second_stood, 1}, {third_stood, 1}, {fourth_fell, 1}, {drawn_from_p, 3},
-        {drawn_from_other, 1}, {fell_by_chance, 1}, {one_left, 1}, {cut, 1}}},
+       {{first_accepted, 1}, {second_accepted, 1}, {third_accepted, 1}, {fourth_rejected, 1}, {drawn_from_p, 3},
+        {drawn_from_other, 1}, {rejected_by_coin, 1}, {one_left, 1}, {cut, 1}}},
       // A block's length: what is made next is other, none, or what the budget leaves.
       {{{{1}, {p}, 1, {1, 1}}, {{1, 1}, {p, p}, 2, {1, 1, 1}}},
-       {{first_stood, 2}, {second_stood, 1}, {all_stood, 2}, {drawn_from_p, 3}, {other_length, 1}, {cut, 1}}},
+       {{first_accepted, 2}, {second_accepted, 1}, {all_accepted, 2}, {drawn_from_p, 3}, {other_length, 1}, {cut, 1}}},
       {{{{}, {}, 0, {1}}, {{1}, {p}, 1, {1, 1}}, {{}, {}, 0, {1}}, {{}, {}, 0, {1}}, {{}, {}, 0, {1}}},
-       {{first_stood, 1}, {all_stood, 1}, {drawn_from_p, 1}, {no_guess, 3}, {no_guess_after_all, 1}, {cut, 1}}},
+       {{first_accepted, 1}, {all_accepted, 1}, {drawn_from_p, 1}, {no_node, 3}, {nothing_drafted_after_all, 1}, {cut, 1}}},
       {{{{1, 1, 1, 1}, {p, p, flat, p}, 2, {1, 1, 2}}, {{1, 1}, {p, p}, 2, {1, 1, 1}}},
-       {{first_stood, 2}, {second_stood, 2}, {third_fell, 1}, {all_stood, 1}, {drawn_from_p, 4},
-        {drawn_from_other, 1}, {fell_by_chance, 1}, {one_left, 1}, {cut_by_budget, 1}, {filled_by_block, 1}, {cut, 1}}},
-      // Stop tokens: a guess that stands, one that falls, what comes in its place, and what comes after a block.
-      {{{{0}, {p}, 1, {0}}}, {{first_stood, 1}, {drawn_from_p, 1}, {stop_stood, 1}, {stopped, 1}}, Finish::stop},
+       {{first_accepted, 2}, {second_accepted, 2}, {third_rejected, 1}, {all_accepted, 1}, {drawn_from_p, 4},
+        {drawn_from_other, 1}, {rejected_by_coin, 1}, {one_left, 1}, {cut_by_budget, 1}, {filled_by_block, 1}, {cut, 1}}},
+      // Stop tokens: a draft token that stands, one that falls, what comes in its place, and what comes after a block.
+      {{{{0}, {p}, 1, {0}}}, {{first_accepted, 1}, {drawn_from_p, 1}, {stop_accepted, 1}, {stopped, 1}}, Finish::stop},
       {{{{0}, {only(0)}, 0, {1}}},
-       {{first_fell, 1}, {named, 1}, {stop_fell, 1}, {fell_by_chance, 1}, {several_left, 1}, {cut, 1}}},
+       {{first_rejected, 1}, {named, 1}, {stop_rejected, 1}, {rejected_by_coin, 1}, {several_left, 1}, {cut, 1}}},
       {{{{3}, {only(3)}, 0, {0}}},
-       {{first_fell, 1}, {cannot_be_said, 1}, {named, 1}, {several_left, 1}, {stop_after_refusal, 1}, {stopped, 1}},
+       {{first_rejected, 1}, {cannot_be_said, 1}, {named, 1}, {several_left, 1}, {stop_after_refusal, 1}, {stopped, 1}},
        Finish::stop},
       {{{{1}, {p}, 1, {1, 0}}},
-       {{first_stood, 1}, {all_stood, 1}, {drawn_from_p, 1}, {stop_after_all, 1}, {stopped, 1}}, Finish::stop},
-      // Trees: the second guess of a place stands, and one below it; two such, one below the other; none.
+       {{first_accepted, 1}, {all_accepted, 1}, {drawn_from_p, 1}, {stop_after_all, 1}, {stopped, 1}}, Finish::stop},
+      // Trees: the second draft token of a place stands, and one below it; two such, one below the other; none.
       {{{{3, 1, 1}, {only(3), only(1), p}, 2, {1, 1, 2}, {0, 0, 1}, 2}},
-       {{first_fell, 1}, {second_stood, 1}, {all_stood, 1}, {cannot_be_said, 1}, {named, 1}, {drawn_from_p, 1},
-        {several_left, 1}, {another_stood, 1}, {stood_below_another, 1}, {cut, 1}}},
+       {{first_rejected, 1}, {second_accepted, 1}, {all_accepted, 1}, {cannot_be_said, 1}, {named, 1}, {drawn_from_p, 1},
+        {several_left, 1}, {sibling_accepted, 1}, {accepted_below_sibling, 1}, {cut, 1}}},
       {{{{3, 1, 3, 2}, {only(3), only(1), only(3), only(2)}, 2, {1, 2, 2}, {0, 0, 1, 1}, 3}},
-       {{first_fell, 1}, {second_fell, 1}, {all_stood, 1}, {cannot_be_said, 2}, {named, 2}, {several_left, 2},
-        {another_stood, 2}, {another_stood_below, 1}, {cut, 1}}},
+       {{first_rejected, 1}, {second_rejected, 1}, {all_accepted, 1}, {cannot_be_said, 2}, {named, 2}, {several_left, 2},
+        {sibling_accepted, 2}, {sibling_accepted_below, 1}, {cut, 1}}},
       {{{{3, 1}, {only(3), only(1)}, 0, {2}, {0, 0}}},
-       {{first_fell, 1}, {cannot_be_said, 1}, {named, 1}, {several_left, 1}, {none_of_several_stood, 1}, {cut, 1}}},
-      // Row 1 sees a token that is penalised; the prompt's was before.
+       {{first_rejected, 1}, {cannot_be_said, 1}, {named, 1}, {several_left, 1}, {no_sibling_accepted, 1}, {cut, 1}}},
+      // Row 1 sees a token that is penalized; the prompt's was before.
       {{{{2}, {only(2)}, 1, {2, 2}}},
-       {{first_stood, 1}, {all_stood, 1}, {named, 1}, {stood_by_chance, 1}, {cut, 1}}},
+       {{first_accepted, 1}, {all_accepted, 1}, {named, 1}, {accepted_by_coin, 1}, {cut, 1}}},
       {{{{0}, {only(0)}, 1, {0, 2}}},
-       {{first_stood, 1}, {all_stood, 1}, {named, 1}, {stood_by_chance, 1}, {penalised_by_guess, 1}, {cut, 1}},
+       {{first_accepted, 1}, {all_accepted, 1}, {named, 1}, {accepted_by_coin, 1}, {penalized_by_draft, 1}, {cut, 1}},
        Finish::length, 1.5F},
       {{{{1}, {only(1)}, 1, {1, 2}}},
-       {{first_stood, 1}, {all_stood, 1}, {named, 1}, {stood_by_chance, 1}, {cut, 1}}, Finish::length, 1.5F},
+       {{first_accepted, 1}, {all_accepted, 1}, {named, 1}, {accepted_by_coin, 1}, {cut, 1}}, Finish::length, 1.5F},
   };
   return list;
 }
 
 bool of_rejection_only(Event event) {
-  return event == stood_by_chance || event == fell_by_chance || event == one_left || event == several_left;
+  return event == accepted_by_coin || event == rejected_by_coin || event == one_left || event == several_left;
 }
 
-bool of_trees_only(Event event) { return event >= another_stood && event <= none_of_several_stood; }
+bool of_trees_only(Event event) { return event >= sibling_accepted && event <= no_sibling_accepted; }
 
 constexpr Possible everything = {.rejection = true, .trees = true};
 
@@ -194,7 +194,7 @@ TEST(Coverage, WhatIsMissingIsWhatNeverHappenedOfWhatCan) {
 
 TEST(Coverage, WhatIsNoRoundIsNotCountedNorWhatFollowsIt) {
   const Told sound = {{1}, {p}, 1, {1, 1}};
-  const Counts of_sound = {{first_stood, 1}, {all_stood, 1}, {drawn_from_p, 1}};
+  const Counts of_sound = {{first_accepted, 1}, {all_accepted, 1}, {drawn_from_p, 1}};
   for (const Told& wrong : std::vector<Told>{{{1}, {p}, 2, {1, 1}},
                                              {{1}, {p}, -1, {1}},
                                              {{1}, {}, 1, {1, 1}},
@@ -206,7 +206,7 @@ TEST(Coverage, WhatIsNoRoundIsNotCountedNorWhatFollowsIt) {
   }
   const Told long_one = {{}, {}, 0, {1, 1, 1, 1}};
   EXPECT_EQ(counts_in(trace_of({sound, long_one, sound}, Finish::length)),
-            (Counts{{first_stood, 1}, {all_stood, 1}, {drawn_from_p, 1}, {no_guess, 1}, {no_guess_after_all, 1}}))
+            (Counts{{first_accepted, 1}, {all_accepted, 1}, {drawn_from_p, 1}, {no_node, 1}, {nothing_drafted_after_all, 1}}))
       << "nothing happens behind the budget";
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "oracle/ddmin.h"
+#include "oracle/shrink/ddmin.h"
 
 #include <gtest/gtest.h>
 

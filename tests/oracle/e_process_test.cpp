@@ -2,7 +2,7 @@
 // The e-process against right decoders, of which it may flag one in 1 / alpha, and wrong ones. Slow: 1000 right texts
 // of 100 000 tokens, and how many tokens every fault takes (fixtures/snapshots/e_process.txt; DRAFTPROOF_ACCEPT=1 in
 // the environment rewrites it).
-#include "oracle/e_process.h"
+#include "oracle/sequential/e_process.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -20,8 +20,8 @@
 #include <string_view>
 
 #include "kernels/math64.h"
-#include "oracle/coin_evidence.h"
-#include "oracle/real_law.h"
+#include "oracle/sequential/coin_evidence.h"
+#include "oracle/sequential/rounded_distribution.h"
 #include "tests/oracle/coin_faults.h"
 #include "tests/oracle/positions.h"
 
@@ -33,26 +33,26 @@ using Settings = EProcess::Settings;
 using Stakes = EProcess::Stakes;
 
 /// What a checker makes of a row that was written as float32.
-RealLaw in_float32(const Distribution& distribution) {
+RoundedDistribution in_float32(const Distribution& distribution) {
   std::vector<double> weights;
   for (const std::uint64_t weight : distribution.weights()) {
     weights.push_back(static_cast<float>(static_cast<double>(weight) * 0x1p-52));
   }
-  return real_law(distribution.tokens(), weights, 0x1p-23);
+  return rounded_distribution(distribution.tokens(), weights, 0x1p-23);
 }
 
 /// Positions that come again and again, in an order of chance, and what every bet pays there.
 class World {
  public:
-  World(const Settings& settings, int positions, std::span<const MutantLaw> laws = mutant_laws()) {
+  World(const Settings& settings, int positions, std::span<const FaultModel> models = fault_models()) {
     for (int index = 0; index < positions; ++index) {
       places_.push_back({position_of(settings.vocabulary, index), {}, {}, {}});
       Place& place = places_.back();
-      place.stakes = std::make_unique<Stakes>(settings, place.position.p, &place.position.q, laws);
-      const RealLaw p = in_float32(place.position.p);
-      const RealLaw q = in_float32(place.position.q);
+      place.stakes = std::make_unique<Stakes>(settings, place.position.p, &place.position.q, models);
+      const RoundedDistribution p = in_float32(place.position.p);
+      const RoundedDistribution q = in_float32(place.position.q);
       const Settings of_reals = {settings.vocabulary, settings.alpha, p.slack + q.slack};
-      place.of_reals = std::make_unique<Stakes>(of_reals, p.law, &q.law, laws);
+      place.of_reals = std::make_unique<Stakes>(of_reals, p.distribution, &q.distribution, models);
       place.p = table_of(place.position.p, settings.vocabulary);
     }
   }
@@ -76,10 +76,10 @@ class World {
     Token token;
   };
   using Tables = std::vector<std::vector<std::uint64_t>>;  // one for each position
-  Step step(SeededChance& chance, int text, int n, const Tables* laws = nullptr) const {
-    const auto position = static_cast<std::size_t>(chance.below({text, n, Purpose::draft}, places_.size()));
-    const auto& weights = laws == nullptr ? places_[position].p : (*laws)[position];
-    return {position, static_cast<Token>(chance.pick({text, n, Purpose::target}, weights))};
+  Step step(PhiloxSource& random, int text, int n, const Tables* models = nullptr) const {
+    const auto position = static_cast<std::size_t>(random.below({text, n, Purpose::draft}, places_.size()));
+    const auto& weights = models == nullptr ? places_[position].p : (*models)[position];
+    return {position, static_cast<Token>(random.sample_index({text, n, Purpose::target}, weights))};
   }
 
  private:
@@ -95,15 +95,15 @@ constexpr Settings small = {.vocabulary = 12};
 
 /// How many of `texts` right texts raise an alarm at each alpha.
 template <class Observe>
-std::map<double, int> false_alarms(const Settings& settings, int texts, int tokens, std::span<const MutantLaw> laws,
+std::map<double, int> false_alarms(const Settings& settings, int texts, int tokens, std::span<const FaultModel> models,
                                    const Observe& before_token, const std::vector<double>& alphas) {
-  const World world(settings, 200, laws);
-  SeededChance chance(2024);
+  const World world(settings, 200, models);
+  PhiloxSource random(2024);
   std::map<double, int> alarms;
   for (int text = 0; text < texts; ++text) {
-    EProcess process(settings, laws);
+    EProcess process(settings, models);
     for (int n = 0; n < tokens; ++n) {
-      const auto [position, token] = world.step(chance, text, n);
+      const auto [position, token] = world.step(random, text, n);
       before_token(token);
       process.observe(world.stakes(position), world.stakes(position).place_of(token));
     }
@@ -113,7 +113,7 @@ std::map<double, int> false_alarms(const Settings& settings, int texts, int toke
 }
 
 TEST(EProcess, LetsRightDecodersPass) {
-  const auto alarms = false_alarms(small, 200, 3000, mutant_laws(), [](Token) {}, {0.05, 1e-9});
+  const auto alarms = false_alarms(small, 200, 3000, fault_models(), [](Token) {}, {0.05, 1e-9});
   EXPECT_EQ(alarms.at(1e-9), 0);
   EXPECT_LE(alarms.at(0.05), 10) << "of 200";
 }
@@ -121,17 +121,17 @@ TEST(EProcess, LetsRightDecodersPass) {
 Token peeked = 0;  // by the bet below
 
 TEST(EProcess, ABetChosenAfterTheTokenWouldBeSeenByTheSameTest) {
-  static constexpr MutantLaw peeking[] = {{"peeking", "", false, [](const PositionLaws& l, std::vector<double>& r) {
+  static constexpr FaultModel peeking[] = {{"peeking", "", false, [](const PositionDistributions& l, std::vector<double>& r) {
                                              for (std::size_t i = 0; i < r.size(); ++i) r[i] = l.tokens[i] == peeked;
                                            }}};
   const Settings settings = small;
   const World world(settings, 200);
-  SeededChance chance(2024);
+  PhiloxSource random(2024);
   int alarms = 0;
   for (int text = 0; text < 20; ++text) {
     EProcess process(settings, peeking);
     for (int n = 0; n < 3000; ++n) {
-      const auto [position, token] = world.step(chance, text, n);
+      const auto [position, token] = world.step(random, text, n);
       peeked = token;
       process.observe(world.position(position).p, &world.position(position).q, token);
     }
@@ -140,8 +140,8 @@ TEST(EProcess, ABetChosenAfterTheTokenWouldBeSeenByTheSameTest) {
   EXPECT_EQ(alarms, 20);
 }
 
-TEST(EProcess, AnUnnormalisedBetWouldBeSeenByTheSameTest) {
-  static constexpr MutantLaw generous[] = {{"generous", "", false, [](const PositionLaws& l, std::vector<double>& r) {
+TEST(EProcess, AnUnnormalizedBetWouldBeSeenByTheSameTest) {
+  static constexpr FaultModel generous[] = {{"generous", "", false, [](const PositionDistributions& l, std::vector<double>& r) {
                                               for (std::size_t i = 0; i < r.size(); ++i) r[i] = 1.03 * l.p[i];
                                             }}};
   EXPECT_EQ(false_alarms(small, 20, 3000, generous, [](Token) {}, {1e-9}).at(1e-9), 20);
@@ -187,11 +187,11 @@ TEST(EProcess, AFaultThatBeginsLateIsFound) {
   const World world(small, 200);
   std::vector<std::vector<std::uint64_t>> q;
   for (std::size_t i = 0; i < world.size(); ++i) q.push_back(World::table_of(world.position(i).q, 12));
-  SeededChance chance(1);
+  PhiloxSource random(1);
   EProcess process(small);
   int late = 0;
   for (int n = 0; n < 60000 && !process.alarm(); ++n) {
-    const auto [position, token] = world.step(chance, 0, n, n < 50000 ? nullptr : &q);
+    const auto [position, token] = world.step(random, 0, n, n < 50000 ? nullptr : &q);
     const Stakes& stakes = world.stakes(position);
     if (stakes.place_of(token) == stakes.never()) continue;  // a proof would end this too soon
     process.observe(stakes, stakes.place_of(token));
@@ -233,11 +233,11 @@ class Rounds {
 
   void feed(EProcess& process, int tokens, const Say& say, double slack = 0) {
     for (int n = 0; n < tokens && !process.alarm(); ++n) {
-      const auto [position, drawn] = world_.step(chance_, text_, n);
+      const auto [position, drawn] = world_.step(random_, text_, n);
       const Position& here = world_.position(position);
       std::vector<Token> dropped;
-      for (std::uint64_t i = chance_.below({text_, n, Purpose::accept}, 4); i > 0; --i) {
-        dropped.push_back(static_cast<Token>(chance_.below({text_, 8 * n + static_cast<int>(i), Purpose::accept}, 12)));
+      for (std::uint64_t i = random_.below({text_, n, Purpose::accept}, 4); i > 0; --i) {
+        dropped.push_back(static_cast<Token>(random_.below({text_, 8 * n + static_cast<int>(i), Purpose::accept}, 12)));
       }
       const auto rejected = dropped.empty() ? std::nullopt : std::optional(dropped[0]);
       const Token token = say(drawn, rejected, before_);
@@ -250,7 +250,7 @@ class Rounds {
  private:
   const World& world_;
   int text_;
-  SeededChance chance_{77};
+  PhiloxSource random_{77};
   std::vector<Token> before_;
 };
 
@@ -267,10 +267,10 @@ TEST(EProcess, TheTextBeforeDoesNotAccuseRightDecoders) {
 
 TEST(EProcess, ADraftTokenThatWasDrawnWithTheTokensNumberWouldBeSeenByTheSameTest) {
   const World world(small, 200);
-  SeededChance chance(2024);
+  PhiloxSource random(2024);
   EProcess process(small);
   for (int n = 0; n < 3000; ++n) {
-    const auto [position, token] = world.step(chance, 0, n);
+    const auto [position, token] = world.step(random, 0, n);
     process.observe(world.position(position).p, nullptr, token, {{}, std::span(&token, 1), 0});
   }
   EXPECT_TRUE(process.alarm());
@@ -393,13 +393,13 @@ TEST(EProcess, SlackForgivesNumericsAndNothingMore) {
       noisy.push_back(nudged(World::table_of(world.position(i).p, 12), 0.02));
       wrong.push_back(World::table_of(world.position(i).q, 12));
     }
-    SeededChance chance(7);
+    PhiloxSource random(7);
     EProcess right(settings);
     EProcess bad(settings);
     for (int n = 0; n < 20000; ++n) {
-      const auto seen = world.step(chance, 0, n, &noisy);
+      const auto seen = world.step(random, 0, n, &noisy);
       right.observe(world.stakes(seen.position), world.stakes(seen.position).place_of(seen.token));
-      const auto other = world.step(chance, 1, n, &wrong);
+      const auto other = world.step(random, 1, n, &wrong);
       bad.observe(world.stakes(other.position), world.stakes(other.position).place_of(other.token));
     }
     EXPECT_EQ(right.alarm(), slack == 0) << "without slack the noise shows, with it it must not";
@@ -416,17 +416,17 @@ std::vector<std::uint64_t> in_integers(const std::vector<double>& r) {
 
 TEST(EProcess, SeesANamedFaultByTheTimeItPromises) {
   const World world(small, 200);
-  SeededChance chance(11);
+  PhiloxSource random(11);
   int promises = 0;
-  for (const MutantLaw& law : mutant_laws()) {
+  for (const FaultModel& model : fault_models()) {
     std::vector<std::vector<std::uint64_t>> wrong;
     std::vector<double> squares;  // of the total variation from p, by position
     for (std::size_t i = 0; i < world.size(); ++i) {
-      const PositionLaws laws = laws_of(world.position(i), small.vocabulary);
-      std::vector<double> r(laws.tokens.size());
-      law.law(laws, r);
+      const PositionDistributions models = distributions_of(world.position(i), small.vocabulary);
+      std::vector<double> r(models.tokens.size());
+      model.distribution(models, r);
       double distance = 0;
-      for (std::size_t k = 0; k < r.size(); ++k) distance += std::abs(r[k] - laws.p[k]) / 2;
+      for (std::size_t k = 0; k < r.size(); ++k) distance += std::abs(r[k] - models.p[k]) / 2;
       squares.push_back(distance * distance);
       wrong.push_back(in_integers(r));
     }
@@ -435,13 +435,13 @@ TEST(EProcess, SeesANamedFaultByTheTimeItPromises) {
       double sum = 0;
       bool promised = false;
       for (int n = 0; n < 20000 && !promised; ++n) {
-        const auto [position, token] = world.step(chance, text, n, &wrong);
+        const auto [position, token] = world.step(random, text, n, &wrong);
         process.observe(world.stakes(position), world.stakes(position).place_of(token));
         sum += squares[position];
         const double smallest = process.smallest_deviation();
         promised = smallest * smallest <= sum / (n + 1);
       }
-      EXPECT_TRUE(process.alarm() || !promised) << law.name << ", text " << text;
+      EXPECT_TRUE(process.alarm() || !promised) << model.name << ", text " << text;
       promises += promised;
     }
   }
@@ -455,17 +455,17 @@ using Fault = std::function<std::vector<double>(const World&, std::size_t, int v
 /// The laws that are bet on, weaker doses of one, and faults that no bet has a name for.
 std::vector<std::pair<std::string, Fault>> faults() {
   std::vector<std::pair<std::string, Fault>> list;
-  for (const MutantLaw& law : mutant_laws()) {
-    list.emplace_back(law.name, [&law](const World& world, std::size_t index, int vocabulary) {
-      const PositionLaws laws = laws_of(world.position(index), vocabulary);
-      std::vector<double> r(laws.tokens.size());
-      law.law(laws, r);
+  for (const FaultModel& model : fault_models()) {
+    list.emplace_back(model.name, [&model](const World& world, std::size_t index, int vocabulary) {
+      const PositionDistributions models = distributions_of(world.position(index), vocabulary);
+      std::vector<double> r(models.tokens.size());
+      model.distribution(models, r);
       return r;
     });
   }
   const auto lenient = [](double factor) {
     return [factor](const World& world, std::size_t index, int vocabulary) {
-      const PositionLaws l = laws_of(world.position(index), vocabulary);
+      const PositionDistributions l = distributions_of(world.position(index), vocabulary);
       double refused = 0;
       double sum = 0;
       std::vector<double> r;
@@ -480,9 +480,9 @@ std::vector<std::pair<std::string, Fault>> faults() {
   };
   list.emplace_back("lenient by 1.1", lenient(1.1));
   list.emplace_back("lenient by 1.03", lenient(1.03));
-  const auto mixed = [](double part, const std::function<double(const PositionLaws&, std::size_t)>& other) {
+  const auto mixed = [](double part, const std::function<double(const PositionDistributions&, std::size_t)>& other) {
     return [part, other](const World& world, std::size_t index, int vocabulary) {
-      const PositionLaws l = laws_of(world.position(index), vocabulary);
+      const PositionDistributions l = distributions_of(world.position(index), vocabulary);
       std::vector<double> r;
       double sum = 0;
       for (std::size_t i = 0; i < l.p.size(); ++i) {
@@ -493,14 +493,14 @@ std::vector<std::pair<std::string, Fault>> faults() {
       return r;
     };
   };
-  list.emplace_back("even ids preferred", mixed(0.2, [](const PositionLaws&, std::size_t i) {
+  list.emplace_back("even ids preferred", mixed(0.2, [](const PositionDistributions&, std::size_t i) {
                       return i % 2 ? 0. : 2.;
                     }));
-  list.emplace_back("high ids missing", mixed(1, [](const PositionLaws& l, std::size_t i) {
+  list.emplace_back("high ids missing", mixed(1, [](const PositionDistributions& l, std::size_t i) {
                       return i + 4 < l.p.size() ? 1. : 0.;
                     }));
-  list.emplace_back("neighbour's logit", [](const World& world, std::size_t index, int vocabulary) {
-    const PositionLaws l = laws_of(world.position(index), vocabulary);
+  list.emplace_back("neighbor's logit", [](const World& world, std::size_t index, int vocabulary) {
+    const PositionDistributions l = distributions_of(world.position(index), vocabulary);
     std::vector<double> r;
     double sum = 0;
     for (std::size_t i = 0; i < l.p.size(); ++i) {
@@ -511,8 +511,8 @@ std::vector<std::pair<std::string, Fault>> faults() {
     return r;
   });
   list.emplace_back("row of another text", [](const World& world, std::size_t index, int vocabulary) {
-    const PositionLaws l = laws_of(world.position(index), vocabulary);
-    const PositionLaws other = laws_of(world.position((index + 1) % world.size()), vocabulary);
+    const PositionDistributions l = distributions_of(world.position(index), vocabulary);
+    const PositionDistributions other = distributions_of(world.position((index + 1) % world.size()), vocabulary);
     std::vector<double> r;
     double sum = 0;
     for (std::size_t i = 0; i < l.p.size(); ++i) {
@@ -609,7 +609,7 @@ std::string faults_of_coins() {
 }
 
 TEST(EProcessSlow, AThousandRightTextsOf100000TokensRaiseNoAlarm) {
-  const auto alarms = false_alarms({.vocabulary = 12}, 1000, 100000, mutant_laws(), [](Token) {}, {0.05, 1e-3, 1e-9});
+  const auto alarms = false_alarms({.vocabulary = 12}, 1000, 100000, fault_models(), [](Token) {}, {0.05, 1e-3, 1e-9});
   fmt::print("alarms among 1000 right texts: {} at 0.05, {} at 1e-3, {} at 1e-9\n", alarms.at(0.05), alarms.at(1e-3),
              alarms.at(1e-9));
   EXPECT_EQ(alarms.at(1e-9), 0);
@@ -626,14 +626,14 @@ TEST(EProcessSlow, TheTokensThatEveryFaultTakesAreTheSnapshot) {
       "# Tokens until an alarm at 1e-9, median and most of 9 texts; vocabulary 64, 64 positions by turns of chance.\n"
       "# Tokens that p says never are left out: each would be proof. Ideal: ln(1e9) / KL, for who knows the law.\n"
       "# The second pair: the same texts, by rows that were written as float32.\n";
-  found += fmt::format("{:<26}{:>8}{:>9}{:>9}{:>9}{:>9}{:>9}  looks like\n", "law", "TV", "ideal", "median", "most",
+  found += fmt::format("{:<26}{:>8}{:>9}{:>9}{:>9}{:>9}{:>9}  looks like\n", "distribution", "TV", "ideal", "median", "most",
                        "float32", "most");
   for (const auto& [name, fault] : faults()) {
     double distance = 0;
     double divergence = 0;
-    std::vector<std::vector<std::uint64_t>> laws;
+    std::vector<std::vector<std::uint64_t>> models;
     for (std::size_t i = 0; i < world.size(); ++i) {
-      const PositionLaws l = laws_of(world.position(i), settings.vocabulary);
+      const PositionDistributions l = distributions_of(world.position(i), settings.vocabulary);
       std::vector<double> r = fault(world, i, settings.vocabulary);
       double possible = 0;
       for (std::size_t k = 0; k < r.size(); ++k) possible += r[k] = l.p[k] > 0 ? r[k] : 0;
@@ -642,16 +642,16 @@ TEST(EProcessSlow, TheTokensThatEveryFaultTakesAreTheSnapshot) {
         distance += std::abs(r[k] - l.p[k]) / 2 / static_cast<double>(world.size());
         if (r[k] > 0) divergence += r[k] * log64(r[k] / l.p[k]) / static_cast<double>(world.size());
       }
-      laws.push_back(in_integers(r));
+      models.push_back(in_integers(r));
     }
-    SeededChance chance(5);
+    PhiloxSource random(5);
     Needed by_integers;
     Needed by_reals;
     for (int text = 0; text < texts; ++text) {
       EProcess integers(settings);
       EProcess reals(settings);
       for (int n = 0; n < tokens_max && !(integers.alarm() && reals.alarm()); ++n) {
-        const auto [position, token] = world.step(chance, text, n, &laws);
+        const auto [position, token] = world.step(random, text, n, &models);
         const auto watch = [said = token](EProcess& process, const Stakes& stakes) {
           if (!process.alarm()) process.observe(stakes, stakes.place_of(said));
         };

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 // What a trial does at each level of effort: how many plain rows it reads, and that what is wrong is still found.
-#include "oracle/effort.h"
+#include "oracle/checks/effort.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "oracle/check.h"
+#include "oracle/checks/check.h"
 #include "ref/base/error.h"
 #include "ref/decoding/decoder.h"
 #include "ref/drafts/none.h"
-#include "ref/drafts/oracular.h"
+#include "ref/drafts/control_drafts.h"
 #include "ref/models/hash.h"
 #include "tools/engine_subject.h"
 
@@ -27,8 +27,8 @@ class Watched final : public Model {
   explicit Watched(int cached = never) : cached_(cached) {}
   int vocabulary() const override { return sound_->vocabulary(); }
   int context() const override { return sound_->context(); }
-  std::unique_ptr<Cache> new_cache(int capacity, int horizon_max) const override {
-    return sound_->new_cache(capacity, horizon_max);
+  std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override {
+    return sound_->new_cache(capacity, max_pending_rows);
   }
   void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
     tokens += static_cast<long>(batch.tokens.size());
@@ -47,15 +47,15 @@ class Watched final : public Model {
 class WatchedSubject final : public Subject {
  public:
   explicit WatchedSubject(int cached = never) : model(cached) {}
-  Trace run_watched(const Request& request, const Variation& variation, Chance& chance,
-                    const AfterRound& after_round) override {
+  Trace run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
+                    const OnRound& on_round) override {
     Request asked = varied(request, variation);
     const int capacity = static_cast<int>(asked.prompt.size()) + asked.max_new_tokens;
     std::unique_ptr<Draft> draft = std::make_unique<NoDraft>();
-    if (variation.draft == "hostile") draft = std::make_unique<HostileDraft>(model, capacity, asked.draft_max);
-    Decoder decoder(model, *draft, *variation.rule, chance, std::move(asked), Recording::digests);
+    if (variation.draft == "always-reject") draft = std::make_unique<AlwaysRejectDraft>(model, capacity, asked.draft_max);
+    Decoder decoder(model, *draft, *variation.rule, random, std::move(asked), Recording::digests);
     std::atomic<bool> ended = false;
-    decoder.run({[&](const Trace& trace) { ended = after_round && !after_round(trace); }, false}, &ended);
+    decoder.run({[&](const Trace& trace) { ended = on_round && !on_round(trace); }, false}, &ended);
     return decoder.trace();
   }
   Model& target(const Variation&) override { return model; }
@@ -75,7 +75,7 @@ Request asked(int max_new_tokens) {
 std::vector<Variation> variations() {
   Variation none;
   Variation hostile;
-  hostile.draft = "hostile";
+  hostile.draft = "always-reject";
   hostile.draft_max = 2;
   return {hostile, none};
 }
@@ -126,11 +126,11 @@ TEST(PlainRows, ThoseAfreshAreAsManyAsAskedForAtMostAndTheLastIsOneOfThem) {
 
 TEST(PlainRows, AreThoseComputedAfreshWhereACacheIsUsed) {
   Watched model;
-  SeededChance chance(3);
+  PhiloxSource random(3);
   const Request request = asked(300);
-  const PlainRun afresh = plain(model, request, chance);
+  const PlainRun afresh = plain(model, request, random);
   for (const int most : {1, 7, 299}) {
-    const PlainRun run = plain(model, request, chance, most);
+    const PlainRun run = plain(model, request, random, most);
     EXPECT_EQ(run.output, afresh.output);
     EXPECT_EQ(run.logprobs, afresh.logprobs);
     std::vector<Token> text = request.prompt;
@@ -149,7 +149,7 @@ long tokens_read(int length, const Effort& effort) {
   for (Variation& variation : list) variation.rule = &rejection;
   Trial trial(subject, asked(length), 3, list, effort);
   const long before = subject.model.tokens;
-  for (const auto check : {check_tokens_equal, check_logits_equal, check_verdict_justified, check_ledger}) {
+  for (const auto check : {check_tokens_equal, check_logits_equal, check_acceptance_correct, check_rng_accounting}) {
     EXPECT_EQ(check(trial).outcome, Outcome::pass);
   }
   return subject.model.tokens - before;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "oracle/fixture_file.h"
+#include "oracle/fixtures/fixture_file.h"
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -107,9 +107,9 @@ TEST_P(HostileFixture, IsRefusedNamingFileAndField) {
   FixtureParts parts(small_fixture());
   GetParam().damage(parts);
   parts.write(file);
-  const std::string sentence = error_of([&] { read_fixture(file); });
-  EXPECT_TRUE(sentence.starts_with(file.string() + ": ")) << sentence;
-  expect_words(sentence, {"", "", GetParam().words});
+  const std::string message = error_of([&] { read_fixture(file); });
+  EXPECT_TRUE(message.starts_with(file.string() + ": ")) << message;
+  expect_words(message, {"", "", GetParam().words});
 }
 
 constexpr std::int32_t least32 = std::numeric_limits<std::int32_t>::min();
@@ -154,8 +154,8 @@ INSTANTIATE_TEST_SUITE_P(
         HostileFile{"rounds_scalar", array("/run/rounds", one<Token>(1)), {"'/run/rounds' has shape []"}},
         HostileFile{"rounds_negative", value<Token>("/run/rounds", 7, -1), {"'/run/rounds'", "round 1"}},
         HostileFile{"rounds_huge", value<Token>("/run/rounds", 5, most32), {"'/run/rows' has shape [4, 3]"}},
-        HostileFile{"guesses_fewer", value<Token>("/run/rounds", 1, 3), {"'/run/guesses' has shape [4], not [5]"}},
-        HostileFile{"guess_negative", value<Token>("/run/guesses", 2, -7), {"'/run/guesses' holds -7"}},
+        HostileFile{"draft_tokens_fewer", value<Token>("/run/rounds", 1, 3), {"'/run/draft_tokens' has shape [4], not [5]"}},
+        HostileFile{"draft_token_negative", value<Token>("/run/draft_tokens", 2, -7), {"'/run/draft_tokens' holds -7"}},
         HostileFile{"logits_fewer", value<Token>("/run/rounds", 2, 3), {"'/run/logits' has shape [4, 2], not [5, 2]"}},
         HostileFile{"logits_missing", no_array("/run/logits"), {"'/run/logits'"}},
         HostileFile{"targets_negative", array("/run/targets", Array<Token>{{4, 2}, std::vector<Token>(8, -1)}),
@@ -186,9 +186,9 @@ TEST(HostileBytes, AreRefusedBeforeTheLibrarySeesThem) {
   const TemporaryFolder folder;
   const auto refused = [&](const std::string& bytes) {
     const auto file = folder.write("x.h5", bytes);
-    const std::string sentence = error_of([&] { read_fixture(file); });
-    EXPECT_TRUE(sentence.starts_with(file.string() + ": ")) << sentence;
-    return sentence;
+    const std::string message = error_of([&] { read_fixture(file); });
+    EXPECT_TRUE(message.starts_with(file.string() + ": ")) << message;
+    return message;
   };
   write_fixture(folder.path() / "x.h5", small_fixture());
   const std::string good = bytes_of_file(folder.path() / "x.h5");

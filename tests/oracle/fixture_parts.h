@@ -7,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-#include "oracle/fixture_file.h"
+#include "oracle/fixtures/fixture_file.h"
 #include "ref/formats/hdf5_seal.h"
 
 namespace draftproof {

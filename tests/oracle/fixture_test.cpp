@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "oracle/fixture.h"
+#include "oracle/fixtures/fixture.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ void expect_each_value_matters(const std::string& name) {
 TEST(Difference, SeesEveryValueOfEveryArray) {
   expect_each_value_matters<float>("rows");
   for (const char* name : {"logits", "targets", "cache", "draft"}) expect_each_value_matters<std::uint64_t>(name);
-  for (const char* name : {"rounds", "guesses", "tokens", "finish"}) expect_each_value_matters<std::int32_t>(name);
+  for (const char* name : {"rounds", "draft_tokens", "tokens", "finish"}) expect_each_value_matters<std::int32_t>(name);
   EXPECT_EQ(small_fixture().arrays.size(), 9U) << "an array that no line above names";
 }
 
@@ -115,9 +115,9 @@ TEST(Difference, ShowsTheFirstPlaceBothValuesAndUlps) {
   values_of<std::uint64_t>(bad, "logits")[3] = 7;
   const FixtureDifference change = difference(small_fixture(), bad);
   ASSERT_EQ(change.arrays.size(), 2U);
-  EXPECT_EQ(change.arrays[0].sentence(),
+  EXPECT_EQ(change.arrays[0].message(),
             "rows[1, 1] was 4.5 (0x40900000), is 4.5000005 (0x40900001), 1 ulp; 2 of 12 differ, by 2 ulps at most");
-  EXPECT_EQ(change.arrays[1].sentence(),
+  EXPECT_EQ(change.arrays[1].message(),
             "logits[1] was 00000000000000010000000000000002, is 00000000000000010000000000000007; 1 of 4 differ");
   EXPECT_THAT(change.text(), HasSubstr("the text is the same"));
 }
@@ -157,28 +157,28 @@ TEST(Difference, SaysWhereTheTextsPartAndHowFarDistributionsMove) {
 TEST(Difference, SeesLongerShorterMissingAndReshapedArrays) {
   Fixture shorter = small_fixture();
   for (FixtureArray& array : shorter.arrays) {
-    if (array.name == "guesses") array.content = Array<std::int32_t>{{3}, {2, 1, 2}};
+    if (array.name == "draft_tokens") array.content = Array<std::int32_t>{{3}, {2, 1, 2}};
   }
-  EXPECT_EQ(difference(small_fixture(), shorter).arrays.at(0).sentence(),
-            "guesses[3] was 1, is absent; 0 of 3 differ; 1 more recorded");
-  EXPECT_EQ(difference(shorter, small_fixture()).arrays.at(0).sentence(),
-            "guesses[3] was absent, is 1; 0 of 3 differ; 1 more found");
+  EXPECT_EQ(difference(small_fixture(), shorter).arrays.at(0).message(),
+            "draft tokens[3] was 1, is absent; 0 of 3 differ; 1 more recorded");
+  EXPECT_EQ(difference(shorter, small_fixture()).arrays.at(0).message(),
+            "draft tokens[3] was absent, is 1; 0 of 3 differ; 1 more found");
   Fixture longer = small_fixture();
   for (FixtureArray& array : longer.arrays) {
     if (array.name == "cache") array.content = Array<std::uint64_t>{{4, 2}, {1, 5, 2, 7, 3, 5, 4, 5}};
   }
-  EXPECT_EQ(difference(small_fixture(), longer).arrays.at(0).sentence(),
+  EXPECT_EQ(difference(small_fixture(), longer).arrays.at(0).message(),
             "cache[1] was 00000000000000020000000000000005, is 00000000000000020000000000000007; 1 of 2 differ; 2 more "
             "found");
   Fixture without = small_fixture();
   without.arrays.erase(without.arrays.begin());
-  EXPECT_EQ(difference(small_fixture(), without).arrays.at(0).sentence(), "rows was there, is absent");
-  EXPECT_EQ(difference(without, small_fixture()).arrays.at(0).sentence(), "rows was absent, is there");
+  EXPECT_EQ(difference(small_fixture(), without).arrays.at(0).message(), "rows was there, is absent");
+  EXPECT_EQ(difference(without, small_fixture()).arrays.at(0).message(), "rows was absent, is there");
   Fixture wider = small_fixture();
   for (FixtureArray& array : wider.arrays) {
     if (array.name == "rows") std::get<Array<float>>(array.content).shape = {3, 4};
   }
-  EXPECT_EQ(difference(small_fixture(), wider).arrays.at(0).sentence(), "rows was shape [4, 3], is shape [3, 4]");
+  EXPECT_EQ(difference(small_fixture(), wider).arrays.at(0).message(), "rows was shape [4, 3], is shape [3, 4]");
 }
 
 }  // namespace

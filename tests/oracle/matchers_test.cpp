@@ -38,36 +38,36 @@ Token draw(Coins& coins, const Weights& weights) {
   return token;
 }
 
-TEST(HasExactLaw, AcceptsTheLawAndNothingBesideIt) {
-  const auto sampler = [](Chance& chance) {
-    Coins coins(chance);
+TEST(HasExactDistribution, AcceptsTheDistributionAndNothingBesideIt) {
+  const auto sampler = [](RandomSource& random) {
+    Coins coins(random);
     return draw(coins, {1, 0, 3});
   };
-  EXPECT_THAT(sampler, HasExactLaw(Weights{1, 0, 3}));
-  EXPECT_THAT(sampler, HasExactLaw(Weights{2, 0, 6, 0}));
-  EXPECT_THAT(sampler, Not(HasExactLaw(Weights{1, 0, 2})));
-  EXPECT_THAT(sampler, Not(HasExactLaw(Weights{1, 1, 3})));
-  EXPECT_THAT(sampler, Not(HasExactLaw(Weights{1000000, 0, 3000001}))) << "no tolerance";
-  EXPECT_EQ(explanation(sampler, HasExactLaw(Weights{1, 0, 1})),
+  EXPECT_THAT(sampler, HasExactDistribution(Weights{1, 0, 3}));
+  EXPECT_THAT(sampler, HasExactDistribution(Weights{2, 0, 6, 0}));
+  EXPECT_THAT(sampler, Not(HasExactDistribution(Weights{1, 0, 2})));
+  EXPECT_THAT(sampler, Not(HasExactDistribution(Weights{1, 1, 3})));
+  EXPECT_THAT(sampler, Not(HasExactDistribution(Weights{1000000, 0, 3000001}))) << "no tolerance";
+  EXPECT_EQ(explanation(sampler, HasExactDistribution(Weights{1, 0, 1})),
             "whose law over 4 paths is P(0) = 1/4, P(2) = 3/4: P(0) is 1/4 where it should be 1/2; "
             "total variation 1/4");
-  EXPECT_EQ(explanation(sampler, HasExactLaw(Weights{1, 0, 3})), "whose law over 4 paths is P(0) = 1/4, P(2) = 3/4");
+  EXPECT_EQ(explanation(sampler, HasExactDistribution(Weights{1, 0, 3})), "whose law over 4 paths is P(0) = 1/4, P(2) = 3/4");
 }
 
-TEST(HasExactLaw, TakesDistributionsAndJointLaws) {
+TEST(HasExactDistribution, TakesDistributionsAndJointLaws) {
   const std::vector<Token> tokens{3, 5};
   const std::vector<std::uint64_t> weights{Distribution::total / 4, 3 * (Distribution::total / 4)};
   const Distribution p = Distribution::exact(tokens, weights);
-  const auto one = [&](Chance& chance) { return p.tokens()[chance.pick({0, 1, Purpose::target}, p.weights())]; };
-  EXPECT_THAT(one, HasExactLaw(p));
-  EXPECT_THAT(one, Not(HasExactLaw(Distribution::point(5))));
+  const auto one = [&](RandomSource& random) { return p.tokens()[random.sample_index({0, 1, Purpose::target}, p.weights())]; };
+  EXPECT_THAT(one, HasExactDistribution(p));
+  EXPECT_THAT(one, Not(HasExactDistribution(Distribution::point(5))));
   // Two tokens by one key are not independent.
-  const auto two = [&](Chance& chance) { return std::vector<Token>{one(chance), one(chance)}; };
-  EXPECT_THAT(two, HasExactLaw(Law{{{3, 3}, Rational(1, 4)}, {{5, 5}, Rational(3, 4)}}));
-  EXPECT_THAT(explanation(two, HasExactLaw(Law{{{3, 3}, 1}})), HasSubstr("P(3 3) is 1/4 where it should be 1"));
+  const auto two = [&](RandomSource& random) { return std::vector<Token>{one(random), one(random)}; };
+  EXPECT_THAT(two, HasExactDistribution(OutcomeDistribution{{{3, 3}, Rational(1, 4)}, {{5, 5}, Rational(3, 4)}}));
+  EXPECT_THAT(explanation(two, HasExactDistribution(OutcomeDistribution{{{3, 3}, 1}})), HasSubstr("P(3 3) is 1/4 where it should be 1"));
 }
 
-TEST(HasExactLaw, HoldsTheProductionRulesOnEveryPairOfTinyDistributions) {
+TEST(HasExactDistribution, HoldsTheProductionRulesOnEveryPairOfTinyDistributions) {
   const std::vector<Token> tokens{0, 1, 2};
   const auto distribution = [&](int a, int b) {
     const std::array parts{a, b, 3 - a - b};
@@ -96,13 +96,13 @@ TEST(HasExactLaw, HoldsTheProductionRulesOnEveryPairOfTinyDistributions) {
       ++pairs;
       const Distribution p = distribution(part[0], part[1]);
       const Distribution q = distribution(part[2], part[3]);
-      const auto first_token = [&](Chance& chance) {
-        const Token guess = q.tokens()[chance.pick({0, 1, rule->draft_noise}, q.weights())];
+      const auto first_token = [&](RandomSource& random) {
+        const Token draft_token = q.tokens()[random.sample_index({0, 1, rule->draft_noise}, q.weights())];
         Rows rows(p);
-        const Verdict verdict = rule->judge({{guess}, {q}}, rows, 0, 1, chance);
-        return verdict.accepted == 1 ? guess : verdict.next;
+        const Verdict verdict = rule->judge({{draft_token}, {q}}, rows, 0, 1, random);
+        return verdict.accepted == 1 ? draft_token : verdict.next;
       };
-      EXPECT_THAT(first_token, HasExactLaw(p)) << rule->name;
+      EXPECT_THAT(first_token, HasExactDistribution(p)) << rule->name;
     }
   }
   EXPECT_EQ(pairs, 200);
@@ -113,33 +113,33 @@ template <class Sampler>
 std::string fault(const Sampler& sampler) {
   try {
     testing::StringMatchResultListener ignored;
-    testing::ExplainMatchResult(Not(HasExactLaw({1})), sampler, &ignored);
+    testing::ExplainMatchResult(Not(HasExactDistribution({1})), sampler, &ignored);
   } catch (const Error& wrong) {
     return wrong.what();
   }
   return "";
 }
 
-TEST(HasExactLaw, IsNeitherAffirmedNorDeniedOfASamplerThatCannotBeEnumerated) {
-  const auto until_it_succeeds = [](Chance& chance) {
-    Coins coins(chance);
+TEST(HasExactDistribution, IsNeitherAffirmedNorDeniedOfASamplerThatCannotBeEnumerated) {
+  const auto until_it_succeeds = [](RandomSource& random) {
+    Coins coins(random);
     while (coins.below(2) == 0) {
     }
     return Token{0};
   };
-  EXPECT_THROW(EXPECT_THAT(until_it_succeeds, HasExactLaw({1})), Error);
-  EXPECT_THROW(EXPECT_THAT(until_it_succeeds, Not(HasExactLaw({1}))), Error);
+  EXPECT_THROW(EXPECT_THAT(until_it_succeeds, HasExactDistribution({1})), Error);
+  EXPECT_THROW(EXPECT_THAT(until_it_succeeds, Not(HasExactDistribution({1}))), Error);
   EXPECT_THAT(fault(until_it_succeeds), AllOf(HasSubstr("cannot be enumerated"), HasSubstr("a thousand questions")));
 
-  EXPECT_THAT(fault([](Chance& chance) { return Coins(chance).below(0); }), HasSubstr("below 0"));
-  EXPECT_THAT(fault([](Chance& chance) { return Coins(chance).below(1ULL << 52); }),
+  EXPECT_THAT(fault([](RandomSource& random) { return Coins(random).below(0); }), HasSubstr("below 0"));
+  EXPECT_THAT(fault([](RandomSource& random) { return Coins(random).below(1ULL << 52); }),
               HasSubstr("below 4503599627370496; give it"));
-  EXPECT_THROW(HasExactLaw({0, 0}), Error);
+  EXPECT_THROW(HasExactDistribution({0, 0}), Error);
 }
 
-TEST(HasExactLaw, IsNotAskedOfWeightsWithoutAPositiveSum) {
+TEST(HasExactDistribution, IsNotAskedOfWeightsWithoutAPositiveSum) {
   const auto picking = [](const Weights& weights) {
-    return fault([&](Chance& chance) { return chance.pick({0, 0, Purpose::target}, weights); });
+    return fault([&](RandomSource& random) { return random.sample_index({0, 0, Purpose::target}, weights); });
   };
   EXPECT_THAT(picking({0, 0}), HasSubstr("all zero"));
   EXPECT_THAT(picking({}), HasSubstr("all zero"));
@@ -148,12 +148,12 @@ TEST(HasExactLaw, IsNotAskedOfWeightsWithoutAPositiveSum) {
   EXPECT_EQ(picking({1ULL << 63, (1ULL << 63) - 1}), "");
 }
 
-TEST(HasExactLaw, IsNotAskedOfASamplerThatRemembersWhatItDid) {
+TEST(HasExactDistribution, IsNotAskedOfASamplerThatRemembersWhatItDid) {
   const auto remembers = HasSubstr("remember the call before");
   for (const std::uint64_t later : {0U, 1U, 3U}) {  // fewer questions, then one of another size
     int calls = 0;
-    EXPECT_THAT(fault([&](Chance& chance) {
-                  Coins coins(chance);
+    EXPECT_THAT(fault([&](RandomSource& random) {
+                  Coins coins(random);
                   if (calls++ == 0) return coins.below(2) + coins.below(2);
                   return later == 0 ? 0 : coins.below(later + 1);
                 }),
@@ -161,16 +161,16 @@ TEST(HasExactLaw, IsNotAskedOfASamplerThatRemembersWhatItDid) {
         << later;
   }
   int calls = 0;
-  EXPECT_THAT(fault([&](Chance&) { return calls++ == 0 ? 0 : 1; }), remembers) << "no question at all";
-  EXPECT_THAT(fault([&](Chance& chance) {
-                Coins(chance).below(2);
+  EXPECT_THAT(fault([&](RandomSource&) { return calls++ == 0 ? 0 : 1; }), remembers) << "no question at all";
+  EXPECT_THAT(fault([&](RandomSource& random) {
+                Coins(random).below(2);
                 return calls++ % 2;
               }),
               remembers)
       << "the law would be that of the coin";
   calls = 0;
-  EXPECT_THAT(fault([&](Chance& chance) {
-                Coins coins(chance);
+  EXPECT_THAT(fault([&](RandomSource& random) {
+                Coins coins(random);
                 coins.below(2);
                 if (calls++ > 0) coins.below(2);
                 return 0;
@@ -178,33 +178,33 @@ TEST(HasExactLaw, IsNotAskedOfASamplerThatRemembersWhatItDid) {
               remembers)
       << "more questions, and the same text";
   calls = 0;
-  EXPECT_THAT(fault([&](Chance& chance) {
-                return chance.pick({0, 0, Purpose::target}, calls++ == 0 ? Weights{1, 1, 1, 1} : Weights{2, 2});
+  EXPECT_THAT(fault([&](RandomSource& random) {
+                return random.sample_index({0, 0, Purpose::target}, calls++ == 0 ? Weights{1, 1, 1, 1} : Weights{2, 2});
               }),
               remembers)
       << "other weights of the same sum";
 }
 
-TEST(HasExactLaw, IsOfTokensAndOfNothingThatIsNone) {
-  const auto coin = [](Chance& chance) { return Coins(chance).below(2) == 1; };
-  EXPECT_THAT(coin, HasExactLaw({1, 1})) << "false and true";
-  EXPECT_THAT([&](Chance& chance) { return coin(chance) ? 'b' : 'a'; }, Not(HasExactLaw({1, 1})));
-  EXPECT_THAT([&](Chance& chance) { return std::int64_t{coin(chance)}; }, HasExactLaw({1, 1}));
-  EXPECT_THAT(fault([&](Chance& chance) { return (std::uint64_t{1} << 32) + coin(chance); }),
+TEST(HasExactDistribution, IsOfTokensAndOfNothingThatIsNone) {
+  const auto coin = [](RandomSource& random) { return Coins(random).below(2) == 1; };
+  EXPECT_THAT(coin, HasExactDistribution({1, 1})) << "false and true";
+  EXPECT_THAT([&](RandomSource& random) { return coin(random) ? 'b' : 'a'; }, Not(HasExactDistribution({1, 1})));
+  EXPECT_THAT([&](RandomSource& random) { return std::int64_t{coin(random)}; }, HasExactDistribution({1, 1}));
+  EXPECT_THAT(fault([&](RandomSource& random) { return (std::uint64_t{1} << 32) + coin(random); }),
               HasSubstr("it returns 4294967296, which is no token"));
-  EXPECT_THAT(fault([&](Chance&) { return std::int64_t{-1} << 40; }), HasSubstr("-1099511627776, which is no token"));
+  EXPECT_THAT(fault([&](RandomSource&) { return std::int64_t{-1} << 40; }), HasSubstr("-1099511627776, which is no token"));
 }
 
-TEST(HasExactLaw, TakesALawInBracesAndASamplerThatIsMutable) {
-  const auto certain = [](Chance&) { return 0; };
-  EXPECT_THAT(certain, HasExactLaw({1}));
-  EXPECT_THAT(certain, HasExactLaw({3, 0}));
-  EXPECT_THAT(certain, Not(HasExactLaw({1, 1})));
-  auto with_scratch = [scratch = Weights{}](Chance& chance) mutable {
+TEST(HasExactDistribution, TakesALawInBracesAndASamplerThatIsMutable) {
+  const auto certain = [](RandomSource&) { return 0; };
+  EXPECT_THAT(certain, HasExactDistribution({1}));
+  EXPECT_THAT(certain, HasExactDistribution({3, 0}));
+  EXPECT_THAT(certain, Not(HasExactDistribution({1, 1})));
+  auto with_scratch = [scratch = Weights{}](RandomSource& random) mutable {
     scratch = {1, 2};
-    return chance.pick({0, 0, Purpose::target}, scratch);
+    return random.sample_index({0, 0, Purpose::target}, scratch);
   };
-  EXPECT_THAT(std::ref(with_scratch), HasExactLaw({1, 2}));
+  EXPECT_THAT(std::ref(with_scratch), HasExactDistribution({1, 2}));
 }
 
 class LosslessTrace : public testing::Test {
@@ -214,13 +214,13 @@ class LosslessTrace : public testing::Test {
     request.sampling.temperature = 1;
     request.max_new_tokens = 24;
   }
-  Trace run(const Rule& rule, const char* draft = "dialect") {
+  Trace run(const Rule& rule, const char* draft = "perturbed") {
     Variation variation;
     variation.rule = &rule;
     variation.draft = draft;
     variation.draft_max = 3;
-    SeededChance chance(7);
-    return subject.run(request, variation, chance);
+    PhiloxSource random(7);
+    return subject.run(request, variation, random);
   }
   Request request;
   HashSubject subject{{.vocabulary = 8, .levels = 3, .seed = 5}};
@@ -253,7 +253,7 @@ TEST_F(LosslessTrace, OfTreesAndOfTextsThatStopBeforeTheirBudgetIs) {
     }
   }
   EXPECT_TRUE(trees);
-  EXPECT_TRUE(stopped) << "with guesses beyond the end of the text";
+  EXPECT_TRUE(stopped) << "with draft tokens beyond the end of the text";
 }
 
 TEST_F(LosslessTrace, ChangedAnywhereIsNotAndTheMessageSaysWhere) {
@@ -266,41 +266,41 @@ TEST_F(LosslessTrace, ChangedAnywhereIsNotAndTheMessageSaysWhere) {
   const auto in_round = [&](const auto& change) { return refused([&](Trace& trace) { change(trace.rounds.at(3)); }); };
   EXPECT_THAT(in_round([](Round& r) { r.emitted.back() ^= 1; }), HasSubstr("position"));
   EXPECT_THAT(in_round([](Round& r) { r.logits.back().low ^= 1; }), HasSubstr("logits_equal"));
-  EXPECT_THAT(in_round([](Round& r) { r.targets.at(0).low ^= 1; }), HasSubstr("verdict_justified"));
+  EXPECT_THAT(in_round([](Round& r) { r.targets.at(0).low ^= 1; }), HasSubstr("acceptance_correct"));
   EXPECT_THAT(in_round([](Round& r) { r.proposal.tokens.at(0) ^= 1; }), HasSubstr("was not drawn from its stated q"));
   EXPECT_THAT(in_round([](Round& r) { ++r.verdict.accepted; }), HasSubstr("stand"));
-  EXPECT_THAT(in_round([](Round& r) { r.cache.low ^= 1; }), HasSubstr("forgetting"));
-  EXPECT_THAT(in_round([](Round& r) { ++r.accepted; }), HasSubstr("budget"));
-  EXPECT_THAT(refused([](Trace& t) { t.output.back() ^= 1; }), HasSubstr("budget"));
+  EXPECT_THAT(in_round([](Round& r) { r.cache.low ^= 1; }), HasSubstr("cache_rollback"));
+  EXPECT_THAT(in_round([](Round& r) { ++r.accepted; }), HasSubstr("termination_and_counters"));
+  EXPECT_THAT(refused([](Trace& t) { t.output.back() ^= 1; }), HasSubstr("termination_and_counters"));
   EXPECT_THAT(refused([](Trace& t) { ++t.statistics.drafted; }), HasSubstr("statistics"));
 }
 
 TEST_F(LosslessTrace, ThatShowsNothingIsNot) {
   EXPECT_THAT(explanation(run(matching, "none"), IsLosslessUnder(target, matching, 7)),
-              HasSubstr("no guess was made"));
+              HasSubstr("no draft token was made"));
   Trace bare = run(matching);
   for (Round& round : bare.rounds) round.logits.clear();
   EXPECT_THAT(bare, Not(IsLosslessUnder(target, matching, 7)));
   EXPECT_THAT(explanation(bare, IsLosslessUnder(target, matching, 7)), HasSubstr("Recording::digests"));
 }
 
-/// Every guess stands, which keeps no law.
-Verdict accept_all(const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
+/// Every draft token stands, which keeps no law.
+Verdict accept_all(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
   const int size = proposal.size();
   for (int row = 0; row < size; ++row) rows.row(row);
-  return {size, draftproof::draw(rows.row(size), {sequence, position + size, Purpose::target}, chance)};
+  return {size, draftproof::draw(rows.row(size), {sequence, position + size, Purpose::target}, random)};
 }
 
 TEST_F(LosslessTrace, ByARuleThatTheOracleHasNoAccountOfIsOnlyWhereNothingIsDrawn) {
   const Rule credulous{"credulous", "None.", Purpose::draft, accept_all};
   const Rule renamed{"renamed", "As matching.", Purpose::target,
-                     [](const Proposal& proposal, TargetRows& rows, int sequence, int position, Chance& chance) {
-                       return matching.judge(proposal, rows, sequence, position, chance);
+                     [](const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+                       return matching.judge(proposal, rows, sequence, position, random);
                      }};
   for (const Rule* const rule : {&credulous, &renamed}) {
     const Losslessness drawn = examine(run(*rule), target, *rule, 7);
     EXPECT_FALSE(drawn.lossless);
-    EXPECT_EQ(drawn.sentence, std::string("there is no account of the rule ") + rule->name);
+    EXPECT_EQ(drawn.message, std::string("there is no account of the rule ") + rule->name);
   }
   request.sampling.temperature = 0;
   EXPECT_THAT(run(renamed), IsLosslessUnder(target, renamed, 7)) << "the best tokens are known whatever the rule";
@@ -321,7 +321,7 @@ TEST_F(LosslessTrace, FromAnywhereIsRefusedWithASentence) {
     };
     foreign_in("prompt", [](Trace& t, Round&) -> Token& { return t.request.prompt.at(1); });
     foreign_in("output", [](Trace& t, Round&) -> Token& { return t.output.back(); });
-    foreign_in("round 3: guessed", [](Trace&, Round& r) -> Token& { return r.proposal.tokens.at(0); });
+    foreign_in("round 3: drafted", [](Trace&, Round& r) -> Token& { return r.proposal.tokens.at(0); });
     foreign_in("round 3: emitted", [](Trace&, Round& r) -> Token& { return r.emitted.back(); });
     foreign_in("round 3: the verdict's", [](Trace&, Round& r) -> Token& { return r.verdict.next; });
   }
@@ -333,11 +333,11 @@ TEST_F(LosslessTrace, FromAnywhereIsRefusedWithASentence) {
   const std::string wide = std::to_string(room + 3) + " positions, the target has " + std::to_string(room);
   refused([&](Trace& t, Round&) { t.request.max_new_tokens = context; }, ("the request needs " + wide));
   refused([&](Trace& t, Round&) { t.output.resize(room); }, ("the output needs " + wide));
-  refused([&](Trace&, Round& r) { r.emitted.resize(room); }, "what is guessed or emitted needs");
-  refused([&](Trace&, Round& r) { r.proposal.tokens.resize(room); }, "what is guessed or emitted needs");
+  refused([&](Trace&, Round& r) { r.emitted.resize(room); }, "what is drafted or emitted needs");
+  refused([&](Trace&, Round& r) { r.proposal.tokens.resize(room); }, "what is drafted or emitted needs");
 }
 
-TEST_F(LosslessTrace, WhoseGuessesAreNoTreeOrWhoseVerdictIsNoWayIsRefusedWithASentence) {
+TEST_F(LosslessTrace, WhoseDraftTokensAreNoTreeOrWhoseVerdictIsNoWayIsRefusedWithASentence) {
   const auto refused = [&](const auto& change, const std::string& why) {
     Trace trace = run(rejection);
     const auto round = std::find_if(trace.rounds.begin(), trace.rounds.end(),
@@ -347,16 +347,16 @@ TEST_F(LosslessTrace, WhoseGuessesAreNoTreeOrWhoseVerdictIsNoWayIsRefusedWithASe
     EXPECT_THAT(explanation(trace, IsLosslessUnder(target, rejection, 7)), HasSubstr(why));
     EXPECT_THAT(trace, Not(IsLosslessUnder(target, rejection, 7))) << why;
   };
-  refused([](Round& r) { r.proposal.depths = {0, 1}; }, "3 guesses come with 2 depths");
-  refused([](Round& r) { r.proposal.depths = {1, 2, 3}; }, "guess 0 has depth 1");
-  refused([](Round& r) { r.proposal.depths = {0, 2, 1}; }, "guess 1 has depth 2");
-  refused([](Round& r) { r.proposal.depths = {0, 1, -1}; }, "guess 2 has depth -1");
+  refused([](Round& r) { r.proposal.depths = {0, 1}; }, "3 draft tokens come with 2 depths");
+  refused([](Round& r) { r.proposal.depths = {1, 2, 3}; }, "draft token 0 has depth 1");
+  refused([](Round& r) { r.proposal.depths = {0, 2, 1}; }, "draft token 1 has depth 2");
+  refused([](Round& r) { r.proposal.depths = {0, 1, -1}; }, "draft token 2 has depth -1");
   refused([](Round& r) { r.proposal.drawn_from.pop_back(); }, "without the q");
   for (const int last : {-2, 3, 1 << 30}) {
-    refused([&](Round& r) { r.verdict.last = last; }, ("guess " + std::to_string(last) + " is the last"));
-    refused([&](Round& r) { r.verdict = {last + 1, 0, last}; }, "is no way down 3 guesses");
+    refused([&](Round& r) { r.verdict.last = last; }, ("draft token " + std::to_string(last) + " is the last"));
+    refused([&](Round& r) { r.verdict = {last + 1, 0, last}; }, "is no way down 3 draft tokens");
   }
-  refused([](Round& r) { r.verdict = {2, 0, 0}; }, "2 guesses stand and guess 0 is the last of them");
+  refused([](Round& r) { r.verdict = {2, 0, 0}; }, "2 draft tokens stand and draft token 0 is the last of them");
 }
 
 /// Counts what it is asked.
@@ -365,8 +365,8 @@ class Counted final : public Model {
   explicit Counted(Model& model) : model_(model) {}
   int vocabulary() const override { return model_.vocabulary(); }
   int context() const override { return model_.context(); }
-  std::unique_ptr<Cache> new_cache(int capacity, int horizon_max) const override {
-    return model_.new_cache(capacity, horizon_max);
+  std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override {
+    return model_.new_cache(capacity, max_pending_rows);
   }
   void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
     ++passes;
@@ -387,7 +387,7 @@ TEST_F(LosslessTrace, IsDecodedPlainlyNoFurtherThanItGoes) {
   trace.request.max_new_tokens = 5000;
   const Losslessness found = examine(trace, counted, matching, 7);
   EXPECT_FALSE(found.lossless);
-  EXPECT_THAT(found.sentence, HasSubstr("the text ends early, at 24"));
+  EXPECT_THAT(found.message, HasSubstr("the text ends early, at 24"));
   EXPECT_LE(counted.passes, as_asked);
 }
 

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <functional>
 
-#include "oracle/check.h"
-#include "oracle/same_history.h"
+#include "oracle/checks/check.h"
+#include "oracle/checks/same_run.h"
 #include "tests/oracle/told.h"
 #include "tools/hash_subject.h"
 
@@ -28,11 +28,11 @@ using Meddle = std::function<void(const Moment&, Trace&)>;
 class Meddling final : public Subject {
  public:
   explicit Meddling(Meddle meddle) : meddle_(std::move(meddle)) {}
-  Trace run_watched(const Request& request, const Variation& variation, Chance& chance,
-                    const AfterRound& after_round) override {
+  Trace run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
+                    const OnRound& on_round) override {
     const int call = calls_++;
     ++depth_;
-    Trace trace = sound_.run_watched(request, variation, chance, after_round);
+    Trace trace = sound_.run_with_callback(request, variation, random, on_round);
     --depth_;
     if (meddle_) meddle_({request, variation, depth_, call}, trace);
     return trace;
@@ -65,7 +65,7 @@ Variation with(const char* draft, const Rule& rule) {
 
 Finding finding_of(Finding (*check)(Trial&), const Rule& rule, Meddle meddle) {
   Meddling subject(std::move(meddle));
-  Trial trial(subject, asked(), 3, {with("dialect", rule), with("none", rule), with("hostile", rule)});
+  Trial trial(subject, asked(), 3, {with("perturbed", rule), with("none", rule), with("always-reject", rule)});
   return check(trial);
 }
 
@@ -73,7 +73,7 @@ Finding finding_of(Finding (*check)(Trial&), const Rule& rule, Meddle meddle) {
 void expect_caught(Finding (*check)(Trial&), const Meddle& meddle, const char* words) {
   for (const Rule* rule : {&matching, &rejection}) {
     const Finding sound = finding_of(check, *rule, {});
-    EXPECT_EQ(sound.outcome, Outcome::pass) << sound.sentence;
+    EXPECT_EQ(sound.outcome, Outcome::pass) << sound.message;
     EXPECT_GT(sound.examined, 3);
     const Finding found = finding_of(check, *rule, meddle);
     EXPECT_EQ(found.outcome, Outcome::fail) << rule->name << ", wanted: " << words;
@@ -108,16 +108,16 @@ TEST(Repeatable, AsksForNothingThatTheContextHasNoRoomFor) {
     Request request = asked();
     request.prompt.resize(static_cast<std::size_t>(16 - tokens), 1);
     request.max_new_tokens = tokens;
-    Trial trial(subject, request, 3, {with("dialect", rejection), with("none", rejection)});
-    EXPECT_EQ(check_repeatable(trial).outcome, Outcome::pass) << check_repeatable(trial).sentence;
-    EXPECT_NE(check_together(trial).outcome, Outcome::fail) << check_together(trial).sentence;
-    EXPECT_NE(check_pieces(trial).outcome, Outcome::fail) << check_pieces(trial).sentence;
+    Trial trial(subject, request, 3, {with("perturbed", rejection), with("none", rejection)});
+    EXPECT_EQ(check_repeatable(trial).outcome, Outcome::pass) << check_repeatable(trial).message;
+    EXPECT_NE(check_sequence_isolation(trial).outcome, Outcome::fail) << check_sequence_isolation(trial).message;
+    EXPECT_NE(check_chunked_prefill_and_resume(trial).outcome, Outcome::fail) << check_chunked_prefill_and_resume(trial).message;
   }
 }
 
 TEST(Pieces, SeesAPromptThatDependsOnHowItWasRead) {
-  expect_caught(check_pieces, [](const Moment& moment, Trace& trace) {
-    if (moment.variation.prompt_rows == 3) trace.rounds[0].logits[0].low ^= 1;
+  expect_caught(check_chunked_prefill_and_resume, [](const Moment& moment, Trace& trace) {
+    if (moment.variation.prefill_chunk == 3) trace.rounds[0].logits[0].low ^= 1;
   }, "prompt read 3 at a time");
 }
 
@@ -127,27 +127,27 @@ TEST(Pieces, SeesACancelledRunThatKeepsTooMuchOrSaysOtherThings) {
       if (trace.finish == Finish::cancelled) change(trace);
     };
   };
-  expect_caught(check_pieces, when_cancelled([](Trace& trace) { ++trace.resting_length; }), "positions; the text is ");
-  expect_caught(check_pieces, when_cancelled([](Trace& trace) { trace.finish = Finish::length; }), "rounds, length,");
-  expect_caught(check_pieces, when_cancelled([](Trace& trace) { trace.rounds.back().cache.low ^= 1; }),
+  expect_caught(check_chunked_prefill_and_resume, when_cancelled([](Trace& trace) { ++trace.final_length; }), "positions; the text is ");
+  expect_caught(check_chunked_prefill_and_resume, when_cancelled([](Trace& trace) { trace.finish = Finish::length; }), "rounds, length,");
+  expect_caught(check_chunked_prefill_and_resume, when_cancelled([](Trace& trace) { trace.rounds.back().cache.low ^= 1; }),
                 "left another cache");
-  expect_caught(check_pieces, when_cancelled([](Trace& trace) { trace.output.back() ^= 1; }), "it says other tokens");
+  expect_caught(check_chunked_prefill_and_resume, when_cancelled([](Trace& trace) { trace.output.back() ^= 1; }), "it says other tokens");
 }
 
 TEST(Pieces, SeesARunThatGoesOnOtherwise) {
-  expect_caught(check_pieces, [](const Moment& moment, Trace& trace) {
+  expect_caught(check_chunked_prefill_and_resume, [](const Moment& moment, Trace& trace) {
     if (moment.request.prompt.size() > 6) trace.rounds.back().verdict.next ^= 1;
   }, "and gone on with, round ");
-  expect_caught(check_pieces, [](const Moment& moment, Trace& trace) {
+  expect_caught(check_chunked_prefill_and_resume, [](const Moment& moment, Trace& trace) {
     if (moment.request.prompt.size() > 6) trace.finish = Finish::stop;
   }, "and gone on with: expected: finished by");
 }
 
 TEST(Together, SeesWhatOneSequenceDoesToTheOther) {
-  expect_caught(check_together, [](const Moment& moment, Trace& trace) {
+  expect_caught(check_sequence_isolation, [](const Moment& moment, Trace& trace) {
     if (moment.depth == 1) trace.rounds[0].logits[0].low ^= 1;
   }, "a sequence between the rounds of another, round 0, position 6");
-  expect_caught(check_together, [](const Moment& moment, Trace& trace) {
+  expect_caught(check_sequence_isolation, [](const Moment& moment, Trace& trace) {
     if (moment.call >= runs_of_the_trial && moment.request.sequence == 0) trace.rounds[1].targets[0].low ^= 1;
   }, "a sequence with another between its rounds, round ");
 }
@@ -169,10 +169,10 @@ TEST(LogProbabilities, SeesATextThatIsAnotherOrEndsWhereTheyAreAskedFor) {
   }, "output 5 is the end");
 }
 
-TEST(SameHistory, LeavesADraftItsGuessesWhereTheTextDoesNotDependOnThem) {
+TEST(SameHistory, LeavesADraftItsDraftTokensWhereTheTextDoesNotDependOnThem) {
   Meddling subject({});
-  SeededChance chance(3);
-  const Trace trace = subject.run(asked(), with("dialect", rejection), chance);
+  PhiloxSource random(3);
+  const Trace trace = subject.run(asked(), with("perturbed", rejection), random);
   Trace other = trace;
   other.rounds[1].proposal.tokens.push_back(0);
   other.output.back() ^= 1;

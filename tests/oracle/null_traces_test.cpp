@@ -12,10 +12,10 @@
 #include <string>
 #include <thread>
 
-#include "oracle/acceptance_evidence.h"
-#include "oracle/coin_evidence.h"
-#include "oracle/e_process.h"
-#include "oracle/real_law.h"
+#include "oracle/sequential/acceptance_evidence.h"
+#include "oracle/sequential/coin_evidence.h"
+#include "oracle/sequential/e_process.h"
+#include "oracle/sequential/rounded_distribution.h"
 #include "tests/oracle/float_engine.h"
 
 namespace draftproof {
@@ -27,7 +27,7 @@ constexpr double unit = 0x1p-23;
 /// Rows that come again and again, p and q of one position, and the laws that a checker makes of them.
 struct Place {
   std::vector<float> p, q;
-  RealLaw of_p, of_q;
+  RoundedDistribution of_p, of_q;
   EProcess::Stakes on_q;
 };
 
@@ -43,9 +43,9 @@ std::vector<Place> places() {
     }
     const StatedRow stated_p = stated(softmax(p));
     const StatedRow stated_q = stated(softmax(q));
-    const RealLaw of_p = real_law(stated_p.tokens, stated_p.weights, unit);
-    const RealLaw of_q = real_law(stated_q.tokens, stated_q.weights, unit);
-    list.push_back({softmax(p), softmax(q), of_p, of_q, {{vocabulary, 1e-9, of_q.slack}, of_q.law, nullptr}});
+    const RoundedDistribution of_p = rounded_distribution(stated_p.tokens, stated_p.weights, unit);
+    const RoundedDistribution of_q = rounded_distribution(stated_q.tokens, stated_q.weights, unit);
+    list.push_back({softmax(p), softmax(q), of_p, of_q, {{vocabulary, 1e-9, of_q.slack}, of_q.distribution, nullptr}});
   }
   return list;
 }
@@ -87,41 +87,41 @@ Evidence trace_of(const std::vector<Place>& world, std::uint64_t seed, int token
     // A round: draft tokens, one after another, and their places.
     std::array<const Place*, 4> at;
     for (const Place*& place : at) place = &world[bits() % world.size()];
-    std::vector<Token> guesses;
+    std::vector<Token> draft_tokens;
     for (std::size_t i = 0; i + 1 < at.size(); ++i) {
       const double drawn = coin(Stream::draft);
       const auto best = std::max_element(at[i]->q.begin(), at[i]->q.end()) - at[i]->q.begin();
-      guesses.push_back(fault == Fault::best_drafts ? static_cast<Token>(best) : walk(at[i]->q, drawn));
-      evidence.drafts.observe(at[i]->on_q, at[i]->on_q.place_of(guesses.back()));
+      draft_tokens.push_back(fault == Fault::best_drafts ? static_cast<Token>(best) : walk(at[i]->q, drawn));
+      evidence.drafts.observe(at[i]->on_q, at[i]->on_q.place_of(draft_tokens.back()));
     }
 
     const std::vector<Token> known = std::exchange(dropped, {});
-    const auto say = [&](const Place& place, bool guessed, Token token) {
-      const double slack = place.of_p.slack + (guessed ? place.of_q.slack + 4 * unit : 0);
-      evidence.tokens.observe(place.of_p.law, guessed ? &place.of_q.law : nullptr, token, {text, known, slack});
+    const auto say = [&](const Place& place, bool drafted, Token token) {
+      const double slack = place.of_p.slack + (drafted ? place.of_q.slack + 4 * unit : 0);
+      evidence.tokens.observe(place.of_p.distribution, drafted ? &place.of_q.distribution : nullptr, token, {text, known, slack});
       text.push_back(token);
     };
     of_round = coin_of_24_bits(bits);
     std::size_t i = 0;
-    for (; i < guesses.size(); ++i) {
-      const auto guess = static_cast<std::size_t>(guesses[i]);
-      const float ratio = std::min(1.0F, at[i]->p[guess] / at[i]->q[guess]);
-      const bool stands = coin(Stream::accept) < (fault == Fault::square_root ? std::sqrt(ratio) : ratio);
-      evidence.acceptance.observe(ratio, stands, 4 * unit);
-      if (!stands) break;
-      say(*at[i], true, guesses[i]);
+    for (; i < draft_tokens.size(); ++i) {
+      const auto draft_token = static_cast<std::size_t>(draft_tokens[i]);
+      const float ratio = std::min(1.0F, at[i]->p[draft_token] / at[i]->q[draft_token]);
+      const bool accepted = coin(Stream::accept) < (fault == Fault::square_root ? std::sqrt(ratio) : ratio);
+      evidence.acceptance.observe(ratio, accepted, 4 * unit);
+      if (!accepted) break;
+      say(*at[i], true, draft_tokens[i]);
     }
     std::vector<float> row = at[i]->p;
-    if (i < guesses.size()) {
+    if (i < draft_tokens.size()) {
       float sum = 0;
       for (std::size_t token = 0; token < row.size(); ++token) {
         sum += row[token] = std::max(row[token] - at[i]->q[token], 0.0F);
       }
       for (float& p : row) p /= sum;
-      dropped.assign(guesses.begin() + static_cast<std::ptrdiff_t>(i), guesses.end());
+      dropped.assign(draft_tokens.begin() + static_cast<std::ptrdiff_t>(i), draft_tokens.end());
     }
     const Token drawn = walk(row, coin(Stream::target));
-    say(*at[i], i < guesses.size(), fault == Fault::stale && !known.empty() && i == 3 ? known[0] : drawn);
+    say(*at[i], i < draft_tokens.size(), fault == Fault::stale && !known.empty() && i == 3 ? known[0] : drawn);
   }
   return evidence;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "oracle/plain.h"
+#include "oracle/plain/plain.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,9 +13,9 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 /// Always the first possible answer; remembers what it was asked.
-class FirstChance final : public Chance {
+class FirstSource final : public RandomSource {
  public:
-  std::size_t pick(const Key& key, std::span<const std::uint64_t> weights) override {
+  std::size_t sample_index(const Key& key, std::span<const std::uint64_t> weights) override {
     keys.push_back(key);
     std::size_t i = 0;
     while (weights[i] == 0) ++i;
@@ -33,8 +33,8 @@ Request request_of(std::vector<Token> prompt, int max_new_tokens) {
 
 TEST(Plain, GreedyTakesTheFirstOfTheBestUntilTheBudgetEnds) {
   ConstantModel model({1, 3, 3, 2});
-  FirstChance chance;
-  const PlainRun run = plain(model, request_of({0}, 3), chance);
+  FirstSource random;
+  const PlainRun run = plain(model, request_of({0}, 3), random);
   EXPECT_THAT(run.output, ElementsAre(1, 1, 1));
   EXPECT_EQ(run.finish, Finish::length);
   ASSERT_EQ(run.rows.size(), 3u);
@@ -47,52 +47,52 @@ TEST(Plain, GreedyTakesTheFirstOfTheBestUntilTheBudgetEnds) {
 
 TEST(Plain, BudgetsOfZeroAndOne) {
   ConstantModel model({1, 3});
-  FirstChance chance;
-  const PlainRun none = plain(model, request_of({0}, 0), chance);
+  FirstSource random;
+  const PlainRun none = plain(model, request_of({0}, 0), random);
   EXPECT_THAT(none.output, IsEmpty());
   EXPECT_THAT(none.rows, IsEmpty());
   EXPECT_EQ(none.finish, Finish::length);
-  EXPECT_THAT(chance.keys, IsEmpty());
-  EXPECT_THAT(plain(model, request_of({0}, 1), chance).output, ElementsAre(1));
+  EXPECT_THAT(random.keys, IsEmpty());
+  EXPECT_THAT(plain(model, request_of({0}, 1), random).output, ElementsAre(1));
 }
 
 TEST(Plain, EndsWithTheFirstStopTokenWhichIsPartOfTheText) {
   ConstantModel model({1, 3});
-  FirstChance chance;
+  FirstSource random;
   Request request = request_of({1, 1}, 5);  // a stop token in the prompt ends nothing
   request.stops = {7, 1};
-  const PlainRun run = plain(model, request, chance);
+  const PlainRun run = plain(model, request, random);
   EXPECT_THAT(run.output, ElementsAre(1));
   EXPECT_EQ(run.finish, Finish::stop);
 }
 
 TEST(Plain, AStopTokenThatFillsTheBudgetIsAStop) {
   ConstantModel model({1, 3});
-  FirstChance chance;
+  FirstSource random;
   Request request = request_of({0}, 1);
   request.stops = {1};
-  EXPECT_EQ(plain(model, request, chance).finish, Finish::stop);
+  EXPECT_EQ(plain(model, request, random).finish, Finish::stop);
 }
 
 TEST(Plain, PenaltiesSeePromptAndOutput) {
   ConstantModel model({3, 2});
-  FirstChance chance;
+  FirstSource random;
   Request request = request_of({0}, 4);
   request.sampling.repeat_penalty = 2;
   request.sampling.repeat_last_n = 1;  // after a 0 the row is {1.5, 2}, after a 1 it is {3, 1}
-  EXPECT_THAT(plain(model, request, chance).output, ElementsAre(1, 0, 1, 0));
+  EXPECT_THAT(plain(model, request, random).output, ElementsAre(1, 0, 1, 0));
   request.sampling.repeat_last_n = 2;  // 0: {1.5, 2}; 0 1, 1 0 and 0 0: {1.5, 1} and {1.5, 1} and {1.5, 2}
-  EXPECT_THAT(plain(model, request, chance).output, ElementsAre(1, 0, 0, 1));
+  EXPECT_THAT(plain(model, request, random).output, ElementsAre(1, 0, 0, 1));
 }
 
 TEST(Plain, EveryDrawIsKeyedBySequenceAndPosition) {
   ConstantModel model({0, 0});
-  FirstChance chance;
+  FirstSource random;
   Request request = request_of({1, 0, 1}, 2);
   request.sampling.temperature = 1;
   request.sequence = 9;
-  EXPECT_THAT(plain(model, request, chance).output, ElementsAre(0, 0));
-  EXPECT_THAT(chance.keys, ElementsAre(Key{9, 3, Purpose::target}, Key{9, 4, Purpose::target}));
+  EXPECT_THAT(plain(model, request, random).output, ElementsAre(0, 0));
+  EXPECT_THAT(random.keys, ElementsAre(Key{9, 3, Purpose::target}, Key{9, 4, Purpose::target}));
 }
 
 }  // namespace

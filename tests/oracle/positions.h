@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "oracle/mutant_laws.h"
-#include "ref/acceptance/chance.h"
+#include "oracle/sequential/fault_models.h"
+#include "ref/acceptance/random_source.h"
 #include "ref/acceptance/distribution.h"
 
 namespace draftproof {
@@ -36,9 +36,9 @@ struct Position {
 /// The `index`-th of endlessly many: p from flat to steep; q is p with every size changed by up to a factor of four,
 /// and some tokens missing from either.
 inline Position position_of(int vocabulary, int index) {
-  const SeededChance chance(99);
+  const PhiloxSource random(99);
   int asked = 0;
-  const auto below = [&](std::uint64_t bound) { return chance.below({index, asked++, Purpose::target}, bound); };
+  const auto below = [&](std::uint64_t bound) { return random.below({index, asked++, Purpose::target}, bound); };
   const std::uint64_t steepness = 1 + below(3);  // sizes fall by up to 2^(8 steepness)
   std::vector<double> p;
   std::vector<double> q;
@@ -53,14 +53,14 @@ inline Position position_of(int vocabulary, int index) {
 }
 
 /// The same tokens in doubles, as bets see them.
-inline PositionLaws laws_of(const Position& position, int vocabulary) {
-  PositionLaws laws;
+inline PositionDistributions distributions_of(const Position& position, int vocabulary) {
+  PositionDistributions models;
   for (Token token = 0; token < vocabulary; ++token) {
-    laws.tokens.push_back(token);
-    laws.p.push_back(static_cast<double>(position.p.weight(token)) * 0x1p-52);
-    laws.q.push_back(static_cast<double>(position.q.weight(token)) * 0x1p-52);
+    models.tokens.push_back(token);
+    models.p.push_back(static_cast<double>(position.p.weight(token)) * 0x1p-52);
+    models.q.push_back(static_cast<double>(position.q.weight(token)) * 0x1p-52);
   }
-  return laws;
+  return models;
 }
 
 }  // namespace draftproof

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "oracle/rare_events.h"
+#include "oracle/sequential/rare_events.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "oracle/shrink.h"
+#include "oracle/shrink/shrink.h"
 
 #include <gtest/gtest.h>
 
@@ -14,10 +14,10 @@ namespace {
 class Wrong final : public Subject {
  public:
   explicit Wrong(std::function<bool(const Request&, const Variation&)> when) : when_(std::move(when)) {}
-  Trace run_watched(const Request& request, const Variation& variation, Chance& chance,
-                    const AfterRound& after_round) override {
+  Trace run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
+                    const OnRound& on_round) override {
     ++runs;
-    Trace trace = sound_.run_watched(request, variation, chance, after_round);
+    Trace trace = sound_.run_with_callback(request, variation, random, on_round);
     if (trace.output.size() > 2 && when_(request, variation)) trace.output[2] ^= 1;
     return trace;
   }
@@ -40,13 +40,13 @@ Case everything() {
   failing.request.max_new_tokens = 24;
   failing.request.sequence = 3;
   failing.seed = 7;
-  for (const char* draft : {"none", "dialect", "hostile"}) {
+  for (const char* draft : {"none", "perturbed", "always-reject"}) {
     for (const int draft_max : {2, 6}) {
       Variation variation;
       variation.draft = draft;
       variation.draft_max = draft_max;
       variation.threads = 2;
-      variation.prompt_rows = 3;
+      variation.prefill_chunk = 3;
       variation.verification = Verification::serial;
       failing.variations.push_back(variation);
     }
@@ -56,7 +56,7 @@ Case everything() {
 
 Shrunken shrunken(Wrong& subject, const Case& failing, int trials_max = 500) {
   const Finding found = examined(subject, failing);
-  EXPECT_EQ(found.outcome, Outcome::fail) << found.sentence;
+  EXPECT_EQ(found.outcome, Outcome::fail) << found.message;
   return shrink(failing, found, trials_max, [&](const Case& smaller) { return examined(subject, smaller); });
 }
 
@@ -70,17 +70,17 @@ TEST(Shrink, LeavesWhatIsNeededOnly) {
   ASSERT_EQ(small.smallest.variations.size(), 1U);
   const Variation& variation = small.smallest.variations[0];
   EXPECT_EQ(variation.threads, 1);
-  EXPECT_EQ(variation.prompt_rows, 0);
+  EXPECT_EQ(variation.prefill_chunk, 0);
   EXPECT_EQ(variation.verification, Verification::batched);
   EXPECT_EQ(small.finding.check, "tokens_equal");
-  EXPECT_EQ(examined(always, small.smallest).sentence, small.finding.sentence);
+  EXPECT_EQ(examined(always, small.smallest).message, small.finding.message);
 }
 
 TEST(Shrink, KeepsWhatTheFailureNeeds) {
   Wrong picky([](const Request& request, const Variation& variation) {
     const auto& prompt = request.prompt;
     return std::count(prompt.begin(), prompt.end(), 4) > 0 && std::count(prompt.begin(), prompt.end(), 2) > 0 &&
-           request.sampling.min_p > 0 && variation.draft == "hostile" && variation.draft_max >= 4 &&
+           request.sampling.min_p > 0 && variation.draft == "always-reject" && variation.draft_max >= 4 &&
            variation.verification == Verification::serial;
   });
   const Shrunken small = shrunken(picky, everything());
@@ -89,7 +89,7 @@ TEST(Shrink, KeepsWhatTheFailureNeeds) {
   EXPECT_EQ(small.smallest.request.sampling.top_k, 0);
   EXPECT_EQ(small.smallest.request.sampling.repeat_last_n, Sampling{}.repeat_last_n);
   ASSERT_EQ(small.smallest.variations.size(), 1U);
-  EXPECT_EQ(small.smallest.variations[0].draft, "hostile");
+  EXPECT_EQ(small.smallest.variations[0].draft, "always-reject");
   EXPECT_EQ(small.smallest.variations[0].draft_max, 4);
   EXPECT_EQ(small.smallest.variations[0].verification, Verification::serial);
 }
@@ -98,7 +98,7 @@ TEST(Shrink, LeavesTwoVariationsWhereTheFailureIsBetweenTwo) {
   // Nothing that remembers: alone, such a run has nothing to be compared with.
   Wrong one_draft([](const Request&, const Variation& variation) { return variation.draft == "none"; });
   Case failing = everything();
-  failing.check = "independence";
+  failing.check = "config_invariance";
   const Shrunken small = shrunken(one_draft, failing);
   EXPECT_EQ(small.smallest.variations.size(), 2U);
   EXPECT_EQ(small.finding.outcome, Outcome::fail);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The checkers, checked. Runs that are right are changed in one place: every field, of every round of every run, at
-// every row, token, guess and count it has. Each check that claims the field must flag every single place by itself and
+// every row, token, draft token and count it has. Each check that claims the field must flag every single place by itself and
 // name it; so none of them always passes, skips a round, a run or a row, or looks at the row beside. A field that no
 // check claims says why, and one that is not on the lists at all does not compile.
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@
 #include <map>
 #include <set>
 
-#include "oracle/check.h"
+#include "oracle/checks/check.h"
 #include "tools/hash_subject.h"
 
 namespace draftproof {
@@ -28,10 +28,10 @@ class Told final : public Subject {
  public:
   std::function<void(int call, Trace&)> meddle;  // call of the subject, from 0
 
-  Trace run_watched(const Request& request, const Variation& variation, Chance& chance,
-                    const AfterRound& after_round) override {
+  Trace run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
+                    const OnRound& on_round) override {
     const int call = calls_++;
-    Trace trace = sound_.run_watched(request, variation, chance, after_round);
+    Trace trace = sound_.run_with_callback(request, variation, random, on_round);
     trace.kernels = variation.kernels;
     trace.threads = variation.threads;
     if (meddle) meddle(call, trace);
@@ -67,8 +67,8 @@ Request asked(std::vector<Token> stops) {
 
 /// Each draft that remembers in two runs that say the same, so that its memory can be compared.
 std::vector<Variation> variations(const Rule& rule) {
-  return {with("none", 0, rule), with("dialect", 3, rule), with("dialect", 3, rule, Verification::serial),
-          with("hostile", 2, rule), with("hostile", 2, rule, Verification::serial),
+  return {with("none", 0, rule), with("perturbed", 3, rule), with("perturbed", 3, rule, Verification::serial),
+          with("always-reject", 2, rule), with("always-reject", 2, rule, Verification::serial),
           with("scripted:+++/~-0/", 3, rule), with("scripted:+++/~-0/", 3, rule, Verification::serial),
           with("scripted:+&*~&*", 4, rule), with("scripted:+&*~&*", 4, rule, Verification::serial)};
 }
@@ -120,59 +120,59 @@ bool dropped(List& list, std::size_t place) {
 
 const std::vector<RoundField>& round_fields() {
   static const std::vector<RoundField> list = {
-      {"position", {{check_verdict_justified}},
+      {"position", {{check_acceptance_correct}},
        [](Round& round, std::size_t place) { return round.position += place == 0 ? 1 : -1, place < 2; }},
-      {"anchor", {{check_verdict_justified}},
+      {"anchor", {{check_acceptance_correct}},
        [](Round& round, std::size_t place) { return round.anchor = other(round.anchor), place < 1; }},
-      {"proposal.tokens", {{check_verdict_justified}},
+      {"proposal.tokens", {{check_acceptance_correct}},
        [](Round& round, std::size_t place) {
          if (place >= round.proposal.tokens.size()) return false;
          round.proposal.tokens[place] = other(round.proposal.tokens[place]);
          return true;
        }},
-      {"proposal.tokens", {{check_verdict_justified}},
+      {"proposal.tokens", {{check_acceptance_correct}},
        [](Round& round, std::size_t place) { return dropped(round.proposal.tokens, place); }},
-      {"proposal.drawn_from", {{check_verdict_justified}},
+      {"proposal.drawn_from", {{check_acceptance_correct}},
        [](Round& round, std::size_t place) {
          if (place >= round.proposal.drawn_from.size()) return false;
          round.proposal.drawn_from[place] = Distribution::point(other(round.proposal.tokens[place]));
          return true;
        }},
-      {"proposal.drawn_from", {{check_verdict_justified}},
+      {"proposal.drawn_from", {{check_acceptance_correct}},
        [](Round& round, std::size_t place) { return dropped(round.proposal.drawn_from, place); }},
-      {"proposal.depths", {{check_independence, remembers}},
+      {"proposal.depths", {{check_config_invariance, remembers}},
        [](Round& round, std::size_t place) {
          Proposal& proposal = round.proposal;
          if (place + 1 >= proposal.tokens.size()) return false;
          std::vector<int> depths;
-         for (int guess = 0; guess < proposal.size(); ++guess) depths.push_back(proposal.depth(guess));
+         for (int draft_token = 0; draft_token < proposal.size(); ++draft_token) depths.push_back(proposal.depth(draft_token));
          depths[place + 1] = depths[place + 1] > 0 ? depths[place + 1] - 1 : 1;
-         for (std::size_t guess = place + 2; guess < depths.size(); ++guess) {
-           depths[guess] = std::min(depths[guess], depths[guess - 1] + 1);
+         for (std::size_t draft_token = place + 2; draft_token < depths.size(); ++draft_token) {
+           depths[draft_token] = std::min(depths[draft_token], depths[draft_token - 1] + 1);
          }
          proposal.depths = depths;
          return true;
        }},
-      {"verdict.accepted", {{check_verdict_justified}},
+      {"verdict.accepted", {{check_acceptance_correct}},
        [](Round& round, std::size_t place) { return round.verdict.accepted += place == 0 ? 1 : -1, place < 2; }},
-      {"verdict.next", {{check_verdict_justified}, {check_repeatable, is_run_again}},
+      {"verdict.next", {{check_acceptance_correct}, {check_repeatable, is_run_again}},
        [](Round& round, std::size_t place) { return round.verdict.next = other(round.verdict.next), place < 1; }},
-      {"verdict.last", {{check_verdict_justified}},
+      {"verdict.last", {{check_acceptance_correct}},
        [](Round& round, std::size_t place) { return round.verdict.last += place == 0 ? 1 : -1, place < 2; }},
-      {"emitted", {{check_verdict_justified}, {check_budget}, {check_repeatable, is_run_again}},
+      {"emitted", {{check_acceptance_correct}, {check_termination_and_counters}, {check_repeatable, is_run_again}},
        [](Round& round, std::size_t place) {
          if (place >= round.emitted.size()) return false;
          round.emitted[place] = other(round.emitted[place]);
          return true;
        }},
-      {"emitted", {{check_verdict_justified}, {check_budget, any, false}},
+      {"emitted", {{check_acceptance_correct}, {check_termination_and_counters, any, false}},
        [](Round& round, std::size_t place) { return round.emitted.push_back(1), place < 1; }},
       // What follows moves up to its place.
-      {"emitted", {{check_verdict_justified, any, false}, {check_budget, any, false}},
+      {"emitted", {{check_acceptance_correct, any, false}, {check_termination_and_counters, any, false}},
        [](Round& round, std::size_t place) { return dropped(round.emitted, place); }},
-      {"accepted", {{check_budget}},
+      {"accepted", {{check_termination_and_counters}},
        [](Round& round, std::size_t place) { return round.accepted += place == 0 ? 1 : -1, place < 2; }},
-      {"passes", {{check_budget}},
+      {"passes", {{check_termination_and_counters}},
        [](Round& round, std::size_t place) { return round.passes += place == 0 ? 1 : -1, place < 2; }},
       {"logits", {{check_logits_equal}, {check_repeatable, is_run_again}},
        [](Round& round, std::size_t place) {
@@ -180,25 +180,25 @@ const std::vector<RoundField>& round_fields() {
          round.logits[place].low ^= 1;
          return true;
        }},
-      {"logits", {{check_repeatable, is_run_again}, {check_independence, remembers}},  // of every row asked for
+      {"logits", {{check_repeatable, is_run_again}, {check_config_invariance, remembers}},  // of every row asked for
        [](Round& round, std::size_t place) {
          if (place >= round.logits.size()) return false;
          round.logits[place].high ^= 1;
          return true;
        }},
-      {"targets", {{check_verdict_justified}, {check_repeatable, is_run_again}},
+      {"targets", {{check_acceptance_correct}, {check_repeatable, is_run_again}},
        [](Round& round, std::size_t place) {
          if (place >= round.targets.size()) return false;
          round.targets[place].low ^= 1;
          return true;
        }},
-      {"targets", {{check_verdict_justified}},
+      {"targets", {{check_acceptance_correct}},
        [](Round& round, std::size_t place) { return dropped(round.targets, place); }},
-      {"cache", {{check_forgetting}, {check_repeatable, is_run_again}},
+      {"cache", {{check_cache_rollback}, {check_repeatable, is_run_again}},
        [](Round& round, std::size_t place) { return round.cache.low ^= 1, place < 1; }},
-      {"cache_length", {{check_forgetting}, {check_repeatable, is_run_again}},
+      {"cache_length", {{check_cache_rollback}, {check_repeatable, is_run_again}},
        [](Round& round, std::size_t place) { return round.cache_length += place == 0 ? 1 : -1, place < 2; }},
-      {"draft", {{check_independence, remembers}},
+      {"draft", {{check_config_invariance, remembers}},
        [](Round& round, std::size_t place) { return round.draft.low ^= 1, place < 1; }},
   };
   return list;
@@ -217,13 +217,13 @@ bool counted_otherwise(Trace& trace, std::size_t place) {
 
 const std::vector<TraceField>& trace_fields() {
   static const std::vector<TraceField> list = {
-      {"request.prompt", {{check_budget}},
+      {"request.prompt", {{check_termination_and_counters}},
        [](Trace& trace, std::size_t place) {
          if (place >= trace.request.prompt.size()) return false;
          trace.request.prompt[place] = other(trace.request.prompt[place]);
          return true;
        }},
-      {"request.sampling", {{check_budget}},
+      {"request.sampling", {{check_termination_and_counters}},
        [](Trace& trace, std::size_t place) {
          Sampling& sampling = trace.request.sampling;
          float* const reals[] = {&sampling.temperature,    &sampling.top_p,            &sampling.min_p,
@@ -233,78 +233,78 @@ const std::vector<TraceField>& trace_fields() {
          if (place >= 6 && place < 8) ++*numbers[place - 6];
          return place < 8;
        }},
-      {"request.stops", {{check_budget}},
+      {"request.stops", {{check_termination_and_counters}},
        [](Trace& trace, std::size_t place) { return trace.request.stops.push_back(3), place < 1; }},
-      {"request.max_new_tokens", {{check_budget}},
+      {"request.max_new_tokens", {{check_termination_and_counters}},
        [](Trace& trace, std::size_t place) { return ++trace.request.max_new_tokens, place < 1; }},
-      {"request.draft_max", {{check_budget, remembers}},
+      {"request.draft_max", {{check_termination_and_counters, remembers}},
        [](Trace& trace, std::size_t place) { return trace.request.draft_max += place == 0 ? 1 : -1, place < 2; }},
-      {"request.prompt_rows", {{check_budget}},
-       [](Trace& trace, std::size_t place) { return ++trace.request.prompt_rows, place < 1; }},
-      {"request.verification", {{check_budget}},
+      {"request.prefill_chunk", {{check_termination_and_counters}},
+       [](Trace& trace, std::size_t place) { return ++trace.request.prefill_chunk, place < 1; }},
+      {"request.verification", {{check_termination_and_counters}},
        [](Trace& trace, std::size_t place) {
          const bool batched = trace.request.verification == Verification::batched;
          trace.request.verification = batched ? Verification::serial : Verification::batched;
          return place < 1;
        }},
-      {"request.sequence", {{check_budget}},
+      {"request.sequence", {{check_termination_and_counters}},
        [](Trace& trace, std::size_t place) { return ++trace.request.sequence, place < 1; }},
-      {"request.logprobs", {{check_budget}},
+      {"request.logprobs", {{check_termination_and_counters}},
        [](Trace& trace, std::size_t place) { return trace.request.logprobs = true, place < 1; }},
-      {"kernels", {{check_budget}}, [](Trace& trace, std::size_t place) { return trace.kernels += "s", place < 1; }},
-      {"threads", {{check_budget}}, [](Trace& trace, std::size_t place) { return ++trace.threads, place < 1; }},
-      {"output", {{check_budget}, {check_tokens_equal, tokens_promised}, {check_repeatable, is_run_again}},
+      {"kernels", {{check_termination_and_counters}}, [](Trace& trace, std::size_t place) { return trace.kernels += "s", place < 1; }},
+      {"threads", {{check_termination_and_counters}}, [](Trace& trace, std::size_t place) { return ++trace.threads, place < 1; }},
+      {"output", {{check_termination_and_counters}, {check_tokens_equal, tokens_promised}, {check_repeatable, is_run_again}},
        [](Trace& trace, std::size_t place) {
          if (place >= trace.output.size()) return false;
          trace.output[place] = other(trace.output[place]);
          return true;
        }},
-      {"output", {{check_budget}, {check_tokens_equal, tokens_promised}},
+      {"output", {{check_termination_and_counters}, {check_tokens_equal, tokens_promised}},
        [](Trace& trace, std::size_t place) { return trace.output.push_back(1), place < 1; }},
-      {"output", {{check_budget}, {check_tokens_equal, tokens_promised}},
+      {"output", {{check_termination_and_counters}, {check_tokens_equal, tokens_promised}},
        [](Trace& trace, std::size_t place) { return dropped(trace.output, place); }},
-      {"finish", {{check_budget}, {check_tokens_equal, tokens_promised}, {check_repeatable, is_run_again}},
+      {"finish", {{check_termination_and_counters}, {check_tokens_equal, tokens_promised}, {check_repeatable, is_run_again}},
        [](Trace& trace, std::size_t place) {
          if (place >= 4) return false;
          const auto finish = static_cast<Finish>(place);
          trace.finish = finish == trace.finish ? Finish::cancelled : finish;
          return true;
        }},
-      {"rounds", {{check_budget}, {check_verdict_justified}},  // one is missing
+      {"rounds", {{check_termination_and_counters}, {check_acceptance_correct}},  // one is missing
        [](Trace& trace, std::size_t place) {
          if (place + 1 >= trace.rounds.size()) return false;  // without the last it is a shorter history: budget's
          trace.rounds.erase(trace.rounds.begin() + static_cast<std::ptrdiff_t>(place));
          return true;
        }},
-      {"rounds", {{check_budget}},
+      {"rounds", {{check_termination_and_counters}},
        [](Trace& trace, std::size_t place) { return dropped(trace.rounds, place); }},
-      {"rounds", {{check_budget}, {check_verdict_justified}},  // one is there twice
+      {"rounds", {{check_termination_and_counters}, {check_acceptance_correct}},  // one is there twice
        [](Trace& trace, std::size_t place) {
          if (place >= trace.rounds.size()) return false;
          const Round round = trace.rounds[place];
          trace.rounds.insert(trace.rounds.begin() + static_cast<std::ptrdiff_t>(place), round);
          return true;
        }},
-      {"rounds", {{check_verdict_justified}},  // two have changed places
+      {"rounds", {{check_acceptance_correct}},  // two have changed places
        [](Trace& trace, std::size_t place) {
          if (place + 1 >= trace.rounds.size()) return false;
          std::swap(trace.rounds[place], trace.rounds[place + 1]);
          return true;
        }},
-      {"statistics.rounds", {{check_budget}}, counted_otherwise<&Statistics::rounds>},
-      {"statistics.iterations", {{check_budget}}, counted_otherwise<&Statistics::iterations>},
-      {"statistics.drafted", {{check_budget}}, counted_otherwise<&Statistics::drafted>},
-      {"statistics.accepted", {{check_budget}}, counted_otherwise<&Statistics::accepted>},
-      {"statistics.mismatches", {{check_budget}}, counted_otherwise<&Statistics::mismatches>},
-      {"statistics.all_accepted", {{check_budget}}, counted_otherwise<&Statistics::all_accepted>},
-      {"statistics.batched", {{check_budget}}, counted_otherwise<&Statistics::batched>},
-      {"statistics.serial", {{check_budget}}, counted_otherwise<&Statistics::serial>},
-      {"resting_length", {{check_budget}, {check_repeatable, is_run_again}},
-       [](Trace& trace, std::size_t place) { return trace.resting_length += place == 0 ? 1 : -1, place < 2; }},
-      {"resting_cache", {{check_forgetting}},
-       [](Trace& trace, std::size_t place) { return trace.resting_cache.low ^= 1, place < 1; }},
-      {"resting_draft", {{check_independence, remembers}},
-       [](Trace& trace, std::size_t place) { return trace.resting_draft.low ^= 1, place < 1; }},
+      {"statistics.rounds", {{check_termination_and_counters}}, counted_otherwise<&Statistics::rounds>},
+      {"statistics.iterations", {{check_termination_and_counters}}, counted_otherwise<&Statistics::iterations>},
+      {"statistics.drafted", {{check_termination_and_counters}}, counted_otherwise<&Statistics::drafted>},
+      {"statistics.accepted", {{check_termination_and_counters}}, counted_otherwise<&Statistics::accepted>},
+      {"statistics.mismatches", {{check_termination_and_counters}}, counted_otherwise<&Statistics::mismatches>},
+      {"statistics.all_accepted", {{check_termination_and_counters}}, counted_otherwise<&Statistics::all_accepted>},
+      {"statistics.batched", {{check_termination_and_counters}}, counted_otherwise<&Statistics::batched>},
+      {"statistics.serial", {{check_termination_and_counters}}, counted_otherwise<&Statistics::serial>},
+      {"final_length", {{check_termination_and_counters}, {check_repeatable, is_run_again}},
+       [](Trace& trace, std::size_t place) { return trace.final_length += place == 0 ? 1 : -1, place < 2; }},
+      {"final_cache", {{check_cache_rollback}},
+       [](Trace& trace, std::size_t place) { return trace.final_cache.low ^= 1, place < 1; }},
+      {"final_draft", {{check_config_invariance, remembers}},
+       [](Trace& trace, std::size_t place) { return trace.final_draft.low ^= 1, place < 1; }},
   };
   return list;
 }
@@ -325,23 +325,23 @@ constexpr Unclaimed unclaimed[] = {
 /// Names of all fields. A field that is added stops this from compiling: put its name here and a row above.
 std::set<std::string> all_fields() {
   const Trace trace;
-  [[maybe_unused]] const auto& [request, kernels, threads, output, finish, rounds, statistics, resting_length,
-                                resting_cache, resting_draft] = trace;
-  [[maybe_unused]] const auto& [prompt, sampling, stops, max_new_tokens, draft_max, prompt_rows, verification, sequence,
+  [[maybe_unused]] const auto& [request, kernels, threads, output, finish, rounds, statistics, final_length,
+                                final_cache, final_draft] = trace;
+  [[maybe_unused]] const auto& [prompt, sampling, stops, max_new_tokens, draft_max, prefill_chunk, verification, sequence,
                                 logprobs] = request;
   [[maybe_unused]] const auto& [all_rounds, iterations, drafted, accepted, mismatches, all_accepted, batched, serial,
                                 prompt_seconds, target_seconds, draft_seconds, validate_seconds] = statistics;
   const Round round;
-  [[maybe_unused]] const auto& [position, anchor, proposal, verdict, emitted, accepted_guesses, passes, logprob, logits,
+  [[maybe_unused]] const auto& [position, anchor, proposal, verdict, emitted, accepted_draft_tokens, passes, logprob, logits,
                                 targets, rows, cache, draft, cache_length] = round;
   [[maybe_unused]] const auto& [tokens, drawn_from, depths] = proposal;
-  [[maybe_unused]] const auto& [stood, next, last] = verdict;
+  [[maybe_unused]] const auto& [accepted_count, next, last] = verdict;
   return {"request.prompt", "request.sampling", "request.stops", "request.max_new_tokens", "request.draft_max",
-          "request.prompt_rows", "request.verification", "request.sequence", "request.logprobs", "kernels", "threads",
+          "request.prefill_chunk", "request.verification", "request.sequence", "request.logprobs", "kernels", "threads",
           "output", "finish", "rounds", "statistics.rounds", "statistics.iterations", "statistics.drafted",
           "statistics.accepted", "statistics.mismatches", "statistics.all_accepted", "statistics.batched",
           "statistics.serial", "statistics.prompt_seconds", "statistics.target_seconds", "statistics.draft_seconds",
-          "statistics.validate_seconds", "resting_length", "resting_cache", "resting_draft", "position", "anchor",
+          "statistics.validate_seconds", "final_length", "final_cache", "final_draft", "position", "anchor",
           "proposal.tokens", "proposal.drawn_from", "proposal.depths", "verdict.accepted", "verdict.next",
           "verdict.last", "emitted", "accepted", "passes", "logprob", "logits", "targets", "rows", "cache", "draft",
           "cache_length"};
@@ -359,11 +359,11 @@ TEST(Tampering, EveryFieldIsClaimedOrSaysWhyNot) {
 }
 
 /// "round 7", not the beginning of "round 71".
-bool names(const std::string& sentence, const std::string& word, std::int64_t number) {
+bool names(const std::string& message, const std::string& word, std::int64_t number) {
   const std::string wanted = word + " " + std::to_string(number);
-  for (std::size_t from = sentence.find(wanted); from != std::string::npos; from = sentence.find(wanted, from + 1)) {
+  for (std::size_t from = message.find(wanted); from != std::string::npos; from = message.find(wanted, from + 1)) {
     const std::size_t end = from + wanted.size();
-    if (end == sentence.size() || sentence[end] < '0' || sentence[end] > '9') return true;
+    if (end == message.size() || message[end] < '0' || message[end] > '9') return true;
   }
   return false;
 }
@@ -378,15 +378,15 @@ struct Place {
 };
 
 bool names_run(const Played& run, const Finding& finding) {
-  return finding.sentence.find("draft " + run.variation.draft) != std::string::npos;
+  return finding.message.find("draft " + run.variation.draft) != std::string::npos;
 }
 
 bool is_named(const Place& place, const Finding& finding) {
-  const std::string& sentence = finding.sentence;
-  if (place.round < 0 || finding.check == "budget") return true;  // budget names the run
-  if (finding.check == "logits_equal") return names(sentence, "position", place.position + place.row);
-  return names(sentence, "position", place.position) || names(sentence, "round", place.round) ||
-         names(sentence, "position", place.after);
+  const std::string& message = finding.message;
+  if (place.round < 0 || finding.check == "termination_and_counters") return true;  // budget names the run
+  if (finding.check == "logits_equal") return names(message, "position", place.position + place.row);
+  return names(message, "position", place.position) || names(message, "round", place.round) ||
+         names(message, "position", place.after);
 }
 
 /// How a check looks at a trial of which run `number` was changed in round `round`, having been `sound`. A check that
@@ -412,7 +412,7 @@ std::vector<std::string> unseen(Trial& trial, std::size_t number, const Place& p
     run = sound;
     const bool named = names_run(run, finding) && (!claim.names_place || is_named(place, finding));
     if (finding.outcome != Outcome::fail || !named) {
-      list.push_back(finding.check + " on " + place.what + ", " + run.variation.describe() + ": " + finding.sentence);
+      list.push_back(finding.check + " on " + place.what + ", " + run.variation.describe() + ": " + finding.message);
     }
   }
   return list;
@@ -454,7 +454,7 @@ TEST(Tampering, EveryFieldOfEveryRoundOfEveryRunIsSeenByEachCheckThatClaimsIt) {
     Told subject;
     Trial trial(subject, request, 3, variations(*rule));
     for (const Check* check = all_checks(); check->examine != nullptr; ++check) {
-      ASSERT_NE(check->examine(trial).outcome, Outcome::fail) << check->examine(trial).sentence;
+      ASSERT_NE(check->examine(trial).outcome, Outcome::fail) << check->examine(trial).message;
     }
     for (const auto& [check, score] : scores_of_rounds(trial, sees_all)) {
       EXPECT_GT(score.asked, 20);
@@ -528,9 +528,9 @@ TEST(Tampering, EveryFieldOfEveryTraceIsSeenByEachCheckThatClaimsIt) {
 
 TEST(Tampering, EveryEntryOfEveryLedgerIsSeen) {
   // The counter is for sentences, and follows from the keys; the bound is of weights that verdict_justified knows.
-  [[maybe_unused]] const auto [seed, key, counter, bound] = Entry{};
+  [[maybe_unused]] const auto [seed, key, counter, bound] = RecordedDraw{};
   [[maybe_unused]] const auto [sequence, position, purpose] = key;
-  const std::vector<std::function<void(std::vector<Entry>&, std::size_t)>> ways = {
+  const std::vector<std::function<void(std::vector<RecordedDraw>&, std::size_t)>> ways = {
       [](auto& ledger, std::size_t i) { ++ledger[i].seed; },
       [](auto& ledger, std::size_t i) { ++ledger[i].key.sequence; },
       [](auto& ledger, std::size_t i) { ++ledger[i].key.position; },
@@ -545,18 +545,18 @@ TEST(Tampering, EveryEntryOfEveryLedgerIsSeen) {
   };
   long seen = 0;
   for (const auto& [rule, request] : questions()) {
-    if (!request.stops.empty()) continue;  // whether guesses behind a stop token were drawn nobody can know
+    if (!request.stops.empty()) continue;  // whether draft tokens behind a stop token were drawn nobody can know
     Told subject;
     Trial trial(subject, request, 3, variations(*rule));
     for (std::size_t number = 0; number < trial.runs.size(); ++number) {
-      const std::vector<Entry>& ledger = trial.runs[number].ledger;
+      const std::vector<RecordedDraw>& ledger = trial.runs[number].ledger;
       for (std::size_t i = 0; i < ledger.size(); ++i) {
-        // A number that is looked at twice in a row, by a guess and by the target, may be looked at once.
+        // A number that is looked at twice in a row, by a draft token and by the target, may be looked at once.
         const bool twice = (i > 0 && ledger[i - 1].key == ledger[i].key) ||
                            (i + 1 < ledger.size() && ledger[i + 1].key == ledger[i].key);
         for (std::size_t way = 0; way < ways.size() && !twice; ++way) {
           EXPECT_THAT(unseen(trial, number, {"way " + std::to_string(way) + ", entry " + std::to_string(i)},
-                             {{check_ledger}}, [&](Played& run) { ways[way](run.ledger, i); }, sees_all, seen),
+                             {{check_rng_accounting}}, [&](Played& run) { ways[way](run.ledger, i); }, sees_all, seen),
                       testing::IsEmpty());
         }
       }
@@ -567,7 +567,7 @@ TEST(Tampering, EveryEntryOfEveryLedgerIsSeen) {
 
 using Change = std::function<void(Trace&)>;
 
-/// Every way in which one run can differ from itself, at every place of it; see oracle/same_history.h.
+/// Every way in which one run can differ from itself, at every place of it; see oracle/checks/same_run.h.
 std::vector<Change> differences(const Trace& trace) {
   std::vector<Change> list;
   for (std::size_t i = 0; i < trace.rounds.size(); ++i) {
@@ -585,7 +585,7 @@ std::vector<Change> differences(const Trace& trace) {
     list.push_back([i](Trace& other) { other.output[i] = (other.output[i] + 1) % vocabulary; });
   }
   list.push_back([](Trace& other) { other.output.push_back(1); });
-  list.push_back([](Trace& other) { ++other.resting_length; });
+  list.push_back([](Trace& other) { ++other.final_length; });
   return list;
 }
 
@@ -593,14 +593,14 @@ std::vector<Change> differences(const Trace& trace) {
 void expect_every_run_again_is_looked_at(Check_of check, const Rule& rule) {
   Request request = asked({});
   request.max_new_tokens = 6;
-  const std::vector<Variation> list = {with("dialect", 2, rule), with("none", 0, rule)};
+  const std::vector<Variation> list = {with("perturbed", 2, rule), with("none", 0, rule)};
   Told listening;
   std::map<int, Trace> said;  // by call
   listening.meddle = [&](int call, Trace& trace) { said[call] = trace; };
   Trial sound(listening, request, 3, list);
   said.clear();  // what is said from now on is of the check's own runs
   const Finding found = check(sound);
-  ASSERT_EQ(found.outcome, Outcome::pass) << found.sentence;
+  ASSERT_EQ(found.outcome, Outcome::pass) << found.message;
   ASSERT_FALSE(said.empty());
   for (const auto& [call, trace] : said) {
     std::vector<Change> changes = differences(trace);
@@ -622,7 +622,7 @@ void expect_every_run_again_is_looked_at(Check_of check, const Rule& rule) {
 
 TEST(Tampering, EveryRoundOfEveryRunThatACheckMakesItselfIsSeen) {
   for (const Rule* rule : {&matching, &rejection}) {
-    for (const Check_of check : {check_repeatable, check_pieces, check_together}) {
+    for (const Check_of check : {check_repeatable, check_chunked_prefill_and_resume, check_sequence_isolation}) {
       expect_every_run_again_is_looked_at(check, *rule);
     }
   }
@@ -637,8 +637,8 @@ class OneBitOff final : public Model {
 
   int vocabulary() const override { return sound_.vocabulary(); }
   int context() const override { return sound_.context(); }
-  std::unique_ptr<Cache> new_cache(int capacity, int horizon_max) const override {
-    return sound_.new_cache(capacity, horizon_max);
+  std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override {
+    return sound_.new_cache(capacity, max_pending_rows);
   }
   void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
     sound_.forward(batch, cache, outputs);
@@ -664,8 +664,8 @@ TEST(Tampering, EveryRowOfEveryReadingOfCausalityIsSeen) {
        public:
         Off(Told& sound, int at_pass, std::size_t at_row)
             : model(sound.target({}), at_pass, at_row), sound_(sound) {}
-        Trace run_watched(const Request& r, const Variation& v, Chance& c, const AfterRound& a) override {
-          return sound_.run_watched(r, v, c, a);
+        Trace run_with_callback(const Request& r, const Variation& v, RandomSource& c, const OnRound& a) override {
+          return sound_.run_with_callback(r, v, c, a);
         }
         Model& target(const Variation&) override { return model; }
         std::string numerics(const Variation&) override { return "hash"; }
@@ -675,18 +675,18 @@ TEST(Tampering, EveryRowOfEveryReadingOfCausalityIsSeen) {
         Told& sound_;
       } subject(told, pass, row);
       Trial trial(subject, request, 3, {with("none", 0, matching)});
-      const Finding finding = check_causality(trial);
+      const Finding finding = check_batch_invariance(trial);
       passes = subject.model.passes;
       rows_of_pass = subject.model.rows;
       seen += finding.outcome == Outcome::fail;
     }
   }
-  EXPECT_EQ(seen, 8 * 6) << "plain decoding's rows and those of seven readings, without those behind wrong guesses";
+  EXPECT_EQ(seen, 8 * 6) << "plain decoding's rows and those of seven readings, without those behind wrong draft tokens";
 }
 
 TEST(Tampering, EveryLogProbabilityIsSeen) {
   Request request = asked({});
-  std::vector<Variation> list = {with("none", 0, matching), with("dialect", 2, matching)};
+  std::vector<Variation> list = {with("none", 0, matching), with("perturbed", 2, matching)};
   list[1].threads = 2;  // another way of computing, so another run with log-probabilities
   for (const int call : {2, 3}) {
     for (int round = 0; round < request.max_new_tokens; ++round) {
@@ -697,7 +697,7 @@ TEST(Tampering, EveryLogProbabilityIsSeen) {
       Trial trial(subject, request, 3, list);
       const Finding finding = check_log_probabilities(trial);
       EXPECT_EQ(finding.outcome, Outcome::fail) << "round " << round << " of call " << call;
-      EXPECT_TRUE(names(finding.sentence, "position", 4 + round)) << finding.sentence;
+      EXPECT_TRUE(names(finding.message, "position", 4 + round)) << finding.message;
     }
   }
 }
@@ -717,17 +717,17 @@ TEST(Tampering, WhatAPassSaysItLookedAtIsWhatThereWas) {
       promised += tokens_promised(trial, run);
     }
     const auto says = [&](Check_of check, long number) {
-      EXPECT_THAT(check(trial).sentence, testing::StartsWith(std::to_string(number) + " "));
+      EXPECT_THAT(check(trial).message, testing::StartsWith(std::to_string(number) + " "));
     };
     says(check_tokens_equal, promised);
     says(check_logits_equal, rows);
-    says(check_verdict_justified, rounds);
-    says(check_forgetting, rounds);
-    says(check_causality, 7);
-    says(check_ledger, answers);
+    says(check_acceptance_correct, rounds);
+    says(check_cache_rollback, rounds);
+    says(check_batch_invariance, 7);
+    says(check_rng_accounting, answers);
     says(check_repeatable, 2 * 5);
-    says(check_together, 5);
-    says(check_budget, static_cast<long>(trial.runs.size()));
+    says(check_sequence_isolation, 5);
+    says(check_termination_and_counters, static_cast<long>(trial.runs.size()));
     says(check_log_probabilities, static_cast<long>(trial.plain_run(trial.runs[0].variation).output.size()));
   }
 }

@@ -24,17 +24,17 @@ const std::string snapshot = std::string(DRAFTPROOF_SOURCE_DIR) + "/fixtures/sna
 std::vector<Report> stretched() {
   Report few = checked_trace();
   few.drafts = {draft_of("one", 1, 3)};
-  few.laws = {law_of(3, 0.1)};
+  few.token_tests = {distribution_of(3, 0.1)};
   Report many = checked_trace();
   many.drafts = {draft_of("many", 512, 3'000'000)};
-  many.laws = {law_of(987'654'321, 250)};
+  many.token_tests = {distribution_of(987'654'321, 250)};
   Report impossible = checked_trace();
-  impossible.laws[0].e_value = std::numeric_limits<double>::infinity();
-  impossible.laws[0].curve.emplace_back(impossible.laws[0].tokens, impossible.laws[0].e_value);
+  impossible.token_tests[0].e_value = std::numeric_limits<double>::infinity();
+  impossible.token_tests[0].curve.emplace_back(impossible.token_tests[0].tokens, impossible.token_tests[0].e_value);
   Report endless = full_report();
   const std::string name(3000, 'W');
   endless.subject = endless.reason = endless.about[0].first = endless.about[1].second = endless.runs[0] = name;
-  endless.drafts[0].name = endless.laws[0].suspect = endless.findings[1].check = endless.findings[1].sentence = name;
+  endless.drafts[0].name = endless.token_tests[0].suspect = endless.findings[1].check = endless.findings[1].message = name;
   Failure& failure = *endless.findings[1].failure;
   failure.run = failure.expected = failure.observed = failure.facts[0] = failure.blames = failure.reproduce = name;
   Divergence& divergence = endless.divergences[0];
@@ -68,7 +68,7 @@ TEST(ChromiumSlow, SeesWhatIsWrongWithAPage) {
   EXPECT_GE(m["outside"], 1);
   EXPECT_EQ(m["smallest"], 8);
   EXPECT_EQ(m["requests"], 1);
-  EXPECT_EQ(m["hostile"], 1);
+  EXPECT_EQ(m["always-reject"], 1);
   EXPECT_EQ(m["background"], 255);
   EXPECT_THAT(chromium.asked_for(page), ElementsAre("http://draftproof.invalid/a.png"));
 }
@@ -114,11 +114,11 @@ TEST(ChromiumSlow, RunsNothingThatANameSays) {
                            "<img src=x onerror=\"window.hostile = 1\">"}) {
     Report report = full_report();
     report.subject = report.drafts[0].name = report.matrix.rows[0].cause = report.divergences[0].plain = text;
-    report.findings[1].failure->observed = report.laws[0].suspect = text;
+    report.findings[1].failure->observed = report.token_tests[0].suspect = text;
     frames.push_back({report_html(report), desk});
   }
   for (Measures m : chromium.measured(frames)) {
-    EXPECT_EQ(m["hostile"], 0);
+    EXPECT_EQ(m["always-reject"], 0);
     EXPECT_EQ(m["requests"], 0);
   }
 }

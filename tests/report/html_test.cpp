@@ -77,20 +77,20 @@ void put_everywhere(Report& r, const std::string& text) {
   for (std::string& what : r.unproved) what = text;
   for (std::string& run : r.runs) run = text;
   for (Finding& finding : r.findings) {
-    finding.check = finding.sentence = text;
+    finding.check = finding.message = text;
     if (!finding.failure) continue;
     Failure& f = *finding.failure;
     f.run = f.expected = f.observed = f.blames = f.clears = f.reproduce = text;
     for (std::string& fact : f.facts) fact = text;
   }
   for (DraftReport& draft : r.drafts) draft.name = text;
-  for (LawFromTokens& law : r.laws) law.suspect = text;
-  for (Divergence& d : r.divergences) d.run = d.before = d.plain = d.observed = d.guesses = text;
+  for (TokenTest& token_test : r.token_tests) token_test.suspect = text;
+  for (Divergence& d : r.divergences) d.run = d.before = d.plain = d.observed = d.draft_tokens = text;
   for (std::string& check : r.matrix.checks) check = text;
   for (Matrix::Row& row : r.matrix.rows) {
-    row.id = row.name = row.cause = row.line = row.thread = text;
-    for (std::string& check : row.caught_by) check = text;
-    for (std::string& sentence : row.sentences) sentence = text;
+    row.id = row.name = row.cause = row.stage = row.issue = text;
+    for (std::string& check : row.expected_failures) check = text;
+    for (std::string& message : row.messages) message = text;
   }
 }
 
@@ -149,18 +149,18 @@ TEST(ReportHtml, ShowsEveryTextItWasGiven) {
   for (std::string* place :
        {&report.command, &report.version, &report.subject, &report.reason, &report.about[0].first,
         &report.about[0].second, &report.examined[0].first, &report.unproved[0], &report.runs[0],
-        &report.findings[1].check, &report.findings[1].sentence, &f.run, &f.expected, &f.observed, &f.facts[0],
-        &f.blames, &f.clears, &f.reproduce, &report.drafts[0].name, &report.laws[0].suspect, &d.run, &d.before,
-        &d.plain, &d.observed, &d.guesses, &report.matrix.checks[0], &report.matrix.rows[0].id,
+        &report.findings[1].check, &report.findings[1].message, &f.run, &f.expected, &f.observed, &f.facts[0],
+        &f.blames, &f.clears, &f.reproduce, &report.drafts[0].name, &report.token_tests[0].suspect, &d.run, &d.before,
+        &d.plain, &d.observed, &d.draft_tokens, &report.matrix.checks[0], &report.matrix.rows[0].id,
         &report.matrix.rows[0].name, &report.matrix.rows[0].harm, &report.matrix.rows[0].cause,
-        &report.matrix.rows[0].line, &report.matrix.rows[0].thread}) {
+        &report.matrix.rows[0].stage, &report.matrix.rows[0].issue}) {
     expect_shown(*place);
   }
   EXPECT_EQ(places, 32);
 }
 
 TEST(ReportHtml, SaysTheVerdictFirstAndEachInItsOwnWords) {
-  std::set<std::string> sentences;
+  std::set<std::string> messages;
   for (const ReportVerdict verdict :
        {ReportVerdict::pass_exact, ReportVerdict::pass_stat, ReportVerdict::bug_proven, ReportVerdict::bug_stat,
         ReportVerdict::undecided, ReportVerdict::vacuous, ReportVerdict::invalid_trace}) {
@@ -170,9 +170,9 @@ TEST(ReportHtml, SaysTheVerdictFirstAndEachInItsOwnWords) {
     const std::string heading = std::string("<h1>") + name_of(verdict) + "</h1>\n<p>";
     const std::size_t at = html.find(heading);
     ASSERT_NE(at, std::string::npos) << name_of(verdict);
-    sentences.insert(html.substr(at + heading.size(), html.find("</p>", at) - at - heading.size()));
+    messages.insert(html.substr(at + heading.size(), html.find("</p>", at) - at - heading.size()));
   }
-  EXPECT_EQ(sentences.size(), 7U);
+  EXPECT_EQ(messages.size(), 7U);
 }
 
 TEST(ReportHtml, PutsWhatIsWrongBeforeEverythingElse) {
@@ -206,8 +206,8 @@ void expect_places(const Page& page) {
 
 TEST(ReportHtml, SpeaksOfProofWhereATokenWasImpossible) {
   Report report = checked_trace();
-  report.laws[0].e_value = std::numeric_limits<double>::infinity();
-  report.laws[0].curve.emplace_back(report.laws[0].tokens, report.laws[0].e_value);
+  report.token_tests[0].e_value = std::numeric_limits<double>::infinity();
+  report.token_tests[0].curve.emplace_back(report.token_tests[0].tokens, report.token_tests[0].e_value);
   const std::string html = report_html(report);
   EXPECT_THAT(html, HasSubstr("<dd>∞</dd>"));
   EXPECT_THAT(html, HasSubstr("class=\"beyond\""));
@@ -226,12 +226,12 @@ TEST(ReportHtml, HoldsUnderNumbersThatAreNone) {
     report.drafts[0].depths[1].judged = -5;
     report.drafts[0].accepted[1] = -5;
     report.examined = {{"odd", odd}};
-    LawFromTokens& law = report.laws[0];
-    law.alpha = law.slack = law.e_value = law.smallest_deviation = odd;
-    law.curve[10].second = odd;
+    TokenTest& token_test = report.token_tests[0];
+    token_test.alpha = token_test.slack = token_test.e_value = token_test.smallest_deviation = odd;
+    token_test.curve[10].second = odd;
     expect_places(Page(report_html(report)));
-    law.curve = {{0, odd}};
-    law.tokens = 0;
+    token_test.curve = {{0, odd}};
+    token_test.tokens = 0;
     const Page page(report_html(report));
     EXPECT_EQ(page.fault, "") << odd;
     expect_places(page);
@@ -246,7 +246,7 @@ TEST(ReportHtml, MarksWhatHadToBeFlaggedAndWasNot) {
   const auto caught = std::find(row.outcomes.begin(), row.outcomes.end(), Outcome::fail);
   ASSERT_NE(caught, row.outcomes.end());
   *caught = Outcome::pass;
-  row.as_it_must_be = false;
+  row.as_expected = false;
   const std::string html = report_html(report);
   EXPECT_THAT(html, HasSubstr("had to flag it and did not\"><i class=\"ill\">!</i>"));
   EXPECT_THAT(html, HasSubstr("<tr class=\"wrong\">"));
@@ -267,13 +267,13 @@ TEST(ReportHtml, EveryCellOfTheMatrixIsThere) {
   EXPECT_EQ(static_cast<std::size_t>(cells), report.matrix.rows.size() * report.matrix.checks.size());
 }
 
-/// Contrast of two colours written as #rrggbb (WCAG 2.1).
+/// Contrast of two colors written as #rrggbb (WCAG 2.1).
 double contrast(const std::string& a, const std::string& b) {
-  const auto luminance = [](const std::string& colour) {
+  const auto luminance = [](const std::string& color) {
     constexpr std::array<double, 3> weights = {0.2126, 0.7152, 0.0722};
     double sum = 0;
     for (std::size_t i = 0; i < 3; ++i) {
-      const double c = std::stoi(colour.substr(1 + 2 * i, 2), nullptr, 16) / 255.0;
+      const double c = std::stoi(color.substr(1 + 2 * i, 2), nullptr, 16) / 255.0;
       sum += weights[i] * (c <= 0.03928 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4));
     }
     return sum + 0.05;
@@ -288,19 +288,19 @@ TEST(ReportHtml, CanBeReadInBothLights) {
   const std::size_t dark = style.find("prefers-color-scheme: dark");
   ASSERT_NE(dark, std::string::npos);
   for (const std::size_t from : {std::size_t{0}, dark}) {
-    const auto colour = [&](const std::string& name) {
+    const auto color = [&](const std::string& name) {
       const std::size_t at = style.find("--" + name + ": #", from);
       EXPECT_NE(at, std::string::npos) << name;
       return style.substr(at + name.size() + 4, 7);
     };
     for (const char* ink : {"ink", "soft", "strong", "good", "bad", "open"}) {
       for (const char* paper : {"page", "panel"}) {
-        EXPECT_GE(contrast(colour(ink), colour(paper)), 4.5) << ink << " on " << paper;
+        EXPECT_GE(contrast(color(ink), color(paper)), 4.5) << ink << " on " << paper;
       }
     }
     for (const char* tone : {"good", "bad", "open"}) {
       for (const std::string& ink : {std::string(tone), std::string("ink"), std::string("soft")}) {
-        EXPECT_GE(contrast(colour(ink), colour(std::string(tone) + "-panel")), 4.5) << ink << " on " << tone;
+        EXPECT_GE(contrast(color(ink), color(std::string(tone) + "-panel")), 4.5) << ink << " on " << tone;
       }
     }
   }

@@ -63,7 +63,7 @@ TEST(ReportJson, HasTheKeysOfTheDocumentAndNoOthers) {
 TEST(ReportJson, SaysWhatTheReportSays) {
   const Report report = full_report();
   const json said = json::parse(report_json(report));
-  EXPECT_EQ(said["schema"], "draftproof-report/1");
+  EXPECT_EQ(said["schema"], "draftproof-report/2");
   EXPECT_EQ(said["verdict"], "BUG_PROVEN");
   EXPECT_EQ(said["about"]["rule"], "matching");
   EXPECT_EQ(said["examined"]["rounds"], 12);
@@ -73,7 +73,7 @@ TEST(ReportJson, SaysWhatTheReportSays) {
   EXPECT_EQ(said["checks"][1]["failure"]["facts"].size(), 2U);
   EXPECT_FALSE(said["checks"][0].contains("failure"));
   EXPECT_EQ(said["mean_accepted"], 3);
-  EXPECT_EQ(said["drafts"][0]["acceptance"], 0.75);
+  EXPECT_EQ(said["drafts"][0]["acceptance_rate"], 0.75);
   EXPECT_EQ(said["drafts"][0]["depths"][0]["expected"], 1.5);
   EXPECT_EQ(said["drafts"][0]["rounds_by_accepted"], json({0, 1, 1}));
   EXPECT_EQ(said["seconds"]["plain"]["median"], 2);
@@ -86,13 +86,13 @@ TEST(ReportJson, SaysWhatTheReportSays) {
 
 TEST(ReportJson, WritesWhatIsNotFiniteAsAString) {
   const json said = json::parse(report_json(full_report()));
-  EXPECT_EQ(said["laws"][0]["e_value"], "inf");
-  EXPECT_EQ(said["laws"][0]["curve"][1], json({100, "inf"}));
+  EXPECT_EQ(said["token_tests"][0]["e_value"], "inf");
+  EXPECT_EQ(said["token_tests"][0]["curve"][1], json({100, "inf"}));
   Report report = full_report();
-  report.laws[0].e_value = std::numeric_limits<double>::quiet_NaN();
-  report.laws[0].smallest_deviation = -std::numeric_limits<double>::infinity();
-  EXPECT_EQ(json::parse(report_json(report))["laws"][0]["e_value"], "nan");
-  EXPECT_EQ(json::parse(report_json(report))["laws"][0]["smallest_deviation"], "-inf");
+  report.token_tests[0].e_value = std::numeric_limits<double>::quiet_NaN();
+  report.token_tests[0].smallest_deviation = -std::numeric_limits<double>::infinity();
+  EXPECT_EQ(json::parse(report_json(report))["token_tests"][0]["e_value"], "nan");
+  EXPECT_EQ(json::parse(report_json(report))["token_tests"][0]["smallest_deviation"], "-inf");
 }
 
 TEST(ReportJson, LeavesOutWhatIsOfNoOnePlace) {

@@ -13,11 +13,11 @@
 
 namespace draftproof::test {
 
-inline Finding finding_of(const char* check, Outcome outcome, long examined, std::string sentence) {
-  return {check, outcome, examined, std::move(sentence), {}};
+inline Finding finding_of(const char* check, Outcome outcome, long examined, std::string message) {
+  return {check, outcome, examined, std::move(message), {}};
 }
 
-/// Guesses of which each stands with probability 4/5, then 3/4, ... and stood a little more or less often than that.
+/// Draft tokens of which each stands with probability 4/5, then 3/4, ... and stood a little more or less often than that.
 inline DraftReport draft_of(std::string name, int depths, long rounds) {
   DraftReport draft;
   draft.name = std::move(name);
@@ -28,11 +28,11 @@ inline DraftReport draft_of(std::string name, int depths, long rounds) {
     depth.judged = alive;
     const double share = 0.85 - 0.3 * i / depths;
     depth.expected = share * static_cast<double>(alive);
-    depth.stood = std::min(alive, static_cast<long>(depth.expected + (i % 2 == 0 ? 0.6 : -0.4) * (alive > 9 ? 3 : 1)));
+    depth.accepted = std::min(alive, static_cast<long>(depth.expected + (i % 2 == 0 ? 0.6 : -0.4) * (alive > 9 ? 3 : 1)));
     draft.depths.push_back(depth);
-    draft.accepted[static_cast<std::size_t>(i)] = depth.judged - depth.stood;
-    alive = depth.stood;
-    draft.statistics.accepted += static_cast<int>(depth.stood);
+    draft.accepted[static_cast<std::size_t>(i)] = depth.judged - depth.accepted;
+    alive = depth.accepted;
+    draft.statistics.accepted += static_cast<int>(depth.accepted);
   }
   draft.accepted.back() = alive;
   draft.statistics.iterations = static_cast<int>(rounds);
@@ -43,23 +43,23 @@ inline DraftReport draft_of(std::string name, int depths, long rounds) {
 }
 
 /// A bet that wins `factor` with every token, looked at 512 times.
-inline LawFromTokens law_of(long tokens, double exponent_at_end) {
-  LawFromTokens law;
-  law.tokens = tokens;
-  law.alpha = 1e-9;
-  law.smallest_deviation = 0.031;
-  law.suspect = "temperature ignored, always";
+inline TokenTest distribution_of(long tokens, double exponent_at_end) {
+  TokenTest token_test;
+  token_test.tokens = tokens;
+  token_test.alpha = 1e-9;
+  token_test.smallest_deviation = 0.031;
+  token_test.suspect = "temperature ignored, always";
   for (int i = 1; i <= 512; ++i) {
     const long at = tokens * i / 512;
     const double exponent = exponent_at_end * i / 512 - (i % 7) * 0.05 + (i % 31) * 0.02;
     double value = 1;
     for (int k = 0; k < static_cast<int>(exponent * 100); ++k) value *= 1.023293;  // 10^(1/100)
     for (int k = 0; k > static_cast<int>(exponent * 100); --k) value /= 1.023293;
-    if (!law.curve.empty() && law.curve.back().first == at) continue;
-    law.curve.emplace_back(at, value);
-    law.e_value = std::max(law.e_value, value);
+    if (!token_test.curve.empty() && token_test.curve.back().first == at) continue;
+    token_test.curve.emplace_back(at, value);
+    token_test.e_value = std::max(token_test.e_value, value);
   }
-  return law;
+  return token_test;
 }
 
 /// The matrix of fixtures/snapshots/mutants.txt.
@@ -79,20 +79,20 @@ inline Matrix matrix_of(const std::string& snapshot) {
     row.id = line.substr(0, line.find(' '));
     row.name = line.substr(6, harm_at - 6);
     row.name.erase(row.name.find_last_not_of(' ') + 1);
-    row.as_it_must_be = true;
+    row.as_expected = true;
     std::istringstream cells(line.substr(harm_at));
     cells >> row.harm;
     while (cells >> word) {
       row.outcomes.push_back(word == "X" ? Outcome::fail : word == "." ? Outcome::pass : Outcome::vacuous);
-      if (word == "X") row.caught_by.push_back(matrix.checks[row.outcomes.size() - 1]);
+      if (word == "X") row.expected_failures.push_back(matrix.checks[row.outcomes.size() - 1]);
     }
     matrix.rows.push_back(row);
   }
   std::getline(file, line);
   for (Matrix::Row& row : matrix.rows) {
     std::getline(file, line);
-    row.line = line.substr(6, 2);
-    row.thread = line.substr(10, line.find("  ", 10) - 10);
+    row.stage = line.substr(6, 2);
+    row.issue = line.substr(10, line.find("  ", 10) - 10);
     row.cause = line.substr(48);
   }
   return matrix;
@@ -110,10 +110,10 @@ inline Report verified() {
   r.findings = {
       finding_of("tokens_equal", Outcome::pass, 11328, "59 runs, 11 328 tokens, all as plain decoding says them"),
       finding_of("logits_equal", Outcome::pass, 15342, "15 342 rows, every bit as plain decoding computes it"),
-      finding_of("verdict_justified", Outcome::pass, 7211, "every guess stands or falls as p, q and coin say"),
-      finding_of("forgetting", Outcome::pass, 2140, "after every round the caches hold what reading the text leaves"),
+      finding_of("acceptance_correct", Outcome::pass, 7211, "every draft token stands or falls as p, q and coin say"),
+      finding_of("cache_rollback", Outcome::pass, 2140, "after every round the caches hold what reading the text leaves"),
       finding_of("log_probabilities", Outcome::vacuous, 0, "no log-probability was asked for"),
-      finding_of("ledger", Outcome::pass, 33102, "no random answer was used twice"),
+      finding_of("rng_accounting", Outcome::pass, 33102, "no random answer was used twice"),
       finding_of("distribution_exact", Outcome::pass, 1944, "every random answer enumerated: the law is p exactly")};
   r.runs = {"dflash, rejection, avx512_vnni, 1 thread, batched", "dflash, rejection, avx512_vnni, 1 thread, serial",
             "dflash, rejection, avx512_vnni, 2 threads, batched", "dflash, rejection, scalar, 1 thread, batched",
@@ -132,7 +132,7 @@ inline Report failed() {
   r.verdict = ReportVerdict::bug_proven;
   Finding& tokens = r.findings[0];
   tokens.outcome = Outcome::fail;
-  tokens.sentence = "dflash, batched, 2 threads: the text parts from plain decoding at position 37";
+  tokens.message = "dflash, batched, 2 threads: the text parts from plain decoding at position 37";
   tokens.failure = Failure{"dflash, rejection, avx512_vnni, 2 threads, batched", 0, 9, 37, "token 412, \" river\"",
                            "token 98, \" rivers\"",
                            {"Plain decoding draws at position 37 with the coin 0x1.8p-3 from the row whose digest is "
@@ -144,14 +144,14 @@ inline Report failed() {
                            "draftproof reproduce out/tokens_equal-1"};
   Finding& ledger = r.findings[5];
   ledger.outcome = Outcome::fail;
-  ledger.sentence = "the number at (seed 7, sequence 0, position 37, accept, 2) was used twice";
+  ledger.message = "the number at (seed 7, sequence 0, position 37, accept, 2) was used twice";
   ledger.failure = Failure{"dflash, rejection, scalar, 1 thread, batched", 0, 9, -1, "", "",
-                           {"It was used for guess 2 of round 9.", "It was used for the residual of round 9."},
+                           {"It was used for draft token 2 of round 9.", "It was used for the residual of round 9."},
                            "keys of chance", "", ""};
   r.divergences = {{"dflash, rejection, avx512_vnni, 2 threads, batched", 9, 37,
                     "Once upon a time there was a miller's daughter who lived by the", " river. \nEvery morning she",
                     " rivers  and\twent", " rivers and the"}};
-  r.unproved = {"q of 14 guesses was not recorded, so their acceptance was not examined"};
+  r.unproved = {"q of 14 draft tokens was not recorded, so their acceptance was not examined"};
   return r;
 }
 
@@ -163,8 +163,8 @@ inline Report checked_trace() {
   r.verdict = ReportVerdict::pass_stat;
   r.about = {{"producer", "somebody's engine 3.1"}, {"richness", "T3"}, {"sequences", "64"}, {"rounds", "100 000"}};
   r.findings = {finding_of("positions", Outcome::pass, 100000, "every round begins where the one before it ended")};
-  r.laws = {law_of(412337, 2.4)};
-  r.laws[0].slack = 1e-4;
+  r.token_tests = {distribution_of(412337, 2.4)};
+  r.token_tests[0].slack = 1e-4;
   r.drafts = {draft_of("eagle", 32, 100000)};
   r.drafts[0].seconds = {};
   return r;

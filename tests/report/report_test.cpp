@@ -22,7 +22,7 @@ TEST(ReportVerdict, AFailureBeatsVacuousBeatsAPass) {
 }
 
 TEST(ReportVerdict, AReasonMakesAPassVacuousAndHidesNoFailure) {
-  const std::string reason = "no guess was refused in any run";
+  const std::string reason = "no draft token was refused in any run";
   EXPECT_EQ(verdict_of(report_with({Outcome::pass}).findings, reason), ReportVerdict::vacuous);
   EXPECT_EQ(verdict_of(report_with({Outcome::fail}).findings, reason), ReportVerdict::bug_proven);
 }
@@ -36,21 +36,21 @@ TEST(ReportVerdict, OnlyAPassExitsWithZero) {
 }
 
 TEST(Sentence, SaysWhereAndBothSides) {
-  EXPECT_EQ(sentence_of({.run = "a run", .line = 9, .round = 3, .position = 12, .expected = "token 5",
+  EXPECT_EQ(message_of({.run = "a run", .line = 9, .round = 3, .position = 12, .expected = "token 5",
                          .observed = "token 7"}),
             "a run, line 9, round 3, position 12: expected: token 5; observed: token 7");
-  EXPECT_EQ(sentence_of({.expected = "x", .observed = "y"}), "expected: x; observed: y");
-  EXPECT_EQ(sentence_of({.round = 0, .position = 0, .expected = "x", .observed = "y"}),
+  EXPECT_EQ(message_of({.expected = "x", .observed = "y"}), "expected: x; observed: y");
+  EXPECT_EQ(message_of({.round = 0, .position = 0, .expected = "x", .observed = "y"}),
             "round 0, position 0: expected: x; observed: y");
 }
 
 TEST(ReportText, TooFewTokensShowNoDeviation) {
   Report report = report_with({Outcome::pass});
-  LawFromTokens& law = report.laws.emplace_back();
-  law.alpha = 1e-9;
-  law.smallest_deviation = 0.25;
+  TokenTest& token_test = report.token_tests.emplace_back();
+  token_test.alpha = 1e-9;
+  token_test.smallest_deviation = 0.25;
   EXPECT_THAT(report_text(report), HasSubstr("a deviation of 0.25 in total variation would have been seen"));
-  law.smallest_deviation = 1;
+  token_test.smallest_deviation = 1;
   EXPECT_THAT(report_text(report), HasSubstr("so few tokens show nothing"));
   EXPECT_THAT(report_text(report), Not(HasSubstr("a deviation of")));
 }
@@ -71,7 +71,7 @@ TEST(ReportText, ShowsChecksFactsBlameAndVerdict) {
 
 TEST(ReportText, PrintsNoControlCharacterOfANameFromOutside) {
   Report report = report_with({Outcome::fail});
-  report.subject = report.reason = report.findings[0].sentence = report.unproved.emplace_back("a\x1b[31m\nb");
+  report.subject = report.reason = report.findings[0].message = report.unproved.emplace_back("a\x1b[31m\nb");
   report.about.emplace_back("engine", "\x1b[2J");
   report.findings[0].failure->facts = {"\x1b]0;"};
   report.about.emplace_back("rule", "a\u009b31mb\u00e9");  // the same in one character

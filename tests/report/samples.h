@@ -15,7 +15,7 @@ inline const std::string hostile_name =
     "a <model> & \"more\" 'x' ]]> --> \x01\x1b[31m \xff\xfe\xc3 \\ \t%00 http://h/<b>";
 
 inline Finding finding_with(const std::string& check, Outcome outcome) {
-  Finding finding{.check = check, .outcome = outcome, .examined = 3, .sentence = "1 < 2 & \"x\""};
+  Finding finding{.check = check, .outcome = outcome, .examined = 3, .message = "1 < 2 & \"x\""};
   if (outcome != Outcome::fail) return finding;
   finding.failure = Failure{.run = "a run",
                             .line = 9,
@@ -28,7 +28,7 @@ inline Finding finding_with(const std::string& check, Outcome outcome) {
                             .clears = "the model",
                             .reproduce = "draftproof reproduce here"};
   finding.failure->line = 0;
-  finding.sentence = sentence_of(*finding.failure);
+  finding.message = message_of(*finding.failure);
   return finding;
 }
 
@@ -68,7 +68,7 @@ inline Report full_report() {
   draft.accepted = {0, 1, 1};
   draft.seconds = spread_of({4});
   report.drafts = {draft};
-  report.laws = {{100, 1e-9, 0, std::numeric_limits<double>::infinity(), 0.125, hostile_name,
+  report.token_tests = {{100, 1e-9, 0, std::numeric_limits<double>::infinity(), 0.125, hostile_name,
                   {{1, 1.0}, {100, std::numeric_limits<double>::infinity()}}}};
   report.bets = {{hostile_name, 12, 1e-9, std::numeric_limits<double>::infinity(), true, hostile_name}};
   report.divergences = {{hostile_name, 3, 12, hostile_name, "a", "b", "c"}};

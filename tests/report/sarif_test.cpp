@@ -109,9 +109,9 @@ TEST(ReportSarif, HasAResultWhereOnlyTheTokensTogetherTell) {
   Report report = report_with({Outcome::pass});
   report.verdict = ReportVerdict::bug_stat;
   report.reason = "e-value 1e+12 after 900 tokens";
-  report.laws = {{900, 1e-9, 0, 1e12, 0.25, "accept all", {}}};
+  report.token_tests = {{900, 1e-9, 0, 1e12, 0.25, "accept all", {}}};
   const json result = sarif_of(report)["runs"][0]["results"][0];
-  EXPECT_EQ(result["ruleId"], "law_of_tokens");
+  EXPECT_EQ(result["ruleId"], "token_test");
   EXPECT_THAT(result["message"]["text"].get<std::string>(), HasSubstr("e-value 1e+12 after 900 tokens"));
 }
 

@@ -27,7 +27,7 @@ TEST(TraceCommand, PassesWhatGenerateWroteAndNothingThatWasChangedInIt) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   for (const std::string rule : {"matching", "rejection"}) {
-    const auto generated = run_command({"generate", target, "--draft", "hostile", "--rule", rule, "--seed",
+    const auto generated = run_command({"generate", target, "--draft", "always-reject", "--rule", rule, "--seed",
                                         "3", "--temperature", "1", "--max-new-tokens", "24", "--prompt-tokens", "1,2,3",
                                         "--trace", trace});
     ASSERT_EQ(generated.status, 0) << generated.err;
@@ -61,7 +61,7 @@ TEST(TraceCommand, PassesWhatGenerateWroteAndNothingThatWasChangedInIt) {
 TEST(TraceCommandSlow, PassesEveryRunThatVerifyWrote) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
-  const auto verified = run_command({"verify", target, "--draft", "oracular", "--max-new-tokens", "12",
+  const auto verified = run_command({"verify", target, "--draft", "perfect", "--max-new-tokens", "12",
                                      "--prompt-tokens", "1,2,3", "--effort", "full", "--trace", trace, "--quiet"});
   ASSERT_NE(verified.status, 3) << verified.err;
   const auto held = run_command({"trace", "check", trace, "--target", target});
@@ -75,7 +75,7 @@ TEST(TraceCommandSlow, DoesNotTakeRunsWithTheSameNumbersForEvidence) {
   const std::string trace = folder.path() / "t.jsonl";
   for (const std::string rule : {"matching", "rejection"}) {
     const auto verified =
-        run_command({"verify", target, "--draft", "oracular", "--max-new-tokens", "24", "--prompt-tokens", "1,2,3",
+        run_command({"verify", target, "--draft", "perfect", "--max-new-tokens", "24", "--prompt-tokens", "1,2,3",
                      "--rule", rule, "--temperature", "1", "--seed", "9", "--effort", "full", "--trace",
                      trace, "--quiet"});
     ASSERT_NE(verified.status, 3) << verified.err;
@@ -88,7 +88,7 @@ TEST(TraceCommandSlow, DoesNotTakeRunsWithTheSameNumbersForEvidence) {
 TEST(TraceCommand, HoldsARunToATargetThatComputesAsItWasComputedAndToNoOther) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
-  const auto generated = run_command({"generate", target, "--draft", "oracular", "--kv", "bf16", "--max-new-tokens",
+  const auto generated = run_command({"generate", target, "--draft", "perfect", "--kv", "bf16", "--max-new-tokens",
                                       "12", "--prompt-tokens", "1,2,3", "--trace", trace});
   ASSERT_EQ(generated.status, 0) << generated.err;
   const auto held = run_command({"trace", "check", trace, "--target", target, "--kv", "bf16"});
@@ -103,7 +103,7 @@ TEST(TraceCommand, AReproducerRemembersTheSlack) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   const auto generated =
-      run_command({"generate", target, "--draft", "hostile", "--rule", "rejection", "--temperature", "3", "--top-k",
+      run_command({"generate", target, "--draft", "always-reject", "--rule", "rejection", "--temperature", "3", "--top-k",
                    "8", "--max-new-tokens", "12", "--prompt-tokens", "1,2,3", "--trace", trace, "--quiet"});
   ASSERT_EQ(generated.status, 0) << generated.err;
   std::vector<std::string> lines = lines_of(test::text_of(trace));
@@ -180,12 +180,12 @@ TEST(TraceCommand, RefusesATargetOfAnotherVocabulary) {
 
 TEST(TraceCommand, ShowsARoundAndSaysWhereTwoTextsPart) {
   Recorded recorded;
-  const Case c{"", &rejection, {.temperature = 1}, "dialect", Verification::batched, {}, 24};
+  const Case c{"", &rejection, {.temperature = 1}, "perturbed", Verification::batched, {}, 24};
   const File a(recorded.text(c));
   const auto shown = run_command({"trace", "show", a.path(), "--round", "0"});
   EXPECT_EQ(shown.status, 0) << shown.err;
   EXPECT_THAT(shown.out, HasSubstr("round 0 of sequence 0, from position 3: "));
-  EXPECT_THAT(shown.out, HasSubstr("guess"));
+  EXPECT_THAT(shown.out, HasSubstr("draft token"));
   EXPECT_EQ(run_command({"trace", "show", a.path()}).status, 0);
   EXPECT_EQ(run_command({"trace", "show", a.path(), "--round", "9999"}).status, 3);
 
@@ -212,8 +212,8 @@ TEST(TraceCommand, DiffComparesTextsNotRounds) {
     return recorded.text({"", &matching, {.temperature = 1}, draft, Verification::batched, {}, 24});
   };
   const File plain(text("none"));
-  const File guessed(text("dialect"));
-  EXPECT_EQ(run_command({"trace", "diff", plain.path(), guessed.path()}).status, 0);
+  const File drafted(text("perturbed"));
+  EXPECT_EQ(run_command({"trace", "diff", plain.path(), drafted.path()}).status, 0);
 }
 
 std::string a_header() {
@@ -358,7 +358,7 @@ double seconds_of(int who) {
 
 TEST(TraceCommandSlow, ChecksAHundredThousandRoundsInFiveTimesWhatParsingThemTakesAndTwoHundredMegabytes) {
   Recorded recorded({.vocabulary = 40, .levels = 4, .seed = 5});
-  const Case c{"", &rejection, {.temperature = 1, .top_k = 8}, "dialect", Verification::batched, {}, 25000};
+  const Case c{"", &rejection, {.temperature = 1, .top_k = 8}, "perturbed", Verification::batched, {}, 25000};
   long rounds = 0;
   const std::string text = recorded.text(*c.rule, [&](Writer& writer) {
     for (int sequence = 0; rounds < 100000; ++sequence) {

@@ -65,8 +65,8 @@ int main(int, char** arguments) {
   ASSERT_EQ(run(program + " " + trace.path()), 0);
   std::filesystem::remove(program);
   const Report report = replay(trace.path());
-  EXPECT_EQ(report.verdict(), Verdict::undecided) << report_text(report_of(report));
-  EXPECT_EQ(report.examined.guesses, 3);
+  EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(report_of(report));
+  EXPECT_EQ(report.examined.draft_tokens, 3);
   EXPECT_EQ(report.examined.accepted, 2);
   EXPECT_THAT(report_text(report_of(report)), HasSubstr("do not say how they were drawn"));
 
@@ -77,7 +77,7 @@ int main(int, char** arguments) {
   text.replace(text.find(coin), coin.size(), "\"0x1p-2\"");
   trace.put(text);
   const Report changed = replay(trace.path());
-  ASSERT_EQ(changed.verdict(), Verdict::bug_proven) << report_text(report_of(changed));
+  ASSERT_EQ(changed.verdict(), ReportVerdict::bug_proven) << report_text(report_of(changed));
   EXPECT_EQ(changed.findings.front().check, std::string("acceptance"));
   EXPECT_EQ(changed.findings.front().position, 5);
 }
@@ -148,11 +148,11 @@ TEST(Emitters, TheOneInPythonWritesWhatIsReplayedAndPasses) {
   const File trace;
   ASSERT_EQ(run("python3 " + script.path + " " + trace.path()), 0);
   const Report report = replay(trace.path());
-  EXPECT_EQ(report.verdict(), Verdict::pass_stat) << report_text(report_of(report));
+  EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(report_of(report));
   EXPECT_EQ(report.examined.sequences, 2);
   EXPECT_EQ(report.examined.tokens, 70);
   EXPECT_GT(report.examined.accepted, 0);
-  EXPECT_GT(report.examined.guesses, report.examined.accepted);
+  EXPECT_GT(report.examined.draft_tokens, report.examined.accepted);
 }
 
 std::string replaced(std::string text, const std::string& what, const std::string& by) {
@@ -177,7 +177,7 @@ assert all(sum(read_row(rows.path, step["P"]["row"]).values()) == W for step in 
   const File trace;
   ASSERT_EQ(run("python3 " + script.path + " " + trace.path()), 0);
   const Report report = replay(trace.path());
-  EXPECT_EQ(report.verdict(), Verdict::pass_stat) << report_text(report_of(report));
+  EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(report_of(report));
   EXPECT_EQ(report.examined.tokens, 70);
   EXPECT_FALSE(report.depths.empty());
   std::filesystem::remove(trace.path() + ".h5");

@@ -14,7 +14,7 @@ class FloatEngine {
  public:
   explicit FloatEngine(std::uint64_t seed) : numbers_(seed) {}
 
-  /// `coin` may choose another number than the one drawn, for the acceptance of a guess with these p and q.
+  /// `coin` may choose another number than the one drawn, for the acceptance of a draft token with these p and q.
   using Coin = float (*)(float drawn, float p, float q);
   std::string trace(const std::string& rule, int rounds, Coin coin = nullptr) {
     const Json header = {{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "floats"}, {"vocab", 8},
@@ -77,25 +77,25 @@ class FloatEngine {
       all_q.push_back(pairs(rows_q.back()));
     }
     std::size_t accepted = 0;
-    bool fell = false;
-    while (accepted < 2 && !fell) {
+    bool rejected = false;
+    while (accepted < 2 && !rejected) {
       rows_p.push_back(row());
-      const auto guess = d[accepted].get<std::size_t>();
-      const float of_p = rows_p.back()[guess], of_q = rows_q[accepted][guess];
+      const auto draft_token = d[accepted].get<std::size_t>();
+      const float of_p = rows_p.back()[draft_token], of_q = rows_q[accepted][draft_token];
       const float drawn = coin();
       const float c = change == nullptr ? drawn : change(drawn, of_p, of_q);
       p.push_back(hex(of_p));
       u.push_back(hex(c));
-      fell = !(c * of_q < of_p);
-      if (!fell) o.push_back(d[accepted++]);
+      rejected = !(c * of_q < of_p);
+      if (!rejected) o.push_back(d[accepted++]);
     }
-    if (!fell) rows_p.push_back(row());
+    if (!rejected) rows_p.push_back(row());
     Row last = rows_p.back();
-    for (std::size_t i = 0; i < last.size() && fell; ++i) last[i] = std::max(last[i] - rows_q[accepted][i], 0.0F);
+    for (std::size_t i = 0; i < last.size() && rejected; ++i) last[i] = std::max(last[i] - rows_q[accepted][i], 0.0F);
     const float c = coin();
     o.push_back(draw(last, c));
     for (const Row& each : rows_p) all_p.push_back(pairs(each));
-    return {{"t", "step"}, {"n", n},   {"pos", position}, {"w", 3},   {"a", accepted}, {"last", fell ? "res" : "bonus"},
+    return {{"t", "step"}, {"n", n},   {"pos", position}, {"w", 3},   {"a", accepted}, {"last", rejected ? "res" : "bonus"},
             {"d", d},      {"q", q},   {"qc", qc},        {"p", p},   {"u", u},        {"ur", hex(c)},
             {"o", o},      {"P", all_p}, {"Q", all_q}};
   }

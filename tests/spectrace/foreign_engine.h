@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "ref/acceptance/chance.h"
+#include "ref/acceptance/random_source.h"
 #include "tests/fuzz/damage.h"
 #include "tests/spectrace/support.h"
 
@@ -18,7 +18,7 @@ namespace draftproof::spectrace {
 
 enum class Wrong {
   none,
-  coin_of_0_stands,        // u is 0 and the draft token stands, whatever p
+  coin_of_0_accepts,        // u is 0 and the draft token stands, whatever p
   every_coin_0,
   one_coin_a_round,        // one u for all draft tokens
   coins_again,             // the generator begins anew every 40 rounds
@@ -190,15 +190,15 @@ class ForeignEngine {
     return drafted;
   }
 
-  /// The token after the guesses, and what is said of it.
+  /// The token after the draft tokens, and what is said of it.
   void finish(Json& step, const Draw& last, const std::vector<Row>& p, const Drafted& q, std::size_t accepted,
-              bool fell) {
+              bool rejected) {
     Token token = last.token;
     if (how_.wrong == Wrong::stale_token && rejected_ && numbers_.below(4) == 0) token = *rejected_;
     if (how_.wrong == Wrong::repeats_last && numbers_.below(4) == 0) token = last_;
     step["o"].push_back(token);
     step["a"] = accepted;
-    step["last"] = how_.rule == "greedy" ? "greedy" : !fell ? "bonus" : how_.rule == "matching" ? "own" : "res";
+    step["last"] = how_.rule == "greedy" ? "greedy" : !rejected ? "bonus" : how_.rule == "matching" ? "own" : "res";
     step["w"] = q.rows.size() + 1;
     if (how_.rows) {
       for (const Row& each : p) step["P"].push_back(pairs(each));
@@ -211,7 +211,7 @@ class ForeignEngine {
     } else {
       step["y"] = {{"id", token}, {"c", said_coin(last.coin)}, {"of", said(last.bound)}, {"at", said(last.before)},
                    {"wt", said(last.weight)}};
-      if (fell && how_.rule == "rejection") {
+      if (rejected && how_.rule == "rejection") {
         const auto place = static_cast<std::size_t>(token);
         step["y"].update({{"p", said(p[accepted][place])}, {"q", said(q.rows[accepted][place])}});
       }
@@ -247,19 +247,19 @@ class ForeignEngine {
     say_drafts(step, q);
     std::vector<Row> p;
     std::size_t accepted = 0;
-    bool fell = false;
+    bool rejected = false;
     std::optional<double> of_round;
     if (how_.decisions && ratio) step["p"] = step["u"] = Json::array();
-    while (accepted < q.rows.size() && !fell) {
+    while (accepted < q.rows.size() && !rejected) {
       p.push_back(row());
-      const auto guess = static_cast<std::size_t>(q.draws[accepted].token);
-      const double of_p = p.back()[guess], of_q = q.rows[accepted][guess];
+      const auto draft_token = static_cast<std::size_t>(q.draws[accepted].token);
+      const double of_p = p.back()[draft_token], of_q = q.rows[accepted][draft_token];
       const int at = position + static_cast<int>(accepted);
       std::optional<double> u;
       const bool asked = how_.reals ? !(how_.null_where_p_is_0 && of_p == 0)
                                     : of_p < of_q && !(how_.null_where_p_is_0 && of_p == 0);
       if (asked) u = coin(at, Purpose::accept, of_q);
-      if (u && how_.wrong == Wrong::coin_of_0_stands) u = 0;
+      if (u && how_.wrong == Wrong::coin_of_0_accepts) u = 0;
       if (u && how_.wrong == Wrong::coin_after_the_fact && of_p > 0 && of_p < of_q) {
         u = how_.reals ? rounded(*u * of_p / of_q * 0.99) : whole_part(*u / of_q * of_p);
       }
@@ -268,23 +268,23 @@ class ForeignEngine {
         if (!of_round) of_round = part;
         u = how_.reals ? *of_round : whole_part(*of_round * of_q);
       }
-      const bool stands = !u ? of_p >= of_q && of_p > 0 : how_.reals ? rounded(*u * of_q) < of_p : *u < of_p;
+      const bool stays = !u ? of_p >= of_q && of_p > 0 : how_.reals ? rounded(*u * of_q) < of_p : *u < of_p;
       if (how_.decisions && ratio) {
         step["p"].push_back(said(of_p));
         step["u"].push_back(said_coin(u));
       }
-      fell = !stands;
-      if (!fell) step["o"].push_back(q.draws[accepted++].token);
+      rejected = !stays;
+      if (!rejected) step["o"].push_back(q.draws[accepted++].token);
     }
-    if (!fell) p.push_back(row());
+    if (!rejected) p.push_back(row());
     Row last = p.back();
-    for (std::size_t i = 0; i < last.size() && fell && how_.wrong != Wrong::residual_is_p; ++i) {
+    for (std::size_t i = 0; i < last.size() && rejected && how_.wrong != Wrong::residual_is_p; ++i) {
       last[i] = std::max(rounded(last[i] - q.rows[accepted][i]), 0.0);
     }
     if (how_.wrong == Wrong::row_of_another_context) last = row();
     const Draw next =
-        draw(last, position + static_cast<int>(accepted), fell && ratio ? Purpose::residual : Purpose::target);
-    finish(step, next, p, q, accepted, fell);
+        draw(last, position + static_cast<int>(accepted), rejected && ratio ? Purpose::residual : Purpose::target);
+    finish(step, next, p, q, accepted, rejected);
     return step;
   }
 
@@ -326,32 +326,32 @@ class ForeignEngine {
     double reach = 1, reach_of_accepted = 1;
     step["u"] = Json::array();
     for (std::size_t i = 0; i < q.rows.size(); ++i) {
-      const auto guess = static_cast<std::size_t>(q.draws[i].token);
-      reach = std::min(reach * p[i][guess] / q.rows[i][guess], 1.0);
-      double stands = reach;
+      const auto draft_token = static_cast<std::size_t>(q.draws[i].token);
+      reach = std::min(reach * p[i][draft_token] / q.rows[i][draft_token], 1.0);
+      double accepted = reach;
       if (i + 1 < q.rows.size()) {
         double left = 0;
         for (std::size_t x = 0; x < p[i + 1].size(); ++x) {
           left += std::max(reach * p[i + 1][x] - q.rows[i + 1][x], 0.0) / total();
         }
-        stands = left == 0 && reach == 1 ? 1 : left / (left + 1 - reach);
+        accepted = left == 0 && reach == 1 ? 1 : left / (left + 1 - reach);
       }
       const double u = static_cast<double>(numbers_.next() >> 40) * 0x1p-24;
       step["u"].push_back(how_.reals ? said(u) : said(whole_part(u * total())));
-      if (u >= stands) continue;
+      if (u >= accepted) continue;
       accepted = i + 1;
       reach_of_accepted = reach;
     }
-    const bool fell = accepted < q.rows.size();
+    const bool rejected = accepted < q.rows.size();
     p.resize(accepted + 1);
     Row last = p.back();
-    for (std::size_t x = 0; x < last.size() && fell; ++x) {
+    for (std::size_t x = 0; x < last.size() && rejected; ++x) {
       last[x] = std::max(rounded(reach_of_accepted * last[x] - q.rows[accepted][x]), 0.0);
       if (!how_.reals) last[x] = whole_part(last[x]);
     }
     for (std::size_t i = 0; i < accepted; ++i) step["o"].push_back(q.draws[i].token);
     Draw next = draw(last, position + static_cast<int>(accepted), Purpose::residual);
-    finish(step, next, p, q, accepted, fell);
+    finish(step, next, p, q, accepted, rejected);
     step.erase("y");  // its weights are those of no rule that is replayed
     return step;
   }
@@ -360,7 +360,7 @@ class ForeignEngine {
   std::uint64_t seed_;
   Numbers numbers_;
   Numbers rows_{0};
-  SeededChance keyed_;
+  PhiloxSource keyed_;
   KeysAsked asked_;
   std::optional<Token> rejected_;
   Token last_ = 1;

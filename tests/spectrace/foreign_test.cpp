@@ -63,17 +63,17 @@ TEST(Foreign, NoRightDecoderIsAccusedAndNoneIsPassedForMoreThanItShows) {
     const Report report = report_of(how);
     EXPECT_EQ(report.invalid, "") << name_of(how);
     EXPECT_TRUE(report.findings.empty()) << name_of(how) << "\n" << shown(report);
-    const Verdict verdict = report.verdict();
+    const ReportVerdict verdict = report.verdict();
     ++verdicts[draftproof::name_of(verdict)];
-    EXPECT_NE(verdict, Verdict::bug_stat) << name_of(how) << "\n" << shown(report);
+    EXPECT_NE(verdict, ReportVerdict::bug_stat) << name_of(how) << "\n" << shown(report);
     const bool by_chance = how.temperature > 0 && how.generator != our_generator;
     if (by_chance || how.grammar_end) {
-      EXPECT_NE(verdict, Verdict::pass_exact) << name_of(how) << "\n" << shown(report);
+      EXPECT_NE(verdict, ReportVerdict::pass_exact) << name_of(how) << "\n" << shown(report);
     }
     if (how.rule.starts_with("lossy")) {
-      EXPECT_EQ(verdict, Verdict::undecided) << name_of(how);
+      EXPECT_EQ(verdict, ReportVerdict::undecided) << name_of(how);
     } else if (how.rows && how.temperature > 0) {
-      EXPECT_TRUE(verdict == Verdict::pass_stat || verdict == Verdict::pass_exact) << name_of(how) << shown(report);
+      EXPECT_TRUE(verdict == ReportVerdict::pass_stat || verdict == ReportVerdict::pass_exact) << name_of(how) << shown(report);
     }
   }
   EXPECT_GE(verdicts["PASS_EXACT"], 4) << "integers whose coins are computed again";
@@ -89,18 +89,18 @@ struct Caught {
 };
 
 const Caught faults[] = {
-    {Wrong::coin_of_0_stands, "u = 0 and all stand", true, true, "coins"},
-    {Wrong::coin_of_0_stands, "the same, without rows", true, false, "coins"},
+    {Wrong::coin_of_0_accepts, "u = 0 and all stand", true, true, "coins"},
+    {Wrong::coin_of_0_accepts, "the same, without rows", true, false, "coins"},
     {Wrong::every_coin_0, "every coin of the file is 0", true, true, "coins"},
     {Wrong::one_coin_a_round, "one u for all draft tokens of a round", true, true, "coins"},
     {Wrong::coins_again, "the same coins again every 40 rounds", true, true, "coins"},
     {Wrong::coin_after_the_fact, "u is drawn so that nothing falls", true, true, "acceptance"},
     {Wrong::coin_after_the_fact, "the same, without coins", false, true, "acceptance"},
     {Wrong::draft_is_best, "drafts are the best of Q, the coins fit", true, true, "draft tokens"},
-    {Wrong::stale_token, "the draft token rejected last is said again", false, true, "law"},
-    {Wrong::repeats_last, "the last token is said again", false, true, "law"},
-    {Wrong::row_of_another_context, "rows of another context", false, true, "law"},
-    {Wrong::residual_is_p, "q is not taken away", false, true, "law"},
+    {Wrong::stale_token, "the draft token rejected last is said again", false, true, "distribution"},
+    {Wrong::repeats_last, "the last token is said again", false, true, "distribution"},
+    {Wrong::row_of_another_context, "rows of another context", false, true, "distribution"},
+    {Wrong::residual_is_p, "q is not taken away", false, true, "distribution"},
 };
 
 TEST(Foreign, EveryFaultIsSeenInRealsAsInIntegers) {
@@ -114,15 +114,15 @@ TEST(Foreign, EveryFaultIsSeenInRealsAsInIntegers) {
       how.rounds = 700;
       const Report report = report_of(how);
       const std::string what = std::string(fault.what) + (reals ? ", reals\n" : ", integers\n");
-      EXPECT_TRUE(report.verdict() == Verdict::bug_stat || report.verdict() == Verdict::bug_proven)
+      EXPECT_TRUE(report.verdict() == ReportVerdict::bug_stat || report.verdict() == ReportVerdict::bug_proven)
           << what << shown(report);
-      const bool law = report.law && report.law->alarm;
+      const bool distribution = report.token_test && report.token_test->alarm;
       const bool game = std::any_of(report.games.begin(), report.games.end(), [&](const Game& each) {
         return each.alarm && each.name == fault.by;
       });
       const bool found = std::any_of(report.findings.begin(), report.findings.end(),
                                      [&](const Finding& each) { return each.check == std::string_view(fault.by); });
-      EXPECT_TRUE(game || found || (law && fault.by == std::string("law"))) << what << shown(report);
+      EXPECT_TRUE(game || found || (distribution && fault.by == std::string("distribution"))) << what << shown(report);
     }
   }
 }
@@ -143,7 +143,7 @@ TEST(Foreign, OneLineThreeHundredTimesIsNoEvidenceOfChance) {
       text += step.dump() + "\n";
     }
     const Report report = report_of_text(text + lines[2] + "\n");
-    EXPECT_EQ(report.verdict(), Verdict::bug_stat) << shown(report);
+    EXPECT_EQ(report.verdict(), ReportVerdict::bug_stat) << shown(report);
     EXPECT_THAT(shown(report), HasSubstr("coins"));
   }
 }
@@ -167,8 +167,8 @@ TEST(Foreign, SequencesThatBeginWithTheSameCoinsAreNoFurtherEvidence) {
   }
   const Report report = report_of_text(text);
   EXPECT_TRUE(report.findings.empty()) << shown(report);
-  EXPECT_NE(report.verdict(), Verdict::bug_stat) << "every request seeds its generator alike\n" << shown(report);
-  EXPECT_EQ(report.law->tokens, report_of_text(joined(lines)).law->tokens);
+  EXPECT_NE(report.verdict(), ReportVerdict::bug_stat) << "every request seeds its generator alike\n" << shown(report);
+  EXPECT_EQ(report.token_test->tokens, report_of_text(joined(lines)).token_test->tokens);
 }
 
 /// A round that is right, with what is changed in it.
@@ -270,7 +270,7 @@ TEST(Foreign, ADraftTokenThatTheTargetCannotSayFallsWithoutACoin) {
     how.null_where_p_is_0 = true;
     const Report report = report_of(how);
     EXPECT_TRUE(report.findings.empty()) << shown(report);
-    EXPECT_EQ(report.verdict(), Verdict::pass_stat) << shown(report);
+    EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << shown(report);
   }
 }
 
@@ -278,7 +278,7 @@ TEST(Foreign, ANullCoinOfAPointIsReadAsSaid) {
   Foreign how;
   how.temperature = 0;
   const Report report = report_of(how);
-  EXPECT_EQ(report.verdict(), Verdict::pass_exact) << "no coin decides anything\n" << shown(report);
+  EXPECT_EQ(report.verdict(), ReportVerdict::pass_exact) << "no coin decides anything\n" << shown(report);
   const std::string without = changed(how, {}, [](Json& step) { step.erase("ur"); });
   EXPECT_THAT(shown(report_of_text(without)), HasSubstr("field ur"));
 }
@@ -327,7 +327,7 @@ TEST(Foreign, TextsMayEndAsNoTokenTellsWhichIsNamed) {
     EXPECT_EQ(first_check(report), row.check) << row.opening << row.reason << "\n" << shown(report);
     if (row.named[0] != '\0') {
       EXPECT_THAT(shown(report), HasSubstr(row.named));
-      EXPECT_NE(report.verdict(), Verdict::pass_exact);
+      EXPECT_NE(report.verdict(), ReportVerdict::pass_exact);
     }
   }
 }
@@ -363,7 +363,7 @@ TEST(Foreign, OneFileMayHoldSequencesOfSeveralRules) {
     ++s;
   }
   const Report report = report_of_text(text);
-  EXPECT_EQ(report.verdict(), Verdict::pass_stat) << shown(report);
+  EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << shown(report);
   EXPECT_EQ(report.examined.sequences, 4);
   std::string without = text;
   without.replace(without.find(",\"rule\":\"rejection\""), 19, "");
@@ -381,10 +381,10 @@ std::string tokens_with(const std::function<void(Json&, const std::vector<double
   const std::vector<double> rows[] = {{0.5, 0.25, 0.125, 0.125}, {0.125, 0.125, 0.5, 0.25}};
   for (int n = 0; n < 2000; ++n) {
     const auto& row = rows[n % 2];
-    const auto& law = right ? row : rows[(n + 1) % 2];
+    const auto& distribution = right ? row : rows[(n + 1) % 2];
     double coin = static_cast<double>(numbers.next() >> 40) * 0x1p-24;
     int token = 0;
-    while ((coin -= law[static_cast<std::size_t>(token)]) >= 0) ++token;
+    while ((coin -= distribution[static_cast<std::size_t>(token)]) >= 0) ++token;
     Json step = {{"t", "step"}, {"n", n}, {"pos", 1 + n}, {"o", {token}}};
     say(step, row, token);
     text += step.dump() + "\n";
@@ -414,9 +414,9 @@ void say_top(Json& step, const std::vector<double>& row, int token) {
 
 TEST(Foreign, RowsAreWelcomeBesideTokensAlone) {
   const Report right = report_of_text(tokens_with(say_row));
-  EXPECT_EQ(right.verdict(), Verdict::pass_stat) << shown(right);
-  EXPECT_EQ(right.law->tokens, 2000);
-  EXPECT_EQ(report_of_text(tokens_with(say_row, {}, false)).verdict(), Verdict::bug_stat);
+  EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << shown(right);
+  EXPECT_EQ(right.token_test->tokens, 2000);
+  EXPECT_EQ(report_of_text(tokens_with(say_row, {}, false)).verdict(), ReportVerdict::bug_stat);
 }
 
 TEST(Foreign, RowsOfAReferenceAreGrantedSlackWithoutATarget) {
@@ -431,26 +431,26 @@ TEST(Foreign, RowsOfAReferenceAreGrantedSlackWithoutATarget) {
     }
     step["P"] = {list};
   });
-  EXPECT_EQ(first_check(report_of_text(trace)), "law");
+  EXPECT_EQ(first_check(report_of_text(trace)), "distribution");
   Target none;
   none.slack = 0.13;
   const Report granted = report_of_text(trace, none);
-  EXPECT_EQ(granted.verdict(), Verdict::pass_stat) << shown(granted);
+  EXPECT_EQ(granted.verdict(), ReportVerdict::pass_stat) << shown(granted);
   none.slack = 0.02;
-  EXPECT_EQ(report_of_text(trace, none).verdict(), Verdict::bug_stat) << "but no more than is granted";
+  EXPECT_EQ(report_of_text(trace, none).verdict(), ReportVerdict::bug_stat) << "but no more than is granted";
 }
 
 TEST(Foreign, LogProbabilitiesOfTheLikeliestTokensAreALawToBetOn) {
   const Report right = report_of_text(tokens_with(say_top));
-  EXPECT_EQ(right.verdict(), Verdict::pass_stat) << shown(right);
-  EXPECT_EQ(right.law->tokens, 2000);
-  EXPECT_EQ(report_of_text(tokens_with(say_top, {}, false)).verdict(), Verdict::bug_stat);
+  EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << shown(right);
+  EXPECT_EQ(right.token_test->tokens, 2000);
+  EXPECT_EQ(report_of_text(tokens_with(say_top, {}, false)).verdict(), ReportVerdict::bug_stat);
   const Json colder = {{"T", "0x1p-1"}};
   const Report of_logits = report_of_text(tokens_with(say_top, colder));
-  EXPECT_EQ(of_logits.verdict(), Verdict::undecided) << "at another temperature they are not the law";
+  EXPECT_EQ(of_logits.verdict(), ReportVerdict::undecided) << "at another temperature they are not the law";
   EXPECT_THAT(shown(of_logits), HasSubstr("field top_lp is not looked at"));
-  const Json of_law = {{"T", "0x1p-1"}, {"lp_of", "p"}};
-  EXPECT_EQ(report_of_text(tokens_with(say_top, of_law)).verdict(), Verdict::pass_stat) << "but where they say so";
+  const Json of_distribution = {{"T", "0x1p-1"}, {"lp_of", "p"}};
+  EXPECT_EQ(report_of_text(tokens_with(say_top, of_distribution)).verdict(), ReportVerdict::pass_stat) << "but where they say so";
 }
 
 TEST(Foreign, LogProbabilitiesAreHeldToEachOtherAndToTheRow) {
@@ -461,13 +461,13 @@ TEST(Foreign, LogProbabilitiesAreHeldToEachOtherAndToTheRow) {
     say_row(step, row, token);
     say_top(step, row, token);
   };
-  const Json of_law = {{"lp_of", "p"}};
-  EXPECT_EQ(check(both, of_law), "");
+  const Json of_distribution = {{"lp_of", "p"}};
+  EXPECT_EQ(check(both, of_distribution), "");
   const auto off = [&](Json& step, const std::vector<double>& row, int token) {
     both(step, row, token);
     if (step["n"] == 7) step["lp"][0] = hex_of(std::log(row[static_cast<std::size_t>(token)]) - 0.001);
   };
-  EXPECT_EQ(check(off, of_law), "log_probability");
+  EXPECT_EQ(check(off, of_distribution), "log_probability");
   const auto too_much = [](Json& step, const std::vector<double>&, int) {
     step["top_lp"] = {{0, hex_of(std::log(0.7)), 1, hex_of(std::log(0.6))}};
   };

@@ -20,12 +20,12 @@ using Lines = std::vector<std::string>;
 const Lines& good_lines() {
   static const Lines lines = [] {
     Recorded recorded;
-    return lines_of(recorded.text({"", &rejection, every_parameter(), "dialect", Verification::batched, {}, 24}));
+    return lines_of(recorded.text({"", &rejection, every_parameter(), "perturbed", Verification::batched, {}, 24}));
   }();
   return lines;
 }
 
-/// A round with guesses of which one fell, and at least one stood.
+/// A round with draft tokens of which one fell, and at least one stood.
 std::size_t refused_line() {
   for (std::size_t i = 2; i + 1 < good_lines().size(); ++i) {
     const Json line = Json::parse(good_lines()[i]);
@@ -64,12 +64,12 @@ std::string with_reals(const std::string& line) {
          "\"T\":\"0x1p+0\",\"prompt\":[1]}\n" + line + "\n";
 }
 
-/// A refused guess with that q.
+/// A refused draft token with that q.
 std::string with_q(const std::string& q) {
   return with_reals(R"({"t":"step","n":0,"pos":1,"w":2,"a":0,"last":"res","d":[1],"o":[2],"q":[)" + q + "]}");
 }
 
-/// A guess that stands, with those fields beside it.
+/// A draft token that stands, with those fields beside it.
 std::string with_real(const std::string& fields) {
   return with_reals(R"({"t":"step","n":0,"pos":1,"w":2,"a":1,"last":"bonus","d":[1],"o":[1,2],)" + fields + "}");
 }
@@ -174,13 +174,13 @@ std::vector<Bad> bad_files() {
       {"half a position", with(at, "pos", 7.5), refused, "field pos"},
       {"nothing emitted", with(at, "o", Json::array()), refused, "field o"},
       {"more emitted than a round can", with(at, "o", {0, 1, 2, 3, 4, 5}), refused, "field o"},
-      {"a guess that is text", with(at, [](Json& json) { json["d"][0] = "a"; }), refused, "field d[0]"},
-      {"more accepted than guessed", with(at, "a", 4), refused, "field a"},
+      {"a draft token that is text", with(at, [](Json& json) { json["d"][0] = "a"; }), refused, "field d[0]"},
+      {"more accepted than drafted", with(at, "a", 4), refused, "field a"},
       {"less than none accepted", with(at, "a", -1), refused, "field a"},
       {"a pass without rows", with(at, "w", 0), refused, "field w"},
       {"a pass of too many rows", with(at, "w", 1 + round["d"].size() + 1), refused, "field w"},
       {"an unknown last token", with(at, "last", "lucky"), refused, "field last"},
-      {"guesses missing", without(at, "d"), refused, "field d"},
+      {"draft tokens missing", without(at, "d"), refused, "field d"},
       {"accepted missing", without(at, "a"), refused, "field a"},
       {"a q missing", with(at, [](Json& json) { json["q"].erase(0); }), refused, "field q"},
       {"a p too many",
@@ -262,13 +262,13 @@ std::vector<Bad> bad_files() {
 }
 
 TEST(Reader, RefusesEveryFileThatIsNoTraceAndSaysWhere) {
-  ASSERT_EQ(replay(File(joined(good_lines())).path()).verdict(), Verdict::pass_exact) << "what is damaged was good";
+  ASSERT_EQ(replay(File(joined(good_lines())).path()).verdict(), ReportVerdict::pass_exact) << "what is damaged was good";
   const auto list = bad_files();
   EXPECT_GE(list.size(), 60U);
   for (const Bad& bad : list) {
     const File file(bad.text);
     const Report report = replay(file.path());
-    EXPECT_EQ(report.verdict(), Verdict::invalid_trace) << bad.name << "\n" << report.invalid.substr(0, 2000);
+    EXPECT_EQ(report.verdict(), ReportVerdict::invalid_trace) << bad.name << "\n" << report.invalid.substr(0, 2000);
     EXPECT_THAT(report.invalid, HasSubstr(file.path() + bad.line)) << bad.name;
     EXPECT_THAT(report.invalid, HasSubstr(bad.words)) << bad.name;
     EXPECT_LT(report.invalid.size(), 600U) << bad.name;
@@ -339,12 +339,12 @@ TEST(Reader, NeverPassesATraceCutAtAnyByte) {
   const File file;
   for (std::size_t size = 0; size < whole.size(); size += size % 7 + 1) {
     file.put(whole.substr(0, size));
-    const Verdict verdict = replay(file.path()).verdict();
+    const ReportVerdict verdict = replay(file.path()).verdict();
     const bool at_a_line = size > 0 && whole[size - 1] == '\n';
     if (at_a_line) {
-      EXPECT_TRUE(verdict == Verdict::undecided || verdict == Verdict::vacuous) << size << name_of(verdict);
+      EXPECT_TRUE(verdict == ReportVerdict::undecided || verdict == ReportVerdict::vacuous) << size << name_of(verdict);
     } else {
-      EXPECT_EQ(verdict, Verdict::invalid_trace) << size;
+      EXPECT_EQ(verdict, ReportVerdict::invalid_trace) << size;
     }
   }
 }

@@ -23,12 +23,12 @@ TEST(Replay, PassesWhatTheLoopDidUnderEveryRuleAndSamplingWithTheTargetAndWithou
   for (const Case& c : cases()) {
     const File file(recorded.text(c));
     const Report held = replay(file.path(), recorded.target());
-    EXPECT_EQ(held.verdict(), Verdict::pass_exact) << c.name << "\n" << report_text(report_of(held));
+    EXPECT_EQ(held.verdict(), ReportVerdict::pass_exact) << c.name << "\n" << report_text(report_of(held));
     EXPECT_GT(held.examined.rows, 0);
     EXPECT_GT(held.examined.accepted, 0) << c.name;
-    EXPECT_GT(held.examined.guesses, held.examined.accepted) << c.name;
+    EXPECT_GT(held.examined.draft_tokens, held.examined.accepted) << c.name;
     const Report alone = replay(file.path());
-    EXPECT_EQ(alone.verdict(), Verdict::pass_exact) << c.name << "\n" << report_text(report_of(alone));
+    EXPECT_EQ(alone.verdict(), ReportVerdict::pass_exact) << c.name << "\n" << report_text(report_of(alone));
     EXPECT_EQ(alone.examined.rows, 0);
     EXPECT_THAT(report_text(report_of(alone)), HasSubstr("give --target"));
   }
@@ -194,17 +194,17 @@ std::set<std::string> tamper_with_everything(Recorded& recorded, const Case& c) 
         tampered[at] = changed.dump();
         file.put(field == "end.sha256" ? joined(tampered) : sealed(tampered));
         const Report report = replay(file.path(), recorded.target());
-        const Verdict verdict = report.verdict();
-        if (verdict == Verdict::pass_exact && hangs_on_nothing(field, c)) continue;
+        const ReportVerdict verdict = report.verdict();
+        if (verdict == ReportVerdict::pass_exact && hangs_on_nothing(field, c)) continue;
         seen.insert(field);
-        const std::string speaks = verdict == Verdict::invalid_trace ? ""
-                                   : verdict == Verdict::bug_proven  ? report.findings.front().check
+        const std::string speaks = verdict == ReportVerdict::invalid_trace ? ""
+                                   : verdict == ReportVerdict::bug_proven  ? report.findings.front().check
                                                                      : "?";
         const auto owner = owners().find(field);
         const bool owned = owner != owners().end() && owner->second.contains(speaks);
-        EXPECT_TRUE(verdict != Verdict::pass_exact && owned)
+        EXPECT_TRUE(verdict != ReportVerdict::pass_exact && owned)
             << c.name << ": line " << at + 1 << way << " became " << other << "\n" << report_text(report_of(report));
-        if (verdict == Verdict::bug_proven) {
+        if (verdict == ReportVerdict::bug_proven) {
           EXPECT_GE(report.findings.front().line, static_cast<long>(line["t"] == "step" ? at + 1 : 1));
         }
         if (testing::Test::HasFailure()) return seen;
@@ -225,8 +225,8 @@ TEST(Replay, NoFieldOfAnyLineCanBeChangedAndPass) {
   std::set<std::string> seen;
   for (const Rule* rule : {&matching, &rejection}) {
     seen.merge(tamper_with_everything(
-        recorded, {rule->name, rule, every_parameter(), "dialect", Verification::batched, {}, 12}));
-    const Case stops{rule->name, rule, {.temperature = 1}, "dialect", Verification::serial, {0}, 24};
+        recorded, {rule->name, rule, every_parameter(), "perturbed", Verification::batched, {}, 12}));
+    const Case stops{rule->name, rule, {.temperature = 1}, "perturbed", Verification::serial, {0}, 24};
     seen.merge(tamper_with_everything(recorded, stops));
   }
   EXPECT_EQ(seen, owned_fields()) << "every field was there to be changed";
@@ -242,11 +242,11 @@ TEST(ReplaySlow, NoFieldOfAnyLineCanBeChangedAndPassUnderAnyRuleAndSampling) {
 TEST(Replay, NoLineCanBeTakenOutDoubledOrMovedAndPass) {
   Recorded recorded;
   for (const Rule* rule : {&matching, &rejection}) {
-    const auto lines = lines_of(recorded.text({rule->name, rule, every_parameter(), "dialect"}));
+    const auto lines = lines_of(recorded.text({rule->name, rule, every_parameter(), "perturbed"}));
     const File file;
     const auto passes = [&](const std::vector<std::string>& changed) {
       file.put(sealed(changed));
-      return replay(file.path(), recorded.target()).verdict() == Verdict::pass_exact;
+      return replay(file.path(), recorded.target()).verdict() == ReportVerdict::pass_exact;
     };
     EXPECT_TRUE(passes(lines));
     for (std::size_t at = 0; at < lines.size(); ++at) {
@@ -267,7 +267,7 @@ TEST(Replay, NoLineCanBeTakenOutDoubledOrMovedAndPass) {
 
 TEST(Replay, WhatIsNotSaidIsNotPassedWithoutBeingNamed) {
   Recorded recorded;
-  const auto lines = lines_of(recorded.text({"", &rejection, {.temperature = 1, .top_k = 4}, "dialect"}));
+  const auto lines = lines_of(recorded.text({"", &rejection, {.temperature = 1, .top_k = 4}, "perturbed"}));
   const File file;
   const auto without = [&](const char* field) {
     auto changed = lines;
@@ -281,15 +281,15 @@ TEST(Replay, WhatIsNotSaidIsNotPassedWithoutBeingNamed) {
   };
   for (const char* field : {"q", "p", "u", "qc", "qb", "y", "Q"}) {
     const Report report = without(field);
-    EXPECT_NE(report.verdict(), Verdict::pass_exact) << field;
+    EXPECT_NE(report.verdict(), ReportVerdict::pass_exact) << field;
     EXPECT_TRUE(report.findings.size() + report.unproved.size() + report.invalid.size() > 0) << field;
   }
   for (const char* field : {"rc", "h", "ph", "qh", "P"}) {  // more evidence of what is proved without it
-    EXPECT_EQ(without(field).verdict(), Verdict::pass_exact) << field;
+    EXPECT_EQ(without(field).verdict(), ReportVerdict::pass_exact) << field;
   }
 }
 
-/// After a refusal p is drawn from, but for the guess: the rest of q is not taken away. All is said of it but q.
+/// After a refusal p is drawn from, but for the draft token: the rest of q is not taken away. All is said of it but q.
 TEST(Replay, AResidualIsNotProvedByWhatItSaysOfItselfAlone) {
   const std::uint64_t quarter = Distribution::total / 4;
   Json step = {{"t", "step"}, {"n", 0}, {"pos", 1}, {"d", {2}}, {"w", 2}, {"a", 0}, {"last", "res"}, {"o", {0}},
@@ -302,24 +302,24 @@ TEST(Replay, AResidualIsNotProvedByWhatItSaysOfItselfAlone) {
     const File file(header.dump() + "\n" + step.dump() + "\n{\"t\":\"end\",\"reason\":\"cancelled\"}\n");
     return replay(file.path()).verdict();
   };
-  EXPECT_EQ(verdict(), Verdict::undecided);
+  EXPECT_EQ(verdict(), ReportVerdict::undecided);
   step["Q"] = {{0, 2 * quarter, 2, 2 * quarter}};
-  EXPECT_EQ(verdict(), Verdict::bug_proven) << "q of token 0 is not 0";
+  EXPECT_EQ(verdict(), ReportVerdict::bug_proven) << "q of token 0 is not 0";
   step.erase("Q");
   step["d"] = {3};
-  step["q"] = {4 * quarter};  // of a named guess nothing else is to be said
+  step["q"] = {4 * quarter};  // of a named draft token nothing else is to be said
   step["qc"] = {nullptr};
   step["qb"] = {0};
   step["p"] = {0};
   step["y"] = {{"id", 0}, {"c", 0}, {"of", 4 * quarter}, {"at", 0}, {"wt", quarter}, {"p", quarter}, {"q", 0}};
-  EXPECT_EQ(verdict(), Verdict::undecided) << "coins are merely stated, and one token shows nothing";
+  EXPECT_EQ(verdict(), ReportVerdict::undecided) << "coins are merely stated, and one token shows nothing";
   step["y"]["of"] = 3 * quarter;
-  EXPECT_EQ(verdict(), Verdict::bug_proven) << "all of p is left";
+  EXPECT_EQ(verdict(), ReportVerdict::bug_proven) << "all of p is left";
 }
 
 TEST(Replay, HoldsSequencesOfOneFileApartHoweverTheirLinesAreMixed) {
   Recorded recorded;
-  const Case c{"", &rejection, every_parameter(), "dialect"};
+  const Case c{"", &rejection, every_parameter(), "perturbed"};
   const auto lines = lines_of(recorded.text(rejection, [&](Writer& writer) {
     for (const int sequence : {4, 9}) recorded.write(writer, c, sequence);
   }));
@@ -333,7 +333,7 @@ TEST(Replay, HoldsSequencesOfOneFileApartHoweverTheirLinesAreMixed) {
   }
   const File file(sealed(mixed));
   const Report report = replay(file.path(), recorded.target());
-  EXPECT_EQ(report.verdict(), Verdict::pass_exact) << report_text(report_of(report));
+  EXPECT_EQ(report.verdict(), ReportVerdict::pass_exact) << report_text(report_of(report));
   EXPECT_EQ(report.examined.sequences, 2);
   EXPECT_EQ(report.examined.tokens, 48);
 }
@@ -341,7 +341,7 @@ TEST(Replay, HoldsSequencesOfOneFileApartHoweverTheirLinesAreMixed) {
 TEST(Replay, OfTokensAloneSaysWhatTheTargetAloneDecides) {
   Recorded recorded;
   for (const bool changed : {false, true}) {
-    auto lines = lines_of(recorded.text({"", &matching, {.temperature = 1}, "dialect"}));
+    auto lines = lines_of(recorded.text({"", &matching, {.temperature = 1}, "perturbed"}));
     for (std::size_t at = 2; at + 1 < lines.size(); ++at) {
       const Json step = Json::parse(lines[at]);
       Json tokens = {{"t", "step"}, {"n", step["n"]}, {"pos", step["pos"]}, {"o", step["o"]}};
@@ -350,11 +350,11 @@ TEST(Replay, OfTokensAloneSaysWhatTheTargetAloneDecides) {
     }
     const File file(sealed(lines));
     const Report report = replay(file.path(), recorded.target());
-    EXPECT_EQ(report.verdict(), changed ? Verdict::bug_proven : Verdict::pass_exact) << report_text(report_of(report));
+    EXPECT_EQ(report.verdict(), changed ? ReportVerdict::bug_proven : ReportVerdict::pass_exact) << report_text(report_of(report));
     if (changed) {
       EXPECT_EQ(report.findings.front().check, std::string("own_draw"));
     }
-    EXPECT_EQ(replay(file.path()).verdict(), Verdict::undecided) << "without the target";
+    EXPECT_EQ(replay(file.path()).verdict(), ReportVerdict::undecided) << "without the target";
   }
 }
 
@@ -366,7 +366,7 @@ std::string foreign(const std::string& rule, const std::string& more, const std:
 TEST(Replay, JudgesRealNumbersOnlyWhereRoundingCannotTurnThem) {
   struct Row {
     const char *p, *q, *u;
-    bool stood;
+    bool accepted;
     const char* outcome;  // "", "band", "wrong"
   };
   const Row rows[] = {
@@ -390,15 +390,15 @@ TEST(Replay, JudgesRealNumbersOnlyWhereRoundingCannotTurnThem) {
   for (const Row& row : rows) {
     const auto real = [](const char* digits) { return digits ? '"' + std::string(digits) + '"' : "null"; };
     const File file(foreign("rejection", "",
-                            "\"d\":[2],\"w\":2,\"a\":" + std::string(row.stood ? "1" : "0") + ",\"last\":\"" +
-                                (row.stood ? "bonus" : "res") + "\",\"o\":" + (row.stood ? "[2,3]" : "[3]") +
+                            "\"d\":[2],\"w\":2,\"a\":" + std::string(row.accepted ? "1" : "0") + ",\"last\":\"" +
+                                (row.accepted ? "bonus" : "res") + "\",\"o\":" + (row.accepted ? "[2,3]" : "[3]") +
                                 ",\"p\":[" + real(row.p) + "],\"q\":[" + real(row.q) + "],\"u\":[" + real(row.u) +
                                 "]"));
     const Report report = replay(file.path());
     const std::string outcome = !report.findings.empty() ? "wrong" : report.examined.in_band > 0 ? "band" : "";
     EXPECT_EQ(outcome, row.outcome) << row.p << " " << row.q << " " << (row.u ? row.u : "no coin") << "\n"
                                     << report_text(report_of(report));
-    EXPECT_NE(report.verdict(), Verdict::pass_exact) << "the token after is drawn without a coin";
+    EXPECT_NE(report.verdict(), ReportVerdict::pass_exact) << "the token after is drawn without a coin";
   }
 }
 
@@ -412,7 +412,7 @@ TEST(Replay, JudgesGreedyRoundsByTheBestTokens) {
   const std::string best = "\"top\":[[2,\"0x1p+1\",5,\"0x1p+0\"],[4,\"0x1p+1\",3,\"0x1p+0\"]]";
   EXPECT_EQ(checks(round + "\"a\":1,\"o\":[2,4]," + best), "");
   EXPECT_EQ(checks(round + "\"a\":1,\"o\":[2,3]," + best), "own_draw");
-  EXPECT_EQ(checks(round + "\"a\":0,\"o\":[2]," + best), "acceptance") << "a guess that had to stand";
+  EXPECT_EQ(checks(round + "\"a\":0,\"o\":[2]," + best), "acceptance") << "a draft token that had to stand";
   EXPECT_EQ(checks("\"d\":[5],\"w\":2,\"last\":\"greedy\",\"a\":1,\"o\":[5,4]," + best), "acceptance");
   EXPECT_EQ(checks(round + "\"a\":1,\"o\":[2,4],\"top\":[[2,\"0x1p+0\",5,\"0x1p+1\"],[4,\"0x1p+1\",3,\"0x1p+0\"]]"),
             "best");
@@ -445,7 +445,7 @@ TEST(Replay, HoldsGreedyRoundsToTheTargetAtAnyTemperature) {
                            {"numerics", "hash"}, {"T", temperature}, {"prompt", {1, 2}}};
       const File file(header.dump() + "\n" + rounds + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n");
       const Report report = replay(file.path(), recorded.target());
-      EXPECT_EQ(report.verdict(), right ? Verdict::pass_exact : Verdict::bug_proven)
+      EXPECT_EQ(report.verdict(), right ? ReportVerdict::pass_exact : ReportVerdict::bug_proven)
           << temperature << "\n" << report_text(report_of(report));
     }
   }
@@ -460,7 +460,7 @@ TEST(Replay, KeepsMarksOfBlocksThatAreCut) {
   EXPECT_EQ(verdict("", "[2,3,4]"), "");
   const std::string ended = "}\n{\"t\":\"end\",\"reason\":\"length\"";
   EXPECT_EQ(verdict("", "[2]"), "") << "a run that is broken off may be so within a round";
-  EXPECT_EQ(verdict("", "[2]" + ended), "conservation") << "guesses that stand are emitted";
+  EXPECT_EQ(verdict("", "[2]" + ended), "conservation") << "draft tokens that stand are emitted";
   EXPECT_EQ(verdict(",\"max\":1", "[2]"), "") << "but for the budget";
   EXPECT_EQ(verdict(",\"max\":1", "[2,3]"), "budget");
   EXPECT_EQ(verdict(",\"stops\":[2]", "[2]"), "") << "and a stop token";
@@ -470,11 +470,11 @@ TEST(Replay, KeepsMarksOfBlocksThatAreCut) {
 
 TEST(Replay, ARunThatWasBrokenOffIsNotPassed) {
   Recorded recorded;
-  auto lines = lines_of(recorded.text({"", &rejection, {.temperature = 1}, "dialect"}));
+  auto lines = lines_of(recorded.text({"", &rejection, {.temperature = 1}, "perturbed"}));
   lines.pop_back();
   const File file(joined(lines));
   const Report report = replay(file.path(), recorded.target());
-  EXPECT_EQ(report.verdict(), Verdict::undecided);
+  EXPECT_EQ(report.verdict(), ReportVerdict::undecided);
   EXPECT_THAT(report_text(report_of(report)), HasSubstr("no end line"));
 }
 

@@ -26,7 +26,7 @@ using testing::HasSubstr;
 const std::string target = test::fixture("external/llama-tiny-plain");
 
 Case sampled(const Rule& rule = rejection) {
-  return {rule.name, &rule, {.temperature = 1}, "dialect", Verification::batched, {}, 12};
+  return {rule.name, &rule, {.temperature = 1}, "perturbed", Verification::batched, {}, 12};
 }
 
 struct AllRows {
@@ -84,7 +84,7 @@ TEST(Rows, BesideATraceAreThoseThatWouldStandInItsLines) {
       EXPECT_EQ(beside->text().find("\"P\":["), std::string::npos);
       for (const Target& model : {Target{}, recorded.target()}) {
         const Report report = replay(beside->trace, model);
-        EXPECT_EQ(report.verdict(), Verdict::pass_exact) << c.name << "\n" << said(report);
+        EXPECT_EQ(report.verdict(), ReportVerdict::pass_exact) << c.name << "\n" << said(report);
         EXPECT_EQ(said(report), said(replay(inside.path(), model))) << c.name;
         EXPECT_FALSE(report.depths.empty());
       }
@@ -102,7 +102,7 @@ TEST(Rows, OfRealsBesideATraceAreThoseThatWouldStandInItsLines) {
     beside.move_out(text);
     expect_same_rows(inside.path(), beside.trace);
     const Report report = replay(beside.trace);
-    EXPECT_EQ(report.verdict(), Verdict::pass_stat) << said(report);
+    EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << said(report);
     EXPECT_EQ(said(report), said(replay(inside.path())));
   }
 }
@@ -110,7 +110,7 @@ TEST(Rows, OfRealsBesideATraceAreThoseThatWouldStandInItsLines) {
 /// What the trace says of a file of rows put in the place of its own.
 std::string refusal(const Beside& beside) {
   const Report report = replay(beside.trace);
-  EXPECT_EQ(report.verdict(), Verdict::invalid_trace) << said(report);
+  EXPECT_EQ(report.verdict(), ReportVerdict::invalid_trace) << said(report);
   EXPECT_THAT(report.invalid, HasSubstr(beside.trace + ":"));
   EXPECT_THAT(report.invalid, HasSubstr(beside.rows));
   EXPECT_LT(report.invalid.size(), 800U);
@@ -123,7 +123,7 @@ TEST(Rows, ThatH5pyWroteAreRead) {
   const std::string folder = std::string(DRAFTPROOF_SOURCE_DIR) + "/tests/spectrace/files/";
   for (const char* name : {"h5py.jsonl", "h5py_reals.jsonl"}) {
     const Report report = replay(folder + name);
-    EXPECT_EQ(report.verdict(), Verdict::undecided) << "twenty stated coins show nothing\n" << said(report);
+    EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << "twenty stated coins show nothing\n" << said(report);
     EXPECT_EQ(report.examined.draws, 20);
     const AllRows rows = rows_of(folder + name);
     EXPECT_EQ(rows.distributions.size() + rows.reals.size(), 20U);
@@ -138,7 +138,7 @@ TEST(Rows, ThatH5pyWroteAreRead) {
     lines[0] = header.dump();
     changed.put(sealed(lines));
     std::filesystem::copy_file(folder + name + ".rows.h5", changed.rows);
-    EXPECT_EQ(replay(changed.trace).verdict(), Verdict::bug_proven) << "a draw is held to its row";
+    EXPECT_EQ(replay(changed.trace).verdict(), ReportVerdict::bug_proven) << "a draw is held to its row";
   }
 }
 
@@ -229,7 +229,7 @@ TEST(RowsSlow, NoValueOfTheirsCanBeChangedAndPass) {
   const RowsParts good_reals(real.rows, true);
   change_every_value<double>(real, good_reals, "weights", true);
   good.write(whole.rows);
-  EXPECT_EQ(replay(whole.trace).verdict(), Verdict::pass_exact) << "what was changed was good";
+  EXPECT_EQ(replay(whole.trace).verdict(), ReportVerdict::pass_exact) << "what was changed was good";
 }
 
 TEST(Rows, NoByteOfTheirFileCanBeChangedAndPass) {
@@ -279,12 +279,12 @@ TEST(Rows, ThatNoStepNamesSayNothing) {
     return weights;
   }());
   parts.write(beside.rows);
-  EXPECT_EQ(replay(beside.trace).verdict(), Verdict::pass_exact);
+  EXPECT_EQ(replay(beside.trace).verdict(), ReportVerdict::pass_exact);
   // Nor does a trace cut after a line need its last rows.
   std::vector<std::string> lines = lines_of(beside.text());
   lines.resize(4);
   beside.put(joined(lines));
-  EXPECT_EQ(replay(beside.trace).verdict(), Verdict::undecided);
+  EXPECT_EQ(replay(beside.trace).verdict(), ReportVerdict::undecided);
 }
 
 /// A list made by hand, with what the writer never does.
@@ -397,7 +397,7 @@ std::vector<Hostile> hostile_files() {
        },
        "'sha256' is missing"},
       {"another schema", parts([](RowsParts& p) { p.schema = "spectrace.rows/2"; }), "'schema' is 'spectrace.rows/2'"},
-      {"a fixture", parts([](RowsParts& p) { p.schema = "draftproof.fixture/1"; }), "'schema'"},
+      {"a fixture", parts([](RowsParts& p) { p.schema = "draftproof.fixture/2"; }), "'schema'"},
       // The lists.
       {"no offsets", parts([](RowsParts& p) { p.arrays.erase("offsets"); }), "'offsets' is missing"},
       {"no tokens", parts([](RowsParts& p) { p.arrays.erase("tokens"); }), "'tokens' is missing"},
@@ -583,7 +583,7 @@ TEST(Rows, OfEveryHostileFileAreRefusedWithLineAndField) {
   for (const Hostile& hostile : list) {
     Beside beside;
     beside.record(recorded, sampled());
-    ASSERT_EQ(replay(beside.trace).verdict(), Verdict::pass_exact);
+    ASSERT_EQ(replay(beside.trace).verdict(), ReportVerdict::pass_exact);
     const RowsParts good(beside.rows, false);
     hostile.make(beside, good);
     const std::string why = refusal(beside);
@@ -639,7 +639,7 @@ TEST(Rows, NamedWronglyByAStepAreRefused) {
     changed[line] = json.dump();
     beside.put(sealed(changed));
     const Report report = replay(beside.trace);
-    EXPECT_EQ(report.verdict(), Verdict::invalid_trace) << said(report);
+    EXPECT_EQ(report.verdict(), ReportVerdict::invalid_trace) << said(report);
     EXPECT_THAT(report.invalid, HasSubstr(":3: field " + std::string(field))) << report.invalid;
   };
   ASSERT_GT(Json::parse(lines[2])["d"].size(), 0U);
@@ -682,7 +682,7 @@ TEST(Rows, AreWholeOrAsTheyWereWhenTheirWriterIsKilled) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(test::text_of(beside.rows), old);
-  EXPECT_EQ(replay(beside.trace).verdict(), Verdict::pass_exact);
+  EXPECT_EQ(replay(beside.trace).verdict(), ReportVerdict::pass_exact);
   std::filesystem::rename(beside.rows + ".partial", beside.rows);
   refusal(beside);
 }
@@ -691,7 +691,7 @@ TEST(RowsCommand, OfGenerateAndVerifyAreReplayedWithoutTheModel) {
   const test::Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   for (const std::string rule : {"matching", "rejection"}) {
-    const auto generated = test::run_command({"generate", target, "--draft", "hostile", "--rule", rule, "--seed", "3",
+    const auto generated = test::run_command({"generate", target, "--draft", "always-reject", "--rule", rule, "--seed", "3",
                                               "--temperature", "1", "--max-new-tokens", "24", "--prompt-tokens",
                                               "1,2,3", "--trace", trace, "--trace-rows"});
     ASSERT_EQ(generated.status, 0) << generated.err;
@@ -700,7 +700,7 @@ TEST(RowsCommand, OfGenerateAndVerifyAreReplayedWithoutTheModel) {
     EXPECT_EQ(held.status, 0) << held.out << held.err;
     const Json report = Json::parse(held.out);
     EXPECT_EQ(report["verdict"], "PASS_EXACT");
-    EXPECT_FALSE(report["laws"].empty()) << "p is known without the model";
+    EXPECT_FALSE(report["token_tests"].empty()) << "p is known without the model";
     EXPECT_EQ(test::run_command({"trace", "check", trace, "--target", target}).status, 0);
   }
 }
@@ -712,7 +712,7 @@ TEST(RowsCommand, AreThereWhereResidualsNeedThemWhetherAskedForOrNot) {
   for (const auto& [how, needed] : table) {
     const test::Folder folder;
     const std::string trace = folder.path() / "t.jsonl";
-    std::vector<std::string> words{"generate", target, "--draft", "hostile", "--prompt-tokens", "1,2,3",
+    std::vector<std::string> words{"generate", target, "--draft", "always-reject", "--prompt-tokens", "1,2,3",
                                    "--max-new-tokens", "12", "--trace", trace, "--quiet"};
     words.insert(words.end(), how.begin(), how.end());
     ASSERT_EQ(test::run_command(words).status, 0);
@@ -726,7 +726,7 @@ TEST(RowsCommandSlow, OfEveryRunOfVerifyAreReplayedWithoutTheModel) {
   const test::Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   const auto verified =
-      test::run_command({"verify", target, "--draft", "oracular", "--max-new-tokens", "12", "--prompt-tokens", "1,2,3",
+      test::run_command({"verify", target, "--draft", "perfect", "--max-new-tokens", "12", "--prompt-tokens", "1,2,3",
                          "--rule", "rejection", "--temperature", "1", "--effort", "full", "--trace", trace,
                          "--trace-rows", "--quiet"});
   ASSERT_NE(verified.status, 3) << verified.err;
@@ -786,7 +786,7 @@ TEST(RowsCommand, NeedAFileOfTheirOwn) {
 TEST(RowsCommand, TravelWithTheReproducerOfAFailure) {
   const test::Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
-  const auto generated = test::run_command({"generate", target, "--draft", "hostile", "--rule", "rejection", "--seed",
+  const auto generated = test::run_command({"generate", target, "--draft", "always-reject", "--rule", "rejection", "--seed",
                                             "3", "--temperature", "1", "--max-new-tokens", "24", "--prompt-tokens",
                                             "1,2,3", "--trace", trace, "--trace-rows"});
   ASSERT_EQ(generated.status, 0) << generated.err;

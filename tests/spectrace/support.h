@@ -57,7 +57,7 @@ struct Case {
   std::string name;
   const Rule* rule = &matching;
   Sampling sampling;
-  std::string draft = "dialect";
+  std::string draft = "perturbed";
   Verification verification = Verification::batched;
   std::vector<Token> stops = {};
   int max_new_tokens = 24;
@@ -73,7 +73,7 @@ inline std::vector<Case> cases() {
         for (const bool stops : {false, true}) {
           list.push_back({std::string(rule->name) + ", " + name + ", " + name_of(verification) +
                               (stops ? ", stops" : ", runs to its length"),
-                          rule, sampling, "dialect", verification,
+                          rule, sampling, "perturbed", verification,
                           stops ? std::vector<Token>{0} : std::vector<Token>{}, 24});
         }
       }
@@ -95,8 +95,8 @@ class Recorded {
     request.stops = c.stops;
     request.max_new_tokens = c.max_new_tokens;
     request.sequence = sequence;
-    SeededChance chance(seed);
-    return TracedSubject(subject_, writer).run(request, variation(c), chance);
+    PhiloxSource random(seed);
+    return TracedSubject(subject_, writer).run(request, variation(c), random);
   }
   static Variation variation(const Case& c) {
     Variation variation;

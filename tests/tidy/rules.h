@@ -18,17 +18,12 @@ inline std::string at(const Source& source, int line, const std::string& what) {
   return source.path + ":" + std::to_string(line) + ": " + what;
 }
 
-/// "ref/base" of "ref/base/token.h", "oracle/spectrace" of anything in there, else the first folder.
+/// "ref/base" of "ref/base/token.h", "zoo" of "zoo/zoo.h".
 inline std::string folder_of(const std::string& path) {
   const std::size_t first = path.find('/');
   if (first == std::string::npos) return "";
-  const std::string top = path.substr(0, first);
   const std::size_t second = path.find('/', first + 1);
-  if (second == std::string::npos) return top;
-  const bool divided = top == "ref" || path.starts_with("oracle/report/") ||
-                       path.starts_with("oracle/spectrace/");
-  if (divided) return path.substr(0, second);
-  return top;
+  return path.substr(0, second == std::string::npos ? first : second);
 }
 
 /// The architecture: which files a folder may include besides its own. "x/" is a folder, "x/y.h" one file.
@@ -149,7 +144,7 @@ inline const std::vector<Ban>& bans() {
         "default_random_engine"},
        false,
        {"tests/"},
-       "random answers come from ref/acceptance/chance.h, by key"},
+       "random answers come from ref/acceptance/random_source.h, by key"},
       {{"unordered_map", "unordered_set", "unordered_multimap", "unordered_multiset"},
        false,
        {"ref/text/", "tests/"},
@@ -170,7 +165,7 @@ inline Faults determinism(const Source& source) {
   Faults faults;
   for (const Include& include : source.includes) {
     if (include.target == "random" && !source.path.starts_with("tests/")) {
-      faults.push_back(at(source, include.line, "<random> differs by library; use ref/acceptance/chance.h"));
+      faults.push_back(at(source, include.line, "<random> differs by library; use ref/acceptance/random_source.h"));
     }
   }
   for (const Word& word : source.words) {

@@ -184,7 +184,7 @@ const std::vector<BadCase>& bad_cases() {
        config([](auto& c) { c["layer_types"] = {"full_attention"}; }),
        continue_it,
        {"config.json", "layer_types"}},
-      {"quantised",
+      {"quantized",
        config([](auto& c) {
          c["quantization_config"] = {{"bits", 4}};
        }),
@@ -454,7 +454,7 @@ std::vector<OutputFlag> output_flags(const Folder& folder) {
       R"({"schema":"draftproof-case/1","command":"build","check":"exhaustion","rule":"matching"})");
   const std::pair<Words, Words> flags_of[] = {
       {{"generate", target, "--prompt-tokens", "1"}, {"--json", "--trace"}},
-      {{"verify", target, "--prompt-tokens", "1", "--draft", "oracular"}, {"--json", "--junit", "--html", "--trace"}},
+      {{"verify", target, "--prompt-tokens", "1", "--draft", "perfect"}, {"--json", "--junit", "--html", "--trace"}},
       {{"fixture", "diff", recorded, recorded}, {"--json"}},
       {{"fixture", "replay", recorded}, {"--json"}},
       {{"trace", "check", trace}, {"--json", "--junit", "--html", "--sarif"}},

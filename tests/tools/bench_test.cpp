@@ -95,7 +95,7 @@ TEST(BenchSlow, LaysWeightsKeysAndValuesOutAsAskedFor) {
   };
   EXPECT_LT(1.5 * read({"--quantize", "q4", "--kv", "bf16"}), read({}));
 
-  const json spoken = measured({"speculate", target, "--draft", "hostile", "--prompt", "Once", "--max-new-tokens", "3",
+  const json spoken = measured({"speculate", target, "--draft", "always-reject", "--prompt", "Once", "--max-new-tokens", "3",
                                 "--quantize", "q8", "--kv", "bf16"});
   EXPECT_EQ(spoken["quantize"], "q8");
   EXPECT_EQ(spoken["kv"], "bf16");
@@ -126,7 +126,7 @@ TEST(Bench, SamplingMeasuresEveryKindOfRowUnderEverySetting) {
   expect_limits(said["limits"]);
   EXPECT_EQ(said["rows"].size(), 21U);
   for (const json& row : said["rows"]) {
-    for (const char* part : {"to_read", "to_draw", "a_guess_by_matching", "a_guess_by_rejection"})
+    for (const char* part : {"to_read", "to_draw", "a_draft_token_by_matching", "a_draft_token_by_rejection"})
       expect_spread(row[std::string("milliseconds_") + part]);
   }
 }
@@ -139,7 +139,7 @@ TEST(Bench, KernelsMeasuresOneRowToFiveHundredOfEveryOperationWhenNotAskedForLes
 }
 
 TEST(Bench, SpeculateComparesDraftsWithPlainDecodingAndWithWhatTheirAcceptanceAllows) {
-  const json said = measured({"speculate", target, "--draft", "dflash:" + fixture("models/tale-dflash"), "hostile",
+  const json said = measured({"speculate", target, "--draft", "dflash:" + fixture("models/tale-dflash"), "always-reject",
                               "--prompt", "Once upon a time", "--max-new-tokens", "12", "--draft-max", "4"});
   expect_limits(said["limits"]);
   ASSERT_EQ(said["drafts"].size(), 3U);

@@ -35,9 +35,9 @@ TEST(Verify, ReportsVerdictChecksAcceptanceAndTimesAsJson) {
     EXPECT_EQ(check["outcome"], "pass") << check.dump();
     EXPECT_GT(check["examined"], 0);
   }
-  EXPECT_THAT(checks, testing::ElementsAre("tokens_equal", "logits_equal", "verdict_justified", "forgetting",
-                                           "causality", "independence", "ledger", "repeatable", "pieces", "together",
-                                           "log_probabilities", "budget", "distribution_exact", "exhaustion"));
+  EXPECT_THAT(checks, testing::ElementsAre("tokens_equal", "logits_equal", "acceptance_correct", "cache_rollback",
+                                           "batch_invariance", "config_invariance", "rng_accounting", "repeatable", "chunked_prefill_and_resume", "sequence_isolation",
+                                           "log_probabilities", "termination_and_counters", "distribution_exact", "exhaustive_small_cases"));
   EXPECT_GT(report["mean_accepted"].get<double>(), 1.0);
   EXPECT_GT(report["tokens_per_round"].get<double>(), 2.0);
   for (const char* way : {"plain", "speculative"}) EXPECT_GT(report["seconds"][way]["median"].get<double>(), 0.0);
@@ -67,7 +67,7 @@ TEST(Verify, TakesTheDraftLengthAskedFor) {
   EXPECT_LE(report["drafts"][0]["drafted"].get<int>(), 2 * report["drafts"][0]["iterations"].get<int>());
 }
 
-TEST(Verify, IsVacuousAndNotAPassWhenNothingIsGuessed) {
+TEST(Verify, IsVacuousAndNotAPassWhenNothingIsDrafted) {
   const json none = json_of({"verify", target, "--draft", "none", "--prompt-tokens", "5", "--max-new-tokens", "4",
                              "--kernels", "scalar"},
                             2);
@@ -105,8 +105,8 @@ TEST(GenerateSlow, GivesTheSameTokensWhateverTheDraftItsLengthTheThreadsTheTable
              {"--draft", dflash, "--draft-max", "1"},
              {"--draft", dflash, "--draft-max", "2"},
              {"--draft", "model:" + target},
-             {"--draft", "hostile"},
-             {"--draft", "oracular", "--draft-max", "9"}}) {
+             {"--draft", "always-reject"},
+             {"--draft", "perfect", "--draft-max", "9"}}) {
       std::vector<std::string> words = base;
       words.insert(words.end(), change.begin(), change.end());
       EXPECT_EQ(json_of(words)["tokens"], plain["tokens"]) << testing::PrintToString(words);
@@ -193,9 +193,9 @@ TEST(GenerateSlow, NeedsATokenizerThatCannotBeBuiltOnlyForAPromptOfText) {
 
 TEST(Verify, NeedsATokenizerThatCannotBeBuiltOnlyForAPromptOfText) {
   const Outcome outcome = run_command({"verify", llama_cpp_models()[0], "--prompt-tokens", "1,2,3", "--draft",
-                                       "hostile", "--max-new-tokens", "4", "--kernels", "scalar"});
+                                       "always-reject", "--max-new-tokens", "4", "--kernels", "scalar"});
   EXPECT_EQ(outcome.status, 2) << outcome.err;
-  EXPECT_THAT(outcome.out, testing::HasSubstr("no guess of hostile was accepted, as it is made; name a draft that is"));
+  EXPECT_THAT(outcome.out, testing::HasSubstr("no draft token of hostile was accepted, as it is made; name a draft that is"));
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << "how long it takes: " << outcome.err;
   EXPECT_THAT(outcome.err, testing::StartsWith("effort standard: "));
 }

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/operations.h"
-#include "oracle/fixture_file.h"
+#include "oracle/fixtures/fixture_file.h"
 #include "tests/tools/command.h"
 
 namespace draftproof::test {

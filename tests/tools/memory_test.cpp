@@ -44,21 +44,21 @@ double peak_bytes(const Function& f) {
 /// not.
 void expect_the_formula_holds(const std::string& model, const std::string& draft, KvFormat kv, int prompt, int text,
                               bool traced) {
-  const Layout layout(best_kernels(), Quantisation::none, kv);
+  const LoadOptions load_options(best_kernels(), Quantization::none, kv);
   Request request;
   for (int i = 0; i < prompt; ++i) request.prompt.push_back(i * 7 % 1000);
   request.max_new_tokens = text - prompt;
   request.sampling.temperature = 1.5F;
   request.draft_max = draft == "none" ? 0 : 8;
-  Engine engine(model, layout);
+  Engine engine(model, load_options);
   ASSERT_NE(engine.gate(draft), Gate::draft_not_dflash);
-  SeededChance chance(1);
+  PhiloxSource random(1);
   {
-    Engine other(target, layout);  // what a process needs once: threads, pages of code
+    Engine other(target, load_options);  // what a process needs once: threads, pages of code
     Request brief;
     brief.prompt = {1, 2};
     brief.max_new_tokens = 2;
-    other.decode(brief, "none", rule_by_name("rejection"), chance);
+    other.decode(brief, "none", rule_by_name("rejection"), random);
   }
   const Rule& rule = rule_by_name("rejection");
   std::size_t written = 0;
@@ -66,12 +66,12 @@ void expect_the_formula_holds(const std::string& model, const std::string& draft
     const auto take = [&](std::string_view line) { written += line.size(); };
     spectrace::Writer writer(take, "us", "", engine.target().vocabulary(), rule, 1);
     writer.begin({draft, "", ""});
-    Watcher watch;
+    RoundCallback watch;
     if (traced) watch = {[&](const Trace& trace) { writer.add_round(trace); }, true};
-    engine.decode(request, draft, rule, chance, Recording::counts, watch);
+    engine.decode(request, draft, rule, random, Recording::counts, watch);
   });
   const double counted =
-      static_cast<double>(memory_need(model, std::span(&draft, 1), layout, traced)
+      static_cast<double>(memory_need(model, std::span(&draft, 1), load_options, traced)
                               .beside_weights(text, request.draft_max));
   constexpr double spare = 768 * 1024;  // the system counts whole pages, and batches of them
   EXPECT_EQ(written > 1000, traced);
@@ -83,7 +83,7 @@ void expect_the_formula_holds(const std::string& model, const std::string& draft
 TEST(MemoryFormulaSlow, HoldsForTheShippedModelsAndIsNoTimesTooLarge) {
   if (test::sanitized) GTEST_SKIP() << "the sanitizer keeps what was freed";
   for (const std::string& draft : {std::string("none"), "dflash:" + fixture("models/tale-dflash"),
-                                   "model:" + fixture("models/tale-small"), std::string("oracular")}) {
+                                   "model:" + fixture("models/tale-small"), std::string("perfect")}) {
     for (const KvFormat kv : {KvFormat::f32, KvFormat::q8}) {
       expect_the_formula_holds(target, draft, kv, 900, 930, false);
     }
@@ -96,7 +96,7 @@ TEST(MemoryFormulaSlow, HoldsForARealShape) {
   const std::string model = (folder.path() / "model.gguf").string();
   const Outcome written = run_command({"synth", model, "--shape", "qwen3-0.6b", "--type", "q4_0"});
   ASSERT_EQ(written.status, 0) << written.err;
-  for (const std::string& draft : {std::string("none"), std::string("oracular")}) {
+  for (const std::string& draft : {std::string("none"), std::string("perfect")}) {
     for (const bool traced : {false, true}) expect_the_formula_holds(model, draft, KvFormat::q8, 140, 150, traced);
   }
 }
@@ -133,19 +133,19 @@ TEST(MemoryShortage, OfADraftIsSeenBeforeAnyWeightIsRead) {
 }
 
 TEST(MemoryShortage, OfWhatRunsKeepIsSeenAfterTheFirst) {
-  EngineSubject subject(target, Layout(best_kernels()), nullptr);
+  EngineSubject subject(target, LoadOptions(best_kernels()), nullptr);
   Request request;
   request.prompt = {1, 2, 3};
   request.max_new_tokens = 8;
   request.sampling.temperature = 1;
   Variation variation;
-  variation.draft = "oracular";
-  SeededChance chance(1);
+  variation.draft = "perfect";
+  PhiloxSource random(1);
   subject.will_keep(2, [] {});
-  EXPECT_NO_THROW(subject.run(request, variation, chance));
+  EXPECT_NO_THROW(subject.run(request, variation, random));
   subject.will_keep(std::size_t{1} << 40, [] {});
   try {
-    subject.run(request, variation, chance);
+    subject.run(request, variation, random);
     FAIL() << "2^40 runs were kept";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("of 1099511627775 more runs need "));

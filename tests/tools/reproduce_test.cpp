@@ -28,7 +28,7 @@ Reproducer of_engine() {
   r.failure.expected = "token 1";
   r.failure.observed = "token 2";
   Variation variation;
-  variation.draft = "hostile";
+  variation.draft = "always-reject";
   variation.draft_max = 2;
   r.trial = Case{r.check, {}, 18446744073709551615ULL, {variation}};
   r.trial->request.prompt = {1, 2, 3};
@@ -63,7 +63,7 @@ TEST(ReproduceSlow, WhatAMutantFailsFailsAgain) { expect_failing_again({"B03", "
 const std::string crossed_rows = "LD_LIBRARY_PATH=" + quoted(CROSSED_ROWS_FOLDER);
 
 TEST(Verify, RefusesKernelsThatMixRowsWhereverItLooks) {
-  const Outcome outcome = run_command({"verify", target, "--draft", "hostile", "--kernels", "openblas",
+  const Outcome outcome = run_command({"verify", target, "--draft", "always-reject", "--kernels", "openblas",
                                        "--prompt-tokens", "1"},
                                       crossed_rows);
   EXPECT_EQ(outcome.status, 3);
@@ -75,7 +75,7 @@ TEST(Reproduce, WhatVerifyFindsInAnEngineWhoseRowsMixFailsAgainAndPassesWhereThe
   const std::string mixed = crossed_rows + " CROSSED_INPUTS=48";  // as many as the model's layers have
   const Folder folder;
   const std::string path = (folder.path() / "case").string();
-  const Outcome found = run_command({"verify", target, "--draft", "hostile", "--draft-max", "2", "--kernels",
+  const Outcome found = run_command({"verify", target, "--draft", "always-reject", "--draft-max", "2", "--kernels",
                                      "openblas", "--effort", "full", "--prompt-tokens", "1,2,3", "--max-new-tokens",
                                      "6", "--reproducer",
                                      path, "--json", "-", "--quiet"},
@@ -85,8 +85,8 @@ TEST(Reproduce, WhatVerifyFindsInAnEngineWhoseRowsMixFailsAgainAndPassesWhereThe
   EXPECT_EQ(report["verdict"], "BUG_PROVEN");
   for (const ordered_json& check : report["checks"]) {
     const bool of_rows = check["name"] == "logits_equal";
-    const bool of_rules = check["name"] == "ledger" || check["name"] == "budget" ||
-                          check["name"] == "distribution_exact" || check["name"] == "exhaustion";
+    const bool of_rules = check["name"] == "rng_accounting" || check["name"] == "termination_and_counters" ||
+                          check["name"] == "distribution_exact" || check["name"] == "exhaustive_small_cases";
     EXPECT_TRUE(!of_rows || check["outcome"] == "fail") << check.dump();
     EXPECT_TRUE(!of_rules || check["outcome"] != "fail") << "the rows are wrong, not the rules: " << check.dump();
   }
@@ -102,7 +102,7 @@ TEST(Reproduce, WhatVerifyFindsInAnEngineWhoseRowsMixFailsAgainAndPassesWhereThe
 TEST(ReproduceSlow, WhatDoesNotShowAgainHasNoCaseButIsAFailureAllTheSame) {
   const Folder folder;
   const std::string path = (folder.path() / "case").string();
-  const Outcome found = run_command({"verify", target, "--draft", "hostile", "--draft-max", "2", "--kernels",
+  const Outcome found = run_command({"verify", target, "--draft", "always-reject", "--draft-max", "2", "--kernels",
                                      "openblas", "--effort", "full", "--prompt-tokens", "1,2,3", "--max-new-tokens",
                                      "6", "--reproducer",
                                      path},
@@ -140,7 +140,7 @@ TEST(Reproduce, OfABuildRunsTheCheckAgain) {
   const std::string path = (folder.path() / "case").string();
   Reproducer r;
   r.command = "build";
-  r.check = "exhaustion";
+  r.check = "exhaustive_small_cases";
   r.rule = "matching";
   ReproducerFolder(path).write(r);
   const Outcome outcome = reproduce(path);
@@ -151,7 +151,7 @@ TEST(Reproduce, ATraceIsCutToTheRoundThatIsWrong) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   for (const std::string rule : {"matching", "rejection"}) {
-    ASSERT_EQ(run_command({"generate", target, "--draft", "oracular", "--rule", rule, "--seed", "3", "--temperature",
+    ASSERT_EQ(run_command({"generate", target, "--draft", "perfect", "--rule", rule, "--seed", "3", "--temperature",
                            "1", "--max-new-tokens", "24", "--prompt-tokens", "1,2,3", "--trace", trace, "--quiet"})
                   .status,
               0);
@@ -181,7 +181,7 @@ TEST(Reproduce, ATraceIsCutToTheRoundThatIsWrong) {
 TEST(Reproduce, ACountThatIsWrongNeedsTheWholeSequence) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
-  ASSERT_EQ(run_command({"generate", target, "--draft", "hostile", "--max-new-tokens", "6", "--prompt-tokens", "1,2,3",
+  ASSERT_EQ(run_command({"generate", target, "--draft", "always-reject", "--max-new-tokens", "6", "--prompt-tokens", "1,2,3",
                          "--trace", trace, "--quiet"})
                 .status,
             0);
@@ -227,11 +227,11 @@ struct BadCase {
 std::vector<BadCase> bad_cases() {
   const auto leave = [](ordered_json&) {};
   return {
-      {"schema", [](auto& c) { c["schema"] = "draftproof-case/9"; }, {"field schema", "draftproof-case/1"}},
+      {"schema", [](auto& c) { c["schema"] = "draftproof-case/9"; }, {"field schema", "draftproof-case/2"}},
       {"no schema", [](auto& c) { c.erase("schema"); }, {"schema"}},
       {"command", [](auto& c) { c["command"] = "rm"; }, {"field command"}},
       {"check", [](auto& c) { c["check"] = "no_such"; }, {"field check", "no_such"}},
-      {"check of a build", [](auto& c) { c["check"] = "exhaustion"; }, {"field check", "verify"}},
+      {"check of a build", [](auto& c) { c["check"] = "exhaustive_small_cases"; }, {"field check", "verify"}},
       {"unknown field", [](auto& c) { c["sede"] = "3"; }, {"sede"}},
       {"no target", [](auto& c) { c.erase("target"); }, {"target"}},
       {"target that is not there", [](auto& c) { c["target"] = "/nonexistent/model"; }, {"/nonexistent/model"}},
@@ -296,8 +296,8 @@ TEST(Reproduce, ABadCaseIsOneSentenceThatNamesFileAndField) {
     const Outcome outcome = reproduce(path);
     EXPECT_EQ(outcome.status, bad.said.empty() ? 0 : 3) << bad.name << outcome.out << outcome.err;
     for (const char* const words : bad.said) EXPECT_THAT(outcome.err, HasSubstr(words)) << bad.name;
-    const auto sentences = std::count(outcome.err.begin(), outcome.err.end(), '\n');
-    EXPECT_EQ(sentences, bad.said.empty() ? 0 : 1) << outcome.err;
+    const auto messages = std::count(outcome.err.begin(), outcome.err.end(), '\n');
+    EXPECT_EQ(messages, bad.said.empty() ? 0 : 1) << outcome.err;
   }
 }
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "oracle/check.h"
+#include "oracle/checks/check.h"
 #include "tests/tools/command.h"
 
 namespace draftproof::test {
@@ -26,7 +26,7 @@ VerifyQuestion question() {
   VerifyQuestion q;
   q.tables = {"best", "scalar", "third"};
   q.drafts = {"dflash:a", "model:b"};
-  q.guesses = {8, 5};
+  q.draft_tokens = {8, 5};
   q.request.prompt = {1, 2, 3, 4, 5};
   q.request.max_new_tokens = 64;
   return q;
@@ -98,7 +98,7 @@ TEST(VerifyPlan, WhatThereIsNotIsNotLeftOut) {
   VerifyQuestion q = question();
   q.tables = {"best"};
   q.drafts = {"none"};
-  q.guesses = {0};
+  q.draft_tokens = {0};
   q.trees = false;
   q.request.prompt = {1};
   q.request.max_new_tokens = 4;
@@ -106,7 +106,7 @@ TEST(VerifyPlan, WhatThereIsNotIsNotLeftOut) {
               ElementsAre("2 other combinations of draft, table, threads and batched or serial verification",
                           "another run of the request, whole, cut or beside another, of the drafts oracular",
                           "2 of 7 other readings of the text"));
-  EXPECT_THAT(described(q, full_effort()), testing::Not(Contains(HasSubstr("branching")))) << "a trace has no trees";
+  EXPECT_THAT(described(q, full_effort()), testing::Not(Contains(HasSubstr("tree-test")))) << "a trace has no trees";
 }
 
 TEST(VerifyPlan, ALongTextIsSaidToBeSampledAtFullEffortToo) {
@@ -158,7 +158,7 @@ TEST(Estimate, GoesByHowLongTheStepsBehindTook) {
 }
 
 const std::vector<std::string> words{"verify",          fixture("external/qwen3-tiny-tied"),
-                                     "--draft",         "branching",
+                                     "--draft",         "tree-test",
                                      "--prompt-tokens", "5,6,7",
                                      "--max-new-tokens", "12"};
 

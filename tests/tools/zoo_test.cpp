@@ -34,11 +34,11 @@ TEST(ZooCommand, WritesTheSameAsJson) {
   const auto& decoder = json.at("matrix").at("decoders").at(0);
   EXPECT_EQ(decoder.at("id"), "E11");
   EXPECT_EQ(decoder.at("harm"), "speed");
-  EXPECT_EQ(decoder.at("as_it_must_be"), true);
+  EXPECT_EQ(decoder.at("as_expected"), true);
   const auto& checks = json.at("matrix").at("checks");
   ASSERT_EQ(decoder.at("outcomes").size(), checks.size());
   for (std::size_t i = 0; i < checks.size(); ++i) {
-    EXPECT_EQ(decoder.at("outcomes").at(i), checks.at(i) == "independence" ? "fail" : "pass") << checks.at(i);
+    EXPECT_EQ(decoder.at("outcomes").at(i), checks.at(i) == "config_invariance" ? "fail" : "pass") << checks.at(i);
   }
 }
 

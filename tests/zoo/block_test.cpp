@@ -4,9 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "oracle/exact_law.h"
+#include "oracle/exact/exact_distribution.h"
 #include "zoo/parts.h"
-#include "zoo/subject.h"
+#include "zoo/zoo_subject.h"
 
 namespace draftproof::zoo {
 namespace {
@@ -14,8 +14,8 @@ namespace {
 /// Rows of two tokens of which one or both are the best, and what is not has no weight at all.
 HashShape halves(std::uint64_t seed) { return {.vocabulary = 2, .levels = 2, .spread = 128, .seed = seed}; }
 
-LawQuestion question(const char* draft, const Rule& rule) {
-  LawQuestion question;
+ExactQuestion question(const char* draft, const Rule& rule) {
+  ExactQuestion question;
   question.request.prompt = {1, 0};
   question.request.sampling.temperature = 1;
   question.request.max_new_tokens = 5;
@@ -25,29 +25,29 @@ LawQuestion question(const char* draft, const Rule& rule) {
   return question;
 }
 
-/// How many guesses stand in the first round, on average.
-Rational standing(Subject& subject, const LawQuestion& question) {
+/// How many draft tokens stand in the first round, on average.
+Rational accepted_count(Subject& subject, const ExactQuestion& question) {
   Rational sum = 0;
-  EnumeratedChance chance;
+  EnumeratedSource random;
   do {
-    chance.begin_path();
-    const Trace trace = subject.run(question.request, question.variation, chance);
-    sum += chance.probability() * trace.rounds[0].verdict.accepted;
-  } while (chance.next_path());
+    random.begin_path();
+    const Trace trace = subject.run(question.request, question.variation, random);
+    sum += random.probability() * trace.rounds[0].verdict.accepted;
+  } while (random.next_path());
   return sum;
 }
 
-const char* const drafts[] = {"dialect",        "hostile",       "oracular",
+const char* const drafts[] = {"perturbed",        "always-reject",       "perfect",
                               "scripted:~~~~", "scripted:????", "scripted:+~?-/~~"};
 
-TEST(Block, HasTheLawOfPlainDecodingExactlyAndMoreGuessesStand) {
+TEST(Block, HasTheDistributionOfPlainDecodingExactlyAndMoreDraftTokensStand) {
   int better = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     for (const char* draft : drafts) {
-      ZooSubject subject(halves(seed), {.chance = numbered_by_call});
-      EXPECT_EQ(compare_laws(subject, question(draft, block)).distance, 0) << draft << ", seed " << seed;
-      const Rational by_block = standing(subject, question(draft, block));
-      const Rational by_token = standing(subject, question(draft, rejection));
+      ZooSubject subject(halves(seed), {.random = numbered_by_call});
+      EXPECT_EQ(compare_distributions(subject, question(draft, block)).distance, 0) << draft << ", seed " << seed;
+      const Rational by_block = accepted_count(subject, question(draft, block));
+      const Rational by_token = accepted_count(subject, question(draft, rejection));
       EXPECT_GE(by_block, by_token) << draft << ", seed " << seed;
       better += by_block > by_token;
     }
@@ -55,7 +55,7 @@ TEST(Block, HasTheLawOfPlainDecodingExactlyAndMoreGuessesStand) {
   EXPECT_GT(better, 5);
 }
 
-/// A block is judged by all its guesses, so those behind the last that stands have had their say. Draws that belong to
+/// A block is judged by all its draft tokens, so those behind the last that stands have had their say. Draws that belong to
 /// positions would give them again in the next round, and that round would not be independent of the verdict. Under
 /// `rejection` nobody has looked at them.
 TEST(Block, NeedsNumbersThatAreDrawnAfreshInEveryRound) {
@@ -63,8 +63,8 @@ TEST(Block, NeedsNumbersThatAreDrawnAfreshInEveryRound) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     for (const char* draft : drafts) {
       ZooSubject subject(halves(seed), {});
-      wrong += compare_laws(subject, question(draft, block)).distance > 0;
-      EXPECT_EQ(compare_laws(subject, question(draft, rejection)).distance, 0);
+      wrong += compare_distributions(subject, question(draft, block)).distance > 0;
+      EXPECT_EQ(compare_distributions(subject, question(draft, rejection)).distance, 0);
     }
   }
   EXPECT_GT(wrong, 5);
@@ -72,15 +72,15 @@ TEST(Block, NeedsNumbersThatAreDrawnAfreshInEveryRound) {
 
 TEST(Block, IsNotHeldToTheAccountOfAnotherRule) {
   ZooSubject subject(halves(3), {});
-  const LawQuestion asked = question("scripted:~~~~", block);
+  const ExactQuestion asked = question("scripted:~~~~", block);
   Trial trial(subject, asked.request, 3, {asked.variation});
-  for (const auto check : {check_verdict_justified, check_ledger}) {
+  for (const auto check : {check_acceptance_correct, check_rng_accounting}) {
     const Finding finding = check(trial);
     EXPECT_EQ(finding.outcome, Outcome::vacuous) << finding.check;
-    EXPECT_THAT(finding.sentence, testing::HasSubstr("there is no account of the rule block"));
+    EXPECT_THAT(finding.message, testing::HasSubstr("there is no account of the rule block"));
   }
   for (const Check* check = all_checks(); check->examine != nullptr; ++check) {
-    EXPECT_NE(check->examine(trial).outcome, Outcome::fail) << check->name << ": " << check->examine(trial).sentence;
+    EXPECT_NE(check->examine(trial).outcome, Outcome::fail) << check->name << ": " << check->examine(trial).message;
   }
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // What every mutant is caught by, made as small as it gets: still caught in the mutant, and right in the sound loop.
-#include "oracle/shrink.h"
+#include "oracle/shrink/shrink.h"
 
 #include <gtest/gtest.h>
 
 #include "ref/acceptance/rule.h"
 #include "tests/oracle/told.h"
-#include "zoo/subject.h"
+#include "zoo/zoo_subject.h"
 
 namespace draftproof::zoo {
 namespace {
@@ -37,7 +37,7 @@ TEST(ZooShrinkSlow, TheSmallestCaseFailsInTheMutantPassesInTheSoundLoopAndIsNoLo
       // One generator for the whole process: what it says next hangs on all that was asked before.
       const bool of_process = mutant.id == std::string_view("B04");
       EXPECT_TRUE(of_process || repeated.outcome == Outcome::fail)
-          << mutant.id << " " << check->name << ": " << small.finding.sentence;
+          << mutant.id << " " << check->name << ": " << small.finding.message;
 
       Case of_sound = small.smallest;
       for (Variation& variation : of_sound.variations) {
@@ -45,7 +45,7 @@ TEST(ZooShrinkSlow, TheSmallestCaseFailsInTheMutantPassesInTheSoundLoopAndIsNoLo
       }
       ZooSubject sound(failed->model, {});
       const Finding right = draftproof::examined(sound, of_sound);
-      EXPECT_NE(right.outcome, Outcome::fail) << mutant.id << " " << check->name << ": " << right.sentence;
+      EXPECT_NE(right.outcome, Outcome::fail) << mutant.id << " " << check->name << ": " << right.message;
       ++shrunken;
       before += size_of(failed->trial);
       after += size_of(small.smallest);

@@ -22,25 +22,25 @@ inline int draw(const Weights& weights, const Coin& below) {
   return static_cast<int>(token);
 }
 
-/// The draft guesses; the guess stands with probability min(1, target / draft).
-inline bool guess_stands(int guess, const Weights& target, const Weights& draft, const Coin& below) {
-  const auto token = static_cast<std::size_t>(guess);
+/// The draft draft tokens; the draft token stands with probability min(1, target / draft).
+inline bool is_accepted(int draft_token, const Weights& target, const Weights& draft, const Coin& below) {
+  const auto token = static_cast<std::size_t>(draft_token);
   return below(draft[token]) < target[token];
 }
 
-/// A refused guess is replaced from what the target has more than the draft. This keeps the target's law.
+/// A refused draft token is replaced from what the target has more than the draft. This keeps the target's law.
 inline int speculative(const Weights& target, const Weights& draft, const Coin& below) {
-  const int guess = draw(draft, below);
-  if (guess_stands(guess, target, draft, below)) return guess;
+  const int draft_token = draw(draft, below);
+  if (is_accepted(draft_token, target, draft, below)) return draft_token;
   Weights rest(target.size());
   for (std::size_t i = 0; i < rest.size(); ++i) rest[i] = target[i] - std::min(target[i], draft[i]);
   return draw(rest, below);
 }
 
-/// The mistake most often made: a refused guess is replaced from the whole target. Its text reads just as well.
+/// The mistake most often made: a refused draft token is replaced from the whole target. Its text reads just as well.
 inline int careless(const Weights& target, const Weights& draft, const Coin& below) {
-  const int guess = draw(draft, below);
-  return guess_stands(guess, target, draft, below) ? guess : draw(target, below);
+  const int draft_token = draw(draft, below);
+  return is_accepted(draft_token, target, draft, below) ? draft_token : draw(target, below);
 }
 
 }  // namespace toy

@@ -15,7 +15,7 @@
 
 namespace {
 
-using draftproof::HasExactLaw;
+using draftproof::HasExactDistribution;
 using draftproof::IsLosslessUnder;
 using testing::Not;
 
@@ -23,8 +23,8 @@ using Step = int (*)(const toy::Weights&, const toy::Weights&, const toy::Coin&)
 
 /// A step of the toy as the matcher wants it: every coin comes from the Chance.
 auto sampler(Step step, const toy::Weights& target, const toy::Weights& draft) {
-  return [=](draftproof::Chance& chance) {
-    draftproof::Coins coins(chance);
+  return [=](draftproof::RandomSource& random) {
+    draftproof::Coins coins(random);
     return step(target, draft, [&](std::uint64_t sides) { return coins.below(sides); });
   };
 }
@@ -41,9 +41,9 @@ void for_every_pair(const Use& use) {
   }
 }
 
-TEST(Toy, KeepsTheLawOfTheTargetWhateverTheDraft) {
+TEST(Toy, KeepsTheDistributionOfTheTargetWhateverTheDraft) {
   for_every_pair([](const toy::Weights& target, const toy::Weights& draft) {
-    EXPECT_THAT(sampler(toy::speculative, target, draft), HasExactLaw(target));
+    EXPECT_THAT(sampler(toy::speculative, target, draft), HasExactDistribution(target));
   });
 }
 
@@ -51,10 +51,10 @@ TEST(Toy, MadeCarelesslyIsRefusedWithTheTokenThatComesTooOften) {
   const toy::Weights target{2, 1, 1};
   const toy::Weights draft{1, 1, 2};
   const auto careless = sampler(toy::careless, target, draft);
-  EXPECT_THAT(careless, Not(HasExactLaw(target)));
+  EXPECT_THAT(careless, Not(HasExactDistribution(target)));
 
   testing::StringMatchResultListener said;
-  testing::ExplainMatchResult(HasExactLaw(target), careless, &said);
+  testing::ExplainMatchResult(HasExactDistribution(target), careless, &said);
   std::cout << "the careless sampler is one " << said.str() << "\n";
   EXPECT_EQ(said.str(),
             "whose law over 12 paths is P(0) = 3/8, P(1) = 5/16, P(2) = 5/16: P(0) is 3/8 where it should be 1/2; "
@@ -71,8 +71,8 @@ TEST(Engine, IsLosslessUnderItsTarget) {
   request.max_new_tokens = 32;
   request.draft_max = 3;
   draftproof::ModelDraft draft(*other, 35, 3);
-  draftproof::SeededChance chance(0);
-  draftproof::Decoder decoder(*target, draft, draftproof::matching, chance, request, draftproof::Recording::digests);
+  draftproof::PhiloxSource random(0);
+  draftproof::Decoder decoder(*target, draft, draftproof::matching, random, request, draftproof::Recording::digests);
   decoder.run();
   EXPECT_THAT(decoder.trace(), IsLosslessUnder(*target));
 

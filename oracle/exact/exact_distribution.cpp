@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/exact/exact_distribution.h"
+
+namespace draftproof {
+namespace {
+
+std::string list_of(const std::vector<Token>& tokens) {
+  std::string text;
+  for (const Token token : tokens) text += (text.empty() ? "" : " ") + std::to_string(token);
+  return text;
+}
+
+std::string decimal(const Rational& value) { return std::to_string(value.convert_to<double>()); }
+
+long judged(const Coverage& met) {
+  long draft_tokens = 0;
+  for (const Event event : {Event::named, Event::drawn_from_p, Event::drawn_from_other}) draft_tokens += met[event];
+  return draft_tokens;
+}
+
+}  // namespace
+
+ExactAnswer compare_distributions(Subject& subject, const ExactQuestion& question) {
+  ExactAnswer answer;
+  OutcomeDistribution distribution;
+  Model& target = subject.target(question.variation);
+  CoverageCounter watch(target, question.request, question.variation);
+  EnumeratedSource random;
+  do {
+    random.begin_path();
+    const Trace trace = subject.run(question.request, question.variation, random);
+    distribution[trace.output] += random.probability();
+    ++answer.paths;
+    for (const Round& round : trace.rounds) answer.trees = answer.trees || !round.proposal.is_chain();
+    watch.add(trace);
+  } while (random.next_path());
+  answer.texts = static_cast<long>(distribution.size());
+  answer.met = watch.met();
+
+  EnumeratedSource plain_random;
+  do {
+    plain_random.begin_path();
+    const PlainRun run = plain(target, question.request, plain_random);
+    distribution[run.output] -= plain_random.probability();
+  } while (plain_random.next_path());
+
+  Rational largest = 0;
+  for (const auto& [text, difference] : distribution) {
+    const Rational size = abs(difference);
+    answer.distance += size / 2;
+    if (size > largest) {
+      largest = size;
+      answer.worst = text;
+    }
+  }
+  return answer;
+}
+
+void ExactDistributionCheck::add(const ExactQuestion& question, const ExactAnswer& answer) {
+  const Variation& variation = question.variation;
+  ++questions_;
+  paths_ += answer.paths;
+  largest_ = std::max(largest_, answer.distance);
+  met_.add(answer.met);
+  possible_.rejection = possible_.rejection || !variation.promises_tokens();
+  const bool asks_for_trees =
+      variation.draft.starts_with("scripted:") && variation.draft.find_first_of("<&") != std::string::npos;
+  possible_.trees = possible_.trees || asks_for_trees || answer.trees;
+  judged_[variation.draft.substr(0, variation.draft.find(':')) + ", " + name_of(variation.verification)] +=
+      judged(answer.met);
+  examination_.expect(answer.distance == 0, [&] {
+    return failure_of(variation, -1, -1, "the law of the text is plain decoding's",
+                      "it is " + decimal(answer.distance) + " away in total variation",
+                      {"all " + std::to_string(answer.paths) + " paths of random answers were enumerated",
+                       "the text whose probability differs most is " + list_of(answer.worst)});
+  });
+}
+
+Finding ExactDistributionCheck::finding() && {
+  std::string missing;
+  for (const auto& [way, draft_tokens] : judged_) {
+    if (draft_tokens == 0) missing = "no draft token of " + way + " was ever judged";
+  }
+  for (const Event event : met_.missing(possible_)) {
+    missing += (missing.empty() ? "the questions never met " : ", ") + std::string(name_of(event));
+  }
+  const Event rarest = met_.rarest(possible_);
+  return std::move(examination_)
+      .finding(std::to_string(questions_) + " joint laws over " + std::to_string(paths_) +
+                   " paths of small models equal plain decoding's; largest deviation " +
+                   (largest_ == 0 ? "0" : decimal(largest_)) + "; all that can happen happened, " + name_of(rarest) +
+                   " least often, " + std::to_string(met_[rarest]) + " times",
+               missing);
+}
+
+}  // namespace draftproof

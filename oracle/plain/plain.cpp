@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/plain/plain.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/math64.h"
+#include "ref/acceptance/sampling.h"
+#include "ref/base/require.h"
+
+namespace draftproof {
+
+PlainRow row_of(std::span<const float> logits, const Sampling& sampling, std::span<const Token> text) {
+  return {digest_of(logits), distribution_of(logits, sampling, {text, {}})};
+}
+
+double log_probability(std::span<const float> logits, Token token) {
+  const double best = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float logit : logits) sum += exp64(logit - best);
+  return logits[static_cast<std::size_t>(token)] - best - log64(sum);
+}
+
+std::vector<float> logits_after(Model& target, std::span<const Token> text) {
+  const int length = static_cast<int>(text.size());
+  const auto cache = target.new_cache(length, length);
+  Transaction transaction = cache->begin(length);
+  Outputs outputs;
+  target.forward({.tokens = text, .logits_from = length - 1}, *cache, outputs);
+  return std::move(outputs.logits);
+}
+
+bool is_read_afresh(const Request& request, std::size_t tokens, int most) {
+  const int stride = std::max(1, request.max_new_tokens / most + (request.max_new_tokens % most != 0));
+  const auto last = static_cast<std::int64_t>(request.prompt.size()) + request.max_new_tokens - 1;
+  return (last - static_cast<std::int64_t>(tokens)) % stride == 0;
+}
+
+std::vector<float> GrowingText::logits_after(std::span<const Token> text) {
+  REQUIRE(text.size() > read_, "a text grows");
+  if (!cache_) cache_ = target_.new_cache(capacity_, prefill_chunk);
+  Outputs outputs;
+  while (read_ < text.size()) {
+    const auto piece = text.subspan(read_, std::min<std::size_t>(prefill_chunk, text.size() - read_));
+    const int rows = static_cast<int>(piece.size());
+    const bool last = read_ + piece.size() == text.size();
+    Transaction transaction = cache_->begin(rows);
+    target_.forward({.tokens = piece, .logits_from = last ? rows - 1 : rows}, *cache_, outputs);
+    transaction.commit(rows);
+    read_ += piece.size();
+  }
+  return std::move(outputs.logits);
+}
+
+PlainRow plain_row(Model& target, const Sampling& sampling, std::span<const Token> text) {
+  return row_of(logits_after(target, text), sampling, text);
+}
+
+std::vector<PlainRow> plain_rows(Model& target, const Request& request, std::span<const Token> text, std::size_t from,
+                                 int afresh) {
+  GrowingText growing(target, static_cast<int>(text.size()));
+  std::vector<PlainRow> rows;
+  for (std::size_t tokens = from; tokens <= text.size(); ++tokens) {
+    const auto before = text.first(tokens);
+    rows.push_back(row_of(is_read_afresh(request, tokens, afresh) ? logits_after(target, before)
+                                                                  : growing.logits_after(before),
+                          request.sampling, before));
+  }
+  return rows;
+}
+
+PlainRun plain(Model& target, const Request& request, RandomSource& random, int afresh) {
+  PlainRun run;
+  std::vector<Token> text = request.prompt;
+  GrowingText growing(target, static_cast<int>(text.size()) + request.max_new_tokens);
+  run.finish = Finish::length;
+  while (static_cast<int>(run.output.size()) < request.max_new_tokens) {
+    const std::vector<float> logits =
+        is_read_afresh(request, text.size(), afresh) ? logits_after(target, text) : growing.logits_after(text);
+    run.rows.push_back(row_of(logits, request.sampling, text));
+    const Distribution& p = run.rows.back().distribution;
+    const Key key{request.sequence, static_cast<int>(text.size()), Purpose::target};
+    const Token token = p.tokens()[random.sample_index(key, p.weights())];
+    run.logprobs.push_back(log_probability(logits, token));
+    text.push_back(token);
+    run.output.push_back(token);
+    if (request.stops_at(token)) {
+      run.finish = Finish::stop;
+      break;
+    }
+  }
+  return run;
+}
+
+}  // namespace draftproof

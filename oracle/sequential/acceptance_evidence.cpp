@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/sequential/acceptance_evidence.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "ref/base/require.h"
+
+namespace draftproof {
+namespace {
+
+constexpr int block = 64;
+constexpr double share = 0x1p-14;
+constexpr double lowered = 1 - 0x1p-30;
+constexpr double grid = 0x1p-20;    // of coins
+constexpr double enough = 0x1p900;  // nobody needs more, and one payment more still fits a double
+
+}  // namespace
+
+AcceptanceEvidence::AcceptanceEvidence(double alpha) : alpha_(alpha), kept_(1.0 / (odds.size() + 1)) {
+  wealth_.fill(kept_);
+}
+
+void AcceptanceEvidence::observe(double probability, bool accepted, double rounding) {
+  REQUIRE(probability >= 0 && probability <= 1, "what is observed has a probability");
+  REQUIRE(rounding >= 0, "rounding is a part of the probability");
+  ++judged_;
+  accepted_ += accepted;
+  expected_ += probability;
+  const double highest = probability * (1 + rounding) + grid;
+  const double lowest = std::max(probability * (1 - rounding) - grid, 0.0);
+  if (probability == 0 || highest >= 1 || most_ >= enough) return;
+
+  for (std::size_t i = 0; i < odds.size(); ++i) {
+    const double expectation = 1 + (odds[i] > 1 ? highest : lowest) * (odds[i] - 1);
+    wealth_[i] *= lowered * (accepted ? odds[i] : 1) / expectation;
+  }
+  const double wealth = std::accumulate(wealth_.begin(), wealth_.end(), kept_);
+  most_ = std::max(most_, wealth);
+  if (judged_ % block != 0) return;
+  const double spread = share * wealth / (odds.size() + 1);
+  for (double& of_bet : wealth_) of_bet = (1 - share) * of_bet + spread;
+  kept_ = (1 - share) * kept_ + spread;
+}
+
+std::string AcceptanceEvidence::suspect() const {
+  const auto most = std::max_element(wealth_.begin(), wealth_.end());
+  if (*most <= kept_) return "none";
+  return odds[static_cast<std::size_t>(most - wealth_.begin())] > 1 ? "draft tokens are accepted too often"
+                                                                    : "draft tokens are accepted too seldom";
+}
+
+std::string AcceptanceEvidence::describe() const {
+  return fmt::format("e-value {:.3g}, an alarm is {:.0e}: of {} draft tokens judged {} were accepted, {:.3g} expected",
+                     most_, 1 / alpha_, judged_, accepted_, expected_);
+}
+
+}  // namespace draftproof

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/sequential/coin_evidence.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/math64.h"
+#include "ref/base/require.h"
+
+namespace draftproof {
+namespace {
+
+constexpr int block = 64;
+constexpr double share = 0x1p-14;
+constexpr double enough = 0x1p900;  // nobody needs more, and one payment more still fits a double
+constexpr double finest_grid = 0x1p-20;
+constexpr std::size_t seen_most = std::size_t{1} << 17;
+constexpr int bits_of_others = 30;    // where none are stated
+constexpr int bits_of_a_float = 22;   // written as a decimal
+constexpr double slack_of_grids = 16;
+
+constexpr const char* of_streams[] = {"acceptance", "drafting", "the target's draws"};
+constexpr const char* stories[] = {"coins of {} are not uniform", "a coin of {} follows from the one before",
+                                   "a coin of {} mirrors the one before",
+                                   "a coin of {} follows from the one before of its kind",
+                                   "a coin of {} mirrors the one before of its kind"};
+
+double modulo_1(double value) { return value - std::floor(value); }
+
+/// The last cell holds 1 too: what a tiny difference below 0 is rounded to.
+std::size_t cell_of(double value) {
+  return std::min(static_cast<std::size_t>(value * CellBets::cells), std::size_t{CellBets::cells - 1});
+}
+
+/// After the binary point, of a coin in [1/2, 1).
+int bits_of(double coin) { return 53 - std::countr_zero(static_cast<std::uint64_t>(coin * 0x1p53)); }
+
+/// As many as the coin can have been drawn with, if it was written as a decimal; see the header.
+int bits_written(double coin) {
+  const auto digits = static_cast<int>(fmt::format("{}", coin).size()) - 2;  // after "0."
+  const double nearest_float = static_cast<float>(coin);
+  const bool of_a_float = coin != nearest_float && std::abs(coin - nearest_float) <= power64(10, -digits);
+  const auto bits = static_cast<int>(digits * 3.3219);  // log2(10)
+  return of_a_float ? std::min(bits, bits_of_a_float) : bits;
+}
+
+}  // namespace
+
+CoinEvidence::CoinEvidence(double alpha, int bits_stated)
+    : alpha_(alpha), bits_most_(bits_stated > 0 ? bits_stated : bits_of_others) {
+  REQUIRE(bits_stated >= 0 && bits_stated <= 64, "coins have between 1 and 64 bits, or do not say");
+  kept_ = 1 / bets;
+  for (auto& of_stream : by_cell_) {
+    for (CellBets& learned : of_stream) learned.begin_with(kept_);
+  }
+}
+
+void CoinEvidence::observe(Stream stream, double coin, double grid) {
+  REQUIRE(coin >= 0 && coin <= 1, "coins lie between 0 and 1");
+  REQUIRE(grid >= 0 && grid <= 1, "the largest probability of one value is a probability");
+  ++coins_;
+  bet_on_cells(static_cast<std::size_t>(stream), coin, slack_of_grids * std::max(grid, finest_grid));
+  look_up(coin, grid);
+}
+
+void CoinEvidence::bet_on_cells(std::size_t stream, double coin, double slack) {
+  static constexpr CellBets::Mass even = [] {
+    CellBets::Mass mass{};
+    mass.fill(1.0 / CellBets::cells);
+    return mass;
+  }();
+  if (most_by_cell_ >= enough) return;
+  const auto bet = [&](std::size_t game, double value) {
+    by_cell_[stream][game].observe(even, cell_of(modulo_1(value)), slack);
+  };
+  bet(0, coin);
+  if (before_) {
+    bet(1, coin - *before_);
+    bet(2, coin + *before_);
+  }
+  if (before_of_stream_[stream]) {
+    bet(3, coin - *before_of_stream_[stream]);
+    bet(4, coin + *before_of_stream_[stream]);
+  }
+  before_ = coin;
+  before_of_stream_[stream] = coin;
+
+  double wealth = kept_;
+  for (const auto& of_stream : by_cell_) {
+    for (const CellBets& learned : of_stream) wealth += learned.wealth()[0] + learned.wealth()[1] + learned.wealth()[2];
+  }
+  most_by_cell_ = std::max(most_by_cell_, wealth);
+  if (coins_ % block != 0) return;
+  const double spread = share * wealth / bets;
+  for (auto& of_stream : by_cell_) {
+    for (CellBets& learned : of_stream) {
+      learned.share(share, spread);
+      learned.learn();
+    }
+  }
+  kept_ = (1 - share) * kept_ + spread;
+}
+
+void CoinEvidence::look_up(double coin, double grid) {
+  const double of_one_value = std::max(grid, std::ldexp(1, -bits_shown_) * (1 + 0x1p-7));
+  const double random = static_cast<double>(seen_.size()) * of_one_value;
+  const bool again = !seen_.insert(coin).second;
+  if (random < 1) {  // else nothing is bet
+    if (again && repeats_.happened() == 0) first_repeat_ = coin;
+    repeats_.observe(random, again);
+  }
+
+  if (coin >= 0.5 && coin < 1 && bits_shown_ < bits_most_ && bits_of(coin) > bits_shown_) {
+    bits_shown_ = std::clamp(std::min(bits_of(coin), bits_written(coin)), bits_shown_, bits_most_);
+  }
+  if (again) return;
+  order_.push_back(coin);
+  if (order_.size() <= seen_most) return;
+  seen_.erase(order_.front());
+  order_.pop_front();
+}
+
+double CoinEvidence::e_value() const noexcept { return std::max({1.0, most_by_cell_ / 2, repeats_.e_value() / 2}); }
+
+std::string CoinEvidence::suspect() const {
+  if (repeats_.e_value() > most_by_cell_) return "one coin in two decisions";
+  std::string name = "none";
+  double most = kept_;
+  for (std::size_t stream = 0; stream < streams; ++stream) {
+    for (std::size_t game = 0; game < games; ++game) {
+      if (by_cell_[stream][game].largest() <= most) continue;
+      most = by_cell_[stream][game].largest();
+      name = fmt::format(fmt::runtime(stories[game]), of_streams[stream]);
+    }
+  }
+  return name;
+}
+
+std::string CoinEvidence::describe() const {
+  const std::string again =
+      repeats_.happened() == 0
+          ? "no coin came again"
+          : fmt::format("{} came again, {} first, where {:.2g} were to be expected", repeats_.happened(), first_repeat_,
+                        repeats_.expected());
+  if (!alarm()) {
+    return fmt::format("e-value {:.3g} after {} coins, an alarm is {:.0e}; {}", e_value(), coins_, 1 / alpha_, again);
+  }
+  return fmt::format("e-value {:.3g} after {} coins: they are not uniform and independent; it looks like '{}'; {}",
+                     e_value(), coins_, suspect(), again);
+}
+
+}  // namespace draftproof

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/sequential/e_process.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "kernels/math64.h"
+#include "ref/base/require.h"
+
+namespace draftproof {
+namespace {
+
+constexpr int block = 64;
+constexpr double share = 0x1p-14;
+constexpr double rounding = CellBets::rounding;
+constexpr double ratio_max = 8;     // of r / p, under slack
+constexpr double enough = 0x1p900;  // nobody needs more, and one payment more still fits a double
+
+constexpr const char* names[EProcess::partitions] = {"q / p", "p", "rank", "id", "the text before"};
+constexpr const char* text_names[EProcess::text_models] = {"says the rejected draft token", "repeats the last token",
+                                                         "repeats recent tokens"};
+
+PositionDistributions distributions_of(const Distribution& p, const Distribution* q) {
+  static constexpr std::array<std::uint64_t, token_block_size> none{};
+  constexpr double unit = 1.0 / static_cast<double>(Distribution::total);
+  const TokenBlocks of_p = p.blocks();
+  const TokenBlocks of_q = q == nullptr ? TokenBlocks() : q->blocks();
+  PositionDistributions models;
+  for (std::size_t i = 0, j = 0; i < of_p.size() || j < of_q.size();) {
+    const bool in_p = i < of_p.size() && (j == of_q.size() || of_p[i] <= of_q[j]);
+    const bool in_q = j < of_q.size() && (i == of_p.size() || of_q[j] <= of_p[i]);
+    const std::size_t first = std::size_t{in_p ? of_p[i] : of_q[j]} * token_block_size;
+    const std::uint64_t* const p_here = in_p ? p.block(i++).data() : none.data();
+    const std::uint64_t* const q_here = in_q ? q->block(j++).data() : none.data();
+    for (std::size_t k = 0; k < token_block_size; ++k) {
+      if ((p_here[k] | q_here[k]) == 0) continue;
+      models.tokens.push_back(static_cast<Token>(first + k));
+      models.p.push_back(static_cast<double>(p_here[k]) * unit);
+      if (q != nullptr) models.q.push_back(static_cast<double>(q_here[k]) * unit);
+    }
+  }
+  return models;
+}
+
+std::uint8_t cell_of_ratio(double p, double q) {
+  constexpr double bounds[] = {0x1p-3, 0x1p-2, 0x1p-1, 0x1.6ap-1, 1, 0x1.6ap0, 2, 4, 8, 64};
+  if (q == 0) return 0;
+  return static_cast<std::uint8_t>(1 + (std::upper_bound(std::begin(bounds), std::end(bounds), q / p) - bounds));
+}
+
+std::uint8_t cell_of_size(double p) {
+  int exponent = 0;
+  std::frexp(p, &exponent);
+  return static_cast<std::uint8_t>(std::clamp(-exponent, 0, EProcess::cells - 2));
+}
+
+/// Places of the likeliest tokens, the likeliest first.
+std::vector<std::size_t> likeliest(const std::vector<double>& p, std::size_t count) {
+  std::vector<std::size_t> places(p.size());
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  const auto end = places.begin() + static_cast<std::ptrdiff_t>(std::min(count, places.size()));
+  std::partial_sort(places.begin(), end, places.end(),
+                    [&](std::size_t a, std::size_t b) { return p[a] != p[b] ? p[a] > p[b] : a < b; });
+  places.erase(end, places.end());
+  return places;
+}
+
+/// How a token stands to the text before it; the first that holds.
+enum class Echo : std::uint8_t { rejected, dropped, last, near, far, none };
+
+/// Each token once that the text or the last round bring to mind, with how.
+std::vector<std::pair<Token, Echo>> echoes_of(const EProcess::Known& known) {
+  std::vector<std::pair<Token, Echo>> echoes;
+  echoes.reserve(2 * EProcess::looked_back);
+  const auto add = [&](Token token, Echo echo) {
+    const auto same = [&](const auto& other) { return other.first == token; };
+    if (std::none_of(echoes.begin(), echoes.end(), same)) echoes.emplace_back(token, echo);
+  };
+  for (std::size_t i = 0; i < std::min(known.dropped.size(), EProcess::looked_back); ++i) {
+    add(known.dropped[i], i == 0 ? Echo::rejected : Echo::dropped);
+  }
+  for (std::size_t back = 1; back <= std::min(known.before.size(), EProcess::looked_back); ++back) {
+    add(known.before[known.before.size() - back], back == 1 ? Echo::last : back <= 4 ? Echo::near : Echo::far);
+  }
+  return echoes;
+}
+
+/// The tokens that text law number `law` restricts p to; a token may be there twice.
+std::span<const Token> restricted_to(const EProcess::Known& known, std::size_t model) {
+  if (model == 0) return known.dropped.first(std::min(known.dropped.size(), std::size_t{1}));
+  return known.before.last(std::min(known.before.size(), model == 1 ? std::size_t{1} : EProcess::looked_back));
+}
+
+}  // namespace
+
+EProcess::Stakes::Stakes(const Settings& settings, const Distribution& p, const Distribution* q, const Known& known,
+                         std::span<const FaultModel> models, std::optional<Token> only)
+    : slack_(std::max(settings.slack, known.slack)) {
+  const PositionDistributions position = distributions_of(p, q);
+  std::vector<std::size_t> said;  // places among position.tokens of what p may say
+  std::vector<double> weight;
+  for (std::size_t i = 0; i < position.tokens.size(); ++i) {
+    if (position.p[i] == 0) continue;
+    said.push_back(i);
+    tokens_.push_back(position.tokens[i]);
+    weight.push_back(position.p[i]);
+  }
+
+  const std::size_t width = (models.size() + text_models) * weights.size();
+  if (only) first_ = place_of(*only);
+  const std::size_t last = only ? first_ : never();
+  pays_.assign((last + 1 - first_) * width, 1.0);
+  const auto held = [&](double ratio) { return slack_ > 0 ? std::min(ratio, ratio_max) : ratio; };
+  /// What law number `law` pays for each, when its ratios r / p lie between least and most. What p says never, which
+  /// without slack is never paid for, is paid for as the best other.
+  const auto pay = [&](std::size_t model, double least, double most, const auto& ratio_of) {
+    for (std::size_t w = 0; w < weights.size(); ++w) {
+      const double lowered = rounding / (1 + slack_ * weights[w] * std::max(most - least, 0.0));
+      for (std::size_t i = first_; i <= last; ++i) {
+        const double ratio = i < never() ? ratio_of(i) : most;
+        pays_[(i - first_) * width + model * weights.size() + w] = lowered * ((1 - weights[w]) + weights[w] * ratio);
+      }
+    }
+  };
+  std::vector<double> r(position.tokens.size());
+  for (std::size_t model = 0; model < models.size(); ++model) {
+    if (models[model].of_a_draft_token && q == nullptr) continue;
+    models[model].distribution(position, r);
+    const auto ratio_of = [&](std::size_t i) { return held(r[said[i]] / weight[i]); };
+    double most = 0;
+    double least = ratio_max;
+    for (std::size_t i = 0; i < tokens_.size() && slack_ > 0; ++i) {
+      most = std::max(most, ratio_of(i));
+      least = std::min(least, ratio_of(i));
+    }
+    pay(model, least, most, ratio_of);
+  }
+  for (std::size_t model = 0; model < text_models; ++model) {
+    std::vector<std::size_t> inside;  // places
+    double sum = 0;
+    for (const Token token : restricted_to(known, model)) {
+      const std::size_t place = place_of(token);
+      if (place == never() || std::find(inside.begin(), inside.end(), place) != inside.end()) continue;
+      inside.push_back(place);
+      sum += weight[place];
+    }
+    if (inside.empty()) continue;
+    const double most = held(1 / sum);
+    pay(models.size() + model, inside.size() == tokens_.size() ? most : 0, most, [&](std::size_t i) {
+      return std::find(inside.begin(), inside.end(), i) == inside.end() ? 0 : most;
+    });
+  }
+
+  cells_.resize(tokens_.size() + 1);
+  for (std::size_t i = 0; i < tokens_.size(); ++i) {
+    const double of_q = q == nullptr ? 0 : position.q[said[i]];
+    const auto stretch = static_cast<std::int64_t>(tokens_[i]) * (cells - 1) / std::max(1, settings.vocabulary);
+    cells_[i] = {cell_of_ratio(weight[i], of_q), cell_of_size(weight[i]), cells - 2,
+                 static_cast<std::uint8_t>(std::clamp<std::int64_t>(stretch, 0, cells - 2)),
+                 static_cast<std::uint8_t>(Echo::none)};
+  }
+  for (const auto& [token, echo] : echoes_of(known)) cells_[place_of(token)][4] = static_cast<std::uint8_t>(echo);
+  const std::vector<std::size_t> ranked = likeliest(weight, cells - 2);
+  for (std::size_t rank = 0; rank < ranked.size(); ++rank) cells_[ranked[rank]][2] = static_cast<std::uint8_t>(rank);
+  for (std::size_t i = 0; i < tokens_.size(); ++i) {
+    for (std::size_t k = 0; k < partitions; ++k) mass_[k][cells_[i][k]] += weight[i];
+  }
+  cells_.back().fill(cells - 1);
+}
+
+std::size_t EProcess::Stakes::place_of(Token token) const noexcept {
+  const auto place = std::lower_bound(tokens_.begin(), tokens_.end(), token);
+  if (place == tokens_.end() || *place != token) return never();
+  return static_cast<std::size_t>(place - tokens_.begin());
+}
+
+EProcess::EProcess(const Settings& settings, std::span<const FaultModel> models)
+    : settings_(settings), models_(models), wealth_((models.size() + text_models) * weights.size()), slack_(settings.slack) {
+  kept_ = 1.0 / bets();
+  std::fill(wealth_.begin(), wealth_.end(), kept_);
+  for (CellBets& learned : by_cell_) learned.begin_with(kept_);
+}
+
+void EProcess::observe(const Distribution& p, const Distribution* q, Token token, const Known& known) {
+  const Stakes stakes(settings_, p, q, known, models_, token);
+  observe(stakes, stakes.place_of(token));
+}
+
+void EProcess::observe(const Stakes& stakes, std::size_t place) {
+  REQUIRE(place >= stakes.first_ && stakes.pays_.size() >= (place + 1 - stakes.first_) * wealth_.size(),
+          "the stakes are for this place and the same laws");
+  ++observed_;
+  slack_ = std::max(slack_, stakes.slack_);
+  if (place == stakes.never() && stakes.slack_ == 0) impossible_ = true;
+  if (impossible_ || most_ >= enough) return;
+
+  double total[4] = {kept_, 0, 0, 0};
+  const double* const pays = stakes.pays_.data() + (place - stakes.first_) * wealth_.size();
+  for (std::size_t bet = 0; bet < wealth_.size(); ++bet) wealth_[bet] *= pays[bet];
+  std::size_t bet = 0;
+  for (; bet + 4 <= wealth_.size(); bet += 4) {
+    for (std::size_t lane = 0; lane < 4; ++lane) total[lane] += wealth_[bet + lane];
+  }
+  for (; bet < wealth_.size(); ++bet) total[0] += wealth_[bet];
+  for (std::size_t k = 0; k < partitions; ++k) {
+    by_cell_[k].observe(stakes.mass_[k], stakes.cells_[place][k], stakes.slack_);
+    for (std::size_t c = 0; c < CellBets::caution.size(); ++c) total[c] += by_cell_[k].wealth()[c];
+  }
+  const double wealth = (total[0] + total[1]) + (total[2] + total[3]);
+  most_ = std::max(most_, wealth);
+  if (observed_ % block != 0) return;
+
+  // The share that is spread again, and what earlier tokens teach: known before the next token is.
+  const double spread = share * wealth / bets();
+  for (double& of_bet : wealth_) of_bet = (1 - share) * of_bet + spread;
+  for (CellBets& learned : by_cell_) {
+    learned.share(share, spread);
+    learned.learn();
+  }
+  kept_ = (1 - share) * kept_ + spread;
+}
+
+std::string EProcess::suspect() const {
+  std::string name = "none";
+  double most = kept_;
+  for (std::size_t bet = 0; bet < wealth_.size(); ++bet) {
+    if (wealth_[bet] <= most) continue;
+    most = wealth_[bet];
+    const std::size_t model = bet / weights.size();
+    name = model < models_.size() ? models_[model].name : text_names[model - models_.size()];
+  }
+  for (std::size_t k = 0; k < partitions; ++k) {
+    if (by_cell_[k].largest() <= most) continue;
+    most = by_cell_[k].largest();
+    name = std::string("tokens by ") + names[k];
+  }
+  return name;
+}
+
+double EProcess::smallest_deviation_of(long tokens) const {
+  if (tokens == 0) return 1;
+  const auto n = static_cast<double>(tokens);
+  const double blocks = static_cast<double>(tokens / block);
+  const double needed = log64(bets() / settings_.alpha) + 2 * log64(100) - blocks * log64(1 - share) + n * 0x1p-30;
+  const double slack = 2 * slack_;
+  return std::min(1.0, slack + std::sqrt(slack * slack + needed / n));
+}
+
+std::optional<long> EProcess::tokens_until(double deviation) const {
+  long enough_tokens = std::max(observed_, 1L);
+  while (smallest_deviation_of(enough_tokens) >= deviation) {
+    if (enough_tokens > tokens_max) return std::nullopt;
+    enough_tokens *= 2;
+  }
+  long too_few = enough_tokens / 2;
+  while (enough_tokens - too_few > 1) {
+    const long middle = too_few + (enough_tokens - too_few) / 2;
+    (smallest_deviation_of(middle) < deviation ? enough_tokens : too_few) = middle;
+  }
+  return std::max(enough_tokens - observed_, 0L);
+}
+
+std::string EProcess::describe() const {
+  if (impossible_) {
+    return fmt::format("among {} tokens is one that the target never says", observed_);
+  }
+  if (alarm()) {
+    return fmt::format("e-value {:.3g} after {} tokens: the text does not have the target's law; it looks like '{}'",
+                       e_value(), observed_, suspect());
+  }
+  return fmt::format("e-value {:.3g} after {} tokens, an alarm is {:.0e}; a known fault that moves {:.2g} of the mass "
+                     "would have been seen with 99 %",
+                     e_value(), observed_, 1 / settings_.alpha, smallest_deviation());
+}
+
+}  // namespace draftproof

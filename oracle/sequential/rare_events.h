@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// Do things happen more often than they may? Each happens with a probability that is known before it is seen to happen
+// or not, or with a smaller one.
+//
+// For such things 2^(j n) exp(-(2^j - 1) sum of probabilities), with n how many have happened, is a fair bet for every
+// j: E[2^(j x)] = 1 + (2^j - 1) a <= exp((2^j - 1) a) for x that is 1 with probability a. So is the mean over j = 1 ...
+// 40, the e-value; it is above 1 / alpha with probability alpha at most, whenever one looks (oracle/sequential/e_process.h).
+#pragma once
+
+#include <string>
+
+namespace draftproof {
+
+class RareEvents {
+ public:
+  void observe(double probability, bool happened);
+
+  long observed() const noexcept { return observed_; }
+  long happened() const noexcept { return happened_; }
+  double expected() const noexcept { return expected_; }  // at most
+  double e_value() const noexcept { return most_; }       // the most it has ever been
+
+ private:
+  long observed_ = 0;
+  long happened_ = 0;
+  double expected_ = 0;
+  double most_ = 1;
+};
+
+}  // namespace draftproof

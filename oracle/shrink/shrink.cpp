@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/shrink/shrink.h"
+
+#include <algorithm>
+
+#include "oracle/shrink/ddmin.h"
+
+namespace draftproof {
+namespace {
+
+constexpr int draft_lengths_tried = 9;  // of a draft that was left its own length
+
+class Shrinker {
+ public:
+  Shrinker(const Case& failing, const Finding& found, int trials_max, const std::function<Finding(const Case&)>& ask,
+           const std::function<bool()>& go_on)
+      : best_{failing, found, 0}, trials_max_(trials_max), ask_(ask), go_on_(go_on) {}
+
+  Shrunken shrunken() && {
+    leave_one_variation();
+    bool smaller = true;
+    while (smaller) {
+      const Case before = best_.smallest;
+      shorten();
+      calm();
+      stop_less();
+      simplify_variations();
+      shorten_prompt();
+      smaller = !same(before, best_.smallest);
+    }
+    return std::move(best_);
+  }
+
+ private:
+  /// Keeps `smaller` when the check still fails on it.
+  bool keep(const Case& smaller) {
+    if (best_.trials >= trials_max_ || (go_on_ && !go_on_())) return false;
+    ++best_.trials;
+    Finding finding = ask_(smaller);
+    if (finding.outcome != Outcome::fail || (go_on_ && !go_on_())) return false;  // cut short, it may fail for that
+    best_.smallest = smaller;
+    best_.finding = std::move(finding);
+    return true;
+  }
+  template <class Change>
+  bool keep_changed(Change change) {
+    Case changed = best_.smallest;
+    change(changed);
+    return !same(changed, best_.smallest) && keep(changed);
+  }
+
+  /// The one that the failure names, or as few as still fail together.
+  void leave_one_variation() {
+    const std::string& run = best_.finding.failure->run;
+    const Variation* named = nullptr;
+    for (const Variation& variation : best_.smallest.variations) {
+      if (!run.starts_with(variation.describe())) continue;
+      if (named == nullptr || named->describe().size() < variation.describe().size()) named = &variation;
+    }
+    if (named != nullptr && keep_changed([one = *named](Case& c) { c.variations = {one}; })) return;
+    ddmin(best_.smallest.variations, [&](const std::vector<Variation>& some) {
+      return keep_changed([&](Case& c) { c.variations = some; });
+    }, 1);
+  }
+
+  /// By doubling to where it fails, then downwards one by one.
+  void shorten() {
+    const int whole = best_.smallest.request.max_new_tokens;
+    const auto fails_at = [&](int tokens) {
+      return keep_changed([&](Case& c) { c.request.max_new_tokens = tokens; });
+    };
+    for (int tokens = 1; tokens < whole && !fails_at(tokens); tokens *= 2) {
+    }
+    while (best_.smallest.request.max_new_tokens > 1 && fails_at(best_.smallest.request.max_new_tokens - 1)) {
+    }
+  }
+
+  /// Sampling parameters, all of them or one by one.
+  void calm() {
+    const auto without = [&](auto change) { return keep_changed([&](Case& c) { change(c.request.sampling); }); };
+    if (without([](Sampling& s) { s = {}; })) return;
+    without([](Sampling& s) { s.top_k = 0; });
+    without([](Sampling& s) { s.top_p = 1; });
+    without([](Sampling& s) { s.min_p = 0; });
+    without([](Sampling& s) { s.repeat_penalty = 1; });
+    without([](Sampling& s) { s.presence_penalty = 0; });
+    without([](Sampling& s) { s.frequency_penalty = 0; });
+    without([](Sampling& s) {
+      if (!s.penalizes()) s.repeat_last_n = Sampling{}.repeat_last_n;
+    });
+    without([](Sampling& s) { s.temperature = s.greedy() ? s.temperature : 1; });
+    keep_changed([](Case& c) { c.request.sequence = 0; });
+  }
+
+  void stop_less() {
+    ddmin(best_.smallest.request.stops, [&](const std::vector<Token>& stops) {
+      return keep_changed([&](Case& c) { c.request.stops = stops; });
+    });
+  }
+
+  void simplify_variations() {
+    for (std::size_t i = 0; i < best_.smallest.variations.size(); ++i) {
+      const auto with = [&](auto change) { return keep_changed([&](Case& c) { change(c.variations[i]); }); };
+      with([](Variation& v) { v.threads = 1; });
+      with([](Variation& v) { v.prefill_chunk = 0; });
+      with([](Variation& v) { v.verification = Verification::batched; });
+      const Variation& now = best_.smallest.variations[i];
+      const int most = now.draft == "none" ? 0 : now.draft_max > 0 ? now.draft_max : draft_lengths_tried;
+      for (int draft_tokens = 1; draft_tokens < most; ++draft_tokens) {
+        if (with([&](Variation& v) { v.draft_max = draft_tokens; })) break;
+      }
+    }
+  }
+
+  void shorten_prompt() {
+    ddmin(best_.smallest.request.prompt, [&](const std::vector<Token>& prompt) {
+      return keep_changed([&](Case& c) { c.request.prompt = prompt; });
+    }, 1);
+  }
+
+  static bool same(const Case& a, const Case& b) {
+    const auto variation = [](const Variation& v) { return v.describe(); };
+    return a.request.prompt == b.request.prompt && a.request.stops == b.request.stops &&
+           a.request.sampling == b.request.sampling && a.request.max_new_tokens == b.request.max_new_tokens &&
+           a.request.sequence == b.request.sequence &&
+           std::ranges::equal(a.variations, b.variations, {}, variation, variation);
+  }
+
+  Shrunken best_;
+  const int trials_max_;
+  const std::function<Finding(const Case&)>& ask_;
+  const std::function<bool()>& go_on_;
+};
+
+}  // namespace
+
+Finding examined(Subject& subject, const Case& failing) {
+  Trial trial(subject, failing.request, failing.seed, failing.variations);
+  return check_named(failing.check).examine(trial);
+}
+
+Shrunken shrink(const Case& failing, const Finding& found, int trials_max,
+                const std::function<Finding(const Case&)>& ask, const std::function<bool()>& go_on) {
+  return Shrinker(failing, found, trials_max, ask, go_on).shrunken();
+}
+
+}  // namespace draftproof

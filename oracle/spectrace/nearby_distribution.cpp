@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/spectrace/nearby_distribution.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "kernels/math64.h"
+#include "oracle/sequential/rounded_distribution.h"
+
+namespace draftproof::spectrace {
+namespace {
+
+/// The formula of ref/acceptance/sampling.h, in doubles.
+std::vector<double> penalized(std::span<const float> logits, const Sampling& s, std::span<const Token> text) {
+  std::vector<double> z(logits.begin(), logits.end());
+  if (!s.penalizes()) return z;
+  const auto all = static_cast<std::ptrdiff_t>(text.size());
+  const std::ptrdiff_t seen = s.repeat_last_n < 0 ? all : std::min<std::ptrdiff_t>(all, s.repeat_last_n);
+  std::map<Token, int> counts;
+  for (const Token token : text.last(static_cast<std::size_t>(seen))) ++counts[token];
+  for (const auto& [token, count] : counts) {
+    if (static_cast<std::size_t>(token) >= z.size()) continue;
+    double& logit = z[static_cast<std::size_t>(token)];
+    if (s.repeats()) logit = logit < 0 ? logit * s.repeat_penalty : logit / s.repeat_penalty;
+    logit -= static_cast<double>(s.presence_penalty) + static_cast<double>(s.frequency_penalty) * count;
+  }
+  return z;
+}
+
+/// Probabilities of tokens in order of their size, at a temperature, and what lies before each place.
+struct Ranked {
+  std::vector<double> u;
+  std::vector<double> before;  // [i]: sum of u[0] ... u[i - 1]
+
+  Ranked(const std::vector<double>& z, const std::vector<Token>& rank, double temperature) {
+    const double best = z[static_cast<std::size_t>(rank.front())];
+    double sum = 0;
+    for (const Token token : rank) {
+      u.push_back(exp64((z[static_cast<std::size_t>(token)] - best) / temperature));
+      sum += u.back();
+    }
+    before.push_back(0);
+    for (double& value : u) {
+      value /= sum;
+      before.push_back(before.back() + value);
+    }
+  }
+  /// How many lie above a bound.
+  std::size_t above(double bound) const {
+    return static_cast<std::size_t>(
+        std::lower_bound(u.begin(), u.end(), bound, [](double a, double b) { return a > b; }) - u.begin());
+  }
+  std::size_t at_least(double bound) const {
+    return static_cast<std::size_t>(
+        std::lower_bound(u.begin(), u.end(), bound, [](double a, double b) { return a >= b; }) - u.begin());
+  }
+};
+
+/// How many of the likeliest tokens are kept: by us, for sure, and at most.
+struct Kept {
+  std::size_t own = 0;
+  std::size_t sure = 0;
+  std::size_t possible = 0;
+};
+
+void cut_top_k(const Ranked& r, std::size_t k, double slack, Kept& kept) {
+  if (k < kept.own) kept.sure = std::min({kept.sure, k, r.above(r.u[k] + 2 * slack)});
+  if (k < kept.possible) kept.possible = std::min(kept.possible, std::max(k, r.at_least(r.u[k - 1] - 2 * slack)));
+  kept.own = std::min(kept.own, k);
+}
+
+void cut_top_p(const Ranked& r, double top_p, double slack, Kept& kept) {
+  const double own = top_p * r.before[kept.own];
+  const double least = top_p * r.before[kept.sure] - 2 * slack;
+  const double most = top_p * r.before[kept.possible] + 2 * slack;
+  const auto first_that_is_not = [](std::size_t count, const auto& keeps) {
+    std::size_t low = 0;
+    for (std::size_t high = count; low < high;) {
+      const std::size_t middle = low + (high - low) / 2;
+      if (keeps(middle)) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  };
+  const std::size_t was_possible = kept.possible;
+  kept.own = first_that_is_not(kept.own, [&](std::size_t i) { return r.before[i] < own; });
+  kept.possible = first_that_is_not(
+      was_possible, [&](std::size_t i) { return r.before[std::min(i, r.above(r.u[i] + 2 * slack))] < most; });
+  kept.sure = first_that_is_not(kept.sure, [&](std::size_t i) {
+    return r.before[std::min(was_possible, r.at_least(r.u[i] - 2 * slack))] - r.u[i] < least;
+  });
+}
+
+void cut_min_p(const Ranked& r, double min_p, double slack, Kept& kept) {
+  kept.own = std::min(kept.own, r.at_least(min_p * r.u[0]));
+  kept.sure = std::min(kept.sure, r.at_least(min_p * (r.u[0] + slack) + slack));
+  kept.possible = std::min(kept.possible, r.at_least(min_p * (r.u[0] - slack) - slack));
+}
+
+}  // namespace
+
+const std::vector<std::string>& our_order() {
+  static const std::vector<std::string> order = {"penalties", "temperature", "top_k", "top_p", "min_p"};
+  return order;
+}
+
+bool NearbyDistribution::allows(Token token) const { return std::binary_search(possible.begin(), possible.end(), token); }
+
+std::optional<NearbyDistribution> nearby_distribution(std::span<const float> logits, const Sampling& sampling,
+                                const std::vector<std::string>& order, std::span<const Token> text, double slack) {
+  std::vector<std::string> samplers = order;
+  for (const std::string& name : our_order()) {
+    if (std::find(samplers.begin(), samplers.end(), name) == samplers.end()) samplers.push_back(name);
+  }
+  const std::vector<double> z = penalized(logits, sampling, text);
+  const auto size = z.size();
+  std::vector<Token> rank(size);
+  std::iota(rank.begin(), rank.end(), Token{0});
+  std::sort(rank.begin(), rank.end(), [&](Token a, Token b) {
+    const double of_a = z[static_cast<std::size_t>(a)], of_b = z[static_cast<std::size_t>(b)];
+    return of_a != of_b ? of_a > of_b : a < b;
+  });
+
+  const auto k = static_cast<std::size_t>(std::max(sampling.top_k, 0));
+  const bool by_k = k > 0 && k < size;
+  const bool by_p = sampling.top_p > 0 && sampling.top_p < 1;
+  const bool by_min_p = sampling.min_p > 0 && sampling.min_p <= 1;
+  Kept kept{size, size, size};
+  bool cut = false;
+  double temperature = 1;
+  std::optional<Ranked> seen;  // by the next cut
+  for (const std::string& name : samplers) {
+    if (name == "penalties") {
+      if (cut && sampling.penalizes()) return std::nullopt;
+      continue;
+    }
+    if (name == "temperature") {
+      temperature = sampling.temperature;
+      seen.reset();
+      continue;
+    }
+    const bool top_k = name == "top_k", top_p = name == "top_p", min_p = name == "min_p";
+    if (!top_k && !top_p && !min_p) return std::nullopt;
+    if (!(top_k ? by_k : top_p ? by_p : by_min_p)) continue;
+    if (!seen) seen.emplace(z, rank, temperature);
+    if (top_k) cut_top_k(*seen, k, slack, kept);
+    if (top_p) cut_top_p(*seen, sampling.top_p, slack, kept);
+    if (min_p) cut_min_p(*seen, sampling.min_p, slack, kept);
+    kept.sure = std::min(kept.sure, kept.own);
+    kept.possible = std::max(kept.possible, kept.own);
+    cut = true;
+  }
+
+  const Ranked distribution(z, rank, sampling.temperature);
+  std::vector<std::pair<Token, double>> own;
+  for (std::size_t i = 0; i < kept.own; ++i) {
+    if (distribution.u[i] > 0) own.emplace_back(rank[i], distribution.u[i] / distribution.before[kept.own]);
+  }
+  std::sort(own.begin(), own.end());
+  std::vector<Token> tokens;
+  std::vector<double> weights;
+  for (const auto& [token, weight] : own) {
+    tokens.push_back(token);
+    weights.push_back(weight);
+  }
+  NearbyDistribution near;
+  near.p = rounded_distribution(tokens, weights, 0x1p-52).distribution;
+  const double fringe = distribution.before[kept.possible] - distribution.before[kept.sure];
+  near.slack = cut ? std::min(1.0, (2 * slack + fringe) / distribution.before[kept.own]) : slack;
+  near.possible.assign(rank.begin(), rank.begin() + static_cast<std::ptrdiff_t>(kept.possible));
+  std::sort(near.possible.begin(), near.possible.end());
+  return near;
+}
+
+BestToken::BestToken(std::span<const float> logits, const Sampling& sampling, std::span<const Token> text)
+    : logits_(penalized(logits, sampling, text)) {
+  best_ = static_cast<Token>(std::max_element(logits_.begin(), logits_.end()) - logits_.begin());
+  const double best = logits_[static_cast<std::size_t>(best_)];
+  for (const double logit : logits_) sum_ += exp64(logit - best);
+}
+
+double BestToken::gap(Token other) const {
+  return logits_[static_cast<std::size_t>(best_)] - logits_[static_cast<std::size_t>(other)];
+}
+
+double BestToken::apart(Token other) const { return (1 - exp64(-gap(other))) / sum_; }
+
+}  // namespace draftproof::spectrace

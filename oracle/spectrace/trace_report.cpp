@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+// What a replay found, as a report like any other.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string_view>
+
+#include "oracle/spectrace/replay.h"
+#include "ref/base/require.h"
+
+namespace draftproof::spectrace {
+namespace {
+
+/// Why what is expected and what is observed cannot both be right, and whom that can blame: of each check of a replay.
+struct Meaning {
+  const char* check;
+  const char* token_test;
+  const char* blames;
+  const char* clears;
+};
+
+constexpr Meaning meanings[] = {
+    {"position", "a round begins where the text of the rounds before it ends",
+     "what the engine keeps of a round, its position counter, the emitter's order of rounds",
+     "the rule and random answers: no probability is looked at"},
+    {"conservation", "what is emitted are the draft tokens that stand and the token after them, and nothing else",
+     "what the engine emits and keeps of a round", "p, q and the coins, which are taken as stated"},
+    {"draft_draw", "the coin of a draft token falls in the interval its token has in q",
+     "the draft's draw, the q that is stated", "the target and its rows"},
+    {"acceptance", "a draft token stands or falls by p, q and its coin, or by the target's own draw, and by nothing else",
+     "the acceptance test, the p and q it reads",
+     "the model, as long as p_row finds nothing; how good the draft tokens are"},
+    {"residual", "after a refusal the token is drawn from max(p - q, 0)",
+     "the replacement of a refused draft token: its weights, their sum, the walk along them",
+     "the acceptance test, and the model as long as p_row finds nothing"},
+    {"bonus", "when all draft tokens stand the token after them is drawn from the target's next row",
+     "the row or the draw of the token after the draft tokens", "acceptance and replacement"},
+    {"own_draw", "a draft token that falls is replaced by the target's own draw, or its best token",
+     "the target's draw, the row it is made from", "the draft and its q"},
+    {"best", "by greedy decoding a row says its best token", "the search for the best token, the order of ties",
+     "random answers: none enters"},
+    {"coin", "a coin follows from seed, sequence, position and purpose alone",
+     "keys of random answers, the generator, a second stream", "model, p, q and the rule"},
+    {"keys", "the keys of a round are those of the coins it states",
+     "the record of keys, a coin that is drawn and not stated", "model, p and q"},
+    {"p_row", "p follows from the text before it, the model and the sampling parameters",
+     "the target's pass over several rows, caches, sampling parameters on verification rows, the p that is stated",
+     "the rule, the draft and the coins: rows are computed after the trace's own text"},
+    {"q_row", "the weights of one q agree with each other wherever they are stated",
+     "the q that is stated, the buffer it is read from", "the target"},
+    {"distribution", "a token that is said has weight in its p",
+     "whatever says the token: the row it is drawn from, sampling parameters, the loop",
+     "chance: it has no part in this"},
+    {"declared",
+     "a row shows what its sequence declares: one token at temperature 0, at most k by top-k, its likeliest in top",
+     "sampling parameters on verification rows, the declaration, the row that is stated",
+     "chance and the draft: no coin is looked at"},
+    {"log_probability", "a log-probability is that of its token in the row",
+     "what is told to users: the row it is read from, its sampling parameters",
+     "the text: no token is drawn from what is told"},
+    {"token", "every token is one of the vocabulary",
+     "what makes the token: the draft's output, padding that is judged", "p, q and the coins"},
+    {"number", "probabilities lie in [0, 1] and coins in [0, 1)",
+     "the softmax of a row without finite logits, memory that was never written, a generator that returns 1",
+     "the emitter: it wrote down what it was given"},
+    {"band", "no more decisions lie within rounding than rounding makes likely",
+     "an acceptance test or a draw that is off by a little, weights of another dtype than is said",
+     "single decisions: rounding could turn each of them"},
+    {"width", "a batched verification reads a row for each draft token and one more, a serial one as many as stand and one",
+     "the count of rows, a second pass", "p, q and the coins"},
+    {"kind", "where the last token comes from follows from how many draft tokens stand",
+     "the choice between replacement and bonus, the label", "p, q and the coins"},
+    {"draft_length", "no round holds more draft tokens than were asked for", "the draft's length, the loop's cut of it",
+     "p, q and the coins"},
+    {"termination", "a text ends with its first stop token, with its budget, cancelled, or for a reason that is named",
+     "the search for stop tokens, the loop's end", "p, q and the coins"},
+    {"budget", "no more tokens are emitted than were asked for", "the loop's cut of the last round",
+     "p, q and the coins"},
+    {"count", "the count of tokens is that of the tokens emitted", "the counter", "the text"},
+    {"statistics", "every count can be counted again from the rounds", "the counters", "the text"},
+};
+
+/// nullptr when there is no such check.
+const Meaning* find_meaning(std::string_view check) noexcept {
+  const auto found = std::find_if(std::begin(meanings), std::end(meanings),
+                                  [&](const Meaning& meaning) { return check == meaning.check; });
+  return found == std::end(meanings) ? nullptr : found;
+}
+
+const Meaning& meaning_of(std::string_view check) {
+  const Meaning* const found = find_meaning(check);
+  REQUIRE(found != nullptr, "every check of a replay says whom it blames");
+  return *found;
+}
+
+draftproof::Finding finding_of(const Finding& found) {
+  const Meaning& meaning = meaning_of(found.check);
+  draftproof::Finding finding{.check = found.check, .outcome = Outcome::fail, .examined = 1, .message = {}};
+  finding.failure = Failure{.run = "sequence " + std::to_string(found.sequence),
+                            .line = found.line,
+                            .round = found.round,
+                            .position = found.position,
+                            .expected = found.expected,
+                            .observed = found.observed,
+                            .facts = {meaning.token_test},
+                            .blames = meaning.blames,
+                            .clears = meaning.clears};
+  finding.message = message_of(*finding.failure);
+  return finding;
+}
+
+std::string lines_of(const std::vector<const Finding*>& findings) {
+  constexpr std::size_t shown = 8;
+  std::string lines;
+  for (std::size_t i = 0; i < std::min(findings.size(), shown); ++i) {
+    lines += (i == 0 ? "" : ", ") + std::to_string(findings[i]->line);
+  }
+  return (findings.size() == 1 ? "line " : "lines ") + lines + (findings.size() > shown ? ", ..." : "");
+}
+
+/// Of each kind the first, and where the others are.
+void add_findings(const std::vector<Finding>& all, std::vector<draftproof::Finding>& shown) {
+  for (const Finding& finding : all) {
+    const auto same = [&](const auto& other) { return other.check == std::string_view(finding.check); };
+    if (std::any_of(shown.begin(), shown.end(), same)) continue;
+    std::vector<const Finding*> others;
+    for (const Finding& other : all) {
+      if (&other != &finding && same(other)) others.push_back(&other);
+    }
+    shown.push_back(finding_of(finding));
+    if (others.empty()) continue;
+    shown.back().examined = static_cast<long>(others.size()) + 1;
+    shown.back().failure->facts.push_back(std::to_string(others.size()) + " more of this kind, in " + lines_of(others));
+  }
+}
+
+}  // namespace
+
+bool is_check(std::string_view name) noexcept { return find_meaning(name) != nullptr; }
+
+draftproof::Report report_of(const Report& r) {
+  draftproof::Report report;
+  report.command = "trace check";
+  report.subject = r.file;
+  report.verdict = r.verdict();
+  report.reason = r.invalid;
+  if (!r.invalid.empty()) return report;
+  if (r.findings.size() == Report::findings_max) {
+    report.reason = "the replay ended after " + std::to_string(Report::findings_max) + " findings";
+  } else if (report.verdict == ReportVerdict::vacuous) {
+    report.reason = r.examined.rounds == 0 ? "there is no round in the trace" : "no draft token was judged";
+  }
+  report.about = {{"engine", r.engine}, {"rule", r.rule}};
+  const Examined& e = r.examined;
+  const auto count = [&](const char* name, auto value) { report.examined.emplace_back(name, value); };
+  count("sequences", e.sequences);
+  count("rounds", e.rounds);
+  count("tokens", e.tokens);
+  count("draft_tokens", e.draft_tokens);
+  count("accepted", e.accepted);
+  count("draws", e.draws);
+  count("coins", e.coins);
+  count("rows", e.rows);
+  count("reals", e.reals);
+  count("in_band", e.in_band);
+  count("band_mass", e.band_mass);
+  add_findings(r.findings, report.findings);
+  for (const auto& [check, times] : r.looked) {
+    const auto fails = [&](const Finding& finding) { return check == finding.check; };
+    if (std::any_of(r.findings.begin(), r.findings.end(), fails)) continue;
+    report.findings.push_back({.check = std::string(check),
+                               .outcome = Outcome::pass,
+                               .examined = times,
+                               .message = std::string(meaning_of(check).token_test) + ": " + std::to_string(times) +
+                                           (times == 1 ? " case" : " cases")});
+  }
+  report.unproved.assign(r.missing.begin(), r.missing.end());
+  for (const auto* const more : {&r.unproved, &r.unread}) {
+    report.unproved.insert(report.unproved.end(), more->begin(), more->end());
+  }
+  for (const std::string& assumption : r.assumed) report.unproved.push_back("it is assumed that " + assumption);
+  if (r.token_test) {
+    const TokenTest& token_test = *r.token_test;
+    report.token_tests.push_back(
+        {token_test.tokens, token_test.alpha, token_test.slack, token_test.e_value, token_test.smallest_deviation, token_test.suspect, token_test.curve});
+    if (token_test.alarm && report.verdict == ReportVerdict::bug_stat) report.reason = token_test.message;
+  }
+  for (const Game& game : r.games) {
+    report.bets.push_back({game.name, game.observed, Evidence::alpha_of_one, game.e_value, game.alarm, game.message});
+    if (!game.alarm || report.verdict != ReportVerdict::bug_stat) continue;
+    report.reason += (report.reason.empty() ? "" : "; ") + game.name + ": " + game.message;
+  }
+  const bool bug = report.verdict == ReportVerdict::bug_stat || report.verdict == ReportVerdict::bug_proven;
+  for (const std::string& assumption : r.assumed) {
+    if (bug) report.reason += (report.reason.empty() ? "" : "; ") + ("assuming that " + assumption);
+  }
+  if (!r.depths.empty() || !r.accepted.empty()) {
+    DraftReport draft;
+    draft.name = "of the trace";
+    draft.statistics.rounds = static_cast<int>(e.rounds);
+    draft.statistics.iterations = static_cast<int>(std::accumulate(r.accepted.begin(), r.accepted.end(), 0L));
+    draft.statistics.drafted = static_cast<int>(e.draft_tokens);  // those judged
+    draft.statistics.accepted = static_cast<int>(e.accepted);
+    draft.tokens_per_round = e.rounds == 0 ? 0 : static_cast<double>(e.tokens) / static_cast<double>(e.rounds);
+    draft.depths = r.depths;
+    draft.accepted = r.accepted;
+    report.drafts.push_back(std::move(draft));
+    report.output_tokens = static_cast<std::size_t>(e.tokens);
+  }
+  const auto about = [&](const char* name, const std::string& value) { report.about.emplace_back(name, value); };
+  if (r.greedy.tokens > 0) {
+    about("greedy tokens", fmt::format("{} of {} are not the target's best{}", r.greedy.not_best, r.greedy.tokens,
+                                       r.greedy.not_best == 0 ? ""
+                                                              : fmt::format("; the furthest lies {:.4g} below it in "
+                                                                            "logits, {:.4g} in probability",
+                                                                            r.greedy.gap, r.greedy.apart)));
+  }
+  if (r.furthest_row) {
+    about("furthest row from the target's", fmt::format("{:.4g} in total variation", *r.furthest_row));
+  }
+  if (r.furthest_logprob) {
+    about("furthest log-probability", fmt::format("{:.4g} apart in probability", *r.furthest_logprob));
+  }
+  if (!r.target_given) {
+    report.about.emplace_back("p", "as the trace states it; give --target to hold it to the model");
+  }
+  return report;
+}
+
+}  // namespace draftproof::spectrace

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+#include "ref/base/subprocess.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+
+#include "ref/base/error.h"
+
+namespace draftproof {
+namespace {
+
+bool sent(int socket, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+bool received(int socket, void* to, std::size_t bytes) {
+  char* at = static_cast<char*>(to);
+  while (bytes > 0) {
+    const ssize_t count = recv(socket, at, bytes, 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    at += count;
+    bytes -= static_cast<std::size_t>(count);
+  }
+  return true;
+}
+
+/// Its size, then the message; false when there is none, or it is too large.
+bool sent_message(int socket, std::string_view message) {
+  const std::uint64_t size = message.size();
+  return sent(socket, {reinterpret_cast<const char*>(&size), sizeof size}) && sent(socket, message);
+}
+
+bool received_message(int socket, std::string& message, std::size_t bytes_max) {
+  std::uint64_t size = 0;
+  if (!received(socket, &size, sizeof size) || size > bytes_max) return false;
+  message.resize(static_cast<std::size_t>(size));
+  return received(socket, message.data(), message.size());
+}
+
+constexpr char good = '+';
+constexpr char bad = '-';
+
+[[noreturn]] void serve(int socket, const std::function<Subprocess::Answer()>& begin) {
+  const rlimit no_core = {0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  const int nowhere = open("/dev/null", O_WRONLY);  // for a library that complains while it ends
+  if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);
+  signal(SIGINT, SIG_IGN);  // is the other process's to answer
+  Subprocess::Answer answer;
+  std::string question;
+  while (received_message(socket, question, std::size_t{1} << 20)) {
+    std::string message;
+    try {
+      if (!answer) answer = begin();
+      message = good + answer(question);
+    } catch (const std::exception& wrong) {
+      message = bad + std::string(wrong.what());
+    }
+    if (!sent_message(socket, message)) break;
+  }
+  _exit(0);
+}
+
+}  // namespace
+
+Subprocess::Subprocess(std::string name, const std::function<Answer()>& begin, std::size_t bytes_max,
+                   std::chrono::seconds patience)
+    : name_(std::move(name)), bytes_max_(bytes_max), patience_(patience) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw Error(name_ + ": no socket can be had");
+  process_ = fork();
+  if (process_ == 0) {
+    close(ends[0]);
+    serve(ends[1], begin);
+  }
+  close(ends[1]);
+  socket_ = ends[0];
+  if (process_ < 0) {
+    close(socket_);
+    throw Error(name_ + ": no process can be had to read it");
+  }
+  const timeval limit = {static_cast<time_t>(patience_.count()), 0};
+  setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+}
+
+Subprocess::~Subprocess() {
+  close(socket_);
+  if (process_ < 0) return;
+  kill(process_, SIGKILL);
+  waitpid(process_, nullptr, 0);
+}
+
+std::string Subprocess::ask(std::string_view question) {
+  std::string message;
+  errno = 0;
+  if (process_ < 0 || !sent_message(socket_, question) || !received_message(socket_, message, bytes_max_ + 1) ||
+      message.empty()) {
+    fail();
+  }
+  if (message[0] != good) throw Error(message.substr(1));
+  message.erase(0, 1);
+  return message;
+}
+
+void Subprocess::fail() {
+  if (process_ < 0) throw Error(name_ + ": its reader has ended");
+  const bool late = errno == EAGAIN || errno == EWOULDBLOCK;
+  kill(process_, SIGKILL);  // what it was ended by before counts
+  int status = 0;
+  waitpid(process_, &status, 0);
+  process_ = -1;
+  if (late) throw Error(name_ + ": takes more than " + std::to_string(patience_.count()) + " s to read; it is damaged");
+  const std::string how = WIFSIGNALED(status) ? "was ended by signal " + std::to_string(WTERMSIG(status))
+                                              : "ended with status " + std::to_string(WEXITSTATUS(status));
+  throw Error(name_ + ": its reader " + how + "; it is damaged");
+}
+
+}  // namespace draftproof

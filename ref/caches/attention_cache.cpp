@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+#include "ref/caches/attention_cache.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ref/base/require.h"
+
+namespace draftproof {
+namespace {
+
+int blocks_of(int window, int capacity, int max_pending_rows) {
+  // In 64 bits: a window may be as large as the largest int.
+  const std::int64_t sliding = std::int64_t{window} - 1 + std::min(max_pending_rows, capacity);
+  const std::int64_t places =
+      window == AttentionCache::everything ? capacity : std::min<std::int64_t>(capacity, sliding);
+  return static_cast<int>((places + AttentionCache::block - 1) / AttentionCache::block);
+}
+
+}  // namespace
+
+AttentionCache::AttentionCache(int kv_heads, int head_dim, int window, int capacity, int max_pending_rows, KvFormat format)
+    : window_(window), capacity_(capacity), max_pending_rows_(max_pending_rows) {
+  REQUIRE(kv_heads >= 1 && head_dim >= 1, "a layer has heads and dimensions");
+  REQUIRE(window >= 0, "a window is a number of positions, or `everything`");
+  REQUIRE(capacity >= 1 && max_pending_rows >= 1, "a cache has room for at least one row");
+  const int blocks = blocks_of(window, capacity, max_pending_rows);
+  data_ = allocate_aligned(key_values_bytes(format, kv_heads, head_dim, blocks));
+  kv_ = key_values_in(data_.get(), format, kv_heads, head_dim, blocks);
+}
+
+const KeyValues& AttentionCache::claim_rows(int position, int rows) {
+  for (int row = position; row < position + rows; ++row) {
+    claim(row);
+    REQUIRE(row < capacity_, "the text stays within the capacity of the layer");
+    REQUIRE(row - settled() < max_pending_rows_, "no window is wider than the layer was made for");
+  }
+  return kv_;
+}
+
+const KeyValues& AttentionCache::tree(int rows) {
+  if (const int blocks = (rows + block - 1) / block; tree_.blocks < blocks) {
+    const std::size_t bytes = key_values_bytes(kv_.format, kv_.kv_heads, kv_.head_dim, blocks);
+    tree_data_ = allocate_aligned(bytes);
+    tree_ = key_values_in(tree_data_.get(), kv_.format, kv_.kv_heads, kv_.head_dim, blocks);
+  }
+  return tree_;
+}
+
+void AttentionCache::restore(int row, int position) { copy_position(tree_, row, kv_, position); }
+
+int AttentionCache::first_visible(int position) const noexcept {
+  return window_ == everything ? 0 : std::max(0, position - window_ + 1);
+}
+
+void AttentionCache::add_to(Digest& digest, int length) const {
+  const auto dims = static_cast<std::size_t>(kv_.head_dim);
+  std::vector<float> row(2 * dims);
+  for (int position = first_visible(length); position < length; ++position) {
+    for (int head = 0; head < kv_.kv_heads; ++head) {
+      read_position(kv_, position, head, row.data(), row.data() + dims);
+      digest.add(std::span<const float>(row));
+    }
+  }
+}
+
+}  // namespace draftproof

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: MIT
+// The names and keys are those of llama.cpp's gguf-py (constants.py, tensor_mapping.py), and what they mean that of its
+// conversion scripts.
+#include "ref/formats/gguf_names.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "ref/base/error.h"
+#include "ref/formats/printable.h"
+
+namespace draftproof {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::int64_t layers_max = 1 << 20;
+
+constexpr GgufName transformer_whole[] = {
+    {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
+
+constexpr GgufName transformer_layer[] = {
+    {"attn_norm", "input_layernorm"},
+    {"attn_q", "self_attn.q_proj", true},
+    {"attn_k", "self_attn.k_proj", true},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+    {"ffn_norm", "post_attention_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+};
+
+/// DFlash drafts, as llama.cpp (the first of several names), ik_llama.cpp and others spell them.
+constexpr GgufName dflash_whole[] = {
+    {"fc", "fc"},
+    {"dflash_fc", "fc"},
+    {"dflash.fc", "fc"},
+    {"encoder.fc", "fc"},
+    {"enc.output_norm", "hidden_norm"},
+    {"dflash_hidden_norm", "hidden_norm"},
+    {"dflash.hidden_norm", "hidden_norm"},
+    {"output_norm", "norm"},
+};
+
+constexpr GgufName dflash_layer[] = {
+    {"attn_norm", "input_layernorm"},
+    {"attn_q", "self_attn.q_proj", true},
+    {"attn_k", "self_attn.k_proj", true},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+    {"ffn_norm", "post_attention_layernorm"},
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+};
+
+/// The keys "<architecture>.<name>" of one file.
+class Keys {
+ public:
+  explicit Keys(const Gguf& file) : file_(file), prefix_(*file.find_text("general.architecture") + ".") {}
+
+  std::optional<std::int64_t> find_size(const std::string& name) const {
+    const auto value = file_.find_integer(prefix_ + name);
+    if (value && *value < 1) file_.fail(prefix_ + name, "must be at least 1, but is " + std::to_string(*value));
+    return value;
+  }
+  std::int64_t size(const std::string& name) const { return given(name, find_size(name)); }
+  /// A size that some files tell for each layer; here all layers are of one.
+  std::optional<std::int64_t> find_layer_size(const std::string& name) const {
+    const auto found = file_.metadata().find(prefix_ + name);
+    const bool listed = found != file_.metadata().end() &&
+                        (std::holds_alternative<std::vector<std::int64_t>>(found->second) ||
+                         std::holds_alternative<std::vector<std::uint64_t>>(found->second));
+    if (!listed) return find_size(name);
+    const std::vector<std::int64_t> sizes = *find_integers(name);
+    if (static_cast<std::int64_t>(sizes.size()) != size("block_count")) {
+      fail(name, "has " + std::to_string(sizes.size()) + " values for " + std::to_string(size("block_count")) +
+                     " layers");
+    }
+    for (const std::int64_t value : sizes) {
+      if (value < 1) fail(name, "must be at least 1, but is " + std::to_string(value));
+      if (value != sizes[0]) fail(name, "differs from layer to layer, which is not implemented");
+    }
+    return sizes[0];
+  }
+  std::int64_t layer_size(const std::string& name) const { return given(name, find_layer_size(name)); }
+  std::optional<double> find_number(const std::string& name) const {
+    const auto value = file_.find_number(prefix_ + name);
+    if (value && !(*value > -1e300 && *value < 1e300)) file_.fail(prefix_ + name, "must be a finite number");
+    return value;
+  }
+  double number(const std::string& name) const { return given(name, find_number(name)); }
+  const std::string* find_text(const std::string& name) const { return file_.find_text(prefix_ + name); }
+  [[noreturn]] void fail(const std::string& name, const std::string& what) const { file_.fail(prefix_ + name, what); }
+
+  std::string whole(const char* name) const { return prefix_ + name; }
+
+  std::optional<bool> find_truth(const std::string& name) const {
+    const auto found = file_.metadata().find(prefix_ + name);
+    if (found == file_.metadata().end()) return std::nullopt;
+    if (const bool* const value = std::get_if<bool>(&found->second)) return *value;
+    fail(name, "must be a truth value");
+  }
+  std::optional<std::vector<std::int64_t>> find_integers(const std::string& name) const {
+    const auto found = file_.metadata().find(prefix_ + name);
+    if (found == file_.metadata().end()) return std::nullopt;
+    if (const auto* const values = std::get_if<std::vector<std::int64_t>>(&found->second)) return *values;
+    const auto* const values = std::get_if<std::vector<std::uint64_t>>(&found->second);
+    if (values == nullptr) fail(name, "must be an array of integers");
+    return std::vector<std::int64_t>(values->begin(), values->end());
+  }
+
+  /// Every key of the architecture that is present must be one of these: what a page ignores, it may compute wrongly.
+  void refuse_all_but(std::span<const std::string_view> known) const {
+    for (auto at = file_.metadata().lower_bound(prefix_); at != file_.metadata().end(); ++at) {
+      if (!at->first.starts_with(prefix_)) return;
+      if (std::ranges::find(known, std::string_view(at->first).substr(prefix_.size())) == known.end()) {
+        file_.fail(printable(at->first), "is not implemented; ignoring it could compute something else");
+      }
+    }
+  }
+
+ private:
+  template <class Value>
+  Value given(const std::string& name, const std::optional<Value>& value) const {
+    if (!value) fail(name, "is missing; the file does not say what the model is");
+    return *value;
+  }
+
+  const Gguf& file_;
+  std::string prefix_;
+};
+
+/// As llama.cpp reads them: a factor without a type is linear, 0 stands for 1, and 'none' has no factor.
+void refuse_rope_scaling(const Keys& keys) {
+  const std::string* const type = keys.find_text("rope.scaling.type");
+  if (type != nullptr && *type == "none") return;
+  if (type != nullptr && *type != "linear") {
+    keys.fail("rope.scaling.type", in_quotes(*type) + " is not implemented; only 'none' is, and 'linear' by 1");
+  }
+  for (const char* name : {"rope.scaling.factor", "rope.scale_linear"}) {
+    const auto factor = keys.find_number(name);
+    if (factor && *factor != 0 && *factor != 1) keys.fail(name, "scales RoPE, which is not implemented; only 1 is");
+  }
+}
+
+/// What ends a text by its spelling in llama.cpp (llama-vocab.cpp), whatever its type; without those of tokenizers
+/// whose architectures are not read here (gpt-oss, Solar, Gemma 4), some of which end a text only beside others.
+constexpr std::string_view stop_texts[] = {
+    "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "</s>",
+    "<|eom_id|>", "<EOT>",      "_<EOT>",  "[EOT]",         "[EOS]",         "<|end_of_text|>",
+    "<end_of_utterance>", "<eos>", "<\uFF5Cend\u2581of\u2581sentence\uFF5C>", "[e~["};
+
+/// Of files that are put together for filling in the middle of one: padding, the next repository, the next file. They
+/// end a text as well; a key goes before the spellings.
+struct MiddleToken {
+  const char* key;
+  std::vector<std::string_view> texts;
+};
+const std::vector<MiddleToken>& middle_tokens() {
+  static const std::vector<MiddleToken> tokens = {
+      {"tokenizer.ggml.fim_pad_token_id", {"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"}},
+      {"tokenizer.ggml.fim_rep_token_id", {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}},
+      {"tokenizer.ggml.fim_sep_token_id", {"<|file_sep|>"}}};
+  return tokens;
+}
+
+/// Tokens that end a text, by key and by spelling.
+void put_stop_tokens(const Gguf& file, ordered_json& config) {
+  std::vector<std::string_view> texts(std::begin(stop_texts), std::end(stop_texts));
+  for (const char* key : {"eos", "eot", "eom"}) {
+    const auto id = file.find_integer(std::string("tokenizer.ggml.") + key + "_token_id");
+    if (id) config["eos_token_id"].push_back(*id);
+  }
+  for (const MiddleToken& token : middle_tokens()) {
+    if (const auto id = file.find_integer(token.key)) config["eos_token_id"].push_back(*id);
+    else texts.insert(texts.end(), token.texts.begin(), token.texts.end());
+  }
+  const auto found = file.metadata().find("tokenizer.ggml.tokens");
+  if (found == file.metadata().end()) return;
+  const auto* const tokens = std::get_if<std::vector<std::string>>(&found->second);
+  if (tokens == nullptr) file.fail(found->first, "must be an array of strings");
+  for (std::size_t id = 0; id < tokens->size(); ++id) {
+    if (std::ranges::find(texts, (*tokens)[id]) != texts.end()) config["eos_token_id"].push_back(id);
+  }
+}
+
+constexpr std::string_view transformer_keys[] = {
+    "block_count", "context_length", "embedding_length", "feed_forward_length", "attention.head_count",
+    "attention.head_count_kv", "attention.key_length", "attention.value_length", "attention.layer_norm_rms_epsilon",
+    "rope.freq_base", "rope.dimension_count", "rope.scaling.type", "rope.scaling.factor",
+    "rope.scaling.original_context_length", "rope.scaling.finetuned", "rope.scale_linear", "vocab_size",
+    "tensor_data_layout"};
+
+/// Of a target. They change nothing at the values that are let through.
+constexpr std::string_view target_keys[] = {"attention.causal", "expert_count", "expert_used_count"};
+
+/// What every decoder-only transformer says.
+ordered_json transformer_fields(const Gguf& file, const Keys& keys, const char* model_type, const char* class_name) {
+  refuse_rope_scaling(keys);
+  const std::int64_t hidden = keys.size("embedding_length");
+  const std::int64_t heads = keys.layer_size("attention.head_count");
+  const auto key_length = keys.find_size("attention.key_length");
+  if (!key_length && hidden % heads != 0) keys.fail("attention.key_length", "is missing, and cannot be computed");
+  const std::int64_t head_dim = key_length.value_or(hidden / heads);
+  if (keys.find_size("attention.value_length").value_or(head_dim) != head_dim) {
+    keys.fail("attention.value_length", "differs from the length of keys, which is not implemented");
+  }
+  const auto embedding = file.tensors().find("token_embd.weight");
+  const bool has_embedding = embedding != file.tensors().end() && embedding->second.shape.size() == 2;
+  const auto vocabulary = keys.find_size("vocab_size");
+
+  ordered_json config = {
+      {"model_type", model_type},
+      {"architectures", {class_name}},
+      {"hidden_size", hidden},
+      {"intermediate_size", keys.layer_size("feed_forward_length")},
+      {"num_hidden_layers", keys.size("block_count")},
+      {"num_attention_heads", heads},
+      {"num_key_value_heads", keys.find_layer_size("attention.head_count_kv").value_or(heads)},
+      {"head_dim", head_dim},
+      {"max_position_embeddings", keys.size("context_length")},
+      {"rms_norm_eps", keys.number("attention.layer_norm_rms_epsilon")},
+      {"rope_theta", keys.find_number("rope.freq_base").value_or(10000.0)},
+      {"hidden_act", "silu"},
+      {"tie_word_embeddings", !file.tensors().contains("output.weight")},
+  };
+  if (vocabulary || has_embedding) config["vocab_size"] = vocabulary ? *vocabulary : embedding->second.shape[0];
+  if (const auto turned = keys.find_size("rope.dimension_count"); turned && *turned != head_dim) {
+    config["partial_rotary_factor"] = static_cast<double>(*turned) / static_cast<double>(head_dim);
+  }
+  return config;
+}
+
+using Names = std::map<std::string, std::string>;
+
+/// Errors about a field name the key that it was made of: that in `names`, else the one that it always has.
+Json as_json(const Gguf& file, const Keys& keys, const ordered_json& config, Names names) {
+  for (const auto& [field, key] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"hidden_size", "embedding_length"},
+           {"intermediate_size", "feed_forward_length"},
+           {"num_hidden_layers", "block_count"},
+           {"num_attention_heads", "attention.head_count"},
+           {"num_key_value_heads", "attention.head_count_kv"},
+           {"head_dim", "attention.key_length"},
+           {"max_position_embeddings", "context_length"},
+           {"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
+           {"rope_theta", "rope.freq_base"},
+           {"partial_rotary_factor", "rope.dimension_count"},
+           {"vocab_size", "vocab_size"},
+           {"is_causal", "attention.causal"},
+           {"sliding_window", "attention.sliding_window"},
+           {"layer_types", "attention.sliding_window_pattern"},
+           {"output_multiplier", "logit_scale"},
+           {"final_logit_softcapping", "final_logit_softcapping"},
+           {"input_embedding_scale", "embedding_scale"},
+           {"attention_value_scale", "attention.value_scale"},
+           {"sample_from_anchor", "sample_from_anchor"}}) {
+    names.emplace(field, keys.whole(key));
+  }
+  return Json::parse(config.dump(), file.file().string(), std::move(names));
+}
+
+Json transformer_config(const Gguf& file, const char* model_type, const char* class_name) {
+  const Keys keys(file);
+  std::vector<std::string_view> known(std::begin(transformer_keys), std::end(transformer_keys));
+  known.insert(known.end(), std::begin(target_keys), std::end(target_keys));
+  keys.refuse_all_but(known);
+  if (!keys.find_truth("attention.causal").value_or(true)) keys.fail("attention.causal", "must be true; a target is");
+  for (const char* name : {"expert_count", "expert_used_count"}) {
+    if (keys.find_number(name).value_or(0) != 0) keys.fail(name, "must be 0; experts are not implemented");
+  }
+  ordered_json config = transformer_fields(file, keys, model_type, class_name);
+  if (!config.contains("vocab_size")) {
+    keys.fail("vocab_size", "is missing, and so is the tensor token_embd.weight");
+  }
+  put_stop_tokens(file, config);
+  return as_json(file, keys, config, {{"eos_token_id", "tokenizer.ggml.eos_token_id"}});
+}
+
+/// One config for all spellings. llama.cpp counts tapped layers from 1 ("target_layers"), others from 0
+/// ("target_layer_ids"). A draft without a vocabulary has its target's.
+Json dflash_config(const Gguf& file) {
+  constexpr std::string_view own[] = {
+      "block_size", "target_layers", "mask_token_id", "target_layer_ids", "n_target_features", "laguna",
+      "dflash.block_size", "dflash.target_layer_ids", "dflash.mask_token_id", "dflash.n_target_features",
+      "dflash.laguna", "attention.causal", "attention.sliding_window", "attention.sliding_window_pattern",
+      "attention.value_scale", "rope.dimension_sections", "logit_scale", "final_logit_softcapping",
+      "embedding_scale", "sample_from_anchor"};
+  const Keys keys(file);
+  std::vector<std::string_view> known(std::begin(transformer_keys), std::end(transformer_keys));
+  known.insert(known.end(), std::begin(own), std::end(own));
+  keys.refuse_all_but(known);
+  ordered_json config = transformer_fields(file, keys, "qwen3", "DFlashDraftModel");
+
+  Names names;
+  for (const char* name : {"block_size", "dflash.block_size"}) {
+    const auto size = keys.find_size(name);
+    if (!size) continue;
+    config["block_size"] = *size;
+    names["block_size"] = keys.whole(name);
+  }
+  ordered_json block = ordered_json::object();
+  for (const std::string& key :
+       {keys.whole("mask_token_id"), keys.whole("dflash.mask_token_id"), std::string("dflash.mask_token_id"),
+        std::string("tokenizer.ggml.mask_token_id")}) {
+    const auto mask = file.find_integer(key);
+    if (!mask) continue;
+    block["mask_token_id"] = *mask;
+    names["dflash_config.mask_token_id"] = key;
+  }
+  for (const char* name : {"target_layer_ids", "dflash.target_layer_ids"}) {
+    const auto layers = keys.find_integers(name);
+    if (!layers) continue;
+    block["target_layer_ids"] = *layers;
+    names["dflash_config.target_layer_ids"] = keys.whole(name);
+  }
+  if (auto layers = keys.find_integers("target_layers")) {
+    for (std::int64_t& layer : *layers) {
+      if (layer < 1 || layer > layers_max) keys.fail("target_layers", "counts layers from 1");
+      --layer;
+    }
+    block["target_layer_ids"] = *layers;
+    names["dflash_config.target_layer_ids"] = keys.whole("target_layers");
+  }
+  config["dflash_config"] = block;
+
+  for (const char* name : {"laguna", "dflash.laguna"}) {
+    if (keys.find_truth(name).value_or(false)) keys.fail(name, "is not implemented");
+  }
+  if (const auto causal = keys.find_truth("attention.causal")) config["is_causal"] = *causal;
+  if (const auto window = keys.find_size("attention.sliding_window")) config["sliding_window"] = *window;
+  if (const auto pattern = keys.find_integers("attention.sliding_window_pattern")) {
+    for (const std::int64_t slides : *pattern) {
+      config["layer_types"].push_back(slides != 0 ? "sliding_attention" : "full_attention");
+    }
+  }
+  const std::pair<const char*, const char*> factors[] = {{"logit_scale", "output_multiplier"},
+                                                         {"final_logit_softcapping", "final_logit_softcapping"},
+                                                         {"embedding_scale", "input_embedding_scale"},
+                                                         {"attention.value_scale", "attention_value_scale"}};
+  for (const auto& [name, field] : factors) {
+    if (const auto factor = keys.find_number(name)) config[field] = *factor;
+  }
+  if (const auto anchor = keys.find_truth("sample_from_anchor")) config["sample_from_anchor"] = *anchor;
+  return as_json(file, keys, config, std::move(names));
+}
+
+Json qwen3_config(const Gguf& file) { return transformer_config(file, "qwen3", "Qwen3ForCausalLM"); }
+Json qwen2_config(const Gguf& file) { return transformer_config(file, "qwen2", "Qwen2ForCausalLM"); }
+Json llama_config(const Gguf& file) { return transformer_config(file, "llama", "LlamaForCausalLM"); }
+
+constexpr GgufNames dialects[] = {
+    {"qwen3", transformer_whole, transformer_layer, "model.layers.", false, qwen3_config},
+    {"qwen2", transformer_whole, transformer_layer, "model.layers.", false, qwen2_config},
+    {"llama", transformer_whole, transformer_layer, "model.layers.", true, llama_config},
+    {"dflash", dflash_whole, dflash_layer, "layers.", false, dflash_config},
+    {"dflash-draft", dflash_whole, dflash_layer, "layers.", false, dflash_config},
+};
+
+const GgufName* find(std::span<const GgufName> names, std::string_view part) {
+  const auto found = std::ranges::find(names, part, &GgufName::gguf);
+  return found == names.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+const GgufNames& dialect_of(const Gguf& file) {
+  const std::string key = "general.architecture";
+  const std::string* const name = file.find_text(key);
+  if (name == nullptr) file.fail(key, "is missing; the file is no model");
+  std::string known;
+  for (const GgufNames& dialect : dialects) {
+    if (*name == dialect.architecture) return dialect;
+    known += (known.empty() ? "" : ", ") + std::string(dialect.architecture);
+  }
+  file.fail(key, in_quotes(*name) + " is not implemented; implemented are " + known);
+}
+
+GgufTranslation translated(const GgufNames& dialect, const std::string& name) {
+  const std::size_t dot = name.rfind('.');  // before "weight" or "bias"
+  if (dot == std::string::npos) return {};
+  std::string_view part = std::string_view(name).substr(0, dot);
+  const std::string ending = name.substr(dot);
+  if (ending != ".weight" && ending != ".bias") return {};
+  if (!part.starts_with("blk.")) {
+    const GgufName* const found = find(dialect.whole, part);
+    return found == nullptr ? GgufTranslation{} : GgufTranslation{found->hugging_face + ending, found->in_heads};
+  }
+  part.remove_prefix(4);
+  const std::size_t end = part.find('.');
+  if (end == std::string_view::npos) return {};
+  const std::string_view layer = part.substr(0, end);
+  const GgufName* const found = find(dialect.layer, part.substr(end + 1));
+  const bool is_number = !layer.empty() && layer.find_first_not_of("0123456789") == std::string_view::npos &&
+                         (layer == "0" || layer[0] != '0');
+  if (found == nullptr || !is_number) return {};
+  return {dialect.layers + std::string(layer) + "." + found->hugging_face + ending, found->in_heads};
+}
+
+std::string name_in_gguf(const GgufNames& dialect, const std::string& hugging_face) {
+  const std::size_t dot = hugging_face.rfind('.');  // before "weight" or "bias"
+  if (dot == std::string::npos) return hugging_face;
+  std::string_view part = std::string_view(hugging_face).substr(0, dot);
+  std::string before;
+  std::span<const GgufName> names = dialect.whole;
+  if (part.starts_with(dialect.layers)) {
+    part.remove_prefix(std::string_view(dialect.layers).size());
+    const std::size_t end = std::min(part.find('.'), part.size() - 1);
+    before = "blk." + std::string(part.substr(0, end + 1));
+    part.remove_prefix(end + 1);
+    names = dialect.layer;
+  }
+  const auto found = std::ranges::find(names, part, &GgufName::hugging_face);
+  return found == names.end() ? hugging_face : before + found->gguf + hugging_face.substr(dot);
+}
+
+}  // namespace draftproof

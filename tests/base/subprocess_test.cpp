@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+#include "ref/base/subprocess.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "ref/base/error.h"
+#include "tests/sanitized.h"
+
+namespace draftproof {
+namespace {
+
+using testing::HasSubstr;
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+Subprocess::Answer answers() {
+  return [calls = 0](const std::string& question) mutable {
+    ++calls;
+    if (question == "crash") raise(SIGSEGV);
+    if (question == "end") _exit(7);
+    if (question == "hang") while (true) pause();
+    if (question == "refuse") throw Error("that is refused");
+    if (question == "much") return std::string(101, 'x');
+    return question + " " + std::to_string(calls);
+  };
+}
+
+TEST(Subprocess, AnswersInAnotherProcessThatKeepsItsState) {
+  Subprocess there("it", answers, 100);
+  EXPECT_EQ(there.ask("a"), "a 1");
+  EXPECT_EQ(there.ask(std::string(90, 'b')), std::string(90, 'b') + " 2");
+  EXPECT_EQ(there.ask(""), " 3");
+  const int own = getpid();
+  Subprocess process("it", [] { return [](const std::string&) { return std::to_string(getpid()); }; }, 100);
+  EXPECT_NE(process.ask(""), std::to_string(own));
+}
+
+TEST(Subprocess, ErrorsAreThrownHereAndTheProcessGoesOn) {
+  Subprocess there("it", answers, 100);
+  EXPECT_EQ(error_of([&] { there.ask("refuse"); }), "that is refused");
+  EXPECT_EQ(there.ask("a"), "a 2");
+  Subprocess never("it", []() -> Subprocess::Answer { throw Error("there is nothing to begin with"); }, 100);
+  EXPECT_EQ(error_of([&] { never.ask("a"); }), "there is nothing to begin with");
+}
+
+TEST(Subprocess, WhatCrashesHangsOrSaysTooMuchIsAnError) {
+  if (test::sanitized) GTEST_SKIP() << "the sanitizer answers the signal";
+  const std::pair<const char*, const char*> cases[] = {
+      {"crash", "it: its reader was ended by signal 11"}, {"end", "it: its reader ended with status 7"},
+      {"hang", "it: takes more than 1 s to read"}, {"much", "it: its reader was ended by signal 9"}};
+  for (const auto& [question, words] : cases) {
+    Subprocess there("it", answers, 100, std::chrono::seconds(1));
+    EXPECT_EQ(there.ask("a"), "a 1");
+    EXPECT_THAT(error_of([&] { there.ask(question); }), HasSubstr(words));
+    EXPECT_EQ(error_of([&] { there.ask("a"); }), "it: its reader has ended");
+  }
+}
+
+}  // namespace
+}  // namespace draftproof

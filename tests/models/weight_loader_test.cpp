@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT
+// Weights by other ways in: narrowed while they are loaded, and from GGUF files that we wrote.
+#include "ref/models/weight_loader.h"
+
+#include "kernels/formats.h"
+#include "ref/formats/gguf_writer.h"
+#include "ref/models/dflash.h"
+#include "ref/models/memory.h"
+#include "tests/models/fixtures.h"
+
+namespace draftproof::test {
+namespace {
+
+const std::filesystem::path tale_dflash = source_dir / "fixtures" / "models" / "tale-dflash";
+
+/// A tensor as it is stored, or narrowed; floats of any width have f32 names in both dialects.
+GgufTensor tensor_of(const Checkpoint& from, const std::string& gguf, const std::string& name,
+                     std::optional<Format> narrowed = {}) {
+  const std::vector<std::int64_t>& shape = from.tensors().at(name).shape;
+  const int inputs = static_cast<int>(shape.back());
+  const int outputs = shape.size() == 1 ? 1 : static_cast<int>(shape[0]);
+  if (shape.size() == 1) {  // norms and biases are f32 in every GGUF
+    return {gguf, {Format::f32, 1, inputs, [values = from.floats(name, shape)](int, int, void* to) {
+                     std::memcpy(to, values.data(), values.size() * sizeof(float));
+                   }}};
+  }
+  if (!narrowed) return {gguf, from.weight(name, outputs, inputs)};
+  return {gguf, {*narrowed, outputs, inputs, [values = from.floats(name, shape), narrowed, inputs](int first, int count,
+                                                                                                  void* to) {
+                   for (int i = 0; i < count; ++i) {
+                     quantize_row(*narrowed, values.data() + static_cast<std::ptrdiff_t>(first + i) * inputs, inputs,
+                                static_cast<std::byte*>(to) +
+                                    static_cast<std::size_t>(i) * row_bytes(*narrowed, inputs));
+                   }
+                 }}};
+}
+
+struct Word {
+  const char* gguf;
+  const char* hugging_face;
+};
+constexpr Word layer_words[] = {
+    {"attn_norm", "input_layernorm"}, {"attn_q", "self_attn.q_proj"},         {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},   {"attn_output", "self_attn.o_proj"},    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"}, {"ffn_norm", "post_attention_layernorm"}, {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},        {"ffn_down", "mlp.down_proj"}};
+
+/// The sizes of a Qwen3-style config, under an architecture's name.
+GgufFields fields_of(const Json& config, const std::string& architecture) {
+  GgufFields fields;
+  fields.text("general.architecture", architecture);
+  const auto size = [&](const char* key, const char* field) {
+    fields.size(architecture + "." + key, static_cast<std::uint32_t>(config.at(field).integer(1, 1 << 24)));
+  };
+  size("block_count", "num_hidden_layers");
+  size("context_length", "max_position_embeddings");
+  size("embedding_length", "hidden_size");
+  size("feed_forward_length", "intermediate_size");
+  size("attention.head_count", "num_attention_heads");
+  size("attention.head_count_kv", "num_key_value_heads");
+  size("attention.key_length", "head_dim");
+  size("attention.value_length", "head_dim");
+  fields.number(architecture + ".attention.layer_norm_rms_epsilon",
+                static_cast<float>(config.at("rms_norm_eps").number()));
+  fields.number(architecture + ".rope.freq_base", static_cast<float>(config.at("rope_theta").number()));
+  return fields;
+}
+
+enum class Dialect { llama_cpp, ik_llama_cpp };
+
+/// tale-dflash as one of them writes it.
+void write_draft(const std::filesystem::path& file, Dialect dialect) {
+  const Checkpoint from(tale_dflash);
+  const Json config = from.config();
+  const bool mainline = dialect == Dialect::llama_cpp;
+  const std::string name = mainline ? "dflash" : "dflash-draft";
+  GgufFields fields = fields_of(config, name);
+  const Json block = config.at("dflash_config");
+  std::vector<std::int32_t> taps;
+  for (const std::int64_t id : block.at("target_layer_ids").integers(0, 100)) {
+    taps.push_back(static_cast<std::int32_t>(id) + (mainline ? 1 : 0));
+  }
+  const auto block_size = static_cast<std::uint32_t>(config.at("block_size").integer(1, 100));
+  const auto mask = static_cast<std::uint32_t>(block.at("mask_token_id").integer(0, 1 << 20));
+  fields.size(name + (mainline ? ".block_size" : ".dflash.block_size"), block_size);
+  fields.integers(name + (mainline ? ".target_layers" : ".dflash.target_layer_ids"), taps);
+  fields.size(mainline ? "tokenizer.ggml.mask_token_id" : name + ".dflash.mask_token_id", mask);
+  fields.size(name + ".attention.sliding_window",
+              static_cast<std::uint32_t>(config.at("sliding_window").integer(1, 1 << 20)));
+  std::vector<std::int32_t> slides;
+  const Json types = config.at("layer_types");
+  for (std::size_t i = 0; i < types.size(); ++i) slides.push_back(types[i].string() == "sliding_attention" ? 1 : 0);
+  fields.integers(name + ".attention.sliding_window_pattern", slides);
+
+  const std::string prefix = from.has("model.fc.weight") ? "model." : "";
+  std::vector<GgufTensor> tensors = {
+      tensor_of(from, mainline ? "fc.weight" : "dflash_fc.weight", prefix + "fc.weight"),
+      tensor_of(from, mainline ? "enc.output_norm.weight" : "dflash_hidden_norm.weight", prefix + "hidden_norm.weight"),
+      tensor_of(from, "output_norm.weight", prefix + "norm.weight")};
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const std::string number = std::to_string(i) + ".";
+    for (const Word& word : layer_words) {
+      const bool before_mlp = word.hugging_face == std::string("post_attention_layernorm");
+      tensors.push_back(tensor_of(from,
+                                  "blk." + number + (before_mlp && !mainline ? "post_attention_norm" : word.gguf) +
+                                      ".weight",
+                                  prefix + "layers." + number + word.hugging_face + ".weight"));
+    }
+  }
+  write_gguf(file, fields, tensors);
+}
+
+/// Logits of two blocks, and the context between.
+std::vector<float> drafted(const std::filesystem::path& path, Model& target, const LoadOptions& options) {
+  DFlashNetwork draft(path, target, options);
+  const auto context = draft.new_context(32, 16);
+  std::vector<float> features(5 * draft.config().taps.size() * static_cast<std::size_t>(target.hidden()));
+  for (std::size_t i = 0; i < features.size(); ++i) features[i] = static_cast<float>(i * 7 % 23) / 8 - 1;
+  std::vector<float> result;
+  for (int round = 0; round < 2; ++round) {
+    draft.append(features, 5, *context);
+    const auto logits = draft.block(3 + round, draft.config().block_size - 1, *context);
+    result.insert(result.end(), logits.begin(), logits.end());
+  }
+  return result;
+}
+
+TEST(GgufDraft, BothDialectsGiveTheBitsOfSafetensors) {
+  const auto target = load_model(tale_target, best_kernels());
+  const std::vector<float> want = drafted(tale_dflash, *target, best_kernels());
+  const TemporaryFolder folder;
+  for (const Dialect dialect : {Dialect::llama_cpp, Dialect::ik_llama_cpp}) {
+    const auto file = folder.path() / "draft.gguf";
+    write_draft(file, dialect);
+    EXPECT_TRUE(is_dflash(Checkpoint(file).config()));
+    EXPECT_TRUE(same_bits(drafted(file, *target, best_kernels()), want)) << static_cast<int>(dialect);
+  }
+}
+
+struct Narrowing {
+  Quantization quantize;
+  Format layers;
+  Format tables;
+};
+
+TEST(Quantize, LoadingNarrowsAsAFileOfTheNarrowedRowsHoldsThem) {
+  const Checkpoint from(tale_target);
+  const Json config = from.config();
+  const int layers = static_cast<int>(config.at("num_hidden_layers").integer(1, 1000));
+  const bool has_head = from.has("lm_head.weight");
+  // 192 inputs are no multiple of 256, so that the tables of q4 are q8_0.
+  for (const Narrowing& how : {Narrowing{Quantization::q8, Format::q8_0, Format::q8_0},
+                               Narrowing{Quantization::q4, Format::q4_0, Format::q8_0}}) {
+    std::vector<GgufTensor> tensors = {
+        tensor_of(from, "token_embd.weight", "model.embed_tokens.weight", how.tables),
+        tensor_of(from, "output_norm.weight", "model.norm.weight")};
+    if (has_head) tensors.push_back(tensor_of(from, "output.weight", "lm_head.weight", how.tables));
+    for (int i = 0; i < layers; ++i) {
+      const std::string number = std::to_string(i) + ".";
+      for (const Word& word : layer_words) {
+        tensors.push_back(tensor_of(from, "blk." + number + word.gguf + ".weight",
+                                    "model.layers." + number + word.hugging_face + ".weight", how.layers));
+      }
+    }
+    const TemporaryFolder folder;
+    write_gguf(folder.path() / "target.gguf", fields_of(config, "qwen3"), tensors);
+    const auto narrowed = load_model(tale_target, LoadOptions(best_kernels(), how.quantize));
+    const auto stored = load_model(folder.path() / "target.gguf", best_kernels());
+    const std::vector<Token> text = some_text(20, narrowed->vocabulary());
+    const Reading got = read(*narrowed, text, all_layers(*narrowed));
+    EXPECT_EQ(got, read(*stored, text, all_layers(*stored)));
+    const auto floats = load_model(tale_target, best_kernels());
+    EXPECT_FALSE(same_bits(got.logits, read(*floats, text, {}).logits)) << "nothing was narrowed";
+  }
+}
+
+TEST(Quantize, WeightsInBlocksStayAsTheyAre) {
+  const auto file = external_dir / "llama-cpp-qwen2-q8_0" / "model.gguf";
+  const auto plain = load_model(file, best_kernels());
+  const auto asked = load_model(file, LoadOptions(best_kernels(), Quantization::q4));
+  const std::vector<Token> text = some_text(20, plain->vocabulary());
+  EXPECT_EQ(read(*plain, text, {}), read(*asked, text, {}));
+}
+
+TEST(WeightLoader, TellsHowFarItIsFromTheStartToTheEndHoweverItEnds) {
+  std::vector<std::uint64_t> told;
+  LoadOptions options = best_kernels();
+  options.observer = [&](const std::filesystem::path& checkpoint, std::uint64_t done, std::uint64_t all) {
+    EXPECT_EQ(checkpoint, tale_target);
+    EXPECT_EQ(all, Checkpoint(tale_target).bytes());
+    told.push_back(done);
+  };
+  load_model(tale_target, options);
+  EXPECT_TRUE(std::ranges::is_sorted(told));
+  EXPECT_GT(told.size(), 10U);
+  EXPECT_EQ(told.front(), 0U);
+  EXPECT_GT(told[told.size() - 2], Checkpoint(tale_target).bytes() * 9 / 10) << "norms are all that is not told of";
+  EXPECT_EQ(told.back(), Checkpoint(tale_target).bytes());
+
+  told.clear();
+  try {
+    const Checkpoint weights(tale_target);
+    const WeightLoader from(weights, options);
+    load_matrix(from, {{"no.such.weight", 8}}, 8);
+    FAIL();
+  } catch (const Error&) {
+    EXPECT_EQ(told, (std::vector<std::uint64_t>{0, Checkpoint(tale_target).bytes()}));
+  }
+}
+
+TEST(Memory, IsCountedByTheDocumentedFormula) {
+  const Checkpoint from(tale_target);
+  const Json config = from.config();
+  const MemoryNeed floats = memory_need(from, best_kernels());
+  const MemoryNeed narrow = memory_need(from, LoadOptions(best_kernels(), Quantization::q4));
+  const auto size = [&config](const char* field) {
+    return static_cast<std::uint64_t>(config.at(field).integer(1, 1 << 24));
+  };
+  EXPECT_EQ(floats.cache_per_position,
+            8 * size("num_key_value_heads") * size("head_dim") * size("num_hidden_layers"));
+  EXPECT_EQ(floats.total(11) - floats.total(10), floats.cache_per_position + floats.scratch_per_position);
+  EXPECT_EQ(floats.total(10, 3) - floats.total(10), 3 * 20 * size("vocab_size"));
+  EXPECT_GE(floats.total(0), from.bytes());
+  EXPECT_LT(narrow.total(0), floats.total(0));
+  EXPECT_GT(narrow.weights.at("q4_0"), narrow.weights.at("q8_0")) << "layers outweigh tables here";
+}
+
+TEST(Memory, AShortageIsASentenceWithBothNumbers) {
+  EXPECT_EQ(shortage("x", 5, 5), "");
+  const std::string message = shortage("models/x", std::uint64_t{3} << 30, std::uint64_t{1} << 29);
+  EXPECT_THAT(message, testing::HasSubstr("models/x needs 3.00 GiB of memory, and 512.0 MiB are available"));
+  EXPECT_GT(memory_available(), 0U);
+}
+
+TEST(Quantize, NamesAreKnownOrRefused) {
+  EXPECT_EQ(quantization_by_name("q8"), Quantization::q8);
+  EXPECT_THAT(error_of([] { quantization_by_name("q5"); }), testing::HasSubstr("'q5'; there are: none q8 q4"));
+}
+
+}  // namespace
+}  // namespace draftproof::test

@@ -1,0 +1,687 @@
+// SPDX-License-Identifier: MIT
+// What tokens alone show where decisions are not said: wrong decoders are found by their law, right ones pass, and a
+// trace too short to show anything is not passed. Rules whose decisions are not replayed, and lossy ones.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "oracle/sequential/fault_models.h"
+#include "oracle/plain/plain.h"
+#include "oracle/spectrace/nearby_distribution.h"
+#include "tests/fuzz/damage.h"
+#include "tests/spectrace/float_engine.h"
+#include "tests/spectrace/support.h"
+
+namespace draftproof::spectrace {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int vocabulary = 16;
+
+Distribution some_row(Numbers& numbers) {
+  std::vector<Token> tokens;
+  std::vector<std::uint64_t> weights;
+  std::uint64_t sum = 0;
+  for (Token token = 0; token < vocabulary; ++token) {
+    const std::uint64_t side = 1 + numbers.below(10);
+    tokens.push_back(token);
+    weights.push_back(side * side * side);
+    sum += weights.back();
+  }
+  std::uint64_t left = Distribution::total;
+  for (std::uint64_t& weight : weights) {
+    weight *= Distribution::total / sum;
+    left -= weight;
+  }
+  weights[0] += left;
+  return Distribution::exact(tokens, weights);
+}
+
+double one_below_1(Numbers& numbers) { return static_cast<double>(numbers.next() >> 11) * 0x1p-53; }
+
+Token draw(const std::vector<Token>& tokens, const std::vector<double>& distribution, Numbers& numbers) {
+  double coin = one_below_1(numbers);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if ((coin -= distribution[i]) < 0) return tokens[i];
+  }
+  return tokens.back();
+}
+
+PositionDistributions distributions_of(const Distribution& p, const Distribution& q) {
+  PositionDistributions distributions;
+  for (Token token = 0; token < vocabulary; ++token) {
+    distributions.tokens.push_back(token);
+    distributions.p.push_back(static_cast<double>(p.weight(token)) / static_cast<double>(Distribution::total));
+    distributions.q.push_back(static_cast<double>(q.weight(token)) / static_cast<double>(Distribution::total));
+  }
+  return distributions;
+}
+
+Json pairs_of(const Distribution& row) {
+  Json list = Json::array();
+  const auto tokens = row.tokens();
+  const auto weights = row.weights();
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    list.push_back(tokens[i]);
+    list.push_back(weights[i]);
+  }
+  return list;
+}
+
+Json header_of(const std::string& rule, int size = vocabulary) {
+  return {{"t", "hdr"},  {"schema", "spectrace/1"}, {"engine", "somebody"}, {"vocab", size},
+          {"rule", rule}, {"W", Distribution::total}, {"T", "0x1p+0"},       {"prompt", {1}}};
+}
+
+/// A trace of rounds of one draft token and a token after it: rows, but no decisions. The first token comes from the law, and
+/// is the draft token as often as it can be; the other from p.
+std::string tokens_with_rows(const FaultModel* mutant, int rounds, const std::string& rule = "rejection") {
+  Numbers numbers(17);
+  std::string text = header_of(rule).dump() + "\n";
+  int position = 1;
+  for (int n = 0; n < rounds; ++n) {
+    const Distribution p = some_row(numbers);
+    const Distribution q = some_row(numbers);
+    const Distribution after = some_row(numbers);
+    const PositionDistributions distributions = distributions_of(p, q);
+    std::vector<double> distribution = distributions.p;
+    if (mutant != nullptr) mutant->distribution(distributions, distribution);
+    const Token draft_token = draw(distributions.tokens, distributions.q, numbers);
+    const auto place = static_cast<std::size_t>(draft_token);
+    Json step = {{"t", "step"}, {"n", n},  {"pos", position}, {"d", {draft_token}},         {"a", 1},
+                 {"w", 2},      {"last", "bonus"}, {"o", {draft_token}}, {"P", {pairs_of(p)}}, {"Q", {pairs_of(q)}}};
+    if (one_below_1(numbers) * distributions.q[place] < distribution[place]) {
+      const PositionDistributions own = distributions_of(after, after);
+      step["o"].push_back(draw(own.tokens, own.p, numbers));
+      step["P"].push_back(pairs_of(after));
+    } else {
+      double sum = 0;
+      for (std::size_t i = 0; i < distribution.size(); ++i) sum += distribution[i] = std::max(distribution[i] - distributions.q[i], 0.0);
+      for (double& left : distribution) left /= sum;
+      step["a"] = 0;
+      step["last"] = rule == "greedy" ? "greedy" : "res";
+      step["o"] = {draw(distributions.tokens, distribution, numbers)};
+    }
+    position += static_cast<int>(step["o"].size());
+    text += step.dump() + "\n";
+  }
+  return text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n";
+}
+
+Report report_of(const std::string& text, const Target& target = {}) {
+  const File file(text);
+  return replay(file.path(), target);
+}
+
+TEST(OutcomeDistribution, OfARightDecoderThatDoesNotSayItsDecisionsPassesByItsTokens) {
+  const Report report = report_of(tokens_with_rows(nullptr, 3000));
+  EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(report_of(report));
+  ASSERT_TRUE(report.token_test.has_value());
+  EXPECT_EQ(report.token_test->tokens, report.examined.tokens);
+  EXPECT_GT(report.token_test->tokens, 4000);
+  EXPECT_LT(report.token_test->smallest_deviation, 0.1);
+  EXPECT_THAT(report_text(report_of(report)), HasSubstr("e-value"));
+  const draftproof::Report shown = report_of(report);
+  const std::string missing = "draft tokens do not say with which p, q and coin";
+  EXPECT_THAT(report_text(shown), HasSubstr("not proved: " + missing));
+  EXPECT_THAT(report_json(shown), HasSubstr(missing));
+  EXPECT_THAT(report_junit(shown), HasSubstr("<system-out>not proved: draft tokens do not say how"));
+  EXPECT_THAT(report_junit(shown), HasSubstr(missing));
+  EXPECT_THAT(report_sarif(shown), HasSubstr("\"not proved: " + missing));
+  EXPECT_THAT(report_html(shown), HasSubstr("<li>" + missing));
+  ASSERT_LE(report.token_test->curve.size(), TokenTest::points_max);
+  EXPECT_GT(report.token_test->curve.size(), TokenTest::points_max / 4);
+  EXPECT_EQ(report.token_test->curve.back().first, report.token_test->tokens);
+  ASSERT_EQ(report.depths.size(), 1U);
+  EXPECT_EQ(report.depths[0].judged, 3000);
+  EXPECT_THAT(report.accepted, testing::ElementsAre(testing::Gt(500), testing::Gt(1000)));
+}
+
+int found_within(int rounds) {
+  int found = 0;
+  for (const FaultModel& mutant : fault_models()) {
+    const Report report = report_of(tokens_with_rows(&mutant, rounds));
+    if (report.verdict() != ReportVerdict::bug_stat) {
+      std::printf("not after %d rounds: %s\n", rounds, mutant.name);
+      continue;
+    }
+    found += report.token_test->alarm ? 1 : 0;
+    EXPECT_TRUE(!report.token_test->alarm || report.token_test->suspect != "none");
+  }
+  return found;
+}
+
+TEST(OutcomeDistribution, OfTokensShowsHalfOfTheMutantsAfterAThousandRounds) {
+  EXPECT_GE(found_within(1000), static_cast<int>(fault_models().size()) / 2);
+}
+TEST(LawSlow, OfTokensShowsAlmostEveryMutantAfterTwentyThousandRounds) {
+  EXPECT_GE(found_within(20000), static_cast<int>(fault_models().size()) - 2);
+}
+
+TEST(OutcomeDistribution, OfTooFewTokensPassesNothingAndSaysHowManyAreMissing) {
+  const Report report = report_of(tokens_with_rows(nullptr, 4));
+  EXPECT_EQ(report.verdict(), ReportVerdict::undecided);
+  EXPECT_EQ(report.token_test->smallest_deviation, 1);
+  EXPECT_THAT(report_text(report_of(report)), HasSubstr(" tokens show no deviation however large; "));
+  EXPECT_THAT(report_text(report_of(report)), HasSubstr(" more would begin to"));
+}
+
+/// The trace twice, as two sequences; `generator`: of their coins, with a seed; empty: none is named.
+std::string twice(const std::string& trace, int second_key, const std::string& generator) {
+  std::istringstream lines(trace);
+  std::string line;
+  std::getline(lines, line);
+  Json header = Json::parse(line);
+  for (const char* field : {"prompt", "T"}) header.erase(field);  // of each sequence
+  if (!generator.empty()) header["rng"] = {{"alg", generator}, {"seed", "1"}};
+  std::string texts[2];
+  while (std::getline(lines, line)) {
+    for (int s = 0; s < 2; ++s) {
+      Json step = Json::parse(line);
+      step["s"] = s;
+      texts[s] += step.dump() + "\n";
+    }
+  }
+  const auto opening = [](int s, int key) {
+    return Json({{"t", "seq"}, {"s", s}, {"key", key}, {"prompt", {1}}, {"T", "0x1p+0"}}).dump() + "\n";
+  };
+  return header.dump() + "\n" + opening(0, 0) + texts[0] + opening(1, second_key) + texts[1];
+}
+
+TEST(OutcomeDistribution, IsNotShownAgainByWhatIsDrawnWithTheSameNumbers) {
+  const std::string trace = tokens_with_rows(nullptr, 500);
+  for (const char* generator : {our_generator, "mt19937"}) {  // or of somebody who begins anew with every request
+    const Report again = report_of(twice(trace, 0, generator));
+    EXPECT_EQ(again.invalid, "");
+    ASSERT_TRUE(again.token_test.has_value());
+    const long once = report_of(trace).token_test->tokens;
+    EXPECT_EQ(again.token_test->tokens, once) << generator;
+    EXPECT_EQ(again.verdict(), ReportVerdict::undecided) << "what the second does not say nothing stands in for";
+    EXPECT_THAT(report_text(report_of(again)),
+                HasSubstr(std::to_string(once) + " tokens were drawn with the random numbers of an earlier"));
+    const Report other = report_of(twice(trace, 1, generator));
+    ASSERT_TRUE(other.token_test.has_value());
+    EXPECT_EQ(other.token_test->tokens, 2 * once) << "another key";
+  }
+  EXPECT_EQ(report_of(twice(trace, 0, "")).token_test->tokens, 2 * report_of(trace).token_test->tokens)
+      << "no seed is named, and no coin: numbers are fresh";
+}
+
+TEST(OutcomeDistribution, IsNotShownByTheSameNumbersWhateverTheOrderOfTheirKeys) {
+  // Keys 1 to 200 in an order that joins runs of them at both ends, then all of them again.
+  std::vector<int> keys;
+  for (int i = 1; i <= 200; ++i) keys.push_back(i * 64 % 201);
+  std::string text = header_of("rejection").dump();
+  Json header = Json::parse(text);
+  for (const char* field : {"prompt", "T"}) header.erase(field);
+  header["rng"] = {{"alg", our_generator}, {"seed", "1"}};
+  text = header.dump() + "\n";
+  const Json row = {3, Distribution::total / 2, 4, Distribution::total / 2};
+  int s = 0;
+  for (int time = 0; time < 2; ++time) {
+    for (const int key : keys) {
+      text += Json({{"t", "seq"}, {"s", s}, {"key", key}, {"prompt", {1}}, {"T", "0x1p+0"}}).dump() + "\n";
+      text += Json({{"t", "step"}, {"s", s}, {"n", 0}, {"pos", 1}, {"d", Json::array()}, {"a", 0}, {"w", 1},
+                    {"last", "bonus"}, {"o", {3}}, {"P", {row}}})
+                  .dump() + "\n";
+      text += Json({{"t", "end"}, {"s", s++}, {"reason", "cancelled"}}).dump() + "\n";
+    }
+  }
+  const Report report = report_of(text);
+  EXPECT_EQ(report.invalid, "");
+  ASSERT_TRUE(report.token_test.has_value());
+  EXPECT_EQ(report.token_test->tokens, 200);
+}
+
+TEST(OutcomeDistribution, OfGreedyTokensIsNoMatterOfRowsThatAreNoPoints) {
+  Numbers numbers(31);
+  std::string text = header_of("greedy").dump() + "\n";
+  for (int n = 0; n < 500; ++n) {
+    const Distribution p = some_row(numbers);
+    const auto weights = p.weights();
+    const auto best = static_cast<Token>(std::max_element(weights.begin(), weights.end()) - weights.begin());
+    const Json step = {{"t", "step"}, {"n", n}, {"pos", 1 + n}, {"d", Json::array()}, {"a", 0}, {"w", 1},
+                       {"last", "greedy"}, {"o", {best}}, {"P", {pairs_of(p)}}};
+    text += step.dump() + "\n";
+  }
+  const Report report = report_of(text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n");
+  EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(report_of(report));
+}
+
+TEST(OutcomeDistribution, IsProvedWrongByATokenThatPNeverSays) {
+  std::string text = header_of("rejection").dump() + "\n";
+  const Json step = {{"t", "step"}, {"n", 0}, {"pos", 1}, {"d", Json::array()}, {"a", 0}, {"w", 1}, {"last", "bonus"},
+                     {"o", {5}},    {"P", {{3, Distribution::total / 2, 4, Distribution::total / 2}}}};
+  const Report report = report_of(text + step.dump() + "\n");
+  ASSERT_EQ(report.verdict(), ReportVerdict::bug_proven) << report_text(report_of(report));
+  EXPECT_EQ(report.findings.front().check, std::string("distribution"));
+}
+
+/// Few levels make ties, which slack opens.
+constexpr HashShape with_levels(int levels) { return {.vocabulary = 6, .levels = levels, .seed = 5}; }
+
+/// Tokens only, as a decoder of the hash model says them at that temperature.
+std::string tokens_only(Recorded& recorded, float temperature, int count, const std::string& numerics) {
+  Json header = header_of("rejection", recorded.model().vocabulary());
+  header["numerics"] = numerics;
+  std::string text = header.dump() + "\n";
+  std::vector<Token> tokens{1};
+  Numbers numbers(23);
+  for (int n = 0; n < count; ++n) {
+    const Distribution p = plain_row(recorded.model(), {.temperature = temperature}, tokens).distribution;
+    std::vector<double> distribution;
+    for (const std::uint64_t weight : p.weights()) {
+      distribution.push_back(static_cast<double>(weight) / static_cast<double>(Distribution::total));
+    }
+    const Token token = draw(p.tokens(), distribution, numbers);
+    text += Json({{"t", "step"}, {"n", n}, {"pos", 1 + n}, {"o", {token}}}).dump() + "\n";
+    tokens.push_back(token);
+  }
+  return text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n";
+}
+
+TEST(OutcomeDistribution, OfTokensAloneIsHeldToTheTarget) {
+  Recorded recorded;
+  const Report right = report_of(tokens_only(recorded, 1, 800, "hash"), recorded.target());
+  EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
+  EXPECT_EQ(right.token_test->tokens, 800);
+  EXPECT_EQ(report_of(tokens_only(recorded, 1, 800, "hash")).verdict(), ReportVerdict::undecided) << "no p is known";
+  for (const float temperature : {0.4F, 3.0F}) {
+    const Report wrong = report_of(tokens_only(recorded, temperature, 800, "hash"), recorded.target());
+    EXPECT_EQ(wrong.verdict(), ReportVerdict::bug_stat) << temperature << report_text(report_of(wrong));
+  }
+}
+
+TEST(OutcomeDistribution, OfForeignNumericsIsHeldToTheTargetWithSlackOnly) {
+  Recorded recorded;
+  Target target = recorded.target();
+  target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
+  const auto held = [&](float temperature, double slack) {
+    target.slack = slack;
+    return report_of(tokens_only(recorded, temperature, 800, "somewhere else"), target);
+  };
+  const Report strict = held(1, 0);
+  EXPECT_EQ(strict.verdict(), ReportVerdict::undecided);
+  EXPECT_THAT(report_text(report_of(strict)), HasSubstr("'somewhere else', which cannot be had here"));
+  EXPECT_EQ(held(1, 0.01).verdict(), ReportVerdict::pass_stat);
+  EXPECT_EQ(held(0.95F, 0.05).verdict(), ReportVerdict::pass_stat) << "a little colder is within the slack";
+  EXPECT_EQ(held(0.2F, 0.01).verdict(), ReportVerdict::bug_stat);
+  const Report loose = held(1, 0.3);
+  EXPECT_EQ(loose.verdict(), ReportVerdict::undecided);
+  EXPECT_THAT(report_text(report_of(loose)), HasSubstr("law open for more than one token in ten"));
+}
+
+TEST(OutcomeDistribution, OfGreedyTokensOfOtherNumericsIsTheTargetsBestOrANearTie) {
+  Recorded recorded(with_levels(1000));
+  Target target = recorded.target();
+  target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
+  std::string text = tokens_only(recorded, 0, 100, "somewhere else");
+  const std::string temperature = "\"T\":\"0x1p+0\"";
+  text.replace(text.find(temperature), temperature.size(), "\"T\":\"0x0p+0\"");
+  std::vector<std::string> lines = lines_of(text);
+  Json step = Json::parse(lines.back() == "" ? lines[99] : lines[100]);
+  step["o"][0] = (step["o"][0].get<int>() + 1) % 6;
+  lines[100] = step.dump();
+  const auto held = [&](const std::string& trace, double slack, double tie) {
+    target.slack = slack;
+    target.tie = tie;
+    return report_of(trace, target);
+  };
+  EXPECT_EQ(held(text, 0, 0).verdict(), ReportVerdict::undecided);
+  EXPECT_THAT(report_text(report_of(held(text, 0, 0))), HasSubstr("tokens are, with --slack or --tie"));
+  for (const auto& [slack, tie] : {std::pair(0.01, 0.0), std::pair(0.0, 0.01)}) {
+    const Report right = held(text, slack, tie);
+    EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
+    EXPECT_THAT(report_text(report_of(right)), HasSubstr("0 of 100 are not the target's best"));
+    const Report wrong = held(joined(lines), slack, tie);
+    ASSERT_EQ(wrong.verdict(), ReportVerdict::bug_proven) << report_text(report_of(wrong));
+    EXPECT_EQ(wrong.findings.front().check, std::string("best"));
+    EXPECT_THAT(wrong.findings.front().observed, HasSubstr("no near tie"));
+  }
+  const Report loose = held(joined(lines), 0, 1000);
+  EXPECT_EQ(loose.verdict(), ReportVerdict::pass_stat) << "whatever lies that far below is granted";
+  EXPECT_THAT(report_text(report_of(loose)), HasSubstr("1 of 100 are not the target's best; the furthest lies "));
+  target.computing_in = [&](const std::string&) { return target.computing_anyhow(); };
+  EXPECT_EQ(held(text, 0, 0).verdict(), ReportVerdict::pass_exact) << "every token is plain decoding's";
+  EXPECT_EQ(held(joined(lines), 0, 0).verdict(), ReportVerdict::bug_proven) << "where they are the target's own";
+}
+
+TEST(OutcomeDistribution, OfOneChoiceTakesPartUnderSlack) {
+  // By top-p most rows are points: a right engine says them, a wrong one now and then another token.
+  Recorded recorded(with_levels(40));
+  Target target = recorded.target();
+  target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
+  target.slack = 1e-4;
+  for (const bool right : {true, false}) {
+    Json header = header_of("rejection", recorded.model().vocabulary());
+    header["numerics"] = "somewhere else";
+    header["top_p"] = "0x1p-2";
+    std::string text = header.dump() + "\n";
+    std::vector<Token> tokens{1};
+    for (int n = 0; n < 200; ++n) {
+      const Distribution p = plain_row(recorded.model(), {.temperature = 1, .top_p = 0.25F}, tokens).distribution;
+      Token token = p.tokens().front();
+      if (!right && n == 150) token = (token + 1) % recorded.model().vocabulary();
+      text += Json({{"t", "step"}, {"n", n}, {"pos", 1 + n}, {"o", {token}}}).dump() + "\n";
+      tokens.push_back(token);
+    }
+    const Report report = report_of(text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n", target);
+    EXPECT_THAT(report_text(report_of(report)), HasSubstr("tokens of one choice"));
+    EXPECT_THAT(report_text(report_of(report)), HasSubstr("it is assumed that penalties, temperature, top-k"));
+    EXPECT_EQ(report.verdict(), right ? ReportVerdict::pass_stat : ReportVerdict::bug_proven) << report_text(report_of(report));
+  }
+}
+
+TEST(OutcomeDistribution, IsToldAfterAHundredFindings) {
+  std::vector<std::string> lines = lines_of(tokens_with_rows(nullptr, 400));
+  for (std::size_t n = 200; n < 400; ++n) {
+    Json step = Json::parse(lines[n]);
+    step["last"] = step["last"] == "res" ? "bonus" : "res";
+    lines[n] = step.dump();
+  }
+  const Report report = report_of(joined(lines));
+  EXPECT_EQ(report.findings.size(), Report::findings_max);
+  ASSERT_TRUE(report.token_test.has_value());
+  EXPECT_GE(report.token_test->tokens, 300);
+  EXPECT_THAT(report_text(report_of(report)), HasSubstr("e-value"));
+}
+
+TEST(OutcomeDistribution, OfForeignNumericsIsHeldToTheTargetThoughItStatesItsOwnRows) {
+  Recorded recorded;
+  Target target = recorded.target();
+  target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
+  target.slack = 0.05;
+  for (const float temperature : {1.0F, 0.98F, 3.0F}) {
+    auto lines = lines_of(recorded.text({"", &rejection, {.temperature = temperature}, "perturbed"}));
+    Json opening = Json::parse(lines[1]);
+    opening["T"] = "0x1p+0";
+    opening["numerics"] = "somewhere else";
+    lines[1] = opening.dump();
+    const Report report = report_of(sealed(lines), target);
+    ASSERT_EQ(report.verdict() == ReportVerdict::bug_proven, temperature == 3) << report_text(report_of(report));
+    if (temperature < 3) continue;
+    EXPECT_EQ(report.findings.front().check, std::string("p_row"));
+    EXPECT_THAT(report.findings.front().expected, HasSubstr("at most 0.05 away"));
+  }
+}
+
+/// Tokens of the hash model as an engine of floats draws them, with its rows, by its own order of samplers.
+struct FloatRun {
+  Sampling sampling = {.temperature = 1};
+  std::vector<std::string> order = our_order();
+  bool order_said = true;
+  bool rows = true;
+  bool logprobs = false;
+  double drawn_at = 1;  // temperature of the rows and tokens, as a part of the one that is said
+  int tokens = 600;
+  std::string numerics = "float32";
+};
+
+std::string hex(double value) {
+  char digits[40];
+  std::snprintf(digits, sizeof digits, "%a", value);
+  return digits;
+}
+
+std::string trace_of(Recorded& recorded, const FloatRun& run) {
+  const Sampling& s = run.sampling;
+  Json header = {{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "floats"}, {"rule", "rejection"},
+                 {"vocab", recorded.model().vocabulary()}, {"T", hex(static_cast<double>(s.temperature))},
+                 {"top_p", hex(static_cast<double>(s.top_p))}, {"prompt", {1}}, {"stops", Json::array()}};
+  if (!run.numerics.empty()) header["numerics"] = run.numerics;
+  if (run.order_said) header["order"] = run.order;
+  std::string text = header.dump() + "\n";
+  std::vector<Token> tokens{1};
+  Numbers numbers(23);
+  for (int n = 0; n < run.tokens; ++n) {
+    const auto logits = logits_after(recorded.model(), tokens);
+    Sampling drawn = s;
+    drawn.temperature *= static_cast<float>(run.drawn_at);
+    const auto distribution = nearby_distribution(logits, drawn, run.order, tokens, 1e-12);
+    std::vector<double> p;
+    Json row = Json::array();
+    for (const Token token : distribution->p.tokens()) {
+      p.push_back(static_cast<double>(static_cast<float>(distribution->p.weight(token)) * 0x1p-52F));
+      row.insert(row.end(), {token, hex(p.back())});
+    }
+    const Token token = draw(distribution->p.tokens(), p, numbers);
+    Json step = {{"t", "step"}, {"n", n}, {"pos", 1 + n}, {"o", {token}}};
+    if (run.rows) step["P"] = {row};
+    if (run.logprobs) step["lp"] = {hex(log_probability(logits, token))};
+    text += step.dump() + "\n";
+    tokens.push_back(token);
+  }
+  return text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n";
+}
+
+TEST(OutcomeDistribution, OfRealsIsHeldToTheTargetAndSaysHowFarItsRowsAre) {
+  Recorded recorded;
+  Target target = recorded.target();
+  target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
+  const auto held = [&](const FloatRun& run, double slack) {
+    target.slack = slack;
+    return report_of(trace_of(recorded, run), target);
+  };
+  const Report strict = held({}, 0);
+  EXPECT_EQ(strict.verdict(), ReportVerdict::undecided);
+  EXPECT_THAT(report_text(report_of(strict)), HasSubstr("p are reals, and the target's own are integers"));
+  const Report right = held({}, 1e-3);
+  EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
+  EXPECT_EQ(right.token_test->tokens, 600);
+  ASSERT_TRUE(right.furthest_row.has_value());
+  EXPECT_LT(*right.furthest_row, 1e-5) << "floats";
+  EXPECT_THAT(report_text(report_of(right)), HasSubstr("furthest row from the target's"));
+  FloatRun hot;
+  hot.drawn_at = 1.3;
+  const Report wrong = held(hot, 1e-3);
+  EXPECT_EQ(wrong.verdict(), ReportVerdict::bug_proven);
+  EXPECT_EQ(wrong.findings.front().check, std::string("p_row"));
+  hot.rows = false;
+  hot.drawn_at = 3;
+  EXPECT_EQ(held(hot, 1e-3).verdict(), ReportVerdict::bug_stat) << "tokens alone";
+  hot.numerics.clear();
+  EXPECT_EQ(held(hot, 0).verdict(), ReportVerdict::undecided);
+}
+
+TEST(OutcomeDistribution, OfAnEngineThatAppliesTemperatureLastIsRightInItsOrderAndTheVerdictNamesWhatIsAssumed) {
+  Recorded recorded(with_levels(16));
+  Target target = recorded.target();
+  target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
+  target.slack = 1e-4;
+  FloatRun last;
+  last.sampling = {.temperature = 2.5F, .top_p = 0.7F};
+  last.order = {"penalties", "top_k", "top_p", "min_p", "temperature"};
+  last.rows = false;
+  last.tokens = 1500;
+  const Report said = report_of(trace_of(recorded, last), target);
+  EXPECT_EQ(said.verdict(), ReportVerdict::pass_stat) << report_text(report_of(said));
+  EXPECT_TRUE(said.assumed.empty());
+  last.order_said = false;
+  const Report missing = report_of(trace_of(recorded, last), target);
+  EXPECT_TRUE(missing.verdict() == ReportVerdict::bug_stat || missing.verdict() == ReportVerdict::bug_proven)
+      << report_text(report_of(missing));
+  EXPECT_THAT(report_of(missing).reason, HasSubstr("assuming that penalties, temperature, top-k, top-p, min-p"));
+}
+
+TEST(OutcomeDistribution, OfLogProbabilitiesIsThatOfTheTarget) {
+  Recorded recorded;
+  Target target = recorded.target();
+  target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
+  target.slack = 1e-3;
+  FloatRun run;
+  run.logprobs = true;
+  run.tokens = 200;
+  auto lines = lines_of(trace_of(recorded, run));
+  const Report right = report_of(joined(lines), target);
+  EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
+  EXPECT_LT(right.furthest_logprob.value_or(1), 1e-9);
+  EXPECT_THAT(report_text(report_of(report_of(joined(lines)))), HasSubstr("field lp is not looked at"));
+  Json step = Json::parse(lines[20]);
+  step["lp"][0] = hex(-9.0);
+  lines[20] = step.dump();
+  const Report wrong = report_of(joined(lines), target);
+  ASSERT_EQ(wrong.verdict(), ReportVerdict::bug_proven) << report_text(report_of(wrong));
+  EXPECT_EQ(wrong.findings.front().check, std::string("log_probability"));
+  EXPECT_EQ(wrong.findings.front().line, 21);
+}
+
+TEST(OutcomeDistribution, OfASecondTurnIsBetOnWhereNoNumberWasDrawnBefore) {
+  const std::string trace = tokens_with_rows(nullptr, 300);
+  std::vector<std::string> lines = lines_of(trace);
+  Json header = Json::parse(lines[0]);
+  for (const char* field : {"prompt", "T"}) header.erase(field);
+  const auto turns = [&](const char* generator, bool longer) {
+    header["rng"] = {{"alg", generator}, {"seed", "1"}};
+    std::string text = header.dump() + "\n";
+    std::vector<Token> prompt{1};
+    for (int s = 0; s < 2; ++s) {
+      text += Json({{"t", "seq"}, {"s", s}, {"key", 7}, {"prompt", prompt}, {"T", "0x1p+0"}}).dump() + "\n";
+      const auto before = static_cast<int>(prompt.size()) - 1;
+      for (std::size_t i = 1; i < lines.size(); ++i) {
+        Json line = Json::parse(lines[i]);
+        line["s"] = s;
+        if (line.contains("pos")) line["pos"] = line["pos"].get<int>() + before;
+        text += line.dump() + "\n";
+        if (s > 0 || !longer || !line.contains("o")) continue;
+        for (const Json& token : line["o"]) prompt.push_back(token);
+      }
+    }
+    return report_of(text);
+  };
+  const long once = report_of(trace).token_test->tokens;
+  EXPECT_EQ(turns(our_generator, true).token_test->tokens, 2 * once) << "the prompt of the second turn is the first";
+  EXPECT_EQ(turns(our_generator, false).token_test->tokens, once) << "the same positions again";
+  const Report other = turns("mt19937", true);
+  EXPECT_EQ(other.token_test->tokens, once) << "whose numbers do not follow from positions";
+  EXPECT_THAT(report_text(report_of(other)), HasSubstr("were drawn with the random numbers of an earlier sequence"));
+}
+
+/// A right decoder of one number per position: the draft draws its draft token with it, the target its token. A draft token is
+/// made only where it is the draft's best.
+std::string drafts_with_the_targets_number(int rounds) {
+  Numbers numbers(29);
+  std::string text = header_of("matching").dump() + "\n";
+  int position = 1;
+  for (int n = 0; n < rounds; ++n) {
+    const Distribution p = some_row(numbers);
+    const auto at = [&](std::uint64_t coin) {
+      std::size_t i = 0;
+      for (; coin >= p.weights()[i]; ++i) coin -= p.weights()[i];
+      return p.tokens()[i];
+    };
+    const std::uint64_t coin = numbers.next() >> 12;
+    const Token token = at(coin);  // of the draft, too: its q is p
+    const auto weights = p.weights();
+    const Token best = p.tokens()[static_cast<std::size_t>(std::max_element(weights.begin(), weights.end()) -
+                                                           weights.begin())];
+    Json step = {{"t", "step"}, {"n", n}, {"pos", position}, {"d", Json::array()}, {"a", 0}, {"w", 1},
+                 {"last", "bonus"}, {"o", {token}}, {"P", {pairs_of(p)}}, {"Q", Json::array()}};
+    if (token == best) {
+      step["d"] = {token};
+      step["a"] = 1;
+      step["w"] = 2;
+      step["Q"] = {pairs_of(p)};
+      step["P"].push_back(pairs_of(p));
+      step["o"].push_back(at(numbers.next() >> 12));
+    }
+    position += static_cast<int>(step["o"].size());
+    text += step.dump() + "\n";
+  }
+  return text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n";
+}
+
+TEST(OutcomeDistribution, OfMatchingDoesNotBetOnWhichDraftTokensTheTargetsOwnNumberLetsBeMade) {
+  const Report report = report_of(drafts_with_the_targets_number(2000));
+  EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(report_of(report));
+}
+
+TEST(OutcomeDistribution, StandsInForBlockVerificationWhosePrefixesMayStandThoughATokenFell) {
+  const Report right = report_of(tokens_with_rows(nullptr, 3000, "block"));
+  EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
+  EXPECT_THAT(report_text(report_of(right)), HasSubstr("block verification judges draft tokens together"));
+  const auto accept_all = std::find_if(fault_models().begin(), fault_models().end(),
+                                       [](const FaultModel& distribution) { return distribution.name == std::string("accept all"); });
+  EXPECT_EQ(report_of(tokens_with_rows(&*accept_all, 3000, "block")).verdict(), ReportVerdict::bug_stat);
+}
+
+TEST(OutcomeDistribution, ThatARuleDeclaresToLoseIsNeverPassedAndNeverABug) {
+  for (const FaultModel* distribution : {static_cast<const FaultModel*>(nullptr), &fault_models().front()}) {
+    const Report report = report_of(tokens_with_rows(distribution, 1000, "lossy:typical"));
+    EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(report_of(report));
+    EXPECT_EQ(report.token_test->alarm, distribution != nullptr);
+    EXPECT_THAT(report_text(report_of(report)), HasSubstr("the rule 'typical' is declared lossy"));
+  }
+  std::vector<std::string> lines = lines_of(tokens_with_rows(nullptr, 5, "lossy:typical"));
+  Json last = Json::parse(lines[5]);
+  last["pos"] = last["pos"].get<int>() + 1;
+  lines[5] = last.dump();
+  EXPECT_EQ(report_of(joined(lines)).verdict(), ReportVerdict::bug_proven) << "positions are held all the same";
+}
+
+TEST(Reals, AreReplayedToTheLastCoin) {
+  for (const char* rule : {"rejection", "matching"}) {
+    const Report report = report_of(FloatEngine(3).trace(rule, 4000));
+    EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(report_of(report));
+    EXPECT_GT(report.examined.reals, 4000);
+    EXPECT_GT(report.examined.accepted, 100);
+    EXPECT_LT(report.examined.band_mass, 1);
+  }
+}
+
+TEST(Reals, NoCoinOrTokenCanBeChangedAndPass) {
+  for (const char* rule : {"rejection", "matching"}) {
+    const auto lines = lines_of(FloatEngine(3).trace(rule, 40));
+    const File file;
+    std::map<std::string, int> changed, found;
+    for (std::size_t at = 1; at + 1 < lines.size(); ++at) {
+      for (const char* field : {"u", "qc", "ur", "d", "o", "q", "p", "P", "Q"}) {
+        Json step = Json::parse(lines[at]);
+        if (!step.contains(field) || step[field].empty()) continue;
+        if (rule == std::string("matching") && field == std::string("d")) continue;  // any draft token will do
+        Json* place = &step[field];
+        while (place->is_array()) place = &place->back();
+        if (place->is_number()) {
+          *place = (place->get<int>() + 1) % 8;
+        } else {
+          const double value = std::strtod(place->get<std::string>().c_str(), nullptr);
+          *place = value < 0.5 ? "0x1.fp-1" : "0x1p-9";
+        }
+        std::vector<std::string> tampered = lines;
+        tampered[at] = step.dump();
+        file.put(joined(tampered));
+        ++changed[field];
+        const ReportVerdict verdict = replay(file.path()).verdict();
+        found[field] += verdict == ReportVerdict::bug_proven || verdict == ReportVerdict::invalid_trace;
+      }
+    }
+    for (const auto& [field, times] : changed) {
+      // A coin may move within what decides as it did.
+      const bool coin = field == "u" || field == "qc" || field == "ur";
+      EXPECT_GE(2 * found[field], times) << rule << " " << field << ": " << found[field] << " of " << times;
+      EXPECT_TRUE(coin || found[field] == times) << rule << " " << field << ": " << found[field] << " of " << times;
+    }
+  }
+}
+
+TEST(Reals, AnEngineThatHidesWithinRoundingIsFound) {
+  // Every coin that would have refused lands where the last bit decides.
+  const auto hide = [](float drawn, float p, float q) { return drawn * q < p || p == 0 ? drawn : p / q; };
+  const Report report = report_of(FloatEngine(3).trace("rejection", 100, hide));
+  ASSERT_EQ(report.verdict(), ReportVerdict::bug_proven) << report_text(report_of(report));
+  EXPECT_EQ(report.findings.back().check, std::string("band"));
+}
+
+TEST(Reals, OfTooFewDigitsLeaveTooMuchOpen) {
+  std::string text = FloatEngine(3).trace("rejection", 100);
+  const std::string rule = "\"rule\":\"rejection\"";
+  text.replace(text.find(rule), rule.size(), rule + ",\"dtype\":\"bf16\"");
+  const Report report = report_of(text);
+  EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(report_of(report));
+  EXPECT_THAT(report_text(report_of(report)), HasSubstr("weights of a finer dtype say more"));
+}
+
+}  // namespace
+}  // namespace draftproof::spectrace

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+#include "tools/bench/bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ref/base/error.h"
+#include "ref/drafts/draft.h"
+#include "tools/commands.h"
+
+namespace draftproof {
+
+void add_bench_options(CLI::App& command, BenchOptions& options, int repeats) {
+  options.repeats = repeats;
+  add_threads_option(command, options.threads);
+  command.add_option("--turns", options.repeats, "how often everything is timed")
+      ->check(within(1, 100'000))
+      ->capture_default_str();
+  command.add_option("--json", options.json_file, "write the result as JSON to this file; - is standard output");
+  command.add_flag("--quiet", options.quiet, "print nothing but errors");
+}
+
+std::unique_ptr<OutputFile> bench_json_file(const BenchOptions& options, const std::vector<std::string>& sources) {
+  if (options.json_file.empty()) return nullptr;
+  return std::make_unique<OutputFile>(options.json_file, sources);
+}
+
+bool shows_text(const BenchOptions& options) { return !options.quiet && !is_standard_output(options.json_file); }
+
+std::vector<Token> bench_text(const Model& model, int length) {
+  std::vector<Token> text;
+  for (int i = 0; i < length; ++i) text.push_back((i * 37 + 1) % model.vocabulary());
+  return text;
+}
+
+ForgottenPasses::ForgottenPasses(Model& target, int context, int rows_max) : target_(target), context_(context) {
+  if (context > target.context() - rows_max) {
+    throw Error(fmt::format("a context of {} and {} rows are more than the {} positions of the model", context,
+                            rows_max, target.context()));
+  }
+  text_ = bench_text(target, context + rows_max);
+  cache_ = target.new_cache(context + rows_max, std::max(Draft::max_chunk, rows_max));
+  while (cache_->length() < context) {
+    const int rows = std::min(Draft::max_chunk, context - cache_->length());
+    const auto tokens =
+        std::span(text_).subspan(static_cast<std::size_t>(cache_->length()), static_cast<std::size_t>(rows));
+    Transaction transaction = cache_->begin(rows);
+    target_.forward({.tokens = tokens, .logits_from = rows}, *cache_, outputs_);
+    transaction.commit(rows);
+  }
+}
+
+void ForgottenPasses::pass(int rows) {
+  const auto tokens =
+      std::span(text_).subspan(static_cast<std::size_t>(context_), static_cast<std::size_t>(rows));
+  const Transaction forgotten = cache_->begin(rows);
+  target_.forward({.tokens = tokens}, *cache_, outputs_);
+}
+
+void add_bench(CLI::App& app, Exit& exit) {
+  CLI::App* const command = app.add_subcommand("bench", "measure speed, beside what this machine can do at most");
+  command->require_subcommand(1);
+  add_bench_decode(*command, exit);
+  add_bench_kernels(*command, exit);
+  add_bench_prefill(*command, exit);
+  add_bench_sampling(*command, exit);
+  add_bench_speculate(*command, exit);
+}
+
+}  // namespace draftproof

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+// What a verification of M rows costs beside one row, which is plain decoding: whole passes of a target, logits of
+// every row.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "ref/decoding/engine.h"
+#include "ref/models/memory.h"
+#include "ref/models/models.h"
+#include "tools/bench/bench.h"
+#include "tools/bench/kernel_timer.h"
+#include "tools/progress.h"
+#include "tools/statistics.h"
+#include "tools/bench/target_work.h"
+
+namespace draftproof {
+namespace {
+
+struct BenchDecodeOptions {
+  BenchOptions bench;
+  LayoutOptions load_options;
+  std::string target;
+  std::vector<int> rows{1, 2, 4, 8, 12, 16, 32};
+  int context = 64;
+};
+
+struct Line {
+  int rows;
+  int item;
+  Work work;
+  int watched;  // the same pass, watched
+  int outside;  // of it
+};
+
+struct Table {
+  const BenchDecodeOptions& options;
+  const Kernels& kernels;
+  const InterleavedTimer& repeats;
+  int layers;
+  std::uint64_t memory_bytes;  // docs/memory.md
+  std::vector<Line> lines;  // of one row first
+};
+
+std::string text_of(const Table& table) {
+  const InterleavedTimer& repeats = table.repeats;
+  std::string text = fmt::format("{}: {}, {} threads, context {}, {:.0f} MB of weights a pass, {} turns\n{}",
+                                 table.options.target, table.kernels.name, threads(), table.options.context,
+                                 1e-6 * table.lines.front().work.bytes, repeats.repeats(), repeats.limits_text());
+  text += fmt::format("{:>4}  {:>8}  {:<20}  {:>5}  {:<14}  {:>7}  {:>5} {:>5}  {:>6} {:>10}  {}\n", "rows", "ms",
+                      "(min..max)", "cost", "(min..max)", "rows/s", "GB/s", "", "GMAC/s", "of limit",
+                      "outside kernels");
+  for (const Line& line : table.lines) {
+    const Spread time = repeats.seconds(line.item);
+    const Spread cost = repeats.ratio(line.item, table.lines.front().item);
+    text += fmt::format("{:>4}  {:>8.3f}  {:<20}  {:>5.2f}  {:<14}  {:>7.1f}  {:>5.1f} {:>4.0f}%  {:>6.1f} {:>9.0f}%  "
+                        "{:.1f}%, {:.1f} us a layer\n",
+                        line.rows, 1e3 * time.median,
+                        fmt::format("({:.3f}..{:.3f})", 1e3 * time.least, 1e3 * time.most),
+                        cost.median, fmt::format("({:.2f}..{:.2f})", cost.least, cost.most), line.rows / time.median,
+                        1e-9 * line.work.bytes / time.median,
+                        100 * line.work.bytes / time.median / repeats.bytes_read(),
+                        1e-9 * line.work.multiplications() / time.median,
+                        100 * repeats.least_seconds(line.work) / time.median,
+                        100 * repeats.ratio(line.outside, line.watched).median,
+                        1e6 * repeats.seconds(line.outside).median / table.layers);
+  }
+  return text;
+}
+
+nlohmann::ordered_json json_of(const Table& table) {
+  const InterleavedTimer& repeats = table.repeats;
+  nlohmann::ordered_json json = {{"command", "bench decode"},
+                                 {"target", table.options.target},
+                                 {"kernels", table.kernels.name},
+                                 {"numerics", table.kernels.numerics},
+                                 {"quantize", table.options.load_options.quantize},
+                                 {"kv", table.options.load_options.kv},
+                                 {"threads", threads()},
+                                 {"context", table.options.context},
+                                 {"bytes_of_weights", table.lines.front().work.bytes},
+                                 {"memory_bytes", table.memory_bytes},
+                                 {"turns", repeats.repeats()},
+                                 {"limits", repeats.limits_json()}};
+  for (const Line& line : table.lines) {
+    nlohmann::ordered_json row = {{"rows", line.rows}};
+    row.update(repeats.rates_json(line.item, line.work));
+    row["cost"] = spread_json(repeats.ratio(line.item, table.lines.front().item));
+    row["outside_kernels"] = {
+        {"share", spread_json(repeats.ratio(line.outside, line.watched))},
+        {"microseconds_per_layer", spread_json(repeats.seconds(line.outside), 1e6 / table.layers)}};
+    row["rows_per_second"] = line.rows / repeats.seconds(line.item).median;
+    json["rows"].push_back(std::move(row));
+  }
+  return json;
+}
+
+/// Ascending, each once, 1 among them.
+std::vector<int> row_counts(std::vector<int> asked) {
+  asked.push_back(1);
+  std::sort(asked.begin(), asked.end());
+  asked.erase(std::unique(asked.begin(), asked.end()), asked.end());
+  return asked;
+}
+
+Exit bench_decode(const BenchDecodeOptions& options) {
+  const BenchOptions& bench = options.bench;
+  if (bench.threads > 0) set_threads(bench.threads);
+  Progress progress(bench.quiet);
+  LoadOptions asked = layout_of(options.load_options);
+  asked.observer = progress.observer();
+  KernelTimer watch(asked.kernels);
+  const LoadOptions load_options = with_kernels(watch.table(), asked);
+  const Kernels& kernels = load_options.kernels;
+  const auto json_file = bench_json_file(bench, {options.target});
+  const auto target = load_model(options.target, load_options);
+  const TargetWork work = target_work(options.target, load_options);
+  const std::vector<int> counts = row_counts(options.rows);
+  const Roofline roofline(roofline_bytes);
+  InterleavedTimer repeats(roofline);
+  const MemoryNeed need = memory_need(Checkpoint(options.target), load_options);
+  Table table{options, kernels, repeats, target->layers(), need.total(options.context + counts.back()), {}};
+  with_workers([&] {
+    ForgottenPasses passes(*target, options.context, counts.back());
+    for (const int rows : counts) {
+      const int item = repeats.add_whole(fmt::format("{} rows", rows), [&passes, rows] { passes.pass(rows); });
+      const auto seconds = std::make_shared<KernelTimer::Seconds>();
+      const int watched = repeats.add(fmt::format("{} rows, watched", rows), [&passes, &watch, seconds, rows] {
+        *seconds = watch.watch([&] { passes.pass(rows); });
+        return seconds->whole;
+      });
+      const int outside = repeats.add("", [seconds] { return seconds->outside; });
+      table.lines.push_back({rows, item, work.pass(rows), watched, outside});
+    }
+    repeats.run(bench);
+  });
+  if (shows_text(bench)) std::cout << text_of(table) << std::flush;
+  if (json_file) json_file->write(dumped(json_of(table)));
+  return Exit::pass;
+}
+
+}  // namespace
+
+void add_bench_decode(CLI::App& bench, Exit& exit) {
+  auto options = std::make_shared<BenchDecodeOptions>();
+  CLI::App* const command = bench.add_subcommand("decode", "passes over 1, 2, 4, ... rows behind a context");
+  command->add_option("target", options->target, "folder or .gguf of the target model")->required();
+  command->add_option("--rows", options->rows, "rows of a pass, like 1,4,16")
+      ->delimiter(',')
+      ->check(within(1, 4096))
+      ->capture_default_str();
+  command->add_option("--context", options->context, "positions before the rows")
+      ->check(within(1, 1 << 20))
+      ->capture_default_str();
+  add_layout_options(*command, options->load_options);
+  add_bench_options(*command, options->bench, 11);
+  command->callback([options, &exit] { exit = bench_decode(*options); });
+}
+
+}  // namespace draftproof

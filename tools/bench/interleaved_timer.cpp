@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+#include "tools/bench/interleaved_timer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tools/interrupt.h"
+#include "tools/progress.h"
+
+namespace draftproof {
+
+InterleavedTimer::InterleavedTimer(const Roofline& limits) : roofline_(limits) {
+  read_ = add_whole("memory", [this] { bytes_ = roofline_.read(); });
+  multiply_floats_ = add_whole("floats", [this] { floats_ = roofline_.multiply_floats(); });
+  multiply_bytes_ = add_whole("bytes", [this] { multiplied_bytes_ = roofline_.multiply_bytes(); });
+}
+
+int InterleavedTimer::add_whole(const std::string& name, std::function<void()> item) {
+  return add(name, [item = std::move(item)] { return timed(item); });
+}
+
+int InterleavedTimer::add(const std::string& name, std::function<double()> item) {
+  cases_.push_back({name, std::move(item)});
+  seconds_.emplace_back();
+  return static_cast<int>(cases_.size()) - 1;
+}
+
+void InterleavedTimer::run(const BenchOptions& options) {
+  const std::atomic<bool>* const interrupted = watch_for_interrupt();
+  Progress progress(options.quiet);
+  for (int turn = 0; turn <= options.repeats; ++turn) {
+    if (turn > 1 && interrupted->load()) return;
+    for (std::size_t i = 0; i < cases_.size(); ++i) {
+      progress.say(fmt::format("turn {} of {}: {}", turn, options.repeats, cases_[i].name));
+      // What the probes leave in the caches is not what the work would find there.
+      if (static_cast<int>(i) == multiply_bytes_ + 1) cases_[i].run();
+      const double taken = cases_[i].run();
+      if (turn > 0) seconds_[i].push_back(taken);
+    }
+  }
+}
+
+Spread InterleavedTimer::ratio(int item, int base) const {
+  std::vector<double> ratios = seconds_.at(static_cast<std::size_t>(item));
+  const std::vector<double>& bases = seconds_.at(static_cast<std::size_t>(base));
+  for (std::size_t turn = 0; turn < ratios.size(); ++turn) ratios[turn] /= bases[turn];
+  return spread_of(std::move(ratios));
+}
+
+double InterleavedTimer::least_seconds(const Work& work) const {
+  return std::max(work.bytes / bytes_read(), work.float_multiplications / floats_multiplied() +
+                                                 work.byte_multiplications / bytes_multiplied());
+}
+
+std::string InterleavedTimer::limits_text() const {
+  return fmt::format("limits here ({}): {:.1f} GB/s read, {:.0f} G float and {:.0f} G byte multiplications/s\n",
+                     roofline_.name(), 1e-9 * bytes_read(), 1e-9 * floats_multiplied(), 1e-9 * bytes_multiplied());
+}
+
+nlohmann::ordered_json InterleavedTimer::limits_json() const {
+  const auto rates = [this](double work, int item) {
+    const Spread s = seconds(item);
+    return nlohmann::ordered_json{{"median", work / s.median}, {"min", work / s.most}, {"max", work / s.least}};
+  };
+  return {{"instructions", roofline_.name()},
+          {"bytes_read_per_second", rates(bytes_, read_)},
+          {"float_multiplications_per_second", rates(floats_, multiply_floats_)},
+          {"byte_multiplications_per_second", rates(multiplied_bytes_, multiply_bytes_)}};
+}
+
+nlohmann::ordered_json InterleavedTimer::rates_json(int item, const Work& work) const {
+  const Spread time = seconds(item);
+  return {{"milliseconds", spread_json(time, 1e3)},
+          {"bytes_per_second", work.bytes / time.median},
+          {"multiplications_per_second", work.multiplications() / time.median},
+          {"share_of_limit", least_seconds(work) / time.median}};
+}
+
+nlohmann::ordered_json spread_json(const Spread& spread, double factor) {
+  return {{"median", factor * spread.median}, {"min", factor * spread.least}, {"max", factor * spread.most}};
+}
+
+}  // namespace draftproof

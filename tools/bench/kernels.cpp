@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT
+// Each operation by itself, at several numbers of rows. Weights, keys and values are as many as a model has, used one
+// after the other, so that no cache holds those that are needed next.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "kernels/operations.h"
+#include "kernels/parallel.h"
+#include "ref/base/error.h"
+#include "ref/decoding/engine.h"
+#include "tools/bench/bench.h"
+#include "tools/statistics.h"
+#include "tools/synthetic.h"
+
+namespace draftproof {
+namespace {
+
+constexpr double rotating_bytes = 450e6;         // more than a cache holds
+constexpr double bytes_at_once = 40e6;           // one measurement goes on until it has read as much
+constexpr double multiplications_at_once = 2e9;  // or multiplied as much
+constexpr const char* operation_names[] = {"matmul", "attention",     "rms_norm",
+                                           "rope",   "silu_multiply", "add"};
+
+// Of Qwen3-0.6B.
+constexpr int hidden = 1024;
+constexpr int intermediate = 3072;
+constexpr int model_layers = 28;
+constexpr AttentionShape attention_shape = {16, 8, 128, 0.088388348F};
+
+struct BenchKernelsOptions {
+  BenchOptions bench;
+  std::string kernels;
+  std::vector<std::string> operations{std::begin(operation_names), std::end(operation_names)};
+  std::vector<std::string> types;
+  std::vector<int> rows{1, 2, 4, 8, 16, 32, 64, 128, 512};
+  std::vector<int> contexts{64, 512, 2048};
+  int outputs = intermediate;
+  int inputs = hidden;
+};
+
+struct Line {
+  std::string operation;
+  std::string variant;
+  int rows;
+  int item;
+  Work work;
+};
+
+std::vector<float> random_floats(std::size_t count, std::uint64_t key) {
+  std::vector<float> values(count);
+  synthesize({"", Format::f32, 1, static_cast<int>(count), key}, 0, 1, values.data());
+  return values;
+}
+
+/// Lines that are timed together, by turns, and what they work on.
+class Group {
+ public:
+  Group(const BenchKernelsOptions& options, const Kernels& kernels, const Roofline& roofline)
+      : options_(options), kernels_(kernels), repeats_(roofline) {}
+
+  void run() { repeats_.run(options_.bench); }
+  const InterleavedTimer& repeats() const { return repeats_; }
+  const std::vector<Line>& lines() const { return lines_; }
+
+  void add_matmuls(Format format) {
+    const int inputs = options_.inputs;
+    const int outputs = options_.outputs;
+    const double bytes = 1.0 * static_cast<double>(row_bytes(format, inputs)) * outputs;
+    std::vector<std::byte> rows(row_bytes(format, inputs) * static_cast<std::size_t>(outputs));
+    synthesize({"", format, outputs, inputs, 1}, 0, outputs, rows.data());
+    const MatrixView view = {rows.data(), format, outputs, inputs};
+    const int copies = static_cast<int>(rotating_bytes / bytes) + 1;
+    for (int i = 0; i < copies; ++i) weights_.emplace_back(kernels_, std::span(&view, 1));
+    const std::size_t most = static_cast<std::size_t>(*std::max_element(options_.rows.begin(), options_.rows.end()));
+    x_ = random_floats(most * static_cast<std::size_t>(inputs), 2);
+    y_.resize(most * static_cast<std::size_t>(outputs));
+    const bool floats = kernels_.activation_format(format) == ActivationFormat::floats;
+    for (const int count : options_.rows) {
+      const double multiplications = 1.0 * count * outputs * inputs;
+      const Work work = {bytes, floats ? multiplications : 0, floats ? 0 : multiplications};
+      add("matmul", traits(format).name, count, work, [this, count](int turn) {
+        const PackedMatrix& w = weights_[static_cast<std::size_t>(turn) % weights_.size()];
+        pack_activations(kernels_, w, x_.data(), w.inputs(), count, activations_);
+        matmul(kernels_, w, activations_, y_.data(), w.outputs());
+      });
+    }
+  }
+
+  void add_attention(int context, KvFormat format) {
+    const int most = *std::max_element(options_.rows.begin(), options_.rows.end());
+    const int blocks = (context + most + lanes - 1) / lanes;
+    const std::size_t bytes =
+        key_values_bytes(format, attention_shape.kv_heads, attention_shape.head_dim, blocks);
+    const int kv_width = attention_shape.kv_heads * attention_shape.head_dim;
+    const std::vector<float> row = random_floats(static_cast<std::size_t>(kv_width), 3);
+    for (int i = 0; i < model_layers; ++i) {
+      kv_.push_back(allocate_aligned(bytes));
+      layers_.push_back(key_values_in(kv_.back().get(), format, attention_shape.kv_heads,
+                                      attention_shape.head_dim, blocks));
+      store(layers_.back(), 0, context + most, row.data(), row.data(), 0);
+    }
+    constexpr int width = attention_shape.heads * attention_shape.head_dim;
+    x_ = random_floats(static_cast<std::size_t>(most) * static_cast<std::size_t>(width), 2);
+    y_.resize(x_.size());
+    for (int r = 0; r < most; ++r) visible_.push_back({0, context + r + 1});
+    scratch_.reserve(attention_shape, most, context + most);
+    for (const int count : options_.rows) {
+      const double seen = context + 0.5 * (count + 1);  // by a row
+      const double read = static_cast<double>(bytes) / (blocks * lanes) * (context + count);
+      const Work work = {read, 2.0 * count * seen * width, 0};
+      const std::string variant = fmt::format("{}, context {}", traits(format).name, context);
+      add("attention", variant, count, work, [this, count](int turn) {
+        const KeyValues& kv = layers_[static_cast<std::size_t>(turn % model_layers)];
+        attention(kernels_, attention_shape, kv, x_.data(), width, visible_.data(), count, scratch_, y_.data());
+      });
+    }
+  }
+
+  void add_row_operations(const std::string& name) {
+    const int most = *std::max_element(options_.rows.begin(), options_.rows.end());
+    x_ = random_floats(static_cast<std::size_t>(most) * 2 * intermediate, 2);
+    y_ = x_;
+    weight_ = random_floats(hidden, 3);
+    ones_.assign(x_.size(), 1);  // cosines and sines of a turn that leaves values as they are
+    zeros_.assign(x_.size(), 0);
+    for (const int count : options_.rows) {
+      const double values = 1.0 * count * (name == "silu_multiply" ? 3 * intermediate : 2 * hidden);
+      add(name, "", count, {values * sizeof(float), 0, 0}, [this, name, count](int) { row_operation(name, count); });
+    }
+  }
+
+ private:
+  void row_operation(const std::string& name, int count) {
+    constexpr float epsilon = 1e-6F;
+    if (name == "rms_norm") {
+      for_rows(count, 4.0 * count * hidden, [&](int begin, int end) {
+        const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(begin) * hidden;
+        kernels_.rms_norm(x_.data() + at, hidden, end - begin, 1, hidden, weight_.data(), epsilon, y_.data() + at,
+                          hidden);
+      });
+    } else if (name == "rope") {
+      constexpr int half = 64;
+      for_rows(count, 4.0 * count * hidden, [&](int begin, int end) {
+        kernels_.rope(y_.data() + static_cast<std::ptrdiff_t>(begin) * hidden, hidden, end - begin, hidden / (2 * half),
+                      2 * half, half, ones_.data() + begin * half, zeros_.data() + begin * half);
+      });
+    } else if (name == "silu_multiply") {
+      for_inputs(intermediate, 20.0 * count * intermediate, [&](int begin, int end) {
+        kernels_.silu_multiply(x_.data(), count, intermediate, begin, end, y_.data());
+      });
+    } else {
+      for_rows(count, 1.0 * count * hidden, [&](int begin, int end) {
+        const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(begin) * hidden;
+        kernels_.add(x_.data() + at, static_cast<std::size_t>(end - begin) * hidden, y_.data() + at);
+      });
+    }
+  }
+
+  /// `once` gets another number each time.
+  void add(const std::string& operation, const std::string& variant, int rows, const Work& work,
+           std::function<void(int turn)> once) {
+    const double repeats = std::min(bytes_at_once / work.bytes, multiplications_at_once / (work.multiplications() + 1));
+    const int times = static_cast<int>(std::clamp(repeats, 1.0, 1000.0));
+    const int item = repeats_.add(fmt::format("{} {} {} rows", operation, variant, rows), [this, times, once] {
+      const double seconds = timed([&] {
+        for (int i = 0; i < times; ++i) once(turn_++);
+      });
+      return seconds / times;
+    });
+    lines_.push_back({operation, variant, rows, item, work});
+  }
+
+  const BenchKernelsOptions& options_;
+  const Kernels& kernels_;
+  InterleavedTimer repeats_;
+  int turn_ = 0;
+  std::vector<Line> lines_;
+  std::vector<PackedMatrix> weights_;
+  std::vector<Aligned<std::byte>> kv_;  // of each layer's keys and values
+  std::vector<KeyValues> layers_;
+  AttentionScratch scratch_;
+  std::vector<Visible> visible_;
+  std::vector<float> x_, y_, weight_, ones_, zeros_;
+  PackedActivations activations_;
+};
+
+std::string heading() {
+  return fmt::format("{:<14} {:<14} {:>4}  {:>9}  {:<22}  {:>6}  {:>7}  {:>8}\n", "operation", "", "rows", "ms",
+                     "(min..max)", "GB/s", "GFLOP/s", "of limit");
+}
+
+std::string text_of(const Group& group) {
+  std::string text;
+  for (const Line& line : group.lines()) {
+    const Spread time = group.repeats().seconds(line.item);
+    text += fmt::format("{:<14} {:<14} {:>4}  {:>9.4f}  {:<22}  {:>6.1f}  {:>7.1f}  {:>7.0f}%\n", line.operation,
+                        line.variant, line.rows, 1e3 * time.median,
+                        fmt::format("({:.4f}..{:.4f})", 1e3 * time.least, 1e3 * time.most),
+                        1e-9 * line.work.bytes / time.median, 2e-9 * line.work.multiplications() / time.median,
+                        100 * group.repeats().least_seconds(line.work) / time.median);
+  }
+  return text;
+}
+
+nlohmann::ordered_json json_of(const Group& group) {
+  nlohmann::ordered_json json = {{"turns", group.repeats().repeats()}, {"limits", group.repeats().limits_json()}};
+  for (const Line& line : group.lines()) {
+    nlohmann::ordered_json entry = {{"operation", line.operation}, {"variant", line.variant}, {"rows", line.rows}};
+    entry.update(group.repeats().rates_json(line.item, line.work));
+    json["operations"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+Exit bench_kernels(const BenchKernelsOptions& options) {
+  const BenchOptions& bench = options.bench;
+  if (bench.threads > 0) set_threads(bench.threads);
+  const Kernels& kernels = kernels_by_name(options.kernels);
+  std::vector<Format> types;
+  for (const std::string& name : options.types) types.push_back(format_named(name));
+  if (types.empty()) {
+    for (int i = 0; i < formats; ++i) types.push_back(static_cast<Format>(i));
+  }
+  for (const Format type : types) {
+    if (options.inputs % traits(type).block_inputs != 0) {
+      throw Error(fmt::format("--inputs {} is no multiple of {}, as {} needs", options.inputs,
+                              traits(type).block_inputs, traits(type).name));
+    }
+  }
+  const auto json_file = bench_json_file(bench, {});
+  const Roofline roofline(roofline_bytes);
+  nlohmann::ordered_json json = {{"command", "bench kernels"},
+                                 {"kernels", kernels.name},
+                                 {"numerics", kernels.numerics},
+                                 {"threads", threads()},
+                                 {"groups", nlohmann::ordered_json::array()}};
+  if (shows_text(bench)) std::cout << fmt::format("{}, {} threads\n", kernels.name, threads()) << heading();
+  const auto measure = [&](const auto& fill) {
+    Group group(options, kernels, roofline);
+    fill(group);
+    group.run();
+    if (shows_text(bench)) std::cout << text_of(group) << group.repeats().limits_text() << std::flush;
+    json["groups"].push_back(json_of(group));
+  };
+  with_workers([&] {
+    for (const std::string& operation : options.operations) {
+      if (operation == "matmul") {
+        for (const Format type : types) measure([&](Group& group) { group.add_matmuls(type); });
+      } else if (operation == "attention") {
+        for (const KvFormat format : {KvFormat::f32, KvFormat::bf16, KvFormat::q8}) {
+          for (const int context : options.contexts) {
+            measure([&](Group& group) { group.add_attention(context, format); });
+          }
+        }
+      } else {
+        measure([&](Group& group) { group.add_row_operations(operation); });
+      }
+    }
+  });
+  if (json_file) json_file->write(dumped(json));
+  return Exit::pass;
+}
+
+}  // namespace
+
+void add_bench_kernels(CLI::App& bench, Exit& exit) {
+  auto options = std::make_shared<BenchKernelsOptions>();
+  CLI::App* const command = bench.add_subcommand("kernels", "each operation by itself");
+  command->add_option("--ops", options->operations, "which operations")
+      ->delimiter(',')
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(operation_names), std::end(operation_names))))
+      ->capture_default_str();
+  command->add_option("--types", options->types, "which weights; all when left out: " + format_names())->delimiter(',');
+  command->add_option("--rows", options->rows, "rows of x")
+      ->delimiter(',')
+      ->check(within(1, 4096))
+      ->capture_default_str();
+  command->add_option("--contexts", options->contexts, "positions that attention sees before the rows")
+      ->delimiter(',')
+      ->check(within(1, 1 << 17))
+      ->capture_default_str();
+  command->add_option("--outputs", options->outputs, "of a matmul's weight")
+      ->check(within(1, 1 << 18))
+      ->capture_default_str();
+  command->add_option("--inputs", options->inputs, "of a matmul's weight")
+      ->check(within(1, 1 << 16))
+      ->capture_default_str();
+  add_kernels_option(*command, options->kernels);
+  add_bench_options(*command, options->bench, 7);
+  command->callback([options, &exit] { exit = bench_kernels(*options); });
+}
+
+}  // namespace draftproof

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+// How fast prompts are read: the decoder itself, asked to write nothing.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "ref/base/error.h"
+#include "ref/decoding/engine.h"
+#include "tools/bench/bench.h"
+#include "tools/progress.h"
+#include "tools/statistics.h"
+#include "tools/bench/target_work.h"
+
+namespace draftproof {
+namespace {
+
+struct BenchPrefillOptions {
+  BenchOptions bench;
+  LayoutOptions load_options;
+  std::string target;
+  std::vector<int> lengths{128, 512};
+};
+
+struct Line {
+  int length;
+  int item;
+  Work work;
+};
+
+/// Every piece of a prompt reads all weights of the layers; the head is not needed.
+Work reading_work(const TargetWork& work, int length) {
+  Work reading = work.pass(length, false);
+  reading.bytes *= (length + Draft::max_chunk - 1) / Draft::max_chunk;
+  return reading;
+}
+
+std::string text_of(const BenchPrefillOptions& options, const Kernels& kernels, const InterleavedTimer& repeats,
+                    const std::vector<Line>& lines) {
+  std::string text = fmt::format("{}: {}, {} threads, {} turns\n{}", options.target, kernels.name, threads(),
+                                 repeats.repeats(), repeats.limits_text());
+  text += fmt::format("{:>6}  {:>8}  {:<18}  {:>8}  {:>6} {:>9}\n", "prompt", "s", "(min..max)", "tokens/s", "GMAC/s",
+                      "of limit");
+  for (const Line& line : lines) {
+    const Spread time = repeats.seconds(line.item);
+    text += fmt::format("{:>6}  {:>8.3f}  {:<18}  {:>8.1f}  {:>6.1f} {:>8.0f}%\n", line.length, time.median,
+                        fmt::format("({:.3f}..{:.3f})", time.least, time.most), line.length / time.median,
+                        1e-9 * line.work.multiplications() / time.median,
+                        100 * repeats.least_seconds(line.work) / time.median);
+  }
+  return text;
+}
+
+nlohmann::ordered_json json_of(const BenchPrefillOptions& options, const Kernels& kernels, const InterleavedTimer& repeats,
+                               const std::vector<Line>& lines) {
+  nlohmann::ordered_json json = {{"command", "bench prefill"},          {"target", options.target},
+                                 {"kernels", kernels.name},             {"numerics", kernels.numerics},
+                                 {"quantize", options.load_options.quantize}, {"kv", options.load_options.kv},
+                                 {"threads", threads()},                {"turns", repeats.repeats()},
+                                 {"limits", repeats.limits_json()}};
+  for (const Line& line : lines) {
+    nlohmann::ordered_json prompt = {{"length", line.length}};
+    prompt.update(repeats.rates_json(line.item, line.work));
+    prompt["tokens_per_second"] = line.length / repeats.seconds(line.item).median;
+    json["prompts"].push_back(std::move(prompt));
+  }
+  return json;
+}
+
+Exit bench_prefill(const BenchPrefillOptions& options) {
+  const BenchOptions& bench = options.bench;
+  if (bench.threads > 0) set_threads(bench.threads);
+  Progress progress(bench.quiet);
+  LoadOptions load_options = layout_of(options.load_options);
+  load_options.observer = progress.observer();
+  const Kernels& kernels = load_options.kernels;
+  const auto json_file = bench_json_file(bench, {options.target});
+  Engine engine(options.target, load_options);
+  const TargetWork work = target_work(options.target, load_options);
+  const Roofline roofline(roofline_bytes);
+  InterleavedTimer repeats(roofline);
+  std::vector<Line> lines;
+  for (const int length : options.lengths) {
+    Request request;
+    request.prompt = bench_text(engine.target(), length + 1);  // the last token is read by the first step
+    if (const std::string why = request_error(request, engine.target()); !why.empty()) throw Error(why);
+    const int item = repeats.add(fmt::format("prompt of {}", length), [&engine, request] {
+      PhiloxSource random(0);
+      return engine.decode(request, "none", rule_by_name("matching"), random).statistics.prompt_seconds;
+    });
+    lines.push_back({length, item, reading_work(work, length)});
+  }
+  with_workers([&] { repeats.run(bench); });
+  if (shows_text(bench)) std::cout << text_of(options, kernels, repeats, lines) << std::flush;
+  if (json_file) json_file->write(dumped(json_of(options, kernels, repeats, lines)));
+  return Exit::pass;
+}
+
+}  // namespace
+
+void add_bench_prefill(CLI::App& bench, Exit& exit) {
+  auto options = std::make_shared<BenchPrefillOptions>();
+  CLI::App* const command = bench.add_subcommand("prefill", "reading prompts");
+  command->add_option("target", options->target, "folder or .gguf of the target model")->required();
+  command->add_option("--prompt-lengths", options->lengths, "tokens of each prompt, like 128,512")
+      ->delimiter(',')
+      ->check(within(1, 1 << 20))
+      ->capture_default_str();
+  add_layout_options(*command, options->load_options);
+  add_bench_options(*command, options->bench, 5);
+  command->callback([options, &exit] { exit = bench_prefill(*options); });
+}
+
+}  // namespace draftproof

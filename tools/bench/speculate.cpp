@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+// The whole loop with drafts and without, and what the speed-up could be at the acceptance seen: every round pays the
+// pass that verifies it, measured in the same turns, and guessing costs nothing.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+
+#include "ref/base/error.h"
+#include "ref/decoding/engine.h"
+#include "tools/bench/bench.h"
+#include "tools/progress.h"
+#include "tools/statistics.h"
+
+namespace draftproof {
+namespace {
+
+struct BenchSpeculateOptions {
+  CommonOptions common;
+  std::vector<std::string> drafts;
+  int repeats = 5;
+};
+
+/// Decoding with one draft; the first is plain.
+struct Way {
+  explicit Way(std::string name) : draft(std::move(name)) {}
+  std::string draft;
+  int item = 0;
+  Trace trace;  // of the last run; all runs are equal but for their times
+  std::vector<Statistics> runs;
+};
+
+int rows_of(const Round& round) { return 1 + round.proposal.size(); }
+
+struct Comparison {
+  const BenchSpeculateOptions& options;
+  const Kernels& kernels;
+  const InterleavedTimer& repeats;
+  std::vector<Way> ways;
+  std::map<int, int> passes;  // thing, by rows
+
+  double pass_seconds(int rows) const { return repeats.seconds(passes.at(rows)).median; }
+
+  double expected(const Way& way) const {
+    double seconds = 0;
+    for (const Round& round : way.trace.rounds) seconds += pass_seconds(rows_of(round));
+    return static_cast<double>(way.trace.output.size()) * pass_seconds(1) / seconds;
+  }
+
+  /// How many times as fast as plain decoding, turn by turn.
+  Spread speed_up(const Way& way) const {
+    const Spread inverse = repeats.ratio(way.item, ways.front().item);
+    return {1 / inverse.median, 1 / inverse.most, 1 / inverse.least};
+  }
+
+  /// Median milliseconds of one part of the loop for each draft token.
+  double each_draft_token(const Way& way, double Statistics::*part) const {
+    std::vector<double> seconds;
+    for (const Statistics& run : way.runs) seconds.push_back(run.*part);
+    return way.trace.statistics.drafted == 0 ? 0 : 1e3 * spread_of(seconds).median / way.trace.statistics.drafted;
+  }
+};
+
+std::string text_of(const Comparison& all) {
+  std::string text = fmt::format("{}: {}, {} threads, {} tokens after {}, {} turns\n", all.options.common.target,
+                                 all.kernels.name, threads(), all.ways.front().trace.output.size(),
+                                 all.ways.front().trace.request.prompt.size(), all.repeats.repeats());
+  text += fmt::format("{:<36}  {:>8}  {:>7}  {:<14}  {:>8}  {:>10}  {:>8}  {:>8}\n", "draft", "tokens/s", "speedup",
+                      "(min..max)", "possible", "accepted", "ms/draft token", "judging");
+  for (const Way& way : all.ways) {
+    const Spread up = all.speed_up(way);
+    text += fmt::format("{:<36}  {:>8.1f}  {:>7.2f}  {:<14}  {:>8.2f}  {:>10.3f}  {:>8.3f}  {:>8.3f}\n", way.draft,
+                        static_cast<double>(way.trace.output.size()) / all.repeats.seconds(way.item).median, up.median,
+                        fmt::format("({:.2f}..{:.2f})", up.least, up.most), all.expected(way),
+                        way.trace.statistics.acceptance(), all.each_draft_token(way, &Statistics::draft_seconds),
+                        all.each_draft_token(way, &Statistics::validate_seconds));
+  }
+  for (const auto& [rows, item] : all.passes) {
+    text += fmt::format("a pass of {} rows: {:.3f} ms, {:.2f} of one row\n", rows, 1e3 * all.pass_seconds(rows),
+                        all.repeats.ratio(item, all.passes.at(1)).median);
+  }
+  return text;
+}
+
+nlohmann::ordered_json json_of(const Comparison& all) {
+  nlohmann::ordered_json json = {{"command", "bench speculate"},
+                                 {"target", all.options.common.target},
+                                 {"kernels", all.kernels.name},
+                                 {"numerics", all.kernels.numerics},
+                                 {"quantize", all.options.common.load_options.quantize},
+                                 {"kv", all.options.common.load_options.kv},
+                                 {"threads", threads()},
+                                 {"rule", all.options.common.rule},
+                                 {"turns", all.repeats.repeats()},
+                                 {"limits", all.repeats.limits_json()}};
+  for (const Way& way : all.ways) {
+    json["drafts"].push_back({{"draft", way.draft},
+                              {"milliseconds", spread_json(all.repeats.seconds(way.item), 1e3)},
+                              {"speed_up", spread_json(all.speed_up(way))},
+                              {"possible_speed_up", all.expected(way)},
+                              {"milliseconds_to_draft", all.each_draft_token(way, &Statistics::draft_seconds)},
+                              {"milliseconds_to_judge_a_draft_token", all.each_draft_token(way, &Statistics::validate_seconds)},
+                              {"statistics", statistics_json(way.trace)}});
+  }
+  for (const auto& [rows, item] : all.passes) {
+    json["passes"].push_back({{"rows", rows},
+                              {"milliseconds", spread_json(all.repeats.seconds(item), 1e3)},
+                              {"cost", spread_json(all.repeats.ratio(item, all.passes.at(1)))}});
+  }
+  return json;
+}
+
+Exit bench_speculate(const BenchSpeculateOptions& options) {
+  const CommonOptions& common = options.common;
+  set_threads(threads_of(common));
+  const BenchOptions bench = {common.threads, options.repeats, common.json_file, common.quiet};
+  std::vector<std::string> sources{common.target, common.prompt_file};
+  for (const std::string& draft : options.drafts) sources.push_back(parse_draft_name(draft).path.string());
+  const auto json_file = bench_json_file(bench, sources);
+  const Request request = make_request(common, tokenizer_to_read(common).get());
+  const Rule& rule = rule_by_name(common.rule);
+  const Kernels& kernels = kernels_by_name(common.load_options.kernels);
+  Progress progress(common.quiet);
+  LoadOptions load_options = layout_of(common.load_options);
+  load_options.observer = progress.observer();
+  refuse_shortage(common.target, options.drafts, load_options, request);
+  Engine engine(common.target, load_options);
+  if (const std::string why = request_error(request, engine.target()); !why.empty()) throw Error(why);
+
+  const Roofline roofline(roofline_bytes);
+  InterleavedTimer repeats(roofline);
+  Comparison all{options, kernels, repeats, {}, {}};
+  all.ways.emplace_back("none");
+  for (const std::string& draft : options.drafts) {
+    if (const Gate gate = engine.gate(draft); gate != Gate::open) {
+      throw Error(fmt::format("speculation is off for draft {}: {}", draft, name_of(gate)));
+    }
+    all.ways.emplace_back(draft);
+  }
+  const auto decode = [&](Way& way) {
+    PhiloxSource random(common.seed);
+    way.trace = engine.decode(request, way.draft, rule, random);
+    way.runs.push_back(way.trace.statistics);
+    return way.trace.statistics.decode_seconds();
+  };
+  with_workers([&] {
+    all.passes[1] = 0;
+    for (Way& way : all.ways) {
+      decode(way);
+      for (const Round& round : way.trace.rounds) all.passes[rows_of(round)] = 0;
+      way.item = repeats.add(way.draft, [&decode, &way] { return decode(way); });
+    }
+    const int most = all.passes.rbegin()->first;
+    const int middle = static_cast<int>(request.prompt.size() + all.ways.front().trace.output.size() / 2);
+    ForgottenPasses passes(engine.target(), std::min(middle, engine.target().context() - most), most);
+    for (auto& [rows, item] : all.passes) {
+      item = repeats.add_whole(fmt::format("{} rows", rows), [&passes, rows = rows] { passes.pass(rows); });
+    }
+    repeats.run(bench);
+  });
+  if (shows_text(bench)) std::cout << text_of(all) << std::flush;
+  if (json_file) json_file->write(dumped(json_of(all)));
+  return Exit::pass;
+}
+
+}  // namespace
+
+void add_bench_speculate(CLI::App& bench, Exit& exit) {
+  auto options = std::make_shared<BenchSpeculateOptions>();
+  CLI::App* const command = bench.add_subcommand("speculate", "the whole loop, with drafts and without");
+  add_common_options(*command, options->common);
+  command->add_option("--draft", options->drafts, "dflash:PATH, model:PATH, ...; more than one may be given")
+      ->required()
+      ->expected(1, 16);
+  command->add_option("--turns", options->repeats, "how often everything is timed")
+      ->check(within(1, 100'000))
+      ->capture_default_str();
+  command->callback([options, &exit] { exit = bench_speculate(*options); });
+}
+
+}  // namespace draftproof

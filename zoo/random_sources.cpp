@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+#include "zoo/parts.h"
+
+namespace draftproof::zoo {
+namespace {
+
+/// Asks the sound source under another key.
+template <class Change>
+class Rekeyed final : public RandomSource {
+ public:
+  Rekeyed(RandomSource& sound, Change change) : sound_(sound), change_(change) {}
+  std::size_t sample_index(const Key& key, std::span<const std::uint64_t> weights) override {
+    return sound_.sample_index(change_(key), weights);
+  }
+
+ private:
+  RandomSource& sound_;
+  Change change_;
+};
+
+template <class Change>
+std::unique_ptr<RandomSource> rekeyed(RandomSource& sound, Change change) {
+  return std::make_unique<Rekeyed<Change>>(sound, change);
+}
+
+}  // namespace
+
+std::unique_ptr<RandomSource> positions_collapse(RandomSource& sound) {
+  return rekeyed(sound, [](const Key& key) { return Key{key.sequence, 0, key.purpose}; });
+}
+
+std::unique_ptr<RandomSource> purposes_collapse(RandomSource& sound) {
+  return rekeyed(sound, [](const Key& key) { return Key{key.sequence, key.position, Purpose::draft}; });
+}
+
+std::unique_ptr<RandomSource> sequences_collapse(RandomSource& sound) {
+  return rekeyed(sound, [](const Key& key) { return Key{0, key.position, key.purpose}; });
+}
+
+std::unique_ptr<RandomSource> seed_ignored(RandomSource&) {
+  static std::uint64_t run = 0;  // the state of a generator that all requests share
+  return std::make_unique<PhiloxSource>(++run);
+}
+
+std::unique_ptr<RandomSource> numbered_by_call(RandomSource& sound) {
+  return rekeyed(sound, [call = 0](const Key& key) mutable { return Key{key.sequence, call++, Purpose::target}; });
+}
+
+}  // namespace draftproof::zoo

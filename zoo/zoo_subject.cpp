@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+#include "zoo/zoo_subject.h"
+
+#include <algorithm>
+#include <atomic>
+#include <iterator>
+
+#include "ref/decoding/decoder.h"
+#include "ref/drafts/model_draft.h"
+#include "ref/drafts/none.h"
+#include "ref/drafts/control_drafts.h"
+#include "ref/drafts/scripted.h"
+
+namespace draftproof::zoo {
+
+bool same_name(const Rule* rule, const Rule& other) {
+  return rule != nullptr && rule->name == std::string_view(other.name);
+}
+
+bool can_run(const Parts& parts, const Variation& variation, int vocabulary) {
+  if (parts.trees && parts.rule != nullptr && variation.verification == Verification::serial) return false;
+  const std::string_view name = variation.draft;
+  if (name.starts_with("scripted:")) return parts.trees && ScriptedDraft::reads(name.substr(9), vocabulary);
+  return std::find(std::begin(draft_names), std::end(draft_names), name) != std::end(draft_names);
+}
+
+ZooSubject::ZooSubject(const HashShape& shape, const Parts& parts)
+    : parts_(parts), sound_(make_hash_model(shape)), dialect_(make_hash_model(disagreeing(shape))) {}
+
+Model& ZooSubject::target(const Variation& variation) {
+  if (parts_.target == nullptr) return *sound_;
+  auto& target = targets_[variation.threads];
+  if (target == nullptr) target = parts_.target(*sound_, variation.threads);
+  return *target;
+}
+
+std::unique_ptr<Draft> ZooSubject::new_draft(const std::string& name, int capacity, int draft_max) {
+  if (draft_max == 0 || name == "none") return std::make_unique<NoDraft>();
+  if (name == "always-reject") return std::make_unique<AlwaysRejectDraft>(*sound_, capacity, draft_max);
+  if (name == "perfect") return std::make_unique<PerfectDraft>(*sound_, capacity, draft_max);
+  if (name.starts_with("scripted:")) {
+    return std::make_unique<ScriptedDraft>(*sound_, capacity, draft_max, name.substr(name.find(':') + 1));
+  }
+  if (name == "variable-length") return variable_length(*dialect_, capacity, draft_max);
+  if (parts_.draft != nullptr) return parts_.draft(*dialect_, capacity, draft_max);
+  return std::make_unique<ModelDraft>(*dialect_, capacity, draft_max);
+}
+
+Trace ZooSubject::run_with_callback(const Request& request, const Variation& variation, RandomSource& sound_random,
+                              const OnRound& on_round) {
+  Request asked = request;
+  asked.draft_max = variation.draft_max;
+  asked.prefill_chunk = variation.prefill_chunk;
+  asked.verification = variation.verification;
+  if (!first_) first_ = request;
+  if (parts_.first_asked) {
+    asked.sampling = first_->sampling;
+    asked.stops = first_->stops;
+  }
+  const int capacity = static_cast<int>(asked.prompt.size()) + asked.max_new_tokens + slack;
+  const auto draft = new_draft(variation.draft, capacity, asked.draft_max);
+  const auto own_random = parts_.random == nullptr ? nullptr : parts_.random(sound_random);
+  RandomSource& random = own_random ? *own_random : sound_random;
+  const Rule& rule = same_name(parts_.rule, *variation.rule) ? *parts_.rule : *variation.rule;
+  Model& own_target = target(variation);
+  if (parts_.loop) return run_loop(own_target, *draft, rule, random, asked, on_round, *parts_.loop);
+  Decoder decoder(own_target, *draft, rule, random, asked, Recording::digests);
+  std::atomic<bool> ended = false;
+  decoder.run({[&](const Trace& trace) { ended = on_round && !on_round(trace); }}, &ended);
+  Trace trace = decoder.trace();
+  trace.request.sampling = request.sampling;  // nobody says of himself that he took another's
+  trace.request.stops = request.stops;
+  return trace;
+}
+
+}  // namespace draftproof::zoo
