@@ -1,31 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/operations.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cstdint>
-#include <cstdlib>
-#include <cstring>
-#include <exception>
-#include <mutex>
-#include <new>
-#include <thread>
-#include <utility>
 
-#include "kernels/parallel.h"
+#include "kernels/threads.h"
 
 namespace draftproof {
 namespace {
-
-constexpr std::size_t huge_page = std::size_t{1} << 21;
-constexpr std::size_t small_page = std::size_t{1} << 16;  // on no system more
-
-std::atomic<int> thread_count{0};  // 0: not set yet
-
-/// Bytes of a part that are read at a time, by each thread, while it is packed.
-constexpr std::size_t packing_bytes = std::size_t{1} << 20;
 
 /// The queries of one kv head are cut into so many tasks: few, for each reads all keys and values; but enough for every
 /// thread, where there are more threads than kv heads.
@@ -35,8 +17,10 @@ int tasks_per_head(const AttentionShape& shape, int rows) {
   return std::max(least, std::min(threads() / shape.kv_heads, queries));
 }
 
-/// Laying a row down costs about this many multiplications of a weight per input.
-double preparing_work(int rows, int inputs) { return 16.0 * rows * inputs; }
+/// The most queries of one task.
+int queries_of(const AttentionShape& shape, int rows) noexcept {
+  return std::min(rows * (shape.heads / shape.kv_heads), attention_queries_max);
+}
 
 int units_of(const Kernels& kernels, const PackedMatrix::Part& part) {
   return (part.view.outputs + kernels.unit - 1) / kernels.unit;
@@ -71,173 +55,7 @@ void multiply(const Kernels& kernels, const PackedMatrix& w, int first, const Pa
   }, std::clamp(total / (threads() * units_together), 1, 8));
 }
 
-/// The first exception of a parallel range, kept until the range is over.
-class Failure {
- public:
-  template <class Body>
-  void guard(const Body& body) noexcept {
-    try {
-      body();
-    } catch (...) {
-      const std::lock_guard lock(mutex_);
-      if (!first_) first_ = std::current_exception();
-    }
-  }
-  void rethrow() const {
-    if (first_) std::rethrow_exception(first_);
-  }
-
- private:
-  std::mutex mutex_;
-  std::exception_ptr first_;
-};
-
-std::vector<MatrixSource> sources_of(std::span<const MatrixView> parts) {
-  std::vector<MatrixSource> sources;
-  for (const MatrixView& part : parts) {
-    const std::size_t bytes = row_bytes(part.format, part.inputs);
-    const auto* const data = static_cast<const std::byte*>(part.data);
-    sources.push_back({part.format, part.outputs, part.inputs, [=](int first, int count, void* rows) {
-                         std::memcpy(rows, data + bytes * static_cast<std::size_t>(first),
-                                     bytes * static_cast<std::size_t>(count));
-                       }});
-  }
-  return sources;
-}
-
 }  // namespace
-
-void set_threads(int count) noexcept { thread_count.store(count < 1 ? 1 : count, std::memory_order_relaxed); }
-
-int threads() noexcept {
-  const int count = thread_count.load(std::memory_order_relaxed);
-  if (count > 0) return count;
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  return cores > 0 ? cores : 1;
-}
-
-void FreeAligned::operator()(void* memory) const noexcept {
-  if (mapped > 0) {
-    munmap(memory, mapped);
-  } else {
-    std::free(memory);
-  }
-}
-
-Aligned<std::byte> allocate_aligned(std::size_t bytes) {
-  if (bytes > SIZE_MAX - 2 * huge_page) throw std::bad_alloc();
-  if (bytes < huge_page) {
-    void* memory = nullptr;
-    if (posix_memalign(&memory, 64, bytes) != 0) throw std::bad_alloc();  // to the byte, so that ASan sees its end
-    std::memset(memory, 0, bytes);
-    return Aligned<std::byte>(static_cast<std::byte*>(memory), FreeAligned{});
-  }
-  // A huge page more than asked for, then what lies outside is given back: the start lies on a huge page, but the end
-  // does not, or a model of many small weights would take a quarter more than it needs.
-  const std::size_t rounded = (bytes + small_page - 1) / small_page * small_page;
-  void* const mapped = mmap(nullptr, rounded + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED) throw std::bad_alloc();
-  auto* const start = static_cast<std::byte*>(mapped);
-  const std::size_t skipped = (huge_page - reinterpret_cast<std::uintptr_t>(start) % huge_page) % huge_page;
-  if (skipped > 0) munmap(start, skipped);
-  munmap(start + skipped + rounded, huge_page - skipped);
-  std::byte* const kv = start + skipped;
-#ifdef MADV_HUGEPAGE
-  madvise(kv, rounded, MADV_HUGEPAGE);  // a wish; failure costs only speed
-#endif
-  return Aligned<std::byte>(kv, FreeAligned{rounded});
-}
-
-PackedMatrix::PackedMatrix(const Kernels& kernels, std::span<const MatrixSource> sources) {
-  for (const MatrixSource& source : sources) {
-    if (parts_.empty() || parts_.back().view.format != source.format) {
-      parts_.push_back({{nullptr, source.format, 0, source.inputs}, outputs_});
-    }
-    parts_.back().view.outputs += source.outputs;
-    outputs_ += source.outputs;
-    inputs_ = source.inputs;
-    wants_[static_cast<std::size_t>(kernels.activation_format(source.format))] = true;
-  }
-  for (Part& part : parts_) {
-    const std::size_t bytes = kernels.packed_bytes(part.view.format, part.view.outputs, part.view.inputs);
-    data_.push_back(aligned<std::byte>(bytes));
-    part.view.data = data_.back().get();
-    bytes_ += bytes;
-  }
-
-  std::size_t place = 0;
-  int first = 0;  // output of the part that the source starts at
-  Failure failure;
-  const int workers = threads();
-  std::vector<std::pair<Aligned<std::byte>, std::size_t>> buffers(static_cast<std::size_t>(workers));
-  for (const MatrixSource& source : sources) {
-    while (first == parts_[place].view.outputs || parts_[place].view.format != source.format) {
-      ++place;
-      first = 0;
-    }
-    // Whole units, so that two threads meet in a cache line at most where a source starts inside a panel.
-    const int units = (source.outputs + kernels.unit - 1) / kernels.unit;
-    const std::size_t unit_bytes = row_bytes(source.format, source.inputs) * static_cast<std::size_t>(kernels.unit);
-    const int together = static_cast<int>(packing_bytes / unit_bytes > 0 ? packing_bytes / unit_bytes : 1);
-    const double elements = static_cast<double>(source.outputs) * source.inputs;
-    const std::size_t room = unit_bytes * static_cast<std::size_t>(together < units ? together : units);
-    std::byte* const packed = data_[place].get();
-    parallel_ranges(units, elements, workers, [&](int begin, int end, int worker) {
-      failure.guard([&] {
-        auto& [rows, size] = buffers[static_cast<std::size_t>(worker)];
-        if (size < room) {
-          rows = aligned<std::byte>(room);
-          size = room;  // not before: after a failure the worker goes on with its other ranges
-        }
-        for (int unit = begin; unit < end; unit += together) {
-          const int from = unit * kernels.unit;
-          const int to = std::min((unit + together < end ? unit + together : end) * kernels.unit, source.outputs);
-          source.read(from, to - from, rows.get());
-          kernels.pack({rows.get(), source.format, to - from, source.inputs}, first + from, packed);
-        }
-      });
-    });
-    failure.rethrow();
-    first += source.outputs;
-  }
-}
-
-PackedMatrix::PackedMatrix(const Kernels& kernels, std::span<const MatrixView> parts)
-    : PackedMatrix(kernels, sources_of(parts)) {}
-
-void PackedMatrix::unpack_row(const Kernels& kernels, int output, float* row) const noexcept {
-  const Part* part = parts_.data();
-  while (output >= part->first + part->view.outputs) ++part;
-  kernels.unpack_row(part->view, output - part->first, row);
-}
-
-void PackedActivations::reserve(const Kernels& kernels, const PackedMatrix& w, int rows) {
-  kernels_ = &kernels;
-  rows_ = rows;
-  inputs_ = w.inputs();
-  for (std::size_t i = 0; i < activation_formats; ++i) {
-    wanted_[i] = w.wants(static_cast<ActivationFormat>(i));
-    if (!wanted_[i]) continue;
-    const std::size_t bytes = kernels.activation_bytes(static_cast<ActivationFormat>(i), rows, inputs_);
-    if (bytes <= bytes_[i]) continue;
-    data_[i] = aligned<std::byte>(bytes);
-    bytes_[i] = bytes;
-  }
-}
-
-void PackedActivations::pack_activations(const float* x, std::ptrdiff_t x_stride, int begin, int end) noexcept {
-  for (std::size_t i = 0; i < activation_formats; ++i) {
-    if (!wanted_[i]) continue;
-    kernels_->pack_activations(static_cast<ActivationFormat>(i), x, x_stride, rows_, inputs_, begin, end, data_[i].get());
-  }
-}
-
-void pack_activations(const Kernels& kernels, const PackedMatrix& w, const float* x, std::ptrdiff_t x_stride, int rows,
-             PackedActivations& to) {
-  to.reserve(kernels, w, rows);
-  for_inputs(w.inputs(), preparing_work(rows, w.inputs()),
-             [&](int begin, int end) { to.pack_activations(x, x_stride, begin, end); });
-}
 
 void matmul(const Kernels& kernels, const PackedMatrix& w, const PackedActivations& x, float* y, std::ptrdiff_t y_stride) {
   multiply(kernels, w, 0, x, y, y_stride, [](int, int) {});
@@ -262,8 +80,16 @@ bool matmul_of_numbers(const Kernels& kernels, const PackedMatrix& w, const Pack
   return !found;
 }
 
+std::size_t AttentionScratch::bytes(const AttentionShape& shape, int rows) noexcept {
+  return sizeof(float) * static_cast<std::size_t>(threads()) * attention_floats(shape, queries_of(shape, rows), 0);
+}
+
+std::size_t AttentionScratch::bytes_per_position(const AttentionShape& shape, int rows) noexcept {
+  return sizeof(float) * static_cast<std::size_t>(threads()) * static_cast<std::size_t>(queries_of(shape, rows));
+}
+
 void AttentionScratch::reserve(const AttentionShape& shape, int rows, int positions) {
-  const int queries = std::min(rows * (shape.heads / shape.kv_heads), attention_queries_max);
+  const int queries = queries_of(shape, rows);
   const std::size_t line = 64 / sizeof(float);
   workers_ = threads();
   each_ = (attention_floats(shape, queries, positions) + line - 1) / line * line;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include "kernels/operations.h"
+#include "kernels/kernels.h"
+#include "kernels/threads.h"
 
 namespace draftproof {
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/engine_subject.h"
 
-#include "kernels/operations.h"
+#include "kernels/kernels.h"
+#include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/models/memory.h"
 

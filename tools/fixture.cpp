@@ -10,7 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "kernels/operations.h"
+#include "kernels/kernels.h"
+#include "kernels/threads.h"
 #include "oracle/fixtures/fixture_file.h"
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"

@@ -5,7 +5,8 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "kernels/operations.h"
+#include "kernels/kernels.h"
+#include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
 #include "tools/commands.h"

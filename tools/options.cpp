@@ -16,7 +16,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/operations.h"
+#include "kernels/kernels.h"
+#include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/base/incoming.h"
 #include "ref/decoding/engine.h"

@@ -8,8 +8,9 @@
 #include <istream>
 #include <map>
 
+#include "kernels/kernels.h"
 #include "kernels/openblas.h"
-#include "kernels/operations.h"
+#include "kernels/threads.h"
 #include "ref/base/digest.h"
 #include "ref/base/error.h"
 #include "ref/base/incoming.h"

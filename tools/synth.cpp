@@ -6,9 +6,9 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/kernels.h"
 #include "kernels/math64.h"
-#include "kernels/operations.h"
-#include "kernels/parallel.h"
+#include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/formats/gguf_writer.h"
 #include "ref/formats/stored_tensor.h"

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "kernels/threads.h"
 #include "oracle/spectrace/replay.h"
 #include "oracle/spectrace/rows_file.h"
 #include "oracle/spectrace/show.h"

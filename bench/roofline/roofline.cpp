@@ -4,7 +4,8 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/parallel.h"
+#include "kernels/aligned.h"
+#include "kernels/threads.h"
 
 namespace draftproof {
 namespace {

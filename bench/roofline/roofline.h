@@ -6,7 +6,8 @@
 #include <cstddef>
 
 #include "bench/roofline/probes.h"
-#include "kernels/operations.h"
+#include "kernels/aligned.h"
+#include "kernels/kernels.h"
 
 namespace draftproof {
 

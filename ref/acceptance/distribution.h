@@ -64,6 +64,8 @@ class Distribution {
   void become_quantized(const FixedPointWeights& shares);
 
   std::uint64_t bytes() const noexcept;  // of memory
+  /// Bytes of a distribution over a whole vocabulary: a weight and, with its block, up to a half as much again.
+  static std::uint64_t bytes_for(int vocabulary) noexcept { return 12 * static_cast<std::uint64_t>(vocabulary); }
 
   Fingerprint fingerprint() const;
   bool operator==(const Distribution& other) const noexcept;

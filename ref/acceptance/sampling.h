@@ -53,6 +53,11 @@ class Sampler {
   Distribution blank();
   void give_back(std::vector<Distribution>& read);  // and leaves none
 
+  /// Bytes that reading a row takes: the row with penalties, its fixed-point weights, and two distributions.
+  static std::uint64_t bytes(int vocabulary) noexcept {
+    return 2 * sizeof(float) * static_cast<std::uint64_t>(vocabulary) + 2 * Distribution::bytes_for(vocabulary);
+  }
+
  private:
   void apply_truncation(const Truncation& cut, const BlockedRow& row);
 

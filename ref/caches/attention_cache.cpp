@@ -31,6 +31,10 @@ AttentionCache::AttentionCache(int kv_heads, int head_dim, int window, int capac
   kv_ = key_values_in(data_.get(), format, kv_heads, head_dim, blocks);
 }
 
+std::size_t AttentionCache::bytes_per_position(int kv_heads, int head_dim, KvFormat format) noexcept {
+  return key_values_bytes(format, kv_heads, head_dim, 1) / block;
+}
+
 const KeyValues& AttentionCache::claim_rows(int position, int rows) {
   for (int row = position; row < position + rows; ++row) {
     claim(row);

@@ -14,8 +14,9 @@
 
 #include <cstddef>
 
+#include "kernels/aligned.h"
+#include "kernels/kernels.h"
 #include "kernels/key_values.h"
-#include "kernels/operations.h"
 #include "ref/caches/cache.h"
 
 namespace draftproof {
@@ -42,6 +43,9 @@ class AttentionCache final : public LayerCache {
   int first_visible(int position) const noexcept;
 
   int window() const noexcept { return window_; }
+
+  /// Bytes of the keys and values of one position.
+  static std::size_t bytes_per_position(int kv_heads, int head_dim, KvFormat format) noexcept;
 
   void add_to(Digest& digest, int length) const override;
 

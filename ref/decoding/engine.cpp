@@ -3,8 +3,9 @@
 
 #include <algorithm>
 
+#include "kernels/kernels.h"
 #include "kernels/openblas.h"
-#include "kernels/operations.h"
+#include "kernels/threads.h"
 #include "ref/acceptance/random_source.h"
 #include "ref/base/error.h"
 #include "ref/drafts/none.h"
@@ -33,7 +34,9 @@ std::string numerics_of(const Kernels& kernels) {
 
 std::string numerics_of(const LoadOptions& load_options) {
   std::string numerics = numerics_of(load_options.kernels);
-  if (load_options.quantize != Quantization::none) numerics += std::string(", quantize ") + name_of(load_options.quantize);
+  if (load_options.quantize != Quantization::none) {
+    numerics += std::string(", quantize ") + name_of(load_options.quantize);
+  }
   if (load_options.kv != KvFormat::f32) numerics += std::string(", kv ") + traits(load_options.kv).name;
   return numerics;
 }
@@ -47,15 +50,25 @@ const Rule& rule_by_name(const std::string& name) {
 
 namespace {
 
-constexpr int draft_tokens_counted = 16;  // in a round, where no number is asked for
+/// The draft tokens of a round that memory is counted for.
+int default_draft_max(const Request& request) { return request.draft_max > 0 ? request.draft_max : 16; }
 
-int default_draft_max(const Request& request) { return request.draft_max > 0 ? request.draft_max : draft_tokens_counted; }
+/// The need of a model and of what reads its rows.
+MemoryNeed decoding_need(const Checkpoint& files, const LoadOptions& load_options) {
+  MemoryNeed need = model_need(files, load_options);
+  const int vocabulary = read_transformer_config(files.config(), 1).vocabulary;
+  need.scratch += Sampler::bytes(vocabulary);
+  // Of a draft token: the draft's row of logits, and the distribution it was drawn from.
+  need.scratch_per_draft_token += Outputs::bytes_per_row(vocabulary) + Distribution::bytes_for(vocabulary);
+  return need;
+}
 
-/// What a draft needs beside its target.
-MemoryNeed draft_need(const DraftName& name, const MemoryNeed& target, const LoadOptions& load_options) {
+/// The memory that a draft needs beside its target's.
+MemoryNeed draft_need(const DraftName& name, ModelFiles& files, const MemoryNeed& target,
+                      const LoadOptions& load_options) {
   MemoryNeed need;
   if (name.kind->takes_path) {
-    need = memory_need(Checkpoint(name.path), load_options);
+    need = decoding_need(files.draft(name.path), load_options);
     need.scratch_per_draft_token = 0;  // the target's has it
   } else if (name.kind->name != std::string("none")) {  // the target again, with a cache of its own
     need.cache_fixed = target.cache_fixed;
@@ -64,7 +77,7 @@ MemoryNeed draft_need(const DraftName& name, const MemoryNeed& target, const Loa
   return need;
 }
 
-/// The rows of one round: as many distributions as the target's pass has rows, and one of them as lists.
+/// The distributions of one round: one for each row of the verification pass, and one of them as lists.
 MemoryNeed need_of_rows(int vocabulary) {
   MemoryNeed need;
   const std::uint64_t row = static_cast<std::uint64_t>(vocabulary) * sizeof(std::uint64_t);
@@ -80,34 +93,34 @@ void refuse(const std::string& what, std::uint64_t need) {
 
 }  // namespace
 
-MemoryNeed memory_need(const std::filesystem::path& target, std::span<const std::string> drafts,
-                       const LoadOptions& load_options, bool rows) {
-  const Checkpoint checkpoint(target);
-  const MemoryNeed of_target = memory_need(checkpoint, load_options);
+MemoryNeed memory_need(ModelFiles& files, std::span<const std::string> drafts, const LoadOptions& load_options,
+                       bool rows) {
+  const MemoryNeed of_target = decoding_need(files.target(), load_options);
   MemoryNeed need = of_target;
-  if (rows) need += need_of_rows(read_transformer_config(checkpoint.config()).vocabulary);
-  for (const std::string& draft : drafts) need += draft_need(parse_draft_name(draft), of_target, load_options);
+  if (rows) need += need_of_rows(read_transformer_config(files.target().config()).vocabulary);
+  for (const std::string& draft : drafts) need += draft_need(parse_draft_name(draft), files, of_target, load_options);
   return need;
 }
 
-void refuse_shortage(const std::filesystem::path& target, std::span<const std::string> drafts, const LoadOptions& load_options,
+void refuse_shortage(ModelFiles& files, std::span<const std::string> drafts, const LoadOptions& load_options,
                      const Request& request, bool rows) {
   const bool plain = std::ranges::all_of(drafts, [](const std::string& draft) { return draft == "none"; });
-  const int context = read_transformer_config(Checkpoint(target).config()).context;
+  const int context = read_transformer_config(files.target().config()).context;
   const std::size_t wanted = request.prompt.size() + static_cast<std::size_t>(request.max_new_tokens);
   const int positions = static_cast<int>(std::min(wanted, static_cast<std::size_t>(context)));
-  std::string what = target.string();
+  std::string what = files.target().path().string();
   for (const std::string& draft : drafts) {
     if (draft != "none") what += " with " + draft;
   }
   refuse(what + " for a text of " + std::to_string(positions) + " positions",
-         memory_need(target, drafts, load_options, rows).total(positions, plain ? 0 : default_draft_max(request)));
+         memory_need(files, drafts, load_options, rows).total(positions, plain ? 0 : default_draft_max(request)));
 }
 
-Engine::Engine(const std::filesystem::path& target, LoadOptions load_options)
-    : layout_(std::move(load_options)),
-      need_(memory_need(Checkpoint(target), layout_)),
-      target_(load_model(target, layout_)) {}
+Engine::Engine(ModelFiles& files, LoadOptions load_options)
+    : files_(files),
+      load_options_(std::move(load_options)),
+      need_(decoding_need(files.target(), load_options_)),
+      target_(load_model(files.target(), load_options_)) {}
 
 const Engine::LoadedDraft& Engine::load(const std::string& draft) {
   const auto known = drafts_.find(draft);
@@ -116,13 +129,14 @@ const Engine::LoadedDraft& Engine::load(const std::string& draft) {
   LoadedDraft loaded;
   loaded.question.draft_given = name.kind->name != std::string("none");
   loaded.question.draft_needs_target = name.kind->needs_target;
-  loaded.question.draft_is_dflash = name.kind->needs_target && is_dflash(Checkpoint(name.path).config());
+  loaded.question.draft_is_dflash = name.kind->needs_target && is_dflash(files_.draft(name.path).config());
   loaded.question.target_has_taps = target_->layers() > 0;
   loaded.question.target_has_embeddings = target_->embeddings() != nullptr;
   if (draftproof::gate(loaded.question) == Gate::open) {
-    loaded.need = draft_need(name, need_, layout_);
+    loaded.need = draft_need(name, files_, need_, load_options_);
     refuse(draft, loaded.need.total(0));
-    loaded.new_draft = name.kind->open(name.path, *target_, layout_);
+    const Checkpoint* const files = name.kind->takes_path ? &files_.draft(name.path) : nullptr;
+    loaded.new_draft = name.kind->open(files, *target_, load_options_);
   }
   return drafts_.emplace(draft, std::move(loaded)).first->second;
 }
@@ -153,7 +167,7 @@ Trace Engine::decode(Request request, const std::string& draft, const Rule& rule
   Decoder decoder(*target_, *drafter, rule, random, std::move(request), recording);
   with_workers([&] { decoder.run(watch, cancelled); });
   Trace trace = std::move(decoder).trace();
-  trace.kernels = layout_.kernels.name;
+  trace.kernels = load_options_.kernels.name;
   trace.threads = threads();
   return trace;
 }

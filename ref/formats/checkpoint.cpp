@@ -8,7 +8,6 @@
 #include "kernels/formats.h"
 #include "ref/base/error.h"
 #include "ref/base/require.h"
-#include "ref/formats/gguf.h"
 #include "ref/formats/gguf_names.h"
 #include "ref/formats/printable.h"
 #include "ref/formats/safetensors.h"
@@ -164,14 +163,15 @@ void Checkpoint::open_gguf() {
   if (file.tensors().empty()) {
     throw Error(path_.string() + ": has no tensors; it holds a vocabulary or other metadata, and no model");
   }
-  const GgufNames& dialect = dialect_of(file);
-  dialect_ = &dialect;
-  gguf_config_ = dialect.config(file);
+  const GgufNames& names = gguf_names_of(file);
+  gguf_names_ = &names;
+  config_ = names.config(file);
+  metadata_ = file.metadata();
   for (const auto& [name, stored] : file.tensors()) {
-    const GgufTranslation translation = translated(dialect, name);
+    const GgufTranslation translation = translated(names, name);
     StoredTensor tensor = stored;
-    if (dialect.pairs_rows && translation.in_heads) {
-      tensor.rows_per_head = static_cast<int>(gguf_config_->at("head_dim").integer(1, head_dim_max));
+    if (names.pairs_rows && translation.in_heads) {
+      tensor.rows_per_head = static_cast<int>(config_->at("head_dim").integer(1, head_dim_max));
       if (tensor.rows_per_head % 2 != 0 || tensor.shape.empty() || tensor.shape[0] % tensor.rows_per_head != 0) {
         throw Error(where(tensor) + " has shape " + shown(tensor.shape) + ", which are no heads of " +
                     std::to_string(tensor.rows_per_head) + " rows, in pairs");
@@ -185,10 +185,13 @@ void Checkpoint::open_gguf() {
 
 std::string Checkpoint::name_in_file(const std::string& name) const {
   if (const auto found = tensors_.find(name); found != tensors_.end()) return found->second.name;
-  return dialect_ == nullptr ? name : name_in_gguf(*dialect_, name);
+  return gguf_names_ == nullptr ? name : name_in_gguf(*gguf_names_, name);
 }
 
-Json Checkpoint::config() const { return gguf_config_ ? *gguf_config_ : Json::read(path_ / "config.json"); }
+const Json& Checkpoint::config() const {
+  if (!config_) config_ = Json::read(path_ / "config.json");
+  return *config_;
+}
 
 const StoredTensor& Checkpoint::find(const std::string& name, const std::vector<std::int64_t>& shape) const {
   const auto found = tensors_.find(name);
@@ -202,7 +205,7 @@ const StoredTensor& Checkpoint::find(const std::string& name, const std::vector<
                 ", but F32, F16, BF16 or a block format is needed; convert the checkpoint");
   }
   const bool fits =
-      gguf_config_ ? without_leading_ones(tensor.shape) == without_leading_ones(shape) : tensor.shape == shape;
+      gguf_names_ != nullptr ? without_leading_ones(tensor.shape) == without_leading_ones(shape) : tensor.shape == shape;
   if (!fits) {
     throw Error(where(tensor) + " has shape " + shown(tensor.shape) + ", but the configuration asks for " +
                 shown(shape));

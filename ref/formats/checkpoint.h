@@ -2,8 +2,8 @@
 // Named tensors and their configuration, however they are stored: a Hugging Face folder, or a GGUF file. Model pages
 // read weights through this and know neither.
 //
-// Names, shapes, the order of rows and the configuration are Hugging Face's. A GGUF's are translated (gguf_dialect.h)
-// where its architecture has a dialect there; a tensor without a translation keeps its own name.
+// Names, shapes, the order of rows and the configuration are Hugging Face's. Those of a GGUF are translated
+// (gguf_names.h); a tensor without a translation keeps its own name.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "ref/formats/gguf.h"
 #include "ref/formats/json.h"
 #include "ref/formats/stored_tensor.h"
 
@@ -20,6 +21,8 @@ namespace draftproof {
 
 struct GgufNames;
 
+/// The files of one model. They are opened once, and whoever needs something from them is given the checkpoint.
+/// Tensors are read by any number of threads at a time; the other calls are for one thread.
 class Checkpoint {
  public:
   /// A folder with `model.safetensors`, or else the shards named by `model.safetensors.index.json`, which must tell the
@@ -33,8 +36,12 @@ class Checkpoint {
   /// How the file has this tensor, or would have it.
   std::string name_in_file(const std::string& name) const;
 
-  /// config.json, or what a GGUF's metadata say in its terms. Error when there is none or it cannot be translated.
-  Json config() const;
+  /// config.json, or the metadata of a GGUF translated into its terms; read when first asked for. Throws Error when
+  /// there is none or it cannot be translated.
+  const Json& config() const;
+
+  /// The metadata of a .gguf file; nullptr for a folder.
+  const GgufMetadata* metadata() const noexcept { return metadata_ ? &*metadata_ : nullptr; }
 
   /// The tensor as a matrix of this shape, in a format that we compute with; else an Error naming file, tensor (as the
   /// file has it) and what was expected. That its values are finite is checked as they are read.
@@ -54,8 +61,9 @@ class Checkpoint {
 
   std::filesystem::path path_;
   std::map<std::string, StoredTensor> tensors_;
-  const GgufNames* dialect_ = nullptr;  // nullptr: a folder
-  std::optional<Json> gguf_config_;       // none: a folder, which has its own
+  const GgufNames* gguf_names_ = nullptr;  // nullptr: a folder
+  std::optional<GgufMetadata> metadata_;
+  mutable std::optional<Json> config_;     // of a folder: once it was asked for
 };
 
 }  // namespace draftproof

@@ -357,7 +357,7 @@ Json qwen3_config(const Gguf& file) { return transformer_config(file, "qwen3", "
 Json qwen2_config(const Gguf& file) { return transformer_config(file, "qwen2", "Qwen2ForCausalLM"); }
 Json llama_config(const Gguf& file) { return transformer_config(file, "llama", "LlamaForCausalLM"); }
 
-constexpr GgufNames dialects[] = {
+constexpr GgufNames architectures[] = {
     {"qwen3", transformer_whole, transformer_layer, "model.layers.", false, qwen3_config},
     {"qwen2", transformer_whole, transformer_layer, "model.layers.", false, qwen2_config},
     {"llama", transformer_whole, transformer_layer, "model.layers.", true, llama_config},
@@ -372,54 +372,54 @@ const GgufName* find(std::span<const GgufName> names, std::string_view part) {
 
 }  // namespace
 
-const GgufNames& dialect_of(const Gguf& file) {
+const GgufNames& gguf_names_of(const Gguf& file) {
   const std::string key = "general.architecture";
   const std::string* const name = file.find_text(key);
   if (name == nullptr) file.fail(key, "is missing; the file is no model");
   std::string known;
-  for (const GgufNames& dialect : dialects) {
-    if (*name == dialect.architecture) return dialect;
-    known += (known.empty() ? "" : ", ") + std::string(dialect.architecture);
+  for (const GgufNames& names : architectures) {
+    if (*name == names.architecture) return names;
+    known += (known.empty() ? "" : ", ") + std::string(names.architecture);
   }
   file.fail(key, in_quotes(*name) + " is not implemented; implemented are " + known);
 }
 
-GgufTranslation translated(const GgufNames& dialect, const std::string& name) {
+GgufTranslation translated(const GgufNames& names, const std::string& name) {
   const std::size_t dot = name.rfind('.');  // before "weight" or "bias"
   if (dot == std::string::npos) return {};
   std::string_view part = std::string_view(name).substr(0, dot);
   const std::string ending = name.substr(dot);
   if (ending != ".weight" && ending != ".bias") return {};
   if (!part.starts_with("blk.")) {
-    const GgufName* const found = find(dialect.whole, part);
+    const GgufName* const found = find(names.whole, part);
     return found == nullptr ? GgufTranslation{} : GgufTranslation{found->hugging_face + ending, found->in_heads};
   }
   part.remove_prefix(4);
   const std::size_t end = part.find('.');
   if (end == std::string_view::npos) return {};
   const std::string_view layer = part.substr(0, end);
-  const GgufName* const found = find(dialect.layer, part.substr(end + 1));
+  const GgufName* const found = find(names.layer, part.substr(end + 1));
   const bool is_number = !layer.empty() && layer.find_first_not_of("0123456789") == std::string_view::npos &&
                          (layer == "0" || layer[0] != '0');
   if (found == nullptr || !is_number) return {};
-  return {dialect.layers + std::string(layer) + "." + found->hugging_face + ending, found->in_heads};
+  return {names.layers + std::string(layer) + "." + found->hugging_face + ending, found->in_heads};
 }
 
-std::string name_in_gguf(const GgufNames& dialect, const std::string& hugging_face) {
+std::string name_in_gguf(const GgufNames& names, const std::string& hugging_face) {
   const std::size_t dot = hugging_face.rfind('.');  // before "weight" or "bias"
   if (dot == std::string::npos) return hugging_face;
   std::string_view part = std::string_view(hugging_face).substr(0, dot);
   std::string before;
-  std::span<const GgufName> names = dialect.whole;
-  if (part.starts_with(dialect.layers)) {
-    part.remove_prefix(std::string_view(dialect.layers).size());
+  std::span<const GgufName> list = names.whole;
+  if (part.starts_with(names.layers)) {
+    part.remove_prefix(std::string_view(names.layers).size());
     const std::size_t end = std::min(part.find('.'), part.size() - 1);
     before = "blk." + std::string(part.substr(0, end + 1));
     part.remove_prefix(end + 1);
-    names = dialect.layer;
+    list = names.layer;
   }
-  const auto found = std::ranges::find(names, part, &GgufName::hugging_face);
-  return found == names.end() ? hugging_face : before + found->gguf + hugging_face.substr(dot);
+  const auto found = std::ranges::find(list, part, &GgufName::hugging_face);
+  return found == list.end() ? hugging_face : before + found->gguf + hugging_face.substr(dot);
 }
 
 }  // namespace draftproof

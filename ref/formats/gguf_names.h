@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a GGUF says, in Hugging Face's terms: names of tensors, order of rows, config.json. One dialect per
-// general.architecture.
+// Translates a GGUF file into Hugging Face's terms: tensor names, the order of rows, config.json. There is one row of
+// names per general.architecture.
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@ namespace draftproof {
 struct GgufName {
   const char* gguf;          // "attn_q" of "blk.3.attn_q.weight", or of "attn_q.weight"
   const char* hugging_face;  // "self_attn.q_proj" of "model.layers.3.self_attn.q_proj.weight"
-  bool in_heads = false;     // rows belong to heads that RoPE turns
+  bool in_heads = false;     // the rows belong to heads that RoPE rotates
 };
 
 struct GgufNames {
@@ -22,24 +22,24 @@ struct GgufNames {
   std::span<const GgufName> whole;   // tensors of the whole model
   std::span<const GgufName> layer;   // of each layer
   const char* layers;                // what stands before a layer's number
-  /// The converter put the two halves of each head's rows, which RoPE turns together, into pairs of neighbors.
+  /// The converter put the two halves of each head's rows, which RoPE rotates together, into pairs of neighbors.
   bool pairs_rows;
-  /// What config.json would say. Errors name the key, those about its fields as well.
+  /// What config.json would hold. Errors name the key, those about its fields as well.
   Json (*config)(const Gguf& file);
 };
 
-/// Error when the file names no architecture, or one without a dialect.
-const GgufNames& dialect_of(const Gguf& file);
+/// Error when the file names no architecture, or one that is not in the table.
+const GgufNames& gguf_names_of(const Gguf& file);
 
-/// Of the tensor `name` as the file has it; empty when the dialect has no word for it.
+/// The translation of a tensor name; `name` is empty when the table does not have it.
 struct GgufTranslation {
   std::string name;
   bool in_heads = false;
 };
-GgufTranslation translated(const GgufNames& dialect, const std::string& name);
+GgufTranslation translated(const GgufNames& names, const std::string& name);
 
 /// The other way: how a file has, or would have, the tensor `hugging_face`; of several spellings the first. What the
-/// dialect has no word for stays.
-std::string name_in_gguf(const GgufNames& dialect, const std::string& hugging_face);
+/// table does not have stays.
+std::string name_in_gguf(const GgufNames& names, const std::string& hugging_face);
 
 }  // namespace draftproof

@@ -4,6 +4,9 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/packed_activations.h"
+#include "kernels/packed_matrix.h"
+#include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/base/require.h"
 
@@ -86,7 +89,7 @@ void CausalTransformer::read(const Batch& batch, Cache& cache, Outputs& outputs)
   kernels_.rms_norm(scratch_.hidden_states.data() + static_cast<std::ptrdiff_t>(batch.logits_from) * config_.hidden,
                     config_.hidden, wanted, 1, config_.hidden, norm_.data(), config_.epsilon, scratch_.normed.data(),
                     config_.hidden);
-  if (!unembed(scratch_.normed.data(), wanted, scratch_.activation_formats, outputs.logits.data())) {
+  if (!unembed(scratch_.normed.data(), wanted, scratch_.activations, outputs.logits.data())) {
     throw Error(origin_ + ": the model computes NaN logits; its weights are damaged");
   }
 }

@@ -127,17 +127,17 @@ DFlashConfig read_dflash_config(const Json& config, const Model& target) {
   const auto everywhere = config.find("is_causal");
   const auto nested = block ? block->find("causal") : std::nullopt;
   const bool declared = config.find("layer_types").has_value();
-  for (int& transaction : transformer.windows) {
-    if (!declared) transaction = AttentionCache::everything;  // a draft slides where its layer_types say so
-    const bool sliding = transaction != AttentionCache::everything;
+  for (int& window : transformer.windows) {
+    if (!declared) window = AttentionCache::everything;  // a draft slides where its layer_types say so
+    const bool sliding = window != AttentionCache::everything;
     result.causal.push_back(everywhere ? everywhere->boolean() : nested ? nested->boolean() : sliding);
   }
   if (const auto use = nested_first(config, "use_swa"); use && use->boolean()) {
     const auto own = nested_first(config, "swa_window_size");
     const auto width = own ? own : config.find("sliding_window");
     if (!width) use->fail("needs swa_window_size or sliding_window");
-    const auto transaction = std::min<std::int64_t>(width->integer(1, std::int64_t{1} << 40), 1 << 24);
-    std::fill(transformer.windows.begin(), transformer.windows.end(), static_cast<int>(transaction));
+    const auto window = std::min<std::int64_t>(width->integer(1, std::int64_t{1} << 40), 1 << 24);
+    std::fill(transformer.windows.begin(), transformer.windows.end(), static_cast<int>(window));
   }
   result.embedding_scale = positive_factor(config, "input_embedding_scale", 1);
   result.logit_multiplier = positive_factor(config, "output_multiplier", 1);
@@ -145,8 +145,8 @@ DFlashConfig read_dflash_config(const Json& config, const Model& target) {
   return result;
 }
 
-DFlashNetwork::DFlashNetwork(const std::filesystem::path& path, const Model& target, const LoadOptions& options)
-    : DFlashNetwork({Checkpoint(path), options}, target) {}
+DFlashNetwork::DFlashNetwork(const Checkpoint& files, const Model& target, const LoadOptions& options)
+    : DFlashNetwork(WeightLoader(files, options), target) {}
 
 DFlashNetwork::DFlashNetwork(const WeightLoader& from, const Model& target)
     : kernels_(from.options.kernels),
@@ -178,8 +178,8 @@ DFlashNetwork::DFlashNetwork(const WeightLoader& from, const Model& target)
 std::unique_ptr<Cache> DFlashNetwork::new_context(int capacity, int max_pending_rows) const {
   const TransformerConfig& t = config_.transformer;
   std::vector<std::unique_ptr<LayerCache>> layers;
-  for (const int transaction : t.windows) {
-    layers.push_back(std::make_unique<AttentionCache>(t.kv_heads, t.head_dim, transaction, capacity, max_pending_rows, kv_));
+  for (const int window : t.windows) {
+    layers.push_back(std::make_unique<AttentionCache>(t.kv_heads, t.head_dim, window, capacity, max_pending_rows, kv_));
   }
   return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
 }
@@ -196,8 +196,8 @@ void DFlashNetwork::append(std::span<const float> features, int rows, Cache& con
   rope_.angles(scratch_.positions, scratch_.cosine, scratch_.sine);
 
   context_rows_.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(t.hidden));
-  pack_activations(kernels_, fc_, features.data(), fc_.inputs(), rows, scratch_.activation_formats);
-  matmul(kernels_, fc_, scratch_.activation_formats, context_rows_.data(), t.hidden);
+  pack_activations(kernels_, fc_, features.data(), fc_.inputs(), rows, scratch_.activations);
+  matmul(kernels_, fc_, scratch_.activations, context_rows_.data(), t.hidden);
   kernels_.rms_norm(context_rows_.data(), t.hidden, rows, 1, t.hidden, hidden_norm_.data(), t.epsilon,
                     context_rows_.data(), t.hidden);
 
@@ -206,8 +206,8 @@ void DFlashNetwork::append(std::span<const float> features, int rows, Cache& con
     const TransformerLayer& layer = layers_[static_cast<std::size_t>(i)];
     float* const keys = scratch_.qkv.data() + q;
     // Context rows are never queries: of the joined projection only k and v are needed.
-    pack_activations(kernels_, layer.qkv, context_rows_.data(), t.hidden, rows, scratch_.activation_formats);
-    matmul_from(kernels_, layer.qkv, q, scratch_.activation_formats, scratch_.qkv.data(), qkv);
+    pack_activations(kernels_, layer.qkv, context_rows_.data(), t.hidden, rows, scratch_.activations);
+    matmul_from(kernels_, layer.qkv, q, scratch_.activations, scratch_.qkv.data(), qkv);
     const std::vector<float>& norm = head_norms_[static_cast<std::size_t>(i)].k;
     kernels_.rms_norm(keys, qkv, rows, t.kv_heads, t.head_dim, norm.data(), t.epsilon, keys, qkv);
     kernels_.rope(keys, qkv, rows, t.kv_heads, t.head_dim, t.head_dim / 2, scratch_.cosine.data(),
@@ -260,7 +260,7 @@ std::span<const float> DFlashNetwork::block(Token anchor, int masks, Cache& cont
   kernels_.rms_norm(scratch_.hidden_states.data(), t.hidden, rows, 1, t.hidden, norm_.data(), t.epsilon, block_rows_.data(),
                     t.hidden);
   logits_.resize(static_cast<std::size_t>(masks) * static_cast<std::size_t>(target_.vocabulary()));
-  if (!target_.embeddings()->unembed(block_rows_.data() + t.hidden, masks, scratch_.activation_formats, logits_.data())) {
+  if (!target_.embeddings()->unembed(block_rows_.data() + t.hidden, masks, scratch_.activations, logits_.data())) {
     throw Error(origin_ + ": the draft computes NaN logits; its weights are damaged");
   }
   if (config_.logit_multiplier != 1) {

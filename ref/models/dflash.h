@@ -46,7 +46,7 @@ DFlashConfig read_dflash_config(const Json& config, const Model& target);
 class DFlashNetwork {
  public:
   /// `target` lends its embedding table and head and must outlive the network.
-  DFlashNetwork(const std::filesystem::path& path, const Model& target, const LoadOptions& options);
+  DFlashNetwork(const Checkpoint& files, const Model& target, const LoadOptions& options);
 
   const DFlashConfig& config() const noexcept { return config_; }
   std::unique_ptr<Cache> new_context(int capacity, int max_pending_rows) const;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "ref/models/llama.h"
 
+#include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/models/causal_transformer.h"
 

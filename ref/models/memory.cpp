@@ -9,6 +9,7 @@
 #include <limits>
 #include <sstream>
 
+#include "kernels/threads.h"
 #include "ref/models/model.h"
 #include "ref/models/transformer.h"
 
@@ -54,20 +55,19 @@ std::uint64_t MemoryNeed::total(int positions, int draft_tokens) const noexcept 
   return sum;
 }
 
-MemoryNeed memory_need(const Checkpoint& weights, const LoadOptions& options) {
-  const TransformerConfig config = read_transformer_config(weights.config(), 1);
+MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
+  const TransformerConfig config = read_transformer_config(files.config(), 1);
   MemoryNeed need;
   std::uint64_t activations[activation_formats] = {};
-  std::uint64_t width = 0;  // floats of a row's activations
-  for (const auto& [name, tensor] : weights.tensors()) {
+  for (const auto& [name, tensor] : files.tensors()) {
     if (!tensor.format || tensor.shape.empty() || tensor.shape.back() > std::numeric_limits<int>::max()) continue;
     const auto inputs = static_cast<int>(tensor.shape.back());
     if (tensor.shape.size() == 1) {
-      need.weights["f32"] += 4 * size(inputs);
+      need.weights["f32"] += sizeof(float) * size(inputs);
       continue;
     }
     if (tensor.shape.size() != 2 || tensor.shape[0] > std::numeric_limits<int>::max()) continue;  // refused later
-    if (name == "lm_head.weight" && weights.same(name, "model.embed_tokens.weight")) continue;  // kept once
+    if (name == "lm_head.weight" && files.same(name, "model.embed_tokens.weight")) continue;  // kept once
     const bool table = name == "model.embed_tokens.weight" || name == "lm_head.weight";
     const Format format = packed_format(*tensor.format, inputs, options.quantize, table);
     need.weights[traits(format).name] +=
@@ -75,37 +75,27 @@ MemoryNeed memory_need(const Checkpoint& weights, const LoadOptions& options) {
     const ActivationFormat activation_format = options.kernels.activation_format(format);
     std::uint64_t& most = activations[static_cast<std::size_t>(activation_format)];
     most = std::max<std::uint64_t>(most, options.kernels.activation_bytes(activation_format, prefill_chunk, inputs));
-    // A DFlash draft: the target's features, and rows made of them.
-    if (name.ends_with("fc.weight")) width += size(inputs) + 2 * size(config.hidden);
+    // A DFlash draft: the target's features, and the context rows made of them.
+    if (name.ends_with("fc.weight")) {
+      need.scratch += sizeof(float) * size(prefill_chunk) * (size(inputs) + 2 * size(config.hidden));
+    }
   }
   for (const std::uint64_t bytes : activations) need.scratch += bytes;
 
-  // 8-bit keys and values have a scale of four bytes for each head; rows of values are whole lanes.
-  const std::uint64_t value = size(traits(options.kv).value_bytes);
-  const std::uint64_t scales = options.kv == KvFormat::q8 ? 8 : 0;
-  const std::uint64_t row =
-      size(config.kv_heads) * (value * (size(config.head_dim) + size(value_width(config.head_dim))) + scales);
+  const std::uint64_t position = AttentionCache::bytes_per_position(config.kv_heads, config.head_dim, options.kv);
   for (const int window : config.windows) {
     if (window == AttentionCache::everything) {
-      need.cache_per_position += row;
+      need.cache_per_position += position;
     } else {
-      need.cache_fixed += row * std::min(size(window) + size(prefill_chunk), size(config.context));
+      need.cache_fixed += position * std::min(size(window) + size(prefill_chunk), size(config.context));
     }
   }
-  const std::uint64_t q = size(config.heads) * size(config.head_dim);
-  const std::uint64_t kv = size(config.kv_heads) * size(config.head_dim);
-  width += 3 * size(config.hidden) + 2 * q + 2 * kv + 3 * size(config.intermediate) + size(config.head_dim);
-  need.scratch += 4 * size(prefill_chunk) * width;
-
-  // For each token of the vocabulary: logit, with penalties, share, and in two distributions at once an entry of 12
-  // bytes. For each draft token a logit of the target, one of the draft, and an entry.
-  need.scratch += (4 + 4 + 4 + 2 * 12) * size(config.vocabulary);
-  need.scratch_per_draft_token = (4 + 4 + 12) * size(config.vocabulary);
-
   const AttentionShape shape = config.attention_shape();
-  const int queries = std::min(prefill_chunk * (config.heads / config.kv_heads), attention_queries_max);
-  need.scratch += 4 * size(threads()) * attention_floats(shape, queries, 0);
-  need.scratch_per_position = 4 * size(threads()) * size(queries);
+  need.scratch += size(prefill_chunk) * TransformerScratch::bytes_per_row(config);
+  need.scratch += AttentionScratch::bytes(shape, prefill_chunk);
+  need.scratch_per_position = AttentionScratch::bytes_per_position(shape, prefill_chunk);
+  need.scratch += Outputs::bytes_per_row(config.vocabulary);
+  need.scratch_per_draft_token = Outputs::bytes_per_row(config.vocabulary);
   return need;
 }
 

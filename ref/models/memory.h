@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a model will take of memory, counted before any of it is read. The formula stands in docs/memory.md.
+// The memory that a model will need, as a sum of what its parts report, before any weight is read. docs/memory.md has
+// the formula.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ struct MemoryNeed {
   std::uint64_t total(int positions, int draft_tokens = 0) const noexcept;
 };
 
-/// Of a target, or of a draft as if it were one.
-MemoryNeed memory_need(const Checkpoint& weights, const LoadOptions& options);
+/// The need of a model (a target, or a draft as if it were one) in a sequence. Reads no weights.
+MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options);
 
 /// What this process may still take: what the system says is available, or less where a limit on the address space says
 /// so. The largest number where nothing is known.

@@ -2,8 +2,8 @@
 // Every architecture, by the name config.json gives it.
 #pragma once
 
-#include <filesystem>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "ref/formats/json.h"
@@ -18,15 +18,14 @@ struct Architecture {
   std::unique_ptr<Model> (*load)(const WeightLoader& from, const Json& config);
 };
 
-/// All of them; ends with a row of nulls.
-const Architecture* all_architectures() noexcept;
+std::span<const Architecture> all_architectures() noexcept;
 
-/// Loads a Hugging Face style folder or a .gguf file. Errors name file and field.
-std::unique_ptr<Model> load_model(const std::filesystem::path& path, const LoadOptions& options);
+/// Loads a model. Throws Error, naming file and field, or when memory does not suffice for it.
+std::unique_ptr<Model> load_model(const Checkpoint& files, const LoadOptions& options);
 
-/// The ids that end a text, ascending: eos_token_id of generation_config.json alone where it has one, else that of
-/// config.json; of a .gguf file what its metadata name as the end of a text, a turn or a message, and what llama.cpp
-/// knows as such by its spelling.
-std::vector<Token> read_stop_tokens(const std::filesystem::path& path);
+/// Returns the ids of the stop tokens, ascending. A folder has them as eos_token_id of generation_config.json or, where
+/// that has none, of config.json. A .gguf file names the end of a text, a turn or a message in its metadata; tokens that
+/// llama.cpp knows as such by their spelling count too.
+std::vector<Token> read_stop_tokens(const Checkpoint& files);
 
 }  // namespace draftproof

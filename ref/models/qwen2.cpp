@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "ref/models/qwen2.h"
 
+#include "kernels/threads.h"
 #include "ref/models/causal_transformer.h"
 
 namespace draftproof {

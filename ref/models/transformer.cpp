@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "kernels/math64.h"
+#include "kernels/packed_activations.h"
+#include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/base/require.h"
 #include "ref/formats/printable.h"
@@ -272,6 +274,13 @@ HeadNorms load_head_norms(const Checkpoint& weights, const TransformerConfig& co
           weights.floats(prefix + head_norm_names[1], {config.head_dim})};
 }
 
+std::size_t TransformerScratch::bytes_per_row(const TransformerConfig& config) noexcept {
+  const int q = config.heads * config.head_dim;
+  const int kv = config.kv_heads * config.head_dim;
+  const int widths = 3 * config.hidden + 2 * q + 2 * kv + 3 * config.intermediate + config.head_dim;
+  return sizeof(float) * static_cast<std::size_t>(widths);
+}
+
 void TransformerScratch::lay_out(const TransformerConfig& config, int rows, int capacity, int position,
                                  std::span<const int> depths) {
   const auto sized = [rows](std::vector<float>& buffer, int width) {
@@ -302,8 +311,8 @@ void TransformerScratch::lay_out(const TransformerConfig& config, int rows, int 
 void TransformerPass::project(const TransformerLayer& layer) const {
   TransformerScratch& s = scratch;
   norm_rows(*this, layer.input_norm);
-  pack_activations(kernels, layer.qkv, s.normed.data(), config.hidden, rows, s.activation_formats);
-  matmul(kernels, layer.qkv, s.activation_formats, s.qkv.data(), qkv_width());
+  pack_activations(kernels, layer.qkv, s.normed.data(), config.hidden, rows, s.activations);
+  matmul(kernels, layer.qkv, s.activations, s.qkv.data(), qkv_width());
 }
 
 void TransformerPass::apply_rope(int begin, int end) const {
@@ -324,19 +333,19 @@ void TransformerPass::attention_and_mlp(const TransformerLayer& layer, Attention
     attention(kernels, config.attention_shape(), kv.kv(), q(run.row), qkv_width(), s.visible.data() + run.row,
               run.rows, s.attention, s.attended.data() + static_cast<std::ptrdiff_t>(run.row) * q_width());
   }
-  pack_activations(kernels, layer.output, s.attended.data(), q_width(), rows, s.activation_formats);
-  matmul(kernels, layer.output, s.activation_formats, s.projected.data(), config.hidden);
+  pack_activations(kernels, layer.output, s.attended.data(), q_width(), rows, s.activations);
+  matmul(kernels, layer.output, s.activations, s.projected.data(), config.hidden);
   add_to_hidden(*this);
 
   norm_rows(*this, layer.attention_norm);
-  pack_activations(kernels, layer.gate_up, s.normed.data(), config.hidden, rows, s.activation_formats);
-  matmul(kernels, layer.gate_up, s.activation_formats, s.gate_up.data(), 2 * config.intermediate);
-  s.activation_formats.reserve(kernels, layer.down, rows);
+  pack_activations(kernels, layer.gate_up, s.normed.data(), config.hidden, rows, s.activations);
+  matmul(kernels, layer.gate_up, s.activations, s.gate_up.data(), 2 * config.intermediate);
+  s.activations.reserve(kernels, layer.down, rows);
   for_inputs(config.intermediate, silu_work * rows * config.intermediate, [&](int begin, int end) {
     kernels.silu_multiply(s.gate_up.data(), rows, config.intermediate, begin, end, s.gated.data());
-    s.activation_formats.pack_activations(s.gated.data(), config.intermediate, begin, end);
+    s.activations.pack(s.gated.data(), config.intermediate, begin, end);
   });
-  matmul(kernels, layer.down, s.activation_formats, s.projected.data(), config.hidden);
+  matmul(kernels, layer.down, s.activations, s.projected.data(), config.hidden);
   add_to_hidden(*this);
 }
 

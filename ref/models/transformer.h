@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/operations.h"
-#include "kernels/parallel.h"
+#include "kernels/threads.h"
 #include "ref/caches/attention_cache.h"
 #include "ref/formats/json.h"
 #include "ref/models/weight_loader.h"
@@ -108,11 +108,14 @@ struct TransformerScratch {
   std::vector<RowRange> runs;    // all rows: one run, or those of a tree in preorder
   bool tree = false;
   std::vector<Visible> visible;
-  PackedActivations activation_formats;
+  PackedActivations activations;
   AttentionScratch attention;
   /// Room for `rows` rows, which see at most `capacity` positions. They are at positions [position, position + rows)
   /// or, in a tree, at position + depth.
   void lay_out(const TransformerConfig& config, int rows, int capacity, int position, std::span<const int> depths = {});
+
+  /// Bytes of one row of activations, those packed for weights and those of attention left out.
+  static std::size_t bytes_per_row(const TransformerConfig& config) noexcept;
 };
 
 /// What the layers of a page have in common, in the order it happens; between `project` and `attend_and_feed` a page

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/key_values.h"
-#include "kernels/operations.h"
+#include "kernels/packed_matrix.h"
 #include "ref/formats/checkpoint.h"
 
 namespace draftproof {

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t text_bytes_max = std::size_t{1} << 30;  // positions in a text are 32 bits
 
 TokenizerParts read_parts(const std::filesystem::path& path) {
-  if (path.extension() == ".gguf") return read_tokenizer_gguf(path);
+  if (path.extension() == ".gguf") return read_tokenizer_gguf(path.string(), read_gguf_metadata(path));
   return read_tokenizer_json(std::filesystem::is_directory(path) ? path / "tokenizer.json" : path);
 }
 
@@ -71,6 +71,17 @@ Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   return Tokenizer(std::make_unique<Impl>(read_parts(path)));
+}
+
+Tokenizer Tokenizer::load(const Checkpoint& files) {
+  if (files.metadata() == nullptr) return load(files.path());
+  return Tokenizer(std::make_unique<Impl>(read_tokenizer_gguf(files.path().string(), *files.metadata())));
+}
+
+bool Tokenizer::is_in(const Checkpoint& files) {
+  if (const GgufMetadata* const metadata = files.metadata()) return metadata->contains("tokenizer.ggml.tokens");
+  std::error_code failure;
+  return std::filesystem::exists(files.path() / "tokenizer.json", failure);
 }
 
 std::vector<Token> Tokenizer::encode(std::string_view text, bool add_special) const {

@@ -16,13 +16,17 @@
 #include <vector>
 
 #include "ref/base/token.h"
+#include "ref/formats/checkpoint.h"
 
 namespace draftproof {
 
 class Tokenizer {
  public:
-  /// `path`: a tokenizer.json, a folder that holds one, or a .gguf.
+  /// Reads a tokenizer.json, that of a folder, or the metadata of a .gguf file. Throws Error when there is none.
   static Tokenizer load(const std::filesystem::path& path);
+  /// Reads the tokenizer of a model whose files are open.
+  static Tokenizer load(const Checkpoint& files);
+  static bool is_in(const Checkpoint& files);
   ~Tokenizer();
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;

@@ -41,7 +41,7 @@ enum TokenType : std::int64_t { normal = 1, unknown = 2, control = 3, user_defin
 
 class Fields {
  public:
-  explicit Fields(const std::filesystem::path& file) : name_(file.string()), values_(read_gguf_metadata(file)) {}
+  Fields(const std::string& file, const GgufMetadata& values) : name_(file), values_(values) {}
 
   std::string where(const std::string& field) const { return name_ + ": field " + field; }
 
@@ -63,7 +63,7 @@ class Fields {
 
  private:
   std::string name_;
-  std::map<std::string, GgufValue> values_;
+  const GgufMetadata& values_;
 };
 
 const PreTokenizerKind& find_kind(const Fields& fields) {
@@ -121,8 +121,8 @@ std::vector<Token> added_around(const Fields& fields, const std::string& when, b
 
 }  // namespace
 
-TokenizerParts read_tokenizer_gguf(const std::filesystem::path& file) {
-  const Fields fields(file);
+TokenizerParts read_tokenizer_gguf(const std::string& file, const GgufMetadata& metadata) {
+  const Fields fields(file, metadata);
   const auto& model = fields.at<std::string>("tokenizer.ggml.model");
   if (model != "gpt2") {
     throw Error(fields.where("tokenizer.ggml.model") + ": " + in_quotes(model) + " is not implemented; only gpt2 is");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ref/base/token.h"
+#include "ref/formats/gguf.h"
 #include "ref/text/added_tokens.h"
 #include "ref/text/bpe.h"
 #include "ref/text/pre_tokenizer.h"
@@ -70,6 +71,7 @@ class TokenizerPartsBuilder {
 };
 
 TokenizerParts read_tokenizer_json(const std::filesystem::path& file);
-TokenizerParts read_tokenizer_gguf(const std::filesystem::path& file);
+/// `file`: named in errors.
+TokenizerParts read_tokenizer_gguf(const std::string& file, const GgufMetadata& metadata);
 
 }  // namespace draftproof

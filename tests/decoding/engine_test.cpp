@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Assembly by name, and the promise end to end on the trained models that the repository ships.
+#include "kernels/kernels.h"
+#include "ref/base/error.h"
 #include "ref/decoding/engine.h"
+#include "ref/models/models.h"
+#include "ref/text/tokenizer.h"
+#include "tests/decoding/support.h"
+#include "tests/folder.h"
+#include "tests/threads.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,13 +15,6 @@
 #include <cmath>
 #include <map>
 
-#include "kernels/operations.h"
-#include "ref/base/error.h"
-#include "ref/models/models.h"
-#include "ref/text/tokenizer.h"
-#include "tests/decoding/support.h"
-#include "tests/folder.h"
-#include "tests/threads.h"
 
 namespace draftproof {
 namespace {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 // On the trained models that the repository ships; the network itself is held to the authors' answers elsewhere.
+#include "kernels/kernels.h"
+#include "kernels/threads.h"
 #include "ref/drafts/dflash.h"
+#include "ref/models/models.h"
+#include "tests/drafts/support.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "kernels/operations.h"
-#include "ref/models/models.h"
-#include "tests/drafts/support.h"
 
 namespace draftproof {
 namespace {

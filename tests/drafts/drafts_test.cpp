@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: MIT
+#include "kernels/kernels.h"
+#include "ref/base/error.h"
 #include "ref/drafts/drafts.h"
+#include "ref/drafts/none.h"
+#include "ref/models/hash.h"
+#include "ref/models/models.h"
+#include "tests/drafts/support.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,12 +13,6 @@
 #include <set>
 #include <string>
 
-#include "kernels/operations.h"
-#include "ref/base/error.h"
-#include "ref/drafts/none.h"
-#include "ref/models/hash.h"
-#include "ref/models/models.h"
-#include "tests/drafts/support.h"
 
 namespace draftproof {
 namespace {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "kernels/aligned.h"
+#include "kernels/threads.h"
 #include "support.h"
 
 namespace draftproof::test {

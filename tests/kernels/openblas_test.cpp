@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The openblas class. Where the library is missing or unfit these tests skip, and say why.
 #include "kernels/openblas.h"
+#include "kernels/packed_matrix.h"
+#include "kernels/threads.h"
+#include "support.h"
 
 #include <algorithm>
 #include <cstdlib>
 
-#include "support.h"
 
 namespace draftproof::test {
 namespace {

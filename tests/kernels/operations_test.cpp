@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Whole operations: no cut, thread count or layout of memory may show in a bit.
 #include "kernels/operations.h"
-#include "kernels/parallel.h"
+#include "kernels/threads.h"
 
 #include <algorithm>
 #include <array>

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "kernels/kernels.h"
-#include "kernels/operations.h"
+#include "kernels/threads.h"
 #include "ref/formats/hdf5.h"
 #include "ref/models/model.h"
 #include "ref/models/models.h"
@@ -174,7 +174,7 @@ inline std::vector<float> tap_of(const std::vector<float>& features, int t, int 
 /// A copy of a tiny target in which every layer but the second attends to the last `window` positions only.
 class WindowedCopy {
  public:
-  WindowedCopy(const std::filesystem::path& original, int transaction) {
+  WindowedCopy(const std::filesystem::path& original, int window) {
     for (const auto& entry : std::filesystem::directory_iterator(original)) {
       if (entry.path().filename() != "config.json") {
         std::filesystem::copy(entry.path(), folder_.path() / entry.path().filename());
@@ -187,7 +187,7 @@ class WindowedCopy {
       config.replace(at, from.size(), to);
       return at + to.size();
     };
-    replace("\"sliding_window\": null", "\"sliding_window\": " + std::to_string(transaction), 0);
+    replace("\"sliding_window\": null", "\"sliding_window\": " + std::to_string(window), 0);
     replace("\"use_sliding_window\": false", "\"use_sliding_window\": true", 0);
     std::size_t at = 0;
     const int layers = static_cast<int>(Json::read(original / "config.json").at("layer_types").size());

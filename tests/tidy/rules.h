@@ -38,7 +38,7 @@ inline const std::vector<Layer>& layers() {
       {"ref/base", {}},
       {"ref/formats", {"ref/base/", "kernels/formats.h"}},
       {"ref/text", {"ref/base/", "ref/formats/"}},
-      {"ref/caches", {"ref/base/", "kernels/key_values.h", "kernels/operations.h"}},
+      {"ref/caches", {"ref/base/", "kernels/key_values.h", "kernels/aligned.h"}},
       {"ref/acceptance", {"ref/base/", "kernels/exp.h"}},
       {"ref/models", {"ref/base/", "ref/caches/", "ref/formats/", "kernels/"}},
       {"ref/drafts", {"ref/base/", "ref/acceptance/", "ref/caches/", "ref/models/", "kernels/kernels.h"}},
@@ -92,7 +92,7 @@ inline const std::vector<Library>& libraries() {
       {"xxhash", {"ref/base/"}},
       {"cblas", {"kernels/openblas.cpp"}},
       {"dlfcn", {"kernels/openblas.cpp"}},
-      {"omp.h", {"kernels/parallel.cpp"}},
+      {"omp.h", {"kernels/threads.cpp"}},
       {"immintrin", {"kernels/lanes_"}},
       {"arm_neon", {"kernels/lanes_"}},
       {"boost/", {"oracle/"}},
@@ -151,7 +151,7 @@ inline const std::vector<Ban>& bans() {
        "its order is the library's; use std::map, or a sorted vector"},
       {{"thread_local"},
        false,
-       {"tests/", "kernels/parallel.cpp"},
+       {"tests/", "kernels/threads.cpp"},
        "results would depend on the thread; pass the state in"},
       {{"steady_clock", "system_clock", "high_resolution_clock", "clock_gettime", "gettimeofday"},
        false,
@@ -178,8 +178,8 @@ inline Faults determinism(const Source& source) {
       faults.push_back(at(source, word.line, word.text + ": " + ban.instead));
     }
     if (word.text == "omp" && word.before.find("pragma") != std::string_view::npos &&
-        source.path != "kernels/parallel.cpp") {
-      faults.push_back(at(source, word.line, "#pragma omp: use parallel_ranges of kernels/parallel.h"));
+        source.path != "kernels/threads.cpp") {
+      faults.push_back(at(source, word.line, "#pragma omp: use parallel_ranges of kernels/threads.h"));
     }
   }
   return faults;

@@ -8,7 +8,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "kernels/operations.h"
+#include "kernels/kernels.h"
 #include "oracle/fixtures/fixture_file.h"
 #include "tests/tools/command.h"
 

@@ -6,14 +6,15 @@
 #include <algorithm>
 #include <iostream>
 
+#include "kernels/threads.h"
 #include "ref/decoding/engine.h"
 #include "ref/models/memory.h"
 #include "ref/models/models.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/kernel_timer.h"
+#include "tools/bench/target_work.h"
 #include "tools/progress.h"
 #include "tools/statistics.h"
-#include "tools/bench/target_work.h"
 
 namespace draftproof {
 namespace {

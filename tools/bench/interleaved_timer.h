@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/roofline/roofline.h"
+#include "kernels/threads.h"
 #include "oracle/report/report.h"
 
 namespace draftproof {

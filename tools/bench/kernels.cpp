@@ -7,7 +7,7 @@
 #include <iostream>
 
 #include "kernels/operations.h"
-#include "kernels/parallel.h"
+#include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
 #include "tools/bench/bench.h"

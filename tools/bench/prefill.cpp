@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <iostream>
 
+#include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/target_work.h"
 #include "tools/progress.h"
 #include "tools/statistics.h"
-#include "tools/bench/target_work.h"
 
 namespace draftproof {
 namespace {

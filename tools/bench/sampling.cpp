@@ -6,6 +6,7 @@
 #include <deque>
 #include <iostream>
 
+#include "kernels/threads.h"
 #include "ref/acceptance/draw.h"
 #include "ref/acceptance/proposal.h"
 #include "ref/acceptance/rule.h"

@@ -7,6 +7,7 @@
 #include <iostream>
 #include <map>
 
+#include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
 #include "tools/bench/bench.h"

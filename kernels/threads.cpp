@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/parallel.h"
+#include "kernels/threads.h"
 
 #include <omp.h>
 
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <thread>
 #include <vector>
 
 namespace draftproof {
 namespace {
+
+std::atomic<int> thread_count{0};  // 0: not set yet
 
 /// How often a waiting thread looks before it sleeps: some tens of microseconds, longer than the leader is alone
 /// between two operations of a pass, shorter than anything a neighbor would notice.
@@ -122,6 +125,15 @@ thread_local Crew* crew = nullptr;
 thread_local bool working = false;
 
 }  // namespace
+
+void set_threads(int count) noexcept { thread_count.store(count < 1 ? 1 : count, std::memory_order_relaxed); }
+
+int threads() noexcept {
+  const int count = thread_count.load(std::memory_order_relaxed);
+  if (count > 0) return count;
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return cores > 0 ? cores : 1;
+}
 
 void with_workers(const std::function<void()>& lead) {
   if (crew != nullptr || omp_in_parallel() || threads() == 1) {

@@ -10,9 +10,16 @@
 
 #include <functional>
 
-#include "kernels/operations.h"
-
 namespace draftproof {
+
+/// Threads used by every operation of the process, at least 1; all of the machine's until set. Bits never depend on it.
+void set_threads(int count) noexcept;
+int threads() noexcept;
+
+/// Runs `lead` on the calling thread with all others at hand for the operations in it: opening them costs tens of
+/// microseconds, so a whole text is decoded in one call. Inside another call, or with one thread, just runs `lead`.
+/// What `lead` throws comes out of it. Operations outside of any such call open one each.
+void with_workers(const std::function<void()>& lead);
 
 /// Multiplications below which calling other threads costs more than it saves (a microsecond or so).
 inline constexpr double parallel_threshold = 50'000;

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// Activation rows in the forms that packed weights are multiplied with.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "kernels/aligned.h"
+#include "kernels/packed_matrix.h"
+
+namespace draftproof {
+
+/// Rows as weights are multiplied with them, see Kernels::prepare. Memory is kept from use to use.
+class PackedActivations {
+ public:
+  /// Room for `rows` rows in the forms that `w` wants.
+  void reserve(const Kernels& kernels, const PackedMatrix& w, int rows);
+
+  /// Lays inputs [begin, end) down, cut as Kernels::prepare asks; for bodies of parallel_ranges.
+  void pack(const float* x, std::ptrdiff_t x_stride, int begin, int end) noexcept;
+
+  int rows() const noexcept { return rows_; }
+  const void* of(ActivationFormat activation_format) const noexcept { return data_[static_cast<std::size_t>(activation_format)].get(); }
+
+ private:
+  const Kernels* kernels_ = nullptr;
+  int rows_ = 0;
+  int inputs_ = 0;
+  std::array<bool, activation_formats> wanted_{};
+  std::array<std::size_t, activation_formats> bytes_{};
+  std::array<Aligned<std::byte>, activation_formats> data_;
+};
+
+/// Lays x [rows][x_stride] down for `w`.
+void pack_activations(const Kernels& kernels, const PackedMatrix& w, const float* x, std::ptrdiff_t x_stride, int rows,
+             PackedActivations& to);
+
+}  // namespace draftproof
