@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # find_package(draftproof): targets draftproof::oracle, draftproof::decoding and what they stand on. Headers are
-# included as the library does it: "oracle/matchers.h", "ref/decoding/decoder.h".
+# included as <draftproof/oracle/matchers.h>, <draftproof/ref/decoding/decoder.h>.
 include(CMakeFindDependencyMacro)
 find_dependency(Boost CONFIG)
 find_dependency(OpenMP COMPONENTS CXX)

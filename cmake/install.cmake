@@ -5,11 +5,14 @@ include(CMakePackageConfigHelpers)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/draftproof)
 install(TARGETS draftproof RUNTIME)
-install(TARGETS kernels base formats text caches acceptance models drafts decoding oracle report spectrace
-        EXPORT draftproof-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/draftproof)
+set(libraries kernels base formats text caches acceptance models drafts decoding oracle report spectrace)
+list(TRANSFORM libraries PREPEND draftproof_)
+install(TARGETS ${libraries} EXPORT draftproof-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/draftproof)
 install(EXPORT draftproof-targets NAMESPACE draftproof:: DESTINATION ${package_folder})
 install(DIRECTORY kernels ref oracle DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/draftproof
         FILES_MATCHING PATTERN "*.h")
+install(CODE "set(include_folder ${CMAKE_INSTALL_INCLUDEDIR}/draftproof)")
+install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/installed_includes.cmake)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/draftproof-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES cmake/draftproof-config.cmake ${CMAKE_BINARY_DIR}/draftproof-config-version.cmake
         DESTINATION ${package_folder})

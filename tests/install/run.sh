@@ -17,7 +17,7 @@ cmake -S "$folder/example" -B "$folder/build" -G Ninja -DCMAKE_PREFIX_PATH="$fol
   { cat "$folder/configure.log"; exit 1; }
 cmake --build "$folder/build"
 "$folder/build/sampler_test" >"$folder/said" || { cat "$folder/said"; exit 1; }
-grep "the careless sampler is one whose law" "$folder/said"
+grep "the careless sampler is one whose" "$folder/said"
 
 # Boost, which the headers include, is looked for where the package is, not missed where it is compiled.
 if cmake -S "$folder/example" -B "$folder/without" -G Ninja -DCMAKE_PREFIX_PATH="$folder/prefix" \
@@ -29,22 +29,22 @@ grep -q Boost "$folder/said"
 
 # Every header that is there can be included, but for those of one instruction set.
 cd "$folder/prefix/include/draftproof"
-find . -name '*.h' ! -name 'lanes_*' | sort | sed 's/^..\(.*\)/#include "\1"/' >"$folder/all.cpp"
+find . -name '*.h' ! -name 'lanes_*' | sort | sed 's/^..\(.*\)/#include <draftproof\/\1>/' >"$folder/all.cpp"
 test "$(wc -l <"$folder/all.cpp")" -gt 50
-"$compiler" -std=c++20 -fsyntax-only -I"$folder/prefix/include/draftproof" "$folder/all.cpp"
+"$compiler" -std=c++20 -fsyntax-only -I"$folder/prefix/include" "$folder/all.cpp"
 
-# What is no sampler is refused with a sentence.
+# A callable that is not a sampler is refused with a message.
 refused() {
-  printf '#include "oracle/matchers.h"\nTEST(A, B) { EXPECT_THAT(%s, draftproof::HasExactLaw({1})); }\n' "$1" \
+  printf '#include <draftproof/oracle/matchers.h>\nTEST(A, B) { EXPECT_THAT(%s, draftproof::HasExactDistribution({1})); }\n' "$1" \
     >"$folder/refused.cpp"
-  if "$compiler" -std=c++20 -fsyntax-only -I. -include gtest/gtest.h "$folder/refused.cpp" 2>"$folder/said"; then
+  if "$compiler" -std=c++20 -fsyntax-only -I.. -include gtest/gtest.h "$folder/refused.cpp" 2>"$folder/said"; then
     echo "a sampler compiles that is none: $1" >&2
     exit 1
   fi
   grep -q "assert.*$2" "$folder/said"
 }
-refused '[n = 0](draftproof::Chance&) mutable { return n++; }' "give a mutable one as std::ref"
-refused '[](draftproof::Chance&) { return 0.5; }' "a token, which is an integer"
+refused '[n = 0](draftproof::RandomSource&) mutable { return n++; }' "give a mutable one as std::ref"
+refused '[](draftproof::RandomSource&) { return 0.5; }' "a token, which is an integer"
 
 "$folder/prefix/bin/draftproof" --version
 if grep -rl "$source" "$folder/prefix/lib" "$folder/prefix/include" --include='*.cmake' --include='*.h'; then

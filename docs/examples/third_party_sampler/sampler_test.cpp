@@ -8,10 +8,10 @@
 
 #include <iostream>
 
-#include "oracle/matchers.h"
-#include "ref/decoding/decoder.h"
-#include "ref/drafts/model_draft.h"
-#include "ref/models/hash.h"
+#include <draftproof/oracle/matchers.h>
+#include <draftproof/ref/decoding/decoder.h>
+#include <draftproof/ref/drafts/model_draft.h>
+#include <draftproof/ref/models/hash.h>
 
 namespace {
 
