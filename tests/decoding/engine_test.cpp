@@ -40,7 +40,7 @@ std::string error_of(const Call& call) {
 Request tale_request(int max_new_tokens) {
   const Tokenizer tokenizer = Tokenizer::load(models / "tale-target");
   Request request = asked(tokenizer.encode("Once upon a time there was a king who"), max_new_tokens);
-  request.stops = read_stop_tokens(models / "tale-target");
+  request.stops = read_stop_tokens(Checkpoint(models / "tale-target"));
   return request;
 }
 
@@ -67,7 +67,8 @@ TEST(Names, OfRulesAreThoseOfTheList) {
 }
 
 TEST(Engine, OpensTheGateForEveryKindOfDraftAndNamesTheReasonWhenItIsClosed) {
-  Engine engine(models / "tale-target", best_kernels());
+  ModelFiles files(models / "tale-target");
+  Engine engine(files, best_kernels());
   EXPECT_EQ(engine.gate("none"), Gate::no_draft);
   EXPECT_EQ(engine.gate("none", true), Gate::no_draft);
   for (const std::string& draft : {dflash(), small_model(), std::string("always-reject"), std::string("perfect"),
@@ -83,7 +84,8 @@ TEST(Engine, OpensTheGateForEveryKindOfDraftAndNamesTheReasonWhenItIsClosed) {
 
 TEST(Engine, GoesOnPlainlyWhenTheGateIsClosed) {
   const Threads one(1);
-  Engine engine(models / "tale-target", best_kernels());
+  ModelFiles files(models / "tale-target");
+  Engine engine(files, best_kernels());
   Request request = tale_request(12);
   PhiloxSource random(1);
   const Trace plain = engine.decode(request, "none", matching, random);
@@ -99,7 +101,8 @@ TEST(Engine, GoesOnPlainlyWhenTheGateIsClosed) {
 
 TEST(Engine, SaysWhatIsWrongWithADraftOrARequest) {
   const Threads one(1);
-  Engine engine(models / "tale-target", best_kernels());
+  ModelFiles files(models / "tale-target");
+  Engine engine(files, best_kernels());
   PhiloxSource random(1);
   const auto said = [&](const Request& request, const std::string& draft) {
     return error_of([&] { engine.decode(request, draft, matching, random); });
@@ -125,18 +128,21 @@ TEST(Engine, TakesALlamaFolderWithoutRopeThetaAsTargetAndAsDraft) {
   test::put(untold.path() / "config.json", config.erase(config.find(field), field.size()));
   const std::vector<std::string> draft = {"model:" + untold.path().string()};
   const Request request = asked({1, 2, 3}, 12);
-  EXPECT_EQ(error_of([&] { refuse_shortage(untold.path(), draft, best_kernels(), request, true); }), "");
+  ModelFiles files(told);
+  ModelFiles other_files(untold.path());
+  EXPECT_EQ(error_of([&] { refuse_shortage(other_files, draft, best_kernels(), request, true); }), "");
   PhiloxSource random(1);
-  const Trace plain = Engine(told, best_kernels()).decode(request, "none", matching, random);
+  const Trace plain = Engine(files, best_kernels()).decode(request, "none", matching, random);
   EXPECT_EQ(plain.output.size(), 12U);
   for (const std::string& drafter : {std::string("none"), draft[0]}) {
-    EXPECT_EQ(Engine(untold.path(), best_kernels()).decode(request, drafter, matching, random).output, plain.output);
+    EXPECT_EQ(Engine(other_files, best_kernels()).decode(request, drafter, matching, random).output, plain.output);
   }
 }
 
 TEST(Engine, DraftTokensAsManyAsSuitTheDraftUnlessAskedOtherwise) {
   const Threads one(1);
-  Engine engine(models / "tale-target", best_kernels());
+  ModelFiles files(models / "tale-target");
+  Engine engine(files, best_kernels());
   PhiloxSource random(1);
   const std::map<std::string, int> suited = {{dflash(), 7}, {small_model(), 5}, {"perfect", 5}, {"none", 0}};
   for (const auto& [draft, expected] : suited) {
@@ -170,7 +176,8 @@ void expect_the_promise(const std::vector<std::string>& tables, int tokens) {
     const Kernels* const kernels = find_kernels(table.c_str());
     ASSERT_NE(kernels, nullptr);
     if (!kernels->supported()) continue;
-    Engine engine(models / "tale-target", *kernels);
+    ModelFiles files(models / "tale-target");
+    Engine engine(files, *kernels);
     for (const bool greedy : {true, false}) {
       Request request = tale_request(tokens);
       request.sampling.temperature = greedy ? 0 : 1;
@@ -225,7 +232,8 @@ TEST(EngineSlow, TrainedModelsSayTheSameBytesOnTheDefinitionToo) {
 
 TEST(Engine, GreedyRejectionSaysTheSameBytesToo) {
   const Threads one(1);
-  Engine engine(models / "tale-target", best_kernels());
+  ModelFiles files(models / "tale-target");
+  Engine engine(files, best_kernels());
   const Request request = tale_request(24);
   PhiloxSource random(3);
   const Trace plain = engine.decode(request, "none", matching, random);
@@ -237,7 +245,8 @@ TEST(Engine, GreedyRejectionSaysTheSameBytesToo) {
 
 TEST(Engine, APromptOfOneTokenGivesDflashAnEmptyContextToDraftTokenFrom) {
   const Threads one(1);
-  Engine engine(models / "tale-target", best_kernels());
+  ModelFiles files(models / "tale-target");
+  Engine engine(files, best_kernels());
   PhiloxSource random(3);
   const Trace plain = engine.decode(asked({100}, 10), "none", matching, random);
   const Trace drafted = engine.decode(asked({100}, 10), dflash(), matching, random);
@@ -247,7 +256,8 @@ TEST(Engine, APromptOfOneTokenGivesDflashAnEmptyContextToDraftTokenFrom) {
 
 TEST(Engine, EndToEndLogProbabilitiesEqualADoubleComputation) {
   const Threads one(1);
-  Engine engine(models / "tale-target", best_kernels());
+  ModelFiles files(models / "tale-target");
+  Engine engine(files, best_kernels());
   Request request = tale_request(8);
   request.logprobs = true;
   PhiloxSource random(3);

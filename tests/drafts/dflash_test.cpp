@@ -19,8 +19,8 @@ class DFlash : public ::testing::Test {
   static constexpr int length = 96;  // longer than the network's window of 64
 
   DFlash()
-      : target_(load_model(models() / "tale-target", best_kernels())),
-        network_(models() / "tale-dflash", *target_, best_kernels()) {
+      : target_(load_model(Checkpoint(models() / "tale-target"), best_kernels())),
+        network_(Checkpoint(models() / "tale-dflash"), *target_, best_kernels()) {
     set_threads(1);  // small models; the bits do not depend on it
     for (int i = 0; i < length + 1; ++i) text_.push_back(3 + (i * 37) % 500);
     const auto cache = target_->new_cache(length, length);

@@ -55,39 +55,40 @@ TEST(DraftNames, ThatAreNoneOfOursAreErrorsThatSayWhatThereIs) {
   EXPECT_EQ(error_of_name("dflash"), "draft 'dflash' needs a path: dflash:PATH");
   EXPECT_EQ(error_of_name("model:"), "draft 'model:' needs a path: model:PATH");
   EXPECT_EQ(error_of_name("none:x"), "draft 'none:x' takes no path");
-  EXPECT_EQ(error_of_name("hostile:"), "draft 'hostile:' takes no path");
+  EXPECT_EQ(error_of_name("perfect:"), "draft 'perfect:' takes no path");
 }
 
 TEST(DraftKinds, HaveEachAnotherNameASummaryAndAWayToOpenThem) {
   std::set<std::string> names;
-  for (const DraftKind* kind = all_draft_kinds(); kind->name != nullptr; ++kind) {
-    EXPECT_TRUE(names.insert(kind->name).second);
-    EXPECT_NE(std::string(kind->summary), "");
-    EXPECT_NE(kind->open, nullptr);
-    EXPECT_EQ(parse_draft_name(std::string(kind->name) + (kind->takes_path ? ":p" : "")).kind, kind);
-    EXPECT_TRUE(kind->takes_path || !kind->needs_target) << "features are read by a checkpoint";
+  for (const DraftKind& kind : all_draft_kinds()) {
+    EXPECT_TRUE(names.insert(kind.name).second);
+    EXPECT_NE(std::string(kind.summary), "");
+    EXPECT_NE(kind.open, nullptr);
+    EXPECT_EQ(parse_draft_name(std::string(kind.name) + (kind.takes_path ? ":p" : "")).kind, &kind);
+    EXPECT_TRUE(kind.takes_path || !kind.needs_target) << "features are read by a checkpoint";
   }
 }
 
 TEST(DraftKinds, WithoutAPathDraftTokenFiveUnlessAskedOtherwiseAndNeverMoreThanThereArePositions) {
   const auto target = make_hash_model({.vocabulary = 5});
   for (const char* name : {"always-reject", "perfect", "tree-test"}) {
-    const DraftSource source = parse_draft_name(name).kind->open("", *target, best_kernels());
+    const DraftSource source = parse_draft_name(name).kind->open(nullptr, *target, best_kernels());
     EXPECT_EQ(source(40, 0)->draft_max(), 5);
     EXPECT_EQ(source(40, -7)->draft_max(), 5);
     EXPECT_EQ(source(40, 9)->draft_max(), 9);
     EXPECT_EQ(source(3, 0)->draft_max(), 3);
     EXPECT_EQ(source(3, 2147483647)->draft_max(), 3);
   }
-  EXPECT_EQ(parse_draft_name("none").kind->open("", *target, best_kernels())(40, 9)->draft_max(), 0);
+  EXPECT_EQ(parse_draft_name("none").kind->open(nullptr, *target, best_kernels())(40, 9)->draft_max(), 0);
 }
 
 TEST(DraftKinds, WithTheirOwnPositionsRefuseALongerText) {
   const std::filesystem::path models = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/models";
-  const auto target = load_model(models / "tale-target", best_kernels());
+  const auto target = load_model(Checkpoint(models / "tale-target"), best_kernels());
   for (const char* name : {"model:tale-small", "dflash:tale-dflash"}) {
     const DraftName draft = parse_draft_name(name);
-    const DraftSource source = draft.kind->open(models / draft.path, *target, best_kernels());
+    const Checkpoint files(models / draft.path);
+    const DraftSource source = draft.kind->open(&files, *target, best_kernels());
     EXPECT_NE(source(1024, 0), nullptr);
     try {
       source(1025, 0);

@@ -33,7 +33,7 @@ const std::vector<Division> few_divisions = {
 void expect_causal_law(const std::filesystem::path& folder, const std::vector<const Kernels*>& tables, int length) {
   std::vector<Reading> reference;
   for (const Kernels* kernels : tables) {
-    const auto model = load_model(folder, *kernels);
+    const auto model = load_model(Checkpoint(folder), *kernels);
     const std::vector<Token> text = some_text(length, model->vocabulary());
     const std::vector<int> taps = all_layers(*model);
     if (reference.empty()) reference.push_back(read(*model, text, taps));
@@ -69,7 +69,7 @@ TEST_P(SlidingCausalLaw, HoldsWithWindowsWhoseRingWrapsManyTimes) {
 }
 
 TEST_P(CausalLaw, ALaterTokenChangesNoEarlierRowAndEveryRowFromItselfOn) {
-  const auto model = load_model(external_dir / GetParam(), best_kernels());
+  const auto model = load_model(Checkpoint(external_dir / GetParam()), best_kernels());
   const std::vector<int> taps = all_layers(*model);
   constexpr int length = 20;
   const std::vector<Token> text = some_text(length, model->vocabulary());
@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(All, SlidingCausalLaw, testing::Values("qwen3-tiny-shar
 
 TEST(CausalLawTale, HoldsForATrainedModelOnEveryThreadCount) {
   if (!std::filesystem::exists(tale_target / "model.safetensors")) GTEST_SKIP() << "no trained model is here";
-  const auto model = load_model(tale_target, best_kernels());
+  const auto model = load_model(Checkpoint(tale_target), best_kernels());
   const std::vector<Token> text = some_text(50, model->vocabulary());
   const std::vector<int> taps = all_layers(*model);
   const Reading reference = read(*model, text, taps);

@@ -55,7 +55,7 @@ TEST_P(TargetFixture, LogitsAndEveryTapAreWithinTheRoundingBoundOfOtherPeoplesAn
     const auto names = answer_names(twin.layers);
     for (const char* numerics : {"canonical", "openblas"}) {
       for (const Kernels* kernels : usable_kernels(numerics)) {
-        const auto model = load_model(folder(), *kernels);
+        const auto model = load_model(Checkpoint(folder()), *kernels);
         ASSERT_EQ(model->layers(), twin.layers);
         const Reading ours = read(*model, tokens, all_layers(*model));
         double worst64 = 0;
@@ -111,7 +111,7 @@ TEST_P(TargetFixture, EveryMistakeExceedsTheBoundAHundredfold) {
   const TwinCheckpoint twin(folder());
   const auto tokens = stored_tokens(file, "case0/tokens");
   const Bounds bounds = bounds_of([&](Rounding round) { return target_answers(twin, tokens, round); });
-  const auto model = load_model(folder(), best_kernels());
+  const auto model = load_model(Checkpoint(folder()), best_kernels());
   const Reading ours = read(*model, tokens, all_layers(*model));
   double smallest = std::numeric_limits<double>::infinity();
   for (const Mistake mistake :
@@ -144,7 +144,7 @@ class SlidingFixture : public TargetFixture {};
 TEST_P(SlidingFixture, SlidingLayersAreWithinTheRoundingBoundOfTheTwinAndAWindowOffByOneIsNot) {
   const WindowedCopy copy(folder(), 4);
   const TwinCheckpoint twin(copy.path());
-  const auto model = load_model(copy.path(), best_kernels());
+  const auto model = load_model(Checkpoint(copy.path()), best_kernels());
   const std::vector<Token> text = some_text(40, model->vocabulary());
   const auto answers_with = [&](Rounding round) { return target_answers(twin, text, round); };
   const Bounds bounds = bounds_of(answers_with);
@@ -164,11 +164,11 @@ TEST(CausalTransformer, AConfigInTheOlderSpellingGivesTheSameBits) {
   for (const char* name : {"qwen3-tiny-odd", "qwen2-tiny-tied", "llama-tiny-stretched"}) {
     const auto folder = external_dir / name;
     const auto tokens = stored_tokens(Hdf5::open(folder / "answers.h5"), "case0/tokens");
-    const auto model = load_model(folder, best_kernels());
+    const auto model = load_model(Checkpoint(folder), best_kernels());
     const TemporaryFolder copy;
     std::filesystem::copy(folder / "model.safetensors", copy.path() / "model.safetensors");
     std::filesystem::copy(folder / "config.old_style.json", copy.path() / "config.json");
-    const auto older = load_model(copy.path(), best_kernels());
+    const auto older = load_model(Checkpoint(copy.path()), best_kernels());
     EXPECT_EQ(read(*model, tokens, all_layers(*model)), read(*older, tokens, all_layers(*older))) << name;
   }
 }
@@ -176,7 +176,7 @@ TEST(CausalTransformer, AConfigInTheOlderSpellingGivesTheSameBits) {
 TEST(CausalTransformer, LogitsAreGivenForTheRowsAskedForOnly) {
   const auto folder = external_dir / "qwen3-tiny-tied";
   const auto tokens = stored_tokens(Hdf5::open(folder / "answers.h5"), "case0/tokens");
-  const auto model = load_model(folder, best_kernels());
+  const auto model = load_model(Checkpoint(folder), best_kernels());
   const Reading all = read(*model, tokens, {});
   const int length = static_cast<int>(tokens.size());
   for (int from = 0; from <= length; ++from) {
@@ -193,7 +193,7 @@ TEST(CausalTransformer, LogitsAreGivenForTheRowsAskedForOnly) {
 TEST(CausalTransformer, EveryChoiceOfTapsGivesTheRowsOfAllTaps) {
   const auto folder = external_dir / "qwen3-tiny-sharded";
   const auto tokens = stored_tokens(Hdf5::open(folder / "answers.h5"), "case0/tokens");
-  const auto model = load_model(folder, best_kernels());
+  const auto model = load_model(Checkpoint(folder), best_kernels());
   const int layers = model->layers();
   const Reading all = read(*model, tokens, all_layers(*model));
   for (unsigned choice = 0; choice < 1U << layers; ++choice) {

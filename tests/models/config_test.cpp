@@ -121,7 +121,7 @@ class Folder {
 
 std::unique_ptr<Model> target() {
   const Folder folder(good_target, target_weights());
-  return load_model(folder.path(), best_kernels());
+  return load_model(Checkpoint(folder.path()), best_kernels());
 }
 
 /// One change to a good config, and what the refusal says.
@@ -227,7 +227,7 @@ const std::vector<BadConfig> bad_in_both = {
     {"attention_multiplier", "0.1", {"attention_multiplier", "not implemented"}},
 };
 
-void load_target(const std::filesystem::path& folder) { load_model(folder, best_kernels()); }
+void load_target(const std::filesystem::path& folder) { load_model(Checkpoint(folder), best_kernels()); }
 
 TEST(TargetConfig, TheGoodOneIsRead) {
   const auto model = target();
@@ -357,8 +357,8 @@ TEST(TargetConfig, WithoutRopeThetaComputesAsTransformersDefaultForEveryArchitec
     const TemporaryFolder folder;
     std::filesystem::copy(external_dir / name, folder.path());
     folder.write("config.json", config.replace(config.find(given), given.size(), R"("unused": 0)"));
-    EXPECT_EQ(read(*load_model(folder.path(), best_kernels()), {1, 2, 3}, {}).logits,
-              read(*load_model(external_dir / name, best_kernels()), {1, 2, 3}, {}).logits) << name;
+    EXPECT_EQ(read(*load_model(Checkpoint(folder.path()), best_kernels()), {1, 2, 3}, {}).logits,
+              read(*load_model(Checkpoint(external_dir / name), best_kernels()), {1, 2, 3}, {}).logits) << name;
   }
 }
 
@@ -375,7 +375,7 @@ TEST(TargetConfig, AHeadInTheFileIsTheHeadWhateverTheConfigSays) {
   }
   const auto logits = [](const Fields& config, const std::vector<Tensor>& tensors) {
     const Folder folder(config, tensors);
-    return read(*load_model(folder.path(), best_kernels()), {1, 2, 3}, {}).logits;
+    return read(*load_model(Checkpoint(folder.path()), best_kernels()), {1, 2, 3}, {}).logits;
   };
   EXPECT_EQ(logits(tied, without_head), logits(untold, without_head));
   EXPECT_NE(logits(tied, without_head), logits(tied, other_head)) << "as transformers 5 and llama.cpp have it";
@@ -388,7 +388,7 @@ TEST(TargetConfig, AHeadInTheFileIsTheHeadWhateverTheConfigSays) {
   ASSERT_EQ(same_head[0].name, "model.embed_tokens.weight");
   const auto weights = [](const std::vector<Tensor>& tensors) {
     const Folder folder(good_target, tensors);
-    return memory_need(Checkpoint(folder.path()), best_kernels()).weights.at("f32");
+    return model_need(Checkpoint(folder.path()), best_kernels()).weights.at("f32");
   };
   EXPECT_EQ(weights(same_head), weights(without_head)) << "one of the embedding's bytes is kept once";
   EXPECT_GT(weights(other_head), weights(without_head));
@@ -401,7 +401,7 @@ TEST(TargetConfig, AHeadInTheFileIsTheHeadWhateverTheConfigSays) {
 
 /// A draft's config against a target, from real files.
 std::function<void(const std::filesystem::path&)> loads_draft(const Model& target) {
-  return [&target](const std::filesystem::path& folder) { DFlashNetwork(folder, target, best_kernels()); };
+  return [&target](const std::filesystem::path& folder) { DFlashNetwork(Checkpoint(folder), target, best_kernels()); };
 }
 
 TEST(DraftConfig, TheGoodOneIsReadAndTensorNamesMayStartWithModel) {
@@ -409,7 +409,7 @@ TEST(DraftConfig, TheGoodOneIsReadAndTensorNamesMayStartWithModel) {
   std::vector<float> logits[2];
   for (const bool prefixed : {false, true}) {
     const Folder folder(good_draft, draft_weights(prefixed ? "model." : ""));
-    DFlashNetwork draft(folder.path(), *model, best_kernels());
+    DFlashNetwork draft(Checkpoint(folder.path()), *model, best_kernels());
     EXPECT_EQ(draft.config().block_size, 4);
     EXPECT_EQ(draft.config().mask, 9);
     EXPECT_EQ(draft.config().taps, (std::vector<int>{0, 2}));
@@ -669,23 +669,23 @@ TEST(TargetWeights, FiniteOnesThatComputeNaNAreNoticedAtTheLogits) {
     if (t.name == "lm_head.weight") t.bytes = bytes_of(head);
   }
   const Folder folder(good_target, tensors);
-  const auto model = load_model(folder.path(), best_kernels());
+  const auto model = load_model(Checkpoint(folder.path()), best_kernels());
   EXPECT_THAT(error_of([&] { read(*model, {1, 2, 3}, {}); }),
               testing::AllOf(testing::HasSubstr(folder.path().string()), testing::HasSubstr("NaN")));
 }
 
 TEST(StopTokens, AreThoseOfGenerationConfigAloneWhereItHasSome) {
   const TemporaryFolder folder;
-  EXPECT_TRUE(read_stop_tokens(folder.path()).empty());
+  EXPECT_TRUE(read_stop_tokens(Checkpoint(folder.path())).empty());
   folder.write("config.json", R"({"eos_token_id": 7})");
-  EXPECT_EQ(read_stop_tokens(folder.path()), (std::vector<Token>{7}));
+  EXPECT_EQ(read_stop_tokens(Checkpoint(folder.path())), (std::vector<Token>{7}));
   folder.write("generation_config.json", R"({"eos_token_id": [9, 2, 7]})");
-  EXPECT_EQ(read_stop_tokens(folder.path()), (std::vector<Token>{2, 7, 9}));
+  EXPECT_EQ(read_stop_tokens(Checkpoint(folder.path())), (std::vector<Token>{2, 7, 9}));
   folder.write("generation_config.json", R"({"eos_token_id": 9})");
-  EXPECT_EQ(read_stop_tokens(folder.path()), (std::vector<Token>{9})) << "not config.json's 7, as transformers";
+  EXPECT_EQ(read_stop_tokens(Checkpoint(folder.path())), (std::vector<Token>{9})) << "not config.json's 7, as transformers";
   for (const char* without : {"{}", R"({"eos_token_id": null})"}) {
     folder.write("generation_config.json", without);
-    EXPECT_EQ(read_stop_tokens(folder.path()), (std::vector<Token>{7})) << without;
+    EXPECT_EQ(read_stop_tokens(Checkpoint(folder.path())), (std::vector<Token>{7})) << without;
   }
 }
 
@@ -694,7 +694,7 @@ TEST(StopTokens, BadOnesAreRefusedByFileAndField) {
   for (const char* name : {"config.json", "generation_config.json"}) {
     for (const char* value : {"-1", "\"</s>\"", "[3, -1]", "3000000000", "1.5", "{}"}) {
       folder.write(name, std::string(R"({"eos_token_id": )") + value + "}");
-      EXPECT_THAT(error_of([&] { read_stop_tokens(folder.path()); }),
+      EXPECT_THAT(error_of([&] { read_stop_tokens(Checkpoint(folder.path())); }),
                   testing::AllOf(testing::HasSubstr(std::string("/") + name), testing::HasSubstr("eos_token_id")));
     }
     folder.write(name, "{}");

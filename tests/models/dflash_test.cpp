@@ -21,7 +21,7 @@ struct Pair {
   std::unique_ptr<Model> target;
   DFlashNetwork draft;
   Pair(const std::filesystem::path& folder, const Kernels& kernels)
-      : target(load_model(target_of(folder), kernels)), draft(folder, *target, kernels) {}
+      : target(load_model(Checkpoint(target_of(folder)), kernels)), draft(Checkpoint(folder), *target, kernels) {}
 };
 
 /// One stored question.

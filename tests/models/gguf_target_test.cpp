@@ -43,7 +43,7 @@ class LlamaCppFixture : public testing::TestWithParam<std::string> {
     const std::vector<double> bound = rows_from(bounds.back(), answers.logits_from, 1);
     for (const char* numerics : {"canonical", "openblas"}) {
       for (const Kernels* kernels : usable_kernels(numerics)) {
-        const auto model = load_model(file(), *kernels);
+        const auto model = load_model(Checkpoint(file()), *kernels);
         const int width = model->vocabulary();
         const auto ours = rows_from(read(*model, answers.tokens, {}).logits, answers.logits_from, width);
         const double ratio = worst_ratio(ours, answers.twin, width, bound);
@@ -71,7 +71,7 @@ TEST_P(LlamaCppFixture, GreedyTokensAreLlamaCppsWithEveryClassOfNumerics) {
   const Answers answers(folder());
   for (const char* numerics : {"canonical", "openblas"}) {
     if (usable_kernels(numerics).empty()) continue;
-    const auto model = load_model(file(), *usable_kernels(numerics).back());
+    const auto model = load_model(Checkpoint(file()), *usable_kernels(numerics).back());
     const Reading ours = read(*model, answers.tokens, {});
     const auto width = static_cast<std::size_t>(model->vocabulary());
     for (std::size_t next = static_cast<std::size_t>(answers.prompt_length); next < answers.tokens.size(); ++next) {
@@ -107,7 +107,7 @@ TEST(GgufTarget, TheCausalLawHoldsForWeightsInBlocks) {
                            "llama-cpp-qwen2-q5_1"}) {
     std::vector<Reading> reference;
     for (const Kernels* kernels : usable_kernels("canonical")) {
-      const auto model = load_model(external_dir / name / "model.gguf", *kernels);
+      const auto model = load_model(Checkpoint(external_dir / name / "model.gguf"), *kernels);
       const std::vector<Token> text = some_text(40, model->vocabulary());
       if (reference.empty()) reference.push_back(read(*model, text, all_layers(*model)));
       for (const Division& how : {Division{0, 0, 0, false}, Division{1, 0, 0, false}, Division{3, 5, 23, true}}) {

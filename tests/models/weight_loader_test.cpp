@@ -112,7 +112,7 @@ void write_draft(const std::filesystem::path& file, Dialect dialect) {
 
 /// Logits of two blocks, and the context between.
 std::vector<float> drafted(const std::filesystem::path& path, Model& target, const LoadOptions& options) {
-  DFlashNetwork draft(path, target, options);
+  DFlashNetwork draft(Checkpoint(path), target, options);
   const auto context = draft.new_context(32, 16);
   std::vector<float> features(5 * draft.config().taps.size() * static_cast<std::size_t>(target.hidden()));
   for (std::size_t i = 0; i < features.size(); ++i) features[i] = static_cast<float>(i * 7 % 23) / 8 - 1;
@@ -126,7 +126,7 @@ std::vector<float> drafted(const std::filesystem::path& path, Model& target, con
 }
 
 TEST(GgufDraft, BothDialectsGiveTheBitsOfSafetensors) {
-  const auto target = load_model(tale_target, best_kernels());
+  const auto target = load_model(Checkpoint(tale_target), best_kernels());
   const std::vector<float> want = drafted(tale_dflash, *target, best_kernels());
   const TemporaryFolder folder;
   for (const Dialect dialect : {Dialect::llama_cpp, Dialect::ik_llama_cpp}) {
@@ -164,20 +164,20 @@ TEST(Quantize, LoadingNarrowsAsAFileOfTheNarrowedRowsHoldsThem) {
     }
     const TemporaryFolder folder;
     write_gguf(folder.path() / "target.gguf", fields_of(config, "qwen3"), tensors);
-    const auto narrowed = load_model(tale_target, LoadOptions(best_kernels(), how.quantize));
-    const auto stored = load_model(folder.path() / "target.gguf", best_kernels());
+    const auto narrowed = load_model(Checkpoint(tale_target), LoadOptions(best_kernels(), how.quantize));
+    const auto stored = load_model(Checkpoint(folder.path() / "target.gguf"), best_kernels());
     const std::vector<Token> text = some_text(20, narrowed->vocabulary());
     const Reading got = read(*narrowed, text, all_layers(*narrowed));
     EXPECT_EQ(got, read(*stored, text, all_layers(*stored)));
-    const auto floats = load_model(tale_target, best_kernels());
+    const auto floats = load_model(Checkpoint(tale_target), best_kernels());
     EXPECT_FALSE(same_bits(got.logits, read(*floats, text, {}).logits)) << "nothing was narrowed";
   }
 }
 
 TEST(Quantize, WeightsInBlocksStayAsTheyAre) {
   const auto file = external_dir / "llama-cpp-qwen2-q8_0" / "model.gguf";
-  const auto plain = load_model(file, best_kernels());
-  const auto asked = load_model(file, LoadOptions(best_kernels(), Quantization::q4));
+  const auto plain = load_model(Checkpoint(file), best_kernels());
+  const auto asked = load_model(Checkpoint(file), LoadOptions(best_kernels(), Quantization::q4));
   const std::vector<Token> text = some_text(20, plain->vocabulary());
   EXPECT_EQ(read(*plain, text, {}), read(*asked, text, {}));
 }
@@ -190,7 +190,7 @@ TEST(WeightLoader, TellsHowFarItIsFromTheStartToTheEndHoweverItEnds) {
     EXPECT_EQ(all, Checkpoint(tale_target).bytes());
     told.push_back(done);
   };
-  load_model(tale_target, options);
+  load_model(Checkpoint(tale_target), options);
   EXPECT_TRUE(std::ranges::is_sorted(told));
   EXPECT_GT(told.size(), 10U);
   EXPECT_EQ(told.front(), 0U);
@@ -211,8 +211,8 @@ TEST(WeightLoader, TellsHowFarItIsFromTheStartToTheEndHoweverItEnds) {
 TEST(Memory, IsCountedByTheDocumentedFormula) {
   const Checkpoint from(tale_target);
   const Json config = from.config();
-  const MemoryNeed floats = memory_need(from, best_kernels());
-  const MemoryNeed narrow = memory_need(from, LoadOptions(best_kernels(), Quantization::q4));
+  const MemoryNeed floats = model_need(from, best_kernels());
+  const MemoryNeed narrow = model_need(from, LoadOptions(best_kernels(), Quantization::q4));
   const auto size = [&config](const char* field) {
     return static_cast<std::uint64_t>(config.at(field).integer(1, 1 << 24));
   };

@@ -50,11 +50,13 @@ void expect_the_formula_holds(const std::string& model, const std::string& draft
   request.max_new_tokens = text - prompt;
   request.sampling.temperature = 1.5F;
   request.draft_max = draft == "none" ? 0 : 8;
-  Engine engine(model, load_options);
+  ModelFiles files(model);
+  Engine engine(files, load_options);
   ASSERT_NE(engine.gate(draft), Gate::draft_not_dflash);
   PhiloxSource random(1);
   {
-    Engine other(target, load_options);  // what a process needs once: threads, pages of code
+    ModelFiles other_files(target);
+    Engine other(other_files, load_options);  // what a process needs once: threads, pages of code
     Request brief;
     brief.prompt = {1, 2};
     brief.max_new_tokens = 2;
@@ -71,7 +73,7 @@ void expect_the_formula_holds(const std::string& model, const std::string& draft
     engine.decode(request, draft, rule, random, Recording::counts, watch);
   });
   const double counted =
-      static_cast<double>(memory_need(model, std::span(&draft, 1), load_options, traced)
+      static_cast<double>(memory_need(files, std::span(&draft, 1), load_options, traced)
                               .beside_weights(text, request.draft_max));
   constexpr double spare = 768 * 1024;  // the system counts whole pages, and batches of them
   EXPECT_EQ(written > 1000, traced);
