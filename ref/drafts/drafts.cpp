@@ -5,22 +5,22 @@
 #include <string>
 
 #include "ref/base/error.h"
+#include "ref/drafts/control_drafts.h"
 #include "ref/drafts/dflash.h"
 #include "ref/drafts/model_draft.h"
 #include "ref/drafts/none.h"
-#include "ref/drafts/control_drafts.h"
 #include "ref/drafts/scripted.h"
 #include "ref/models/models.h"
 
 namespace draftproof {
 namespace {
 
-constexpr int model_draft_max = 5;  // unless asked otherwise: each draft token costs a pass of the draft
+constexpr int model_draft_max = 5;  // default; each draft token costs one pass of the draft model
 
-/// No round can use more draft tokens than the text has positions.
+/// Returns the requested number or the default, at most `capacity`: no round can use more than the text has positions.
 int draft_tokens_per_round(int asked, int capacity) { return std::min(asked > 0 ? asked : model_draft_max, capacity); }
 
-void refuse_longer_than(int context, int capacity) {
+void require_context(int context, int capacity) {
   if (capacity <= context) return;
   throw Error("the draft has " + std::to_string(context) + " positions, the text may need " + std::to_string(capacity) +
               "; ask for fewer new tokens, or decode without this draft");
@@ -33,7 +33,7 @@ DraftSource open_none(const std::filesystem::path&, Model&, const LoadOptions&) 
 DraftSource open_dflash(const std::filesystem::path& path, Model& target, const LoadOptions& load_options) {
   auto network = std::make_shared<DFlashNetwork>(path, target, load_options);
   return [network](int capacity, int) {
-    refuse_longer_than(network->config().transformer.context, capacity);
+    require_context(network->config().transformer.context, capacity);
     return std::make_unique<DFlashDraft>(*network, capacity);
   };
 }
@@ -46,7 +46,7 @@ DraftSource open_model(const std::filesystem::path& path, Model& target, const L
                 "; use a draft made with the target's tokenizer");
   }
   return [model](int capacity, int draft_max) -> std::unique_ptr<Draft> {
-    refuse_longer_than(model->context(), capacity);
+    require_context(model->context(), capacity);
     return std::make_unique<ModelDraft>(*model, capacity, draft_tokens_per_round(draft_max, capacity));
   };
 }
@@ -58,7 +58,7 @@ DraftSource open_on_target(const std::filesystem::path&, Model& target, const Lo
   };
 }
 
-/// In turn: a drawn branch with others beside it, and one that begins wrongly and goes on right in other places.
+/// Alternates two kinds of trees: a drawn branch with siblings, and a wrong first token with right tokens elsewhere.
 DraftSource open_tree_test(const std::filesystem::path&, Model& target, const LoadOptions&) {
   return [&target](int capacity, int draft_max) {
     return std::make_unique<ScriptedDraft>(target, capacity, draft_tokens_per_round(draft_max, capacity),
@@ -75,7 +75,7 @@ const DraftKind* all_draft_kinds() noexcept {
       {"model", true, false, false, "a smaller model with the same tokenizer", open_model},
       {"always-reject", false, false, false, "always wrong (for proofs)", open_on_target<AlwaysRejectDraft>},
       {"perfect", false, false, false, "always right (for proofs)", open_on_target<PerfectDraft>},
-      {"tree-test", false, false, true, "trees, in whose branches one is right (for proofs)", open_tree_test},
+      {"tree-test", false, false, true, "trees with one right branch (for proofs)", open_tree_test},
       {nullptr, false, false, false, nullptr, nullptr},
   };
   return list;
@@ -98,7 +98,7 @@ DraftName parse_draft_name(const std::string& name) {
 
 void require_chains(const std::string& name, const std::string& what) {
   if (!parse_draft_name(name).kind->trees) return;
-  throw Error(what + " holds chains of draft tokens, and the draft '" + name + "' draft tokens trees; use another draft");
+  throw Error(what + " stores chains of draft tokens, and the draft '" + name + "' proposes trees; use another draft");
 }
 
 }  // namespace draftproof

@@ -106,8 +106,8 @@ TEST(ModelDraft, MakesAsManyDraftTokensAsAskedFor) {
   for (int limit = 1; limit <= 6; ++limit) {
     EXPECT_EQ(propose(draft, text, limit, samplings[1], random).size(), limit);
   }
-  EXPECT_DEATH(propose(draft, text, 7, samplings[1], random), "as many draft tokens as it can make");
-  EXPECT_DEATH(propose(draft, text, 0, samplings[1], random), "as many draft tokens as it can make");
+  EXPECT_DEATH(propose(draft, text, 7, samplings[1], random), "at most draft_max\\(\\) draft tokens");
+  EXPECT_DEATH(propose(draft, text, 0, samplings[1], random), "at most draft_max\\(\\) draft tokens");
 }
 
 TEST(ModelDraft, ObservesRunsAsLongAsTheContractSays) {
