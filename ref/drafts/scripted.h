@@ -32,8 +32,8 @@ namespace draftproof {
 
 class ScriptedDraft final : public ModelDraft {
  public:
-  /// Whether this is a script for so many tokens.
-  static bool reads(std::string_view script, int vocabulary) noexcept;
+  /// Whether `script` has only the letters above and tokens below `vocabulary`.
+  static bool is_script(std::string_view script, int vocabulary) noexcept;
 
   /// `target` outlives the draft. `script` is a script for the target's vocabulary, see is_script().
   ScriptedDraft(Model& target, int capacity, int draft_max, std::string_view script);
