@@ -50,7 +50,7 @@ class Fields {
     const auto found = values_.find(field);
     if (found == values_.end()) return nullptr;
     const Value* value = std::get_if<Value>(&found->second);
-    if (value == nullptr) throw Error(where(field) + ": is of another type than a tokenizer has there");
+    if (value == nullptr) throw Error(where(field) + ": has the wrong type for a tokenizer");
     return value;
   }
 
@@ -114,7 +114,7 @@ std::vector<Token> added_around(const Fields& fields, const std::string& when, b
   if (!(wanted != nullptr ? *wanted : otherwise)) return {};
   const auto id = fields.at<std::uint64_t>(field);
   if (id > static_cast<std::uint64_t>(token_most) || !builder.has_token(static_cast<std::int64_t>(id))) {
-    throw Error(fields.where(field) + ": id " + std::to_string(id) + " is no token");
+    throw Error(fields.where(field) + ": id " + std::to_string(id) + " is not a token");
   }
   return {static_cast<Token>(id)};
 }

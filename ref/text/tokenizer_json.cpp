@@ -91,7 +91,7 @@ PreTokenizer read_pre_tokenizer(const Json& field) {
   bool byte_level = false;
   for (const Json& member : members(field, "pretokenizers")) {
     const std::string type = member.at("type").string();
-    if (byte_level) member.fail("stands behind ByteLevel, which is not implemented");
+    if (byte_level) member.fail("comes after ByteLevel, which is not implemented");
     if (type == "Split") {
       result.before_space.push_back(read_split(member));
     } else if (type == "Digits") {
@@ -181,7 +181,7 @@ std::vector<Token> read_special_ids(const Json& special_tokens, const std::strin
   const Json ids = special.at("ids");
   std::vector<Token> tokens;
   for (const std::int64_t id : ids.integers(0, token_most)) {
-    if (!builder.has_token(id)) ids.fail("id " + std::to_string(id) + " is no token");
+    if (!builder.has_token(id)) ids.fail("id " + std::to_string(id) + " is not a token");
     tokens.push_back(static_cast<Token>(id));
   }
   return tokens;

@@ -53,7 +53,7 @@ void TokenizerPartsBuilder::add_merge(const std::string& left, const std::string
   const Token left_token = merged(left, origin);
   const Token right_token = merged(right, origin);
   if (!parts_.bpe.add_merge(left_token, right_token, merged(left + right, origin))) {
-    throw Error(origin + ": the merge of " + in_quotes(left) + " and " + in_quotes(right) + " stands there twice");
+    throw Error(origin + ": the merge of " + in_quotes(left) + " and " + in_quotes(right) + " occurs twice");
   }
 }
 
