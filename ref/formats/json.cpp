@@ -17,7 +17,7 @@ namespace draftproof {
 namespace {
 
 constexpr std::size_t depth_max = 256;
-constexpr double exact_max = 9007199254740992.0;  // 2^53: below it every integral double is one integer only
+constexpr double exact_max = 9007199254740992.0;  // 2^53: below it every integral double is exactly one integer
 
 std::string line_and_column(std::string_view text, std::size_t bytes_read) {
   const std::string_view before = text.substr(0, std::min(bytes_read, text.size()));

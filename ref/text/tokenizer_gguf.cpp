@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The tokenizer a GGUF carries (tokenizer.ggml.*), for byte-level BPE. The expressions and flags that a name in
-// tokenizer.ggml.pre stands for are those of llama.cpp's llama-vocab.cpp; as there, nothing is normalized, even where
-// the same model's tokenizer.json asks for NFC. Control and user-defined tokens are cut out of every text.
-
+// Reads the tokenizer of a GGUF (tokenizer.ggml.*), for byte-level BPE. The expressions and flags for each name in
+// tokenizer.ggml.pre are those of llama.cpp's llama-vocab.cpp. As there, nothing is normalized, even where the same
+// model's tokenizer.json requires NFC. Control and user-defined tokens are cut out of every text.
 #include "ref/base/error.h"
 #include "ref/formats/gguf.h"
 #include "ref/formats/printable.h"
@@ -15,7 +14,7 @@ struct PreTokenizerKind {
   std::string_view name;
   std::vector<std::string> expressions;
   bool ignore_merges;
-  bool adds_bos;  // when the file does not say
+  bool adds_bos;  // used when the file does not specify it
 };
 
 const std::vector<PreTokenizerKind>& pre_tokenizer_kinds() {
@@ -107,7 +106,7 @@ void add_tokens(const Fields& fields, TokenizerPartsBuilder& builder) {
   }
 }
 
-/// The id that `field` holds when the flag `when` (or, without one, `otherwise`) asks for it.
+/// Returns the id in `field` if the flag `when` (or `otherwise`, when the flag is missing) is true.
 std::vector<Token> added_around(const Fields& fields, const std::string& when, bool otherwise, const std::string& field,
                                 const TokenizerPartsBuilder& builder) {
   const bool* wanted = fields.find<bool>(when);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tokenizer.json as Hugging Face's `tokenizers` writes it, for byte-level BPE. Every field is either read, known to
-// bear on offsets only, or refused by name.
+// Reads tokenizer.json of Hugging Face's `tokenizers`, for byte-level BPE. Every field is either read, known to affect
+// offsets only, or rejected by name.
 #include <algorithm>
 #include <initializer_list>
 
@@ -33,7 +33,7 @@ void require_flag(const Json& object, std::string_view field, bool only) {
   if (flag(object, field, only) != only) object.at(field).fail(only ? "must be true" : "true is not implemented");
 }
 
-/// `first` or, in a Sequence, its members; a Sequence in a Sequence is opened too.
+/// Returns `first` or, for a Sequence, its members; nested Sequences are flattened.
 std::vector<Json> members(const Json& first, std::string_view list) {
   if (first.at("type").string() != "Sequence") return {first};
   refuse_other_fields(first, {"type", list});
@@ -140,7 +140,7 @@ void read_merges(const Json& merges, TokenizerPartsBuilder& builder) {
 void read_model(const Json& model, TokenizerPartsBuilder& builder) {
   refuse_other_fields(model, {"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
                               "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges"});
-  const auto type = model.find("type");  // files of before 2021 have none
+  const auto type = model.find("type");  // files from before 2021 have none
   if (type && type->string() != "BPE") refuse_type(model);
   refuse_present(model, "dropout");
   for (const std::string_view affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
@@ -148,7 +148,7 @@ void read_model(const Json& model, TokenizerPartsBuilder& builder) {
     if (text && !text->string().empty()) text->fail("is not implemented; only null and \"\" are");
   }
   require_flag(model, "byte_fallback", false);
-  flag(model, "fuse_unk", false);  // bears on unk_token only
+  flag(model, "fuse_unk", false);  // affects unk_token only
   read_vocabulary(model.at("vocab"), builder);
   read_merges(model.at("merges"), builder);
   builder.parts().ignore_merges = flag(model, "ignore_merges", false);
@@ -187,7 +187,7 @@ std::vector<Token> read_special_ids(const Json& special_tokens, const std::strin
   return tokens;
 }
 
-/// Puts around the text what the template for a single text puts around it.
+/// Reads the special tokens around a single text from its template.
 void read_template(const Json& processor, TokenizerPartsBuilder& builder) {
   refuse_other_fields(processor, {"type", "single", "pair", "special_tokens"});
   const Json single = processor.at("single");
@@ -210,7 +210,7 @@ void read_template(const Json& processor, TokenizerPartsBuilder& builder) {
     std::vector<Token>& side = texts == 0 ? before : after;
     side.insert(side.end(), tokens.begin(), tokens.end());
   }
-  if (texts != 1) single.fail("must hold the sequence A once");
+  if (texts != 1) single.fail("must contain the sequence A once");
   TokenizerParts& parts = builder.parts();
   parts.before.insert(parts.before.begin(), before.begin(), before.end());
   parts.after.insert(parts.after.end(), after.begin(), after.end());

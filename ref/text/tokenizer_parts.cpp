@@ -36,7 +36,7 @@ void TokenizerPartsBuilder::add_entry(const std::string& spelled, Token id, cons
   mine.taken = true;
   const auto bytes = byte_alphabet::unspell(spelled);
   mine.bytes = bytes.value_or(spelled);
-  // One character of the alphabet is one byte's own token.
+  // An entry of one character of the alphabet is the token of that byte.
   if (bytes && bytes->size() == 1) parts_.bpe.set_byte(static_cast<unsigned char>(bytes->front()), id);
 }
 
