@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The table for AMX: that of AVX-512 VNNI, but quantized weights meet many rows in tile registers. Compiled for both,
-// and GFNI, which every CPU with AMX has: nothing here but the getter has linkage.
+// The table for AMX: the AVX-512 VNNI table, except that matmuls of quantized weights with many rows use tile
+// registers. Compiled for both instruction sets and for GFNI, which every CPU with AMX has. Only the getter has
+// external linkage.
 #include "kernels/tables.h"
 
 #ifdef __AMX_INT8__

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The vector table for AVX2 and FMA. Compiled for it: nothing here but the getter has linkage.
+// The vector table for AVX2 and FMA, compiled for these instruction sets. Only the getter has external linkage.
 #include "kernels/tables.h"
 
 #ifdef __AVX2__

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The vector table for AVX2, FMA and AVX-VNNI. Compiled for it: nothing here but the getter has linkage.
+// The vector table for AVX2, FMA and AVX-VNNI, compiled for these instruction sets. Only the getter has external
+// linkage.
 #include "kernels/tables.h"
 
 #ifdef __AVXVNNI__

@@ -17,29 +17,29 @@ void put_word(void* data, std::size_t i, std::uint16_t word) {
   std::memcpy(static_cast<char*>(data) + 2 * i, &word, 2);
 }
 
-/// Denormals become zeros of their sign.
+/// Replace denormals by zeros of the same sign.
 std::uint32_t flushed_f32(std::uint32_t bits) { return (bits & 0x7f800000u) == 0 ? bits & 0x80000000u : bits; }
 std::uint16_t flushed_bf16(std::uint16_t bits) {
   return (bits & 0x7f80u) == 0 ? static_cast<std::uint16_t>(bits & 0x8000u) : bits;
 }
 
-/// The start of unit `unit` of the panel that holds `output`.
+/// Returns the start of unit `unit` of the panel that contains `output`.
 template <class Memory>
 Memory* unit_at(Memory* packed, Format format, int inputs, int output, int unit) {
   return packed + output / lanes * panel_bytes(format, inputs) + std::ptrdiff_t{unit} * unit_of(format).bytes;
 }
 
-/// Where byte t of vector v lies: [v][16 outputs][4].
+/// Returns the offset of byte t of vector v: [v][16 outputs][4].
 int byte_of(int vector, int lane, int t) { return (vector * lanes + lane) * 4 + t; }
 
-/// The place of element k of a float format, in elements from the start of the panel.
+/// Returns the offset of element k of a float format, in elements from the start of the panel.
 std::size_t float_place(Format format, int lane, int k) {
   const int pair = k / 2 * 2 * lanes;
   if (format == Format::f32) return static_cast<std::size_t>(k * std::ptrdiff_t{lanes} + lane);
   return static_cast<std::size_t>(format == Format::f16 ? pair + k % 2 * lanes + lane : pair + lane * 2 + k % 2);
 }
 
-/// Six bits each: eight scales and eight minimums in twelve bytes.
+/// Reads eight scales and eight minimums of six bits each from twelve bytes.
 void read_six_bits(const Byte* from, int* s, int* m) {
   for (int j = 0; j < 4; ++j) {
     s[j] = from[j] & 63;
@@ -49,9 +49,9 @@ void read_six_bits(const Byte* from, int* s, int* m) {
   }
 }
 
-/// A block as checkpoints hold it.
-QuantBlock read_block(Format format, const Byte* from) {
-  QuantBlock block = {};
+/// Reads a quantization block in the format of checkpoints.
+QuantizationBlock read_block(Format format, const Byte* from) {
+  QuantizationBlock block = {};
   switch (format) {
     case Format::q8_0:
       block.d = f16_to_f32(word_at(from, 0));
@@ -91,7 +91,7 @@ QuantBlock read_block(Format format, const Byte* from) {
   return block;
 }
 
-/// Four bits each: k = 4j + t low and 16 + 4j + t high, for 32 inputs.
+/// Writes 32 inputs of four bits each: k = 4j + t in the low bits, k = 16 + 4j + t in the high bits.
 void put_fours(Byte* to, int lane, const int* q) {
   for (int k = 0; k < 16; ++k) to[byte_of(k / 4, lane, k % 4)] = static_cast<Byte>((q[k] & 15) | (q[k + 16] & 15) << 4);
 }
@@ -103,9 +103,9 @@ void get_fours(const Byte* from, int lane, int* q) {
   }
 }
 
-/// A block of 32 into its half of a unit.
+/// Writes a quantization block of 32 to its half of a unit.
 void put_32(Format format, Byte* unit, int half, int lane, const Byte* from) {
-  const QuantBlock block = read_block(format, from);
+  const QuantizationBlock block = read_block(format, from);
   if (format == Format::q8_0) {
     Byte* const to = unit + half * 512;
     for (int k = 0; k < 32; ++k) to[byte_of(k / 4, lane, k % 4)] = static_cast<Byte>(block.q[k]);
@@ -119,7 +119,7 @@ void put_32(Format format, Byte* unit, int half, int lane, const Byte* from) {
 
 void put_256(Format format, Byte* unit, int lane, const Byte* from) {
   const Unit places = unit_of(format);
-  const QuantBlock block = read_block(format, from);
+  const QuantizationBlock block = read_block(format, from);
   for (int g = 0; g < 8; ++g) {
     int q[32];
     for (int k = 0; k < 32; ++k) q[k] = block.q[g * 32 + k] + (format == Format::q6_k ? 32 : 0);
@@ -198,7 +198,7 @@ void canonical_pack(const MatrixView& rows, int first, void* packed) noexcept {
   }
 }
 
-QuantBlock canonical_block(const PackedView& matrix, int output, int index) noexcept {
+QuantizationBlock canonical_block(const PackedView& matrix, int output, int index) noexcept {
   const Format format = matrix.format;
   const Unit places = unit_of(format);
   const int lane = output % lanes;
@@ -208,7 +208,7 @@ QuantBlock canonical_block(const PackedView& matrix, int output, int index) noex
       unit_at(static_cast<const Byte*>(matrix.data), format, matrix.inputs, output, short_block ? index / 2 : index);
   const auto half_at = [&](int i) { return f16_to_f32(word_at(unit + places.d, static_cast<std::size_t>(i))); };
 
-  QuantBlock block = {};
+  QuantizationBlock block = {};
   block.d = half_at(half * lanes + lane);
   if (format == Format::q8_0) {
     for (int k = 0; k < 32; ++k) block.q[k] = static_cast<std::int8_t>(unit[half * 512 + byte_of(k / 4, lane, k % 4)]);
@@ -266,7 +266,7 @@ void canonical_unpack_row(const PackedView& matrix, int output, float* row) noex
   }
   const int inputs = traits(matrix.format).block_inputs;
   for (int b = 0; b < matrix.inputs / inputs; ++b) {
-    const QuantBlock block = canonical_block(matrix, output, b);
+    const QuantizationBlock block = canonical_block(matrix, output, b);
     for (int k = 0; k < inputs; ++k) {
       const float q = static_cast<float>(block.q[k]);
       float& value = row[b * inputs + k];

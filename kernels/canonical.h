@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT
-// The canonical layout of packed weights: panels of 16 outputs, one after the other, each a run of units along k. What
-// an instruction set reads together lies together, in the order of reading; a unit holds the integers of sixteen
-// outputs and, behind them, their scales. Four consecutive k of one output make one 32-bit lane, which is what the
-// integer dot products of all instruction sets take.
+// The canonical layout of packed weights: panels of 16 outputs, one after the other. A panel is a sequence of units
+// along k. Data that an instruction set reads together is stored together, in the order of reading. A unit holds the
+// integers of sixteen outputs, followed by their scales. Four consecutive k of one output make one 32-bit lane, the
+// operand of the integer dot products of all instruction sets.
 //
 //   f32   16 values of one k
-//   f16   [2 k][16 outputs], one k wasted when `inputs` is odd; bf16 [16 outputs][2 k] likewise
-//   q8_0  two blocks of 32 (the last may be absent): [2][8][16][4] bytes q, then [2][16] f16 d
-//   q4_0  two blocks: [2][4][16][4] bytes, low four bits the q of k = 4j + t, high four bits of 16 + 4j + t; then d
-//   q4_k  one block of 256: [8 groups][4][16][4] bytes as q4_0; s [8][16], m [4][16][2]; d [16], dmin [16] f16
-//   q5_k  the same with the fifth bits behind the low four: [8 groups][16][4], bit v of a byte belongs to k = 4v + t
+//   f16   [2 k][16 outputs], one k is padding when `inputs` is odd; bf16 [16 outputs][2 k] likewise
+//   q8_0  two quantization blocks of 32 (the last one may be absent): [2][8][16][4] bytes q, then [2][16] f16 d
+//   q4_0  two quantization blocks: [2][4][16][4] bytes; the low four bits are q of k = 4j + t, the high four bits q of
+//         k = 16 + 4j + t; then d
+//   q4_k  one quantization block of 256: [8 groups][4][16][4] bytes as q4_0; s [8][16], m [4][16][2]; d [16],
+//         dmin [16] f16
+//   q5_k  as q4_k, with the fifth bits after the low four: [8 groups][16][4], bit v of a byte belongs to k = 4v + t
 //   q6_k  [8 groups][4][16][4] bytes as q4_0; [8][2][16][4] high bits, two for each of four v; s [16][16]; d [16]
 //
-// Constants and declarations only, for the instruction-set files.
+// Only constants and declarations, because the instruction-set files include this header.
 #pragma once
 
 #include <cstddef>
@@ -21,14 +23,14 @@
 
 namespace draftproof {
 
-/// A unit: the inputs it holds, its bytes, and where its parts begin.
+/// A unit: the number of inputs in it, its size in bytes, and the byte offsets of its parts.
 struct Unit {
   int inputs;
   int bytes;
-  int high;     // more bits of q
-  int scales;   // s
-  int minimums; // m
-  int d;        // f16, then dmin
+  int high;      // high bits of q
+  int scales;    // s
+  int minimums;  // m
+  int d;         // f16, followed by dmin
 };
 
 static inline constexpr Unit unit_of(Format format) {
@@ -45,7 +47,7 @@ static inline constexpr Unit unit_of(Format format) {
   return {};
 }
 
-/// Bytes of a panel of 16 outputs.
+/// Returns the size of a panel of 16 outputs in bytes.
 static inline constexpr std::ptrdiff_t panel_bytes(Format format, int inputs) {
   const Unit unit = unit_of(format);
   return static_cast<std::ptrdiff_t>((inputs + unit.inputs - 1) / unit.inputs) * unit.bytes;
@@ -57,27 +59,30 @@ static inline constexpr ActivationFormat canonical_activation_format_of(Format f
                                   : ActivationFormat::int8_block256;
 }
 
-/// Inputs per block of an operand of bytes.
-static inline constexpr int block_inputs(ActivationFormat activation_format) { return activation_format == ActivationFormat::int8_block32 ? 32 : 256; }
+/// Returns the number of inputs per quantization block of activations packed as bytes.
+static inline constexpr int block_inputs(ActivationFormat activation_format) {
+  return activation_format == ActivationFormat::int8_block32 ? 32 : 256;
+}
 
-/// The entries of a canonical table.
+/// Entries that all canonical tables share.
 ActivationFormat canonical_activation_format(Format format) noexcept;
 std::size_t canonical_bytes(Format format, int outputs, int inputs) noexcept;
 void canonical_pack(const MatrixView& rows, int first, void* packed) noexcept;
 void canonical_unpack_row(const PackedView& matrix, int output, float* row) noexcept;
 
-/// A block of quantized weights of one output, or a run of 32 of its inputs, as numbers; what is absent is 0.
-struct QuantBlock {
+/// A quantization block of weights of one output as numbers. Fields that the format does not have are 0.
+struct QuantizationBlock {
   float d;
   float dmin;
-  int s[16];   // of q4_k and q5_k eight, of q6_k sixteen
+  int s[16];   // eight for q4_k and q5_k, sixteen for q6_k
   int m[8];
   int q[256];  // signed for q8_0, q4_0 and q6_k
 };
-/// Block `index` of an output: of 32 inputs for q8_0 and q4_0, of 256 for the others.
-QuantBlock canonical_block(const PackedView& matrix, int output, int index) noexcept;
+/// Returns quantization block `index` of an output: 32 inputs for q8_0 and q4_0, 256 for the other formats.
+QuantizationBlock canonical_block(const PackedView& matrix, int output, int index) noexcept;
 
-/// Element k of the sixteen outputs of a panel, `output` the first, of a float format, widened exactly.
+/// Writes element k of the sixteen outputs of a panel to `values`, for float formats, converted exactly to f32.
+/// `output` is the first output of the panel.
 void canonical_values(const PackedView& matrix, int output, int k, float* values) noexcept;
 
 }  // namespace draftproof

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
 // exp for floats: one sequence of operations, written once over a lane type, so that every table gives the same bits.
-// libm is not used because it picks another variant on another CPU. Multiplications and additions only: the scalar
-// form is then fast, and vectorisable by the compiler, on a machine whose baseline has no fma.
+// libm is not used because it selects different variants on different CPUs. Only multiplications and additions, no fma:
+// so the scalar form is fast, and the compiler can vectorize it, on a machine whose baseline has no fma.
 //
 // exp(x) = 2^n * exp(r), n = round(x / ln 2), |r| <= ln(2)/2. n * ln2_high is exact (16 and at most 8 bits), so r
 // carries only the rounding of n * ln2_low and of its subtraction. exp(r) = 1 + (r + r^2 * q(r)), q of degree 4, fitted
 // with a relative error of 0.06 * 2^-24. 2^n is applied exactly: in two factors, so that n = 128 does not overflow.
 //
-// Results below 2^-126 are 0: left as denormals they would slow whatever takes them up on some CPUs, a hundredfold, and
-// no sum with a 1 in it, as those of softmax are, would notice them.
+// Results below 2^-126 are 0: denormals would make later operations up to a hundred times slower on some CPUs, and a
+// sum that contains a 1, as those of softmax do, would not change by them.
 //
 // Error, measured over all 2^32 floats (tests/kernels/exp_test.cpp): less than 0.98 units in the last place of the
 // correct result, or 0. exp(x) = 0 below -87.33654, exp(x) = +inf above 88.7229, exp(NaN) = NaN, exp(0) = 1.
 //
-// Everything here has internal linkage: the instruction-set files include it.
+// Everything here has internal linkage, because the instruction-set files include it.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@
 namespace draftproof {
 namespace {
 
-// The lane operations for one float; lanes_*.h define them for sixteen.
+// The lane operations for one float; lanes_*.h define them for sixteen floats.
 [[maybe_unused]] inline float constant(float, float value) { return value; }
-[[maybe_unused]] inline float at_least(float limit, float x) { return limit > x ? limit : x; }  // NaN stays
-[[maybe_unused]] inline float at_most(float limit, float x) { return limit < x ? limit : x; }   // NaN stays
+[[maybe_unused]] inline float at_least(float limit, float x) { return limit > x ? limit : x; }  // a NaN x is returned
+[[maybe_unused]] inline float at_most(float limit, float x) { return limit < x ? limit : x; }   // a NaN x is returned
 [[maybe_unused]] inline float zero_below(float limit, float x, float y) { return x < limit ? 0.0f : y; }
 
-/// x * 2^n for the n that `shifted` holds as 1.5 * 2^23 + n, -126 <= n <= 128; not denormal.
+/// Returns x * 2^n, where `shifted` is 1.5 * 2^23 + n and -126 <= n <= 128. The result must not be denormal.
 [[maybe_unused]] inline float times_power(float x, float shifted) {
   const std::int32_t n = __builtin_bit_cast(std::int32_t, shifted) - 0x4b400000;
   const std::int32_t half = n >> 1;
@@ -36,7 +36,8 @@ namespace {
   return x * __builtin_bit_cast(float, first) * __builtin_bit_cast(float, second);
 }
 
-/// exp(x) / 2^n for -104 <= x <= 89, with n, as times_power reads it, in `shifted`; between 0.70 and 1.42.
+/// Returns exp(x) / 2^n for -104 <= x <= 89, between 0.70 and 1.42. Sets `shifted` to 1.5 * 2^23 + n, as times_power
+/// reads it.
 template <class Value>
 inline Value exponential_over_power(Value x, Value& shifted) {
   const Value shift = constant(x, 0x1.8p+23f);  // adding it rounds to an integer, ties to even
@@ -53,7 +54,7 @@ inline Value exponential_over_power(Value x, Value& shifted) {
 
 template <class Value>
 inline Value exponential(Value x) {
-  const Value least = constant(x, -0x1.5d589ep+6f);  // -87.33654, the smallest whose result is 2^-126 or more
+  const Value least = constant(x, -0x1.5d589ep+6f);  // -87.33654, the smallest x whose result is at least 2^-126
   Value shifted;
   const Value y = exponential_over_power(at_most(constant(x, 89.0f), at_least(least, x)), shifted);
   return zero_below(least, x, times_power(y, shifted));

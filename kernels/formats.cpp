@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Every format as its definition reads: one function that widens a block, one that narrows.
+// Each format has one function that dequantizes a quantization block and one that quantizes it.
 #include "kernels/formats.h"
 
 #include <cstring>
@@ -24,7 +24,7 @@ void put_half(float value, std::uint8_t* at) {
 
 float magnitude(float x) { return __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, x) & 0x7fffffffu); }
 
-/// To nearest, halves away from zero; |x| < 2^23.
+/// Rounds to nearest, halves away from zero; |x| < 2^23.
 int rounded(float x) {
   const int whole = static_cast<int>(magnitude(x));
   const int nearest = magnitude(x) - static_cast<float>(whole) >= 0.5f ? whole + 1 : whole;
@@ -33,13 +33,13 @@ int rounded(float x) {
 
 int clamped(int x, int least, int most) { return x < least ? least : x > most ? most : x; }
 
-/// 1 / x, or 0 where that is no number: scales so small are 0 in f16 as well.
+/// Returns 1 / x, or 0 when that is not finite: such small scales are 0 in f16 as well.
 float inverse(float x) {
   const float one_over = 1.0f / x;
   return magnitude(one_over) <= __FLT_MAX__ ? one_over : 0.0f;
 }
 
-/// How many steps of 1 / steps_per_unit x is, for values that need not be small.
+/// Returns x in steps of 1 / steps_per_unit, rounded and clamped to [least, most]; x may be large.
 int steps(float x, float steps_per_unit, int least, int most) {
   const float exact = x * steps_per_unit;
   if (!(exact > static_cast<float>(least))) return least;
@@ -47,8 +47,9 @@ int steps(float x, float steps_per_unit, int least, int most) {
   return rounded(exact);
 }
 
-// The 6-bit scales and minimums of q4_k and q5_k. Of groups 0 to 3, in bytes 0 to 3 and 4 to 7, low six bits; of groups
-// 4 to 7, low four bits together in bytes 8 to 11, high two bits on top of bytes 0 to 7.
+// The 6-bit scales and minimums of q4_k and q5_k. Groups 0 to 3: the low six bits of bytes 0 to 3 (scales) and 4 to 7
+// (minimums). Groups 4 to 7: the low four bits of both share bytes 8 to 11, the high two bits are the top bits of bytes
+// 0 to 3 (scales) and 4 to 7 (minimums).
 struct ScaleAndMinimum {
   int scale;
   int minimum;
@@ -85,7 +86,7 @@ void dequantize_q4_0(Bytes block, float* to) {
   }
 }
 
-/// q4_k, and q5_k when there are fifth bits. Groups 2g and 2g + 1 are the low and high four bits of 32 bytes.
+/// Dequantizes q4_k, or q5_k when `fifth` is not null. Groups 2g and 2g + 1 are the low and high four bits of 32 bytes.
 void dequantize_with_minimums(Bytes block, Bytes fifth, Bytes low, float* to) {
   const float d = half_at(block);
   const float d_minimum = half_at(block + 2);
@@ -104,8 +105,9 @@ void dequantize_with_minimums(Bytes block, Bytes fifth, Bytes low, float* to) {
 void dequantize_q4_k(Bytes block, float* to) { dequantize_with_minimums(block, nullptr, block + 16, to); }
 void dequantize_q5_k(Bytes block, float* to) { dequantize_with_minimums(block, block + 16, block + 48, to); }
 
-/// Where value i of a q6_k block lies: in each half of 128, four runs of 32 share 64 bytes of low bits, two runs in the
-/// low and two in the high four bits, and 32 bytes of high bits, a pair each.
+/// Where value i of a q6_k block is stored. Each half of 128 values has four groups of 32, which share 64 bytes of low
+/// bits (two groups in the low four bits, two in the high four bits) and 32 bytes of high bits (two bits for each
+/// group).
 struct PlaceInQ6 {
   int low;
   int low_shift;
@@ -142,7 +144,7 @@ void quantize_q8_0(const float* x, std::uint8_t* block) {
 }
 
 void quantize_q4_0(const float* x, std::uint8_t* block) {
-  float largest = 0;  // by magnitude, the first among equals, with its sign: it becomes -8 steps
+  float largest = 0;  // by magnitude, with its sign, the first among equals; it becomes -8 steps
   for (int j = 0; j < 32; ++j) largest = magnitude(x[j]) > magnitude(largest) ? x[j] : largest;
   const float d = largest / -8;
   put_half(d, block);
@@ -151,11 +153,11 @@ void quantize_q4_0(const float* x, std::uint8_t* block) {
   for (int j = 0; j < 16; ++j) block[2 + j] = static_cast<std::uint8_t>(q(x[j]) | q(x[j + 16]) << 4);
 }
 
-/// q4_k, and q5_k when there is room for fifth bits.
+/// Quantizes to q4_k, or to q5_k when `fifth` is not null.
 void quantize_with_minimums(const float* x, std::uint8_t* block, std::uint8_t* fifth, std::uint8_t* low) {
   const int most = fifth != nullptr ? 31 : 15;
   float scales[8];
-  float minimums[8];  // how far below zero a group reaches
+  float minimums[8];  // the distance of the group's smallest value below zero
   float largest_scale = 0;
   float largest_minimum = 0;
   for (int group = 0; group < 8; ++group) {
@@ -231,8 +233,8 @@ void quantize_blocks(Format format, const float* row, int inputs, std::uint8_t* 
   for (int i = 0; i < inputs; i += block.block_inputs, to += block.block_bytes) narrow(row + i, to);
 }
 
-/// Words with every bit of `exponent` set, which only infinities and NaNs have. No branch inside, so that the compiler
-/// makes vectors of it.
+/// Whether any word has all bits of `exponent` set, as only infinities and NaNs have. Without branches in the loop, so
+/// that the compiler vectorizes it.
 template <class Word>
 bool any_not_finite(Bytes at, std::size_t count, Word exponent) {
   Word found = 0;
@@ -261,7 +263,7 @@ constexpr std::uint32_t f32_exponent = 0x7f800000u;
 constexpr std::uint16_t f16_exponent = 0x7c00u;
 constexpr std::uint16_t bf16_exponent = 0x7f80u;
 
-/// A block's f16 scales are finite.
+/// Whether the f16 scales of a quantization block are finite.
 bool is_finite(Format format, Bytes block) {
   const auto finite = [](Bytes at) { return (word_at(at) & f16_exponent) != f16_exponent; };
   if (format == Format::q6_k) return finite(block + q6_d);

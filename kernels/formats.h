@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// How a weight is stored in a checkpoint: floats, or blocks of integers with a scale. Layouts are those of GGUF files;
-// all numbers are little-endian. The values a block stands for are fixed to the last bit: `widen_row` is the
-// definition, and equals what ggml's dequantize_row gives. Every product in a block is exact in f32 (its factors have
-// at most 24 bits together), so only the subtraction of q4_k and q5_k rounds.
+// The formats in which checkpoints store weights: floats, or quantization blocks of integers with a scale. The layouts
+// are those of GGUF files; all numbers are little-endian. The value of every element is fixed to the last bit:
+// dequantize_row is the definition, and equals ggml's dequantize_row. Every product within a quantization block is
+// exact in f32 (its factors have at most 24 bits together), so only the subtraction of q4_k and q5_k rounds.
 //
-// Plain data and declarations; the few functions have internal linkage: the instruction-set files include this header.
+// Only plain data and declarations, and the few functions have internal linkage, because the instruction-set files
+// include this header.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +17,13 @@ enum class Format : std::uint8_t { f32, f16, bf16, q8_0, q4_0, q4_k, q5_k, q6_k 
 inline constexpr int formats = 8;
 
 struct FormatTraits {
-  const char* name;   // as --quantize and synth name it, and GGUF in capitals
-  int block_inputs;   // values per block; the inputs of a weight are a multiple of it
+  const char* name;  // as in --quantize and synth; GGUF writes it in capitals
+  int block_inputs;  // values per quantization block; the inputs of a weight are a multiple of it
   int block_bytes;
 };
 
 /// q8_0: f16 d, 32 x int8 q; value d * q.
-/// q4_0: f16 d, 16 bytes; byte j holds value j in its low and value j + 16 in its high four bits; d * (q - 8).
+/// q4_0: f16 d, 16 bytes; byte j has value j in its low and value j + 16 in its high four bits; d * (q - 8).
 /// q4_k: f16 d, f16 dmin, 12 bytes of 6-bit scales s and minimums m for 8 groups of 32, 128 bytes of 4-bit q;
 ///       (d * s) * q - (dmin * m).
 /// q5_k: f16 d, f16 dmin, the same 12 bytes, 32 bytes of fifth bits, 128 bytes of low four bits; as q4_k.
@@ -34,18 +35,18 @@ inline constexpr FormatTraits format_traits[formats] = {
 
 static inline constexpr const FormatTraits& traits(Format format) { return format_traits[static_cast<int>(format)]; }
 
-/// Bytes of one row in a checkpoint. `inputs` is a multiple of the format's block.
+/// Returns the bytes of one row in a checkpoint. `inputs` is a multiple of the format's block_inputs.
 static inline constexpr std::size_t row_bytes(Format format, int inputs) {
   return static_cast<std::size_t>(inputs / traits(format).block_inputs) *
          static_cast<std::size_t>(traits(format).block_bytes);
 }
 
-/// f16 and bf16 to f32: exact, a NaN's payload included.
+/// Convert f16 and bf16 to f32 exactly, including the payload of a NaN.
 static inline constexpr float f16_to_f32(std::uint16_t half) {
   const std::uint32_t sign = std::uint32_t{half & 0x8000u} << 16;
   const std::uint32_t rest = std::uint32_t{half & 0x7fffu} << 13;
   if (rest >= 0x7c00u << 13) return __builtin_bit_cast(float, sign | 0x7f800000u | rest);  // infinity, NaN
-  // The exponent biases differ by 112; multiplying makes denormals right as well, and is exact.
+  // The exponent biases differ by 112. The multiplication is exact and also converts denormals.
   const float magnitude = __builtin_bit_cast(float, rest) * 0x1p112f;
   return __builtin_bit_cast(float, sign | __builtin_bit_cast(std::uint32_t, magnitude));
 }
@@ -54,7 +55,8 @@ static inline constexpr float bf16_to_f32(std::uint16_t brain) {
   return __builtin_bit_cast(float, std::uint32_t{brain} << 16);
 }
 
-/// f32 to f16 and bf16: to nearest, ties to even; denormals kept, what is too large becomes infinite, a NaN quiet.
+/// Convert f32 to f16 and bf16, to nearest, ties to even. Denormals are kept, values that are too large become
+/// infinite, and a NaN becomes quiet.
 static inline constexpr std::uint16_t f32_to_f16(float value) {
   const std::uint32_t word = __builtin_bit_cast(std::uint32_t, value);
   const std::uint32_t sign = word >> 16 & 0x8000u;
@@ -62,9 +64,9 @@ static inline constexpr std::uint16_t f32_to_f16(float value) {
   std::uint32_t half = 0;
   if (rest > 0x7f800000u) {
     half = 0x7e00u | (rest >> 13 & 0x1ffu);
-  } else if (rest >= 0x477ff000u) {  // 65520, half a step above the largest
+  } else if (rest >= 0x477ff000u) {  // 65520, half a step above the largest f16
     half = 0x7c00u;
-  } else if (rest < 0x38800000u) {  // below 2^-14 steps are 2^-24, as those of a float in [1/2, 1): let adding round
+  } else if (rest < 0x38800000u) {  // below 2^-14 a step is 2^-24, as of floats in [1/2, 1): the sum rounds
     half = __builtin_bit_cast(std::uint32_t, __builtin_bit_cast(float, rest) + 0.5f) - 0x3f000000u;
   } else {
     half = (rest - (112u << 23) + 0xfffu + (rest >> 13 & 1u)) >> 13;
@@ -78,17 +80,19 @@ static inline constexpr std::uint16_t f32_to_bf16(float value) {
   return static_cast<std::uint16_t>((word + 0x7fffu + (word >> 16 & 1u)) >> 16);
 }
 
-/// The values of a row, exactly as the format defines them; `to` [inputs]. `row` needs no alignment.
+/// Writes the values of a row, exactly as the format defines them, to `to` [inputs]. `row` needs no alignment.
 void dequantize_row(Format format, const void* row, int inputs, float* to) noexcept;
 
-/// The row in another format; `to` has row_bytes(format, inputs) and needs no alignment. Values are finite. f16 and
-/// bf16: as above. q8_0 and q4_0: the bytes of ggml's quantize_row_q8_0_ref and quantize_row_q4_0_ref. q4_k, q5_k,
-/// q6_k: each group's range, its scale (and minimum) to the nearest 6 (8) bits, each value to the nearest step; simpler
-/// than ggml's search, and no closer to it than that. A scale beyond f16 becomes infinite, which readers refuse.
+/// Converts a row of finite values to `format`. `to` has row_bytes(format, inputs) bytes and needs no alignment.
+/// f16 and bf16: as above. q8_0 and q4_0: the same bytes as ggml's quantize_row_q8_0_ref and quantize_row_q4_0_ref.
+/// q4_k, q5_k, q6_k: the range of each group, its scale (and minimum) to the nearest 6 (8) bits, each value to the
+/// nearest step; simpler than ggml's search, and the bytes differ from ggml's. A scale beyond the range of f16 becomes
+/// infinite, which readers reject.
 void quantize_row(Format format, const float* row, int inputs, void* to) noexcept;
 
-/// The place of the first of `count` values that is not finite, or `count`: floats one by one, blocks (whole ones) by
-/// their f16 scales, at the block's first value.
+/// Returns the index of the first of `count` values that is not finite, or `count`. Floats are checked one by one. For
+/// quantized formats, `count` is a multiple of block_inputs, the f16 scales of each quantization block are checked, and
+/// the index is that of the block's first value.
 std::size_t first_not_finite(Format format, const void* values, std::size_t count) noexcept;
 
 }  // namespace draftproof

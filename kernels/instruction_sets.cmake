@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# What the files of each instruction set are compiled to; for every project that builds this folder.
+# Compiler options of the files of each instruction set, for every project that builds this folder.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(options_avx2 -mavx2 -mfma -mf16c)
   set(options_avx2_vnni ${options_avx2} -mavxvnni)

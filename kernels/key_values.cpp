@@ -10,16 +10,16 @@
 namespace draftproof {
 namespace {
 
-constexpr int lanes = 16;  // positions per block
+constexpr int lanes = 16;  // positions per KV block
 constexpr std::size_t alignment = 64;
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
-/// Rows are brought into their form in pieces of so many values, on the stack.
-constexpr int piece = 256;
+/// Rows are converted in chunks of this many values, on the stack.
+constexpr int chunk = 256;
 
 std::size_t aligned_size(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
-/// Bytes of each of the four arrays, and where they begin.
+/// Byte offsets of the four arrays (the keys begin at 0), and their size together.
 struct Layout {
   std::size_t values;
   std::size_t key_scales;
@@ -39,7 +39,7 @@ Layout layout_of(KvFormat format, int kv_heads, int head_dim, int blocks) {
   return layout;
 }
 
-/// What each form stores for x, given 1 / step of q8.
+/// Converts x to the stored type. `inverse` is 127 / a of q8.
 float stored(float x, float, float*) {
   return std::fabs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0F, x) : x;
 }
@@ -56,12 +56,12 @@ float widened(float x) { return x; }
 float widened(std::uint16_t x) { return bf16_to_f32(x); }
 float widened(std::int8_t x) { return x; }
 
-/// What stands for a lane that was never written.
-void unwrite(float& x) { x = nan; }
-void unwrite(std::uint16_t& x) { x = 0x7fc0; }
-void unwrite(std::int8_t& x) { x = -128; }
+/// Set x to the value that marks a lane as never written.
+void mark_unwritten(float& x) { x = nan; }
+void mark_unwritten(std::uint16_t& x) { x = 0x7fc0; }
+void mark_unwritten(std::int8_t& x) { x = -128; }
 
-/// d and its inverse for a vector of q8; both 0 for one of zeros. With d = NaN every q is 0.
+/// The scale d of a q8 vector and its inverse; both are 0 for a vector of zeros. With d = NaN every q is 0.
 struct Scale {
   float d;
   float inverse;
@@ -80,12 +80,13 @@ Scale scale_of(const float* x, int count) {
   return {most / 127.0F, 127.0F / most};
 }
 
-/// x [count], each `stride` apart in `to`. q8 of a vector with d = NaN: x * 0 may be NaN, and has no integer.
+/// Stores x [count] with the given stride in `to`. When d is NaN it stores zeros: x * inverse may be NaN then, which
+/// cannot be converted to an integer.
 template <class Stored>
 void store_vector(const float* x, int count, Scale scale, Stored* to, std::ptrdiff_t stride) {
-  Stored row[piece];
-  for (int begin = 0; begin < count; begin += piece) {
-    const int length = std::min(piece, count - begin);
+  Stored row[chunk];
+  for (int begin = 0; begin < count; begin += chunk) {
+    const int length = std::min(chunk, count - begin);
     if (scale.d == scale.d) {
       for (int i = 0; i < length; ++i) row[i] = stored(x[begin + i], scale.inverse, row);
     } else {
@@ -103,7 +104,7 @@ class Layer {
   void store(int head, int position, const float* key, const float* value) const {
     const std::ptrdiff_t block = block_of(head, position);
     const int lane = position % lanes;
-    if (lane == 0 && position / lanes < kv_.blocks) unwrite_block(block);
+    if (lane == 0 && position / lanes < kv_.blocks) mark_block_unwritten(block);
     Scale key_scale{};
     Scale value_scale{};
     if (kv_.format == KvFormat::q8) {
@@ -150,10 +151,10 @@ class Layer {
   Stored* values(std::ptrdiff_t block, int lane) const {
     return static_cast<Stored*>(kv_.values) + (block * lanes + lane) * value_width(kv_.head_dim);
   }
-  void unwrite_block(std::ptrdiff_t block) const {
+  void mark_block_unwritten(std::ptrdiff_t block) const {
     const int width = value_width(kv_.head_dim);
-    std::for_each_n(keys(block), lanes * kv_.head_dim, [](Stored& x) { unwrite(x); });
-    std::for_each_n(values(block, 0), lanes * width, [](Stored& x) { unwrite(x); });
+    std::for_each_n(keys(block), lanes * kv_.head_dim, [](Stored& x) { mark_unwritten(x); });
+    std::for_each_n(values(block, 0), lanes * width, [](Stored& x) { mark_unwritten(x); });
     if (kv_.format != KvFormat::q8) return;
     std::fill_n(kv_.key_scales + block * lanes, lanes, nan);
     std::fill_n(kv_.value_scales + block * lanes, lanes, nan);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-// How the keys and values of one attention layer lie in memory, and how rows come into it and out of it again.
-// Attention itself is an entry of the table (kernels.h).
+// The memory layout of the KV cache of one attention layer, and functions that store and read its rows. Attention
+// itself is an entry of the kernel table (kernels.h).
 //
-// Positions lie in blocks of 16, the blocks in a ring: position p in slot (p / 16) % blocks, lane p % 16. A vector (the
-// key or the value of one position and kv head) depends on nothing else:
+// Positions are stored in KV blocks of 16, and the KV blocks form a ring: position p is in slot (p / 16) % blocks, lane
+// p % 16. The stored form of a vector (the key or the value of one position and kv head) depends on nothing but the
+// vector and the format:
 //
-// f32: the floats. bf16: to nearest, ties to even. In both a denormal becomes a zero of its sign: it would slow every
-// multiplication on some CPUs.
-// q8: a scale d and bytes q, each value standing for q * d. a = the largest magnitude; if a < 2^-100, d and every q are
-// 0; else d = a / 127 and q = x * (127 / a), to nearest, ties to even. A vector that holds an infinity or a NaN has
-// d = NaN.
+// f32: the floats. bf16: rounded to nearest, ties to even. In both, a denormal becomes a zero of its sign, because
+// denormals would slow every multiplication on some CPUs. q8: a scale d and bytes q; an element is q * d. Let a be the
+// largest magnitude. If a < 2^-100, d and every q are 0. Otherwise d = a / 127 and q = x * (127 / a), to nearest, ties
+// to even. A vector that contains an infinity or a NaN has d = NaN.
 //
-// Plain data and declarations: the instruction-set files include this header.
+// Only plain data and declarations, because the instruction-set files include this header.
 #pragma once
 
 #include <cstddef>
@@ -23,43 +23,43 @@ enum class KvFormat : std::uint8_t { f32, bf16, q8 };
 inline constexpr int kv_formats = 3;
 
 struct KvTraits {
-  const char* name;  // as --kv names it
+  const char* name;  // as in --kv
   int value_bytes;
 };
 inline constexpr KvTraits kv_traits[kv_formats] = {{"f32", 4}, {"bf16", 2}, {"q8", 1}};
 
 static inline constexpr const KvTraits& traits(KvFormat format) { return kv_traits[static_cast<int>(format)]; }
 
-/// head_dim rounded up to whole lanes: what a row of values takes.
+/// Returns the stride of a row of values: head_dim rounded up to a multiple of 16.
 static inline constexpr int value_width(int head_dim) { return (head_dim + 15) / 16 * 16; }
 
 struct KeyValues {
   KvFormat format;
   int kv_heads;
   int head_dim;
-  int blocks;           // of each kv head
+  int blocks;           // KV blocks per kv head
   void* keys;           // [kv_heads][blocks][head_dim][16]
   void* values;         // [kv_heads][blocks][16][value_width]
-  float* key_scales;    // [kv_heads][blocks][16], of q8
+  float* key_scales;    // [kv_heads][blocks][16]; q8 only
   float* value_scales;  // the same
 };
 
-/// Bytes that keys, values and scales of one layer take together, and where each lies in such a piece of memory, which
-/// is 64-byte aligned.
+/// Returns the bytes of the keys, values and scales of one layer together.
 std::size_t key_values_bytes(KvFormat format, int kv_heads, int head_dim, int blocks) noexcept;
+/// Returns the arrays of one layer within `memory`, which has key_values_bytes() bytes and is 64-byte aligned.
 KeyValues key_values_in(void* memory, KvFormat format, int kv_heads, int head_dim, int blocks) noexcept;
 
-/// Stores kv heads [begin, end) of positions [position, position + rows); keys and values: [rows][stride], a row being
-/// [kv_heads][head_dim]. The lanes of a block that comes after them are made NaN when the block's first is stored for
-/// the first time, so that a read of an unwritten position shows. Different heads may be stored at the same time.
+/// Stores kv heads [begin, end) of positions [position, position + rows). keys and values: [rows][stride], each row is
+/// [kv_heads][head_dim]. Storing lane 0 of a KV block of the first lap of the ring first fills that block with NaN, so
+/// that reading a position that was never written shows. Different heads may be stored concurrently.
 void store_positions(const KeyValues& kv, int position, int rows, const float* keys, const float* values,
                      std::ptrdiff_t stride, int begin, int end) noexcept;
 
-/// Copies the stored bits of position `from_position` to position `to_position` of another memory of the same format,
+/// Copies the stored bits of position `from_position` to position `to_position` of another layer with the same format,
 /// heads and dimensions, for all kv heads.
 void copy_position(const KeyValues& from, int from_position, const KeyValues& to, int to_position) noexcept;
 
-/// The key and the value of one position and head as the floats they stand for, [head_dim] each.
+/// Reads the key and the value of one position and head, dequantized to floats, [head_dim] each.
 void read_position(const KeyValues& kv, int position, int head, float* key, float* value) noexcept;
 
 }  // namespace draftproof

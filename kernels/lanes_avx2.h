@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sixteen floats in two AVX2 registers, for vector.inc, which lists what a lane type offers.
+// Sixteen floats in two AVX2 registers, a lane type as vector.inc describes it.
 #pragma once
 
 #include <immintrin.h>
@@ -14,7 +14,7 @@ struct Lanes {
   __m256 high;  // lanes 8 to 15
 };
 
-// 16 registers, a sum takes two. Sums of one tile of matmul: rows * panels, 6 at most.
+// There are 16 registers and a sum takes two, so one matmul tile has at most rows * panels = 6 sums.
 constexpr int tile_rows_max = 6;
 constexpr int panels_at_once(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
 constexpr int byte_rows_max = 4;
@@ -185,14 +185,14 @@ inline Ints dot_unsigned(Ints sum, Bytes w, Ints x) {
 }
 inline Ints dot_signed(Ints sum, Bytes, Ints) { return sum; }
 #else
-constexpr bool unsigned_weights = false;  // two products of 255 and 127 would saturate 16 bits
+constexpr bool unsigned_weights = false;  // the sum of two products of 255 and 127 would saturate 16 bits
 inline __m256i dot_unsigned(__m256i sum, __m256i w, __m256i x) {
   return _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), _mm256_set1_epi16(1)));
 }
 inline Ints dot_unsigned(Ints sum, Bytes w, Ints x) {
   return {dot_unsigned(sum.low, w.low, x.low), dot_unsigned(sum.high, w.high, x.high)};
 }
-/// |w| * (x with the sign of w): |w| <= 128 is unsigned, and |x| <= 127.
+/// Multiplies |w| with x times the sign of w: |w| <= 128 fits an unsigned byte, and |x| <= 127.
 inline Ints dot_signed(Ints sum, Bytes w, Ints x) {
   return {dot_unsigned(sum.low, _mm256_abs_epi8(w.low), _mm256_sign_epi8(x.low, w.low)),
           dot_unsigned(sum.high, _mm256_abs_epi8(w.high), _mm256_sign_epi8(x.high, w.high))};

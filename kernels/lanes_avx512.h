@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Sixteen floats in one AVX-512 register, for vector.inc, which lists what a lane type offers.
+// Sixteen floats in one AVX-512 register, a lane type as vector.inc describes it.
 #pragma once
 
 #ifndef __clang__
-// g++ 12 takes the deliberately undefined operands inside its own intrinsics for ours (GCC bug 105593).
+// g++ 12 warns about the deliberately undefined operands inside its own intrinsics (GCC bug 105593).
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
@@ -19,13 +19,13 @@ struct Lanes {
   __m512 v;
 };
 
-// 32 registers. Sums of one tile of matmul: rows * panels, about 24, so that weights stay in registers beside them and
-// loads stay well below the two that a cycle may have; measured, see the notebook.
+// There are 32 registers. One matmul tile has rows * panels sums, about 24, so that weights stay in registers too and
+// loads stay well below the two that a cycle can have; measured, see the notebook.
 constexpr int tile_rows_max = 14;
 constexpr int panels_at_once(int rows) { return rows <= 6 ? 4 : rows <= 8 ? 3 : 2; }
 constexpr int byte_rows_max = 16;
 constexpr int byte_panels_at_once([[maybe_unused]] int rows) { return rows == 1 ? 4 : rows <= 8 ? 2 : 1; }
-constexpr int attention_sums = 16;  // at least 8: two fma units, four cycles of latency
+constexpr int attention_sums = 16;  // at least 8, for two fma units with four cycles of latency
 
 inline __mmask16 first_lanes(int count) { return static_cast<__mmask16>((1u << count) - 1u); }
 
@@ -130,12 +130,12 @@ inline Ints dot_unsigned(Ints sum, Bytes w, Ints x) { return {_mm512_dpbusd_epi3
 inline Ints dot_pairs(Ints sum, Pairs w, Ints x) { return {_mm512_dpwssd_epi32(sum.v, w.v, x.v)}; }
 inline Ints dot_signed(Ints sum, Bytes, Ints) { return sum; }
 #else
-constexpr bool unsigned_weights = false;  // two products of 255 and 127 would saturate 16 bits
+constexpr bool unsigned_weights = false;  // the sum of two products of 255 and 127 would saturate 16 bits
 inline Ints dot_unsigned(Ints sum, Bytes w, Ints x) {
   return {_mm512_add_epi32(sum.v, _mm512_madd_epi16(_mm512_maddubs_epi16(w.v, x.v), _mm512_set1_epi16(1)))};
 }
 inline Ints dot_pairs(Ints sum, Pairs w, Ints x) { return {_mm512_add_epi32(sum.v, _mm512_madd_epi16(w.v, x.v))}; }
-/// |w| * (x with the sign of w): |w| <= 128 is unsigned, and |x| <= 127.
+/// Multiplies |w| with x times the sign of w: |w| <= 128 fits an unsigned byte, and |x| <= 127.
 inline Ints dot_signed(Ints sum, Bytes w, Ints x) {
   const __m512i turned = _mm512_mask_sub_epi8(x.v, _mm512_movepi8_mask(w.v), _mm512_setzero_si512(), x.v);
   return dot_unsigned(sum, {_mm512_abs_epi8(w.v)}, {turned});

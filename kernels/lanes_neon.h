@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sixteen floats in four NEON registers, for vector.inc, which lists what a lane type offers.
+// Sixteen floats in four NEON registers, a lane type as vector.inc describes it.
 #pragma once
 
 #include <arm_neon.h>
@@ -19,7 +19,7 @@ struct Ints : Four<int32x4_t> {};
 struct Bytes : Four<uint8x16_t> {};
 struct Pairs : Four<int16x8_t> {};
 
-/// What `operation` gives for each of the registers.
+/// Applies `operation` to each of the registers.
 template <class To, class X, class Operation>
 inline To each(const Four<X>& x, const Operation& operation) {
   return {{operation(x.a), operation(x.b), operation(x.c), operation(x.d)}};
@@ -33,7 +33,7 @@ inline To each(const Four<X>& x, const Four<Y>& y, const Four<Z>& z, const Opera
   return {{operation(x.a, y.a, z.a), operation(x.b, y.b, z.b), operation(x.c, y.c, z.c), operation(x.d, y.d, z.d)}};
 }
 
-// 32 registers, a sum takes four. Sums of one tile of matmul: rows * panels, 6 at most.
+// There are 32 registers and a sum takes four, so one matmul tile has at most rows * panels = 6 sums.
 constexpr int tile_rows_max = 6;
 constexpr int panels_at_once(int rows) { return rows == 1 ? 3 : rows == 2 ? 2 : 1; }
 constexpr int byte_rows_max = 4;
@@ -118,7 +118,7 @@ inline Lanes fused(Lanes x, Lanes y, Lanes sum) {
   return each<Lanes>(x, y, sum, [](float32x4_t v, float32x4_t w, float32x4_t s) { return vfmaq_f32(s, v, w); });
 }
 
-// Not vmaxq and vminq: those take a NaN from either side.
+// Not vmaxq and vminq, which return NaN when either operand is NaN.
 inline Lanes at_least(Lanes limit, Lanes x) {
   return each<Lanes>(limit, x, [](float32x4_t l, float32x4_t v) { return vbslq_f32(vcgtq_f32(l, v), l, v); });
 }
@@ -222,7 +222,8 @@ inline Ints dot_signed(Ints sum, Bytes w, Ints x) {
     return vdotq_s32(s, vreinterpretq_s8_u8(v), vreinterpretq_s8_s32(u));
   });
 }
-inline Ints dot_unsigned(Ints sum, Bytes w, Ints x) { return dot_signed(sum, w, x); }  // 63 at most is no sign
+/// w is at most 63, so its sign bit is 0.
+inline Ints dot_unsigned(Ints sum, Bytes w, Ints x) { return dot_signed(sum, w, x); }
 
 inline Pairs load_pairs(const char* from) {
   const auto* const bytes = reinterpret_cast<const std::uint8_t*>(from);

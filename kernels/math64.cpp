@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Taylor series after argument reduction; where a double's 53 bits are too few, a value is kept as an unevaluated sum
-// of two doubles (T. J. Dekker, "A floating-point technique for extending the available precision", 1971; the two-sum
-// is D. E. Knuth's).
+// Taylor series after argument reduction. Where the 53 bits of a double are too few, a value is an unevaluated sum of
+// two doubles (T. J. Dekker, "A floating-point technique for extending the available precision", 1971; the two-sum is
+// D. E. Knuth's).
 #include "kernels/math64.h"
 
 #include <cmath>
@@ -21,14 +21,14 @@ struct Pair {
   double low;
 };
 
-/// Exactly a + b.
+/// Returns exactly a + b.
 Pair sum(double a, double b) {
   const double high = a + b;
   const double shadow = high - a;
   return {high, (a - (high - shadow)) + (b - shadow)};
 }
 
-/// Exactly a * b, for |a|, |b| < 2^996 and a product that is no denormal.
+/// Returns exactly a * b, for |a|, |b| < 2^996 and a product that is not denormal.
 Pair product(double a, double b) {
   const auto split = [](double x) {
     const double c = x * 0x1.0000002p+27;  // 2^27 + 1
@@ -58,7 +58,7 @@ Pair operator/(Pair a, Pair b) {
   return sum(quotient, rest / b.high);
 }
 
-/// The integer nearest to x, ties to even, |x| < 2^51.
+/// Returns the integer nearest to x, ties to even, |x| < 2^51.
 double nearest(double x) { return (x + 0x1.8p+52) - 0x1.8p+52; }
 
 // ln 2 = 32 bits + 32 bits + rest: the products of the first two with an exponent (at most 11 bits) are exact.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// exp, log, sin, cos and powers of doubles, the same bits on every CPU, compiler and optimisation level: libm picks
-// variants per CPU. For tables and statistics, not for inner loops. Additions, multiplications and divisions only.
+// exp, log, sin, cos and powers of doubles with the same bits on every CPU, compiler and optimization level; libm
+// selects different variants on different CPUs. For tables and statistics, not for inner loops. Only additions,
+// multiplications and divisions.
 //
 // Errors, measured against long double libm (tests/kernels/math64_test.cpp), in units in the last place of the result:
 // below 1 for each of the five.
@@ -14,7 +15,7 @@ double exp64(double x) noexcept;
 /// Natural logarithm. log64(0) = -inf, log64(+inf) = +inf, NaN below 0.
 double log64(double x) noexcept;
 
-/// |x| <= 2^27 (a RoPE angle of 134 million); NaN beyond, and for NaN.
+/// For |x| <= 2^27 (a RoPE angle of 134 million); NaN for a larger |x| and for NaN.
 double sin64(double x) noexcept;
 double cos64(double x) noexcept;
 

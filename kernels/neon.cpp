@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The vector table for NEON with dot products of bytes, Armv8.2. Compiled for it: nothing here but the getter has
-// linkage.
+// The vector table for NEON with byte dot products (Armv8.2), compiled for these instruction sets. Only the getter has
+// external linkage.
 #include "kernels/tables.h"
 
 #ifdef __ARM_FEATURE_DOTPROD

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT
-// The numerics class "openblas": matmul by cblas_sgemm, an independent second opinion and the default where no vector
-// table exists. Every other entry is the best canonical table's.
+// The numerics class "openblas": matmul by cblas_sgemm. It serves as an independent second implementation, and is the
+// default where no vector table exists. All other entries are those of the best canonical table.
 //
-// OpenBLAS promises nothing about rows: the bits of sgemm depend on the number of rows and threads for several of its
-// core types, and sgemv never equals sgemm (measured, version 0.3.21). So every call has one shape. Eight rows, padded
-// with zero rows: measured safe on SkylakeX, Cooperlake, Prescott and Haswell; at 16 and more rows Haswell's sgemm
-// works in blocks of 12, and a row's bits depend on where it stands. Outputs are cut at fixed multiples of 64, inputs
-// at fixed multiples of 1024 (sums rest in the output tile in between), both from the start of the weight and never by
-// the range or the threads asked for. One BLAS thread; operations.h runs ours over the outputs. keeps_row_law holds
-// all this to its promise before first use.
+// OpenBLAS guarantees nothing about rows: for several of its core types the bits of sgemm depend on the number of rows
+// and threads, and sgemv never equals sgemm (measured, version 0.3.21). So every call has one shape: eight rows, padded
+// with zero rows. This was measured to be safe on SkylakeX, Cooperlake, Prescott and Haswell; at 16 and more rows
+// Haswell's sgemm works in blocks of 12 rows, and a row's bits depend on its place. Outputs are split at fixed
+// multiples of 64 and inputs at fixed multiples of 1024 (partial sums stay in the output tile), both from the start of
+// the weight, never by the requested range or the number of threads. OpenBLAS uses one thread; operations.h runs our
+// threads over the outputs. keeps_row_law checks all this before first use.
 //
-// 8 * 64 * 1024 is below a million: up to there, and up to 1200 sums, OpenBLAS reads the weights of such a
-// product where they lie (on SkylakeX and Cooperlake; it has other ways elsewhere) and beyond it copies them first, for
-// other bits. So two heights, a small one for few rows and a tall one for many, would break the law where inputs or
-// outputs are left over; and a tile across the border costs up to four times as much.
+// 8 * 64 * 1024 is below a million. Up to a million, and up to 1200 terms per sum, OpenBLAS reads the weights of such a
+// product in place (on SkylakeX and Cooperlake; other core types differ); beyond that it copies them first, which gives
+// other bits. So two tile heights, a small one for few rows and a tall one for many, would break the row law where
+// inputs or outputs are left over; and a tile across that border costs up to four times as much.
 //
-// The library is opened at first use, not linked, because two of its settings are read from the environment while it
-// loads: the number of threads, and OPENBLAS_CORETYPE. Debian's build knows the CPUs of its day and falls back to
-// "Prescott" (SSE3, a fifth of the speed) on newer ones; so when the user names no core type, we name the one for the
-// instruction set, which is also what detection gives on CPUs that it knows.
+// The library is opened at first use, not linked, because it reads two of its settings from the environment while it
+// loads: the number of threads, and OPENBLAS_CORETYPE. Debian's build knows the CPUs of its time and falls back to
+// "Prescott" (SSE3, a fifth of the speed) on newer ones. So when the user sets no core type, we set the one for the
+// instruction set, which is also the one that detection gives on CPUs that it knows.
 #include "kernels/openblas.h"
 
 #include <cblas.h>
@@ -41,7 +41,7 @@ constexpr int tile_inputs = 1024;
 constexpr const char* core_variable = "OPENBLAS_CORETYPE";
 constexpr const char* threads_variable = "OPENBLAS_NUM_THREADS";
 
-/// Sets a variable of the environment for the life of the object, unless the user has set it.
+/// Sets an environment variable for the lifetime of the object, unless the user has set it.
 class Suggestion {
  public:
   Suggestion(const char* name, const char* value) noexcept : name_(name), ours_(std::getenv(name) == nullptr) {
@@ -58,7 +58,7 @@ class Suggestion {
   bool ours_;
 };
 
-/// The core type for this CPU's instruction set; nullptr where OpenBLAS's own choice is as good.
+/// Returns the core type for this CPU's instruction set; nullptr where OpenBLAS's own choice is as good.
 const char* fitting_core() noexcept {
   if (cpu_has_avx512()) return "SkylakeX";
   if (cpu_has_avx2()) return "Haswell";
@@ -102,7 +102,8 @@ struct Library {
   }
 };
 
-/// Loaded once, never unloaded: its threads and thread-local memory outlive any safe moment to do so.
+/// Loads the library once. It is never unloaded, because its threads and thread-local memory leave no safe moment for
+/// it.
 const Library& library() {
   static const Library* const loaded = new Library();
   return *loaded;
@@ -134,16 +135,18 @@ void unpack_row(const PackedView& matrix, int output, float* row) noexcept {
 
 ActivationFormat activation_format(Format) noexcept { return ActivationFormat::floats; }
 
-/// Tiles of rows, the last one filled up with zero rows: [tile][ceil(inputs / tile_inputs)][tile_rows][its inputs].
+/// Packed activations are tiles of rows, the last one padded with zero rows: [tile][ceil(inputs /
+/// tile_inputs)][tile_rows][its inputs].
 std::size_t activation_bytes(ActivationFormat, int rows, int inputs) noexcept {
   const std::size_t padded = static_cast<std::size_t>(rows + tile_rows - 1) / tile_rows * tile_rows;
   return padded * static_cast<std::size_t>(inputs) * sizeof(float);
 }
 
-void pack_activations(ActivationFormat, const float* x, std::ptrdiff_t x_stride, int rows, int inputs, int begin, int end,
-             void* activations) noexcept {
+void pack_activations(ActivationFormat, const float* x, std::ptrdiff_t x_stride, int rows, int inputs,
+                      int begin, int end, void* activations) noexcept {
   for (int r = 0; r < rows + tile_rows - 1 - (rows - 1) % tile_rows; ++r) {
-    float* const tile = static_cast<float*>(activations) + static_cast<std::ptrdiff_t>(r / tile_rows * tile_rows) * inputs;
+    const auto first_row = static_cast<std::ptrdiff_t>(r / tile_rows * tile_rows);
+    float* const tile = static_cast<float*>(activations) + first_row * inputs;
     for (int k = begin; k < end;) {
       const int first = k / tile_inputs * tile_inputs;
       const int width = inputs - first < tile_inputs ? inputs - first : tile_inputs;
@@ -179,8 +182,8 @@ void matmul(const PackedView& w, const void* activations, int rows, float* y, st
   }
 }
 
-Kernels table_of(const Kernels& rest) noexcept {
-  Kernels table = rest;
+Kernels table_of(const Kernels& others) noexcept {
+  Kernels table = others;
   table.name = "openblas";
   table.numerics = "openblas";
   table.unit = tile_outputs;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-// What the openblas table knows about its library. Either call loads it, on first use.
+// Information about the library of the openblas table. Both functions load the library on first use.
 #pragma once
 
 namespace draftproof {
 
-/// The core type that OpenBLAS chose its kernels for, such as "SkylakeX"; "none" when it is not there. A run records
-/// it: within the numerics class "openblas" the bits belong to the core type.
+/// Returns the core type whose kernels OpenBLAS has chosen, such as "SkylakeX"; "none" when the library is missing. A
+/// run records it, because within the numerics class "openblas" the bits depend on the core type.
 const char* openblas_core() noexcept;
 
-/// Empty when the library is loaded and serves this CPU well; else one sentence saying what to do.
+/// Returns an empty string when the library is loaded and uses kernels that fit this CPU; else a message that states
+/// what to do.
 const char* openblas_problem() noexcept;
 
 }  // namespace draftproof

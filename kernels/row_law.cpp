@@ -11,7 +11,7 @@
 namespace draftproof {
 namespace {
 
-/// Numbers in (-1, 1) with full mantissas, so that another order of summation shows in the last bits.
+/// Pseudorandom numbers in (-1, 1) with full mantissas, so that another order of summation changes the last bits.
 class Numbers {
  public:
   float next() noexcept {
@@ -23,7 +23,7 @@ class Numbers {
   std::uint64_t state_ = 1;
 };
 
-enum class Beside { zero, random, huge };
+enum class Neighbors { zero, random, huge };
 
 bool keeps(const Kernels& table, int outputs, int inputs) {
   Numbers numbers;
@@ -38,25 +38,25 @@ bool keeps(const Kernels& table, int outputs, int inputs) {
   const PackedMatrix packed(table, {&part, 1});
   const std::vector<float> row = filled(width);
   std::vector<float> alone(outputs);
-  PackedActivations activation_formats;
-  pack_activations(table, packed, row.data(), inputs, 1, activation_formats);
+  PackedActivations packed_activations;
+  pack_activations(table, packed, row.data(), inputs, 1, packed_activations);
   const PackedView& view = packed.parts()[0].view;
-  const void* const activations = activation_formats.of(table.activation_format(view.format));
+  const void* const activations = packed_activations.of(table.activation_format(view.format));
   table.matmul(view, activations, 1, alone.data(), outputs, 0, outputs);
 
   const int cut = outputs / 2 / table.unit * table.unit;
   for (const int rows : {2, 3, 5, 7, 8, 9, 16, 17, 33}) {
     std::vector<float> y(static_cast<std::size_t>(rows) * outputs);
-    for (const Beside beside : {Beside::zero, Beside::random, Beside::huge}) {
+    for (const Neighbors neighbors : {Neighbors::zero, Neighbors::random, Neighbors::huge}) {
       for (const int at : {0, 1, rows / 2, rows - 1}) {
         std::vector<float> x = filled(width * rows);
         for (float& value : x) {
-          if (beside == Beside::zero) value = 0;
-          if (beside == Beside::huge) value = value < 0 ? -1e30f : 1e30f;
+          if (neighbors == Neighbors::zero) value = 0;
+          if (neighbors == Neighbors::huge) value = value < 0 ? -1e30f : 1e30f;
         }
         std::memcpy(x.data() + width * at, row.data(), width * sizeof(float));
-        pack_activations(table, packed, x.data(), inputs, rows, activation_formats);
-        const void* const all = activation_formats.of(table.activation_format(view.format));
+        pack_activations(table, packed, x.data(), inputs, rows, packed_activations);
+        const void* const all = packed_activations.of(table.activation_format(view.format));
         table.matmul(view, all, rows, y.data(), outputs, 0, cut);
         table.matmul(view, all, rows, y.data(), outputs, cut, outputs);
         const float* mine = y.data() + static_cast<std::size_t>(at) * outputs;

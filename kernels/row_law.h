@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The row law of kernels.h as a check that a program can afford before first use, and that tests can turn on a mutant.
+// Checks the row law of kernels.h: fast enough to run before first use, and applicable by tests to a broken table.
 #pragma once
 
 #include "kernels/kernels.h"
 
 namespace draftproof {
 
-/// Does the table's matmul give a row the same bits whatever its position, the number and the content of the rows
-/// beside it, and the range of outputs asked for? A few shapes, some milliseconds, one thread. Allocates; false when
-/// there is no memory.
+/// Returns whether the table's matmul gives a row the same bits whatever its position, the number and the content of
+/// the other rows, and the range of outputs. Checks a few shapes on one thread, in some milliseconds. Allocates;
+/// returns false when there is no memory.
 bool keeps_row_law(const Kernels& table) noexcept;
 
 }  // namespace draftproof

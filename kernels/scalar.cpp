@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The definition: every operation of kernels.h as textbook loops. When another table disagrees, this one is right.
+// The reference table: every operation of kernels.h as textbook loops. It defines the correct bits for all canonical
+// tables.
 #include <cmath>
 #include <cstring>
 
@@ -7,8 +8,8 @@
 #include "kernels/exp.h"
 #include "kernels/tables.h"
 
-// The same loops, compiled twice where a CPU may have fma as an instruction and may not: without it std::fma is a call,
-// of equal bits, that makes the definition ten times slower.
+// Compiles a function twice, with and without the fma instruction. Without it std::fma is a library call, which gives
+// equal bits and is ten times slower.
 #if defined(__x86_64__)
 #define DRAFTPROOF_WITH_AND_WITHOUT_FMA __attribute__((target_clones("default", "fma")))
 #else
@@ -29,20 +30,20 @@ float tree(const float* lane) {
 
 bool always() noexcept { return true; }
 
-/// Operands: floats as they come, [rows][inputs]; or for each row its blocks, d and the bytes.
-struct Bytes {
+/// Packed activations are floats [rows][inputs], or these blocks [rows][blocks].
+struct Int8Block {
   float d;
-  std::int8_t q[256];  // of the block's inputs
+  std::int8_t q[256];  // one per input of the block
 };
 
 std::size_t activation_bytes(ActivationFormat activation_format, int rows, int inputs) noexcept {
   const std::size_t values = static_cast<std::size_t>(rows) * static_cast<std::size_t>(inputs);
   if (activation_format == ActivationFormat::floats) return values * sizeof(float);
-  return values / static_cast<std::size_t>(block_inputs(activation_format)) * sizeof(Bytes);
+  return values / static_cast<std::size_t>(block_inputs(activation_format)) * sizeof(Int8Block);
 }
 
-Bytes bytes_of(const float* x, int count) {
-  Bytes block = {};
+Int8Block bytes_of(const float* x, int count) {
+  Int8Block block = {};
   float largest = 0;
   for (int k = 0; k < count; ++k) {
     if (!(std::fabs(x[k]) < __builtin_inff())) block.d = __builtin_nanf("");
@@ -58,8 +59,8 @@ Bytes bytes_of(const float* x, int count) {
   return block;
 }
 
-void pack_activations(ActivationFormat activation_format, const float* x, std::ptrdiff_t x_stride, int rows, int inputs, int begin, int end,
-             void* activations) noexcept {
+void pack_activations(ActivationFormat activation_format, const float* x, std::ptrdiff_t x_stride, int rows, int inputs,
+                      int begin, int end, void* activations) noexcept {
   for (int r = 0; r < rows; ++r) {
     const float* row = x + r * x_stride;
     if (activation_format == ActivationFormat::floats) {
@@ -68,7 +69,7 @@ void pack_activations(ActivationFormat activation_format, const float* x, std::p
       continue;
     }
     const int count = block_inputs(activation_format);
-    auto* blocks = static_cast<Bytes*>(activations) + static_cast<std::ptrdiff_t>(r) * (inputs / count);
+    auto* blocks = static_cast<Int8Block*>(activations) + static_cast<std::ptrdiff_t>(r) * (inputs / count);
     for (int b = begin / count; b < end / count; ++b) blocks[b] = bytes_of(row + b * count, count);
   }
 }
@@ -94,16 +95,16 @@ void multiply_floats(const PackedView& w, const float* x, int rows, float* y, st
   }
 }
 
-void multiply_bytes(const PackedView& w, const Bytes* x, int rows, float* y, std::ptrdiff_t y_stride, int begin,
+void multiply_bytes(const PackedView& w, const Int8Block* x, int rows, float* y, std::ptrdiff_t y_stride, int begin,
                     int end) {
   const int inputs = traits(w.format).block_inputs;
   const int blocks = w.inputs / inputs;
   for (int n = begin; n < end; ++n) {
     for (int r = 0; r < rows; ++r) y[r * y_stride + n] = 0;
     for (int b = 0; b < blocks; ++b) {
-      const QuantBlock block = canonical_block(w, n, b);
+      const QuantizationBlock block = canonical_block(w, n, b);
       for (int r = 0; r < rows; ++r) {
-        const Bytes& row = x[static_cast<std::ptrdiff_t>(r) * blocks + b];
+        const Int8Block& row = x[static_cast<std::ptrdiff_t>(r) * blocks + b];
         std::int32_t dot = 0;
         std::int32_t minimum = 0;
         for (int k = 0; k < inputs; ++k) {
@@ -126,7 +127,7 @@ void matmul(const PackedView& w, const void* activations, int rows, float* y, st
   if (canonical_activation_format_of(w.format) == ActivationFormat::floats) {
     multiply_floats(w, static_cast<const float*>(activations), rows, y, y_stride, begin, end);
   } else {
-    multiply_bytes(w, static_cast<const Bytes*>(activations), rows, y, y_stride, begin, end);
+    multiply_bytes(w, static_cast<const Int8Block*>(activations), rows, y, y_stride, begin, end);
   }
 }
 
@@ -174,7 +175,7 @@ void add(const float* x, std::size_t count, float* y) noexcept {
   for (std::size_t i = 0; i < count; ++i) y[i] = y[i] + x[i];
 }
 
-/// What is stored, as floats.
+/// Reads stored keys and values as floats.
 struct Stored {
   const KeyValues& kv;
 
@@ -197,7 +198,7 @@ struct Stored {
   }
 };
 
-/// One query.
+/// Computes the attention of one query.
 DRAFTPROOF_WITH_AND_WITHOUT_FMA
 void attend(const AttentionShape& shape, const Stored& stored, const float* query, Visible visible, int kv_head,
             float* weights, float* out) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The list of tables. A new one: its file, its getter in tables.h, its row here.
+// The list of kernel tables. A new table needs its file, its getter in tables.h and a row here.
 #include "kernels/tables.h"
 
 #if defined(__aarch64__)
@@ -35,7 +35,7 @@ struct List {
 };
 
 #if defined(__x86_64__) || defined(__i386__)
-/// What __builtin_cpu_supports has no name for in every compiler. Leaf 7 is there where AVX2 is.
+/// For features that __builtin_cpu_supports does not know in every compiler. Every CPU with AVX2 has leaf 7.
 struct Registers {
   std::uint32_t a, b, c, d;
 };
@@ -45,7 +45,8 @@ Registers cpuid(std::uint32_t leaf, std::uint32_t subleaf) noexcept {
   return r;
 }
 
-/// Linux keeps tile registers for processes that asked for them; asking again is harmless, threads inherit the answer.
+/// Linux allows tile registers to processes that request them. A repeated request is harmless; threads inherit the
+/// grant.
 bool may_use_tiles() noexcept {
 #if defined(__linux__) && defined(__x86_64__)
   constexpr long request = 0x1023;  // ARCH_REQ_XCOMP_PERM
@@ -95,7 +96,7 @@ const Kernels* const* all_kernels() noexcept {
 }
 
 const Kernels& best_kernels() noexcept {
-  // Not by way of the list: the openblas table, a row of it, asks here while the list is being made.
+  // Does not use the list, because the openblas table, a row of the list, calls this while the list is constructed.
   for (const Kernels* table : {neon_kernels(), amx_kernels(), avx512_vnni_kernels(), avx512_kernels(),
                                avx2_vnni_kernels(), avx2_kernels()}) {
     if (table != nullptr && table->supported()) return *table;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the files of this folder share; nobody else includes it. Declarations only, for the instruction-set files.
+// Declarations that the files of this folder share; no other file includes it. Only declarations, because the
+// instruction-set files include it.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,7 @@
 
 namespace draftproof {
 
-/// One table per file. nullptr where the file was compiled for an architecture that cannot have it.
+/// Return one table each; nullptr when the build is for an architecture without its instruction set.
 const Kernels* scalar_kernels() noexcept;
 const Kernels* openblas_kernels() noexcept;
 const Kernels* avx2_kernels() noexcept;
@@ -18,7 +19,7 @@ const Kernels* avx512_vnni_kernels() noexcept;
 const Kernels* amx_kernels() noexcept;
 const Kernels* neon_kernels() noexcept;
 
-/// The CPU, and the operating system, can run what the file is compiled to.
+/// Return whether the CPU and the operating system support the instruction set of the table.
 bool cpu_has_avx2() noexcept;
 bool cpu_has_avx2_vnni() noexcept;
 bool cpu_has_avx512() noexcept;

@@ -33,7 +33,7 @@ class NamesTheBest final : public ModelDraft {
   using ModelDraft::ModelDraft;
 
  protected:
-  Token draft_token(std::span<const float> logits, ProposalBuilder& builder) override {
+  Token next_draft_token(std::span<const float> logits, ProposalBuilder& builder) override {
     const Token token = best_of(logits);
     builder.add_token(token);
     return token;
@@ -46,7 +46,7 @@ class HotterAndNarrower final : public ModelDraft {
   using ModelDraft::ModelDraft;
 
  protected:
-  Token draft_token(std::span<const float> logits, ProposalBuilder& builder) override {
+  Token next_draft_token(std::span<const float> logits, ProposalBuilder& builder) override {
     const Token first = best_of(logits);
     std::vector<float> own(logits.begin(), logits.end());
     own[static_cast<std::size_t>(first)] = -std::numeric_limits<float>::infinity();
@@ -64,7 +64,7 @@ class Constant final : public ModelDraft {
   using ModelDraft::ModelDraft;
 
  protected:
-  Token draft_token(std::span<const float>, ProposalBuilder& builder) override {
+  Token next_draft_token(std::span<const float>, ProposalBuilder& builder) override {
     builder.add_token(1);
     return 1;
   }
@@ -76,7 +76,7 @@ class NamesTheNeighbor final : public ModelDraft {
   using ModelDraft::ModelDraft;
 
  protected:
-  Token draft_token(std::span<const float> logits, ProposalBuilder& builder) override {
+  Token next_draft_token(std::span<const float> logits, ProposalBuilder& builder) override {
     const Token token = (best_of(logits) + 1) % static_cast<Token>(logits.size());
     builder.add_token(token);
     return token;

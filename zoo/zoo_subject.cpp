@@ -20,7 +20,7 @@ bool same_name(const Rule* rule, const Rule& other) {
 bool can_run(const Parts& parts, const Variation& variation, int vocabulary) {
   if (parts.trees && parts.rule != nullptr && variation.verification == Verification::serial) return false;
   const std::string_view name = variation.draft;
-  if (name.starts_with("scripted:")) return parts.trees && ScriptedDraft::reads(name.substr(9), vocabulary);
+  if (name.starts_with("scripted:")) return parts.trees && ScriptedDraft::is_script(name.substr(9), vocabulary);
   return std::find(std::begin(draft_names), std::end(draft_names), name) != std::end(draft_names);
 }
 

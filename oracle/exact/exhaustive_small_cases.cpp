@@ -260,7 +260,7 @@ std::optional<Distribution> expected_row(std::span<const float> logits, const Sa
   std::vector<std::uint32_t> blocks(row.blocks());
   std::iota(blocks.begin(), blocks.end(), 0U);
   std::vector<float> found(row.blocks() * token_block_size);
-  find_weights_2_40(row, blocks, best, sampling.temperature, found.data());
+  find_raw_weights(row, blocks, best, sampling.temperature, found.data());
   std::vector<std::uint64_t> shares;  // in order
   for (const Token token : order) shares.push_back(static_cast<std::uint64_t>(found[static_cast<std::size_t>(token)]));
   if (sampling.top_k > 0 && static_cast<std::size_t>(sampling.top_k) < shares.size()) {

@@ -11,13 +11,13 @@ namespace {
 
 using Wide = unsigned __int128;
 
-constexpr std::size_t most_shares = std::size_t{1} << 23;  // so that their sum fits 64 bits
+constexpr std::size_t max_raw_weights = std::size_t{1} << 23;  // their sum must fit 64 bits
 
 Token token_at(std::span<const Token> tokens, std::size_t index) {
   return tokens.empty() ? static_cast<Token>(index) : tokens[index];
 }
 
-/// The place of a block in an ascending list; blocks.size() when it is not there.
+/// Returns the place of a token block in an ascending list; blocks.size() when it is missing.
 std::size_t place_of(TokenBlocks blocks, std::uint32_t block) {
   const auto at = std::lower_bound(blocks.begin(), blocks.end(), block);
   return at == blocks.end() || *at != block ? blocks.size() : static_cast<std::size_t>(at - blocks.begin());
@@ -25,7 +25,7 @@ std::size_t place_of(TokenBlocks blocks, std::uint32_t block) {
 
 constexpr std::array<std::uint64_t, token_block_size> no_weights{};
 
-/// The block of a token and where in it the token lies.
+/// The token block of a token, and the index of the token in it.
 std::uint32_t block_of(Token token) { return static_cast<std::uint32_t>(token) / token_block_size; }
 std::size_t offset_of(Token token) { return static_cast<std::size_t>(token) % token_block_size; }
 
@@ -34,7 +34,7 @@ WeightBlock block_or_none(const Distribution& distribution, std::uint32_t block)
   return place < distribution.blocks().size() ? distribution.block(place) : WeightBlock(no_weights);
 }
 
-/// f(token, weight) for the positive weights, tokens ascending.
+/// Calls f(token, weight) for the positive weights, tokens ascending.
 template <class Weights, class Function>
 void for_each_weight(const Weights& weights, const Function& f) {
   for (std::size_t place = 0; place < weights.blocks().size(); ++place) {
@@ -73,9 +73,9 @@ Distribution Distribution::point(Token token) {
   return result;
 }
 
-Distribution Distribution::quantized(const FixedPointWeights& shares) {
+Distribution Distribution::quantized(const FixedPointWeights& raw) {
   Distribution result;
-  result.become_quantized(shares);
+  result.become_quantized(raw);
   return result;
 }
 
@@ -88,31 +88,31 @@ void Distribution::become_point(Token token) {
   values_[offset_of(token)] = total;
 }
 
-// With R = floor(2^103 / S) for the sum S of the shares: s * R / 2^51 <= s / S * 2^52, so the weights sum to at
-// most 2^52 and what is left is not negative. R > 2^103 / S - 1 and s <= 2^40, so a weight, floored, is above
-// s / S * 2^52 - 2^-11 - 1, and over n shares less than n + n / 2048 is left. S >= 2^40 keeps R <= 2^63.
-void Distribution::become_quantized(const FixedPointWeights& shares) {
-  const std::size_t room = shares.blocks.size() * token_block_size;
-  REQUIRE(room > 0 && room <= most_shares, "a distribution has between 1 and 2^23 shares");
-  REQUIRE(shares.sum >= largest_weight, "the shares sum to at least 2^40");
-  const std::size_t first = find_block_with(shares.blocks, static_cast<float>(largest_weight), shares.values.data());
-  REQUIRE(first < shares.blocks.size(), "the largest share is 2^40");
-  const auto reciprocal = static_cast<std::uint64_t>((Wide{1} << 103) / shares.sum);
+// Let S be the sum of the n raw weights s and R = floor(2^103 / S). s * R / 2^51 <= s / S * 2^52, so the weights sum to
+// at most 2^52 and the remainder is not negative. R > 2^103 / S - 1 and s <= 2^40, so a floored weight is above
+// s / S * 2^52 - 2^-11 - 1, and the remainder is below n + n / 2048. S >= 2^40 keeps R <= 2^63.
+void Distribution::become_quantized(const FixedPointWeights& raw) {
+  const std::size_t room = raw.blocks.size() * token_block_size;
+  REQUIRE(room > 0 && room <= max_raw_weights, "a distribution has between 1 and 2^23 raw weights");
+  REQUIRE(raw.sum >= largest_weight, "the raw weights sum to at least 2^40");
+  const std::size_t first = find_block_with(raw.blocks, static_cast<float>(largest_weight), raw.values.data());
+  REQUIRE(first < raw.blocks.size(), "the largest raw weight is 2^40");
+  const auto reciprocal = static_cast<std::uint64_t>((Wide{1} << 103) / raw.sum);
 
-  blocks_.resize(shares.blocks.size());
-  sums_.resize(shares.blocks.size());
+  blocks_.resize(raw.blocks.size());
+  sums_.resize(raw.blocks.size());
   values_.resize(std::max(room, values_.size()));
-  const auto [count, sum] = find_weights(shares.blocks, shares.values.data(), reciprocal, blocks_.data(), sums_.data(),
-                                         values_.data());
+  const auto [count, sum] =
+      normalize_raw_weights(raw.blocks, raw.values.data(), reciprocal, blocks_.data(), sums_.data(), values_.data());
   blocks_.resize(count);
   sums_.resize(count);
-  const std::uint64_t left = total - sum;
-  REQUIRE(left <= room + room / 2048, "rounding leaves less than one unit per share");
-  const auto* block = shares.values.data() + shares.blocks[first] * token_block_size;
+  const std::uint64_t remainder = total - sum;
+  REQUIRE(remainder <= room + room / 2048, "rounding leaves less than one unit per raw weight");
+  const auto* block = raw.values.data() + raw.blocks[first] * token_block_size;
   const auto* largest = std::find(block, block + token_block_size, static_cast<float>(largest_weight));
-  const std::size_t place = place_of(blocks_, shares.blocks[first]);
-  values_[place * token_block_size + static_cast<std::size_t>(largest - block)] += left;
-  sums_[place] += left;
+  const std::size_t place = place_of(blocks_, raw.blocks[first]);
+  values_[place * token_block_size + static_cast<std::size_t>(largest - block)] += remainder;
+  sums_[place] += remainder;
 }
 
 Distribution Distribution::exact(std::span<const Token> tokens, std::span<const std::uint64_t> weights) {
@@ -180,9 +180,9 @@ Residual::Residual(const Distribution& p, const Distribution& q) : p_(p), q_(q) 
 std::array<std::uint64_t, token_block_size> Residual::block(std::size_t place) const noexcept {
   const WeightBlock p = block_or_none(p_, blocks_[place]);
   const WeightBlock q = block_or_none(q_, blocks_[place]);
-  std::array<std::uint64_t, token_block_size> rest;
-  for (std::size_t i = 0; i < token_block_size; ++i) rest[i] = p[i] > q[i] ? p[i] - q[i] : 0;
-  return rest;
+  std::array<std::uint64_t, token_block_size> difference;
+  for (std::size_t i = 0; i < token_block_size; ++i) difference[i] = p[i] > q[i] ? p[i] - q[i] : 0;
+  return difference;
 }
 
 std::vector<Token> Residual::tokens() const { return tokens_of(*this); }

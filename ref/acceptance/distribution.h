@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
-// A probability distribution over tokens as integer weights with one fixed total, 2^52. Plain decoding draws from the
-// same integers that acceptance compares, so "lossless" is a statement about integers, exact, and can be enumerated.
+// A probability distribution over tokens as integer weights with a fixed total, 2^52. Plain autoregressive decoding
+// draws from the same integers that acceptance compares, so "lossless" is an exact statement about integers and can be
+// checked by enumeration.
 //
-// They lie in the blocks of row_scan.h, each with its sum, so that a draw looks at the sums and into one block.
+// Weights are stored in the token blocks of row_scan.h, each with its sum, so that a draw reads the sums and one token
+// block.
 //
-// D1  Weights sum to `total`.   D2  Blocks ascend, each once.   D3  No block that is stored has only zeros.
+// D1  The weights sum to `total`.
+// D2  Token blocks are ascending and distinct.
+// D3  Every stored token block has a positive weight.
 #pragma once
 
 #include <array>
@@ -18,11 +22,11 @@
 
 namespace draftproof {
 
-/// Whole numbers of at most 2^40, as row_scan.h has them: by token, in whole blocks, and only in the blocks named.
+/// Raw weights of a row (row_scan.h): integers of at most 2^40, indexed by token. Only those in `blocks` are valid.
 struct FixedPointWeights {
   std::vector<float> values;
-  std::vector<std::uint32_t> blocks;  // ascending; the values of others mean nothing
-  std::uint64_t sum = 0;              // of these blocks
+  std::vector<std::uint32_t> blocks;  // token blocks, ascending; values outside of them are meaningless
+  std::uint64_t sum = 0;              // over these token blocks
 };
 
 using WeightBlock = std::span<const std::uint64_t, token_block_size>;
@@ -32,38 +36,39 @@ class Distribution {
   static constexpr std::uint64_t total = std::uint64_t{1} << 52;
   static constexpr std::uint64_t largest_weight = std::uint64_t{1} << 40;
 
-  Distribution() = default;  // empty: no distribution; only to be assigned to
+  Distribution() = default;  // no distribution; may only be assigned to
 
   static Distribution point(Token token);
 
-  /// From shares by token, of which the largest is 2^40: with reciprocal = floor(2^103 / sum), weight =
-  /// floor(share * reciprocal / 2^51); what is left of the total goes to the largest share, the smallest token among
-  /// equals. What is left lies in [0, n + n / 2048] for n shares, so no weight is off by more than that; see
-  /// distribution.cpp. At most 2^23 shares.
-  static Distribution quantized(const FixedPointWeights& shares);
+  /// Normalizes raw weights, the largest of which is 2^40, to `total`: weight = floor(raw * reciprocal / 2^51) with
+  /// reciprocal = floor(2^103 / sum). The remainder goes to the token of the largest raw weight, the smallest token
+  /// among equals. The remainder lies in [0, n + n / 2048] for n raw weights, which bounds the error of each weight;
+  /// distribution.cpp has the proof. n is at most 2^23.
+  static Distribution quantized(const FixedPointWeights& raw);
 
-  /// Exact weights that sum to `total`; zero weights are left out. `tokens` as above.
+  /// Takes weights that sum to exactly `total`, one per token; zero weights are not stored. `tokens` are ascending and
+  /// distinct; when empty they are 0, 1, 2, ...
   static Distribution exact(std::span<const Token> tokens, std::span<const std::uint64_t> weights);
 
-  std::uint64_t weight(Token token) const noexcept;  // 0 when absent
+  std::uint64_t weight(Token token) const noexcept;  // 0 for a token that is not stored
   bool is_point() const noexcept;
 
   TokenBlocks blocks() const noexcept { return blocks_; }
-  std::span<const std::uint64_t> sums() const noexcept { return sums_; }  // of the blocks
-  /// Of the tokens of the block with that place among the blocks; 0 when absent.
+  std::span<const std::uint64_t> sums() const noexcept { return sums_; }  // one per token block
+  /// Returns the 64 weights of token block blocks()[place].
   WeightBlock block(std::size_t place) const noexcept {
     return WeightBlock(values_.data() + place * token_block_size, token_block_size);
   }
 
-  /// Lists of the positive weights, tokens ascending; made for who asks.
+  /// Return the tokens of positive weight, ascending, and their weights. The lists are built on each call.
   std::vector<Token> tokens() const;
   std::vector<std::uint64_t> weights() const;
 
-  /// The same, in the memory this distribution has.
+  /// The same as point() and quantized(), reusing the storage of this distribution.
   void become_point(Token token);
-  void become_quantized(const FixedPointWeights& shares);
+  void become_quantized(const FixedPointWeights& raw);
 
-  std::uint64_t bytes() const noexcept;  // of memory
+  std::uint64_t bytes() const noexcept;  // of RAM
   /// Bytes of a distribution over a whole vocabulary: a weight and, with its block, up to a half as much again.
   static std::uint64_t bytes_for(int vocabulary) noexcept { return 12 * static_cast<std::uint64_t>(vocabulary); }
 
@@ -73,11 +78,11 @@ class Distribution {
  private:
   std::vector<std::uint32_t> blocks_;
   std::vector<std::uint64_t> sums_;
-  std::vector<std::uint64_t> values_;  // may be longer than the blocks: it grows and never shrinks
+  std::vector<std::uint64_t> values_;  // may be larger than the token blocks need: it never shrinks
 };
 
-/// max(p - q, 0) per token: only the sums of its blocks are stored, a block is found when it is asked for. Empty only
-/// when p == q. Sees p and q as long as it lives.
+/// The residual distribution max(p - q, 0), not normalized. Stores only the sums of its token blocks and computes a
+/// token block when it is read. Empty only when p == q. Refers to p and q, which must outlive it.
 class Residual {
  public:
   Residual(const Distribution& p, const Distribution& q);

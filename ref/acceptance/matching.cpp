@@ -5,10 +5,10 @@
 namespace draftproof {
 namespace {
 
-// The draws below are those of plain decoding, key by key, so the tokens are too; draft tokens only decide how many of them
-// one round yields.
+// Draws the tokens of plain decoding, with the same keys, so the output equals that of plain decoding. The draft tokens
+// only decide how many tokens one round emits.
 Verdict judge(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
-  int last = -1;  // the last draft token that stands
+  int last = -1;  // the last accepted draft token
   for (int accepted = 0;; ++accepted) {
     const Token own = draw(rows.row(last + 1), {sequence, position + accepted, Purpose::target}, random);
     const int node = proposal.child(last, own);

@@ -34,7 +34,7 @@ int Proposal::parent(int node) const {
 std::vector<int> Proposal::path_to(int node) const {
   std::vector<int> path(static_cast<std::size_t>(depth(node) + 1));
   for (auto place = path.rbegin(); place != path.rend(); ++place, node = parent(node)) *place = node;
-  REQUIRE(node == -1, "a draft token is at most one deeper than the one before it");
+  REQUIRE(node == -1, "a draft token is at most one level deeper than the one before it");
   return path;
 }
 
@@ -52,13 +52,13 @@ void Proposal::keep(const std::vector<int>& draft_tokens) {
   *this = std::move(kept);
 }
 
-ProposalBuilder::ProposalBuilder(const Sampling& sampling, std::span<const Token> committed, int sequence, int position, Purpose noise,
-                 RandomSource& random, Sampler& sampler)
+ProposalBuilder::ProposalBuilder(const Sampling& sampling, std::span<const Token> committed, int sequence, int position,
+                                 Purpose noise, RandomSource& random, Sampler& sampler)
     : sampling_(sampling), committed_(committed), sequence_(sequence), position_(position), noise_(noise),
       random_(random), sampler_(sampler) {}
 
 Token ProposalBuilder::draw(std::span<const float> logits) {
-  REQUIRE(can_draw(), "only the first branch is drawn");
+  REQUIRE(can_draw(), "draft tokens are drawn only on the first branch");
   Distribution q = sampler_.blank();
   sampler_.read(logits, sampling_, {committed_, branch_}, q);
   const int depth = static_cast<int>(branch_.size());
@@ -75,12 +75,12 @@ void ProposalBuilder::add_token(Token token) {
 }
 
 void ProposalBuilder::add_sibling(Token token) {
-  REQUIRE(!branch_.empty(), "beside a draft token");
+  REQUIRE(!branch_.empty(), "a sibling is added to a draft token");
   add(std::span(branch_).first(branch_.size() - 1), token, Distribution::point(token));
 }
 
 void ProposalBuilder::rewind_to(int depth) {
-  REQUIRE(depth >= 0 && depth <= static_cast<int>(branch_.size()), "a branch begins where the draft tokens have come to");
+  REQUIRE(depth >= 0 && depth <= static_cast<int>(branch_.size()), "a branch rewinds to a depth that it has");
   first_branch_ = first_branch_ && depth == static_cast<int>(branch_.size());
   branch_.resize(static_cast<std::size_t>(depth));
 }
@@ -98,9 +98,9 @@ int ProposalBuilder::last_of(std::span<const Token> branch) const {
 void ProposalBuilder::add(std::span<const Token> branch, Token token, Distribution q) {
   const int depth = static_cast<int>(branch.size());
   const int above = last_of(branch);
-  REQUIRE(can_add_token(branch), "what is drafted in a place does not know what was drawn below it");
-  REQUIRE(proposal_.child(above, token) == Proposal::no_node, "the draft tokens of one place are different tokens");
-  int place = above + 1;  // behind everything below `above`
+  REQUIRE(can_add_token(branch), "siblings are added before any deeper draft token is drawn");
+  REQUIRE(proposal_.child(above, token) == Proposal::no_node, "siblings are different tokens");
+  int place = above + 1;  // becomes the place after all descendants of `above`
   while (place < proposal_.size() && proposal_.depth(place) >= depth) ++place;
   if (proposal_.is_chain() && depth != proposal_.size()) {
     for (int node = 0; node < proposal_.size(); ++node) proposal_.depths.push_back(node);

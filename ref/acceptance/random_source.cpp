@@ -56,7 +56,7 @@ std::uint64_t PhiloxSource::below(const Key& key, std::uint64_t bound) const noe
 }
 
 std::size_t PhiloxSource::sample_index(const Key& key, std::span<const std::uint64_t> weights) {
-  // Halves of 32 bits, so that a vocabulary of weights is added up in vectors and no sum overflows.
+  // The 32-bit halves are summed separately: this vectorizes, and no sum overflows for a whole vocabulary of weights.
   std::uint64_t low = 0;
   std::uint64_t high = 0;
   for (const std::uint64_t weight : weights) {
@@ -66,7 +66,7 @@ std::size_t PhiloxSource::sample_index(const Key& key, std::span<const std::uint
   const Wide sum = (Wide{high} << 32) + low;
   REQUIRE(sum > 0 && sum <= UINT64_MAX, "some weight is positive and their sum fits 64 bits");
   std::uint64_t rest = below(key, static_cast<std::uint64_t>(sum));
-  // A walk in strides, then steps.
+  // Finds the index: first in strides, then step by step.
   std::size_t index = 0;
   for (constexpr std::size_t stride = 1024; weights.size() - index > stride; index += stride) {
     std::uint64_t sum_of_stride = 0;

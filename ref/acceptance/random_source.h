@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The only source of random answers. An answer belongs to a key, not to a moment: asked twice with one key, a source
-// answers from one and the same uniform number, so output cannot depend on how often or in which order it was asked.
+// The only source of randomness. A draw depends on its key and not on when it is made: two draws with one key use the
+// same uniform number, so output cannot depend on the number or the order of the draws.
 //
-// A source is not told what an answer is for beyond its key, and never sees tokens or models.
+// A source receives a key and weights, nothing else: no tokens and no models.
 #pragma once
 
 #include <cstddef>
@@ -25,19 +25,21 @@ class RandomSource {
  public:
   virtual ~RandomSource() = default;
 
-  /// Index i with probability weights[i] / sum. At least one weight is positive; a zero weight is never picked.
+  /// Returns index i with probability weights[i] / sum(weights). At least one weight must be positive; an index of
+  /// weight zero is never returned.
   virtual std::size_t sample_index(const Key& key, std::span<const std::uint64_t> weights) = 0;
 };
 
-/// Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011), key = seed, counter = (position, sequence, purpose, retry). A
-/// uniform integer below the sum of the weights by Lemire's multiply with rejection, then a walk along the weights.
+/// Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011), key = seed, counter = (position, sequence, purpose, retry). Draws a
+/// uniform integer below the sum of the weights (Lemire's multiplication with rejection, uniform.h), then finds its
+/// index by inverting the cumulative sum of the weights.
 class PhiloxSource final : public RandomSource {
  public:
   explicit PhiloxSource(std::uint64_t seed) : seed_(seed) {}
   std::uint64_t seed() const noexcept { return seed_; }
   std::size_t sample_index(const Key& key, std::span<const std::uint64_t> weights) override;
 
-  /// Uniform in [0, bound), bound >= 1.
+  /// Returns a uniform integer in [0, bound), bound >= 1.
   std::uint64_t below(const Key& key, std::uint64_t bound) const noexcept;
 
  private:

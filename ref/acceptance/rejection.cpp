@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Leviathan, Kalman, Matias 2022 and Chen et al. 2023, on integer weights of one total. A token y is emitted with
-// min(p_y, q_y) by standing, and by replacement with all the weight refused, the sum of max(q - p, 0), times the share
-// of y in max(p - q, 0). The totals are equal, so these two sums are one number, it cancels, and
-// min(p, q) + max(p - q, 0) = p.
+// Speculative sampling (Leviathan, Kalman, Matias 2022; Chen et al. 2023) on integer weights with one total.
+// A token y is emitted in two ways. As an accepted draft token it has the weight min(p_y, q_y). As the replacement
+// after a rejection it has the weight sum(max(q - p, 0)), that of all rejections, times max(p_y - q_y, 0) / sum(max(p -
+// q, 0)). p and q have equal totals, so the two sums are equal and cancel: min(p_y, q_y) + max(p_y - q_y, 0) = p_y.
 #include <array>
 #include <cstdint>
 
@@ -14,8 +14,8 @@ namespace draftproof {
 namespace {
 
 Verdict judge(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
-  REQUIRE(proposal.drawn_from.size() == proposal.tokens.size(), "every draft token says what it was drawn from");
-  int last = -1;  // the last draft token that stands
+  REQUIRE(proposal.drawn_from.size() == proposal.tokens.size(), "every draft token comes with its distribution");
+  int last = -1;  // the last accepted draft token
   for (int accepted = 0;; ++accepted) {
     const int first = proposal.first_child(last);
     const Distribution& p = rows.row(last + 1);
@@ -27,14 +27,15 @@ Verdict judge(const Proposal& proposal, TargetRows& rows, int sequence, int posi
     const std::uint64_t q_x = q.weight(draft_token);
     const std::uint64_t p_x = p.weight(draft_token);
     REQUIRE(q_x > 0, "a draft token can be drawn from the distribution it comes with");
-    // A zero weight is never picked: what the target cannot say never stands.
+    // A zero weight is never sampled, so a token with p_x = 0 is never accepted.
     const std::array<std::uint64_t, 2> accept_or_reject = {p_x, q_x - p_x};
     if (p_x >= q_x || random.sample_index({sequence, position + accepted, Purpose::accept}, accept_or_reject) == 0) {
       last = first;
       continue;
     }
 
-    // Not empty: p_x < q_x and equal totals, so some other p_y > q_y. It is never x, so a chain ends here.
+    // The residual is not empty: p_x < q_x and the totals are equal, so p_y > q_y for another token y. x itself is
+    // never drawn from it, so a chain ends here; in a tree, a sibling that equals the drawn token is accepted.
     const Token own = draw(Residual(p, q), {sequence, position + accepted, Purpose::residual}, random);
     const int sibling = proposal.child(last, own);
     if (sibling == Proposal::no_node) return {accepted, own, last};

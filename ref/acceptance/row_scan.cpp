@@ -6,7 +6,8 @@
 
 #include "kernels/exp.h"
 
-// The same loops, compiled for each width of vectors a CPU may have; of equal bits, since nothing is contracted.
+// The same loops are compiled once per vector width. All versions give equal bits, because nothing is contracted to
+// FMA.
 #if defined(__x86_64__)
 #define DRAFTPROOF_FOR_EACH_WIDTH __attribute__((target_clones("default", "avx2", "avx512f")))
 #else
@@ -18,18 +19,18 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// floor(share) as high * 2^16 + low, of 24 and 16 bits: whole numbers that 32 bits hold.
+/// floor(weight) as high * 2^16 + low: integers of 24 and 16 bits, so that 32-bit lanes can add them up.
 struct Halves {
   std::int32_t high;
   std::int32_t low;
 };
-inline Halves halves_of(float share) {
-  const std::int32_t high = static_cast<std::int32_t>(share * 0x1p-16f);
-  return {high, static_cast<std::int32_t>(share - static_cast<float>(high) * 0x1p+16f)};
+inline Halves halves_of(float weight) {
+  const std::int32_t high = static_cast<std::int32_t>(weight * 0x1p-16f);
+  return {high, static_cast<std::int32_t>(weight - static_cast<float>(high) * 0x1p+16f)};
 }
 
-/// The floor of it is that of exponential(x) * 2^40, for x <= 0: down to -64 powers of 2 only move the exponent, and
-/// there and below both floors are 0.
+/// Has the same floor as exponential(x) * 2^40, for x <= 0: above -64 the factor 2^40 only changes the exponent, and at
+/// -64 and below both floors are 0.
 inline float exponential_times_2_to_40(float x) {
   float shifted;
   const float y = exponential_over_power(at_least(-64.0f, x), shifted);
@@ -37,13 +38,13 @@ inline float exponential_times_2_to_40(float x) {
   return __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, y) + ((n + 40) << 23));
 }
 
-inline std::int32_t bucket_of(const BucketScale& ruler, float z) {
-  const float at = (ruler.best - z) * ruler.scale;
-  const float end = static_cast<float>(ruler.last);
+inline std::int32_t bucket_of(const BucketScale& scale, float z) {
+  const float at = (scale.best - z) * scale.buckets_per_logit;
+  const float end = static_cast<float>(scale.last);
   return static_cast<std::int32_t>(at < end ? at : end);
 }
 
-/// The order of floats as an order of integers; NaNs lie outside the infinities.
+/// Maps floats to integers of the same order; NaNs lie outside the infinities.
 inline std::int32_t ordered(float value) {
   const std::int32_t bits = __builtin_bit_cast(std::int32_t, value);
   return bits ^ ((bits >> 31) & 0x7fffffff);
@@ -52,13 +53,13 @@ inline float from_ordered(std::int32_t order) {
   return __builtin_bit_cast(float, order ^ ((order >> 31) & 0x7fffffff));
 }
 
-/// floor(share * reciprocal / 2^51). A share is m * 2^e, m < 2^24; with reciprocal = h * 2^32 + l,
-/// m * h + (m * l >> 32) is below 2^56 and is floor(m * reciprocal / 2^32), and a floor of a floor by powers of 2 is
-/// one floor. The share 0 reads as 2^-127, which shifts everything out.
-inline std::uint64_t weight_of(float share, std::uint32_t reciprocal_high, std::uint32_t reciprocal_low) {
-  const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, share);
+/// Returns floor(raw * reciprocal / 2^51). Let raw = m * 2^e with m < 2^24 and reciprocal = h * 2^32 + l. Then
+/// m * h + (m * l >> 32) is below 2^56 and equals floor(m * reciprocal / 2^32); taking floors by powers of 2 twice
+/// equals taking one floor. raw = 0 is read as 2^-127, which shifts every bit out.
+inline std::uint64_t weight_of(float raw, std::uint32_t reciprocal_high, std::uint32_t reciprocal_low) {
+  const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, raw);
   const std::uint32_t m = (bits & 0x7fffff) | 0x800000;
-  const std::uint32_t right = 127 + 23 + 19 - (bits >> 23);  // 2^51 / 2^32 / 2^e; at least 2
+  const std::uint32_t right = 127 + 23 + 19 - (bits >> 23);  // 2^51 / 2^32 / 2^e; at min_weight 2
   const std::uint64_t product = std::uint64_t{m} * reciprocal_high + (std::uint64_t{m} * reciprocal_low >> 32);
   return product >> (right < 63 ? right : 63);
 }
@@ -76,7 +77,7 @@ bool find_best_of_blocks(const BlockedRow& row, float* best) noexcept {
   std::int32_t unusable = 0;
   for (std::size_t b = 0; b < row.blocks(); ++b) {
     const float* z = row.block(b);
-    // As integers, which a compiler may take in any order.
+    // Compared as integers: a compiler may reorder a maximum of integers, and so vectorize it.
     std::int32_t largest = ordered(-infinity);
     for (std::size_t i = 0; i < token_block_size; ++i) {
       const std::int32_t value = ordered(z[i]);
@@ -89,18 +90,19 @@ bool find_best_of_blocks(const BlockedRow& row, float* best) noexcept {
 }
 
 DRAFTPROOF_FOR_EACH_WIDTH
-std::uint64_t find_weights_2_40(const BlockedRow& row, TokenBlocks blocks, float best, float temperature, float* shares) noexcept {
+std::uint64_t find_raw_weights(const BlockedRow& row, TokenBlocks blocks, float best, float temperature,
+                               float* raw_weights) noexcept {
   std::uint64_t sum = 0;
   for (const std::uint32_t b : blocks) {
     const float* __restrict z = row.block(b);
-    float* __restrict share = shares + std::size_t{b} * token_block_size;
+    float* __restrict raw = raw_weights + std::size_t{b} * token_block_size;
     std::int32_t highs = 0;  // at most 64 * 2^24
     std::int32_t lows = 0;
     for (std::size_t i = 0; i < token_block_size; ++i) {
       const auto [high, low] = halves_of(exponential_times_2_to_40((z[i] - best) / temperature));
       highs += high;
       lows += low;
-      share[i] = static_cast<float>(high) * 0x1p+16f + static_cast<float>(low);
+      raw[i] = static_cast<float>(high) * 0x1p+16f + static_cast<float>(low);
     }
     sum += (static_cast<std::uint64_t>(highs) << 16) + static_cast<std::uint64_t>(lows);
   }
@@ -108,20 +110,21 @@ std::uint64_t find_weights_2_40(const BlockedRow& row, TokenBlocks blocks, float
 }
 
 DRAFTPROOF_FOR_EACH_WIDTH
-std::uint64_t keep_shares(const BlockedRow& row, TokenBlocks blocks, float threshold, float least, float* shares) noexcept {
+std::uint64_t truncate_raw_weights(const BlockedRow& row, TokenBlocks blocks, float threshold, float min_weight,
+                                   float* raw_weights) noexcept {
   std::uint64_t sum = 0;
   for (const std::uint32_t b : blocks) {
     const float* __restrict z = row.block(b);
-    float* __restrict share = shares + std::size_t{b} * token_block_size;
+    float* __restrict raw = raw_weights + std::size_t{b} * token_block_size;
     std::int32_t highs = 0;  // at most 64 * 2^24
     std::int32_t lows = 0;
     for (std::size_t i = 0; i < token_block_size; ++i) {
-      const float good = z[i] >= threshold ? share[i] : 0.0f;
-      const float kept = good >= least ? good : 0.0f;
+      const float good = z[i] >= threshold ? raw[i] : 0.0f;
+      const float kept = good >= min_weight ? good : 0.0f;
       const auto [high, low] = halves_of(kept);
       highs += high;
       lows += low;
-      share[i] = kept;
+      raw[i] = kept;
     }
     sum += (static_cast<std::uint64_t>(highs) << 16) + static_cast<std::uint64_t>(lows);
   }
@@ -129,70 +132,70 @@ std::uint64_t keep_shares(const BlockedRow& row, TokenBlocks blocks, float thres
 }
 
 DRAFTPROOF_FOR_EACH_WIDTH
-std::size_t find_block_with(TokenBlocks blocks, float share, const float* shares) noexcept {
+std::size_t find_block_with(TokenBlocks blocks, float weight, const float* raw_weights) noexcept {
   for (std::size_t n = 0; n < blocks.size(); ++n) {
-    const float* block = shares + std::size_t{blocks[n]} * token_block_size;
+    const float* block = raw_weights + std::size_t{blocks[n]} * token_block_size;
     std::int32_t found = 0;
-    for (std::size_t i = 0; i < token_block_size; ++i) found |= block[i] == share;
+    for (std::size_t i = 0; i < token_block_size; ++i) found |= block[i] == weight;
     if (found != 0) return n;
   }
   return blocks.size();
 }
 
 DRAFTPROOF_FOR_EACH_WIDTH
-void add_to_buckets(const BlockedRow& row, TokenBlocks blocks, const BucketScale& ruler, CountBy amount, const float* shares,
-                    std::uint64_t* buckets) noexcept {
+void add_to_buckets(const BlockedRow& row, TokenBlocks blocks, const BucketScale& scale, CountBy count_by,
+                    const float* raw_weights, std::uint64_t* buckets) noexcept {
   for (const std::uint32_t b : blocks) {
     const float* z = row.block(b);
-    const float* share = shares + std::size_t{b} * token_block_size;
+    const float* raw = raw_weights + std::size_t{b} * token_block_size;
     std::int32_t bucket[token_block_size];
-    std::uint64_t counts_for[token_block_size];
-    for (std::size_t i = 0; i < token_block_size; ++i) bucket[i] = bucket_of(ruler, z[i]);
-    if (amount == CountBy::token) {
-      for (std::size_t i = 0; i < token_block_size; ++i) counts_for[i] = share[i] > 0;
+    std::uint64_t counts[token_block_size];
+    for (std::size_t i = 0; i < token_block_size; ++i) bucket[i] = bucket_of(scale, z[i]);
+    if (count_by == CountBy::token) {
+      for (std::size_t i = 0; i < token_block_size; ++i) counts[i] = raw[i] > 0;
     } else {
       for (std::size_t i = 0; i < token_block_size; ++i) {
-        const auto [high, low] = halves_of(share[i]);
-        counts_for[i] = (static_cast<std::uint64_t>(high) << 16) + static_cast<std::uint64_t>(low);
+        const auto [high, low] = halves_of(raw[i]);
+        counts[i] = (static_cast<std::uint64_t>(high) << 16) + static_cast<std::uint64_t>(low);
       }
     }
-    for (std::size_t i = 0; i < token_block_size; ++i) buckets[bucket[i]] += counts_for[i];
+    for (std::size_t i = 0; i < token_block_size; ++i) buckets[bucket[i]] += counts[i];
   }
 }
 
 DRAFTPROOF_FOR_EACH_WIDTH
-std::size_t find_in_bucket(const BlockedRow& row, TokenBlocks blocks, const BucketScale& ruler, std::int32_t bucket,
-                           const float* shares, Token* tokens) noexcept {
+std::size_t find_in_bucket(const BlockedRow& row, TokenBlocks blocks, const BucketScale& scale, std::int32_t bucket,
+                           const float* raw_weights, Token* tokens) noexcept {
   std::size_t count = 0;
   for (const std::uint32_t b : blocks) {
     const float* z = row.block(b);
-    const float* share = shares + std::size_t{b} * token_block_size;
-    std::int32_t in_it[token_block_size];
+    const float* raw = raw_weights + std::size_t{b} * token_block_size;
+    std::int32_t in_bucket[token_block_size];
     std::int32_t found = 0;
     for (std::size_t i = 0; i < token_block_size; ++i) {
-      in_it[i] = bucket_of(ruler, z[i]) == bucket && share[i] > 0;
-      found += in_it[i];
+      in_bucket[i] = bucket_of(scale, z[i]) == bucket && raw[i] > 0;
+      found += in_bucket[i];
     }
     for (std::size_t i = 0; found > 0 && i < token_block_size; ++i) {
       tokens[count] = static_cast<Token>(b * token_block_size + i);
-      count += static_cast<std::size_t>(in_it[i]);
+      count += static_cast<std::size_t>(in_bucket[i]);
     }
   }
   return count;
 }
 
 DRAFTPROOF_FOR_EACH_WIDTH
-WeightSum find_weights(TokenBlocks blocks, const float* shares, std::uint64_t reciprocal, std::uint32_t* found,
-                       std::uint64_t* sums, std::uint64_t* weights) noexcept {
+WeightSum normalize_raw_weights(TokenBlocks blocks, const float* raw_weights, std::uint64_t reciprocal,
+                                std::uint32_t* found, std::uint64_t* sums, std::uint64_t* weights) noexcept {
   const std::uint32_t high = static_cast<std::uint32_t>(reciprocal >> 32);
   const std::uint32_t low = static_cast<std::uint32_t>(reciprocal);
   WeightSum result = {0, 0};
   for (const std::uint32_t b : blocks) {
-    const float* __restrict share = shares + std::size_t{b} * token_block_size;
+    const float* __restrict raw = raw_weights + std::size_t{b} * token_block_size;
     std::uint64_t* __restrict weight = weights + result.blocks * token_block_size;
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < token_block_size; ++i) {
-      weight[i] = weight_of(share[i], high, low);
+      weight[i] = weight_of(raw[i], high, low);
       sum += weight[i];
     }
     found[result.blocks] = b;

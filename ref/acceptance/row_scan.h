@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The loops that pass over a whole row of a vocabulary, in blocks of 64 tokens: what is known of a block's best logit
-// spares most blocks of most rows everything that is dear. Plain loops, which the compiler turns into vectors.
+// Loops over one row of logits of a whole vocabulary, in token blocks of 64 tokens. The best logit of a token block
+// tells whether the costly steps can skip it, and most token blocks of most rows are skipped. These are plain loops
+// that the compiler vectorizes.
 //
-// A share is a whole number of at most 2^40 in a float: it comes from a float by floor, so it has at most 24
-// significant bits and the float holds it exactly. Everything here is elementwise or a sum of integers: no result
-// depends on how the loops are cut or vectorized.
+// A raw weight is floor(exp((z - best) / temperature) * 2^40), a softmax numerator before normalization: an integer of
+// at most 2^40 in a float. It is the floor of a float, so it has at most 24 significant bits and the float holds it
+// exactly. Every function here is elementwise or sums integers, so no result depends on how a loop is split or
+// vectorized.
 #pragma once
 
 #include <array>
@@ -18,7 +20,7 @@ namespace draftproof {
 
 inline constexpr std::size_t token_block_size = 64;
 
-/// A view of a row as whole blocks: what the last one lacks is -infinity, which never has a share.
+/// A row seen as whole token blocks. The last one is padded with -infinity, whose raw weight is always 0.
 class BlockedRow {
  public:
   explicit BlockedRow(std::span<const float> z);
@@ -30,55 +32,65 @@ class BlockedRow {
 
  private:
   const float* z_;
-  std::size_t whole_;  // blocks without padding
+  std::size_t whole_;  // token blocks without padding
   std::size_t blocks_;
   std::array<float, token_block_size> last_;
 };
 
-using TokenBlocks = std::span<const std::uint32_t>;  // indices, ascending
+using TokenBlocks = std::span<const std::uint32_t>;  // indices of token blocks, ascending
 
-/// best[b]: the largest logit of block b. False when a logit is NaN or +infinity; `best` then means nothing.
+/// Sets best[b] to the largest logit of token block b. Returns false when a logit is NaN or +infinity; `best` is then
+/// meaningless.
 bool find_best_of_blocks(const BlockedRow& row, float* best) noexcept;
 
-/// For each of the blocks, shares = floor(exp((z - best) / temperature) * 2^40); returns their sum. Shares never rise
-/// as logits fall (tests/kernels/exp_test.cpp), so that of a block's best bounds the block's.
-std::uint64_t find_weights_2_40(const BlockedRow& row, TokenBlocks blocks, float best, float temperature, float* shares) noexcept;
+/// Computes raw_weights = floor(exp((z - best) / temperature) * 2^40) for each of `blocks` and returns their sum. Raw
+/// weights are monotone in the logit (tests/kernels/exp_test.cpp), so the raw weight of a token block's best logit
+/// bounds all others of that token block.
+std::uint64_t find_raw_weights(const BlockedRow& row, TokenBlocks blocks, float best, float temperature,
+                               float* raw_weights) noexcept;
 
-/// Clears, in the blocks, the shares of logits below `worst` and those below `least`; returns the sum of the others.
-std::uint64_t keep_shares(const BlockedRow& row, TokenBlocks blocks, float threshold, float least, float* shares) noexcept;
+/// Zeroes, within `blocks`, the raw weights of logits below `threshold` and the raw weights below `min_weight`. Returns
+/// the sum of the remaining ones.
+std::uint64_t truncate_raw_weights(const BlockedRow& row, TokenBlocks blocks, float threshold, float min_weight,
+                                   float* raw_weights) noexcept;
 
-/// The first of the blocks that holds a share of that size; blocks.size() when there is none.
-std::size_t find_block_with(TokenBlocks blocks, float share, const float* shares) noexcept;
+/// Returns the place in `blocks` of the first token block that contains this raw weight; blocks.size() when there is
+/// none.
+std::size_t find_block_with(TokenBlocks blocks, float weight, const float* raw_weights) noexcept;
 
-/// Puts logits into buckets 0 ... last, worse ones never before better ones: a difference, a product with a positive
-/// number, a minimum and a floor keep the order.
+/// Maps logits to buckets 0 ... last: min(floor((best - z) * buckets_per_logit), last). A worse logit never gets an
+/// earlier bucket than a better one: a difference, a product with a positive number, a minimum and a floor are all
+/// monotone.
 struct BucketScale {
   float best;
-  float scale;
+  float buckets_per_logit;
   std::int32_t last;
 };
 
-/// What a token counts for: itself, or its share. One without a share counts for nothing.
-enum class CountBy : std::uint8_t { token, share };
+/// What a token adds to its bucket: 1 or its raw weight. A token of raw weight 0 adds 0 in both cases.
+enum class CountBy : std::uint8_t { token, raw_weight };
 
-/// Adds up, in buckets[0 ... last], what the tokens of the blocks count for.
-void add_to_buckets(const BlockedRow& row, TokenBlocks blocks, const BucketScale& ruler, CountBy amount, const float* shares,
-                    std::uint64_t* buckets) noexcept;
+/// Adds to buckets[0 ... last] what the tokens of `blocks` count.
+void add_to_buckets(const BlockedRow& row, TokenBlocks blocks, const BucketScale& scale, CountBy count_by,
+                    const float* raw_weights, std::uint64_t* buckets) noexcept;
 
-/// Writes the tokens in `bucket` that have a share, ascending; returns how many. There is room for all of the blocks.
-std::size_t find_in_bucket(const BlockedRow& row, TokenBlocks blocks, const BucketScale& ruler, std::int32_t bucket,
-                           const float* shares, Token* tokens) noexcept;
+/// Writes the tokens of `bucket` with a positive raw weight, ascending, and returns how many there are. `tokens` has
+/// room for all tokens of `blocks`.
+std::size_t find_in_bucket(const BlockedRow& row, TokenBlocks blocks, const BucketScale& scale, std::int32_t bucket,
+                           const float* raw_weights, Token* tokens) noexcept;
 
 struct WeightSum {
   std::size_t blocks;
   std::uint64_t sum;
 };
-/// For each block with a positive weight: the block, the sum of its weights, and all of them, one block after the
-/// other. weight = floor(share * reciprocal / 2^51), reciprocal <= 2^63. There is room for all of the blocks.
-WeightSum find_weights(TokenBlocks blocks, const float* shares, std::uint64_t reciprocal, std::uint32_t* found,
-                       std::uint64_t* sums, std::uint64_t* weights) noexcept;
 
-/// Of one block: the sum of max(p - q, 0).
+/// Computes weight = floor(raw weight * reciprocal / 2^51), reciprocal <= 2^63. For each token block with a positive
+/// weight, writes its index to `found`, the sum of its weights to `sums`, and its 64 weights to `weights`, one token
+/// block after the other. The outputs have room for all of `blocks`.
+WeightSum normalize_raw_weights(TokenBlocks blocks, const float* raw_weights, std::uint64_t reciprocal,
+                                std::uint32_t* found, std::uint64_t* sums, std::uint64_t* weights) noexcept;
+
+/// Returns the sum of max(p - q, 0) over one token block.
 std::uint64_t sum_of_difference(const std::uint64_t* p, const std::uint64_t* q) noexcept;
 
 }  // namespace draftproof

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: MIT
-// The pure judgement of a proposal: which draft tokens stand, and the target's own token after them.
+// Acceptance rules. A rule is a pure function that decides which draft tokens of a proposal are accepted and which
+// token of the target follows them.
 #pragma once
 
 #include <string_view>
 #include <vector>
 
-#include "ref/acceptance/random_source.h"
 #include "ref/acceptance/distribution.h"
 #include "ref/acceptance/proposal.h"
+#include "ref/acceptance/random_source.h"
 #include "ref/base/token.h"
 
 namespace draftproof {
 
-/// The target's distributions: row 0 follows the committed text, row 1 + i draft token i and all those above it. Rows are
-/// asked for in ascending order and only where the draft tokens before them stand, so a provider may work row by row.
+/// The target's distributions for one proposal. Row 0 is for the token after the committed text; row 1 + i is for the
+/// token after draft token i and all its ancestors. A rule reads rows in ascending order, and a row after a draft token
+/// only when that draft token is accepted, so an implementation may compute the rows one by one.
 class TargetRows {
  public:
   virtual ~TargetRows() = default;
@@ -21,34 +23,37 @@ class TargetRows {
 };
 
 struct Verdict {
-  int accepted = 0;         // draft tokens that stand, each below the one before
+  int accepted = 0;         // number of accepted draft tokens; each is a child of the one before
   Token next = 0;           // the target's token after them
-  int last = accepted - 1;  // the last of them, -1 when there is none; as it is here for a chain
+  int last = accepted - 1;  // the last accepted draft token, -1 when there is none; accepted - 1 in a chain
   bool operator==(const Verdict&) const = default;
 };
 
 struct Rule {
   const char* name;       // "matching", "rejection"
-  const char* guarantee;  // one sentence
-  Purpose draft_noise;    // the purpose a draft draws under
+  const char* guarantee;  // one sentence for users
+  Purpose draft_noise;    // the purpose in the keys of a draft's draws
 
-  /// `position`: absolute position of the token that the first draft token decides.
+  /// Verifies `proposal`. `position`: absolute position of the first draft token.
   Verdict (*judge)(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random);
 };
 
-/// matching: the target draws at every position with the key (position, target), as plain decoding does; a draft token that
-/// equals the draw stands, and what follows it is judged next. Tokens equal plain decoding whatever the draft.
+/// matching: the target draws its token at every position with the key (position, target), as plain autoregressive
+/// decoding does. A draft token that equals this draw is accepted, and its children are verified next. The output
+/// equals that of plain decoding, token by token, whatever the draft proposes.
 extern const Rule matching;
 
-/// rejection: draft token x drawn from q stands when pick({p_x, q_x - p_x}) is 0 or p_x >= q_x; else the next token is picked
-/// from max(p - q, 0). After the last draft token the target draws as in plain decoding. The law equals plain decoding's.
-/// In a tree the first draft token after a token is judged so; where another that follows the same token equals what was
-/// picked instead, that one stands. Who these others are may depend neither on the number of that pick nor on a number
-/// that a later position will be drawn with (Draft tokens sees to it).
+/// rejection: speculative sampling. A draft token x drawn from q is accepted when p_x >= q_x, or when
+/// sample_index({p_x, q_x - p_x}) is 0. Otherwise the next token is drawn from the residual max(p - q, 0). After the
+/// last draft token the target draws its token as in plain decoding. The distribution of the output equals that of
+/// plain decoding. In a tree, the first child of an accepted token is verified this way. When the residual draw equals
+/// one of its siblings, that sibling is accepted. Siblings must depend neither on the residual draw here nor on the
+/// noise that later positions are drawn with; ProposalBuilder enforces this.
 extern const Rule rejection;
 
-/// nullptr when there is none of that name; all of them end with nullptr.
+/// Returns the rule of this name, or nullptr.
 const Rule* find_rule(std::string_view name) noexcept;
+/// Returns all rules as an array that ends with nullptr.
 const Rule* const* all_rules() noexcept;
 
 }  // namespace draftproof

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The list of rules. A new one is a new file and a row here.
+// The list of acceptance rules. A new rule is a new file and a row here.
 #include "ref/acceptance/rule.h"
 
 namespace draftproof {

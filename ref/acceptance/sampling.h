@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// From a row of logits to a distribution. Order: penalties, temperature, top-k, top-p, min-p. One total order breaks
-// every tie: larger value first, then smaller token.
+// Turns a row of logits into a distribution. Order of the steps: penalties, temperature, top-k, top-p, min-p. One total
+// order breaks every tie: larger logit first, then smaller token.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "ref/acceptance/truncation.h"
 #include "ref/acceptance/distribution.h"
+#include "ref/acceptance/truncation.h"
 #include "ref/base/token.h"
 
 namespace draftproof {
@@ -32,26 +32,32 @@ struct Sampling {
   bool repeats() const noexcept { return repeat_penalty > 0 && repeat_penalty != 1; }
 };
 
-/// The text a row continues: what is committed, then the drafted prefix of that row.
+/// The text that a row of logits continues: the committed tokens, then the draft tokens before that row.
 struct History {
   std::span<const Token> committed;
   std::span<const Token> drafted;
 };
 
-/// Reads rows of logits as distributions. Owns the memory that takes, so that from the second row on none is allocated.
+/// Turns rows of logits into distributions. Owns the scratch memory, so nothing is allocated from the second row on.
 class Sampler {
  public:
-  /// One row. Penalties, for each distinct token of the last `repeat_last_n` of the history, with count c:
-  /// z = (z < 0 ? z * repeat : z / repeat) - presence, then z = z - frequency * c. Greedy: the point on the best z.
-  /// Else e = exp((z - best) / temperature) in float, share = floor(e * 2^40); top-k by z; top-p keeps while the sum of
-  /// the shares before, in order, is < top_p * (sum of shares); min-p drops shares < min_p * (largest share), both
-  /// products in double. Then Distribution::quantized. A NaN or +infinity, before or after penalties, no finite logit
-  /// at all, or a temperature that is not finite throws Error. Tokens of the history beyond the row are passed over.
+  /// Computes the distribution of one row:
+  /// 1. Penalties, for each distinct token among the last `repeat_last_n` tokens of the history, with count c:
+  ///    z = (z < 0 ? z * repeat : z / repeat) - presence, then z = z - frequency * c. Tokens of the history beyond the
+  ///    row are ignored.
+  /// 2. Greedy: the point distribution on the best z, and done. Otherwise e = exp((z - best) / temperature) in float
+  ///    and raw weight = floor(e * 2^40).
+  /// 3. top-k by z; top-p keeps a token while the sum of the raw weights before it, in order, is < top_p * (sum of raw
+  ///    weights); min-p removes raw weights < min_p * (largest raw weight). Both products are in double.
+  /// 4. Distribution::quantized.
+  /// Throws Error when a logit is NaN or +infinity before or after penalties, when no logit is finite, or when the
+  /// temperature is not finite.
   void read(std::span<const float> logits, const Sampling& sampling, const History& history, Distribution& result);
 
-  /// A distribution to read into, in the memory of one that was given back.
+  /// Returns a distribution to read into. It reuses the storage of one that was given back, if there is any.
   Distribution blank();
-  void give_back(std::vector<Distribution>& read);  // and leaves none
+  /// Takes back all of these distributions for reuse and leaves `read` empty.
+  void give_back(std::vector<Distribution>& read);
 
   /// Bytes that reading a row takes: the row with penalties, its fixed-point weights, and two distributions.
   static std::uint64_t bytes(int vocabulary) noexcept {
@@ -59,18 +65,18 @@ class Sampler {
   }
 
  private:
-  void apply_truncation(const Truncation& cut, const BlockedRow& row);
+  void apply_truncation(const Truncation& truncation, const BlockedRow& row);
 
   std::vector<float> penalized_;
   std::vector<float> best_of_blocks_;
-  std::vector<float> best_blocks_;  // the same, being put in order
-  FixedPointWeights shares_of_best_;
-  FixedPointWeights shares_;
-  TruncationFinder cuts_;
+  std::vector<float> best_blocks_;  // the same values, partially sorted for top-k
+  FixedPointWeights raw_of_best_;
+  FixedPointWeights raw_;
+  TruncationFinder truncation_finder_;
   std::vector<Distribution> blanks_;
 };
 
-/// One row, for who reads only one.
+/// Computes the distribution of a single row with a temporary Sampler.
 Distribution distribution_of(std::span<const float> logits, const Sampling& sampling, const History& history);
 
 }  // namespace draftproof

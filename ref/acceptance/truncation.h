@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Where a row is cut when its tokens, taken in their total order (larger logit first, then smaller token), may stay
-// only while what was taken before them is small enough: top-k counts tokens, top-p adds up shares. Nothing is sorted:
-// buckets of the order say in which of them the cut lies, and only the tokens in there are looked at again.
+// Finds where top-k or top-p truncates a row. Tokens are taken in their total order (larger logit first, then smaller
+// token); a token is kept while the count of the tokens before it is small enough. top-k counts tokens, top-p adds up
+// raw weights (row_scan.h). Nothing is sorted: the logits are put into buckets by size, and only the tokens of the
+// bucket that contains the boundary are examined further.
 #pragma once
 
 #include <array>
@@ -15,33 +16,34 @@
 namespace draftproof {
 
 struct Truncation {
-  float threshold;                  // logits below fall
-  std::span<const Token> tied;  // and so do these tokens, whose logit is `worst`
+  float threshold;              // tokens with a smaller logit are removed
+  std::span<const Token> tied;  // these tokens have exactly the logit `threshold` and are removed as well
 };
 
 class TruncationFinder {
  public:
-  /// The cut among the positive shares of the blocks. `best`: the largest logit. `stays(taken)`: a token stays that
-  /// comes after so much; true for 0, and false for more whenever it is false. `reach`: how far below the best logit
-  /// tokens are told apart at first; decides the cost, not the result. `tied` lives until the next call.
-  Truncation find(const BlockedRow& row, TokenBlocks blocks, const float* shares, float best, float depth, CountBy amount,
-           const std::function<bool(std::uint64_t)>& stays);
+  /// Finds the boundary among the tokens of `blocks` with positive raw weights. `best`: the largest logit.
+  /// `is_kept(count)`: whether a token is kept when the tokens before it count that much; true for 0, and once false,
+  /// false for every larger count. `depth`: how far below `best` the first buckets reach; it affects the cost and
+  /// never the result. `tied` of the result lives until the next call.
+  Truncation find(const BlockedRow& row, TokenBlocks blocks, const float* raw_weights, float best, float depth,
+                  CountBy count_by, const std::function<bool(std::uint64_t)>& is_kept);
 
  private:
   static constexpr int bits_of_bucket = 11;
   static constexpr std::size_t buckets = std::size_t{1} << bits_of_bucket;
 
   struct Candidate {
-    std::uint32_t depth;  // below the best logit, in floats
+    std::uint32_t depth;  // number of floats between its logit and the best one
     Token token;
-    std::uint64_t amount;
+    std::uint64_t count;  // 1 or its raw weight
   };
 
-  std::size_t bucket_of_cut(std::uint64_t& before, const std::function<bool(std::uint64_t)>& stays) const;
+  std::size_t find_boundary_bucket(std::uint64_t& before, const std::function<bool(std::uint64_t)>& is_kept) const;
 
-  std::array<std::uint64_t, buckets> taken_{};
+  std::array<std::uint64_t, buckets> counts_{};
   std::vector<Candidate> candidates_;
-  std::vector<Token> tokens_;  // of one bucket; at the end those tied
+  std::vector<Token> tokens_;  // the tokens of one bucket; at the end the tied ones
 };
 
 }  // namespace draftproof

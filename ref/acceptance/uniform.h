@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
-// A uniform integer below a bound from uniform words: multiply and reject (Lemire, "Fast random integer generation in
-// an interval", 2019). The word is a parameter so that the very same code can be proved on all words of 8 bits.
+// A uniform integer below a bound from uniform words, by multiplication with rejection (Lemire, "Fast random integer
+// generation in an interval", 2019). The word type is a template parameter, so that tests can check this very code
+// exhaustively on all words of 8 bits.
 #pragma once
 
 #include <limits>
 
 namespace draftproof {
 
-/// Uniform in [0, bound), bound >= 1. `word(retry)` gives the words to try, retry = 0, 1, 2, ...; Wide holds a product
-/// of two words. Each result owns floor(2^bits / bound) words exactly; the 2^bits % bound words left are tried again.
+/// Returns a uniform integer in [0, bound), bound >= 1. `word(retry)` returns the uniform word of attempt 0, 1, 2, ...;
+/// Wide holds a product of two words. Exactly floor(2^bits / bound) words map to each result; the remaining
+/// 2^bits % bound words are rejected and the next word is tried.
 template <class Word, class Wide, class Source>
 Word uniform_below(Word bound, Source&& word) {
   constexpr int bits = std::numeric_limits<Word>::digits;

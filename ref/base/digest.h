@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A 128-bit fingerprint of bytes (XXH3), for saying "the same to the last bit" about rows, caches and runs.
-// Not cryptographic. Equal on every platform of one byte order; we only run on little-endian machines.
+// A 128-bit fingerprint of bytes (XXH3), to check that rows, caches and runs are equal to the last bit. Not
+// cryptographic. Equal on every platform of one byte order; draftproof supports little-endian machines only.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +44,7 @@ class Digest {
   std::unique_ptr<State> state_;
 };
 
-/// Fingerprint of one row of floats.
+/// Returns the fingerprint of one row of floats.
 Fingerprint digest_of(std::span<const float> row);
 
 }  // namespace draftproof

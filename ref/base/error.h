@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The world is wrong: a file, a flag, a checkpoint, a CPU. One sentence that names the thing and says what to do.
-// Thrown where the outside comes in, caught once, in main, which prints the sentence and exits with status 3.
+// An error outside of the program: in a file, a flag, a checkpoint or the CPU. Its message is one sentence that names
+// the object and states what to do. Thrown where input is read, and caught once, in main, which prints the message and
+// exits with status 3.
 #pragma once
 
 #include <stdexcept>

@@ -38,17 +38,18 @@ Incoming::Incoming(const std::string& file)
 
 Incoming::~Incoming() { close(descriptor_); }
 
-/// The first read, which does not block, tells who is at the other end: nobody yet (0 bytes), or somebody silent
-/// (EAGAIN). poll cannot tell these two apart; but it knows, of a pipe that is at its end, that somebody was there.
+/// The first read does not block. It returns 0 bytes when there is no writer yet, and EAGAIN when there is a writer
+/// that has not written yet. poll cannot distinguish these two, but it reports POLLHUP when a writer has been there and
+/// closed the pipe.
 void Incoming::await_writer() {
   struct stat status {};
   if (fstat(descriptor_, &status) != 0) fail(file_, errno);
   ssize_t count = 0;
   for (std::chrono::milliseconds waited(0);; waited += nap) {
     pollfd other_end{descriptor_, POLLIN, 0};
-    const bool was_there = poll(&other_end, 1, 0) == 1 && (other_end.revents & POLLHUP) != 0;
+    const bool writer_left = poll(&other_end, 1, 0) == 1 && (other_end.revents & POLLHUP) != 0;
     count = read(descriptor_, bytes_.data(), bytes_.size());
-    if (count != 0 || !S_ISFIFO(status.st_mode) || was_there) break;
+    if (count != 0 || !S_ISFIFO(status.st_mode) || writer_left) break;
     if (waited >= std::chrono::seconds(patience_seconds)) {
       throw Error(file_ + ": a pipe into which nobody writes; start what writes into it, then try again");
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The bytes of a file or a pipe, as they come. Who writes into a pipe may take as long as it likes; but a pipe by name,
-// into which nobody writes, is waited for a few seconds only.
+// Reads a file or a pipe as a stream. The writer of a pipe may take any time; but a named pipe without a writer is
+// waited for only a few seconds.
 #pragma once
 
 #include <streambuf>
@@ -13,8 +13,8 @@ class Incoming final : public std::streambuf {
  public:
   static constexpr int patience_seconds = 3;
 
-  /// Error when it cannot be opened, or nobody comes to write into the pipe it is. Reading throws Error when it fails:
-  /// through a std::istream, which keeps exceptions to itself, that is its bad().
+  /// Throws Error when the file cannot be opened, or when it is a pipe that nobody opens for writing. A failed read
+  /// throws Error as well; a std::istream catches exceptions, so there it shows as bad().
   explicit Incoming(const std::string& file);
   ~Incoming() override;
   Incoming(const Incoming&) = delete;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// We are wrong: a broken invariant of our own. Prints place and sentence and aborts, in every build.
+// A check for bugs of the program itself. When the condition is false, prints the source line and the message and
+// aborts, in every build.
 #pragma once
 
 namespace draftproof {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// SHA-256 (FIPS 180-4), for saying what a file held to people who have other tools to check it with. For everything
-// else there is digest.h, which is many times faster.
+// SHA-256 (FIPS 180-4), for hashes that users check with other tools. digest.h is many times faster and serves
+// everything else.
 #pragma once
 
 #include <array>

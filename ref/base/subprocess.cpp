@@ -40,7 +40,8 @@ bool received(int socket, void* to, std::size_t bytes) {
   return true;
 }
 
-/// Its size, then the message; false when there is none, or it is too large.
+/// A message is sent as its size followed by its bytes. Both return false when the connection fails or the message is
+/// too large.
 bool sent_message(int socket, std::string_view message) {
   const std::uint64_t size = message.size();
   return sent(socket, {reinterpret_cast<const char*>(&size), sizeof size}) && sent(socket, message);
@@ -59,9 +60,9 @@ constexpr char bad = '-';
 [[noreturn]] void serve(int socket, const std::function<Subprocess::Answer()>& begin) {
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
-  const int nowhere = open("/dev/null", O_WRONLY);  // for a library that complains while it ends
+  const int nowhere = open("/dev/null", O_WRONLY);  // for a library that prints errors while the process ends
   if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);
-  signal(SIGINT, SIG_IGN);  // is the other process's to answer
+  signal(SIGINT, SIG_IGN);  // the other process handles it
   Subprocess::Answer answer;
   std::string question;
   while (received_message(socket, question, std::size_t{1} << 20)) {
@@ -80,10 +81,10 @@ constexpr char bad = '-';
 }  // namespace
 
 Subprocess::Subprocess(std::string name, const std::function<Answer()>& begin, std::size_t bytes_max,
-                   std::chrono::seconds patience)
+                       std::chrono::seconds patience)
     : name_(std::move(name)), bytes_max_(bytes_max), patience_(patience) {
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw Error(name_ + ": no socket can be had");
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw Error(name_ + ": cannot create a socket");
   process_ = fork();
   if (process_ == 0) {
     close(ends[0]);
@@ -93,7 +94,7 @@ Subprocess::Subprocess(std::string name, const std::function<Answer()>& begin, s
   socket_ = ends[0];
   if (process_ < 0) {
     close(socket_);
-    throw Error(name_ + ": no process can be had to read it");
+    throw Error(name_ + ": cannot create a process to read it");
   }
   const timeval limit = {static_cast<time_t>(patience_.count()), 0};
   setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
@@ -121,7 +122,7 @@ std::string Subprocess::ask(std::string_view question) {
 void Subprocess::fail() {
   if (process_ < 0) throw Error(name_ + ": its reader has ended");
   const bool late = errno == EAGAIN || errno == EWOULDBLOCK;
-  kill(process_, SIGKILL);  // what it was ended by before counts
+  kill(process_, SIGKILL);  // has no effect if the process ended before; its status then shows why
   int status = 0;
   waitpid(process_, &status, 0);
   process_ = -1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A process of its own for what cannot be trusted with this one: other people's libraries on other people's files. When
-// it crashes or hangs, that is an Error here.
+// Runs code that cannot be trusted in this process, such as third-party libraries on files of unknown origin, in a
+// separate process. A crash or a hang there becomes an Error here.
 #pragma once
 
 #include <chrono>
@@ -14,10 +14,11 @@ class Subprocess {
  public:
   using Answer = std::function<std::string(const std::string& question)>;
 
-  /// `begin` is called in the new process and gives what answers there; an Error that either throws is thrown here by
-  /// ask. `name` begins the sentence when the process does not answer. An answer may take so long and be so large.
+  /// `begin` is called in the new process and returns the function that answers there. ask() throws an Error that
+  /// either of them throws. `name` begins the message when the process does not answer. An answer may have at most
+  /// `bytes_max` bytes and take at most `patience`.
   Subprocess(std::string name, const std::function<Answer()>& begin, std::size_t bytes_max,
-           std::chrono::seconds patience = std::chrono::seconds(60));
+             std::chrono::seconds patience = std::chrono::seconds(60));
   ~Subprocess();
   Subprocess(const Subprocess&) = delete;
   Subprocess& operator=(const Subprocess&) = delete;

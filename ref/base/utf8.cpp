@@ -6,10 +6,10 @@ namespace {
 
 constexpr std::string_view replacement = "\xEF\xBF\xBD";
 
-/// What a first byte asks for. The second byte's range is narrower after E0, ED, F0 and F4 (overlong forms, surrogates,
-/// beyond U+10FFFF); later bytes are always 80..BF. Unicode standard, table 3-7.
+/// What the first byte of a character requires. The second byte's range is narrower after E0, ED, F0 and F4 (overlong
+/// forms, surrogates, beyond U+10FFFF); later bytes are always 80..BF. Unicode standard, table 3-7.
 struct Lead {
-  std::size_t length;  // 0: no character starts so
+  std::size_t length;  // 0: no character starts with this byte
   unsigned char second_least;
   unsigned char second_most;
 };
@@ -27,7 +27,7 @@ Lead lead_of(unsigned char byte) {
   return {0, 0, 0};
 }
 
-/// Appends to `text` what is finished in `bytes` and returns how many bytes that took.
+/// Appends the finished part of `bytes` to `text` and returns its length in bytes.
 std::size_t append_finished(std::string& text, std::string_view bytes) {
   std::size_t offset = 0;
   while (offset < bytes.size()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// UTF-8 one character at a time, and text out of arbitrary bytes by the Unicode rule of maximal subparts (the rule of
-// Rust's from_utf8_lossy and of WHATWG decoders). Knows nothing of tokens.
+// Reads UTF-8 one character at a time, and turns arbitrary bytes into text by the Unicode rule of maximal subparts (the
+// rule of Rust's from_utf8_lossy and of WHATWG decoders).
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,17 @@ namespace draftproof::utf8 {
 
 enum class Status {
   character,   // a well-formed character
-  broken,      // `length` bytes that no continuation makes well-formed: one U+FFFD
+  broken,      // `length` bytes that no continuation makes well-formed; they become one U+FFFD
   unfinished,  // the bytes end inside a character that is well-formed so far
 };
 
 struct Step {
   Status status;
-  std::size_t length;    // bytes this step covers, at least 1
+  std::size_t length;    // length in bytes, at least 1
   char32_t code_point;   // of a character
 };
 
-/// What stands at `offset` < bytes.size().
+/// Reads the character at `offset` < bytes.size().
 Step step(std::string_view bytes, std::size_t offset);
 
 bool is_valid(std::string_view bytes);
@@ -30,11 +30,11 @@ bool is_valid(std::string_view bytes);
 /// Appends `code_point` (a Unicode scalar value).
 void append(std::string& text, char32_t code_point);
 
-/// Takes from the front of `bytes` everything that more bytes cannot change and returns it as UTF-8; an unfinished
+/// Removes from the front of `bytes` everything that more bytes cannot change and returns it as UTF-8; an unfinished
 /// character at the end stays in `bytes`.
 std::string take_finished(std::string& bytes);
 
-/// All of `bytes` as UTF-8; an unfinished character at the end is one U+FFFD.
+/// Returns all of `bytes` as UTF-8; an unfinished character at the end becomes one U+FFFD.
 std::string replace_broken(std::string_view bytes);
 
 }  // namespace draftproof::utf8

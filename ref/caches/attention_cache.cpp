@@ -12,7 +12,7 @@ namespace draftproof {
 namespace {
 
 int blocks_of(int window, int capacity, int max_pending_rows) {
-  // In 64 bits: a window may be as large as the largest int.
+  // In 64 bits, because a window may be as large as the largest int.
   const std::int64_t sliding = std::int64_t{window} - 1 + std::min(max_pending_rows, capacity);
   const std::int64_t places =
       window == AttentionCache::everything ? capacity : std::min<std::int64_t>(capacity, sliding);
@@ -21,7 +21,8 @@ int blocks_of(int window, int capacity, int max_pending_rows) {
 
 }  // namespace
 
-AttentionCache::AttentionCache(int kv_heads, int head_dim, int window, int capacity, int max_pending_rows, KvFormat format)
+AttentionCache::AttentionCache(int kv_heads, int head_dim, int window, int capacity, int max_pending_rows,
+                               KvFormat format)
     : window_(window), capacity_(capacity), max_pending_rows_(max_pending_rows) {
   REQUIRE(kv_heads >= 1 && head_dim >= 1, "a layer has heads and dimensions");
   REQUIRE(window >= 0, "a window is a number of positions, or `everything`");
@@ -39,7 +40,7 @@ const KeyValues& AttentionCache::claim_rows(int position, int rows) {
   for (int row = position; row < position + rows; ++row) {
     claim(row);
     REQUIRE(row < capacity_, "the text stays within the capacity of the layer");
-    REQUIRE(row - settled() < max_pending_rows_, "no window is wider than the layer was made for");
+    REQUIRE(row - settled() < max_pending_rows_, "no transaction has more rows than max_pending_rows");
   }
   return kv_;
 }

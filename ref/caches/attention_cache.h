@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Keys and values of one attention layer: everything (full attention) or the last `window` positions (sliding).
+// The KV cache of one attention layer. It keeps every position (full attention) or the last `window` positions (sliding
+// window).
 //
-// Both are one ring of blocks of 16 positions (kernels/key_values.h); a full layer's ring is as long as the text
-// may get and never wraps, a sliding layer's holds window - 1 old positions, the horizon of one transaction, and
-// the rounding to whole blocks. With n settled positions, rows n ... n + horizon - 1 may be written and the oldest
-// position that any of them, or any later row, can see is n - window + 1. These window - 1 + horizon positions are
-// no more than the ring has places, so no two of them share one: a row written ahead overwrites only what nothing
-// from the settled end on can see, and dropping it costs nothing. A block may hold rows of different laps of the
-// ring; readers use only visible lanes.
+// Both are one ring of KV blocks of 16 positions (kernels/key_values.h). The ring of a full-attention layer is as long
+// as the text may get and never wraps. The ring of a sliding-window layer holds window - 1 old positions, the pending
+// rows of one transaction, and the rounding to whole KV blocks. With n settled positions and `pending` pending rows,
+// rows n ... n + pending - 1 may be written, and the oldest position that any of them or any later row can see is n -
+// window + 1. These window - 1 + pending positions fit the ring, so no two of them share a place: a pending row
+// overwrites only positions that no row from n on can see, and dropping it costs nothing. A KV block may hold rows of
+// different laps of the ring; readers use only its visible lanes.
 //
-// What a position holds depends on the row stored there and on the format, so a warm cache equals a cold one in each.
+// The content of a position depends only on the row stored there and on the format, so a warm cache equals a cold one
+// in every format.
 #pragma once
 
 #include <cstddef>
@@ -23,23 +25,24 @@ namespace draftproof {
 
 class AttentionCache final : public LayerCache {
  public:
-  static constexpr int block = 16;       // positions per block
-  static constexpr int everything = 0;   // window of a full-attention layer
+  static constexpr int block = 16;      // positions per KV block
+  static constexpr int everything = 0;  // window of a full-attention layer
 
   AttentionCache(int kv_heads, int head_dim, int window, int capacity, int max_pending_rows,
                  KvFormat format = KvFormat::f32);
 
-  /// Claims positions [position, position + rows), the next of the open window, and returns where their rows are to be
-  /// stored (store_positions); they must be before any of them is read.
+  /// Claims positions [position, position + rows), the next ones of the open transaction, and returns where to store
+  /// their rows (store_positions). The caller must store them before reading any of them.
   const KeyValues& claim_rows(int position, int rows);
 
   const KeyValues& kv() const noexcept { return kv_; }
 
-  /// Where the rows of a tree of `rows` are to be stored as well, at their numbers in the window, so that any path of
-  /// it can be kept: rows of one depth share a position, and the last one written holds it.
+  /// Returns the second place where the rows of a tree of `rows` rows must be stored, at their row numbers in the
+  /// transaction, so that any path of the tree can be kept: rows of equal depth share a position, which holds the last
+  /// one written.
   const KeyValues& tree(int rows);
 
-  /// The first position a row at `position` may see: max(0, position - window + 1), 0 for full attention.
+  /// Returns the first position that a row at `position` can see: max(0, position - window + 1); 0 for full attention.
   int first_visible(int position) const noexcept;
 
   int window() const noexcept { return window_; }
@@ -56,10 +59,10 @@ class AttentionCache final : public LayerCache {
   int window_;
   int capacity_;
   int max_pending_rows_;
-  Aligned<std::byte> data_;  // mapped: pages that no text reaches cost nothing
+  Aligned<std::byte> data_;  // mapped memory: OS pages that no text reaches cost nothing
   KeyValues kv_;
   Aligned<std::byte> tree_data_;
-  KeyValues tree_{};  // no blocks until there is a tree
+  KeyValues tree_{};  // without KV blocks until the first tree
 };
 
 }  // namespace draftproof

@@ -6,13 +6,13 @@
 namespace draftproof {
 
 void LayerCache::open(int until) {
-  REQUIRE(until > settled_, "a window holds at least one row");
+  REQUIRE(until > settled_, "a transaction holds at least one row");
   written_ = settled_;
   open_until_ = until;
 }
 
 void LayerCache::settle(int length) {
-  REQUIRE(length >= settled_, "settled positions are never forgotten");
+  REQUIRE(length >= settled_, "settled positions are never dropped");
   REQUIRE(length <= written_, "a kept row was never written into this layer");
   settled_ = length;
   written_ = length;
@@ -20,20 +20,20 @@ void LayerCache::settle(int length) {
 }
 
 void LayerCache::branch(int position) {
-  REQUIRE(settled_ <= position && position <= written_, "a branch begins at a row of the window or right after it");
+  REQUIRE(settled_ <= position && position <= written_, "a branch begins at a pending row or right after the last one");
   written_ = position;
 }
 
 void LayerCache::keep(std::span<const int> path) {
   written_ = settled_;
   for (const int row : path) restore(row, written_++);
-  REQUIRE(written_ <= open_until_, "a path lies in the window");
+  REQUIRE(written_ <= open_until_, "a path lies within the transaction");
 }
 
-void LayerCache::restore(int, int) { REQUIRE(false, "this kind of cache holds no trees"); }
+void LayerCache::restore(int, int) { REQUIRE(false, "this kind of cache supports no trees"); }
 
 void LayerCache::claim(int position) {
-  REQUIRE(position < open_until_, "rows are written only inside the open window");
+  REQUIRE(position < open_until_, "rows are written only inside the open transaction");
   REQUIRE(position == written_, "rows are written once each, in ascending order");
   ++written_;
 }
@@ -45,9 +45,10 @@ Cache::Cache(std::vector<std::unique_ptr<LayerCache>> layers, int capacity, int 
 }
 
 Transaction Cache::begin(int pending_rows) {
-  REQUIRE(open_until_ < 0, "a cache has at most one open window");
-  REQUIRE(1 <= pending_rows && pending_rows <= max_pending_rows_, "a window holds between one row and the largest horizon");
-  REQUIRE(pending_rows <= capacity_ - length_, "the window ends within the capacity");
+  REQUIRE(open_until_ < 0, "a cache has at most one open transaction");
+  REQUIRE(1 <= pending_rows && pending_rows <= max_pending_rows_,
+          "a transaction holds between one row and max_pending_rows");
+  REQUIRE(pending_rows <= capacity_ - length_, "the transaction ends within the capacity");
   open_until_ = length_ + pending_rows;
   for (const auto& layer : layers_) layer->open(open_until_);
   return Transaction(*this);
@@ -55,7 +56,7 @@ Transaction Cache::begin(int pending_rows) {
 
 void Cache::wrote(int rows) {
   REQUIRE(open_until_ >= 0, "rows are written inside a transaction");
-  REQUIRE(1 <= rows && rows <= open_until_ - end_, "rows are written inside the open window");
+  REQUIRE(1 <= rows && rows <= open_until_ - end_, "rows are written inside the open transaction");
   end_ += rows;
 }
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-// The memory of one sequence, one LayerCache per layer.
+// The KV cache of one sequence, one LayerCache per layer.
 //
-//        begin(horizon)                commit(rows)
+//        begin(pending_rows)           commit(rows)
 //   SETTLED ----------> OPEN (rows are written) ----------> SETTLED, longer by `rows`
 //                        |  the transaction is destroyed
 //                        +--------------------------------> SETTLED, as before
 //
-// C1  Every layer holds the same positions [0, length()) when settled.
-// C2  Rows are written ahead of the end into spare room; committing moves the end. Nothing is ever restored, so
-//     forgetting cannot fail, and an exception between begin and commit leaves the cache as it was.
-// C3  After a commit the cache cannot be told, by digest, from one that never saw the refused rows.
+// C1  When settled, every layer holds the same positions [0, length()).
+// C2  Pending rows are written past the end into spare room; a commit moves the end. Nothing ever has to be restored,
+//     so a rollback cannot fail, and an exception between begin and commit leaves the cache as it was.
+// C3  After a commit the cache has the same digest as one that never saw the rejected rows.
 // C4  Positions are absolute: row p of the text is position p in every layer, whatever the layer's storage.
 //
-// A cache knows nothing of tokens, drafts or verdicts.
+// A cache knows no tokens, drafts or verdicts.
 #pragma once
 
 #include <memory>
@@ -24,34 +24,35 @@
 
 namespace draftproof {
 
-/// One layer's kind of memory. Concrete kinds add how rows are written and read (see attention.h, history.h). What is
-/// the same for all of them is kept here: which row may be written next, so that a stray write aborts in any kind.
+/// The cache of one layer. Derived classes define how rows are written and read (attention_cache.h, history_cache.h).
+/// This base class tracks which row may be written next, so that a stray write aborts in every derived class.
 class LayerCache {
  public:
   virtual ~LayerCache() = default;
 
-  /// Positions [settled length, until) may be written from now on, each once, in ascending order.
+  /// Allows writes to positions [settled length, until), each once and in ascending order.
   void open(int until);
 
-  /// The next row is one of `position` again, and all rows at and after it are of another branch: a tree of rows is
-  /// written in preorder, each row at the position of its depth. position is at most that of the next row.
+  /// Starts another branch of a tree: the next row is written at `position`, which is at most that of the next row. All
+  /// pending rows at and after `position` belong to other branches. A tree of rows is written in preorder, each row at
+  /// the position of its depth.
   void branch(int position);
 
-  /// The positions from the settled length on hold these rows of the window from now on, counted as they were written:
-  /// a path of the tree, from its root.
+  /// Keeps this root-to-leaf path of the pending tree, given by row numbers in write order; its rows become positions
+  /// settled, settled + 1, ...
   void keep(std::span<const int> path);
 
-  /// Positions [0, length) stay, all others are forgotten; no row may be written until the next open. length is at
-  /// least the last settled length, and all of its rows were written.
+  /// Keeps positions [0, length) and drops all others; no row may be written until the next open(). `length` is at
+  /// least the last settled length, and all of its rows must have been written.
   void settle(int length);
 
-  /// What a later row could read of positions [0, length), in order of position, and nothing else.
+  /// Adds to `digest` what a later row can read of positions [0, length), in order of position, and nothing else.
   virtual void add_to(Digest& digest, int length) const = 0;
 
  protected:
-  /// Every write starts with this: aborts unless `position` is the next row of the open window.
+  /// Every write calls this first. Aborts unless `position` is the next row of the open transaction.
   void claim(int position);
-  /// Row `row` of the window is put at `position` again. Only kinds that hold trees are asked.
+  /// Copies pending row `row` to `position`. Called only on caches that support trees.
   virtual void restore(int row, int position);
   int settled() const noexcept { return settled_; }
   int written() const noexcept { return written_; }
@@ -66,21 +67,22 @@ class Transaction;
 
 class Cache {
  public:
-  /// `capacity` positions in all; at most `horizon_max` rows per transaction.
+  /// `capacity` positions in all; at most `max_pending_rows` rows per transaction.
   Cache(std::vector<std::unique_ptr<LayerCache>> layers, int capacity, int max_pending_rows);
 
   int length() const noexcept { return length_; }
   int capacity() const noexcept { return capacity_; }
   int max_pending_rows() const noexcept { return max_pending_rows_; }
 
-  /// Opens a window of at most `horizon` rows, 1 <= horizon <= horizon_max, length() + horizon <= capacity().
+  /// Opens a transaction of at most `pending_rows` rows. Requires 1 <= pending_rows <= max_pending_rows() and
+  /// length() + pending_rows <= capacity().
   Transaction begin(int pending_rows);
 
-  /// Position of the next row to be written: length() when settled, beyond it when open.
+  /// Returns the position of the next row to write: length() when settled, at least length() in a transaction.
   int end() const noexcept { return end_; }
 
-  /// A model wrote `rows` rows at [end(), end() + rows) into every layer, or a tree of so many as the first and only
-  /// rows of the window. Only inside a transaction.
+  /// Records that a model wrote `rows` rows at [end(), end() + rows) into every layer, or a tree of this many rows as
+  /// the first and only rows of the transaction. Only inside a transaction.
   void wrote(int rows);
 
   template <class Kind>
@@ -90,7 +92,7 @@ class Cache {
     return *kind;
   }
 
-  /// Of the settled content. Only when settled.
+  /// Returns the digest of the settled content. Only when settled.
   Fingerprint digest() const;
 
  private:
@@ -103,10 +105,10 @@ class Cache {
   int max_pending_rows_;
   int length_ = 0;
   int end_ = 0;
-  int open_until_ = -1;  // end of the open window; -1 when settled
+  int open_until_ = -1;  // end of the open transaction; -1 when settled
 };
 
-/// The open window. Destroyed without commit it keeps nothing.
+/// The open transaction of a cache. Its destructor rolls back all pending rows unless they were committed.
 class Transaction {
  public:
   Transaction(Transaction&& other) noexcept : cache_(other.cache_) { other.cache_ = nullptr; }
@@ -115,10 +117,10 @@ class Transaction {
   Transaction& operator=(Transaction&&) = delete;
   ~Transaction();
 
-  /// Keeps the first `rows` of the rows written since begin, 0 <= rows <= written. Closes the window.
+  /// Keeps the first `rows` of the pending rows, 0 <= rows <= written, and ends the transaction.
   void commit(int rows);
 
-  /// Keeps this path of the tree written since begin, from its root on, by the numbers of its rows. Closes the window.
+  /// Keeps this root-to-leaf path of the pending tree, given by row numbers in write order, and ends the transaction.
   void commit(std::span<const int> path);
 
  private:

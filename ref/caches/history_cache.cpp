@@ -7,15 +7,15 @@ namespace draftproof {
 
 void HistoryCache::write(int position, Token token) {
   claim(position);
-  if (position == settled()) window_.clear();
-  window_.push_back(token);
+  if (position == settled()) pending_.clear();
+  pending_.push_back(token);
   tokens_.resize(static_cast<std::size_t>(position));
   tokens_.push_back(token);
 }
 
 void HistoryCache::restore(int row, int position) {
   tokens_.resize(static_cast<std::size_t>(position));
-  tokens_.push_back(window_.at(static_cast<std::size_t>(row)));
+  tokens_.push_back(pending_.at(static_cast<std::size_t>(row)));
 }
 
 std::span<const Token> HistoryCache::tokens(int end) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The memory of the models used for proofs (hash and table models): the tokens themselves. Any mistake about positions
-// or forgetting changes the next row at once, with no floating point in sight.
+// The cache of the models used for proofs (hash and table models): it stores the tokens themselves. Any mistake about
+// positions or rollback changes the next row at once, without any floating point.
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@ namespace draftproof {
 class HistoryCache final : public LayerCache {
  public:
   void write(int position, Token token);
-  /// Tokens at [0, end); end is at most what was written.
+  /// Returns the tokens at [0, end); `end` is at most the number of positions written.
   std::span<const Token> tokens(int end) const;
 
   void add_to(Digest& digest, int length) const override;
@@ -23,8 +23,8 @@ class HistoryCache final : public LayerCache {
   void restore(int row, int position) override;
 
  private:
-  std::vector<Token> tokens_;  // may hold forgotten tokens past what is written; nothing reads them
-  std::vector<Token> window_;  // all that was written into the last window, row by row
+  std::vector<Token> tokens_;  // may hold dropped tokens past the written positions; nothing reads them
+  std::vector<Token> pending_;  // all rows of the last transaction, in write order
 };
 
 }  // namespace draftproof

@@ -12,7 +12,7 @@
 namespace draftproof {
 namespace {
 
-/// Adds the time it lives to a statistic.
+/// Adds its lifetime in seconds to a statistic.
 class Stopwatch {
  public:
   explicit Stopwatch(double& seconds) : seconds_(seconds), start_(std::chrono::steady_clock::now()) {}
@@ -25,7 +25,7 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_;
 };
 
-/// Of each row of a window, row 0 being the anchor, the rows above it; empty for a chain.
+/// Returns the number of ancestors of each row of the verification pass, whose row 0 is the anchor; empty for a chain.
 std::vector<int> depths_of_rows(const Proposal& proposal) {
   std::vector<int> depths;
   if (proposal.is_chain()) return depths;
@@ -33,7 +33,8 @@ std::vector<int> depths_of_rows(const Proposal& proposal) {
   return depths;
 }
 
-/// The target's rows of one round, read in one pass or one by one as the rule asks.
+/// The target's rows of one round. Batched verification computes them in one pass, serial verification one by one when
+/// the rule reads them.
 class VerifiedRows final : public TargetRows {
  public:
   VerifiedRows(Model& target, Cache& cache, std::span<const int> taps, const Request& request,
@@ -48,8 +49,8 @@ class VerifiedRows final : public TargetRows {
   }
 
   const Distribution& row(int row) override {
-    REQUIRE(row >= asked_ && row < static_cast<int>(tokens_.size()), "rows are asked for in ascending order");
-    asked_ = row;
+    REQUIRE(row >= last_row_ && row < static_cast<int>(tokens_.size()), "a rule reads rows in ascending order");
+    last_row_ = row;
     const std::vector<int> path = proposal_.path_to(row - 1);
     drafted_.clear();
     for (const int node : path) drafted_.push_back(proposal_.tokens[static_cast<std::size_t>(node)]);
@@ -66,10 +67,11 @@ class VerifiedRows final : public TargetRows {
     return distribution_;
   }
 
-  /// Whether the window holds a tree: read row by row, it holds the draft tokens that were asked for and no others.
+  /// Whether the pending rows form a tree. Serial verification writes only the rows that the rule reads, which form a
+  /// chain.
   bool tree() const { return !serial() && !proposal_.is_chain(); }
 
-  /// Where in the window the anchor and the first draft tokens on the way to `last` lie, `count` rows in all.
+  /// Returns the row numbers of the anchor and the first draft tokens on the path to `last`, `count` rows in all.
   std::vector<int> rows_towards(int last, int count) const {
     std::vector<int> rows(static_cast<std::size_t>(count));
     std::iota(rows.begin(), rows.end(), 0);
@@ -79,7 +81,7 @@ class VerifiedRows final : public TargetRows {
     return rows;
   }
 
-  /// The features of these rows, in ascending order. Once: they are moved together.
+  /// Returns the features of these rows, which must be ascending. May be called only once: it compacts them in place.
   std::span<const float> take_features(std::span<const int> rows) {
     const std::size_t width = taps_.size() * static_cast<std::size_t>(target_.hidden());
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -114,13 +116,13 @@ class VerifiedRows final : public TargetRows {
   Distribution& distribution_;
   Round& round_;
   std::vector<Token> tokens_;   // anchor and draft tokens
-  std::vector<Token> drafted_;  // above the row asked for last, and its own
+  std::vector<Token> drafted_;  // the draft tokens on the path to the row read last
   std::vector<float> features_;
   int rows_read_ = 0;
-  int asked_ = 0;
+  int last_row_ = 0;
 };
 
-/// z_token - log(sum of exp(z)), in double, token ascending.
+/// Returns z_token - log(sum of exp(z)), in double, summed in order of token.
 double log_probability(std::span<const float> logits, Token token) {
   const double best = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
@@ -128,7 +130,7 @@ double log_probability(std::span<const float> logits, Token token) {
   return logits[static_cast<std::size_t>(token)] - best - log64(sum);
 }
 
-/// Cuts after the first stop token: nothing after it can become text.
+/// Removes all tokens after the first stop token.
 void cut_after_stop(const Request& request, std::vector<Token>& tokens) {
   const auto stop = std::find_if(tokens.begin(), tokens.end(), [&](Token token) { return request.stops_at(token); });
   if (stop != tokens.end()) tokens.erase(stop + 1, tokens.end());
@@ -154,13 +156,15 @@ std::string request_error(const Request& request, const Model& target) {
   return "";
 }
 
-Decoder::Decoder(Model& target, Draft& draft, const Rule& rule, RandomSource& random, Request request, Recording recording)
+Decoder::Decoder(Model& target, Draft& draft, const Rule& rule, RandomSource& random, Request request,
+                 Recording recording)
     : target_(target), draft_(draft), rule_(rule), random_(random), recording_(recording), text_(request.prompt) {
   REQUIRE(request_error(request, target).empty(), "the request fits the target");
   const int capacity = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
-  pending_rows_ = 1 + std::clamp(std::min(request.draft_max, draft.draft_max()), 0, std::max(0, request.max_new_tokens - 1));
+  const int most_draft_tokens = std::max(0, request.max_new_tokens - 1);
+  pending_rows_ = 1 + std::clamp(std::min(request.draft_max, draft.draft_max()), 0, most_draft_tokens);
   cache_ = target.new_cache(capacity, std::max(Draft::max_chunk, pending_rows_));
-  // Room for the whole run now: recording a round cannot fail half-way.
+  // Reserves the memory for all rounds, so that recording a round cannot fail half-way.
   text_.reserve(static_cast<std::size_t>(capacity));
   trace_.output.reserve(static_cast<std::size_t>(request.max_new_tokens));
   trace_.rounds.reserve(static_cast<std::size_t>(request.max_new_tokens));
@@ -227,18 +231,18 @@ void Decoder::step(bool rows_wanted) {
   round.position = static_cast<int>(text_.size());
   REQUIRE(cache_->length() == round.position - 1, "the cache holds everything before the anchor");
 
-  // Draft token. A round emits one token more than it has draft tokens, so one less than the budget wastes nothing.
+  // Propose. A round emits up to one token more than it has draft tokens, so more than tokens_left() - 1 are useless.
   if (const int limit = std::min(pending_rows_ - 1, tokens_left() - 1); limit > 0) {
     const Stopwatch watch(statistics.draft_seconds);
     ProposalBuilder builder(request.sampling, text_, request.sequence, round.position, rule_.draft_noise, random_,
-                    sampler_);
+                            sampler_);
     draft_.propose(round.anchor, limit, builder);
-    REQUIRE(builder.size() <= limit, "a draft makes at most as many draft tokens as it was asked for");
+    REQUIRE(builder.size() <= limit, "a draft proposes at most `limit` draft tokens");
     round.proposal = std::move(builder).proposal();
     round.proposal.cut_below([&](Token token) { return request.stops_at(token); });
   }
 
-  // Open, verify, read, judge.
+  // Verify: open a transaction, run the target, and apply the rule.
   Transaction transaction = cache_->begin(1 + round.proposal.size());
   VerifiedRows rows(target_, *cache_, draft_.taps(), request, text_, round.proposal,
                     rows_wanted || recording_ != Recording::counts, rows_wanted, statistics, outputs_, sampler_, row_,
@@ -247,8 +251,10 @@ void Decoder::step(bool rows_wanted) {
     const double reading = statistics.target_seconds;
     const Stopwatch watch(statistics.validate_seconds);
     round.verdict = rule_.judge(round.proposal, rows, request.sequence, round.position, random_);
-    statistics.validate_seconds -= statistics.target_seconds - reading;  // serial rows are read while judging
-    REQUIRE(round.proposal.depth(round.verdict.last) + 1 == round.verdict.accepted, "what stands is a path");
+    // Serial verification runs the target while the rule reads rows; that time counts as target_seconds only.
+    statistics.validate_seconds -= statistics.target_seconds - reading;
+    REQUIRE(round.proposal.depth(round.verdict.last) + 1 == round.verdict.accepted,
+            "the accepted draft tokens are a path");
   }
   if (request.logprobs) {
     REQUIRE(round.proposal.size() == 0, "log-probabilities are served by plain decoding");
@@ -263,7 +269,7 @@ void Decoder::step(bool rows_wanted) {
   cut_after_stop(request, round.emitted);
   round.accepted = std::min(round.verdict.accepted, static_cast<int>(round.emitted.size()));
 
-  // Keep: the anchor and all emitted tokens but the last, which is the next anchor.
+  // Keep the rows of the anchor and of all emitted tokens but the last, which is the next anchor.
   const int kept = static_cast<int>(round.emitted.size());
   const std::vector<int> kept_rows = rows.rows_towards(round.verdict.last, kept);
   {
@@ -272,13 +278,13 @@ void Decoder::step(bool rows_wanted) {
     committed.insert(committed.end(), round.emitted.begin(), round.emitted.end() - 1);
     draft_.observe(committed, rows.take_features(kept_rows));
   }
-  rows.tree() ? transaction.commit(kept_rows) : transaction.commit(kept);  // nothing fails from here to the end of the record
+  rows.tree() ? transaction.commit(kept_rows) : transaction.commit(kept);  // from here on recording cannot fail
   text_.insert(text_.end(), round.emitted.begin(), round.emitted.end());
   trace_.output.insert(trace_.output.end(), round.emitted.begin(), round.emitted.end());
 
   trace_.final_length = cache_->length();
 
-  // Tell.
+  // Record.
   round.cache_length = cache_->length();
   ++statistics.rounds;
   if (const int draft_tokens = round.proposal.size(); draft_tokens > 0) {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The one loop: draft token, open, verify, read, judge, stop, keep, tell. Plain decoding is the empty draft.
+// The decoding loop. Each round proposes draft tokens, opens a transaction, runs the verification pass, reads
+// distributions, applies the acceptance rule, stops at a stop token, keeps the accepted rows, and records the round.
+// Plain autoregressive decoding is this loop with the empty draft.
 //
-// At rest, on every exit, the target's cache holds prompt + output - 1 positions: the last token of the text, the
-// anchor, is in no cache; the draft has observed exactly the same positions. (A run cancelled inside its prompt holds
-// what it has read of it.) A round is kept and recorded whole or not at all, and recorded before any of it is handed
-// out; so an interruption at any point, be it an exception of the target, the draft or who watches, leaves cache, draft
-// and output in step, and the run may be gone on with.
+// After every exit the target's cache holds prompt + output - 1 positions: the anchor, the last token of the text, is
+// in no cache. The draft has observed exactly the same positions. (When cancelled during prefill, both hold the part of
+// the prompt that was read.) A round is kept and recorded completely or not at all, and recorded before the callback
+// sees it. So an interruption at any point, such as an exception of the target, the draft or the callback, leaves
+// cache, draft and output consistent, and run() can continue from there.
 #pragma once
 
 #include <atomic>
@@ -20,22 +22,23 @@
 
 namespace draftproof {
 
-/// What is kept of every round. digests: every row and cache fingerprinted, and the q of every draft token, for the oracle.
+/// What is recorded of every round. counts: the tokens and statistics only. digests: also fingerprints of every row and
+/// cache, and the q of every draft token, for the oracle.
 enum class Recording { counts, digests };
 
-/// Looks at a run after every round, when it is recorded: the last of its rounds is new.
+/// Called after every round, once it is recorded as the last of the trace's rounds.
 struct RoundCallback {
   std::function<void(const Trace&)> on_round;
-  bool rows = false;  // while it is looked at, the round has its rows, their digests and the q of every draft token
+  bool rows = false;  // during the call the round has its rows, their digests and the q of every draft token
 };
 
 class Decoder {
  public:
-  /// All references outlive the decoder. `request` fits the model, see misfit().
+  /// All references outlive the decoder. request_error(request, target) must be empty.
   Decoder(Model& target, Draft& draft, const Rule& rule, RandomSource& random, Request request, Recording recording);
 
-  /// Runs to the end. `cancelled` is looked at between passes over the prompt and between rounds; a cancelled run may
-  /// be gone on with by calling again.
+  /// Decodes to the end. Checks `cancelled` between prefill chunks and between rounds. After a cancellation, another
+  /// call continues.
   void run(const RoundCallback& watch = {}, const std::atomic<bool>* cancelled = nullptr);
 
   const Trace& trace() const& noexcept { return trace_; }
@@ -58,11 +61,11 @@ class Decoder {
   Trace trace_;
   Outputs outputs_;
   Sampler sampler_;
-  Distribution row_;  // of the target, the last one read
+  Distribution row_;  // the target distribution read last
   int pending_rows_ = 0;
 };
 
-/// One sentence saying why the request does not fit the model, with the numbers; empty when it does.
+/// Returns a message that explains why the model cannot serve the request, with the numbers; empty when it can.
 std::string request_error(const Request& request, const Model& target);
 
 }  // namespace draftproof

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The history of one run: what was asked, and for every round what was drafted, judged and kept. It is evidence, not a
-// log: the oracle sees a run only through it.
+// The record of one run: the request, and for every round its proposal, verdict and what was kept. It is evidence, not
+// a log: the oracle sees a run only through its trace.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@
 
 namespace draftproof {
 
-/// How a proposal is verified: all rows in one pass, or row by row until a draft token falls. Equal bits.
+/// How a proposal is verified: all rows in one pass, or row by row until a draft token is rejected. Both give equal
+/// bits.
 enum class Verification : std::uint8_t { batched, serial };
 const char* name_of(Verification verification) noexcept;
 
@@ -26,10 +27,10 @@ const char* name_of(Finish finish) noexcept;
 struct Request {
   std::vector<Token> prompt;  // at least one token
   Sampling sampling;
-  std::vector<Token> stops;   // the text ends with the first of these, which is part of the output
+  std::vector<Token> stops;   // stop tokens: the text ends with the first of them, which is part of the output
   int max_new_tokens = 0;
-  int draft_max = 0;          // most draft tokens per round; the draft may make fewer
-  int prefill_chunk = 0;        // most rows of the prompt read at once; 0: as many as suits the loop
+  int draft_max = 0;          // most draft tokens per round; the draft may propose fewer
+  int prefill_chunk = 0;      // most prompt rows per prefill pass; 0: the default
   Verification verification = Verification::batched;
   int sequence = 0;           // part of every random key
   bool logprobs = false;      // record the log-probability of every token (plain decoding only)
@@ -38,42 +39,41 @@ struct Request {
 };
 
 struct Round {
-  int position = 0;               // absolute position of the first token decided: that of the anchor, plus one
-  Token anchor = 0;               // last committed token, row 0 of the verification
-  Proposal proposal;              // as judged, nothing below a stop token; `drawn_from` only when recorded
-  Verdict verdict;                // the rule's
+  int position = 0;               // absolute position of the first draft token: that of the anchor, plus one
+  Token anchor = 0;               // last committed token, row 0 of the verification pass
+  Proposal proposal;              // as verified, without descendants of stop tokens; `drawn_from` only when recorded
+  Verdict verdict;                // of the acceptance rule
   std::vector<Token> emitted;     // the accepted draft tokens and the target's token, cut after the first stop token
   int accepted = 0;               // draft tokens among `emitted`
-  int passes = 0;                 // of the target: 1 when batched, one for each row read when serial
-  double logprob = 0;             // of the token of a plain round, before penalties and temperature; on request
+  int passes = 0;                 // verification passes: 1 when batched, one per row read when serial
+  double logprob = 0;             // of the emitted token, before penalties and temperature; plain decoding on request
 
   // Recorded on request only.
-  std::vector<Fingerprint> logits;    // of every row asked for: the anchor's, and that of each draft token that stands
+  std::vector<Fingerprint> logits;    // of every row read: that of the anchor and of each accepted draft token
   std::vector<Fingerprint> targets;   // of the distributions of the same rows
-  std::vector<Distribution> rows;     // these distributions themselves, only while the round is watched
+  std::vector<Distribution> rows;     // these distributions themselves, only during the RoundCallback
   Fingerprint cache;                  // the target's cache after the round
   Fingerprint draft;                  // what the draft has observed after the round
   int cache_length = 0;               // positions in the target's cache after the round
 
-  /// Nothing was drafted after the last draft token that stands, so the target's token takes the place of none.
+  /// Whether the last accepted draft token has no children, so the target's token replaces no draft token.
   bool all_accepted() const { return proposal.first_child(verdict.last) == Proposal::no_node; }
 };
 
-/// Counts of one run. Every count can be recomputed from the trace; times are wall-clock seconds and say nothing about
-/// results.
+/// Counts and times of one run. Every count can be recomputed from the trace. Times are wall-clock seconds.
 struct Statistics {
-  int rounds = 0;        // target passes after the prompt
+  int rounds = 0;        // rounds after the prefill
   int iterations = 0;    // rounds with at least one draft token
-  int drafted = 0;       // draft tokens handed to the rule, those behind a refusal included
+  int drafted = 0;       // draft tokens given to the rule, including those after a rejection
   int accepted = 0;      // draft tokens that became output
-  int mismatches = 0;    // iterations in which the rule refused the last draft token it judged
-  int all_accepted = 0;  // iterations in which it refused none of its path: iterations = mismatches + all_accepted
+  int mismatches = 0;    // iterations in which the rule rejected the last draft token that it verified
+  int all_accepted = 0;  // iterations without a rejection on the path: iterations = mismatches + all_accepted
   int batched = 0;       // iterations verified in one pass
   int serial = 0;        // iterations verified row by row
   double prompt_seconds = 0;    // target and draft, before the first round
   double target_seconds = 0;    // forward passes of the target
   double draft_seconds = 0;     // propose and observe
-  double validate_seconds = 0;  // distributions and judgement
+  double validate_seconds = 0;  // distributions and acceptance rule
 
   double decode_seconds() const { return target_seconds + draft_seconds + validate_seconds; }  // without the prompt
   double acceptance() const { return drafted == 0 ? 0 : static_cast<double>(accepted) / drafted; }
@@ -81,14 +81,14 @@ struct Statistics {
 };
 
 struct Trace {
-  Request request;       // as it was run: draft_max is the draft's own when none was asked for
-  std::string kernels;   // table and threads that computed it; empty and 0 where there are none (hash models)
+  Request request;       // as executed: draft_max is the draft's default when none was requested
+  std::string kernels;   // kernel table and number of threads; empty and 0 for models without kernels (hash models)
   int threads = 0;
   std::vector<Token> output;
   Finish finish = Finish::unfinished;
   std::vector<Round> rounds;
   Statistics statistics;
-  /// Positions in the target's cache at the end: prompt + output - 1; fewer when cancelled inside the prompt.
+  /// Positions in the target's cache at the end: prompt + output - 1; fewer when cancelled during prefill.
   int final_length = 0;
   Fingerprint final_cache;  // the target's cache at the end; recorded on request only
   Fingerprint final_draft;  // what the draft has observed at the end; recorded on request only
@@ -98,7 +98,7 @@ struct Trace {
   }
 };
 
-/// The counts (not the times) as they follow from the rounds.
+/// Recomputes the counts (not the times) from the rounds.
 Statistics recounted(const Trace& trace);
 
 }  // namespace draftproof

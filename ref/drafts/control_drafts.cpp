@@ -9,7 +9,7 @@ Token least_likely(std::span<const float> logits) {
   return static_cast<Token>(logits.rend() - std::min_element(logits.rbegin(), logits.rend()) - 1);
 }
 
-Token AlwaysRejectDraft::draft_token(std::span<const float> logits, ProposalBuilder& builder) {
+Token AlwaysRejectDraft::next_draft_token(std::span<const float> logits, ProposalBuilder& builder) {
   const Token token = least_likely(logits);
   builder.add_token(token);
   return token;

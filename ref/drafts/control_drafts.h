@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Two drafts for proofs, both plain model drafts over the target itself. `oracular` continues as the target does, so
-// under greedy and under `matching` every draft token stands, and under `rejection` q equals p. `hostile` names the token the
-// target likes least before penalties: under greedy without penalties every round meets a refusal.
+// Two control drafts for proofs: model drafts over the target itself. `perfect` continues as the target does: under
+// greedy decoding and under `matching` every draft token is accepted, and under `rejection` q equals p. `always-reject`
+// proposes the token that the target finds least likely before penalties: under greedy decoding without penalties,
+// every round has a rejection.
 #pragma once
 
 #include "ref/drafts/model_draft.h"
 
 namespace draftproof {
 
-/// The last of the least: under greedy, where the first of the best wins, even a flat row refuses it.
+/// Returns the token of the smallest logit, the last one among equals. Greedy decoding takes the first of the best, so
+/// it rejects this token even when all logits are equal.
 Token least_likely(std::span<const float> logits);
 
 class PerfectDraft final : public ModelDraft {
@@ -21,7 +23,7 @@ class AlwaysRejectDraft final : public ModelDraft {
   using ModelDraft::ModelDraft;
 
  protected:
-  Token draft_token(std::span<const float> logits, ProposalBuilder& builder) override;
+  Token next_draft_token(std::span<const float> logits, ProposalBuilder& builder) override;
 };
 
 }  // namespace draftproof

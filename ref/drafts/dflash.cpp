@@ -7,7 +7,7 @@ namespace draftproof {
 
 DFlashDraft::DFlashDraft(DFlashNetwork& network, int capacity)
     : network_(network),
-      // A block may reach past the text's last position; its rows need room though none is kept.
+      // A DFlash block may reach past the text's last position. Its rows need room although none of them is kept.
       context_(network.new_context(capacity + network.config().block_size,
                                    std::max(max_chunk, network.config().block_size))) {}
 

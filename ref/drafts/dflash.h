@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// DFlash as a draft: features of committed positions become context, one forward draft tokens a block. The network is
-// shared; this object is one sequence's context.
+// DFlash as a draft: the target's features of committed positions become context, and one forward pass proposes a
+// DFlash block. The network is shared; this object holds the context of one sequence.
 #pragma once
 
 #include <memory>

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// A draft of one sequence: it sees committed text and features, and draft tokens. It is never told what was refused, and
-// never sees the target's cache or verdicts. By `matching`, and where every draft token is named, the text is the target's
-// whatever the draft does. By `rejection` its law is the target's if what a draft draft tokens follows from what it has
-// observed, the anchor and what it drew in this round (which round it is may count, too): a number it draws with is
-// keyed by position, and behind a refusal the next round draws with the same one again. A draft that remembers what it
-// drew before, be it only to draft token less, would choose q knowing the number.
+// A draft proposes tokens for one sequence. It sees the committed text and features. It never learns which draft tokens
+// were rejected, and never sees the target's cache or verdicts.
+//
+// Under `matching`, and wherever every draft token is deterministic, the output is the target's whatever the draft
+// does. Under `rejection`, the output has the target's distribution if q depends only on observed tokens, the anchor
+// and this round's samples (and possibly the number of the round). Draft noise is keyed by position and is reused after
+// a rejection, so a draft that remembers earlier samples would choose q knowing the noise and bias the output, even if
+// it only shortens its proposal.
 #pragma once
 
 #include <span>
@@ -20,24 +22,24 @@ class Draft {
  public:
   virtual ~Draft() = default;
 
-  /// Most draft tokens it can make in one round.
+  /// Returns the most draft tokens that it can propose in one round.
   virtual int draft_max() const = 0;
 
-  /// Target layers whose output it wants with every committed position.
+  /// Returns the target layers whose output it needs for every committed position.
   virtual std::span<const int> taps() const { return {}; }
 
-  /// Most tokens of a prompt that are observed at once; a round's run may be longer if draft_max() is.
+  /// Most prompt tokens passed to one observe() call. After a round it may get more, up to 1 + draft_max().
   static constexpr int max_chunk = prefill_chunk;
 
-  /// Committed tokens, once each and in order, with their features [run.size()][taps * hidden]. The last committed
-  /// token of the text, the anchor, is not among them until the round after it. Holds between 1 and
-  /// max(run_max, 1 + draft_max()) tokens. All of the run is observed or, when this throws, none of it.
+  /// Receives the committed tokens, each once and in order, with their features [committed.size()][taps * hidden].
+  /// `committed` has between 1 and max(max_chunk, 1 + draft_max()) tokens. The anchor, the last committed token of the
+  /// text, is passed only after the next round. On an exception none of the tokens counts as observed.
   virtual void observe(std::span<const Token> committed, std::span<const float> features) = 0;
 
-  /// At most `limit` >= 1 draft tokens for the tokens after `anchor`. Leaves what was observed as it is.
+  /// Adds at most `limit` >= 1 draft tokens after `anchor` to `builder`. Does not change what was observed.
   virtual void propose(Token anchor, int limit, ProposalBuilder& builder) = 0;
 
-  /// Of everything observed: equal after equal texts, whatever was proposed in between.
+  /// Returns a digest of everything observed: equal after equal texts, whatever was proposed in between.
   virtual Fingerprint digest() const { return {}; }
 };
 

@@ -15,12 +15,12 @@
 namespace draftproof {
 namespace {
 
-constexpr int model_draft_max = 5;  // unless asked otherwise: each draft token costs a pass of the draft
+constexpr int model_draft_max = 5;  // default; each draft token costs one pass of the draft model
 
-/// No round can use more draft tokens than the text has positions.
+/// Returns the requested number or the default, at most `capacity`: no round can use more than the text has positions.
 int draft_tokens_per_round(int asked, int capacity) { return std::min(asked > 0 ? asked : model_draft_max, capacity); }
 
-void refuse_longer_than(int context, int capacity) {
+void require_context(int context, int capacity) {
   if (capacity <= context) return;
   throw Error("the draft has " + std::to_string(context) + " positions, the text may need " + std::to_string(capacity) +
               "; ask for fewer new tokens, or decode without this draft");
@@ -33,7 +33,7 @@ DraftSource open_none(const Checkpoint*, Model&, const LoadOptions&) {
 DraftSource open_dflash(const Checkpoint* files, Model& target, const LoadOptions& load_options) {
   auto network = std::make_shared<DFlashNetwork>(*files, target, load_options);
   return [network](int capacity, int) {
-    refuse_longer_than(network->config().transformer.context, capacity);
+    require_context(network->config().transformer.context, capacity);
     return std::make_unique<DFlashDraft>(*network, capacity);
   };
 }
@@ -46,7 +46,7 @@ DraftSource open_model(const Checkpoint* files, Model& target, const LoadOptions
                 "; use a draft made with the target's tokenizer");
   }
   return [model](int capacity, int draft_max) -> std::unique_ptr<Draft> {
-    refuse_longer_than(model->context(), capacity);
+    require_context(model->context(), capacity);
     return std::make_unique<ModelDraft>(*model, capacity, draft_tokens_per_round(draft_max, capacity));
   };
 }

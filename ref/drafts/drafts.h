@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every kind of draft, by the name it has on the command line: "none", "dflash:PATH", "model:PATH", "hostile",
-// "oracular", "branching".
+// All kinds of drafts, by their names on the command line: "none", "dflash:PATH", "model:PATH", "always-reject",
+// "perfect", "tree-test".
 #pragma once
 
 #include <filesystem>
@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "ref/drafts/draft.h"
-#include "ref/models/weight_loader.h"
 #include "ref/models/model.h"
+#include "ref/models/weight_loader.h"
 
 namespace draftproof {
 

@@ -18,12 +18,12 @@ void ModelDraft::observe(std::span<const Token> committed, std::span<const float
 }
 
 void ModelDraft::propose(Token anchor, int limit, ProposalBuilder& builder) {
-  REQUIRE(limit >= 1 && limit <= draft_max_, "a draft is asked for as many draft tokens as it can make");
-  const Transaction forgotten = cache_->begin(limit);
+  REQUIRE(limit >= 1 && limit <= draft_max_, "a draft is asked for at most draft_max() draft tokens");
+  const Transaction rolled_back = cache_->begin(limit);
   Token token = anchor;
   for (int i = 0; i < limit; ++i) {
     model_.forward({.tokens = std::span(&token, 1)}, *cache_, outputs_);
-    token = draft_token(outputs_.logits_row(0, model_.vocabulary()), builder);
+    token = next_draft_token(outputs_.logits_row(0, model_.vocabulary()), builder);
   }
 }
 
@@ -31,7 +31,7 @@ std::span<const float> ModelDraft::row_after(Token anchor, std::span<const Token
   std::vector<Token> tokens = {anchor};
   tokens.insert(tokens.end(), draft_tokens.begin(), draft_tokens.end());
   const int rows = static_cast<int>(tokens.size());
-  const Transaction forgotten = cache_->begin(rows);
+  const Transaction rolled_back = cache_->begin(rows);
   model_.forward({.tokens = tokens, .logits_from = rows - 1}, *cache_, outputs_);
   return outputs_.logits_row(0, model_.vocabulary());
 }

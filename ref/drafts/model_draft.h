@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A plain model as draft: it continues the committed text by itself, one token at a time, in a window of its own cache
-// that is forgotten afterwards.
+// A language model as a draft: it continues the committed text autoregressively, one token at a time, in a transaction
+// of its own cache that is rolled back afterwards.
 #pragma once
 
 #include <memory>
@@ -22,10 +22,14 @@ class ModelDraft : public Draft {
   Fingerprint digest() const override;
 
  protected:
-  /// How a row of logits becomes the next draft token; returns the token the model continues with.
-  virtual Token draft_token(std::span<const float> logits, ProposalBuilder& builder) { return builder.draw(logits); }
+  /// Adds the next draft token, chosen by a row of logits, to `builder`. Returns the token that the model continues
+  /// with.
+  virtual Token next_draft_token(std::span<const float> logits, ProposalBuilder& builder) {
+    return builder.draw(logits);
+  }
 
-  /// The model's row after what was observed, the anchor and these draft tokens. Lives until the next.
+  /// Returns the model's logits after the observed text, the anchor and these draft tokens. Valid until the next
+  /// forward pass.
   std::span<const float> row_after(Token anchor, std::span<const Token> draft_tokens);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The empty draft: decoding with it is plain decoding.
+// The empty draft. Decoding with it is plain autoregressive decoding.
 #pragma once
 
 #include "ref/drafts/draft.h"

@@ -10,8 +10,9 @@
 namespace draftproof {
 namespace {
 
-/// The best of those not drafted after `branch`, the smallest among equals.
-std::optional<Token> likeliest(std::span<const float> logits, const ProposalBuilder& builder, std::span<const Token> branch) {
+/// Returns the token of the largest logit that is not a draft token after `branch` yet, the smallest among equals.
+std::optional<Token> most_likely(std::span<const float> logits, const ProposalBuilder& builder,
+                                 std::span<const Token> branch) {
   std::optional<Token> best;
   for (Token token = 0; token < static_cast<Token>(logits.size()); ++token) {
     const auto logit = [&](Token t) { return logits[static_cast<std::size_t>(t)]; };
@@ -22,7 +23,7 @@ std::optional<Token> likeliest(std::span<const float> logits, const ProposalBuil
 
 }  // namespace
 
-bool ScriptedDraft::reads(std::string_view script, int vocabulary) noexcept {
+bool ScriptedDraft::is_script(std::string_view script, int vocabulary) noexcept {
   return std::all_of(script.begin(), script.end(), [&](char letter) {
     const bool number = letter >= '0' && letter <= '9' && letter - '0' < vocabulary;
     return number || std::string_view("+-~?*&</").find(letter) != std::string_view::npos;
@@ -30,33 +31,33 @@ bool ScriptedDraft::reads(std::string_view script, int vocabulary) noexcept {
 }
 
 ScriptedDraft::ScriptedDraft(Model& target, int capacity, int draft_max, std::string_view script)
-    : ModelDraft(target, capacity, draft_max), words_(1) {
-  REQUIRE(reads(script, target.vocabulary()), "a script is of its letters");
+    : ModelDraft(target, capacity, draft_max), rounds_(1) {
+  REQUIRE(is_script(script, target.vocabulary()), "a script contains only the letters of scripted.h");
   for (const char letter : script) {
     if (letter == '/') {
-      words_.emplace_back();
+      rounds_.emplace_back();
     } else {
-      words_.back() += letter;
+      rounds_.back() += letter;
     }
   }
 }
 
 void ScriptedDraft::propose(Token anchor, int limit, ProposalBuilder& builder) {
-  const std::string& word = words_[round_++ % words_.size()];
-  bool beside = false;
-  for (const char letter : word) {
+  const std::string& letters = rounds_[next_round_++ % rounds_.size()];
+  bool as_sibling = false;
+  for (const char letter : letters) {
     const std::span<const Token> branch = builder.branch();
-    const std::size_t above = branch.empty() ? 0 : branch.size() - 1;
-    const std::span<const Token> place = beside ? branch.first(above) : branch;
+    const std::size_t parent_depth = branch.empty() ? 0 : branch.size() - 1;
+    const std::span<const Token> place = as_sibling ? branch.first(parent_depth) : branch;
     const bool draws = std::string_view("+~?").find(letter) != std::string_view::npos;
-    const bool possible = draws ? builder.can_draw() && !beside : builder.can_add_token(place);
+    const bool possible = draws ? builder.can_draw() && !as_sibling : builder.can_add_token(place);
     if (letter == '<') {
-      builder.rewind_to(static_cast<int>(above));
+      builder.rewind_to(static_cast<int>(parent_depth));
     } else if (letter != '&' && builder.size() < limit && possible) {
       const std::span<const float> logits = row_after(anchor, place);
-      draws ? draw(letter, logits, builder) : name(letter, logits, builder, place, beside && !branch.empty());
+      draws ? draw(letter, logits, builder) : add_chosen(letter, logits, builder, place, as_sibling && !branch.empty());
     }
-    beside = letter == '&';
+    as_sibling = letter == '&';
   }
 }
 
@@ -67,13 +68,13 @@ void ScriptedDraft::draw(char letter, std::span<const float> logits, ProposalBui
   builder.draw(row);
 }
 
-void ScriptedDraft::name(char letter, std::span<const float> logits, ProposalBuilder& builder, std::span<const Token> place,
-                         bool beside) {
-  const std::optional<Token> token = letter == '*'   ? likeliest(logits, builder, place)
+void ScriptedDraft::add_chosen(char letter, std::span<const float> logits, ProposalBuilder& builder,
+                               std::span<const Token> place, bool as_sibling) {
+  const std::optional<Token> token = letter == '*'   ? most_likely(logits, builder, place)
                                      : letter == '-' ? least_likely(logits)
                                                      : letter - '0';
   if (!token || builder.contains(place, *token)) return;
-  beside ? builder.add_sibling(*token) : builder.add_token(*token);
+  as_sibling ? builder.add_sibling(*token) : builder.add_token(*token);
 }
 
 }  // namespace draftproof

@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: MIT
-// A draft for proofs that does as it is told. Its script has one word per round, with / between the words, and begins
-// again after the last; a word has one letter per draft token:
+// A draft for proofs that follows a script. The script has one word per round, with / between the words, and starts
+// over after the last word. A word has one letter per draft token:
 //
-//   +       drawn from the target's own row, so q is p: it stands
-//   -       the token the target likes least before penalties, for certain: it falls where the target cannot say it
-//   ~       drawn from the target's row with every logit one token further on: another q, with another support
-//   ?       drawn from a flat row: every token alike
-//   0 to 9  that token, for certain: one that ends the text, or one the target cannot say
-//   *       the token the target likes best of those not drafted there, for certain
-//   &       no draft token: the next letter's is another in the place of the last one, and what follows still follows that
-//   <       no draft token: back to where the last one was made, so that the next is another in its place
+//   +       drawn from the target's own row, so q is p: it is accepted
+//   -       the token that the target finds least likely before penalties, deterministic: it is rejected where the
+//     target
+//           cannot emit it
+//   ~       drawn from the target's row with every logit shifted by one token: another q with another support
+//   ?       drawn from a flat row: all tokens are equally likely
+//   0 to 9  this token, deterministic: for example one that ends the text, or one that the target cannot emit
+//   *       the most likely token of the target that is not a draft token in this place yet, deterministic
+//   &       no draft token: the next letter adds a sibling of the last draft token, and the branch stays as it is
+//   <       no draft token: the branch loses its last draft token, so the next letter starts another branch in its
+//   place
 //
-// "++-" makes three draft tokens a round, of which two stand; "-/-/+" is refused twice in a row; "++//" makes two draft tokens
-// and then, for two rounds, none; "+0" says that the text ends; "+&*-" draft tokens two tokens in the same place and one
-// after the first, "+<*-" one after the second. What is drafted beside another or after a < is named: a letter
-// that draws makes no draft token there, nor does one whose token is there already or whose place lies above a drawn draft token
-// (Draft tokens). The rounds are counted, not the tokens: where a script has come to is no part of what is observed.
+// Examples: "++-" proposes three draft tokens a round, of which two are accepted. "-/-/+" is rejected in two rounds,
+// then accepted. "++//" proposes two draft tokens in one round and none in the next two. "+0" proposes the end of the
+// text. "+&*-" proposes two siblings and a child of the first; "+<*-" two siblings and a child of the second.
+//
+// ProposalBuilder allows only deterministic siblings and branches. A letter adds no draft token when it would draw as a
+// sibling or after a <, when its token is already a draft token in this place, or when its place is above a drawn draft
+// token. The script advances by rounds, not by tokens: its position is not part of what is observed.
 #pragma once
 
 #include <string>
@@ -27,20 +32,21 @@ namespace draftproof {
 
 class ScriptedDraft final : public ModelDraft {
  public:
-  /// Whether this is a script for so many tokens.
-  static bool reads(std::string_view script, int vocabulary) noexcept;
+  /// Whether `script` has only the letters above and tokens below `vocabulary`.
+  static bool is_script(std::string_view script, int vocabulary) noexcept;
 
-  /// `target` outlives the draft, whose script is one for its vocabulary.
+  /// `target` outlives the draft. `script` is a script for the target's vocabulary, see is_script().
   ScriptedDraft(Model& target, int capacity, int draft_max, std::string_view script);
 
   void propose(Token anchor, int limit, ProposalBuilder& builder) override;
 
  private:
   void draw(char letter, std::span<const float> logits, ProposalBuilder& builder);
-  void name(char letter, std::span<const float> logits, ProposalBuilder& builder, std::span<const Token> place, bool beside);
+  void add_chosen(char letter, std::span<const float> logits, ProposalBuilder& builder, std::span<const Token> place,
+                  bool as_sibling);
 
-  std::vector<std::string> words_;  // at least one
-  std::size_t round_ = 0;
+  std::vector<std::string> rounds_;  // the letters of each round; at least one round
+  std::size_t next_round_ = 0;
 };
 
 }  // namespace draftproof

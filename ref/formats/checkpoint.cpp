@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::int64_t head_dim_max = 1 << 20;
 
-/// The shard files an index names, in name order; each a plain file name, so that none can lead out of the folder.
+/// Returns the shard files that an index lists, sorted. Each must be a plain file name, so that none can point outside
+/// of the folder.
 std::map<std::string, std::vector<std::string>> tensors_by_shard(const std::filesystem::path& index_file) {
   std::map<std::string, std::vector<std::string>> shards;
   const Json map = Json::read(index_file).at("weight_map");
@@ -51,7 +52,7 @@ std::map<std::string, std::vector<std::string>> tensors_by_shard(const std::file
   std::string message = folder.string() + ": has neither model.safetensors nor model.safetensors.index.json";
   if (!found.empty()) {
     message += "; it has " + printable(found, 400) + ", but of a folder only those two are read";
-    if (found.find(".gguf'") != std::string::npos) message += "; a .gguf file is opened by its own name";
+    if (found.find(".gguf'") != std::string::npos) message += "; open a .gguf file by its own path";
   }
   throw Error(message);
 }
@@ -60,7 +61,7 @@ std::string where(const StoredTensor& tensor) {
   return tensor.file->file().string() + ": tensor " + in_quotes(tensor.name);
 }
 
-/// Values [begin, begin + count), whole blocks of the file, unpacked.
+/// Reads and unpacks values [begin, begin + count), which are whole quantization blocks of the file.
 void unpack_values(const StoredTensor& tensor, std::uint64_t begin, std::uint64_t count, std::byte* to) {
   const Unpacking& unpacking = *tensor.unpacking;
   std::vector<std::uint8_t> packed(count / unpacked_inputs * unpacking.block_bytes);
@@ -72,7 +73,8 @@ void unpack_values(const StoredTensor& tensor, std::uint64_t begin, std::uint64_
   }
 }
 
-/// Values [begin, begin + count) in the tensor's format, whole blocks of the file, checked.
+/// Reads and checks values [begin, begin + count) in the tensor's format; they are whole quantization blocks of the
+/// file.
 void read_values(const StoredTensor& tensor, std::uint64_t begin, std::uint64_t count, std::byte* to) {
   const FormatTraits& block = traits(*tensor.format);
   const auto block_inputs = static_cast<std::uint64_t>(block.block_inputs);
@@ -94,7 +96,7 @@ void read_values(const StoredTensor& tensor, std::uint64_t begin, std::uint64_t 
               "; weights must be finite");
 }
 
-/// Where row `row` of the tensor lies in the file, counted in rows.
+/// Returns the index of the row of the file that holds row `row` of the tensor.
 std::uint64_t stored_row(const StoredTensor& tensor, std::uint64_t row) {
   if (tensor.rows_per_head == 0) return row;
   const auto rows = static_cast<std::uint64_t>(tensor.rows_per_head);
@@ -102,7 +104,7 @@ std::uint64_t stored_row(const StoredTensor& tensor, std::uint64_t row) {
   return row - in_head + in_head % (rows / 2) * 2 + in_head / (rows / 2);
 }
 
-/// GGUF has no extents of 1 in front: a matrix of one row is a vector there.
+/// GGUF drops leading dimensions of 1: a matrix of one row is a vector there.
 std::vector<std::int64_t> without_leading_ones(std::vector<std::int64_t> shape) {
   const auto first = std::ranges::find_if(shape, [](std::int64_t extent) { return extent != 1; });
   shape.erase(shape.begin(), first);
@@ -142,14 +144,14 @@ void Checkpoint::open_folder() {
     const SafeTensors file(path_ / shard);
     for (const std::string& name : names) {
       if (!file.tensors().contains(name)) {
-        throw Error(file.file().string() + ": has no tensor " + in_quotes(name) + ", which the index says it has");
+        throw Error(file.file().string() + ": has no tensor " + in_quotes(name) + ", which the index lists");
       }
     }
     for (const auto& [name, tensor] : file.tensors()) {
       const auto [place, is_new] = tensors_.emplace(name, tensor);
       if (!is_new) {
         throw Error(file.file().string() + ": tensor " + in_quotes(name) + " is also in " +
-                    place->second.file->file().string() + "; which one counts cannot be known");
+                    place->second.file->file().string() + "; remove it from one of the two files");
       }
     }
   }
@@ -157,7 +159,7 @@ void Checkpoint::open_folder() {
 
 void Checkpoint::open_gguf() {
   if (path_.extension() == ".safetensors") {
-    throw Error(path_.string() + ": is opened by its folder, which holds config.json as well");
+    throw Error(path_.string() + ": open its folder instead, which has config.json as well");
   }
   const Gguf file(path_);
   if (file.tensors().empty()) {
@@ -173,12 +175,12 @@ void Checkpoint::open_gguf() {
     if (names.pairs_rows && translation.in_heads) {
       tensor.rows_per_head = static_cast<int>(config_->at("head_dim").integer(1, head_dim_max));
       if (tensor.rows_per_head % 2 != 0 || tensor.shape.empty() || tensor.shape[0] % tensor.rows_per_head != 0) {
-        throw Error(where(tensor) + " has shape " + shown(tensor.shape) + ", which are no heads of " +
-                    std::to_string(tensor.rows_per_head) + " rows, in pairs");
+        throw Error(where(tensor) + " has shape " + shown(tensor.shape) + ", whose rows are not heads of " +
+                    std::to_string(tensor.rows_per_head) + " rows in pairs");
       }
     }
     if (!tensors_.emplace(translation.name.empty() ? name : translation.name, std::move(tensor)).second) {
-      throw Error(where(stored) + " is " + in_quotes(translation.name) + ", which is there already");
+      throw Error(where(stored) + " is " + in_quotes(translation.name) + ", which exists already");
     }
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Named tensors and their configuration, however they are stored: a Hugging Face folder, or a GGUF file. Model pages
-// read weights through this and know neither.
+// Named tensors and a configuration, from a Hugging Face folder or a GGUF file. Model implementations read weights
+// through this class and do not depend on the file format.
 //
 // Names, shapes, the order of rows and the configuration are Hugging Face's. Those of a GGUF are translated
 // (gguf_names.h); a tensor without a translation keeps its own name.
@@ -25,15 +25,15 @@ struct GgufNames;
 /// Tensors are read by any number of threads at a time; the other calls are for one thread.
 class Checkpoint {
  public:
-  /// A folder with `model.safetensors`, or else the shards named by `model.safetensors.index.json`, which must tell the
-  /// truth about every tensor it lists (tensors of a shard that it does not list count as well). Or a .gguf file; of a
-  /// split, the first. Nothing but headers is read yet.
+  /// Opens a folder with `model.safetensors`, or else with the shards named by `model.safetensors.index.json`; every
+  /// tensor that the index lists must be in its shard (tensors of a shard that the index does not list count as well).
+  /// Or opens a .gguf file; of a split GGUF, the first part. Reads only headers.
   explicit Checkpoint(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const noexcept { return path_; }
   const std::map<std::string, StoredTensor>& tensors() const noexcept { return tensors_; }
   bool has(const std::string& name) const { return tensors_.contains(name); }
-  /// How the file has this tensor, or would have it.
+  /// Returns the name that this tensor has, or would have, in the file.
   std::string name_in_file(const std::string& name) const;
 
   /// config.json, or the metadata of a GGUF translated into its terms; read when first asked for. Throws Error when
@@ -43,13 +43,14 @@ class Checkpoint {
   /// The metadata of a .gguf file; nullptr for a folder.
   const GgufMetadata* metadata() const noexcept { return metadata_ ? &*metadata_ : nullptr; }
 
-  /// The tensor as a matrix of this shape, in a format that we compute with; else an Error naming file, tensor (as the
-  /// file has it) and what was expected. That its values are finite is checked as they are read.
+  /// Returns the tensor as a matrix of this shape. Throws Error, naming the file, the tensor (as named in the file) and
+  /// the expected shape, when it is missing, has another shape or a type that no kernel supports. Rows are checked for
+  /// values that are not finite when they are read.
   WeightSource weight(const std::string& name, int outputs, int inputs) const;
-  /// The tensor, of exactly this shape, read and widened.
+  /// Reads the tensor, which must have exactly this shape, and converts it to floats.
   std::vector<float> floats(const std::string& name, const std::vector<std::int64_t>& shape) const;
 
-  /// Whether both tensors are there and have one type, one shape and one and the same bytes.
+  /// Whether both tensors exist and have equal types, shapes and bytes.
   bool same(const std::string& one, const std::string& other) const;
 
   std::uint64_t bytes() const noexcept;  // of all tensors

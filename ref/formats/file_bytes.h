@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The bytes of a file, read where they are asked for. Nothing is mapped: a file that another process cuts short while
-// we read it is an Error, not a bus error, and what we hold in memory is what we asked for.
+// Reads parts of a file on request. The file is not memory-mapped: when another process truncates it meanwhile, that is
+// an Error and not a bus error, and the RAM in use is only what was requested.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace draftproof {
 
 class FileBytes {
  public:
-  /// Throws Error when there is no such file, when it is none (a folder, a pipe), or cannot be opened.
+  /// Throws Error when the file does not exist, is not a regular file (a folder, a pipe), or cannot be opened.
   explicit FileBytes(const std::filesystem::path& file);
   ~FileBytes();
   FileBytes(const FileBytes&) = delete;
@@ -21,8 +21,8 @@ class FileBytes {
   const std::filesystem::path& file() const noexcept { return file_; }
   std::uint64_t size() const noexcept { return size_; }  // when it was opened
 
-  /// Bytes [offset, offset + bytes), which lie within size(), to `to`. From any thread. Throws Error when the disk
-  /// fails or the file has become shorter.
+  /// Reads bytes [offset, offset + bytes), which must lie within size(), to `to`. Thread-safe. Throws Error when the
+  /// disk fails or the file has become shorter.
   void read(std::uint64_t offset, std::size_t bytes, void* to) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The layout is that of ggml's docs/gguf.md: magic, version, counts of tensors and of keys; the keys with their values;
+// The layout, from ggml's docs/gguf.md: magic, version, counts of tensors and of keys; the keys with their values;
 // name, extents, type and offset of each tensor; after padding to the alignment, the tensors' bytes.
 #include "ref/formats/gguf.h"
 
@@ -36,7 +36,7 @@ template <typename Value>
 using Widened = std::conditional_t<std::is_floating_point_v<Value>, double,
                                    std::conditional_t<std::is_signed_v<Value>, std::int64_t, std::uint64_t>>;
 
-/// Types that files have and we do not read, for the sentence that says so.
+/// Names of types that files may have and this reader does not support, for the error message.
 constexpr std::pair<std::uint32_t, const char*> other_types[] = {
     {9, "Q8_1"},     {10, "Q2_K"},    {11, "Q3_K"},
     {15, "Q8_K"},    {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"},
@@ -50,7 +50,7 @@ std::string name_of_type(std::uint32_t id) {
   return "number " + std::to_string(id);
 }
 
-/// What stands before the tensors' bytes, read in order.
+/// Reads, in order, everything before the tensors' bytes.
 class Header {
  public:
   struct Field {
@@ -61,7 +61,7 @@ class Header {
   using Fields = std::map<std::string, Field>;
 
   explicit Header(const FileBytes& file) : file_(file), end_(std::min(file.size(), header_bytes_max)) {
-    if (end_ < 4 || number<std::uint32_t>() != magic) fail("is not GGUF; it does not begin so");
+    if (end_ < 4 || number<std::uint32_t>() != magic) fail("is not GGUF; its first four bytes are not 'GGUF'");
     const auto version = number<std::uint32_t>();
     if (version == 0x02000000 || version == 0x03000000) {
       fail("is big-endian GGUF; only little-endian is read, fetch that form or convert it");
@@ -83,26 +83,27 @@ class Header {
       place_ = "field " + printable(key);
       const std::uint64_t offset = at_;
       GgufValue read = value(GgufType{number<std::uint32_t>()}, 0);
-      if (!fields.emplace(key, Field{std::move(read), offset, at_ - offset}).second) fail("stands there twice");
+      if (!fields.emplace(key, Field{std::move(read), offset, at_ - offset}).second) fail("occurs twice");
     }
     place_.clear();
     return fields;
   }
 
-  /// After fields(). Offsets become those from the start of the file.
+  /// Call after fields(). Returns tensors whose offsets are relative to the start of the file.
   std::map<std::string, StoredTensor> tensors(std::uint64_t alignment, const std::shared_ptr<const FileBytes>& file) {
     std::map<std::string, StoredTensor> tensors;
     for (std::uint64_t index = 0; index < tensors_; ++index) {
       place_ = "tensor " + std::to_string(index);
       const std::string name = this->name(tensor_name_bytes_max);
       place_ = "tensor " + in_quotes(name);
-      if (!tensors.emplace(name, tensor(name, alignment, file)).second) fail("stands there twice");
+      if (!tensors.emplace(name, tensor(name, alignment, file)).second) fail("occurs twice");
     }
     place_.clear();
     const std::uint64_t data = (at_ + alignment - 1) / alignment * alignment;
     for (auto& [name, tensor] : tensors) {
       place_ = "tensor " + in_quotes(name);
-      // Both fit: a header has less than 2^29 bytes, and what a tensor claims was held below 2^63.
+      // No overflow: a header has less than 2^29 bytes, and the offset and size of a tensor were checked to be below
+      // 2^63.
       tensor.offset += data;
       if (tensor.offset > file_.size() || tensor.bytes > file_.size() - tensor.offset) {
         fail("claims bytes " + std::to_string(tensor.offset) + " to " + std::to_string(tensor.offset + tensor.bytes) +
@@ -122,13 +123,13 @@ class Header {
     if (bytes > end_ - at_) fail("reaches beyond the end of the file or of the 512 MiB that are read");
     auto* out = static_cast<char*>(to);
     while (bytes > 0) {
-      if (at_ < window_ || at_ - window_ >= buffer_.size()) {
+      if (at_ < buffer_at_ || at_ - buffer_at_ >= buffer_.size()) {
         buffer_.resize(std::min<std::uint64_t>(1 << 16, end_ - at_));
         file_.read(at_, buffer_.size(), buffer_.data());
-        window_ = at_;
+        buffer_at_ = at_;
       }
-      const std::size_t count = std::min<std::uint64_t>(bytes, buffer_.size() - (at_ - window_));
-      std::memcpy(out, buffer_.data() + (at_ - window_), count);
+      const std::size_t count = std::min<std::uint64_t>(bytes, buffer_.size() - (at_ - buffer_at_));
+      std::memcpy(out, buffer_.data() + (at_ - buffer_at_), count);
       out += count;
       at_ += count;
       bytes -= count;
@@ -166,7 +167,7 @@ class Header {
 
   bool boolean() {
     const auto byte = number<std::uint8_t>();
-    if (byte > 1) fail("is a truth value of " + std::to_string(byte));
+    if (byte > 1) fail("is a boolean of value " + std::to_string(byte));
     return byte == 1;
   }
 
@@ -227,7 +228,7 @@ class Header {
     return many<Widened<Value>>(length, sizeof(Value), [this] { return wide<Value>(); });
   }
 
-  /// `element_bytes`: what an element takes in the file at least, so that no array is longer than the file.
+  /// `element_bytes`: the least size of an element in the file, so that no array is longer than the file.
   template <typename Element, typename Next>
   std::vector<Element> many(std::uint64_t length, std::uint64_t element_bytes, Next next) {
     if (length > (end_ - at_) / element_bytes) fail("is an array that reaches beyond the end of the file");
@@ -272,7 +273,7 @@ class Header {
     const auto count = elements(tensor.shape);
     if (!count || __builtin_mul_overflow(*count / type.block_inputs, type.block_bytes, &tensor.bytes) ||
         tensor.bytes > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-      fail("has the shape " + shown(tensor.shape) + ", more than can be counted");
+      fail("has the shape " + shown(tensor.shape) + ", more elements than can be counted");
     }
     tensor.offset = number<std::uint64_t>();
     if (tensor.offset % alignment != 0) {
@@ -306,7 +307,7 @@ class Header {
   std::uint64_t at_ = 0;
   std::uint64_t end_;
   std::vector<char> buffer_;
-  std::uint64_t window_ = 0;  // where in the file the buffer begins
+  std::uint64_t buffer_at_ = 0;  // offset of the buffer in the file
   std::uint64_t tensors_ = 0;
   std::uint64_t keys_ = 0;
 };
@@ -323,7 +324,7 @@ std::optional<std::int64_t> integer_of(const GgufValue& value) {
   return std::nullopt;
 }
 
-/// An integer that must be one of [least, most] where it is present.
+/// Returns an integer of the metadata, which must be in [least, most] when present.
 std::optional<std::uint64_t> bounded(const std::filesystem::path& file, const Header::Fields& fields,
                                      const std::string& key, std::uint64_t least, std::uint64_t most) {
   const auto found = fields.find(key);
@@ -351,12 +352,12 @@ std::string five_digits(std::uint64_t number) {
   return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
 }
 
-/// How the name of part `number`, from 1 on, of `count` ends.
+/// Returns the end of the file name of part `number`, counted from 1, of `count`.
 std::string part_ending(std::uint64_t number, std::uint64_t count) {
   return "-" + five_digits(number) + "-of-" + five_digits(count) + ".gguf";
 }
 
-/// What a file says about the split it belongs to.
+/// The metadata of a file about its split.
 struct Split {
   std::uint64_t number = 0;  // from 0 on
   std::uint64_t count = 1;
@@ -414,7 +415,7 @@ Gguf::Gguf(const std::filesystem::path& file) : file_(file), bytes_(std::make_sh
     const Header::Fields part_fields = part_header.fields();
     const Split found = split_of(part, part_fields);
     if (found.number != number || found.count != split.count) {
-      throw Error(part.string() + ": says it is part " + std::to_string(found.number + 1) + " of " +
+      throw Error(part.string() + ": states that it is part " + std::to_string(found.number + 1) + " of " +
                   std::to_string(found.count) + ", unlike its name and the first part; fetch all parts again");
     }
     if (found.tensors && split.tensors && *found.tensors != *split.tensors) {
@@ -424,7 +425,7 @@ Gguf::Gguf(const std::filesystem::path& file) : file_(file), bytes_(std::make_sh
       const auto [place, is_new] = tensors_.emplace(tensor, std::move(stored));
       if (!is_new) {
         throw Error(part.string() + ": tensor " + in_quotes(tensor) + ": is also in " +
-                    place->second.file->file().string() + "; which one counts cannot be known");
+                    place->second.file->file().string() + "; remove it from one of the two files");
       }
     }
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// GGUF, versions 2 and 3, little-endian: metadata, and where each tensor lies; in one file or in a split.
+// Reads GGUF, versions 2 and 3, little-endian: the metadata and the location of each tensor, in one file or a split.
 //
-// Files are untrusted: every count, size, type, offset and alignment is checked before it is used. What is wrong is an
+// Files are untrusted: every count, size, type, offset and alignment is checked before it is used. An invalid one is an
 // Error that names the file and the key or tensor.
 #pragma once
 
@@ -18,8 +18,8 @@ namespace draftproof {
 
 struct GgufElement;
 
-/// Integers are widened to 64 bits, floats to double; a truth value in an array is 0 or 1; an array of arrays holds
-/// one element for each.
+/// Integers are converted to 64 bits, floats to double; a boolean in an array is 0 or 1; an array of arrays has one
+/// GgufElement per inner array.
 using GgufValue = std::variant<std::uint64_t, std::int64_t, double, bool, std::string, std::vector<std::uint64_t>,
                                std::vector<std::int64_t>, std::vector<double>, std::vector<std::string>,
                                std::vector<GgufElement>>;
@@ -30,25 +30,27 @@ struct GgufElement {
 
 using GgufMetadata = std::map<std::string, GgufValue>;
 
-/// Only the metadata, of one file: that of a file whose tensors are not ours to read.
+/// Reads only the metadata of one file, so its tensors may have any type.
 GgufMetadata read_gguf_metadata(const std::filesystem::path& file);
 
 class Gguf {
  public:
-  /// `file` is whole, or the first of a split ("NAME-00001-of-00003.gguf"), whose other files lie beside it.
+  /// `file` is a whole GGUF, or the first part of a split ("NAME-00001-of-00003.gguf") whose other parts are in the
+  /// same folder.
   explicit Gguf(const std::filesystem::path& file);
 
   const std::filesystem::path& file() const noexcept { return file_; }
   const GgufMetadata& metadata() const noexcept { return metadata_; }  // of the first file
   const std::map<std::string, StoredTensor>& tensors() const noexcept { return tensors_; }
 
-  /// Metadata by key; nullptr when absent. Error naming file and key when the value is of another type.
+  /// Return metadata by key; nullptr or nothing when absent. Throw Error, naming file and key, when the value has
+  /// another type.
   const std::string* find_text(const std::string& key) const;
   std::optional<std::int64_t> find_integer(const std::string& key) const;  // of any integer type
   std::optional<double> find_number(const std::string& key) const;         // of any numeric type
   [[noreturn]] void fail(const std::string& key, const std::string& what) const;
 
-  /// The value as it lies in the file, its type's number in front: to be copied.
+  /// Returns the bytes of the value as in the file, preceded by the number of its type, for copying.
   std::string stored_value(const std::string& key) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The names and keys are those of llama.cpp's gguf-py (constants.py, tensor_mapping.py), and what they mean that of its
+// The names and keys are those of llama.cpp's gguf-py (constants.py, tensor_mapping.py); their meaning is that of its
 // conversion scripts.
 #include "ref/formats/gguf_names.h"
 
@@ -34,7 +34,7 @@ constexpr GgufName transformer_layer[] = {
     {"ffn_down", "mlp.down_proj"},
 };
 
-/// DFlash drafts, as llama.cpp (the first of several names), ik_llama.cpp and others spell them.
+/// Names of DFlash drafts in llama.cpp (the first of several names), ik_llama.cpp and others.
 constexpr GgufName dflash_whole[] = {
     {"fc", "fc"},
     {"dflash_fc", "fc"},
@@ -72,7 +72,7 @@ class Keys {
     return value;
   }
   std::int64_t size(const std::string& name) const { return given(name, find_size(name)); }
-  /// A size that some files tell for each layer; here all layers are of one.
+  /// Returns a size that some files give per layer. All layers must have the same one.
   std::optional<std::int64_t> find_layer_size(const std::string& name) const {
     const auto found = file_.metadata().find(prefix_ + name);
     const bool listed = found != file_.metadata().end() &&
@@ -102,11 +102,11 @@ class Keys {
 
   std::string whole(const char* name) const { return prefix_ + name; }
 
-  std::optional<bool> find_truth(const std::string& name) const {
+  std::optional<bool> find_boolean(const std::string& name) const {
     const auto found = file_.metadata().find(prefix_ + name);
     if (found == file_.metadata().end()) return std::nullopt;
     if (const bool* const value = std::get_if<bool>(&found->second)) return *value;
-    fail(name, "must be a truth value");
+    fail(name, "must be a boolean");
   }
   std::optional<std::vector<std::int64_t>> find_integers(const std::string& name) const {
     const auto found = file_.metadata().find(prefix_ + name);
@@ -117,7 +117,8 @@ class Keys {
     return std::vector<std::int64_t>(values->begin(), values->end());
   }
 
-  /// Every key of the architecture that is present must be one of these: what a page ignores, it may compute wrongly.
+  /// Throws Error when the file has a key of the architecture that is not one of these: ignoring a key could compute
+  /// something else.
   void refuse_all_but(std::span<const std::string_view> known) const {
     for (auto at = file_.metadata().lower_bound(prefix_); at != file_.metadata().end(); ++at) {
       if (!at->first.starts_with(prefix_)) return;
@@ -130,7 +131,7 @@ class Keys {
  private:
   template <class Value>
   Value given(const std::string& name, const std::optional<Value>& value) const {
-    if (!value) fail(name, "is missing; the file does not say what the model is");
+    if (!value) fail(name, "is missing; the file does not describe the model");
     return *value;
   }
 
@@ -138,7 +139,8 @@ class Keys {
   std::string prefix_;
 };
 
-/// As llama.cpp reads them: a factor without a type is linear, 0 stands for 1, and 'none' has no factor.
+/// Reads the RoPE scaling keys as llama.cpp does: a factor without a type is linear, 0 means 1, and 'none' has no
+/// factor. Throws Error when they scale.
 void refuse_rope_scaling(const Keys& keys) {
   const std::string* const type = keys.find_text("rope.scaling.type");
   if (type != nullptr && *type == "none") return;
@@ -151,15 +153,16 @@ void refuse_rope_scaling(const Keys& keys) {
   }
 }
 
-/// What ends a text by its spelling in llama.cpp (llama-vocab.cpp), whatever its type; without those of tokenizers
-/// whose architectures are not read here (gpt-oss, Solar, Gemma 4), some of which end a text only beside others.
+/// Tokens that llama.cpp (llama-vocab.cpp) treats as stop tokens by their text, whatever their type. Without those of
+/// tokenizers whose architectures are not supported here (gpt-oss, Solar, Gemma 4), some of which are stop tokens only
+/// in combination with others.
 constexpr std::string_view stop_texts[] = {
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "</s>",
     "<|eom_id|>", "<EOT>",      "_<EOT>",  "[EOT]",         "[EOS]",         "<|end_of_text|>",
     "<end_of_utterance>", "<eos>", "<\uFF5Cend\u2581of\u2581sentence\uFF5C>", "[e~["};
 
-/// Of files that are put together for filling in the middle of one: padding, the next repository, the next file. They
-/// end a text as well; a key goes before the spellings.
+/// Fill-in-the-middle tokens: padding, next repository, next file. They are stop tokens as well. A key takes precedence
+/// over the texts.
 struct MiddleToken {
   const char* key;
   std::vector<std::string_view> texts;
@@ -172,7 +175,7 @@ const std::vector<MiddleToken>& middle_tokens() {
   return tokens;
 }
 
-/// Tokens that end a text, by key and by spelling.
+/// Adds the stop tokens to the configuration, by key and by text.
 void put_stop_tokens(const Gguf& file, ordered_json& config) {
   std::vector<std::string_view> texts(std::begin(stop_texts), std::end(stop_texts));
   for (const char* key : {"eos", "eot", "eom"}) {
@@ -199,10 +202,10 @@ constexpr std::string_view transformer_keys[] = {
     "rope.scaling.original_context_length", "rope.scaling.finetuned", "rope.scale_linear", "vocab_size",
     "tensor_data_layout"};
 
-/// Of a target. They change nothing at the values that are let through.
+/// Keys of target models. The accepted values of these keys have no effect.
 constexpr std::string_view target_keys[] = {"attention.causal", "expert_count", "expert_used_count"};
 
-/// What every decoder-only transformer says.
+/// Returns the configuration fields of every decoder-only transformer.
 ordered_json transformer_fields(const Gguf& file, const Keys& keys, const char* model_type, const char* class_name) {
   refuse_rope_scaling(keys);
   const std::int64_t hidden = keys.size("embedding_length");
@@ -241,7 +244,7 @@ ordered_json transformer_fields(const Gguf& file, const Keys& keys, const char* 
 
 using Names = std::map<std::string, std::string>;
 
-/// Errors about a field name the key that it was made of: that in `names`, else the one that it always has.
+/// Errors about a field name the key that it was read from: the one in `names`, else the default one.
 Json as_json(const Gguf& file, const Keys& keys, const ordered_json& config, Names names) {
   for (const auto& [field, key] : std::initializer_list<std::pair<const char*, const char*>>{
            {"hidden_size", "embedding_length"},
@@ -273,7 +276,9 @@ Json transformer_config(const Gguf& file, const char* model_type, const char* cl
   std::vector<std::string_view> known(std::begin(transformer_keys), std::end(transformer_keys));
   known.insert(known.end(), std::begin(target_keys), std::end(target_keys));
   keys.refuse_all_but(known);
-  if (!keys.find_truth("attention.causal").value_or(true)) keys.fail("attention.causal", "must be true; a target is");
+  if (!keys.find_boolean("attention.causal").value_or(true)) {
+    keys.fail("attention.causal", "must be true for a target model");
+  }
   for (const char* name : {"expert_count", "expert_used_count"}) {
     if (keys.find_number(name).value_or(0) != 0) keys.fail(name, "must be 0; experts are not implemented");
   }
@@ -285,8 +290,8 @@ Json transformer_config(const Gguf& file, const char* model_type, const char* cl
   return as_json(file, keys, config, {{"eos_token_id", "tokenizer.ggml.eos_token_id"}});
 }
 
-/// One config for all spellings. llama.cpp counts tapped layers from 1 ("target_layers"), others from 0
-/// ("target_layer_ids"). A draft without a vocabulary has its target's.
+/// Returns one configuration for all spellings. llama.cpp counts tapped layers from 1 ("target_layers"), others from 0
+/// ("target_layer_ids"). A draft without a vocabulary uses its target's.
 Json dflash_config(const Gguf& file) {
   constexpr std::string_view own[] = {
       "block_size", "target_layers", "mask_token_id", "target_layer_ids", "n_target_features", "laguna",
@@ -333,9 +338,9 @@ Json dflash_config(const Gguf& file) {
   config["dflash_config"] = block;
 
   for (const char* name : {"laguna", "dflash.laguna"}) {
-    if (keys.find_truth(name).value_or(false)) keys.fail(name, "is not implemented");
+    if (keys.find_boolean(name).value_or(false)) keys.fail(name, "is not implemented");
   }
-  if (const auto causal = keys.find_truth("attention.causal")) config["is_causal"] = *causal;
+  if (const auto causal = keys.find_boolean("attention.causal")) config["is_causal"] = *causal;
   if (const auto window = keys.find_size("attention.sliding_window")) config["sliding_window"] = *window;
   if (const auto pattern = keys.find_integers("attention.sliding_window_pattern")) {
     for (const std::int64_t slides : *pattern) {
@@ -349,7 +354,7 @@ Json dflash_config(const Gguf& file) {
   for (const auto& [name, field] : factors) {
     if (const auto factor = keys.find_number(name)) config[field] = *factor;
   }
-  if (const auto anchor = keys.find_truth("sample_from_anchor")) config["sample_from_anchor"] = *anchor;
+  if (const auto anchor = keys.find_boolean("sample_from_anchor")) config["sample_from_anchor"] = *anchor;
   return as_json(file, keys, config, std::move(names));
 }
 
@@ -375,51 +380,51 @@ const GgufName* find(std::span<const GgufName> names, std::string_view part) {
 const GgufNames& gguf_names_of(const Gguf& file) {
   const std::string key = "general.architecture";
   const std::string* const name = file.find_text(key);
-  if (name == nullptr) file.fail(key, "is missing; the file is no model");
+  if (name == nullptr) file.fail(key, "is missing; the file is not a model");
   std::string known;
-  for (const GgufNames& names : architectures) {
-    if (*name == names.architecture) return names;
-    known += (known.empty() ? "" : ", ") + std::string(names.architecture);
+  for (const GgufNames& table : architectures) {
+    if (*name == table.architecture) return table;
+    known += (known.empty() ? "" : ", ") + std::string(table.architecture);
   }
   file.fail(key, in_quotes(*name) + " is not implemented; implemented are " + known);
 }
 
-GgufTranslation translated(const GgufNames& names, const std::string& name) {
+GgufTranslation translated(const GgufNames& table, const std::string& name) {
   const std::size_t dot = name.rfind('.');  // before "weight" or "bias"
   if (dot == std::string::npos) return {};
   std::string_view part = std::string_view(name).substr(0, dot);
   const std::string ending = name.substr(dot);
   if (ending != ".weight" && ending != ".bias") return {};
   if (!part.starts_with("blk.")) {
-    const GgufName* const found = find(names.whole, part);
+    const GgufName* const found = find(table.whole, part);
     return found == nullptr ? GgufTranslation{} : GgufTranslation{found->hugging_face + ending, found->in_heads};
   }
   part.remove_prefix(4);
   const std::size_t end = part.find('.');
   if (end == std::string_view::npos) return {};
   const std::string_view layer = part.substr(0, end);
-  const GgufName* const found = find(names.layer, part.substr(end + 1));
+  const GgufName* const found = find(table.layer, part.substr(end + 1));
   const bool is_number = !layer.empty() && layer.find_first_not_of("0123456789") == std::string_view::npos &&
                          (layer == "0" || layer[0] != '0');
   if (found == nullptr || !is_number) return {};
-  return {names.layers + std::string(layer) + "." + found->hugging_face + ending, found->in_heads};
+  return {table.layers + std::string(layer) + "." + found->hugging_face + ending, found->in_heads};
 }
 
-std::string name_in_gguf(const GgufNames& names, const std::string& hugging_face) {
+std::string name_in_gguf(const GgufNames& table, const std::string& hugging_face) {
   const std::size_t dot = hugging_face.rfind('.');  // before "weight" or "bias"
   if (dot == std::string::npos) return hugging_face;
   std::string_view part = std::string_view(hugging_face).substr(0, dot);
   std::string before;
-  std::span<const GgufName> list = names.whole;
-  if (part.starts_with(names.layers)) {
-    part.remove_prefix(std::string_view(names.layers).size());
+  std::span<const GgufName> names = table.whole;
+  if (part.starts_with(table.layers)) {
+    part.remove_prefix(std::string_view(table.layers).size());
     const std::size_t end = std::min(part.find('.'), part.size() - 1);
     before = "blk." + std::string(part.substr(0, end + 1));
     part.remove_prefix(end + 1);
-    list = names.layer;
+    names = table.layer;
   }
-  const auto found = std::ranges::find(list, part, &GgufName::hugging_face);
-  return found == list.end() ? hugging_face : before + found->gguf + hugging_face.substr(dot);
+  const auto found = std::ranges::find(names, part, &GgufName::hugging_face);
+  return found == names.end() ? hugging_face : before + found->gguf + hugging_face.substr(dot);
 }
 
 }  // namespace draftproof

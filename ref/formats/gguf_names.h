@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Translates a GGUF file into Hugging Face's terms: tensor names, the order of rows, config.json. There is one row of
+// Translates a GGUF to the conventions of Hugging Face: names of tensors, order of rows, config.json. One table of
 // names per general.architecture.
 #pragma once
 
@@ -14,32 +14,33 @@ namespace draftproof {
 struct GgufName {
   const char* gguf;          // "attn_q" of "blk.3.attn_q.weight", or of "attn_q.weight"
   const char* hugging_face;  // "self_attn.q_proj" of "model.layers.3.self_attn.q_proj.weight"
-  bool in_heads = false;     // the rows belong to heads that RoPE rotates
+  bool in_heads = false;     // rows belong to heads that RoPE rotates
 };
 
 struct GgufNames {
   const char* architecture;
-  std::span<const GgufName> whole;   // tensors of the whole model
+  std::span<const GgufName> whole;   // tensors outside of the layers
   std::span<const GgufName> layer;   // of each layer
-  const char* layers;                // what stands before a layer's number
-  /// The converter put the two halves of each head's rows, which RoPE rotates together, into pairs of neighbors.
+  const char* layers;                // prefix of a layer's number
+  /// Whether the converter interleaved the two halves of each head's rows, so that RoPE rotates neighboring rows.
   bool pairs_rows;
-  /// What config.json would hold. Errors name the key, those about its fields as well.
+  /// Returns the equivalent config.json. Errors about its fields name the GGUF key, too.
   Json (*config)(const Gguf& file);
 };
 
-/// Error when the file names no architecture, or one that is not in the table.
+/// Returns the names of the file's architecture. Throws Error when the file has none, or one that is not implemented.
 const GgufNames& gguf_names_of(const Gguf& file);
 
-/// The translation of a tensor name; `name` is empty when the table does not have it.
 struct GgufTranslation {
   std::string name;
   bool in_heads = false;
 };
-GgufTranslation translated(const GgufNames& names, const std::string& name);
+/// Translates the name of a tensor in the file to Hugging Face's; returns an empty name when the table does not have
+/// it.
+GgufTranslation translated(const GgufNames& table, const std::string& name);
 
-/// The other way: how a file has, or would have, the tensor `hugging_face`; of several spellings the first. What the
-/// table does not have stays.
-std::string name_in_gguf(const GgufNames& names, const std::string& hugging_face);
+/// Translates a name of Hugging Face to the name in the file; the first one when there are several spellings. Returns a
+/// name that the table does not have unchanged.
+std::string name_in_gguf(const GgufNames& table, const std::string& hugging_face);
 
 }  // namespace draftproof

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The numbers that stand for types in a GGUF file, as ggml's docs/gguf.md lists them.
+// The numbers of types in a GGUF file, from ggml's docs/gguf.md.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace draftproof {
 
 inline constexpr std::uint64_t gguf_default_alignment = 32;
 
-/// Of metadata.
+/// Types of metadata values.
 enum class GgufType : std::uint32_t {
   uint8, int8, uint16, int16, uint32, int32, float32, boolean, string, array, uint64, int64, float64
 };
 
-/// Of a tensor. Those without a format are listed, and nothing else can be done with them; those with an unpacking
-/// become their format as they are read.
+/// A type of tensors. Tensors of a type without a format can only be listed. Tensors of a type with an unpacking are
+/// converted to `format` when they are read.
 struct GgufTensorType {
   std::uint32_t id;
   const char* name;
@@ -49,7 +49,7 @@ inline constexpr GgufTensorType gguf_tensor_types[] = {
     {28, "F64", std::nullopt, 1, 8},
 };
 
-/// The type that holds `format` as it is.
+/// Returns the type that stores `format` without unpacking.
 constexpr const GgufTensorType& gguf_tensor_type(Format format) {
   const GgufTensorType* type = gguf_tensor_types;
   while (type->format != format || type->unpacking != nullptr) ++type;

@@ -60,7 +60,7 @@ std::string header(const GgufFields& fields, std::span<const GgufTensor> tensors
   return bytes + std::string(padding(bytes.size()), '\0');
 }
 
-/// Removed again unless it took the place of the file it is for.
+/// A temporary file, removed by the destructor unless it was renamed to its final name.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::filesystem::path& file)
@@ -101,7 +101,7 @@ class TemporaryFile {
 }  // namespace
 
 void GgufFields::put(const std::string& key, const std::string& stored_value) {
-  REQUIRE(keys_.insert(key).second, "a key is put once");
+  REQUIRE(keys_.insert(key).second, "a key is added once");
   bytes_ += raw_text(key) + stored_value;
 }
 

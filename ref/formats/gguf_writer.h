@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// GGUF files, version 3, as llama.cpp loads them: metadata in the order it was put, tensors at the default alignment.
-// Names, order of rows and keys are the writer's to get right; nothing is translated here.
+// Writes GGUF files, version 3, that llama.cpp loads: metadata in the order of the calls, tensors at the default
+// alignment. Nothing is translated: names, order of rows and keys are up to the caller.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace draftproof {
 
-/// Metadata to be written. The types are those that llama.cpp expects of its keys. A key is put once.
+/// Metadata to write. The types are those that llama.cpp expects for its keys. Each key may be added once.
 class GgufFields {
  public:
   void text(const std::string& key, const std::string& value);
@@ -24,7 +24,7 @@ class GgufFields {
   void texts(const std::string& key, const std::vector<std::string>& values);
   void integers(const std::string& key, const std::vector<std::int32_t>& values);
   void numbers(const std::string& key, const std::vector<float>& values);
-  /// The value that `from` has there, of whatever type. Error when it has none.
+  /// Copies the value of this key, of any type, from `from`. Throws Error when it is missing there.
   void copy(const Gguf& from, const std::string& key);
 
   std::uint64_t count() const noexcept { return keys_.size(); }
@@ -37,14 +37,14 @@ class GgufFields {
   std::string bytes_;
 };
 
-/// A matrix; with one output, a vector.
+/// A matrix, or a vector when it has one output.
 struct GgufTensor {
   std::string name;
   WeightSource rows;
 };
 
-/// Reads the tensors, a few rows at a time, into a temporary file beside `file`, which then takes its place: `file` is
-/// never half written. Error when it cannot be written or a tensor cannot be read.
+/// Writes a temporary file in the folder of `file`, reading the tensors a few rows at a time, and then renames it to
+/// `file`, so `file` is never half written. Throws Error when the file cannot be written or a tensor cannot be read.
 void write_gguf(const std::filesystem::path& file, const GgufFields& fields, std::span<const GgufTensor> tensors);
 
 }  // namespace draftproof

@@ -22,7 +22,7 @@ static_assert(sizeof(hid_t) == sizeof(std::int64_t));
 
 constexpr std::uint64_t elements_max = std::uint64_t{1} << 33;
 
-/// The library's own words on its latest failure, innermost first.
+/// Returns the library's own description of its latest failure, innermost first.
 std::string reason() {
   std::string text;
   const auto first = [](unsigned depth, const H5E_error2_t* error, void* data) -> herr_t {
@@ -33,7 +33,7 @@ std::string reason() {
   return text.empty() ? "" : " (" + printable(text) + ")";
 }
 
-/// Any identifier of the library; closes itself by the function its kind needs.
+/// Owns any identifier of the library and closes it by the function for its kind.
 class Handle {
  public:
   Handle(hid_t id, herr_t (*close)(hid_t)) : id_(id), close_(close) {}
@@ -61,7 +61,7 @@ hid_t native() {
   if constexpr (std::is_same_v<T, std::uint64_t>) return H5T_NATIVE_UINT64;
 }
 
-/// The stored type, for files to hold the same bytes on every machine.
+/// The stored type, fixed so that files have the same bytes on every machine.
 template <class T>
 hid_t stored() {
   if constexpr (std::is_same_v<T, float>) return H5T_IEEE_F32LE;
@@ -72,17 +72,17 @@ hid_t stored() {
   if constexpr (std::is_same_v<T, std::uint64_t>) return H5T_STD_U64LE;
 }
 
-/// Makes transfers stop where a value does not survive in an integer type, instead of clamping it silently.
+/// Makes transfers fail when a value does not fit an integer type, instead of clamping it silently.
 void refuse_clamping(hid_t transfer) {
   const auto refuse = [](H5T_conv_except_t, hid_t, hid_t, void*, void*, void*) { return H5T_CONV_ABORT; };
   REQUIRE(H5Pset_type_conv_cb(transfer, refuse, nullptr) >= 0, "HDF5 takes a callback in a transfer list");
 }
 
-/// Before anything else is asked of it. When a file could not be written (a full disk), the library still holds what is
-/// left of it, and would crash on that as the process ends; our files are closed by then.
+/// Must run before any other call of the library. When a file could not be written (a full disk), the library keeps the
+/// unwritten rest and would crash on it at process exit; our files are closed by then.
 void prepare_library() {
   static const herr_t left_alone_at_exit = H5dont_atexit();
-  static_cast<void>(left_alone_at_exit);  // it fails where somebody else has begun to use the library
+  static_cast<void>(left_alone_at_exit);  // fails when other code has used the library before
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
 }
 
@@ -90,7 +90,8 @@ std::string message(const std::filesystem::path& file, const std::string& path, 
   return file.string() + ": " + in_quotes(path) + " " + what;
 }
 
-/// The library follows links, into other files too: there may be none on the way. What is absent is no link.
+/// Throws Error when the path contains a link, because the library follows links, even into other files. A missing part
+/// is not a link.
 void refuse_links(const std::filesystem::path& file, hid_t handle, const std::string& path) {
   for (std::size_t end = path.find_first_not_of('/'); end < path.size(); end = path.find_first_not_of('/', end)) {
     end = path.find('/', end);
@@ -140,7 +141,7 @@ Hdf5& Hdf5::operator=(Hdf5&& other) noexcept {
 
 bool Hdf5::has(const std::string& path) const {
   refuse_links(file_, handle_, path);
-  // The library answers only for the last part of a path, and fails when an earlier part is absent.
+  // The library checks only the last part of a path, and fails when an earlier part is missing.
   for (std::size_t end = path.find_first_not_of('/'); end < path.size(); end = path.find_first_not_of('/', end)) {
     end = path.find('/', end);
     if (H5Lexists(handle_, path.substr(0, end).c_str(), H5P_DEFAULT) <= 0) return false;
@@ -185,12 +186,12 @@ Array<T> Hdf5::read(const std::string& path) const {
     if (__builtin_mul_overflow(count, extent, &count) || count > elements_max) fail("has more than 2^33 elements");
   }
 
-  // Memory is asked for only after the file has shown that it holds that much.
+  // Memory is allocated only after checking that the file stores this much.
   const Handle creation(H5Dget_create_plist(dataset), H5Pclose);
   const H5D_layout_t layout = creation.ok() ? H5Pget_layout(creation) : H5D_LAYOUT_ERROR;
-  if (layout == H5D_CHUNKED) fail("is in chunks; copy it in one piece (contiguous)");
+  if (layout == H5D_CHUNKED) fail("is chunked; store it contiguously");
   if ((layout != H5D_CONTIGUOUS && layout != H5D_COMPACT) || H5Pget_external_count(creation) != 0) {
-    fail("keeps its values in other files; copy it into one file");
+    fail("stores its values in other files; copy it into one file");
   }
   std::error_code error;
   const std::uint64_t held = H5Dget_storage_size(dataset);
@@ -204,7 +205,7 @@ Array<T> Hdf5::read(const std::string& path) const {
   const Handle transfer(H5Pcreate(H5P_DATASET_XFER), H5Pclose);
   if (std::is_integral_v<T>) refuse_clamping(transfer);
   if (count != 0 && H5Dread(dataset, native<T>(), H5S_ALL, H5S_ALL, transfer, array.values.data()) < 0) {
-    fail("cannot be read: damaged, or a value does not fit the type asked for" + reason());
+    fail("cannot be read: damaged, or a value does not fit the requested type" + reason());
   }
   return array;
 }
@@ -250,7 +251,7 @@ std::int64_t Hdf5::read_integer_attribute(const std::string& path, const std::st
   const Handle space(H5Aget_space(attribute), H5Sclose);
   const bool beyond = H5Tget_sign(type) == H5T_SGN_NONE && H5Tget_size(type) >= sizeof(std::int64_t);
   if (H5Tget_class(type) != H5T_INTEGER || H5Sget_simple_extent_npoints(space) != 1) fail("is not one integer");
-  // Attributes convert without asking us, so the one type that would clamp is read as itself.
+  // Attributes are converted without our callback, so the only type that could be clamped is read as it is.
   if (beyond) {
     std::uint64_t value = 0;
     if (H5Aread(attribute, H5T_NATIVE_UINT64, &value) < 0) fail("cannot be read" + reason());
@@ -270,15 +271,15 @@ void Hdf5::write(const std::string& path, const Array<T>& array) {
     extents.push_back(static_cast<hsize_t>(extent));
   }
   const auto count = std::accumulate(extents.begin(), extents.end(), hsize_t{1}, std::multiplies<>());
-  REQUIRE(count == array.values.size(), "an array has as many values as its shape says");
-  REQUIRE(extents.size() <= H5S_MAX_RANK, "HDF5 knows 32 dimensions at most");
+  REQUIRE(count == array.values.size(), "an array has as many values as its shape");
+  REQUIRE(extents.size() <= H5S_MAX_RANK, "HDF5 has at most 32 dimensions");
 
   const int rank = static_cast<int>(extents.size());
   const Handle space(rank == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(rank, extents.data(), nullptr), H5Sclose);
   const Handle links(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
   const Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
   H5Pset_create_intermediate_group(links, 1);
-  H5Pset_obj_track_times(creation, false);  // the same values make the same file, whenever they are written
+  H5Pset_obj_track_times(creation, false);  // without timestamps, equal values give equal files
   const Handle dataset(H5Dcreate2(handle_, path.c_str(), stored<T>(), space, links, creation, H5P_DEFAULT), H5Dclose);
   if (!dataset.ok()) throw Error(message(file_, path, "cannot be created" + reason()));
   const bool written = H5Dwrite(dataset, native<T>(), H5S_ALL, H5S_ALL, H5P_DEFAULT, array.values.data()) >= 0;
@@ -292,13 +293,13 @@ void Hdf5::write_string_attribute(const std::string& path, const std::string& na
   if (!object.ok()) throw Error(message(file_, path, "is not in the file" + reason()));
   const Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
   const Handle space(H5Screate(H5S_SCALAR), H5Sclose);
-  H5Tset_size(type, std::max<std::size_t>(1, value.size()));  // HDF5 has no string of no bytes
+  H5Tset_size(type, std::max<std::size_t>(1, value.size()));  // HDF5 has no empty strings
   H5Tset_strpad(type, H5T_STR_NULLPAD);
   H5Tset_cset(type, H5T_CSET_UTF8);
   if (H5Aexists(object, name.c_str()) > 0) H5Adelete(object, name.c_str());
   const Handle attribute(H5Acreate2(object, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
   if (!attribute.ok() || H5Awrite(attribute, type, value.c_str()) < 0 || H5Fflush(handle_, H5F_SCOPE_LOCAL) < 0) {
-    throw Error(message(file_, path, "cannot take attribute " + in_quotes(name) + reason()));
+    throw Error(message(file_, path, "cannot store attribute " + in_quotes(name) + reason()));
   }
 }
 
@@ -346,7 +347,7 @@ Hdf5List<T>::Hdf5List(const Hdf5& file, const std::string& path) : file_(file), 
       const bool known =
           filter == H5Z_FILTER_SHUFFLE || filter == H5Z_FILTER_DEFLATE || filter == H5Z_FILTER_FLETCHER32;
       if (!known || std::ranges::find(seen, filter) != seen.end()) {
-        fail("is filtered by something else than gzip, shuffle and fletcher32, once each");
+        fail("uses filters other than gzip, shuffle and fletcher32, once each");
       }
       seen.push_back(filter);
     }
@@ -362,7 +363,7 @@ Hdf5List<T>::~Hdf5List() {
   if (handle_ >= 0) H5Dclose(handle_);
 }
 
-/// A chunk that has more bytes in the file than its values need can be nothing but a trap.
+/// Rejects a chunk with more bytes in the file than its values need: only a malicious file has one.
 template <class T>
 void Hdf5List<T>::expect_chunks(std::uint64_t first, std::uint64_t end) {
   constexpr hsize_t checksum_bytes = 4;
@@ -408,7 +409,7 @@ Hdf5ListWriter<T>::Hdf5ListWriter(Hdf5& file, const std::string& path) : file_(f
   H5Pset_deflate(creation, 1);
   handle_ = H5Dcreate2(file.handle_, path.c_str(), stored<T>(), space, H5P_DEFAULT, creation, H5P_DEFAULT);
   if (handle_ < 0) throw Error(message(file.file_, path, "cannot be created" + reason()));
-  waiting_.reserve(chunk);
+  buffered_.reserve(chunk);
 }
 
 template <class T>
@@ -419,32 +420,32 @@ Hdf5ListWriter<T>::~Hdf5ListWriter() {
 template <class T>
 void Hdf5ListWriter<T>::append(std::span<const T> values) {
   while (!values.empty()) {
-    const std::size_t count = std::min(values.size(), waiting_.capacity() - waiting_.size());
-    waiting_.insert(waiting_.end(), values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count));
+    const std::size_t count = std::min(values.size(), buffered_.capacity() - buffered_.size());
+    buffered_.insert(buffered_.end(), values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count));
     values = values.subspan(count);
-    if (waiting_.size() == waiting_.capacity()) write_waiting();
+    if (buffered_.size() == buffered_.capacity()) write_buffered();
   }
 }
 
 template <class T>
-void Hdf5ListWriter<T>::write_waiting() {
-  if (waiting_.empty()) return;
+void Hdf5ListWriter<T>::write_buffered() {
+  if (buffered_.empty()) return;
   const hsize_t from = written_;
-  const hsize_t count = waiting_.size();
+  const hsize_t count = buffered_.size();
   const hsize_t extent = from + count;
   bool written = H5Dset_extent(handle_, &extent) >= 0;
   const Handle space(H5Dget_space(handle_), H5Sclose);
   const Handle memory(H5Screate_simple(1, &count, nullptr), H5Sclose);
   written = written && H5Sselect_hyperslab(space, H5S_SELECT_SET, &from, nullptr, &count, nullptr) >= 0 &&
-            H5Dwrite(handle_, native<T>(), memory, space, H5P_DEFAULT, waiting_.data()) >= 0;
+            H5Dwrite(handle_, native<T>(), memory, space, H5P_DEFAULT, buffered_.data()) >= 0;
   if (!written) throw Error(message(file_.file_, path_, "cannot be written; is the disk full?" + reason()));
   written_ = extent;
-  waiting_.clear();
+  buffered_.clear();
 }
 
 template <class T>
 void Hdf5ListWriter<T>::finish() {
-  write_waiting();
+  write_buffered();
   const bool closed = H5Dclose(std::exchange(handle_, -1)) >= 0;
   if (!closed || H5Fflush(file_.handle_, H5F_SCOPE_LOCAL) < 0) {
     throw Error(message(file_.file_, path_, "cannot be written; is the disk full?" + reason()));

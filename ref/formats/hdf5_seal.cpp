@@ -19,14 +19,14 @@ constexpr std::size_t piece_bytes = std::size_t{1} << 20;
 
 bool is_digit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
 
-/// The first bytes of a file, in which the attribute has to be.
+/// Returns the first bytes of a file, which must contain the attribute.
 std::string head_of(const FileBytes& bytes) {
   std::string head(static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), piece_bytes)), '\0');
   bytes.read(0, head.size(), head.data());
   return head;
 }
 
-/// Where the digits of the attribute stand: after its name, its type and its shape. npos when there are none.
+/// Returns the offset of the attribute's digits, after its name, type and shape; npos when they are missing.
 std::size_t place_of_hash(std::string_view head) {
   constexpr std::size_t between_max = 64;
   constexpr std::string_view name("sha256\0", 7);
@@ -41,7 +41,7 @@ std::size_t place_of_hash(std::string_view head) {
   return std::string::npos;
 }
 
-/// The hash that the bytes should have at that place.
+/// Returns the hash that the file should contain at this place.
 std::string hash_of(const FileBytes& bytes, std::size_t place) {
   Sha256 hash;
   std::string piece = head_of(bytes);
@@ -65,7 +65,7 @@ void seal(const std::filesystem::path& path) {
   {
     const FileBytes bytes(path);
     place = place_of_hash(head_of(bytes));
-    REQUIRE(place != std::string::npos, "HDF5 keeps an attribute's name, type, shape and value together");
+    REQUIRE(place != std::string::npos, "HDF5 stores an attribute's name, type, shape and value together");
     hash = hash_of(bytes, place);
   }
   std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// HDF5 files that state their own hash: root attribute sha256, 64 digits, that of the whole file with these digits
-// replaced by zeros. It is looked at before the HDF5 library, which is not safe on damaged files, sees a byte: a file
-// cut short or changed in any bit is refused. The file is read piece by piece, however large.
+// HDF5 files that contain their own hash: the root attribute sha256 has 64 digits, the SHA-256 of the whole file with
+// these digits replaced by zeros. It is checked before the HDF5 library, which is not safe on damaged files, reads a
+// byte: a file that was truncated or changed in any bit is rejected. The file is read in parts, whatever its size.
 #pragma once
 
 #include <filesystem>
@@ -10,16 +10,16 @@
 
 namespace draftproof {
 
-/// Makes the attribute. To be the first that is found, it is the first thing written.
+/// Creates the attribute. Must be the first write to the file, so that the attribute is the first one found.
 void prepare_seal(Hdf5& file);
 
-/// The last step of writing: puts the hash into a closed file that has the attribute, any 64 digits.
+/// Writes the hash into a closed file that has the attribute with any 64 digits. Must be the last step of writing.
 void seal(const std::filesystem::path& file);
 
-/// Error when it does not bear its own hash.
+/// Throws Error when the file does not contain its own hash.
 void expect_seal(const std::filesystem::path& file);
 
-/// The same, and opens it.
+/// Checks the hash and opens the file.
 Hdf5 open_sealed(const std::filesystem::path& file);
 
 }  // namespace draftproof

@@ -17,7 +17,7 @@ namespace draftproof {
 namespace {
 
 constexpr std::size_t depth_max = 256;
-constexpr double exact_max = 9007199254740992.0;  // 2^53: below it every integral double is one integer only
+constexpr double exact_max = 9007199254740992.0;  // 2^53: below it every integral double is exactly one integer
 
 std::string line_and_column(std::string_view text, std::size_t bytes_read) {
   const std::string_view before = text.substr(0, std::min(bytes_read, text.size()));
@@ -27,7 +27,7 @@ std::string line_and_column(std::string_view text, std::size_t bytes_read) {
   return "line " + std::to_string(line) + ", column " + std::to_string(column);
 }
 
-/// nlohmann's sentence without its own tag and position.
+/// Returns nlohmann's message without its own tag and position.
 std::string reason_of(std::string message) {
   if (const std::size_t tag = message.find("] "); message.starts_with('[') && tag != std::string::npos) {
     message.erase(0, tag + 2);
@@ -58,7 +58,7 @@ struct Json::Node {
                                      "a number", "a string",  "an array",   "an object"};
     return kinds[value.index()];
   }
-  /// The value as a sentence may quote it.
+  /// Returns the value in the form in which messages quote it.
   std::string shown() const {
     if (const auto* v = as<bool>()) return *v ? "true" : "false";
     if (const auto* v = as<std::int64_t>()) return std::to_string(*v);
@@ -125,7 +125,7 @@ struct Json::Builder : nlohmann::json_sax<nlohmann::json> {
   std::string failure_ = "not JSON";
 
  private:
-  // Containers that are open never grow behind our back: only the innermost one receives elements.
+  // Pointers to open containers stay valid, because only the innermost one receives elements.
   Node* put(Node&& node) {
     if (open_.empty()) return &(root_ = std::move(node));
     if (auto* elements = std::get_if<Node::Elements>(&open_.back()->value)) {
@@ -176,7 +176,7 @@ Json Json::parse(std::string_view text, const std::string& origin, std::map<std:
   auto document = std::make_shared<Document>();
   document->origin = origin;
   document->names = std::move(names);
-  // The parser takes a NUL for the end of the text and would not look at what follows it.
+  // The parser treats a NUL as the end of the text and would ignore everything after it.
   if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos) {
     throw Error(origin + ": " + line_and_column(text, nul + 1) + ": a NUL byte, which JSON does not allow");
   }
@@ -210,7 +210,7 @@ std::string Json::field_path(std::string_view field) const {
   return path_.empty() ? std::string(field) : path_ + "." + std::string(field);
 }
 
-/// The path as errors call it: an element or a field of what has another name there keeps its own behind that.
+/// Returns the path for errors: when a prefix of it has another name there, that name and the rest of the path.
 std::string Json::named(const std::string& path) const {
   for (const auto& [field, name] : document_->names) {
     if (!path.starts_with(field)) continue;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// JSON as a checkpoint's side files use it (config.json, generation_config.json, tokenizer.json, index files), read
-// with errors that name file and field. The parser (nlohmann's) stays behind this header.
+// Reads the JSON files of a checkpoint (config.json, generation_config.json, tokenizer.json, index files), with errors
+// that name file and field. The parser (nlohmann's) is hidden behind this header.
 //
-// Stricter than most readers: a name that occurs twice in one object is refused, since readers disagree on which one
-// counts; so are NaN and Infinity, numbers beyond a double, and nesting deeper than 256.
+// Stricter than most readers: rejects a name that occurs twice in one object, because readers disagree on which one
+// counts; also NaN and Infinity, numbers beyond a double, and nesting deeper than 256.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +23,11 @@ class Json {
  public:
   /// Throws Error when the file is missing, is not UTF-8 JSON, nests too deep, or is larger than `bytes_max`.
   static Json read(const std::filesystem::path& file, std::size_t bytes_max = std::size_t{1} << 28);
-  /// For text that came from elsewhere; `origin` stands where a file name would in errors.
-  /// `names`: what errors call a field ("a", "a.b") that the file itself has under another name.
+  /// Parses text; errors use `origin` in place of a file name.
+  /// `names`: names for errors of fields ("a", "a.b") that have another name in the file itself.
   static Json parse(std::string_view text, const std::string& origin, std::map<std::string, std::string> names = {});
 
-  /// "FILE: field a.b[2]" for error sentences.
+  /// Returns "FILE: field a.b[2]" for error messages.
   std::string where() const;
   [[noreturn]] void fail(const std::string& what) const;  // throws Error: where() + ": " + what
 
@@ -39,20 +39,21 @@ class Json {
   bool is_boolean() const;
   bool is_null() const;
 
-  /// Of an object: whether the field is there, null or not.
+  /// Objects: whether the field exists, null or not.
   bool has(std::string_view field) const;
-  /// Of an object: the field if present and not null.
+  /// Objects: returns the field if present and not null.
   std::optional<Json> find(std::string_view field) const;
-  /// Of an object: the field; Error when absent or null.
+  /// Objects: returns the field; throws Error when it is missing or null.
   Json at(std::string_view field) const;
-  std::vector<std::string> fields() const;  // of an object, in file order
+  std::vector<std::string> fields() const;  // of an object, in the order of the file
 
-  /// Of an array.
+  /// Arrays: the number of elements, and the element at `index`; throws Error when there is none.
   std::size_t size() const;
-  Json operator[](std::size_t index) const;  // Error when there is no such element
+  Json operator[](std::size_t index) const;
 
-  /// Conversions; Error naming the field when the value is of another type or out of range. A number written with a
-  /// point or an exponent is an integer when its value is one and below 2^53 (16.0, 1e6): exporters write such.
+  /// Convert the value; throw Error, naming the field, when it has another type or is out of range. A number written
+  /// with a point or an exponent counts as an integer when its value is integral and below 2^53 (16.0, 1e6), as some
+  /// exporters write.
   const std::string& string() const;
   bool boolean() const;
   double number() const;  // finite

@@ -23,7 +23,7 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
-/// `at`, or the begin of the character it lies in; of what is no UTF-8 any place is as good.
+/// Returns `at`, or the start of the character that it lies in; `at` for bytes that are not UTF-8.
 std::size_t boundary(std::string_view text, std::size_t at) {
   for (std::size_t back = 0; back < 4 && back <= at; ++back) {
     if ((static_cast<unsigned char>(text[at - back]) & 0xC0) != 0x80) return at - back;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Names that come from outside, made safe to print: one line, no control characters, no megabytes.
+// Makes names of external origin safe to print: one line, no control characters, limited length.
 #pragma once
 
 #include <string>
@@ -7,11 +7,12 @@
 
 namespace draftproof {
 
-/// Control bytes and what is not UTF-8 become \xNN, and so do both bytes of U+0080 to U+009F, which terminals obey,
-/// too. Of more than `bytes_max` bytes the middle is left out and stands as "...": the two ends, cut at characters, say
-/// more, of a path as of a sentence. What is printable already stays as it is.
+/// Replaces control bytes and bytes that are not UTF-8 by \xNN, and both bytes of U+0080 to U+009F, which terminals
+/// interpret, too. Shortens a text of more than `bytes_max` bytes by replacing its middle with "...", cut at
+/// characters, because the two ends of a path or a message are the most informative. Printable text is returned
+/// unchanged.
 std::string printable(std::string_view text, std::size_t bytes_max = 120);
-/// printable() between single quotes.
+/// Returns printable() in single quotes.
 std::string in_quotes(std::string_view text);
 
 }  // namespace draftproof

@@ -17,7 +17,7 @@ namespace draftproof {
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "stored elements are little-endian and read as they are");
+static_assert(std::endian::native == std::endian::little, "stored elements are little-endian and are not converted");
 
 constexpr std::size_t length_bytes = 8;
 constexpr std::uint64_t header_bytes_max = 100'000'000;  // the limit of Hugging Face's own reader
@@ -30,7 +30,7 @@ std::optional<Format> format_of(std::string_view name) {
   return std::nullopt;
 }
 
-/// Of a type the format defines with whole bytes; nothing for types younger than this list.
+/// Returns the bytes per element of a type; nothing for types that are newer than this list or have no whole bytes.
 std::optional<std::uint64_t> element_bytes(std::string_view name) {
   constexpr std::pair<std::string_view, std::uint64_t> sizes[] = {
       {"F64", 8}, {"F32", 4},  {"F16", 2}, {"BF16", 2}, {"I64", 8},     {"U64", 8},     {"I32", 4}, {"U32", 4},
@@ -42,7 +42,7 @@ std::optional<std::uint64_t> element_bytes(std::string_view name) {
   return std::nullopt;
 }
 
-/// One entry of the header, with every number checked against the file's data, [data, data + data_bytes).
+/// Reads one entry of the header and checks every number against the file's data, [data, data + data_bytes).
 StoredTensor read_entry(const Json& entry, std::uint64_t data, std::uint64_t data_bytes) {
   StoredTensor tensor;
   tensor.type_name = entry.at("dtype").string();
@@ -71,7 +71,7 @@ StoredTensor read_entry(const Json& entry, std::uint64_t data, std::uint64_t dat
   return tensor;
 }
 
-/// The format allows no byte of data that belongs to no tensor or to two.
+/// Throws Error unless every byte of data belongs to exactly one tensor, as the format requires.
 void check_coverage(const std::filesystem::path& file, const std::map<std::string, StoredTensor>& tensors,
                     std::uint64_t data, std::uint64_t data_bytes) {
   std::vector<std::pair<const std::string*, const StoredTensor*>> order;
@@ -102,7 +102,7 @@ SafeTensors::SafeTensors(const std::filesystem::path& file) : bytes_(std::make_s
   std::uint64_t header_bytes = 0;
   bytes_->read(0, length_bytes, &header_bytes);
   if (header_bytes == 0 || header_bytes > header_bytes_max || header_bytes > size - length_bytes) {
-    throw Error(file.string() + ": says its header has " + std::to_string(header_bytes) + " bytes, in a file of " +
+    throw Error(file.string() + ": states a header of " + std::to_string(header_bytes) + " bytes in a file of " +
                 std::to_string(size) + "; not a safetensors file or cut short, fetch it again");
   }
   std::string text(header_bytes, '\0');

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// safetensors, as Hugging Face writes it: 8 bytes header length, JSON header, tensor bytes.
+// Reads safetensors files: 8 bytes header length, JSON header, tensor bytes.
 //
-// Files are untrusted: every offset, shape and size is checked before it is used. What is wrong with a file is an Error
-// that names the file, the tensor and the remedy.
+// Files are untrusted: every offset, shape and size is checked before it is used. An invalid file is an Error that
+// names the file, the tensor and the remedy.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@
 
 namespace draftproof {
 
-/// One file.
+/// One safetensors file.
 class SafeTensors {
  public:
   explicit SafeTensors(const std::filesystem::path& file);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A tensor where it lies in a file, checked: its format is known or named, its shape fills its bytes, its bytes are in
-// the file. What it holds has not been read yet.
+// The location of a tensor in a file. Checked: its format is known or named, its shape fits its bytes, and its bytes
+// are in the file. Its values have not been read yet.
 #pragma once
 
 #include <cstdint>
@@ -17,34 +17,34 @@
 namespace draftproof {
 
 struct StoredTensor {
-  std::string name;                     // as the file has it
-  std::string type_name;                // as the file spells it: "F32", "BF16", "I64", "Q4_K", ...
-  std::optional<Format> format;         // as it is read; none: listed, but nothing that we compute with
-  const Unpacking* unpacking = nullptr; // from what the file has to `format`; nullptr: it is that already
+  std::string name;                      // as in the file
+  std::string type_name;                 // as in the file: "F32", "BF16", "I64", "Q4_K", ...
+  std::optional<Format> format;          // after reading; none: no kernel supports the type
+  const Unpacking* unpacking = nullptr;  // converts the stored type to `format`; nullptr: stored in `format`
   std::vector<std::int64_t> shape;  // outermost first; rows of shape.back() values
   std::shared_ptr<const FileBytes> file;
   std::uint64_t offset = 0;  // from the start of the file
   std::uint64_t bytes = 0;
-  /// 0, or how many rows a head has, when they are stored in another order than ours: row 2j + part of a head in the
-  /// file is row part * (rows_per_head / 2) + j of the tensor.
+  /// The rows per head when the file stores the rows of heads interleaved, else 0: row 2j + part of a head in the file
+  /// is row part * (rows_per_head / 2) + j of the tensor.
   int rows_per_head = 0;
 };
 
-/// A matrix in a checkpoint, read by rows. Keeps its file open.
+/// A matrix in a checkpoint, read by rows. Keeps the file open.
 struct WeightSource {
   Format format{};
   int outputs = 0;
   int inputs = 0;
-  /// Rows [first, first + rows) to `to`, row_bytes(format, inputs) each. From any thread. Throws Error naming file and
-  /// tensor when the file has become shorter or a value is not finite.
+  /// Reads rows [first, first + rows) to `to`, row_bytes(format, inputs) each. Thread-safe. Throws Error, naming file
+  /// and tensor, when the file has become shorter or a value is not finite.
   std::function<void(int first, int rows, void* to)> read;
   std::size_t bytes_per_row() const noexcept;
 };
 
-/// "[2, 3]"
+/// Returns the shape as "[2, 3]".
 std::string shown(const std::vector<std::int64_t>& shape);
 
-/// The number of elements; none when it cannot be counted in 63 bits. No extent is negative.
+/// Returns the number of elements; none when it does not fit 63 bits. No dimension may be negative.
 std::optional<std::uint64_t> elements(const std::vector<std::int64_t>& shape);
 
 }  // namespace draftproof

@@ -13,10 +13,10 @@ Word word_at(const std::uint8_t* at) {
   return word;
 }
 
-/// Value j of a block without its fifth bit.
+/// Returns the low four bits of value j of a block.
 int low_bits(const std::uint8_t* low, int j) { return j < 16 ? low[j] & 15 : low[j - 16] >> 4; }
 
-/// And with it.
+/// Returns value j with its fifth bit.
 int five_bits(std::uint32_t fifth, const std::uint8_t* low, int j) {
   return low_bits(low, j) | static_cast<int>(fifth >> j & 1) << 4;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Block formats that GGUF files have and no kernel computes with. They are unpacked as they are read, into a format
-// that stands for the same values to the last bit, those that ggml's dequantize_row gives. All have 32 values in a
-// block and are little-endian; byte j of the low bits holds value j in its low and value j + 16 in its high four bits.
+// Quantized formats of GGUF files that no kernel supports. They are unpacked, when they are read, to a format that
+// represents the same values to the last bit, those of ggml's dequantize_row. All have quantization blocks of 32 values
+// and are little-endian; byte j of the low bits has value j in its low and value j + 16 in its high four bits.
 //
-// q5_0: f16 d, 4 bytes of fifth bits, bit j that of value j, 16 bytes of low bits; d * (q - 16): a block of q8_0.
-// q4_1: f16 d, f16 m, 16 bytes of low bits; d * q + m, where the product is exact and the sum is rounded: 32 floats.
+// q5_0: f16 d, 4 bytes of fifth bits (bit j for value j), 16 bytes of low bits; d * (q - 16): becomes a block of q8_0.
+// q4_1: f16 d, f16 m, 16 bytes of low bits; d * q + m, where only the sum rounds: becomes 32 floats.
 // q5_1: f16 d, f16 m, 4 bytes of fifth bits, 16 bytes of low bits; as q4_1.
 #pragma once
 
@@ -14,12 +14,13 @@
 
 namespace draftproof {
 
-inline constexpr std::uint64_t unpacked_inputs = 32;  // values in a block
+inline constexpr std::uint64_t unpacked_inputs = 32;  // values per quantization block
 
 struct Unpacking {
-  Format format;              // what it becomes
+  Format format;              // after unpacking
   std::uint64_t block_bytes;  // in the file
-  /// One block; `to` has row_bytes(format, 32). Neither needs an alignment. A value is finite when the scales are.
+  /// Unpacks one block; `to` has row_bytes(format, 32) bytes. No alignment is needed. The values are finite when the
+  /// scales are.
   void (*block)(const std::uint8_t* from, std::uint8_t* to);
 };
 

@@ -13,7 +13,7 @@
 namespace draftproof {
 namespace {
 
-/// What was written to a file, or which names a folder holds, reaches the disk.
+/// Syncs the content of a file, or the names in a folder, to disk.
 bool synced(const std::filesystem::path& path, int flags) {
   const int file = open(path.c_str(), flags | O_CLOEXEC);
   if (file < 0) return false;
@@ -21,7 +21,7 @@ bool synced(const std::filesystem::path& path, int flags) {
   return close(file) == 0 && done;
 }
 
-/// Removed again, unless it has become the file.
+/// A temporary file, removed by the destructor unless it was renamed.
 class Partial {
  public:
   explicit Partial(std::filesystem::path path) : path(std::move(path)) {}
@@ -43,13 +43,13 @@ void replace_whole(const std::filesystem::path& file, const std::function<void(c
 }
 
 void put_in_place(const std::filesystem::path& partial, const std::filesystem::path& file) {
-  // In this order: were the name there before the bytes, a power failure in between would leave an empty file.
+  // The bytes are synced before the rename; otherwise a power failure in between would leave an empty file.
   if (!synced(partial, O_RDONLY) || std::rename(partial.c_str(), file.c_str()) != 0) {
     throw Error(file.string() + ": cannot be written; check the folder and the disk");
   }
   const std::filesystem::path folder = file.parent_path();
   if (!synced(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY)) {
-    throw Error(file.string() + ": is written, but its folder cannot be brought to the disk");
+    throw Error(file.string() + ": is written, but its folder cannot be synced to disk");
   }
 }
 

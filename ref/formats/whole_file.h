@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A file that is replaced whole or not at all.
+// Replaces a file completely or not at all.
 #pragma once
 
 #include <filesystem>
@@ -7,12 +7,12 @@
 
 namespace draftproof {
 
-/// Lets `write` make a new file beside `file`, brings it to the disk, and puts it in `file`'s place. Whenever the
-/// process is killed or the power fails, `file` is the old one or the new one, complete. When `write` throws, nothing
-/// has changed. A killed process may leave its NAME.partial-PID behind, which nobody reads.
+/// Calls `write` to create a new file in the folder of `file`, syncs it to disk, and renames it to `file`. Whenever the
+/// process is killed or the power fails, `file` is the old or the new one, complete. When `write` throws, nothing
+/// changes. A killed process may leave its NAME.partial-PID behind, which nothing reads.
 void replace_whole(const std::filesystem::path& file, const std::function<void(const std::filesystem::path&)>& write);
 
-/// The second half of it: brings `partial`, a file in the same folder, to the disk and puts it in `file`'s place.
+/// The second half of replace_whole: syncs `partial`, a file in the same folder, to disk and renames it to `file`.
 void put_in_place(const std::filesystem::path& partial, const std::filesystem::path& file);
 
 }  // namespace draftproof

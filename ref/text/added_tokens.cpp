@@ -32,7 +32,7 @@ std::size_t leading_space(std::string_view text) {
   return end;
 }
 
-/// Where the white space that ends `text` begins, looking no further left than `least`.
+/// Returns where the trailing white space of `text` begins, at least `least`.
 std::size_t trailing_space_start(std::string_view text, std::size_t least) {
   std::size_t start = text.size();
   while (start > least && unicode::is_space(last_character(text.substr(0, start)))) {
@@ -54,7 +54,7 @@ const AddedToken* AddedTokenCutter::longest_at(std::string_view text) const {
   const AddedToken* longest = nullptr;
   auto first = tokens_.begin();
   auto last = tokens_.end();
-  // [first, last) share their first `depth` bytes with the text, so the one that ends there comes first.
+  // [first, last) share their first `depth` bytes with the text, so the one of that length comes first.
   for (std::size_t depth = 0; first != last; ++depth) {
     if (first->pattern.size() == depth) longest = &*first++;
     if (depth == text.size()) break;
@@ -77,13 +77,13 @@ std::vector<Segment> AddedTokenCutter::cut(std::string_view text) const {
     }
     std::size_t begin = at;
     std::size_t end = at + token->pattern.size();
-    at = end;  // a token that single_word drops hides shorter ones, and rstrip hides nothing, as in the reference
+    at = end;  // as in the reference: a token rejected by single_word hides shorter ones; rstrip hides none
     if (token->single_word && borders_on_words(text.substr(0, begin), text.substr(end))) continue;
     if (token->lstrip) begin = std::max(trailing_space_start(text.substr(0, begin), std::min(done, begin)), done);
     if (token->rstrip) end += leading_space(text.substr(end));
     if (done < begin) segments.push_back({text.substr(done, begin - done), -1});
     segments.push_back({{}, token->id});
-    done = std::max(done, end);  // what rstrip swallowed may hold a token of white space
+    done = std::max(done, end);  // the white space removed by rstrip may contain a token
   }
   if (done < text.size()) segments.push_back({text.substr(done), -1});
   return segments;

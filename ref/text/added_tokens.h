@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Tokens cut out of the text before anything else sees it. Leftmost first, at one place the longest; what lstrip and
-// rstrip swallow belongs to the token. Follows AddedVocabulary of Hugging Face's `tokenizers`.
+// Cuts added tokens out of a text, before all other steps. The leftmost match comes first, and the longest one at each
+// place; white space removed by lstrip and rstrip belongs to the token. Follows AddedVocabulary of Hugging Face's
+// `tokenizers`.
 #pragma once
 
 #include <bitset>
@@ -15,14 +16,14 @@ namespace draftproof {
 
 struct AddedToken {
   Token id = 0;
-  std::string content;  // as the file has it
-  std::string pattern;  // what to look for: `content`, normalized when `normalized`
+  std::string content;  // as in the file
+  std::string pattern;  // the text to match: `content`, normalized if `normalized`
   std::string bytes;    // what it decodes to
   bool special = false;
   bool single_word = false;
   bool lstrip = false;
   bool rstrip = false;
-  bool normalized = false;  // looked for in normalized text, after the others
+  bool normalized = false;  // matched in normalized text, after the others
 };
 
 /// A part of a text: an added token, or text to tokenize further.
@@ -36,7 +37,7 @@ class AddedTokenCutter {
   /// `tokens` have distinct, non-empty patterns.
   explicit AddedTokenCutter(std::vector<AddedToken> tokens);
 
-  /// The segments of `text` (UTF-8), in order; they point into it.
+  /// Returns the segments of `text` (UTF-8), in order; they point into it.
   std::vector<Segment> cut(std::string_view text) const;
 
  private:

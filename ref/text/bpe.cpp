@@ -12,7 +12,7 @@ namespace {
 constexpr std::int32_t none = -1;
 
 struct Symbol {
-  Token token;  // none: merged into one further left
+  Token token;  // none: merged into a symbol further left
   std::int32_t previous;
   std::int32_t next;
 };
@@ -54,7 +54,7 @@ void Bpe::encode(std::string_view piece, std::vector<Token>& tokens) const {
   symbols.reserve(piece.size());
   for (std::int32_t index = 0; index < count; ++index) {
     const Token token = of_byte(static_cast<unsigned char>(piece[static_cast<std::size_t>(index)]));
-    REQUIRE(token != none, "a piece holds only bytes that have tokens");
+    REQUIRE(token != none, "a piece contains only bytes that have tokens");
     symbols.push_back({token, index - 1, index + 1 < count ? index + 1 : none});
   }
   const auto at = [&](std::int32_t index) -> Symbol& { return symbols[static_cast<std::size_t>(index)]; };
@@ -75,7 +75,8 @@ void Bpe::encode(std::string_view piece, std::vector<Token>& tokens) const {
     candidates.pop();
     Symbol& left = at(candidate.left);
     if (left.token == none || left.next == none) continue;
-    // The pair may be another one by now. One that gives the same token merges all the same, as in the reference.
+    // The pair may have changed since it was pushed. If it still gives the same token it is merged, as in the
+    // reference.
     const auto merge = merge_at(candidate.left);
     if (merge == merges_.end() || merge->second.result != candidate.result) continue;
     Symbol& right = at(left.next);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Merges by rank, leftmost first, in O(n log n) for a piece of n bytes: candidates wait in a heap and are checked when
-// their turn comes, as in `Word::merge_all` of Hugging Face's `tokenizers`.
+// Byte-pair encoding: merges by rank, leftmost first, in O(n log n) for a piece of n bytes. Candidates are in a heap
+// and are checked when they are popped, as in `Word::merge_all` of Hugging Face's `tokenizers`.
 #pragma once
 
 #include <array>
@@ -17,15 +17,16 @@ class Bpe {
  public:
   Bpe();
 
-  /// The token of a single byte; -1 (the state at first): none.
+  /// Sets the token of a single byte; -1, the initial value, means none.
   void set_byte(unsigned char byte, Token token) { of_byte_[byte] = token; }
   Token of_byte(unsigned char byte) const { return of_byte_[byte]; }
 
   void reserve_merges(std::size_t count) { merges_.reserve(count); }
-  /// The next rank: `left` and `right` side by side become `result`. False, and nothing done, when the pair has a rank.
+  /// Adds the merge of the next rank: adjacent `left` and `right` become `result`. Returns false, and adds nothing,
+  /// when the pair has a rank already.
   bool add_merge(Token left, Token right, Token result);
 
-  /// Appends the tokens of one piece; each of its bytes has a token.
+  /// Appends the tokens of one piece; each of its bytes must have a token.
   void encode(std::string_view piece, std::vector<Token>& tokens) const;
 
  private:
@@ -33,7 +34,7 @@ class Bpe {
     std::uint32_t rank;
     Token result;
   };
-  struct PairHash {  // spreads all bits, so that no vocabulary makes the buckets collide
+  struct PairHash {  // mixes all bits, so that no vocabulary makes the buckets collide
     std::size_t operator()(std::uint64_t pair) const;
   };
   static std::uint64_t pair_of(Token left, Token right);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The printable character that stands for each byte in a byte-level vocabulary (GPT-2's bytes_to_unicode: printable
-// Latin-1 for itself, the other 68 bytes as U+0100 and on, in byte order).
+// The printable character that represents each byte in a byte-level vocabulary (GPT-2's bytes_to_unicode: printable
+// Latin-1 represents itself, the other 68 bytes are U+0100 and following, in byte order).
 #pragma once
 
 #include <optional>
@@ -9,13 +9,13 @@
 
 namespace draftproof::byte_alphabet {
 
-/// The character of one byte, as UTF-8.
+/// Returns the character of one byte, as UTF-8.
 const std::string& spelling(unsigned char byte);
 
-/// Every byte spelled.
+/// Returns the characters of all bytes.
 std::string spell(std::string_view bytes);
 
-/// The bytes that `spelled` (UTF-8) stands for; nothing when a character in it is not of the alphabet.
+/// Returns the bytes that `spelled` (UTF-8) represents; nothing when one of its characters is not in the alphabet.
 std::optional<std::string> unspell(std::string_view spelled);
 
 }  // namespace draftproof::byte_alphabet

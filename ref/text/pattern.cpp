@@ -21,8 +21,8 @@ constexpr std::size_t jit_stack_bytes_least = std::size_t{1} << 15;
 constexpr std::size_t jit_stack_bytes_max = std::size_t{1} << 23;
 constexpr std::uint32_t heap_kibibytes_max = std::uint32_t{1} << 17;
 
-// A match gets `first_limit` steps for nothing (so a text of n bytes costs O(n) of those); one that needs more is tried
-// again with `limit_growth` times the steps, charged to the budget.
+// Each match has `first_limit` free steps (so a text of n bytes costs O(n) of them). A match that needs more is
+// repeated with `limit_growth` times as many steps, which are charged to the budget.
 constexpr std::uint32_t first_limit = 1000;
 constexpr std::uint32_t limit_growth = 16;
 constexpr std::uint64_t budget_base = std::uint64_t{1} << 26;
@@ -71,7 +71,7 @@ struct Pattern::Compiled {
   Held<pcre2_code, pcre2_code_free> code;
   std::string origin;
 
-  /// The next match in `text` at or after `start`; false when there is none.
+  /// Finds the next match in `text` at or after `start`; returns false when there is none.
   bool find(std::string_view text, std::size_t start, MatchBudget& budget, std::size_t& begin, std::size_t& end) const;
 };
 
@@ -92,7 +92,7 @@ bool Pattern::Compiled::find(std::string_view text, std::size_t start, MatchBudg
                          PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, workspace.data.get(), workspace.context.get());
   }
   if (status == PCRE2_ERROR_NOMATCH) return false;
-  // 0: more groups took part than `data` holds; only the whole match is wanted.
+  // Status 0: more groups matched than `data` has room for; only the whole match is needed.
   if (status < 0) throw Error(origin + ": the expression fails on the text to encode: " + pcre2_message(status));
   const PCRE2_SIZE* offsets = pcre2_get_ovector_pointer(workspace.data.get());
   begin = offsets[0];
@@ -118,7 +118,7 @@ Pattern::Pattern(const std::string& expression, const std::string& origin) : com
   std::uint32_t matches_empty = 0;
   pcre2_pattern_info(compiled_->code.get(), PCRE2_INFO_MATCHEMPTY, &matches_empty);
   if (matches_empty != 0) throw Error(origin + ": the expression can match an empty text, which is not implemented");
-  pcre2_jit_compile(compiled_->code.get(), PCRE2_JIT_COMPLETE);  // where that fails the interpreter matches the same
+  pcre2_jit_compile(compiled_->code.get(), PCRE2_JIT_COMPLETE);  // when it fails, the interpreter gives the same matches
 }
 
 Pattern::~Pattern() = default;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// A pre-tokenizer's regular expression. Tokenizer files are written for Oniguruma (Ruby syntax, Unicode); we match with
-// PCRE2. The constructs on which the two agree are let through, \s \S \d \D are spelled out so that they agree, and
-// everything else is refused by name. An expression that can match nothing is refused too.
+// The regular expression of a pre-tokenizer. Tokenizer files are written for Oniguruma (Ruby syntax, Unicode); this
+// class uses PCRE2. Constructs with the same meaning in both are accepted, \s \S \d \D are expanded so that their
+// meaning is the same, and everything else is rejected by name. An expression that can match the empty text is
+// rejected, too.
 //
-// Work is bounded in steps of the matcher, never in time: an expression that backtracks without end is an Error. A step
-// may scan the rest of the text, as `a*` does.
+// The work is limited in steps of the matcher, never in time: excessive backtracking is an Error. One step may scan the
+// rest of the text, as `a*` does.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace draftproof {
 
-/// What one encoding spends on all its matches. Not shared between threads; patterns are.
+/// The steps that one encoding may spend on all its matches. Not for use by several threads, unlike Pattern.
 class MatchBudget {
  public:
   explicit MatchBudget(std::size_t text_bytes);
@@ -32,13 +33,13 @@ class MatchBudget {
 
 class Pattern {
  public:
-  /// `origin` ("FILE: field NAME") opens every error sentence.
+  /// `origin` ("FILE: field NAME") begins every error message.
   Pattern(const std::string& expression, const std::string& origin);
   ~Pattern();
   Pattern(Pattern&&) noexcept;
   Pattern& operator=(Pattern&&) noexcept;
 
-  /// Cuts `text` (UTF-8) into its matches and what lies between them, in order, none empty.
+  /// Splits `text` (UTF-8) into the matches and the texts between them, in order, none empty.
   void split(std::string_view text, MatchBudget& budget, std::vector<std::string_view>& pieces) const;
 
  private:
@@ -46,7 +47,7 @@ class Pattern {
   std::unique_ptr<Compiled> compiled_;
 };
 
-/// An expression that matches exactly `text`.
+/// Returns an expression that matches exactly `text`.
 std::string quote_for_pattern(std::string_view text);
 
 }  // namespace draftproof

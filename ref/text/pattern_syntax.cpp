@@ -25,7 +25,7 @@ class Translation {
   Translation(std::string_view expression, const std::string& origin) : expression_(expression), origin_(origin) {}
 
   std::string run() {
-    bool repeatable = false;  // something stands before that a quantifier may follow
+    bool repeatable = false;  // whether a quantifier may follow
     while (at_ < expression_.size()) {
       const char next = expression_[at_];
       if (next == '*' || next == '+' || next == '?' || next == '{') {
@@ -123,7 +123,7 @@ class Translation {
     copy(1);
   }
 
-  /// One escape, inside a class or outside.
+  /// Translates one escape, inside or outside of a class.
   void escape() {
     const char name = at_ + 1 < expression_.size() ? expression_[at_ + 1] : '\0';
     switch (name) {
@@ -155,12 +155,12 @@ class Translation {
     }
     const std::string_view name = expression_.substr(at_ + 3, end - at_ - 3);
     if (std::ranges::find(general_categories, name) == general_categories.end()) {
-      refuse("a property that is no general category");
+      refuse("a property that is not a general category");
     }
     copy(end + 1 - at_);
   }
 
-  /// Hexadecimal digits in [first, last), then `closing` bytes to skip.
+  /// Reads the hexadecimal digits in [first, last), then skips `closing` bytes.
   void code_point(std::size_t first, std::size_t last, std::size_t closing) {
     if (last == std::string_view::npos || last > expression_.size()) refuse("an unfinished escape");
     const std::string_view digits = expression_.substr(first, last - first);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// From the regular expressions tokenizer files hold to the ones PCRE2 reads.
+// Translates the regular expressions of tokenizer files to PCRE2 syntax.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace draftproof {
 
-/// `expression`, written for Oniguruma, in PCRE2's syntax with the same meaning. Throws Error, opened by `origin`, for
-/// a construct whose meaning differs or that we never met in a tokenizer.
+/// Translates `expression`, written for Oniguruma, to PCRE2 syntax with the same meaning. Throws Error, beginning with
+/// `origin`, for a construct whose meaning differs or that is unknown in tokenizers.
 std::string translate_pattern(std::string_view expression, const std::string& origin);
 
 }  // namespace draftproof

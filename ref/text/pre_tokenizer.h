@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Text into the pieces that merges do not cross: expressions one after the other, each on what the one before left, and
-// where the file asks for it a space before every piece that has none, between two of them.
+// Splits text into the pieces that merges do not cross. Expressions are applied one after the other, each to the pieces
+// of the previous one. If the file requires it, a space is put before every piece without one, between two of the
+// expressions.
 #pragma once
 
 #include <string>
@@ -11,7 +12,7 @@
 
 namespace draftproof {
 
-/// GPT-2's own expression, which ByteLevel with use_regex stands for.
+/// GPT-2's expression, which ByteLevel with use_regex means.
 extern const std::string gpt2_pattern;
 
 struct PreTokenizer {

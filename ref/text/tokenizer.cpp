@@ -45,7 +45,7 @@ void Tokenizer::Impl::encode_piece(std::string_view piece, std::vector<Token>& t
     const auto byte = static_cast<unsigned char>(character);
     if (parts.bpe.of_byte(byte) < 0) {
       throw Error(parts.vocabulary_origin + ": has no entry '" + byte_alphabet::spelling(byte) + "' for byte " +
-                  std::to_string(byte) + ", which the text to encode holds");
+                  std::to_string(byte) + ", which the text to encode contains");
     }
   }
   parts.bpe.encode(piece, tokens);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Byte-level BPE as GPT-2, Qwen and Llama 3 use it, from tokenizer.json (or the tokenizer metadata of a GGUF).
+// Byte-level BPE as in GPT-2, Qwen and Llama 3, from tokenizer.json (or the tokenizer metadata of a GGUF).
 //
-// Text -> added tokens cut out (leftmost, then longest; lstrip/rstrip/single_word honoured) -> NFC of what lies between
-// when the file asks for it -> added tokens that want normalized text -> pre-tokenizer pieces (PCRE2, UTF) -> bytes
-// -> merges by rank, leftmost first -> ids.
-// Anything in the file that we do not implement is refused by name rather than ignored. The reference implementation is
-// Hugging Face's `tokenizers`; where it drops a byte the vocabulary has no entry for, we throw an Error.
+// Text -> added tokens cut out (leftmost, then longest; lstrip/rstrip/single_word honored) -> NFC of the texts between
+// them if the file requires it -> added tokens that match normalized text -> pre-tokenizer pieces (PCRE2, UTF) -> bytes
+// -> merges by rank, leftmost first -> ids. Everything in the file that is not implemented is rejected by name rather
+// than ignored. The reference implementation is Hugging Face's `tokenizers`; where it drops a byte that the vocabulary
+// lacks, this class throws an Error.
 #pragma once
 
 #include <filesystem>
@@ -31,20 +31,21 @@ class Tokenizer {
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
 
-  /// `add_special`: what the file's post-processor adds (a BOS, for Llama 3). `text` that is not UTF-8, is longer than
-  /// 1 GiB, or holds a byte that the vocabulary lacks is an Error. Safe to call from several threads.
+  /// Encodes UTF-8 text. `add_special`: whether to add the special tokens of the file's post-processor (a BOS, for
+  /// Llama 3). Throws Error when `text` is not UTF-8, is longer than 1 GiB, or contains a byte that the vocabulary
+  /// lacks. Thread-safe.
   std::vector<Token> encode(std::string_view text, bool add_special = true) const;
 
-  /// As in the reference implementation, bytes that are not UTF-8 become U+FFFD and tokens without an entry become
-  /// nothing (a model's logits are often longer than its vocabulary). A negative token is an Error.
+  /// Decodes tokens. As in the reference implementation, bytes that are not UTF-8 become U+FFFD and tokens without an
+  /// entry become nothing (a model often has more logits than its vocabulary). Throws Error for a negative token.
   std::string decode(std::span<const Token> tokens, bool skip_special = true) const;
 
-  /// The raw bytes of one token (for streaming); special tokens give their text, gaps between ids give nothing.
-  /// Out of range: Error.
+  /// Returns the raw bytes of one token, for streaming; the text of a special token, and nothing for an unused id.
+  /// Throws Error when the token is out of range.
   std::string bytes_of(Token token) const;
   bool is_special(Token token) const;                 // false out of range
   int vocabulary() const;                             // largest id + 1
-  Token find(std::string_view token_text) const;      // spelled as the file spells it; -1 when there is none
+  Token find(std::string_view token_text) const;      // as spelled in the file; -1 when there is none
 
  private:
   friend class TextStream;
@@ -55,13 +56,13 @@ class Tokenizer {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Text out of tokens as they arrive. Bytes of an unfinished UTF-8 character are held back, so every piece is UTF-8 and
-/// the pieces joined equal Tokenizer::decode of all tokens.
+/// Decodes a stream of tokens. Holds back the bytes of an unfinished UTF-8 character, so every returned text is UTF-8
+/// and their concatenation equals Tokenizer::decode of all tokens.
 class TextStream {
  public:
   explicit TextStream(const Tokenizer& tokenizer, bool skip_special = true);
   std::string push(Token token);
-  std::string finish();  // what is still held back, as U+FFFD
+  std::string finish();  // returns the bytes still held back as U+FFFD
 
  private:
   const Tokenizer& tokenizer_;

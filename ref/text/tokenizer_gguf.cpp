@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The tokenizer a GGUF carries (tokenizer.ggml.*), for byte-level BPE. The expressions and flags that a name in
-// tokenizer.ggml.pre stands for are those of llama.cpp's llama-vocab.cpp; as there, nothing is normalized, even where
-// the same model's tokenizer.json asks for NFC. Control and user-defined tokens are cut out of every text.
-
+// Reads the tokenizer of a GGUF (tokenizer.ggml.*), for byte-level BPE. The expressions and flags for each name in
+// tokenizer.ggml.pre are those of llama.cpp's llama-vocab.cpp. As there, nothing is normalized, even where the same
+// model's tokenizer.json requires NFC. Control and user-defined tokens are cut out of every text.
 #include "ref/base/error.h"
 #include "ref/formats/gguf.h"
 #include "ref/formats/printable.h"
@@ -15,7 +14,7 @@ struct PreTokenizerKind {
   std::string_view name;
   std::vector<std::string> expressions;
   bool ignore_merges;
-  bool adds_bos;  // when the file does not say
+  bool adds_bos;  // used when the file does not specify it
 };
 
 const std::vector<PreTokenizerKind>& pre_tokenizer_kinds() {
@@ -50,7 +49,7 @@ class Fields {
     const auto found = values_.find(field);
     if (found == values_.end()) return nullptr;
     const Value* value = std::get_if<Value>(&found->second);
-    if (value == nullptr) throw Error(where(field) + ": is of another type than a tokenizer has there");
+    if (value == nullptr) throw Error(where(field) + ": has the wrong type for a tokenizer");
     return value;
   }
 
@@ -107,14 +106,14 @@ void add_tokens(const Fields& fields, TokenizerPartsBuilder& builder) {
   }
 }
 
-/// The id that `field` holds when the flag `when` (or, without one, `otherwise`) asks for it.
+/// Returns the id in `field` if the flag `when` (or `otherwise`, when the flag is missing) is true.
 std::vector<Token> added_around(const Fields& fields, const std::string& when, bool otherwise, const std::string& field,
                                 const TokenizerPartsBuilder& builder) {
   const bool* wanted = fields.find<bool>(when);
   if (!(wanted != nullptr ? *wanted : otherwise)) return {};
   const auto id = fields.at<std::uint64_t>(field);
   if (id > static_cast<std::uint64_t>(token_most) || !builder.has_token(static_cast<std::int64_t>(id))) {
-    throw Error(fields.where(field) + ": id " + std::to_string(id) + " is no token");
+    throw Error(fields.where(field) + ": id " + std::to_string(id) + " is not a token");
   }
   return {static_cast<Token>(id)};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tokenizer.json as Hugging Face's `tokenizers` writes it, for byte-level BPE. Every field is either read, known to
-// bear on offsets only, or refused by name.
+// Reads tokenizer.json of Hugging Face's `tokenizers`, for byte-level BPE. Every field is either read, known to affect
+// offsets only, or rejected by name.
 #include <algorithm>
 #include <initializer_list>
 
@@ -33,7 +33,7 @@ void require_flag(const Json& object, std::string_view field, bool only) {
   if (flag(object, field, only) != only) object.at(field).fail(only ? "must be true" : "true is not implemented");
 }
 
-/// `first` or, in a Sequence, its members; a Sequence in a Sequence is opened too.
+/// Returns `first` or, for a Sequence, its members; nested Sequences are flattened.
 std::vector<Json> members(const Json& first, std::string_view list) {
   if (first.at("type").string() != "Sequence") return {first};
   refuse_other_fields(first, {"type", list});
@@ -91,7 +91,7 @@ PreTokenizer read_pre_tokenizer(const Json& field) {
   bool byte_level = false;
   for (const Json& member : members(field, "pretokenizers")) {
     const std::string type = member.at("type").string();
-    if (byte_level) member.fail("stands behind ByteLevel, which is not implemented");
+    if (byte_level) member.fail("comes after ByteLevel, which is not implemented");
     if (type == "Split") {
       result.before_space.push_back(read_split(member));
     } else if (type == "Digits") {
@@ -140,7 +140,7 @@ void read_merges(const Json& merges, TokenizerPartsBuilder& builder) {
 void read_model(const Json& model, TokenizerPartsBuilder& builder) {
   refuse_other_fields(model, {"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
                               "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges"});
-  const auto type = model.find("type");  // files of before 2021 have none
+  const auto type = model.find("type");  // files from before 2021 have none
   if (type && type->string() != "BPE") refuse_type(model);
   refuse_present(model, "dropout");
   for (const std::string_view affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
@@ -148,7 +148,7 @@ void read_model(const Json& model, TokenizerPartsBuilder& builder) {
     if (text && !text->string().empty()) text->fail("is not implemented; only null and \"\" are");
   }
   require_flag(model, "byte_fallback", false);
-  flag(model, "fuse_unk", false);  // bears on unk_token only
+  flag(model, "fuse_unk", false);  // affects unk_token only
   read_vocabulary(model.at("vocab"), builder);
   read_merges(model.at("merges"), builder);
   builder.parts().ignore_merges = flag(model, "ignore_merges", false);
@@ -181,13 +181,13 @@ std::vector<Token> read_special_ids(const Json& special_tokens, const std::strin
   const Json ids = special.at("ids");
   std::vector<Token> tokens;
   for (const std::int64_t id : ids.integers(0, token_most)) {
-    if (!builder.has_token(id)) ids.fail("id " + std::to_string(id) + " is no token");
+    if (!builder.has_token(id)) ids.fail("id " + std::to_string(id) + " is not a token");
     tokens.push_back(static_cast<Token>(id));
   }
   return tokens;
 }
 
-/// Puts around the text what the template for a single text puts around it.
+/// Reads the special tokens around a single text from its template.
 void read_template(const Json& processor, TokenizerPartsBuilder& builder) {
   refuse_other_fields(processor, {"type", "single", "pair", "special_tokens"});
   const Json single = processor.at("single");
@@ -210,7 +210,7 @@ void read_template(const Json& processor, TokenizerPartsBuilder& builder) {
     std::vector<Token>& side = texts == 0 ? before : after;
     side.insert(side.end(), tokens.begin(), tokens.end());
   }
-  if (texts != 1) single.fail("must hold the sequence A once");
+  if (texts != 1) single.fail("must contain the sequence A once");
   TokenizerParts& parts = builder.parts();
   parts.before.insert(parts.before.begin(), before.begin(), before.end());
   parts.after.insert(parts.after.end(), after.begin(), after.end());

@@ -36,7 +36,7 @@ void TokenizerPartsBuilder::add_entry(const std::string& spelled, Token id, cons
   mine.taken = true;
   const auto bytes = byte_alphabet::unspell(spelled);
   mine.bytes = bytes.value_or(spelled);
-  // One character of the alphabet is one byte's own token.
+  // An entry of one character of the alphabet is the token of that byte.
   if (bytes && bytes->size() == 1) parts_.bpe.set_byte(static_cast<unsigned char>(bytes->front()), id);
 }
 
@@ -53,7 +53,7 @@ void TokenizerPartsBuilder::add_merge(const std::string& left, const std::string
   const Token left_token = merged(left, origin);
   const Token right_token = merged(right, origin);
   if (!parts_.bpe.add_merge(left_token, right_token, merged(left + right, origin))) {
-    throw Error(origin + ": the merge of " + in_quotes(left) + " and " + in_quotes(right) + " stands there twice");
+    throw Error(origin + ": the merge of " + in_quotes(left) + " and " + in_quotes(right) + " occurs twice");
   }
 }
 

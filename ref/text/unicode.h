@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What we ask of Unicode beyond UTF-8. ICU stays behind this header.
+// Unicode functions beyond UTF-8. ICU is hidden behind this header.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace draftproof::unicode {
 
-/// Canonical composition of `text`, which is UTF-8 of at most 2^31 - 1 bytes. Knows the characters of Unicode 9 and
-/// leaves later ones alone: so does the reference implementation, and models have learnt the texts it makes.
+/// Returns the canonical composition (NFC) of `text`, UTF-8 of at most 2^31 - 1 bytes. Only characters of Unicode 9 are
+/// normalized, as in the reference implementation, because models were trained on its output.
 std::string nfc(std::string_view text);
 
 bool is_space(char32_t character);  // White_Space
-bool is_word(char32_t character);   // what \w means to Rust's regular expressions (UTS 18, annex C)
+bool is_word(char32_t character);   // \w of Rust's regular expressions (UTS 18, annex C)
 
 }  // namespace draftproof::unicode

@@ -192,7 +192,7 @@ TEST(DistributionDeathTest, BreachesOfTheContractAbort) {
   EXPECT_DEATH(Distribution::point(-1), "not negative");
   EXPECT_DEATH(quantized({}), "between 1 and 2\\^23");
   EXPECT_DEATH(quantized({one / 2, one / 4}), "at least 2\\^40");
-  EXPECT_DEATH(quantized({one / 2, one / 2, one / 4}), "largest share is 2\\^40");
+  EXPECT_DEATH(quantized({one / 2, one / 2, one / 4}), "largest raw weight is 2\\^40");
   FixedPointWeights miscounted = in_blocks(two);
   miscounted.sum += one;
   EXPECT_DEATH(Distribution::quantized(miscounted), "rounding leaves");

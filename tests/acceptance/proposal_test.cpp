@@ -216,15 +216,15 @@ TEST(ProposalBuilderDeathTest, OneNumberServesOneDraftTokenAndOneTokenIsOneDraft
   Sampler sampler;
   const Sampling sampling{.temperature = 1};
   ProposalBuilder builder(sampling, {}, 0, 10, Purpose::draft, random, sampler);
-  EXPECT_DEATH(builder.add_sibling(1), "beside a draft token");
+  EXPECT_DEATH(builder.add_sibling(1), "a sibling is added to a draft token");
   builder.add_token(1);
   EXPECT_DEATH(builder.add_sibling(1), "different tokens");
   builder.rewind_to(0);
   EXPECT_DEATH(builder.add_token(1), "different tokens");
-  EXPECT_DEATH(builder.draw(logits), "only the first branch is drawn");
-  EXPECT_DEATH(builder.rewind_to(1), "a branch begins where the draft tokens have come to");
+  EXPECT_DEATH(builder.draw(logits), "draft tokens are drawn only on the first branch");
+  EXPECT_DEATH(builder.rewind_to(1), "a branch rewinds to a depth that it has");
   builder.add_token(0);
-  EXPECT_DEATH(builder.draw(logits), "only the first branch is drawn");
+  EXPECT_DEATH(builder.draw(logits), "draft tokens are drawn only on the first branch");
 }
 
 TEST(ProposalBuilderDeathTest, NothingIsDraftedInAPlaceAboveADrawnDraftToken) {
@@ -238,7 +238,7 @@ TEST(ProposalBuilderDeathTest, NothingIsDraftedInAPlaceAboveADrawnDraftToken) {
   builder.add_sibling(1 - below);
   builder.add_token(0);
   builder.rewind_to(0);
-  EXPECT_DEATH(builder.add_token(1 - first), "does not know what was drawn below it");
+  EXPECT_DEATH(builder.add_token(1 - first), "siblings are added before any deeper draft token is drawn");
 }
 
 TEST(Draw, FromAPointAsksForNoChance) {
@@ -316,7 +316,7 @@ TEST(DrawDeathTest, ASourceThatAnswersAKeyFromTwoNumbersAborts) {
   Last last;
   EXPECT_EQ(draw(p, {}, last), 64);
   Alternating alternating;
-  EXPECT_DEATH(draw(p, {}, alternating), "answers from one number");
+  EXPECT_DEATH(draw(p, {}, alternating), "gives the same uniform number each time");
 }
 
 TEST(DrawDeathTest, FromAnEmptyDistributionAborts) {

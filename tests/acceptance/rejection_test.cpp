@@ -156,7 +156,7 @@ TEST(RejectionDeathTest, ADraftTokenThatItsOwnDistributionRulesOutAborts) {
   PhiloxSource random(1);
   EXPECT_DEATH(rejection.judge(proposal, target, 0, 0, random), "can be drawn from");
   proposal.drawn_from.clear();
-  EXPECT_DEATH(rejection.judge(proposal, target, 0, 0, random), "says what it was drawn from");
+  EXPECT_DEATH(rejection.judge(proposal, target, 0, 0, random), "comes with its distribution");
 }
 
 // ---- Rules that are wrong. Each must change the law of some pair, or the enumeration above proves nothing. ----

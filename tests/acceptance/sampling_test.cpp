@@ -251,7 +251,7 @@ TEST(Sampling, RowsThatNoModelShouldGiveAreErrorsThatNameTheToken) {
     EXPECT_THAT(error_of({1, 2, nan, 3}, {.temperature = temperature}), HasSubstr("token 2 is NaN"));
     EXPECT_THAT(error_of({nan, 2}, {.temperature = temperature}), HasSubstr("token 0 is NaN"));
     EXPECT_THAT(error_of({1, infinity}, {.temperature = temperature}), HasSubstr("token 1 is +infinity"));
-    EXPECT_THAT(error_of({-infinity, -infinity}, {.temperature = temperature}), HasSubstr("not one of the 2 logits"));
+    EXPECT_THAT(error_of({-infinity, -infinity}, {.temperature = temperature}), HasSubstr("none of the 2 logits"));
   }
   EXPECT_THAT(error_of({1, largest}, {.repeat_penalty = 0.5f}, {1}), HasSubstr("token 1 is +infinity"));
   EXPECT_THAT(error_of({1, -infinity}, {.presence_penalty = -infinity}, {1}), HasSubstr("token 1 is NaN"));

@@ -314,7 +314,7 @@ TEST(AttentionDeathTest, BreachesOfTheContractAbort) {
   narrow.open(100);
   write(narrow, 0, &row, &row);
   write(narrow, 1, &row, &row);
-  EXPECT_DEATH(write(narrow, 2, &row, &row), "no window is wider");
+  EXPECT_DEATH(write(narrow, 2, &row, &row), "no transaction has more rows");
   AttentionCache small(1, 1, 3, 1, 9);
   small.open(2);
   write(small, 0, &row, &row);

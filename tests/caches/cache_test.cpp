@@ -158,7 +158,7 @@ TEST(Cache, WithoutLayersStillCountsPositions) {
 TEST(CacheDeathTest, BeginWhileOpenAborts) {
   Cache cache = mixed_cache();
   Transaction transaction = cache.begin(1);
-  EXPECT_DEATH(cache.begin(1), "at most one open window");
+  EXPECT_DEATH(cache.begin(1), "at most one open transaction");
 }
 
 TEST(CacheDeathTest, BeginBeyondHorizonOrCapacityAborts) {
@@ -186,17 +186,17 @@ TEST(CacheDeathTest, CommitOutOfRangeAborts) {
 TEST(CacheDeathTest, RowsOutsideTheWindowAbort) {
   Cache cache = mixed_cache();
   EXPECT_DEATH(cache.wrote(1), "inside a transaction");
-  EXPECT_DEATH(write_layer(cache, 0, 0, 1), "inside the open window");
-  EXPECT_DEATH(write_layer(cache, 2, 0, 1), "inside the open window");
+  EXPECT_DEATH(write_layer(cache, 0, 0, 1), "inside the open transaction");
+  EXPECT_DEATH(write_layer(cache, 2, 0, 1), "inside the open transaction");
   Transaction transaction = cache.begin(2);
-  EXPECT_DEATH(write(cache, {1, 2, 3}), "inside the open window");
-  EXPECT_DEATH(cache.wrote(3), "inside the open window");
-  EXPECT_DEATH(cache.wrote(0), "inside the open window");
+  EXPECT_DEATH(write(cache, {1, 2, 3}), "inside the open transaction");
+  EXPECT_DEATH(cache.wrote(3), "inside the open transaction");
+  EXPECT_DEATH(cache.wrote(0), "inside the open transaction");
   EXPECT_DEATH(write_layer(cache, 1, 1, 1), "ascending order");
   write(cache, {1});
   EXPECT_DEATH(write_layer(cache, 1, 0, 1), "ascending order");
   transaction.commit(1);
-  EXPECT_DEATH(write_layer(cache, 1, 1, 1), "inside the open window");
+  EXPECT_DEATH(write_layer(cache, 1, 1, 1), "inside the open transaction");
 }
 
 TEST(CacheDeathTest, ALayerThatMissedAKeptRowAborts) {

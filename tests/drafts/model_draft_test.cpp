@@ -106,8 +106,8 @@ TEST(ModelDraft, MakesAsManyDraftTokensAsAskedFor) {
   for (int limit = 1; limit <= 6; ++limit) {
     EXPECT_EQ(propose(draft, text, limit, samplings[1], random).size(), limit);
   }
-  EXPECT_DEATH(propose(draft, text, 7, samplings[1], random), "as many draft tokens as it can make");
-  EXPECT_DEATH(propose(draft, text, 0, samplings[1], random), "as many draft tokens as it can make");
+  EXPECT_DEATH(propose(draft, text, 7, samplings[1], random), "at most draft_max\\(\\) draft tokens");
+  EXPECT_DEATH(propose(draft, text, 0, samplings[1], random), "at most draft_max\\(\\) draft tokens");
 }
 
 TEST(ModelDraft, ObservesRunsAsLongAsTheContractSays) {
@@ -115,7 +115,7 @@ TEST(ModelDraft, ObservesRunsAsLongAsTheContractSays) {
   const std::vector<Token> text = some_text(600);
   ModelDraft small(*model, 700, 4);
   small.observe(std::span(text).first(Draft::max_chunk), {});
-  EXPECT_DEATH(small.observe(std::span(text).first(Draft::max_chunk + 1), {}), "largest horizon");
+  EXPECT_DEATH(small.observe(std::span(text).first(Draft::max_chunk + 1), {}), "between one row and max_pending_rows");
   EXPECT_DEATH(small.observe({}, {}), "window");
   ModelDraft large(*model, 700, 300);
   large.observe(std::span(text).first(301), {});

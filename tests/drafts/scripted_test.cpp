@@ -116,7 +116,7 @@ TEST(Scripted, RemembersTheTextAndNotWhereTheScriptIs) {
 TEST(ScriptedDeathTest, RefusesLettersAndTokensThatThereAreNot) {
   TableModel target = falling();
   for (const char* script : {"x", "+ +", "4", "9", "+/+a"}) {
-    EXPECT_DEATH(ScriptedDraft(target, 64, 4, script), "a script is of its letters") << script;
+    EXPECT_DEATH(ScriptedDraft(target, 64, 4, script), "a script contains only the letters") << script;
   }
 }
 

@@ -154,7 +154,7 @@ TEST_F(ShardedCheckpoint, NamesAShardThatIsMissing) {
 TEST_F(ShardedCheckpoint, NamesATensorThatItsShardDoesNotHave) {
   index(R"({"weight_map":{"a":"one.safetensors","c":"two.safetensors"}})");
   EXPECT_EQ(refusal(), (folder.path() / "two.safetensors").string() +
-                           ": has no tensor 'c', which the index says it has");
+                           ": has no tensor 'c', which the index lists");
 }
 
 TEST_F(ShardedCheckpoint, RefusesATensorThatTwoShardsHave) {
@@ -213,7 +213,7 @@ TEST(Checkpoint, SaysWhatItLookedForInAFolderWithoutWeights) {
   EXPECT_EQ(error_of([&] { Checkpoint checkpoint(folder.path()); }),
             folder.path().string() + looked_for +
                 "; it has 'model-q4.gguf', 'pytorch_model.bin', "
-                "but of a folder only those two are read; a .gguf file is opened by its own name");
+                "but of a folder only those two are read; open a .gguf file by its own path");
   EXPECT_EQ(error_of([&] { Checkpoint checkpoint(folder.path() / "no"); }),
             (folder.path() / "no").string() + ": no such folder or file");
   EXPECT_THROW(Checkpoint(folder.path() / "config.json"), Error);
@@ -465,18 +465,18 @@ TEST_F(GgufCheckpoint, NamesTheKeyThatIsMissingWrongOrNotImplemented) {
   EXPECT_THAT(refusal(keys("llama").text("llama.vocab_size", "5"), embedding), HasSubstr("field llama.vocab_size"));
   EXPECT_THAT(refusal(keys("llama"), {{"output.weight", 5}}), HasSubstr("field llama.vocab_size: is missing"));
   EXPECT_THAT(refusal(keys("llama"), {{"token_embd.weight", 5}, {"blk.0.attn_q.weight", 6}}),
-              HasSubstr("tensor 'blk.0.attn_q.weight' has shape [6, 8], which are no heads of 4 rows"));
+              HasSubstr("tensor 'blk.0.attn_q.weight' has shape [6, 8], whose rows are not heads of 4 rows"));
   EXPECT_THAT(refusal(keys("llama"), {{"token_embd.weight", 5}, {"model.norm.weight", 1}, {"output_norm.weight", 1}}),
-              HasSubstr("'model.norm.weight', which is there already"));
+              HasSubstr("'model.norm.weight', which exists already"));
 }
 
 TEST(Checkpoint, SaysHowAFileIsOpened) {
   const TemporaryFolder folder;
   const auto file = folder.write("model.safetensors", safetensors({{"a", "F32", {1}, f32_one}}));
   EXPECT_EQ(error_of([&] { Checkpoint checkpoint(file); }),
-            file.string() + ": is opened by its folder, which holds config.json as well");
+            file.string() + ": open its folder instead, which has config.json as well");
   const auto text = folder.write("x.txt", "text");
-  EXPECT_EQ(error_of([&] { Checkpoint checkpoint(text); }), text.string() + ": is not GGUF; it does not begin so");
+  EXPECT_EQ(error_of([&] { Checkpoint checkpoint(text); }), text.string() + ": is not GGUF; its first four bytes are not 'GGUF'");
 }
 
 }  // namespace

@@ -111,10 +111,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"an_extent_beyond_63_bits", one({std::uint64_t{1} << 63}, f32, 0),
                 {"tensor 'a'", "9223372036854775808"}},
         BadFile{"a_product_that_wraps_to_zero", one({std::uint64_t{1} << 32, std::uint64_t{1} << 32}, f32, 0),
-                {"tensor 'a'", "more than can be counted"}},
+                {"tensor 'a'", "more elements than can be counted"}},
         BadFile{"a_product_that_wraps_to_one", one({0xFFFFFFFF, 0x100000001, 1, 1}, f32, 0), {"tensor 'a'"}},
-        BadFile{"bytes_that_wrap", one({huge}, f32, 0), {"tensor 'a'", "more than can be counted"}},
-        BadFile{"bytes_that_wrap_in_blocks", one({32, huge / 16}, q8_0, 0), {"tensor 'a'", "more than can be counted"}},
+        BadFile{"bytes_that_wrap", one({huge}, f32, 0), {"tensor 'a'", "more elements than can be counted"}},
+        BadFile{"bytes_that_wrap_in_blocks", one({32, huge / 16}, q8_0, 0), {"tensor 'a'", "more elements than can be counted"}},
         BadFile{"a_broken_block", one({33}, q8_0, 0), {"tensor 'a'", "33", "Q8_0"}},
         BadFile{"a_scalar_in_blocks", one({}, q8_0, 0), {"tensor 'a'", "Q8_0"}},
         BadFile{"a_type_we_do_not_read", one({256}, 10, 0), {"tensor 'a'", "Q2_K", "Q6_K"}},
@@ -213,11 +213,11 @@ TEST_F(SplitGguf, NamesThePartThatIsMissing) {
 
 TEST_F(SplitGguf, NamesThePartThatIsNotWhatItsNameSays) {
   write(2, part(0, 2, 2).tensor("b", {2}, f32, 0).data("abcdefgh"));
-  EXPECT_THAT(refusal(), HasSubstr(path(2).string() + ": says it is part 1 of 2"));
+  EXPECT_THAT(refusal(), HasSubstr(path(2).string() + ": states that it is part 1 of 2"));
   write(2, part(1, 3, 2).tensor("b", {2}, f32, 0).data("abcdefgh"));
-  EXPECT_THAT(refusal(), HasSubstr(path(2).string() + ": says it is part 2 of 3"));
+  EXPECT_THAT(refusal(), HasSubstr(path(2).string() + ": states that it is part 2 of 3"));
   write(2, GgufBytes().tensor("b", {2}, f32, 0).data("abcdefgh"));
-  EXPECT_THAT(refusal(), HasSubstr(path(2).string() + ": says it is part 1 of 1"));
+  EXPECT_THAT(refusal(), HasSubstr(path(2).string() + ": states that it is part 1 of 1"));
 }
 
 TEST_F(SplitGguf, RefusesPartsOfAnotherSplit) {

@@ -119,8 +119,8 @@ TEST_F(GgufHeader, NamesTheKeyThatIsWrong) {
       {one(9, GgufBytes::array_head(8, 1000)), "beyond the end"},
       {one(8, GgufBytes::raw(huge)), "too long here"},
       {one(10, "1234"), "beyond the end"},
-      {one(7, "\2"), "truth value of 2"},
-      {GgufBytes().number("k", 1).number("k", 2).bytes(), "stands there twice"},
+      {one(7, "\2"), "boolean of value 2"},
+      {GgufBytes().number("k", 1).number("k", 2).bytes(), "occurs twice"},
   };
   for (const auto& [bytes, what] : cases) {
     EXPECT_THAT(error(bytes), HasSubstr(what));

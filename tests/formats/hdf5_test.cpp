@@ -179,7 +179,7 @@ TEST_F(Hdf5OfH5py, RefusesWhatIsNoArrayOfNumbersInThisFile) {
   EXPECT_THAT(refusal<float>("nothing"), HasSubstr("has no shape"));
   EXPECT_THAT(refusal<float>("never_filled"), HasSubstr("never filled"));
   for (const char* name : {"group/compressed", "never_compressed", "partly_filled"}) {
-    EXPECT_THAT(refusal<float>(name), HasSubstr("is in chunks"));
+    EXPECT_THAT(refusal<float>(name), HasSubstr("is chunked"));
   }
   EXPECT_THAT(refusal<float>("too_large"), HasSubstr("more than 2^33 elements"));
   EXPECT_THAT(refusal<std::uint8_t>("elsewhere"), HasSubstr("other files"));
@@ -247,7 +247,7 @@ TEST(Hdf5, AsksForNoMemoryThatTheFileDoesNotFill) {
   H5Sclose(space);
   H5Fclose(out);
   ASSERT_LT(std::filesystem::file_size(path), 1 << 20);
-  EXPECT_THAT(error_of([&] { Hdf5::open(path).read<std::int32_t>("x"); }), HasSubstr("'x' is in chunks"));
+  EXPECT_THAT(error_of([&] { Hdf5::open(path).read<std::int32_t>("x"); }), HasSubstr("'x' is chunked"));
   EXPECT_THAT(error_of([&] { Hdf5List<std::int32_t>(Hdf5::open(path), "x"); }), HasSubstr("'x' has chunks of more"));
 }
 

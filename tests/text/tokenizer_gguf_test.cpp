@@ -93,7 +93,7 @@ TEST(TokenizerGguf, NamesTheFieldThatIsWrong) {
   expect(GgufBytes().number("tokenizer.ggml.model", 3), "model", "another type");
   expect(Vocabulary().file().truth("tokenizer.ggml.add_eos_token", true), "eos_token_id", "missing");
   expect(Vocabulary().file().truth("tokenizer.ggml.add_eos_token", true).number("tokenizer.ggml.eos_token_id", 9999),
-         "eos_token_id", "9999 is no token");
+         "eos_token_id", "9999 is not a token");
 }
 
 }  // namespace

@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(
                R"("post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "x"}},
                   {"Sequence": {"id": "A"}}], "pair": [],
                   "special_tokens": {"x": {"id": "x", "ids": [900], "tokens": ["x"]}}})",
-               "post_processor.special_tokens.x.ids", "900 is no token"},
+               "post_processor.special_tokens.x.ids", "900 is not a token"},
         Change{no_processor,
                R"("post_processor": {"type": "TemplateProcessing", "single": [], "pair": [], "special_tokens": {}})",
                "post_processor.single", "sequence A once"}));
