@@ -492,12 +492,12 @@ void Replayer::judge_ratio(Sequence& sequence, const Step& step, std::size_t row
         coin || wanted >= offered || wanted == 0, "acceptance",
         [&] { return "a coin is asked, as p " + number(wanted) + " < q " + number(offered); },
         [] { return std::string("no coin"); });
-    const bool accepted = wanted >= offered || (coin && coin->whole < wanted);
+    const bool due = wanted >= offered || (coin && coin->whole < wanted);
     expect(
-        accepted == (row < accepted), "acceptance",
+        due == (row < accepted), "acceptance",
         [&] {
           return "draft token " + number(step.draft_tokens[row]) + " with p " + number(wanted) + ", q " + number(offered) +
-                 (coin ? ", coin " + number(coin->whole) : "") + (accepted ? " stands" : " falls");
+                 (coin ? ", coin " + number(coin->whole) : "") + (due ? " is accepted" : " is rejected");
         },
         [&] { return std::string(row < accepted ? "it was accepted" : "it was rejected"); });
   }

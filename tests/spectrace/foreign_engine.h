@@ -328,17 +328,17 @@ class ForeignEngine {
     for (std::size_t i = 0; i < q.rows.size(); ++i) {
       const auto draft_token = static_cast<std::size_t>(q.draws[i].token);
       reach = std::min(reach * p[i][draft_token] / q.rows[i][draft_token], 1.0);
-      double accepted = reach;
+      double stays = reach;
       if (i + 1 < q.rows.size()) {
         double left = 0;
         for (std::size_t x = 0; x < p[i + 1].size(); ++x) {
           left += std::max(reach * p[i + 1][x] - q.rows[i + 1][x], 0.0) / total();
         }
-        accepted = left == 0 && reach == 1 ? 1 : left / (left + 1 - reach);
+        stays = left == 0 && reach == 1 ? 1 : left / (left + 1 - reach);
       }
       const double u = static_cast<double>(numbers_.next() >> 40) * 0x1p-24;
       step["u"].push_back(how_.reals ? said(u) : said(whole_part(u * total())));
-      if (u >= accepted) continue;
+      if (u >= stays) continue;
       accepted = i + 1;
       reach_of_accepted = reach;
     }
