@@ -24,9 +24,9 @@ std::vector<std::pair<long, double>> Curve::points() const {
   return points;
 }
 
-Evidence::Evidence(int vocabulary, double slack, int coin_bits)
+Evidence::Evidence(int vocabulary, double slack, int u_bits)
     : tokens_({vocabulary, alpha_of_one, slack}), draft_tokens_({vocabulary, alpha_of_one, 0}),
-      coins_(alpha_of_one, coin_bits), acceptance_(alpha_of_one) {}
+      coins_(alpha_of_one, u_bits), acceptance_(alpha_of_one) {}
 
 void Evidence::token(const Distribution& p, double slack, const Distribution* q, Token token,
                      std::span<const Token> text, const std::optional<Token>& rejected) {

@@ -48,7 +48,7 @@ class Evidence {
   static constexpr int games = 6;
   static constexpr double alpha_of_one = alpha / games;
 
-  Evidence(int vocabulary, double slack, int coin_bits);
+  Evidence(int vocabulary, double slack, int u_bits);
 
   /// A token and the law it should come from. q: what a draft token for it was drawn from, or none. rejected: the
   /// draft token of this sequence that was rejected last.

@@ -38,7 +38,7 @@ TEST(TraceCommand, PassesWhatGenerateWroteAndNothingThatWasChangedInIt) {
 
     std::vector<std::string> lines = lines_of(test::text_of(trace));
     Json round = Json::parse(lines[2]);
-    round["y"]["c"] = round["y"]["c"].get<std::int64_t>() / 2;
+    round["next"]["u"] = round["next"]["u"].get<std::int64_t>() / 2;
     lines[2] = round.dump();
     test::put(trace, joined(lines));
     EXPECT_EQ(run_command({"trace", "check", trace}).status, 3) << "its digest tells";
@@ -54,7 +54,7 @@ TEST(TraceCommand, PassesWhatGenerateWroteAndNothingThatWasChangedInIt) {
     test::put(trace, joined({lines[0], lines[1], lines[3]}));
     const auto invalid = run_command({"trace", "check", trace});
     EXPECT_EQ(invalid.status, 3);
-    EXPECT_THAT(invalid.out, HasSubstr("INVALID_TRACE: " + trace + ":3: field n"));
+    EXPECT_THAT(invalid.out, HasSubstr("INVALID_TRACE: " + trace + ":3: field round"));
   }
 }
 
@@ -108,7 +108,7 @@ TEST(TraceCommand, AReproducerRemembersTheSlack) {
   ASSERT_EQ(generated.status, 0) << generated.err;
   std::vector<std::string> lines = lines_of(test::text_of(trace));
   Json opening = Json::parse(lines[1]);
-  opening["T"] = "0x1p-2";
+  opening["temperature"] = "0x1p-2";
   opening["numerics"] = "elsewhere";
   lines[1] = opening.dump();
   test::put(trace, sealed(lines));
@@ -124,15 +124,15 @@ TEST(TraceCommand, AReproducerRemembersTheSlack) {
 TEST(TraceCommand, AFailureOfNoOneSequenceIsReportedThoughThereIsNoReproducer) {
   const auto hide = [](float drawn, float p, float q) { return drawn * q < p || p == 0 ? drawn : p / q; };
   Json header = Json::parse(lines_of(FloatEngine(3).trace("rejection", 1))[0]);
-  const Json opening = {{"t", "seq"}, {"T", header["T"]}, {"prompt", header["prompt"]}};
-  for (const char* field : {"T", "prompt"}) header.erase(field);
+  const Json opening = {{"type", "sequence"}, {"temperature", header["temperature"]}, {"prompt", header["prompt"]}};
+  for (const char* field : {"temperature", "prompt"}) header.erase(field);
   std::vector<std::string> lines{header.dump()};
   for (int s = 0; s < 2; ++s) {  // what ends the file is right
     auto part = lines_of(FloatEngine(3).trace("rejection", 100, s == 0 ? +hide : nullptr));
     part[0] = opening.dump();
     for (const std::string& line : part) {
       lines.push_back(Json::parse(line).dump());
-      lines.back().insert(1, "\"s\":" + std::to_string(s) + ",");
+      lines.back().insert(1, "\"sequence\":" + std::to_string(s) + ",");
     }
   }
   const Folder folder;
@@ -152,13 +152,13 @@ TEST(TraceCommand, AFailureOfNoOneSequenceIsReportedThoughThereIsNoReproducer) {
 /// Sequences that are never ended: a short trace must not make the target's cache for each of them.
 TEST(TraceCommand, HoldsTheTargetsMemoryHoweverManySequencesAreOpen) {
   if (test::sanitized) GTEST_SKIP() << "the sanitizer needs more address space than the limit leaves";
-  Json header = {{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "e"}, {"vocab", 131}, {"rule", "rejection"},
-                 {"W", Distribution::total}};
+  Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 131}, {"rule", "rejection"},
+                 {"total_weight", Distribution::total}};
   std::string text = header.dump() + "\n";
   for (int s = 0; s < 1500; ++s) {
-    text += Json({{"t", "seq"}, {"s", s}, {"key", s}, {"prompt", {1}}, {"T", "0x1p+0"},
+    text += Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", s}, {"prompt", {1}}, {"temperature", "0x1p+0"},
                   {"numerics", "canonical"}}).dump() + "\n" +
-            Json({{"t", "step"}, {"s", s}, {"n", 0}, {"pos", 1}, {"o", {2}}}).dump() + "\n";
+            Json({{"type", "round"}, {"sequence", s}, {"round", 0}, {"position", 1}, {"emitted", {2}}}).dump() + "\n";
   }
   const File file(text);
   const Folder folder;
@@ -175,7 +175,7 @@ TEST(TraceCommand, RefusesATargetOfAnotherVocabulary) {
   const File file(recorded.text(cases().front()));
   const auto refused = run_command({"trace", "check", file.path(), "--target", target});
   EXPECT_EQ(refused.status, 3);
-  EXPECT_THAT(refused.out, HasSubstr(":1: field vocab: is 6, but"));
+  EXPECT_THAT(refused.out, HasSubstr(":1: field vocabulary: is 6, but"));
 }
 
 TEST(TraceCommand, ShowsARoundAndSaysWhereTwoTextsPart) {
@@ -194,8 +194,8 @@ TEST(TraceCommand, ShowsARoundAndSaysWhereTwoTextsPart) {
   EXPECT_THAT(same.out, HasSubstr("all 24 tokens are the same"));
   std::vector<std::string> lines = lines_of(test::text_of(a.path()));
   Json round = Json::parse(lines[4]);
-  const std::int64_t position = round["pos"];
-  round["o"][0] = (round["o"][0].get<int>() + 1) % 6;
+  const std::int64_t position = round["position"];
+  round["emitted"][0] = (round["emitted"][0].get<int>() + 1) % 6;
   lines[4] = round.dump();
   const File b(sealed(lines));
   const auto parted = run_command({"trace", "diff", a.path(), b.path()});
@@ -217,17 +217,17 @@ TEST(TraceCommand, DiffComparesTextsNotRounds) {
 }
 
 std::string a_header() {
-  return Json({{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "e"}, {"vocab", 131}, {"rule", "rejection"},
-               {"W", Distribution::total}}).dump() + "\n";
+  return Json({{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 131}, {"rule", "rejection"},
+               {"total_weight", Distribution::total}}).dump() + "\n";
 }
 std::string a_seq(int sequence, int prompt = 1) {
-  return Json({{"t", "seq"}, {"s", sequence}, {"prompt", {prompt}}, {"T", "0x1p+0"}}).dump() + "\n";
+  return Json({{"type", "sequence"}, {"sequence", sequence}, {"prompt", {prompt}}, {"temperature", "0x1p+0"}}).dump() + "\n";
 }
 std::string a_step(int sequence, int round, int position, const std::vector<int>& said) {
-  return Json({{"t", "step"}, {"s", sequence}, {"n", round}, {"pos", position}, {"o", said}}).dump() + "\n";
+  return Json({{"type", "round"}, {"sequence", sequence}, {"round", round}, {"position", position}, {"emitted", said}}).dump() + "\n";
 }
 std::string an_end(int sequence) {
-  return Json({{"t", "end"}, {"s", sequence}, {"reason", "cancelled"}}).dump() + "\n";
+  return Json({{"type", "end"}, {"sequence", sequence}, {"reason", "cancelled"}}).dump() + "\n";
 }
 
 TEST(TraceCommand, DiffComparesAllSequencesAndSaysWhereTheFirstTenPart) {
@@ -272,8 +272,8 @@ TEST(TraceCommand, AReproducerOfTokensThatAreWrongTogetherIsNotWrittenAndTheRepo
   std::string text = a_header() + a_seq(0);
   const std::vector<std::uint64_t> row = {2, Distribution::total / 2, 3, Distribution::total / 2};
   for (int n = 0; n < 200; ++n) {  // of two tokens, always the one
-    text += Json({{"t", "step"}, {"s", 0}, {"n", n}, {"pos", n + 1}, {"o", {2}}, {"d", Json::array()}, {"a", 0},
-                  {"w", 1}, {"last", "bonus"}, {"P", {row}}}).dump() + "\n";
+    text += Json({{"type", "round"}, {"sequence", 0}, {"round", n}, {"position", n + 1}, {"emitted", {2}}, {"draft_tokens", Json::array()}, {"accepted", 0},
+                  {"width", 1}, {"next_from", "bonus"}, {"p_rows", {row}}}).dump() + "\n";
   }
   const File file(text + an_end(0));
   const Folder folder;

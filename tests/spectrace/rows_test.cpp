@@ -42,10 +42,10 @@ AllRows rows_of(const std::string& trace) {
     const auto* step = std::get_if<Step>(&event->what);
     if (step == nullptr) continue;
     ++all.steps;
-    for (const auto* rows : {&step->target_rows, &step->draft_rows}) {
+    for (const auto* rows : {&step->p_rows, &step->q_rows}) {
       all.distributions.insert(all.distributions.end(), rows->begin(), rows->end());
     }
-    for (const auto* rows : {&step->target_reals, &step->draft_reals}) {
+    for (const auto* rows : {&step->p_reals, &step->q_reals}) {
       all.reals.insert(all.reals.end(), rows->begin(), rows->end());
     }
   }
@@ -81,7 +81,7 @@ TEST(Rows, BesideATraceAreThoseThatWouldStandInItsLines) {
     moved.move_out(recorded.text(c));
     for (const Beside* beside : {&written, &moved}) {
       expect_same_rows(inside.path(), beside->trace);
-      EXPECT_EQ(beside->text().find("\"P\":["), std::string::npos);
+      EXPECT_EQ(beside->text().find("\"p_rows\":["), std::string::npos);
       for (const Target& model : {Target{}, recorded.target()}) {
         const Report report = replay(beside->trace, model);
         EXPECT_EQ(report.verdict(), ReportVerdict::pass_exact) << c.name << "\n" << said(report);
@@ -128,13 +128,13 @@ TEST(Rows, ThatH5pyWroteAreRead) {
     const AllRows rows = rows_of(folder + name);
     EXPECT_EQ(rows.distributions.size() + rows.reals.size(), 20U);
     std::string other = test::text_of(folder + name);
-    const std::size_t at = other.find("\"pos\":20") - 40;
-    const std::size_t emitted = other.find("\"o\":[", at) + 5;
+    const std::size_t at = other.find("\"position\":20") - 40;
+    const std::size_t emitted = other.find("\"emitted\":[", at) + 11;
     other[emitted] = other[emitted] == '5' ? '4' : static_cast<char>(other[emitted] + 1);
     Beside changed;
     std::vector<std::string> lines = lines_of(other);
     Json header = Json::parse(lines[0]);
-    header["rows"] = "t.jsonl.rows.h5";
+    header["rows_file"] = "t.jsonl.rows.h5";
     lines[0] = header.dump();
     changed.put(sealed(lines));
     std::filesystem::copy_file(folder + name + ".rows.h5", changed.rows);
@@ -149,12 +149,12 @@ TEST(Rows, ThatCrashTheLibraryDoNotCrashTheCheck) {
     Beside beside;
     std::vector<std::string> lines = lines_of(test::text_of(folder + "h5py.jsonl"));
     Json header = Json::parse(lines[0]);
-    header["rows"] = "t.jsonl.rows.h5";
+    header["rows_file"] = "t.jsonl.rows.h5";
     lines[0] = header.dump();
     beside.put(sealed(lines));
     std::filesystem::copy_file(folder + name, beside.rows);
     EXPECT_NO_THROW(expect_seal(beside.rows));
-    EXPECT_THAT(refusal(beside), HasSubstr(":1: field rows: "));
+    EXPECT_THAT(refusal(beside), HasSubstr(":1: field rows_file: "));
   }
 }
 
@@ -210,7 +210,7 @@ void change_every_value(const Beside& beside, const RowsParts& good, const std::
       std::filesystem::remove(beside.rows);
       parts.write(beside.rows);
       const std::string why = replay(beside.trace).invalid;
-      EXPECT_TRUE(why.find("field P") != std::string::npos || why.find("field Q") != std::string::npos)
+      EXPECT_TRUE(why.find("field p_rows") != std::string::npos || why.find("field q_rows") != std::string::npos)
           << name << "[" << i << "]: " << why;
     }
   }
@@ -241,9 +241,9 @@ TEST(Rows, NoByteOfTheirFileCanBeChangedAndPass) {
     std::string bad = good;
     bad[at] = static_cast<char>(bad[at] ^ 1 << at % 8);
     test::put(beside.rows, bad);
-    EXPECT_THAT(refusal(beside), HasSubstr(":1: field rows: ")) << at;
+    EXPECT_THAT(refusal(beside), HasSubstr(":1: field rows_file: ")) << at;
     test::put(beside.rows, good.substr(0, at));
-    EXPECT_THAT(refusal(beside), HasSubstr(":1: field rows: ")) << at;
+    EXPECT_THAT(refusal(beside), HasSubstr(":1: field rows_file: ")) << at;
   }
 }
 
@@ -369,7 +369,7 @@ std::vector<Hostile> hostile_files() {
       // The file.
       {"missing", [](const Beside& beside, const RowsParts&) { std::filesystem::remove(beside.rows); }, "no such file"},
       {"empty", bytes([](const std::string&) { return std::string(); }), "not an HDF5 file"},
-      {"text", bytes([](const std::string&) { return std::string("{\"t\":\"hdr\"}\n"); }), "not an HDF5 file"},
+      {"text", bytes([](const std::string&) { return std::string("{\"type\":\"header\"}\n"); }), "not an HDF5 file"},
       {"cut short", bytes([](const std::string& good) { return good.substr(0, good.size() / 2); }), "sha256"},
       {"twice", bytes([](const std::string& good) { return good + good; }), "damaged or edited"},
       {"a folder",
@@ -588,7 +588,7 @@ TEST(Rows, OfEveryHostileFileAreRefusedWithLineAndField) {
     hostile.make(beside, good);
     const std::string why = refusal(beside);
     EXPECT_THAT(why, HasSubstr(hostile.words)) << hostile.name;
-    EXPECT_THAT(why, testing::ContainsRegex(":1: field rows: |:3: field [PQ]: ")) << hostile.name;
+    EXPECT_THAT(why, testing::ContainsRegex(":1: field rows_file: |:3: field [PQ]: ")) << hostile.name;
   }
 }
 
@@ -620,10 +620,10 @@ TEST(Rows, OfFilesThatDoNotLieBesideTheTraceAreRefused) {
     beside.record(recorded, sampled());
     std::vector<std::string> lines = lines_of(beside.text());
     Json header = Json::parse(lines[0]);
-    header["rows"] = name;
+    header["rows_file"] = name;
     lines[0] = header.dump();
     beside.put(sealed(lines));
-    EXPECT_THAT(replay(beside.trace).invalid, HasSubstr(":1: field rows: ")) << name;
+    EXPECT_THAT(replay(beside.trace).invalid, HasSubstr(":1: field rows_file: ")) << name;
   }
 }
 
@@ -642,28 +642,28 @@ TEST(Rows, NamedWronglyByAStepAreRefused) {
     EXPECT_EQ(report.verdict(), ReportVerdict::invalid_trace) << said(report);
     EXPECT_THAT(report.invalid, HasSubstr(":3: field " + std::string(field))) << report.invalid;
   };
-  ASSERT_GT(Json::parse(lines[2])["d"].size(), 0U);
-  refused(2, "P.row", [](Json& step) { step["P"].erase("row"); });
-  refused(2, "P.row", [](Json& step) { step["P"]["row"] = -1; });
-  refused(2, "P.row", [](Json& step) { step["P"]["row"] = 0.5; });
-  refused(2, "P", [](Json& step) { step["P"]["row"] = std::int64_t{1} << 53; });
-  refused(2, "P", [](Json& step) { step["P"]["row"] = 1; });
-  refused(2, "P.n", [](Json& step) { step["P"]["n"] = 0; });
-  refused(2, "P.n", [](Json& step) { step["P"]["n"] = step["d"].size() + 2; });
-  refused(2, "P.n", [](Json& step) { step["P"].erase("n"); });
-  refused(2, "Q.n", [](Json& step) { step["Q"]["n"] = step["d"].size() + 1; });
-  refused(2, "Q.sha256", [](Json& step) { step["Q"].erase("sha256"); });
-  refused(2, "Q", [](Json& step) { step["Q"]["sha256"] = std::string(64, '0'); });
-  refused(2, "Q", [](Json& step) { step["Q"]["sha256"] = ""; });
-  refused(2, "P", [](Json& step) { std::swap(step["P"]["sha256"], step["Q"]["sha256"]); });
-  refused(2, "Q", [](Json& step) { step["Q"]["bytes"] = 1; });
-  refused(2, "Q", [](Json& step) { step["Q"] = 7; });
+  ASSERT_GT(Json::parse(lines[2])["draft_tokens"].size(), 0U);
+  refused(2, "p_rows.row", [](Json& step) { step["p_rows"].erase("row"); });
+  refused(2, "p_rows.row", [](Json& step) { step["p_rows"]["row"] = -1; });
+  refused(2, "p_rows.row", [](Json& step) { step["p_rows"]["row"] = 0.5; });
+  refused(2, "p_rows", [](Json& step) { step["p_rows"]["row"] = std::int64_t{1} << 53; });
+  refused(2, "p_rows", [](Json& step) { step["p_rows"]["row"] = 1; });
+  refused(2, "p_rows.count", [](Json& step) { step["p_rows"]["count"] = 0; });
+  refused(2, "p_rows.count", [](Json& step) { step["p_rows"]["count"] = step["draft_tokens"].size() + 2; });
+  refused(2, "p_rows.count", [](Json& step) { step["p_rows"].erase("count"); });
+  refused(2, "q_rows.count", [](Json& step) { step["q_rows"]["count"] = step["draft_tokens"].size() + 1; });
+  refused(2, "q_rows.sha256", [](Json& step) { step["q_rows"].erase("sha256"); });
+  refused(2, "q_rows", [](Json& step) { step["q_rows"]["sha256"] = std::string(64, '0'); });
+  refused(2, "q_rows", [](Json& step) { step["q_rows"]["sha256"] = ""; });
+  refused(2, "p_rows", [](Json& step) { std::swap(step["p_rows"]["sha256"], step["q_rows"]["sha256"]); });
+  refused(2, "q_rows", [](Json& step) { step["q_rows"]["bytes"] = 1; });
+  refused(2, "q_rows", [](Json& step) { step["q_rows"] = 7; });
   Json header = Json::parse(lines[0]);
-  header.erase("rows");
+  header.erase("rows_file");
   std::vector<std::string> without = lines;
   without[0] = header.dump();
   beside.put(sealed(without));
-  EXPECT_THAT(replay(beside.trace).invalid, HasSubstr(":3: field P: rows stand in a file beside the trace, but"));
+  EXPECT_THAT(replay(beside.trace).invalid, HasSubstr(":3: field p_rows: rows stand in a file beside the trace, but"));
 }
 
 TEST(Rows, AreWholeOrAsTheyWereWhenTheirWriterIsKilled) {
@@ -792,7 +792,7 @@ TEST(RowsCommand, TravelWithTheReproducerOfAFailure) {
   ASSERT_EQ(generated.status, 0) << generated.err;
   std::vector<std::string> lines = lines_of(test::text_of(trace));
   Json round = Json::parse(lines[5]);
-  round["ph"][0] = std::string(32, '0');  // which only the row shows to be wrong
+  round["p_digests"][0] = std::string(32, '0');  // which only the row shows to be wrong
   lines[5] = round.dump();
   test::put(trace, sealed(lines));
   const std::string reproducer = folder.path() / "case";

@@ -72,8 +72,8 @@ Json pairs_of(const Distribution& row) {
 }
 
 Json header_of(const std::string& rule, int size = vocabulary) {
-  return {{"t", "hdr"},  {"schema", "spectrace/1"}, {"engine", "somebody"}, {"vocab", size},
-          {"rule", rule}, {"W", Distribution::total}, {"T", "0x1p+0"},       {"prompt", {1}}};
+  return {{"type", "header"},  {"schema", "spectrace/2"}, {"engine", "somebody"}, {"vocabulary", size},
+          {"rule", rule}, {"total_weight", Distribution::total}, {"temperature", "0x1p+0"},       {"prompt", {1}}};
 }
 
 /// A trace of rounds of one draft token and a token after it: rows, but no decisions. The first token comes from the law, and
@@ -91,24 +91,24 @@ std::string tokens_with_rows(const FaultModel* mutant, int rounds, const std::st
     if (mutant != nullptr) mutant->distribution(distributions, distribution);
     const Token draft_token = draw(distributions.tokens, distributions.q, numbers);
     const auto place = static_cast<std::size_t>(draft_token);
-    Json step = {{"t", "step"}, {"n", n},  {"pos", position}, {"d", {draft_token}},         {"a", 1},
-                 {"w", 2},      {"last", "bonus"}, {"o", {draft_token}}, {"P", {pairs_of(p)}}, {"Q", {pairs_of(q)}}};
+    Json step = {{"type", "round"}, {"round", n},  {"position", position}, {"draft_tokens", {draft_token}},         {"accepted", 1},
+                 {"width", 2},      {"next_from", "bonus"}, {"emitted", {draft_token}}, {"p_rows", {pairs_of(p)}}, {"q_rows", {pairs_of(q)}}};
     if (one_below_1(numbers) * distributions.q[place] < distribution[place]) {
       const PositionDistributions own = distributions_of(after, after);
-      step["o"].push_back(draw(own.tokens, own.p, numbers));
-      step["P"].push_back(pairs_of(after));
+      step["emitted"].push_back(draw(own.tokens, own.p, numbers));
+      step["p_rows"].push_back(pairs_of(after));
     } else {
       double sum = 0;
       for (std::size_t i = 0; i < distribution.size(); ++i) sum += distribution[i] = std::max(distribution[i] - distributions.q[i], 0.0);
       for (double& left : distribution) left /= sum;
-      step["a"] = 0;
-      step["last"] = rule == "greedy" ? "greedy" : "res";
-      step["o"] = {draw(distributions.tokens, distribution, numbers)};
+      step["accepted"] = 0;
+      step["next_from"] = rule == "greedy" ? "greedy" : "residual";
+      step["emitted"] = {draw(distributions.tokens, distribution, numbers)};
     }
-    position += static_cast<int>(step["o"].size());
+    position += static_cast<int>(step["emitted"].size());
     text += step.dump() + "\n";
   }
-  return text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n";
+  return text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n";
 }
 
 Report report_of(const std::string& text, const Target& target = {}) {
@@ -175,18 +175,18 @@ std::string twice(const std::string& trace, int second_key, const std::string& g
   std::string line;
   std::getline(lines, line);
   Json header = Json::parse(line);
-  for (const char* field : {"prompt", "T"}) header.erase(field);  // of each sequence
-  if (!generator.empty()) header["rng"] = {{"alg", generator}, {"seed", "1"}};
+  for (const char* field : {"prompt", "temperature"}) header.erase(field);  // of each sequence
+  if (!generator.empty()) header["rng"] = {{"algorithm", generator}, {"seed", "1"}};
   std::string texts[2];
   while (std::getline(lines, line)) {
     for (int s = 0; s < 2; ++s) {
       Json step = Json::parse(line);
-      step["s"] = s;
+      step["sequence"] = s;
       texts[s] += step.dump() + "\n";
     }
   }
   const auto opening = [](int s, int key) {
-    return Json({{"t", "seq"}, {"s", s}, {"key", key}, {"prompt", {1}}, {"T", "0x1p+0"}}).dump() + "\n";
+    return Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", key}, {"prompt", {1}}, {"temperature", "0x1p+0"}}).dump() + "\n";
   };
   return header.dump() + "\n" + opening(0, 0) + texts[0] + opening(1, second_key) + texts[1];
 }
@@ -216,18 +216,18 @@ TEST(OutcomeDistribution, IsNotShownByTheSameNumbersWhateverTheOrderOfTheirKeys)
   for (int i = 1; i <= 200; ++i) keys.push_back(i * 64 % 201);
   std::string text = header_of("rejection").dump();
   Json header = Json::parse(text);
-  for (const char* field : {"prompt", "T"}) header.erase(field);
-  header["rng"] = {{"alg", our_generator}, {"seed", "1"}};
+  for (const char* field : {"prompt", "temperature"}) header.erase(field);
+  header["rng"] = {{"algorithm", our_generator}, {"seed", "1"}};
   text = header.dump() + "\n";
   const Json row = {3, Distribution::total / 2, 4, Distribution::total / 2};
   int s = 0;
   for (int time = 0; time < 2; ++time) {
     for (const int key : keys) {
-      text += Json({{"t", "seq"}, {"s", s}, {"key", key}, {"prompt", {1}}, {"T", "0x1p+0"}}).dump() + "\n";
-      text += Json({{"t", "step"}, {"s", s}, {"n", 0}, {"pos", 1}, {"d", Json::array()}, {"a", 0}, {"w", 1},
-                    {"last", "bonus"}, {"o", {3}}, {"P", {row}}})
+      text += Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", key}, {"prompt", {1}}, {"temperature", "0x1p+0"}}).dump() + "\n";
+      text += Json({{"type", "round"}, {"sequence", s}, {"round", 0}, {"position", 1}, {"draft_tokens", Json::array()}, {"accepted", 0}, {"width", 1},
+                    {"next_from", "bonus"}, {"emitted", {3}}, {"p_rows", {row}}})
                   .dump() + "\n";
-      text += Json({{"t", "end"}, {"s", s++}, {"reason", "cancelled"}}).dump() + "\n";
+      text += Json({{"type", "end"}, {"sequence", s++}, {"reason", "cancelled"}}).dump() + "\n";
     }
   }
   const Report report = report_of(text);
@@ -243,18 +243,18 @@ TEST(OutcomeDistribution, OfGreedyTokensIsNoMatterOfRowsThatAreNoPoints) {
     const Distribution p = some_row(numbers);
     const auto weights = p.weights();
     const auto best = static_cast<Token>(std::max_element(weights.begin(), weights.end()) - weights.begin());
-    const Json step = {{"t", "step"}, {"n", n}, {"pos", 1 + n}, {"d", Json::array()}, {"a", 0}, {"w", 1},
-                       {"last", "greedy"}, {"o", {best}}, {"P", {pairs_of(p)}}};
+    const Json step = {{"type", "round"}, {"round", n}, {"position", 1 + n}, {"draft_tokens", Json::array()}, {"accepted", 0}, {"width", 1},
+                       {"next_from", "greedy"}, {"emitted", {best}}, {"p_rows", {pairs_of(p)}}};
     text += step.dump() + "\n";
   }
-  const Report report = report_of(text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n");
+  const Report report = report_of(text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n");
   EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(report_of(report));
 }
 
 TEST(OutcomeDistribution, IsProvedWrongByATokenThatPNeverSays) {
   std::string text = header_of("rejection").dump() + "\n";
-  const Json step = {{"t", "step"}, {"n", 0}, {"pos", 1}, {"d", Json::array()}, {"a", 0}, {"w", 1}, {"last", "bonus"},
-                     {"o", {5}},    {"P", {{3, Distribution::total / 2, 4, Distribution::total / 2}}}};
+  const Json step = {{"type", "round"}, {"round", 0}, {"position", 1}, {"draft_tokens", Json::array()}, {"accepted", 0}, {"width", 1}, {"next_from", "bonus"},
+                     {"emitted", {5}},    {"p_rows", {{3, Distribution::total / 2, 4, Distribution::total / 2}}}};
   const Report report = report_of(text + step.dump() + "\n");
   ASSERT_EQ(report.verdict(), ReportVerdict::bug_proven) << report_text(report_of(report));
   EXPECT_EQ(report.findings.front().check, std::string("distribution"));
@@ -277,10 +277,10 @@ std::string tokens_only(Recorded& recorded, float temperature, int count, const 
       distribution.push_back(static_cast<double>(weight) / static_cast<double>(Distribution::total));
     }
     const Token token = draw(p.tokens(), distribution, numbers);
-    text += Json({{"t", "step"}, {"n", n}, {"pos", 1 + n}, {"o", {token}}}).dump() + "\n";
+    text += Json({{"type", "round"}, {"round", n}, {"position", 1 + n}, {"emitted", {token}}}).dump() + "\n";
     tokens.push_back(token);
   }
-  return text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n";
+  return text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n";
 }
 
 TEST(OutcomeDistribution, OfTokensAloneIsHeldToTheTarget) {
@@ -319,11 +319,11 @@ TEST(OutcomeDistribution, OfGreedyTokensOfOtherNumericsIsTheTargetsBestOrANearTi
   Target target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
   std::string text = tokens_only(recorded, 0, 100, "somewhere else");
-  const std::string temperature = "\"T\":\"0x1p+0\"";
-  text.replace(text.find(temperature), temperature.size(), "\"T\":\"0x0p+0\"");
+  const std::string temperature = "\"temperature\":\"0x1p+0\"";
+  text.replace(text.find(temperature), temperature.size(), "\"temperature\":\"0x0p+0\"");
   std::vector<std::string> lines = lines_of(text);
   Json step = Json::parse(lines.back() == "" ? lines[99] : lines[100]);
-  step["o"][0] = (step["o"][0].get<int>() + 1) % 6;
+  step["emitted"][0] = (step["emitted"][0].get<int>() + 1) % 6;
   lines[100] = step.dump();
   const auto held = [&](const std::string& trace, double slack, double tie) {
     target.slack = slack;
@@ -365,10 +365,10 @@ TEST(OutcomeDistribution, OfOneChoiceTakesPartUnderSlack) {
       const Distribution p = plain_row(recorded.model(), {.temperature = 1, .top_p = 0.25F}, tokens).distribution;
       Token token = p.tokens().front();
       if (!right && n == 150) token = (token + 1) % recorded.model().vocabulary();
-      text += Json({{"t", "step"}, {"n", n}, {"pos", 1 + n}, {"o", {token}}}).dump() + "\n";
+      text += Json({{"type", "round"}, {"round", n}, {"position", 1 + n}, {"emitted", {token}}}).dump() + "\n";
       tokens.push_back(token);
     }
-    const Report report = report_of(text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n", target);
+    const Report report = report_of(text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n", target);
     EXPECT_THAT(report_text(report_of(report)), HasSubstr("tokens of one choice"));
     EXPECT_THAT(report_text(report_of(report)), HasSubstr("it is assumed that penalties, temperature, top-k"));
     EXPECT_EQ(report.verdict(), right ? ReportVerdict::pass_stat : ReportVerdict::bug_proven) << report_text(report_of(report));
@@ -379,7 +379,7 @@ TEST(OutcomeDistribution, IsToldAfterAHundredFindings) {
   std::vector<std::string> lines = lines_of(tokens_with_rows(nullptr, 400));
   for (std::size_t n = 200; n < 400; ++n) {
     Json step = Json::parse(lines[n]);
-    step["last"] = step["last"] == "res" ? "bonus" : "res";
+    step["next_from"] = step["next_from"] == "residual" ? "bonus" : "residual";
     lines[n] = step.dump();
   }
   const Report report = report_of(joined(lines));
@@ -397,7 +397,7 @@ TEST(OutcomeDistribution, OfForeignNumericsIsHeldToTheTargetThoughItStatesItsOwn
   for (const float temperature : {1.0F, 0.98F, 3.0F}) {
     auto lines = lines_of(recorded.text({"", &rejection, {.temperature = temperature}, "perturbed"}));
     Json opening = Json::parse(lines[1]);
-    opening["T"] = "0x1p+0";
+    opening["temperature"] = "0x1p+0";
     opening["numerics"] = "somewhere else";
     lines[1] = opening.dump();
     const Report report = report_of(sealed(lines), target);
@@ -428,11 +428,11 @@ std::string hex(double value) {
 
 std::string trace_of(Recorded& recorded, const FloatRun& run) {
   const Sampling& s = run.sampling;
-  Json header = {{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "floats"}, {"rule", "rejection"},
-                 {"vocab", recorded.model().vocabulary()}, {"T", hex(static_cast<double>(s.temperature))},
-                 {"top_p", hex(static_cast<double>(s.top_p))}, {"prompt", {1}}, {"stops", Json::array()}};
+  Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "floats"}, {"rule", "rejection"},
+                 {"vocabulary", recorded.model().vocabulary()}, {"temperature", hex(static_cast<double>(s.temperature))},
+                 {"top_p", hex(static_cast<double>(s.top_p))}, {"prompt", {1}}, {"stop_tokens", Json::array()}};
   if (!run.numerics.empty()) header["numerics"] = run.numerics;
-  if (run.order_said) header["order"] = run.order;
+  if (run.order_said) header["sampler_order"] = run.order;
   std::string text = header.dump() + "\n";
   std::vector<Token> tokens{1};
   Numbers numbers(23);
@@ -448,13 +448,13 @@ std::string trace_of(Recorded& recorded, const FloatRun& run) {
       row.insert(row.end(), {token, hex(p.back())});
     }
     const Token token = draw(distribution->p.tokens(), p, numbers);
-    Json step = {{"t", "step"}, {"n", n}, {"pos", 1 + n}, {"o", {token}}};
-    if (run.rows) step["P"] = {row};
-    if (run.logprobs) step["lp"] = {hex(log_probability(logits, token))};
+    Json step = {{"type", "round"}, {"round", n}, {"position", 1 + n}, {"emitted", {token}}};
+    if (run.rows) step["p_rows"] = {row};
+    if (run.logprobs) step["logprobs"] = {hex(log_probability(logits, token))};
     text += step.dump() + "\n";
     tokens.push_back(token);
   }
-  return text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n";
+  return text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n";
 }
 
 TEST(OutcomeDistribution, OfRealsIsHeldToTheTargetAndSaysHowFarItsRowsAre) {
@@ -518,9 +518,9 @@ TEST(OutcomeDistribution, OfLogProbabilitiesIsThatOfTheTarget) {
   const Report right = report_of(joined(lines), target);
   EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
   EXPECT_LT(right.furthest_logprob.value_or(1), 1e-9);
-  EXPECT_THAT(report_text(report_of(report_of(joined(lines)))), HasSubstr("field lp is not looked at"));
+  EXPECT_THAT(report_text(report_of(report_of(joined(lines)))), HasSubstr("field logprobs is not looked at"));
   Json step = Json::parse(lines[20]);
-  step["lp"][0] = hex(-9.0);
+  step["logprobs"][0] = hex(-9.0);
   lines[20] = step.dump();
   const Report wrong = report_of(joined(lines), target);
   ASSERT_EQ(wrong.verdict(), ReportVerdict::bug_proven) << report_text(report_of(wrong));
@@ -532,21 +532,21 @@ TEST(OutcomeDistribution, OfASecondTurnIsBetOnWhereNoNumberWasDrawnBefore) {
   const std::string trace = tokens_with_rows(nullptr, 300);
   std::vector<std::string> lines = lines_of(trace);
   Json header = Json::parse(lines[0]);
-  for (const char* field : {"prompt", "T"}) header.erase(field);
+  for (const char* field : {"prompt", "temperature"}) header.erase(field);
   const auto turns = [&](const char* generator, bool longer) {
-    header["rng"] = {{"alg", generator}, {"seed", "1"}};
+    header["rng"] = {{"algorithm", generator}, {"seed", "1"}};
     std::string text = header.dump() + "\n";
     std::vector<Token> prompt{1};
     for (int s = 0; s < 2; ++s) {
-      text += Json({{"t", "seq"}, {"s", s}, {"key", 7}, {"prompt", prompt}, {"T", "0x1p+0"}}).dump() + "\n";
+      text += Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", 7}, {"prompt", prompt}, {"temperature", "0x1p+0"}}).dump() + "\n";
       const auto before = static_cast<int>(prompt.size()) - 1;
       for (std::size_t i = 1; i < lines.size(); ++i) {
         Json line = Json::parse(lines[i]);
-        line["s"] = s;
-        if (line.contains("pos")) line["pos"] = line["pos"].get<int>() + before;
+        line["sequence"] = s;
+        if (line.contains("position")) line["position"] = line["position"].get<int>() + before;
         text += line.dump() + "\n";
-        if (s > 0 || !longer || !line.contains("o")) continue;
-        for (const Json& token : line["o"]) prompt.push_back(token);
+        if (s > 0 || !longer || !line.contains("emitted")) continue;
+        for (const Json& token : line["emitted"]) prompt.push_back(token);
       }
     }
     return report_of(text);
@@ -577,20 +577,20 @@ std::string drafts_with_the_targets_number(int rounds) {
     const auto weights = p.weights();
     const Token best = p.tokens()[static_cast<std::size_t>(std::max_element(weights.begin(), weights.end()) -
                                                            weights.begin())];
-    Json step = {{"t", "step"}, {"n", n}, {"pos", position}, {"d", Json::array()}, {"a", 0}, {"w", 1},
-                 {"last", "bonus"}, {"o", {token}}, {"P", {pairs_of(p)}}, {"Q", Json::array()}};
+    Json step = {{"type", "round"}, {"round", n}, {"position", position}, {"draft_tokens", Json::array()}, {"accepted", 0}, {"width", 1},
+                 {"next_from", "bonus"}, {"emitted", {token}}, {"p_rows", {pairs_of(p)}}, {"q_rows", Json::array()}};
     if (token == best) {
-      step["d"] = {token};
-      step["a"] = 1;
-      step["w"] = 2;
-      step["Q"] = {pairs_of(p)};
-      step["P"].push_back(pairs_of(p));
-      step["o"].push_back(at(numbers.next() >> 12));
+      step["draft_tokens"] = {token};
+      step["accepted"] = 1;
+      step["width"] = 2;
+      step["q_rows"] = {pairs_of(p)};
+      step["p_rows"].push_back(pairs_of(p));
+      step["emitted"].push_back(at(numbers.next() >> 12));
     }
-    position += static_cast<int>(step["o"].size());
+    position += static_cast<int>(step["emitted"].size());
     text += step.dump() + "\n";
   }
-  return text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n";
+  return text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n";
 }
 
 TEST(OutcomeDistribution, OfMatchingDoesNotBetOnWhichDraftTokensTheTargetsOwnNumberLetsBeMade) {
@@ -616,7 +616,7 @@ TEST(OutcomeDistribution, ThatARuleDeclaresToLoseIsNeverPassedAndNeverABug) {
   }
   std::vector<std::string> lines = lines_of(tokens_with_rows(nullptr, 5, "lossy:typical"));
   Json last = Json::parse(lines[5]);
-  last["pos"] = last["pos"].get<int>() + 1;
+  last["position"] = last["position"].get<int>() + 1;
   lines[5] = last.dump();
   EXPECT_EQ(report_of(joined(lines)).verdict(), ReportVerdict::bug_proven) << "positions are held all the same";
 }
@@ -637,10 +637,10 @@ TEST(Reals, NoCoinOrTokenCanBeChangedAndPass) {
     const File file;
     std::map<std::string, int> changed, found;
     for (std::size_t at = 1; at + 1 < lines.size(); ++at) {
-      for (const char* field : {"u", "qc", "ur", "d", "o", "q", "p", "P", "Q"}) {
+      for (const char* field : {"accept_u", "draft_u", "next_u", "draft_tokens", "emitted", "q_draft", "p_draft", "p_rows", "q_rows"}) {
         Json step = Json::parse(lines[at]);
         if (!step.contains(field) || step[field].empty()) continue;
-        if (rule == std::string("matching") && field == std::string("d")) continue;  // any draft token will do
+        if (rule == std::string("matching") && field == std::string("draft_tokens")) continue;  // any draft token will do
         Json* place = &step[field];
         while (place->is_array()) place = &place->back();
         if (place->is_number()) {
@@ -659,7 +659,7 @@ TEST(Reals, NoCoinOrTokenCanBeChangedAndPass) {
     }
     for (const auto& [field, times] : changed) {
       // A coin may move within what decides as it did.
-      const bool coin = field == "u" || field == "qc" || field == "ur";
+      const bool coin = field == "accept_u" || field == "draft_u" || field == "next_u";
       EXPECT_GE(2 * found[field], times) << rule << " " << field << ": " << found[field] << " of " << times;
       EXPECT_TRUE(coin || found[field] == times) << rule << " " << field << ": " << found[field] << " of " << times;
     }
