@@ -23,7 +23,7 @@ using testing::HasSubstr;
 
 const std::string target = fixture("external/llama-tiny-plain");
 
-TEST(TraceCommand, PassesWhatGenerateWroteAndNothingThatWasChangedInIt) {
+TEST(TraceCommand, AnUnchangedTraceOfGeneratePassesAndAChangedOneDoesNot) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   for (const std::string rule : {"matching", "rejection"}) {
@@ -58,7 +58,7 @@ TEST(TraceCommand, PassesWhatGenerateWroteAndNothingThatWasChangedInIt) {
   }
 }
 
-TEST(TraceCommandSlow, PassesEveryRunThatVerifyWrote) {
+TEST(TraceCommandSlow, EveryRunThatVerifyWritesPasses) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   const auto verified = run_command({"verify", target, "--draft", "perfect", "--max-new-tokens", "12",
@@ -70,7 +70,7 @@ TEST(TraceCommandSlow, PassesEveryRunThatVerifyWrote) {
 }
 
 /// Dozens of runs that draw with the same numbers say the same again: no evidence, however often.
-TEST(TraceCommandSlow, DoesNotTakeRunsWithTheSameNumbersForEvidence) {
+TEST(TraceCommandSlow, RunsWithTheSameRandomNumbersAreNoFurtherEvidence) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   for (const std::string rule : {"matching", "rejection"}) {
@@ -85,7 +85,7 @@ TEST(TraceCommandSlow, DoesNotTakeRunsWithTheSameNumbersForEvidence) {
   }
 }
 
-TEST(TraceCommand, HoldsARunToATargetThatComputesAsItWasComputedAndToNoOther) {
+TEST(TraceCommand, ARunIsComparedOnlyWithATargetOfItsNumericsClass) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   const auto generated = run_command({"generate", target, "--draft", "perfect", "--kv", "bf16", "--max-new-tokens",
@@ -95,11 +95,11 @@ TEST(TraceCommand, HoldsARunToATargetThatComputesAsItWasComputedAndToNoOther) {
   EXPECT_EQ(held.status, 0) << held.out << held.err;
   const auto other = run_command({"trace", "check", trace, "--target", target});
   EXPECT_EQ(other.status, 2) << other.out << other.err;
-  EXPECT_THAT(other.out, HasSubstr("the numerics 'canonical, kv bf16', which cannot be had here"));
+  EXPECT_THAT(other.out, HasSubstr("the numerics 'canonical, kv bf16', which are not available here"));
 }
 
 /// Rows of another temperature than is said: too far away for what is granted to other numerics.
-TEST(TraceCommand, AReproducerRemembersTheSlack) {
+TEST(TraceCommand, AReproducerKeepsTheSlack) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   const auto generated =
@@ -121,7 +121,7 @@ TEST(TraceCommand, AReproducerRemembersTheSlack) {
   EXPECT_EQ(again.status, 1) << again.out << again.err;
 }
 
-TEST(TraceCommand, AFailureOfNoOneSequenceIsReportedThoughThereIsNoReproducer) {
+TEST(TraceCommand, AFailureOfSeveralSequencesTogetherIsReportedWithoutReproducer) {
   const auto hide = [](float drawn, float p, float q) { return drawn * q < p || p == 0 ? drawn : p / q; };
   Json header = Json::parse(lines_of(FloatEngine(3).trace("rejection", 1))[0]);
   const Json opening = {{"type", "sequence"}, {"temperature", header["temperature"]}, {"prompt", header["prompt"]}};
@@ -142,15 +142,15 @@ TEST(TraceCommand, AFailureOfNoOneSequenceIsReportedThoughThereIsNoReproducer) {
   const auto checked = run_command({"trace", "check", trace, "--reproducer", path});
   EXPECT_EQ(checked.status, 1) << checked.err;
   EXPECT_THAT(checked.out, HasSubstr("band               fail"));
-  EXPECT_THAT(checked.out, HasSubstr("reproducer none: no sequence fails by itself"));
+  EXPECT_THAT(checked.out, HasSubstr("reproducer none: no single sequence fails on its own"));
   EXPECT_FALSE(std::filesystem::exists(path));
   const auto once = run_command({"trace", "check", "/dev/null", "--reproducer", path});
   EXPECT_EQ(once.status, 3);
-  EXPECT_THAT(once.err, HasSubstr("'/dev/null' can be read once; put it into a file"));
+  EXPECT_THAT(once.err, HasSubstr("'/dev/null' can be read only once; write the trace to a file"));
 }
 
 /// Sequences that are never ended: a short trace must not make the target's cache for each of them.
-TEST(TraceCommand, HoldsTheTargetsMemoryHoweverManySequencesAreOpen) {
+TEST(TraceCommand, MemoryOfTheTargetIsBoundedHoweverManySequencesAreOpen) {
   if (test::sanitized) GTEST_SKIP() << "the sanitizer needs more address space than the limit leaves";
   Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 131}, {"rule", "rejection"},
                  {"total_weight", Distribution::total}};
@@ -170,7 +170,7 @@ TEST(TraceCommand, HoldsTheTargetsMemoryHoweverManySequencesAreOpen) {
   EXPECT_THAT(test::text_of(out), HasSubstr("rows 1500"));
 }
 
-TEST(TraceCommand, RefusesATargetOfAnotherVocabulary) {
+TEST(TraceCommand, ATargetWithAnotherVocabularyIsRefused) {
   Recorded recorded;
   const File file(recorded.text(cases().front()));
   const auto refused = run_command({"trace", "check", file.path(), "--target", target});
@@ -178,7 +178,7 @@ TEST(TraceCommand, RefusesATargetOfAnotherVocabulary) {
   EXPECT_THAT(refused.out, HasSubstr(":1: field vocabulary: is 6, but"));
 }
 
-TEST(TraceCommand, ShowsARoundAndSaysWhereTwoTextsPart) {
+TEST(TraceCommand, ShowPrintsARoundAndDiffNamesWhereTwoTextsDiffer) {
   Recorded recorded;
   const Case c{"", &rejection, {.temperature = 1}, "perturbed", Verification::batched, {}, 24};
   const File a(recorded.text(c));
@@ -230,7 +230,7 @@ std::string an_end(int sequence) {
   return Json({{"type", "end"}, {"sequence", sequence}, {"reason", "cancelled"}}).dump() + "\n";
 }
 
-TEST(TraceCommand, DiffComparesAllSequencesAndSaysWhereTheFirstTenPart) {
+TEST(TraceCommand, DiffComparesAllSequencesAndNamesWhereTheFirstTenDiffer) {
   // Of 40 sequences the even ones part, each at another place; every fifth is in one file only. 3 has another prompt,
   // 1 goes on where the other has ended, 7 is the same in other rounds.
   std::string one = a_header();
@@ -268,7 +268,7 @@ TEST(TraceCommand, DiffComparesAllSequencesAndSaysWhereTheFirstTenPart) {
   EXPECT_EQ(same.out, "sequences: 40 equal; all 161 tokens are the same\n");
 }
 
-TEST(TraceCommand, AReproducerOfTokensThatAreWrongTogetherIsNotWrittenAndTheReportSaysSo) {
+TEST(TraceCommand, NoReproducerIsWrittenForTokensThatAreWrongOnlyTogetherAndTheReportNamesIt) {
   std::string text = a_header() + a_seq(0);
   const std::vector<std::uint64_t> row = {2, Distribution::total / 2, 3, Distribution::total / 2};
   for (int n = 0; n < 200; ++n) {  // of two tokens, always the one
@@ -281,7 +281,7 @@ TEST(TraceCommand, AReproducerOfTokensThatAreWrongTogetherIsNotWrittenAndTheRepo
   const auto checked = run_command({"trace", "check", file.path(), "--reproducer", path});
   EXPECT_EQ(checked.status, 1) << checked.out << checked.err;
   EXPECT_THAT(checked.out, HasSubstr("BUG_STAT"));
-  EXPECT_THAT(checked.out, HasSubstr("reproducer none: no one decision is wrong, all tokens together are"));
+  EXPECT_THAT(checked.out, HasSubstr("reproducer none: no single decision is wrong, only all tokens together"));
   EXPECT_FALSE(std::filesystem::exists(path));
   EXPECT_THAT(run_command({"trace", "check", file.path()}).out, testing::Not(HasSubstr("reproducer")));
 }
@@ -289,7 +289,7 @@ TEST(TraceCommand, AReproducerOfTokensThatAreWrongTogetherIsNotWrittenAndTheRepo
 /// In place of a hang: 124.
 const std::string limited_time = "timeout 30";
 
-TEST(TraceCommandSlow, DoesNotWaitForeverForThePipeIntoWhichNobodyWrites) {
+TEST(TraceCommandSlow, APipeWithoutWriterIsRefusedAfterABoundedWait) {
   const Folder folder;
   const std::string pipe = folder.path() / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -307,7 +307,7 @@ TEST(TraceCommandSlow, DoesNotWaitForeverForThePipeIntoWhichNobodyWrites) {
   EXPECT_THAT(generated.err, HasSubstr("--prompt-file: " + pipe + ": a pipe into which nobody writes"));
 }
 
-TEST(TraceCommandSlow, ReadsAPipeHoweverSlowItsWriterIs) {
+TEST(TraceCommandSlow, APipeIsReadHoweverSlowItsWriterIs) {
   const Folder folder;
   const std::string pipe = test::quoted(folder.path() / "pipe");
   ASSERT_EQ(mkfifo((folder.path() / "pipe").c_str(), 0600), 0);
@@ -323,7 +323,7 @@ TEST(TraceCommandSlow, ReadsAPipeHoweverSlowItsWriterIs) {
   }
 }
 
-TEST(TraceCommand, DiffComparesSequencesHoweverTheirLinesAreMixed) {
+TEST(TraceCommand, DiffComparesSequencesHoweverTheirLinesAreInterleaved) {
   const auto trace = [](const std::vector<std::string>& steps) {
     std::string text = a_header() + a_seq(0) + a_seq(1);
     for (const std::string& line : steps) text += line;
@@ -356,7 +356,7 @@ double seconds_of(int who) {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-TEST(TraceCommandSlow, ChecksAHundredThousandRoundsInFiveTimesWhatParsingThemTakesAndTwoHundredMegabytes) {
+TEST(TraceCommandSlow, AHundredThousandRoundsAreCheckedInFiveTimesTheirParsingTimeAndTwoHundredMegabytes) {
   Recorded recorded({.vocabulary = 40, .levels = 4, .seed = 5});
   const Case c{"", &rejection, {.temperature = 1, .top_k = 8}, "perturbed", Verification::batched, {}, 25000};
   long rounds = 0;

@@ -57,7 +57,7 @@ std::vector<Foreign> controls() {
   return list;
 }
 
-TEST(Foreign, NoRightDecoderIsAccusedAndNoneIsPassedForMoreThanItShows) {
+TEST(Foreign, ACorrectDecoderHasNoFindingsAndGetsNoBetterVerdictThanItsTraceSupports) {
   std::map<std::string, int> verdicts;
   for (const Foreign& how : controls()) {
     const Report report = report_of(how);
@@ -103,7 +103,7 @@ const Caught faults[] = {
     {Wrong::residual_is_p, "q is not taken away", false, true, "distribution"},
 };
 
-TEST(Foreign, EveryFaultIsSeenInRealsAsInIntegers) {
+TEST(Foreign, EveryFaultIsFoundInRealsAndInIntegers) {
   for (const bool reals : {true, false}) {
     for (const Caught& fault : faults) {
       Foreign how;
@@ -127,7 +127,7 @@ TEST(Foreign, EveryFaultIsSeenInRealsAsInIntegers) {
   }
 }
 
-TEST(Foreign, OneLineThreeHundredTimesIsNoEvidenceOfChance) {
+TEST(Foreign, ThreeHundredCopiesOfOneLineAreNotEvidenceOfRandomness) {
   for (const bool reals : {true, false}) {
     Foreign how;
     how.reals = reals;
@@ -148,7 +148,7 @@ TEST(Foreign, OneLineThreeHundredTimesIsNoEvidenceOfChance) {
   }
 }
 
-TEST(Foreign, SequencesThatBeginWithTheSameCoinsAreNoFurtherEvidence) {
+TEST(Foreign, SequencesThatBeginWithTheSameRandomNumbersAreNoFurtherEvidence) {
   Foreign how;
   how.rounds = 100;
   const std::vector<std::string> lines = lines_of(ForeignEngine(how, 7).trace());
@@ -191,7 +191,7 @@ std::string first_check(const Report& report) {
   return report.findings.empty() ? "" : report.findings.front().check;
 }
 
-TEST(Foreign, AnEnginesFaultIsAFindingAndNotAFilesFault) {
+TEST(Foreign, AnImpossibleValueIsAFindingAndNotAnInvalidTrace) {
   Foreign how;
   how.rounds = 3;
   const auto check = [&](const std::function<void(Json&)>& step) {
@@ -209,7 +209,7 @@ TEST(Foreign, AnEnginesFaultIsAFindingAndNotAFilesFault) {
               HasSubstr("2 more of this kind, in lines 3, 4"));
 }
 
-TEST(Foreign, DeclarationsAreHeldToRowsWithoutATarget) {
+TEST(Foreign, DeclaredSamplingIsCheckedAgainstStatedRowsWithoutATarget) {
   for (const bool reals : {true, false}) {
     Foreign how;
     how.reals = reals;
@@ -243,7 +243,7 @@ TEST(Foreign, DeclarationsAreHeldToRowsWithoutATarget) {
   }
 }
 
-TEST(Foreign, AFieldThatNobodyLooksAtIsNamed) {
+TEST(Foreign, AFieldThatCannotBeCheckedIsNamed) {
   Foreign how;
   how.rounds = 30;
   const auto with = [&](const char* field, const Json& value) {
@@ -256,14 +256,14 @@ TEST(Foreign, AFieldThatNobodyLooksAtIsNamed) {
     })));
   };
   for (const char* field : {"logits_digests", "p_digests", "q_digests"}) {
-    EXPECT_THAT(prints(field), HasSubstr("field " + std::string(field) + " is not looked at")) << field;
+    EXPECT_THAT(prints(field), HasSubstr("field " + std::string(field) + " is not checked")) << field;
   }
-  EXPECT_THAT(with("rng_positions", {{"target", {1}}}), HasSubstr("field rng_positions is not looked at")) << "beside reals";
+  EXPECT_THAT(with("rng_positions", {{"target", {1}}}), HasSubstr("field rng_positions is not checked")) << "beside reals";
   how.rule = "block";
-  EXPECT_THAT(with("rng_positions", {{"target", {1}}}), HasSubstr("field accept_u is not looked at"));
+  EXPECT_THAT(with("rng_positions", {{"target", {1}}}), HasSubstr("field accept_u is not checked"));
 }
 
-TEST(Foreign, ADraftTokenThatTheTargetCannotSayFallsWithoutACoin) {
+TEST(Foreign, ADraftTokenWithoutWeightInPMayBeRejectedWithoutARandomNumber) {
   for (const bool reals : {true, false}) {
     Foreign how;
     how.reals = reals;
@@ -274,7 +274,7 @@ TEST(Foreign, ADraftTokenThatTheTargetCannotSayFallsWithoutACoin) {
   }
 }
 
-TEST(Foreign, ANullCoinOfAPointIsReadAsSaid) {
+TEST(Foreign, ANullRandomNumberForARowOfOneTokenCountsAsStated) {
   Foreign how;
   how.temperature = 0;
   const Report report = report_of(how);
@@ -294,7 +294,7 @@ std::string ended(const Json& opening, const std::string& reason, bool cut) {
   return header.dump() + "\n" + step.dump() + "\n" + Json({{"type", "end"}, {"reason", reason}}).dump() + "\n";
 }
 
-TEST(Foreign, TextsMayEndAsNoTokenTellsWhichIsNamed) {
+TEST(Foreign, AnEndThatNoTokenShowsIsLegalAndNamed) {
   struct Row {
     Json opening;
     const char* reason;
@@ -412,14 +412,14 @@ void say_top(Json& step, const std::vector<double>& row, int token) {
   step["logprobs"] = {hex_of(std::log(row[static_cast<std::size_t>(token)]))};
 }
 
-TEST(Foreign, RowsAreWelcomeBesideTokensAlone) {
+TEST(Foreign, RowsCanBeStatedForTokensWithoutDraftTokens) {
   const Report right = report_of_text(tokens_with(say_row));
   EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << shown(right);
   EXPECT_EQ(right.token_test->tokens, 2000);
   EXPECT_EQ(report_of_text(tokens_with(say_row, {}, false)).verdict(), ReportVerdict::bug_stat);
 }
 
-TEST(Foreign, RowsOfAReferenceAreGrantedSlackWithoutATarget) {
+TEST(Foreign, SlackAppliesToRowsOfAReferenceWithoutATarget) {
   // The reference says one of the two least likely tokens for both.
   const std::string trace = tokens_with([](Json& step, const std::vector<double>& row, int) {
     std::vector<double> reference = row;
@@ -440,7 +440,7 @@ TEST(Foreign, RowsOfAReferenceAreGrantedSlackWithoutATarget) {
   EXPECT_EQ(report_of_text(trace, none).verdict(), ReportVerdict::bug_stat) << "but no more than is granted";
 }
 
-TEST(Foreign, LogProbabilitiesOfTheLikeliestTokensAreALawToBetOn) {
+TEST(Foreign, TopLogProbabilitiesAreADistributionToBetOn) {
   const Report right = report_of_text(tokens_with(say_top));
   EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << shown(right);
   EXPECT_EQ(right.token_test->tokens, 2000);
@@ -448,12 +448,12 @@ TEST(Foreign, LogProbabilitiesOfTheLikeliestTokensAreALawToBetOn) {
   const Json colder = {{"temperature", "0x1p-1"}};
   const Report of_logits = report_of_text(tokens_with(say_top, colder));
   EXPECT_EQ(of_logits.verdict(), ReportVerdict::undecided) << "at another temperature they are not the law";
-  EXPECT_THAT(shown(of_logits), HasSubstr("field top_logprobs is not looked at"));
+  EXPECT_THAT(shown(of_logits), HasSubstr("field top_logprobs is not checked"));
   const Json of_distribution = {{"temperature", "0x1p-1"}, {"logprobs_of", "p"}};
   EXPECT_EQ(report_of_text(tokens_with(say_top, of_distribution)).verdict(), ReportVerdict::pass_stat) << "but where they say so";
 }
 
-TEST(Foreign, LogProbabilitiesAreHeldToEachOtherAndToTheRow) {
+TEST(Foreign, LogProbabilitiesAreComparedWithEachOtherAndWithTheRow) {
   const auto check = [](const auto& say, const Json& more = {}) {
     return first_check(report_of_text(tokens_with(say, more)));
   };

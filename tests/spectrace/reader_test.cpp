@@ -88,7 +88,7 @@ std::vector<Bad> bad_files() {
   const std::string ending = ":" + std::to_string(last + 1) + ": ";
   const std::string whole = joined(good_lines());
   const Json round = Json::parse(good_lines()[at]);
-  const auto y = [&](const char* field, Json value) {
+  const auto next = [&](const char* field, Json value) {
     return with(at, [&](Json& json) { json["next"][field] = std::move(value); });
   };
   const std::string other_line = good_lines()[3];
@@ -102,7 +102,7 @@ std::vector<Bad> bad_files() {
       {"not an object", "[1,2,3]\n", ":1: ", "object"},
       {"a number", "17\n", ":1: ", "object"},
       {"another format", "{\"type\":\"span\",\"name\":\"x\"}\n", ":1: ", "field type"},
-      {"no header", edited([](Lines& lines) { lines.erase(lines.begin()); }), ":1: ", "begins with a hdr"},
+      {"no header", edited([](Lines& lines) { lines.erase(lines.begin()); }), ":1: ", "begins with a header"},
       {"two headers", edited([](Lines& lines) { lines.insert(lines.begin() + 1, lines[0]); }), ":2: ", "second header"},
       {"two traces, one after the other", whole + whole, ":" + std::to_string(last + 2) + ": ", "second header"},
       {"cut within the header", whole.substr(0, 20), ":1: ", "ends within a line"},
@@ -117,8 +117,8 @@ std::vector<Bad> bad_files() {
       {"carriage returns and junk", good_lines()[0] + "\n{\"type\":\r\"step\"\r,}\n", ":2: ", ""},
       {"an unknown line",
        edited([](Lines& lines) { lines.insert(lines.begin() + 2, "{\"type\":\"note\"}"); }), ":3: ", "field type"},
-      {"a line without t", edited([](Lines& lines) { lines.insert(lines.begin() + 2, "{}"); }), ":3: ", "field type"},
-      {"t is a number", edited([](Lines& lines) { lines[2] = "{\"type\":1}"; }), ":3: ", "field type"},
+      {"a line without type", edited([](Lines& lines) { lines.insert(lines.begin() + 2, "{}"); }), ":3: ", "field type"},
+      {"type is a number", edited([](Lines& lines) { lines[2] = "{\"type\":1}"; }), ":3: ", "field type"},
       {"NaN", edited([](Lines& lines) { lines[2] = "{\"type\":\"round\",\"round\":NaN}"; }), ":3: ", ""},
       // Lines that do not follow one another.
       {"a round missing", edited([](Lines& lines) { lines.erase(lines.begin() + 3); }), ":4: ", "field round"},
@@ -140,6 +140,9 @@ std::vector<Bad> bad_files() {
        }(), ending, "field sha256"},
       // The header.
       {"a later schema", with(0, "schema", "spectrace/3"), ":1: ", "field schema"},
+      {"version 1", "{\"t\":\"hdr\",\"schema\":\"spectrace/1\",\"engine\":\"e\",\"vocab\":9,\"rule\":\"greedy\"}\n",
+       ":1: ", "field schema: this program does not read spectrace/1: version 2 renamed the keys, and "
+               "docs/spectrace.md has the table from version 1 keys to version 2 keys"},
       {"no schema", without(0, "schema"), ":1: ", "field schema"},
       {"no engine", without(0, "engine"), ":1: ", "field engine"},
       {"an unknown rule", with(0, "rule", "typical"), ":1: ", "field rule"},
@@ -152,7 +155,7 @@ std::vector<Bad> bad_files() {
       {"a seed beyond 2^64",
        with(0, [](Json& json) { json["rng"]["seed"] = "18446744073709551616"; }), ":1: ", "field rng.seed"},
       {"an unknown type of reals", with(0, "dtype", "fp8"), ":1: ", "field dtype"},
-      {"sampling in a header without prompt", with(0, "temperature", "0x1p+0"), ":1: ", "'T'"},
+      {"sampling in a header without prompt", with(0, "temperature", "0x1p+0"), ":1: ", "'temperature'"},
       // The opening.
       {"an empty prompt", with(1, "prompt", Json::array()), ":2: ", "field prompt"},
       {"no prompt", without(1, "prompt"), ":2: ", "field prompt"},
@@ -261,7 +264,7 @@ std::vector<Bad> bad_files() {
   };
 }
 
-TEST(Reader, RefusesEveryFileThatIsNoTraceAndSaysWhere) {
+TEST(Reader, EveryFileThatIsNoTraceIsRefusedWithLineAndField) {
   ASSERT_EQ(replay(File(joined(good_lines())).path()).verdict(), ReportVerdict::pass_exact) << "what is damaged was good";
   const auto list = bad_files();
   EXPECT_GE(list.size(), 60U);
@@ -277,7 +280,7 @@ TEST(Reader, RefusesEveryFileThatIsNoTraceAndSaysWhere) {
   }
 }
 
-TEST(Reader, RefusesWhatIsNoFile) {
+TEST(Reader, MissingFilesAndFoldersAreRefused) {
   EXPECT_THAT(replay("/nowhere/at/all.jsonl").invalid, HasSubstr("no such file"));
   EXPECT_THAT(replay(std::filesystem::temp_directory_path().string()).invalid, HasSubstr("folder"));
 }
@@ -290,7 +293,7 @@ std::string ended(std::int64_t s) {
   return "{\"type\":\"end\",\"sequence\":" + std::to_string(s) + ",\"reason\":\"cancelled\"}\n";
 }
 
-TEST(Reader, KeepsOpenSequencesUpToABoundAndAnyNumberThatEnded) {
+TEST(Reader, OpenSequencesAreLimitedAndEndedOnesAreNot) {
   constexpr auto most = static_cast<std::int64_t>(Reader::open_sequences_max);
   std::string text = good_lines()[0] + "\n";
   for (std::int64_t s = 0; s < 2 * most; ++s) text += opened(s, "1") + ended(s);
@@ -307,7 +310,7 @@ TEST(Reader, KeepsOpenSequencesUpToABoundAndAnyNumberThatEnded) {
   EXPECT_EQ(replay(in_its_place.path()).invalid, "");
 }
 
-TEST(ReaderSlow, KeepsTokensOfOpenSequencesUpToABound) {
+TEST(ReaderSlow, TokensOfOpenSequencesAreLimited) {
   constexpr std::size_t in_a_line = std::size_t{1} << 22;
   std::string tokens = "1";
   for (std::size_t i = 1; i < in_a_line; ++i) tokens += ",1";
@@ -327,14 +330,14 @@ TEST(ReaderSlow, KeepsTokensOfOpenSequencesUpToABound) {
   EXPECT_EQ(replay(last.path()).invalid, "");
   const File prompt(text + opened(5, "1,1"));
   EXPECT_THAT(replay(prompt.path()).invalid,
-              HasSubstr(":10: field prompt: the sequences that are open have more than 33554432 tokens"));
+              HasSubstr(":10: field prompt: the open sequences have more than 33554432 tokens"));
   const File emitted(text + round(3, 4 * in_a_line) + "[1,1]}\n");
-  EXPECT_THAT(replay(emitted.path()).invalid, HasSubstr(":10: field emitted: the sequences that are open have more than"));
+  EXPECT_THAT(replay(emitted.path()).invalid, HasSubstr(":10: field emitted: the open sequences have more than"));
   const File freed(text + ended(3) + opened(5, tokens));
   EXPECT_EQ(replay(freed.path()).invalid, "");
 }
 
-TEST(Reader, NeverPassesATraceCutAtAnyByte) {
+TEST(Reader, ATraceCutAtAnyByteDoesNotPass) {
   const std::string whole = joined(good_lines());
   const File file;
   for (std::size_t size = 0; size < whole.size(); size += size % 7 + 1) {

@@ -18,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Replay, PassesWhatTheLoopDidUnderEveryRuleAndSamplingWithTheTargetAndWithout) {
+TEST(Replay, EveryTraceOfTheDecodingLoopPassesWithAndWithoutTheTarget) {
   Recorded recorded;
   for (const Case& c : cases()) {
     const File file(recorded.text(c));
@@ -34,7 +34,7 @@ TEST(Replay, PassesWhatTheLoopDidUnderEveryRuleAndSamplingWithTheTargetAndWithou
   }
 }
 
-TEST(Replay, PlainReaderSaysWhatPlainRowSaysWhateverWasReadBefore) {
+TEST(Replay, PlainReaderEqualsPlainRowWhateverWasReadBefore) {
   Recorded recorded;
   const Sampling sampling = every_parameter();
   PlainReader reader(recorded.model(), sampling);
@@ -220,7 +220,7 @@ std::set<std::string> owned_fields() {
   return fields;
 }
 
-TEST(Replay, NoFieldOfAnyLineCanBeChangedAndPass) {
+TEST(Replay, NoTracePassesWithAnyFieldChanged) {
   Recorded recorded;
   std::set<std::string> seen;
   for (const Rule* rule : {&matching, &rejection}) {
@@ -232,14 +232,14 @@ TEST(Replay, NoFieldOfAnyLineCanBeChangedAndPass) {
   EXPECT_EQ(seen, owned_fields()) << "every field was there to be changed";
 }
 
-TEST(ReplaySlow, NoFieldOfAnyLineCanBeChangedAndPassUnderAnyRuleAndSampling) {
+TEST(ReplaySlow, NoTracePassesWithAnyFieldChangedUnderAnyRuleAndSampling) {
   Recorded recorded;
   std::set<std::string> seen;
   for (const Case& c : cases()) seen.merge(tamper_with_everything(recorded, c));
   EXPECT_EQ(seen, owned_fields());
 }
 
-TEST(Replay, NoLineCanBeTakenOutDoubledOrMovedAndPass) {
+TEST(Replay, NoTracePassesWithALineRemovedDoubledOrMoved) {
   Recorded recorded;
   for (const Rule* rule : {&matching, &rejection}) {
     const auto lines = lines_of(recorded.text({rule->name, rule, every_parameter(), "perturbed"}));
@@ -265,7 +265,7 @@ TEST(Replay, NoLineCanBeTakenOutDoubledOrMovedAndPass) {
   }
 }
 
-TEST(Replay, WhatIsNotSaidIsNotPassedWithoutBeingNamed) {
+TEST(Replay, AMissingFieldIsNamedOrDecidesNothing) {
   Recorded recorded;
   const auto lines = lines_of(recorded.text({"", &rejection, {.temperature = 1, .top_k = 4}, "perturbed"}));
   const File file;
@@ -290,7 +290,7 @@ TEST(Replay, WhatIsNotSaidIsNotPassedWithoutBeingNamed) {
 }
 
 /// After a refusal p is drawn from, but for the draft token: the rest of q is not taken away. All is said of it but q.
-TEST(Replay, AResidualIsNotProvedByWhatItSaysOfItselfAlone) {
+TEST(Replay, AResidualDrawIsNotProvedWithoutItsRowOfQ) {
   const std::uint64_t quarter = Distribution::total / 4;
   Json step = {{"type", "round"}, {"round", 0}, {"position", 1}, {"draft_tokens", {2}}, {"width", 2}, {"accepted", 0}, {"next_from", "residual"}, {"emitted", {0}},
                {"q_draft", {2 * quarter}}, {"draft_u", {2 * quarter}}, {"q_before", {2 * quarter}}, {"p_draft", {quarter}}, {"accept_u", {quarter}},
@@ -317,7 +317,7 @@ TEST(Replay, AResidualIsNotProvedByWhatItSaysOfItselfAlone) {
   EXPECT_EQ(verdict(), ReportVerdict::bug_proven) << "all of p is left";
 }
 
-TEST(Replay, HoldsSequencesOfOneFileApartHoweverTheirLinesAreMixed) {
+TEST(Replay, SequencesOfOneFileAreReplayedSeparatelyHoweverTheirLinesAreInterleaved) {
   Recorded recorded;
   const Case c{"", &rejection, every_parameter(), "perturbed"};
   const auto lines = lines_of(recorded.text(rejection, [&](Writer& writer) {
@@ -338,7 +338,7 @@ TEST(Replay, HoldsSequencesOfOneFileApartHoweverTheirLinesAreMixed) {
   EXPECT_EQ(report.examined.tokens, 48);
 }
 
-TEST(Replay, OfTokensAloneSaysWhatTheTargetAloneDecides) {
+TEST(Replay, TokensAloneAreCheckedWhereTheTargetAloneDecidesThem) {
   Recorded recorded;
   for (const bool changed : {false, true}) {
     auto lines = lines_of(recorded.text({"", &matching, {.temperature = 1}, "perturbed"}));
@@ -363,7 +363,7 @@ std::string foreign(const std::string& rule, const std::string& more, const std:
          "\",\"temperature\":\"0x1p+0\",\"prompt\":[1]" + more + "}\n{\"type\":\"round\",\"round\":0,\"position\":1," + round + "}\n";
 }
 
-TEST(Replay, JudgesRealNumbersOnlyWhereRoundingCannotTurnThem) {
+TEST(Replay, RealDecisionsAreFindingsOnlyWhereRoundingCannotTurnThem) {
   struct Row {
     const char *p, *q, *u;
     bool accepted;
@@ -402,7 +402,7 @@ TEST(Replay, JudgesRealNumbersOnlyWhereRoundingCannotTurnThem) {
   }
 }
 
-TEST(Replay, JudgesGreedyRoundsByTheBestTokens) {
+TEST(Replay, GreedyRoundsAreCheckedAgainstTheBestTokens) {
   const auto checks = [](const std::string& round) {
     const File file(foreign("greedy", ",\"max_new_tokens\":2", round) + "");
     const Report report = replay(file.path());
@@ -419,7 +419,7 @@ TEST(Replay, JudgesGreedyRoundsByTheBestTokens) {
 }
 
 /// What the best token is the target knows whatever temperature is said; what is said of it counts for nothing.
-TEST(Replay, HoldsGreedyRoundsToTheTargetAtAnyTemperature) {
+TEST(Replay, GreedyRoundsAreComparedWithTheTargetAtAnyTemperature) {
   Recorded recorded;
   for (const char* temperature : {"0x0p+0", "0x1p+0"}) {
     for (const bool right : {true, false}) {
@@ -451,7 +451,7 @@ TEST(Replay, HoldsGreedyRoundsToTheTargetAtAnyTemperature) {
   }
 }
 
-TEST(Replay, KeepsMarksOfBlocksThatAreCut) {
+TEST(Replay, ARoundMayBeCutOnlyWhereItsTextEnds) {
   const auto verdict = [](const std::string& more, const std::string& o) {
     const File file(foreign("greedy", more, "\"draft_tokens\":[2,3],\"width\":3,\"accepted\":2,\"next_from\":\"greedy\",\"emitted\":" + o));
     const Report report = replay(file.path());
@@ -468,7 +468,7 @@ TEST(Replay, KeepsMarksOfBlocksThatAreCut) {
   EXPECT_EQ(verdict("", "[3,2]"), "conservation");
 }
 
-TEST(Replay, ARunThatWasBrokenOffIsNotPassed) {
+TEST(Replay, AnInterruptedRunDoesNotPass) {
   Recorded recorded;
   auto lines = lines_of(recorded.text({"", &rejection, {.temperature = 1}, "perturbed"}));
   lines.pop_back();

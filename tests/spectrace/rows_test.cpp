@@ -72,7 +72,7 @@ std::string said(const Report& report) {
   return report_text(shown);
 }
 
-TEST(Rows, BesideATraceAreThoseThatWouldStandInItsLines) {
+TEST(Rows, RowsInAFileEqualRowsInTheLines) {
   Recorded recorded;
   for (const Case& c : cases()) {
     const File inside(recorded.text(c));
@@ -94,7 +94,7 @@ TEST(Rows, BesideATraceAreThoseThatWouldStandInItsLines) {
   }
 }
 
-TEST(Rows, OfRealsBesideATraceAreThoseThatWouldStandInItsLines) {
+TEST(Rows, RealRowsInAFileEqualRowsInTheLines) {
   for (const char* rule : {"rejection", "matching"}) {
     const std::string text = FloatEngine(3).trace(rule, 40);
     const File inside(text);
@@ -119,7 +119,7 @@ std::string refusal(const Beside& beside) {
   return report.invalid;
 }
 
-TEST(Rows, ThatH5pyWroteAreRead) {
+TEST(Rows, RowsWrittenByH5pyAreRead) {
   const std::string folder = std::string(DRAFTPROOF_SOURCE_DIR) + "/tests/spectrace/files/";
   for (const char* name : {"h5py.jsonl", "h5py_reals.jsonl"}) {
     const Report report = replay(folder + name);
@@ -143,7 +143,7 @@ TEST(Rows, ThatH5pyWroteAreRead) {
 }
 
 /// Bytes of h5py.jsonl.rows.h5 that were changed until HDF5 1.10 ended by signal 11, and by 8; the seal is right.
-TEST(Rows, ThatCrashTheLibraryDoNotCrashTheCheck) {
+TEST(Rows, AFileThatCrashesTheLibraryDoesNotCrashTheCheck) {
   const std::string folder = std::string(DRAFTPROOF_SOURCE_DIR) + "/tests/spectrace/files/";
   for (const char* name : {"crash_11.h5", "crash_8.h5"}) {
     Beside beside;
@@ -158,7 +158,7 @@ TEST(Rows, ThatCrashTheLibraryDoNotCrashTheCheck) {
   }
 }
 
-TEST(Rows, OfManyChunksComeBackInAnyOrder) {
+TEST(Rows, RowsOfManyChunksAreReadInAnyOrder) {
   const test::Folder folder;
   const auto path = folder.path() / "x.h5";
   Numbers numbers(5);
@@ -216,7 +216,7 @@ void change_every_value(const Beside& beside, const RowsParts& good, const std::
   }
 }
 
-TEST(RowsSlow, NoValueOfTheirsCanBeChangedAndPass) {
+TEST(RowsSlow, NoRowsFilePassesWithAnyValueChanged) {
   Recorded recorded;
   Beside whole;
   whole.record(recorded, sampled());
@@ -232,7 +232,7 @@ TEST(RowsSlow, NoValueOfTheirsCanBeChangedAndPass) {
   EXPECT_EQ(replay(whole.trace).verdict(), ReportVerdict::pass_exact) << "what was changed was good";
 }
 
-TEST(Rows, NoByteOfTheirFileCanBeChangedAndPass) {
+TEST(Rows, NoRowsFilePassesWithAnyByteChanged) {
   Recorded recorded;
   Beside beside;
   beside.record(recorded, sampled());
@@ -247,7 +247,7 @@ TEST(Rows, NoByteOfTheirFileCanBeChangedAndPass) {
   }
 }
 
-TEST(Rows, OfAnotherRunAreNotThoseOfThis) {
+TEST(Rows, RowsOfAnotherRunAreRefused) {
   Recorded recorded;
   Beside one, other;
   one.record(recorded, sampled());
@@ -258,7 +258,7 @@ TEST(Rows, OfAnotherRunAreNotThoseOfThis) {
   EXPECT_THAT(refusal(one), HasSubstr("they are not those that the trace was written with"));
 }
 
-TEST(Rows, ThatNoStepNamesSayNothing) {
+TEST(Rows, RowsThatNoRoundNamesAreNoEvidence) {
   Recorded recorded;
   Beside beside;
   beside.record(recorded, sampled());
@@ -576,7 +576,7 @@ std::vector<Hostile> hostile_files() {
   };
 }
 
-TEST(Rows, OfEveryHostileFileAreRefusedWithLineAndField) {
+TEST(Rows, EveryHostileRowsFileIsRefusedWithLineAndField) {
   Recorded recorded;
   const std::vector<Hostile> list = hostile_files();
   EXPECT_GE(list.size(), 40U);
@@ -592,7 +592,7 @@ TEST(Rows, OfEveryHostileFileAreRefusedWithLineAndField) {
   }
 }
 
-TEST(Rows, OfRealsThatAreNoProbabilitiesAreRefused) {
+TEST(Rows, RealRowsThatAreNoProbabilitiesAreRefused) {
   const std::pair<double, const char*> bad[] = {
       {std::numeric_limits<double>::quiet_NaN(), "must be positive"},
       {-0.5, "must be positive"},
@@ -612,7 +612,7 @@ TEST(Rows, OfRealsThatAreNoProbabilitiesAreRefused) {
   }
 }
 
-TEST(Rows, OfFilesThatDoNotLieBesideTheTraceAreRefused) {
+TEST(Rows, ARowsFileOutsideTheFolderOfTheTraceIsRefused) {
   Recorded recorded;
   for (const Json& name : {Json("/etc/hostname"), Json("../t.jsonl.rows.h5"), Json("a/b.h5"), Json(""), Json("."),
                            Json(".."), Json(std::string("a\0b", 3)), Json(7), Json::array(), Json::object()}) {
@@ -627,7 +627,7 @@ TEST(Rows, OfFilesThatDoNotLieBesideTheTraceAreRefused) {
   }
 }
 
-TEST(Rows, NamedWronglyByAStepAreRefused) {
+TEST(Rows, AWrongReferenceToRowsIsRefused) {
   Recorded recorded;
   Beside beside;
   beside.record(recorded, sampled());
@@ -663,10 +663,10 @@ TEST(Rows, NamedWronglyByAStepAreRefused) {
   std::vector<std::string> without = lines;
   without[0] = header.dump();
   beside.put(sealed(without));
-  EXPECT_THAT(replay(beside.trace).invalid, HasSubstr(":3: field p_rows: rows stand in a file beside the trace, but"));
+  EXPECT_THAT(replay(beside.trace).invalid, HasSubstr(":3: field p_rows: names rows in a file beside the trace, but"));
 }
 
-TEST(Rows, AreWholeOrAsTheyWereWhenTheirWriterIsKilled) {
+TEST(Rows, AKilledWriterLeavesTheOldRowsOrCompleteNewOnes) {
   Recorded recorded;
   Beside beside;
   beside.record(recorded, sampled());
@@ -687,7 +687,7 @@ TEST(Rows, AreWholeOrAsTheyWereWhenTheirWriterIsKilled) {
   refusal(beside);
 }
 
-TEST(RowsCommand, OfGenerateAndVerifyAreReplayedWithoutTheModel) {
+TEST(RowsCommand, RowsOfGenerateAndVerifyAreReplayedWithoutTheModel) {
   const test::Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   for (const std::string rule : {"matching", "rejection"}) {
@@ -705,7 +705,7 @@ TEST(RowsCommand, OfGenerateAndVerifyAreReplayedWithoutTheModel) {
   }
 }
 
-TEST(RowsCommand, AreThereWhereResidualsNeedThemWhetherAskedForOrNot) {
+TEST(RowsCommand, RowsAreWrittenWhereResidualsNeedThemEvenWithoutTheFlag) {
   const std::pair<std::vector<std::string>, bool> table[] = {{{"--rule", "rejection", "--temperature", "1"}, true},
                                                              {{"--rule", "rejection", "--temperature", "0"}, false},
                                                              {{"--rule", "matching", "--temperature", "1"}, false}};
@@ -722,7 +722,7 @@ TEST(RowsCommand, AreThereWhereResidualsNeedThemWhetherAskedForOrNot) {
   }
 }
 
-TEST(RowsCommandSlow, OfEveryRunOfVerifyAreReplayedWithoutTheModel) {
+TEST(RowsCommandSlow, RowsOfEveryRunOfVerifyAreReplayedWithoutTheModel) {
   const test::Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   const auto verified =
@@ -735,7 +735,7 @@ TEST(RowsCommandSlow, OfEveryRunOfVerifyAreReplayedWithoutTheModel) {
   EXPECT_THAT(held.out, HasSubstr("PASS_EXACT"));
 }
 
-TEST(RowsCommandSlow, AreOfTheOldTraceOrTheNewWheneverTheCommandIsKilled) {
+TEST(RowsCommandSlow, AKilledCommandLeavesRowsOfTheOldTraceOrOfTheNewOne) {
   const test::Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   const std::string generate = " " + test::quoted(DRAFTPROOF_BINARY) + " generate " + test::quoted(target) +
@@ -763,7 +763,7 @@ TEST(RowsCommandSlow, AreOfTheOldTraceOrTheNewWheneverTheCommandIsKilled) {
   EXPECT_GT(old, 0);
 }
 
-TEST(RowsCommand, NeedAFileOfTheirOwn) {
+TEST(RowsCommand, RowsNeedAFileOfTheirOwn) {
   const test::Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   const auto generate = [&](std::vector<std::string> more) {
@@ -783,7 +783,7 @@ TEST(RowsCommand, NeedAFileOfTheirOwn) {
   EXPECT_FALSE(std::filesystem::exists(trace));
 }
 
-TEST(RowsCommand, TravelWithTheReproducerOfAFailure) {
+TEST(RowsCommand, TheReproducerOfAFailureIncludesTheRows) {
   const test::Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   const auto generated = test::run_command({"generate", target, "--draft", "always-reject", "--rule", "rejection", "--seed",

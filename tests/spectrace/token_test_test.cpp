@@ -116,7 +116,7 @@ Report report_of(const std::string& text, const Target& target = {}) {
   return replay(file.path(), target);
 }
 
-TEST(OutcomeDistribution, OfARightDecoderThatDoesNotSayItsDecisionsPassesByItsTokens) {
+TEST(TokenTests, ACorrectDecoderThatStatesNoDecisionsPassesByItsTokens) {
   const Report report = report_of(tokens_with_rows(nullptr, 3000));
   EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(report_of(report));
   ASSERT_TRUE(report.token_test.has_value());
@@ -125,10 +125,10 @@ TEST(OutcomeDistribution, OfARightDecoderThatDoesNotSayItsDecisionsPassesByItsTo
   EXPECT_LT(report.token_test->smallest_deviation, 0.1);
   EXPECT_THAT(report_text(report_of(report)), HasSubstr("e-value"));
   const draftproof::Report shown = report_of(report);
-  const std::string missing = "draft tokens do not say with which p, q and coin";
+  const std::string missing = "the trace does not state with which p, q and coin";
   EXPECT_THAT(report_text(shown), HasSubstr("not proved: " + missing));
   EXPECT_THAT(report_json(shown), HasSubstr(missing));
-  EXPECT_THAT(report_junit(shown), HasSubstr("<system-out>not proved: draft tokens do not say how"));
+  EXPECT_THAT(report_junit(shown), HasSubstr("<system-out>not proved: the trace does not state how"));
   EXPECT_THAT(report_junit(shown), HasSubstr(missing));
   EXPECT_THAT(report_sarif(shown), HasSubstr("\"not proved: " + missing));
   EXPECT_THAT(report_html(shown), HasSubstr("<li>" + missing));
@@ -154,19 +154,19 @@ int found_within(int rounds) {
   return found;
 }
 
-TEST(OutcomeDistribution, OfTokensShowsHalfOfTheMutantsAfterAThousandRounds) {
+TEST(TokenTests, HalfOfTheFaultModelsAreFoundAfterAThousandRounds) {
   EXPECT_GE(found_within(1000), static_cast<int>(fault_models().size()) / 2);
 }
-TEST(LawSlow, OfTokensShowsAlmostEveryMutantAfterTwentyThousandRounds) {
+TEST(TokenTestsSlow, AlmostEveryFaultModelIsFoundAfterTwentyThousandRounds) {
   EXPECT_GE(found_within(20000), static_cast<int>(fault_models().size()) - 2);
 }
 
-TEST(OutcomeDistribution, OfTooFewTokensPassesNothingAndSaysHowManyAreMissing) {
+TEST(TokenTests, TooFewTokensDoNotPassAndTheReportNamesHowManyAreMissing) {
   const Report report = report_of(tokens_with_rows(nullptr, 4));
   EXPECT_EQ(report.verdict(), ReportVerdict::undecided);
   EXPECT_EQ(report.token_test->smallest_deviation, 1);
-  EXPECT_THAT(report_text(report_of(report)), HasSubstr(" tokens show no deviation however large; "));
-  EXPECT_THAT(report_text(report_of(report)), HasSubstr(" more would begin to"));
+  EXPECT_THAT(report_text(report_of(report)), HasSubstr(" tokens are too few to show any deviation, however large; "));
+  EXPECT_THAT(report_text(report_of(report)), HasSubstr(" more would be enough to show the largest"));
 }
 
 /// The trace twice, as two sequences; `generator`: of their coins, with a seed; empty: none is named.
@@ -191,7 +191,7 @@ std::string twice(const std::string& trace, int second_key, const std::string& g
   return header.dump() + "\n" + opening(0, 0) + texts[0] + opening(1, second_key) + texts[1];
 }
 
-TEST(OutcomeDistribution, IsNotShownAgainByWhatIsDrawnWithTheSameNumbers) {
+TEST(TokenTests, TokensDrawnWithTheSameRandomNumbersAreBetOnOnce) {
   const std::string trace = tokens_with_rows(nullptr, 500);
   for (const char* generator : {our_generator, "mt19937"}) {  // or of somebody who begins anew with every request
     const Report again = report_of(twice(trace, 0, generator));
@@ -210,7 +210,7 @@ TEST(OutcomeDistribution, IsNotShownAgainByWhatIsDrawnWithTheSameNumbers) {
       << "no seed is named, and no coin: numbers are fresh";
 }
 
-TEST(OutcomeDistribution, IsNotShownByTheSameNumbersWhateverTheOrderOfTheirKeys) {
+TEST(TokenTests, TokensOfARepeatedKeyAreBetOnOnceInAnyOrderOfKeys) {
   // Keys 1 to 200 in an order that joins runs of them at both ends, then all of them again.
   std::vector<int> keys;
   for (int i = 1; i <= 200; ++i) keys.push_back(i * 64 % 201);
@@ -236,7 +236,7 @@ TEST(OutcomeDistribution, IsNotShownByTheSameNumbersWhateverTheOrderOfTheirKeys)
   EXPECT_EQ(report.token_test->tokens, 200);
 }
 
-TEST(OutcomeDistribution, OfGreedyTokensIsNoMatterOfRowsThatAreNoPoints) {
+TEST(TokenTests, ARowOfSeveralTokensIsNoBetOnGreedyTokens) {
   Numbers numbers(31);
   std::string text = header_of("greedy").dump() + "\n";
   for (int n = 0; n < 500; ++n) {
@@ -251,7 +251,7 @@ TEST(OutcomeDistribution, OfGreedyTokensIsNoMatterOfRowsThatAreNoPoints) {
   EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(report_of(report));
 }
 
-TEST(OutcomeDistribution, IsProvedWrongByATokenThatPNeverSays) {
+TEST(TokenTests, ATokenWithoutWeightInPIsProvenWrong) {
   std::string text = header_of("rejection").dump() + "\n";
   const Json step = {{"type", "round"}, {"round", 0}, {"position", 1}, {"draft_tokens", Json::array()}, {"accepted", 0}, {"width", 1}, {"next_from", "bonus"},
                      {"emitted", {5}},    {"p_rows", {{3, Distribution::total / 2, 4, Distribution::total / 2}}}};
@@ -283,7 +283,7 @@ std::string tokens_only(Recorded& recorded, float temperature, int count, const 
   return text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n";
 }
 
-TEST(OutcomeDistribution, OfTokensAloneIsHeldToTheTarget) {
+TEST(TokenTests, TokensAloneAreBetOnWithTheTarget) {
   Recorded recorded;
   const Report right = report_of(tokens_only(recorded, 1, 800, "hash"), recorded.target());
   EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
@@ -295,7 +295,7 @@ TEST(OutcomeDistribution, OfTokensAloneIsHeldToTheTarget) {
   }
 }
 
-TEST(OutcomeDistribution, OfForeignNumericsIsHeldToTheTargetWithSlackOnly) {
+TEST(TokenTests, TokensOfOtherNumericsAreBetOnWithTheTargetOnlyUnderSlack) {
   Recorded recorded;
   Target target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
@@ -305,16 +305,16 @@ TEST(OutcomeDistribution, OfForeignNumericsIsHeldToTheTargetWithSlackOnly) {
   };
   const Report strict = held(1, 0);
   EXPECT_EQ(strict.verdict(), ReportVerdict::undecided);
-  EXPECT_THAT(report_text(report_of(strict)), HasSubstr("'somewhere else', which cannot be had here"));
+  EXPECT_THAT(report_text(report_of(strict)), HasSubstr("'somewhere else', which are not available here"));
   EXPECT_EQ(held(1, 0.01).verdict(), ReportVerdict::pass_stat);
   EXPECT_EQ(held(0.95F, 0.05).verdict(), ReportVerdict::pass_stat) << "a little colder is within the slack";
   EXPECT_EQ(held(0.2F, 0.01).verdict(), ReportVerdict::bug_stat);
   const Report loose = held(1, 0.3);
   EXPECT_EQ(loose.verdict(), ReportVerdict::undecided);
-  EXPECT_THAT(report_text(report_of(loose)), HasSubstr("law open for more than one token in ten"));
+  EXPECT_THAT(report_text(report_of(loose)), HasSubstr("distribution for more than one token in ten"));
 }
 
-TEST(OutcomeDistribution, OfGreedyTokensOfOtherNumericsIsTheTargetsBestOrANearTie) {
+TEST(TokenTests, AGreedyTokenOfOtherNumericsIsTheTargetsBestOrANearTie) {
   Recorded recorded(with_levels(1000));
   Target target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
@@ -349,7 +349,7 @@ TEST(OutcomeDistribution, OfGreedyTokensOfOtherNumericsIsTheTargetsBestOrANearTi
   EXPECT_EQ(held(joined(lines), 0, 0).verdict(), ReportVerdict::bug_proven) << "where they are the target's own";
 }
 
-TEST(OutcomeDistribution, OfOneChoiceTakesPartUnderSlack) {
+TEST(TokenTests, TokensOfOneChoiceAreBetOnUnderSlack) {
   // By top-p most rows are points: a right engine says them, a wrong one now and then another token.
   Recorded recorded(with_levels(40));
   Target target = recorded.target();
@@ -375,7 +375,7 @@ TEST(OutcomeDistribution, OfOneChoiceTakesPartUnderSlack) {
   }
 }
 
-TEST(OutcomeDistribution, IsToldAfterAHundredFindings) {
+TEST(TokenTests, BetsAreReportedAfterAHundredFindings) {
   std::vector<std::string> lines = lines_of(tokens_with_rows(nullptr, 400));
   for (std::size_t n = 200; n < 400; ++n) {
     Json step = Json::parse(lines[n]);
@@ -389,7 +389,7 @@ TEST(OutcomeDistribution, IsToldAfterAHundredFindings) {
   EXPECT_THAT(report_text(report_of(report)), HasSubstr("e-value"));
 }
 
-TEST(OutcomeDistribution, OfForeignNumericsIsHeldToTheTargetThoughItStatesItsOwnRows) {
+TEST(TokenTests, TokensOfOtherNumericsAreBetOnWithTheTargetEvenIfTheTraceStatesRows) {
   Recorded recorded;
   Target target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
@@ -457,7 +457,7 @@ std::string trace_of(Recorded& recorded, const FloatRun& run) {
   return text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n";
 }
 
-TEST(OutcomeDistribution, OfRealsIsHeldToTheTargetAndSaysHowFarItsRowsAre) {
+TEST(TokenTests, RealRowsAreComparedWithTheTargetAndTheReportStatesTheirDistance) {
   Recorded recorded;
   Target target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
@@ -486,7 +486,7 @@ TEST(OutcomeDistribution, OfRealsIsHeldToTheTargetAndSaysHowFarItsRowsAre) {
   EXPECT_EQ(held(hot, 0).verdict(), ReportVerdict::undecided);
 }
 
-TEST(OutcomeDistribution, OfAnEngineThatAppliesTemperatureLastIsRightInItsOrderAndTheVerdictNamesWhatIsAssumed) {
+TEST(TokenTests, AnEngineThatAppliesTemperatureLastPassesInItsSamplerOrderAndAnAssumedOrderIsNamed) {
   Recorded recorded(with_levels(16));
   Target target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
@@ -506,7 +506,7 @@ TEST(OutcomeDistribution, OfAnEngineThatAppliesTemperatureLastIsRightInItsOrderA
   EXPECT_THAT(report_of(missing).reason, HasSubstr("assuming that penalties, temperature, top-k, top-p, min-p"));
 }
 
-TEST(OutcomeDistribution, OfLogProbabilitiesIsThatOfTheTarget) {
+TEST(TokenTests, LogProbabilitiesAreComparedWithTheTarget) {
   Recorded recorded;
   Target target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
@@ -518,7 +518,7 @@ TEST(OutcomeDistribution, OfLogProbabilitiesIsThatOfTheTarget) {
   const Report right = report_of(joined(lines), target);
   EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
   EXPECT_LT(right.furthest_logprob.value_or(1), 1e-9);
-  EXPECT_THAT(report_text(report_of(report_of(joined(lines)))), HasSubstr("field logprobs is not looked at"));
+  EXPECT_THAT(report_text(report_of(report_of(joined(lines)))), HasSubstr("field logprobs is not checked"));
   Json step = Json::parse(lines[20]);
   step["logprobs"][0] = hex(-9.0);
   lines[20] = step.dump();
@@ -528,7 +528,7 @@ TEST(OutcomeDistribution, OfLogProbabilitiesIsThatOfTheTarget) {
   EXPECT_EQ(wrong.findings.front().line, 21);
 }
 
-TEST(OutcomeDistribution, OfASecondTurnIsBetOnWhereNoNumberWasDrawnBefore) {
+TEST(TokenTests, ASecondTurnIsBetOnFromTheFirstPositionWithFreshRandomNumbers) {
   const std::string trace = tokens_with_rows(nullptr, 300);
   std::vector<std::string> lines = lines_of(trace);
   Json header = Json::parse(lines[0]);
@@ -593,21 +593,21 @@ std::string drafts_with_the_targets_number(int rounds) {
   return text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n";
 }
 
-TEST(OutcomeDistribution, OfMatchingDoesNotBetOnWhichDraftTokensTheTargetsOwnNumberLetsBeMade) {
+TEST(TokenTests, MatchingDoesNotBetWithQWhichMayDependOnTheTargetsRandomNumber) {
   const Report report = report_of(drafts_with_the_targets_number(2000));
   EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(report_of(report));
 }
 
-TEST(OutcomeDistribution, StandsInForBlockVerificationWhosePrefixesMayStandThoughATokenFell) {
+TEST(TokenTests, BlockVerificationIsCheckedByBetsOnItsTokens) {
   const Report right = report_of(tokens_with_rows(nullptr, 3000, "block"));
   EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
-  EXPECT_THAT(report_text(report_of(right)), HasSubstr("block verification judges draft tokens together"));
+  EXPECT_THAT(report_text(report_of(right)), HasSubstr("block verification decides about all draft tokens together"));
   const auto accept_all = std::find_if(fault_models().begin(), fault_models().end(),
                                        [](const FaultModel& distribution) { return distribution.name == std::string("accept all"); });
   EXPECT_EQ(report_of(tokens_with_rows(&*accept_all, 3000, "block")).verdict(), ReportVerdict::bug_stat);
 }
 
-TEST(OutcomeDistribution, ThatARuleDeclaresToLoseIsNeverPassedAndNeverABug) {
+TEST(TokenTests, ALossyRuleNeverPassesAndIsNeverABug) {
   for (const FaultModel* distribution : {static_cast<const FaultModel*>(nullptr), &fault_models().front()}) {
     const Report report = report_of(tokens_with_rows(distribution, 1000, "lossy:typical"));
     EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(report_of(report));
@@ -621,7 +621,7 @@ TEST(OutcomeDistribution, ThatARuleDeclaresToLoseIsNeverPassedAndNeverABug) {
   EXPECT_EQ(report_of(joined(lines)).verdict(), ReportVerdict::bug_proven) << "positions are held all the same";
 }
 
-TEST(Reals, AreReplayedToTheLastCoin) {
+TEST(Reals, EveryRealRandomNumberIsReplayed) {
   for (const char* rule : {"rejection", "matching"}) {
     const Report report = report_of(FloatEngine(3).trace(rule, 4000));
     EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(report_of(report));
@@ -631,7 +631,7 @@ TEST(Reals, AreReplayedToTheLastCoin) {
   }
 }
 
-TEST(Reals, NoCoinOrTokenCanBeChangedAndPass) {
+TEST(Reals, NoRealTracePassesWithARandomNumberOrTokenChanged) {
   for (const char* rule : {"rejection", "matching"}) {
     const auto lines = lines_of(FloatEngine(3).trace(rule, 40));
     const File file;
@@ -674,13 +674,13 @@ TEST(Reals, AnEngineThatHidesWithinRoundingIsFound) {
   EXPECT_EQ(report.findings.back().check, std::string("band"));
 }
 
-TEST(Reals, OfTooFewDigitsLeaveTooMuchOpen) {
+TEST(Reals, RealsOfTooFewDigitsAreUndecided) {
   std::string text = FloatEngine(3).trace("rejection", 100);
   const std::string rule = "\"rule\":\"rejection\"";
   text.replace(text.find(rule), rule.size(), rule + ",\"dtype\":\"bf16\"");
   const Report report = report_of(text);
   EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(report_of(report));
-  EXPECT_THAT(report_text(report_of(report)), HasSubstr("weights of a finer dtype say more"));
+  EXPECT_THAT(report_text(report_of(report)), HasSubstr("weights of a finer dtype leave fewer open"));
 }
 
 }  // namespace
