@@ -28,8 +28,8 @@ struct TraceOptions {
   std::string reproducer;
 };
 
-/// Loads the target in a numerics class (a class of equal bits), if an allowed kernel table has it: the named table, or any.
-/// Holds one target at a time, besides one of each class that open sequences still use.
+/// Loads the target in a numerics class (a class of equal bits), if an allowed kernel table has it: the named table, or
+/// any. Holds one target at a time, besides one of each class that open sequences still use.
 class Targets {
  public:
   Targets(const TraceQuestion& options, LoadingObserver observer) : file_(options.target) {
@@ -141,7 +141,8 @@ Exit check(const TraceOptions& options) {
   if (folder && !found.findings.empty()) {
     write_reproducer(*folder, question, found, report);
   } else if (folder && report.verdict == ReportVerdict::bug_stat) {
-    report.about.emplace_back("reproducer", "none: no single decision is wrong, only all tokens together; keep the trace");
+    report.about.emplace_back("reproducer",
+                              "none: no single decision is wrong, only all tokens together; keep the trace");
   }
   files.write(report, question.quiet);
   return exit_of(report.verdict);
@@ -176,7 +177,8 @@ void add_trace(CLI::App& app, Exit& exit) {
   auto checked = std::make_shared<TraceOptions>();
   CLI::App* const command = trace->add_subcommand("check", "replay every decision of a recorded run");
   command->add_option("FILE", checked->question.file, "a trace (spectrace/2)")->required();
-  command->add_option("--target", checked->question.target, "the model the trace was made with: every p is computed again");
+  command->add_option("--target", checked->question.target,
+                      "the model the trace was made with: every p is computed again");
   command
       ->add_option("--slack", checked->question.slack,
                    "how far, in total variation, the p of an engine of other numerics may lie from the target's, or, "

@@ -25,9 +25,9 @@ void add_trace_options(CLI::App& command, TraceFileNames& names, const std::stri
 /// The files are opened before the work, as every result file.
 class TraceFiles {
  public:
-  /// `sources`: files that the command reads or writes. Draws from max(p - q, 0), which the rule `rejection` makes, can be
-  /// replayed only with the rows of q. So under that rule rows are written even without --trace-rows, where the trace is a
-  /// file and the vocabulary is too large for its lines.
+  /// `sources`: files that the command reads or writes. Draws from max(p - q, 0), which the rule `rejection` makes, can
+  /// be replayed only with the rows of q. So under that rule rows are written even without --trace-rows, where the
+  /// trace is a file and the vocabulary is too large for its lines.
   TraceFiles(const TraceFileNames& names, const CommonOptions& common, const std::vector<std::string>& sources);
 
   bool asked() const noexcept { return trace_ != nullptr; }

@@ -142,7 +142,8 @@ class Comparer {
     return static_cast<std::size_t>(equal) == count;
   }
 
-  /// Closes the sequences that `side` does not have: sequence numbers ascend, so it opens none below `sequence` any more.
+  /// Closes the sequences that `side` does not have: sequence numbers ascend, so it opens none below `sequence` any
+  /// more.
   void pass_by(int side, std::int64_t sequence) {
     for (auto at = pairs_.upper_bound(passed_[side]); at != pairs_.end() && at->first < sequence;) {
       at = at->second.opened[side] ? std::next(at) : leave_alone(at);

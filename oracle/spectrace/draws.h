@@ -35,8 +35,8 @@ class Weights {
 /// Where a coin lies relative to a token's interval, whose edges are known up to rounding.
 enum class CoinPlace { inside, within_rounding, elsewhere };
 
-/// Real weights by token, ascending. The sum of i weights of a row may be off by i rounding units of itself, in whatever
-/// order it is added up; that of a difference by four units more of what it was subtracted from.
+/// Real weights by token, ascending. The sum of i weights of a row may be off by i rounding units of itself, in
+/// whatever order it is added up; that of a difference by four units more of what it was subtracted from.
 class RealWeights {
  public:
   RealWeights(const RealRow& row, double unit);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The content of a trace file in the format spectrace/2, line by line; docs/spectrace.md has the schema. A line is a
-// Header, an Opening of a sequence, a Step (one round) or an Ending. Members are named as the keys of the format. A field
-// that the format makes optional is empty here when the line lacks it.
+// Header, an Opening of a sequence, a Step (one round) or an Ending. Members are named as the keys of the format. A
+// field that the format makes optional is empty here when the line lacks it.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ inline constexpr const char* our_generator = "philox4x32-10";  // PhiloxSource, 
 enum class AcceptanceRule : std::uint8_t { matching, rejection, greedy, block, lossy };
 const char* name_of(AcceptanceRule rule) noexcept;
 
-/// Where the token after the accepted draft tokens comes from: the residual distribution after a rejection, the target's
-/// own draw that the draft token did not equal (matching), the row after all draft tokens, the best token.
+/// Where the token after the accepted draft tokens comes from: the residual distribution after a rejection, the
+/// target's own draw that the draft token did not equal (matching), the row after all draft tokens, the best token.
 enum class NextFrom : std::uint8_t { residual, target, bonus, greedy };
 const char* name_of(NextFrom from) noexcept;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reads rows of plain autoregressive decoding (plain_row, oracle/plain/plain.h) after a growing text, and starts again when
-// the text does not continue the last one.
+// Reads rows of plain autoregressive decoding (plain_row, oracle/plain/plain.h) after a growing text, and starts again
+// when the text does not continue the last one.
 #pragma once
 
 #include <optional>

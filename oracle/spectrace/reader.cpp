@@ -39,7 +39,9 @@ void Reader::open_rows() {
   const std::filesystem::path file = rows_beside(file_, header_.rows_file);
   try {
     const auto status = std::filesystem::symlink_status(file, failure);
-    if (std::filesystem::is_symlink(status)) throw Error(file.string() + ": a link; the file of rows must lie beside the trace itself");
+    if (std::filesystem::is_symlink(status)) {
+      throw Error(file.string() + ": a link; the file of rows must lie beside the trace itself");
+    }
     rows_.emplace(file, header_);
   } catch (const Error& wrong) {
     fail("rows_file", wrong.what());

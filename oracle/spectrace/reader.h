@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Reads a trace line by line, and the rows beside it, with memory that does not grow with the files. Whatever is not
-// spectrace/2 is an InvalidTrace that names file, line and field. What the reader returns is well-formed: token ids lie in
-// the vocabulary, numbers in their ranges, lists have matching lengths, rounds of a sequence follow one another, positions
-// grow. replay.h checks whether it is true.
+// spectrace/2 is an InvalidTrace that names file, line and field. What the reader returns is well-formed: token ids lie
+// in the vocabulary, numbers in their ranges, lists have matching lengths, rounds of a sequence follow one another,
+// positions grow. replay.h checks whether it is true.
 #pragma once
 
 #include <cstdint>

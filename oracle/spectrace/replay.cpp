@@ -260,7 +260,8 @@ void Replayer::expect_ended(Sequence& sequence, const Ending& ending) {
                    ? "by stop tokens that are not part of the text (field stop_token_emitted)"
                    : "by a string, which tokens do not show (field stop_strings)";
   } else if (full) {
-    ended_by(ending.reason == Finish::length || cancelled, "all " + number(*opening.max_new_tokens) + " tokens are emitted");
+    ended_by(ending.reason == Finish::length || cancelled,
+             "all " + number(*opening.max_new_tokens) + " tokens are emitted");
   } else {
     ended_by(cancelled || (ending.reason == Finish::length && !opening.max_new_tokens),
              "the text neither ends with a stop token nor uses up its budget");
@@ -300,7 +301,8 @@ ReportVerdict Report::verdict() const {
   if (!unproved.empty()) return ReportVerdict::undecided;
   if (!missing.empty()) return ReportVerdict::pass_stat;
   // Tokens that each equal plain decoding's are a proof, whatever was drafted.
-  return examined.draft_tokens == 0 && examined.rounds_with_drafts > 0 ? ReportVerdict::vacuous : ReportVerdict::pass_exact;
+  const bool nothing_verified = examined.draft_tokens == 0 && examined.rounds_with_drafts > 0;
+  return nothing_verified ? ReportVerdict::vacuous : ReportVerdict::pass_exact;
 }
 
 Report replay(const std::string& file, const Target& target) {
@@ -315,7 +317,7 @@ Report replay(const std::string& file, const Target& target) {
     report.rows = reader.header().rows_file;
     if (report.target_given && target.vocabulary != reader.header().vocabulary) {
       reader.fail("vocabulary", "is " + number(reader.header().vocabulary) + ", but the target's vocabulary has " +
-                               number(target.vocabulary) + " tokens");
+                                    number(target.vocabulary) + " tokens");
     }
     const Header header = reader.header();
     if (header.weights.starts_with("sha256:") && target.weights && target.slack == 0 && target.tie == 0) {

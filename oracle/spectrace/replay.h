@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Replays every decision of a trace. It checks that positions and tokens fit together, that each draft token was drawn from
-// its q and accepted or rejected as the rule requires, that the next token was drawn from the right distribution, that the
-// text ended where it had to, and that counts reconcile. With the target at hand it also checks every p. It shares no code
-// with the rules and the decoding loop. It holds one line, the text of every open sequence, and KV caches of the target
-// that together are no larger than that of the longest text.
+// Replays every decision of a trace. It checks that positions and tokens fit together, that each draft token was drawn
+// from its q and accepted or rejected as the rule requires, that the next token was drawn from the right distribution,
+// that the text ended where it had to, and that counts reconcile. With the target at hand it also checks every p. It
+// shares no code with the rules and the decoding loop. It holds one line, the text of every open sequence, and KV
+// caches of the target that together are no larger than that of the longest text.
 #pragma once
 
 #include <functional>
@@ -94,7 +94,7 @@ struct Report {
   double slack = 0;                // as granted
   std::optional<double> furthest_row;      // stated row from the target's, in total variation, under slack
   std::optional<double> furthest_logprob;  // the same of one probability
-  std::vector<Depth> depths;       // [0]: first draft tokens of a round; counts draft tokens whose rows of p and q are known
+  std::vector<Depth> depths;       // [0]: first draft tokens; only those whose rows of p and q are known
   std::vector<long> accepted;      // [n]: rounds with draft tokens of which n were accepted
   bool target_given = false;       // else p is taken as the trace states it
   Examined examined;
@@ -112,8 +112,8 @@ struct Target {
   /// How far, in total variation, the distribution of such a sequence may lie from the target's own at every position.
   /// With slack its tokens are bet on, with a target of any numerics class.
   double slack = 0;
-  /// How far, in logits, a greedy token of such a sequence may lie below the target's best token; it may also lie within
-  /// 2 slack of it in probability at temperature 1.
+  /// How far, in logits, a greedy token of such a sequence may lie below the target's best token; it may also lie
+  /// within 2 slack of it in probability at temperature 1.
   double tie = 0;
   std::function<std::shared_ptr<Model>()> computing_anyhow = {};
   /// Returns "sha256:..." of the target's files; called where a trace names its weights so. Empty: not known.

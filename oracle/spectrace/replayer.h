@@ -2,8 +2,8 @@
 // The replay of one trace: what it keeps of open sequences, and what it does with each line. A contradiction becomes a
 // finding. What the trace merely states is bet on. A field that could not be checked is named. The members are in six
 // files: replay.cpp has sequences, rounds and ends; replayer_draft_tokens.cpp a round with draft tokens;
-// replayer_acceptance.cpp the decisions at each row; replayer_draws.cpp single draws; replayer_rows.cpp the target's rows
-// and the tokens that must come from them; replayer_logprobs.cpp log-probabilities.
+// replayer_acceptance.cpp the decisions at each row; replayer_draws.cpp single draws; replayer_rows.cpp the target's
+// rows and the tokens that must come from them; replayer_logprobs.cpp log-probabilities.
 #pragma once
 
 #include <algorithm>
@@ -106,7 +106,8 @@ class Replayer {
   void open(const Opening& opening);
   void check_round(const Step& step);
 
-  /// Reports values that no right engine states. The rest of that round, and every later row of the target, means nothing.
+  /// Reports values that no right engine states. The rest of that round, and every later row of the target, means
+  /// nothing.
   void report_faults(Sequence& sequence, const Step& step);
 
   /// Replays a round without draft tokens: checks what the target alone decides.
@@ -114,8 +115,8 @@ class Replayer {
   void count(Sequence& sequence, const Step& step);
   void end(const Ending& ending);
 
-  /// Checks that a text ends with a stop token, with its budget, or for a reason that tokens cannot show (a string, a tool
-  /// call, a grammar).
+  /// Checks that a text ends with a stop token, with its budget, or for a reason that tokens cannot show (a string, a
+  /// tool call, a grammar).
   void expect_ended(Sequence& sequence, const Ending& ending);
   void reconcile(const Sequence& sequence, const Statistics& stated);
   void finish_rounding();
@@ -168,7 +169,8 @@ class Replayer {
   /// Checks that every draft token was drawn from its q.
   void expect_drafted(Sequence& sequence, const Step& step);
 
-  /// Bets on a draft token that was verified. One after the rejected draft token may be drawn again with the same number.
+  /// Bets on a draft token that was verified. One after the rejected draft token may be drawn again with the same
+  /// number.
   void bet_on_draft(const Sequence& sequence, const Step& step, std::size_t j);
   bool expect_weight_in_q(Token draft_token, bool has_weight);
 
@@ -225,8 +227,8 @@ class Replayer {
   /// text of one could take; the caches read longest ago are released.
   const PlainRow& read(Sequence& sequence);
 
-  /// Returns the row after the text, which ends in the first `row` tokens of the round: computed where possible, else as
-  /// the trace states it.
+  /// Returns the row after the text, which ends in the first `row` tokens of the round: computed where possible, else
+  /// as the trace states it.
   KnownRow row_after(Sequence& sequence, const Step& step, std::size_t row);
   void expect_own(const std::string& which, const Step& step, std::size_t row, const PlainRow& plain,
                   KnownRow& known);

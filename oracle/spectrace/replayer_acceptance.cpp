@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a round decides at each row of the target: whether a draft token is accepted, and which token follows the accepted
-// ones.
+// What a round decides at each row of the target: whether a draft token is accepted, and which token follows the
+// accepted ones.
 #include <algorithm>
 #include <cmath>
 

@@ -149,7 +149,8 @@ void Replayer::expect_near(const std::string& which, Sequence& sequence, KnownRo
   expect(
       apart <= known.near->slack + rounding, "p_row",
       [&] {
-        return fmt::format("the stated row is at most {:g} away from {} in total variation", known.near->slack + rounding, which);
+        return fmt::format("the stated row is at most {:g} away from {} in total variation",
+                           known.near->slack + rounding, which);
       },
       [&] { return fmt::format("{:g}", apart); });
 }
@@ -209,7 +210,8 @@ void Replayer::bet(Sequence& sequence, const Step& step, std::size_t row, const 
   // Rows of another program, which take the place of a target.
   const bool of_reference = stated && target_.vocabulary == 0 && target_.slack > 0;
   if (of_reference) distribution.slack += target_.slack;
-  // A token that was compared with a draft token also carries the rounding of q (oracle/sequential/rounded_distribution.h).
+  // A token that was compared with a draft token also carries the rounding of q
+  // (oracle/sequential/rounded_distribution.h).
   if (known.reals && row < step.draft_tokens.size()) {
     distribution.slack += (q.p ? q.slack : known.reals->slack) + 4 * header_.unit;
   }
@@ -232,8 +234,8 @@ void Replayer::bet(Sequence& sequence, const Step& step, std::size_t row, const 
   } else if (distribution.p->is_point()) {
     evidence_.token_of_a_point(distribution.slack, distribution.p->weight(outcome) == 0);
   } else {
-    // Under matching one number may draw both the draft token and the token, and whether there is a draft token may depend
-    // on that number. So q is not known before the token and must not be used.
+    // Under matching one number may draw both the draft token and the token, and whether there is a draft token may
+    // depend on that number. So q is not known before the token and must not be used.
     const Distribution* const before = rule_ == AcceptanceRule::matching ? nullptr : q.p;
     Evidence& evidence = rule_ == AcceptanceRule::lossy ? of_lossy_ : evidence_;
     evidence.token(*distribution.p, distribution.slack, before, outcome, sequence.text, sequence.rejected);

@@ -15,11 +15,12 @@ struct Wanted {
   std::optional<std::int64_t> round;
 };
 
-/// Calls `take` with each wanted line in readable form. Returns how many rounds there were. Throws InvalidTrace as Reader.
+/// Calls `take` with each wanted line in readable form. Returns how many rounds there were. Throws InvalidTrace as
+/// Reader.
 long show(const std::string& file, const Wanted& wanted, const std::function<void(const std::string&)>& take);
 
-/// Compares two traces sequence by sequence (those with the same `sequence` in both), token by token. The rounds may differ,
-/// and so may the order in which lines of several sequences are interleaved.
+/// Compares two traces sequence by sequence (those with the same `sequence` in both), token by token. The rounds may
+/// differ, and so may the order in which lines of several sequences are interleaved.
 struct Comparison {
   static constexpr std::size_t differences_max = 10;
 
@@ -27,7 +28,8 @@ struct Comparison {
   long parted = 0;  // sequences that differ somewhere
   long alone = 0;   // sequences that only one file has
   long tokens = 0;  // equal tokens, over all sequences
-  std::vector<std::string> differences;  // the first ten: where they differ and the tokens of each, or which file has the sequence
+  /// The first ten: where the sequences differ and the tokens of each, or which file has the sequence.
+  std::vector<std::string> differences;
 
   bool same() const noexcept { return parted == 0 && alone == 0; }
   std::string text() const;  // for people: a line of counts, then the differences

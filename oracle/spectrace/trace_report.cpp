@@ -55,8 +55,8 @@ constexpr Meaning meanings[] = {
      "whatever emits the token: the row it is drawn from, sampling parameters, the loop",
      "randomness: it is not involved"},
     {"declared",
-     "a row agrees with what its sequence declares: one token at temperature 0, at most k under top-k, its likeliest in "
-     "top_logits",
+     "a row agrees with what its sequence declares: one token at temperature 0, at most k under top-k, its likeliest "
+     "in top_logits",
      "sampling parameters on verification rows, the declaration, the stated row",
      "randomness and the draft: no coin is involved"},
     {"log_probability", "a log-probability is that of its token in the row",

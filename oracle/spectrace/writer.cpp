@@ -246,7 +246,8 @@ std::string Writer::rows_text(const Round& round) {
   if (rows_file_ != nullptr) {
     return placed("p_rows", rows_file_->append(round.rows)) + placed("q_rows", rows_file_->append(drawn_from));
   }
-  return short_rows(round.rows) && short_rows(drawn_from) ? list("p_rows", round.rows) + list("q_rows", drawn_from) : "";
+  if (!short_rows(round.rows) || !short_rows(drawn_from)) return "";
+  return list("p_rows", round.rows) + list("q_rows", drawn_from);
 }
 
 void Writer::end(const Trace& trace) {

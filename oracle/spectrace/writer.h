@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Writes runs of this project's decoder as spectrace/2, round by round while they happen, and keeps nothing of a round. The
-// decoder does not record its random numbers: each follows from the seed, its key and its bound.
+// Writes runs of this project's decoder as spectrace/2, round by round while they happen, and keeps nothing of a round.
+// The decoder does not record its random numbers: each follows from the seed, its key and its bound.
 #pragma once
 
 #include <functional>
@@ -23,8 +23,8 @@ class Writer {
   /// Receives each line, with its newline.
   using Take = std::function<void(std::string_view)>;
 
-  /// Runs draw from PhiloxSource(seed). `weights`: as Target::weights names them. `rows`, unless null, receives every row
-  /// and outlives the writer. Writes the header at once.
+  /// Runs draw from PhiloxSource(seed). `weights`: as Target::weights names them. `rows`, unless null, receives every
+  /// row and outlives the writer. Writes the header at once.
   Writer(Take take, const std::string& engine, const std::string& weights, int vocabulary, const Rule& rule,
          std::uint64_t seed, RowsWriter* rows = nullptr);
 

@@ -85,12 +85,14 @@ void change_lines(std::vector<std::string>& lines, Numbers& numbers) {
 
 /// Rounds of tokens only, as an HTTP interface tells them.
 std::string tokens_with_logprobs(int vocabulary) {
-  Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", vocabulary}, {"rule", "rejection"},
-                 {"temperature", "0x1p+0"}, {"top_k", 3}, {"sampler_order", {"top_k", "temperature"}}, {"prompt", {1}},
-                 {"stop_strings", {"END"}}, {"stop_token_emitted", false}, {"logprobs_of", "p"}};
+  Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", vocabulary},
+                 {"rule", "rejection"}, {"temperature", "0x1p+0"}, {"top_k", 3},
+                 {"sampler_order", {"top_k", "temperature"}}, {"prompt", {1}}, {"stop_strings", {"END"}},
+                 {"stop_token_emitted", false}, {"logprobs_of", "p"}};
   std::string text = header.dump() + "\n";
   for (int n = 0; n < 6; ++n) {
-    text += Json({{"type", "round"}, {"round", n}, {"position", 1 + 2 * n}, {"emitted", {n % 3, 2}}, {"logprobs", {"-0x1p+0", "-0x1p-1"}},
+    text += Json({{"type", "round"}, {"round", n}, {"position", 1 + 2 * n}, {"emitted", {n % 3, 2}},
+                  {"logprobs", {"-0x1p+0", "-0x1p-1"}},
                   {"top_logprobs", {{0, "-0x1p+0", 1, "-0x1p+0"}, {2, "-0x1p-1"}}}}).dump() + "\n";
   }
   return text + "{\"type\":\"end\",\"reason\":\"stop\"}\n";

@@ -103,8 +103,8 @@ TEST(TraceCommand, AReproducerKeepsTheSlack) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   const auto generated =
-      run_command({"generate", target, "--draft", "always-reject", "--rule", "rejection", "--temperature", "3", "--top-k",
-                   "8", "--max-new-tokens", "12", "--prompt-tokens", "1,2,3", "--trace", trace, "--quiet"});
+      run_command({"generate", target, "--draft", "always-reject", "--rule", "rejection", "--temperature", "3",
+                   "--top-k", "8", "--max-new-tokens", "12", "--prompt-tokens", "1,2,3", "--trace", trace, "--quiet"});
   ASSERT_EQ(generated.status, 0) << generated.err;
   std::vector<std::string> lines = lines_of(test::text_of(trace));
   Json opening = Json::parse(lines[1]);
@@ -152,8 +152,8 @@ TEST(TraceCommand, AFailureOfSeveralSequencesTogetherIsReportedWithoutReproducer
 /// Sequences that are never ended: a short trace must not make the target's cache for each of them.
 TEST(TraceCommand, MemoryOfTheTargetIsBoundedHoweverManySequencesAreOpen) {
   if (test::sanitized) GTEST_SKIP() << "the sanitizer needs more address space than the limit leaves";
-  Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 131}, {"rule", "rejection"},
-                 {"total_weight", Distribution::total}};
+  Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 131},
+                 {"rule", "rejection"}, {"total_weight", Distribution::total}};
   std::string text = header.dump() + "\n";
   for (int s = 0; s < 1500; ++s) {
     text += Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", s}, {"prompt", {1}}, {"temperature", "0x1p+0"},
@@ -217,14 +217,16 @@ TEST(TraceCommand, DiffComparesTextsNotRounds) {
 }
 
 std::string a_header() {
-  return Json({{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 131}, {"rule", "rejection"},
-               {"total_weight", Distribution::total}}).dump() + "\n";
+  return Json({{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 131},
+               {"rule", "rejection"}, {"total_weight", Distribution::total}}).dump() + "\n";
 }
 std::string a_seq(int sequence, int prompt = 1) {
-  return Json({{"type", "sequence"}, {"sequence", sequence}, {"prompt", {prompt}}, {"temperature", "0x1p+0"}}).dump() + "\n";
+  return Json({{"type", "sequence"}, {"sequence", sequence}, {"prompt", {prompt}},
+               {"temperature", "0x1p+0"}}).dump() + "\n";
 }
 std::string a_step(int sequence, int round, int position, const std::vector<int>& said) {
-  return Json({{"type", "round"}, {"sequence", sequence}, {"round", round}, {"position", position}, {"emitted", said}}).dump() + "\n";
+  return Json({{"type", "round"}, {"sequence", sequence}, {"round", round}, {"position", position},
+               {"emitted", said}}).dump() + "\n";
 }
 std::string an_end(int sequence) {
   return Json({{"type", "end"}, {"sequence", sequence}, {"reason", "cancelled"}}).dump() + "\n";
@@ -272,8 +274,9 @@ TEST(TraceCommand, NoReproducerIsWrittenForTokensThatAreWrongOnlyTogetherAndTheR
   std::string text = a_header() + a_seq(0);
   const std::vector<std::uint64_t> row = {2, Distribution::total / 2, 3, Distribution::total / 2};
   for (int n = 0; n < 200; ++n) {  // of two tokens, always the one
-    text += Json({{"type", "round"}, {"sequence", 0}, {"round", n}, {"position", n + 1}, {"emitted", {2}}, {"draft_tokens", Json::array()}, {"accepted", 0},
-                  {"width", 1}, {"next_from", "bonus"}, {"p_rows", {row}}}).dump() + "\n";
+    text += Json({{"type", "round"}, {"sequence", 0}, {"round", n}, {"position", n + 1}, {"emitted", {2}},
+                  {"draft_tokens", Json::array()}, {"accepted", 0}, {"width", 1}, {"next_from", "bonus"},
+                  {"p_rows", {row}}}).dump() + "\n";
   }
   const File file(text + an_end(0));
   const Folder folder;

@@ -68,7 +68,8 @@ int main(int, char** arguments) {
   EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(report_of(report));
   EXPECT_EQ(report.examined.draft_tokens, 3);
   EXPECT_EQ(report.examined.accepted, 2);
-  EXPECT_THAT(report_text(report_of(report)), HasSubstr("does not state how the tokens after the draft tokens were drawn"));
+  EXPECT_THAT(report_text(report_of(report)),
+              HasSubstr("does not state how the tokens after the draft tokens were drawn"));
 
   std::ifstream file(trace.path());
   std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -182,7 +183,8 @@ TEST(Emitters, TracesOfThePythonEmitterWithARowsFileAreReplayedAndPass) {
   const std::string block = block_of("python", 1);
   ASSERT_FALSE(block.empty());
   EXPECT_LE(lines_of_code(block), 35);
-  std::string engine = replaced(toy_engine, "p_rows=p_rows, q_rows=q_rows", "p_rows=rows.add(p_rows), q_rows=rows.add(q_rows)");
+  std::string engine = replaced(toy_engine, "p_rows=p_rows, q_rows=q_rows",
+                                "p_rows=rows.add(p_rows), q_rows=rows.add(q_rows)");
   engine = replaced(engine, "total_weight=total_weight)\n",
                     "total_weight=total_weight, rows_file=name.split('/')[-1])\nrows = SpecRows(name)\n");
   engine = replaced(engine, "total_weight = 1 << 52\n", "total_weight = 1 << 52\nname = sys.argv[1] + '.h5'\n");

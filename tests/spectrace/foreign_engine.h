@@ -51,8 +51,9 @@ class ForeignEngine {
   ForeignEngine(const Foreign& how, std::uint64_t seed) : how_(how), seed_(seed), numbers_(seed), keyed_(seed) {}
 
   std::string trace() {
-    Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "somebody"}, {"vocabulary", how_.vocabulary},
-                   {"rule", how_.rule}, {"temperature", hex(how_.temperature)}, {"prompt", {1}}, {"stop_tokens", Json::array()}};
+    Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "somebody"},
+                   {"vocabulary", how_.vocabulary}, {"rule", how_.rule}, {"temperature", hex(how_.temperature)},
+                   {"prompt", {1}}, {"stop_tokens", Json::array()}};
     if (!how_.reals) header["total_weight"] = Distribution::total;
     if (!how_.generator.empty()) header["rng"] = {{"algorithm", how_.generator}, {"seed", std::to_string(seed_)}};
     std::string text = header.dump() + "\n";
@@ -64,7 +65,8 @@ class ForeignEngine {
                   : how_.rule == "block"  ? judge_block(position)
                                           : judge(position);
       step.update({{"type", "round"}, {"round", n}, {"position", position}});
-      if (how_.grammar_end && n + 1 == how_.rounds && step["emitted"].size() > 1) step["emitted"].erase(step["emitted"].size() - 1);
+      const bool last_round = n + 1 == how_.rounds;
+      if (how_.grammar_end && last_round && step["emitted"].size() > 1) step["emitted"].erase(step["emitted"].size() - 1);
       position += static_cast<int>(step["emitted"].size());
       last_ = step["emitted"].back().get<Token>();
       const auto accepted = step["accepted"].get<std::size_t>();
@@ -198,7 +200,10 @@ class ForeignEngine {
     if (how_.wrong == Wrong::repeats_last && numbers_.below(4) == 0) token = last_;
     step["emitted"].push_back(token);
     step["accepted"] = accepted;
-    step["next_from"] = how_.rule == "greedy" ? "greedy" : !rejected ? "bonus" : how_.rule == "matching" ? "target" : "residual";
+    step["next_from"] = how_.rule == "greedy"     ? "greedy"
+                        : !rejected               ? "bonus"
+                        : how_.rule == "matching" ? "target"
+                                                  : "residual";
     step["width"] = q.rows.size() + 1;
     if (how_.rows) {
       for (const Row& each : p) step["p_rows"].push_back(pairs(each));
@@ -209,8 +214,8 @@ class ForeignEngine {
     if (how_.reals) {
       step["next_u"] = said_coin(last.coin);
     } else {
-      step["next"] = {{"token", token}, {"u", said_coin(last.coin)}, {"bound", said(last.bound)}, {"before", said(last.before)},
-                   {"weight", said(last.weight)}};
+      step["next"] = {{"token", token}, {"u", said_coin(last.coin)}, {"bound", said(last.bound)},
+                      {"before", said(last.before)}, {"weight", said(last.weight)}};
       if (rejected && how_.rule == "rejection") {
         const auto place = static_cast<std::size_t>(token);
         step["next"].update({{"p_draft", said(p[accepted][place])}, {"q_draft", said(q.rows[accepted][place])}});

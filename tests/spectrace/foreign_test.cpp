@@ -73,7 +73,8 @@ TEST(Foreign, ACorrectDecoderHasNoFindingsAndGetsNoBetterVerdictThanItsTraceSupp
     if (how.rule.starts_with("lossy")) {
       EXPECT_EQ(verdict, ReportVerdict::undecided) << name_of(how);
     } else if (how.rows && how.temperature > 0) {
-      EXPECT_TRUE(verdict == ReportVerdict::pass_stat || verdict == ReportVerdict::pass_exact) << name_of(how) << shown(report);
+      EXPECT_TRUE(verdict == ReportVerdict::pass_stat || verdict == ReportVerdict::pass_exact)
+          << name_of(how) << shown(report);
     }
   }
   EXPECT_GE(verdicts["PASS_EXACT"], 4) << "integers whose coins are computed again";
@@ -153,7 +154,8 @@ TEST(Foreign, SequencesThatBeginWithTheSameRandomNumbersAreNoFurtherEvidence) {
   how.rounds = 100;
   const std::vector<std::string> lines = lines_of(ForeignEngine(how, 7).trace());
   Json header = Json::parse(lines[0]);
-  Json opening = {{"type", "sequence"}, {"sequence", 0}, {"temperature", header["temperature"]}, {"prompt", header["prompt"]}, {"stop_tokens", Json::array()}};
+  Json opening = {{"type", "sequence"}, {"sequence", 0}, {"temperature", header["temperature"]},
+                  {"prompt", header["prompt"]}, {"stop_tokens", Json::array()}};
   for (const char* field : {"temperature", "prompt", "stop_tokens"}) header.erase(field);
   std::string text = header.dump() + "\n";
   for (int s = 0; s < 5; ++s) {
@@ -251,14 +253,16 @@ TEST(Foreign, AFieldThatCannotBeCheckedIsNamed) {
   };
   const auto prints = [&](const char* field) {
     return shown(report_of_text(changed(how, {}, [&](Json& step) {
-      const std::size_t count = field == std::string("q_digests") ? step["draft_tokens"].size() : step["accepted"].get<std::size_t>() + 1;
+      const std::size_t rows = step["accepted"].get<std::size_t>() + 1;
+      const std::size_t count = field == std::string("q_digests") ? step["draft_tokens"].size() : rows;
       for (std::size_t i = 0; i < count; ++i) step[field].push_back(std::string(32, 'a'));
     })));
   };
   for (const char* field : {"logits_digests", "p_digests", "q_digests"}) {
     EXPECT_THAT(prints(field), HasSubstr("field " + std::string(field) + " is not checked")) << field;
   }
-  EXPECT_THAT(with("rng_positions", {{"target", {1}}}), HasSubstr("field rng_positions is not checked")) << "beside reals";
+  EXPECT_THAT(with("rng_positions", {{"target", {1}}}), HasSubstr("field rng_positions is not checked"))
+      << "beside reals";
   how.rule = "block";
   EXPECT_THAT(with("rng_positions", {{"target", {1}}}), HasSubstr("field accept_u is not checked"));
 }
@@ -289,7 +293,8 @@ std::string ended(const Json& opening, const std::string& reason, bool cut) {
                  {"temperature", "0x0p+0"}, {"prompt", {1}}};
   header.update(opening);
   const Json top = {{2, "0x1p+1", 5, "0x1p+0"}, {3, "0x1p+1", 5, "0x1p+0"}, {4, "0x1p+1", 5, "0x1p+0"}};
-  const Json step = {{"type", "round"}, {"round", 0}, {"position", 1}, {"width", 3}, {"accepted", 2}, {"next_from", "greedy"}, {"draft_tokens", {2, 3}},
+  const Json step = {{"type", "round"}, {"round", 0}, {"position", 1}, {"width", 3}, {"accepted", 2},
+                     {"next_from", "greedy"}, {"draft_tokens", {2, 3}},
                      {"emitted", cut ? Json({2, 3}) : Json({2, 3, 4})}, {"top_logits", top}};
   return header.dump() + "\n" + step.dump() + "\n" + Json({{"type", "end"}, {"reason", reason}}).dump() + "\n";
 }
@@ -344,7 +349,8 @@ TEST(Foreign, ACutRoundThatIsNotTheLastIsAFinding) {
 }
 
 TEST(Foreign, OneFileMayHoldSequencesOfSeveralRules) {
-  std::string text = Json({{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 8}}).dump() + "\n";
+  std::string text = Json({{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"},
+                           {"vocabulary", 8}}).dump() + "\n";
   int s = 0;
   for (const char* rule : {"rejection", "matching", "greedy", "block"}) {
     Foreign how;
@@ -353,7 +359,8 @@ TEST(Foreign, OneFileMayHoldSequencesOfSeveralRules) {
     how.temperature = how.rule == "greedy" ? 0 : 1;
     const auto lines = lines_of(ForeignEngine(how, 11 + static_cast<std::uint64_t>(s)).trace());
     const Json header = Json::parse(lines[0]);
-    text += Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", s}, {"rule", rule}, {"temperature", header["temperature"]}, {"prompt", {1}},
+    text += Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", s}, {"rule", rule},
+                  {"temperature", header["temperature"]}, {"prompt", {1}},
                   {"stop_tokens", Json::array()}}).dump() + "\n";
     for (std::size_t i = 1; i < lines.size(); ++i) {
       Json line = Json::parse(lines[i]);
@@ -373,8 +380,8 @@ TEST(Foreign, OneFileMayHoldSequencesOfSeveralRules) {
 /// What is drawn from rows that the trace states, token by token, and what it says beside them.
 std::string tokens_with(const std::function<void(Json&, const std::vector<double>&, int)>& say, const Json& more = {},
                         bool right = true) {
-  Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 4}, {"rule", "rejection"},
-                 {"temperature", "0x1p+0"}, {"prompt", {1}}, {"stop_tokens", Json::array()}};
+  Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 4},
+                 {"rule", "rejection"}, {"temperature", "0x1p+0"}, {"prompt", {1}}, {"stop_tokens", Json::array()}};
   if (!more.is_null()) header.update(more);
   std::string text = header.dump() + "\n";
   Numbers numbers(5);
@@ -450,7 +457,8 @@ TEST(Foreign, TopLogProbabilitiesAreADistributionToBetOn) {
   EXPECT_EQ(of_logits.verdict(), ReportVerdict::undecided) << "at another temperature they are not the law";
   EXPECT_THAT(shown(of_logits), HasSubstr("field top_logprobs is not checked"));
   const Json of_distribution = {{"temperature", "0x1p-1"}, {"logprobs_of", "p"}};
-  EXPECT_EQ(report_of_text(tokens_with(say_top, of_distribution)).verdict(), ReportVerdict::pass_stat) << "but where they say so";
+  EXPECT_EQ(report_of_text(tokens_with(say_top, of_distribution)).verdict(), ReportVerdict::pass_stat)
+      << "but where they say so";
 }
 
 TEST(Foreign, LogProbabilitiesAreComparedWithEachOtherAndWithTheRow) {

@@ -31,7 +31,8 @@ std::vector<std::pair<double, Token>> ranked(const OutcomeDistribution& distribu
 }
 
 /// The samplers one after the other, on probabilities at temperature 1.
-OutcomeDistribution sampled(OutcomeDistribution distribution, const Sampling& s, const std::vector<std::string>& order) {
+OutcomeDistribution sampled(OutcomeDistribution distribution, const Sampling& s,
+                            const std::vector<std::string>& order) {
   for (const std::string& name : order) {
     distribution = scaled(distribution);
     const auto list = ranked(distribution);

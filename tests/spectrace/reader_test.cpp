@@ -66,12 +66,20 @@ std::string with_reals(const std::string& line) {
 
 /// A refused draft token with that q.
 std::string with_q(const std::string& q) {
-  return with_reals(R"({"type":"round","round":0,"position":1,"width":2,"accepted":0,"next_from":"residual","draft_tokens":[1],"emitted":[2],"q_draft":[)" + q + "]}");
+  return with_reals(R"({"type":"round","round":0,"position":1,"width":2,"accepted":0,"next_from":"residual",)"
+                    R"("draft_tokens":[1],"emitted":[2],"q_draft":[)" + q + "]}");
 }
 
 /// A draft token that stands, with those fields beside it.
 std::string with_real(const std::string& fields) {
-  return with_reals(R"({"type":"round","round":0,"position":1,"width":2,"accepted":1,"next_from":"bonus","draft_tokens":[1],"emitted":[1,2],)" + fields + "}");
+  return with_reals(R"({"type":"round","round":0,"position":1,"width":2,"accepted":1,"next_from":"bonus",)"
+                    R"("draft_tokens":[1],"emitted":[1,2],)" + fields + "}");
+}
+
+/// A round without draft tokens, with those fields in it.
+std::string without_drafts(const std::string& fields) {
+  return with_reals(R"({"type":"round","round":0,"position":1,"width":1,"accepted":0,"next_from":"bonus",)"
+                    R"("draft_tokens":[],"emitted":[2],)" + fields + "}");
 }
 
 struct Bad {
@@ -117,18 +125,22 @@ std::vector<Bad> bad_files() {
       {"carriage returns and junk", good_lines()[0] + "\n{\"type\":\r\"step\"\r,}\n", ":2: ", ""},
       {"an unknown line",
        edited([](Lines& lines) { lines.insert(lines.begin() + 2, "{\"type\":\"note\"}"); }), ":3: ", "field type"},
-      {"a line without type", edited([](Lines& lines) { lines.insert(lines.begin() + 2, "{}"); }), ":3: ", "field type"},
+      {"a line without type", edited([](Lines& lines) { lines.insert(lines.begin() + 2, "{}"); }), ":3: ",
+       "field type"},
       {"type is a number", edited([](Lines& lines) { lines[2] = "{\"type\":1}"; }), ":3: ", "field type"},
       {"NaN", edited([](Lines& lines) { lines[2] = "{\"type\":\"round\",\"round\":NaN}"; }), ":3: ", ""},
       // Lines that do not follow one another.
       {"a round missing", edited([](Lines& lines) { lines.erase(lines.begin() + 3); }), ":4: ", "field round"},
       {"a round twice", edited([](Lines& lines) { lines.insert(lines.begin() + 3, lines[3]); }), ":5: ", "field round"},
       {"two rounds in turn", edited([](Lines& lines) { std::swap(lines[3], lines[4]); }), ":4: ", "field round"},
-      {"a round before its sequence", edited([](Lines& lines) { std::swap(lines[1], lines[2]); }), ":2: ", "field sequence"},
+      {"a round before its sequence", edited([](Lines& lines) { std::swap(lines[1], lines[2]); }), ":2: ",
+       "field sequence"},
       {"a round after the end",
-       edited([&](Lines& lines) { lines.push_back(other_line); }), ":" + std::to_string(last + 2) + ": ", "field sequence"},
+       edited([&](Lines& lines) { lines.push_back(other_line); }), ":" + std::to_string(last + 2) + ": ",
+       "field sequence"},
       {"two ends",
-       edited([](Lines& lines) { lines.push_back(lines.back()); }), ":" + std::to_string(last + 2) + ": ", "field sequence"},
+       edited([](Lines& lines) { lines.push_back(lines.back()); }), ":" + std::to_string(last + 2) + ": ",
+       "field sequence"},
       {"a sequence opened twice",
        edited([](Lines& lines) { lines.insert(lines.begin() + 2, lines[1]); }), ":3: ", "field sequence"},
       {"rounds of another run between",
@@ -177,7 +189,8 @@ std::vector<Bad> bad_files() {
       {"half a position", with(at, "position", 7.5), refused, "field position"},
       {"nothing emitted", with(at, "emitted", Json::array()), refused, "field emitted"},
       {"more emitted than a round can", with(at, "emitted", {0, 1, 2, 3, 4, 5}), refused, "field emitted"},
-      {"a draft token that is text", with(at, [](Json& json) { json["draft_tokens"][0] = "a"; }), refused, "field draft_tokens[0]"},
+      {"a draft token that is text", with(at, [](Json& json) { json["draft_tokens"][0] = "a"; }), refused,
+       "field draft_tokens[0]"},
       {"more accepted than drafted", with(at, "accepted", 4), refused, "field accepted"},
       {"less than none accepted", with(at, "accepted", -1), refused, "field accepted"},
       {"a pass without rows", with(at, "width", 0), refused, "field width"},
@@ -187,14 +200,17 @@ std::vector<Bad> bad_files() {
       {"accepted missing", without(at, "accepted"), refused, "field accepted"},
       {"a q missing", with(at, [](Json& json) { json["q_draft"].erase(0); }), refused, "field q_draft"},
       {"a p too many",
-       with(at, [](Json& json) { for (int i = 0; i < 5; ++i) json["p_draft"].push_back(1); }), refused, "field p_draft"},
+       with(at, [](Json& json) { for (int i = 0; i < 5; ++i) json["p_draft"].push_back(1); }), refused,
+       "field p_draft"},
       {"a weight beyond the total",
        with(at, [](Json& json) { json["q_draft"][0] = (std::int64_t{1} << 52) + 1; }), refused, "field q_draft[0]"},
       {"a negative weight", with(at, [](Json& json) { json["p_draft"][0] = -1; }), refused, "field p_draft[0]"},
       {"a coin missing", with(at, [](Json& json) { json["accept_u"].erase(0); }), refused, "field accept_u"},
-      {"a coin not below its bound", with(at, [](Json& json) { json["accept_u"][0] = json["q_draft"][0]; }), refused, "field accept_u[0]"},
+      {"a coin not below its bound", with(at, [](Json& json) { json["accept_u"][0] = json["q_draft"][0]; }), refused,
+       "field accept_u[0]"},
       {"a negative coin", with(at, [](Json& json) { json["accept_u"][0] = -1; }), refused, "field accept_u[0]"},
-      {"a real among integers", with(at, [](Json& json) { json["p_draft"][0] = "0x1p-1"; }), refused, "field p_draft[0]"},
+      {"a real among integers", with(at, [](Json& json) { json["p_draft"][0] = "0x1p-1"; }), refused,
+       "field p_draft[0]"},
       {"weights before, under rejection", with(at, "p_before", {0}), refused, "field p_before"},
       {"a draft's coin too large",
        with(at, [](Json& json) { json["draft_u"][0] = std::int64_t{1} << 52; }), refused, "field draft_u[0]"},
@@ -206,17 +222,21 @@ std::vector<Bad> bad_files() {
       {"a draw of no token", next("token", 6), refused, "field next.token"},
       {"a draw with a stray field", next("zz", 1), refused, "zz"},
       {"an unknown purpose", with(at, [](Json& json) { json["rng_positions"]["luck"] = {1}; }), refused, "luck"},
-      {"a fingerprint too short", with(at, [](Json& json) { json["logits_digests"][0] = "abc"; }), refused, "field logits_digests[0]"},
+      {"a fingerprint too short", with(at, [](Json& json) { json["logits_digests"][0] = "abc"; }), refused,
+       "field logits_digests[0]"},
       {"a fingerprint of capitals",
        with(at, [](Json& json) { json["p_digests"][0] = std::string(32, 'A'); }), refused, "field p_digests[0]"},
-      {"a fingerprint missing", with(at, [](Json& json) { json["logits_digests"].erase(0); }), refused, "field logits_digests"},
-      {"a row whose weights are too few", with(at, [](Json& json) { json["p_rows"][0][1] = 1; }), refused, "field p_rows[0]"},
+      {"a fingerprint missing", with(at, [](Json& json) { json["logits_digests"].erase(0); }), refused,
+       "field logits_digests"},
+      {"a row whose weights are too few", with(at, [](Json& json) { json["p_rows"][0][1] = 1; }), refused,
+       "field p_rows[0]"},
       {"a row whose weights are too many",
        with(at, [](Json& json) { json["p_rows"][0][1] = std::int64_t{1} << 52; }), refused, "field p_rows[0]"},
       {"a row in another order", with(at, [](Json& json) {
          json["q_rows"][0] = {3, std::int64_t{1} << 51, 2, std::int64_t{1} << 51};
        }), refused, "field q_rows[0][2]"},
-      {"a row with half a pair", with(at, [](Json& json) { json["q_rows"][0].push_back(1); }), refused, "field q_rows[0]"},
+      {"a row with half a pair", with(at, [](Json& json) { json["q_rows"][0].push_back(1); }), refused,
+       "field q_rows[0]"},
       {"a row too few", with(at, [](Json& json) { json["p_rows"].erase(0); }), refused, "field p_rows"},
       // The end.
       {"an unknown reason", with(last, "reason", "bored"), ending, "field reason"},
@@ -237,7 +257,7 @@ std::vector<Bad> bad_files() {
       {"a probability that is no number", with_q(R"("0xnan")"), ":2: ", "field q_draft[0]"},
       {"an integer among reals", with_q(R"(1)"), ":2: ", "field q_draft[0]"},
       {"rows without a total",
-       with_reals(R"({"type":"round","round":0,"position":1,"width":1,"accepted":0,"next_from":"bonus","draft_tokens":[],"p_rows":[[1,2]],"emitted":[2]})"),
+       without_drafts(R"("p_rows":[[1,2]])"),
        ":2: ", "field p_rows"},
       {"a row of reals that add up to less than 1",
        with_real(R"("p_rows":[[1,"0x1p-1",2,"0x1.fffp-2"],[2,"0x1p+0"]])"), ":2: ", "field p_rows[0]"},
@@ -246,7 +266,8 @@ std::vector<Bad> bad_files() {
       {"a row of reals in another order",
        with_real(R"("p_rows":[[1,"0x1p+0"],[2,"0x1p-1",1,"0x1p-1"]])"), ":2: ", "field p_rows[1][2]"},
       {"a row of reals with half a pair", with_real(R"("q_rows":[[1,"0x1p+0",2]])"), ":2: ", "field q_rows[0]"},
-      {"a row of reals with a weight of 0", with_real(R"("q_rows":[[1,"0x1p+0",2,"0x0p+0"]])"), ":2: ", "field q_rows[0][3]"},
+      {"a row of reals with a weight of 0", with_real(R"("q_rows":[[1,"0x1p+0",2,"0x0p+0"]])"), ":2: ",
+       "field q_rows[0][3]"},
       {"an empty row of reals", with_real(R"("q_rows":[[]])"), ":2: ", "field q_rows[0]"},
       {"a row of reals beyond the vocabulary", with_real(R"("q_rows":[[8,"0x1p+0"]])"), ":2: ", "field q_rows[0][0]"},
       {"a row of reals too few", with_real(R"("p_rows":[[1,"0x1p+0"]])"), ":2: ", "field p_rows"},
@@ -259,13 +280,14 @@ std::vector<Bad> bad_files() {
       {"a lossy rule without a name", with(0, "rule", "lossy:"), ":1: ", "field rule"},
       {"a lossy rule that is another", with(0, "rule", "lossy"), ":1: ", "field rule"},
       {"a draw without a total",
-       with_reals(R"({"type":"round","round":0,"position":1,"width":1,"accepted":0,"next_from":"bonus","draft_tokens":[],"next":{"token":1},"emitted":[2]})"),
+       without_drafts(R"("next":{"token":1})"),
        ":2: ", "field next"},
   };
 }
 
 TEST(Reader, EveryFileThatIsNoTraceIsRefusedWithLineAndField) {
-  ASSERT_EQ(replay(File(joined(good_lines())).path()).verdict(), ReportVerdict::pass_exact) << "what is damaged was good";
+  ASSERT_EQ(replay(File(joined(good_lines())).path()).verdict(), ReportVerdict::pass_exact)
+      << "what is damaged was good";
   const auto list = bad_files();
   EXPECT_GE(list.size(), 60U);
   for (const Bad& bad : list) {
@@ -286,7 +308,8 @@ TEST(Reader, MissingFilesAndFoldersAreRefused) {
 }
 
 std::string opened(std::int64_t s, const std::string& prompt) {
-  return "{\"type\":\"sequence\",\"sequence\":" + std::to_string(s) + ",\"prompt\":[" + prompt + "],\"temperature\":\"0x1p+0\"}\n";
+  return "{\"type\":\"sequence\",\"sequence\":" + std::to_string(s) + ",\"prompt\":[" + prompt +
+         "],\"temperature\":\"0x1p+0\"}\n";
 }
 
 std::string ended(std::int64_t s) {
@@ -305,7 +328,8 @@ TEST(Reader, OpenSequencesAreLimitedAndEndedOnesAreNot) {
   EXPECT_THAT(report_text(report_of(kept)), HasSubstr("nor have " + std::to_string(most - 1) + " others"));
   const File one_more(text + opened(3 * most, "1"));
   EXPECT_THAT(replay(one_more.path()).invalid,
-              HasSubstr(":" + std::to_string(1 + 5 * most + 1) + ": field sequence: more than 16384 sequences are open"));
+              HasSubstr(":" + std::to_string(1 + 5 * most + 1) +
+                        ": field sequence: more than 16384 sequences are open"));
   const File in_its_place(text + ended(3 * most - 1) + opened(3 * most, "1"));
   EXPECT_EQ(replay(in_its_place.path()).invalid, "");
 }
@@ -315,7 +339,8 @@ TEST(ReaderSlow, TokensOfOpenSequencesAreLimited) {
   std::string tokens = "1";
   for (std::size_t i = 1; i < in_a_line; ++i) tokens += ",1";
   const auto round = [](std::int64_t n, std::size_t position) {
-    return "{\"type\":\"round\",\"sequence\":0,\"round\":" + std::to_string(n) + ",\"position\":" + std::to_string(position) + ",\"emitted\":";
+    return "{\"type\":\"round\",\"sequence\":0,\"round\":" + std::to_string(n) + ",\"position\":" +
+           std::to_string(position) + ",\"emitted\":";
   };
   // All but one token of what may be kept: in prompts, in what is emitted, in stop tokens.
   std::string text = good_lines()[0] + "\n" + opened(0, tokens);

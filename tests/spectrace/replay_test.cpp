@@ -165,8 +165,9 @@ const Owners& owners() {
 /// is off or was not felt in a short text, a seed that nothing was drawn with.
 bool hangs_on_nothing(const std::string& field, const Case& c) {
   static const std::set<std::string> names = {"header.engine", "sequence.draft", "sequence.kernels"};
-  static const std::set<std::string> parameters = {"sequence.temperature",      "sequence.top_k",    "sequence.top_p",     "sequence.min_p",
-                                                   "sequence.repeat_penalty", "sequence.presence_penalty", "sequence.frequency_penalty", "sequence.repeat_last_n"};
+  static const std::set<std::string> parameters = {
+      "sequence.temperature",    "sequence.top_k",            "sequence.top_p",             "sequence.min_p",
+      "sequence.repeat_penalty", "sequence.presence_penalty", "sequence.frequency_penalty", "sequence.repeat_last_n"};
   const bool all_felt = c.sampling == every_parameter() && c.stops.empty();
   if (names.contains(field) || field == "sequence.max_draft_tokens") return true;
   if (parameters.contains(field)) return !all_felt;
@@ -174,7 +175,8 @@ bool hangs_on_nothing(const std::string& field, const Case& c) {
   // By matching a draft may draw with any numbers; a run may be cancelled when it has all its tokens.
   if (c.rule == &matching && (field == "round.draft_u" || field == "round.rng_positions.target")) return true;
   if (field == "end.reason") return c.stops.empty();
-  return c.sampling.greedy() && (field == "sequence.rng_key" || field == "header.rng.seed" || field == "header.rng.algorithm");
+  return c.sampling.greedy() &&
+         (field == "sequence.rng_key" || field == "header.rng.seed" || field == "header.rng.algorithm");
 }
 
 /// Changes every field of every line, one at a time; the fields that were seen.
@@ -284,7 +286,8 @@ TEST(Replay, AMissingFieldIsNamedOrDecidesNothing) {
     EXPECT_NE(report.verdict(), ReportVerdict::pass_exact) << field;
     EXPECT_TRUE(report.findings.size() + report.unproved.size() + report.invalid.size() > 0) << field;
   }
-  for (const char* field : {"rng_positions", "logits_digests", "p_digests", "q_digests", "p_rows"}) {  // more evidence of what is proved without it
+  // More evidence of what is proved without it.
+  for (const char* field : {"rng_positions", "logits_digests", "p_digests", "q_digests", "p_rows"}) {
     EXPECT_EQ(without(field).verdict(), ReportVerdict::pass_exact) << field;
   }
 }
@@ -292,13 +295,16 @@ TEST(Replay, AMissingFieldIsNamedOrDecidesNothing) {
 /// After a refusal p is drawn from, but for the draft token: the rest of q is not taken away. All is said of it but q.
 TEST(Replay, AResidualDrawIsNotProvedWithoutItsRowOfQ) {
   const std::uint64_t quarter = Distribution::total / 4;
-  Json step = {{"type", "round"}, {"round", 0}, {"position", 1}, {"draft_tokens", {2}}, {"width", 2}, {"accepted", 0}, {"next_from", "residual"}, {"emitted", {0}},
-               {"q_draft", {2 * quarter}}, {"draft_u", {2 * quarter}}, {"q_before", {2 * quarter}}, {"p_draft", {quarter}}, {"accept_u", {quarter}},
+  Json step = {{"type", "round"}, {"round", 0}, {"position", 1}, {"draft_tokens", {2}}, {"width", 2}, {"accepted", 0},
+               {"next_from", "residual"}, {"emitted", {0}}, {"q_draft", {2 * quarter}}, {"draft_u", {2 * quarter}},
+               {"q_before", {2 * quarter}}, {"p_draft", {quarter}}, {"accept_u", {quarter}},
                {"p_rows", {{0, quarter, 1, 2 * quarter, 2, quarter}}},
-               {"next", {{"token", 0}, {"u", 0}, {"bound", 3 * quarter}, {"before", 0}, {"weight", quarter}, {"p", quarter}, {"q", 0}}}};
+               {"next", {{"token", 0}, {"u", 0}, {"bound", 3 * quarter}, {"before", 0}, {"weight", quarter},
+                         {"p", quarter}, {"q", 0}}}};
   const auto verdict = [&] {
-    const Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 4}, {"rule", "rejection"},
-                         {"total_weight", Distribution::total}, {"temperature", "0x1p+0"}, {"prompt", {1}}};
+    const Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 4},
+                         {"rule", "rejection"}, {"total_weight", Distribution::total}, {"temperature", "0x1p+0"},
+                         {"prompt", {1}}};
     const File file(header.dump() + "\n" + step.dump() + "\n{\"type\":\"end\",\"reason\":\"cancelled\"}\n");
     return replay(file.path()).verdict();
   };
@@ -311,7 +317,8 @@ TEST(Replay, AResidualDrawIsNotProvedWithoutItsRowOfQ) {
   step["draft_u"] = {nullptr};
   step["q_before"] = {0};
   step["p_draft"] = {0};
-  step["next"] = {{"token", 0}, {"u", 0}, {"bound", 4 * quarter}, {"before", 0}, {"weight", quarter}, {"p", quarter}, {"q", 0}};
+  step["next"] = {{"token", 0}, {"u", 0}, {"bound", 4 * quarter}, {"before", 0}, {"weight", quarter}, {"p", quarter},
+                  {"q", 0}};
   EXPECT_EQ(verdict(), ReportVerdict::undecided) << "coins are merely stated, and one token shows nothing";
   step["next"]["bound"] = 3 * quarter;
   EXPECT_EQ(verdict(), ReportVerdict::bug_proven) << "all of p is left";
@@ -344,13 +351,15 @@ TEST(Replay, TokensAloneAreCheckedWhereTheTargetAloneDecidesThem) {
     auto lines = lines_of(recorded.text({"", &matching, {.temperature = 1}, "perturbed"}));
     for (std::size_t at = 2; at + 1 < lines.size(); ++at) {
       const Json step = Json::parse(lines[at]);
-      Json tokens = {{"type", "round"}, {"round", step["round"]}, {"position", step["position"]}, {"emitted", step["emitted"]}};
+      Json tokens = {{"type", "round"}, {"round", step["round"]}, {"position", step["position"]},
+                     {"emitted", step["emitted"]}};
       if (changed && at == 5) tokens["emitted"][0] = (tokens["emitted"][0].get<int>() + 1) % 6;
       lines[at] = tokens.dump();
     }
     const File file(sealed(lines));
     const Report report = replay(file.path(), recorded.target());
-    EXPECT_EQ(report.verdict(), changed ? ReportVerdict::bug_proven : ReportVerdict::pass_exact) << report_text(report_of(report));
+    EXPECT_EQ(report.verdict(), changed ? ReportVerdict::bug_proven : ReportVerdict::pass_exact)
+        << report_text(report_of(report));
     if (changed) {
       EXPECT_EQ(report.findings.front().check, std::string("own_draw"));
     }
@@ -360,7 +369,8 @@ TEST(Replay, TokensAloneAreCheckedWhereTheTargetAloneDecidesThem) {
 
 std::string foreign(const std::string& rule, const std::string& more, const std::string& round) {
   return "{\"type\":\"header\",\"schema\":\"spectrace/2\",\"engine\":\"e\",\"vocabulary\":8,\"rule\":\"" + rule +
-         "\",\"temperature\":\"0x1p+0\",\"prompt\":[1]" + more + "}\n{\"type\":\"round\",\"round\":0,\"position\":1," + round + "}\n";
+         "\",\"temperature\":\"0x1p+0\",\"prompt\":[1]" + more + "}\n"
+         "{\"type\":\"round\",\"round\":0,\"position\":1," + round + "}\n";
 }
 
 TEST(Replay, RealDecisionsAreFindingsOnlyWhereRoundingCannotTurnThem) {
@@ -389,11 +399,12 @@ TEST(Replay, RealDecisionsAreFindingsOnlyWhereRoundingCannotTurnThem) {
   };
   for (const Row& row : rows) {
     const auto real = [](const char* digits) { return digits ? '"' + std::string(digits) + '"' : "null"; };
-    const File file(foreign("rejection", "",
-                            "\"draft_tokens\":[2],\"width\":2,\"accepted\":" + std::string(row.accepted ? "1" : "0") + ",\"next_from\":\"" +
-                                (row.accepted ? "bonus" : "residual") + "\",\"emitted\":" + (row.accepted ? "[2,3]" : "[3]") +
-                                ",\"p_draft\":[" + real(row.p) + "],\"q_draft\":[" + real(row.q) + "],\"accept_u\":[" + real(row.u) +
-                                "]"));
+    const std::string outcome_fields =
+        row.accepted ? R"("accepted":1,"next_from":"bonus","emitted":[2,3],)"
+                     : R"("accepted":0,"next_from":"residual","emitted":[3],)";
+    const std::string numbers = "\"p_draft\":[" + real(row.p) + "],\"q_draft\":[" + real(row.q) +
+                                "],\"accept_u\":[" + real(row.u) + "]";
+    const File file(foreign("rejection", "", R"("draft_tokens":[2],"width":2,)" + outcome_fields + numbers));
     const Report report = replay(file.path());
     const std::string outcome = !report.findings.empty() ? "wrong" : report.examined.in_band > 0 ? "band" : "";
     EXPECT_EQ(outcome, row.outcome) << row.p << " " << row.q << " " << (row.u ? row.u : "no coin") << "\n"
@@ -412,10 +423,12 @@ TEST(Replay, GreedyRoundsAreCheckedAgainstTheBestTokens) {
   const std::string best = "\"top_logits\":[[2,\"0x1p+1\",5,\"0x1p+0\"],[4,\"0x1p+1\",3,\"0x1p+0\"]]";
   EXPECT_EQ(checks(round + "\"accepted\":1,\"emitted\":[2,4]," + best), "");
   EXPECT_EQ(checks(round + "\"accepted\":1,\"emitted\":[2,3]," + best), "own_draw");
-  EXPECT_EQ(checks(round + "\"accepted\":0,\"emitted\":[2]," + best), "acceptance") << "a draft token that had to stand";
-  EXPECT_EQ(checks("\"draft_tokens\":[5],\"width\":2,\"next_from\":\"greedy\",\"accepted\":1,\"emitted\":[5,4]," + best), "acceptance");
-  EXPECT_EQ(checks(round + "\"accepted\":1,\"emitted\":[2,4],\"top_logits\":[[2,\"0x1p+0\",5,\"0x1p+1\"],[4,\"0x1p+1\",3,\"0x1p+0\"]]"),
-            "best");
+  EXPECT_EQ(checks(round + "\"accepted\":0,\"emitted\":[2]," + best), "acceptance")
+      << "a draft token that had to be accepted";
+  const std::string other = R"("draft_tokens":[5],"width":2,"next_from":"greedy","accepted":1,"emitted":[5,4],)";
+  EXPECT_EQ(checks(other + best), "acceptance");
+  const std::string wrong_order = R"("top_logits":[[2,"0x1p+0",5,"0x1p+1"],[4,"0x1p+1",3,"0x1p+0"]])";
+  EXPECT_EQ(checks(round + "\"accepted\":1,\"emitted\":[2,4]," + wrong_order), "best");
 }
 
 /// What the best token is the target knows whatever temperature is said; what is said of it counts for nothing.
@@ -428,8 +441,8 @@ TEST(Replay, GreedyRoundsAreComparedWithTheTargetAtAnyTemperature) {
       for (int n = 0; n < 40; ++n) {
         const Token best = plain_row(recorded.model(), {}, text).distribution.tokens().front();
         const Token said = right || n < 20 ? best : (best + 1) % recorded.model().vocabulary();
-        const Json step = {{"type", "round"}, {"round", n}, {"position", 2 + n}, {"draft_tokens", {said}}, {"width", 2}, {"accepted", 1},
-                           {"next_from", "greedy"}, {"emitted", {said}},
+        const Json step = {{"type", "round"}, {"round", n}, {"position", 2 + n}, {"draft_tokens", {said}}, {"width", 2},
+                           {"accepted", 1}, {"next_from", "greedy"}, {"emitted", {said}},
                            {"top_logits", {{said, "0x1p+1", 0, "0x1p+0"}, {0, "0x1p+1", 0, "0x1p+0"}}}};
         Json whole = step;  // the row after it
         text.push_back(said);
@@ -441,8 +454,9 @@ TEST(Replay, GreedyRoundsAreComparedWithTheTargetAtAnyTemperature) {
         rounds += whole.dump() + "\n";
       }
       const Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"},
-                           {"vocabulary", recorded.model().vocabulary()}, {"rule", "greedy"}, {"total_weight", Distribution::total},
-                           {"numerics", "hash"}, {"temperature", temperature}, {"prompt", {1, 2}}};
+                           {"vocabulary", recorded.model().vocabulary()}, {"rule", "greedy"},
+                           {"total_weight", Distribution::total}, {"numerics", "hash"}, {"temperature", temperature},
+                           {"prompt", {1, 2}}};
       const File file(header.dump() + "\n" + rounds + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n");
       const Report report = replay(file.path(), recorded.target());
       EXPECT_EQ(report.verdict(), right ? ReportVerdict::pass_exact : ReportVerdict::bug_proven)
@@ -453,14 +467,15 @@ TEST(Replay, GreedyRoundsAreComparedWithTheTargetAtAnyTemperature) {
 
 TEST(Replay, ARoundMayBeCutOnlyWhereItsTextEnds) {
   const auto verdict = [](const std::string& more, const std::string& o) {
-    const File file(foreign("greedy", more, "\"draft_tokens\":[2,3],\"width\":3,\"accepted\":2,\"next_from\":\"greedy\",\"emitted\":" + o));
+    const std::string accepted = R"("draft_tokens":[2,3],"width":3,"accepted":2,"next_from":"greedy","emitted":)";
+    const File file(foreign("greedy", more, accepted + o));
     const Report report = replay(file.path());
     return report.findings.empty() ? std::string() : std::string(report.findings.front().check);
   };
   EXPECT_EQ(verdict("", "[2,3,4]"), "");
   const std::string ended = "}\n{\"type\":\"end\",\"reason\":\"length\"";
   EXPECT_EQ(verdict("", "[2]"), "") << "a run that is broken off may be so within a round";
-  EXPECT_EQ(verdict("", "[2]" + ended), "conservation") << "draft tokens that stand are emitted";
+  EXPECT_EQ(verdict("", "[2]" + ended), "conservation") << "accepted draft tokens are emitted";
   EXPECT_EQ(verdict(",\"max_new_tokens\":1", "[2]"), "") << "but for the budget";
   EXPECT_EQ(verdict(",\"max_new_tokens\":1", "[2,3]"), "budget");
   EXPECT_EQ(verdict(",\"stop_tokens\":[2]", "[2]"), "") << "and a stop token";
@@ -481,7 +496,8 @@ TEST(Replay, AnInterruptedRunDoesNotPass) {
 TEST(Replay, EndsAfterAHundredFindings) {
   std::string text = foreign("greedy", "", "\"emitted\":[1]");
   for (int n = 1; n < 500; ++n) {
-    text += "{\"type\":\"round\",\"round\":" + std::to_string(n) + ",\"position\":" + std::to_string(n + 5) + ",\"emitted\":[1]}\n";
+    text += "{\"type\":\"round\",\"round\":" + std::to_string(n) + ",\"position\":" + std::to_string(n + 5) +
+            ",\"emitted\":[1]}\n";
   }
   const File file(text);
   EXPECT_EQ(replay(file.path()).findings.size(), Report::findings_max);

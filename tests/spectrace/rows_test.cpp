@@ -691,7 +691,8 @@ TEST(RowsCommand, RowsOfGenerateAndVerifyAreReplayedWithoutTheModel) {
   const test::Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   for (const std::string rule : {"matching", "rejection"}) {
-    const auto generated = test::run_command({"generate", target, "--draft", "always-reject", "--rule", rule, "--seed", "3",
+    const auto generated = test::run_command({"generate", target, "--draft", "always-reject", "--rule", rule, "--seed",
+                                              "3",
                                               "--temperature", "1", "--max-new-tokens", "24", "--prompt-tokens",
                                               "1,2,3", "--trace", trace, "--trace-rows"});
     ASSERT_EQ(generated.status, 0) << generated.err;
@@ -786,7 +787,8 @@ TEST(RowsCommand, RowsNeedAFileOfTheirOwn) {
 TEST(RowsCommand, TheReproducerOfAFailureIncludesTheRows) {
   const test::Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
-  const auto generated = test::run_command({"generate", target, "--draft", "always-reject", "--rule", "rejection", "--seed",
+  const auto generated = test::run_command({"generate", target, "--draft", "always-reject", "--rule", "rejection",
+                                            "--seed",
                                             "3", "--temperature", "1", "--max-new-tokens", "24", "--prompt-tokens",
                                             "1,2,3", "--trace", trace, "--trace-rows"});
   ASSERT_EQ(generated.status, 0) << generated.err;

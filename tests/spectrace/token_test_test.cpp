@@ -76,8 +76,8 @@ Json header_of(const std::string& rule, int size = vocabulary) {
           {"rule", rule}, {"total_weight", Distribution::total}, {"temperature", "0x1p+0"},       {"prompt", {1}}};
 }
 
-/// A trace of rounds of one draft token and a token after it: rows, but no decisions. The first token comes from the law, and
-/// is the draft token as often as it can be; the other from p.
+/// A trace of rounds of one draft token and a token after it: rows, but no decisions. The first token comes from the
+/// law, and is the draft token as often as it can be; the other from p.
 std::string tokens_with_rows(const FaultModel* mutant, int rounds, const std::string& rule = "rejection") {
   Numbers numbers(17);
   std::string text = header_of(rule).dump() + "\n";
@@ -91,15 +91,18 @@ std::string tokens_with_rows(const FaultModel* mutant, int rounds, const std::st
     if (mutant != nullptr) mutant->distribution(distributions, distribution);
     const Token draft_token = draw(distributions.tokens, distributions.q, numbers);
     const auto place = static_cast<std::size_t>(draft_token);
-    Json step = {{"type", "round"}, {"round", n},  {"position", position}, {"draft_tokens", {draft_token}},         {"accepted", 1},
-                 {"width", 2},      {"next_from", "bonus"}, {"emitted", {draft_token}}, {"p_rows", {pairs_of(p)}}, {"q_rows", {pairs_of(q)}}};
+    Json step = {{"type", "round"}, {"round", n}, {"position", position}, {"draft_tokens", {draft_token}},
+                 {"accepted", 1}, {"width", 2}, {"next_from", "bonus"}, {"emitted", {draft_token}},
+                 {"p_rows", {pairs_of(p)}}, {"q_rows", {pairs_of(q)}}};
     if (one_below_1(numbers) * distributions.q[place] < distribution[place]) {
       const PositionDistributions own = distributions_of(after, after);
       step["emitted"].push_back(draw(own.tokens, own.p, numbers));
       step["p_rows"].push_back(pairs_of(after));
     } else {
       double sum = 0;
-      for (std::size_t i = 0; i < distribution.size(); ++i) sum += distribution[i] = std::max(distribution[i] - distributions.q[i], 0.0);
+      for (std::size_t i = 0; i < distribution.size(); ++i) {
+        sum += distribution[i] = std::max(distribution[i] - distributions.q[i], 0.0);
+      }
       for (double& left : distribution) left /= sum;
       step["accepted"] = 0;
       step["next_from"] = rule == "greedy" ? "greedy" : "residual";
@@ -186,7 +189,8 @@ std::string twice(const std::string& trace, int second_key, const std::string& g
     }
   }
   const auto opening = [](int s, int key) {
-    return Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", key}, {"prompt", {1}}, {"temperature", "0x1p+0"}}).dump() + "\n";
+    return Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", key}, {"prompt", {1}},
+                 {"temperature", "0x1p+0"}}).dump() + "\n";
   };
   return header.dump() + "\n" + opening(0, 0) + texts[0] + opening(1, second_key) + texts[1];
 }
@@ -223,9 +227,10 @@ TEST(TokenTests, TokensOfARepeatedKeyAreBetOnOnceInAnyOrderOfKeys) {
   int s = 0;
   for (int time = 0; time < 2; ++time) {
     for (const int key : keys) {
-      text += Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", key}, {"prompt", {1}}, {"temperature", "0x1p+0"}}).dump() + "\n";
-      text += Json({{"type", "round"}, {"sequence", s}, {"round", 0}, {"position", 1}, {"draft_tokens", Json::array()}, {"accepted", 0}, {"width", 1},
-                    {"next_from", "bonus"}, {"emitted", {3}}, {"p_rows", {row}}})
+      text += Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", key}, {"prompt", {1}},
+                    {"temperature", "0x1p+0"}}).dump() + "\n";
+      text += Json({{"type", "round"}, {"sequence", s}, {"round", 0}, {"position", 1}, {"draft_tokens", Json::array()},
+                    {"accepted", 0}, {"width", 1}, {"next_from", "bonus"}, {"emitted", {3}}, {"p_rows", {row}}})
                   .dump() + "\n";
       text += Json({{"type", "end"}, {"sequence", s++}, {"reason", "cancelled"}}).dump() + "\n";
     }
@@ -243,8 +248,9 @@ TEST(TokenTests, ARowOfSeveralTokensIsNoBetOnGreedyTokens) {
     const Distribution p = some_row(numbers);
     const auto weights = p.weights();
     const auto best = static_cast<Token>(std::max_element(weights.begin(), weights.end()) - weights.begin());
-    const Json step = {{"type", "round"}, {"round", n}, {"position", 1 + n}, {"draft_tokens", Json::array()}, {"accepted", 0}, {"width", 1},
-                       {"next_from", "greedy"}, {"emitted", {best}}, {"p_rows", {pairs_of(p)}}};
+    const Json step = {{"type", "round"}, {"round", n}, {"position", 1 + n}, {"draft_tokens", Json::array()},
+                       {"accepted", 0}, {"width", 1}, {"next_from", "greedy"}, {"emitted", {best}},
+                       {"p_rows", {pairs_of(p)}}};
     text += step.dump() + "\n";
   }
   const Report report = report_of(text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n");
@@ -253,8 +259,9 @@ TEST(TokenTests, ARowOfSeveralTokensIsNoBetOnGreedyTokens) {
 
 TEST(TokenTests, ATokenWithoutWeightInPIsProvenWrong) {
   std::string text = header_of("rejection").dump() + "\n";
-  const Json step = {{"type", "round"}, {"round", 0}, {"position", 1}, {"draft_tokens", Json::array()}, {"accepted", 0}, {"width", 1}, {"next_from", "bonus"},
-                     {"emitted", {5}},    {"p_rows", {{3, Distribution::total / 2, 4, Distribution::total / 2}}}};
+  const Json step = {{"type", "round"}, {"round", 0}, {"position", 1}, {"draft_tokens", Json::array()}, {"accepted", 0},
+                     {"width", 1}, {"next_from", "bonus"}, {"emitted", {5}},
+                     {"p_rows", {{3, Distribution::total / 2, 4, Distribution::total / 2}}}};
   const Report report = report_of(text + step.dump() + "\n");
   ASSERT_EQ(report.verdict(), ReportVerdict::bug_proven) << report_text(report_of(report));
   EXPECT_EQ(report.findings.front().check, std::string("distribution"));
@@ -371,7 +378,8 @@ TEST(TokenTests, TokensOfOneChoiceAreBetOnUnderSlack) {
     const Report report = report_of(text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n", target);
     EXPECT_THAT(report_text(report_of(report)), HasSubstr("tokens of one choice"));
     EXPECT_THAT(report_text(report_of(report)), HasSubstr("it is assumed that penalties, temperature, top-k"));
-    EXPECT_EQ(report.verdict(), right ? ReportVerdict::pass_stat : ReportVerdict::bug_proven) << report_text(report_of(report));
+    EXPECT_EQ(report.verdict(), right ? ReportVerdict::pass_stat : ReportVerdict::bug_proven)
+        << report_text(report_of(report));
   }
 }
 
@@ -429,8 +437,9 @@ std::string hex(double value) {
 std::string trace_of(Recorded& recorded, const FloatRun& run) {
   const Sampling& s = run.sampling;
   Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "floats"}, {"rule", "rejection"},
-                 {"vocabulary", recorded.model().vocabulary()}, {"temperature", hex(static_cast<double>(s.temperature))},
-                 {"top_p", hex(static_cast<double>(s.top_p))}, {"prompt", {1}}, {"stop_tokens", Json::array()}};
+                 {"vocabulary", recorded.model().vocabulary()},
+                 {"temperature", hex(static_cast<double>(s.temperature))}, {"top_p", hex(static_cast<double>(s.top_p))},
+                 {"prompt", {1}}, {"stop_tokens", Json::array()}};
   if (!run.numerics.empty()) header["numerics"] = run.numerics;
   if (run.order_said) header["sampler_order"] = run.order;
   std::string text = header.dump() + "\n";
@@ -538,7 +547,8 @@ TEST(TokenTests, ASecondTurnIsBetOnFromTheFirstPositionWithFreshRandomNumbers) {
     std::string text = header.dump() + "\n";
     std::vector<Token> prompt{1};
     for (int s = 0; s < 2; ++s) {
-      text += Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", 7}, {"prompt", prompt}, {"temperature", "0x1p+0"}}).dump() + "\n";
+      text += Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", 7}, {"prompt", prompt},
+                    {"temperature", "0x1p+0"}}).dump() + "\n";
       const auto before = static_cast<int>(prompt.size()) - 1;
       for (std::size_t i = 1; i < lines.size(); ++i) {
         Json line = Json::parse(lines[i]);
@@ -559,8 +569,8 @@ TEST(TokenTests, ASecondTurnIsBetOnFromTheFirstPositionWithFreshRandomNumbers) {
   EXPECT_THAT(report_text(report_of(other)), HasSubstr("were drawn with the random numbers of an earlier sequence"));
 }
 
-/// A right decoder of one number per position: the draft draws its draft token with it, the target its token. A draft token is
-/// made only where it is the draft's best.
+/// A right decoder of one number per position: the draft draws its draft token with it, the target its token. A draft
+/// token is made only where it is the draft's best.
 std::string drafts_with_the_targets_number(int rounds) {
   Numbers numbers(29);
   std::string text = header_of("matching").dump() + "\n";
@@ -577,8 +587,9 @@ std::string drafts_with_the_targets_number(int rounds) {
     const auto weights = p.weights();
     const Token best = p.tokens()[static_cast<std::size_t>(std::max_element(weights.begin(), weights.end()) -
                                                            weights.begin())];
-    Json step = {{"type", "round"}, {"round", n}, {"position", position}, {"draft_tokens", Json::array()}, {"accepted", 0}, {"width", 1},
-                 {"next_from", "bonus"}, {"emitted", {token}}, {"p_rows", {pairs_of(p)}}, {"q_rows", Json::array()}};
+    Json step = {{"type", "round"}, {"round", n}, {"position", position}, {"draft_tokens", Json::array()},
+                 {"accepted", 0}, {"width", 1}, {"next_from", "bonus"}, {"emitted", {token}}, {"p_rows", {pairs_of(p)}},
+                 {"q_rows", Json::array()}};
     if (token == best) {
       step["draft_tokens"] = {token};
       step["accepted"] = 1;
@@ -603,7 +614,7 @@ TEST(TokenTests, BlockVerificationIsCheckedByBetsOnItsTokens) {
   EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
   EXPECT_THAT(report_text(report_of(right)), HasSubstr("block verification decides about all draft tokens together"));
   const auto accept_all = std::find_if(fault_models().begin(), fault_models().end(),
-                                       [](const FaultModel& distribution) { return distribution.name == std::string("accept all"); });
+                                       [](const FaultModel& fault) { return fault.name == std::string("accept all"); });
   EXPECT_EQ(report_of(tokens_with_rows(&*accept_all, 3000, "block")).verdict(), ReportVerdict::bug_stat);
 }
 
@@ -637,10 +648,12 @@ TEST(Reals, NoRealTracePassesWithARandomNumberOrTokenChanged) {
     const File file;
     std::map<std::string, int> changed, found;
     for (std::size_t at = 1; at + 1 < lines.size(); ++at) {
-      for (const char* field : {"accept_u", "draft_u", "next_u", "draft_tokens", "emitted", "q_draft", "p_draft", "p_rows", "q_rows"}) {
+      for (const char* field : {"accept_u", "draft_u", "next_u", "draft_tokens", "emitted", "q_draft", "p_draft",
+                                "p_rows", "q_rows"}) {
         Json step = Json::parse(lines[at]);
         if (!step.contains(field) || step[field].empty()) continue;
-        if (rule == std::string("matching") && field == std::string("draft_tokens")) continue;  // any draft token will do
+        const bool any_will_do = rule == std::string("matching") && field == std::string("draft_tokens");
+        if (any_will_do) continue;
         Json* place = &step[field];
         while (place->is_array()) place = &place->back();
         if (place->is_number()) {
