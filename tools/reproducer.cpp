@@ -303,37 +303,38 @@ CutTrace cut_trace(const std::string& file, std::int64_t sequence, std::int64_t 
   std::string header;
   std::getline(stream, header);
   Written opening = Written::parse(header);
-  if (opening.contains("rows")) {
-    opening["rows"] = ReproducerFolder::rows_name;
+  if (opening.contains("rows_file")) {
+    opening["rows_file"] = ReproducerFolder::rows_name;
     header = opening.dump();
   }
-  const bool opens = opening.contains("prompt");  // the header is the opening, too
-  std::string lines;                              // of the sequence after its opening
+  const bool opens = opening.contains("prompt");  // the header also opens the sequence
+  std::string lines;                              // of the sequence, after its opening
   Written last;
-  std::vector<Token> before;  // what the rounds before the last emitted
+  std::vector<Token> before;  // emitted by the rounds before the last
   std::int64_t number = 1;
   for (std::string text; number < line && std::getline(stream, text); ++number) {
     Written read = Written::parse(text);
-    if (read.value("s", std::int64_t{0}) != sequence) continue;
-    if (read["t"] == "seq") {
+    if (read.value("sequence", std::int64_t{0}) != sequence) continue;
+    if (read["type"] == "sequence") {
       opening = std::move(read);
       continue;
     }
     if (last.is_object()) {
-      for (const Written& token : last["o"]) before.push_back(token.get<Token>());
+      for (const Written& token : last["emitted"]) before.push_back(token.get<Token>());
     }
-    read.erase("sha256");  // of lines that may be gone
+    read.erase("sha256");  // some of the lines it covers are left out
     lines += read.dump() + "\n";
     last = std::move(read);
   }
   const std::string first = opens ? "" : header + "\n";
   CutTrace cut{.sequence = first + opening.dump() + "\n" + lines, .round = {}};
-  if (!last.is_object() || last["t"] != "step") return cut;
+  if (!last.is_object() || last["type"] != "round") return cut;
   for (const Token token : before) opening["prompt"].push_back(token);
-  if (opening.contains("max")) {
-    opening["max"] = opening["max"].get<std::int64_t>() - static_cast<std::int64_t>(before.size());
+  if (opening.contains("max_new_tokens")) {
+    opening["max_new_tokens"] =
+        opening["max_new_tokens"].get<std::int64_t>() - static_cast<std::int64_t>(before.size());
   }
-  last["n"] = 0;
+  last["round"] = 0;
   cut.round = first + opening.dump() + "\n" + last.dump() + "\n";
   return cut;
 }

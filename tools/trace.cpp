@@ -29,16 +29,17 @@ struct TraceOptions {
   std::string reproducer;
 };
 
-/// The target in the class of equal bits asked for, if a table that may be used gives it: the one named, or any. One is
-/// in memory at a time, and those that open sequences go on with, one of each class.
+/// Loads the target in a numerics class (a class of equal bits), if an allowed kernel table has it: the named table, or
+/// any. Holds one target at a time, besides one of each class that open sequences still use.
 class Targets {
  public:
   Targets(const TraceQuestion& options, LoadingObserver observer) : file_(options.target) {
     LoadOptions like = layout_of(options.load_options);
     like.observer = std::move(observer);
     layouts_.push_back(like);
-    for (const Kernels* const* table = all_kernels(); *table != nullptr && options.load_options.kernels.empty(); ++table) {
-      if ((*table)->supported() && self_test(**table)[0] == '\0') layouts_.push_back(with_kernels(**table, like));
+    for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
+      const bool allowed = options.load_options.kernels.empty() && (*table)->supported();
+      if (allowed && self_test(**table)[0] == '\0') layouts_.push_back(with_kernels(**table, like));
     }
     load(like);
   }
@@ -65,7 +66,7 @@ class Targets {
   std::string file_;
   std::vector<LoadOptions> layouts_;
   std::shared_ptr<Engine> engine_;
-  std::map<std::string, std::weak_ptr<Engine>> kept_;  // by numerics, while sequences go on with them
+  std::map<std::string, std::weak_ptr<Engine>> kept_;  // by numerics, while sequences use them
 };
 
 }  // namespace
@@ -90,7 +91,7 @@ spectrace::Report replayed(const TraceQuestion& question) {
 
 namespace {
 
-/// The first failure again: the least of the trace that still has it.
+/// Writes a reproducer: the smallest part of the trace that still has the first failure.
 void write_reproducer(ReproducerFolder& folder, const TraceQuestion& question, const spectrace::Report& found_in,
                       Report& report) {
   const spectrace::Finding& finding = found_in.findings.front();
@@ -120,7 +121,7 @@ void write_reproducer(ReproducerFolder& folder, const TraceQuestion& question, c
     }
   }
   folder.take_back();
-  report.about.emplace_back("reproducer", "none: no sequence fails by itself; keep the whole trace");
+  report.about.emplace_back("reproducer", "none: no single sequence fails on its own; keep the whole trace");
 }
 
 Exit check(const TraceOptions& options) {
@@ -131,7 +132,7 @@ Exit check(const TraceOptions& options) {
     if (std::error_code none; std::filesystem::exists(question.file, none) &&
                               !std::filesystem::is_regular_file(question.file, none)) {
       throw Error("--reproducer reads the trace again, but " + in_quotes(question.file) +
-                  " can be read once; put it into a file");
+                  " can be read only once; write the trace to a file");
     }
     folder.emplace(options.reproducer);
   }
@@ -141,7 +142,8 @@ Exit check(const TraceOptions& options) {
   if (folder && !found.findings.empty()) {
     write_reproducer(*folder, question, found, report);
   } else if (folder && report.verdict == ReportVerdict::bug_stat) {
-    report.about.emplace_back("reproducer", "none: no one decision is wrong, all tokens together are; keep the trace");
+    report.about.emplace_back("reproducer",
+                              "none: no single decision is wrong, only all tokens together; keep the trace");
   }
   files.write(report, question.quiet);
   return exit_of(report.verdict);
@@ -175,29 +177,30 @@ void add_trace(CLI::App& app, Exit& exit) {
 
   auto checked = std::make_shared<TraceOptions>();
   CLI::App* const command = trace->add_subcommand("check", "replay every decision of a recorded run");
-  command->add_option("FILE", checked->question.file, "a trace, spectrace/1")->required();
-  command->add_option("--target", checked->question.target, "the model it was made with: every p is computed again");
+  command->add_option("FILE", checked->question.file, "a trace (spectrace/2)")->required();
+  command->add_option("--target", checked->question.target,
+                      "the model the trace was made with: every p is computed again");
   command
       ->add_option("--slack", checked->question.slack,
-                   "how far, in total variation, the p of an engine of other numerics may be from the target's, or, "
+                   "how far, in total variation, the p of an engine of other numerics may lie from the target's, or, "
                    "without --target, from the rows of the trace")
       ->check(within(0.0, 1.0));
   command
       ->add_option("--tie", checked->question.tie,
-                   "how far below the target's best, in logits, a greedy token of an engine of other numerics may be")
+                   "how far, in logits, a greedy token of an engine of other numerics may lie below the target's best")
       ->check(within(0.0, 100.0))
       ->needs("--target");
   add_layout_options(*command, checked->question.load_options);
   add_threads_option(*command, checked->question.threads);
   add_report_options(*command, checked->files);
-  command->add_option("--sarif", checked->files.sarif, "write what is wrong as SARIF 2.1.0 to this file");
+  command->add_option("--sarif", checked->files.sarif, "write the findings as SARIF 2.1.0 to this file");
   add_reproducer_option(*command, checked->reproducer);
   command->add_flag("--quiet", checked->question.quiet, "print nothing");
   command->callback([checked, &exit] { exit = check(*checked); });
 
   auto shown = std::make_shared<ShowOptions>();
   CLI::App* const show_command = trace->add_subcommand("show", "print rounds for people");
-  show_command->add_option("FILE", shown->file, "a trace, spectrace/1")->required();
+  show_command->add_option("FILE", shown->file, "a trace (spectrace/2)")->required();
   const CLI::Validator number = within<std::int64_t>(0, std::numeric_limits<std::int64_t>::max());
   show_command->add_option("--sequence", shown->wanted.sequence, "only this one")->check(number);
   show_command->add_option("--round", shown->wanted.round, "only this one, of every sequence shown")->check(number);
@@ -205,9 +208,9 @@ void add_trace(CLI::App& app, Exit& exit) {
 
   auto compared = std::make_shared<std::pair<std::string, std::string>>();
   CLI::App* const diff_command =
-      trace->add_subcommand("diff", "hold all texts of two recorded runs against each other; exit 1 when any parts");
-  diff_command->add_option("A", compared->first, "a trace, spectrace/1")->required();
-  diff_command->add_option("B", compared->second, "another")->required();
+      trace->add_subcommand("diff", "compare all texts of two recorded runs; exit 1 when any differ");
+  diff_command->add_option("A", compared->first, "a trace (spectrace/2)")->required();
+  diff_command->add_option("B", compared->second, "another trace")->required();
   diff_command->callback([compared, &exit] { exit = diff(compared->first, compared->second); });
 }
 

@@ -29,10 +29,10 @@ std::filesystem::path rows_of(const std::string& trace) {
 
 void add_trace_options(CLI::App& command, TraceFileNames& names, const std::string& what) {
   CLI::Option* const trace =
-      command.add_option("--trace", names.trace, "write every decision" + what + " to this file (spectrace/1)");
+      command.add_option("--trace", names.trace, "write every decision" + what + " to this file (spectrace/2)");
   command
       .add_flag("--trace-rows", names.rows,
-                "write every row of p and q, too, to FILE.rows.h5 beside the trace: evidence without the model (by "
+                "also write every row of p and q to FILE.rows.h5 beside the trace: evidence without the model (under "
                 "rejection long rows are written anyway)")
       ->needs(trace);
 }
@@ -71,7 +71,7 @@ spectrace::Writer& TraceFiles::begin(const std::string& target, int vocabulary, 
 
 void TraceFiles::finish() {
   if (!trace_) return;
-  trace_->flush();  // whole before its rows take the place of the old ones
+  trace_->flush();  // complete before its rows replace the old ones
   if (rows_) rows_->finish();
   trace_->finish();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where a command that decodes puts its trace, and the rows of it.
+// Writes the trace of a command that decodes, and the rows of that trace.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,28 +15,28 @@
 namespace draftproof {
 
 struct TraceFileNames {
-  std::string trace;  // empty: not asked for
-  bool rows = false;  // all of them, in a file beside it
+  std::string trace;  // empty: no trace
+  bool rows = false;  // write all rows to a file beside it
 };
 
-/// --trace and --trace-rows; `what`: more about the decisions that are written.
+/// Adds --trace and --trace-rows; `what`: more about the decisions that are written.
 void add_trace_options(CLI::App& command, TraceFileNames& names, const std::string& what);
 
-/// Opened before the work, as every result file.
+/// The files are opened before the work, as every result file.
 class TraceFiles {
  public:
-  /// `sources`: what the command reads, and what else it writes. Draws from max(p - q, 0), which there are by
-  /// `rejection`, can be replayed with the rows of q only: there rows are written whether asked for or not, where the
+  /// `sources`: files that the command reads or writes. Draws from max(p - q, 0), which the rule `rejection` makes, can
+  /// be replayed only with the rows of q. So under that rule rows are written even without --trace-rows, where the
   /// trace is a file and the vocabulary is too large for its lines.
   TraceFiles(const TraceFileNames& names, const CommonOptions& common, const std::vector<std::string>& sources);
 
   bool asked() const noexcept { return trace_ != nullptr; }
   bool takes_output() const noexcept { return is_standard_output(names_.trace); }
 
-  /// Of runs of the target, drawn with the seed.
+  /// Begins a trace of runs of the target that draw with `seed`.
   spectrace::Writer& begin(const std::string& target, int vocabulary, const Rule& rule, std::uint64_t seed);
 
-  /// Both in their places, the rows first: a trace that is there has them.
+  /// Moves both files to their places, the rows first, so that a finished trace always has its rows.
   void finish();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One trace put to the replay, with or without its target.
+// What to replay: one trace, with or without its target.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ namespace draftproof {
 
 struct TraceQuestion {
   std::string file = {};
-  std::string target = {};  // empty: p is as the trace states it
+  std::string target = {};  // empty: p is taken as the trace states it
   LayoutOptions load_options = {};
   int threads = 0;
-  double slack = 0;    // of p that is of other numerics
-  double tie = 0;      // of logits: how far below the best one the token of a greedy engine of such may lie
+  double slack = 0;    // of p that was computed in other numerics
+  double tie = 0;      // how far, in logits, a greedy token of other numerics may lie below the best one
   bool quiet = false;
 };
 

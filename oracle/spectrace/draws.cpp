@@ -56,15 +56,16 @@ RealWeights::RealWeights(const RealRow& p, const RealRow& q, double unit) {
 
 bool RealWeights::has(Token token) const { return std::binary_search(tokens_.begin(), tokens_.end(), token); }
 
-Rejection RealWeights::of(double coin, Token token) const {
+CoinPlace RealWeights::place_of(double coin, Token token) const {
   const auto place = std::lower_bound(tokens_.begin(), tokens_.end(), token);
-  if (place == tokens_.end() || *place != token) return Rejection::elsewhere;
+  if (place == tokens_.end() || *place != token) return CoinPlace::elsewhere;
   const auto i = static_cast<std::size_t>(place - tokens_.begin());
   const double above = i == 0 ? 1.0 : coin - ends_[i - 1];
   const double below = i + 1 == tokens_.size() ? 1.0 : ends_[i] - coin;
   const double blur_above = i == 0 ? 0 : blurs_[i - 1];
-  if (above < -blur_above || below < -blurs_[i]) return Rejection::elsewhere;
-  return above > blur_above && (i + 1 == tokens_.size() || below > blurs_[i]) ? Rejection::on_it : Rejection::within_rounding;
+  if (above < -blur_above || below < -blurs_[i]) return CoinPlace::elsewhere;
+  const bool inside = above > blur_above && (i + 1 == tokens_.size() || below > blurs_[i]);
+  return inside ? CoinPlace::inside : CoinPlace::within_rounding;
 }
 
 double RealWeights::blurred(double unit) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Draws by interval: what a coin falls on, along a row or along what one row has more than another.
+// Draws by interval: which token a coin selects from a row, or from what one row has more than another.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace draftproof::spectrace {
 
-/// Token, its weight and the weight before it, of what a coin falls on.
+/// A token that a coin selects: it has the interval [before, before + weight).
 struct Hit {
   Token token = 0;
   std::uint64_t before = 0;
@@ -24,7 +24,7 @@ class Weights {
   Weights(const Distribution& p, const Distribution& q);  // max(p - q, 0)
 
   std::uint64_t sum() const;
-  Hit at(std::uint64_t coin) const;  // below sum()
+  Hit at(std::uint64_t coin) const;  // coin below sum()
   Hit of(Token token) const;         // weight 0 when it has none
 
  private:
@@ -32,11 +32,11 @@ class Weights {
   std::vector<std::uint64_t> weights_;
 };
 
-/// Whether a coin falls on a token, where every edge between tokens is known but for rounding.
-enum class Rejection { on_it, within_rounding, elsewhere };
+/// Where a coin lies relative to a token's interval, whose edges are known up to rounding.
+enum class CoinPlace { inside, within_rounding, elsewhere };
 
-/// Real weights by token, ascending. The sum of i tokens of a row may be off by i rounding units of itself, however it
-/// is added up; of a difference, by four units more of what it was taken from.
+/// Real weights by token, ascending. The sum of i weights of a row may be off by i rounding units of itself, in
+/// whatever order it is added up; that of a difference by four units more of what it was subtracted from.
 class RealWeights {
  public:
   RealWeights(const RealRow& row, double unit);
@@ -44,8 +44,9 @@ class RealWeights {
 
   bool is_point() const noexcept { return tokens_.size() == 1; }
   bool has(Token token) const;
-  Rejection of(double coin, Token token) const;
-  /// How likely a coin is to fall so near to an edge; `unit` is the most that coins are apart.
+  /// Returns where the coin, in [0, 1), lies relative to the token's interval.
+  CoinPlace place_of(double coin, Token token) const;
+  /// Returns the probability that a coin lies within rounding of an edge; `unit`: the largest gap between coins.
   double blurred(double unit) const;
 
  private:

@@ -5,29 +5,29 @@
 
 namespace draftproof::spectrace {
 
-const char* name_of(Judging judging) noexcept {
-  switch (judging) {
-    case Judging::matching: return "matching";
-    case Judging::rejection: return "rejection";
-    case Judging::greedy: return "greedy";
-    case Judging::block: return "block";
-    case Judging::lossy: return "lossy";
+const char* name_of(AcceptanceRule rule) noexcept {
+  switch (rule) {
+    case AcceptanceRule::matching: return "matching";
+    case AcceptanceRule::rejection: return "rejection";
+    case AcceptanceRule::greedy: return "greedy";
+    case AcceptanceRule::block: return "block";
+    case AcceptanceRule::lossy: return "lossy";
   }
   return "unknown";
 }
 
-const char* name_of(Last last) noexcept {
-  switch (last) {
-    case Last::residual: return "res";
-    case Last::own: return "own";
-    case Last::bonus: return "bonus";
-    case Last::greedy: return "greedy";
+const char* name_of(NextFrom from) noexcept {
+  switch (from) {
+    case NextFrom::residual: return "residual";
+    case NextFrom::target: return "target";
+    case NextFrom::bonus: return "bonus";
+    case NextFrom::greedy: return "greedy";
   }
   return "unknown";
 }
 
-std::string JudgedBy::name() const {
-  return loss.empty() ? name_of(rule) : std::string(name_of(rule)) + ":" + loss;
+std::string DeclaredRule::name() const {
+  return lossy_name.empty() ? name_of(kind) : std::string(name_of(kind)) + ":" + lossy_name;
 }
 
 double RealRow::weight(Token token) const {
@@ -35,10 +35,10 @@ double RealRow::weight(Token token) const {
   return place == tokens.end() || *place != token ? 0 : weights[static_cast<std::size_t>(place - tokens.begin())];
 }
 
-void KeysAsked::add(Purpose purpose, std::int64_t position) {
-  std::vector<std::int64_t>& asked = of(purpose);
-  const auto place = std::lower_bound(asked.begin(), asked.end(), position);
-  if (place == asked.end() || *place != position) asked.insert(place, position);
+void RngPositions::add(Purpose purpose, std::int64_t position) {
+  std::vector<std::int64_t>& drawn = of(purpose);
+  const auto place = std::lower_bound(drawn.begin(), drawn.end(), position);
+  if (place == drawn.end() || *place != position) drawn.insert(place, position);
 }
 
 }  // namespace draftproof::spectrace

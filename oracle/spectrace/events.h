@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What a trace file of the format spectrace/1 says, line by line; docs/spectrace.md is its schema. A line is a Header,
-// an Opening of a sequence, a Step (one round) or an Ending. Whatever is optional there may be absent here.
+// The content of a trace file in the format spectrace/2, line by line; docs/spectrace.md has the schema. A line is a
+// Header, an Opening of a sequence, a Step (one round) or an Ending. Members are named as the keys of the format. A
+// field that the format makes optional is empty here when the line lacks it.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@
 #include <variant>
 #include <vector>
 
-#include "ref/acceptance/random_source.h"
 #include "ref/acceptance/distribution.h"
+#include "ref/acceptance/random_source.h"
 #include "ref/acceptance/sampling.h"
 #include "ref/base/digest.h"
 #include "ref/base/token.h"
@@ -18,78 +19,80 @@
 
 namespace draftproof::spectrace {
 
-inline constexpr const char* schema_name = "spectrace/1";
+inline constexpr const char* schema_name = "spectrace/2";
 inline constexpr const char* our_generator = "philox4x32-10";  // PhiloxSource, by key
 
-/// How draft tokens are judged. greedy: by the target's best token, without chance. block: by block verification. lossy: by
-/// a rule that does not promise the target's law.
-enum class Judging : std::uint8_t { matching, rejection, greedy, block, lossy };
-const char* name_of(Judging judging) noexcept;
+/// How draft tokens are verified. matching: against the target's own draw. rejection: by rejection sampling. greedy:
+/// against the target's best token. block: by block verification. lossy: by a rule that does not promise the target's
+/// distribution.
+enum class AcceptanceRule : std::uint8_t { matching, rejection, greedy, block, lossy };
+const char* name_of(AcceptanceRule rule) noexcept;
 
-/// Where the token after the draft tokens comes from: residual of a refusal, the target's own draw that a draft token did not
-/// match, the row after all draft tokens, the best token.
-enum class Last : std::uint8_t { residual, own, bonus, greedy };
-const char* name_of(Last last) noexcept;  // "res", "own", "bonus", "greedy"
+/// Where the token after the accepted draft tokens comes from: the residual distribution after a rejection, the
+/// target's own draw that the draft token did not equal (matching), the row after all draft tokens, the best token.
+enum class NextFrom : std::uint8_t { residual, target, bonus, greedy };
+const char* name_of(NextFrom from) noexcept;
 
-/// How the drafts of a sequence are judged.
-struct JudgedBy {
-  Judging rule = Judging::rejection;
-  std::string loss;               // name of a rule that is lossy
-  std::string name() const;       // as a trace has it
+/// The acceptance rule that a trace declares.
+struct DeclaredRule {
+  AcceptanceRule kind = AcceptanceRule::rejection;
+  std::string lossy_name;         // of a lossy rule
+  std::string name() const;       // as the trace states it: "rejection", "lossy:NAME"
 };
 
 struct Header {
   std::string engine;
   std::string weights;            // as the engine names them; empty when it does not
   int vocabulary = 0;
-  std::optional<JudgedBy> judged_by;  // of sequences that do not say it themselves
-  std::uint64_t total = 0;        // of every row's integer weights; 0: weights and coins are reals
+  std::optional<DeclaredRule> rule;  // of sequences that do not declare one
+  std::uint64_t total = 0;        // of every row's integer weights; 0: weights and random numbers are reals
   double unit = 0x1p-23;          // rounding unit of the reals
-  std::string generator;          // of coins; empty when not said
+  std::string generator;          // of random numbers; empty when the trace names none
   std::optional<std::uint64_t> seed;
-  int coin_bits = 0;              // of every coin, as the engine states them; 0: not said
-  std::string rows;               // name of the file beside the trace that holds rows; empty when there is none
+  int u_bits = 0;                 // random bits of every number u, as the engine states them; 0: not stated
+  std::string rows_file;          // name of the file beside the trace that holds rows; empty when there is none
 
-  bool coins_follow() const noexcept { return seed && total > 0 && generator == our_generator; }
+  /// Whether every random number follows from the seed and its key, so that the check computes it again.
+  bool draws_follow_from_seed() const noexcept { return seed && total > 0 && generator == our_generator; }
 };
 
 struct Opening {
-  std::int64_t sequence = 0;      // its name in this file
-  std::int32_t key = 0;           // its number in random keys
-  JudgedBy judged_by;
+  std::int64_t sequence = 0;      // its number in this file
+  std::int32_t rng_key = 0;       // its number in the keys of random numbers
+  DeclaredRule rule;
   std::vector<Token> prompt;
   Sampling sampling;
-  /// Samplers in the order in which they were applied, as the engine names them; none: not said.
-  std::optional<std::vector<std::string>> order;
-  std::optional<std::vector<Token>> stops;
-  bool stop_strings = false;              // texts may end the sequence, too
-  bool stop_emitted = true;               // else a stop token is not part of the text
-  std::optional<std::int64_t> budget;     // most tokens to be emitted
-  std::optional<std::int64_t> draft_max;  // most draft tokens per round
+  /// Names of the samplers in the order in which the engine applied them; empty when the trace does not state it.
+  std::optional<std::vector<std::string>> sampler_order;
+  std::optional<std::vector<Token>> stop_tokens;
+  bool stop_strings = false;              // strings may end the sequence, too
+  bool stop_token_emitted = true;         // else a stop token is not part of the text
+  std::optional<std::int64_t> max_new_tokens;
+  std::optional<std::int64_t> max_draft_tokens;  // per round
   std::optional<Verification> verification;
   std::string draft;
   std::string kernels;
   std::string numerics;
-  bool logprobs_after_sampling = false;           // of the law that tokens are drawn from, else of the logits as they are
+  bool logprobs_after_sampling = false;   // of the distribution that tokens are drawn from, else of the raw logits
 };
 
-/// A weight or a coin: an integer where the header has a total, else a real.
-struct Quantity {
-  std::uint64_t whole = 0;
+/// A weight or a random number as the trace states it: an integer where the header has a total, else a real.
+struct StatedNumber {
+  std::uint64_t integer = 0;
   double real = 0;
 };
 
-/// Real weights of the tokens that have one, tokens ascending.
+/// A row of real weights: the tokens with a weight above 0, ascending, and their weights.
 struct RealRow {
   std::vector<Token> tokens;
   std::vector<double> weights;
   double weight(Token token) const;  // 0 when absent
 };
 
-/// A draw from integer weights: the coin, below `bound`, falls on the token that has [before, before + weight).
+/// A draw from integer weights: u, below `bound`, falls into the token's interval [before, before + weight).
 struct Draw {
   Token token = 0;
-  std::optional<std::uint64_t> coin;  // none when nothing was asked: one token has all the weight
+  std::optional<std::uint64_t> u;     // empty when none was drawn: one token has all the weight
   std::uint64_t bound = 0;
   std::uint64_t before = 0;           // weight of smaller tokens
   std::uint64_t weight = 0;
@@ -98,74 +101,75 @@ struct Draw {
 };
 
 /// The two best tokens of a row, the best first.
-struct Best {
+struct TopTwo {
   Token first = 0;
   Token second = 0;
   double first_logit = 0;
   double second_logit = 0;
 };
 
-/// What no engine should say, in a line that can be read: a probability of NaN, a token of -1.
+/// A value that no right engine states, in a line that can be read: a probability of NaN, a token of -1.
 struct Fault {
   const char* check = "";  // token, number
   std::string field;
   std::string observed;
 };
 
-/// Positions of the keys that were asked, by purpose: each once, ascending.
-struct KeysAsked {
+/// Positions of the random numbers that a round drew, by purpose: each position once, ascending.
+struct RngPositions {
   std::vector<std::int64_t> positions[4];
   std::vector<std::int64_t>& of(Purpose purpose) { return positions[static_cast<std::size_t>(purpose)]; }
   const std::vector<std::int64_t>& of(Purpose purpose) const { return positions[static_cast<std::size_t>(purpose)]; }
   void add(Purpose purpose, std::int64_t position);
-  bool operator==(const KeysAsked&) const = default;
+  bool operator==(const RngPositions&) const = default;
 };
 
 struct Step {
   std::int64_t sequence = 0;
   std::int64_t round = 0;
-  std::int64_t position = 0;       // of the first token decided
+  std::int64_t position = 0;       // of the first token that this round decides
   std::vector<Token> emitted;
 
-  bool judged = false;             // the four below are there
+  bool has_draft_tokens = false;   // the line states the four fields below
   std::vector<Token> draft_tokens;
-  int accepted = 0;                // draft tokens that stand
-  int width = 0;                   // rows of the target's pass
-  Last last = Last::bonus;
+  int accepted = 0;                // draft tokens
+  int width = 0;                   // rows of the verification pass
+  NextFrom next_from = NextFrom::bonus;
 
-  std::optional<std::vector<Quantity>> q;                     // of every draft token
-  std::optional<std::vector<Quantity>> p;                     // of the draft tokens judged, or of all
-  std::optional<std::vector<std::optional<Quantity>>> coins;  // below q; matching: the target's, of draft tokens that stand
-  std::optional<std::vector<std::uint64_t>> before;         // matching: weight before the draft tokens that stand
-  std::optional<std::vector<std::optional<Quantity>>> draft_coins;
-  std::optional<std::vector<std::uint64_t>> draft_before;
-  // The token after the draft tokens that stand: of integer weights all about it, emitted or cut; of reals its coin.
+  std::optional<std::vector<StatedNumber>> q_draft;  // of every draft token
+  std::optional<std::vector<StatedNumber>> p_draft;  // of the draft tokens that were verified, or of all
+  /// Rejection: below q. Matching: the number the target drew with, of accepted draft tokens.
+  std::optional<std::vector<std::optional<StatedNumber>>> accept_u;
+  std::optional<std::vector<std::uint64_t>> p_before;  // matching: weight in p before the accepted draft tokens
+  std::optional<std::vector<std::optional<StatedNumber>>> draft_u;
+  std::optional<std::vector<std::uint64_t>> q_before;
+  // The token after the accepted draft tokens: its whole draw for integer weights, emitted or cut; u for reals.
   std::optional<Draw> next;
-  std::optional<std::optional<double>> next_coin;
+  std::optional<std::optional<double>> next_u;
 
-  std::optional<KeysAsked> keys;
-  std::vector<Best> best;                  // of row 0, 1, ...
-  std::vector<Fingerprint> logits;         // the same rows
-  std::vector<Fingerprint> targets;
-  std::vector<Fingerprint> drafts;         // of every draft token's q
-  std::vector<double> logprobs;            // of the tokens emitted
-  std::vector<RealRow> top_logprobs;       // of some tokens, for each token emitted: log-probabilities, not weights
-  std::vector<Distribution> target_rows;   // of row 0, 1, ...; of a round of tokens only, of every token emitted
-  std::vector<Distribution> draft_rows;    // of every draft token
-  std::vector<RealRow> target_reals;       // the same of reals
-  std::vector<RealRow> draft_reals;
+  std::optional<RngPositions> rng_positions;
+  std::vector<TopTwo> top_logits;          // of row 0, 1, ...
+  std::vector<Fingerprint> logits_digests; // of the same rows
+  std::vector<Fingerprint> p_digests;
+  std::vector<Fingerprint> q_digests;      // of every draft token's q
+  std::vector<double> logprobs;            // of the emitted tokens
+  std::vector<RealRow> top_logprobs;       // of some tokens, for each emitted token: log-probabilities, not weights
+  std::vector<Distribution> p_rows;        // of row 0, 1, ...; of a round of tokens only, of every emitted token
+  std::vector<Distribution> q_rows;        // of every draft token
+  std::vector<RealRow> p_reals;            // p_rows and q_rows when weights are reals
+  std::vector<RealRow> q_reals;
 
-  std::vector<Fault> faults;               // then what is named there is not what the engine meant
+  std::vector<Fault> faults;               // where there are any, the fields they name hold harmless values
 };
 
 struct Ending {
   std::int64_t sequence = 0;
   Finish reason = Finish::unfinished;
-  std::string other;                       // reason "other:NAME": the name, and the reason above is unfinished
-  std::optional<std::int64_t> count;       // tokens emitted
+  std::string other;                       // NAME of the reason "other:NAME"; the reason above is then unfinished
+  std::optional<std::int64_t> emitted_count;
   std::optional<std::vector<Token>> emitted;
   std::optional<Statistics> statistics;    // counts only
-  std::string digest;                      // sha256 of all lines before; empty when not said
+  std::string digest;                      // sha256 of all lines before; empty when not stated
 };
 
 struct Event {

@@ -24,9 +24,9 @@ std::vector<std::pair<long, double>> Curve::points() const {
   return points;
 }
 
-Evidence::Evidence(int vocabulary, double slack, int coin_bits)
+Evidence::Evidence(int vocabulary, double slack, int u_bits)
     : tokens_({vocabulary, alpha_of_one, slack}), draft_tokens_({vocabulary, alpha_of_one, 0}),
-      coins_(alpha_of_one, coin_bits), acceptance_(alpha_of_one) {}
+      coins_(alpha_of_one, u_bits), acceptance_(alpha_of_one) {}
 
 void Evidence::token(const Distribution& p, double slack, const Distribution* q, Token token,
                      std::span<const Token> text, const std::optional<Token>& rejected) {
@@ -51,18 +51,17 @@ void Evidence::acceptance(double probability, bool accepted, double rounding) {
 void Evidence::within_rounding(double probability, bool is) { rounding_.observe(probability, is); }
 
 std::vector<Game> Evidence::others() const {
-  std::vector<Game> games;
+  std::vector<Game> list;
   const auto add = [&](const char* name, long observed, double e_value, const std::string& message) {
-    if (observed > 0) games.push_back({name, observed, e_value, e_value * alpha_of_one >= 1, message});
+    if (observed > 0) list.push_back({name, observed, e_value, e_value * alpha_of_one >= 1, message});
   };
   add("draft tokens", draft_tokens_.tokens(), draft_tokens_.e_value(), draft_tokens_.describe());
   add("coins", coins_.coins(), coins_.e_value(), coins_.describe());
   add("acceptance", acceptance_.judged(), acceptance_.e_value(), acceptance_.describe());
   add("tokens of one choice", points_.observed(), points_.e_value(),
-      fmt::format("e-value {:.3g}; {} of {} tokens are not the target's one choice, where {:.3g} may be within the "
-                  "slack",
+      fmt::format("e-value {:.3g}; {} of {} tokens are not the target's one choice; the slack explains {:.3g}",
                   points_.e_value(), points_.happened(), points_.observed(), points_.expected()));
-  return games;
+  return list;
 }
 
 }  // namespace draftproof::spectrace

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// All that is bet on in a trace: games of chance that no right engine wins often. A game has wealth 1 at first, and
-// stakes it on what has not been looked at yet; in a right engine it is worth no more than 1 on average, whenever one
-// looks. So its alarm, at games / alpha, is false with probability alpha / games at most, and that of all of them
-// together with alpha.
+// All bets on a trace: games of chance that no correct engine loses often. A game begins with wealth 1 and stakes it on
+// values it has not seen yet. With a correct engine its expected wealth is at most 1 at every time. So its alarm, at a
+// wealth of games / alpha, is false with probability alpha / games at most, and any alarm of all games with alpha.
 #pragma once
 
 #include <optional>
@@ -19,7 +18,7 @@
 
 namespace draftproof::spectrace {
 
-/// What one game has seen.
+/// Outcome of one game.
 struct Game {
   std::string name;
   long observed = 0;
@@ -28,7 +27,7 @@ struct Game {
   std::string message;
 };
 
-/// Evidence over tokens, at most so many points of it whatever the number of tokens.
+/// The e-value as a function of the token count, with at most points_max points for any number of tokens.
 class Curve {
  public:
   static constexpr std::size_t points_max = 512;
@@ -48,13 +47,14 @@ class Evidence {
   static constexpr int games = 6;
   static constexpr double alpha_of_one = alpha / games;
 
-  Evidence(int vocabulary, double slack, int coin_bits);
+  Evidence(int vocabulary, double slack, int u_bits);
 
-  /// A token and the law it should come from. q: what a draft token for it was drawn from, or none. rejected: the
+  /// Bets on a token that must come from p. `q`: what a draft token for it was drawn from, or null. `rejected`: the
   /// draft token of this sequence that was rejected last.
   void token(const Distribution& p, double slack, const Distribution* q, Token token, std::span<const Token> text,
              const std::optional<Token>& rejected);
-  /// A token where the law has one choice, and an engine of other numerics another with that probability at most.
+  /// Bets on a token where p has one choice; an engine of other numerics may emit another with this probability at
+  /// most.
   void token_of_a_point(double probability, bool other);
   void draft_token(const Distribution& q, double slack, Token token);
   void coin(Stream stream, double coin);
@@ -65,7 +65,7 @@ class Evidence {
   const Curve& curve() const noexcept { return curve_; }
   const RareEvents& rounding() const noexcept { return rounding_; }
   bool too_many_within_rounding() const noexcept { return rounding_.e_value() * alpha_of_one >= 1; }
-  /// But the tokens and the rounding; only games that have seen something.
+  /// Returns the games that have seen something, without those on tokens and on rounding.
   std::vector<Game> others() const;
 
  private:

@@ -12,7 +12,7 @@
 namespace draftproof::spectrace {
 namespace {
 
-/// The formula of ref/acceptance/sampling.h, in doubles.
+/// Applies the penalties of ref/acceptance/sampling.h, in doubles.
 std::vector<double> penalized(std::span<const float> logits, const Sampling& s, std::span<const Token> text) {
   std::vector<double> z(logits.begin(), logits.end());
   if (!s.penalizes()) return z;
@@ -29,7 +29,7 @@ std::vector<double> penalized(std::span<const float> logits, const Sampling& s, 
   return z;
 }
 
-/// Probabilities of tokens in order of their size, at a temperature, and what lies before each place.
+/// Probabilities of tokens at a temperature, in descending order, and the sum before each place.
 struct Ranked {
   std::vector<double> u;
   std::vector<double> before;  // [i]: sum of u[0] ... u[i - 1]
@@ -47,7 +47,7 @@ struct Ranked {
       before.push_back(before.back() + value);
     }
   }
-  /// How many lie above a bound.
+  /// Returns how many probabilities lie above a bound.
   std::size_t above(double bound) const {
     return static_cast<std::size_t>(
         std::lower_bound(u.begin(), u.end(), bound, [](double a, double b) { return a > b; }) - u.begin());
@@ -58,11 +58,12 @@ struct Ranked {
   }
 };
 
-/// How many of the likeliest tokens are kept: by us, for sure, and at most.
+/// How many of the likeliest tokens are kept: by our cut, by every allowed cut, and by some allowed cut.
 struct Kept {
   std::size_t own = 0;
   std::size_t sure = 0;
   std::size_t possible = 0;
+  bool any_cut = false;
 };
 
 void cut_top_k(const Ranked& r, std::size_t k, double slack, Kept& kept) {
@@ -99,41 +100,35 @@ void cut_min_p(const Ranked& r, double min_p, double slack, Kept& kept) {
   kept.possible = std::min(kept.possible, r.at_least(min_p * (r.u[0] - slack) - slack));
 }
 
-}  // namespace
-
-const std::vector<std::string>& our_order() {
-  static const std::vector<std::string> order = {"penalties", "temperature", "top_k", "top_p", "min_p"};
-  return order;
-}
-
-bool NearbyDistribution::allows(Token token) const { return std::binary_search(possible.begin(), possible.end(), token); }
-
-std::optional<NearbyDistribution> nearby_distribution(std::span<const float> logits, const Sampling& sampling,
-                                const std::vector<std::string>& order, std::span<const Token> text, double slack) {
-  std::vector<std::string> samplers = order;
-  for (const std::string& name : our_order()) {
-    if (std::find(samplers.begin(), samplers.end(), name) == samplers.end()) samplers.push_back(name);
-  }
-  const std::vector<double> z = penalized(logits, sampling, text);
-  const auto size = z.size();
-  std::vector<Token> rank(size);
+/// Returns the tokens in descending order of z, equal ones ascending.
+std::vector<Token> ranked_tokens(const std::vector<double>& z) {
+  std::vector<Token> rank(z.size());
   std::iota(rank.begin(), rank.end(), Token{0});
   std::sort(rank.begin(), rank.end(), [&](Token a, Token b) {
     const double of_a = z[static_cast<std::size_t>(a)], of_b = z[static_cast<std::size_t>(b)];
     return of_a != of_b ? of_a > of_b : a < b;
   });
+  return rank;
+}
 
+/// Applies the cuts in `order`. Returns nothing where a sampler is unknown or its effect at its place is.
+std::optional<Kept> cut(const std::vector<double>& z, const std::vector<Token>& rank, const Sampling& sampling,
+                        const std::vector<std::string>& order, double slack) {
+  std::vector<std::string> samplers = order;
+  for (const std::string& name : our_order()) {
+    if (std::find(samplers.begin(), samplers.end(), name) == samplers.end()) samplers.push_back(name);
+  }
+  const auto size = z.size();
   const auto k = static_cast<std::size_t>(std::max(sampling.top_k, 0));
   const bool by_k = k > 0 && k < size;
   const bool by_p = sampling.top_p > 0 && sampling.top_p < 1;
   const bool by_min_p = sampling.min_p > 0 && sampling.min_p <= 1;
-  Kept kept{size, size, size};
-  bool cut = false;
+  Kept kept{size, size, size, false};
   double temperature = 1;
   std::optional<Ranked> seen;  // by the next cut
   for (const std::string& name : samplers) {
     if (name == "penalties") {
-      if (cut && sampling.penalizes()) return std::nullopt;
+      if (kept.any_cut && sampling.penalizes()) return std::nullopt;
       continue;
     }
     if (name == "temperature") {
@@ -150,13 +145,33 @@ std::optional<NearbyDistribution> nearby_distribution(std::span<const float> log
     if (min_p) cut_min_p(*seen, sampling.min_p, slack, kept);
     kept.sure = std::min(kept.sure, kept.own);
     kept.possible = std::max(kept.possible, kept.own);
-    cut = true;
+    kept.any_cut = true;
   }
+  return kept;
+}
 
+}  // namespace
+
+const std::vector<std::string>& our_order() {
+  static const std::vector<std::string> order = {"penalties", "temperature", "top_k", "top_p", "min_p"};
+  return order;
+}
+
+bool NearbyDistribution::allows(Token token) const {
+  return std::binary_search(possible.begin(), possible.end(), token);
+}
+
+std::optional<NearbyDistribution> nearby_distribution(std::span<const float> logits, const Sampling& sampling,
+                                                      const std::vector<std::string>& order,
+                                                      std::span<const Token> text, double slack) {
+  const std::vector<double> z = penalized(logits, sampling, text);
+  const std::vector<Token> rank = ranked_tokens(z);
+  const auto kept = cut(z, rank, sampling, order, slack);
+  if (!kept) return std::nullopt;
   const Ranked distribution(z, rank, sampling.temperature);
   std::vector<std::pair<Token, double>> own;
-  for (std::size_t i = 0; i < kept.own; ++i) {
-    if (distribution.u[i] > 0) own.emplace_back(rank[i], distribution.u[i] / distribution.before[kept.own]);
+  for (std::size_t i = 0; i < kept->own; ++i) {
+    if (distribution.u[i] > 0) own.emplace_back(rank[i], distribution.u[i] / distribution.before[kept->own]);
   }
   std::sort(own.begin(), own.end());
   std::vector<Token> tokens;
@@ -167,9 +182,9 @@ std::optional<NearbyDistribution> nearby_distribution(std::span<const float> log
   }
   NearbyDistribution near;
   near.p = rounded_distribution(tokens, weights, 0x1p-52).distribution;
-  const double fringe = distribution.before[kept.possible] - distribution.before[kept.sure];
-  near.slack = cut ? std::min(1.0, (2 * slack + fringe) / distribution.before[kept.own]) : slack;
-  near.possible.assign(rank.begin(), rank.begin() + static_cast<std::ptrdiff_t>(kept.possible));
+  const double fringe = distribution.before[kept->possible] - distribution.before[kept->sure];
+  near.slack = kept->any_cut ? std::min(1.0, (2 * slack + fringe) / distribution.before[kept->own]) : slack;
+  near.possible.assign(rank.begin(), rank.begin() + static_cast<std::ptrdiff_t>(kept->possible));
   std::sort(near.possible.begin(), near.possible.end());
   return near;
 }

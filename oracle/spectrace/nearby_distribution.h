@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The law of the next token as an engine of other numerics may have it: its probabilities before any cut lie at most
-// `slack`, in total variation, from those that our logits give; then it cuts them, at edges that move with them.
+// The distribution of the next token as an engine of other numerics may have it. Its probabilities before any cut lie
+// at most `slack`, in total variation, from those of our logits. Then it cuts them, at edges that move with them.
 //
-// No probability is more than slack away from ours, and no two change places unless they are within 2 slack. So every
-// cut (top-k, top-p, min-p keep the likeliest tokens) keeps the tokens `sure`, and none but those `possible`. With Z
-// the mass that our own cut keeps, and F that of the tokens possible and not sure, the two masses that are kept differ
-// by at most 2 slack + F in sum of absolute values, and scaled to one by at most (2 slack + F) / Z in total variation
-// (the triangle inequality, twice). Without a cut, by slack.
+// No probability is more than slack away from ours, and two tokens change places only when they are within 2 slack. So
+// every cut (top-k, top-p and min-p keep the likeliest tokens) keeps the tokens `sure`, and only those `possible`. Let
+// Z be the mass that our own cut keeps, and F the mass of the tokens that are possible and not sure. The two kept
+// masses differ by at most 2 slack + F in sum of absolute values. Scaled to one they differ by at most (2 slack + F) /
+// Z in total variation (the triangle inequality, twice). Without a cut the distance is at most slack.
 #pragma once
 
 #include <optional>
@@ -21,21 +21,23 @@ namespace draftproof::spectrace {
 
 struct NearbyDistribution {
   Distribution p;               // ours
-  double slack = 0;             // how far the engine's may lie from it; 1: anything may be said
-  std::vector<Token> possible;  // ascending; no other token may be said
+  double slack = 0;             // how far the engine's may lie from it; 1: any distribution is allowed
+  std::vector<Token> possible;  // ascending; the engine may emit no other token
   bool allows(Token token) const;
 };
 
-/// `order`: names of samplers, the first applied first: penalties (first, where they are on), temperature, top_k,
-/// top_p, min_p. Those that are left out are applied in our order after those that are there. None where a name is
-/// another, or comes in a place in which it is not known what it would do. Temperature above 0.
+/// Returns the distribution for these logits, or nothing where `order` has an unknown name, or a name at a place where
+/// its effect is not known. `order`: names of samplers, the first applied first: penalties (which must be first where
+/// they are on), temperature, top_k, top_p, min_p. Samplers that are missing are applied in our order after those
+/// listed. The temperature must be above 0.
 std::optional<NearbyDistribution> nearby_distribution(std::span<const float> logits, const Sampling& sampling,
-                                const std::vector<std::string>& order, std::span<const Token> text, double slack);
+                                                      const std::vector<std::string>& order,
+                                                      std::span<const Token> text, double slack);
 
-/// Ours: docs/architecture.md.
+/// Returns our order of samplers: docs/architecture.md.
 const std::vector<std::string>& our_order();
 
-/// The best token of the logits, penalties applied, and how far another one lies behind.
+/// The best token of the logits after penalties, and how far another token lies below it.
 class BestToken {
  public:
   BestToken(std::span<const float> logits, const Sampling& sampling, std::span<const Token> text);

@@ -7,7 +7,7 @@
 
 namespace draftproof::spectrace {
 
-void PlainReader::forget() noexcept {
+void PlainReader::release() noexcept {
   growing_.reset();
   capacity_ = 0;
   read_.clear();
@@ -19,7 +19,7 @@ const PlainRow& PlainReader::after(std::span<const Token> text) {
   const bool continues = text.size() >= read_.size() && std::equal(read_.begin(), read_.end(), text.begin());
   if (growing_ && continues && text.size() == read_.size()) return row_;
   if (!growing_ || !continues || text.size() > capacity_) {
-    forget();
+    release();
     capacity_ = std::min(context, std::max<std::size_t>(2 * text.size(), 256));
     growing_.emplace(target_, static_cast<int>(capacity_));
   }

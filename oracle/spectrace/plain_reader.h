@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// plain_row (oracle/plain/plain.h) for a text that grows, and begins anew where it does not.
+// Reads rows of plain autoregressive decoding (plain_row, oracle/plain/plain.h) after a growing text, and starts again
+// when the text does not continue the last one.
 #pragma once
 
 #include <optional>
@@ -12,19 +13,19 @@ namespace draftproof::spectrace {
 
 class PlainReader {
  public:
-  /// The target outlives the reader.
+  /// `target` outlives the reader.
   PlainReader(Model& target, const Sampling& sampling) : target_(target), sampling_(sampling) {}
 
-  /// The row after `text`, of at least one token and at most the target's context; valid until the next call. A text
-  /// that does not continue the last one is read from its start.
+  /// Returns the row after `text`, which has at least one token and at most the target's context; valid until the next
+  /// call. A text that does not continue the last one is read from its start.
   const PlainRow& after(std::span<const Token> text);
-  /// Of the row read last.
+  /// Returns the logits of the row read last.
   std::span<const float> logits() const noexcept { return logits_; }
 
-  /// Positions its cache has room for.
+  /// Returns how many positions the KV cache has room for.
   std::size_t capacity() const noexcept { return capacity_; }
-  /// Gives its cache back; the next text is read from its start.
-  void forget() noexcept;
+  /// Releases the KV cache; the next text is read from its start.
+  void release() noexcept;
 
  private:
   Model& target_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Reads a trace line by line, and the rows beside it, in memory that does not grow with the files. Whatever is not
-// spectrace/1 is an InvalidTrace that names file, line and field; what comes out is well-formed: ids lie in the
-// vocabulary, numbers in their ranges, lists have the lengths that belong together, rounds of a sequence follow one
-// another, positions grow. Whether it is true is for replay.h to say.
+// Reads a trace line by line, and the rows beside it, with memory that does not grow with the files. Whatever is not
+// spectrace/2 is an InvalidTrace that names file, line and field. What the reader returns is well-formed: token ids lie
+// in the vocabulary, numbers in their ranges, lists have matching lengths, rounds of a sequence follow one another,
+// positions grow. replay.h checks whether it is true.
 #pragma once
 
 #include <cstdint>
@@ -28,19 +28,20 @@ class InvalidTrace final : public Error {
 class Reader {
  public:
   static constexpr std::size_t line_bytes_max = std::size_t{1} << 24;
-  /// At once; whoever reads may keep the text of every open sequence.
+  /// Limits on sequences that are open at once, so that a caller may keep the text of each.
   static constexpr std::size_t open_sequences_max = std::size_t{1} << 14;
-  static constexpr std::size_t open_tokens_max = std::size_t{1} << 25;  // prompts, stops and what was emitted
+  static constexpr std::size_t open_tokens_max = std::size_t{1} << 25;  // prompts, stop tokens and emitted tokens
 
   /// Reads the header, which must be the first line.
   explicit Reader(const std::string& file);
 
   const Header& header() const noexcept { return header_; }
 
-  /// The next line that is not the header. A header that holds a prompt is an opening, too: the first event.
+  /// Returns the next line after the header; nothing at the end of the file. A header with a prompt also opens the
+  /// sequence, which is then the first event.
   std::optional<Event> next();
 
-  /// The line read last, as it stands in the file, and its number.
+  /// Text and number of the line read last.
   const std::string& text() const noexcept { return text_; }
   long line() const noexcept { return line_; }
 
@@ -51,10 +52,10 @@ class Reader {
     std::int64_t rounds = 0;
     std::int64_t position = 0;
     std::size_t tokens = 0;
-    Judging rule = Judging::rejection;
+    AcceptanceRule rule = AcceptanceRule::rejection;
   };
   bool read_line();
-  Judging judging_of(const Json& line) const;
+  AcceptanceRule rule_of(const Json& line) const;
   void open_rows();
   void follow(const Opening& opening);
   void follow(const Step& step);

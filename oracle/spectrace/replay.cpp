@@ -18,7 +18,7 @@ std::string listed(const std::vector<Token>& tokens) {
 void Replayer::take(const Event& event) {
   line_ = event.line;
   if (const auto* opening = std::get_if<Opening>(&event.what)) open(*opening);
-  if (const auto* step = std::get_if<Step>(&event.what)) judge(*step);
+  if (const auto* step = std::get_if<Step>(&event.what)) check_round(*step);
   if (const auto* ending = std::get_if<Ending>(&event.what)) end(*ending);
 }
 
@@ -27,8 +27,13 @@ void Replayer::finish() {
     const std::size_t more = sequences_.size() - 1;
     report_.unproved.insert("sequence " + number(sequences_.begin()->first) + " has no end line" +
                             (more > 0 ? ", nor have " + number(std::uint64_t{more}) + " others" : "") +
-                            ": the run was broken off");
+                            ": the run was interrupted");
   }
+  finish_rounding();
+  report_evidence();
+}
+
+void Replayer::finish_rounding() {
   const RareEvents& rounding = evidence_.rounding();
   report_.examined.reals = rounding.observed();
   report_.examined.in_band = rounding.happened();
@@ -41,49 +46,58 @@ void Replayer::finish() {
   }
   if (rounding.expected() * 100 > static_cast<double>(rounding.observed())) {
     report_.unproved.insert("rounding leaves more than one decision in a hundred open; "
-                            "weights of a finer dtype say more");
+                            "weights of a finer dtype leave fewer open");
   }
-  tell();
 }
 
-void Replayer::tell() {
+void Replayer::report_evidence() {
   if (coins_stated_) {
     report_.missing.insert(
         header_.generator.empty()
-            ? "coins are as the trace states them: it names no generator (field rng) to compute them again with"
+            ? "coins are taken as the trace states them: it names no generator (field rng) to compute them again with"
             : "coins of '" + printable(header_.generator) + "' cannot be computed again from the seed");
   }
   const EProcess& tokens = evidence_.tokens().tokens() > 0 ? evidence_.tokens() : of_lossy_.tokens();
   if (tokens.tokens() > 0) {
     const bool lossy = &tokens == &of_lossy_.tokens();
-    report_.token_test = {tokens.tokens(),   Evidence::alpha_of_one,
-                   target_.slack,     tokens.e_value(),
-                   tokens.alarm(),    lossy, tokens.smallest_deviation(),
-                   tokens.suspect(),  tokens.describe(),
-                   (lossy ? of_lossy_ : evidence_).curve().points()};
+    report_.token_test = TokenTest{.tokens = tokens.tokens(),
+                                   .alpha = Evidence::alpha_of_one,
+                                   .slack = target_.slack,
+                                   .e_value = tokens.e_value(),
+                                   .alarm = tokens.alarm(),
+                                   .of_lossy = lossy,
+                                   .smallest_deviation = tokens.smallest_deviation(),
+                                   .suspect = tokens.suspect(),
+                                   .message = tokens.describe(),
+                                   .curve = (lossy ? of_lossy_ : evidence_).curve().points()};
   }
   report_.games = evidence_.others();
   if (loose_ > 0) {
-    report_.unread.insert("the law of " + std::to_string(loose_) +
-                          " tokens is not bet on: the slack leaves nearly every law open there");
+    report_.unread.insert("there is no bet on " + std::to_string(loose_) +
+                          " tokens: the slack allows nearly every distribution there");
   }
-  if (report_.missing.empty()) return;
-  const auto count = [](long many, const char* things) { return std::to_string(many) + " " + things; };
+  if (!report_.missing.empty()) name_untested_tokens();
+}
+
+void Replayer::name_untested_tokens() {
+  const EProcess& tokens = evidence_.tokens().tokens() > 0 ? evidence_.tokens() : of_lossy_.tokens();
+  const auto count = [](long many, const char* what) { return std::to_string(many) + " " + what; };
   if (unknown_ > 0) {
-    report_.unproved.insert("of " + count(unknown_, "tokens p is not known, so that their law cannot stand in for "
-                                                    "what is not said") +
-                            (target_.vocabulary == 0 ? "; give --target, or rows P" : ""));
+    report_.unproved.insert("p is not known of " + count(unknown_, "tokens, so a bet on them cannot replace what the "
+                                                                   "trace does not state") +
+                            (target_.vocabulary == 0 ? "; give --target, or field p_rows" : ""));
   } else if (loose_ * 10 > report_.examined.tokens) {
-    report_.unproved.insert("the slack leaves nearly every law open for more than one token in ten; a smaller one says "
-                            "more");
+    report_.unproved.insert("the slack allows nearly every distribution for more than one token in ten; a smaller "
+                            "slack shows more");
   } else if (not_bet_ > 0) {
     report_.unproved.insert(count(not_bet_, "tokens were drawn with the random numbers of an earlier sequence, which "
-                                            "has the same key: their law cannot stand in for what is not said"));
+                                            "has the same key: a bet on them cannot replace what the trace does not "
+                                            "state"));
   } else if (tokens.tokens() > 0 && tokens.smallest_deviation() >= 1) {
     const auto missing = tokens.tokens_until(1);
-    report_.unproved.insert(count(tokens.tokens(), "tokens show no deviation however large; ") +
-                            (missing ? count(*missing, "more would begin to")
-                                     : "with so much slack no number of them does"));
+    report_.unproved.insert(count(tokens.tokens(), "tokens are too few to show any deviation, however large; ") +
+                            (missing ? count(*missing, "more would be enough to show the largest")
+                                     : "with so much slack no number of tokens is enough"));
   }
 }
 
@@ -93,7 +107,7 @@ void Replayer::add_finding(const Finding& finding) {
 }
 
 void Replayer::unread(const char* field, const std::string& why) {
-  report_.unread.insert("field " + std::string(field) + " is not looked at: " + why);
+  report_.unread.insert("field " + std::string(field) + " is not checked: " + why);
 }
 
 void Replayer::open(const Opening& opening) {
@@ -101,17 +115,17 @@ void Replayer::open(const Opening& opening) {
   Sequence sequence;
   sequence.opening = opening;
   sequence.text = opening.prompt;
-  if (header_.seed) sequence.fresh_from = numbers_.begin(opening.key);
-  if (sequence.rule() == Judging::lossy) {
+  if (header_.seed) sequence.fresh_from = numbers_.begin(opening.rng_key);
+  if (sequence.rule() == AcceptanceRule::lossy) {
     report_.lossy = true;
-    report_.unproved.insert("the rule '" + printable(opening.judged_by.loss) +
-                            "' is declared lossy: it does not promise the target's law");
+    report_.unproved.insert("the rule '" + printable(opening.rule.lossy_name) +
+                            "' is declared lossy: it does not promise the target's distribution");
   }
   if (target_.vocabulary > 0) hold_to_target(sequence);
   sequences_.emplace(opening.sequence, std::move(sequence));
 }
 
-void Replayer::judge(const Step& step) {
+void Replayer::check_round(const Step& step) {
   Sequence& sequence = sequences_.at(step.sequence);
   rule_ = sequence.rule();
   if (sequence.cut) add_finding(*std::exchange(sequence.cut, std::nullopt));
@@ -119,21 +133,21 @@ void Replayer::judge(const Step& step) {
   round_ = step.round;
   position_ = static_cast<std::int64_t>(sequence.text.size());
   ++report_.examined.rounds;
-  report_.examined.judged_rounds += step.judged ? 1 : 0;
-  expect_equal("position", "the text decides position", position_, step.position);
+  report_.examined.rounds_with_drafts += step.has_draft_tokens ? 1 : 0;
+  expect_equal("position", "the next position to decide is", position_, step.position);
   expect(
       !sequence.stopped(), "termination",
       [&] { return "the text ended with stop token " + number(sequence.text.back()); },
       [] { return std::string("another round"); });
-  keys_ = {};
-  std::fill(std::begin(keys_unknown_), std::end(keys_unknown_), false);
+  drawn_ = {};
+  std::fill(std::begin(drawn_unknown_), std::end(drawn_unknown_), false);
   found_before_ = report_.findings.size();
   if (!step.faults.empty()) {
     report_faults(sequence, step);
-  } else if (step.judged) {
-    judge_draft_tokens(sequence, step);
+  } else if (step.has_draft_tokens) {
+    check_draft_tokens(sequence, step);
   } else {
-    sequence.all_judged = false;
+    sequence.all_have_draft_tokens = false;
     replay_tokens(sequence, step);
   }
   for (std::size_t i = 0; i + 1 < step.emitted.size(); ++i) {
@@ -145,7 +159,7 @@ void Replayer::judge(const Step& step) {
   ++sequence.counts.rounds;
   sequence.text.insert(sequence.text.end(), step.emitted.begin(), step.emitted.end());
   report_.examined.tokens += static_cast<std::int64_t>(step.emitted.size());
-  if (const auto& budget = sequence.opening.budget) {
+  if (const auto& budget = sequence.opening.max_new_tokens) {
     expect(
         sequence.emitted() <= *budget, "budget", [&] { return "at most " + number(*budget) + " tokens"; },
         [&] { return number(sequence.emitted()) + " tokens"; });
@@ -158,11 +172,11 @@ void Replayer::report_faults(Sequence& sequence, const Step& step) {
         false, fault.check,
         [&] {
           return fault.field + (fault.check == std::string_view("token") ? " is a token of the vocabulary"
-                                                                         : " is a number it can be");
+                                                                         : " is a number in its range");
         },
         [&] { return printable(fault.observed); });
   }
-  sequence.all_judged = false;
+  sequence.all_have_draft_tokens = false;
   std::erase(readers_, sequence.plain.get());
   sequence.plain.reset();
 }
@@ -174,9 +188,9 @@ void Replayer::replay_tokens(Sequence& sequence, const Step& step) {
     const KnownRow row = row_after(sequence, step, i);
     if (const auto own = row.p ? token_of(*row.p, sequence, position) : std::nullopt) {
       ++report_.examined.draws;
-      expect_equal("own_draw", "at position " + number(position) + " plain decoding says", *own, token);
+      expect_equal("own_draw", "at position " + number(position) + " plain decoding emits", *own, token);
     } else {
-      report_.missing.insert("rounds without d: what was drafted and how it was judged is not said");
+      report_.missing.insert("rounds without draft_tokens do not state what was drafted and how it was verified");
     }
     hold_logprobs(sequence, step, i, row);
     bet(sequence, step, i, row, {});
@@ -210,7 +224,7 @@ void Replayer::end(const Ending& ending) {
   round_ = sequence.counts.rounds;
   position_ = static_cast<std::int64_t>(sequence.text.size());
   expect_ended(sequence, ending);
-  if (ending.count) expect_equal("count", "tokens emitted are", sequence.emitted(), *ending.count);
+  if (ending.emitted_count) expect_equal("count", "tokens emitted are", sequence.emitted(), *ending.emitted_count);
   if (ending.emitted) {
     const auto first = sequence.text.begin() + static_cast<std::ptrdiff_t>(sequence.opening.prompt.size());
     expect(
@@ -220,7 +234,7 @@ void Replayer::end(const Ending& ending) {
   }
   if (ending.statistics) reconcile(sequence, *ending.statistics);
   if (header_.seed && header_.generator == our_generator && sequence.fresh_from != UsedNumbers::none_is_fresh) {
-    numbers_.end(sequence.opening.key, std::max(position_, sequence.fresh_from));
+    numbers_.end(sequence.opening.rng_key, std::max(position_, sequence.fresh_from));
   }
   std::erase(readers_, sequence.plain.get());
   sequences_.erase(found);
@@ -228,31 +242,33 @@ void Replayer::end(const Ending& ending) {
 
 void Replayer::expect_ended(Sequence& sequence, const Ending& ending) {
   const auto& opening = sequence.opening;
-  const bool full = opening.budget && sequence.emitted() >= *opening.budget;
-  const bool unseen = !opening.stops || opening.stop_strings || !opening.stop_emitted;
+  const bool full = opening.max_new_tokens && sequence.emitted() >= *opening.max_new_tokens;
+  const bool unseen = !opening.stop_tokens || opening.stop_strings || !opening.stop_token_emitted;
   const bool cancelled = ending.reason == Finish::cancelled;
   const auto ended_by = [&](bool right, const std::string& why) {
     expect(
         right, "termination", [&] { return why; }, [&] { return "reason " + std::string(name_of(ending.reason)); });
   };
-  std::string untold;
+  std::string unproved;
   if (!ending.other.empty()) {
-    untold = "for reasons of the engine's own ('other:" + printable(ending.other) + "')";
+    unproved = "for reasons of the engine's own ('other:" + printable(ending.other) + "')";
   } else if (sequence.stopped()) {
     ended_by(ending.reason == Finish::stop, "the text ends with stop token " + number(sequence.text.back()));
   } else if (ending.reason == Finish::stop && unseen) {
-    untold = !opening.stops           ? "by stop tokens that are not said (field stops)"
-             : !opening.stop_emitted ? "by stop tokens that are not part of the text (field stop_emitted)"
-                                      : "by a text, of which tokens say nothing (field stop_strings)";
+    unproved = !opening.stop_tokens ? "by stop tokens that the trace does not list (field stop_tokens)"
+               : !opening.stop_token_emitted
+                   ? "by stop tokens that are not part of the text (field stop_token_emitted)"
+                   : "by a string, which tokens do not show (field stop_strings)";
   } else if (full) {
-    ended_by(ending.reason == Finish::length || cancelled, "all of " + number(*opening.budget) + " tokens are there");
+    ended_by(ending.reason == Finish::length || cancelled,
+             "all " + number(*opening.max_new_tokens) + " tokens are emitted");
   } else {
-    ended_by(cancelled || (ending.reason == Finish::length && !opening.budget),
-             "there is neither a stop token at the end nor a budget used up");
+    ended_by(cancelled || (ending.reason == Finish::length && !opening.max_new_tokens),
+             "the text neither ends with a stop token nor uses up its budget");
   }
-  if (sequence.cut && cancelled) untold = "within a round, as they were cancelled";
-  if (!untold.empty()) {
-    report_.missing.insert("that sequences had to end where they did is not proved: some end " + untold);
+  if (sequence.cut && cancelled) unproved = "within a round, as they were cancelled";
+  if (!unproved.empty()) {
+    report_.missing.insert("it is not proved that every sequence had to end where it did: some end " + unproved);
   } else if (sequence.cut) {
     add_finding(*sequence.cut);
   }
@@ -262,7 +278,7 @@ void Replayer::expect_ended(Sequence& sequence, const Ending& ending) {
 void Replayer::reconcile(const Sequence& sequence, const Statistics& stated) {
   const Statistics& counts = sequence.counts;
   expect_equal("statistics", "rounds are", counts.rounds, stated.rounds);
-  if (!sequence.all_judged) return;
+  if (!sequence.all_have_draft_tokens) return;
   expect_equal("statistics", "iterations are", counts.iterations, stated.iterations);
   expect_equal("statistics", "drafted are", counts.drafted, stated.drafted);
   expect_equal("statistics", "accepted are", counts.accepted, stated.accepted);
@@ -284,8 +300,9 @@ ReportVerdict Report::verdict() const {
   if (alarm || (token_test && token_test->alarm && !token_test->of_lossy)) return ReportVerdict::bug_stat;
   if (!unproved.empty()) return ReportVerdict::undecided;
   if (!missing.empty()) return ReportVerdict::pass_stat;
-  // Tokens that each are plain decoding's prove whatever was drafted.
-  return examined.draft_tokens == 0 && examined.judged_rounds > 0 ? ReportVerdict::vacuous : ReportVerdict::pass_exact;
+  // Tokens that each equal plain decoding's are a proof, whatever was drafted.
+  const bool nothing_verified = examined.draft_tokens == 0 && examined.rounds_with_drafts > 0;
+  return nothing_verified ? ReportVerdict::vacuous : ReportVerdict::pass_exact;
 }
 
 Report replay(const std::string& file, const Target& target) {
@@ -296,11 +313,11 @@ Report replay(const std::string& file, const Target& target) {
   try {
     Reader reader(file);
     report.engine = reader.header().engine;
-    report.rule = reader.header().judged_by ? reader.header().judged_by->name() : "by sequence";
-    report.rows = reader.header().rows;
+    report.rule = reader.header().rule ? reader.header().rule->name() : "by sequence";
+    report.rows = reader.header().rows_file;
     if (report.target_given && target.vocabulary != reader.header().vocabulary) {
-      reader.fail("vocab", "is " + number(reader.header().vocabulary) + ", but the target's vocabulary has " +
-                               number(target.vocabulary) + " tokens");
+      reader.fail("vocabulary", "is " + number(reader.header().vocabulary) + ", but the target's vocabulary has " +
+                                    number(target.vocabulary) + " tokens");
     }
     const Header header = reader.header();
     if (header.weights.starts_with("sha256:") && target.weights && target.slack == 0 && target.tie == 0) {
@@ -314,7 +331,7 @@ Report replay(const std::string& file, const Target& target) {
       while (const auto event = reader.next()) replay.take(*event);
       replay.finish();
     } catch (const TooManyFindings&) {
-      replay.tell();
+      replay.report_evidence();
     }
   } catch (const InvalidTrace& wrong) {
     report.invalid = wrong.what();

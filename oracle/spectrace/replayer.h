@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// One replay while it goes on: what it keeps of open sequences, and what it does with a line. Whatever cannot be right
-// is a finding; what is merely stated is bet on; what nobody could look at is named. Its members stand in three files:
-// replay.cpp has sequences, rounds and ends, replayer_draft_tokens.cpp the decisions of a round and their coins,
-// replayer_rows.cpp the rows of the target and the tokens that should come from them.
+// The replay of one trace: what it keeps of open sequences, and what it does with each line. A contradiction becomes a
+// finding. What the trace merely states is bet on. A field that could not be checked is named. The members are in six
+// files: replay.cpp has sequences, rounds and ends; replayer_draft_tokens.cpp a round with draft tokens;
+// replayer_acceptance.cpp the decisions at each row; replayer_draws.cpp single draws; replayer_rows.cpp the target's
+// rows and the tokens that must come from them; replayer_logprobs.cpp log-probabilities.
 #pragma once
 
 #include <algorithm>
@@ -29,37 +30,38 @@ std::string listed(const std::vector<Token>& tokens);
 
 struct Sequence {
   Opening opening;
-  std::vector<Token> text;             // prompt and what was emitted
+  std::vector<Token> text;             // prompt and emitted tokens
   Statistics counts;
-  bool all_judged = true;
-  std::shared_ptr<Model> target;       // none: p is as the trace states it
-  std::unique_ptr<PlainReader> plain;  // of the target
-  bool foreign = false;                // its rows need not be the target's own
+  bool all_have_draft_tokens = true;   // every round so far states its draft tokens
+  std::shared_ptr<Model> target;       // null: p is taken as the trace states it
+  std::unique_ptr<PlainReader> plain;  // reads rows of the target
+  bool foreign = false;                // computed in other numerics: its rows need not be the target's own
   bool coins_begun = false;
-  std::int64_t fresh_from = 0;         // the first position whose random numbers no earlier sequence drew with
+  std::int64_t fresh_from = 0;         // the first position whose random numbers no earlier sequence drew
   std::optional<Token> rejected;       // the draft token rejected last
-  std::optional<Finding> cut;          // of its last round, which only some ends explain
+  std::optional<Finding> cut;          // the last round lacks accepted tokens, which only some ends explain
 
   std::int64_t emitted() const { return static_cast<std::int64_t>(text.size() - opening.prompt.size()); }
   bool stops_at(Token token) const {
-    return opening.stops && std::find(opening.stops->begin(), opening.stops->end(), token) != opening.stops->end();
+    return opening.stop_tokens &&
+           std::find(opening.stop_tokens->begin(), opening.stop_tokens->end(), token) != opening.stop_tokens->end();
   }
   bool stopped() const { return emitted() > 0 && stops_at(text.back()); }
-  Judging rule() const { return opening.judged_by.rule; }
-  bool greedy() const { return rule() == Judging::greedy || opening.sampling.greedy(); }
+  AcceptanceRule rule() const { return opening.rule.kind; }
+  bool greedy() const { return rule() == AcceptanceRule::greedy || opening.sampling.greedy(); }
 };
 
 struct TooManyFindings {};
 
-/// What is known of the target's row after a text: of these at most one from the target, and one as stated.
+/// What is known of the target's row after a text: at most one row from the target, and one that the trace states.
 struct KnownRow {
-  std::optional<Distribution> p;  // exact: of the target or as stated
-  std::optional<RoundedDistribution> reals;   // as stated
-  std::optional<NearbyDistribution> near;    // of the target, where the sequence was computed in other numerics
-  std::optional<BestToken> best;  // the same, of a greedy sequence
+  std::optional<Distribution> p;            // exact: the target's, or stated
+  std::optional<RoundedDistribution> reals; // stated
+  std::optional<NearbyDistribution> near;   // the target's, where the sequence was computed in other numerics
+  std::optional<BestToken> best;            // the same, of a greedy sequence
 };
 
-/// A row to bet on, which somebody else keeps; none where p is null.
+/// A distribution to bet on, which the caller keeps; none where p is null.
 struct DistributionAt {
   const Distribution* p = nullptr;
   double slack = 0;
@@ -69,17 +71,20 @@ class Replayer {
  public:
   Replayer(const Header& header, const Target& target, Report& report)
       : header_(header), target_(target), report_(report), random_(header.seed.value_or(0)),
-        evidence_(header.vocabulary, target.slack, header.coin_bits),
-        of_lossy_(header.vocabulary, target.slack, header.coin_bits) {}
+        evidence_(header.vocabulary, target.slack, header.u_bits),
+        of_lossy_(header.vocabulary, target.slack, header.u_bits) {}
 
+  /// Replays one line.
   void take(const Event& event);
 
+  /// Ends the replay after the last line.
   void finish();
 
-  /// What was seen of chance, findings or not.
-  void tell();
+  /// Writes the outcome of all bets into the report; also after a replay that ended early.
+  void report_evidence();
 
  private:
+  /// Counts one check; adds a finding, with `expected()` and `observed()`, unless `right`. Returns `right`.
   bool expect(bool right, const char* check, const auto& expected, const auto& observed) {
     ++report_.looked[check];
     if (right) return true;
@@ -93,182 +98,188 @@ class Replayer {
         [&] { return number(observed); });
   }
   void add_finding(const Finding& finding);
-  /// A field that is there and that nobody could look at.
+  /// Names a field that is present and that could not be checked.
   void unread(const char* field, const std::string& why);
 
+  // Sequences, rounds, ends: replay.cpp.
+
   void open(const Opening& opening);
+  void check_round(const Step& step);
 
-  /// The target, in the class of equal bits that the sequence was computed in, or to hold it to with slack.
-  void hold_to_target(Sequence& sequence);
+  /// Reports values that no right engine states. The rest of that round, and every later row of the target, means
+  /// nothing.
+  void report_faults(Sequence& sequence, const Step& step);
 
-  /// The first such, so that there is one sentence however many there are.
-  const std::string& foreign(const std::string& numerics);
+  /// Replays a round without draft tokens: checks what the target alone decides.
+  void replay_tokens(Sequence& sequence, const Step& step);
+  void count(Sequence& sequence, const Step& step);
+  void end(const Ending& ending);
 
-  static bool is_our_order(const std::vector<std::string>& order);
+  /// Checks that a text ends with a stop token, with its budget, or for a reason that tokens cannot show (a string, a
+  /// tool call, a grammar).
+  void expect_ended(Sequence& sequence, const Ending& ending);
+  void reconcile(const Sequence& sequence, const Statistics& stated);
+  void finish_rounding();
+  void name_untested_tokens();
 
-  // Coins.
+  // Single draws: replayer_draws.cpp.
 
   std::uint64_t below(const Key& key, std::uint64_t bound);
 
   bool fresh(const Sequence& sequence, std::int64_t position) const { return position >= sequence.fresh_from; }
 
-  /// A coin that is only stated. `decides`: with another one the text might be another.
+  /// Bets on a coin that is only stated. `decides`: another coin might have led to another text.
   void bet_on_coin(Sequence& sequence, std::int64_t position, Stream stream, double coin, bool decides = true);
 
   static Stream stream_of(Purpose purpose);
 
-  /// The coin of a key, where the trace says which generator and seed.
+  /// Checks the coin of a key where the trace names our generator and a seed; bets on it otherwise.
   void expect_coin(Sequence& sequence, std::int64_t position, Purpose purpose, std::uint64_t bound,
                    std::uint64_t coin);
 
-  /// A draw by interval: the coin falls on the token; no coin only where one token has everything.
+  /// Checks that the coin lies in the token's interval; there may be no coin only where one token has all the weight.
   void expect_interval(const char* check, const Draw& draw);
   void expect_draw(const char* check, Sequence& sequence, std::int64_t position, Purpose purpose, const Draw& draw);
-
   void expect_hit(const char* check, const Hit& hit, const Draw& draw);
 
-  /// A draw from real weights; no coin only where one token has everything.
+  /// Checks a draw from real weights; there may be no coin only where one token has all the weight.
   void expect_real_draw(const char* check, const RealWeights& row, const std::optional<double>& coin, Token token);
 
-  // Rows.
+  /// Checks that the stated keys of a round are those of its coins. A draft may draw more numbers than its draft tokens
+  /// needed; under matching it may draw with any numbers, those of the target included.
+  void expect_keys(const RngPositions& stated);
 
-  /// The target's row after the text. The sequences' caches together have no more positions than the longest text of
-  /// one could take: those that were read longest ago are given back.
+  /// Checks that a stated probability equals that of the row, up to rounding.
+  void expect_stated(const char* check, Token token, double of_row, double stated);
+
+  static std::optional<std::uint64_t> integer(const std::optional<StatedNumber>& coin);
+
+  // A round with draft tokens: replayer_draft_tokens.cpp.
+
+  void check_draft_tokens(Sequence& sequence, const Step& step);
+
+  /// Checks where the next token comes from, the width of the pass and the number of draft tokens.
+  void expect_shape(const Sequence& sequence, const Step& step);
+  void name_unread_fields(const Sequence& sequence, const Step& step);
+  void count_depth(std::size_t depth, bool accepted, const Distribution& p, const Distribution& q);
+
+  /// Checks that a round emits the accepted draft tokens and the next token, cut only where the text has to end.
+  void expect_emitted(Sequence& sequence, const Step& step);
+
+  /// Checks that every draft token was drawn from its q.
+  void expect_drafted(Sequence& sequence, const Step& step);
+
+  /// Bets on a draft token that was verified. One after the rejected draft token may be drawn again with the same
+  /// number.
+  void bet_on_draft(const Sequence& sequence, const Step& step, std::size_t j);
+  bool expect_weight_in_q(Token draft_token, bool has_weight);
+
+  /// Both return false when the trace does not state how the draft token was drawn from its q.
+  bool drafted_from_integers(Sequence& sequence, const Step& step, std::size_t j);
+  bool drafted_from_reals(Sequence& sequence, const Step& step, std::size_t j, bool decides);
+
+  /// Some coin of this purpose is not stated in this round.
+  void draws_unknown(Purpose purpose) { drawn_unknown_[static_cast<std::size_t>(purpose)] = true; }
+
+  // The decisions at each row: replayer_acceptance.cpp.
+
+  void check_row(Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known);
+  void check_greedy_row(const Sequence& sequence, const Step& step, std::size_t row,
+                        const std::optional<Distribution>& p);
+  void check_matching_row(Sequence& sequence, const Step& step, std::size_t row, const std::optional<Distribution>& p);
+
+  /// Checks the target's draw that a draft token equaled. `computed`: that draw was computed from p and the seed.
+  void check_accepted_match(Sequence& sequence, const Step& step, std::size_t row,
+                            const std::optional<Distribution>& p, bool computed);
+  void check_rejection_row(Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known);
+  void check_integer_acceptance(Sequence& sequence, const Step& step, std::size_t row);
+
+  /// Checks an acceptance of real numbers: only what rounding cannot turn is a finding.
+  void check_real_acceptance(Sequence& sequence, const Step& step, std::size_t row);
+
+  /// Bets that a draft token is accepted with probability p / q, unless the coin is computed again.
+  void bet_on_acceptance(const Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known);
+
+  /// Checks the target's own draw after the draft tokens.
+  void check_next(Sequence& sequence, const Step& step, const char* check, std::int64_t position,
+                  const std::optional<Distribution>& p);
+
+  /// Bets on the coin of the next token for real weights; returns false where it is not stated.
+  bool bet_on_next(Sequence& sequence, const Step& step, std::int64_t position);
+  std::string next_draw_missing() const;
+
+  /// Returns what the draft token was drawn from, where all of it is stated: a row, or one token with all the weight.
+  std::optional<Distribution> draft_row(const Step& step, std::size_t row) const;
+  void check_residual(Sequence& sequence, const Step& step, std::size_t row, std::int64_t position,
+                      const std::optional<Distribution>& p);
+
+  // The target's rows: replayer_rows.cpp.
+
+  /// Gives the sequence a target in the numerics it was computed in, or any target when slack is granted.
+  void hold_to_target(Sequence& sequence);
+  void name_missing_target(Sequence& sequence, bool granted, bool own_order);
+
+  /// The first foreign numerics, so that the report has one message however many there are.
+  const std::string& foreign(const std::string& numerics);
+  static bool is_our_order(const std::vector<std::string>& order);
+
+  /// Returns the target's row after the text. All sequences' KV caches together have no more positions than the longest
+  /// text of one could take; the caches read longest ago are released.
   const PlainRow& read(Sequence& sequence);
 
-  /// The row after the text, which ends in the first `row` tokens of the round: computed where it can be, else as the
-  /// trace has it.
+  /// Returns the row after the text, which ends in the first `row` tokens of the round: computed where possible, else
+  /// as the trace states it.
   KnownRow row_after(Sequence& sequence, const Step& step, std::size_t row);
-
   void expect_own(const std::string& which, const Step& step, std::size_t row, const PlainRow& plain,
                   KnownRow& known);
 
-  /// A row of other numerics lies no further from the target's own than was granted.
+  /// Checks that a row of other numerics lies no further from the target's own than was granted.
   void expect_near(const std::string& which, Sequence& sequence, KnownRow& known);
 
-  /// What the sequence declares of its sampling shows in a row that is stated.
+  /// Checks that a stated row agrees with the declared sampling.
   void expect_declared(const Sequence& sequence, const Step& step, std::size_t row);
 
-  // Rounds.
-
-  void judge(const Step& step);
-
-  /// The rest of such a round means nothing; after a token that is none, no row of the target does.
-  void report_faults(Sequence& sequence, const Step& step);
-
-  /// Tokens only: what the target alone decides can still be said.
-  void replay_tokens(Sequence& sequence, const Step& step);
-
-  /// A token of the round and the law it should come from. One choice is no bet: there the token is proved, or proves
-  /// the fault. Nor is a number that was bet on before: what it says again is no further evidence, however often.
-  /// q: what a draft token for it was drawn from.
+  /// Bets on a token of the round, given the distribution it must come from; `q`: what a draft token for it was drawn
+  /// from. A distribution of one token is no bet: it proves the token, or the fault. A random number that was bet on
+  /// before is no further evidence.
   void bet(Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known,
            const DistributionAt& q);
+  DistributionAt distribution_of(const KnownRow& known) const;
 
-  /// Of other numerics: another token than the target's best may be theirs, where it lies near enough.
-  void judge_greedy(const BestToken& best, Token token, std::int64_t position);
+  /// Checks a greedy token of other numerics: it may differ from the target's best token where the two are near ties.
+  void check_greedy_token(const BestToken& best, Token token, std::int64_t position);
 
-  // Log-probabilities that were told.
-
-  /// Those of some tokens, as a law of these and of one token more, the vocabulary's size, for all others.
-  std::optional<RoundedDistribution> distribution_of_top(const Sequence& sequence, const Step& step, std::size_t row) const;
-  Token place_in(const Distribution& top, Token token) const;
-
-  void hold_logprobs(const Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known);
-
-  /// The token that plain decoding has to say: of one choice, or with a coin that is known and shared.
+  /// Returns the token that plain decoding emits: the only token of p, or the draw with a known coin under matching.
   std::optional<Token> token_of(const Distribution& p, const Sequence& sequence, std::int64_t position);
 
-  // Draft tokens.
+  // Log-probabilities: replayer_logprobs.cpp.
 
-  void judge_draft_tokens(Sequence& sequence, const Step& step);
-
-  void name_what_is_unread(const Sequence& sequence, const Step& step);
-
-  void count_depth(std::size_t depth, bool accepted, const Distribution& p, const Distribution& q);
-
-  /// The keys of a round are those of its coins. A draft may ask for more than its draft tokens were drawn with; by matching
-  /// it may draw with what numbers it likes, those of the target included.
-  void expect_keys(const KeysAsked& stated);
-  void keys_unknown(Purpose purpose) { keys_unknown_[static_cast<std::size_t>(purpose)] = true; }
-
-  /// Emitted is what stands and the token after it, cut only where the text has to end.
-  void expect_conserved(Sequence& sequence, const Step& step);
-
-  /// Every draft token was drawn from its q.
-  void expect_drafted(Sequence& sequence, const Step& step);
-
-  /// A draft token that is judged is drawn afresh; one after the one that fell may be drawn again with the same number.
-  void bet_on_draft(const Sequence& sequence, const Step& step, std::size_t j);
-
-  /// False when it is not said how the draft token was drawn from its q.
-  bool drafted_from_integers(Sequence& sequence, const Step& step, std::size_t j);
-
-  bool drafted_from_reals(Sequence& sequence, const Step& step, std::size_t j, bool decides);
-
-  static std::optional<std::uint64_t> whole(const std::optional<Quantity>& coin);
-
-  /// A stated probability is that of the row, but for rounding.
-  void expect_stated(const char* check, Token token, double of_row, double stated);
-
-  void judge_row(Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known);
-
-  void judge_best(const Sequence& sequence, const Step& step, std::size_t row, const std::optional<Distribution>& p);
-
-  void judge_match(Sequence& sequence, const Step& step, std::size_t row, const std::optional<Distribution>& p);
-
-  std::string undrawn_next() const;
-
-  /// The coin of the token after the draft tokens, where weights are reals; false where it is not said.
-  bool bet_on_next(Sequence& sequence, const Step& step, std::int64_t position);
-
-  /// The target's own draw after the draft tokens.
-  void judge_next(Sequence& sequence, const Step& step, const char* check, std::int64_t position,
-                  const std::optional<Distribution>& p);
-
-  void judge_ratio(Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known);
-
-  /// Whether the draft token stands is a matter of chance that p and q have named; where coins are computed again, of none.
-  void bet_on_acceptance(const Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known);
-
-  /// Real numbers: only what rounding cannot turn is a fault.
-  void judge_reals(Sequence& sequence, const Step& step, std::size_t row);
-
-  /// What the draft token was drawn from, where all of it is said: as a row, or as the one token that has everything.
-  std::optional<Distribution> draft_row(const Step& step, std::size_t row) const;
-
-  void judge_residual(Sequence& sequence, const Step& step, std::size_t row, std::int64_t position,
-                      const std::optional<Distribution>& p);
-
-  void count(Sequence& sequence, const Step& step);
-
-  // Ends.
-
-  void end(const Ending& ending);
-
-  /// A text ends with a stop token, with its budget, or as nothing here can tell: by a text, a tool call, a grammar.
-  void expect_ended(Sequence& sequence, const Ending& ending);
-
-  void reconcile(const Sequence& sequence, const Statistics& stated);
+  /// Returns the stated top log-probabilities as a distribution, with one more token, the vocabulary's size, for all
+  /// others; nothing where they are not of the distribution that tokens are drawn from.
+  std::optional<RoundedDistribution> distribution_of_top(const Sequence& sequence, const Step& step,
+                                                         std::size_t row) const;
+  Token place_in(const Distribution& top, Token token) const;
+  void hold_logprobs(const Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known);
+  void expect_logprob(Token token, double stated, double own, double slack, const char* to);
 
   const Header& header_;
   const Target& target_;
   Report& report_;
   PhiloxSource random_;
   Evidence evidence_;
-  Evidence of_lossy_;             // tokens of rules that are declared lossy: told, and no alarm
+  Evidence of_lossy_;             // tokens of rules that are declared lossy: reported, never an alarm
   std::optional<std::string> foreign_;  // numerics
-  bool coins_stated_ = false;     // some decided, and none could compute them again
-  long unknown_ = 0;              // tokens of which no p is known
-  long loose_ = 0;                // tokens of which the slack leaves too much open
-  long not_bet_ = 0;              // tokens drawn with numbers that others were drawn with
+  bool coins_stated_ = false;     // some coins decided a token and could not be computed again
+  long unknown_ = 0;              // tokens whose p is not known
+  long loose_ = 0;                // tokens for which the slack leaves too much open
+  long not_bet_ = 0;              // tokens drawn with random numbers of an earlier sequence
   UsedNumbers numbers_;
   std::size_t found_before_ = 0;  // findings before this round
   std::map<std::int64_t, Sequence> sequences_;  // open ones
-  std::vector<PlainReader*> readers_;  // of those, with a cache; the one read last is the last
-  Judging rule_ = Judging::rejection;       // of this round
-  KeysAsked keys_;                              // of this round
-  bool keys_unknown_[4] = {};                   // by purpose: not every coin of this round is said
+  std::vector<PlainReader*> readers_;           // theirs, with a KV cache; the one read last is the last
+  AcceptanceRule rule_ = AcceptanceRule::rejection;  // of this round
+  RngPositions drawn_;            // keys of the coins of this round
+  bool drawn_unknown_[4] = {};    // by purpose: this round does not state every coin
   long line_ = 0;
   std::int64_t id_ = 0;
   std::int64_t round_ = 0;

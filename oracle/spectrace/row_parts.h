@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A row while it is read, token by token, wherever from: what is wrong with it is said at once.
+// Collects a row token by token, from a line or a file, and reports an error as soon as it appears.
 #pragma once
 
 #include <cmath>
@@ -11,13 +11,13 @@
 
 namespace draftproof::spectrace {
 
-/// Weight: std::uint64_t where rows add up to the header's total, double where they add up to 1 but for rounding.
+/// Weight: std::uint64_t where rows add up to the header's total, double where they add up to 1 up to rounding.
 template <class Weight>
 class RowParts {
  public:
   explicit RowParts(const Header& header) : header_(header), left_(header.total) {}
 
-  /// By turns. What is wrong with it; nullptr: nothing.
+  /// Call add_token and add_weight in turn. Each returns what is wrong, or nullptr.
   const char* add_token(Token token) {
     if (token < 0 || token >= header_.vocabulary) return "is not a token of the vocabulary";
     if (!tokens.empty() && token <= tokens.back()) return "tokens must ascend";
@@ -26,7 +26,7 @@ class RowParts {
   }
   const char* add_weight(std::uint64_t weight) {
     if (weight == 0) return "must be positive";
-    if (weight > left_) return "the weights add up to more than W";
+    if (weight > left_) return "the weights add up to more than total_weight";
     left_ -= weight;
     weights.push_back(weight);
     return nullptr;
@@ -39,12 +39,12 @@ class RowParts {
     return nullptr;
   }
 
-  /// What is wrong with the row as a whole; empty: nothing.
+  /// Returns what is wrong with the row as a whole; empty when nothing is.
   std::string fault() const {
     if (tokens.empty()) return "has no token";
-    if (header_.total > 0) return left_ == 0 ? "" : "the weights add up to less than W";
+    if (header_.total > 0) return left_ == 0 ? "" : "the weights add up to less than total_weight";
     if (std::fabs(sum_ - 1) <= 4 * header_.unit * static_cast<double>(tokens.size())) return "";
-    return "the weights add up to " + std::to_string(sum_) + ", which is not 1 but for rounding";
+    return "the weights add up to " + std::to_string(sum_) + ", which is not 1 up to rounding";
   }
 
   std::vector<Token> tokens;

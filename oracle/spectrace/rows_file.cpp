@@ -25,7 +25,7 @@ void add(Sha256& digest, std::span<const Value> values) {
   digest.add({reinterpret_cast<const char*>(values.data()), values.size_bytes()});
 }
 
-/// The content of one row, little-endian.
+/// Adds the content of one row, little-endian.
 template <class Weight>
 void add_row(Sha256& digest, std::span<const Token> tokens, std::span<const Weight> weights) {
   const std::uint64_t count = tokens.size();
@@ -34,9 +34,9 @@ void add_row(Sha256& digest, std::span<const Token> tokens, std::span<const Weig
   add(digest, weights);
 }
 
-constexpr std::size_t piece = 4096;  // values that are read at a time
+constexpr std::size_t piece = 4096;  // values per request
 
-/// What is asked of the process that reads: which of the lists, and of what part.
+/// A request to the process that reads: which list, and which part of it.
 struct Question {
   std::uint32_t list = 0;
   std::uint32_t count = 0;
@@ -56,7 +56,7 @@ std::string part(Hdf5List<Value>& list, const Question& question) {
   return bytes_of<Value>(values);
 }
 
-/// The file as the process sees it.
+/// The file as the reading process has it open.
 template <class Weight>
 struct Lists {
   explicit Lists(Hdf5 opened)
@@ -78,7 +78,7 @@ struct Lists {
   Hdf5List<Weight> weights;
 };
 
-/// Its name, once it has shown that it is whole: however long that takes, the library is not in it.
+/// Checks the seal and returns the name. The HDF5 library takes no part, however long this takes.
 std::string sealed(const std::filesystem::path& path) {
   expect_seal(path);
   return path.string();
@@ -114,7 +114,7 @@ RowsReader::RowsReader(const std::filesystem::path& file, const Header& header)
   if (weights != tokens) {
     fail("'tokens' has " + std::to_string(tokens) + " values, 'weights' " + std::to_string(weights));
   }
-  if (offsets == 0) fail("'offsets' is empty; it begins with 0 and has the end of every row");
+  if (offsets == 0) fail("'offsets' is empty; it must begin with 0 and have the end of every row");
   rows_ = offsets - 1;
   tokens_ = tokens;
 }
@@ -129,7 +129,9 @@ template <class Value>
 void RowsReader::fetch(std::uint32_t list, std::uint64_t first, std::span<Value> to) {
   const Question question = {list, static_cast<std::uint32_t>(to.size()), first};
   const std::string answer = library_.ask({reinterpret_cast<const char*>(&question), sizeof question});
-  if (answer.size() != to.size_bytes()) fail("its reader gives something else than was asked; it is damaged");
+  if (answer.size() != to.size_bytes()) {
+    fail("its reader returned another number of values than requested; the file is damaged");
+  }
   std::memcpy(to.data(), answer.data(), answer.size());
 }
 
@@ -148,7 +150,7 @@ void RowsReader::read(const RowsPlace& place, const Take& take) {
     fetch<std::uint64_t>(offsets_list, row, bounds);
     const auto [begin, end] = bounds;
     if (begin > end || end > tokens_) {
-      fail(row, "'offsets' says that it has values " + std::to_string(begin) + " to " + std::to_string(end) + " of " +
+      fail(row, "'offsets' gives it the values " + std::to_string(begin) + " to " + std::to_string(end) + " of " +
                     std::to_string(tokens_));
     }
     read += end - begin;
@@ -157,7 +159,7 @@ void RowsReader::read(const RowsPlace& place, const Take& take) {
                     std::to_string(tokens_max));
     }
     RowParts<Weight> parts(header_);
-    // Memory is asked for as the row shows that it is one.
+    // Memory is allocated piece by piece, as far as the row proves well-formed.
     for (std::uint64_t at = begin; at < end;) {
       const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(end - at, some_tokens.size()));
       fetch<Token>(tokens_list, at, std::span(some_tokens).first(count));
@@ -201,7 +203,7 @@ std::vector<RealRow> RowsReader::reals(const RowsPlace& place) {
 }
 
 RowsWriter::RowsWriter(const std::filesystem::path& file) : path_(file), partial_(file.string() + ".partial") {
-  if (!utf8::is_valid(name())) throw Error(in_quotes(name()) + ": must be UTF-8, for a trace to name it");
+  if (!utf8::is_valid(name())) throw Error(in_quotes(name()) + ": the name must be UTF-8, since the trace states it");
   file_.emplace(Hdf5::create(partial_));
   prepare_seal(*file_);
   file_->write_string_attribute("/", "schema", rows_schema);

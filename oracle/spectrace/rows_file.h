@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Full rows of a trace in a file beside it, of which the trace says which rows are whose (docs/spectrace.md). HDF5,
-// sealed (ref/formats/hdf5_seal.h); root attribute schema, "spectrace.rows/1", and three lists: `tokens` and `weights`
-// of one row after the other, and `offsets`, where each row begins and the last ends.
+// Full rows of a trace in a file beside it; the trace states which rows belong to which round (docs/spectrace.md). The
+// file is HDF5, sealed (ref/formats/hdf5_seal.h), with the root attribute schema, "spectrace.rows/1", and three lists:
+// `tokens` and `weights` of one row after the other, and `offsets`, where each row begins and the last ends.
 #pragma once
 
 #include <cstdint>
@@ -20,25 +20,25 @@ namespace draftproof::spectrace {
 
 inline constexpr const char* rows_schema = "spectrace.rows/1";
 
-/// Where the file of that name lies: beside the trace, wherever a link leads to it.
+/// Returns the path of the file `name` in the folder of the trace, after following links to the trace.
 std::filesystem::path rows_beside(const std::filesystem::path& trace, const std::string& name);
 
-/// Rows that follow one another in the file, as a step names them.
+/// A range of rows in the file, as a round names them.
 struct RowsPlace {
   std::uint64_t first = 0;
   std::size_t count = 0;
-  std::string digest;  // sha256 of their content: of each row its number of tokens, the tokens, the weights
+  std::string digest;  // sha256 of their content: for each row the number of tokens, the tokens, the weights
 };
 
-/// Holds no more of the file than the rows asked for. What comes out is well-formed and is what the trace was written
-/// with; Error, naming file and row, for everything else. The HDF5 library, which a file made to harm can crash, sees
-/// it in a process of its own.
+/// Reads rows, and holds no more of the file than those requested. The rows are well-formed and are those the trace was
+/// written with; everything else throws Error, which names file and row. The HDF5 library reads the file in a process
+/// of its own, because a hostile file can crash it.
 class RowsReader {
  public:
-  /// Of the rows asked for at once.
+  /// Limit on the tokens of the rows of one request.
   static constexpr std::uint64_t tokens_max = std::uint64_t{1} << 24;
 
-  /// `header` outlives it and says what weights are.
+  /// `header` outlives it and determines the type of weights.
   RowsReader(const std::filesystem::path& file, const Header& header);
 
   std::vector<Distribution> distributions(const RowsPlace& place);
@@ -59,8 +59,8 @@ class RowsReader {
   std::uint64_t tokens_ = 0;  // of all rows
 };
 
-/// Writes rows while they happen: a chunk of them is here at a time. The file is there, whole, when finish() returns;
-/// until then FILE.partial grows beside it, which is no such file.
+/// Writes rows while a run goes on, and holds one chunk of them. The complete file exists when finish() returns; until
+/// then FILE.partial grows beside it, which cannot be read.
 class RowsWriter {
  public:
   explicit RowsWriter(const std::filesystem::path& file);
@@ -68,10 +68,12 @@ class RowsWriter {
   RowsWriter(const RowsWriter&) = delete;
   RowsWriter& operator=(const RowsWriter&) = delete;
 
+  /// Appends rows; returns the reference that a round states.
   RowsPlace append(const std::vector<Distribution>& rows);
-  void finish();  // once
+  /// Seals the file and moves it to its place. Call once.
+  void finish();
 
-  /// As the trace's header names it.
+  /// Returns the name that the header of the trace states.
   std::string name() const { return path_.filename().string(); }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A trace for people: a round laid out, and where the texts of two traces part.
+// Prints rounds of a trace for people, and compares the texts of two traces.
 #pragma once
 
 #include <cstdint>
@@ -15,25 +15,27 @@ struct Wanted {
   std::optional<std::int64_t> round;
 };
 
-/// The lines asked for, laid out; `take` gets them one by one. How many rounds it was given. InvalidTrace as read.
+/// Calls `take` with each wanted line in readable form. Returns how many rounds there were. Throws InvalidTrace as
+/// Reader.
 long show(const std::string& file, const Wanted& wanted, const std::function<void(const std::string&)>& take);
 
-/// Two traces, held against each other sequence by sequence (one of the same name `s` in both), token by token. Rounds
-/// may cut a text otherwise, and lines of several sequences may be mixed otherwise.
+/// Compares two traces sequence by sequence (those with the same `sequence` in both), token by token. The rounds may
+/// differ, and so may the order in which lines of several sequences are interleaved.
 struct Comparison {
   static constexpr std::size_t differences_max = 10;
 
   long equal = 0;   // sequences with the same prompt and the same text
-  long parted = 0;  // that part somewhere
-  long alone = 0;   // that only one file has
-  long tokens = 0;  // equal ones, over all sequences
-  std::vector<std::string> differences;  // of the first ten found: where they part and what each says; or whose it is
+  long parted = 0;  // sequences that differ somewhere
+  long alone = 0;   // sequences that only one file has
+  long tokens = 0;  // equal tokens, over all sequences
+  /// The first ten: where the sequences differ and the tokens of each, or which file has the sequence.
+  std::vector<std::string> differences;
 
   bool same() const noexcept { return parted == 0 && alone == 0; }
   std::string text() const;  // for people: a line of counts, then the differences
 };
 
-/// InvalidTrace as read; Error when 2^20 rounds wait for their like.
+/// Throws InvalidTrace as Reader, and Error when 2^20 rounds wait for a counterpart.
 Comparison compare(const std::string& file_a, const std::string& file_b);
 
 }  // namespace draftproof::spectrace

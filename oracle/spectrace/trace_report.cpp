@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What a replay found, as a report like any other.
+// Converts the outcome of a replay to the report that every command writes.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
 #include <string_view>
+#include <utility>
 
 #include "oracle/spectrace/replay.h"
 #include "ref/base/require.h"
@@ -12,76 +13,80 @@
 namespace draftproof::spectrace {
 namespace {
 
-/// Why what is expected and what is observed cannot both be right, and whom that can blame: of each check of a replay.
+/// For each check of a replay: what holds in a right engine, which parts a failure blames, and which it clears.
 struct Meaning {
   const char* check;
-  const char* token_test;
+  const char* holds;
   const char* blames;
   const char* clears;
 };
 
 constexpr Meaning meanings[] = {
     {"position", "a round begins where the text of the rounds before it ends",
-     "what the engine keeps of a round, its position counter, the emitter's order of rounds",
-     "the rule and random answers: no probability is looked at"},
-    {"conservation", "what is emitted are the draft tokens that stand and the token after them, and nothing else",
+     "what the engine keeps of a round, its position counter, the order in which the emitter writes rounds",
+     "the rule and random numbers: no probability is involved"},
+    {"conservation", "a round emits the accepted draft tokens and the token after them, and nothing else",
      "what the engine emits and keeps of a round", "p, q and the coins, which are taken as stated"},
-    {"draft_draw", "the coin of a draft token falls in the interval its token has in q",
-     "the draft's draw, the q that is stated", "the target and its rows"},
-    {"acceptance", "a draft token stands or falls by p, q and its coin, or by the target's own draw, and by nothing else",
+    {"draft_draw", "the coin of a draft token lies in the interval its token has in q",
+     "the draft's draw, the stated q", "the target and its rows"},
+    {"acceptance",
+     "a draft token is accepted or rejected by p, q and its coin, or by the target's own draw, and by nothing else",
      "the acceptance test, the p and q it reads",
      "the model, as long as p_row finds nothing; how good the draft tokens are"},
-    {"residual", "after a refusal the token is drawn from max(p - q, 0)",
-     "the replacement of a refused draft token: its weights, their sum, the walk along them",
+    {"residual", "after a rejection the next token is drawn from max(p - q, 0)",
+     "the replacement of a rejected draft token: its weights, their sum, the draw from them",
      "the acceptance test, and the model as long as p_row finds nothing"},
-    {"bonus", "when all draft tokens stand the token after them is drawn from the target's next row",
-     "the row or the draw of the token after the draft tokens", "acceptance and replacement"},
-    {"own_draw", "a draft token that falls is replaced by the target's own draw, or its best token",
+    {"bonus", "when all draft tokens are accepted the bonus token is drawn from the target's next row",
+     "the row or the draw of the bonus token", "acceptance and replacement"},
+    {"own_draw", "a rejected draft token is replaced by the target's own draw, or its best token",
      "the target's draw, the row it is made from", "the draft and its q"},
-    {"best", "by greedy decoding a row says its best token", "the search for the best token, the order of ties",
-     "random answers: none enters"},
+    {"best", "greedy decoding emits the best token of a row", "the search for the best token, the order of ties",
+     "random numbers: none is involved"},
     {"coin", "a coin follows from seed, sequence, position and purpose alone",
-     "keys of random answers, the generator, a second stream", "model, p, q and the rule"},
+     "keys of random numbers, the generator, a second stream", "model, p, q and the rule"},
     {"keys", "the keys of a round are those of the coins it states",
      "the record of keys, a coin that is drawn and not stated", "model, p and q"},
     {"p_row", "p follows from the text before it, the model and the sampling parameters",
-     "the target's pass over several rows, caches, sampling parameters on verification rows, the p that is stated",
+     "the verification pass over several rows, KV caches, sampling parameters on verification rows, the stated p",
      "the rule, the draft and the coins: rows are computed after the trace's own text"},
     {"q_row", "the weights of one q agree with each other wherever they are stated",
-     "the q that is stated, the buffer it is read from", "the target"},
-    {"distribution", "a token that is said has weight in its p",
-     "whatever says the token: the row it is drawn from, sampling parameters, the loop",
-     "chance: it has no part in this"},
+     "the stated q, the buffer it is read from", "the target"},
+    {"distribution", "an emitted token has weight in its p",
+     "whatever emits the token: the row it is drawn from, sampling parameters, the loop",
+     "randomness: it is not involved"},
     {"declared",
-     "a row shows what its sequence declares: one token at temperature 0, at most k by top-k, its likeliest in top",
-     "sampling parameters on verification rows, the declaration, the row that is stated",
-     "chance and the draft: no coin is looked at"},
+     "a row agrees with what its sequence declares: one token at temperature 0, at most k under top-k, its likeliest "
+     "in top_logits",
+     "sampling parameters on verification rows, the declaration, the stated row",
+     "randomness and the draft: no coin is involved"},
     {"log_probability", "a log-probability is that of its token in the row",
-     "what is told to users: the row it is read from, its sampling parameters",
-     "the text: no token is drawn from what is told"},
-    {"token", "every token is one of the vocabulary",
-     "what makes the token: the draft's output, padding that is judged", "p, q and the coins"},
+     "what users receive: the row it is read from, its sampling parameters",
+     "the text: no token is drawn from reported log-probabilities"},
+    {"token", "every token is in the vocabulary",
+     "what makes the token: the draft's output, padding that is verified", "p, q and the coins"},
     {"number", "probabilities lie in [0, 1] and coins in [0, 1)",
-     "the softmax of a row without finite logits, memory that was never written, a generator that returns 1",
-     "the emitter: it wrote down what it was given"},
+     "the softmax of a row without finite logits, uninitialized memory, a generator that returns 1",
+     "the emitter: it wrote the value that it received"},
     {"band", "no more decisions lie within rounding than rounding makes likely",
-     "an acceptance test or a draw that is off by a little, weights of another dtype than is said",
+     "an acceptance test or a draw that is slightly off, weights of another dtype than stated",
      "single decisions: rounding could turn each of them"},
-    {"width", "a batched verification reads a row for each draft token and one more, a serial one as many as stand and one",
+    {"width",
+     "a batched verification reads one row more than there are draft tokens, a serial one reads one row more than are "
+     "accepted",
      "the count of rows, a second pass", "p, q and the coins"},
-    {"kind", "where the last token comes from follows from how many draft tokens stand",
-     "the choice between replacement and bonus, the label", "p, q and the coins"},
-    {"draft_length", "no round holds more draft tokens than were asked for", "the draft's length, the loop's cut of it",
+    {"kind", "where the next token comes from follows from how many draft tokens are accepted",
+     "the choice between replacement and bonus token, the label", "p, q and the coins"},
+    {"draft_length", "no round holds more draft tokens than requested", "the draft's length, the loop's limit on it",
      "p, q and the coins"},
     {"termination", "a text ends with its first stop token, with its budget, cancelled, or for a reason that is named",
      "the search for stop tokens, the loop's end", "p, q and the coins"},
-    {"budget", "no more tokens are emitted than were asked for", "the loop's cut of the last round",
+    {"budget", "no more tokens are emitted than requested", "the loop's cut of the last round",
      "p, q and the coins"},
-    {"count", "the count of tokens is that of the tokens emitted", "the counter", "the text"},
+    {"count", "the count of tokens is that of the emitted tokens", "the counter", "the text"},
     {"statistics", "every count can be counted again from the rounds", "the counters", "the text"},
 };
 
-/// nullptr when there is no such check.
+/// Returns nullptr when there is no such check.
 const Meaning* find_meaning(std::string_view check) noexcept {
   const auto found = std::find_if(std::begin(meanings), std::end(meanings),
                                   [&](const Meaning& meaning) { return check == meaning.check; });
@@ -90,7 +95,7 @@ const Meaning* find_meaning(std::string_view check) noexcept {
 
 const Meaning& meaning_of(std::string_view check) {
   const Meaning* const found = find_meaning(check);
-  REQUIRE(found != nullptr, "every check of a replay says whom it blames");
+  REQUIRE(found != nullptr, "every check of a replay has a meaning");
   return *found;
 }
 
@@ -103,7 +108,7 @@ draftproof::Finding finding_of(const Finding& found) {
                             .position = found.position,
                             .expected = found.expected,
                             .observed = found.observed,
-                            .facts = {meaning.token_test},
+                            .facts = {meaning.holds},
                             .blames = meaning.blames,
                             .clears = meaning.clears};
   finding.message = message_of(*finding.failure);
@@ -119,7 +124,7 @@ std::string lines_of(const std::vector<const Finding*>& findings) {
   return (findings.size() == 1 ? "line " : "lines ") + lines + (findings.size() > shown ? ", ..." : "");
 }
 
-/// Of each kind the first, and where the others are.
+/// Appends the first finding of each check, with the lines of the others.
 void add_findings(const std::vector<Finding>& all, std::vector<draftproof::Finding>& shown) {
   for (const Finding& finding : all) {
     const auto same = [&](const auto& other) { return other.check == std::string_view(finding.check); };
@@ -133,6 +138,97 @@ void add_findings(const std::vector<Finding>& all, std::vector<draftproof::Findi
     shown.back().examined = static_cast<long>(others.size()) + 1;
     shown.back().failure->facts.push_back(std::to_string(others.size()) + " more of this kind, in " + lines_of(others));
   }
+}
+
+void add_examined(const Report& r, draftproof::Report& report) {
+  const Examined& e = r.examined;
+  const auto count = [&](const char* name, auto value) { report.examined.emplace_back(name, value); };
+  count("sequences", e.sequences);
+  count("rounds", e.rounds);
+  count("tokens", e.tokens);
+  count("draft_tokens", e.draft_tokens);
+  count("accepted", e.accepted);
+  count("draws", e.draws);
+  count("coins", e.coins);
+  count("rows", e.rows);
+  count("reals", e.reals);
+  count("in_band", e.in_band);
+  count("band_mass", e.band_mass);
+}
+
+void add_passed_checks(const Report& r, draftproof::Report& report) {
+  for (const auto& [check, times] : r.looked) {
+    const auto fails = [&](const Finding& finding) { return check == finding.check; };
+    if (std::any_of(r.findings.begin(), r.findings.end(), fails)) continue;
+    report.findings.push_back({.check = std::string(check),
+                               .outcome = Outcome::pass,
+                               .examined = times,
+                               .message = std::string(meaning_of(check).holds) + ": " + std::to_string(times) +
+                                          (times == 1 ? " case" : " cases")});
+  }
+}
+
+void add_unproved(const Report& r, draftproof::Report& report) {
+  for (const auto* const list : {&r.missing, &r.unproved, &r.unread}) {
+    report.unproved.insert(report.unproved.end(), list->begin(), list->end());
+  }
+  for (const std::string& assumption : r.assumed) report.unproved.push_back("it is assumed that " + assumption);
+}
+
+/// Appends the bets, and to the reason those that raise an alarm.
+void add_bets(const Report& r, draftproof::Report& report) {
+  if (r.token_test) {
+    const TokenTest& test = *r.token_test;
+    report.token_tests.push_back({test.tokens, test.alpha, test.slack, test.e_value, test.smallest_deviation,
+                                  test.suspect, test.curve});
+    if (test.alarm && report.verdict == ReportVerdict::bug_stat) report.reason = test.message;
+  }
+  const auto add_reason = [&](const std::string& reason) {
+    report.reason += (report.reason.empty() ? "" : "; ") + reason;
+  };
+  for (const Game& game : r.games) {
+    report.bets.push_back({game.name, game.observed, Evidence::alpha_of_one, game.e_value, game.alarm, game.message});
+    if (game.alarm && report.verdict == ReportVerdict::bug_stat) add_reason(game.name + ": " + game.message);
+  }
+  const bool bug = report.verdict == ReportVerdict::bug_stat || report.verdict == ReportVerdict::bug_proven;
+  for (const std::string& assumption : r.assumed) {
+    if (bug) add_reason("assuming that " + assumption);
+  }
+}
+
+void add_draft(const Report& r, draftproof::Report& report) {
+  if (r.depths.empty() && r.accepted.empty()) return;
+  const Examined& e = r.examined;
+  DraftReport draft;
+  draft.name = "of the trace";
+  draft.statistics.rounds = static_cast<int>(e.rounds);
+  draft.statistics.iterations = static_cast<int>(std::accumulate(r.accepted.begin(), r.accepted.end(), 0L));
+  draft.statistics.drafted = static_cast<int>(e.draft_tokens);  // those that were verified
+  draft.statistics.accepted = static_cast<int>(e.accepted);
+  draft.tokens_per_round = e.rounds == 0 ? 0 : static_cast<double>(e.tokens) / static_cast<double>(e.rounds);
+  draft.depths = r.depths;
+  draft.accepted = r.accepted;
+  report.drafts.push_back(std::move(draft));
+  report.output_tokens = static_cast<std::size_t>(e.tokens);
+}
+
+void add_distances(const Report& r, draftproof::Report& report) {
+  const auto about = [&](const char* name, const std::string& value) { report.about.emplace_back(name, value); };
+  if (r.greedy.tokens > 0) {
+    const std::string furthest =
+        r.greedy.not_best == 0 ? ""
+                               : fmt::format("; the furthest lies {:.4g} below it in logits, {:.4g} in probability",
+                                             r.greedy.gap, r.greedy.apart);
+    about("greedy tokens",
+          fmt::format("{} of {} are not the target's best{}", r.greedy.not_best, r.greedy.tokens, furthest));
+  }
+  if (r.furthest_row) {
+    about("furthest row from the target's", fmt::format("{:.4g} in total variation", *r.furthest_row));
+  }
+  if (r.furthest_logprob) {
+    about("furthest log-probability", fmt::format("{:.4g} apart in probability", *r.furthest_logprob));
+  }
+  if (!r.target_given) about("p", "as the trace states it; give --target to hold it to the model");
 }
 
 }  // namespace
@@ -149,82 +245,16 @@ draftproof::Report report_of(const Report& r) {
   if (r.findings.size() == Report::findings_max) {
     report.reason = "the replay ended after " + std::to_string(Report::findings_max) + " findings";
   } else if (report.verdict == ReportVerdict::vacuous) {
-    report.reason = r.examined.rounds == 0 ? "there is no round in the trace" : "no draft token was judged";
+    report.reason = r.examined.rounds == 0 ? "there is no round in the trace" : "no draft token was verified";
   }
   report.about = {{"engine", r.engine}, {"rule", r.rule}};
-  const Examined& e = r.examined;
-  const auto count = [&](const char* name, auto value) { report.examined.emplace_back(name, value); };
-  count("sequences", e.sequences);
-  count("rounds", e.rounds);
-  count("tokens", e.tokens);
-  count("draft_tokens", e.draft_tokens);
-  count("accepted", e.accepted);
-  count("draws", e.draws);
-  count("coins", e.coins);
-  count("rows", e.rows);
-  count("reals", e.reals);
-  count("in_band", e.in_band);
-  count("band_mass", e.band_mass);
+  add_examined(r, report);
   add_findings(r.findings, report.findings);
-  for (const auto& [check, times] : r.looked) {
-    const auto fails = [&](const Finding& finding) { return check == finding.check; };
-    if (std::any_of(r.findings.begin(), r.findings.end(), fails)) continue;
-    report.findings.push_back({.check = std::string(check),
-                               .outcome = Outcome::pass,
-                               .examined = times,
-                               .message = std::string(meaning_of(check).token_test) + ": " + std::to_string(times) +
-                                           (times == 1 ? " case" : " cases")});
-  }
-  report.unproved.assign(r.missing.begin(), r.missing.end());
-  for (const auto* const more : {&r.unproved, &r.unread}) {
-    report.unproved.insert(report.unproved.end(), more->begin(), more->end());
-  }
-  for (const std::string& assumption : r.assumed) report.unproved.push_back("it is assumed that " + assumption);
-  if (r.token_test) {
-    const TokenTest& token_test = *r.token_test;
-    report.token_tests.push_back(
-        {token_test.tokens, token_test.alpha, token_test.slack, token_test.e_value, token_test.smallest_deviation, token_test.suspect, token_test.curve});
-    if (token_test.alarm && report.verdict == ReportVerdict::bug_stat) report.reason = token_test.message;
-  }
-  for (const Game& game : r.games) {
-    report.bets.push_back({game.name, game.observed, Evidence::alpha_of_one, game.e_value, game.alarm, game.message});
-    if (!game.alarm || report.verdict != ReportVerdict::bug_stat) continue;
-    report.reason += (report.reason.empty() ? "" : "; ") + game.name + ": " + game.message;
-  }
-  const bool bug = report.verdict == ReportVerdict::bug_stat || report.verdict == ReportVerdict::bug_proven;
-  for (const std::string& assumption : r.assumed) {
-    if (bug) report.reason += (report.reason.empty() ? "" : "; ") + ("assuming that " + assumption);
-  }
-  if (!r.depths.empty() || !r.accepted.empty()) {
-    DraftReport draft;
-    draft.name = "of the trace";
-    draft.statistics.rounds = static_cast<int>(e.rounds);
-    draft.statistics.iterations = static_cast<int>(std::accumulate(r.accepted.begin(), r.accepted.end(), 0L));
-    draft.statistics.drafted = static_cast<int>(e.draft_tokens);  // those judged
-    draft.statistics.accepted = static_cast<int>(e.accepted);
-    draft.tokens_per_round = e.rounds == 0 ? 0 : static_cast<double>(e.tokens) / static_cast<double>(e.rounds);
-    draft.depths = r.depths;
-    draft.accepted = r.accepted;
-    report.drafts.push_back(std::move(draft));
-    report.output_tokens = static_cast<std::size_t>(e.tokens);
-  }
-  const auto about = [&](const char* name, const std::string& value) { report.about.emplace_back(name, value); };
-  if (r.greedy.tokens > 0) {
-    about("greedy tokens", fmt::format("{} of {} are not the target's best{}", r.greedy.not_best, r.greedy.tokens,
-                                       r.greedy.not_best == 0 ? ""
-                                                              : fmt::format("; the furthest lies {:.4g} below it in "
-                                                                            "logits, {:.4g} in probability",
-                                                                            r.greedy.gap, r.greedy.apart)));
-  }
-  if (r.furthest_row) {
-    about("furthest row from the target's", fmt::format("{:.4g} in total variation", *r.furthest_row));
-  }
-  if (r.furthest_logprob) {
-    about("furthest log-probability", fmt::format("{:.4g} apart in probability", *r.furthest_logprob));
-  }
-  if (!r.target_given) {
-    report.about.emplace_back("p", "as the trace states it; give --target to hold it to the model");
-  }
+  add_passed_checks(r, report);
+  add_unproved(r, report);
+  add_bets(r, report);
+  add_draft(r, report);
+  add_distances(r, report);
   return report;
 }
 

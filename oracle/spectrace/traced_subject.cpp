@@ -4,7 +4,7 @@
 namespace draftproof::spectrace {
 
 Trace TracedSubject::run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
-                                 const OnRound& on_round) {
+                                       const OnRound& on_round) {
   if (writer_ == nullptr) return subject_.run_with_callback(request, variation, random, on_round);
   writer_->begin({variation.draft, variation.kernels, subject_.numerics(variation)});
   Trace trace = subject_.run_with_callback(request, variation, random, [&](const Trace& so_far) {

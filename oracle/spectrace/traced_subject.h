@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Another subject, whose runs are written to a trace while they happen.
+// A subject that writes the runs of another subject to a trace while they happen.
 #pragma once
 
 #include "oracle/spectrace/writer.h"
@@ -9,15 +9,15 @@ namespace draftproof::spectrace {
 
 class TracedSubject final : public Subject {
  public:
-  /// Both outlive it. Who looks at a round of `subject` finds its rows, and kernels as `subject` names them.
+  /// Both outlive it. Rounds of `subject` must be recorded with their rows; kernels are named as `subject` names them.
   TracedSubject(Subject& subject, Writer& writer) : subject_(subject), writer_(&writer) {}
 
   Trace run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
-                    const OnRound& on_round) override;
+                          const OnRound& on_round) override;
   Model& target(const Variation& variation) override { return subject_.target(variation); }
   std::string numerics(const Variation& variation) override { return subject_.numerics(variation); }
 
-  /// Later runs are not written.
+  /// Stops writing: later runs are not traced.
   void stop() noexcept { writer_ = nullptr; }
 
  private:

@@ -25,16 +25,16 @@ bool UsedNumbers::first_coin(std::int64_t key, double coin) {
 }
 
 bool UsedNumbers::add(std::int64_t key) {
-  const auto after = runs_.upper_bound(key);
-  const auto before = after == runs_.begin() ? runs_.end() : std::prev(after);
-  if (before != runs_.end() && key < before->second) return false;
-  const bool joins_before = before != runs_.end() && before->second == key;
-  const bool joins_after = after != runs_.end() && after->first == key + 1;
-  if (!joins_before && !joins_after && runs_.size() == runs_max) return false;
+  const auto after = ranges_.upper_bound(key);
+  const auto before = after == ranges_.begin() ? ranges_.end() : std::prev(after);
+  if (before != ranges_.end() && key < before->second) return false;
+  const bool joins_before = before != ranges_.end() && before->second == key;
+  const bool joins_after = after != ranges_.end() && after->first == key + 1;
+  if (!joins_before && !joins_after && ranges_.size() == ranges_max) return false;
   const std::int64_t end = joins_after ? after->second : key + 1;
-  if (joins_after) runs_.erase(after);
+  if (joins_after) ranges_.erase(after);
   if (joins_before) before->second = end;
-  else runs_.emplace(key, end);
+  else ranges_.emplace(key, end);
   return true;
 }
 

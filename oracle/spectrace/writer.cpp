@@ -13,7 +13,7 @@
 namespace draftproof::spectrace {
 namespace {
 
-/// A JSON string. What is not UTF-8 in it is lost: such names are for people, nothing depends on them.
+/// Returns a JSON string. Bytes that are not UTF-8 are lost; such names are for people and nothing depends on them.
 std::string in_json(const std::string& text) {
   std::string result = "\"";
   for (const char c : utf8::replace_broken(text)) {
@@ -60,11 +60,11 @@ std::string list(const char* name, const std::vector<Value>& values) {
 }
 
 std::string placed(const char* name, const RowsPlace& place) {
-  return fmt::format(",\"{}\":{{\"row\":{},\"n\":{},\"sha256\":\"{}\"}}", name, place.first, place.count,
+  return fmt::format(",\"{}\":{{\"row\":{},\"count\":{},\"sha256\":\"{}\"}}", name, place.first, place.count,
                      place.digest);
 }
 
-/// Of smaller tokens.
+/// Returns the weight of all tokens smaller than `token`.
 template <class Row>
 std::uint64_t weight_before(const Row& row, Token token) {
   const std::size_t home = static_cast<std::size_t>(token) / token_block_size;
@@ -82,27 +82,14 @@ std::uint64_t weight_before(const Row& row, Token token) {
   return sum;
 }
 
-/// The coins of one round, and the keys they were asked with.
-class Coins {
- public:
-  Coins(const PhiloxSource& random, int sequence) : random_(random), sequence_(sequence) {}
-
-  Coin ask(int position, Purpose purpose, std::uint64_t bound) {
-    asked_.add(purpose, position);
-    return random_.below({sequence_, position, purpose}, bound);
+std::string positions_text(const RngPositions& drawn) {
+  std::string text;
+  for (const Purpose purpose : {Purpose::target, Purpose::draft, Purpose::accept, Purpose::residual}) {
+    if (drawn.of(purpose).empty()) continue;
+    text += (text.empty() ? "" : ",") + named(name_of(purpose), drawn.of(purpose));
   }
-  /// A point asks for nothing.
-  Coin ask(const Distribution& row, int position, Purpose purpose) {
-    if (row.is_point()) return std::nullopt;
-    return ask(position, purpose, Distribution::total);
-  }
-  const KeysAsked& asked() const { return asked_; }
-
- private:
-  const PhiloxSource& random_;
-  int sequence_;
-  KeysAsked asked_;
-};
+  return text;
+}
 
 std::string statistics_text(const Statistics& s) {
   return fmt::format(
@@ -119,16 +106,38 @@ bool short_rows(const std::vector<Distribution>& rows) {
 
 }  // namespace
 
+/// Draws the random numbers of one round again, and keeps the positions of their keys.
+class Writer::Coins {
+ public:
+  Coins(const PhiloxSource& random, int sequence) : random_(random), sequence_(sequence) {}
+
+  Coin draw(int position, Purpose purpose, std::uint64_t bound) {
+    drawn_.add(purpose, position);
+    return random_.below({sequence_, position, purpose}, bound);
+  }
+  /// Draws from a row; a row of one token needs no number.
+  Coin draw(const Distribution& row, int position, Purpose purpose) {
+    if (row.is_point()) return std::nullopt;
+    return draw(position, purpose, Distribution::total);
+  }
+  const RngPositions& drawn() const { return drawn_; }
+
+ private:
+  const PhiloxSource& random_;
+  int sequence_;
+  RngPositions drawn_;
+};
+
 Writer::Writer(Take take, const std::string& engine, const std::string& weights, int vocabulary, const Rule& rule,
                std::uint64_t seed, RowsWriter* rows)
     : take_(std::move(take)), rows_file_(rows),
-      judging_(rule.judge == matching.judge ? Judging::matching : Judging::rejection),
+      rule_(rule.judge == matching.judge ? AcceptanceRule::matching : AcceptanceRule::rejection),
       draft_noise_(rule.draft_noise), random_(seed) {
-  add_line(fmt::format("{{\"t\":\"hdr\",\"schema\":\"{}\",\"engine\":{},\"weights\":{},\"vocab\":{},\"rule\":\"{}\","
-                       "\"W\":{},\"rng\":{{\"alg\":\"{}\",\"seed\":\"{}\"}}{}}}",
-                       schema_name, in_json(engine), in_json(weights), vocabulary, name_of(judging_),
+  add_line(fmt::format("{{\"type\":\"header\",\"schema\":\"{}\",\"engine\":{},\"weights\":{},\"vocabulary\":{},"
+                       "\"rule\":\"{}\",\"total_weight\":{},\"rng\":{{\"algorithm\":\"{}\",\"seed\":\"{}\"}}{}}}",
+                       schema_name, in_json(engine), in_json(weights), vocabulary, name_of(rule_),
                        Distribution::total, our_generator, seed,
-                       rows == nullptr ? "" : ",\"rows\":" + in_json(rows->name())));
+                       rows == nullptr ? "" : ",\"rows_file\":" + in_json(rows->name())));
 }
 
 void Writer::add_line(const std::string& line) {
@@ -136,8 +145,8 @@ void Writer::add_line(const std::string& line) {
   take_(line + '\n');
 }
 
-void Writer::begin(Way way) {
-  way_ = std::move(way);
+void Writer::begin(Setup setup) {
+  setup_ = std::move(setup);
   ++sequence_;
   rounds_ = 0;
   opened_ = false;
@@ -146,97 +155,106 @@ void Writer::begin(Way way) {
 void Writer::open(const Request& request) {
   if (std::exchange(opened_, true)) return;
   const Sampling& s = request.sampling;
-  add_line(fmt::format("{{\"t\":\"seq\",\"s\":{},\"key\":{},\"draft\":{},\"kernels\":{},\"numerics\":{},\"k\":{},"
-                       "\"verify\":\"{}\",\"max\":{},\"T\":{},\"top_k\":{},\"top_p\":{},\"min_p\":{},\"repeat\":{},"
-                       "\"presence\":{},\"frequency\":{},\"last_n\":{}{}{}}}",
-                       sequence_, request.sequence, in_json(way_.draft), in_json(way_.kernels), in_json(way_.numerics),
-                       request.draft_max, name_of(request.verification), request.max_new_tokens, real(s.temperature),
-                       s.top_k, real(s.top_p), real(s.min_p), real(s.repeat_penalty), real(s.presence_penalty),
-                       real(s.frequency_penalty), s.repeat_last_n, list("stops", request.stops),
-                       list("prompt", request.prompt)));
+  add_line(fmt::format(
+      "{{\"type\":\"sequence\",\"sequence\":{},\"rng_key\":{},\"draft\":{},\"kernels\":{},\"numerics\":{},"
+      "\"max_draft_tokens\":{},\"verification\":\"{}\",\"max_new_tokens\":{},\"temperature\":{},\"top_k\":{},"
+      "\"top_p\":{},\"min_p\":{},\"repeat_penalty\":{},\"presence_penalty\":{},\"frequency_penalty\":{},"
+      "\"repeat_last_n\":{}{}{}}}",
+      sequence_, request.sequence, in_json(setup_.draft), in_json(setup_.kernels), in_json(setup_.numerics),
+      request.draft_max, name_of(request.verification), request.max_new_tokens, real(s.temperature), s.top_k,
+      real(s.top_p), real(s.min_p), real(s.repeat_penalty), real(s.presence_penalty), real(s.frequency_penalty),
+      s.repeat_last_n, list("stop_tokens", request.stops), list("prompt", request.prompt)));
 }
 
 void Writer::add_round(const Trace& trace) {
   open(trace.request);
-  const Request& request = trace.request;
   const Round& round = trace.rounds.back();
+  const auto& draft_tokens = round.proposal.tokens;
+  const auto accepted = static_cast<std::size_t>(round.verdict.accepted);
+  REQUIRE(round.proposal.is_chain(), "a trace states chains of draft tokens");
+  REQUIRE(round.proposal.drawn_from.size() == draft_tokens.size() && round.rows.size() == accepted + 1,
+          "the round is recorded with its rows");
+  const bool batched = trace.request.verification == Verification::batched;
+  const NextFrom next_from = accepted == draft_tokens.size()     ? NextFrom::bonus
+                             : rule_ == AcceptanceRule::matching ? NextFrom::target
+                                                                 : NextFrom::residual;
+  Coins coins(random_, trace.request.sequence);
+  const std::string drafts = draft_text(round, coins);
+  const std::string next = next_text(round, coins);
+  std::vector<Fingerprint> q_digests;
+  for (const Distribution& row : round.proposal.drawn_from) q_digests.push_back(row.fingerprint());
+  add_line(fmt::format(
+      "{{\"type\":\"round\",\"sequence\":{},\"round\":{},\"position\":{},\"width\":{},\"accepted\":{},"
+      "\"next_from\":\"{}\"{}{}{},\"next\":{{{}}},\"rng_positions\":{{{}}}{}{}{}{}}}",
+      sequence_, rounds_++, round.position, batched ? draft_tokens.size() + 1 : accepted + 1, accepted,
+      name_of(next_from), list("draft_tokens", draft_tokens), list("emitted", round.emitted), drafts, next,
+      positions_text(coins.drawn()), list("logits_digests", round.logits), list("p_digests", round.targets),
+      list("q_digests", q_digests), rows_text(round)));
+}
+
+/// Returns the fields about draft tokens: their weights in q and p and the numbers they were drawn and accepted with.
+std::string Writer::draft_text(const Round& round, Coins& coins) const {
   const auto& draft_tokens = round.proposal.tokens;
   const auto& drawn_from = round.proposal.drawn_from;
   const auto accepted = static_cast<std::size_t>(round.verdict.accepted);
-  REQUIRE(round.proposal.is_chain(), "spectrace/1 writes down chains");
-  REQUIRE(drawn_from.size() == draft_tokens.size() && round.rows.size() == accepted + 1,
-          "the round is watched with its rows");
-  const bool refused = accepted < draft_tokens.size();
-  const bool by_matching = judging_ == Judging::matching;
-  Coins coins(random_, request.sequence);
-
-  std::vector<std::uint64_t> q, p, draft_before, before;
-  std::vector<Coin> draft_coins, judging_coins;
-  std::vector<Fingerprint> drafts;
+  const bool matching = rule_ == AcceptanceRule::matching;
+  std::vector<std::uint64_t> q, p, q_before, p_before;
+  std::vector<Coin> draft_u, accept_u;
   for (std::size_t j = 0; j < draft_tokens.size(); ++j) {
     const int position = round.position + static_cast<int>(j);
-    drafts.push_back(drawn_from[j].fingerprint());
     q.push_back(drawn_from[j].weight(draft_tokens[j]));
-    draft_before.push_back(weight_before(drawn_from[j], draft_tokens[j]));
-    draft_coins.push_back(coins.ask(drawn_from[j], position, draft_noise_));
+    q_before.push_back(weight_before(drawn_from[j], draft_tokens[j]));
+    draft_u.push_back(coins.draw(drawn_from[j], position, draft_noise_));
     if (j > accepted) continue;
     const Distribution& row = round.rows[j];
     p.push_back(row.weight(draft_tokens[j]));
-    if (!by_matching) {
-      judging_coins.push_back(p[j] < q[j] ? coins.ask(position, Purpose::accept, q[j]) : std::nullopt);
+    if (!matching) {
+      accept_u.push_back(p[j] < q[j] ? coins.draw(position, Purpose::accept, q[j]) : std::nullopt);
     } else if (j < accepted) {
-      before.push_back(weight_before(row, draft_tokens[j]));
-      judging_coins.push_back(coins.ask(row, position, Purpose::target));
+      p_before.push_back(weight_before(row, draft_tokens[j]));
+      accept_u.push_back(coins.draw(row, position, Purpose::target));
     }
   }
+  return list("q_draft", q) + list("draft_u", draft_u) + list("q_before", q_before) + list("p_draft", p) +
+         list("accept_u", accept_u) + (matching ? list("p_before", p_before) : "");
+}
 
+/// Returns the content of the field `next`: how the token after the accepted draft tokens was drawn.
+std::string Writer::next_text(const Round& round, Coins& coins) const {
   const Token next = round.verdict.next;
+  const auto accepted = static_cast<std::size_t>(round.verdict.accepted);
   const int position = round.position + round.verdict.accepted;
   const Distribution& row = round.rows.back();
-  std::string draw;
-  if (refused && !by_matching) {
-    const Residual residual(row, drawn_from[accepted]);
-    std::uint64_t bound = 0;
-    for (const std::uint64_t sum : residual.sums()) bound += sum;
-    const std::uint64_t p_next = row.weight(next);
-    const std::uint64_t q_next = drawn_from[accepted].weight(next);
-    draw = fmt::format("\"id\":{},\"c\":{},\"of\":{},\"at\":{},\"wt\":{},\"p\":{},\"q\":{}", next,
-                       shown(coins.ask(position, Purpose::residual, bound)), bound, weight_before(residual, next),
-                       p_next > q_next ? p_next - q_next : 0, p_next, q_next);
-  } else {
-    draw = fmt::format("\"id\":{},\"c\":{},\"of\":{},\"at\":{},\"wt\":{}", next,
-                       shown(coins.ask(row, position, Purpose::target)), Distribution::total,
+  if (accepted == round.proposal.tokens.size() || rule_ == AcceptanceRule::matching) {
+    return fmt::format("\"token\":{},\"u\":{},\"bound\":{},\"before\":{},\"weight\":{}", next,
+                       shown(coins.draw(row, position, Purpose::target)), Distribution::total,
                        weight_before(row, next), row.weight(next));
   }
-  std::string keys;
-  for (const Purpose purpose : {Purpose::target, Purpose::draft, Purpose::accept, Purpose::residual}) {
-    const auto& asked = coins.asked().of(purpose);
-    if (asked.empty()) continue;
-    keys += (keys.empty() ? "" : ",") + named(name_of(purpose), asked);
-  }
-  const bool batched = request.verification == Verification::batched;
-  const Last last = !refused ? Last::bonus : by_matching ? Last::own : Last::residual;
-  add_line(fmt::format(
-      "{{\"t\":\"step\",\"s\":{},\"n\":{},\"pos\":{},\"w\":{},\"a\":{},\"last\":\"{}\"{}{}{}{}{}{}{}{},\"y\":{{{}}},"
-      "\"rc\":{{{}}}{}{}{}{}}}",
-      sequence_, rounds_++, round.position, batched ? draft_tokens.size() + 1 : accepted + 1, accepted, name_of(last),
-      list("d", draft_tokens), list("o", round.emitted), list("q", q), list("qc", draft_coins), list("qb", draft_before),
-      list("p", p), list("u", judging_coins), by_matching ? list("b", before) : "", draw, keys,
-      list("h", round.logits), list("ph", round.targets), list("qh", drafts), rows_text(round)));
+  const Distribution& q_row = round.proposal.drawn_from[accepted];
+  const Residual residual(row, q_row);
+  std::uint64_t bound = 0;
+  for (const std::uint64_t sum : residual.sums()) bound += sum;
+  const std::uint64_t p = row.weight(next);
+  const std::uint64_t q = q_row.weight(next);
+  return fmt::format("\"token\":{},\"u\":{},\"bound\":{},\"before\":{},\"weight\":{},\"p\":{},\"q\":{}", next,
+                     shown(coins.draw(position, Purpose::residual, bound)), bound, weight_before(residual, next),
+                     p > q ? p - q : 0, p, q);
 }
 
 std::string Writer::rows_text(const Round& round) {
   const auto& drawn_from = round.proposal.drawn_from;
   if (rows_file_ != nullptr) {
-    return placed("P", rows_file_->append(round.rows)) + placed("Q", rows_file_->append(drawn_from));
+    return placed("p_rows", rows_file_->append(round.rows)) + placed("q_rows", rows_file_->append(drawn_from));
   }
-  return short_rows(round.rows) && short_rows(drawn_from) ? list("P", round.rows) + list("Q", drawn_from) : "";
+  if (!short_rows(round.rows) || !short_rows(drawn_from)) return "";
+  return list("p_rows", round.rows) + list("q_rows", drawn_from);
 }
 
 void Writer::end(const Trace& trace) {
   open(trace.request);
   if (trace.finish == Finish::unfinished) return;
-  add_line(fmt::format("{{\"t\":\"end\",\"s\":{},\"reason\":\"{}\",\"count\":{},\"stats\":{},\"sha256\":\"{}\"}}",
+  add_line(fmt::format("{{\"type\":\"end\",\"sequence\":{},\"reason\":\"{}\",\"emitted_count\":{},"
+                       "\"statistics\":{},\"sha256\":\"{}\"}}",
                        sequence_, name_of(trace.finish), trace.output.size(), statistics_text(trace.statistics),
                        digest_.hex()));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Writes runs of this project's decoder as spectrace/1, round by round while they happen: nothing of a round remains
-// here. What the decoder cannot know it need not record: every coin follows from the seed, its key and its bound.
+// Writes runs of this project's decoder as spectrace/2, round by round while they happen, and keeps nothing of a round.
+// The decoder does not record its random numbers: each follows from the seed, its key and its bound.
 #pragma once
 
 #include <functional>
@@ -17,41 +17,45 @@ namespace draftproof::spectrace {
 
 class Writer {
  public:
-  /// Where rows have no file of their own, those of at most so many tokens are written into the line.
+  /// Without a file of rows, rows of at most this many tokens are written into the line.
   static constexpr std::size_t row_tokens_max = 64;
 
-  /// Where lines go, each with its newline.
+  /// Receives each line, with its newline.
   using Take = std::function<void(std::string_view)>;
 
-  /// Runs are drawn with PhiloxSource(seed). `weights`: as Target::weights names them. `rows`, where there is one, gets
-  /// every row, and outlives the writer. The first line is taken at once.
+  /// Runs draw from PhiloxSource(seed). `weights`: as Target::weights names them. `rows`, unless null, receives every
+  /// row and outlives the writer. Writes the header at once.
   Writer(Take take, const std::string& engine, const std::string& weights, int vocabulary, const Rule& rule,
          std::uint64_t seed, RowsWriter* rows = nullptr);
 
-  /// How a run is made, as it names it.
-  struct Way {
+  /// Names of what computes a run.
+  struct Setup {
     std::string draft;
     std::string kernels;
     std::string numerics;
   };
-  /// The next run begins, a sequence of its own.
-  void begin(Way way);
-  /// A round was recorded: the last of the trace, which is watched with its rows.
+  /// Begins the next run, which becomes a sequence of its own.
+  void begin(Setup setup);
+  /// Writes the last round of `trace`, which must have been recorded with its rows.
   void add_round(const Trace& trace);
+  /// Writes the end of the run, unless it is unfinished.
   void end(const Trace& trace);
 
  private:
+  class Coins;
   void open(const Request& request);
   void add_line(const std::string& line);
+  std::string draft_text(const Round& round, Coins& coins) const;
+  std::string next_text(const Round& round, Coins& coins) const;
   std::string rows_text(const Round& round);
 
   Take take_;
   RowsWriter* rows_file_;
-  Judging judging_;
+  AcceptanceRule rule_;
   Purpose draft_noise_;
   PhiloxSource random_;
   Sha256 digest_;
-  Way way_;
+  Setup setup_;
   std::int64_t sequence_ = -1;
   std::int64_t rounds_ = 0;  // of this sequence
   bool opened_ = false;

@@ -85,15 +85,17 @@ void change_lines(std::vector<std::string>& lines, Numbers& numbers) {
 
 /// Rounds of tokens only, as an HTTP interface tells them.
 std::string tokens_with_logprobs(int vocabulary) {
-  Json header = {{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "e"}, {"vocab", vocabulary}, {"rule", "rejection"},
-                 {"T", "0x1p+0"}, {"top_k", 3}, {"order", {"top_k", "temperature"}}, {"prompt", {1}},
-                 {"stop_strings", {"END"}}, {"stop_emitted", false}, {"lp_of", "p"}};
+  Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", vocabulary},
+                 {"rule", "rejection"}, {"temperature", "0x1p+0"}, {"top_k", 3},
+                 {"sampler_order", {"top_k", "temperature"}}, {"prompt", {1}}, {"stop_strings", {"END"}},
+                 {"stop_token_emitted", false}, {"logprobs_of", "p"}};
   std::string text = header.dump() + "\n";
   for (int n = 0; n < 6; ++n) {
-    text += Json({{"t", "step"}, {"n", n}, {"pos", 1 + 2 * n}, {"o", {n % 3, 2}}, {"lp", {"-0x1p+0", "-0x1p-1"}},
-                  {"top_lp", {{0, "-0x1p+0", 1, "-0x1p+0"}, {2, "-0x1p-1"}}}}).dump() + "\n";
+    text += Json({{"type", "round"}, {"round", n}, {"position", 1 + 2 * n}, {"emitted", {n % 3, 2}},
+                  {"logprobs", {"-0x1p+0", "-0x1p-1"}},
+                  {"top_logprobs", {{0, "-0x1p+0", 1, "-0x1p+0"}, {2, "-0x1p-1"}}}}).dump() + "\n";
   }
-  return text + "{\"t\":\"end\",\"reason\":\"stop\"}\n";
+  return text + "{\"type\":\"end\",\"reason\":\"stop\"}\n";
 }
 
 struct Sample {
@@ -206,7 +208,7 @@ int fuzz(double seconds, std::uint64_t seed) {
       report_json(report);
       report_junit(report);
       report_sarif(report);
-      const std::size_t ending = sample.rfind("{\"t\":\"end\"");
+      const std::size_t ending = sample.rfind("{\"type\":\"end\"");
       const bool digested = sample.find("\"sha256\":", ending) != std::string::npos;
       const bool changed = text.substr(0, ending) != sample.substr(0, ending);
       if (by_bytes && digested && changed && held.verdict() == ReportVerdict::pass_exact) {

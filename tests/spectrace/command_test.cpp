@@ -23,7 +23,7 @@ using testing::HasSubstr;
 
 const std::string target = fixture("external/llama-tiny-plain");
 
-TEST(TraceCommand, PassesWhatGenerateWroteAndNothingThatWasChangedInIt) {
+TEST(TraceCommand, AnUnchangedTraceOfGeneratePassesAndAChangedOneDoesNot) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   for (const std::string rule : {"matching", "rejection"}) {
@@ -38,7 +38,7 @@ TEST(TraceCommand, PassesWhatGenerateWroteAndNothingThatWasChangedInIt) {
 
     std::vector<std::string> lines = lines_of(test::text_of(trace));
     Json round = Json::parse(lines[2]);
-    round["y"]["c"] = round["y"]["c"].get<std::int64_t>() / 2;
+    round["next"]["u"] = round["next"]["u"].get<std::int64_t>() / 2;
     lines[2] = round.dump();
     test::put(trace, joined(lines));
     EXPECT_EQ(run_command({"trace", "check", trace}).status, 3) << "its digest tells";
@@ -54,11 +54,11 @@ TEST(TraceCommand, PassesWhatGenerateWroteAndNothingThatWasChangedInIt) {
     test::put(trace, joined({lines[0], lines[1], lines[3]}));
     const auto invalid = run_command({"trace", "check", trace});
     EXPECT_EQ(invalid.status, 3);
-    EXPECT_THAT(invalid.out, HasSubstr("INVALID_TRACE: " + trace + ":3: field n"));
+    EXPECT_THAT(invalid.out, HasSubstr("INVALID_TRACE: " + trace + ":3: field round"));
   }
 }
 
-TEST(TraceCommandSlow, PassesEveryRunThatVerifyWrote) {
+TEST(TraceCommandSlow, EveryRunThatVerifyWritesPasses) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   const auto verified = run_command({"verify", target, "--draft", "perfect", "--max-new-tokens", "12",
@@ -70,7 +70,7 @@ TEST(TraceCommandSlow, PassesEveryRunThatVerifyWrote) {
 }
 
 /// Dozens of runs that draw with the same numbers say the same again: no evidence, however often.
-TEST(TraceCommandSlow, DoesNotTakeRunsWithTheSameNumbersForEvidence) {
+TEST(TraceCommandSlow, RunsWithTheSameRandomNumbersAreNoFurtherEvidence) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   for (const std::string rule : {"matching", "rejection"}) {
@@ -85,7 +85,7 @@ TEST(TraceCommandSlow, DoesNotTakeRunsWithTheSameNumbersForEvidence) {
   }
 }
 
-TEST(TraceCommand, HoldsARunToATargetThatComputesAsItWasComputedAndToNoOther) {
+TEST(TraceCommand, ARunIsComparedOnlyWithATargetOfItsNumericsClass) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   const auto generated = run_command({"generate", target, "--draft", "perfect", "--kv", "bf16", "--max-new-tokens",
@@ -95,20 +95,20 @@ TEST(TraceCommand, HoldsARunToATargetThatComputesAsItWasComputedAndToNoOther) {
   EXPECT_EQ(held.status, 0) << held.out << held.err;
   const auto other = run_command({"trace", "check", trace, "--target", target});
   EXPECT_EQ(other.status, 2) << other.out << other.err;
-  EXPECT_THAT(other.out, HasSubstr("the numerics 'canonical, kv bf16', which cannot be had here"));
+  EXPECT_THAT(other.out, HasSubstr("the numerics 'canonical, kv bf16', which are not available here"));
 }
 
 /// Rows of another temperature than is said: too far away for what is granted to other numerics.
-TEST(TraceCommand, AReproducerRemembersTheSlack) {
+TEST(TraceCommand, AReproducerKeepsTheSlack) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   const auto generated =
-      run_command({"generate", target, "--draft", "always-reject", "--rule", "rejection", "--temperature", "3", "--top-k",
-                   "8", "--max-new-tokens", "12", "--prompt-tokens", "1,2,3", "--trace", trace, "--quiet"});
+      run_command({"generate", target, "--draft", "always-reject", "--rule", "rejection", "--temperature", "3",
+                   "--top-k", "8", "--max-new-tokens", "12", "--prompt-tokens", "1,2,3", "--trace", trace, "--quiet"});
   ASSERT_EQ(generated.status, 0) << generated.err;
   std::vector<std::string> lines = lines_of(test::text_of(trace));
   Json opening = Json::parse(lines[1]);
-  opening["T"] = "0x1p-2";
+  opening["temperature"] = "0x1p-2";
   opening["numerics"] = "elsewhere";
   lines[1] = opening.dump();
   test::put(trace, sealed(lines));
@@ -121,18 +121,18 @@ TEST(TraceCommand, AReproducerRemembersTheSlack) {
   EXPECT_EQ(again.status, 1) << again.out << again.err;
 }
 
-TEST(TraceCommand, AFailureOfNoOneSequenceIsReportedThoughThereIsNoReproducer) {
+TEST(TraceCommand, AFailureOfSeveralSequencesTogetherIsReportedWithoutReproducer) {
   const auto hide = [](float drawn, float p, float q) { return drawn * q < p || p == 0 ? drawn : p / q; };
   Json header = Json::parse(lines_of(FloatEngine(3).trace("rejection", 1))[0]);
-  const Json opening = {{"t", "seq"}, {"T", header["T"]}, {"prompt", header["prompt"]}};
-  for (const char* field : {"T", "prompt"}) header.erase(field);
+  const Json opening = {{"type", "sequence"}, {"temperature", header["temperature"]}, {"prompt", header["prompt"]}};
+  for (const char* field : {"temperature", "prompt"}) header.erase(field);
   std::vector<std::string> lines{header.dump()};
   for (int s = 0; s < 2; ++s) {  // what ends the file is right
     auto part = lines_of(FloatEngine(3).trace("rejection", 100, s == 0 ? +hide : nullptr));
     part[0] = opening.dump();
     for (const std::string& line : part) {
       lines.push_back(Json::parse(line).dump());
-      lines.back().insert(1, "\"s\":" + std::to_string(s) + ",");
+      lines.back().insert(1, "\"sequence\":" + std::to_string(s) + ",");
     }
   }
   const Folder folder;
@@ -142,23 +142,23 @@ TEST(TraceCommand, AFailureOfNoOneSequenceIsReportedThoughThereIsNoReproducer) {
   const auto checked = run_command({"trace", "check", trace, "--reproducer", path});
   EXPECT_EQ(checked.status, 1) << checked.err;
   EXPECT_THAT(checked.out, HasSubstr("band               fail"));
-  EXPECT_THAT(checked.out, HasSubstr("reproducer none: no sequence fails by itself"));
+  EXPECT_THAT(checked.out, HasSubstr("reproducer none: no single sequence fails on its own"));
   EXPECT_FALSE(std::filesystem::exists(path));
   const auto once = run_command({"trace", "check", "/dev/null", "--reproducer", path});
   EXPECT_EQ(once.status, 3);
-  EXPECT_THAT(once.err, HasSubstr("'/dev/null' can be read once; put it into a file"));
+  EXPECT_THAT(once.err, HasSubstr("'/dev/null' can be read only once; write the trace to a file"));
 }
 
 /// Sequences that are never ended: a short trace must not make the target's cache for each of them.
-TEST(TraceCommand, HoldsTheTargetsMemoryHoweverManySequencesAreOpen) {
+TEST(TraceCommand, MemoryOfTheTargetIsBoundedHoweverManySequencesAreOpen) {
   if (test::sanitized) GTEST_SKIP() << "the sanitizer needs more address space than the limit leaves";
-  Json header = {{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "e"}, {"vocab", 131}, {"rule", "rejection"},
-                 {"W", Distribution::total}};
+  Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 131},
+                 {"rule", "rejection"}, {"total_weight", Distribution::total}};
   std::string text = header.dump() + "\n";
   for (int s = 0; s < 1500; ++s) {
-    text += Json({{"t", "seq"}, {"s", s}, {"key", s}, {"prompt", {1}}, {"T", "0x1p+0"},
+    text += Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", s}, {"prompt", {1}}, {"temperature", "0x1p+0"},
                   {"numerics", "canonical"}}).dump() + "\n" +
-            Json({{"t", "step"}, {"s", s}, {"n", 0}, {"pos", 1}, {"o", {2}}}).dump() + "\n";
+            Json({{"type", "round"}, {"sequence", s}, {"round", 0}, {"position", 1}, {"emitted", {2}}}).dump() + "\n";
   }
   const File file(text);
   const Folder folder;
@@ -170,15 +170,15 @@ TEST(TraceCommand, HoldsTheTargetsMemoryHoweverManySequencesAreOpen) {
   EXPECT_THAT(test::text_of(out), HasSubstr("rows 1500"));
 }
 
-TEST(TraceCommand, RefusesATargetOfAnotherVocabulary) {
+TEST(TraceCommand, ATargetWithAnotherVocabularyIsRefused) {
   Recorded recorded;
   const File file(recorded.text(cases().front()));
   const auto refused = run_command({"trace", "check", file.path(), "--target", target});
   EXPECT_EQ(refused.status, 3);
-  EXPECT_THAT(refused.out, HasSubstr(":1: field vocab: is 6, but"));
+  EXPECT_THAT(refused.out, HasSubstr(":1: field vocabulary: is 6, but"));
 }
 
-TEST(TraceCommand, ShowsARoundAndSaysWhereTwoTextsPart) {
+TEST(TraceCommand, ShowPrintsARoundAndDiffNamesWhereTwoTextsDiffer) {
   Recorded recorded;
   const Case c{"", &rejection, {.temperature = 1}, "perturbed", Verification::batched, {}, 24};
   const File a(recorded.text(c));
@@ -194,8 +194,8 @@ TEST(TraceCommand, ShowsARoundAndSaysWhereTwoTextsPart) {
   EXPECT_THAT(same.out, HasSubstr("all 24 tokens are the same"));
   std::vector<std::string> lines = lines_of(test::text_of(a.path()));
   Json round = Json::parse(lines[4]);
-  const std::int64_t position = round["pos"];
-  round["o"][0] = (round["o"][0].get<int>() + 1) % 6;
+  const std::int64_t position = round["position"];
+  round["emitted"][0] = (round["emitted"][0].get<int>() + 1) % 6;
   lines[4] = round.dump();
   const File b(sealed(lines));
   const auto parted = run_command({"trace", "diff", a.path(), b.path()});
@@ -217,20 +217,22 @@ TEST(TraceCommand, DiffComparesTextsNotRounds) {
 }
 
 std::string a_header() {
-  return Json({{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "e"}, {"vocab", 131}, {"rule", "rejection"},
-               {"W", Distribution::total}}).dump() + "\n";
+  return Json({{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 131},
+               {"rule", "rejection"}, {"total_weight", Distribution::total}}).dump() + "\n";
 }
 std::string a_seq(int sequence, int prompt = 1) {
-  return Json({{"t", "seq"}, {"s", sequence}, {"prompt", {prompt}}, {"T", "0x1p+0"}}).dump() + "\n";
+  return Json({{"type", "sequence"}, {"sequence", sequence}, {"prompt", {prompt}},
+               {"temperature", "0x1p+0"}}).dump() + "\n";
 }
 std::string a_step(int sequence, int round, int position, const std::vector<int>& said) {
-  return Json({{"t", "step"}, {"s", sequence}, {"n", round}, {"pos", position}, {"o", said}}).dump() + "\n";
+  return Json({{"type", "round"}, {"sequence", sequence}, {"round", round}, {"position", position},
+               {"emitted", said}}).dump() + "\n";
 }
 std::string an_end(int sequence) {
-  return Json({{"t", "end"}, {"s", sequence}, {"reason", "cancelled"}}).dump() + "\n";
+  return Json({{"type", "end"}, {"sequence", sequence}, {"reason", "cancelled"}}).dump() + "\n";
 }
 
-TEST(TraceCommand, DiffComparesAllSequencesAndSaysWhereTheFirstTenPart) {
+TEST(TraceCommand, DiffComparesAllSequencesAndNamesWhereTheFirstTenDiffer) {
   // Of 40 sequences the even ones part, each at another place; every fifth is in one file only. 3 has another prompt,
   // 1 goes on where the other has ended, 7 is the same in other rounds.
   std::string one = a_header();
@@ -268,12 +270,13 @@ TEST(TraceCommand, DiffComparesAllSequencesAndSaysWhereTheFirstTenPart) {
   EXPECT_EQ(same.out, "sequences: 40 equal; all 161 tokens are the same\n");
 }
 
-TEST(TraceCommand, AReproducerOfTokensThatAreWrongTogetherIsNotWrittenAndTheReportSaysSo) {
+TEST(TraceCommand, NoReproducerIsWrittenForTokensThatAreWrongOnlyTogetherAndTheReportNamesIt) {
   std::string text = a_header() + a_seq(0);
   const std::vector<std::uint64_t> row = {2, Distribution::total / 2, 3, Distribution::total / 2};
   for (int n = 0; n < 200; ++n) {  // of two tokens, always the one
-    text += Json({{"t", "step"}, {"s", 0}, {"n", n}, {"pos", n + 1}, {"o", {2}}, {"d", Json::array()}, {"a", 0},
-                  {"w", 1}, {"last", "bonus"}, {"P", {row}}}).dump() + "\n";
+    text += Json({{"type", "round"}, {"sequence", 0}, {"round", n}, {"position", n + 1}, {"emitted", {2}},
+                  {"draft_tokens", Json::array()}, {"accepted", 0}, {"width", 1}, {"next_from", "bonus"},
+                  {"p_rows", {row}}}).dump() + "\n";
   }
   const File file(text + an_end(0));
   const Folder folder;
@@ -281,7 +284,7 @@ TEST(TraceCommand, AReproducerOfTokensThatAreWrongTogetherIsNotWrittenAndTheRepo
   const auto checked = run_command({"trace", "check", file.path(), "--reproducer", path});
   EXPECT_EQ(checked.status, 1) << checked.out << checked.err;
   EXPECT_THAT(checked.out, HasSubstr("BUG_STAT"));
-  EXPECT_THAT(checked.out, HasSubstr("reproducer none: no one decision is wrong, all tokens together are"));
+  EXPECT_THAT(checked.out, HasSubstr("reproducer none: no single decision is wrong, only all tokens together"));
   EXPECT_FALSE(std::filesystem::exists(path));
   EXPECT_THAT(run_command({"trace", "check", file.path()}).out, testing::Not(HasSubstr("reproducer")));
 }
@@ -289,7 +292,7 @@ TEST(TraceCommand, AReproducerOfTokensThatAreWrongTogetherIsNotWrittenAndTheRepo
 /// In place of a hang: 124.
 const std::string limited_time = "timeout 30";
 
-TEST(TraceCommandSlow, DoesNotWaitForeverForThePipeIntoWhichNobodyWrites) {
+TEST(TraceCommandSlow, APipeWithoutWriterIsRefusedAfterABoundedWait) {
   const Folder folder;
   const std::string pipe = folder.path() / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -307,7 +310,7 @@ TEST(TraceCommandSlow, DoesNotWaitForeverForThePipeIntoWhichNobodyWrites) {
   EXPECT_THAT(generated.err, HasSubstr("--prompt-file: " + pipe + ": a pipe into which nobody writes"));
 }
 
-TEST(TraceCommandSlow, ReadsAPipeHoweverSlowItsWriterIs) {
+TEST(TraceCommandSlow, APipeIsReadHoweverSlowItsWriterIs) {
   const Folder folder;
   const std::string pipe = test::quoted(folder.path() / "pipe");
   ASSERT_EQ(mkfifo((folder.path() / "pipe").c_str(), 0600), 0);
@@ -323,7 +326,7 @@ TEST(TraceCommandSlow, ReadsAPipeHoweverSlowItsWriterIs) {
   }
 }
 
-TEST(TraceCommand, DiffComparesSequencesHoweverTheirLinesAreMixed) {
+TEST(TraceCommand, DiffComparesSequencesHoweverTheirLinesAreInterleaved) {
   const auto trace = [](const std::vector<std::string>& steps) {
     std::string text = a_header() + a_seq(0) + a_seq(1);
     for (const std::string& line : steps) text += line;
@@ -356,7 +359,7 @@ double seconds_of(int who) {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-TEST(TraceCommandSlow, ChecksAHundredThousandRoundsInFiveTimesWhatParsingThemTakesAndTwoHundredMegabytes) {
+TEST(TraceCommandSlow, AHundredThousandRoundsAreCheckedInFiveTimesTheirParsingTimeAndTwoHundredMegabytes) {
   Recorded recorded({.vocabulary = 40, .levels = 4, .seed = 5});
   const Case c{"", &rejection, {.temperature = 1, .top_k = 8}, "perturbed", Verification::batched, {}, 25000};
   long rounds = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The emitters of docs/spectrace.md, as printed there: compiled and run, each by a toy engine that is not ours, and
-// what they write is held to the check.
+// Compiles and runs the emitters of docs/spectrace.md as printed there, each with a toy engine that shares no code with
+// ours, and checks the traces they write.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// The n-th block of that language in the document.
+/// Returns the n-th code block of `language` in docs/spectrace.md.
 std::string block_of(const std::string& language, int n = 0) {
   std::ifstream file(std::string(DRAFTPROOF_SOURCE_DIR) + "/docs/spectrace.md");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -45,7 +45,7 @@ struct Script {
 
 int run(const std::string& command) { return std::system(command.c_str()); }
 
-TEST(Emitters, TheOneInCppCompilesWithoutWarningsAndIsCheckedAsFarAsItSays) {
+TEST(Emitters, TheCppEmitterCompilesWithoutWarningsAndItsTraceIsCheckedAsFarAsItGoes) {
   const std::string block = block_of("cpp");
   ASSERT_FALSE(block.empty());
   EXPECT_LE(lines_of_code(block), 30);
@@ -53,9 +53,9 @@ TEST(Emitters, TheOneInCppCompilesWithoutWarningsAndIsCheckedAsFarAsItSays) {
 int main(int, char** arguments) {
   SpecTrace trace(arguments[1]);
   trace.header("toy", "rejection", 4, 0.7, 5, {1, 2});
-  trace.step(2, 3, {0, 1}, {0.5, 0.25}, {0.4, 0.5}, {0.7, 0.9}, 2, "bonus", {0, 1, 3});
-  trace.step(5, 2, {2}, {0.5}, {0.25}, {0.75}, 0, "res", {1});
-  trace.step(6, 1, {}, {}, {}, {}, 0, "bonus", {0});
+  trace.round(2, 3, 2, "bonus", {0, 1, 3}, {0, 1}, {0.5, 0.25}, {0.4, 0.5}, {0.7, 0.9});
+  trace.round(5, 2, 0, "residual", {1}, {2}, {0.5}, {0.25}, {0.75});
+  trace.round(6, 1, 0, "bonus", {0}, {}, {}, {}, {});
   trace.end("length", 5);
 }
 )", ".cpp");
@@ -68,11 +68,12 @@ int main(int, char** arguments) {
   EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(report_of(report));
   EXPECT_EQ(report.examined.draft_tokens, 3);
   EXPECT_EQ(report.examined.accepted, 2);
-  EXPECT_THAT(report_text(report_of(report)), HasSubstr("do not say how they were drawn"));
+  EXPECT_THAT(report_text(report_of(report)),
+              HasSubstr("does not state how the tokens after the draft tokens were drawn"));
 
   std::ifstream file(trace.path());
   std::string text{std::istreambuf_iterator<char>(file), {}};
-  const std::string coin = "\"0x1.8p-1\"";  // 0.75: it fell
+  const std::string coin = "\"0x1.8p-1\"";  // 0.75 rejected the draft token
   ASSERT_NE(text.find(coin), std::string::npos) << text;
   text.replace(text.find(coin), coin.size(), "\"0x1p-2\"");
   trace.put(text);
@@ -82,64 +83,81 @@ int main(int, char** arguments) {
   EXPECT_EQ(changed.findings.front().position, 5);
 }
 
+TEST(Emitters, BothExamplesOfTheDocumentAreReplayedWithoutFindings) {
+  const File tokens(block_of("json"));
+  const Report of_tokens = replay(tokens.path());
+  EXPECT_EQ(of_tokens.verdict(), ReportVerdict::undecided) << report_text(report_of(of_tokens));
+  EXPECT_EQ(of_tokens.examined.tokens, 5);
+  const File decisions(block_of("json", 1));
+  const Report of_decisions = replay(decisions.path());
+  EXPECT_EQ(of_decisions.verdict(), ReportVerdict::undecided) << report_text(report_of(of_decisions));
+  EXPECT_EQ(of_decisions.examined.draft_tokens, 3);
+  EXPECT_EQ(of_decisions.examined.accepted, 2);
+}
+
 constexpr const char* toy_engine = R"(
 import random, sys
-W = 1 << 52
-chance = random.Random(7)
+total_weight = 1 << 52
+dice = random.Random(7)
 
 def row(seed):
     dice = random.Random(seed)
     shares = [dice.randrange(1, 9) for _ in range(4)]
-    weights = [W * share // sum(shares) for share in shares]
-    weights[0] += W - sum(weights)
+    weights = [total_weight * share // sum(shares) for share in shares]
+    weights[0] += total_weight - sum(weights)
     return dict(enumerate(weights))
 
 def draw(row):
-    total = sum(row.values())
-    coin, before = chance.randrange(total), 0
+    bound = sum(row.values())
+    u, before = dice.randrange(bound), 0
     for token, weight in sorted(row.items()):
-        if coin < before + weight:
-            return token, dict(id=token, c=coin, of=total, at=before, wt=weight)
+        if u < before + weight:
+            return token, dict(token=token, u=u, bound=bound, before=before, weight=weight)
         before += weight
 
-def rounds(trace, s, prompt, most):
-    text, out = list(prompt), 0
-    while out < most:
-        P, Q, d, q, qc, qb = [], [], [], [], [], []
-        for j in range(min(2, most - out - 1)):
-            Q.append(row("q%s" % (text + d)))
-            token, drawn = draw(Q[j])
-            d.append(token), q.append(drawn["wt"]), qc.append(drawn["c"]), qb.append(drawn["at"])
-        p, u, a = [], [], 0
-        while a < len(d):
-            P.append(row("p%s" % (text + d[:a])))
-            p.append(P[a][d[a]])
-            u.append(chance.randrange(q[a]))
-            if u[a] >= p[a]:
+def rounds(trace, sequence, prompt, most):
+    text, count = list(prompt), 0
+    while count < most:
+        p_rows, q_rows, draft_tokens, q_draft, draft_u, q_before = [], [], [], [], [], []
+        for j in range(min(2, most - count - 1)):
+            q_rows.append(row("q%s" % (text + draft_tokens)))
+            token, drawn = draw(q_rows[j])
+            draft_tokens.append(token), q_draft.append(drawn["weight"])
+            draft_u.append(drawn["u"]), q_before.append(drawn["before"])
+        p_draft, accept_u, accepted = [], [], 0
+        while accepted < len(draft_tokens):
+            p_rows.append(row("p%s" % (text + draft_tokens[:accepted])))
+            p_draft.append(p_rows[accepted][draft_tokens[accepted]])
+            accept_u.append(dice.randrange(q_draft[accepted]))
+            if accept_u[accepted] >= p_draft[accepted]:
                 break
-            a += 1
-        if a < len(d):
-            token, y = draw({t: P[a][t] - Q[a][t] for t in P[a] if P[a][t] > Q[a][t]})
-            y.update(p=P[a][token], q=Q[a][token])
+            accepted += 1
+        rejected = accepted < len(draft_tokens)
+        if rejected:
+            p, q = p_rows[accepted], q_rows[accepted]
+            token, next_token = draw({t: p[t] - q[t] for t in p if p[t] > q[t]})
+            next_token.update(p=p[token], q=q[token])
         else:
-            P.append(row("p%s" % (text + d)))
-            token, y = draw(P[a])
-        o = d[:a] + [token]
-        trace.step(s, len(text), o, d=d, a=a, w=len(d) + 1, last="res" if a < len(d) else "bonus", q=q, qc=qc, qb=qb,
-                   p=p, u=u, y=y, P=P, Q=Q)
-        text, out = text + o, out + len(o)
+            p_rows.append(row("p%s" % (text + draft_tokens)))
+            token, next_token = draw(p_rows[accepted])
+        emitted = draft_tokens[:accepted] + [token]
+        trace.round(sequence, len(text), emitted, draft_tokens=draft_tokens, accepted=accepted,
+                    width=len(draft_tokens) + 1, next_from="residual" if rejected else "bonus", q_draft=q_draft,
+                    draft_u=draft_u, q_before=q_before, p_draft=p_draft, accept_u=accept_u, next=next_token,
+                    p_rows=p_rows, q_rows=q_rows)
+        text, count = text + emitted, count + len(emitted)
         yield
-    trace.end(s, "length", out)
+    trace.end(sequence, "length", count)
 
-trace = SpecTrace(sys.argv[1], "toy", "rejection", 4, W=W)
-trace.open(0, [1], 1.0, max=40)
-trace.open(1, [2, 3], 0.5, max=30)
-runs = [rounds(trace, 0, [1], 40), rounds(trace, 1, [2, 3], 30)]  # two sequences, served in turn
+trace = SpecTrace(sys.argv[1], "toy", "rejection", 4, total_weight=total_weight)
+trace.sequence(0, [1], 1.0, max_new_tokens=40)
+trace.sequence(1, [2, 3], 0.5, max_new_tokens=30)
+runs = [rounds(trace, 0, [1], 40), rounds(trace, 1, [2, 3], 30)]  # two sequences, served alternately
 while runs:
     runs = [run for run in runs if next(run, "ended") != "ended"]
 )";
 
-TEST(Emitters, TheOneInPythonWritesWhatIsReplayedAndPasses) {
+TEST(Emitters, TracesOfThePythonEmitterAreReplayedAndPass) {
   if (run("python3 -c '' 2>/dev/null") != 0) GTEST_SKIP() << "no python3";
   const std::string block = block_of("python");
   ASSERT_FALSE(block.empty());
@@ -160,18 +178,20 @@ std::string replaced(std::string text, const std::string& what, const std::strin
   return text.replace(text.find(what), what.size(), by);
 }
 
-TEST(Emitters, TheOneInPythonWithRowsBesideItWritesWhatIsReplayedAndPasses) {
+TEST(Emitters, TracesOfThePythonEmitterWithARowsFileAreReplayedAndPass) {
   if (run("python3 -c 'import h5py' 2>/dev/null") != 0) GTEST_SKIP() << "no python3 with h5py";
   const std::string block = block_of("python", 1);
   ASSERT_FALSE(block.empty());
   EXPECT_LE(lines_of_code(block), 35);
-  std::string engine = replaced(toy_engine, "P=P, Q=Q", "P=rows.add(P), Q=rows.add(Q)");
-  engine = replaced(engine, "W=W)\n", "W=W, rows=name.split('/')[-1])\nrows = SpecRows(name)\n");
-  engine = replaced(engine, "W = 1 << 52\n", "W = 1 << 52\nname = sys.argv[1] + '.h5'\n");
+  std::string engine = replaced(toy_engine, "p_rows=p_rows, q_rows=q_rows",
+                                "p_rows=rows.add(p_rows), q_rows=rows.add(q_rows)");
+  engine = replaced(engine, "total_weight=total_weight)\n",
+                    "total_weight=total_weight, rows_file=name.split('/')[-1])\nrows = SpecRows(name)\n");
+  engine = replaced(engine, "total_weight = 1 << 52\n", "total_weight = 1 << 52\nname = sys.argv[1] + '.h5'\n");
   const std::string last = R"(
 rows.close()
-steps = [step for step in map(json.loads, open(sys.argv[1])) if step["t"] == "step"]
-assert all(sum(read_row(rows.path, step["P"]["row"]).values()) == W for step in steps)
+rounds = [line for line in map(json.loads, open(sys.argv[1])) if line["type"] == "round"]
+assert all(sum(read_row(rows.path, line["p_rows"]["row"]).values()) == total_weight for line in rounds)
 )";
   const Script script(block_of("python") + block + engine + last, ".py");
   const File trace;

@@ -17,15 +17,15 @@ class FloatEngine {
   /// `coin` may choose another number than the one drawn, for the acceptance of a draft token with these p and q.
   using Coin = float (*)(float drawn, float p, float q);
   std::string trace(const std::string& rule, int rounds, Coin coin = nullptr) {
-    const Json header = {{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "floats"}, {"vocab", 8},
-                         {"rule", rule}, {"T", "0x1p+0"}, {"prompt", {1}}};
+    const Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "floats"}, {"vocabulary", 8},
+                         {"rule", rule}, {"temperature", "0x1p+0"}, {"prompt", {1}}};
     std::string text = header.dump() + "\n";
     for (int n = 0, position = 1; n < rounds; ++n) {
       const Json step = rule == "matching" ? match(n, position) : judge(n, position, coin);
-      position += static_cast<int>(step["o"].size());
+      position += static_cast<int>(step["emitted"].size());
       text += step.dump() + "\n";
     }
-    return text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n";
+    return text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n";
   }
 
  private:
@@ -95,9 +95,9 @@ class FloatEngine {
     const float c = coin();
     o.push_back(draw(last, c));
     for (const Row& each : rows_p) all_p.push_back(pairs(each));
-    return {{"t", "step"}, {"n", n},   {"pos", position}, {"w", 3},   {"a", accepted}, {"last", rejected ? "res" : "bonus"},
-            {"d", d},      {"q", q},   {"qc", qc},        {"p", p},   {"u", u},        {"ur", hex(c)},
-            {"o", o},      {"P", all_p}, {"Q", all_q}};
+    return {{"type", "round"}, {"round", n}, {"position", position}, {"width", 3}, {"accepted", accepted},
+            {"next_from", rejected ? "residual" : "bonus"}, {"draft_tokens", d}, {"q_draft", q}, {"draft_u", qc},
+            {"p_draft", p}, {"accept_u", u}, {"next_u", hex(c)}, {"emitted", o}, {"p_rows", all_p}, {"q_rows", all_q}};
   }
 
   Json match(int n, int position) {
@@ -111,9 +111,10 @@ class FloatEngine {
       const Token token = draw(own, c);
       o.push_back(token);
       if (accepted == 2 || d[accepted] != token) {
-        const char* const last = accepted == 2 ? "bonus" : "own";
-        return {{"t", "step"}, {"n", n}, {"pos", position}, {"w", 3},       {"a", accepted}, {"last", last},
-                {"d", d},      {"u", u}, {"ur", hex(c)},    {"P", all_p},   {"o", o}};
+        const char* const last = accepted == 2 ? "bonus" : "target";
+        return {{"type", "round"}, {"round", n}, {"position", position}, {"width", 3}, {"accepted", accepted},
+                {"next_from", last}, {"draft_tokens", d}, {"accept_u", u}, {"next_u", hex(c)}, {"p_rows", all_p},
+                {"emitted", o}};
       }
       u.push_back(hex(c));
       ++accepted;

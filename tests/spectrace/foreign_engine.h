@@ -51,10 +51,11 @@ class ForeignEngine {
   ForeignEngine(const Foreign& how, std::uint64_t seed) : how_(how), seed_(seed), numbers_(seed), keyed_(seed) {}
 
   std::string trace() {
-    Json header = {{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "somebody"}, {"vocab", how_.vocabulary},
-                   {"rule", how_.rule}, {"T", hex(how_.temperature)}, {"prompt", {1}}, {"stops", Json::array()}};
-    if (!how_.reals) header["W"] = Distribution::total;
-    if (!how_.generator.empty()) header["rng"] = {{"alg", how_.generator}, {"seed", std::to_string(seed_)}};
+    Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "somebody"},
+                   {"vocabulary", how_.vocabulary}, {"rule", how_.rule}, {"temperature", hex(how_.temperature)},
+                   {"prompt", {1}}, {"stop_tokens", Json::array()}};
+    if (!how_.reals) header["total_weight"] = Distribution::total;
+    if (!how_.generator.empty()) header["rng"] = {{"algorithm", how_.generator}, {"seed", std::to_string(seed_)}};
     std::string text = header.dump() + "\n";
     int position = 1;
     for (int n = 0; n < how_.rounds; ++n) {
@@ -63,16 +64,17 @@ class ForeignEngine {
       Json step = how_.rule == "matching" ? match(position)
                   : how_.rule == "block"  ? judge_block(position)
                                           : judge(position);
-      step.update({{"t", "step"}, {"n", n}, {"pos", position}});
-      if (how_.grammar_end && n + 1 == how_.rounds && step["o"].size() > 1) step["o"].erase(step["o"].size() - 1);
-      position += static_cast<int>(step["o"].size());
-      last_ = step["o"].back().get<Token>();
-      const auto accepted = step["a"].get<std::size_t>();
+      step.update({{"type", "round"}, {"round", n}, {"position", position}});
+      const bool last_round = n + 1 == how_.rounds;
+      if (how_.grammar_end && last_round && step["emitted"].size() > 1) step["emitted"].erase(step["emitted"].size() - 1);
+      position += static_cast<int>(step["emitted"].size());
+      last_ = step["emitted"].back().get<Token>();
+      const auto accepted = step["accepted"].get<std::size_t>();
       rejected_.reset();
-      if (accepted < step["d"].size()) rejected_ = step["d"][accepted].get<Token>();
+      if (accepted < step["draft_tokens"].size()) rejected_ = step["draft_tokens"][accepted].get<Token>();
       text += step.dump() + "\n";
     }
-    return text + Json({{"t", "end"}, {"reason", how_.grammar_end ? "other:grammar" : "cancelled"}}).dump() + "\n";
+    return text + Json({{"type", "end"}, {"reason", how_.grammar_end ? "other:grammar" : "cancelled"}}).dump() + "\n";
   }
 
  private:
@@ -196,45 +198,48 @@ class ForeignEngine {
     Token token = last.token;
     if (how_.wrong == Wrong::stale_token && rejected_ && numbers_.below(4) == 0) token = *rejected_;
     if (how_.wrong == Wrong::repeats_last && numbers_.below(4) == 0) token = last_;
-    step["o"].push_back(token);
-    step["a"] = accepted;
-    step["last"] = how_.rule == "greedy" ? "greedy" : !rejected ? "bonus" : how_.rule == "matching" ? "own" : "res";
-    step["w"] = q.rows.size() + 1;
+    step["emitted"].push_back(token);
+    step["accepted"] = accepted;
+    step["next_from"] = how_.rule == "greedy"     ? "greedy"
+                        : !rejected               ? "bonus"
+                        : how_.rule == "matching" ? "target"
+                                                  : "residual";
+    step["width"] = q.rows.size() + 1;
     if (how_.rows) {
-      for (const Row& each : p) step["P"].push_back(pairs(each));
-      for (const Row& each : q.rows) step["Q"].push_back(pairs(each));
-      if (q.rows.empty()) step["Q"] = Json::array();
+      for (const Row& each : p) step["p_rows"].push_back(pairs(each));
+      for (const Row& each : q.rows) step["q_rows"].push_back(pairs(each));
+      if (q.rows.empty()) step["q_rows"] = Json::array();
     }
     if (!how_.decisions) return;
     if (how_.reals) {
-      step["ur"] = said_coin(last.coin);
+      step["next_u"] = said_coin(last.coin);
     } else {
-      step["y"] = {{"id", token}, {"c", said_coin(last.coin)}, {"of", said(last.bound)}, {"at", said(last.before)},
-                   {"wt", said(last.weight)}};
+      step["next"] = {{"token", token}, {"u", said_coin(last.coin)}, {"bound", said(last.bound)},
+                      {"before", said(last.before)}, {"weight", said(last.weight)}};
       if (rejected && how_.rule == "rejection") {
         const auto place = static_cast<std::size_t>(token);
-        step["y"].update({{"p", said(p[accepted][place])}, {"q", said(q.rows[accepted][place])}});
+        step["next"].update({{"p_draft", said(p[accepted][place])}, {"q_draft", said(q.rows[accepted][place])}});
       }
     }
     if (how_.keys) {
-      step["rc"] = Json::object();
+      step["rng_positions"] = Json::object();
       for (const Purpose purpose : {Purpose::target, Purpose::draft, Purpose::accept, Purpose::residual}) {
-        if (!asked_.of(purpose).empty()) step["rc"][name_of(purpose)] = asked_.of(purpose);
+        if (!asked_.of(purpose).empty()) step["rng_positions"][name_of(purpose)] = asked_.of(purpose);
       }
     }
   }
 
   void say_drafts(Json& step, const Drafted& drafted) {
-    step["d"] = Json::array();
-    for (std::size_t j = 0; j < drafted.draws.size(); ++j) step["d"].push_back(drafted.draws[j].token);
+    step["draft_tokens"] = Json::array();
+    for (std::size_t j = 0; j < drafted.draws.size(); ++j) step["draft_tokens"].push_back(drafted.draws[j].token);
     if (!how_.decisions) return;
-    for (const char* field : {"q", "qc"}) step[field] = Json::array();
-    if (!how_.reals) step["qb"] = Json::array();
+    for (const char* field : {"q_draft", "draft_u"}) step[field] = Json::array();
+    if (!how_.reals) step["q_before"] = Json::array();
     for (std::size_t j = 0; j < drafted.draws.size(); ++j) {
       const Draw& draw = drafted.draws[j];
-      step["q"].push_back(said(draw.weight));
-      step["qc"].push_back(said_coin(draw.coin));
-      if (!how_.reals) step["qb"].push_back(said(draw.before));
+      step["q_draft"].push_back(said(draw.weight));
+      step["draft_u"].push_back(said_coin(draw.coin));
+      if (!how_.reals) step["q_before"].push_back(said(draw.before));
     }
   }
 
@@ -242,14 +247,14 @@ class ForeignEngine {
   Json judge(int position) {
     asked_ = {};
     const bool ratio = how_.rule != "greedy" && how_.rule.substr(0, 5) != "lossy";
-    Json step = {{"o", Json::array()}};
+    Json step = {{"emitted", Json::array()}};
     const Drafted q = draft(position, 2);
     say_drafts(step, q);
     std::vector<Row> p;
     std::size_t accepted = 0;
     bool rejected = false;
     std::optional<double> of_round;
-    if (how_.decisions && ratio) step["p"] = step["u"] = Json::array();
+    if (how_.decisions && ratio) step["p_draft"] = step["accept_u"] = Json::array();
     while (accepted < q.rows.size() && !rejected) {
       p.push_back(row());
       const auto draft_token = static_cast<std::size_t>(q.draws[accepted].token);
@@ -270,11 +275,11 @@ class ForeignEngine {
       }
       const bool stays = !u ? of_p >= of_q && of_p > 0 : how_.reals ? rounded(*u * of_q) < of_p : *u < of_p;
       if (how_.decisions && ratio) {
-        step["p"].push_back(said(of_p));
-        step["u"].push_back(said_coin(u));
+        step["p_draft"].push_back(said(of_p));
+        step["accept_u"].push_back(said_coin(u));
       }
       rejected = !stays;
-      if (!rejected) step["o"].push_back(q.draws[accepted++].token);
+      if (!rejected) step["emitted"].push_back(q.draws[accepted++].token);
     }
     if (!rejected) p.push_back(row());
     Row last = p.back();
@@ -290,55 +295,55 @@ class ForeignEngine {
 
   Json match(int position) {
     asked_ = {};
-    Json step = {{"o", Json::array()}};
+    Json step = {{"emitted", Json::array()}};
     const Drafted q = draft(position, 2);
     say_drafts(step, q);
-    if (how_.decisions) step["p"] = step["u"] = Json::array();
-    if (how_.decisions && !how_.reals) step["b"] = Json::array();
+    if (how_.decisions) step["p_draft"] = step["accept_u"] = Json::array();
+    if (how_.decisions && !how_.reals) step["p_before"] = Json::array();
     std::vector<Row> p;
     for (std::size_t accepted = 0;; ++accepted) {
       p.push_back(row());
       const Draw own = draw(p.back(), position + static_cast<int>(accepted), Purpose::target);
       const bool refused = accepted < q.draws.size() && own.token != q.draws[accepted].token;
       if (how_.decisions && accepted < q.draws.size()) {
-        step["p"].push_back(said(p.back()[static_cast<std::size_t>(q.draws[accepted].token)]));
+        step["p_draft"].push_back(said(p.back()[static_cast<std::size_t>(q.draws[accepted].token)]));
       }
       if (accepted == q.draws.size() || refused) {
         finish(step, own, p, q, accepted, refused);
         return step;
       }
-      step["o"].push_back(own.token);
+      step["emitted"].push_back(own.token);
       if (!how_.decisions) continue;
-      step["u"].push_back(said_coin(own.coin));
-      if (!how_.reals) step["b"].push_back(said(own.before));
+      step["accept_u"].push_back(said_coin(own.coin));
+      if (!how_.reals) step["p_before"].push_back(said(own.before));
     }
   }
 
   /// Block verification, arXiv 2403.10444, algorithm 2.
   Json judge_block(int position) {
     asked_ = {};
-    Json step = {{"o", Json::array()}};
+    Json step = {{"emitted", Json::array()}};
     const Drafted q = draft(position, 2);
     say_drafts(step, q);
     std::vector<Row> p;
     for (std::size_t i = 0; i <= q.rows.size(); ++i) p.push_back(row());
     std::size_t accepted = 0;
     double reach = 1, reach_of_accepted = 1;
-    step["u"] = Json::array();
+    step["accept_u"] = Json::array();
     for (std::size_t i = 0; i < q.rows.size(); ++i) {
       const auto draft_token = static_cast<std::size_t>(q.draws[i].token);
       reach = std::min(reach * p[i][draft_token] / q.rows[i][draft_token], 1.0);
-      double accepted = reach;
+      double stays = reach;
       if (i + 1 < q.rows.size()) {
         double left = 0;
         for (std::size_t x = 0; x < p[i + 1].size(); ++x) {
           left += std::max(reach * p[i + 1][x] - q.rows[i + 1][x], 0.0) / total();
         }
-        accepted = left == 0 && reach == 1 ? 1 : left / (left + 1 - reach);
+        stays = left == 0 && reach == 1 ? 1 : left / (left + 1 - reach);
       }
       const double u = static_cast<double>(numbers_.next() >> 40) * 0x1p-24;
-      step["u"].push_back(how_.reals ? said(u) : said(whole_part(u * total())));
-      if (u >= accepted) continue;
+      step["accept_u"].push_back(how_.reals ? said(u) : said(whole_part(u * total())));
+      if (u >= stays) continue;
       accepted = i + 1;
       reach_of_accepted = reach;
     }
@@ -349,10 +354,10 @@ class ForeignEngine {
       last[x] = std::max(rounded(reach_of_accepted * last[x] - q.rows[accepted][x]), 0.0);
       if (!how_.reals) last[x] = whole_part(last[x]);
     }
-    for (std::size_t i = 0; i < accepted; ++i) step["o"].push_back(q.draws[i].token);
+    for (std::size_t i = 0; i < accepted; ++i) step["emitted"].push_back(q.draws[i].token);
     Draw next = draw(last, position + static_cast<int>(accepted), Purpose::residual);
     finish(step, next, p, q, accepted, rejected);
-    step.erase("y");  // its weights are those of no rule that is replayed
+    step.erase("next");  // its weights are those of no rule that is replayed
     return step;
   }
 
@@ -361,7 +366,7 @@ class ForeignEngine {
   Numbers numbers_;
   Numbers rows_{0};
   PhiloxSource keyed_;
-  KeysAsked asked_;
+  RngPositions asked_;
   std::optional<Token> rejected_;
   Token last_ = 1;
 };

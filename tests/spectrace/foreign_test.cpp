@@ -57,7 +57,7 @@ std::vector<Foreign> controls() {
   return list;
 }
 
-TEST(Foreign, NoRightDecoderIsAccusedAndNoneIsPassedForMoreThanItShows) {
+TEST(Foreign, ACorrectDecoderHasNoFindingsAndGetsNoBetterVerdictThanItsTraceSupports) {
   std::map<std::string, int> verdicts;
   for (const Foreign& how : controls()) {
     const Report report = report_of(how);
@@ -73,7 +73,8 @@ TEST(Foreign, NoRightDecoderIsAccusedAndNoneIsPassedForMoreThanItShows) {
     if (how.rule.starts_with("lossy")) {
       EXPECT_EQ(verdict, ReportVerdict::undecided) << name_of(how);
     } else if (how.rows && how.temperature > 0) {
-      EXPECT_TRUE(verdict == ReportVerdict::pass_stat || verdict == ReportVerdict::pass_exact) << name_of(how) << shown(report);
+      EXPECT_TRUE(verdict == ReportVerdict::pass_stat || verdict == ReportVerdict::pass_exact)
+          << name_of(how) << shown(report);
     }
   }
   EXPECT_GE(verdicts["PASS_EXACT"], 4) << "integers whose coins are computed again";
@@ -103,7 +104,7 @@ const Caught faults[] = {
     {Wrong::residual_is_p, "q is not taken away", false, true, "distribution"},
 };
 
-TEST(Foreign, EveryFaultIsSeenInRealsAsInIntegers) {
+TEST(Foreign, EveryFaultIsFoundInRealsAndInIntegers) {
   for (const bool reals : {true, false}) {
     for (const Caught& fault : faults) {
       Foreign how;
@@ -127,7 +128,7 @@ TEST(Foreign, EveryFaultIsSeenInRealsAsInIntegers) {
   }
 }
 
-TEST(Foreign, OneLineThreeHundredTimesIsNoEvidenceOfChance) {
+TEST(Foreign, ThreeHundredCopiesOfOneLineAreNotEvidenceOfRandomness) {
   for (const bool reals : {true, false}) {
     Foreign how;
     how.reals = reals;
@@ -137,9 +138,9 @@ TEST(Foreign, OneLineThreeHundredTimesIsNoEvidenceOfChance) {
     Json step = Json::parse(lines[1]);
     int position = 1;
     for (int n = 0; n < 300; ++n) {
-      step["n"] = n;
-      step["pos"] = position;
-      position += static_cast<int>(step["o"].size());
+      step["round"] = n;
+      step["position"] = position;
+      position += static_cast<int>(step["emitted"].size());
       text += step.dump() + "\n";
     }
     const Report report = report_of_text(text + lines[2] + "\n");
@@ -148,20 +149,21 @@ TEST(Foreign, OneLineThreeHundredTimesIsNoEvidenceOfChance) {
   }
 }
 
-TEST(Foreign, SequencesThatBeginWithTheSameCoinsAreNoFurtherEvidence) {
+TEST(Foreign, SequencesThatBeginWithTheSameRandomNumbersAreNoFurtherEvidence) {
   Foreign how;
   how.rounds = 100;
   const std::vector<std::string> lines = lines_of(ForeignEngine(how, 7).trace());
   Json header = Json::parse(lines[0]);
-  Json opening = {{"t", "seq"}, {"s", 0}, {"T", header["T"]}, {"prompt", header["prompt"]}, {"stops", Json::array()}};
-  for (const char* field : {"T", "prompt", "stops"}) header.erase(field);
+  Json opening = {{"type", "sequence"}, {"sequence", 0}, {"temperature", header["temperature"]},
+                  {"prompt", header["prompt"]}, {"stop_tokens", Json::array()}};
+  for (const char* field : {"temperature", "prompt", "stop_tokens"}) header.erase(field);
   std::string text = header.dump() + "\n";
   for (int s = 0; s < 5; ++s) {
-    opening["s"] = s;
+    opening["sequence"] = s;
     text += opening.dump() + "\n";
     for (std::size_t i = 1; i < lines.size(); ++i) {
       Json line = Json::parse(lines[i]);
-      line["s"] = s;
+      line["sequence"] = s;
       text += line.dump() + "\n";
     }
   }
@@ -191,25 +193,25 @@ std::string first_check(const Report& report) {
   return report.findings.empty() ? "" : report.findings.front().check;
 }
 
-TEST(Foreign, AnEnginesFaultIsAFindingAndNotAFilesFault) {
+TEST(Foreign, AnImpossibleValueIsAFindingAndNotAnInvalidTrace) {
   Foreign how;
   how.rounds = 3;
   const auto check = [&](const std::function<void(Json&)>& step) {
     return first_check(report_of_text(changed(how, {}, step)));
   };
-  EXPECT_EQ(check([](Json& step) { step["q"][0] = "nan"; }), "number");
-  EXPECT_EQ(check([](Json& step) { step["p"][0] = "-nan"; }), "number");
-  EXPECT_EQ(check([](Json& step) { step["q"][0] = "inf"; }), "number");
-  EXPECT_EQ(check([](Json& step) { step["u"][0] = "0x1p+0"; }), "number");
-  EXPECT_EQ(check([](Json& step) { step["P"][0][1] = "nan"; }), "number");
-  EXPECT_EQ(check([](Json& step) { step["d"][0] = -1; }), "token");
-  EXPECT_EQ(check([](Json& step) { step["d"][1] = 8; }), "token");
-  EXPECT_EQ(check([](Json& step) { step["o"].back() = -1; }), "token");
-  EXPECT_THAT(shown(report_of_text(changed(how, {}, [](Json& step) { step["d"][0] = -1; }))),
+  EXPECT_EQ(check([](Json& step) { step["q_draft"][0] = "nan"; }), "number");
+  EXPECT_EQ(check([](Json& step) { step["p_draft"][0] = "-nan"; }), "number");
+  EXPECT_EQ(check([](Json& step) { step["q_draft"][0] = "inf"; }), "number");
+  EXPECT_EQ(check([](Json& step) { step["accept_u"][0] = "0x1p+0"; }), "number");
+  EXPECT_EQ(check([](Json& step) { step["p_rows"][0][1] = "nan"; }), "number");
+  EXPECT_EQ(check([](Json& step) { step["draft_tokens"][0] = -1; }), "token");
+  EXPECT_EQ(check([](Json& step) { step["draft_tokens"][1] = 8; }), "token");
+  EXPECT_EQ(check([](Json& step) { step["emitted"].back() = -1; }), "token");
+  EXPECT_THAT(shown(report_of_text(changed(how, {}, [](Json& step) { step["draft_tokens"][0] = -1; }))),
               HasSubstr("2 more of this kind, in lines 3, 4"));
 }
 
-TEST(Foreign, DeclarationsAreHeldToRowsWithoutATarget) {
+TEST(Foreign, DeclaredSamplingIsCheckedAgainstStatedRowsWithoutATarget) {
   for (const bool reals : {true, false}) {
     Foreign how;
     how.reals = reals;
@@ -218,12 +220,12 @@ TEST(Foreign, DeclarationsAreHeldToRowsWithoutATarget) {
       return first_check(report_of_text(changed(how, header, step)));
     };
     EXPECT_EQ(check({}), "");
-    EXPECT_EQ(check([](Json& header) { header["T"] = "0x0p+0"; }), "declared");
+    EXPECT_EQ(check([](Json& header) { header["temperature"] = "0x0p+0"; }), "declared");
     EXPECT_EQ(check([](Json& header) { header["top_k"] = 1; }), "declared");
     EXPECT_EQ(check([](Json& header) { header["top_k"] = 8; }), "");
     const auto top = [](bool right) {
       return [right](Json& step) {
-        const Json rows = step["P"];
+        const Json rows = step["p_rows"];
         for (const Json& row : rows) {
           std::vector<std::pair<double, int>> ranked;
           for (std::size_t i = 0; i < row.size(); i += 2) {
@@ -234,7 +236,7 @@ TEST(Foreign, DeclarationsAreHeldToRowsWithoutATarget) {
           std::sort(ranked.begin(), ranked.end());
           if (ranked.size() == 1) ranked.push_back(ranked[0]);
           const int best = right ? ranked[0].second : ranked.back().second;
-          step["top"].push_back({best, "0x1p+1", ranked[1].second, "0x1p+0"});
+          step["top_logits"].push_back({best, "0x1p+1", ranked[1].second, "0x1p+0"});
         }
       };
     };
@@ -243,7 +245,7 @@ TEST(Foreign, DeclarationsAreHeldToRowsWithoutATarget) {
   }
 }
 
-TEST(Foreign, AFieldThatNobodyLooksAtIsNamed) {
+TEST(Foreign, AFieldThatCannotBeCheckedIsNamed) {
   Foreign how;
   how.rounds = 30;
   const auto with = [&](const char* field, const Json& value) {
@@ -251,19 +253,21 @@ TEST(Foreign, AFieldThatNobodyLooksAtIsNamed) {
   };
   const auto prints = [&](const char* field) {
     return shown(report_of_text(changed(how, {}, [&](Json& step) {
-      const std::size_t count = field == std::string("qh") ? step["d"].size() : step["a"].get<std::size_t>() + 1;
+      const std::size_t rows = step["accepted"].get<std::size_t>() + 1;
+      const std::size_t count = field == std::string("q_digests") ? step["draft_tokens"].size() : rows;
       for (std::size_t i = 0; i < count; ++i) step[field].push_back(std::string(32, 'a'));
     })));
   };
-  for (const char* field : {"h", "ph", "qh"}) {
-    EXPECT_THAT(prints(field), HasSubstr("field " + std::string(field) + " is not looked at")) << field;
+  for (const char* field : {"logits_digests", "p_digests", "q_digests"}) {
+    EXPECT_THAT(prints(field), HasSubstr("field " + std::string(field) + " is not checked")) << field;
   }
-  EXPECT_THAT(with("rc", {{"target", {1}}}), HasSubstr("field rc is not looked at")) << "beside reals";
+  EXPECT_THAT(with("rng_positions", {{"target", {1}}}), HasSubstr("field rng_positions is not checked"))
+      << "beside reals";
   how.rule = "block";
-  EXPECT_THAT(with("rc", {{"target", {1}}}), HasSubstr("field u is not looked at"));
+  EXPECT_THAT(with("rng_positions", {{"target", {1}}}), HasSubstr("field accept_u is not checked"));
 }
 
-TEST(Foreign, ADraftTokenThatTheTargetCannotSayFallsWithoutACoin) {
+TEST(Foreign, ADraftTokenWithoutWeightInPMayBeRejectedWithoutARandomNumber) {
   for (const bool reals : {true, false}) {
     Foreign how;
     how.reals = reals;
@@ -274,27 +278,28 @@ TEST(Foreign, ADraftTokenThatTheTargetCannotSayFallsWithoutACoin) {
   }
 }
 
-TEST(Foreign, ANullCoinOfAPointIsReadAsSaid) {
+TEST(Foreign, ANullRandomNumberForARowOfOneTokenCountsAsStated) {
   Foreign how;
   how.temperature = 0;
   const Report report = report_of(how);
   EXPECT_EQ(report.verdict(), ReportVerdict::pass_exact) << "no coin decides anything\n" << shown(report);
-  const std::string without = changed(how, {}, [](Json& step) { step.erase("ur"); });
-  EXPECT_THAT(shown(report_of_text(without)), HasSubstr("field ur"));
+  const std::string without = changed(how, {}, [](Json& step) { step.erase("next_u"); });
+  EXPECT_THAT(shown(report_of_text(without)), HasSubstr("field next_u"));
 }
 
 /// A trace whose last round is cut, with its end.
 std::string ended(const Json& opening, const std::string& reason, bool cut) {
-  Json header = {{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "e"}, {"vocab", 8}, {"rule", "greedy"},
-                 {"T", "0x0p+0"}, {"prompt", {1}}};
+  Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 8}, {"rule", "greedy"},
+                 {"temperature", "0x0p+0"}, {"prompt", {1}}};
   header.update(opening);
   const Json top = {{2, "0x1p+1", 5, "0x1p+0"}, {3, "0x1p+1", 5, "0x1p+0"}, {4, "0x1p+1", 5, "0x1p+0"}};
-  const Json step = {{"t", "step"}, {"n", 0}, {"pos", 1}, {"w", 3}, {"a", 2}, {"last", "greedy"}, {"d", {2, 3}},
-                     {"o", cut ? Json({2, 3}) : Json({2, 3, 4})}, {"top", top}};
-  return header.dump() + "\n" + step.dump() + "\n" + Json({{"t", "end"}, {"reason", reason}}).dump() + "\n";
+  const Json step = {{"type", "round"}, {"round", 0}, {"position", 1}, {"width", 3}, {"accepted", 2},
+                     {"next_from", "greedy"}, {"draft_tokens", {2, 3}},
+                     {"emitted", cut ? Json({2, 3}) : Json({2, 3, 4})}, {"top_logits", top}};
+  return header.dump() + "\n" + step.dump() + "\n" + Json({{"type", "end"}, {"reason", reason}}).dump() + "\n";
 }
 
-TEST(Foreign, TextsMayEndAsNoTokenTellsWhichIsNamed) {
+TEST(Foreign, AnEndThatNoTokenShowsIsLegalAndNamed) {
   struct Row {
     Json opening;
     const char* reason;
@@ -302,7 +307,7 @@ TEST(Foreign, TextsMayEndAsNoTokenTellsWhichIsNamed) {
     const char* check;  // the finding; "": none
     const char* named;  // among what is not proved
   };
-  const Json no_stops = {{"stops", Json::array()}};
+  const Json no_stops = {{"stop_tokens", Json::array()}};
   const Row rows[] = {
       {no_stops, "cancelled", false, "", ""},
       {no_stops, "other:grammar", true, "", "'other:grammar'"},
@@ -310,17 +315,17 @@ TEST(Foreign, TextsMayEndAsNoTokenTellsWhichIsNamed) {
       {no_stops, "cancelled", true, "", "cancelled"},
       {no_stops, "stop", false, "termination", ""},
       {no_stops, "stop", true, "termination", ""},
-      {Json::object(), "stop", false, "", "(field stops)"},
-      {Json::object(), "stop", true, "", "(field stops)"},
-      {{{"stops", Json::array()}, {"stop_strings", {"END"}}}, "stop", true, "", "(field stop_strings)"},
-      {{{"stops", {7}}, {"stop_emitted", false}}, "stop", false, "", "(field stop_emitted)"},
-      {{{"stops", Json::array()}, {"max", 3}}, "length", false, "", ""},
-      {{{"stops", Json::array()}, {"max", 3}}, "cancelled", false, "", ""},
-      {{{"stops", Json::array()}, {"max", 2}}, "length", true, "", ""},
-      {{{"stops", Json::array()}, {"max", 9}}, "length", false, "termination", ""},
-      {{{"stops", Json::array()}, {"max", 9}}, "length", true, "termination", ""},
-      {{{"stops", {4}}}, "stop", false, "", ""},
-      {{{"stops", {4}}}, "length", false, "termination", ""},
+      {Json::object(), "stop", false, "", "(field stop_tokens)"},
+      {Json::object(), "stop", true, "", "(field stop_tokens)"},
+      {{{"stop_tokens", Json::array()}, {"stop_strings", {"END"}}}, "stop", true, "", "(field stop_strings)"},
+      {{{"stop_tokens", {7}}, {"stop_token_emitted", false}}, "stop", false, "", "(field stop_token_emitted)"},
+      {{{"stop_tokens", Json::array()}, {"max_new_tokens", 3}}, "length", false, "", ""},
+      {{{"stop_tokens", Json::array()}, {"max_new_tokens", 3}}, "cancelled", false, "", ""},
+      {{{"stop_tokens", Json::array()}, {"max_new_tokens", 2}}, "length", true, "", ""},
+      {{{"stop_tokens", Json::array()}, {"max_new_tokens", 9}}, "length", false, "termination", ""},
+      {{{"stop_tokens", Json::array()}, {"max_new_tokens", 9}}, "length", true, "termination", ""},
+      {{{"stop_tokens", {4}}}, "stop", false, "", ""},
+      {{{"stop_tokens", {4}}}, "length", false, "termination", ""},
   };
   for (const Row& row : rows) {
     const Report report = report_of_text(ended(row.opening, row.reason, row.cut));
@@ -333,10 +338,10 @@ TEST(Foreign, TextsMayEndAsNoTokenTellsWhichIsNamed) {
 }
 
 TEST(Foreign, ACutRoundThatIsNotTheLastIsAFinding) {
-  std::vector<std::string> lines = lines_of(ended({{"stops", Json::array()}}, "other:grammar", true));
+  std::vector<std::string> lines = lines_of(ended({{"stop_tokens", Json::array()}}, "other:grammar", true));
   Json step = Json::parse(lines[1]);
-  step["n"] = 1;
-  step["pos"] = 3;
+  step["round"] = 1;
+  step["position"] = 3;
   lines.insert(lines.begin() + 2, step.dump());
   const Report report = report_of_text(joined(lines));
   EXPECT_EQ(first_check(report), "conservation") << shown(report);
@@ -344,7 +349,8 @@ TEST(Foreign, ACutRoundThatIsNotTheLastIsAFinding) {
 }
 
 TEST(Foreign, OneFileMayHoldSequencesOfSeveralRules) {
-  std::string text = Json({{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "e"}, {"vocab", 8}}).dump() + "\n";
+  std::string text = Json({{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"},
+                           {"vocabulary", 8}}).dump() + "\n";
   int s = 0;
   for (const char* rule : {"rejection", "matching", "greedy", "block"}) {
     Foreign how;
@@ -353,11 +359,12 @@ TEST(Foreign, OneFileMayHoldSequencesOfSeveralRules) {
     how.temperature = how.rule == "greedy" ? 0 : 1;
     const auto lines = lines_of(ForeignEngine(how, 11 + static_cast<std::uint64_t>(s)).trace());
     const Json header = Json::parse(lines[0]);
-    text += Json({{"t", "seq"}, {"s", s}, {"key", s}, {"rule", rule}, {"T", header["T"]}, {"prompt", {1}},
-                  {"stops", Json::array()}}).dump() + "\n";
+    text += Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", s}, {"rule", rule},
+                  {"temperature", header["temperature"]}, {"prompt", {1}},
+                  {"stop_tokens", Json::array()}}).dump() + "\n";
     for (std::size_t i = 1; i < lines.size(); ++i) {
       Json line = Json::parse(lines[i]);
-      line["s"] = s;
+      line["sequence"] = s;
       text += line.dump() + "\n";
     }
     ++s;
@@ -373,8 +380,8 @@ TEST(Foreign, OneFileMayHoldSequencesOfSeveralRules) {
 /// What is drawn from rows that the trace states, token by token, and what it says beside them.
 std::string tokens_with(const std::function<void(Json&, const std::vector<double>&, int)>& say, const Json& more = {},
                         bool right = true) {
-  Json header = {{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "e"}, {"vocab", 4}, {"rule", "rejection"},
-                 {"T", "0x1p+0"}, {"prompt", {1}}, {"stops", Json::array()}};
+  Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 4},
+                 {"rule", "rejection"}, {"temperature", "0x1p+0"}, {"prompt", {1}}, {"stop_tokens", Json::array()}};
   if (!more.is_null()) header.update(more);
   std::string text = header.dump() + "\n";
   Numbers numbers(5);
@@ -385,11 +392,11 @@ std::string tokens_with(const std::function<void(Json&, const std::vector<double
     double coin = static_cast<double>(numbers.next() >> 40) * 0x1p-24;
     int token = 0;
     while ((coin -= distribution[static_cast<std::size_t>(token)]) >= 0) ++token;
-    Json step = {{"t", "step"}, {"n", n}, {"pos", 1 + n}, {"o", {token}}};
+    Json step = {{"type", "round"}, {"round", n}, {"position", 1 + n}, {"emitted", {token}}};
     say(step, row, token);
     text += step.dump() + "\n";
   }
-  return text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n";
+  return text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n";
 }
 
 std::string hex_of(double value) {
@@ -401,25 +408,25 @@ std::string hex_of(double value) {
 void say_row(Json& step, const std::vector<double>& row, int) {
   Json list = Json::array();
   for (std::size_t i = 0; i < row.size(); ++i) list.insert(list.end(), {static_cast<int>(i), hex_of(row[i])});
-  step["P"] = {list};
+  step["p_rows"] = {list};
 }
 
 /// The two likeliest, as an HTTP interface tells them.
 void say_top(Json& step, const std::vector<double>& row, int token) {
   std::vector<std::size_t> ranked = {0, 1, 2, 3};
   std::stable_sort(ranked.begin(), ranked.end(), [&](std::size_t a, std::size_t b) { return row[a] > row[b]; });
-  step["top_lp"] = {{ranked[0], hex_of(std::log(row[ranked[0]])), ranked[1], hex_of(std::log(row[ranked[1]]))}};
-  step["lp"] = {hex_of(std::log(row[static_cast<std::size_t>(token)]))};
+  step["top_logprobs"] = {{ranked[0], hex_of(std::log(row[ranked[0]])), ranked[1], hex_of(std::log(row[ranked[1]]))}};
+  step["logprobs"] = {hex_of(std::log(row[static_cast<std::size_t>(token)]))};
 }
 
-TEST(Foreign, RowsAreWelcomeBesideTokensAlone) {
+TEST(Foreign, RowsCanBeStatedForTokensWithoutDraftTokens) {
   const Report right = report_of_text(tokens_with(say_row));
   EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << shown(right);
   EXPECT_EQ(right.token_test->tokens, 2000);
   EXPECT_EQ(report_of_text(tokens_with(say_row, {}, false)).verdict(), ReportVerdict::bug_stat);
 }
 
-TEST(Foreign, RowsOfAReferenceAreGrantedSlackWithoutATarget) {
+TEST(Foreign, SlackAppliesToRowsOfAReferenceWithoutATarget) {
   // The reference says one of the two least likely tokens for both.
   const std::string trace = tokens_with([](Json& step, const std::vector<double>& row, int) {
     std::vector<double> reference = row;
@@ -429,7 +436,7 @@ TEST(Foreign, RowsOfAReferenceAreGrantedSlackWithoutATarget) {
     for (int i = 0; i < 4; ++i) {
       if (i != first + 1) list.insert(list.end(), {i, hex_of(reference[static_cast<std::size_t>(i)])});
     }
-    step["P"] = {list};
+    step["p_rows"] = {list};
   });
   EXPECT_EQ(first_check(report_of_text(trace)), "distribution");
   Target none;
@@ -440,20 +447,21 @@ TEST(Foreign, RowsOfAReferenceAreGrantedSlackWithoutATarget) {
   EXPECT_EQ(report_of_text(trace, none).verdict(), ReportVerdict::bug_stat) << "but no more than is granted";
 }
 
-TEST(Foreign, LogProbabilitiesOfTheLikeliestTokensAreALawToBetOn) {
+TEST(Foreign, TopLogProbabilitiesAreADistributionToBetOn) {
   const Report right = report_of_text(tokens_with(say_top));
   EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << shown(right);
   EXPECT_EQ(right.token_test->tokens, 2000);
   EXPECT_EQ(report_of_text(tokens_with(say_top, {}, false)).verdict(), ReportVerdict::bug_stat);
-  const Json colder = {{"T", "0x1p-1"}};
+  const Json colder = {{"temperature", "0x1p-1"}};
   const Report of_logits = report_of_text(tokens_with(say_top, colder));
   EXPECT_EQ(of_logits.verdict(), ReportVerdict::undecided) << "at another temperature they are not the law";
-  EXPECT_THAT(shown(of_logits), HasSubstr("field top_lp is not looked at"));
-  const Json of_distribution = {{"T", "0x1p-1"}, {"lp_of", "p"}};
-  EXPECT_EQ(report_of_text(tokens_with(say_top, of_distribution)).verdict(), ReportVerdict::pass_stat) << "but where they say so";
+  EXPECT_THAT(shown(of_logits), HasSubstr("field top_logprobs is not checked"));
+  const Json of_distribution = {{"temperature", "0x1p-1"}, {"logprobs_of", "p"}};
+  EXPECT_EQ(report_of_text(tokens_with(say_top, of_distribution)).verdict(), ReportVerdict::pass_stat)
+      << "but where they say so";
 }
 
-TEST(Foreign, LogProbabilitiesAreHeldToEachOtherAndToTheRow) {
+TEST(Foreign, LogProbabilitiesAreComparedWithEachOtherAndWithTheRow) {
   const auto check = [](const auto& say, const Json& more = {}) {
     return first_check(report_of_text(tokens_with(say, more)));
   };
@@ -461,18 +469,18 @@ TEST(Foreign, LogProbabilitiesAreHeldToEachOtherAndToTheRow) {
     say_row(step, row, token);
     say_top(step, row, token);
   };
-  const Json of_distribution = {{"lp_of", "p"}};
+  const Json of_distribution = {{"logprobs_of", "p"}};
   EXPECT_EQ(check(both, of_distribution), "");
   const auto off = [&](Json& step, const std::vector<double>& row, int token) {
     both(step, row, token);
-    if (step["n"] == 7) step["lp"][0] = hex_of(std::log(row[static_cast<std::size_t>(token)]) - 0.001);
+    if (step["round"] == 7) step["logprobs"][0] = hex_of(std::log(row[static_cast<std::size_t>(token)]) - 0.001);
   };
   EXPECT_EQ(check(off, of_distribution), "log_probability");
   const auto too_much = [](Json& step, const std::vector<double>&, int) {
-    step["top_lp"] = {{0, hex_of(std::log(0.7)), 1, hex_of(std::log(0.6))}};
+    step["top_logprobs"] = {{0, hex_of(std::log(0.7)), 1, hex_of(std::log(0.6))}};
   };
   EXPECT_EQ(check(too_much), "log_probability");
-  const auto above_1 = [](Json& step, const std::vector<double>&, int) { step["lp"] = {"0x1p-1"}; };
+  const auto above_1 = [](Json& step, const std::vector<double>&, int) { step["logprobs"] = {"0x1p-1"}; };
   EXPECT_EQ(check(above_1), "number");
 }
 

@@ -31,7 +31,8 @@ std::vector<std::pair<double, Token>> ranked(const OutcomeDistribution& distribu
 }
 
 /// The samplers one after the other, on probabilities at temperature 1.
-OutcomeDistribution sampled(OutcomeDistribution distribution, const Sampling& s, const std::vector<std::string>& order) {
+OutcomeDistribution sampled(OutcomeDistribution distribution, const Sampling& s,
+                            const std::vector<std::string>& order) {
   for (const std::string& name : order) {
     distribution = scaled(distribution);
     const auto list = ranked(distribution);
@@ -111,7 +112,7 @@ Sampling some_sampling(Numbers& numbers) {
   return s;
 }
 
-TEST(NearbyDistribution, IsOursWhereNothingMoves) {
+TEST(NearbyDistribution, EqualsOursWithoutSlack) {
   Numbers numbers(3);
   for (int n = 0; n < 300; ++n) {
     const auto logits = some_logits(numbers, 12);
@@ -125,7 +126,7 @@ TEST(NearbyDistribution, IsOursWhereNothingMoves) {
   }
 }
 
-TEST(NearbyDistribution, HoldsWhateverAnEngineMakesOfProbabilitiesWithinTheSlackInEveryOrder) {
+TEST(NearbyDistribution, ContainsEveryEngineWithinTheSlackForEverySamplerOrder) {
   const std::vector<std::vector<std::string>> orders = {
       {"temperature", "top_k", "top_p", "min_p"}, {"top_k", "top_p", "min_p", "temperature"},
       {"top_p", "temperature", "top_k", "min_p"}, {"min_p", "top_k", "temperature", "top_p"}};
@@ -157,7 +158,7 @@ TEST(NearbyDistribution, HoldsWhateverAnEngineMakesOfProbabilitiesWithinTheSlack
   EXPECT_GT(moved_edges, 100) << "or the test shows nothing of edges";
 }
 
-TEST(NearbyDistribution, TemperatureAfterTheCutsKeepsWhatTheyKeepWithoutIt) {
+TEST(NearbyDistribution, TemperatureAfterTheCutsDoesNotChangeWhichTokensTheyKeep) {
   const std::vector<float> logits = {4, 3, 2, 1, 0};
   Sampling s{.temperature = 0.5F, .top_p = 0.9F};
   const auto last = nearby_distribution(logits, s, {"top_p", "temperature"}, {}, 1e-9);
@@ -167,7 +168,7 @@ TEST(NearbyDistribution, TemperatureAfterTheCutsKeepsWhatTheyKeepWithoutIt) {
   EXPECT_LT(apart(distribution_of(last->p), sampled(softmax(logits, 1), s, {"top_p", "temperature"})), 1e-12);
 }
 
-TEST(NearbyDistribution, IsNotKnownWhereASamplerIsNot) {
+TEST(NearbyDistribution, IsUnknownForAnUnknownSampler) {
   const std::vector<float> logits = {1, 2, 3};
   const Sampling s{.temperature = 1, .top_k = 2, .repeat_penalty = 1.5F};
   EXPECT_FALSE(nearby_distribution(logits, s, {"top_k", "xtc", "temperature"}, {}, 0.1));
@@ -175,7 +176,7 @@ TEST(NearbyDistribution, IsNotKnownWhereASamplerIsNot) {
   EXPECT_TRUE(nearby_distribution(logits, s, {"penalties", "top_k", "temperature"}, {}, 0.1));
 }
 
-TEST(BestToken, TellsHowFarAnotherLiesBelow) {
+TEST(BestToken, ReturnsHowFarAnotherTokenLiesBelowTheBest) {
   const std::vector<float> logits = {1, 3, 2.5F, 3};
   const BestToken best(logits, {}, {});
   EXPECT_EQ(best.token(), 1) << "the smallest among equals";

@@ -29,7 +29,7 @@ const Lines& good_lines() {
 std::size_t refused_line() {
   for (std::size_t i = 2; i + 1 < good_lines().size(); ++i) {
     const Json line = Json::parse(good_lines()[i]);
-    if (line["last"] == "res" && line["a"] > 0) return i;
+    if (line["next_from"] == "residual" && line["accepted"] > 0) return i;
   }
   ADD_FAILURE() << "no such round";
   return 2;
@@ -60,18 +60,26 @@ std::string edited(const std::function<void(Lines&)>& edit) {
 
 /// A header of a trace with real weights that opens its sequence, and a line after it.
 std::string with_reals(const std::string& line) {
-  return "{\"t\":\"hdr\",\"schema\":\"spectrace/1\",\"engine\":\"e\",\"vocab\":8,\"rule\":\"rejection\","
-         "\"T\":\"0x1p+0\",\"prompt\":[1]}\n" + line + "\n";
+  return "{\"type\":\"header\",\"schema\":\"spectrace/2\",\"engine\":\"e\",\"vocabulary\":8,\"rule\":\"rejection\","
+         "\"temperature\":\"0x1p+0\",\"prompt\":[1]}\n" + line + "\n";
 }
 
 /// A refused draft token with that q.
 std::string with_q(const std::string& q) {
-  return with_reals(R"({"t":"step","n":0,"pos":1,"w":2,"a":0,"last":"res","d":[1],"o":[2],"q":[)" + q + "]}");
+  return with_reals(R"({"type":"round","round":0,"position":1,"width":2,"accepted":0,"next_from":"residual",)"
+                    R"("draft_tokens":[1],"emitted":[2],"q_draft":[)" + q + "]}");
 }
 
 /// A draft token that stands, with those fields beside it.
 std::string with_real(const std::string& fields) {
-  return with_reals(R"({"t":"step","n":0,"pos":1,"w":2,"a":1,"last":"bonus","d":[1],"o":[1,2],)" + fields + "}");
+  return with_reals(R"({"type":"round","round":0,"position":1,"width":2,"accepted":1,"next_from":"bonus",)"
+                    R"("draft_tokens":[1],"emitted":[1,2],)" + fields + "}");
+}
+
+/// A round without draft tokens, with those fields in it.
+std::string without_drafts(const std::string& fields) {
+  return with_reals(R"({"type":"round","round":0,"position":1,"width":1,"accepted":0,"next_from":"bonus",)"
+                    R"("draft_tokens":[],"emitted":[2],)" + fields + "}");
 }
 
 struct Bad {
@@ -88,8 +96,8 @@ std::vector<Bad> bad_files() {
   const std::string ending = ":" + std::to_string(last + 1) + ": ";
   const std::string whole = joined(good_lines());
   const Json round = Json::parse(good_lines()[at]);
-  const auto y = [&](const char* field, Json value) {
-    return with(at, [&](Json& json) { json["y"][field] = std::move(value); });
+  const auto next = [&](const char* field, Json value) {
+    return with(at, [&](Json& json) { json["next"][field] = std::move(value); });
   };
   const std::string other_line = good_lines()[3];
   return {
@@ -98,11 +106,11 @@ std::vector<Bad> bad_files() {
       {"one newline", "\n", ":1: ", ""},
       {"a NUL", std::string("\0\n", 2), ":1: ", "NUL"},
       {"binary", "\x7f" "ELF\x02\x01\x01\xff\xfe\n", ":1: ", ""},
-      {"not UTF-8", "{\"t\":\"\xff\xfe\"}\n", ":1: ", ""},
+      {"not UTF-8", "{\"type\":\"\xff\xfe\"}\n", ":1: ", ""},
       {"not an object", "[1,2,3]\n", ":1: ", "object"},
       {"a number", "17\n", ":1: ", "object"},
-      {"another format", "{\"t\":\"span\",\"name\":\"x\"}\n", ":1: ", "field t"},
-      {"no header", edited([](Lines& lines) { lines.erase(lines.begin()); }), ":1: ", "begins with a hdr"},
+      {"another format", "{\"type\":\"span\",\"name\":\"x\"}\n", ":1: ", "field type"},
+      {"no header", edited([](Lines& lines) { lines.erase(lines.begin()); }), ":1: ", "begins with a header"},
       {"two headers", edited([](Lines& lines) { lines.insert(lines.begin() + 1, lines[0]); }), ":2: ", "second header"},
       {"two traces, one after the other", whole + whole, ":" + std::to_string(last + 2) + ": ", "second header"},
       {"cut within the header", whole.substr(0, 20), ":1: ", "ends within a line"},
@@ -112,117 +120,132 @@ std::vector<Bad> bad_files() {
       {"a line too long",
        good_lines()[0] + "\n" + std::string(Reader::line_bytes_max + 1, ' ') + "\n", ":2: ", "longer than"},
       {"nested too deep", good_lines()[0] + "\n" + std::string(100000, '[') + "\n", ":2: ", "deeper"},
-      {"a name twice", good_lines()[0] + "\n{\"t\":\"seq\",\"t\":\"seq\"}\n", ":2: ", "twice"},
+      {"a name twice", good_lines()[0] + "\n{\"type\":\"sequence\",\"type\":\"seq\"}\n", ":2: ", "twice"},
       {"two objects in a line", good_lines()[0] + good_lines()[1] + "\n", ":1: ", ""},
-      {"carriage returns and junk", good_lines()[0] + "\n{\"t\":\r\"step\"\r,}\n", ":2: ", ""},
+      {"carriage returns and junk", good_lines()[0] + "\n{\"type\":\r\"step\"\r,}\n", ":2: ", ""},
       {"an unknown line",
-       edited([](Lines& lines) { lines.insert(lines.begin() + 2, "{\"t\":\"note\"}"); }), ":3: ", "field t"},
-      {"a line without t", edited([](Lines& lines) { lines.insert(lines.begin() + 2, "{}"); }), ":3: ", "field t"},
-      {"t is a number", edited([](Lines& lines) { lines[2] = "{\"t\":1}"; }), ":3: ", "field t"},
-      {"NaN", edited([](Lines& lines) { lines[2] = "{\"t\":\"step\",\"n\":NaN}"; }), ":3: ", ""},
+       edited([](Lines& lines) { lines.insert(lines.begin() + 2, "{\"type\":\"note\"}"); }), ":3: ", "field type"},
+      {"a line without type", edited([](Lines& lines) { lines.insert(lines.begin() + 2, "{}"); }), ":3: ",
+       "field type"},
+      {"type is a number", edited([](Lines& lines) { lines[2] = "{\"type\":1}"; }), ":3: ", "field type"},
+      {"NaN", edited([](Lines& lines) { lines[2] = "{\"type\":\"round\",\"round\":NaN}"; }), ":3: ", ""},
       // Lines that do not follow one another.
-      {"a round missing", edited([](Lines& lines) { lines.erase(lines.begin() + 3); }), ":4: ", "field n"},
-      {"a round twice", edited([](Lines& lines) { lines.insert(lines.begin() + 3, lines[3]); }), ":5: ", "field n"},
-      {"two rounds in turn", edited([](Lines& lines) { std::swap(lines[3], lines[4]); }), ":4: ", "field n"},
-      {"a round before its sequence", edited([](Lines& lines) { std::swap(lines[1], lines[2]); }), ":2: ", "field s"},
+      {"a round missing", edited([](Lines& lines) { lines.erase(lines.begin() + 3); }), ":4: ", "field round"},
+      {"a round twice", edited([](Lines& lines) { lines.insert(lines.begin() + 3, lines[3]); }), ":5: ", "field round"},
+      {"two rounds in turn", edited([](Lines& lines) { std::swap(lines[3], lines[4]); }), ":4: ", "field round"},
+      {"a round before its sequence", edited([](Lines& lines) { std::swap(lines[1], lines[2]); }), ":2: ",
+       "field sequence"},
       {"a round after the end",
-       edited([&](Lines& lines) { lines.push_back(other_line); }), ":" + std::to_string(last + 2) + ": ", "field s"},
+       edited([&](Lines& lines) { lines.push_back(other_line); }), ":" + std::to_string(last + 2) + ": ",
+       "field sequence"},
       {"two ends",
-       edited([](Lines& lines) { lines.push_back(lines.back()); }), ":" + std::to_string(last + 2) + ": ", "field s"},
+       edited([](Lines& lines) { lines.push_back(lines.back()); }), ":" + std::to_string(last + 2) + ": ",
+       "field sequence"},
       {"a sequence opened twice",
-       edited([](Lines& lines) { lines.insert(lines.begin() + 2, lines[1]); }), ":3: ", "field s"},
+       edited([](Lines& lines) { lines.insert(lines.begin() + 2, lines[1]); }), ":3: ", "field sequence"},
       {"rounds of another run between",
-       edited([](Lines& lines) { lines.insert(lines.begin() + 4, lines[2]); }), ":5: ", "field n"},
+       edited([](Lines& lines) { lines.insert(lines.begin() + 4, lines[2]); }), ":5: ", "field round"},
       {"changed and not sealed", [] {
          Lines lines = good_lines();
          lines[0].replace(lines[0].find("the loop"), 8, "the l00p");
          return joined(lines);
        }(), ending, "field sha256"},
       // The header.
-      {"a later schema", with(0, "schema", "spectrace/2"), ":1: ", "field schema"},
+      {"a later schema", with(0, "schema", "spectrace/3"), ":1: ", "field schema"},
+      {"version 1", "{\"t\":\"hdr\",\"schema\":\"spectrace/1\",\"engine\":\"e\",\"vocab\":9,\"rule\":\"greedy\"}\n",
+       ":1: ", "field schema: this program does not read spectrace/1: version 2 renamed the keys, and "
+               "docs/spectrace.md has the table from version 1 keys to version 2 keys"},
       {"no schema", without(0, "schema"), ":1: ", "field schema"},
       {"no engine", without(0, "engine"), ":1: ", "field engine"},
       {"an unknown rule", with(0, "rule", "typical"), ":1: ", "field rule"},
-      {"an empty vocabulary", with(0, "vocab", 0), ":1: ", "field vocab"},
-      {"a huge vocabulary", with(0, "vocab", std::int64_t{1} << 40), ":1: ", "field vocab"},
-      {"a negative total", with(0, "W", -1), ":1: ", "field W"},
-      {"a total beyond 2^52", with(0, "W", (std::int64_t{1} << 52) + 1), ":1: ", "field W"},
+      {"an empty vocabulary", with(0, "vocabulary", 0), ":1: ", "field vocabulary"},
+      {"a huge vocabulary", with(0, "vocabulary", std::int64_t{1} << 40), ":1: ", "field vocabulary"},
+      {"a negative total", with(0, "total_weight", -1), ":1: ", "field total_weight"},
+      {"a total beyond 2^52", with(0, "total_weight", (std::int64_t{1} << 52) + 1), ":1: ", "field total_weight"},
       {"an unknown field", with(0, "wights", "x"), ":1: ", "wights"},
       {"a seed that is none", with(0, [](Json& json) { json["rng"]["seed"] = "0x3"; }), ":1: ", "field rng.seed"},
       {"a seed beyond 2^64",
        with(0, [](Json& json) { json["rng"]["seed"] = "18446744073709551616"; }), ":1: ", "field rng.seed"},
       {"an unknown type of reals", with(0, "dtype", "fp8"), ":1: ", "field dtype"},
-      {"sampling in a header without prompt", with(0, "T", "0x1p+0"), ":1: ", "'T'"},
+      {"sampling in a header without prompt", with(0, "temperature", "0x1p+0"), ":1: ", "'temperature'"},
       // The opening.
       {"an empty prompt", with(1, "prompt", Json::array()), ":2: ", "field prompt"},
       {"no prompt", without(1, "prompt"), ":2: ", "field prompt"},
       {"a prompt token beyond the vocabulary", with(1, "prompt", {1, 6}), ":2: ", "field prompt[1]"},
-      {"a decimal temperature", with(1, "T", "0.8"), ":2: ", "field T"},
-      {"an infinite temperature", with(1, "T", "0xinf"), ":2: ", "field T"},
-      {"a temperature that is a number", with(1, "T", 0.8), ":2: ", "field T"},
-      {"no temperature", without(1, "T"), ":2: ", "field T"},
-      {"a temperature beyond a float", with(1, "T", "0x1p+1000"), ":2: ", "field T"},
-      {"a negative budget", with(1, "max", -1), ":2: ", "field max"},
-      {"an unknown way to verify", with(1, "verify", "tree"), ":2: ", "field verify"},
-      {"a stop beyond the vocabulary", with(1, "stops", {-1}), ":2: ", "field stops[0]"},
-      {"a key beyond 32 bits", with(1, "key", std::int64_t{1} << 31), ":2: ", "field key"},
+      {"a decimal temperature", with(1, "temperature", "0.8"), ":2: ", "field temperature"},
+      {"an infinite temperature", with(1, "temperature", "0xinf"), ":2: ", "field temperature"},
+      {"a temperature that is a number", with(1, "temperature", 0.8), ":2: ", "field temperature"},
+      {"no temperature", without(1, "temperature"), ":2: ", "field temperature"},
+      {"a temperature beyond a float", with(1, "temperature", "0x1p+1000"), ":2: ", "field temperature"},
+      {"a negative budget", with(1, "max_new_tokens", -1), ":2: ", "field max_new_tokens"},
+      {"an unknown way to verify", with(1, "verification", "tree"), ":2: ", "field verification"},
+      {"a stop beyond the vocabulary", with(1, "stop_tokens", {-1}), ":2: ", "field stop_tokens[0]"},
+      {"a key beyond 32 bits", with(1, "rng_key", std::int64_t{1} << 31), ":2: ", "field rng_key"},
       // A round.
-      {"no position", without(at, "pos"), refused, "field pos"},
-      {"a position of 0", with(at, "pos", 0), refused, "field pos"},
-      {"a position that goes back", with(at, "pos", 3), refused, "field pos"},
-      {"a position beyond 32 bits", with(at, "pos", std::int64_t{1} << 32), refused, "field pos"},
-      {"half a position", with(at, "pos", 7.5), refused, "field pos"},
-      {"nothing emitted", with(at, "o", Json::array()), refused, "field o"},
-      {"more emitted than a round can", with(at, "o", {0, 1, 2, 3, 4, 5}), refused, "field o"},
-      {"a draft token that is text", with(at, [](Json& json) { json["d"][0] = "a"; }), refused, "field d[0]"},
-      {"more accepted than drafted", with(at, "a", 4), refused, "field a"},
-      {"less than none accepted", with(at, "a", -1), refused, "field a"},
-      {"a pass without rows", with(at, "w", 0), refused, "field w"},
-      {"a pass of too many rows", with(at, "w", 1 + round["d"].size() + 1), refused, "field w"},
-      {"an unknown last token", with(at, "last", "lucky"), refused, "field last"},
-      {"draft tokens missing", without(at, "d"), refused, "field d"},
-      {"accepted missing", without(at, "a"), refused, "field a"},
-      {"a q missing", with(at, [](Json& json) { json["q"].erase(0); }), refused, "field q"},
+      {"no position", without(at, "position"), refused, "field position"},
+      {"a position of 0", with(at, "position", 0), refused, "field position"},
+      {"a position that goes back", with(at, "position", 3), refused, "field position"},
+      {"a position beyond 32 bits", with(at, "position", std::int64_t{1} << 32), refused, "field position"},
+      {"half a position", with(at, "position", 7.5), refused, "field position"},
+      {"nothing emitted", with(at, "emitted", Json::array()), refused, "field emitted"},
+      {"more emitted than a round can", with(at, "emitted", {0, 1, 2, 3, 4, 5}), refused, "field emitted"},
+      {"a draft token that is text", with(at, [](Json& json) { json["draft_tokens"][0] = "a"; }), refused,
+       "field draft_tokens[0]"},
+      {"more accepted than drafted", with(at, "accepted", 4), refused, "field accepted"},
+      {"less than none accepted", with(at, "accepted", -1), refused, "field accepted"},
+      {"a pass without rows", with(at, "width", 0), refused, "field width"},
+      {"a pass of too many rows", with(at, "width", 1 + round["draft_tokens"].size() + 1), refused, "field width"},
+      {"an unknown last token", with(at, "next_from", "lucky"), refused, "field next_from"},
+      {"draft tokens missing", without(at, "draft_tokens"), refused, "field draft_tokens"},
+      {"accepted missing", without(at, "accepted"), refused, "field accepted"},
+      {"a q missing", with(at, [](Json& json) { json["q_draft"].erase(0); }), refused, "field q_draft"},
       {"a p too many",
-       with(at, [](Json& json) { for (int i = 0; i < 5; ++i) json["p"].push_back(1); }), refused, "field p"},
+       with(at, [](Json& json) { for (int i = 0; i < 5; ++i) json["p_draft"].push_back(1); }), refused,
+       "field p_draft"},
       {"a weight beyond the total",
-       with(at, [](Json& json) { json["q"][0] = (std::int64_t{1} << 52) + 1; }), refused, "field q[0]"},
-      {"a negative weight", with(at, [](Json& json) { json["p"][0] = -1; }), refused, "field p[0]"},
-      {"a coin missing", with(at, [](Json& json) { json["u"].erase(0); }), refused, "field u"},
-      {"a coin not below its bound", with(at, [](Json& json) { json["u"][0] = json["q"][0]; }), refused, "field u[0]"},
-      {"a negative coin", with(at, [](Json& json) { json["u"][0] = -1; }), refused, "field u[0]"},
-      {"a real among integers", with(at, [](Json& json) { json["p"][0] = "0x1p-1"; }), refused, "field p[0]"},
-      {"weights before, under rejection", with(at, "b", {0}), refused, "field b"},
+       with(at, [](Json& json) { json["q_draft"][0] = (std::int64_t{1} << 52) + 1; }), refused, "field q_draft[0]"},
+      {"a negative weight", with(at, [](Json& json) { json["p_draft"][0] = -1; }), refused, "field p_draft[0]"},
+      {"a coin missing", with(at, [](Json& json) { json["accept_u"].erase(0); }), refused, "field accept_u"},
+      {"a coin not below its bound", with(at, [](Json& json) { json["accept_u"][0] = json["q_draft"][0]; }), refused,
+       "field accept_u[0]"},
+      {"a negative coin", with(at, [](Json& json) { json["accept_u"][0] = -1; }), refused, "field accept_u[0]"},
+      {"a real among integers", with(at, [](Json& json) { json["p_draft"][0] = "0x1p-1"; }), refused,
+       "field p_draft[0]"},
+      {"weights before, under rejection", with(at, "p_before", {0}), refused, "field p_before"},
       {"a draft's coin too large",
-       with(at, [](Json& json) { json["qc"][0] = std::int64_t{1} << 52; }), refused, "field qc[0]"},
-      {"a draft's coin missing", with(at, [](Json& json) { json["qc"].erase(0); }), refused, "field qc"},
-      {"a draw below 0", y("of", 0), refused, "field y.of"},
-      {"a draw without weight", y("wt", 0), refused, "field y.wt"},
-      {"a draw beyond its bound", y("at", round["y"]["of"]), refused, "field y.at"},
-      {"a draw's coin beyond its bound", y("c", round["y"]["of"]), refused, "field y.c"},
-      {"a draw of no token", y("id", 6), refused, "field y.id"},
-      {"a draw with a stray field", y("zz", 1), refused, "zz"},
-      {"an unknown purpose", with(at, [](Json& json) { json["rc"]["luck"] = {1}; }), refused, "luck"},
-      {"a fingerprint too short", with(at, [](Json& json) { json["h"][0] = "abc"; }), refused, "field h[0]"},
+       with(at, [](Json& json) { json["draft_u"][0] = std::int64_t{1} << 52; }), refused, "field draft_u[0]"},
+      {"a draft's coin missing", with(at, [](Json& json) { json["draft_u"].erase(0); }), refused, "field draft_u"},
+      {"a draw below 0", next("bound", 0), refused, "field next.bound"},
+      {"a draw without weight", next("weight", 0), refused, "field next.weight"},
+      {"a draw beyond its bound", next("before", round["next"]["bound"]), refused, "field next.before"},
+      {"a draw's coin beyond its bound", next("u", round["next"]["bound"]), refused, "field next.u"},
+      {"a draw of no token", next("token", 6), refused, "field next.token"},
+      {"a draw with a stray field", next("zz", 1), refused, "zz"},
+      {"an unknown purpose", with(at, [](Json& json) { json["rng_positions"]["luck"] = {1}; }), refused, "luck"},
+      {"a fingerprint too short", with(at, [](Json& json) { json["logits_digests"][0] = "abc"; }), refused,
+       "field logits_digests[0]"},
       {"a fingerprint of capitals",
-       with(at, [](Json& json) { json["ph"][0] = std::string(32, 'A'); }), refused, "field ph[0]"},
-      {"a fingerprint missing", with(at, [](Json& json) { json["h"].erase(0); }), refused, "field h"},
-      {"a row whose weights are too few", with(at, [](Json& json) { json["P"][0][1] = 1; }), refused, "field P[0]"},
+       with(at, [](Json& json) { json["p_digests"][0] = std::string(32, 'A'); }), refused, "field p_digests[0]"},
+      {"a fingerprint missing", with(at, [](Json& json) { json["logits_digests"].erase(0); }), refused,
+       "field logits_digests"},
+      {"a row whose weights are too few", with(at, [](Json& json) { json["p_rows"][0][1] = 1; }), refused,
+       "field p_rows[0]"},
       {"a row whose weights are too many",
-       with(at, [](Json& json) { json["P"][0][1] = std::int64_t{1} << 52; }), refused, "field P[0]"},
+       with(at, [](Json& json) { json["p_rows"][0][1] = std::int64_t{1} << 52; }), refused, "field p_rows[0]"},
       {"a row in another order", with(at, [](Json& json) {
-         json["Q"][0] = {3, std::int64_t{1} << 51, 2, std::int64_t{1} << 51};
-       }), refused, "field Q[0][2]"},
-      {"a row with half a pair", with(at, [](Json& json) { json["Q"][0].push_back(1); }), refused, "field Q[0]"},
-      {"a row too few", with(at, [](Json& json) { json["P"].erase(0); }), refused, "field P"},
+         json["q_rows"][0] = {3, std::int64_t{1} << 51, 2, std::int64_t{1} << 51};
+       }), refused, "field q_rows[0][2]"},
+      {"a row with half a pair", with(at, [](Json& json) { json["q_rows"][0].push_back(1); }), refused,
+       "field q_rows[0]"},
+      {"a row too few", with(at, [](Json& json) { json["p_rows"].erase(0); }), refused, "field p_rows"},
       // The end.
       {"an unknown reason", with(last, "reason", "bored"), ending, "field reason"},
       {"no reason", without(last, "reason"), ending, "field reason"},
-      {"a negative count", with(last, "count", -1), ending, "field count"},
+      {"a negative count", with(last, "emitted_count", -1), ending, "field emitted_count"},
       {"a count missing",
-       with(last, [](Json& json) { json["stats"].erase("drafted"); }), ending, "field stats.drafted"},
+       with(last, [](Json& json) { json["statistics"].erase("drafted"); }), ending, "field statistics.drafted"},
       {"a count that is a list",
-       with(last, [](Json& json) { json["stats"]["drafted"] = {1}; }), ending, "field stats.drafted"},
+       with(last, [](Json& json) { json["statistics"]["drafted"] = {1}; }), ending, "field statistics.drafted"},
       {"a digest of other lines", [] {
          Lines lines = good_lines();
          Json json = Json::parse(lines.back());
@@ -231,38 +254,40 @@ std::vector<Bad> bad_files() {
          return joined(lines);
        }(), ending, "field sha256"},
       // Real weights.
-      {"a probability that is no number", with_q(R"("0xnan")"), ":2: ", "field q[0]"},
-      {"an integer among reals", with_q(R"(1)"), ":2: ", "field q[0]"},
+      {"a probability that is no number", with_q(R"("0xnan")"), ":2: ", "field q_draft[0]"},
+      {"an integer among reals", with_q(R"(1)"), ":2: ", "field q_draft[0]"},
       {"rows without a total",
-       with_reals(R"({"t":"step","n":0,"pos":1,"w":1,"a":0,"last":"bonus","d":[],"P":[[1,2]],"o":[2]})"),
-       ":2: ", "field P"},
+       without_drafts(R"("p_rows":[[1,2]])"),
+       ":2: ", "field p_rows"},
       {"a row of reals that add up to less than 1",
-       with_real(R"("P":[[1,"0x1p-1",2,"0x1.fffp-2"],[2,"0x1p+0"]])"), ":2: ", "field P[0]"},
-      {"a row of reals that add up to more than 1", with_real(R"("Q":[[1,"0x1p-1",2,"0x1.01p-1"]])"), ":2: ",
-       "field Q[0]"},
+       with_real(R"("p_rows":[[1,"0x1p-1",2,"0x1.fffp-2"],[2,"0x1p+0"]])"), ":2: ", "field p_rows[0]"},
+      {"a row of reals that add up to more than 1", with_real(R"("q_rows":[[1,"0x1p-1",2,"0x1.01p-1"]])"), ":2: ",
+       "field q_rows[0]"},
       {"a row of reals in another order",
-       with_real(R"("P":[[1,"0x1p+0"],[2,"0x1p-1",1,"0x1p-1"]])"), ":2: ", "field P[1][2]"},
-      {"a row of reals with half a pair", with_real(R"("Q":[[1,"0x1p+0",2]])"), ":2: ", "field Q[0]"},
-      {"a row of reals with a weight of 0", with_real(R"("Q":[[1,"0x1p+0",2,"0x0p+0"]])"), ":2: ", "field Q[0][3]"},
-      {"an empty row of reals", with_real(R"("Q":[[]])"), ":2: ", "field Q[0]"},
-      {"a row of reals beyond the vocabulary", with_real(R"("Q":[[8,"0x1p+0"]])"), ":2: ", "field Q[0][0]"},
-      {"a row of reals too few", with_real(R"("P":[[1,"0x1p+0"]])"), ":2: ", "field P"},
-      {"a row of reals too many", with_real(R"("Q":[[1,"0x1p+0"],[1,"0x1p+0"]])"), ":2: ", "field Q"},
-      {"a real coin that is a number", with_real(R"("ur":0.5)"), ":2: ", "field ur"},
-      {"a list of real coins", with_real(R"("ur":["0x1p-1"])"), ":2: ", "field ur"},
-      {"a draft's real coin too many", with_real(R"("qc":["0x1p-1","0x1p-1"])"), ":2: ", "field qc"},
-      {"weights before, of reals", with_real(R"("qb":["0x1p-1"])"), ":2: ", "field qb"},
-      {"a real coin among integers", with(at, "ur", "0x1p-1"), refused, "field ur"},
+       with_real(R"("p_rows":[[1,"0x1p+0"],[2,"0x1p-1",1,"0x1p-1"]])"), ":2: ", "field p_rows[1][2]"},
+      {"a row of reals with half a pair", with_real(R"("q_rows":[[1,"0x1p+0",2]])"), ":2: ", "field q_rows[0]"},
+      {"a row of reals with a weight of 0", with_real(R"("q_rows":[[1,"0x1p+0",2,"0x0p+0"]])"), ":2: ",
+       "field q_rows[0][3]"},
+      {"an empty row of reals", with_real(R"("q_rows":[[]])"), ":2: ", "field q_rows[0]"},
+      {"a row of reals beyond the vocabulary", with_real(R"("q_rows":[[8,"0x1p+0"]])"), ":2: ", "field q_rows[0][0]"},
+      {"a row of reals too few", with_real(R"("p_rows":[[1,"0x1p+0"]])"), ":2: ", "field p_rows"},
+      {"a row of reals too many", with_real(R"("q_rows":[[1,"0x1p+0"],[1,"0x1p+0"]])"), ":2: ", "field q_rows"},
+      {"a real coin that is a number", with_real(R"("next_u":0.5)"), ":2: ", "field next_u"},
+      {"a list of real coins", with_real(R"("next_u":["0x1p-1"])"), ":2: ", "field next_u"},
+      {"a draft's real coin too many", with_real(R"("draft_u":["0x1p-1","0x1p-1"])"), ":2: ", "field draft_u"},
+      {"weights before, of reals", with_real(R"("q_before":["0x1p-1"])"), ":2: ", "field q_before"},
+      {"a real coin among integers", with(at, "next_u", "0x1p-1"), refused, "field next_u"},
       {"a lossy rule without a name", with(0, "rule", "lossy:"), ":1: ", "field rule"},
       {"a lossy rule that is another", with(0, "rule", "lossy"), ":1: ", "field rule"},
       {"a draw without a total",
-       with_reals(R"({"t":"step","n":0,"pos":1,"w":1,"a":0,"last":"bonus","d":[],"y":{"id":1},"o":[2]})"),
-       ":2: ", "field y"},
+       without_drafts(R"("next":{"token":1})"),
+       ":2: ", "field next"},
   };
 }
 
-TEST(Reader, RefusesEveryFileThatIsNoTraceAndSaysWhere) {
-  ASSERT_EQ(replay(File(joined(good_lines())).path()).verdict(), ReportVerdict::pass_exact) << "what is damaged was good";
+TEST(Reader, EveryFileThatIsNoTraceIsRefusedWithLineAndField) {
+  ASSERT_EQ(replay(File(joined(good_lines())).path()).verdict(), ReportVerdict::pass_exact)
+      << "what is damaged was good";
   const auto list = bad_files();
   EXPECT_GE(list.size(), 60U);
   for (const Bad& bad : list) {
@@ -277,20 +302,21 @@ TEST(Reader, RefusesEveryFileThatIsNoTraceAndSaysWhere) {
   }
 }
 
-TEST(Reader, RefusesWhatIsNoFile) {
+TEST(Reader, MissingFilesAndFoldersAreRefused) {
   EXPECT_THAT(replay("/nowhere/at/all.jsonl").invalid, HasSubstr("no such file"));
   EXPECT_THAT(replay(std::filesystem::temp_directory_path().string()).invalid, HasSubstr("folder"));
 }
 
 std::string opened(std::int64_t s, const std::string& prompt) {
-  return "{\"t\":\"seq\",\"s\":" + std::to_string(s) + ",\"prompt\":[" + prompt + "],\"T\":\"0x1p+0\"}\n";
+  return "{\"type\":\"sequence\",\"sequence\":" + std::to_string(s) + ",\"prompt\":[" + prompt +
+         "],\"temperature\":\"0x1p+0\"}\n";
 }
 
 std::string ended(std::int64_t s) {
-  return "{\"t\":\"end\",\"s\":" + std::to_string(s) + ",\"reason\":\"cancelled\"}\n";
+  return "{\"type\":\"end\",\"sequence\":" + std::to_string(s) + ",\"reason\":\"cancelled\"}\n";
 }
 
-TEST(Reader, KeepsOpenSequencesUpToABoundAndAnyNumberThatEnded) {
+TEST(Reader, OpenSequencesAreLimitedAndEndedOnesAreNot) {
   constexpr auto most = static_cast<std::int64_t>(Reader::open_sequences_max);
   std::string text = good_lines()[0] + "\n";
   for (std::int64_t s = 0; s < 2 * most; ++s) text += opened(s, "1") + ended(s);
@@ -302,17 +328,19 @@ TEST(Reader, KeepsOpenSequencesUpToABoundAndAnyNumberThatEnded) {
   EXPECT_THAT(report_text(report_of(kept)), HasSubstr("nor have " + std::to_string(most - 1) + " others"));
   const File one_more(text + opened(3 * most, "1"));
   EXPECT_THAT(replay(one_more.path()).invalid,
-              HasSubstr(":" + std::to_string(1 + 5 * most + 1) + ": field s: more than 16384 sequences are open"));
+              HasSubstr(":" + std::to_string(1 + 5 * most + 1) +
+                        ": field sequence: more than 16384 sequences are open"));
   const File in_its_place(text + ended(3 * most - 1) + opened(3 * most, "1"));
   EXPECT_EQ(replay(in_its_place.path()).invalid, "");
 }
 
-TEST(ReaderSlow, KeepsTokensOfOpenSequencesUpToABound) {
+TEST(ReaderSlow, TokensOfOpenSequencesAreLimited) {
   constexpr std::size_t in_a_line = std::size_t{1} << 22;
   std::string tokens = "1";
   for (std::size_t i = 1; i < in_a_line; ++i) tokens += ",1";
   const auto round = [](std::int64_t n, std::size_t position) {
-    return "{\"t\":\"step\",\"s\":0,\"n\":" + std::to_string(n) + ",\"pos\":" + std::to_string(position) + ",\"o\":";
+    return "{\"type\":\"round\",\"sequence\":0,\"round\":" + std::to_string(n) + ",\"position\":" +
+           std::to_string(position) + ",\"emitted\":";
   };
   // All but one token of what may be kept: in prompts, in what is emitted, in stop tokens.
   std::string text = good_lines()[0] + "\n" + opened(0, tokens);
@@ -321,20 +349,20 @@ TEST(ReaderSlow, KeepsTokensOfOpenSequencesUpToABound) {
   }
   for (std::int64_t s = 1; s < 4; ++s) text += opened(s, tokens);
   std::string stops = opened(4, "1");
-  stops.insert(stops.size() - 2, ",\"stops\":[" + tokens.substr(4) + "]");
+  stops.insert(stops.size() - 2, ",\"stop_tokens\":[" + tokens.substr(4) + "]");
   text += stops;
   const File last(text + opened(5, "1"));
   EXPECT_EQ(replay(last.path()).invalid, "");
   const File prompt(text + opened(5, "1,1"));
   EXPECT_THAT(replay(prompt.path()).invalid,
-              HasSubstr(":10: field prompt: the sequences that are open have more than 33554432 tokens"));
+              HasSubstr(":10: field prompt: the open sequences have more than 33554432 tokens"));
   const File emitted(text + round(3, 4 * in_a_line) + "[1,1]}\n");
-  EXPECT_THAT(replay(emitted.path()).invalid, HasSubstr(":10: field o: the sequences that are open have more than"));
+  EXPECT_THAT(replay(emitted.path()).invalid, HasSubstr(":10: field emitted: the open sequences have more than"));
   const File freed(text + ended(3) + opened(5, tokens));
   EXPECT_EQ(replay(freed.path()).invalid, "");
 }
 
-TEST(Reader, NeverPassesATraceCutAtAnyByte) {
+TEST(Reader, ATraceCutAtAnyByteDoesNotPass) {
   const std::string whole = joined(good_lines());
   const File file;
   for (std::size_t size = 0; size < whole.size(); size += size % 7 + 1) {

@@ -18,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Replay, PassesWhatTheLoopDidUnderEveryRuleAndSamplingWithTheTargetAndWithout) {
+TEST(Replay, EveryTraceOfTheDecodingLoopPassesWithAndWithoutTheTarget) {
   Recorded recorded;
   for (const Case& c : cases()) {
     const File file(recorded.text(c));
@@ -34,7 +34,7 @@ TEST(Replay, PassesWhatTheLoopDidUnderEveryRuleAndSamplingWithTheTargetAndWithou
   }
 }
 
-TEST(Replay, PlainReaderSaysWhatPlainRowSaysWhateverWasReadBefore) {
+TEST(Replay, PlainReaderEqualsPlainRowWhateverWasReadBefore) {
   Recorded recorded;
   const Sampling sampling = every_parameter();
   PlainReader reader(recorded.model(), sampling);
@@ -73,8 +73,8 @@ std::vector<Json> others_than(const Json& leaf) {
   if (text.starts_with("0x") || text.starts_with("-0x")) return {text == "0x1p-1" ? "0x1p-2" : "0x1p-1"};
   static const std::map<std::string, std::vector<Json>> names = {
       {"batched", {"serial"}},           {"serial", {"batched"}},  {"matching", {"rejection"}},
-      {"rejection", {"matching"}},       {"res", {"own", "bonus"}}, {"own", {"res", "bonus"}},
-      {"bonus", {"own", "res"}},         {"stop", {"length", "cancelled"}}, {"length", {"stop", "cancelled"}},
+      {"rejection", {"matching"}},       {"residual", {"target", "bonus"}}, {"target", {"residual", "bonus"}},
+      {"bonus", {"target", "residual"}},         {"stop", {"length", "cancelled"}}, {"length", {"stop", "cancelled"}},
   };
   if (const auto found = names.find(text); found != names.end()) return found->second;
   if (text.empty()) return {"x"};
@@ -88,74 +88,74 @@ std::vector<Json> others_than(const Json& leaf) {
 using Owners = std::map<std::string, std::set<std::string>>;
 const Owners& owners() {
   static const Owners table = {
-      {"hdr.t", {""}},
-      {"hdr.schema", {""}},
-      {"hdr.weights", {""}},
-      {"hdr.vocab", {""}},
-      {"hdr.rule", {""}},
-      {"hdr.W", {""}},
-      {"hdr.rng.alg", {"?"}},
-      {"hdr.rng.seed", {"coin"}},
-      {"seq.t", {""}},
-      {"seq.s", {""}},
-      {"seq.key", {"", "coin"}},
-      {"seq.numerics", {"?"}},
-      {"seq.k", {"draft_length"}},
-      {"seq.verify", {"width"}},
-      {"seq.max", {"budget", "termination"}},
-      {"seq.T", {"p_row", "declared"}},
-      {"seq.top_k", {"p_row", "declared"}},
-      {"seq.top_p", {"p_row"}},
-      {"seq.min_p", {"p_row"}},
-      {"seq.repeat", {"p_row"}},
-      {"seq.presence", {"p_row"}},
-      {"seq.frequency", {"p_row"}},
-      {"seq.last_n", {"p_row"}},
-      {"seq.stops", {"", "conservation", "termination"}},
-      {"seq.prompt", {"p_row"}},
-      {"step.t", {""}},
-      {"step.s", {""}},
-      {"step.n", {""}},
-      {"step.pos", {"", "position"}},
-      {"step.w", {"", "width"}},
-      {"step.a", {"", "kind"}},
-      {"step.last", {"kind"}},
-      {"step.d", {"", "conservation", "q_row", "token"}},
-      {"step.o", {"", "conservation", "token"}},
-      {"step.q", {"", "q_row"}},
-      {"step.qc", {"coin", "draft_draw"}},
-      {"step.qb", {"", "q_row"}},
-      {"step.p", {"", "p_row"}},
-      {"step.u", {"coin", ""}},
-      {"step.b", {"", "p_row"}},
-      {"step.y.id", {"", "conservation", "p_row"}},
-      {"step.y.c", {"coin", ""}},
-      {"step.y.of", {"", "bonus", "own_draw", "residual", "coin"}},
-      {"step.y.at", {"", "p_row", "residual"}},
-      {"step.y.wt", {"", "p_row", "residual", "bonus", "own_draw"}},
-      {"step.y.p", {"", "residual"}},
-      {"step.y.q", {"", "residual"}},
-      {"step.rc.target", {"keys"}},
-      {"step.rc.draft", {"keys"}},
-      {"step.rc.accept", {"keys"}},
-      {"step.rc.residual", {"keys"}},
-      {"step.h", {"p_row"}},
-      {"step.ph", {"p_row"}},
-      {"step.qh", {"q_row"}},
-      {"step.P", {"", "p_row"}},
-      {"step.Q", {"", "q_row", "residual"}},
-      {"end.t", {""}},
-      {"end.s", {""}},
+      {"header.type", {""}},
+      {"header.schema", {""}},
+      {"header.weights", {""}},
+      {"header.vocabulary", {""}},
+      {"header.rule", {""}},
+      {"header.total_weight", {""}},
+      {"header.rng.algorithm", {"?"}},
+      {"header.rng.seed", {"coin"}},
+      {"sequence.type", {""}},
+      {"sequence.sequence", {""}},
+      {"sequence.rng_key", {"", "coin"}},
+      {"sequence.numerics", {"?"}},
+      {"sequence.max_draft_tokens", {"draft_length"}},
+      {"sequence.verification", {"width"}},
+      {"sequence.max_new_tokens", {"budget", "termination"}},
+      {"sequence.temperature", {"p_row", "declared"}},
+      {"sequence.top_k", {"p_row", "declared"}},
+      {"sequence.top_p", {"p_row"}},
+      {"sequence.min_p", {"p_row"}},
+      {"sequence.repeat_penalty", {"p_row"}},
+      {"sequence.presence_penalty", {"p_row"}},
+      {"sequence.frequency_penalty", {"p_row"}},
+      {"sequence.repeat_last_n", {"p_row"}},
+      {"sequence.stop_tokens", {"", "conservation", "termination"}},
+      {"sequence.prompt", {"p_row"}},
+      {"round.type", {""}},
+      {"round.sequence", {""}},
+      {"round.round", {""}},
+      {"round.position", {"", "position"}},
+      {"round.width", {"", "width"}},
+      {"round.accepted", {"", "kind"}},
+      {"round.next_from", {"kind"}},
+      {"round.draft_tokens", {"", "conservation", "q_row", "token"}},
+      {"round.emitted", {"", "conservation", "token"}},
+      {"round.q_draft", {"", "q_row"}},
+      {"round.draft_u", {"coin", "draft_draw"}},
+      {"round.q_before", {"", "q_row"}},
+      {"round.p_draft", {"", "p_row"}},
+      {"round.accept_u", {"coin", ""}},
+      {"round.p_before", {"", "p_row"}},
+      {"round.next.token", {"", "conservation", "p_row"}},
+      {"round.next.u", {"coin", ""}},
+      {"round.next.bound", {"", "bonus", "own_draw", "residual", "coin"}},
+      {"round.next.before", {"", "p_row", "residual"}},
+      {"round.next.weight", {"", "p_row", "residual", "bonus", "own_draw"}},
+      {"round.next.p", {"", "residual"}},
+      {"round.next.q", {"", "residual"}},
+      {"round.rng_positions.target", {"keys"}},
+      {"round.rng_positions.draft", {"keys"}},
+      {"round.rng_positions.accept", {"keys"}},
+      {"round.rng_positions.residual", {"keys"}},
+      {"round.logits_digests", {"p_row"}},
+      {"round.p_digests", {"p_row"}},
+      {"round.q_digests", {"q_row"}},
+      {"round.p_rows", {"", "p_row"}},
+      {"round.q_rows", {"", "q_row", "residual"}},
+      {"end.type", {""}},
+      {"end.sequence", {""}},
       {"end.reason", {"termination"}},
-      {"end.count", {"count"}},
-      {"end.stats.rounds", {"statistics"}},
-      {"end.stats.iterations", {"statistics"}},
-      {"end.stats.drafted", {"statistics"}},
-      {"end.stats.accepted", {"statistics"}},
-      {"end.stats.mismatches", {"statistics"}},
-      {"end.stats.all_accepted", {"statistics"}},
-      {"end.stats.batched", {"", "statistics"}},
-      {"end.stats.serial", {"", "statistics"}},
+      {"end.emitted_count", {"count"}},
+      {"end.statistics.rounds", {"statistics"}},
+      {"end.statistics.iterations", {"statistics"}},
+      {"end.statistics.drafted", {"statistics"}},
+      {"end.statistics.accepted", {"statistics"}},
+      {"end.statistics.mismatches", {"statistics"}},
+      {"end.statistics.all_accepted", {"statistics"}},
+      {"end.statistics.batched", {"", "statistics"}},
+      {"end.statistics.serial", {"", "statistics"}},
       {"end.sha256", {""}},
   };
   return table;
@@ -164,17 +164,19 @@ const Owners& owners() {
 /// What no decision hangs on, so that only the digest could tell: names, a bound that was not reached, a parameter that
 /// is off or was not felt in a short text, a seed that nothing was drawn with.
 bool hangs_on_nothing(const std::string& field, const Case& c) {
-  static const std::set<std::string> names = {"hdr.engine", "seq.draft", "seq.kernels"};
-  static const std::set<std::string> parameters = {"seq.T",      "seq.top_k",    "seq.top_p",     "seq.min_p",
-                                                   "seq.repeat", "seq.presence", "seq.frequency", "seq.last_n"};
+  static const std::set<std::string> names = {"header.engine", "sequence.draft", "sequence.kernels"};
+  static const std::set<std::string> parameters = {
+      "sequence.temperature",    "sequence.top_k",            "sequence.top_p",             "sequence.min_p",
+      "sequence.repeat_penalty", "sequence.presence_penalty", "sequence.frequency_penalty", "sequence.repeat_last_n"};
   const bool all_felt = c.sampling == every_parameter() && c.stops.empty();
-  if (names.contains(field) || field == "seq.k") return true;
+  if (names.contains(field) || field == "sequence.max_draft_tokens") return true;
   if (parameters.contains(field)) return !all_felt;
-  if (field == "seq.max") return !c.stops.empty();
+  if (field == "sequence.max_new_tokens") return !c.stops.empty();
   // By matching a draft may draw with any numbers; a run may be cancelled when it has all its tokens.
-  if (c.rule == &matching && (field == "step.qc" || field == "step.rc.target")) return true;
+  if (c.rule == &matching && (field == "round.draft_u" || field == "round.rng_positions.target")) return true;
   if (field == "end.reason") return c.stops.empty();
-  return c.sampling.greedy() && (field == "seq.key" || field == "hdr.rng.seed" || field == "hdr.rng.alg");
+  return c.sampling.greedy() &&
+         (field == "sequence.rng_key" || field == "header.rng.seed" || field == "header.rng.algorithm");
 }
 
 /// Changes every field of every line, one at a time; the fields that were seen.
@@ -185,7 +187,7 @@ std::set<std::string> tamper_with_everything(Recorded& recorded, const Case& c) 
   for (std::size_t at = 0; at < lines.size(); ++at) {
     const Json line = Json::parse(lines[at]);
     std::vector<std::pair<std::string, std::string>> leaves;
-    leaves_of(line, "", line["t"], leaves);
+    leaves_of(line, "", line["type"], leaves);
     for (const auto& [way, field] : leaves) {
       for (const Json& other : others_than(line[Json::json_pointer(way)])) {
         Json changed = line;
@@ -205,7 +207,7 @@ std::set<std::string> tamper_with_everything(Recorded& recorded, const Case& c) 
         EXPECT_TRUE(verdict != ReportVerdict::pass_exact && owned)
             << c.name << ": line " << at + 1 << way << " became " << other << "\n" << report_text(report_of(report));
         if (verdict == ReportVerdict::bug_proven) {
-          EXPECT_GE(report.findings.front().line, static_cast<long>(line["t"] == "step" ? at + 1 : 1));
+          EXPECT_GE(report.findings.front().line, static_cast<long>(line["type"] == "round" ? at + 1 : 1));
         }
         if (testing::Test::HasFailure()) return seen;
       }
@@ -220,7 +222,7 @@ std::set<std::string> owned_fields() {
   return fields;
 }
 
-TEST(Replay, NoFieldOfAnyLineCanBeChangedAndPass) {
+TEST(Replay, NoTracePassesWithAnyFieldChanged) {
   Recorded recorded;
   std::set<std::string> seen;
   for (const Rule* rule : {&matching, &rejection}) {
@@ -232,14 +234,14 @@ TEST(Replay, NoFieldOfAnyLineCanBeChangedAndPass) {
   EXPECT_EQ(seen, owned_fields()) << "every field was there to be changed";
 }
 
-TEST(ReplaySlow, NoFieldOfAnyLineCanBeChangedAndPassUnderAnyRuleAndSampling) {
+TEST(ReplaySlow, NoTracePassesWithAnyFieldChangedUnderAnyRuleAndSampling) {
   Recorded recorded;
   std::set<std::string> seen;
   for (const Case& c : cases()) seen.merge(tamper_with_everything(recorded, c));
   EXPECT_EQ(seen, owned_fields());
 }
 
-TEST(Replay, NoLineCanBeTakenOutDoubledOrMovedAndPass) {
+TEST(Replay, NoTracePassesWithALineRemovedDoubledOrMoved) {
   Recorded recorded;
   for (const Rule* rule : {&matching, &rejection}) {
     const auto lines = lines_of(recorded.text({rule->name, rule, every_parameter(), "perturbed"}));
@@ -265,7 +267,7 @@ TEST(Replay, NoLineCanBeTakenOutDoubledOrMovedAndPass) {
   }
 }
 
-TEST(Replay, WhatIsNotSaidIsNotPassedWithoutBeingNamed) {
+TEST(Replay, AMissingFieldIsNamedOrDecidesNothing) {
   Recorded recorded;
   const auto lines = lines_of(recorded.text({"", &rejection, {.temperature = 1, .top_k = 4}, "perturbed"}));
   const File file;
@@ -273,51 +275,56 @@ TEST(Replay, WhatIsNotSaidIsNotPassedWithoutBeingNamed) {
     auto changed = lines;
     for (std::string& line : changed) {
       Json json = Json::parse(line);
-      if (json["t"] == "step") json.erase(field);
+      if (json["type"] == "round") json.erase(field);
       line = json.dump();
     }
     file.put(sealed(changed));
     return replay(file.path(), recorded.target());
   };
-  for (const char* field : {"q", "p", "u", "qc", "qb", "y", "Q"}) {
+  for (const char* field : {"q_draft", "p_draft", "accept_u", "draft_u", "q_before", "next", "q_rows"}) {
     const Report report = without(field);
     EXPECT_NE(report.verdict(), ReportVerdict::pass_exact) << field;
     EXPECT_TRUE(report.findings.size() + report.unproved.size() + report.invalid.size() > 0) << field;
   }
-  for (const char* field : {"rc", "h", "ph", "qh", "P"}) {  // more evidence of what is proved without it
+  // More evidence of what is proved without it.
+  for (const char* field : {"rng_positions", "logits_digests", "p_digests", "q_digests", "p_rows"}) {
     EXPECT_EQ(without(field).verdict(), ReportVerdict::pass_exact) << field;
   }
 }
 
 /// After a refusal p is drawn from, but for the draft token: the rest of q is not taken away. All is said of it but q.
-TEST(Replay, AResidualIsNotProvedByWhatItSaysOfItselfAlone) {
+TEST(Replay, AResidualDrawIsNotProvedWithoutItsRowOfQ) {
   const std::uint64_t quarter = Distribution::total / 4;
-  Json step = {{"t", "step"}, {"n", 0}, {"pos", 1}, {"d", {2}}, {"w", 2}, {"a", 0}, {"last", "res"}, {"o", {0}},
-               {"q", {2 * quarter}}, {"qc", {2 * quarter}}, {"qb", {2 * quarter}}, {"p", {quarter}}, {"u", {quarter}},
-               {"P", {{0, quarter, 1, 2 * quarter, 2, quarter}}},
-               {"y", {{"id", 0}, {"c", 0}, {"of", 3 * quarter}, {"at", 0}, {"wt", quarter}, {"p", quarter}, {"q", 0}}}};
+  Json step = {{"type", "round"}, {"round", 0}, {"position", 1}, {"draft_tokens", {2}}, {"width", 2}, {"accepted", 0},
+               {"next_from", "residual"}, {"emitted", {0}}, {"q_draft", {2 * quarter}}, {"draft_u", {2 * quarter}},
+               {"q_before", {2 * quarter}}, {"p_draft", {quarter}}, {"accept_u", {quarter}},
+               {"p_rows", {{0, quarter, 1, 2 * quarter, 2, quarter}}},
+               {"next", {{"token", 0}, {"u", 0}, {"bound", 3 * quarter}, {"before", 0}, {"weight", quarter},
+                         {"p", quarter}, {"q", 0}}}};
   const auto verdict = [&] {
-    const Json header = {{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "e"}, {"vocab", 4}, {"rule", "rejection"},
-                         {"W", Distribution::total}, {"T", "0x1p+0"}, {"prompt", {1}}};
-    const File file(header.dump() + "\n" + step.dump() + "\n{\"t\":\"end\",\"reason\":\"cancelled\"}\n");
+    const Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 4},
+                         {"rule", "rejection"}, {"total_weight", Distribution::total}, {"temperature", "0x1p+0"},
+                         {"prompt", {1}}};
+    const File file(header.dump() + "\n" + step.dump() + "\n{\"type\":\"end\",\"reason\":\"cancelled\"}\n");
     return replay(file.path()).verdict();
   };
   EXPECT_EQ(verdict(), ReportVerdict::undecided);
-  step["Q"] = {{0, 2 * quarter, 2, 2 * quarter}};
+  step["q_rows"] = {{0, 2 * quarter, 2, 2 * quarter}};
   EXPECT_EQ(verdict(), ReportVerdict::bug_proven) << "q of token 0 is not 0";
-  step.erase("Q");
-  step["d"] = {3};
-  step["q"] = {4 * quarter};  // of a named draft token nothing else is to be said
-  step["qc"] = {nullptr};
-  step["qb"] = {0};
-  step["p"] = {0};
-  step["y"] = {{"id", 0}, {"c", 0}, {"of", 4 * quarter}, {"at", 0}, {"wt", quarter}, {"p", quarter}, {"q", 0}};
+  step.erase("q_rows");
+  step["draft_tokens"] = {3};
+  step["q_draft"] = {4 * quarter};  // of a named draft token nothing else is to be said
+  step["draft_u"] = {nullptr};
+  step["q_before"] = {0};
+  step["p_draft"] = {0};
+  step["next"] = {{"token", 0}, {"u", 0}, {"bound", 4 * quarter}, {"before", 0}, {"weight", quarter}, {"p", quarter},
+                  {"q", 0}};
   EXPECT_EQ(verdict(), ReportVerdict::undecided) << "coins are merely stated, and one token shows nothing";
-  step["y"]["of"] = 3 * quarter;
+  step["next"]["bound"] = 3 * quarter;
   EXPECT_EQ(verdict(), ReportVerdict::bug_proven) << "all of p is left";
 }
 
-TEST(Replay, HoldsSequencesOfOneFileApartHoweverTheirLinesAreMixed) {
+TEST(Replay, SequencesOfOneFileAreReplayedSeparatelyHoweverTheirLinesAreInterleaved) {
   Recorded recorded;
   const Case c{"", &rejection, every_parameter(), "perturbed"};
   const auto lines = lines_of(recorded.text(rejection, [&](Writer& writer) {
@@ -325,7 +332,7 @@ TEST(Replay, HoldsSequencesOfOneFileApartHoweverTheirLinesAreMixed) {
   }));
   std::vector<std::string> mixed{lines[0]};
   std::vector<std::string> of[2];
-  for (std::size_t i = 1; i < lines.size(); ++i) of[Json::parse(lines[i])["s"].get<int>()].push_back(lines[i]);
+  for (std::size_t i = 1; i < lines.size(); ++i) of[Json::parse(lines[i])["sequence"].get<int>()].push_back(lines[i]);
   for (std::size_t i = 0; i < std::max(of[0].size(), of[1].size()); ++i) {
     for (const auto& part : of) {
       if (i < part.size()) mixed.push_back(part[i]);
@@ -338,19 +345,21 @@ TEST(Replay, HoldsSequencesOfOneFileApartHoweverTheirLinesAreMixed) {
   EXPECT_EQ(report.examined.tokens, 48);
 }
 
-TEST(Replay, OfTokensAloneSaysWhatTheTargetAloneDecides) {
+TEST(Replay, TokensAloneAreCheckedWhereTheTargetAloneDecidesThem) {
   Recorded recorded;
   for (const bool changed : {false, true}) {
     auto lines = lines_of(recorded.text({"", &matching, {.temperature = 1}, "perturbed"}));
     for (std::size_t at = 2; at + 1 < lines.size(); ++at) {
       const Json step = Json::parse(lines[at]);
-      Json tokens = {{"t", "step"}, {"n", step["n"]}, {"pos", step["pos"]}, {"o", step["o"]}};
-      if (changed && at == 5) tokens["o"][0] = (tokens["o"][0].get<int>() + 1) % 6;
+      Json tokens = {{"type", "round"}, {"round", step["round"]}, {"position", step["position"]},
+                     {"emitted", step["emitted"]}};
+      if (changed && at == 5) tokens["emitted"][0] = (tokens["emitted"][0].get<int>() + 1) % 6;
       lines[at] = tokens.dump();
     }
     const File file(sealed(lines));
     const Report report = replay(file.path(), recorded.target());
-    EXPECT_EQ(report.verdict(), changed ? ReportVerdict::bug_proven : ReportVerdict::pass_exact) << report_text(report_of(report));
+    EXPECT_EQ(report.verdict(), changed ? ReportVerdict::bug_proven : ReportVerdict::pass_exact)
+        << report_text(report_of(report));
     if (changed) {
       EXPECT_EQ(report.findings.front().check, std::string("own_draw"));
     }
@@ -359,11 +368,12 @@ TEST(Replay, OfTokensAloneSaysWhatTheTargetAloneDecides) {
 }
 
 std::string foreign(const std::string& rule, const std::string& more, const std::string& round) {
-  return "{\"t\":\"hdr\",\"schema\":\"spectrace/1\",\"engine\":\"e\",\"vocab\":8,\"rule\":\"" + rule +
-         "\",\"T\":\"0x1p+0\",\"prompt\":[1]" + more + "}\n{\"t\":\"step\",\"n\":0,\"pos\":1," + round + "}\n";
+  return "{\"type\":\"header\",\"schema\":\"spectrace/2\",\"engine\":\"e\",\"vocabulary\":8,\"rule\":\"" + rule +
+         "\",\"temperature\":\"0x1p+0\",\"prompt\":[1]" + more + "}\n"
+         "{\"type\":\"round\",\"round\":0,\"position\":1," + round + "}\n";
 }
 
-TEST(Replay, JudgesRealNumbersOnlyWhereRoundingCannotTurnThem) {
+TEST(Replay, RealDecisionsAreFindingsOnlyWhereRoundingCannotTurnThem) {
   struct Row {
     const char *p, *q, *u;
     bool accepted;
@@ -389,11 +399,12 @@ TEST(Replay, JudgesRealNumbersOnlyWhereRoundingCannotTurnThem) {
   };
   for (const Row& row : rows) {
     const auto real = [](const char* digits) { return digits ? '"' + std::string(digits) + '"' : "null"; };
-    const File file(foreign("rejection", "",
-                            "\"d\":[2],\"w\":2,\"a\":" + std::string(row.accepted ? "1" : "0") + ",\"last\":\"" +
-                                (row.accepted ? "bonus" : "res") + "\",\"o\":" + (row.accepted ? "[2,3]" : "[3]") +
-                                ",\"p\":[" + real(row.p) + "],\"q\":[" + real(row.q) + "],\"u\":[" + real(row.u) +
-                                "]"));
+    const std::string outcome_fields =
+        row.accepted ? R"("accepted":1,"next_from":"bonus","emitted":[2,3],)"
+                     : R"("accepted":0,"next_from":"residual","emitted":[3],)";
+    const std::string numbers = "\"p_draft\":[" + real(row.p) + "],\"q_draft\":[" + real(row.q) +
+                                "],\"accept_u\":[" + real(row.u) + "]";
+    const File file(foreign("rejection", "", R"("draft_tokens":[2],"width":2,)" + outcome_fields + numbers));
     const Report report = replay(file.path());
     const std::string outcome = !report.findings.empty() ? "wrong" : report.examined.in_band > 0 ? "band" : "";
     EXPECT_EQ(outcome, row.outcome) << row.p << " " << row.q << " " << (row.u ? row.u : "no coin") << "\n"
@@ -402,24 +413,26 @@ TEST(Replay, JudgesRealNumbersOnlyWhereRoundingCannotTurnThem) {
   }
 }
 
-TEST(Replay, JudgesGreedyRoundsByTheBestTokens) {
+TEST(Replay, GreedyRoundsAreCheckedAgainstTheBestTokens) {
   const auto checks = [](const std::string& round) {
-    const File file(foreign("greedy", ",\"max\":2", round) + "");
+    const File file(foreign("greedy", ",\"max_new_tokens\":2", round) + "");
     const Report report = replay(file.path());
     return report.findings.empty() ? std::string() : std::string(report.findings.front().check);
   };
-  const std::string round = "\"d\":[2,3],\"w\":3,\"last\":\"greedy\",";
-  const std::string best = "\"top\":[[2,\"0x1p+1\",5,\"0x1p+0\"],[4,\"0x1p+1\",3,\"0x1p+0\"]]";
-  EXPECT_EQ(checks(round + "\"a\":1,\"o\":[2,4]," + best), "");
-  EXPECT_EQ(checks(round + "\"a\":1,\"o\":[2,3]," + best), "own_draw");
-  EXPECT_EQ(checks(round + "\"a\":0,\"o\":[2]," + best), "acceptance") << "a draft token that had to stand";
-  EXPECT_EQ(checks("\"d\":[5],\"w\":2,\"last\":\"greedy\",\"a\":1,\"o\":[5,4]," + best), "acceptance");
-  EXPECT_EQ(checks(round + "\"a\":1,\"o\":[2,4],\"top\":[[2,\"0x1p+0\",5,\"0x1p+1\"],[4,\"0x1p+1\",3,\"0x1p+0\"]]"),
-            "best");
+  const std::string round = "\"draft_tokens\":[2,3],\"width\":3,\"next_from\":\"greedy\",";
+  const std::string best = "\"top_logits\":[[2,\"0x1p+1\",5,\"0x1p+0\"],[4,\"0x1p+1\",3,\"0x1p+0\"]]";
+  EXPECT_EQ(checks(round + "\"accepted\":1,\"emitted\":[2,4]," + best), "");
+  EXPECT_EQ(checks(round + "\"accepted\":1,\"emitted\":[2,3]," + best), "own_draw");
+  EXPECT_EQ(checks(round + "\"accepted\":0,\"emitted\":[2]," + best), "acceptance")
+      << "a draft token that had to be accepted";
+  const std::string other = R"("draft_tokens":[5],"width":2,"next_from":"greedy","accepted":1,"emitted":[5,4],)";
+  EXPECT_EQ(checks(other + best), "acceptance");
+  const std::string wrong_order = R"("top_logits":[[2,"0x1p+0",5,"0x1p+1"],[4,"0x1p+1",3,"0x1p+0"]])";
+  EXPECT_EQ(checks(round + "\"accepted\":1,\"emitted\":[2,4]," + wrong_order), "best");
 }
 
 /// What the best token is the target knows whatever temperature is said; what is said of it counts for nothing.
-TEST(Replay, HoldsGreedyRoundsToTheTargetAtAnyTemperature) {
+TEST(Replay, GreedyRoundsAreComparedWithTheTargetAtAnyTemperature) {
   Recorded recorded;
   for (const char* temperature : {"0x0p+0", "0x1p+0"}) {
     for (const bool right : {true, false}) {
@@ -428,22 +441,23 @@ TEST(Replay, HoldsGreedyRoundsToTheTargetAtAnyTemperature) {
       for (int n = 0; n < 40; ++n) {
         const Token best = plain_row(recorded.model(), {}, text).distribution.tokens().front();
         const Token said = right || n < 20 ? best : (best + 1) % recorded.model().vocabulary();
-        const Json step = {{"t", "step"}, {"n", n}, {"pos", 2 + n}, {"d", {said}}, {"w", 2}, {"a", 1},
-                           {"last", "greedy"}, {"o", {said}},
-                           {"top", {{said, "0x1p+1", 0, "0x1p+0"}, {0, "0x1p+1", 0, "0x1p+0"}}}};
+        const Json step = {{"type", "round"}, {"round", n}, {"position", 2 + n}, {"draft_tokens", {said}}, {"width", 2},
+                           {"accepted", 1}, {"next_from", "greedy"}, {"emitted", {said}},
+                           {"top_logits", {{said, "0x1p+1", 0, "0x1p+0"}, {0, "0x1p+1", 0, "0x1p+0"}}}};
         Json whole = step;  // the row after it
         text.push_back(said);
         const Token after = plain_row(recorded.model(), {}, text).distribution.tokens().front();
-        whole["top"][1][0] = after;
-        whole["pos"] = text.size() - 1;
-        whole["o"].push_back(after);
+        whole["top_logits"][1][0] = after;
+        whole["position"] = text.size() - 1;
+        whole["emitted"].push_back(after);
         text.push_back(after);
         rounds += whole.dump() + "\n";
       }
-      const Json header = {{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "e"},
-                           {"vocab", recorded.model().vocabulary()}, {"rule", "greedy"}, {"W", Distribution::total},
-                           {"numerics", "hash"}, {"T", temperature}, {"prompt", {1, 2}}};
-      const File file(header.dump() + "\n" + rounds + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n");
+      const Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"},
+                           {"vocabulary", recorded.model().vocabulary()}, {"rule", "greedy"},
+                           {"total_weight", Distribution::total}, {"numerics", "hash"}, {"temperature", temperature},
+                           {"prompt", {1, 2}}};
+      const File file(header.dump() + "\n" + rounds + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n");
       const Report report = replay(file.path(), recorded.target());
       EXPECT_EQ(report.verdict(), right ? ReportVerdict::pass_exact : ReportVerdict::bug_proven)
           << temperature << "\n" << report_text(report_of(report));
@@ -451,24 +465,25 @@ TEST(Replay, HoldsGreedyRoundsToTheTargetAtAnyTemperature) {
   }
 }
 
-TEST(Replay, KeepsMarksOfBlocksThatAreCut) {
+TEST(Replay, ARoundMayBeCutOnlyWhereItsTextEnds) {
   const auto verdict = [](const std::string& more, const std::string& o) {
-    const File file(foreign("greedy", more, "\"d\":[2,3],\"w\":3,\"a\":2,\"last\":\"greedy\",\"o\":" + o));
+    const std::string accepted = R"("draft_tokens":[2,3],"width":3,"accepted":2,"next_from":"greedy","emitted":)";
+    const File file(foreign("greedy", more, accepted + o));
     const Report report = replay(file.path());
     return report.findings.empty() ? std::string() : std::string(report.findings.front().check);
   };
   EXPECT_EQ(verdict("", "[2,3,4]"), "");
-  const std::string ended = "}\n{\"t\":\"end\",\"reason\":\"length\"";
+  const std::string ended = "}\n{\"type\":\"end\",\"reason\":\"length\"";
   EXPECT_EQ(verdict("", "[2]"), "") << "a run that is broken off may be so within a round";
-  EXPECT_EQ(verdict("", "[2]" + ended), "conservation") << "draft tokens that stand are emitted";
-  EXPECT_EQ(verdict(",\"max\":1", "[2]"), "") << "but for the budget";
-  EXPECT_EQ(verdict(",\"max\":1", "[2,3]"), "budget");
-  EXPECT_EQ(verdict(",\"stops\":[2]", "[2]"), "") << "and a stop token";
-  EXPECT_EQ(verdict(",\"stops\":[2]", "[2,3,4]"), "termination");
+  EXPECT_EQ(verdict("", "[2]" + ended), "conservation") << "accepted draft tokens are emitted";
+  EXPECT_EQ(verdict(",\"max_new_tokens\":1", "[2]"), "") << "but for the budget";
+  EXPECT_EQ(verdict(",\"max_new_tokens\":1", "[2,3]"), "budget");
+  EXPECT_EQ(verdict(",\"stop_tokens\":[2]", "[2]"), "") << "and a stop token";
+  EXPECT_EQ(verdict(",\"stop_tokens\":[2]", "[2,3,4]"), "termination");
   EXPECT_EQ(verdict("", "[3,2]"), "conservation");
 }
 
-TEST(Replay, ARunThatWasBrokenOffIsNotPassed) {
+TEST(Replay, AnInterruptedRunDoesNotPass) {
   Recorded recorded;
   auto lines = lines_of(recorded.text({"", &rejection, {.temperature = 1}, "perturbed"}));
   lines.pop_back();
@@ -479,9 +494,10 @@ TEST(Replay, ARunThatWasBrokenOffIsNotPassed) {
 }
 
 TEST(Replay, EndsAfterAHundredFindings) {
-  std::string text = foreign("greedy", "", "\"o\":[1]");
+  std::string text = foreign("greedy", "", "\"emitted\":[1]");
   for (int n = 1; n < 500; ++n) {
-    text += "{\"t\":\"step\",\"n\":" + std::to_string(n) + ",\"pos\":" + std::to_string(n + 5) + ",\"o\":[1]}\n";
+    text += "{\"type\":\"round\",\"round\":" + std::to_string(n) + ",\"position\":" + std::to_string(n + 5) +
+            ",\"emitted\":[1]}\n";
   }
   const File file(text);
   EXPECT_EQ(replay(file.path()).findings.size(), Report::findings_max);

@@ -91,14 +91,14 @@ struct Beside {
   void move_out(const std::string& text) const {
     std::vector<std::string> lines = lines_of(text);
     Json header = Json::parse(lines[0]);
-    const bool reals = !header.contains("W");
-    header["rows"] = "t.jsonl.rows.h5";
+    const bool reals = !header.contains("total_weight");
+    header["rows_file"] = "t.jsonl.rows.h5";
     lines[0] = header.dump();
     RowsParts parts;
     if (reals) parts.set<double>("weights", {});
     for (std::string& line : lines) {
       Json step = Json::parse(line);
-      for (const char* field : {"P", "Q"}) {
+      for (const char* field : {"p_rows", "q_rows"}) {
         if (!step.contains(field)) continue;
         step[field] = reals ? moved<double>(step[field], parts) : moved<std::uint64_t>(step[field], parts);
       }
@@ -140,7 +140,7 @@ struct Beside {
       weights.insert(weights.end(), row_weights.begin(), row_weights.end());
       parts.offsets().push_back(parts.tokens().size());
     }
-    return {{"row", first}, {"n", rows.size()}, {"sha256", digest.hex()}};
+    return {{"row", first}, {"count", rows.size()}, {"sha256", digest.hex()}};
   }
 };
 

@@ -42,10 +42,10 @@ AllRows rows_of(const std::string& trace) {
     const auto* step = std::get_if<Step>(&event->what);
     if (step == nullptr) continue;
     ++all.steps;
-    for (const auto* rows : {&step->target_rows, &step->draft_rows}) {
+    for (const auto* rows : {&step->p_rows, &step->q_rows}) {
       all.distributions.insert(all.distributions.end(), rows->begin(), rows->end());
     }
-    for (const auto* rows : {&step->target_reals, &step->draft_reals}) {
+    for (const auto* rows : {&step->p_reals, &step->q_reals}) {
       all.reals.insert(all.reals.end(), rows->begin(), rows->end());
     }
   }
@@ -72,7 +72,7 @@ std::string said(const Report& report) {
   return report_text(shown);
 }
 
-TEST(Rows, BesideATraceAreThoseThatWouldStandInItsLines) {
+TEST(Rows, RowsInAFileEqualRowsInTheLines) {
   Recorded recorded;
   for (const Case& c : cases()) {
     const File inside(recorded.text(c));
@@ -81,7 +81,7 @@ TEST(Rows, BesideATraceAreThoseThatWouldStandInItsLines) {
     moved.move_out(recorded.text(c));
     for (const Beside* beside : {&written, &moved}) {
       expect_same_rows(inside.path(), beside->trace);
-      EXPECT_EQ(beside->text().find("\"P\":["), std::string::npos);
+      EXPECT_EQ(beside->text().find("\"p_rows\":["), std::string::npos);
       for (const Target& model : {Target{}, recorded.target()}) {
         const Report report = replay(beside->trace, model);
         EXPECT_EQ(report.verdict(), ReportVerdict::pass_exact) << c.name << "\n" << said(report);
@@ -94,7 +94,7 @@ TEST(Rows, BesideATraceAreThoseThatWouldStandInItsLines) {
   }
 }
 
-TEST(Rows, OfRealsBesideATraceAreThoseThatWouldStandInItsLines) {
+TEST(Rows, RealRowsInAFileEqualRowsInTheLines) {
   for (const char* rule : {"rejection", "matching"}) {
     const std::string text = FloatEngine(3).trace(rule, 40);
     const File inside(text);
@@ -119,7 +119,7 @@ std::string refusal(const Beside& beside) {
   return report.invalid;
 }
 
-TEST(Rows, ThatH5pyWroteAreRead) {
+TEST(Rows, RowsWrittenByH5pyAreRead) {
   const std::string folder = std::string(DRAFTPROOF_SOURCE_DIR) + "/tests/spectrace/files/";
   for (const char* name : {"h5py.jsonl", "h5py_reals.jsonl"}) {
     const Report report = replay(folder + name);
@@ -128,13 +128,13 @@ TEST(Rows, ThatH5pyWroteAreRead) {
     const AllRows rows = rows_of(folder + name);
     EXPECT_EQ(rows.distributions.size() + rows.reals.size(), 20U);
     std::string other = test::text_of(folder + name);
-    const std::size_t at = other.find("\"pos\":20") - 40;
-    const std::size_t emitted = other.find("\"o\":[", at) + 5;
+    const std::size_t at = other.find("\"position\":20") - 40;
+    const std::size_t emitted = other.find("\"emitted\":[", at) + 11;
     other[emitted] = other[emitted] == '5' ? '4' : static_cast<char>(other[emitted] + 1);
     Beside changed;
     std::vector<std::string> lines = lines_of(other);
     Json header = Json::parse(lines[0]);
-    header["rows"] = "t.jsonl.rows.h5";
+    header["rows_file"] = "t.jsonl.rows.h5";
     lines[0] = header.dump();
     changed.put(sealed(lines));
     std::filesystem::copy_file(folder + name + ".rows.h5", changed.rows);
@@ -143,22 +143,22 @@ TEST(Rows, ThatH5pyWroteAreRead) {
 }
 
 /// Bytes of h5py.jsonl.rows.h5 that were changed until HDF5 1.10 ended by signal 11, and by 8; the seal is right.
-TEST(Rows, ThatCrashTheLibraryDoNotCrashTheCheck) {
+TEST(Rows, AFileThatCrashesTheLibraryDoesNotCrashTheCheck) {
   const std::string folder = std::string(DRAFTPROOF_SOURCE_DIR) + "/tests/spectrace/files/";
   for (const char* name : {"crash_11.h5", "crash_8.h5"}) {
     Beside beside;
     std::vector<std::string> lines = lines_of(test::text_of(folder + "h5py.jsonl"));
     Json header = Json::parse(lines[0]);
-    header["rows"] = "t.jsonl.rows.h5";
+    header["rows_file"] = "t.jsonl.rows.h5";
     lines[0] = header.dump();
     beside.put(sealed(lines));
     std::filesystem::copy_file(folder + name, beside.rows);
     EXPECT_NO_THROW(expect_seal(beside.rows));
-    EXPECT_THAT(refusal(beside), HasSubstr(":1: field rows: "));
+    EXPECT_THAT(refusal(beside), HasSubstr(":1: field rows_file: "));
   }
 }
 
-TEST(Rows, OfManyChunksComeBackInAnyOrder) {
+TEST(Rows, RowsOfManyChunksAreReadInAnyOrder) {
   const test::Folder folder;
   const auto path = folder.path() / "x.h5";
   Numbers numbers(5);
@@ -210,13 +210,13 @@ void change_every_value(const Beside& beside, const RowsParts& good, const std::
       std::filesystem::remove(beside.rows);
       parts.write(beside.rows);
       const std::string why = replay(beside.trace).invalid;
-      EXPECT_TRUE(why.find("field P") != std::string::npos || why.find("field Q") != std::string::npos)
+      EXPECT_TRUE(why.find("field p_rows") != std::string::npos || why.find("field q_rows") != std::string::npos)
           << name << "[" << i << "]: " << why;
     }
   }
 }
 
-TEST(RowsSlow, NoValueOfTheirsCanBeChangedAndPass) {
+TEST(RowsSlow, NoRowsFilePassesWithAnyValueChanged) {
   Recorded recorded;
   Beside whole;
   whole.record(recorded, sampled());
@@ -232,7 +232,7 @@ TEST(RowsSlow, NoValueOfTheirsCanBeChangedAndPass) {
   EXPECT_EQ(replay(whole.trace).verdict(), ReportVerdict::pass_exact) << "what was changed was good";
 }
 
-TEST(Rows, NoByteOfTheirFileCanBeChangedAndPass) {
+TEST(Rows, NoRowsFilePassesWithAnyByteChanged) {
   Recorded recorded;
   Beside beside;
   beside.record(recorded, sampled());
@@ -241,13 +241,13 @@ TEST(Rows, NoByteOfTheirFileCanBeChangedAndPass) {
     std::string bad = good;
     bad[at] = static_cast<char>(bad[at] ^ 1 << at % 8);
     test::put(beside.rows, bad);
-    EXPECT_THAT(refusal(beside), HasSubstr(":1: field rows: ")) << at;
+    EXPECT_THAT(refusal(beside), HasSubstr(":1: field rows_file: ")) << at;
     test::put(beside.rows, good.substr(0, at));
-    EXPECT_THAT(refusal(beside), HasSubstr(":1: field rows: ")) << at;
+    EXPECT_THAT(refusal(beside), HasSubstr(":1: field rows_file: ")) << at;
   }
 }
 
-TEST(Rows, OfAnotherRunAreNotThoseOfThis) {
+TEST(Rows, RowsOfAnotherRunAreRefused) {
   Recorded recorded;
   Beside one, other;
   one.record(recorded, sampled());
@@ -258,7 +258,7 @@ TEST(Rows, OfAnotherRunAreNotThoseOfThis) {
   EXPECT_THAT(refusal(one), HasSubstr("they are not those that the trace was written with"));
 }
 
-TEST(Rows, ThatNoStepNamesSayNothing) {
+TEST(Rows, RowsThatNoRoundNamesAreNoEvidence) {
   Recorded recorded;
   Beside beside;
   beside.record(recorded, sampled());
@@ -369,7 +369,7 @@ std::vector<Hostile> hostile_files() {
       // The file.
       {"missing", [](const Beside& beside, const RowsParts&) { std::filesystem::remove(beside.rows); }, "no such file"},
       {"empty", bytes([](const std::string&) { return std::string(); }), "not an HDF5 file"},
-      {"text", bytes([](const std::string&) { return std::string("{\"t\":\"hdr\"}\n"); }), "not an HDF5 file"},
+      {"text", bytes([](const std::string&) { return std::string("{\"type\":\"header\"}\n"); }), "not an HDF5 file"},
       {"cut short", bytes([](const std::string& good) { return good.substr(0, good.size() / 2); }), "sha256"},
       {"twice", bytes([](const std::string& good) { return good + good; }), "damaged or edited"},
       {"a folder",
@@ -576,7 +576,7 @@ std::vector<Hostile> hostile_files() {
   };
 }
 
-TEST(Rows, OfEveryHostileFileAreRefusedWithLineAndField) {
+TEST(Rows, EveryHostileRowsFileIsRefusedWithLineAndField) {
   Recorded recorded;
   const std::vector<Hostile> list = hostile_files();
   EXPECT_GE(list.size(), 40U);
@@ -588,11 +588,11 @@ TEST(Rows, OfEveryHostileFileAreRefusedWithLineAndField) {
     hostile.make(beside, good);
     const std::string why = refusal(beside);
     EXPECT_THAT(why, HasSubstr(hostile.words)) << hostile.name;
-    EXPECT_THAT(why, testing::ContainsRegex(":1: field rows: |:3: field [PQ]: ")) << hostile.name;
+    EXPECT_THAT(why, testing::ContainsRegex(":1: field rows_file: |:3: field [PQ]: ")) << hostile.name;
   }
 }
 
-TEST(Rows, OfRealsThatAreNoProbabilitiesAreRefused) {
+TEST(Rows, RealRowsThatAreNoProbabilitiesAreRefused) {
   const std::pair<double, const char*> bad[] = {
       {std::numeric_limits<double>::quiet_NaN(), "must be positive"},
       {-0.5, "must be positive"},
@@ -612,7 +612,7 @@ TEST(Rows, OfRealsThatAreNoProbabilitiesAreRefused) {
   }
 }
 
-TEST(Rows, OfFilesThatDoNotLieBesideTheTraceAreRefused) {
+TEST(Rows, ARowsFileOutsideTheFolderOfTheTraceIsRefused) {
   Recorded recorded;
   for (const Json& name : {Json("/etc/hostname"), Json("../t.jsonl.rows.h5"), Json("a/b.h5"), Json(""), Json("."),
                            Json(".."), Json(std::string("a\0b", 3)), Json(7), Json::array(), Json::object()}) {
@@ -620,14 +620,14 @@ TEST(Rows, OfFilesThatDoNotLieBesideTheTraceAreRefused) {
     beside.record(recorded, sampled());
     std::vector<std::string> lines = lines_of(beside.text());
     Json header = Json::parse(lines[0]);
-    header["rows"] = name;
+    header["rows_file"] = name;
     lines[0] = header.dump();
     beside.put(sealed(lines));
-    EXPECT_THAT(replay(beside.trace).invalid, HasSubstr(":1: field rows: ")) << name;
+    EXPECT_THAT(replay(beside.trace).invalid, HasSubstr(":1: field rows_file: ")) << name;
   }
 }
 
-TEST(Rows, NamedWronglyByAStepAreRefused) {
+TEST(Rows, AWrongReferenceToRowsIsRefused) {
   Recorded recorded;
   Beside beside;
   beside.record(recorded, sampled());
@@ -642,31 +642,31 @@ TEST(Rows, NamedWronglyByAStepAreRefused) {
     EXPECT_EQ(report.verdict(), ReportVerdict::invalid_trace) << said(report);
     EXPECT_THAT(report.invalid, HasSubstr(":3: field " + std::string(field))) << report.invalid;
   };
-  ASSERT_GT(Json::parse(lines[2])["d"].size(), 0U);
-  refused(2, "P.row", [](Json& step) { step["P"].erase("row"); });
-  refused(2, "P.row", [](Json& step) { step["P"]["row"] = -1; });
-  refused(2, "P.row", [](Json& step) { step["P"]["row"] = 0.5; });
-  refused(2, "P", [](Json& step) { step["P"]["row"] = std::int64_t{1} << 53; });
-  refused(2, "P", [](Json& step) { step["P"]["row"] = 1; });
-  refused(2, "P.n", [](Json& step) { step["P"]["n"] = 0; });
-  refused(2, "P.n", [](Json& step) { step["P"]["n"] = step["d"].size() + 2; });
-  refused(2, "P.n", [](Json& step) { step["P"].erase("n"); });
-  refused(2, "Q.n", [](Json& step) { step["Q"]["n"] = step["d"].size() + 1; });
-  refused(2, "Q.sha256", [](Json& step) { step["Q"].erase("sha256"); });
-  refused(2, "Q", [](Json& step) { step["Q"]["sha256"] = std::string(64, '0'); });
-  refused(2, "Q", [](Json& step) { step["Q"]["sha256"] = ""; });
-  refused(2, "P", [](Json& step) { std::swap(step["P"]["sha256"], step["Q"]["sha256"]); });
-  refused(2, "Q", [](Json& step) { step["Q"]["bytes"] = 1; });
-  refused(2, "Q", [](Json& step) { step["Q"] = 7; });
+  ASSERT_GT(Json::parse(lines[2])["draft_tokens"].size(), 0U);
+  refused(2, "p_rows.row", [](Json& step) { step["p_rows"].erase("row"); });
+  refused(2, "p_rows.row", [](Json& step) { step["p_rows"]["row"] = -1; });
+  refused(2, "p_rows.row", [](Json& step) { step["p_rows"]["row"] = 0.5; });
+  refused(2, "p_rows", [](Json& step) { step["p_rows"]["row"] = std::int64_t{1} << 53; });
+  refused(2, "p_rows", [](Json& step) { step["p_rows"]["row"] = 1; });
+  refused(2, "p_rows.count", [](Json& step) { step["p_rows"]["count"] = 0; });
+  refused(2, "p_rows.count", [](Json& step) { step["p_rows"]["count"] = step["draft_tokens"].size() + 2; });
+  refused(2, "p_rows.count", [](Json& step) { step["p_rows"].erase("count"); });
+  refused(2, "q_rows.count", [](Json& step) { step["q_rows"]["count"] = step["draft_tokens"].size() + 1; });
+  refused(2, "q_rows.sha256", [](Json& step) { step["q_rows"].erase("sha256"); });
+  refused(2, "q_rows", [](Json& step) { step["q_rows"]["sha256"] = std::string(64, '0'); });
+  refused(2, "q_rows", [](Json& step) { step["q_rows"]["sha256"] = ""; });
+  refused(2, "p_rows", [](Json& step) { std::swap(step["p_rows"]["sha256"], step["q_rows"]["sha256"]); });
+  refused(2, "q_rows", [](Json& step) { step["q_rows"]["bytes"] = 1; });
+  refused(2, "q_rows", [](Json& step) { step["q_rows"] = 7; });
   Json header = Json::parse(lines[0]);
-  header.erase("rows");
+  header.erase("rows_file");
   std::vector<std::string> without = lines;
   without[0] = header.dump();
   beside.put(sealed(without));
-  EXPECT_THAT(replay(beside.trace).invalid, HasSubstr(":3: field P: rows stand in a file beside the trace, but"));
+  EXPECT_THAT(replay(beside.trace).invalid, HasSubstr(":3: field p_rows: names rows in a file beside the trace, but"));
 }
 
-TEST(Rows, AreWholeOrAsTheyWereWhenTheirWriterIsKilled) {
+TEST(Rows, AKilledWriterLeavesTheOldRowsOrCompleteNewOnes) {
   Recorded recorded;
   Beside beside;
   beside.record(recorded, sampled());
@@ -687,11 +687,12 @@ TEST(Rows, AreWholeOrAsTheyWereWhenTheirWriterIsKilled) {
   refusal(beside);
 }
 
-TEST(RowsCommand, OfGenerateAndVerifyAreReplayedWithoutTheModel) {
+TEST(RowsCommand, RowsOfGenerateAndVerifyAreReplayedWithoutTheModel) {
   const test::Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   for (const std::string rule : {"matching", "rejection"}) {
-    const auto generated = test::run_command({"generate", target, "--draft", "always-reject", "--rule", rule, "--seed", "3",
+    const auto generated = test::run_command({"generate", target, "--draft", "always-reject", "--rule", rule, "--seed",
+                                              "3",
                                               "--temperature", "1", "--max-new-tokens", "24", "--prompt-tokens",
                                               "1,2,3", "--trace", trace, "--trace-rows"});
     ASSERT_EQ(generated.status, 0) << generated.err;
@@ -705,7 +706,7 @@ TEST(RowsCommand, OfGenerateAndVerifyAreReplayedWithoutTheModel) {
   }
 }
 
-TEST(RowsCommand, AreThereWhereResidualsNeedThemWhetherAskedForOrNot) {
+TEST(RowsCommand, RowsAreWrittenWhereResidualsNeedThemEvenWithoutTheFlag) {
   const std::pair<std::vector<std::string>, bool> table[] = {{{"--rule", "rejection", "--temperature", "1"}, true},
                                                              {{"--rule", "rejection", "--temperature", "0"}, false},
                                                              {{"--rule", "matching", "--temperature", "1"}, false}};
@@ -722,7 +723,7 @@ TEST(RowsCommand, AreThereWhereResidualsNeedThemWhetherAskedForOrNot) {
   }
 }
 
-TEST(RowsCommandSlow, OfEveryRunOfVerifyAreReplayedWithoutTheModel) {
+TEST(RowsCommandSlow, RowsOfEveryRunOfVerifyAreReplayedWithoutTheModel) {
   const test::Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   const auto verified =
@@ -735,7 +736,7 @@ TEST(RowsCommandSlow, OfEveryRunOfVerifyAreReplayedWithoutTheModel) {
   EXPECT_THAT(held.out, HasSubstr("PASS_EXACT"));
 }
 
-TEST(RowsCommandSlow, AreOfTheOldTraceOrTheNewWheneverTheCommandIsKilled) {
+TEST(RowsCommandSlow, AKilledCommandLeavesRowsOfTheOldTraceOrOfTheNewOne) {
   const test::Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   const std::string generate = " " + test::quoted(DRAFTPROOF_BINARY) + " generate " + test::quoted(target) +
@@ -763,7 +764,7 @@ TEST(RowsCommandSlow, AreOfTheOldTraceOrTheNewWheneverTheCommandIsKilled) {
   EXPECT_GT(old, 0);
 }
 
-TEST(RowsCommand, NeedAFileOfTheirOwn) {
+TEST(RowsCommand, RowsNeedAFileOfTheirOwn) {
   const test::Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   const auto generate = [&](std::vector<std::string> more) {
@@ -783,16 +784,17 @@ TEST(RowsCommand, NeedAFileOfTheirOwn) {
   EXPECT_FALSE(std::filesystem::exists(trace));
 }
 
-TEST(RowsCommand, TravelWithTheReproducerOfAFailure) {
+TEST(RowsCommand, TheReproducerOfAFailureIncludesTheRows) {
   const test::Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
-  const auto generated = test::run_command({"generate", target, "--draft", "always-reject", "--rule", "rejection", "--seed",
+  const auto generated = test::run_command({"generate", target, "--draft", "always-reject", "--rule", "rejection",
+                                            "--seed",
                                             "3", "--temperature", "1", "--max-new-tokens", "24", "--prompt-tokens",
                                             "1,2,3", "--trace", trace, "--trace-rows"});
   ASSERT_EQ(generated.status, 0) << generated.err;
   std::vector<std::string> lines = lines_of(test::text_of(trace));
   Json round = Json::parse(lines[5]);
-  round["ph"][0] = std::string(32, '0');  // which only the row shows to be wrong
+  round["p_digests"][0] = std::string(32, '0');  // which only the row shows to be wrong
   lines[5] = round.dump();
   test::put(trace, sealed(lines));
   const std::string reproducer = folder.path() / "case";

@@ -150,7 +150,7 @@ inline std::string joined(const std::vector<std::string>& lines) {
 inline std::string sealed(std::vector<std::string> lines) {
   Sha256 digest;
   for (std::string& line : lines) {
-    if (line.starts_with("{\"t\":\"end\"")) {
+    if (line.starts_with("{\"type\":\"end\"")) {
       Json ending = Json::parse(line);
       if (ending.contains("sha256")) ending["sha256"] = digest.hex();
       line = ending.dump();

@@ -72,12 +72,12 @@ Json pairs_of(const Distribution& row) {
 }
 
 Json header_of(const std::string& rule, int size = vocabulary) {
-  return {{"t", "hdr"},  {"schema", "spectrace/1"}, {"engine", "somebody"}, {"vocab", size},
-          {"rule", rule}, {"W", Distribution::total}, {"T", "0x1p+0"},       {"prompt", {1}}};
+  return {{"type", "header"},  {"schema", "spectrace/2"}, {"engine", "somebody"}, {"vocabulary", size},
+          {"rule", rule}, {"total_weight", Distribution::total}, {"temperature", "0x1p+0"},       {"prompt", {1}}};
 }
 
-/// A trace of rounds of one draft token and a token after it: rows, but no decisions. The first token comes from the law, and
-/// is the draft token as often as it can be; the other from p.
+/// A trace of rounds of one draft token and a token after it: rows, but no decisions. The first token comes from the
+/// law, and is the draft token as often as it can be; the other from p.
 std::string tokens_with_rows(const FaultModel* mutant, int rounds, const std::string& rule = "rejection") {
   Numbers numbers(17);
   std::string text = header_of(rule).dump() + "\n";
@@ -91,24 +91,27 @@ std::string tokens_with_rows(const FaultModel* mutant, int rounds, const std::st
     if (mutant != nullptr) mutant->distribution(distributions, distribution);
     const Token draft_token = draw(distributions.tokens, distributions.q, numbers);
     const auto place = static_cast<std::size_t>(draft_token);
-    Json step = {{"t", "step"}, {"n", n},  {"pos", position}, {"d", {draft_token}},         {"a", 1},
-                 {"w", 2},      {"last", "bonus"}, {"o", {draft_token}}, {"P", {pairs_of(p)}}, {"Q", {pairs_of(q)}}};
+    Json step = {{"type", "round"}, {"round", n}, {"position", position}, {"draft_tokens", {draft_token}},
+                 {"accepted", 1}, {"width", 2}, {"next_from", "bonus"}, {"emitted", {draft_token}},
+                 {"p_rows", {pairs_of(p)}}, {"q_rows", {pairs_of(q)}}};
     if (one_below_1(numbers) * distributions.q[place] < distribution[place]) {
       const PositionDistributions own = distributions_of(after, after);
-      step["o"].push_back(draw(own.tokens, own.p, numbers));
-      step["P"].push_back(pairs_of(after));
+      step["emitted"].push_back(draw(own.tokens, own.p, numbers));
+      step["p_rows"].push_back(pairs_of(after));
     } else {
       double sum = 0;
-      for (std::size_t i = 0; i < distribution.size(); ++i) sum += distribution[i] = std::max(distribution[i] - distributions.q[i], 0.0);
+      for (std::size_t i = 0; i < distribution.size(); ++i) {
+        sum += distribution[i] = std::max(distribution[i] - distributions.q[i], 0.0);
+      }
       for (double& left : distribution) left /= sum;
-      step["a"] = 0;
-      step["last"] = rule == "greedy" ? "greedy" : "res";
-      step["o"] = {draw(distributions.tokens, distribution, numbers)};
+      step["accepted"] = 0;
+      step["next_from"] = rule == "greedy" ? "greedy" : "residual";
+      step["emitted"] = {draw(distributions.tokens, distribution, numbers)};
     }
-    position += static_cast<int>(step["o"].size());
+    position += static_cast<int>(step["emitted"].size());
     text += step.dump() + "\n";
   }
-  return text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n";
+  return text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n";
 }
 
 Report report_of(const std::string& text, const Target& target = {}) {
@@ -116,7 +119,7 @@ Report report_of(const std::string& text, const Target& target = {}) {
   return replay(file.path(), target);
 }
 
-TEST(OutcomeDistribution, OfARightDecoderThatDoesNotSayItsDecisionsPassesByItsTokens) {
+TEST(TokenTests, ACorrectDecoderThatStatesNoDecisionsPassesByItsTokens) {
   const Report report = report_of(tokens_with_rows(nullptr, 3000));
   EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(report_of(report));
   ASSERT_TRUE(report.token_test.has_value());
@@ -125,10 +128,10 @@ TEST(OutcomeDistribution, OfARightDecoderThatDoesNotSayItsDecisionsPassesByItsTo
   EXPECT_LT(report.token_test->smallest_deviation, 0.1);
   EXPECT_THAT(report_text(report_of(report)), HasSubstr("e-value"));
   const draftproof::Report shown = report_of(report);
-  const std::string missing = "draft tokens do not say with which p, q and coin";
+  const std::string missing = "the trace does not state with which p, q and coin";
   EXPECT_THAT(report_text(shown), HasSubstr("not proved: " + missing));
   EXPECT_THAT(report_json(shown), HasSubstr(missing));
-  EXPECT_THAT(report_junit(shown), HasSubstr("<system-out>not proved: draft tokens do not say how"));
+  EXPECT_THAT(report_junit(shown), HasSubstr("<system-out>not proved: the trace does not state how"));
   EXPECT_THAT(report_junit(shown), HasSubstr(missing));
   EXPECT_THAT(report_sarif(shown), HasSubstr("\"not proved: " + missing));
   EXPECT_THAT(report_html(shown), HasSubstr("<li>" + missing));
@@ -154,19 +157,19 @@ int found_within(int rounds) {
   return found;
 }
 
-TEST(OutcomeDistribution, OfTokensShowsHalfOfTheMutantsAfterAThousandRounds) {
+TEST(TokenTests, HalfOfTheFaultModelsAreFoundAfterAThousandRounds) {
   EXPECT_GE(found_within(1000), static_cast<int>(fault_models().size()) / 2);
 }
-TEST(LawSlow, OfTokensShowsAlmostEveryMutantAfterTwentyThousandRounds) {
+TEST(TokenTestsSlow, AlmostEveryFaultModelIsFoundAfterTwentyThousandRounds) {
   EXPECT_GE(found_within(20000), static_cast<int>(fault_models().size()) - 2);
 }
 
-TEST(OutcomeDistribution, OfTooFewTokensPassesNothingAndSaysHowManyAreMissing) {
+TEST(TokenTests, TooFewTokensDoNotPassAndTheReportNamesHowManyAreMissing) {
   const Report report = report_of(tokens_with_rows(nullptr, 4));
   EXPECT_EQ(report.verdict(), ReportVerdict::undecided);
   EXPECT_EQ(report.token_test->smallest_deviation, 1);
-  EXPECT_THAT(report_text(report_of(report)), HasSubstr(" tokens show no deviation however large; "));
-  EXPECT_THAT(report_text(report_of(report)), HasSubstr(" more would begin to"));
+  EXPECT_THAT(report_text(report_of(report)), HasSubstr(" tokens are too few to show any deviation, however large; "));
+  EXPECT_THAT(report_text(report_of(report)), HasSubstr(" more would be enough to show the largest"));
 }
 
 /// The trace twice, as two sequences; `generator`: of their coins, with a seed; empty: none is named.
@@ -175,23 +178,24 @@ std::string twice(const std::string& trace, int second_key, const std::string& g
   std::string line;
   std::getline(lines, line);
   Json header = Json::parse(line);
-  for (const char* field : {"prompt", "T"}) header.erase(field);  // of each sequence
-  if (!generator.empty()) header["rng"] = {{"alg", generator}, {"seed", "1"}};
+  for (const char* field : {"prompt", "temperature"}) header.erase(field);  // of each sequence
+  if (!generator.empty()) header["rng"] = {{"algorithm", generator}, {"seed", "1"}};
   std::string texts[2];
   while (std::getline(lines, line)) {
     for (int s = 0; s < 2; ++s) {
       Json step = Json::parse(line);
-      step["s"] = s;
+      step["sequence"] = s;
       texts[s] += step.dump() + "\n";
     }
   }
   const auto opening = [](int s, int key) {
-    return Json({{"t", "seq"}, {"s", s}, {"key", key}, {"prompt", {1}}, {"T", "0x1p+0"}}).dump() + "\n";
+    return Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", key}, {"prompt", {1}},
+                 {"temperature", "0x1p+0"}}).dump() + "\n";
   };
   return header.dump() + "\n" + opening(0, 0) + texts[0] + opening(1, second_key) + texts[1];
 }
 
-TEST(OutcomeDistribution, IsNotShownAgainByWhatIsDrawnWithTheSameNumbers) {
+TEST(TokenTests, TokensDrawnWithTheSameRandomNumbersAreBetOnOnce) {
   const std::string trace = tokens_with_rows(nullptr, 500);
   for (const char* generator : {our_generator, "mt19937"}) {  // or of somebody who begins anew with every request
     const Report again = report_of(twice(trace, 0, generator));
@@ -210,24 +214,25 @@ TEST(OutcomeDistribution, IsNotShownAgainByWhatIsDrawnWithTheSameNumbers) {
       << "no seed is named, and no coin: numbers are fresh";
 }
 
-TEST(OutcomeDistribution, IsNotShownByTheSameNumbersWhateverTheOrderOfTheirKeys) {
+TEST(TokenTests, TokensOfARepeatedKeyAreBetOnOnceInAnyOrderOfKeys) {
   // Keys 1 to 200 in an order that joins runs of them at both ends, then all of them again.
   std::vector<int> keys;
   for (int i = 1; i <= 200; ++i) keys.push_back(i * 64 % 201);
   std::string text = header_of("rejection").dump();
   Json header = Json::parse(text);
-  for (const char* field : {"prompt", "T"}) header.erase(field);
-  header["rng"] = {{"alg", our_generator}, {"seed", "1"}};
+  for (const char* field : {"prompt", "temperature"}) header.erase(field);
+  header["rng"] = {{"algorithm", our_generator}, {"seed", "1"}};
   text = header.dump() + "\n";
   const Json row = {3, Distribution::total / 2, 4, Distribution::total / 2};
   int s = 0;
   for (int time = 0; time < 2; ++time) {
     for (const int key : keys) {
-      text += Json({{"t", "seq"}, {"s", s}, {"key", key}, {"prompt", {1}}, {"T", "0x1p+0"}}).dump() + "\n";
-      text += Json({{"t", "step"}, {"s", s}, {"n", 0}, {"pos", 1}, {"d", Json::array()}, {"a", 0}, {"w", 1},
-                    {"last", "bonus"}, {"o", {3}}, {"P", {row}}})
+      text += Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", key}, {"prompt", {1}},
+                    {"temperature", "0x1p+0"}}).dump() + "\n";
+      text += Json({{"type", "round"}, {"sequence", s}, {"round", 0}, {"position", 1}, {"draft_tokens", Json::array()},
+                    {"accepted", 0}, {"width", 1}, {"next_from", "bonus"}, {"emitted", {3}}, {"p_rows", {row}}})
                   .dump() + "\n";
-      text += Json({{"t", "end"}, {"s", s++}, {"reason", "cancelled"}}).dump() + "\n";
+      text += Json({{"type", "end"}, {"sequence", s++}, {"reason", "cancelled"}}).dump() + "\n";
     }
   }
   const Report report = report_of(text);
@@ -236,25 +241,27 @@ TEST(OutcomeDistribution, IsNotShownByTheSameNumbersWhateverTheOrderOfTheirKeys)
   EXPECT_EQ(report.token_test->tokens, 200);
 }
 
-TEST(OutcomeDistribution, OfGreedyTokensIsNoMatterOfRowsThatAreNoPoints) {
+TEST(TokenTests, ARowOfSeveralTokensIsNoBetOnGreedyTokens) {
   Numbers numbers(31);
   std::string text = header_of("greedy").dump() + "\n";
   for (int n = 0; n < 500; ++n) {
     const Distribution p = some_row(numbers);
     const auto weights = p.weights();
     const auto best = static_cast<Token>(std::max_element(weights.begin(), weights.end()) - weights.begin());
-    const Json step = {{"t", "step"}, {"n", n}, {"pos", 1 + n}, {"d", Json::array()}, {"a", 0}, {"w", 1},
-                       {"last", "greedy"}, {"o", {best}}, {"P", {pairs_of(p)}}};
+    const Json step = {{"type", "round"}, {"round", n}, {"position", 1 + n}, {"draft_tokens", Json::array()},
+                       {"accepted", 0}, {"width", 1}, {"next_from", "greedy"}, {"emitted", {best}},
+                       {"p_rows", {pairs_of(p)}}};
     text += step.dump() + "\n";
   }
-  const Report report = report_of(text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n");
+  const Report report = report_of(text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n");
   EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(report_of(report));
 }
 
-TEST(OutcomeDistribution, IsProvedWrongByATokenThatPNeverSays) {
+TEST(TokenTests, ATokenWithoutWeightInPIsProvenWrong) {
   std::string text = header_of("rejection").dump() + "\n";
-  const Json step = {{"t", "step"}, {"n", 0}, {"pos", 1}, {"d", Json::array()}, {"a", 0}, {"w", 1}, {"last", "bonus"},
-                     {"o", {5}},    {"P", {{3, Distribution::total / 2, 4, Distribution::total / 2}}}};
+  const Json step = {{"type", "round"}, {"round", 0}, {"position", 1}, {"draft_tokens", Json::array()}, {"accepted", 0},
+                     {"width", 1}, {"next_from", "bonus"}, {"emitted", {5}},
+                     {"p_rows", {{3, Distribution::total / 2, 4, Distribution::total / 2}}}};
   const Report report = report_of(text + step.dump() + "\n");
   ASSERT_EQ(report.verdict(), ReportVerdict::bug_proven) << report_text(report_of(report));
   EXPECT_EQ(report.findings.front().check, std::string("distribution"));
@@ -277,13 +284,13 @@ std::string tokens_only(Recorded& recorded, float temperature, int count, const 
       distribution.push_back(static_cast<double>(weight) / static_cast<double>(Distribution::total));
     }
     const Token token = draw(p.tokens(), distribution, numbers);
-    text += Json({{"t", "step"}, {"n", n}, {"pos", 1 + n}, {"o", {token}}}).dump() + "\n";
+    text += Json({{"type", "round"}, {"round", n}, {"position", 1 + n}, {"emitted", {token}}}).dump() + "\n";
     tokens.push_back(token);
   }
-  return text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n";
+  return text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n";
 }
 
-TEST(OutcomeDistribution, OfTokensAloneIsHeldToTheTarget) {
+TEST(TokenTests, TokensAloneAreBetOnWithTheTarget) {
   Recorded recorded;
   const Report right = report_of(tokens_only(recorded, 1, 800, "hash"), recorded.target());
   EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
@@ -295,7 +302,7 @@ TEST(OutcomeDistribution, OfTokensAloneIsHeldToTheTarget) {
   }
 }
 
-TEST(OutcomeDistribution, OfForeignNumericsIsHeldToTheTargetWithSlackOnly) {
+TEST(TokenTests, TokensOfOtherNumericsAreBetOnWithTheTargetOnlyUnderSlack) {
   Recorded recorded;
   Target target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
@@ -305,25 +312,25 @@ TEST(OutcomeDistribution, OfForeignNumericsIsHeldToTheTargetWithSlackOnly) {
   };
   const Report strict = held(1, 0);
   EXPECT_EQ(strict.verdict(), ReportVerdict::undecided);
-  EXPECT_THAT(report_text(report_of(strict)), HasSubstr("'somewhere else', which cannot be had here"));
+  EXPECT_THAT(report_text(report_of(strict)), HasSubstr("'somewhere else', which are not available here"));
   EXPECT_EQ(held(1, 0.01).verdict(), ReportVerdict::pass_stat);
   EXPECT_EQ(held(0.95F, 0.05).verdict(), ReportVerdict::pass_stat) << "a little colder is within the slack";
   EXPECT_EQ(held(0.2F, 0.01).verdict(), ReportVerdict::bug_stat);
   const Report loose = held(1, 0.3);
   EXPECT_EQ(loose.verdict(), ReportVerdict::undecided);
-  EXPECT_THAT(report_text(report_of(loose)), HasSubstr("law open for more than one token in ten"));
+  EXPECT_THAT(report_text(report_of(loose)), HasSubstr("distribution for more than one token in ten"));
 }
 
-TEST(OutcomeDistribution, OfGreedyTokensOfOtherNumericsIsTheTargetsBestOrANearTie) {
+TEST(TokenTests, AGreedyTokenOfOtherNumericsIsTheTargetsBestOrANearTie) {
   Recorded recorded(with_levels(1000));
   Target target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
   std::string text = tokens_only(recorded, 0, 100, "somewhere else");
-  const std::string temperature = "\"T\":\"0x1p+0\"";
-  text.replace(text.find(temperature), temperature.size(), "\"T\":\"0x0p+0\"");
+  const std::string temperature = "\"temperature\":\"0x1p+0\"";
+  text.replace(text.find(temperature), temperature.size(), "\"temperature\":\"0x0p+0\"");
   std::vector<std::string> lines = lines_of(text);
   Json step = Json::parse(lines.back() == "" ? lines[99] : lines[100]);
-  step["o"][0] = (step["o"][0].get<int>() + 1) % 6;
+  step["emitted"][0] = (step["emitted"][0].get<int>() + 1) % 6;
   lines[100] = step.dump();
   const auto held = [&](const std::string& trace, double slack, double tie) {
     target.slack = slack;
@@ -349,7 +356,7 @@ TEST(OutcomeDistribution, OfGreedyTokensOfOtherNumericsIsTheTargetsBestOrANearTi
   EXPECT_EQ(held(joined(lines), 0, 0).verdict(), ReportVerdict::bug_proven) << "where they are the target's own";
 }
 
-TEST(OutcomeDistribution, OfOneChoiceTakesPartUnderSlack) {
+TEST(TokenTests, TokensOfOneChoiceAreBetOnUnderSlack) {
   // By top-p most rows are points: a right engine says them, a wrong one now and then another token.
   Recorded recorded(with_levels(40));
   Target target = recorded.target();
@@ -365,21 +372,22 @@ TEST(OutcomeDistribution, OfOneChoiceTakesPartUnderSlack) {
       const Distribution p = plain_row(recorded.model(), {.temperature = 1, .top_p = 0.25F}, tokens).distribution;
       Token token = p.tokens().front();
       if (!right && n == 150) token = (token + 1) % recorded.model().vocabulary();
-      text += Json({{"t", "step"}, {"n", n}, {"pos", 1 + n}, {"o", {token}}}).dump() + "\n";
+      text += Json({{"type", "round"}, {"round", n}, {"position", 1 + n}, {"emitted", {token}}}).dump() + "\n";
       tokens.push_back(token);
     }
-    const Report report = report_of(text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n", target);
+    const Report report = report_of(text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n", target);
     EXPECT_THAT(report_text(report_of(report)), HasSubstr("tokens of one choice"));
     EXPECT_THAT(report_text(report_of(report)), HasSubstr("it is assumed that penalties, temperature, top-k"));
-    EXPECT_EQ(report.verdict(), right ? ReportVerdict::pass_stat : ReportVerdict::bug_proven) << report_text(report_of(report));
+    EXPECT_EQ(report.verdict(), right ? ReportVerdict::pass_stat : ReportVerdict::bug_proven)
+        << report_text(report_of(report));
   }
 }
 
-TEST(OutcomeDistribution, IsToldAfterAHundredFindings) {
+TEST(TokenTests, BetsAreReportedAfterAHundredFindings) {
   std::vector<std::string> lines = lines_of(tokens_with_rows(nullptr, 400));
   for (std::size_t n = 200; n < 400; ++n) {
     Json step = Json::parse(lines[n]);
-    step["last"] = step["last"] == "res" ? "bonus" : "res";
+    step["next_from"] = step["next_from"] == "residual" ? "bonus" : "residual";
     lines[n] = step.dump();
   }
   const Report report = report_of(joined(lines));
@@ -389,7 +397,7 @@ TEST(OutcomeDistribution, IsToldAfterAHundredFindings) {
   EXPECT_THAT(report_text(report_of(report)), HasSubstr("e-value"));
 }
 
-TEST(OutcomeDistribution, OfForeignNumericsIsHeldToTheTargetThoughItStatesItsOwnRows) {
+TEST(TokenTests, TokensOfOtherNumericsAreBetOnWithTheTargetEvenIfTheTraceStatesRows) {
   Recorded recorded;
   Target target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
@@ -397,7 +405,7 @@ TEST(OutcomeDistribution, OfForeignNumericsIsHeldToTheTargetThoughItStatesItsOwn
   for (const float temperature : {1.0F, 0.98F, 3.0F}) {
     auto lines = lines_of(recorded.text({"", &rejection, {.temperature = temperature}, "perturbed"}));
     Json opening = Json::parse(lines[1]);
-    opening["T"] = "0x1p+0";
+    opening["temperature"] = "0x1p+0";
     opening["numerics"] = "somewhere else";
     lines[1] = opening.dump();
     const Report report = report_of(sealed(lines), target);
@@ -428,11 +436,12 @@ std::string hex(double value) {
 
 std::string trace_of(Recorded& recorded, const FloatRun& run) {
   const Sampling& s = run.sampling;
-  Json header = {{"t", "hdr"}, {"schema", "spectrace/1"}, {"engine", "floats"}, {"rule", "rejection"},
-                 {"vocab", recorded.model().vocabulary()}, {"T", hex(static_cast<double>(s.temperature))},
-                 {"top_p", hex(static_cast<double>(s.top_p))}, {"prompt", {1}}, {"stops", Json::array()}};
+  Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "floats"}, {"rule", "rejection"},
+                 {"vocabulary", recorded.model().vocabulary()},
+                 {"temperature", hex(static_cast<double>(s.temperature))}, {"top_p", hex(static_cast<double>(s.top_p))},
+                 {"prompt", {1}}, {"stop_tokens", Json::array()}};
   if (!run.numerics.empty()) header["numerics"] = run.numerics;
-  if (run.order_said) header["order"] = run.order;
+  if (run.order_said) header["sampler_order"] = run.order;
   std::string text = header.dump() + "\n";
   std::vector<Token> tokens{1};
   Numbers numbers(23);
@@ -448,16 +457,16 @@ std::string trace_of(Recorded& recorded, const FloatRun& run) {
       row.insert(row.end(), {token, hex(p.back())});
     }
     const Token token = draw(distribution->p.tokens(), p, numbers);
-    Json step = {{"t", "step"}, {"n", n}, {"pos", 1 + n}, {"o", {token}}};
-    if (run.rows) step["P"] = {row};
-    if (run.logprobs) step["lp"] = {hex(log_probability(logits, token))};
+    Json step = {{"type", "round"}, {"round", n}, {"position", 1 + n}, {"emitted", {token}}};
+    if (run.rows) step["p_rows"] = {row};
+    if (run.logprobs) step["logprobs"] = {hex(log_probability(logits, token))};
     text += step.dump() + "\n";
     tokens.push_back(token);
   }
-  return text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n";
+  return text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n";
 }
 
-TEST(OutcomeDistribution, OfRealsIsHeldToTheTargetAndSaysHowFarItsRowsAre) {
+TEST(TokenTests, RealRowsAreComparedWithTheTargetAndTheReportStatesTheirDistance) {
   Recorded recorded;
   Target target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
@@ -486,7 +495,7 @@ TEST(OutcomeDistribution, OfRealsIsHeldToTheTargetAndSaysHowFarItsRowsAre) {
   EXPECT_EQ(held(hot, 0).verdict(), ReportVerdict::undecided);
 }
 
-TEST(OutcomeDistribution, OfAnEngineThatAppliesTemperatureLastIsRightInItsOrderAndTheVerdictNamesWhatIsAssumed) {
+TEST(TokenTests, AnEngineThatAppliesTemperatureLastPassesInItsSamplerOrderAndAnAssumedOrderIsNamed) {
   Recorded recorded(with_levels(16));
   Target target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
@@ -506,7 +515,7 @@ TEST(OutcomeDistribution, OfAnEngineThatAppliesTemperatureLastIsRightInItsOrderA
   EXPECT_THAT(report_of(missing).reason, HasSubstr("assuming that penalties, temperature, top-k, top-p, min-p"));
 }
 
-TEST(OutcomeDistribution, OfLogProbabilitiesIsThatOfTheTarget) {
+TEST(TokenTests, LogProbabilitiesAreComparedWithTheTarget) {
   Recorded recorded;
   Target target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
@@ -518,9 +527,9 @@ TEST(OutcomeDistribution, OfLogProbabilitiesIsThatOfTheTarget) {
   const Report right = report_of(joined(lines), target);
   EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
   EXPECT_LT(right.furthest_logprob.value_or(1), 1e-9);
-  EXPECT_THAT(report_text(report_of(report_of(joined(lines)))), HasSubstr("field lp is not looked at"));
+  EXPECT_THAT(report_text(report_of(report_of(joined(lines)))), HasSubstr("field logprobs is not checked"));
   Json step = Json::parse(lines[20]);
-  step["lp"][0] = hex(-9.0);
+  step["logprobs"][0] = hex(-9.0);
   lines[20] = step.dump();
   const Report wrong = report_of(joined(lines), target);
   ASSERT_EQ(wrong.verdict(), ReportVerdict::bug_proven) << report_text(report_of(wrong));
@@ -528,25 +537,26 @@ TEST(OutcomeDistribution, OfLogProbabilitiesIsThatOfTheTarget) {
   EXPECT_EQ(wrong.findings.front().line, 21);
 }
 
-TEST(OutcomeDistribution, OfASecondTurnIsBetOnWhereNoNumberWasDrawnBefore) {
+TEST(TokenTests, ASecondTurnIsBetOnFromTheFirstPositionWithFreshRandomNumbers) {
   const std::string trace = tokens_with_rows(nullptr, 300);
   std::vector<std::string> lines = lines_of(trace);
   Json header = Json::parse(lines[0]);
-  for (const char* field : {"prompt", "T"}) header.erase(field);
+  for (const char* field : {"prompt", "temperature"}) header.erase(field);
   const auto turns = [&](const char* generator, bool longer) {
-    header["rng"] = {{"alg", generator}, {"seed", "1"}};
+    header["rng"] = {{"algorithm", generator}, {"seed", "1"}};
     std::string text = header.dump() + "\n";
     std::vector<Token> prompt{1};
     for (int s = 0; s < 2; ++s) {
-      text += Json({{"t", "seq"}, {"s", s}, {"key", 7}, {"prompt", prompt}, {"T", "0x1p+0"}}).dump() + "\n";
+      text += Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", 7}, {"prompt", prompt},
+                    {"temperature", "0x1p+0"}}).dump() + "\n";
       const auto before = static_cast<int>(prompt.size()) - 1;
       for (std::size_t i = 1; i < lines.size(); ++i) {
         Json line = Json::parse(lines[i]);
-        line["s"] = s;
-        if (line.contains("pos")) line["pos"] = line["pos"].get<int>() + before;
+        line["sequence"] = s;
+        if (line.contains("position")) line["position"] = line["position"].get<int>() + before;
         text += line.dump() + "\n";
-        if (s > 0 || !longer || !line.contains("o")) continue;
-        for (const Json& token : line["o"]) prompt.push_back(token);
+        if (s > 0 || !longer || !line.contains("emitted")) continue;
+        for (const Json& token : line["emitted"]) prompt.push_back(token);
       }
     }
     return report_of(text);
@@ -559,8 +569,8 @@ TEST(OutcomeDistribution, OfASecondTurnIsBetOnWhereNoNumberWasDrawnBefore) {
   EXPECT_THAT(report_text(report_of(other)), HasSubstr("were drawn with the random numbers of an earlier sequence"));
 }
 
-/// A right decoder of one number per position: the draft draws its draft token with it, the target its token. A draft token is
-/// made only where it is the draft's best.
+/// A right decoder of one number per position: the draft draws its draft token with it, the target its token. A draft
+/// token is made only where it is the draft's best.
 std::string drafts_with_the_targets_number(int rounds) {
   Numbers numbers(29);
   std::string text = header_of("matching").dump() + "\n";
@@ -577,37 +587,38 @@ std::string drafts_with_the_targets_number(int rounds) {
     const auto weights = p.weights();
     const Token best = p.tokens()[static_cast<std::size_t>(std::max_element(weights.begin(), weights.end()) -
                                                            weights.begin())];
-    Json step = {{"t", "step"}, {"n", n}, {"pos", position}, {"d", Json::array()}, {"a", 0}, {"w", 1},
-                 {"last", "bonus"}, {"o", {token}}, {"P", {pairs_of(p)}}, {"Q", Json::array()}};
+    Json step = {{"type", "round"}, {"round", n}, {"position", position}, {"draft_tokens", Json::array()},
+                 {"accepted", 0}, {"width", 1}, {"next_from", "bonus"}, {"emitted", {token}}, {"p_rows", {pairs_of(p)}},
+                 {"q_rows", Json::array()}};
     if (token == best) {
-      step["d"] = {token};
-      step["a"] = 1;
-      step["w"] = 2;
-      step["Q"] = {pairs_of(p)};
-      step["P"].push_back(pairs_of(p));
-      step["o"].push_back(at(numbers.next() >> 12));
+      step["draft_tokens"] = {token};
+      step["accepted"] = 1;
+      step["width"] = 2;
+      step["q_rows"] = {pairs_of(p)};
+      step["p_rows"].push_back(pairs_of(p));
+      step["emitted"].push_back(at(numbers.next() >> 12));
     }
-    position += static_cast<int>(step["o"].size());
+    position += static_cast<int>(step["emitted"].size());
     text += step.dump() + "\n";
   }
-  return text + "{\"t\":\"end\",\"reason\":\"cancelled\"}\n";
+  return text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n";
 }
 
-TEST(OutcomeDistribution, OfMatchingDoesNotBetOnWhichDraftTokensTheTargetsOwnNumberLetsBeMade) {
+TEST(TokenTests, MatchingDoesNotBetWithQWhichMayDependOnTheTargetsRandomNumber) {
   const Report report = report_of(drafts_with_the_targets_number(2000));
   EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(report_of(report));
 }
 
-TEST(OutcomeDistribution, StandsInForBlockVerificationWhosePrefixesMayStandThoughATokenFell) {
+TEST(TokenTests, BlockVerificationIsCheckedByBetsOnItsTokens) {
   const Report right = report_of(tokens_with_rows(nullptr, 3000, "block"));
   EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
-  EXPECT_THAT(report_text(report_of(right)), HasSubstr("block verification judges draft tokens together"));
+  EXPECT_THAT(report_text(report_of(right)), HasSubstr("block verification decides about all draft tokens together"));
   const auto accept_all = std::find_if(fault_models().begin(), fault_models().end(),
-                                       [](const FaultModel& distribution) { return distribution.name == std::string("accept all"); });
+                                       [](const FaultModel& fault) { return fault.name == std::string("accept all"); });
   EXPECT_EQ(report_of(tokens_with_rows(&*accept_all, 3000, "block")).verdict(), ReportVerdict::bug_stat);
 }
 
-TEST(OutcomeDistribution, ThatARuleDeclaresToLoseIsNeverPassedAndNeverABug) {
+TEST(TokenTests, ALossyRuleNeverPassesAndIsNeverABug) {
   for (const FaultModel* distribution : {static_cast<const FaultModel*>(nullptr), &fault_models().front()}) {
     const Report report = report_of(tokens_with_rows(distribution, 1000, "lossy:typical"));
     EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(report_of(report));
@@ -616,12 +627,12 @@ TEST(OutcomeDistribution, ThatARuleDeclaresToLoseIsNeverPassedAndNeverABug) {
   }
   std::vector<std::string> lines = lines_of(tokens_with_rows(nullptr, 5, "lossy:typical"));
   Json last = Json::parse(lines[5]);
-  last["pos"] = last["pos"].get<int>() + 1;
+  last["position"] = last["position"].get<int>() + 1;
   lines[5] = last.dump();
   EXPECT_EQ(report_of(joined(lines)).verdict(), ReportVerdict::bug_proven) << "positions are held all the same";
 }
 
-TEST(Reals, AreReplayedToTheLastCoin) {
+TEST(Reals, EveryRealRandomNumberIsReplayed) {
   for (const char* rule : {"rejection", "matching"}) {
     const Report report = report_of(FloatEngine(3).trace(rule, 4000));
     EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(report_of(report));
@@ -631,16 +642,18 @@ TEST(Reals, AreReplayedToTheLastCoin) {
   }
 }
 
-TEST(Reals, NoCoinOrTokenCanBeChangedAndPass) {
+TEST(Reals, NoRealTracePassesWithARandomNumberOrTokenChanged) {
   for (const char* rule : {"rejection", "matching"}) {
     const auto lines = lines_of(FloatEngine(3).trace(rule, 40));
     const File file;
     std::map<std::string, int> changed, found;
     for (std::size_t at = 1; at + 1 < lines.size(); ++at) {
-      for (const char* field : {"u", "qc", "ur", "d", "o", "q", "p", "P", "Q"}) {
+      for (const char* field : {"accept_u", "draft_u", "next_u", "draft_tokens", "emitted", "q_draft", "p_draft",
+                                "p_rows", "q_rows"}) {
         Json step = Json::parse(lines[at]);
         if (!step.contains(field) || step[field].empty()) continue;
-        if (rule == std::string("matching") && field == std::string("d")) continue;  // any draft token will do
+        const bool any_will_do = rule == std::string("matching") && field == std::string("draft_tokens");
+        if (any_will_do) continue;
         Json* place = &step[field];
         while (place->is_array()) place = &place->back();
         if (place->is_number()) {
@@ -659,7 +672,7 @@ TEST(Reals, NoCoinOrTokenCanBeChangedAndPass) {
     }
     for (const auto& [field, times] : changed) {
       // A coin may move within what decides as it did.
-      const bool coin = field == "u" || field == "qc" || field == "ur";
+      const bool coin = field == "accept_u" || field == "draft_u" || field == "next_u";
       EXPECT_GE(2 * found[field], times) << rule << " " << field << ": " << found[field] << " of " << times;
       EXPECT_TRUE(coin || found[field] == times) << rule << " " << field << ": " << found[field] << " of " << times;
     }
@@ -674,13 +687,13 @@ TEST(Reals, AnEngineThatHidesWithinRoundingIsFound) {
   EXPECT_EQ(report.findings.back().check, std::string("band"));
 }
 
-TEST(Reals, OfTooFewDigitsLeaveTooMuchOpen) {
+TEST(Reals, RealsOfTooFewDigitsAreUndecided) {
   std::string text = FloatEngine(3).trace("rejection", 100);
   const std::string rule = "\"rule\":\"rejection\"";
   text.replace(text.find(rule), rule.size(), rule + ",\"dtype\":\"bf16\"");
   const Report report = report_of(text);
   EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(report_of(report));
-  EXPECT_THAT(report_text(report_of(report)), HasSubstr("weights of a finer dtype say more"));
+  EXPECT_THAT(report_text(report_of(report)), HasSubstr("weights of a finer dtype leave fewer open"));
 }
 
 }  // namespace

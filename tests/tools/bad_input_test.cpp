@@ -447,7 +447,8 @@ std::vector<OutputFlag> output_flags(const Folder& folder) {
   const std::string target = fixture("external/qwen3-tiny-tied");
   const std::string recorded = fixture("snapshots/llama-q5_k.h5");
   const std::string trace = folder.path() / "t.jsonl";
-  put(trace, R"({"t":"hdr","schema":"spectrace/1","engine":"e","vocab":9,"rule":"greedy","prompt":[1],"T":"0x0p+0"})"
+  put(trace, R"({"type":"header","schema":"spectrace/2","engine":"e","vocabulary":9,"rule":"greedy","prompt":[1],)"
+             R"("temperature":"0x0p+0"})"
              "\n");
   files::create_directory(folder.path() / "case");
   put(folder.path() / "case/case.json",

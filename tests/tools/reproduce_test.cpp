@@ -160,8 +160,8 @@ TEST(Reproduce, ATraceIsCutToTheRoundThatIsWrong) {
     std::istringstream lines(text_of(trace));
     for (std::string line; std::getline(lines, line);) {
       ordered_json json = ordered_json::parse(line);
-      if (++line_number == 5) json["y"]["c"] = json["y"]["c"].get<std::int64_t>() / 2;
-      if (json["t"] == "end") json.erase("sha256");
+      if (++line_number == 5) json["next"]["u"] = json["next"]["u"].get<std::int64_t>() / 2;
+      if (json["type"] == "end") json.erase("sha256");
       text += json.dump() + "\n";
     }
     put(trace, text);
@@ -186,9 +186,9 @@ TEST(Reproduce, ACountThatIsWrongNeedsTheWholeSequence) {
                 .status,
             0);
   std::string text = text_of(trace);
-  const std::size_t end = text.rfind("{\"t\":\"end\"");
+  const std::size_t end = text.rfind("{\"type\":\"end\"");
   ordered_json ending = ordered_json::parse(text.substr(end));
-  ending["stats"]["drafted"] = 99;
+  ending["statistics"]["drafted"] = 99;
   ending.erase("sha256");
   put(trace, text.substr(0, end) + ending.dump() + "\n");
   const std::string path = (folder.path() / "case").string();

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+// Compares two traces sequence by sequence.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "oracle/spectrace/reader.h"
+#include "oracle/spectrace/show.h"
+#include "ref/base/error.h"
+#include "ref/formats/printable.h"
+
+namespace draftproof::spectrace {
+namespace {
+
+std::string listed(const std::vector<Token>& tokens) {
+  std::string text;
+  for (const Token token : tokens) text += (text.empty() ? "" : ",") + std::to_string(token);
+  return "[" + text + "]";
+}
+
+/// Tokens of a round that are not compared yet.
+struct Uncompared {
+  std::int64_t position = 0;
+  std::vector<Token> tokens;
+  std::string where;
+};
+
+/// A sequence of both traces, or so far of one. Only one trace at a time has waiting rounds: the one that is ahead.
+struct Pair {
+  std::array<bool, 2> opened{};
+  std::array<bool, 2> ended{};
+  std::vector<Token> prompt;  // until the other trace has opened it, too
+  std::deque<Uncompared> waiting;
+  int ahead = 0;  // the trace that the waiting rounds belong to
+  long equal = 0;
+  bool parted = false;  // nothing more of it is compared
+};
+
+class Comparer {
+ public:
+  Comparer(const std::string& file_a, const std::string& file_b)
+      : files_{printable(file_a), printable(file_b)}, readers_{Reader(file_a), Reader(file_b)} {}
+
+  Comparison compared() {
+    for (int side = 0; more_[0] || more_[1]; side = more_[1 - side] ? 1 - side : side) {
+      const auto event = readers_[side].next();
+      if (!event) {
+        more_[side] = false;
+        pass_by(side, std::numeric_limits<std::int64_t>::max());
+        continue;
+      }
+      if (const auto* opening = std::get_if<Opening>(&event->what)) take(side, event->line, *opening);
+      if (const auto* step = std::get_if<Step>(&event->what)) take(side, event->line, *step);
+      if (const auto* ending = std::get_if<Ending>(&event->what)) take(side, *ending);
+    }
+    while (!pairs_.empty()) close(pairs_.begin());
+    return std::move(result_);
+  }
+
+ private:
+  using Pairs = std::map<std::int64_t, Pair>;
+
+  std::string where(int side, long line) const { return fmt::format("{}:{}", files_[side], line); }
+
+  void take(int side, long line, const Opening& opening) {
+    pass_by(side, opening.sequence);
+    const auto at = pairs_.try_emplace(opening.sequence).first;
+    Pair& pair = at->second;
+    pair.opened[side] = true;
+    if (!pair.opened[1 - side]) {
+      pair.prompt = opening.prompt;
+      if (passed_[1 - side] > opening.sequence) leave_alone(at);
+    } else if (std::exchange(pair.prompt, {}) != opening.prompt) {
+      part(pair, fmt::format("sequence {}: the prompts are not the same\n  {}\n", opening.sequence, where(side, line)));
+    }
+  }
+
+  void take(int side, long line, const Step& step) {
+    const auto at = pairs_.find(step.sequence);
+    if (at == pairs_.end() || at->second.parted || step.emitted.empty()) return;
+    std::string place = fmt::format("{}: round {}", where(side, line), step.round);
+    if (step.has_draft_tokens) {
+      place += fmt::format(", draft tokens {}, {} of them accepted, {} rows", listed(step.draft_tokens), step.accepted,
+                           step.width);
+    }
+    compare(side, step.sequence, at->second, {step.position, step.emitted, std::move(place)});
+  }
+
+  void take(int side, const Ending& ending) {
+    const auto at = pairs_.find(ending.sequence);
+    if (at == pairs_.end()) return;
+    at->second.ended[side] = true;
+    if (at->second.ended[1 - side]) close(at);
+  }
+
+  void compare(int side, std::int64_t sequence, Pair& pair, Uncompared round) {
+    while (!round.tokens.empty() && pair.ahead != side && !pair.waiting.empty()) {
+      Uncompared& other = pair.waiting.front();
+      if (!take_equal_tokens(pair, round, other)) {
+        const Uncompared& in_a = side == 0 ? round : other;
+        const Uncompared& in_b = side == 0 ? other : round;
+        return part(pair, fmt::format("sequence {}, after {} equal tokens: position {}, token {} against position {}, "
+                                      "token {}\n  {}\n  {}\n",
+                                      sequence, pair.equal, in_a.position, in_a.tokens.front(), in_b.position,
+                                      in_b.tokens.front(), in_a.where, in_b.where));
+      }
+      if (other.tokens.empty()) {
+        pair.waiting.pop_front();
+        --waiting_;
+      }
+    }
+    if (round.tokens.empty()) return;
+    pair.ahead = side;
+    pair.waiting.push_back(std::move(round));
+    ++waiting_;
+    if (pair.ended[1 - side] || !more_[1 - side]) return part_at_end(sequence, pair);
+    if (waiting_ > waiting_max) {
+      throw Error(fmt::format("{} and {} have their sequences in such different orders that {} rounds wait for a "
+                              "counterpart; write both in one order",
+                              files_[0], files_[1], waiting_));
+    }
+  }
+
+  /// Removes the tokens that both begin with. Returns false when a differing token follows.
+  bool take_equal_tokens(Pair& pair, Uncompared& a, Uncompared& b) {
+    const std::size_t count = std::min(a.tokens.size(), b.tokens.size());
+    const auto end = a.tokens.begin() + static_cast<std::ptrdiff_t>(count);
+    const auto differs_at = std::mismatch(a.tokens.begin(), end, b.tokens.begin()).first;
+    const auto equal = a.position == b.position ? differs_at - a.tokens.begin() : 0;
+    pair.equal += equal;
+    result_.tokens += equal;
+    for (Uncompared* const one : {&a, &b}) {
+      one->tokens.erase(one->tokens.begin(), one->tokens.begin() + equal);
+      one->position += equal;
+    }
+    return static_cast<std::size_t>(equal) == count;
+  }
+
+  /// Closes the sequences that `side` does not have: sequence numbers ascend, so it opens none below `sequence` any
+  /// more.
+  void pass_by(int side, std::int64_t sequence) {
+    for (auto at = pairs_.upper_bound(passed_[side]); at != pairs_.end() && at->first < sequence;) {
+      at = at->second.opened[side] ? std::next(at) : leave_alone(at);
+    }
+    passed_[side] = sequence;
+  }
+
+  Pairs::iterator leave_alone(Pairs::iterator at) {
+    const Pair& pair = at->second;
+    waiting_ -= pair.waiting.size();
+    differs(fmt::format("sequence {}: only in {}\n", at->first, files_[pair.opened[0] ? 0 : 1]));
+    ++result_.alone;
+    return pairs_.erase(at);
+  }
+
+  void close(Pairs::iterator at) {
+    Pair& pair = at->second;
+    if (!pair.waiting.empty()) part_at_end(at->first, pair);
+    if (!pair.parted) ++result_.equal;
+    pairs_.erase(at);
+  }
+
+  void part_at_end(std::int64_t sequence, Pair& pair) {
+    const Uncompared& longer = pair.waiting.front();
+    part(pair, fmt::format("sequence {}, after {} equal tokens: {} goes on with token {} at position {}, {} has ended\n"
+                           "  {}\n",
+                           sequence, pair.equal, files_[pair.ahead], longer.tokens.front(), longer.position,
+                           files_[1 - pair.ahead], longer.where));
+  }
+
+  void part(Pair& pair, const std::string& difference) {
+    waiting_ -= pair.waiting.size();
+    pair.waiting.clear();
+    pair.parted = true;
+    differs(difference);
+    ++result_.parted;
+  }
+
+  void differs(const std::string& difference) {
+    if (result_.differences.size() < Comparison::differences_max) result_.differences.push_back(difference);
+  }
+
+  static constexpr std::size_t waiting_max = std::size_t{1} << 20;
+  std::array<std::string, 2> files_;
+  std::array<Reader, 2> readers_;
+  std::array<bool, 2> more_{true, true};
+  std::array<std::int64_t, 2> passed_{-1, -1};  // the sequence opened last
+  Pairs pairs_;
+  std::size_t waiting_ = 0;  // rounds, of all pairs
+  Comparison result_;
+};
+
+}  // namespace
+
+std::string Comparison::text() const {
+  if (same()) return fmt::format("sequences: {} equal; all {} tokens are the same\n", equal, tokens);
+  std::string text = fmt::format("sequences: {} equal, {} part, {} only in one file; {} tokens are the same\n", equal,
+                                 parted, alone, tokens);
+  for (const std::string& difference : differences) text += difference;
+  const long more = parted + alone - static_cast<long>(differences.size());
+  return more == 0 ? text : text + fmt::format("and {} more\n", more);
+}
+
+Comparison compare(const std::string& file_a, const std::string& file_b) {
+  return Comparer(file_a, file_b).compared();
+}
+
+}  // namespace draftproof::spectrace

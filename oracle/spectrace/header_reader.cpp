@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/spectrace/header_reader.h"
+
+#include <charconv>
+#include <string_view>
+
+#include "ref/formats/printable.h"
+
+namespace draftproof::spectrace {
+namespace {
+
+const Names header_names = {"type", "schema", "engine",       "weights", "vocabulary",
+                            "rule", "dtype",  "total_weight", "rng",     "rows_file"};
+const Names opening_names = {
+    "type",           "sequence",         "rng_key",           "rule",
+    "prompt",         "stop_tokens",      "stop_strings",      "stop_token_emitted",
+    "max_new_tokens", "max_draft_tokens", "verification",      "draft",
+    "kernels",        "numerics",         "temperature",       "top_k",
+    "top_p",          "min_p",            "repeat_penalty",    "presence_penalty",
+    "repeat_last_n",  "sampler_order",    "frequency_penalty", "logprobs_of"};
+
+DeclaredRule rule_of(const Json& value) {
+  const std::string& name = value.string();
+  constexpr std::string_view lossy = "lossy:";
+  if (name.starts_with(lossy) && name.size() > lossy.size()) return {AcceptanceRule::lossy, name.substr(lossy.size())};
+  for (const AcceptanceRule rule :
+       {AcceptanceRule::matching, AcceptanceRule::rejection, AcceptanceRule::greedy, AcceptanceRule::block}) {
+    if (name == name_of(rule)) return {rule, ""};
+  }
+  value.fail("must be matching, rejection, greedy, block or lossy:NAME, but is " + in_quotes(name));
+}
+
+std::uint64_t seed_of(const Json& value) {
+  const std::string& text = value.string();
+  std::uint64_t seed = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (text.empty() || failure != std::errc() || end != text.data() + text.size()) {
+    value.fail("must be a decimal number below 2^64 in a string, but is " + in_quotes(text));
+  }
+  return seed;
+}
+
+/// Reads the name of a file in the trace's own folder. Refuses paths: a trace may come from anywhere and must not make
+/// the check read other files.
+std::string name_beside(const Json& value) {
+  const std::string& name = value.string();
+  if (name.empty() || name == "." || name == ".." || name.find_first_of(std::string("/\0", 2)) != std::string::npos) {
+    value.fail("must be the name of a file beside the trace, without folders, but is " + in_quotes(name));
+  }
+  return name;
+}
+
+/// Returns the rounding unit of a dtype.
+double unit_of(const Json& dtype) {
+  const std::string& name = dtype.string();
+  if (name == "f64") return 0x1p-52;
+  if (name == "f32") return 0x1p-23;
+  if (name == "f16") return 0x1p-10;
+  if (name == "bf16") return 0x1p-7;
+  dtype.fail("must be f64, f32, f16 or bf16, but is " + in_quotes(name));
+}
+
+void expect_schema(const Json& line) {
+  const Json schema = line.at("schema");
+  if (schema.string() == schema_name) return;
+  if (schema.string() == "spectrace/1") {
+    schema.fail("this program does not read spectrace/1: version 2 renamed the keys, and docs/spectrace.md has the "
+                "table from version 1 keys to version 2 keys");
+  }
+  schema.fail("this program reads " + std::string(schema_name) + ", not " + in_quotes(schema.string()));
+}
+
+Sampling sampling_of(const Json& line) {
+  Sampling sampling;
+  const auto real = [&](const char* name, float& value) {
+    const auto field = line.find(name);
+    if (!field) return;
+    constexpr double most = std::numeric_limits<float>::max();
+    value = static_cast<float>(real_in(*field, -most, most));
+  };
+  const auto integer = [&](const char* name, int& value) {
+    if (const auto field = line.find(name)) value = static_cast<int>(field->integer(-position_max, position_max));
+  };
+  line.at("temperature");  // throws when it is missing
+  real("temperature", sampling.temperature);
+  integer("top_k", sampling.top_k);
+  real("top_p", sampling.top_p);
+  real("min_p", sampling.min_p);
+  real("repeat_penalty", sampling.repeat_penalty);
+  real("presence_penalty", sampling.presence_penalty);
+  real("frequency_penalty", sampling.frequency_penalty);
+  integer("repeat_last_n", sampling.repeat_last_n);
+  return sampling;
+}
+
+Verification verification_of(const Json& value) {
+  for (const Verification verification : {Verification::batched, Verification::serial}) {
+    if (value.string() == name_of(verification)) return verification;
+  }
+  value.fail("must be batched or serial, but is " + in_quotes(value.string()));
+}
+
+/// Returns whether logprobs are of the distribution that tokens are drawn from.
+bool after_sampling(const Json& logprobs_of) {
+  const std::string& name = logprobs_of.string();
+  if (name != "p" && name != "logits") logprobs_of.fail("must be p or logits, but is " + in_quotes(name));
+  return name == "p";
+}
+
+Statistics statistics_of(const Json& value) {
+  refuse_unknown(value,
+                 {"rounds", "iterations", "drafted", "accepted", "mismatches", "all_accepted", "batched", "serial"});
+  Statistics counts;
+  const auto read = [&](const char* name, int& count) {
+    count = static_cast<int>(value.at(name).integer(0, position_max));
+  };
+  read("rounds", counts.rounds);
+  read("iterations", counts.iterations);
+  read("drafted", counts.drafted);
+  read("accepted", counts.accepted);
+  read("mismatches", counts.mismatches);
+  read("all_accepted", counts.all_accepted);
+  read("batched", counts.batched);
+  read("serial", counts.serial);
+  return counts;
+}
+
+}  // namespace
+
+Header read_header(const Json& line) {
+  if (line.find("schema")) expect_schema(line);  // before its keys, which another version names otherwise
+  if (const Json type = line.at("type"); type.string() != "header") type.fail("a trace begins with a header line");
+  Names known = header_names;
+  if (line.find("prompt")) known.insert(opening_names.begin(), opening_names.end());
+  refuse_unknown(line, known);
+  Header header;
+  expect_schema(line);
+  header.engine = line.at("engine").string();
+  if (const auto weights = line.find("weights")) header.weights = weights->string();
+  header.vocabulary = static_cast<int>(line.at("vocabulary").integer(1, position_max));
+  if (const auto rule = line.find("rule")) header.rule = rule_of(*rule);
+  if (const auto total = line.find("total_weight")) header.total = integer_in(*total, 1, Distribution::total);
+  if (const auto dtype = line.find("dtype")) header.unit = unit_of(*dtype);
+  if (const auto rng = line.find("rng")) {
+    refuse_unknown(*rng, {"algorithm", "seed", "bits"});
+    if (const auto bits = rng->find("bits")) header.u_bits = static_cast<int>(bits->integer(1, 64));
+    header.generator = rng->at("algorithm").string();
+    if (const auto seed = rng->find("seed")) header.seed = seed_of(*seed);
+  }
+  if (const auto rows = line.find("rows_file")) header.rows_file = name_beside(*rows);
+  return header;
+}
+
+Opening read_opening(const Header& header, const Json& line) {
+  if (line.at("type").string() == "sequence") refuse_unknown(line, opening_names);  // else read_header has
+  const LineReader reader(header);
+  Opening opening;
+  if (const auto id = line.find("sequence")) opening.sequence = id->integer(0, exact_max);
+  if (const auto key = line.find("rng_key")) opening.rng_key = static_cast<std::int32_t>(key->integer(0, position_max));
+  if (const auto rule = line.find("rule")) opening.rule = rule_of(*rule);
+  else if (header.rule) opening.rule = *header.rule;
+  else line.at("rule");  // throws: it is missing
+  opening.prompt = reader.tokens(line.at("prompt"));
+  if (opening.prompt.empty()) line.at("prompt").fail("must hold at least one token, the one that is continued");
+  if (const auto stops = line.find("stop_tokens")) opening.stop_tokens = reader.tokens(*stops);
+  if (const auto texts = line.find("stop_strings")) {
+    opening.stop_strings = texts->size() > 0;
+    for (std::size_t i = 0; i < texts->size(); ++i) (*texts)[i].string();
+  }
+  if (const auto emitted = line.find("stop_token_emitted")) opening.stop_token_emitted = emitted->boolean();
+  if (const auto order = line.find("sampler_order")) {
+    opening.sampler_order = list_of(*order, [](const Json& name) { return name.string(); });
+  }
+  if (const auto of = line.find("logprobs_of")) opening.logprobs_after_sampling = after_sampling(*of);
+  if (const auto most = line.find("max_new_tokens")) opening.max_new_tokens = most->integer(0, position_max);
+  if (const auto most = line.find("max_draft_tokens")) opening.max_draft_tokens = most->integer(0, draft_tokens_max);
+  if (const auto verification = line.find("verification")) opening.verification = verification_of(*verification);
+  if (const auto draft = line.find("draft")) opening.draft = draft->string();
+  if (const auto kernels = line.find("kernels")) opening.kernels = kernels->string();
+  if (const auto numerics = line.find("numerics")) opening.numerics = numerics->string();
+  opening.sampling = sampling_of(line);
+  return opening;
+}
+
+Ending read_ending(const Header& header, const Json& line) {
+  refuse_unknown(line, {"type", "sequence", "reason", "emitted_count", "emitted", "statistics", "sha256"});
+  Ending ending;
+  if (const auto id = line.find("sequence")) ending.sequence = id->integer(0, exact_max);
+  const Json reason = line.at("reason");
+  for (const Finish finish : {Finish::stop, Finish::length, Finish::cancelled}) {
+    if (reason.string() == name_of(finish)) ending.reason = finish;
+  }
+  constexpr std::string_view other = "other:";
+  if (reason.string().starts_with(other)) ending.other = reason.string().substr(other.size());
+  if (ending.reason == Finish::unfinished && ending.other.empty()) {
+    reason.fail("must be stop, length, cancelled or other:NAME, but is " + in_quotes(reason.string()));
+  }
+  if (const auto count = line.find("emitted_count")) ending.emitted_count = count->integer(0, position_max);
+  if (const auto emitted = line.find("emitted")) ending.emitted = LineReader(header).tokens(*emitted);
+  if (const auto counts = line.find("statistics")) ending.statistics = statistics_of(*counts);
+  if (const auto digest = line.find("sha256")) ending.digest = digest->string();
+  return ending;
+}
+
+}  // namespace draftproof::spectrace

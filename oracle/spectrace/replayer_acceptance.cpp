@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: MIT
+// What a round decides at each row of the target: whether a draft token is accepted, and which token follows the
+// accepted ones.
+#include <algorithm>
+#include <cmath>
+
+#include "oracle/spectrace/replayer.h"
+
+namespace draftproof::spectrace {
+
+void Replayer::check_row(Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known) {
+  const bool drafted = row < step.draft_tokens.size();
+  if (drafted) ++report_.examined.draft_tokens;
+  if (drafted && step.p_draft && row < step.p_draft->size()) {
+    const Token draft_token = step.draft_tokens[row];
+    const StatedNumber& stated = (*step.p_draft)[row];
+    if (known.p) {
+      expect_equal("p_row", "p of draft token " + number(draft_token) + " is", known.p->weight(draft_token),
+                   stated.integer);
+    }
+    if (row < step.p_reals.size()) {
+      expect_stated("p_row", draft_token, step.p_reals[row].weight(draft_token), stated.real);
+    }
+  }
+  switch (rule_) {
+    case AcceptanceRule::greedy: check_greedy_row(sequence, step, row, known.p); break;
+    case AcceptanceRule::matching: check_matching_row(sequence, step, row, known.p); break;
+    case AcceptanceRule::rejection: check_rejection_row(sequence, step, row, known); break;
+    case AcceptanceRule::block:
+      report_.missing.insert("block verification decides about all draft tokens together: which of them are accepted "
+                             "is not replayed");
+      break;
+    case AcceptanceRule::lossy: break;
+  }
+}
+
+void Replayer::check_greedy_row(const Sequence& sequence, const Step& step, std::size_t row,
+                                const std::optional<Distribution>& p) {
+  std::optional<Token> best;
+  if (p && p->is_point()) best = p->tokens().front();
+  if (row < step.top_logits.size()) {
+    const TopTwo& stated = step.top_logits[row];
+    expect(
+        stated.first_logit >= stated.second_logit, "best", [] { return std::string("the best token comes first"); },
+        [&] { return "token " + number(stated.second) + " has more than token " + number(stated.first); });
+    if (best) expect_equal("best", "the best token is", *best, stated.first);
+    if (!best) best = stated.first;
+  }
+  if (!best) {
+    report_.missing.insert(sequence.foreign
+                               ? "greedy rounds do not state the best tokens in their own numerics (field top_logits)"
+                               : "greedy rounds do not state the best tokens; give the target");
+    return;
+  }
+  const auto accepted = static_cast<std::size_t>(step.accepted);
+  if (row < accepted) {
+    expect_equal("acceptance", "a draft token is accepted when it is the best token,", *best, step.draft_tokens[row]);
+    return;
+  }
+  ++report_.examined.draws;
+  if (row < step.draft_tokens.size()) {
+    expect(
+        step.draft_tokens[row] != *best, "acceptance",
+        [&] { return "draft token " + number(*best) + " is the best token and is accepted"; },
+        [] { return std::string("it was rejected"); });
+  }
+  if (step.emitted.size() > accepted) {
+    expect_equal("own_draw", "the best token is", *best, step.emitted.back());
+  }
+}
+
+void Replayer::check_matching_row(Sequence& sequence, const Step& step, std::size_t row,
+                                  const std::optional<Distribution>& p) {
+  const std::int64_t position = position_ + static_cast<std::int64_t>(row);
+  const auto accepted = static_cast<std::size_t>(step.accepted);
+  const auto own = p ? token_of(*p, sequence, position) : std::nullopt;
+  if (row < accepted) {
+    if (own) {
+      expect_equal("acceptance", "a draft token is accepted when it is the target's own draw,", *own,
+                   step.draft_tokens[row]);
+    }
+    check_accepted_match(sequence, step, row, p, own.has_value());
+    return;
+  }
+  const bool cut = step.emitted.size() <= accepted;
+  if (row < step.draft_tokens.size() && (step.next || !cut)) {
+    const Token next = step.next ? step.next->token : step.emitted.back();
+    expect(
+        next != step.draft_tokens[row], "acceptance",
+        [&] { return "draft token " + number(next) + " is the target's own draw and is accepted"; },
+        [] { return std::string("it was rejected"); });
+  }
+  check_next(sequence, step, row < step.draft_tokens.size() ? "own_draw" : "bonus", position, p);
+}
+
+void Replayer::check_accepted_match(Sequence& sequence, const Step& step, std::size_t row,
+                                    const std::optional<Distribution>& p, bool computed) {
+  const std::int64_t position = position_ + static_cast<std::int64_t>(row);
+  const Token draft_token = step.draft_tokens[row];
+  if (header_.total == 0 && step.accept_u) {
+    const auto& coin = (*step.accept_u)[row];
+    if (coin) bet_on_coin(sequence, position, Stream::target, coin->real);
+    if (row < step.p_reals.size()) {
+      expect_real_draw("acceptance", RealWeights(step.p_reals[row], header_.unit),
+                       coin ? std::optional(coin->real) : std::nullopt, draft_token);
+      return;
+    }
+  }
+  if (!step.p_draft || !step.accept_u || !step.p_before) {
+    draws_unknown(Purpose::target);
+    if (!computed) {
+      report_.missing.insert("the trace does not state with which coin the target drew the accepted draft tokens");
+    }
+    return;
+  }
+  const Draw draw{draft_token,           integer((*step.accept_u)[row]),  header_.total,
+                  (*step.p_before)[row], (*step.p_draft)[row].integer, {},            {}};
+  expect_draw("acceptance", sequence, position, Purpose::target, draw);
+  if (p) expect_hit("p_row", Weights(*p).of(draft_token), draw);
+}
+
+std::string Replayer::next_draw_missing() const {
+  return std::string("the trace does not state how the tokens after the draft tokens were drawn (") +
+         (header_.total > 0 ? "field next)" : "field next_u, with p_rows and q_rows)");
+}
+
+bool Replayer::bet_on_next(Sequence& sequence, const Step& step, std::int64_t position) {
+  if (!step.next_u) return false;
+  const bool cut = step.emitted.size() <= static_cast<std::size_t>(step.accepted);
+  if (*step.next_u && !cut) bet_on_coin(sequence, position, Stream::target, **step.next_u);
+  return true;
+}
+
+void Replayer::check_next(Sequence& sequence, const Step& step, const char* check, std::int64_t position,
+                          const std::optional<Distribution>& p) {
+  const auto accepted = static_cast<std::size_t>(step.accepted);
+  if (bet_on_next(sequence, step, position) && accepted < step.p_reals.size()) {
+    if (step.emitted.size() <= accepted) return;  // the token was cut and is not stated
+    expect_real_draw(check, RealWeights(step.p_reals[accepted], header_.unit), *step.next_u, step.emitted.back());
+    return;
+  }
+  if (!step.next) {
+    draws_unknown(Purpose::target);
+    const auto own = p ? token_of(*p, sequence, position) : std::nullopt;
+    if (!own) {
+      report_.missing.insert(next_draw_missing());
+    } else if (step.emitted.size() > accepted) {
+      ++report_.examined.draws;
+      expect_equal(check, "the target's own draw is", *own, step.emitted.back());
+    }
+    return;
+  }
+  const Draw& draw = *step.next;
+  expect_equal(check, "the target draws below", header_.total, draw.bound);
+  expect(
+      !draw.p && !draw.q, check, [] { return std::string("only a residual draw has p and q"); },
+      [] { return std::string("p or q"); });
+  expect_draw(check, sequence, position, Purpose::target, draw);
+  if (p) expect_hit("p_row", Weights(*p).of(draw.token), draw);
+}
+
+void Replayer::check_rejection_row(Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known) {
+  const std::int64_t position = position_ + static_cast<std::int64_t>(row);
+  if (row == step.draft_tokens.size()) return check_next(sequence, step, "bonus", position, known.p);
+  bet_on_acceptance(sequence, step, row, known);
+  if (!step.p_draft || !step.q_draft || !step.accept_u) {
+    draws_unknown(Purpose::accept);
+    report_.missing.insert("the trace does not state with which p, q and coin draft tokens were verified");
+  } else if (header_.total == 0) {
+    check_real_acceptance(sequence, step, row);
+  } else {
+    check_integer_acceptance(sequence, step, row);
+  }
+  if (row == static_cast<std::size_t>(step.accepted)) check_residual(sequence, step, row, position, known.p);
+}
+
+void Replayer::bet_on_acceptance(const Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known) {
+  if (header_.draws_follow_from_seed() && step.accept_u) return;
+  if (!fresh(sequence, position_ + static_cast<std::int64_t>(row))) return;
+  const auto weight = [&](const std::optional<std::vector<StatedNumber>>& stated, const Distribution* of_row) {
+    if (stated && row < stated->size()) {
+      return header_.total == 0 ? (*stated)[row].real
+                                : static_cast<double>((*stated)[row].integer) / static_cast<double>(header_.total);
+    }
+    return of_row == nullptr ? -1.0
+                             : static_cast<double>(of_row->weight(step.draft_tokens[row])) /
+                                   static_cast<double>(Distribution::total);
+  };
+  const double p = weight(step.p_draft, known.p ? &*known.p : known.reals ? &known.reals->distribution : nullptr);
+  const Distribution* const q_row = row < step.q_rows.size() ? &step.q_rows[row] : nullptr;
+  double q = weight(step.q_draft, q_row);
+  if (q < 0 && row < step.q_reals.size()) q = step.q_reals[row].weight(step.draft_tokens[row]);
+  if (p <= 0 || q <= p) return;
+  evidence_.acceptance(p / q, row < static_cast<std::size_t>(step.accepted),
+                       header_.total == 0 ? 8 * header_.unit : 0);
+}
+
+void Replayer::check_integer_acceptance(Sequence& sequence, const Step& step, std::size_t row) {
+  const std::int64_t position = position_ + static_cast<std::int64_t>(row);
+  const bool accepted = row < static_cast<std::size_t>(step.accepted);
+  const std::uint64_t p = (*step.p_draft)[row].integer;
+  const std::uint64_t q = (*step.q_draft)[row].integer;
+  const auto& coin = (*step.accept_u)[row];
+  if (coin) expect_coin(sequence, position, Purpose::accept, q, coin->integer);
+  expect(
+      coin || p >= q || p == 0, "acceptance",
+      [&] { return "a coin is drawn, as p " + number(p) + " < q " + number(q); },
+      [] { return std::string("no coin"); });
+  const bool due = p >= q || (coin && coin->integer < p);
+  expect(
+      due == accepted, "acceptance",
+      [&] {
+        return "draft token " + number(step.draft_tokens[row]) + " with p " + number(p) + ", q " + number(q) +
+               (coin ? ", coin " + number(coin->integer) : "") + (due ? " is accepted" : " is rejected");
+      },
+      [&] { return std::string(accepted ? "it was accepted" : "it was rejected"); });
+}
+
+void Replayer::check_real_acceptance(Sequence& sequence, const Step& step, std::size_t row) {
+  const double p = (*step.p_draft)[row].real;
+  const double q = (*step.q_draft)[row].real;
+  const auto& coin = (*step.accept_u)[row];
+  const bool accepted = row < static_cast<std::size_t>(step.accepted);
+  const double reach = coin ? coin->real * q : q;
+  const double wide = 4 * header_.unit;
+  const bool near = std::fabs(reach - p) <= wide * std::max(p, reach) && p > 0;
+  if (coin) {
+    const bool decides = p > 0 && p < q;
+    bet_on_coin(sequence, position_ + static_cast<std::int64_t>(row), Stream::accept, coin->real, decides);
+  }
+  if (coin && q > 0) {
+    // The probability that a coin lies so near, whatever this coin was; coins are at least a unit apart.
+    const double most = std::min(1.0, p / (1 - wide) / q);
+    const double least = std::min(1.0, p * (1 - wide) / q);
+    evidence_.within_rounding(std::min(1.0, most - least + header_.unit), near);
+  }
+  const std::string draft_token = "draft token " + number(step.draft_tokens[row]) + " with p " + std::to_string(p) +
+                                  ", q " + std::to_string(q);
+  const auto observed = [&] { return std::string(accepted ? "it was accepted" : "it was rejected"); };
+  if (!coin) {
+    const bool reached = p >= q || near;
+    expect(
+        p == 0 ? !accepted : accepted && reached, "acceptance",
+        [&] {
+          return draft_token + (p == 0    ? " is rejected, as p is 0"
+                                : reached ? " is accepted, as no coin is drawn"
+                                          : " needs a coin");
+        },
+        [&] { return observed() + " without a coin"; });
+    return;
+  }
+  if (near) return;
+  const bool due = reach < p;
+  expect(
+      due == accepted, "acceptance",
+      [&] {
+        return draft_token + ", coin " + std::to_string(coin->real) + (due ? " is accepted" : " is rejected");
+      },
+      observed);
+}
+
+std::optional<Distribution> Replayer::draft_row(const Step& step, std::size_t row) const {
+  if (row < step.q_rows.size()) return step.q_rows[row];
+  if (step.q_draft && (*step.q_draft)[row].integer == header_.total) {
+    return Distribution::point(step.draft_tokens[row]);
+  }
+  return std::nullopt;
+}
+
+void Replayer::check_residual(Sequence& sequence, const Step& step, std::size_t row, std::int64_t position,
+                              const std::optional<Distribution>& p) {
+  const Token draft_token = step.draft_tokens[row];
+  if (step.emitted.size() > row) {
+    expect(
+        step.emitted.back() != draft_token, "residual",
+        [&] { return "a rejected draft token has no weight in max(p - q, 0)"; },
+        [&] { return "token " + number(draft_token) + " again"; });
+  }
+  if (bet_on_next(sequence, step, position) && row < step.p_reals.size() && row < step.q_reals.size()) {
+    if (step.emitted.size() <= row) return;  // the token was cut and is not stated
+    expect_real_draw("residual", RealWeights(step.p_reals[row], step.q_reals[row], header_.unit), *step.next_u,
+                     step.emitted.back());
+    return;
+  }
+  if (!step.next) {
+    draws_unknown(Purpose::residual);
+    report_.missing.insert(next_draw_missing());
+    return;
+  }
+  const Draw& draw = *step.next;
+  if (!expect(
+          draw.p && draw.q, "residual", [] { return std::string("a residual draw states p and q of its token"); },
+          [] { return std::string("one is missing"); })) {
+    return;
+  }
+  expect_equal("residual", "max(p - q, 0) is", *draw.p > *draw.q ? *draw.p - *draw.q : 0, draw.weight);
+  expect_draw("residual", sequence, position, Purpose::residual, draw);
+  if (p) expect_equal("p_row", "p of token " + number(draw.token) + " is", p->weight(draw.token), *draw.p);
+  const std::optional<Distribution> q = draft_row(step, row);
+  if (!q) {
+    report_.missing.insert(
+        "the trace does not state the rows of q that residuals are taken from (field q_rows; --trace-rows writes it)");
+    return;
+  }
+  expect_equal("q_row", "q of token " + number(draw.token) + " is", q->weight(draw.token), *draw.q);
+  if (!p) return;
+  const Weights residual(*p, *q);
+  expect_equal("residual", "max(p - q, 0) adds up to", residual.sum(), draw.bound);
+  expect_hit("residual", residual.of(draw.token), draw);
+}
+
+}  // namespace draftproof::spectrace

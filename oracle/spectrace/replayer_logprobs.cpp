@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+// Log-probabilities that an engine reports to its users: as a distribution to bet on, and held to the rows.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/math64.h"
+#include "oracle/spectrace/replayer.h"
+
+namespace draftproof::spectrace {
+
+std::optional<RoundedDistribution> Replayer::distribution_of_top(const Sequence& sequence, const Step& step,
+                                                                 std::size_t row) const {
+  if (row >= step.top_logprobs.size() || step.top_logprobs[row].tokens.empty()) return std::nullopt;
+  const Sampling& s = sequence.opening.sampling;
+  const bool unchanged = s.temperature == 1 && s.top_k <= 0 && !(s.top_p > 0 && s.top_p < 1) && s.min_p <= 0 &&
+                         !s.penalizes();
+  if (!sequence.opening.logprobs_after_sampling && !unchanged) return std::nullopt;
+  RealRow top;
+  double sum = 0;
+  for (std::size_t i = 0; i < step.top_logprobs[row].tokens.size(); ++i) {
+    const double p = exp64(step.top_logprobs[row].weights[i]);
+    if (p <= 0) continue;
+    top.tokens.push_back(step.top_logprobs[row].tokens[i]);
+    top.weights.push_back(p);
+    sum += p;
+  }
+  const double rounding = 16 * header_.unit;
+  if (top.tokens.empty() || sum > 1 + rounding * static_cast<double>(top.tokens.size())) {
+    return std::nullopt;  // hold_logprobs reports it
+  }
+  if (1 - sum > rounding) {
+    top.tokens.push_back(header_.vocabulary);
+    top.weights.push_back(1 - sum);
+  }
+  RoundedDistribution distribution = rounded_distribution(top.tokens, top.weights, header_.unit);
+  distribution.slack += rounding * static_cast<double>(top.tokens.size());
+  return distribution;
+}
+
+Token Replayer::place_in(const Distribution& top, Token token) const {
+  return top.weight(token) > 0 ? token : header_.vocabulary;
+}
+
+void Replayer::expect_logprob(Token token, double stated, double own, double slack, const char* to) {
+  const double unit = 16 * header_.unit;
+  const double apart = std::fabs(exp64(stated) - exp64(own));
+  if (slack > 0) report_.furthest_logprob = std::max(report_.furthest_logprob.value_or(0), apart);
+  expect(
+      apart <= slack + unit * exp64(own) * std::max(1.0, -own) + 0x1p-60, "log_probability",
+      [&] { return fmt::format("token {} has the log-probability {:.6g} {}", token, own, to); },
+      [&] { return fmt::format("{:.6g}", stated); });
+}
+
+void Replayer::hold_logprobs(const Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known) {
+  const RealRow* const top = row < step.top_logprobs.size() ? &step.top_logprobs[row] : nullptr;
+  const bool stated = row < step.logprobs.size();
+  if (top == nullptr && !stated) return;
+  if (top != nullptr) {
+    double sum = 0;
+    for (const double log : top->weights) sum += exp64(log);
+    expect(
+        sum <= 1 + 16 * header_.unit * static_cast<double>(top->weights.size() + 1), "log_probability",
+        [] { return std::string("probabilities add up to at most 1"); }, [&] { return std::to_string(sum); });
+  }
+  bool held = false;
+  const auto hold_all = [&](const auto& own_of, double slack, const char* to) {
+    held = true;
+    if (stated) expect_logprob(step.emitted[row], step.logprobs[row], own_of(step.emitted[row]), slack, to);
+    for (std::size_t i = 0; top != nullptr && i < top->tokens.size(); ++i) {
+      expect_logprob(top->tokens[i], top->weights[i], own_of(top->tokens[i]), slack, to);
+    }
+  };
+  const Distribution* const distribution = known.p ? &*known.p : known.reals ? &known.reals->distribution : nullptr;
+  if (sequence.opening.logprobs_after_sampling && distribution != nullptr) {
+    const auto of_distribution = [&](Token token) {
+      return log64(static_cast<double>(distribution->weight(token)) / static_cast<double>(Distribution::total));
+    };
+    hold_all(of_distribution, 0, "in its row");
+  } else if (!sequence.opening.logprobs_after_sampling && sequence.plain &&
+             sequence.text.size() <= static_cast<std::size_t>(sequence.target->context())) {
+    const auto logits = sequence.plain->logits();
+    hold_all([&](Token token) { return log_probability(logits, token); }, sequence.foreign ? target_.slack : 0,
+             "by the target");
+  }
+  if (stated && top != nullptr && std::binary_search(top->tokens.begin(), top->tokens.end(), step.emitted[row])) {
+    held = true;
+    expect_logprob(step.emitted[row], step.logprobs[row], top->weight(step.emitted[row]), 0, "in top_logprobs");
+  }
+  if (!held && stated) unread("logprobs", "there is no row to compare log-probabilities with");
+  if (!held && top != nullptr && !distribution_of_top(sequence, step, row)) {
+    unread("top_logprobs",
+           "there is no row to compare log-probabilities with, and they are not of the distribution that tokens are "
+           "drawn from");
+  }
+}
+
+}  // namespace draftproof::spectrace

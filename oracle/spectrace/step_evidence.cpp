@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "oracle/spectrace/step_reader.h"
+#include "ref/base/error.h"
+
+namespace draftproof::spectrace {
+
+void StepReader::read_digests(const Json& line) {
+  const std::size_t drafted = step_.draft_tokens.size();
+  if (const auto positions = line.find("rng_positions")) step_.rng_positions = rng_positions(*positions);
+  const auto rows = [&](const char* name, auto& values, std::size_t least, std::size_t most, auto read) {
+    const auto list = line.find(name);
+    if (!list) return;
+    values = list_of(*list, read);
+    expect_size(line, name, values, least, most);
+  };
+  const auto digest_of = [&](const Json& value) { return digest(value); };
+  const std::size_t target_rows = static_cast<std::size_t>(step_.accepted) + 1;
+  rows("logits_digests", step_.logits_digests, target_rows, drafted + 1, digest_of);
+  rows("p_digests", step_.p_digests, target_rows, drafted + 1, digest_of);
+  rows("top_logits", step_.top_logits, target_rows, drafted + 1, [&](const Json& value) { return top_two(value); });
+  rows("q_digests", step_.q_digests, drafted, drafted, digest_of);
+}
+
+void StepReader::read_p_rows(const Json& line, std::size_t least, std::size_t most) {
+  read_rows(line, "p_rows", least, most, step_.p_rows, step_.p_reals);
+}
+
+void StepReader::read_q_rows(const Json& line) {
+  read_rows(line, "q_rows", step_.draft_tokens.size(), step_.draft_tokens.size(), step_.q_rows, step_.q_reals);
+}
+
+/// Reads rows from the line, or from the file beside the trace.
+void StepReader::read_rows(const Json& line, const char* name, std::size_t least, std::size_t most,
+                           std::vector<Distribution>& integers, std::vector<RealRow>& reals) {
+  const auto field = line.find(name);
+  if (!field) return;
+  if (header_.total > 0 && header_.total != Distribution::total) {
+    field->fail("integer rows need a total_weight of 2^52");
+  }
+  if (!field->is_object()) {
+    if (header_.total > 0) integers = list_of(*field, [&](const Json& value) { return row(value); });
+    else reals = list_of(*field, [&](const Json& value) { return real_row(value, name); });
+    expect_size(line, name, header_.total > 0 ? integers.size() : reals.size(), least, most);
+    return;
+  }
+  refuse_unknown(*field, {"row", "count", "sha256"});
+  if (rows_ == nullptr) field->fail("names rows in a file beside the trace, but the header has no field rows_file");
+  const RowsPlace place{integer_in(field->at("row"), 0, exact_max),
+                        static_cast<std::size_t>(integer_in(field->at("count"), least, most)),
+                        field->at("sha256").string()};
+  try {
+    if (header_.total > 0) integers = rows_->distributions(place);
+    else reals = rows_->reals(place);
+  } catch (const Error& wrong) {
+    field->fail(wrong.what());
+  }
+}
+
+Distribution StepReader::row(const Json& list) const {
+  const auto parts =
+      parts_of<std::uint64_t>(list, [](const Json& value) { return integer_in(value, 1, Distribution::total); });
+  return Distribution::exact(parts.tokens, parts.weights);
+}
+
+/// Reads a row of reals; a weight that is no number makes the row a Fault and empty.
+RealRow StepReader::real_row(const Json& list, const char* name) {
+  for (std::size_t i = 1; i < list.size(); i += 2) {
+    if (std::isfinite(real_or_not(list[i]))) continue;
+    fault("number", name, i, list[i].string());
+    return {};
+  }
+  auto parts = parts_of<double>(list, [](const Json& value) { return real_in(value, 0, 1); });
+  return {std::move(parts.tokens), std::move(parts.weights)};
+}
+
+void StepReader::read_logprobs(const Json& line) {
+  const std::size_t emitted = step_.emitted.size();
+  if (const auto list = line.find("logprobs")) {
+    for (std::size_t i = 0; i < list->size(); ++i) step_.logprobs.push_back(logprob((*list)[i], "logprobs", i));
+    expect_size(line, "logprobs", step_.logprobs.size(), emitted, emitted);
+  }
+  if (const auto lists = line.find("top_logprobs")) {
+    read_top_logprobs(*lists);
+    expect_size(line, "top_logprobs", step_.top_logprobs.size(), emitted, emitted);
+  }
+}
+
+void StepReader::read_top_logprobs(const Json& lists) {
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    const Json list = lists[i];
+    if (list.size() % 2 != 0) list.fail("must be a list of tokens, each followed by its log-probability");
+    std::map<Token, double> logs;
+    for (std::size_t k = 0; k < list.size(); k += 2) {
+      if (logs.emplace(token(list[k]), logprob(list[k + 1], "top_logprobs", i)).second) continue;
+      list[k].fail("is listed twice");
+    }
+    RealRow row;
+    for (const auto& [listed, log] : logs) {
+      row.tokens.push_back(listed);
+      row.weights.push_back(log);
+    }
+    step_.top_logprobs.push_back(std::move(row));
+  }
+}
+
+/// Reads a log-probability. Minus infinity is one; a value above 0 by more than rounding is a Fault.
+double StepReader::logprob(const Json& value, const char* name, std::size_t place) {
+  const double log = real_or_not(value);
+  if (log <= header_.unit) return log;
+  fault("number", name, place, value.string());
+  return 0.0;
+}
+
+RngPositions StepReader::rng_positions(const Json& value) {
+  RngPositions positions;
+  refuse_unknown(value, {"target", "draft", "accept", "residual"});
+  for (const Purpose purpose : {Purpose::target, Purpose::draft, Purpose::accept, Purpose::residual}) {
+    if (const auto list = value.find(name_of(purpose))) positions.of(purpose) = list->integers(0, position_max);
+  }
+  return positions;
+}
+
+TopTwo StepReader::top_two(const Json& list) const {
+  if (list.size() != 4) list.fail("must be [token, logit, token, logit], the best first");
+  return {token(list[0]), token(list[2]), real_of(list[1]), real_of(list[3])};
+}
+
+}  // namespace draftproof::spectrace

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/spectrace/step_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ref/formats/printable.h"
+
+namespace draftproof::spectrace {
+namespace {
+
+const Names step_names = {"type",          "sequence",   "round",       "position",       "width",     "draft_tokens",
+                          "accepted",      "next_from",  "emitted",     "q_draft",        "p_draft",   "accept_u",
+                          "p_before",      "next",       "next_u",      "draft_u",        "q_before",  "rng_positions",
+                          "top_logits",    "logprobs",   "p_digests",   "logits_digests", "q_digests", "p_rows",
+                          "q_rows",        "top_logprobs"};
+/// Fields of a round that states no draft tokens.
+const Names token_names = {"type", "sequence", "round", "position", "emitted", "p_rows", "logprobs", "top_logprobs"};
+
+}  // namespace
+
+Step StepReader::read(const Json& line) {
+  refuse_unknown(line, step_names);
+  if (const auto id = line.find("sequence")) step_.sequence = id->integer(0, exact_max);
+  step_.round = line.at("round").integer(0, exact_max);
+  step_.position = line.at("position").integer(1, position_max);
+  step_.emitted = engines_tokens(line.at("emitted"), "emitted");
+  if (step_.emitted.empty()) line.at("emitted").fail("a round emits at least one token");
+  step_.has_draft_tokens = line.find("draft_tokens").has_value();
+  if (step_.has_draft_tokens) {
+    read_acceptance(line);
+    read_weights(line);
+    read_random_numbers(line);
+    read_next(line);
+    read_digests(line);
+    read_p_rows(line, static_cast<std::size_t>(step_.accepted) + 1, step_.draft_tokens.size() + 1);
+    read_q_rows(line);
+  } else {
+    for (const std::string& name : line.fields()) {
+      if (token_names.contains(name) || name.starts_with("x_")) continue;
+      line.fail("field " + name + " belongs to draft tokens, but field draft_tokens is missing");
+    }
+    read_p_rows(line, step_.emitted.size(), step_.emitted.size());
+  }
+  read_logprobs(line);
+  return std::move(step_);
+}
+
+void StepReader::fault(const char* check, const std::string& field, std::size_t place, const std::string& observed) {
+  step_.faults.push_back({check, field + "[" + std::to_string(place) + "]", observed});
+}
+
+/// Reads token ids; one outside the vocabulary is a Fault.
+std::vector<Token> StepReader::engines_tokens(const Json& list, const char* name) {
+  std::vector<Token> tokens;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::int64_t token = list[i].integer(std::numeric_limits<std::int32_t>::min(), position_max);
+    if (token < 0 || token >= header_.vocabulary) fault("token", name, i, "token " + std::to_string(token));
+    tokens.push_back(static_cast<Token>(token));
+  }
+  return tokens;
+}
+
+/// Reads a probability, or with `below_1` a random number; one outside its range is a Fault.
+double StepReader::engines_real(const Json& value, const char* name, std::size_t place, bool below_1) {
+  const double real = real_or_not(value);
+  if (real >= 0 && (below_1 ? real < 1 : real <= 1)) return real;
+  fault("number", name, place, value.string());
+  return 0;
+}
+
+void StepReader::read_acceptance(const Json& line) {
+  step_.draft_tokens = engines_tokens(line.at("draft_tokens"), "draft_tokens");
+  const auto count = static_cast<std::int64_t>(step_.draft_tokens.size());
+  expect_size(line, "draft_tokens", step_.draft_tokens, 0, static_cast<std::size_t>(draft_tokens_max));
+  step_.accepted = static_cast<int>(line.at("accepted").integer(0, count));
+  step_.width = static_cast<int>(line.at("width").integer(1, 1 + count));
+  const Json next_from = line.at("next_from");
+  bool known = false;
+  for (const NextFrom kind : {NextFrom::residual, NextFrom::target, NextFrom::bonus, NextFrom::greedy}) {
+    if (next_from.string() != name_of(kind)) continue;
+    step_.next_from = kind;
+    known = true;
+  }
+  if (!known) {
+    next_from.fail("must be residual, target, bonus or greedy, but is " + in_quotes(next_from.string()));
+  }
+  if (step_.emitted.size() > static_cast<std::size_t>(step_.accepted) + 1) {
+    line.at("emitted").fail("holds more than the accepted draft tokens and one token");
+  }
+}
+
+/// Reads a random number; nothing when it is null.
+std::optional<std::uint64_t> StepReader::u_below(const Json& value, std::uint64_t bound) const {
+  if (value.is_null()) return std::nullopt;
+  if (bound == 0) value.fail("no number lies below 0");
+  return integer_in(value, 0, bound - 1);
+}
+
+std::vector<StatedNumber> StepReader::weights(const Json& list, const char* name) {
+  std::vector<StatedNumber> values;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (header_.total > 0) values.push_back({integer_in(list[i], 0, header_.total), 0});
+    else values.push_back({0, engines_real(list[i], name, i)});
+  }
+  return values;
+}
+
+std::vector<std::uint64_t> StepReader::integer_weights(const Json& list) const {
+  if (header_.total == 0) list.fail("needs integer weights, but the header has no total_weight");
+  return list_of(list, [&](const Json& value) { return integer_in(value, 0, header_.total); });
+}
+
+/// `bound(i)`: what the i-th number must lie below, where they are integers.
+template <class Bound>
+std::vector<std::optional<StatedNumber>> StepReader::random_numbers(const Json& list, const char* name,
+                                                                    const Bound& bound) {
+  std::vector<std::optional<StatedNumber>> numbers;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Json value = list[i];
+    if (value.is_null()) numbers.emplace_back();
+    else if (header_.total == 0) numbers.push_back(StatedNumber{0, engines_real(value, name, i, true)});
+    else numbers.push_back(StatedNumber{*u_below(value, bound(i)), 0});
+  }
+  return numbers;
+}
+
+/// Reads p and q of the draft tokens.
+void StepReader::read_weights(const Json& line) {
+  const std::size_t drafted = step_.draft_tokens.size();
+  // Block verification decides about all draft tokens together, a lossy rule as it likes: neither needs any p.
+  const bool one_by_one = rule_ != AcceptanceRule::block && rule_ != AcceptanceRule::lossy;
+  const std::size_t verified = one_by_one ? std::min(static_cast<std::size_t>(step_.accepted) + 1, drafted) : 0;
+  if (const auto q = line.find("q_draft")) {
+    step_.q_draft = weights(*q, "q_draft");
+    expect_size(line, "q_draft", *step_.q_draft, drafted, drafted);
+  }
+  if (const auto p = line.find("p_draft")) {
+    step_.p_draft = weights(*p, "p_draft");
+    expect_size(line, "p_draft", *step_.p_draft, verified, drafted);
+  }
+}
+
+/// Reads the random numbers that draft tokens were accepted and drawn with. Call after read_weights.
+void StepReader::read_random_numbers(const Json& line) {
+  const std::size_t drafted = step_.draft_tokens.size();
+  const std::size_t accepted = static_cast<std::size_t>(step_.accepted);
+  const bool one_by_one = rule_ != AcceptanceRule::block && rule_ != AcceptanceRule::lossy;
+  const std::size_t verified = one_by_one ? std::min(accepted + 1, drafted) : 0;
+  if (const auto u = line.find("accept_u")) {
+    if (rule_ == AcceptanceRule::greedy) u->fail("the rule greedy accepts without random numbers");
+    const bool matching = rule_ == AcceptanceRule::matching;
+    step_.accept_u = random_numbers(*u, "accept_u", [&](std::size_t i) {
+      const bool below_q = rule_ == AcceptanceRule::rejection && step_.q_draft && i < step_.q_draft->size();
+      return below_q ? (*step_.q_draft)[i].integer : header_.total;
+    });
+    expect_size(line, "accept_u", *step_.accept_u, matching ? accepted : verified, matching ? accepted : drafted);
+  }
+  if (const auto before = line.find("p_before")) {
+    if (rule_ != AcceptanceRule::matching) before->fail("belongs to the rule matching only");
+    step_.p_before = integer_weights(*before);
+    expect_size(line, "p_before", *step_.p_before, accepted, accepted);
+  }
+  if (const auto list = line.find("draft_u")) {
+    step_.draft_u = random_numbers(*list, "draft_u", [&](std::size_t) { return header_.total; });
+    expect_size(line, "draft_u", *step_.draft_u, drafted, drafted);
+  }
+  if (const auto before = line.find("q_before")) {
+    step_.q_before = integer_weights(*before);
+    expect_size(line, "q_before", *step_.q_before, drafted, drafted);
+  }
+}
+
+/// Reads how the token after the accepted draft tokens was drawn.
+void StepReader::read_next(const Json& line) {
+  if (const auto next = line.find("next")) step_.next = draw(*next);
+  if (!line.has("next_u")) return;
+  if (header_.total > 0) {
+    line.fail("field next_u belongs to real weights, but the header has total_weight; integer weights use field next");
+  }
+  step_.next_u.emplace();
+  if (const auto u = line.find("next_u")) *step_.next_u = engines_real(*u, "next_u", 0, true);
+}
+
+Draw StepReader::draw(const Json& value) const {
+  refuse_unknown(value, {"token", "u", "bound", "before", "weight", "p", "q"});
+  if (header_.total == 0) value.fail("needs integer weights, but the header has no total_weight");
+  Draw draw;
+  draw.token = token(value.at("token"));
+  draw.bound = integer_in(value.at("bound"), 1, header_.total);
+  draw.weight = integer_in(value.at("weight"), 1, draw.bound);
+  draw.before = integer_in(value.at("before"), 0, draw.bound - draw.weight);
+  if (const auto u = value.find("u")) draw.u = u_below(*u, draw.bound);
+  if (const auto p = value.find("p")) draw.p = integer_in(*p, 0, header_.total);
+  if (const auto q = value.find("q")) draw.q = integer_in(*q, 0, header_.total);
+  return draw;
+}
+
+}  // namespace draftproof::spectrace

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// Reads a line of type "round". A value that no right engine states is kept as a Fault, with a harmless value in its
+// place, since it is the engine's fault and not the file's.
+#pragma once
+
+#include "oracle/spectrace/line_reader.h"
+#include "oracle/spectrace/rows_file.h"
+
+namespace draftproof::spectrace {
+
+class StepReader : LineReader {
+ public:
+  /// `rows`: null where the header names no file of rows. `rule`: of the round's sequence.
+  StepReader(const Header& header, RowsReader* rows, AcceptanceRule rule)
+      : LineReader(header), rows_(rows), rule_(rule) {}
+
+  /// Throws Error when the line is not a well-formed round. Call once.
+  Step read(const Json& line);
+
+ private:
+  // step_reader.cpp: what was drafted, accepted and emitted, and the numbers that decided it.
+  void read_acceptance(const Json& line);
+  void read_weights(const Json& line);
+  void read_random_numbers(const Json& line);
+  void read_next(const Json& line);
+  void fault(const char* check, const std::string& field, std::size_t place, const std::string& observed);
+  std::vector<Token> engines_tokens(const Json& list, const char* name);
+  double engines_real(const Json& value, const char* name, std::size_t place, bool below_1 = false);
+  std::optional<std::uint64_t> u_below(const Json& value, std::uint64_t bound) const;
+  std::vector<StatedNumber> weights(const Json& list, const char* name);
+  std::vector<std::uint64_t> integer_weights(const Json& list) const;
+  template <class Bound>
+  std::vector<std::optional<StatedNumber>> random_numbers(const Json& list, const char* name, const Bound& bound);
+  Draw draw(const Json& value) const;
+
+  // step_evidence.cpp: rows, digests, logits, log-probabilities.
+  void read_digests(const Json& line);
+  void read_p_rows(const Json& line, std::size_t least, std::size_t most);
+  void read_q_rows(const Json& line);
+  void read_rows(const Json& line, const char* name, std::size_t least, std::size_t most,
+                 std::vector<Distribution>& integers, std::vector<RealRow>& reals);
+  Distribution row(const Json& list) const;
+  RealRow real_row(const Json& list, const char* name);
+  void read_logprobs(const Json& line);
+  void read_top_logprobs(const Json& lists);
+  double logprob(const Json& value, const char* name, std::size_t place);
+  static RngPositions rng_positions(const Json& value);
+  TopTwo top_two(const Json& list) const;
+
+  RowsReader* rows_;
+  AcceptanceRule rule_;
+  Step step_;
+};
+
+}  // namespace draftproof::spectrace
