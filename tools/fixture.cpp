@@ -33,11 +33,6 @@ struct ResultOptions {
   bool quiet = false;
 };
 
-void add_result_options(CLI::App& command, ResultOptions& options) {
-  command.add_option("--json", options.json_file, "write the result as JSON to this file; - is standard output");
-  command.add_flag("--quiet", options.quiet, "print nothing but errors");
-}
-
 class Results {
  public:
   Results(const char* command, const ResultOptions& options, const std::vector<std::string>& sources)
@@ -181,7 +176,6 @@ struct RecordOptions {
   CommonOptions common;
   std::string file;
   std::string draft = "none";
-  std::string verification = "batched";
   std::string reason;
   bool rows = false;
 };
@@ -206,7 +200,6 @@ Exit record(const RecordOptions& options) {
   fixture.kv = common.load_options.kv;
   fixture.seed = common.seed;
   fixture.request = make_request(common, tokenizer_to_read(common).get());
-  fixture.request.verification = options.verification == "serial" ? Verification::serial : Verification::batched;
   fixture.target = seen_from(file, common.target);
   fixture.draft = draft_with(draft, draft.kind->takes_path ? seen_from(file, draft.path) : "");
   Progress progress(common.quiet);
@@ -415,64 +408,60 @@ Exit review(const ReviewOptions& options) {
   return Exit::divergence;
 }
 
-void add_record(CLI::App& app, Exit& exit) {
+void add_record(Command& app) {
   auto options = std::make_shared<RecordOptions>();
-  CLI::App* const command = app.add_subcommand("record", "run once, and keep tokens and digests of rows and caches");
-  add_common_options(*command, options->common);
-  command->add_option("fixture", options->file, "the file to write, NAME.h5")->required();
-  command->add_option("--draft", options->draft, "none, dflash:PATH, model:PATH, hostile, oracular")
-      ->capture_default_str();
-  command->add_option("--verify", options->verification, "batched or serial")
-      ->check(CLI::IsMember({"batched", "serial"}))
-      ->capture_default_str();
-  command->add_option("--reason", options->reason, "why there is this fixture; kept in it")->required();
-  command->add_flag("--rows", options->rows, "keep whole rows of logits too: a difference is then shown in ulps");
-  command->callback([options, &exit] { exit = record(*options); });
+  Command& command = app.subcommand("record", "decode once and keep the tokens and the digests of rows and caches");
+  add_common_options(command, options->common);
+  command.group("Fixture");
+  command.option("fixture", options->file, "the file to write, NAME.h5").required();
+  command.option("--reason", options->reason, "why this fixture exists; it is stored in the file").required();
+  command.flag("--rows", options->rows, "keep whole rows of logits, too: differences are then shown in ulps");
+  add_one_draft_option(command, options->draft);
+  add_verification_option(command, options->common.verification);
+  command.action([options] { return record(*options); });
 }
 
-void add_replay(CLI::App& app, Exit& exit) {
+void add_replay(Command& app) {
   auto options = std::make_shared<ReplayOptions>();
-  CLI::App* const command = app.add_subcommand("replay", "run again what was recorded; exit 1 when anything differs");
-  command->add_option("fixture", options->files, "files that record wrote")->required()->expected(1, 1 << 16);
-  command->add_option("--target", options->target, "another target than the fixture names");
-  command->add_option("--draft", options->draft, "another draft than the fixture names");
-  add_kernels_option(*command, options->kernels);
-  add_threads_option(*command, options->threads);
-  add_result_options(*command, options->result);
-  command->callback([options, &exit] { exit = replay(*options); });
+  Command& command = app.subcommand("replay", "decode again what was recorded; exits with 1 when anything differs");
+  command.option("fixture", options->files, "files written by record").required().count(1, 1 << 16);
+  command.option("--target MODEL", options->target, "use this target instead of the recorded one");
+  command.option("--draft", options->draft, "use this draft instead of the recorded one");
+  add_kernels_option(command, options->kernels);
+  add_threads_option(command, options->threads);
+  add_result_options(command, options->result.json_file, options->result.quiet);
+  command.action([options] { return replay(*options); });
 }
 
-void add_diff(CLI::App& app, Exit& exit) {
+void add_diff(Command& app) {
   auto options = std::make_shared<DiffOptions>();
-  CLI::App* const command = app.add_subcommand("diff", "say how two fixtures differ; exit 1 when they do");
-  command->add_option("recorded", options->recorded, "a fixture")->required();
-  command->add_option("found", options->found, "another, or a .received file")->required();
-  add_result_options(*command, options->result);
-  command->callback([options, &exit] { exit = diff(*options); });
+  Command& command = app.subcommand("diff", "print how two fixtures differ; exits with 1 when they do");
+  command.option("recorded", options->recorded, "a fixture").required();
+  command.option("found", options->found, "another fixture, or a .received file").required();
+  add_result_options(command, options->result.json_file, options->result.quiet);
+  command.action([options] { return diff(*options); });
 }
 
-void add_review(CLI::App& app, Exit& exit) {
+void add_review(Command& app) {
   auto options = std::make_shared<ReviewOptions>();
-  CLI::App* const command = app.add_subcommand("review", "show what replays found different; exit 1 when there is any");
-  command->add_option("path", options->paths, "folders to search, or .received files")->capture_default_str();
-  const CLI::Option* const accept =
-      command->add_option("--accept", options->reason, "make them the fixtures, for this reason");
-  add_result_options(*command, options->result);
-  command->callback([options, accept, &exit] {
-    options->accept = accept->count() > 0;
-    exit = review(*options);
+  Command& command = app.subcommand("review", "show the differences that replays found; exits with 1 when there are any");
+  command.option("path", options->paths, "folders to search, or .received files").show_default();
+  const Option& accept = command.option("--accept REASON", options->reason, "make them the fixtures, for this reason");
+  add_result_options(command, options->result.json_file, options->result.quiet);
+  command.action([options, &accept] {
+    options->accept = accept.given();
+    return review(*options);
   });
 }
 
 }  // namespace
 
-void add_fixture(CLI::App& app, Exit& exit) {
-  CLI::App* const command = app.add_subcommand("fixture", "keep runs, and hold later ones against them");
-  command->require_subcommand(1);
-  add_record(*command, exit);
-  add_replay(*command, exit);
-  add_diff(*command, exit);
-  add_review(*command, exit);
+void add_fixture(Command& app) {
+  Command& command = app.subcommand("fixture", "record runs, and compare later runs with them");
+  add_record(command);
+  add_replay(command);
+  add_diff(command);
+  add_review(command);
 }
 
 }  // namespace draftproof

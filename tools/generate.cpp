@@ -21,7 +21,6 @@ namespace {
 struct GenerateOptions {
   CommonOptions common;
   std::string draft = "none";
-  std::string verification = "batched";
   bool statistics = false;
   bool logprobs = false;
   TraceFileNames trace;
@@ -33,7 +32,6 @@ Exit generate(const GenerateOptions& options) {
   auto tokenizer = tokenizer_to_read(common);
   Request request = make_request(common, tokenizer.get());
   if (!tokenizer) tokenizer = tokenizer_to_write(common);
-  request.verification = options.verification == "serial" ? Verification::serial : Verification::batched;
   request.logprobs = options.logprobs;
   const Rule& rule = rule_by_name(common.rule);
   std::unique_ptr<OutputFile> json_file;
@@ -113,19 +111,17 @@ Exit generate(const GenerateOptions& options) {
 
 }  // namespace
 
-void add_generate(CLI::App& app, Exit& exit) {
+void add_generate(Command& app) {
   auto options = std::make_shared<GenerateOptions>();
-  CLI::App* const command = app.add_subcommand("generate", "continue a text");
-  add_common_options(*command, options->common);
-  command->add_option("--draft", options->draft, "none, dflash:PATH, model:PATH, hostile, oracular, branching")
-      ->capture_default_str();
-  command->add_option("--verify", options->verification, "batched or serial")
-      ->check(CLI::IsMember({"batched", "serial"}))
-      ->capture_default_str();
-  command->add_flag("--stats", options->statistics, "print what speculation did, to standard error");
-  command->add_flag("--logprobs", options->logprobs, "print every token's log-probability; decodes plainly");
-  add_trace_options(*command, options->trace, "");
-  command->callback([options, &exit] { exit = generate(*options); });
+  Command& command = app.subcommand("generate", "continue a text");
+  add_common_options(command, options->common);
+  add_one_draft_option(command, options->draft);
+  add_verification_option(command, options->common.verification);
+  command.group("Output");
+  command.flag("--stats", options->statistics, "print acceptance rate, mean accepted length and times to standard error");
+  command.flag("--logprobs", options->logprobs, "print the logprob of every token; turns speculation off");
+  add_trace_options(command, options->trace, "");
+  command.action([options] { return generate(*options); });
 }
 
 }  // namespace draftproof

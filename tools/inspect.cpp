@@ -155,16 +155,18 @@ Exit inspect(const InspectOptions& options) {
 
 }  // namespace
 
-void add_inspect(CLI::App& app, Exit& exit) {
+void add_inspect(Command& app) {
   auto options = std::make_shared<InspectOptions>();
-  CLI::App* const command = app.add_subcommand("inspect", "say what a checkpoint is, and what this machine can run");
-  command->add_option("path", options->path, "a target or a draft, folder or .gguf file; none: only the machine");
-  command->add_option("--target", options->target, "for a DFlash draft: the target it is to fit");
-  command->add_option("--context", options->context, "positions to count memory for; all of the model's when left out")
-      ->check(within(1, std::numeric_limits<int>::max()));
-  add_layout_options(*command, options->load_options);  // memory is counted as if loaded so
-  command->add_flag("--json", options->json, "print JSON");
-  command->callback([options, &exit] { exit = inspect(*options); });
+  Command& command = app.subcommand("inspect", "describe a checkpoint and the kernels this machine can run");
+  command.option("path,-m,--model MODEL", options->path,
+                 "a target or a draft: a folder or a .gguf file; without it only the kernels are listed");
+  command.option("--target MODEL", options->target, "the target model that a DFlash draft must fit");
+  command.option("--context", options->context, "positions to count memory for; the model's maximum when left out")
+      .range(1, std::numeric_limits<int>::max());
+  add_layout_options(command, options->load_options);  // memory is counted for a model loaded this way
+  command.group("Output");
+  command.flag("--json", options->json, "print JSON");
+  command.action([options] { return inspect(*options); });
 }
 
 }  // namespace draftproof

@@ -2,7 +2,6 @@
 // Where a command puts its report: people's text on standard output, and a file for each form that was asked for.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,7 +20,7 @@ struct ReportFileNames {
 };
 
 /// --json, --junit and --html.
-void add_report_options(CLI::App& command, ReportFileNames& names);
+void add_report_options(Command& command, ReportFileNames& names);
 
 /// Opened before the work, as every result file.
 class ReportFiles {

@@ -108,14 +108,14 @@ Exit reproduce(const ReproduceOptions& options) {
 
 }  // namespace
 
-void add_reproduce(CLI::App& app, Exit& exit) {
+void add_reproduce(Command& app) {
   auto options = std::make_shared<ReproduceOptions>();
-  CLI::App* const command = app.add_subcommand("reproduce", "run a case that --reproducer wrote again");
-  command->add_option("FOLDER", options->folder, "with case.json in it")->required();
-  command->add_option("--target", options->target, "the model, where it is not at the place the case names");
-  add_report_options(*command, options->files);
-  command->add_flag("--quiet", options->quiet, "print nothing but errors");
-  command->callback([options, &exit] { exit = reproduce(*options); });
+  Command& command = app.subcommand("reproduce", "run a case again that --reproducer wrote");
+  command.option("FOLDER", options->folder, "a folder with case.json in it").required();
+  command.option("--target MODEL", options->target, "the model, when it is not at the path that the case names");
+  add_report_options(command, options->files);
+  command.flag("--quiet", options->quiet, "print nothing but errors");
+  command.action([options] { return reproduce(*options); });
 }
 
 }  // namespace draftproof

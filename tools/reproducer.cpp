@@ -248,9 +248,10 @@ std::string ReproducerFolder::case_in(const std::string& folder) { return folder
 
 std::string ReproducerFolder::command_line() const { return "draftproof reproduce " + quoted(path_); }
 
-void add_reproducer_option(CLI::App& command, std::string& folder) {
-  command.add_option("--reproducer", folder,
-                     "on a failure, write the smallest case found to this folder, for `draftproof reproduce`");
+void add_reproducer_option(Command& command, std::string& folder) {
+  command.group("Output");
+  command.option("--reproducer FOLDER", folder,
+                 "on a failure, write the smallest failing case that is found to this folder, for draftproof reproduce");
 }
 
 Reproducer read_reproducer(const std::string& folder) {

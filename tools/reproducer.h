@@ -50,7 +50,7 @@ class ReproducerFolder {
   std::string path_;
 };
 
-void add_reproducer_option(CLI::App& command, std::string& folder);
+void add_reproducer_option(Command& command, std::string& folder);
 
 /// case.json of a folder, and its trace. Error names file and field.
 Reproducer read_reproducer(const std::string& folder);

@@ -89,11 +89,11 @@ Exit signature(const SignatureOptions& options) {
 
 }  // namespace
 
-void add_signature(CLI::App& app, Exit& exit) {
+void add_signature(Command& app) {
   auto options = std::make_shared<SignatureOptions>();
-  CLI::App* const command = app.add_subcommand("signature", "digest all tokens and logits of the shipped models");
-  command->add_option("--models", options->models, "folder of the shipped models")->capture_default_str();
-  command->callback([options, &exit] { exit = signature(*options); });
+  Command& command = app.subcommand("signature", "print a digest of all tokens and logits of the shipped models");
+  command.option("--models FOLDER", options->models, "folder of the shipped models").show_default();
+  command.action([options] { return signature(*options); });
 }
 
 }  // namespace draftproof

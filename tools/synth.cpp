@@ -151,18 +151,17 @@ Exit synth(const SynthOptions& options) {
 
 }  // namespace
 
-void add_synth(CLI::App& app, Exit& exit) {
+void add_synth(Command& app) {
   auto options = std::make_shared<SynthOptions>();
-  CLI::App* const command = app.add_subcommand("synth", "write a GGUF of a real shape with random weights");
-  command->add_option("--shape", options->shape, shape_names())->required();
-  command->add_option("--type", options->type, "of the weights: " + format_names())->required();
-  command->add_option("--seed", options->seed, "equal seeds give equal bytes")
-      ->check(within<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()))
-      ->capture_default_str();
-  command->add_option("file", options->file, "the file to write, NAME.gguf")->required();
-  add_threads_option(*command, options->threads);
-  command->add_flag("--quiet", options->quiet, "print nothing but errors");
-  command->callback([options, &exit] { exit = synth(*options); });
+  Command& command = app.subcommand("synth", "write a GGUF file of a real model's shape with random weights");
+  command.option("--shape", options->shape, "shape of the model: " + shape_names()).required();
+  command.option("--type", options->type, "type of the weights: " + format_names()).required();
+  add_seed_option(command, options->seed, "equal seeds give equal bytes");
+  command.option("file", options->file, "the file to write, NAME.gguf").required();
+  add_threads_option(command, options->threads);
+  command.group("Output");
+  command.flag("--quiet", options->quiet, "print nothing but errors");
+  command.action([options] { return synth(*options); });
 }
 
 }  // namespace draftproof

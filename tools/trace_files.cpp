@@ -27,14 +27,15 @@ std::filesystem::path rows_of(const std::string& trace) {
 
 }  // namespace
 
-void add_trace_options(CLI::App& command, TraceFileNames& names, const std::string& what) {
-  CLI::Option* const trace =
-      command.add_option("--trace", names.trace, "write every decision" + what + " to this file (spectrace/1)");
+void add_trace_options(Command& command, TraceFileNames& names, const std::string& what) {
+  command.group("Output");
+  Option& trace =
+      command.option("--trace FILE", names.trace, "write every decision" + what + " to this file (spectrace/1)");
   command
-      .add_flag("--trace-rows", names.rows,
-                "write every row of p and q, too, to FILE.rows.h5 beside the trace: evidence without the model (by "
-                "rejection long rows are written anyway)")
-      ->needs(trace);
+      .flag("--trace-rows", names.rows,
+            "write every row of p and q, too, to FILE.rows.h5 beside the trace: evidence without the model (by rejection "
+            "long rows are written anyway)")
+      .needs(trace);
 }
 
 TraceFiles::TraceFiles(const TraceFileNames& names, const CommonOptions& common,

@@ -2,7 +2,6 @@
 // Where a command that decodes puts its trace, and the rows of it.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -20,7 +19,7 @@ struct TraceFileNames {
 };
 
 /// --trace and --trace-rows; `what`: more about the decisions that are written.
-void add_trace_options(CLI::App& command, TraceFileNames& names, const std::string& what);
+void add_trace_options(Command& command, TraceFileNames& names, const std::string& what);
 
 /// Opened before the work, as every result file.
 class TraceFiles {

@@ -359,27 +359,27 @@ Exit verify(const VerifyOptions& options) {
 
 }  // namespace
 
-void add_verify(CLI::App& app, Exit& exit) {
+void add_verify(Command& app) {
   auto options = std::make_shared<VerifyOptions>();
-  CLI::App* const command = app.add_subcommand("verify", "prove that speculative decoding equals plain decoding");
-  add_common_options(*command, options->common);
-  command->add_option("--draft", options->drafts, "dflash:PATH, model:PATH, ...; more than one may be given")
-      ->required()
-      ->expected(1, 16);
-  command->add_option("--junit", options->files.junit, "write the checks as JUnit XML to this file");
-  command->add_option("--html", options->files.html, "write the report as one page to this file, for a browser");
-  add_trace_options(*command, options->trace, " of every run");
-  add_reproducer_option(*command, options->reproducer);
-  command
-      ->add_option("--effort", options->effort,
-                   "quick, standard or full: how much is varied; the report names what is left out")
-      ->capture_default_str();
-  command->callback([options, &exit] {
+  Command& command = app.subcommand("verify", "prove that speculative decoding equals plain autoregressive decoding");
+  add_common_options(command, options->common);
+  add_drafts_option(command, options->drafts);
+  command.group("Output");
+  command.option("--junit FILE", options->files.junit, "write the checks as JUnit XML to this file");
+  command.option("--html FILE", options->files.html, "write the report as an HTML page to this file");
+  add_trace_options(command, options->trace, " of every run");
+  add_reproducer_option(command, options->reproducer);
+  command.group("Checks");
+  command.option("--effort", options->effort, "how much is varied; the report names what is left out")
+      .choices({"quick", "standard", "full"})
+      .show_default();
+  command.action([options] {
     CommonOptions& common = options->common;
-    if (common.prompt.empty() && common.prompt_file.empty() && common.prompt_tokens.empty())
+    if (common.prompt.empty() && common.prompt_file.empty() && common.prompt_tokens.empty()) {
       common.prompt = default_prompt;
+    }
     options->files.json = common.json_file;
-    exit = verify(*options);
+    return verify(*options);
   });
 }
 

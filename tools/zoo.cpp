@@ -90,14 +90,14 @@ Exit examine_zoo(const ZooOptions& options) {
 
 }  // namespace
 
-void add_zoo(CLI::App& app, Exit& exit) {
+void add_zoo(Command& app) {
   auto options = std::make_shared<ZooOptions>();
-  CLI::App* const command = app.add_subcommand("zoo", "put every check to wrong decoders it must flag, and right ones");
-  command->add_option("--only", options->only, "mutants or controls, by id (A01, N03, ...)")->expected(1, 256);
-  add_report_options(*command, options->files);
-  add_reproducer_option(*command, options->reproducer);
-  command->add_flag("--quiet", options->quiet, "print nothing but errors");
-  command->callback([options, &exit] { exit = examine_zoo(*options); });
+  Command& command = app.subcommand("zoo", "run every check on wrong decoders, which it must flag, and on right ones");
+  command.option("--only ID", options->only, "mutants or controls by id (A01, N03, ...)").count(1, 256);
+  add_report_options(command, options->files);
+  add_reproducer_option(command, options->reproducer);
+  command.flag("--quiet", options->quiet, "print nothing but errors");
+  command.action([options] { return examine_zoo(*options); });
 }
 
 }  // namespace draftproof

@@ -2,7 +2,6 @@
 // The subcommands of `draftproof bench`, one file each, and what they share beside tools/bench/interleaved_timer.h.
 #pragma once
 
-#include <CLI/CLI.hpp>
 
 #include "ref/models/model.h"
 #include "tools/options.h"
@@ -10,13 +9,15 @@
 
 namespace draftproof {
 
-void add_bench_decode(CLI::App& bench, Exit& exit);
-void add_bench_kernels(CLI::App& bench, Exit& exit);
-void add_bench_prefill(CLI::App& bench, Exit& exit);
-void add_bench_sampling(CLI::App& bench, Exit& exit);
-void add_bench_speculate(CLI::App& bench, Exit& exit);
+void add_bench_decode(Command& bench);
+void add_bench_kernels(Command& bench);
+void add_bench_prefill(Command& bench);
+void add_bench_sampling(Command& bench);
+void add_bench_speculate(Command& bench);
 
-void add_bench_options(CLI::App& command, BenchOptions& options, int repeats);
+/// --threads, --repeats, --json and --quiet. `repeats`: the default.
+void add_bench_options(Command& command, BenchOptions& options, int repeats);
+void add_repeats_option(Command& command, int& repeats);
 
 /// Null when no result file is asked for.
 std::unique_ptr<OutputFile> bench_json_file(const BenchOptions& options, const std::vector<std::string>& sources);

@@ -142,20 +142,17 @@ Exit bench_decode(const BenchDecodeOptions& options) {
 
 }  // namespace
 
-void add_bench_decode(CLI::App& bench, Exit& exit) {
+void add_bench_decode(Command& bench) {
   auto options = std::make_shared<BenchDecodeOptions>();
-  CLI::App* const command = bench.add_subcommand("decode", "passes over 1, 2, 4, ... rows behind a context");
-  command->add_option("target", options->target, "folder or .gguf of the target model")->required();
-  command->add_option("--rows", options->rows, "rows of a pass, like 1,4,16")
-      ->delimiter(',')
-      ->check(within(1, 4096))
-      ->capture_default_str();
-  command->add_option("--context", options->context, "positions before the rows")
-      ->check(within(1, 1 << 20))
-      ->capture_default_str();
-  add_layout_options(*command, options->load_options);
-  add_bench_options(*command, options->bench, 11);
-  command->callback([options, &exit] { exit = bench_decode(*options); });
+  Command& command = bench.subcommand("decode", "verification passes over 1, 2, 4, ... rows after a context");
+  command.group("Model");
+  add_target_option(command, options->target);
+  command.group("Measurement");
+  command.option("--rows", options->rows, "rows of a pass, like 1,4,16").separator(',').range(1, 4096).show_default();
+  command.option("--context", options->context, "positions before the rows").range(1, 1 << 20).show_default();
+  add_layout_options(command, options->load_options);
+  add_bench_options(command, options->bench, 11);
+  command.action([options] { return bench_decode(*options); });
 }
 
 }  // namespace draftproof

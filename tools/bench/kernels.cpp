@@ -265,31 +265,25 @@ Exit bench_kernels(const BenchKernelsOptions& options) {
 
 }  // namespace
 
-void add_bench_kernels(CLI::App& bench, Exit& exit) {
+void add_bench_kernels(Command& bench) {
   auto options = std::make_shared<BenchKernelsOptions>();
-  CLI::App* const command = bench.add_subcommand("kernels", "each operation by itself");
-  command->add_option("--ops", options->operations, "which operations")
-      ->delimiter(',')
-      ->check(CLI::IsMember(std::vector<std::string>(std::begin(operation_names), std::end(operation_names))))
-      ->capture_default_str();
-  command->add_option("--types", options->types, "which weights; all when left out: " + format_names())->delimiter(',');
-  command->add_option("--rows", options->rows, "rows of x")
-      ->delimiter(',')
-      ->check(within(1, 4096))
-      ->capture_default_str();
-  command->add_option("--contexts", options->contexts, "positions that attention sees before the rows")
-      ->delimiter(',')
-      ->check(within(1, 1 << 17))
-      ->capture_default_str();
-  command->add_option("--outputs", options->outputs, "of a matmul's weight")
-      ->check(within(1, 1 << 18))
-      ->capture_default_str();
-  command->add_option("--inputs", options->inputs, "of a matmul's weight")
-      ->check(within(1, 1 << 16))
-      ->capture_default_str();
-  add_kernels_option(*command, options->kernels);
-  add_bench_options(*command, options->bench, 7);
-  command->callback([options, &exit] { exit = bench_kernels(*options); });
+  Command& command = bench.subcommand("kernels", "each operation by itself");
+  command.group("Measurement");
+  command.option("--ops NAME", options->operations, "the operations to measure")
+      .separator(',')
+      .choices({std::begin(operation_names), std::end(operation_names)})
+      .show_default();
+  command.option("--types", options->types, "types of weights; all when left out: " + format_names()).separator(',');
+  command.option("--rows", options->rows, "rows of activations").separator(',').range(1, 4096).show_default();
+  command.option("--contexts", options->contexts, "positions that attention sees before the rows")
+      .separator(',')
+      .range(1, 1 << 17)
+      .show_default();
+  command.option("--outputs", options->outputs, "outputs of the weight of a matmul").range(1, 1 << 18).show_default();
+  command.option("--inputs", options->inputs, "inputs of the weight of a matmul").range(1, 1 << 16).show_default();
+  add_kernels_option(command, options->kernels);
+  add_bench_options(command, options->bench, 7);
+  command.action([options] { return bench_kernels(*options); });
 }
 
 }  // namespace draftproof

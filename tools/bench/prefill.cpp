@@ -98,17 +98,19 @@ Exit bench_prefill(const BenchPrefillOptions& options) {
 
 }  // namespace
 
-void add_bench_prefill(CLI::App& bench, Exit& exit) {
+void add_bench_prefill(Command& bench) {
   auto options = std::make_shared<BenchPrefillOptions>();
-  CLI::App* const command = bench.add_subcommand("prefill", "reading prompts");
-  command->add_option("target", options->target, "folder or .gguf of the target model")->required();
-  command->add_option("--prompt-lengths", options->lengths, "tokens of each prompt, like 128,512")
-      ->delimiter(',')
-      ->check(within(1, 1 << 20))
-      ->capture_default_str();
-  add_layout_options(*command, options->load_options);
-  add_bench_options(*command, options->bench, 5);
-  command->callback([options, &exit] { exit = bench_prefill(*options); });
+  Command& command = bench.subcommand("prefill", "prefill of prompts");
+  command.group("Model");
+  add_target_option(command, options->target);
+  command.group("Measurement");
+  command.option("--prompt-lengths", options->lengths, "tokens of each prompt, like 128,512")
+      .separator(',')
+      .range(1, 1 << 20)
+      .show_default();
+  add_layout_options(command, options->load_options);
+  add_bench_options(command, options->bench, 5);
+  command.action([options] { return bench_prefill(*options); });
 }
 
 }  // namespace draftproof

@@ -226,14 +226,13 @@ Exit bench_sampling(const BenchSamplingOptions& options) {
 
 }  // namespace
 
-void add_bench_sampling(CLI::App& bench, Exit& exit) {
+void add_bench_sampling(Command& bench) {
   auto options = std::make_shared<BenchSamplingOptions>();
-  CLI::App* const command = bench.add_subcommand("sampling", "from logits to a token, a draft token and its verdict");
-  command->add_option("--vocabulary", options->vocabulary, "tokens of a row")
-      ->check(within(1, 1 << 23))
-      ->capture_default_str();
-  add_bench_options(*command, options->bench, 25);
-  command->callback([options, &exit] { exit = bench_sampling(*options); });
+  Command& command = bench.subcommand("sampling", "from a row of logits to a token, and to a verified draft token");
+  command.group("Measurement");
+  command.option("--vocabulary", options->vocabulary, "tokens of a row").range(1, 1 << 23).show_default();
+  add_bench_options(command, options->bench, 25);
+  command.action([options] { return bench_sampling(*options); });
 }
 
 }  // namespace draftproof

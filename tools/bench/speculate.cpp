@@ -166,17 +166,13 @@ Exit bench_speculate(const BenchSpeculateOptions& options) {
 
 }  // namespace
 
-void add_bench_speculate(CLI::App& bench, Exit& exit) {
+void add_bench_speculate(Command& bench) {
   auto options = std::make_shared<BenchSpeculateOptions>();
-  CLI::App* const command = bench.add_subcommand("speculate", "the whole loop, with drafts and without");
-  add_common_options(*command, options->common);
-  command->add_option("--draft", options->drafts, "dflash:PATH, model:PATH, ...; more than one may be given")
-      ->required()
-      ->expected(1, 16);
-  command->add_option("--turns", options->repeats, "how often everything is timed")
-      ->check(within(1, 100'000))
-      ->capture_default_str();
-  command->callback([options, &exit] { exit = bench_speculate(*options); });
+  Command& command = bench.subcommand("speculate", "whole decoding, with drafts and plain");
+  add_common_options(command, options->common);
+  add_drafts_option(command, options->drafts);
+  add_repeats_option(command, options->repeats);
+  command.action([options] { return bench_speculate(*options); });
 }
 
 }  // namespace draftproof
