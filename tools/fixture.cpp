@@ -205,7 +205,7 @@ Exit record(const RecordOptions& options) {
   Progress progress(common.quiet);
   const Run how{file, common.target, options.draft, common.load_options.kernels, threads_of(common), options.rows};
   fixture = run(std::move(fixture), how, progress);
-  progress.say("");
+  progress.show("");
   write_fixture(real(file), fixture);
   std::filesystem::remove(received_of(file), failure);  // it was about another run
   const auto tokens = fixture.find<std::int32_t>("tokens")->values.size();
@@ -258,9 +258,9 @@ Exit replay_one(const ReplayOptions& options, const Path& file, Progress& progre
     instead += fmt::format("{} with draft {}, not the recorded {}", instead.empty() ? "" : " and", how.draft,
                            recorded.draft);
   }
-  progress.say("replaying " + file.string());
+  progress.show("replaying " + file.string());
   Fixture found = run(recorded, how, progress);
-  progress.say("");
+  progress.show("");
   const std::string numerics = std::exchange(found.numerics, recorded.numerics);
   const bool as_recorded = numerics == recorded.numerics && instead.empty();
   const FixtureDifference change = difference(recorded, found);

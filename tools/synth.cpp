@@ -134,7 +134,7 @@ Exit synth(const SynthOptions& options) {
     const std::size_t width = row_bytes(tensor.format, tensor.inputs);
     const auto read = [&options, &progress, interrupted, tensor, width](int first, int rows, void* to) {
       if (interrupted->load()) throw Error(options.file + ": was not written, as you asked");
-      progress.say(tensor.name);
+      progress.show(tensor.name);
       for_rows(rows, 1.0 * rows * tensor.inputs, [&](int begin, int end) {
         synthesize(tensor, first + begin, end - begin,
                    static_cast<std::byte*>(to) + width * static_cast<std::size_t>(begin));
@@ -144,7 +144,7 @@ Exit synth(const SynthOptions& options) {
     bytes += width * static_cast<std::uint64_t>(tensor.outputs);
   }
   with_workers([&] { write_gguf(options.file, fields, tensors); });
-  progress.say("");
+  progress.show("");
   if (!options.quiet) fmt::print("{}: {} {}, {} bytes of weights\n", options.file, shape.name, options.type, bytes);
   return Exit::pass;
 }

@@ -76,12 +76,12 @@ Exit examine_zoo(const ZooOptions& options) {
   report.version = DRAFTPROOF_VERSION;
   report.subject = "wrong decoders and right ones";
   for (const zoo::Mutant* mutant : mutants) {
-    progress.say(fmt::format("{} {} ({} of {})", mutant->id, mutant->name, rows.size() + 1, mutants.size()));
+    progress.show(fmt::format("{} {} ({} of {})", mutant->id, mutant->name, rows.size() + 1, mutants.size()));
     rows.push_back({mutant, zoo::examined(mutant->parts)});
     report.findings.push_back(zoo::finding_of(rows.back()));
   }
   if (folder) write_reproducer(*folder, rows.front(), report);
-  progress.say("");
+  progress.show("");
   report.matrix = zoo::matrix_of(rows);
   report.verdict = verdict_of(report.findings, report.reason);
   files.write(report, options.quiet);

@@ -53,7 +53,7 @@ TEST(Progress, ShowsLoadingThatTakesLongAndThenWhatWasSaidBefore) {
   if (!has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
   const std::string text = shown([] {
     Progress progress(false);
-    progress.say("before");
+    progress.show("before");
     const LoadingObserver observer = progress.observer();
     observer("model", 0, 9'000'000);
     observer("model", 1'000'000, 9'000'000);  // too soon

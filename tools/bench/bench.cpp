@@ -36,10 +36,10 @@ std::vector<Token> bench_text(const Model& model, int length) {
   return text;
 }
 
-ForgottenPasses::ForgottenPasses(Model& target, int context, int rows_max) : target_(target), context_(context) {
+RolledBackPasses::RolledBackPasses(Model& target, int context, int rows_max) : target_(target), context_(context) {
   if (context > target.context() - rows_max) {
-    throw Error(fmt::format("a context of {} and {} rows are more than the {} positions of the model", context,
-                            rows_max, target.context()));
+    throw Error(fmt::format("a context of {} and {} rows exceed the {} positions of the model", context, rows_max,
+                            target.context()));
   }
   text_ = bench_text(target, context + rows_max);
   cache_ = target.new_cache(context + rows_max, std::max(Draft::max_chunk, rows_max));
@@ -53,10 +53,9 @@ ForgottenPasses::ForgottenPasses(Model& target, int context, int rows_max) : tar
   }
 }
 
-void ForgottenPasses::pass(int rows) {
-  const auto tokens =
-      std::span(text_).subspan(static_cast<std::size_t>(context_), static_cast<std::size_t>(rows));
-  const Transaction forgotten = cache_->begin(rows);
+void RolledBackPasses::pass(int rows) {
+  const auto tokens = std::span(text_).subspan(static_cast<std::size_t>(context_), static_cast<std::size_t>(rows));
+  const Transaction rolled_back = cache_->begin(rows);
   target_.forward({.tokens = tokens}, *cache_, outputs_);
 }
 

@@ -44,7 +44,7 @@ struct Line {
   std::string operation;
   std::string variant;
   int rows;
-  int item;
+  int index;
   Work work;
 };
 
@@ -58,10 +58,10 @@ std::vector<float> random_floats(std::size_t count, std::uint64_t key) {
 class Group {
  public:
   Group(const BenchKernelsOptions& options, const Kernels& kernels, const Roofline& roofline)
-      : options_(options), kernels_(kernels), repeats_(roofline) {}
+      : options_(options), kernels_(kernels), timer_(roofline) {}
 
-  void run() { repeats_.run(options_.bench); }
-  const InterleavedTimer& repeats() const { return repeats_; }
+  void run() { timer_.run(options_.bench); }
+  const InterleavedTimer& timer() const { return timer_; }
   const std::vector<Line>& lines() const { return lines_; }
 
   void add_matmuls(Format format) {
@@ -163,18 +163,18 @@ class Group {
            std::function<void(int turn)> once) {
     const double repeats = std::min(bytes_at_once / work.bytes, multiplications_at_once / (work.multiplications() + 1));
     const int times = static_cast<int>(std::clamp(repeats, 1.0, 1000.0));
-    const int item = repeats_.add(fmt::format("{} {} {} rows", operation, variant, rows), [this, times, once] {
+    const int index = timer_.add(fmt::format("{} {} {} rows", operation, variant, rows), [this, times, once] {
       const double seconds = timed([&] {
         for (int i = 0; i < times; ++i) once(turn_++);
       });
       return seconds / times;
     });
-    lines_.push_back({operation, variant, rows, item, work});
+    lines_.push_back({operation, variant, rows, index, work});
   }
 
   const BenchKernelsOptions& options_;
   const Kernels& kernels_;
-  InterleavedTimer repeats_;
+  InterleavedTimer timer_;
   int turn_ = 0;
   std::vector<Line> lines_;
   std::vector<PackedMatrix> weights_;
@@ -194,21 +194,21 @@ std::string heading() {
 std::string text_of(const Group& group) {
   std::string text;
   for (const Line& line : group.lines()) {
-    const Spread time = group.repeats().seconds(line.item);
+    const Spread time = group.timer().seconds(line.index);
     text += fmt::format("{:<14} {:<14} {:>4}  {:>9.4f}  {:<22}  {:>6.1f}  {:>7.1f}  {:>7.0f}%\n", line.operation,
                         line.variant, line.rows, 1e3 * time.median,
                         fmt::format("({:.4f}..{:.4f})", 1e3 * time.least, 1e3 * time.most),
                         1e-9 * line.work.bytes / time.median, 2e-9 * line.work.multiplications() / time.median,
-                        100 * group.repeats().least_seconds(line.work) / time.median);
+                        100 * group.timer().least_seconds(line.work) / time.median);
   }
   return text;
 }
 
 nlohmann::ordered_json json_of(const Group& group) {
-  nlohmann::ordered_json json = {{"turns", group.repeats().repeats()}, {"limits", group.repeats().limits_json()}};
+  nlohmann::ordered_json json = {{"repeats", group.timer().repeats()}, {"limits", group.timer().limits_json()}};
   for (const Line& line : group.lines()) {
     nlohmann::ordered_json entry = {{"operation", line.operation}, {"variant", line.variant}, {"rows", line.rows}};
-    entry.update(group.repeats().rates_json(line.item, line.work));
+    entry.update(group.timer().rates_json(line.index, line.work));
     json["operations"].push_back(std::move(entry));
   }
   return json;
@@ -241,7 +241,7 @@ Exit bench_kernels(const BenchKernelsOptions& options) {
     Group group(options, kernels, roofline);
     fill(group);
     group.run();
-    if (shows_text(bench)) std::cout << text_of(group) << group.repeats().limits_text() << std::flush;
+    if (shows_text(bench)) std::cout << text_of(group) << group.timer().limits_text() << std::flush;
     json["groups"].push_back(json_of(group));
   };
   with_workers([&] {

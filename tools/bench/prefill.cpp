@@ -24,7 +24,7 @@ struct BenchPrefillOptions {
 
 struct Line {
   int length;
-  int item;
+  int index;
   Work work;
 };
 
@@ -35,33 +35,33 @@ Work reading_work(const TargetWork& work, int length) {
   return reading;
 }
 
-std::string text_of(const BenchPrefillOptions& options, const Kernels& kernels, const InterleavedTimer& repeats,
+std::string text_of(const BenchPrefillOptions& options, const Kernels& kernels, const InterleavedTimer& timer,
                     const std::vector<Line>& lines) {
-  std::string text = fmt::format("{}: {}, {} threads, {} turns\n{}", options.target, kernels.name, threads(),
-                                 repeats.repeats(), repeats.limits_text());
+  std::string text = fmt::format("{}: {}, {} threads, {} repeats\n{}", options.target, kernels.name, threads(),
+                                 timer.repeats(), timer.limits_text());
   text += fmt::format("{:>6}  {:>8}  {:<18}  {:>8}  {:>6} {:>9}\n", "prompt", "s", "(min..max)", "tokens/s", "GMAC/s",
                       "of limit");
   for (const Line& line : lines) {
-    const Spread time = repeats.seconds(line.item);
+    const Spread time = timer.seconds(line.index);
     text += fmt::format("{:>6}  {:>8.3f}  {:<18}  {:>8.1f}  {:>6.1f} {:>8.0f}%\n", line.length, time.median,
                         fmt::format("({:.3f}..{:.3f})", time.least, time.most), line.length / time.median,
                         1e-9 * line.work.multiplications() / time.median,
-                        100 * repeats.least_seconds(line.work) / time.median);
+                        100 * timer.least_seconds(line.work) / time.median);
   }
   return text;
 }
 
-nlohmann::ordered_json json_of(const BenchPrefillOptions& options, const Kernels& kernels, const InterleavedTimer& repeats,
+nlohmann::ordered_json json_of(const BenchPrefillOptions& options, const Kernels& kernels, const InterleavedTimer& timer,
                                const std::vector<Line>& lines) {
   nlohmann::ordered_json json = {{"command", "bench prefill"},          {"target", options.target},
                                  {"kernels", kernels.name},             {"numerics", kernels.numerics},
                                  {"quantize", options.load_options.quantize}, {"kv", options.load_options.kv},
-                                 {"threads", threads()},                {"turns", repeats.repeats()},
-                                 {"limits", repeats.limits_json()}};
+                                 {"threads", threads()},                {"repeats", timer.repeats()},
+                                 {"limits", timer.limits_json()}};
   for (const Line& line : lines) {
     nlohmann::ordered_json prompt = {{"length", line.length}};
-    prompt.update(repeats.rates_json(line.item, line.work));
-    prompt["tokens_per_second"] = line.length / repeats.seconds(line.item).median;
+    prompt.update(timer.rates_json(line.index, line.work));
+    prompt["tokens_per_second"] = line.length / timer.seconds(line.index).median;
     json["prompts"].push_back(std::move(prompt));
   }
   return json;
@@ -78,21 +78,21 @@ Exit bench_prefill(const BenchPrefillOptions& options) {
   Engine engine(options.target, load_options);
   const TargetWork work = target_work(options.target, load_options);
   const Roofline roofline(roofline_bytes);
-  InterleavedTimer repeats(roofline);
+  InterleavedTimer timer(roofline);
   std::vector<Line> lines;
   for (const int length : options.lengths) {
     Request request;
     request.prompt = bench_text(engine.target(), length + 1);  // the last token is read by the first step
     if (const std::string why = request_error(request, engine.target()); !why.empty()) throw Error(why);
-    const int item = repeats.add(fmt::format("prompt of {}", length), [&engine, request] {
+    const int index = timer.add(fmt::format("prompt of {}", length), [&engine, request] {
       PhiloxSource random(0);
       return engine.decode(request, "none", rule_by_name("matching"), random).statistics.prompt_seconds;
     });
-    lines.push_back({length, item, reading_work(work, length)});
+    lines.push_back({length, index, reading_work(work, length)});
   }
-  with_workers([&] { repeats.run(bench); });
-  if (shows_text(bench)) std::cout << text_of(options, kernels, repeats, lines) << std::flush;
-  if (json_file) json_file->write(dumped(json_of(options, kernels, repeats, lines)));
+  with_workers([&] { timer.run(bench); });
+  if (shows_text(bench)) std::cout << text_of(options, kernels, timer, lines) << std::flush;
+  if (json_file) json_file->write(dumped(json_of(options, kernels, timer, lines)));
   return Exit::pass;
 }
 

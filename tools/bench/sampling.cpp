@@ -128,10 +128,10 @@ struct Line {
 /// One kind of row under one setting, and the memory a decoder would keep.
 class Measured {
  public:
-  Measured(const Kind& kind, const Setting& setting, const Logits& logits, InterleavedTimer& repeats)
+  Measured(const Kind& kind, const Setting& setting, const Logits& logits, InterleavedTimer& timer)
       : sampling_(setting.sampling), logits_(logits) {
-    const auto add = [&](const char* what, std::function<double()> item) {
-      return repeats.add(fmt::format("{}, {}: {}", kind.name, setting.name, what), std::move(item));
+    const auto add = [&](const char* what, std::function<double()> index) {
+      return timer.add(fmt::format("{}, {}: {}", kind.name, setting.name, what), std::move(index));
     };
     line_ = {kind.name, setting.name, add("read", [this] { return timed([this] { read(); }); }),
              add("draw", [this] { return read(), timed([this] { draw(row_, next_key(), random_); }); }),
@@ -168,16 +168,16 @@ class Measured {
   Line line_;
 };
 
-std::string text_of(const BenchSamplingOptions& options, const InterleavedTimer& repeats, const std::deque<Measured>& all) {
-  std::string text = fmt::format("rows of {} tokens, {} turns; microseconds, a draft token with its judgement\n",
-                                 options.vocabulary, repeats.repeats());
+std::string text_of(const BenchSamplingOptions& options, const InterleavedTimer& timer, const std::deque<Measured>& all) {
+  std::string text = fmt::format("rows of {} tokens, {} repeats; microseconds, a draft token with its judgement\n",
+                                 options.vocabulary, timer.repeats());
   text += fmt::format("{:<10} {:<20} {:>23} {:>23} {:>23} {:>23}\n", "", "", "read", "draw", "draft token, matching",
                       "draft token, rejection");
   for (const Measured& measured : all) {
     const Line& line = measured.line();
     text += fmt::format("{:<10} {:<20}", line.row, line.sampling);
-    for (const int item : {line.read, line.draw, line.matching, line.rejection}) {
-      const Spread time = repeats.seconds(item);
+    for (const int index : {line.read, line.draw, line.matching, line.rejection}) {
+      const Spread time = timer.seconds(index);
       text += fmt::format(" {:>6.1f} {:<16}", 1e6 * time.median,
                           fmt::format("({:.1f}..{:.1f})", 1e6 * time.least, 1e6 * time.most));
     }
@@ -186,16 +186,16 @@ std::string text_of(const BenchSamplingOptions& options, const InterleavedTimer&
   return text;
 }
 
-nlohmann::ordered_json json_of(const BenchSamplingOptions& options, const InterleavedTimer& repeats,
+nlohmann::ordered_json json_of(const BenchSamplingOptions& options, const InterleavedTimer& timer,
                                const std::deque<Measured>& all) {
   nlohmann::ordered_json json = {{"command", "bench sampling"},
                                  {"vocabulary", options.vocabulary},
                                  {"draft_tokens", draft_tokens},
-                                 {"turns", repeats.repeats()},
-                                 {"limits", repeats.limits_json()}};
+                                 {"repeats", timer.repeats()},
+                                 {"limits", timer.limits_json()}};
   for (const Measured& measured : all) {
     const Line& line = measured.line();
-    const auto milliseconds = [&](int item) { return spread_json(repeats.seconds(item), 1e3); };
+    const auto milliseconds = [&](int index) { return spread_json(timer.seconds(index), 1e3); };
     json["rows"].push_back({{"row", line.row},
                             {"sampling", line.sampling},
                             {"milliseconds_to_read", milliseconds(line.read)},
@@ -211,16 +211,16 @@ Exit bench_sampling(const BenchSamplingOptions& options) {
   if (bench.threads > 0) set_threads(bench.threads);
   const auto json_file = bench_json_file(bench, {});
   const Roofline roofline(roofline_bytes);
-  InterleavedTimer repeats(roofline);
+  InterleavedTimer timer(roofline);
   std::deque<Logits> logits;
   std::deque<Measured> all;
   for (const Kind& kind : kinds) {
     logits.emplace_back(kind, options.vocabulary);
-    for (const Setting& setting : settings) all.emplace_back(kind, setting, logits.back(), repeats);
+    for (const Setting& setting : settings) all.emplace_back(kind, setting, logits.back(), timer);
   }
-  with_workers([&] { repeats.run(bench); });
-  if (shows_text(bench)) std::cout << text_of(options, repeats, all) << std::flush;
-  if (json_file) json_file->write(dumped(json_of(options, repeats, all)));
+  with_workers([&] { timer.run(bench); });
+  if (shows_text(bench)) std::cout << text_of(options, timer, all) << std::flush;
+  if (json_file) json_file->write(dumped(json_of(options, timer, all)));
   return Exit::pass;
 }
 

@@ -26,7 +26,7 @@ struct BenchSpeculateOptions {
 struct Way {
   explicit Way(std::string name) : draft(std::move(name)) {}
   std::string draft;
-  int item = 0;
+  int index = 0;
   Trace trace;  // of the last run; all runs are equal but for their times
   std::vector<Statistics> runs;
 };
@@ -36,11 +36,11 @@ int rows_of(const Round& round) { return 1 + round.proposal.size(); }
 struct Comparison {
   const BenchSpeculateOptions& options;
   const Kernels& kernels;
-  const InterleavedTimer& repeats;
+  const InterleavedTimer& timer;
   std::vector<Way> ways;
   std::map<int, int> passes;  // thing, by rows
 
-  double pass_seconds(int rows) const { return repeats.seconds(passes.at(rows)).median; }
+  double pass_seconds(int rows) const { return timer.seconds(passes.at(rows)).median; }
 
   double expected(const Way& way) const {
     double seconds = 0;
@@ -50,7 +50,7 @@ struct Comparison {
 
   /// How many times as fast as plain decoding, turn by turn.
   Spread speed_up(const Way& way) const {
-    const Spread inverse = repeats.ratio(way.item, ways.front().item);
+    const Spread inverse = timer.ratio(way.index, ways.front().index);
     return {1 / inverse.median, 1 / inverse.most, 1 / inverse.least};
   }
 
@@ -63,22 +63,22 @@ struct Comparison {
 };
 
 std::string text_of(const Comparison& all) {
-  std::string text = fmt::format("{}: {}, {} threads, {} tokens after {}, {} turns\n", all.options.common.target,
+  std::string text = fmt::format("{}: {}, {} threads, {} tokens after {}, {} repeats\n", all.options.common.target,
                                  all.kernels.name, threads(), all.ways.front().trace.output.size(),
-                                 all.ways.front().trace.request.prompt.size(), all.repeats.repeats());
+                                 all.ways.front().trace.request.prompt.size(), all.timer.repeats());
   text += fmt::format("{:<36}  {:>8}  {:>7}  {:<14}  {:>8}  {:>10}  {:>8}  {:>8}\n", "draft", "tokens/s", "speedup",
                       "(min..max)", "possible", "accepted", "ms/draft token", "judging");
   for (const Way& way : all.ways) {
     const Spread up = all.speed_up(way);
     text += fmt::format("{:<36}  {:>8.1f}  {:>7.2f}  {:<14}  {:>8.2f}  {:>10.3f}  {:>8.3f}  {:>8.3f}\n", way.draft,
-                        static_cast<double>(way.trace.output.size()) / all.repeats.seconds(way.item).median, up.median,
+                        static_cast<double>(way.trace.output.size()) / all.timer.seconds(way.index).median, up.median,
                         fmt::format("({:.2f}..{:.2f})", up.least, up.most), all.expected(way),
                         way.trace.statistics.acceptance(), all.each_draft_token(way, &Statistics::draft_seconds),
                         all.each_draft_token(way, &Statistics::validate_seconds));
   }
-  for (const auto& [rows, item] : all.passes) {
+  for (const auto& [rows, index] : all.passes) {
     text += fmt::format("a pass of {} rows: {:.3f} ms, {:.2f} of one row\n", rows, 1e3 * all.pass_seconds(rows),
-                        all.repeats.ratio(item, all.passes.at(1)).median);
+                        all.timer.ratio(index, all.passes.at(1)).median);
   }
   return text;
 }
@@ -92,21 +92,21 @@ nlohmann::ordered_json json_of(const Comparison& all) {
                                  {"kv", all.options.common.load_options.kv},
                                  {"threads", threads()},
                                  {"rule", all.options.common.rule},
-                                 {"turns", all.repeats.repeats()},
-                                 {"limits", all.repeats.limits_json()}};
+                                 {"repeats", all.timer.repeats()},
+                                 {"limits", all.timer.limits_json()}};
   for (const Way& way : all.ways) {
     json["drafts"].push_back({{"draft", way.draft},
-                              {"milliseconds", spread_json(all.repeats.seconds(way.item), 1e3)},
+                              {"milliseconds", spread_json(all.timer.seconds(way.index), 1e3)},
                               {"speed_up", spread_json(all.speed_up(way))},
                               {"possible_speed_up", all.expected(way)},
                               {"milliseconds_to_draft", all.each_draft_token(way, &Statistics::draft_seconds)},
                               {"milliseconds_to_judge_a_draft_token", all.each_draft_token(way, &Statistics::validate_seconds)},
                               {"statistics", statistics_json(way.trace)}});
   }
-  for (const auto& [rows, item] : all.passes) {
+  for (const auto& [rows, index] : all.passes) {
     json["passes"].push_back({{"rows", rows},
-                              {"milliseconds", spread_json(all.repeats.seconds(item), 1e3)},
-                              {"cost", spread_json(all.repeats.ratio(item, all.passes.at(1)))}});
+                              {"milliseconds", spread_json(all.timer.seconds(index), 1e3)},
+                              {"cost", spread_json(all.timer.ratio(index, all.passes.at(1)))}});
   }
   return json;
 }
@@ -129,8 +129,8 @@ Exit bench_speculate(const BenchSpeculateOptions& options) {
   if (const std::string why = request_error(request, engine.target()); !why.empty()) throw Error(why);
 
   const Roofline roofline(roofline_bytes);
-  InterleavedTimer repeats(roofline);
-  Comparison all{options, kernels, repeats, {}, {}};
+  InterleavedTimer timer(roofline);
+  Comparison all{options, kernels, timer, {}, {}};
   all.ways.emplace_back("none");
   for (const std::string& draft : options.drafts) {
     if (const Gate gate = engine.gate(draft); gate != Gate::open) {
@@ -149,15 +149,15 @@ Exit bench_speculate(const BenchSpeculateOptions& options) {
     for (Way& way : all.ways) {
       decode(way);
       for (const Round& round : way.trace.rounds) all.passes[rows_of(round)] = 0;
-      way.item = repeats.add(way.draft, [&decode, &way] { return decode(way); });
+      way.index = timer.add(way.draft, [&decode, &way] { return decode(way); });
     }
     const int most = all.passes.rbegin()->first;
     const int middle = static_cast<int>(request.prompt.size() + all.ways.front().trace.output.size() / 2);
-    ForgottenPasses passes(engine.target(), std::min(middle, engine.target().context() - most), most);
-    for (auto& [rows, item] : all.passes) {
-      item = repeats.add_whole(fmt::format("{} rows", rows), [&passes, rows = rows] { passes.pass(rows); });
+    RolledBackPasses passes(engine.target(), std::min(middle, engine.target().context() - most), most);
+    for (auto& [rows, index] : all.passes) {
+      index = timer.add_whole(fmt::format("{} rows", rows), [&passes, rows = rows] { passes.pass(rows); });
     }
-    repeats.run(bench);
+    timer.run(bench);
   });
   if (shows_text(bench)) std::cout << text_of(all) << std::flush;
   if (json_file) json_file->write(dumped(json_of(all)));
