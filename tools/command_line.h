@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The command line. Commands, options and flags are defined once; the parser, --help, the man page and the shell
-// completions all use that definition. Only command_line.cpp includes CLI11, which costs the compiler 15 seconds a file.
+// completions all use that definition. Only command_line.cpp includes CLI11, which takes the compiler 10 s or more.
 #pragma once
 
 #include <cstdint>

@@ -206,7 +206,8 @@ std::string descend(const Command& root, const std::string& word, const std::str
   for (const Command* const command : all_commands(root)) {
     if (command != &root) paths.push_back("\"" + command->path() + "\"");
   }
-  return "    case \"$at " + word + "\" in\n      " + joined(paths, "|\\\n      ") + ") at=\"$at " + word + "\"" + also +
+  const std::string longer = "\"$at " + word + "\"";
+  return "    case " + longer + " in\n      " + joined(paths, "|\\\n      ") + ") at=" + longer + also +
          " ;;\n    esac\n";
 }
 
@@ -348,7 +349,8 @@ std::string fish_script(const Command& root) {
       "end\n"
       "complete -c draftproof -f\n";
   for (const Command* const command : all_commands(root)) {
-    const std::string start = "complete -c draftproof -n " + fish_quoted("__draftproof_at " + fish_quoted(command->path()));
+    const std::string condition = "__draftproof_at " + fish_quoted(command->path());
+    const std::string start = "complete -c draftproof -n " + fish_quoted(condition);
     for (const auto& subcommand : command->subcommands()) {
       script += start + " -a " + subcommand->name() + " -d " + fish_quoted(subcommand->help()) + "\n";
     }

@@ -139,7 +139,7 @@ void add_generate(Command& app) {
   add_one_draft_option(command, options->draft);
   add_verification_option(command, options->common.verification);
   command.group("Output");
-  command.flag("--stats", options->statistics, "print acceptance rate, mean accepted length and times to standard error");
+  command.flag("--stats", options->statistics, "print acceptance rate, mean accepted length and times on stderr");
   command.flag("--logprobs", options->logprobs, "print the logprob of every token; turns speculation off");
   add_trace_options(command, options->trace, "");
   command.action([options] { return generate(*options); });

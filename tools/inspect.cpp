@@ -23,8 +23,8 @@ using nlohmann::ordered_json;
 
 struct InspectOptions {
   std::string path;
-  std::string target;  // for a DFlash draft: what it is to fit
-  int context = 0;     // positions to count memory for; 0: all that the model is made for
+  std::string target;  // of a DFlash draft
+  int context = 0;     // positions to count memory for; 0: the model's maximum
   LayoutOptions load_options;
   bool json = false;
 };
@@ -43,7 +43,7 @@ ordered_json kernels_json() {
   return rows;
 }
 
-/// The numbers of docs/memory.md.
+/// Returns the numbers that docs/memory.md explains.
 ordered_json memory_json(const InspectOptions& options) {
   const Checkpoint weights(options.path);
   const MemoryNeed need = memory_need(weights, layout_of(options.load_options));
@@ -60,7 +60,7 @@ ordered_json memory_json(const InspectOptions& options) {
           {"available", memory_available()}};
 }
 
-/// Why the checkpoint's tokenizer cannot be read; empty when it can.
+/// Returns why the checkpoint's tokenizer cannot be read; empty when it can.
 std::string tokenizer_why_not(const std::filesystem::path& path) {
   if (!has_tokenizer(path)) return "the checkpoint has none";
   try {
@@ -74,7 +74,7 @@ std::string tokenizer_why_not(const std::filesystem::path& path) {
 ordered_json checkpoint_json(const std::filesystem::path& path) {
   const Checkpoint weights(path);
   const Json config = weights.config();
-  const TransformerConfig t = read_transformer_config(config, 1);  // a draft may have its target's
+  const TransformerConfig t = read_transformer_config(config, 1);  // a draft may use its target's vocabulary
   std::uint64_t parameters = 0;
   for (const auto& [name, tensor] : weights.tensors()) {
     std::uint64_t count = 1;
@@ -84,7 +84,7 @@ ordered_json checkpoint_json(const std::filesystem::path& path) {
   const std::string why_not = tokenizer_why_not(path);
   int sliding = 0;
   for (const int window : t.windows) sliding += window != AttentionCache::everything ? 1 : 0;
-  // A full layer keeps every position; a sliding one its window. f32, keys and values.
+  // Keys and values in f32. A layer with full attention keeps every position; one with a sliding window does not grow.
   const std::uint64_t row_bytes =
       2ULL * 4 * static_cast<std::uint64_t>(t.kv_heads) * static_cast<std::uint64_t>(t.head_dim);
   return {

@@ -84,12 +84,12 @@ void add_prompt_options(Command& command, CommonOptions& options) {
   command.group("Prompt");
   Option& text = command.option("--prompt,-p", options.prompt, "text to continue");
   Option& file = command.option("--prompt-file,-f,--file FILE", options.prompt_file,
-                                "file with the text to continue; - is standard input, where every command but verify also "
-                                "reads a prompt that is piped to it");
+                                "file with the text to continue; - is standard input, where every command but verify "
+                                "also reads a prompt that is piped to it");
   Option& ids = command.option("--prompt-tokens IDS", options.prompt_tokens, "token ids to continue: 12,7,99");
   text.excludes(file).excludes(ids);
   file.excludes(ids);
-  command.option("--max-new-tokens,-n", options.max_new_tokens, "how many tokens to generate at most")
+  command.option("--max-new-tokens,-n", options.max_new_tokens, "tokens to generate, at most")
       .range(0, int_max)
       .show_default();
 }
@@ -98,11 +98,11 @@ void add_sampling_options(Command& command, CommonOptions& options) {
   command.group("Sampling");
   Sampling& s = options.sampling;
   command.option("--temperature,--temp", s.temperature, "0 is greedy").range(0.0, 1000.0).show_default();
-  command.option("--top-k", s.top_k, "keep the K most probable tokens; 0 keeps all").range(0, int_max).show_default();
-  command.option("--top-p", s.top_p, "keep the most probable tokens that sum to P; 1 keeps all")
+  command.option("--top-k K", s.top_k, "keep the K most probable tokens; 0 keeps all").range(0, int_max).show_default();
+  command.option("--top-p P", s.top_p, "keep the most probable tokens that sum to P; 1 keeps all")
       .range(0.0, 1.0)
       .show_default();
-  command.option("--min-p", s.min_p, "drop tokens below P times the highest probability; 0 drops none")
+  command.option("--min-p P", s.min_p, "drop tokens below P times the highest probability; 0 drops none")
       .range(0.0, 1.0)
       .show_default();
   command.option("--repeat-penalty", s.repeat_penalty, "1 is off").range(0.0, 100.0).show_default();
@@ -125,7 +125,7 @@ void add_common_options(Command& command, CommonOptions& options) {
   std::vector<std::string> rules;
   for (const Rule* const* rule = all_rules(); *rule != nullptr; ++rule) rules.emplace_back((*rule)->name);
   command.option("--rule", options.rule, "acceptance rule").choices(rules).show_default();
-  command.option("--draft-max", options.draft_max, "most draft tokens of a round; the draft's own default when left out")
+  command.option("--draft-max", options.draft_max, "draft tokens per round, at most; left out: as the draft prefers")
       .range(1, 1024);
   add_layout_options(command, options.load_options);
   add_threads_option(command, options.threads);
@@ -141,12 +141,12 @@ void add_verification_option(Command& command, std::string& verification) {
 
 void add_one_draft_option(Command& command, std::string& draft) {
   command.group("Speculative decoding");
-  command.option("--draft", draft, "the draft: " + names_of_drafts()).show_default();
+  command.option("--draft DRAFT", draft, "the draft: " + names_of_drafts()).show_default();
 }
 
 void add_drafts_option(Command& command, std::vector<std::string>& drafts) {
   command.group("Speculative decoding");
-  command.option("--draft", drafts, "drafts, one or more: " + names_of_drafts()).required().count(1, 16);
+  command.option("--draft DRAFT", drafts, "drafts, one or more: " + names_of_drafts()).required().count(1, 16);
 }
 
 void add_layout_options(Command& command, LayoutOptions& options) {
@@ -166,7 +166,7 @@ void add_kernels_option(Command& command, std::string& kernels) {
 
 void add_threads_option(Command& command, int& threads) {
   command.group("Model");
-  command.option("--threads,-t", threads, "how many threads compute; all of the machine's when left out")
+  command.option("--threads,-t", threads, "threads to compute with; all of the machine's when left out")
       .range(1, threads_max);
 }
 

@@ -36,7 +36,8 @@ class Targets {
     LoadOptions like = layout_of(options.load_options);
     like.observer = std::move(observer);
     layouts_.push_back(like);
-    for (const Kernels* const* table = all_kernels(); *table != nullptr && options.load_options.kernels.empty(); ++table) {
+    const bool any = options.load_options.kernels.empty();
+    for (const Kernels* const* table = all_kernels(); *table != nullptr && any; ++table) {
       if ((*table)->supported() && self_test(**table)[0] == '\0') layouts_.push_back(with_kernels(**table, like));
     }
     load(like);
@@ -197,7 +198,8 @@ void add_trace_show(Command& trace) {
   Command& command = trace.subcommand("show", "print the rounds of a trace as text");
   command.option("FILE", options->file, "a trace, spectrace/1").required();
   command.option("--sequence", options->wanted.sequence, "only this sequence").range(std::int64_t{0}, most);
-  command.option("--round", options->wanted.round, "only this round of every sequence shown").range(std::int64_t{0}, most);
+  command.option("--round", options->wanted.round, "only this round of every sequence shown")
+      .range(std::int64_t{0}, most);
   command.action([options] { return show(*options); });
 }
 

@@ -33,8 +33,8 @@ void add_trace_options(Command& command, TraceFileNames& names, const std::strin
       command.option("--trace FILE", names.trace, "write every decision" + what + " to this file (spectrace/1)");
   command
       .flag("--trace-rows", names.rows,
-            "write every row of p and q, too, to FILE.rows.h5 beside the trace: evidence without the model (by rejection "
-            "long rows are written anyway)")
+            "write every row of p and q, too, to FILE.rows.h5 beside the trace: evidence without the model (under "
+            "rejection, long rows are always written)")
       .needs(trace);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a verification of M rows costs beside one row, which is plain decoding: whole passes of a target, logits of
-// every row.
+// The cost of a verification pass over M rows compared with one row, which is plain autoregressive decoding. A pass is a
+// whole pass of the target, with the logits of every row.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 #include "ref/models/models.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/kernel_timer.h"
+#include "tools/bench/target_work.h"
 #include "tools/progress.h"
 #include "tools/statistics.h"
-#include "tools/bench/target_work.h"
 
 namespace draftproof {
 namespace {
@@ -30,8 +30,8 @@ struct Line {
   int rows;
   int index;
   Work work;
-  int watched;  // the same pass, watched
-  int outside;  // of it
+  int watched;  // the same pass, timed by a KernelTimer
+  int outside;  // the part of it outside of kernels
 };
 
 struct Table {
@@ -40,7 +40,7 @@ struct Table {
   const InterleavedTimer& timer;
   int layers;
   std::uint64_t memory_bytes;  // docs/memory.md
-  std::vector<Line> lines;  // of one row first
+  std::vector<Line> lines;  // the first is of one row
 };
 
 std::string text_of(const Table& table) {
@@ -96,7 +96,7 @@ nlohmann::ordered_json json_of(const Table& table) {
   return json;
 }
 
-/// Ascending, each once, 1 among them.
+/// Returns the counts in ascending order without duplicates, 1 included.
 std::vector<int> row_counts(std::vector<int> asked) {
   asked.push_back(1);
   std::sort(asked.begin(), asked.end());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Times several cases, interleaved: in each repeat every case runs once, so that noise on the machine disturbs all alike,
-// and ratios are taken within a repeat. The limits of the machine are measured as cases, too.
+// Times several cases, interleaved: in each repeat every case runs once, so that noise on the machine disturbs all
+// alike, and ratios are taken within a repeat. The limits of the machine are measured as cases, too.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Each operation by itself, at several numbers of rows. Weights, keys and values are as many as a model has, used one
-// after the other, so that no cache holds those that are needed next.
+// Each operation by itself, at several numbers of rows. There are as many weights, keys and values as in a model, and
+// they are used in rotation, so that the CPU caches never hold the ones needed next.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,13 +17,13 @@
 namespace draftproof {
 namespace {
 
-constexpr double rotating_bytes = 450e6;         // more than a cache holds
-constexpr double bytes_at_once = 40e6;           // one measurement goes on until it has read as much
-constexpr double multiplications_at_once = 2e9;  // or multiplied as much
+constexpr double rotating_bytes = 450e6;         // more than the caches of a CPU hold
+constexpr double bytes_at_once = 40e6;           // one measurement repeats the operation until this much is read
+constexpr double multiplications_at_once = 2e9;  // or until this many multiplications are done
 constexpr const char* operation_names[] = {"matmul", "attention",     "rms_norm",
                                            "rope",   "silu_multiply", "add"};
 
-// Of Qwen3-0.6B.
+// The shapes of Qwen3-0.6B.
 constexpr int hidden = 1024;
 constexpr int intermediate = 3072;
 constexpr int model_layers = 28;
@@ -54,7 +54,7 @@ std::vector<float> random_floats(std::size_t count, std::uint64_t key) {
   return values;
 }
 
-/// Lines that are timed together, by turns, and what they work on.
+/// Lines that are timed together, interleaved, and their operands.
 class Group {
  public:
   Group(const BenchKernelsOptions& options, const Kernels& kernels, const Roofline& roofline)
@@ -80,8 +80,8 @@ class Group {
     for (const int count : options_.rows) {
       const double multiplications = 1.0 * count * outputs * inputs;
       const Work work = {bytes, floats ? multiplications : 0, floats ? 0 : multiplications};
-      add("matmul", traits(format).name, count, work, [this, count](int turn) {
-        const PackedMatrix& w = weights_[static_cast<std::size_t>(turn) % weights_.size()];
+      add("matmul", traits(format).name, count, work, [this, count](int call) {
+        const PackedMatrix& w = weights_[static_cast<std::size_t>(call) % weights_.size()];
         pack_activations(kernels_, w, x_.data(), w.inputs(), count, activations_);
         matmul(kernels_, w, activations_, y_.data(), w.outputs());
       });
@@ -107,12 +107,12 @@ class Group {
     for (int r = 0; r < most; ++r) visible_.push_back({0, context + r + 1});
     scratch_.reserve(attention_shape, most, context + most);
     for (const int count : options_.rows) {
-      const double seen = context + 0.5 * (count + 1);  // by a row
+      const double seen = context + 0.5 * (count + 1);  // positions, on average over the rows
       const double read = static_cast<double>(bytes) / (blocks * lanes) * (context + count);
       const Work work = {read, 2.0 * count * seen * width, 0};
       const std::string variant = fmt::format("{}, context {}", traits(format).name, context);
-      add("attention", variant, count, work, [this, count](int turn) {
-        const KeyValues& kv = layers_[static_cast<std::size_t>(turn % model_layers)];
+      add("attention", variant, count, work, [this, count](int call) {
+        const KeyValues& kv = layers_[static_cast<std::size_t>(call % model_layers)];
         attention(kernels_, attention_shape, kv, x_.data(), width, visible_.data(), count, scratch_, y_.data());
       });
     }
@@ -123,7 +123,7 @@ class Group {
     x_ = random_floats(static_cast<std::size_t>(most) * 2 * intermediate, 2);
     y_ = x_;
     weight_ = random_floats(hidden, 3);
-    ones_.assign(x_.size(), 1);  // cosines and sines of a turn that leaves values as they are
+    ones_.assign(x_.size(), 1);  // cosines and sines of a rotation by 0
     zeros_.assign(x_.size(), 0);
     for (const int count : options_.rows) {
       const double values = 1.0 * count * (name == "silu_multiply" ? 3 * intermediate : 2 * hidden);
@@ -158,14 +158,14 @@ class Group {
     }
   }
 
-  /// `once` gets another number each time.
+  /// `once` receives the number of the call, which increases by one each time.
   void add(const std::string& operation, const std::string& variant, int rows, const Work& work,
-           std::function<void(int turn)> once) {
+           std::function<void(int call)> once) {
     const double repeats = std::min(bytes_at_once / work.bytes, multiplications_at_once / (work.multiplications() + 1));
     const int times = static_cast<int>(std::clamp(repeats, 1.0, 1000.0));
     const int index = timer_.add(fmt::format("{} {} {} rows", operation, variant, rows), [this, times, once] {
       const double seconds = timed([&] {
-        for (int i = 0; i < times; ++i) once(turn_++);
+        for (int i = 0; i < times; ++i) once(calls_++);
       });
       return seconds / times;
     });
@@ -175,7 +175,7 @@ class Group {
   const BenchKernelsOptions& options_;
   const Kernels& kernels_;
   InterleavedTimer timer_;
-  int turn_ = 0;
+  int calls_ = 0;
   std::vector<Line> lines_;
   std::vector<PackedMatrix> weights_;
   std::vector<Aligned<std::byte>> kv_;  // of each layer's keys and values
@@ -225,7 +225,7 @@ Exit bench_kernels(const BenchKernelsOptions& options) {
   }
   for (const Format type : types) {
     if (options.inputs % traits(type).block_inputs != 0) {
-      throw Error(fmt::format("--inputs {} is no multiple of {}, as {} needs", options.inputs,
+      throw Error(fmt::format("--inputs {} must be a multiple of {} for type {}", options.inputs,
                               traits(type).block_inputs, traits(type).name));
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How fast prompts are read: the decoder itself, asked to write nothing.
+// The speed of prefill: the decoder itself, which is asked for no new token.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/target_work.h"
 #include "tools/progress.h"
 #include "tools/statistics.h"
-#include "tools/bench/target_work.h"
 
 namespace draftproof {
 namespace {
@@ -28,11 +28,11 @@ struct Line {
   Work work;
 };
 
-/// Every piece of a prompt reads all weights of the layers; the head is not needed.
-Work reading_work(const TargetWork& work, int length) {
-  Work reading = work.pass(length, false);
-  reading.bytes *= (length + Draft::max_chunk - 1) / Draft::max_chunk;
-  return reading;
+/// Returns the work of a prefill. Every chunk of the prompt reads all weights of the layers; the LM head is not needed.
+Work prefill_work(const TargetWork& work, int length) {
+  Work prefill = work.pass(length, false);
+  prefill.bytes *= (length + Draft::max_chunk - 1) / Draft::max_chunk;
+  return prefill;
 }
 
 std::string text_of(const BenchPrefillOptions& options, const Kernels& kernels, const InterleavedTimer& timer,
@@ -51,12 +51,16 @@ std::string text_of(const BenchPrefillOptions& options, const Kernels& kernels, 
   return text;
 }
 
-nlohmann::ordered_json json_of(const BenchPrefillOptions& options, const Kernels& kernels, const InterleavedTimer& timer,
-                               const std::vector<Line>& lines) {
-  nlohmann::ordered_json json = {{"command", "bench prefill"},          {"target", options.target},
-                                 {"kernels", kernels.name},             {"numerics", kernels.numerics},
-                                 {"quantize", options.load_options.quantize}, {"kv", options.load_options.kv},
-                                 {"threads", threads()},                {"repeats", timer.repeats()},
+nlohmann::ordered_json json_of(const BenchPrefillOptions& options, const Kernels& kernels,
+                               const InterleavedTimer& timer, const std::vector<Line>& lines) {
+  nlohmann::ordered_json json = {{"command", "bench prefill"},
+                                 {"target", options.target},
+                                 {"kernels", kernels.name},
+                                 {"numerics", kernels.numerics},
+                                 {"quantize", options.load_options.quantize},
+                                 {"kv", options.load_options.kv},
+                                 {"threads", threads()},
+                                 {"repeats", timer.repeats()},
                                  {"limits", timer.limits_json()}};
   for (const Line& line : lines) {
     nlohmann::ordered_json prompt = {{"length", line.length}};
@@ -82,13 +86,13 @@ Exit bench_prefill(const BenchPrefillOptions& options) {
   std::vector<Line> lines;
   for (const int length : options.lengths) {
     Request request;
-    request.prompt = bench_text(engine.target(), length + 1);  // the last token is read by the first step
+    request.prompt = bench_text(engine.target(), length + 1);  // the first decoding step reads the last token
     if (const std::string why = request_error(request, engine.target()); !why.empty()) throw Error(why);
     const int index = timer.add(fmt::format("prompt of {}", length), [&engine, request] {
       PhiloxSource random(0);
       return engine.decode(request, "none", rule_by_name("matching"), random).statistics.prompt_seconds;
     });
-    lines.push_back({length, index, reading_work(work, length)});
+    lines.push_back({length, index, prefill_work(work, length)});
   }
   with_workers([&] { timer.run(bench); });
   if (shows_text(bench)) std::cout << text_of(options, kernels, timer, lines) << std::flush;
