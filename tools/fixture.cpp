@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Recorded runs that later runs are compared with: record, replay, diff, review. When a replay differs, its run is written
-// beside the fixture as NAME.received, and CI fails until somebody accepts that file with a reason or removes it.
+// Recorded runs that later runs are compared with: record, replay, diff, review. When a replay differs, its run is
+// written beside the fixture as NAME.received, and CI fails until somebody accepts that file with a reason or removes it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -93,8 +93,8 @@ std::string draft_with(const DraftName& name, const std::string& path) {
   return name.kind->takes_path ? std::string(name.kind->name) + ":" + path : name.kind->name;
 }
 
-/// Returns the row of logits that decided each token. The rows are computed again in prefill passes, which by the causal
-/// law give the same bits as decoding did. Throws Error when they do not.
+/// Returns the row of logits that decided each token. The rows are computed again in prefill passes, which by the
+/// causal law give the same bits as decoding did. Throws Error when they do not.
 Array<float> decided_rows(Model& target, const Trace& trace, const Path& file) {
   std::vector<Fingerprint> digests;
   for (const Round& round : trace.rounds) {

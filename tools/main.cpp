@@ -14,8 +14,8 @@
 namespace draftproof {
 namespace {
 
-/// Opens /dev/null in place of closed standard streams. Otherwise the next file to be opened would get the descriptor of
-/// standard output, and receive what is printed. It is opened for reading only, so that printing is an error.
+/// Opens /dev/null in place of closed standard streams. Otherwise the next file to be opened would get the descriptor
+/// of standard output, and receive what is printed. It is opened for reading only, so that printing is an error.
 void occupy_standard_streams() {
   int file = 0;
   while (file >= 0 && file <= STDERR_FILENO) file = open("/dev/null", O_RDONLY);

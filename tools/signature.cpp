@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Prints one line per numerics class: a digest of all tokens and logits over the shipped models, decoded with every draft
-// and rule. Every kernel table of a class, with one thread or two, must give the same line. The openblas class names its
-// core type, because its bits depend on it.
+// Prints one line per numerics class: a digest of all tokens and logits over the shipped models, decoded with every
+// draft and rule. Every kernel table of a class, with one thread or two, must give the same line. The openblas class
+// names its core type, because its bits depend on it.
 #include <fmt/format.h>
 
 #include <filesystem>

@@ -119,7 +119,7 @@ void write_reproducer(ReproducerFolder& folder, const TraceQuestion& question, c
       return;
     }
   }
-  folder.take_back();
+  folder.remove();
   report.about.emplace_back("reproducer", "none: no sequence fails by itself; keep the whole trace");
 }
 

@@ -38,8 +38,8 @@ std::vector<const zoo::Mutant*> chosen(const std::vector<std::string>& only) {
   return list;
 }
 
-/// Writes a reproducer of the first check that flags the decoder: the smallest trial on which it does, or only the check
-/// when it needs no trial.
+/// Writes a reproducer of the first check that flags the decoder: the smallest trial on which it does, or only the
+/// check when it needs no trial.
 void write_reproducer(ReproducerFolder& folder, const zoo::Row& row, Report& report) {
   const auto& [mutant, findings] = row;
   for (const std::string& check : zoo::check_names()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The cost of a verification pass over M rows compared with one row, which is plain autoregressive decoding. A pass is a
-// whole pass of the target, with the logits of every row.
+// The cost of a verification pass over M rows compared with one row, which is plain autoregressive decoding. A pass is
+// a whole pass of the target, with the logits of every row.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -170,8 +170,9 @@ class Measured {
 
 std::string text_of(const BenchSamplingOptions& options, const InterleavedTimer& timer,
                     const std::deque<Measured>& all) {
-  std::string text = fmt::format("rows of {} tokens, {} repeats; microseconds; draft token: proposal and verification\n",
-                                 options.vocabulary, timer.repeats());
+  std::string text =
+      fmt::format("rows of {} tokens, {} repeats; microseconds; draft token: proposal and verification\n",
+                  options.vocabulary, timer.repeats());
   text += fmt::format("{:<10} {:<20} {:>23} {:>23} {:>23} {:>23}\n", "", "", "read", "draw", "draft token, matching",
                       "draft token, rejection");
   for (const Measured& measured : all) {
