@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# cmake --install: the command, and the libraries with their headers for find_package(draftproof). What breaks the
-# engine on purpose, and what only the command needs, stays here.
+# cmake --install: the command with its man page and completions, and the libraries with their headers for
+# find_package(draftproof). The zoo, and libraries that only the command needs, are not installed.
 include(CMakePackageConfigHelpers)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/draftproof)
@@ -16,3 +16,16 @@ install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/installed_includes.cmake)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/draftproof-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES cmake/draftproof-config.cmake ${CMAKE_BINARY_DIR}/draftproof-config-version.cmake
         DESTINATION ${package_folder})
+
+# The command prints its own man page and completions.
+set(generated ${CMAKE_BINARY_DIR}/generated)
+function(draftproof_installs_output file destination)
+  install(CODE "execute_process(COMMAND \"$<TARGET_FILE:draftproof>\" ${ARGN}
+                                OUTPUT_FILE \"${generated}/${file}\" COMMAND_ERROR_IS_FATAL ANY)")
+  install(FILES ${generated}/${file} DESTINATION ${destination})
+endfunction()
+file(MAKE_DIRECTORY ${generated})
+draftproof_installs_output(draftproof.1 ${CMAKE_INSTALL_MANDIR}/man1 man)
+draftproof_installs_output(draftproof ${CMAKE_INSTALL_DATADIR}/bash-completion/completions completion bash)
+draftproof_installs_output(_draftproof ${CMAKE_INSTALL_DATADIR}/zsh/site-functions completion zsh)
+draftproof_installs_output(draftproof.fish ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d completion fish)

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT
-// Every subcommand, one file each. Adding one registers its flags and what runs when it is chosen; the run's status
-// goes to `exit`.
+// Every subcommand, one file each. Each function defines a subcommand with its options and its action.
 #pragma once
-
-#include <CLI/CLI.hpp>
 
 #include "tools/options.h"
 
 namespace draftproof {
 
-void add_verify(CLI::App& app, Exit& exit);
-void add_generate(CLI::App& app, Exit& exit);
-void add_inspect(CLI::App& app, Exit& exit);
-void add_signature(CLI::App& app, Exit& exit);
-void add_synth(CLI::App& app, Exit& exit);
-void add_bench(CLI::App& app, Exit& exit);
-void add_fixture(CLI::App& app, Exit& exit);
-void add_trace(CLI::App& app, Exit& exit);
-void add_reproduce(CLI::App& app, Exit& exit);
-void add_zoo(CLI::App& app, Exit& exit);
+void add_verify(Command& app);
+void add_generate(Command& app);
+void add_inspect(Command& app);
+void add_signature(Command& app);
+void add_synth(Command& app);
+void add_bench(Command& app);
+void add_fixture(Command& app);
+void add_trace(Command& app);
+void add_reproduce(Command& app);
+void add_zoo(Command& app);
+/// `completion` and `man`, of everything defined in `app` at the time they are called.
+void add_completion(Command& app);
+void add_man(Command& app);
 
 }  // namespace draftproof

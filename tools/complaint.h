@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The one door through which the command says what is wrong.
+// Every error message of the command is printed here.
 #pragma once
 
 #include <string_view>
 
 namespace draftproof {
 
-/// On standard error, one line: "draftproof: ", then the sentence, printable, and its middle left out when somebody
-/// gave us a name of ten thousand characters.
+/// Prints one line to standard error: "draftproof: " and the message, with unprintable bytes escaped, and with its
+/// middle left out when it is longer than 800 bytes.
 void complain(std::string_view message);
 
 }  // namespace draftproof

@@ -9,7 +9,7 @@
 namespace draftproof {
 namespace {
 
-/// Of what draft tokens were drawn from: at temperatures above 0 by far the most of a trace.
+/// Bytes of the distributions q that draft tokens were drawn from. At temperatures above 0 they are most of a trace.
 std::uint64_t bytes_of_distributions(const Trace& trace) {
   std::uint64_t bytes = 0;
   for (const Round& round : trace.rounds) {
@@ -18,13 +18,14 @@ std::uint64_t bytes_of_distributions(const Trace& trace) {
   return bytes;
 }
 
-/// There is a row of p for every q that is judged.
+/// Throws Error when memory does not suffice for `runs` more traces like this one. Verification adds a distribution p
+/// for every q.
 void refuse_to_keep(std::size_t runs, const Trace& like) {
   const std::uint64_t need = 2 * runs * bytes_of_distributions(like);
   if (const std::uint64_t available = memory_available(); need > available) {
     throw Error("the distributions of " + std::to_string(runs) + " more runs need " + shown_bytes(need) +
                 " of memory, and " + shown_bytes(available) +
-                " are available; give --top-k, or fewer --max-new-tokens, or a --draft-max");
+                " are available; give --top-k, a smaller --max-new-tokens or a smaller --draft-max");
   }
 }
 
@@ -49,7 +50,7 @@ Engine& EngineSubject::engine(const Variation& variation) {
 }
 
 Trace EngineSubject::run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
-                                 const OnRound& on_round) {
+                                       const OnRound& on_round) {
   std::atomic<bool> ended = false;
   RoundCallback watch{{}, rows_};
   if (on_round) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The production engine as the oracle sees it.
+// The production engine behind the interface of the oracle.
 #pragma once
 
 #include <atomic>
@@ -16,28 +16,27 @@ namespace draftproof {
 
 class EngineSubject final : public Subject {
  public:
-  /// Runs end early once `cancelled` is set. `like`: how to lay weights out, but for the table. `rows`: who looks at a
-  /// round finds its rows.
-  EngineSubject(std::string target, LoadOptions like, const std::atomic<bool>* cancelled,
-                bool rows = false)
+  /// Runs end early once `cancelled` is set. `like`: how to load the weights, except for the kernel table. `rows`: keep
+  /// the distributions of a round for callbacks.
+  EngineSubject(std::string target, LoadOptions like, const std::atomic<bool>* cancelled, bool rows = false)
       : target_(std::move(target)), like_(std::move(like)), cancelled_(cancelled), rows_(rows) {}
 
   Trace run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
-                    const OnRound& on_round) override;
+                          const OnRound& on_round) override;
   Model& target(const Variation& variation) override { return engine(variation).target(); }
   std::string numerics(const Variation& variation) override;
 
-  /// So many runs will be made next and all be kept: as soon as one of them shows that there is no memory for the rest,
-  /// it throws Error. `kept` is called after each.
+  /// Announces that the traces of the next `runs` runs will all be kept. A run throws Error when it shows that memory
+  /// does not suffice for the remaining ones. `kept` is called after each run.
   void will_keep(std::size_t runs, std::function<void()> kept) {
     to_keep_ = runs;
     kept_ = std::move(kept);
   }
 
-  /// Loads the weights anew when they are next needed.
-  void forget() { engine_.reset(); }
+  /// Frees the weights; the next run loads them again.
+  void unload() { engine_.reset(); }
 
-  /// The engine with the variation's table and threads. One table's weights are in memory at a time.
+  /// Returns the engine with the variation's kernel table and threads. Weights are in memory for one table at a time.
   Engine& engine(const Variation& variation);
 
  private:
@@ -52,7 +51,7 @@ class EngineSubject final : public Subject {
   std::unique_ptr<Engine> engine_;
 };
 
-/// The request as the variation wants it run.
+/// Returns the request with the settings of the variation.
 Request varied(const Request& request, const Variation& variation);
 
 }  // namespace draftproof

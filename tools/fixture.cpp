@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Runs, kept and held against later ones: record, replay, diff, review. What a replay finds different it writes beside
-// the fixture, as NAME.received; there it waits, and CI fails, until somebody looks and accepts it with a reason or
-// removes it.
+// Recorded runs that later runs are compared with: record, replay, diff, review. When a replay differs, its run is
+// written beside the fixture as NAME.received, and CI fails until somebody accepts that file with a reason or removes it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,16 +27,11 @@ using Path = std::filesystem::path;
 
 constexpr const char* received_extension = ".received";
 
-/// Where results go: text for people, JSON for programs.
+/// Outputs of a subcommand: text, and JSON when asked for.
 struct ResultOptions {
   std::string json_file;
   bool quiet = false;
 };
-
-void add_result_options(CLI::App& command, ResultOptions& options) {
-  command.add_option("--json", options.json_file, "write the result as JSON to this file; - is standard output");
-  command.add_flag("--quiet", options.quiet, "print nothing but errors");
-}
 
 class Results {
  public:
@@ -86,13 +80,13 @@ ordered_json difference_json(const FixtureDifference& difference) {
   return json;
 }
 
-/// The file itself, whichever links lead there.
+/// Returns the path with links resolved.
 Path real(const Path& fixture) { return std::filesystem::weakly_canonical(std::filesystem::absolute(fixture)); }
 
-/// Links followed: only so does a path with .. lead back.
+/// Returns the folder of the fixture with links resolved, as relative paths with ".." need it.
 Path folder_of(const Path& fixture) { return real(fixture).parent_path(); }
 
-/// A path, or a draft's name, as seen from the fixture: the two may be moved together.
+/// Returns the path relative to the fixture's folder: fixture and models may then be moved together.
 std::string seen_from(const Path& fixture, const Path& path) {
   return std::filesystem::relative(path, folder_of(fixture)).generic_string();
 }
@@ -100,8 +94,8 @@ std::string draft_with(const DraftName& name, const std::string& path) {
   return name.kind->takes_path ? std::string(name.kind->name) + ":" + path : name.kind->name;
 }
 
-/// The row that decided each token. They are computed again, in passes that have nothing to do with how the text was
-/// decoded; the causal law makes them the same.
+/// Returns the row of logits that decided each token. The rows are computed again in prefill passes, which by the
+/// causal law give the same bits as decoding did. Throws Error when they do not.
 Array<float> decided_rows(Model& target, const Trace& trace, const Path& file) {
   std::vector<Fingerprint> digests;
   for (const Round& round : trace.rounds) {
@@ -128,8 +122,8 @@ Array<float> decided_rows(Model& target, const Trace& trace, const Path& file) {
     for (int row = from; row < now; ++row) {
       const auto logits = outputs.logits_row(row - from, vocabulary);
       if (digest_of(logits) != digests[static_cast<std::size_t>(at + row - first)]) {
-        throw Error(fmt::format("{}: row {} has other bits when it is computed again; run draftproof verify on its "
-                                "target, whose rows depend on more than the text",
+        throw Error(fmt::format("{}: row {} has other bits when it is computed again, so rows of its target depend on "
+                                "more than the text; run draftproof verify on the target",
                                 file.string(), at + row - first));
       }
       rows.values.insert(rows.values.end(), logits.begin(), logits.end());
@@ -138,9 +132,9 @@ Array<float> decided_rows(Model& target, const Trace& trace, const Path& file) {
   return rows;
 }
 
-/// Where and with what a fixture is run.
+/// How a fixture is run.
 struct Run {
-  Path file;  // for sentences
+  Path file;  // for messages
   std::string target;
   std::string draft;
   std::string kernels;
@@ -148,7 +142,7 @@ struct Run {
   bool rows;
 };
 
-/// The same question, answered now.
+/// Runs the request of the fixture now. Returns the fixture with the arrays of this run.
 Fixture run(Fixture fixture, const Run& how, Progress& progress) {
   LoadOptions load_options = layout_of({how.kernels, fixture.quantize, fixture.kv});
   load_options.observer = progress.observer();
@@ -165,7 +159,7 @@ Fixture run(Fixture fixture, const Run& how, Progress& progress) {
   PhiloxSource random(fixture.seed);
   const Trace trace = engine.decode(fixture.request, how.draft, rule_by_name(fixture.rule), random, Recording::digests,
                                     {}, watch_for_interrupt());
-  if (trace.finish == Finish::cancelled) throw Error(how.file.string() + ": was not run to its end, as you asked");
+  if (trace.finish == Finish::cancelled) throw Error(how.file.string() + ": interrupted; the run is not complete");
   fixture.generator = "draftproof fixture";
   fixture.version = DRAFTPROOF_VERSION;
   fixture.numerics = numerics_of(engine.kernels());
@@ -175,14 +169,13 @@ Fixture run(Fixture fixture, const Run& how, Progress& progress) {
   return fixture;
 }
 
-/// Accepted, pending, or not there at all: the file for a mismatch stands beside its fixture.
+/// Returns the path of the file that a mismatch is written to, beside the fixture.
 Path received_of(const Path& file) { return file.string() + received_extension; }
 
 struct RecordOptions {
   CommonOptions common;
   std::string file;
   std::string draft = "none";
-  std::string verification = "batched";
   std::string reason;
   bool rows = false;
 };
@@ -196,7 +189,7 @@ Exit record(const RecordOptions& options) {
   if (!std::filesystem::is_directory(folder_of(file), failure)) {
     throw Error(folder_of(file).string() + ": no such folder, for " + file.string());
   }
-  if (std::filesystem::exists(file, failure)) read_fixture(file);  // anything else is not overwritten
+  if (std::filesystem::exists(file, failure)) read_fixture(file);  // refuses to overwrite anything but a fixture
   Results results("fixture record", {common.json_file, common.quiet},
                   {common.target, common.prompt_file, draft.path.string(), options.file});
 
@@ -207,15 +200,14 @@ Exit record(const RecordOptions& options) {
   fixture.kv = common.load_options.kv;
   fixture.seed = common.seed;
   fixture.request = make_request(common, tokenizer_to_read(common).get());
-  fixture.request.verification = options.verification == "serial" ? Verification::serial : Verification::batched;
   fixture.target = seen_from(file, common.target);
   fixture.draft = draft_with(draft, draft.kind->takes_path ? seen_from(file, draft.path) : "");
   Progress progress(common.quiet);
   const Run how{file, common.target, options.draft, common.load_options.kernels, threads_of(common), options.rows};
   fixture = run(std::move(fixture), how, progress);
-  progress.say("");
+  progress.show("");
   write_fixture(real(file), fixture);
-  std::filesystem::remove(received_of(file), failure);  // it was about another run
+  std::filesystem::remove(received_of(file), failure);  // it belongs to the run that is replaced
   const auto tokens = fixture.find<std::int32_t>("tokens")->values.size();
   const auto rounds = fixture.find<std::int32_t>("rounds")->shape[0];
   results.add({{"fixture", options.file}, {"tokens", tokens}, {"rounds", rounds}, {"numerics", fixture.numerics}},
@@ -233,7 +225,7 @@ struct ReplayOptions {
   ResultOptions result;
 };
 
-/// Where it lies, and which it is, however that is spelled.
+/// Returns one spelling for all paths of a file or folder.
 std::string place_of(const Path& path) {
   std::error_code failure;
   return std::filesystem::weakly_canonical(path, failure).string();
@@ -256,7 +248,7 @@ Exit replay_one(const ReplayOptions& options, const Path& file, Progress& progre
                 options.kernels, options.threads > 0 ? options.threads : threads(),
                 recorded.find<float>("rows") != nullptr};
   ordered_json json = {{"fixture", file.string()}};
-  std::string instead;  // what was run, where the fixture names something else
+  std::string instead;  // names a target or draft other than the recorded one
   if (place_of(how.target) != place_of(target)) {
     json["target"] = how.target;
     instead = fmt::format(" with target {}, not the recorded {}", how.target, recorded.target);
@@ -266,9 +258,9 @@ Exit replay_one(const ReplayOptions& options, const Path& file, Progress& progre
     instead += fmt::format("{} with draft {}, not the recorded {}", instead.empty() ? "" : " and", how.draft,
                            recorded.draft);
   }
-  progress.say("replaying " + file.string());
+  progress.show("replaying " + file.string());
   Fixture found = run(recorded, how, progress);
-  progress.say("");
+  progress.show("");
   const std::string numerics = std::exchange(found.numerics, recorded.numerics);
   const bool as_recorded = numerics == recorded.numerics && instead.empty();
   const FixtureDifference change = difference(recorded, found);
@@ -276,21 +268,21 @@ Exit replay_one(const ReplayOptions& options, const Path& file, Progress& progre
   json.update(difference_json(change));
   json["kernels"] = table;
   json["numerics"] = numerics;
-  // What waits beside the fixture is about what it names, in its class: no other run adds to it or settles it.
+  // The .received file is about the recorded target, draft and numerics: only such a run may write or remove it.
   std::error_code failure;
   if (change.empty()) {
     if (as_recorded) std::filesystem::remove(received_of(file), failure);
-    results.add(json, fmt::format("{}: the same on {}{}\n", file.string(), table, instead));
+    results.add(json, fmt::format("{}: equal on {}{}\n", file.string(), table, instead));
     return Exit::pass;
   }
   if (numerics != recorded.numerics) {
-    results.add(json, fmt::format("{}: differs on {}, whose numerics are {}; it was recorded in {}{}\n{}",
+    results.add(json, fmt::format("{}: differs on {}, whose numerics are {}; it was recorded with {}{}\n{}",
                                   file.string(), table, numerics, recorded.numerics, instead, change.text()));
     return Exit::undecided;
   }
   std::string text = fmt::format("{}: differs on {}{}\n{}", file.string(), table, instead, change.text());
   if (as_recorded) {
-    text += fmt::format("  it waits in {}: see draftproof fixture review\n", received_of(file).string());
+    text += fmt::format("  written to {}: see draftproof fixture review\n", received_of(file).string());
     write_fixture(received_of(file), found);
   }
   results.add(json, text);
@@ -323,7 +315,7 @@ Exit diff(const DiffOptions& options) {
   ordered_json json = difference_json(change);
   json["fixture"] = options.recorded;
   json["other"] = options.found;
-  results.add(json, change.empty() ? options.recorded + " and " + options.found + ": the same\n"
+  results.add(json, change.empty() ? options.recorded + " and " + options.found + ": equal\n"
                                    : options.recorded + " differs from " + options.found + "\n" + change.text());
   results.write();
   return change.empty() ? Exit::pass : Exit::divergence;
@@ -336,7 +328,7 @@ struct ReviewOptions {
   ResultOptions result;
 };
 
-/// Each once, however often and through whichever folders it was named.
+/// Returns all .received files named or below the named folders, each once, in ascending order.
 std::vector<Path> received_in(const std::vector<std::string>& paths) {
   std::vector<Path> files;
   std::set<Path> known;
@@ -348,7 +340,7 @@ std::vector<Path> received_in(const std::vector<std::string>& paths) {
     std::error_code failure;
     if (!std::filesystem::exists(path, failure)) throw Error(path + ": no such file or folder");
     if (!std::filesystem::is_directory(path, failure)) {
-      if (Path(path).extension() != received_extension) throw Error(path + ": is no .received file");
+      if (Path(path).extension() != received_extension) throw Error(path + ": is not a .received file");
       add(path);
       continue;
     }
@@ -379,7 +371,7 @@ void expect_acceptable(const Pending& pending, const std::string& reason) {
   expect_reason(pending.file, reason);
   if (pending.change.asked.empty()) return;
   const auto& [name, change] = pending.change.asked.front();
-  throw Error(fmt::format("{}: was asked with another {} than its fixture: {}; replay the fixture, or remove this file",
+  throw Error(fmt::format("{}: its {} is not that of the fixture: {}; replay the fixture, or remove this file",
                           pending.received.string(), name, change));
 }
 
@@ -396,7 +388,7 @@ Exit review(const ReviewOptions& options) {
   std::vector<Pending> all;
   for (const Path& received : received_in(options.paths)) all.push_back(read_pending(received));
   if (options.accept) {
-    for (const Pending& pending : all) expect_acceptable(pending, options.reason);  // all of them, or none
+    for (const Pending& pending : all) expect_acceptable(pending, options.reason);  // all are accepted, or none
   }
   for (const Pending& pending : all) {
     if (options.accept) accept(pending, options.reason);
@@ -404,8 +396,8 @@ Exit review(const ReviewOptions& options) {
     json["fixture"] = pending.file.string();
     json["accepted"] = options.accept;
     results.add(json, fmt::format("{}: {}\n{}", pending.file.string(), options.accept ? "accepted" : "pending",
-                                  pending.fresh            ? "  there was none before\n"
-                                  : pending.change.empty() ? "  the same as before\n"
+                                  pending.fresh            ? "  there was no fixture before\n"
+                                  : pending.change.empty() ? "  equal to the fixture\n"
                                                            : pending.change.text()));
   }
   results.write();
@@ -416,64 +408,60 @@ Exit review(const ReviewOptions& options) {
   return Exit::divergence;
 }
 
-void add_record(CLI::App& app, Exit& exit) {
+void add_record(Command& app) {
   auto options = std::make_shared<RecordOptions>();
-  CLI::App* const command = app.add_subcommand("record", "run once, and keep tokens and digests of rows and caches");
-  add_common_options(*command, options->common);
-  command->add_option("fixture", options->file, "the file to write, NAME.h5")->required();
-  command->add_option("--draft", options->draft, "none, dflash:PATH, model:PATH, hostile, oracular")
-      ->capture_default_str();
-  command->add_option("--verify", options->verification, "batched or serial")
-      ->check(CLI::IsMember({"batched", "serial"}))
-      ->capture_default_str();
-  command->add_option("--reason", options->reason, "why there is this fixture; kept in it")->required();
-  command->add_flag("--rows", options->rows, "keep whole rows of logits too: a difference is then shown in ulps");
-  command->callback([options, &exit] { exit = record(*options); });
+  Command& command = app.subcommand("record", "decode once and keep the tokens and the digests of rows and caches");
+  add_common_options(command, options->common);
+  command.group("Fixture");
+  command.option("fixture", options->file, "the file to write, NAME.h5").required();
+  command.option("--reason", options->reason, "why this fixture exists; it is stored in the file").required();
+  command.flag("--rows", options->rows, "keep whole rows of logits, too: differences are then shown in ulps");
+  add_one_draft_option(command, options->draft);
+  add_verification_option(command, options->common.verification);
+  command.action([options] { return record(*options); });
 }
 
-void add_replay(CLI::App& app, Exit& exit) {
+void add_replay(Command& app) {
   auto options = std::make_shared<ReplayOptions>();
-  CLI::App* const command = app.add_subcommand("replay", "run again what was recorded; exit 1 when anything differs");
-  command->add_option("fixture", options->files, "files that record wrote")->required()->expected(1, 1 << 16);
-  command->add_option("--target", options->target, "another target than the fixture names");
-  command->add_option("--draft", options->draft, "another draft than the fixture names");
-  add_kernels_option(*command, options->kernels);
-  add_threads_option(*command, options->threads);
-  add_result_options(*command, options->result);
-  command->callback([options, &exit] { exit = replay(*options); });
+  Command& command = app.subcommand("replay", "decode again what was recorded; exits with 1 when anything differs");
+  command.option("fixture", options->files, "files written by record").required().count(1, 1 << 16);
+  command.option("--target MODEL", options->target, "use this target instead of the recorded one");
+  command.option("--draft", options->draft, "use this draft instead of the recorded one");
+  add_kernels_option(command, options->kernels);
+  add_threads_option(command, options->threads);
+  add_result_options(command, options->result.json_file, options->result.quiet);
+  command.action([options] { return replay(*options); });
 }
 
-void add_diff(CLI::App& app, Exit& exit) {
+void add_diff(Command& app) {
   auto options = std::make_shared<DiffOptions>();
-  CLI::App* const command = app.add_subcommand("diff", "say how two fixtures differ; exit 1 when they do");
-  command->add_option("recorded", options->recorded, "a fixture")->required();
-  command->add_option("found", options->found, "another, or a .received file")->required();
-  add_result_options(*command, options->result);
-  command->callback([options, &exit] { exit = diff(*options); });
+  Command& command = app.subcommand("diff", "print how two fixtures differ; exits with 1 when they do");
+  command.option("recorded", options->recorded, "a fixture").required();
+  command.option("found", options->found, "another fixture, or a .received file").required();
+  add_result_options(command, options->result.json_file, options->result.quiet);
+  command.action([options] { return diff(*options); });
 }
 
-void add_review(CLI::App& app, Exit& exit) {
+void add_review(Command& app) {
   auto options = std::make_shared<ReviewOptions>();
-  CLI::App* const command = app.add_subcommand("review", "show what replays found different; exit 1 when there is any");
-  command->add_option("path", options->paths, "folders to search, or .received files")->capture_default_str();
-  const CLI::Option* const accept =
-      command->add_option("--accept", options->reason, "make them the fixtures, for this reason");
-  add_result_options(*command, options->result);
-  command->callback([options, accept, &exit] {
-    options->accept = accept->count() > 0;
-    exit = review(*options);
+  Command& command = app.subcommand("review", "show the differences that replays found; exits with 1 if there are any");
+  command.option("path", options->paths, "folders to search, or .received files").show_default();
+  const Option& accept = command.option("--accept REASON", options->reason, "make them the fixtures, for this reason");
+  add_result_options(command, options->result.json_file, options->result.quiet);
+  command.action([options, &accept] {
+    options->accept = accept.given();
+    return review(*options);
   });
 }
 
 }  // namespace
 
-void add_fixture(CLI::App& app, Exit& exit) {
-  CLI::App* const command = app.add_subcommand("fixture", "keep runs, and hold later ones against them");
-  command->require_subcommand(1);
-  add_record(*command, exit);
-  add_replay(*command, exit);
-  add_diff(*command, exit);
-  add_review(*command, exit);
+void add_fixture(Command& app) {
+  Command& command = app.subcommand("fixture", "record runs, and compare later runs with them");
+  add_record(command);
+  add_replay(command);
+  add_diff(command);
+  add_review(command);
 }
 
 }  // namespace draftproof

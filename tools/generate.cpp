@@ -22,11 +22,61 @@ namespace {
 struct GenerateOptions {
   CommonOptions common;
   std::string draft = "none";
-  std::string verification = "batched";
   bool statistics = false;
   bool logprobs = false;
   TraceFileNames trace;
 };
+
+/// Prints tokens as they are decoded: as text, or as ids between commas when there is no tokenizer.
+class Printer {
+ public:
+  Printer(const Tokenizer* tokenizer, bool silent) : tokenizer_(tokenizer), silent_(silent) {
+    if (tokenizer != nullptr) stream_ = std::make_unique<TextStream>(*tokenizer);
+  }
+  void prompt(const std::vector<Token>& tokens) {
+    if (stream_ && !silent_) std::cout << tokenizer_->decode(tokens) << std::flush;
+  }
+  void output(std::span<const Token> tokens) {
+    if (silent_) return;
+    for (const Token token : tokens) {
+      std::cout << (stream_ ? stream_->push(token) : (first_ ? "" : ",") + std::to_string(token));
+      first_ = false;
+    }
+    std::cout << std::flush;
+  }
+  void finish() {
+    if (!silent_) std::cout << (stream_ ? stream_->finish() : "") << std::endl;
+  }
+
+ private:
+  const Tokenizer* tokenizer_;
+  bool silent_;
+  bool first_ = true;
+  std::unique_ptr<TextStream> stream_;
+};
+
+nlohmann::ordered_json json_of(const GenerateOptions& options, const Engine& engine, Gate gate, const Trace& trace,
+                               const Tokenizer* tokenizer) {
+  nlohmann::ordered_json json = {
+      {"command", "generate"},
+      {"target", options.common.target},
+      {"draft", options.draft},
+      {"gate", name_of(gate)},
+      {"kernels", engine.kernels().name},
+      {"numerics", engine.numerics()},
+      {"rule", options.common.rule},
+      {"seed", options.common.seed},
+      {"prompt_tokens", trace.request.prompt},
+      {"tokens", trace.output},
+      {"finish", name_of(trace.finish)},
+      {"statistics", statistics_json(trace)},
+  };
+  if (tokenizer != nullptr) json["text"] = tokenizer->decode(trace.output);
+  if (options.logprobs) {
+    for (const Round& round : trace.rounds) json["logprobs"].push_back(round.logprob);
+  }
+  return json;
+}
 
 Exit generate(const GenerateOptions& options) {
   const CommonOptions& common = options.common;
@@ -34,7 +84,6 @@ Exit generate(const GenerateOptions& options) {
   auto tokenizer = tokenizer_to_read(common);
   Request request = make_request(common, tokenizer.get());
   if (!tokenizer) tokenizer = tokenizer_to_write(common);
-  request.verification = options.verification == "serial" ? Verification::serial : Verification::batched;
   request.logprobs = options.logprobs;
   const Rule& rule = rule_by_name(common.rule);
   std::unique_ptr<OutputFile> json_file;
@@ -52,22 +101,11 @@ Exit generate(const GenerateOptions& options) {
   if (const std::string why = request_error(request, engine.target()); !why.empty()) throw Error(why);
   const Gate gate = engine.gate(options.draft, options.logprobs);
   if (gate != Gate::open && gate != Gate::no_draft) {
-    complain(fmt::format("decoding plainly: {}", name_of(gate)));
+    complain(fmt::format("speculation is off, decoding plainly: {}", name_of(gate)));
   }
 
-  std::unique_ptr<TextStream> stream;
-  if (tokenizer) stream = std::make_unique<TextStream>(*tokenizer);
-  bool first = true;
-  const auto print = [&](std::span<const Token> tokens) {
-    if (silent) return;
-    for (const Token token : tokens) {
-      std::cout << (stream ? stream->push(token) : (first ? "" : ",") + std::to_string(token));
-      first = false;
-    }
-    std::cout << std::flush;
-  };
-  if (stream && !silent) std::cout << tokenizer->decode(request.prompt) << std::flush;
-  PhiloxSource random(common.seed);
+  Printer printer(tokenizer.get(), silent);
+  printer.prompt(request.prompt);
   spectrace::Writer* writer = nullptr;
   if (traced.asked()) {
     writer = &traced.begin(common.target, engine.target().vocabulary(), rule, common.seed);
@@ -75,37 +113,18 @@ Exit generate(const GenerateOptions& options) {
   }
   const auto on_round = [&](const Trace& so_far) {
     if (writer != nullptr) writer->add_round(so_far);
-    print(so_far.rounds.back().emitted);
+    printer.output(so_far.rounds.back().emitted);
   };
+  PhiloxSource random(common.seed);
   const Trace trace = engine.decode(std::move(request), options.draft, rule, random, Recording::counts,
                                     {on_round, traced.asked()}, watch_for_interrupt());
-  if (!silent) std::cout << (stream ? stream->finish() : "") << std::endl;
+  printer.finish();
 
   if (options.logprobs && !silent) {
     for (const Round& round : trace.rounds) fmt::print("{}\t{:.6f}\n", round.verdict.next, round.logprob);
   }
   if (options.statistics) fmt::print(stderr, "{}", statistics_text(trace, gate));
-  if (json_file) {
-    nlohmann::ordered_json json = {
-        {"command", "generate"},
-        {"target", common.target},
-        {"draft", options.draft},
-        {"gate", name_of(gate)},
-        {"kernels", engine.kernels().name},
-        {"numerics", engine.numerics()},
-        {"rule", rule.name},
-        {"seed", common.seed},
-        {"prompt_tokens", trace.request.prompt},
-        {"tokens", trace.output},
-        {"finish", name_of(trace.finish)},
-        {"statistics", statistics_json(trace)},
-    };
-    if (tokenizer) json["text"] = tokenizer->decode(trace.output);
-    if (options.logprobs) {
-      for (const Round& round : trace.rounds) json["logprobs"].push_back(round.logprob);
-    }
-    json_file->write(dumped(json));
-  }
+  if (json_file) json_file->write(dumped(json_of(options, engine, gate, trace, tokenizer.get())));
   if (writer != nullptr) writer->end(trace);
   traced.finish();
   if (!std::cout) throw Error("standard output cannot be written to");
@@ -114,19 +133,17 @@ Exit generate(const GenerateOptions& options) {
 
 }  // namespace
 
-void add_generate(CLI::App& app, Exit& exit) {
+void add_generate(Command& app) {
   auto options = std::make_shared<GenerateOptions>();
-  CLI::App* const command = app.add_subcommand("generate", "continue a text");
-  add_common_options(*command, options->common);
-  command->add_option("--draft", options->draft, "none, dflash:PATH, model:PATH, hostile, oracular, branching")
-      ->capture_default_str();
-  command->add_option("--verify", options->verification, "batched or serial")
-      ->check(CLI::IsMember({"batched", "serial"}))
-      ->capture_default_str();
-  command->add_flag("--stats", options->statistics, "print what speculation did, to standard error");
-  command->add_flag("--logprobs", options->logprobs, "print every token's log-probability; decodes plainly");
-  add_trace_options(*command, options->trace, "");
-  command->callback([options, &exit] { exit = generate(*options); });
+  Command& command = app.subcommand("generate", "continue a text");
+  add_common_options(command, options->common);
+  add_one_draft_option(command, options->draft);
+  add_verification_option(command, options->common.verification);
+  command.group("Output");
+  command.flag("--stats", options->statistics, "print acceptance rate, mean accepted length and times on stderr");
+  command.flag("--logprobs", options->logprobs, "print the logprob of every token; turns speculation off");
+  add_trace_options(command, options->trace, "");
+  command.action([options] { return generate(*options); });
 }
 
 }  // namespace draftproof

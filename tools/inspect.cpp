@@ -23,8 +23,8 @@ using nlohmann::ordered_json;
 
 struct InspectOptions {
   std::string path;
-  std::string target;  // for a DFlash draft: what it is to fit
-  int context = 0;     // positions to count memory for; 0: all that the model is made for
+  std::string target;  // of a DFlash draft
+  int context = 0;     // positions to count memory for; 0: the model's maximum
   LayoutOptions load_options;
   bool json = false;
 };
@@ -43,7 +43,7 @@ ordered_json kernels_json() {
   return rows;
 }
 
-/// The numbers of docs/memory.md.
+/// Returns the numbers that docs/memory.md explains.
 ordered_json memory_json(const InspectOptions& options) {
   const Checkpoint weights(options.path);
   const MemoryNeed need = memory_need(weights, layout_of(options.load_options));
@@ -60,7 +60,7 @@ ordered_json memory_json(const InspectOptions& options) {
           {"available", memory_available()}};
 }
 
-/// Why the checkpoint's tokenizer cannot be read; empty when it can.
+/// Returns why the checkpoint's tokenizer cannot be read; empty when it can.
 std::string tokenizer_why_not(const std::filesystem::path& path) {
   if (!has_tokenizer(path)) return "the checkpoint has none";
   try {
@@ -74,7 +74,7 @@ std::string tokenizer_why_not(const std::filesystem::path& path) {
 ordered_json checkpoint_json(const std::filesystem::path& path) {
   const Checkpoint weights(path);
   const Json config = weights.config();
-  const TransformerConfig t = read_transformer_config(config, 1);  // a draft may have its target's
+  const TransformerConfig t = read_transformer_config(config, 1);  // a draft may use its target's vocabulary
   std::uint64_t parameters = 0;
   for (const auto& [name, tensor] : weights.tensors()) {
     std::uint64_t count = 1;
@@ -84,7 +84,7 @@ ordered_json checkpoint_json(const std::filesystem::path& path) {
   const std::string why_not = tokenizer_why_not(path);
   int sliding = 0;
   for (const int window : t.windows) sliding += window != AttentionCache::everything ? 1 : 0;
-  // A full layer keeps every position; a sliding one its window. f32, keys and values.
+  // Keys and values in f32. A layer with full attention keeps every position; one with a sliding window does not grow.
   const std::uint64_t row_bytes =
       2ULL * 4 * static_cast<std::uint64_t>(t.kv_heads) * static_cast<std::uint64_t>(t.head_dim);
   return {
@@ -155,16 +155,18 @@ Exit inspect(const InspectOptions& options) {
 
 }  // namespace
 
-void add_inspect(CLI::App& app, Exit& exit) {
+void add_inspect(Command& app) {
   auto options = std::make_shared<InspectOptions>();
-  CLI::App* const command = app.add_subcommand("inspect", "say what a checkpoint is, and what this machine can run");
-  command->add_option("path", options->path, "a target or a draft, folder or .gguf file; none: only the machine");
-  command->add_option("--target", options->target, "for a DFlash draft: the target it is to fit");
-  command->add_option("--context", options->context, "positions to count memory for; all of the model's when left out")
-      ->check(within(1, std::numeric_limits<int>::max()));
-  add_layout_options(*command, options->load_options);  // memory is counted as if loaded so
-  command->add_flag("--json", options->json, "print JSON");
-  command->callback([options, &exit] { exit = inspect(*options); });
+  Command& command = app.subcommand("inspect", "describe a checkpoint and the kernels this machine can run");
+  command.option("path,-m,--model MODEL", options->path,
+                 "a target or a draft: a folder or a .gguf file; without it only the kernels are listed");
+  command.option("--target MODEL", options->target, "the target model that a DFlash draft must fit");
+  command.option("--context", options->context, "positions to count memory for; the model's maximum when left out")
+      .range(1, std::numeric_limits<int>::max());
+  add_layout_options(command, options->load_options);  // memory is counted for a model loaded this way
+  command.group("Output");
+  command.flag("--json", options->json, "print JSON");
+  command.action([options] { return inspect(*options); });
 }
 
 }  // namespace draftproof

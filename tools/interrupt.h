@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Ctrl-C asks the run to end after the pass it is in; a second one kills the process as usual.
+// The first Ctrl-C ends a run after its current pass; the second kills the process as usual.
 #pragma once
 
 #include <atomic>
 
 namespace draftproof {
 
+/// Installs the handler. Returns the flag that the first Ctrl-C sets.
 const std::atomic<bool>* watch_for_interrupt();
 
 }  // namespace draftproof

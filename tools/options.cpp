@@ -2,7 +2,6 @@
 #include "tools/options.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,14 +12,15 @@
 #include <limits>
 #include <sstream>
 #include <system_error>
-#include <type_traits>
 #include <utility>
 
 #include "kernels/kernels.h"
 #include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/base/incoming.h"
+#include "ref/acceptance/rule.h"
 #include "ref/decoding/engine.h"
+#include "ref/drafts/drafts.h"
 #include "ref/formats/gguf.h"
 #include "ref/formats/printable.h"
 #include "ref/models/models.h"
@@ -32,6 +32,15 @@ namespace {
 constexpr std::size_t prompt_bytes_max = std::size_t{1} << 24;
 constexpr int threads_max = 256;
 constexpr int int_max = std::numeric_limits<int>::max();
+
+/// "none, dflash:PATH, ...".
+std::string names_of_drafts() {
+  std::string names;
+  for (const DraftKind* kind = all_draft_kinds(); kind->name != nullptr; ++kind) {
+    names += (names.empty() ? "" : ", ") + std::string(kind->name) + (kind->takes_path ? ":PATH" : "");
+  }
+  return names;
+}
 
 std::vector<Token> parse_tokens(const std::string& list) {
   std::vector<Token> tokens;
@@ -50,9 +59,10 @@ std::vector<Token> parse_tokens(const std::string& list) {
   return tokens;
 }
 
+/// "-": standard input.
 std::string read_text(const std::string& path) {
   try {
-    Incoming bytes(path);
+    Incoming bytes(path == "-" ? "/dev/stdin" : path);
     std::string text(prompt_bytes_max + 1, '\0');
     text.resize(static_cast<std::size_t>(bytes.sgetn(text.data(), static_cast<std::streamsize>(text.size()))));
     if (text.empty()) throw Error(path + ": is empty");
@@ -65,87 +75,124 @@ std::string read_text(const std::string& path) {
 
 }  // namespace
 
-template <class Number>
-CLI::Validator within(Number least, Number most) {
-  const char* const kind = std::is_integral_v<Number> ? "whole number" : "number";
-  return CLI::Validator(
-      [=](std::string& text) {
-        Number value{};
-        const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-        const bool read = failure == std::errc() && end == text.data() + text.size();
-        const bool plain = !std::is_integral_v<Number> || text == fmt::format("{}", value);  // 010 is octal to the flag
-        if (read && plain && value >= least && value <= most) return std::string();
-        return fmt::format("{} is not a {} from {} to {}", in_quotes(text), kind, least, most);
-      },
-      fmt::format("{} from {} to {}", kind, least, most));
+void add_target_option(Command& command, std::string& target) {
+  command.option("target,-m,--model MODEL", target, "the target model: a folder, or a .gguf file").required();
 }
 
-template CLI::Validator within(int, int);
-template CLI::Validator within(std::int64_t, std::int64_t);
-template CLI::Validator within(std::uint64_t, std::uint64_t);
-template CLI::Validator within(double, double);
+namespace {
 
-void add_common_options(CLI::App& command, CommonOptions& options) {
-  command.add_option("target", options.target, "the target model: a folder, or a .gguf file")->required();
-  auto* const text = command.add_option("--prompt", options.prompt, "text to continue");
-  auto* const file = command.add_option("--prompt-file", options.prompt_file, "file with the text to continue");
-  auto* const ids = command.add_option("--prompt-tokens", options.prompt_tokens, "token ids to continue: 12,7,99");
-  text->excludes(file)->excludes(ids);
-  file->excludes(ids);
-  command.add_option("--max-new-tokens", options.max_new_tokens, "tokens to write at most")
-      ->check(within(0, int_max))
-      ->capture_default_str();
+void add_prompt_options(Command& command, CommonOptions& options) {
+  command.group("Prompt");
+  Option& text = command.option("--prompt,-p", options.prompt, "text to continue");
+  Option& file = command.option("--prompt-file,-f,--file FILE", options.prompt_file,
+                                "file with the text to continue; - is standard input, where every command but verify "
+                                "also reads a prompt that is piped to it");
+  Option& ids = command.option("--prompt-tokens IDS", options.prompt_tokens, "token ids to continue: 12,7,99");
+  text.excludes(file).excludes(ids);
+  file.excludes(ids);
+  command.option("--max-new-tokens,-n", options.max_new_tokens, "tokens to generate, at most")
+      .range(0, int_max)
+      .show_default();
+}
+
+void add_sampling_options(Command& command, CommonOptions& options) {
+  command.group("Sampling");
   Sampling& s = options.sampling;
-  command.add_option("--temperature", s.temperature, "0: greedy")->check(within(0.0, 1000.0))->capture_default_str();
-  command.add_option("--top-k", s.top_k, "0: off")->check(within(0, int_max))->capture_default_str();
-  command.add_option("--top-p", s.top_p, "1: off")->check(within(0.0, 1.0))->capture_default_str();
-  command.add_option("--min-p", s.min_p, "0: off")->check(within(0.0, 1.0))->capture_default_str();
-  command.add_option("--repeat-penalty", s.repeat_penalty, "1: off")->check(within(0.0, 100.0))->capture_default_str();
-  command.add_option("--presence-penalty", s.presence_penalty, "0: off")
-      ->check(within(-100.0, 100.0))
-      ->capture_default_str();
-  command.add_option("--frequency-penalty", s.frequency_penalty, "0: off")
-      ->check(within(-100.0, 100.0))
-      ->capture_default_str();
-  command.add_option("--repeat-last-n", s.repeat_last_n, "tokens that penalties see; -1: all, 0: none")
-      ->check(within(-1, int_max))
-      ->capture_default_str();
-  command.add_option("--seed", options.seed, "of every random answer")
-      ->check(within<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()))
-      ->capture_default_str();
-  command.add_option("--rule", options.rule, "matching or rejection")->capture_default_str();
+  command.option("--temperature,--temp", s.temperature, "0 is greedy").range(0.0, 1000.0).show_default();
+  command.option("--top-k K", s.top_k, "keep the K most probable tokens; 0 keeps all").range(0, int_max).show_default();
+  command.option("--top-p P", s.top_p, "keep the most probable tokens that sum to P; 1 keeps all")
+      .range(0.0, 1.0)
+      .show_default();
+  command.option("--min-p P", s.min_p, "drop tokens below P times the highest probability; 0 drops none")
+      .range(0.0, 1.0)
+      .show_default();
+  command.option("--repeat-penalty", s.repeat_penalty, "1 is off").range(0.0, 100.0).show_default();
+  command.option("--presence-penalty", s.presence_penalty, "0 is off").range(-100.0, 100.0).show_default();
+  command.option("--frequency-penalty", s.frequency_penalty, "0 is off").range(-100.0, 100.0).show_default();
+  command.option("--repeat-last-n", s.repeat_last_n, "how many tokens the penalties count; -1 is all, 0 is none")
+      .range(-1, int_max)
+      .show_default();
+  add_seed_option(command, options.seed, "seed of every random draw");
+}
+
+}  // namespace
+
+void add_common_options(Command& command, CommonOptions& options) {
+  command.group("Model");
+  add_target_option(command, options.target);
+  add_prompt_options(command, options);
+  add_sampling_options(command, options);
+  command.group("Speculative decoding");
+  std::vector<std::string> rules;
+  for (const Rule* const* rule = all_rules(); *rule != nullptr; ++rule) rules.emplace_back((*rule)->name);
+  command.option("--rule", options.rule, "acceptance rule").choices(rules).show_default();
+  command.option("--draft-max", options.draft_max, "draft tokens per round, at most; left out: as the draft prefers")
+      .range(1, 1024);
   add_layout_options(command, options.load_options);
   add_threads_option(command, options.threads);
-  command.add_option("--draft-max", options.draft_max, "draft tokens per round at most; as suits the draft when left out")
-      ->check(within(1, 1024));
-  command.add_option("--json", options.json_file, "write the result as JSON to this file; - is standard output");
-  command.add_flag("--quiet", options.quiet, "print nothing but errors");
+  add_result_options(command, options.json_file, options.quiet);
 }
 
-void add_layout_options(CLI::App& command, LayoutOptions& options) {
+void add_verification_option(Command& command, std::string& verification) {
+  command.group("Speculative decoding");
+  command.option("--verify", verification, "all draft tokens in one pass of the target, or one pass for each")
+      .choices({"batched", "serial"})
+      .show_default();
+}
+
+void add_one_draft_option(Command& command, std::string& draft) {
+  command.group("Speculative decoding");
+  command.option("--draft DRAFT", draft, "the draft: " + names_of_drafts()).show_default();
+}
+
+void add_drafts_option(Command& command, std::vector<std::string>& drafts) {
+  command.group("Speculative decoding");
+  command.option("--draft DRAFT", drafts, "drafts, one or more: " + names_of_drafts()).required().count(1, 16);
+}
+
+void add_layout_options(Command& command, LayoutOptions& options) {
   add_kernels_option(command, options.kernels);
-  command.add_option("--quantize", options.quantize, "what weights of floats become while they are loaded")
-      ->check(CLI::IsMember({"none", "q8", "q4"}))
-      ->capture_default_str();
-  command.add_option("--kv", options.kv, "how keys and values are stored")
-      ->check(CLI::IsMember({"f32", "bf16", "q8"}))
-      ->capture_default_str();
+  command.option("--quantize", options.quantize, "quantize float weights while they are loaded")
+      .choices({"none", "q8", "q4"})
+      .show_default();
+  command.option("--kv", options.kv, "format of the KV cache").choices({"f32", "bf16", "q8"}).show_default();
 }
 
-void add_kernels_option(CLI::App& command, std::string& kernels) {
-  command.add_option("--kernels", kernels,
-                     "scalar, avx2, avx2vnni, avx512, avx512vnni, amx, openblas; the best of this CPU when left out");
+void add_kernels_option(Command& command, std::string& kernels) {
+  std::vector<std::string> names;
+  for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) names.emplace_back((*table)->name);
+  command.group("Model");
+  command.option("--kernels", kernels, "kernel table; the best of this CPU when left out").choices(names);
 }
 
-void add_threads_option(CLI::App& command, int& threads) {
-  command.add_option("--threads", threads, "as many as the machine has when left out")
-      ->check(within(1, threads_max));
+void add_threads_option(Command& command, int& threads) {
+  command.group("Model");
+  command.option("--threads,-t", threads, "threads to compute with; all of the machine's when left out")
+      .range(1, threads_max);
+}
+
+void add_result_options(Command& command, std::string& json_file, bool& quiet) {
+  command.group("Output");
+  command.option("--json FILE", json_file, "write the result as JSON to this file; - is standard output");
+  command.flag("--quiet", quiet, "print nothing but errors");
+}
+
+void add_seed_option(Command& command, std::uint64_t& seed, const std::string& help) {
+  command.option("--seed", seed, help)
+      .range<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max())
+      .show_default();
 }
 
 int threads_of(const CommonOptions& options) { return options.threads > 0 ? options.threads : threads(); }
 
 LoadOptions layout_of(const LayoutOptions& options) {
   return {kernels_by_name(options.kernels), quantization_by_name(options.quantize), kv_format_by_name(options.kv)};
+}
+
+bool prompt_is_piped(const CommonOptions& options) {
+  struct stat input {};
+  return options.prompt.empty() && options.prompt_file.empty() && options.prompt_tokens.empty() &&
+         fstat(STDIN_FILENO, &input) == 0 && (S_ISFIFO(input.st_mode) || S_ISREG(input.st_mode));
 }
 
 bool has_tokenizer(const std::filesystem::path& target) {
@@ -170,7 +217,7 @@ std::unique_ptr<Tokenizer> tokenizer_to_write(const CommonOptions& options) {
   try {
     return std::make_unique<Tokenizer>(Tokenizer::load(options.target));
   } catch (const Error& wrong) {
-    if (!options.quiet) complain("showing tokens, not text: " + std::string(wrong.what()));
+    if (!options.quiet) complain("printing token ids instead of text: " + std::string(wrong.what()));
     return nullptr;
   }
 }
@@ -180,14 +227,16 @@ Request make_request(const CommonOptions& options, const Tokenizer* tokenizer) {
   if (!options.prompt_tokens.empty()) {
     request.prompt = parse_tokens(options.prompt_tokens);
   } else {
-    const std::string text = options.prompt_file.empty() ? options.prompt : read_text(options.prompt_file);
-    if (text.empty()) throw Error("there is nothing to continue; give --prompt, --prompt-file or --prompt-tokens");
+    const std::string file = prompt_is_piped(options) ? "-" : options.prompt_file;
+    const std::string text = file.empty() ? options.prompt : read_text(file);
+    if (text.empty()) throw Error("there is no prompt; give --prompt, --prompt-file or --prompt-tokens");
     if (tokenizer == nullptr) {
-      throw Error(options.target + " holds no tokenizer (tokenizer.json); give the prompt as --prompt-tokens");
+      throw Error(options.target + " has no tokenizer (tokenizer.json); give the prompt as --prompt-tokens");
     }
     request.prompt = tokenizer->encode(text);
   }
   request.sampling = options.sampling;
+  request.verification = options.verification == "serial" ? Verification::serial : Verification::batched;
   request.stops = read_stop_tokens(options.target);
   request.max_new_tokens = options.max_new_tokens;
   request.draft_max = options.draft_max;
@@ -205,7 +254,7 @@ void require_replaceable(const std::filesystem::path& path) {
   std::error_code failure;
   const auto status = std::filesystem::status(path, failure);
   if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return;
-  throw Error("cannot write " + in_quotes(path.string()) + ": it is no file; name another place");
+  throw Error("cannot write " + in_quotes(path.string()) + ": it is not a regular file; choose another path");
 }
 
 OutputFile::OutputFile(const std::string& path, const std::vector<std::string>& protected_paths) : path_(path) {
@@ -213,9 +262,9 @@ OutputFile::OutputFile(const std::string& path, const std::vector<std::string>& 
   std::error_code failure;
   const auto status = std::filesystem::status(path_, failure);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    const int file = open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);  // which waits for no reader
+    const int file = open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);  // does not wait for a reader
     if (file < 0 && errno == ENXIO && std::filesystem::is_fifo(status)) {
-      throw Error("cannot write " + in_quotes(path_) + ": nobody reads this pipe; start what reads it first");
+      throw Error("cannot write " + in_quotes(path_) + ": nobody reads this pipe; start its reader first");
     }
     if (file >= 0) fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
     write_to(file);
@@ -228,11 +277,11 @@ OutputFile::OutputFile(const std::string& path, const std::vector<std::string>& 
     const auto guarded = std::filesystem::weakly_canonical(source, failure);
     const auto [end, rest] = std::mismatch(guarded.begin(), guarded.end(), place_.begin(), place_.end());
     if (!failure && end == guarded.end())
-      throw Error(in_quotes(path_) + " would overwrite what this command reads, " + in_quotes(source));
+      throw Error(in_quotes(path_) + " would overwrite an input of this command, " + in_quotes(source));
   }
   partial_ = place_;
   partial_ += ".partial";
-  unlink(partial_.c_str());  // of a run that was killed; whatever else it is, it is not written into
+  unlink(partial_.c_str());  // left by a process that was killed; whatever it is, it must not be written into
   write_to(open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
 }
 

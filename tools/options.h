@@ -1,28 +1,25 @@
 // SPDX-License-Identifier: MIT
-// The flags that subcommands share, and what they become.
+// The options that subcommands share, and what is made of their values.
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <filesystem>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ref/decoding/trace.h"
-#include "ref/models/weight_loader.h"
 #include "ref/models/model.h"
+#include "ref/models/weight_loader.h"
 #include "ref/text/tokenizer.h"
+#include "tools/command_line.h"
 
 namespace draftproof {
 
-/// Exit statuses of the command.
-enum class Exit : int { pass = 0, divergence = 1, undecided = 2, bad_input = 3 };
-
-/// For which table weights are laid out, and in which formats.
+/// How a model is loaded: the kernel table its weights are packed for, and the formats of weights and KV cache.
 struct LayoutOptions {
-  std::string kernels;
+  std::string kernels;  // empty: the best table of this CPU
   std::string quantize = "none";
   std::string kv = "f32";
 };
@@ -30,83 +27,100 @@ struct LayoutOptions {
 struct CommonOptions {
   std::string target;
   std::string prompt;
-  std::string prompt_file;
+  std::string prompt_file;  // "-": standard input
   std::string prompt_tokens;
   int max_new_tokens = 64;
   Sampling sampling;
   std::uint64_t seed = 0;
   std::string rule = "matching";
+  std::string verification = "batched";
   LayoutOptions load_options;
-  int threads = 0;  // 0: as many as the machine has
-  int draft_max = 0;
+  int threads = 0;    // 0: all of the machine's
+  int draft_max = 0;  // 0: the draft's own default
   std::string json_file;
   bool quiet = false;
 };
 
-/// What a flag that takes a number accepts: a decimal one in [least, most]. CLI::Range reads octal, lets NaN pass, and
-/// takes what is too large for the largest there is. Number: int, std::int64_t, std::uint64_t, double.
-template <class Number>
-CLI::Validator within(Number least, Number most);
+/// The target model, the prompt, sampling, the acceptance rule, how the model is loaded, --json and --quiet.
+void add_common_options(Command& command, CommonOptions& options);
 
-void add_common_options(CLI::App& command, CommonOptions& options);
+/// TARGET, which can be given as -m or --model, too.
+void add_target_option(Command& command, std::string& target);
 
 /// --kernels, --quantize and --kv, of every command that loads a model.
-void add_layout_options(CLI::App& command, LayoutOptions& options);
+void add_layout_options(Command& command, LayoutOptions& options);
 
-void add_kernels_option(CLI::App& command, std::string& kernels);
-void add_threads_option(CLI::App& command, int& threads);
+void add_kernels_option(Command& command, std::string& kernels);
+void add_threads_option(Command& command, int& threads);
 
-/// Threads as asked for, or as many as the machine has.
+/// --draft of a command that decodes with one draft.
+void add_one_draft_option(Command& command, std::string& draft);
+/// --draft of a command that takes several and needs at least one.
+void add_drafts_option(Command& command, std::vector<std::string>& drafts);
+/// --verify: all draft tokens in one verification pass, or one pass after the other.
+void add_verification_option(Command& command, std::string& verification);
+
+/// --json and --quiet.
+void add_result_options(Command& command, std::string& json_file, bool& quiet);
+
+/// --seed, any number of 64 bits.
+void add_seed_option(Command& command, std::uint64_t& seed, const std::string& help);
+
+/// Returns --threads, or the number of threads the machine has.
 int threads_of(const CommonOptions& options);
 
-/// Errors name what there is.
+/// Throws Error for a name that does not exist; the message lists the names.
 LoadOptions layout_of(const LayoutOptions& options);
 
 bool has_tokenizer(const std::filesystem::path& target);  // folder or .gguf file
 
-/// What the prompt is encoded with: null when it is given as tokens, or the target has none. Error when it cannot be
-/// built.
+/// True when the prompt was not given as an option, and standard input is a pipe or a file, which is then the prompt.
+bool prompt_is_piped(const CommonOptions& options);
+
+/// Returns the tokenizer that encodes the prompt; null when the prompt is given as tokens or the target has no
+/// tokenizer. Throws Error when the tokenizer cannot be built.
 std::unique_ptr<Tokenizer> tokenizer_to_read(const CommonOptions& options);
 
-/// What tokens are shown with. A target whose tokenizer cannot be built is one without; standard error says why, unless
-/// --quiet is given.
+/// Returns the tokenizer that decodes output for display. When it cannot be built the result is null, as for a target
+/// without one, and standard error states the reason unless --quiet is given.
 std::unique_ptr<Tokenizer> tokenizer_to_write(const CommonOptions& options);
 
-/// Prompt and stop tokens read and checked; Errors name flag or file. `tokenizer`: tokenizer_to_read.
+/// Reads and checks the prompt and the stop tokens. Throws Error naming option or file. `tokenizer`: the one of
+/// tokenizer_to_read.
 Request make_request(const CommonOptions& options, const Tokenizer* tokenizer);
 
-/// "-", or another name for the same: /dev/stdout, or the file that it was redirected to.
+/// True for "-" and for other names of standard output: /dev/stdout, or the file it was redirected to.
 bool is_standard_output(const std::string& path);
 
-/// Error when what stands at `path` is none that a new file may take the place of: a folder, a pipe, a device.
+/// Throws Error when `path` exists and is not a regular file: a folder, a pipe or a device cannot be replaced.
 void require_replaceable(const std::filesystem::path& path);
 
-/// A result file, opened before the work so that a bad path costs nothing, and put in its place whole when written: a
-/// full disk or an interruption leaves no half result, and nothing is replaced before there is something to replace it.
-/// What is standard output, or no regular file (a pipe, a device), is written to as it is.
+/// A result file. It is opened before the work, so that a bad path fails at once, and renamed into place when it is
+/// complete: a full disk or an interruption leaves the old file, never half of the new one. Standard output, pipes and
+/// devices are written to directly.
 class OutputFile {
  public:
-  /// `protected_paths`: what the command reads; Error when `path` is one of them or lies inside one, cannot be written,
-  /// or is a pipe that nobody reads.
+  /// `protected_paths`: the files and folders that the command reads. Throws Error when `path` is one of them or lies
+  /// inside one, when it cannot be written, and when it is a pipe that nobody reads.
   OutputFile(const std::string& path, const std::vector<std::string>& protected_paths);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  /// Once. Error when it cannot be written whole.
+  /// Writes the whole file; called once. Throws Error when that fails.
   void write(const std::string& text);
-  /// The same, piece by piece; finish() puts it in its place.
+  /// Writes the file piece by piece; finish() renames it into place.
   void append(std::string_view text);
-  void flush();  // what was appended outlives a kill
+  void flush();  // what was appended survives a kill
   void finish();
 
  private:
-  void write_to(int file);  // a descriptor; -1: as errno says
+  void write_to(int file);  // a descriptor; -1 throws the Error of errno
   [[noreturn]] void fail() const;
 
   std::string path_;
-  std::filesystem::path place_;    // where the result goes, links followed
-  std::filesystem::path partial_;  // beside it; empty when written in place
+  std::filesystem::path place_;    // the final path, with links resolved
+  std::filesystem::path partial_;  // the file being written, beside it; empty when `path_` is written directly
   std::FILE* stream_ = stdout;
 };
 

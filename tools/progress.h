@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A line that is rewritten while long work goes on, on a terminal only.
+// A status line that is rewritten during long work. Shown on a terminal only.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,17 +19,18 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void say(const std::string& what) { write(said_ = what); }
+  /// Replaces the line; an empty text removes it.
+  void show(const std::string& text) { write(text_ = text); }
 
-  /// Shows how far loading is once it takes longer than half a second, then what was said before again. The progress
-  /// outlives what loads.
+  /// Returns an observer that shows how much is loaded when loading takes longer than half a second, and restores the
+  /// line at its end. This object must outlive it.
   LoadingObserver observer() {
     return [this](const std::filesystem::path& checkpoint, std::uint64_t done, std::uint64_t all) {
       constexpr std::chrono::milliseconds patience(500);
       const auto now = std::chrono::steady_clock::now();
       if (done == 0) loading_since_ = now;
       if (done == all) {
-        write(said_);
+        write(text_);
       } else if (now - loading_since_ >= patience) {
         write(fmt::format("loading {}: {} of {} MB", checkpoint.string(), done / 1'000'000, all / 1'000'000));
       }
@@ -43,8 +44,8 @@ class Progress {
   }
 
   bool shown_;
-  std::string said_;
-  std::string line_;  // what stands there
+  std::string text_;
+  std::string line_;  // on the terminal now
   std::chrono::steady_clock::time_point loading_since_;
 };
 

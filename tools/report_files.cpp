@@ -7,10 +7,11 @@
 
 namespace draftproof {
 
-void add_report_options(CLI::App& command, ReportFileNames& names) {
-  command.add_option("--json", names.json, "write the report as JSON to this file; - is standard output");
-  command.add_option("--junit", names.junit, "write the checks as JUnit XML to this file");
-  command.add_option("--html", names.html, "write the report as one page to this file, for a browser");
+void add_report_options(Command& command, ReportFileNames& names) {
+  command.group("Output");
+  command.option("--json FILE", names.json, "write the report as JSON to this file; - is standard output");
+  command.option("--junit FILE", names.junit, "write the checks as JUnit XML to this file");
+  command.option("--html FILE", names.html, "write the report as an HTML page to this file");
 }
 
 ReportFiles::ReportFiles(const ReportFileNames& names, std::vector<std::string> sources)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Where a command puts its report: people's text on standard output, and a file for each form that was asked for.
+// The outputs of a report: text on standard output, and one file for each format that was asked for.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,7 +11,7 @@
 
 namespace draftproof {
 
-/// Empty: not asked for.
+/// File names; an empty one was not asked for.
 struct ReportFileNames {
   std::string json;
   std::string junit;
@@ -21,18 +20,18 @@ struct ReportFileNames {
 };
 
 /// --json, --junit and --html.
-void add_report_options(CLI::App& command, ReportFileNames& names);
+void add_report_options(Command& command, ReportFileNames& names);
 
-/// Opened before the work, as every result file.
+/// The files are opened before the work, as every result file.
 class ReportFiles {
  public:
   /// `sources`: what the command reads.
   ReportFiles(const ReportFileNames& names, std::vector<std::string> sources);
 
-  /// The files, and the text unless `quiet` or a file is standard output. Error when something cannot be written.
+  /// Writes the files, and the text unless `quiet` is set or a file is standard output. Throws Error when that fails.
   void write(const Report& report, bool quiet);
 
-  /// What is read and written: not to be overwritten by anything else.
+  /// Everything the command reads, and these files: nothing else may overwrite them.
   const std::vector<std::string>& guarded() const noexcept { return guarded_; }
 
  private:
@@ -42,7 +41,7 @@ class ReportFiles {
   };
   std::vector<Form> forms_;
   std::vector<std::string> guarded_;
-  bool output_taken_ = false;  // by a file named -
+  bool output_taken_ = false;  // a file is standard output
 };
 
 Exit exit_of(ReportVerdict verdict) noexcept;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Runs the one case of a reproducer again: does the check still fail?
+// Runs the case of a reproducer again, and reports whether the check still fails.
 #include <algorithm>
 #include <memory>
 
@@ -25,7 +25,7 @@ struct ReproduceOptions {
   bool quiet = false;
 };
 
-/// Tokens that the model does not have are the file's fault, not the model's.
+/// Throws Error naming the file when the case has token ids that its model does not have.
 void expect_tokens(const std::string& file, const Case& trial, int vocabulary) {
   for (const auto* const list : {&trial.request.prompt, &trial.request.stops}) {
     for (const Token token : *list) {
@@ -42,13 +42,14 @@ Finding of_engine(const std::string& file, const Reproducer& r) {
     expect_tokens(file, *r.trial, subject.target(r.trial->variations.front()).vocabulary());
     return examined(subject, *r.trial);
   } catch (const Error& wrong) {
-    const std::string said = wrong.what();
-    throw Error(said.starts_with(file) ? said : file + ": cannot be run: " + said);
+    const std::string message = wrong.what();
+    throw Error(message.starts_with(file) ? message : file + ": cannot be run: " + message);
   }
 }
 
 Finding of_build(const Reproducer& r) {
-  return r.check == "exhaustive_small_cases" ? check_exhaustive_small_cases(production()) : check_production_distribution(*find_rule(r.rule));
+  if (r.check == "exhaustive_small_cases") return check_exhaustive_small_cases(production());
+  return check_production_distribution(*find_rule(r.rule));
 }
 
 Finding of_zoo(const std::string& file, const Reproducer& r) {
@@ -62,18 +63,22 @@ Finding of_zoo(const std::string& file, const Reproducer& r) {
     Variation& variation = trial.variations[i];
     if (!zoo::can_run(mutant->parts, variation, r.model.vocabulary)) {
       throw Error(file + ": field variations[" + std::to_string(i) + "].draft: the zoo has no draft " +
-                  in_quotes(variation.draft) + " for this mutant, verified so");
+                  in_quotes(variation.draft) + " for this mutant with this verification");
     }
     if (zoo::same_name(mutant->parts.declared, *variation.rule)) variation.rule = mutant->parts.declared;
   }
   return examined(subject, trial);
 }
 
-/// A cut trace leaves much open; this check alone is asked.
+/// Keeps only the findings of the check that failed: a cut trace leaves other checks without evidence.
 Report of_trace(const ReproduceOptions& options, const Reproducer& r) {
   const std::string file = ReproducerFolder::trace_in(options.folder);
-  Report report = report_of(replayed(
-      {.file = file, .target = r.target, .load_options = r.load_options, .slack = r.slack, .tie = r.tie, .quiet = options.quiet}));
+  Report report = report_of(replayed({.file = file,
+                                      .target = r.target,
+                                      .load_options = r.load_options,
+                                      .slack = r.slack,
+                                      .tie = r.tie,
+                                      .quiet = options.quiet}));
   std::erase_if(report.findings, [&](const Finding& finding) { return finding.check != r.check; });
   report.unproved.clear();
   if (report.verdict != ReportVerdict::invalid_trace) report.verdict = verdict_of(report.findings, "");
@@ -100,7 +105,7 @@ Exit reproduce(const ReproduceOptions& options) {
   report.about.emplace_back("case", options.folder);
   files.write(report, options.quiet);
   if (watch_for_interrupt()->load()) throw Error("interrupted; the case was not run to its end");
-  // A case is one failure: what is not that failure any more is mended, whatever else it may be.
+  // A case is about one failure. When that failure is gone the case passes, whatever else is found.
   return report.verdict == ReportVerdict::bug_proven      ? Exit::divergence
          : report.verdict == ReportVerdict::invalid_trace ? Exit::bad_input
                                                           : Exit::pass;
@@ -108,14 +113,14 @@ Exit reproduce(const ReproduceOptions& options) {
 
 }  // namespace
 
-void add_reproduce(CLI::App& app, Exit& exit) {
+void add_reproduce(Command& app) {
   auto options = std::make_shared<ReproduceOptions>();
-  CLI::App* const command = app.add_subcommand("reproduce", "run a case that --reproducer wrote again");
-  command->add_option("FOLDER", options->folder, "with case.json in it")->required();
-  command->add_option("--target", options->target, "the model, where it is not at the place the case names");
-  add_report_options(*command, options->files);
-  command->add_flag("--quiet", options->quiet, "print nothing but errors");
-  command->callback([options, &exit] { exit = reproduce(*options); });
+  Command& command = app.subcommand("reproduce", "run a case again that --reproducer wrote");
+  command.option("FOLDER", options->folder, "a folder with case.json in it").required();
+  command.option("--target MODEL", options->target, "the model, when it is not at the path that the case names");
+  add_report_options(command, options->files);
+  command.flag("--quiet", options->quiet, "print nothing but errors");
+  command.action([options] { return reproduce(*options); });
 }
 
 }  // namespace draftproof

@@ -20,7 +20,7 @@ namespace {
 using Written = nlohmann::ordered_json;
 
 constexpr const char* schema = "draftproof-case/2";
-constexpr std::int64_t many = 1 << 20;  // tokens, draft tokens, threads: more is no case that was shrunken
+constexpr std::int64_t many = 1 << 20;  // more tokens or rows cannot be of a case that was shrunk
 
 Written written(const Sampling& s) {
   return {{"temperature", s.temperature},
@@ -113,7 +113,7 @@ float real_in(const Json& value, double least, double most) {
   return static_cast<float>(number_in(value, least, most));
 }
 
-/// A name out of a few.
+/// Returns the text, which must be one of `names`.
 const std::string& one_of(const Json& value, std::initializer_list<const char*> names) {
   const std::string& text = value.string();
   std::string known;
@@ -124,7 +124,7 @@ const std::string& one_of(const Json& value, std::initializer_list<const char*> 
   value.fail("must be one of " + known + ", but is " + in_quotes(text));
 }
 
-/// Nothing but these fields: a misspelt one would be a case that nobody meant.
+/// Fails for any other field: a misspelled one would silently change the case.
 void expect_fields(const Json& object, std::initializer_list<std::string_view> known) {
   for (const std::string& name : object.fields()) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
@@ -189,7 +189,7 @@ Case trial_in(const Json& json, const std::string& check) {
   return failing;
 }
 
-/// Its row of one of these lists; nullptr when there is none.
+/// Returns the row of a list of checks by name; nullptr when there is none.
 const Check* row_of(const Check* list, const std::string& name) {
   while (list->name != nullptr && name != list->name) ++list;
   return list->name == nullptr ? nullptr : list;
@@ -211,7 +211,7 @@ ReproducerFolder::ReproducerFolder(std::string path) : path_(std::move(path)) {
   if (!std::filesystem::exists(path_, failure)) {
     const auto parent = std::filesystem::absolute(path_, failure).lexically_normal().parent_path();
     if (!std::filesystem::is_directory(parent, failure)) {
-      throw Error("--reproducer " + in_quotes(path_) + ": there is no folder to make it in");
+      throw Error("--reproducer " + in_quotes(path_) + ": its parent folder does not exist; create it first");
     }
     return;
   }
@@ -219,14 +219,14 @@ ReproducerFolder::ReproducerFolder(std::string path) : path_(std::move(path)) {
     throw Error("--reproducer " + in_quotes(path_) + " is not a folder");
   }
   if (!std::filesystem::is_empty(path_, failure) || failure) {
-    throw Error("--reproducer " + in_quotes(path_) + " is not empty; name a folder that is to be made");
+    throw Error("--reproducer " + in_quotes(path_) + " is not empty; name a new folder");
   }
 }
 
 void ReproducerFolder::write(const Reproducer& reproducer) {
   std::error_code failure;
   std::filesystem::create_directory(path_, failure);
-  if (failure) throw Error("--reproducer " + in_quotes(path_) + " cannot be made: " + failure.message());
+  if (failure) throw Error("--reproducer " + in_quotes(path_) + " cannot be created: " + failure.message());
   if (reproducer.command == "trace check") OutputFile(trace_file(), {}).write(reproducer.trace);
   if (!reproducer.rows.empty()) {
     const auto again = std::filesystem::copy_options::overwrite_existing;
@@ -236,8 +236,8 @@ void ReproducerFolder::write(const Reproducer& reproducer) {
   OutputFile(case_file(), {}).write(json_of(reproducer));
 }
 
-void ReproducerFolder::take_back() {
-  std::error_code failure;  // what cannot be removed is no reason to say nothing of the failure itself
+void ReproducerFolder::remove() {
+  std::error_code failure;  // ignored: the failed check must be reported all the same
   for (const std::string& file : {trace_file(), path_ + "/" + rows_name, case_file(), path_}) {
     std::filesystem::remove(file, failure);
   }
@@ -248,9 +248,10 @@ std::string ReproducerFolder::case_in(const std::string& folder) { return folder
 
 std::string ReproducerFolder::command_line() const { return "draftproof reproduce " + quoted(path_); }
 
-void add_reproducer_option(CLI::App& command, std::string& folder) {
-  command.add_option("--reproducer", folder,
-                     "on a failure, write the smallest case found to this folder, for `draftproof reproduce`");
+void add_reproducer_option(Command& command, std::string& folder) {
+  command.group("Output");
+  command.option("--reproducer FOLDER", folder,
+                 "on a failure, write the smallest failing case found to this folder, for draftproof reproduce");
 }
 
 Reproducer read_reproducer(const std::string& folder) {
@@ -274,7 +275,7 @@ Reproducer read_reproducer(const std::string& folder) {
     if (!spectrace::is_check(r.check)) json.at("check").fail("a trace has no check named " + in_quotes(r.check));
     const std::string trace = ReproducerFolder::trace_in(folder);
     if (std::error_code none; !std::filesystem::is_regular_file(trace, none)) {
-      throw Error(trace + " is not there; a reproducer of `trace check` holds it");
+      throw Error(trace + " is missing; a reproducer of `trace check` needs it");
     }
     return r;
   }
@@ -282,7 +283,7 @@ Reproducer read_reproducer(const std::string& folder) {
   const bool of_build = row_of(build_checks(), r.check) != nullptr;
   if (!of_trial && !of_build) json.at("check").fail("there is no check named " + in_quotes(r.check));
   if ((r.command == "verify" && !of_trial) || (r.command == "build" && !of_build)) {
-    json.at("check").fail(in_quotes(r.check) + " is no check of a case of " + r.command);
+    json.at("check").fail(in_quotes(r.check) + " is not a check of draftproof " + r.command);
   }
   if (r.command == "verify" && r.target.empty()) json.at("target").fail("must name a model");
   if (r.command == "build") r.rule = rule_in(json.at("rule")).name;

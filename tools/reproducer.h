@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A folder with the smallest case found of a failure, and the command that runs it again (docs/report.md).
+// A folder with the smallest failing case found, and the command that runs it again (docs/report.md).
 #pragma once
 
 #include <optional>
@@ -12,36 +12,36 @@
 
 namespace draftproof {
 
-/// What case.json says.
+/// The content of case.json.
 struct Reproducer {
-  std::string command;    // "verify", "build", "trace check", "zoo"
+  std::string command;  // "verify", "build", "trace check" or "zoo"
   std::string check;
-  Failure failure;        // as it was: where, expected, observed, facts
-  std::string target;     // verify; trace check, where p was held to a model
-  LayoutOptions load_options;   // the same; kernels only of trace check
-  double slack = 0;       // trace check, of p that is of other numerics
-  double tie = 0;         // the same, of greedy tokens
-  std::string rule;       // build: the one that was enumerated
-  std::string mutant;     // zoo: its id
-  HashShape model;        // zoo
-  std::optional<Case> trial;  // verify; zoo, unless the check needs none
-  std::string trace;      // trace check: the text of trace.jsonl, to be written; read by its reader alone
-  std::string rows;       // trace check: the file of its rows, which is copied beside it; empty when there is none
+  Failure failure;             // as it was found: where, expected, observed, facts
+  std::string target;          // of verify; of trace check when p was compared with a model
+  LayoutOptions load_options;  // of the target; kernels for trace check only
+  double slack = 0;            // trace check: allowed distance of p when numerics differ
+  double tie = 0;              // trace check: allowed distance of greedy tokens when numerics differ
+  std::string rule;            // build: the rule that was enumerated
+  std::string mutant;          // zoo: its id
+  HashShape model;             // zoo
+  std::optional<Case> trial;   // verify; zoo, unless the check needs none
+  std::string trace;           // trace check: the text to write to trace.jsonl; read_reproducer leaves it empty
+  std::string rows;            // trace check: the rows file, which is copied beside the trace; empty without one
 };
 
-/// The folder --reproducer names. Made when there is something to put in it; never one that holds anything.
+/// The folder of --reproducer. It is created by the first write, and must not exist with anything in it.
 class ReproducerFolder {
  public:
-  /// Error when it is there and not empty, or cannot be.
+  /// Throws Error when the folder exists and is not empty, or cannot be created.
   explicit ReproducerFolder(std::string path);
 
-  /// Again writes over what it wrote.
+  /// Writes the case; a later call replaces it.
   void write(const Reproducer& reproducer);
-  /// Removes what it wrote: there is nothing to put in it after all.
-  void take_back();
+  /// Removes everything that was written.
+  void remove();
   std::string trace_file() const { return trace_in(path_); }
   std::string case_file() const { return case_in(path_); }
-  static std::string trace_in(const std::string& folder);  // of a reproducer of `trace check`
+  static std::string trace_in(const std::string& folder);  // for `trace check` only
   static constexpr const char* rows_name = "trace.rows.h5";
   static std::string case_in(const std::string& folder);
   std::string command_line() const;  // draftproof reproduce PATH
@@ -50,9 +50,9 @@ class ReproducerFolder {
   std::string path_;
 };
 
-void add_reproducer_option(CLI::App& command, std::string& folder);
+void add_reproducer_option(Command& command, std::string& folder);
 
-/// case.json of a folder, and its trace. Error names file and field.
+/// Reads case.json of a folder; the trace must be beside it when it needs one. Throws Error naming file and field.
 Reproducer read_reproducer(const std::string& folder);
 
 /// The sequence of a failure in a trace, as traces of their own: cut after the line of the failure; and that round

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// One line per numerics class: a digest of all tokens and logits over the shipped models, decoded with every draft and
-// rule. Every table of a class, one thread or two, must give the same line. The openblas class names its core type: its
-// bits belong to it.
+// Prints one line per numerics class: a digest of all tokens and logits over the shipped models, decoded with every
+// draft and rule. Every kernel table of a class, with one thread or two, must give the same line. The openblas class
+// names its core type, because its bits depend on it.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -78,7 +78,7 @@ Exit signature(const SignatureOptions& options) {
       const std::string found = signature_of(options.models, **table, threads);
       const auto [place, fresh] = lines.try_emplace(numerics_of(**table), found);
       if (place->second != found) {
-        fmt::print(stderr, "{} with {} threads says {} where {} was expected\n", (*table)->name, threads, found,
+        fmt::print(stderr, "{} with {} threads gives {}, but {} was expected\n", (*table)->name, threads, found,
                    place->second);
         exit = Exit::divergence;
       }
@@ -90,11 +90,11 @@ Exit signature(const SignatureOptions& options) {
 
 }  // namespace
 
-void add_signature(CLI::App& app, Exit& exit) {
+void add_signature(Command& app) {
   auto options = std::make_shared<SignatureOptions>();
-  CLI::App* const command = app.add_subcommand("signature", "digest all tokens and logits of the shipped models");
-  command->add_option("--models", options->models, "folder of the shipped models")->capture_default_str();
-  command->callback([options, &exit] { exit = signature(*options); });
+  Command& command = app.subcommand("signature", "print a digest of all tokens and logits of the shipped models");
+  command.option("--models FOLDER", options->models, "folder of the shipped models").show_default();
+  command.action([options] { return signature(*options); });
 }
 
 }  // namespace draftproof

@@ -12,12 +12,12 @@ std::string statistics_text(const Trace& trace, Gate gate) {
                                  trace.output.size(), s.rounds, trace.tokens_per_round(),
                                  seconds > 0 ? static_cast<double>(trace.output.size()) / seconds : 0.0,
                                  name_of(trace.finish));
-  if (gate != Gate::open) return text + fmt::format("speculation off: {}\n", name_of(gate));
+  if (gate != Gate::open) return text + fmt::format("speculation is off: {}\n", name_of(gate));
   text += fmt::format(
-      "{} iterations ({} batched, {} serial): {} drafted, {} accepted, acceptance {:.3f}, average accepted {:.2f}\n"
-      "{} mismatches, {} all accepted\n"
-      "target {:.1f} ms, draft {:.1f} ms, validate {:.1f} ms, prompt {:.1f} ms\n",
-      s.iterations, s.batched, s.serial, s.drafted, s.accepted, s.acceptance(), s.average_accepted(), s.mismatches,
+      "{} draft tokens verified, {} accepted: acceptance rate {:.3f}, mean accepted length {:.2f}\n"
+      "{} rounds with draft tokens ({} batched, {} serial): {} with a rejection, {} all accepted\n"
+      "target {:.1f} ms, draft {:.1f} ms, verification {:.1f} ms, prefill {:.1f} ms\n",
+      s.drafted, s.accepted, s.acceptance(), s.average_accepted(), s.iterations, s.batched, s.serial, s.mismatches,
       s.all_accepted, 1e3 * s.target_seconds, 1e3 * s.draft_seconds, 1e3 * s.validate_seconds, 1e3 * s.prompt_seconds);
   return text;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A run's statistics as text and as JSON, and JSON as text.
+// The statistics of a run as text and as JSON, and JSON as text.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@ namespace draftproof {
 std::string statistics_text(const Trace& trace, Gate gate);
 nlohmann::ordered_json statistics_json(const Trace& trace);
 
-/// Indented, with a newline at the end. Names of files need not be UTF-8; what is not becomes U+FFFD.
+/// Returns the JSON indented, with a newline at its end. File names need not be UTF-8: other bytes become U+FFFD.
 std::string dumped(const nlohmann::ordered_json& json);
 
 }  // namespace draftproof

@@ -30,7 +30,7 @@ struct SynthOptions {
   bool quiet = false;
 };
 
-/// What llama.cpp calls a file of weights of this format.
+/// Returns the number that llama.cpp gives a file with weights of this format (general.file_type).
 std::uint32_t file_type(Format format) {
   switch (format) {
     case Format::f32: return 0;
@@ -66,7 +66,8 @@ void describe(const SyntheticShape& shape, Format format, std::uint64_t seed, Gg
   fields.number(prefix + "attention.layer_norm_rms_epsilon", shape.epsilon);
 }
 
-/// A byte-level vocabulary of the right size: every byte, a few merges, an end of text; the rest is never met.
+/// Adds a byte-level tokenizer of the right vocabulary size: every byte, a few merges and an end of text; the remaining
+/// tokens are unused.
 void add_tokenizer(const SyntheticShape& shape, GgufFields& fields) {
   constexpr std::array<std::pair<const char*, const char*>, 8> pairs = {
       {{" ", "t"}, {"h", "e"}, {" t", "he"}, {"i", "n"}, {" ", "a"}, {"e", "r"}, {"o", "n"}, {"r", "e"}}};
@@ -97,15 +98,15 @@ void add_tokenizer(const SyntheticShape& shape, GgufFields& fields) {
   fields.truth("tokenizer.ggml.add_bos_token", false);
 }
 
-/// Llama 3.2 stretches RoPE; a GGUF says so by the divisor of each frequency. Those of long waves are 32, of short ones
-/// 1, with a passage in between ("llama3" scaling: factor 32, limits 1 and 4, 8192 positions).
+/// Returns the divisor of each RoPE frequency, as a GGUF of Llama 3.2 stores its RoPE scaling: 32 for long waves, 1 for
+/// short ones, and a transition in between ("llama3" scaling: factor 32, limits 1 and 4, 8192 positions).
 std::vector<float> rope_divisors(const SyntheticShape& shape) {
   constexpr double two_pi = 6.283185307179586;
   std::vector<float> divisors;
   for (int j = 0; j < shape.head_dim / 2; ++j) {
     const double wave = two_pi * power64(shape.rope_base, 2.0 * j / shape.head_dim);
-    const double passage = std::clamp((8192.0 / wave - 1) / (4 - 1), 0.0, 1.0);
-    divisors.push_back(static_cast<float>(1 / ((1 - passage) / 32 + passage)));
+    const double transition = std::clamp((8192.0 / wave - 1) / (4 - 1), 0.0, 1.0);
+    divisors.push_back(static_cast<float>(1 / ((1 - transition) / 32 + transition)));
   }
   return divisors;
 }
@@ -133,8 +134,8 @@ Exit synth(const SynthOptions& options) {
   for (const SyntheticTensor& tensor : synthetic_tensors(shape, format, options.seed)) {
     const std::size_t width = row_bytes(tensor.format, tensor.inputs);
     const auto read = [&options, &progress, interrupted, tensor, width](int first, int rows, void* to) {
-      if (interrupted->load()) throw Error(options.file + ": was not written, as you asked");
-      progress.say(tensor.name);
+      if (interrupted->load()) throw Error(options.file + ": interrupted; the file is not written");
+      progress.show(tensor.name);
       for_rows(rows, 1.0 * rows * tensor.inputs, [&](int begin, int end) {
         synthesize(tensor, first + begin, end - begin,
                    static_cast<std::byte*>(to) + width * static_cast<std::size_t>(begin));
@@ -144,25 +145,24 @@ Exit synth(const SynthOptions& options) {
     bytes += width * static_cast<std::uint64_t>(tensor.outputs);
   }
   with_workers([&] { write_gguf(options.file, fields, tensors); });
-  progress.say("");
+  progress.show("");
   if (!options.quiet) fmt::print("{}: {} {}, {} bytes of weights\n", options.file, shape.name, options.type, bytes);
   return Exit::pass;
 }
 
 }  // namespace
 
-void add_synth(CLI::App& app, Exit& exit) {
+void add_synth(Command& app) {
   auto options = std::make_shared<SynthOptions>();
-  CLI::App* const command = app.add_subcommand("synth", "write a GGUF of a real shape with random weights");
-  command->add_option("--shape", options->shape, shape_names())->required();
-  command->add_option("--type", options->type, "of the weights: " + format_names())->required();
-  command->add_option("--seed", options->seed, "equal seeds give equal bytes")
-      ->check(within<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()))
-      ->capture_default_str();
-  command->add_option("file", options->file, "the file to write, NAME.gguf")->required();
-  add_threads_option(*command, options->threads);
-  command->add_flag("--quiet", options->quiet, "print nothing but errors");
-  command->callback([options, &exit] { exit = synth(*options); });
+  Command& command = app.subcommand("synth", "write a GGUF file of a real model's shape with random weights");
+  command.option("--shape", options->shape, "shape of the model: " + shape_names()).required();
+  command.option("--type", options->type, "type of the weights: " + format_names()).required();
+  add_seed_option(command, options->seed, "equal seeds give equal bytes");
+  command.option("file", options->file, "the file to write, NAME.gguf").required();
+  add_threads_option(command, options->threads);
+  command.group("Output");
+  command.flag("--quiet", options->quiet, "print nothing but errors");
+  command.action([options] { return synth(*options); });
 }
 
 }  // namespace draftproof

@@ -9,7 +9,7 @@
 namespace draftproof {
 namespace {
 
-// From the published config.json of each model.
+// From the published config.json of each model; "tiny" is our own.
 constexpr SyntheticShape shapes[] = {
     {"tiny", "qwen3", 2, 256, 512, 4, 2, 64, 512, 512, 1e6F, 1e-6F},
     {"qwen3-0.6b", "qwen3", 28, 1024, 3072, 16, 8, 128, 151936, 40960, 1e6F, 1e-6F},
@@ -18,14 +18,14 @@ constexpr SyntheticShape shapes[] = {
     {"llama-3.2-1b", "llama", 16, 2048, 8192, 32, 8, 64, 128256, 131072, 5e5F, 1e-5F},
 };
 
-std::uint64_t mixed(std::uint64_t state, std::uint64_t value) {  // splitmix64's finaliser
+std::uint64_t mixed(std::uint64_t state, std::uint64_t value) {  // splitmix64's finalizer
   std::uint64_t z = state + value * 0x9e3779b97f4a7c15ULL;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
   return z ^ (z >> 31);
 }
 
-/// The sum of four uniform numbers is close to a normal one, and has no far tails. Deviation 1, mean 0.
+/// Returns the normalized sum of four uniform numbers: mean 0, deviation 1, close to normal but without far tails.
 float bell(std::uint64_t bits) {
   const auto part = [bits](int i) { return static_cast<int>(bits >> (16 * i) & 0xffffU); };
   constexpr float mean = 2.0F * 65535;
@@ -44,14 +44,14 @@ const SyntheticShape& synthetic_shape(const std::string& name) {
   for (const SyntheticShape& shape : shapes) {
     if (name == shape.name) return shape;
   }
-  throw Error("there is no shape named " + in_quotes(name) + "; there are: " + shape_names());
+  throw Error("there is no shape named " + in_quotes(name) + "; choose one of " + shape_names());
 }
 
 Format format_named(const std::string& name) {
   for (int i = 0; i < formats; ++i) {
     if (name == format_traits[i].name) return static_cast<Format>(i);
   }
-  throw Error("there is no type of weights named " + in_quotes(name) + "; there are: " + format_names());
+  throw Error("there is no type of weights named " + in_quotes(name) + "; choose one of " + format_names());
 }
 
 std::string shape_names() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Models of real shapes with random weights: all that speed depends on. Every value is a function of seed, tensor, row
-// and column, so equal seeds give equal bytes, however the work is divided.
+// Models of real shapes with random weights, for measuring speed. Every value is a function of seed, tensor, row and
+// column, so equal seeds give equal bytes, however the work is divided among threads.
 #pragma once
 
 #include <cstdint>
@@ -26,27 +26,28 @@ struct SyntheticShape {
   float epsilon;
 };
 
-/// Errors name what there is.
+/// These throw Error for a name that does not exist; the message lists the names.
 const SyntheticShape& synthetic_shape(const std::string& name);
 Format format_named(const std::string& name);
 std::string shape_names();
 std::string format_names();
 
-/// As GGUF files name and shape it; a vector has one output. Its values are bell-shaped with a deviation of 0.02.
+/// A tensor with name and shape as in GGUF files; a vector has one output. Its values are approximately normal with a
+/// standard deviation of 0.02.
 struct SyntheticTensor {
   std::string name;
   Format format;
   int outputs;
   int inputs;
-  std::uint64_t key;  // of its values
-  float mean = 0;     // norms lie around 1
+  std::uint64_t key;  // seed of its values
+  float mean = 0;     // 1 for the weights of norms
 };
 
-/// All of them, in the order of the file. Head and embedding are one. Beside weights of four and five bits it has six,
-/// as llama-quantize writes it.
+/// Returns all tensors in the order of the file. LM head and embeddings are tied; they have six bits beside weights of
+/// four and five bits, as llama-quantize writes them.
 std::vector<SyntheticTensor> synthetic_tensors(const SyntheticShape& shape, Format format, std::uint64_t seed);
 
-/// Rows [first, first + rows), row_bytes(format, inputs) each.
+/// Writes rows [first, first + rows), row_bytes(format, inputs) each, to `to`.
 void synthesize(const SyntheticTensor& tensor, int first, int rows, void* to);
 
 }  // namespace draftproof

@@ -120,7 +120,7 @@ void write_reproducer(ReproducerFolder& folder, const TraceQuestion& question, c
       return;
     }
   }
-  folder.take_back();
+  folder.remove();
   report.about.emplace_back("reproducer", "none: no single sequence fails on its own; keep the whole trace");
 }
 
@@ -169,49 +169,53 @@ Exit diff(const std::string& a, const std::string& b) {
   return comparison.same() ? Exit::pass : Exit::divergence;
 }
 
+void add_trace_check(Command& trace) {
+  auto options = std::make_shared<TraceOptions>();
+  Command& command = trace.subcommand("check", "replay every decision of a recorded run");
+  command.option("FILE", options->question.file, "a trace, spectrace/2").required();
+  Option& target = command.option("--target MODEL", options->question.target,
+                                  "the model it was made with: every p is computed again");
+  command
+      .option("--slack", options->question.slack,
+              "how far, in total variation, the p of an engine of other numerics may be from the target's, or, without "
+              "--target, from the rows of the trace")
+      .range(0.0, 1.0);
+  command
+      .option("--tie", options->question.tie,
+              "how far below the target's best, in logits, a greedy token of an engine of other numerics may be")
+      .range(0.0, 100.0)
+      .needs(target);
+  add_layout_options(command, options->question.load_options);
+  add_threads_option(command, options->question.threads);
+  add_report_options(command, options->files);
+  command.option("--sarif FILE", options->files.sarif, "write what is wrong as SARIF 2.1.0 to this file");
+  add_reproducer_option(command, options->reproducer);
+  command.flag("--quiet", options->question.quiet, "print nothing");
+  command.action([options] { return check(*options); });
+}
+
+void add_trace_show(Command& trace) {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  auto options = std::make_shared<ShowOptions>();
+  Command& command = trace.subcommand("show", "print the rounds of a trace as text");
+  command.option("FILE", options->file, "a trace, spectrace/2").required();
+  command.option("--sequence", options->wanted.sequence, "only this sequence").range(std::int64_t{0}, most);
+  command.option("--round", options->wanted.round, "only this round of every sequence shown")
+      .range(std::int64_t{0}, most);
+  command.action([options] { return show(*options); });
+}
+
 }  // namespace
 
-void add_trace(CLI::App& app, Exit& exit) {
-  CLI::App* const trace = app.add_subcommand("trace", "check, show and compare recorded runs (docs/spectrace.md)");
-  trace->require_subcommand(1);
-
-  auto checked = std::make_shared<TraceOptions>();
-  CLI::App* const command = trace->add_subcommand("check", "replay every decision of a recorded run");
-  command->add_option("FILE", checked->question.file, "a trace (spectrace/2)")->required();
-  command->add_option("--target", checked->question.target,
-                      "the model the trace was made with: every p is computed again");
-  command
-      ->add_option("--slack", checked->question.slack,
-                   "how far, in total variation, the p of an engine of other numerics may lie from the target's, or, "
-                   "without --target, from the rows of the trace")
-      ->check(within(0.0, 1.0));
-  command
-      ->add_option("--tie", checked->question.tie,
-                   "how far, in logits, a greedy token of an engine of other numerics may lie below the target's best")
-      ->check(within(0.0, 100.0))
-      ->needs("--target");
-  add_layout_options(*command, checked->question.load_options);
-  add_threads_option(*command, checked->question.threads);
-  add_report_options(*command, checked->files);
-  command->add_option("--sarif", checked->files.sarif, "write the findings as SARIF 2.1.0 to this file");
-  add_reproducer_option(*command, checked->reproducer);
-  command->add_flag("--quiet", checked->question.quiet, "print nothing");
-  command->callback([checked, &exit] { exit = check(*checked); });
-
-  auto shown = std::make_shared<ShowOptions>();
-  CLI::App* const show_command = trace->add_subcommand("show", "print rounds for people");
-  show_command->add_option("FILE", shown->file, "a trace (spectrace/2)")->required();
-  const CLI::Validator number = within<std::int64_t>(0, std::numeric_limits<std::int64_t>::max());
-  show_command->add_option("--sequence", shown->wanted.sequence, "only this one")->check(number);
-  show_command->add_option("--round", shown->wanted.round, "only this one, of every sequence shown")->check(number);
-  show_command->callback([shown, &exit] { exit = show(*shown); });
-
-  auto compared = std::make_shared<std::pair<std::string, std::string>>();
-  CLI::App* const diff_command =
-      trace->add_subcommand("diff", "compare all texts of two recorded runs; exit 1 when any differ");
-  diff_command->add_option("A", compared->first, "a trace (spectrace/2)")->required();
-  diff_command->add_option("B", compared->second, "another trace")->required();
-  diff_command->callback([compared, &exit] { exit = diff(compared->first, compared->second); });
+void add_trace(Command& app) {
+  Command& trace = app.subcommand("trace", "check, show and compare recorded runs (docs/spectrace.md)");
+  add_trace_check(trace);
+  add_trace_show(trace);
+  auto options = std::make_shared<std::pair<std::string, std::string>>();
+  Command& command = trace.subcommand("diff", "compare all texts of two recorded runs; exits with 1 when any differ");
+  command.option("A", options->first, "a trace, spectrace/2").required();
+  command.option("B", options->second, "another trace").required();
+  command.action([options] { return diff(options->first, options->second); });
 }
 
 }  // namespace draftproof

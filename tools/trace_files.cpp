@@ -27,14 +27,15 @@ std::filesystem::path rows_of(const std::string& trace) {
 
 }  // namespace
 
-void add_trace_options(CLI::App& command, TraceFileNames& names, const std::string& what) {
-  CLI::Option* const trace =
-      command.add_option("--trace", names.trace, "write every decision" + what + " to this file (spectrace/2)");
+void add_trace_options(Command& command, TraceFileNames& names, const std::string& what) {
+  command.group("Output");
+  Option& trace =
+      command.option("--trace FILE", names.trace, "write every decision" + what + " to this file (spectrace/2)");
   command
-      .add_flag("--trace-rows", names.rows,
-                "also write every row of p and q to FILE.rows.h5 beside the trace: evidence without the model (under "
-                "rejection long rows are written anyway)")
-      ->needs(trace);
+      .flag("--trace-rows", names.rows,
+            "write every row of p and q, too, to FILE.rows.h5 beside the trace: evidence without the model (under "
+            "rejection, long rows are always written)")
+      .needs(trace);
 }
 
 TraceFiles::TraceFiles(const TraceFileNames& names, const CommonOptions& common,

@@ -2,7 +2,6 @@
 // Writes the trace of a command that decodes, and the rows of that trace.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -20,7 +19,7 @@ struct TraceFileNames {
 };
 
 /// Adds --trace and --trace-rows; `what`: more about the decisions that are written.
-void add_trace_options(CLI::App& command, TraceFileNames& names, const std::string& what);
+void add_trace_options(Command& command, TraceFileNames& names, const std::string& what);
 
 /// The files are opened before the work, as every result file.
 class TraceFiles {

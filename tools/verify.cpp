@@ -21,7 +21,7 @@
 namespace draftproof {
 namespace {
 
-constexpr const char* default_prompt = "Once upon a time";  // any text will do for a proof
+constexpr const char* default_prompt = "Once upon a time";  // the proof needs some text, whichever it is
 
 struct VerifyOptions {
   CommonOptions common;
@@ -32,7 +32,8 @@ struct VerifyOptions {
   std::string effort = "standard";
 };
 
-/// The tables to try: the named one, or every one this CPU can run and that keeps the row law, the best first.
+/// Returns the kernel tables to try: the named one, or every table that this CPU can run and that passes the self-test
+/// of the row law, the best first.
 std::vector<std::string> tables_to_try(const std::string& named) {
   if (!named.empty()) return {kernels_by_name(named).name};
   std::vector<std::string> names{kernels_by_name("").name};
@@ -56,10 +57,10 @@ std::string sampling_text(const Sampling& s) {
   return text;
 }
 
-/// The pace of every draft of the runs on the best table, and of plain decoding on every table: of short runs.
+/// Measures short runs: every draft of the planned variations on the best table, and plain decoding on every table.
 Paces measured(EngineSubject& subject, const VerifyQuestion& question, const Effort& effort, std::uint64_t seed) {
   Request probe = question.request;
-  const std::size_t positions = probe.prompt.size() + static_cast<std::size_t>(probe.max_new_tokens);  // that there are
+  const std::size_t positions = probe.prompt.size() + static_cast<std::size_t>(probe.max_new_tokens);  // at most these
   probe.prompt.resize(std::clamp<std::size_t>(positions / 2, 1, 17), probe.prompt.back());
   probe.max_new_tokens = static_cast<int>(std::min<std::size_t>(positions - probe.prompt.size(), 8));
   probe.stops.clear();
@@ -70,7 +71,7 @@ Paces measured(EngineSubject& subject, const VerifyQuestion& question, const Eff
     const Trace trace = subject.run(probe, variation, random);
     const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - begin;
     const Statistics& s = trace.statistics;
-    // What a run takes beside its passes is digests, or where a table is first used, the loading of the weights.
+    // Time outside prefill and decoding goes into digests or, when a table is used first, into loading the weights.
     const double beside = whole.count() - s.prompt_seconds - s.decode_seconds();
     const bool loads = variation.kernels != question.tables.front();
     if (loads) paces.loading = std::max(paces.loading, beside);
@@ -93,7 +94,8 @@ Paces measured(EngineSubject& subject, const VerifyQuestion& question, const Eff
   return paces;
 }
 
-/// Why a pass would prove nothing about a named draft; empty when it was put to the test.
+/// Returns why passing the checks would prove nothing about a draft; empty when the runs exercised both acceptance and
+/// rejection.
 std::string untested(const Trial& trial, const std::string& draft) {
   Statistics sum;
   for (const Run& run : trial.runs) {
@@ -104,10 +106,10 @@ std::string untested(const Trial& trial, const std::string& draft) {
   }
   if (sum.drafted == 0) return draft + " drafted nothing";
   const auto advice = [&](const char* control) {
-    return draft == control ? ", as it is made; name a draft that is right at times" : "; try a longer text";
+    return draft == control ? ", by its design; choose a draft that is sometimes right" : "; try a longer text";
   };
   if (sum.accepted == 0) return "no draft token of " + draft + " was accepted" + advice("always-reject");
-  if (sum.mismatches == 0) return "no draft token of " + draft + " was refused" + advice("perfect");
+  if (sum.mismatches == 0) return "no draft token of " + draft + " was rejected" + advice("perfect");
   return "";
 }
 
@@ -122,7 +124,7 @@ Fingerprint logits_of(const Trace& trace) {
   return digest.value();
 }
 
-/// Text where there is a tokenizer, else ids.
+/// Returns the text of the tokens, or their ids when there is no tokenizer.
 std::string shown(const Tokenizer* tokenizer, std::span<const Token> tokens) {
   if (tokenizer != nullptr) return tokenizer->decode(tokens, false);
   std::string text;
@@ -130,7 +132,7 @@ std::string shown(const Tokenizer* tokenizer, std::span<const Token> tokens) {
   return "[" + text + "]";
 }
 
-/// Where the run that tokens_equal names parts from plain decoding.
+/// Returns where the run named by tokens_equal diverges from plain autoregressive decoding.
 Divergence divergence_of(Trial& trial, const Failure& failure, const Tokenizer* tokenizer) {
   constexpr std::size_t tokens_before = 24;
   constexpr std::size_t tokens_after = 8;
@@ -160,7 +162,7 @@ Divergence divergence_of(Trial& trial, const Failure& failure, const Tokenizer* 
   return divergence;
 }
 
-/// Of the first failure: the smallest case that the same check still fails.
+/// Writes the smallest case found on which the check of the first failure still fails.
 void write_reproducer(ReproducerFolder& folder, EngineSubject& subject, const Trial& trial,
                       const VerifyOptions& options, const std::function<bool()>& go_on, Report& report) {
   const auto found = std::find_if(report.findings.begin(), report.findings.end(),
@@ -177,14 +179,14 @@ void write_reproducer(ReproducerFolder& folder, EngineSubject& subject, const Tr
     for (const Run& run : trial.runs) failing.variations.push_back(run.variation);
     const auto ask = [&](const Case& smaller) { return examined(subject, smaller); };
     Shrunken smallest = shrink(failing, *found, trials_to_shrink, ask, go_on);
-    const auto fails_anew = [&](const Case& smaller) {
-      subject.forget();
+    const auto fails_after_reload = [&](const Case& smaller) {
+      subject.unload();
       return ask(smaller).outcome == Outcome::fail;
     };
-    const bool alone = fails_anew(smallest.smallest);
-    // A failure that hangs on what was asked before is one of the whole; if that cannot show it, nothing can.
-    if (!alone && !fails_anew(failing)) {
-      found->failure->facts.push_back("asked for again from anew it does not show: something outlives a run, or races");
+    const bool alone = fails_after_reload(smallest.smallest);
+    // A failure may depend on the runs before it. Then only the whole case reproduces it, if anything does.
+    if (!alone && !fails_after_reload(failing)) {
+      found->failure->facts.push_back("not reproducible from a fresh load: state leaks between runs, or a data race");
       return;
     }
     reproducer.command = "verify";
@@ -197,7 +199,7 @@ void write_reproducer(ReproducerFolder& folder, EngineSubject& subject, const Tr
   found->failure->reproduce = folder.command_line();
 }
 
-/// Plain decoding and every named draft, by turns.
+/// Times plain decoding and every named draft, interleaved.
 void time_decoding(EngineSubject& subject, const Request& request, const VerifyOptions& options, const Rule& rule,
                    const std::string& kernels, int repeats, Report& report) {
   std::vector<std::string> names = options.drafts;
@@ -221,165 +223,257 @@ void time_decoding(EngineSubject& subject, const Request& request, const VerifyO
   for (std::size_t i = 0; i < report.drafts.size(); ++i) report.drafts[i].seconds = spread_of(seconds[i + 1]);
 }
 
-Exit verify(const VerifyOptions& options) {
-  const CommonOptions& common = options.common;
-  const Effort& effort = effort_by_name(options.effort);
-  std::vector<std::string> sources{common.target, common.prompt_file};
+/// The files and folders that the command reads.
+std::vector<std::string> sources_of(const VerifyOptions& options) {
+  std::vector<std::string> sources{options.common.target, options.common.prompt_file};
   for (const std::string& draft : options.drafts) sources.push_back(parse_draft_name(draft).path.string());
-  ReportFiles files(options.files, sources);
+  return sources;
+}
+
+/// Throws Error when a trace is asked for and a draft proposes trees.
+const TraceFileNames& checked_trace(const VerifyOptions& options) {
   for (const std::string& draft : options.drafts) {
     if (!options.trace.trace.empty()) require_chains(draft, "a trace");
   }
-  TraceFiles trace_files(options.trace, common, files.guarded());
-
-  std::optional<ReproducerFolder> folder;
-  if (!options.reproducer.empty()) folder.emplace(options.reproducer);
-
-  const Request request = make_request(common, tokenizer_to_read(common).get());
-  const Rule& rule = rule_by_name(common.rule);
-  const std::atomic<bool>* const interrupted = watch_for_interrupt();
-  Progress progress(common.quiet);
-
-  VerifyQuestion question{.tables = tables_to_try(common.load_options.kernels),
-                          .drafts = options.drafts,
-                          .draft_tokens = {},
-                          .trees = !trace_files.asked(),
-                          .draft_max = common.draft_max,
-                          .rule = &rule,
-                          .request = request};
-  LayoutOptions best = common.load_options;
-  best.kernels = question.tables.front();
-  LoadOptions load_options = layout_of(best);
-  load_options.observer = progress.observer();
-  refuse_shortage(common.target, options.drafts, load_options, request, trace_files.asked());
-  EngineSubject subject(common.target, load_options, interrupted, trace_files.asked());
-  Variation first;
-  first.rule = &rule;
-  first.kernels = question.tables.front();
-  Report report;
-  report.version = DRAFTPROOF_VERSION;
-  report.command = "verify";
-  report.subject = common.target;
-  report.about = {{"rule", rule.name},
-                  {"sampling", sampling_text(request.sampling)},
-                  {"seed", std::to_string(common.seed)},
-                  {"prompt tokens", std::to_string(request.prompt.size())},
-                  {"new tokens", std::to_string(request.max_new_tokens)},
-                  {"kernels", first.kernels},
-                  {"numerics", subject.numerics(first)},
-                  {"threads", std::to_string(threads_of(common))}};
-
-  for (const std::string& draft : options.drafts) {
-    first.draft = draft;
-    progress.say("loading " + draft);
-    if (const Gate gate = subject.engine(first).gate(draft); gate != Gate::open && report.reason.empty()) {
-      report.reason = fmt::format("speculation is off for draft {}: {}", draft, name_of(gate));
-    }
-    Request probe = request;
-    probe.max_new_tokens = 0;
-    PhiloxSource random(common.seed);
-    question.draft_tokens.push_back(subject.run(probe, first, random).request.draft_max);
-  }
-
-  const std::vector<Variation> variations = variations_of(question, effort);
-  report.scope = scope_of(question, effort);
-  for (const std::string& what : left_out(question, effort)) {
-    report.unproved.push_back(fmt::format("{} (left out at effort {})", what, effort.name));
-  }
-  progress.say("measuring how long it will take");
-  const std::vector<double> steps = steps_of(question, effort, measured(subject, question, effort, common.seed));
-  progress.say("");
-  if (!common.quiet) {
-    fmt::print(stderr, "{}: about {}\n", report.scope, in_words(seconds_left(steps, 0, 0)));
-  }
-  const auto begin = std::chrono::steady_clock::now();
-  std::size_t done = 0;
-  const auto say = [&](const std::string& what) {
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    progress.say(fmt::format("{}; about {} left", what, in_words(seconds_left(steps, done, elapsed.count()))));
-  };
-  const auto say_run = [&] { say(fmt::format("run {} of {}", done + 1, variations.size())); };
-  say_run();
-  subject.will_keep(variations.size(), [&] {
-    if (++done < variations.size()) say_run();
-  });
-  std::unique_ptr<spectrace::TracedSubject> traced;
-  if (trace_files.asked()) {
-    traced = std::make_unique<spectrace::TracedSubject>(
-        subject, trace_files.begin(common.target, subject.target(first).vocabulary(), rule, common.seed));
-  }
-  Trial trial(traced ? static_cast<Subject&>(*traced) : subject, request, common.seed, variations, effort);
-  if (traced) traced->stop();
-  trace_files.finish();
-  for (const Run& run : trial.runs) report.runs.push_back(run.variation.describe());
-  for (const std::string& draft : options.drafts) {
-    const auto run = std::find_if(trial.runs.begin(), trial.runs.end(),
-                                  [&](const Run& candidate) { return candidate.variation.draft == draft; });
-    report.drafts.push_back({draft, run->trace.statistics, run->trace.tokens_per_round(), logits_of(run->trace),
-                             {}, {}, rounds_by_accepted(run->trace)});
-    report.output_tokens = run->trace.output.size();
-    if (report.reason.empty()) report.reason = untested(trial, draft);
-  }
-  for (const Check* check = all_checks(); check->examine != nullptr && !interrupted->load(); ++check) {
-    say(std::string("checking ") + check->name);
-    ++done;
-    const Finding finding = check->examine(trial);
-    if (!interrupted->load()) report.findings.push_back(finding);  // else it may have seen runs cut short
-  }
-  for (std::size_t i = 0; i < report.drafts.size() && !interrupted->load(); ++i) {
-    const auto run = std::find_if(trial.runs.begin(), trial.runs.end(), [&](const Run& candidate) {
-      return candidate.variation.draft == report.drafts[i].name;
-    });
-    report.drafts[i].depths = judged_by_depth(trial, *run);
-  }
-  for (const Finding& finding : report.findings) {
-    if (finding.check != "tokens_equal" || !finding.failure || finding.failure->position < 0) continue;
-    report.divergences.push_back(divergence_of(trial, *finding.failure, tokenizer_to_write(common).get()));
-  }
-  if (!interrupted->load()) {
-    progress.say("enumerating every random answer on small models");
-    report.findings.push_back(check_production_distribution(rule));
-    report.findings.push_back(check_exhaustive_small_cases(production()));
-    say("timing");
-    time_decoding(subject, request, options, rule, first.kernels, effort.timed_repeats, report);
-  }
-  if (folder && !interrupted->load()) {
-    progress.say("looking for the smallest case that fails");
-    write_reproducer(*folder, subject, trial, options, [&] { return !interrupted->load(); }, report);
-  }
-  if (interrupted->load()) report.reason = "interrupted; what was done so far proves nothing";
-
-  report.verdict = verdict_of(report.findings, report.reason);
-  // What a pass would not have proved is no matter beside a proof of the contrary.
-  if (report.verdict == ReportVerdict::bug_proven && !interrupted->load()) report.reason.clear();
-  progress.say("");
-  files.write(report, common.quiet || trace_files.takes_output());
-  return exit_of(report.verdict);
+  return options.trace;
 }
+
+/// One execution of the command. Each step adds its part to the report; after Ctrl-C the remaining steps do nothing.
+class VerifyCommand {
+ public:
+  explicit VerifyCommand(const VerifyOptions& options);
+  Exit run();
+
+ private:
+  bool interrupted() const { return interrupted_->load(); }
+  LoadOptions load_options();
+  void describe_request();
+  void open_drafts();
+  void plan();
+  void decode_variations();
+  void report_drafts();
+  void run_checks();
+  void report_divergence();
+  void run_build_checks();
+  Exit finish();
+  /// Shows what is being done and how long the rest will take.
+  void show(const std::string& what);
+
+  const VerifyOptions& options_;
+  const CommonOptions& common_;
+  const Effort& effort_;
+  ReportFiles files_;
+  TraceFiles trace_files_;
+  std::optional<ReproducerFolder> folder_;
+  const Request request_;
+  const Rule& rule_;
+  const std::atomic<bool>* const interrupted_;
+  Progress progress_;
+  VerifyQuestion question_;
+  EngineSubject subject_;
+  Variation first_;  // on the best table
+  std::vector<Variation> variations_;
+  std::unique_ptr<spectrace::TracedSubject> traced_;
+  std::optional<Trial> trial_;
+  Report report_;
+  std::vector<double> steps_;  // expected seconds
+  std::size_t done_ = 0;       // of the steps
+  std::chrono::steady_clock::time_point begin_;
+};
+
+VerifyCommand::VerifyCommand(const VerifyOptions& options)
+    : options_(options),
+      common_(options.common),
+      effort_(effort_by_name(options.effort)),
+      files_(options.files, sources_of(options)),
+      trace_files_(checked_trace(options), options.common, files_.guarded()),
+      folder_(options.reproducer.empty() ? std::nullopt : std::optional<ReproducerFolder>(options.reproducer)),
+      request_(make_request(common_, tokenizer_to_read(common_).get())),
+      rule_(rule_by_name(common_.rule)),
+      interrupted_(watch_for_interrupt()),
+      progress_(common_.quiet),
+      question_{.tables = tables_to_try(common_.load_options.kernels),
+                .drafts = options.drafts,
+                .draft_tokens = {},
+                .trees = !trace_files_.asked(),
+                .draft_max = common_.draft_max,
+                .rule = &rule_,
+                .request = request_},
+      subject_(common_.target, load_options(), interrupted_, trace_files_.asked()) {
+  refuse_shortage(common_.target, options_.drafts, load_options(), request_, trace_files_.asked());
+  first_.rule = &rule_;
+  first_.kernels = question_.tables.front();
+}
+
+LoadOptions VerifyCommand::load_options() {
+  LayoutOptions best = common_.load_options;
+  best.kernels = question_.tables.front();
+  LoadOptions load_options = layout_of(best);
+  load_options.observer = progress_.observer();
+  return load_options;
+}
+
+void VerifyCommand::show(const std::string& what) {
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
+  progress_.show(fmt::format("{}; about {} left", what, in_words(seconds_left(steps_, done_, elapsed.count()))));
+}
+
+void VerifyCommand::describe_request() {
+  report_.version = DRAFTPROOF_VERSION;
+  report_.command = "verify";
+  report_.subject = common_.target;
+  report_.about = {{"rule", rule_.name},
+                   {"sampling", sampling_text(request_.sampling)},
+                   {"seed", std::to_string(common_.seed)},
+                   {"prompt tokens", std::to_string(request_.prompt.size())},
+                   {"new tokens", std::to_string(request_.max_new_tokens)},
+                   {"kernels", first_.kernels},
+                   {"numerics", subject_.numerics(first_)},
+                   {"threads", std::to_string(threads_of(common_))}};
+}
+
+/// Loads every named draft, and asks it how many tokens it drafts per round.
+void VerifyCommand::open_drafts() {
+  for (const std::string& draft : options_.drafts) {
+    first_.draft = draft;
+    progress_.show("loading " + draft);
+    if (const Gate gate = subject_.engine(first_).gate(draft); gate != Gate::open && report_.reason.empty()) {
+      report_.reason = fmt::format("speculation is off for draft {}: {}", draft, name_of(gate));
+    }
+    Request probe = request_;
+    probe.max_new_tokens = 0;
+    PhiloxSource random(common_.seed);
+    question_.draft_tokens.push_back(subject_.run(probe, first_, random).request.draft_max);
+  }
+}
+
+/// Chooses the variations, and measures how long the whole will take.
+void VerifyCommand::plan() {
+  variations_ = variations_of(question_, effort_);
+  report_.scope = scope_of(question_, effort_);
+  for (const std::string& what : left_out(question_, effort_)) {
+    report_.unproved.push_back(fmt::format("{} (left out at effort {})", what, effort_.name));
+  }
+  progress_.show("measuring how long it will take");
+  steps_ = steps_of(question_, effort_, measured(subject_, question_, effort_, common_.seed));
+  progress_.show("");
+  if (!common_.quiet) fmt::print(stderr, "{}: about {}\n", report_.scope, in_words(seconds_left(steps_, 0, 0)));
+  begin_ = std::chrono::steady_clock::now();
+}
+
+void VerifyCommand::decode_variations() {
+  const auto show_run = [&] { show(fmt::format("run {} of {}", done_ + 1, variations_.size())); };
+  show_run();
+  subject_.will_keep(variations_.size(), [this, show_run] {
+    if (++done_ < variations_.size()) show_run();
+  });
+  if (trace_files_.asked()) {
+    traced_ = std::make_unique<spectrace::TracedSubject>(
+        subject_, trace_files_.begin(common_.target, subject_.target(first_).vocabulary(), rule_, common_.seed));
+  }
+  Subject& subject = traced_ ? static_cast<Subject&>(*traced_) : subject_;
+  trial_.emplace(subject, request_, common_.seed, variations_, effort_);
+  if (traced_) traced_->stop();
+  trace_files_.finish();
+}
+
+/// Returns the first run of a draft.
+const Run& run_of(const Trial& trial, const std::string& draft) {
+  return *std::find_if(trial.runs.begin(), trial.runs.end(),
+                       [&](const Run& run) { return run.variation.draft == draft; });
+}
+
+void VerifyCommand::report_drafts() {
+  for (const Run& run : trial_->runs) report_.runs.push_back(run.variation.describe());
+  for (const std::string& draft : options_.drafts) {
+    const Trace& trace = run_of(*trial_, draft).trace;
+    report_.drafts.push_back(
+        {draft, trace.statistics, trace.tokens_per_round(), logits_of(trace), {}, {}, rounds_by_accepted(trace)});
+    report_.output_tokens = trace.output.size();
+    if (report_.reason.empty()) report_.reason = untested(*trial_, draft);
+  }
+}
+
+void VerifyCommand::run_checks() {
+  for (const Check* check = all_checks(); check->examine != nullptr && !interrupted(); ++check) {
+    show(std::string("checking ") + check->name);
+    ++done_;
+    const Finding finding = check->examine(*trial_);
+    if (!interrupted()) report_.findings.push_back(finding);  // else it may have seen runs that were cut short
+  }
+  for (std::size_t i = 0; i < report_.drafts.size() && !interrupted(); ++i) {
+    report_.drafts[i].depths = judged_by_depth(*trial_, run_of(*trial_, report_.drafts[i].name));
+  }
+}
+
+void VerifyCommand::report_divergence() {
+  for (const Finding& finding : report_.findings) {
+    if (finding.check != "tokens_equal" || !finding.failure || finding.failure->position < 0) continue;
+    report_.divergences.push_back(divergence_of(*trial_, *finding.failure, tokenizer_to_write(common_).get()));
+  }
+}
+
+/// The checks of this build that need no model, and the timing.
+void VerifyCommand::run_build_checks() {
+  if (interrupted()) return;
+  progress_.show("enumerating all random draws on small models");
+  report_.findings.push_back(check_production_distribution(rule_));
+  report_.findings.push_back(check_exhaustive_small_cases(production()));
+  show("timing");
+  time_decoding(subject_, request_, options_, rule_, first_.kernels, effort_.timed_repeats, report_);
+}
+
+Exit VerifyCommand::finish() {
+  if (interrupted()) report_.reason = "interrupted; what was done so far proves nothing";
+  report_.verdict = verdict_of(report_.findings, report_.reason);
+  // Why a pass would have proved nothing does not matter once a bug is proven.
+  if (report_.verdict == ReportVerdict::bug_proven && !interrupted()) report_.reason.clear();
+  progress_.show("");
+  files_.write(report_, common_.quiet || trace_files_.takes_output());
+  return exit_of(report_.verdict);
+}
+
+Exit VerifyCommand::run() {
+  describe_request();
+  open_drafts();
+  plan();
+  decode_variations();
+  report_drafts();
+  run_checks();
+  report_divergence();
+  run_build_checks();
+  if (folder_ && !interrupted()) {
+    progress_.show("looking for the smallest case that fails");
+    write_reproducer(*folder_, subject_, *trial_, options_, [this] { return !interrupted(); }, report_);
+  }
+  return finish();
+}
+
+Exit verify(const VerifyOptions& options) { return VerifyCommand(options).run(); }
 
 }  // namespace
 
-void add_verify(CLI::App& app, Exit& exit) {
+void add_verify(Command& app) {
   auto options = std::make_shared<VerifyOptions>();
-  CLI::App* const command = app.add_subcommand("verify", "prove that speculative decoding equals plain decoding");
-  add_common_options(*command, options->common);
-  command->add_option("--draft", options->drafts, "dflash:PATH, model:PATH, ...; more than one may be given")
-      ->required()
-      ->expected(1, 16);
-  command->add_option("--junit", options->files.junit, "write the checks as JUnit XML to this file");
-  command->add_option("--html", options->files.html, "write the report as one page to this file, for a browser");
-  add_trace_options(*command, options->trace, " of every run");
-  add_reproducer_option(*command, options->reproducer);
-  command
-      ->add_option("--effort", options->effort,
-                   "quick, standard or full: how much is varied; the report names what is left out")
-      ->capture_default_str();
-  command->callback([options, &exit] {
+  Command& command = app.subcommand("verify", "prove that speculative decoding equals plain autoregressive decoding");
+  add_common_options(command, options->common);
+  add_drafts_option(command, options->drafts);
+  command.group("Output");
+  command.option("--junit FILE", options->files.junit, "write the checks as JUnit XML to this file");
+  command.option("--html FILE", options->files.html, "write the report as an HTML page to this file");
+  add_trace_options(command, options->trace, " of every run");
+  add_reproducer_option(command, options->reproducer);
+  command.group("Checks");
+  command.option("--effort", options->effort, "how much is varied; the report names what is left out")
+      .choices({"quick", "standard", "full"})
+      .show_default();
+  command.action([options] {
     CommonOptions& common = options->common;
-    if (common.prompt.empty() && common.prompt_file.empty() && common.prompt_tokens.empty())
+    if (common.prompt.empty() && common.prompt_file.empty() && common.prompt_tokens.empty()) {
       common.prompt = default_prompt;
+    }
     options->files.json = common.json_file;
-    exit = verify(*options);
+    return verify(*options);
   });
 }
 

@@ -19,16 +19,16 @@ struct Way {
   int threads;
   Verification verification;
 };
-/// The first is taken wherever one will do: it is the fastest.
+/// The first is the fastest; it is used wherever one of them suffices.
 constexpr Way ways[] = {{2, Verification::batched},
                         {1, Verification::batched},
                         {2, Verification::serial},
                         {1, Verification::serial}};
 
-/// The least effort needs the first two: one is always refused, the other says plain tokens under every rule.
+/// The lowest effort uses the first two: one is always rejected, the other gives plain tokens under every rule.
 constexpr const char* all_controls[] = {"always-reject", "none", "perfect", "tree-test"};
 
-/// Every length to 16, then 32, 64, ... below `limit`.
+/// Returns every length up to 16, then 32, 64, ..., below `limit`.
 std::vector<int> lengths_below(int limit, Lengths lengths) {
   std::vector<int> list;
   for (int length = 1; length < limit && lengths != Lengths::none; length += length < 16 ? 1 : length) {
@@ -38,12 +38,12 @@ std::vector<int> lengths_below(int limit, Lengths lengths) {
   return list;
 }
 
-/// Things of `all` that are not in `some`, in their order, each once.
-template <class Case>
-std::vector<Case> missing(const std::vector<Case>& all, const std::vector<Case>& some) {
-  std::vector<Case> list;
-  for (const Case& item : all) {
-    const auto is_in = [&](const std::vector<Case>& those) {
+/// Returns the items of `all` that are not in `some`, in their order, each once.
+template <class Item>
+std::vector<Item> missing(const std::vector<Item>& all, const std::vector<Item>& some) {
+  std::vector<Item> list;
+  for (const Item& item : all) {
+    const auto is_in = [&](const std::vector<Item>& those) {
       return std::find(those.begin(), those.end(), item) != those.end();
     };
     if (!is_in(some) && !is_in(list)) list.push_back(item);
@@ -51,7 +51,7 @@ std::vector<Case> missing(const std::vector<Case>& all, const std::vector<Case>&
   return list;
 }
 
-/// `part` of every variation.
+/// Returns `part` of every variation.
 template <class Part>
 auto parts_of(const std::vector<Variation>& variations, const Part& part) {
   std::vector<decltype(part(variations.front()))> list;
@@ -72,7 +72,7 @@ int rows_read_afresh(const Request& request, const Effort& effort) {
   return rows;
 }
 
-/// Drafts in the order of the runs, whose request checks ask again.
+/// Returns the drafts whose request is repeated by checks, in the order of the runs.
 std::vector<std::string> drafts_again(const std::vector<Variation>& variations, const Effort& effort) {
   auto drafts = missing(parts_of(variations, [](const Variation& v) { return v.draft; }), {});
   if (drafts.size() > static_cast<std::size_t>(effort.drafts_again)) {
@@ -163,21 +163,21 @@ std::vector<std::string> left_out(const VerifyQuestion& question, const Effort& 
     list.push_back(fmt::format("{} other combinations of draft, table, threads and batched or serial verification",
                                other_ways));
   }
-  name("another run of the request, whole, cut or beside another, of the drafts",
+  name("repeated runs, whole, cancelled or beside another sequence, of the drafts",
        missing(drafts_again(all, full), drafts_again(runs, effort)));
   std::vector<int> sizes;
   for (const int size : prompt_piece_sizes) {
     if (size < static_cast<int>(question.request.prompt.size()) - 1) sizes.push_back(size);
   }
   const auto tried = first_of(prompt_piece_sizes, effort.prompt_pieces);
-  name("prompts read in pieces of", missing(sizes, {tried.begin(), tried.end()}));
+  name("chunked prefill in chunks of", missing(sizes, {tried.begin(), tried.end()}));
   if (effort.cuts < full.cuts) list.emplace_back("runs cancelled after their first round");
   if (const auto read = first_of(other_readings, effort.readings).size(); read < std::size(other_readings)) {
-    list.push_back(fmt::format("{} of {} other readings of the text", std::size(other_readings) - read,
+    list.push_back(fmt::format("{} of {} other batchings of the text", std::size(other_readings) - read,
                                std::size(other_readings)));
   }
   if (const int rows = rows_read_afresh(question.request, effort); rows < question.request.max_new_tokens) {
-    list.push_back(fmt::format("{} of {} plain rows of a text computed afresh: they go on with a cache",
+    list.push_back(fmt::format("{} of {} rows of plain decoding recomputed from scratch: the others use a KV cache",
                                question.request.max_new_tokens - rows, question.request.max_new_tokens));
   }
   return list;
@@ -186,7 +186,7 @@ std::vector<std::string> left_out(const VerifyQuestion& question, const Effort& 
 std::string scope_of(const VerifyQuestion& question, const Effort& effort) {
   const std::vector<Variation> all = variations_of(question, full_effort());
   const std::vector<Variation> runs = variations_of(question, effort);
-  return fmt::format("effort {}: {} of {} kernel tables, {} of {} runs, {} of {} plain rows computed afresh",
+  return fmt::format("effort {}: {} of {} kernel tables, {} of {} runs, {} of {} plain rows recomputed from scratch",
                      effort.name, tables_of(runs), tables_of(all), runs.size(), all.size(),
                      rows_read_afresh(question.request, effort), question.request.max_new_tokens);
 }
@@ -204,7 +204,8 @@ std::vector<double> steps_of(const VerifyQuestion& question, const Effort& effor
 
   std::vector<double> steps;
   std::set<std::pair<std::string, int>> ways_to_compute;
-  std::set<std::pair<std::string, int>> texts;  // which may differ: by draft and length where only the law is promised
+  // Texts may differ by draft and length where the rule promises the distribution only.
+  std::set<std::pair<std::string, int>> texts;
   std::string loaded = question.tables.front();
   for (const Variation& variation : variations) {
     steps.push_back(run(variation.draft, variation.kernels) + (loaded == variation.kernels ? 0 : paces.loading));
@@ -217,12 +218,12 @@ std::vector<double> steps_of(const VerifyQuestion& question, const Effort& effor
   const double readings_of_text = prompt * plain.prompt_row + tokens * plain.token;
   const double rows = readings_of_text + rows_read_afresh(question.request, effort) *
                                              (prompt + tokens / 2) * plain.prompt_row;
-  double readings = 0;  // of causality, on the best table
+  double readings = 0;  // of batch_invariance, on the best table
   for (const Reading& reading : first_of(other_readings, effort.readings)) {
     const double calls = reading.chunk == 0 ? 0 : (prompt + tokens) / reading.chunk;
     readings += calls * plain.token + (prompt + tokens + calls * reading.draft_tokens) * plain.prompt_row;
   }
-  double on_tables = 0;  // slowness of every way to compute, summed
+  double on_tables = 0;  // sum of the slowness of every table and number of threads
   for (const auto& [table, threads] : ways_to_compute) on_tables += slowness(table);
   const double loadings = paces.loading * static_cast<double>(tables_of(variations) - 1);
   double again = 0;
@@ -253,9 +254,9 @@ std::vector<double> steps_of(const VerifyQuestion& question, const Effort& effor
 
 double seconds_left(const std::vector<double>& steps, std::size_t done, double elapsed) {
   const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(done);
-  const double behind = std::accumulate(steps.begin(), middle, 0.0);
-  const double ahead = std::accumulate(middle, steps.end(), 0.0);
-  return behind > 0 ? ahead * elapsed / behind : ahead;
+  const double expected_so_far = std::accumulate(steps.begin(), middle, 0.0);
+  const double expected_rest = std::accumulate(middle, steps.end(), 0.0);
+  return expected_so_far > 0 ? expected_rest * elapsed / expected_so_far : expected_rest;
 }
 
 std::string in_words(double seconds) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What `verify` runs at an effort, what it leaves out, and how long that is likely to take.
+// What `verify` runs at an effort, what it leaves out, and how long it is expected to take.
 #pragma once
 
 #include <map>
@@ -11,48 +11,48 @@
 
 namespace draftproof {
 
-/// What there is to vary.
+/// What can be varied.
 struct VerifyQuestion {
-  std::vector<std::string> tables;  // of kernels, the best first
-  std::vector<std::string> drafts;  // the named ones
-  std::vector<int> draft_tokens;         // most per round, of each
-  bool trees = true;                // a control may draft token trees
-  int draft_max = 0;                // of the named drafts; 0: as suits each
+  std::vector<std::string> tables;  // kernel tables, the best first
+  std::vector<std::string> drafts;  // those named on the command line
+  std::vector<int> draft_tokens;    // of each draft: the most per round
+  bool trees = true;                // controls may propose trees
+  int draft_max = 0;                // for the named drafts; 0: the default of each
   const Rule* rule = &matching;
   Request request;
 };
 
-/// Drafts that nobody named, as many as the effort asks for.
+/// Returns the control drafts of the effort that were not named on the command line.
 std::vector<std::string> controls_of(const VerifyQuestion& question, const Effort& effort);
 
-/// Every named draft on the best table, with one and two threads, batched and serial; at other lengths; the controls,
-/// which need no length or table of their own; and the named drafts on the other tables, so that each table is loaded
-/// once. The first run of each draft is on the best table, with one thread and batched.
+/// Returns the runs: every named draft on the best table, with one and two threads, batched and serial; the same drafts
+/// with other lengths; the controls on the best table; and the named drafts on the other tables, ordered so that each
+/// table is loaded once. The first run of each draft is on the best table, with two threads and batched.
 std::vector<Variation> variations_of(const VerifyQuestion& question, const Effort& effort);
 
-/// What full effort would look at and this one does not, a clause each. Of plain rows, what even full effort does not
-/// compute afresh.
+/// Returns what full effort examines and this one does not, one clause each, and the rows of plain decoding that even
+/// full effort does not recompute from scratch.
 std::vector<std::string> left_out(const VerifyQuestion& question, const Effort& effort);
 
-/// "effort quick: 1 of 6 kernel tables, 6 of 80 runs, 8 of 64 plain rows read afresh".
+/// Returns a text like "effort quick: 1 of 6 kernel tables, 6 of 80 runs, 8 of 64 plain rows recomputed from scratch".
 std::string scope_of(const VerifyQuestion& question, const Effort& effort);
 
 /// Seconds, on one thread.
 struct Pace {
-  double token = 0;       // of output
-  double prompt_row = 0;
+  double token = 0;       // per output token
+  double prompt_row = 0;  // per prompt token
 };
 struct Paces {
-  std::map<std::string, Pace> drafts;  // of the plan, and "none", on the best table
-  std::map<std::string, Pace> tables;  // of the plan, without a draft
-  double loading = 0;                  // of the weights, once
+  std::map<std::string, Pace> drafts;  // of every draft of the runs and "none", on the best table
+  std::map<std::string, Pace> tables;  // of plain decoding, on every table of the runs
+  double loading = 0;                  // seconds to load the weights once
 };
 
-/// Seconds that each step is likely to take: the runs of variations_of, then all_checks, then what follows them.
+/// Returns the seconds that each step is expected to take: the runs of variations_of, all_checks, and the timing.
 std::vector<double> steps_of(const VerifyQuestion& question, const Effort& effort, const Paces& paces);
 
-/// What is left when `done` steps were done in `elapsed` seconds: what was foreseen for the rest, as much longer or
-/// shorter as those took than was foreseen.
+/// Returns the expected seconds of the remaining steps when `done` steps took `elapsed` seconds: their estimates, scaled
+/// by how much longer or shorter than estimated the finished steps took.
 double seconds_left(const std::vector<double>& steps, std::size_t done, double elapsed);
 
 /// "less than a minute", "3 minutes", "2.5 hours".

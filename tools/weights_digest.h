@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A name for the weights of a model that is true of no other: a trace says with which ones it was made.
+// A digest that identifies the weights of a model: a trace states the weights it was made with.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,8 @@
 
 namespace draftproof {
 
-/// "sha256:" and the digest of a .gguf file; of a folder, of config.json and every .safetensors file in it, ascending
-/// by name, one after the other. Reads all of them: about six seconds for each gigabyte.
+/// Returns "sha256:" and the digest of a .gguf file or, for a folder, of config.json and all .safetensors files in it,
+/// concatenated in ascending order of their names. Reads all bytes: about six seconds per gigabyte.
 std::string weights_digest(const std::filesystem::path& target);
 
 }  // namespace draftproof

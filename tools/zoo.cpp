@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The matrix of wrong decoders and checks: do the checks still bite, and only what is wrong?
+// Runs every check on every wrong decoder and on the controls: each check must flag what it should, and no control.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ std::vector<const zoo::Mutant*> chosen(const std::vector<std::string>& only) {
   for (const std::string& id : only) {
     list.push_back(zoo::find(id));
     if (list.back() == nullptr) {
-      throw Error("--only " + in_quotes(id) + ": there is no such mutant or control; `draftproof zoo` lists them all");
+      throw Error("--only " + in_quotes(id) + ": there is no such mutant or control; `draftproof zoo` lists them");
     }
   }
   if (!only.empty()) return list;
@@ -38,7 +38,8 @@ std::vector<const zoo::Mutant*> chosen(const std::vector<std::string>& only) {
   return list;
 }
 
-/// The first check that flags the decoder: the smallest trial on which it does, or the check where it needs none.
+/// Writes a reproducer of the first check that flags the decoder: the smallest trial on which it does, or only the
+/// check when it needs no trial.
 void write_reproducer(ReproducerFolder& folder, const zoo::Row& row, Report& report) {
   const auto& [mutant, findings] = row;
   for (const std::string& check : zoo::check_names()) {
@@ -56,7 +57,7 @@ void write_reproducer(ReproducerFolder& folder, const zoo::Row& row, Report& rep
       reproducer.trial = std::move(smallest.smallest);
     }
     folder.write(reproducer);
-    report.about.emplace_back("again", folder.command_line());
+    report.about.emplace_back("reproduce", folder.command_line());
     return;
   }
 }
@@ -66,7 +67,7 @@ Exit examine_zoo(const ZooOptions& options) {
   ReportFiles files(options.files, {});
   std::optional<ReproducerFolder> folder;
   if (!options.reproducer.empty()) {
-    if (mutants.size() != 1) throw Error("--reproducer is of one decoder; name it with --only");
+    if (mutants.size() != 1) throw Error("--reproducer is for one decoder; name it with --only");
     folder.emplace(options.reproducer);
   }
   Progress progress(options.quiet);
@@ -76,12 +77,12 @@ Exit examine_zoo(const ZooOptions& options) {
   report.version = DRAFTPROOF_VERSION;
   report.subject = "wrong decoders and right ones";
   for (const zoo::Mutant* mutant : mutants) {
-    progress.say(fmt::format("{} {} ({} of {})", mutant->id, mutant->name, rows.size() + 1, mutants.size()));
+    progress.show(fmt::format("{} {} ({} of {})", mutant->id, mutant->name, rows.size() + 1, mutants.size()));
     rows.push_back({mutant, zoo::examined(mutant->parts)});
     report.findings.push_back(zoo::finding_of(rows.back()));
   }
   if (folder) write_reproducer(*folder, rows.front(), report);
-  progress.say("");
+  progress.show("");
   report.matrix = zoo::matrix_of(rows);
   report.verdict = verdict_of(report.findings, report.reason);
   files.write(report, options.quiet);
@@ -90,14 +91,14 @@ Exit examine_zoo(const ZooOptions& options) {
 
 }  // namespace
 
-void add_zoo(CLI::App& app, Exit& exit) {
+void add_zoo(Command& app) {
   auto options = std::make_shared<ZooOptions>();
-  CLI::App* const command = app.add_subcommand("zoo", "put every check to wrong decoders it must flag, and right ones");
-  command->add_option("--only", options->only, "mutants or controls, by id (A01, N03, ...)")->expected(1, 256);
-  add_report_options(*command, options->files);
-  add_reproducer_option(*command, options->reproducer);
-  command->add_flag("--quiet", options->quiet, "print nothing but errors");
-  command->callback([options, &exit] { exit = examine_zoo(*options); });
+  Command& command = app.subcommand("zoo", "run every check on wrong decoders, which it must flag, and on right ones");
+  command.option("--only ID", options->only, "mutants or controls by id (A01, N03, ...)").count(1, 256);
+  add_report_options(command, options->files);
+  add_reproducer_option(command, options->reproducer);
+  command.flag("--quiet", options->quiet, "print nothing but errors");
+  command.action([options] { return examine_zoo(*options); });
 }
 
 }  // namespace draftproof

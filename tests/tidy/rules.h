@@ -97,7 +97,7 @@ inline const std::vector<Library>& libraries() {
       {"arm_neon", {"kernels/lanes_"}},
       {"boost/", {"oracle/"}},
       {"gmock/", {"oracle/matchers.h"}},
-      {"CLI/", {"tools/"}},
+      {"CLI/", {"tools/command_line.cpp"}},
       {"Eigen/", {}},
   };
   return list;

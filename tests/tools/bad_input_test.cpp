@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Bad input of every kind, given to the command as a user would: one sentence that names file and field, status 3, no
-// crash, and nothing on standard output that could be taken for a result.
+// Bad input of every kind, given to the command as a user would: one message that names file and field, exit code 3, no
+// crash, and nothing on standard output that could be mistaken for a result.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -61,7 +61,7 @@ struct BadCase {
   const char* name;
   std::function<void(Damaged&)> damage;
   Words extra;                // words after "generate TARGET"; {draft} and {target} become the folders
-  std::vector<const char*> said;  // all of these stand in the sentence
+  std::vector<const char*> said;  // the message contains all of these
 };
 
 void PrintTo(const BadCase& c, std::ostream* out) { *out << c.name; }
@@ -361,8 +361,8 @@ const std::vector<BadCase>& bad_cases() {
   return cases;
 }
 
-/// Through the one door: a line for people, whatever was said to the command.
-void expect_one_sentence(const Outcome& outcome) {
+/// The message is one printable line, whatever the input was.
+void expect_one_message(const Outcome& outcome) {
   EXPECT_THAT(outcome.err, testing::StartsWith("draftproof: "));
   EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1) << outcome.err;
   EXPECT_LE(outcome.err.size(), 1000U);
@@ -371,7 +371,7 @@ void expect_one_sentence(const Outcome& outcome) {
 
 class BadInput : public testing::TestWithParam<BadCase> {};
 
-TEST_P(BadInput, GetsOneSentenceThatNamesItAndStatusThree) {
+TEST_P(BadInput, IsRefusedWithOneMessageNamingItAndExitCode3) {
   const BadCase& bad = GetParam();
   Damaged damaged;
   bad.damage(damaged);
@@ -388,7 +388,7 @@ TEST_P(BadInput, GetsOneSentenceThatNamesItAndStatusThree) {
   const Outcome outcome = run_command(words);
   EXPECT_EQ(outcome.status, 3) << outcome.err;
   EXPECT_EQ(outcome.out, "");
-  expect_one_sentence(outcome);
+  expect_one_message(outcome);
   for (const char* words_said : bad.said) EXPECT_THAT(outcome.err, testing::HasSubstr(words_said));
 }
 
@@ -396,7 +396,7 @@ INSTANTIATE_TEST_SUITE_P(Command, BadInput, testing::ValuesIn(bad_cases()),
                          [](const auto& info) { return std::string(info.param.name); });
 
 /// Ten thousand characters, control characters, newlines, bytes that are no UTF-8: in every kind of flag.
-TEST(BadInputValueSlow, IsQuotedAndCutToOneLineWhateverItHolds) {
+TEST(BadInputValueSlow, IsQuotedAndShortenedToOneLine) {
   const std::string target = fixture("external/qwen3-tiny-tied");
   for (const std::string& value :
        {std::string(10000, 'x'), std::string("a\nb\r\x1b[2Jc\x07"), std::string("\xff\xfe\xc3("),
@@ -432,7 +432,7 @@ TEST(BadInputValueSlow, IsQuotedAndCutToOneLineWhateverItHolds) {
       const Outcome outcome = run_command(words);
       EXPECT_EQ(outcome.status, 3) << words[0];
       EXPECT_EQ(outcome.out, "") << words[0];
-      expect_one_sentence(outcome);
+      expect_one_message(outcome);
     }
   }
 }
@@ -452,7 +452,7 @@ std::vector<OutputFlag> output_flags(const Folder& folder) {
              "\n");
   files::create_directory(folder.path() / "case");
   put(folder.path() / "case/case.json",
-      R"({"schema":"draftproof-case/1","command":"build","check":"exhaustion","rule":"matching"})");
+      R"({"schema":"draftproof-case/2","command":"build","check":"exhaustive_small_cases","rule":"matching"})");
   const std::pair<Words, Words> flags_of[] = {
       {{"generate", target, "--prompt-tokens", "1"}, {"--json", "--trace"}},
       {{"verify", target, "--prompt-tokens", "1", "--draft", "perfect"}, {"--json", "--junit", "--html", "--trace"}},
@@ -470,10 +470,10 @@ std::vector<OutputFlag> output_flags(const Folder& folder) {
   return list;
 }
 
-/// In place of a hang: 124.
+/// Ends a hanging command with exit code 124.
 const std::string limited = "timeout 20";
 
-TEST(BadOutput, IsAPipeThatNobodyReads) {
+TEST(BadOutput, IsAPipeWithoutAReader) {
   const Folder folder;
   const std::string pipe = folder.path() / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -483,7 +483,7 @@ TEST(BadOutput, IsAPipeThatNobodyReads) {
     EXPECT_EQ(outcome.status, 3) << words[0] << " " << flag;
     EXPECT_EQ(outcome.out, "") << "no work was done";
     EXPECT_THAT(outcome.err, testing::HasSubstr("cannot write '" + pipe + "': nobody reads this pipe"));
-    expect_one_sentence(outcome);
+    expect_one_message(outcome);
     EXPECT_TRUE(files::is_fifo(pipe));
   }
 }
@@ -495,11 +495,11 @@ TEST(BadOutput, IsAnEmptyPath) {
     const Outcome outcome = run_command(words, limited);
     EXPECT_EQ(outcome.status, 3) << words[0] << " " << flag;
     EXPECT_THAT(outcome.err, testing::HasSubstr(flag + ": is empty"));
-    expect_one_sentence(outcome);
+    expect_one_message(outcome);
   }
 }
 
-TEST(BadOutput, IsAPipeWhereTheRowsOfATraceOrAResultHalfWrittenWouldBe) {
+TEST(BadOutput, IsAPipeAtThePathOfTraceRowsOrOfThePartialFile) {
   const Folder folder;
   const std::string target = fixture("external/qwen3-tiny-tied");
   const std::string trace = folder.path() / "t.jsonl";
@@ -508,8 +508,8 @@ TEST(BadOutput, IsAPipeWhereTheRowsOfATraceOrAResultHalfWrittenWouldBe) {
   ASSERT_EQ(mkfifo((trace + ".rows.h5").c_str(), 0600), 0);
   const Outcome refused = run_command(words, limited);
   EXPECT_EQ(refused.status, 3);
-  EXPECT_THAT(refused.err, testing::HasSubstr("cannot write '" + trace + ".rows.h5': it is no file"));
-  expect_one_sentence(refused);
+  EXPECT_THAT(refused.err, testing::HasSubstr("cannot write '" + trace + ".rows.h5': it is not a regular file"));
+  expect_one_message(refused);
   EXPECT_TRUE(files::is_fifo(trace + ".rows.h5"));
 
   files::remove(trace + ".rows.h5");
@@ -519,19 +519,19 @@ TEST(BadOutput, IsAPipeWhereTheRowsOfATraceOrAResultHalfWrittenWouldBe) {
   EXPECT_TRUE(files::is_regular_file(trace));
 }
 
-TEST(BadOutput, IsAPipeInThePlaceOfAModel) {
+TEST(BadOutput, IsAPipeAtThePathOfAModel) {
   const Folder folder;
   const std::string pipe = folder.path() / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const Outcome refused = run_command({"synth", "--shape", "tiny", "--type", "f32", pipe}, limited);
   EXPECT_EQ(refused.status, 3);
-  EXPECT_THAT(refused.err, testing::HasSubstr("cannot write '" + pipe + "': it is no file"));
-  expect_one_sentence(refused);
+  EXPECT_THAT(refused.err, testing::HasSubstr("cannot write '" + pipe + "': it is not a regular file"));
+  expect_one_message(refused);
   EXPECT_TRUE(files::is_fifo(pipe));
 }
 
-/// The right cases of the above.
-TEST(GoodOutput, IsAPipeWithAReaderAndStandardOutputByAnyName) {
+/// What the tests above refuse, in forms that must be accepted.
+TEST(GoodOutput, IsAPipeWithAReaderOrStandardOutputByAnyName) {
   const Folder folder;
   const std::string got = folder.path() / "got";
   const std::string pipe = folder.path() / "pipe";
@@ -553,7 +553,7 @@ TEST(GoodOutput, IsAPipeWithAReaderAndStandardOutputByAnyName) {
   }
 }
 
-TEST(BadOutput, IsAStandardOutputThatIsClosedAndNoFileIsTakenForIt) {
+TEST(BadOutput, IsClosedStandardOutputAndNoFileReceivesItsText) {
   const Folder folder;
   const std::string err = folder.path() / "err";
   const std::string json = folder.path() / "json";
@@ -564,17 +564,17 @@ TEST(BadOutput, IsAStandardOutputThatIsClosedAndNoFileIsTakenForIt) {
   EXPECT_TRUE(ordered_json::accept(text_of(json))) << text_of(json);
 }
 
-TEST(BadFile, IsNamedBesideWhatTheSystemSaysOfIt) {
+TEST(BadFile, IsNamedWithTheErrorOfTheSystem) {
   const Outcome outcome = run_command({"generate", std::string(300, 'd') + "/x", "--prompt-tokens", "1"});
   EXPECT_EQ(outcome.status, 3);
   EXPECT_THAT(outcome.err, testing::Not(testing::HasSubstr("filesystem error")));
   EXPECT_THAT(outcome.err, testing::HasSubstr("File name too long"));
-  expect_one_sentence(outcome);
+  expect_one_message(outcome);
 }
 
-TEST(BadInputTable, HoldsFarMoreThanFortyCases) { EXPECT_GE(bad_cases().size(), 60U); }
+TEST(BadInputTable, HasAtLeastSixtyCases) { EXPECT_GE(bad_cases().size(), 60U); }
 
-TEST(BadInputTable, TheUndamagedFoldersWork) {
+TEST(BadInputTable, UndamagedFoldersAreAccepted) {
   Damaged damaged;
   const Outcome outcome = run_command({"generate", damaged.target.string(), "--prompt-tokens", "1,2,3",
                                        "--max-new-tokens", "4", "--draft", "dflash:" + damaged.draft.string()});

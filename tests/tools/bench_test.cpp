@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// That every measurement runs, measures what was asked for, and writes what docs/bench.md says. How fast is not tested.
+// Every measurement runs, measures what was asked for, and writes what docs/bench.md states. Speed is not tested.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ const std::string target = fixture("models/tale-target");
 
 json measured(std::vector<std::string> words) {
   words.insert(words.begin(), "bench");
-  words.insert(words.end(), {"--turns", "3", "--json", "-", "--quiet"});
+  words.insert(words.end(), {"--repeats", "3", "--json", "-", "--quiet"});
   const Outcome outcome = run_command(words);
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
@@ -42,10 +42,10 @@ void expect_rates(const json& rates) {
   EXPECT_GT(rates["share_of_limit"].get<double>(), 0);
 }
 
-TEST(Bench, DecodeComparesPassesWithOneRowAndWithTheLimits) {
+TEST(Bench, DecodeComparesPassesWithOneRowAndWithTheLimitsOfTheMachine) {
   const json said = measured({"decode", target, "--rows", "4,2", "--context", "8"});
   EXPECT_EQ(said["command"], "bench decode");
-  EXPECT_EQ(said["turns"], 3);
+  EXPECT_EQ(said["repeats"], 3);
   expect_limits(said["limits"]);
   std::vector<int> rows;
   for (const json& row : said["rows"]) {
@@ -62,7 +62,7 @@ TEST(Bench, DecodeComparesPassesWithOneRowAndWithTheLimits) {
   EXPECT_EQ(said["rows"][0]["cost"]["max"], 1.0);
 }
 
-TEST(Bench, PrefillReadsPromptsOfTheLengthsAskedFor) {
+TEST(Bench, PrefillMeasuresTheRequestedPromptLengths) {
   const json said = measured({"prefill", target, "--prompt-lengths", "5,130"});
   expect_limits(said["limits"]);
   ASSERT_EQ(said["prompts"].size(), 2U);
@@ -70,8 +70,8 @@ TEST(Bench, PrefillReadsPromptsOfTheLengthsAskedFor) {
   for (const json& prompt : said["prompts"]) expect_rates(prompt);
 }
 
-// What the flags change can be read off the work: bytes of weights, and the memory that keys and values take.
-TEST(BenchSlow, LaysWeightsKeysAndValuesOutAsAskedFor) {
+// The options change the measured work: the bytes of the weights, and the memory of the KV cache.
+TEST(BenchSlow, AppliesQuantizationAndKvFormat) {
   const auto decoded = [](std::vector<std::string> flags) {
     flags.insert(flags.begin(), {"decode", target, "--rows", "1", "--context", "8"});
     return measured(flags);
@@ -95,13 +95,13 @@ TEST(BenchSlow, LaysWeightsKeysAndValuesOutAsAskedFor) {
   };
   EXPECT_LT(1.5 * read({"--quantize", "q4", "--kv", "bf16"}), read({}));
 
-  const json spoken = measured({"speculate", target, "--draft", "always-reject", "--prompt", "Once", "--max-new-tokens", "3",
-                                "--quantize", "q8", "--kv", "bf16"});
-  EXPECT_EQ(spoken["quantize"], "q8");
-  EXPECT_EQ(spoken["kv"], "bf16");
+  const json speculated = measured({"speculate", target, "--draft", "always-reject", "--prompt", "Once",
+                                    "--max-new-tokens", "3", "--quantize", "q8", "--kv", "bf16"});
+  EXPECT_EQ(speculated["quantize"], "q8");
+  EXPECT_EQ(speculated["kv"], "bf16");
 }
 
-TEST(BenchSlow, KernelsMeasuresEveryOperationAndTypeAskedFor) {
+TEST(BenchSlow, KernelsMeasuresEveryRequestedOperationAndType) {
   const json said = measured({"kernels", "--types", "q8_0,f32", "--rows", "1,3", "--contexts", "17", "--outputs", "48",
                               "--inputs", "32768"});
   std::vector<std::string> names;
@@ -131,16 +131,17 @@ TEST(Bench, SamplingMeasuresEveryKindOfRowUnderEverySetting) {
   }
 }
 
-TEST(Bench, KernelsMeasuresOneRowToFiveHundredOfEveryOperationWhenNotAskedForLess) {
+TEST(Bench, KernelsMeasuresEveryOperationOnUpTo512RowsByDefault) {
   const std::string help = run_command({"bench", "kernels", "--help"}).out;
-  EXPECT_THAT(help, testing::HasSubstr("[1,2,4,8,16,32,64,128,512]"));
-  EXPECT_THAT(help, testing::HasSubstr("[matmul,attention,rms_norm,rope,silu_multiply,add]"));
-  EXPECT_THAT(help, testing::HasSubstr("all when left out: f32, f16, bf16, q8_0, q4_0, q4_k, q5_k, q6_k"));
+  EXPECT_THAT(help, testing::HasSubstr("[default: 1,2,4,8,16,32,64,128,512]"));
+  EXPECT_THAT(help, testing::HasSubstr("[default:\n                              matmul,attention,rms_norm,rope,silu_multiply,add]"));
+  EXPECT_THAT(help, testing::HasSubstr("all when left out: f32, f16, bf16, q8_0, q4_0, q4_k, q5_k,"));
 }
 
-TEST(Bench, SpeculateComparesDraftsWithPlainDecodingAndWithWhatTheirAcceptanceAllows) {
-  const json said = measured({"speculate", target, "--draft", "dflash:" + fixture("models/tale-dflash"), "always-reject",
-                              "--prompt", "Once upon a time", "--max-new-tokens", "12", "--draft-max", "4"});
+TEST(Bench, SpeculateComparesDraftsWithPlainDecodingAndThePossibleSpeedup) {
+  const json said = measured({"speculate", target, "--draft", "dflash:" + fixture("models/tale-dflash"),
+                              "always-reject", "--prompt", "Once upon a time", "--max-new-tokens", "12", "--draft-max",
+                              "4"});
   expect_limits(said["limits"]);
   ASSERT_EQ(said["drafts"].size(), 3U);
   EXPECT_EQ(said["drafts"][0]["draft"], "none");
@@ -157,22 +158,22 @@ TEST(Bench, SpeculateComparesDraftsWithPlainDecodingAndWithWhatTheirAcceptanceAl
 }
 
 TEST(Bench, PrintsATableWithTheLimitsAboveIt) {
-  const Outcome outcome = run_command({"bench", "decode", target, "--rows", "1,2", "--turns", "1"});
+  const Outcome outcome = run_command({"bench", "decode", target, "--rows", "1,2", "--repeats", "1"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, testing::ContainsRegex("limits here .*GB/s read"));
-  EXPECT_EQ(outcome.err, "");  // no progress where nobody looks
+  EXPECT_EQ(outcome.err, "");  // progress is shown on terminals only
 }
 
-TEST(Bench, RefusesWhatItCannotMeasureWithOneSentence) {
+TEST(Bench, RefusesBadOptionsWithOneMessage) {
   struct Case {
     std::vector<std::string> words;
     const char* said;
   };
   for (const Case& bad : std::vector<Case>{
            {{"bench"}, "subcommand"},
-           {{"bench", "decode"}, "target"},
+           {{"bench", "decode"}, "TARGET"},
            {{"bench", "decode", target, "--rows", "0"}, "--rows"},
-           {{"bench", "decode", target, "--turns", "0"}, "--turns"},
+           {{"bench", "decode", target, "--repeats", "0"}, "--repeats"},
            {{"bench", "decode", target, "--context", "1000000"}, "positions of the model"},
            {{"bench", "decode", target, "--kernels", "cuda"}, "cuda"},
            {{"bench", "decode", target, "--quantize", "q5"}, "--quantize"},

@@ -18,13 +18,14 @@ struct Outcome {
   std::string err;
 };
 
-/// `environment`: "NAME=value", as a shell takes it.
-inline Outcome run_command(const std::vector<std::string>& words, const std::string& environment = "") {
+/// `environment`: "NAME=value", or what else a shell accepts before a command. `input`: its redirection of standard input.
+inline Outcome run_command(const std::vector<std::string>& words, const std::string& environment = "",
+                           const std::string& input = "</dev/null") {
   const Folder folder;
   std::string line = environment + " " + quoted(DRAFTPROOF_BINARY);
   for (const std::string& word : words) line += " " + quoted(word);
   line += " >" + quoted((folder.path() / "out").string()) + " 2>" + quoted((folder.path() / "err").string()) +
-          " </dev/null";
+          " " + input;
   const int status = std::system(line.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text_of(folder.path() / "out"),
           text_of(folder.path() / "err")};

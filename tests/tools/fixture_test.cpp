@@ -66,17 +66,17 @@ class Recorded : public testing::Test {
   const std::string received = file + ".received";
 };
 
-TEST_F(Recorded, ReplaysTheSameOnEveryTableOfItsClassWithAnyThreads) {
+TEST_F(Recorded, ReplaysWithEqualBitsOnEveryTableOfItsNumericsWithAnyThreads) {
   ASSERT_EQ(record({"--rows"}).status, 0);
   for (const std::string& table : canonical_tables()) {
     const Outcome outcome = replay({"--kernels", table, "--threads", "2"});
     EXPECT_EQ(outcome.status, 0) << outcome.err;
-    EXPECT_EQ(outcome.out, file + ": the same on " + table + "\n");
+    EXPECT_EQ(outcome.out, file + ": equal on " + table + "\n");
   }
   EXPECT_FALSE(files::exists(received));
 }
 
-TEST_F(Recorded, KeepsPathsSeenFromItselfAndCanBeMovedWithItsModels) {
+TEST_F(Recorded, StoresPathsRelativeToItselfAndCanBeMovedWithItsModels) {
   ASSERT_EQ(record().status, 0);
   const Fixture fixture = read_fixture(file);
   EXPECT_FALSE(files::path(fixture.target).is_absolute());
@@ -88,7 +88,7 @@ TEST_F(Recorded, KeepsPathsSeenFromItselfAndCanBeMovedWithItsModels) {
   EXPECT_EQ(run_command({"fixture", "replay", moved, "--target", target, "--draft", draft}).status, 0);
 }
 
-TEST_F(Recorded, ThroughLinksReplaysThroughThemAndWhereItLies) {
+TEST_F(Recorded, ReplaysThroughLinks) {
   files::create_directories(folder.path() / "deep/er");
   files::create_directory(folder.path() / "real");
   files::create_directory_symlink("../../real", folder.path() / "deep/er/link");  // so .. of it is not where it stands
@@ -102,7 +102,7 @@ TEST_F(Recorded, ThroughLinksReplaysThroughThemAndWhereItLies) {
   }
 }
 
-TEST_F(Recorded, IsFoundByItsNameAloneInItsOwnFolder) {
+TEST_F(Recorded, IsFoundByItsNameInTheCurrentFolder) {
   const std::string there = "cd " + quoted(folder.path().string()) + " &&";
   ASSERT_EQ(run_command({"fixture", "record", target, "x.h5", "--prompt-tokens", "5", "--reason", "a test",
                          "--max-new-tokens", "2", "--threads", "1"}, there).status, 0);
@@ -110,7 +110,7 @@ TEST_F(Recorded, IsFoundByItsNameAloneInItsOwnFolder) {
   EXPECT_TRUE(files::exists(file));
 }
 
-TEST_F(Recorded, ShowsTheFirstDifferenceWithUlpsAndKeepsWhatItFoundForReview) {
+TEST_F(Recorded, ShowsTheFirstDifferenceInUlpsAndKeepsTheRunForReview) {
   ASSERT_EQ(record({"--rows"}).status, 0);
   change(change_row);
   const Outcome outcome = replay();
@@ -133,14 +133,14 @@ TEST_F(Recorded, ShowsTheFirstDifferenceWithUlpsAndKeepsWhatItFoundForReview) {
   EXPECT_EQ(run_command({"fixture", "review", folder.path().string()}).status, 0);
 }
 
-TEST_F(Recorded, AnewHasNothingPending) {
+TEST_F(Recorded, AgainHasNothingPending) {
   ASSERT_EQ(record().status, 0);
   files::copy(file, received);
   ASSERT_EQ(record({"--verify", "serial"}).status, 0);
   EXPECT_FALSE(files::exists(received));
 }
 
-TEST_F(Recorded, TakesNoAnswerToAnotherQuestion) {
+TEST_F(Recorded, RefusesAReceivedFileOfAnotherRequest) {
   ASSERT_EQ(record().status, 0);
   files::copy(file, received);
   change([](Fixture& fixture) { fixture.seed = 4; });
@@ -150,12 +150,12 @@ TEST_F(Recorded, TakesNoAnswerToAnotherQuestion) {
   EXPECT_THAT(pending.out, HasSubstr("asked with another seed: 3, not 4"));
   const Outcome refused = run_command({"fixture", "review", received, "--accept", "why"});
   EXPECT_EQ(refused.status, 3);
-  EXPECT_THAT(refused.err, HasSubstr(received + ": was asked with another seed than its fixture: 3, not 4"));
+  EXPECT_THAT(refused.err, HasSubstr(received + ": its seed is not that of the fixture: 3, not 4"));
   EXPECT_EQ(text_of(file), before);
   EXPECT_TRUE(files::exists(received));
 }
 
-TEST_F(Recorded, AreAcceptedAllOrNoneAndEachOnce) {
+TEST_F(Recorded, AreAcceptedAllOrNoneAndOnceEach) {
   ASSERT_EQ(record().status, 0);
   files::copy(file, folder.path() / "a.h5.received");
   put(received, "half a fi");
@@ -175,7 +175,7 @@ TEST_F(Recorded, AreAcceptedAllOrNoneAndEachOnce) {
   EXPECT_EQ(read_fixture(folder.path() / "a.h5").reason, "why");
 }
 
-TEST_F(Recorded, ThroughALinkIsWrittenThroughIt) {
+TEST_F(Recorded, IsWrittenThroughALink) {
   ASSERT_EQ(record().status, 0);
   const std::string real = (folder.path() / "real.h5").string();
   files::rename(file, real);
@@ -189,7 +189,7 @@ TEST_F(Recorded, ThroughALinkIsWrittenThroughIt) {
   EXPECT_EQ(read_fixture(real).reason, "a test");
 }
 
-TEST_F(Recorded, SaysTheSameInJson) {
+TEST_F(Recorded, WritesTheDifferenceAsJson) {
   ASSERT_EQ(record({"--rows"}).status, 0);
   change(change_row);
   const Outcome outcome = replay({"--json", "-", "--kernels", "scalar"});
@@ -203,14 +203,14 @@ TEST_F(Recorded, SaysTheSameInJson) {
   EXPECT_FALSE(result.contains("first_token"));
 }
 
-TEST_F(Recorded, IsNoLongerPendingOnceItReplaysTheSame) {
+TEST_F(Recorded, IsNoLongerPendingOnceAReplayIsEqual) {
   ASSERT_EQ(record().status, 0);
   files::copy(file, received);
   EXPECT_EQ(replay().status, 0);
   EXPECT_FALSE(files::exists(received));
 }
 
-TEST_F(Recorded, InAnotherClassIsComparedButNeverReceived) {
+TEST_F(Recorded, InOtherNumericsIsComparedButNeverReceived) {
   ASSERT_EQ(record().status, 0);
   change([](Fixture& fixture) { fixture.numerics = "of another machine"; });
   put(received, "what waits in its own class");
@@ -225,7 +225,7 @@ TEST_F(Recorded, InAnotherClassIsComparedButNeverReceived) {
   EXPECT_FALSE(files::exists(received));
 }
 
-TEST_F(Recorded, WithAnotherDraftOrTargetIsComparedAndWhatWaitsIsLeftAsItIs) {
+TEST_F(Recorded, WithAnotherDraftOrTargetIsComparedAndLeavesTheReceivedFile) {
   ASSERT_EQ(record().status, 0);
   for (const bool waits : {false, true}) {
     if (waits) put(received, "what was found before");
@@ -248,7 +248,7 @@ TEST_F(Recorded, WithAnotherDraftOrTargetIsComparedAndWhatWaitsIsLeftAsItIs) {
   }
 }
 
-TEST_F(Recorded, WithTheRecordedDraftAndTargetSpelledOtherwiseIsAReplayLikeAnyOther) {
+TEST_F(Recorded, AcceptsOtherSpellingsOfTheRecordedDraftAndTarget) {
   ASSERT_EQ(record().status, 0);
   change([](Fixture& fixture) {
     std::get<Array<std::uint64_t>>(fixture.arrays.front().content).values.front() ^= 1;
@@ -260,7 +260,7 @@ TEST_F(Recorded, WithTheRecordedDraftAndTargetSpelledOtherwiseIsAReplayLikeAnyOt
   EXPECT_TRUE(files::exists(received));
 }
 
-TEST_F(Recorded, DiffNamesWhatWasAskedOtherwise) {
+TEST_F(Recorded, DiffNamesRequestsThatDiffer) {
   ASSERT_EQ(record().status, 0);
   const std::string other = file + ".other";
   files::copy(file, other);
@@ -274,7 +274,7 @@ TEST_F(Recorded, DiffNamesWhatWasAskedOtherwise) {
   EXPECT_THAT(outcome.out, HasSubstr("the text is the same")) << "serial verification changes no token";
 }
 
-TEST_F(Recorded, OverwritesAFixtureAndNothingElse) {
+TEST_F(Recorded, OverwritesNothingButAFixture) {
   ASSERT_EQ(record().status, 0);
   ASSERT_EQ(record().status, 0);
   put(file, "a letter");
@@ -284,7 +284,7 @@ TEST_F(Recorded, OverwritesAFixtureAndNothingElse) {
   EXPECT_EQ(text_of(file), "a letter");
 }
 
-TEST_F(Recorded, BadInputGetsOneSentenceAndStatusThree) {
+TEST_F(Recorded, BadInputIsRefusedWithOneMessageAndExitCode3) {
   ASSERT_EQ(record().status, 0);
   const auto refused = [](const std::vector<std::string>& words, const std::string& said) {
     const Outcome outcome = run_command(words);
@@ -338,7 +338,7 @@ std::vector<std::string> shipped(const std::string& extension) {
 }
 
 // Canonical numerics: the same bits on every machine, and on every table of one.
-TEST(ShippedFixtures, ReplayTheSameOnEveryTable) {
+TEST(ShippedFixtures, ReplayWithEqualBitsOnEveryTable) {
   const std::vector<std::string> fixtures = shipped(".h5");
   EXPECT_GE(fixtures.size(), 4U);
   for (const std::string& file : fixtures) EXPECT_EQ(read_fixture(file).numerics, "canonical") << file;

@@ -37,7 +37,7 @@ std::vector<std::string> pages(const Folder& folder) {
   return {text_of(at("verify.html")), text_of(at("trace.html")), text_of(at("spoilt.html")), text_of(at("zoo.html"))};
 }
 
-TEST(PagesSlow, OfWhatWasReallyFoundAreWholeAndFit) {
+TEST(PagesSlow, OfRealReportsAreValidAndFitTheScreen) {
   const Folder folder;
   const std::vector<std::string> list = pages(folder);
   for (const std::string& html : list) EXPECT_EQ(Page(html).fault, "");

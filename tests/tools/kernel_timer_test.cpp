@@ -26,7 +26,7 @@ Kernels slow_table() {
   return table;
 }
 
-TEST(KernelTimer, TellsWhatIsSpentInsideOfEntriesFromWhatIsNot) {
+TEST(KernelTimer, SeparatesTimeInsideEntriesFromTimeOutside) {
   const Kernels slow = slow_table();
   KernelTimer watch(slow);
   for (int i = 0; i < 2; ++i) {  // the second starts anew
@@ -40,7 +40,7 @@ TEST(KernelTimer, TellsWhatIsSpentInsideOfEntriesFromWhatIsNot) {
   }
 }
 
-TEST(KernelTimer, CountsThreadsThatAreInsideTogetherOnce) {
+TEST(KernelTimer, CountsTimeOfConcurrentThreadsOnce) {
   const Kernels slow = slow_table();
   KernelTimer watch(slow);
   together = 0;
@@ -54,7 +54,7 @@ TEST(KernelTimer, CountsThreadsThatAreInsideTogetherOnce) {
   EXPECT_GE(outside, 0);  // twice 20 ms would be more than the whole
 }
 
-TEST(KernelTimer, LeavesTheTableAsItIsWhenNothingIsWatched) {
+TEST(KernelTimer, RestoresTheTableAfterWatching) {
   const Kernels& scalar = *find_kernels("scalar");
   KernelTimer watch(scalar);
   watch.watch([&] { EXPECT_NE(watch.table().matmul, scalar.matmul); });

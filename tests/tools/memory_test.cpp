@@ -82,7 +82,7 @@ void expect_the_formula_holds(const std::string& model, const std::string& draft
   fmt::print("{}, {}: {:.2f} MB at most, {:.2f} MB counted\n", model, draft, 1e-6 * peak, 1e-6 * counted);
 }
 
-TEST(MemoryFormulaSlow, HoldsForTheShippedModelsAndIsNoTimesTooLarge) {
+TEST(MemoryFormulaSlow, BoundsTheShippedModelsClosely) {
   if (test::sanitized) GTEST_SKIP() << "the sanitizer keeps what was freed";
   for (const std::string& draft : {std::string("none"), "dflash:" + fixture("models/tale-dflash"),
                                    "model:" + fixture("models/tale-small"), std::string("perfect")}) {
@@ -93,7 +93,7 @@ TEST(MemoryFormulaSlow, HoldsForTheShippedModelsAndIsNoTimesTooLarge) {
   }
 }
 
-TEST(MemoryFormulaSlow, HoldsForARealShape) {
+TEST(MemoryFormulaSlow, BoundsARealShape) {
   const Folder folder;
   const std::string model = (folder.path() / "model.gguf").string();
   const Outcome written = run_command({"synth", model, "--shape", "qwen3-0.6b", "--type", "q4_0"});
@@ -119,7 +119,7 @@ std::string vast_draft(const Folder& folder, const std::string& like) {
   return path.string();
 }
 
-TEST(MemoryShortage, OfADraftIsSeenBeforeAnyWeightIsRead) {
+TEST(MemoryShortage, OfADraftIsFoundBeforeWeightsAreRead) {
   const Folder folder;
   for (const std::string& draft :
        {"dflash:" + vast_draft(folder, "tale-dflash"), "model:" + vast_draft(folder, "tale-small")}) {
@@ -134,7 +134,7 @@ TEST(MemoryShortage, OfADraftIsSeenBeforeAnyWeightIsRead) {
   }
 }
 
-TEST(MemoryShortage, OfWhatRunsKeepIsSeenAfterTheFirst) {
+TEST(MemoryShortage, OfKeptTracesIsFoundAfterTheFirstRun) {
   EngineSubject subject(target, LoadOptions(best_kernels()), nullptr);
   Request request;
   request.prompt = {1, 2, 3};

@@ -49,11 +49,11 @@ std::string shown(const std::function<void()>& f) {
 const std::string gone = "\r\033[K";
 constexpr std::chrono::milliseconds long_enough(600);
 
-TEST(Progress, ShowsLoadingThatTakesLongAndThenWhatWasSaidBefore) {
+TEST(Progress, ShowsSlowLoadingAndThenTheFormerLine) {
   if (!has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
   const std::string text = shown([] {
     Progress progress(false);
-    progress.say("before");
+    progress.show("before");
     const LoadingObserver observer = progress.observer();
     observer("model", 0, 9'000'000);
     observer("model", 1'000'000, 9'000'000);  // too soon
@@ -64,7 +64,7 @@ TEST(Progress, ShowsLoadingThatTakesLongAndThenWhatWasSaidBefore) {
   EXPECT_EQ(text, gone + "before" + gone + "loading model: 5 of 9 MB" + gone + "before" + gone);
 }
 
-TEST(Progress, ShowsNothingOfLoadingThatIsQuickOrWhenAskedToBeQuiet) {
+TEST(Progress, ShowsNoFastLoadingAndNothingWhenQuiet) {
   if (!has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
   const auto load = [](bool quiet, std::chrono::milliseconds pause) {
     return shown([&] {

@@ -57,12 +57,12 @@ void expect_failing_again(const std::vector<std::string>& mutants) {
   }
 }
 
-TEST(Reproduce, WhatAMutantFailsFailsAgain) { expect_failing_again({"A01", "E15b"}); }
-TEST(ReproduceSlow, WhatAMutantFailsFailsAgain) { expect_failing_again({"B03", "C01", "S01", "R15", "A27"}); }
+TEST(Reproduce, CheckThatAMutantFailsFailsAgain) { expect_failing_again({"A01", "E15b"}); }
+TEST(ReproduceSlow, CheckThatAMutantFailsFailsAgain) { expect_failing_again({"B03", "C01", "S01", "R15", "A27"}); }
 
 const std::string crossed_rows = "LD_LIBRARY_PATH=" + quoted(CROSSED_ROWS_FOLDER);
 
-TEST(Verify, RefusesKernelsThatMixRowsWhereverItLooks) {
+TEST(Verify, RefusesKernelsThatMixRows) {
   const Outcome outcome = run_command({"verify", target, "--draft", "always-reject", "--kernels", "openblas",
                                        "--prompt-tokens", "1"},
                                       crossed_rows);
@@ -71,7 +71,7 @@ TEST(Verify, RefusesKernelsThatMixRowsWhereverItLooks) {
 }
 
 // The whole way: an engine that is wrong in earnest, what verify says of it, and its smallest case.
-TEST(Reproduce, WhatVerifyFindsInAnEngineWhoseRowsMixFailsAgainAndPassesWhereTheyDoNot) {
+TEST(Reproduce, FailureOfAnEngineThatMixesRowsFailsAgainThereAndPassesElsewhere) {
   const std::string mixed = crossed_rows + " CROSSED_INPUTS=48";  // as many as the model's layers have
   const Folder folder;
   const std::string path = (folder.path() / "case").string();
@@ -99,7 +99,7 @@ TEST(Reproduce, WhatVerifyFindsInAnEngineWhoseRowsMixFailsAgainAndPassesWhereThe
   EXPECT_EQ(reproduce(path).status, 0) << reproduce(path).out;
 }
 
-TEST(ReproduceSlow, WhatDoesNotShowAgainHasNoCaseButIsAFailureAllTheSame) {
+TEST(ReproduceSlow, FailureThatIsNotReproducibleIsReportedWithoutACase) {
   const Folder folder;
   const std::string path = (folder.path() / "case").string();
   const Outcome found = run_command({"verify", target, "--draft", "always-reject", "--draft-max", "2", "--kernels",
@@ -108,20 +108,20 @@ TEST(ReproduceSlow, WhatDoesNotShowAgainHasNoCaseButIsAFailureAllTheSame) {
                                      path},
                                     crossed_rows + " CROSSED_INPUTS=48 CROSSED_CALLS=2000");
   EXPECT_EQ(found.status, 1) << found.err;
-  EXPECT_THAT(found.out, HasSubstr("asked for again from anew it does not show"));
+  EXPECT_THAT(found.out, HasSubstr("not reproducible from a fresh load"));
   EXPECT_THAT(found.out, testing::Not(HasSubstr("draftproof reproduce")));
   EXPECT_FALSE(files::exists(path));
 }
 
-TEST(Reproduce, TheReportNamesTheCommandLine) {
+TEST(Reproduce, TheReportContainsTheCommandLine) {
   const Folder folder;
   const std::string path = (folder.path() / "a b").string();
   const Outcome written = run_command({"zoo", "--only", "A01", "--reproducer", path});
   EXPECT_EQ(written.status, 0) << written.err;
-  EXPECT_THAT(written.out, HasSubstr("again: draftproof reproduce '" + path + "'\n"));
+  EXPECT_THAT(written.out, HasSubstr("reproduce: draftproof reproduce '" + path + "'\n"));
 }
 
-TEST(Reproduce, ACaseOfTheEngineThatIsRightPasses) {
+TEST(Reproduce, ACaseOfACorrectEnginePasses) {
   const Folder folder;
   const std::string path = (folder.path() / "case").string();
   ReproducerFolder(path).write(of_engine());
@@ -135,7 +135,7 @@ TEST(Reproduce, ACaseOfTheEngineThatIsRightPasses) {
   EXPECT_EQ(read.trial->variations.at(0).describe(), of_engine().trial->variations.at(0).describe());
 }
 
-TEST(Reproduce, OfABuildRunsTheCheckAgain) {
+TEST(Reproduce, ACaseOfABuildRunsTheCheckAgain) {
   const Folder folder;
   const std::string path = (folder.path() / "case").string();
   Reproducer r;
@@ -147,7 +147,7 @@ TEST(Reproduce, OfABuildRunsTheCheckAgain) {
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
 }
 
-TEST(Reproduce, ATraceIsCutToTheRoundThatIsWrong) {
+TEST(Reproduce, ATraceIsCutToTheWrongRound) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   for (const std::string rule : {"matching", "rejection"}) {
@@ -178,11 +178,11 @@ TEST(Reproduce, ATraceIsCutToTheRoundThatIsWrong) {
   }
 }
 
-TEST(Reproduce, ACountThatIsWrongNeedsTheWholeSequence) {
+TEST(Reproduce, AWrongCountKeepsTheWholeSequence) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
-  ASSERT_EQ(run_command({"generate", target, "--draft", "always-reject", "--max-new-tokens", "6", "--prompt-tokens", "1,2,3",
-                         "--trace", trace, "--quiet"})
+  ASSERT_EQ(run_command({"generate", target, "--draft", "always-reject", "--max-new-tokens", "6", "--prompt-tokens",
+                         "1,2,3", "--trace", trace, "--quiet"})
                 .status,
             0);
   std::string text = text_of(trace);
@@ -198,7 +198,7 @@ TEST(Reproduce, ACountThatIsWrongNeedsTheWholeSequence) {
   EXPECT_THAT(again.out, HasSubstr("drafted are"));
 }
 
-TEST(Reproduce, WritesIntoNoFolderThatHoldsAnything) {
+TEST(Reproduce, RefusesAFolderThatIsNotEmpty) {
   const Folder folder;
   put(folder.path() / "mine.txt", "mine");
   const std::vector<std::string> zoo{"zoo", "--only", "A01", "--quiet", "--reproducer"};
@@ -211,11 +211,11 @@ TEST(Reproduce, WritesIntoNoFolderThatHoldsAnything) {
   };
   EXPECT_THAT(refused(folder.path().string()), HasSubstr("is not empty"));
   EXPECT_THAT(refused((folder.path() / "mine.txt").string()), HasSubstr("is not a folder"));
-  EXPECT_THAT(refused((folder.path() / "no" / "such").string()), HasSubstr("no folder to make it in"));
+  EXPECT_THAT(refused((folder.path() / "no" / "such").string()), HasSubstr("its parent folder does not exist"));
   EXPECT_EQ(text_of(folder.path() / "mine.txt"), "mine");
   const Outcome many = run_command({"zoo", "--only", "A01", "B03", "--reproducer", (folder.path() / "x").string()});
   EXPECT_EQ(many.status, 3);
-  EXPECT_THAT(many.err, HasSubstr("of one decoder"));
+  EXPECT_THAT(many.err, HasSubstr("for one decoder"));
 }
 
 struct BadCase {
@@ -283,7 +283,7 @@ std::vector<BadCase> bad_cases() {
   };
 }
 
-TEST(Reproduce, ABadCaseIsOneSentenceThatNamesFileAndField) {
+TEST(Reproduce, ABadCaseIsRefusedNamingFileAndField) {
   const Folder folder;
   const std::string path = (folder.path() / "case").string();
   ReproducerFolder(path).write(of_engine());
@@ -301,7 +301,7 @@ TEST(Reproduce, ABadCaseIsOneSentenceThatNamesFileAndField) {
   }
 }
 
-TEST(Reproduce, ATraceThatIsNoFileIsRefused) {
+TEST(Reproduce, ATraceThatIsNotARegularFileIsRefused) {
   const Folder folder;
   put(folder.path() / "case.json",
       R"({"schema":"draftproof-case/1","version":"1","command":"trace check","check":"coin"})");
@@ -311,11 +311,11 @@ TEST(Reproduce, ATraceThatIsNoFileIsRefused) {
     std::filesystem::create_symlink(other, trace);
     const Outcome outcome = reproduce(folder.path().string());
     EXPECT_EQ(outcome.status, 3) << other;
-    EXPECT_THAT(outcome.err, HasSubstr("trace.jsonl is not there")) << other;
+    EXPECT_THAT(outcome.err, HasSubstr("trace.jsonl is missing")) << other;
   }
 }
 
-TEST(Reproduce, AFileThatIsNoCaseIsRefused) {
+TEST(Reproduce, AFileThatIsNotACaseIsRefused) {
   const Folder folder;
   const std::string file = (folder.path() / "case.json").string();
   EXPECT_EQ(reproduce(folder.path().string()).status, 3) << "there is none";

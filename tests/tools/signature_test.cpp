@@ -16,7 +16,7 @@ std::map<std::string, std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-TEST(SignatureSlow, OfEveryTableAndThreadCountIsTheSnapshots) {
+TEST(SignatureSlow, OfEveryTableAndThreadCountEqualsTheSnapshot) {
   const auto expected = lines_of(text_of(fixture("snapshots/signature.txt")));
   ASSERT_TRUE(expected.contains("canonical"));
   const Outcome outcome = run_command({"signature", "--models", fixture("models")});

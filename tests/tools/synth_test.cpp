@@ -21,7 +21,7 @@ std::string synthesized(const Folder& folder, const std::string& name, std::vect
   return file;
 }
 
-TEST(Synth, GivesEqualBytesForEqualSeedsOnAnyNumberOfThreadsAndOthersForOthers) {
+TEST(Synth, WritesBytesThatDependOnTheSeedButNotOnThreads) {
   for (const std::string& type : types) {
     const Folder folder;
     const std::string one = text_of(synthesized(folder, "1.gguf", {"--type", type, "--seed", "5", "--threads", "1"}));
@@ -41,7 +41,7 @@ TEST(Synth, WritesModelsOfEveryTypeThatDecode) {
   }
 }
 
-TEST(Synth, LeavesNothingBehindWhenItCannotWrite) {
+TEST(Synth, LeavesNoFileWhenItCannotWrite) {
   const Folder folder;
   const Outcome outcome =
       run_command({"synth", "--shape", "tiny", "--type", "f32", (folder.path() / "none" / "x.gguf").string()});
@@ -50,12 +50,12 @@ TEST(Synth, LeavesNothingBehindWhenItCannotWrite) {
   EXPECT_TRUE(files::is_empty(folder.path()));
 }
 
-TEST(Synth, SaysWhichShapesAndTypesThereAre) {
+TEST(Synth, ListsShapesAndTypes) {
   const Folder folder;
   const std::string file = (folder.path() / "x.gguf").string();
   const Outcome shape = run_command({"synth", "--shape", "qwen3-9b", "--type", "f32", file});
   EXPECT_EQ(shape.status, 3);
-  EXPECT_THAT(shape.err, testing::HasSubstr("there are: tiny, qwen3-0.6b"));
+  EXPECT_THAT(shape.err, testing::HasSubstr("choose one of tiny, qwen3-0.6b"));
   const Outcome type = run_command({"synth", "--shape", "tiny", "--type", "q3_k", file});
   EXPECT_EQ(type.status, 3);
   EXPECT_THAT(type.err, testing::HasSubstr("q8_0"));

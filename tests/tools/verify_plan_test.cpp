@@ -38,17 +38,17 @@ std::set<std::string> described(const VerifyQuestion& q, const Effort& effort) {
   return set;
 }
 
-TEST(VerifyPlan, ALevelRunsAllThatTheLevelBeforeRunsAndMore) {
+TEST(VerifyPlan, EachEffortIncludesTheLowerOnes) {
   for (const auto& [less, more] : {std::pair{&quick(), &standard()}, {&standard(), &full_effort()}}) {
     const auto few = described(question(), *less);
     const auto many = described(question(), *more);
     EXPECT_TRUE(std::includes(many.begin(), many.end(), few.begin(), few.end())) << less->name;
     EXPECT_LT(few.size(), many.size());
-    EXPECT_EQ(many.size(), variations_of(question(), *more).size()) << "none of them twice";
+    EXPECT_EQ(many.size(), variations_of(question(), *more).size()) << "no duplicates";
   }
 }
 
-TEST(VerifyPlan, QuickRunsTheBestTableWithBothNumbersOfThreadsBothWaysAndAControlThatIsAlwaysRefused) {
+TEST(VerifyPlan, QuickRunsTheBestTableWithOneAndTwoThreadsBothVerificationsAndTwoControls) {
   VerifyQuestion q = question();
   q.drafts = {"dflash:a"};
   EXPECT_THAT(described(q, quick()),
@@ -56,11 +56,11 @@ TEST(VerifyPlan, QuickRunsTheBestTableWithBothNumbersOfThreadsBothWaysAndAContro
                           "draft dflash:a, matching, batched, best, 2 threads",
                           "draft dflash:a, matching, serial, best, 1 thread",
                           "draft dflash:a, matching, serial, best, 2 threads",
-                          "draft hostile, matching, batched, best, 2 threads",
+                          "draft always-reject, matching, batched, best, 2 threads",
                           "draft none, matching, batched, best, 2 threads"));
 }
 
-TEST(VerifyPlan, EachTableIsLoadedOnceAndTheFirstRunOfADraftIsOnTheBest) {
+TEST(VerifyPlan, LoadsEachTableOnceAndStartsEachDraftOnTheBest) {
   for (const Effort* effort = all_efforts(); effort->name != nullptr; ++effort) {
     std::vector<std::string> tables;
     std::set<std::string> drafts;
@@ -73,20 +73,20 @@ TEST(VerifyPlan, EachTableIsLoadedOnceAndTheFirstRunOfADraftIsOnTheBest) {
   }
 }
 
-TEST(VerifyPlan, EachLevelNamesWhatItLeavesOut) {
+TEST(VerifyPlan, EachEffortNamesWhatItLeavesOut) {
   EXPECT_THAT(left_out(question(), full_effort()), IsEmpty());
   const auto at_quick = left_out(question(), quick());
   EXPECT_THAT(at_quick, Contains("kernel tables scalar, third"));
-  EXPECT_THAT(at_quick, Contains("controls oracular, branching"));
+  EXPECT_THAT(at_quick, Contains("controls perfect, tree-test"));
   EXPECT_THAT(at_quick, Contains("draft lengths 1 of dflash:a, 2 of dflash:a, 3 of dflash:a, 4 of dflash:a, "
                                  "5 of dflash:a, 6 of dflash:a, 7 of dflash:a, 1 of model:b, 2 of model:b, "
                                  "3 of model:b, 4 of model:b"));
-  EXPECT_THAT(at_quick, Contains("another run of the request, whole, cut or beside another, of the drafts model:b, "
-                                 "hostile, none, oracular, branching"));
-  EXPECT_THAT(at_quick, Contains("prompts read in pieces of 1, 2, 3"));
+  EXPECT_THAT(at_quick, Contains("repeated runs, whole, cancelled or beside another sequence, of the drafts "
+                                 "model:b, always-reject, none, perfect, tree-test"));
+  EXPECT_THAT(at_quick, Contains("chunked prefill in chunks of 1, 2, 3"));
   EXPECT_THAT(at_quick, Contains("runs cancelled after their first round"));
-  EXPECT_THAT(at_quick, Contains("4 of 7 other readings of the text"));
-  EXPECT_THAT(at_quick, Contains("56 of 64 plain rows of a text computed afresh: they go on with a cache"));
+  EXPECT_THAT(at_quick, Contains("4 of 7 other batchings of the text"));
+  EXPECT_THAT(at_quick, Contains("56 of 64 rows of plain decoding recomputed from scratch: the others use a KV cache"));
   const auto at_standard = left_out(question(), standard());
   EXPECT_THAT(at_standard, Contains("kernel tables scalar"));
   EXPECT_THAT(at_standard, Contains("draft lengths 3 of dflash:a, 5 of dflash:a, 6 of dflash:a, 7 of dflash:a, "
@@ -94,7 +94,7 @@ TEST(VerifyPlan, EachLevelNamesWhatItLeavesOut) {
   EXPECT_LT(at_standard.size(), at_quick.size());
 }
 
-TEST(VerifyPlan, WhatThereIsNotIsNotLeftOut) {
+TEST(VerifyPlan, WhatDoesNotExistIsNotLeftOut) {
   VerifyQuestion q = question();
   q.tables = {"best"};
   q.drafts = {"none"};
@@ -104,16 +104,16 @@ TEST(VerifyPlan, WhatThereIsNotIsNotLeftOut) {
   q.request.max_new_tokens = 4;
   EXPECT_THAT(left_out(q, standard()),
               ElementsAre("2 other combinations of draft, table, threads and batched or serial verification",
-                          "another run of the request, whole, cut or beside another, of the drafts oracular",
-                          "2 of 7 other readings of the text"));
-  EXPECT_THAT(described(q, full_effort()), testing::Not(Contains(HasSubstr("tree-test")))) << "a trace has no trees";
+                          "repeated runs, whole, cancelled or beside another sequence, of the drafts perfect",
+                          "2 of 7 other batchings of the text"));
+  EXPECT_THAT(described(q, full_effort()), testing::Not(Contains(HasSubstr("tree-test")))) << "traces have no trees";
 }
 
-TEST(VerifyPlan, ALongTextIsSaidToBeSampledAtFullEffortToo) {
+TEST(VerifyPlan, ALongTextIsSampledAtFullEffortToo) {
   VerifyQuestion q = question();
   q.request.max_new_tokens = 1000;
   EXPECT_THAT(left_out(q, full_effort()),
-              ElementsAre("750 of 1000 plain rows of a text computed afresh: they go on with a cache"));
+              ElementsAre("750 of 1000 rows of plain decoding recomputed from scratch: the others use a KV cache"));
 }
 
 Paces paces_of(const VerifyQuestion& q) {
@@ -126,7 +126,7 @@ Paces paces_of(const VerifyQuestion& q) {
   return paces;
 }
 
-TEST(Estimate, HasAStepForEachRunAndEachCheckAndGrowsWithEffortLengthAndSlowTables) {
+TEST(Estimate, HasAStepForEachRunAndCheckAndGrowsWithEffortLengthAndSlowTables) {
   const VerifyQuestion q = question();
   const auto whole = [&](const VerifyQuestion& of, const Effort& effort) {
     const auto steps = steps_of(of, effort, paces_of(of));
@@ -146,11 +146,11 @@ TEST(Estimate, HasAStepForEachRunAndEachCheckAndGrowsWithEffortLengthAndSlowTabl
   EXPECT_GT(whole(q, full_effort()), 3 * whole(fast, full_effort()));
 }
 
-TEST(Estimate, GoesByHowLongTheStepsBehindTook) {
+TEST(Estimate, ScalesWithTheTimeOfFinishedSteps) {
   const std::vector<double> steps{1, 2, 3, 4};
   EXPECT_EQ(seconds_left(steps, 0, 0), 10);
-  EXPECT_EQ(seconds_left(steps, 2, 3), 7) << "as foreseen";
-  EXPECT_EQ(seconds_left(steps, 2, 6), 14) << "twice as slow as foreseen";
+  EXPECT_EQ(seconds_left(steps, 2, 3), 7) << "as estimated";
+  EXPECT_EQ(seconds_left(steps, 2, 6), 14) << "twice as slow as estimated";
   EXPECT_EQ(seconds_left(steps, 4, 6), 0);
   EXPECT_EQ(in_words(0.2), "less than a minute");
   EXPECT_EQ(in_words(61), "2 minutes");
@@ -167,11 +167,11 @@ Outcome verify_with(std::vector<std::string> more, const std::string& environmen
   return run_command(more, environment);
 }
 
-TEST(VerifyEffort, IsNamedWithWhatItLeavesOutInTheVerdictsLineAndInTheReport) {
+TEST(VerifyEffort, IsNamedWithWhatItLeavesOutInTextAndReport) {
   const Outcome text = verify_with({"--effort", "quick"});
   EXPECT_EQ(text.status, 0) << text.err << text.out;
   EXPECT_THAT(text.out, HasSubstr("  PASS_EXACT (effort quick: 1 of "));
-  EXPECT_THAT(text.out, HasSubstr("not proved: controls oracular (left out at effort quick)"));
+  EXPECT_THAT(text.out, HasSubstr("not proved: controls perfect (left out at effort quick)"));
   EXPECT_THAT(text.err, testing::MatchesRegex("effort quick: 1 of [^\n]*: about less than a minute\n"));
 
   const Outcome data = verify_with({"--effort", "quick", "--json", "-", "--quiet"});
@@ -182,18 +182,18 @@ TEST(VerifyEffort, IsNamedWithWhatItLeavesOutInTheVerdictsLineAndInTheReport) {
   EXPECT_THAT(report["unproved"].dump(), HasSubstr("left out at effort quick"));
 }
 
-TEST(VerifyEffort, IsStandardWhenNotNamedAndNonsenseIsRefused) {
+TEST(VerifyEffort, IsStandardByDefaultAndNonsenseIsRefused) {
   const Outcome usual = verify_with({"--kernels", "scalar", "--json", "-", "--quiet"});
   EXPECT_EQ(usual.status, 0) << usual.err;
   EXPECT_THAT(json::parse(usual.out)["scope"].get<std::string>(), testing::StartsWith("effort standard: "));
   const Outcome nonsense = verify_with({"--effort", "nonsense"});
   EXPECT_EQ(nonsense.status, 3);
-  EXPECT_THAT(nonsense.err, HasSubstr("--effort: 'nonsense' is not known; there are quick, standard, full\n"));
+  EXPECT_THAT(nonsense.err, HasSubstr("--effort: 'nonsense' is none of quick, standard, full"));
   EXPECT_EQ(std::count(nonsense.err.begin(), nonsense.err.end(), '\n'), 1);
 }
 
 // The library of tests/tools/crossed_rows.cpp mixes rows in products as wide as the model only: the kernels look fit.
-TEST(VerifyEffortSlow, FindsAtQuickThatRowsMix) {
+TEST(VerifyEffortSlow, FindsMixedRowsAtQuick) {
   const std::string library = "LD_LIBRARY_PATH=" + quoted(CROSSED_ROWS_FOLDER) + " CROSSED_INPUTS=";
   const std::vector<std::string> openblas{"--effort", "quick", "--kernels", "openblas", "--json", "-", "--quiet"};
   const Outcome mixed = verify_with(openblas, library + "48");

@@ -12,21 +12,21 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-TEST(ZooCommandSlow, PrintsTheSnapshotAndThatAllAreAsTheyMustBe) {
+TEST(ZooCommandSlow, PrintsTheSnapshotWithNoUnexpectedRow) {
   const Outcome outcome = run_command({"zoo"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, StartsWith(text_of(fixture("snapshots/mutants.txt"))));
   EXPECT_THAT(outcome.out, HasSubstr(" mutants caught, "));
 }
 
-TEST(ZooCommand, SaysWhatTheChecksSayOfAFew) {
+TEST(ZooCommand, PrintsTheFindingsOfChosenDecoders) {
   const Outcome outcome = run_command({"zoo", "--only", "A01", "N06"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("verdict_justified  fail    draft dialect"));
   EXPECT_THAT(outcome.out, HasSubstr("1 of 1 mutants caught, 1 of 1 controls silent"));
 }
 
-TEST(ZooCommand, WritesTheSameAsJson) {
+TEST(ZooCommand, WritesTheFindingsAsJson) {
   const Outcome outcome = run_command({"zoo", "--only", "E11", "--json", "-"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const auto json = nlohmann::json::parse(outcome.out);
@@ -42,7 +42,7 @@ TEST(ZooCommand, WritesTheSameAsJson) {
   }
 }
 
-TEST(ZooCommand, KnowsWhomItDoesNotHave) {
+TEST(ZooCommand, RefusesAnUnknownId) {
   const Outcome outcome = run_command({"zoo", "--only", "A01", "Q99"});
   EXPECT_EQ(outcome.status, 3);
   EXPECT_THAT(outcome.err, HasSubstr("--only 'Q99': there is no such mutant or control"));

@@ -11,14 +11,16 @@
 
 namespace draftproof {
 
-void add_bench_options(CLI::App& command, BenchOptions& options, int repeats) {
+void add_repeats_option(Command& command, int& repeats) {
+  command.group("Measurement");
+  command.option("--repeats", repeats, "how often everything is timed").range(1, 100'000).show_default();
+}
+
+void add_bench_options(Command& command, BenchOptions& options, int repeats) {
   options.repeats = repeats;
   add_threads_option(command, options.threads);
-  command.add_option("--turns", options.repeats, "how often everything is timed")
-      ->check(within(1, 100'000))
-      ->capture_default_str();
-  command.add_option("--json", options.json_file, "write the result as JSON to this file; - is standard output");
-  command.add_flag("--quiet", options.quiet, "print nothing but errors");
+  add_repeats_option(command, options.repeats);
+  add_result_options(command, options.json_file, options.quiet);
 }
 
 std::unique_ptr<OutputFile> bench_json_file(const BenchOptions& options, const std::vector<std::string>& sources) {
@@ -34,10 +36,10 @@ std::vector<Token> bench_text(const Model& model, int length) {
   return text;
 }
 
-ForgottenPasses::ForgottenPasses(Model& target, int context, int rows_max) : target_(target), context_(context) {
+RolledBackPasses::RolledBackPasses(Model& target, int context, int rows_max) : target_(target), context_(context) {
   if (context > target.context() - rows_max) {
-    throw Error(fmt::format("a context of {} and {} rows are more than the {} positions of the model", context,
-                            rows_max, target.context()));
+    throw Error(fmt::format("a context of {} and {} rows exceed the {} positions of the model", context, rows_max,
+                            target.context()));
   }
   text_ = bench_text(target, context + rows_max);
   cache_ = target.new_cache(context + rows_max, std::max(Draft::max_chunk, rows_max));
@@ -51,21 +53,19 @@ ForgottenPasses::ForgottenPasses(Model& target, int context, int rows_max) : tar
   }
 }
 
-void ForgottenPasses::pass(int rows) {
-  const auto tokens =
-      std::span(text_).subspan(static_cast<std::size_t>(context_), static_cast<std::size_t>(rows));
-  const Transaction forgotten = cache_->begin(rows);
+void RolledBackPasses::pass(int rows) {
+  const auto tokens = std::span(text_).subspan(static_cast<std::size_t>(context_), static_cast<std::size_t>(rows));
+  const Transaction rolled_back = cache_->begin(rows);
   target_.forward({.tokens = tokens}, *cache_, outputs_);
 }
 
-void add_bench(CLI::App& app, Exit& exit) {
-  CLI::App* const command = app.add_subcommand("bench", "measure speed, beside what this machine can do at most");
-  command->require_subcommand(1);
-  add_bench_decode(*command, exit);
-  add_bench_kernels(*command, exit);
-  add_bench_prefill(*command, exit);
-  add_bench_sampling(*command, exit);
-  add_bench_speculate(*command, exit);
+void add_bench(Command& app) {
+  Command& command = app.subcommand("bench", "measure speed beside the limits of this machine");
+  add_bench_decode(command);
+  add_bench_kernels(command);
+  add_bench_prefill(command);
+  add_bench_sampling(command);
+  add_bench_speculate(command);
 }
 
 }  // namespace draftproof

@@ -1,36 +1,37 @@
 // SPDX-License-Identifier: MIT
-// The subcommands of `draftproof bench`, one file each, and what they share beside tools/bench/interleaved_timer.h.
+// The subcommands of `draftproof bench`, one file each, and what they share besides tools/bench/interleaved_timer.h.
 #pragma once
 
-#include <CLI/CLI.hpp>
 
 #include "ref/models/model.h"
-#include "tools/options.h"
 #include "tools/bench/interleaved_timer.h"
+#include "tools/options.h"
 
 namespace draftproof {
 
-void add_bench_decode(CLI::App& bench, Exit& exit);
-void add_bench_kernels(CLI::App& bench, Exit& exit);
-void add_bench_prefill(CLI::App& bench, Exit& exit);
-void add_bench_sampling(CLI::App& bench, Exit& exit);
-void add_bench_speculate(CLI::App& bench, Exit& exit);
+void add_bench_decode(Command& bench);
+void add_bench_kernels(Command& bench);
+void add_bench_prefill(Command& bench);
+void add_bench_sampling(Command& bench);
+void add_bench_speculate(Command& bench);
 
-void add_bench_options(CLI::App& command, BenchOptions& options, int repeats);
+/// --threads, --repeats, --json and --quiet. `repeats`: the default.
+void add_bench_options(Command& command, BenchOptions& options, int repeats);
+void add_repeats_option(Command& command, int& repeats);
 
-/// Null when no result file is asked for.
+/// Returns the file of --json; null when none is asked for.
 std::unique_ptr<OutputFile> bench_json_file(const BenchOptions& options, const std::vector<std::string>& sources);
 
 bool shows_text(const BenchOptions& options);
 
-/// Tokens for a model to read; which ones does not matter.
+/// Returns tokens for a model to read. Speed does not depend on which ones.
 std::vector<Token> bench_text(const Model& model, int length);
 
-/// Passes over rows behind a context, logits of all rows; each is forgotten.
-class ForgottenPasses {
+/// Passes over rows after a context that compute the logits of all rows and are rolled back.
+class RolledBackPasses {
  public:
-  /// Reads the context. Error when the model cannot hold it and `rows_max` more.
-  ForgottenPasses(Model& target, int context, int rows_max);
+  /// Prefills the context. Throws Error when the model has no room for it and `rows_max` more positions.
+  RolledBackPasses(Model& target, int context, int rows_max);
   void pass(int rows);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a verification of M rows costs beside one row, which is plain decoding: whole passes of a target, logits of
-// every row.
+// The cost of a verification pass over M rows compared with one row, which is plain autoregressive decoding. A pass is
+// a whole pass of the target, with the logits of every row.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,49 +29,49 @@ struct BenchDecodeOptions {
 
 struct Line {
   int rows;
-  int item;
+  int index;
   Work work;
-  int watched;  // the same pass, watched
-  int outside;  // of it
+  int watched;  // the same pass, timed by a KernelTimer
+  int outside;  // the part of it outside of kernels
 };
 
 struct Table {
   const BenchDecodeOptions& options;
   const Kernels& kernels;
-  const InterleavedTimer& repeats;
+  const InterleavedTimer& timer;
   int layers;
   std::uint64_t memory_bytes;  // docs/memory.md
-  std::vector<Line> lines;  // of one row first
+  std::vector<Line> lines;  // the first is of one row
 };
 
 std::string text_of(const Table& table) {
-  const InterleavedTimer& repeats = table.repeats;
-  std::string text = fmt::format("{}: {}, {} threads, context {}, {:.0f} MB of weights a pass, {} turns\n{}",
+  const InterleavedTimer& timer = table.timer;
+  std::string text = fmt::format("{}: {}, {} threads, context {}, {:.0f} MB of weights a pass, {} repeats\n{}",
                                  table.options.target, table.kernels.name, threads(), table.options.context,
-                                 1e-6 * table.lines.front().work.bytes, repeats.repeats(), repeats.limits_text());
+                                 1e-6 * table.lines.front().work.bytes, timer.repeats(), timer.limits_text());
   text += fmt::format("{:>4}  {:>8}  {:<20}  {:>5}  {:<14}  {:>7}  {:>5} {:>5}  {:>6} {:>10}  {}\n", "rows", "ms",
                       "(min..max)", "cost", "(min..max)", "rows/s", "GB/s", "", "GMAC/s", "of limit",
                       "outside kernels");
   for (const Line& line : table.lines) {
-    const Spread time = repeats.seconds(line.item);
-    const Spread cost = repeats.ratio(line.item, table.lines.front().item);
+    const Spread time = timer.seconds(line.index);
+    const Spread cost = timer.ratio(line.index, table.lines.front().index);
     text += fmt::format("{:>4}  {:>8.3f}  {:<20}  {:>5.2f}  {:<14}  {:>7.1f}  {:>5.1f} {:>4.0f}%  {:>6.1f} {:>9.0f}%  "
                         "{:.1f}%, {:.1f} us a layer\n",
                         line.rows, 1e3 * time.median,
                         fmt::format("({:.3f}..{:.3f})", 1e3 * time.least, 1e3 * time.most),
                         cost.median, fmt::format("({:.2f}..{:.2f})", cost.least, cost.most), line.rows / time.median,
                         1e-9 * line.work.bytes / time.median,
-                        100 * line.work.bytes / time.median / repeats.bytes_read(),
+                        100 * line.work.bytes / time.median / timer.bytes_read(),
                         1e-9 * line.work.multiplications() / time.median,
-                        100 * repeats.least_seconds(line.work) / time.median,
-                        100 * repeats.ratio(line.outside, line.watched).median,
-                        1e6 * repeats.seconds(line.outside).median / table.layers);
+                        100 * timer.least_seconds(line.work) / time.median,
+                        100 * timer.ratio(line.outside, line.watched).median,
+                        1e6 * timer.seconds(line.outside).median / table.layers);
   }
   return text;
 }
 
 nlohmann::ordered_json json_of(const Table& table) {
-  const InterleavedTimer& repeats = table.repeats;
+  const InterleavedTimer& timer = table.timer;
   nlohmann::ordered_json json = {{"command", "bench decode"},
                                  {"target", table.options.target},
                                  {"kernels", table.kernels.name},
@@ -82,22 +82,22 @@ nlohmann::ordered_json json_of(const Table& table) {
                                  {"context", table.options.context},
                                  {"bytes_of_weights", table.lines.front().work.bytes},
                                  {"memory_bytes", table.memory_bytes},
-                                 {"turns", repeats.repeats()},
-                                 {"limits", repeats.limits_json()}};
+                                 {"repeats", timer.repeats()},
+                                 {"limits", timer.limits_json()}};
   for (const Line& line : table.lines) {
     nlohmann::ordered_json row = {{"rows", line.rows}};
-    row.update(repeats.rates_json(line.item, line.work));
-    row["cost"] = spread_json(repeats.ratio(line.item, table.lines.front().item));
+    row.update(timer.rates_json(line.index, line.work));
+    row["cost"] = spread_json(timer.ratio(line.index, table.lines.front().index));
     row["outside_kernels"] = {
-        {"share", spread_json(repeats.ratio(line.outside, line.watched))},
-        {"microseconds_per_layer", spread_json(repeats.seconds(line.outside), 1e6 / table.layers)}};
-    row["rows_per_second"] = line.rows / repeats.seconds(line.item).median;
+        {"share", spread_json(timer.ratio(line.outside, line.watched))},
+        {"microseconds_per_layer", spread_json(timer.seconds(line.outside), 1e6 / table.layers)}};
+    row["rows_per_second"] = line.rows / timer.seconds(line.index).median;
     json["rows"].push_back(std::move(row));
   }
   return json;
 }
 
-/// Ascending, each once, 1 among them.
+/// Returns the counts in ascending order without duplicates, 1 included.
 std::vector<int> row_counts(std::vector<int> asked) {
   asked.push_back(1);
   std::sort(asked.begin(), asked.end());
@@ -119,22 +119,22 @@ Exit bench_decode(const BenchDecodeOptions& options) {
   const TargetWork work = target_work(options.target, load_options);
   const std::vector<int> counts = row_counts(options.rows);
   const Roofline roofline(roofline_bytes);
-  InterleavedTimer repeats(roofline);
+  InterleavedTimer timer(roofline);
   const MemoryNeed need = memory_need(Checkpoint(options.target), load_options);
-  Table table{options, kernels, repeats, target->layers(), need.total(options.context + counts.back()), {}};
+  Table table{options, kernels, timer, target->layers(), need.total(options.context + counts.back()), {}};
   with_workers([&] {
-    ForgottenPasses passes(*target, options.context, counts.back());
+    RolledBackPasses passes(*target, options.context, counts.back());
     for (const int rows : counts) {
-      const int item = repeats.add_whole(fmt::format("{} rows", rows), [&passes, rows] { passes.pass(rows); });
+      const int index = timer.add_whole(fmt::format("{} rows", rows), [&passes, rows] { passes.pass(rows); });
       const auto seconds = std::make_shared<KernelTimer::Seconds>();
-      const int watched = repeats.add(fmt::format("{} rows, watched", rows), [&passes, &watch, seconds, rows] {
+      const int watched = timer.add(fmt::format("{} rows, watched", rows), [&passes, &watch, seconds, rows] {
         *seconds = watch.watch([&] { passes.pass(rows); });
         return seconds->whole;
       });
-      const int outside = repeats.add("", [seconds] { return seconds->outside; });
-      table.lines.push_back({rows, item, work.pass(rows), watched, outside});
+      const int outside = timer.add("", [seconds] { return seconds->outside; });
+      table.lines.push_back({rows, index, work.pass(rows), watched, outside});
     }
-    repeats.run(bench);
+    timer.run(bench);
   });
   if (shows_text(bench)) std::cout << text_of(table) << std::flush;
   if (json_file) json_file->write(dumped(json_of(table)));
@@ -143,20 +143,17 @@ Exit bench_decode(const BenchDecodeOptions& options) {
 
 }  // namespace
 
-void add_bench_decode(CLI::App& bench, Exit& exit) {
+void add_bench_decode(Command& bench) {
   auto options = std::make_shared<BenchDecodeOptions>();
-  CLI::App* const command = bench.add_subcommand("decode", "passes over 1, 2, 4, ... rows behind a context");
-  command->add_option("target", options->target, "folder or .gguf of the target model")->required();
-  command->add_option("--rows", options->rows, "rows of a pass, like 1,4,16")
-      ->delimiter(',')
-      ->check(within(1, 4096))
-      ->capture_default_str();
-  command->add_option("--context", options->context, "positions before the rows")
-      ->check(within(1, 1 << 20))
-      ->capture_default_str();
-  add_layout_options(*command, options->load_options);
-  add_bench_options(*command, options->bench, 11);
-  command->callback([options, &exit] { exit = bench_decode(*options); });
+  Command& command = bench.subcommand("decode", "verification passes over 1, 2, 4, ... rows after a context");
+  command.group("Model");
+  add_target_option(command, options->target);
+  command.group("Measurement");
+  command.option("--rows", options->rows, "rows of a pass, like 1,4,16").separator(',').range(1, 4096).show_default();
+  command.option("--context", options->context, "positions before the rows").range(1, 1 << 20).show_default();
+  add_layout_options(command, options->load_options);
+  add_bench_options(command, options->bench, 11);
+  command.action([options] { return bench_decode(*options); });
 }
 
 }  // namespace draftproof

@@ -16,12 +16,12 @@ InterleavedTimer::InterleavedTimer(const Roofline& limits) : roofline_(limits) {
   multiply_bytes_ = add_whole("bytes", [this] { multiplied_bytes_ = roofline_.multiply_bytes(); });
 }
 
-int InterleavedTimer::add_whole(const std::string& name, std::function<void()> item) {
-  return add(name, [item = std::move(item)] { return timed(item); });
+int InterleavedTimer::add_whole(const std::string& name, std::function<void()> run) {
+  return add(name, [run = std::move(run)] { return timed(run); });
 }
 
-int InterleavedTimer::add(const std::string& name, std::function<double()> item) {
-  cases_.push_back({name, std::move(item)});
+int InterleavedTimer::add(const std::string& name, std::function<double()> run) {
+  cases_.push_back({name, std::move(run)});
   seconds_.emplace_back();
   return static_cast<int>(cases_.size()) - 1;
 }
@@ -29,22 +29,22 @@ int InterleavedTimer::add(const std::string& name, std::function<double()> item)
 void InterleavedTimer::run(const BenchOptions& options) {
   const std::atomic<bool>* const interrupted = watch_for_interrupt();
   Progress progress(options.quiet);
-  for (int turn = 0; turn <= options.repeats; ++turn) {
-    if (turn > 1 && interrupted->load()) return;
+  for (int repeat = 0; repeat <= options.repeats; ++repeat) {
+    if (repeat > 1 && interrupted->load()) return;
     for (std::size_t i = 0; i < cases_.size(); ++i) {
-      progress.say(fmt::format("turn {} of {}: {}", turn, options.repeats, cases_[i].name));
-      // What the probes leave in the caches is not what the work would find there.
+      progress.show(fmt::format("repeat {} of {}: {}", repeat, options.repeats, cases_[i].name));
+      // The probes of the limits replace what the first case would find in the CPU caches, so it runs once unmeasured.
       if (static_cast<int>(i) == multiply_bytes_ + 1) cases_[i].run();
       const double taken = cases_[i].run();
-      if (turn > 0) seconds_[i].push_back(taken);
+      if (repeat > 0) seconds_[i].push_back(taken);
     }
   }
 }
 
-Spread InterleavedTimer::ratio(int item, int base) const {
-  std::vector<double> ratios = seconds_.at(static_cast<std::size_t>(item));
+Spread InterleavedTimer::ratio(int index, int base) const {
+  std::vector<double> ratios = seconds_.at(static_cast<std::size_t>(index));
   const std::vector<double>& bases = seconds_.at(static_cast<std::size_t>(base));
-  for (std::size_t turn = 0; turn < ratios.size(); ++turn) ratios[turn] /= bases[turn];
+  for (std::size_t i = 0; i < ratios.size(); ++i) ratios[i] /= bases[i];
   return spread_of(std::move(ratios));
 }
 
@@ -59,8 +59,8 @@ std::string InterleavedTimer::limits_text() const {
 }
 
 nlohmann::ordered_json InterleavedTimer::limits_json() const {
-  const auto rates = [this](double work, int item) {
-    const Spread s = seconds(item);
+  const auto rates = [this](double work, int index) {
+    const Spread s = seconds(index);
     return nlohmann::ordered_json{{"median", work / s.median}, {"min", work / s.most}, {"max", work / s.least}};
   };
   return {{"instructions", roofline_.name()},
@@ -69,8 +69,8 @@ nlohmann::ordered_json InterleavedTimer::limits_json() const {
           {"byte_multiplications_per_second", rates(multiplied_bytes_, multiply_bytes_)}};
 }
 
-nlohmann::ordered_json InterleavedTimer::rates_json(int item, const Work& work) const {
-  const Spread time = seconds(item);
+nlohmann::ordered_json InterleavedTimer::rates_json(int index, const Work& work) const {
+  const Spread time = seconds(index);
   return {{"milliseconds", spread_json(time, 1e3)},
           {"bytes_per_second", work.bytes / time.median},
           {"multiplications_per_second", work.multiplications() / time.median},

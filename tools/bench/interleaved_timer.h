@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Things that are timed by turns: in a turn each runs once, so that a noisy machine disturbs all alike; ratios are
-// taken turn by turn. The limits of the machine are among the things.
+// Times several cases, interleaved: in each repeat every case runs once, so that noise on the machine disturbs all
+// alike, and ratios are taken within a repeat. The limits of the machine are measured as cases, too.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 
 namespace draftproof {
 
-/// Flags of every subcommand of `bench`.
+/// Options of every subcommand of `bench`.
 struct BenchOptions {
   int threads = 0;
   int repeats = 0;
@@ -23,7 +23,8 @@ struct BenchOptions {
   bool quiet = false;
 };
 
-/// Work that one thing does, for the limits: bytes of weights or memory, multiplications of floats and of bytes.
+/// The work of one case, for comparison with the limits: bytes of weights or memory, multiplications of floats and of
+/// bytes.
 struct Work {
   double bytes = 0;
   double float_multiplications = 0;
@@ -36,19 +37,20 @@ class InterleavedTimer {
  public:
   explicit InterleavedTimer(const Roofline& limits);
 
-  /// Index of the thing, which gives the seconds that count.
-  int add(const std::string& name, std::function<double()> item);
-  /// The same, timed from begin to end.
-  int add_whole(const std::string& name, std::function<void()> item);
+  /// Adds a case that returns the seconds to count. Returns its index.
+  int add(const std::string& name, std::function<double()> run);
+  /// Adds a case that is timed from begin to end. Returns its index.
+  int add_whole(const std::string& name, std::function<void()> run);
 
-  /// One turn that is not counted, then as many as asked for, or as there are before Ctrl-C. Inside with_workers.
+  /// Runs all cases: one repeat that is not counted, then those asked for, or those completed before Ctrl-C. Call it
+  /// inside with_workers.
   void run(const BenchOptions& options);
 
-  Spread seconds(int item) const { return spread_of(seconds_.at(static_cast<std::size_t>(item))); }
-  Spread ratio(int item, int base) const;  // of the seconds
+  Spread seconds(int index) const { return spread_of(seconds_.at(static_cast<std::size_t>(index))); }
+  Spread ratio(int index, int base) const;  // of the seconds, repeat by repeat
   int repeats() const { return static_cast<int>(seconds_.front().size()); }
 
-  /// The least seconds in which this machine could do the work; and which of the limits that is.
+  /// Returns the least seconds in which this machine could do the work.
   double least_seconds(const Work& work) const;
 
   /// Medians, per second.
@@ -59,8 +61,8 @@ class InterleavedTimer {
   std::string limits_text() const;
   nlohmann::ordered_json limits_json() const;
 
-  /// A thing's times, and what they make of its work.
-  nlohmann::ordered_json rates_json(int item, const Work& work) const;
+  /// Returns the times of a case, and the rates at which it did its work.
+  nlohmann::ordered_json rates_json(int index, const Work& work) const;
 
  private:
   struct Case {
@@ -78,7 +80,7 @@ class InterleavedTimer {
   std::vector<std::vector<double>> seconds_;
 };
 
-/// Seconds of f().
+/// Returns the seconds that f() takes.
 template <class Function>
 double timed(const Function& f) {
   const auto start = std::chrono::steady_clock::now();

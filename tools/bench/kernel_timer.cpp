@@ -8,18 +8,18 @@
 namespace draftproof {
 namespace {
 
-// Entries have no place for a context.
+// Global, because entries of a table take no context argument.
 const Kernels* watched = nullptr;
-std::atomic<int> inside{0};               // threads
-std::atomic<std::int64_t> nanoseconds{0};  // in which there were any
+std::atomic<int> inside{0};                // threads inside an entry
+std::atomic<std::int64_t> nanoseconds{0};  // with at least one thread inside
 
 std::int64_t now() noexcept {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 
-/// A thread inside an entry. Looking at the clock is outside, so that a thread that loses its core there cannot make
-/// kernels longer than they are.
+/// A thread inside an entry. Reading the clock counts as outside: a thread that is descheduled there must not make
+/// kernels appear longer.
 class Inside {
  public:
   Inside() noexcept {
@@ -33,17 +33,17 @@ class Inside {
   Inside& operator=(const Inside&) = delete;
 };
 
-template <auto RecordedDraw>
+template <auto Entry>
 struct Watched;
-template <class... Arguments, void (*Kernels::*RecordedDraw)(Arguments...) noexcept>
-struct Watched<RecordedDraw> {
+template <class... Arguments, void (*Kernels::*Entry)(Arguments...) noexcept>
+struct Watched<Entry> {
   static void run(Arguments... arguments) noexcept {
     const Inside here;
-    (watched->*RecordedDraw)(arguments...);
+    (watched->*Entry)(arguments...);
   }
 };
 
-/// The entries that compute.
+/// Replaces the entries that compute.
 template <auto... Entries>
 void watch_entries(Kernels& table) noexcept {
   ((table.*Entries = Watched<Entries>::run), ...);

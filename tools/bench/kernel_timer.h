@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// How long no thread is inside a kernel while some work is done: a copy of a table notes, while work is watched, when
-// its entries are entered and left. At all other times the copy is the table, so what is not watched costs nothing.
+// Measures how long no thread is inside a kernel during some work. A copy of a kernel table records when its entries
+// are entered and left, but only while work is watched; at other times it equals the table and costs nothing.
 //
-// Nothing is taken off: calling the other threads, waiting for them when none is inside an entry, and the watching
-// itself count as outside, as does all that is no entry of the table, storing keys and values included.
+// Nothing is subtracted: waking the other threads, waiting while no thread is inside an entry, and the recording itself
+// count as outside. So does everything that is not an entry of the table, storing keys and values for example.
 #pragma once
 
 #include <functional>
@@ -18,14 +18,14 @@ class KernelTimer {
   KernelTimer(const KernelTimer&) = delete;
   KernelTimer& operator=(const KernelTimer&) = delete;
 
-  /// For what is to be watched.
+  /// The table that the watched work must use.
   const Kernels& table() const noexcept { return table_; }
 
   struct Seconds {
     double whole;
-    double outside;  // of all entries
+    double outside;  // no thread was inside an entry
   };
-  /// Of work(), which uses table(). One at a time in a process.
+  /// Runs work() and returns its times. Only one call at a time in a process.
   Seconds watch(const std::function<void()>& work);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Each operation by itself, at several numbers of rows. Weights, keys and values are as many as a model has, used one
-// after the other, so that no cache holds those that are needed next.
+// Each operation by itself, at several numbers of rows. There are as many weights, keys and values as in a model, and
+// they are used in rotation, so that the CPU caches never hold the ones needed next.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,13 +17,13 @@
 namespace draftproof {
 namespace {
 
-constexpr double rotating_bytes = 450e6;         // more than a cache holds
-constexpr double bytes_at_once = 40e6;           // one measurement goes on until it has read as much
-constexpr double multiplications_at_once = 2e9;  // or multiplied as much
+constexpr double rotating_bytes = 450e6;         // more than the caches of a CPU hold
+constexpr double bytes_at_once = 40e6;           // one measurement repeats the operation until this much is read
+constexpr double multiplications_at_once = 2e9;  // or until this many multiplications are done
 constexpr const char* operation_names[] = {"matmul", "attention",     "rms_norm",
                                            "rope",   "silu_multiply", "add"};
 
-// Of Qwen3-0.6B.
+// The shapes of Qwen3-0.6B.
 constexpr int hidden = 1024;
 constexpr int intermediate = 3072;
 constexpr int model_layers = 28;
@@ -44,7 +44,7 @@ struct Line {
   std::string operation;
   std::string variant;
   int rows;
-  int item;
+  int index;
   Work work;
 };
 
@@ -54,14 +54,14 @@ std::vector<float> random_floats(std::size_t count, std::uint64_t key) {
   return values;
 }
 
-/// Lines that are timed together, by turns, and what they work on.
+/// Lines that are timed together, interleaved, and their operands.
 class Group {
  public:
   Group(const BenchKernelsOptions& options, const Kernels& kernels, const Roofline& roofline)
-      : options_(options), kernels_(kernels), repeats_(roofline) {}
+      : options_(options), kernels_(kernels), timer_(roofline) {}
 
-  void run() { repeats_.run(options_.bench); }
-  const InterleavedTimer& repeats() const { return repeats_; }
+  void run() { timer_.run(options_.bench); }
+  const InterleavedTimer& timer() const { return timer_; }
   const std::vector<Line>& lines() const { return lines_; }
 
   void add_matmuls(Format format) {
@@ -80,8 +80,8 @@ class Group {
     for (const int count : options_.rows) {
       const double multiplications = 1.0 * count * outputs * inputs;
       const Work work = {bytes, floats ? multiplications : 0, floats ? 0 : multiplications};
-      add("matmul", traits(format).name, count, work, [this, count](int turn) {
-        const PackedMatrix& w = weights_[static_cast<std::size_t>(turn) % weights_.size()];
+      add("matmul", traits(format).name, count, work, [this, count](int call) {
+        const PackedMatrix& w = weights_[static_cast<std::size_t>(call) % weights_.size()];
         pack_activations(kernels_, w, x_.data(), w.inputs(), count, activations_);
         matmul(kernels_, w, activations_, y_.data(), w.outputs());
       });
@@ -107,12 +107,12 @@ class Group {
     for (int r = 0; r < most; ++r) visible_.push_back({0, context + r + 1});
     scratch_.reserve(attention_shape, most, context + most);
     for (const int count : options_.rows) {
-      const double seen = context + 0.5 * (count + 1);  // by a row
+      const double seen = context + 0.5 * (count + 1);  // positions, on average over the rows
       const double read = static_cast<double>(bytes) / (blocks * lanes) * (context + count);
       const Work work = {read, 2.0 * count * seen * width, 0};
       const std::string variant = fmt::format("{}, context {}", traits(format).name, context);
-      add("attention", variant, count, work, [this, count](int turn) {
-        const KeyValues& kv = layers_[static_cast<std::size_t>(turn % model_layers)];
+      add("attention", variant, count, work, [this, count](int call) {
+        const KeyValues& kv = layers_[static_cast<std::size_t>(call % model_layers)];
         attention(kernels_, attention_shape, kv, x_.data(), width, visible_.data(), count, scratch_, y_.data());
       });
     }
@@ -123,7 +123,7 @@ class Group {
     x_ = random_floats(static_cast<std::size_t>(most) * 2 * intermediate, 2);
     y_ = x_;
     weight_ = random_floats(hidden, 3);
-    ones_.assign(x_.size(), 1);  // cosines and sines of a turn that leaves values as they are
+    ones_.assign(x_.size(), 1);  // cosines and sines of a rotation by 0
     zeros_.assign(x_.size(), 0);
     for (const int count : options_.rows) {
       const double values = 1.0 * count * (name == "silu_multiply" ? 3 * intermediate : 2 * hidden);
@@ -158,24 +158,24 @@ class Group {
     }
   }
 
-  /// `once` gets another number each time.
+  /// `once` receives the number of the call, which increases by one each time.
   void add(const std::string& operation, const std::string& variant, int rows, const Work& work,
-           std::function<void(int turn)> once) {
+           std::function<void(int call)> once) {
     const double repeats = std::min(bytes_at_once / work.bytes, multiplications_at_once / (work.multiplications() + 1));
     const int times = static_cast<int>(std::clamp(repeats, 1.0, 1000.0));
-    const int item = repeats_.add(fmt::format("{} {} {} rows", operation, variant, rows), [this, times, once] {
+    const int index = timer_.add(fmt::format("{} {} {} rows", operation, variant, rows), [this, times, once] {
       const double seconds = timed([&] {
-        for (int i = 0; i < times; ++i) once(turn_++);
+        for (int i = 0; i < times; ++i) once(calls_++);
       });
       return seconds / times;
     });
-    lines_.push_back({operation, variant, rows, item, work});
+    lines_.push_back({operation, variant, rows, index, work});
   }
 
   const BenchKernelsOptions& options_;
   const Kernels& kernels_;
-  InterleavedTimer repeats_;
-  int turn_ = 0;
+  InterleavedTimer timer_;
+  int calls_ = 0;
   std::vector<Line> lines_;
   std::vector<PackedMatrix> weights_;
   std::vector<Aligned<std::byte>> kv_;  // of each layer's keys and values
@@ -194,21 +194,21 @@ std::string heading() {
 std::string text_of(const Group& group) {
   std::string text;
   for (const Line& line : group.lines()) {
-    const Spread time = group.repeats().seconds(line.item);
+    const Spread time = group.timer().seconds(line.index);
     text += fmt::format("{:<14} {:<14} {:>4}  {:>9.4f}  {:<22}  {:>6.1f}  {:>7.1f}  {:>7.0f}%\n", line.operation,
                         line.variant, line.rows, 1e3 * time.median,
                         fmt::format("({:.4f}..{:.4f})", 1e3 * time.least, 1e3 * time.most),
                         1e-9 * line.work.bytes / time.median, 2e-9 * line.work.multiplications() / time.median,
-                        100 * group.repeats().least_seconds(line.work) / time.median);
+                        100 * group.timer().least_seconds(line.work) / time.median);
   }
   return text;
 }
 
 nlohmann::ordered_json json_of(const Group& group) {
-  nlohmann::ordered_json json = {{"turns", group.repeats().repeats()}, {"limits", group.repeats().limits_json()}};
+  nlohmann::ordered_json json = {{"repeats", group.timer().repeats()}, {"limits", group.timer().limits_json()}};
   for (const Line& line : group.lines()) {
     nlohmann::ordered_json entry = {{"operation", line.operation}, {"variant", line.variant}, {"rows", line.rows}};
-    entry.update(group.repeats().rates_json(line.item, line.work));
+    entry.update(group.timer().rates_json(line.index, line.work));
     json["operations"].push_back(std::move(entry));
   }
   return json;
@@ -225,7 +225,7 @@ Exit bench_kernels(const BenchKernelsOptions& options) {
   }
   for (const Format type : types) {
     if (options.inputs % traits(type).block_inputs != 0) {
-      throw Error(fmt::format("--inputs {} is no multiple of {}, as {} needs", options.inputs,
+      throw Error(fmt::format("--inputs {} must be a multiple of {} for type {}", options.inputs,
                               traits(type).block_inputs, traits(type).name));
     }
   }
@@ -241,7 +241,7 @@ Exit bench_kernels(const BenchKernelsOptions& options) {
     Group group(options, kernels, roofline);
     fill(group);
     group.run();
-    if (shows_text(bench)) std::cout << text_of(group) << group.repeats().limits_text() << std::flush;
+    if (shows_text(bench)) std::cout << text_of(group) << group.timer().limits_text() << std::flush;
     json["groups"].push_back(json_of(group));
   };
   with_workers([&] {
@@ -265,31 +265,25 @@ Exit bench_kernels(const BenchKernelsOptions& options) {
 
 }  // namespace
 
-void add_bench_kernels(CLI::App& bench, Exit& exit) {
+void add_bench_kernels(Command& bench) {
   auto options = std::make_shared<BenchKernelsOptions>();
-  CLI::App* const command = bench.add_subcommand("kernels", "each operation by itself");
-  command->add_option("--ops", options->operations, "which operations")
-      ->delimiter(',')
-      ->check(CLI::IsMember(std::vector<std::string>(std::begin(operation_names), std::end(operation_names))))
-      ->capture_default_str();
-  command->add_option("--types", options->types, "which weights; all when left out: " + format_names())->delimiter(',');
-  command->add_option("--rows", options->rows, "rows of x")
-      ->delimiter(',')
-      ->check(within(1, 4096))
-      ->capture_default_str();
-  command->add_option("--contexts", options->contexts, "positions that attention sees before the rows")
-      ->delimiter(',')
-      ->check(within(1, 1 << 17))
-      ->capture_default_str();
-  command->add_option("--outputs", options->outputs, "of a matmul's weight")
-      ->check(within(1, 1 << 18))
-      ->capture_default_str();
-  command->add_option("--inputs", options->inputs, "of a matmul's weight")
-      ->check(within(1, 1 << 16))
-      ->capture_default_str();
-  add_kernels_option(*command, options->kernels);
-  add_bench_options(*command, options->bench, 7);
-  command->callback([options, &exit] { exit = bench_kernels(*options); });
+  Command& command = bench.subcommand("kernels", "each operation by itself");
+  command.group("Measurement");
+  command.option("--ops NAME", options->operations, "the operations to measure")
+      .separator(',')
+      .choices({std::begin(operation_names), std::end(operation_names)})
+      .show_default();
+  command.option("--types", options->types, "types of weights; all when left out: " + format_names()).separator(',');
+  command.option("--rows", options->rows, "rows of activations").separator(',').range(1, 4096).show_default();
+  command.option("--contexts", options->contexts, "positions that attention sees before the rows")
+      .separator(',')
+      .range(1, 1 << 17)
+      .show_default();
+  command.option("--outputs", options->outputs, "outputs of the weight of a matmul").range(1, 1 << 18).show_default();
+  command.option("--inputs", options->inputs, "inputs of the weight of a matmul").range(1, 1 << 16).show_default();
+  add_kernels_option(command, options->kernels);
+  add_bench_options(command, options->bench, 7);
+  command.action([options] { return bench_kernels(*options); });
 }
 
 }  // namespace draftproof

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How fast prompts are read: the decoder itself, asked to write nothing.
+// The speed of prefill: the decoder itself, which is asked for no new token.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,44 +25,48 @@ struct BenchPrefillOptions {
 
 struct Line {
   int length;
-  int item;
+  int index;
   Work work;
 };
 
-/// Every piece of a prompt reads all weights of the layers; the head is not needed.
-Work reading_work(const TargetWork& work, int length) {
-  Work reading = work.pass(length, false);
-  reading.bytes *= (length + Draft::max_chunk - 1) / Draft::max_chunk;
-  return reading;
+/// Returns the work of a prefill. Every chunk of the prompt reads all weights of the layers; the LM head is not needed.
+Work prefill_work(const TargetWork& work, int length) {
+  Work prefill = work.pass(length, false);
+  prefill.bytes *= (length + Draft::max_chunk - 1) / Draft::max_chunk;
+  return prefill;
 }
 
-std::string text_of(const BenchPrefillOptions& options, const Kernels& kernels, const InterleavedTimer& repeats,
+std::string text_of(const BenchPrefillOptions& options, const Kernels& kernels, const InterleavedTimer& timer,
                     const std::vector<Line>& lines) {
-  std::string text = fmt::format("{}: {}, {} threads, {} turns\n{}", options.target, kernels.name, threads(),
-                                 repeats.repeats(), repeats.limits_text());
+  std::string text = fmt::format("{}: {}, {} threads, {} repeats\n{}", options.target, kernels.name, threads(),
+                                 timer.repeats(), timer.limits_text());
   text += fmt::format("{:>6}  {:>8}  {:<18}  {:>8}  {:>6} {:>9}\n", "prompt", "s", "(min..max)", "tokens/s", "GMAC/s",
                       "of limit");
   for (const Line& line : lines) {
-    const Spread time = repeats.seconds(line.item);
+    const Spread time = timer.seconds(line.index);
     text += fmt::format("{:>6}  {:>8.3f}  {:<18}  {:>8.1f}  {:>6.1f} {:>8.0f}%\n", line.length, time.median,
                         fmt::format("({:.3f}..{:.3f})", time.least, time.most), line.length / time.median,
                         1e-9 * line.work.multiplications() / time.median,
-                        100 * repeats.least_seconds(line.work) / time.median);
+                        100 * timer.least_seconds(line.work) / time.median);
   }
   return text;
 }
 
-nlohmann::ordered_json json_of(const BenchPrefillOptions& options, const Kernels& kernels, const InterleavedTimer& repeats,
-                               const std::vector<Line>& lines) {
-  nlohmann::ordered_json json = {{"command", "bench prefill"},          {"target", options.target},
-                                 {"kernels", kernels.name},             {"numerics", kernels.numerics},
-                                 {"quantize", options.load_options.quantize}, {"kv", options.load_options.kv},
-                                 {"threads", threads()},                {"turns", repeats.repeats()},
-                                 {"limits", repeats.limits_json()}};
+nlohmann::ordered_json json_of(const BenchPrefillOptions& options, const Kernels& kernels,
+                               const InterleavedTimer& timer, const std::vector<Line>& lines) {
+  nlohmann::ordered_json json = {{"command", "bench prefill"},
+                                 {"target", options.target},
+                                 {"kernels", kernels.name},
+                                 {"numerics", kernels.numerics},
+                                 {"quantize", options.load_options.quantize},
+                                 {"kv", options.load_options.kv},
+                                 {"threads", threads()},
+                                 {"repeats", timer.repeats()},
+                                 {"limits", timer.limits_json()}};
   for (const Line& line : lines) {
     nlohmann::ordered_json prompt = {{"length", line.length}};
-    prompt.update(repeats.rates_json(line.item, line.work));
-    prompt["tokens_per_second"] = line.length / repeats.seconds(line.item).median;
+    prompt.update(timer.rates_json(line.index, line.work));
+    prompt["tokens_per_second"] = line.length / timer.seconds(line.index).median;
     json["prompts"].push_back(std::move(prompt));
   }
   return json;
@@ -79,37 +83,39 @@ Exit bench_prefill(const BenchPrefillOptions& options) {
   Engine engine(options.target, load_options);
   const TargetWork work = target_work(options.target, load_options);
   const Roofline roofline(roofline_bytes);
-  InterleavedTimer repeats(roofline);
+  InterleavedTimer timer(roofline);
   std::vector<Line> lines;
   for (const int length : options.lengths) {
     Request request;
-    request.prompt = bench_text(engine.target(), length + 1);  // the last token is read by the first step
+    request.prompt = bench_text(engine.target(), length + 1);  // the first decoding step reads the last token
     if (const std::string why = request_error(request, engine.target()); !why.empty()) throw Error(why);
-    const int item = repeats.add(fmt::format("prompt of {}", length), [&engine, request] {
+    const int index = timer.add(fmt::format("prompt of {}", length), [&engine, request] {
       PhiloxSource random(0);
       return engine.decode(request, "none", rule_by_name("matching"), random).statistics.prompt_seconds;
     });
-    lines.push_back({length, item, reading_work(work, length)});
+    lines.push_back({length, index, prefill_work(work, length)});
   }
-  with_workers([&] { repeats.run(bench); });
-  if (shows_text(bench)) std::cout << text_of(options, kernels, repeats, lines) << std::flush;
-  if (json_file) json_file->write(dumped(json_of(options, kernels, repeats, lines)));
+  with_workers([&] { timer.run(bench); });
+  if (shows_text(bench)) std::cout << text_of(options, kernels, timer, lines) << std::flush;
+  if (json_file) json_file->write(dumped(json_of(options, kernels, timer, lines)));
   return Exit::pass;
 }
 
 }  // namespace
 
-void add_bench_prefill(CLI::App& bench, Exit& exit) {
+void add_bench_prefill(Command& bench) {
   auto options = std::make_shared<BenchPrefillOptions>();
-  CLI::App* const command = bench.add_subcommand("prefill", "reading prompts");
-  command->add_option("target", options->target, "folder or .gguf of the target model")->required();
-  command->add_option("--prompt-lengths", options->lengths, "tokens of each prompt, like 128,512")
-      ->delimiter(',')
-      ->check(within(1, 1 << 20))
-      ->capture_default_str();
-  add_layout_options(*command, options->load_options);
-  add_bench_options(*command, options->bench, 5);
-  command->callback([options, &exit] { exit = bench_prefill(*options); });
+  Command& command = bench.subcommand("prefill", "prefill of prompts");
+  command.group("Model");
+  add_target_option(command, options->target);
+  command.group("Measurement");
+  command.option("--prompt-lengths", options->lengths, "tokens of each prompt, like 128,512")
+      .separator(',')
+      .range(1, 1 << 20)
+      .show_default();
+  add_layout_options(command, options->load_options);
+  add_bench_options(command, options->bench, 5);
+  command.action([options] { return bench_prefill(*options); });
 }
 
 }  // namespace draftproof

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What lies between a row of logits and a token: reading the row as a distribution, a draw from it, and a whole draft token
-// and its judgement under each rule, for usual settings and rows of three kinds.
+// The time from a row of logits to a token: reading the row as a distribution, a draw from it, and proposing and
+// verifying a draft token under each rule, for common sampling settings and three kinds of rows.
 #include <fmt/format.h>
 
 #include <deque>
@@ -17,14 +17,14 @@
 namespace draftproof {
 namespace {
 
-constexpr int draft_tokens = 4;  // of a proposal
+constexpr int draft_tokens = 4;  // per proposal
 
 struct BenchSamplingOptions {
   BenchOptions bench;
   int vocabulary = 151936;  // of Qwen3
 };
 
-/// Numbers between 0 and 1 by key, the same on every machine.
+/// Draws numbers in [0, 1) by key, the same on every machine.
 struct Uniform {
   PhiloxSource random;
   std::int32_t next = 0;
@@ -33,14 +33,14 @@ struct Uniform {
   }
 };
 
-/// About normal with deviation 1: a sum of twelve.
+/// Draws an approximately normal number of mean 0 and deviation 1: the sum of twelve uniform ones, minus six.
 float bell(Uniform& uniform) {
   float sum = -6;
   for (int i = 0; i < 12; ++i) sum += uniform();
   return sum;
 }
 
-/// Random weights: a bell and nothing else.
+/// Logits as a model with random weights gives them: a normal distribution.
 std::vector<float> flat(std::size_t size, std::uint64_t seed) {
   Uniform uniform{PhiloxSource(seed)};
   std::vector<float> row(size);
@@ -48,7 +48,7 @@ std::vector<float> flat(std::size_t size, std::uint64_t seed) {
   return row;
 }
 
-/// A trained model that hesitates: a bulk far below, some hundred candidates, a few good ones.
+/// Logits of a trained model that is uncertain: most tokens far below, some hundred candidates, a few good ones.
 std::vector<float> realistic(std::size_t size, std::uint64_t seed) {
   Uniform uniform{PhiloxSource(seed)};
   std::vector<float> row(size);
@@ -59,7 +59,7 @@ std::vector<float> realistic(std::size_t size, std::uint64_t seed) {
   return row;
 }
 
-/// A trained model that is sure.
+/// Logits of a trained model that is certain of one token.
 std::vector<float> peaked(std::size_t size, std::uint64_t seed) {
   std::vector<float> row = realistic(size, seed);
   row[size / 3] = 45;
@@ -86,7 +86,7 @@ constexpr Setting settings[] = {
     {"penalties, top-p", {.temperature = 1, .top_p = 0.9f, .repeat_penalty = 1.1f}},
 };
 
-/// Rows of one kind: the target's after each draft token, and the draft's, which says nearly the same.
+/// Rows of one kind: the target's after each draft token, and the draft's, which are nearly the same.
 struct Logits {
   Logits(const Kind& kind, int vocabulary) {
     for (int i = 0; i <= draft_tokens; ++i) {
@@ -100,7 +100,7 @@ struct Logits {
   std::vector<std::vector<float>> draft;
 };
 
-/// What the decoder does with one row of the target at a time.
+/// Reads one row of the target at a time, as the decoder does.
 class Rows final : public TargetRows {
  public:
   Rows(Sampler& sampler, const Sampling& sampling, const Logits& logits, Distribution& read)
@@ -126,18 +126,18 @@ struct Line {
   int rejection;
 };
 
-/// One kind of row under one setting, and the memory a decoder would keep.
+/// One kind of row under one setting, with the buffers that a decoder keeps between rounds.
 class Measured {
  public:
-  Measured(const Kind& kind, const Setting& setting, const Logits& logits, InterleavedTimer& repeats)
+  Measured(const Kind& kind, const Setting& setting, const Logits& logits, InterleavedTimer& timer)
       : sampling_(setting.sampling), logits_(logits) {
-    const auto add = [&](const char* what, std::function<double()> item) {
-      return repeats.add(fmt::format("{}, {}: {}", kind.name, setting.name, what), std::move(item));
+    const auto add = [&](const char* what, std::function<double()> run) {
+      return timer.add(fmt::format("{}, {}: {}", kind.name, setting.name, what), std::move(run));
     };
     line_ = {kind.name, setting.name, add("read", [this] { return timed([this] { read(); }); }),
              add("draw", [this] { return read(), timed([this] { draw(row_, next_key(), random_); }); }),
-             add("matching", [this] { return draft_and_judge(matching); }),
-             add("rejection", [this] { return draft_and_judge(rejection); })};
+             add("matching", [this] { return draft_and_verify(matching); }),
+             add("rejection", [this] { return draft_and_verify(rejection); })};
   }
   const Line& line() const { return line_; }
 
@@ -146,8 +146,8 @@ class Measured {
 
   void read() { sampler_.read(logits_.target.front(), sampling_, {}, row_); }
 
-  /// Seconds for each draft token, its share of the target's own token after the last one included.
-  double draft_and_judge(const Rule& rule) {
+  /// Returns the seconds for each draft token. The time of the bonus token is shared among them.
+  double draft_and_verify(const Rule& rule) {
     const double seconds = timed([&] {
       ProposalBuilder drafted(sampling_, {}, 0, position_, rule.draft_noise, random_, sampler_);
       for (int i = 0; i < draft_tokens; ++i) drafted.draw(logits_.draft[static_cast<std::size_t>(i)]);
@@ -169,16 +169,18 @@ class Measured {
   Line line_;
 };
 
-std::string text_of(const BenchSamplingOptions& options, const InterleavedTimer& repeats, const std::deque<Measured>& all) {
-  std::string text = fmt::format("rows of {} tokens, {} turns; microseconds, a draft token with its judgement\n",
-                                 options.vocabulary, repeats.repeats());
+std::string text_of(const BenchSamplingOptions& options, const InterleavedTimer& timer,
+                    const std::deque<Measured>& all) {
+  std::string text =
+      fmt::format("rows of {} tokens, {} repeats; microseconds; draft token: proposal and verification\n",
+                  options.vocabulary, timer.repeats());
   text += fmt::format("{:<10} {:<20} {:>23} {:>23} {:>23} {:>23}\n", "", "", "read", "draw", "draft token, matching",
                       "draft token, rejection");
   for (const Measured& measured : all) {
     const Line& line = measured.line();
     text += fmt::format("{:<10} {:<20}", line.row, line.sampling);
-    for (const int item : {line.read, line.draw, line.matching, line.rejection}) {
-      const Spread time = repeats.seconds(item);
+    for (const int index : {line.read, line.draw, line.matching, line.rejection}) {
+      const Spread time = timer.seconds(index);
       text += fmt::format(" {:>6.1f} {:<16}", 1e6 * time.median,
                           fmt::format("({:.1f}..{:.1f})", 1e6 * time.least, 1e6 * time.most));
     }
@@ -187,16 +189,16 @@ std::string text_of(const BenchSamplingOptions& options, const InterleavedTimer&
   return text;
 }
 
-nlohmann::ordered_json json_of(const BenchSamplingOptions& options, const InterleavedTimer& repeats,
+nlohmann::ordered_json json_of(const BenchSamplingOptions& options, const InterleavedTimer& timer,
                                const std::deque<Measured>& all) {
   nlohmann::ordered_json json = {{"command", "bench sampling"},
                                  {"vocabulary", options.vocabulary},
                                  {"draft_tokens", draft_tokens},
-                                 {"turns", repeats.repeats()},
-                                 {"limits", repeats.limits_json()}};
+                                 {"repeats", timer.repeats()},
+                                 {"limits", timer.limits_json()}};
   for (const Measured& measured : all) {
     const Line& line = measured.line();
-    const auto milliseconds = [&](int item) { return spread_json(repeats.seconds(item), 1e3); };
+    const auto milliseconds = [&](int index) { return spread_json(timer.seconds(index), 1e3); };
     json["rows"].push_back({{"row", line.row},
                             {"sampling", line.sampling},
                             {"milliseconds_to_read", milliseconds(line.read)},
@@ -212,29 +214,28 @@ Exit bench_sampling(const BenchSamplingOptions& options) {
   if (bench.threads > 0) set_threads(bench.threads);
   const auto json_file = bench_json_file(bench, {});
   const Roofline roofline(roofline_bytes);
-  InterleavedTimer repeats(roofline);
+  InterleavedTimer timer(roofline);
   std::deque<Logits> logits;
   std::deque<Measured> all;
   for (const Kind& kind : kinds) {
     logits.emplace_back(kind, options.vocabulary);
-    for (const Setting& setting : settings) all.emplace_back(kind, setting, logits.back(), repeats);
+    for (const Setting& setting : settings) all.emplace_back(kind, setting, logits.back(), timer);
   }
-  with_workers([&] { repeats.run(bench); });
-  if (shows_text(bench)) std::cout << text_of(options, repeats, all) << std::flush;
-  if (json_file) json_file->write(dumped(json_of(options, repeats, all)));
+  with_workers([&] { timer.run(bench); });
+  if (shows_text(bench)) std::cout << text_of(options, timer, all) << std::flush;
+  if (json_file) json_file->write(dumped(json_of(options, timer, all)));
   return Exit::pass;
 }
 
 }  // namespace
 
-void add_bench_sampling(CLI::App& bench, Exit& exit) {
+void add_bench_sampling(Command& bench) {
   auto options = std::make_shared<BenchSamplingOptions>();
-  CLI::App* const command = bench.add_subcommand("sampling", "from logits to a token, a draft token and its verdict");
-  command->add_option("--vocabulary", options->vocabulary, "tokens of a row")
-      ->check(within(1, 1 << 23))
-      ->capture_default_str();
-  add_bench_options(*command, options->bench, 25);
-  command->callback([options, &exit] { exit = bench_sampling(*options); });
+  Command& command = bench.subcommand("sampling", "from a row of logits to a token, and to a verified draft token");
+  command.group("Measurement");
+  command.option("--vocabulary", options->vocabulary, "tokens of a row").range(1, 1 << 23).show_default();
+  add_bench_options(command, options->bench, 25);
+  command.action([options] { return bench_sampling(*options); });
 }
 
 }  // namespace draftproof

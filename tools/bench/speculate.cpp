@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The whole loop with drafts and without, and what the speed-up could be at the acceptance seen: every round pays the
-// pass that verifies it, measured in the same turns, and guessing costs nothing.
+// Whole decoding with drafts and plain, and the speedup that would be possible at the measured acceptance: every round
+// costs its verification pass, measured in the same repeats, and drafting costs nothing.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,12 +23,12 @@ struct BenchSpeculateOptions {
   int repeats = 5;
 };
 
-/// Decoding with one draft; the first is plain.
+/// Decoding with one draft. The first one is plain autoregressive decoding.
 struct Way {
   explicit Way(std::string name) : draft(std::move(name)) {}
   std::string draft;
-  int item = 0;
-  Trace trace;  // of the last run; all runs are equal but for their times
+  int index = 0;
+  Trace trace;  // of the last run; all runs are equal except for their times
   std::vector<Statistics> runs;
 };
 
@@ -37,25 +37,26 @@ int rows_of(const Round& round) { return 1 + round.proposal.size(); }
 struct Comparison {
   const BenchSpeculateOptions& options;
   const Kernels& kernels;
-  const InterleavedTimer& repeats;
+  const InterleavedTimer& timer;
   std::vector<Way> ways;
-  std::map<int, int> passes;  // thing, by rows
+  std::map<int, int> passes;  // index of the case, by rows of the pass
 
-  double pass_seconds(int rows) const { return repeats.seconds(passes.at(rows)).median; }
+  double pass_seconds(int rows) const { return timer.seconds(passes.at(rows)).median; }
 
-  double expected(const Way& way) const {
+  /// Returns the speedup if drafting were free.
+  double possible(const Way& way) const {
     double seconds = 0;
     for (const Round& round : way.trace.rounds) seconds += pass_seconds(rows_of(round));
     return static_cast<double>(way.trace.output.size()) * pass_seconds(1) / seconds;
   }
 
-  /// How many times as fast as plain decoding, turn by turn.
+  /// Returns how many times as fast as plain decoding, repeat by repeat.
   Spread speed_up(const Way& way) const {
-    const Spread inverse = repeats.ratio(way.item, ways.front().item);
+    const Spread inverse = timer.ratio(way.index, ways.front().index);
     return {1 / inverse.median, 1 / inverse.most, 1 / inverse.least};
   }
 
-  /// Median milliseconds of one part of the loop for each draft token.
+  /// Returns the median milliseconds per draft token of one part of the decoding loop.
   double each_draft_token(const Way& way, double Statistics::*part) const {
     std::vector<double> seconds;
     for (const Statistics& run : way.runs) seconds.push_back(run.*part);
@@ -64,22 +65,23 @@ struct Comparison {
 };
 
 std::string text_of(const Comparison& all) {
-  std::string text = fmt::format("{}: {}, {} threads, {} tokens after {}, {} turns\n", all.options.common.target,
+  std::string text = fmt::format("{}: {}, {} threads, {} tokens after {}, {} repeats\n", all.options.common.target,
                                  all.kernels.name, threads(), all.ways.front().trace.output.size(),
-                                 all.ways.front().trace.request.prompt.size(), all.repeats.repeats());
+                                 all.ways.front().trace.request.prompt.size(), all.timer.repeats());
   text += fmt::format("{:<36}  {:>8}  {:>7}  {:<14}  {:>8}  {:>10}  {:>8}  {:>8}\n", "draft", "tokens/s", "speedup",
-                      "(min..max)", "possible", "accepted", "ms/draft token", "judging");
+                      "(min..max)", "possible", "acceptance", "draft ms", "verify ms");
   for (const Way& way : all.ways) {
     const Spread up = all.speed_up(way);
     text += fmt::format("{:<36}  {:>8.1f}  {:>7.2f}  {:<14}  {:>8.2f}  {:>10.3f}  {:>8.3f}  {:>8.3f}\n", way.draft,
-                        static_cast<double>(way.trace.output.size()) / all.repeats.seconds(way.item).median, up.median,
-                        fmt::format("({:.2f}..{:.2f})", up.least, up.most), all.expected(way),
+                        static_cast<double>(way.trace.output.size()) / all.timer.seconds(way.index).median, up.median,
+                        fmt::format("({:.2f}..{:.2f})", up.least, up.most), all.possible(way),
                         way.trace.statistics.acceptance(), all.each_draft_token(way, &Statistics::draft_seconds),
                         all.each_draft_token(way, &Statistics::validate_seconds));
   }
-  for (const auto& [rows, item] : all.passes) {
-    text += fmt::format("a pass of {} rows: {:.3f} ms, {:.2f} of one row\n", rows, 1e3 * all.pass_seconds(rows),
-                        all.repeats.ratio(item, all.passes.at(1)).median);
+  text += "draft ms and verify ms are per draft token\n";
+  for (const auto& [rows, index] : all.passes) {
+    text += fmt::format("a pass of {} rows: {:.3f} ms, {:.2f} times one row\n", rows, 1e3 * all.pass_seconds(rows),
+                        all.timer.ratio(index, all.passes.at(1)).median);
   }
   return text;
 }
@@ -93,23 +95,48 @@ nlohmann::ordered_json json_of(const Comparison& all) {
                                  {"kv", all.options.common.load_options.kv},
                                  {"threads", threads()},
                                  {"rule", all.options.common.rule},
-                                 {"turns", all.repeats.repeats()},
-                                 {"limits", all.repeats.limits_json()}};
+                                 {"repeats", all.timer.repeats()},
+                                 {"limits", all.timer.limits_json()}};
   for (const Way& way : all.ways) {
     json["drafts"].push_back({{"draft", way.draft},
-                              {"milliseconds", spread_json(all.repeats.seconds(way.item), 1e3)},
+                              {"milliseconds", spread_json(all.timer.seconds(way.index), 1e3)},
                               {"speed_up", spread_json(all.speed_up(way))},
-                              {"possible_speed_up", all.expected(way)},
+                              {"possible_speed_up", all.possible(way)},
                               {"milliseconds_to_draft", all.each_draft_token(way, &Statistics::draft_seconds)},
-                              {"milliseconds_to_judge_a_draft_token", all.each_draft_token(way, &Statistics::validate_seconds)},
+                              {"milliseconds_to_judge_a_draft_token",
+                               all.each_draft_token(way, &Statistics::validate_seconds)},
                               {"statistics", statistics_json(way.trace)}});
   }
-  for (const auto& [rows, item] : all.passes) {
+  for (const auto& [rows, index] : all.passes) {
     json["passes"].push_back({{"rows", rows},
-                              {"milliseconds", spread_json(all.repeats.seconds(item), 1e3)},
-                              {"cost", spread_json(all.repeats.ratio(item, all.passes.at(1)))}});
+                              {"milliseconds", spread_json(all.timer.seconds(index), 1e3)},
+                              {"cost", spread_json(all.timer.ratio(index, all.passes.at(1)))}});
   }
   return json;
+}
+
+/// Adds the cases: decoding with every draft, and passes over as many rows as verification passes had.
+void measure(Comparison& all, InterleavedTimer& timer, Engine& engine, const Request& request, const Rule& rule,
+             const BenchOptions& bench) {
+  const auto decode = [&](Way& way) {
+    PhiloxSource random(all.options.common.seed);
+    way.trace = engine.decode(request, way.draft, rule, random);
+    way.runs.push_back(way.trace.statistics);
+    return way.trace.statistics.decode_seconds();
+  };
+  all.passes[1] = 0;
+  for (Way& way : all.ways) {
+    decode(way);
+    for (const Round& round : way.trace.rounds) all.passes[rows_of(round)] = 0;
+    way.index = timer.add(way.draft, [&decode, &way] { return decode(way); });
+  }
+  const int most = all.passes.rbegin()->first;
+  const int middle = static_cast<int>(request.prompt.size() + all.ways.front().trace.output.size() / 2);
+  RolledBackPasses passes(engine.target(), std::min(middle, engine.target().context() - most), most);
+  for (auto& [rows, index] : all.passes) {
+    index = timer.add_whole(fmt::format("{} rows", rows), [&passes, rows = rows] { passes.pass(rows); });
+  }
+  timer.run(bench);
 }
 
 Exit bench_speculate(const BenchSpeculateOptions& options) {
@@ -130,8 +157,8 @@ Exit bench_speculate(const BenchSpeculateOptions& options) {
   if (const std::string why = request_error(request, engine.target()); !why.empty()) throw Error(why);
 
   const Roofline roofline(roofline_bytes);
-  InterleavedTimer repeats(roofline);
-  Comparison all{options, kernels, repeats, {}, {}};
+  InterleavedTimer timer(roofline);
+  Comparison all{options, kernels, timer, {}, {}};
   all.ways.emplace_back("none");
   for (const std::string& draft : options.drafts) {
     if (const Gate gate = engine.gate(draft); gate != Gate::open) {
@@ -139,27 +166,7 @@ Exit bench_speculate(const BenchSpeculateOptions& options) {
     }
     all.ways.emplace_back(draft);
   }
-  const auto decode = [&](Way& way) {
-    PhiloxSource random(common.seed);
-    way.trace = engine.decode(request, way.draft, rule, random);
-    way.runs.push_back(way.trace.statistics);
-    return way.trace.statistics.decode_seconds();
-  };
-  with_workers([&] {
-    all.passes[1] = 0;
-    for (Way& way : all.ways) {
-      decode(way);
-      for (const Round& round : way.trace.rounds) all.passes[rows_of(round)] = 0;
-      way.item = repeats.add(way.draft, [&decode, &way] { return decode(way); });
-    }
-    const int most = all.passes.rbegin()->first;
-    const int middle = static_cast<int>(request.prompt.size() + all.ways.front().trace.output.size() / 2);
-    ForgottenPasses passes(engine.target(), std::min(middle, engine.target().context() - most), most);
-    for (auto& [rows, item] : all.passes) {
-      item = repeats.add_whole(fmt::format("{} rows", rows), [&passes, rows = rows] { passes.pass(rows); });
-    }
-    repeats.run(bench);
-  });
+  with_workers([&] { measure(all, timer, engine, request, rule, bench); });
   if (shows_text(bench)) std::cout << text_of(all) << std::flush;
   if (json_file) json_file->write(dumped(json_of(all)));
   return Exit::pass;
@@ -167,17 +174,13 @@ Exit bench_speculate(const BenchSpeculateOptions& options) {
 
 }  // namespace
 
-void add_bench_speculate(CLI::App& bench, Exit& exit) {
+void add_bench_speculate(Command& bench) {
   auto options = std::make_shared<BenchSpeculateOptions>();
-  CLI::App* const command = bench.add_subcommand("speculate", "the whole loop, with drafts and without");
-  add_common_options(*command, options->common);
-  command->add_option("--draft", options->drafts, "dflash:PATH, model:PATH, ...; more than one may be given")
-      ->required()
-      ->expected(1, 16);
-  command->add_option("--turns", options->repeats, "how often everything is timed")
-      ->check(within(1, 100'000))
-      ->capture_default_str();
-  command->callback([options, &exit] { exit = bench_speculate(*options); });
+  Command& command = bench.subcommand("speculate", "whole decoding, with drafts and plain");
+  add_common_options(command, options->common);
+  add_drafts_option(command, options->drafts);
+  add_repeats_option(command, options->repeats);
+  command.action([options] { return bench_speculate(*options); });
 }
 
 }  // namespace draftproof

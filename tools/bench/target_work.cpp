@@ -28,7 +28,8 @@ TargetWork target_work(const std::string& target, const LoadOptions& load_option
     const double outputs = static_cast<double>(tensor.shape[0]);
     const auto inputs = static_cast<int>(tensor.shape[1]);
     const double multiplications = outputs * inputs;
-    const Format format = packed_format(*tensor.format, inputs, load_options.quantize, name == head || name == embedding);
+    const bool is_head = name == head || name == embedding;
+    const Format format = packed_format(*tensor.format, inputs, load_options.quantize, is_head);
     const bool floats = load_options.kernels.activation_format(format) == ActivationFormat::floats;
     part.bytes += outputs * static_cast<double>(row_bytes(format, inputs));
     (floats ? part.float_multiplications : part.byte_multiplications) += multiplications;

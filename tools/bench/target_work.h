@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a pass of a target over one row has to do at least: read its weights, and multiply with each. Keys and values,
-// and everything that is no matrix, are left out.
+// The least work of a pass of a target over one row: reading its weights, and one multiplication with each. The KV
+// cache and everything that is not a matrix are left out.
 #pragma once
 
 #include <string>

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+// What the definitions of the command line give: aliases, suggestions, --version, completions and the man page.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "tests/tools/command.h"
+#include "tools/suggestion.h"
+
+namespace draftproof::test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+using Words = std::vector<std::string>;
+
+const std::string target = fixture("models/tale-target");
+
+TEST(Nearest, FindsTheNameWithTheFewestEdits) {
+  const Words names{"--temperature", "--temp", "--top-k", "--top-p", "--kv"};
+  EXPECT_EQ(nearest("--temprature", names), "--temperature") << "a missing character";
+  EXPECT_EQ(nearest("--tmep", names), "--temp") << "two swapped characters";
+  EXPECT_EQ(nearest("--top_k", names), "--top-k");
+  EXPECT_EQ(nearest("--quantize", names), "");
+  EXPECT_EQ(nearest("--kernel", {"--kv"}), "");
+  EXPECT_EQ(nearest(std::string(100'000, 'x'), names), "");
+}
+
+TEST(CommandLine, SuggestsTheNearestOptionOrCommand) {
+  struct Case {
+    Words words;
+    const char* message;
+  };
+  for (const Case& c : std::vector<Case>{
+           {{"generate", "--temprature", "0.5", target}, "unknown option --temprature; did you mean --temperature?"},
+           {{"generate", target, "--max-tokens=3"}, "unknown option --max-tokens; did you mean --max-new-tokens?"},
+           {{"verify", target, "--no-such-flag"}, "unknown option --no-such-flag; see draftproof verify --help"},
+           {{"genrate", target}, "unknown command 'genrate'; did you mean generate?"},
+           {{"bench", "decoed"}, "unknown command 'decoed'; did you mean decode?"},
+           {{"what"}, "unknown command 'what'; see draftproof --help"},
+           {{"inspect", "a", "b"}, "unexpected argument 'b'; see draftproof inspect --help"},
+           {{"bench"}, "draftproof bench needs a subcommand: decode, kernels, prefill, sampling, speculate"},
+           {{"generate", "--prompt", "a"}, "TARGET is missing; give it as an argument or as -m or --model"},
+           {{"verify", target}, "--draft is required; see draftproof verify --help"},
+           {{"verify", target, "--draft"}, "--draft needs a value"},
+           {{"generate", target, "--kv", "q5"}, "--kv: 'q5' is none of f32, bf16, q8"}}) {
+    const Outcome outcome = run_command(c.words);
+    EXPECT_EQ(outcome.status, 3) << c.message;
+    EXPECT_THAT(outcome.err, testing::StartsWith(std::string("draftproof: ") + c.message));
+  }
+}
+
+TEST(CommandLine, AcceptsShortNamesForOptionsAndForTheTarget) {
+  const Outcome usual = run_command({"generate", target, "--prompt", "Once upon", "--max-new-tokens", "8", "--threads",
+                                     "1", "--temperature", "0.7"});
+  const Outcome brief =
+      run_command({"generate", "-p", "Once upon", "-n", "8", "-t", "1", "--temp", "0.7", "-m", target});
+  EXPECT_EQ(usual.status, 0) << usual.err;
+  EXPECT_EQ(brief.status, 0) << brief.err;
+  EXPECT_EQ(brief.out, usual.out);
+}
+
+TEST(CommandLine, ReadsThePromptFromAFileOrStandardInput) {
+  const Folder folder;
+  const std::string file = folder.path() / "prompt";
+  put(file, "Once upon");
+  const Words words{"generate", target, "-n", "8"};
+  const auto with = [&](const Words& more) {
+    Words all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const Outcome usual = run_command(with({"-p", "Once upon"}));
+  EXPECT_EQ(usual.status, 0) << usual.err;
+  EXPECT_EQ(run_command(with({"-f", file})).out, usual.out);
+  EXPECT_EQ(run_command(with({"--file", "-"}), "", "<" + quoted(file)).out, usual.out);
+  EXPECT_EQ(run_command(with({"-f", "-"}), "cat " + quoted(file) + " |", "").out, usual.out);
+  EXPECT_EQ(run_command(words, "cat " + quoted(file) + " |", "").out, usual.out);
+  EXPECT_EQ(run_command(with({"-p", "Once upon"}), "yes |", "").out, usual.out) << "an option goes before the pipe";
+  const Outcome nothing = run_command(words);
+  EXPECT_EQ(nothing.status, 3);
+  EXPECT_THAT(nothing.err, HasSubstr("there is no prompt"));
+}
+
+TEST(CommandLine, PrintsVersionCommitAndKernels) {
+  const Outcome outcome = run_command({"--version"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out, MatchesRegex("draftproof 0.1.0\ncommit (unknown|[0-9a-f]+(-dirty)?)\n"
+                                        "kernels [a-z0-9]+ \\(numerics [a-z]+\\)\n"));
+  const json inspected = json::parse(run_command({"inspect", "--json"}).out, nullptr, false);
+  for (const json& table : inspected["kernels"]) {
+    if (table["default"]) EXPECT_THAT(outcome.out, HasSubstr("kernels " + table["name"].get<std::string>() + " "));
+  }
+}
+
+struct CommandHelp {
+  Words words;
+  std::string text;
+};
+
+/// The help of the command and of all subcommands below it.
+std::vector<CommandHelp> all_help(const Words& words = {}) {
+  Words asked = words;
+  asked.push_back("--help");
+  const Outcome outcome = run_command(asked);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  std::vector<CommandHelp> list{{words, outcome.out}};
+  std::istringstream lines(outcome.out);
+  bool in_commands = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line == "Commands:") in_commands = line == "Commands:";
+    std::smatch match;
+    if (!in_commands || !std::regex_match(line, match, std::regex("  ([a-z]+) .*"))) continue;
+    Words below = words;
+    below.push_back(match[1]);
+    for (const CommandHelp& help : all_help(below)) list.push_back(help);
+  }
+  return list;
+}
+
+std::set<std::string> flags_in(const std::string& text) {
+  std::set<std::string> flags;
+  const std::regex flag("(^|[\\s,])(--?[a-z][a-z-]*)");
+  for (std::sregex_iterator at(text.begin(), text.end(), flag), end; at != end; ++at) flags.insert((*at)[2]);
+  return flags;
+}
+
+TEST(CommandLine, HelpOfEveryCommandNamesTheGlossaryAndFitsTheTerminal) {
+  const std::vector<CommandHelp> list = all_help();
+  EXPECT_GE(list.size(), 25U);
+  for (const CommandHelp& help : list) {
+    EXPECT_THAT(help.text, HasSubstr("\nUsage: draftproof"));
+    EXPECT_THAT(help.text, HasSubstr("docs/glossary.md"));
+    std::istringstream lines(help.text);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120U) << line;
+  }
+}
+
+bool is_installed(const std::string& program) {
+  return std::system(("command -v " + program + " >/dev/null 2>&1").c_str()) == 0;
+}
+
+TEST(Completion, NamesEveryCommandAndOptionAndIsAScriptOfItsShell) {
+  const Folder folder;
+  const std::vector<CommandHelp> list = all_help();
+  for (const std::string shell : {"bash", "zsh", "fish"}) {
+    const Outcome outcome = run_command({"completion", shell});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    for (const CommandHelp& help : list) {
+      std::string path = "draftproof";
+      for (const std::string& word : help.words) path += " " + word;
+      EXPECT_THAT(outcome.out, HasSubstr(path));
+      for (const std::string& flag : flags_in(help.text)) {
+        const std::string name = shell != "fish"              ? flag
+                                 : flag.starts_with("--") ? "-l " + flag.substr(2)
+                                                          : "-s " + flag.substr(1);
+        EXPECT_THAT(outcome.out, HasSubstr(name)) << shell << ": " << path;
+      }
+    }
+    const std::string file = folder.path() / shell;
+    put(file, outcome.out);
+    if (is_installed(shell)) EXPECT_EQ(std::system((shell + " -n " + quoted(file)).c_str()), 0) << shell;
+  }
+  EXPECT_EQ(run_command({"completion", "tcsh"}).status, 3);
+}
+
+TEST(Completion, OfBashCompletesCommandsOptionsAndValues) {
+  const Folder folder;
+  const std::string script = folder.path() / "script";
+  put(script, run_command({"completion", "bash"}).out);
+  const auto completed = [&](const std::string& words) {
+    const std::string out = folder.path() / "out";
+    const std::string line = "source " + quoted(script) + "; COMP_WORDS=(" + words +
+                             "); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _draftproof; echo \"${COMPREPLY[*]}\"";
+    EXPECT_EQ(std::system(("bash -c " + quoted(line) + " >" + quoted(out)).c_str()), 0);
+    return text_of(out);
+  };
+  EXPECT_EQ(completed("draftproof ge"), "generate\n");
+  EXPECT_EQ(completed("draftproof bench pre"), "prefill\n");
+  EXPECT_EQ(completed("draftproof bench decode --con"), "--context\n");
+  EXPECT_EQ(completed("draftproof generate a --kv ''"), "f32 bf16 q8\n");
+  EXPECT_EQ(completed("draftproof generate a --json ''"), "\n") << "files are completed by bash";
+}
+
+TEST(ManPage, NamesEveryOptionThatHelpNamesAndIsTroff) {
+  const Outcome outcome = run_command({"man"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const std::string plain = std::regex_replace(outcome.out, std::regex("\\\\(f[BIR]|&)|\\\\(?=-)"), "");
+  for (const CommandHelp& help : all_help()) {
+    std::string path = "draftproof";
+    for (const std::string& word : help.words) path += " " + word;
+    EXPECT_THAT(plain, HasSubstr(help.words.empty() ? ".SH NAME" : ".SS " + path));
+    const std::set<std::string> named = flags_in(plain);
+    for (const std::string& flag : flags_in(help.text)) EXPECT_THAT(named, testing::Contains(flag)) << path;
+  }
+  if (!is_installed("groff")) GTEST_SKIP() << "groff is not installed";
+  const Folder folder;
+  put(folder.path() / "page.1", outcome.out);
+  const std::string page = quoted((folder.path() / "page.1").string());
+  const std::string said = folder.path() / "said";
+  EXPECT_EQ(std::system(("groff -man -ww -Tascii " + page + " 2>" + quoted(said) + " >/dev/null").c_str()), 0);
+  EXPECT_EQ(text_of(said), "") << "warnings";
+}
+
+}  // namespace
+}  // namespace draftproof::test
