@@ -23,5 +23,5 @@ add_custom_target(commit BYPRODUCTS ${commit_source} COMMENT ""
                   COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR} -DOUTPUT=${commit_source}
                           -P ${CMAKE_CURRENT_LIST_FILE})
 set_source_files_properties(${commit_source} PROPERTIES GENERATED ON)
-target_sources(tools PRIVATE ${commit_source})
-add_dependencies(tools commit)
+target_sources(draftproof_tools PRIVATE ${commit_source})
+add_dependencies(draftproof_tools commit)

@@ -43,7 +43,7 @@ Engine& EngineSubject::engine(const Variation& variation) {
   set_threads(variation.threads);
   if (!engine_ || loaded_ != variation.kernels) {
     engine_.reset();
-    engine_ = std::make_unique<Engine>(target_, with_kernels(kernels_by_name(variation.kernels), like_));
+    engine_ = std::make_unique<Engine>(files_, with_kernels(kernels_by_name(variation.kernels), like_));
     loaded_ = variation.kernels;
   }
   return *engine_;

@@ -16,10 +16,10 @@ namespace draftproof {
 
 class EngineSubject final : public Subject {
  public:
-  /// Runs end early once `cancelled` is set. `like`: how to load the weights, except for the kernel table. `rows`: keep
+  /// `files` outlive the subject. Runs end early once `cancelled` is set. `like`: how to load the weights, except for the kernel table. `rows`: keep
   /// the distributions of a round for callbacks.
-  EngineSubject(std::string target, LoadOptions like, const std::atomic<bool>* cancelled, bool rows = false)
-      : target_(std::move(target)), like_(std::move(like)), cancelled_(cancelled), rows_(rows) {}
+  EngineSubject(ModelFiles& files, LoadOptions like, const std::atomic<bool>* cancelled, bool rows = false)
+      : files_(files), like_(std::move(like)), cancelled_(cancelled), rows_(rows) {}
 
   Trace run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
                           const OnRound& on_round) override;
@@ -40,7 +40,7 @@ class EngineSubject final : public Subject {
   Engine& engine(const Variation& variation);
 
  private:
-  std::string target_;
+  ModelFiles& files_;
   LoadOptions like_;
   const std::atomic<bool>* cancelled_;
   bool rows_;

@@ -147,8 +147,9 @@ Fixture run(Fixture fixture, const Run& how, Progress& progress) {
   LoadOptions load_options = layout_of({how.kernels, fixture.quantize, fixture.kv});
   load_options.observer = progress.observer();
   set_threads(how.threads);
-  refuse_shortage(how.target, std::span(&how.draft, 1), load_options, fixture.request);
-  Engine engine(how.target, load_options);
+  ModelFiles files(how.target);
+  refuse_shortage(files, std::span(&how.draft, 1), load_options, fixture.request);
+  Engine engine(files, load_options);
   if (const std::string why = request_error(fixture.request, engine.target()); !why.empty()) {
     throw Error(how.file.string() + ": " + why);
   }
@@ -199,7 +200,8 @@ Exit record(const RecordOptions& options) {
   fixture.quantize = common.load_options.quantize;
   fixture.kv = common.load_options.kv;
   fixture.seed = common.seed;
-  fixture.request = make_request(common, tokenizer_to_read(common).get());
+  const Checkpoint files(common.target);
+  fixture.request = make_request(common, files, tokenizer_to_read(common, files).get());
   fixture.target = seen_from(file, common.target);
   fixture.draft = draft_with(draft, draft.kind->takes_path ? seen_from(file, draft.path) : "");
   Progress progress(common.quiet);

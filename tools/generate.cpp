@@ -81,9 +81,10 @@ nlohmann::ordered_json json_of(const GenerateOptions& options, const Engine& eng
 Exit generate(const GenerateOptions& options) {
   const CommonOptions& common = options.common;
   set_threads(threads_of(common));
-  auto tokenizer = tokenizer_to_read(common);
-  Request request = make_request(common, tokenizer.get());
-  if (!tokenizer) tokenizer = tokenizer_to_write(common);
+  ModelFiles files(common.target);
+  auto tokenizer = tokenizer_to_read(common, files.target());
+  Request request = make_request(common, files.target(), tokenizer.get());
+  if (!tokenizer) tokenizer = tokenizer_to_write(common, files.target());
   request.logprobs = options.logprobs;
   const Rule& rule = rule_by_name(common.rule);
   std::unique_ptr<OutputFile> json_file;
@@ -96,8 +97,8 @@ Exit generate(const GenerateOptions& options) {
   Progress progress(common.quiet);
   LoadOptions load_options = layout_of(common.load_options);
   load_options.observer = progress.observer();
-  refuse_shortage(common.target, std::span(&options.draft, 1), load_options, request, traced.asked());
-  Engine engine(common.target, load_options);
+  refuse_shortage(files, std::span(&options.draft, 1), load_options, request, traced.asked());
+  Engine engine(files, load_options);
   if (const std::string why = request_error(request, engine.target()); !why.empty()) throw Error(why);
   const Gate gate = engine.gate(options.draft, options.logprobs);
   if (gate != Gate::open && gate != Gate::no_draft) {

@@ -44,10 +44,9 @@ ordered_json kernels_json() {
 }
 
 /// Returns the numbers that docs/memory.md explains.
-ordered_json memory_json(const InspectOptions& options) {
-  const Checkpoint weights(options.path);
-  const MemoryNeed need = memory_need(weights, layout_of(options.load_options));
-  const int context = static_cast<int>(weights.config().at("max_position_embeddings").integer(1, 1 << 24));
+ordered_json memory_json(ModelFiles& files, const InspectOptions& options) {
+  const MemoryNeed need = memory_need(files, {}, layout_of(options.load_options));
+  const int context = static_cast<int>(files.target().config().at("max_position_embeddings").integer(1, 1 << 24));
   const int positions = options.context > 0 ? options.context : context;
   return {{"weights", need.weights},
           {"cache_fixed", need.cache_fixed},
@@ -61,34 +60,33 @@ ordered_json memory_json(const InspectOptions& options) {
 }
 
 /// Returns why the checkpoint's tokenizer cannot be read; empty when it can.
-std::string tokenizer_why_not(const std::filesystem::path& path) {
-  if (!has_tokenizer(path)) return "the checkpoint has none";
+std::string tokenizer_why_not(const Checkpoint& files) {
+  if (!Tokenizer::is_in(files)) return "the checkpoint has none";
   try {
-    Tokenizer::load(path);
+    Tokenizer::load(files);
     return {};
   } catch (const Error& wrong) {
     return wrong.what();
   }
 }
 
-ordered_json checkpoint_json(const std::filesystem::path& path) {
-  const Checkpoint weights(path);
-  const Json config = weights.config();
+ordered_json checkpoint_json(const Checkpoint& files) {
+  const Json& config = files.config();
   const TransformerConfig t = read_transformer_config(config, 1);  // a draft may use its target's vocabulary
   std::uint64_t parameters = 0;
-  for (const auto& [name, tensor] : weights.tensors()) {
+  for (const auto& [name, tensor] : files.tensors()) {
     std::uint64_t count = 1;
     for (const std::int64_t extent : tensor.shape) count *= static_cast<std::uint64_t>(extent);
     parameters += count;
   }
-  const std::string why_not = tokenizer_why_not(path);
+  const std::string why_not = tokenizer_why_not(files);
   int sliding = 0;
   for (const int window : t.windows) sliding += window != AttentionCache::everything ? 1 : 0;
   // Keys and values in f32. A layer with full attention keeps every position; one with a sliding window does not grow.
   const std::uint64_t row_bytes =
       2ULL * 4 * static_cast<std::uint64_t>(t.kv_heads) * static_cast<std::uint64_t>(t.head_dim);
   return {
-      {"path", path.string()},
+      {"path", files.path().string()},
       {"kind", is_dflash(config) ? "DFlash draft" : "target"},
       {"layers", t.layers},
       {"sliding_layers", sliding},
@@ -99,25 +97,25 @@ ordered_json checkpoint_json(const std::filesystem::path& path) {
       {"intermediate", t.intermediate},
       {"vocabulary", config.find("vocab_size") ? ordered_json(t.vocabulary) : ordered_json()},
       {"context", t.context},
-      {"tensors", weights.tensors().size()},
+      {"tensors", files.tensors().size()},
       {"parameters", parameters},
-      {"weight_bytes", weights.bytes()},
+      {"weight_bytes", files.bytes()},
       {"cache_bytes_per_position", row_bytes * static_cast<std::uint64_t>(t.layers - sliding)},
       {"tokenizer", why_not.empty()},
       {"tokenizer_why_not", why_not},
-      {"stop_tokens", read_stop_tokens(path)},
+      {"stop_tokens", read_stop_tokens(files)},
   };
 }
 
 Exit inspect(const InspectOptions& options) {
   ordered_json json = {{"command", "inspect"}};
   if (!options.path.empty()) {
-    json["checkpoint"] = checkpoint_json(options.path);
-    json["memory_bytes"] = memory_json(options);
+    ModelFiles files(options.path);
+    json["checkpoint"] = checkpoint_json(files.target());
+    json["memory_bytes"] = memory_json(files, options);
     if (!options.target.empty()) {
-      const auto target = load_model(options.target, best_kernels());
-      const DFlashConfig draft =
-          read_dflash_config(Checkpoint(options.path).config(), *target);
+      const auto target = load_model(Checkpoint(options.target), best_kernels());
+      const DFlashConfig draft = read_dflash_config(files.target().config(), *target);
       ordered_json layers = ordered_json::array();
       for (std::size_t i = 0; i < draft.causal.size(); ++i) {
         layers.push_back({{"causal", static_cast<bool>(draft.causal[i])}, {"window", draft.transformer.windows[i]}});

@@ -195,34 +195,26 @@ bool prompt_is_piped(const CommonOptions& options) {
          fstat(STDIN_FILENO, &input) == 0 && (S_ISFIFO(input.st_mode) || S_ISREG(input.st_mode));
 }
 
-bool has_tokenizer(const std::filesystem::path& target) {
-  std::error_code failure;
-  if (!std::filesystem::is_regular_file(target, failure)) {
-    return std::filesystem::exists(target / "tokenizer.json", failure);
-  }
-  return read_gguf_metadata(target).contains("tokenizer.ggml.tokens");
-}
-
-std::unique_ptr<Tokenizer> tokenizer_to_read(const CommonOptions& options) {
-  if (!options.prompt_tokens.empty() || !has_tokenizer(options.target)) return nullptr;
+std::unique_ptr<Tokenizer> tokenizer_to_read(const CommonOptions& options, const Checkpoint& files) {
+  if (!options.prompt_tokens.empty() || !Tokenizer::is_in(files)) return nullptr;
   try {
-    return std::make_unique<Tokenizer>(Tokenizer::load(options.target));
+    return std::make_unique<Tokenizer>(Tokenizer::load(files));
   } catch (const Error& wrong) {
     throw Error(std::string(wrong.what()) + "; give the prompt as --prompt-tokens");
   }
 }
 
-std::unique_ptr<Tokenizer> tokenizer_to_write(const CommonOptions& options) {
-  if (!has_tokenizer(options.target)) return nullptr;
+std::unique_ptr<Tokenizer> tokenizer_to_write(const CommonOptions& options, const Checkpoint& files) {
+  if (!Tokenizer::is_in(files)) return nullptr;
   try {
-    return std::make_unique<Tokenizer>(Tokenizer::load(options.target));
+    return std::make_unique<Tokenizer>(Tokenizer::load(files));
   } catch (const Error& wrong) {
     if (!options.quiet) complain("printing token ids instead of text: " + std::string(wrong.what()));
     return nullptr;
   }
 }
 
-Request make_request(const CommonOptions& options, const Tokenizer* tokenizer) {
+Request make_request(const CommonOptions& options, const Checkpoint& files, const Tokenizer* tokenizer) {
   Request request;
   if (!options.prompt_tokens.empty()) {
     request.prompt = parse_tokens(options.prompt_tokens);
@@ -237,7 +229,7 @@ Request make_request(const CommonOptions& options, const Tokenizer* tokenizer) {
   }
   request.sampling = options.sampling;
   request.verification = options.verification == "serial" ? Verification::serial : Verification::batched;
-  request.stops = read_stop_tokens(options.target);
+  request.stops = read_stop_tokens(files);
   request.max_new_tokens = options.max_new_tokens;
   request.draft_max = options.draft_max;
   return request;

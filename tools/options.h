@@ -72,22 +72,20 @@ int threads_of(const CommonOptions& options);
 /// Throws Error for a name that does not exist; the message lists the names.
 LoadOptions layout_of(const LayoutOptions& options);
 
-bool has_tokenizer(const std::filesystem::path& target);  // folder or .gguf file
-
 /// True when the prompt was not given as an option, and standard input is a pipe or a file, which is then the prompt.
 bool prompt_is_piped(const CommonOptions& options);
 
 /// Returns the tokenizer that encodes the prompt; null when the prompt is given as tokens or the target has no
 /// tokenizer. Throws Error when the tokenizer cannot be built.
-std::unique_ptr<Tokenizer> tokenizer_to_read(const CommonOptions& options);
+std::unique_ptr<Tokenizer> tokenizer_to_read(const CommonOptions& options, const Checkpoint& files);
 
 /// Returns the tokenizer that decodes output for display. When it cannot be built the result is null, as for a target
 /// without one, and standard error states the reason unless --quiet is given.
-std::unique_ptr<Tokenizer> tokenizer_to_write(const CommonOptions& options);
+std::unique_ptr<Tokenizer> tokenizer_to_write(const CommonOptions& options, const Checkpoint& files);
 
 /// Reads and checks the prompt and the stop tokens. Throws Error naming option or file. `tokenizer`: the one of
 /// tokenizer_to_read.
-Request make_request(const CommonOptions& options, const Tokenizer* tokenizer);
+Request make_request(const CommonOptions& options, const Checkpoint& files, const Tokenizer* tokenizer);
 
 /// True for "-" and for other names of standard output: /dev/stdout, or the file it was redirected to.
 bool is_standard_output(const std::string& path);

@@ -38,7 +38,8 @@ void expect_tokens(const std::string& file, const Case& trial, int vocabulary) {
 
 Finding of_engine(const std::string& file, const Reproducer& r) {
   try {
-    EngineSubject subject(r.target, layout_of(r.load_options), watch_for_interrupt());
+    ModelFiles files(r.target);
+    EngineSubject subject(files, layout_of(r.load_options), watch_for_interrupt());
     expect_tokens(file, *r.trial, subject.target(r.trial->variations.front()).vocabulary());
     return examined(subject, *r.trial);
   } catch (const Error& wrong) {

@@ -39,8 +39,9 @@ std::vector<std::string> read_prompts(const std::string& path) {
 std::string signature_of(const std::string& models, const Kernels& kernels, int threads) {
   set_threads(threads);
   const std::string target = models + "/tale-target";
-  const auto tokenizer = Tokenizer::load(target);
-  Engine engine(target, kernels);
+  ModelFiles files(target);
+  const auto tokenizer = Tokenizer::load(files.target());
+  Engine engine(files, kernels);
   Digest digest;
   for (const std::string& prompt : read_prompts(models + "/prompts.txt")) {
     for (const auto& draft : {"dflash:" + models + "/tale-dflash", "model:" + models + "/tale-small"}) {

@@ -33,13 +33,13 @@ struct TraceOptions {
 /// any. Holds one target at a time, besides one of each class that open sequences still use.
 class Targets {
  public:
-  Targets(const TraceQuestion& options, LoadingObserver observer) : file_(options.target) {
+  Targets(const TraceQuestion& options, LoadingObserver observer) : files_(options.target) {
     LoadOptions like = layout_of(options.load_options);
     like.observer = std::move(observer);
-    layouts_.push_back(like);
+    load_options_.push_back(like);
     for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
       const bool allowed = options.load_options.kernels.empty() && (*table)->supported();
-      if (allowed && self_test(**table)[0] == '\0') layouts_.push_back(with_kernels(**table, like));
+      if (allowed && self_test(**table)[0] == '\0') load_options_.push_back(with_kernels(**table, like));
     }
     load(like);
   }
@@ -47,7 +47,7 @@ class Targets {
   int vocabulary() const { return engine_->target().vocabulary(); }
 
   std::shared_ptr<Model> computing_in(const std::string& numerics) {
-    for (const LoadOptions& load_options : layouts_) {
+    for (const LoadOptions& load_options : load_options_) {
       if (numerics_of(load_options) != numerics) continue;
       if (engine_->numerics() != numerics) load(load_options);
       return {engine_, &engine_->target()};
@@ -60,11 +60,11 @@ class Targets {
   void load(const LoadOptions& load_options) {
     std::weak_ptr<Engine>& kept = kept_[numerics_of(load_options)];
     engine_ = kept.lock();
-    if (!engine_) kept = engine_ = std::make_shared<Engine>(file_, load_options);
+    if (!engine_) kept = engine_ = std::make_shared<Engine>(files_, load_options);
   }
 
-  std::string file_;
-  std::vector<LoadOptions> layouts_;
+  ModelFiles files_;
+  std::vector<LoadOptions> load_options_;
   std::shared_ptr<Engine> engine_;
   std::map<std::string, std::weak_ptr<Engine>> kept_;  // by numerics, while sequences use them
 };

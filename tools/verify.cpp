@@ -265,6 +265,7 @@ class VerifyCommand {
   ReportFiles files_;
   TraceFiles trace_files_;
   std::optional<ReproducerFolder> folder_;
+  ModelFiles model_files_;
   const Request request_;
   const Rule& rule_;
   const std::atomic<bool>* const interrupted_;
@@ -288,7 +289,8 @@ VerifyCommand::VerifyCommand(const VerifyOptions& options)
       files_(options.files, sources_of(options)),
       trace_files_(checked_trace(options), options.common, files_.guarded()),
       folder_(options.reproducer.empty() ? std::nullopt : std::optional<ReproducerFolder>(options.reproducer)),
-      request_(make_request(common_, tokenizer_to_read(common_).get())),
+      model_files_(common_.target),
+      request_(make_request(common_, model_files_.target(), tokenizer_to_read(common_, model_files_.target()).get())),
       rule_(rule_by_name(common_.rule)),
       interrupted_(watch_for_interrupt()),
       progress_(common_.quiet),
@@ -299,8 +301,8 @@ VerifyCommand::VerifyCommand(const VerifyOptions& options)
                 .draft_max = common_.draft_max,
                 .rule = &rule_,
                 .request = request_},
-      subject_(common_.target, load_options(), interrupted_, trace_files_.asked()) {
-  refuse_shortage(common_.target, options_.drafts, load_options(), request_, trace_files_.asked());
+      subject_(model_files_, load_options(), interrupted_, trace_files_.asked()) {
+  refuse_shortage(model_files_, options_.drafts, load_options(), request_, trace_files_.asked());
   first_.rule = &rule_;
   first_.kernels = question_.tables.front();
 }
@@ -409,7 +411,7 @@ void VerifyCommand::run_checks() {
 void VerifyCommand::report_divergence() {
   for (const Finding& finding : report_.findings) {
     if (finding.check != "tokens_equal" || !finding.failure || finding.failure->position < 0) continue;
-    report_.divergences.push_back(divergence_of(*trial_, *finding.failure, tokenizer_to_write(common_).get()));
+    report_.divergences.push_back(divergence_of(*trial_, *finding.failure, tokenizer_to_write(common_, model_files_.target()).get()));
   }
 }
 

@@ -115,12 +115,13 @@ Exit bench_decode(const BenchDecodeOptions& options) {
   const LoadOptions load_options = with_kernels(watch.table(), asked);
   const Kernels& kernels = load_options.kernels;
   const auto json_file = bench_json_file(bench, {options.target});
-  const auto target = load_model(options.target, load_options);
-  const TargetWork work = target_work(options.target, load_options);
+  ModelFiles files(options.target);
+  const auto target = load_model(files.target(), load_options);
+  const TargetWork work = target_work(files.target(), load_options);
   const std::vector<int> counts = row_counts(options.rows);
   const Roofline roofline(roofline_bytes);
   InterleavedTimer timer(roofline);
-  const MemoryNeed need = memory_need(Checkpoint(options.target), load_options);
+  const MemoryNeed need = memory_need(files, {}, load_options);
   Table table{options, kernels, timer, target->layers(), need.total(options.context + counts.back()), {}};
   with_workers([&] {
     RolledBackPasses passes(*target, options.context, counts.back());

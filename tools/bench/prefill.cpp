@@ -80,8 +80,9 @@ Exit bench_prefill(const BenchPrefillOptions& options) {
   load_options.observer = progress.observer();
   const Kernels& kernels = load_options.kernels;
   const auto json_file = bench_json_file(bench, {options.target});
-  Engine engine(options.target, load_options);
-  const TargetWork work = target_work(options.target, load_options);
+  ModelFiles files(options.target);
+  Engine engine(files, load_options);
+  const TargetWork work = target_work(files.target(), load_options);
   const Roofline roofline(roofline_bytes);
   InterleavedTimer timer(roofline);
   std::vector<Line> lines;

@@ -146,14 +146,15 @@ Exit bench_speculate(const BenchSpeculateOptions& options) {
   std::vector<std::string> sources{common.target, common.prompt_file};
   for (const std::string& draft : options.drafts) sources.push_back(parse_draft_name(draft).path.string());
   const auto json_file = bench_json_file(bench, sources);
-  const Request request = make_request(common, tokenizer_to_read(common).get());
+  ModelFiles files(common.target);
+  const Request request = make_request(common, files.target(), tokenizer_to_read(common, files.target()).get());
   const Rule& rule = rule_by_name(common.rule);
   const Kernels& kernels = kernels_by_name(common.load_options.kernels);
   Progress progress(common.quiet);
   LoadOptions load_options = layout_of(common.load_options);
   load_options.observer = progress.observer();
-  refuse_shortage(common.target, options.drafts, load_options, request);
-  Engine engine(common.target, load_options);
+  refuse_shortage(files, options.drafts, load_options, request);
+  Engine engine(files, load_options);
   if (const std::string why = request_error(request, engine.target()); !why.empty()) throw Error(why);
 
   const Roofline roofline(roofline_bytes);

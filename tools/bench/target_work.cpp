@@ -17,8 +17,7 @@ Work TargetWork::pass(int rows, bool with_head) const {
   return work;
 }
 
-TargetWork target_work(const std::string& target, const LoadOptions& load_options) {
-  const Checkpoint weights(target);
+TargetWork target_work(const Checkpoint& weights, const LoadOptions& load_options) {
   const std::string embedding = "model.embed_tokens.weight";
   const std::string head = weights.has("lm_head.weight") ? "lm_head.weight" : embedding;
   TargetWork work;

@@ -17,6 +17,6 @@ struct TargetWork {
   Work pass(int rows, bool with_head = true) const;
 };
 
-TargetWork target_work(const std::string& target, const LoadOptions& load_options);
+TargetWork target_work(const Checkpoint& weights, const LoadOptions& load_options);
 
 }  // namespace draftproof
