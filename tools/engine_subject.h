@@ -16,8 +16,8 @@ namespace draftproof {
 
 class EngineSubject final : public Subject {
  public:
-  /// `files` outlive the subject. Runs end early once `cancelled` is set. `like`: how to load the weights, except for the kernel table. `rows`: keep
-  /// the distributions of a round for callbacks.
+  /// `files` outlive the subject. `like`: how to load the weights, except for the kernel table. Runs end early once
+  /// `cancelled` is set. `rows`: keep the distributions of a round for callbacks.
   EngineSubject(ModelFiles& files, LoadOptions like, const std::atomic<bool>* cancelled, bool rows = false)
       : files_(files), like_(std::move(like)), cancelled_(cancelled), rows_(rows) {}
 

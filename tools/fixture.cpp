@@ -14,6 +14,7 @@
 #include "oracle/fixtures/fixture_file.h"
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
+#include "ref/models/read_text.h"
 #include "tools/commands.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
@@ -110,25 +111,14 @@ Array<float> decided_rows(Model& target, const Trace& trace, const Path& file) {
   Array<float> rows{{static_cast<std::int64_t>(digests.size()), vocabulary}, {}};
   if (digests.empty()) return rows;
   const auto cache = target.new_cache(length, prefill_chunk);
-  Outputs outputs;
-  for (int at = 0; at < length; at += prefill_chunk) {
-    const int now = std::min(prefill_chunk, length - at);
-    Transaction transaction = cache->begin(now);
-    const int from = std::clamp(first - at, 0, now);
-    target.forward({.tokens = std::span(text).subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(now)),
-                    .logits_from = from},
-                   *cache, outputs);
-    transaction.commit(now);
-    for (int row = from; row < now; ++row) {
-      const auto logits = outputs.logits_row(row - from, vocabulary);
-      if (digest_of(logits) != digests[static_cast<std::size_t>(at + row - first)]) {
-        throw Error(fmt::format("{}: row {} has other bits when it is computed again, so rows of its target depend on "
-                                "more than the text; run draftproof verify on the target",
-                                file.string(), at + row - first));
-      }
-      rows.values.insert(rows.values.end(), logits.begin(), logits.end());
+  read_text(target, *cache, text, prefill_chunk, first, [&](int index, std::span<const float> logits) {
+    if (digest_of(logits) != digests[static_cast<std::size_t>(index - first)]) {
+      throw Error(fmt::format("{}: row {} has other bits when it is computed again, so rows of its target depend on "
+                              "more than the text; run draftproof verify on the target",
+                              file.string(), index - first));
     }
-  }
+    rows.values.insert(rows.values.end(), logits.begin(), logits.end());
+  });
   return rows;
 }
 

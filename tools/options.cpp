@@ -36,8 +36,8 @@ constexpr int int_max = std::numeric_limits<int>::max();
 /// "none, dflash:PATH, ...".
 std::string names_of_drafts() {
   std::string names;
-  for (const DraftKind* kind = all_draft_kinds(); kind->name != nullptr; ++kind) {
-    names += (names.empty() ? "" : ", ") + std::string(kind->name) + (kind->takes_path ? ":PATH" : "");
+  for (const DraftKind& kind : all_draft_kinds()) {
+    names += (names.empty() ? "" : ", ") + std::string(kind.name) + (kind.takes_path ? ":PATH" : "");
   }
   return names;
 }

@@ -411,7 +411,8 @@ void VerifyCommand::run_checks() {
 void VerifyCommand::report_divergence() {
   for (const Finding& finding : report_.findings) {
     if (finding.check != "tokens_equal" || !finding.failure || finding.failure->position < 0) continue;
-    report_.divergences.push_back(divergence_of(*trial_, *finding.failure, tokenizer_to_write(common_, model_files_.target()).get()));
+    const auto tokenizer = tokenizer_to_write(common_, model_files_.target());
+    report_.divergences.push_back(divergence_of(*trial_, *finding.failure, tokenizer.get()));
   }
 }
 

@@ -147,8 +147,8 @@ Gate Engine::gate(const std::string& draft, bool logprobs) {
   return draftproof::gate(question);
 }
 
-Trace Engine::decode(Request request, const std::string& draft, const Rule& rule, RandomSource& random, Recording recording,
-                     const RoundCallback& watch, const std::atomic<bool>* cancelled) {
+Trace Engine::decode(Request request, const std::string& draft, const Rule& rule, RandomSource& random,
+                     Recording recording, const RoundCallback& watch, const std::atomic<bool>* cancelled) {
   if (const std::string why = request_error(request, *target_); !why.empty()) throw Error(why);
   const int positions = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
   const std::string text = "a text of " + std::to_string(positions) + " positions";

@@ -13,8 +13,8 @@
 
 namespace draftproof {
 
-/// Holds a draft's weights, loaded once. Makes the draft of one sequence of at most `capacity` positions, which proposes
-/// at most `draft_max` draft tokens a round (0: as many as suits the kind).
+/// Holds loaded weights. Creates the draft of one sequence of at most `capacity` positions, which proposes at most
+/// `draft_max` draft tokens per round (0: the default of the kind).
 using DraftSource = std::function<std::unique_ptr<Draft>(int capacity, int draft_max)>;
 
 struct DraftKind {

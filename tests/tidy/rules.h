@@ -43,18 +43,28 @@ inline const std::vector<Layer>& layers() {
       {"ref/models", {"ref/base/", "ref/caches/", "ref/formats/", "kernels/"}},
       {"ref/drafts", {"ref/base/", "ref/acceptance/", "ref/caches/", "ref/models/", "kernels/kernels.h"}},
       {"ref/decoding", {"ref/", "kernels/"}},
-      {"oracle", {"ref/base/", "ref/models/model.h", "ref/caches/cache.h", "ref/acceptance/", "ref/decoding/trace.h",
-                  "ref/formats/hdf5.h", "ref/formats/hdf5_seal.h", "ref/formats/printable.h",
-                  "ref/formats/whole_file.h",
-                  "kernels/math64.h"}},
-      {"oracle/report", {"oracle/", "ref/base/", "ref/acceptance/", "ref/decoding/trace.h", "ref/formats/printable.h",
-                         "kernels/math64.h"}},
-      {"oracle/spectrace", {"oracle/", "ref/base/", "ref/models/model.h", "ref/caches/cache.h", "ref/acceptance/",
-                            "ref/decoding/trace.h", "ref/formats/hdf5.h", "ref/formats/hdf5_seal.h",
-                            "ref/formats/json.h", "ref/formats/printable.h", "ref/formats/whole_file.h",
-                            "kernels/math64.h"}},
+      {"oracle/plain", {"ref/base/", "ref/acceptance/", "ref/caches/cache.h", "ref/models/", "ref/decoding/trace.h",
+                        "kernels/math64.h"}},
+      {"oracle/checks", {"oracle/plain/", "ref/base/", "ref/acceptance/", "ref/caches/cache.h", "ref/models/model.h",
+                         "ref/decoding/trace.h"}},
+      {"oracle/exact", {"oracle/plain/", "oracle/checks/", "ref/base/", "ref/acceptance/", "ref/models/model.h",
+                        "ref/decoding/trace.h"}},
+      {"oracle/sequential", {"ref/base/", "ref/acceptance/", "kernels/math64.h"}},
+      {"oracle/fixtures", {"ref/base/", "ref/acceptance/", "ref/decoding/trace.h", "ref/formats/hdf5.h",
+                           "ref/formats/hdf5_seal.h", "ref/formats/printable.h", "ref/formats/whole_file.h"}},
+      {"oracle/shrink", {"oracle/plain/", "oracle/checks/", "ref/base/"}},
+      {"oracle", {"oracle/checks/", "oracle/exact/", "oracle/plain/", "ref/base/", "ref/acceptance/",
+                  "ref/models/model.h", "ref/decoding/trace.h"}},
+      {"oracle/report", {"oracle/checks/", "oracle/plain/", "ref/base/", "ref/acceptance/", "ref/decoding/trace.h",
+                         "ref/formats/printable.h", "kernels/math64.h"}},
+      {"oracle/spectrace", {"oracle/plain/", "oracle/checks/", "oracle/sequential/", "oracle/report/", "ref/base/",
+                            "ref/acceptance/", "ref/caches/cache.h", "ref/models/model.h", "ref/decoding/trace.h",
+                            "ref/formats/hdf5.h", "ref/formats/hdf5_seal.h", "ref/formats/json.h",
+                            "ref/formats/printable.h", "ref/formats/whole_file.h", "kernels/math64.h"}},
       {"zoo", {"oracle/", "ref/"}},
-      {"tools", {"kernels/", "ref/", "oracle/", "zoo/", "bench/roofline/"}},
+      {"tools", {"kernels/", "ref/", "oracle/", "zoo/", "tools/bench/", "bench/roofline/"}},
+      {"tools/bench", {"kernels/", "ref/", "oracle/", "tools/", "bench/roofline/"}},
+      {"bench/roofline", {"kernels/"}},
       {"bench", {"kernels/", "ref/", "oracle/"}},
   };
   return list;
@@ -195,7 +205,7 @@ inline Faults exact_arithmetic(const Source& source) {
     for (const std::string& flag : flags) {
       if (source.lines[i].find(flag) == std::string::npos) continue;
       faults.push_back(
-          at(source, static_cast<int>(i) + 1, flag + ": write the operations you mean; vectorise by lanes"));
+          at(source, static_cast<int>(i) + 1, flag + ": write the operations you mean; vectorize by lanes"));
     }
   }
   return faults;
@@ -249,6 +259,67 @@ inline Faults form(const Source& source) {
     if (columns > 120) faults.push_back(at(source, line, std::to_string(columns) + " columns; break it at 120"));
     for (const char* mark : {"TO" "DO", "FIX" "ME"}) {
       if (text.find(mark) != std::string::npos) faults.push_back(at(source, line, "do it now, or leave it unsaid"));
+    }
+  }
+  return faults;
+}
+
+/// A private word, and the word of the field for it.
+struct PrivateWord {
+  const char* word;
+  const char* instead;
+};
+
+inline const std::vector<PrivateWord>& private_words() {
+  static const std::vector<PrivateWord> list = {
+      {"guess", "draft token, propose"},    {"stood", "accepted"},
+      {"fell", "rejected"},                 {"chance", "random source, probability"},
+      {"law", "distribution; \"row law\" and \"causal law\" stay"},
+      {"ledger", "recorded draws"},         {"misfit", "request error"},
+      {"unfit", "self test"},               {"horizon", "pending rows"},
+      {"resting", "final"},                 {"oracular", "perfect"},
+      {"moody", "variable-length"},         {"dialect", "perturbed; names"},
+      {"unsaid", "missing"},                {"untold", "missing"},
+      {"afresh", "from scratch"},           {"colour", "color"},
+      {"behaviour", "behavior"},            {"neighbour", "neighbor"},
+      {"quantis", "quantiz"},               {"penalis", "penaliz"},
+      {"normalis", "normaliz"},             {"serialis", "serializ"},
+      {"initialis", "initializ"},           {"recognis", "recogniz"},
+      {"honour", "honor"},                  {"licence", "license"},
+  };
+  return list;
+}
+
+/// The words of a line: runs of letters, cut where a capital follows a small letter; in small letters.
+inline std::vector<std::string> words_in(const std::string& line) {
+  std::vector<std::string> words;
+  bool inside = false;
+  bool small = false;
+  for (const char c : line) {
+    const bool letter = std::isalpha(static_cast<unsigned char>(c)) != 0;
+    const bool capital = std::isupper(static_cast<unsigned char>(c)) != 0;
+    if (letter && (!inside || (capital && small))) words.emplace_back();
+    if (letter) words.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    inside = letter;
+    small = letter && !capital;
+  }
+  return words;
+}
+
+/// Names and prose use the words of the field, in American spelling (docs/glossary.md).
+inline Faults plain_words(const Source& source) {
+  Faults faults;
+  if (source.path.starts_with("tests/tidy/")) return faults;
+  for (std::size_t i = 0; i < source.lines.size(); ++i) {
+    std::string before;
+    for (const std::string& word : words_in(source.lines[i])) {
+      for (const PrivateWord& banned : private_words()) {
+        const bool law = std::string(banned.word) == "law";
+        const bool is_it = law ? word == "law" || word == "laws" : word.starts_with(banned.word);
+        if (!is_it || (law && (before == "row" || before == "causal" || before == "two" || before == "both"))) continue;
+        faults.push_back(at(source, static_cast<int>(i) + 1, "'" + word + "': write " + banned.instead));
+      }
+      before = word;
     }
   }
   return faults;

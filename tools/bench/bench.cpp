@@ -7,6 +7,7 @@
 
 #include "ref/base/error.h"
 #include "ref/drafts/draft.h"
+#include "ref/models/read_text.h"
 #include "tools/commands.h"
 
 namespace draftproof {
@@ -43,14 +44,7 @@ RolledBackPasses::RolledBackPasses(Model& target, int context, int rows_max) : t
   }
   text_ = bench_text(target, context + rows_max);
   cache_ = target.new_cache(context + rows_max, std::max(Draft::max_chunk, rows_max));
-  while (cache_->length() < context) {
-    const int rows = std::min(Draft::max_chunk, context - cache_->length());
-    const auto tokens =
-        std::span(text_).subspan(static_cast<std::size_t>(cache_->length()), static_cast<std::size_t>(rows));
-    Transaction transaction = cache_->begin(rows);
-    target_.forward({.tokens = tokens, .logits_from = rows}, *cache_, outputs_);
-    transaction.commit(rows);
-  }
+  read_text(target, *cache_, std::span(text_).first(static_cast<std::size_t>(context)), Draft::max_chunk);
 }
 
 void RolledBackPasses::pass(int rows) {
