@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Files that are no traces: each is INVALID_TRACE, with line and field, and never anything else.
+// Files that are no traces: each is INVALID_TRACE, with line and field.
 #include "oracle/spectrace/reader.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ const Lines& good_lines() {
   return lines;
 }
 
-/// A round with draft tokens of which one fell, and at least one stood.
+/// Returns the line of a round with a rejected draft token and at least one accepted one.
 std::size_t refused_line() {
   for (std::size_t i = 2; i + 1 < good_lines().size(); ++i) {
     const Json line = Json::parse(good_lines()[i]);
@@ -35,7 +35,7 @@ std::size_t refused_line() {
   return 2;
 }
 
-/// `change` of the field's line; the file is sealed again, so that only the change can be found.
+/// Applies `change` to a line and updates the digest, so that only the change can be found.
 std::string with(std::size_t line, const std::function<void(Json&)>& change) {
   Lines lines = good_lines();
   Json json = Json::parse(lines[line]);
@@ -58,25 +58,25 @@ std::string edited(const std::function<void(Lines&)>& edit) {
   return sealed(lines);
 }
 
-/// A header of a trace with real weights that opens its sequence, and a line after it.
+/// Returns a header for real weights that opens its sequence, and `line`.
 std::string with_reals(const std::string& line) {
   return "{\"type\":\"header\",\"schema\":\"spectrace/2\",\"engine\":\"e\",\"vocabulary\":8,\"rule\":\"rejection\","
          "\"temperature\":\"0x1p+0\",\"prompt\":[1]}\n" + line + "\n";
 }
 
-/// A refused draft token with that q.
+/// Returns a round with a rejected draft token and this q.
 std::string with_q(const std::string& q) {
   return with_reals(R"({"type":"round","round":0,"position":1,"width":2,"accepted":0,"next_from":"residual",)"
                     R"("draft_tokens":[1],"emitted":[2],"q_draft":[)" + q + "]}");
 }
 
-/// A draft token that stands, with those fields beside it.
+/// Returns a round with an accepted draft token and these fields.
 std::string with_real(const std::string& fields) {
   return with_reals(R"({"type":"round","round":0,"position":1,"width":2,"accepted":1,"next_from":"bonus",)"
                     R"("draft_tokens":[1],"emitted":[1,2],)" + fields + "}");
 }
 
-/// A round without draft tokens, with those fields in it.
+/// Returns a round without draft tokens, with these fields.
 std::string without_drafts(const std::string& fields) {
   return with_reals(R"({"type":"round","round":0,"position":1,"width":1,"accepted":0,"next_from":"bonus",)"
                     R"("draft_tokens":[],"emitted":[2],)" + fields + "}");
@@ -287,7 +287,7 @@ std::vector<Bad> bad_files() {
 
 TEST(Reader, EveryFileThatIsNoTraceIsRefusedWithLineAndField) {
   ASSERT_EQ(replay(File(joined(good_lines())).path()).verdict(), ReportVerdict::pass_exact)
-      << "what is damaged was good";
+      << "the undamaged trace is good";
   const auto list = bad_files();
   EXPECT_GE(list.size(), 60U);
   for (const Bad& bad : list) {
@@ -342,7 +342,7 @@ TEST(ReaderSlow, TokensOfOpenSequencesAreLimited) {
     return "{\"type\":\"round\",\"sequence\":0,\"round\":" + std::to_string(n) + ",\"position\":" +
            std::to_string(position) + ",\"emitted\":";
   };
-  // All but one token of what may be kept: in prompts, in what is emitted, in stop tokens.
+  // All but one of the tokens that may be kept: in prompts, emitted tokens and stop tokens.
   std::string text = good_lines()[0] + "\n" + opened(0, tokens);
   for (std::int64_t n = 0; n < 3; ++n) {
     text += round(n, in_a_line * static_cast<std::size_t>(n + 1)) + "[" + tokens + "]}\n";
