@@ -113,8 +113,9 @@ void Replayer::check_accepted_match(Sequence& sequence, const Step& step, std::s
     }
     return;
   }
-  const Draw draw{draft_token,           integer((*step.accept_u)[row]),  header_.total,
-                  (*step.p_before)[row], (*step.p_draft)[row].integer, {},            {}};
+  const auto u = integer((*step.accept_u)[row]);
+  const std::uint64_t weight = (*step.p_draft)[row].integer;
+  const Draw draw{draft_token, u, header_.total, (*step.p_before)[row], weight, {}, {}};
   expect_draw("acceptance", sequence, position, Purpose::target, draw);
   if (p) expect_hit("p_row", Weights(*p).of(draft_token), draw);
 }

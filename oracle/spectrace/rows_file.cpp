@@ -155,7 +155,7 @@ void RowsReader::read(const RowsPlace& place, const Take& take) {
     }
     read += end - begin;
     if (read > tokens_max) {
-      fail(row, "ends the first " + std::to_string(read) + " tokens of its field; one field may have " +
+      fail(row, "brings its field to " + std::to_string(read) + " tokens; one field may have " +
                     std::to_string(tokens_max));
     }
     RowParts<Weight> parts(header_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Traces against their reader and the replay, without end: bytes are damaged, which the digest must see; and lines are
-// moved and fields take other values under a digest that is right; and so are files of rows beside them. Every outcome
-// must be a verdict, never a crash, a hang or another exception.
+// Fuzzes the reader and the replay of traces. It damages bytes, which the digest must find; it moves lines and changes
+// fields under a correct digest; and it does the same to files of rows. Every outcome must be a verdict, never a crash,
+// a hang or another exception.
 //
 //     fuzz_traces [--seconds N] [--seed N]
 #include <chrono>
@@ -43,7 +43,7 @@ Json odd_value(Numbers& numbers) {
   }
 }
 
-/// Some value of the line, at any depth, becomes another, goes, or comes twice.
+/// Changes, removes or doubles some value of the line, at any depth.
 void change_field(Json& json, Numbers& numbers) {
   Json* place = &json;
   while (place->is_structured() && !place->empty()) {
@@ -83,7 +83,7 @@ void change_lines(std::vector<std::string>& lines, Numbers& numbers) {
   }
 }
 
-/// Rounds of tokens only, as an HTTP interface tells them.
+/// Returns rounds of tokens only, as an HTTP interface reports them.
 std::string tokens_with_logprobs(int vocabulary) {
   Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", vocabulary},
                  {"rule", "rejection"}, {"temperature", "0x1p+0"}, {"top_k", 3},
@@ -100,7 +100,7 @@ std::string tokens_with_logprobs(int vocabulary) {
 
 struct Sample {
   std::string text;
-  std::string rows;  // the file beside it; empty when there is none
+  std::string rows;  // content of the file of rows; empty when there is none
   bool reals = false;
 };
 
@@ -130,7 +130,7 @@ std::vector<Sample> samples_of(Recorded& recorded) {
   return samples;
 }
 
-/// The target, in its numerics, for an engine of others, or none.
+/// Returns the target in its numerics, for an engine of other numerics, or no target.
 Target some_target(Recorded& recorded, Numbers& numbers) {
   Target target;
   const std::size_t kind = numbers.below(3);
@@ -144,7 +144,7 @@ Target some_target(Recorded& recorded, Numbers& numbers) {
   return target;
 }
 
-/// A value of a file of rows becomes another, or a list takes the place of another; the hash is right.
+/// Changes a value of a file of rows, or swaps two lists; the hash is correct.
 void change_rows(const std::string& path, bool reals, Numbers& numbers) {
   RowsParts parts(path, reals);
   const auto any = [&] {
@@ -195,7 +195,7 @@ int fuzz(double seconds, std::uint64_t seed) {
       for (std::size_t times = 1 + numbers.below(2); times-- > 0 && !lines.empty();) change_lines(lines, numbers);
       try {
         text = sealed(lines);
-      } catch (const nlohmann::json::exception&) {  // an end that is no object any more
+      } catch (const nlohmann::json::exception&) {  // the end is no longer an object
         text = joined(lines);
       }
     }
@@ -225,7 +225,7 @@ int fuzz(double seconds, std::uint64_t seed) {
     }
     ++rounds;
   }
-  std::printf("%llu traces, damaged or told wrongly:", rounds);
+  std::printf("%llu traces, damaged or changed:", rounds);
   for (int verdict = 0; verdict < 7; ++verdict) {
     std::printf(" %llu %s", of[verdict], name_of(static_cast<ReportVerdict>(verdict)));
   }

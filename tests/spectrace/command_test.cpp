@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The command on traces: what generate and verify write, check passes; its exit statuses; show and diff; and a trace of
-// 100 000 rounds in bounded time and memory.
+// The command `trace`: check passes what generate and verify write; exit codes; show and diff; a trace of 100 000
+// rounds in bounded time and memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ TEST(TraceCommand, AnUnchangedTraceOfGeneratePassesAndAChangedOneDoesNot) {
     round["next"]["u"] = round["next"]["u"].get<std::int64_t>() / 2;
     lines[2] = round.dump();
     test::put(trace, joined(lines));
-    EXPECT_EQ(run_command({"trace", "check", trace}).status, 3) << "its digest tells";
+    EXPECT_EQ(run_command({"trace", "check", trace}).status, 3) << "the digest no longer matches";
     test::put(trace, sealed(lines));
     const auto changed = run_command({"trace", "check", trace});
     EXPECT_EQ(changed.status, 1);
@@ -69,7 +69,7 @@ TEST(TraceCommandSlow, EveryRunThatVerifyWritesPasses) {
   EXPECT_THAT(held.out, HasSubstr("PASS_EXACT"));
 }
 
-/// Dozens of runs that draw with the same numbers say the same again: no evidence, however often.
+/// verify repeats a run dozens of times with the same random numbers, which is no further evidence.
 TEST(TraceCommandSlow, RunsWithTheSameRandomNumbersAreNoFurtherEvidence) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
@@ -98,7 +98,7 @@ TEST(TraceCommand, ARunIsComparedOnlyWithATargetOfItsNumericsClass) {
   EXPECT_THAT(other.out, HasSubstr("the numerics 'canonical, kv bf16', which are not available here"));
 }
 
-/// Rows of another temperature than is said: too far away for what is granted to other numerics.
+/// The rows have another temperature than the trace states, which is more than the slack allows.
 TEST(TraceCommand, AReproducerKeepsTheSlack) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
@@ -127,7 +127,7 @@ TEST(TraceCommand, AFailureOfSeveralSequencesTogetherIsReportedWithoutReproducer
   const Json opening = {{"type", "sequence"}, {"temperature", header["temperature"]}, {"prompt", header["prompt"]}};
   for (const char* field : {"temperature", "prompt"}) header.erase(field);
   std::vector<std::string> lines{header.dump()};
-  for (int s = 0; s < 2; ++s) {  // what ends the file is right
+  for (int s = 0; s < 2; ++s) {  // the last sequence of the file is right
     auto part = lines_of(FloatEngine(3).trace("rejection", 100, s == 0 ? +hide : nullptr));
     part[0] = opening.dump();
     for (const std::string& line : part) {
@@ -149,7 +149,7 @@ TEST(TraceCommand, AFailureOfSeveralSequencesTogetherIsReportedWithoutReproducer
   EXPECT_THAT(once.err, HasSubstr("'/dev/null' can be read only once; write the trace to a file"));
 }
 
-/// Sequences that are never ended: a short trace must not make the target's cache for each of them.
+/// The sequences never end. A short trace must not make the target allocate a KV cache for each of them.
 TEST(TraceCommand, MemoryOfTheTargetIsBoundedHoweverManySequencesAreOpen) {
   if (test::sanitized) GTEST_SKIP() << "the sanitizer needs more address space than the limit leaves";
   Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 131},
@@ -166,7 +166,7 @@ TEST(TraceCommand, MemoryOfTheTargetIsBoundedHoweverManySequencesAreOpen) {
   const std::string limited = "ulimit -v 400000; exec " + test::quoted(DRAFTPROOF_BINARY) + " trace check " +
                               test::quoted(file.path()) + " --target " + test::quoted(target) + " --threads 1 >" +
                               test::quoted(out);
-  EXPECT_EQ(WEXITSTATUS(std::system(limited.c_str())), 1) << "always the same token is no draw\n" << test::text_of(out);
+  EXPECT_EQ(WEXITSTATUS(std::system(limited.c_str())), 1) << "a constant token is no draw\n" << test::text_of(out);
   EXPECT_THAT(test::text_of(out), HasSubstr("rows 1500"));
 }
 
@@ -233,8 +233,8 @@ std::string an_end(int sequence) {
 }
 
 TEST(TraceCommand, DiffComparesAllSequencesAndNamesWhereTheFirstTenDiffer) {
-  // Of 40 sequences the even ones part, each at another place; every fifth is in one file only. 3 has another prompt,
-  // 1 goes on where the other has ended, 7 is the same in other rounds.
+  // Of 40 sequences the even ones differ, each at another place; every fifth is in one file only. Sequence 3 has
+  // another prompt, 1 goes on where the other has ended, 7 has the same tokens in other rounds.
   std::string one = a_header();
   std::string other = a_header();
   for (int s = 0; s < 40; ++s) {
@@ -273,7 +273,7 @@ TEST(TraceCommand, DiffComparesAllSequencesAndNamesWhereTheFirstTenDiffer) {
 TEST(TraceCommand, NoReproducerIsWrittenForTokensThatAreWrongOnlyTogetherAndTheReportNamesIt) {
   std::string text = a_header() + a_seq(0);
   const std::vector<std::uint64_t> row = {2, Distribution::total / 2, 3, Distribution::total / 2};
-  for (int n = 0; n < 200; ++n) {  // of two tokens, always the one
+  for (int n = 0; n < 200; ++n) {  // always the same of two tokens
     text += Json({{"type", "round"}, {"sequence", 0}, {"round", n}, {"position", n + 1}, {"emitted", {2}},
                   {"draft_tokens", Json::array()}, {"accepted", 0}, {"width", 1}, {"next_from", "bonus"},
                   {"p_rows", {row}}}).dump() + "\n";
@@ -289,7 +289,7 @@ TEST(TraceCommand, NoReproducerIsWrittenForTokensThatAreWrongOnlyTogetherAndTheR
   EXPECT_THAT(run_command({"trace", "check", file.path()}).out, testing::Not(HasSubstr("reproducer")));
 }
 
-/// In place of a hang: 124.
+/// Exits with 124 instead of hanging.
 const std::string limited_time = "timeout 30";
 
 TEST(TraceCommandSlow, APipeWithoutWriterIsRefusedAfterABoundedWait) {
@@ -349,7 +349,7 @@ TEST(TraceCommand, DiffComparesSequencesHoweverTheirLinesAreInterleaved) {
   EXPECT_THAT(shorter.out, HasSubstr(" goes on with token 7 at position 3"));
 }
 
-/// Of computing, so that what else the machine does is no matter: one thread checks.
+/// Returns CPU seconds, so that other load on the machine does not matter; the check has one thread.
 double seconds_of(int who) {
   rusage usage{};
   getrusage(who, &usage);
@@ -376,7 +376,7 @@ TEST(TraceCommandSlow, AHundredThousandRoundsAreCheckedInFiveTimesTheirParsingTi
   const double before = seconds_of(RUSAGE_CHILDREN);
   const int status = std::system(limited.c_str());
   const double seconds = seconds_of(RUSAGE_CHILDREN) - before;
-  // Machines differ: what nobody can do without is the measure.
+  // Machines differ, so the time is compared with that of parsing alone.
   const double before_parsing = seconds_of(RUSAGE_SELF);
   for (const std::string& line : lines_of(text)) draftproof::Json::parse(line, "line");
   const double parsing = seconds_of(RUSAGE_SELF) - before_parsing;

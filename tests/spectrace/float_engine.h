@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Traces of an engine that is not ours and computes in floats.
+// Traces of an engine that shares no code with ours and computes in floats.
 #pragma once
 
 #include <cstdio>
@@ -9,7 +9,7 @@
 
 namespace draftproof::spectrace {
 
-/// A toy engine of floats: every decision is said, with its coin.
+/// A toy engine of floats that states every decision with its random number.
 class FloatEngine {
  public:
   explicit FloatEngine(std::uint64_t seed) : numbers_(seed) {}

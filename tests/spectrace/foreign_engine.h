@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A decoder that is not ours and shares no code with it, and the traces it writes: of reals or of integers, by every
-// rule, with more or less said, and wrong in ways of which each was found in some engine.
+// A decoder that shares no code with ours, and the traces it writes: of reals or of integers, under every rule, stating
+// more or less, and wrong in ways that were each found in some engine.
 #pragma once
 
 #include <algorithm>
@@ -18,12 +18,12 @@ namespace draftproof::spectrace {
 
 enum class Wrong {
   none,
-  coin_of_0_accepts,        // u is 0 and the draft token stands, whatever p
+  coin_of_0_accepts,        // u is 0 and the draft token is accepted, whatever p
   every_coin_0,
   one_coin_a_round,        // one u for all draft tokens
-  coins_again,             // the generator begins anew every 40 rounds
-  coin_after_the_fact,     // u is drawn below p / q, so that nothing falls
-  draft_is_best,           // of Q; the coin that is stated falls on it
+  coins_again,             // the generator restarts every 40 rounds
+  coin_after_the_fact,     // u is drawn below p / q, so that nothing is rejected
+  draft_is_best,           // of q; the stated coin selects it
   stale_token,             // the draft token rejected last is emitted, now and then
   repeats_last,            // the last token is emitted again, now and then
   row_of_another_context,  // tokens are drawn from rows that are not those stated
@@ -34,12 +34,12 @@ struct Foreign {
   std::string rule = "rejection";  // or matching, greedy, block, lossy:typical
   bool reals = true;
   std::string generator;           // with a seed; ours: its coins are those of the keys
-  bool keys = false;               // rc is said
-  bool rows = true;                // P and Q
+  bool keys = false;               // rng_positions are stated
+  bool rows = true;                // p_rows and q_rows are stated
   bool decisions = true;           // else rows alone
   float temperature = 1;           // 0: every row is a point
   bool grammar_end = false;        // the last round is cut, and the reason is named
-  bool drafts_dropped = false;     // more is drafted, and asked for, than is judged
+  bool drafts_dropped = false;     // more draft tokens are drawn than are verified
   bool null_where_p_is_0 = false;  // no coin is drawn there
   int rounds = 120;
   int vocabulary = 8;
@@ -66,7 +66,9 @@ class ForeignEngine {
                                           : judge(position);
       step.update({{"type", "round"}, {"round", n}, {"position", position}});
       const bool last_round = n + 1 == how_.rounds;
-      if (how_.grammar_end && last_round && step["emitted"].size() > 1) step["emitted"].erase(step["emitted"].size() - 1);
+      if (how_.grammar_end && last_round && step["emitted"].size() > 1) {
+        step["emitted"].erase(step["emitted"].size() - 1);
+      }
       position += static_cast<int>(step["emitted"].size());
       last_ = step["emitted"].back().get<Token>();
       const auto accepted = step["accepted"].get<std::size_t>();
@@ -125,7 +127,7 @@ class ForeignEngine {
     double bound = 0, before = 0, weight = 0;
   };
 
-  /// In [0, 1) with 24 bits, or below the bound.
+  /// Draws a number in [0, 1) with 24 bits, or an integer below the bound.
   double coin(int position, Purpose purpose, double bound) {
     if (how_.wrong == Wrong::every_coin_0) return 0;
     if (!how_.reals && how_.generator == our_generator && !own_numbers(purpose)) {
@@ -136,7 +138,7 @@ class ForeignEngine {
     if (how_.reals) return static_cast<double>(bits >> 40) * 0x1p-24;
     return whole_part(static_cast<double>(bits >> 11) * 0x1p-53 * bound);
   }
-  /// A draft that is judged by no ratio draws as it likes.
+  /// Where no ratio is involved the draft draws as it likes.
   bool own_numbers(Purpose purpose) const { return purpose == Purpose::draft && how_.rule != "rejection"; }
 
   Draw along(const Row& row, double coin) const {
@@ -192,7 +194,7 @@ class ForeignEngine {
     return drafted;
   }
 
-  /// The token after the draft tokens, and what is said of it.
+  /// Adds the next token and its fields.
   void finish(Json& step, const Draw& last, const std::vector<Row>& p, const Drafted& q, std::size_t accepted,
               bool rejected) {
     Token token = last.token;
@@ -218,7 +220,7 @@ class ForeignEngine {
                       {"before", said(last.before)}, {"weight", said(last.weight)}};
       if (rejected && how_.rule == "rejection") {
         const auto place = static_cast<std::size_t>(token);
-        step["next"].update({{"p_draft", said(p[accepted][place])}, {"q_draft", said(q.rows[accepted][place])}});
+        step["next"].update({{"p", said(p[accepted][place])}, {"q", said(q.rows[accepted][place])}});
       }
     }
     if (how_.keys) {
@@ -243,7 +245,7 @@ class ForeignEngine {
     }
   }
 
-  /// By rejection, and what is called greedy or lossy: where rows are points all are the same.
+  /// Verifies by rejection, also for the rules greedy and lossy: where rows are points all three are the same.
   Json judge(int position) {
     asked_ = {};
     const bool ratio = how_.rule != "greedy" && how_.rule.substr(0, 5) != "lossy";
@@ -319,7 +321,7 @@ class ForeignEngine {
     }
   }
 
-  /// Block verification, arXiv 2403.10444, algorithm 2.
+  /// Verifies by block verification, arXiv 2403.10444, algorithm 2.
   Json judge_block(int position) {
     asked_ = {};
     Json step = {{"emitted", Json::array()}};

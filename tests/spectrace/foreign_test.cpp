@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Right decoders that are not ours are never accused, whatever they say and leave out; wrong ones are, by what each
-// states; and what is only stated is never passed as proved.
+// Decoders that are not ours: a correct one has no findings, whatever its trace states or leaves out; a wrong one is
+// found by what its trace states; numbers that are only stated never count as proved.
 #include "tests/spectrace/foreign_engine.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ std::string name_of(const Foreign& how) {
          (how.drafts_dropped ? ", dropped" : "") + (how.null_where_p_is_0 ? ", null" : "");
 }
 
-/// Every right decoder there is.
+/// Every kind of correct decoder.
 std::vector<Foreign> controls() {
   std::vector<Foreign> list;
   for (const char* rule : {"rejection", "matching", "block", "lossy:typical", "greedy"}) {
@@ -173,7 +173,7 @@ TEST(Foreign, SequencesThatBeginWithTheSameRandomNumbersAreNoFurtherEvidence) {
   EXPECT_EQ(report.token_test->tokens, report_of_text(joined(lines)).token_test->tokens);
 }
 
-/// A round that is right, with what is changed in it.
+/// Returns a correct trace after these changes to its header and rounds.
 std::string changed(const Foreign& how, const std::function<void(Json&)>& header,
                     const std::function<void(Json&)>& step) {
   std::vector<std::string> lines = lines_of(ForeignEngine(how, 7).trace());
@@ -287,7 +287,7 @@ TEST(Foreign, ANullRandomNumberForARowOfOneTokenCountsAsStated) {
   EXPECT_THAT(shown(report_of_text(without)), HasSubstr("field next_u"));
 }
 
-/// A trace whose last round is cut, with its end.
+/// Returns a trace of one round, cut or not, and its end.
 std::string ended(const Json& opening, const std::string& reason, bool cut) {
   Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 8}, {"rule", "greedy"},
                  {"temperature", "0x0p+0"}, {"prompt", {1}}};
@@ -305,7 +305,7 @@ TEST(Foreign, AnEndThatNoTokenShowsIsLegalAndNamed) {
     const char* reason;
     bool cut;
     const char* check;  // the finding; "": none
-    const char* named;  // among what is not proved
+    const char* named;  // in the list of what is not proved
   };
   const Json no_stops = {{"stop_tokens", Json::array()}};
   const Row rows[] = {
@@ -377,7 +377,7 @@ TEST(Foreign, OneFileMayHoldSequencesOfSeveralRules) {
   EXPECT_THAT(report_of_text(without).invalid, HasSubstr("field rule"));
 }
 
-/// What is drawn from rows that the trace states, token by token, and what it says beside them.
+/// Returns a trace of tokens drawn from two alternating rows; `say` adds fields to each round.
 std::string tokens_with(const std::function<void(Json&, const std::vector<double>&, int)>& say, const Json& more = {},
                         bool right = true) {
   Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 4},
@@ -411,7 +411,7 @@ void say_row(Json& step, const std::vector<double>& row, int) {
   step["p_rows"] = {list};
 }
 
-/// The two likeliest, as an HTTP interface tells them.
+/// Adds the log-probabilities of the two likeliest tokens, as an HTTP interface reports them.
 void say_top(Json& step, const std::vector<double>& row, int token) {
   std::vector<std::size_t> ranked = {0, 1, 2, 3};
   std::stable_sort(ranked.begin(), ranked.end(), [&](std::size_t a, std::size_t b) { return row[a] > row[b]; });
@@ -427,7 +427,7 @@ TEST(Foreign, RowsCanBeStatedForTokensWithoutDraftTokens) {
 }
 
 TEST(Foreign, SlackAppliesToRowsOfAReferenceWithoutATarget) {
-  // The reference says one of the two least likely tokens for both.
+  // The reference gives the weight of the two least likely tokens to one of them.
   const std::string trace = tokens_with([](Json& step, const std::vector<double>& row, int) {
     std::vector<double> reference = row;
     const auto first = std::find(reference.begin(), reference.end(), 0.125) - reference.begin();
@@ -454,11 +454,12 @@ TEST(Foreign, TopLogProbabilitiesAreADistributionToBetOn) {
   EXPECT_EQ(report_of_text(tokens_with(say_top, {}, false)).verdict(), ReportVerdict::bug_stat);
   const Json colder = {{"temperature", "0x1p-1"}};
   const Report of_logits = report_of_text(tokens_with(say_top, colder));
-  EXPECT_EQ(of_logits.verdict(), ReportVerdict::undecided) << "at another temperature they are not the law";
+  EXPECT_EQ(of_logits.verdict(), ReportVerdict::undecided)
+      << "at another temperature they are not the distribution that tokens are drawn from";
   EXPECT_THAT(shown(of_logits), HasSubstr("field top_logprobs is not checked"));
   const Json of_distribution = {{"temperature", "0x1p-1"}, {"logprobs_of", "p"}};
   EXPECT_EQ(report_of_text(tokens_with(say_top, of_distribution)).verdict(), ReportVerdict::pass_stat)
-      << "but where they say so";
+      << "unless logprobs_of states p";
 }
 
 TEST(Foreign, LogProbabilitiesAreComparedWithEachOtherAndWithTheRow) {

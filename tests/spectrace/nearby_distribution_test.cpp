@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Whatever an engine's probabilities are within the slack, what it makes of them by its cuts lies within the slack of
-// the row, and says nothing but what is possible: held to the shortest program that cuts, in every order of samplers.
+// For every distribution within the slack, the distribution after the cuts lies within the slack of the row and has
+// weight only on possible tokens. Compared with the shortest program that cuts, for every order of samplers.
 #include "oracle/spectrace/nearby_distribution.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ std::vector<std::pair<double, Token>> ranked(const OutcomeDistribution& distribu
   return list;
 }
 
-/// The samplers one after the other, on probabilities at temperature 1.
+/// Applies the samplers one after the other to probabilities at temperature 1.
 OutcomeDistribution sampled(OutcomeDistribution distribution, const Sampling& s,
                             const std::vector<std::string>& order) {
   for (const std::string& name : order) {
@@ -84,7 +84,7 @@ OutcomeDistribution softmax(const std::vector<float>& logits, double temperature
   return scaled(distribution);
 }
 
-/// Another law at most that far away: mass is taken from some tokens and given to others.
+/// Returns another distribution at most that far away: moves mass from some tokens to others.
 OutcomeDistribution moved(OutcomeDistribution distribution, double slack, Numbers& numbers) {
   double left = slack * one(numbers);
   double taken = 0;
@@ -136,7 +136,8 @@ TEST(NearbyDistribution, ContainsEveryEngineWithinTheSlackForEverySamplerOrder) 
     const auto logits = some_logits(numbers, 10);
     Sampling s = some_sampling(numbers);
     const auto& order = orders[n % orders.size()];
-    // The slack is that of the probabilities that cuts see: with another temperature after a cut it is not one number.
+    // The slack is that of the probabilities that the cuts see: with another temperature after a cut it is not one
+    // number.
     if (n % orders.size() != 0) s.temperature = 1;
     const double slack = n % 3 == 0 ? 1e-6 : n % 3 == 1 ? 1e-3 : 0.02;
     const auto near = nearby_distribution(logits, s, order, {}, slack);
@@ -145,7 +146,7 @@ TEST(NearbyDistribution, ContainsEveryEngineWithinTheSlackForEverySamplerOrder) 
     for (int change = 0; change < 20; ++change) {
       OutcomeDistribution theirs = moved(softmax(logits, s.temperature), slack, numbers);
       Sampling cuts = s;
-      cuts.temperature = 1;  // it is in the law already
+      cuts.temperature = 1;  // the probabilities already have it
       theirs = sampled(theirs, cuts, order);
       EXPECT_LE(apart(own, theirs), near->slack + 1e-9) << n;
       for (const auto& [token, p] : theirs) {

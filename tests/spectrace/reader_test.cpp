@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Files that are no traces: each is INVALID_TRACE, with line and field, and never anything else.
+// Files that are no traces: each is INVALID_TRACE, with line and field.
 #include "oracle/spectrace/reader.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ const Lines& good_lines() {
   return lines;
 }
 
-/// A round with draft tokens of which one fell, and at least one stood.
+/// Returns the line of a round with a rejected draft token and at least one accepted one.
 std::size_t refused_line() {
   for (std::size_t i = 2; i + 1 < good_lines().size(); ++i) {
     const Json line = Json::parse(good_lines()[i]);
@@ -35,7 +35,7 @@ std::size_t refused_line() {
   return 2;
 }
 
-/// `change` of the field's line; the file is sealed again, so that only the change can be found.
+/// Applies `change` to a line and updates the digest, so that only the change can be found.
 std::string with(std::size_t line, const std::function<void(Json&)>& change) {
   Lines lines = good_lines();
   Json json = Json::parse(lines[line]);
@@ -58,25 +58,25 @@ std::string edited(const std::function<void(Lines&)>& edit) {
   return sealed(lines);
 }
 
-/// A header of a trace with real weights that opens its sequence, and a line after it.
+/// Returns a header for real weights that opens its sequence, and `line`.
 std::string with_reals(const std::string& line) {
   return "{\"type\":\"header\",\"schema\":\"spectrace/2\",\"engine\":\"e\",\"vocabulary\":8,\"rule\":\"rejection\","
          "\"temperature\":\"0x1p+0\",\"prompt\":[1]}\n" + line + "\n";
 }
 
-/// A refused draft token with that q.
+/// Returns a round with a rejected draft token and this q.
 std::string with_q(const std::string& q) {
   return with_reals(R"({"type":"round","round":0,"position":1,"width":2,"accepted":0,"next_from":"residual",)"
                     R"("draft_tokens":[1],"emitted":[2],"q_draft":[)" + q + "]}");
 }
 
-/// A draft token that stands, with those fields beside it.
+/// Returns a round with an accepted draft token and these fields.
 std::string with_real(const std::string& fields) {
   return with_reals(R"({"type":"round","round":0,"position":1,"width":2,"accepted":1,"next_from":"bonus",)"
                     R"("draft_tokens":[1],"emitted":[1,2],)" + fields + "}");
 }
 
-/// A round without draft tokens, with those fields in it.
+/// Returns a round without draft tokens, with these fields.
 std::string without_drafts(const std::string& fields) {
   return with_reals(R"({"type":"round","round":0,"position":1,"width":1,"accepted":0,"next_from":"bonus",)"
                     R"("draft_tokens":[],"emitted":[2],)" + fields + "}");
@@ -89,19 +89,34 @@ struct Bad {
   std::string words;
 };
 
-std::vector<Bad> bad_files() {
-  const std::size_t last = good_lines().size() - 1;
-  const std::size_t at = refused_line();
-  const std::string refused = ":" + std::to_string(at + 1) + ": ";
-  const std::string ending = ":" + std::to_string(last + 1) + ": ";
-  const std::string whole = joined(good_lines());
-  const Json round = Json::parse(good_lines()[at]);
-  const auto next = [&](const char* field, Json value) {
-    return with(at, [&](Json& json) { json["next"][field] = std::move(value); });
-  };
-  const std::string other_line = good_lines()[3];
+/// The good trace, and where its parts are.
+struct Places {
+  std::size_t last;     // index of the end line
+  std::size_t at;       // index of the line of a round with a rejected draft token
+  std::string refused;  // ":N: " of that line
+  std::string ending;   // ":N: " of the end line
+  std::string whole;
+  Json round;
+};
+
+const Places& places() {
+  static const Places places = [] {
+    const std::size_t last = good_lines().size() - 1;
+    const std::size_t at = refused_line();
+    return Places{last, at, ":" + std::to_string(at + 1) + ": ", ":" + std::to_string(last + 1) + ": ",
+                  joined(good_lines()), Json::parse(good_lines()[at])};
+  }();
+  return places;
+}
+
+/// Changes the draw of the next token.
+std::string with_next(const char* field, Json value) {
+  return with(places().at, [&](Json& json) { json["next"][field] = std::move(value); });
+}
+
+std::vector<Bad> bad_as_a_whole() {
+  const auto& [last, at, refused, ending, whole, round] = places();
   return {
-      // The file as a whole.
       {"empty", "", ": ", "empty"},
       {"one newline", "\n", ":1: ", ""},
       {"a NUL", std::string("\0\n", 2), ":1: ", "NUL"},
@@ -129,14 +144,19 @@ std::vector<Bad> bad_files() {
        "field type"},
       {"type is a number", edited([](Lines& lines) { lines[2] = "{\"type\":1}"; }), ":3: ", "field type"},
       {"NaN", edited([](Lines& lines) { lines[2] = "{\"type\":\"round\",\"round\":NaN}"; }), ":3: ", ""},
-      // Lines that do not follow one another.
+  };
+}
+
+std::vector<Bad> bad_orders() {
+  const auto& [last, at, refused, ending, whole, round] = places();
+  return {
       {"a round missing", edited([](Lines& lines) { lines.erase(lines.begin() + 3); }), ":4: ", "field round"},
       {"a round twice", edited([](Lines& lines) { lines.insert(lines.begin() + 3, lines[3]); }), ":5: ", "field round"},
       {"two rounds in turn", edited([](Lines& lines) { std::swap(lines[3], lines[4]); }), ":4: ", "field round"},
       {"a round before its sequence", edited([](Lines& lines) { std::swap(lines[1], lines[2]); }), ":2: ",
        "field sequence"},
       {"a round after the end",
-       edited([&](Lines& lines) { lines.push_back(other_line); }), ":" + std::to_string(last + 2) + ": ",
+       edited([&](Lines& lines) { lines.push_back(good_lines()[3]); }), ":" + std::to_string(last + 2) + ": ",
        "field sequence"},
       {"two ends",
        edited([](Lines& lines) { lines.push_back(lines.back()); }), ":" + std::to_string(last + 2) + ": ",
@@ -150,7 +170,11 @@ std::vector<Bad> bad_files() {
          lines[0].replace(lines[0].find("the loop"), 8, "the l00p");
          return joined(lines);
        }(), ending, "field sha256"},
-      // The header.
+  };
+}
+
+std::vector<Bad> bad_headers() {
+  return {
       {"a later schema", with(0, "schema", "spectrace/3"), ":1: ", "field schema"},
       {"version 1", "{\"t\":\"hdr\",\"schema\":\"spectrace/1\",\"engine\":\"e\",\"vocab\":9,\"rule\":\"greedy\"}\n",
        ":1: ", "field schema: this program does not read spectrace/1: version 2 renamed the keys, and "
@@ -168,7 +192,11 @@ std::vector<Bad> bad_files() {
        with(0, [](Json& json) { json["rng"]["seed"] = "18446744073709551616"; }), ":1: ", "field rng.seed"},
       {"an unknown type of reals", with(0, "dtype", "fp8"), ":1: ", "field dtype"},
       {"sampling in a header without prompt", with(0, "temperature", "0x1p+0"), ":1: ", "'temperature'"},
-      // The opening.
+  };
+}
+
+std::vector<Bad> bad_openings() {
+  return {
       {"an empty prompt", with(1, "prompt", Json::array()), ":2: ", "field prompt"},
       {"no prompt", without(1, "prompt"), ":2: ", "field prompt"},
       {"a prompt token beyond the vocabulary", with(1, "prompt", {1, 6}), ":2: ", "field prompt[1]"},
@@ -181,7 +209,12 @@ std::vector<Bad> bad_files() {
       {"an unknown way to verify", with(1, "verification", "tree"), ":2: ", "field verification"},
       {"a stop beyond the vocabulary", with(1, "stop_tokens", {-1}), ":2: ", "field stop_tokens[0]"},
       {"a key beyond 32 bits", with(1, "rng_key", std::int64_t{1} << 31), ":2: ", "field rng_key"},
-      // A round.
+  };
+}
+
+std::vector<Bad> bad_rounds() {
+  const auto& [last, at, refused, ending, whole, round] = places();
+  return {
       {"no position", without(at, "position"), refused, "field position"},
       {"a position of 0", with(at, "position", 0), refused, "field position"},
       {"a position that goes back", with(at, "position", 3), refused, "field position"},
@@ -212,15 +245,21 @@ std::vector<Bad> bad_files() {
       {"a real among integers", with(at, [](Json& json) { json["p_draft"][0] = "0x1p-1"; }), refused,
        "field p_draft[0]"},
       {"weights before, under rejection", with(at, "p_before", {0}), refused, "field p_before"},
+  };
+}
+
+std::vector<Bad> bad_draws_and_rows() {
+  const auto& [last, at, refused, ending, whole, round] = places();
+  return {
       {"a draft's coin too large",
        with(at, [](Json& json) { json["draft_u"][0] = std::int64_t{1} << 52; }), refused, "field draft_u[0]"},
       {"a draft's coin missing", with(at, [](Json& json) { json["draft_u"].erase(0); }), refused, "field draft_u"},
-      {"a draw below 0", next("bound", 0), refused, "field next.bound"},
-      {"a draw without weight", next("weight", 0), refused, "field next.weight"},
-      {"a draw beyond its bound", next("before", round["next"]["bound"]), refused, "field next.before"},
-      {"a draw's coin beyond its bound", next("u", round["next"]["bound"]), refused, "field next.u"},
-      {"a draw of no token", next("token", 6), refused, "field next.token"},
-      {"a draw with a stray field", next("zz", 1), refused, "zz"},
+      {"a draw below 0", with_next("bound", 0), refused, "field next.bound"},
+      {"a draw without weight", with_next("weight", 0), refused, "field next.weight"},
+      {"a draw beyond its bound", with_next("before", round["next"]["bound"]), refused, "field next.before"},
+      {"a draw's coin beyond its bound", with_next("u", round["next"]["bound"]), refused, "field next.u"},
+      {"a draw of no token", with_next("token", 6), refused, "field next.token"},
+      {"a draw with a stray field", with_next("zz", 1), refused, "zz"},
       {"an unknown purpose", with(at, [](Json& json) { json["rng_positions"]["luck"] = {1}; }), refused, "luck"},
       {"a fingerprint too short", with(at, [](Json& json) { json["logits_digests"][0] = "abc"; }), refused,
        "field logits_digests[0]"},
@@ -238,7 +277,12 @@ std::vector<Bad> bad_files() {
       {"a row with half a pair", with(at, [](Json& json) { json["q_rows"][0].push_back(1); }), refused,
        "field q_rows[0]"},
       {"a row too few", with(at, [](Json& json) { json["p_rows"].erase(0); }), refused, "field p_rows"},
-      // The end.
+  };
+}
+
+std::vector<Bad> bad_ends() {
+  const auto& [last, at, refused, ending, whole, round] = places();
+  return {
       {"an unknown reason", with(last, "reason", "bored"), ending, "field reason"},
       {"no reason", without(last, "reason"), ending, "field reason"},
       {"a negative count", with(last, "emitted_count", -1), ending, "field emitted_count"},
@@ -253,7 +297,12 @@ std::vector<Bad> bad_files() {
          lines.back() = json.dump();
          return joined(lines);
        }(), ending, "field sha256"},
-      // Real weights.
+  };
+}
+
+std::vector<Bad> bad_reals() {
+  const auto& [last, at, refused, ending, whole, round] = places();
+  return {
       {"a probability that is no number", with_q(R"("0xnan")"), ":2: ", "field q_draft[0]"},
       {"an integer among reals", with_q(R"(1)"), ":2: ", "field q_draft[0]"},
       {"rows without a total",
@@ -285,9 +334,18 @@ std::vector<Bad> bad_files() {
   };
 }
 
+std::vector<Bad> bad_files() {
+  std::vector<Bad> all;
+  for (const auto& list : {bad_as_a_whole(), bad_orders(), bad_headers(), bad_openings(),
+                           bad_rounds(), bad_draws_and_rows(), bad_ends(), bad_reals()}) {
+    all.insert(all.end(), list.begin(), list.end());
+  }
+  return all;
+}
+
 TEST(Reader, EveryFileThatIsNoTraceIsRefusedWithLineAndField) {
   ASSERT_EQ(replay(File(joined(good_lines())).path()).verdict(), ReportVerdict::pass_exact)
-      << "what is damaged was good";
+      << "the undamaged trace is good";
   const auto list = bad_files();
   EXPECT_GE(list.size(), 60U);
   for (const Bad& bad : list) {
@@ -342,7 +400,7 @@ TEST(ReaderSlow, TokensOfOpenSequencesAreLimited) {
     return "{\"type\":\"round\",\"sequence\":0,\"round\":" + std::to_string(n) + ",\"position\":" +
            std::to_string(position) + ",\"emitted\":";
   };
-  // All but one token of what may be kept: in prompts, in what is emitted, in stop tokens.
+  // All but one of the tokens that may be kept: in prompts, emitted tokens and stop tokens.
   std::string text = good_lines()[0] + "\n" + opened(0, tokens);
   for (std::int64_t n = 0; n < 3; ++n) {
     text += round(n, in_a_line * static_cast<std::size_t>(n + 1)) + "[" + tokens + "]}\n";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Traces of the loop pass; tampered with in any one place they do not. A tampered file is sealed again, so that it is
-// not the digest that speaks but what the lines say.
+// Traces of the decoding loop pass; changed in any one place they do not. A changed file gets a correct digest again,
+// so that the other checks have to find the change.
 #include "oracle/spectrace/replay.h"
 
 #include <gmock/gmock.h>
@@ -51,7 +51,7 @@ TEST(Replay, PlainReaderEqualsPlainRowWhateverWasReadBefore) {
   EXPECT_EQ(reader.after(text).logits, plain_row(recorded.model(), sampling, text).logits);
 }
 
-/// Every leaf of a line: a way to it, and what it is called: its field, without places in lists.
+/// Collects every leaf of a line: the path to it and the name of its field, without indices of lists.
 void leaves_of(const Json& value, const std::string& way, const std::string& name,
                std::vector<std::pair<std::string, std::string>>& found) {
   if (value.is_object()) {
@@ -65,7 +65,7 @@ void leaves_of(const Json& value, const std::string& way, const std::string& nam
   }
 }
 
-/// Other values for a leaf.
+/// Returns other values for a leaf.
 std::vector<Json> others_than(const Json& leaf) {
   if (leaf.is_number()) return {leaf.get<std::int64_t>() + 1, leaf.get<std::int64_t>() - 1};
   if (leaf.is_null()) return {0, 1};
@@ -83,8 +83,8 @@ std::vector<Json> others_than(const Json& leaf) {
   return {other};
 }
 
-/// Which checks own a field: one of them is the first to speak when it is changed. "" stands for INVALID_TRACE, "?" for
-/// UNDECIDED: the change takes away what would have been held to something.
+/// The checks of a field: one of them makes the first finding when the field is changed. "" means INVALID_TRACE, "?"
+/// means UNDECIDED: the change removes what the field would have been compared with.
 using Owners = std::map<std::string, std::set<std::string>>;
 const Owners& owners() {
   static const Owners table = {
@@ -161,16 +161,16 @@ const Owners& owners() {
   return table;
 }
 
-/// What no decision hangs on, so that only the digest could tell: names, a bound that was not reached, a parameter that
-/// is off or was not felt in a short text, a seed that nothing was drawn with.
-bool hangs_on_nothing(const std::string& field, const Case& c) {
+/// Returns whether no decision depends on the field, so that only the digest could show a change: names, a bound that
+/// was not reached, a parameter that is off or had no effect in a short text, a seed that nothing was drawn with.
+bool decides_nothing(const std::string& field, const Case& c) {
   static const std::set<std::string> names = {"header.engine", "sequence.draft", "sequence.kernels"};
   static const std::set<std::string> parameters = {
       "sequence.temperature",    "sequence.top_k",            "sequence.top_p",             "sequence.min_p",
       "sequence.repeat_penalty", "sequence.presence_penalty", "sequence.frequency_penalty", "sequence.repeat_last_n"};
-  const bool all_felt = c.sampling == every_parameter() && c.stops.empty();
+  const bool all_have_effect = c.sampling == every_parameter() && c.stops.empty();
   if (names.contains(field) || field == "sequence.max_draft_tokens") return true;
-  if (parameters.contains(field)) return !all_felt;
+  if (parameters.contains(field)) return !all_have_effect;
   if (field == "sequence.max_new_tokens") return !c.stops.empty();
   // By matching a draft may draw with any numbers; a run may be cancelled when it has all its tokens.
   if (c.rule == &matching && (field == "round.draft_u" || field == "round.rng_positions.target")) return true;
@@ -179,7 +179,7 @@ bool hangs_on_nothing(const std::string& field, const Case& c) {
          (field == "sequence.rng_key" || field == "header.rng.seed" || field == "header.rng.algorithm");
 }
 
-/// Changes every field of every line, one at a time; the fields that were seen.
+/// Changes every field of every line, one at a time. Returns the fields that occurred.
 std::set<std::string> tamper_with_everything(Recorded& recorded, const Case& c) {
   std::set<std::string> seen;
   const std::vector<std::string> lines = lines_of(recorded.text(c));
@@ -197,7 +197,7 @@ std::set<std::string> tamper_with_everything(Recorded& recorded, const Case& c) 
         file.put(field == "end.sha256" ? joined(tampered) : sealed(tampered));
         const Report report = replay(file.path(), recorded.target());
         const ReportVerdict verdict = report.verdict();
-        if (verdict == ReportVerdict::pass_exact && hangs_on_nothing(field, c)) continue;
+        if (verdict == ReportVerdict::pass_exact && decides_nothing(field, c)) continue;
         seen.insert(field);
         const std::string speaks = verdict == ReportVerdict::invalid_trace ? ""
                                    : verdict == ReportVerdict::bug_proven  ? report.findings.front().check
@@ -231,7 +231,7 @@ TEST(Replay, NoTracePassesWithAnyFieldChanged) {
     const Case stops{rule->name, rule, {.temperature = 1}, "perturbed", Verification::serial, {0}, 24};
     seen.merge(tamper_with_everything(recorded, stops));
   }
-  EXPECT_EQ(seen, owned_fields()) << "every field was there to be changed";
+  EXPECT_EQ(seen, owned_fields()) << "every field occurred and was changed";
 }
 
 TEST(ReplaySlow, NoTracePassesWithAnyFieldChangedUnderAnyRuleAndSampling) {
@@ -292,7 +292,8 @@ TEST(Replay, AMissingFieldIsNamedOrDecidesNothing) {
   }
 }
 
-/// After a refusal p is drawn from, but for the draft token: the rest of q is not taken away. All is said of it but q.
+/// After a rejection the engine draws from p without the draft token, and does not subtract the rest of q. The trace
+/// states everything but the row of q.
 TEST(Replay, AResidualDrawIsNotProvedWithoutItsRowOfQ) {
   const std::uint64_t quarter = Distribution::total / 4;
   Json step = {{"type", "round"}, {"round", 0}, {"position", 1}, {"draft_tokens", {2}}, {"width", 2}, {"accepted", 0},
@@ -313,7 +314,7 @@ TEST(Replay, AResidualDrawIsNotProvedWithoutItsRowOfQ) {
   EXPECT_EQ(verdict(), ReportVerdict::bug_proven) << "q of token 0 is not 0";
   step.erase("q_rows");
   step["draft_tokens"] = {3};
-  step["q_draft"] = {4 * quarter};  // of a named draft token nothing else is to be said
+  step["q_draft"] = {4 * quarter};  // the draft token has all of q, so q is known
   step["draft_u"] = {nullptr};
   step["q_before"] = {0};
   step["p_draft"] = {0};
@@ -389,11 +390,11 @@ TEST(Replay, RealDecisionsAreFindingsOnlyWhereRoundingCannotTurnThem) {
       {"0x1p-2", "0x1p-1", "0x1p-1", false, "band"},
       {"0x1p-2", "0x1p-1", "0x1.000002p-1", true, "band"},
       {"0x1p-2", "0x1p-1", "0x1.00001p-1", true, "wrong"},
-      {"0x0p+0", "0x1p-1", "0x0p+0", true, "wrong"},    // a coin of 0 and a target that cannot say it
+      {"0x0p+0", "0x1p-1", "0x0p+0", true, "wrong"},    // a coin of 0 for a token without weight in p
       {"0x0p+0", "0x1p-1", "0x0p+0", false, ""},
-      {"0x1p-2", "0x1p-1", nullptr, true, "wrong"},     // no coin where one is asked
-      {"0x1p-2", "0x1p-1", nullptr, false, "wrong"},    // nor can it fall without one
-      {"0x1p-1", "0x1p-1", nullptr, true, ""},          // equal: none is asked
+      {"0x1p-2", "0x1p-1", nullptr, true, "wrong"},     // no coin where one is needed
+      {"0x1p-2", "0x1p-1", nullptr, false, "wrong"},    // a rejection needs one, too
+      {"0x1p-1", "0x1p-1", nullptr, true, ""},          // equal: none is drawn
       {"0x1p-1", "0x1p-1", nullptr, false, "wrong"},
       {"0x1.fffffep-2", "0x1p-1", nullptr, true, ""},    // rounding may have made them equal
   };
@@ -431,7 +432,7 @@ TEST(Replay, GreedyRoundsAreCheckedAgainstTheBestTokens) {
   EXPECT_EQ(checks(round + "\"accepted\":1,\"emitted\":[2,4]," + wrong_order), "best");
 }
 
-/// What the best token is the target knows whatever temperature is said; what is said of it counts for nothing.
+/// The target determines the best token whatever temperature and top_logits the trace states.
 TEST(Replay, GreedyRoundsAreComparedWithTheTargetAtAnyTemperature) {
   Recorded recorded;
   for (const char* temperature : {"0x0p+0", "0x1p+0"}) {

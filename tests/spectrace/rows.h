@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Traces whose rows lie beside them, and files of rows taken apart, to be put together wrongly.
+// Traces with rows in a file beside them, and the content of such files, for writing wrong ones.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@
 
 namespace draftproof::spectrace {
 
-/// What a file of rows says; put together again it has another hash, which is right.
+/// The content of a file of rows. A file written from it has its own, correct hash.
 struct RowsParts {
   using AnyArray = std::variant<Array<float>, Array<double>, Array<std::int32_t>, Array<std::int64_t>,
                                 Array<std::uint8_t>, Array<std::uint64_t>>;
@@ -76,7 +76,7 @@ struct Beside {
   void put(const std::string& text) const { test::put(trace, text); }
   std::string text() const { return test::text_of(trace); }
 
-  /// By the writer.
+  /// Records a run by our writer.
   void record(Recorded& recorded, const Case& c) const {
     RowsWriter writer(rows);
     std::string text;
@@ -87,7 +87,7 @@ struct Beside {
     put(text);
   }
 
-  /// The same trace, its rows moved out of the lines as another engine would: without our writer.
+  /// Writes the same trace with its rows moved from the lines to a file, without our writer.
   void move_out(const std::string& text) const {
     std::vector<std::string> lines = lines_of(text);
     Json header = Json::parse(lines[0]);

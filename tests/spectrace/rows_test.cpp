@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Rows in a file beside their trace: the same trace to all who read it, whatever is changed in the file is found, and
-// no file, however hostile, is more than INVALID_TRACE.
+// Rows in a file beside their trace: every reader gets the same rows as from the lines, every change to the file is
+// found, and a hostile file is INVALID_TRACE, never a crash.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <hdf5.h>
@@ -65,7 +65,7 @@ void expect_same_rows(const std::string& a, const std::string& b) {
   }
 }
 
-/// As a reader who knows nothing of where rows were sees it.
+/// Returns the report without the name of the file.
 std::string said(const Report& report) {
   draftproof::Report shown = report_of(report);
   shown.subject.clear();
@@ -107,7 +107,7 @@ TEST(Rows, RealRowsInAFileEqualRowsInTheLines) {
   }
 }
 
-/// What the trace says of a file of rows put in the place of its own.
+/// Checks a trace whose file of rows was replaced, and returns why it is refused.
 std::string refusal(const Beside& beside) {
   const Report report = replay(beside.trace);
   EXPECT_EQ(report.verdict(), ReportVerdict::invalid_trace) << said(report);
@@ -123,7 +123,7 @@ TEST(Rows, RowsWrittenByH5pyAreRead) {
   const std::string folder = std::string(DRAFTPROOF_SOURCE_DIR) + "/tests/spectrace/files/";
   for (const char* name : {"h5py.jsonl", "h5py_reals.jsonl"}) {
     const Report report = replay(folder + name);
-    EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << "twenty stated coins show nothing\n" << said(report);
+    EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << "twenty stated coins are too few\n" << said(report);
     EXPECT_EQ(report.examined.draws, 20);
     const AllRows rows = rows_of(folder + name);
     EXPECT_EQ(rows.distributions.size() + rows.reals.size(), 20U);
@@ -138,11 +138,12 @@ TEST(Rows, RowsWrittenByH5pyAreRead) {
     lines[0] = header.dump();
     changed.put(sealed(lines));
     std::filesystem::copy_file(folder + name + ".rows.h5", changed.rows);
-    EXPECT_EQ(replay(changed.trace).verdict(), ReportVerdict::bug_proven) << "a draw is held to its row";
+    EXPECT_EQ(replay(changed.trace).verdict(), ReportVerdict::bug_proven) << "a draw is compared with its row";
   }
 }
 
-/// Bytes of h5py.jsonl.rows.h5 that were changed until HDF5 1.10 ended by signal 11, and by 8; the seal is right.
+/// Copies of h5py.jsonl.rows.h5 with bytes changed until HDF5 1.10 ended with signal 11, and with 8; their seals are
+/// right.
 TEST(Rows, AFileThatCrashesTheLibraryDoesNotCrashTheCheck) {
   const std::string folder = std::string(DRAFTPROOF_SOURCE_DIR) + "/tests/spectrace/files/";
   for (const char* name : {"crash_11.h5", "crash_8.h5"}) {
@@ -229,7 +230,7 @@ TEST(RowsSlow, NoRowsFilePassesWithAnyValueChanged) {
   const RowsParts good_reals(real.rows, true);
   change_every_value<double>(real, good_reals, "weights", true);
   good.write(whole.rows);
-  EXPECT_EQ(replay(whole.trace).verdict(), ReportVerdict::pass_exact) << "what was changed was good";
+  EXPECT_EQ(replay(whole.trace).verdict(), ReportVerdict::pass_exact) << "the unchanged file is good";
 }
 
 TEST(Rows, NoRowsFilePassesWithAnyByteChanged) {
@@ -280,14 +281,14 @@ TEST(Rows, RowsThatNoRoundNamesAreNoEvidence) {
   }());
   parts.write(beside.rows);
   EXPECT_EQ(replay(beside.trace).verdict(), ReportVerdict::pass_exact);
-  // Nor does a trace cut after a line need its last rows.
+  // A trace cut after a line does not need its last rows either.
   std::vector<std::string> lines = lines_of(beside.text());
   lines.resize(4);
   beside.put(joined(lines));
   EXPECT_EQ(replay(beside.trace).verdict(), ReportVerdict::undecided);
 }
 
-/// A list made by hand, with what the writer never does.
+/// A list with properties that the writer never uses.
 struct Odd {
   hid_t type = H5T_STD_I32LE;
   std::vector<hsize_t> shape = {4};
@@ -325,7 +326,7 @@ void make_odd(hid_t file, const char* name, const Odd& odd) {
   H5Sclose(space);
 }
 
-/// The good file with one of its lists gone, and what `make` puts in its place.
+/// Writes the good file with one list replaced by what `make` creates.
 void replace_list(const Beside& beside, const RowsParts& good, const char* name,
                   const std::function<void(hid_t file)>& make) {
   RowsParts parts = good;
@@ -548,9 +549,9 @@ std::vector<Hostile> hostile_files() {
        "it is damaged"},
       // The values.
       {"offsets go backwards", parts([](RowsParts& p) { std::swap(p.offsets()[0], p.offsets()[1]); }),
-       "'offsets' says"},
-      {"offsets beyond the end", parts([](RowsParts& p) { p.offsets()[1] = p.tokens().size() + 1; }), "'offsets' says"},
-      {"offsets beyond everything", parts([](RowsParts& p) { p.offsets()[1] = huge; }), "'offsets' says"},
+       "'offsets' gives it"},
+      {"offsets beyond the end", parts([](RowsParts& p) { p.offsets()[1] = p.tokens().size() + 1; }), "'offsets' gives it"},
+      {"offsets beyond everything", parts([](RowsParts& p) { p.offsets()[1] = huge; }), "'offsets' gives it"},
       {"offsets of nothing", parts([](RowsParts& p) { p.offsets()[1] = 0; }), "row 0: has no token"},
       {"too few rows", parts([](RowsParts& p) { p.set<std::uint64_t>("offsets", {0, p.offsets()[1]}); }),
        "holds 1 rows"},
@@ -560,9 +561,9 @@ std::vector<Hostile> hostile_files() {
        "is not a token of the vocabulary"},
       {"a token below 0", parts([](RowsParts& p) { p.tokens()[0] = -1; }), "is not a token of the vocabulary"},
       {"a weight of 0", parts([](RowsParts& p) { p.weights()[0] = 0; }), "must be positive"},
-      {"a weight too small", parts([](RowsParts& p) { --p.weights()[0]; }), "add up to less than W"},
-      {"a weight too large", parts([](RowsParts& p) { ++p.weights()[0]; }), "add up to more than W"},
-      {"a weight beyond everything", parts([](RowsParts& p) { p.weights()[0] = huge; }), "add up to more than W"},
+      {"a weight too small", parts([](RowsParts& p) { --p.weights()[0]; }), "add up to less than total_weight"},
+      {"a weight too large", parts([](RowsParts& p) { ++p.weights()[0]; }), "add up to more than total_weight"},
+      {"a weight beyond everything", parts([](RowsParts& p) { p.weights()[0] = huge; }), "add up to more than total_weight"},
       {"weights that change places", parts([](RowsParts& p) {
          ASSERT_NE(p.weights()[0], p.weights()[1]);
          std::swap(p.weights()[0], p.weights()[1]);
@@ -588,7 +589,7 @@ TEST(Rows, EveryHostileRowsFileIsRefusedWithLineAndField) {
     hostile.make(beside, good);
     const std::string why = refusal(beside);
     EXPECT_THAT(why, HasSubstr(hostile.words)) << hostile.name;
-    EXPECT_THAT(why, testing::ContainsRegex(":1: field rows_file: |:3: field [PQ]: ")) << hostile.name;
+    EXPECT_THAT(why, testing::ContainsRegex(":1: field rows_file: |:3: field [pq]_rows: ")) << hostile.name;
   }
 }
 

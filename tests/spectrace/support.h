@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Traces of the production loop over hash models, to be held as they are, damaged, and tampered with.
+// Traces of the production loop over hash models, for tests that check, damage and tamper with them.
 #pragma once
 
 #include <unistd.h>
@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 
 inline constexpr std::uint64_t seed = 3;
 
-/// A file of the test's own, gone afterwards.
+/// A temporary file that is removed afterwards.
 class File {
  public:
   explicit File(const std::string& text = "")
@@ -87,7 +87,7 @@ class Recorded {
   explicit Recorded(const HashShape& shape = {.vocabulary = 6, .levels = 4, .seed = 5})
       : subject_(shape, true) {}
 
-  /// One run, as a sequence of the writer's trace.
+  /// Writes one run as a sequence of the writer's trace.
   Trace write(Writer& writer, const Case& c, int sequence = 0) {
     Request request;
     request.prompt = {1, 2, 3};
@@ -109,7 +109,7 @@ class Recorded {
   std::string text(const Case& c) {
     return text(*c.rule, [&](Writer& writer) { write(writer, c); });
   }
-  /// What is written by `write`.
+  /// Returns the trace that `write` produces.
   std::string text(const Rule& rule, const std::function<void(Writer&)>& write) {
     std::string text;
     Writer writer([&](std::string_view line) { text += line; }, "the loop", "sha256:01", model().vocabulary(), rule,
@@ -146,7 +146,7 @@ inline std::string joined(const std::vector<std::string>& lines) {
   return text;
 }
 
-/// With the digests that the lines now have: what is told apart is then what they say.
+/// Joins the lines, with the digests of the lines as they now are, so that only other checks can find a change.
 inline std::string sealed(std::vector<std::string> lines) {
   Sha256 digest;
   for (std::string& line : lines) {

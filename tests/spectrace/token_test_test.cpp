@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What tokens alone show where decisions are not said: wrong decoders are found by their law, right ones pass, and a
-// trace too short to show anything is not passed. Rules whose decisions are not replayed, and lossy ones.
+// Bets on tokens where the trace states no decisions: wrong decoders are found by the distribution of their tokens,
+// correct ones pass, and a trace too short to show anything does not pass. Also rules that are not replayed, and lossy
+// ones.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -76,8 +77,9 @@ Json header_of(const std::string& rule, int size = vocabulary) {
           {"rule", rule}, {"total_weight", Distribution::total}, {"temperature", "0x1p+0"},       {"prompt", {1}}};
 }
 
-/// A trace of rounds of one draft token and a token after it: rows, but no decisions. The first token comes from the
-/// law, and is the draft token as often as it can be; the other from p.
+/// Returns a trace of rounds with one draft token and a token after it: rows, but no decisions. The first token comes
+/// from p, or from the distribution of the fault model, and equals the draft token as often as possible; the other from
+/// p.
 std::string tokens_with_rows(const FaultModel* mutant, int rounds, const std::string& rule = "rejection") {
   Numbers numbers(17);
   std::string text = header_of(rule).dump() + "\n";
@@ -172,7 +174,7 @@ TEST(TokenTests, TooFewTokensDoNotPassAndTheReportNamesHowManyAreMissing) {
   EXPECT_THAT(report_text(report_of(report)), HasSubstr(" more would be enough to show the largest"));
 }
 
-/// The trace twice, as two sequences; `generator`: of their coins, with a seed; empty: none is named.
+/// Returns the trace twice, as two sequences. `generator`: of their random numbers, with a seed; empty: none is named.
 std::string twice(const std::string& trace, int second_key, const std::string& generator) {
   std::istringstream lines(trace);
   std::string line;
@@ -197,13 +199,13 @@ std::string twice(const std::string& trace, int second_key, const std::string& g
 
 TEST(TokenTests, TokensDrawnWithTheSameRandomNumbersAreBetOnOnce) {
   const std::string trace = tokens_with_rows(nullptr, 500);
-  for (const char* generator : {our_generator, "mt19937"}) {  // or of somebody who begins anew with every request
+  for (const char* generator : {our_generator, "mt19937"}) {  // the other restarts with every request
     const Report again = report_of(twice(trace, 0, generator));
     EXPECT_EQ(again.invalid, "");
     ASSERT_TRUE(again.token_test.has_value());
     const long once = report_of(trace).token_test->tokens;
     EXPECT_EQ(again.token_test->tokens, once) << generator;
-    EXPECT_EQ(again.verdict(), ReportVerdict::undecided) << "what the second does not say nothing stands in for";
+    EXPECT_EQ(again.verdict(), ReportVerdict::undecided) << "nothing replaces what the second sequence does not state";
     EXPECT_THAT(report_text(report_of(again)),
                 HasSubstr(std::to_string(once) + " tokens were drawn with the random numbers of an earlier"));
     const Report other = report_of(twice(trace, 1, generator));
@@ -215,7 +217,7 @@ TEST(TokenTests, TokensDrawnWithTheSameRandomNumbersAreBetOnOnce) {
 }
 
 TEST(TokenTests, TokensOfARepeatedKeyAreBetOnOnceInAnyOrderOfKeys) {
-  // Keys 1 to 200 in an order that joins runs of them at both ends, then all of them again.
+  // Keys 1 to 200 in an order that joins ranges of them at both ends, then all of them again.
   std::vector<int> keys;
   for (int i = 1; i <= 200; ++i) keys.push_back(i * 64 % 201);
   std::string text = header_of("rejection").dump();
@@ -267,10 +269,10 @@ TEST(TokenTests, ATokenWithoutWeightInPIsProvenWrong) {
   EXPECT_EQ(report.findings.front().check, std::string("distribution"));
 }
 
-/// Few levels make ties, which slack opens.
+/// Few levels make ties, whose order slack leaves open.
 constexpr HashShape with_levels(int levels) { return {.vocabulary = 6, .levels = levels, .seed = 5}; }
 
-/// Tokens only, as a decoder of the hash model says them at that temperature.
+/// Returns tokens only, as a decoder of the hash model draws them at this temperature.
 std::string tokens_only(Recorded& recorded, float temperature, int count, const std::string& numerics) {
   Json header = header_of("rejection", recorded.model().vocabulary());
   header["numerics"] = numerics;
@@ -349,7 +351,7 @@ TEST(TokenTests, AGreedyTokenOfOtherNumericsIsTheTargetsBestOrANearTie) {
     EXPECT_THAT(wrong.findings.front().observed, HasSubstr("no near tie"));
   }
   const Report loose = held(joined(lines), 0, 1000);
-  EXPECT_EQ(loose.verdict(), ReportVerdict::pass_stat) << "whatever lies that far below is granted";
+  EXPECT_EQ(loose.verdict(), ReportVerdict::pass_stat) << "--tie allows every token that far below";
   EXPECT_THAT(report_text(report_of(loose)), HasSubstr("1 of 100 are not the target's best; the furthest lies "));
   target.computing_in = [&](const std::string&) { return target.computing_anyhow(); };
   EXPECT_EQ(held(text, 0, 0).verdict(), ReportVerdict::pass_exact) << "every token is plain decoding's";
@@ -357,7 +359,7 @@ TEST(TokenTests, AGreedyTokenOfOtherNumericsIsTheTargetsBestOrANearTie) {
 }
 
 TEST(TokenTests, TokensOfOneChoiceAreBetOnUnderSlack) {
-  // By top-p most rows are points: a right engine says them, a wrong one now and then another token.
+  // Under top-p most rows are points: a correct engine emits their token, a wrong one sometimes another.
   Recorded recorded(with_levels(40));
   Target target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
@@ -416,14 +418,14 @@ TEST(TokenTests, TokensOfOtherNumericsAreBetOnWithTheTargetEvenIfTheTraceStatesR
   }
 }
 
-/// Tokens of the hash model as an engine of floats draws them, with its rows, by its own order of samplers.
+/// Draws tokens of the hash model as an engine of floats does, with its rows and its own order of samplers.
 struct FloatRun {
   Sampling sampling = {.temperature = 1};
   std::vector<std::string> order = our_order();
   bool order_said = true;
   bool rows = true;
   bool logprobs = false;
-  double drawn_at = 1;  // temperature of the rows and tokens, as a part of the one that is said
+  double drawn_at = 1;  // temperature of the rows and tokens, as a fraction of the stated one
   int tokens = 600;
   std::string numerics = "float32";
 };
@@ -569,8 +571,8 @@ TEST(TokenTests, ASecondTurnIsBetOnFromTheFirstPositionWithFreshRandomNumbers) {
   EXPECT_THAT(report_text(report_of(other)), HasSubstr("were drawn with the random numbers of an earlier sequence"));
 }
 
-/// A right decoder of one number per position: the draft draws its draft token with it, the target its token. A draft
-/// token is made only where it is the draft's best.
+/// A correct matching decoder with one random number per position, which draws both the draft token and the target's
+/// token. It proposes a draft token only where that is the draft's best token.
 std::string drafts_with_the_targets_number(int rounds) {
   Numbers numbers(29);
   std::string text = header_of("matching").dump() + "\n";
@@ -671,7 +673,7 @@ TEST(Reals, NoRealTracePassesWithARandomNumberOrTokenChanged) {
       }
     }
     for (const auto& [field, times] : changed) {
-      // A coin may move within what decides as it did.
+      // Another coin may lead to the same decision.
       const bool coin = field == "accept_u" || field == "draft_u" || field == "next_u";
       EXPECT_GE(2 * found[field], times) << rule << " " << field << ": " << found[field] << " of " << times;
       EXPECT_TRUE(coin || found[field] == times) << rule << " " << field << ": " << found[field] << " of " << times;
@@ -680,7 +682,7 @@ TEST(Reals, NoRealTracePassesWithARandomNumberOrTokenChanged) {
 }
 
 TEST(Reals, AnEngineThatHidesWithinRoundingIsFound) {
-  // Every coin that would have refused lands where the last bit decides.
+  // Every coin that would have rejected is moved to where the last bit decides.
   const auto hide = [](float drawn, float p, float q) { return drawn * q < p || p == 0 ? drawn : p / q; };
   const Report report = report_of(FloatEngine(3).trace("rejection", 100, hide));
   ASSERT_EQ(report.verdict(), ReportVerdict::bug_proven) << report_text(report_of(report));
