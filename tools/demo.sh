@@ -14,10 +14,10 @@ prove() {
 
 echo "== greedy"
 prove --temperature 0
-echo "== temperature 1, rule matching: the same seed gives the same text, whatever the draft"
+echo "== temperature 1, rule matching: the same seed gives the same text with every draft"
 prove --temperature 1 --rule matching
-echo "== temperature 1, rule rejection: the same law, exactly"
+echo "== temperature 1, rule rejection: the same distribution, exactly"
 prove --temperature 1 --rule rejection
-echo "== a text, speculatively"
+echo "== a text, with speculative decoding"
 "$draftproof" generate $models/tale-target --draft dflash:$models/tale-dflash --prompt "$prompt" \
   --max-new-tokens 120 --temperature 0.8 --seed 3 --stats

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Recorded runs that later runs are compared with: record, replay, diff, review. When a replay differs, its run is
-// written beside the fixture as NAME.received, and CI fails until somebody accepts that file with a reason or removes it.
+// written beside the fixture as NAME.received, and CI fails until somebody accepts that file with a reason or removes
+// it.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -25,7 +25,7 @@ void add_completion(Command& app) {
 }
 
 void add_man(Command& app) {
-  Command& command = app.subcommand("man", "print the man page in troff; read it with: draftproof man | man -l -");
+  Command& command = app.subcommand("man", "print the man page in troff");
   command.action([&app] { return print(man_page(app, DRAFTPROOF_VERSION)); });
 }
 

@@ -16,7 +16,7 @@ std::string statistics_text(const Trace& trace, Gate gate) {
   text += fmt::format(
       "{} draft tokens verified, {} accepted: acceptance rate {:.3f}, mean accepted length {:.2f}\n"
       "{} rounds with draft tokens ({} batched, {} serial): {} with a rejection, {} all accepted\n"
-      "target {:.1f} ms, draft {:.1f} ms, verification {:.1f} ms, prefill {:.1f} ms\n",
+      "target {:.1f} ms, draft {:.1f} ms, acceptance rule {:.1f} ms, prefill {:.1f} ms\n",
       s.drafted, s.accepted, s.acceptance(), s.average_accepted(), s.iterations, s.batched, s.serial, s.mismatches,
       s.all_accepted, 1e3 * s.target_seconds, 1e3 * s.draft_seconds, 1e3 * s.validate_seconds, 1e3 * s.prompt_seconds);
   return text;

@@ -64,7 +64,7 @@ std::size_t tables_of(const std::vector<Variation>& variations) {
   return std::set(names.begin(), names.end()).size();
 }
 
-int rows_read_afresh(const Request& request, const Effort& effort) {
+int rows_recomputed(const Request& request, const Effort& effort) {
   int rows = 0;
   for (int row = 0; row < request.max_new_tokens; ++row) {
     rows += is_read_afresh(request, request.prompt.size() + static_cast<std::size_t>(row), effort.rows_afresh);
@@ -176,8 +176,8 @@ std::vector<std::string> left_out(const VerifyQuestion& question, const Effort& 
     list.push_back(fmt::format("{} of {} other batchings of the text", std::size(other_readings) - read,
                                std::size(other_readings)));
   }
-  if (const int rows = rows_read_afresh(question.request, effort); rows < question.request.max_new_tokens) {
-    list.push_back(fmt::format("{} of {} rows of plain decoding recomputed from scratch: the others use a KV cache",
+  if (const int rows = rows_recomputed(question.request, effort); rows < question.request.max_new_tokens) {
+    list.push_back(fmt::format("recomputing {} of {} rows of plain decoding from scratch: they use a KV cache",
                                question.request.max_new_tokens - rows, question.request.max_new_tokens));
   }
   return list;
@@ -188,7 +188,7 @@ std::string scope_of(const VerifyQuestion& question, const Effort& effort) {
   const std::vector<Variation> runs = variations_of(question, effort);
   return fmt::format("effort {}: {} of {} kernel tables, {} of {} runs, {} of {} plain rows recomputed from scratch",
                      effort.name, tables_of(runs), tables_of(all), runs.size(), all.size(),
-                     rows_read_afresh(question.request, effort), question.request.max_new_tokens);
+                     rows_recomputed(question.request, effort), question.request.max_new_tokens);
 }
 
 std::vector<double> steps_of(const VerifyQuestion& question, const Effort& effort, const Paces& paces) {
@@ -216,7 +216,7 @@ std::vector<double> steps_of(const VerifyQuestion& question, const Effort& effor
   }
 
   const double readings_of_text = prompt * plain.prompt_row + tokens * plain.token;
-  const double rows = readings_of_text + rows_read_afresh(question.request, effort) *
+  const double rows = readings_of_text + rows_recomputed(question.request, effort) *
                                              (prompt + tokens / 2) * plain.prompt_row;
   double readings = 0;  // of batch_invariance, on the best table
   for (const Reading& reading : first_of(other_readings, effort.readings)) {

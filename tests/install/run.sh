@@ -47,6 +47,10 @@ refused '[n = 0](draftproof::RandomSource&) mutable { return n++; }' "give a mut
 refused '[](draftproof::RandomSource&) { return 0.5; }' "a token, which is an integer"
 
 "$folder/prefix/bin/draftproof" --version
+for file in man/man1/draftproof.1 bash-completion/completions/draftproof zsh/site-functions/_draftproof \
+  fish/vendor_completions.d/draftproof.fish; do
+  test -s "$folder/prefix/share/$file"
+done
 if grep -rl "$source" "$folder/prefix/lib" "$folder/prefix/include" --include='*.cmake' --include='*.h'; then
   echo "what is installed names the folder it was built from" >&2
   exit 1

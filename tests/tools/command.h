@@ -18,7 +18,8 @@ struct Outcome {
   std::string err;
 };
 
-/// `environment`: "NAME=value", or what else a shell accepts before a command. `input`: its redirection of standard input.
+/// `environment`: "NAME=value", or anything else a shell accepts before a command. `input`: the redirection of standard
+/// input.
 inline Outcome run_command(const std::vector<std::string>& words, const std::string& environment = "",
                            const std::string& input = "</dev/null") {
   const Folder folder;

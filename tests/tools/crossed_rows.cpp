@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// A libopenblas.so.0 that breaks the row law: every row of a product has a little of the row below it; of products with
-// CROSSED_INPUTS inputs only, where that is set, as a library has paths for certain sizes; in the first CROSSED_CALLS
-// of those only, where that is set, as a race is lost now and then. What `verify` has to find, in an engine that is
-// right but for its library.
+// A libopenblas.so.0 that breaks the row law: every row of a product receives a little of the row below it. With
+// CROSSED_INPUTS set, only products with that many inputs are wrong, as when a library has special paths for some
+// sizes. With CROSSED_CALLS set, only the first calls are, as with a data race. `verify` must find it; the rest of the
+// engine is correct.
 #include <cblas.h>
 
 #include <atomic>

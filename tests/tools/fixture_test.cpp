@@ -22,7 +22,7 @@ using testing::HasSubstr;
 const std::string target = fixture("external/qwen3-tiny-tied");
 const std::string draft = "model:" + fixture("external/qwen3-tiny-tied");
 
-/// What this machine can run of the class; the scalar table always is.
+/// Returns the tables of the canonical class that this machine can run; scalar is always one of them.
 std::vector<std::string> canonical_tables() {
   std::vector<std::string> names;
   for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
@@ -48,7 +48,7 @@ class Recorded : public testing::Test {
     if (std::find(more.begin(), more.end(), "--threads") == more.end()) more.insert(more.end(), {"--threads", "1"});
     return run_command(more);
   }
-  /// As if the engine had said something else then.
+  /// Edits the fixture, as if the engine had computed something else when it was recorded.
   void change(const std::function<void(Fixture&)>& edit) {
     Fixture fixture = read_fixture(file);
     edit(fixture);
@@ -91,7 +91,7 @@ TEST_F(Recorded, StoresPathsRelativeToItselfAndCanBeMovedWithItsModels) {
 TEST_F(Recorded, ReplaysThroughLinks) {
   files::create_directories(folder.path() / "deep/er");
   files::create_directory(folder.path() / "real");
-  files::create_directory_symlink("../../real", folder.path() / "deep/er/link");  // so .. of it is not where it stands
+  files::create_directory_symlink("../../real", folder.path() / "deep/er/link");  // its .. is another folder
   const std::string linked = (folder.path() / "deep/er/link/x.h5").string();
   ASSERT_EQ(run_command({"fixture", "record", target, linked, "--draft", draft, "--prompt-tokens", "5", "--reason",
                          "a test", "--max-new-tokens", "2", "--threads", "1"}).status, 0);

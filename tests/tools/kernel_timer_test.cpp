@@ -14,7 +14,7 @@ using std::chrono::milliseconds;
 
 std::atomic<int> together{0};
 
-/// Entries that take their time, or wait until two threads are inside.
+/// A table whose entries sleep, or wait until two threads are inside.
 Kernels slow_table() {
   Kernels table = *find_kernels("scalar");
   table.add = [](const float*, std::size_t, float*) noexcept { std::this_thread::sleep_for(milliseconds(20)); };
@@ -29,7 +29,7 @@ Kernels slow_table() {
 TEST(KernelTimer, SeparatesTimeInsideEntriesFromTimeOutside) {
   const Kernels slow = slow_table();
   KernelTimer watch(slow);
-  for (int i = 0; i < 2; ++i) {  // the second starts anew
+  for (int i = 0; i < 2; ++i) {  // the second call starts at zero
     const auto [whole, outside] = watch.watch([&] {
       watch.table().add(nullptr, 0, nullptr);
       std::this_thread::sleep_for(milliseconds(30));

@@ -30,18 +30,18 @@ double status(const std::string& name) {
   return 0;
 }
 
-/// What f() has in memory at most, beyond what there was before.
+/// Returns the peak memory of f() in bytes, beyond the memory in use before.
 template <class Function>
 double peak_bytes(const Function& f) {
   malloc_trim(0);
-  put("/proc/self/clear_refs", "5");  // the peak starts anew
+  put("/proc/self/clear_refs", "5");  // resets the peak
   const double before = status("VmRSS");
   f();
   return status("VmHWM") - before;
 }
 
-/// Decoding at most so much as the formula says beside the weights, and not much less, whether a trace is written or
-/// not.
+/// Decoding needs at most as much memory beside the weights as the formula states, and not much less, with and without
+/// a trace.
 void expect_the_formula_holds(const std::string& model, const std::string& draft, KvFormat kv, int prompt, int text,
                               bool traced) {
   const LoadOptions load_options(best_kernels(), Quantization::none, kv);

@@ -70,7 +70,7 @@ TEST(Verify, RefusesKernelsThatMixRows) {
   EXPECT_THAT(outcome.err, HasSubstr("breaks the row law here, a row's bits depend on the rows beside it"));
 }
 
-// The whole way: an engine that is wrong in earnest, what verify says of it, and its smallest case.
+// End to end: an engine that is really wrong, the report of verify, and its smallest case.
 TEST(Reproduce, FailureOfAnEngineThatMixesRowsFailsAgainThereAndPassesElsewhere) {
   const std::string mixed = crossed_rows + " CROSSED_INPUTS=48";  // as many as the model's layers have
   const Folder folder;

@@ -86,7 +86,7 @@ TEST(VerifyPlan, EachEffortNamesWhatItLeavesOut) {
   EXPECT_THAT(at_quick, Contains("chunked prefill in chunks of 1, 2, 3"));
   EXPECT_THAT(at_quick, Contains("runs cancelled after their first round"));
   EXPECT_THAT(at_quick, Contains("4 of 7 other batchings of the text"));
-  EXPECT_THAT(at_quick, Contains("56 of 64 rows of plain decoding recomputed from scratch: the others use a KV cache"));
+  EXPECT_THAT(at_quick, Contains("recomputing 56 of 64 rows of plain decoding from scratch: they use a KV cache"));
   const auto at_standard = left_out(question(), standard());
   EXPECT_THAT(at_standard, Contains("kernel tables scalar"));
   EXPECT_THAT(at_standard, Contains("draft lengths 3 of dflash:a, 5 of dflash:a, 6 of dflash:a, 7 of dflash:a, "
@@ -113,7 +113,7 @@ TEST(VerifyPlan, ALongTextIsSampledAtFullEffortToo) {
   VerifyQuestion q = question();
   q.request.max_new_tokens = 1000;
   EXPECT_THAT(left_out(q, full_effort()),
-              ElementsAre("750 of 1000 rows of plain decoding recomputed from scratch: the others use a KV cache"));
+              ElementsAre("recomputing 750 of 1000 rows of plain decoding from scratch: they use a KV cache"));
 }
 
 Paces paces_of(const VerifyQuestion& q) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The time from a row of logits to a token: reading the row as a distribution, a draw from it, and proposing and
-// verifying a draft token under each rule, for common sampling settings and three kinds of rows.
+// The time from a row of logits to a token: reading the row as a distribution, a draw from it, and drawing a
+// draft token and applying each rule to it, for common sampling settings and three kinds of rows.
 #include <fmt/format.h>
 
 #include <deque>
@@ -172,7 +172,7 @@ class Measured {
 std::string text_of(const BenchSamplingOptions& options, const InterleavedTimer& timer,
                     const std::deque<Measured>& all) {
   std::string text =
-      fmt::format("rows of {} tokens, {} repeats; microseconds; draft token: proposal and verification\n",
+      fmt::format("rows of {} tokens, {} repeats; microseconds; draft token: drawing it and applying the rule\n",
                   options.vocabulary, timer.repeats());
   text += fmt::format("{:<10} {:<20} {:>23} {:>23} {:>23} {:>23}\n", "", "", "read", "draw", "draft token, matching",
                       "draft token, rejection");

@@ -69,7 +69,7 @@ std::string text_of(const Comparison& all) {
                                  all.kernels.name, threads(), all.ways.front().trace.output.size(),
                                  all.ways.front().trace.request.prompt.size(), all.timer.repeats());
   text += fmt::format("{:<36}  {:>8}  {:>7}  {:<14}  {:>8}  {:>10}  {:>8}  {:>8}\n", "draft", "tokens/s", "speedup",
-                      "(min..max)", "possible", "acceptance", "draft ms", "verify ms");
+                      "(min..max)", "possible", "acceptance", "draft ms", "rule ms");
   for (const Way& way : all.ways) {
     const Spread up = all.speed_up(way);
     text += fmt::format("{:<36}  {:>8.1f}  {:>7.2f}  {:<14}  {:>8.2f}  {:>10.3f}  {:>8.3f}  {:>8.3f}\n", way.draft,
@@ -78,7 +78,7 @@ std::string text_of(const Comparison& all) {
                         way.trace.statistics.acceptance(), all.each_draft_token(way, &Statistics::draft_seconds),
                         all.each_draft_token(way, &Statistics::validate_seconds));
   }
-  text += "draft ms and verify ms are per draft token\n";
+  text += "draft ms and rule ms are per draft token: drafting it, and applying the acceptance rule\n";
   for (const auto& [rows, index] : all.passes) {
     text += fmt::format("a pass of {} rows: {:.3f} ms, {:.2f} times one row\n", rows, 1e3 * all.pass_seconds(rows),
                         all.timer.ratio(index, all.passes.at(1)).median);
