@@ -54,18 +54,18 @@ TEST(Distribution, APointHasAllTheWeight) {
   EXPECT_EQ(point, quantized(shares));
 }
 
-TEST(Distribution, ExactKeepsItsWeightsAndLeavesOutZeros) {
+TEST(Distribution, ExactStoresItsWeightsWithoutZeros) {
   const Distribution p = Distribution::exact({}, std::vector<std::uint64_t>{0, total - 5, 0, 5});
   EXPECT_THAT(p.tokens(), ElementsAre(1, 3));
   EXPECT_THAT(p.weights(), ElementsAre(total - 5, 5));
 }
 
-TEST(Distribution, EqualSharesDifferOnlyByTheRemainderOfTheFirst) {
+TEST(Distribution, EqualRawWeightsDifferOnlyByTheRemainderOfTheFirst) {
   const Distribution p = quantized(std::vector<std::uint64_t>(3, one));
   EXPECT_THAT(p.weights(), ElementsAre(total / 3 + 1, total / 3, total / 3));
 }
 
-TEST(Distribution, TheRemainderGoesToTheLargestShare) {
+TEST(Distribution, TheRemainderGoesToTheLargestRawWeight) {
   const std::uint64_t third = one / 3 >> 16 << 16;
   const std::uint64_t seventh = one / 7 >> 15 << 15;
   const Distribution p = quantized({0, 0, third, 0, 0, one, 0, 0, 0, seventh});
@@ -79,7 +79,7 @@ TEST(Distribution, TheRemainderGoesToTheLargestShare) {
   EXPECT_EQ(p.weight(5), total - floored(third) - floored(seventh));
 }
 
-TEST(Distribution, SharesTooSmallForAUnitHaveNoWeight) {
+TEST(Distribution, RawWeightsBelowOneUnitHaveWeightZero) {
   std::vector<std::uint64_t> shares(5000, one);
   shares[17] = 1;
   shares[18] = 0;
@@ -90,7 +90,7 @@ TEST(Distribution, SharesTooSmallForAUnitHaveNoWeight) {
   EXPECT_EQ(sum(p.weights()), total);
 }
 
-TEST(Distribution, QuantizedEqualsTheNaiveReadingOnSharesOfEverySize) {
+TEST(Distribution, QuantizedEqualsTheNaiveComputationForRawWeightsOfEverySize) {
   Numbers numbers{1};
   Distribution reused;
   for (int round = 0; round < 2000; ++round) {
@@ -108,7 +108,7 @@ TEST(Distribution, QuantizedEqualsTheNaiveReadingOnSharesOfEverySize) {
   }
 }
 
-TEST(Distribution, BlocksThatAreNotNamedAreNotRead) {
+TEST(Distribution, TokenBlocksThatAreNotListedAreNotRead) {
   FixedPointWeights shares = in_blocks(std::vector<std::uint64_t>(4 * token_block_size, one));
   shares.blocks = {1, 3};
   shares.sum /= 2;
@@ -118,7 +118,7 @@ TEST(Distribution, BlocksThatAreNotNamedAreNotRead) {
   EXPECT_EQ(p.weight(3 * static_cast<Token>(token_block_size)), total / (2 * token_block_size));
 }
 
-TEST(Distribution, RoundingLeavesNeverLessThanNothingAndLessThanOneUnitPerShareAndABit) {
+TEST(Distribution, TheRemainderIsNotNegativeAndWithinItsBound) {
   // The bounds derived in distribution.cpp, on shares of every size down to single units.
   Numbers numbers{1};
   for (int round = 0; round < 3000; ++round) {
@@ -137,13 +137,13 @@ TEST(Distribution, RoundingLeavesNeverLessThanNothingAndLessThanOneUnitPerShareA
   }
 }
 
-TEST(Distribution, TheLargestNumberOfSharesFits) {
+TEST(Distribution, TheLargestNumberOfRawWeightsFits) {
   const Distribution p = quantized(std::vector<std::uint64_t>(std::size_t{1} << 23, one));
   EXPECT_EQ(p.weight(0), total >> 23);
   EXPECT_EQ(p.weight((1 << 23) - 1), total >> 23);
 }
 
-TEST(Distribution, FingerprintsTellTokensAndWeightsApart) {
+TEST(Distribution, FingerprintsDistinguishTokensAndWeights) {
   const auto exact = [](std::vector<Token> tokens, std::vector<std::uint64_t> weights) {
     return Distribution::exact(tokens, weights);
   };
@@ -154,7 +154,7 @@ TEST(Distribution, FingerprintsTellTokensAndWeightsApart) {
   EXPECT_NE(p.fingerprint(), Distribution::point(1).fingerprint());
 }
 
-TEST(Residual, IsWhatPHasMorePerToken) {
+TEST(Residual, IsThePositivePartOfPMinusQPerToken) {
   using Weights = std::vector<std::uint64_t>;
   const auto p = Distribution::exact(std::vector<Token>{1, 3, 4, 8}, Weights{10, 20, 30, total - 60});
   const auto q = Distribution::exact(std::vector<Token>{0, 3, 4, 9}, Weights{40, 25, 10, total - 75});
@@ -163,7 +163,7 @@ TEST(Residual, IsWhatPHasMorePerToken) {
   EXPECT_THAT(rest.weights(), ElementsAre(10, 20, total - 60));
 }
 
-TEST(Residual, IsEmptyOnlyWhenThereIsNoDifference) {
+TEST(Residual, IsEmptyOnlyWhenPEqualsQ) {
   const auto p = Distribution::exact(std::vector<Token>{1, 3}, std::vector<std::uint64_t>{1, total - 1});
   EXPECT_THAT(Residual(p, p).tokens(), IsEmpty());
   const auto q = Distribution::exact(std::vector<Token>{1, 3}, std::vector<std::uint64_t>{2, total - 2});
@@ -171,7 +171,7 @@ TEST(Residual, IsEmptyOnlyWhenThereIsNoDifference) {
   EXPECT_THAT(Residual(p, q).weights(), ElementsAre(1));
 }
 
-TEST(Residual, WeighsAsMuchInBothDirections) {
+TEST(Residual, HasTheSameTotalInBothDirections) {
   Numbers numbers{2};
   for (int round = 0; round < 2000; ++round) {
     const auto random = [&] {

@@ -25,12 +25,12 @@ std::map<Outcome, Rational> distribution_of(Program program) {
   return distribution;
 }
 
-TEST(EnumeratedSource, AProgramThatAsksNothingHasOnePathOfProbabilityOne) {
+TEST(EnumeratedSource, AProgramWithoutDrawsHasOnePathOfProbabilityOne) {
   const auto distribution = distribution_of([](RandomSource&) { return Outcome{}; });
   EXPECT_EQ(distribution, (std::map<Outcome, Rational>{{{}, 1}}));
 }
 
-TEST(EnumeratedSource, OneQuestionHasTheDistributionOfItsWeightsAndLeavesOutTheZeros) {
+TEST(EnumeratedSource, OneDrawHasTheDistributionOfItsWeightsWithoutZeros) {
   const std::uint64_t weights[] = {0, 3, 0, 1, 2};
   const auto distribution = distribution_of([&](RandomSource& random) { return Outcome{random.sample_index(one, weights)}; });
   EXPECT_EQ(distribution, (std::map<Outcome, Rational>{{{1}, {1, 2}}, {{3}, {1, 6}}, {{4}, {1, 3}}}));
@@ -44,7 +44,7 @@ TEST(EnumeratedSource, DifferentKeysAreIndependent) {
                      {{0, 0}, {3, 12}}, {{0, 1}, {1, 12}}, {{1, 0}, {6, 12}}, {{1, 1}, {2, 12}}}));
 }
 
-TEST(EnumeratedSource, OneKeyIsOneNumberHoweverOftenAndHoweverDifferentlyItIsAsked) {
+TEST(EnumeratedSource, OneKeyIsOneUniformNumberForAnyNumberAndKindOfDraws) {
   const std::uint64_t thirds[] = {1, 1, 1};
   const std::uint64_t halves[] = {1, 1};
   const std::uint64_t coin[] = {1, 1};
@@ -66,7 +66,7 @@ TEST(EnumeratedSource, OneKeyIsOneNumberHoweverOftenAndHoweverDifferentlyItIsAsk
   EXPECT_EQ(distribution, expected);
 }
 
-TEST(EnumeratedSource, PathsMayAskDifferentNumbersOfQuestions) {
+TEST(EnumeratedSource, PathsMayHaveDifferentNumbersOfDraws) {
   const std::uint64_t coin[] = {1, 1};
   const auto distribution = distribution_of([&](RandomSource& random) {
     Outcome outcome;

@@ -80,7 +80,7 @@ TEST(Matching, TheDistributionIsThatOfPlainDecoding) {
   }
 }
 
-TEST(Matching, ADraftThatDrawsFromTheTargetsRowsUnderItsKeysIsNeverRefused) {
+TEST(Matching, ADraftThatDrawsFromTheTargetsRowsWithItsKeysIsNeverRejected) {
   const std::vector<Distribution> all = all_distributions(3, 4);
   for (std::uint64_t salt = 0; salt < 40; ++salt) {
     const Rows rows = mixed_rows(all, salt);
@@ -105,7 +105,7 @@ long paths_that_differ(const Judge& judge) {
   return differing;
 }
 
-TEST(MatchingMutants, EveryDraftTokenStands) {
+TEST(MatchingMutants, EveryDraftTokenIsAccepted) {
   EXPECT_GT(paths_that_differ([](const Proposal& proposal, TargetRows& rows, int sequence, int position,
                                  RandomSource& random) -> Verdict {
               const int n = proposal.size();
@@ -140,7 +140,7 @@ TEST(MatchingMutants, KeysOfTheAcceptanceTest) {
             0);
 }
 
-TEST(MatchingMutants, RowsAreReadOneTooEarly) {
+TEST(MatchingMutants, RowsAreReadOneRowTooEarly) {
   EXPECT_GT(paths_that_differ([](const Proposal& proposal, TargetRows& rows, int sequence, int position,
                                  RandomSource& random) -> Verdict {
               for (int i = 0;; ++i) {
@@ -151,7 +151,7 @@ TEST(MatchingMutants, RowsAreReadOneTooEarly) {
             0);
 }
 
-TEST(MatchingMutants, ADraftTokenStandsWhenTheTargetCouldHaveSaidIt) {
+TEST(MatchingMutants, ADraftTokenIsAcceptedWhenTheTargetCouldEmitIt) {
   EXPECT_GT(paths_that_differ([](const Proposal& proposal, TargetRows& rows, int sequence, int position,
                                  RandomSource& random) -> Verdict {
               for (int i = 0;; ++i) {
@@ -169,7 +169,7 @@ TEST(Rules, AreFoundByName) {
   EXPECT_EQ(find_rule("guessing"), nullptr);
 }
 
-TEST(Rules, APointIsTheSameDecisionUnderBoth) {
+TEST(Rules, APointDistributionGivesTheSameDecisionUnderBoth) {
   for (Token own = 0; own < 3; ++own) {
     for (Token draft_token = 0; draft_token < 3; ++draft_token) {
       Proposal proposal;

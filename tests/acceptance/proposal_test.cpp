@@ -16,7 +16,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(ProposalBuilder, StateTheDistributionTheyWereDrawnFromAndTheKeysOfTheirPositions) {
+TEST(ProposalBuilder, RecordsTheDistributionsAndDrawsWithTheKeysOfThePositions) {
   const std::vector<float> logits = {0.5f, 1.0f, -0.25f, 0.75f};
   const Sampling sampling{.temperature = 1, .repeat_penalty = 1.5f};
   const std::vector<Token> committed = {1, 3};
@@ -40,7 +40,7 @@ TEST(ProposalBuilder, StateTheDistributionTheyWereDrawnFromAndTheKeysOfTheirPosi
   }
 }
 
-TEST(ProposalBuilder, ANamedTokenIsCertainAndTakesAPosition) {
+TEST(ProposalBuilder, AnAddedTokenIsDeterministicAndTakesAPosition) {
   const std::vector<float> logits = {0.5f, 1.0f, -0.25f, 0.75f};
   const Sampling sampling{.temperature = 1};
   PhiloxSource random(5);
@@ -91,7 +91,7 @@ Proposal proposal_of(const std::vector<int>& depths) {
   return proposal;
 }
 
-TEST(Proposal, OfEveryTreeOfUpToSevenDraftTokensKnowsWhoFollowsWhom) {
+TEST(Proposal, KnowsParentsChildrenAndSiblingsInEveryTreeOfUpToSevenDraftTokens) {
   long trees = 0;
   for (int size = 0; size <= 7; ++size) {
     for (const std::vector<int>& depths : all_trees(size)) {
@@ -122,7 +122,7 @@ TEST(Proposal, OfEveryTreeOfUpToSevenDraftTokensKnowsWhoFollowsWhom) {
   EXPECT_EQ(trees, 1 + 1 + 2 + 5 + 14 + 42 + 132 + 429);  // Catalan's numbers
 }
 
-TEST(Proposal, WithoutDepthsIsTheChain) {
+TEST(Proposal, WithoutDepthsIsAChain) {
   Proposal chain = proposal_of({0, 1, 2, 3});
   chain.depths.clear();
   const Proposal tree = proposal_of({0, 1, 2, 3});
@@ -133,7 +133,7 @@ TEST(Proposal, WithoutDepthsIsTheChain) {
   }
 }
 
-TEST(Proposal, CutsWhatIsBelowAndNothingElse) {
+TEST(Proposal, CutsDescendantsAndNothingElse) {
   for (const std::vector<int>& depths : all_trees(6)) {
     const std::vector<int> parents = parents_of(depths);
     for (unsigned ends = 0; ends < 64; ++ends) {
@@ -163,7 +163,7 @@ TEST(Proposal, CutsWhatIsBelowAndNothingElse) {
   }
 }
 
-TEST(ProposalBuilder, GoBackToAnyDraftTokenOfTheBranchAndPenaltiesSeeTheBranchOnly) {
+TEST(ProposalBuilder, RewindsToAnyDraftTokenOfTheBranchAndPenaltiesSeeTheBranchOnly) {
   const std::vector<float> logits = {0.5f, 1.0f, -0.25f, 0.75f};
   const Sampling sampling{.temperature = 1, .repeat_penalty = 1.5f};
   const std::vector<Token> committed = {1, 3};
@@ -189,7 +189,7 @@ TEST(ProposalBuilder, GoBackToAnyDraftTokenOfTheBranchAndPenaltiesSeeTheBranchOn
   EXPECT_EQ(builder.proposal().drawn_from[1], Distribution::point(second));
 }
 
-TEST(ProposalBuilder, BesideTheLastDraftTokenLeaveTheBranchWhereItIs) {
+TEST(ProposalBuilder, AddingASiblingDoesNotChangeTheBranch) {
   const std::vector<float> logits = {0.5f, 1.0f, -0.25f, 0.75f};
   const Sampling sampling{.temperature = 1, .frequency_penalty = 0.5f};
   PhiloxSource random(5);
@@ -210,7 +210,7 @@ TEST(ProposalBuilder, BesideTheLastDraftTokenLeaveTheBranchWhereItIs) {
   }
 }
 
-TEST(ProposalBuilderDeathTest, OneNumberServesOneDraftTokenAndOneTokenIsOneDraftToken) {
+TEST(ProposalBuilderDeathTest, DrawingOffTheFirstBranchAndRepeatedSiblingsAbort) {
   const std::vector<float> logits = {0.5f, 1.0f};
   PhiloxSource random(5);
   Sampler sampler;
@@ -227,7 +227,7 @@ TEST(ProposalBuilderDeathTest, OneNumberServesOneDraftTokenAndOneTokenIsOneDraft
   EXPECT_DEATH(builder.draw(logits), "draft tokens are drawn only on the first branch");
 }
 
-TEST(ProposalBuilderDeathTest, NothingIsDraftedInAPlaceAboveADrawnDraftToken) {
+TEST(ProposalBuilderDeathTest, AddingATokenAboveADrawnDraftTokenAborts) {
   const std::vector<float> logits = {0.5f, 1.0f};
   PhiloxSource random(5);
   Sampler sampler;
@@ -241,7 +241,7 @@ TEST(ProposalBuilderDeathTest, NothingIsDraftedInAPlaceAboveADrawnDraftToken) {
   EXPECT_DEATH(builder.add_token(1 - first), "siblings are added before any deeper draft token is drawn");
 }
 
-TEST(Draw, FromAPointAsksForNoChance) {
+TEST(Draw, FromAPointUsesNoRandomness) {
   class Forbidden final : public RandomSource {
    public:
     std::size_t sample_index(const Key&, std::span<const std::uint64_t>) override {
@@ -268,7 +268,7 @@ Distribution scattered(Numbers& numbers) {
   return Distribution::exact(tokens, weights);
 }
 
-TEST(Draw, ByBlocksIsTheTokenThatOneQuestionAboutAllWeightsGives) {
+TEST(Draw, ByTokenBlocksEqualsOneDrawFromAllWeights) {
   Numbers numbers{1};
   for (int round = 0; round < 2000; ++round) {
     const Distribution p = scattered(numbers);
@@ -296,7 +296,7 @@ TEST(Draw, FromSeveralBlocksHasTheDistributionOfTheWeights) {
                      {0, Rational(1, 8)}, {63, Rational(1, 4)}, {64, Rational(1, 8)}, {500, Rational(1, 2)}}));
 }
 
-TEST(DrawDeathTest, ASourceThatAnswersAKeyFromTwoNumbersAborts) {
+TEST(DrawDeathTest, ASourceThatUsesTwoNumbersForOneKeyAborts) {
   class Last final : public RandomSource {
    public:
     std::size_t sample_index(const Key&, std::span<const std::uint64_t> weights) override { return weights.size() - 1; }

@@ -22,7 +22,7 @@ Words philox(const Words& counter, const std::array<std::uint32_t, 2>& key) {
   return {x.words[0], x.words[1], x.words[2], x.words[3]};
 }
 
-TEST(Philox, GivesThePublishedAnswers) {
+TEST(Philox, EqualsThePublishedTestVectors) {
   // kat_vectors of Random123, "philox4x32 10".
   constexpr std::uint32_t f = 0xffffffff;
   EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
@@ -47,7 +47,7 @@ std::vector<long> counts_below(Word bound) {
   return counts;
 }
 
-TEST(Uniform, EveryResultBelowEveryEightBitBoundOwnsEquallyManyWords) {
+TEST(Uniform, EveryResultBelowEveryEightBitBoundHasEquallyManyWords) {
   for (int bound = 1; bound <= 255; ++bound) {
     const auto counts = counts_below<std::uint8_t, std::uint16_t>(static_cast<std::uint8_t>(bound));
     for (int result = 0; result < bound; ++result) ASSERT_EQ(counts[static_cast<std::size_t>(result)], 256 / bound);
@@ -55,7 +55,7 @@ TEST(Uniform, EveryResultBelowEveryEightBitBoundOwnsEquallyManyWords) {
   }
 }
 
-TEST(Uniform, EveryResultBelowSixteenBitBoundsOwnsEquallyManyWords) {
+TEST(Uniform, EveryResultBelowSixteenBitBoundsHasEquallyManyWords) {
   for (const int bound : {1, 2, 3, 7, 255, 256, 257, 1000, 32767, 32768, 32769, 43690, 65534, 65535}) {
     const auto counts = counts_below<std::uint16_t, std::uint32_t>(static_cast<std::uint16_t>(bound));
     for (int result = 0; result < bound; ++result) ASSERT_EQ(counts[static_cast<std::size_t>(result)], 65536 / bound);
@@ -63,7 +63,7 @@ TEST(Uniform, EveryResultBelowSixteenBitBoundsOwnsEquallyManyWords) {
   }
 }
 
-TEST(PhiloxSource, ReadsItsWordsAtPositionSequencePurposeAndRetry) {
+TEST(PhiloxSource, UsesPositionSequencePurposeAndRetryAsTheCounter) {
   const PhiloxSource random(0x299f31d0a4093822);
   const Key key = {0x05a308d3, 0x243f6a88, Purpose::residual};
   const Words words = philox({0x243f6a88, 0x05a308d3, 3, 0}, {0xa4093822, 0x299f31d0});
@@ -103,7 +103,7 @@ TEST(PhiloxSource, DifferentKeysAndSeedsGiveDifferentNumbers) {
   EXPECT_EQ(seen.size(), asked);
 }
 
-TEST(PhiloxSource, TheSameKeyGivesTheSameAnswerInAnyOrder) {
+TEST(PhiloxSource, EqualKeysGiveEqualDrawsInAnyOrder) {
   const std::uint64_t weights[] = {5, 1, 7, 3};
   PhiloxSource forward(17);
   PhiloxSource backward(17);
@@ -117,7 +117,7 @@ TEST(PhiloxSource, TheSameKeyGivesTheSameAnswerInAnyOrder) {
   }
 }
 
-TEST(PhiloxSource, PickIsTheWalkAlongTheWeightsAndNeverStopsAtAZero) {
+TEST(PhiloxSource, SampleIndexInvertsTheCumulativeSumAndNeverReturnsAZeroWeight) {
   const std::vector<std::uint64_t> weights = {0, 0, 3, 0, 1, 0, 5, 0};
   PhiloxSource random(23);
   std::set<std::size_t> seen;
@@ -131,7 +131,7 @@ TEST(PhiloxSource, PickIsTheWalkAlongTheWeightsAndNeverStopsAtAZero) {
   EXPECT_EQ(seen.size(), 3u);
 }
 
-TEST(PhiloxSource, PickInManyWeightsIsTheWalkAlongThem) {
+TEST(PhiloxSource, SampleIndexInvertsTheCumulativeSumOfManyWeights) {
   Numbers numbers{31};
   PhiloxSource random(31);
   for (std::int32_t position = 0; position < 300; ++position) {
@@ -147,7 +147,7 @@ TEST(PhiloxSource, PickInManyWeightsIsTheWalkAlongThem) {
   }
 }
 
-TEST(PhiloxSource, AnswersForNearbyWeightsOfOneKeyComeFromOneNumber) {
+TEST(PhiloxSource, DrawsOfOneKeyWithSimilarWeightsUseOneUniformNumber) {
   // What makes a draft that shares the target's keys agree with it often.
   PhiloxSource random(29);
   const std::uint64_t p[] = {std::uint64_t{1} << 51, std::uint64_t{1} << 51};

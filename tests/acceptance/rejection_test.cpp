@@ -28,7 +28,7 @@ std::vector<Space> all_spaces() {
   return spaces;
 }
 
-TEST(Rejection, OneDraftTokenKeepsTheDistributionForEveryPairOfSmallDistributions) {
+TEST(Rejection, OneDraftTokenPreservesTheDistributionForEveryPairOfSmallDistributions) {
   long pairs = 0;
   long paths = 0;
   for (const Space& space : all_spaces()) {
@@ -46,7 +46,7 @@ TEST(Rejection, OneDraftTokenKeepsTheDistributionForEveryPairOfSmallDistribution
   EXPECT_EQ(paths, 87898);
 }
 
-TEST(Rejection, TwoDraftTokensKeepTheJointLawForEveryTreeOfHalves) {
+TEST(Rejection, TwoDraftTokensPreserveTheJointDistributionForEveryTreeOfHalves) {
   // Two tokens, weights of sum 2: every choice of the three judged rows of p and the three rows of q.
   const std::vector<Distribution> all = all_distributions(2, 2);
   const auto node = [](const Text& text) { return text.empty() ? 0 : 1 + text[0]; };
@@ -65,7 +65,7 @@ TEST(Rejection, TwoDraftTokensKeepTheJointLawForEveryTreeOfHalves) {
   EXPECT_EQ(trees, 729);
 }
 
-TEST(Rejection, ChainsOfAnyLengthKeepTheJointLawThroughSeveralRounds) {
+TEST(Rejection, ChainsOfAnyLengthPreserveTheJointDistributionThroughSeveralRounds) {
   // Rows of p and q depend on the whole text. Up to three draft tokens per round, over up to three rounds: a position may be
   // drafted again in a later round under the same draft key, and that must not show either.
   const std::vector<Distribution> thirds = all_distributions(3, 4);
@@ -82,7 +82,7 @@ TEST(Rejection, ChainsOfAnyLengthKeepTheJointLawThroughSeveralRounds) {
   }
 }
 
-TEST(Rejection, ADraftTokenThatTheTargetPrefersStandsWithoutAskingChance) {
+TEST(Rejection, ADraftTokenThatTheTargetPrefersIsAcceptedWithoutADraw) {
   class Forbidden final : public RandomSource {
    public:
     std::size_t sample_index(const Key&, std::span<const std::uint64_t>) override {
@@ -101,7 +101,7 @@ TEST(Rejection, ADraftTokenThatTheTargetPrefersStandsWithoutAskingChance) {
   EXPECT_EQ(rejection.judge(proposal, target, 0, 0, random), (Verdict{2, 1}));
 }
 
-TEST(Rejection, AsksForRowsInOrderAndNoneAfterTheFirstDraftTokenThatFalls) {
+TEST(Rejection, ReadsRowsInOrderAndNoneAfterTheFirstRejection) {
   const Distribution p = Distribution::point(2);
   Proposal proposal;
   proposal.tokens = {2, 1, 2};
@@ -116,7 +116,7 @@ TEST(Rejection, AsksForRowsInOrderAndNoneAfterTheFirstDraftTokenThatFalls) {
   }
 }
 
-TEST(Rejection, EveryQuestionCarriesThePositionItDecidesAndItsPurpose) {
+TEST(Rejection, EveryDrawHasTheKeyOfItsPositionAndPurpose) {
   class Script final : public RandomSource {
    public:
     std::vector<Key> asked;
@@ -147,7 +147,7 @@ TEST(Rejection, EveryQuestionCarriesThePositionItDecidesAndItsPurpose) {
   EXPECT_EQ(accepted.asked, (std::vector<Key>{first, second, {4, 11, Purpose::target}}));
 }
 
-TEST(RejectionDeathTest, ADraftTokenThatItsOwnDistributionRulesOutAborts) {
+TEST(RejectionDeathTest, ADraftTokenOfProbabilityZeroInItsOwnDistributionAborts) {
   Proposal proposal;
   proposal.tokens = {1};
   proposal.drawn_from = {Distribution::point(0)};
@@ -220,15 +220,15 @@ int pairs_that_differ(const Judge& judge, const Drafting& drafting = {}) {
 constexpr int no_pair = 0;
 constexpr int pairs = 15 * 15;
 
-TEST(RejectionMutants, TheRuleWithNoMistakePasses) { EXPECT_EQ(pairs_that_differ(with({})), no_pair); }
+TEST(RejectionMutants, TheCorrectRulePasses) { EXPECT_EQ(pairs_that_differ(with({})), no_pair); }
 
-TEST(RejectionMutants, EveryDraftTokenStands) {
+TEST(RejectionMutants, EveryDraftTokenIsAccepted) {
   Mistakes mistakes;
   mistakes.accepted = [](std::uint64_t, std::uint64_t, const Key&, RandomSource&) { return true; };
   EXPECT_EQ(pairs_that_differ(with(mistakes)), pairs - 15);  // only p == q is spared
 }
 
-TEST(RejectionMutants, AThresholdOneUnitTooHighLetsImpossibleTokensStand) {
+TEST(RejectionMutants, AThresholdOneUnitTooHighAcceptsImpossibleTokens) {
   Mistakes mistakes;  // u * q <= p in place of u * q < p: wrong by one part in 2^52
   mistakes.accepted = [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, RandomSource& random) {
     if (p_x >= q_x) return true;
@@ -238,7 +238,7 @@ TEST(RejectionMutants, AThresholdOneUnitTooHighLetsImpossibleTokensStand) {
   EXPECT_EQ(pairs_that_differ(with(mistakes)), pairs - 15);
 }
 
-TEST(RejectionMutants, AThresholdOneUnitTooLowShows) {
+TEST(RejectionMutants, AThresholdOneUnitTooLowChangesTheDistribution) {
   Mistakes mistakes;
   mistakes.accepted = [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, RandomSource& random) {
     if (p_x >= q_x) return true;
@@ -248,7 +248,7 @@ TEST(RejectionMutants, AThresholdOneUnitTooLowShows) {
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
-TEST(RejectionMutants, TheRatioIsUpsideDown) {
+TEST(RejectionMutants, TheAcceptanceRatioIsInverted) {
   Mistakes mistakes;
   mistakes.accepted = [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, RandomSource& random) {
     if (q_x >= p_x) return true;
@@ -258,7 +258,7 @@ TEST(RejectionMutants, TheRatioIsUpsideDown) {
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
-TEST(RejectionMutants, TheDraftTokenStandsWithProbabilityP) {
+TEST(RejectionMutants, TheDraftTokenIsAcceptedWithProbabilityP) {
   Mistakes mistakes;  // forgets to divide by q
   mistakes.accepted = [](std::uint64_t p_x, std::uint64_t, const Key& key, RandomSource& random) {
     const std::uint64_t weights[] = {p_x, Distribution::total - p_x};
@@ -267,13 +267,13 @@ TEST(RejectionMutants, TheDraftTokenStandsWithProbabilityP) {
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
-TEST(RejectionMutants, TheReplacementComesFromP) {
+TEST(RejectionMutants, TheReplacementIsDrawnFromP) {
   Mistakes mistakes;
   mistakes.rest = [](const Distribution& p, const Distribution&, Token) { return list_of(p); };
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
-TEST(RejectionMutants, OnlyTheRefusedTokenIsSubtracted) {
+TEST(RejectionMutants, OnlyTheRejectedTokenIsSubtracted) {
   Mistakes mistakes;
   mistakes.rest = [](const Distribution& p, const Distribution& q, Token draft_token) {
     List rest = list_of(p);
@@ -284,7 +284,7 @@ TEST(RejectionMutants, OnlyTheRefusedTokenIsSubtracted) {
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
-TEST(RejectionMutants, TheRefusedTokenIsOnlyStruckOut) {
+TEST(RejectionMutants, TheRejectedTokenIsOnlyRemoved) {
   Mistakes mistakes;  // right for a point q, wrong for any other
   mistakes.rest = [](const Distribution& p, const Distribution&, Token draft_token) {
     List rest = list_of(p);
@@ -295,37 +295,37 @@ TEST(RejectionMutants, TheRefusedTokenIsOnlyStruckOut) {
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
-TEST(RejectionMutants, TheResidualIsTheOtherWayRound) {
+TEST(RejectionMutants, TheResidualIsQMinusP) {
   Mistakes mistakes;
   mistakes.rest = [](const Distribution& p, const Distribution& q, Token) { return list_of(Residual(q, p)); };
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
-TEST(RejectionMutants, TheReplacementComesFromTheRowAfter) {
+TEST(RejectionMutants, TheReplacementIsDrawnFromTheNextRow) {
   Mistakes mistakes;
   mistakes.next_row_after_refusal = true;
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
-TEST(RejectionMutants, TheReplacementReusesTheNumberOfTheRefusal) {
+TEST(RejectionMutants, TheReplacementReusesTheRandomNumberOfTheRejection) {
   Mistakes mistakes;
   mistakes.replace = Purpose::accept;
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
-TEST(RejectionMutants, TheReplacementReusesTheNumberOfTheDraftToken) {
+TEST(RejectionMutants, TheReplacementReusesTheRandomNumberOfTheDraftToken) {
   Drafting drafting;
   drafting.purpose = Purpose::residual;
   EXPECT_GT(pairs_that_differ(rejection.judge, drafting), no_pair);
 }
 
-TEST(RejectionMutants, TheRefusalReusesTheNumberOfTheDraftToken) {
+TEST(RejectionMutants, TheRejectionReusesTheRandomNumberOfTheDraftToken) {
   Drafting drafting;
   drafting.purpose = Purpose::accept;
   EXPECT_GT(pairs_that_differ(rejection.judge, drafting), no_pair);
 }
 
-TEST(RejectionMutants, TheNextDraftLengthLooksAtDraftTokensBehindARefusal) {
+TEST(RejectionMutants, TheNextDraftLengthDependsOnDraftTokensAfterARejection) {
   // A draft token behind a refusal is made again under its old number, which is harmless only while nothing remembers it.
   const std::vector<Distribution> all = all_distributions(3, 4);
   int differing = 0;
@@ -340,7 +340,7 @@ TEST(RejectionMutants, TheNextDraftLengthLooksAtDraftTokensBehindARefusal) {
   EXPECT_GT(differing, 0);
 }
 
-TEST(RejectionMutants, TheStatedDistributionIsFromBeforeTheTransforms) {
+TEST(RejectionMutants, TheRecordedDistributionIsFromBeforeTheTransforms) {
   Drafting drafting;  // the draft draws after top-k 2, but states the whole row
   drafting.draft_token = [](const Distribution& q, const Key& key, RandomSource& random) {
     std::vector<std::uint64_t> weights = q.weights();
@@ -350,7 +350,7 @@ TEST(RejectionMutants, TheStatedDistributionIsFromBeforeTheTransforms) {
   EXPECT_GT(pairs_that_differ(rejection.judge, drafting), no_pair);
 }
 
-TEST(RejectionMutants, TheTokenAfterTheLastDraftTokenComesFromTheDraft) {
+TEST(RejectionMutants, TheBonusTokenIsDrawnFromTheDraft) {
   Mistakes mistakes;
   mistakes.bonus_from_draft = true;
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
@@ -358,7 +358,7 @@ TEST(RejectionMutants, TheTokenAfterTheLastDraftTokenComesFromTheDraft) {
 
 // ---- Things that look odd and are right. None may be flagged. ----
 
-TEST(RejectionControls, AnArgmaxDraftStatedAsAPointKeepsTheDistribution) {
+TEST(RejectionControls, AnArgmaxDraftRecordedAsAPointPreservesTheDistribution) {
   Drafting drafting;
   const auto best = [](const Distribution& q) {
     const std::vector<std::uint64_t> weights = q.weights();
@@ -370,7 +370,7 @@ TEST(RejectionControls, AnArgmaxDraftStatedAsAPointKeepsTheDistribution) {
   EXPECT_EQ(pairs_that_differ(rejection.judge, drafting), no_pair);
 }
 
-TEST(RejectionControls, ASampledDraftTokenStatedAsCertainKeepsTheDistribution) {
+TEST(RejectionControls, ASampledDraftTokenRecordedAsDeterministicPreservesTheDistribution) {
   const std::vector<Distribution> all = all_distributions(3, 4);
   int differing = 0;
   for (const Distribution& p : all) {
@@ -389,7 +389,7 @@ TEST(RejectionControls, ASampledDraftTokenStatedAsCertainKeepsTheDistribution) {
   EXPECT_EQ(differing, no_pair);
 }
 
-TEST(RejectionControls, ADraftWithAnotherTopKKeepsTheDistribution) {
+TEST(RejectionControls, ADraftWithAnotherTopKPreservesTheDistribution) {
   Drafting drafting;
   const auto two_best = [](const Distribution& q) {
     std::vector<std::uint64_t> weights = q.weights();
@@ -406,14 +406,14 @@ TEST(RejectionControls, ADraftWithAnotherTopKKeepsTheDistribution) {
   EXPECT_EQ(pairs_that_differ(rejection.judge, drafting), no_pair);
 }
 
-TEST(RejectionControls, AUselessDraftKeepsTheDistribution) {
+TEST(RejectionControls, AUselessDraftPreservesTheDistribution) {
   Drafting drafting;  // always the same token, outside the target's support
   drafting.draft_token = [](const Distribution&, const Key&, RandomSource&) { return 7; };
   drafting.stated = [](const Distribution&) { return Distribution::point(7); };
   EXPECT_EQ(pairs_that_differ(rejection.judge, drafting), no_pair);
 }
 
-TEST(RejectionControls, DrawingDraftTokensUnderTheTargetsKeysKeepsTheDistribution) {
+TEST(RejectionControls, DrawingDraftTokensWithTheTargetsKeysPreservesTheDistribution) {
   // The number of a draft token that was judged is never asked for again; that of a draft token behind a refusal is asked for by
   // the target, and nothing depends on the first answer.
   const std::vector<Distribution> all = all_distributions(3, 4);
@@ -426,7 +426,7 @@ TEST(RejectionControls, DrawingDraftTokensUnderTheTargetsKeysKeepsTheDistributio
   }
 }
 
-TEST(RejectionControls, AskingChanceWhereTheDraftTokenStandsAnywayKeepsTheDistribution) {
+TEST(RejectionControls, AnUnneededDrawForACertainAcceptancePreservesTheDistribution) {
   Mistakes harmless;
   harmless.accepted = [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, RandomSource& random) {
     const std::uint64_t accepted_count = std::min(p_x, q_x);
@@ -436,7 +436,7 @@ TEST(RejectionControls, AskingChanceWhereTheDraftTokenStandsAnywayKeepsTheDistri
   EXPECT_EQ(pairs_that_differ(with(harmless)), no_pair);
 }
 
-TEST(RejectionControls, DraftLengthsThatFollowTheTextKeepTheDistribution) {
+TEST(RejectionControls, DraftLengthsThatDependOnTheTextPreserveTheDistribution) {
   const std::vector<Distribution> all = all_distributions(2, 3);
   for (std::uint64_t salt = 0; salt < 100; ++salt) {
     const auto draft_tokens = [salt](const Text& text, const Proposal&) {

@@ -51,7 +51,7 @@ Sampling random_sampling(Numbers& numbers) {
           .repeat_last_n = numbers.one_of({-1, 0, 1, 2, 3, 5, 64})};
 }
 
-TEST(Sampling, EqualsTheNaiveReadingOfItsDocumentation) {
+TEST(Sampling, EqualsANaiveImplementationOfItsDocumentation) {
   Numbers numbers{1};
   for (int round = 0; round < 20000; ++round) {
     const Row row = tied_row(numbers, 1 + numbers.next() % 12);
@@ -94,7 +94,7 @@ Row shaped_row(Numbers& numbers, std::size_t size) {
   return row;
 }
 
-TEST(Sampling, EqualsTheNaiveReadingOnLongRowsOfEveryShapeWhateverTheSamplerReadBefore) {
+TEST(Sampling, EqualsTheNaiveImplementationOnLongRowsWhateverTheSamplerReadBefore) {
   Numbers numbers{2};
   Sampler sampler;
   Distribution p;
@@ -129,7 +129,7 @@ TEST(Sampling, IsTheSoftmaxUpToTheRoundingOfTheExponential) {
   }
 }
 
-TEST(Sampling, GreedyIsThePointOnTheSmallestOfTheBestTokens) {
+TEST(Sampling, GreedyIsThePointDistributionOnTheSmallestOfTheBestTokens) {
   EXPECT_EQ(sampled({1, 3, 2, 3}, {}), Distribution::point(1));
   EXPECT_EQ(sampled({-0.0f, 0.0f}, {}), Distribution::point(0));
   EXPECT_EQ(sampled({0.0f, -0.0f}, {}), Distribution::point(0));
@@ -152,14 +152,14 @@ TEST(Sampling, TiesAtTheEdgeOfTopPKeepTheSmallerTokensAndAnExactSumDropsTheNext)
   EXPECT_THAT(sampled({0, 9, 1}, {.temperature = 1, .top_p = 1e-30f}).tokens(), ElementsAre(1));
 }
 
-TEST(Sampling, AShareEqualToTheThresholdOfMinPStays) {
+TEST(Sampling, ARawWeightEqualToTheThresholdOfMinPIsKept) {
   EXPECT_THAT(sampled({1, 1, 0.5f}, {.temperature = 1, .min_p = 1}).tokens(), ElementsAre(0, 1));
   const float e = exponential(-1.0f);
   EXPECT_THAT(sampled({1, 0}, {.temperature = 1, .min_p = e}).tokens(), ElementsAre(0, 1));
   EXPECT_THAT(sampled({1, 0}, {.temperature = 1, .min_p = std::nextafter(e, 1.0f)}).tokens(), ElementsAre(0));
 }
 
-TEST(Sampling, TransformsComeInTheirOrder) {
+TEST(Sampling, TransformsAreAppliedInTheirOrder) {
   // Temperature before top-p: hot enough, the nucleus of 0.6 needs two tokens, not one.
   EXPECT_THAT(sampled({2, 0}, {.temperature = 1, .top_p = 0.6f}).tokens(), ElementsAre(0));
   EXPECT_THAT(sampled({2, 0}, {.temperature = 100, .top_p = 0.6f}).tokens(), ElementsAre(0, 1));
@@ -176,7 +176,7 @@ TEST(Sampling, TransformsComeInTheirOrder) {
   EXPECT_EQ(distribution_of(Row{-1, 1}, all, {twice, {}}), sampled({-3, 1}, {.temperature = 1}));
 }
 
-TEST(Sampling, NeutralValuesAreNoOperations) {
+TEST(Sampling, NeutralValuesHaveNoEffect) {
   Numbers numbers{4};
   const Tokens history = {0, 1, 1, 2};
   const Sampling plain = {.temperature = 0.8f};
@@ -194,7 +194,7 @@ TEST(Sampling, NeutralValuesAreNoOperations) {
   }
 }
 
-TEST(Sampling, PenaltiesSeeTheSameWindowHoweverTheTextIsSplitIntoCommittedAndDrafted) {
+TEST(Sampling, PenaltiesSeeTheSameTokensHoweverTheTextIsSplitIntoCommittedAndDrafted) {
   const Tokens text = {0, 1, 2, 1, 3, 3, 0, 4};
   const Row row = {1, -1, 2, -2, 0.5f, 3};
   for (int last = -1; last <= 10; ++last) {
@@ -211,7 +211,7 @@ TEST(Sampling, PenaltiesSeeTheSameWindowHoweverTheTextIsSplitIntoCommittedAndDra
   }
 }
 
-TEST(Sampling, TokensThatCannotBeSaidKeepNoWeightAtAnyTemperature) {
+TEST(Sampling, ImpossibleTokensHaveNoWeightAtAnyTemperature) {
   for (const float temperature : {1e-38f, denormal, 0.5f, 1.0f, 1e30f, largest}) {
     for (const int k : {0, 3}) {
       const Distribution p = sampled({-infinity, 1, -infinity, 0.5f}, {.temperature = temperature, .top_k = k});
@@ -222,7 +222,7 @@ TEST(Sampling, TokensThatCannotBeSaidKeepNoWeightAtAnyTemperature) {
   }
 }
 
-TEST(Sampling, ExtremesOfTemperatureAndLogitsStayDistributions) {
+TEST(Sampling, ExtremeTemperaturesAndLogitsGiveValidDistributions) {
   EXPECT_EQ(sampled({1, 2, 1.5f}, {.temperature = 1e-38f}), Distribution::point(1));
   EXPECT_EQ(sampled({1, 2, 2}, {.temperature = denormal}),
             Distribution::exact(Tokens{1, 2}, std::vector{Distribution::total / 2, Distribution::total / 2}));
@@ -246,7 +246,7 @@ std::string error_of(const Row& row, const Sampling& sampling, const Tokens& his
   return "no error";
 }
 
-TEST(Sampling, RowsThatNoModelShouldGiveAreErrorsThatNameTheToken) {
+TEST(Sampling, InvalidRowsAreErrorsThatNameTheToken) {
   for (const float temperature : {0.0f, 1.0f}) {
     EXPECT_THAT(error_of({1, 2, nan, 3}, {.temperature = temperature}), HasSubstr("token 2 is NaN"));
     EXPECT_THAT(error_of({nan, 2}, {.temperature = temperature}), HasSubstr("token 0 is NaN"));

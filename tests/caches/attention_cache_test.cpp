@@ -143,7 +143,7 @@ int run_all(int transaction, int pending_rows, int base, int depth) {
 // to 32, each with its horizon. The bases let the steps straddle every edge of the first two blocks.
 constexpr int windows[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 14, 15, 16, 17, 28, 29, 31, 32, 33};
 
-TEST(Attention, EverySequenceOfRoundsFromTheStartReadsBackWhatWasKept) {
+TEST(Attention, EverySequenceOfRoundsFromTheStartReadsBackTheKeptRows) {
   int runs = 0;
   for (const int transaction : {0, 1, 2, 3, 5, 9}) {
     runs += run_all(transaction, 1, 0, 6);
@@ -154,7 +154,7 @@ TEST(Attention, EverySequenceOfRoundsFromTheStartReadsBackWhatWasKept) {
   EXPECT_EQ(runs, 6 * (729 + 16807 + 20736) + 117649);
 }
 
-TEST(Attention, EverySequenceOfRoundsAcrossTheSeamsOfTheRingReadsBackWhatWasKept) {
+TEST(Attention, EverySequenceOfRoundsAcrossTheEndOfTheRingReadsBackTheKeptRows) {
   int runs = 0;
   for (const int transaction : windows) {
     for (const int base : {14, 15, 16, 17, 30, 33}) {
@@ -168,7 +168,7 @@ TEST(Attention, EverySequenceOfRoundsAcrossTheSeamsOfTheRingReadsBackWhatWasKept
   EXPECT_EQ(runs, 21 * 6 * (243 + 343 + 1728 + 324 + 625));
 }
 
-TEST(Attention, ALongTextInFullHorizonsStaysRightThroughManyLapsOfTheRing) {
+TEST(Attention, ALongTextInTransactionsOfFullSizeStaysCorrectThroughManyLapsOfTheRing) {
   for (int transaction = 1; transaction <= 40; ++transaction) {
     for (int pending_rows = 1; pending_rows <= 20; ++pending_rows) {
       Pair pair(transaction, 300, pending_rows);
@@ -293,7 +293,7 @@ TEST(Attention, AnyPathOfATreeIsKeptAsIfItHadBeenTheOnlyOneInEveryFormat) {
   }
 }
 
-TEST(Attention, TheRingIsAsSmallAsTheWindowAndTheHorizonAllow) {
+TEST(Attention, TheRingIsAsSmallAsTheWindowAndThePendingRowsAllow) {
   const auto blocks = [](int transaction, int capacity, int pending_rows) {
     return AttentionCache(1, 1, transaction, capacity, pending_rows).kv().blocks;
   };

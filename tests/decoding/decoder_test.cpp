@@ -258,7 +258,7 @@ void expect_no_fault(std::size_t stride) {
 }
 
 /// The stride is prime to every dimension of the grid, so that the points visited mix all of them.
-TEST(Decoder, EveryDraftRuleAndBudgetGivesThePlainTextAndRestsOneShortOfIt) { expect_no_fault(3); }
+TEST(Decoder, EveryDraftRuleAndBudgetGivesThePlainTextAndEndsOnePositionShortOfIt) { expect_no_fault(3); }
 TEST(DecoderSlow, EveryPointOfTheWholeGrid) { expect_no_fault(1); }
 
 Trace run_of(Bench& bench, const Case& point) {
@@ -269,7 +269,7 @@ Trace run_of(Bench& bench, const Case& point) {
   return decoder.trace();
 }
 
-TEST(Decoder, SerialAndBatchedVerificationGiveOneTraceToTheLastBit) {
+TEST(Decoder, SerialAndBatchedVerificationGiveEqualTracesToTheLastBit) {
   Bench bench;
   long bad = 0;
   sweep(53, [&](const Case& point) {
@@ -282,7 +282,7 @@ TEST(Decoder, SerialAndBatchedVerificationGiveOneTraceToTheLastBit) {
   EXPECT_EQ(bad, 0);
 }
 
-TEST(Decoder, EveryRowThatDecidedATokenEqualsThePlainRowAndEveryCacheAFreshOne) {
+TEST(Decoder, EveryRowThatDecidedATokenEqualsThePlainRowAndEveryCacheANewOne) {
   Bench bench;
   long rows = 0, bad = 0;
   sweep(211, [&](const Case& point) {
@@ -309,7 +309,7 @@ TEST(Decoder, EveryRowThatDecidedATokenEqualsThePlainRowAndEveryCacheAFreshOne) 
   EXPECT_GT(rows, 10'000);
 }
 
-TEST(Decoder, ThePromptsOwnStopTokenEndsNothing) {
+TEST(Decoder, AStopTokenInThePromptDoesNotEndTheText) {
   Bench bench;
   Case point;
   point.request = asked({1, 0}, 3, 2, {}, {0});
@@ -317,7 +317,7 @@ TEST(Decoder, ThePromptsOwnStopTokenEndsNothing) {
   EXPECT_FALSE(trace.output.empty());
 }
 
-TEST(Decoder, AStopTokenEndsTheTextAsFirstTokenInMidRunAndAsTheTargetsOwn) {
+TEST(Decoder, AStopTokenEndsTheTextAsTheFirstAcceptedALaterAndTheTargetsToken) {
   Bench bench;
   Case point;
   point.request = asked({2, 4}, 12, 4);
@@ -344,7 +344,7 @@ TEST(Decoder, AStopTokenEndsTheTextAsFirstTokenInMidRunAndAsTheTargetsOwn) {
   EXPECT_TRUE(as_own);
 }
 
-TEST(Decoder, DraftTokensBehindADraftedStopAreNeverVerified) {
+TEST(Decoder, DraftTokensAfterADraftedStopTokenAreNeverVerified) {
   Bench bench;
   Case point;
   point.request = asked({2}, 12, 8, {}, {0, 3});
@@ -361,7 +361,7 @@ TEST(Decoder, DraftTokensBehindADraftedStopAreNeverVerified) {
   }
 }
 
-TEST(Decoder, TheDraftIsNeverAskedForTheLastTokenNorWhenItIsToDraftTokenNothing) {
+TEST(Decoder, TheDraftIsNotCalledForTheLastTokenNorForZeroTokens) {
   Bench bench;
   for (const int draft_max : {-3, 0, 1, 5}) {
     for (const int tokens : {0, 1, 2, 6}) {
@@ -419,7 +419,7 @@ void each_interrupted(const Visit& visit) {
       for (std::size_t draft = 0; draft < 4; ++draft) visit(Case{request, draft, *rule});
 }
 
-TEST(Decoder, ARunCancelledAfterAnyRoundGoesOnToTheSameTrace) {
+TEST(Decoder, ARunCancelledAfterAnyRoundContinuesToTheSameTrace) {
   Bench bench;
   each_interrupted([&](const Case& point) {
     const Trace whole = run_of(bench, point);
@@ -443,7 +443,7 @@ TEST(Decoder, ARunCancelledAfterAnyRoundGoesOnToTheSameTrace) {
   });
 }
 
-TEST(Decoder, ACancelDuringARoundLetsTheRoundFinish) {
+TEST(Decoder, ACancellationDuringARoundLetsTheRoundFinish) {
   Bench bench;
   each_interrupted([&](const Case& point) {
     const Trace whole = run_of(bench, point);
@@ -467,7 +467,7 @@ TEST(Decoder, ACancelDuringARoundLetsTheRoundFinish) {
   });
 }
 
-TEST(Decoder, ACancelInsideThePromptIsACancelWhateverTheBudget) {
+TEST(Decoder, ACancellationDuringPrefillIsReportedWhateverTheBudget) {
   Bench bench;
   for (const int tokens : {0, 1, 4}) {
     Request request = long_request();
@@ -491,7 +491,7 @@ TEST(Decoder, ACancelInsideThePromptIsACancelWhateverTheBudget) {
   }
 }
 
-TEST(Decoder, ACancelBeforeTheFirstPassKeepsNothingAndASecondRunOfAFinishedTextAddsNothing) {
+TEST(Decoder, ACancellationBeforeTheFirstPassKeepsNothingAndRunningAFinishedTextAddsNothing) {
   Bench bench;
   Case point;
   point.request = asked({3}, 4, 2);
@@ -567,28 +567,28 @@ void expect_step_kept_everywhere(const Arm& arm) {
   });
 }
 
-TEST(Decoder, ATargetThatFailsBeforeAnyPassLeavesEverythingInStep) {
+TEST(Decoder, ATargetThatFailsBeforeAnyPassLeavesTheStateConsistent) {
   expect_step_kept_everywhere(
       [](WatchedModel& target, WatchedModel&, WatchedDraft&, std::function<void()>&, const auto& fail) {
         target.before = fail;
       });
 }
 
-TEST(Decoder, ATargetThatFailsAfterWritingItsRowsLeavesEverythingInStep) {
+TEST(Decoder, ATargetThatFailsAfterWritingItsRowsLeavesTheStateConsistent) {
   expect_step_kept_everywhere(
       [](WatchedModel& target, WatchedModel&, WatchedDraft&, std::function<void()>&, const auto& fail) {
         target.after = fail;
       });
 }
 
-TEST(Decoder, ADraftThatFailsToProposeOrObserveLeavesEverythingInStep) {
+TEST(Decoder, ADraftThatFailsToProposeOrObserveLeavesTheStateConsistent) {
   expect_step_kept_everywhere(
       [](WatchedModel&, WatchedModel&, WatchedDraft& draft, std::function<void()>&, const auto& fail) {
         draft.before = [fail](WatchedDraft::Call) { fail(); };
       });
 }
 
-TEST(Decoder, ADraftModelThatFailsInMidDraftTokenOrMidRunLeavesEverythingInStep) {
+TEST(Decoder, ADraftModelThatFailsDuringProposeOrObserveLeavesTheStateConsistent) {
   expect_step_kept_everywhere(
       [](WatchedModel&, WatchedModel& model, WatchedDraft&, std::function<void()>&, const auto& fail) {
         model.before = fail;
@@ -599,14 +599,14 @@ TEST(Decoder, ADraftModelThatFailsInMidDraftTokenOrMidRunLeavesEverythingInStep)
       });
 }
 
-TEST(Decoder, AReaderThatFailsHasBeenToldEverythingThatIsRecorded) {
+TEST(Decoder, ACallbackThatFailsHasReceivedEverythingThatIsRecorded) {
   expect_step_kept_everywhere(
       [](WatchedModel&, WatchedModel&, WatchedDraft&, std::function<void()>& at_emit, const auto& fail) {
         at_emit = fail;
       });
 }
 
-TEST(Decoder, RowsAreSeenByWhoWatchesAndKeptByNobody) {
+TEST(Decoder, RowsAreVisibleToTheCallbackAndNotKeptAfterwards) {
   Bench bench;
   Case point;
   point.request = asked({1, 2}, 12, 3, {.temperature = 1});
@@ -665,14 +665,14 @@ TEST(Decoder, LogProbabilitiesAreThoseOfTheRawRowsInDouble) {
   }
 }
 
-TEST(Decoder, LogProbabilitiesAreLeftOutUnlessAskedFor) {
+TEST(Decoder, LogProbabilitiesAreRecordedOnlyOnRequest) {
   Bench bench;
   Case point;
   point.request = asked({1}, 3);
   for (const Round& round : run_of(bench, point).rounds) EXPECT_EQ(round.logprob, 0);
 }
 
-TEST(RequestError, SaysInOneSentenceWhatDoesNotFit) {
+TEST(RequestError, ExplainsInOneMessageWhyARequestIsInvalid) {
   const auto target = make_hash_model({.vocabulary = 5, .context = 10});
   const auto said = [&](std::vector<Token> prompt, int tokens) {
     return request_error(asked(std::move(prompt), tokens), *target);
@@ -690,7 +690,7 @@ TEST(RequestError, SaysInOneSentenceWhatDoesNotFit) {
   EXPECT_EQ(said(std::vector<Token>(10, 4), 0), "");
 }
 
-TEST(Decoder, ATextThatFillsTheWholeContextIsDecodedToItsEnd) {
+TEST(Decoder, ATextThatFillsTheWholeContextIsDecodedToTheEnd) {
   Bench bench;
   const auto target = make_hash_model({.vocabulary = vocabulary, .context = 10, .levels = 3, .seed = 3});
   for (std::size_t draft = 0; draft < 4; ++draft) {
@@ -703,7 +703,7 @@ TEST(Decoder, ATextThatFillsTheWholeContextIsDecodedToItsEnd) {
   }
 }
 
-TEST(Decoder, ADraftOfMoreDraftTokensThanAPromptPassHasRows) {
+TEST(Decoder, AProposalMayHaveMoreTokensThanAPrefillChunk) {
   Bench bench;
   const Request request = asked({1, 2, 3}, 400, 300);
   PerfectDraft draft(bench.target(), 403, 300);
@@ -715,7 +715,7 @@ TEST(Decoder, ADraftOfMoreDraftTokensThanAPromptPassHasRows) {
   EXPECT_EQ(decoder.trace().statistics.accepted, 398);
 }
 
-TEST(Decoder, ARequestThatDoesNotFitAborts) {
+TEST(Decoder, AnInvalidRequestAborts) {
   Bench bench;
   NoDraft draft;
   PhiloxSource random(seed);

@@ -44,7 +44,7 @@ Request tale_request(int max_new_tokens) {
   return request;
 }
 
-TEST(Names, OfKernelsAreThoseOfTheTablesAndNothingMeansTheBest) {
+TEST(Names, OfKernelsAreThoseOfTheTablesAndAnEmptyNameMeansTheBest) {
   EXPECT_EQ(&kernels_by_name(""), &best_kernels());
   for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
     if ((*table)->supported() && std::string(self_test(**table)).empty()) {
@@ -66,7 +66,7 @@ TEST(Names, OfRulesAreThoseOfTheList) {
   EXPECT_NE(error_of([] { rule_by_name(""); }), "");
 }
 
-TEST(Engine, OpensTheGateForEveryKindOfDraftAndNamesTheReasonWhenItIsClosed) {
+TEST(Engine, OpensTheGateForEveryKindOfDraftAndReportsTheReasonWhenItIsClosed) {
   Engine engine(models / "tale-target", best_kernels());
   EXPECT_EQ(engine.gate("none"), Gate::no_draft);
   EXPECT_EQ(engine.gate("none", true), Gate::no_draft);
@@ -81,7 +81,7 @@ TEST(Engine, OpensTheGateForEveryKindOfDraftAndNamesTheReasonWhenItIsClosed) {
   EXPECT_EQ(engine.gate(plain_checkpoint, true), Gate::draft_not_dflash);
 }
 
-TEST(Engine, GoesOnPlainlyWhenTheGateIsClosed) {
+TEST(Engine, UsesPlainDecodingWhenTheGateIsClosed) {
   const Threads one(1);
   Engine engine(models / "tale-target", best_kernels());
   Request request = tale_request(12);
@@ -97,7 +97,7 @@ TEST(Engine, GoesOnPlainlyWhenTheGateIsClosed) {
   for (const Round& round : logged.rounds) EXPECT_LT(round.logprob, 0);
 }
 
-TEST(Engine, SaysWhatIsWrongWithADraftOrARequest) {
+TEST(Engine, ExplainsWhyADraftOrARequestIsInvalid) {
   const Threads one(1);
   Engine engine(models / "tale-target", best_kernels());
   PhiloxSource random(1);
@@ -134,7 +134,7 @@ TEST(Engine, TakesALlamaFolderWithoutRopeThetaAsTargetAndAsDraft) {
   }
 }
 
-TEST(Engine, DraftTokensAsManyAsSuitTheDraftUnlessAskedOtherwise) {
+TEST(Engine, UsesTheDraftsDefaultLengthUnlessOneIsRequested) {
   const Threads one(1);
   Engine engine(models / "tale-target", best_kernels());
   PhiloxSource random(1);
@@ -216,14 +216,14 @@ void expect_the_promise(const std::vector<std::string>& tables, int tokens) {
   }
 }
 
-TEST(Engine, TrainedModelsSayTheSameBytesWithEveryDraftOnEveryVectorTable) {
+TEST(Engine, TrainedModelsGiveTheSameTextWithEveryDraftOnEveryVectorTable) {
   expect_the_promise({"avx512", "avx2"}, 24);
 }
-TEST(EngineSlow, TrainedModelsSayTheSameBytesOnTheDefinitionToo) {
+TEST(EngineSlow, TrainedModelsGiveTheSameTextOnTheScalarTableToo) {
   expect_the_promise({"scalar", "avx2", "avx512"}, 40);
 }
 
-TEST(Engine, GreedyRejectionSaysTheSameBytesToo) {
+TEST(Engine, GreedyRejectionGivesTheSameTextToo) {
   const Threads one(1);
   Engine engine(models / "tale-target", best_kernels());
   const Request request = tale_request(24);
@@ -235,7 +235,7 @@ TEST(Engine, GreedyRejectionSaysTheSameBytesToo) {
   }
 }
 
-TEST(Engine, APromptOfOneTokenGivesDflashAnEmptyContextToDraftTokenFrom) {
+TEST(Engine, APromptOfOneTokenGivesDflashAnEmptyContext) {
   const Threads one(1);
   Engine engine(models / "tale-target", best_kernels());
   PhiloxSource random(3);
@@ -245,7 +245,7 @@ TEST(Engine, APromptOfOneTokenGivesDflashAnEmptyContextToDraftTokenFrom) {
   EXPECT_GT(drafted.statistics.drafted, 0);
 }
 
-TEST(Engine, EndToEndLogProbabilitiesEqualADoubleComputation) {
+TEST(Engine, EndToEndLogProbabilitiesEqualAComputationInDouble) {
   const Threads one(1);
   Engine engine(models / "tale-target", best_kernels());
   Request request = tale_request(8);

@@ -74,7 +74,7 @@ void run_short_of_memory(Model& target, Model& dialect, const Request& request, 
   outcome.told = told;
 }
 
-TEST(Memory, RunningOutAtAnyAllocationLeavesCacheDraftAndOutputInStep) {
+TEST(Memory, RunningOutAtAnyAllocationLeavesCacheDraftAndOutputConsistent) {
   const auto target = make_hash_model({.vocabulary = 5, .levels = 3, .seed = 3});
   const auto dialect = make_hash_model({.vocabulary = 5, .levels = 3, .seed = 3, .dialect = 77, .disagreement = 2});
   std::vector<Token> prompt;

@@ -33,7 +33,7 @@ TEST(Trace, CountsFollowFromTheRounds) {
   EXPECT_EQ(recounted(trace).batched, 0);
 }
 
-TEST(Trace, OfATreeNothingFellWhereNothingWasDraftedBelowTheLastThatStands) {
+TEST(Trace, ATreeIsAllAcceptedWhenTheLastAcceptedTokenHasNoChildren) {
   Trace trace;
   for (const Verdict& verdict : {Verdict{2, 0, 1}, {1, 0, 0}, {1, 0, 2}, {0, 0, -1}}) {
     trace.rounds.push_back(round_of(3, 0, verdict.accepted));

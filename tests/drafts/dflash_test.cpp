@@ -51,7 +51,7 @@ class DFlash : public ::testing::Test {
   std::size_t width_ = 0;
 };
 
-TEST_F(DFlash, RemembersTheObservedTextAndNothingElse) {
+TEST_F(DFlash, DependsOnTheObservedTextAndNothingElse) {
   PhiloxSource random(3);
   const Sampling sampling{.temperature = 1};
   DFlashDraft whole(network_, length + 8);
@@ -74,7 +74,7 @@ TEST_F(DFlash, RemembersTheObservedTextAndNothingElse) {
   }
 }
 
-TEST_F(DFlash, TwoSequencesOfOneNetworkDoNotMeet) {
+TEST_F(DFlash, TwoSequencesOfOneNetworkAreIndependent) {
   PhiloxSource random(3);
   DFlashDraft alone(network_, length + 8);
   observe(alone, 0, 20);
@@ -102,7 +102,7 @@ TEST_F(DFlash, RecordsTheDistributionThatWasDrawnFrom) {
   }
 }
 
-TEST_F(DFlash, MakesAsManyDraftTokensAsAskedForAndAtMostABlockLessTheAnchor) {
+TEST_F(DFlash, ProposesTheRequestedNumberOfDraftTokensAndAtMostABlockWithoutTheAnchor) {
   PhiloxSource random(9);
   DFlashDraft draft(network_, length + 8);
   EXPECT_EQ(draft.draft_max(), 7);
@@ -113,7 +113,7 @@ TEST_F(DFlash, MakesAsManyDraftTokensAsAskedForAndAtMostABlockLessTheAnchor) {
   EXPECT_DEATH(propose(draft, committed(0), 8, {}, random), "block");
 }
 
-TEST_F(DFlash, DraftTokensUpToTheLastPositionOfItsCapacity) {
+TEST_F(DFlash, ProposesUpToTheLastPositionOfItsCapacity) {
   PhiloxSource random(9);
   DFlashDraft draft(network_, 32);
   observe(draft, 0, 31);
@@ -121,7 +121,7 @@ TEST_F(DFlash, DraftTokensUpToTheLastPositionOfItsCapacity) {
   observe(draft, 31, 1);
 }
 
-TEST_F(DFlash, FeaturesThatDoNotFitTheRunAbort) {
+TEST_F(DFlash, FeaturesThatDoNotFitTheTokensAbort) {
   DFlashDraft draft(network_, length + 8);
   EXPECT_DEATH(draft.observe(std::span(text_).first(2), std::span(features_).first(width_)), "one row of taps");
 }

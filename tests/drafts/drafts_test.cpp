@@ -29,7 +29,7 @@ std::string error_of_name(const std::string& name) {
   return "";
 }
 
-TEST(DraftNames, AreAKindAndForSomeAPath) {
+TEST(DraftNames, HaveAKindAndForSomeKindsAPath) {
   struct Row {
     const char* name;
     const char* kind;
@@ -45,7 +45,7 @@ TEST(DraftNames, AreAKindAndForSomeAPath) {
   }
 }
 
-TEST(DraftNames, ThatAreNoneOfOursAreErrorsThatSayWhatThereIs) {
+TEST(DraftNames, ThatAreUnknownAreErrorsThatListTheKnownOnes) {
   for (const char* name : {"", "None", "dflashing:x", ":x", "eagle:x", " none", "none ", "model "}) {
     EXPECT_THAT(error_of_name(name),
                 AllOf(HasSubstr("'" + std::string(name) + "' is not known"), HasSubstr("none, dflash:PATH, model:PATH"),
@@ -58,7 +58,7 @@ TEST(DraftNames, ThatAreNoneOfOursAreErrorsThatSayWhatThereIs) {
   EXPECT_EQ(error_of_name("hostile:"), "draft 'hostile:' takes no path");
 }
 
-TEST(DraftKinds, HaveEachAnotherNameASummaryAndAWayToOpenThem) {
+TEST(DraftKinds, HaveDistinctNamesASummaryAndAFunctionThatOpensThem) {
   std::set<std::string> names;
   for (const DraftKind* kind = all_draft_kinds(); kind->name != nullptr; ++kind) {
     EXPECT_TRUE(names.insert(kind->name).second);
@@ -69,7 +69,7 @@ TEST(DraftKinds, HaveEachAnotherNameASummaryAndAWayToOpenThem) {
   }
 }
 
-TEST(DraftKinds, WithoutAPathDraftTokenFiveUnlessAskedOtherwiseAndNeverMoreThanThereArePositions) {
+TEST(DraftKinds, WithoutAPathProposeFiveTokensByDefaultAndNeverMoreThanTheTextHasPositions) {
   const auto target = make_hash_model({.vocabulary = 5});
   for (const char* name : {"always-reject", "perfect", "tree-test"}) {
     const DraftSource source = parse_draft_name(name).kind->open("", *target, best_kernels());
@@ -82,7 +82,7 @@ TEST(DraftKinds, WithoutAPathDraftTokenFiveUnlessAskedOtherwiseAndNeverMoreThanT
   EXPECT_EQ(parse_draft_name("none").kind->open("", *target, best_kernels())(40, 9)->draft_max(), 0);
 }
 
-TEST(DraftKinds, WithTheirOwnPositionsRefuseALongerText) {
+TEST(DraftKinds, WithALimitedContextRejectALongerText) {
   const std::filesystem::path models = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/models";
   const auto target = load_model(models / "tale-target", best_kernels());
   for (const char* name : {"model:tale-small", "dflash:tale-dflash"}) {
@@ -98,7 +98,7 @@ TEST(DraftKinds, WithTheirOwnPositionsRefuseALongerText) {
   }
 }
 
-TEST(NoDraft, DraftTokensNothingAndRemembersNothing) {
+TEST(NoDraft, ProposesNothingAndRemembersNothing) {
   NoDraft draft;
   const std::vector<Token> text = {1, 2, 3};
   PhiloxSource random(1);

@@ -48,7 +48,7 @@ std::string tensors(const std::vector<std::pair<std::string, std::uint64_t>>& na
 
 class BadGguf : public ::testing::TestWithParam<BadFile> {};
 
-TEST_P(BadGguf, IsRefusedByName) {
+TEST_P(BadGguf, IsRejectedByName) {
   const TemporaryFolder folder;
   const auto file = folder.write("x.gguf", GetParam().bytes);
   const std::string message = error_of([&] { Gguf open(file); });
@@ -143,7 +143,7 @@ bool survives(const TemporaryFolder& folder, const std::string& bytes) {
   }
 }
 
-TEST(HostileGguf, RefusesEveryTruncation) {
+TEST(HostileGguf, RejectsEveryTruncation) {
   const TemporaryFolder folder;
   const std::string bytes = good().bytes();
   ASSERT_TRUE(survives(folder, bytes));
@@ -211,7 +211,7 @@ TEST_F(SplitGguf, NamesThePartThatIsMissing) {
   EXPECT_THAT(refusal(), HasSubstr(path(2).string() + ": is missing, part 2 of 2"));
 }
 
-TEST_F(SplitGguf, NamesThePartThatIsNotWhatItsNameSays) {
+TEST_F(SplitGguf, NamesThePartWhoseMetadataContradictItsName) {
   write(2, part(0, 2, 2).tensor("b", {2}, f32, 0).data("abcdefgh"));
   EXPECT_THAT(refusal(), HasSubstr(path(2).string() + ": states that it is part 1 of 2"));
   write(2, part(1, 3, 2).tensor("b", {2}, f32, 0).data("abcdefgh"));
@@ -220,7 +220,7 @@ TEST_F(SplitGguf, NamesThePartThatIsNotWhatItsNameSays) {
   EXPECT_THAT(refusal(), HasSubstr(path(2).string() + ": states that it is part 1 of 1"));
 }
 
-TEST_F(SplitGguf, RefusesPartsOfAnotherSplit) {
+TEST_F(SplitGguf, RejectsPartsOfAnotherSplit) {
   write(2, part(1, 2, 3).tensor("b", {2}, f32, 0).data("abcdefgh"));
   EXPECT_THAT(refusal(), HasSubstr(path(2).string() + ": field split.tensors.count"));
   write(1, part(0, 2, 3).tensor("a", {2}, f32, 0).data("12345678"));

@@ -23,7 +23,7 @@ GgufTensor copy_of(const std::string& name, const StoredTensor& tensor) {
                  }}};
 }
 
-TEST(GgufWriter, WritesWhatTheReaderReadInEveryFormat) {
+TEST(GgufWriter, WritesFilesThatTheReaderReadsBackInEveryFormat) {
   const TemporaryFolder folder;
   const Gguf small(small_file);
   GgufFields fields;
@@ -76,7 +76,7 @@ TEST(GgufWriter, WritesTheBytesOfTheFormat) {
   EXPECT_EQ(bytes_of_file(folder.path() / "x.gguf"), expected);
 }
 
-TEST(GgufWriter, LeavesTheOldFileAndNothingElseWhenATensorCannotBeRead) {
+TEST(GgufWriter, KeepsTheOldFileAndNothingElseWhenATensorCannotBeRead) {
   const TemporaryFolder folder;
   const auto file = folder.write("x.gguf", "old");
   const auto fails = [](int, int, void*) { throw Error("no tensor"); };

@@ -48,7 +48,7 @@ TEST(SafeTensors, AcceptsTensorsInAnyOrderOfTheHeader) {
   EXPECT_EQ(file.tensors().at("b").offset - file.tensors().at("a").offset, 4U);
 }
 
-TEST(SafeTensors, KeepsATypeItDoesNotKnowWithItsName) {
+TEST(SafeTensors, KeepsTheNameOfAnUnknownType) {
   const TemporaryFolder folder;
   const SafeTensors file(folder.write("x.safetensors", safetensors({{"a", "F4_NEW", {3}, "ab"}})));
   EXPECT_EQ(file.tensors().at("a").format, std::nullopt);
@@ -90,7 +90,7 @@ std::string length_and(std::uint64_t length, const std::string& rest) {
 
 class BadSafeTensors : public testing::TestWithParam<BadFile> {};
 
-TEST_P(BadSafeTensors, IsRefusedByName) {
+TEST_P(BadSafeTensors, IsRejectedByName) {
   const TemporaryFolder folder;
   const auto file = folder.write("x.safetensors", GetParam().bytes);
   const std::string message = error_of([&] { SafeTensors open(file); });

@@ -48,7 +48,7 @@ class Unpacked : public ::testing::TestWithParam<Kind> {
   TemporaryFolder folder_;
 };
 
-TEST_P(Unpacked, BlocksAreGgufPysValuesToTheBit) {
+TEST_P(Unpacked, BlocksEqualGgufPysValuesBitForBit) {
   const std::string blocks = stored(".blocks");
   const std::vector<float> expected = values();
   ASSERT_GE(blocks.size() / block_bytes(), 32U);
@@ -64,7 +64,7 @@ TEST_P(Unpacked, BlocksAreGgufPysValuesToTheBit) {
   }
 }
 
-TEST_P(Unpacked, RowsOfAFileAreThoseValuesHoweverManyAreReadAtATime) {
+TEST_P(Unpacked, RowsOfAFileEqualThoseValuesHoweverManyAreReadAtATime) {
   const std::string blocks = stored(".blocks");
   const std::vector<float> expected = values();
   constexpr std::size_t in_row = 4;
@@ -88,7 +88,7 @@ TEST_P(Unpacked, RowsOfAFileAreThoseValuesHoweverManyAreReadAtATime) {
   }
 }
 
-TEST_P(Unpacked, AScaleThatIsNotFiniteIsRefusedWhereItIs) {
+TEST_P(Unpacked, AScaleThatIsNotFiniteIsRejectedWithItsPlace) {
   for (const std::uint16_t half : {0x7C00, 0xFC00, 0x7E00}) {
     for (const int scale : GetParam().scales) {
       std::string blocks(stored(".blocks"), 0, 8 * block_bytes());
@@ -102,7 +102,7 @@ TEST_P(Unpacked, AScaleThatIsNotFiniteIsRefusedWhereItIs) {
   }
 }
 
-TEST_P(Unpacked, RowsThatBlocksDoNotFillAreRefused) {
+TEST_P(Unpacked, RowsThatAreNotWholeBlocksAreRejected) {
   const std::string blocks(stored(".blocks"), 0, 3 * block_bytes());
   GgufBytes file;
   file.text("general.architecture", "qwen3").tensor("token_embd.weight", {48, 2}, GetParam().id, 0).data(blocks);

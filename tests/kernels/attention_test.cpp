@@ -59,7 +59,7 @@ std::vector<Visible> causal(int rows, int end, int window) {
   return visible;
 }
 
-TEST(Attention, HasTheBitsOfTheDefinitionForEveryGroupingHeadDimensionAndFormat) {
+TEST(Attention, HasTheBitsOfTheScalarTableForEveryGroupingHeadDimensionAndFormat) {
   for (const Kernels* table : canonical_tables()) {
     Numbers numbers(21);
     for (const KvFormat format : all_kv_formats) {
@@ -83,7 +83,7 @@ TEST(Attention, HasTheBitsOfTheDefinitionForEveryGroupingHeadDimensionAndFormat)
   }
 }
 
-TEST(Attention, HasTheBitsOfTheDefinitionForEveryNumberOfRowsAndEveryPartOfTheQueries) {
+TEST(Attention, HasTheBitsOfTheScalarTableForEveryNumberOfRowsAndEveryRangeOfQueries) {
   for (const Kernels* table : canonical_tables()) {
     Numbers numbers(22);
     for (const KvFormat format : all_kv_formats) {
@@ -108,7 +108,7 @@ TEST(Attention, HasTheBitsOfTheDefinitionForEveryNumberOfRowsAndEveryPartOfTheQu
   }
 }
 
-TEST(Attention, HasTheBitsOfTheDefinitionForEveryFirstAndLastVisiblePosition) {
+TEST(Attention, HasTheBitsOfTheScalarTableForEveryFirstAndLastVisiblePosition) {
   const AttentionShape shape = {.heads = 2, .kv_heads = 1, .head_dim = 16, .scale = 0.25f};
   for (const KvFormat format : all_kv_formats) {
     const Stored stored(shape, format, 5, 0, 80);
@@ -127,7 +127,7 @@ TEST(Attention, HasTheBitsOfTheDefinitionForEveryFirstAndLastVisiblePosition) {
   }
 }
 
-TEST(Attention, DoesNotDependOnWhereTheRingHoldsAPosition) {
+TEST(Attention, DoesNotDependOnThePlaceOfAPositionInTheRing) {
   const AttentionShape shape = {.heads = 4, .kv_heads = 2, .head_dim = 40, .scale = 0.3f};
   const std::vector<Visible> visible = causal(3, 207, 66);
   for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
@@ -144,7 +144,7 @@ TEST(Attention, DoesNotDependOnWhereTheRingHoldsAPosition) {
   }
 }
 
-TEST(Attention, NeverTakesInWhatLiesOutsideTheVisiblePositionsOfARow) {
+TEST(Attention, NeverUsesPositionsThatARowDoesNotSee) {
   const AttentionShape shape = {.heads = 3, .kv_heads = 1, .head_dim = 20, .scale = 0.3f};
   for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
     if (!(*table)->supported()) continue;
@@ -169,7 +169,7 @@ TEST(Attention, NeverTakesInWhatLiesOutsideTheVisiblePositionsOfARow) {
   }
 }
 
-TEST(Attention, WithEveryScoreMinusInfinityIsNotANumberInEveryTable) {
+TEST(Attention, WithEveryScoreMinusInfinityIsNaNInEveryTable) {
   const AttentionShape shape = {.heads = 1, .kv_heads = 1, .head_dim = 16, .scale = -infinity};
   const Stored stored(shape, KvFormat::f32, 2, 0, 20);
   const std::vector<Visible> visible = {{3, 20}};
@@ -188,7 +188,7 @@ class AttentionThreads : public ::testing::Test {
   const int before_ = threads();
 };
 
-TEST_F(AttentionThreads, AWholeCallGivesTheSameBitsForEveryNumberOfThreadsAndRowByRow) {
+TEST_F(AttentionThreads, AWholeCallGivesTheSameBitsForEveryNumberOfThreadsAndForSingleRows) {
   for (const int kv_heads : {1, 2, 5}) {
     const AttentionShape shape = {.heads = 3 * kv_heads, .kv_heads = kv_heads, .head_dim = 32, .scale = 0.3f};
     const int width = shape.heads * shape.head_dim;

@@ -220,7 +220,7 @@ std::string lines_of(const Digests& digests) {
   return lines;
 }
 
-TEST(KernelDigests, OfEveryCanonicalTableAreTheSnapshots) {
+TEST(KernelDigests, OfEveryCanonicalTableEqualTheSnapshots) {
   const std::string path = DRAFTPROOF_SOURCE_DIR "/fixtures/snapshots/kernels.txt";
   Digests found = digests_of(scalar());
   for (const Kernels* table : canonical_tables()) {
@@ -282,7 +282,7 @@ Kernels one_bit_off() {
   return table;
 }
 
-TEST(KernelDigests, SeeASingleBitThatIsOff) {
+TEST(KernelDigests, DetectASingleWrongBit) {
   const Digests right = digests_of(scalar());
   for (const auto& [what, digest] : digests_of(one_bit_off())) EXPECT_NE(digest, right.at(what)) << what;
 }

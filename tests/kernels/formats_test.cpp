@@ -41,7 +41,7 @@ static_assert(std::size(every_format) == formats);
 
 class Blocks : public testing::TestWithParam<Format> {};
 
-TEST_P(Blocks, WidenToTheBitsOfGgufPyInOneRowAndInMany) {
+TEST_P(Blocks, DequantizeToTheBitsOfGgufPyInOneRowAndInMany) {
   const Format format = GetParam();
   const FormatTraits& block = traits(format);
   const auto bytes = read<std::uint8_t>(std::string(block.name) + ".blocks");
@@ -62,7 +62,7 @@ TEST_P(Blocks, WidenToTheBitsOfGgufPyInOneRowAndInMany) {
   }
 }
 
-TEST_P(Blocks, TellWhichScaleIsNotFinite) {
+TEST_P(Blocks, ReportWhichScaleIsNotFinite) {
   const Format format = GetParam();
   const FormatTraits& block = traits(format);
   auto bytes = read<std::uint8_t>(std::string(block.name) + ".blocks");
@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, Blocks,
                          testing::Values(Format::q8_0, Format::q4_0, Format::q4_k, Format::q5_k, Format::q6_k),
                          format_name);
 
-TEST(Formats, NarrowToTheBytesOfGgufPy) {
+TEST(Formats, QuantizeToTheBytesOfGgufPy) {
   const auto rows = read<float>("rows.f32");
   ASSERT_GE(rows.size(), 32U * 200);
   const int inputs = static_cast<int>(rows.size());
@@ -139,7 +139,7 @@ struct HalfFormat {
 const HalfFormat half_formats[] = {{"f16", 5, 10, f16_to_f32, f32_to_f16},
                                    {"bf16", 8, 7, bf16_to_f32, f32_to_bf16}};
 
-TEST(Formats, WidenEveryHalfExactly) {
+TEST(Formats, ConvertEveryHalfToFloatExactly) {
   for (const HalfFormat& half : half_formats) {
     for (int word = 0; word < 65'536; ++word) {
       const double expected = value_of(static_cast<std::uint16_t>(word), half.exponent_bits, half.fraction_bits);
@@ -154,7 +154,7 @@ TEST(Formats, WidenEveryHalfExactly) {
   }
 }
 
-TEST(Formats, NarrowToTheNearestHalfTiesToEvenAtEveryBoundary) {
+TEST(Formats, ConvertFloatsToTheNearestHalfTiesToEvenAtEveryBoundary) {
   for (const HalfFormat& half : half_formats) {
     const int infinity = ((1 << half.exponent_bits) - 1) << half.fraction_bits;
     const auto magnitude = [&](int word) {
@@ -238,7 +238,7 @@ TEST(Formats, KQuantizersStayWithinTheErrorTheirStepsAllow) {
   }
 }
 
-TEST(Formats, NarrowingAZeroOrAnExtremeRowStaysDefined) {
+TEST(Formats, QuantizingAZeroOrAnExtremeRowIsDefined) {
   for (const Format format : every_format) {
     for (const float value : {0.0F, -0.0F, 1e-45F, -1e-40F, 1e-30F, 60000.0F, -60000.0F}) {
       const std::vector<float> row(256, value);

@@ -34,7 +34,7 @@ std::vector<float> kept(KvFormat format, std::vector<float> x) {
   return x;
 }
 
-TEST(KeyValues, EveryPositionReadsBackAsItsFormatDefinesIt) {
+TEST(KeyValues, EveryPositionReadsBackAsItsFormatDefines) {
   for (const KvFormat format : all_kv_formats) {
     for (const int head_dim : {1, 5, 16, 300}) {
       constexpr int heads = 3;
@@ -62,7 +62,7 @@ TEST(KeyValues, EveryPositionReadsBackAsItsFormatDefinesIt) {
   }
 }
 
-TEST(KeyValues, LieWhereTheKernelsLookForThem) {
+TEST(KeyValues, HaveTheLayoutThatTheKernelsRead) {
   constexpr int heads = 2;
   constexpr int head_dim = 19;
   constexpr int blocks = 3;
@@ -101,7 +101,7 @@ TEST(KeyValues, LieWhereTheKernelsLookForThem) {
   }
 }
 
-TEST(KeyValues, AVectorWithAnInfinityOrANaNStaysOdd) {
+TEST(KeyValues, AVectorWithAnInfinityOrANaNReadsBackNotFinite) {
   for (const float odd : {infinity, -infinity, nan}) {
     for (const KvFormat format : all_kv_formats) {
       const Layer layer(format, 1, 3, 1);
@@ -137,7 +137,7 @@ TEST(KeyValues, TheRestOfABlockIsNaNWhenItsFirstPositionIsStoredAndKeptOnLaterLa
   }
 }
 
-TEST(KeyValues, TakeWhatTheirFormatSays) {
+TEST(KeyValues, HaveTheSizeOfTheirFormat) {
   EXPECT_EQ(key_values_bytes(KvFormat::f32, 8, 128, 10), 2u * 4 * 8 * 128 * 160);
   EXPECT_EQ(key_values_bytes(KvFormat::bf16, 8, 128, 10), 2u * 2 * 8 * 128 * 160);
   EXPECT_EQ(key_values_bytes(KvFormat::q8, 8, 128, 10), 2u * 8 * (128 + 4) * 160);

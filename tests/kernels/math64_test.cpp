@@ -91,7 +91,7 @@ TEST(Math64, PowerIsWithinOneUnitInTheLastPlaceForRotaryFrequenciesAndFarBeyond)
   }
 }
 
-TEST(Math64, TreatsTheEdgesAsDocumented) {
+TEST(Math64, HandlesEdgeCasesAsDocumented) {
   constexpr double infinite = std::numeric_limits<double>::infinity();
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(exp64(0), 1);

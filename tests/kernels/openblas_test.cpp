@@ -26,7 +26,7 @@ TEST_F(OpenBlas, NamesItsCoreTypeAndLeavesTheEnvironmentAsItWas) {
   }
 }
 
-TEST_F(OpenBlas, GivesARowTheSameBitsWhateverTravelsWithIt) {
+TEST_F(OpenBlas, GivesARowTheSameBitsWhateverTheOtherRows) {
   Numbers numbers(3);
   for (const auto& [outputs, inputs] : {std::pair{50, 70}, {129, 333}, {300, 1024}, {64, 2500}, {1, 1}}) {
     const PackedMatrix w = Weight(Format::f32, outputs, inputs, 2).packed(table_);
@@ -65,7 +65,7 @@ TEST_F(OpenBlas, GivesTheSameBitsForEveryNumberOfThreads) {
 }
 
 // Any order of summation of n products: |y - exact| <= gamma_n sum |x| |w|; so two of them differ by twice that.
-TEST_F(OpenBlas, AgreesWithTheDefinitionWithinTheDerivedBound) {
+TEST_F(OpenBlas, AgreesWithTheScalarTableWithinTheDerivedBound) {
   const Weight weight(Format::bf16, 140, 1500, 2);
   const PackedMatrix ours = weight.packed(scalar());
   const PackedMatrix theirs = weight.packed(table_);

@@ -38,7 +38,7 @@ TEST_F(Operations, MatmulGivesTheSameBitsForEveryNumberOfThreads) {
   }
 }
 
-TEST_F(Operations, FusedPartsGiveTheOutputsOfThePartsAloneWhateverTheirFormats) {
+TEST_F(Operations, FusedPartsGiveTheOutputsOfTheSeparatePartsWhateverTheirFormats) {
   const std::vector<float> x = Numbers(5).numbers(256 * 4);
   for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
     if ((*table)->supported()) {
@@ -91,7 +91,7 @@ TEST_F(Operations, MatmulFromAnOutputOnGivesTheBitsOfTheWhole) {
   }
 }
 
-TEST_F(Operations, WhatASourceThrowsComesOutOfPacking) {
+TEST_F(Operations, PackingRethrowsAnExceptionOfTheSource) {
   for (const int count : {1, 3}) {
     set_threads(count);
     const MatrixSource source = {Format::q8_0, 5000, 256,
@@ -100,7 +100,7 @@ TEST_F(Operations, WhatASourceThrowsComesOutOfPacking) {
   }
 }
 
-TEST_F(Operations, WithoutRoomForItsRowsNoSourceIsRead) {
+TEST_F(Operations, NoSourceIsReadWithoutRoomForItsRows) {
   Kernels table = scalar();
   table.unit = 1 << 20;
   table.packed_bytes = [](Format, int, int) noexcept { return std::size_t{1}; };
@@ -127,7 +127,7 @@ TEST_F(Operations, PackingGivesTheSameBytesForEveryNumberOfThreads) {
   }
 }
 
-TEST_F(Operations, AlignedMemoryIsAlignedZeroedAndRefusesTheImpossible) {
+TEST_F(Operations, AlignedMemoryIsAlignedAndZeroedAndAnImpossibleSizeIsAnError) {
   for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{3'000'000}}) {
     const Aligned<float> memory = aligned<float>(count);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.get()) % 64, 0u);
@@ -176,7 +176,7 @@ struct Witness {
   }
 };
 
-TEST_F(Operations, EveryUnitOfOutputsIsAskedForOnceAndSmallWorkStaysInOneCall) {
+TEST_F(Operations, EveryUnitOfOutputsIsComputedOnceAndSmallWorkStaysInOneCall) {
   for (const int count : {1, 2, 3, 8}) {
     set_threads(count);
     for (const int outputs : {1, 16, 17, 40, 112, 1600}) {
@@ -223,7 +223,7 @@ TEST_F(Operations, ThousandsOfRangesInOneCrewAreEachDoneOnceAndInOrder) {
   }
 }
 
-TEST_F(Operations, WhatTheLeaderThrowsComesOutAndTheNextCrewWorks) {
+TEST_F(Operations, AnExceptionOfTheLeaderIsRethrownAndTheNextCrewWorks) {
   set_threads(3);
   EXPECT_THROW(with_workers([] { throw std::runtime_error("stop"); }), std::runtime_error);
   std::atomic<int> sum{0};

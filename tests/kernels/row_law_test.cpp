@@ -67,29 +67,29 @@ struct OtherSumInALaterRange {
   }
 };
 
-TEST(RowLaw, HoldsForAMatmulThatLooksAtOneRowOnly) { EXPECT_TRUE(keeps_row_law(table_with<Lawful>())); }
+TEST(RowLaw, HoldsForAMatmulThatReadsOneRowOnly) { EXPECT_TRUE(keeps_row_law(table_with<Lawful>())); }
 
-TEST(RowLaw, IsSeenBrokenByASeparatePathForASingleRow) {
+TEST(RowLaw, CheckDetectsASeparatePathForASingleRow) {
   EXPECT_FALSE(keeps_row_law(table_with<OtherSumForASingleRow>()));
 }
 
-TEST(RowLaw, IsSeenBrokenByASumThatDependsOnTheNumberOfRows) {
+TEST(RowLaw, CheckDetectsASumThatDependsOnTheNumberOfRows) {
   EXPECT_FALSE(keeps_row_law(table_with<SplitsTheSumByTheNumberOfRows>()));
 }
 
-TEST(RowLaw, IsSeenBrokenByAnotherSumForLeftOverRows) {
+TEST(RowLaw, CheckDetectsAnotherSumForLeftOverRows) {
   EXPECT_FALSE(keeps_row_law(table_with<OtherSumForTheRowsLeftOverFromBlocksOfFour>()));
 }
 
-TEST(RowLaw, IsSeenBrokenByALeakFromTheRowBefore) {
+TEST(RowLaw, CheckDetectsALeakFromTheRowBefore) {
   EXPECT_FALSE(keeps_row_law(table_with<LeaksALittleOfTheRowBefore>()));
 }
 
-TEST(RowLaw, IsSeenBrokenByASumThatDependsOnTheRangeAskedFor) {
+TEST(RowLaw, CheckDetectsASumThatDependsOnTheRange) {
   EXPECT_FALSE(keeps_row_law(table_with<OtherSumInALaterRange>()));
 }
 
-TEST(RowLaw, MakesABrokenTableUnfitWithASentence) {
+TEST(RowLaw, ABrokenTableFailsTheSelfTestWithAMessage) {
   EXPECT_NE(std::string(self_test(table_with<OtherSumForASingleRow>())).find("row law"), std::string::npos);
 }
 

@@ -79,7 +79,7 @@ TEST(Scalar, MatmulByQuantizedWeightsAgreesWithDoublesWithinTheRoundingOfItsRows
   }
 }
 
-TEST(Scalar, PackingWidensEveryHalfPrecisionNumberExactly) {
+TEST(Scalar, PackingConvertsEveryHalfPrecisionNumberExactly) {
   std::vector<std::uint16_t> all(65536);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
   for (const Format format : {Format::f16, Format::bf16}) {
@@ -130,7 +130,7 @@ TEST(Scalar, RmsNormAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
 }
 
 // fma(a, c, -(b s)): the product rounds, then the sum: |error| <= u |b s| + u (|a c| + |b s|)(1 + u).
-TEST(Scalar, RopeTurnsEveryPairByItsAngleWithinTheDerivedBound) {
+TEST(Scalar, RopeRotatesEveryPairByItsAngleWithinTheDerivedBound) {
   const int half = 20;
   const int head_dim = 44;
   const std::vector<float> x = Numbers(1).numbers(2 * head_dim);

@@ -52,7 +52,7 @@ void expect_causal_law(const std::filesystem::path& folder, const std::vector<co
 
 class CausalLaw : public testing::TestWithParam<std::string> {};
 
-TEST_P(CausalLaw, BitsDoNotDependOnPiecesRefusedRowsBranchesRoomThreadsOrCanonicalTable) {
+TEST_P(CausalLaw, BitsDoNotDependOnChunksRejectedRowsBranchesCapacityThreadsOrCanonicalTable) {
   expect_causal_law(external_dir / GetParam(), usable_kernels("canonical"), 40);
 }
 
@@ -68,7 +68,7 @@ TEST_P(SlidingCausalLaw, HoldsWithWindowsWhoseRingWrapsManyTimes) {
   expect_causal_law(copy.path(), usable_kernels("canonical"), 75);
 }
 
-TEST_P(CausalLaw, ALaterTokenChangesNoEarlierRowAndEveryRowFromItselfOn) {
+TEST_P(CausalLaw, ATokenChangesNoEarlierRowAndEveryRowFromItsOwnOn) {
   const auto model = load_model(external_dir / GetParam(), best_kernels());
   const std::vector<int> taps = all_layers(*model);
   constexpr int length = 20;
@@ -109,7 +109,7 @@ TEST(CausalLawTale, HoldsForATrainedModelOnEveryThreadCount) {
   }
 }
 
-TEST(CausalLawTaleSlow, HoldsForATrainedModelWithEveryTableAndDivision) {
+TEST(CausalLawTaleSlow, HoldsForATrainedModelWithEveryTableAndChunking) {
   if (!std::filesystem::exists(tale_target / "model.safetensors")) GTEST_SKIP() << "no trained model is here";
   expect_causal_law(tale_target, usable_kernels("canonical"), 50);
   expect_causal_law(tale_target, usable_kernels("openblas"), 50);

@@ -30,7 +30,7 @@ std::size_t first_largest(const float* row, int width) {
   return static_cast<std::size_t>(std::max_element(row, row + width) - row);
 }
 
-TEST_P(TargetFixture, TheTwinGivesTheStoredFloat64Answers) {
+TEST_P(TargetFixture, TheFloat64TwinEqualsTheStoredReference) {
   const Hdf5 file = answers();
   const TwinCheckpoint twin(folder());
   for (const std::string& which : cases) {
@@ -46,7 +46,7 @@ TEST_P(TargetFixture, TheTwinGivesTheStoredFloat64Answers) {
   }
 }
 
-TEST_P(TargetFixture, LogitsAndEveryTapAreWithinTheRoundingBoundOfOtherPeoplesAnswersWithEveryTable) {
+TEST_P(TargetFixture, LogitsAndEveryTapAreWithinTheRoundingBoundOfTheReferenceWithEveryTable) {
   const Hdf5 file = answers();
   const TwinCheckpoint twin(folder());
   for (const std::string& which : cases) {
@@ -160,7 +160,7 @@ TEST_P(SlidingFixture, SlidingLayersAreWithinTheRoundingBoundOfTheTwinAndAWindow
 INSTANTIATE_TEST_SUITE_P(All, TargetFixture, testing::ValuesIn(tiny_targets), printable_name);
 INSTANTIATE_TEST_SUITE_P(All, SlidingFixture, testing::ValuesIn(tiny_sliding_targets), printable_name);
 
-TEST(CausalTransformer, AConfigInTheOlderSpellingGivesTheSameBits) {
+TEST(CausalTransformer, AConfigWithOlderFieldNamesGivesTheSameBits) {
   for (const char* name : {"qwen3-tiny-odd", "qwen2-tiny-tied", "llama-tiny-stretched"}) {
     const auto folder = external_dir / name;
     const auto tokens = stored_tokens(Hdf5::open(folder / "answers.h5"), "case0/tokens");
@@ -173,7 +173,7 @@ TEST(CausalTransformer, AConfigInTheOlderSpellingGivesTheSameBits) {
   }
 }
 
-TEST(CausalTransformer, LogitsAreGivenForTheRowsAskedForOnly) {
+TEST(CausalTransformer, LogitsAreComputedForTheRequestedRowsOnly) {
   const auto folder = external_dir / "qwen3-tiny-tied";
   const auto tokens = stored_tokens(Hdf5::open(folder / "answers.h5"), "case0/tokens");
   const auto model = load_model(folder, best_kernels());
@@ -190,7 +190,7 @@ TEST(CausalTransformer, LogitsAreGivenForTheRowsAskedForOnly) {
   }
 }
 
-TEST(CausalTransformer, EveryChoiceOfTapsGivesTheRowsOfAllTaps) {
+TEST(CausalTransformer, EverySubsetOfTapsGivesTheRowsOfAllTaps) {
   const auto folder = external_dir / "qwen3-tiny-sharded";
   const auto tokens = stored_tokens(Hdf5::open(folder / "answers.h5"), "case0/tokens");
   const auto model = load_model(folder, best_kernels());

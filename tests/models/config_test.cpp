@@ -229,7 +229,7 @@ const std::vector<BadConfig> bad_in_both = {
 
 void load_target(const std::filesystem::path& folder) { load_model(folder, best_kernels()); }
 
-TEST(TargetConfig, TheGoodOneIsRead) {
+TEST(TargetConfig, AValidConfigIsRead) {
   const auto model = target();
   EXPECT_EQ(model->vocabulary(), 10);
   EXPECT_EQ(model->hidden(), 6);
@@ -239,7 +239,7 @@ TEST(TargetConfig, TheGoodOneIsRead) {
   EXPECT_EQ(whole.logits.size(), 40U);
 }
 
-TEST(TargetConfig, EveryBadFieldIsRefusedByName) {
+TEST(TargetConfig, EveryBadFieldIsRejectedByName) {
   std::vector<BadConfig> table = bad_in_both;
   table.insert(
       table.end(),
@@ -265,7 +265,7 @@ TEST(TargetConfig, EveryBadFieldIsRefusedByName) {
   expect_refusals(good_target, table, target_weights(), load_target);
 }
 
-TEST(TargetConfig, ContradictionsBetweenFieldsAreRefused) {
+TEST(TargetConfig, ContradictionsBetweenFieldsAreRejected) {
   Fields sliding = good_target;
   sliding["layer_types"] = R"(["sliding_attention", "full_attention", "full_attention", "full_attention"])";
   sliding["sliding_window"] = "8";
@@ -296,7 +296,7 @@ TEST(TargetConfig, ContradictionsBetweenFieldsAreRefused) {
                   target_weights(), load_target);
 }
 
-TEST(TargetConfig, WhatIsNoConfigIsRefused) {
+TEST(TargetConfig, FilesThatAreNotConfigsAreRejected) {
   for (const char* text : {"", "[]", "3", "{", "{\"model_type\": \"qwen3\",}", "{\"a\": 1, \"a\": 2}"}) {
     const Folder folder(text, target_weights());
     EXPECT_THAT(error_of([&] { load_target(folder.path()); }), testing::HasSubstr("config.json")) << text;
@@ -313,7 +313,7 @@ std::vector<int> windows_with(const Fields& more) {
   return read_transformer_config(Json::parse(json_of(fields), "config.json")).windows;
 }
 
-TEST(TargetConfig, WindowsAreReadAsTransformersReadsThem) {
+TEST(TargetConfig, SlidingWindowsAreReadAsInTransformers) {
   using Windows = std::vector<int>;
   EXPECT_EQ(windows_with({}), (Windows{0, 0, 0, 0}));
   EXPECT_EQ(windows_with({{"sliding_window", "8"}}), (Windows{0, 0, 0, 0}));
@@ -329,7 +329,7 @@ TEST(TargetConfig, WindowsAreReadAsTransformersReadsThem) {
   EXPECT_EQ(windows_with(from_two), (Windows{1 << 24, 0, 0, 1 << 24})) << "longer than any text";
 }
 
-TEST(TargetConfig, AbsentFieldsHaveTheirDocumentedMeaning) {
+TEST(TargetConfig, MissingFieldsHaveTheirDocumentedMeaning) {
   Fields fields = good_target;
   fields.erase("num_key_value_heads");
   fields.erase("head_dim");
@@ -348,7 +348,7 @@ TEST(TargetConfig, AbsentFieldsHaveTheirDocumentedMeaning) {
       << "transformers' default; scaled by 1 it stays";
 }
 
-TEST(TargetConfig, WithoutRopeThetaComputesAsTransformersDefaultForEveryArchitecture) {
+TEST(TargetConfig, WithoutRopeThetaUsesTheDefaultOfTransformersForEveryArchitecture) {
   for (const char* name : {"llama-tiny-plain", "qwen2-tiny-untied", "qwen3-tiny-tied"}) {
     std::string config = bytes_of_file(external_dir / name / "config.json");
     const std::string given = R"("rope_theta": 10000.0)";
@@ -362,7 +362,7 @@ TEST(TargetConfig, WithoutRopeThetaComputesAsTransformersDefaultForEveryArchitec
   }
 }
 
-TEST(TargetConfig, AHeadInTheFileIsTheHeadWhateverTheConfigSays) {
+TEST(TargetConfig, AnLmHeadInTheFileIsUsedWhateverTheConfigStates) {
   Fields untold = good_target;
   untold.erase("tie_word_embeddings");
   Fields tied = good_target;
@@ -404,7 +404,7 @@ std::function<void(const std::filesystem::path&)> loads_draft(const Model& targe
   return [&target](const std::filesystem::path& folder) { DFlashNetwork(folder, target, best_kernels()); };
 }
 
-TEST(DraftConfig, TheGoodOneIsReadAndTensorNamesMayStartWithModel) {
+TEST(DraftConfig, AValidConfigIsReadAndTensorNamesMayStartWithModel) {
   const auto model = target();
   std::vector<float> logits[2];
   for (const bool prefixed : {false, true}) {
@@ -422,7 +422,7 @@ TEST(DraftConfig, TheGoodOneIsReadAndTensorNamesMayStartWithModel) {
   EXPECT_EQ(logits[0], logits[1]);
 }
 
-TEST(DraftConfig, EveryBadFieldIsRefusedByName) {
+TEST(DraftConfig, EveryBadFieldIsRejectedByName) {
   const auto model = target();
   const auto nested = [](const std::string& more) {
     return R"({"mask_token_id": 9, "target_layer_ids": [0, 2], )" + more + "}";
@@ -522,7 +522,7 @@ std::vector<int> default_taps(int target_layers, int draft_layers) {
       .taps;
 }
 
-TEST(DraftConfig, TapsThatAreNotNamedAreTheAuthors) {
+TEST(DraftConfig, MissingTapsAreTheAuthorsDefault) {
   using Taps = std::vector<int>;
   // round(1 + i (N - 4) / (L - 1)), halves to even; published for 36 layers, computed with Python's round elsewhere.
   EXPECT_EQ(default_taps(36, 5), (Taps{1, 9, 17, 25, 33}));
@@ -536,7 +536,7 @@ TEST(DraftConfig, TapsThatAreNotNamedAreTheAuthors) {
   EXPECT_THAT(error_of([] { default_taps(3, 2); }), testing::HasSubstr("too shallow"));
 }
 
-TEST(DraftConfig, NestedFieldsComeFirstAndABlockIsSixteenRowsUnlessToldOtherwise) {
+TEST(DraftConfig, NestedFieldsTakePrecedenceAndABlockHasSixteenRowsByDefault) {
   Fields untold = good_draft;
   untold.erase("block_size");
   const Sizes model(4);
@@ -558,7 +558,7 @@ TEST(DraftConfig, NestedFieldsComeFirstAndABlockIsSixteenRowsUnlessToldOtherwise
   EXPECT_EQ(draft_config({{"output_multiplier", "null"}, {"final_logit_softcapping", "null"}}).logit_cap, 0);
 }
 
-TEST(DraftConfig, CausalityAndWindowsFollowTheirOrderOfPrecedence) {
+TEST(DraftConfig, CausalityAndSlidingWindowsFollowTheirOrderOfPrecedence) {
   using Causal = std::vector<bool>;
   using Windows = std::vector<int>;
   const auto block = [](const std::string& more) {
@@ -620,11 +620,11 @@ void expect_bad_weights_refused(const Fields& config, const std::vector<Tensor>&
   }
 }
 
-TEST(TargetWeights, EveryTensorMustBeThereInShapeAndTypeAndFinite) {
+TEST(TargetWeights, EveryTensorMustExistWithItsShapeAndTypeAndBeFinite) {
   expect_bad_weights_refused(good_target, target_weights(), load_target);
 }
 
-TEST(DraftWeights, EveryTensorMustBeThereInShapeAndTypeAndFinite) {
+TEST(DraftWeights, EveryTensorMustExistWithItsShapeAndTypeAndBeFinite) {
   const auto model = target();
   expect_bad_weights_refused(good_draft, draft_weights(""), loads_draft(*model));
 }
@@ -647,11 +647,11 @@ void expect_other_tensors_refused(const Fields& config, const std::vector<Tensor
   EXPECT_NO_THROW(load(folder.path())) << "old exports store the frequencies";
 }
 
-TEST(TargetWeights, TensorsOutsideTheArchitectureAreRefused) {
+TEST(TargetWeights, TensorsOutsideTheArchitectureAreRejected) {
   expect_other_tensors_refused(good_target, target_weights(), "model.layers.0.", load_target);
 }
 
-TEST(DraftWeights, TensorsOutsideTheArchitectureAndAMaskOfItsOwnAreRefused) {
+TEST(DraftWeights, TensorsOutsideTheArchitectureAndAMaskEmbeddingAreRejected) {
   const auto model = target();
   expect_other_tensors_refused(good_draft, draft_weights(""), "layers.0.", loads_draft(*model));
   const Folder folder(good_draft, draft_weights(""));
@@ -659,7 +659,7 @@ TEST(DraftWeights, TensorsOutsideTheArchitectureAndAMaskOfItsOwnAreRefused) {
   EXPECT_THAT(error_of([&] { loads_draft(*model)(folder.path()); }), testing::HasSubstr("mask_embedding.pt"));
 }
 
-TEST(TargetWeights, FiniteOnesThatComputeNaNAreNoticedAtTheLogits) {
+TEST(TargetWeights, FiniteWeightsThatComputeNaNAreReportedAtTheLogits) {
   std::vector<Tensor> tensors = target_weights();
   // Products of 3e38 are infinite; whatever the signs of a row, they differ from those of one of these two outputs.
   std::vector<float> head(60, 3e38F);
@@ -674,7 +674,7 @@ TEST(TargetWeights, FiniteOnesThatComputeNaNAreNoticedAtTheLogits) {
               testing::AllOf(testing::HasSubstr(folder.path().string()), testing::HasSubstr("NaN")));
 }
 
-TEST(StopTokens, AreThoseOfGenerationConfigAloneWhereItHasSome) {
+TEST(StopTokens, AreOnlyThoseOfGenerationConfigWhenItHasAny) {
   const TemporaryFolder folder;
   EXPECT_TRUE(read_stop_tokens(folder.path()).empty());
   folder.write("config.json", R"({"eos_token_id": 7})");
@@ -689,7 +689,7 @@ TEST(StopTokens, AreThoseOfGenerationConfigAloneWhereItHasSome) {
   }
 }
 
-TEST(StopTokens, BadOnesAreRefusedByFileAndField) {
+TEST(StopTokens, InvalidOnesAreRejectedByFileAndField) {
   const TemporaryFolder folder;
   for (const char* name : {"config.json", "generation_config.json"}) {
     for (const char* value : {"-1", "\"</s>\"", "[3, -1]", "3000000000", "1.5", "{}"}) {

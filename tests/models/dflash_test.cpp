@@ -100,7 +100,7 @@ class DFlashFixture : public testing::TestWithParam<std::string> {
   Hdf5 answers() const { return Hdf5::open(folder() / "answers.h5"); }
 };
 
-TEST_P(DFlashFixture, TheTwinGivesTheStoredFloat64Answers) {
+TEST_P(DFlashFixture, TheFloat64TwinEqualsTheStoredReference) {
   const Hdf5 file = answers();
   const TwinCheckpoint draft(folder());
   const TwinCheckpoint target(target_of(folder()));
@@ -118,7 +118,7 @@ TEST_P(DFlashFixture, TheTwinGivesTheStoredFloat64Answers) {
   }
 }
 
-TEST_P(DFlashFixture, BlocksAndContextRowsAreWithinTheRoundingBoundOfTheAuthorsAnswersWithEveryTable) {
+TEST_P(DFlashFixture, BlocksAndContextRowsAreWithinTheRoundingBoundOfTheAuthorsOutputsWithEveryTable) {
   const Hdf5 file = answers();
   const TwinCheckpoint draft(folder());
   const TwinCheckpoint target(target_of(folder()));
@@ -172,7 +172,7 @@ TEST_P(DFlashFixture, BlocksAndContextRowsAreWithinTheRoundingBoundOfTheAuthorsA
   }
 }
 
-TEST_P(DFlashFixture, FeaturesTappedFromOurOwnTargetServeAsWellAsTheStoredOnes) {
+TEST_P(DFlashFixture, FeaturesOfOurOwnTargetServeAsWellAsTheStoredOnes) {
   const Hdf5 file = answers();
   const TwinCheckpoint draft(folder());
   const TwinCheckpoint target(target_of(folder()));
@@ -256,7 +256,7 @@ TEST_P(DFlashFixture, EveryMistakeExceedsTheBoundAHundredfold) {
              std::min(smallest, ratio));
 }
 
-TEST_P(DFlashFixture, BitsDoNotDependOnPiecesRoomThreadsOrCanonicalTable) {
+TEST_P(DFlashFixture, BitsDoNotDependOnChunksCapacityThreadsOrCanonicalTable) {
   const Hdf5 file = answers();
   for (int i = 0; i < case_count; ++i) {
     const Question question(file, i);

@@ -55,7 +55,7 @@ class LlamaCppFixture : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(LlamaCppFixture, TheTwinGivesTheStoredAnswers) {
+TEST_P(LlamaCppFixture, TheFloat64TwinEqualsTheStoredReference) {
   const Answers answers(folder());
   const TwinCheckpoint twin(file());
   const auto logits = target_answers(twin, answers.tokens, Rounding()).back();
@@ -67,7 +67,7 @@ TEST_P(LlamaCppFixture, TheTwinGivesTheStoredAnswers) {
   EXPECT_LE(worst_ratio(got, answers.twin, logits.width, tolerance), 1);
 }
 
-TEST_P(LlamaCppFixture, GreedyTokensAreLlamaCppsWithEveryClassOfNumerics) {
+TEST_P(LlamaCppFixture, GreedyTokensEqualLlamaCppsInEveryNumericsClass) {
   const Answers answers(folder());
   for (const char* numerics : {"canonical", "openblas"}) {
     if (usable_kernels(numerics).empty()) continue;
@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(OthersSlow, LlamaCppBound,
                                          "qwen3-q5_k", "qwen3-q6_k", "qwen3-q8_0"),
                          printable_name);
 
-TEST(GgufTarget, TheCausalLawHoldsForWeightsInBlocks) {
+TEST(GgufTarget, TheCausalLawHoldsForQuantizedWeights) {
   for (const char* name : {"llama-cpp-llama-q4_0", "llama-cpp-qwen2-q8_0", "llama-cpp-llama-q4_k_m_narrow",
                            "llama-cpp-qwen2-q5_1"}) {
     std::vector<Reading> reference;

@@ -125,7 +125,7 @@ std::vector<float> drafted(const std::filesystem::path& path, Model& target, con
   return result;
 }
 
-TEST(GgufDraft, BothDialectsGiveTheBitsOfSafetensors) {
+TEST(GgufDraft, BothSpellingsOfNamesGiveTheBitsOfSafetensors) {
   const auto target = load_model(tale_target, best_kernels());
   const std::vector<float> want = drafted(tale_dflash, *target, best_kernels());
   const TemporaryFolder folder;
@@ -143,7 +143,7 @@ struct Narrowing {
   Format tables;
 };
 
-TEST(Quantize, LoadingNarrowsAsAFileOfTheNarrowedRowsHoldsThem) {
+TEST(Quantize, QuantizingOnLoadEqualsLoadingAQuantizedFile) {
   const Checkpoint from(tale_target);
   const Json config = from.config();
   const int layers = static_cast<int>(config.at("num_hidden_layers").integer(1, 1000));
@@ -174,7 +174,7 @@ TEST(Quantize, LoadingNarrowsAsAFileOfTheNarrowedRowsHoldsThem) {
   }
 }
 
-TEST(Quantize, WeightsInBlocksStayAsTheyAre) {
+TEST(Quantize, QuantizedWeightsAreNotQuantizedAgain) {
   const auto file = external_dir / "llama-cpp-qwen2-q8_0" / "model.gguf";
   const auto plain = load_model(file, best_kernels());
   const auto asked = load_model(file, LoadOptions(best_kernels(), Quantization::q4));
@@ -182,7 +182,7 @@ TEST(Quantize, WeightsInBlocksStayAsTheyAre) {
   EXPECT_EQ(read(*plain, text, {}), read(*asked, text, {}));
 }
 
-TEST(WeightLoader, TellsHowFarItIsFromTheStartToTheEndHoweverItEnds) {
+TEST(WeightLoader, ReportsProgressFromStartToEndHoweverLoadingEnds) {
   std::vector<std::uint64_t> told;
   LoadOptions options = best_kernels();
   options.observer = [&](const std::filesystem::path& checkpoint, std::uint64_t done, std::uint64_t all) {
@@ -225,14 +225,14 @@ TEST(Memory, IsCountedByTheDocumentedFormula) {
   EXPECT_GT(narrow.weights.at("q4_0"), narrow.weights.at("q8_0")) << "layers outweigh tables here";
 }
 
-TEST(Memory, AShortageIsASentenceWithBothNumbers) {
+TEST(Memory, AShortageIsAMessageWithBothNumbers) {
   EXPECT_EQ(shortage("x", 5, 5), "");
   const std::string message = shortage("models/x", std::uint64_t{3} << 30, std::uint64_t{1} << 29);
   EXPECT_THAT(message, testing::HasSubstr("models/x needs 3.00 GiB of memory, and 512.0 MiB are available"));
   EXPECT_GT(memory_available(), 0U);
 }
 
-TEST(Quantize, NamesAreKnownOrRefused) {
+TEST(Quantize, UnknownNamesAreRejected) {
   EXPECT_EQ(quantization_by_name("q8"), Quantization::q8);
   EXPECT_THAT(error_of([] { quantization_by_name("q5"); }), testing::HasSubstr("'q5'; there are: none q8 q4"));
 }

@@ -57,7 +57,7 @@ TEST(Bpe, MergesByRankThenFromTheLeft) {
   EXPECT_EQ(encode(bpe, ""), std::vector<Token>{});
 }
 
-TEST(Bpe, RefusesAPairTwice) {
+TEST(Bpe, RejectsARepeatedPair) {
   Bpe bpe = make({{'a', 'b', 256}});
   EXPECT_FALSE(bpe.add_merge('a', 'b', 257));
 }
@@ -79,7 +79,7 @@ RC_GTEST_PROP(Bpe, EqualsTheDefinition, ()) {
   RC_ASSERT(encode(make(rules), piece) == merge_slowly(rules, piece));
 }
 
-TEST(Bpe, TakesALongPieceInNearLinearTime) {
+TEST(Bpe, EncodesALongPieceInNearLinearTime) {
   const Bpe bpe = make({{'a', 'a', 256}, {256, 256, 257}, {'a', 'b', 258}});
   std::string piece(1 << 20, 'a');
   const auto start = std::chrono::steady_clock::now();

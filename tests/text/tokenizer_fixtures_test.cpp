@@ -137,7 +137,7 @@ INSTANTIATE_TEST_SUITE_P(Vocabularies, LlamaCppBytePairs,
                          ::testing::Values("ggml-vocab-gpt-2.gguf", "ggml-vocab-deepseek-coder.gguf",
                                            "ggml-vocab-falcon.gguf"));
 
-TEST_P(LlamaCppOthers, AreRefusedByName) {
+TEST_P(LlamaCppOthers, AreRejectedByName) {
   const std::string error = testing::error_of([&] { Tokenizer::load(model_); });
   EXPECT_NE(error.find("field tokenizer.ggml.model: 'llama' is not implemented"), std::string::npos) << error;
 }

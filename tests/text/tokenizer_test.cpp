@@ -87,7 +87,7 @@ RC_GTEST_PROP(TokenizerProperties, StreamedPiecesAreUtf8AndJoinToTheDecodedText,
   RC_ASSERT(joined + rest == tokenizer.decode(tokens, skip_special));
 }
 
-TEST(Tokenizer, HoldsTokensToTheVocabulary) {
+TEST(Tokenizer, RejectsTokensOutsideTheVocabulary) {
   const Tokenizer& tokenizer = fixture("qwen");
   const int vocabulary = tokenizer.vocabulary();
   EXPECT_EQ(vocabulary, 399);
@@ -104,7 +104,7 @@ TEST(Tokenizer, HoldsTokensToTheVocabulary) {
   EXPECT_FALSE(tokenizer.is_special(tokenizer.find("<think>")));
 }
 
-TEST(Tokenizer, TakesLongTextsInNearLinearTime) {
+TEST(Tokenizer, EncodesLongTextsInNearLinearTime) {
   const auto start = std::chrono::steady_clock::now();
   for (const char* name : {"qwen", "llama3"}) {
     const Tokenizer& tokenizer = fixture(name);
@@ -132,20 +132,20 @@ Tokenizer with_added(const std::string& content, const std::string& flags, const
   return testing::load_json(testing::replaced(json, R"("normalizer": null)", R"("normalizer": )" + normalizer));
 }
 
-TEST(AddedTokens, TheLeftmostAndThenTheLongestWins) {
+TEST(AddedTokens, TheLeftmostAndThenTheLongestMatches) {
   EXPECT_THAT(with_added("<mark>>", "").encode("<mark>>>"), ElementsAre(260, '>'));
   EXPECT_THAT(with_added("x<m", "").encode("x<mark>"), ElementsAre(260, 'a', 'r', 'k', '>'));
   EXPECT_THAT(with_added("<ma", "").encode("<mark><mar"), ElementsAre(259, 260, 'r'));
 }
 
-TEST(AddedTokens, SwallowSpaceWhereTheyAreToldTo) {
+TEST(AddedTokens, StripWhiteSpaceWhenTheirFlagsAreSet) {
   EXPECT_THAT(with_added("@@", "lstrip").encode("x \u3000\n@@ y"), ElementsAre('x', 260, ' ', 'y'));
   EXPECT_THAT(with_added("@@", "rstrip").encode("x @@ \t\u00A0y"), ElementsAre('x', ' ', 260, 'y'));
   EXPECT_THAT(with_added("@@", "lstrip rstrip").encode(" @@  @@ "), ElementsAre(260, 260));
   EXPECT_THAT(with_added(" q", "").encode("<mark> q"), ElementsAre(259, 260));
 }
 
-TEST(AddedTokens, StandAloneWhereTheyAreToldTo) {
+TEST(AddedTokens, MatchOnlyWholeWordsWhenTheirFlagIsSet) {
   const Tokenizer tokenizer = with_added("xy", "single_word");
   EXPECT_THAT(tokenizer.encode("xy (xy)"), ElementsAre(260, ' ', '(', 260, ')'));
   for (const char* word : {"xyz", "zxy", "xy1", "_xy", "\u00E9xy", "xy\u0301", "xy\u200D"}) {
@@ -153,7 +153,7 @@ TEST(AddedTokens, StandAloneWhereTheyAreToldTo) {
   }
 }
 
-TEST(AddedTokens, AreLookedForInNormalizedTextWhereTheyAreToldTo) {
+TEST(AddedTokens, MatchNormalizedTextWhenTheirFlagIsSet) {
   const std::string nfc = R"({"type": "Sequence", "normalizers": [{"type": "NFC"}]})";
   EXPECT_THAT(with_added("\u00E9!", "normalized", nfc).encode("e\u0301!"), ElementsAre(260));
   EXPECT_THAT(with_added("e\u0301!", "normalized", nfc).encode("\u00E9!"), ElementsAre(260));
