@@ -23,7 +23,7 @@ std::uint64_t sum(std::span<const std::uint64_t> values) {
   return std::accumulate(values.begin(), values.end(), std::uint64_t{0});
 }
 
-/// Shares by token, as floats in blocks.
+/// Raw weights by token, as floats in token blocks.
 FixedPointWeights in_blocks(const std::vector<std::uint64_t>& by_token) {
   FixedPointWeights shares;
   for (std::size_t b = 0; b * token_block_size < by_token.size(); ++b) shares.blocks.push_back(static_cast<std::uint32_t>(b));
@@ -37,7 +37,7 @@ Distribution quantized(const std::vector<std::uint64_t>& by_token) {
   return Distribution::quantized(in_blocks(by_token));
 }
 
-/// A whole number of at most 24 significant bits, as every share is, of at most `bits` bits.
+/// Returns an integer of at most 24 significant bits, as every raw weight is, and of at most `bits` bits.
 std::uint64_t random_share(Numbers& numbers, unsigned bits) {
   const unsigned size = 1 + static_cast<unsigned>(numbers.next() % bits);
   const std::uint64_t digits = numbers.next() >> 40;
@@ -119,7 +119,7 @@ TEST(Distribution, TokenBlocksThatAreNotListedAreNotRead) {
 }
 
 TEST(Distribution, TheRemainderIsNotNegativeAndWithinItsBound) {
-  // The bounds derived in distribution.cpp, on shares of every size down to single units.
+  // The bounds derived in distribution.cpp, on raw weights of every size down to single units.
   Numbers numbers{1};
   for (int round = 0; round < 3000; ++round) {
     const std::size_t count = round % 100 == 0 ? 20000 : 1 + numbers.next() % 40;

@@ -8,7 +8,8 @@
 namespace draftproof {
 namespace {
 
-/// Runs the decoder and plain decoding on the same numbers, on every path; returns the paths, and how many differ.
+/// Runs the decoder and plain decoding on the same random numbers, on every path; returns the number of paths and how
+/// many differ.
 struct Count {
   long paths = 0;
   long differing = 0;
@@ -93,7 +94,7 @@ TEST(Matching, ADraftThatDrawsFromTheTargetsRowsWithItsKeysIsNeverRejected) {
   }
 }
 
-// ---- Rules that are wrong. ----
+// ---- Wrong rules. ----
 
 long paths_that_differ(const Judge& judge) {
   const std::vector<Distribution> all = all_distributions(3, 4);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// From a row of logits to integer weights as the documentation reads, sentence by sentence, with a full sort, wide
-// integers and no care for speed: what Sampler and Distribution are compared with.
+// A naive implementation, step by step as documented, from a row of logits to integer weights: with a full sort and
+// wide integers. Sampler and Distribution are compared with it.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace draftproof {
 
-/// Shares of any size up to 2^40, by token.
+/// Normalizes raw weights of any size up to 2^40, by token.
 inline Distribution naive_quantized(const std::vector<std::uint64_t>& shares) {
   using Wide = unsigned __int128;
   const std::uint64_t sum = std::accumulate(shares.begin(), shares.end(), std::uint64_t{0});

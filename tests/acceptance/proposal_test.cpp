@@ -53,7 +53,7 @@ TEST(ProposalBuilder, AnAddedTokenIsDeterministicAndTakesAPosition) {
   EXPECT_EQ(builder.proposal().drawn_from.front(), Distribution::point(2));
 }
 
-/// Every preorder of `size` depths.
+/// Returns every preorder sequence of `size` depths.
 std::vector<std::vector<int>> all_trees(int size) {
   std::vector<std::vector<int>> list = {{}};
   for (int i = 0; i < size; ++i) {
@@ -69,7 +69,7 @@ std::vector<std::vector<int>> all_trees(int size) {
   return list;
 }
 
-/// A tree as everyone draws it: of each draft token its parent, by walking along a stack.
+/// Returns the parent of each draft token, computed with a stack.
 std::vector<int> parents_of(const std::vector<int>& depths) {
   std::vector<int> parents;
   std::vector<int> open = {-1};
@@ -177,11 +177,11 @@ TEST(ProposalBuilder, RewindsToAnyDraftTokenOfTheBranchAndPenaltiesSeeTheBranchO
   EXPECT_TRUE(builder.contains({}, first));
   EXPECT_FALSE(builder.contains({}, second));
   builder.add_token(second);
-  builder.add_token(first);  // below the second it is another draft token
+  builder.add_token(first);  // as a child of the second token it is another draft token
   EXPECT_THAT(builder.branch(), ElementsAre(second, first));
   builder.rewind_to(1);
   builder.add_token(second);
-  builder.rewind_to(2);  // nowhere
+  builder.rewind_to(2);  // no change
   builder.add_token(0);
   EXPECT_THAT(builder.proposal().tokens, ElementsAre(first, second, first, second, 0));
   EXPECT_THAT(builder.proposal().depths, ElementsAre(0, 0, 1, 1, 2));
@@ -253,7 +253,7 @@ TEST(Draw, FromAPointUsesNoRandomness) {
   EXPECT_EQ(draw(Distribution::point(9), {}, random), 9);
 }
 
-/// Weights on some tokens of six blocks, two of them empty.
+/// Weights on some tokens of six token blocks, two of which are empty.
 Distribution scattered(Numbers& numbers) {
   std::vector<Token> tokens;
   std::vector<std::uint64_t> weights;

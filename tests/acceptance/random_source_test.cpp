@@ -31,7 +31,7 @@ TEST(Philox, EqualsThePublishedTestVectors) {
             (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-/// Feeds every word to uniform_below once; counts[r] = words that give r, counts[bound] = words tried again.
+/// Feeds every word to uniform_below once; counts[r] = words that give r, counts[bound] = rejected words.
 template <class Word, class Wide>
 std::vector<long> counts_below(Word bound) {
   std::vector<long> counts(std::size_t{bound} + 1, 0);
@@ -40,7 +40,7 @@ std::vector<long> counts_below(Word bound) {
     bool again = false;
     const Word result = uniform_below<Word, Wide>(bound, [&](unsigned retry) {
       again = again || retry > 0;
-      return retry == 0 ? static_cast<Word>(first) : static_cast<Word>(words - 1);  // the last word is never refused
+      return retry == 0 ? static_cast<Word>(first) : static_cast<Word>(words - 1);  // the last word is never rejected
     });
     ++counts[again ? bound : result];
   }
@@ -70,7 +70,7 @@ TEST(PhiloxSource, UsesPositionSequencePurposeAndRetryAsTheCounter) {
   EXPECT_EQ(random.below(key, std::uint64_t{1} << 32), words[0]);
   EXPECT_EQ(random.below(key, std::uint64_t{1} << 52), (std::uint64_t{words[0]} << 32 | words[1]) >> 12);
 
-  // A bound just above half of all words refuses nearly half of them; the next one is at retry 1, and so on.
+  // A bound just above half of all words rejects nearly half of them; the next word has retry 1, and so on.
   const std::uint64_t bound = (std::uint64_t{1} << 63) + 1;
   int retried = 0;
   for (std::int32_t position = 0; position < 100; ++position) {
@@ -148,7 +148,7 @@ TEST(PhiloxSource, SampleIndexInvertsTheCumulativeSumOfManyWeights) {
 }
 
 TEST(PhiloxSource, DrawsOfOneKeyWithSimilarWeightsUseOneUniformNumber) {
-  // What makes a draft that shares the target's keys agree with it often.
+  // This makes a draft that shares the target's keys agree with it often.
   PhiloxSource random(29);
   const std::uint64_t p[] = {std::uint64_t{1} << 51, std::uint64_t{1} << 51};
   const std::uint64_t q[] = {(std::uint64_t{1} << 51) + 1000, (std::uint64_t{1} << 51) - 1000};

@@ -8,7 +8,7 @@
 namespace draftproof {
 namespace {
 
-/// One judged position: p and q at the empty text, then a point, so that paths end there.
+/// One verified position: p and q at the empty text, then a point distribution, so that paths end there.
 TinyDecoder one_draft_token(const Distribution& p, const Distribution& q, Judge judge, Drafting drafting = {}) {
   const Rows target = [p](const Text& text) { return text.empty() ? p : Distribution::point(0); };
   const Rows draft = [q](const Text&) { return q; };
@@ -66,8 +66,8 @@ TEST(Rejection, TwoDraftTokensPreserveTheJointDistributionForEveryTreeOfHalves) 
 }
 
 TEST(Rejection, ChainsOfAnyLengthPreserveTheJointDistributionThroughSeveralRounds) {
-  // Rows of p and q depend on the whole text. Up to three draft tokens per round, over up to three rounds: a position may be
-  // drafted again in a later round under the same draft key, and that must not show either.
+  // Rows of p and q depend on the whole text. Up to three draft tokens per round, over up to three rounds: a later
+  // round may draft a position again with the same draft key, which must not change the distribution either.
   const std::vector<Distribution> thirds = all_distributions(3, 4);
   const std::vector<Distribution> halves = all_distributions(2, 3);
   for (std::uint64_t salt = 0; salt < 400; ++salt) {
@@ -159,7 +159,7 @@ TEST(RejectionDeathTest, ADraftTokenOfProbabilityZeroInItsOwnDistributionAborts)
   EXPECT_DEATH(rejection.judge(proposal, target, 0, 0, random), "comes with its distribution");
 }
 
-// ---- Rules that are wrong. Each must change the law of some pair, or the enumeration above proves nothing. ----
+// ---- Wrong rules. Each must change the distribution of some pair, or the enumeration above proves nothing. ----
 
 struct List {
   std::vector<Token> tokens;
@@ -170,7 +170,7 @@ List list_of(const Weights& weights) {
   return {weights.tokens(), weights.weights()};
 }
 
-/// The rule with one hole for every known mistake.
+/// The rule with a switch for every known mistake.
 struct Mistakes {
   std::function<bool(std::uint64_t p_x, std::uint64_t q_x, const Key& accept, RandomSource& random)> accepted =
       [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, RandomSource& random) {
@@ -204,7 +204,8 @@ Judge with(const Mistakes& mistakes) {
   };
 }
 
-/// How many pairs of distributions over three tokens with weights of sum 4 the mistake shows in.
+/// Returns the number of pairs of distributions over three tokens, weights of sum 4, for which the mistake changes the
+/// result.
 int pairs_that_differ(const Judge& judge, const Drafting& drafting = {}) {
   const std::vector<Distribution> all = all_distributions(3, 4);
   int differing = 0;
@@ -225,11 +226,11 @@ TEST(RejectionMutants, TheCorrectRulePasses) { EXPECT_EQ(pairs_that_differ(with(
 TEST(RejectionMutants, EveryDraftTokenIsAccepted) {
   Mistakes mistakes;
   mistakes.accepted = [](std::uint64_t, std::uint64_t, const Key&, RandomSource&) { return true; };
-  EXPECT_EQ(pairs_that_differ(with(mistakes)), pairs - 15);  // only p == q is spared
+  EXPECT_EQ(pairs_that_differ(with(mistakes)), pairs - 15);  // all but p == q
 }
 
 TEST(RejectionMutants, AThresholdOneUnitTooHighAcceptsImpossibleTokens) {
-  Mistakes mistakes;  // u * q <= p in place of u * q < p: wrong by one part in 2^52
+  Mistakes mistakes;  // u * q <= p instead of u * q < p: wrong by one part in 2^52
   mistakes.accepted = [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, RandomSource& random) {
     if (p_x >= q_x) return true;
     const std::uint64_t weights[] = {p_x + 1, q_x - p_x - 1};
@@ -259,7 +260,7 @@ TEST(RejectionMutants, TheAcceptanceRatioIsInverted) {
 }
 
 TEST(RejectionMutants, TheDraftTokenIsAcceptedWithProbabilityP) {
-  Mistakes mistakes;  // forgets to divide by q
+  Mistakes mistakes;  // without the division by q
   mistakes.accepted = [](std::uint64_t p_x, std::uint64_t, const Key& key, RandomSource& random) {
     const std::uint64_t weights[] = {p_x, Distribution::total - p_x};
     return random.sample_index(key, weights) == 0;
@@ -326,7 +327,8 @@ TEST(RejectionMutants, TheRejectionReusesTheRandomNumberOfTheDraftToken) {
 }
 
 TEST(RejectionMutants, TheNextDraftLengthDependsOnDraftTokensAfterARejection) {
-  // A draft token behind a refusal is made again under its old number, which is harmless only while nothing remembers it.
+  // A draft token after a rejection is drawn again with the same random number, which is harmless only if nothing
+  // depends on the first draw.
   const std::vector<Distribution> all = all_distributions(3, 4);
   int differing = 0;
   for (std::uint64_t salt = 0; salt < 30; ++salt) {
@@ -341,7 +343,7 @@ TEST(RejectionMutants, TheNextDraftLengthDependsOnDraftTokensAfterARejection) {
 }
 
 TEST(RejectionMutants, TheRecordedDistributionIsFromBeforeTheTransforms) {
-  Drafting drafting;  // the draft draws after top-k 2, but states the whole row
+  Drafting drafting;  // the draft draws after top-k 2 but records the whole row
   drafting.draft_token = [](const Distribution& q, const Key& key, RandomSource& random) {
     std::vector<std::uint64_t> weights = q.weights();
     if (weights.size() == 3) *std::min_element(weights.begin(), weights.end()) = 0;
@@ -356,7 +358,7 @@ TEST(RejectionMutants, TheBonusTokenIsDrawnFromTheDraft) {
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
-// ---- Things that look odd and are right. None may be flagged. ----
+// ---- Unusual but correct rules. None may be flagged. ----
 
 TEST(RejectionControls, AnArgmaxDraftRecordedAsAPointPreservesTheDistribution) {
   Drafting drafting;
@@ -385,7 +387,7 @@ TEST(RejectionControls, ASampledDraftTokenRecordedAsDeterministicPreservesTheDis
       differing += distribution_of(decoder, 2) != plain_distribution(decoder.target, 2);
     }
   }
-  // Given the draft token a point is exact; only fewer draft tokens stand.
+  // Given the draft token, a point distribution is exact; only fewer draft tokens are accepted.
   EXPECT_EQ(differing, no_pair);
 }
 
@@ -414,8 +416,8 @@ TEST(RejectionControls, AUselessDraftPreservesTheDistribution) {
 }
 
 TEST(RejectionControls, DrawingDraftTokensWithTheTargetsKeysPreservesTheDistribution) {
-  // The number of a draft token that was judged is never asked for again; that of a draft token behind a refusal is asked for by
-  // the target, and nothing depends on the first answer.
+  // The random number of a verified draft token is never used again. That of a draft token after a rejection is used by
+  // the target, and nothing depends on the first draw.
   const std::vector<Distribution> all = all_distributions(3, 4);
   Drafting drafting;
   drafting.purpose = Purpose::target;

@@ -26,7 +26,7 @@ TEST(Sha256, DoesNotDependOnHowTheBytesWereSplitForAnyLengthUpToThreeBlocks) {
     for (std::size_t cut = 0; cut <= length; ++cut) {
       Sha256 sha;
       sha.add(std::string_view(text).substr(0, cut));
-      sha.hex();  // looking does not disturb
+      sha.hex();  // reading the hash does not change the state
       sha.add(std::string_view(text).substr(cut));
       ASSERT_EQ(sha.hex(), of(text)) << length << " cut at " << cut;
     }

@@ -18,22 +18,22 @@ void write(AttentionCache& cache, int position, const float* key, const float* v
   store_positions(kv, position, 1, key, value, 0, 0, kv.kv_heads);
 }
 
-/// How a round of a decoder uses the cache: `rows` written, in one call or one by one, `kept` of them committed; -1
-/// destroys the transaction instead.
+/// How a round of a decoder uses the cache: it writes `rows` rows, in one call or one by one, and commits `kept` of
+/// them; -1 destroys the transaction instead.
 struct Step {
   int rows;
   int kept;
 };
 
-/// The naive model: the tag of every position, in a list. Every row written carries a tag never used before, so a row
-/// that was refused differs from the one kept at its position.
+/// The naive model: a list of the tags of all positions. Every written row has a new tag, so a rejected row differs
+/// from the one kept at its position.
 class Pair {
  public:
   Pair(int transaction, int capacity, int pending_rows)
       : pending_rows_(pending_rows), cache_(make(transaction, capacity, pending_rows)), window_(transaction) {}
 
   void run(const Step& step) {
-    Transaction transaction = cache_.begin(step.kept % 2 == 0 ? pending_rows_ : step.rows);  // spare room must not show
+    Transaction transaction = cache_.begin(step.kept % 2 == 0 ? pending_rows_ : step.rows);  // spare room must have no effect
     std::vector<float> tags = kept_;
     for (int row = 0; row < step.rows; ++row) {
       tags.push_back(next_tag_);
@@ -54,7 +54,7 @@ class Pair {
   int failures() const { return failures_; }
   Fingerprint digest() const { return cache_.digest(); }
 
-  /// Of a cache that saw only what was kept, in transactions of at most `chunk` rows.
+  /// Returns the digest of a cache that saw only the kept rows, in transactions of at most `chunk` rows.
   Fingerprint digest_of_the_kept(int capacity, int chunk) const {
     Cache fresh = make(window_, capacity, chunk);
     for (int done = 0; done < length();) {
@@ -98,7 +98,7 @@ class Pair {
   int window_;
   std::vector<float> kept_;
   float next_tag_ = 1;
-  int failures_ = 0;  // counted, not asserted: the loops below come here tens of millions of times
+  int failures_ = 0;  // counted, not asserted: this runs tens of millions of times
 };
 
 std::vector<Step> steps_within(int pending_rows) {
@@ -139,8 +139,9 @@ int run_all(int transaction, int pending_rows, int base, int depth) {
   return runs;
 }
 
-// A ring has whole blocks, so it is tight only where window - 1 + horizon is a multiple of 16: windows 12 to 16, and 28
-// to 32, each with its horizon. The bases let the steps straddle every edge of the first two blocks.
+// A ring has whole KV blocks, so it has no spare room only where window - 1 + max_pending_rows is a multiple of 16:
+// windows 12 to 16, and 28 to 32, each with its max_pending_rows. The bases let the steps cross every boundary of the
+// first two KV blocks.
 constexpr int windows[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 14, 15, 16, 17, 28, 29, 31, 32, 33};
 
 TEST(Attention, EverySequenceOfRoundsFromTheStartReadsBackTheKeptRows) {
@@ -191,7 +192,7 @@ TEST(Attention, RowsOfSeveralPositionsAreClaimedInOrderAndReadBack) {
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(cache.kv().keys) % 64, 0U);
       for (int position = 0; position < 40; position += 4) {
         std::vector<float> keys(4 * heads * dims);
-        for (std::size_t i = 0; i < keys.size(); ++i) {  // every vector holds a 127, so q8 keeps it exactly
+        for (std::size_t i = 0; i < keys.size(); ++i) {  // every vector contains a 127, so q8 stores it exactly
           keys[i] = i % dims == 0 ? 127.0F : static_cast<float>((static_cast<std::size_t>(position) * 15 + i) % 120);
         }
         cache.open(position + 4);
@@ -257,7 +258,7 @@ TEST(Attention, AnyPathOfATreeIsKeptAsIfItHadBeenTheOnlyOneInEveryFormat) {
   const int size = static_cast<int>(depths.size());
   for (const KvFormat format : {KvFormat::f32, KvFormat::bf16, KvFormat::q8}) {
     for (const int transaction : {AttentionCache::everything, 3, 20}) {
-      for (const int before : {0, 13, 14, 15, 16, 30, 47}) {  // the tree straddles the seams of blocks and ring
+      for (const int before : {0, 13, 14, 15, 16, 30, 47}) {  // the tree crosses the boundaries of KV blocks and of the ring
         for (const auto& path : paths) {
           AttentionCache warm(heads, dims, transaction, 100, size, format);
           AttentionCache cold(heads, dims, transaction, 100, size, format);

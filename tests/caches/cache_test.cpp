@@ -15,7 +15,7 @@ namespace {
 constexpr int capacity = 12;
 constexpr int max_pending_rows = 4;
 
-/// Three layers of three kinds of memory, as a model with mixed layers has them.
+/// Three layers with three kinds of caches, as in a model with mixed layers.
 Cache mixed_cache() {
   std::vector<std::unique_ptr<LayerCache>> layers;
   layers.push_back(std::make_unique<AttentionCache>(1, 1, AttentionCache::everything, capacity, max_pending_rows));
@@ -86,7 +86,7 @@ TEST(Cache, EveryNumberOfKeptRowsLeavesTheDigestOfACacheThatSawOnlyThose) {
 TEST(Cache, DigestsDistinguishTextsOfDifferentLengthOrContent) {
   EXPECT_NE(digest_after({}), digest_after({1}));
   EXPECT_NE(digest_after({1, 2}), digest_after({2, 1}));
-  EXPECT_NE(digest_after({1, 2, 3, 4}), digest_after({9, 2, 3, 4}));  // out of the sliding window, not of the others
+  EXPECT_NE(digest_after({1, 2, 3, 4}), digest_after({9, 2, 3, 4}));  // outside of the sliding window, but visible to the other layers
 }
 
 TEST(Cache, ADestroyedTransactionKeepsNothing) {

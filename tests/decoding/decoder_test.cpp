@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The loop, on a model of hashes: every draft, every script, every exit, held against a plain loop of ten lines.
+// The decoding loop on a hash model: every draft, every script, every exit, compared with a plain loop of ten lines.
 #include "ref/decoding/decoder.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 constexpr int vocabulary = 5;
 constexpr std::uint64_t seed = 11;
 
-/// A target, a model that half agrees with it, and the plain texts, which are computed once.
+/// A target, a draft model that agrees with it on half of the rows, and the plain texts, which are computed once.
 class Bench {
  public:
   Bench() : target_(make_hash_model(shape(0))), dialect_(make_hash_model(shape(77))) {}
@@ -26,7 +26,7 @@ class Bench {
   Model& target() { return *target_; }
   Model& dialect() { return *dialect_; }
 
-  /// Prompt and a long plain output without stops: what every plain text begins with.
+  /// Returns prompt and a long plain output without stop tokens, a prefix of which is every plain text.
   const std::vector<Token>& truth(const Request& request) {
     const Sampling& s = request.sampling;
     auto& text = truths_[{request.prompt, {s.temperature, s.repeat_penalty, s.presence_penalty}}];
@@ -41,7 +41,7 @@ class Bench {
     return text;
   }
 
-  /// Models, trees, then the scripts.
+  /// Draft kinds in order: models, trees, scripts.
   static constexpr std::size_t others = 6;
   static std::vector<std::string> draft_names() {
     std::vector<std::string> names = {"none", "perturbed", "always-reject", "perfect", "tree", "tree beside drawn draft tokens"};
@@ -95,11 +95,11 @@ struct Case {
   }
 };
 
-/// Does the rule promise the very tokens of plain decoding?
+/// Whether the rule guarantees the tokens of plain decoding.
 bool promises_tokens(const Case& point) { return point.rule == &matching || point.request.sampling.greedy(); }
 
-/// What must hold of the counts, from the rounds alone, by the definitions of ollama's seed: iterations are rounds with
-/// draft tokens, each either met a refusal or accepted all.
+/// Checks the counts against the rounds: iterations are the rounds with draft tokens, and each either had a rejection
+/// or accepted all of its path.
 std::string fault_of_counts(const Trace& trace) {
   const Statistics& s = trace.statistics;
   int iterations = 0, drafted = 0, accepted = 0, refused = 0, all = 0;
@@ -135,14 +135,15 @@ std::string fault_of_counts(const Trace& trace) {
       again.batched != s.batched || again.serial != s.serial) {
     return "the recount";
   }
-  // Every token of the output is an accepted draft token or the target's own, one a round; a drafted stop has none after it.
+  // Every token of the output is an accepted draft token or the target's own, one a round; a drafted stop has none
+  // after it.
   int own = 0;
   for (const Round& round : trace.rounds) own += static_cast<int>(round.emitted.size()) - round.accepted;
   if (accepted + own != static_cast<int>(trace.output.size())) return "the sum of the output";
   return "";
 }
 
-/// What must hold at rest: caches, draft and output are in step.
+/// Checks the state after a run: caches, draft and output are consistent.
 std::string fault_at_rest(Bench& bench, const Decoder& decoder, const WatchedDraft& draft, const Request& request) {
   std::vector<Token> text = request.prompt;
   const std::vector<Token>& output = decoder.trace().output;
@@ -158,7 +159,7 @@ std::string fault_at_rest(Bench& bench, const Decoder& decoder, const WatchedDra
   return draft.fault();
 }
 
-/// Runs one point to its end and looks at everything. Empty when all is well.
+/// Runs one point to its end and checks everything. Returns an empty string when all checks pass.
 std::string fault_of(Bench& bench, const Case& point) {
   const Request& request = point.request;
   WatchedDraft draft(bench.new_draft(point.draft, request));
@@ -257,7 +258,7 @@ void expect_no_fault(std::size_t stride) {
   ::testing::Test::RecordProperty("points", static_cast<int>(points));
 }
 
-/// The stride is prime to every dimension of the grid, so that the points visited mix all of them.
+/// The stride is coprime to every dimension of the grid, so that the visited points mix all of them.
 TEST(Decoder, EveryDraftRuleAndBudgetGivesThePlainTextAndEndsOnePositionShortOfIt) { expect_no_fault(3); }
 TEST(DecoderSlow, EveryPointOfTheWholeGrid) { expect_no_fault(1); }
 
@@ -410,8 +411,8 @@ std::vector<Request> interrupted_requests() {
   return requests;
 }
 
-/// Both rules, some drafts. Scripts count their rounds, so a repeated round may draft token otherwise: only drafts that are
-/// functions of the text are held to the same trace.
+/// Both rules, some drafts. Scripts count their rounds, so a repeated round may propose other tokens: equal traces are
+/// required only of drafts that are functions of the text.
 template <class Visit>
 void each_interrupted(const Visit& visit) {
   for (const Request& request : interrupted_requests())
@@ -509,10 +510,10 @@ TEST(Decoder, ACancellationBeforeTheFirstPassKeepsNothingAndRunningAFinishedText
   EXPECT_EQ(difference(decoder.trace(), once), "") << "a finished text has ended, whatever the flag says";
 }
 
-/// Makes something fail for the k-th time it is called, for every k, and goes on after each failure.
+/// Makes the k-th call of something fail, for every k, and continues after each failure.
 class Failure : public std::exception {};
 
-/// `arm` plants a failure at call k and returns a function that removes it.
+/// `arm` installs a failure at call k and returns a function that removes it.
 template <class Arm>
 void expect_step_kept(Bench& bench, const Case& point, const Arm& arm) {
   const Trace whole = run_of(bench, point);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Assembly by name, and the promise end to end on the trained models that the repository ships.
+// Engines assembled by name, and the guarantee end to end on the trained models of the repository.
 #include "ref/decoding/engine.h"
 
 #include <gmock/gmock.h>
@@ -151,7 +151,7 @@ TEST(Engine, UsesTheDraftsDefaultLengthUnlessOneIsRequested) {
   }
 }
 
-/// Digests of the logits that decided every token of the output, in order.
+/// Returns the digests of the logits that decided every token of the output, in order.
 std::vector<Fingerprint> deciding_rows(const Trace& trace) {
   std::vector<Fingerprint> rows;
   for (const Round& round : trace.rounds) {
@@ -161,8 +161,8 @@ std::vector<Fingerprint> deciding_rows(const Trace& trace) {
   return rows;
 }
 
-/// Every draft, cut and thread count against plain decoding with the definition's class of numerics.
-/// Two threads on a machine that is busy with other work wait for each other far longer than they compute, so only one
+/// Compares every draft, chunking and thread count with plain decoding in the numerics class of the scalar table.
+/// On a busy machine two threads wait for each other far longer than they compute, so only one
 /// variation of the first table runs on them.
 void expect_the_promise(const std::vector<std::string>& tables, int tokens) {
   std::map<bool, Trace> plain;  // by greedy or not; one for all tables
@@ -262,7 +262,7 @@ TEST(Engine, EndToEndLogProbabilitiesEqualAComputationInDouble) {
     long double sum = 0;
     for (const float logit : outputs.logits) sum += std::exp(static_cast<long double>(logit));
     const long double expected = outputs.logits[static_cast<std::size_t>(round.emitted.at(0))] - std::log(sum);
-    // 2048 terms added in double: at most 2048 roundings of 2^-53 each, and a few more.
+    // 2048 terms summed in double: at most 2048 roundings of 2^-53 each, and a few more.
     EXPECT_NEAR(round.logprob, static_cast<double>(expected), 2100 * 0x1p-53);
     text.push_back(round.emitted[0]);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Memory running out, at every single allocation of a run: whatever was under way, caches, draft and output stay in
-// step and the run can be gone on with.
+// Lets every single allocation of a run fail: at any point, caches, draft and output stay consistent and the run can be
+// continued.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -12,7 +12,7 @@ namespace {
 long allocations_left = -1;  // below 0: no limit
 }
 
-// The whole executable allocates through these. Never inlined, or g++ takes new and free for a mismatch.
+// The whole executable allocates through these. Never inlined, because g++ would warn about mismatched new and free.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   if (allocations_left == 0) {
     allocations_left = -1;
@@ -34,7 +34,7 @@ struct Outcome {
   int failures = 0;
 };
 
-/// One run in which the allocation after `granted` others fails; -1: none does. Goes on after it.
+/// One run in which the allocation after `granted` others fails (-1: none). Continues after the failure.
 void run_short_of_memory(Model& target, Model& dialect, const Request& request, const Rule& rule, Recording recording,
                          long granted, Outcome& outcome) {
   const int capacity = static_cast<int>(request.prompt.size()) + request.max_new_tokens;

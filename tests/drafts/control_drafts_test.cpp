@@ -14,7 +14,7 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// The target's distributions after a text and the draft tokens of a proposal, every row afresh.
+/// The target's distributions after a text and the draft tokens of a proposal, every row computed from scratch.
 class FreshRows final : public TargetRows {
  public:
   FreshRows(Model& target, const Sampling& sampling, std::vector<Token> text, const Proposal& proposal)
@@ -39,7 +39,7 @@ class FreshRows final : public TargetRows {
   Distribution distribution_;
 };
 
-/// Verdict on `Kind`'s draft tokens after `text`.
+/// Returns the verdict on the proposal of a draft of class `Kind` after `text`.
 template <class Kind>
 Verdict verdict_on(Model& target, const std::vector<Token>& text, const Sampling& sampling, const Rule& rule,
                    Proposal* out = nullptr) {

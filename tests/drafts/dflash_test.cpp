@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// On the trained models that the repository ships; the network itself is held to the authors' answers elsewhere.
+// Uses the trained models of the repository; other tests compare the network with the authors' outputs.
 #include "ref/drafts/dflash.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ class DFlash : public ::testing::Test {
   DFlash()
       : target_(load_model(models() / "tale-target", best_kernels())),
         network_(models() / "tale-dflash", *target_, best_kernels()) {
-    set_threads(1);  // small models; the bits do not depend on it
+    set_threads(1);  // models are small; the bits do not depend on the threads
     for (int i = 0; i < length + 1; ++i) text_.push_back(3 + (i * 37) % 500);
     const auto cache = target_->new_cache(length, length);
     const Transaction transaction = cache->begin(length);

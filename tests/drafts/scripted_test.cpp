@@ -12,12 +12,12 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Rows that fall from token 0 on: token 3 is the least likely, and none is impossible.
+/// Rows whose logits decrease from token 0 on: token 3 is the least likely, and none is impossible.
 TableModel falling() {
   return TableModel(4, [](std::span<const Token>) { return std::vector<float>{3, 2, 1, 0}; });
 }
 
-/// How many draft tokens each round makes.
+/// Returns the number of draft tokens of each round.
 std::vector<int> lengths(const char* script, int limit, int rounds) {
   TableModel target = falling();
   ScriptedDraft draft(target, 64, 4, script);

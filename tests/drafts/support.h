@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the tests of the drafts share: rows of chosen logits, and one proposal asked for outside of the loop.
+// Shared by the tests of the drafts: rows of chosen logits, and a single proposal outside of the decoding loop.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ class TableModel final : public Model {
   OutcomeDistribution row_;
 };
 
-/// The draft tokens of `draft` after `committed`, of which all but the last token have been observed.
+/// Returns the proposal of `draft` after `committed`, of which it has observed all but the last token.
 inline Proposal propose(Draft& draft, std::span<const Token> committed, int limit, const Sampling& sampling,
                         RandomSource& random, Purpose noise = Purpose::target, int sequence = 0) {
   Sampler sampler;
@@ -64,7 +64,7 @@ inline Proposal propose(Draft& draft, std::span<const Token> committed, int limi
   return std::move(draft_tokens).proposal();
 }
 
-/// Every recorded distribution gives back its token under the key it was drawn with.
+/// Checks that drawing from every recorded distribution with its key gives its token again.
 inline void expect_redrawn(const Proposal& proposal, int position, Purpose noise, int sequence, RandomSource& random) {
   ASSERT_EQ(proposal.tokens.size(), proposal.drawn_from.size());
   for (int i = 0; i < proposal.size(); ++i) {
@@ -74,7 +74,7 @@ inline void expect_redrawn(const Proposal& proposal, int position, Purpose noise
   }
 }
 
-/// Cuts [0, size) into runs of at most `most`, in many ways: the choice of each cut is a digit of `number`.
+/// Splits [0, size) into ranges of at most `most`; each digit of `number` selects one split point.
 inline std::vector<int> cuts(int size, int most, std::uint32_t number) {
   std::vector<int> runs;
   while (size > 0) {

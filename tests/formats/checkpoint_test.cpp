@@ -74,7 +74,7 @@ TEST(Checkpoint, FindsTheOneElementThatIsNotFiniteInAnyPlace) {
       {"F16", 2, {{0x7C00, "inf"}, {0xFC00, "-inf"}, {0x7E00, "nan"}, {0x7C01, "nan"}}, 0x7BFF},
       {"BF16", 2, {{0x7F80, "inf"}, {0xFF80, "-inf"}, {0x7FC0, "nan"}, {0x7F81, "nan"}}, 0x7F7F}};
   const TemporaryFolder folder;
-  const std::size_t count = 40'000;  // beyond one piece that is read, and one block of the scan
+  const std::size_t count = 40'000;  // more than one read and one block of the scan
   for (const Type& type : types) {
     std::string bytes(count * type.bytes, '\0');
     const auto put = [&](std::size_t index, std::uint32_t bits) {
@@ -233,7 +233,7 @@ TEST(Checkpoint, RejectsReadsFromAFileThatWasTruncatedAfterOpening) {
   EXPECT_THAT(error_of([&] { checkpoint.floats("w", {4, 1024}); }), HasSubstr(file.string() + ": ends at byte "));
 }
 
-/// A GGUF of one layer with heads of four rows; row r of every matrix holds r in its first value.
+/// A GGUF of one layer with heads of four rows; the first value of row r of every matrix is r.
 class GgufCheckpoint : public ::testing::Test {
  protected:
   static GgufBytes keys(const std::string& architecture) {
@@ -245,7 +245,7 @@ class GgufCheckpoint : public ::testing::Test {
     file.put(a + "attention.layer_norm_rms_epsilon", 6, GgufBytes::raw(1e-5F));
     return file;
   }
-  /// With these matrices of 8 inputs and biases, f32.
+  /// Writes a file with these f32 matrices of 8 inputs and biases.
   Checkpoint open(GgufBytes file, const std::vector<std::pair<std::string, int>>& matrices) const {
     std::uint64_t offset = 0;
     for (const auto& [name, rows] : matrices) {
@@ -348,10 +348,10 @@ TEST_F(GgufCheckpoint, TranslatesItsMetadataToConfigJson) {
 TEST_F(GgufCheckpoint, RejectsRopeScalingByAnyFactorButOneWithATypeOrWithout) {
   const std::vector<std::pair<std::string, int>> embedding{{"token_embd.weight", 5}};
   struct Scaling {
-    const char* type;  // empty: absent
+    const char* type;  // empty: missing
     const char* key;
     float factor;
-    const char* refused;  // the key that the refusal names; empty: none
+    const char* refused;  // the key that the message names; empty: accepted
   };
   // llama.cpp: a factor without a type is linear; rope.scale_linear is its older name; 0 is read as 1.
   for (const Scaling& scaling : {Scaling{"", "rope.scaling.factor", 4, "llama.rope.scaling.factor: scales RoPE"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Everything under fixtures/ that other programs wrote must be readable to the last tensor and dataset.
+// All tensors and datasets under fixtures/ that other programs wrote must be readable.
 #include <algorithm>
 #include <map>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// GGUF files that are wrong on purpose: each is refused with a sentence that names file and key or tensor, and none
-// crashes.
+// Invalid GGUF files: each is rejected with a message that names file and key or tensor, and none crashes the reader.
 #include "ref/formats/gguf.h"
 #include "tests/formats/files.h"
 #include "tests/formats/gguf_bytes.h"
@@ -130,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"two_that_overlap", tensors({{"b", 32}, {"a", 64}}), {"tensor 'a'", "overlaps tensor 'b'"}}),
     name_of);
 
-/// Opens, and reads what is there. True when the file was accepted.
+/// Opens a file and reads all of it. Returns whether the file was accepted.
 bool survives(const TemporaryFolder& folder, const std::string& bytes) {
   const auto file = folder.write("x.gguf", bytes);
   try {

@@ -145,7 +145,7 @@ TEST_F(GgufHeader, RejectsEveryPrefixAndSurvivesEveryChangedByte) {
 
 const std::filesystem::path blocks_dir = source_dir / "fixtures/external/gguf-blocks";
 
-/// The floats of all tensors that we compute with, by name.
+/// Returns the floats of all tensors with a supported format, by name.
 std::string all_values(const std::map<std::string, StoredTensor>& tensors) {
   std::string values;
   for (const auto& [name, tensor] : tensors) {

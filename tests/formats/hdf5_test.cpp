@@ -76,7 +76,7 @@ TEST(Hdf5, KeepsStringAttributesOfRootGroupsAndDatasets) {
 TEST(Hdf5Slow, WritesTheSameBytesASecondLater) {
   const TemporaryFolder folder;
   for (const char* name : {"x.h5", "y.h5"}) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // a time of creation would change
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // a creation time would change
     Hdf5 file = Hdf5::create(folder.path() / name);
     file.write<double>("/a/b", {{2}, {1.0, 2.0}});
     file.write_string_attribute("/a/b", "name", "value");
@@ -187,7 +187,7 @@ TEST_F(Hdf5OfH5py, RejectsDatasetsThatAreNotNumbersInThisFile) {
   EXPECT_THAT(error_of([&] { file.children("half"); }), HasSubstr(path.string() + ": 'half' is not a group"));
 }
 
-/// In x.h5: links that lead, at last, to values and an attribute in other.h5, or to x.h5 itself.
+/// x.h5 has links that lead, directly or not, to values and an attribute in other.h5, or to x.h5 itself.
 struct Linked {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "x.h5";
@@ -228,7 +228,7 @@ TEST(Hdf5, FollowsNoLinkInAnyFunction) {
   EXPECT_EQ(file.read_string_attribute("/hard", "name"), "value");
 }
 
-// 64 MB of zeros, which a file of less than 1 MB may hold: chunks of any size, and filters that give back any amount.
+// 64 MB of zeros in a file of less than 1 MB: with chunks of any size, or filters that return any number of bytes.
 TEST(Hdf5, AllocatesNoMemoryThatTheFileDoesNotFill) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "x.h5";
@@ -281,7 +281,7 @@ TEST(Hdf5, NamesAFileThatIsMissingOrAFolder) {
   EXPECT_EQ(error_of([&] { Hdf5::open(folder.path()); }), folder.path().string() + ": not a file");
 }
 
-// Truncations only: on flipped bits HDF5 1.10 reads past its own buffers, which no check of ours can prevent.
+// Truncations only: on flipped bits HDF5 1.10 reads past its own buffers, which no check in draftproof can prevent.
 TEST(Hdf5, RejectsEveryTruncation) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "x.h5";

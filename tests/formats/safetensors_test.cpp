@@ -78,7 +78,7 @@ BadFile bad_header(const std::string& name, const std::string& header, std::vect
   return {name, safetensors(header, data), std::move(words)};
 }
 
-/// One tensor 'a' whose entry has these fields, over four bytes of data.
+/// A file with one tensor 'a' whose entry has these fields, over four bytes of data.
 BadFile bad_entry(const std::string& name, const std::string& fields, std::vector<std::string> words,
                   const std::string& data = f32_one) {
   return bad_header(name, R"({"a":{)" + fields + "}}", std::move(words), data);
@@ -223,7 +223,7 @@ TEST(SafeTensors, SurvivesEveryFlippedBitOfTheHeaderAndEveryTruncation) {
       try_bytes(bytes);
     }
   }
-  EXPECT_GT(loaded, 10U);  // a changed letter of a name harms nobody
+  EXPECT_GT(loaded, 10U);  // a changed letter of a name is accepted
 }
 
 TEST(SafeTensors, ReadsWhatHuggingFacesLibraryWrites) {

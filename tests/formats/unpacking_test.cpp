@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Blocks that are unpacked as they are read, against what gguf-py makes of the same bytes
+// Compares formats that are unpacked when read with the values of gguf-py for the same bytes
 // (fixtures/external/gguf-blocks); and through a file, by rows and as a whole.
 #include "ref/formats/unpacking.h"
 
@@ -18,7 +18,7 @@ struct Kind {
   const char* name;
   std::uint32_t id;  // in GGUF
   const Unpacking* how;
-  std::vector<int> scales;  // where a block has them
+  std::vector<int> scales;  // offsets of the scales in a block
 };
 
 class Unpacked : public ::testing::TestWithParam<Kind> {
@@ -34,7 +34,7 @@ class Unpacked : public ::testing::TestWithParam<Kind> {
     return values;
   }
 
-  /// A target's file with the blocks as rows of its embedding, `blocks` in each.
+  /// A target's file with the blocks as rows of its embedding, `blocks` per row.
   Checkpoint file_of(const std::string& blocks, std::size_t in_row) const {
     const std::uint64_t rows = blocks.size() / block_bytes() / in_row;
     GgufBytes file;

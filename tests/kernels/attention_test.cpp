@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Attention: every table has the bits of the definition, whatever is computed together.
+// Attention: every table has the bits of the scalar table, whatever is computed in one call.
 #include <algorithm>
 #include <memory>
 
@@ -14,7 +14,8 @@ std::vector<float> queries_of(const AttentionShape& shape, int rows) {
   return Numbers(77).numbers(static_cast<std::size_t>(rows) * shape.heads * shape.head_dim);
 }
 
-/// One call of the table's entry, with NaN in what it does not write and NaN scratch, none of it written past its end.
+/// Calls the table's entry with NaN in the memory that it must not write and in scratch; checks that it writes nothing
+/// else.
 std::vector<float> call(const Kernels& table, const AttentionShape& shape, const KeyValues& kv,
                         const std::vector<Visible>& visible, int kv_head, int begin, int end) {
   const int width = shape.heads * shape.head_dim;
@@ -36,7 +37,7 @@ std::vector<float> call(const Kernels& table, const AttentionShape& shape, const
   return out;
 }
 
-/// Row `row` of the definition, computed alone: the row law is part of every comparison.
+/// Row `row` of the scalar table, computed alone, so that every comparison includes the row law.
 std::vector<float> defined(const AttentionShape& shape, const KeyValues& kv, const std::vector<Visible>& visible,
                            int kv_head, int begin, int end) {
   std::vector<float> out(visible.size() * static_cast<std::size_t>(shape.heads * shape.head_dim) + lanes, nan);
@@ -49,7 +50,7 @@ std::vector<float> defined(const AttentionShape& shape, const KeyValues& kv, con
   return out;
 }
 
-/// Rows of a verification that ends at `end`: causal, each seeing `window` positions.
+/// The rows of a verification pass that ends at `end`: causal, each sees `window` positions.
 std::vector<Visible> causal(int rows, int end, int window) {
   std::vector<Visible> visible;
   for (int r = 0; r < rows; ++r) {
@@ -115,7 +116,7 @@ TEST(Attention, HasTheBitsOfTheScalarTableForEveryFirstAndLastVisiblePosition) {
     for (const Kernels* table : canonical_tables()) {
       for (int first = 0; first < 40; ++first) {
         for (int end = first + 1; end <= 70; end += 1 + end / 20) {
-          // Rows that see the range, all of it but its ends, only its start, and what lies beside it.
+          // Rows that see the range, the range without its ends, only its start, and only positions outside of it.
           const std::vector<Visible> visible = {
               {first, end}, {std::min(first + 1, end - 1), end}, {first, first + 1}, {end, end + 9}, {0, end}};
           ASSERT_TRUE(same_bits(call(*table, shape, stored.view(), visible, 0, 0, 10),
@@ -134,7 +135,7 @@ TEST(Attention, DoesNotDependOnThePlaceOfAPositionInTheRing) {
     if (!(*table)->supported()) continue;
     for (const KvFormat format : all_kv_formats) {
       std::vector<float> expected;
-      for (const int blocks : {13, 6, 7, 11, 50}) {  // 13 blocks hold every position unwrapped
+      for (const int blocks : {13, 6, 7, 11, 50}) {  // 13 KV blocks have room for every position without wrapping
         const Stored stored(shape, format, blocks, visible.front().first, 207);
         const std::vector<float> out = call(**table, shape, stored.view(), visible, 1, 0, 6);
         if (expected.empty()) expected = out;
@@ -149,7 +150,7 @@ TEST(Attention, NeverUsesPositionsThatARowDoesNotSee) {
   for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
     if (!(*table)->supported()) continue;
     for (const KvFormat format : all_kv_formats) {
-      // Two rows of one call: what only the second sees must not reach the first.
+      // Two rows of one call: positions that only the second sees must not affect the first.
       const std::vector<Visible> visible = {{19, 45}, {21, 48}};
       std::vector<float> expected;
       for (const float stale : {nan, infinity, -infinity, 1e38f, 0.0f}) {

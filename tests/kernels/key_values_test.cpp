@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is stored of keys and values, and where.
+// The stored values of keys and values, and their layout.
 #include "kernels/key_values.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ struct Layer {
         view(key_values_in(data.get(), format, kv_heads, head_dim, blocks)) {}
 };
 
-/// The definition, once more, for one vector.
+/// A second implementation of the definition, for one vector.
 std::vector<float> kept(KvFormat format, std::vector<float> x) {
   float most = 0;
   for (const float value : x) most = std::fmax(most, std::fabs(value));
@@ -43,7 +43,7 @@ TEST(KeyValues, EveryPositionReadsBackAsItsFormatDefines) {
       std::vector<float> keys = Numbers(1).numbers(static_cast<std::size_t>(stride) * 40);
       std::vector<float> values = Numbers(2).numbers(keys.size());
       for (std::size_t i = 0; i < keys.size(); i += 3) keys[i] *= 0x1p-130f;  // denormal, some of them
-      for (int from = 0; from < 40; from += 8) {  // by two calls for the heads
+      for (int from = 0; from < 40; from += 8) {  // in two calls, for different heads
         const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(from) * stride;
         store_positions(layer.view, from, 8, keys.data() + at, values.data() + at, stride, 0, 1);
         store_positions(layer.view, from, 8, keys.data() + at, values.data() + at, stride, 1, heads);

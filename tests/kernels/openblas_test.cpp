@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The openblas class. Where the library is missing or unfit these tests skip, and say why.
+// The openblas numerics class. When the library is missing or fails its self-test, these tests are skipped with the
+// reason.
 #include "kernels/openblas.h"
 
 #include <algorithm>
@@ -64,7 +65,8 @@ TEST_F(OpenBlas, GivesTheSameBitsForEveryNumberOfThreads) {
   set_threads(before);
 }
 
-// Any order of summation of n products: |y - exact| <= gamma_n sum |x| |w|; so two of them differ by twice that.
+// For any order of summation of n products |y - exact| <= gamma_n sum |x| |w|, so two orders differ by at most twice
+// that.
 TEST_F(OpenBlas, AgreesWithTheScalarTableWithinTheDerivedBound) {
   const Weight weight(Format::bf16, 140, 1500, 2);
   const PackedMatrix ours = weight.packed(scalar());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whole operations: no cut, thread count or layout of memory may show in a bit.
+// Whole operations: no split into ranges, thread count or memory layout may change a bit.
 #include "kernels/operations.h"
 #include "kernels/parallel.h"
 
@@ -42,7 +42,7 @@ TEST_F(Operations, FusedPartsGiveTheOutputsOfTheSeparatePartsWhateverTheirFormat
   const std::vector<float> x = Numbers(5).numbers(256 * 4);
   for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
     if ((*table)->supported()) {
-      const bool tiled = (*table)->unit != lanes;  // openblas: a sum depends on where in a tile an output stands
+      const bool tiled = (*table)->unit != lanes;  // openblas: a sum depends on the place of an output in its tile
       for (const Format second : all_formats) {
         const Weight weights[] = {Weight(Format::bf16, 21, 256, 1), Weight(Format::bf16, 40, 256, 2),
                                   Weight(second, 5, 256, 3), Weight(Format::q4_0, 30, 256, 4)};
@@ -144,9 +144,9 @@ TEST_F(Operations, ThreadsAreAtLeastOne) {
   EXPECT_EQ(threads(), 5);
 }
 
-/// A table whose matmul computes nothing and writes down what it was asked for.
+/// A table whose matmul computes nothing and records its calls.
 struct Witness {
-  static inline std::array<std::atomic<int>, 100> units;  // how often each was asked for
+  static inline std::array<std::atomic<int>, 100> units;  // number of calls for each
   static inline std::atomic<int> calls;
   static inline std::atomic<bool> left_thread;  // a nested operation ran elsewhere than its caller
   static inline const PackedMatrix* nested = nullptr;
@@ -207,7 +207,7 @@ TEST_F(Operations, AnOperationInsideAnotherOneStaysOnItsThread) {
 }
 
 TEST_F(Operations, ThousandsOfRangesInOneCrewAreEachDoneOnceAndInOrder) {
-  for (const int count : {1, 2, 3, 8}) {  // more threads than cores: late ones must delay and repeat nothing
+  for (const int count : {1, 2, 3, 8}) {  // more threads than cores: a late thread must neither block nor repeat work
     set_threads(count);
     std::vector<int> done(64);
     int mistakes = 0;

@@ -27,7 +27,7 @@ TEST(Tables, TheBestTableIsTheLastSupportedCanonicalOne) {
   EXPECT_EQ(&best_kernels(), tables.empty() ? &scalar() : tables.back());
 }
 
-// tests/aarch64/run.sh knows which CPU it emulates, and names the table for it.
+// tests/aarch64/run.sh sets the name of the table for the CPU that it emulates.
 TEST(Tables, TheBestTableIsTheOneThatTheEnvironmentVariableExpects) {
   const char* const expected = std::getenv("DRAFTPROOF_BEST_KERNELS");
   if (expected == nullptr) GTEST_SKIP() << "DRAFTPROOF_BEST_KERNELS names none";

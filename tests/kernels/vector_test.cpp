@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Every canonical table against the definition, bit by bit, through the table's own entries.
+// Compares every canonical table with the scalar table, bit by bit, through the tables' own entries.
 #include "support.h"
 
 namespace draftproof::test {
 namespace {
 
-/// Rows of a table's matmul against the definition's rows, with NaN all around x, y and their gaps.
+/// Compares a table's matmul with that of the scalar table, with NaN around x and y and in their gaps.
 void expect_same_matmul(const Kernels& table, const Weight& weight, const std::vector<int>& row_counts, int begin,
                         int end) {
   SCOPED_TRACE(::testing::Message() << table.name << " " << weight.outputs << "x" << weight.inputs << " "

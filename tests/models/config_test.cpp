@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Checkpoints that must be refused, each with words its refusal must contain; and what good configs are read as.
+// Checkpoints that must be rejected, each with texts that the message must contain; and the values read from valid
+// configs.
 #include <map>
 
 #include "ref/models/dflash.h"
@@ -124,10 +125,10 @@ std::unique_ptr<Model> target() {
   return load_model(folder.path(), best_kernels());
 }
 
-/// One change to a good config, and what the refusal says.
+/// One change to a valid config, and texts of the message.
 struct BadConfig {
   const char* field;
-  const char* value;  // JSON; empty: the field is taken out
+  const char* value;  // JSON; empty: the field is removed
   std::vector<std::string> words;
 };
 
@@ -151,7 +152,7 @@ void expect_refusals(const Fields& good, const std::vector<BadConfig>& table, co
   }
 }
 
-/// What is wrong in either kind of config. The fields have the same names and, but for sizes, the same values.
+/// Errors in both kinds of configs, which have fields of the same names and, except for sizes, the same values.
 const std::vector<BadConfig> bad_in_both = {
     {"vocab_size", "-10", {"vocab_size", "-10"}},
     {"vocab_size", "0", {"vocab_size", "from 1"}},
@@ -306,7 +307,7 @@ TEST(TargetConfig, FilesThatAreNotConfigsAreRejected) {
   EXPECT_THAT(error_of([&] { load_target(empty.path() / "absent"); }), testing::HasSubstr("absent"));
 }
 
-/// The windows of 4 layers after these fields are added.
+/// Returns the sliding windows of 4 layers after adding these fields.
 std::vector<int> windows_with(const Fields& more) {
   Fields fields = good_target;
   for (const auto& [name, value] : more) fields[name] = value;
@@ -430,7 +431,7 @@ TEST(DraftConfig, EveryBadFieldIsRejectedByName) {
   const auto taps = [](const std::string& ids) {
     return R"({"mask_token_id": 9, "target_layer_ids": )" + ids + "}";
   };
-  // Kept here for the life of the table, which holds pointers.
+  // Stored here for the lifetime of the table, which has pointers to them.
   std::vector<std::unique_ptr<std::string>> texts;
   const auto kept = [&texts](std::string text) {
     return texts.emplace_back(std::make_unique<std::string>(std::move(text)))->c_str();
@@ -494,7 +495,7 @@ TEST(DraftConfig, EveryBadFieldIsRejectedByName) {
   expect_refusals(good_draft, table, draft_weights(""), loads_draft(*model));
 }
 
-/// A target of some number of layers, of which only its sizes are asked.
+/// A target of some number of layers, of which only the sizes are used.
 class Sizes final : public Model {
  public:
   explicit Sizes(int layers) : layers_(layers) {}
@@ -588,7 +589,7 @@ TEST(DraftConfig, CausalityAndSlidingWindowsFollowTheirOrderOfPrecedence) {
   EXPECT_EQ(draft_config(everywhere).transformer.windows, (Windows{8, 0}));
 }
 
-/// Every tensor in turn: gone, of another shape, of another type, with a NaN.
+/// Each tensor is once missing, of another shape, of another type, with a NaN.
 void expect_bad_weights_refused(const Fields& config, const std::vector<Tensor>& good,
                                 const std::function<void(const std::filesystem::path&)>& load) {
   const auto expect = [&](const std::vector<Tensor>& tensors, const std::string& name, const std::string& word) {
@@ -629,7 +630,7 @@ TEST(DraftWeights, EveryTensorMustExistWithItsShapeAndTypeAndBeFinite) {
   expect_bad_weights_refused(good_draft, draft_weights(""), loads_draft(*model));
 }
 
-/// A tensor that we would ignore may change what the checkpoint means.
+/// A tensor that would be ignored may change the meaning of the checkpoint, so it must be rejected.
 void expect_other_tensors_refused(const Fields& config, const std::vector<Tensor>& good, const std::string& layer,
                                   const std::function<void(const std::filesystem::path&)>& load) {
   for (const std::string& name : {layer + "self_attn.q_proj.bias", layer + "self_attn.attention_sink_bias",

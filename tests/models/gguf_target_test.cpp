@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Targets from GGUF files against llama.cpp, which wrote their answers, and against float64.
+// Compares targets from GGUF files with outputs of llama.cpp and with float64.
 #include <fmt/format.h>
 
 #include "tests/models/fixtures.h"
@@ -34,7 +34,7 @@ class LlamaCppFixture : public testing::TestWithParam<std::string> {
   std::filesystem::path folder() const { return external_dir / ("llama-cpp-" + GetParam()); }
   std::filesystem::path file() const { return folder() / "model.gguf"; }
 
-  /// Our logits, the largest of |ours - exact| / bound, with the twin's answers for exact.
+  /// Returns the largest |ours - exact| / bound of our logits, where exact is the twin's output.
   void expect_within_the_bound() const {
     const Answers answers(folder());
     const TwinCheckpoint twin(file());
@@ -62,7 +62,7 @@ TEST_P(LlamaCppFixture, TheFloat64TwinEqualsTheStoredReference) {
   const auto got = rows_from(logits.at, answers.logits_from, logits.width);
   double largest = 0;
   for (const float v : answers.twin) largest = std::max(largest, std::abs(static_cast<double>(v)));
-  // They were rounded to float when they were stored; rope_freqs and epsilon are floats as well.
+  // These were rounded to float when they were stored; rope_freqs and epsilon are floats as well.
   const std::vector<double> tolerance(answers.twin.size() / static_cast<std::size_t>(logits.width), 1e-6 * largest);
   EXPECT_LE(worst_ratio(got, answers.twin, logits.width, tolerance), 1);
 }

@@ -16,7 +16,7 @@ std::vector<float> logits_of(const HashShape& shape, const std::vector<Token>& t
   return read(*make_hash_model(shape), text, {}).logits;
 }
 
-/// Rows in which two readings agree.
+/// Returns the number of rows that are equal in two runs.
 int equal_rows(const std::vector<float>& a, const std::vector<float>& b, int vocabulary) {
   int equal = 0;
   for (std::size_t at = 0; at < a.size(); at += static_cast<std::size_t>(vocabulary)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Weights by other ways in: narrowed while they are loaded, and from GGUF files that we wrote.
+// Weights that are quantized on load, and weights from GGUF files written by draftproof.
 #include "ref/models/weight_loader.h"
 
 #include "kernels/formats.h"
@@ -13,7 +13,7 @@ namespace {
 
 const std::filesystem::path tale_dflash = source_dir / "fixtures" / "models" / "tale-dflash";
 
-/// A tensor as it is stored, or narrowed; floats of any width have f32 names in both dialects.
+/// A tensor as stored or quantized; floats of any width have f32 names in both spellings.
 GgufTensor tensor_of(const Checkpoint& from, const std::string& gguf, const std::string& name,
                      std::optional<Format> narrowed = {}) {
   const std::vector<std::int64_t>& shape = from.tensors().at(name).shape;
@@ -45,7 +45,7 @@ constexpr Word layer_words[] = {
     {"attn_k_norm", "self_attn.k_norm"}, {"ffn_norm", "post_attention_layernorm"}, {"ffn_gate", "mlp.gate_proj"},
     {"ffn_up", "mlp.up_proj"},        {"ffn_down", "mlp.down_proj"}};
 
-/// The sizes of a Qwen3-style config, under an architecture's name.
+/// The sizes of a Qwen3-style config, with the keys of an architecture.
 GgufFields fields_of(const Json& config, const std::string& architecture) {
   GgufFields fields;
   fields.text("general.architecture", architecture);
@@ -68,7 +68,7 @@ GgufFields fields_of(const Json& config, const std::string& architecture) {
 
 enum class Dialect { llama_cpp, ik_llama_cpp };
 
-/// tale-dflash as one of them writes it.
+/// tale-dflash with the names of one of the spellings.
 void write_draft(const std::filesystem::path& file, Dialect dialect) {
   const Checkpoint from(tale_dflash);
   const Json config = from.config();
@@ -110,7 +110,7 @@ void write_draft(const std::filesystem::path& file, Dialect dialect) {
   write_gguf(file, fields, tensors);
 }
 
-/// Logits of two blocks, and the context between.
+/// Returns the logits of two DFlash blocks and the context between them.
 std::vector<float> drafted(const std::filesystem::path& path, Model& target, const LoadOptions& options) {
   DFlashNetwork draft(path, target, options);
   const auto context = draft.new_context(32, 16);
@@ -148,7 +148,7 @@ TEST(Quantize, QuantizingOnLoadEqualsLoadingAQuantizedFile) {
   const Json config = from.config();
   const int layers = static_cast<int>(config.at("num_hidden_layers").integer(1, 1000));
   const bool has_head = from.has("lm_head.weight");
-  // 192 inputs are no multiple of 256, so that the tables of q4 are q8_0.
+  // 192 inputs are not a multiple of 256, so the embedding tables of q4 are q8_0.
   for (const Narrowing& how : {Narrowing{Quantization::q8, Format::q8_0, Format::q8_0},
                                Narrowing{Quantization::q4, Format::q4_0, Format::q8_0}}) {
     std::vector<GgufTensor> tensors = {

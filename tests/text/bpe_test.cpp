@@ -31,7 +31,7 @@ std::vector<Token> encode(const Bpe& bpe, const std::string& piece) {
   return tokens;
 }
 
-/// The definition: while any rule applies, apply the first rule at its leftmost place.
+/// The definition of the merges: while any rule applies, apply the first rule at its leftmost place.
 std::vector<Token> merge_slowly(const std::vector<Rule>& rules, const std::string& piece) {
   std::vector<Token> tokens;
   for (const char byte : piece) tokens.push_back(static_cast<unsigned char>(byte));
@@ -62,7 +62,7 @@ TEST(Bpe, RejectsARepeatedPair) {
   EXPECT_FALSE(bpe.add_merge('a', 'b', 257));
 }
 
-// Tokens made before their parts' rivals, as training makes them: each rule joins tokens that already exist.
+// Rules in an order that training can produce: each one joins tokens that already exist.
 RC_GTEST_PROP(Bpe, EqualsTheDefinition, ()) {
   std::vector<Rule> rules;
   std::map<std::pair<Token, Token>, bool> seen;

@@ -30,7 +30,7 @@ TEST(Pattern, KeepsMatchesAndTheTextBetween) {
   EXPECT_THAT(split(gpt2_pattern, "it's  12"), ElementsAre("it", "'s", " ", " 12"));
 }
 
-// U+180E is a space to PCRE2's \s and none to Unicode since 6.3; U+0085 is one to both.
+// U+180E is a space for \s of PCRE2 but not in Unicode since 6.3; U+0085 is one in both.
 TEST(Pattern, SpaceMeansUnicodeWhiteSpace) {
   EXPECT_THAT(split(R"(\s+)", "a\u180E\u0085\u2003b"), ElementsAre("a\u180E", "\u0085\u2003", "b"));
   EXPECT_THAT(split(R"([^\s]+)", "a\u180E b"), ElementsAre("a\u180E", " ", "b"));
@@ -87,7 +87,7 @@ TEST(Pattern, RejectsInvalidExpressionsAndEmptyMatches) {
 }
 
 TEST(Pattern, StopsExcessiveBacktracking) {
-  const std::string text = std::string(20000, 'a') + "cb";  // the b keeps the matcher from giving up at once
+  const std::string text = std::string(20000, 'a') + "cb";  // without the b the matcher would fail at once
   for (const char* expression : {"(?:a+)+b", "(?:a|a)+b", "a*a*a*a*a*a*b", "(?:a{1,20}){1,20}(?:a{1,20}){1,20}b"}) {
     EXPECT_THAT(testing::error_of([&] { split(expression, text); }), StartsWith("FILE: field f: ")) << expression;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Against other people's answers: Hugging Face's `tokenizers` (fixtures/external/tokenizers) and llama.cpp's vocabulary
-// tests, which are not part of this repository (DRAFTPROOF_VOCAB names their folder).
+// Compares with reference implementations: Hugging Face's `tokenizers` (fixtures/external/tokenizers) and llama.cpp's
+// vocabulary tests, which are not part of this repository (DRAFTPROOF_VOCAB names their folder).
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -76,7 +76,7 @@ TEST(ShippedModels, HaveTokenizersThatLoad) {
   }
 }
 
-/// llama.cpp's texts and its answers, in order.
+/// llama.cpp's texts and its tokens, in order.
 struct VocabularyCase {
   std::string text;
   std::vector<Token> tokens;

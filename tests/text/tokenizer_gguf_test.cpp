@@ -53,7 +53,7 @@ TEST(TokenizerGguf, KnowsTheExpressionsOfThePreTokenizerNames) {
   Vocabulary vocabulary;
   vocabulary.tokens.emplace_back("123");
   vocabulary.types.push_back(1);
-  vocabulary.pre = "llama-bpe";  // adds the BOS, takes whole words
+  vocabulary.pre = "llama-bpe";  // adds the BOS, matches whole words
   EXPECT_THAT(load(vocabulary.file()).encode("1234"), ElementsAre(259, 261, '4'));
   vocabulary.pre = "qwen2";
   EXPECT_THAT(load(vocabulary.file()).encode("1234"), ElementsAre('1', '2', '3', '4'));

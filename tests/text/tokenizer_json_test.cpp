@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 struct Change {
   const char* from;
   const char* to;
-  const char* field;  // what the sentence must name besides the file
+  const char* field;  // what the message must name besides the file
   const char* what;
 };
 
@@ -159,7 +159,7 @@ TEST(TokenizerJson, AMissingByteIsAnErrorOnlyForTextsThatContainIt) {
   EXPECT_THAT(tokenizer.encode("xy"), ElementsAre('x', 'y'));
   const std::string error = testing::error_of([&] { tokenizer.encode("xyz"); });
   EXPECT_THAT(error, HasSubstr("tokenizer.json: field model.vocab: has no entry 'z' for byte 122"));
-  EXPECT_EQ(tokenizer.bytes_of('z'), "");  // a gap
+  EXPECT_EQ(tokenizer.bytes_of('z'), "");  // an unused id
 }
 
 TEST(TokenizerJson, AcceptsAnUnknownTokenOnlyWhenNoByteIsMissing) {

@@ -30,7 +30,8 @@ const Tokenizer& fixture(const std::string& name) {
 
 rc::Gen<std::string> any_name() { return rc::gen::elementOf(std::vector<std::string>{"qwen", "gpt2", "llama3"}); }
 
-/// Text that meets the expressions' branches: contractions, runs of space, digits, marks to compose, any character.
+/// Text that covers the alternatives of the expressions: contractions, runs of space, digits, marks to compose, any
+/// character.
 rc::Gen<std::string> any_text() {
   const auto fragments = rc::gen::elementOf(std::vector<std::string>{
       "'s", "'LL", "'\u017F", " ", "   ", "\n", "\r\n", "\t", "\u00A0", "\u0085", "\u180E", "\u3000", "e\u0301",
@@ -71,7 +72,7 @@ RC_GTEST_PROP(TokenizerProperties, BytesAreEncodedWhenTheyAreUtf8AndRefusedOther
 RC_GTEST_PROP(TokenizerProperties, StreamedPiecesAreUtf8AndJoinToTheDecodedText, ()) {
   const Tokenizer& tokenizer = fixture(*any_name());
   const auto skip_special = *rc::gen::arbitrary<bool>();
-  // Single bytes often, so that characters are cut; a few tokens beyond the vocabulary.
+  // Often single bytes, so that characters are split; a few tokens beyond the vocabulary.
   const auto token =
       rc::gen::oneOf(rc::gen::inRange<Token>(0, 256), rc::gen::inRange<Token>(0, tokenizer.vocabulary() + 5));
   const auto tokens = *rc::gen::container<std::vector<Token>>(token);
@@ -115,7 +116,7 @@ TEST(Tokenizer, EncodesLongTextsInNearLinearTime) {
       EXPECT_EQ(tokenizer.decode(tokenizer.encode(text), false).ends_with(text), true) << name << unit;
     }
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(1));  // a quadratic one takes many
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(1));  // a quadratic algorithm takes much longer
 }
 
 /// small_json() with one more added token, 260.
@@ -160,7 +161,7 @@ TEST(AddedTokens, MatchNormalizedTextWhenTheirFlagIsSet) {
   EXPECT_THAT(with_added("\u00E9!", "", nfc).encode("e\u0301!"), ElementsAre(0xC3, 0xA9, '!'));
 }
 
-// As Hugging Face's ByteLevel decodes it: the letter is in the byte alphabet and stands for byte E9.
+// Decoded as by Hugging Face's ByteLevel: the letter is in the byte alphabet and represents byte E9.
 TEST(AddedTokens, DecodeThroughTheByteAlphabet) {
   EXPECT_EQ(with_added("\u00E9!", "").decode(std::vector<Token>{260}, false), "\uFFFD!");
   EXPECT_EQ(with_added("\u4E16\u00E9", "").decode(std::vector<Token>{260}, false), "\u4E16\u00E9");
