@@ -32,14 +32,17 @@ TEST(EnumeratedSource, AProgramWithoutDrawsHasOnePathOfProbabilityOne) {
 
 TEST(EnumeratedSource, OneDrawHasTheDistributionOfItsWeightsWithoutZeros) {
   const std::uint64_t weights[] = {0, 3, 0, 1, 2};
-  const auto distribution = distribution_of([&](RandomSource& random) { return Outcome{random.sample_index(one, weights)}; });
+  const auto distribution =
+      distribution_of([&](RandomSource& random) { return Outcome{random.sample_index(one, weights)}; });
   EXPECT_EQ(distribution, (std::map<Outcome, Rational>{{{1}, {1, 2}}, {{3}, {1, 6}}, {{4}, {1, 3}}}));
 }
 
 TEST(EnumeratedSource, DifferentKeysAreIndependent) {
   const std::uint64_t a[] = {1, 2};
   const std::uint64_t b[] = {3, 1};
-  const auto distribution = distribution_of([&](RandomSource& random) { return Outcome{random.sample_index(one, a), random.sample_index(other, b)}; });
+  const auto distribution = distribution_of([&](RandomSource& random) {
+    return Outcome{random.sample_index(one, a), random.sample_index(other, b)};
+  });
   EXPECT_EQ(distribution, (std::map<Outcome, Rational>{
                      {{0, 0}, {3, 12}}, {{0, 1}, {1, 12}}, {{1, 0}, {6, 12}}, {{1, 1}, {2, 12}}}));
 }
@@ -85,7 +88,8 @@ TEST(EnumeratedSource, PathsMayHaveDifferentNumbersOfDraws) {
 
 TEST(EnumeratedSource, WeightsOfTheWholeTotalStayExact) {
   const std::uint64_t weights[] = {1, (std::uint64_t{1} << 52) - 1};
-  const auto distribution = distribution_of([&](RandomSource& random) { return Outcome{random.sample_index(one, weights)}; });
+  const auto distribution =
+      distribution_of([&](RandomSource& random) { return Outcome{random.sample_index(one, weights)}; });
   EXPECT_EQ(distribution.at({0}), Rational(1, std::uint64_t{1} << 52));
   EXPECT_EQ(distribution.at({0}) + distribution.at({1}), 1);
 }

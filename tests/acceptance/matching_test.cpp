@@ -85,7 +85,8 @@ TEST(Matching, ADraftThatDrawsFromTheTargetsRowsWithItsKeysIsNeverRejected) {
   const std::vector<Distribution> all = all_distributions(3, 4);
   for (std::uint64_t salt = 0; salt < 40; ++salt) {
     const Rows rows = mixed_rows(all, salt);
-    const Judge judge = [](const Proposal& proposal, TargetRows& target, int sequence, int position, RandomSource& random) {
+    const Judge judge = [](const Proposal& proposal, TargetRows& target, int sequence, int position,
+                           RandomSource& random) {
       const Verdict verdict = matching.judge(proposal, target, sequence, position, random);
       EXPECT_EQ(verdict.accepted, proposal.size());
       return verdict;

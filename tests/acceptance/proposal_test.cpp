@@ -113,7 +113,7 @@ TEST(Proposal, KnowsParentsChildrenAndSiblingsInEveryTreeOfUpToSevenDraftTokens)
         EXPECT_EQ(found, children);
         EXPECT_EQ(proposal.child(draft_token, 9), Proposal::no_node);
         std::vector<int> path;
-        for (int above = draft_token; above >= 0; above = parents[static_cast<std::size_t>(above)]) path.push_back(above);
+        for (int node = draft_token; node >= 0; node = parents[static_cast<std::size_t>(node)]) path.push_back(node);
         std::reverse(path.begin(), path.end());
         EXPECT_EQ(proposal.path_to(draft_token), path);
       }

@@ -77,7 +77,8 @@ TEST(Rejection, ChainsOfAnyLengthPreserveTheJointDistributionThroughSeveralRound
     for (int draft_tokens = 0; draft_tokens <= 3; ++draft_tokens) {
       const TinyDecoder decoder{mixed_rows(all, salt), mixed_rows(all, salt + 1000), rejection.judge, {},
                                 always(draft_tokens)};
-      ASSERT_EQ(distribution_of(decoder, length), plain_distribution(decoder.target, length)) << "salt " << salt << ", " << draft_tokens;
+      ASSERT_EQ(distribution_of(decoder, length), plain_distribution(decoder.target, length))
+          << "salt " << salt << ", " << draft_tokens;
     }
   }
 }
@@ -136,10 +137,10 @@ TEST(Rejection, EveryDrawHasTheKeyOfItsPositionAndPurpose) {
   const Key first = {4, 9, Purpose::accept};
   const Key second = {4, 10, Purpose::accept};
 
-  Script refused;
-  refused.answers = {0, 1, 0};
-  EXPECT_EQ(rejection.judge(proposal, target, 4, 9, refused), (Verdict{1, 1}));
-  EXPECT_EQ(refused.asked, (std::vector<Key>{first, second, {4, 10, Purpose::residual}}));
+  Script rejecting;
+  rejecting.answers = {0, 1, 0};
+  EXPECT_EQ(rejection.judge(proposal, target, 4, 9, rejecting), (Verdict{1, 1}));
+  EXPECT_EQ(rejecting.asked, (std::vector<Key>{first, second, {4, 10, Purpose::residual}}));
 
   Script accepted;
   accepted.answers = {0, 0, 1};
@@ -183,11 +184,12 @@ struct Mistakes {
   Purpose accept = Purpose::accept;
   Purpose replace = Purpose::residual;
   bool bonus_from_draft = false;
-  bool next_row_after_refusal = false;
+  bool next_row_after_rejection = false;
 };
 
 Judge with(const Mistakes& mistakes) {
-  return [mistakes](const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) -> Verdict {
+  return [mistakes](const Proposal& proposal, TargetRows& rows, int sequence, int position,
+                    RandomSource& random) -> Verdict {
     const int n = proposal.size();
     for (int i = 0; i < n; ++i) {
       const Token draft_token = proposal.tokens[static_cast<std::size_t>(i)];
@@ -195,7 +197,7 @@ Judge with(const Mistakes& mistakes) {
       const Distribution p = rows.row(i);
       const Key accept = {sequence, position + i, mistakes.accept};
       if (mistakes.accepted(p.weight(draft_token), q.weight(draft_token), accept, random)) continue;
-      const List rest = mistakes.rest(mistakes.next_row_after_refusal ? rows.row(i + 1) : p, q, draft_token);
+      const List rest = mistakes.rest(mistakes.next_row_after_rejection ? rows.row(i + 1) : p, q, draft_token);
       if (rest.tokens.empty()) return {i, draft_token};
       return {i, rest.tokens[random.sample_index({sequence, position + i, mistakes.replace}, rest.weights)]};
     }
@@ -304,7 +306,7 @@ TEST(RejectionMutants, TheResidualIsQMinusP) {
 
 TEST(RejectionMutants, TheReplacementIsDrawnFromTheNextRow) {
   Mistakes mistakes;
-  mistakes.next_row_after_refusal = true;
+  mistakes.next_row_after_rejection = true;
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
@@ -423,7 +425,8 @@ TEST(RejectionControls, DrawingDraftTokensWithTheTargetsKeysPreservesTheDistribu
   drafting.purpose = Purpose::target;
   for (std::uint64_t salt = 0; salt < 60; ++salt) {
     const auto draft_tokens = [salt](const Text& text, const Proposal&) { return text.empty() ? 2 : int(salt % 3); };
-    const TinyDecoder decoder{mixed_rows(all, salt), mixed_rows(all, salt + 1000), rejection.judge, drafting, draft_tokens};
+    const TinyDecoder decoder{mixed_rows(all, salt), mixed_rows(all, salt + 1000), rejection.judge, drafting,
+                              draft_tokens};
     ASSERT_EQ(distribution_of(decoder, 3), plain_distribution(decoder.target, 3)) << salt;
   }
 }

@@ -61,11 +61,8 @@ using Rows = std::function<Distribution(const Text&)>;
 
 /// How a draft draws its tokens and which q it records. The correct one draws from the recorded q.
 struct Drafting {
-  std::function<Token(const Distribution& q, const Key& key, RandomSource& random)> draft_token = [](const Distribution& q,
-                                                                                        const Key& key,
-                                                                                        RandomSource& random) {
-    return draw(q, key, random);
-  };
+  using Draw = std::function<Token(const Distribution& q, const Key& key, RandomSource& random)>;
+  Draw draft_token = [](const Distribution& q, const Key& key, RandomSource& random) { return draw(q, key, random); };
   std::function<Distribution(const Distribution& q)> stated = [](const Distribution& q) { return q; };
   Purpose purpose = Purpose::draft;
 };

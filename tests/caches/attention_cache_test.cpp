@@ -29,11 +29,12 @@ struct Step {
 /// from the one kept at its position.
 class Pair {
  public:
-  Pair(int transaction, int capacity, int pending_rows)
-      : pending_rows_(pending_rows), cache_(make(transaction, capacity, pending_rows)), window_(transaction) {}
+  Pair(int window, int capacity, int pending_rows)
+      : pending_rows_(pending_rows), cache_(make(window, capacity, pending_rows)), window_(window) {}
 
   void run(const Step& step) {
-    Transaction transaction = cache_.begin(step.kept % 2 == 0 ? pending_rows_ : step.rows);  // spare room must have no effect
+    // Room for more rows than are written must have no effect.
+    Transaction transaction = cache_.begin(step.kept % 2 == 0 ? pending_rows_ : step.rows);
     std::vector<float> tags = kept_;
     for (int row = 0; row < step.rows; ++row) {
       tags.push_back(next_tag_);
@@ -55,7 +56,7 @@ class Pair {
   Fingerprint digest() const { return cache_.digest(); }
 
   /// Returns the digest of a cache that saw only the kept rows, in transactions of at most `chunk` rows.
-  Fingerprint digest_of_the_kept(int capacity, int chunk) const {
+  Fingerprint digest_of_kept(int capacity, int chunk) const {
     Cache fresh = make(window_, capacity, chunk);
     for (int done = 0; done < length();) {
       const int rows = std::min(chunk, length() - done);
@@ -69,9 +70,9 @@ class Pair {
   }
 
  private:
-  static Cache make(int transaction, int capacity, int pending_rows) {
+  static Cache make(int window, int capacity, int pending_rows) {
     std::vector<std::unique_ptr<LayerCache>> layers;
-    layers.push_back(std::make_unique<AttentionCache>(1, 1, transaction, capacity, pending_rows));
+    layers.push_back(std::make_unique<AttentionCache>(1, 1, window, capacity, pending_rows));
     return Cache(std::move(layers), capacity, pending_rows);
   }
 
@@ -109,22 +110,22 @@ std::vector<Step> steps_within(int pending_rows) {
 }
 
 /// Runs every sequence of `depth` steps after `base` kept positions; returns how many there were.
-int run_all(int transaction, int pending_rows, int base, int depth) {
+int run_all(int window, int pending_rows, int base, int depth) {
   const std::vector<Step> steps = steps_within(pending_rows);
   const int capacity = base + depth * pending_rows;
   std::vector<std::size_t> sequence(static_cast<std::size_t>(depth), 0);
   int runs = 0;
   for (bool more = true; more; ++runs) {
-    Pair pair(transaction, capacity, pending_rows);
+    Pair pair(window, capacity, pending_rows);
     while (pair.length() < base) {
       const int rows = std::min(pending_rows, base - pair.length());
       pair.run({rows, rows});
     }
     for (const std::size_t step : sequence) pair.run(steps[step]);
-    EXPECT_EQ(pair.failures(), 0) << "window " << transaction << ", horizon " << pending_rows << ", base " << base;
+    EXPECT_EQ(pair.failures(), 0) << "window " << window << ", pending rows " << pending_rows << ", base " << base;
     const int chunk = 1 + runs % 7;
-    EXPECT_EQ(pair.digest(), pair.digest_of_the_kept(capacity, chunk))
-        << "window " << transaction << ", horizon " << pending_rows << ", base " << base << ", run " << runs;
+    EXPECT_EQ(pair.digest(), pair.digest_of_kept(capacity, chunk))
+        << "window " << window << ", pending rows " << pending_rows << ", base " << base << ", run " << runs;
     if (testing::Test::HasFailure()) return runs;
 
     more = false;
@@ -146,10 +147,10 @@ constexpr int windows[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 14, 15, 16, 17,
 
 TEST(Attention, EverySequenceOfRoundsFromTheStartReadsBackTheKeptRows) {
   int runs = 0;
-  for (const int transaction : {0, 1, 2, 3, 5, 9}) {
-    runs += run_all(transaction, 1, 0, 6);
-    runs += run_all(transaction, 2, 0, 5);
-    runs += run_all(transaction, 3, 0, 4);
+  for (const int window : {0, 1, 2, 3, 5, 9}) {
+    runs += run_all(window, 1, 0, 6);
+    runs += run_all(window, 2, 0, 5);
+    runs += run_all(window, 3, 0, 4);
   }
   runs += run_all(3, 2, 0, 6);
   EXPECT_EQ(runs, 6 * (729 + 16807 + 20736) + 117649);
@@ -157,26 +158,27 @@ TEST(Attention, EverySequenceOfRoundsFromTheStartReadsBackTheKeptRows) {
 
 TEST(Attention, EverySequenceOfRoundsAcrossTheEndOfTheRingReadsBackTheKeptRows) {
   int runs = 0;
-  for (const int transaction : windows) {
+  for (const int window : windows) {
     for (const int base : {14, 15, 16, 17, 30, 33}) {
-      runs += run_all(transaction, 1, base, 5);
-      runs += run_all(transaction, 2, base, 3);
-      runs += run_all(transaction, 3, base, 3);
-      runs += run_all(transaction, 4, base, 2);
-      runs += run_all(transaction, 5, base, 2);
+      runs += run_all(window, 1, base, 5);
+      runs += run_all(window, 2, base, 3);
+      runs += run_all(window, 3, base, 3);
+      runs += run_all(window, 4, base, 2);
+      runs += run_all(window, 5, base, 2);
     }
   }
   EXPECT_EQ(runs, 21 * 6 * (243 + 343 + 1728 + 324 + 625));
 }
 
 TEST(Attention, ALongTextInTransactionsOfFullSizeStaysCorrectThroughManyLapsOfTheRing) {
-  for (int transaction = 1; transaction <= 40; ++transaction) {
+  for (int window = 1; window <= 40; ++window) {
     for (int pending_rows = 1; pending_rows <= 20; ++pending_rows) {
-      Pair pair(transaction, 300, pending_rows);
+      Pair pair(window, 300, pending_rows);
       for (int round = 0; pair.length() + pending_rows <= 300 && round < 400; ++round)
-        pair.run({pending_rows, (round * 7 + transaction) % (pending_rows + 1)});
-      ASSERT_EQ(pair.failures(), 0) << "window " << transaction << ", horizon " << pending_rows;
-      ASSERT_EQ(pair.digest(), pair.digest_of_the_kept(300, 3)) << "window " << transaction << ", horizon " << pending_rows;
+        pair.run({pending_rows, (round * 7 + window) % (pending_rows + 1)});
+      ASSERT_EQ(pair.failures(), 0) << "window " << window << ", pending rows " << pending_rows;
+      ASSERT_EQ(pair.digest(), pair.digest_of_kept(300, 3))
+          << "window " << window << ", pending rows " << pending_rows;
     }
   }
 }
@@ -185,10 +187,10 @@ TEST(Attention, RowsOfSeveralPositionsAreClaimedInOrderAndReadBack) {
   constexpr int heads = 3;
   constexpr int dims = 5;
   for (const KvFormat format : {KvFormat::f32, KvFormat::bf16, KvFormat::q8}) {
-    for (const int transaction : {AttentionCache::everything, 20}) {
-      AttentionCache cache(heads, dims, transaction, 40, 4, format);
+    for (const int window : {AttentionCache::everything, 20}) {
+      AttentionCache cache(heads, dims, window, 40, 4, format);
       EXPECT_EQ(cache.kv().format, format);
-      EXPECT_EQ(cache.kv().blocks, transaction == AttentionCache::everything ? 3 : 2);
+      EXPECT_EQ(cache.kv().blocks, window == AttentionCache::everything ? 3 : 2);
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(cache.kv().keys) % 64, 0U);
       for (int position = 0; position < 40; position += 4) {
         std::vector<float> keys(4 * heads * dims);
@@ -215,14 +217,14 @@ TEST(Attention, RowsOfSeveralPositionsAreClaimedInOrderAndReadBack) {
 
 TEST(Attention, WarmEqualsColdInEveryFormat) {
   for (const KvFormat format : {KvFormat::f32, KvFormat::bf16, KvFormat::q8}) {
-    const auto digest_after = [&](int refused) {
+    const auto digest_after = [&](int rejected) {
       std::vector<std::unique_ptr<LayerCache>> layers;
       layers.push_back(std::make_unique<AttentionCache>(2, 9, 20, 64, 8, format));
       Cache cache(std::move(layers), 64, 8);
       for (int round = 0; round < 12; ++round) {
         const int position = cache.length();
-        Transaction transaction = cache.begin(4 + refused);
-        for (int row = 0; row < 4 + refused; ++row) {
+        Transaction transaction = cache.begin(4 + rejected);
+        for (int row = 0; row < 4 + rejected; ++row) {
           std::vector<float> x(2 * 9);
           for (std::size_t i = 0; i < x.size(); ++i) {
             x[i] = std::sin(static_cast<float>(position + row) + 0.1F * static_cast<float>(i));
@@ -230,7 +232,7 @@ TEST(Attention, WarmEqualsColdInEveryFormat) {
           }
           write(cache.layer<AttentionCache>(0), position + row, x.data(), x.data());
         }
-        cache.wrote(4 + refused);
+        cache.wrote(4 + rejected);
         transaction.commit(4);
       }
       return cache.digest();
@@ -257,11 +259,12 @@ TEST(Attention, AnyPathOfATreeIsKeptAsIfItHadBeenTheOnlyOneInEveryFormat) {
   };
   const int size = static_cast<int>(depths.size());
   for (const KvFormat format : {KvFormat::f32, KvFormat::bf16, KvFormat::q8}) {
-    for (const int transaction : {AttentionCache::everything, 3, 20}) {
-      for (const int before : {0, 13, 14, 15, 16, 30, 47}) {  // the tree crosses the boundaries of KV blocks and of the ring
+    for (const int window : {AttentionCache::everything, 3, 20}) {
+      // The tree crosses the boundaries of KV blocks and of the ring.
+      for (const int before : {0, 13, 14, 15, 16, 30, 47}) {
         for (const auto& path : paths) {
-          AttentionCache warm(heads, dims, transaction, 100, size, format);
-          AttentionCache cold(heads, dims, transaction, 100, size, format);
+          AttentionCache warm(heads, dims, window, 100, size, format);
+          AttentionCache cold(heads, dims, window, 100, size, format);
           for (int position = 0; position < before; ++position) {
             for (AttentionCache* cache : {&warm, &cold}) {
               cache->open(position + 1);
@@ -286,7 +289,7 @@ TEST(Attention, AnyPathOfATreeIsKeptAsIfItHadBeenTheOnlyOneInEveryFormat) {
           Digest of_cold;
           warm.add_to(of_warm, end);
           cold.add_to(of_cold, end);
-          ASSERT_EQ(of_warm.value(), of_cold.value()) << traits(format).name << ", window " << transaction << ", before "
+          ASSERT_EQ(of_warm.value(), of_cold.value()) << traits(format).name << ", window " << window << ", before "
                                                       << before << ", path to row " << path.back();
         }
       }
@@ -295,8 +298,8 @@ TEST(Attention, AnyPathOfATreeIsKeptAsIfItHadBeenTheOnlyOneInEveryFormat) {
 }
 
 TEST(Attention, TheRingIsAsSmallAsTheWindowAndThePendingRowsAllow) {
-  const auto blocks = [](int transaction, int capacity, int pending_rows) {
-    return AttentionCache(1, 1, transaction, capacity, pending_rows).kv().blocks;
+  const auto blocks = [](int window, int capacity, int pending_rows) {
+    return AttentionCache(1, 1, window, capacity, pending_rows).kv().blocks;
   };
   EXPECT_EQ(blocks(AttentionCache::everything, 100, 5), 7);
   EXPECT_EQ(blocks(12, 100, 5), 1);

@@ -86,7 +86,8 @@ TEST(Cache, EveryNumberOfKeptRowsLeavesTheDigestOfACacheThatSawOnlyThose) {
 TEST(Cache, DigestsDistinguishTextsOfDifferentLengthOrContent) {
   EXPECT_NE(digest_after({}), digest_after({1}));
   EXPECT_NE(digest_after({1, 2}), digest_after({2, 1}));
-  EXPECT_NE(digest_after({1, 2, 3, 4}), digest_after({9, 2, 3, 4}));  // outside of the sliding window, but visible to the other layers
+  // The first token is outside of the sliding window, but visible to the other layers.
+  EXPECT_NE(digest_after({1, 2, 3, 4}), digest_after({9, 2, 3, 4}));
 }
 
 TEST(Cache, ADestroyedTransactionKeepsNothing) {

@@ -44,7 +44,8 @@ class Bench {
   /// Draft kinds in order: models, trees, scripts.
   static constexpr std::size_t others = 6;
   static std::vector<std::string> draft_names() {
-    std::vector<std::string> names = {"none", "perturbed", "always-reject", "perfect", "tree", "tree beside drawn draft tokens"};
+    std::vector<std::string> names = {"none",    "perturbed", "always-reject",
+                                      "perfect", "tree",      "tree beside drawn draft tokens"};
     for (const NamedScript& row : scripts()) names.push_back(row.name);
     return names;
   }
@@ -60,7 +61,7 @@ class Bench {
     }
     const Token stop = request.stops.empty() ? 0 : request.stops.back();
     return std::make_unique<KnowingDraft>(scripts()[kind - others].script, truth(request), vocabulary,
-                                           stop < vocabulary ? stop : 0, request.draft_max);
+                                          stop < vocabulary ? stop : 0, request.draft_max);
   }
 
  private:
@@ -109,7 +110,8 @@ std::string fault_of_counts(const Trace& trace) {
     drafted += static_cast<int>(round.proposal.tokens.size());
     int accepted_count = 0;
     int last = -1;
-    for (; accepted_count < round.verdict.accepted && accepted_count < static_cast<int>(round.emitted.size()); ++accepted_count) {
+    const int accepted_max = std::min(round.verdict.accepted, static_cast<int>(round.emitted.size()));
+    for (; accepted_count < accepted_max; ++accepted_count) {
       const int draft_token = round.proposal.child(last, round.emitted[static_cast<std::size_t>(accepted_count)]);
       if (draft_token == Proposal::no_node) break;
       last = draft_token;

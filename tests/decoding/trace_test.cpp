@@ -40,7 +40,7 @@ TEST(Trace, ATreeIsAllAcceptedWhenTheLastAcceptedTokenHasNoChildren) {
     trace.rounds.back().proposal.depths = {0, 1, 0};
     trace.rounds.back().verdict = verdict;
   }
-  EXPECT_EQ(recounted(trace).all_accepted, 2) << "a branch whole, and the draft token beside it, which has nothing below it";
+  EXPECT_EQ(recounted(trace).all_accepted, 2) << "the whole branch, and its sibling without children";
   EXPECT_EQ(recounted(trace).mismatches, 2);
   EXPECT_EQ(recounted(trace).accepted, 4);
 }

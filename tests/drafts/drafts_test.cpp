@@ -35,8 +35,9 @@ TEST(DraftNames, HaveAKindAndForSomeKindsAPath) {
     const char* kind;
     const char* path;
   };
-  for (const Row& row : {Row{"none", "none", ""}, Row{"always-reject", "always-reject", ""}, Row{"perfect", "perfect", ""},
-                         Row{"tree-test", "tree-test", ""}, Row{"dflash:a/b", "dflash", "a/b"},
+  for (const Row& row : {Row{"none", "none", ""}, Row{"always-reject", "always-reject", ""},
+                         Row{"perfect", "perfect", ""}, Row{"tree-test", "tree-test", ""},
+                         Row{"dflash:a/b", "dflash", "a/b"},
                          Row{"model:/c", "model", "/c"}, Row{"model:C:/with:colons", "model", "C:/with:colons"},
                          Row{"dflash::", "dflash", ":"}}) {
     const DraftName name = parse_draft_name(row.name);

@@ -22,10 +22,10 @@ namespace draftproof {
 /// A model whose logits are any function of the text before the row.
 class TableModel final : public Model {
  public:
-  using OutcomeDistribution = std::function<std::vector<float>(std::span<const Token> text)>;
+  using LogitsFunction = std::function<std::vector<float>(std::span<const Token> text)>;
   std::function<void()> written;  // called when a pass has written its rows; may throw
 
-  TableModel(int vocabulary, OutcomeDistribution distribution) : vocabulary_(vocabulary), row_(std::move(distribution)) {}
+  TableModel(int vocabulary, LogitsFunction logits_of) : vocabulary_(vocabulary), logits_of_(std::move(logits_of)) {}
 
   int vocabulary() const override { return vocabulary_; }
   int context() const override { return 4096; }
@@ -35,16 +35,16 @@ class TableModel final : public Model {
     return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
   }
   void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
-    auto& memory = cache.layer<HistoryCache>(0);
+    auto& history = cache.layer<HistoryCache>(0);
     const int rows = static_cast<int>(batch.tokens.size());
     for (int row = 0; row < rows; ++row) {
-      memory.write(cache.end() + row, batch.tokens[static_cast<std::size_t>(row)]);
+      history.write(cache.end() + row, batch.tokens[static_cast<std::size_t>(row)]);
     }
     if (written) written();
     outputs.logits.clear();
     outputs.features.clear();
     for (int row = batch.logits_from; row < rows; ++row) {
-      const std::vector<float> logits = row_(memory.tokens(cache.end() + row + 1));
+      const std::vector<float> logits = logits_of_(history.tokens(cache.end() + row + 1));
       outputs.logits.insert(outputs.logits.end(), logits.begin(), logits.end());
     }
     cache.wrote(rows);
@@ -52,16 +52,17 @@ class TableModel final : public Model {
 
  private:
   int vocabulary_;
-  OutcomeDistribution row_;
+  LogitsFunction logits_of_;
 };
 
 /// Returns the proposal of `draft` after `committed`, of which it has observed all but the last token.
 inline Proposal propose(Draft& draft, std::span<const Token> committed, int limit, const Sampling& sampling,
                         RandomSource& random, Purpose noise = Purpose::target, int sequence = 0) {
   Sampler sampler;
-  ProposalBuilder draft_tokens(sampling, committed, sequence, static_cast<int>(committed.size()), noise, random, sampler);
-  draft.propose(committed.back(), limit, draft_tokens);
-  return std::move(draft_tokens).proposal();
+  const int position = static_cast<int>(committed.size());
+  ProposalBuilder builder(sampling, committed, sequence, position, noise, random, sampler);
+  draft.propose(committed.back(), limit, builder);
+  return std::move(builder).proposal();
 }
 
 /// Checks that drawing from every recorded distribution with its key gives its token again.

@@ -476,7 +476,8 @@ TEST(Checkpoint, ErrorsExplainHowToOpenAFile) {
   EXPECT_EQ(error_of([&] { Checkpoint checkpoint(file); }),
             file.string() + ": open its folder instead, which has config.json as well");
   const auto text = folder.write("x.txt", "text");
-  EXPECT_EQ(error_of([&] { Checkpoint checkpoint(text); }), text.string() + ": is not GGUF; its first four bytes are not 'GGUF'");
+  EXPECT_EQ(error_of([&] { Checkpoint checkpoint(text); }),
+            text.string() + ": is not GGUF; its first four bytes are not 'GGUF'");
 }
 
 }  // namespace

@@ -122,7 +122,8 @@ inline void multiply(const Kernels& kernels, const PackedMatrix& w, const float*
                      float* y, std::ptrdiff_t y_stride, int begin, int end) {
   const PackedView& view = w.parts()[0].view;
   const ActivationFormat activation_format = kernels.activation_format(view.format);
-  const Aligned<std::byte> activations = aligned<std::byte>(kernels.activation_bytes(activation_format, rows, view.inputs));
+  const std::size_t bytes = kernels.activation_bytes(activation_format, rows, view.inputs);
+  const Aligned<std::byte> activations = aligned<std::byte>(bytes);
   kernels.pack_activations(activation_format, x, x_stride, rows, view.inputs, 0, view.inputs, activations.get());
   kernels.matmul(view, activations.get(), rows, y, y_stride, begin, end);
 }

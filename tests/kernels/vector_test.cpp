@@ -95,7 +95,9 @@ TEST(Vector, PackingActivationsInPartsGivesTheSameBytesAsPackingThemAtOnce) {
   for (const Kernels* table : tables) {
     for (int i = 0; i < activation_formats; ++i) {
       const ActivationFormat activation_format = static_cast<ActivationFormat>(i);
-      const int rest = activation_format == ActivationFormat::floats ? 3 : activation_format == ActivationFormat::int8_block32 ? 64 : 0;
+      const int rest = activation_format == ActivationFormat::floats         ? 3
+                       : activation_format == ActivationFormat::int8_block32 ? 64
+                                                                             : 0;
       for (const int inputs : {256, 512 + rest, 1024}) {
         const int rows = 19;
         const std::vector<float> x = Numbers(5).numbers(static_cast<std::size_t>(rows) * inputs);
@@ -104,7 +106,8 @@ TEST(Vector, PackingActivationsInPartsGivesTheSameBytesAsPackingThemAtOnce) {
         const auto pieces = aligned<std::byte>(bytes);
         table->pack_activations(activation_format, x.data(), inputs, rows, inputs, 0, inputs, whole.get());
         for (int k = 0; k < inputs; k += 256) {
-          table->pack_activations(activation_format, x.data(), inputs, rows, inputs, k, std::min(k + 256, inputs), pieces.get());
+          const int end = std::min(k + 256, inputs);
+          table->pack_activations(activation_format, x.data(), inputs, rows, inputs, k, end, pieces.get());
         }
         EXPECT_EQ(std::memcmp(whole.get(), pieces.get(), bytes), 0) << table->name << " " << i << " " << inputs;
       }

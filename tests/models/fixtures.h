@@ -77,11 +77,11 @@ struct Reading {
 
 /// How a text is split into calls, and which extra rows are added.
 struct Division {
-  int piece = 0;      // rows per call; 0: the whole text in one call
-  int refused = 0;    // wrong tokens after each piece, in the same call, rolled back
-  int spare = 0;      // extra positions of capacity, and extra pending rows
-  bool retry = false; // each piece is first run completely in a transaction that is rolled back
-  int branch = 0;     // wrong tokens per branch of a tree: a branch beside each token of a piece, and one after its last
+  int piece = 0;       // rows per call; 0: the whole text in one call
+  int refused = 0;     // wrong tokens after each piece, in the same call, rolled back
+  int spare = 0;       // extra positions of capacity, and extra pending rows
+  bool retry = false;  // each piece is first run completely in a transaction that is rolled back
+  int branch = 0;      // wrong tokens per branch of a tree: branches beside each token of a piece and after its last
 };
 
 /// A piece of text with wrong branches, in preorder.

@@ -116,7 +116,8 @@ TEST(Tokenizer, EncodesLongTextsInNearLinearTime) {
       EXPECT_EQ(tokenizer.decode(tokenizer.encode(text), false).ends_with(text), true) << name << unit;
     }
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(1));  // a quadratic algorithm takes much longer
+  // A quadratic algorithm takes much longer.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(1));
 }
 
 /// small_json() with one more added token, 260.
