@@ -87,7 +87,7 @@ TEST(Rejection, ADraftTokenThatTheTargetPrefersIsAcceptedWithoutADraw) {
   class Forbidden final : public RandomSource {
    public:
     std::size_t sample_index(const Key&, std::span<const std::uint64_t>) override {
-      ADD_FAILURE() << "chance was asked";
+      ADD_FAILURE() << "the random source was called";
       return 0;
     }
   };

@@ -103,7 +103,7 @@ bool promises_tokens(const Case& point) { return point.rule == &matching || poin
 /// or accepted all of its path.
 std::string fault_of_counts(const Trace& trace) {
   const Statistics& s = trace.statistics;
-  int iterations = 0, drafted = 0, accepted = 0, refused = 0, all = 0;
+  int iterations = 0, drafted = 0, accepted = 0, rejected = 0, all = 0;
   for (const Round& round : trace.rounds) {
     if (round.proposal.tokens.empty()) continue;
     ++iterations;
@@ -119,13 +119,13 @@ std::string fault_of_counts(const Trace& trace) {
     accepted += accepted_count;
     const bool every = round.proposal.first_child(last) == Proposal::no_node;
     all += every;
-    refused += !every;
+    rejected += !every;
   }
   if (s.rounds != static_cast<int>(trace.rounds.size())) return "rounds";
   if (s.iterations != iterations) return "iterations";
   if (s.drafted != drafted) return "drafted";
   if (s.accepted != accepted) return "accepted";
-  if (s.mismatches != refused || s.all_accepted != all) return "mismatches or all_accepted";
+  if (s.mismatches != rejected || s.all_accepted != all) return "mismatches or all_accepted";
   if (s.iterations != s.mismatches + s.all_accepted) return "iterations as a sum";
   const bool batched = trace.request.verification == Verification::batched;
   if (s.batched != (batched ? iterations : 0) || s.serial != (batched ? 0 : iterations)) return "batched or serial";
@@ -167,18 +167,18 @@ std::string fault_of(Bench& bench, const Case& point) {
   WatchedDraft draft(bench.new_draft(point.draft, request));
   PhiloxSource random(seed);
   Decoder decoder(bench.target(), draft, *point.rule, random, request, Recording::counts);
-  std::vector<Token> told;
+  std::vector<Token> received;
   std::string fault;
   decoder.run({[&](const Trace& trace) {
     const Round& round = trace.rounds.back();
-    told.insert(told.end(), round.emitted.begin(), round.emitted.end());
+    received.insert(received.end(), round.emitted.begin(), round.emitted.end());
     if (round.emitted.empty()) fault = "an empty run was handed out";
-    if (trace.output != told) fault = "tokens were handed out before they were recorded";
+    if (trace.output != received) fault = "tokens were handed out before they were recorded";
     if (!round.rows.empty()) fault = "rows were shown that nobody asked for";
   }});
   if (!fault.empty()) return fault;
   const Trace& trace = decoder.trace();
-  if (told != trace.output) return "what was handed out is not the output";
+  if (received != trace.output) return "what was handed out is not the output";
 
   if (promises_tokens(point)) {
     std::vector<Token> plain(bench.truth(request).begin() + static_cast<std::ptrdiff_t>(request.prompt.size()),
@@ -504,12 +504,12 @@ TEST(Decoder, ACancellationBeforeTheFirstPassKeepsNothingAndRunningAFinishedText
   std::atomic<bool> cancelled = true;
   decoder.run({}, &cancelled);
   EXPECT_EQ(decoder.trace().finish, Finish::cancelled);
-  EXPECT_EQ(decoder.trace().final_length, 0) << "prompt of one, nothing said: prompt + output - 1 = 0";
+  EXPECT_EQ(decoder.trace().final_length, 0) << "prompt of one, no output: prompt + output - 1 = 0";
   decoder.run();
   const Trace once = decoder.trace();
   EXPECT_EQ(once.finish, Finish::length);
   decoder.run({}, &cancelled);
-  EXPECT_EQ(difference(decoder.trace(), once), "") << "a finished text has ended, whatever the flag says";
+  EXPECT_EQ(difference(decoder.trace(), once), "") << "a finished text has ended, whatever the flag is";
 }
 
 /// Makes the k-th call of something fail, for every k, and continues after each failure.
@@ -534,7 +534,7 @@ void expect_step_kept(Bench& bench, const Case& point, const Arm& arm) {
     Decoder decoder(target, draft, *point.rule, random, point.request, Recording::digests);
     int calls = 0;
     bool failed = false;
-    std::vector<Token> told;
+    std::vector<Token> received;
     const auto fail = [&] {
       if (calls++ != k) return;
       failed = true;
@@ -544,7 +544,7 @@ void expect_step_kept(Bench& bench, const Case& point, const Arm& arm) {
     arm(target, drafts_model, draft, at_emit, fail);
     const RoundCallback watch{[&](const Trace& trace) {
       const std::vector<Token>& emitted = trace.rounds.back().emitted;
-      told.insert(told.end(), emitted.begin(), emitted.end());
+      received.insert(received.end(), emitted.begin(), emitted.end());
       if (at_emit) at_emit();
     }};
     try {
@@ -553,11 +553,11 @@ void expect_step_kept(Bench& bench, const Case& point, const Arm& arm) {
       ASSERT_EQ(decoder.trace().finish, Finish::unfinished);
     }
     ASSERT_EQ(fault_at_rest(bench, decoder, draft, point.request), "") << point.describe() << ", call " << k;
-    ASSERT_EQ(told, decoder.trace().output) << point.describe() << ", call " << k;
+    ASSERT_EQ(received, decoder.trace().output) << point.describe() << ", call " << k;
     if (failed) decoder.run(watch);
     ASSERT_EQ(difference(decoder.trace(), whole), "") << point.describe() << ", call " << k;
     ASSERT_EQ(fault_of_counts(decoder.trace()), "") << point.describe() << ", call " << k;
-    ASSERT_EQ(told, whole.output);
+    ASSERT_EQ(received, whole.output);
     if (!failed) break;
   }
 }
@@ -677,20 +677,20 @@ TEST(Decoder, LogProbabilitiesAreRecordedOnlyOnRequest) {
 
 TEST(RequestError, ExplainsInOneMessageWhyARequestIsInvalid) {
   const auto target = make_hash_model({.vocabulary = 5, .context = 10});
-  const auto said = [&](std::vector<Token> prompt, int tokens) {
+  const auto error_for = [&](std::vector<Token> prompt, int tokens) {
     return request_error(asked(std::move(prompt), tokens), *target);
   };
-  EXPECT_EQ(said({}, 1), "the prompt is empty; give at least one token to continue");
-  EXPECT_EQ(said({1, 5}, 1), "prompt token 5 lies outside the vocabulary of 5");
-  EXPECT_EQ(said({-1}, 1), "prompt token -1 lies outside the vocabulary of 5");
-  EXPECT_EQ(said({1}, -1), "the number of new tokens is negative");
-  EXPECT_EQ(said({1, 2, 3}, 8), "the prompt of 3 tokens and 8 new ones need 11 positions, the target has 10");
-  EXPECT_EQ(said(std::vector<Token>(11, 0), 0),
+  EXPECT_EQ(error_for({}, 1), "the prompt is empty; give at least one token to continue");
+  EXPECT_EQ(error_for({1, 5}, 1), "prompt token 5 lies outside the vocabulary of 5");
+  EXPECT_EQ(error_for({-1}, 1), "prompt token -1 lies outside the vocabulary of 5");
+  EXPECT_EQ(error_for({1}, -1), "the number of new tokens is negative");
+  EXPECT_EQ(error_for({1, 2, 3}, 8), "the prompt of 3 tokens and 8 new ones need 11 positions, the target has 10");
+  EXPECT_EQ(error_for(std::vector<Token>(11, 0), 0),
             "the prompt of 11 tokens and 0 new ones need 11 positions, the target has 10");
-  EXPECT_EQ(said({1}, std::numeric_limits<int>::max()),
+  EXPECT_EQ(error_for({1}, std::numeric_limits<int>::max()),
             "the prompt of 1 tokens and 2147483647 new ones need 2147483648 positions, the target has 10");
-  EXPECT_EQ(said({1, 2, 3}, 7), "");
-  EXPECT_EQ(said(std::vector<Token>(10, 4), 0), "");
+  EXPECT_EQ(error_for({1, 2, 3}, 7), "");
+  EXPECT_EQ(error_for(std::vector<Token>(10, 4), 0), "");
 }
 
 TEST(Decoder, ATextThatFillsTheWholeContextIsDecodedToTheEnd) {

@@ -101,36 +101,36 @@ TEST(Engine, ExplainsWhyADraftOrARequestIsInvalid) {
   const Threads one(1);
   Engine engine(models / "tale-target", best_kernels());
   PhiloxSource random(1);
-  const auto said = [&](const Request& request, const std::string& draft) {
+  const auto error_for = [&](const Request& request, const std::string& draft) {
     return error_of([&] { engine.decode(request, draft, matching, random); });
   };
-  EXPECT_THAT(said(asked({}, 1), "none"), HasSubstr("the prompt is empty"));
-  EXPECT_THAT(said(asked({1}, 2000), "none"), HasSubstr("the target has 1024"));
-  EXPECT_THAT(said(asked({1 << 20}, 1), "none"), HasSubstr("outside the vocabulary of 2048"));
-  EXPECT_THAT(said(asked({1}, 1), "crystal-ball"), HasSubstr("'crystal-ball' is not known"));
-  EXPECT_THAT(said(asked({1}, 1), "dflash:" + (models / "nowhere").string()), HasSubstr("nowhere"));
-  EXPECT_THAT(said(asked({1}, 1), "model:" + (models / "nowhere").string()), HasSubstr("nowhere"));
+  EXPECT_THAT(error_for(asked({}, 1), "none"), HasSubstr("the prompt is empty"));
+  EXPECT_THAT(error_for(asked({1}, 2000), "none"), HasSubstr("the target has 1024"));
+  EXPECT_THAT(error_for(asked({1 << 20}, 1), "none"), HasSubstr("outside the vocabulary of 2048"));
+  EXPECT_THAT(error_for(asked({1}, 1), "crystal-ball"), HasSubstr("'crystal-ball' is not known"));
+  EXPECT_THAT(error_for(asked({1}, 1), "dflash:" + (models / "nowhere").string()), HasSubstr("nowhere"));
+  EXPECT_THAT(error_for(asked({1}, 1), "model:" + (models / "nowhere").string()), HasSubstr("nowhere"));
   const auto other = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/external/qwen3-tiny-tied";
-  EXPECT_THAT(said(asked({1}, 1), "model:" + other.string()), HasSubstr("does not fit the target's of 2048"));
+  EXPECT_THAT(error_for(asked({1}, 1), "model:" + other.string()), HasSubstr("does not fit the target's of 2048"));
 }
 
 TEST(Engine, TakesALlamaFolderWithoutRopeThetaAsTargetAndAsDraft) {
   const Threads one(1);
-  const auto told = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/external/llama-tiny-plain";
-  const test::Folder untold;
-  std::filesystem::copy(told, untold.path());
-  std::string config = test::text_of(told / "config.json");
+  const auto with_theta = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/external/llama-tiny-plain";
+  const test::Folder without_theta;
+  std::filesystem::copy(with_theta, without_theta.path());
+  std::string config = test::text_of(with_theta / "config.json");
   const std::string field = R"("rope_theta": 10000.0,)";
   ASSERT_NE(config.find(field), std::string::npos);
-  test::put(untold.path() / "config.json", config.erase(config.find(field), field.size()));
-  const std::vector<std::string> draft = {"model:" + untold.path().string()};
+  test::put(without_theta.path() / "config.json", config.erase(config.find(field), field.size()));
+  const std::vector<std::string> draft = {"model:" + without_theta.path().string()};
   const Request request = asked({1, 2, 3}, 12);
-  EXPECT_EQ(error_of([&] { refuse_shortage(untold.path(), draft, best_kernels(), request, true); }), "");
+  EXPECT_EQ(error_of([&] { refuse_shortage(without_theta.path(), draft, best_kernels(), request, true); }), "");
   PhiloxSource random(1);
-  const Trace plain = Engine(told, best_kernels()).decode(request, "none", matching, random);
+  const Trace plain = Engine(with_theta, best_kernels()).decode(request, "none", matching, random);
   EXPECT_EQ(plain.output.size(), 12U);
   for (const std::string& drafter : {std::string("none"), draft[0]}) {
-    EXPECT_EQ(Engine(untold.path(), best_kernels()).decode(request, drafter, matching, random).output, plain.output);
+    EXPECT_EQ(Engine(without_theta.path(), best_kernels()).decode(request, drafter, matching, random).output, plain.output);
   }
 }
 

@@ -30,7 +30,7 @@ namespace {
 
 struct Outcome {
   std::vector<Token> output;
-  std::vector<Token> told;
+  std::vector<Token> received;
   int failures = 0;
 };
 
@@ -41,11 +41,11 @@ void run_short_of_memory(Model& target, Model& dialect, const Request& request, 
   WatchedDraft draft(std::make_unique<ModelDraft>(dialect, capacity, request.draft_max));
   PhiloxSource random(5);
   Decoder decoder(target, draft, rule, random, request, recording);
-  std::vector<Token> told;
-  told.reserve(static_cast<std::size_t>(request.max_new_tokens));
+  std::vector<Token> received;
+  received.reserve(static_cast<std::size_t>(request.max_new_tokens));
   const RoundCallback watch{[&](const Trace& trace) {
     const std::vector<Token>& emitted = trace.rounds.back().emitted;
-    told.insert(told.end(), emitted.begin(), emitted.end());
+    received.insert(received.end(), emitted.begin(), emitted.end());
   }};
   outcome.failures = 0;
   allocations_left = granted;
@@ -71,7 +71,7 @@ void run_short_of_memory(Model& target, Model& dialect, const Request& request, 
   }
   ASSERT_EQ(decoder.cache().length(), static_cast<int>(request.prompt.size() + decoder.trace().output.size()) - 1);
   outcome.output = decoder.trace().output;
-  outcome.told = told;
+  outcome.received = received;
 }
 
 TEST(Memory, RunningOutAtAnyAllocationLeavesCacheDraftAndOutputConsistent) {
@@ -92,7 +92,7 @@ TEST(Memory, RunningOutAtAnyAllocationLeavesCacheDraftAndOutputConsistent) {
           run_short_of_memory(*target, *dialect, request, **rule, recording, granted, outcome);
           if (HasFatalFailure()) FAIL() << "after " << granted << " allocations, " << (*rule)->name;
           ASSERT_EQ(outcome.output, whole.output) << "after " << granted << " allocations, " << (*rule)->name;
-          EXPECT_TRUE(recording == Recording::digests || outcome.told == outcome.output);
+          EXPECT_TRUE(recording == Recording::digests || outcome.received == outcome.output);
           failures += outcome.failures;
           if (outcome.failures == 0) break;
         }

@@ -73,7 +73,7 @@ struct NamedScript {
   Script script;
 };
 
-inline Script refuse_at(int slot) {
+inline Script reject_at(int slot) {
   return [slot](int, int limit) {
     std::vector<Slot> block(static_cast<std::size_t>(limit), Slot::right);
     if (slot < limit) block[static_cast<std::size_t>(slot)] = Slot::wrong;
@@ -97,8 +97,8 @@ inline Script in_turn(Script first, Script second) {
 }
 
 inline std::vector<NamedScript> all_scripts() {
-  const Script accept_all = refuse_at(1 << 20);
-  const Script refuse_all = [](int, int limit) { return std::vector(static_cast<std::size_t>(limit), Slot::wrong); };
+  const Script accept_all = reject_at(1 << 20);
+  const Script reject_all = [](int, int limit) { return std::vector(static_cast<std::size_t>(limit), Slot::wrong); };
   const Script empty = [](int, int) { return std::vector<Slot>(); };
   const Script varying = [](int round, int limit) {
     return std::vector(static_cast<std::size_t>(round % (limit + 1)), Slot::right);
@@ -113,21 +113,21 @@ inline std::vector<NamedScript> all_scripts() {
     }
     return block;
   };
-  const Script two_refusals = [=](int round, int limit) {
-    return round % 4 < 2 ? refuse_all(round, limit) : accept_all(round, limit);
+  const Script two_rejections = [=](int round, int limit) {
+    return round % 4 < 2 ? reject_all(round, limit) : accept_all(round, limit);
   };
   std::vector<NamedScript> scripts = {
       {"accept all", accept_all},
-      {"refuse all", refuse_all},
-      {"two refusals in a row", two_refusals},
+      {"reject all", reject_all},
+      {"two rejections in a row", two_rejections},
       {"nothing after accepts", in_turn(accept_all, empty)},
-      {"nothing after refusals", in_turn(refuse_all, empty)},
+      {"nothing after rejections", in_turn(reject_all, empty)},
       {"no draft tokens", empty},
       {"varying lengths", varying},
       {"anything", any},
   };
   for (int slot = 0; slot < 8; ++slot) {
-    scripts.push_back({"refuse at " + std::to_string(slot), refuse_at(slot)});
+    scripts.push_back({"reject at " + std::to_string(slot), reject_at(slot)});
     scripts.push_back({"stop token at " + std::to_string(slot), stop_at(slot)});
   }
   return scripts;

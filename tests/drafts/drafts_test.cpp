@@ -56,7 +56,7 @@ TEST(DraftNames, ThatAreUnknownAreErrorsThatListTheKnownOnes) {
   EXPECT_EQ(error_of_name("dflash"), "draft 'dflash' needs a path: dflash:PATH");
   EXPECT_EQ(error_of_name("model:"), "draft 'model:' needs a path: model:PATH");
   EXPECT_EQ(error_of_name("none:x"), "draft 'none:x' takes no path");
-  EXPECT_EQ(error_of_name("hostile:"), "draft 'hostile:' takes no path");
+  EXPECT_EQ(error_of_name("always-reject:"), "draft 'always-reject:' takes no path");
 }
 
 TEST(DraftKinds, HaveDistinctNamesASummaryAndAFunctionThatOpensThem) {

@@ -33,17 +33,17 @@ test "$(wc -l <"$folder/all.cpp")" -gt 50
 "$compiler" -std=c++20 -fsyntax-only -I"$folder/prefix/include/draftproof" "$folder/all.cpp"
 
 # An argument that is not a sampler is rejected with a message.
-refused() {
-  printf '#include "oracle/matchers.h"\nTEST(A, B) { EXPECT_THAT(%s, draftproof::HasExactLaw({1})); }\n' "$1" \
-    >"$folder/refused.cpp"
-  if "$compiler" -std=c++20 -fsyntax-only -I. -include gtest/gtest.h "$folder/refused.cpp" 2>"$folder/said"; then
-    echo "a sampler compiles that is none: $1" >&2
+rejected() {
+  printf '#include "oracle/matchers.h"\nTEST(A, B) { EXPECT_THAT(%s, draftproof::HasExactDistribution({1})); }\n' "$1" \
+    >"$folder/rejected.cpp"
+  if "$compiler" -std=c++20 -fsyntax-only -I. -include gtest/gtest.h "$folder/rejected.cpp" 2>"$folder/said"; then
+    echo "this compiles and is not a sampler: $1" >&2
     exit 1
   fi
   grep -q "assert.*$2" "$folder/said"
 }
-refused '[n = 0](draftproof::Chance&) mutable { return n++; }' "give a mutable one as std::ref"
-refused '[](draftproof::Chance&) { return 0.5; }' "a token, which is an integer"
+rejected '[n = 0](draftproof::RandomSource&) mutable { return n++; }' "give a mutable one as std::ref"
+rejected '[](draftproof::RandomSource&) { return 0.5; }' "a token, which is an integer"
 
 "$folder/prefix/bin/draftproof" --version
 if grep -rl "$source" "$folder/prefix/lib" "$folder/prefix/include" --include='*.cmake' --include='*.h'; then

@@ -15,7 +15,7 @@ const std::filesystem::path tale_dflash = source_dir / "fixtures" / "models" / "
 
 /// A tensor as stored or quantized; floats of any width have f32 names in both spellings.
 GgufTensor tensor_of(const Checkpoint& from, const std::string& gguf, const std::string& name,
-                     std::optional<Format> narrowed = {}) {
+                     std::optional<Format> quantized = {}) {
   const std::vector<std::int64_t>& shape = from.tensors().at(name).shape;
   const int inputs = static_cast<int>(shape.back());
   const int outputs = shape.size() == 1 ? 1 : static_cast<int>(shape[0]);
@@ -24,15 +24,14 @@ GgufTensor tensor_of(const Checkpoint& from, const std::string& gguf, const std:
                      std::memcpy(to, values.data(), values.size() * sizeof(float));
                    }}};
   }
-  if (!narrowed) return {gguf, from.weight(name, outputs, inputs)};
-  return {gguf, {*narrowed, outputs, inputs, [values = from.floats(name, shape), narrowed, inputs](int first, int count,
-                                                                                                  void* to) {
-                   for (int i = 0; i < count; ++i) {
-                     quantize_row(*narrowed, values.data() + static_cast<std::ptrdiff_t>(first + i) * inputs, inputs,
-                                static_cast<std::byte*>(to) +
-                                    static_cast<std::size_t>(i) * row_bytes(*narrowed, inputs));
-                   }
-                 }}};
+  if (!quantized) return {gguf, from.weight(name, outputs, inputs)};
+  const auto read = [values = from.floats(name, shape), quantized, inputs](int first, int count, void* to) {
+    for (int i = 0; i < count; ++i) {
+      quantize_row(*quantized, values.data() + static_cast<std::ptrdiff_t>(first + i) * inputs, inputs,
+                   static_cast<std::byte*>(to) + static_cast<std::size_t>(i) * row_bytes(*quantized, inputs));
+    }
+  };
+  return {gguf, {*quantized, outputs, inputs, read}};
 }
 
 struct Word {
@@ -164,13 +163,13 @@ TEST(Quantize, QuantizingOnLoadEqualsLoadingAQuantizedFile) {
     }
     const TemporaryFolder folder;
     write_gguf(folder.path() / "target.gguf", fields_of(config, "qwen3"), tensors);
-    const auto narrowed = load_model(tale_target, LoadOptions(best_kernels(), how.quantize));
+    const auto quantized = load_model(tale_target, LoadOptions(best_kernels(), how.quantize));
     const auto stored = load_model(folder.path() / "target.gguf", best_kernels());
-    const std::vector<Token> text = some_text(20, narrowed->vocabulary());
-    const Reading got = read(*narrowed, text, all_layers(*narrowed));
+    const std::vector<Token> text = some_text(20, quantized->vocabulary());
+    const Reading got = read(*quantized, text, all_layers(*quantized));
     EXPECT_EQ(got, read(*stored, text, all_layers(*stored)));
     const auto floats = load_model(tale_target, best_kernels());
-    EXPECT_FALSE(same_bits(got.logits, read(*floats, text, {}).logits)) << "nothing was narrowed";
+    EXPECT_FALSE(same_bits(got.logits, read(*floats, text, {}).logits)) << "nothing was quantized";
   }
 }
 
