@@ -118,7 +118,7 @@ Pattern::Pattern(const std::string& expression, const std::string& origin) : com
   std::uint32_t matches_empty = 0;
   pcre2_pattern_info(compiled_->code.get(), PCRE2_INFO_MATCHEMPTY, &matches_empty);
   if (matches_empty != 0) throw Error(origin + ": the expression can match an empty text, which is not implemented");
-  pcre2_jit_compile(compiled_->code.get(), PCRE2_JIT_COMPLETE);  // when it fails, the interpreter gives the same matches
+  pcre2_jit_compile(compiled_->code.get(), PCRE2_JIT_COMPLETE);  // if this fails, the interpreter is used
 }
 
 Pattern::~Pattern() = default;

@@ -30,7 +30,7 @@ struct TokenizerParts {
 
   std::string vocabulary_origin;                      // "FILE: field NAME", for errors about missing entries
   std::vector<Entry> entries;                         // by id; ids may leave gaps
-  std::unordered_map<std::string, Token> vocabulary;  // keys in the byte alphabet; without added tokens that are not in it
+  std::unordered_map<std::string, Token> vocabulary;  // keys in the byte alphabet; without added tokens
   std::unordered_map<std::string, Token> added;       // by content
   std::vector<AddedToken> added_raw;                  // matched first
   std::vector<AddedToken> added_normalized;           // matched in normalized text

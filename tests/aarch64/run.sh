@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Cross-compiles the kernels and their tests for aarch64 and runs the fast ones under qemu: NEON against the definition,
-# and both against the snapshot that this machine's tables are held to.
+# Cross-compiles the kernels and their tests for aarch64 and runs the fast ones under qemu: compares NEON with the scalar
+# table, and both with the snapshot that the tables of this machine are compared with.
 # usage: tests/aarch64/run.sh BUILD_FOLDER CBLAS_FOLDER EIGEN_FOLDER
 set -eu
 build=$1

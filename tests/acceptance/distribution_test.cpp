@@ -23,22 +23,23 @@ std::uint64_t sum(std::span<const std::uint64_t> values) {
   return std::accumulate(values.begin(), values.end(), std::uint64_t{0});
 }
 
-/// Shares by token, as floats in blocks.
+/// Raw weights by token, as floats in token blocks.
 FixedPointWeights in_blocks(const std::vector<std::uint64_t>& by_token) {
-  FixedPointWeights shares;
-  for (std::size_t b = 0; b * token_block_size < by_token.size(); ++b) shares.blocks.push_back(static_cast<std::uint32_t>(b));
-  shares.values.resize(shares.blocks.size() * token_block_size);
-  for (std::size_t i = 0; i < by_token.size(); ++i) shares.values[i] = static_cast<float>(by_token[i]);
-  shares.sum = sum(by_token);
-  return shares;
+  FixedPointWeights raw;
+  const std::size_t blocks = (by_token.size() + token_block_size - 1) / token_block_size;
+  for (std::size_t b = 0; b < blocks; ++b) raw.blocks.push_back(static_cast<std::uint32_t>(b));
+  raw.values.resize(raw.blocks.size() * token_block_size);
+  for (std::size_t i = 0; i < by_token.size(); ++i) raw.values[i] = static_cast<float>(by_token[i]);
+  raw.sum = sum(by_token);
+  return raw;
 }
 
 Distribution quantized(const std::vector<std::uint64_t>& by_token) {
   return Distribution::quantized(in_blocks(by_token));
 }
 
-/// A whole number of at most 24 significant bits, as every share is, of at most `bits` bits.
-std::uint64_t random_share(Numbers& numbers, unsigned bits) {
+/// Returns an integer of at most 24 significant bits, as every raw weight is, and of at most `bits` bits.
+std::uint64_t random_raw_weight(Numbers& numbers, unsigned bits) {
   const unsigned size = 1 + static_cast<unsigned>(numbers.next() % bits);
   const std::uint64_t digits = numbers.next() >> 40;
   return size < 24 ? digits >> (24 - size) : digits << (size - 24);
@@ -49,29 +50,29 @@ TEST(Distribution, APointHasAllTheWeight) {
   EXPECT_TRUE(point.is_point());
   EXPECT_EQ(point.weight(7), total);
   EXPECT_EQ(point.weight(6), 0u);
-  std::vector<std::uint64_t> shares(8);
-  shares[7] = one;
-  EXPECT_EQ(point, quantized(shares));
+  std::vector<std::uint64_t> raw(8);
+  raw[7] = one;
+  EXPECT_EQ(point, quantized(raw));
 }
 
-TEST(Distribution, ExactKeepsItsWeightsAndLeavesOutZeros) {
+TEST(Distribution, ExactStoresItsWeightsWithoutZeros) {
   const Distribution p = Distribution::exact({}, std::vector<std::uint64_t>{0, total - 5, 0, 5});
   EXPECT_THAT(p.tokens(), ElementsAre(1, 3));
   EXPECT_THAT(p.weights(), ElementsAre(total - 5, 5));
 }
 
-TEST(Distribution, EqualSharesDifferOnlyByTheRemainderOfTheFirst) {
+TEST(Distribution, EqualRawWeightsDifferOnlyByTheRemainderOfTheFirst) {
   const Distribution p = quantized(std::vector<std::uint64_t>(3, one));
   EXPECT_THAT(p.weights(), ElementsAre(total / 3 + 1, total / 3, total / 3));
 }
 
-TEST(Distribution, TheRemainderGoesToTheLargestShare) {
+TEST(Distribution, TheRemainderGoesToTheLargestRawWeight) {
   const std::uint64_t third = one / 3 >> 16 << 16;
   const std::uint64_t seventh = one / 7 >> 15 << 15;
   const Distribution p = quantized({0, 0, third, 0, 0, one, 0, 0, 0, seventh});
   const std::uint64_t all = third + one + seventh;
-  const auto floored = [&](std::uint64_t share) {
-    return static_cast<std::uint64_t>(static_cast<unsigned __int128>(share) * total / all);
+  const auto floored = [&](std::uint64_t weight) {
+    return static_cast<std::uint64_t>(static_cast<unsigned __int128>(weight) * total / all);
   };
   EXPECT_THAT(p.tokens(), ElementsAre(2, 5, 9));
   EXPECT_EQ(p.weight(2), floored(third));
@@ -79,71 +80,71 @@ TEST(Distribution, TheRemainderGoesToTheLargestShare) {
   EXPECT_EQ(p.weight(5), total - floored(third) - floored(seventh));
 }
 
-TEST(Distribution, SharesTooSmallForAUnitHaveNoWeight) {
-  std::vector<std::uint64_t> shares(5000, one);
-  shares[17] = 1;
-  shares[18] = 0;
-  const Distribution p = quantized(shares);
+TEST(Distribution, RawWeightsBelowOneUnitHaveWeightZero) {
+  std::vector<std::uint64_t> raw(5000, one);
+  raw[17] = 1;
+  raw[18] = 0;
+  const Distribution p = quantized(raw);
   EXPECT_EQ(p.weight(17), 0u);
   EXPECT_EQ(p.weight(18), 0u);
   EXPECT_EQ(p.tokens().size(), 4998u);
   EXPECT_EQ(sum(p.weights()), total);
 }
 
-TEST(Distribution, QuantizedEqualsTheNaiveReadingOnSharesOfEverySize) {
+TEST(Distribution, QuantizedEqualsTheNaiveComputationForRawWeightsOfEverySize) {
   Numbers numbers{1};
   Distribution reused;
   for (int round = 0; round < 2000; ++round) {
     const std::size_t count = round % 100 == 0 ? 20000 : 1 + numbers.next() % 200;
     const unsigned bits = 24 + static_cast<unsigned>(numbers.next() % 17);
-    std::vector<std::uint64_t> shares;
+    std::vector<std::uint64_t> raw;
     for (std::size_t i = 0; i < count; ++i)
-      shares.push_back(numbers.next() % 4 == 0 ? 0 : random_share(numbers, bits));
-    shares[numbers.next() % count] = one;
-    if (round % 3 == 0) shares[numbers.next() % count] = one;
-    const Distribution expected = naive_quantized(shares);
-    ASSERT_EQ(quantized(shares), expected) << "round " << round;
-    reused.become_quantized(in_blocks(shares));
+      raw.push_back(numbers.next() % 4 == 0 ? 0 : random_raw_weight(numbers, bits));
+    raw[numbers.next() % count] = one;
+    if (round % 3 == 0) raw[numbers.next() % count] = one;
+    const Distribution expected = naive_quantized(raw);
+    ASSERT_EQ(quantized(raw), expected) << "round " << round;
+    reused.become_quantized(in_blocks(raw));
     ASSERT_EQ(reused, expected) << "round " << round;
   }
 }
 
-TEST(Distribution, BlocksThatAreNotNamedAreNotRead) {
-  FixedPointWeights shares = in_blocks(std::vector<std::uint64_t>(4 * token_block_size, one));
-  shares.blocks = {1, 3};
-  shares.sum /= 2;
-  const Distribution p = Distribution::quantized(shares);
+TEST(Distribution, TokenBlocksThatAreNotListedAreNotRead) {
+  FixedPointWeights raw = in_blocks(std::vector<std::uint64_t>(4 * token_block_size, one));
+  raw.blocks = {1, 3};
+  raw.sum /= 2;
+  const Distribution p = Distribution::quantized(raw);
   EXPECT_EQ(p.tokens().size(), 2 * token_block_size);
   EXPECT_EQ(p.tokens().front(), static_cast<Token>(token_block_size));
   EXPECT_EQ(p.weight(3 * static_cast<Token>(token_block_size)), total / (2 * token_block_size));
 }
 
-TEST(Distribution, RoundingLeavesNeverLessThanNothingAndLessThanOneUnitPerShareAndABit) {
-  // The bounds derived in distribution.cpp, on shares of every size down to single units.
+TEST(Distribution, TheRemainderIsNotNegativeAndWithinItsBound) {
+  // The bounds derived in distribution.cpp, on raw weights of every size down to single units.
   Numbers numbers{1};
   for (int round = 0; round < 3000; ++round) {
     const std::size_t count = round % 100 == 0 ? 20000 : 1 + numbers.next() % 40;
-    std::vector<std::uint64_t> shares;
-    for (std::size_t i = 0; i < count; ++i) shares.push_back(random_share(numbers, 40));
-    shares[numbers.next() % count] = one;
+    std::vector<std::uint64_t> raw;
+    for (std::size_t i = 0; i < count; ++i) raw.push_back(random_raw_weight(numbers, 40));
+    raw[numbers.next() % count] = one;
     const std::uint64_t reciprocal =
-        static_cast<std::uint64_t>((static_cast<unsigned __int128>(1) << 103) / sum(shares));
-    const Distribution p = quantized(shares);
+        static_cast<std::uint64_t>((static_cast<unsigned __int128>(1) << 103) / sum(raw));
+    const Distribution p = quantized(raw);
     ASSERT_EQ(sum(p.weights()), total);
-    const auto largest = static_cast<std::size_t>(std::max_element(shares.begin(), shares.end()) - shares.begin());
+    const auto largest = static_cast<std::size_t>(std::max_element(raw.begin(), raw.end()) - raw.begin());
     const auto floored = static_cast<std::uint64_t>(static_cast<unsigned __int128>(one) * reciprocal >> 51);
     const std::uint64_t left = p.weight(static_cast<Token>(largest)) - floored;
     ASSERT_LE(left, count + count / 2048);
   }
 }
 
-TEST(Distribution, TheLargestNumberOfSharesFits) {
+TEST(Distribution, TheLargestNumberOfRawWeightsFits) {
   const Distribution p = quantized(std::vector<std::uint64_t>(std::size_t{1} << 23, one));
   EXPECT_EQ(p.weight(0), total >> 23);
   EXPECT_EQ(p.weight((1 << 23) - 1), total >> 23);
 }
 
-TEST(Distribution, FingerprintsTellTokensAndWeightsApart) {
+TEST(Distribution, FingerprintsDistinguishTokensAndWeights) {
   const auto exact = [](std::vector<Token> tokens, std::vector<std::uint64_t> weights) {
     return Distribution::exact(tokens, weights);
   };
@@ -154,7 +155,7 @@ TEST(Distribution, FingerprintsTellTokensAndWeightsApart) {
   EXPECT_NE(p.fingerprint(), Distribution::point(1).fingerprint());
 }
 
-TEST(Residual, IsWhatPHasMorePerToken) {
+TEST(Residual, IsThePositivePartOfPMinusQPerToken) {
   using Weights = std::vector<std::uint64_t>;
   const auto p = Distribution::exact(std::vector<Token>{1, 3, 4, 8}, Weights{10, 20, 30, total - 60});
   const auto q = Distribution::exact(std::vector<Token>{0, 3, 4, 9}, Weights{40, 25, 10, total - 75});
@@ -163,7 +164,7 @@ TEST(Residual, IsWhatPHasMorePerToken) {
   EXPECT_THAT(rest.weights(), ElementsAre(10, 20, total - 60));
 }
 
-TEST(Residual, IsEmptyOnlyWhenThereIsNoDifference) {
+TEST(Residual, IsEmptyOnlyWhenPEqualsQ) {
   const auto p = Distribution::exact(std::vector<Token>{1, 3}, std::vector<std::uint64_t>{1, total - 1});
   EXPECT_THAT(Residual(p, p).tokens(), IsEmpty());
   const auto q = Distribution::exact(std::vector<Token>{1, 3}, std::vector<std::uint64_t>{2, total - 2});
@@ -171,14 +172,14 @@ TEST(Residual, IsEmptyOnlyWhenThereIsNoDifference) {
   EXPECT_THAT(Residual(p, q).weights(), ElementsAre(1));
 }
 
-TEST(Residual, WeighsAsMuchInBothDirections) {
+TEST(Residual, HasTheSameTotalInBothDirections) {
   Numbers numbers{2};
   for (int round = 0; round < 2000; ++round) {
     const auto random = [&] {
-      std::vector<std::uint64_t> shares;
-      for (int i = 0; i < 12; ++i) shares.push_back(numbers.next() % 3 == 0 ? 0 : random_share(numbers, 40));
-      shares[numbers.next() % 12] = one;
-      return quantized(shares);
+      std::vector<std::uint64_t> raw;
+      for (int i = 0; i < 12; ++i) raw.push_back(numbers.next() % 3 == 0 ? 0 : random_raw_weight(numbers, 40));
+      raw[numbers.next() % 12] = one;
+      return quantized(raw);
     };
     const Distribution p = random();
     const Distribution q = random();

@@ -25,26 +25,29 @@ std::map<Outcome, Rational> distribution_of(Program program) {
   return distribution;
 }
 
-TEST(EnumeratedSource, AProgramThatAsksNothingHasOnePathOfProbabilityOne) {
+TEST(EnumeratedSource, AProgramWithoutDrawsHasOnePathOfProbabilityOne) {
   const auto distribution = distribution_of([](RandomSource&) { return Outcome{}; });
   EXPECT_EQ(distribution, (std::map<Outcome, Rational>{{{}, 1}}));
 }
 
-TEST(EnumeratedSource, OneQuestionHasTheDistributionOfItsWeightsAndLeavesOutTheZeros) {
+TEST(EnumeratedSource, OneDrawHasTheDistributionOfItsWeightsWithoutZeros) {
   const std::uint64_t weights[] = {0, 3, 0, 1, 2};
-  const auto distribution = distribution_of([&](RandomSource& random) { return Outcome{random.sample_index(one, weights)}; });
+  const auto distribution =
+      distribution_of([&](RandomSource& random) { return Outcome{random.sample_index(one, weights)}; });
   EXPECT_EQ(distribution, (std::map<Outcome, Rational>{{{1}, {1, 2}}, {{3}, {1, 6}}, {{4}, {1, 3}}}));
 }
 
 TEST(EnumeratedSource, DifferentKeysAreIndependent) {
   const std::uint64_t a[] = {1, 2};
   const std::uint64_t b[] = {3, 1};
-  const auto distribution = distribution_of([&](RandomSource& random) { return Outcome{random.sample_index(one, a), random.sample_index(other, b)}; });
+  const auto distribution = distribution_of([&](RandomSource& random) {
+    return Outcome{random.sample_index(one, a), random.sample_index(other, b)};
+  });
   EXPECT_EQ(distribution, (std::map<Outcome, Rational>{
                      {{0, 0}, {3, 12}}, {{0, 1}, {1, 12}}, {{1, 0}, {6, 12}}, {{1, 1}, {2, 12}}}));
 }
 
-TEST(EnumeratedSource, OneKeyIsOneNumberHoweverOftenAndHoweverDifferentlyItIsAsked) {
+TEST(EnumeratedSource, OneKeyIsOneUniformNumberForAnyNumberAndKindOfDraws) {
   const std::uint64_t thirds[] = {1, 1, 1};
   const std::uint64_t halves[] = {1, 1};
   const std::uint64_t coin[] = {1, 1};
@@ -66,7 +69,7 @@ TEST(EnumeratedSource, OneKeyIsOneNumberHoweverOftenAndHoweverDifferentlyItIsAsk
   EXPECT_EQ(distribution, expected);
 }
 
-TEST(EnumeratedSource, PathsMayAskDifferentNumbersOfQuestions) {
+TEST(EnumeratedSource, PathsMayHaveDifferentNumbersOfDraws) {
   const std::uint64_t coin[] = {1, 1};
   const auto distribution = distribution_of([&](RandomSource& random) {
     Outcome outcome;
@@ -85,7 +88,8 @@ TEST(EnumeratedSource, PathsMayAskDifferentNumbersOfQuestions) {
 
 TEST(EnumeratedSource, WeightsOfTheWholeTotalStayExact) {
   const std::uint64_t weights[] = {1, (std::uint64_t{1} << 52) - 1};
-  const auto distribution = distribution_of([&](RandomSource& random) { return Outcome{random.sample_index(one, weights)}; });
+  const auto distribution =
+      distribution_of([&](RandomSource& random) { return Outcome{random.sample_index(one, weights)}; });
   EXPECT_EQ(distribution.at({0}), Rational(1, std::uint64_t{1} << 52));
   EXPECT_EQ(distribution.at({0}) + distribution.at({1}), 1);
 }

@@ -8,7 +8,8 @@
 namespace draftproof {
 namespace {
 
-/// Runs the decoder and plain decoding on the same numbers, on every path; returns the paths, and how many differ.
+/// Runs the decoder and plain decoding on the same random numbers, on every path; returns the number of paths and how
+/// many differ.
 struct Count {
   long paths = 0;
   long differing = 0;
@@ -80,11 +81,12 @@ TEST(Matching, TheDistributionIsThatOfPlainDecoding) {
   }
 }
 
-TEST(Matching, ADraftThatDrawsFromTheTargetsRowsUnderItsKeysIsNeverRefused) {
+TEST(Matching, ADraftThatDrawsFromTheTargetsRowsWithItsKeysIsNeverRejected) {
   const std::vector<Distribution> all = all_distributions(3, 4);
   for (std::uint64_t salt = 0; salt < 40; ++salt) {
     const Rows rows = mixed_rows(all, salt);
-    const Judge judge = [](const Proposal& proposal, TargetRows& target, int sequence, int position, RandomSource& random) {
+    const Judge judge = [](const Proposal& proposal, TargetRows& target, int sequence, int position,
+                           RandomSource& random) {
       const Verdict verdict = matching.judge(proposal, target, sequence, position, random);
       EXPECT_EQ(verdict.accepted, proposal.size());
       return verdict;
@@ -93,7 +95,7 @@ TEST(Matching, ADraftThatDrawsFromTheTargetsRowsUnderItsKeysIsNeverRefused) {
   }
 }
 
-// ---- Rules that are wrong. ----
+// ---- Wrong rules. ----
 
 long paths_that_differ(const Judge& judge) {
   const std::vector<Distribution> all = all_distributions(3, 4);
@@ -105,7 +107,7 @@ long paths_that_differ(const Judge& judge) {
   return differing;
 }
 
-TEST(MatchingMutants, EveryDraftTokenStands) {
+TEST(MatchingMutants, EveryDraftTokenIsAccepted) {
   EXPECT_GT(paths_that_differ([](const Proposal& proposal, TargetRows& rows, int sequence, int position,
                                  RandomSource& random) -> Verdict {
               const int n = proposal.size();
@@ -140,7 +142,7 @@ TEST(MatchingMutants, KeysOfTheAcceptanceTest) {
             0);
 }
 
-TEST(MatchingMutants, RowsAreReadOneTooEarly) {
+TEST(MatchingMutants, RowsAreReadOneRowTooEarly) {
   EXPECT_GT(paths_that_differ([](const Proposal& proposal, TargetRows& rows, int sequence, int position,
                                  RandomSource& random) -> Verdict {
               for (int i = 0;; ++i) {
@@ -151,7 +153,7 @@ TEST(MatchingMutants, RowsAreReadOneTooEarly) {
             0);
 }
 
-TEST(MatchingMutants, ADraftTokenStandsWhenTheTargetCouldHaveSaidIt) {
+TEST(MatchingMutants, ADraftTokenIsAcceptedWhenTheTargetCouldEmitIt) {
   EXPECT_GT(paths_that_differ([](const Proposal& proposal, TargetRows& rows, int sequence, int position,
                                  RandomSource& random) -> Verdict {
               for (int i = 0;; ++i) {
@@ -169,7 +171,7 @@ TEST(Rules, AreFoundByName) {
   EXPECT_EQ(find_rule("guessing"), nullptr);
 }
 
-TEST(Rules, APointIsTheSameDecisionUnderBoth) {
+TEST(Rules, APointDistributionGivesTheSameDecisionUnderBoth) {
   for (Token own = 0; own < 3; ++own) {
     for (Token draft_token = 0; draft_token < 3; ++draft_token) {
       Proposal proposal;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// From a row of logits to integer weights as the documentation reads, sentence by sentence, with a full sort, wide
-// integers and no care for speed: what Sampler and Distribution are compared with.
+// A naive implementation, step by step as documented, from a row of logits to integer weights: with a full sort and
+// wide integers. Sampler and Distribution are compared with it.
 #pragma once
 
 #include <algorithm>
@@ -14,17 +14,17 @@
 
 namespace draftproof {
 
-/// Shares of any size up to 2^40, by token.
-inline Distribution naive_quantized(const std::vector<std::uint64_t>& shares) {
+/// Normalizes raw weights of any size up to 2^40, by token.
+inline Distribution naive_quantized(const std::vector<std::uint64_t>& raw) {
   using Wide = unsigned __int128;
-  const std::uint64_t sum = std::accumulate(shares.begin(), shares.end(), std::uint64_t{0});
+  const std::uint64_t sum = std::accumulate(raw.begin(), raw.end(), std::uint64_t{0});
   const auto reciprocal = static_cast<std::uint64_t>((Wide{1} << 103) / sum);
   std::vector<std::uint64_t> weights;
-  for (const std::uint64_t share : shares)
-    weights.push_back(static_cast<std::uint64_t>(Wide{share} * reciprocal >> 51));
+  for (const std::uint64_t weight : raw)
+    weights.push_back(static_cast<std::uint64_t>(Wide{weight} * reciprocal >> 51));
   const std::uint64_t all = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
-  const auto largest = std::max_element(shares.begin(), shares.end());
-  weights[static_cast<std::size_t>(largest - shares.begin())] += Distribution::total - all;
+  const auto largest = std::max_element(raw.begin(), raw.end());
+  weights[static_cast<std::size_t>(largest - raw.begin())] += Distribution::total - all;
   return Distribution::exact({}, weights);
 }
 
@@ -51,30 +51,30 @@ inline Distribution naive_distribution(std::vector<float> z, const Sampling& sam
   if (sampling.temperature <= 0) return Distribution::point(order[0]);
 
   const float best = at(order[0]);
-  std::vector<std::uint64_t> shares;
+  std::vector<std::uint64_t> raw;
   for (const Token token : order) {
     const float e = exponential((at(token) - best) / sampling.temperature);
-    shares.push_back(static_cast<std::uint64_t>(std::floor(static_cast<double>(e) * 0x1p+40)));
+    raw.push_back(static_cast<std::uint64_t>(std::floor(static_cast<double>(e) * 0x1p+40)));
   }
-  if (sampling.top_k > 0 && static_cast<std::size_t>(sampling.top_k) < shares.size())
-    std::fill(shares.begin() + sampling.top_k, shares.end(), 0);
+  if (sampling.top_k > 0 && static_cast<std::size_t>(sampling.top_k) < raw.size())
+    std::fill(raw.begin() + sampling.top_k, raw.end(), 0);
   if (sampling.top_p > 0 && sampling.top_p < 1) {
-    const std::uint64_t sum = std::accumulate(shares.begin(), shares.end(), std::uint64_t{0});
+    const std::uint64_t sum = std::accumulate(raw.begin(), raw.end(), std::uint64_t{0});
     const double limit = double{sampling.top_p} * static_cast<double>(sum);
     std::uint64_t before = 0;
-    for (std::uint64_t& share : shares) {
+    for (std::uint64_t& weight : raw) {
       const bool kept = static_cast<double>(before) < limit;
-      before += share;
-      if (!kept) share = 0;
+      before += weight;
+      if (!kept) weight = 0;
     }
   }
   if (sampling.min_p > 0 && sampling.min_p <= 1) {
-    const double least = double{sampling.min_p} * static_cast<double>(shares[0]);
-    for (std::uint64_t& share : shares)
-      if (static_cast<double>(share) < least) share = 0;
+    const double min_weight = double{sampling.min_p} * static_cast<double>(raw[0]);
+    for (std::uint64_t& weight : raw)
+      if (static_cast<double>(weight) < min_weight) weight = 0;
   }
   std::vector<std::uint64_t> by_token(z.size());
-  for (std::size_t i = 0; i < order.size(); ++i) by_token[static_cast<std::size_t>(order[i])] = shares[i];
+  for (std::size_t i = 0; i < order.size(); ++i) by_token[static_cast<std::size_t>(order[i])] = raw[i];
   return naive_quantized(by_token);
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(ProposalBuilder, StateTheDistributionTheyWereDrawnFromAndTheKeysOfTheirPositions) {
+TEST(ProposalBuilder, RecordsTheDistributionsAndDrawsWithTheKeysOfThePositions) {
   const std::vector<float> logits = {0.5f, 1.0f, -0.25f, 0.75f};
   const Sampling sampling{.temperature = 1, .repeat_penalty = 1.5f};
   const std::vector<Token> committed = {1, 3};
@@ -40,7 +40,7 @@ TEST(ProposalBuilder, StateTheDistributionTheyWereDrawnFromAndTheKeysOfTheirPosi
   }
 }
 
-TEST(ProposalBuilder, ANamedTokenIsCertainAndTakesAPosition) {
+TEST(ProposalBuilder, AnAddedTokenIsDeterministicAndTakesAPosition) {
   const std::vector<float> logits = {0.5f, 1.0f, -0.25f, 0.75f};
   const Sampling sampling{.temperature = 1};
   PhiloxSource random(5);
@@ -53,7 +53,7 @@ TEST(ProposalBuilder, ANamedTokenIsCertainAndTakesAPosition) {
   EXPECT_EQ(builder.proposal().drawn_from.front(), Distribution::point(2));
 }
 
-/// Every preorder of `size` depths.
+/// Returns every preorder sequence of `size` depths.
 std::vector<std::vector<int>> all_trees(int size) {
   std::vector<std::vector<int>> list = {{}};
   for (int i = 0; i < size; ++i) {
@@ -69,7 +69,7 @@ std::vector<std::vector<int>> all_trees(int size) {
   return list;
 }
 
-/// A tree as everyone draws it: of each draft token its parent, by walking along a stack.
+/// Returns the parent of each draft token, computed with a stack.
 std::vector<int> parents_of(const std::vector<int>& depths) {
   std::vector<int> parents;
   std::vector<int> open = {-1};
@@ -91,7 +91,7 @@ Proposal proposal_of(const std::vector<int>& depths) {
   return proposal;
 }
 
-TEST(Proposal, OfEveryTreeOfUpToSevenDraftTokensKnowsWhoFollowsWhom) {
+TEST(Proposal, KnowsParentsChildrenAndSiblingsInEveryTreeOfUpToSevenDraftTokens) {
   long trees = 0;
   for (int size = 0; size <= 7; ++size) {
     for (const std::vector<int>& depths : all_trees(size)) {
@@ -113,7 +113,7 @@ TEST(Proposal, OfEveryTreeOfUpToSevenDraftTokensKnowsWhoFollowsWhom) {
         EXPECT_EQ(found, children);
         EXPECT_EQ(proposal.child(draft_token, 9), Proposal::no_node);
         std::vector<int> path;
-        for (int above = draft_token; above >= 0; above = parents[static_cast<std::size_t>(above)]) path.push_back(above);
+        for (int node = draft_token; node >= 0; node = parents[static_cast<std::size_t>(node)]) path.push_back(node);
         std::reverse(path.begin(), path.end());
         EXPECT_EQ(proposal.path_to(draft_token), path);
       }
@@ -122,7 +122,7 @@ TEST(Proposal, OfEveryTreeOfUpToSevenDraftTokensKnowsWhoFollowsWhom) {
   EXPECT_EQ(trees, 1 + 1 + 2 + 5 + 14 + 42 + 132 + 429);  // Catalan's numbers
 }
 
-TEST(Proposal, WithoutDepthsIsTheChain) {
+TEST(Proposal, WithoutDepthsIsAChain) {
   Proposal chain = proposal_of({0, 1, 2, 3});
   chain.depths.clear();
   const Proposal tree = proposal_of({0, 1, 2, 3});
@@ -133,7 +133,7 @@ TEST(Proposal, WithoutDepthsIsTheChain) {
   }
 }
 
-TEST(Proposal, CutsWhatIsBelowAndNothingElse) {
+TEST(Proposal, CutsDescendantsAndNothingElse) {
   for (const std::vector<int>& depths : all_trees(6)) {
     const std::vector<int> parents = parents_of(depths);
     for (unsigned ends = 0; ends < 64; ++ends) {
@@ -163,7 +163,7 @@ TEST(Proposal, CutsWhatIsBelowAndNothingElse) {
   }
 }
 
-TEST(ProposalBuilder, GoBackToAnyDraftTokenOfTheBranchAndPenaltiesSeeTheBranchOnly) {
+TEST(ProposalBuilder, RewindsToAnyDraftTokenOfTheBranchAndPenaltiesSeeTheBranchOnly) {
   const std::vector<float> logits = {0.5f, 1.0f, -0.25f, 0.75f};
   const Sampling sampling{.temperature = 1, .repeat_penalty = 1.5f};
   const std::vector<Token> committed = {1, 3};
@@ -177,11 +177,11 @@ TEST(ProposalBuilder, GoBackToAnyDraftTokenOfTheBranchAndPenaltiesSeeTheBranchOn
   EXPECT_TRUE(builder.contains({}, first));
   EXPECT_FALSE(builder.contains({}, second));
   builder.add_token(second);
-  builder.add_token(first);  // below the second it is another draft token
+  builder.add_token(first);  // as a child of the second token it is another draft token
   EXPECT_THAT(builder.branch(), ElementsAre(second, first));
   builder.rewind_to(1);
   builder.add_token(second);
-  builder.rewind_to(2);  // nowhere
+  builder.rewind_to(2);  // no change
   builder.add_token(0);
   EXPECT_THAT(builder.proposal().tokens, ElementsAre(first, second, first, second, 0));
   EXPECT_THAT(builder.proposal().depths, ElementsAre(0, 0, 1, 1, 2));
@@ -189,7 +189,7 @@ TEST(ProposalBuilder, GoBackToAnyDraftTokenOfTheBranchAndPenaltiesSeeTheBranchOn
   EXPECT_EQ(builder.proposal().drawn_from[1], Distribution::point(second));
 }
 
-TEST(ProposalBuilder, BesideTheLastDraftTokenLeaveTheBranchWhereItIs) {
+TEST(ProposalBuilder, AddingASiblingDoesNotChangeTheBranch) {
   const std::vector<float> logits = {0.5f, 1.0f, -0.25f, 0.75f};
   const Sampling sampling{.temperature = 1, .frequency_penalty = 0.5f};
   PhiloxSource random(5);
@@ -210,7 +210,7 @@ TEST(ProposalBuilder, BesideTheLastDraftTokenLeaveTheBranchWhereItIs) {
   }
 }
 
-TEST(ProposalBuilderDeathTest, OneNumberServesOneDraftTokenAndOneTokenIsOneDraftToken) {
+TEST(ProposalBuilderDeathTest, DrawingOffTheFirstBranchAndRepeatedSiblingsAbort) {
   const std::vector<float> logits = {0.5f, 1.0f};
   PhiloxSource random(5);
   Sampler sampler;
@@ -227,7 +227,7 @@ TEST(ProposalBuilderDeathTest, OneNumberServesOneDraftTokenAndOneTokenIsOneDraft
   EXPECT_DEATH(builder.draw(logits), "draft tokens are drawn only on the first branch");
 }
 
-TEST(ProposalBuilderDeathTest, NothingIsDraftedInAPlaceAboveADrawnDraftToken) {
+TEST(ProposalBuilderDeathTest, AddingATokenAboveADrawnDraftTokenAborts) {
   const std::vector<float> logits = {0.5f, 1.0f};
   PhiloxSource random(5);
   Sampler sampler;
@@ -241,11 +241,11 @@ TEST(ProposalBuilderDeathTest, NothingIsDraftedInAPlaceAboveADrawnDraftToken) {
   EXPECT_DEATH(builder.add_token(1 - first), "siblings are added before any deeper draft token is drawn");
 }
 
-TEST(Draw, FromAPointAsksForNoChance) {
+TEST(Draw, FromAPointUsesNoRandomness) {
   class Forbidden final : public RandomSource {
    public:
     std::size_t sample_index(const Key&, std::span<const std::uint64_t>) override {
-      ADD_FAILURE() << "chance was asked";
+      ADD_FAILURE() << "the random source was called";
       return 0;
     }
   };
@@ -253,7 +253,7 @@ TEST(Draw, FromAPointAsksForNoChance) {
   EXPECT_EQ(draw(Distribution::point(9), {}, random), 9);
 }
 
-/// Weights on some tokens of six blocks, two of them empty.
+/// Weights on some tokens of six token blocks, two of which are empty.
 Distribution scattered(Numbers& numbers) {
   std::vector<Token> tokens;
   std::vector<std::uint64_t> weights;
@@ -268,7 +268,7 @@ Distribution scattered(Numbers& numbers) {
   return Distribution::exact(tokens, weights);
 }
 
-TEST(Draw, ByBlocksIsTheTokenThatOneQuestionAboutAllWeightsGives) {
+TEST(Draw, ByTokenBlocksEqualsOneDrawFromAllWeights) {
   Numbers numbers{1};
   for (int round = 0; round < 2000; ++round) {
     const Distribution p = scattered(numbers);
@@ -296,7 +296,7 @@ TEST(Draw, FromSeveralBlocksHasTheDistributionOfTheWeights) {
                      {0, Rational(1, 8)}, {63, Rational(1, 4)}, {64, Rational(1, 8)}, {500, Rational(1, 2)}}));
 }
 
-TEST(DrawDeathTest, ASourceThatAnswersAKeyFromTwoNumbersAborts) {
+TEST(DrawDeathTest, ASourceThatUsesTwoNumbersForOneKeyAborts) {
   class Last final : public RandomSource {
    public:
     std::size_t sample_index(const Key&, std::span<const std::uint64_t> weights) override { return weights.size() - 1; }

@@ -22,7 +22,7 @@ Words philox(const Words& counter, const std::array<std::uint32_t, 2>& key) {
   return {x.words[0], x.words[1], x.words[2], x.words[3]};
 }
 
-TEST(Philox, GivesThePublishedAnswers) {
+TEST(Philox, EqualsThePublishedTestVectors) {
   // kat_vectors of Random123, "philox4x32 10".
   constexpr std::uint32_t f = 0xffffffff;
   EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
@@ -31,7 +31,7 @@ TEST(Philox, GivesThePublishedAnswers) {
             (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-/// Feeds every word to uniform_below once; counts[r] = words that give r, counts[bound] = words tried again.
+/// Feeds every word to uniform_below once; counts[r] = words that give r, counts[bound] = rejected words.
 template <class Word, class Wide>
 std::vector<long> counts_below(Word bound) {
   std::vector<long> counts(std::size_t{bound} + 1, 0);
@@ -40,14 +40,14 @@ std::vector<long> counts_below(Word bound) {
     bool again = false;
     const Word result = uniform_below<Word, Wide>(bound, [&](unsigned retry) {
       again = again || retry > 0;
-      return retry == 0 ? static_cast<Word>(first) : static_cast<Word>(words - 1);  // the last word is never refused
+      return retry == 0 ? static_cast<Word>(first) : static_cast<Word>(words - 1);  // the last word is never rejected
     });
     ++counts[again ? bound : result];
   }
   return counts;
 }
 
-TEST(Uniform, EveryResultBelowEveryEightBitBoundOwnsEquallyManyWords) {
+TEST(Uniform, EveryResultBelowEveryEightBitBoundHasEquallyManyWords) {
   for (int bound = 1; bound <= 255; ++bound) {
     const auto counts = counts_below<std::uint8_t, std::uint16_t>(static_cast<std::uint8_t>(bound));
     for (int result = 0; result < bound; ++result) ASSERT_EQ(counts[static_cast<std::size_t>(result)], 256 / bound);
@@ -55,7 +55,7 @@ TEST(Uniform, EveryResultBelowEveryEightBitBoundOwnsEquallyManyWords) {
   }
 }
 
-TEST(Uniform, EveryResultBelowSixteenBitBoundsOwnsEquallyManyWords) {
+TEST(Uniform, EveryResultBelowSixteenBitBoundsHasEquallyManyWords) {
   for (const int bound : {1, 2, 3, 7, 255, 256, 257, 1000, 32767, 32768, 32769, 43690, 65534, 65535}) {
     const auto counts = counts_below<std::uint16_t, std::uint32_t>(static_cast<std::uint16_t>(bound));
     for (int result = 0; result < bound; ++result) ASSERT_EQ(counts[static_cast<std::size_t>(result)], 65536 / bound);
@@ -63,14 +63,14 @@ TEST(Uniform, EveryResultBelowSixteenBitBoundsOwnsEquallyManyWords) {
   }
 }
 
-TEST(PhiloxSource, ReadsItsWordsAtPositionSequencePurposeAndRetry) {
+TEST(PhiloxSource, UsesPositionSequencePurposeAndRetryAsTheCounter) {
   const PhiloxSource random(0x299f31d0a4093822);
   const Key key = {0x05a308d3, 0x243f6a88, Purpose::residual};
   const Words words = philox({0x243f6a88, 0x05a308d3, 3, 0}, {0xa4093822, 0x299f31d0});
   EXPECT_EQ(random.below(key, std::uint64_t{1} << 32), words[0]);
   EXPECT_EQ(random.below(key, std::uint64_t{1} << 52), (std::uint64_t{words[0]} << 32 | words[1]) >> 12);
 
-  // A bound just above half of all words refuses nearly half of them; the next one is at retry 1, and so on.
+  // A bound just above half of all words rejects nearly half of them; the next word has retry 1, and so on.
   const std::uint64_t bound = (std::uint64_t{1} << 63) + 1;
   int retried = 0;
   for (std::int32_t position = 0; position < 100; ++position) {
@@ -103,7 +103,7 @@ TEST(PhiloxSource, DifferentKeysAndSeedsGiveDifferentNumbers) {
   EXPECT_EQ(seen.size(), asked);
 }
 
-TEST(PhiloxSource, TheSameKeyGivesTheSameAnswerInAnyOrder) {
+TEST(PhiloxSource, EqualKeysGiveEqualDrawsInAnyOrder) {
   const std::uint64_t weights[] = {5, 1, 7, 3};
   PhiloxSource forward(17);
   PhiloxSource backward(17);
@@ -117,7 +117,7 @@ TEST(PhiloxSource, TheSameKeyGivesTheSameAnswerInAnyOrder) {
   }
 }
 
-TEST(PhiloxSource, PickIsTheWalkAlongTheWeightsAndNeverStopsAtAZero) {
+TEST(PhiloxSource, SampleIndexInvertsTheCumulativeSumAndNeverReturnsAZeroWeight) {
   const std::vector<std::uint64_t> weights = {0, 0, 3, 0, 1, 0, 5, 0};
   PhiloxSource random(23);
   std::set<std::size_t> seen;
@@ -131,7 +131,7 @@ TEST(PhiloxSource, PickIsTheWalkAlongTheWeightsAndNeverStopsAtAZero) {
   EXPECT_EQ(seen.size(), 3u);
 }
 
-TEST(PhiloxSource, PickInManyWeightsIsTheWalkAlongThem) {
+TEST(PhiloxSource, SampleIndexInvertsTheCumulativeSumOfManyWeights) {
   Numbers numbers{31};
   PhiloxSource random(31);
   for (std::int32_t position = 0; position < 300; ++position) {
@@ -147,8 +147,8 @@ TEST(PhiloxSource, PickInManyWeightsIsTheWalkAlongThem) {
   }
 }
 
-TEST(PhiloxSource, AnswersForNearbyWeightsOfOneKeyComeFromOneNumber) {
-  // What makes a draft that shares the target's keys agree with it often.
+TEST(PhiloxSource, DrawsOfOneKeyWithSimilarWeightsUseOneUniformNumber) {
+  // This makes a draft that shares the target's keys agree with it often.
   PhiloxSource random(29);
   const std::uint64_t p[] = {std::uint64_t{1} << 51, std::uint64_t{1} << 51};
   const std::uint64_t q[] = {(std::uint64_t{1} << 51) + 1000, (std::uint64_t{1} << 51) - 1000};

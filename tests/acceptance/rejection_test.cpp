@@ -8,7 +8,7 @@
 namespace draftproof {
 namespace {
 
-/// One judged position: p and q at the empty text, then a point, so that paths end there.
+/// One verified position: p and q at the empty text, then a point distribution, so that paths end there.
 TinyDecoder one_draft_token(const Distribution& p, const Distribution& q, Judge judge, Drafting drafting = {}) {
   const Rows target = [p](const Text& text) { return text.empty() ? p : Distribution::point(0); };
   const Rows draft = [q](const Text&) { return q; };
@@ -28,7 +28,7 @@ std::vector<Space> all_spaces() {
   return spaces;
 }
 
-TEST(Rejection, OneDraftTokenKeepsTheDistributionForEveryPairOfSmallDistributions) {
+TEST(Rejection, OneDraftTokenPreservesTheDistributionForEveryPairOfSmallDistributions) {
   long pairs = 0;
   long paths = 0;
   for (const Space& space : all_spaces()) {
@@ -46,7 +46,7 @@ TEST(Rejection, OneDraftTokenKeepsTheDistributionForEveryPairOfSmallDistribution
   EXPECT_EQ(paths, 87898);
 }
 
-TEST(Rejection, TwoDraftTokensKeepTheJointLawForEveryTreeOfHalves) {
+TEST(Rejection, TwoDraftTokensPreserveTheJointDistributionForEveryTreeOfHalves) {
   // Two tokens, weights of sum 2: every choice of the three judged rows of p and the three rows of q.
   const std::vector<Distribution> all = all_distributions(2, 2);
   const auto node = [](const Text& text) { return text.empty() ? 0 : 1 + text[0]; };
@@ -65,9 +65,9 @@ TEST(Rejection, TwoDraftTokensKeepTheJointLawForEveryTreeOfHalves) {
   EXPECT_EQ(trees, 729);
 }
 
-TEST(Rejection, ChainsOfAnyLengthKeepTheJointLawThroughSeveralRounds) {
-  // Rows of p and q depend on the whole text. Up to three draft tokens per round, over up to three rounds: a position may be
-  // drafted again in a later round under the same draft key, and that must not show either.
+TEST(Rejection, ChainsOfAnyLengthPreserveTheJointDistributionThroughSeveralRounds) {
+  // Rows of p and q depend on the whole text. Up to three draft tokens per round, over up to three rounds: a later
+  // round may draft a position again with the same draft key, which must not change the distribution either.
   const std::vector<Distribution> thirds = all_distributions(3, 4);
   const std::vector<Distribution> halves = all_distributions(2, 3);
   for (std::uint64_t salt = 0; salt < 400; ++salt) {
@@ -77,16 +77,17 @@ TEST(Rejection, ChainsOfAnyLengthKeepTheJointLawThroughSeveralRounds) {
     for (int draft_tokens = 0; draft_tokens <= 3; ++draft_tokens) {
       const TinyDecoder decoder{mixed_rows(all, salt), mixed_rows(all, salt + 1000), rejection.judge, {},
                                 always(draft_tokens)};
-      ASSERT_EQ(distribution_of(decoder, length), plain_distribution(decoder.target, length)) << "salt " << salt << ", " << draft_tokens;
+      ASSERT_EQ(distribution_of(decoder, length), plain_distribution(decoder.target, length))
+          << "salt " << salt << ", " << draft_tokens;
     }
   }
 }
 
-TEST(Rejection, ADraftTokenThatTheTargetPrefersStandsWithoutAskingChance) {
+TEST(Rejection, ADraftTokenThatTheTargetPrefersIsAcceptedWithoutADraw) {
   class Forbidden final : public RandomSource {
    public:
     std::size_t sample_index(const Key&, std::span<const std::uint64_t>) override {
-      ADD_FAILURE() << "chance was asked";
+      ADD_FAILURE() << "the random source was called";
       return 0;
     }
   };
@@ -101,7 +102,7 @@ TEST(Rejection, ADraftTokenThatTheTargetPrefersStandsWithoutAskingChance) {
   EXPECT_EQ(rejection.judge(proposal, target, 0, 0, random), (Verdict{2, 1}));
 }
 
-TEST(Rejection, AsksForRowsInOrderAndNoneAfterTheFirstDraftTokenThatFalls) {
+TEST(Rejection, ReadsRowsInOrderAndNoneAfterTheFirstRejection) {
   const Distribution p = Distribution::point(2);
   Proposal proposal;
   proposal.tokens = {2, 1, 2};
@@ -116,7 +117,7 @@ TEST(Rejection, AsksForRowsInOrderAndNoneAfterTheFirstDraftTokenThatFalls) {
   }
 }
 
-TEST(Rejection, EveryQuestionCarriesThePositionItDecidesAndItsPurpose) {
+TEST(Rejection, EveryDrawHasTheKeyOfItsPositionAndPurpose) {
   class Script final : public RandomSource {
    public:
     std::vector<Key> asked;
@@ -136,10 +137,10 @@ TEST(Rejection, EveryQuestionCarriesThePositionItDecidesAndItsPurpose) {
   const Key first = {4, 9, Purpose::accept};
   const Key second = {4, 10, Purpose::accept};
 
-  Script refused;
-  refused.answers = {0, 1, 0};
-  EXPECT_EQ(rejection.judge(proposal, target, 4, 9, refused), (Verdict{1, 1}));
-  EXPECT_EQ(refused.asked, (std::vector<Key>{first, second, {4, 10, Purpose::residual}}));
+  Script rejecting;
+  rejecting.answers = {0, 1, 0};
+  EXPECT_EQ(rejection.judge(proposal, target, 4, 9, rejecting), (Verdict{1, 1}));
+  EXPECT_EQ(rejecting.asked, (std::vector<Key>{first, second, {4, 10, Purpose::residual}}));
 
   Script accepted;
   accepted.answers = {0, 0, 1};
@@ -147,7 +148,7 @@ TEST(Rejection, EveryQuestionCarriesThePositionItDecidesAndItsPurpose) {
   EXPECT_EQ(accepted.asked, (std::vector<Key>{first, second, {4, 11, Purpose::target}}));
 }
 
-TEST(RejectionDeathTest, ADraftTokenThatItsOwnDistributionRulesOutAborts) {
+TEST(RejectionDeathTest, ADraftTokenOfProbabilityZeroInItsOwnDistributionAborts) {
   Proposal proposal;
   proposal.tokens = {1};
   proposal.drawn_from = {Distribution::point(0)};
@@ -159,7 +160,7 @@ TEST(RejectionDeathTest, ADraftTokenThatItsOwnDistributionRulesOutAborts) {
   EXPECT_DEATH(rejection.judge(proposal, target, 0, 0, random), "comes with its distribution");
 }
 
-// ---- Rules that are wrong. Each must change the law of some pair, or the enumeration above proves nothing. ----
+// ---- Wrong rules. Each must change the distribution of some pair, or the enumeration above proves nothing. ----
 
 struct List {
   std::vector<Token> tokens;
@@ -170,7 +171,7 @@ List list_of(const Weights& weights) {
   return {weights.tokens(), weights.weights()};
 }
 
-/// The rule with one hole for every known mistake.
+/// The rule with a switch for every known mistake.
 struct Mistakes {
   std::function<bool(std::uint64_t p_x, std::uint64_t q_x, const Key& accept, RandomSource& random)> accepted =
       [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, RandomSource& random) {
@@ -183,11 +184,12 @@ struct Mistakes {
   Purpose accept = Purpose::accept;
   Purpose replace = Purpose::residual;
   bool bonus_from_draft = false;
-  bool next_row_after_refusal = false;
+  bool next_row_after_rejection = false;
 };
 
 Judge with(const Mistakes& mistakes) {
-  return [mistakes](const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) -> Verdict {
+  return [mistakes](const Proposal& proposal, TargetRows& rows, int sequence, int position,
+                    RandomSource& random) -> Verdict {
     const int n = proposal.size();
     for (int i = 0; i < n; ++i) {
       const Token draft_token = proposal.tokens[static_cast<std::size_t>(i)];
@@ -195,7 +197,7 @@ Judge with(const Mistakes& mistakes) {
       const Distribution p = rows.row(i);
       const Key accept = {sequence, position + i, mistakes.accept};
       if (mistakes.accepted(p.weight(draft_token), q.weight(draft_token), accept, random)) continue;
-      const List rest = mistakes.rest(mistakes.next_row_after_refusal ? rows.row(i + 1) : p, q, draft_token);
+      const List rest = mistakes.rest(mistakes.next_row_after_rejection ? rows.row(i + 1) : p, q, draft_token);
       if (rest.tokens.empty()) return {i, draft_token};
       return {i, rest.tokens[random.sample_index({sequence, position + i, mistakes.replace}, rest.weights)]};
     }
@@ -204,7 +206,8 @@ Judge with(const Mistakes& mistakes) {
   };
 }
 
-/// How many pairs of distributions over three tokens with weights of sum 4 the mistake shows in.
+/// Returns the number of pairs of distributions over three tokens, weights of sum 4, for which the mistake changes the
+/// result.
 int pairs_that_differ(const Judge& judge, const Drafting& drafting = {}) {
   const std::vector<Distribution> all = all_distributions(3, 4);
   int differing = 0;
@@ -220,16 +223,16 @@ int pairs_that_differ(const Judge& judge, const Drafting& drafting = {}) {
 constexpr int no_pair = 0;
 constexpr int pairs = 15 * 15;
 
-TEST(RejectionMutants, TheRuleWithNoMistakePasses) { EXPECT_EQ(pairs_that_differ(with({})), no_pair); }
+TEST(RejectionMutants, TheCorrectRulePasses) { EXPECT_EQ(pairs_that_differ(with({})), no_pair); }
 
-TEST(RejectionMutants, EveryDraftTokenStands) {
+TEST(RejectionMutants, EveryDraftTokenIsAccepted) {
   Mistakes mistakes;
   mistakes.accepted = [](std::uint64_t, std::uint64_t, const Key&, RandomSource&) { return true; };
-  EXPECT_EQ(pairs_that_differ(with(mistakes)), pairs - 15);  // only p == q is spared
+  EXPECT_EQ(pairs_that_differ(with(mistakes)), pairs - 15);  // all but p == q
 }
 
-TEST(RejectionMutants, AThresholdOneUnitTooHighLetsImpossibleTokensStand) {
-  Mistakes mistakes;  // u * q <= p in place of u * q < p: wrong by one part in 2^52
+TEST(RejectionMutants, AThresholdOneUnitTooHighAcceptsImpossibleTokens) {
+  Mistakes mistakes;  // u * q <= p instead of u * q < p: wrong by one part in 2^52
   mistakes.accepted = [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, RandomSource& random) {
     if (p_x >= q_x) return true;
     const std::uint64_t weights[] = {p_x + 1, q_x - p_x - 1};
@@ -238,7 +241,7 @@ TEST(RejectionMutants, AThresholdOneUnitTooHighLetsImpossibleTokensStand) {
   EXPECT_EQ(pairs_that_differ(with(mistakes)), pairs - 15);
 }
 
-TEST(RejectionMutants, AThresholdOneUnitTooLowShows) {
+TEST(RejectionMutants, AThresholdOneUnitTooLowChangesTheDistribution) {
   Mistakes mistakes;
   mistakes.accepted = [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, RandomSource& random) {
     if (p_x >= q_x) return true;
@@ -248,7 +251,7 @@ TEST(RejectionMutants, AThresholdOneUnitTooLowShows) {
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
-TEST(RejectionMutants, TheRatioIsUpsideDown) {
+TEST(RejectionMutants, TheAcceptanceRatioIsInverted) {
   Mistakes mistakes;
   mistakes.accepted = [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, RandomSource& random) {
     if (q_x >= p_x) return true;
@@ -258,8 +261,8 @@ TEST(RejectionMutants, TheRatioIsUpsideDown) {
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
-TEST(RejectionMutants, TheDraftTokenStandsWithProbabilityP) {
-  Mistakes mistakes;  // forgets to divide by q
+TEST(RejectionMutants, TheDraftTokenIsAcceptedWithProbabilityP) {
+  Mistakes mistakes;  // without the division by q
   mistakes.accepted = [](std::uint64_t p_x, std::uint64_t, const Key& key, RandomSource& random) {
     const std::uint64_t weights[] = {p_x, Distribution::total - p_x};
     return random.sample_index(key, weights) == 0;
@@ -267,13 +270,13 @@ TEST(RejectionMutants, TheDraftTokenStandsWithProbabilityP) {
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
-TEST(RejectionMutants, TheReplacementComesFromP) {
+TEST(RejectionMutants, TheReplacementIsDrawnFromP) {
   Mistakes mistakes;
   mistakes.rest = [](const Distribution& p, const Distribution&, Token) { return list_of(p); };
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
-TEST(RejectionMutants, OnlyTheRefusedTokenIsSubtracted) {
+TEST(RejectionMutants, OnlyTheRejectedTokenIsSubtracted) {
   Mistakes mistakes;
   mistakes.rest = [](const Distribution& p, const Distribution& q, Token draft_token) {
     List rest = list_of(p);
@@ -284,7 +287,7 @@ TEST(RejectionMutants, OnlyTheRefusedTokenIsSubtracted) {
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
-TEST(RejectionMutants, TheRefusedTokenIsOnlyStruckOut) {
+TEST(RejectionMutants, TheRejectedTokenIsOnlyRemoved) {
   Mistakes mistakes;  // right for a point q, wrong for any other
   mistakes.rest = [](const Distribution& p, const Distribution&, Token draft_token) {
     List rest = list_of(p);
@@ -295,38 +298,39 @@ TEST(RejectionMutants, TheRefusedTokenIsOnlyStruckOut) {
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
-TEST(RejectionMutants, TheResidualIsTheOtherWayRound) {
+TEST(RejectionMutants, TheResidualIsQMinusP) {
   Mistakes mistakes;
   mistakes.rest = [](const Distribution& p, const Distribution& q, Token) { return list_of(Residual(q, p)); };
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
-TEST(RejectionMutants, TheReplacementComesFromTheRowAfter) {
+TEST(RejectionMutants, TheReplacementIsDrawnFromTheNextRow) {
   Mistakes mistakes;
-  mistakes.next_row_after_refusal = true;
+  mistakes.next_row_after_rejection = true;
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
-TEST(RejectionMutants, TheReplacementReusesTheNumberOfTheRefusal) {
+TEST(RejectionMutants, TheReplacementReusesTheRandomNumberOfTheRejection) {
   Mistakes mistakes;
   mistakes.replace = Purpose::accept;
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
-TEST(RejectionMutants, TheReplacementReusesTheNumberOfTheDraftToken) {
+TEST(RejectionMutants, TheReplacementReusesTheRandomNumberOfTheDraftToken) {
   Drafting drafting;
   drafting.purpose = Purpose::residual;
   EXPECT_GT(pairs_that_differ(rejection.judge, drafting), no_pair);
 }
 
-TEST(RejectionMutants, TheRefusalReusesTheNumberOfTheDraftToken) {
+TEST(RejectionMutants, TheRejectionReusesTheRandomNumberOfTheDraftToken) {
   Drafting drafting;
   drafting.purpose = Purpose::accept;
   EXPECT_GT(pairs_that_differ(rejection.judge, drafting), no_pair);
 }
 
-TEST(RejectionMutants, TheNextDraftLengthLooksAtDraftTokensBehindARefusal) {
-  // A draft token behind a refusal is made again under its old number, which is harmless only while nothing remembers it.
+TEST(RejectionMutants, TheNextDraftLengthDependsOnDraftTokensAfterARejection) {
+  // A draft token after a rejection is drawn again with the same random number, which is harmless only if nothing
+  // depends on the first draw.
   const std::vector<Distribution> all = all_distributions(3, 4);
   int differing = 0;
   for (std::uint64_t salt = 0; salt < 30; ++salt) {
@@ -340,8 +344,8 @@ TEST(RejectionMutants, TheNextDraftLengthLooksAtDraftTokensBehindARefusal) {
   EXPECT_GT(differing, 0);
 }
 
-TEST(RejectionMutants, TheStatedDistributionIsFromBeforeTheTransforms) {
-  Drafting drafting;  // the draft draws after top-k 2, but states the whole row
+TEST(RejectionMutants, TheRecordedDistributionIsFromBeforeTheTransforms) {
+  Drafting drafting;  // the draft draws after top-k 2 but records the whole row
   drafting.draft_token = [](const Distribution& q, const Key& key, RandomSource& random) {
     std::vector<std::uint64_t> weights = q.weights();
     if (weights.size() == 3) *std::min_element(weights.begin(), weights.end()) = 0;
@@ -350,15 +354,15 @@ TEST(RejectionMutants, TheStatedDistributionIsFromBeforeTheTransforms) {
   EXPECT_GT(pairs_that_differ(rejection.judge, drafting), no_pair);
 }
 
-TEST(RejectionMutants, TheTokenAfterTheLastDraftTokenComesFromTheDraft) {
+TEST(RejectionMutants, TheBonusTokenIsDrawnFromTheDraft) {
   Mistakes mistakes;
   mistakes.bonus_from_draft = true;
   EXPECT_GT(pairs_that_differ(with(mistakes)), no_pair);
 }
 
-// ---- Things that look odd and are right. None may be flagged. ----
+// ---- Unusual but correct rules. None may be flagged. ----
 
-TEST(RejectionControls, AnArgmaxDraftStatedAsAPointKeepsTheDistribution) {
+TEST(RejectionControls, AnArgmaxDraftRecordedAsAPointPreservesTheDistribution) {
   Drafting drafting;
   const auto best = [](const Distribution& q) {
     const std::vector<std::uint64_t> weights = q.weights();
@@ -370,7 +374,7 @@ TEST(RejectionControls, AnArgmaxDraftStatedAsAPointKeepsTheDistribution) {
   EXPECT_EQ(pairs_that_differ(rejection.judge, drafting), no_pair);
 }
 
-TEST(RejectionControls, ASampledDraftTokenStatedAsCertainKeepsTheDistribution) {
+TEST(RejectionControls, ASampledDraftTokenRecordedAsDeterministicPreservesTheDistribution) {
   const std::vector<Distribution> all = all_distributions(3, 4);
   int differing = 0;
   for (const Distribution& p : all) {
@@ -385,11 +389,11 @@ TEST(RejectionControls, ASampledDraftTokenStatedAsCertainKeepsTheDistribution) {
       differing += distribution_of(decoder, 2) != plain_distribution(decoder.target, 2);
     }
   }
-  // Given the draft token a point is exact; only fewer draft tokens stand.
+  // Given the draft token, a point distribution is exact; only fewer draft tokens are accepted.
   EXPECT_EQ(differing, no_pair);
 }
 
-TEST(RejectionControls, ADraftWithAnotherTopKKeepsTheDistribution) {
+TEST(RejectionControls, ADraftWithAnotherTopKPreservesTheDistribution) {
   Drafting drafting;
   const auto two_best = [](const Distribution& q) {
     std::vector<std::uint64_t> weights = q.weights();
@@ -406,27 +410,28 @@ TEST(RejectionControls, ADraftWithAnotherTopKKeepsTheDistribution) {
   EXPECT_EQ(pairs_that_differ(rejection.judge, drafting), no_pair);
 }
 
-TEST(RejectionControls, AUselessDraftKeepsTheDistribution) {
+TEST(RejectionControls, AUselessDraftPreservesTheDistribution) {
   Drafting drafting;  // always the same token, outside the target's support
   drafting.draft_token = [](const Distribution&, const Key&, RandomSource&) { return 7; };
   drafting.stated = [](const Distribution&) { return Distribution::point(7); };
   EXPECT_EQ(pairs_that_differ(rejection.judge, drafting), no_pair);
 }
 
-TEST(RejectionControls, DrawingDraftTokensUnderTheTargetsKeysKeepsTheDistribution) {
-  // The number of a draft token that was judged is never asked for again; that of a draft token behind a refusal is asked for by
-  // the target, and nothing depends on the first answer.
+TEST(RejectionControls, DrawingDraftTokensWithTheTargetsKeysPreservesTheDistribution) {
+  // The random number of a verified draft token is never used again. That of a draft token after a rejection is used by
+  // the target, and nothing depends on the first draw.
   const std::vector<Distribution> all = all_distributions(3, 4);
   Drafting drafting;
   drafting.purpose = Purpose::target;
   for (std::uint64_t salt = 0; salt < 60; ++salt) {
     const auto draft_tokens = [salt](const Text& text, const Proposal&) { return text.empty() ? 2 : int(salt % 3); };
-    const TinyDecoder decoder{mixed_rows(all, salt), mixed_rows(all, salt + 1000), rejection.judge, drafting, draft_tokens};
+    const TinyDecoder decoder{mixed_rows(all, salt), mixed_rows(all, salt + 1000), rejection.judge, drafting,
+                              draft_tokens};
     ASSERT_EQ(distribution_of(decoder, 3), plain_distribution(decoder.target, 3)) << salt;
   }
 }
 
-TEST(RejectionControls, AskingChanceWhereTheDraftTokenStandsAnywayKeepsTheDistribution) {
+TEST(RejectionControls, AnUnneededDrawForACertainAcceptancePreservesTheDistribution) {
   Mistakes harmless;
   harmless.accepted = [](std::uint64_t p_x, std::uint64_t q_x, const Key& key, RandomSource& random) {
     const std::uint64_t accepted_count = std::min(p_x, q_x);
@@ -436,7 +441,7 @@ TEST(RejectionControls, AskingChanceWhereTheDraftTokenStandsAnywayKeepsTheDistri
   EXPECT_EQ(pairs_that_differ(with(harmless)), no_pair);
 }
 
-TEST(RejectionControls, DraftLengthsThatFollowTheTextKeepTheDistribution) {
+TEST(RejectionControls, DraftLengthsThatDependOnTheTextPreserveTheDistribution) {
   const std::vector<Distribution> all = all_distributions(2, 3);
   for (std::uint64_t salt = 0; salt < 100; ++salt) {
     const auto draft_tokens = [salt](const Text& text, const Proposal&) {

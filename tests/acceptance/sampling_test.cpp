@@ -31,12 +31,12 @@ using Tokens = std::vector<Token>;
 
 Distribution sampled(const Row& logits, const Sampling& sampling) { return distribution_of(logits, sampling, {}); }
 
-/// Few different values, so that ties lie on every edge; now and then -infinity, both zeros and denormals.
+/// Few different values, so that ties occur at every boundary; sometimes -infinity, both zeros and denormals.
 Row tied_row(Numbers& numbers, std::size_t size) {
   Row row;
   for (std::size_t i = 0; i < size; ++i)
     row.push_back(numbers.one_of({0.0f, -0.0f, 1.0f, 1.0f, 2.5f, -1.0f, -3.0f, -0.25f, -infinity, denormal, -40.0f}));
-  row[numbers.next() % size] = 1;  // never -infinity alone
+  row[numbers.next() % size] = 1;  // at least one finite logit
   return row;
 }
 
@@ -51,14 +51,14 @@ Sampling random_sampling(Numbers& numbers) {
           .repeat_last_n = numbers.one_of({-1, 0, 1, 2, 3, 5, 64})};
 }
 
-TEST(Sampling, EqualsTheNaiveReadingOfItsDocumentation) {
+TEST(Sampling, EqualsANaiveImplementationOfItsDocumentation) {
   Numbers numbers{1};
   for (int round = 0; round < 20000; ++round) {
     const Row row = tied_row(numbers, 1 + numbers.next() % 12);
     const Sampling sampling = random_sampling(numbers);
     Tokens history;
     for (std::uint64_t left = numbers.next() % 10; left > 0; --left)
-      history.push_back(static_cast<Token>(numbers.next() % (row.size() + 1)));  // one may lie beyond the row
+      history.push_back(static_cast<Token>(numbers.next() % (row.size() + 1)));  // may be beyond the row
     const std::size_t split = numbers.next() % (history.size() + 1);
     const History halves = {std::span(history).first(split), std::span(history).subspan(split)};
     const Distribution p = distribution_of(row, sampling, halves);
@@ -68,8 +68,8 @@ TEST(Sampling, EqualsTheNaiveReadingOfItsDocumentation) {
   }
 }
 
-/// Rows of the shapes that decide which tokens are looked at: blocks without any share, ties within and across blocks,
-/// neighboring floats, few huge ones, values that differ by bits of one size only.
+/// Rows of the shapes that decide which tokens are examined: token blocks of raw weight 0, ties within and across token
+/// blocks, neighboring floats, a few huge logits, values that differ in bits of one size only.
 Row shaped_row(Numbers& numbers, std::size_t size) {
   const auto uniform = [&] { return static_cast<float>(numbers.next() >> 40) * 0x1p-24f; };
   const std::uint64_t shape = numbers.next() % 9;
@@ -90,11 +90,11 @@ Row shaped_row(Numbers& numbers, std::size_t size) {
       default: row.push_back(std::floor(u * 16) - 8); break;                 // tied
     }
   }
-  row[numbers.next() % size] = 1;  // never -infinity alone
+  row[numbers.next() % size] = 1;  // at least one finite logit
   return row;
 }
 
-TEST(Sampling, EqualsTheNaiveReadingOnLongRowsOfEveryShapeWhateverTheSamplerReadBefore) {
+TEST(Sampling, EqualsTheNaiveImplementationOnLongRowsWhateverTheSamplerReadBefore) {
   Numbers numbers{2};
   Sampler sampler;
   Distribution p;
@@ -121,7 +121,7 @@ TEST(Sampling, IsTheSoftmaxUpToTheRoundingOfTheExponential) {
     for (const float z : row) sum += std::exp((z - best) / temperature);
     const Distribution p = sampled(row, {.temperature = temperature});
     for (std::size_t i = 0; i < row.size(); ++i) {
-      // Arguments down to -64 carry the rounding of a float, and shares that of 2^-40.
+      // Arguments down to -64 have the rounding error of a float, and raw weights that of 2^-40.
       const double expected = std::exp((row[i] - best) / temperature) / sum;
       EXPECT_NEAR(static_cast<double>(p.weight(static_cast<Token>(i))) / Distribution::total, expected,
                   expected * 64 * 0x1p-23 + 0x1p-40);
@@ -129,12 +129,12 @@ TEST(Sampling, IsTheSoftmaxUpToTheRoundingOfTheExponential) {
   }
 }
 
-TEST(Sampling, GreedyIsThePointOnTheSmallestOfTheBestTokens) {
+TEST(Sampling, GreedyIsThePointDistributionOnTheSmallestOfTheBestTokens) {
   EXPECT_EQ(sampled({1, 3, 2, 3}, {}), Distribution::point(1));
   EXPECT_EQ(sampled({-0.0f, 0.0f}, {}), Distribution::point(0));
   EXPECT_EQ(sampled({0.0f, -0.0f}, {}), Distribution::point(0));
   EXPECT_EQ(sampled({-5, -infinity}, {.temperature = -1}), Distribution::point(0));
-  // Whatever else is set, but for penalties.
+  // With any other settings except penalties.
   EXPECT_EQ(sampled({1, 3, 2}, {.top_k = 2, .top_p = 0.1f, .min_p = 1}), Distribution::point(1));
   const Tokens history = {1};
   EXPECT_EQ(distribution_of(Row{1, 3, 2}, {.presence_penalty = 2}, {history, {}}), Distribution::point(2));
@@ -152,20 +152,20 @@ TEST(Sampling, TiesAtTheEdgeOfTopPKeepTheSmallerTokensAndAnExactSumDropsTheNext)
   EXPECT_THAT(sampled({0, 9, 1}, {.temperature = 1, .top_p = 1e-30f}).tokens(), ElementsAre(1));
 }
 
-TEST(Sampling, AShareEqualToTheThresholdOfMinPStays) {
+TEST(Sampling, ARawWeightEqualToTheThresholdOfMinPIsKept) {
   EXPECT_THAT(sampled({1, 1, 0.5f}, {.temperature = 1, .min_p = 1}).tokens(), ElementsAre(0, 1));
   const float e = exponential(-1.0f);
   EXPECT_THAT(sampled({1, 0}, {.temperature = 1, .min_p = e}).tokens(), ElementsAre(0, 1));
   EXPECT_THAT(sampled({1, 0}, {.temperature = 1, .min_p = std::nextafter(e, 1.0f)}).tokens(), ElementsAre(0));
 }
 
-TEST(Sampling, TransformsComeInTheirOrder) {
+TEST(Sampling, TransformsAreAppliedInTheirOrder) {
   // Temperature before top-p: hot enough, the nucleus of 0.6 needs two tokens, not one.
   EXPECT_THAT(sampled({2, 0}, {.temperature = 1, .top_p = 0.6f}).tokens(), ElementsAre(0));
   EXPECT_THAT(sampled({2, 0}, {.temperature = 100, .top_p = 0.6f}).tokens(), ElementsAre(0, 1));
   // Top-k before top-p: of three equals two survive, and one of them is half.
   EXPECT_THAT(sampled({1, 1, 1}, {.temperature = 1, .top_k = 2, .top_p = 0.5f}).tokens(), ElementsAre(0));
-  // Penalties before top-k: the penalized favourite leaves.
+  // Penalties before top-k: the penalized best token is removed.
   const Tokens history = {0};
   const Sampling two = {.temperature = 1, .top_k = 2, .presence_penalty = 5};
   EXPECT_THAT(distribution_of(Row{3, 2, 1}, two, {history, {}}).tokens(), ElementsAre(1, 2));
@@ -176,7 +176,7 @@ TEST(Sampling, TransformsComeInTheirOrder) {
   EXPECT_EQ(distribution_of(Row{-1, 1}, all, {twice, {}}), sampled({-3, 1}, {.temperature = 1}));
 }
 
-TEST(Sampling, NeutralValuesAreNoOperations) {
+TEST(Sampling, NeutralValuesHaveNoEffect) {
   Numbers numbers{4};
   const Tokens history = {0, 1, 1, 2};
   const Sampling plain = {.temperature = 0.8f};
@@ -194,7 +194,7 @@ TEST(Sampling, NeutralValuesAreNoOperations) {
   }
 }
 
-TEST(Sampling, PenaltiesSeeTheSameWindowHoweverTheTextIsSplitIntoCommittedAndDrafted) {
+TEST(Sampling, PenaltiesSeeTheSameTokensHoweverTheTextIsSplitIntoCommittedAndDrafted) {
   const Tokens text = {0, 1, 2, 1, 3, 3, 0, 4};
   const Row row = {1, -1, 2, -2, 0.5f, 3};
   for (int last = -1; last <= 10; ++last) {
@@ -211,7 +211,7 @@ TEST(Sampling, PenaltiesSeeTheSameWindowHoweverTheTextIsSplitIntoCommittedAndDra
   }
 }
 
-TEST(Sampling, TokensThatCannotBeSaidKeepNoWeightAtAnyTemperature) {
+TEST(Sampling, ImpossibleTokensHaveNoWeightAtAnyTemperature) {
   for (const float temperature : {1e-38f, denormal, 0.5f, 1.0f, 1e30f, largest}) {
     for (const int k : {0, 3}) {
       const Distribution p = sampled({-infinity, 1, -infinity, 0.5f}, {.temperature = temperature, .top_k = k});
@@ -222,7 +222,7 @@ TEST(Sampling, TokensThatCannotBeSaidKeepNoWeightAtAnyTemperature) {
   }
 }
 
-TEST(Sampling, ExtremesOfTemperatureAndLogitsStayDistributions) {
+TEST(Sampling, ExtremeTemperaturesAndLogitsGiveValidDistributions) {
   EXPECT_EQ(sampled({1, 2, 1.5f}, {.temperature = 1e-38f}), Distribution::point(1));
   EXPECT_EQ(sampled({1, 2, 2}, {.temperature = denormal}),
             Distribution::exact(Tokens{1, 2}, std::vector{Distribution::total / 2, Distribution::total / 2}));
@@ -246,7 +246,7 @@ std::string error_of(const Row& row, const Sampling& sampling, const Tokens& his
   return "no error";
 }
 
-TEST(Sampling, RowsThatNoModelShouldGiveAreErrorsThatNameTheToken) {
+TEST(Sampling, InvalidRowsAreErrorsThatNameTheToken) {
   for (const float temperature : {0.0f, 1.0f}) {
     EXPECT_THAT(error_of({1, 2, nan, 3}, {.temperature = temperature}), HasSubstr("token 2 is NaN"));
     EXPECT_THAT(error_of({nan, 2}, {.temperature = temperature}), HasSubstr("token 0 is NaN"));

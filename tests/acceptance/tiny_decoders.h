@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Exact laws of tiny decoders: rows of integer weights that depend on the tokens before them, a rule under examination,
-// and the law of the text it yields, compared with the product of the target's rows.
+// Exact distributions of tiny decoders: rows of integer weights that depend on the tokens before them, a rule under
+// test, and the distribution of its output, compared with the product of the target's rows.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace draftproof {
 using Text = std::vector<Token>;
 using OutcomeDistribution = std::map<Text, Rational>;
 
-/// Weights of sum `sum`, in units as equal as Distribution's total allows: what the division leaves over goes to the
+/// Returns the distribution with these weights of sum `sum`, scaled to Distribution's total; the remainder goes to the
 /// first positive weight.
 inline Distribution scaled(const std::vector<std::uint64_t>& weights, std::uint64_t sum) {
   std::vector<std::uint64_t> exact;
@@ -35,7 +35,7 @@ inline Distribution scaled(const std::vector<std::uint64_t>& weights, std::uint6
   return Distribution::exact({}, exact);
 }
 
-/// Every distribution over `vocabulary` tokens with integer weights of sum `sum`.
+/// Returns every distribution over `vocabulary` tokens with integer weights of sum `sum`.
 inline std::vector<Distribution> all_distributions(int vocabulary, std::uint64_t sum) {
   std::vector<Distribution> result;
   std::vector<std::uint64_t> weights;
@@ -59,20 +59,17 @@ inline std::vector<Distribution> all_distributions(int vocabulary, std::uint64_t
 /// The distributions after every text, as a function of the text.
 using Rows = std::function<Distribution(const Text&)>;
 
-/// How a draft draft tokens and what it says about it. The correct one draws from what it states.
+/// How a draft draws its tokens and which q it records. The correct one draws from the recorded q.
 struct Drafting {
-  std::function<Token(const Distribution& q, const Key& key, RandomSource& random)> draft_token = [](const Distribution& q,
-                                                                                        const Key& key,
-                                                                                        RandomSource& random) {
-    return draw(q, key, random);
-  };
+  using Draw = std::function<Token(const Distribution& q, const Key& key, RandomSource& random)>;
+  Draw draft_token = [](const Distribution& q, const Key& key, RandomSource& random) { return draw(q, key, random); };
   std::function<Distribution(const Distribution& q)> stated = [](const Distribution& q) { return q; };
   Purpose purpose = Purpose::draft;
 };
 
 using Judge = std::function<Verdict(const Proposal&, TargetRows&, int sequence, int position, RandomSource&)>;
 
-/// Rows of the target after `text` and the draft tokens. Counts what the rules promise about how they ask.
+/// Rows of the target after `text` and the draft tokens. Counts violations of the order in which rules must read rows.
 class TextRows final : public TargetRows {
  public:
   TextRows(const Rows& rows, Text text, const Proposal& proposal)
@@ -98,8 +95,8 @@ class TextRows final : public TargetRows {
   int last_ = -1;
 };
 
-/// What every decode loop does, with nothing but rows: rounds of at most `draft tokens(text, last proposal)` draft tokens until
-/// there are `length` tokens. Keys are those of the production loop.
+/// A decoding loop on rows: rounds of at most `draft_tokens(text, last proposal)` draft tokens until there are `length`
+/// tokens. Keys are those of the production loop.
 struct TinyDecoder {
   Rows target;
   Rows draft;
@@ -132,7 +129,7 @@ struct TinyDecoder {
   }
 };
 
-/// Always `count` draft tokens, as far as there is room.
+/// Returns a policy of `count` draft tokens per round, as far as there is room.
 inline auto always(int count) {
   return [count](const Text&, const Proposal&) { return count; };
 }
@@ -145,7 +142,7 @@ inline Text plain_text(const Rows& target, int length, RandomSource& random) {
   return text;
 }
 
-/// The product of the target's rows.
+/// Returns the product of the target's rows.
 inline OutcomeDistribution plain_distribution(const Rows& target, int length) {
   OutcomeDistribution distribution = {{Text{}, Rational(1)}};
   for (int position = 0; position < length; ++position) {
@@ -175,7 +172,7 @@ inline OutcomeDistribution distribution_of(const TinyDecoder& decoder, int lengt
   return distribution;
 }
 
-/// Rows picked from a list by the text, by a fixed mixing function: reproducible, and different for every prefix.
+/// Rows selected from a list by a fixed mixing function of the text: reproducible, and different for every prefix.
 inline Rows mixed_rows(const std::vector<Distribution>& choices, std::uint64_t salt) {
   return [&choices, salt](const Text& text) {
     std::uint64_t state = salt * 0x9E3779B97F4A7C15u + text.size();

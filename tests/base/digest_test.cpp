@@ -53,7 +53,7 @@ TEST(Digest, OfARowEqualsTheDigestOfItsBytes) {
   }
 }
 
-TEST(Digest, CanBeAskedInTheMiddleAndContinued) {
+TEST(Digest, CanBeReadInTheMiddleAndContinued) {
   Digest digest;
   digest.add(std::uint32_t{1});
   const Fingerprint first = digest.value();
@@ -62,11 +62,11 @@ TEST(Digest, CanBeAskedInTheMiddleAndContinued) {
   EXPECT_NE(digest.value(), first);
 }
 
-TEST(Digest, TellsZeroFromNegativeZero) {
+TEST(Digest, DistinguishesZeroFromNegativeZero) {
   EXPECT_NE(digest_of(std::array{0.0F}), digest_of(std::array{-0.0F}));
 }
 
-TEST(Digest, TellsNeighboringFloatsApartInAnyPlaceOfARow) {
+TEST(Digest, DistinguishesNeighboringFloatsInAnyPlaceOfARow) {
   std::vector<float> row(200, 1.0F);
   const Fingerprint before = digest_of(row);
   for (float& value : row) {
@@ -77,7 +77,7 @@ TEST(Digest, TellsNeighboringFloatsApartInAnyPlaceOfARow) {
   EXPECT_EQ(digest_of(row), before);
 }
 
-TEST(Digest, TellsRowsOfZerosOfDifferentLengthsApart) {
+TEST(Digest, DistinguishesRowsOfZerosOfDifferentLengths) {
   EXPECT_NE(digest_of(std::vector<float>(7)), digest_of(std::vector<float>(8)));
 }
 

@@ -55,7 +55,7 @@ TEST(Incoming, ReadsAFileOfAnyLength) {
   }
 }
 
-TEST(IncomingSlow, WaitsForAWriterWhoComesLateAndThenAsLongAsHeTakes) {
+TEST(IncomingSlow, WaitsForALateWriterAndThenForAllItsBytes) {
   const Pipe pipe;
   std::thread writer([&] {
     std::this_thread::sleep_for(a_while);
@@ -71,14 +71,14 @@ TEST(IncomingSlow, WaitsForAWriterWhoComesLateAndThenAsLongAsHeTakes) {
   writer.join();
 }
 
-TEST(IncomingSlow, RefusesAPipeIntoWhichNobodyWritesAfterAFewSeconds) {
+TEST(IncomingSlow, RejectsAPipeWithoutAWriterAfterAFewSeconds) {
   const Pipe pipe;
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_THAT(error_of(pipe.path), HasSubstr(pipe.path + ": a pipe into which nobody writes"));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3 * Incoming::patience_seconds));
 }
 
-TEST(Incoming, ReadsWhatIsLeftInAPipeWhoseWriterHasGoneAndWaitsForNobodyElse) {
+TEST(Incoming, ReadsTheRestOfAPipeWhoseWriterHasClosedItWithoutWaiting) {
   for (const std::string text : {"", "all"}) {
     int ends[2];
     ASSERT_EQ(pipe(ends), 0);
@@ -92,7 +92,7 @@ TEST(Incoming, ReadsWhatIsLeftInAPipeWhoseWriterHasGoneAndWaitsForNobodyElse) {
   }
 }
 
-TEST(Incoming, NamesWhatCannotBeRead) {
+TEST(Incoming, NamesAFileThatCannotBeRead) {
   EXPECT_THAT(error_of("/nonexistent"), HasSubstr("/nonexistent: cannot be read: No such file"));
   EXPECT_THAT(error_of("/"), HasSubstr("/: cannot be read: Is a directory"));
 }

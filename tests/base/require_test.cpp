@@ -8,7 +8,7 @@
 namespace draftproof {
 namespace {
 
-TEST(RequireDeathTest, AbortsInEveryBuildWithPlaceSentenceAndCondition) {
+TEST(RequireDeathTest, AbortsInEveryBuildWithPlaceMessageAndCondition) {
   const int found = 2;
   EXPECT_DEATH(REQUIRE(found == 3, "three are needed"),
                "require_test.cpp:[0-9]+: broken invariant: three are needed \\(found == 3\\)");
@@ -28,7 +28,7 @@ TEST(Require, IsOneStatement) {
     FAIL() << "the else must belong to the outer if";
 }
 
-TEST(Error, CarriesItsSentence) {
+TEST(Error, CarriesItsMessage) {
   EXPECT_STREQ(Error("model.gguf: no such file").what(), "model.gguf: no such file");
 }
 

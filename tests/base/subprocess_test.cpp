@@ -45,7 +45,7 @@ TEST(Subprocess, AnswersInAnotherProcessThatKeepsItsState) {
   EXPECT_NE(process.ask(""), std::to_string(own));
 }
 
-TEST(Subprocess, ErrorsAreThrownHereAndTheProcessGoesOn) {
+TEST(Subprocess, ErrorsAreThrownInTheCallerAndTheProcessContinues) {
   Subprocess there("it", answers, 100);
   EXPECT_EQ(error_of([&] { there.ask("refuse"); }), "that is refused");
   EXPECT_EQ(there.ask("a"), "a 2");
@@ -53,7 +53,7 @@ TEST(Subprocess, ErrorsAreThrownHereAndTheProcessGoesOn) {
   EXPECT_EQ(error_of([&] { never.ask("a"); }), "there is nothing to begin with");
 }
 
-TEST(Subprocess, WhatCrashesHangsOrSaysTooMuchIsAnError) {
+TEST(Subprocess, ACrashAHangAndATooLargeAnswerAreErrors) {
   if (test::sanitized) GTEST_SKIP() << "the sanitizer answers the signal";
   const std::pair<const char*, const char*> cases[] = {
       {"crash", "it: its reader was ended by signal 11"}, {"end", "it: its reader ended with status 7"},

@@ -6,7 +6,7 @@
 namespace draftproof {
 namespace {
 
-TEST(Utf8, KnowsWellFormedText) {
+TEST(Utf8, RecognizesWellFormedText) {
   for (const char* good :
        {"", "a", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "\xF4\x8F\xBF\xBF", "\xEE\x80\x80"}) {
     EXPECT_TRUE(utf8::is_valid(good)) << good;
@@ -29,7 +29,7 @@ TEST(Utf8, WritesAndReadsEveryCharacter) {
   }
 }
 
-TEST(Utf8, ReplacesMaximalPieces) {
+TEST(Utf8, ReplacesMaximalSubparts) {
   EXPECT_EQ(utf8::replace_broken("a\xF0\x9F\x98z"), "a\uFFFDz");
   EXPECT_EQ(utf8::replace_broken("\xF0\x9F"), "\uFFFD");
   EXPECT_EQ(utf8::replace_broken("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD");

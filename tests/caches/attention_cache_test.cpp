@@ -18,22 +18,23 @@ void write(AttentionCache& cache, int position, const float* key, const float* v
   store_positions(kv, position, 1, key, value, 0, 0, kv.kv_heads);
 }
 
-/// How a round of a decoder uses the cache: `rows` written, in one call or one by one, `kept` of them committed; -1
-/// destroys the window instead.
+/// How a round of a decoder uses the cache: it writes `rows` rows, in one call or one by one, and commits `kept` of
+/// them; -1 destroys the transaction instead.
 struct Step {
   int rows;
   int kept;
 };
 
-/// The naive model: the tag of every position, in a list. Every row written carries a tag never used before, so a row
-/// that was refused differs from the one kept at its position.
+/// The naive model: a list of the tags of all positions. Every written row has a new tag, so a rejected row differs
+/// from the one kept at its position.
 class Pair {
  public:
   Pair(int window, int capacity, int pending_rows)
       : pending_rows_(pending_rows), cache_(make(window, capacity, pending_rows)), window_(window) {}
 
   void run(const Step& step) {
-    Transaction transaction = cache_.begin(step.kept % 2 == 0 ? pending_rows_ : step.rows);  // spare room must not show
+    // Room for more rows than are written must have no effect.
+    Transaction transaction = cache_.begin(step.kept % 2 == 0 ? pending_rows_ : step.rows);
     std::vector<float> tags = kept_;
     for (int row = 0; row < step.rows; ++row) {
       tags.push_back(next_tag_);
@@ -54,8 +55,8 @@ class Pair {
   int failures() const { return failures_; }
   Fingerprint digest() const { return cache_.digest(); }
 
-  /// Of a cache that saw only what was kept, in transactions of at most `chunk` rows.
-  Fingerprint digest_of_the_kept(int capacity, int chunk) const {
+  /// Returns the digest of a cache that saw only the kept rows, in transactions of at most `chunk` rows.
+  Fingerprint digest_of_kept(int capacity, int chunk) const {
     Cache fresh = make(window_, capacity, chunk);
     for (int done = 0; done < length();) {
       const int rows = std::min(chunk, length() - done);
@@ -98,7 +99,7 @@ class Pair {
   int window_;
   std::vector<float> kept_;
   float next_tag_ = 1;
-  int failures_ = 0;  // counted, not asserted: the loops below come here tens of millions of times
+  int failures_ = 0;  // counted, not asserted: this runs tens of millions of times
 };
 
 std::vector<Step> steps_within(int pending_rows) {
@@ -121,10 +122,10 @@ int run_all(int window, int pending_rows, int base, int depth) {
       pair.run({rows, rows});
     }
     for (const std::size_t step : sequence) pair.run(steps[step]);
-    EXPECT_EQ(pair.failures(), 0) << "window " << window << ", horizon " << pending_rows << ", base " << base;
+    EXPECT_EQ(pair.failures(), 0) << "window " << window << ", pending rows " << pending_rows << ", base " << base;
     const int chunk = 1 + runs % 7;
-    EXPECT_EQ(pair.digest(), pair.digest_of_the_kept(capacity, chunk))
-        << "window " << window << ", horizon " << pending_rows << ", base " << base << ", run " << runs;
+    EXPECT_EQ(pair.digest(), pair.digest_of_kept(capacity, chunk))
+        << "window " << window << ", pending rows " << pending_rows << ", base " << base << ", run " << runs;
     if (testing::Test::HasFailure()) return runs;
 
     more = false;
@@ -139,11 +140,12 @@ int run_all(int window, int pending_rows, int base, int depth) {
   return runs;
 }
 
-// A ring has whole blocks, so it is tight only where window - 1 + horizon is a multiple of 16: windows 12 to 16, and 28
-// to 32, each with its horizon. The bases let the steps straddle every edge of the first two blocks.
+// A ring has whole KV blocks, so it has no spare room only where window - 1 + max_pending_rows is a multiple of 16:
+// windows 12 to 16, and 28 to 32, each with its max_pending_rows. The bases let the steps cross every boundary of the
+// first two KV blocks.
 constexpr int windows[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 14, 15, 16, 17, 28, 29, 31, 32, 33};
 
-TEST(Attention, EverySequenceOfRoundsFromTheStartReadsBackWhatWasKept) {
+TEST(Attention, EverySequenceOfRoundsFromTheStartReadsBackTheKeptRows) {
   int runs = 0;
   for (const int window : {0, 1, 2, 3, 5, 9}) {
     runs += run_all(window, 1, 0, 6);
@@ -154,7 +156,7 @@ TEST(Attention, EverySequenceOfRoundsFromTheStartReadsBackWhatWasKept) {
   EXPECT_EQ(runs, 6 * (729 + 16807 + 20736) + 117649);
 }
 
-TEST(Attention, EverySequenceOfRoundsAcrossTheSeamsOfTheRingReadsBackWhatWasKept) {
+TEST(Attention, EverySequenceOfRoundsAcrossTheEndOfTheRingReadsBackTheKeptRows) {
   int runs = 0;
   for (const int window : windows) {
     for (const int base : {14, 15, 16, 17, 30, 33}) {
@@ -168,14 +170,15 @@ TEST(Attention, EverySequenceOfRoundsAcrossTheSeamsOfTheRingReadsBackWhatWasKept
   EXPECT_EQ(runs, 21 * 6 * (243 + 343 + 1728 + 324 + 625));
 }
 
-TEST(Attention, ALongTextInFullHorizonsStaysRightThroughManyLapsOfTheRing) {
+TEST(Attention, ALongTextInTransactionsOfFullSizeStaysCorrectThroughManyLapsOfTheRing) {
   for (int window = 1; window <= 40; ++window) {
     for (int pending_rows = 1; pending_rows <= 20; ++pending_rows) {
       Pair pair(window, 300, pending_rows);
       for (int round = 0; pair.length() + pending_rows <= 300 && round < 400; ++round)
         pair.run({pending_rows, (round * 7 + window) % (pending_rows + 1)});
-      ASSERT_EQ(pair.failures(), 0) << "window " << window << ", horizon " << pending_rows;
-      ASSERT_EQ(pair.digest(), pair.digest_of_the_kept(300, 3)) << "window " << window << ", horizon " << pending_rows;
+      ASSERT_EQ(pair.failures(), 0) << "window " << window << ", pending rows " << pending_rows;
+      ASSERT_EQ(pair.digest(), pair.digest_of_kept(300, 3))
+          << "window " << window << ", pending rows " << pending_rows;
     }
   }
 }
@@ -191,7 +194,7 @@ TEST(Attention, RowsOfSeveralPositionsAreClaimedInOrderAndReadBack) {
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(cache.kv().keys) % 64, 0U);
       for (int position = 0; position < 40; position += 4) {
         std::vector<float> keys(4 * heads * dims);
-        for (std::size_t i = 0; i < keys.size(); ++i) {  // every vector holds a 127, so q8 keeps it exactly
+        for (std::size_t i = 0; i < keys.size(); ++i) {  // every vector contains a 127, so q8 stores it exactly
           keys[i] = i % dims == 0 ? 127.0F : static_cast<float>((static_cast<std::size_t>(position) * 15 + i) % 120);
         }
         cache.open(position + 4);
@@ -214,14 +217,14 @@ TEST(Attention, RowsOfSeveralPositionsAreClaimedInOrderAndReadBack) {
 
 TEST(Attention, WarmEqualsColdInEveryFormat) {
   for (const KvFormat format : {KvFormat::f32, KvFormat::bf16, KvFormat::q8}) {
-    const auto digest_after = [&](int refused) {
+    const auto digest_after = [&](int rejected) {
       std::vector<std::unique_ptr<LayerCache>> layers;
       layers.push_back(std::make_unique<AttentionCache>(2, 9, 20, 64, 8, format));
       Cache cache(std::move(layers), 64, 8);
       for (int round = 0; round < 12; ++round) {
         const int position = cache.length();
-        Transaction transaction = cache.begin(4 + refused);
-        for (int row = 0; row < 4 + refused; ++row) {
+        Transaction transaction = cache.begin(4 + rejected);
+        for (int row = 0; row < 4 + rejected; ++row) {
           std::vector<float> x(2 * 9);
           for (std::size_t i = 0; i < x.size(); ++i) {
             x[i] = std::sin(static_cast<float>(position + row) + 0.1F * static_cast<float>(i));
@@ -229,7 +232,7 @@ TEST(Attention, WarmEqualsColdInEveryFormat) {
           }
           write(cache.layer<AttentionCache>(0), position + row, x.data(), x.data());
         }
-        cache.wrote(4 + refused);
+        cache.wrote(4 + rejected);
         transaction.commit(4);
       }
       return cache.digest();
@@ -257,7 +260,8 @@ TEST(Attention, AnyPathOfATreeIsKeptAsIfItHadBeenTheOnlyOneInEveryFormat) {
   const int size = static_cast<int>(depths.size());
   for (const KvFormat format : {KvFormat::f32, KvFormat::bf16, KvFormat::q8}) {
     for (const int window : {AttentionCache::everything, 3, 20}) {
-      for (const int before : {0, 13, 14, 15, 16, 30, 47}) {  // the tree straddles the seams of blocks and ring
+      // The tree crosses the boundaries of KV blocks and of the ring.
+      for (const int before : {0, 13, 14, 15, 16, 30, 47}) {
         for (const auto& path : paths) {
           AttentionCache warm(heads, dims, window, 100, size, format);
           AttentionCache cold(heads, dims, window, 100, size, format);
@@ -293,7 +297,7 @@ TEST(Attention, AnyPathOfATreeIsKeptAsIfItHadBeenTheOnlyOneInEveryFormat) {
   }
 }
 
-TEST(Attention, TheRingIsAsSmallAsTheWindowAndTheHorizonAllow) {
+TEST(Attention, TheRingIsAsSmallAsTheWindowAndThePendingRowsAllow) {
   const auto blocks = [](int window, int capacity, int pending_rows) {
     return AttentionCache(1, 1, window, capacity, pending_rows).kv().blocks;
   };

@@ -15,7 +15,7 @@ namespace {
 constexpr int capacity = 12;
 constexpr int max_pending_rows = 4;
 
-/// Three layers of three kinds of memory, as a model with mixed layers has them.
+/// Three layers with three kinds of caches, as in a model with mixed layers.
 Cache mixed_cache() {
   std::vector<std::unique_ptr<LayerCache>> layers;
   layers.push_back(std::make_unique<AttentionCache>(1, 1, AttentionCache::everything, capacity, max_pending_rows));
@@ -53,7 +53,7 @@ Fingerprint digest_after(std::initializer_list<Token> tags) {
   return cache.digest();
 }
 
-TEST(Cache, EndRunsAheadOfLengthOnlyWhileAWindowIsOpen) {
+TEST(Cache, EndIsAheadOfLengthOnlyInsideATransaction) {
   Cache cache = mixed_cache();
   Transaction transaction = cache.begin(3);
   EXPECT_EQ(cache.end(), 0);
@@ -83,10 +83,11 @@ TEST(Cache, EveryNumberOfKeptRowsLeavesTheDigestOfACacheThatSawOnlyThose) {
   }
 }
 
-TEST(Cache, DigestsTellTextsOfDifferentLengthOrContentApart) {
+TEST(Cache, DigestsDistinguishTextsOfDifferentLengthOrContent) {
   EXPECT_NE(digest_after({}), digest_after({1}));
   EXPECT_NE(digest_after({1, 2}), digest_after({2, 1}));
-  EXPECT_NE(digest_after({1, 2, 3, 4}), digest_after({9, 2, 3, 4}));  // out of the sliding window, not of the others
+  // The first token is outside of the sliding window, but visible to the other layers.
+  EXPECT_NE(digest_after({1, 2, 3, 4}), digest_after({9, 2, 3, 4}));
 }
 
 TEST(Cache, ADestroyedTransactionKeepsNothing) {
@@ -161,7 +162,7 @@ TEST(CacheDeathTest, BeginWhileOpenAborts) {
   EXPECT_DEATH(cache.begin(1), "at most one open transaction");
 }
 
-TEST(CacheDeathTest, BeginBeyondHorizonOrCapacityAborts) {
+TEST(CacheDeathTest, BeginBeyondMaxPendingRowsOrCapacityAborts) {
   Cache cache = mixed_cache();
   EXPECT_DEATH(cache.begin(0), "between one row");
   EXPECT_DEATH(cache.begin(max_pending_rows + 1), "between one row");
@@ -183,7 +184,7 @@ TEST(CacheDeathTest, CommitOutOfRangeAborts) {
   EXPECT_DEATH(transaction.commit(0), "commits once");
 }
 
-TEST(CacheDeathTest, RowsOutsideTheWindowAbort) {
+TEST(CacheDeathTest, RowsOutsideTheTransactionAbort) {
   Cache cache = mixed_cache();
   EXPECT_DEATH(cache.wrote(1), "inside a transaction");
   EXPECT_DEATH(write_layer(cache, 0, 0, 1), "inside the open transaction");

@@ -12,7 +12,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(History, ARefusedTokenIsReplacedByTheNextOneAtItsPosition) {
+TEST(History, ARejectedTokenIsReplacedByTheNextOneAtItsPosition) {
   HistoryCache history;
   history.open(3);
   history.write(0, 5);
@@ -26,7 +26,7 @@ TEST(History, ARefusedTokenIsReplacedByTheNextOneAtItsPosition) {
   EXPECT_THAT(history.tokens(2), ElementsAre(5, 8));
 }
 
-TEST(History, OfATreeAnyPathIsKept) {
+TEST(History, AnyPathOfATreeCanBeKept) {
   // 5 -> {6 -> 7, 8 -> {9, 4}}
   const std::vector<Token> tokens = {5, 6, 7, 8, 9, 4};
   const std::vector<int> depths = {0, 1, 2, 1, 2, 2};
@@ -51,7 +51,7 @@ TEST(History, OfATreeAnyPathIsKept) {
   }
 }
 
-TEST(HistoryDeathTest, ABranchBeginsInTheWindow) {
+TEST(HistoryDeathTest, ABranchOutsideTheTransactionAborts) {
   HistoryCache history;
   history.open(2);
   history.write(0, 5);
@@ -62,7 +62,7 @@ TEST(HistoryDeathTest, ABranchBeginsInTheWindow) {
   EXPECT_DEATH(history.branch(3), "a branch begins");
 }
 
-TEST(HistoryDeathTest, ForgottenTokensCannotBeRead) {
+TEST(HistoryDeathTest, ReadingRolledBackTokensAborts) {
   HistoryCache history;
   history.open(2);
   history.write(0, 5);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The loop, on a model of hashes: every draft, every script, every exit, held against a plain loop of ten lines.
+// The decoding loop on a hash model: every draft, every script, every exit, compared with a plain loop of ten lines.
 #include "ref/decoding/decoder.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 constexpr int vocabulary = 5;
 constexpr std::uint64_t seed = 11;
 
-/// A target, a model that half agrees with it, and the plain texts, which are computed once.
+/// A target, a draft model that agrees with it on half of the rows, and the plain texts, which are computed once.
 class Bench {
  public:
   Bench() : target_(make_hash_model(shape(0))), dialect_(make_hash_model(shape(77))) {}
@@ -26,7 +26,7 @@ class Bench {
   Model& target() { return *target_; }
   Model& dialect() { return *dialect_; }
 
-  /// Prompt and a long plain output without stops: what every plain text begins with.
+  /// Returns prompt and a long plain output without stop tokens, a prefix of which is every plain text.
   const std::vector<Token>& truth(const Request& request) {
     const Sampling& s = request.sampling;
     auto& text = truths_[{request.prompt, {s.temperature, s.repeat_penalty, s.presence_penalty}}];
@@ -41,10 +41,11 @@ class Bench {
     return text;
   }
 
-  /// Models, trees, then the scripts.
+  /// Draft kinds in order: models, trees, scripts.
   static constexpr std::size_t others = 6;
   static std::vector<std::string> draft_names() {
-    std::vector<std::string> names = {"none", "perturbed", "always-reject", "perfect", "tree", "tree beside drawn draft tokens"};
+    std::vector<std::string> names = {"none",    "perturbed", "always-reject",
+                                      "perfect", "tree",      "tree beside drawn draft tokens"};
     for (const NamedScript& row : scripts()) names.push_back(row.name);
     return names;
   }
@@ -60,7 +61,7 @@ class Bench {
     }
     const Token stop = request.stops.empty() ? 0 : request.stops.back();
     return std::make_unique<KnowingDraft>(scripts()[kind - others].script, truth(request), vocabulary,
-                                           stop < vocabulary ? stop : 0, request.draft_max);
+                                          stop < vocabulary ? stop : 0, request.draft_max);
   }
 
  private:
@@ -95,21 +96,22 @@ struct Case {
   }
 };
 
-/// Does the rule promise the very tokens of plain decoding?
+/// Whether the rule guarantees the tokens of plain decoding.
 bool promises_tokens(const Case& point) { return point.rule == &matching || point.request.sampling.greedy(); }
 
-/// What must hold of the counts, from the rounds alone, by the definitions of ollama's seed: iterations are rounds with
-/// draft tokens, each either met a refusal or accepted all.
+/// Checks the counts against the rounds: iterations are the rounds with draft tokens, and each either had a rejection
+/// or accepted all of its path.
 std::string fault_of_counts(const Trace& trace) {
   const Statistics& s = trace.statistics;
-  int iterations = 0, drafted = 0, accepted = 0, refused = 0, all = 0;
+  int iterations = 0, drafted = 0, accepted = 0, rejected = 0, all = 0;
   for (const Round& round : trace.rounds) {
     if (round.proposal.tokens.empty()) continue;
     ++iterations;
     drafted += static_cast<int>(round.proposal.tokens.size());
     int accepted_count = 0;
     int last = -1;
-    for (; accepted_count < round.verdict.accepted && accepted_count < static_cast<int>(round.emitted.size()); ++accepted_count) {
+    const int accepted_max = std::min(round.verdict.accepted, static_cast<int>(round.emitted.size()));
+    for (; accepted_count < accepted_max; ++accepted_count) {
       const int draft_token = round.proposal.child(last, round.emitted[static_cast<std::size_t>(accepted_count)]);
       if (draft_token == Proposal::no_node) break;
       last = draft_token;
@@ -117,13 +119,13 @@ std::string fault_of_counts(const Trace& trace) {
     accepted += accepted_count;
     const bool every = round.proposal.first_child(last) == Proposal::no_node;
     all += every;
-    refused += !every;
+    rejected += !every;
   }
   if (s.rounds != static_cast<int>(trace.rounds.size())) return "rounds";
   if (s.iterations != iterations) return "iterations";
   if (s.drafted != drafted) return "drafted";
   if (s.accepted != accepted) return "accepted";
-  if (s.mismatches != refused || s.all_accepted != all) return "mismatches or all_accepted";
+  if (s.mismatches != rejected || s.all_accepted != all) return "mismatches or all_accepted";
   if (s.iterations != s.mismatches + s.all_accepted) return "iterations as a sum";
   const bool batched = trace.request.verification == Verification::batched;
   if (s.batched != (batched ? iterations : 0) || s.serial != (batched ? 0 : iterations)) return "batched or serial";
@@ -135,14 +137,15 @@ std::string fault_of_counts(const Trace& trace) {
       again.batched != s.batched || again.serial != s.serial) {
     return "the recount";
   }
-  // Every token of the output is an accepted draft token or the target's own, one a round; a drafted stop has none after it.
+  // Every token of the output is an accepted draft token or the target's own, one a round; a drafted stop has none
+  // after it.
   int own = 0;
   for (const Round& round : trace.rounds) own += static_cast<int>(round.emitted.size()) - round.accepted;
   if (accepted + own != static_cast<int>(trace.output.size())) return "the sum of the output";
   return "";
 }
 
-/// What must hold at rest: caches, draft and output are in step.
+/// Checks the state after a run: caches, draft and output are consistent.
 std::string fault_at_rest(Bench& bench, const Decoder& decoder, const WatchedDraft& draft, const Request& request) {
   std::vector<Token> text = request.prompt;
   const std::vector<Token>& output = decoder.trace().output;
@@ -158,24 +161,24 @@ std::string fault_at_rest(Bench& bench, const Decoder& decoder, const WatchedDra
   return draft.fault();
 }
 
-/// Runs one point to its end and looks at everything. Empty when all is well.
+/// Runs one point to its end and checks everything. Returns an empty string when all checks pass.
 std::string fault_of(Bench& bench, const Case& point) {
   const Request& request = point.request;
   WatchedDraft draft(bench.new_draft(point.draft, request));
   PhiloxSource random(seed);
   Decoder decoder(bench.target(), draft, *point.rule, random, request, Recording::counts);
-  std::vector<Token> told;
+  std::vector<Token> received;
   std::string fault;
   decoder.run({[&](const Trace& trace) {
     const Round& round = trace.rounds.back();
-    told.insert(told.end(), round.emitted.begin(), round.emitted.end());
+    received.insert(received.end(), round.emitted.begin(), round.emitted.end());
     if (round.emitted.empty()) fault = "an empty run was handed out";
-    if (trace.output != told) fault = "tokens were handed out before they were recorded";
+    if (trace.output != received) fault = "tokens were handed out before they were recorded";
     if (!round.rows.empty()) fault = "rows were shown that nobody asked for";
   }});
   if (!fault.empty()) return fault;
   const Trace& trace = decoder.trace();
-  if (told != trace.output) return "what was handed out is not the output";
+  if (received != trace.output) return "what was handed out is not the output";
 
   if (promises_tokens(point)) {
     std::vector<Token> plain(bench.truth(request).begin() + static_cast<std::ptrdiff_t>(request.prompt.size()),
@@ -257,8 +260,8 @@ void expect_no_fault(std::size_t stride) {
   ::testing::Test::RecordProperty("points", static_cast<int>(points));
 }
 
-/// The stride is prime to every dimension of the grid, so that the points visited mix all of them.
-TEST(Decoder, EveryDraftRuleAndBudgetGivesThePlainTextAndRestsOneShortOfIt) { expect_no_fault(3); }
+/// The stride is coprime to every dimension of the grid, so that the visited points mix all of them.
+TEST(Decoder, EveryDraftRuleAndBudgetGivesThePlainTextAndEndsOnePositionShortOfIt) { expect_no_fault(3); }
 TEST(DecoderSlow, EveryPointOfTheWholeGrid) { expect_no_fault(1); }
 
 Trace run_of(Bench& bench, const Case& point) {
@@ -269,7 +272,7 @@ Trace run_of(Bench& bench, const Case& point) {
   return decoder.trace();
 }
 
-TEST(Decoder, SerialAndBatchedVerificationGiveOneTraceToTheLastBit) {
+TEST(Decoder, SerialAndBatchedVerificationGiveEqualTracesToTheLastBit) {
   Bench bench;
   long bad = 0;
   sweep(53, [&](const Case& point) {
@@ -282,7 +285,7 @@ TEST(Decoder, SerialAndBatchedVerificationGiveOneTraceToTheLastBit) {
   EXPECT_EQ(bad, 0);
 }
 
-TEST(Decoder, EveryRowThatDecidedATokenEqualsThePlainRowAndEveryCacheAFreshOne) {
+TEST(Decoder, EveryRowThatDecidedATokenEqualsThePlainRowAndEveryCacheANewOne) {
   Bench bench;
   long rows = 0, bad = 0;
   sweep(211, [&](const Case& point) {
@@ -309,7 +312,7 @@ TEST(Decoder, EveryRowThatDecidedATokenEqualsThePlainRowAndEveryCacheAFreshOne) 
   EXPECT_GT(rows, 10'000);
 }
 
-TEST(Decoder, ThePromptsOwnStopTokenEndsNothing) {
+TEST(Decoder, AStopTokenInThePromptDoesNotEndTheText) {
   Bench bench;
   Case point;
   point.request = asked({1, 0}, 3, 2, {}, {0});
@@ -317,7 +320,7 @@ TEST(Decoder, ThePromptsOwnStopTokenEndsNothing) {
   EXPECT_FALSE(trace.output.empty());
 }
 
-TEST(Decoder, AStopTokenEndsTheTextAsFirstTokenInMidRunAndAsTheTargetsOwn) {
+TEST(Decoder, AStopTokenEndsTheTextAsTheFirstAcceptedALaterAndTheTargetsToken) {
   Bench bench;
   Case point;
   point.request = asked({2, 4}, 12, 4);
@@ -344,7 +347,7 @@ TEST(Decoder, AStopTokenEndsTheTextAsFirstTokenInMidRunAndAsTheTargetsOwn) {
   EXPECT_TRUE(as_own);
 }
 
-TEST(Decoder, DraftTokensBehindADraftedStopAreNeverVerified) {
+TEST(Decoder, DraftTokensAfterADraftedStopTokenAreNeverVerified) {
   Bench bench;
   Case point;
   point.request = asked({2}, 12, 8, {}, {0, 3});
@@ -361,7 +364,7 @@ TEST(Decoder, DraftTokensBehindADraftedStopAreNeverVerified) {
   }
 }
 
-TEST(Decoder, TheDraftIsNeverAskedForTheLastTokenNorWhenItIsToDraftTokenNothing) {
+TEST(Decoder, TheDraftIsNotCalledForTheLastTokenNorForZeroTokens) {
   Bench bench;
   for (const int draft_max : {-3, 0, 1, 5}) {
     for (const int tokens : {0, 1, 2, 6}) {
@@ -410,8 +413,8 @@ std::vector<Request> interrupted_requests() {
   return requests;
 }
 
-/// Both rules, some drafts. Scripts count their rounds, so a repeated round may draft token otherwise: only drafts that are
-/// functions of the text are held to the same trace.
+/// Both rules, some drafts. Scripts count their rounds, so a repeated round may propose other tokens: equal traces are
+/// required only of drafts that are functions of the text.
 template <class Visit>
 void each_interrupted(const Visit& visit) {
   for (const Request& request : interrupted_requests())
@@ -419,7 +422,7 @@ void each_interrupted(const Visit& visit) {
       for (std::size_t draft = 0; draft < 4; ++draft) visit(Case{request, draft, *rule});
 }
 
-TEST(Decoder, ARunCancelledAfterAnyRoundGoesOnToTheSameTrace) {
+TEST(Decoder, ARunCancelledAfterAnyRoundContinuesToTheSameTrace) {
   Bench bench;
   each_interrupted([&](const Case& point) {
     const Trace whole = run_of(bench, point);
@@ -443,7 +446,7 @@ TEST(Decoder, ARunCancelledAfterAnyRoundGoesOnToTheSameTrace) {
   });
 }
 
-TEST(Decoder, ACancelDuringARoundLetsTheRoundFinish) {
+TEST(Decoder, ACancellationDuringARoundLetsTheRoundFinish) {
   Bench bench;
   each_interrupted([&](const Case& point) {
     const Trace whole = run_of(bench, point);
@@ -467,7 +470,7 @@ TEST(Decoder, ACancelDuringARoundLetsTheRoundFinish) {
   });
 }
 
-TEST(Decoder, ACancelInsideThePromptIsACancelWhateverTheBudget) {
+TEST(Decoder, ACancellationDuringPrefillIsReportedWhateverTheBudget) {
   Bench bench;
   for (const int tokens : {0, 1, 4}) {
     Request request = long_request();
@@ -491,7 +494,7 @@ TEST(Decoder, ACancelInsideThePromptIsACancelWhateverTheBudget) {
   }
 }
 
-TEST(Decoder, ACancelBeforeTheFirstPassKeepsNothingAndASecondRunOfAFinishedTextAddsNothing) {
+TEST(Decoder, ACancellationBeforeTheFirstPassKeepsNothingAndRunningAFinishedTextAddsNothing) {
   Bench bench;
   Case point;
   point.request = asked({3}, 4, 2);
@@ -501,18 +504,18 @@ TEST(Decoder, ACancelBeforeTheFirstPassKeepsNothingAndASecondRunOfAFinishedTextA
   std::atomic<bool> cancelled = true;
   decoder.run({}, &cancelled);
   EXPECT_EQ(decoder.trace().finish, Finish::cancelled);
-  EXPECT_EQ(decoder.trace().final_length, 0) << "prompt of one, nothing said: prompt + output - 1 = 0";
+  EXPECT_EQ(decoder.trace().final_length, 0) << "prompt of one, no output: prompt + output - 1 = 0";
   decoder.run();
   const Trace once = decoder.trace();
   EXPECT_EQ(once.finish, Finish::length);
   decoder.run({}, &cancelled);
-  EXPECT_EQ(difference(decoder.trace(), once), "") << "a finished text has ended, whatever the flag says";
+  EXPECT_EQ(difference(decoder.trace(), once), "") << "a finished text has ended, whatever the flag is";
 }
 
-/// Makes something fail for the k-th time it is called, for every k, and goes on after each failure.
+/// Makes the k-th call of something fail, for every k, and continues after each failure.
 class Failure : public std::exception {};
 
-/// `arm` plants a failure at call k and returns a function that removes it.
+/// `arm` installs a failure at call k and returns a function that removes it.
 template <class Arm>
 void expect_step_kept(Bench& bench, const Case& point, const Arm& arm) {
   const Trace whole = run_of(bench, point);
@@ -531,7 +534,7 @@ void expect_step_kept(Bench& bench, const Case& point, const Arm& arm) {
     Decoder decoder(target, draft, *point.rule, random, point.request, Recording::digests);
     int calls = 0;
     bool failed = false;
-    std::vector<Token> told;
+    std::vector<Token> received;
     const auto fail = [&] {
       if (calls++ != k) return;
       failed = true;
@@ -541,7 +544,7 @@ void expect_step_kept(Bench& bench, const Case& point, const Arm& arm) {
     arm(target, drafts_model, draft, at_emit, fail);
     const RoundCallback watch{[&](const Trace& trace) {
       const std::vector<Token>& emitted = trace.rounds.back().emitted;
-      told.insert(told.end(), emitted.begin(), emitted.end());
+      received.insert(received.end(), emitted.begin(), emitted.end());
       if (at_emit) at_emit();
     }};
     try {
@@ -550,11 +553,11 @@ void expect_step_kept(Bench& bench, const Case& point, const Arm& arm) {
       ASSERT_EQ(decoder.trace().finish, Finish::unfinished);
     }
     ASSERT_EQ(fault_at_rest(bench, decoder, draft, point.request), "") << point.describe() << ", call " << k;
-    ASSERT_EQ(told, decoder.trace().output) << point.describe() << ", call " << k;
+    ASSERT_EQ(received, decoder.trace().output) << point.describe() << ", call " << k;
     if (failed) decoder.run(watch);
     ASSERT_EQ(difference(decoder.trace(), whole), "") << point.describe() << ", call " << k;
     ASSERT_EQ(fault_of_counts(decoder.trace()), "") << point.describe() << ", call " << k;
-    ASSERT_EQ(told, whole.output);
+    ASSERT_EQ(received, whole.output);
     if (!failed) break;
   }
 }
@@ -567,28 +570,28 @@ void expect_step_kept_everywhere(const Arm& arm) {
   });
 }
 
-TEST(Decoder, ATargetThatFailsBeforeAnyPassLeavesEverythingInStep) {
+TEST(Decoder, ATargetThatFailsBeforeAnyPassLeavesTheStateConsistent) {
   expect_step_kept_everywhere(
       [](WatchedModel& target, WatchedModel&, WatchedDraft&, std::function<void()>&, const auto& fail) {
         target.before = fail;
       });
 }
 
-TEST(Decoder, ATargetThatFailsAfterWritingItsRowsLeavesEverythingInStep) {
+TEST(Decoder, ATargetThatFailsAfterWritingItsRowsLeavesTheStateConsistent) {
   expect_step_kept_everywhere(
       [](WatchedModel& target, WatchedModel&, WatchedDraft&, std::function<void()>&, const auto& fail) {
         target.after = fail;
       });
 }
 
-TEST(Decoder, ADraftThatFailsToProposeOrObserveLeavesEverythingInStep) {
+TEST(Decoder, ADraftThatFailsToProposeOrObserveLeavesTheStateConsistent) {
   expect_step_kept_everywhere(
       [](WatchedModel&, WatchedModel&, WatchedDraft& draft, std::function<void()>&, const auto& fail) {
         draft.before = [fail](WatchedDraft::Call) { fail(); };
       });
 }
 
-TEST(Decoder, ADraftModelThatFailsInMidDraftTokenOrMidRunLeavesEverythingInStep) {
+TEST(Decoder, ADraftModelThatFailsDuringProposeOrObserveLeavesTheStateConsistent) {
   expect_step_kept_everywhere(
       [](WatchedModel&, WatchedModel& model, WatchedDraft&, std::function<void()>&, const auto& fail) {
         model.before = fail;
@@ -599,14 +602,14 @@ TEST(Decoder, ADraftModelThatFailsInMidDraftTokenOrMidRunLeavesEverythingInStep)
       });
 }
 
-TEST(Decoder, AReaderThatFailsHasBeenToldEverythingThatIsRecorded) {
+TEST(Decoder, ACallbackThatFailsHasReceivedEverythingThatIsRecorded) {
   expect_step_kept_everywhere(
       [](WatchedModel&, WatchedModel&, WatchedDraft&, std::function<void()>& at_emit, const auto& fail) {
         at_emit = fail;
       });
 }
 
-TEST(Decoder, RowsAreSeenByWhoWatchesAndKeptByNobody) {
+TEST(Decoder, RowsAreVisibleToTheCallbackAndNotKeptAfterwards) {
   Bench bench;
   Case point;
   point.request = asked({1, 2}, 12, 3, {.temperature = 1});
@@ -665,32 +668,32 @@ TEST(Decoder, LogProbabilitiesAreThoseOfTheRawRowsInDouble) {
   }
 }
 
-TEST(Decoder, LogProbabilitiesAreLeftOutUnlessAskedFor) {
+TEST(Decoder, LogProbabilitiesAreRecordedOnlyOnRequest) {
   Bench bench;
   Case point;
   point.request = asked({1}, 3);
   for (const Round& round : run_of(bench, point).rounds) EXPECT_EQ(round.logprob, 0);
 }
 
-TEST(RequestError, SaysInOneSentenceWhatDoesNotFit) {
+TEST(RequestError, ExplainsInOneMessageWhyARequestIsInvalid) {
   const auto target = make_hash_model({.vocabulary = 5, .context = 10});
-  const auto said = [&](std::vector<Token> prompt, int tokens) {
+  const auto error_for = [&](std::vector<Token> prompt, int tokens) {
     return request_error(asked(std::move(prompt), tokens), *target);
   };
-  EXPECT_EQ(said({}, 1), "the prompt is empty; give at least one token to continue");
-  EXPECT_EQ(said({1, 5}, 1), "prompt token 5 lies outside the vocabulary of 5");
-  EXPECT_EQ(said({-1}, 1), "prompt token -1 lies outside the vocabulary of 5");
-  EXPECT_EQ(said({1}, -1), "the number of new tokens is negative");
-  EXPECT_EQ(said({1, 2, 3}, 8), "the prompt of 3 tokens and 8 new ones need 11 positions, the target has 10");
-  EXPECT_EQ(said(std::vector<Token>(11, 0), 0),
+  EXPECT_EQ(error_for({}, 1), "the prompt is empty; give at least one token to continue");
+  EXPECT_EQ(error_for({1, 5}, 1), "prompt token 5 lies outside the vocabulary of 5");
+  EXPECT_EQ(error_for({-1}, 1), "prompt token -1 lies outside the vocabulary of 5");
+  EXPECT_EQ(error_for({1}, -1), "the number of new tokens is negative");
+  EXPECT_EQ(error_for({1, 2, 3}, 8), "the prompt of 3 tokens and 8 new ones need 11 positions, the target has 10");
+  EXPECT_EQ(error_for(std::vector<Token>(11, 0), 0),
             "the prompt of 11 tokens and 0 new ones need 11 positions, the target has 10");
-  EXPECT_EQ(said({1}, std::numeric_limits<int>::max()),
+  EXPECT_EQ(error_for({1}, std::numeric_limits<int>::max()),
             "the prompt of 1 tokens and 2147483647 new ones need 2147483648 positions, the target has 10");
-  EXPECT_EQ(said({1, 2, 3}, 7), "");
-  EXPECT_EQ(said(std::vector<Token>(10, 4), 0), "");
+  EXPECT_EQ(error_for({1, 2, 3}, 7), "");
+  EXPECT_EQ(error_for(std::vector<Token>(10, 4), 0), "");
 }
 
-TEST(Decoder, ATextThatFillsTheWholeContextIsDecodedToItsEnd) {
+TEST(Decoder, ATextThatFillsTheWholeContextIsDecodedToTheEnd) {
   Bench bench;
   const auto target = make_hash_model({.vocabulary = vocabulary, .context = 10, .levels = 3, .seed = 3});
   for (std::size_t draft = 0; draft < 4; ++draft) {
@@ -703,7 +706,7 @@ TEST(Decoder, ATextThatFillsTheWholeContextIsDecodedToItsEnd) {
   }
 }
 
-TEST(Decoder, ADraftOfMoreDraftTokensThanAPromptPassHasRows) {
+TEST(Decoder, AProposalMayHaveMoreTokensThanAPrefillChunk) {
   Bench bench;
   const Request request = asked({1, 2, 3}, 400, 300);
   PerfectDraft draft(bench.target(), 403, 300);
@@ -715,7 +718,7 @@ TEST(Decoder, ADraftOfMoreDraftTokensThanAPromptPassHasRows) {
   EXPECT_EQ(decoder.trace().statistics.accepted, 398);
 }
 
-TEST(Decoder, ARequestThatDoesNotFitAborts) {
+TEST(Decoder, AnInvalidRequestAborts) {
   Bench bench;
   NoDraft draft;
   PhiloxSource random(seed);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Assembly by name, and the promise end to end on the trained models that the repository ships.
-#include "kernels/kernels.h"
+// Engines assembled by name, and the guarantee end to end on the trained models of the repository.
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
 #include "ref/models/models.h"
@@ -44,7 +43,7 @@ Request tale_request(int max_new_tokens) {
   return request;
 }
 
-TEST(Names, OfKernelsAreThoseOfTheTablesAndNothingMeansTheBest) {
+TEST(Names, OfKernelsAreThoseOfTheTablesAndAnEmptyNameMeansTheBest) {
   EXPECT_EQ(&kernels_by_name(""), &best_kernels());
   for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
     if ((*table)->supported() && std::string(self_test(**table)).empty()) {
@@ -66,7 +65,7 @@ TEST(Names, OfRulesAreThoseOfTheList) {
   EXPECT_NE(error_of([] { rule_by_name(""); }), "");
 }
 
-TEST(Engine, OpensTheGateForEveryKindOfDraftAndNamesTheReasonWhenItIsClosed) {
+TEST(Engine, OpensTheGateForEveryKindOfDraftAndReportsTheReasonWhenItIsClosed) {
   ModelFiles files(models / "tale-target");
   Engine engine(files, best_kernels());
   EXPECT_EQ(engine.gate("none"), Gate::no_draft);
@@ -82,7 +81,7 @@ TEST(Engine, OpensTheGateForEveryKindOfDraftAndNamesTheReasonWhenItIsClosed) {
   EXPECT_EQ(engine.gate(plain_checkpoint, true), Gate::draft_not_dflash);
 }
 
-TEST(Engine, GoesOnPlainlyWhenTheGateIsClosed) {
+TEST(Engine, UsesPlainDecodingWhenTheGateIsClosed) {
   const Threads one(1);
   ModelFiles files(models / "tale-target");
   Engine engine(files, best_kernels());
@@ -99,37 +98,37 @@ TEST(Engine, GoesOnPlainlyWhenTheGateIsClosed) {
   for (const Round& round : logged.rounds) EXPECT_LT(round.logprob, 0);
 }
 
-TEST(Engine, SaysWhatIsWrongWithADraftOrARequest) {
+TEST(Engine, ExplainsWhyADraftOrARequestIsInvalid) {
   const Threads one(1);
   ModelFiles files(models / "tale-target");
   Engine engine(files, best_kernels());
   PhiloxSource random(1);
-  const auto said = [&](const Request& request, const std::string& draft) {
+  const auto error_for = [&](const Request& request, const std::string& draft) {
     return error_of([&] { engine.decode(request, draft, matching, random); });
   };
-  EXPECT_THAT(said(asked({}, 1), "none"), HasSubstr("the prompt is empty"));
-  EXPECT_THAT(said(asked({1}, 2000), "none"), HasSubstr("the target has 1024"));
-  EXPECT_THAT(said(asked({1 << 20}, 1), "none"), HasSubstr("outside the vocabulary of 2048"));
-  EXPECT_THAT(said(asked({1}, 1), "crystal-ball"), HasSubstr("'crystal-ball' is not known"));
-  EXPECT_THAT(said(asked({1}, 1), "dflash:" + (models / "nowhere").string()), HasSubstr("nowhere"));
-  EXPECT_THAT(said(asked({1}, 1), "model:" + (models / "nowhere").string()), HasSubstr("nowhere"));
+  EXPECT_THAT(error_for(asked({}, 1), "none"), HasSubstr("the prompt is empty"));
+  EXPECT_THAT(error_for(asked({1}, 2000), "none"), HasSubstr("the target has 1024"));
+  EXPECT_THAT(error_for(asked({1 << 20}, 1), "none"), HasSubstr("outside the vocabulary of 2048"));
+  EXPECT_THAT(error_for(asked({1}, 1), "crystal-ball"), HasSubstr("'crystal-ball' is not known"));
+  EXPECT_THAT(error_for(asked({1}, 1), "dflash:" + (models / "nowhere").string()), HasSubstr("nowhere"));
+  EXPECT_THAT(error_for(asked({1}, 1), "model:" + (models / "nowhere").string()), HasSubstr("nowhere"));
   const auto other = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/external/qwen3-tiny-tied";
-  EXPECT_THAT(said(asked({1}, 1), "model:" + other.string()), HasSubstr("does not fit the target's of 2048"));
+  EXPECT_THAT(error_for(asked({1}, 1), "model:" + other.string()), HasSubstr("does not fit the target's of 2048"));
 }
 
 TEST(Engine, TakesALlamaFolderWithoutRopeThetaAsTargetAndAsDraft) {
   const Threads one(1);
-  const auto told = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/external/llama-tiny-plain";
-  const test::Folder untold;
-  std::filesystem::copy(told, untold.path());
-  std::string config = test::text_of(told / "config.json");
+  const auto with_theta = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/external/llama-tiny-plain";
+  const test::Folder without_theta;
+  std::filesystem::copy(with_theta, without_theta.path());
+  std::string config = test::text_of(with_theta / "config.json");
   const std::string field = R"("rope_theta": 10000.0,)";
   ASSERT_NE(config.find(field), std::string::npos);
-  test::put(untold.path() / "config.json", config.erase(config.find(field), field.size()));
-  const std::vector<std::string> draft = {"model:" + untold.path().string()};
+  test::put(without_theta.path() / "config.json", config.erase(config.find(field), field.size()));
+  const std::vector<std::string> draft = {"model:" + without_theta.path().string()};
   const Request request = asked({1, 2, 3}, 12);
-  ModelFiles files(told);
-  ModelFiles other_files(untold.path());
+  ModelFiles files(with_theta);
+  ModelFiles other_files(without_theta.path());
   EXPECT_EQ(error_of([&] { refuse_shortage(other_files, draft, best_kernels(), request, true); }), "");
   PhiloxSource random(1);
   const Trace plain = Engine(files, best_kernels()).decode(request, "none", matching, random);
@@ -139,7 +138,7 @@ TEST(Engine, TakesALlamaFolderWithoutRopeThetaAsTargetAndAsDraft) {
   }
 }
 
-TEST(Engine, DraftTokensAsManyAsSuitTheDraftUnlessAskedOtherwise) {
+TEST(Engine, UsesTheDraftsDefaultLengthUnlessOneIsRequested) {
   const Threads one(1);
   ModelFiles files(models / "tale-target");
   Engine engine(files, best_kernels());
@@ -157,7 +156,7 @@ TEST(Engine, DraftTokensAsManyAsSuitTheDraftUnlessAskedOtherwise) {
   }
 }
 
-/// Digests of the logits that decided every token of the output, in order.
+/// Returns the digests of the logits that decided every token of the output, in order.
 std::vector<Fingerprint> deciding_rows(const Trace& trace) {
   std::vector<Fingerprint> rows;
   for (const Round& round : trace.rounds) {
@@ -167,8 +166,8 @@ std::vector<Fingerprint> deciding_rows(const Trace& trace) {
   return rows;
 }
 
-/// Every draft, cut and thread count against plain decoding with the definition's class of numerics.
-/// Two threads on a machine that is busy with other work wait for each other far longer than they compute, so only one
+/// Compares every draft, chunking and thread count with plain decoding in the numerics class of the scalar table.
+/// On a busy machine two threads wait for each other far longer than they compute, so only one
 /// variation of the first table runs on them.
 void expect_the_promise(const std::vector<std::string>& tables, int tokens) {
   std::map<bool, Trace> plain;  // by greedy or not; one for all tables
@@ -223,14 +222,14 @@ void expect_the_promise(const std::vector<std::string>& tables, int tokens) {
   }
 }
 
-TEST(Engine, TrainedModelsSayTheSameBytesWithEveryDraftOnEveryVectorTable) {
+TEST(Engine, TrainedModelsGiveTheSameTextWithEveryDraftOnEveryVectorTable) {
   expect_the_promise({"avx512", "avx2"}, 24);
 }
-TEST(EngineSlow, TrainedModelsSayTheSameBytesOnTheDefinitionToo) {
+TEST(EngineSlow, TrainedModelsGiveTheSameTextOnTheScalarTableToo) {
   expect_the_promise({"scalar", "avx2", "avx512"}, 40);
 }
 
-TEST(Engine, GreedyRejectionSaysTheSameBytesToo) {
+TEST(Engine, GreedyRejectionGivesTheSameTextToo) {
   const Threads one(1);
   ModelFiles files(models / "tale-target");
   Engine engine(files, best_kernels());
@@ -243,7 +242,7 @@ TEST(Engine, GreedyRejectionSaysTheSameBytesToo) {
   }
 }
 
-TEST(Engine, APromptOfOneTokenGivesDflashAnEmptyContextToDraftTokenFrom) {
+TEST(Engine, APromptOfOneTokenGivesDflashAnEmptyContext) {
   const Threads one(1);
   ModelFiles files(models / "tale-target");
   Engine engine(files, best_kernels());
@@ -254,7 +253,7 @@ TEST(Engine, APromptOfOneTokenGivesDflashAnEmptyContextToDraftTokenFrom) {
   EXPECT_GT(drafted.statistics.drafted, 0);
 }
 
-TEST(Engine, EndToEndLogProbabilitiesEqualADoubleComputation) {
+TEST(Engine, EndToEndLogProbabilitiesEqualAComputationInDouble) {
   const Threads one(1);
   ModelFiles files(models / "tale-target");
   Engine engine(files, best_kernels());
@@ -272,7 +271,7 @@ TEST(Engine, EndToEndLogProbabilitiesEqualADoubleComputation) {
     long double sum = 0;
     for (const float logit : outputs.logits) sum += std::exp(static_cast<long double>(logit));
     const long double expected = outputs.logits[static_cast<std::size_t>(round.emitted.at(0))] - std::log(sum);
-    // 2048 terms added in double: at most 2048 roundings of 2^-53 each, and a few more.
+    // 2048 terms summed in double: at most 2048 roundings of 2^-53 each, and a few more.
     EXPECT_NEAR(round.logprob, static_cast<double>(expected), 2100 * 0x1p-53);
     text.push_back(round.emitted[0]);
   }

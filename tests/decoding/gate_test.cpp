@@ -8,7 +8,7 @@
 namespace draftproof {
 namespace {
 
-TEST(Gate, GivesTheFirstReasonThatAppliesInTheOrderOfTheSeed) {
+TEST(Gate, ReturnsTheFirstReasonThatAppliesInTheDocumentedOrder) {
   GateQuestion question;
   question.logprobs = true;
   question.draft_needs_target = true;
@@ -25,7 +25,7 @@ TEST(Gate, GivesTheFirstReasonThatAppliesInTheOrderOfTheSeed) {
   EXPECT_EQ(gate(question), Gate::open);
 }
 
-TEST(Gate, AsksNothingOfTheTargetForADraftThatNeedsNothingOfIt) {
+TEST(Gate, IgnoresTheTargetForADraftThatDoesNotNeedIt) {
   GateQuestion question;
   question.draft_given = true;
   EXPECT_EQ(gate(question), Gate::open);
@@ -33,7 +33,7 @@ TEST(Gate, AsksNothingOfTheTargetForADraftThatNeedsNothingOfIt) {
   EXPECT_EQ(gate(question), Gate::logprobs_requested);
 }
 
-TEST(Gate, AnswersEveryQuestionWithTheFirstMissingThing) {
+TEST(Gate, ReturnsTheFirstMissingRequirementForEveryQuestion) {
   for (int bits = 0; bits < 64; ++bits) {
     const auto bit = [&](int i) { return (bits >> i & 1) != 0; };
     const GateQuestion question{.draft_given = bit(0), .draft_needs_target = bit(1), .draft_is_dflash = bit(2),
@@ -48,7 +48,7 @@ TEST(Gate, AnswersEveryQuestionWithTheFirstMissingThing) {
   }
 }
 
-TEST(Gate, HasTheNamesThatReportsShow) {
+TEST(Gate, HasTheNamesUsedInReports) {
   EXPECT_STREQ(name_of(Gate::open), "open");
   EXPECT_STREQ(name_of(Gate::no_draft), "no_draft");
   EXPECT_STREQ(name_of(Gate::draft_not_dflash), "draft_not_dflash");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Memory running out, at every single allocation of a run: whatever was under way, caches, draft and output stay in
-// step and the run can be gone on with.
+// Lets every single allocation of a run fail: at any point, caches, draft and output stay consistent and the run can be
+// continued.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -12,7 +12,7 @@ namespace {
 long allocations_left = -1;  // below 0: no limit
 }
 
-// The whole executable allocates through these. Never inlined, or g++ takes new and free for a mismatch.
+// The whole executable allocates through these. Never inlined, because g++ would warn about mismatched new and free.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   if (allocations_left == 0) {
     allocations_left = -1;
@@ -30,22 +30,22 @@ namespace {
 
 struct Outcome {
   std::vector<Token> output;
-  std::vector<Token> told;
+  std::vector<Token> received;
   int failures = 0;
 };
 
-/// One run in which the allocation after `granted` others fails; -1: none does. Goes on after it.
+/// One run in which the allocation after `granted` others fails (-1: none). Continues after the failure.
 void run_short_of_memory(Model& target, Model& dialect, const Request& request, const Rule& rule, Recording recording,
                          long granted, Outcome& outcome) {
   const int capacity = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
   WatchedDraft draft(std::make_unique<ModelDraft>(dialect, capacity, request.draft_max));
   PhiloxSource random(5);
   Decoder decoder(target, draft, rule, random, request, recording);
-  std::vector<Token> told;
-  told.reserve(static_cast<std::size_t>(request.max_new_tokens));
+  std::vector<Token> received;
+  received.reserve(static_cast<std::size_t>(request.max_new_tokens));
   const RoundCallback watch{[&](const Trace& trace) {
     const std::vector<Token>& emitted = trace.rounds.back().emitted;
-    told.insert(told.end(), emitted.begin(), emitted.end());
+    received.insert(received.end(), emitted.begin(), emitted.end());
   }};
   outcome.failures = 0;
   allocations_left = granted;
@@ -71,10 +71,10 @@ void run_short_of_memory(Model& target, Model& dialect, const Request& request, 
   }
   ASSERT_EQ(decoder.cache().length(), static_cast<int>(request.prompt.size() + decoder.trace().output.size()) - 1);
   outcome.output = decoder.trace().output;
-  outcome.told = told;
+  outcome.received = received;
 }
 
-TEST(Memory, RunningOutAtAnyAllocationLeavesCacheDraftAndOutputInStep) {
+TEST(Memory, RunningOutAtAnyAllocationLeavesCacheDraftAndOutputConsistent) {
   const auto target = make_hash_model({.vocabulary = 5, .levels = 3, .seed = 3});
   const auto dialect = make_hash_model({.vocabulary = 5, .levels = 3, .seed = 3, .dialect = 77, .disagreement = 2});
   std::vector<Token> prompt;
@@ -92,7 +92,7 @@ TEST(Memory, RunningOutAtAnyAllocationLeavesCacheDraftAndOutputInStep) {
           run_short_of_memory(*target, *dialect, request, **rule, recording, granted, outcome);
           if (HasFatalFailure()) FAIL() << "after " << granted << " allocations, " << (*rule)->name;
           ASSERT_EQ(outcome.output, whole.output) << "after " << granted << " allocations, " << (*rule)->name;
-          EXPECT_TRUE(recording == Recording::digests || outcome.told == outcome.output);
+          EXPECT_TRUE(recording == Recording::digests || outcome.received == outcome.output);
           failures += outcome.failures;
           if (outcome.failures == 0) break;
         }

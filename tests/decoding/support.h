@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the tests of the loop share: the plain loop it is held against, drafts that follow a script, and collaborators
-// that watch it or fail on purpose.
+// Shared by the tests of the decoding loop: a plain reference loop, drafts that follow a script, and wrappers of models
+// and drafts that record calls or fail on purpose.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ inline Request asked(std::vector<Token> prompt, int max_new_tokens, int draft_ma
   return request;
 }
 
-/// Plain decoding, with no code of the loop: every row afresh from the whole text.
+/// Plain autoregressive decoding without the code under test: every row is computed from scratch.
 inline std::vector<Token> plain_output(Model& target, const Request& request, std::uint64_t seed) {
   PhiloxSource random(seed);
   Outputs outputs;
@@ -50,7 +50,7 @@ inline std::vector<Token> plain_output(Model& target, const Request& request, st
   return {text.begin() + static_cast<std::ptrdiff_t>(request.prompt.size()), text.end()};
 }
 
-/// The digest of a cache that saw only `text`, in one go.
+/// Returns the digest of a cache that saw only `text`, in one pass.
 inline Fingerprint cache_after(Model& target, std::span<const Token> text) {
   const int length = static_cast<int>(text.size());
   const auto cache = target.new_cache(std::max(1, length), std::max(1, length));
@@ -63,9 +63,9 @@ inline Fingerprint cache_after(Model& target, std::span<const Token> text) {
   return cache->digest();
 }
 
-/// One slot of a scripted block.
+/// One place of a scripted proposal.
 enum class Slot { right, wrong, stop };
-/// The slots of round `round`, at most `limit` of them.
+/// Returns the places of round `round`, at most `limit` of them.
 using Script = std::function<std::vector<Slot>(int round, int limit)>;
 
 struct NamedScript {
@@ -73,7 +73,7 @@ struct NamedScript {
   Script script;
 };
 
-inline Script refuse_at(int slot) {
+inline Script reject_at(int slot) {
   return [slot](int, int limit) {
     std::vector<Slot> block(static_cast<std::size_t>(limit), Slot::right);
     if (slot < limit) block[static_cast<std::size_t>(slot)] = Slot::wrong;
@@ -89,7 +89,7 @@ inline Script stop_at(int slot) {
   };
 }
 
-/// `first`, in turn with `second`.
+/// Alternates `first` and `second`.
 inline Script in_turn(Script first, Script second) {
   return [first = std::move(first), second = std::move(second)](int round, int limit) {
     return round % 2 == 0 ? first(round, limit) : second(round, limit);
@@ -97,8 +97,8 @@ inline Script in_turn(Script first, Script second) {
 }
 
 inline std::vector<NamedScript> all_scripts() {
-  const Script accept_all = refuse_at(1 << 20);
-  const Script refuse_all = [](int, int limit) { return std::vector(static_cast<std::size_t>(limit), Slot::wrong); };
+  const Script accept_all = reject_at(1 << 20);
+  const Script reject_all = [](int, int limit) { return std::vector(static_cast<std::size_t>(limit), Slot::wrong); };
   const Script empty = [](int, int) { return std::vector<Slot>(); };
   const Script varying = [](int round, int limit) {
     return std::vector(static_cast<std::size_t>(round % (limit + 1)), Slot::right);
@@ -113,30 +113,30 @@ inline std::vector<NamedScript> all_scripts() {
     }
     return block;
   };
-  const Script two_refusals = [=](int round, int limit) {
-    return round % 4 < 2 ? refuse_all(round, limit) : accept_all(round, limit);
+  const Script two_rejections = [=](int round, int limit) {
+    return round % 4 < 2 ? reject_all(round, limit) : accept_all(round, limit);
   };
   std::vector<NamedScript> scripts = {
       {"accept all", accept_all},
-      {"refuse all", refuse_all},
-      {"two refusals in a row", two_refusals},
+      {"reject all", reject_all},
+      {"two rejections in a row", two_rejections},
       {"nothing after accepts", in_turn(accept_all, empty)},
-      {"nothing after refusals", in_turn(refuse_all, empty)},
+      {"nothing after rejections", in_turn(reject_all, empty)},
       {"no draft tokens", empty},
       {"varying lengths", varying},
       {"anything", any},
   };
   for (int slot = 0; slot < 8; ++slot) {
-    scripts.push_back({"refuse at " + std::to_string(slot), refuse_at(slot)});
+    scripts.push_back({"reject at " + std::to_string(slot), reject_at(slot)});
     scripts.push_back({"stop token at " + std::to_string(slot), stop_at(slot)});
   }
   return scripts;
 }
 
-/// Knows the plain text, and is right or wrong about it as its script says.
+/// Knows the plain text, and proposes right or wrong tokens as its script specifies.
 class KnowingDraft final : public Draft {
  public:
-  /// `truth`: prompt and plain output without stops, longer than any run.
+  /// `truth`: prompt and plain output without stop tokens, longer than any run.
   KnowingDraft(Script script, std::vector<Token> truth, int vocabulary, Token stop, int draft_max)
       : script_(std::move(script)), truth_(std::move(truth)), vocabulary_(vocabulary), stop_(stop),
         draft_max_(draft_max) {}
@@ -162,8 +162,8 @@ class KnowingDraft final : public Draft {
   int round_ = 0;
 };
 
-/// Knows the plain text and draft tokens a tree around it: in every place a wrong token with another below it, then the
-/// right one, and at the end a third. `drawn`: it is drawn from a model, with the right token beside it.
+/// Knows the plain text and proposes a tree around it: in every place a wrong token with a child, then the right token,
+/// and at the end a third one. `drawn`: the first branch is drawn from a model, with the right token as a sibling.
 class TreeDraft final : public ModelDraft {
  public:
   TreeDraft(Model& model, int capacity, int draft_max, std::vector<Token> truth, bool drawn)
@@ -198,7 +198,7 @@ class TreeDraft final : public ModelDraft {
       builder.rewind_to(depth);
       const int before = builder.size();
       name(right);
-      if (builder.size() == before) break;  // it is there
+      if (builder.size() == before) break;  // it was added already
     }
     builder.rewind_to(0);
     name(0);
@@ -211,7 +211,7 @@ class TreeDraft final : public ModelDraft {
   std::size_t observed_ = 0;
 };
 
-/// Around a draft: notes what the loop tells it and asks of it, and calls `before` each time.
+/// Wraps a draft: records the calls of the loop, and calls `before` each time.
 class WatchedDraft final : public Draft {
  public:
   enum class Call { propose, observe };
@@ -246,7 +246,7 @@ class WatchedDraft final : public Draft {
   std::string fault_;
 };
 
-/// Around a model: calls `before` and `after` each pass; either may throw or raise a flag.
+/// Wraps a model: calls `before` and `after` each pass; either may throw or set a flag.
 class WatchedModel final : public Model {
  public:
   explicit WatchedModel(Model& inner) : inner_(inner) {}
@@ -272,7 +272,8 @@ class WatchedModel final : public Model {
   Model& inner_;
 };
 
-/// Everything of two traces that does not depend on time or on how a proposal was verified. Empty when equal.
+/// Compares all parts of two traces that depend neither on time nor on how proposals were verified. Returns an empty
+/// string when they are equal.
 inline std::string difference(const Trace& a, const Trace& b) {
   if (a.output != b.output) return "the outputs differ";
   if (a.finish != b.finish) return std::string("one ends by ") + name_of(a.finish) + ", one by " + name_of(b.finish);

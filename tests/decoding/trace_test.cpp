@@ -33,14 +33,14 @@ TEST(Trace, CountsFollowFromTheRounds) {
   EXPECT_EQ(recounted(trace).batched, 0);
 }
 
-TEST(Trace, OfATreeNothingFellWhereNothingWasDraftedBelowTheLastThatStands) {
+TEST(Trace, ATreeIsAllAcceptedWhenTheLastAcceptedTokenHasNoChildren) {
   Trace trace;
   for (const Verdict& verdict : {Verdict{2, 0, 1}, {1, 0, 0}, {1, 0, 2}, {0, 0, -1}}) {
     trace.rounds.push_back(round_of(3, 0, verdict.accepted));
     trace.rounds.back().proposal.depths = {0, 1, 0};
     trace.rounds.back().verdict = verdict;
   }
-  EXPECT_EQ(recounted(trace).all_accepted, 2) << "a branch whole, and the draft token beside it, which has nothing below it";
+  EXPECT_EQ(recounted(trace).all_accepted, 2) << "the whole branch, and its sibling without children";
   EXPECT_EQ(recounted(trace).mismatches, 2);
   EXPECT_EQ(recounted(trace).accepted, 4);
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// The target's distributions after a text and the draft tokens of a proposal, every row afresh.
+/// The target's distributions after a text and the draft tokens of a proposal, every row computed from scratch.
 class FreshRows final : public TargetRows {
  public:
   FreshRows(Model& target, const Sampling& sampling, std::vector<Token> text, const Proposal& proposal)
@@ -39,7 +39,7 @@ class FreshRows final : public TargetRows {
   Distribution distribution_;
 };
 
-/// Verdict on `Kind`'s draft tokens after `text`.
+/// Returns the verdict on the proposal of a draft of class `Kind` after `text`.
 template <class Kind>
 Verdict verdict_on(Model& target, const std::vector<Token>& text, const Sampling& sampling, const Rule& rule,
                    Proposal* out = nullptr) {
@@ -62,7 +62,7 @@ std::vector<std::vector<Token>> texts(int vocabulary) {
   return list;
 }
 
-TEST(Hostile, IsRefusedAtOnceUnderGreedyByEveryRule) {
+TEST(AlwaysRejectDraft, IsRejectedAtTheFirstTokenUnderGreedyByEveryRule) {
   for (const int vocabulary : {2, 3, 8}) {
     for (const int levels : {1, 2, 4}) {  // one level: every row is flat
       const auto target = make_hash_model({.vocabulary = vocabulary, .levels = levels});
@@ -75,7 +75,7 @@ TEST(Hostile, IsRefusedAtOnceUnderGreedyByEveryRule) {
   }
 }
 
-TEST(Hostile, NamesTheLastOfTheLeast) {
+TEST(AlwaysRejectDraft, ProposesTheLastOfTheLeastLikelyTokens) {
   const std::vector<std::pair<std::vector<float>, Token>> rows = {
       {{1, 1, 1, 1}, 3}, {{0, 1, 0, 1}, 2}, {{3, 2, 1, 0}, 3}, {{0, 1, 2, 3}, 0}, {{-0.0F, 0.0F, 5}, 1},
       {{-infinity, 2, -infinity, 1}, 2},
@@ -89,7 +89,7 @@ TEST(Hostile, NamesTheLastOfTheLeast) {
   }
 }
 
-TEST(Hostile, WhatTheTargetCannotSayIsRefusedAtEveryTemperature) {
+TEST(AlwaysRejectDraft, AnImpossibleTokenIsRejectedAtEveryTemperature) {
   TableModel target(4, [](std::span<const Token>) { return std::vector<float>{1, 2, -infinity, 1.5F}; });
   for (const Rule* const* rule = all_rules(); *rule != nullptr; ++rule) {
     for (const float temperature : {0.5F, 1.0F, 30.0F}) {
@@ -98,7 +98,7 @@ TEST(Hostile, WhatTheTargetCannotSayIsRefusedAtEveryTemperature) {
   }
 }
 
-TEST(Oracular, StandsWholeUnderEveryRule) {
+TEST(PerfectDraft, IsAcceptedCompletelyUnderEveryRule) {
   for (const Sampling& sampling : std::vector<Sampling>{
            {}, {.temperature = 1}, {.repeat_penalty = 2, .repeat_last_n = -1},
            {.temperature = 0.8F, .top_p = 0.9F, .presence_penalty = 0.5F, .frequency_penalty = 0.5F}}) {
@@ -110,7 +110,7 @@ TEST(Oracular, StandsWholeUnderEveryRule) {
   }
 }
 
-TEST(Oracular, DrawsFromTheTargetsVeryDistributionUnderRejection) {
+TEST(PerfectDraft, DrawsFromTheTargetsDistributionUnderRejection) {
   const Sampling sampling{.temperature = 0.8F, .top_k = 5, .presence_penalty = 0.5F};
   const auto target = make_hash_model({.vocabulary = 6, .levels = 3});
   for (const auto& text : texts(6)) {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-// On the trained models that the repository ships; the network itself is held to the authors' answers elsewhere.
-#include "kernels/kernels.h"
-#include "kernels/threads.h"
+// Uses the trained models of the repository; other tests compare the network with the authors' outputs.
 #include "ref/drafts/dflash.h"
 #include "ref/models/models.h"
 #include "tests/drafts/support.h"
@@ -21,7 +19,7 @@ class DFlash : public ::testing::Test {
   DFlash()
       : target_(load_model(Checkpoint(models() / "tale-target"), best_kernels())),
         network_(Checkpoint(models() / "tale-dflash"), *target_, best_kernels()) {
-    set_threads(1);  // small models; the bits do not depend on it
+    set_threads(1);  // models are small; the bits do not depend on the threads
     for (int i = 0; i < length + 1; ++i) text_.push_back(3 + (i * 37) % 500);
     const auto cache = target_->new_cache(length, length);
     const Transaction transaction = cache->begin(length);
@@ -52,7 +50,7 @@ class DFlash : public ::testing::Test {
   std::size_t width_ = 0;
 };
 
-TEST_F(DFlash, RemembersTheObservedTextAndNothingElse) {
+TEST_F(DFlash, DependsOnTheObservedTextAndNothingElse) {
   PhiloxSource random(3);
   const Sampling sampling{.temperature = 1};
   DFlashDraft whole(network_, length + 8);
@@ -75,7 +73,7 @@ TEST_F(DFlash, RemembersTheObservedTextAndNothingElse) {
   }
 }
 
-TEST_F(DFlash, TwoSequencesOfOneNetworkDoNotMeet) {
+TEST_F(DFlash, TwoSequencesOfOneNetworkAreIndependent) {
   PhiloxSource random(3);
   DFlashDraft alone(network_, length + 8);
   observe(alone, 0, 20);
@@ -103,7 +101,7 @@ TEST_F(DFlash, RecordsTheDistributionThatWasDrawnFrom) {
   }
 }
 
-TEST_F(DFlash, MakesAsManyDraftTokensAsAskedForAndAtMostABlockLessTheAnchor) {
+TEST_F(DFlash, ProposesTheRequestedNumberOfDraftTokensAndAtMostABlockWithoutTheAnchor) {
   PhiloxSource random(9);
   DFlashDraft draft(network_, length + 8);
   EXPECT_EQ(draft.draft_max(), 7);
@@ -114,7 +112,7 @@ TEST_F(DFlash, MakesAsManyDraftTokensAsAskedForAndAtMostABlockLessTheAnchor) {
   EXPECT_DEATH(propose(draft, committed(0), 8, {}, random), "block");
 }
 
-TEST_F(DFlash, DraftTokensUpToTheLastPositionOfItsCapacity) {
+TEST_F(DFlash, ProposesUpToTheLastPositionOfItsCapacity) {
   PhiloxSource random(9);
   DFlashDraft draft(network_, 32);
   observe(draft, 0, 31);
@@ -122,7 +120,7 @@ TEST_F(DFlash, DraftTokensUpToTheLastPositionOfItsCapacity) {
   observe(draft, 31, 1);
 }
 
-TEST_F(DFlash, FeaturesThatDoNotFitTheRunAbort) {
+TEST_F(DFlash, FeaturesThatDoNotFitTheTokensAbort) {
   DFlashDraft draft(network_, length + 8);
   EXPECT_DEATH(draft.observe(std::span(text_).first(2), std::span(features_).first(width_)), "one row of taps");
 }

@@ -29,14 +29,15 @@ std::string error_of_name(const std::string& name) {
   return "";
 }
 
-TEST(DraftNames, AreAKindAndForSomeAPath) {
+TEST(DraftNames, HaveAKindAndForSomeKindsAPath) {
   struct Row {
     const char* name;
     const char* kind;
     const char* path;
   };
-  for (const Row& row : {Row{"none", "none", ""}, Row{"always-reject", "always-reject", ""}, Row{"perfect", "perfect", ""},
-                         Row{"tree-test", "tree-test", ""}, Row{"dflash:a/b", "dflash", "a/b"},
+  for (const Row& row : {Row{"none", "none", ""}, Row{"always-reject", "always-reject", ""},
+                         Row{"perfect", "perfect", ""}, Row{"tree-test", "tree-test", ""},
+                         Row{"dflash:a/b", "dflash", "a/b"},
                          Row{"model:/c", "model", "/c"}, Row{"model:C:/with:colons", "model", "C:/with:colons"},
                          Row{"dflash::", "dflash", ":"}}) {
     const DraftName name = parse_draft_name(row.name);
@@ -45,7 +46,7 @@ TEST(DraftNames, AreAKindAndForSomeAPath) {
   }
 }
 
-TEST(DraftNames, ThatAreNoneOfOursAreErrorsThatSayWhatThereIs) {
+TEST(DraftNames, ThatAreUnknownAreErrorsThatListTheKnownOnes) {
   for (const char* name : {"", "None", "dflashing:x", ":x", "eagle:x", " none", "none ", "model "}) {
     EXPECT_THAT(error_of_name(name),
                 AllOf(HasSubstr("'" + std::string(name) + "' is not known"), HasSubstr("none, dflash:PATH, model:PATH"),
@@ -55,10 +56,10 @@ TEST(DraftNames, ThatAreNoneOfOursAreErrorsThatSayWhatThereIs) {
   EXPECT_EQ(error_of_name("dflash"), "draft 'dflash' needs a path: dflash:PATH");
   EXPECT_EQ(error_of_name("model:"), "draft 'model:' needs a path: model:PATH");
   EXPECT_EQ(error_of_name("none:x"), "draft 'none:x' takes no path");
-  EXPECT_EQ(error_of_name("perfect:"), "draft 'perfect:' takes no path");
+  EXPECT_EQ(error_of_name("always-reject:"), "draft 'always-reject:' takes no path");
 }
 
-TEST(DraftKinds, HaveEachAnotherNameASummaryAndAWayToOpenThem) {
+TEST(DraftKinds, HaveDistinctNamesASummaryAndAFunctionThatOpensThem) {
   std::set<std::string> names;
   for (const DraftKind& kind : all_draft_kinds()) {
     EXPECT_TRUE(names.insert(kind.name).second);
@@ -69,7 +70,7 @@ TEST(DraftKinds, HaveEachAnotherNameASummaryAndAWayToOpenThem) {
   }
 }
 
-TEST(DraftKinds, WithoutAPathDraftTokenFiveUnlessAskedOtherwiseAndNeverMoreThanThereArePositions) {
+TEST(DraftKinds, WithoutAPathProposeFiveTokensByDefaultAndNeverMoreThanTheTextHasPositions) {
   const auto target = make_hash_model({.vocabulary = 5});
   for (const char* name : {"always-reject", "perfect", "tree-test"}) {
     const DraftSource source = parse_draft_name(name).kind->open(nullptr, *target, best_kernels());
@@ -82,7 +83,7 @@ TEST(DraftKinds, WithoutAPathDraftTokenFiveUnlessAskedOtherwiseAndNeverMoreThanT
   EXPECT_EQ(parse_draft_name("none").kind->open(nullptr, *target, best_kernels())(40, 9)->draft_max(), 0);
 }
 
-TEST(DraftKinds, WithTheirOwnPositionsRefuseALongerText) {
+TEST(DraftKinds, WithALimitedContextRejectALongerText) {
   const std::filesystem::path models = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/models";
   const auto target = load_model(Checkpoint(models / "tale-target"), best_kernels());
   for (const char* name : {"model:tale-small", "dflash:tale-dflash"}) {
@@ -99,7 +100,7 @@ TEST(DraftKinds, WithTheirOwnPositionsRefuseALongerText) {
   }
 }
 
-TEST(NoDraft, DraftTokensNothingAndRemembersNothing) {
+TEST(NoDraft, ProposesNothingAndRemembersNothing) {
   NoDraft draft;
   const std::vector<Token> text = {1, 2, 3};
   PhiloxSource random(1);

@@ -20,7 +20,7 @@ std::vector<Token> some_text(int size) {
 const std::vector<Sampling> samplings = {
     {}, {.temperature = 1}, {.temperature = 0.7F, .top_k = 3, .repeat_penalty = 1.4F, .frequency_penalty = 0.2F}};
 
-TEST(ModelDraft, RemembersTheObservedTextAndNothingElse) {
+TEST(ModelDraft, DependsOnTheObservedTextAndNothingElse) {
   const auto model = make_hash_model({.vocabulary = 7});
   const std::vector<Token> text = some_text(60);
   PhiloxSource random(3);
@@ -45,7 +45,7 @@ TEST(ModelDraft, RemembersTheObservedTextAndNothingElse) {
   }
 }
 
-TEST(ModelDraft, TellsDifferentTextsApart) {
+TEST(ModelDraft, DistinguishesDifferentTexts) {
   const auto model = make_hash_model({.vocabulary = 7});
   const std::vector<Token> text = {1, 2, 3};
   const std::vector<Token> other = {1, 3, 2};
@@ -56,7 +56,7 @@ TEST(ModelDraft, TellsDifferentTextsApart) {
   EXPECT_NE(a.digest(), empty.digest());
 }
 
-TEST(ModelDraft, ContinuesAsTheModelWouldByItself) {
+TEST(ModelDraft, ContinuesAsTheModelDoesByPlainDecoding) {
   const auto model = make_hash_model({.vocabulary = 7, .seed = 9});
   PhiloxSource random(5);
   for (const Sampling& sampling : samplings) {
@@ -95,7 +95,7 @@ TEST(ModelDraft, RecordsTheDistributionThatWasDrawnFrom) {
   }
 }
 
-TEST(ModelDraft, MakesAsManyDraftTokensAsAskedFor) {
+TEST(ModelDraft, ProposesTheRequestedNumberOfDraftTokens) {
   const auto model = make_hash_model({.vocabulary = 7});
   const std::vector<Token> text = some_text(5);
   PhiloxSource random(1);
@@ -110,7 +110,7 @@ TEST(ModelDraft, MakesAsManyDraftTokensAsAskedFor) {
   EXPECT_DEATH(propose(draft, text, 0, samplings[1], random), "at most draft_max\\(\\) draft tokens");
 }
 
-TEST(ModelDraft, ObservesRunsAsLongAsTheContractSays) {
+TEST(ModelDraft, ObservesAsManyTokensAsTheContractAllows) {
   const auto model = make_hash_model({.vocabulary = 7});
   const std::vector<Token> text = some_text(600);
   ModelDraft small(*model, 700, 4);
@@ -121,7 +121,7 @@ TEST(ModelDraft, ObservesRunsAsLongAsTheContractSays) {
   large.observe(std::span(text).first(301), {});
 }
 
-TEST(ModelDraft, APassThatFailsLeavesNoTraceOfWhatWasUnderWay) {
+TEST(ModelDraft, AFailedPassIsRolledBack) {
   TableModel model(3, [](std::span<const Token> text) {
     return std::vector<float>{static_cast<float>(text.size() % 3), 1, 1};
   });

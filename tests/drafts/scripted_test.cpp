@@ -12,12 +12,12 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Rows that fall from token 0 on: token 3 is the least likely, and none is impossible.
+/// Rows whose logits decrease from token 0 on: token 3 is the least likely, and none is impossible.
 TableModel falling() {
   return TableModel(4, [](std::span<const Token>) { return std::vector<float>{3, 2, 1, 0}; });
 }
 
-/// How many draft tokens each round makes.
+/// Returns the number of draft tokens of each round.
 std::vector<int> lengths(const char* script, int limit, int rounds) {
   TableModel target = falling();
   ScriptedDraft draft(target, 64, 4, script);
@@ -28,7 +28,7 @@ std::vector<int> lengths(const char* script, int limit, int rounds) {
   return list;
 }
 
-TEST(Scripted, HasOneWordPerRoundAndBeginsAgainAfterTheLast) {
+TEST(ScriptedDraft, HasOneWordPerRoundAndStartsOverAfterTheLast) {
   EXPECT_THAT(lengths("++-", 4, 3), ElementsAre(3, 3, 3));
   EXPECT_THAT(lengths("-/-/++", 4, 5), ElementsAre(1, 1, 2, 1, 1));
   EXPECT_THAT(lengths("++//", 4, 6), ElementsAre(2, 0, 0, 2, 0, 0));
@@ -37,7 +37,7 @@ TEST(Scripted, HasOneWordPerRoundAndBeginsAgainAfterTheLast) {
   EXPECT_THAT(lengths("++++", 2, 2), ElementsAre(2, 2)) << "never more than it was asked for";
 }
 
-TEST(Scripted, GoesBackAndNamesTheBestThatIsNotThere) {
+TEST(ScriptedDraft, RewindsAndAddsTheMostLikelyTokenThatIsMissing) {
   TableModel target = falling();
   PhiloxSource random(3);
   const std::vector<Token> text = {1};
@@ -58,7 +58,7 @@ TEST(Scripted, GoesBackAndNamesTheBestThatIsNotThere) {
   EXPECT_THAT(drafted("<<*<<<1").tokens, ElementsAre(0, 1)) << "no further back than to the anchor";
 }
 
-TEST(Scripted, EveryLetterDraftTokensAsItSaysAndStatesTheQThatWasDrawnFrom) {
+TEST(ScriptedDraft, EveryLetterProposesItsTokenAndRecordsItsQ) {
   TableModel target = falling();
   const Sampling sampling{.temperature = 0.8F, .top_k = 3};
   const std::vector<float> row = {3, 2, 1, 0};
@@ -79,7 +79,7 @@ TEST(Scripted, EveryLetterDraftTokensAsItSaysAndStatesTheQThatWasDrawnFrom) {
   EXPECT_EQ(q_of("2"), Distribution::point(2));
 }
 
-TEST(Scripted, GoesOnFromItsOwnDraftTokens) {
+TEST(ScriptedDraft, ContinuesFromItsOwnDraftTokens) {
   const auto target = make_hash_model({.vocabulary = 8, .levels = 8});
   const std::vector<Token> text = {1, 2, 3};
   ScriptedDraft draft(*target, 64, 4, "5++");
@@ -101,7 +101,7 @@ TEST(Scripted, GoesOnFromItsOwnDraftTokens) {
   }
 }
 
-TEST(Scripted, RemembersTheTextAndNotWhereTheScriptIs) {
+TEST(ScriptedDraft, DigestDependsOnTheTextAndNotOnThePlaceInTheScript) {
   const auto target = make_hash_model({.vocabulary = 8});
   const std::vector<Token> text = {1, 2, 3};
   ScriptedDraft asked(*target, 64, 4, "~~/+/-");
@@ -113,7 +113,7 @@ TEST(Scripted, RemembersTheTextAndNotWhereTheScriptIs) {
   EXPECT_EQ(asked.digest(), silent.digest());
 }
 
-TEST(ScriptedDeathTest, RefusesLettersAndTokensThatThereAreNot) {
+TEST(ScriptedDraftDeathTest, UnknownLettersAndTokensAbort) {
   TableModel target = falling();
   for (const char* script : {"x", "+ +", "4", "9", "+/+a"}) {
     EXPECT_DEATH(ScriptedDraft(target, 64, 4, script), "a script contains only the letters") << script;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the tests of the drafts share: rows of chosen logits, and one proposal asked for outside of the loop.
+// Shared by the tests of the drafts: rows of chosen logits, and a single proposal outside of the decoding loop.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,10 +22,10 @@ namespace draftproof {
 /// A model whose logits are any function of the text before the row.
 class TableModel final : public Model {
  public:
-  using OutcomeDistribution = std::function<std::vector<float>(std::span<const Token> text)>;
+  using LogitsFunction = std::function<std::vector<float>(std::span<const Token> text)>;
   std::function<void()> written;  // called when a pass has written its rows; may throw
 
-  TableModel(int vocabulary, OutcomeDistribution distribution) : vocabulary_(vocabulary), row_(std::move(distribution)) {}
+  TableModel(int vocabulary, LogitsFunction logits_of) : vocabulary_(vocabulary), logits_of_(std::move(logits_of)) {}
 
   int vocabulary() const override { return vocabulary_; }
   int context() const override { return 4096; }
@@ -35,16 +35,16 @@ class TableModel final : public Model {
     return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
   }
   void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
-    auto& memory = cache.layer<HistoryCache>(0);
+    auto& history = cache.layer<HistoryCache>(0);
     const int rows = static_cast<int>(batch.tokens.size());
     for (int row = 0; row < rows; ++row) {
-      memory.write(cache.end() + row, batch.tokens[static_cast<std::size_t>(row)]);
+      history.write(cache.end() + row, batch.tokens[static_cast<std::size_t>(row)]);
     }
     if (written) written();
     outputs.logits.clear();
     outputs.features.clear();
     for (int row = batch.logits_from; row < rows; ++row) {
-      const std::vector<float> logits = row_(memory.tokens(cache.end() + row + 1));
+      const std::vector<float> logits = logits_of_(history.tokens(cache.end() + row + 1));
       outputs.logits.insert(outputs.logits.end(), logits.begin(), logits.end());
     }
     cache.wrote(rows);
@@ -52,19 +52,20 @@ class TableModel final : public Model {
 
  private:
   int vocabulary_;
-  OutcomeDistribution row_;
+  LogitsFunction logits_of_;
 };
 
-/// The draft tokens of `draft` after `committed`, of which all but the last token have been observed.
+/// Returns the proposal of `draft` after `committed`, of which it has observed all but the last token.
 inline Proposal propose(Draft& draft, std::span<const Token> committed, int limit, const Sampling& sampling,
                         RandomSource& random, Purpose noise = Purpose::target, int sequence = 0) {
   Sampler sampler;
-  ProposalBuilder draft_tokens(sampling, committed, sequence, static_cast<int>(committed.size()), noise, random, sampler);
-  draft.propose(committed.back(), limit, draft_tokens);
-  return std::move(draft_tokens).proposal();
+  const int position = static_cast<int>(committed.size());
+  ProposalBuilder builder(sampling, committed, sequence, position, noise, random, sampler);
+  draft.propose(committed.back(), limit, builder);
+  return std::move(builder).proposal();
 }
 
-/// Every recorded distribution gives back its token under the key it was drawn with.
+/// Checks that drawing from every recorded distribution with its key gives its token again.
 inline void expect_redrawn(const Proposal& proposal, int position, Purpose noise, int sequence, RandomSource& random) {
   ASSERT_EQ(proposal.tokens.size(), proposal.drawn_from.size());
   for (int i = 0; i < proposal.size(); ++i) {
@@ -74,7 +75,7 @@ inline void expect_redrawn(const Proposal& proposal, int position, Purpose noise
   }
 }
 
-/// Cuts [0, size) into runs of at most `most`, in many ways: the choice of each cut is a digit of `number`.
+/// Splits [0, size) into ranges of at most `most`; each digit of `number` selects one split point.
 inline std::vector<int> cuts(int size, int most, std::uint32_t number) {
   std::vector<int> runs;
   while (size > 0) {

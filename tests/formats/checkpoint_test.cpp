@@ -62,7 +62,7 @@ TEST(Checkpoint, NamesFileTensorAndExpectationWhenAWeightDoesNotFit) {
   EXPECT_THROW(checkpoint.floats("w", {1}), Error);
 }
 
-TEST(Checkpoint, FindsTheOneElementThatIsNotFiniteWhereverItIs) {
+TEST(Checkpoint, FindsTheOneElementThatIsNotFiniteInAnyPlace) {
   struct Type {
     std::string name;
     std::size_t bytes;
@@ -74,7 +74,7 @@ TEST(Checkpoint, FindsTheOneElementThatIsNotFiniteWhereverItIs) {
       {"F16", 2, {{0x7C00, "inf"}, {0xFC00, "-inf"}, {0x7E00, "nan"}, {0x7C01, "nan"}}, 0x7BFF},
       {"BF16", 2, {{0x7F80, "inf"}, {0xFF80, "-inf"}, {0x7FC0, "nan"}, {0x7F81, "nan"}}, 0x7F7F}};
   const TemporaryFolder folder;
-  const std::size_t count = 40'000;  // beyond one piece that is read, and one block of the scan
+  const std::size_t count = 40'000;  // more than one read and one block of the scan
   for (const Type& type : types) {
     std::string bytes(count * type.bytes, '\0');
     const auto put = [&](std::size_t index, std::uint32_t bits) {
@@ -140,7 +140,7 @@ TEST_F(ShardedCheckpoint, PrefersTheSingleFileAsTransformersDoes) {
   EXPECT_EQ(Checkpoint(folder.path()).tensors().size(), 1U);
 }
 
-TEST_F(ShardedCheckpoint, FollowsSymbolicLinksAsDownloadCachesUseThem) {
+TEST_F(ShardedCheckpoint, FollowsSymbolicLinksOfDownloadCaches) {
   const TemporaryFolder cache;
   std::filesystem::create_symlink(folder.path() / "two.safetensors", cache.path() / "model.safetensors");
   EXPECT_TRUE(Checkpoint(cache.path()).has("b"));
@@ -157,7 +157,7 @@ TEST_F(ShardedCheckpoint, NamesATensorThatItsShardDoesNotHave) {
                            ": has no tensor 'c', which the index lists");
 }
 
-TEST_F(ShardedCheckpoint, RefusesATensorThatTwoShardsHave) {
+TEST_F(ShardedCheckpoint, RejectsATensorThatTwoShardsHave) {
   folder.write("two.safetensors", safetensors({{"a", "F32", {1}, f32_one}, {"b", "F32", {1}, f32_one}}));
   index(R"({"weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
   EXPECT_THAT(refusal(), HasSubstr("two.safetensors: tensor 'a' is also in " + folder.path().string()));
@@ -171,7 +171,7 @@ TEST_F(ShardedCheckpoint, NamesTheShardThatIsDamaged) {
 
 class BadIndex : public ::testing::TestWithParam<BadFile> {};
 
-TEST_P(BadIndex, IsRefusedByName) {
+TEST_P(BadIndex, IsRejectedByName) {
   const TemporaryFolder outer;
   outer.write("x.safetensors", safetensors({{"a", "F32", {1}, f32_one}}));
   const auto folder = outer.path() / "model";
@@ -203,7 +203,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"a_missing_shard", R"({"weight_map":{"a":"x.safetensors"}})", {"'x.safetensors'", "fetch it"}}),
     name_of);
 
-TEST(Checkpoint, SaysWhatItLookedForInAFolderWithoutWeights) {
+TEST(Checkpoint, NamesTheExpectedFilesForAFolderWithoutWeights) {
   const TemporaryFolder folder;
   const std::string looked_for = ": has neither model.safetensors nor model.safetensors.index.json";
   folder.write("config.json", "{}");
@@ -219,7 +219,7 @@ TEST(Checkpoint, SaysWhatItLookedForInAFolderWithoutWeights) {
   EXPECT_THROW(Checkpoint(folder.path() / "config.json"), Error);
 }
 
-TEST(Checkpoint, ReadsNoByteOfAFileThatWasCutShortSinceItWasOpened) {
+TEST(Checkpoint, RejectsReadsFromAFileThatWasTruncatedAfterOpening) {
   const TemporaryFolder folder;
   const auto file = folder.write("model.safetensors", safetensors({{"w", "F32", {4, 1024}, std::string(16384, '\0')}}));
   const Checkpoint checkpoint(folder.path());
@@ -233,7 +233,7 @@ TEST(Checkpoint, ReadsNoByteOfAFileThatWasCutShortSinceItWasOpened) {
   EXPECT_THAT(error_of([&] { checkpoint.floats("w", {4, 1024}); }), HasSubstr(file.string() + ": ends at byte "));
 }
 
-/// A GGUF of one layer with heads of four rows; row r of every matrix holds r in its first value.
+/// A GGUF of one layer with heads of four rows; the first value of row r of every matrix is r.
 class GgufCheckpoint : public ::testing::Test {
  protected:
   static GgufBytes keys(const std::string& architecture) {
@@ -245,7 +245,7 @@ class GgufCheckpoint : public ::testing::Test {
     file.put(a + "attention.layer_norm_rms_epsilon", 6, GgufBytes::raw(1e-5F));
     return file;
   }
-  /// With these matrices of 8 inputs and biases, f32.
+  /// Writes a file with these f32 matrices of 8 inputs and biases.
   Checkpoint open(GgufBytes file, const std::vector<std::pair<std::string, int>>& matrices) const {
     std::uint64_t offset = 0;
     for (const auto& [name, rows] : matrices) {
@@ -274,7 +274,7 @@ class GgufCheckpoint : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(GgufCheckpoint, TakesTheRowsOfLlamaOutOfTheirPairsWhereRopeTurnsThem) {
+TEST_F(GgufCheckpoint, UndoesTheInterleavingOfLlamaRowsThatRopeRotates) {
   const Checkpoint checkpoint = open(keys("llama"), {{"token_embd.weight", 5},
                                                      {"blk.0.attn_q.weight", 8},
                                                      {"blk.0.attn_q.bias", 8},
@@ -298,13 +298,13 @@ TEST_F(GgufCheckpoint, TakesTheRowsOfLlamaOutOfTheirPairsWhereRopeTurnsThem) {
             (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));
 }
 
-TEST_F(GgufCheckpoint, LeavesTheRowsOfQwenAsTheyAre) {
+TEST_F(GgufCheckpoint, LeavesTheRowsOfQwenUnchanged) {
   const Checkpoint checkpoint = open(keys("qwen2"), {{"token_embd.weight", 5}, {"blk.0.attn_q.weight", 8}});
   EXPECT_EQ(first_values(checkpoint.floats("model.layers.0.self_attn.q_proj.weight", {8, 8})),
             (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));
 }
 
-TEST_F(GgufCheckpoint, SpeaksOfTensorsAsHuggingFaceDoesAndKeepsOtherNames) {
+TEST_F(GgufCheckpoint, TranslatesTensorNamesToHuggingFacesAndKeepsOtherNames) {
   const Checkpoint checkpoint = open(
       keys("qwen3"), {{"token_embd.weight", 5}, {"output.weight", 5}, {"blk.10.ffn_gate.weight", 3},
                       {"blk.0.ffn_norm.weight", 1}, {"blk.01.ffn_up.weight", 1}, {"blk.1.new.weight", 1}, {"odd", 1}});
@@ -317,7 +317,7 @@ TEST_F(GgufCheckpoint, SpeaksOfTensorsAsHuggingFaceDoesAndKeepsOtherNames) {
   EXPECT_EQ(checkpoint.floats("model.layers.0.post_attention_layernorm.weight", {8}).size(), 8U) << "[1, 8] is [8]";
 }
 
-TEST_F(GgufCheckpoint, SaysWhatConfigJsonWould) {
+TEST_F(GgufCheckpoint, TranslatesItsMetadataToConfigJson) {
   auto file = keys("llama");
   file.number("llama.attention.head_count_kv", 1).number("llama.rope.dimension_count", 4);
   file.put("llama.rope.freq_base", 6, GgufBytes::raw(500000.0F));
@@ -345,13 +345,13 @@ TEST_F(GgufCheckpoint, SaysWhatConfigJsonWould) {
   EXPECT_EQ(other.at("partial_rotary_factor").number(), 0.25);
 }
 
-TEST_F(GgufCheckpoint, RefusesRopeScaledByAnythingButOneWithATypeOrWithout) {
+TEST_F(GgufCheckpoint, RejectsRopeScalingByAnyFactorButOneWithATypeOrWithout) {
   const std::vector<std::pair<std::string, int>> embedding{{"token_embd.weight", 5}};
   struct Scaling {
-    const char* type;  // empty: absent
+    const char* type;  // empty: missing
     const char* key;
     float factor;
-    const char* refused;  // the key that the refusal names; empty: none
+    const char* refused;  // the key that the message names; empty: accepted
   };
   // llama.cpp: a factor without a type is linear; rope.scale_linear is its older name; 0 is read as 1.
   for (const Scaling& scaling : {Scaling{"", "rope.scaling.factor", 4, "llama.rope.scaling.factor: scales RoPE"},
@@ -375,7 +375,7 @@ TEST_F(GgufCheckpoint, RefusesRopeScaledByAnythingButOneWithATypeOrWithout) {
   }
 }
 
-TEST_F(GgufCheckpoint, TakesHarmlessKeysAndArraysOfEqualSizesAndNoOthers) {
+TEST_F(GgufCheckpoint, AcceptsHarmlessKeysAndArraysOfEqualSizesAndNoOthers) {
   const std::vector<std::pair<std::string, int>> embedding{{"token_embd.weight", 5}};
   const auto harmless = [] {
     return keys("llama").truth("llama.attention.causal", true).number("llama.expert_count", 0);
@@ -405,7 +405,7 @@ TEST_F(GgufCheckpoint, TakesHarmlessKeysAndArraysOfEqualSizesAndNoOthers) {
   EXPECT_THAT(refusal(layers({0, 0, 0})), HasSubstr(key + "must be at least 1"));
 }
 
-TEST_F(GgufCheckpoint, KnowsWhatEndsATextBySpellingAsLlamaCppDoes) {
+TEST_F(GgufCheckpoint, KnowsStopTokensByTheirTextAsLlamaCppDoes) {
   const auto stops = [&](const GgufBytes& more) {
     return open(more, {{"token_embd.weight", 5}}).config().at("eos_token_id").integers(0, 100);
   };
@@ -419,7 +419,7 @@ TEST_F(GgufCheckpoint, KnowsWhatEndsATextBySpellingAsLlamaCppDoes) {
                     {{"token_embd.weight", 5}}).config().find("eos_token_id"));
 }
 
-TEST_F(GgufCheckpoint, CallsFieldsAndTensorsWhatTheFileCallsThem) {
+TEST_F(GgufCheckpoint, ErrorsUseTheNamesOfTheFile) {
   const Checkpoint checkpoint = open(keys("llama").number("llama.attention.head_count_kv", 1),
                                      {{"token_embd.weight", 5}, {"blk.0.attn_v.weight", 4}});
   EXPECT_EQ(error_of([&] { checkpoint.config().at("num_key_value_heads").fail("is odd"); }),
@@ -437,14 +437,14 @@ TEST_F(GgufCheckpoint, CallsFieldsAndTensorsWhatTheFileCallsThem) {
   }
 }
 
-TEST_F(GgufCheckpoint, SaysOfAVocabularyAloneThatItHasNoTensors) {
+TEST_F(GgufCheckpoint, ReportsThatAFileWithOnlyAVocabularyHasNoTensors) {
   const GgufBytes file = GgufBytes().text("general.architecture", "qwen2").texts("tokenizer.ggml.tokens", {"a"});
   EXPECT_EQ(error_of([&] { open(file, {}); }), (folder_.path() / "x.gguf").string() +
                                                    ": has no tensors; it holds a vocabulary or other metadata, and no "
                                                    "model");
 }
 
-TEST_F(GgufCheckpoint, NamesTheKeyThatIsMissingWrongOrNotImplemented) {
+TEST_F(GgufCheckpoint, NamesTheKeyThatIsMissingInvalidOrNotImplemented) {
   const std::vector<std::pair<std::string, int>> embedding{{"token_embd.weight", 5}};
   const auto refusal = [&](const GgufBytes& file,
                            const std::vector<std::pair<std::string, int>>& matrices) {
@@ -470,13 +470,14 @@ TEST_F(GgufCheckpoint, NamesTheKeyThatIsMissingWrongOrNotImplemented) {
               HasSubstr("'model.norm.weight', which exists already"));
 }
 
-TEST(Checkpoint, SaysHowAFileIsOpened) {
+TEST(Checkpoint, ErrorsExplainHowToOpenAFile) {
   const TemporaryFolder folder;
   const auto file = folder.write("model.safetensors", safetensors({{"a", "F32", {1}, f32_one}}));
   EXPECT_EQ(error_of([&] { Checkpoint checkpoint(file); }),
             file.string() + ": open its folder instead, which has config.json as well");
   const auto text = folder.write("x.txt", "text");
-  EXPECT_EQ(error_of([&] { Checkpoint checkpoint(text); }), text.string() + ": is not GGUF; its first four bytes are not 'GGUF'");
+  EXPECT_EQ(error_of([&] { Checkpoint checkpoint(text); }),
+            text.string() + ": is not GGUF; its first four bytes are not 'GGUF'");
 }
 
 }  // namespace

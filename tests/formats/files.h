@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Files for tests: a folder that cleans up after itself, safetensors bytes made in memory, the sentence of an Error.
+// Files for tests: a temporary folder, safetensors bytes made in memory, the message of an Error.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ class TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  /// Removes an older file first: some file systems go to the disk when a file is cut to nothing and filled again.
+  /// Removes an older file first, because some file systems sync to disk when a file is truncated and written again.
   std::filesystem::path write(const std::string& name, const std::string& bytes) const {
     std::filesystem::remove(path_ / name);
     std::ofstream(path_ / name, std::ios::binary) << bytes;
@@ -58,7 +58,7 @@ std::string bytes_of(const std::vector<T>& values) {
   return bytes;
 }
 
-/// A safetensors file with this header, right or wrong.
+/// A safetensors file with this header, valid or not.
 inline std::string safetensors(const std::string& header, const std::string& data) {
   return bytes_of(std::vector<std::uint64_t>{header.size()}) + header + data;
 }
@@ -70,7 +70,7 @@ struct Tensor {
   std::string bytes;
 };
 
-/// A good safetensors file of these tensors. `padding` spaces after the header move the alignment of the data.
+/// A valid safetensors file of these tensors. `padding` spaces after the header move the alignment of the data.
 inline std::string safetensors(const std::vector<Tensor>& tensors, std::size_t padding = 0) {
   std::string header = R"({"__metadata__":{"format":"pt"})";
   std::string data;
@@ -84,14 +84,14 @@ inline std::string safetensors(const std::vector<Tensor>& tensors, std::size_t p
   return safetensors(header + "}" + std::string(padding, ' '), data);
 }
 
-/// What a tensor's bytes are in its file.
+/// Returns a tensor's bytes in its file.
 inline std::string stored_bytes(const StoredTensor& tensor) {
   std::string bytes(tensor.bytes, '\0');
   tensor.file->read(tensor.offset, bytes.size(), bytes.data());
   return bytes;
 }
 
-/// The sentence of the Error that `action` must throw.
+/// Returns the message of the Error that `action` must throw.
 template <class Action>
 std::string error_of(Action&& action) {
   try {
@@ -103,7 +103,7 @@ std::string error_of(Action&& action) {
   return {};
 }
 
-/// A file that must be refused, and words its refusal must contain.
+/// A file that must be rejected, and texts that the message must contain.
 struct BadFile {
   std::string name;
   std::string bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// GGUF files for tests, written key by key; what is wrong in them is wrong on purpose.
+// GGUF files for tests, written key by key; errors in them are intended.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ class GgufBytes {
     for (const std::int32_t value : values) bytes += raw(value);
     return put(key, 9, bytes);
   }
-  /// Extents innermost first; `offset` from the start of the data.
+  /// Dimensions are innermost first; `offset` is relative to the start of the data.
   GgufBytes& tensor(std::string_view name, const std::vector<std::uint64_t>& extents, std::uint32_t type,
                     std::uint64_t offset) {
     infos_ += raw_text(name) + raw(static_cast<std::uint32_t>(extents.size()));

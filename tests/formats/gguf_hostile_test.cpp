@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// GGUF files that are wrong on purpose: each is refused with a sentence that names file and key or tensor, and none
-// crashes.
+// Invalid GGUF files: each is rejected with a message that names file and key or tensor, and none crashes the reader.
 #include "ref/formats/gguf.h"
 #include "tests/formats/files.h"
 #include "tests/formats/gguf_bytes.h"
@@ -48,7 +47,7 @@ std::string tensors(const std::vector<std::pair<std::string, std::uint64_t>>& na
 
 class BadGguf : public ::testing::TestWithParam<BadFile> {};
 
-TEST_P(BadGguf, IsRefusedByName) {
+TEST_P(BadGguf, IsRejectedByName) {
   const TemporaryFolder folder;
   const auto file = folder.write("x.gguf", GetParam().bytes);
   const std::string message = error_of([&] { Gguf open(file); });
@@ -114,7 +113,9 @@ INSTANTIATE_TEST_SUITE_P(
                 {"tensor 'a'", "more elements than can be counted"}},
         BadFile{"a_product_that_wraps_to_one", one({0xFFFFFFFF, 0x100000001, 1, 1}, f32, 0), {"tensor 'a'"}},
         BadFile{"bytes_that_wrap", one({huge}, f32, 0), {"tensor 'a'", "more elements than can be counted"}},
-        BadFile{"bytes_that_wrap_in_blocks", one({32, huge / 16}, q8_0, 0), {"tensor 'a'", "more elements than can be counted"}},
+        BadFile{"bytes_that_wrap_in_blocks",
+                one({32, huge / 16}, q8_0, 0),
+                {"tensor 'a'", "more elements than can be counted"}},
         BadFile{"a_broken_block", one({33}, q8_0, 0), {"tensor 'a'", "33", "Q8_0"}},
         BadFile{"a_scalar_in_blocks", one({}, q8_0, 0), {"tensor 'a'", "Q8_0"}},
         BadFile{"a_type_we_do_not_read", one({256}, 10, 0), {"tensor 'a'", "Q2_K", "Q6_K"}},
@@ -130,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"two_that_overlap", tensors({{"b", 32}, {"a", 64}}), {"tensor 'a'", "overlaps tensor 'b'"}}),
     name_of);
 
-/// Opens, and reads what is there. True when the file was accepted.
+/// Opens a file and reads all of it. Returns whether the file was accepted.
 bool survives(const TemporaryFolder& folder, const std::string& bytes) {
   const auto file = folder.write("x.gguf", bytes);
   try {
@@ -143,7 +144,7 @@ bool survives(const TemporaryFolder& folder, const std::string& bytes) {
   }
 }
 
-TEST(HostileGguf, RefusesEveryTruncation) {
+TEST(HostileGguf, RejectsEveryTruncation) {
   const TemporaryFolder folder;
   const std::string bytes = good().bytes();
   ASSERT_TRUE(survives(folder, bytes));
@@ -211,7 +212,7 @@ TEST_F(SplitGguf, NamesThePartThatIsMissing) {
   EXPECT_THAT(refusal(), HasSubstr(path(2).string() + ": is missing, part 2 of 2"));
 }
 
-TEST_F(SplitGguf, NamesThePartThatIsNotWhatItsNameSays) {
+TEST_F(SplitGguf, NamesThePartWhoseMetadataContradictItsName) {
   write(2, part(0, 2, 2).tensor("b", {2}, f32, 0).data("abcdefgh"));
   EXPECT_THAT(refusal(), HasSubstr(path(2).string() + ": states that it is part 1 of 2"));
   write(2, part(1, 3, 2).tensor("b", {2}, f32, 0).data("abcdefgh"));
@@ -220,7 +221,7 @@ TEST_F(SplitGguf, NamesThePartThatIsNotWhatItsNameSays) {
   EXPECT_THAT(refusal(), HasSubstr(path(2).string() + ": states that it is part 1 of 1"));
 }
 
-TEST_F(SplitGguf, RefusesPartsOfAnotherSplit) {
+TEST_F(SplitGguf, RejectsPartsOfAnotherSplit) {
   write(2, part(1, 2, 3).tensor("b", {2}, f32, 0).data("abcdefgh"));
   EXPECT_THAT(refusal(), HasSubstr(path(2).string() + ": field split.tensors.count"));
   write(1, part(0, 2, 3).tensor("a", {2}, f32, 0).data("12345678"));

@@ -85,7 +85,7 @@ TEST_F(GgufHeader, ReadsEveryTypeInBothVersions) {
   }
 }
 
-TEST_F(GgufHeader, RefusesOtherFiles) {
+TEST_F(GgufHeader, RejectsOtherFiles) {
   EXPECT_THAT(error(""), HasSubstr("is not GGUF"));
   EXPECT_THAT(error("GGML????????????????????"), HasSubstr("is not GGUF"));
   EXPECT_THAT(error(GgufBytes().bytes(1)), HasSubstr("GGUF version 1"));
@@ -97,7 +97,7 @@ TEST_F(GgufHeader, RefusesOtherFiles) {
   EXPECT_THROW(read_gguf_metadata(std::filesystem::temp_directory_path()), Error);
 }
 
-TEST_F(GgufHeader, NamesTheKeyThatIsWrong) {
+TEST_F(GgufHeader, NamesTheInvalidKey) {
   const auto one = [](std::uint32_t type, const std::string& bytes) {
     return GgufBytes().put("k", type, bytes).bytes();
   };
@@ -130,7 +130,7 @@ TEST_F(GgufHeader, NamesTheKeyThatIsWrong) {
   EXPECT_THAT(error(GgufBytes().number("a\n", 1).bytes()), HasSubstr("metadata key 0"));
 }
 
-TEST_F(GgufHeader, RefusesEveryPrefixAndSurvivesEveryChangedByte) {
+TEST_F(GgufHeader, RejectsEveryPrefixAndSurvivesEveryChangedByte) {
   const std::string good =
       GgufBytes().text("a", "text").texts("b", {"x", "y"}).integers("c", {1, 2}).truth("d", true).bytes();
   for (std::size_t length = 0; length < good.size(); ++length) EXPECT_NE(error(good.substr(0, length)), "") << length;
@@ -145,7 +145,7 @@ TEST_F(GgufHeader, RefusesEveryPrefixAndSurvivesEveryChangedByte) {
 
 const std::filesystem::path blocks_dir = source_dir / "fixtures/external/gguf-blocks";
 
-/// The floats of all tensors that we compute with, by name.
+/// Returns the floats of all tensors with a supported format, by name.
 std::string all_values(const std::map<std::string, StoredTensor>& tensors) {
   std::string values;
   for (const auto& [name, tensor] : tensors) {
@@ -158,7 +158,7 @@ std::string all_values(const std::map<std::string, StoredTensor>& tensors) {
   return values;
 }
 
-TEST(GgufFiles, ReadWhatGgufPyWritesInOneFileInASplitAndAtAnotherAlignment) {
+TEST(GgufFiles, OfGgufPyAreReadAsOneFileAsASplitAndAtAnotherAlignment) {
   for (const char* name : {"small.gguf", "aligned64.gguf", "split-00001-of-00003.gguf"}) {
     const Gguf file(blocks_dir / name);
     EXPECT_EQ(file.tensors().size(), 11U) << name;

@@ -12,7 +12,7 @@ using draftproof::testing::GgufBytes;
 
 const std::filesystem::path small_file = source_dir / "fixtures/external/gguf-blocks/small.gguf";
 
-/// A tensor of a file, to be written again.
+/// Returns a tensor of a file for writing it again.
 GgufTensor copy_of(const std::string& name, const StoredTensor& tensor) {
   const int inputs = static_cast<int>(tensor.shape.back());
   const int outputs = tensor.shape.size() < 2 ? 1 : static_cast<int>(tensor.shape[0]);
@@ -23,7 +23,7 @@ GgufTensor copy_of(const std::string& name, const StoredTensor& tensor) {
                  }}};
 }
 
-TEST(GgufWriter, WritesWhatTheReaderReadInEveryFormat) {
+TEST(GgufWriter, WritesFilesThatTheReaderReadsBackInEveryFormat) {
   const TemporaryFolder folder;
   const Gguf small(small_file);
   GgufFields fields;
@@ -76,7 +76,7 @@ TEST(GgufWriter, WritesTheBytesOfTheFormat) {
   EXPECT_EQ(bytes_of_file(folder.path() / "x.gguf"), expected);
 }
 
-TEST(GgufWriter, LeavesTheOldFileAndNothingElseWhenATensorCannotBeRead) {
+TEST(GgufWriter, KeepsTheOldFileAndNothingElseWhenATensorCannotBeRead) {
   const TemporaryFolder folder;
   const auto file = folder.write("x.gguf", "old");
   const auto fails = [](int, int, void*) { throw Error("no tensor"); };
@@ -94,7 +94,7 @@ TEST(GgufWriter, NamesAFileThatCannotBeWritten) {
   const auto file = folder.path() / "no" / "x.gguf";
   EXPECT_EQ(error_of([&] { write_gguf(file, GgufFields(), {}); }),
             file.string() + ": cannot be written: No such file or directory");
-  std::filesystem::create_directories(file / "full");  // a folder stands there
+  std::filesystem::create_directories(file / "full");  // a folder has this name
   EXPECT_TRUE(error_of([&] { write_gguf(file, GgufFields(), {}); }).starts_with(file.string() + ": cannot be written"));
 }
 

@@ -21,7 +21,7 @@ class Hdf5Values : public testing::Test {};
 using Types = testing::Types<float, double, std::int32_t, std::int64_t, std::uint8_t, std::uint64_t>;
 TYPED_TEST_SUITE(Hdf5Values, Types);
 
-TYPED_TEST(Hdf5Values, ComeBackBitForBitInEveryShape) {
+TYPED_TEST(Hdf5Values, AreReadBackBitForBitInEveryShape) {
   using Limits = std::numeric_limits<TypeParam>;
   const std::vector<TypeParam> values{Limits::lowest(), Limits::max(), Limits::min(), 0, 1, TypeParam(-0.0)};
   const TemporaryFolder folder;
@@ -43,7 +43,7 @@ TYPED_TEST(Hdf5Values, ComeBackBitForBitInEveryShape) {
   EXPECT_EQ(in.read<TypeParam>("empty").shape, (std::vector<std::int64_t>{4, 0}));
 }
 
-TEST(Hdf5, KeepsInfinitiesAndNotANumber) {
+TEST(Hdf5, PreservesInfinitiesAndNaN) {
   const TemporaryFolder folder;
   const std::vector<float> values{INFINITY, -INFINITY, NAN, 1e-45F};
   Hdf5 file = Hdf5::create(folder.path() / "x.h5");
@@ -51,7 +51,7 @@ TEST(Hdf5, KeepsInfinitiesAndNotANumber) {
   EXPECT_EQ(bytes_of(file.read<float>("/v").values), bytes_of(values));
 }
 
-TEST(Hdf5, ListsChildrenSortedAndKnowsWhatItHas) {
+TEST(Hdf5, ListsChildrenSortedAndKnowsWhichPathsExist) {
   const TemporaryFolder folder;
   Hdf5 file = Hdf5::create(folder.path() / "x.h5");
   for (const char* path : {"/b/2", "/b/10", "/a", "/c/d/e"}) file.write<float>(path, {{1}, {1.0F}});
@@ -76,7 +76,7 @@ TEST(Hdf5, KeepsStringAttributesOfRootGroupsAndDatasets) {
 TEST(Hdf5Slow, WritesTheSameBytesASecondLater) {
   const TemporaryFolder folder;
   for (const char* name : {"x.h5", "y.h5"}) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // a time of creation would change
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // a creation time would change
     Hdf5 file = Hdf5::create(folder.path() / name);
     file.write<double>("/a/b", {{2}, {1.0, 2.0}});
     file.write_string_attribute("/a/b", "name", "value");
@@ -84,7 +84,7 @@ TEST(Hdf5Slow, WritesTheSameBytesASecondLater) {
   EXPECT_EQ(bytes_of_file(folder.path() / "x.h5"), bytes_of_file(folder.path() / "y.h5"));
 }
 
-TEST(Hdf5, CanBeReadByAnotherWhileItsWriterDoesNothing) {
+TEST(Hdf5, CanBeReadByAnotherProcessWhileItsWriterIsIdle) {
   const TemporaryFolder folder;
   { Hdf5::create(folder.path() / "x.h5").write<float>("/a", {{1}, {1.0F}}); }
   const Hdf5 first = Hdf5::open(folder.path() / "x.h5");
@@ -103,7 +103,7 @@ TEST(Hdf5, ReplacesAFileAndMovesLikeAValue) {
   EXPECT_TRUE(other.has("/a"));
 }
 
-TEST(Hdf5, RefusesToWriteAPathTwiceOrIntoANonexistentFolder) {
+TEST(Hdf5, RejectsWritingAPathTwiceOrIntoAMissingFolder) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "x.h5";
   Hdf5 file = Hdf5::create(path);
@@ -127,19 +127,19 @@ class Hdf5OfH5py : public testing::Test {
   }
 };
 
-TEST_F(Hdf5OfH5py, GivesStringsOfFixedAndVariableLength) {
+TEST_F(Hdf5OfH5py, ReadsStringsOfFixedAndVariableLength) {
   EXPECT_EQ(file.read_string_attribute("/", "variable"), "größer");
   EXPECT_EQ(file.read_string_attribute("/", "fixed"), "plain");
   EXPECT_EQ(file.read_string_attribute("/", "empty"), "");
 }
 
-TEST_F(Hdf5OfH5py, GivesIntegerAttributesOfAnyWidth) {
+TEST_F(Hdf5OfH5py, ReadsIntegerAttributesOfAnyWidth) {
   EXPECT_EQ(file.read_integer_attribute("/", "integer"), 7);
   EXPECT_EQ(file.read_integer_attribute("/", "small"), -3);
   EXPECT_EQ(file.read_integer_attribute("/", "unsigned"), std::numeric_limits<std::int64_t>::max());
 }
 
-TEST_F(Hdf5OfH5py, NamesTheAttributeThatIsMissingOrOfAnotherKind) {
+TEST_F(Hdf5OfH5py, NamesTheAttributeThatIsMissingOrOfAnotherType) {
   const std::string start = path.string() + ": '/' attribute ";
   EXPECT_THAT(error_of([&] { file.read_string_attribute("/", "no"); }), HasSubstr(start + "'no' is missing"));
   EXPECT_EQ(error_of([&] { file.read_string_attribute("/", "integer"); }), start + "'integer' is not one string");
@@ -162,7 +162,7 @@ TEST_F(Hdf5OfH5py, ConvertsOtherNumericTypes) {
   EXPECT_EQ(file.read<float>("no_elements").shape, (std::vector<std::int64_t>{0, 3}));
 }
 
-TEST_F(Hdf5OfH5py, RefusesIntegersThatWouldNotSurvive) {
+TEST_F(Hdf5OfH5py, RejectsIntegersThatDoNotFitTheRequestedType) {
   EXPECT_THAT(refusal<std::int32_t>("long"), HasSubstr("does not fit"));
   EXPECT_THAT(refusal<std::uint8_t>("unsigned16"), HasSubstr("does not fit"));
   EXPECT_THAT(refusal<std::uint64_t>("negative"), HasSubstr("does not fit"));
@@ -170,7 +170,7 @@ TEST_F(Hdf5OfH5py, RefusesIntegersThatWouldNotSurvive) {
   EXPECT_THAT(refusal<std::int64_t>("infinite"), HasSubstr("does not fit"));
 }
 
-TEST_F(Hdf5OfH5py, RefusesWhatIsNoArrayOfNumbersInThisFile) {
+TEST_F(Hdf5OfH5py, RejectsDatasetsThatAreNotNumbersInThisFile) {
   EXPECT_THAT(refusal<float>("absent"), HasSubstr("is not a dataset"));
   EXPECT_THAT(refusal<float>("group"), HasSubstr("is not a dataset"));
   EXPECT_THAT(refusal<float>("dangling"), HasSubstr("is a link"));
@@ -187,7 +187,7 @@ TEST_F(Hdf5OfH5py, RefusesWhatIsNoArrayOfNumbersInThisFile) {
   EXPECT_THAT(error_of([&] { file.children("half"); }), HasSubstr(path.string() + ": 'half' is not a group"));
 }
 
-/// In x.h5: links that lead, at last, to values and an attribute in other.h5, or to x.h5 itself.
+/// x.h5 has links that lead, directly or not, to values and an attribute in other.h5, or to x.h5 itself.
 struct Linked {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "x.h5";
@@ -210,7 +210,7 @@ struct Linked {
   }
 };
 
-TEST(Hdf5, FollowsNoLinkWhateverItIsAskedFor) {
+TEST(Hdf5, FollowsNoLinkInAnyFunction) {
   const Linked linked;
   const Hdf5 file = Hdf5::open(linked.path);
   for (const auto& [path, link] : std::vector<std::pair<std::string, std::string>>{
@@ -228,8 +228,8 @@ TEST(Hdf5, FollowsNoLinkWhateverItIsAskedFor) {
   EXPECT_EQ(file.read_string_attribute("/hard", "name"), "value");
 }
 
-// 64 MB of zeros, which a file of less than 1 MB may hold: chunks of any size, and filters that give back any amount.
-TEST(Hdf5, AsksForNoMemoryThatTheFileDoesNotFill) {
+// 64 MB of zeros in a file of less than 1 MB: with chunks of any size, or filters that return any number of bytes.
+TEST(Hdf5, AllocatesNoMemoryThatTheFileDoesNotFill) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "x.h5";
   { Hdf5::create(path); }
@@ -253,7 +253,7 @@ TEST(Hdf5, AsksForNoMemoryThatTheFileDoesNotFill) {
 
 class BadHdf5 : public testing::TestWithParam<BadFile> {};
 
-TEST_P(BadHdf5, IsRefusedByName) {
+TEST_P(BadHdf5, IsRejectedByName) {
   const TemporaryFolder folder;
   const auto file = folder.write("x.h5", GetParam().bytes);
   testing::internal::CaptureStderr();
@@ -281,8 +281,8 @@ TEST(Hdf5, NamesAFileThatIsMissingOrAFolder) {
   EXPECT_EQ(error_of([&] { Hdf5::open(folder.path()); }), folder.path().string() + ": not a file");
 }
 
-// Truncations only: on flipped bits HDF5 1.10 reads past its own buffers, which no check of ours can prevent.
-TEST(Hdf5, RefusesEveryTruncation) {
+// Truncations only: on flipped bits HDF5 1.10 reads past its own buffers, which no check in draftproof can prevent.
+TEST(Hdf5, RejectsEveryTruncation) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "x.h5";
   {

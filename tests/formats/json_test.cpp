@@ -28,7 +28,7 @@ TEST(Json, ReadsEveryKindOfValue) {
   EXPECT_TRUE(json.at("empty").fields().empty());
 }
 
-TEST(Json, TreatsANullFieldAsAbsentButShowsANullElement) {
+TEST(Json, TreatsANullFieldAsMissingButReturnsANullElement) {
   const Json json = Json::parse(R"({"none":null,"list":[null]})", "here");
   EXPECT_FALSE(json.find("none"));
   EXPECT_FALSE(json.find("absent"));
@@ -56,12 +56,12 @@ TEST(Json, WritesFieldNamesThatAreNotPlainInQuotes) {
   EXPECT_EQ(json.at("weight_map").at("model.a\n").where(), R"(here: field weight_map['model.a\x0a'])");
 }
 
-TEST(Json, TakesIntegralNumbersWrittenWithFractionOrExponentAsIntegers) {
+TEST(Json, AcceptsIntegralNumbersWithFractionOrExponentAsIntegers) {
   const Json json = Json::parse("[16, 16.0, 1e6, -0.0, 9007199254740991.0]", "here");
   EXPECT_EQ(json.integers(int64_min, int64_max), (std::vector<std::int64_t>{16, 16, 1000000, 0, 9007199254740991}));
 }
 
-TEST(Json, RefusesNumbersThatAreNotOneIntegerExactly) {
+TEST(Json, RejectsNumbersThatAreNotExactlyOneInteger) {
   const Json json = Json::parse("[16.5, 9007199254740992.0, 1e300, 18446744073709551615, \"16\", true]", "here");
   for (std::size_t i = 0; i < json.size(); ++i) {
     EXPECT_FALSE(json[i].is_integer());
@@ -78,7 +78,7 @@ TEST(Json, ReadsTheExtremeIntegersAndHoldsThemToTheirBounds) {
   EXPECT_THROW(json[2].integer(1, 4), Error);
 }
 
-TEST(Json, NamesTheFieldWhenTheTypeIsAnother) {
+TEST(Json, NamesTheFieldWhenTheTypeIsWrong) {
   const Json json = Json::parse(R"({"a":{"n":"four","o":null}})", "config.json");
   const Json a = json.at("a");
   EXPECT_EQ(error_of([&] { a.at("n").integer(0, 9); }),
@@ -94,12 +94,12 @@ TEST(Json, NamesTheFieldWhenTheTypeIsAnother) {
   EXPECT_EQ(error_of([&] { a.fail("is odd"); }), "config.json: field a: is odd");
 }
 
-TEST(Json, RefusesAnElementThatIsNotThere) {
+TEST(Json, RejectsAMissingElement) {
   const Json json = Json::parse("[[1]]", "here");
   EXPECT_EQ(error_of([&] { json[0][1]; }), "here: field [0]: has 1 elements, but element 1 is needed");
 }
 
-TEST(Json, NestsTwoHundredFiftySixLevelsAndNoMore) {
+TEST(Json, NestsAtMostTwoHundredFiftySixLevels) {
   const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
   EXPECT_TRUE(Json::parse(nested(256), "here").is_array());
   EXPECT_EQ(error_of([&] { Json::parse(nested(257), "here"); }), "here: nests deeper than 256 levels");
@@ -117,7 +117,7 @@ TEST(Json, AcceptsAByteOrderMarkAndSpaceAround) {
   EXPECT_EQ(Json::parse("\xEF\xBB\xBF {\"a\": 1}\r\n ", "here").at("a").integer(1, 1), 1);
 }
 
-TEST(Json, ReadsAFileAndRefusesOneThatIsTooLarge) {
+TEST(Json, ReadsAFileAndRejectsOneThatIsTooLarge) {
   const TemporaryFolder folder;
   const auto file = folder.write("config.json", R"({"a":1})");
   EXPECT_EQ(Json::read(file).at("a").where(), file.string() + ": field a");
@@ -134,7 +134,7 @@ TEST(Json, NamesAFileThatIsMissingOrAFolder) {
 
 class BadJson : public testing::TestWithParam<BadFile> {};
 
-TEST_P(BadJson, IsRefusedByName) {
+TEST_P(BadJson, IsRejectedByName) {
   const TemporaryFolder folder;
   const auto file = folder.write("config.json", GetParam().bytes);
   const std::string message = error_of([&] { Json::read(file); });

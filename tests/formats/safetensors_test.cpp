@@ -48,7 +48,7 @@ TEST(SafeTensors, AcceptsTensorsInAnyOrderOfTheHeader) {
   EXPECT_EQ(file.tensors().at("b").offset - file.tensors().at("a").offset, 4U);
 }
 
-TEST(SafeTensors, KeepsATypeItDoesNotKnowWithItsName) {
+TEST(SafeTensors, KeepsTheNameOfAnUnknownType) {
   const TemporaryFolder folder;
   const SafeTensors file(folder.write("x.safetensors", safetensors({{"a", "F4_NEW", {3}, "ab"}})));
   EXPECT_EQ(file.tensors().at("a").format, std::nullopt);
@@ -78,7 +78,7 @@ BadFile bad_header(const std::string& name, const std::string& header, std::vect
   return {name, safetensors(header, data), std::move(words)};
 }
 
-/// One tensor 'a' whose entry has these fields, over four bytes of data.
+/// A file with one tensor 'a' whose entry has these fields, over four bytes of data.
 BadFile bad_entry(const std::string& name, const std::string& fields, std::vector<std::string> words,
                   const std::string& data = f32_one) {
   return bad_header(name, R"({"a":{)" + fields + "}}", std::move(words), data);
@@ -90,7 +90,7 @@ std::string length_and(std::uint64_t length, const std::string& rest) {
 
 class BadSafeTensors : public testing::TestWithParam<BadFile> {};
 
-TEST_P(BadSafeTensors, IsRefusedByName) {
+TEST_P(BadSafeTensors, IsRejectedByName) {
   const TemporaryFolder folder;
   const auto file = folder.write("x.safetensors", GetParam().bytes);
   const std::string message = error_of([&] { SafeTensors open(file); });
@@ -223,7 +223,7 @@ TEST(SafeTensors, SurvivesEveryFlippedBitOfTheHeaderAndEveryTruncation) {
       try_bytes(bytes);
     }
   }
-  EXPECT_GT(loaded, 10U);  // a changed letter of a name harms nobody
+  EXPECT_GT(loaded, 10U);  // a changed letter of a name is accepted
 }
 
 TEST(SafeTensors, ReadsWhatHuggingFacesLibraryWrites) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Blocks that are unpacked as they are read, against what gguf-py makes of the same bytes
+// Compares formats that are unpacked when read with the values of gguf-py for the same bytes
 // (fixtures/external/gguf-blocks); and through a file, by rows and as a whole.
 #include "ref/formats/unpacking.h"
 
@@ -18,7 +18,7 @@ struct Kind {
   const char* name;
   std::uint32_t id;  // in GGUF
   const Unpacking* how;
-  std::vector<int> scales;  // where a block has them
+  std::vector<int> scales;  // offsets of the scales in a block
 };
 
 class Unpacked : public ::testing::TestWithParam<Kind> {
@@ -34,7 +34,7 @@ class Unpacked : public ::testing::TestWithParam<Kind> {
     return values;
   }
 
-  /// A target's file with the blocks as rows of its embedding, `blocks` in each.
+  /// A target's file with the blocks as rows of its embedding, `blocks` per row.
   Checkpoint file_of(const std::string& blocks, std::size_t in_row) const {
     const std::uint64_t rows = blocks.size() / block_bytes() / in_row;
     GgufBytes file;
@@ -48,7 +48,7 @@ class Unpacked : public ::testing::TestWithParam<Kind> {
   TemporaryFolder folder_;
 };
 
-TEST_P(Unpacked, BlocksAreGgufPysValuesToTheBit) {
+TEST_P(Unpacked, BlocksEqualGgufPysValuesBitForBit) {
   const std::string blocks = stored(".blocks");
   const std::vector<float> expected = values();
   ASSERT_GE(blocks.size() / block_bytes(), 32U);
@@ -64,7 +64,7 @@ TEST_P(Unpacked, BlocksAreGgufPysValuesToTheBit) {
   }
 }
 
-TEST_P(Unpacked, RowsOfAFileAreThoseValuesHoweverManyAreReadAtATime) {
+TEST_P(Unpacked, RowsOfAFileEqualThoseValuesHoweverManyAreReadAtATime) {
   const std::string blocks = stored(".blocks");
   const std::vector<float> expected = values();
   constexpr std::size_t in_row = 4;
@@ -88,7 +88,7 @@ TEST_P(Unpacked, RowsOfAFileAreThoseValuesHoweverManyAreReadAtATime) {
   }
 }
 
-TEST_P(Unpacked, AScaleThatIsNotFiniteIsRefusedWhereItIs) {
+TEST_P(Unpacked, AScaleThatIsNotFiniteIsRejectedWithItsPlace) {
   for (const std::uint16_t half : {0x7C00, 0xFC00, 0x7E00}) {
     for (const int scale : GetParam().scales) {
       std::string blocks(stored(".blocks"), 0, 8 * block_bytes());
@@ -102,7 +102,7 @@ TEST_P(Unpacked, AScaleThatIsNotFiniteIsRefusedWhereItIs) {
   }
 }
 
-TEST_P(Unpacked, RowsThatBlocksDoNotFillAreRefused) {
+TEST_P(Unpacked, RowsThatAreNotWholeBlocksAreRejected) {
   const std::string blocks(stored(".blocks"), 0, 3 * block_bytes());
   GgufBytes file;
   file.text("general.architecture", "qwen3").tensor("token_embd.weight", {48, 2}, GetParam().id, 0).data(blocks);

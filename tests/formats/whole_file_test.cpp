@@ -19,7 +19,7 @@ void put(const std::filesystem::path& file, const std::string& bytes) {
   std::ofstream(file, std::ios::binary) << bytes;
 }
 
-TEST(WholeFile, IsTheOldOneUntilTheNewOneIsComplete) {
+TEST(WholeFile, IsTheOldFileUntilTheNewOneIsComplete) {
   const TemporaryFolder folder;
   const auto file = folder.write("x", "old");
   replace_whole(file, [&](const std::filesystem::path& partial) {
@@ -32,7 +32,7 @@ TEST(WholeFile, IsTheOldOneUntilTheNewOneIsComplete) {
   EXPECT_THAT(names_in(folder.path()), testing::ElementsAre("x"));
 }
 
-TEST(WholeFile, StaysAsItWasWhenWritingFails) {
+TEST(WholeFile, IsUnchangedWhenWritingFails) {
   const TemporaryFolder folder;
   const auto file = folder.write("x", "old");
   const auto fails = [](const std::filesystem::path& partial) {

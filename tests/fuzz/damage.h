@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Damage to good bytes, deterministic: the same numbers damage in the same way.
+// Deterministic damage to valid bytes: equal random numbers give equal damage.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ class Numbers {
   std::uint64_t state_;
 };
 
-/// Most damage goes where headers are.
+/// Most damage is applied to the headers.
 inline std::size_t place_in(const std::string& bytes, Numbers& numbers) {
   const std::size_t near = std::min<std::size_t>(bytes.size(), std::size_t{16} << numbers.below(12));
   return numbers.below(numbers.below(8) == 0 ? bytes.size() : near);
@@ -41,7 +41,7 @@ inline void damage(std::string& bytes, const std::string& other, Numbers& number
     case 0: bytes[at] = static_cast<char>(bytes[at] ^ 1 << numbers.below(8)); return;
     case 1: bytes[at] = static_cast<char>(numbers.next()); return;
     case 2: bytes.resize(at); return;
-    case 3: {  // a number, extreme
+    case 3: {  // an extreme number
       constexpr std::uint64_t extremes[] = {0,          1,          0x7F,       0xFF,      0x7FFF,
                                             0xFFFF,     0x7FFFFFFF, 0xFFFFFFFF, 1ULL << 32, 1ULL << 62,
                                             1ULL << 63, ~0ULL,      ~0ULL >> 1, ~31ULL,    ~0ULL - 7};
@@ -50,7 +50,7 @@ inline void damage(std::string& bytes, const std::string& other, Numbers& number
       std::memcpy(bytes.data() + at, &number, size);
       return;
     }
-    case 4: {  // a piece of another file over this one
+    case 4: {  // a part of another file overwrites a part of this one
       const std::size_t from = place_in(other, numbers);
       const std::size_t size = std::min({numbers.below(64), other.size() - from, bytes.size() - at});
       bytes.replace(at, size, other, from, size);
@@ -61,7 +61,7 @@ inline void damage(std::string& bytes, const std::string& other, Numbers& number
   }
 }
 
-/// An Error is an outcome; anything else is for the caller to fail by.
+/// Accepts an Error as an outcome; other exceptions reach the caller.
 template <class Action>
 bool accepted(const Action& action) {
   try {

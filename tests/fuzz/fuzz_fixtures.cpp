@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Fixtures against the reader, without end: bytes are damaged, which the hash must see; and files are put together
-// wrongly with a hash that is right: arrays of other types, shapes and values, fields that are missing or swapped.
-// Every outcome must be an Error, or a fixture that can be compared and written again.
+// Tests the reader of fixtures in an endless loop: with damaged bytes, which the hash must detect; and with invalid
+// files that have a correct hash: arrays of other types, shapes and values, fields that are missing or swapped. Every
+// outcome must be an Error, or a fixture that can be compared and written again.
 //
 //     fuzz_fixtures [--seconds N] [--seed N]
 #include <unistd.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Damages good files without end, and reads them: every outcome must be a value or an Error, never a crash, a hang or
-// another exception. The damage is deterministic: a run is repeated by its seed.
+// Damages valid files in an endless loop and reads them: every outcome must be a value or an Error, never a crash, a
+// hang or another exception. The damage is deterministic: a seed reproduces a run.
 //
 //     fuzz_formats [--seconds N] [--seed N] FILE-OR-FOLDER...
 //
-// On a failure the file that caused it stays where the last line says.
+// On a failure the last line of the output names the file that caused it.
 #include <unistd.h>
 
 #include <chrono>
@@ -75,12 +75,12 @@ void read_everything(const Checkpoint& checkpoint) {
     if (!tensor.format) continue;
     try {
       checkpoint.floats(name, tensor.shape);
-    } catch (const Error&) {  // one that is not finite says nothing about the next
+    } catch (const Error&) {  // one that is not finite does not affect the next
     }
   }
 }
 
-/// How many readers accepted the file.
+/// Returns how many readers accepted the file.
 int read(const std::filesystem::path& file, const std::string& extension) {
   if (extension == ".json") return accepted([&] { Json::read(file); });
   if (extension == ".safetensors") return accepted([&] { read_everything(SafeTensors(file).tensors()); });
@@ -104,7 +104,7 @@ int fuzz(double seconds, std::uint64_t seed, const std::vector<std::filesystem::
     for (std::size_t times = numbers.below(4); times-- > 0;) {
       damage(bytes, samples[numbers.below(samples.size())].bytes, numbers);
     }
-    std::filesystem::remove(file);  // some file systems go to the disk when a file is cut to nothing and filled again
+    std::filesystem::remove(file);  // some file systems sync to disk when a file is truncated and rewritten
     std::ofstream(file, std::ios::binary) << bytes;
     try {
       accepted += static_cast<std::uint64_t>(read(file, sample.extension));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What every fuzz target is told: [--seconds S] [--seed N] [FILE...]
+// Command-line options of every fuzz target: [--seconds S] [--seed N] [FILE...]
 #pragma once
 
 #include <cstdint>

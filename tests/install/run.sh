@@ -1,7 +1,6 @@
 #!/bin/sh
-# Installs into a folder of its own, and builds and runs the example there as somebody else would: with the compiler and
-# flags of the build, and nothing else from it.
-# SPDX-License-Identifier: MIT
+# Installs into a separate folder, and builds and runs the example there as a user would: with the compiler and flags of
+# the build, and nothing else from it. SPDX-License-Identifier: MIT
 #
 #     run.sh BUILD CXX FLAGS
 set -eu
@@ -19,7 +18,7 @@ cmake --build "$folder/build"
 "$folder/build/sampler_test" >"$folder/said" || { cat "$folder/said"; exit 1; }
 grep "the careless sampler is one whose" "$folder/said"
 
-# Boost, which the headers include, is looked for where the package is, not missed where it is compiled.
+# The package must find Boost, which its headers include, at configuration and not fail at compilation.
 if cmake -S "$folder/example" -B "$folder/without" -G Ninja -DCMAKE_PREFIX_PATH="$folder/prefix" \
   -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON >"$folder/said" 2>&1; then
   echo "the package is found without Boost, and its headers need it" >&2
@@ -27,7 +26,7 @@ if cmake -S "$folder/example" -B "$folder/without" -G Ninja -DCMAKE_PREFIX_PATH=
 fi
 grep -q Boost "$folder/said"
 
-# Every header that is there can be included, but for those of one instruction set.
+# Every installed header can be included, except those of one instruction set.
 cd "$folder/prefix/include/draftproof"
 find . -name '*.h' ! -name 'lanes_*' | sort | sed 's/^..\(.*\)/#include <draftproof\/\1>/' >"$folder/all.cpp"
 test "$(wc -l <"$folder/all.cpp")" -gt 50

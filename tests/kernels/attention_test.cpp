@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Attention: every table has the bits of the definition, whatever is computed together.
+// Attention: every table has the bits of the scalar table, whatever is computed in one call.
 #include <algorithm>
 #include <memory>
 
@@ -16,7 +16,8 @@ std::vector<float> queries_of(const AttentionShape& shape, int rows) {
   return Numbers(77).numbers(static_cast<std::size_t>(rows) * shape.heads * shape.head_dim);
 }
 
-/// One call of the table's entry, with NaN in what it does not write and NaN scratch, none of it written past its end.
+/// Calls the table's entry with NaN in the memory that it must not write and in scratch; checks that it writes nothing
+/// else.
 std::vector<float> call(const Kernels& table, const AttentionShape& shape, const KeyValues& kv,
                         const std::vector<Visible>& visible, int kv_head, int begin, int end) {
   const int width = shape.heads * shape.head_dim;
@@ -38,7 +39,7 @@ std::vector<float> call(const Kernels& table, const AttentionShape& shape, const
   return out;
 }
 
-/// Row `row` of the definition, computed alone: the row law is part of every comparison.
+/// Row `row` of the scalar table, computed alone, so that every comparison includes the row law.
 std::vector<float> defined(const AttentionShape& shape, const KeyValues& kv, const std::vector<Visible>& visible,
                            int kv_head, int begin, int end) {
   std::vector<float> out(visible.size() * static_cast<std::size_t>(shape.heads * shape.head_dim) + lanes, nan);
@@ -51,7 +52,7 @@ std::vector<float> defined(const AttentionShape& shape, const KeyValues& kv, con
   return out;
 }
 
-/// Rows of a verification that ends at `end`: causal, each seeing `window` positions.
+/// The rows of a verification pass that ends at `end`: causal, each sees `window` positions.
 std::vector<Visible> causal(int rows, int end, int window) {
   std::vector<Visible> visible;
   for (int r = 0; r < rows; ++r) {
@@ -61,7 +62,7 @@ std::vector<Visible> causal(int rows, int end, int window) {
   return visible;
 }
 
-TEST(Attention, HasTheBitsOfTheDefinitionForEveryGroupingHeadDimensionAndFormat) {
+TEST(Attention, HasTheBitsOfTheScalarTableForEveryGroupingHeadDimensionAndFormat) {
   for (const Kernels* table : canonical_tables()) {
     Numbers numbers(21);
     for (const KvFormat format : all_kv_formats) {
@@ -85,7 +86,7 @@ TEST(Attention, HasTheBitsOfTheDefinitionForEveryGroupingHeadDimensionAndFormat)
   }
 }
 
-TEST(Attention, HasTheBitsOfTheDefinitionForEveryNumberOfRowsAndEveryPartOfTheQueries) {
+TEST(Attention, HasTheBitsOfTheScalarTableForEveryNumberOfRowsAndEveryRangeOfQueries) {
   for (const Kernels* table : canonical_tables()) {
     Numbers numbers(22);
     for (const KvFormat format : all_kv_formats) {
@@ -110,14 +111,14 @@ TEST(Attention, HasTheBitsOfTheDefinitionForEveryNumberOfRowsAndEveryPartOfTheQu
   }
 }
 
-TEST(Attention, HasTheBitsOfTheDefinitionForEveryFirstAndLastVisiblePosition) {
+TEST(Attention, HasTheBitsOfTheScalarTableForEveryFirstAndLastVisiblePosition) {
   const AttentionShape shape = {.heads = 2, .kv_heads = 1, .head_dim = 16, .scale = 0.25f};
   for (const KvFormat format : all_kv_formats) {
     const Stored stored(shape, format, 5, 0, 80);
     for (const Kernels* table : canonical_tables()) {
       for (int first = 0; first < 40; ++first) {
         for (int end = first + 1; end <= 70; end += 1 + end / 20) {
-          // Rows that see the range, all of it but its ends, only its start, and what lies beside it.
+          // Rows that see the range, the range without its ends, only its start, and only positions outside of it.
           const std::vector<Visible> visible = {
               {first, end}, {std::min(first + 1, end - 1), end}, {first, first + 1}, {end, end + 9}, {0, end}};
           ASSERT_TRUE(same_bits(call(*table, shape, stored.view(), visible, 0, 0, 10),
@@ -129,14 +130,14 @@ TEST(Attention, HasTheBitsOfTheDefinitionForEveryFirstAndLastVisiblePosition) {
   }
 }
 
-TEST(Attention, DoesNotDependOnWhereTheRingHoldsAPosition) {
+TEST(Attention, DoesNotDependOnThePlaceOfAPositionInTheRing) {
   const AttentionShape shape = {.heads = 4, .kv_heads = 2, .head_dim = 40, .scale = 0.3f};
   const std::vector<Visible> visible = causal(3, 207, 66);
   for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
     if (!(*table)->supported()) continue;
     for (const KvFormat format : all_kv_formats) {
       std::vector<float> expected;
-      for (const int blocks : {13, 6, 7, 11, 50}) {  // 13 blocks hold every position unwrapped
+      for (const int blocks : {13, 6, 7, 11, 50}) {  // 13 KV blocks have room for every position without wrapping
         const Stored stored(shape, format, blocks, visible.front().first, 207);
         const std::vector<float> out = call(**table, shape, stored.view(), visible, 1, 0, 6);
         if (expected.empty()) expected = out;
@@ -146,12 +147,12 @@ TEST(Attention, DoesNotDependOnWhereTheRingHoldsAPosition) {
   }
 }
 
-TEST(Attention, NeverTakesInWhatLiesOutsideTheVisiblePositionsOfARow) {
+TEST(Attention, NeverUsesPositionsThatARowDoesNotSee) {
   const AttentionShape shape = {.heads = 3, .kv_heads = 1, .head_dim = 20, .scale = 0.3f};
   for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
     if (!(*table)->supported()) continue;
     for (const KvFormat format : all_kv_formats) {
-      // Two rows of one call: what only the second sees must not reach the first.
+      // Two rows of one call: positions that only the second sees must not affect the first.
       const std::vector<Visible> visible = {{19, 45}, {21, 48}};
       std::vector<float> expected;
       for (const float stale : {nan, infinity, -infinity, 1e38f, 0.0f}) {
@@ -171,7 +172,7 @@ TEST(Attention, NeverTakesInWhatLiesOutsideTheVisiblePositionsOfARow) {
   }
 }
 
-TEST(Attention, WithEveryScoreMinusInfinityIsNotANumberInEveryTable) {
+TEST(Attention, WithEveryScoreMinusInfinityIsNaNInEveryTable) {
   const AttentionShape shape = {.heads = 1, .kv_heads = 1, .head_dim = 16, .scale = -infinity};
   const Stored stored(shape, KvFormat::f32, 2, 0, 20);
   const std::vector<Visible> visible = {{3, 20}};
@@ -190,7 +191,7 @@ class AttentionThreads : public ::testing::Test {
   const int before_ = threads();
 };
 
-TEST_F(AttentionThreads, AWholeCallGivesTheSameBitsForEveryNumberOfThreadsAndRowByRow) {
+TEST_F(AttentionThreads, AWholeCallGivesTheSameBitsForEveryNumberOfThreadsAndForSingleRows) {
   for (const int kv_heads : {1, 2, 5}) {
     const AttentionShape shape = {.heads = 3 * kv_heads, .kv_heads = kv_heads, .head_dim = 32, .scale = 0.3f};
     const int width = shape.heads * shape.head_dim;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The bits of every entry, format by format, against fixtures/snapshots/kernels.txt: whatever the table, the compiler
-// and the architecture. tests/aarch64 runs this too. DRAFTPROOF_ACCEPT=1 in the environment rewrites that file.
+// Compares the bits of every entry, format by format, with fixtures/snapshots/kernels.txt: equal for all tables,
+// compilers and architectures. tests/aarch64 runs this, too. DRAFTPROOF_ACCEPT=1 in the environment rewrites that file.
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -13,7 +13,8 @@
 namespace draftproof::test {
 namespace {
 
-/// Of 32-bit words in their order; every step is one to one, so that one changed bit is seen. A NaN is a NaN.
+/// Digest of a sequence of 32-bit words; every step is one to one, so a single changed bit changes it. All NaNs are
+/// equal.
 class Digest {
  public:
   void add(std::uint32_t word) {
@@ -45,7 +46,7 @@ class Digest {
   std::uint64_t state_ = 0;
 };
 
-using Digests = std::map<std::string, std::string>;  // by what was digested
+using Digests = std::map<std::string, std::string>;  // keyed by the name of the digested data
 
 Digest of_unpack_row(const Kernels& table, Format format) {
   Digest digest;
@@ -166,7 +167,7 @@ Digest of_attention(const Kernels& table, KvFormat format) {
   return digest;
 }
 
-/// What the entries of a table give.
+/// Returns the digests of all entries of a table.
 Digests digests_of(const Kernels& table) {
   Digests digests;
   for (const Format format : all_formats) {
@@ -184,7 +185,7 @@ Digests digests_of(const Kernels& table) {
   return digests;
 }
 
-/// Narrowing and widening of rows, and the functions of doubles: of no table, the same everywhere as well.
+/// Returns the digests of quantize_row, dequantize_row and the math64 functions, which belong to no table.
 Digests digests_beside_tables() {
   Digests digests;
   std::vector<float> row;
@@ -220,7 +221,7 @@ std::string lines_of(const Digests& digests) {
   return lines;
 }
 
-TEST(KernelDigests, OfEveryCanonicalTableAreTheSnapshots) {
+TEST(KernelDigests, OfEveryCanonicalTableEqualTheSnapshots) {
   const std::string path = DRAFTPROOF_SOURCE_DIR "/fixtures/snapshots/kernels.txt";
   Digests found = digests_of(scalar());
   for (const Kernels* table : canonical_tables()) {
@@ -237,7 +238,7 @@ TEST(KernelDigests, OfEveryCanonicalTableAreTheSnapshots) {
       << "test with DRAFTPROOF_ACCEPT=1, commit " << path << " and say why";
 }
 
-/// The definition, but for the last bit of the last float that each entry writes.
+/// The scalar table with a flipped last bit of the last float that each entry writes.
 Kernels one_bit_off() {
   static const auto flip = [](float& value) { value = __builtin_bit_cast(float, bits(value) ^ 1u); };
   Kernels table = scalar();
@@ -282,7 +283,7 @@ Kernels one_bit_off() {
   return table;
 }
 
-TEST(KernelDigests, SeeASingleBitThatIsOff) {
+TEST(KernelDigests, DetectASingleWrongBit) {
   const Digests right = digests_of(scalar());
   for (const auto& [what, digest] : digests_of(one_bit_off())) EXPECT_NE(digest, right.at(what)) << what;
 }

@@ -12,8 +12,8 @@ std::vector<const Kernels*> all_canonical() {
   return tables;
 }
 
-/// |y - exp(x)| in units in the last place of the correct result; double exp is exact enough to be called correct. For
-/// all floats this runs 2^32 times, hence the bits.
+/// Returns |y - exp(x)| in units in the last place of the correct result; double exp is exact enough to count as
+/// correct. Works on bits because it runs 2^32 times.
 double error_in_ulp(float x, float y) {
   if (x < -0x1.5d589ep+6f) return y == 0 ? 0 : infinity;
   if (x > 89) return y == infinity ? 0 : infinity;
@@ -25,7 +25,7 @@ double error_in_ulp(float x, float y) {
   return std::abs(y - correct) * ulps_in_one;
 }
 
-/// Runs every float whose bits are first, first + stride, ... through every table; returns the largest error of one.
+/// Computes exp in every table for every float whose bits are first, first + stride, ...; returns the largest error.
 double walk(std::uint64_t first, std::uint64_t stride, bool measure) {
   constexpr std::size_t block = 1 << 14;
   std::vector<float> x;
@@ -57,7 +57,7 @@ TEST(Exp, GivesTheSameBitsInEveryTableOnADenseSubsetOfAllFloats) { walk(0, 509, 
 
 TEST(Exp, StaysWithinTheStatedErrorOnASparseSubsetOfAllFloats) { EXPECT_LT(walk(1, 10007, true), 0.98); }
 
-/// exp of every stride-th float from 0 down to -104.5 is at most that of the one before.
+/// Whether exp of every stride-th float from 0 down to -104.5 is at most that of the one before.
 bool never_rises_downwards(std::uint32_t stride) {
   float before = exponential(-0.0f);
   for (std::uint32_t next = 0x80000000u; next < __builtin_bit_cast(std::uint32_t, -104.5f); next += stride) {
@@ -68,9 +68,9 @@ bool never_rises_downwards(std::uint32_t stride) {
   return true;
 }
 
-TEST(Exp, NeverRisesAsItsArgumentFallsBelowZeroOnADenseSubset) { EXPECT_TRUE(never_rises_downwards(509)); }
+TEST(Exp, IsMonotonicBelowZeroOnADenseSubset) { EXPECT_TRUE(never_rises_downwards(509)); }
 
-TEST(ExpSlow, NeverRisesAsItsArgumentFallsBelowZero) { EXPECT_TRUE(never_rises_downwards(1)); }
+TEST(ExpSlow, IsMonotonicBelowZero) { EXPECT_TRUE(never_rises_downwards(1)); }
 
 TEST(ExpSlow, GivesTheSameBitsInEveryTableAndStaysWithinTheStatedErrorOnAllFloats) {
   const double worst = walk(0, 1, true);
@@ -78,7 +78,7 @@ TEST(ExpSlow, GivesTheSameBitsInEveryTableAndStaysWithinTheStatedErrorOnAllFloat
   EXPECT_LT(worst, 0.98);
 }
 
-TEST(Exp, TreatsTheEdgesAsDocumented) {
+TEST(Exp, HandlesEdgeCasesAsDocumented) {
   EXPECT_EQ(bits(exponential(0.0f)), bits(1.0f));
   EXPECT_EQ(bits(exponential(-0.0f)), bits(1.0f));
   EXPECT_EQ(bits(exponential(-infinity)), bits(0.0f));
@@ -95,7 +95,7 @@ TEST(Exp, TreatsTheEdgesAsDocumented) {
   EXPECT_EQ(exponential(std::numeric_limits<float>::max()), infinity);
 }
 
-TEST(Exp, NeverFallsAsItsArgumentRises) {
+TEST(Exp, NeverDecreasesAsItsArgumentIncreases) {
   float before = 0;
   for (float x = -104.5f; x < 89.5f; x += 0x1p-14f) {
     const float y = exponential(x);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Formats against what gguf-py makes of the same bytes (fixtures/external/gguf-blocks), and against their definitions.
+// Compares formats with gguf-py's values for the same bytes (fixtures/external/gguf-blocks), and with their
+// definitions.
 #include "kernels/formats.h"
 
 #include <algorithm>
@@ -23,7 +24,7 @@ std::vector<T> read(const std::string& name) {
 
 std::uint32_t bits(float x) { return __builtin_bit_cast(std::uint32_t, x); }
 
-/// The same numbers on every machine, in (-1, 1).
+/// Reproducible numbers in (-1, 1), the same on every machine.
 class Numbers {
  public:
   float next() {
@@ -41,7 +42,7 @@ static_assert(std::size(every_format) == formats);
 
 class Blocks : public testing::TestWithParam<Format> {};
 
-TEST_P(Blocks, WidenToTheBitsOfGgufPyInOneRowAndInMany) {
+TEST_P(Blocks, DequantizeToTheBitsOfGgufPyInOneRowAndInMany) {
   const Format format = GetParam();
   const FormatTraits& block = traits(format);
   const auto bytes = read<std::uint8_t>(std::string(block.name) + ".blocks");
@@ -62,7 +63,7 @@ TEST_P(Blocks, WidenToTheBitsOfGgufPyInOneRowAndInMany) {
   }
 }
 
-TEST_P(Blocks, TellWhichScaleIsNotFinite) {
+TEST_P(Blocks, ReportWhichScaleIsNotFinite) {
   const Format format = GetParam();
   const FormatTraits& block = traits(format);
   auto bytes = read<std::uint8_t>(std::string(block.name) + ".blocks");
@@ -72,14 +73,14 @@ TEST_P(Blocks, TellWhichScaleIsNotFinite) {
   EXPECT_EQ(first_not_finite(format, bytes.data(), count), count);
   std::vector<float> values(static_cast<std::size_t>(inputs));
   int found = 0;
-  // Every pair of bytes made an infinity or a NaN: the answer is exactly whether the values are finite.
+  // Replaces every pair of bytes by an infinity or a NaN: the result must be whether the values are finite.
   for (const std::uint16_t half : {0x7C00, 0xFC00, 0x7E00, 0xFC01}) {
     for (int at = (blocks - 1) * block.block_bytes; at + 1 < blocks * block.block_bytes; ++at) {
       auto changed = bytes;
       std::memcpy(changed.data() + at, &half, 2);
       dequantize_row(format, changed.data(), inputs, values.data());
       const std::size_t answer = first_not_finite(format, changed.data(), count);
-      // An infinite scale may show in no value: the answer may say more than the values, never less.
+      // An infinite scale may affect no value: more blocks than the values show may be reported, never fewer.
       const bool shows = !std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
       if (shows || answer != count) {
         EXPECT_EQ(answer, count - static_cast<std::size_t>(block.block_inputs)) << at;
@@ -97,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, Blocks,
                          testing::Values(Format::q8_0, Format::q4_0, Format::q4_k, Format::q5_k, Format::q6_k),
                          format_name);
 
-TEST(Formats, NarrowToTheBytesOfGgufPy) {
+TEST(Formats, QuantizeToTheBytesOfGgufPy) {
   const auto rows = read<float>("rows.f32");
   ASSERT_GE(rows.size(), 32U * 200);
   const int inputs = static_cast<int>(rows.size());
@@ -112,7 +113,8 @@ TEST(Formats, NarrowToTheBytesOfGgufPy) {
   }
 }
 
-// Value of a binary floating-point format by its definition, in double, where every one of these is exact.
+// Returns the value of a binary floating-point format by its definition, in double, which represents all of them
+// exactly.
 double value_of(std::uint16_t word, int exponent_bits, int fraction_bits) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const int exponent = word >> fraction_bits & ((1 << exponent_bits) - 1);
@@ -139,7 +141,7 @@ struct HalfFormat {
 const HalfFormat half_formats[] = {{"f16", 5, 10, f16_to_f32, f32_to_f16},
                                    {"bf16", 8, 7, bf16_to_f32, f32_to_bf16}};
 
-TEST(Formats, WidenEveryHalfExactly) {
+TEST(Formats, ConvertEveryHalfToFloatExactly) {
   for (const HalfFormat& half : half_formats) {
     for (int word = 0; word < 65'536; ++word) {
       const double expected = value_of(static_cast<std::uint16_t>(word), half.exponent_bits, half.fraction_bits);
@@ -154,7 +156,7 @@ TEST(Formats, WidenEveryHalfExactly) {
   }
 }
 
-TEST(Formats, NarrowToTheNearestHalfTiesToEvenAtEveryBoundary) {
+TEST(Formats, ConvertFloatsToTheNearestHalfTiesToEvenAtEveryBoundary) {
   for (const HalfFormat& half : half_formats) {
     const int infinity = ((1 << half.exponent_bits) - 1) << half.fraction_bits;
     const auto magnitude = [&](int word) {
@@ -165,7 +167,7 @@ TEST(Formats, NarrowToTheNearestHalfTiesToEvenAtEveryBoundary) {
         const auto here = static_cast<std::uint16_t>(word | sign);
         const auto next = static_cast<std::uint16_t>((word + 1) | sign);
         ASSERT_EQ(half.narrowed(half.widened(here)), here) << half.name;
-        // Beyond the largest, the next power of two would stand.
+        // After the largest value, the next one would be the next power of two.
         const double below = magnitude(word);
         const double above = word + 1 == infinity ? 2 * below - magnitude(word - 1) : magnitude(word + 1);
         const auto middle = static_cast<float>((below + above) / 2);
@@ -185,8 +187,8 @@ TEST(Formats, NarrowToTheNearestHalfTiesToEvenAtEveryBoundary) {
   }
 }
 
-/// The largest error that a group may have, from its block's stored scales: half a step inside the range; at its ends,
-/// what the rounding of scale and minimum cut off.
+/// Returns the largest error that a group may have, from the stored scales of its block: half a step inside the range;
+/// at its ends, the part cut off by rounding scale and minimum.
 double group_error(Format format, const std::uint8_t* block, const std::vector<float>& values, int group) {
   const auto half = [&](int at) { return static_cast<double>(f16_to_f32(block[at] | block[at + 1] << 8)); };
   double least = 0;
@@ -198,7 +200,7 @@ double group_error(Format format, const std::uint8_t* block, const std::vector<f
   }
   if (format == Format::q6_k) {
     const double step = std::max(greatest, -least) / 32;
-    return 0.5 * step + 32 * 0.5 * half(208);  // and the value opposite the largest lies a whole step out
+    return 0.5 * step + 32 * 0.5 * half(208);  // plus a whole step for the value opposite the largest
   }
   const int most = format == Format::q4_k ? 15 : 31;
   const double step = (greatest - least) / most;
@@ -238,7 +240,7 @@ TEST(Formats, KQuantizersStayWithinTheErrorTheirStepsAllow) {
   }
 }
 
-TEST(Formats, NarrowingAZeroOrAnExtremeRowStaysDefined) {
+TEST(Formats, QuantizingAZeroOrAnExtremeRowIsDefined) {
   for (const Format format : every_format) {
     for (const float value : {0.0F, -0.0F, 1e-45F, -1e-40F, 1e-30F, 60000.0F, -60000.0F}) {
       const std::vector<float> row(256, value);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is stored of keys and values, and where.
+// The stored values of keys and values, and their layout.
 #include "kernels/key_values.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ struct Layer {
         view(key_values_in(data.get(), format, kv_heads, head_dim, blocks)) {}
 };
 
-/// The definition, once more, for one vector.
+/// A second implementation of the definition, for one vector.
 std::vector<float> kept(KvFormat format, std::vector<float> x) {
   float most = 0;
   for (const float value : x) most = std::fmax(most, std::fabs(value));
@@ -34,7 +34,7 @@ std::vector<float> kept(KvFormat format, std::vector<float> x) {
   return x;
 }
 
-TEST(KeyValues, EveryPositionReadsBackAsItsFormatDefinesIt) {
+TEST(KeyValues, EveryPositionReadsBackAsItsFormatDefines) {
   for (const KvFormat format : all_kv_formats) {
     for (const int head_dim : {1, 5, 16, 300}) {
       constexpr int heads = 3;
@@ -43,7 +43,7 @@ TEST(KeyValues, EveryPositionReadsBackAsItsFormatDefinesIt) {
       std::vector<float> keys = Numbers(1).numbers(static_cast<std::size_t>(stride) * 40);
       std::vector<float> values = Numbers(2).numbers(keys.size());
       for (std::size_t i = 0; i < keys.size(); i += 3) keys[i] *= 0x1p-130f;  // denormal, some of them
-      for (int from = 0; from < 40; from += 8) {  // by two calls for the heads
+      for (int from = 0; from < 40; from += 8) {  // in two calls, for different heads
         const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(from) * stride;
         store_positions(layer.view, from, 8, keys.data() + at, values.data() + at, stride, 0, 1);
         store_positions(layer.view, from, 8, keys.data() + at, values.data() + at, stride, 1, heads);
@@ -62,7 +62,7 @@ TEST(KeyValues, EveryPositionReadsBackAsItsFormatDefinesIt) {
   }
 }
 
-TEST(KeyValues, LieWhereTheKernelsLookForThem) {
+TEST(KeyValues, HaveTheLayoutThatTheKernelsRead) {
   constexpr int heads = 2;
   constexpr int head_dim = 19;
   constexpr int blocks = 3;
@@ -101,7 +101,7 @@ TEST(KeyValues, LieWhereTheKernelsLookForThem) {
   }
 }
 
-TEST(KeyValues, AVectorWithAnInfinityOrANaNStaysOdd) {
+TEST(KeyValues, AVectorWithAnInfinityOrANaNReadsBackNotFinite) {
   for (const float odd : {infinity, -infinity, nan}) {
     for (const KvFormat format : all_kv_formats) {
       const Layer layer(format, 1, 3, 1);
@@ -137,7 +137,7 @@ TEST(KeyValues, TheRestOfABlockIsNaNWhenItsFirstPositionIsStoredAndKeptOnLaterLa
   }
 }
 
-TEST(KeyValues, TakeWhatTheirFormatSays) {
+TEST(KeyValues, HaveTheSizeOfTheirFormat) {
   EXPECT_EQ(key_values_bytes(KvFormat::f32, 8, 128, 10), 2u * 4 * 8 * 128 * 160);
   EXPECT_EQ(key_values_bytes(KvFormat::bf16, 8, 128, 10), 2u * 2 * 8 * 128 * 160);
   EXPECT_EQ(key_values_bytes(KvFormat::q8, 8, 128, 10), 2u * 8 * (128 + 4) * 160);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Against long double libm, which has 11 bits more where these tests were written.
+// Compares with long double libm, which has 11 more bits on x86-64.
 #include "kernels/math64.h"
 
 #include "support.h"
@@ -7,7 +7,7 @@
 namespace draftproof::test {
 namespace {
 
-constexpr double ulp_max = 1.0;  // what math64.h states
+constexpr double ulp_max = 1.0;  // as stated in math64.h
 
 double error_in_ulp(double y, long double correct) {
   const double rounded = static_cast<double>(correct);
@@ -91,7 +91,7 @@ TEST(Math64, PowerIsWithinOneUnitInTheLastPlaceForRotaryFrequenciesAndFarBeyond)
   }
 }
 
-TEST(Math64, TreatsTheEdgesAsDocumented) {
+TEST(Math64, HandlesEdgeCasesAsDocumented) {
   constexpr double infinite = std::numeric_limits<double>::infinity();
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(exp64(0), 1);

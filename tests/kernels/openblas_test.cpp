@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The openblas class. Where the library is missing or unfit these tests skip, and say why.
+// The openblas numerics class. When the library is missing or fails its self-test, these tests are skipped with the
+// reason.
 #include "kernels/openblas.h"
 #include "kernels/packed_matrix.h"
 #include "kernels/threads.h"
@@ -28,7 +29,7 @@ TEST_F(OpenBlas, NamesItsCoreTypeAndLeavesTheEnvironmentAsItWas) {
   }
 }
 
-TEST_F(OpenBlas, GivesARowTheSameBitsWhateverTravelsWithIt) {
+TEST_F(OpenBlas, GivesARowTheSameBitsWhateverTheOtherRows) {
   Numbers numbers(3);
   for (const auto& [outputs, inputs] : {std::pair{50, 70}, {129, 333}, {300, 1024}, {64, 2500}, {1, 1}}) {
     const PackedMatrix w = Weight(Format::f32, outputs, inputs, 2).packed(table_);
@@ -66,8 +67,9 @@ TEST_F(OpenBlas, GivesTheSameBitsForEveryNumberOfThreads) {
   set_threads(before);
 }
 
-// Any order of summation of n products: |y - exact| <= gamma_n sum |x| |w|; so two of them differ by twice that.
-TEST_F(OpenBlas, AgreesWithTheDefinitionWithinTheDerivedBound) {
+// For any order of summation of n products |y - exact| <= gamma_n sum |x| |w|, so two orders differ by at most twice
+// that.
+TEST_F(OpenBlas, AgreesWithTheScalarTableWithinTheDerivedBound) {
   const Weight weight(Format::bf16, 140, 1500, 2);
   const PackedMatrix ours = weight.packed(scalar());
   const PackedMatrix theirs = weight.packed(table_);

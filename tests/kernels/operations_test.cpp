@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whole operations: no cut, thread count or layout of memory may show in a bit.
+// Whole operations: no split into ranges, thread count or memory layout may change a bit.
 #include "kernels/operations.h"
 #include "kernels/threads.h"
 
@@ -38,11 +38,11 @@ TEST_F(Operations, MatmulGivesTheSameBitsForEveryNumberOfThreads) {
   }
 }
 
-TEST_F(Operations, FusedPartsGiveTheOutputsOfThePartsAloneWhateverTheirFormats) {
+TEST_F(Operations, FusedPartsGiveTheOutputsOfTheSeparatePartsWhateverTheirFormats) {
   const std::vector<float> x = Numbers(5).numbers(256 * 4);
   for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
     if ((*table)->supported()) {
-      const bool tiled = (*table)->unit != lanes;  // openblas: a sum depends on where in a tile an output stands
+      const bool tiled = (*table)->unit != lanes;  // openblas: a sum depends on the place of an output in its tile
       for (const Format second : all_formats) {
         const Weight weights[] = {Weight(Format::bf16, 21, 256, 1), Weight(Format::bf16, 40, 256, 2),
                                   Weight(second, 5, 256, 3), Weight(Format::q4_0, 30, 256, 4)};
@@ -91,7 +91,7 @@ TEST_F(Operations, MatmulFromAnOutputOnGivesTheBitsOfTheWhole) {
   }
 }
 
-TEST_F(Operations, WhatASourceThrowsComesOutOfPacking) {
+TEST_F(Operations, PackingRethrowsAnExceptionOfTheSource) {
   for (const int count : {1, 3}) {
     set_threads(count);
     const MatrixSource source = {Format::q8_0, 5000, 256,
@@ -100,7 +100,7 @@ TEST_F(Operations, WhatASourceThrowsComesOutOfPacking) {
   }
 }
 
-TEST_F(Operations, WithoutRoomForItsRowsNoSourceIsRead) {
+TEST_F(Operations, NoSourceIsReadWithoutRoomForItsRows) {
   Kernels table = scalar();
   table.unit = 1 << 20;
   table.packed_bytes = [](Format, int, int) noexcept { return std::size_t{1}; };
@@ -127,7 +127,7 @@ TEST_F(Operations, PackingGivesTheSameBytesForEveryNumberOfThreads) {
   }
 }
 
-TEST_F(Operations, AlignedMemoryIsAlignedZeroedAndRefusesTheImpossible) {
+TEST_F(Operations, AlignedMemoryIsAlignedAndZeroedAndAnImpossibleSizeIsAnError) {
   for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{3'000'000}}) {
     const Aligned<float> memory = aligned<float>(count);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.get()) % 64, 0u);
@@ -144,9 +144,9 @@ TEST_F(Operations, ThreadsAreAtLeastOne) {
   EXPECT_EQ(threads(), 5);
 }
 
-/// A table whose matmul computes nothing and writes down what it was asked for.
+/// A table whose matmul computes nothing and records its calls.
 struct Witness {
-  static inline std::array<std::atomic<int>, 100> units;  // how often each was asked for
+  static inline std::array<std::atomic<int>, 100> units;  // number of calls for each
   static inline std::atomic<int> calls;
   static inline std::atomic<bool> left_thread;  // a nested operation ran elsewhere than its caller
   static inline const PackedMatrix* nested = nullptr;
@@ -176,7 +176,7 @@ struct Witness {
   }
 };
 
-TEST_F(Operations, EveryUnitOfOutputsIsAskedForOnceAndSmallWorkStaysInOneCall) {
+TEST_F(Operations, EveryUnitOfOutputsIsComputedOnceAndSmallWorkStaysInOneCall) {
   for (const int count : {1, 2, 3, 8}) {
     set_threads(count);
     for (const int outputs : {1, 16, 17, 40, 112, 1600}) {
@@ -207,7 +207,7 @@ TEST_F(Operations, AnOperationInsideAnotherOneStaysOnItsThread) {
 }
 
 TEST_F(Operations, ThousandsOfRangesInOneCrewAreEachDoneOnceAndInOrder) {
-  for (const int count : {1, 2, 3, 8}) {  // more threads than cores: late ones must delay and repeat nothing
+  for (const int count : {1, 2, 3, 8}) {  // more threads than cores: a late thread must neither block nor repeat work
     set_threads(count);
     std::vector<int> done(64);
     int mistakes = 0;
@@ -223,7 +223,7 @@ TEST_F(Operations, ThousandsOfRangesInOneCrewAreEachDoneOnceAndInOrder) {
   }
 }
 
-TEST_F(Operations, WhatTheLeaderThrowsComesOutAndTheNextCrewWorks) {
+TEST_F(Operations, AnExceptionOfTheLeaderIsRethrownAndTheNextCrewWorks) {
   set_threads(3);
   EXPECT_THROW(with_workers([] { throw std::runtime_error("stop"); }), std::runtime_error);
   std::atomic<int> sum{0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The checker must catch what it is for: each mutant keeps the formula and breaks the law in one way.
+// The check must detect violations: each mutant computes the formula and breaks the row law in one way.
 #include "kernels/row_law.h"
 
 #include "support.h"
@@ -7,18 +7,18 @@
 namespace draftproof::test {
 namespace {
 
-/// x . w over [begin, end), continuing `sum`.
+/// Adds x . w over [begin, end) to `sum`.
 float dot(const float* x, const std::vector<float>& w, int begin, int end, float sum) {
   for (int k = begin; k < end; ++k) sum = std::fma(x[k], w[k], sum);
   return sum;
 }
 
-/// As BLAS does for vectors: two partial sums.
+/// Two partial sums, as in BLAS for vectors.
 float split_dot(const float* x, const std::vector<float>& w, int inputs) {
   return dot(x, w, 0, inputs / 2, 0) + dot(x, w, inputs / 2, inputs, 0);
 }
 
-/// A table whose matmul asks Formula for each output, given all rows and where it stands.
+/// A table whose matmul calls Formula for each output, with all rows and the place of the output.
 template <class Formula>
 Kernels table_with() {
   Kernels table = scalar();
@@ -67,29 +67,29 @@ struct OtherSumInALaterRange {
   }
 };
 
-TEST(RowLaw, HoldsForAMatmulThatLooksAtOneRowOnly) { EXPECT_TRUE(keeps_row_law(table_with<Lawful>())); }
+TEST(RowLaw, HoldsForAMatmulThatReadsOneRowOnly) { EXPECT_TRUE(keeps_row_law(table_with<Lawful>())); }
 
-TEST(RowLaw, IsSeenBrokenByASeparatePathForASingleRow) {
+TEST(RowLaw, CheckDetectsASeparatePathForASingleRow) {
   EXPECT_FALSE(keeps_row_law(table_with<OtherSumForASingleRow>()));
 }
 
-TEST(RowLaw, IsSeenBrokenByASumThatDependsOnTheNumberOfRows) {
+TEST(RowLaw, CheckDetectsASumThatDependsOnTheNumberOfRows) {
   EXPECT_FALSE(keeps_row_law(table_with<SplitsTheSumByTheNumberOfRows>()));
 }
 
-TEST(RowLaw, IsSeenBrokenByAnotherSumForLeftOverRows) {
+TEST(RowLaw, CheckDetectsAnotherSumForLeftOverRows) {
   EXPECT_FALSE(keeps_row_law(table_with<OtherSumForTheRowsLeftOverFromBlocksOfFour>()));
 }
 
-TEST(RowLaw, IsSeenBrokenByALeakFromTheRowBefore) {
+TEST(RowLaw, CheckDetectsALeakFromTheRowBefore) {
   EXPECT_FALSE(keeps_row_law(table_with<LeaksALittleOfTheRowBefore>()));
 }
 
-TEST(RowLaw, IsSeenBrokenByASumThatDependsOnTheRangeAskedFor) {
+TEST(RowLaw, CheckDetectsASumThatDependsOnTheRange) {
   EXPECT_FALSE(keeps_row_law(table_with<OtherSumInALaterRange>()));
 }
 
-TEST(RowLaw, MakesABrokenTableUnfitWithASentence) {
+TEST(RowLaw, ABrokenTableFailsTheSelfTestWithAMessage) {
   EXPECT_NE(std::string(self_test(table_with<OtherSumForASingleRow>())).find("row law"), std::string::npos);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The definition against mathematics: the same formulas in double, with bounds derived beside them. The doubles' own
-// errors are below 2^-40 of any bound here and are left out.
+// Compares the scalar table with the same formulas in double, with bounds derived next to each test. The errors of the
+// doubles are below 2^-40 of any bound here and are neglected.
 #include <Eigen/Dense>
 
 #include "support.h"
@@ -41,8 +41,8 @@ TEST(Scalar, MatmulAgreesWithEigenInDoubleWithinTheDerivedBound) {
   }
 }
 
-// A block of x becomes d * q with |x - d q| <= d / 2 and two roundings of x * (127 / a), below 2^-15 of d; d = a / 127
-// rounds once. Then one product and one fma per block, and the rounding of the integers to floats.
+// A quantization block of x becomes d * q with |x - d q| <= d / 2 and two roundings of x * (127 / a), below 2^-15 of d;
+// d = a / 127 rounds once. Then one product and one fma per block, and the rounding of the integers to floats.
 TEST(Scalar, MatmulByQuantizedWeightsAgreesWithDoublesWithinTheRoundingOfItsRows) {
   for (const Format format : {Format::q8_0, Format::q4_0, Format::q4_k, Format::q5_k, Format::q6_k}) {
     const int outputs = 19;
@@ -79,7 +79,7 @@ TEST(Scalar, MatmulByQuantizedWeightsAgreesWithDoublesWithinTheRoundingOfItsRows
   }
 }
 
-TEST(Scalar, PackingWidensEveryHalfPrecisionNumberExactly) {
+TEST(Scalar, PackingConvertsEveryHalfPrecisionNumberExactly) {
   std::vector<std::uint16_t> all(65536);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
   for (const Format format : {Format::f16, Format::bf16}) {
@@ -101,7 +101,7 @@ TEST(Scalar, PackingWidensEveryHalfPrecisionNumberExactly) {
           EXPECT_EQ(std::isinf(row[k]), mantissa == 0);
           continue;
         }
-        // Denormal weights are flushed; those of f16 are none as floats.
+        // Denormal weights are flushed; denormals of f16 are not denormal as floats.
         const bool flushed = format == Format::bf16 && exponent == 0;
         const double significand = flushed ? 0 : mantissa + (exponent > 0 ? 1 << mantissa_bits : 0);
         const double value = std::ldexp(significand, std::max(exponent, 1) - bias - mantissa_bits);
@@ -130,7 +130,7 @@ TEST(Scalar, RmsNormAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
 }
 
 // fma(a, c, -(b s)): the product rounds, then the sum: |error| <= u |b s| + u (|a c| + |b s|)(1 + u).
-TEST(Scalar, RopeTurnsEveryPairByItsAngleWithinTheDerivedBound) {
+TEST(Scalar, RopeRotatesEveryPairByItsAngleWithinTheDerivedBound) {
   const int half = 20;
   const int head_dim = 44;
   const std::vector<float> x = Numbers(1).numbers(2 * head_dim);

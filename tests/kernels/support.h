@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the kernel tests share: numbers, exact comparison, tables, layouts.
+// Shared by the kernel tests: numbers, exact comparison, tables, layouts.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ inline constexpr float infinity = std::numeric_limits<float>::infinity();
 inline constexpr double unit_roundoff = 0x1p-24;
 inline double gamma(double n) { return n * unit_roundoff / (1 - n * unit_roundoff); }
 
-/// The same numbers on every machine; full mantissas in (-1, 1).
+/// Reproducible numbers with full mantissas in (-1, 1), the same on every machine.
 class Numbers {
  public:
   explicit Numbers(std::uint64_t seed) : state_(seed * 2 + 1) { next(); }
@@ -49,7 +49,7 @@ class Numbers {
 
 inline std::uint32_t bits(float x) { return __builtin_bit_cast(std::uint32_t, x); }
 
-/// Equal bits, a NaN being a NaN; shows the first difference.
+/// Whether the bits are equal, where any two NaNs are equal; reports the first difference.
 inline ::testing::AssertionResult same_bits(std::span<const float> a, std::span<const float> b) {
   if (a.size() != b.size()) return ::testing::AssertionFailure() << a.size() << " and " << b.size() << " floats";
   if (std::memcmp(a.data(), b.data(), a.size_bytes()) == 0) return ::testing::AssertionSuccess();
@@ -63,7 +63,7 @@ inline ::testing::AssertionResult same_bits(std::span<const float> a, std::span<
 
 inline const Kernels& scalar() { return *find_kernels("scalar"); }
 
-/// The tables that must give the bits of `scalar`, as far as this CPU runs them.
+/// Returns the tables that must give the bits of `scalar` and that this CPU supports.
 inline std::vector<const Kernels*> canonical_tables() {
   std::vector<const Kernels*> tables;
   for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
@@ -78,7 +78,7 @@ inline constexpr Format all_formats[] = {Format::f32,  Format::f16,  Format::bf1
                                          Format::q4_0, Format::q4_k, Format::q5_k, Format::q6_k};
 inline bool is_float(Format format) { return traits(format).block_inputs == 1; }
 
-/// A weight of random numbers; blocks are random in every field, scales moderate.
+/// A weight of random numbers; all fields of quantization blocks are random, with moderate scales.
 struct Weight {
   Format format;
   int outputs;
@@ -117,17 +117,18 @@ struct Weight {
   }
 };
 
-/// An entry of a table on rows of its own preparing: outputs [begin, end) of a weight of one part.
+/// Runs a table's pack_activations and matmul for outputs [begin, end) of a weight of one part.
 inline void multiply(const Kernels& kernels, const PackedMatrix& w, const float* x, std::ptrdiff_t x_stride, int rows,
                      float* y, std::ptrdiff_t y_stride, int begin, int end) {
   const PackedView& view = w.parts()[0].view;
   const ActivationFormat activation_format = kernels.activation_format(view.format);
-  const Aligned<std::byte> activations = aligned<std::byte>(kernels.activation_bytes(activation_format, rows, view.inputs));
+  const std::size_t bytes = kernels.activation_bytes(activation_format, rows, view.inputs);
+  const Aligned<std::byte> activations = aligned<std::byte>(bytes);
   kernels.pack_activations(activation_format, x, x_stride, rows, view.inputs, 0, view.inputs, activations.get());
   kernels.matmul(view, activations.get(), rows, y, y_stride, begin, end);
 }
 
-/// The whole operation, on all threads.
+/// Runs the whole operation, on all threads.
 inline void multiply(const Kernels& kernels, const PackedMatrix& w, const float* x, int rows, float* y,
                      std::ptrdiff_t y_stride) {
   PackedActivations activation_formats;
@@ -135,8 +136,8 @@ inline void multiply(const Kernels& kernels, const PackedMatrix& w, const float*
   matmul(kernels, w, activation_formats, y, y_stride);
 }
 
-/// Keys and values of positions [first, end) of a layer, their content depending on the logical place only. Memory that
-/// holds none of them is all ones: NaN as f32 and bf16, and as a scale of q8.
+/// Keys and values of positions [first, end) of a layer, whose content depends on the logical position only. All other
+/// memory is filled with one bits: NaN as f32 and bf16, and as a scale of q8.
 class Stored {
  public:
   Stored(const AttentionShape& shape, KvFormat format, int blocks, int first, int end)

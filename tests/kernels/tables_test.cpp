@@ -7,7 +7,7 @@
 namespace draftproof::test {
 namespace {
 
-TEST(Tables, TheDefinitionComesFirstAndIsAlwaysSupported) {
+TEST(Tables, TheScalarTableComesFirstAndIsAlwaysSupported) {
   ASSERT_NE(all_kernels()[0], nullptr);
   EXPECT_STREQ(all_kernels()[0]->name, "scalar");
   EXPECT_TRUE(scalar().supported());
@@ -27,19 +27,19 @@ TEST(Tables, TheBestTableIsTheLastSupportedCanonicalOne) {
   EXPECT_EQ(&best_kernels(), tables.empty() ? &scalar() : tables.back());
 }
 
-// tests/aarch64/run.sh knows which CPU it emulates, and names the table for it.
-TEST(Tables, TheBestTableIsTheOneThatTheEnvironmentExpectsOfThisCpu) {
+// tests/aarch64/run.sh sets the name of the table for the CPU that it emulates.
+TEST(Tables, TheBestTableIsTheOneThatTheEnvironmentVariableExpects) {
   const char* const expected = std::getenv("DRAFTPROOF_BEST_KERNELS");
   if (expected == nullptr) GTEST_SKIP() << "DRAFTPROOF_BEST_KERNELS names none";
   EXPECT_STREQ(best_kernels().name, expected);
 }
 
-TEST(Tables, EverySupportedCanonicalTableIsFitForUse) {
+TEST(Tables, EverySupportedCanonicalTablePassesTheSelfTest) {
   EXPECT_STREQ(self_test(scalar()), "");
   for (const Kernels* table : canonical_tables()) EXPECT_STREQ(self_test(*table), "") << table->name;
 }
 
-TEST(Tables, AnUnsupportedTableIsUnfitWithASentence) {
+TEST(Tables, AnUnsupportedTableFailsTheSelfTestWithAMessage) {
   Kernels table = scalar();
   table.supported = []() noexcept { return false; };
   EXPECT_NE(std::string(self_test(table)).find("CPU"), std::string::npos);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Every canonical table against the definition, bit by bit, through the table's own entries.
+// Compares every canonical table with the scalar table, bit by bit, through the tables' own entries.
 #include "support.h"
 
 namespace draftproof::test {
 namespace {
 
-/// Rows of a table's matmul against the definition's rows, with NaN all around x, y and their gaps.
+/// Compares a table's matmul with that of the scalar table, with NaN around x and y and in their gaps.
 void expect_same_matmul(const Kernels& table, const Weight& weight, const std::vector<int>& row_counts, int begin,
                         int end) {
   SCOPED_TRACE(::testing::Message() << table.name << " " << weight.outputs << "x" << weight.inputs << " "
@@ -42,7 +42,7 @@ std::vector<int> one_to(int last) {
   return counts;
 }
 
-TEST(Vector, MatmulOfAnySmallShapeAndAnyNumberOfRowsHasTheBitsOfTheDefinition) {
+TEST(Vector, MatmulOfAnySmallShapeAndAnyNumberOfRowsHasTheBitsOfTheScalarTable) {
   for (const Kernels* table : canonical_tables()) {
     Numbers numbers(3);
     for (int outputs = 1; outputs <= 50; ++outputs) {
@@ -57,7 +57,7 @@ TEST(Vector, MatmulOfAnySmallShapeAndAnyNumberOfRowsHasTheBitsOfTheDefinition) {
   }
 }
 
-TEST(Vector, MatmulOfRealShapesHasTheBitsOfTheDefinition) {
+TEST(Vector, MatmulOfRealShapesHasTheBitsOfTheScalarTable) {
   for (const Kernels* table : canonical_tables()) {
     for (const Format format : all_formats) {
       const int odd = is_float(format) ? 1031 : 1024;
@@ -69,7 +69,7 @@ TEST(Vector, MatmulOfRealShapesHasTheBitsOfTheDefinition) {
   }
 }
 
-TEST(Vector, MatmulOfManyRowsThatDoNotFitACacheTogetherHasTheBitsOfTheDefinition) {
+TEST(Vector, MatmulOfMoreRowsThanTheCpuCacheHoldsHasTheBitsOfTheScalarTable) {
   for (const Kernels* table : canonical_tables()) {
     for (const Format format : {Format::bf16, Format::q8_0, Format::q4_k}) {
       expect_same_matmul(*table, Weight(format, 20, 2048, 5), {300}, 0, 20);
@@ -77,7 +77,7 @@ TEST(Vector, MatmulOfManyRowsThatDoNotFitACacheTogetherHasTheBitsOfTheDefinition
   }
 }
 
-TEST(Vector, MatmulGivesTheSameBitsHoweverTheRangeOfOutputsIsCut) {
+TEST(Vector, MatmulGivesTheSameBitsHoweverTheRangeOfOutputsIsSplit) {
   for (const Kernels* table : canonical_tables()) {
     for (const Format format : all_formats) {
       for (const int end : {16, 48, 131}) {
@@ -89,13 +89,15 @@ TEST(Vector, MatmulGivesTheSameBitsHoweverTheRangeOfOutputsIsCut) {
   }
 }
 
-TEST(Vector, PreparingRowsInPiecesGivesTheBytesOfPreparingThemAtOnce) {
+TEST(Vector, PackingActivationsInPartsGivesTheSameBytesAsPackingThemAtOnce) {
   std::vector<const Kernels*> tables = canonical_tables();
   tables.push_back(&scalar());
   for (const Kernels* table : tables) {
     for (int i = 0; i < activation_formats; ++i) {
       const ActivationFormat activation_format = static_cast<ActivationFormat>(i);
-      const int rest = activation_format == ActivationFormat::floats ? 3 : activation_format == ActivationFormat::int8_block32 ? 64 : 0;
+      const int rest = activation_format == ActivationFormat::floats         ? 3
+                       : activation_format == ActivationFormat::int8_block32 ? 64
+                                                                             : 0;
       for (const int inputs : {256, 512 + rest, 1024}) {
         const int rows = 19;
         const std::vector<float> x = Numbers(5).numbers(static_cast<std::size_t>(rows) * inputs);
@@ -104,7 +106,8 @@ TEST(Vector, PreparingRowsInPiecesGivesTheBytesOfPreparingThemAtOnce) {
         const auto pieces = aligned<std::byte>(bytes);
         table->pack_activations(activation_format, x.data(), inputs, rows, inputs, 0, inputs, whole.get());
         for (int k = 0; k < inputs; k += 256) {
-          table->pack_activations(activation_format, x.data(), inputs, rows, inputs, k, std::min(k + 256, inputs), pieces.get());
+          const int end = std::min(k + 256, inputs);
+          table->pack_activations(activation_format, x.data(), inputs, rows, inputs, k, end, pieces.get());
         }
         EXPECT_EQ(std::memcmp(whole.get(), pieces.get(), bytes), 0) << table->name << " " << i << " " << inputs;
       }
@@ -112,7 +115,7 @@ TEST(Vector, PreparingRowsInPiecesGivesTheBytesOfPreparingThemAtOnce) {
   }
 }
 
-TEST(Vector, MatmulKeepsInfinitiesAndSignedZerosAsTheDefinitionDoes) {
+TEST(Vector, MatmulHandlesInfinitiesAndSignedZerosAsTheScalarTableDoes) {
   for (const Kernels* table : canonical_tables()) {
     for (const Format format : all_formats) {
       const int inputs = is_float(format) ? 21 : 512;
@@ -134,7 +137,7 @@ TEST(Vector, MatmulKeepsInfinitiesAndSignedZerosAsTheDefinitionDoes) {
   }
 }
 
-TEST(Vector, IntegerSumsAreExactWhereEveryFieldOfABlockAndOfARowIsExtreme) {
+TEST(Vector, IntegerSumsAreExactWhenEveryFieldOfABlockAndOfARowIsExtreme) {
   for (const Format format : {Format::q8_0, Format::q4_0, Format::q4_k, Format::q5_k, Format::q6_k}) {
     for (const int byte : {0x00, 0x7f, 0x80, 0xff}) {
       Weight weight(format, 16, 512, 1);
@@ -162,7 +165,7 @@ TEST(Vector, IntegerSumsAreExactWhereEveryFieldOfABlockAndOfARowIsExtreme) {
   }
 }
 
-TEST(Vector, PackedRowsComeBackExactlyFromEveryFormat) {
+TEST(Vector, PackedRowsUnpackExactlyInEveryFormat) {
   for (const Format format : all_formats) {
     const int block = traits(format).block_inputs;
     for (const int inputs : {1, 2, 15, 16, 33}) {
@@ -207,7 +210,7 @@ TEST(Vector, DenormalWeightsBecomeZerosOfTheirSignInEveryTable) {
   }
 }
 
-TEST(Vector, RmsNormHasTheBitsOfTheDefinitionForEveryWidthStrideAndInPlace) {
+TEST(Vector, RmsNormHasTheBitsOfTheScalarTableForEveryWidthStrideAndInPlace) {
   for (const Kernels* table : canonical_tables()) {
     for (int width = 1; width <= 130; ++width) {
       const int rows = 2;
@@ -228,7 +231,7 @@ TEST(Vector, RmsNormHasTheBitsOfTheDefinitionForEveryWidthStrideAndInPlace) {
   }
 }
 
-TEST(Vector, RopeHasTheBitsOfTheDefinitionAndLeavesTheOtherDimensionsAlone) {
+TEST(Vector, RopeHasTheBitsOfTheScalarTableAndLeavesTheOtherDimensionsUnchanged) {
   for (const Kernels* table : canonical_tables()) {
     for (int half = 1; half <= 66; ++half) {
       const int head_dim = 2 * half + half % 5;
@@ -248,7 +251,7 @@ TEST(Vector, RopeHasTheBitsOfTheDefinitionAndLeavesTheOtherDimensionsAlone) {
   }
 }
 
-TEST(Vector, SiluAddAndExponentialsHaveTheBitsOfTheDefinitionForEveryLength) {
+TEST(Vector, SiluAddAndExponentialsHaveTheBitsOfTheScalarTableForEveryLength) {
   for (const Kernels* table : canonical_tables()) {
     for (int width = 0; width <= 130; ++width) {
       SCOPED_TRACE(::testing::Message() << table->name << " width " << width);

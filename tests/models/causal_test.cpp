@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The causal law on the real code path: the bits of a row depend on the tokens up to that row and on nothing else.
+// The causal law (batch invariance) on the real code path: the bits of a row depend on the tokens up to that row only.
 #include "tests/models/fixtures.h"
 
 namespace draftproof::test {
@@ -28,8 +28,8 @@ const std::vector<Division> few_divisions = {
     {0, 0, 0, false}, {1, 0, 0, false}, {2, 5, 0, true}, {3, 1, 23, true}, {16, 5, 0, false},
     {.piece = 4, .branch = 3}};
 
-/// Divisions, some of them on more threads, against the whole text at once by the first table of the class. The class's
-/// last table, its fastest, takes all of them.
+/// Compares chunked runs, some of them on more threads, with the whole text in one pass by the first table of the
+/// class. The last table of the class, its fastest, runs all of them.
 void expect_causal_law(const std::filesystem::path& folder, const std::vector<const Kernels*>& tables, int length) {
   std::vector<Reading> reference;
   for (const Kernels* kernels : tables) {
@@ -52,7 +52,7 @@ void expect_causal_law(const std::filesystem::path& folder, const std::vector<co
 
 class CausalLaw : public testing::TestWithParam<std::string> {};
 
-TEST_P(CausalLaw, BitsDoNotDependOnPiecesRefusedRowsBranchesRoomThreadsOrCanonicalTable) {
+TEST_P(CausalLaw, BitsDoNotDependOnChunksRejectedRowsBranchesCapacityThreadsOrCanonicalTable) {
   expect_causal_law(external_dir / GetParam(), usable_kernels("canonical"), 40);
 }
 
@@ -68,7 +68,7 @@ TEST_P(SlidingCausalLaw, HoldsWithWindowsWhoseRingWrapsManyTimes) {
   expect_causal_law(copy.path(), usable_kernels("canonical"), 75);
 }
 
-TEST_P(CausalLaw, ALaterTokenChangesNoEarlierRowAndEveryRowFromItselfOn) {
+TEST_P(CausalLaw, ATokenChangesNoEarlierRowAndEveryRowFromItsOwnOn) {
   const auto model = load_model(Checkpoint(external_dir / GetParam()), best_kernels());
   const std::vector<int> taps = all_layers(*model);
   constexpr int length = 20;
@@ -109,7 +109,7 @@ TEST(CausalLawTale, HoldsForATrainedModelOnEveryThreadCount) {
   }
 }
 
-TEST(CausalLawTaleSlow, HoldsForATrainedModelWithEveryTableAndDivision) {
+TEST(CausalLawTaleSlow, HoldsForATrainedModelWithEveryTableAndChunking) {
   if (!std::filesystem::exists(tale_target / "model.safetensors")) GTEST_SKIP() << "no trained model is here";
   expect_causal_law(tale_target, usable_kernels("canonical"), 50);
   expect_causal_law(tale_target, usable_kernels("openblas"), 50);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every page against Hugging Face transformers (float32) and the float64 twins, the stored one and our own.
+// Compares every model implementation with Hugging Face transformers (float32) and with two float64 twins, stored and
+// our own.
 #include "ref/models/causal_transformer.h"
 
 #include <fmt/format.h>
@@ -18,7 +19,7 @@ class TargetFixture : public testing::TestWithParam<std::string> {
 
 const std::string cases[] = {"case0", "case1"};
 
-/// The stored names of the twin's answers, in its order.
+/// The names of the stored outputs, in the order of the twin.
 std::vector<std::string> answer_names(int layers) {
   std::vector<std::string> names = {"hidden/embedding"};
   for (int t = 0; t < layers; ++t) names.push_back("hidden/" + std::to_string(t));
@@ -30,7 +31,7 @@ std::size_t first_largest(const float* row, int width) {
   return static_cast<std::size_t>(std::max_element(row, row + width) - row);
 }
 
-TEST_P(TargetFixture, TheTwinGivesTheStoredFloat64Answers) {
+TEST_P(TargetFixture, TheFloat64TwinEqualsTheStoredReference) {
   const Hdf5 file = answers();
   const TwinCheckpoint twin(folder());
   for (const std::string& which : cases) {
@@ -46,7 +47,7 @@ TEST_P(TargetFixture, TheTwinGivesTheStoredFloat64Answers) {
   }
 }
 
-TEST_P(TargetFixture, LogitsAndEveryTapAreWithinTheRoundingBoundOfOtherPeoplesAnswersWithEveryTable) {
+TEST_P(TargetFixture, LogitsAndEveryTapAreWithinTheRoundingBoundOfTheReferenceWithEveryTable) {
   const Hdf5 file = answers();
   const TwinCheckpoint twin(folder());
   for (const std::string& which : cases) {
@@ -61,14 +62,14 @@ TEST_P(TargetFixture, LogitsAndEveryTapAreWithinTheRoundingBoundOfOtherPeoplesAn
         double worst64 = 0;
         double worst32 = 0;
         for (std::size_t a = 1; a < names.size(); ++a) {
-          if (names[a] == "final_norm") continue;  // a stage that the model does not show
+          if (names[a] == "final_norm") continue;  // a stage that the model does not return
           const bool is_logits = names[a] == "logits";
           const int width = is_logits ? model->vocabulary() : model->hidden();
           const auto got = is_logits ? ours.logits
                                      : tap_of(ours.features, static_cast<int>(a) - 1, twin.layers, model->hidden());
           const double against64 =
               worst_ratio(got, stored<double>(file, which + "/float64/" + names[a]), width, bounds[a]);
-          // Two float32 programs lie each within the bound of the exact answer.
+          // Two float32 programs are each within the bound of the exact output.
           const double against32 =
               worst_ratio(got, stored<float>(file, which + "/float32/" + names[a]), width, bounds[a]) / 2;
           EXPECT_LE(against64, 1) << kernels->name << " " << which << " " << names[a];
@@ -92,7 +93,7 @@ TEST_P(TargetFixture, LogitsAndEveryTapAreWithinTheRoundingBoundOfOtherPeoplesAn
   }
 }
 
-/// Some mistakes are none where there is nothing to mistake.
+/// Some mistakes have no effect for models without the feature.
 bool possible(Mistake mistake, const TwinCheckpoint& twin) {
   switch (mistake) {
     case Mistake::swapped_head_norms:
@@ -130,7 +131,7 @@ TEST_P(TargetFixture, EveryMistakeExceedsTheBoundAHundredfold) {
   for (int t = 0; t < twin.layers; ++t) {
     const auto layer = static_cast<std::size_t>(t);
     const auto tap = tap_of(ours.features, t, twin.layers, model->hidden());
-    for (const std::size_t wrong : {layer, layer + 2}) {  // streams: 0 the embedding, layer + 1 the right one
+    for (const std::size_t wrong : {layer, layer + 2}) {  // streams: 0 is the embedding, layer + 1 the right one
       const double ratio = worst_ratio(tap, right[wrong].at, model->hidden(), bounds[layer + 1]);
       EXPECT_GT(ratio, 100) << "tap " << t << " off by one";
       smallest = std::min(smallest, ratio);
@@ -160,7 +161,7 @@ TEST_P(SlidingFixture, SlidingLayersAreWithinTheRoundingBoundOfTheTwinAndAWindow
 INSTANTIATE_TEST_SUITE_P(All, TargetFixture, testing::ValuesIn(tiny_targets), printable_name);
 INSTANTIATE_TEST_SUITE_P(All, SlidingFixture, testing::ValuesIn(tiny_sliding_targets), printable_name);
 
-TEST(CausalTransformer, AConfigInTheOlderSpellingGivesTheSameBits) {
+TEST(CausalTransformer, AConfigWithOlderFieldNamesGivesTheSameBits) {
   for (const char* name : {"qwen3-tiny-odd", "qwen2-tiny-tied", "llama-tiny-stretched"}) {
     const auto folder = external_dir / name;
     const auto tokens = stored_tokens(Hdf5::open(folder / "answers.h5"), "case0/tokens");
@@ -173,7 +174,7 @@ TEST(CausalTransformer, AConfigInTheOlderSpellingGivesTheSameBits) {
   }
 }
 
-TEST(CausalTransformer, LogitsAreGivenForTheRowsAskedForOnly) {
+TEST(CausalTransformer, LogitsAreComputedForTheRequestedRowsOnly) {
   const auto folder = external_dir / "qwen3-tiny-tied";
   const auto tokens = stored_tokens(Hdf5::open(folder / "answers.h5"), "case0/tokens");
   const auto model = load_model(Checkpoint(folder), best_kernels());
@@ -190,7 +191,7 @@ TEST(CausalTransformer, LogitsAreGivenForTheRowsAskedForOnly) {
   }
 }
 
-TEST(CausalTransformer, EveryChoiceOfTapsGivesTheRowsOfAllTaps) {
+TEST(CausalTransformer, EverySubsetOfTapsGivesTheRowsOfAllTaps) {
   const auto folder = external_dir / "qwen3-tiny-sharded";
   const auto tokens = stored_tokens(Hdf5::open(folder / "answers.h5"), "case0/tokens");
   const auto model = load_model(Checkpoint(folder), best_kernels());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Checkpoints that must be refused, each with words its refusal must contain; and what good configs are read as.
+// Checkpoints that must be rejected, each with texts that the message must contain; and the values read from valid
+// configs.
 #include <map>
 
 #include "ref/models/dflash.h"
@@ -124,10 +125,10 @@ std::unique_ptr<Model> target() {
   return load_model(Checkpoint(folder.path()), best_kernels());
 }
 
-/// One change to a good config, and what the refusal says.
+/// One change to a valid config, and texts of the message.
 struct BadConfig {
   const char* field;
-  const char* value;  // JSON; empty: the field is taken out
+  const char* value;  // JSON; empty: the field is removed
   std::vector<std::string> words;
 };
 
@@ -151,7 +152,7 @@ void expect_refusals(const Fields& good, const std::vector<BadConfig>& table, co
   }
 }
 
-/// What is wrong in either kind of config. The fields have the same names and, but for sizes, the same values.
+/// Errors in both kinds of configs, which have fields of the same names and, except for sizes, the same values.
 const std::vector<BadConfig> bad_in_both = {
     {"vocab_size", "-10", {"vocab_size", "-10"}},
     {"vocab_size", "0", {"vocab_size", "from 1"}},
@@ -229,7 +230,7 @@ const std::vector<BadConfig> bad_in_both = {
 
 void load_target(const std::filesystem::path& folder) { load_model(Checkpoint(folder), best_kernels()); }
 
-TEST(TargetConfig, TheGoodOneIsRead) {
+TEST(TargetConfig, AValidConfigIsRead) {
   const auto model = target();
   EXPECT_EQ(model->vocabulary(), 10);
   EXPECT_EQ(model->hidden(), 6);
@@ -239,7 +240,7 @@ TEST(TargetConfig, TheGoodOneIsRead) {
   EXPECT_EQ(whole.logits.size(), 40U);
 }
 
-TEST(TargetConfig, EveryBadFieldIsRefusedByName) {
+TEST(TargetConfig, EveryBadFieldIsRejectedByName) {
   std::vector<BadConfig> table = bad_in_both;
   table.insert(
       table.end(),
@@ -265,7 +266,7 @@ TEST(TargetConfig, EveryBadFieldIsRefusedByName) {
   expect_refusals(good_target, table, target_weights(), load_target);
 }
 
-TEST(TargetConfig, ContradictionsBetweenFieldsAreRefused) {
+TEST(TargetConfig, ContradictionsBetweenFieldsAreRejected) {
   Fields sliding = good_target;
   sliding["layer_types"] = R"(["sliding_attention", "full_attention", "full_attention", "full_attention"])";
   sliding["sliding_window"] = "8";
@@ -296,7 +297,7 @@ TEST(TargetConfig, ContradictionsBetweenFieldsAreRefused) {
                   target_weights(), load_target);
 }
 
-TEST(TargetConfig, WhatIsNoConfigIsRefused) {
+TEST(TargetConfig, FilesThatAreNotConfigsAreRejected) {
   for (const char* text : {"", "[]", "3", "{", "{\"model_type\": \"qwen3\",}", "{\"a\": 1, \"a\": 2}"}) {
     const Folder folder(text, target_weights());
     EXPECT_THAT(error_of([&] { load_target(folder.path()); }), testing::HasSubstr("config.json")) << text;
@@ -306,14 +307,14 @@ TEST(TargetConfig, WhatIsNoConfigIsRefused) {
   EXPECT_THAT(error_of([&] { load_target(empty.path() / "absent"); }), testing::HasSubstr("absent"));
 }
 
-/// The windows of 4 layers after these fields are added.
+/// Returns the sliding windows of 4 layers after adding these fields.
 std::vector<int> windows_with(const Fields& more) {
   Fields fields = good_target;
   for (const auto& [name, value] : more) fields[name] = value;
   return read_transformer_config(Json::parse(json_of(fields), "config.json")).windows;
 }
 
-TEST(TargetConfig, WindowsAreReadAsTransformersReadsThem) {
+TEST(TargetConfig, SlidingWindowsAreReadAsInTransformers) {
   using Windows = std::vector<int>;
   EXPECT_EQ(windows_with({}), (Windows{0, 0, 0, 0}));
   EXPECT_EQ(windows_with({{"sliding_window", "8"}}), (Windows{0, 0, 0, 0}));
@@ -329,7 +330,7 @@ TEST(TargetConfig, WindowsAreReadAsTransformersReadsThem) {
   EXPECT_EQ(windows_with(from_two), (Windows{1 << 24, 0, 0, 1 << 24})) << "longer than any text";
 }
 
-TEST(TargetConfig, AbsentFieldsHaveTheirDocumentedMeaning) {
+TEST(TargetConfig, MissingFieldsHaveTheirDocumentedMeaning) {
   Fields fields = good_target;
   fields.erase("num_key_value_heads");
   fields.erase("head_dim");
@@ -348,7 +349,7 @@ TEST(TargetConfig, AbsentFieldsHaveTheirDocumentedMeaning) {
       << "transformers' default; scaled by 1 it stays";
 }
 
-TEST(TargetConfig, WithoutRopeThetaComputesAsTransformersDefaultForEveryArchitecture) {
+TEST(TargetConfig, WithoutRopeThetaUsesTheDefaultOfTransformersForEveryArchitecture) {
   for (const char* name : {"llama-tiny-plain", "qwen2-tiny-untied", "qwen3-tiny-tied"}) {
     std::string config = bytes_of_file(external_dir / name / "config.json");
     const std::string given = R"("rope_theta": 10000.0)";
@@ -362,7 +363,7 @@ TEST(TargetConfig, WithoutRopeThetaComputesAsTransformersDefaultForEveryArchitec
   }
 }
 
-TEST(TargetConfig, AHeadInTheFileIsTheHeadWhateverTheConfigSays) {
+TEST(TargetConfig, AnLmHeadInTheFileIsUsedWhateverTheConfigStates) {
   Fields untold = good_target;
   untold.erase("tie_word_embeddings");
   Fields tied = good_target;
@@ -404,7 +405,7 @@ std::function<void(const std::filesystem::path&)> loads_draft(const Model& targe
   return [&target](const std::filesystem::path& folder) { DFlashNetwork(Checkpoint(folder), target, best_kernels()); };
 }
 
-TEST(DraftConfig, TheGoodOneIsReadAndTensorNamesMayStartWithModel) {
+TEST(DraftConfig, AValidConfigIsReadAndTensorNamesMayStartWithModel) {
   const auto model = target();
   std::vector<float> logits[2];
   for (const bool prefixed : {false, true}) {
@@ -422,7 +423,7 @@ TEST(DraftConfig, TheGoodOneIsReadAndTensorNamesMayStartWithModel) {
   EXPECT_EQ(logits[0], logits[1]);
 }
 
-TEST(DraftConfig, EveryBadFieldIsRefusedByName) {
+TEST(DraftConfig, EveryBadFieldIsRejectedByName) {
   const auto model = target();
   const auto nested = [](const std::string& more) {
     return R"({"mask_token_id": 9, "target_layer_ids": [0, 2], )" + more + "}";
@@ -430,7 +431,7 @@ TEST(DraftConfig, EveryBadFieldIsRefusedByName) {
   const auto taps = [](const std::string& ids) {
     return R"({"mask_token_id": 9, "target_layer_ids": )" + ids + "}";
   };
-  // Kept here for the life of the table, which holds pointers.
+  // Stored here for the lifetime of the table, which has pointers to them.
   std::vector<std::unique_ptr<std::string>> texts;
   const auto kept = [&texts](std::string text) {
     return texts.emplace_back(std::make_unique<std::string>(std::move(text)))->c_str();
@@ -494,7 +495,7 @@ TEST(DraftConfig, EveryBadFieldIsRefusedByName) {
   expect_refusals(good_draft, table, draft_weights(""), loads_draft(*model));
 }
 
-/// A target of some number of layers, of which only its sizes are asked.
+/// A target of some number of layers, of which only the sizes are used.
 class Sizes final : public Model {
  public:
   explicit Sizes(int layers) : layers_(layers) {}
@@ -522,7 +523,7 @@ std::vector<int> default_taps(int target_layers, int draft_layers) {
       .taps;
 }
 
-TEST(DraftConfig, TapsThatAreNotNamedAreTheAuthors) {
+TEST(DraftConfig, MissingTapsAreTheAuthorsDefault) {
   using Taps = std::vector<int>;
   // round(1 + i (N - 4) / (L - 1)), halves to even; published for 36 layers, computed with Python's round elsewhere.
   EXPECT_EQ(default_taps(36, 5), (Taps{1, 9, 17, 25, 33}));
@@ -536,7 +537,7 @@ TEST(DraftConfig, TapsThatAreNotNamedAreTheAuthors) {
   EXPECT_THAT(error_of([] { default_taps(3, 2); }), testing::HasSubstr("too shallow"));
 }
 
-TEST(DraftConfig, NestedFieldsComeFirstAndABlockIsSixteenRowsUnlessToldOtherwise) {
+TEST(DraftConfig, NestedFieldsTakePrecedenceAndABlockHasSixteenRowsByDefault) {
   Fields untold = good_draft;
   untold.erase("block_size");
   const Sizes model(4);
@@ -558,7 +559,7 @@ TEST(DraftConfig, NestedFieldsComeFirstAndABlockIsSixteenRowsUnlessToldOtherwise
   EXPECT_EQ(draft_config({{"output_multiplier", "null"}, {"final_logit_softcapping", "null"}}).logit_cap, 0);
 }
 
-TEST(DraftConfig, CausalityAndWindowsFollowTheirOrderOfPrecedence) {
+TEST(DraftConfig, CausalityAndSlidingWindowsFollowTheirOrderOfPrecedence) {
   using Causal = std::vector<bool>;
   using Windows = std::vector<int>;
   const auto block = [](const std::string& more) {
@@ -588,7 +589,7 @@ TEST(DraftConfig, CausalityAndWindowsFollowTheirOrderOfPrecedence) {
   EXPECT_EQ(draft_config(everywhere).transformer.windows, (Windows{8, 0}));
 }
 
-/// Every tensor in turn: gone, of another shape, of another type, with a NaN.
+/// Each tensor is once missing, of another shape, of another type, with a NaN.
 void expect_bad_weights_refused(const Fields& config, const std::vector<Tensor>& good,
                                 const std::function<void(const std::filesystem::path&)>& load) {
   const auto expect = [&](const std::vector<Tensor>& tensors, const std::string& name, const std::string& word) {
@@ -620,16 +621,16 @@ void expect_bad_weights_refused(const Fields& config, const std::vector<Tensor>&
   }
 }
 
-TEST(TargetWeights, EveryTensorMustBeThereInShapeAndTypeAndFinite) {
+TEST(TargetWeights, EveryTensorMustExistWithItsShapeAndTypeAndBeFinite) {
   expect_bad_weights_refused(good_target, target_weights(), load_target);
 }
 
-TEST(DraftWeights, EveryTensorMustBeThereInShapeAndTypeAndFinite) {
+TEST(DraftWeights, EveryTensorMustExistWithItsShapeAndTypeAndBeFinite) {
   const auto model = target();
   expect_bad_weights_refused(good_draft, draft_weights(""), loads_draft(*model));
 }
 
-/// A tensor that we would ignore may change what the checkpoint means.
+/// A tensor that would be ignored may change the meaning of the checkpoint, so it must be rejected.
 void expect_other_tensors_refused(const Fields& config, const std::vector<Tensor>& good, const std::string& layer,
                                   const std::function<void(const std::filesystem::path&)>& load) {
   for (const std::string& name : {layer + "self_attn.q_proj.bias", layer + "self_attn.attention_sink_bias",
@@ -647,11 +648,11 @@ void expect_other_tensors_refused(const Fields& config, const std::vector<Tensor
   EXPECT_NO_THROW(load(folder.path())) << "old exports store the frequencies";
 }
 
-TEST(TargetWeights, TensorsOutsideTheArchitectureAreRefused) {
+TEST(TargetWeights, TensorsOutsideTheArchitectureAreRejected) {
   expect_other_tensors_refused(good_target, target_weights(), "model.layers.0.", load_target);
 }
 
-TEST(DraftWeights, TensorsOutsideTheArchitectureAndAMaskOfItsOwnAreRefused) {
+TEST(DraftWeights, TensorsOutsideTheArchitectureAndAMaskEmbeddingAreRejected) {
   const auto model = target();
   expect_other_tensors_refused(good_draft, draft_weights(""), "layers.0.", loads_draft(*model));
   const Folder folder(good_draft, draft_weights(""));
@@ -659,7 +660,7 @@ TEST(DraftWeights, TensorsOutsideTheArchitectureAndAMaskOfItsOwnAreRefused) {
   EXPECT_THAT(error_of([&] { loads_draft(*model)(folder.path()); }), testing::HasSubstr("mask_embedding.pt"));
 }
 
-TEST(TargetWeights, FiniteOnesThatComputeNaNAreNoticedAtTheLogits) {
+TEST(TargetWeights, FiniteWeightsThatComputeNaNAreReportedAtTheLogits) {
   std::vector<Tensor> tensors = target_weights();
   // Products of 3e38 are infinite; whatever the signs of a row, they differ from those of one of these two outputs.
   std::vector<float> head(60, 3e38F);
@@ -674,7 +675,7 @@ TEST(TargetWeights, FiniteOnesThatComputeNaNAreNoticedAtTheLogits) {
               testing::AllOf(testing::HasSubstr(folder.path().string()), testing::HasSubstr("NaN")));
 }
 
-TEST(StopTokens, AreThoseOfGenerationConfigAloneWhereItHasSome) {
+TEST(StopTokens, AreOnlyThoseOfGenerationConfigWhenItHasAny) {
   const TemporaryFolder folder;
   EXPECT_TRUE(read_stop_tokens(Checkpoint(folder.path())).empty());
   folder.write("config.json", R"({"eos_token_id": 7})");
@@ -689,7 +690,7 @@ TEST(StopTokens, AreThoseOfGenerationConfigAloneWhereItHasSome) {
   }
 }
 
-TEST(StopTokens, BadOnesAreRefusedByFileAndField) {
+TEST(StopTokens, InvalidOnesAreRejectedByFileAndField) {
   const TemporaryFolder folder;
   for (const char* name : {"config.json", "generation_config.json"}) {
     for (const char* value : {"-1", "\"</s>\"", "[3, -1]", "3000000000", "1.5", "{}"}) {

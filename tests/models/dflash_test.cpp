@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Our DFlash against the authors' own model code (float32) and the float64 twins, and against itself fed otherwise.
+// Compares our DFlash with the authors' model code (float32), with the float64 twins, and with itself for other
+// chunkings.
 #include "ref/models/dflash.h"
 
 #include <fmt/format.h>
@@ -24,7 +25,7 @@ struct Pair {
       : target(load_model(Checkpoint(target_of(folder)), kernels)), draft(Checkpoint(folder), *target, kernels) {}
 };
 
-/// One stored question.
+/// One stored input with its reference outputs.
 struct Question {
   int context = 0;
   std::vector<Token> block;
@@ -50,7 +51,7 @@ struct Answer {
   }
 };
 
-/// Features appended in pieces of these sizes, over and over, then one block. `spare`: room beyond what is needed.
+/// Appends features in pieces of these sizes, cyclically, then runs one DFlash block. `spare`: extra capacity.
 Answer ask(DFlashNetwork& draft, std::span<const float> features, Token anchor, int masks,
            const std::vector<int>& pieces, int spare = 0) {
   const std::size_t width = draft.config().taps.size() * static_cast<std::size_t>(draft.config().transformer.hidden);
@@ -87,7 +88,7 @@ Rows widened(const std::vector<float>& values, int width) {
   return rows;
 }
 
-/// Without row 0, the anchor's, which the engine never computes.
+/// The rows without row 0, that of the anchor, which the engine does not compute.
 template <class T>
 std::vector<T> from_row_one(std::vector<T> values, int width) {
   values.erase(values.begin(), values.begin() + width);
@@ -100,7 +101,7 @@ class DFlashFixture : public testing::TestWithParam<std::string> {
   Hdf5 answers() const { return Hdf5::open(folder() / "answers.h5"); }
 };
 
-TEST_P(DFlashFixture, TheTwinGivesTheStoredFloat64Answers) {
+TEST_P(DFlashFixture, TheFloat64TwinEqualsTheStoredReference) {
   const Hdf5 file = answers();
   const TwinCheckpoint draft(folder());
   const TwinCheckpoint target(target_of(folder()));
@@ -118,7 +119,7 @@ TEST_P(DFlashFixture, TheTwinGivesTheStoredFloat64Answers) {
   }
 }
 
-TEST_P(DFlashFixture, BlocksAndContextRowsAreWithinTheRoundingBoundOfTheAuthorsAnswersWithEveryTable) {
+TEST_P(DFlashFixture, BlocksAndContextRowsAreWithinTheRoundingBoundOfTheAuthorsOutputsWithEveryTable) {
   const Hdf5 file = answers();
   const TwinCheckpoint draft(folder());
   const TwinCheckpoint target(target_of(folder()));
@@ -149,7 +150,7 @@ TEST_P(DFlashFixture, BlocksAndContextRowsAreWithinTheRoundingBoundOfTheAuthorsA
             want32 = from_row_one(std::move(want32), width);
           }
           const double against64 = worst_ratio(got, want64, width, bounds[i][a]);
-          const double against32 = worst_ratio(got, want32, width, bounds[i][a]) / 2;  // both may err
+          const double against32 = worst_ratio(got, want32, width, bounds[i][a]) / 2;  // both have errors
           EXPECT_LE(against64, 1) << kernels->name << " " << question.path << name;
           EXPECT_LE(against32, 1) << kernels->name << " " << question.path << name;
           worst64 = std::max(worst64, against64);
@@ -172,7 +173,7 @@ TEST_P(DFlashFixture, BlocksAndContextRowsAreWithinTheRoundingBoundOfTheAuthorsA
   }
 }
 
-TEST_P(DFlashFixture, FeaturesTappedFromOurOwnTargetServeAsWellAsTheStoredOnes) {
+TEST_P(DFlashFixture, FeaturesOfOurOwnTargetServeAsWellAsTheStoredOnes) {
   const Hdf5 file = answers();
   const TwinCheckpoint draft(folder());
   const TwinCheckpoint target(target_of(folder()));
@@ -181,10 +182,10 @@ TEST_P(DFlashFixture, FeaturesTappedFromOurOwnTargetServeAsWellAsTheStoredOnes) 
   Pair pair(folder(), best_kernels());
   ASSERT_EQ(pair.draft.config().taps, taps);
   double worst = 0;
-  for (const int i : {3, 6}) {  // a short block after 5 positions, a whole one after 20
+  for (const int i : {3, 6}) {  // a short DFlash block after 5 positions, a whole one after 20
     const Question question(file, i);
     const std::vector<Token> committed(text.begin(), text.begin() + question.context);
-    // The stored answers start from the stored features, float32 and within the bound of the exact ones as ours are.
+    // The stored outputs were computed from the stored features, which are float32 and within the bound, as ours are.
     Bounds bounds = bounds_of([&](Rounding round) {
       const auto streams = target_answers(target, committed, round);
       Rows features(question.context, draft["fc"].width);
@@ -213,7 +214,7 @@ TEST_P(DFlashFixture, EveryMistakeExceedsTheBoundAHundredfold) {
   const Hdf5 file = answers();
   const TwinCheckpoint draft(folder());
   const TwinCheckpoint target(target_of(folder()));
-  const Question question(file, 6);  // the longest context, a whole block
+  const Question question(file, 6);  // the longest context, a whole DFlash block
   const Rows features = widened(question.features, draft["fc"].width);
   Bounds bounds =
       bounds_of([&](Rounding round) { return draft_answers(draft, target, features, question.block, round); });
@@ -229,7 +230,7 @@ TEST_P(DFlashFixture, EveryMistakeExceedsTheBoundAHundredfold) {
       Mistake::context_input_norm,  Mistake::context_one_late,    Mistake::no_context_key_norm,
       Mistake::next_mask,           Mistake::other_causality,
   };
-  // What is no mistake everywhere is tried where it is one.
+  // Mistakes that have no effect on some inputs are tested where they have one.
   const auto slides = [](int window) { return window != std::numeric_limits<int>::max(); };
   if (std::ranges::any_of(draft.windows, slides)) {
     mistakes.insert(mistakes.end(), {Mistake::window_longer, Mistake::window_shorter});
@@ -247,7 +248,7 @@ TEST_P(DFlashFixture, EveryMistakeExceedsTheBoundAHundredfold) {
     EXPECT_GT(ratio, 100) << "mistake " << static_cast<int>(mistake);
     smallest = std::min(smallest, ratio);
   }
-  // Row i read as the answer for position s + i + 1.
+  // Row i used as the output for position s + i + 1.
   auto early = draft_answers(draft, target, features, question.block, Rounding())[2].at;
   early.resize(early.size() - static_cast<std::size_t>(vocabulary));
   const double ratio = worst_ratio(ours.logits, early, vocabulary, bounds[2]);
@@ -256,7 +257,7 @@ TEST_P(DFlashFixture, EveryMistakeExceedsTheBoundAHundredfold) {
              std::min(smallest, ratio));
 }
 
-TEST_P(DFlashFixture, BitsDoNotDependOnPiecesRoomThreadsOrCanonicalTable) {
+TEST_P(DFlashFixture, BitsDoNotDependOnChunksCapacityThreadsOrCanonicalTable) {
   const Hdf5 file = answers();
   for (int i = 0; i < case_count; ++i) {
     const Question question(file, i);
@@ -283,11 +284,11 @@ TEST_P(DFlashFixture, AContextThatWrapsItsRingEqualsOneComputedFromScratch) {
   Pair pair(folder(), best_kernels());
   const int block = pair.draft.config().block_size;
   const auto width = pair.draft.config().taps.size() * static_cast<std::size_t>(pair.target->hidden());
-  constexpr int positions = 150;  // many times the windows of 5 and 6 with a horizon of 8
+  constexpr int positions = 150;  // many times the sliding windows of 5 and 6 with 8 pending rows
   const std::vector<Token> text = some_text(positions, pair.target->vocabulary());
   const std::vector<float> features = read(*pair.target, text, pair.draft.config().taps).features;
 
-  // Pieces of 1 to 8 rows with a block after each, in the smallest cache that holds them.
+  // Pieces of 1 to 8 rows with a DFlash block after each, in the smallest possible cache.
   const auto context = pair.draft.new_context(positions + block, std::max(8, block));
   for (int length = 0, piece = 1; length < positions; piece = piece % 8 + 1) {
     const int rows = std::min(piece, positions - length);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the tests of models share: the folders of other people's answers, kernel tables, readings of a text.
+// Shared by the tests of models: the folders of reference outputs, kernel tables, runs of a text.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -26,18 +26,18 @@ namespace draftproof::test {
 inline const std::filesystem::path external_dir = source_dir / "fixtures" / "external";
 inline const std::filesystem::path tale_target = source_dir / "fixtures" / "models" / "tale-target";
 
-/// Tiny targets, at least one of every architecture; and those whose layers can slide.
+/// Tiny targets, at least one of every architecture; and those whose layers can have sliding windows.
 inline const std::string tiny_targets[] = {"qwen3-tiny-tied",   "qwen3-tiny-sharded", "qwen3-tiny-odd",
                                            "qwen2-tiny-tied",   "qwen2-tiny-untied",  "llama-tiny-plain",
                                            "llama-tiny-stretched"};
 inline const std::string tiny_sliding_targets[] = {"qwen3-tiny-tied", "qwen3-tiny-sharded", "qwen3-tiny-odd",
                                                    "qwen2-tiny-tied", "qwen2-tiny-untied"};
 
-/// Of each architecture the one with most to get wrong: tests that take long walk these.
+/// The target of each architecture with the most features, for tests that take long.
 inline const std::string varied_targets[] = {"qwen3-tiny-sharded", "qwen3-tiny-odd", "qwen2-tiny-tied",
                                              "llama-tiny-stretched"};
 
-/// Every table that may be used here; the fastest canonical one is last.
+/// Returns every table that passes its self-test on this CPU; the fastest canonical one is last.
 inline std::vector<const Kernels*> usable_kernels(const std::string& numerics) {
   std::vector<const Kernels*> usable;
   for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
@@ -46,7 +46,7 @@ inline std::vector<const Kernels*> usable_kernels(const std::string& numerics) {
   return usable;
 }
 
-/// Tests run on one thread but where they say otherwise: waking others costs more than these small shapes save.
+/// Tests run on one thread unless they set more: for these small shapes, waking other threads costs more than it saves.
 class OneThread final : public testing::Environment {
   void SetUp() override { set_threads(1); }
 };
@@ -65,33 +65,33 @@ inline bool same_bits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
-/// One text through a model.
+/// The outputs of a model for one text.
 struct Reading {
   std::vector<float> logits;    // of every row
   std::vector<float> features;  // of every row
-  Fingerprint cache;            // in the end
+  Fingerprint cache;            // at the end
   bool operator==(const Reading& other) const {
     return same_bits(logits, other.logits) && same_bits(features, other.features) && cache == other.cache;
   }
 };
 
-/// How a text is divided among calls, and what is thrown in.
+/// How a text is split into calls, and which extra rows are added.
 struct Division {
-  int piece = 0;      // rows per call; 0: the whole text in one
-  int refused = 0;    // wrong tokens after each piece, in the same call, not kept
-  int spare = 0;      // positions of capacity, and rows of horizon, more than needed
-  bool retry = false; // each piece is first read, in full, in a window that keeps nothing
-  int branch = 0;     // wrong tokens in a branch of a tree: one beside each token of a piece, and one after its last
+  int piece = 0;       // rows per call; 0: the whole text in one call
+  int refused = 0;     // wrong tokens after each piece, in the same call, rolled back
+  int spare = 0;       // extra positions of capacity, and extra pending rows
+  bool retry = false;  // each piece is first run completely in a transaction that is rolled back
+  int branch = 0;      // wrong tokens per branch of a tree: branches beside each token of a piece and after its last
 };
 
-/// A piece of text among wrong branches, in preorder.
+/// A piece of text with wrong branches, in preorder.
 struct PieceOfTree {
   std::vector<Token> tokens;
   std::vector<int> depths;
   std::vector<int> path;  // the rows of the piece itself
 };
 
-/// Branches stand before each token but the first, after the last, and, at depth 1, after everything.
+/// Branches come before each token except the first, after the last, and, at depth 1, after all others.
 inline PieceOfTree tree_of(std::span<const Token> piece, int branch, int vocabulary) {
   PieceOfTree tree;
   const auto add = [&](Token token, int depth) {
@@ -162,7 +162,7 @@ inline std::vector<int> all_layers(const Model& model) {
   return taps;
 }
 
-/// Tap t of features [rows][taps * hidden].
+/// Returns tap t of features [rows][taps * hidden].
 inline std::vector<float> tap_of(const std::vector<float>& features, int t, int taps, int hidden) {
   std::vector<float> tap;
   for (auto row = features.begin(); row < features.end(); row += taps * hidden) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// A second opinion on Qwen3, Qwen2, Llama and DFlash: textbook loops in float64, written from the papers and the
-// published model code, sharing nothing with the engine but the reader of weights. It answers three questions:
+// An independent implementation of Qwen3, Qwen2, Llama and DFlash: textbook loops in float64, written from the papers
+// and the published model code. It shares only the reader of weights with the engine. It answers three questions:
 //
-// 1. What are the exact answers? (Rounding none; held to the stored float64 answers.)
+// 1. What are the exact outputs? (Rounding none; compared with the stored float64 outputs.)
 // 2. How far from them may a float32 program be? (Rounding random; the bound below.)
-// 3. Would the comparison notice a mistake? (A Mistake makes the twin wrong on purpose.)
+// 3. Would the comparison detect a mistake? (A Mistake makes the twin wrong on purpose.)
 //
 // The bound. A float32 program computes the same expression, each of its N results rounded: v becomes v(1 + d_k),
 // |d_k| <= u = 2^-24. To first order an output is off by E = sum over k of J_k v_k d_k, J_k its derivative with respect
@@ -28,12 +28,12 @@
 // the largest partial sums; products are fused as in every matmul of both. exp and tanh err by less than one unit in
 // the last place, at most 2u, in both.
 //
-// A weight stored in blocks of integers is multiplied with rows that were rounded to bytes as well (kernels/kernels.h,
-// Operand): in each block of 32 or 256 inputs, x becomes a multiple of a / 127, a being the largest magnitude there. So
-// x is off by at most a / 254, and the twin moves it by that much, up or down by the toss of a coin, in addition to
-// everything above. This is the same model with a larger unit; the row is rounded once for all weights that are
-// multiplied with it. What differs from the above is that second-order effects are no longer negligible; the coins
-// measure them too, since the twin computes the whole model with the moved rows.
+// A quantized weight is multiplied with rows that were quantized to bytes as well (kernels/kernels.h,
+// ActivationFormat): in each quantization block of 32 or 256 inputs, x becomes a multiple of a / 127, a being the
+// largest magnitude there. So x is off by at most a / 254, and the twin moves it by that much, up or down by the toss
+// of a coin, in addition to everything above. This is the same model with a larger unit; the row is rounded once for
+// all weights that are multiplied with it. What differs from the above is that second-order effects are no longer
+// negligible; the coins measure them too, since the twin computes the whole model with the moved rows.
 #pragma once
 
 #include <algorithm>
@@ -61,7 +61,7 @@ inline constexpr double unit_roundoff = 0x1p-24;
 inline constexpr double lambda = 6;
 inline constexpr int probes = 32;
 
-/// What happens to a result: nothing, or a factor of 1 + u or 1 - u by the toss of a coin.
+/// How a result is rounded: not at all, or by a factor of 1 + u or 1 - u, selected by a coin toss.
 class Rounding {
  public:
   Rounding() = default;
@@ -72,7 +72,7 @@ class Rounding {
     if (!random_) return x;
     return x + x * signed_by_coin(units * unit_roundoff);
   }
-  /// x + size or x - size.
+  /// Returns x + size or x - size.
   double within(double x, double size) { return random_ ? x + signed_by_coin(size) : x; }
 
  private:
@@ -96,10 +96,10 @@ class Rounding {
   bool random_ = false;
 };
 
-/// A matrix by rows.
+/// A matrix, row-major.
 struct Rows {
   int width = 0;
-  int operand_block = 0;  // of a weight: so many inputs of a row are rounded to bytes together; 0: none are
+  int operand_block = 0;  // of a weight: number of inputs per quantization block of its activations; 0: not quantized
   std::vector<double> at;
 
   Rows() = default;
@@ -109,7 +109,7 @@ struct Rows {
   const double* row(int r) const { return at.data() + static_cast<std::ptrdiff_t>(r) * width; }
 };
 
-/// Ways to be wrong that leave every shape right.
+/// Mistakes that change no shape.
 enum class Mistake {
   none,
   swapped_head_norms,     // q_norm on keys, k_norm on queries
@@ -141,7 +141,7 @@ enum class Mistake {
   no_cap,
 };
 
-/// A Hugging Face folder or a GGUF file, names without "model.".
+/// A Hugging Face folder or a GGUF file; names without "model.".
 class TwinCheckpoint {
  public:
   explicit TwinCheckpoint(const std::filesystem::path& path) : TwinCheckpoint(Checkpoint(path)) {}
@@ -188,7 +188,7 @@ class TwinCheckpoint {
   std::map<std::string, Rows> tensors_;
 };
 
-/// x as it is multiplied with this weight.
+/// Returns x as it is multiplied with this weight.
 inline Rows activation_format(Rows x, const Rows& weight, Rounding& round) {
   if (weight.operand_block == 0) return x;
   for (std::size_t first = 0; first < x.at.size(); first += static_cast<std::size_t>(weight.operand_block)) {
@@ -204,7 +204,7 @@ inline Rows times(const Rows& x, const Rows& weight, Rounding& round) {
   Rows y(x.rows(), weight.rows());
   for (int r = 0; r < x.rows(); ++r) {
     double* const sums = y.row(r);
-    for (int k = 0; k < x.width; ++k) {  // all sums side by side, so that no addition waits for the one before it
+    for (int k = 0; k < x.width; ++k) {  // all sums interleaved, so that no addition waits for the previous one
       const double factor = x.row(r)[k];
       const double* const column = weight.at.data() + k;
       for (int n = 0; n < y.width; ++n) sums[n] = round(sums[n] + factor * column[n * weight.width]);
@@ -213,7 +213,7 @@ inline Rows times(const Rows& x, const Rows& weight, Rounding& round) {
   return y;
 }
 
-/// Every `width` numbers of a row are one vector; width is the weight's.
+/// Normalizes the vectors in each row, whose width is that of the weight.
 inline Rows rms_norm(Rows x, const Rows& weight, double epsilon, Rounding& round) {
   const auto width = static_cast<std::size_t>(weight.width);
   for (std::size_t first = 0; first < x.at.size(); first += width) {
@@ -238,7 +238,7 @@ inline Rows below(Rows top, const Rows& bottom) {
   return top;
 }
 
-/// cos and sin for positions 0, 1, ...: one table per run, since a program rounds an angle once for all layers.
+/// cos and sin for positions 0, 1, ...: one table per run, because a program rounds an angle once for all layers.
 struct Angles {
   Rows cosine, sine;
   Angles(const TwinCheckpoint& checkpoint, int positions, Rounding& round, Mistake mistake = Mistake::none)
@@ -291,11 +291,11 @@ inline void rotate(Rows& x, const Angles& angles, const std::vector<int>& positi
   }
 }
 
-/// May the row at position q see the key at position k, in this layer?
+/// Whether the row at position q can see the key at position k in this layer.
 using Sees = std::function<bool(int q, int k)>;
 
-/// One layer over rows x at positions context.rows(), ... . Context rows, at positions 0, 1, ..., are keys and values
-/// only, and are not normed here; a target has none.
+/// Computes one layer over rows x at positions context.rows(), ... . Context rows, at positions 0, 1, ..., are only
+/// keys and values, and are not normalized here; a target has none.
 inline Rows decoder_layer(const TwinCheckpoint& checkpoint, int layer, Rows x, const Rows& context,
                           const Angles& angles, const Sees& sees, Rounding& round, Mistake mistake) {
   const std::string prefix = "layers." + std::to_string(layer) + ".";
@@ -399,7 +399,8 @@ inline Rows embedded(const TwinCheckpoint& target, const std::vector<Token>& tok
   return x;
 }
 
-/// A target over a whole text: streams [0] the embedding, [1 + t] after layer t; then the final norm; then the logits.
+/// Computes a target over a whole text: streams [0] is the embedding, [1 + t] the output of layer t; then the final
+/// norm, then the logits.
 inline std::vector<Rows> target_answers(const TwinCheckpoint& target, const std::vector<Token>& tokens, Rounding round,
                                         Mistake mistake = Mistake::none) {
   const Angles angles(target, static_cast<int>(tokens.size()) + 1, round, mistake);
@@ -424,7 +425,7 @@ inline std::vector<Rows> target_answers(const TwinCheckpoint& target, const std:
   return answers;
 }
 
-/// The draft's switches as the authors read them: inside dflash_config first, then at the top level.
+/// Reads the draft's switches as the authors do: inside dflash_config first, then at the top level.
 inline double draft_number(const TwinCheckpoint& draft, const char* name, double otherwise) {
   const auto nested = draft.config().at("dflash_config").find(name);
   const auto value = nested ? nested : draft.config().find(name);
@@ -439,8 +440,8 @@ inline std::vector<int> draft_taps(const TwinCheckpoint& draft) {
   return taps;
 }
 
-/// DFlash over features [positions][taps * hidden] and a block (anchor, masks) after them: the context rows, the
-/// block's final norms, its logits.
+/// Computes DFlash over features [positions][taps * hidden] and a DFlash block (anchor, masks) after them: the context
+/// rows, the block's final norms, its logits.
 inline std::vector<Rows> draft_answers(const TwinCheckpoint& draft, const TwinCheckpoint& target, Rows features,
                                        std::vector<Token> block, Rounding round, Mistake mistake = Mistake::none) {
   const int settled = features.rows();
@@ -484,7 +485,7 @@ inline std::vector<Rows> draft_answers(const TwinCheckpoint& draft, const TwinCh
   return {std::move(context), std::move(x), std::move(logits)};
 }
 
-/// The error bounds of every row of every answer: lambda sigma, measured with coins as described above.
+/// Returns the error bound of every row of every output: lambda sigma, measured with coin tosses as described above.
 using Bounds = std::vector<std::vector<double>>;
 inline Bounds bounds_of(const std::function<std::vector<Rows>(Rounding)>& run) {
   const std::vector<Rows> exact = run(Rounding());
@@ -508,7 +509,8 @@ inline Bounds bounds_of(const std::function<std::vector<Rows>(Rounding)>& run) {
   return bounds;
 }
 
-/// The largest |got - want| / bound over all elements, `bound` one number per row; 0 / 0 is 0, a NaN infinite.
+/// Returns the largest |got - want| / bound over all elements, with one `bound` per row; 0 / 0 counts as 0, a NaN as
+/// infinity.
 template <class Got, class Want>
 double worst_ratio(const Got& got, const Want& want, int width, const std::vector<double>& bound) {
   if (got.size() != want.size() || got.size() != bound.size() * static_cast<std::size_t>(width)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Targets from GGUF files against llama.cpp, which wrote their answers, and against float64.
+// Compares targets from GGUF files with outputs of llama.cpp and with float64.
 #include <fmt/format.h>
 
 #include "tests/models/fixtures.h"
@@ -34,7 +34,7 @@ class LlamaCppFixture : public testing::TestWithParam<std::string> {
   std::filesystem::path folder() const { return external_dir / ("llama-cpp-" + GetParam()); }
   std::filesystem::path file() const { return folder() / "model.gguf"; }
 
-  /// Our logits, the largest of |ours - exact| / bound, with the twin's answers for exact.
+  /// Returns the largest |ours - exact| / bound of our logits, where exact is the twin's output.
   void expect_within_the_bound() const {
     const Answers answers(folder());
     const TwinCheckpoint twin(file());
@@ -55,19 +55,19 @@ class LlamaCppFixture : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(LlamaCppFixture, TheTwinGivesTheStoredAnswers) {
+TEST_P(LlamaCppFixture, TheFloat64TwinEqualsTheStoredReference) {
   const Answers answers(folder());
   const TwinCheckpoint twin(file());
   const auto logits = target_answers(twin, answers.tokens, Rounding()).back();
   const auto got = rows_from(logits.at, answers.logits_from, logits.width);
   double largest = 0;
   for (const float v : answers.twin) largest = std::max(largest, std::abs(static_cast<double>(v)));
-  // They were rounded to float when they were stored; rope_freqs and epsilon are floats as well.
+  // These were rounded to float when they were stored; rope_freqs and epsilon are floats as well.
   const std::vector<double> tolerance(answers.twin.size() / static_cast<std::size_t>(logits.width), 1e-6 * largest);
   EXPECT_LE(worst_ratio(got, answers.twin, logits.width, tolerance), 1);
 }
 
-TEST_P(LlamaCppFixture, GreedyTokensAreLlamaCppsWithEveryClassOfNumerics) {
+TEST_P(LlamaCppFixture, GreedyTokensEqualLlamaCppsInEveryNumericsClass) {
   const Answers answers(folder());
   for (const char* numerics : {"canonical", "openblas"}) {
     if (usable_kernels(numerics).empty()) continue;
@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(OthersSlow, LlamaCppBound,
                                          "qwen3-q5_k", "qwen3-q6_k", "qwen3-q8_0"),
                          printable_name);
 
-TEST(GgufTarget, TheCausalLawHoldsForWeightsInBlocks) {
+TEST(GgufTarget, TheCausalLawHoldsForQuantizedWeights) {
   for (const char* name : {"llama-cpp-llama-q4_0", "llama-cpp-qwen2-q8_0", "llama-cpp-llama-q4_k_m_narrow",
                            "llama-cpp-qwen2-q5_1"}) {
     std::vector<Reading> reference;

@@ -16,7 +16,7 @@ std::vector<float> logits_of(const HashShape& shape, const std::vector<Token>& t
   return read(*make_hash_model(shape), text, {}).logits;
 }
 
-/// Rows in which two readings agree.
+/// Returns the number of rows that are equal in two runs.
 int equal_rows(const std::vector<float>& a, const std::vector<float>& b, int vocabulary) {
   int equal = 0;
   for (std::size_t at = 0; at < a.size(); at += static_cast<std::size_t>(vocabulary)) {
@@ -38,7 +38,7 @@ TEST(HashModel, ARowIsAFunctionOfTheTextUpToIt) {
   }
 }
 
-TEST(HashModel, AChangedTokenChangesWhatFollowsAndNothingBefore) {
+TEST(HashModel, AChangedTokenChangesLaterRowsAndNoEarlierOnes) {
   const HashShape shape{.levels = 1 << 20};
   const std::vector<float> before = logits_of(shape, text_of(shape));
   for (const int changed : {0, 1, 200, length - 1}) {
@@ -59,14 +59,14 @@ TEST(HashModel, LogitsAreTheLevelsTimesTheSpreadAndEveryLevelOccurs) {
   EXPECT_EQ(std::set<float>(logits.begin(), logits.end()), (std::set<float>{0, 3, 6, 9, 12}));
 }
 
-TEST(HashModel, ASeedIsAnotherLaw) {
+TEST(HashModel, AnotherSeedGivesAnotherDistribution) {
   const HashShape shape{.levels = 1 << 20};
   HashShape other = shape;
   other.seed = 2;
   EXPECT_EQ(equal_rows(logits_of(shape, text_of(shape)), logits_of(other, text_of(shape)), shape.vocabulary), 0);
 }
 
-TEST(HashModel, ADialectDisagreesInOneRowOfDisagreement) {
+TEST(HashModel, ADialectDisagreesInOneRowPerDisagreement) {
   for (const int disagreement : {2, 4, 10}) {
     const HashShape shape{.levels = 1 << 20};
     HashShape dialect = shape;

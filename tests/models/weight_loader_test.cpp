@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Weights by other ways in: narrowed while they are loaded, and from GGUF files that we wrote.
+// Weights that are quantized on load, and weights from GGUF files written by draftproof.
 #include "ref/models/weight_loader.h"
 
 #include "kernels/formats.h"
@@ -13,9 +13,9 @@ namespace {
 
 const std::filesystem::path tale_dflash = source_dir / "fixtures" / "models" / "tale-dflash";
 
-/// A tensor as it is stored, or narrowed; floats of any width have f32 names in both dialects.
+/// A tensor as stored or quantized; floats of any width have f32 names in both spellings.
 GgufTensor tensor_of(const Checkpoint& from, const std::string& gguf, const std::string& name,
-                     std::optional<Format> narrowed = {}) {
+                     std::optional<Format> quantized = {}) {
   const std::vector<std::int64_t>& shape = from.tensors().at(name).shape;
   const int inputs = static_cast<int>(shape.back());
   const int outputs = shape.size() == 1 ? 1 : static_cast<int>(shape[0]);
@@ -24,15 +24,14 @@ GgufTensor tensor_of(const Checkpoint& from, const std::string& gguf, const std:
                      std::memcpy(to, values.data(), values.size() * sizeof(float));
                    }}};
   }
-  if (!narrowed) return {gguf, from.weight(name, outputs, inputs)};
-  return {gguf, {*narrowed, outputs, inputs, [values = from.floats(name, shape), narrowed, inputs](int first, int count,
-                                                                                                  void* to) {
-                   for (int i = 0; i < count; ++i) {
-                     quantize_row(*narrowed, values.data() + static_cast<std::ptrdiff_t>(first + i) * inputs, inputs,
-                                static_cast<std::byte*>(to) +
-                                    static_cast<std::size_t>(i) * row_bytes(*narrowed, inputs));
-                   }
-                 }}};
+  if (!quantized) return {gguf, from.weight(name, outputs, inputs)};
+  const auto read = [values = from.floats(name, shape), quantized, inputs](int first, int count, void* to) {
+    for (int i = 0; i < count; ++i) {
+      quantize_row(*quantized, values.data() + static_cast<std::ptrdiff_t>(first + i) * inputs, inputs,
+                   static_cast<std::byte*>(to) + static_cast<std::size_t>(i) * row_bytes(*quantized, inputs));
+    }
+  };
+  return {gguf, {*quantized, outputs, inputs, read}};
 }
 
 struct Word {
@@ -45,7 +44,7 @@ constexpr Word layer_words[] = {
     {"attn_k_norm", "self_attn.k_norm"}, {"ffn_norm", "post_attention_layernorm"}, {"ffn_gate", "mlp.gate_proj"},
     {"ffn_up", "mlp.up_proj"},        {"ffn_down", "mlp.down_proj"}};
 
-/// The sizes of a Qwen3-style config, under an architecture's name.
+/// The sizes of a Qwen3-style config, with the keys of an architecture.
 GgufFields fields_of(const Json& config, const std::string& architecture) {
   GgufFields fields;
   fields.text("general.architecture", architecture);
@@ -68,7 +67,7 @@ GgufFields fields_of(const Json& config, const std::string& architecture) {
 
 enum class Dialect { llama_cpp, ik_llama_cpp };
 
-/// tale-dflash as one of them writes it.
+/// tale-dflash with the names of one of the spellings.
 void write_draft(const std::filesystem::path& file, Dialect dialect) {
   const Checkpoint from(tale_dflash);
   const Json config = from.config();
@@ -110,7 +109,7 @@ void write_draft(const std::filesystem::path& file, Dialect dialect) {
   write_gguf(file, fields, tensors);
 }
 
-/// Logits of two blocks, and the context between.
+/// Returns the logits of two DFlash blocks and the context between them.
 std::vector<float> drafted(const std::filesystem::path& path, Model& target, const LoadOptions& options) {
   DFlashNetwork draft(Checkpoint(path), target, options);
   const auto context = draft.new_context(32, 16);
@@ -125,7 +124,7 @@ std::vector<float> drafted(const std::filesystem::path& path, Model& target, con
   return result;
 }
 
-TEST(GgufDraft, BothDialectsGiveTheBitsOfSafetensors) {
+TEST(GgufDraft, BothSpellingsOfNamesGiveTheBitsOfSafetensors) {
   const auto target = load_model(Checkpoint(tale_target), best_kernels());
   const std::vector<float> want = drafted(tale_dflash, *target, best_kernels());
   const TemporaryFolder folder;
@@ -143,12 +142,12 @@ struct Narrowing {
   Format tables;
 };
 
-TEST(Quantize, LoadingNarrowsAsAFileOfTheNarrowedRowsHoldsThem) {
+TEST(Quantize, QuantizingOnLoadEqualsLoadingAQuantizedFile) {
   const Checkpoint from(tale_target);
   const Json config = from.config();
   const int layers = static_cast<int>(config.at("num_hidden_layers").integer(1, 1000));
   const bool has_head = from.has("lm_head.weight");
-  // 192 inputs are no multiple of 256, so that the tables of q4 are q8_0.
+  // 192 inputs are not a multiple of 256, so the embedding tables of q4 are q8_0.
   for (const Narrowing& how : {Narrowing{Quantization::q8, Format::q8_0, Format::q8_0},
                                Narrowing{Quantization::q4, Format::q4_0, Format::q8_0}}) {
     std::vector<GgufTensor> tensors = {
@@ -164,17 +163,17 @@ TEST(Quantize, LoadingNarrowsAsAFileOfTheNarrowedRowsHoldsThem) {
     }
     const TemporaryFolder folder;
     write_gguf(folder.path() / "target.gguf", fields_of(config, "qwen3"), tensors);
-    const auto narrowed = load_model(Checkpoint(tale_target), LoadOptions(best_kernels(), how.quantize));
+    const auto quantized = load_model(Checkpoint(tale_target), LoadOptions(best_kernels(), how.quantize));
     const auto stored = load_model(Checkpoint(folder.path() / "target.gguf"), best_kernels());
-    const std::vector<Token> text = some_text(20, narrowed->vocabulary());
-    const Reading got = read(*narrowed, text, all_layers(*narrowed));
+    const std::vector<Token> text = some_text(20, quantized->vocabulary());
+    const Reading got = read(*quantized, text, all_layers(*quantized));
     EXPECT_EQ(got, read(*stored, text, all_layers(*stored)));
     const auto floats = load_model(Checkpoint(tale_target), best_kernels());
-    EXPECT_FALSE(same_bits(got.logits, read(*floats, text, {}).logits)) << "nothing was narrowed";
+    EXPECT_FALSE(same_bits(got.logits, read(*floats, text, {}).logits)) << "nothing was quantized";
   }
 }
 
-TEST(Quantize, WeightsInBlocksStayAsTheyAre) {
+TEST(Quantize, QuantizedWeightsAreNotQuantizedAgain) {
   const auto file = external_dir / "llama-cpp-qwen2-q8_0" / "model.gguf";
   const auto plain = load_model(Checkpoint(file), best_kernels());
   const auto asked = load_model(Checkpoint(file), LoadOptions(best_kernels(), Quantization::q4));
@@ -182,7 +181,7 @@ TEST(Quantize, WeightsInBlocksStayAsTheyAre) {
   EXPECT_EQ(read(*plain, text, {}), read(*asked, text, {}));
 }
 
-TEST(WeightLoader, TellsHowFarItIsFromTheStartToTheEndHoweverItEnds) {
+TEST(WeightLoader, ReportsProgressFromStartToEndHoweverLoadingEnds) {
   std::vector<std::uint64_t> told;
   LoadOptions options = best_kernels();
   options.observer = [&](const std::filesystem::path& checkpoint, std::uint64_t done, std::uint64_t all) {
@@ -225,14 +224,14 @@ TEST(Memory, IsCountedByTheDocumentedFormula) {
   EXPECT_GT(narrow.weights.at("q4_0"), narrow.weights.at("q8_0")) << "layers outweigh tables here";
 }
 
-TEST(Memory, AShortageIsASentenceWithBothNumbers) {
+TEST(Memory, AShortageIsAMessageWithBothNumbers) {
   EXPECT_EQ(shortage("x", 5, 5), "");
   const std::string message = shortage("models/x", std::uint64_t{3} << 30, std::uint64_t{1} << 29);
   EXPECT_THAT(message, testing::HasSubstr("models/x needs 3.00 GiB of memory, and 512.0 MiB are available"));
   EXPECT_GT(memory_available(), 0U);
 }
 
-TEST(Quantize, NamesAreKnownOrRefused) {
+TEST(Quantize, UnknownNamesAreRejected) {
   EXPECT_EQ(quantization_by_name("q8"), Quantization::q8);
   EXPECT_THAT(error_of([] { quantization_by_name("q5"); }), testing::HasSubstr("'q5'; there are: none q8 q4"));
 }

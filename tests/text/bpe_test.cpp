@@ -31,7 +31,7 @@ std::vector<Token> encode(const Bpe& bpe, const std::string& piece) {
   return tokens;
 }
 
-/// The definition: while any rule applies, apply the first rule at its leftmost place.
+/// The definition of the merges: while any rule applies, apply the first rule at its leftmost place.
 std::vector<Token> merge_slowly(const std::vector<Rule>& rules, const std::string& piece) {
   std::vector<Token> tokens;
   for (const char byte : piece) tokens.push_back(static_cast<unsigned char>(byte));
@@ -57,12 +57,12 @@ TEST(Bpe, MergesByRankThenFromTheLeft) {
   EXPECT_EQ(encode(bpe, ""), std::vector<Token>{});
 }
 
-TEST(Bpe, RefusesAPairTwice) {
+TEST(Bpe, RejectsARepeatedPair) {
   Bpe bpe = make({{'a', 'b', 256}});
   EXPECT_FALSE(bpe.add_merge('a', 'b', 257));
 }
 
-// Tokens made before their parts' rivals, as training makes them: each rule joins tokens that already exist.
+// Rules in an order that training can produce: each one joins tokens that already exist.
 RC_GTEST_PROP(Bpe, EqualsTheDefinition, ()) {
   std::vector<Rule> rules;
   std::map<std::pair<Token, Token>, bool> seen;
@@ -79,7 +79,7 @@ RC_GTEST_PROP(Bpe, EqualsTheDefinition, ()) {
   RC_ASSERT(encode(make(rules), piece) == merge_slowly(rules, piece));
 }
 
-TEST(Bpe, TakesALongPieceInNearLinearTime) {
+TEST(Bpe, EncodesALongPieceInNearLinearTime) {
   const Bpe bpe = make({{'a', 'a', 256}, {256, 256, 257}, {'a', 'b', 258}});
   std::string piece(1 << 20, 'a');
   const auto start = std::chrono::steady_clock::now();

@@ -23,15 +23,15 @@ std::vector<std::string> split(const std::string& expression, std::string_view t
   return {pieces.begin(), pieces.end()};
 }
 
-TEST(Pattern, KeepsMatchesAndWhatLiesBetween) {
+TEST(Pattern, KeepsMatchesAndTheTextBetween) {
   EXPECT_THAT(split("[0-9]+", "12ab3"), ElementsAre("12", "ab", "3"));
   EXPECT_THAT(split("x", "ab"), ElementsAre("ab"));
   EXPECT_THAT(split("x", ""), ElementsAre());
   EXPECT_THAT(split(gpt2_pattern, "it's  12"), ElementsAre("it", "'s", " ", " 12"));
 }
 
-// U+180E is a space to PCRE2's \s and none to Unicode since 6.3; U+0085 is one to both.
-TEST(Pattern, MeansUnicodeWhiteSpaceBySpace) {
+// U+180E is a space for \s of PCRE2 but not in Unicode since 6.3; U+0085 is one in both.
+TEST(Pattern, SpaceMeansUnicodeWhiteSpace) {
   EXPECT_THAT(split(R"(\s+)", "a\u180E\u0085\u2003b"), ElementsAre("a\u180E", "\u0085\u2003", "b"));
   EXPECT_THAT(split(R"([^\s]+)", "a\u180E b"), ElementsAre("a\u180E", " ", "b"));
   EXPECT_THAT(split(R"(\S+)", "a\u180E b"), ElementsAre("a\u180E", " ", "b"));
@@ -41,20 +41,20 @@ TEST(Pattern, FoldsCaseAsUnicodeDoes) {
   EXPECT_THAT(split("(?i:'s|'ll)", "A'S'\u017F'LLs"), ElementsAre("A", "'S", "'\u017F", "'LL", "s"));
 }
 
-TEST(Pattern, KnowsPossessiveAndCountedRepeats) {
+TEST(Pattern, SupportsPossessiveAndCountedRepeats) {
   EXPECT_THAT(split("[0-9]{1,3}", "12345x"), ElementsAre("123", "45", "x"));
   EXPECT_THAT(split("a++b?+", "aabab"), ElementsAre("aab", "ab"));
   EXPECT_THAT(split("a+?", "aa"), ElementsAre("a", "a"));
 }
 
-TEST(PatternSyntax, TranslatesWhatDiffers) {
+TEST(PatternSyntax, TranslatesConstructsThatDiffer) {
   EXPECT_EQ(translate_pattern(R"(\s\S[^\s\d]\x{41}\u00e9)", ""),
             R"(\p{White_Space}\P{White_Space}[^\p{White_Space}\p{Nd}]\x{41}\x{00e9})");
   const std::string same = R"((?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}++|\p{N}{1,3}|(?!a)(?<=b)(?>c)\.\[\-]é{2})";
   EXPECT_EQ(translate_pattern(same, ""), same);
 }
 
-TEST(PatternSyntax, RefusesByNameWhatItDoesNotKnow) {
+TEST(PatternSyntax, RejectsUnknownConstructsByName) {
   const std::pair<const char*, const char*> refused[] = {
       {"^a", "a line anchor"},          {"a$", "a line anchor"},
       {R"(\w+)", "an unknown escape"},  {R"(\h)", "an unknown escape"},
@@ -78,7 +78,7 @@ TEST(PatternSyntax, RefusesByNameWhatItDoesNotKnow) {
   }
 }
 
-TEST(Pattern, RefusesWhatPcre2RefusesOrWhatMatchesNothing) {
+TEST(Pattern, RejectsInvalidExpressionsAndEmptyMatches) {
   for (const char* expression : {"(a", "a)", "[z-a]", "(?<=a+)b", "a{99999}", "a*", "", "(?=a)", "a|", "\xFF"}) {
     EXPECT_THAT(testing::error_of([&] { Pattern(expression, "FILE: field f"); }), StartsWith("FILE: field f: "))
         << expression;
@@ -86,14 +86,14 @@ TEST(Pattern, RefusesWhatPcre2RefusesOrWhatMatchesNothing) {
   EXPECT_THAT(testing::error_of([&] { Pattern(std::string(1 << 16, 'a'), "FILE: field f"); }), HasSubstr("32 KiB"));
 }
 
-TEST(Pattern, GivesUpOnExpressionsThatBacktrackWithoutEnd) {
-  const std::string text = std::string(20000, 'a') + "cb";  // the b keeps the matcher from giving up at once
+TEST(Pattern, StopsExcessiveBacktracking) {
+  const std::string text = std::string(20000, 'a') + "cb";  // without the b the matcher would fail at once
   for (const char* expression : {"(?:a+)+b", "(?:a|a)+b", "a*a*a*a*a*a*b", "(?:a{1,20}){1,20}(?:a{1,20}){1,20}b"}) {
     EXPECT_THAT(testing::error_of([&] { split(expression, text); }), StartsWith("FILE: field f: ")) << expression;
   }
 }
 
-TEST(Pattern, TakesLongRunsInItsStride) {
+TEST(Pattern, MatchesLongRunsOfOneCharacter) {
   const std::string spaces(1 << 20, ' ');
   const std::string llama3 = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
                              R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tokenizer files for tests: where the kept ones lie, and small ones made on the spot.
+// Tokenizer files for tests: the paths of stored ones, and small ones made by the tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace draftproof::testing {
 
 inline std::filesystem::path fixtures() { return std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures"; }
 
-/// A file of the given content that lives as long as this.
+/// A file of the given content, removed by the destructor.
 class ScratchFile {
  public:
   ScratchFile(std::string_view content, const std::string& name) {
@@ -60,7 +60,7 @@ inline std::string byte_entries() {
   return entries;
 }
 
-/// All bytes under their own numbers, 256 "ab", 257 "abc", 258 "Ġa", 259 "<mark>".
+/// Each byte as the token of its own number, 256 "ab", 257 "abc", 258 "Ġa", 259 "<mark>".
 inline std::string small_json() {
   return R"({
 "version": "1.0", "truncation": null, "padding": null,
@@ -81,7 +81,7 @@ inline Tokenizer load_json(std::string_view json) {
   return Tokenizer::load(ScratchFile(json, "tokenizer.json").path());
 }
 
-/// The sentence of the Error that `act` throws; empty when it throws none.
+/// Returns the message of the Error that `act` throws; empty when it throws none.
 template <typename Act>
 std::string error_of(Act act) {
   try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Against other people's answers: Hugging Face's `tokenizers` (fixtures/external/tokenizers) and llama.cpp's vocabulary
-// tests, which are not part of this repository (DRAFTPROOF_VOCAB names their folder).
+// Compares with reference implementations: Hugging Face's `tokenizers` (fixtures/external/tokenizers) and llama.cpp's
+// vocabulary tests, which are not part of this repository (DRAFTPROOF_VOCAB names their folder).
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -76,7 +76,7 @@ TEST(ShippedModels, HaveTokenizersThatLoad) {
   }
 }
 
-/// llama.cpp's texts and its answers, in order.
+/// llama.cpp's texts and its tokens, in order.
 struct VocabularyCase {
   std::string text;
   std::vector<Token> tokens;
@@ -137,7 +137,7 @@ INSTANTIATE_TEST_SUITE_P(Vocabularies, LlamaCppBytePairs,
                          ::testing::Values("ggml-vocab-gpt-2.gguf", "ggml-vocab-deepseek-coder.gguf",
                                            "ggml-vocab-falcon.gguf"));
 
-TEST_P(LlamaCppOthers, AreRefusedByName) {
+TEST_P(LlamaCppOthers, AreRejectedByName) {
   const std::string error = testing::error_of([&] { Tokenizer::load(model_); });
   EXPECT_NE(error.find("field tokenizer.ggml.model: 'llama' is not implemented"), std::string::npos) << error;
 }

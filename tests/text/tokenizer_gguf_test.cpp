@@ -49,17 +49,17 @@ TEST(TokenizerGguf, EncodesAndDecodes) {
   EXPECT_EQ(tokenizer.vocabulary(), 261);
 }
 
-TEST(TokenizerGguf, KnowsWhatThePreTokenizersNamesStandFor) {
+TEST(TokenizerGguf, KnowsTheExpressionsOfThePreTokenizerNames) {
   Vocabulary vocabulary;
   vocabulary.tokens.emplace_back("123");
   vocabulary.types.push_back(1);
-  vocabulary.pre = "llama-bpe";  // adds the BOS, takes whole words
+  vocabulary.pre = "llama-bpe";  // adds the BOS, matches whole words
   EXPECT_THAT(load(vocabulary.file()).encode("1234"), ElementsAre(259, 261, '4'));
   vocabulary.pre = "qwen2";
   EXPECT_THAT(load(vocabulary.file()).encode("1234"), ElementsAre('1', '2', '3', '4'));
 }
 
-TEST(TokenizerGguf, AddsWhatTheFileAsksFor) {
+TEST(TokenizerGguf, AddsTheSpecialTokensThatTheFileRequires) {
   const auto with = [](const char* key, bool value) { return Vocabulary().file().truth(key, value); };
   EXPECT_THAT(load(with("tokenizer.ggml.add_bos_token", true)).encode("x"), ElementsAre(259, 'x'));
   EXPECT_THAT(load(with("tokenizer.ggml.add_bos_token", false)).encode("x"), ElementsAre('x'));
@@ -67,7 +67,7 @@ TEST(TokenizerGguf, AddsWhatTheFileAsksFor) {
               ElementsAre('x', 260));
 }
 
-TEST(TokenizerGguf, NamesTheFieldThatIsWrong) {
+TEST(TokenizerGguf, NamesTheInvalidField) {
   const auto error = [](const GgufBytes& file) { return testing::error_of([&] { load(file); }); };
   const auto expect = [&](const GgufBytes& file, const std::string& field, const std::string& what) {
     EXPECT_THAT(error(file), HasSubstr("vocabulary.gguf: field tokenizer.ggml." + field + ": "));

@@ -14,13 +14,13 @@ using ::testing::HasSubstr;
 struct Change {
   const char* from;
   const char* to;
-  const char* field;  // what the sentence must name besides the file
+  const char* field;  // what the message must name besides the file
   const char* what;
 };
 
 class BadJson : public ::testing::TestWithParam<Change> {};
 
-TEST_P(BadJson, IsRefusedByFileAndField) {
+TEST_P(BadJson, IsRejectedByFileAndField) {
   const Change& change = GetParam();
   const std::string error =
       testing::error_of([&] { testing::load_json(testing::replaced(testing::small_json(), change.from, change.to)); });
@@ -141,41 +141,41 @@ INSTANTIATE_TEST_SUITE_P(
                              "special": true})",
                              "added_tokens[1]", "repeats"}));
 
-TEST(TokenizerJson, RefusesWhatIsNoTokenizer) {
+TEST(TokenizerJson, RejectsFilesThatAreNotTokenizers) {
   for (const char* text : {"", "[]", "7", "{}", "{\"model\": 3}", "{\"model\": {}}", "\xFF"}) {
     EXPECT_THAT(testing::error_of([&] { testing::load_json(text); }), HasSubstr("tokenizer.json")) << text;
   }
   EXPECT_THAT(testing::error_of([] { Tokenizer::load("nowhere/tokenizer.json"); }), HasSubstr("nowhere"));
 }
 
-TEST(TokenizerJson, RefusesLongAddedTokens) {
+TEST(TokenizerJson, RejectsLongAddedTokens) {
   const std::string json = testing::replaced(testing::small_json(), "<mark>", std::string(5000, 'x'));
   EXPECT_THAT(testing::error_of([&] { testing::load_json(json); }),
               HasSubstr("added_tokens[0]: an added token is longer"));
 }
 
-TEST(TokenizerJson, EncodesWithoutAByteUntilATextHoldsIt) {
+TEST(TokenizerJson, AMissingByteIsAnErrorOnlyForTextsThatContainIt) {
   const Tokenizer tokenizer = testing::load_json(testing::replaced(testing::small_json(), R"("z": 122, )", ""));
   EXPECT_THAT(tokenizer.encode("xy"), ElementsAre('x', 'y'));
   const std::string error = testing::error_of([&] { tokenizer.encode("xyz"); });
   EXPECT_THAT(error, HasSubstr("tokenizer.json: field model.vocab: has no entry 'z' for byte 122"));
-  EXPECT_EQ(tokenizer.bytes_of('z'), "");  // a gap
+  EXPECT_EQ(tokenizer.bytes_of('z'), "");  // an unused id
 }
 
-TEST(TokenizerJson, TakesAnUnknownTokenOnlyWhereNothingIsUnknown) {
+TEST(TokenizerJson, AcceptsAnUnknownTokenOnlyWhenNoByteIsMissing) {
   const std::string json = testing::replaced(testing::small_json(), R"("unk_token": null)", R"("unk_token": "ab")");
   EXPECT_THAT(testing::load_json(json).encode("abc"), ElementsAre(257));
   EXPECT_THAT(testing::error_of([&] { testing::load_json(testing::replaced(json, R"("z": 122, )", "")); }),
               HasSubstr("model.unk_token"));
 }
 
-TEST(TokenizerJson, ReadsOlderSpellings) {
+TEST(TokenizerJson, ReadsOlderForms) {
   std::string json = testing::replaced(testing::small_json(), R"("type": "BPE", )", "");
   json = testing::replaced(json, merges, R"(["a b", "ab c", "Ġ a"])");
   EXPECT_THAT(testing::load_json(json).encode("abc a"), ElementsAre(257, 258));
 }
 
-TEST(TokenizerJson, PutsASpaceBeforeEveryPieceThatHasNone) {
+TEST(TokenizerJson, PutsASpaceBeforeEveryPieceWithoutOne) {
   std::string json =
       testing::replaced(testing::small_json(), R"("add_prefix_space": false)", R"("add_prefix_space": true)");
   EXPECT_THAT(testing::load_json(json).encode("a<mark>a"), ElementsAre(258, 259, 258));
@@ -187,7 +187,7 @@ TEST(TokenizerJson, PutsASpaceBeforeEveryPieceThatHasNone) {
   EXPECT_THAT(testing::load_json(json).encode("a.12"), ElementsAre(258, ' ', '.', ' ', '1', ' ', '2'));
 }
 
-TEST(TokenizerJson, AddsWhatTheTemplatesAdd) {
+TEST(TokenizerJson, AddsTheSpecialTokensOfTheTemplates) {
   const std::string json = testing::replaced(testing::small_json(), no_processor, R"("post_processor": {
     "type": "Sequence", "processors": [{"type": "ByteLevel"}, {"type": "TemplateProcessing",
     "single": [{"SpecialToken": {"id": "m", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},

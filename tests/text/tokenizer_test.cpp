@@ -30,7 +30,8 @@ const Tokenizer& fixture(const std::string& name) {
 
 rc::Gen<std::string> any_name() { return rc::gen::elementOf(std::vector<std::string>{"qwen", "gpt2", "llama3"}); }
 
-/// Text that meets the expressions' branches: contractions, runs of space, digits, marks to compose, any character.
+/// Text that covers the alternatives of the expressions: contractions, runs of space, digits, marks to compose, any
+/// character.
 rc::Gen<std::string> any_text() {
   const auto fragments = rc::gen::elementOf(std::vector<std::string>{
       "'s", "'LL", "'\u017F", " ", "   ", "\n", "\r\n", "\t", "\u00A0", "\u0085", "\u180E", "\u3000", "e\u0301",
@@ -71,7 +72,7 @@ RC_GTEST_PROP(TokenizerProperties, BytesAreEncodedWhenTheyAreUtf8AndRefusedOther
 RC_GTEST_PROP(TokenizerProperties, StreamedPiecesAreUtf8AndJoinToTheDecodedText, ()) {
   const Tokenizer& tokenizer = fixture(*any_name());
   const auto skip_special = *rc::gen::arbitrary<bool>();
-  // Single bytes often, so that characters are cut; a few tokens beyond the vocabulary.
+  // Often single bytes, so that characters are split; a few tokens beyond the vocabulary.
   const auto token =
       rc::gen::oneOf(rc::gen::inRange<Token>(0, 256), rc::gen::inRange<Token>(0, tokenizer.vocabulary() + 5));
   const auto tokens = *rc::gen::container<std::vector<Token>>(token);
@@ -87,7 +88,7 @@ RC_GTEST_PROP(TokenizerProperties, StreamedPiecesAreUtf8AndJoinToTheDecodedText,
   RC_ASSERT(joined + rest == tokenizer.decode(tokens, skip_special));
 }
 
-TEST(Tokenizer, HoldsTokensToTheVocabulary) {
+TEST(Tokenizer, RejectsTokensOutsideTheVocabulary) {
   const Tokenizer& tokenizer = fixture("qwen");
   const int vocabulary = tokenizer.vocabulary();
   EXPECT_EQ(vocabulary, 399);
@@ -104,7 +105,7 @@ TEST(Tokenizer, HoldsTokensToTheVocabulary) {
   EXPECT_FALSE(tokenizer.is_special(tokenizer.find("<think>")));
 }
 
-TEST(Tokenizer, TakesLongTextsInNearLinearTime) {
+TEST(Tokenizer, EncodesLongTextsInNearLinearTime) {
   const auto start = std::chrono::steady_clock::now();
   for (const char* name : {"qwen", "llama3"}) {
     const Tokenizer& tokenizer = fixture(name);
@@ -115,7 +116,8 @@ TEST(Tokenizer, TakesLongTextsInNearLinearTime) {
       EXPECT_EQ(tokenizer.decode(tokenizer.encode(text), false).ends_with(text), true) << name << unit;
     }
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(1));  // a quadratic one takes many
+  // A quadratic algorithm takes much longer.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(1));
 }
 
 /// small_json() with one more added token, 260.
@@ -132,20 +134,20 @@ Tokenizer with_added(const std::string& content, const std::string& flags, const
   return testing::load_json(testing::replaced(json, R"("normalizer": null)", R"("normalizer": )" + normalizer));
 }
 
-TEST(AddedTokens, TheLeftmostAndThenTheLongestWins) {
+TEST(AddedTokens, TheLeftmostAndThenTheLongestMatches) {
   EXPECT_THAT(with_added("<mark>>", "").encode("<mark>>>"), ElementsAre(260, '>'));
   EXPECT_THAT(with_added("x<m", "").encode("x<mark>"), ElementsAre(260, 'a', 'r', 'k', '>'));
   EXPECT_THAT(with_added("<ma", "").encode("<mark><mar"), ElementsAre(259, 260, 'r'));
 }
 
-TEST(AddedTokens, SwallowSpaceWhereTheyAreToldTo) {
+TEST(AddedTokens, StripWhiteSpaceWhenTheirFlagsAreSet) {
   EXPECT_THAT(with_added("@@", "lstrip").encode("x \u3000\n@@ y"), ElementsAre('x', 260, ' ', 'y'));
   EXPECT_THAT(with_added("@@", "rstrip").encode("x @@ \t\u00A0y"), ElementsAre('x', ' ', 260, 'y'));
   EXPECT_THAT(with_added("@@", "lstrip rstrip").encode(" @@  @@ "), ElementsAre(260, 260));
   EXPECT_THAT(with_added(" q", "").encode("<mark> q"), ElementsAre(259, 260));
 }
 
-TEST(AddedTokens, StandAloneWhereTheyAreToldTo) {
+TEST(AddedTokens, MatchOnlyWholeWordsWhenTheirFlagIsSet) {
   const Tokenizer tokenizer = with_added("xy", "single_word");
   EXPECT_THAT(tokenizer.encode("xy (xy)"), ElementsAre(260, ' ', '(', 260, ')'));
   for (const char* word : {"xyz", "zxy", "xy1", "_xy", "\u00E9xy", "xy\u0301", "xy\u200D"}) {
@@ -153,14 +155,14 @@ TEST(AddedTokens, StandAloneWhereTheyAreToldTo) {
   }
 }
 
-TEST(AddedTokens, AreLookedForInNormalizedTextWhereTheyAreToldTo) {
+TEST(AddedTokens, MatchNormalizedTextWhenTheirFlagIsSet) {
   const std::string nfc = R"({"type": "Sequence", "normalizers": [{"type": "NFC"}]})";
   EXPECT_THAT(with_added("\u00E9!", "normalized", nfc).encode("e\u0301!"), ElementsAre(260));
   EXPECT_THAT(with_added("e\u0301!", "normalized", nfc).encode("\u00E9!"), ElementsAre(260));
   EXPECT_THAT(with_added("\u00E9!", "", nfc).encode("e\u0301!"), ElementsAre(0xC3, 0xA9, '!'));
 }
 
-// As Hugging Face's ByteLevel decodes it: the letter is in the byte alphabet and stands for byte E9.
+// Decoded as by Hugging Face's ByteLevel: the letter is in the byte alphabet and represents byte E9.
 TEST(AddedTokens, DecodeThroughTheByteAlphabet) {
   EXPECT_EQ(with_added("\u00E9!", "").decode(std::vector<Token>{260}, false), "\uFFFD!");
   EXPECT_EQ(with_added("\u4E16\u00E9", "").decode(std::vector<Token>{260}, false), "\u4E16\u00E9");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A toy of somebody else's: one token by speculative sampling, from integer weights and a coin with any number of
-// sides. It knows nothing of draftproof.
+// A toy third-party sampler: one token by speculative sampling, from integer weights and uniform random integers. It
+// does not depend on draftproof.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace toy {
 
 using Weights = std::vector<std::uint64_t>;                   // by token; target and draft have the same sum
-using Coin = std::function<std::uint64_t(std::uint64_t)>;  // uniform below what it is given
+using Coin = std::function<std::uint64_t(std::uint64_t)>;  // uniform below its argument
 
 inline int draw(const Weights& weights, const Coin& below) {
   std::uint64_t u = below(std::accumulate(weights.begin(), weights.end(), std::uint64_t{0}));
@@ -22,13 +22,14 @@ inline int draw(const Weights& weights, const Coin& below) {
   return static_cast<int>(token);
 }
 
-/// The draft draft tokens; the draft token stands with probability min(1, target / draft).
+/// The draft proposes a token, which is accepted with probability min(1, target / draft).
 inline bool is_accepted(int draft_token, const Weights& target, const Weights& draft, const Coin& below) {
   const auto token = static_cast<std::size_t>(draft_token);
   return below(draft[token]) < target[token];
 }
 
-/// A refused draft token is replaced from what the target has more than the draft. This keeps the target's law.
+/// A rejected draft token is replaced by a draw from the residual distribution. This preserves the target's
+/// distribution.
 inline int speculative(const Weights& target, const Weights& draft, const Coin& below) {
   const int draft_token = draw(draft, below);
   if (is_accepted(draft_token, target, draft, below)) return draft_token;
@@ -37,7 +38,8 @@ inline int speculative(const Weights& target, const Weights& draft, const Coin& 
   return draw(rest, below);
 }
 
-/// The mistake most often made: a refused draft token is replaced from the whole target. Its text reads just as well.
+/// The most common mistake: a rejected draft token is replaced by a draw from the whole target. Its text looks just as
+/// good.
 inline int careless(const Weights& target, const Weights& draft, const Coin& below) {
   const int draft_token = draw(draft, below);
   return is_accepted(draft_token, target, draft, below) ? draft_token : draw(target, below);

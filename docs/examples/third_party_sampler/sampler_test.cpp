@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The toy held to the law. No samples are drawn: every random answer is enumerated, so a test that passes is a proof
-// for these weights, and one that fails says which token comes too often.
+// Proves the distribution of the toy sampler. All random draws are enumerated instead of sampled, so a test that passes
+// is a proof for these weights, and one that fails names the token that is too frequent.
 #include "sampler.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ using testing::Not;
 
 using Step = int (*)(const toy::Weights&, const toy::Weights&, const toy::Coin&);
 
-/// A step of the toy as the matcher wants it: every coin comes from the Chance.
+/// A step of the toy in the form that the matcher needs: every draw comes from the RandomSource.
 auto sampler(Step step, const toy::Weights& target, const toy::Weights& draft) {
   return [=](draftproof::RandomSource& random) {
     draftproof::Coins coins(random);
@@ -61,7 +61,7 @@ TEST(Toy, MadeCarelesslyIsRefusedWithTheTokenThatComesTooOften) {
             "total variation 1/8");
 }
 
-// A whole run of an engine, here the library's own over a model made for proofs: its trace is held to plain decoding.
+// A whole run of an engine, here the library's own over a model for proofs: its trace is compared with plain decoding.
 TEST(Engine, IsLosslessUnderItsTarget) {
   const auto target = draftproof::make_hash_model({.vocabulary = 8});
   const auto other = draftproof::make_hash_model({.vocabulary = 8, .dialect = 1});
