@@ -67,7 +67,7 @@ std::size_t tables_of(const std::vector<Variation>& variations) {
 int rows_read_afresh(const Request& request, const Effort& effort) {
   int rows = 0;
   for (int row = 0; row < request.max_new_tokens; ++row) {
-    rows += is_read_afresh(request, request.prompt.size() + static_cast<std::size_t>(row), effort.rows_afresh);
+    rows += is_fresh_row(request, request.prompt.size() + static_cast<std::size_t>(row), effort.fresh_rows);
   }
   return rows;
 }

@@ -75,8 +75,8 @@ std::string script(Dice& dice, int vocabulary) {
   return text;
 }
 
-/// Words of which each begins with some draft tokens, one below the other and some with another beside them, and goes on
-/// with named ones in other places.
+/// Words of which each begins with some draft tokens, one below the other and some with another beside them, and goes
+/// on with named ones in other places.
 std::string script_of_trees(Dice& dice, int vocabulary) {
   std::string text = "scripted:";
   const auto name = [&] {

@@ -26,8 +26,8 @@ std::vector<ExactCase> handwritten_cases(const Rule& rule);
 
 enum class DraftShape : std::uint8_t { chains, trees };
 
-/// At most 8 tokens, texts of at most 6, at most 4 draft tokens a round. What else: as `number` has it. Of those that would
-/// take more than about `paths_most` paths the text is made shorter.
+/// At most 8 tokens, texts of at most 6, at most 4 draft tokens a round. What else: as `number` has it. Of those that
+/// would take more than about `paths_most` paths the text is made shorter.
 ExactCase generated_case(const Rule& rule, int number, double paths_most, DraftShape drafted = DraftShape::chains);
 
 }  // namespace draftproof

@@ -33,8 +33,8 @@ inline constexpr int trials_to_shrink = 400;
 
 /// Leaves out whatever the failure does not need, until nothing can be left out, `trials_max` trials were made, or
 /// `go_on` says no: variations, tokens of the prompt (one stays), stop tokens, sampling parameters, tokens to be said,
-/// draft tokens per round, threads, the sequence's number. `found`: what the check said of the case; a failure. `ask`: says
-/// the same of another; where a subject may remember what it was asked before, of a fresh one.
+/// draft tokens per round, threads, the sequence's number. `found`: what the check said of the case; a failure. `ask`:
+/// says the same of another; where a subject may remember what it was asked before, of a fresh one.
 Shrunken shrink(const Case& failing, const Finding& found, int trials_max,
                 const std::function<Finding(const Case&)>& ask, const std::function<bool()>& go_on = {});
 

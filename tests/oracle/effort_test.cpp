@@ -87,7 +87,7 @@ TEST(Effort, EveryLevelDoesAllThatTheLevelBeforeDoes) {
     EXPECT_EQ(&effort_by_name(effort->name), effort);
     if (before == nullptr) continue;
     for (const auto number : {&Effort::ways_elsewhere, &Effort::controls, &Effort::drafts_again,
-                              &Effort::prompt_pieces, &Effort::cuts, &Effort::readings, &Effort::rows_afresh,
+                              &Effort::prompt_pieces, &Effort::cuts, &Effort::readings, &Effort::fresh_rows,
                               &Effort::timed_repeats}) {
       EXPECT_GE(effort->*number, before->*number) << effort->name;
     }
@@ -116,10 +116,10 @@ TEST(PlainRows, ThoseAfreshAreAsManyAsAskedForAtMostAndTheLastIsOneOfThem) {
       const Request request = asked(length);
       const auto end = static_cast<std::size_t>(3 + length);
       int rows = 0;
-      for (std::size_t tokens = 3; tokens < end; ++tokens) rows += is_read_afresh(request, tokens, most);
+      for (std::size_t tokens = 3; tokens < end; ++tokens) rows += is_fresh_row(request, tokens, most);
       EXPECT_LE(rows, most);
       EXPECT_GE(2 * rows, std::min(most, length)) << "or nearly as many";
-      EXPECT_TRUE(is_read_afresh(request, end - 1, most)) << length;
+      EXPECT_TRUE(is_fresh_row(request, end - 1, most)) << length;
     }
   }
 }
