@@ -5,18 +5,19 @@
 #include <chrono>
 #include <optional>
 
+#include "oracle/checks/checks.h"
 #include "oracle/exact/exhaustive_small_cases.h"
 #include "oracle/spectrace/traced_subject.h"
 #include "ref/base/error.h"
 #include "tools/commands.h"
 #include "tools/engine_subject.h"
-#include "tools/hash_subject.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
 #include "tools/report_files.h"
 #include "tools/reproducer.h"
 #include "tools/trace_files.h"
 #include "tools/verify_plan.h"
+#include "zoo/production_distribution.h"
 
 namespace draftproof {
 namespace {
@@ -320,7 +321,8 @@ Exit verify(const VerifyOptions& options) {
     report.output_tokens = run->trace.output.size();
     if (report.reason.empty()) report.reason = untested(trial, draft);
   }
-  for (const Check* check = all_checks(); check->examine != nullptr && !interrupted->load(); ++check) {
+  for (const Check* const check : all_checks()) {
+    if (interrupted->load()) break;
     say(std::string("checking ") + check->name);
     ++done;
     const Finding finding = check->examine(trial);
@@ -338,7 +340,7 @@ Exit verify(const VerifyOptions& options) {
   }
   if (!interrupted->load()) {
     progress.say("enumerating every random answer on small models");
-    report.findings.push_back(check_production_distribution(rule));
+    report.findings.push_back(zoo::check_production_distribution(rule));
     report.findings.push_back(check_exhaustive_small_cases(production()));
     say("timing");
     time_decoding(subject, request, options, rule, first.kernels, effort.timed_repeats, report);

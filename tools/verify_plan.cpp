@@ -9,7 +9,7 @@
 #include <numeric>
 #include <set>
 
-#include "oracle/checks/check.h"
+#include "oracle/checks/checks.h"
 #include "ref/drafts/drafts.h"
 
 namespace draftproof {
@@ -243,7 +243,7 @@ std::vector<double> steps_of(const VerifyQuestion& question, const Effort& effor
       {"sequence_isolation", 2.5 * again},
       {"log_probabilities", on_tables * run("none", question.tables.front()) + loadings},
   };
-  for (const Check* check = all_checks(); check->examine != nullptr; ++check) {
+  for (const Check* const check : all_checks()) {
     const auto found = checks.find(check->name);
     steps.push_back(found == checks.end() ? 0 : found->second);
   }

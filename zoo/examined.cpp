@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The questions that every mutant and every control is put.
+#include "oracle/checks/checks.h"
+#include "oracle/exact/build_checks.h"
+#include "oracle/exact/exact_cases.h"
 #include "oracle/exact/exact_distribution.h"
 #include "oracle/exact/exhaustive_small_cases.h"
-#include "oracle/exact/exact_cases.h"
 #include "zoo/zoo_subject.h"
 
 namespace draftproof::zoo {
@@ -161,9 +163,9 @@ Finding exhausted(const Parts& parts) {
 
 std::vector<std::string> check_names() {
   std::vector<std::string> names;
-  for (const Check* check = all_checks(); check->examine != nullptr; ++check) names.emplace_back(check->name);
-  names.emplace_back("distribution_exact");
-  names.emplace_back("exhaustive_small_cases");
+  for (const auto list : {all_checks(), build_checks()}) {
+    for (const Check* const check : list) names.emplace_back(check->name);
+  }
   return names;
 }
 
@@ -177,7 +179,7 @@ Findings examined(const Parts& parts) {
   for (const Question& question : all_questions()) {
     ZooSubject subject(question.model, parts);
     Trial trial(subject, question.request, question.model.seed, variations(parts));
-    for (const Check* check = all_checks(); check->examine != nullptr; ++check) weigh(check->examine(trial));
+    for (const Check* const check : all_checks()) weigh(check->examine(trial));
   }
   ExactDistributionCheck cases;
   for (const ExactCase& exact_case : exact_cases(parts)) {

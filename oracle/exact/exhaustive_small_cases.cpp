@@ -372,7 +372,7 @@ Primitives production() {
 }
 
 Finding check_exhaustive_small_cases(const Primitives& primitives) {
-  Examination examination("exhaustive_small_cases");
+  Examination examination(exhaustive_small_cases);
   Counted counted;
   try_uniform(primitives, examination, counted);
   try_sample_index(examination);

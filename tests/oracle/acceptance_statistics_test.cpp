@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-#include "tools/hash_subject.h"
+#include "zoo/zoo_subject.h"
 
 namespace draftproof {
 namespace {
@@ -68,7 +68,7 @@ TEST(Agreement, SeesTheLastOfTheWeights) {
 TEST(JudgedByDepth, CountsWhatTheRoundsSayAndExpectsWhatStandsWhereNothingIsLeftToChance) {
   for (const Rule* rule : {&matching, &rejection}) {
     for (const float temperature : {0.0F, 1.0F}) {
-      HashSubject subject({.vocabulary = 6, .levels = 3, .seed = 5});
+      zoo::ZooSubject subject({.vocabulary = 6, .levels = 3, .seed = 5});
       Request request;
       request.prompt = {1, 2, 3};
       request.sampling.temperature = temperature;

@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "oracle/checks/check.h"
+#include <utility>
+
+#include "oracle/checks/checks.h"
 #include "ref/base/error.h"
 #include "ref/decoding/decoder.h"
 #include "ref/drafts/none.h"
@@ -82,20 +84,20 @@ std::vector<Variation> variations() {
 
 TEST(Effort, EveryLevelDoesAllThatTheLevelBeforeDoes) {
   const Effort* before = nullptr;
-  int levels = 0;
-  for (const Effort* effort = all_efforts(); effort->name != nullptr; before = effort++, ++levels) {
-    EXPECT_EQ(&effort_by_name(effort->name), effort);
-    if (before == nullptr) continue;
+  for (const Effort& effort : all_efforts()) {
+    EXPECT_EQ(&effort_by_name(effort.name), &effort);
+    const Effort* const previous = std::exchange(before, &effort);
+    if (previous == nullptr) continue;
     for (const auto number : {&Effort::ways_elsewhere, &Effort::controls, &Effort::drafts_again,
                               &Effort::prompt_pieces, &Effort::cuts, &Effort::readings, &Effort::fresh_rows,
                               &Effort::timed_repeats}) {
-      EXPECT_GE(effort->*number, before->*number) << effort->name;
+      EXPECT_GE(effort.*number, previous->*number) << effort.name;
     }
-    EXPECT_GE(effort->tables, before->tables);
-    EXPECT_GE(effort->lengths, before->lengths);
-    EXPECT_GE(effort->all_serially, before->all_serially);
+    EXPECT_GE(effort.tables, previous->tables);
+    EXPECT_GE(effort.lengths, previous->lengths);
+    EXPECT_GE(effort.all_serially, previous->all_serially);
   }
-  EXPECT_EQ(levels, 3);
+  EXPECT_EQ(all_efforts().size(), 3U);
   EXPECT_EQ(before, &full_effort()) << "the last of them";
   EXPECT_GE(full_effort().readings, static_cast<int>(std::size(other_readings)));
   EXPECT_GE(full_effort().prompt_pieces, static_cast<int>(std::size(prompt_piece_sizes)));
@@ -149,7 +151,7 @@ long tokens_read(int length, const Effort& effort) {
   for (Variation& variation : list) variation.rule = &rejection;
   Trial trial(subject, asked(length), 3, list, effort);
   const long before = subject.model.tokens;
-  for (const auto check : {check_tokens_equal, check_logits_equal, check_acceptance_correct, check_rng_accounting}) {
+  for (const auto check : {tokens_equal.examine, logits_equal.examine, acceptance_correct.examine, rng_accounting.examine}) {
     EXPECT_EQ(check(trial).outcome, Outcome::pass);
   }
   return subject.model.tokens - before;
@@ -165,12 +167,12 @@ TEST(Trial, ReadsAsManyTokensForPlainRowsAsTheTextsAreLong) {
 }
 
 TEST(Trial, ACacheThatIsWrongInTheLoopAndInPlainRowsAlikeIsFoundAtEveryEffort) {
-  for (const Effort* effort = all_efforts(); effort->name != nullptr; ++effort) {
+  for (const Effort& effort : all_efforts()) {
     for (const int cached : {1, 20, 60, 98, never}) {  // of 102 tokens that are read
       WatchedSubject subject(cached);
-      Trial trial(subject, asked(100), 3, variations(), *effort);
-      const Finding finding = check_logits_equal(trial);
-      EXPECT_EQ(finding.outcome, cached == never ? Outcome::pass : Outcome::fail) << effort->name << ", " << cached;
+      Trial trial(subject, asked(100), 3, variations(), effort);
+      const Finding finding = logits_equal.examine(trial);
+      EXPECT_EQ(finding.outcome, cached == never ? Outcome::pass : Outcome::fail) << effort.name << ", " << cached;
     }
   }
 }

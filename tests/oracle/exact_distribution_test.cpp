@@ -9,7 +9,8 @@
 #include "oracle/exact/exact_cases.h"
 #include "tests/oracle/constant_model.h"
 #include "tests/oracle/told.h"
-#include "tools/hash_subject.h"
+#include "zoo/production_distribution.h"
+#include "zoo/zoo_subject.h"
 
 namespace draftproof {
 namespace {
@@ -158,7 +159,7 @@ TEST(ExactDistributionCheck, AreVacuousWithoutDraftTokensAndWithoutQuestions) {
 }
 
 ExactAnswer answer_to(const ExactCase& exact_case) {
-  HashSubject subject({.vocabulary = exact_case.vocabulary, .levels = exact_case.levels, .spread = exact_case.spread, .seed = exact_case.seed});
+  zoo::ZooSubject subject({.vocabulary = exact_case.vocabulary, .levels = exact_case.levels, .spread = exact_case.spread, .seed = exact_case.seed});
   return compare_distributions(subject, exact_case.question);
 }
 
@@ -174,7 +175,7 @@ const std::vector<std::pair<ExactQuestion, ExactAnswer>>& answers_of(const Rule&
 
 TEST(ExactDistributionCheck, OfTheProductionLoopAreThoseOfPlainDecoding) {
   for (const Rule* rule : {&matching, &rejection}) {
-    const Finding finding = check_production_distribution(*rule);
+    const Finding finding = zoo::check_production_distribution(*rule);
     EXPECT_EQ(finding.outcome, Outcome::pass) << finding.message;
     EXPECT_THAT(finding.message, HasSubstr("608 joint laws over "));
     EXPECT_THAT(finding.message, HasSubstr("largest deviation 0; all that can happen happened, "));

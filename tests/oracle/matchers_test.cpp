@@ -12,7 +12,7 @@
 #include "ref/acceptance/draw.h"
 #include "ref/acceptance/rule.h"
 #include "ref/base/error.h"
-#include "tools/hash_subject.h"
+#include "zoo/zoo_subject.h"
 
 namespace draftproof {
 namespace {
@@ -63,8 +63,8 @@ TEST(HasExactDistribution, TakesDistributionsAndJointLaws) {
   EXPECT_THAT(one, Not(HasExactDistribution(Distribution::point(5))));
   // Two tokens by one key are not independent.
   const auto two = [&](RandomSource& random) { return std::vector<Token>{one(random), one(random)}; };
-  EXPECT_THAT(two, HasExactDistribution(OutcomeDistribution{{{3, 3}, Rational(1, 4)}, {{5, 5}, Rational(3, 4)}}));
-  EXPECT_THAT(explanation(two, HasExactDistribution(OutcomeDistribution{{{3, 3}, 1}})), HasSubstr("P(3 3) is 1/4 where it should be 1"));
+  EXPECT_THAT(two, HasExactDistribution(TextDistribution{{{3, 3}, Rational(1, 4)}, {{5, 5}, Rational(3, 4)}}));
+  EXPECT_THAT(explanation(two, HasExactDistribution(TextDistribution{{{3, 3}, 1}})), HasSubstr("P(3 3) is 1/4 where it should be 1"));
 }
 
 TEST(HasExactDistribution, HoldsTheProductionRulesOnEveryPairOfTinyDistributions) {
@@ -223,7 +223,7 @@ class LosslessTrace : public testing::Test {
     return subject.run(request, variation, random);
   }
   Request request;
-  HashSubject subject{{.vocabulary = 8, .levels = 3, .seed = 5}};
+  zoo::ZooSubject subject{{.vocabulary = 8, .levels = 3, .seed = 5}};
   Model& target = subject.target({});
 };
 
@@ -234,7 +234,7 @@ TEST_F(LosslessTrace, OfTheProductionLoopIs) {
   }
   EXPECT_THAT(run(matching), Not(IsLosslessUnder(target, matching, 8))) << "another seed";
   EXPECT_THAT(run(rejection), Not(IsLosslessUnder(target, matching, 7))) << "another rule";
-  HashSubject other{{.vocabulary = 8, .levels = 3, .seed = 6}};
+  zoo::ZooSubject other{{.vocabulary = 8, .levels = 3, .seed = 6}};
   EXPECT_THAT(run(matching), Not(IsLosslessUnder(other.target({}), matching, 7))) << "another target";
 }
 

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <functional>
 
-#include "oracle/checks/check.h"
+#include "oracle/checks/checks.h"
 #include "oracle/checks/same_run.h"
 #include "tests/oracle/told.h"
-#include "tools/hash_subject.h"
+#include "zoo/zoo_subject.h"
 
 namespace draftproof {
 namespace {
@@ -41,7 +41,7 @@ class Meddling final : public Subject {
   std::string numerics(const Variation&) override { return "hash"; }
 
  private:
-  HashSubject sound_{{.vocabulary = 4, .levels = 3, .seed = 5}};
+  zoo::ZooSubject sound_{{.vocabulary = 4, .levels = 3, .seed = 5}};
   Meddle meddle_;
   int depth_ = 0;
   int calls_ = 0;
@@ -85,17 +85,17 @@ void expect_caught(Finding (*check)(Trial&), const Meddle& meddle, const char* w
 constexpr int runs_of_the_trial = 3;
 
 TEST(Repeatable, SeesARunThatIsAnotherTheSecondTime) {
-  expect_caught(check_repeatable, [](const Moment& moment, Trace& trace) {
+  expect_caught(repeatable.examine, [](const Moment& moment, Trace& trace) {
     if (moment.call >= runs_of_the_trial) trace.rounds[2].logits[0].low ^= 1;
   }, ", run again, round ");
 }
 
 TEST(Repeatable, SeesWhatAnEarlierTextLeftBehind) {
-  expect_caught(check_repeatable, [](const Moment& moment, Trace& trace) {
+  expect_caught(repeatable.examine, [](const Moment& moment, Trace& trace) {
     if (moment.request.prompt.size() > 6) trace.rounds[0].logits[0].low ^= 1;
   }, "a text that begins like an earlier one, round 0");
   bool warm = false;
-  expect_caught(check_repeatable, [&warm](const Moment& moment, Trace& trace) {
+  expect_caught(repeatable.examine, [&warm](const Moment& moment, Trace& trace) {
     if (moment.call < runs_of_the_trial) warm = false;
     warm = warm || moment.request.prompt.size() > 6;
     if (warm && moment.request.prompt.size() == 6) trace.rounds[1].cache.low ^= 1;
@@ -104,19 +104,19 @@ TEST(Repeatable, SeesWhatAnEarlierTextLeftBehind) {
 
 TEST(Repeatable, AsksForNothingThatTheContextHasNoRoomFor) {
   for (const int tokens : {1, 2, 3, 4}) {
-    HashSubject subject({.vocabulary = 4, .context = 16, .levels = 3, .seed = 5});
+    zoo::ZooSubject subject({.vocabulary = 4, .context = 16, .levels = 3, .seed = 5});
     Request request = asked();
     request.prompt.resize(static_cast<std::size_t>(16 - tokens), 1);
     request.max_new_tokens = tokens;
     Trial trial(subject, request, 3, {with("perturbed", rejection), with("none", rejection)});
-    EXPECT_EQ(check_repeatable(trial).outcome, Outcome::pass) << check_repeatable(trial).message;
-    EXPECT_NE(check_sequence_isolation(trial).outcome, Outcome::fail) << check_sequence_isolation(trial).message;
-    EXPECT_NE(check_chunked_prefill_and_resume(trial).outcome, Outcome::fail) << check_chunked_prefill_and_resume(trial).message;
+    EXPECT_EQ(repeatable.examine(trial).outcome, Outcome::pass) << repeatable.examine(trial).message;
+    EXPECT_NE(sequence_isolation.examine(trial).outcome, Outcome::fail) << sequence_isolation.examine(trial).message;
+    EXPECT_NE(chunked_prefill_and_resume.examine(trial).outcome, Outcome::fail) << chunked_prefill_and_resume.examine(trial).message;
   }
 }
 
 TEST(Pieces, SeesAPromptThatDependsOnHowItWasRead) {
-  expect_caught(check_chunked_prefill_and_resume, [](const Moment& moment, Trace& trace) {
+  expect_caught(chunked_prefill_and_resume.examine, [](const Moment& moment, Trace& trace) {
     if (moment.variation.prefill_chunk == 3) trace.rounds[0].logits[0].low ^= 1;
   }, "prompt read 3 at a time");
 }
@@ -127,42 +127,42 @@ TEST(Pieces, SeesACancelledRunThatKeepsTooMuchOrSaysOtherThings) {
       if (trace.finish == Finish::cancelled) change(trace);
     };
   };
-  expect_caught(check_chunked_prefill_and_resume, when_cancelled([](Trace& trace) { ++trace.final_length; }), "positions; the text is ");
-  expect_caught(check_chunked_prefill_and_resume, when_cancelled([](Trace& trace) { trace.finish = Finish::length; }), "rounds, length,");
-  expect_caught(check_chunked_prefill_and_resume, when_cancelled([](Trace& trace) { trace.rounds.back().cache.low ^= 1; }),
+  expect_caught(chunked_prefill_and_resume.examine, when_cancelled([](Trace& trace) { ++trace.final_length; }), "positions; the text is ");
+  expect_caught(chunked_prefill_and_resume.examine, when_cancelled([](Trace& trace) { trace.finish = Finish::length; }), "rounds, length,");
+  expect_caught(chunked_prefill_and_resume.examine, when_cancelled([](Trace& trace) { trace.rounds.back().cache.low ^= 1; }),
                 "left another cache");
-  expect_caught(check_chunked_prefill_and_resume, when_cancelled([](Trace& trace) { trace.output.back() ^= 1; }), "it says other tokens");
+  expect_caught(chunked_prefill_and_resume.examine, when_cancelled([](Trace& trace) { trace.output.back() ^= 1; }), "it says other tokens");
 }
 
 TEST(Pieces, SeesARunThatGoesOnOtherwise) {
-  expect_caught(check_chunked_prefill_and_resume, [](const Moment& moment, Trace& trace) {
+  expect_caught(chunked_prefill_and_resume.examine, [](const Moment& moment, Trace& trace) {
     if (moment.request.prompt.size() > 6) trace.rounds.back().verdict.next ^= 1;
   }, "and gone on with, round ");
-  expect_caught(check_chunked_prefill_and_resume, [](const Moment& moment, Trace& trace) {
+  expect_caught(chunked_prefill_and_resume.examine, [](const Moment& moment, Trace& trace) {
     if (moment.request.prompt.size() > 6) trace.finish = Finish::stop;
   }, "and gone on with: expected: finished by");
 }
 
 TEST(Together, SeesWhatOneSequenceDoesToTheOther) {
-  expect_caught(check_sequence_isolation, [](const Moment& moment, Trace& trace) {
+  expect_caught(sequence_isolation.examine, [](const Moment& moment, Trace& trace) {
     if (moment.depth == 1) trace.rounds[0].logits[0].low ^= 1;
   }, "a sequence between the rounds of another, round 0, position 6");
-  expect_caught(check_sequence_isolation, [](const Moment& moment, Trace& trace) {
+  expect_caught(sequence_isolation.examine, [](const Moment& moment, Trace& trace) {
     if (moment.call >= runs_of_the_trial && moment.request.sequence == 0) trace.rounds[1].targets[0].low ^= 1;
   }, "a sequence with another between its rounds, round ");
 }
 
 TEST(LogProbabilities, SeesTheLastBit) {
-  expect_caught(check_log_probabilities, [](const Moment& moment, Trace& trace) {
+  expect_caught(log_probabilities.examine, [](const Moment& moment, Trace& trace) {
     if (moment.request.logprobs) trace.rounds[5].logprob = std::nextafter(trace.rounds[5].logprob, 0);
   }, "position 11: expected: token ");
 }
 
 TEST(LogProbabilities, SeesATextThatIsAnotherOrEndsWhereTheyAreAskedFor) {
-  expect_caught(check_log_probabilities, [](const Moment& moment, Trace& trace) {
+  expect_caught(log_probabilities.examine, [](const Moment& moment, Trace& trace) {
     if (moment.request.logprobs) trace.output[5] = trace.rounds[5].emitted[0] ^= 1;
   }, "position 11: expected: plain decoding says token ");
-  expect_caught(check_log_probabilities, [](const Moment& moment, Trace& trace) {
+  expect_caught(log_probabilities.examine, [](const Moment& moment, Trace& trace) {
     if (!moment.request.logprobs) return;
     trace.rounds.resize(5);
     trace.output.resize(5);

@@ -7,9 +7,9 @@
 
 #include <array>
 
-#include "oracle/checks/check.h"
+#include "oracle/checks/checks.h"
 #include "tests/oracle/told.h"
-#include "tools/hash_subject.h"
+#include "zoo/zoo_subject.h"
 
 namespace draftproof {
 namespace {
@@ -47,9 +47,9 @@ class LedgerCheck : public testing::Test {
   template <class Tamper>
   void catches(const Rule& rule, Tamper tamper, const char* words) {
     Trial trial = trial_of(subject_, rule);
-    ASSERT_EQ(check_rng_accounting(trial).outcome, Outcome::pass) << check_rng_accounting(trial).message;
+    ASSERT_EQ(rng_accounting.examine(trial).outcome, Outcome::pass) << rng_accounting.examine(trial).message;
     tamper(trial.runs[1].ledger);
-    const Finding finding = check_rng_accounting(trial);
+    const Finding finding = rng_accounting.examine(trial);
     EXPECT_EQ(finding.outcome, Outcome::fail) << words;
     EXPECT_THAT(told(finding), HasSubstr(words));
     expect_whole(finding);
@@ -59,7 +59,7 @@ class LedgerCheck : public testing::Test {
     return std::find_if(ledger.begin(), ledger.end(), [&](const RecordedDraw& entry) { return entry.key.purpose == purpose; });
   }
 
-  HashSubject subject_{{.vocabulary = 4, .levels = 3, .seed = 5}};
+  zoo::ZooSubject subject_{{.vocabulary = 4, .levels = 3, .seed = 5}};
 };
 
 TEST_F(LedgerCheck, FindsAnyEntryThatIsMissingTooMuchOrAnother) {
@@ -94,18 +94,18 @@ TEST_F(LedgerCheck, FindsWhatWasDrawnAndDropped) {
 TEST_F(LedgerCheck, TwoSequencesOfOneSeedShareNoKey) {
   Trial zero = trial_of(subject_, rejection, 0);
   Trial one = trial_of(subject_, rejection, 1);
-  EXPECT_EQ(check_rng_accounting(zero).outcome, Outcome::pass);
-  EXPECT_EQ(check_rng_accounting(one).outcome, Outcome::pass);
+  EXPECT_EQ(rng_accounting.examine(zero).outcome, Outcome::pass);
+  EXPECT_EQ(rng_accounting.examine(one).outcome, Outcome::pass);
   for (const RecordedDraw& entry : zero.runs[1].ledger) {
     for (const RecordedDraw& other : one.runs[1].ledger) EXPECT_NE(entry.key, other.key);
   }
 }
 
 TEST_F(LedgerCheck, AWideVocabularyIsAskedForBlockAndTokenAndThatIsOneDecision) {
-  HashSubject wide({.vocabulary = 200, .levels = 3, .seed = 5});
+  zoo::ZooSubject wide({.vocabulary = 200, .levels = 3, .seed = 5});
   for (const Rule* rule : {&matching, &rejection}) {
     Trial trial = trial_of(wide, *rule);
-    EXPECT_EQ(check_rng_accounting(trial).outcome, Outcome::pass) << check_rng_accounting(trial).message;
+    EXPECT_EQ(rng_accounting.examine(trial).outcome, Outcome::pass) << rng_accounting.examine(trial).message;
     EXPECT_GT(trial.runs[1].ledger.back().counter, 0);
   }
 }

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "tools/hash_subject.h"
+#include "zoo/zoo_subject.h"
 
 namespace draftproof {
 namespace {
@@ -27,7 +27,7 @@ class Wrong final : public Subject {
   int runs = 0;
 
  private:
-  HashSubject sound_{{.vocabulary = 6, .levels = 3, .seed = 5}};
+  zoo::ZooSubject sound_{{.vocabulary = 6, .levels = 3, .seed = 5}};
   std::function<bool(const Request&, const Variation&)> when_;
 };
 

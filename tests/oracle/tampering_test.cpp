@@ -11,8 +11,8 @@
 #include <map>
 #include <set>
 
-#include "oracle/checks/check.h"
-#include "tools/hash_subject.h"
+#include "oracle/checks/checks.h"
+#include "zoo/zoo_subject.h"
 
 namespace draftproof {
 namespace {
@@ -42,7 +42,7 @@ class Told final : public Subject {
   int calls() const { return calls_; }
 
  private:
-  HashSubject sound_{{.vocabulary = vocabulary, .levels = 3, .seed = 5}};
+  zoo::ZooSubject sound_{{.vocabulary = vocabulary, .levels = 3, .seed = 5}};
   int calls_ = 0;
 };
 
@@ -120,27 +120,27 @@ bool dropped(List& list, std::size_t place) {
 
 const std::vector<RoundField>& round_fields() {
   static const std::vector<RoundField> list = {
-      {"position", {{check_acceptance_correct}},
+      {"position", {{acceptance_correct.examine}},
        [](Round& round, std::size_t place) { return round.position += place == 0 ? 1 : -1, place < 2; }},
-      {"anchor", {{check_acceptance_correct}},
+      {"anchor", {{acceptance_correct.examine}},
        [](Round& round, std::size_t place) { return round.anchor = other(round.anchor), place < 1; }},
-      {"proposal.tokens", {{check_acceptance_correct}},
+      {"proposal.tokens", {{acceptance_correct.examine}},
        [](Round& round, std::size_t place) {
          if (place >= round.proposal.tokens.size()) return false;
          round.proposal.tokens[place] = other(round.proposal.tokens[place]);
          return true;
        }},
-      {"proposal.tokens", {{check_acceptance_correct}},
+      {"proposal.tokens", {{acceptance_correct.examine}},
        [](Round& round, std::size_t place) { return dropped(round.proposal.tokens, place); }},
-      {"proposal.drawn_from", {{check_acceptance_correct}},
+      {"proposal.drawn_from", {{acceptance_correct.examine}},
        [](Round& round, std::size_t place) {
          if (place >= round.proposal.drawn_from.size()) return false;
          round.proposal.drawn_from[place] = Distribution::point(other(round.proposal.tokens[place]));
          return true;
        }},
-      {"proposal.drawn_from", {{check_acceptance_correct}},
+      {"proposal.drawn_from", {{acceptance_correct.examine}},
        [](Round& round, std::size_t place) { return dropped(round.proposal.drawn_from, place); }},
-      {"proposal.depths", {{check_config_invariance, remembers}},
+      {"proposal.depths", {{config_invariance.examine, remembers}},
        [](Round& round, std::size_t place) {
          Proposal& proposal = round.proposal;
          if (place + 1 >= proposal.tokens.size()) return false;
@@ -153,52 +153,52 @@ const std::vector<RoundField>& round_fields() {
          proposal.depths = depths;
          return true;
        }},
-      {"verdict.accepted", {{check_acceptance_correct}},
+      {"verdict.accepted", {{acceptance_correct.examine}},
        [](Round& round, std::size_t place) { return round.verdict.accepted += place == 0 ? 1 : -1, place < 2; }},
-      {"verdict.next", {{check_acceptance_correct}, {check_repeatable, is_run_again}},
+      {"verdict.next", {{acceptance_correct.examine}, {repeatable.examine, is_run_again}},
        [](Round& round, std::size_t place) { return round.verdict.next = other(round.verdict.next), place < 1; }},
-      {"verdict.last", {{check_acceptance_correct}},
+      {"verdict.last", {{acceptance_correct.examine}},
        [](Round& round, std::size_t place) { return round.verdict.last += place == 0 ? 1 : -1, place < 2; }},
-      {"emitted", {{check_acceptance_correct}, {check_termination_and_counters}, {check_repeatable, is_run_again}},
+      {"emitted", {{acceptance_correct.examine}, {termination_and_counters.examine}, {repeatable.examine, is_run_again}},
        [](Round& round, std::size_t place) {
          if (place >= round.emitted.size()) return false;
          round.emitted[place] = other(round.emitted[place]);
          return true;
        }},
-      {"emitted", {{check_acceptance_correct}, {check_termination_and_counters, any, false}},
+      {"emitted", {{acceptance_correct.examine}, {termination_and_counters.examine, any, false}},
        [](Round& round, std::size_t place) { return round.emitted.push_back(1), place < 1; }},
       // What follows moves up to its place.
-      {"emitted", {{check_acceptance_correct, any, false}, {check_termination_and_counters, any, false}},
+      {"emitted", {{acceptance_correct.examine, any, false}, {termination_and_counters.examine, any, false}},
        [](Round& round, std::size_t place) { return dropped(round.emitted, place); }},
-      {"accepted", {{check_termination_and_counters}},
+      {"accepted", {{termination_and_counters.examine}},
        [](Round& round, std::size_t place) { return round.accepted += place == 0 ? 1 : -1, place < 2; }},
-      {"passes", {{check_termination_and_counters}},
+      {"passes", {{termination_and_counters.examine}},
        [](Round& round, std::size_t place) { return round.passes += place == 0 ? 1 : -1, place < 2; }},
-      {"logits", {{check_logits_equal}, {check_repeatable, is_run_again}},
+      {"logits", {{logits_equal.examine}, {repeatable.examine, is_run_again}},
        [](Round& round, std::size_t place) {
          if (place >= std::min(round.logits.size(), round.emitted.size())) return false;
          round.logits[place].low ^= 1;
          return true;
        }},
-      {"logits", {{check_repeatable, is_run_again}, {check_config_invariance, remembers}},  // of every row asked for
+      {"logits", {{repeatable.examine, is_run_again}, {config_invariance.examine, remembers}},  // of every row asked for
        [](Round& round, std::size_t place) {
          if (place >= round.logits.size()) return false;
          round.logits[place].high ^= 1;
          return true;
        }},
-      {"targets", {{check_acceptance_correct}, {check_repeatable, is_run_again}},
+      {"targets", {{acceptance_correct.examine}, {repeatable.examine, is_run_again}},
        [](Round& round, std::size_t place) {
          if (place >= round.targets.size()) return false;
          round.targets[place].low ^= 1;
          return true;
        }},
-      {"targets", {{check_acceptance_correct}},
+      {"targets", {{acceptance_correct.examine}},
        [](Round& round, std::size_t place) { return dropped(round.targets, place); }},
-      {"cache", {{check_cache_rollback}, {check_repeatable, is_run_again}},
+      {"cache", {{cache_rollback.examine}, {repeatable.examine, is_run_again}},
        [](Round& round, std::size_t place) { return round.cache.low ^= 1, place < 1; }},
-      {"cache_length", {{check_cache_rollback}, {check_repeatable, is_run_again}},
+      {"cache_length", {{cache_rollback.examine}, {repeatable.examine, is_run_again}},
        [](Round& round, std::size_t place) { return round.cache_length += place == 0 ? 1 : -1, place < 2; }},
-      {"draft", {{check_config_invariance, remembers}},
+      {"draft", {{config_invariance.examine, remembers}},
        [](Round& round, std::size_t place) { return round.draft.low ^= 1, place < 1; }},
   };
   return list;
@@ -217,13 +217,13 @@ bool counted_otherwise(Trace& trace, std::size_t place) {
 
 const std::vector<TraceField>& trace_fields() {
   static const std::vector<TraceField> list = {
-      {"request.prompt", {{check_termination_and_counters}},
+      {"request.prompt", {{termination_and_counters.examine}},
        [](Trace& trace, std::size_t place) {
          if (place >= trace.request.prompt.size()) return false;
          trace.request.prompt[place] = other(trace.request.prompt[place]);
          return true;
        }},
-      {"request.sampling", {{check_termination_and_counters}},
+      {"request.sampling", {{termination_and_counters.examine}},
        [](Trace& trace, std::size_t place) {
          Sampling& sampling = trace.request.sampling;
          float* const reals[] = {&sampling.temperature,    &sampling.top_p,            &sampling.min_p,
@@ -233,77 +233,77 @@ const std::vector<TraceField>& trace_fields() {
          if (place >= 6 && place < 8) ++*numbers[place - 6];
          return place < 8;
        }},
-      {"request.stops", {{check_termination_and_counters}},
+      {"request.stops", {{termination_and_counters.examine}},
        [](Trace& trace, std::size_t place) { return trace.request.stops.push_back(3), place < 1; }},
-      {"request.max_new_tokens", {{check_termination_and_counters}},
+      {"request.max_new_tokens", {{termination_and_counters.examine}},
        [](Trace& trace, std::size_t place) { return ++trace.request.max_new_tokens, place < 1; }},
-      {"request.draft_max", {{check_termination_and_counters, remembers}},
+      {"request.draft_max", {{termination_and_counters.examine, remembers}},
        [](Trace& trace, std::size_t place) { return trace.request.draft_max += place == 0 ? 1 : -1, place < 2; }},
-      {"request.prefill_chunk", {{check_termination_and_counters}},
+      {"request.prefill_chunk", {{termination_and_counters.examine}},
        [](Trace& trace, std::size_t place) { return ++trace.request.prefill_chunk, place < 1; }},
-      {"request.verification", {{check_termination_and_counters}},
+      {"request.verification", {{termination_and_counters.examine}},
        [](Trace& trace, std::size_t place) {
          const bool batched = trace.request.verification == Verification::batched;
          trace.request.verification = batched ? Verification::serial : Verification::batched;
          return place < 1;
        }},
-      {"request.sequence", {{check_termination_and_counters}},
+      {"request.sequence", {{termination_and_counters.examine}},
        [](Trace& trace, std::size_t place) { return ++trace.request.sequence, place < 1; }},
-      {"request.logprobs", {{check_termination_and_counters}},
+      {"request.logprobs", {{termination_and_counters.examine}},
        [](Trace& trace, std::size_t place) { return trace.request.logprobs = true, place < 1; }},
-      {"kernels", {{check_termination_and_counters}}, [](Trace& trace, std::size_t place) { return trace.kernels += "s", place < 1; }},
-      {"threads", {{check_termination_and_counters}}, [](Trace& trace, std::size_t place) { return ++trace.threads, place < 1; }},
-      {"output", {{check_termination_and_counters}, {check_tokens_equal, tokens_promised}, {check_repeatable, is_run_again}},
+      {"kernels", {{termination_and_counters.examine}}, [](Trace& trace, std::size_t place) { return trace.kernels += "s", place < 1; }},
+      {"threads", {{termination_and_counters.examine}}, [](Trace& trace, std::size_t place) { return ++trace.threads, place < 1; }},
+      {"output", {{termination_and_counters.examine}, {tokens_equal.examine, tokens_promised}, {repeatable.examine, is_run_again}},
        [](Trace& trace, std::size_t place) {
          if (place >= trace.output.size()) return false;
          trace.output[place] = other(trace.output[place]);
          return true;
        }},
-      {"output", {{check_termination_and_counters}, {check_tokens_equal, tokens_promised}},
+      {"output", {{termination_and_counters.examine}, {tokens_equal.examine, tokens_promised}},
        [](Trace& trace, std::size_t place) { return trace.output.push_back(1), place < 1; }},
-      {"output", {{check_termination_and_counters}, {check_tokens_equal, tokens_promised}},
+      {"output", {{termination_and_counters.examine}, {tokens_equal.examine, tokens_promised}},
        [](Trace& trace, std::size_t place) { return dropped(trace.output, place); }},
-      {"finish", {{check_termination_and_counters}, {check_tokens_equal, tokens_promised}, {check_repeatable, is_run_again}},
+      {"finish", {{termination_and_counters.examine}, {tokens_equal.examine, tokens_promised}, {repeatable.examine, is_run_again}},
        [](Trace& trace, std::size_t place) {
          if (place >= 4) return false;
          const auto finish = static_cast<Finish>(place);
          trace.finish = finish == trace.finish ? Finish::cancelled : finish;
          return true;
        }},
-      {"rounds", {{check_termination_and_counters}, {check_acceptance_correct}},  // one is missing
+      {"rounds", {{termination_and_counters.examine}, {acceptance_correct.examine}},  // one is missing
        [](Trace& trace, std::size_t place) {
          if (place + 1 >= trace.rounds.size()) return false;  // without the last it is a shorter history: budget's
          trace.rounds.erase(trace.rounds.begin() + static_cast<std::ptrdiff_t>(place));
          return true;
        }},
-      {"rounds", {{check_termination_and_counters}},
+      {"rounds", {{termination_and_counters.examine}},
        [](Trace& trace, std::size_t place) { return dropped(trace.rounds, place); }},
-      {"rounds", {{check_termination_and_counters}, {check_acceptance_correct}},  // one is there twice
+      {"rounds", {{termination_and_counters.examine}, {acceptance_correct.examine}},  // one is there twice
        [](Trace& trace, std::size_t place) {
          if (place >= trace.rounds.size()) return false;
          const Round round = trace.rounds[place];
          trace.rounds.insert(trace.rounds.begin() + static_cast<std::ptrdiff_t>(place), round);
          return true;
        }},
-      {"rounds", {{check_acceptance_correct}},  // two have changed places
+      {"rounds", {{acceptance_correct.examine}},  // two have changed places
        [](Trace& trace, std::size_t place) {
          if (place + 1 >= trace.rounds.size()) return false;
          std::swap(trace.rounds[place], trace.rounds[place + 1]);
          return true;
        }},
-      {"statistics.rounds", {{check_termination_and_counters}}, counted_otherwise<&Statistics::rounds>},
-      {"statistics.iterations", {{check_termination_and_counters}}, counted_otherwise<&Statistics::iterations>},
-      {"statistics.drafted", {{check_termination_and_counters}}, counted_otherwise<&Statistics::drafted>},
-      {"statistics.accepted", {{check_termination_and_counters}}, counted_otherwise<&Statistics::accepted>},
-      {"statistics.mismatches", {{check_termination_and_counters}}, counted_otherwise<&Statistics::mismatches>},
-      {"statistics.all_accepted", {{check_termination_and_counters}}, counted_otherwise<&Statistics::all_accepted>},
-      {"statistics.batched", {{check_termination_and_counters}}, counted_otherwise<&Statistics::batched>},
-      {"statistics.serial", {{check_termination_and_counters}}, counted_otherwise<&Statistics::serial>},
-      {"final_length", {{check_termination_and_counters}, {check_repeatable, is_run_again}},
+      {"statistics.rounds", {{termination_and_counters.examine}}, counted_otherwise<&Statistics::rounds>},
+      {"statistics.iterations", {{termination_and_counters.examine}}, counted_otherwise<&Statistics::iterations>},
+      {"statistics.drafted", {{termination_and_counters.examine}}, counted_otherwise<&Statistics::drafted>},
+      {"statistics.accepted", {{termination_and_counters.examine}}, counted_otherwise<&Statistics::accepted>},
+      {"statistics.mismatches", {{termination_and_counters.examine}}, counted_otherwise<&Statistics::mismatches>},
+      {"statistics.all_accepted", {{termination_and_counters.examine}}, counted_otherwise<&Statistics::all_accepted>},
+      {"statistics.batched", {{termination_and_counters.examine}}, counted_otherwise<&Statistics::batched>},
+      {"statistics.serial", {{termination_and_counters.examine}}, counted_otherwise<&Statistics::serial>},
+      {"final_length", {{termination_and_counters.examine}, {repeatable.examine, is_run_again}},
        [](Trace& trace, std::size_t place) { return trace.final_length += place == 0 ? 1 : -1, place < 2; }},
-      {"final_cache", {{check_cache_rollback}},
+      {"final_cache", {{cache_rollback.examine}},
        [](Trace& trace, std::size_t place) { return trace.final_cache.low ^= 1, place < 1; }},
-      {"final_draft", {{check_config_invariance, remembers}},
+      {"final_draft", {{config_invariance.examine, remembers}},
        [](Trace& trace, std::size_t place) { return trace.final_draft.low ^= 1, place < 1; }},
   };
   return list;
@@ -453,7 +453,7 @@ TEST(Tampering, EveryFieldOfEveryRoundOfEveryRunIsSeenByEachCheckThatClaimsIt) {
   for (const auto& [rule, request] : questions()) {
     Told subject;
     Trial trial(subject, request, 3, variations(*rule));
-    for (const Check* check = all_checks(); check->examine != nullptr; ++check) {
+    for (const Check* const check : all_checks()) {
       ASSERT_NE(check->examine(trial).outcome, Outcome::fail) << check->examine(trial).message;
     }
     for (const auto& [check, score] : scores_of_rounds(trial, sees_all)) {
@@ -499,7 +499,7 @@ TEST(Tampering, WouldNotBeSeenByACheckThatIsBlindSomewhere) {
   };
   for (const auto& [what, eye] : eyes) {
     for (const auto& [check, score] : scores_of_rounds(trial, eye)) {
-      if (what == std::string("looks at the row after") && check != check_logits_equal) continue;
+      if (what == std::string("looks at the row after") && check != logits_equal.examine) continue;
       EXPECT_THAT(score.unseen, testing::Not(testing::IsEmpty())) << what;
     }
   }
@@ -556,7 +556,7 @@ TEST(Tampering, EveryEntryOfEveryLedgerIsSeen) {
                            (i + 1 < ledger.size() && ledger[i + 1].key == ledger[i].key);
         for (std::size_t way = 0; way < ways.size() && !twice; ++way) {
           EXPECT_THAT(unseen(trial, number, {"way " + std::to_string(way) + ", entry " + std::to_string(i)},
-                             {{check_rng_accounting}}, [&](Played& run) { ways[way](run.ledger, i); }, sees_all, seen),
+                             {{rng_accounting.examine}}, [&](Played& run) { ways[way](run.ledger, i); }, sees_all, seen),
                       testing::IsEmpty());
         }
       }
@@ -573,7 +573,7 @@ std::vector<Change> differences(const Trace& trace) {
   for (std::size_t i = 0; i < trace.rounds.size(); ++i) {
     for (const RoundField& field : round_fields()) {
       for (const Claim& claim : field.claims) {
-        if (claim.check != check_repeatable) continue;
+        if (claim.check != repeatable.examine) continue;
         Round changed = trace.rounds[i];
         for (std::size_t place = 0; field.tamper(changed, place); ++place, changed = trace.rounds[i]) {
           list.push_back([i, changed](Trace& other) { other.rounds[i] = changed; });
@@ -605,7 +605,7 @@ void expect_every_run_again_is_looked_at(Check_of check, const Rule& rule) {
   for (const auto& [call, trace] : said) {
     std::vector<Change> changes = differences(trace);
     // A text that begins alike is read to see what it leaves behind; of itself only the first row is looked at.
-    if (check == check_repeatable && trace.request.prompt != request.prompt) {
+    if (check == repeatable.examine && trace.request.prompt != request.prompt) {
       changes = {[](Trace& other) { other.rounds[0].logits[0].low ^= 1; }};
     }
     for (const Change& change : changes) {
@@ -622,7 +622,7 @@ void expect_every_run_again_is_looked_at(Check_of check, const Rule& rule) {
 
 TEST(Tampering, EveryRoundOfEveryRunThatACheckMakesItselfIsSeen) {
   for (const Rule* rule : {&matching, &rejection}) {
-    for (const Check_of check : {check_repeatable, check_chunked_prefill_and_resume, check_sequence_isolation}) {
+    for (const Check_of check : {repeatable.examine, chunked_prefill_and_resume.examine, sequence_isolation.examine}) {
       expect_every_run_again_is_looked_at(check, *rule);
     }
   }
@@ -675,7 +675,7 @@ TEST(Tampering, EveryRowOfEveryReadingOfCausalityIsSeen) {
         Told& sound_;
       } subject(told, pass, row);
       Trial trial(subject, request, 3, {with("none", 0, matching)});
-      const Finding finding = check_batch_invariance(trial);
+      const Finding finding = batch_invariance.examine(trial);
       passes = subject.model.passes;
       rows_of_pass = subject.model.rows;
       seen += finding.outcome == Outcome::fail;
@@ -695,7 +695,7 @@ TEST(Tampering, EveryLogProbabilityIsSeen) {
         if (now == call) trace.rounds.at(static_cast<std::size_t>(round)).logprob += 0x1p-50;
       };
       Trial trial(subject, request, 3, list);
-      const Finding finding = check_log_probabilities(trial);
+      const Finding finding = log_probabilities.examine(trial);
       EXPECT_EQ(finding.outcome, Outcome::fail) << "round " << round << " of call " << call;
       EXPECT_TRUE(names(finding.message, "position", 4 + round)) << finding.message;
     }
@@ -719,16 +719,16 @@ TEST(Tampering, WhatAPassSaysItLookedAtIsWhatThereWas) {
     const auto says = [&](Check_of check, long number) {
       EXPECT_THAT(check(trial).message, testing::StartsWith(std::to_string(number) + " "));
     };
-    says(check_tokens_equal, promised);
-    says(check_logits_equal, rows);
-    says(check_acceptance_correct, rounds);
-    says(check_cache_rollback, rounds);
-    says(check_batch_invariance, 7);
-    says(check_rng_accounting, answers);
-    says(check_repeatable, 2 * 5);
-    says(check_sequence_isolation, 5);
-    says(check_termination_and_counters, static_cast<long>(trial.runs.size()));
-    says(check_log_probabilities, static_cast<long>(trial.plain_run(trial.runs[0].variation).output.size()));
+    says(tokens_equal.examine, promised);
+    says(logits_equal.examine, rows);
+    says(acceptance_correct.examine, rounds);
+    says(cache_rollback.examine, rounds);
+    says(batch_invariance.examine, 7);
+    says(rng_accounting.examine, answers);
+    says(repeatable.examine, 2 * 5);
+    says(sequence_isolation.examine, 5);
+    says(termination_and_counters.examine, static_cast<long>(trial.runs.size()));
+    says(log_probabilities.examine, static_cast<long>(trial.plain_run(trial.runs[0].variation).output.size()));
   }
 }
 

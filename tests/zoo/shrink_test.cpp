@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "oracle/checks/checks.h"
 #include "ref/acceptance/rule.h"
 #include "tests/oracle/told.h"
 #include "zoo/zoo_subject.h"
@@ -23,7 +24,7 @@ TEST(ZooShrinkSlow, TheSmallestCaseFailsInTheMutantPassesInTheSoundLoopAndIsNoLo
   std::size_t before = 0;
   std::size_t after = 0;
   for (const Mutant& mutant : all_mutants()) {
-    for (const Check* check = all_checks(); check->examine != nullptr; ++check) {
+    for (const Check* const check : all_checks()) {
       const auto failed = first_failed_trial(mutant.parts, check->name);
       if (!failed) continue;
       const Shrunken small = smallest(mutant.parts, *failed, 150);
