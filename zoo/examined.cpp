@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The questions that every mutant and every control is put.
+// The questions that every mutant and every control is asked.
 #include "oracle/checks/checks.h"
 #include "oracle/exact/build_checks.h"
 #include "oracle/exact/exact_cases.h"
@@ -12,7 +12,8 @@ namespace {
 
 constexpr int model_vocabulary = 6;
 
-/// Both rules; lengths 0 to 6, both ways to verify, two threads, drafts that are right, wrong and capricious.
+/// Returns variations with both rules, draft lengths 0 to 6, batched and serial verification, one and two threads, and
+/// drafts that are right, wrong and of varying length.
 std::vector<Variation> variations(const Parts& parts) {
   struct Row {
     const char* draft;
@@ -111,7 +112,8 @@ std::vector<ExactCase> exact_cases(const Parts& parts) {
     return list;
   }
   const auto declare = [&](ExactCase exact_case) {
-    if (same_name(parts.declared, *exact_case.question.variation.rule)) exact_case.question.variation.rule = parts.declared;
+    const Rule*& rule = exact_case.question.variation.rule;
+    if (same_name(parts.declared, *rule)) rule = parts.declared;
     list.push_back(std::move(exact_case));
   };
   for (const Row& row : {Row{rejection, plain}, Row{rejection, cut, "perturbed", Verification::serial},
@@ -131,8 +133,8 @@ std::vector<ExactCase> exact_cases(const Parts& parts) {
     declare(exact_case);
   }
   for (const Rule* rule : {&rejection, &matching}) {
-    // Long blocks, without chance: those with it take a wrong decoder too many paths. With one level every row is flat,
-    // so they stand and fall before a target that is another one, too.
+    // Long rounds without random draws: with them a wrong decoder takes too many paths. With one level every row is
+    // flat, so that draft tokens are accepted and rejected by a wrong target too.
     for (const int levels : {1, 8}) {
       for (const char* draft : {"scripted:++++", "scripted:+++-", "scripted:-/-/++-", "scripted:++-/"}) {
         ExactCase exact_case{.vocabulary = 8, .levels = levels};
@@ -149,8 +151,8 @@ std::vector<ExactCase> exact_cases(const Parts& parts) {
   return list;
 }
 
-/// Only rules can be put in place of those that are exhausted; without one the answer is the production's.
-Finding exhausted(const Parts& parts) {
+/// Only the rules of the small cases can be replaced; without a replaced rule the finding is that of production code.
+Finding small_cases(const Parts& parts) {
   static const Finding sound = check_exhaustive_small_cases(production());
   if (parts.rule == nullptr) return sound;
   Primitives primitives = production();
@@ -188,7 +190,7 @@ Findings examined(const Parts& parts) {
     cases.ask(small, question);
   }
   weigh(std::move(cases).finding());
-  weigh(exhausted(parts));
+  weigh(small_cases(parts));
   return worst;
 }
 

@@ -82,7 +82,7 @@ TEST(FaultModels, AreTheLawsOfTheMutants) {
       {"accept all", zoo::accepts_all, sound},
       {"accept the possible", zoo::accepts_what_is_possible, sound},
       {"residual is p", zoo::replacement_from_whole_target, sound},
-      {"refused token only", zoo::refused_token_subtracted_only, sound},
+      {"refused token only", zoo::rejected_token_subtracted_only, sound},
       {"one number twice", zoo::replacement_with_accept_key, sound},
       {"draft noise as residual", zoo::draft_noise_of_replacement, residual_noise},
       {"best stated as drawn", rejection, best},
