@@ -83,7 +83,9 @@ class ExactDistributionMatcher {
     if constexpr (text) {
       return sample;
     } else {
-      if (!std::in_range<Token>(+sample)) throw Error("it returns " + std::to_string(sample) + ", which is not a token");
+      if (!std::in_range<Token>(+sample)) {
+        throw Error("it returns " + std::to_string(sample) + ", which is not a token");
+      }
       return {static_cast<Token>(sample)};
     }
   }

@@ -75,8 +75,8 @@ std::string script(Dice& dice, int vocabulary) {
   return text;
 }
 
-/// Returns a script whose rounds begin with a branch of draft tokens, some with a sibling, and continue with tokens chosen
-/// by name at other positions.
+/// Returns a script whose rounds begin with a branch of draft tokens, some with a sibling, and continue with tokens
+/// chosen by name at other positions.
 std::string script_of_trees(Dice& dice, int vocabulary) {
   std::string text = "scripted:";
   const auto name = [&] {

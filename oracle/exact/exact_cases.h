@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Questions about the joint distribution that are small enough to be answered by enumeration: some written by hand, and
-// any number generated. The caller makes the model that is described, and must know the drafts perturbed, always-reject,
-// perfect and scripted:SCRIPT.
+// any number generated. The caller makes the model that is described, and must know the drafts perturbed,
+// always-reject, perfect and scripted:SCRIPT.
 #pragma once
 
 #include <cstdint>

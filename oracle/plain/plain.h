@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Plain autoregressive decoding, "plain decoding" everywhere else: no draft, one token after the other. It is what every
-// speculative run is compared with. A row is recomputed from the whole text before it; where a long text makes that too
-// slow, only a sample of the rows is, and the others continue a KV cache.
+// Plain autoregressive decoding, "plain decoding" everywhere else: no draft, one token after the other. It is what
+// every speculative run is compared with. A row is recomputed from the whole text before it; where a long text makes
+// that too slow, only a sample of the rows is, and the others continue a KV cache.
 #pragma once
 
 #include <limits>

@@ -46,7 +46,8 @@ Json rule_of(const Finding& finding) {
           {"fullDescription", {{"text", "Can be at fault: " + finding.failure->blames}}},
           {"help",
            {{"text",
-             "Can be at fault: " + finding.failure->blames + ". Cannot be at fault: " + finding.failure->clears + "."}}},
+             "Can be at fault: " + finding.failure->blames + ". Cannot be at fault: " + finding.failure->clears +
+                 "."}}},
           {"defaultConfiguration", {{"level", "error"}}}};
 }
 

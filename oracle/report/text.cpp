@@ -17,14 +17,14 @@ std::string shown(const std::string& text) { return printable(text, 2000); }
 constexpr std::size_t rows_with_messages = 8;
 
 std::string line_of(const Finding& finding) {
-  return fmt::format("  {:<18} {:<7} {}\n", finding.check, name_of(finding.outcome), shown(finding.message));
+  return fmt::format("  {:<26} {:<7} {}\n", finding.check, name_of(finding.outcome), shown(finding.message));
 }
 
 std::string lines_of(const Finding& finding, const std::string& subject) {
   std::string text = line_of(finding);
   if (!finding.failure) return text;
   const auto add = [&](const char* what, const std::string& value) {
-    if (!value.empty()) text += fmt::format("  {:26} {}{}\n", "", what, shown(value));
+    if (!value.empty()) text += fmt::format("  {:34} {}{}\n", "", what, shown(value));
   };
   if (finding.failure->line > 0) add("at ", fmt::format("{}:{}", subject, finding.failure->line));
   for (const std::string& fact : finding.failure->facts) add("- ", fact);
@@ -102,7 +102,7 @@ std::string messages_text(const Matrix& matrix) {
   for (const Matrix::Row& row : matrix.rows) {
     text += fmt::format("\n{} {}\n", row.id, row.name);
     for (std::size_t i = 0; i < row.messages.size(); ++i) {
-      text += fmt::format("  {:<18} {:<7} {}\n", matrix.checks[i], name_of(row.outcomes[i]), row.messages[i]);
+      text += fmt::format("  {:<26} {:<7} {}\n", matrix.checks[i], name_of(row.outcomes[i]), row.messages[i]);
     }
   }
   return text;

@@ -9,8 +9,8 @@
 
 namespace draftproof {
 
-/// `fails(list)` must be true. At least `least` elements stay, in their order. `fails` may return false from some call on
-/// to end the search early; the result is the last list that failed.
+/// `fails(list)` must be true. At least `least` elements stay, in their order. `fails` may return false from some call
+/// on to end the search early; the result is the last list that failed.
 template <class T, class Fails>
 std::vector<T> ddmin(std::vector<T> list, const Fails& fails, std::size_t least = 0) {
   std::size_t parts = 2;

@@ -39,7 +39,8 @@ class Shrinker {
     if (best_.trials >= trials_max_ || (go_on_ && !go_on_())) return false;
     ++best_.trials;
     Finding finding = ask_(smaller);
-    if (finding.outcome != Outcome::fail || (go_on_ && !go_on_())) return false;  // an interrupted trial may fail for that reason
+    // An interrupted trial may fail for that reason.
+    if (finding.outcome != Outcome::fail || (go_on_ && !go_on_())) return false;
     best_.smallest = smaller;
     best_.finding = std::move(finding);
     return true;

@@ -32,9 +32,10 @@ struct Shrunken {
 inline constexpr int trials_to_shrink = 400;
 
 /// Leaves out what the failure does not need: variations, tokens of the prompt (one stays), stop tokens, sampling
-/// parameters, new tokens, draft tokens per round, threads, the sequence number. Ends when nothing more can be left out,
-/// after `trials_max` trials, or when `go_on` returns false. `found`: the check's failure on the case. `ask`: returns the
-/// check's finding on another case; where a subject may keep state between requests, it must use a fresh one.
+/// parameters, new tokens, draft tokens per round, threads, the sequence number. Ends when nothing more can be left
+/// out, after `trials_max` trials, or when `go_on` returns false. `found`: the check's failure on the case. `ask`:
+/// returns the check's finding on another case; where a subject may keep state between requests, it must use a fresh
+/// one.
 Shrunken shrink(const Case& failing, const Finding& found, int trials_max,
                 const std::function<Finding(const Case&)>& ask, const std::function<bool()>& go_on = {});
 

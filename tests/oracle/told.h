@@ -20,8 +20,8 @@ inline std::string told(const Finding& finding) {
   return text;
 }
 
-/// Expects a failure to have both sides, the facts that separate them, and the blame of its check; other findings have no
-/// failure.
+/// Expects a failure to have both sides, the facts that separate them, and the blame of its check; other findings have
+/// no failure.
 inline void expect_whole(const Finding& finding) {
   ASSERT_EQ(finding.failure.has_value(), finding.outcome == Outcome::fail) << finding.message;
   if (!finding.failure) return;

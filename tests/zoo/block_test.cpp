@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// N04: judging a whole block at once is another rule and a right one. What holds decoders to their law has to pass it,
-// and what holds them to an account of a rule has to know that this one is none of those it has.
+// N04: block verification is another rule, and a right one. The checks that compare distributions must pass it, and the
+// checks that replay a rule must notice that this is none of the rules they know.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ ExactQuestion question(const char* draft, const Rule& rule) {
   return question;
 }
 
-/// How many draft tokens stand in the first round, on average.
+/// Returns the mean number of accepted draft tokens in the first round.
 Rational accepted_count(Subject& subject, const ExactQuestion& question) {
   Rational sum = 0;
   EnumeratedSource random;
@@ -41,7 +41,7 @@ Rational accepted_count(Subject& subject, const ExactQuestion& question) {
 const char* const drafts[] = {"perturbed",        "always-reject",       "perfect",
                               "scripted:~~~~", "scripted:????", "scripted:+~?-/~~"};
 
-TEST(Block, HasTheDistributionOfPlainDecodingExactlyAndMoreDraftTokensStand) {
+TEST(Block, PreservesTheDistributionAndAcceptsMoreDraftTokens) {
   int better = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     for (const char* draft : drafts) {
@@ -56,10 +56,10 @@ TEST(Block, HasTheDistributionOfPlainDecodingExactlyAndMoreDraftTokensStand) {
   EXPECT_GT(better, 5);
 }
 
-/// A block is judged by all its draft tokens, so those behind the last that stands have had their say. Draws that belong to
-/// positions would give them again in the next round, and that round would not be independent of the verdict. Under
-/// `rejection` nobody has looked at them.
-TEST(Block, NeedsNumbersThatAreDrawnAfreshInEveryRound) {
+/// Block verification uses all draft tokens of a round, also those after the last accepted one. Draws keyed by position
+/// would repeat their random numbers in the next round, which would then depend on the verdict. `rejection` does not
+/// use them.
+TEST(Block, NeedsNewRandomNumbersInEveryRound) {
   int wrong = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     for (const char* draft : drafts) {
@@ -71,7 +71,7 @@ TEST(Block, NeedsNumbersThatAreDrawnAfreshInEveryRound) {
   EXPECT_GT(wrong, 5);
 }
 
-TEST(Block, IsNotHeldToTheAccountOfAnotherRule) {
+TEST(Block, IsNotReplayedAsAnotherRule) {
   ZooSubject subject(halves(3), {});
   const ExactQuestion asked = question("scripted:~~~~", block);
   Trial trial(subject, asked.request, 3, {asked.variation});
