@@ -5,12 +5,12 @@
 #include <span>
 #include <utility>
 
-#include "oracle/checks/check.h"
+#include "oracle/checks/checks.h"
 
 namespace draftproof {
 namespace {
 
-/// A run that is over, as something that can be asked for it.
+/// A subject whose every run is the given, finished one.
 class FinishedRun final : public Subject {
  public:
   FinishedRun(const Trace& trace, Model& target) : trace_(trace), target_(target) {}
@@ -23,6 +23,7 @@ class FinishedRun final : public Subject {
   Model& target_;
 };
 
+/// Returns an error message for a token outside the vocabulary; empty when there is none.
 std::string outside(const char* what, std::span<const Token> tokens, const Model& target) {
   for (const Token token : tokens) {
     if (token >= 0 && token < target.vocabulary()) continue;
@@ -38,25 +39,25 @@ std::string beyond(const char* what, std::size_t positions, const Model& target)
          std::to_string(target.context());
 }
 
-/// Why the draft tokens are no tree, or what stands no way down it.
-std::string no_way(const Proposal& proposal, const Verdict& verdict) {
+/// Returns why the draft tokens are no tree, or the accepted ones no path in it; empty when they are.
+std::string no_path(const Proposal& proposal, const Verdict& verdict) {
   const int size = proposal.size();
   if (!proposal.is_chain() && proposal.depths.size() != proposal.tokens.size()) {
     return std::to_string(size) + " draft tokens come with " + std::to_string(proposal.depths.size()) + " depths";
   }
-  for (int draft_token = 0; draft_token < size; ++draft_token) {
-    const int depth = proposal.depth(draft_token);
-    if (depth >= 0 && depth <= proposal.depth(draft_token - 1) + 1) continue;
-    return "draft token " + std::to_string(draft_token) + " has depth " + std::to_string(depth) +
-           ", where no draft token before it can be followed";
+  for (int node = 0; node < size; ++node) {
+    const int depth = proposal.depth(node);
+    if (depth >= 0 && depth <= proposal.depth(node - 1) + 1) continue;
+    return "draft token " + std::to_string(node) + " has depth " + std::to_string(depth) +
+           ", but no draft token before it can be its parent";
   }
   if (verdict.last >= -1 && verdict.last < size && proposal.depth(verdict.last) + 1 == verdict.accepted) return "";
-  return std::to_string(verdict.accepted) + " draft tokens stand and draft token " + std::to_string(verdict.last) +
-         " is the last of them, which is no way down " + std::to_string(size) + " draft tokens";
+  return std::to_string(verdict.accepted) + " draft tokens are accepted, the last of them draft token " +
+         std::to_string(verdict.last) + ", which is no path through " + std::to_string(size) + " draft tokens";
 }
 
-/// What no run over this target can have recorded, wherever the trace is from; empty when there is nothing. The checks
-/// ask the target about tokens of the trace and go down its trees.
+/// Returns what no run of this target can have recorded; empty when there is nothing. The checks pass tokens of the
+/// trace to the target and walk its trees, so these must be valid.
 std::string impossible(const Trace& trace, const Model& target) {
   const Request& request = trace.request;
   if (request.prompt.empty()) return "the prompt is empty";
@@ -75,7 +76,7 @@ std::string impossible(const Trace& trace, const Model& target) {
     for (const std::string& wrong :
          {outside("drafted", round.proposal.tokens, target), outside("emitted", round.emitted, target),
           outside("the verdict's", std::span(&round.verdict.next, 1), target),
-          beyond("what is drafted or emitted", text + longest, target), no_way(round.proposal, round.verdict)}) {
+          beyond("the drafted or emitted text", text + longest, target), no_path(round.proposal, round.verdict)}) {
       if (!wrong.empty()) return "round " + std::to_string(at) + ": " + wrong;
     }
     text += round.emitted.size();
@@ -88,10 +89,10 @@ std::string impossible(const Trace& trace, const Model& target) {
 Losslessness examine(const Trace& trace, Model& target, const Rule& rule, std::uint64_t seed) {
   const auto any = [&](const auto& holds) { return std::any_of(trace.rounds.begin(), trace.rounds.end(), holds); };
   if (!any([](const Round& round) { return round.proposal.size() > 0; })) {
-    return {false, "no draft token was made, so speculation was not put to the test"};
+    return {false, "nothing was drafted, so speculative decoding was not tested"};
   }
   if (any([](const Round& round) { return round.logits.empty(); })) {
-    return {false, "rounds come without digests of their rows; record the run with Recording::digests"};
+    return {false, "rounds have no digests of their rows; record the run with Recording::digests"};
   }
   if (const std::string wrong = impossible(trace, target); !wrong.empty()) return {false, wrong};
   FinishedRun subject(trace, target);
@@ -103,30 +104,31 @@ Losslessness examine(const Trace& trace, Model& target, const Rule& rule, std::u
   variation.prefill_chunk = trace.request.prefill_chunk;
   variation.verification = trace.request.verification;
   Trial asked(subject, trace.request, seed, {variation});
-  // Plain decoding goes as far as the output does; that the output goes as far as was asked is for `budget` to say.
-  Request said = trace.request;
-  said.max_new_tokens = std::min(said.max_new_tokens, static_cast<int>(trace.output.size()));
-  Trial trial(subject, said, seed, {variation});
-  // The checks that ask about one run only; causality is the target's, independence of several runs.
-  const std::pair<Finding (*)(Trial&), Trial&> checks[] = {{check_tokens_equal, trial},
-                                                           {check_logits_equal, trial},
-                                                           {check_acceptance_correct, trial},
-                                                           {check_cache_rollback, trial},
-                                                           {check_termination_and_counters, asked}};
-  std::string looked_at;
-  bool tokens_follow = false;  // from what the target says, by one of the two checks of it
+  // Plain decoding decodes as many tokens as the output has. Whether the output has as many as requested is examined by
+  // termination_and_counters, in the trial `asked`.
+  Request emitted = trace.request;
+  emitted.max_new_tokens = std::min(emitted.max_new_tokens, static_cast<int>(trace.output.size()));
+  Trial trial(subject, emitted, seed, {variation});
+  // The checks of a single run. batch_invariance is about the target, config_invariance about several runs.
+  const std::pair<const Check*, Trial&> checks[] = {{&tokens_equal, trial},
+                                                    {&logits_equal, trial},
+                                                    {&acceptance_correct, trial},
+                                                    {&cache_rollback, trial},
+                                                    {&termination_and_counters, asked}};
+  std::string examined;
+  bool tokens_follow = false;  // from the target, by tokens_equal or acceptance_correct
   std::string missing;
   for (const auto& [check, of] : checks) {
-    const Finding finding = check(of);
+    const Finding finding = check->examine(of);
     const bool passed = finding.outcome == Outcome::pass;
     if (finding.outcome == Outcome::fail) return {false, finding.check + ": " + finding.message};
-    if (passed) looked_at += (looked_at.empty() ? "" : ", ") + finding.message;
-    if (check != check_tokens_equal && check != check_acceptance_correct) continue;
+    if (passed) examined += (examined.empty() ? "" : ", ") + finding.message;
+    if (check != &tokens_equal && check != &acceptance_correct) continue;
     tokens_follow = tokens_follow || passed;
     if (!passed) missing = finding.message;
   }
   if (!tokens_follow) return {false, missing};
-  return {true, looked_at};
+  return {true, examined};
 }
 
 }  // namespace draftproof

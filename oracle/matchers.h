@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
-// GoogleTest matchers, for tests of other people's samplers and engines. The header is all there is: include it where
-// gmock is, and link draftproof::oracle.
+// GoogleTest matchers for tests of other people's samplers and engines. This header is all there is: include it where
+// gmock is available, and link draftproof::oracle.
 //
-//   EXPECT_THAT(trace, IsLosslessUnder(target));             // a run by `matching` with seed 0
+//   EXPECT_THAT(trace, IsLosslessUnder(target));             // a run under `matching` with seed 0
 //   EXPECT_THAT(trace, IsLosslessUnder(target, rejection, 7));
-//   EXPECT_THAT(sampler, HasExactLaw({1, 2, 1}));            // every random answer enumerated, no tolerance
+//   EXPECT_THAT(sampler, HasExactDistribution({1, 2, 1}));   // every random draw enumerated, no tolerance
 //
-// A sampler is anything that can be called, as const, with a Chance& and returns a token, which is an integer, or a
-// text, which is a std::vector<Token>; see Coins in sampler_law.h for one that wants plain uniform numbers. Its law is
-// given as weights by token, a Distribution, or a Law of texts. Of a sampler that cannot be enumerated nothing is
-// known, not even that its law is another: the matcher, negated or not, throws an Error, which fails the test.
+// A sampler is anything that can be called, as const, with a RandomSource& and returns a token, which is an integer, or
+// a text, which is a std::vector<Token>. For a sampler that needs plain uniform numbers see Coins in
+// oracle/exact/sampler_distribution.h. The expected distribution is given as weights by token, a Distribution, or a
+// TextDistribution. Nothing is known about a sampler that cannot be enumerated, not even that its distribution differs:
+// the matcher, negated or not, then throws an Error, which fails the test.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -36,7 +37,7 @@ class LosslessMatcher {
     if (out != nullptr) *out << found.message;
     return found.lossless;
   }
-  void DescribeTo(std::ostream* out) const { *out << "is lossless under the target, by the rule " << rule_.name; }
+  void DescribeTo(std::ostream* out) const { *out << "is lossless under the target, with the rule " << rule_.name; }
   void DescribeNegationTo(std::ostream* out) const { *out << "is not lossless under the target"; }
 
  private:
@@ -45,7 +46,7 @@ class LosslessMatcher {
   std::uint64_t seed_;
 };
 
-/// The target is that of the run, and outlives the matcher.
+/// `target` is the target of the run and must outlive the matcher.
 inline testing::Matcher<const Trace&> IsLosslessUnder(Model& target, const Rule& rule = matching,
                                                       std::uint64_t seed = 0) {
   return LosslessMatcher(target, rule, seed);
@@ -54,23 +55,24 @@ inline testing::Matcher<const Trace&> IsLosslessUnder(Model& target, const Rule&
 class ExactDistributionMatcher {
  public:
   using is_gtest_matcher = void;
-  explicit ExactDistributionMatcher(OutcomeDistribution expected) : expected_(std::move(expected)) {}
+  explicit ExactDistributionMatcher(TextDistribution expected) : expected_(std::move(expected)) {}
 
   template <class Sampler>
   bool MatchAndExplain(const Sampler& sampler, std::ostream* out) const {
     static_assert(std::is_invocable_v<const Sampler&, RandomSource&>,
-                  "a sampler is called as const, with a Chance&; give a mutable one as std::ref(sampler)");
-    const SamplerDistribution found = distribution_of([&](RandomSource& random) { return text_of_sample(sampler(random)); });
+                  "a sampler is called as const, with a RandomSource&; pass a mutable one as std::ref(sampler)");
+    const SamplerDistribution found =
+        distribution_of([&](RandomSource& random) { return text_of_sample(sampler(random)); });
     if (!found.fault.empty()) throw Error("the sampler cannot be enumerated: " + found.fault);
     const std::string wrong = deviation(found.distribution, expected_);
     if (out != nullptr) {
-      *out << "whose law over " << found.paths << " paths is " << text_of(found.distribution);
+      *out << "whose distribution over " << found.paths << " paths is " << text_of(found.distribution);
       if (!wrong.empty()) *out << ": " << wrong;
     }
     return wrong.empty();
   }
-  void DescribeTo(std::ostream* out) const { *out << "has exactly the law " << text_of(expected_); }
-  void DescribeNegationTo(std::ostream* out) const { *out << "has another law than " << text_of(expected_); }
+  void DescribeTo(std::ostream* out) const { *out << "has exactly the distribution " << text_of(expected_); }
+  void DescribeNegationTo(std::ostream* out) const { *out << "has another distribution than " << text_of(expected_); }
 
  private:
   template <class Sample>
@@ -81,12 +83,14 @@ class ExactDistributionMatcher {
     if constexpr (text) {
       return sample;
     } else {
-      if (!std::in_range<Token>(+sample)) throw Error("it returns " + std::to_string(sample) + ", which is no token");
+      if (!std::in_range<Token>(+sample)) {
+        throw Error("it returns " + std::to_string(sample) + ", which is not a token");
+      }
       return {static_cast<Token>(sample)};
     }
   }
 
-  OutcomeDistribution expected_;
+  TextDistribution expected_;
 };
 
 inline ExactDistributionMatcher HasExactDistribution(const std::vector<std::uint64_t>& weights) {
@@ -95,7 +99,11 @@ inline ExactDistributionMatcher HasExactDistribution(const std::vector<std::uint
 inline ExactDistributionMatcher HasExactDistribution(std::initializer_list<std::uint64_t> weights) {
   return HasExactDistribution(std::vector(weights));
 }
-inline ExactDistributionMatcher HasExactDistribution(const Distribution& distribution) { return ExactDistributionMatcher(distribution_from(distribution)); }
-inline ExactDistributionMatcher HasExactDistribution(OutcomeDistribution distribution) { return ExactDistributionMatcher(std::move(distribution)); }
+inline ExactDistributionMatcher HasExactDistribution(const Distribution& distribution) {
+  return ExactDistributionMatcher(distribution_from(distribution));
+}
+inline ExactDistributionMatcher HasExactDistribution(TextDistribution distribution) {
+  return ExactDistributionMatcher(std::move(distribution));
+}
 
 }  // namespace draftproof

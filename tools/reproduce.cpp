@@ -8,11 +8,11 @@
 #include "ref/formats/printable.h"
 #include "tools/commands.h"
 #include "tools/engine_subject.h"
-#include "tools/hash_subject.h"
 #include "tools/interrupt.h"
 #include "tools/report_files.h"
 #include "tools/reproducer.h"
 #include "tools/trace_question.h"
+#include "zoo/production_distribution.h"
 #include "zoo/zoo_subject.h"
 
 namespace draftproof {
@@ -49,8 +49,8 @@ Finding of_engine(const std::string& file, const Reproducer& r) {
 }
 
 Finding of_build(const Reproducer& r) {
-  if (r.check == "exhaustive_small_cases") return check_exhaustive_small_cases(production());
-  return check_production_distribution(*find_rule(r.rule));
+  if (r.check == exhaustive_small_cases.name) return check_exhaustive_small_cases(production());
+  return zoo::check_production_distribution(*find_rule(r.rule));
 }
 
 Finding of_zoo(const std::string& file, const Reproducer& r) {

@@ -8,8 +8,11 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "oracle/checks/checks.h"
+#include "oracle/exact/build_checks.h"
 #include "oracle/spectrace/replay.h"
 #include "ref/acceptance/rule.h"
+#include "ref/base/by_name.h"
 #include "ref/base/error.h"
 #include "ref/formats/json.h"
 #include "ref/formats/printable.h"
@@ -189,12 +192,6 @@ Case trial_in(const Json& json, const std::string& check) {
   return failing;
 }
 
-/// Returns the row of a list of checks by name; nullptr when there is none.
-const Check* row_of(const Check* list, const std::string& name) {
-  while (list->name != nullptr && name != list->name) ++list;
-  return list->name == nullptr ? nullptr : list;
-}
-
 std::string quoted(const std::string& path) {
   const bool plain = path.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./+:") ==
                      std::string::npos;
@@ -279,8 +276,8 @@ Reproducer read_reproducer(const std::string& folder) {
     }
     return r;
   }
-  const bool of_trial = row_of(all_checks(), r.check) != nullptr;
-  const bool of_build = row_of(build_checks(), r.check) != nullptr;
+  const bool of_trial = find_by_name(all_checks(), r.check) != nullptr;
+  const bool of_build = find_by_name(build_checks(), r.check) != nullptr;
   if (!of_trial && !of_build) json.at("check").fail("there is no check named " + in_quotes(r.check));
   if ((r.command == "verify" && !of_trial) || (r.command == "build" && !of_build)) {
     json.at("check").fail(in_quotes(r.check) + " is not a check of draftproof " + r.command);

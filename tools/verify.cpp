@@ -5,18 +5,19 @@
 #include <chrono>
 #include <optional>
 
+#include "oracle/checks/checks.h"
 #include "oracle/exact/exhaustive_small_cases.h"
 #include "oracle/spectrace/traced_subject.h"
 #include "ref/base/error.h"
 #include "tools/commands.h"
 #include "tools/engine_subject.h"
-#include "tools/hash_subject.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
 #include "tools/report_files.h"
 #include "tools/reproducer.h"
 #include "tools/trace_files.h"
 #include "tools/verify_plan.h"
+#include "zoo/production_distribution.h"
 
 namespace draftproof {
 namespace {
@@ -397,7 +398,8 @@ void VerifyCommand::report_drafts() {
 }
 
 void VerifyCommand::run_checks() {
-  for (const Check* check = all_checks(); check->examine != nullptr && !interrupted(); ++check) {
+  for (const Check* const check : all_checks()) {
+    if (interrupted()) break;
     show(std::string("checking ") + check->name);
     ++done_;
     const Finding finding = check->examine(*trial_);
@@ -420,7 +422,7 @@ void VerifyCommand::report_divergence() {
 void VerifyCommand::run_build_checks() {
   if (interrupted()) return;
   progress_.show("enumerating all random draws on small models");
-  report_.findings.push_back(check_production_distribution(rule_));
+  report_.findings.push_back(zoo::check_production_distribution(rule_));
   report_.findings.push_back(check_exhaustive_small_cases(production()));
   show("timing");
   time_decoding(subject_, request_, options_, rule_, first_.kernels, effort_.timed_repeats, report_);

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <set>
 
-#include "oracle/checks/check.h"
+#include "oracle/checks/checks.h"
 #include "ref/drafts/drafts.h"
 
 namespace draftproof {
@@ -67,7 +67,7 @@ std::size_t tables_of(const std::vector<Variation>& variations) {
 int rows_recomputed(const Request& request, const Effort& effort) {
   int rows = 0;
   for (int row = 0; row < request.max_new_tokens; ++row) {
-    rows += is_read_afresh(request, request.prompt.size() + static_cast<std::size_t>(row), effort.rows_afresh);
+    rows += is_fresh_row(request, request.prompt.size() + static_cast<std::size_t>(row), effort.fresh_rows);
   }
   return rows;
 }
@@ -244,7 +244,7 @@ std::vector<double> steps_of(const VerifyQuestion& question, const Effort& effor
       {"sequence_isolation", 2.5 * again},
       {"log_probabilities", on_tables * run("none", question.tables.front()) + loadings},
   };
-  for (const Check* check = all_checks(); check->examine != nullptr; ++check) {
+  for (const Check* const check : all_checks()) {
     const auto found = checks.find(check->name);
     steps.push_back(found == checks.end() ? 0 : found->second);
   }

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "zoo/parts.h"
 #include "ref/drafts/model_draft.h"
+#include "zoo/parts.h"
 
 namespace draftproof::zoo {
 namespace {
@@ -12,7 +12,7 @@ Token best_of(std::span<const float> logits) {
   return static_cast<Token>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
-/// Makes as many draft tokens as it feels like: the text's length modulo three, often none.
+/// Proposes as many draft tokens as the text's length modulo three, often none.
 class VariableLength final : public ModelDraft {
  public:
   using ModelDraft::ModelDraft;
@@ -28,7 +28,7 @@ class VariableLength final : public ModelDraft {
   int read_ = 0;
 };
 
-class NamesTheBest final : public ModelDraft {
+class ProposesTheBest final : public ModelDraft {
  public:
   using ModelDraft::ModelDraft;
 
@@ -40,7 +40,7 @@ class NamesTheBest final : public ModelDraft {
   }
 };
 
-/// Its own temperature, twice the target's, and its own top-k, 2.
+/// Draws with its own temperature, twice the target's, and its own top-k, 2.
 class HotterAndNarrower final : public ModelDraft {
  public:
   using ModelDraft::ModelDraft;
@@ -70,8 +70,8 @@ class Constant final : public ModelDraft {
   }
 };
 
-/// The best token's neighbor: a map between two vocabularies that is off by one.
-class NamesTheNeighbor final : public ModelDraft {
+/// Proposes the token after the most likely one: a map between two vocabularies that is off by one.
+class ProposesTheNeighbor final : public ModelDraft {
  public:
   using ModelDraft::ModelDraft;
 
@@ -83,14 +83,14 @@ class NamesTheNeighbor final : public ModelDraft {
   }
 };
 
-/// Keeps the text and reads it afresh for every draft token.
+/// Keeps the text and reads all of it again for every draft token.
 class TextDraft : public Draft {
  public:
   TextDraft(Model& model, int, int draft_max) : model_(model), draft_max_(draft_max) {}
   int draft_max() const override { return draft_max_; }
   void observe(std::span<const Token> committed, std::span<const float>) override {
     text_.insert(text_.end(), committed.begin(), committed.end());
-    last_run_ = static_cast<int>(committed.size());
+    last_committed_ = static_cast<int>(committed.size());
   }
   Fingerprint digest() const override {
     Digest digest;
@@ -109,13 +109,13 @@ class TextDraft : public Draft {
   Model& model_;
   int draft_max_;
   std::vector<Token> text_;
-  int last_run_ = 0;  // tokens of the last round
+  int last_committed_ = 0;  // tokens committed in the last round
 
  private:
   Outputs outputs_;
 };
 
-/// Looks at a row before it draws from it, and makes no more draft tokens where the best two tokens are as good.
+/// Looks at a row before it draws from it, and stops where the two most likely tokens are equally likely.
 class StopsWhenUnsure final : public TextDraft {
  public:
   using TextDraft::TextDraft;
@@ -130,7 +130,7 @@ class StopsWhenUnsure final : public TextDraft {
   }
 };
 
-/// After a round that kept more than the anchor, it goes on from the row before the last one kept.
+/// After a round that committed more than the anchor, continues from the row before the last committed one.
 class ContinuesTheWrongRow final : public TextDraft {
  public:
   using TextDraft::TextDraft;
@@ -148,12 +148,13 @@ class ContinuesTheWrongRow final : public TextDraft {
  private:
   std::vector<Token> continued() const {
     std::vector<Token> text = text_;
-    if (last_run_ > 1) text.pop_back();
+    if (last_committed_ > 1) text.pop_back();
     return text;
   }
 };
 
-/// Expects what it drew for the same place before, behind a refusal: with the number it will now draw with.
+/// Gives a high logit to the token that it drew for the same position before, after a rejected draft token: that draw
+/// used the random number with which it now draws again.
 class RemembersDraftTokens final : public TextDraft {
  public:
   using TextDraft::TextDraft;
@@ -174,10 +175,10 @@ class RemembersDraftTokens final : public TextDraft {
 struct OwnModel {
   std::unique_ptr<Model> own;
 };
-class NeverForgets final : OwnModel, public ModelDraft {
+class DraftWithoutRollback final : OwnModel, public ModelDraft {
  public:
-  NeverForgets(Model& model, int capacity, int draft_max)
-      : OwnModel{forgets_nothing(model, 1)}, ModelDraft(*own, capacity, draft_max) {}
+  DraftWithoutRollback(Model& model, int capacity, int draft_max)
+      : OwnModel{no_rollback(model, 1)}, ModelDraft(*own, capacity, draft_max) {}
 };
 
 template <class Kind>
@@ -187,9 +188,11 @@ std::unique_ptr<Draft> made(Model& model, int capacity, int draft_max) {
 
 }  // namespace
 
-std::unique_ptr<Draft> variable_length(Model& m, int capacity, int draft_max) { return made<VariableLength>(m, capacity, draft_max); }
-std::unique_ptr<Draft> names_the_best(Model& m, int capacity, int draft_max) {
-  return made<NamesTheBest>(m, capacity, draft_max);
+std::unique_ptr<Draft> variable_length(Model& m, int capacity, int draft_max) {
+  return made<VariableLength>(m, capacity, draft_max);
+}
+std::unique_ptr<Draft> proposes_the_best(Model& m, int capacity, int draft_max) {
+  return made<ProposesTheBest>(m, capacity, draft_max);
 }
 std::unique_ptr<Draft> hotter_and_narrower(Model& m, int capacity, int draft_max) {
   return made<HotterAndNarrower>(m, capacity, draft_max);
@@ -200,14 +203,14 @@ std::unique_ptr<Draft> stops_when_unsure(Model& m, int capacity, int draft_max) 
 std::unique_ptr<Draft> constant(Model& m, int capacity, int draft_max) {
   return made<Constant>(m, capacity, draft_max);
 }
-std::unique_ptr<Draft> names_the_neighbor(Model& m, int capacity, int draft_max) {
-  return made<NamesTheNeighbor>(m, capacity, draft_max);
+std::unique_ptr<Draft> proposes_the_neighbor(Model& m, int capacity, int draft_max) {
+  return made<ProposesTheNeighbor>(m, capacity, draft_max);
 }
 std::unique_ptr<Draft> continues_the_wrong_row(Model& m, int capacity, int draft_max) {
   return made<ContinuesTheWrongRow>(m, capacity, draft_max);
 }
-std::unique_ptr<Draft> never_forgets(Model& m, int capacity, int draft_max) {
-  return made<NeverForgets>(m, capacity, draft_max);
+std::unique_ptr<Draft> draft_without_rollback(Model& m, int capacity, int draft_max) {
+  return made<DraftWithoutRollback>(m, capacity, draft_max);
 }
 std::unique_ptr<Draft> remembers_draft_tokens(Model& m, int capacity, int draft_max) {
   return made<RemembersDraftTokens>(m, capacity, draft_max);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The questions that every mutant and every control is put.
+// The questions that every mutant and every control is asked.
+#include "oracle/checks/checks.h"
+#include "oracle/exact/build_checks.h"
+#include "oracle/exact/exact_cases.h"
 #include "oracle/exact/exact_distribution.h"
 #include "oracle/exact/exhaustive_small_cases.h"
-#include "oracle/exact/exact_cases.h"
 #include "zoo/zoo_subject.h"
 
 namespace draftproof::zoo {
@@ -10,7 +12,8 @@ namespace {
 
 constexpr int model_vocabulary = 6;
 
-/// Both rules; lengths 0 to 6, both ways to verify, two threads, drafts that are right, wrong and capricious.
+/// Returns variations with both rules, draft lengths 0 to 6, batched and serial verification, one and two threads, and
+/// drafts that are right, wrong and of varying length.
 std::vector<Variation> variations(const Parts& parts) {
   struct Row {
     const char* draft;
@@ -109,7 +112,8 @@ std::vector<ExactCase> exact_cases(const Parts& parts) {
     return list;
   }
   const auto declare = [&](ExactCase exact_case) {
-    if (same_name(parts.declared, *exact_case.question.variation.rule)) exact_case.question.variation.rule = parts.declared;
+    const Rule*& rule = exact_case.question.variation.rule;
+    if (same_name(parts.declared, *rule)) rule = parts.declared;
     list.push_back(std::move(exact_case));
   };
   for (const Row& row : {Row{rejection, plain}, Row{rejection, cut, "perturbed", Verification::serial},
@@ -129,8 +133,8 @@ std::vector<ExactCase> exact_cases(const Parts& parts) {
     declare(exact_case);
   }
   for (const Rule* rule : {&rejection, &matching}) {
-    // Long blocks, without chance: those with it take a wrong decoder too many paths. With one level every row is flat,
-    // so they stand and fall before a target that is another one, too.
+    // Long rounds without random draws: with them a wrong decoder takes too many paths. With one level every row is
+    // flat, so that draft tokens are accepted and rejected by a wrong target too.
     for (const int levels : {1, 8}) {
       for (const char* draft : {"scripted:++++", "scripted:+++-", "scripted:-/-/++-", "scripted:++-/"}) {
         ExactCase exact_case{.vocabulary = 8, .levels = levels};
@@ -147,8 +151,8 @@ std::vector<ExactCase> exact_cases(const Parts& parts) {
   return list;
 }
 
-/// Only rules can be put in place of those that are exhausted; without one the answer is the production's.
-Finding exhausted(const Parts& parts) {
+/// Only the rules of the small cases can be replaced; without a replaced rule the finding is that of production code.
+Finding small_cases(const Parts& parts) {
   static const Finding sound = check_exhaustive_small_cases(production());
   if (parts.rule == nullptr) return sound;
   Primitives primitives = production();
@@ -161,9 +165,9 @@ Finding exhausted(const Parts& parts) {
 
 std::vector<std::string> check_names() {
   std::vector<std::string> names;
-  for (const Check* check = all_checks(); check->examine != nullptr; ++check) names.emplace_back(check->name);
-  names.emplace_back("distribution_exact");
-  names.emplace_back("exhaustive_small_cases");
+  for (const auto list : {all_checks(), build_checks()}) {
+    for (const Check* const check : list) names.emplace_back(check->name);
+  }
   return names;
 }
 
@@ -177,7 +181,7 @@ Findings examined(const Parts& parts) {
   for (const Question& question : all_questions()) {
     ZooSubject subject(question.model, parts);
     Trial trial(subject, question.request, question.model.seed, variations(parts));
-    for (const Check* check = all_checks(); check->examine != nullptr; ++check) weigh(check->examine(trial));
+    for (const Check* const check : all_checks()) weigh(check->examine(trial));
   }
   ExactDistributionCheck cases;
   for (const ExactCase& exact_case : exact_cases(parts)) {
@@ -186,7 +190,7 @@ Findings examined(const Parts& parts) {
     cases.ask(small, question);
   }
   weigh(std::move(cases).finding());
-  weigh(exhausted(parts));
+  weigh(small_cases(parts));
   return worst;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "oracle/plain/plain.h"
@@ -26,7 +27,7 @@ Distribution flat(const Distribution& q) {
   return Distribution::exact(q.tokens(), weights);
 }
 
-/// Every weight cut to its eight highest bits; what is lost goes to the first.
+/// Keeps the eight highest bits of every weight; the remainder goes to the first.
 Distribution shortened(const Distribution& q) {
   std::vector<std::uint64_t> weights;
   std::uint64_t left = Distribution::total;
@@ -46,14 +47,14 @@ Token best_of(const Distribution& q) {
   return q.tokens()[static_cast<std::size_t>(best)];
 }
 
-/// Tokens taken for what they are in the order of their weights, the largest first.
+/// Uses ranks as token ids: token i gets the i-th largest weight.
 Distribution ranked(const Distribution& p) {
   std::vector<std::uint64_t> weights = p.weights();
   std::sort(weights.rbegin(), weights.rend());
   return Distribution::exact({}, weights);
 }
 
-/// `before`: what was drawn from in the round before.
+/// `before`: the q of the draft tokens of the round before.
 void falsify(Proposal& proposal, const std::vector<Distribution>& before, Fault fault) {
   std::vector<Token>& tokens = proposal.tokens;
   std::vector<Distribution>& drawn_from = proposal.drawn_from;
@@ -69,7 +70,8 @@ void falsify(Proposal& proposal, const std::vector<Distribution>& before, Fault 
     }
   }
   const std::vector<Distribution> drawn = drawn_from;
-  const auto state = [&](std::size_t i, const Distribution& q) {  // what cannot be drawn from q would be found at once
+  // A draft token that q cannot give would be found at once.
+  const auto state = [&](std::size_t i, const Distribution& q) {
     if (q.weight(tokens[i]) > 0) drawn_from[i] = q;
   };
   for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -83,7 +85,7 @@ void falsify(Proposal& proposal, const std::vector<Distribution>& before, Fault 
 
 class Rows final : public TargetRows {
  public:
-  /// `counted`: the text that penalties see.
+  /// `counted`: the text that penalties count.
   Rows(Model& target, Cache& cache, const Request& request, std::span<const Token> counted, Round& round, Fault fault)
       : target_(target), cache_(cache), request_(request), counted_(counted), round_(round), fault_(fault) {
     tokens_.push_back(round.anchor);
@@ -164,138 +166,189 @@ void count(const Round& round, const Request& request, Fault fault, Statistics& 
   ++(request.verification == Verification::serial ? s.serial : s.batched);
 }
 
+class Loop {
+ public:
+  Loop(Model& target, Draft& draft, const Rule& rule, RandomSource& random, const Request& request, Fault fault)
+      : target_(target), draft_(draft), rule_(rule), random_(random), request_(request), fault_(fault),
+        text_(request.prompt), penalized_text_(text_), anchor_of_drafted_(text_.back()),
+        left_(request.max_new_tokens) {
+    trace_.request = request;
+    const int prefill_rows = static_cast<int>(text_.size()) - 1;
+    const int capacity = static_cast<int>(text_.size()) + (2 + request.draft_max) * request.max_new_tokens + slack;
+    cache_ = target.new_cache(capacity, std::max(prefill_rows, 1 + request.draft_max));
+  }
+
+  Trace run(const OnRound& on_round) && {
+    prefill();
+    if (left_ == 0) trace_.finish = Finish::length;
+    while (trace_.finish == Finish::unfinished) {
+      const int rejected_from = decode_round();
+      if (on_round && !on_round(trace_) && trace_.finish == Finish::unfinished) {
+        trace_.finish = Finish::cancelled;
+        if (fault_ == Fault::rejected_committed_on_cancel) commit_rejected(rejected_from);
+      }
+    }
+    trace_.output.assign(text_.begin() + static_cast<std::ptrdiff_t>(request_.prompt.size()), text_.end());
+    trace_.final_cache = cache_->digest();
+    trace_.final_draft = draft_.digest();
+    return std::move(trace_);
+  }
+
+ private:
+  void prefill() {
+    const int total = static_cast<int>(text_.size()) - 1;
+    const int chunk = request_.prefill_chunk > 0 ? request_.prefill_chunk : std::max(1, total);
+    for (int at = 0; at < total; at += chunk) {
+      const int overlap = fault_ == Fault::chunks_overlap && at > 0 ? 1 : 0;
+      const int rows = overlap + std::min(chunk, total - at);
+      const auto tokens = std::span<const Token>(text_).subspan(static_cast<std::size_t>(at - overlap),
+                                                                static_cast<std::size_t>(rows));
+      Transaction transaction = cache_->begin(rows);
+      Outputs outputs;
+      target_.forward({.tokens = tokens, .logits_from = rows}, *cache_, outputs);
+      draft_.observe(tokens.subspan(static_cast<std::size_t>(overlap)), {});
+      transaction.commit(rows);
+    }
+    trace_.final_length = cache_->length();
+  }
+
+  /// Returns the number of committed rows if rows after them were read and rejected; else 0.
+  int decode_round() {
+    Round round;
+    round.position = static_cast<int>(text_.size());
+    round.anchor = fault_ == Fault::stale_anchor && plain_before_ ? anchor_of_drafted_ : text_.back();
+    const bool unlimited = fault_ == Fault::budget_ignored;
+    const int limit = unlimited ? request_.draft_max : std::min(request_.draft_max, left_ - 1);
+    if (limit > 0) propose(round, limit);
+    plain_before_ = round.proposal.size() == 0;
+    if (!plain_before_) anchor_of_drafted_ = text_.back();
+
+    Transaction transaction = cache_->begin(1 + round.proposal.size());
+    const bool last_only = fault_ == Fault::penalties_see_last_of_round;
+    Rows rows(target_, *cache_, request_, last_only ? penalized_text_ : text_, round, fault_);
+    round.verdict = rule_.judge(round.proposal, rows, request_.sequence, round.position, random_);
+    if (request_.logprobs) set_logprob(round, rows);
+
+    const bool stops = emit(round, limit);
+    const int committed = rows_to_commit(round, rows);
+    update_draft(round);
+    transaction.commit(committed);
+    text_.insert(text_.end(), round.emitted.begin(), round.emitted.end());
+    penalized_text_.push_back(text_.back());
+    round.cache_length = cache_->length();
+    round.cache = cache_->digest();
+    round.draft = draft_.digest();
+
+    count(round, request_, fault_, trace_.statistics);
+    if (stops) {
+      trace_.finish = fault_ == Fault::stop_finishes_by_length ? Finish::length : Finish::stop;
+    } else if (left_ <= 0) {
+      trace_.finish = Finish::length;
+    }
+    trace_.final_length = cache_->length();
+    trace_.rounds.push_back(std::move(round));
+    return committed < rows.rows_read() ? committed : 0;
+  }
+
+  void propose(Round& round, int limit) {
+    Sampler sampler;
+    ProposalBuilder builder(request_.sampling, text_, request_.sequence, round.position, rule_.draft_noise, random_,
+                            sampler);
+    draft_.propose(text_.back(), limit, builder);
+    round.proposal = builder.proposal();
+    cut_after_stop(request_, round.proposal.tokens);
+    round.proposal.drawn_from.resize(round.proposal.tokens.size());
+    std::vector<Distribution> drawn_from = round.proposal.drawn_from;
+    falsify(round.proposal, drawn_from_before_, fault_);
+    drawn_from_before_ = std::move(drawn_from);
+  }
+
+  void set_logprob(Round& round, const Rows& rows) {
+    std::vector<float> row = rows.logits(0);
+    if (fault_ == Fault::logprob_of_row_before && !row_before_.empty()) row = row_before_;
+    if (fault_ == Fault::logprob_after_temperature && !request_.sampling.greedy()) {
+      for (float& logit : row) logit /= request_.sampling.temperature;
+    }
+    const bool in_row = static_cast<std::size_t>(round.verdict.next) < row.size();
+    round.logprob = in_row ? log_probability(row, round.verdict.next) : 0;
+    row_before_ = rows.logits(0);
+  }
+
+  /// Sets what the round emits, and takes it from the budget. Returns whether a stop token ends the text.
+  bool emit(Round& round, int limit) {
+    round.emitted.assign(round.proposal.tokens.begin(), round.proposal.tokens.begin() + round.verdict.accepted);
+    const bool unused_slots = round.verdict.accepted == round.proposal.size() && round.verdict.accepted < limit;
+    if (fault_ == Fault::unused_slots_accepted && round.verdict.accepted > 0 && unused_slots) {
+      round.emitted.push_back(round.emitted.back());
+    }
+    round.emitted.push_back(round.verdict.next);
+    const bool fills_budget = static_cast<int>(round.emitted.size()) >= left_;
+    const bool budget_first = fault_ == Fault::budget_before_stop && fills_budget;
+    const bool any_stop = std::any_of(round.emitted.begin(), round.emitted.end(),
+                                      [&](Token token) { return is_stop(request_, token); });
+    const bool searched = fault_ != Fault::stop_only_at_round_end && fault_ != Fault::tokens_kept_after_stop;
+    if (!budget_first && searched) cut_after_stop(request_, round.emitted);
+    round.accepted = std::min(round.verdict.accepted, static_cast<int>(round.emitted.size()));
+    if (fault_ == Fault::bonus_counted_as_accepted) round.accepted = static_cast<int>(round.emitted.size());
+    left_ -= fault_ == Fault::proposal_charged_whole ? 1 + round.proposal.size()
+                                                     : static_cast<int>(round.emitted.size());
+    return !budget_first &&
+           (is_stop(request_, round.emitted.back()) || (any_stop && fault_ == Fault::tokens_kept_after_stop));
+  }
+
+  int rows_to_commit(const Round& round, const Rows& rows) {
+    int committed = static_cast<int>(round.emitted.size());
+    if (fault_ == Fault::stale_commit) {
+      committed = std::min(std::exchange(committed_before_, committed), rows.rows_read());
+    }
+    if (fault_ == Fault::all_rows_committed) committed = rows.rows_read();
+    return std::min(committed, rows.rows_read());
+  }
+
+  void update_draft(const Round& round) {
+    std::vector<Token> committed{text_.back()};
+    committed.insert(committed.end(), round.emitted.begin(), round.emitted.end() - 1);
+    const bool all_accepted = round.accepted > 0 && round.accepted == round.proposal.size();
+    if (fault_ == Fault::draft_hole && all_accepted) committed.pop_back();
+    if (fault_ == Fault::draft_one_ahead) committed = round.emitted;
+    if (!committed.empty()) draft_.observe(committed, {});
+  }
+
+  /// `committed`: rows of the last round that were; 0: nothing was rejected.
+  void commit_rejected(int committed) {
+    if (committed == 0) return;
+    const auto rejected = std::span<const Token>(trace_.rounds.back().proposal.tokens)
+                              .subspan(static_cast<std::size_t>(committed) - 1);
+    const int rows = static_cast<int>(rejected.size());
+    Transaction transaction = cache_->begin(rows);
+    Outputs outputs;
+    target_.forward({.tokens = rejected, .logits_from = rows}, *cache_, outputs);
+    transaction.commit(rows);
+  }
+
+  Model& target_;
+  Draft& draft_;
+  const Rule& rule_;
+  RandomSource& random_;
+  const Request& request_;
+  const Fault fault_;
+  Trace trace_;
+  std::vector<Token> text_;
+  std::vector<Token> penalized_text_;  // the prompt and the last token of each round
+  std::unique_ptr<Cache> cache_;
+  std::vector<Distribution> drawn_from_before_;
+  Token anchor_of_drafted_;  // the anchor of the last round with draft tokens
+  bool plain_before_ = false;
+  int committed_before_ = 1;
+  std::vector<float> row_before_;
+  int left_;  // of the budget
+};
+
 }  // namespace
 
 Trace run_loop(Model& target, Draft& draft, const Rule& rule, RandomSource& random, const Request& request,
                const OnRound& on_round, Fault fault) {
-  Trace trace;
-  trace.request = request;
-  std::vector<Token> text = request.prompt;
-  const int prefill_chunk = static_cast<int>(text.size()) - 1;
-  const int capacity = static_cast<int>(text.size()) + (2 + request.draft_max) * request.max_new_tokens + slack;
-  const auto cache = target.new_cache(capacity, std::max(prefill_chunk, 1 + request.draft_max));
-  const int piece = request.prefill_chunk > 0 ? request.prefill_chunk : std::max(1, prefill_chunk);
-  for (int at = 0; at < prefill_chunk; at += piece) {
-    const int overlap = fault == Fault::pieces_overlap && at > 0 ? 1 : 0;
-    const int rows = overlap + std::min(piece, prefill_chunk - at);
-    const auto run = std::span<const Token>(text).subspan(static_cast<std::size_t>(at - overlap),
-                                                          static_cast<std::size_t>(rows));
-    Transaction transaction = cache->begin(rows);
-    Outputs outputs;
-    target.forward({.tokens = run, .logits_from = rows}, *cache, outputs);
-    draft.observe(run.subspan(static_cast<std::size_t>(overlap)), {});
-    transaction.commit(rows);
-  }
-  trace.final_length = cache->length();
-
-  std::vector<Token> last_of_rounds = text;
-  std::vector<Distribution> drawn_from_before;
-  Token anchor_of_drafted = text.back();
-  bool plain_before = false;
-  int kept_before = 1;
-  std::vector<float> row_before;
-  int left = request.max_new_tokens;
-  if (left == 0) trace.finish = Finish::length;
-  while (trace.finish == Finish::unfinished) {
-    Round round;
-    round.position = static_cast<int>(text.size());
-    round.anchor = fault == Fault::stale_anchor && plain_before ? anchor_of_drafted : text.back();
-
-    // Draft token.
-    const bool unlimited = fault == Fault::budget_ignored_by_block;
-    const int limit = unlimited ? request.draft_max : std::min(request.draft_max, left - 1);
-    if (limit > 0) {
-      Sampler sampler;
-      ProposalBuilder draft_tokens(request.sampling, text, request.sequence, round.position, rule.draft_noise, random,
-                      sampler);
-      draft.propose(text.back(), limit, draft_tokens);
-      round.proposal = draft_tokens.proposal();
-      cut_after_stop(request, round.proposal.tokens);
-      round.proposal.drawn_from.resize(round.proposal.tokens.size());
-      std::vector<Distribution> drawn_from = round.proposal.drawn_from;
-      falsify(round.proposal, drawn_from_before, fault);
-      drawn_from_before = std::move(drawn_from);
-    }
-    plain_before = round.proposal.size() == 0;
-    if (!plain_before) anchor_of_drafted = text.back();
-
-    // Open, verify, read, judge.
-    Transaction transaction = cache->begin(1 + round.proposal.size());
-    const bool last_only = fault == Fault::penalties_see_last_of_round;
-    Rows rows(target, *cache, request, last_only ? last_of_rounds : text, round, fault);
-    round.verdict = rule.judge(round.proposal, rows, request.sequence, round.position, random);
-
-    if (request.logprobs) {
-      std::vector<float> row = rows.logits(0);
-      if (fault == Fault::logprob_of_row_before && !row_before.empty()) row = row_before;
-      if (fault == Fault::logprob_after_temperature && !request.sampling.greedy()) {
-        for (float& logit : row) logit /= request.sampling.temperature;
-      }
-      const bool in_row = static_cast<std::size_t>(round.verdict.next) < row.size();
-      round.logprob = in_row ? log_probability(row, round.verdict.next) : 0;
-      row_before = rows.logits(0);
-    }
-
-    // Stop.
-    round.emitted.assign(round.proposal.tokens.begin(), round.proposal.tokens.begin() + round.verdict.accepted);
-    const bool unused_slots = round.verdict.accepted == round.proposal.size() && round.verdict.accepted < limit;
-    if (fault == Fault::unused_slots_accepted && round.verdict.accepted > 0 && unused_slots) {
-      round.emitted.push_back(round.emitted.back());
-    }
-    round.emitted.push_back(round.verdict.next);
-    const bool fills_budget = static_cast<int>(round.emitted.size()) >= left;
-    const bool budget_first = fault == Fault::budget_before_stop && fills_budget;
-    const bool stops = std::any_of(round.emitted.begin(), round.emitted.end(),
-                                   [&](Token token) { return is_stop(request, token); });
-    const bool searched = fault != Fault::stop_only_at_block_end && fault != Fault::stop_noticed_only;
-    if (!budget_first && searched) cut_after_stop(request, round.emitted);
-    round.accepted = std::min(round.verdict.accepted, static_cast<int>(round.emitted.size()));
-    if (fault == Fault::bonus_counted_as_accepted) round.accepted = static_cast<int>(round.emitted.size());
-    left -= fault == Fault::block_charged_whole ? 1 + round.proposal.size() : static_cast<int>(round.emitted.size());
-
-    // Keep and tell.
-    int kept = static_cast<int>(round.emitted.size());
-    if (fault == Fault::stale_commit) kept = std::min(std::exchange(kept_before, kept), rows.rows_read());
-    if (fault == Fault::block_committed) kept = rows.rows_read();
-    kept = std::min(kept, rows.rows_read());
-    std::vector<Token> run{text.back()};
-    run.insert(run.end(), round.emitted.begin(), round.emitted.end() - 1);
-    const bool all_accepted = round.accepted > 0 && round.accepted == round.proposal.size();
-    if (fault == Fault::draft_hole && all_accepted) run.pop_back();
-    if (fault == Fault::draft_told_ahead) run = round.emitted;
-    if (!run.empty()) draft.observe(run, {});
-    transaction.commit(kept);
-    text.insert(text.end(), round.emitted.begin(), round.emitted.end());
-    last_of_rounds.push_back(text.back());
-    round.cache_length = cache->length();
-    round.cache = cache->digest();
-    round.draft = draft.digest();
-
-    count(round, request, fault, trace.statistics);
-    if (!budget_first && (is_stop(request, text.back()) || (stops && fault == Fault::stop_noticed_only))) {
-      trace.finish = fault == Fault::stop_finishes_by_length ? Finish::length : Finish::stop;
-    } else if (left <= 0) {
-      trace.finish = Finish::length;
-    }
-    trace.final_length = cache->length();
-    trace.rounds.push_back(std::move(round));
-    if (on_round && !on_round(trace) && trace.finish == Finish::unfinished) {
-      trace.finish = Finish::cancelled;
-      if (fault == Fault::block_committed_on_cancel && kept < rows.rows_read()) {
-        const auto refused = std::span<const Token>(trace.rounds.back().proposal.tokens)
-                                 .subspan(static_cast<std::size_t>(kept) - 1);
-        const int count = static_cast<int>(refused.size());
-        Transaction behind = cache->begin(count);
-        Outputs outputs;
-        target.forward({.tokens = refused, .logits_from = count}, *cache, outputs);
-        behind.commit(count);
-      }
-    }
-  }
-  trace.output.assign(text.begin() + static_cast<std::ptrdiff_t>(request.prompt.size()), text.end());
-  trace.final_cache = cache->digest();
-  trace.final_draft = draft.digest();
-  return trace;
+  return Loop(target, draft, rule, random, request, fault).run(on_round);
 }
 
 }  // namespace draftproof::zoo

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A small decode loop that can be wrong in one place at a time, for the lines inside the production loop that no part
-// put in from outside can reach. Without a fault it does what the production loop does.
+// A small decode loop that can be wrong in one place at a time, for faults inside the production loop that no replaced
+// part could cause. Without a fault it does what the production loop does.
 #pragma once
 
 #include "oracle/plain/subject.h"
@@ -14,16 +14,16 @@ namespace draftproof::zoo {
 
 enum class Fault {
   none,
-  // what is drafted and what is said of it
-  stale_anchor,                // after a round without draft tokens the anchor is still that of the last round with some
-  best_stated_as_drawn,        // the draft token is q's best token; q is stated
+  // draft tokens, and the q stated for them
+  stale_anchor,                // after a round without draft tokens the anchor is that of the last round with some
+  best_stated_as_drawn,        // the draft token is q's most likely token; q is stated
   flat_q_stated,               // q is stated as it would be without temperature: flat
   short_q_stated,              // q is stated with 8 bits of precision
   last_q_stated,               // one buffer for all q: each is stated as the last
   q_of_row_before_stated,      // rows of q are gathered twice: each is that of the draft token before
   q_of_round_before_stated,    // the buffer of q is read before it is written
-  cut_after_drawing,           // draft tokens that their own q thought unlikely are dropped
-  // how the target's rows become distributions
+  cut_after_drawing,           // draft tokens to which their own q gives a low probability are dropped
+  // from the target's rows to distributions
   min_p_on_bonus_only,
   default_sampling_on_draft_rows,
   default_sampling_on_bonus,
@@ -31,27 +31,27 @@ enum class Fault {
   penalties_blind_to_draft,
   penalty_window_too_long,     // by one, on rows after a draft token
   penalties_off_without_draft,
-  penalties_see_last_of_round,  // of a round only the last token is counted
+  penalties_see_last_of_round,  // only the last token of each round is counted
   stops_masked_on_draft_rows,
-  greedy_with_draft,         // whatever the temperature
-  softmax_with_draft,        // though greedy was asked for
-  ranks_for_tokens,            // top-k orders the row, and places in the order are taken for tokens
+  greedy_with_draft,           // whatever the temperature
+  softmax_with_draft,          // although greedy decoding was requested
+  ranks_for_tokens,            // top-k sorts the row, and ranks are used as token ids
   row_padded,                  // to a multiple of four, with zeros
-  // where the text ends
-  stop_only_at_block_end,
-  stop_noticed_only,           // what follows a stop in its block is kept
-  unused_slots_accepted,       // when all draft tokens stand, slots that no draft token was made for stand as well
+  // the end of the text
+  stop_only_at_round_end,
+  tokens_kept_after_stop,      // the tokens after a stop token in its round are kept
+  unused_slots_accepted,       // when all draft tokens are accepted, slots without a draft token are as well
   budget_before_stop,
-  budget_ignored_by_block,
-  block_charged_whole,
-  // what is kept and told
-  stale_commit,                // as many rows are kept as the round before kept
-  block_committed,             // refused rows are kept too
-  draft_hole,                  // the draft is not told the last draft token when all of them stood
-  draft_told_ahead,            // the draft is told every token one place early
-  pieces_overlap,              // a later piece of the prompt begins with the last token of the piece before
-  block_committed_on_cancel,   // refused rows of the last round are kept by a run that is cancelled
-  // what is counted
+  budget_ignored,
+  proposal_charged_whole,
+  // KV caches and the state of the draft
+  stale_commit,                // as many rows are committed as in the round before
+  all_rows_committed,          // rejected rows are committed too
+  draft_hole,                  // the draft does not receive the last draft token when all of them were accepted
+  draft_one_ahead,             // the draft receives every token one position early
+  chunks_overlap,              // a later prefill chunk begins with the last token of the chunk before
+  rejected_committed_on_cancel,  // a cancelled run commits the rejected rows of its last round
+  // counters
   bonus_counted_as_accepted,
   drafted_counted_as_accepted,
   drafted_counted_as_limit,
@@ -61,7 +61,8 @@ enum class Fault {
   logprob_after_temperature,
 };
 
-/// Target, draft and chance outlive the call; the draft has room for `slack` positions more than the text.
+/// Target, draft and random source must outlive the call. The draft must have room for `slack` positions more than the
+/// text.
 Trace run_loop(Model& target, Draft& draft, const Rule& rule, RandomSource& random, const Request& request,
                const OnRound& on_round, Fault fault);
 inline constexpr int slack = 64;

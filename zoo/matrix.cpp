@@ -27,9 +27,8 @@ const Mutant* find(std::string_view id) {
 bool as_expected(const Mutant& mutant, const Findings& findings) {
   if (mutant.harm != Harm::none) {
     return !mutant.expected_failures.empty() &&
-           std::all_of(mutant.expected_failures.begin(), mutant.expected_failures.end(), [&](std::string_view check) {
-             return findings.at(std::string(check)).outcome == Outcome::fail;
-           });
+           std::all_of(mutant.expected_failures.begin(), mutant.expected_failures.end(),
+                       [&](const Check* check) { return findings.at(check->name).outcome == Outcome::fail; });
   }
   return std::all_of(findings.begin(), findings.end(),
                      [](const auto& entry) { return entry.second.outcome == Outcome::pass; });
@@ -46,7 +45,8 @@ Matrix matrix_of(std::span<const Row> rows) {
                     .outcomes = {},
                     .stage = mutant->stage,
                     .issue = mutant->issue,
-                    .expected_failures = {mutant->expected_failures.begin(), mutant->expected_failures.end()}};
+                    .expected_failures = {}};
+    for (const Check* const check : mutant->expected_failures) row.expected_failures.emplace_back(check->name);
     for (const std::string& check : matrix.checks) {
       row.outcomes.push_back(findings.at(check).outcome);
       row.messages.push_back(findings.at(check).message);
@@ -59,25 +59,27 @@ Matrix matrix_of(std::span<const Row> rows) {
 Finding finding_of(const Row& row) {
   const auto& [mutant, findings] = row;
   const bool control = mutant->harm == Harm::none;
-  const std::string who = std::string(mutant->id) + " " + mutant->name;
-  Finding finding{.check = who,
+  const std::string decoder = std::string(mutant->id) + " " + mutant->name;
+  Finding finding{.check = decoder,
                   .outcome = as_expected(*mutant, findings) ? Outcome::pass : Outcome::fail,
                   .examined = static_cast<long>(findings.size()),
-                  .message = who + (control ? " passes every check" : " is caught by all checks that must catch it")};
+                  .message = decoder + (control ? " passes every check"
+                                                : " is caught by all checks that must catch it")};
   if (finding.outcome == Outcome::pass) return finding;
-  finding.message = who + (control ? " is right and was not passed" : " escapes a check that must catch it");
+  finding.message = decoder + (control ? " is right and was flagged" : " escapes a check that must catch it");
   const Outcome wanted = control ? Outcome::pass : Outcome::fail;
-  Failure failure{.run = who,
+  Failure failure{.run = decoder,
                   .expected = control ? "every check passes" : "flagged by every check that must catch it",
                   .observed = {}};
   for (const auto& [check, found] : findings) {
-    const bool matters = control || std::count(mutant->expected_failures.begin(), mutant->expected_failures.end(), check) > 0;
+    const bool matters = control || std::any_of(mutant->expected_failures.begin(), mutant->expected_failures.end(),
+                                                [&](const Check* expected) { return expected->name == check; });
     if (!matters || found.outcome == wanted) continue;
     failure.observed += (failure.observed.empty() ? "" : ", ") + check + ": " + draftproof::name_of(found.outcome);
     failure.facts.push_back(check + ": " + found.message);
   }
-  failure.blames = "the check, or the questions that decoders of the zoo are put";
-  failure.clears = "the engine, which is not run but for the parts the decoder shares with it";
+  failure.blames = "the check, or the questions that decoders of the zoo are asked";
+  failure.clears = "the engine, because only the parts that the decoder shares with it are run";
   finding.failure = failure;
   return finding;
 }

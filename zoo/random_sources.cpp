@@ -4,7 +4,7 @@
 namespace draftproof::zoo {
 namespace {
 
-/// Asks the sound source under another key.
+/// Draws from the sound source under another key.
 template <class Change>
 class Rekeyed final : public RandomSource {
  public:

@@ -4,9 +4,9 @@
 #include <iterator>
 #include <numeric>
 
-#include "zoo/parts.h"
 #include "ref/acceptance/draw.h"
 #include "ref/base/require.h"
+#include "zoo/parts.h"
 
 namespace draftproof::zoo {
 namespace {
@@ -57,7 +57,8 @@ Verdict skip_first(const Proposal& proposal, TargetRows& rows, int sequence, int
   }
 }
 
-Verdict subtract_refused_only(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+Verdict subtract_rejected_only(const Proposal& proposal, TargetRows& rows, int sequence, int position,
+                              RandomSource& random) {
   const Judging j{proposal, rows, sequence, position, random};
   for (int i = 0; i < j.size(); ++i) {
     const Distribution& p = rows.row(i);
@@ -112,7 +113,8 @@ Verdict replace_from_p(const Proposal& proposal, TargetRows& rows, int sequence,
   return j.all_accepted();
 }
 
-Verdict one_number_for_both(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+Verdict one_number_for_both(const Proposal& proposal, TargetRows& rows, int sequence, int position,
+                            RandomSource& random) {
   const Judging j{proposal, rows, sequence, position, random};
   for (int i = 0; i < j.size(); ++i) {
     const Distribution& p = rows.row(i);
@@ -142,13 +144,14 @@ Verdict take_best(const Proposal& proposal, TargetRows& rows, int, int, RandomSo
   }
 }
 
-Verdict remove_draft_token_first(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+Verdict remove_draft_token_first(const Proposal& proposal, TargetRows& rows, int sequence, int position,
+                                 RandomSource& random) {
   const Judging j{proposal, rows, sequence, position, random};
   for (int i = 0; i < j.size(); ++i) {
     const Distribution& p = rows.row(i);
     std::vector<std::uint64_t> left = p.weights();
     for (std::size_t k = 0; k < left.size(); ++k) {
-      if (p.tokens()[k] == j.draft_token(i)) left[k] = 0;  // in place, before the draft token is judged by it
+      if (p.tokens()[k] == j.draft_token(i)) left[k] = 0;  // in place, before the draft token is verified with it
     }
     if (left.size() == 1) continue;  // p is a point on the draft token
     return {i, p.tokens()[random.sample_index(j.key(i, Purpose::residual), left)]};
@@ -181,8 +184,8 @@ Verdict one_percent_more(const Proposal& proposal, TargetRows& rows, int sequenc
   return j.all_accepted();
 }
 
-/// A draft token stands while the product of the ratios so far does, as in block verification, but what falls is replaced as
-/// if each draft token had been judged by itself.
+/// Accepts draft tokens by the product of the ratios so far, as block verification does, but replaces a rejected one as
+/// if each draft token had been verified alone.
 Verdict block_accept_token_replace(const Proposal& proposal, TargetRows& rows, int sequence, int position,
                                    RandomSource& random) {
   const Judging j{proposal, rows, sequence, position, random};
@@ -206,7 +209,8 @@ Verdict number_by_row(const Proposal& proposal, TargetRows& rows, int sequence, 
   return rejection.judge(proposal, rows, sequence, 0, random);
 }
 
-Verdict replace_in_advance(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+Verdict replace_in_advance(const Proposal& proposal, TargetRows& rows, int sequence, int position,
+                           RandomSource& random) {
   const Judging j{proposal, rows, sequence, position, random};
   for (int i = 0; i < j.size(); ++i) {
     const Distribution& p = rows.row(i);
@@ -218,7 +222,7 @@ Verdict replace_in_advance(const Proposal& proposal, TargetRows& rows, int seque
   return j.all_accepted();
 }
 
-/// Anything, where nothing can be: p < q for the draft token leaves some other p > q.
+/// Has a fallback for an empty residual, which never happens: p < q for the draft token leaves p > q for another token.
 Verdict with_fallback(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
   const Judging j{proposal, rows, sequence, position, random};
   for (int i = 0; i < j.size(); ++i) {
@@ -230,9 +234,9 @@ Verdict with_fallback(const Proposal& proposal, TargetRows& rows, int sequence, 
   return j.all_accepted();
 }
 
-/// Block verification, Sun et al. 2024 (arXiv 2403.10444): p_i is how much of its block's first i draft tokens stands, one
-/// coin is tossed for every i, and the last that falls well decides. The coins' odds are products of weights, which fit
-/// a pick only where the weights are small multiples of one unit.
+/// Block verification, Sun et al. 2024 (arXiv 2403.10444): p_i is the probability with which the first i draft tokens
+/// are accepted together, one coin is tossed for every i, and the last successful one decides. The coins' odds are
+/// products of weights, which fit sample_index only where the weights are small multiples of one unit.
 Verdict judge_as_block(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
   const Judging j{proposal, rows, sequence, position, random};
   const auto count = static_cast<std::size_t>(j.size());
@@ -244,35 +248,35 @@ Verdict judge_as_block(const Proposal& proposal, TargetRows& rows, int sequence,
     for (const std::uint64_t weight : proposal.drawn_from[i].weights()) unit = std::gcd(unit, weight);
   }
   using Wide = unsigned __int128;
-  struct Part {
+  struct Ratio {
     std::uint64_t of = 1;
     std::uint64_t all = 1;
   };
   const auto narrow = [](Wide value) {
-    REQUIRE(value >> 63 == 0, "a block's weights are small multiples of one unit");
+    REQUIRE(value >> 63 == 0, "the weights are small multiples of one unit");
     return static_cast<std::uint64_t>(value);
   };
-  std::vector<Part> chances = {{}};  // p_i
+  std::vector<Ratio> joint = {{}};  // p_i
   for (std::size_t i = 0; i < count; ++i) {
     const Token draft_token = proposal.tokens[i];
-    const std::uint64_t of = narrow(Wide{chances[i].of} * (p[i].weight(draft_token) / unit));
-    const std::uint64_t all = narrow(Wide{chances[i].all} * (proposal.drawn_from[i].weight(draft_token) / unit));
+    const std::uint64_t of = narrow(Wide{joint[i].of} * (p[i].weight(draft_token) / unit));
+    const std::uint64_t all = narrow(Wide{joint[i].all} * (proposal.drawn_from[i].weight(draft_token) / unit));
     const std::uint64_t common = std::gcd(of, all);
-    chances.push_back(of >= all ? Part{} : Part{of / common, all / common});
+    joint.push_back(of >= all ? Ratio{} : Ratio{of / common, all / common});
   }
-  /// max(p_i p - q, 0) by p's tokens, after the first i draft tokens.
+  /// Returns max(p_i p - q, 0) by p's tokens, after the first i draft tokens.
   const auto left_after = [&](std::size_t i) {
     std::vector<std::uint64_t> left;
     for (const Token token : p[i].tokens()) {
-      const std::uint64_t wanted = narrow(Wide{chances[i].of} * (p[i].weight(token) / unit));
-      const std::uint64_t offered = narrow(Wide{chances[i].all} * (proposal.drawn_from[i].weight(token) / unit));
+      const std::uint64_t wanted = narrow(Wide{joint[i].of} * (p[i].weight(token) / unit));
+      const std::uint64_t offered = narrow(Wide{joint[i].all} * (proposal.drawn_from[i].weight(token) / unit));
       left.push_back(wanted > offered ? wanted - offered : 0);
     }
     return left;
   };
   std::size_t accepted = 0;
   for (std::size_t i = 1; i <= count; ++i) {
-    const auto [of, all] = chances[i];
+    const auto [of, all] = joint[i];
     std::array<std::uint64_t, 2> odds = {of, all - of};
     if (i < count) {
       const std::vector<std::uint64_t> left = left_after(i);
@@ -283,14 +287,16 @@ Verdict judge_as_block(const Proposal& proposal, TargetRows& rows, int sequence,
     if (random.sample_index(j.key(static_cast<int>(i) - 1, Purpose::accept), odds) == 0) accepted = i;
   }
   if (accepted == count) return {j.size(), draw(p[count], j.key(j.size(), Purpose::target), random)};
-  const std::size_t next = random.sample_index(j.key(static_cast<int>(accepted), Purpose::residual), left_after(accepted));
+  const Key key = j.key(static_cast<int>(accepted), Purpose::residual);
+  const std::size_t next = random.sample_index(key, left_after(accepted));
   return {static_cast<int>(accepted), p[accepted].tokens()[next]};
 }
 
-// Rules of trees.
+// Rules for trees.
 
-/// The branches are verified as if each were a text of its own, and that of which most stands is taken.
-Verdict judge_each_branch(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+/// Verifies each branch as if it were a text of its own, and takes the one with most accepted draft tokens.
+Verdict judge_each_branch(const Proposal& proposal, TargetRows& rows, int sequence, int position,
+                          RandomSource& random) {
   std::vector<Distribution> p;
   for (int row = 0; row <= proposal.size(); ++row) p.push_back(rows.row(row));
   constexpr Purpose numbers[] = {Purpose::target, Purpose::accept, Purpose::residual};
@@ -300,10 +306,10 @@ Verdict judge_each_branch(const Proposal& proposal, TargetRows& rows, int sequen
     if (proposal.first_child(leaf) != Proposal::no_node) continue;
     const Purpose number = numbers[branch++ % std::size(numbers)];
     Verdict own{0, 0, -1};
-    for (const int draft_token : proposal.path_to(leaf)) {
+    for (const int node : proposal.path_to(leaf)) {
       own.next = draw(p[static_cast<std::size_t>(own.last + 1)], {sequence, position + own.accepted, number}, random);
-      if (own.next != proposal.tokens[static_cast<std::size_t>(draft_token)]) break;
-      own = {own.accepted + 1, 0, draft_token};
+      if (own.next != proposal.tokens[static_cast<std::size_t>(node)]) break;
+      own = {own.accepted + 1, 0, node};
     }
     if (own.last == leaf) {
       own.next = draw(p[static_cast<std::size_t>(leaf + 1)], {sequence, position + own.accepted, number}, random);
@@ -313,11 +319,11 @@ Verdict judge_each_branch(const Proposal& proposal, TargetRows& rows, int sequen
   return best;
 }
 
-/// Goes down the tree as `rejection` does. `stand_in` says which other draft token of the place stands for a first that fell,
-/// and `row` after which draft token the row is that judges what follows.
-template <class StandIn, class RowOf>
+/// Walks the tree as `rejection` does. `substitute` returns the sibling that is accepted in place of a rejected first
+/// draft token, and `row_of` the draft token after which the row is that verifies what follows.
+template <class Substitute, class RowOf>
 Verdict judge_tree(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random,
-                   const StandIn& stand_in, const RowOf& row_of) {
+                   const Substitute& substitute, const RowOf& row_of) {
   Verdict verdict;
   for (;;) {
     const Distribution& p = rows.row(row_of(verdict.last) + 1);
@@ -328,36 +334,38 @@ Verdict judge_tree(const Proposal& proposal, TargetRows& rows, int sequence, int
       return verdict;
     }
     const Judging j{proposal, rows, sequence, position + verdict.accepted - first, random};
-    int accepted_count = first;
+    int node = first;
     if (!j.accepted(first, p)) {
       verdict.next = j.replacement(first, p);
-      accepted_count = stand_in(p, verdict, at);
-      if (accepted_count == Proposal::no_node) return verdict;
+      node = substitute(p, verdict, at);
+      if (node == Proposal::no_node) return verdict;
     }
-    verdict = {verdict.accepted + 1, 0, accepted_count};
+    verdict = {verdict.accepted + 1, 0, node};
   }
 }
 
-/// Each other draft token of the place stands with p, as if the first had not been refused.
-Verdict judge_siblings_by_p(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
-  const auto stand_in = [&](const Distribution& p, const Verdict& verdict, int at) {
-    int draft_token = proposal.next_sibling(proposal.first_child(verdict.last));
-    for (; draft_token != Proposal::no_node; draft_token = proposal.next_sibling(draft_token)) {
-      const std::uint64_t wanted = p.weight(proposal.tokens[static_cast<std::size_t>(draft_token)]);
+/// Accepts each sibling with p, as if the first had not been rejected.
+Verdict judge_siblings_by_p(const Proposal& proposal, TargetRows& rows, int sequence, int position,
+                            RandomSource& random) {
+  const auto substitute = [&](const Distribution& p, const Verdict& verdict, int at) {
+    int node = proposal.next_sibling(proposal.first_child(verdict.last));
+    for (; node != Proposal::no_node; node = proposal.next_sibling(node)) {
+      const std::uint64_t wanted = p.weight(proposal.tokens[static_cast<std::size_t>(node)]);
       const std::array weights{wanted, Distribution::total - wanted};
       if (random.sample_index({sequence, at, Purpose::target}, weights) == 0) break;
     }
-    return draft_token;
+    return node;
   };
-  return judge_tree(proposal, rows, sequence, position, random, stand_in, [](int last) { return last; });
+  return judge_tree(proposal, rows, sequence, position, random, substitute, [](int last) { return last; });
 }
 
-/// What follows any draft token of a place is judged by the row after the first one there.
-Verdict judge_by_first_row(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
-  const auto stand_in = [&](const Distribution&, const Verdict& verdict, int) {
+/// Verifies what follows any sibling with the row after the first one.
+Verdict judge_by_first_row(const Proposal& proposal, TargetRows& rows, int sequence, int position,
+                           RandomSource& random) {
+  const auto substitute = [&](const Distribution&, const Verdict& verdict, int) {
     return proposal.child(verdict.last, verdict.next);
   };
-  return judge_tree(proposal, rows, sequence, position, random, stand_in, [&](int last) {
+  return judge_tree(proposal, rows, sequence, position, random, substitute, [&](int last) {
     return last < 0 ? last : proposal.first_child(proposal.parent(last));
   });
 }
@@ -371,7 +379,7 @@ constexpr Rule claiming(const Rule& rule, Verdict (*judge)(const Proposal&, Targ
 const Rule accepts_all = claiming(rejection, accept_all);
 const Rule accepts_what_is_possible = claiming(rejection, accept_possible);
 const Rule first_draft_token_unchecked = claiming(matching, skip_first);
-const Rule refused_token_subtracted_only = claiming(rejection, subtract_refused_only);
+const Rule rejected_token_subtracted_only = claiming(rejection, subtract_rejected_only);
 const Rule zero_coin_accepts = claiming(rejection, coin_at_most);
 const Rule row_too_late = claiming(rejection, next_row);
 const Rule replacement_from_next_row = claiming(rejection, replace_late);

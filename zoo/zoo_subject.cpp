@@ -6,9 +6,9 @@
 #include <iterator>
 
 #include "ref/decoding/decoder.h"
+#include "ref/drafts/control_drafts.h"
 #include "ref/drafts/model_draft.h"
 #include "ref/drafts/none.h"
-#include "ref/drafts/control_drafts.h"
 #include "ref/drafts/scripted.h"
 
 namespace draftproof::zoo {
@@ -24,8 +24,8 @@ bool can_run(const Parts& parts, const Variation& variation, int vocabulary) {
   return std::find(std::begin(draft_names), std::end(draft_names), name) != std::end(draft_names);
 }
 
-ZooSubject::ZooSubject(const HashShape& shape, const Parts& parts)
-    : parts_(parts), sound_(make_hash_model(shape)), dialect_(make_hash_model(disagreeing(shape))) {}
+ZooSubject::ZooSubject(const HashShape& shape, const Parts& parts, bool rows)
+    : parts_(parts), sound_(make_hash_model(shape)), perturbed_(make_hash_model(disagreeing(shape))), rows_(rows) {}
 
 Model& ZooSubject::target(const Variation& variation) {
   if (parts_.target == nullptr) return *sound_;
@@ -41,13 +41,13 @@ std::unique_ptr<Draft> ZooSubject::new_draft(const std::string& name, int capaci
   if (name.starts_with("scripted:")) {
     return std::make_unique<ScriptedDraft>(*sound_, capacity, draft_max, name.substr(name.find(':') + 1));
   }
-  if (name == "variable-length") return variable_length(*dialect_, capacity, draft_max);
-  if (parts_.draft != nullptr) return parts_.draft(*dialect_, capacity, draft_max);
-  return std::make_unique<ModelDraft>(*dialect_, capacity, draft_max);
+  if (name == "variable-length") return variable_length(*perturbed_, capacity, draft_max);
+  if (parts_.draft != nullptr) return parts_.draft(*perturbed_, capacity, draft_max);
+  return std::make_unique<ModelDraft>(*perturbed_, capacity, draft_max);
 }
 
 Trace ZooSubject::run_with_callback(const Request& request, const Variation& variation, RandomSource& sound_random,
-                              const OnRound& on_round) {
+                                    const OnRound& on_round) {
   Request asked = request;
   asked.draft_max = variation.draft_max;
   asked.prefill_chunk = variation.prefill_chunk;
@@ -66,9 +66,9 @@ Trace ZooSubject::run_with_callback(const Request& request, const Variation& var
   if (parts_.loop) return run_loop(own_target, *draft, rule, random, asked, on_round, *parts_.loop);
   Decoder decoder(own_target, *draft, rule, random, asked, Recording::digests);
   std::atomic<bool> ended = false;
-  decoder.run({[&](const Trace& trace) { ended = on_round && !on_round(trace); }}, &ended);
+  decoder.run({[&](const Trace& trace) { ended = on_round && !on_round(trace); }, rows_}, &ended);
   Trace trace = decoder.trace();
-  trace.request.sampling = request.sampling;  // nobody says of himself that he took another's
+  trace.request.sampling = request.sampling;  // a decoder with this fault would record what it was given
   trace.request.stops = request.stops;
   return trace;
 }

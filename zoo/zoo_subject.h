@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A decoder over hash models with some of its parts taken out of the zoo.
+// A decoder over hash models, with some of its parts replaced by parts of the zoo. Without replacements it is the
+// production loop, over models small enough for every random draw to be enumerated.
 #pragma once
 
 #include <map>
@@ -14,16 +15,17 @@
 
 namespace draftproof::zoo {
 
-/// Besides these scripted:SCRIPT. dialect: a model that disagrees with the target on some rows. moody: draft tokens as many
-/// tokens as it feels like, often none.
+/// The drafts besides scripted:SCRIPT. perturbed: a model that disagrees with the target on some rows. variable-length:
+/// proposes a varying number of draft tokens, often none.
 inline constexpr std::string_view draft_names[] = {"none", "perturbed", "always-reject", "perfect", "variable-length"};
 
 class ZooSubject final : public Subject {
  public:
-  ZooSubject(const HashShape& shape, const Parts& parts);
+  /// `rows`: the production loop keeps each round's distributions for the callback.
+  explicit ZooSubject(const HashShape& shape, const Parts& parts = {}, bool rows = false);
 
   Trace run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
-                    const OnRound& on_round) override;
+                          const OnRound& on_round) override;
   Model& target(const Variation& variation) override;
   std::string numerics(const Variation&) override { return "hash"; }
 
@@ -32,13 +34,14 @@ class ZooSubject final : public Subject {
 
   Parts parts_;
   std::unique_ptr<Model> sound_;
-  std::unique_ptr<Model> dialect_;
+  std::unique_ptr<Model> perturbed_;
+  bool rows_;
   std::map<int, std::unique_ptr<Model>> targets_;  // by threads
-  std::optional<Request> first_;                   // of all that were asked
+  std::optional<Request> first_;                   // the first request
 };
 
-/// Whether a decoder of these parts can be asked to run so: a wrong rule of trees may ask for rows that are not on its
-/// way, which row by row there are not; scripts are for parts that know trees.
+/// Returns whether a decoder of these parts can be run in this variation. A wrong rule for trees may ask for rows off
+/// its path, which serial verification does not have. Scripts are for parts that support trees.
 bool can_run(const Parts& parts, const Variation& variation, int vocabulary);
 
 bool same_name(const Rule* rule, const Rule& other);

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT
-// Replays every round from first principles: p from plain decoding, q as recorded, random answers by key. Shares no
-// code with the rules it judges.
+// Replays every round from first principles: p from plain decoding, q as recorded, random draws by key. Shares no code
+// with the rules it examines.
 #include <algorithm>
 #include <array>
 #include <optional>
 
-#include "oracle/checks/check.h"
+#include "oracle/checks/checks.h"
 
 namespace draftproof {
 namespace {
 
-Token drawn(RandomSource& random, const Key& key, std::span<const Token> tokens, std::span<const std::uint64_t> weights) {
+Token drawn(RandomSource& random, const Key& key, std::span<const Token> tokens,
+            std::span<const std::uint64_t> weights) {
   return tokens[random.sample_index(key, weights)];
 }
 
-struct What {
+struct Contradiction {
   std::string expected;
   std::string observed;
   std::vector<std::string> facts;
@@ -36,21 +37,23 @@ std::string shown(const Key& key) {
          name_of(key.purpose) + ")";
 }
 
-/// The draft tokens that follow `last`, -1 being the anchor: one place, the first of which is judged by its q.
-std::vector<int> following(const Proposal& proposal, int last) {
+/// Returns the children of draft token `last`, -1 being the anchor. The first of them is verified with its q.
+std::vector<int> children_of(const Proposal& proposal, int last) {
   std::vector<int> list;
-  for (int draft_token = last + 1; draft_token < proposal.size() && proposal.depth(draft_token) > proposal.depth(last); ++draft_token) {
-    if (proposal.depth(draft_token) == proposal.depth(last) + 1) list.push_back(draft_token);
+  for (int node = last + 1; node < proposal.size() && proposal.depth(node) > proposal.depth(last); ++node) {
+    if (proposal.depth(node) == proposal.depth(last) + 1) list.push_back(node);
   }
   return list;
 }
 
-/// The way down the tree of a round that its rows and the keys say.
-struct Way {
-  std::vector<int> draft_tokens;          // that stand
-  long judged = 0;                   // places where something was drafted
-  int refused = Proposal::no_node;  // the first draft token of the place where none stands
-  std::optional<Token> next;         // the target's token there; none when what was drafted first has no weight in q
+/// The path through the tree of a round that follows from its rows and the keys.
+struct Path {
+  std::vector<int> nodes;           // the accepted draft tokens
+  long judged = 0;                  // positions with draft tokens
+  int rejected = Proposal::no_node;  // the first draft token of the position where none is accepted
+  std::optional<Token> next;        // the target's token there; none when the first draft token has no weight in q
+
+  int last() const { return nodes.empty() ? -1 : nodes.back(); }
 };
 
 struct Replay {
@@ -72,8 +75,9 @@ struct Replay {
     return random.sample_index(key(position, Purpose::accept), std::array{wanted, offered - wanted}) == 0;
   }
 
-  /// Why the draft token stands or falls, in numbers.
-  std::vector<std::string> reasons(const Distribution& p, const Distribution& q, Token draft_token, int position) const {
+  /// Returns why the draft token is accepted or rejected, in numbers.
+  std::vector<std::string> reasons(const Distribution& p, const Distribution& q, Token draft_token,
+                                   int position) const {
     if (by_matching) {
       return {"the target draws token " + std::to_string(target_draw(p, position)) + " with " +
                   shown(key(position, Purpose::target)),
@@ -81,13 +85,13 @@ struct Replay {
     }
     std::vector<std::string> facts = {shown("p", p, draft_token), shown("q", q, draft_token)};
     if (p.weight(draft_token) < q.weight(draft_token)) {
-      facts.push_back("by " + shown(key(position, Purpose::accept)) + " it " +
-                      (accepted(p, q, draft_token, position) ? "stands" : "falls"));
+      facts.push_back("by " + shown(key(position, Purpose::accept)) + " it is " +
+                      (accepted(p, q, draft_token, position) ? "accepted" : "rejected"));
     }
     return facts;
   }
 
-  Token after_refusal(const Distribution& p, const Distribution& q, int position) const {
+  Token after_rejection(const Distribution& p, const Distribution& q, int position) const {
     if (by_matching) return target_draw(p, position);
     std::vector<Token> tokens;
     std::vector<std::uint64_t> weights;
@@ -101,172 +105,244 @@ struct Replay {
     return drawn(random, key(position, Purpose::residual), tokens, weights);
   }
 
-  /// `row(depth)` is p after `prefix`, which is the text and the draft tokens that stand so far.
+  /// Extends `prefix`, the text, with the accepted draft tokens. `row(depth)` is p after `prefix` at that depth.
   template <class Row>
-  Way way(const Proposal& proposal, std::vector<Token>& prefix, const Row& row) const {
-    Way way;
+  Path path(const Proposal& proposal, std::vector<Token>& prefix, const Row& row) const {
+    Path path;
     for (;;) {
       const int position = static_cast<int>(prefix.size());
-      const Distribution& p = row(way.draft_tokens.size());
-      const std::vector<int> there = following(proposal, way.draft_tokens.empty() ? -1 : way.draft_tokens.back());
-      if (there.empty()) {
-        way.next = target_draw(p, position);
-        return way;
+      const Distribution& p = row(path.nodes.size());
+      const std::vector<int> children = children_of(proposal, path.last());
+      if (children.empty()) {
+        path.next = target_draw(p, position);
+        return path;
       }
-      ++way.judged;
-      const auto first = static_cast<std::size_t>(there[0]);
+      ++path.judged;
+      const auto first = static_cast<std::size_t>(children[0]);
       const Distribution& q = proposal.drawn_from[first];
-      if (q.weight(proposal.tokens[first]) == 0) return way;
+      if (q.weight(proposal.tokens[first]) == 0) return path;
       Token token = proposal.tokens[first];
-      if (!accepted(p, q, token, position)) token = after_refusal(p, q, position);
-      const auto accepted_count = std::find_if(there.begin(), there.end(), [&](int draft_token) {
-        return proposal.tokens[static_cast<std::size_t>(draft_token)] == token;
+      if (!accepted(p, q, token, position)) token = after_rejection(p, q, position);
+      const auto node = std::find_if(children.begin(), children.end(), [&](int child) {
+        return proposal.tokens[static_cast<std::size_t>(child)] == token;
       });
-      if (accepted_count == there.end()) {
-        way.refused = there[0];
-        way.next = token;
-        return way;
+      if (node == children.end()) {
+        path.rejected = children[0];
+        path.next = token;
+        return path;
       }
-      way.draft_tokens.push_back(*accepted_count);
+      path.nodes.push_back(*node);
       prefix.push_back(token);
     }
   }
 };
 
-}  // namespace
+/// Replays the rounds of one run, in order.
+class RunReplay {
+ public:
+  RunReplay(Trial& trial, const Run& run, Examination& examination)
+      : trial_(trial), run_(run), examination_(examination), random_(trial.seed),
+        replay_{random_, run.variation.promises_tokens(), trial.request.sequence}, text_(trial.request.prompt) {}
 
-Finding check_acceptance_correct(Trial& trial) {
-  Examination examination("acceptance_correct");
-  const Request& asked = trial.request;
+  void replay() {
+    for (const Round& round : run_.trace.rounds) {
+      ++rounds_;
+      expect_continuation(round);
+      if (!expect_q_for_each(round)) return;
+      expect_draws_from_q(round);
+      replay(round);
+    }
+  }
+
+  long rounds() const { return rounds_; }
+  long judged() const { return judged_; }
+
+ private:
+  /// `contradiction` is called when the condition is false.
+  template <class Describe>
+  bool expect(bool condition, std::size_t position, const Describe& contradiction) {
+    return examination_.expect(condition, [&] {
+      const Contradiction found = contradiction();
+      return failure_of(run_.variation, rounds_ - 1, static_cast<std::int64_t>(position), found.expected,
+                        found.observed, found.facts);
+    });
+  }
+
+  const Distribution& p_after(const std::vector<Token>& text) {
+    return trial_.row_after(run_.variation, text).distribution;
+  }
+
+  void expect_continuation(const Round& round) {
+    expect(round.position == static_cast<int>(text_.size()) && round.anchor == text_.back(), text_.size(), [&] {
+      return Contradiction{"the text ends in " + std::to_string(text_.back()) + ", which the round continues",
+                           "it continues token " + std::to_string(round.anchor) + " at position " +
+                               std::to_string(round.position),
+                           {"the text is the prompt and what the rounds before emitted"}};
+    });
+  }
+
+  bool expect_q_for_each(const Round& round) {
+    const auto& draft_tokens = round.proposal.tokens;
+    return expect(round.proposal.drawn_from.size() == draft_tokens.size(), text_.size(), [&] {
+      return Contradiction{std::to_string(draft_tokens.size()) + " draft tokens with a q each",
+                           "a draft token comes without the q it was drawn from",
+                           {"a q that is not stated cannot have been used to verify"}};
+    });
+  }
+
+  void expect_draws_from_q(const Round& round) {
+    const auto& draft_tokens = round.proposal.tokens;
+    for (std::size_t i = 0; i < draft_tokens.size(); ++i) {
+      const Distribution& q = round.proposal.drawn_from[i];
+      const std::size_t position = text_.size() + static_cast<std::size_t>(round.proposal.depth(static_cast<int>(i)));
+      const Key key = replay_.key(static_cast<int>(position), run_.variation.rule->draft_noise);
+      const bool possible = q.weight(draft_tokens[i]) > 0;
+      const Token own = possible ? drawn(random_, key, q.tokens(), q.weights()) : draft_tokens[i];
+      expect(possible && own == draft_tokens[i], position, [&] {
+        return Contradiction{"a draft token that is drawn from its stated q" +
+                                 (possible ? ", which gives token " + std::to_string(own) : std::string()),
+                             "draft token " + std::to_string(draft_tokens[i]) + " was not drawn from its stated q",
+                             {shown("q", q, draft_tokens[i]), "the draft draws with " + shown(key)}};
+      });
+    }
+  }
+
+  void replay(const Round& round) {
+    std::vector<Token> prefix = text_;
+    const Path path = replay_.path(round.proposal, prefix, [&](std::size_t row) -> const Distribution& {
+      const Distribution& p = p_after(prefix);
+      expect(row < round.targets.size() && round.targets[row] == p.fingerprint(), prefix.size(), [&] {
+        return Contradiction{"p has the fingerprint " + p.fingerprint().hex(),
+                             "row " + std::to_string(row) + " was verified with another p" +
+                                 (row < round.targets.size() ? ": " + round.targets[row].hex() : ""),
+                             {"the text before the position is the same in both"}};
+      });
+      return p;
+    });
+    judged_ += path.judged;
+    const std::vector<Token> accepted(prefix.begin() + static_cast<std::ptrdiff_t>(text_.size()), prefix.end());
+    expect_verdict(round, path, accepted);
+    expect_accepted_emitted(round, accepted);
+    if (path.next) expect_next(round, path, prefix);
+    text_.insert(text_.end(), round.emitted.begin(), round.emitted.end());
+    expect_no_early_end(round, accepted.size());
+  }
+
+  /// The numbers behind the first decision in which the verdict and the path differ.
+  std::vector<std::string> facts_of_verdict(const Round& round, const Path& path, const std::vector<Token>& accepted) {
+    const auto same = static_cast<std::size_t>(
+        std::max(0, std::min(round.verdict.accepted, static_cast<int>(accepted.size()))));
+    const std::vector<int> children = children_of(round.proposal, same == 0 ? -1 : path.nodes[same - 1]);
+    if (children.empty()) {
+      return {"the round has " + std::to_string(round.proposal.tokens.size()) + " draft tokens"};
+    }
+    std::vector<Token> before = text_;
+    before.insert(before.end(), accepted.begin(), accepted.begin() + static_cast<std::ptrdiff_t>(same));
+    const auto first = static_cast<std::size_t>(children[0]);
+    return replay_.reasons(p_after(before), round.proposal.drawn_from[first], round.proposal.tokens[first],
+                           static_cast<int>(before.size()));
+  }
+
+  void expect_verdict(const Round& round, const Path& path, const std::vector<Token>& accepted) {
+    const int count = static_cast<int>(accepted.size());
+    expect(round.verdict.accepted == count && round.verdict.last == path.last(), text_.size() + accepted.size(), [&] {
+      const auto until = [&](int node) {  // named where only the branch differs
+        return round.verdict.accepted == count ? ", up to draft token " + std::to_string(node) : std::string();
+      };
+      return Contradiction{"p, q and the keys accept " + std::to_string(count) + " draft tokens" + until(path.last()),
+                           std::to_string(round.verdict.accepted) + " draft tokens were accepted" +
+                               until(round.verdict.last),
+                           facts_of_verdict(round, path, accepted)};
+    });
+  }
+
+  /// A round emits the accepted draft tokens and the target's token, cut only by a stop token or by the budget. Whether
+  /// it had to be cut is examined by termination_and_counters.
+  void expect_accepted_emitted(const Round& round, const std::vector<Token>& accepted) {
+    const auto& emitted = round.emitted;
+    const auto common = static_cast<std::ptrdiff_t>(std::min(accepted.size(), emitted.size()));
+    expect(std::equal(emitted.begin(), emitted.begin() + common, accepted.begin()), text_.size(), [&] {
+      return Contradiction{
+          "the " + std::to_string(accepted.size()) + " accepted draft tokens: " + listed(accepted, accepted.size()),
+          "the emitted tokens are not the accepted draft tokens: " + listed(emitted, emitted.size()),
+          {"an accepted draft token is output"}};
+    });
+  }
+
+  /// `prefix`: the text and the accepted draft tokens.
+  void expect_next(const Round& round, const Path& path, const std::vector<Token>& prefix) {
+    const auto& emitted = round.emitted;
+    const std::size_t accepted = path.nodes.size();
+    const Token next = *path.next;
+    const Distribution& p = p_after(prefix);
+    const bool right = emitted.size() <= accepted || (emitted.size() == accepted + 1 && emitted.back() == next);
+    expect(round.verdict.next == next && right, prefix.size(), [&] {
+      const Token found = right ? round.verdict.next : emitted.back();
+      const bool own = path.rejected == Proposal::no_node || replay_.by_matching;
+      const Key key = replay_.key(static_cast<int>(prefix.size()), own ? Purpose::target : Purpose::residual);
+      std::vector<std::string> facts = {shown("p", p, next), shown("p", p, found), "it is drawn with " + shown(key)};
+      if (!own) {
+        const Distribution& q = round.proposal.drawn_from[static_cast<std::size_t>(path.rejected)];
+        facts.insert(facts.begin() + 2, shown("q", q, next));
+      }
+      return Contradiction{"p and the keys give token " + std::to_string(next) + " after the " +
+                               std::to_string(accepted) + " accepted draft tokens",
+                           "token " + std::to_string(found) +
+                               (right || emitted.back() != next ? "" : ", after one token too many"),
+                           facts};
+    });
+  }
+
+  /// `accepted`: how many draft tokens are.
+  void expect_no_early_end(const Round& round, std::size_t accepted) {
+    const Request& asked = trial_.request;
+    const bool cut = round.emitted.size() <= accepted;
+    const bool filled = text_.size() >= asked.prompt.size() + static_cast<std::size_t>(asked.max_new_tokens);
+    const bool stopped = std::find(asked.stops.begin(), asked.stops.end(), text_.back()) != asked.stops.end();
+    expect(!cut || filled || stopped, text_.size(), [&] {
+      return Contradiction{"the accepted draft tokens and the token after them",
+                           "accepted draft tokens were not emitted",
+                           {"the text does not end in a stop token, and the budget is not used up"}};
+    });
+  }
+
+  Trial& trial_;
+  const Run& run_;
+  Examination& examination_;
+  PhiloxSource random_;
+  const Replay replay_;
+  std::vector<Token> text_;
+  long rounds_ = 0;
+  long judged_ = 0;
+};
+
+Finding examine(Trial& trial) {
+  Examination examination(acceptance_correct);
   long rounds = 0;
   long judged = 0;
   for (const Run& run : trial.runs) {
     if (!run.variation.promises_tokens() && run.variation.rule->judge != rejection.judge) {
       return std::move(examination)
-          .finding("", "there is no account of the rule " + std::string(run.variation.rule->name));
+          .finding("", "the rule " + std::string(run.variation.rule->name) + " cannot be replayed");
     }
-    PhiloxSource random(trial.seed);
-    const Replay replay{random, run.variation.promises_tokens(), asked.sequence};
-    std::vector<Token> text = asked.prompt;
-    std::int64_t at = -1;  // the round looked at
-    for (const Round& round : run.trace.rounds) {
-      ++rounds;
-      ++at;
-      // `what` gives expected, observed and the facts.
-      const auto expect = [&](bool condition, std::size_t position, const auto& what) {
-        return examination.expect(condition, [&] {
-          const What said = what();
-          return failure_of(run.variation, at, static_cast<std::int64_t>(position), said.expected, said.observed,
-                            said.facts);
-        });
-      };
-      const auto& draft_tokens = round.proposal.tokens;
-      expect(round.position == static_cast<int>(text.size()) && round.anchor == text.back(), text.size(), [&] {
-        return What{"the text ends in " + std::to_string(text.back()) + ", which the round continues",
-                    "it says it continues token " + std::to_string(round.anchor) + " at position " +
-                        std::to_string(round.position),
-                    {"the text is the prompt and what the rounds before emitted"}};
-      });
-      if (!expect(round.proposal.drawn_from.size() == draft_tokens.size(), text.size(), [&] {
-            return What{std::to_string(draft_tokens.size()) + " draft tokens with a q each",
-                        "a draft token comes without the q it was drawn from",
-                        {"what is not stated cannot have been judged by"}};
-          })) {
-        break;
-      }
-      for (std::size_t i = 0; i < draft_tokens.size(); ++i) {
-        const Distribution& q = round.proposal.drawn_from[i];
-        const std::size_t position = text.size() + static_cast<std::size_t>(round.proposal.depth(static_cast<int>(i)));
-        const Key key = replay.key(static_cast<int>(position), run.variation.rule->draft_noise);
-        const bool possible = q.weight(draft_tokens[i]) > 0;
-        const Token own = possible ? drawn(random, key, q.tokens(), q.weights()) : draft_tokens[i];
-        expect(possible && own == draft_tokens[i], position, [&] {
-          return What{"a draft token that is drawn from its stated q" +
-                          (possible ? ", which gives token " + std::to_string(own) : std::string()),
-                      "draft token " + std::to_string(draft_tokens[i]) + " was not drawn from its stated q",
-                      {shown("q", q, draft_tokens[i]), "the draft draws with " + shown(key)}};
-        });
-      }
-      std::vector<Token> prefix = text;
-      const auto row_of_prefix = [&](std::size_t row) -> const Distribution& {
-        const Distribution& p = trial.row_after(run.variation, prefix).distribution;
-        expect(row < round.targets.size() && round.targets[row] == p.fingerprint(), prefix.size(), [&] {
-          return What{"p has the fingerprint " + p.fingerprint().hex(),
-                      "row " + std::to_string(row) + " was judged by another p" +
-                          (row < round.targets.size() ? ": " + round.targets[row].hex() : ""),
-                      {"the text before the position is the same in both"}};
-        });
-        return p;
-      };
-
-      const Way way = replay.way(round.proposal, prefix, row_of_prefix);
-      const std::size_t accepted = way.draft_tokens.size();
-      const int last = way.draft_tokens.empty() ? -1 : way.draft_tokens.back();
-      const std::vector<Token> accepted_tokens(prefix.begin() + static_cast<std::ptrdiff_t>(text.size()), prefix.end());
-      judged += way.judged;
-      expect(round.verdict.accepted == static_cast<int>(accepted) && round.verdict.last == last, prefix.size(), [&] {
-        std::vector<std::string> facts = {"the round has " + std::to_string(draft_tokens.size()) + " draft tokens"};
-        const auto same = static_cast<std::size_t>(
-            std::max(0, std::min(round.verdict.accepted, static_cast<int>(accepted))));
-        const std::vector<int> there = following(round.proposal, same == 0 ? -1 : way.draft_tokens[same - 1]);
-        if (!there.empty()) {
-          std::vector<Token> before = text;
-          before.insert(before.end(), accepted_tokens.begin(), accepted_tokens.begin() + static_cast<std::ptrdiff_t>(same));
-          const Distribution& p = trial.row_after(run.variation, before).distribution;
-          const auto first = static_cast<std::size_t>(there[0]);
-          facts = replay.reasons(p, round.proposal.drawn_from[first], draft_tokens[first],
-                                 static_cast<int>(before.size()));
-        }
-        const bool elsewhere = round.verdict.accepted == static_cast<int>(accepted);
-        const auto to = [&](int draft_token) { return elsewhere ? ", to draft token " + std::to_string(draft_token) : std::string(); };
-        return What{std::to_string(accepted) + " draft tokens stand" + to(last),
-                    std::to_string(round.verdict.accepted) + " draft tokens were accepted" + to(round.verdict.last), facts};
-      });
-
-      // What is emitted are the draft tokens that stand and the target's token, cut by a stop token or by the budget only;
-      // whether it had to be cut is for `budget` to say.
-      const auto& emitted = round.emitted;
-      const std::size_t accepted_count = std::min(accepted, emitted.size());
-      expect(std::equal(emitted.begin(), emitted.begin() + static_cast<std::ptrdiff_t>(accepted_count), accepted_tokens.begin()),
-             text.size(), [&] {
-               return What{"the " + std::to_string(accepted) + " draft tokens that stand: " + listed(accepted_tokens, accepted),
-                           "what is emitted are not the draft tokens that stand: " + listed(emitted, emitted.size()),
-                           {"a draft token that stands is output"}};
-             });
-      if (way.next) {
-        const int position = static_cast<int>(prefix.size());
-        const Token next = *way.next;
-        const Distribution& p = trial.row_after(run.variation, prefix).distribution;
-        const bool cut = emitted.size() <= accepted;
-        const bool said = cut || (emitted.size() == accepted + 1 && emitted.back() == next);
-        expect(round.verdict.next == next && said, prefix.size(), [&] {
-          const Token found = said ? round.verdict.next : emitted.back();
-          const bool own = way.refused == Proposal::no_node || replay.by_matching;
-          const Key key = replay.key(position, own ? Purpose::target : Purpose::residual);
-          std::vector<std::string> facts = {shown("p", p, next), shown("p", p, found),
-                                            "it is drawn with " + shown(key)};
-          if (!own) {
-            facts.insert(facts.begin() + 2,
-                         shown("q", round.proposal.drawn_from[static_cast<std::size_t>(way.refused)], next));
-          }
-          return What{"p and the keys say token " + std::to_string(next) + " after the " + std::to_string(accepted) +
-                          " draft tokens that stand",
-                      "token " + std::to_string(found) + (said || emitted.back() != next ? "" : ", after one too many"),
-                      facts};
-        });
-      }
-      text.insert(text.end(), emitted.begin(), emitted.end());
-      const bool cut = emitted.size() <= accepted;
-      const bool filled = text.size() >= asked.prompt.size() + static_cast<std::size_t>(asked.max_new_tokens);
-      expect(!cut || filled || std::find(asked.stops.begin(), asked.stops.end(), text.back()) != asked.stops.end(),
-             text.size(), [&] {
-               return What{"the draft tokens that stand and the token after them", "draft tokens that stand were not emitted",
-                           {"there is neither a stop token at the end nor a budget used up"}};
-             });
-    }
+    RunReplay replay(trial, run, examination);
+    replay.replay();
+    rounds += replay.rounds();
+    judged += replay.judged();
   }
   return std::move(examination).finding(std::to_string(rounds) + " rounds replayed",
-                                        judged > 0 ? "" : "no draft token was made, so there was nothing to judge");
+                                        judged > 0 ? "" : "nothing was drafted, so nothing could be accepted");
 }
+
+}  // namespace
+
+const Check acceptance_correct = {
+    "acceptance_correct",
+    "every draft token was drawn from its stated q, and every verdict follows from p, q and the keys",
+    "the rule, the stated q, sampling parameters on verification rows, keys of random draws, what the decode loop "
+    "emits; the target's pass where logits_equal fails as well",
+    "how good the draft tokens are, because any q is right that they are drawn from; the conversion of logits to a "
+    "distribution and the random generator, which plain decoding shares",
+    examine};
 
 }  // namespace draftproof

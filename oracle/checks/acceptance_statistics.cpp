@@ -7,12 +7,12 @@
 namespace draftproof {
 namespace {
 
-using Sum = unsigned __int128;  // of weights of many draft tokens: no rounding before the end
+using Sum = unsigned __int128;  // of the weights of many draft tokens: no rounding before the end
 
 struct Exact {
   long judged = 0;
   long accepted = 0;
-  Sum ways = 0;
+  Sum weight = 0;
 };
 
 }  // namespace
@@ -31,7 +31,7 @@ std::uint64_t agreement(const Distribution& p, const Distribution& q) {
   std::size_t at[] = {0, 0};
   std::uint64_t end[] = {weights[0].empty() ? 0 : weights[0][0], weights[1].empty() ? 0 : weights[1][0]};
   std::uint64_t same = 0;
-  std::uint64_t from = 0;  // numbers below are counted
+  std::uint64_t from = 0;  // numbers below it are counted
   while (at[0] < tokens[0].size() && at[1] < tokens[1].size()) {
     const std::uint64_t to = std::min(end[0], end[1]);
     if (tokens[0][at[0]] == tokens[1][at[1]]) same += to - from;
@@ -51,16 +51,16 @@ std::vector<Judged> judged_by_depth(Trial& trial, const Run& run) {
     const std::vector<int> path = proposal.path_to(std::clamp(round.verdict.last, -1, proposal.size() - 1));
     std::vector<Token> before = text;
     for (std::size_t i = 0; i <= path.size(); ++i) {
-      // Of a tree, the first draft token of a place: the one that is judged by its q.
-      const int draft_token = proposal.first_child(i == 0 ? -1 : path[i - 1]);
-      if (draft_token == Proposal::no_node || proposal.drawn_from.size() <= static_cast<std::size_t>(draft_token)) break;
-      const Distribution& q = proposal.drawn_from[static_cast<std::size_t>(draft_token)];
+      // In a tree the first child of a node is the one that is verified with its q.
+      const int node = proposal.first_child(i == 0 ? -1 : path[i - 1]);
+      if (node == Proposal::no_node || proposal.drawn_from.size() <= static_cast<std::size_t>(node)) break;
+      const Distribution& q = proposal.drawn_from[static_cast<std::size_t>(node)];
       const Distribution& p = trial.row_after(run.variation, before).distribution;
       const bool one_number = run.variation.promises_tokens();
       if (depths.size() <= i) depths.resize(i + 1);
       ++depths[i].judged;
-      depths[i].accepted += i < path.size() && path[i] == draft_token;
-      depths[i].ways += one_number ? agreement(p, q) : overlap(p, q);
+      depths[i].accepted += i < path.size() && path[i] == node;
+      depths[i].weight += one_number ? agreement(p, q) : overlap(p, q);
       if (i < path.size()) before.push_back(proposal.tokens[static_cast<std::size_t>(path[i])]);
     }
     text.insert(text.end(), round.emitted.begin(), round.emitted.end());
@@ -68,7 +68,7 @@ std::vector<Judged> judged_by_depth(Trial& trial, const Run& run) {
   std::vector<Judged> list;
   for (const Exact& exact : depths) {
     list.push_back({exact.judged, exact.accepted,
-                    static_cast<double>(exact.ways) / static_cast<double>(Distribution::total)});
+                    static_cast<double>(exact.weight) / static_cast<double>(Distribution::total)});
   }
   return list;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How often a draft token stands, from its p and q alone: whole numbers of 2^52 ways.
+// How often a draft token is accepted, computed exactly from its p and q: whole numbers out of 2^52.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +9,24 @@
 
 namespace draftproof {
 
-/// By `rejection`: the sum of min(p, q) over all tokens.
+/// Returns 2^52 times the acceptance probability under `rejection`: the sum of min(p, q) over all tokens.
 std::uint64_t overlap(const Distribution& p, const Distribution& q);
 
-/// By `matching`, where both draw with one number: how many of the numbers below 2^52 fall on the same token along both
-/// rows.
+/// Returns 2^52 times the acceptance probability under `matching`, where draft and target draw with one number: how
+/// many of the numbers below 2^52 select the same token in both rows.
 std::uint64_t agreement(const Distribution& p, const Distribution& q);
 
-/// Of the draft tokens of one run that were judged, at one depth of their rounds (0: the first draft token).
+/// The verified draft tokens of a run at one depth of their rounds (0: the first draft token).
 struct Judged {
   long judged = 0;
   long accepted = 0;
-  double expected = 0;  // of them to stand: a sum of exact probabilities
+  double expected = 0;  // to be accepted: a sum of exact probabilities
 };
 
-/// By depth; p from plain decoding, q as recorded. Draft tokens without their q are left out.
+/// Returns the counts by depth; p from plain decoding, q as recorded. Draft tokens without their q are left out.
 std::vector<Judged> judged_by_depth(Trial& trial, const Run& run);
 
-/// [n]: rounds with draft tokens of which n stood.
+/// [n]: rounds with draft tokens of which n were accepted.
 std::vector<long> rounds_by_accepted(const Trace& trace);
 
 }  // namespace draftproof

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Reads the plain text again in other ways: one token at a time, all at once, in chunks of every small size, and with
-// wrong draft tokens behind each chunk that are then forgotten. Every row must keep its bits.
+// Reads the plain text again in other ways: one token at a time, all at once, in chunks of small sizes, and with wrong
+// draft tokens after each chunk that are then rolled back. Every row must keep its bits.
 #include <algorithm>
 #include <set>
 
-#include "oracle/checks/check.h"
+#include "oracle/checks/checks.h"
 
 namespace draftproof {
 namespace {
 
-/// Digests of the rows after each token from `first` on, reading `chunk` tokens per pass with `draft tokens` wrong ones
-/// behind them.
+/// Reads `chunk` tokens per pass, followed by `draft_tokens` wrong draft tokens. Returns the digests of the rows after
+/// each token from `first` on.
 std::vector<Fingerprint> read(Model& target, std::span<const Token> text, int first, int chunk, int draft_tokens) {
   const int length = static_cast<int>(text.size());
   const auto cache = target.new_cache(length + draft_tokens, chunk + draft_tokens);
@@ -19,8 +19,8 @@ std::vector<Fingerprint> read(Model& target, std::span<const Token> text, int fi
   for (int at = 0; at < length; at += chunk) {
     const int now = std::min(chunk, length - at);
     std::vector<Token> tokens(text.begin() + at, text.begin() + at + now);
-    for (int g = 0; g < draft_tokens; ++g) {
-      tokens.push_back((text[static_cast<std::size_t>(at)] + 1 + g) % target.vocabulary());
+    for (int i = 0; i < draft_tokens; ++i) {
+      tokens.push_back((text[static_cast<std::size_t>(at)] + 1 + i) % target.vocabulary());
     }
     Transaction transaction = cache->begin(now + draft_tokens);
     const int from = std::clamp(first - at, 0, now);
@@ -33,11 +33,9 @@ std::vector<Fingerprint> read(Model& target, std::span<const Token> text, int fi
   return rows;
 }
 
-}  // namespace
-
-Finding check_batch_invariance(Trial& trial) {
-  Examination examination("batch_invariance");
-  std::set<std::string> seen;  // one reading per way of computing
+Finding examine(Trial& trial) {
+  Examination examination(batch_invariance);
+  std::set<std::string> seen;  // one run per kernel table and number of threads
   int readings = 0;
   for (const Run& run : trial.runs) {
     if (!seen.insert(run.variation.kernels + "/" + std::to_string(run.variation.threads)).second) continue;
@@ -55,15 +53,27 @@ Finding check_batch_invariance(Trial& trial) {
       for (std::size_t i = 0; i < expected.rows.size(); ++i) {
         examination.expect(rows[i] == expected.rows[i].logits, [&] {
           return failure_of(run.variation, -1, static_cast<std::int64_t>(i) + first + 1,
-                            "the row that decides it has logits " + expected.rows[i].logits.hex(),
-                            "read " + std::to_string(chunk) + " tokens at a time with " + std::to_string(draft_tokens) +
-                                " wrong draft tokens behind, the row has other bits: " + rows[i].hex(),
+                            "the row that decides this token has logits " + expected.rows[i].logits.hex(),
+                            "read " + std::to_string(chunk) + " tokens per pass, followed by " +
+                                std::to_string(draft_tokens) + " wrong draft tokens, the row has other bits: " +
+                                rows[i].hex(),
                             {"the text before the position is the same in both", "only the target was run"});
         });
       }
     }
   }
-  return std::move(examination).finding(std::to_string(readings) + " other readings of the text, every row the same");
+  return std::move(examination)
+      .finding(std::to_string(readings) + " other ways to read the text, the same bits in every row");
 }
+
+}  // namespace
+
+const Check batch_invariance = {
+    "batch_invariance",
+    "the bits of a row depend on the text before it only, not on how the text was cut into passes or what else a pass "
+    "computed",
+    "the target's pass: masks, positions, kernels, threads; its KV caches",
+    "the draft, the rule, the decode loop, sampling and random draws, because none of them runs",
+    examine};
 
 }  // namespace draftproof

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include "oracle/checks/check.h"
+#include "oracle/checks/checks.h"
 
 namespace draftproof {
+namespace {
 
-Finding check_cache_rollback(Trial& trial) {
-  Examination examination("cache_rollback");
+Finding examine(Trial& trial) {
+  Examination examination(cache_rollback);
   long caches = 0;
-  bool refused = false;
+  bool any_rejected = false;
   for (const Run& run : trial.runs) {
     std::vector<Token> text = trial.request.prompt;
     text.insert(text.end(), run.trace.output.begin(), run.trace.output.end());
@@ -17,37 +18,47 @@ Finding check_cache_rollback(Trial& trial) {
     for (const Round& round : run.trace.rounds) {
       length += round.emitted.size();
       ++caches;
-      refused = refused || static_cast<int>(round.emitted.size()) <= round.proposal.size();
+      any_rejected = any_rejected || static_cast<int>(round.emitted.size()) <= round.proposal.size();
       const auto fail = [&](const std::string& wanted, const std::string& found) {
         return failure_of(run.variation, at, round.position, wanted, found,
-                          {"the text kept so far is " + std::to_string(length + 1) +
-                               " tokens, of which the last is not read yet",
+                          {"the text so far has " + std::to_string(length + 1) +
+                               " tokens, the last of which is not read yet",
                            std::to_string(round.proposal.size()) + " draft tokens were read in the round, " +
-                               std::to_string(round.accepted) + " were kept"});
+                               std::to_string(round.accepted) + " were accepted"});
       };
       examination.expect(round.cache_length == static_cast<int>(length), [&] {
         return fail("after the round the cache holds " + std::to_string(length) + " positions",
                     "it holds " + std::to_string(round.cache_length) + " positions");
       });
       examination.expect(length < expected.size() && round.cache == expected[length], [&] {
-        return fail("after the round the cache is that of a run that only ever saw the kept text" +
+        return fail("after the round the cache equals that of a run that read only the accepted text" +
                         (length < expected.size() ? ", " + expected[length].hex() : ""),
                     "the cache differs: " + round.cache.hex());
       });
       ++at;
     }
-    const int resting = run.trace.final_length;
-    const bool known = resting >= 0 && resting < static_cast<int>(expected.size());
-    examination.expect(known && run.trace.final_cache == expected[static_cast<std::size_t>(resting)], [&] {
+    const int final_length = run.trace.final_length;
+    const bool known = final_length >= 0 && final_length < static_cast<int>(expected.size());
+    examination.expect(known && run.trace.final_cache == expected[static_cast<std::size_t>(final_length)], [&] {
       return failure_of(run.variation, -1, -1,
-                        "at rest the cache is that of a run that only ever saw the text" +
-                            (known ? ", " + expected[static_cast<std::size_t>(resting)].hex() : ""),
+                        "the final cache equals that of a run that read only the text" +
+                            (known ? ", " + expected[static_cast<std::size_t>(final_length)].hex() : ""),
                         "the cache differs: " + run.trace.final_cache.hex(),
-                        {"the run rests at " + std::to_string(resting) + " positions"});
+                        {"the run ends with " + std::to_string(final_length) + " positions in the cache"});
     });
   }
   return std::move(examination).finding(std::to_string(caches) + " caches equal fresh ones",
-                                        refused ? "" : "no draft token was refused, so there was nothing to forget");
+                                        any_rejected ? "" : "no draft token was rejected, so nothing was rolled back");
 }
+
+}  // namespace
+
+const Check cache_rollback = {
+    "cache_rollback",
+    "after every round the KV cache equals that of a run that never read the rejected draft tokens",
+    "the KV caches: what a sliding window keeps, what is rolled back, where the cache ends; what the target's pass "
+    "writes",
+    "the rule, the draft and random draws, because caches are compared after the run's own text",
+    examine};
 
 }  // namespace draftproof

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Compares runs with each other. Under greedy and `matching`, all runs of one numerics class say the same; under
-// `rejection`, all runs that differ only in table, threads or verification do, round by round. A draft's memory depends
-// on the text it was told and on nothing else: not on the run, and a draft that only reads the text has the same.
+// Compares runs with each other. When greedy or under `matching`, all runs of one numerics class have the same text.
+// Under `rejection`, all runs that differ only in kernel table, threads or verification have it, round by round. The
+// state of a draft depends only on the text it was given: neither on the run nor on the tokens it proposed.
 #include <algorithm>
 #include <map>
 
-#include "oracle/checks/check.h"
+#include "oracle/checks/checks.h"
 
 namespace draftproof {
 namespace {
@@ -15,95 +15,133 @@ bool same_draft_tokens(const Round& a, const Round& b) {
 }
 
 std::string differing(const Trace& a, const Trace& b, std::size_t round) {
-  if (round >= a.rounds.size() || round >= b.rounds.size()) return "in being there";
+  if (round >= a.rounds.size() || round >= b.rounds.size()) return ": only one run has it";
   const Round& mine = a.rounds[round];
-  const Round& theirs = b.rounds[round];
-  if (!same_draft_tokens(mine, theirs)) return "in its draft tokens";
-  return mine.logits != theirs.logits ? "in its rows" : "in its verdict";
+  const Round& other = b.rounds[round];
+  if (!same_draft_tokens(mine, other)) return " in its draft tokens";
+  return mine.logits != other.logits ? " in its rows" : " in its verdict";
 }
 
-}  // namespace
+class Comparison {
+ public:
+  Comparison(Trial& trial, Examination& examination) : trial_(trial), examination_(examination) {}
 
-Finding check_config_invariance(Trial& trial) {
-  Examination examination("config_invariance");
-  std::map<std::string, const Run*> same_text;    // the first run of those that must say the same
-  std::map<std::string, const Run*> same_rounds;  // ... round by round
-  std::map<std::pair<std::string, std::vector<Token>>, Fingerprint> told;  // draft and text to digest
-  std::map<std::pair<std::string, std::vector<Token>>, Fingerprint> memory_of;
-  int pairs = 0;
-  for (const Run& run : trial.runs) {
+  void add(const Run& run) {
     const Variation& variation = run.variation;
-    const std::string numerics = trial.subject.numerics(variation);
+    const std::string numerics = trial_.subject.numerics(variation);
     const std::string drafted = numerics + "/" + variation.draft + "/" + std::to_string(variation.draft_max);
-    const bool any_draft = trial.request.sampling.greedy() || variation.promises_tokens();
-    const Run& like = *same_text.try_emplace(any_draft ? numerics : drafted, &run).first->second;
-    if (&like != &run) {
-      ++pairs;
-      examination.expect(run.trace.output == like.trace.output && run.trace.finish == like.trace.finish, [&] {
-        const auto [mine, theirs] = std::mismatch(run.trace.output.begin(), run.trace.output.end(),
-                                                  like.trace.output.begin(), like.trace.output.end());
-        const auto said = [](const Trace& trace, auto token) {
-          return token == trace.output.end() ? std::string("finished by ") + name_of(trace.finish)
-                                             : "token " + std::to_string(*token);
-        };
-        const std::int64_t place = mine - run.trace.output.begin();
-        return failure_of(variation, round_that_emitted(run.trace, static_cast<std::size_t>(place)),
-                          static_cast<std::int64_t>(trial.request.prompt.size()) + place,
-                          "as in the run " + like.variation.describe() + ": " + said(like.trace, theirs),
-                          "the two differ in their text: " + said(run.trace, mine),
-                          {"request and seed are the same in both", "the text before is the same in both"});
-      });
-    }
-    const Run& twin = *same_rounds.try_emplace(drafted + "/" + variation.rule->name, &run).first->second;
-    for (std::size_t i = 0; &twin != &run && i < std::max(run.trace.rounds.size(), twin.trace.rounds.size()); ++i) {
-      const bool both = i < run.trace.rounds.size() && i < twin.trace.rounds.size();
-      examination.expect(both && run.trace.rounds[i].verdict == twin.trace.rounds[i].verdict &&
-                             same_draft_tokens(run.trace.rounds[i], twin.trace.rounds[i]) &&
-                             run.trace.rounds[i].logits == twin.trace.rounds[i].logits,
-                         [&] {
-                           return failure_of(
-                               variation, static_cast<std::int64_t>(i),
-                               i < run.trace.rounds.size() ? run.trace.rounds[i].position : -1,
-                               "the round of the run " + twin.variation.describe(),
-                               "the round differs " + differing(run.trace, twin.trace, i),
-                               {"they differ in table, threads or verification only, which decide nothing"});
-                         });
-    }
-    // A draft that was merely told the text must remember what this one does.
-    Request retold = trial.request;
-    retold.prompt.insert(retold.prompt.end(), run.trace.output.begin(), run.trace.output.end());
-    retold.max_new_tokens = 0;
-    const auto [memory, untold] = memory_of.try_emplace(std::pair(numerics + "/" + variation.draft, retold.prompt));
-    if (untold) {
-      PhiloxSource random(trial.seed);
-      memory->second = trial.subject.run(retold, variation, random).final_draft;
-    }
-    if (memory->second != Fingerprint{}) {
-      examination.expect(memory->second == run.trace.final_draft, [&] {
-        return failure_of(variation, -1, -1,
-                          "in the end the draft remembers what one does that was only told the text, " +
-                              memory->second.hex(),
-                          "the draft remembers something else: " + run.trace.final_draft.hex(),
-                          {"the text is the same in both"});
-      });
-    }
+    const bool any_draft = trial_.request.sampling.greedy() || variation.promises_tokens();
+    const Run& like = *same_text_.try_emplace(any_draft ? numerics : drafted, &run).first->second;
+    if (&like != &run) compare_texts(run, like);
+    const Run& twin = *same_rounds_.try_emplace(drafted + "/" + variation.rule->name, &run).first->second;
+    if (&twin != &run) compare_rounds(run, twin);
+    compare_final_draft(run, numerics + "/" + variation.draft);
+    compare_drafts(run, numerics + "/" + variation.draft);
+  }
 
-    std::vector<Token> text = trial.request.prompt;
+  int pairs() const { return pairs_; }
+
+ private:
+  using DraftAndText = std::pair<std::string, std::vector<Token>>;
+
+  void compare_texts(const Run& run, const Run& like) {
+    ++pairs_;
+    examination_.expect(run.trace.output == like.trace.output && run.trace.finish == like.trace.finish, [&] {
+      const auto [mine, other] = std::mismatch(run.trace.output.begin(), run.trace.output.end(),
+                                               like.trace.output.begin(), like.trace.output.end());
+      const auto emitted = [](const Trace& trace, auto token) {
+        return token == trace.output.end() ? std::string("finished by ") + name_of(trace.finish)
+                                           : "token " + std::to_string(*token);
+      };
+      const std::int64_t place = mine - run.trace.output.begin();
+      return failure_of(run.variation, round_that_emitted(run.trace, static_cast<std::size_t>(place)),
+                        static_cast<std::int64_t>(trial_.request.prompt.size()) + place,
+                        "as in the run " + like.variation.describe() + ": " + emitted(like.trace, other),
+                        "the two texts differ: " + emitted(run.trace, mine),
+                        {"request and seed are the same in both", "the text before is the same in both"});
+    });
+  }
+
+  void compare_rounds(const Run& run, const Run& twin) {
+    const auto& rounds = run.trace.rounds;
+    const auto& others = twin.trace.rounds;
+    for (std::size_t i = 0; i < std::max(rounds.size(), others.size()); ++i) {
+      const bool both = i < rounds.size() && i < others.size();
+      examination_.expect(both && rounds[i].verdict == others[i].verdict && same_draft_tokens(rounds[i], others[i]) &&
+                              rounds[i].logits == others[i].logits,
+                          [&] {
+                            return failure_of(run.variation, static_cast<std::int64_t>(i),
+                                              i < rounds.size() ? rounds[i].position : -1,
+                                              "the round of the run " + twin.variation.describe(),
+                                              "the round differs" + differing(run.trace, twin.trace, i),
+                                              {"the runs differ only in kernel table, threads or verification, which "
+                                               "decide nothing"});
+                          });
+    }
+  }
+
+  /// Compares the final state of the draft with that of a draft that was only given the text and proposed nothing.
+  void compare_final_draft(const Run& run, const std::string& draft) {
+    Request reading = trial_.request;
+    reading.prompt.insert(reading.prompt.end(), run.trace.output.begin(), run.trace.output.end());
+    reading.max_new_tokens = 0;
+    const auto [place, fresh] = final_states_.try_emplace(DraftAndText(draft, reading.prompt));
+    if (fresh) {
+      PhiloxSource random(trial_.seed);
+      place->second = trial_.subject.run(reading, run.variation, random).final_draft;
+    }
+    const Fingerprint& state = place->second;
+    if (state == Fingerprint{}) return;  // a draft without state has nothing to compare
+    examination_.expect(state == run.trace.final_draft, [&] {
+      return failure_of(run.variation, -1, -1,
+                        "the final state of the draft is that of one that was only given the text, " + state.hex(),
+                        "the draft has another state: " + run.trace.final_draft.hex(),
+                        {"the text is the same in both"});
+    });
+  }
+
+  /// Compares the state of the draft after each round with that of other runs after the same text.
+  void compare_drafts(const Run& run, const std::string& draft) {
+    std::vector<Token> text = trial_.request.prompt;
     std::int64_t at = -1;
     for (const Round& round : run.trace.rounds) {
       ++at;
       text.insert(text.end(), round.emitted.begin(), round.emitted.end());
-      const auto [place, fresh] = told.try_emplace(std::pair(numerics + "/" + variation.draft, text), round.draft);
-      if (fresh || round.draft == Fingerprint{}) continue;  // a draft without memory has nothing to compare
-      examination.expect(place->second == round.draft, [&] {
-        return failure_of(variation, at, static_cast<std::int64_t>(text.size()),
-                          "the draft remembers what it does in another run of the same text, " + place->second.hex(),
-                          "the draft remembers something else: " + round.draft.hex(),
+      const auto [place, fresh] = states_.try_emplace(DraftAndText(draft, text), round.draft);
+      if (fresh || round.draft == Fingerprint{}) continue;
+      examination_.expect(place->second == round.draft, [&] {
+        return failure_of(run.variation, at, static_cast<std::int64_t>(text.size()),
+                          "the draft has the state it has in another run of the same text, " + place->second.hex(),
+                          "the draft has another state: " + round.draft.hex(),
                           {"the text before the position is the same in both"});
       });
     }
   }
-  return std::move(examination).finding(std::to_string(pairs) + " pairs of runs agree");
+
+  Trial& trial_;
+  Examination& examination_;
+  std::map<std::string, const Run*> same_text_;    // the first run of those that must have the same text
+  std::map<std::string, const Run*> same_rounds_;  // ... and the same rounds
+  std::map<DraftAndText, Fingerprint> states_;     // of drafts, after a round
+  std::map<DraftAndText, Fingerprint> final_states_;
+  int pairs_ = 0;
+};
+
+Finding examine(Trial& trial) {
+  Examination examination(config_invariance);
+  Comparison comparison(trial, examination);
+  for (const Run& run : trial.runs) comparison.add(run);
+  return std::move(examination).finding(std::to_string(comparison.pairs()) + " pairs of runs agree");
 }
+
+}  // namespace
+
+const Check config_invariance = {
+    "config_invariance",
+    "the result does not depend on the draft, the draft length, the kernel table, threads or batched/serial "
+    "verification",
+    "the decode loop, kernels and threads, keys of random draws, what a draft keeps of rejected draft tokens",
+    "what is wrong in the same way in all runs: the model, the conversion of logits to a distribution, the rule",
+    examine};
 
 }  // namespace draftproof

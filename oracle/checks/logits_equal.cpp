@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "oracle/checks/check.h"
+#include "oracle/checks/checks.h"
 
 namespace draftproof {
+namespace {
 
-Finding check_logits_equal(Trial& trial) {
-  Examination examination("logits_equal");
+Finding examine(Trial& trial) {
+  Examination examination(logits_equal);
   long rows = 0;
   for (const Run& run : trial.runs) {
     std::vector<Token> text = trial.request.prompt;
@@ -16,7 +17,7 @@ Finding check_logits_equal(Trial& trial) {
         ++rows;
         examination.expect(j < round.logits.size() && round.logits[j] == expected.logits, [&] {
           return failure_of(run.variation, at, static_cast<std::int64_t>(text.size()),
-                            "the row that decides it has logits " + expected.logits.hex(),
+                            "the row that decides this token has logits " + expected.logits.hex(),
                             "row " + std::to_string(j) + " of the verification has " +
                                 (j < round.logits.size() ? "other bits: " + round.logits[j].hex() : "no digest"),
                             {"the text before the position is the same in both"});
@@ -25,7 +26,16 @@ Finding check_logits_equal(Trial& trial) {
       }
     }
   }
-  return std::move(examination).finding(std::to_string(rows) + " rows have plain decoding's bits");
+  return std::move(examination).finding(std::to_string(rows) + " rows have the same bits as in plain decoding");
 }
+
+}  // namespace
+
+const Check logits_equal = {
+    "logits_equal",
+    "every row that decided a token has the same bits as in plain decoding",
+    "the target's pass over several rows: positions, masks, kernels, threads; the KV caches it reads",
+    "the rule, the draft, sampling parameters and random draws, because rows are compared after the run's own text",
+    examine};
 
 }  // namespace draftproof

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every random answer of a run, written down. What enumerated randomness cannot see: that a stream is used which nobody
-// was given, that a number is drawn and thrown away, that two questions which need two numbers bear one key.
+// Records every random draw of a run. This finds what enumeration (oracle/exact) cannot: an unknown random stream, a
+// discarded draw, one key used for two decisions.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ namespace draftproof {
 struct RecordedDraw {
   std::uint64_t seed = 0;
   Key key;
-  int counter = 0;          // how often this key was asked before
-  std::uint64_t bound = 0;  // the answer was drawn below it
+  int counter = 0;          // how often this key was used before
+  std::uint64_t bound = 0;  // the sum of the weights: the draw is a number below it
   bool operator==(const RecordedDraw&) const = default;
 };
 
-/// PhiloxSource that keeps a ledger.
+/// PhiloxSource that keeps a ledger of its draws.
 class RecordingSource final : public RandomSource {
  public:
   explicit RecordingSource(std::uint64_t seed) : source_(seed) {}
@@ -32,7 +32,7 @@ class RecordingSource final : public RandomSource {
  private:
   PhiloxSource source_;
   std::vector<RecordedDraw> ledger_;
-  std::map<Key, int> asked_;
+  std::map<Key, int> used_;
 };
 
 }  // namespace draftproof

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Holds the ledger of every run to the account its rounds give: which questions had to be asked, in which order, under
-// which key, and no other. So no key serves two decisions (but one draw that looks twice at its number, and drafts of
-// `matching`, which share the target's), no number is drawn and dropped, all come from the seed and the sequence that
-// were asked for, and a key depends on nothing but position and purpose.
+// Compares the ledger of every run with the draws its rounds need: which draws, in which order, under which keys, and
+// no others. So no key serves two decisions (except one draw that uses its number twice, and drafts under `matching`,
+// which share the target's number), no draw is discarded, every draw uses the requested seed and sequence, and a key
+// depends only on position and purpose.
 #include <algorithm>
 
-#include "oracle/checks/check.h"
+#include "oracle/checks/checks.h"
 
 namespace draftproof {
 namespace {
 
-/// A question the account names; `needed` unless nobody can know whether it was asked.
+/// A draw that the rounds need. Not `needed`: it may or may not have been made, which the trace does not show.
 struct ExpectedDraw {
   Key key;
   bool needed = true;
@@ -42,7 +42,8 @@ class ExpectedDraws {
     for (int i = 0; i < static_cast<int>(proposal.drawn_from.size()); ++i) {
       if (is_draw(proposal.drawn_from[static_cast<std::size_t>(i)])) add(position() + proposal.depth(i), noise);
     }
-    // Draft tokens behind a stop token are cut off, and nobody can tell whether they were drawn. Only the first branch is.
+    // Draft tokens after a stop token are cut off, so the trace does not show whether they were drawn. Only the first
+    // branch is drawn.
     int branch = 0;
     while (branch < proposal.size() && proposal.depth(branch) == branch) ++branch;
     if (branch == 0 || !trial_.request.stops_at(proposal.tokens[static_cast<std::size_t>(branch - 1)])) return;
@@ -50,12 +51,12 @@ class ExpectedDraws {
     for (int i = branch; i < most; ++i) add(position() + i, noise, false);
   }
 
-  /// The draft tokens that stand.
+  /// The accepted draft tokens.
   static std::vector<int> path(const Round& round) {
     return round.proposal.path_to(std::clamp(round.verdict.last, -1, round.proposal.size() - 1));
   }
 
-  /// p after the first `count` draft tokens of a path.
+  /// Returns p after the first `count` draft tokens of a path.
   const Distribution& row(const Round& round, const std::vector<int>& path, std::size_t count) {
     std::vector<Token> text = text_;
     for (std::size_t i = 0; i < count; ++i) {
@@ -102,7 +103,7 @@ std::string name_of(const Key& key) {
          (key.sequence == 0 ? "" : ", sequence " + std::to_string(key.sequence));
 }
 
-/// A draw asks for a block of tokens and then for a token in it, both of one number: one posting.
+/// Merges the two halves of a draw: it selects a token block and then a token in it, both with one number.
 std::vector<RecordedDraw> decisions(const std::vector<RecordedDraw>& ledger) {
   std::vector<RecordedDraw> list;
   for (const RecordedDraw& entry : ledger) {
@@ -111,66 +112,102 @@ std::vector<RecordedDraw> decisions(const std::vector<RecordedDraw>& ledger) {
   return list;
 }
 
-}  // namespace
+/// Compares the draws of a run, merged, with those that its rounds need.
+class LedgerComparison {
+ public:
+  LedgerComparison(const Run& run, std::vector<RecordedDraw> found, std::vector<ExpectedDraw> expected,
+                   Examination& examination)
+      : run_(run), found_(std::move(found)), expected_(std::move(expected)), examination_(examination) {}
 
-Finding check_rng_accounting(Trial& trial) {
-  Examination examination("rng_accounting");
-  long answers = 0;
-  for (const Run& run : trial.runs) {
-    if (!run.variation.promises_tokens() && run.variation.rule->judge != rejection.judge) {
-      return std::move(examination)
-          .finding("", "there is no account of the rule " + std::string(run.variation.rule->name));
-    }
-    for (const RecordedDraw& entry : run.ledger) {
-      ++answers;
-      examination.expect(entry.seed == trial.seed && entry.key.sequence == trial.request.sequence, [&] {
-        return failure_of(run.variation, -1, entry.key.position,
-                          "numbers of seed " + std::to_string(trial.seed) + ", sequence " +
-                              std::to_string(trial.request.sequence),
-                          "a number for " + name_of(entry.key) + " is of the seed " + std::to_string(entry.seed),
-                          {"that is another stream than was asked for"});
-      });
-    }
-    const std::vector<RecordedDraw> found = decisions(run.ledger);
-    const std::vector<ExpectedDraw> expected = ExpectedDraws(trial, run).expected();
-    std::size_t at = 0;
-    Key before{-1, -1, Purpose::target};
-    const auto is_at = [&](std::size_t place, const Key& key) {
-      return place < found.size() && found[place].key == key;
-    };
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      if (!expected[i].needed) {
-        // As many as leave what follows in its place.
-        std::size_t end = i;
-        std::size_t taken = 0;
-        for (; end < expected.size() && !expected[end].needed; ++end) taken += is_at(at + taken, expected[end].key);
-        while (taken > 0 && end < expected.size() && !is_at(at + taken, expected[end].key)) --taken;
-        at += taken;
-        i = end - 1;
-        continue;
+  /// Returns false when a needed draw is missing: nothing after it can be matched.
+  bool compare() {
+    for (std::size_t i = 0; i < expected_.size();) {
+      if (!expected_[i].needed) {
+        i = skip_optional(i);
+      } else if (!expect_draw(expected_[i++].key)) {
+        return false;
       }
-      const Key& key = expected[i].key;
-      const bool there = is_at(at, key);
-      const bool once = before == key;  // the same number for a draft token and for the target, without a break
-      before = key;
-      if (there) ++at;
-      const bool kept = examination.expect(there || once, [&] {
-        return failure_of(run.variation, -1, key.position, "the rounds need a number for " + name_of(key),
-                          at < found.size() ? "the next one drawn is for " + name_of(found[at].key)
-                                            : std::string("none was drawn"),
-                          {"the " + std::to_string(at) + " numbers before each serve one decision of the rounds"});
-      });
-      if (!kept) return std::move(examination).finding("");
     }
-    examination.expect(at == found.size(), [&] {
-      return failure_of(run.variation, -1, found[at].key.position,
-                        "the " + std::to_string(at) + " numbers that the decisions of the rounds need",
-                        "a number was drawn for " + name_of(found[at].key) +
-                            (found[at].counter > 0 ? " once more" : ""),
+    expect_end();
+    return true;
+  }
+
+ private:
+  bool is_at(std::size_t place, const Key& key) const { return place < found_.size() && found_[place].key == key; }
+
+  /// Takes as many of the optional draws from `i` on as leave the next needed draw in its place. Returns the index of
+  /// that draw.
+  std::size_t skip_optional(std::size_t i) {
+    std::size_t taken = 0;
+    for (; i < expected_.size() && !expected_[i].needed; ++i) taken += is_at(at_ + taken, expected_[i].key);
+    while (taken > 0 && i < expected_.size() && !is_at(at_ + taken, expected_[i].key)) --taken;
+    at_ += taken;
+    return i;
+  }
+
+  bool expect_draw(const Key& key) {
+    const bool found = is_at(at_, key);
+    const bool shared = before_ == key;  // the draft and the target use one number, one right after the other
+    before_ = key;
+    if (found) ++at_;
+    return examination_.expect(found || shared, [&] {
+      return failure_of(run_.variation, -1, key.position, "the rounds need a draw for " + name_of(key),
+                        at_ < found_.size() ? "the next draw is for " + name_of(found_[at_].key)
+                                            : std::string("there is no further draw"),
+                        {"each of the " + std::to_string(at_) + " draws before serves one decision of the rounds"});
+    });
+  }
+
+  void expect_end() {
+    examination_.expect(at_ == found_.size(), [&] {
+      return failure_of(run_.variation, -1, found_[at_].key.position,
+                        "the " + std::to_string(at_) + " draws that the decisions of the rounds need",
+                        "there is a draw for " + name_of(found_[at_].key) +
+                            (found_[at_].counter > 0 ? " once more" : ""),
                         {"no decision of the rounds used it"});
     });
   }
-  return std::move(examination).finding(std::to_string(answers) + " random answers, each for one decision");
+
+  const Run& run_;
+  const std::vector<RecordedDraw> found_;
+  const std::vector<ExpectedDraw> expected_;
+  Examination& examination_;
+  std::size_t at_ = 0;  // of found_
+  Key before_{-1, -1, Purpose::target};
+};
+
+Finding examine(Trial& trial) {
+  Examination examination(rng_accounting);
+  long draws = 0;
+  for (const Run& run : trial.runs) {
+    if (!run.variation.promises_tokens() && run.variation.rule->judge != rejection.judge) {
+      return std::move(examination)
+          .finding("", "the draws of the rule " + std::string(run.variation.rule->name) + " are not known");
+    }
+    for (const RecordedDraw& entry : run.ledger) {
+      ++draws;
+      examination.expect(entry.seed == trial.seed && entry.key.sequence == trial.request.sequence, [&] {
+        return failure_of(run.variation, -1, entry.key.position,
+                          "draws of seed " + std::to_string(trial.seed) + ", sequence " +
+                              std::to_string(trial.request.sequence),
+                          "the draw for " + name_of(entry.key) + " has seed " + std::to_string(entry.seed),
+                          {"that is another random stream than the requested one"});
+      });
+    }
+    LedgerComparison comparison(run, decisions(run.ledger), ExpectedDraws(trial, run).expected(), examination);
+    if (!comparison.compare()) return std::move(examination).finding("");
+  }
+  return std::move(examination).finding(std::to_string(draws) + " random draws, each for one decision");
 }
+
+}  // namespace
+
+const Check rng_accounting = {
+    "rng_accounting",
+    "every random draw serves one decision, under the key of its position and purpose",
+    "keys of random draws, the rule, the draft's draws, a random source other than the given one; the verified rows "
+    "where logits_equal fails as well",
+    "the numbers that the generator returns, which are not examined; the end of the text and its counters",
+    examine};
 
 }  // namespace draftproof

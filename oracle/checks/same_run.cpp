@@ -12,7 +12,7 @@ std::string listed(const std::vector<Token>& tokens) {
   return "[" + text + "]";
 }
 
-/// Of two rounds with the same draft tokens.
+/// Compares two rounds with the same draft tokens.
 std::optional<Failure> difference(const Round& expected, const Round& found) {
   Failure failure;
   failure.position = expected.position;
@@ -24,7 +24,7 @@ std::optional<Failure> difference(const Round& expected, const Round& found) {
   };
   if (found.position != expected.position || found.anchor != expected.anchor) {
     return differs("the round begins after token", std::to_string(expected.anchor),
-                   "it begins elsewhere: after token " + std::to_string(found.anchor) + ", at position " +
+                   "it begins after token " + std::to_string(found.anchor) + ", at position " +
                        std::to_string(found.position));
   }
   failure.facts = {"the text before the position and the draft tokens of the round are the same in both"};
@@ -38,15 +38,15 @@ std::optional<Failure> difference(const Round& expected, const Round& found) {
   };
   if (const std::size_t row = first(expected.logits, found.logits); found.logits != expected.logits) {
     return differs("the logits of row " + std::to_string(row) + " are", print(expected.logits, row),
-                   "the round was judged by rows with other bits: " + print(found.logits, row));
+                   "the round was verified with other bits: " + print(found.logits, row));
   }
   if (const std::size_t row = first(expected.targets, found.targets); found.targets != expected.targets) {
     return differs("p of row " + std::to_string(row) + " is", print(expected.targets, row),
-                   "the round was judged by other distributions: " + print(found.targets, row));
+                   "the round was verified with other distributions: " + print(found.targets, row));
   }
   if (found.verdict != expected.verdict || found.emitted != expected.emitted) {
     return differs("the round emits", listed(expected.emitted),
-                   "it was judged otherwise and emits " + listed(found.emitted));
+                   "it has another verdict and emits " + listed(found.emitted));
   }
   if (found.cache != expected.cache || found.cache_length != expected.cache_length) {
     return differs("the round leaves the cache", expected.cache.hex(), "it left another cache: " + found.cache.hex());
@@ -54,33 +54,19 @@ std::optional<Failure> difference(const Round& expected, const Round& found) {
   return std::nullopt;
 }
 
-}  // namespace
+std::string ending(const Trace& trace) {
+  return std::string("finished by ") + name_of(trace.finish) + ", with " + std::to_string(trace.final_length) +
+         " positions in the cache";
+}
 
-std::optional<Failure> difference(const Trace& expected, std::size_t rounds, const Trace& found, bool whole,
-                                  bool tokens_promised) {
-  std::size_t said = 0;  // tokens before the rest
-  for (std::size_t i = 0; i < rounds; ++i) said += expected.rounds[i].emitted.size();
-  const auto rest = expected.output.begin() + static_cast<std::ptrdiff_t>(said);
+/// Compares the texts, and how the runs end. `done`: tokens of `expected` that `found` does not repeat.
+std::optional<Failure> difference_of_texts(const Trace& expected, std::size_t done, const Trace& found, bool whole) {
+  const auto rest = expected.output.begin() + static_cast<std::ptrdiff_t>(done);
   const auto left = static_cast<std::size_t>(expected.output.end() - rest);
-
-  std::size_t same = 0;
-  bool same_draft_tokens = true;
-  for (; same < found.rounds.size() && rounds + same < expected.rounds.size(); ++same) {
-    const Round& round = expected.rounds[rounds + same];
-    const Proposal& proposal = found.rounds[same].proposal;
-    same_draft_tokens = round.proposal.tokens == proposal.tokens && round.proposal.depths == proposal.depths &&
-                   round.proposal.drawn_from == proposal.drawn_from;
-    if (!same_draft_tokens) break;
-    if (auto failure = difference(round, found.rounds[same])) {
-      failure->round = static_cast<std::int64_t>(rounds + same);
-      return failure;
-    }
-  }
-  if (!same_draft_tokens && !tokens_promised) return std::nullopt;
   Failure failure;
   if (found.output.size() > left || (whole && found.output.size() < left)) {
     failure.expected = std::to_string(left) + " tokens";
-    failure.observed = "it says " + std::to_string(found.output.size()) + " tokens";
+    failure.observed = "it emits " + std::to_string(found.output.size()) + " tokens";
     failure.facts = {"request and seed are the same in both"};
     return failure;
   }
@@ -89,21 +75,40 @@ std::optional<Failure> difference(const Trace& expected, std::size_t rounds, con
     failure.position = static_cast<std::int64_t>(expected.request.prompt.size()) + (one - expected.output.begin());
     failure.round = round_that_emitted(expected, static_cast<std::size_t>(one - expected.output.begin()));
     failure.expected = "token " + std::to_string(*one);
-    failure.observed = "it says other tokens, here " + std::to_string(*other);
+    failure.observed = "it emits another token, " + std::to_string(*other);
     failure.facts = {"the text before the position is the same in both"};
     return failure;
   }
   if (whole && (found.finish != expected.finish || found.final_length != expected.final_length)) {
-    const auto ended = [](const Trace& trace) {
-      return std::string("finished by ") + name_of(trace.finish) + ", final at " +
-             std::to_string(trace.final_length) + " positions";
-    };
-    failure.expected = ended(expected);
-    failure.observed = "it ends otherwise: " + ended(found);
+    failure.expected = ending(expected);
+    failure.observed = "it ends otherwise: " + ending(found);
     failure.facts = {"the whole text is the same in both"};
     return failure;
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Failure> difference(const Trace& expected, std::size_t rounds, const Trace& found, bool whole,
+                                  bool tokens_promised) {
+  std::size_t done = 0;  // tokens of the first rounds
+  for (std::size_t i = 0; i < rounds; ++i) done += expected.rounds[i].emitted.size();
+
+  bool same_draft_tokens = true;
+  for (std::size_t i = 0; i < found.rounds.size() && rounds + i < expected.rounds.size(); ++i) {
+    const Round& round = expected.rounds[rounds + i];
+    const Proposal& proposal = found.rounds[i].proposal;
+    same_draft_tokens = round.proposal.tokens == proposal.tokens && round.proposal.depths == proposal.depths &&
+                        round.proposal.drawn_from == proposal.drawn_from;
+    if (!same_draft_tokens) break;
+    if (auto failure = difference(round, found.rounds[i])) {
+      failure->round = static_cast<std::int64_t>(rounds + i);
+      return failure;
+    }
+  }
+  if (!same_draft_tokens && !tokens_promised) return std::nullopt;
+  return difference_of_texts(expected, done, found, whole);
 }
 
 }  // namespace draftproof

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Whether two runs are one run, told twice. What a draft draft tokens is its own affair where the text does not depend on
-// it: rounds are compared as long as the draft tokens are the same, and the text to its end where its tokens are promised.
+// Compares two traces that must describe the same run. Draft tokens may differ where the rule makes the text
+// independent of them: rounds are compared while their draft tokens are the same, and the text to its end where the
+// same tokens are promised.
 #pragma once
 
 #include <optional>
@@ -10,9 +11,9 @@
 
 namespace draftproof {
 
-/// The rest of `expected` after its first `rounds` rounds, against `found`: what differs first (of which run is
-/// for the caller to say), or nothing. `whole`: `found` goes on to the end, as `expected` does; else it may end early,
-/// at a round.
+/// Compares what remains of `expected` after its first `rounds` rounds with `found`. Returns the first difference,
+/// whose `run` the caller fills in, or nothing. `whole`: `found` must go on to the end as `expected` does; else it may
+/// end early, after a round.
 std::optional<Failure> difference(const Trace& expected, std::size_t rounds, const Trace& found, bool whole,
                                   bool tokens_promised);
 

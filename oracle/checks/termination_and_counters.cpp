@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "oracle/checks/check.h"
+#include "oracle/checks/checks.h"
 
 namespace draftproof {
 namespace {
@@ -17,96 +17,113 @@ std::string counts_of(const Statistics& s) {
   return text;
 }
 
-}  // namespace
+class RunCheck {
+ public:
+  RunCheck(const Request& asked, const Run& run, Examination& examination)
+      : asked_(asked), variation_(run.variation), trace_(run.trace), examination_(examination) {}
 
-Finding check_termination_and_counters(Trial& trial) {
-  Examination examination("termination_and_counters");
-  const Request& asked = trial.request;
-  for (const Run& run : trial.runs) {
-    const Trace& trace = run.trace;
-    const Variation& variation = run.variation;
-    std::int64_t at = -1;  // the round looked at
-    const auto expect = [&](bool condition, const std::string& expected, const std::string& observed,
-                            const std::string& fact) {
-      examination.expect(condition,
-                         [&] { return failure_of(variation, at, -1, expected, observed, {fact}); });
-    };
-    // A run that was not run as asked would make every comparison between variations one of a thing with itself.
-    const Request& done = trace.request;
-    const char* const record = "a run records what it was asked and how it was computed";
-    expect(done.prompt == asked.prompt && done.sampling == asked.sampling && done.stops == asked.stops &&
-               done.max_new_tokens == asked.max_new_tokens && done.sequence == asked.sequence &&
-               done.logprobs == asked.logprobs && done.prefill_chunk == variation.prefill_chunk &&
-               (variation.draft_max == 0 || done.draft_max == variation.draft_max),
-           "the request that was asked", "another request was run", record);
-    expect(done.verification == variation.verification, std::string(name_of(variation.verification)) + " verification",
+  void examine() {
+    expect_request();
+    expect_end();
+    expect_rounds();
+    expect_statistics();
+  }
+
+ private:
+  void expect(bool condition, const std::string& expected, const std::string& observed, const std::string& fact) {
+    examination_.expect(condition, [&] { return failure_of(variation_, round_, -1, expected, observed, {fact}); });
+  }
+
+  /// A run that was not executed as requested would make comparisons between variations compare a run with itself.
+  void expect_request() {
+    const Request& done = trace_.request;
+    const char* const record = "a run records its request and how it was computed";
+    expect(done.prompt == asked_.prompt && done.sampling == asked_.sampling && done.stops == asked_.stops &&
+               done.max_new_tokens == asked_.max_new_tokens && done.sequence == asked_.sequence &&
+               done.logprobs == asked_.logprobs && done.prefill_chunk == variation_.prefill_chunk &&
+               (variation_.draft_max == 0 || done.draft_max == variation_.draft_max),
+           "the given request", "another request was run", record);
+    expect(done.verification == variation_.verification,
+           std::string(name_of(variation_.verification)) + " verification",
            std::string(name_of(done.verification)) + " verification", record);
-    expect(variation.kernels.empty() || trace.kernels == variation.kernels, "the table " + variation.kernels,
-           "the table " + trace.kernels, record);
-    expect(trace.threads == 0 || trace.threads == variation.threads, std::to_string(variation.threads) + " threads",
-           std::to_string(trace.threads) + " threads", record);
+    expect(variation_.kernels.empty() || trace_.kernels == variation_.kernels,
+           "the kernel table " + variation_.kernels, "the kernel table " + trace_.kernels, record);
+    expect(trace_.threads == 0 || trace_.threads == variation_.threads, std::to_string(variation_.threads) + " threads",
+           std::to_string(trace_.threads) + " threads", record);
+  }
 
-    const auto& output = trace.output;
-    const int size = static_cast<int>(output.size());
-    const std::string tokens = std::to_string(size) + " tokens were emitted";
-    const std::string wanted = std::to_string(asked.max_new_tokens) + " asked for";
-    expect(size <= asked.max_new_tokens, "at most " + std::to_string(asked.max_new_tokens) + " tokens", tokens, wanted);
-    const auto stop = std::find_if(output.begin(), output.end(), [&](Token token) { return asked.stops_at(token); });
+  void expect_end() {
+    const auto& output = trace_.output;
+    const std::string budget = std::to_string(asked_.max_new_tokens);
+    expect(size() <= asked_.max_new_tokens, "at most " + budget + " tokens", emitted_tokens(),
+           "the budget is " + budget + " tokens");
+    const auto stop = std::find_if(output.begin(), output.end(), [&](Token token) { return asked_.stops_at(token); });
     const bool stopped = stop != output.end();
-    const std::string said_stop = stopped ? "output " + std::to_string(stop - output.begin()) + " is stop token " +
-                                                std::to_string(*stop)
-                                          : "no stop token was emitted";
-    expect(!stopped || stop + 1 == output.end(), "the text ends with a stop token", "it goes on after one", said_stop);
-    expect(trace.finish == (stopped ? Finish::stop : Finish::length),
-           std::string("finished by ") + name_of(stopped ? Finish::stop : Finish::length),
-           std::string("finished by ") + name_of(trace.finish) + (stopped ? " after a stop token" : " without one"),
-           said_stop);
-    expect(stopped || size == asked.max_new_tokens, std::to_string(asked.max_new_tokens) + " tokens",
-           "the text ends early, at " + std::to_string(size), said_stop);
-    const int resting = static_cast<int>(asked.prompt.size()) + size - 1;
-    expect(trace.final_length == resting, "the cache rests at " + std::to_string(resting) + " positions",
-           "it rests at " + std::to_string(trace.final_length) + " positions",
-           "a cache rests at prompt + output - 1 positions: the last token was never read");
+    const std::string fact = stopped ? "output " + std::to_string(stop - output.begin()) + " is stop token " +
+                                           std::to_string(*stop)
+                                     : "no stop token was emitted";
+    expect(!stopped || stop + 1 == output.end(), "the text ends with a stop token", "it continues after one", fact);
+    const Finish finish = stopped ? Finish::stop : Finish::length;
+    expect(trace_.finish == finish, std::string("finished by ") + name_of(finish),
+           std::string("finished by ") + name_of(trace_.finish) + (stopped ? " after a stop token" : " without one"),
+           fact);
+    expect(stopped || size() == asked_.max_new_tokens, budget + " tokens",
+           "the text ends early, after " + std::to_string(size()), fact);
+    const int final_length = static_cast<int>(asked_.prompt.size()) + size() - 1;
+    expect(trace_.final_length == final_length, "the final cache holds " + std::to_string(final_length) + " positions",
+           "it holds " + std::to_string(trace_.final_length) + " positions",
+           "a final cache holds prompt + output - 1 positions, because the last token was never read");
+  }
 
+  void expect_rounds() {
+    const auto& output = trace_.output;
+    const char* const fact = "the output is what the rounds emitted, in order";
     int emitted = 0;
-    at = 0;
-    for (const Round& round : trace.rounds) {
-      const int left = asked.max_new_tokens - emitted;
-      const std::string draft_tokens = "the round holds " + std::to_string(round.proposal.size()) + " draft tokens";
-      expect(round.proposal.size() < std::max(1, left), "draft tokens that leave room for the target's token", draft_tokens,
-             std::to_string(std::max(0, left)) + " tokens are left of the budget");
-      expect(variation.draft_max == 0 || round.proposal.size() <= variation.draft_max,
-             "at most " + std::to_string(variation.draft_max) + " draft tokens", draft_tokens, "so many were asked for");
-      const bool batched = variation.verification == Verification::batched;
-      expect(round.passes == (batched ? 1 : round.verdict.accepted + 1),
-             std::to_string(batched ? 1 : round.verdict.accepted + 1) + " passes of the target",
-             "the round took " + std::to_string(round.passes) + " passes",
-             batched ? "a batched verification is one pass"
-                     : "a serial verification reads a row for each draft token that stands, and one more");
-      expect(!round.emitted.empty(), "at least one token", "the round emits nothing",
-             "the target's own token follows whatever stands");
-      expect(round.accepted == std::min(round.verdict.accepted, static_cast<int>(round.emitted.size())),
-             "accepted draft tokens are those that stand and are emitted",
-             "the round counts " + std::to_string(round.accepted) + " accepted draft tokens",
-             std::to_string(round.verdict.accepted) + " stood and " + std::to_string(round.emitted.size()) +
-                 " tokens were emitted");
+    round_ = 0;
+    for (const Round& round : trace_.rounds) {
+      expect_counts(round, asked_.max_new_tokens - emitted);
       for (const Token token : round.emitted) {
-        expect(emitted < size && output[static_cast<std::size_t>(emitted)] == token,
-               "output " + std::to_string(emitted) + " is token " + std::to_string(token) + ", as the round says",
-               emitted < size ? "output and rounds disagree: it is token " +
-                                    std::to_string(output[static_cast<std::size_t>(emitted)])
-                              : std::string("output and rounds disagree: the output has ended"),
-               "the output is what the rounds emitted, one after the other");
+        expect(emitted < size() && output[static_cast<std::size_t>(emitted)] == token,
+               "output " + std::to_string(emitted) + " is token " + std::to_string(token) + ", as the round emitted",
+               emitted < size() ? "output and rounds disagree: it is token " +
+                                      std::to_string(output[static_cast<std::size_t>(emitted)])
+                                : std::string("output and rounds disagree: the output has ended"),
+               fact);
         ++emitted;
       }
-      ++at;
+      ++round_;
     }
-    at = -1;
-    expect(emitted == size, std::to_string(emitted) + " tokens of output, as the rounds emitted", tokens,
-           "the output is what the rounds emitted, one after the other");
+    round_ = -1;
+    expect(emitted == size(), std::to_string(emitted) + " tokens of output, as the rounds emitted", emitted_tokens(),
+           fact);
+  }
 
-    const Statistics counted = recounted(trace);
-    const Statistics& stated = trace.statistics;
+  /// `left`: tokens of the budget that are left when the round begins.
+  void expect_counts(const Round& round, int left) {
+    const std::string draft_tokens = "the round has " + std::to_string(round.proposal.size()) + " draft tokens";
+    expect(round.proposal.size() < std::max(1, left), "few enough draft tokens to leave room for the target's token",
+           draft_tokens, std::to_string(std::max(0, left)) + " tokens of the budget are left");
+    expect(variation_.draft_max == 0 || round.proposal.size() <= variation_.draft_max,
+           "at most " + std::to_string(variation_.draft_max) + " draft tokens", draft_tokens,
+           "that is the requested draft length");
+    const bool batched = variation_.verification == Verification::batched;
+    const int passes = batched ? 1 : round.verdict.accepted + 1;
+    expect(round.passes == passes, std::to_string(passes) + " passes of the target",
+           "the round took " + std::to_string(round.passes) + " passes",
+           batched ? "a batched verification is one pass"
+                   : "a serial verification reads one row for each accepted draft token, and one more");
+    expect(!round.emitted.empty(), "at least one token", "the round emits nothing",
+           "the target's own token follows the accepted draft tokens");
+    expect(round.accepted == std::min(round.verdict.accepted, static_cast<int>(round.emitted.size())),
+           "the accepted draft tokens of a round are those that were accepted and emitted",
+           "the round counts " + std::to_string(round.accepted) + " accepted draft tokens",
+           std::to_string(round.verdict.accepted) + " were accepted and " + std::to_string(round.emitted.size()) +
+               " tokens were emitted");
+  }
+
+  void expect_statistics() {
+    const Statistics counted = recounted(trace_);
+    const Statistics& stated = trace_.statistics;
     expect(counted.rounds == stated.rounds && counted.iterations == stated.iterations &&
                counted.drafted == stated.drafted && counted.accepted == stated.accepted &&
                counted.mismatches == stated.mismatches && counted.all_accepted == stated.all_accepted &&
@@ -114,7 +131,31 @@ Finding check_termination_and_counters(Trial& trial) {
            "the statistics that follow from the rounds: " + counts_of(counted), counts_of(stated),
            "every count can be counted again from the rounds");
   }
-  return std::move(examination).finding(std::to_string(trial.runs.size()) + " runs keep to what was asked");
+
+  int size() const { return static_cast<int>(trace_.output.size()); }
+  std::string emitted_tokens() const { return std::to_string(size()) + " tokens were emitted"; }
+
+  const Request& asked_;
+  const Variation& variation_;
+  const Trace& trace_;
+  Examination& examination_;
+  std::int64_t round_ = -1;  // the one being examined; -1: the run
+};
+
+Finding examine(Trial& trial) {
+  Examination examination(termination_and_counters);
+  for (const Run& run : trial.runs) RunCheck(trial.request, run, examination).examine();
+  return std::move(examination).finding(std::to_string(trial.runs.size()) + " runs keep to the request");
 }
+
+}  // namespace
+
+const Check termination_and_counters = {
+    "termination_and_counters",
+    "length, stop tokens, final position and statistics are what the request asks for",
+    "the decode loop: where the text ends, how many rows and draft tokens a round has, what is counted, a run other "
+    "than the requested one",
+    "the model, sampling and the distribution that the rule preserves, because no probability is examined",
+    examine};
 
 }  // namespace draftproof

@@ -1,25 +1,30 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 
-#include "oracle/checks/check.h"
+#include "oracle/checks/checks.h"
 
 namespace draftproof {
+namespace {
 
-Finding check_tokens_equal(Trial& trial) {
-  Examination examination("tokens_equal");
+/// Returns why the run must have plain decoding's tokens; nullptr where only the distribution is promised, which is so
+/// under `rejection` unless nothing was drafted.
+const char* promise_of(const Request& request, const Run& run) {
+  if (request.sampling.greedy()) return "both take the most likely token, so nothing is drawn";
+  if (run.variation.promises_tokens()) {
+    return "by the rule both draw with the random number keyed by position and purpose target";
+  }
+  const auto& rounds = run.trace.rounds;
+  const bool nothing_drafted =
+      std::all_of(rounds.begin(), rounds.end(), [](const Round& round) { return round.proposal.size() == 0; });
+  return nothing_drafted ? "nothing was drafted, so every token is the target's draw under its key" : nullptr;
+}
+
+Finding examine(Trial& trial) {
+  Examination examination(tokens_equal);
   int compared = 0;
   for (const Run& run : trial.runs) {
-    // Under `rejection` the promise is the law; the very tokens are promised only where nothing was drafted.
-    const auto& rounds = run.trace.rounds;
-    const bool nothing_drafted =
-        std::all_of(rounds.begin(), rounds.end(), [](const Round& round) { return round.proposal.size() == 0; });
-    const bool promised =
-        trial.request.sampling.greedy() || run.variation.promises_tokens() || nothing_drafted;
-    if (!promised) continue;
-    const char* const promise =
-        trial.request.sampling.greedy()   ? "both take the best token, so no random answer enters"
-        : run.variation.promises_tokens() ? "by the rule both draw with the number keyed by position and purpose target"
-                                          : "nothing was drafted, so every token is the target's draw by its key";
+    const char* const promise = promise_of(trial.request, run);
+    if (promise == nullptr) continue;
     ++compared;
     const PlainRun& expected = trial.plain_run(run.variation);
     const auto& found = run.trace.output;
@@ -32,7 +37,7 @@ Finding check_tokens_equal(Trial& trial) {
       };
       return failure_of(run.variation, round_that_emitted(run.trace, at),
                         static_cast<std::int64_t>(trial.request.prompt.size() + at),
-                        "plain decoding says " + token(expected.output),
+                        "plain decoding emits " + token(expected.output),
                         "output " + std::to_string(at) + " is " + token(found),
                         {"the text before the position is the same in both", promise});
     });
@@ -47,5 +52,16 @@ Finding check_tokens_equal(Trial& trial) {
   }
   return std::move(examination).finding(std::to_string(compared) + " runs equal plain decoding");
 }
+
+}  // namespace
+
+const Check tokens_equal = {
+    "tokens_equal",
+    "the tokens are those of plain decoding: greedy, under `matching` at any temperature, and without draft tokens",
+    "the rule, the decode loop, the KV caches, the target's pass over several rows, sampling parameters on "
+    "verification rows, keys of random draws",
+    "which tokens the draft proposes, because they may not change the text; the model, the conversion of logits to a "
+    "distribution and the random generator, which plain decoding shares",
+    examine};
 
 }  // namespace draftproof

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a run met on its way. A law that is right proves nothing about what never happened, so each of these has to
-// happen before a law may be called right.
+// Counts the events that runs met. A distribution that is right proves nothing about events that never happened, so
+// each of these must happen before a distribution may be called right.
 #pragma once
 
 #include <array>
@@ -16,63 +16,63 @@
 namespace draftproof {
 
 enum class Event : std::uint8_t {
-  first_accepted, second_accepted, third_accepted, fourth_accepted,  // of the draft tokens of a round
+  first_accepted, second_accepted, third_accepted, fourth_accepted,  // draft tokens, by depth
   first_rejected, second_rejected, third_rejected, fourth_rejected,
-  rejected_twice,              // in two rounds, one after the other
-  all_accepted,               // and the target said a token after them
-  no_node,                // where the budget leaves room for some
-  nothing_drafted_after_all,      // ... after a round of which every draft token stood
-  other_length,            // of a block than of the block before, not for want of room
-  cut_by_budget,           // a block, to less than one before
-  filled_by_block,         // the budget, by draft tokens and the target's token after them
-  cannot_be_said,          // the draft token has p = 0
-  named,                   // q is a point
-  drawn_from_p,            // q is p
-  drawn_from_other,        // q is neither
-  stop_accepted,              // the draft token is a stop token
+  rejected_twice,            // in two consecutive rounds
+  all_accepted,              // and the target emitted a token after them
+  nothing_drafted,           // where the budget leaves room for draft tokens
+  nothing_drafted_after_all,  // ... after a round that accepted all of its draft tokens
+  other_length,              // another number of draft tokens than the round before, not for want of room
+  cut_by_budget,             // fewer draft tokens than a round before, because the budget leaves no room
+  budget_filled,             // by draft tokens, all accepted, and the target's token after them
+  p_is_zero,                 // of the draft token
+  q_is_point,
+  q_is_p,
+  q_is_other,
+  stop_accepted,             // the draft token is a stop token
   stop_rejected,
-  stop_after_refusal,      // the target's token in place of the draft token is one
+  stop_after_rejection,      // the target's token in place of the draft token is a stop token
   stop_after_all,
-  penalized_by_draft,      // a row has another distribution for the draft tokens before it
-  stopped, cut,            // how the text ended
-  // of `rejection` only
+  penalized_by_draft,        // a row has another distribution because of the draft tokens before it
+  stopped, cut,              // how the text ended
+  // under `rejection` only
   accepted_by_coin, rejected_by_coin,  // 0 < p < q
-  one_left, several_left,           // tokens with p > q, after a refusal
-  // of trees only
-  sibling_accepted,             // in the place of the first draft token there
-  sibling_accepted_below,       // ... one that stood in the place of another
-  accepted_below_sibling,       // a first draft token, below one that stood in the place of another
+  one_residual_token, several_residual_tokens,  // tokens with p > q, after a rejection
+  // with trees only
+  sibling_accepted,          // instead of the first draft token at its position
+  sibling_accepted_below,    // ... below another accepted sibling
+  accepted_below_sibling,    // a first draft token, below an accepted sibling
   no_sibling_accepted,
   count
 };
 const char* name_of(Event event) noexcept;
 
-/// Which events the questions make possible beyond those of every rule and chain.
+/// Which events are possible beyond those of every rule and of chains.
 struct Possible {
   bool rejection = false;
   bool trees = false;
 };
 
-/// How often each happened.
+/// How often each event was met.
 class Coverage {
  public:
   void add(Event event, long times = 1) { counts_[static_cast<std::size_t>(event)] += times; }
   void add(const Coverage& other);
   long operator[](Event event) const { return counts_[static_cast<std::size_t>(event)]; }
 
-  /// Those that never happened, of those that can.
+  /// Returns the possible events that were never met.
   std::vector<Event> missing(Possible possible) const;
-  /// The one that happened least, of those that can.
+  /// Returns the possible event that was met least often.
   Event rarest(Possible possible) const;
 
  private:
   std::array<long, static_cast<std::size_t>(Event::count)> counts_{};
 };
 
-/// Watches runs of one request in one variation.
+/// Counts the events in runs of one request in one variation.
 class CoverageCounter {
  public:
-  /// `target` outlives it.
+  /// `target` must outlive this object.
   CoverageCounter(Model& target, const Request& request, const Variation& variation);
 
   void add(const Trace& trace);
@@ -83,10 +83,24 @@ class CoverageCounter {
     Distribution p;
     bool penalized_by_draft;
   };
-  /// After `text`, of which the last `drafted` tokens are draft tokens.
+  /// What the next round is compared with.
+  struct Before {
+    int length = 0;   // draft tokens of the last round
+    int longest = 0;  // ... of any round
+    bool rejected = false;
+    bool all_accepted = false;
+  };
+  /// Returns the row after `text`, whose last `drafted` tokens are draft tokens.
   const Row& row_after(std::span<const Token> text, std::size_t drafted);
-  /// A draft token that is judged by its q, in the place after `text`.
+  /// Returns whether `round`, which begins after `text`, is consistent. The rounds of a wrong decoder may not be; the
+  /// comparison of distributions reports them.
+  bool is_consistent(const Round& round, std::span<const Token> text) const;
+  /// Counts along the path of accepted draft tokens.
+  void add_path(const Round& round, std::span<const Token> text);
+  /// Counts a draft token that is verified with its q, at the position after `text`.
   void add_draft_token(const Round& round, std::span<const Token> text, int draft_token, bool accepted);
+  /// Counts the events of a whole round. `room`: draft tokens that the budget has room for.
+  void add_round(const Round& round, int room, Before& before);
 
   Model& target_;
   const Request request_;

@@ -8,8 +8,8 @@
 
 namespace draftproof {
 
-EnumeratedSource::Choice EnumeratedSource::question(const Key& key, std::span<const std::uint64_t> weights,
-                                                    std::uint64_t sum) const {
+EnumeratedSource::Choice EnumeratedSource::new_choice(const Key& key, std::span<const std::uint64_t> weights,
+                                                      std::uint64_t sum) const {
   Choice choice{key, sum, {}, 0, probability()};
   Cut low{0, 1};
   Cut high{1, 1};
@@ -40,9 +40,9 @@ Rational EnumeratedSource::Cell::width() const {
 std::size_t EnumeratedSource::sample_index(const Key& key, std::span<const std::uint64_t> weights) {
   const std::uint64_t sum = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
   REQUIRE(sum > 0, "some weight is positive");
-  if (depth_ == choices_.size()) choices_.push_back(question(key, weights, sum));
+  if (depth_ == choices_.size()) choices_.push_back(new_choice(key, weights, sum));
   const Choice& choice = choices_[depth_++];
-  REQUIRE(choice.key == key && choice.sum == sum, "the program asks the same questions when it gets the same answers");
+  REQUIRE(choice.key == key && choice.sum == sum, "the program makes the same draws when it gets the same results");
   return choice.cell().index;
 }
 
@@ -53,7 +53,7 @@ Rational EnumeratedSource::probability() const {
 }
 
 bool EnumeratedSource::next_path() {
-  REQUIRE(depth_ == choices_.size(), "the program asks the same questions when it gets the same answers");
+  REQUIRE(depth_ == choices_.size(), "the program makes the same draws when it gets the same results");
   while (!choices_.empty() && choices_.back().taken + 1 == choices_.back().cells.size()) choices_.pop_back();
   if (!choices_.empty()) ++choices_.back().taken;
   depth_ = 0;

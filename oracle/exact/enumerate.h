@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-// Chance with every answer in turn. A program that takes its random answers from here is run once per path, depth
-// first; the probabilities of the paths are exact and sum to 1, so collecting them per outcome gives the exact law of
-// the program, whatever the program is:
+// A random source that enumerates every draw. A program that takes its random draws from here is run once per path,
+// depth first. The probabilities of the paths are exact and sum to 1, so collecting them per outcome gives the exact
+// distribution of the program, whatever the program is:
 //
-//   EnumeratedSource chance;
+//   EnumeratedSource random;
 //   do {
-//     chance.begin_path();
-//     law[program(chance)] += chance.probability();
-//   } while (chance.next_path());
+//     random.begin_path();
+//     distribution[program(random)] += random.probability();
+//   } while (random.next_path());
 //
-// A key is one number u, uniform in [0, 1), and different keys are independent. pick cuts [0, 1) into cells as wide as
-// the weights, in their order, and answers with the cell u lies in. Asked again with the same key, by whatever part of
-// the program and with whatever weights, it answers from what is still possible for u. That is why a key used twice
-// where two numbers are needed changes the law and shows.
+// A key is one number u, uniform in [0, 1), and different keys are independent. sample_index divides [0, 1) into cells
+// as wide as the weights, in their order, and returns the cell that u lies in. When the same key is used again, by any
+// part of the program and with any weights, it chooses among what is still possible for u. That is why a key used twice
+// where two numbers are needed changes the distribution and is seen.
 #pragma once
 
 #include <boost/multiprecision/cpp_int.hpp>
@@ -28,27 +28,27 @@ using Rational = boost::multiprecision::cpp_rational;
 
 class EnumeratedSource final : public RandomSource {
  public:
-  /// Before each run of the program.
+  /// Must be called before each run of the program.
   void begin_path() noexcept { depth_ = 0; }
 
   std::size_t sample_index(const Key& key, std::span<const std::uint64_t> weights) override;
 
-  /// Of the path so far.
+  /// Returns the probability of the path so far.
   Rational probability() const;
 
-  /// After a run: moves on to the next path; false when that was the last. The program must ask the same questions
-  /// when it gets the same answers.
+  /// Moves on to the next path after a run; returns false when that was the last. The program must make the same draws
+  /// when it gets the same results.
   bool next_path();
 
-  /// Questions answered on this path.
+  /// Draws made on this path.
   std::size_t depth() const noexcept { return depth_; }
 
-  /// Questions that the path, when it begins, is bound to ask as the last one did.
+  /// At the beginning of a path: the draws that it must make as the last path did.
   std::size_t bound() const noexcept { return choices_.size(); }
 
  private:
-  /// A place where weights of some question are cut: `of` of `all`. Compared without a Rational, of which there would
-  /// be two for every weight.
+  /// A boundary between the cells of a draw, at `of` / `all`. Compared without a Rational, because every weight would
+  /// need two.
   struct Cut {
     std::uint64_t of;
     std::uint64_t all;
@@ -64,16 +64,16 @@ class EnumeratedSource final : public RandomSource {
   };
   struct Choice {
     Key key;
-    std::uint64_t sum;        // of the weights, to notice a program that does not repeat itself
-    std::vector<Cell> cells;  // the possible ones, already cut to what the key's earlier answers left of u
+    std::uint64_t sum;        // of the weights: finds a program that does not repeat itself
+    std::vector<Cell> cells;  // the possible ones, cut to the range that the key's earlier draws leave for u
     std::size_t taken;
     Rational given;  // probability of the path before this choice, per unit of u
     const Cell& cell() const { return cells[taken]; }
   };
-  Choice question(const Key& key, std::span<const std::uint64_t> weights, std::uint64_t sum) const;
+  Choice new_choice(const Key& key, std::span<const std::uint64_t> weights, std::uint64_t sum) const;
 
   std::vector<Choice> choices_;
-  std::size_t depth_ = 0;  // choices made on this path; the rest of choices_ is what the last path still needs
+  std::size_t depth_ = 0;  // choices made on this path; the later ones in choices_ are those of the last path
 };
 
 }  // namespace draftproof

@@ -10,7 +10,7 @@ namespace {
 constexpr int draft_most = 4;
 constexpr int text_most = 6;
 constexpr int vocabulary_most = 8;
-/// Apart enough for nothing but the best tokens of a row to have any weight, at temperatures up to 4: exp(-32) < 2^-40.
+/// So far apart that only the most likely tokens of a row have any weight, at temperatures up to 4: exp(-32) < 2^-40.
 constexpr int spread_of_ties = 128;
 
 const std::vector<Sampling>& samplings() {
@@ -30,7 +30,7 @@ const std::vector<Sampling>& samplings() {
 }
 
 ExactQuestion question_of(const Rule& rule, const std::string& draft, int draft_max, Verification verification,
-                        const Sampling& sampling, int max_new_tokens) {
+                          const Sampling& sampling, int max_new_tokens) {
   ExactQuestion question;
   question.request.prompt = {1, 2, 1};
   question.request.sampling = sampling;
@@ -43,7 +43,7 @@ ExactQuestion question_of(const Rule& rule, const std::string& draft, int draft_
   return question;
 }
 
-/// Random numbers, each below another bound.
+/// Random numbers below any bound, the same for the same `number`.
 class Dice {
  public:
   explicit Dice(int number) : number_(number) {}
@@ -75,8 +75,8 @@ std::string script(Dice& dice, int vocabulary) {
   return text;
 }
 
-/// Words of which each begins with some draft tokens, one below the other and some with another beside them, and goes on
-/// with named ones in other places.
+/// Returns a script whose rounds begin with a branch of draft tokens, some with a sibling, and continue with tokens
+/// chosen by name at other positions.
 std::string script_of_trees(Dice& dice, int vocabulary) {
   std::string text = "scripted:";
   const auto name = [&] {
@@ -88,7 +88,7 @@ std::string script_of_trees(Dice& dice, int vocabulary) {
     if (dice.below(6) == 0) continue;  // no draft token
     int draft_tokens = 0;
     int depth = 0;  // of the next draft token
-    int drawn = 0;  // places down to the last drawn draft token
+    int drawn = 0;  // depth below the last drawn draft token
     for (const int branch = 1 + dice.below(draft_most - 1); depth < branch && draft_tokens < draft_most; ++depth) {
       const char letter = "+~~?-*"[dice.below(6)];
       text += letter;
@@ -101,7 +101,7 @@ std::string script_of_trees(Dice& dice, int vocabulary) {
       }
     }
     for (; draft_tokens < draft_most; ++draft_tokens, ++depth) {
-      const int least = std::max(0, drawn - 1);  // nothing is drafted in a place above a drawn draft token
+      const int least = std::max(0, drawn - 1);  // no siblings are added above a drawn draft token
       for (int back = dice.below(depth - least + 1); back > 0; --back, --depth) text += '<';
       name();
     }
@@ -109,13 +109,15 @@ std::string script_of_trees(Dice& dice, int vocabulary) {
   return text;
 }
 
-/// About as many paths as texts of `left` more tokens take, of which each can be one of `wide` and where every round
-/// draws `draft tokens` draft tokens.
+/// Estimates the paths of texts of `left` more tokens, each one of `wide`, where every round draws `draft_tokens` draft
+/// tokens.
 double paths(double wide, int draft_tokens, int left) {
   if (left == 0) return 1;
   const int drawn = std::min(draft_tokens, left - 1);
   double sum = wide * paths(wide, draft_tokens, left - drawn - 1);
-  for (int accepted = 0; accepted < drawn; ++accepted) sum += (wide - 1) * paths(wide, draft_tokens, left - accepted - 1);
+  for (int accepted = 0; accepted < drawn; ++accepted) {
+    sum += (wide - 1) * paths(wide, draft_tokens, left - accepted - 1);
+  }
   for (int i = 0; i < drawn; ++i) sum *= wide;
   return sum;
 }
@@ -128,7 +130,7 @@ std::vector<ExactCase> handwritten_cases(const Rule& rule) {
     for (const char* draft : {"perturbed", "always-reject", "perfect"}) {
       for (const int draft_max : {1, 2, 3}) {
         for (const Verification verification : {Verification::batched, Verification::serial}) {
-          // A whole block fits, or a block and what follows a refusal.
+          // Room for a fully accepted round, or for a round and what follows a rejection.
           list.push_back({.question = question_of(rule, draft, draft_max, verification, sampling, 1 + draft_max)});
         }
       }
@@ -136,7 +138,7 @@ std::vector<ExactCase> handwritten_cases(const Rule& rule) {
     for (const char* draft : {"scripted:+", "scripted:-", "scripted:~", "scripted:?", "scripted:0", "scripted:++-",
                               "scripted:+-/~", "scripted:-/-/+", "scripted:++//", "scripted:/~~", "scripted:+0",
                               "scripted:~0", "scripted:-0/+", "scripted:++/~~~", "scripted:~/+0"}) {
-      // One after the other; an odd number of scripts, so each is verified in both ways.
+      // Batched and serial in turn; the number of scripts is odd, so each script is verified in both ways.
       const Verification verification = list.size() % 2 == 0 ? Verification::batched : Verification::serial;
       list.push_back({.question = question_of(rule, draft, draft_most, verification, sampling, 4)});
     }
@@ -184,13 +186,14 @@ ExactCase generated_case(const Rule& rule, int number, double paths_most, DraftS
     sampling.frequency_penalty = dice.one_of<float>({0, 0.25F, 1});
     sampling.repeat_last_n = dice.one_of<int>({1, 2, 3, 5, -1});
   }
-  const std::string draft = drafted == DraftShape::trees ? script_of_trees(dice, exact_case.vocabulary)
-                            : dice.below(3) > 0       ? script(dice, exact_case.vocabulary)
-                                                      : dice.one_of<std::string>({"perturbed", "always-reject", "perfect"});
+  const std::string draft =
+      drafted == DraftShape::trees ? script_of_trees(dice, exact_case.vocabulary)
+      : dice.below(3) > 0          ? script(dice, exact_case.vocabulary)
+                                   : dice.one_of<std::string>({"perturbed", "always-reject", "perfect"});
   const int draft_max = dice.one_of<int>({1, 2, 3, draft_most, draft_most, draft_most});
   const Verification verification = dice.below(2) == 0 ? Verification::batched : Verification::serial;
 
-  // A named draft token is no draw; a word without draws costs what plain decoding costs.
+  // A draft token chosen by name is no draw; a round without draws costs what plain decoding costs.
   int drawn = draft == "always-reject" ? 0 : draft_max;
   if (draft.starts_with("scripted:")) {
     int most = 0;
@@ -208,7 +211,7 @@ ExactCase generated_case(const Rule& rule, int number, double paths_most, DraftS
   request.prompt.clear();
   for (int i = 1 + dice.below(3); i > 0; --i) request.prompt.push_back(dice.below(exact_case.vocabulary));
   request.stops.clear();
-  const int stops = std::min(dice.below(3), exact_case.vocabulary - 1);  // a text can go on
+  const int stops = std::min(dice.below(3), exact_case.vocabulary - 1);  // some token does not stop the text
   for (int i = 0; i < stops; ++i) request.stops.push_back(dice.below(exact_case.vocabulary));
   request.sequence = dice.below(2);
   exact_case.question.variation.prefill_chunk = dice.below(2);

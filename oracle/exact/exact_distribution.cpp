@@ -14,7 +14,7 @@ std::string decimal(const Rational& value) { return std::to_string(value.convert
 
 long judged(const Coverage& met) {
   long draft_tokens = 0;
-  for (const Event event : {Event::named, Event::drawn_from_p, Event::drawn_from_other}) draft_tokens += met[event];
+  for (const Event event : {Event::q_is_point, Event::q_is_p, Event::q_is_other}) draft_tokens += met[event];
   return draft_tokens;
 }
 
@@ -22,9 +22,9 @@ long judged(const Coverage& met) {
 
 ExactAnswer compare_distributions(Subject& subject, const ExactQuestion& question) {
   ExactAnswer answer;
-  OutcomeDistribution distribution;
+  TextDistribution distribution;
   Model& target = subject.target(question.variation);
-  CoverageCounter watch(target, question.request, question.variation);
+  CoverageCounter coverage(target, question.request, question.variation);
   EnumeratedSource random;
   do {
     random.begin_path();
@@ -32,10 +32,10 @@ ExactAnswer compare_distributions(Subject& subject, const ExactQuestion& questio
     distribution[trace.output] += random.probability();
     ++answer.paths;
     for (const Round& round : trace.rounds) answer.trees = answer.trees || !round.proposal.is_chain();
-    watch.add(trace);
+    coverage.add(trace);
   } while (random.next_path());
   answer.texts = static_cast<long>(distribution.size());
-  answer.met = watch.met();
+  answer.met = coverage.met();
 
   EnumeratedSource plain_random;
   do {
@@ -69,9 +69,9 @@ void ExactDistributionCheck::add(const ExactQuestion& question, const ExactAnswe
   judged_[variation.draft.substr(0, variation.draft.find(':')) + ", " + name_of(variation.verification)] +=
       judged(answer.met);
   examination_.expect(answer.distance == 0, [&] {
-    return failure_of(variation, -1, -1, "the law of the text is plain decoding's",
-                      "it is " + decimal(answer.distance) + " away in total variation",
-                      {"all " + std::to_string(answer.paths) + " paths of random answers were enumerated",
+    return failure_of(variation, -1, -1, "the text has the same distribution as in plain decoding",
+                      "it differs by " + decimal(answer.distance) + " in total variation",
+                      {"all " + std::to_string(answer.paths) + " paths of random draws were enumerated",
                        "the text whose probability differs most is " + list_of(answer.worst)});
   });
 }
@@ -79,18 +79,26 @@ void ExactDistributionCheck::add(const ExactQuestion& question, const ExactAnswe
 Finding ExactDistributionCheck::finding() && {
   std::string missing;
   for (const auto& [way, draft_tokens] : judged_) {
-    if (draft_tokens == 0) missing = "no draft token of " + way + " was ever judged";
+    if (draft_tokens == 0) missing = "no draft token of " + way + " was ever verified";
   }
   for (const Event event : met_.missing(possible_)) {
-    missing += (missing.empty() ? "the questions never met " : ", ") + std::string(name_of(event));
+    missing += (missing.empty() ? "the questions never met the event: " : ", ") + std::string(name_of(event));
   }
   const Event rarest = met_.rarest(possible_);
   return std::move(examination_)
-      .finding(std::to_string(questions_) + " joint laws over " + std::to_string(paths_) +
+      .finding(std::to_string(questions_) + " joint distributions over " + std::to_string(paths_) +
                    " paths of small models equal plain decoding's; largest deviation " +
-                   (largest_ == 0 ? "0" : decimal(largest_)) + "; all that can happen happened, " + name_of(rarest) +
-                   " least often, " + std::to_string(met_[rarest]) + " times",
+                   (largest_ == 0 ? "0" : decimal(largest_)) + "; all coverage events were met, the rarest " +
+                   std::to_string(met_[rarest]) + " times: " + name_of(rarest),
                missing);
 }
+
+const Check distribution_exact = {
+    "distribution_exact",
+    "the joint distribution of whole texts is that of plain decoding, every random draw enumerated",
+    "the rule, the decode loop, keys of random draws, the stated q, sampling parameters on verification rows",
+    "the target at hand, its kernels and KV caches, because small models are enumerated; the random generator, whose "
+    "draws are enumerated; the conversion of logits to a distribution, which plain decoding shares",
+    nullptr};
 
 }  // namespace draftproof

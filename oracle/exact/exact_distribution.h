@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The joint law of a whole output, exactly: every random answer is enumerated by key, for the subject and for plain
-// decoding, and the two laws are compared as rational numbers. No samples, no false alarms, no tolerance.
-// Small vocabularies and few tokens only; the subject's code is the production loop, unchanged. Draft tokens
-// are chains and trees.
+// The joint distribution of a whole output, exactly. Every random draw is enumerated by key, for the subject and for
+// plain decoding, and the two distributions are compared as rational numbers: no samples, no false alarms, no
+// tolerance. For small vocabularies and few tokens only. The subject's code is the production decode loop, unchanged.
+// The proposals are chains and trees.
 #pragma once
 
 #include <map>
@@ -11,13 +11,15 @@
 #include <vector>
 
 #include "oracle/checks/check.h"
+#include "oracle/exact/build_checks.h"
 #include "oracle/exact/coverage.h"
 #include "oracle/exact/enumerate.h"
 #include "oracle/plain/subject.h"
 
 namespace draftproof {
 
-using OutcomeDistribution = std::map<std::vector<Token>, Rational>;
+/// The exact probability of each text.
+using TextDistribution = std::map<std::vector<Token>, Rational>;
 
 struct ExactQuestion {
   Request request;
@@ -25,22 +27,22 @@ struct ExactQuestion {
 };
 
 struct ExactAnswer {
-  Rational distance;         // total variation between the subject's law and plain decoding's
+  Rational distance;         // total variation between the subject's distribution and plain decoding's
   std::vector<Token> worst;  // the text whose probabilities differ most
   long paths = 0;            // of the subject
   long texts = 0;
   Coverage met;              // over all paths
-  bool trees = false;        // some were drafted
+  bool trees = false;        // some proposals were trees
 };
 
 ExactAnswer compare_distributions(Subject& subject, const ExactQuestion& question);
 
-/// distribution_exact over as many questions as one likes, each of any subject. Fails on any distance above zero.
-/// Vacuous unless every kind of event that the rules asked about can meet was met, and every kind of draft (what stands
-/// before a colon in its name) had draft tokens judged in every way of verification it was asked about.
+/// The check distribution_exact over any number of questions, each to any subject. Fails on any distance above zero.
+/// Vacuous unless every coverage event that is possible under the rules was met, and every kind of draft (the part of
+/// its name before a colon) had draft tokens verified in each way of verification that was used with it.
 class ExactDistributionCheck {
  public:
-  /// After a failure nothing is asked any more: a wrong decoder may take any number of paths.
+  /// Does nothing after a failure, because a wrong decoder may take any number of paths.
   void ask(Subject& subject, const ExactQuestion& question) {
     if (largest_ == 0) add(question, compare_distributions(subject, question));
   }
@@ -49,12 +51,12 @@ class ExactDistributionCheck {
   Finding finding() &&;
 
  private:
-  Examination examination_{"distribution_exact"};
+  Examination examination_{distribution_exact};
   long questions_ = 0;
   long paths_ = 0;
   Rational largest_ = 0;
   Coverage met_;
-  Possible possible_;                   // with one of the questions
+  Possible possible_;                   // in some question
   std::map<std::string, long> judged_;  // draft tokens, by draft and verification
 };
 

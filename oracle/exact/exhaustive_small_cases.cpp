@@ -33,8 +33,8 @@ std::string listed(const auto& values) {
 
 // Rules.
 
-/// Every distribution over `vocabulary` tokens with integer weights of sum `sum`, in units as equal as the total
-/// allows; what the division leaves over goes to the first positive weight.
+/// Returns every distribution over `vocabulary` tokens with integer weights of sum `sum`, in units of total / sum. The
+/// remainder of that division goes to the first positive weight.
 std::vector<Distribution> small_distributions(int vocabulary, std::uint64_t sum) {
   std::vector<Distribution> list;
   std::vector<std::uint64_t> weights;
@@ -57,9 +57,9 @@ std::vector<Distribution> small_distributions(int vocabulary, std::uint64_t sum)
   return list;
 }
 
-/// Rows of hostile logits as distributions: ties, points, shares of 2^-40, disjoint and truncated supports, tokens in
-/// other blocks.
-std::vector<Distribution> hostile_distributions() {
+/// Returns the distributions of adversarial logits: ties, points, weights of 2^-40, disjoint and truncated supports,
+/// tokens in other token blocks.
+std::vector<Distribution> adversarial_distributions() {
   const float tiny = std::numeric_limits<float>::denorm_min();
   std::vector<std::vector<float>> rows = {
       {0, -0.0F, 0}, {tiny, -tiny, 0}, {0, -27.7F, -27.8F}, {-infinity, 1, 1}, {1, -infinity, -infinity},
@@ -79,14 +79,14 @@ std::vector<Distribution> hostile_distributions() {
   return list;
 }
 
-/// The same weights over the same tokens, in the opposite order: a row that is certainly another one where p is uneven.
+/// Returns the same weights over the same tokens in the opposite order: another row wherever p is not symmetric.
 Distribution mirrored(const Distribution& p) {
   std::vector<std::uint64_t> weights = p.weights();
   std::reverse(weights.begin(), weights.end());
   return Distribution::exact(p.tokens(), weights);
 }
 
-/// p, the row after the first draft token, and the row after another in its place.
+/// p, the row after the first draft token, and the row after its sibling.
 class SmallRows final : public TargetRows {
  public:
   SmallRows(const Distribution& p, const Distribution& after) : rows_{p, after, p} {}
@@ -96,10 +96,10 @@ class SmallRows final : public TargetRows {
   std::array<std::reference_wrapper<const Distribution>, 3> rows_;
 };
 
-/// One draft token from q is judged by p; where it stands, the row after it is `after`. The first token has the law p, and
-/// after an accepted draft token the second has the law `after`. With `siblings` the token after the draft token, of so many in a
-/// circle, is drafted in its place as well, and the row after that is p.
-std::string judged(const Rule& rule, const Distribution& p, const Distribution& q, const Distribution& after,
+/// Verifies one draft token from q with p; the row after an accepted one is `after`. Returns what is wrong: the first
+/// token must have the distribution p, and after an accepted draft token the second must have the distribution `after`.
+/// With `siblings` the next token, modulo that number, is drafted as a sibling, and the row after the sibling is p.
+std::string wrong_token(const Rule& rule, const Distribution& p, const Distribution& q, const Distribution& after,
                    int siblings, long& paths) {
   constexpr int position = 3;
   std::map<Token, Rational> first;
@@ -129,19 +129,19 @@ std::string judged(const Rule& rule, const Distribution& p, const Distribution& 
     both[{{verdict.last, draft_token}, verdict.next}] += probability;
   } while (random.next_path());
 
-  const auto share = [](const Distribution& of, Token token) { return Rational(of.weight(token), total); };
-  for (const Token token : p.tokens()) first[token] -= share(p, token);
+  const auto probability = [](const Distribution& of, Token token) { return Rational(of.weight(token), total); };
+  for (const Token token : p.tokens()) first[token] -= probability(p, token);
   for (const auto& [token, difference] : first) {
-    if (difference != 0) return "token " + std::to_string(token) + " is not said as often as p says it";
+    if (difference != 0) return "token " + std::to_string(token) + " does not have the probability that p gives it";
   }
-  for (const auto& [draft_token, probability] : accepted) {
+  for (const auto& [draft_token, weight] : accepted) {
     const Distribution& row = rows.row(draft_token.first + 1);
-    for (const Token next : row.tokens()) both[{draft_token, next}] -= probability * share(row, next);
+    for (const Token next : row.tokens()) both[{draft_token, next}] -= weight * probability(row, next);
   }
   for (const auto& [tokens, difference] : both) {
     if (difference != 0) {
       return "after the accepted draft token " + std::to_string(tokens.first.second) + ", token " +
-             std::to_string(tokens.second) + " is not said as often as the row after it says";
+             std::to_string(tokens.second) + " does not have the probability that the row after it gives it";
     }
   }
   return "";
@@ -154,7 +154,7 @@ struct Counted {
   long words = 0;
 };
 
-void exhaust_rules(const Primitives& code, Examination& examination, Counted& counted) {
+void try_rules(const Primitives& code, Examination& examination, Counted& counted) {
   struct Space {
     int vocabulary;
     std::uint64_t largest_sum;
@@ -164,13 +164,13 @@ void exhaust_rules(const Primitives& code, Examination& examination, Counted& co
       const Distribution after = mirrored(p);
       for (const Distribution& q : list) {
         ++counted.pairs;
-        const std::string wrong = judged(rule, p, q, after, siblings, counted.paths);
+        const std::string wrong = wrong_token(rule, p, q, after, siblings, counted.paths);
         const bool right = examination.expect(wrong.empty(), [&] {
-          return failure(std::string(rule.name) + " says every token as often as p says it", wrong,
+          return failure(std::string(rule.name) + " gives every token the probability that p gives it", wrong,
                          {"p is " + listed(p.weights()) + " of tokens " + listed(p.tokens()),
                           "q is " + listed(q.weights()) + " of " + listed(q.tokens()),
-                          siblings > 0 ? "another draft token is in the place of the first" : "there is one draft token",
-                          "every random answer was enumerated"});
+                          siblings > 0 ? "the draft token has a sibling" : "there is one draft token",
+                          "every random draw was enumerated"});
         });
         if (!right) return false;
       }
@@ -184,7 +184,7 @@ void exhaust_rules(const Primitives& code, Examination& examination, Counted& co
         right = all_pairs(*rule, small_distributions(space.vocabulary, sum), 0);
       }
     }
-    if (right) right = all_pairs(*rule, hostile_distributions(), 0);
+    if (right) right = all_pairs(*rule, adversarial_distributions(), 0);
     for (const Space& space : {Space{2, 6}, {3, 6}}) {
       for (std::uint64_t sum = 1; right && code.trees && sum <= space.largest_sum; ++sum) {
         right = all_pairs(*rule, small_distributions(space.vocabulary, sum), space.vocabulary);
@@ -193,30 +193,30 @@ void exhaust_rules(const Primitives& code, Examination& examination, Counted& co
   }
 }
 
-// Uniform integers, and the walk from one to a token.
+// Uniform integers, and the selection of an index with one.
 
-void exhaust_uniform(const Primitives& code, Examination& examination, Counted& counted) {
+void try_uniform(const Primitives& code, Examination& examination, Counted& counted) {
   for (int bound = 1; bound < 256; ++bound) {
-    std::array<int, 256> owned{};
-    int again = 0;
+    std::array<int, 256> times{};  // by value
+    int retries = 0;
     for (int word = 0; word < 256; ++word) {
       ++counted.words;
       int used = 0;
       const std::array<std::uint8_t, 2> words = {static_cast<std::uint8_t>(word), 0xff};
       const std::uint8_t value = code.below(static_cast<std::uint8_t>(bound), words, used);
-      used == 1 ? ++owned[value] : ++again;
+      used == 1 ? ++times[value] : ++retries;
     }
-    const bool even = std::all_of(owned.begin(), owned.begin() + bound, [&](int n) { return n == 256 / bound; });
-    const bool inside = std::all_of(owned.begin() + bound, owned.end(), [](int n) { return n == 0; });
-    examination.expect(even && inside && again == 256 % bound, [&] {
+    const bool even = std::all_of(times.begin(), times.begin() + bound, [&](int n) { return n == 256 / bound; });
+    const bool inside = std::all_of(times.begin() + bound, times.end(), [](int n) { return n == 0; });
+    examination.expect(even && inside && retries == 256 % bound, [&] {
       return failure("uniform integers below " + std::to_string(bound) + " are equally frequent",
                      "they are not equally frequent from words of 8 bits", {"all 256 words were tried"});
     });
   }
 }
 
-/// The walk of PhiloxSource along weights ends where the uniform integer lies; zero weights are never picked.
-void exhaust_walk(Examination& examination) {
+/// PhiloxSource::sample_index returns the weight in which the uniform integer lies; zero weights are never selected.
+void try_sample_index(Examination& examination) {
   std::vector<std::vector<std::uint64_t>> lists;
   for (int code = 1; code < 256; ++code) {
     lists.push_back({code & 3u, code >> 2 & 3u, code >> 4 & 3u, code >> 6 & 3u});
@@ -232,9 +232,9 @@ void exhaust_walk(Examination& examination) {
       std::size_t expected = 0;
       while (rest >= weights[expected]) rest -= weights[expected++];
       examination.expect(random.sample_index(key, weights) == expected, [&] {
-        return failure("a pick among " + std::to_string(weights.size()) + " weights ends at weight " +
-                           std::to_string(expected),
-                       "it ends at another than its number says",
+        return failure("sample_index selects weight " + std::to_string(expected) + " of " +
+                           std::to_string(weights.size()),
+                       "it selects another weight",
                        {"the number of its key is " + std::to_string(random.below(key, sum)) + " below " +
                         std::to_string(sum)});
       });
@@ -244,8 +244,8 @@ void exhaust_walk(Examination& examination) {
 
 // Rows.
 
-/// What a row becomes, sentence by sentence, from the shares of the production's exponential: by a full sort and wide
-/// integers. Nothing when the row must be refused.
+/// Returns the distribution of a row, computed step by step as docs/numerics.md defines it: by a full sort and wide
+/// integers, from the weights of the production code's exponential. Nothing when the row must be refused.
 std::optional<Distribution> expected_row(std::span<const float> logits, const Sampling& sampling) {
   if (std::any_of(logits.begin(), logits.end(), [](float z) { return !(z < infinity); })) return std::nullopt;
   std::vector<Token> order(logits.size());
@@ -313,7 +313,7 @@ std::string shown(const std::optional<Distribution>& row) {
   return row ? listed(row->weights()) + " of tokens " + listed(row->tokens()) : "an error";
 }
 
-void exhaust_rows(const Primitives& code, Examination& examination, Counted& counted) {
+void try_rows(const Primitives& code, Examination& examination, Counted& counted) {
   const std::array values = {-infinity, -1.0F, -std::numeric_limits<float>::denorm_min(), 0.0F, 0x1.000002p+0F, 40.0F};
   const std::vector<Sampling> all_samplings = samplings();
   const auto expect = [&](std::span<const float> logits, const Sampling& sampling) {
@@ -325,8 +325,8 @@ void exhaust_rows(const Primitives& code, Examination& examination, Counted& cou
     } catch (const Error&) {
     }
     return examination.expect(found == expected, [&] {
-      return failure("logits become " + shown(expected),
-                     "they become " + shown(found),
+      return failure("the logits give " + shown(expected),
+                     "they give " + shown(found),
                      {"the logits are " + listed(logits),
                       "temperature " + std::to_string(sampling.temperature) + ", top-k " +
                           std::to_string(sampling.top_k) + ", top-p " + std::to_string(sampling.top_p) + ", min-p " +
@@ -349,7 +349,7 @@ void exhaust_rows(const Primitives& code, Examination& examination, Counted& cou
       for (const Sampling& sampling : {Sampling{}, Sampling{.temperature = 1}}) expect(logits, sampling);
     }
   }
-  // More than a block, ties across its end.
+  // More than a token block, with ties across its end.
   std::vector<float> wide(67, -2);
   wide[2] = wide[63] = wide[64] = wide[66] = 1;
   for (const Sampling& sampling : all_samplings) expect(wide, sampling);
@@ -372,16 +372,24 @@ Primitives production() {
 }
 
 Finding check_exhaustive_small_cases(const Primitives& primitives) {
-  Examination examination("exhaustive_small_cases");
+  Examination examination(exhaustive_small_cases);
   Counted counted;
-  exhaust_uniform(primitives, examination, counted);
-  exhaust_walk(examination);
-  exhaust_rows(primitives, examination, counted);
-  exhaust_rules(primitives, examination, counted);
+  try_uniform(primitives, examination, counted);
+  try_sample_index(examination);
+  try_rows(primitives, examination, counted);
+  try_rules(primitives, examination, counted);
   return std::move(examination)
       .finding(std::to_string(counted.pairs) + " pairs of p and q over " + std::to_string(counted.paths) + " paths, " +
                std::to_string(counted.rows) + " rows of logits, " + std::to_string(counted.words) +
-               " words: all exactly as they must be");
+               " words: all exactly right");
 }
+
+const Check exhaustive_small_cases = {
+    "exhaustive_small_cases",
+    "the parts that decide tokens are right in every small case",
+    "the rules, uniform integers, the selection of a token by weights, the conversion of logits to a distribution",
+    "models, KV caches, the decode loop and drafts, because none of them runs; the exponential, because both sides "
+    "take it from one function",
+    nullptr};
 
 }  // namespace draftproof

@@ -12,51 +12,51 @@ namespace {
 
 constexpr std::uint64_t bound_max = 1 << 16;
 constexpr long paths_max = 1'000'000;
-constexpr std::size_t questions_max = 1000;
+constexpr std::size_t draws_max = 1000;
 constexpr std::size_t texts_shown = 8;
 
-/// Enumeration for programs that are not ours: what would be a broken invariant there is an Error here.
+/// Enumeration for programs that are not ours: a broken invariant of EnumeratedSource is an Error here.
 class ForeignSource final : public RandomSource {
  public:
   void begin_path() {
     random_.begin_path();
-    asked_.resize(random_.bound());
+    draws_.resize(random_.bound());
   }
 
   std::size_t sample_index(const Key& key, std::span<const std::uint64_t> weights) override {
     const std::size_t depth = random_.depth();
-    // A sampler that tries until it succeeds never ends on the path where it does not.
-    if (depth == questions_max) throw Error("it asks more than a thousand questions on one path");
+    // A sampler that retries until it succeeds never ends on the path where it always fails.
+    if (depth == draws_max) throw Error("it makes more than a thousand draws on one path");
     std::uint64_t sum = 0;
     for (const std::uint64_t weight : weights) {
       sum += weight;
-      if (sum < weight) throw Error("it picks from weights that sum to 2^64 or more; give it smaller weights");
+      if (sum < weight) throw Error("it draws from weights that sum to 2^64 or more; give it smaller weights");
     }
-    if (sum == 0) throw Error("it picks from weights that are all zero");
-    const Question question(key, std::vector(weights.begin(), weights.end()));
-    if (depth == asked_.size()) asked_.push_back(question);
-    if (asked_[depth] != question) refuse_state("it asks other questions");
+    if (sum == 0) throw Error("it draws from weights that are all zero");
+    const Draw draw(key, std::vector(weights.begin(), weights.end()));
+    if (depth == draws_.size()) draws_.push_back(draw);
+    if (draws_[depth] != draw) refuse_state("it makes other draws");
     return random_.sample_index(key, weights);
   }
 
-  /// The questions that were to be asked on this path.
+  /// Returns the number of draws on this path.
   std::size_t end_path() const {
-    if (random_.depth() < asked_.size()) refuse_state("it asks other questions");
-    return asked_.size();
+    if (random_.depth() < draws_.size()) refuse_state("it makes other draws");
+    return draws_.size();
   }
 
   bool next_path() { return random_.next_path(); }
   Rational probability() const { return random_.probability(); }
 
   [[noreturn]] static void refuse_state(const std::string& what) {
-    throw Error(what + " when it gets the same answers; does it remember the call before?");
+    throw Error(what + " when it gets the same results; does it keep state between calls?");
   }
 
  private:
-  using Question = std::pair<Key, std::vector<std::uint64_t>>;  // with the weights
+  using Draw = std::pair<Key, std::vector<std::uint64_t>>;  // key and weights
 
   EnumeratedSource random_;
-  std::vector<Question> asked_;  // or to be asked on this path
+  std::vector<Draw> draws_;  // made on this path, or still to be made
 };
 
 template <class Value>
@@ -72,7 +72,7 @@ std::string event(const std::vector<Token>& tokens) {
   return "P(" + text + ")";
 }
 
-Rational probability(const OutcomeDistribution& distribution, const std::vector<Token>& text) {
+Rational probability(const TextDistribution& distribution, const std::vector<Token>& text) {
   const auto place = distribution.find(text);
   return place == distribution.end() ? Rational(0) : place->second;
 }
@@ -80,12 +80,12 @@ Rational probability(const OutcomeDistribution& distribution, const std::vector<
 }  // namespace
 
 std::uint64_t Coins::below(std::uint64_t bound) {
-  if (bound == 0) throw Error("it asks for a number below 0");
+  if (bound == 0) throw Error("it draws a number below 0");
   if (bound > bound_max) {
-    throw Error("it asks for a number below " + std::to_string(bound) + "; give it weights that sum to 65536 at most");
+    throw Error("it draws a number below " + std::to_string(bound) + "; give it weights that sum to 65536 at most");
   }
   const std::vector<std::uint64_t> sides(bound, 1);
-  return random_.sample_index({0, asked_++, Purpose::target}, sides);
+  return random_.sample_index({0, drawn_++, Purpose::target}, sides);
 }
 
 SamplerDistribution distribution_of(const TextSampler& sampler) {
@@ -99,10 +99,10 @@ SamplerDistribution distribution_of(const TextSampler& sampler) {
   try {
     do {
       if (++result.paths > paths_max) throw Error("it has more than a million paths; give it smaller weights");
-      const auto [text, questions] = run_path();
+      const auto [text, draws] = run_path();
       result.distribution[text] += random.probability();
       const auto again = run_path();
-      if (again.second != questions) ForeignSource::refuse_state("it asks other questions");
+      if (again.second != draws) ForeignSource::refuse_state("it makes other draws");
       if (again.first != text) ForeignSource::refuse_state("it returns another text");
     } while (random.next_path());
   } catch (const Error& wrong) {
@@ -111,26 +111,26 @@ SamplerDistribution distribution_of(const TextSampler& sampler) {
   return result;
 }
 
-OutcomeDistribution distribution_from(const std::vector<std::uint64_t>& weights) {
+TextDistribution distribution_from(const std::vector<std::uint64_t>& weights) {
   boost::multiprecision::cpp_int sum = 0;
   for (const std::uint64_t weight : weights) sum += weight;
-  if (sum == 0) throw Error("a law of weights needs one that is positive");
-  OutcomeDistribution distribution;
+  if (sum == 0) throw Error("weights of a distribution need one that is positive");
+  TextDistribution distribution;
   for (std::size_t token = 0; token < weights.size(); ++token) {
     if (weights[token] > 0) distribution[{static_cast<Token>(token)}] = Rational(weights[token], sum);
   }
   return distribution;
 }
 
-OutcomeDistribution distribution_from(const Distribution& weights) {
-  OutcomeDistribution distribution;
+TextDistribution distribution_from(const Distribution& weights) {
+  TextDistribution distribution;
   for (const Token token : weights.tokens()) {
     distribution[{token}] = Rational(weights.weight(token), Distribution::total);
   }
   return distribution;
 }
 
-std::string text_of(const OutcomeDistribution& distribution) {
+std::string text_of(const TextDistribution& distribution) {
   std::string text;
   std::size_t shown = 0;
   for (const auto& [tokens, p] : distribution) {
@@ -140,11 +140,11 @@ std::string text_of(const OutcomeDistribution& distribution) {
   return text;
 }
 
-std::string deviation(const OutcomeDistribution& found, const OutcomeDistribution& expected) {
+std::string deviation(const TextDistribution& found, const TextDistribution& expected) {
   Rational distance = 0;
   Rational largest = 0;
   std::vector<Token> worst;
-  OutcomeDistribution all = found;
+  TextDistribution all = found;
   all.insert(expected.begin(), expected.end());
   for (const auto& [text, ignored] : all) {
     const Rational size = abs(probability(found, text) - probability(expected, text));

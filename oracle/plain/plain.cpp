@@ -30,14 +30,14 @@ std::vector<float> logits_after(Model& target, std::span<const Token> text) {
   return std::move(outputs.logits);
 }
 
-bool is_read_afresh(const Request& request, std::size_t tokens, int most) {
+bool is_fresh_row(const Request& request, std::size_t tokens, int most) {
   const int stride = std::max(1, request.max_new_tokens / most + (request.max_new_tokens % most != 0));
   const auto last = static_cast<std::int64_t>(request.prompt.size()) + request.max_new_tokens - 1;
   return (last - static_cast<std::int64_t>(tokens)) % stride == 0;
 }
 
 std::vector<float> GrowingText::logits_after(std::span<const Token> text) {
-  REQUIRE(text.size() > read_, "a text grows");
+  REQUIRE(text.size() > read_, "the text has grown since the last call");
   if (!cache_) cache_ = target_.new_cache(capacity_, prefill_chunk);
   Outputs outputs;
   while (read_ < text.size()) {
@@ -57,26 +57,26 @@ PlainRow plain_row(Model& target, const Sampling& sampling, std::span<const Toke
 }
 
 std::vector<PlainRow> plain_rows(Model& target, const Request& request, std::span<const Token> text, std::size_t from,
-                                 int afresh) {
+                                 int fresh_rows) {
   GrowingText growing(target, static_cast<int>(text.size()));
   std::vector<PlainRow> rows;
   for (std::size_t tokens = from; tokens <= text.size(); ++tokens) {
     const auto before = text.first(tokens);
-    rows.push_back(row_of(is_read_afresh(request, tokens, afresh) ? logits_after(target, before)
+    rows.push_back(row_of(is_fresh_row(request, tokens, fresh_rows) ? logits_after(target, before)
                                                                   : growing.logits_after(before),
                           request.sampling, before));
   }
   return rows;
 }
 
-PlainRun plain(Model& target, const Request& request, RandomSource& random, int afresh) {
+PlainRun plain(Model& target, const Request& request, RandomSource& random, int fresh_rows) {
   PlainRun run;
   std::vector<Token> text = request.prompt;
   GrowingText growing(target, static_cast<int>(text.size()) + request.max_new_tokens);
   run.finish = Finish::length;
   while (static_cast<int>(run.output.size()) < request.max_new_tokens) {
     const std::vector<float> logits =
-        is_read_afresh(request, text.size(), afresh) ? logits_after(target, text) : growing.logits_after(text);
+        is_fresh_row(request, text.size(), fresh_rows) ? logits_after(target, text) : growing.logits_after(text);
     run.rows.push_back(row_of(logits, request.sampling, text));
     const Distribution& p = run.rows.back().distribution;
     const Key key{request.sequence, static_cast<int>(text.size()), Purpose::target};

@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: MIT
-// The shortest program that says what the target says: no draft, no memory, no batch of sequences. Every row is
-// computed afresh from the whole text before it; of a long text, where that is too much, a sample of them.
+// Plain autoregressive decoding, "plain decoding" everywhere else: no draft, one token after the other. It is what
+// every speculative run is compared with. A row is recomputed from the whole text before it; where a long text makes
+// that too slow, only a sample of the rows is, and the others continue a KV cache.
 #pragma once
 
 #include <limits>
 #include <memory>
 #include <vector>
 
-#include "ref/acceptance/random_source.h"
 #include "ref/acceptance/distribution.h"
+#include "ref/acceptance/random_source.h"
 #include "ref/base/digest.h"
 #include "ref/decoding/trace.h"
 #include "ref/models/model.h"
 
 namespace draftproof {
 
-/// z_token - log(sum of exp(z)), in double, token ascending: bits, not nearly.
+/// Returns z_token - log(sum of exp(z)), computed in double, the sum by ascending token: equal bits, not nearly equal.
 double log_probability(std::span<const float> logits, Token token);
 
-/// The target's row after `text`, which must not be empty.
+/// Returns the target's logits after `text`, which must not be empty, from a new cache.
 std::vector<float> logits_after(Model& target, std::span<const Token> text);
 
-/// The same for a text that grows: a token is read once and stays in a cache. What is wrong with the target's cache is
-/// wrong here, too.
+/// Returns the logits after a text that grows. Each token is read once and stays in a cache, so a fault of the target's
+/// cache shows here too.
 class GrowingText {
  public:
-  /// `capacity`: tokens at most. The target outlives the text.
+  /// `capacity`: the most tokens the text will have. The target must outlive this object.
   GrowingText(Model& target, int capacity) : target_(target), capacity_(capacity) {}
 
-  /// The row after `text`: the last one and at least one token more.
+  /// `text` is the text of the last call and at least one token more.
   std::vector<float> logits_after(std::span<const Token> text);
 
  private:
@@ -43,31 +44,31 @@ struct PlainRow {
   Distribution distribution;  // of the next token
 };
 
-/// Of the logits after `text`.
+/// Returns the row whose logits, those after `text`, are given.
 PlainRow row_of(std::span<const float> logits, const Sampling& sampling, std::span<const Token> text);
 
-/// The row after `text`, which must not be empty.
+/// Returns the row after `text`, which must not be empty.
 PlainRow plain_row(Model& target, const Sampling& sampling, std::span<const Token> text);
 
-/// `most` rows of every text, for rows computed afresh.
+/// As `most` or `fresh_rows` below: every row is recomputed from the whole text.
 inline constexpr int every_row = std::numeric_limits<int>::max();
 
-/// Whether the row after that many tokens of a text of the request is one of the `most` that are computed afresh. They
-/// are spread evenly, and the row that decides the last token that may be said is one of them.
-bool is_read_afresh(const Request& request, std::size_t tokens, int most);
+/// Returns whether the row after `tokens` tokens of a text of the request is one of the `most` rows that are recomputed
+/// from the whole text. They are spread evenly, and the row of the last token that may be emitted is one of them.
+bool is_fresh_row(const Request& request, std::size_t tokens, int most);
 
-/// The rows after the first `from`, `from` + 1, ... tokens of a text of the request, up to all of them.
+/// Returns the rows after the first `from`, `from` + 1, ... tokens of a text of the request, up to the whole text.
 std::vector<PlainRow> plain_rows(Model& target, const Request& request, std::span<const Token> text, std::size_t from,
-                                 int afresh);
+                                 int fresh_rows);
 
 struct PlainRun {
   std::vector<Token> output;
-  std::vector<PlainRow> rows;     // row i decided output[i]
-  std::vector<double> logprobs;   // of output[i], by the row as the target gives it: before penalties and temperature
+  std::vector<PlainRow> rows;    // output[i] is drawn from rows[i]
+  std::vector<double> logprobs;  // of output[i] in the target's logits: before penalties and temperature
   Finish finish = Finish::unfinished;
 };
 
-/// `afresh`: rows computed so; the others go on with a cache.
-PlainRun plain(Model& target, const Request& request, RandomSource& random, int afresh = every_row);
+/// Decodes the request. At most `fresh_rows` rows are recomputed from the whole text, the others continue a cache.
+PlainRun plain(Model& target, const Request& request, RandomSource& random, int fresh_rows = every_row);
 
 }  // namespace draftproof

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What is under examination: something that decodes. The oracle knows the question (Request), the ways it may be run
-// (Variation) and the answer (Trace); it never sees a draft, a cache kind, a kernel table or the loop.
+// What the oracle examines: something that decodes. The oracle knows what is asked (Request), how it may be executed
+// (Variation) and what comes out (Trace). It never sees a draft, a kind of cache, a kernel table or the decode loop.
 #pragma once
 
 #include <functional>
@@ -15,22 +15,22 @@
 namespace draftproof {
 
 struct Variation {
-  std::string draft = "none";  // as the subject names its drafts
-  int draft_max = 0;           // 0: as suits the draft
+  std::string draft = "none";  // the subject's name for it
+  int draft_max = 0;           // 0: the draft's default
   const Rule* rule = &matching;
-  std::string kernels;         // as the subject names its numerics; "" its default
+  std::string kernels;         // the subject's name for its numerics; "": its default
   int threads = 1;
-  int prefill_chunk = 0;         // most rows of the prompt read at once; 0: as suits the subject
+  int prefill_chunk = 0;       // most prompt tokens read at once; 0: the subject's default
   Verification verification = Verification::batched;
 
-  /// The rule promises plain decoding's very tokens, not only their law.
+  /// Returns whether the rule promises the same tokens as plain decoding, not only the same distribution.
   bool promises_tokens() const noexcept { return rule->judge == matching.judge; }
 
   std::string describe() const;
 };
 
-/// Called after every round, when it is recorded, with the run so far; false ends the run there, as cancelled. May run
-/// other requests of the same variation. Empty: nobody watches.
+/// Is called after each round, once the round is recorded, with the run so far. Returning false ends the run there, as
+/// cancelled. It may run other requests of the same variation. May be empty.
 using OnRound = std::function<bool(const Trace&)>;
 
 class Subject {
@@ -41,14 +41,14 @@ class Subject {
     return run_with_callback(request, variation, random, {});
   }
 
-  /// Runs the request and records digests. Every random answer comes from `chance`.
+  /// Runs the request and records digests. Every random draw comes from `random`.
   virtual Trace run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
-                            const OnRound& on_round) = 0;
+                                  const OnRound& on_round) = 0;
 
-  /// The target by itself, computing as that variation computes; valid until the next call.
+  /// Returns the target alone, with the numerics of that variation; valid until the next call.
   virtual Model& target(const Variation& variation) = 0;
 
-  /// Variations of one class promise equal bits.
+  /// Returns the numerics class: variations of one class promise equal bits.
   virtual std::string numerics(const Variation& variation) = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One page that needs nothing beside itself. Every element is closed and every attribute quoted, so that a strict
-// reader can tell that no name, path or token got out of its place.
+// One self-contained page. Every element is closed and every attribute quoted, so that a strict parser can tell that no
+// name, path or token broke out of its element or attribute.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,14 +33,15 @@ Meaning meaning_of(const Report& r) {
   switch (r.verdict) {
     case ReportVerdict::pass_exact: return {Tone::good, "Everything that was examined is exactly right."};
     case ReportVerdict::pass_stat:
-      return {Tone::good, "Bets against the tokens won nothing. What would have been seen is stated below."};
+      return {Tone::good,
+              "A sequential test of the tokens found no deviation. What it would have found is stated below."};
     case ReportVerdict::bug_proven: return {Tone::bad, "Two facts were seen that cannot both be right."};
     case ReportVerdict::bug_stat:
-      return {Tone::bad, "Bets against the tokens won more than they do against a right decoder, save by a chance "
-                         "that is stated below."};
+      return {Tone::bad,
+              "A sequential test of the tokens found a deviation. Its probability of a false alarm is stated below."};
     case ReportVerdict::undecided:
-      return {Tone::open, "Nothing wrong was found, but something was not said, so it could not be examined."};
-    case ReportVerdict::vacuous: return {Tone::open, "Nothing was put to the test, so nothing is shown."};
+      return {Tone::open, "Nothing wrong was found, but something is missing, so it could not be examined."};
+    case ReportVerdict::vacuous: return {Tone::open, "Nothing was tested, so nothing is shown."};
     case ReportVerdict::invalid_trace: return {Tone::bad, "The file cannot be read as a trace."};
   }
   return {Tone::bad, ""};
@@ -55,7 +56,7 @@ const char* class_of(Tone tone) {
   return "bad";
 }
 
-/// A tick, a cross or a bar, so that no color has to be seen.
+/// Returns a tick, a cross or a bar, so that colors are not needed.
 std::string sign(Tone tone) {
   const char* path = "M7 12.5l3.5 3.5l6.5-8";
   if (tone == Tone::bad) path = "M8 8l8 8M16 8l-8 8";
@@ -74,7 +75,7 @@ Tone tone_of(Outcome outcome) {
   return Tone::bad;
 }
 
-/// "1 234 567", parted by narrow spaces that do not break.
+/// Returns "1 234 567", with narrow no-break spaces.
 std::string grouped(long value) {
   std::string digits = fmt::to_string(value);
   for (std::size_t at = digits.size(); at > 3 && digits[at - 4] != '-'; at -= 3) digits.insert(at - 3, "\u202F");
@@ -85,7 +86,7 @@ std::string counted(long count, const char* one, const char* many) {
   return fmt::format("{} {}", grouped(count), count == 1 ? one : many);
 }
 
-/// "3.2", "4.1 · 10⁷", "10⁻⁹", "∞".
+/// Returns "3.2", "4.1 · 10⁷", "10⁻⁹", "∞".
 std::string scientific(double value) {
   if (std::isinf(value)) return "∞";
   if (!(value > 0) || (value >= 1e-3 && value < 1e4)) return fmt::format("{:.3g}", value);
@@ -108,7 +109,7 @@ std::string section(const std::string& title, const std::string& content) {
 
 std::string number(const std::string& content) { return fmt::format("<td class=\"number\">{}</td>", content); }
 
-/// A table of numbers, in a box of its own that scrolls sideways when it must.
+/// Returns a table of numbers in a box that scrolls sideways when it is too wide.
 std::string table(const std::string& label, const std::vector<std::string>& names, const std::string& rows) {
   std::string head;
   for (const std::string& name : names) head += fmt::format("<th scope=\"col\">{}</th>", name);
@@ -129,7 +130,7 @@ std::string head(const Report& r) {
       return std::count_if(r.findings.begin(), r.findings.end(),
                            [&](const Finding& finding) { return finding.outcome == outcome; });
     };
-    counts = fmt::format("<p class=\"counts\">{} failed, {} passed, {} had nothing to look at</p>\n",
+    counts = fmt::format("<p class=\"counts\">{} failed, {} passed, {} had nothing to examine</p>\n",
                          number_of(Outcome::fail), number_of(Outcome::pass), number_of(Outcome::vacuous));
   }
   return fmt::format("<header>\n<p class=\"command\">draftproof {}</p>\n<p class=\"subject\">{}</p>\n"
@@ -152,7 +153,7 @@ std::string examined(const Report& r) {
     const bool whole = count == std::floor(count) && std::abs(count) < 1e15;
     list += item(escaped(name), whole ? grouped(static_cast<long>(count)) : scientific(count));
   }
-  return list.empty() ? "" : section("What was looked at", "<dl class=\"about\">\n" + list + "</dl>\n");
+  return list.empty() ? "" : section("What was examined", "<dl class=\"about\">\n" + list + "</dl>\n");
 }
 
 std::string side(const char* title, const char* kind, const std::string& text) {
@@ -162,7 +163,7 @@ std::string side(const char* title, const char* kind, const std::string& text) {
 std::string failure(const Finding& finding) {
   std::string text = fmt::format("<article class=\"failure\">\n<h3>{}{}</h3>\n", sign(Tone::bad),
                                  escaped(finding.check));
-  if (!finding.failure || finding.message != message_of(*finding.failure)) {  // else it is said piece by piece
+  if (!finding.failure || finding.message != message_of(*finding.failure)) {  // else its parts follow
     text += fmt::format("<p>{}</p>\n", escaped(finding.message));
   }
   if (finding.failure) {
@@ -184,9 +185,9 @@ std::string failure(const Finding& finding) {
     }
     std::string parts;
     if (!f.blames.empty()) parts += item("can be at fault", escaped(f.blames));
-    if (!f.clears.empty()) parts += item("cannot", escaped(f.clears));
+    if (!f.clears.empty()) parts += item("cannot be at fault", escaped(f.clears));
     if (!parts.empty()) text += "<dl class=\"blame\">\n" + parts + "</dl>\n";
-    if (!f.reproduce.empty()) text += side("See it again", "again", f.reproduce);
+    if (!f.reproduce.empty()) text += side("Reproduce", "again", f.reproduce);
   }
   return text + "</article>\n";
 }
@@ -196,7 +197,7 @@ std::string failures(const Report& r) {
   for (const Finding& finding : r.findings) {
     if (finding.outcome == Outcome::fail) list += failure(finding);
   }
-  return list.empty() ? "" : section("What cannot be right", list);
+  return list.empty() ? "" : section("Failures", list);
 }
 
 std::string unproved(const Report& r) {
@@ -210,23 +211,25 @@ std::string divergence(const Divergence& d) {
   if (!d.run.empty()) where += item("run", escaped(d.run));
   if (d.round >= 0) where += item("round", grouped(d.round));
   if (d.position >= 0) where += item("position", grouped(d.position));
-  const auto text = [](const char* name, const char* kind, const std::string& said) {
+  const auto text = [](const char* name, const char* kind, const std::string& value) {
     return fmt::format("<div class=\"{}\"><dt>{}</dt><dd>{}</dd></div>\n", kind, name,
-                       said.empty() ? "<span class=\"none\">nothing</span>" : with_marks(said));
+                       value.empty() ? "<span class=\"none\">nothing</span>" : with_marks(value));
   };
-  return section("Where the texts part",
+  return section("Where the texts first differ",
                  (where.empty() ? "" : "<dl class=\"where\">\n" + where + "</dl>\n") + "<dl class=\"parting\">\n" +
-                     text("both say", "both", d.before) + text("plain decoding goes on", "must", d.plain) +
-                     text("this run goes on", "is", d.observed) +
-                     (d.draft_tokens.empty() ? "" : text("drafted in that round", "draft_tokens", d.draft_tokens)) + "</dl>\n" +
-                     "<p class=\"note\">Marked: ␣ a space at an edge or beside another, ⇥ a tab, ⏎ the end of a line, "
-                     "\\x1b a byte or a character that cannot be seen.</p>\n");
+                     text("both texts", "both", d.before) + text("plain decoding continues", "must", d.plain) +
+                     text("this run continues", "is", d.observed) +
+                     (d.draft_tokens.empty() ? "" : text("drafted in that round", "drafted", d.draft_tokens)) +
+                     "</dl>\n" +
+                     "<p class=\"note\">Marked: ␣ a space at an edge or next to another, ⇥ a tab, ⏎ the end of a line, "
+                     "\\x1b an invisible byte or character.</p>\n");
 }
 
-/// Half of the interval around a share of `judged` draft tokens, outside of which chance puts a right decoder's expectation
-/// once in a thousand (Azuma and Hoeffding: draft tokens need be neither alike nor independent). As if how many are judged
-/// did not depend on how they fare: a picture, not one of the oracle's assertions.
-double doubt(long judged) { return std::sqrt(log64(2 / 0.001) / (2 * static_cast<double>(judged))); }
+/// Returns half the width of the interval around an acceptance rate of `judged` draft tokens that misses a right
+/// decoder's expectation once in a thousand (Azuma and Hoeffding: draft tokens need be neither alike nor independent).
+/// It treats the number of verified draft tokens as independent of their acceptance, so it illustrates and asserts
+/// nothing.
+double half_interval(long judged) { return std::sqrt(log64(2 / 0.001) / (2 * static_cast<double>(judged))); }
 
 std::string acceptance_by_depth(const DraftReport& draft) {
   std::vector<Depth> depths = draft.depths;
@@ -234,11 +237,11 @@ std::string acceptance_by_depth(const DraftReport& draft) {
   if (depths.empty()) return "";
   std::vector<svg::Tick> shares;
   for (const double share : svg::round_numbers(0, 1, 6)) shares.push_back({share, svg::short_number(share)});
-  svg::Plot plot("Draft tokens that stood, by depth: " + draft.name,
-                 "The share of draft tokens that stood at each depth of a block, with its interval of doubt, and as a line "
-                 "the share that had to stand by the distributions. The table has the numbers.",
-                 svg::places("place of the draft token in its block", 1, static_cast<int>(depths.size())),
-                 {"share that stood", 0, 1, shares});
+  svg::Plot plot("Acceptance rate by depth: " + draft.name,
+                 "The acceptance rate of draft tokens at each depth of a round, with its interval, and as a line the "
+                 "rate that follows from the distributions. The table has the numbers.",
+                 svg::places("depth of the draft token in its round", 1, static_cast<int>(depths.size())),
+                 {"acceptance rate", 0, 1, shares});
   std::vector<std::pair<double, double>> expected;
   std::string points;
   std::string rows;
@@ -248,12 +251,12 @@ std::string acceptance_by_depth(const DraftReport& draft) {
     const auto total = static_cast<double>(depth.judged);
     const double share = static_cast<double>(depth.accepted) / total;
     const double due = depth.expected / total;
-    const double least = std::max(share - doubt(depth.judged), 0.0);
-    const double most = std::min(share + doubt(depth.judged), 1.0);
+    const double least = std::max(share - half_interval(depth.judged), 0.0);
+    const double most = std::min(share + half_interval(depth.judged), 1.0);
     const auto place = static_cast<double>(i + 1);
     expected.insert(expected.end(), {{place - 0.4, due}, {place + 0.4, due}});
     plot.point(place, share, least, most,
-               fmt::format("draft token {}: {} of {} stood, {:.1f} had to", i + 1, depth.accepted, depth.judged,
+               fmt::format("draft token {}: {} of {} accepted, {:.1f} expected", i + 1, depth.accepted, depth.judged,
                            depth.expected));
     rows += "<tr>" + fmt::format("<th scope=\"row\">{}</th>", i + 1) + number(grouped(depth.judged)) +
             number(grouped(depth.accepted)) + number(fmt::format("{:.3f}", share)) +
@@ -261,10 +264,10 @@ std::string acceptance_by_depth(const DraftReport& draft) {
   }
   plot.line("expected", expected);
   return "<figure>\n" + plot.text() +
-         "<figcaption><span class=\"key point\">stood, with an interval of 99.9 %</span> "
-         "<span class=\"key expected\">had to stand, by p and q</span></figcaption>\n" +
-         folded("In numbers", table("Draft tokens by their place in the block",
-                                    {"place", "judged", "accepted", "share", "interval", "had to stand"}, rows)) +
+         "<figcaption><span class=\"key point\">acceptance rate, with an interval of 99.9 %</span> "
+         "<span class=\"key expected\">expected from p and q</span></figcaption>\n" +
+         folded("In numbers", table("Draft tokens by their depth in the round",
+                                    {"depth", "verified", "accepted", "rate", "interval", "expected"}, rows)) +
          "</figure>\n";
 }
 
@@ -274,7 +277,7 @@ std::string accepted_lengths(const DraftReport& draft) {
   if (rounds.empty()) return "";
   const long most = *std::max_element(rounds.begin(), rounds.end());
   svg::Plot plot("Draft tokens accepted in a round: " + draft.name,
-                 "How many rounds had how many of their draft tokens accepted. The table has the numbers.",
+                 "The number of rounds by how many of their draft tokens were accepted. The table has the numbers.",
                  svg::places("draft tokens accepted", 0, static_cast<int>(rounds.size()) - 1),
                  svg::amounts("rounds", static_cast<double>(most)));
   std::string rows;
@@ -287,7 +290,8 @@ std::string accepted_lengths(const DraftReport& draft) {
     rows += fmt::format("<tr><th scope=\"row\">{}</th>", n) + number(grouped(rounds[n])) + "</tr>\n";
   }
   return "<figure>\n" + plot.text() +
-         fmt::format("<figcaption>mean {:.2f} of {:.2f} draft tokens</figcaption>\n", draft.statistics.average_accepted(),
+         fmt::format("<figcaption>mean {:.2f} of {:.2f} draft tokens</figcaption>\n",
+                     draft.statistics.average_accepted(),
                      draft.statistics.iterations == 0
                          ? 0.0
                          : static_cast<double>(draft.statistics.drafted) / draft.statistics.iterations) +
@@ -307,9 +311,10 @@ std::string plots_of_drafts(const Report& r) {
   }
   if (text.empty()) return "";
   const char* note =
-      "<p class=\"note\">Where the dashed line leaves the bar of a point, draft tokens stood more or less often than their "
-      "distributions allow. Of a right decoder it does so at about one place in 1\u202F000 or fewer.</p>\n";
-  return section("What stood", (any_by_depth ? note : "") + text);
+      "<p class=\"note\">Where the dashed line leaves the bar of a point, draft tokens were accepted more or less "
+      "often than their distributions allow. For a right decoder this happens at about one depth in 1\u202F000 or "
+      "fewer.</p>\n";
+  return section("Acceptance", (any_by_depth ? note : "") + text);
 }
 
 std::string wealth(const TokenTest& token_test) {
@@ -323,7 +328,7 @@ std::string wealth(const TokenTest& token_test) {
     last = std::max(last, static_cast<double>(tokens));
     if (std::isinf(value)) {
       infinite = true;
-      break;  // nothing comes after proof
+      break;  // proof: the curve ends
     }
     if (!(value > 0)) continue;
     const double exponent = svg::log10_of(value);
@@ -332,13 +337,13 @@ std::string wealth(const TokenTest& token_test) {
     line.emplace_back(static_cast<double>(tokens), exponent);
   }
   svg::Plot plot("Evidence against the tokens",
-                 "The e-value after every so many tokens, and the value at which there is an alarm.",
+                 "The e-value by the number of tokens, and the value at which there is an alarm.",
                  svg::range("tokens", last),
                  svg::powers("e-value", least, most + 0.5));
   plot.level(alarm, "alarm at " + scientific(1 / token_test.alpha));
   if (infinite) {
     line.insert(line.end(), {{last, line.back().second}, {last, std::numeric_limits<double>::infinity()}});
-    plot.beyond(last, "infinite: a token that p says never");
+    plot.beyond(last, "infinite: a token with p = 0");
   }
   plot.line("wealth", line);
   return "<figure>\n" + plot.text() + "</figure>\n";
@@ -346,56 +351,58 @@ std::string wealth(const TokenTest& token_test) {
 
 std::string token_test_section(const TokenTest& token_test) {
   const bool alarm = token_test.e_value * token_test.alpha >= 1;
-  std::string said = fmt::format("<p>{} held to their law by betting against them. ",
+  std::string text = fmt::format("<p>{} tested against their distribution. ",
                                  token_test.tokens == 1 ? "1 token was" : grouped(token_test.tokens) + " tokens were");
   if (std::isinf(token_test.e_value)) {
-    said += "One of them is a token that its distribution says never: that is proof, not chance.</p>\n";
+    text += "One of them has probability 0 in its distribution, which is proof.</p>\n";
   } else if (alarm) {
-    said += fmt::format("The bets won {}-fold. Against a right decoder they win {}-fold with probability {} at "
+    text += fmt::format("The e-value reached {}. With a right decoder it reaches {} with probability {} at "
                         "most.</p>\n",
                         scientific(token_test.e_value), scientific(1 / token_test.alpha), scientific(token_test.alpha));
   } else {
-    said += fmt::format("The most the bets have won is {}-fold; there is an alarm at {}-fold, which a right decoder "
-                        "meets with probability {} at most.</p>\n",
+    text += fmt::format("The e-value reached {}. The alarm is at {}, which a right decoder reaches with probability {} "
+                        "at most.</p>\n",
                         scientific(token_test.e_value), scientific(1 / token_test.alpha), scientific(token_test.alpha));
   }
-  said += token_test.smallest_deviation < 1
-              ? fmt::format("<p>Of each law that was bet on, a deviation of <strong>{:.3g}</strong> in total variation "
-                            "would have been seen with probability 0.99; of smaller ones nothing is known.</p>\n",
+  text += token_test.smallest_deviation < 1
+              ? fmt::format("<p>Each known fault with total variation <strong>{:.3g}</strong> or more would have been "
+                            "found with probability 0.99; of smaller ones nothing is known.</p>\n",
                             token_test.smallest_deviation)
-              : std::string("<p>So few tokens show nothing: no deviation would have been seen for certain.</p>\n");
+              : std::string("<p>So few tokens show nothing: no deviation would have been found for certain.</p>\n");
   std::string list = item("tokens", grouped(token_test.tokens)) + item("e-value", scientific(token_test.e_value)) +
-                     item("alarm at", scientific(1 / token_test.alpha)) + item("false alarms", scientific(token_test.alpha));
-  if (token_test.slack > 0) list += item("allowed to foreign numerics", scientific(token_test.slack));
+                     item("alarm at", scientific(1 / token_test.alpha)) +
+                     item("false alarm probability", scientific(token_test.alpha));
+  if (token_test.slack > 0) list += item("slack for foreign numerics", scientific(token_test.slack));
   if (!token_test.suspect.empty()) list += item(alarm ? "looks like" : "best bet", escaped(token_test.suspect));
-  return section("The law of the tokens", "<div class=\"law\">\n<div>\n" + said + "<dl class=\"where\">\n" + list +
-                                              "</dl>\n</div>\n" + (token_test.curve.empty() ? "" : wealth(token_test)) +
-                                              "</div>\n");
+  return section("Sequential test of the tokens", "<div class=\"test\">\n<div>\n" + text + "<dl class=\"where\">\n" +
+                                                      list + "</dl>\n</div>\n" +
+                                                      (token_test.curve.empty() ? "" : wealth(token_test)) +
+                                                      "</div>\n");
 }
 
-/// What a check says of a decoder, and whether it is what it had to say.
+/// Returns the outcome of a check on a decoder, and whether it is the expected one.
 std::string cell_of(const Matrix::Row& row, const std::string& check, Outcome outcome) {
-  const bool had_to = std::count(row.expected_failures.begin(), row.expected_failures.end(), check) > 0;
+  const bool expected = std::count(row.expected_failures.begin(), row.expected_failures.end(), check) > 0;
   const bool flagged = outcome == Outcome::fail;
-  const char* says = "had nothing to look at";
+  const char* meaning = "had nothing to examine";
   std::string shape = "–";
   if (outcome == Outcome::pass) {
-    says = "found nothing";
+    meaning = "found nothing";
     shape = "·";
   }
   if (flagged) {
-    says = had_to ? "flagged it, as it had to" : "flagged it";
-    shape = had_to ? "<i>×</i>" : "<i class=\"also\">×</i>";
+    meaning = expected ? "flagged it, as expected" : "flagged it";
+    shape = expected ? "<i>×</i>" : "<i class=\"also\">×</i>";
   }
   if (flagged && row.is_control()) {
-    says = "flagged it, and it is right";
+    meaning = "flagged it, although it is right";
     shape = "<i class=\"ill\">!</i>";
   }
-  if (!flagged && had_to) {
-    says = "had to flag it and did not";
+  if (!flagged && expected) {
+    meaning = "should have flagged it and did not";
     shape = "<i class=\"ill\">!</i>";
   }
-  return fmt::format("<td title=\"{} {}\">{}</td>", escaped(check), says, shape);
+  return fmt::format("<td title=\"{} {}\">{}</td>", escaped(check), meaning, shape);
 }
 
 std::string matrix_rows(const Matrix& m) {
@@ -403,7 +410,7 @@ std::string matrix_rows(const Matrix& m) {
   for (const Matrix::Row& row : m.rows) {
     rows += fmt::format("<tr{}><th scope=\"row\" title=\"{}\"><b>{}</b> {}{}</th><td class=\"harm\">{}</td>",
                         row.as_expected ? "" : " class=\"wrong\"", escaped(row.cause), escaped(row.id),
-                        escaped(row.name), row.as_expected ? "" : " <em>not as it must be</em>", escaped(row.harm));
+                        escaped(row.name), row.as_expected ? "" : " <em>not as expected</em>", escaped(row.harm));
     for (std::size_t i = 0; i < std::min(m.checks.size(), row.outcomes.size()); ++i) {
       rows += cell_of(row, m.checks[i], row.outcomes[i]);
     }
@@ -443,35 +450,35 @@ std::string matrix(const Matrix& m) {
       "Decoders and checks",
       fmt::format("<p>{} of {} wrong decoders are caught by all checks that must catch them; {} of {} right ones pass "
                   "every check.</p>\n"
-                  "<p class=\"legend\"><span><i>×</i> flagged, as it must be</span>\n"
+                  "<p class=\"legend\"><span><i>×</i> flagged, as expected</span>\n"
                   "<span><i class=\"also\">×</i> flagged as well</span>\n<span>· found nothing</span>\n"
-                  "<span>– had nothing to look at</span>\n<span><i class=\"ill\">!</i> not as it must be</span></p>\n"
-                  "<div class=\"scroll tall\" tabindex=\"0\"><table class=\"matrix\" aria-label=\"What each check says "
-                  "of each decoder\">\n"
+                  "<span>– had nothing to examine</span>\n<span><i class=\"ill\">!</i> not as expected</span></p>\n"
+                  "<div class=\"scroll tall\" tabindex=\"0\"><table class=\"matrix\" aria-label=\"Outcome of each "
+                  "check on each decoder\">\n"
                   "<thead><tr><th scope=\"col\">decoder</th><th scope=\"col\" class=\"harm\">harm</th>{}</tr></thead>\n"
                   "<tbody>\n{}</tbody>\n"
                   "<tfoot><tr><th scope=\"row\">flagged by</th><td class=\"harm\"></td>{}</tr></tfoot>\n"
                   "</table></div>\n",
                   count(false, true), count(false, false), count(true, true), count(true, false), head, matrix_rows(m),
                   totals) +
-          folded("What each of them does", "<dl class=\"causes\">\n" + causes_of(m) + "</dl>\n"));
+          folded("What each decoder does", "<dl class=\"causes\">\n" + causes_of(m) + "</dl>\n"));
 }
 
-/// The zoo's findings are of decoders, which the matrix has.
+/// The findings of the zoo are about decoders; the matrix shows them.
 std::string checks(const Report& r) {
   if (!r.matrix.rows.empty()) return "";
   std::string rows;
   for (const Finding& finding : r.findings) {
     const Tone tone = tone_of(finding.outcome);
     rows += fmt::format("<tr><th scope=\"row\">{}</th><td class=\"outcome {}\">{}{}</td><td class=\"number\">{}</td>"
-                        "<td class=\"sentence\">{}</td></tr>\n",
+                        "<td class=\"message\">{}</td></tr>\n",
                         escaped(finding.check), class_of(tone), sign(tone), name_of(finding.outcome),
                         grouped(finding.examined), escaped(finding.message));
   }
   if (rows.empty()) return "";
   return section("Every check", "<table class=\"checks\">\n<thead><tr><th scope=\"col\">check</th>"
                                 "<th scope=\"col\">outcome</th><th scope=\"col\" class=\"number\">examined</th>"
-                                "<th scope=\"col\">what it says</th></tr></thead>\n<tbody>\n" +
+                                "<th scope=\"col\">message</th></tr></thead>\n<tbody>\n" +
                                     rows + "</tbody>\n</table>\n");
 }
 
@@ -499,14 +506,14 @@ std::string drafts(const Report& r) {
             number(fmt::format("{:.2f}", draft.tokens_per_round)) + speed(draft.seconds) + "</tr>\n";
   }
   if (rows.empty()) return "";
-  std::vector<std::string> names = {"draft", "accepted in a round", "share accepted", "tokens in a round"};
-  if (any_timed) names.insert(names.end(), {"milliseconds", "tokens in a second", "times plain"});
+  std::vector<std::string> names = {"draft", "mean accepted length", "acceptance rate", "tokens per round"};
+  if (any_timed) names.insert(names.end(), {"milliseconds", "tokens per second", "speedup"});
   return section(any_timed ? "Drafts and speed" : "Drafts",
                  (any_timed ? fmt::format("<p>{}; milliseconds are the median of repeats, with the least and the most."
                                           "</p>\n",
                                           counted(static_cast<long>(r.output_tokens), "new token", "new tokens"))
                             : "") +
-                     table("What each draft did", names, rows));
+                     table("Results of each draft", names, rows));
 }
 
 std::string runs(const Report& r) {
@@ -527,7 +534,7 @@ std::string bets_section(const std::vector<Bets>& all) {
                                                   scientific(bets.e_value), scientific(1 / bets.alpha),
                                                   escaped(bets.message)));
   }
-  return list.empty() ? "" : section("Other bets", "<dl class=\"where\">\n" + list + "</dl>\n");
+  return list.empty() ? "" : section("Other sequential tests", "<dl class=\"where\">\n" + list + "</dl>\n");
 }
 
 std::string report_html(const Report& r) {
@@ -535,8 +542,7 @@ std::string report_html(const Report& r) {
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta name=\"color-scheme\" content=\"light dark\">\n"
-      // The browser holds the page to what it says of itself: were a name to get out of its place, it could still do
-      // nothing.
+      // A second safeguard: the browser forbids scripts and requests even if a name were not escaped.
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
       "<title>{}: {} (draftproof {})</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n",
       name_of(r.verdict), escaped(r.subject), escaped(r.command), report_style);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// For programs; docs/report.md is the schema, and a test holds the two to each other.
+// For programs. docs/report.md is the schema; a test compares the two.
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// JSON has no infinity: what is not finite is a string.
+/// Returns a string for a number that is not finite, because JSON has no infinity.
 Json number(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
@@ -22,9 +22,9 @@ Json amount(double value) {
   return whole ? Json(static_cast<std::int64_t>(value)) : number(value);
 }
 
-Json list_of(const auto& things, const auto& json_of_one) {
+Json list_of(const auto& elements, const auto& json_of_one) {
   Json list = Json::array();
-  for (const auto& thing : things) list.push_back(json_of_one(thing));
+  for (const auto& element : elements) list.push_back(json_of_one(element));
   return list;
 }
 
@@ -83,7 +83,8 @@ Json json_of(const TokenTest& token_test) {
           {"e_value", number(token_test.e_value)},
           {"smallest_deviation", number(token_test.smallest_deviation)},
           {"suspect", token_test.suspect},
-          {"curve", list_of(token_test.curve, [](const auto& point) { return Json{point.first, number(point.second)}; })}};
+          {"curve", list_of(token_test.curve,
+                            [](const auto& point) { return Json{point.first, number(point.second)}; })}};
 }
 
 Json json_of(const Bets& bets) {
@@ -134,7 +135,7 @@ std::string report_json(const Report& r) {
   for (const auto& [name, value] : r.about) json["about"][name] = value;
   json["examined"] = Json::object();
   for (const auto& [name, count] : r.examined) json["examined"][name] = amount(count);
-  const auto each = [](const auto& thing) { return json_of(thing); };
+  const auto each = [](const auto& element) { return json_of(element); };
   json["checks"] = list_of(r.findings, each);
   json["unproved"] = r.unproved;
   if (!r.drafts.empty()) {
@@ -150,7 +151,7 @@ std::string report_json(const Report& r) {
   if (!r.divergences.empty()) json["divergences"] = list_of(r.divergences, each);
   if (!r.matrix.rows.empty()) json["matrix"] = json_of(r.matrix);
   json["runs"] = r.runs;
-  // A path may hold bytes that are not UTF-8; a report is not the place to fail over that.
+  // A path may contain bytes that are not UTF-8; they are replaced.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// For a CI server: a test case for each check. What is not proved is skipped and never a pass; a file that is no trace
+// For a CI server: a test case for each check. What is not proved is skipped, never a pass; a file that is not a trace
 // is an error.
 #include <fmt/format.h>
 
@@ -12,22 +12,22 @@
 namespace draftproof {
 namespace {
 
-/// The sentence and all that belongs to it, a line each.
-std::string told(const Finding& finding) {
+/// Returns the message and the parts of the failure, a line each.
+std::string text_of(const Finding& finding) {
   std::string text = finding.message;
   if (!finding.failure) return text;
   const Failure& failure = *finding.failure;
   for (const std::string& fact : failure.facts) text += "\n- " + fact;
   if (!failure.blames.empty()) text += "\ncan be at fault: " + failure.blames;
-  if (!failure.clears.empty()) text += "\ncannot: " + failure.clears;
-  if (!failure.reproduce.empty()) text += "\nagain: " + failure.reproduce;
+  if (!failure.clears.empty()) text += "\ncannot be at fault: " + failure.clears;
+  if (!failure.reproduce.empty()) text += "\nreproduce: " + failure.reproduce;
   return text;
 }
 
 class Suite {
  public:
   explicit Suite(const Report& report) : report_(report) {
-    // A trace can have many things wrong that one check sees: one case, all of them in it.
+    // One check can find many failures in a trace: one test case has all of them.
     std::vector<std::string> order;
     std::map<std::string, std::vector<const Finding*>> by_check;
     for (const Finding& finding : report.findings) {
@@ -52,7 +52,7 @@ class Suite {
     std::string failed;
     bool vacuous = false;
     for (const Finding* const finding : findings) {
-      if (finding->outcome == Outcome::fail) failed += (failed.empty() ? "" : "\n") + told(*finding);
+      if (finding->outcome == Outcome::fail) failed += (failed.empty() ? "" : "\n") + text_of(*finding);
       vacuous = vacuous || finding->outcome == Outcome::vacuous;
     }
     if (!failed.empty()) {
@@ -66,7 +66,7 @@ class Suite {
     }
   }
 
-  /// What no single check says must not look like a pass.
+  /// Adds the verdict, so that what no single check reports does not look like a pass.
   void add_verdict() {
     const std::string& reason = report_.reason;
     switch (report_.verdict) {

@@ -16,11 +16,11 @@ struct Range {
   char32_t last;
 };
 
-/// Without a shape of their own, or changing that of their neighbors, or no characters at all.
+/// Code points without a shape of their own, or that change the shape of their neighbors, or that are no characters.
 constexpr std::array<Range, 16> shapeless = {{
     {0x7F, 0xA0},          // delete, the second controls, the space that does not break
     {0xAD, 0xAD},          // a hyphen that is there only at the end of a line
-    {0x61C, 0x61C},        // turns what follows
+    {0x61C, 0x61C},        // reverses what follows
     {0x180E, 0x180E},      // a vowel separator of no width
     {0x2000, 0x200F},      // spaces of other widths and of none, joiners, marks of direction
     {0x2028, 0x202F},      // ends of lines and paragraphs, embeddings and overrides of direction
@@ -43,7 +43,7 @@ bool has_shape(char32_t c) {
                                         [&](const Range& range) { return range.first <= c && c <= range.last; });
 }
 
-/// Calls `plain` with every character of a shape, as it is to stand in the page, and `odd` with the others written out.
+/// Calls `plain` with each character that has a shape, escaped for a page, and `odd` with the others written out.
 template <class Plain, class Odd>
 void walk(std::string_view text, const Plain& plain, const Odd& odd) {
   for (std::size_t offset = 0; offset < text.size();) {

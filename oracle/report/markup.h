@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Text from outside (names, paths, tokens), made safe to stand in HTML, SVG and XML and honest to read: whatever a page
-// would hide is written out. Well-formed UTF-8 comes out, whatever bytes go in.
+// Escapes text from outside (names, paths, tokens) for HTML, SVG and XML, and writes out every character that a page
+// would hide. The result is well-formed UTF-8, whatever the bytes of the input.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace draftproof {
 
-/// For elements and for quoted attributes. What has no shape is written as what it is: bytes that are no UTF-8 and
-/// controls as \x1b, characters that are invisible or turn the text around them as \u{202e}. Tabs and line feeds stay.
+/// Escapes for elements and for quoted attributes. Bytes that are not UTF-8 and control characters are written as \x1b,
+/// characters that are invisible or reverse the text around them as \u{202e}. Tabs and line feeds stay.
 std::string escaped(std::string_view text);
 
-/// As escaped(), for elements of a page only: tabs, line feeds and spaces that could be missed (first, last, beside
-/// another) are marked too, and every mark is told apart from text that looks like it by its class, "mark".
+/// Escapes as escaped() does, for elements of a page only, and also marks tabs, line feeds and spaces that could be
+/// overlooked (first, last, next to another). Marks differ from text that looks like them by their class, "mark".
 std::string with_marks(std::string_view text);
 
 }  // namespace draftproof

@@ -12,18 +12,18 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Names a case whatever its file is called and wherever it stands in it.
+/// Returns a name of the failure that does not depend on the file's name or the line in it.
 std::string fingerprint_of(const Finding& finding) {
   const Failure& failure = *finding.failure;
   Sha256 hash;
   for (const std::string& part : {finding.check, failure.run, std::to_string(failure.round),
                                   std::to_string(failure.position), failure.expected, failure.observed}) {
-    hash.add(std::to_string(part.size()) + ":" + part);  // no two lists of parts are one text
+    hash.add(std::to_string(part.size()) + ":" + part);  // different lists of parts give different texts
   }
   return hash.hex();
 }
 
-/// A URI reference: what a path may hold and a URI may not is written as %NN.
+/// Returns a URI reference: bytes that a URI may not contain are written as %NN.
 std::string uri_of(const std::string& path) {
   constexpr const char* digits = "0123456789ABCDEF";
   std::string uri;
@@ -45,7 +45,9 @@ Json rule_of(const Finding& finding) {
           {"shortDescription", {{"text", finding.check}}},
           {"fullDescription", {{"text", "Can be at fault: " + finding.failure->blames}}},
           {"help",
-           {{"text", "Can be at fault: " + finding.failure->blames + ". Cannot: " + finding.failure->clears + "."}}},
+           {{"text",
+             "Can be at fault: " + finding.failure->blames + ". Cannot be at fault: " + finding.failure->clears +
+                 "."}}},
           {"defaultConfiguration", {{"level", "error"}}}};
 }
 
@@ -63,13 +65,13 @@ Json result_of(const Finding& finding, const std::string& file, std::size_t rule
           {"partialFingerprints", {{"draftproofCase/v1", fingerprint_of(finding)}}}};
 }
 
-/// What no single line shows, but tokens together: a finding of the whole trace.
+/// Returns a finding about the whole trace, for what no single line shows.
 Finding finding_of_tokens(const Report& r) {
   Finding finding{.check = "token_test", .outcome = Outcome::fail, .message = r.reason};
-  finding.failure = Failure{.expected = "tokens by the law of p",
+  finding.failure = Failure{.expected = "tokens with the distribution p",
                             .observed = r.token_tests.empty() ? r.reason : r.token_tests.front().suspect,
-                            .blames = "the rule, the draws, the q that is stated",
-                            .clears = "nothing: tokens alone do not say where they come from"};
+                            .blames = "the rule, the random draws, the stated q",
+                            .clears = "nothing, because tokens alone do not show where they come from"};
   return finding;
 }
 

@@ -29,7 +29,7 @@ h3 { font: 600 15px/1.4 var(--code); margin: 0 0 8px; }
 h4 { font-size: 13px; font-weight: 600; color: var(--soft); margin-bottom: 4px; }
 section { margin-top: 36px; padding-top: 20px; border-top: 1px solid var(--rule); }
 p { max-width: 76ch; }
-.subject, .reason, dd, li, h3, th, .sentence, .failure > p { white-space: pre-wrap; }
+.subject, .reason, dd, li, h3, th, .message, .failure > p { white-space: pre-wrap; }
 p + p { margin-top: 6px; }
 ol, ul { padding-left: 1.4em; max-width: 100ch; }
 li + li { margin-top: 4px; }
@@ -101,7 +101,7 @@ figcaption { margin: 6px 0; }
 .key::before { content: ""; position: absolute; left: 0; top: .75em; width: 22px; }
 .key.point::before { content: "●"; top: 0; text-align: center; color: var(--strong); }
 .key.expected::before { border-top: 2px dashed var(--ink); }
-.law { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 460px); gap: 20px 40px; align-items: start; }
+.test { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 460px); gap: 20px 40px; align-items: start; }
 
 table { border-collapse: collapse; font-size: 13px; }
 th, td { text-align: left; vertical-align: top; padding: 5px 16px 5px 0; border-bottom: 1px solid var(--rule); }
@@ -115,7 +115,7 @@ thead th { color: var(--soft); vertical-align: bottom; }
 .checks th[scope="row"] { font-family: var(--code); }
 .checks th, .checks td.outcome { overflow-wrap: normal; }
 .checks td.outcome { white-space: nowrap; font-weight: 600; }
-.checks td.sentence { width: 100%; padding-right: 0; }
+.checks td.message { width: 100%; padding-right: 0; }
 details { margin-top: 6px; }
 summary { cursor: pointer; color: var(--strong); font-size: 14px; }
 details > :not(summary) { margin-top: 8px; }
@@ -156,13 +156,13 @@ details > :not(summary) { margin-top: 8px; }
   .verdict { gap: 12px; padding: 14px; }
   .verdict > .sign { width: 30px; height: 30px; }
   .about { grid-template-columns: 1fr 1fr; gap: 8px 16px; }
-  .sides, .blame, .law, .parting > div, .causes > div { grid-template-columns: minmax(0, 1fr); }
+  .sides, .blame, .test, .parting > div, .causes > div { grid-template-columns: minmax(0, 1fr); }
   .failure { padding: 12px; }
   .checks thead { position: absolute; clip-path: inset(50%); }
   .checks tr { display: grid; grid-template-columns: 1fr auto auto; gap: 0 12px; padding: 8px 0;
     border-bottom: 1px solid var(--rule); }
   .checks th, .checks td { padding: 0; border: 0; }
-  .checks td.sentence { grid-column: 1 / -1; width: auto; }
+  .checks td.message { grid-column: 1 / -1; width: auto; }
   .matrix th[scope="row"] { white-space: normal; min-width: 128px; padding-right: 6px; }
   .matrix th b { display: block; }
   .matrix .harm { display: none; }

@@ -76,7 +76,7 @@ std::string power_of_ten(int exponent) {
 
 double Axis::share(double value) const {
   const double share = (value - from) / (to - from);
-  return share > 0 ? std::min(share, 1.0) : 0;  // no number: 0
+  return share > 0 ? std::min(share, 1.0) : 0;  // NaN: 0
 }
 
 Axis amounts(std::string name, double most) {
@@ -111,17 +111,17 @@ Plot::Plot(std::string title, std::string description, Axis x, Axis y)
   radius_ = std::clamp(0.3 * (right - left) / places, 1.2, 3.6);
 }
 
-void Plot::bar(double from, double to, double value, const std::string& says) {
+void Plot::bar(double from, double to, double value, const std::string& label) {
   drawn_ += fmt::format("<rect class=\"bar\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\">"
                         "<title>{}</title></rect>\n",
-                        x_of(from), y_of(value), x_of(to) - x_of(from), bottom - y_of(value), escaped(says));
+                        x_of(from), y_of(value), x_of(to) - x_of(from), bottom - y_of(value), escaped(label));
 }
 
-void Plot::point(double at, double value, double low, double high, const std::string& says) {
+void Plot::point(double at, double value, double low, double high, const std::string& label) {
   drawn_ += fmt::format("<g class=\"point\"><title>{}</title>"
                         "<path d=\"M{:.1f} {:.1f}V{:.1f}\"></path><circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{:.1f}\">"
                         "</circle></g>\n",
-                        escaped(says), x_of(at), y_of(low), y_of(high), x_of(at), y_of(value), radius_);
+                        escaped(label), x_of(at), y_of(low), y_of(high), x_of(at), y_of(value), radius_);
 }
 
 void Plot::line(const char* kind, const std::vector<std::pair<double, double>>& points) {
@@ -138,11 +138,11 @@ void Plot::level(double value, const std::string& label) {
                         left, y, right, left + 6, y < top + 14 ? y + 14 : y - 5, escaped(label));
 }
 
-void Plot::beyond(double at, const std::string& says) {
+void Plot::beyond(double at, const std::string& label) {
   const double x = x_of(at);
   drawn_ += fmt::format("<path class=\"beyond\" d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}L{:.1f} {:.1f}Z\"><title>{}</title>"
                         "</path>\n",
-                        x, top - 6, x - 5, top + 4, x + 5, top + 4, escaped(says));
+                        x, top - 6, x - 5, top + 4, x + 5, top + 4, escaped(label));
 }
 
 std::string Plot::text() const {

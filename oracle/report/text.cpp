@@ -10,26 +10,27 @@
 namespace draftproof {
 namespace {
 
-/// No more of it than a screen holds.
+/// Cuts the text to what a screen holds.
 std::string shown(const std::string& text) { return printable(text, 2000); }
 
-constexpr std::size_t spoken_rows = 8;  // of a matrix: with so few decoders, also what the checks say in words
+/// A matrix of at most so many rows is followed by the messages of its checks.
+constexpr std::size_t rows_with_messages = 8;
 
 std::string line_of(const Finding& finding) {
-  return fmt::format("  {:<18} {:<7} {}\n", finding.check, name_of(finding.outcome), shown(finding.message));
+  return fmt::format("  {:<26} {:<7} {}\n", finding.check, name_of(finding.outcome), shown(finding.message));
 }
 
 std::string lines_of(const Finding& finding, const std::string& subject) {
   std::string text = line_of(finding);
   if (!finding.failure) return text;
-  const auto add = [&](const char* what, const std::string& said) {
-    if (!said.empty()) text += fmt::format("  {:26} {}{}\n", "", what, shown(said));
+  const auto add = [&](const char* what, const std::string& value) {
+    if (!value.empty()) text += fmt::format("  {:34} {}{}\n", "", what, shown(value));
   };
   if (finding.failure->line > 0) add("at ", fmt::format("{}:{}", subject, finding.failure->line));
   for (const std::string& fact : finding.failure->facts) add("- ", fact);
   add("can be at fault: ", finding.failure->blames);
-  add("cannot: ", finding.failure->clears);
-  add("again: ", finding.failure->reproduce);
+  add("cannot be at fault: ", finding.failure->clears);
+  add("reproduce: ", finding.failure->reproduce);
   return text;
 }
 
@@ -58,21 +59,21 @@ std::string drafts_text(const Report& r) {
       expected += depth.expected;
     }
     if (judged > 0) {
-      text += fmt::format("    {} draft tokens judged, {} stood, {:.1f} are to be expected by their p and q\n", judged,
-                          accepted, expected);
+      text += fmt::format("    {} draft tokens verified, {} accepted (expected {:.1f})\n", judged, accepted, expected);
     }
   }
   return text.empty() ? text : "\n" + text;
 }
 
 std::string token_test_text(const TokenTest& token_test) {
-  return fmt::format("\n  tokens by themselves: e-value {:.4g} after {} tokens, alarm at {:.4g}; best bet: {}\n  {}\n",
+  return fmt::format("\n  sequential test of the tokens: e-value {:.4g} after {} tokens, alarm at {:.4g}; best bet: {}"
+                     "\n  {}\n",
                      token_test.e_value, token_test.tokens, 1 / token_test.alpha, shown(token_test.suspect),
                      token_test.smallest_deviation < 1
-                         ? fmt::format("of a known fault a deviation of {:.4g} in total variation would have been seen "
-                                       "99 times of 100",
+                         ? fmt::format("a known fault with total variation {:.4g} would have been found with "
+                                       "probability 0.99",
                                        token_test.smallest_deviation)
-                         : "so few tokens show nothing: no deviation would have been seen for certain");
+                         : "so few tokens show nothing: no deviation would have been found for certain");
 }
 
 std::string bets_text(const std::vector<Bets>& all) {
@@ -86,31 +87,31 @@ std::string bets_text(const std::vector<Bets>& all) {
 std::string divergence_text(const Divergence& d) {
   std::string text =
       fmt::format("\n  first divergence: {}, round {}, position {}\n", shown(d.run), d.round, d.position);
-  const auto add = [&](const char* what, const std::string& said) {
-    text += fmt::format("    {:<10} {}\n", what, shown(said));
+  const auto add = [&](const char* what, const std::string& value) {
+    text += fmt::format("    {:<12} {}\n", what, shown(value));
   };
   add("before", d.before);
   add("plain", d.plain);
   add("observed", d.observed);
-  if (!d.draft_tokens.empty()) add("draft_tokens", d.draft_tokens);
+  if (!d.draft_tokens.empty()) add("draft tokens", d.draft_tokens);
   return text;
 }
 
-std::string spoken(const Matrix& matrix) {
+std::string messages_text(const Matrix& matrix) {
   std::string text;
   for (const Matrix::Row& row : matrix.rows) {
     text += fmt::format("\n{} {}\n", row.id, row.name);
     for (std::size_t i = 0; i < row.messages.size(); ++i) {
-      text += fmt::format("  {:<18} {:<7} {}\n", matrix.checks[i], name_of(row.outcomes[i]), row.messages[i]);
+      text += fmt::format("  {:<26} {:<7} {}\n", matrix.checks[i], name_of(row.outcomes[i]), row.messages[i]);
     }
   }
   return text;
 }
 
-/// Of the zoo: the matrix, and who is not as it must be.
+/// Returns the matrix of the zoo, and the decoders whose outcomes are not the expected ones.
 std::string zoo_text(const Report& r) {
   std::string text = matrix_text(r.matrix);
-  if (r.matrix.rows.size() <= spoken_rows) text += spoken(r.matrix);
+  if (r.matrix.rows.size() <= rows_with_messages) text += messages_text(r.matrix);
   text += "\n";
   for (const auto& [name, value] : r.about) text += fmt::format("{}: {}\n", name, shown(value));
   for (const Finding& finding : r.findings) {
@@ -121,7 +122,7 @@ std::string zoo_text(const Report& r) {
       return row.is_control() == control && (row.as_expected || !well_only);
     });
   };
-  return text + fmt::format("{} of {} mutants caught, {} of {} controls silent\n", count(false, true),
+  return text + fmt::format("{} of {} mutants caught, {} of {} controls not flagged\n", count(false, true),
                             count(false, false), count(true, true), count(true, false));
 }
 
@@ -129,7 +130,7 @@ std::string zoo_text(const Report& r) {
 
 std::string matrix_text(const Matrix& matrix) {
   constexpr std::size_t name_width = 30;
-  std::string text = "# Which check flags which decoder: X flagged, . found nothing, - had nothing to look at.\n";
+  std::string text = "# Which check flags which decoder: X flagged, . found nothing, - had nothing to examine.\n";
   text += fmt::format("{:<{}}  {:<6}", "", name_width, "harm");
   for (const std::string& check : matrix.checks) text += "  " + check;
   text += "\n";
@@ -143,7 +144,7 @@ std::string matrix_text(const Matrix& matrix) {
     text.erase(text.find_last_not_of(' ') + 1);
     text += "\n";
   }
-  text += "\n# The line each breaks (zoo/zoo.h), where it was found, and how it is wrong or why it is right.\n";
+  text += "\n# The stage each breaks (zoo/zoo.h), where it was found, and how it is wrong or why it is right.\n";
   for (const Matrix::Row& row : matrix.rows) {
     text += fmt::format("{:<5} {:<3} {:<37} {}\n", row.id, row.stage, row.issue, row.cause);
   }

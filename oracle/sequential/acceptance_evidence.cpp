@@ -11,11 +11,11 @@
 namespace draftproof {
 namespace {
 
-constexpr int block = 64;
+constexpr int interval = 64;  // outcomes after which wealth is spread again
 constexpr double share = 0x1p-14;
 constexpr double lowered = 1 - 0x1p-30;
 constexpr double grid = 0x1p-20;    // of coins
-constexpr double enough = 0x1p900;  // nobody needs more, and one payment more still fits a double
+constexpr double enough = 0x1p900;  // more is not needed, and one payment more still fits a double
 
 }  // namespace
 
@@ -24,8 +24,8 @@ AcceptanceEvidence::AcceptanceEvidence(double alpha) : alpha_(alpha), kept_(1.0 
 }
 
 void AcceptanceEvidence::observe(double probability, bool accepted, double rounding) {
-  REQUIRE(probability >= 0 && probability <= 1, "what is observed has a probability");
-  REQUIRE(rounding >= 0, "rounding is a part of the probability");
+  REQUIRE(probability >= 0 && probability <= 1, "the argument is a probability");
+  REQUIRE(rounding >= 0, "rounding is not negative");
   ++judged_;
   accepted_ += accepted;
   expected_ += probability;
@@ -39,7 +39,7 @@ void AcceptanceEvidence::observe(double probability, bool accepted, double round
   }
   const double wealth = std::accumulate(wealth_.begin(), wealth_.end(), kept_);
   most_ = std::max(most_, wealth);
-  if (judged_ % block != 0) return;
+  if (judged_ % interval != 0) return;
   const double spread = share * wealth / (odds.size() + 1);
   for (double& of_bet : wealth_) of_bet = (1 - share) * of_bet + spread;
   kept_ = (1 - share) * kept_ + spread;
@@ -49,11 +49,11 @@ std::string AcceptanceEvidence::suspect() const {
   const auto most = std::max_element(wealth_.begin(), wealth_.end());
   if (*most <= kept_) return "none";
   return odds[static_cast<std::size_t>(most - wealth_.begin())] > 1 ? "draft tokens are accepted too often"
-                                                                    : "draft tokens are accepted too seldom";
+                                                                    : "draft tokens are accepted too rarely";
 }
 
 std::string AcceptanceEvidence::describe() const {
-  return fmt::format("e-value {:.3g}, an alarm is {:.0e}: of {} draft tokens judged {} were accepted, {:.3g} expected",
+  return fmt::format("e-value {:.3g}, alarm at {:.0e}: {} draft tokens verified, {} accepted (expected {:.3g})",
                      most_, 1 / alpha_, judged_, accepted_, expected_);
 }
 

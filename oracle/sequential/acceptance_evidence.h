@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Are draft tokens accepted as often as p and q say? Judged by outcomes alone, for any number of them, like tokens in
-// oracle/sequential/e_process.h: no bet makes money from a right engine, P(alarm) <= alpha. For engines that do not state the
-// coins of acceptance, or state ones that nobody can recompute.
+// Tests whether draft tokens are accepted as often as p and q require. Only outcomes are used, for any number of them,
+// like tokens in oracle/sequential/e_process.h: no bet wins against a right engine, P(alarm) <= alpha. For engines that
+// do not state their accept coins, or state coins that cannot be recomputed.
 //
-// A right engine accepts with probability a = min(1, p / q) given all that came before. For each lambda of 1/64 ... 64
-// a bet says that the odds are lambda times as high: it pays lambda^accepted / (1 + a (lambda - 1)), whose expectation
-// is 1. p and q of reals give a but for a factor between 1 - e and 1 + e, and a coin of 2^20 or more equally likely
-// values lies below it with a probability that is off by 2^-20: so the payment is divided by the largest expectation
-// that it can have, with a (1 + e) + 2^-20 in place of a for lambda > 1 and a (1 - e) - 2^-20 for the others.
-// Wealth is spread evenly over the bets and one that pays 1; after every 64 outcomes a share of 2^-14 of it again.
+// A right engine accepts with probability a = min(1, p / q) given everything before. For each lambda of 1/64 ... 64 a
+// bet assumes that the odds are lambda times as high: it pays lambda^accepted / (1 + a (lambda - 1)), whose expectation
+// is 1. p and q of reals give a up to a factor between 1 - e and 1 + e, and a coin with 2^20 or more equally likely
+// values is below it with a probability that is off by 2^-20. So the payment is divided by the largest expectation that
+// it can have, with a (1 + e) + 2^-20 in place of a for lambda > 1 and a (1 - e) - 2^-20 for the others. Wealth is
+// spread evenly over these bets and one that pays 1; after every 64 outcomes a share of 2^-14 of it is spread again.
 // Payments are lowered by 2^-30 of themselves, for rounding.
 #pragma once
 
@@ -22,17 +22,17 @@ class AcceptanceEvidence {
  public:
   explicit AcceptanceEvidence(double alpha);
 
-  /// The next draft token that is judged. `probability`: of acceptance, from what is known before its coin is.
-  /// `rounding`: the e above. What is certain within rounding, and what is impossible, is counted and not bet on.
+  /// Pays for the next verified draft token. `probability`: of acceptance, from what is known before its coin is.
+  /// `rounding`: the e above. Outcomes that are certain within rounding, or impossible, are counted and not bet on.
   void observe(double probability, bool accepted, double rounding = 0);
 
   long judged() const noexcept { return judged_; }
   long accepted() const noexcept { return accepted_; }
-  double expected() const noexcept { return expected_; }  // to be accepted
-  /// The most the wealth has ever been.
+  double expected() const noexcept { return expected_; }  // number accepted
+  /// Returns the largest wealth so far.
   double e_value() const noexcept { return most_; }
   bool alarm() const noexcept { return most_ * alpha_ >= 1; }
-  /// What the fault looks like: the bet that has most of the wealth now.
+  /// Returns what the fault looks like: the bet that has most of the wealth now.
   std::string suspect() const;
   std::string describe() const;
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Bets that learn, for e-processes (oracle/sequential/e_process.h): on which of 16 cells the next outcome falls into. A bet pays
-// e = t(cell) / sum of mass t, where mass is how likely each cell is and t = (seen + c) / (expected + c) from earlier
-// outcomes, held between 1/8 and 8; there is one for each caution c. Fair, since sum of mass e = 1 for every t that is
-// known before the outcome is. When mass is off by `slack` in total variation, E[e] <= 1 + slack (max e - min e), and
-// payments are divided by that; and each is lowered by 2^-30 of itself, for rounding.
+// Bets that learn, for e-processes (oracle/sequential/e_process.h). They bet on which of 16 cells the next outcome
+// falls into. A bet pays e = t(cell) / sum of mass t, where mass is the probability of each cell and t = (seen + c) /
+// (expected + c) from earlier outcomes, clamped between 1/8 and 8; there is one bet for each caution c. A bet is fair,
+// because sum of mass e = 1 for every t that is known before the outcome is. When mass is off by `slack` in total
+// variation, E[e] <= 1 + slack (max e - min e), and payments are divided by that. Each is lowered by 2^-30 of itself,
+// for rounding.
 #pragma once
 
 #include <array>
@@ -21,15 +22,15 @@ class CellBets {
   CellBets();
 
   void begin_with(double each) noexcept { wealth_.fill(each); }
-  /// The next outcome. `mass` sums to 1 but for rounding.
+  /// Pays for the next outcome. `mass` must sum to 1 within rounding.
   void observe(const Mass& mass, std::size_t cell, double slack) noexcept;
-  /// From what was observed so far. Not after every outcome, because it takes longer than one does.
+  /// Sets the tilts from the outcomes so far. It takes longer than observe(), so it is not called after every outcome.
   void learn() noexcept;
-  /// Each bet gives away a share of its wealth and is given `spread`.
+  /// Takes a share of the wealth of each bet and adds `spread` to each.
   void share(double share, double spread) noexcept;
 
   const std::array<double, 3>& wealth() const noexcept { return wealth_; }  // by caution
-  double largest() const noexcept;                                          // of these
+  double largest() const noexcept;                                          // ... of these
 
  private:
   std::array<double, 3> wealth_{};

@@ -14,12 +14,12 @@
 namespace draftproof {
 namespace {
 
-constexpr int block = 64;
+constexpr int interval = 64;  // coins after which wealth is spread again
 constexpr double share = 0x1p-14;
-constexpr double enough = 0x1p900;  // nobody needs more, and one payment more still fits a double
+constexpr double enough = 0x1p900;  // more is not needed, and one payment more still fits a double
 constexpr double finest_grid = 0x1p-20;
 constexpr std::size_t seen_most = std::size_t{1} << 17;
-constexpr int bits_of_others = 30;    // where none are stated
+constexpr int bits_unstated = 30;     // the most where the engine states none
 constexpr int bits_of_a_float = 22;   // written as a decimal
 constexpr double slack_of_grids = 16;
 
@@ -31,15 +31,15 @@ constexpr const char* stories[] = {"coins of {} are not uniform", "a coin of {} 
 
 double modulo_1(double value) { return value - std::floor(value); }
 
-/// The last cell holds 1 too: what a tiny difference below 0 is rounded to.
+/// The last cell contains 1 too, because a tiny difference below 0 is rounded to it.
 std::size_t cell_of(double value) {
   return std::min(static_cast<std::size_t>(value * CellBets::cells), std::size_t{CellBets::cells - 1});
 }
 
-/// After the binary point, of a coin in [1/2, 1).
+/// Returns the bits after the binary point of a coin in [1/2, 1).
 int bits_of(double coin) { return 53 - std::countr_zero(static_cast<std::uint64_t>(coin * 0x1p53)); }
 
-/// As many as the coin can have been drawn with, if it was written as a decimal; see the header.
+/// Returns the most bits that the coin can have been drawn with if it was written as a decimal; see the header.
 int bits_written(double coin) {
   const auto digits = static_cast<int>(fmt::format("{}", coin).size()) - 2;  // after "0."
   const double nearest_float = static_cast<float>(coin);
@@ -51,8 +51,8 @@ int bits_written(double coin) {
 }  // namespace
 
 CoinEvidence::CoinEvidence(double alpha, int bits_stated)
-    : alpha_(alpha), bits_most_(bits_stated > 0 ? bits_stated : bits_of_others) {
-  REQUIRE(bits_stated >= 0 && bits_stated <= 64, "coins have between 1 and 64 bits, or do not say");
+    : alpha_(alpha), bits_most_(bits_stated > 0 ? bits_stated : bits_unstated) {
+  REQUIRE(bits_stated >= 0 && bits_stated <= 64, "coins have between 1 and 64 bits, or 0 for unstated");
   kept_ = 1 / bets;
   for (auto& of_stream : by_cell_) {
     for (CellBets& learned : of_stream) learned.begin_with(kept_);
@@ -94,7 +94,7 @@ void CoinEvidence::bet_on_cells(std::size_t stream, double coin, double slack) {
     for (const CellBets& learned : of_stream) wealth += learned.wealth()[0] + learned.wealth()[1] + learned.wealth()[2];
   }
   most_by_cell_ = std::max(most_by_cell_, wealth);
-  if (coins_ % block != 0) return;
+  if (coins_ % interval != 0) return;
   const double spread = share * wealth / bets;
   for (auto& of_stream : by_cell_) {
     for (CellBets& learned : of_stream) {
@@ -107,11 +107,11 @@ void CoinEvidence::bet_on_cells(std::size_t stream, double coin, double slack) {
 
 void CoinEvidence::look_up(double coin, double grid) {
   const double of_one_value = std::max(grid, std::ldexp(1, -bits_shown_) * (1 + 0x1p-7));
-  const double random = static_cast<double>(seen_.size()) * of_one_value;
+  const double probability = static_cast<double>(seen_.size()) * of_one_value;
   const bool again = !seen_.insert(coin).second;
-  if (random < 1) {  // else nothing is bet
+  if (probability < 1) {  // else there is no bet
     if (again && repeats_.happened() == 0) first_repeat_ = coin;
-    repeats_.observe(random, again);
+    repeats_.observe(probability, again);
   }
 
   if (coin >= 0.5 && coin < 1 && bits_shown_ < bits_most_ && bits_of(coin) > bits_shown_) {
@@ -143,13 +143,13 @@ std::string CoinEvidence::suspect() const {
 std::string CoinEvidence::describe() const {
   const std::string again =
       repeats_.happened() == 0
-          ? "no coin came again"
-          : fmt::format("{} came again, {} first, where {:.2g} were to be expected", repeats_.happened(), first_repeat_,
+          ? "no coin was repeated"
+          : fmt::format("{} repeated, {} first (expected {:.2g})", repeats_.happened(), first_repeat_,
                         repeats_.expected());
   if (!alarm()) {
-    return fmt::format("e-value {:.3g} after {} coins, an alarm is {:.0e}; {}", e_value(), coins_, 1 / alpha_, again);
+    return fmt::format("e-value {:.3g} after {} coins, alarm at {:.0e}; {}", e_value(), coins_, 1 / alpha_, again);
   }
-  return fmt::format("e-value {:.3g} after {} coins: they are not uniform and independent; it looks like '{}'; {}",
+  return fmt::format("e-value {:.3g} after {} coins: they are not uniform and independent; this looks like '{}'; {}",
                      e_value(), coins_, suspect(), again);
 }
 

@@ -13,15 +13,15 @@
 namespace draftproof {
 namespace {
 
-constexpr int block = 64;
+constexpr int interval = 64;  // tokens after which wealth is spread again
 constexpr double share = 0x1p-14;
 constexpr double rounding = CellBets::rounding;
 constexpr double ratio_max = 8;     // of r / p, under slack
-constexpr double enough = 0x1p900;  // nobody needs more, and one payment more still fits a double
+constexpr double enough = 0x1p900;  // more is not needed, and one payment more still fits a double
 
 constexpr const char* names[EProcess::partitions] = {"q / p", "p", "rank", "id", "the text before"};
-constexpr const char* text_names[EProcess::text_models] = {"says the rejected draft token", "repeats the last token",
-                                                         "repeats recent tokens"};
+constexpr const char* text_names[EProcess::text_models] = {"emits the rejected draft token", "repeats the last token",
+                                                           "repeats recent tokens"};
 
 PositionDistributions distributions_of(const Distribution& p, const Distribution* q) {
   static constexpr std::array<std::uint64_t, token_block_size> none{};
@@ -57,7 +57,7 @@ std::uint8_t cell_of_size(double p) {
   return static_cast<std::uint8_t>(std::clamp(-exponent, 0, EProcess::cells - 2));
 }
 
-/// Places of the likeliest tokens, the likeliest first.
+/// Returns the places of the most likely tokens, the most likely first.
 std::vector<std::size_t> likeliest(const std::vector<double>& p, std::size_t count) {
   std::vector<std::size_t> places(p.size());
   std::iota(places.begin(), places.end(), std::size_t{0});
@@ -68,10 +68,10 @@ std::vector<std::size_t> likeliest(const std::vector<double>& p, std::size_t cou
   return places;
 }
 
-/// How a token stands to the text before it; the first that holds.
+/// How a token occurs in the text before it; the first case that holds.
 enum class Echo : std::uint8_t { rejected, dropped, last, near, far, none };
 
-/// Each token once that the text or the last round bring to mind, with how.
+/// Returns each token of the recent text or the last round once, with how it occurs.
 std::vector<std::pair<Token, Echo>> echoes_of(const EProcess::Known& known) {
   std::vector<std::pair<Token, Echo>> echoes;
   echoes.reserve(2 * EProcess::looked_back);
@@ -88,7 +88,7 @@ std::vector<std::pair<Token, Echo>> echoes_of(const EProcess::Known& known) {
   return echoes;
 }
 
-/// The tokens that text law number `law` restricts p to; a token may be there twice.
+/// Returns the tokens that text model number `model` restricts p to; a token may occur twice.
 std::span<const Token> restricted_to(const EProcess::Known& known, std::size_t model) {
   if (model == 0) return known.dropped.first(std::min(known.dropped.size(), std::size_t{1}));
   return known.before.last(std::min(known.before.size(), model == 1 ? std::size_t{1} : EProcess::looked_back));
@@ -100,11 +100,11 @@ EProcess::Stakes::Stakes(const Settings& settings, const Distribution& p, const 
                          std::span<const FaultModel> models, std::optional<Token> only)
     : slack_(std::max(settings.slack, known.slack)) {
   const PositionDistributions position = distributions_of(p, q);
-  std::vector<std::size_t> said;  // places among position.tokens of what p may say
+  std::vector<std::size_t> possible;  // places in position.tokens of tokens with p > 0
   std::vector<double> weight;
   for (std::size_t i = 0; i < position.tokens.size(); ++i) {
     if (position.p[i] == 0) continue;
-    said.push_back(i);
+    possible.push_back(i);
     tokens_.push_back(position.tokens[i]);
     weight.push_back(position.p[i]);
   }
@@ -114,8 +114,8 @@ EProcess::Stakes::Stakes(const Settings& settings, const Distribution& p, const 
   const std::size_t last = only ? first_ : never();
   pays_.assign((last + 1 - first_) * width, 1.0);
   const auto held = [&](double ratio) { return slack_ > 0 ? std::min(ratio, ratio_max) : ratio; };
-  /// What law number `law` pays for each, when its ratios r / p lie between least and most. What p says never, which
-  /// without slack is never paid for, is paid for as the best other.
+  /// Sets what model number `model` pays for each token, where its ratios r / p lie between least and most. A token
+  /// with p = 0, for which nothing is paid without slack, pays as the best other.
   const auto pay = [&](std::size_t model, double least, double most, const auto& ratio_of) {
     for (std::size_t w = 0; w < weights.size(); ++w) {
       const double lowered = rounding / (1 + slack_ * weights[w] * std::max(most - least, 0.0));
@@ -129,7 +129,7 @@ EProcess::Stakes::Stakes(const Settings& settings, const Distribution& p, const 
   for (std::size_t model = 0; model < models.size(); ++model) {
     if (models[model].of_a_draft_token && q == nullptr) continue;
     models[model].distribution(position, r);
-    const auto ratio_of = [&](std::size_t i) { return held(r[said[i]] / weight[i]); };
+    const auto ratio_of = [&](std::size_t i) { return held(r[possible[i]] / weight[i]); };
     double most = 0;
     double least = ratio_max;
     for (std::size_t i = 0; i < tokens_.size() && slack_ > 0; ++i) {
@@ -156,7 +156,7 @@ EProcess::Stakes::Stakes(const Settings& settings, const Distribution& p, const 
 
   cells_.resize(tokens_.size() + 1);
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
-    const double of_q = q == nullptr ? 0 : position.q[said[i]];
+    const double of_q = q == nullptr ? 0 : position.q[possible[i]];
     const auto stretch = static_cast<std::int64_t>(tokens_[i]) * (cells - 1) / std::max(1, settings.vocabulary);
     cells_[i] = {cell_of_ratio(weight[i], of_q), cell_of_size(weight[i]), cells - 2,
                  static_cast<std::uint8_t>(std::clamp<std::int64_t>(stretch, 0, cells - 2)),
@@ -178,7 +178,8 @@ std::size_t EProcess::Stakes::place_of(Token token) const noexcept {
 }
 
 EProcess::EProcess(const Settings& settings, std::span<const FaultModel> models)
-    : settings_(settings), models_(models), wealth_((models.size() + text_models) * weights.size()), slack_(settings.slack) {
+    : settings_(settings), models_(models), wealth_((models.size() + text_models) * weights.size()),
+      slack_(settings.slack) {
   kept_ = 1.0 / bets();
   std::fill(wealth_.begin(), wealth_.end(), kept_);
   for (CellBets& learned : by_cell_) learned.begin_with(kept_);
@@ -191,7 +192,7 @@ void EProcess::observe(const Distribution& p, const Distribution* q, Token token
 
 void EProcess::observe(const Stakes& stakes, std::size_t place) {
   REQUIRE(place >= stakes.first_ && stakes.pays_.size() >= (place + 1 - stakes.first_) * wealth_.size(),
-          "the stakes are for this place and the same laws");
+          "the stakes are for this place and the same models");
   ++observed_;
   slack_ = std::max(slack_, stakes.slack_);
   if (place == stakes.never() && stakes.slack_ == 0) impossible_ = true;
@@ -211,9 +212,9 @@ void EProcess::observe(const Stakes& stakes, std::size_t place) {
   }
   const double wealth = (total[0] + total[1]) + (total[2] + total[3]);
   most_ = std::max(most_, wealth);
-  if (observed_ % block != 0) return;
+  if (observed_ % interval != 0) return;
 
-  // The share that is spread again, and what earlier tokens teach: known before the next token is.
+  // Spreading and learning use earlier tokens only, so they are known before the next token is.
   const double spread = share * wealth / bets();
   for (double& of_bet : wealth_) of_bet = (1 - share) * of_bet + spread;
   for (CellBets& learned : by_cell_) {
@@ -243,8 +244,8 @@ std::string EProcess::suspect() const {
 double EProcess::smallest_deviation_of(long tokens) const {
   if (tokens == 0) return 1;
   const auto n = static_cast<double>(tokens);
-  const double blocks = static_cast<double>(tokens / block);
-  const double needed = log64(bets() / settings_.alpha) + 2 * log64(100) - blocks * log64(1 - share) + n * 0x1p-30;
+  const double intervals = static_cast<double>(tokens / interval);
+  const double needed = log64(bets() / settings_.alpha) + 2 * log64(100) - intervals * log64(1 - share) + n * 0x1p-30;
   const double slack = 2 * slack_;
   return std::min(1.0, slack + std::sqrt(slack * slack + needed / n));
 }
@@ -265,14 +266,15 @@ std::optional<long> EProcess::tokens_until(double deviation) const {
 
 std::string EProcess::describe() const {
   if (impossible_) {
-    return fmt::format("among {} tokens is one that the target never says", observed_);
+    return fmt::format("one of {} tokens has probability 0 under the target", observed_);
   }
   if (alarm()) {
-    return fmt::format("e-value {:.3g} after {} tokens: the text does not have the target's law; it looks like '{}'",
+    return fmt::format("e-value {:.3g} after {} tokens: the text does not have the target's distribution; this looks "
+                       "like '{}'",
                        e_value(), observed_, suspect());
   }
-  return fmt::format("e-value {:.3g} after {} tokens, an alarm is {:.0e}; a known fault that moves {:.2g} of the mass "
-                     "would have been seen with 99 %",
+  return fmt::format("e-value {:.3g} after {} tokens, alarm at {:.0e}; a known fault with total variation {:.2g} would "
+                     "have been found with probability 0.99",
                      e_value(), observed_, 1 / settings_.alpha, smallest_deviation());
 }
 

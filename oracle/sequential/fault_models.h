@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What wrong decoders say, as laws: given what the target would say at a position (p) and what a draft token for it was drawn
-// from (q), the probabilities of the token that a decoder with one named fault puts there. Bets of oracle/sequential/e_process.h:
-// who knows how decoders go wrong needs few tokens to see it.
+// Distributions of wrong decoders. Given the target's distribution at a position (p) and the distribution a draft token
+// for it was drawn from (q), a fault model returns the probabilities of the token that a decoder with one named fault
+// emits there. oracle/sequential/e_process.h bets on them: it needs few tokens to find a fault that is modeled.
 //
-// The law of a rule is exact, fractions of integers but for rounding; tests/oracle enumerates the mutants themselves.
+// The models of rules are exact up to rounding; tests/oracle enumerates the mutants themselves.
 #pragma once
 
 #include <span>
@@ -13,8 +13,8 @@
 
 namespace draftproof {
 
-/// The tokens that p or q may say, ascending, and how likely: whole multiples of 2^-52, so exact. q is empty where
-/// nothing was drafted.
+/// The tokens with p > 0 or q > 0, ascending, and their probabilities: whole multiples of 2^-52, so exact. q is empty
+/// where nothing was drafted.
 struct PositionDistributions {
   std::vector<Token> tokens;
   std::vector<double> p;
@@ -24,8 +24,8 @@ struct PositionDistributions {
 struct FaultModel {
   const char* name;
   const char* wrong;
-  bool of_a_draft_token;  // means something only where there is a q
-  /// Fills in one probability for each of the tokens; they sum to 1 but for rounding.
+  bool of_a_draft_token;  // applies only where there is a q
+  /// Sets one probability for each of the tokens; they sum to 1 within rounding.
   void (*distribution)(const PositionDistributions& given, std::vector<double>& r);
 };
 

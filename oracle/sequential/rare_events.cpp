@@ -14,7 +14,7 @@ void RareEvents::observe(double probability, bool happened) {
   ++happened_;
   constexpr int bets = 40;
   constexpr double log_of_2 = 0x1.62e42fefa39efp-1;
-  constexpr double log_of_enough = 600;  // nobody needs more, and the sum of all fits a double
+  constexpr double log_of_enough = 600;  // more is not needed, and the sum of all fits a double
   double sum = 0;
   double factor = 1;  // 2^j
   for (int j = 1; j <= bets; ++j) {

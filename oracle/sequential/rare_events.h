@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Do things happen more often than they may? Each happens with a probability that is known before it is seen to happen
-// or not, or with a smaller one.
+// Tests whether events happen more often than they may. Each happens with a probability of at most `probability`, which
+// is known before the event is observed to happen or not.
 //
-// For such things 2^(j n) exp(-(2^j - 1) sum of probabilities), with n how many have happened, is a fair bet for every
-// j: E[2^(j x)] = 1 + (2^j - 1) a <= exp((2^j - 1) a) for x that is 1 with probability a. So is the mean over j = 1 ...
-// 40, the e-value; it is above 1 / alpha with probability alpha at most, whenever one looks (oracle/sequential/e_process.h).
+// For such events 2^(j n) exp(-(2^j - 1) sum of probabilities), n the number that happened, is a fair bet for every j:
+// E[2^(j x)] = 1 + (2^j - 1) a <= exp((2^j - 1) a) for x that is 1 with probability a. So is the mean over j = 1 ...
+// 40, the e-value. It exceeds 1 / alpha with probability alpha at most, whenever one looks
+// (oracle/sequential/e_process.h).
 #pragma once
 
 #include <string>

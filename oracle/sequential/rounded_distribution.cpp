@@ -26,7 +26,7 @@ RoundedDistribution rounded_distribution(std::span<const Token> tokens, std::spa
   }
   REQUIRE(std::isfinite(sum), "a row has a sum");
 
-  // What is left over, or missing, is the likeliest token's; it has at least 2^52 / n, which is more.
+  // The remainder, positive or negative, goes to the most likely token, which has at least 2^52 / n, more than that.
   std::vector<std::uint64_t> shares;
   std::uint64_t left = Distribution::total;
   for (const double weight : weights) {
@@ -35,7 +35,7 @@ RoundedDistribution rounded_distribution(std::span<const Token> tokens, std::spa
     left -= shares.back();
   }
   const auto likeliest = std::max_element(weights.begin(), weights.end()) - weights.begin();
-  shares[static_cast<std::size_t>(likeliest)] += left;  // modulo 2^64, where it is missing
+  shares[static_cast<std::size_t>(likeliest)] += left;  // modulo 2^64 where it is negative
   return {Distribution::exact(tokens, shares), std::min(lost + std::abs(sum - 1), 1.0)};
 }
 

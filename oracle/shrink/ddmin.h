@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The delta debugging of Zeller and Hildebrandt (2002): of a list that fails, a part that still fails and of which no
+// Delta debugging (Zeller and Hildebrandt 2002): reduces a list that fails to a part that still fails and from which no
 // single element can be left out.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace draftproof {
 
-/// `fails` holds for `list`. At least `least` elements stay, in their order. `fails` may turn false for good when it
-/// has been asked enough: what is left then still failed.
+/// `fails(list)` must be true. At least `least` elements stay, in their order. `fails` may return false from some call
+/// on to end the search early; the result is the last list that failed.
 template <class T, class Fails>
 std::vector<T> ddmin(std::vector<T> list, const Fails& fails, std::size_t least = 0) {
   std::size_t parts = 2;

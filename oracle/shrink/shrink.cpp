@@ -3,12 +3,14 @@
 
 #include <algorithm>
 
+#include "oracle/checks/checks.h"
 #include "oracle/shrink/ddmin.h"
+#include "ref/base/by_name.h"
 
 namespace draftproof {
 namespace {
 
-constexpr int draft_lengths_tried = 9;  // of a draft that was left its own length
+constexpr int draft_lengths_tried = 9;  // of a draft that ran with its default length
 
 class Shrinker {
  public:
@@ -22,8 +24,8 @@ class Shrinker {
     while (smaller) {
       const Case before = best_.smallest;
       shorten();
-      calm();
-      stop_less();
+      leave_out_sampling();
+      leave_out_stops();
       simplify_variations();
       shorten_prompt();
       smaller = !same(before, best_.smallest);
@@ -32,12 +34,13 @@ class Shrinker {
   }
 
  private:
-  /// Keeps `smaller` when the check still fails on it.
+  /// Keeps `smaller` if the check still fails on it.
   bool keep(const Case& smaller) {
     if (best_.trials >= trials_max_ || (go_on_ && !go_on_())) return false;
     ++best_.trials;
     Finding finding = ask_(smaller);
-    if (finding.outcome != Outcome::fail || (go_on_ && !go_on_())) return false;  // cut short, it may fail for that
+    // An interrupted trial may fail for that reason.
+    if (finding.outcome != Outcome::fail || (go_on_ && !go_on_())) return false;
     best_.smallest = smaller;
     best_.finding = std::move(finding);
     return true;
@@ -49,7 +52,7 @@ class Shrinker {
     return !same(changed, best_.smallest) && keep(changed);
   }
 
-  /// The one that the failure names, or as few as still fail together.
+  /// Keeps the variation that the failure names, or as few as still fail together.
   void leave_one_variation() {
     const std::string& run = best_.finding.failure->run;
     const Variation* named = nullptr;
@@ -63,7 +66,7 @@ class Shrinker {
     }, 1);
   }
 
-  /// By doubling to where it fails, then downwards one by one.
+  /// Doubles the number of new tokens until the case fails, then lowers it one by one.
   void shorten() {
     const int whole = best_.smallest.request.max_new_tokens;
     const auto fails_at = [&](int tokens) {
@@ -75,8 +78,8 @@ class Shrinker {
     }
   }
 
-  /// Sampling parameters, all of them or one by one.
-  void calm() {
+  /// Leaves out sampling parameters, all of them or one by one.
+  void leave_out_sampling() {
     const auto without = [&](auto change) { return keep_changed([&](Case& c) { change(c.request.sampling); }); };
     if (without([](Sampling& s) { s = {}; })) return;
     without([](Sampling& s) { s.top_k = 0; });
@@ -92,7 +95,7 @@ class Shrinker {
     keep_changed([](Case& c) { c.request.sequence = 0; });
   }
 
-  void stop_less() {
+  void leave_out_stops() {
     ddmin(best_.smallest.request.stops, [&](const std::vector<Token>& stops) {
       return keep_changed([&](Case& c) { c.request.stops = stops; });
     });
@@ -136,7 +139,7 @@ class Shrinker {
 
 Finding examined(Subject& subject, const Case& failing) {
   Trial trial(subject, failing.request, failing.seed, failing.variations);
-  return check_named(failing.check).examine(trial);
+  return by_name(all_checks(), failing.check, "check")->examine(trial);
 }
 
 Shrunken shrink(const Case& failing, const Finding& found, int trials_max,

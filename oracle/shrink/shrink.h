@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The smallest case found that one check still fails: what is handed to whoever has to mend it.
+// Shrinks a failing case to the smallest one found on which the same check still fails.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace draftproof {
 
 /// One request, in some variations, and the check that fails on it.
 struct Case {
-  std::string check;  // a row of all_checks()
+  std::string check;  // the name of one of all_checks()
   Request request;
   std::uint64_t seed = 0;
   std::vector<Variation> variations;
 };
 
-/// What the check says of a trial of the case.
+/// Returns what the check finds in a trial of the case.
 Finding examined(Subject& subject, const Case& failing);
 
 struct Shrunken {
@@ -28,13 +28,14 @@ struct Shrunken {
   int trials = 0;
 };
 
-/// Enough for what a terminal's user waits for.
+/// As many as the user of a terminal waits for.
 inline constexpr int trials_to_shrink = 400;
 
-/// Leaves out whatever the failure does not need, until nothing can be left out, `trials_max` trials were made, or
-/// `go_on` says no: variations, tokens of the prompt (one stays), stop tokens, sampling parameters, tokens to be said,
-/// draft tokens per round, threads, the sequence's number. `found`: what the check said of the case; a failure. `ask`: says
-/// the same of another; where a subject may remember what it was asked before, of a fresh one.
+/// Leaves out what the failure does not need: variations, tokens of the prompt (one stays), stop tokens, sampling
+/// parameters, new tokens, draft tokens per round, threads, the sequence number. Ends when nothing more can be left
+/// out, after `trials_max` trials, or when `go_on` returns false. `found`: the check's failure on the case. `ask`:
+/// returns the check's finding on another case; where a subject may keep state between requests, it must use a fresh
+/// one.
 Shrunken shrink(const Case& failing, const Finding& found, int trials_max,
                 const std::function<Finding(const Case&)>& ask, const std::function<bool()>& go_on = {});
 

@@ -17,7 +17,7 @@ using Bits = std::mt19937_64;
 
 double coin(Bits& bits) { return static_cast<double>(bits() >> 11) * 0x1p-53; }
 
-/// What an engine accepts with, when it should with probability a.
+/// The probability with which an engine accepts when it should accept with probability a.
 using OutcomeDistribution = std::function<double(double a)>;
 
 AcceptanceEvidence fed(const OutcomeDistribution& distribution, std::uint64_t seed, int judged, double rounding = 0) {
@@ -39,16 +39,16 @@ int alarms_at_one_in_twenty(const OutcomeDistribution& distribution) {
   return alarms;
 }
 
-TEST(AcceptanceEvidence, LetsRightEnginesPass) {
+TEST(AcceptanceEvidence, RaisesNoAlarmForRightEngines) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) EXPECT_FALSE(fed([](double a) { return a; }, seed, 5000).alarm());
   EXPECT_LE(alarms_at_one_in_twenty([](double a) { return a; }), 10) << "of 200";
 }
 
-TEST(AcceptanceEvidence, AcceptingOneTenthTooOftenWouldBeSeenByTheSameTest) {
+TEST(AcceptanceEvidence, TheSameTestFindsAcceptanceOneTenthTooOften) {
   EXPECT_GT(alarms_at_one_in_twenty([](double a) { return std::min(1.0, 1.1 * a); }), 100) << "of 200";
 }
 
-TEST(AcceptanceEvidence, AProbabilityThatIsSaidAfterTheOutcomeWouldBeSeenByTheSameTest) {
+TEST(AcceptanceEvidence, TheSameTestFindsAProbabilityStatedAfterTheOutcome) {
   AcceptanceEvidence evidence(1e-9);
   Bits bits(1);
   for (int n = 0; n < 5000; ++n) {
@@ -58,7 +58,7 @@ TEST(AcceptanceEvidence, AProbabilityThatIsSaidAfterTheOutcomeWouldBeSeenByTheSa
   EXPECT_TRUE(evidence.alarm());
 }
 
-TEST(AcceptanceEvidence, SeesTokensThatAreAcceptedTooOften) {
+TEST(AcceptanceEvidence, FindsTokensThatAreAcceptedTooOften) {
   AcceptanceEvidence evidence(1e-9);
   for (int n = 0; n < 306; ++n) evidence.observe(0.001, n >= 15);
   EXPECT_TRUE(evidence.alarm());
@@ -66,10 +66,10 @@ TEST(AcceptanceEvidence, SeesTokensThatAreAcceptedTooOften) {
   EXPECT_EQ(evidence.accepted(), 291);
   EXPECT_NEAR(evidence.expected(), 0.306, 1e-9);
   EXPECT_EQ(evidence.suspect(), "draft tokens are accepted too often");
-  EXPECT_THAT(evidence.describe(), HasSubstr("of 306 draft tokens judged 291 were accepted, 0.306 expected"));
+  EXPECT_THAT(evidence.describe(), HasSubstr("306 draft tokens verified, 291 accepted (expected 0.306)"));
 }
 
-TEST(AcceptanceEvidence, SeesEveryFaultOfAcceptance) {
+TEST(AcceptanceEvidence, FindsEveryFaultOfAcceptance) {
   const auto sees = [](const OutcomeDistribution& distribution, int judged, const std::string& suspect) {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
       const AcceptanceEvidence evidence = fed(distribution, seed, judged);
@@ -80,24 +80,24 @@ TEST(AcceptanceEvidence, SeesEveryFaultOfAcceptance) {
   sees([](double) { return 1; }, 300, "draft tokens are accepted too often");
   sees([](double a) { return std::sqrt(a); }, 1000, "draft tokens are accepted too often");
   sees([](double a) { return std::min(1.0, 1.25 * a); }, 2000, "draft tokens are accepted too often");
-  sees([](double) { return 0; }, 300, "draft tokens are accepted too seldom");
-  sees([](double a) { return a * a; }, 1000, "draft tokens are accepted too seldom");
+  sees([](double) { return 0; }, 300, "draft tokens are accepted too rarely");
+  sees([](double a) { return a * a; }, 1000, "draft tokens are accepted too rarely");
 }
 
-TEST(AcceptanceEvidence, RoundingIsForgivenWhereItIsSaid) {
+TEST(AcceptanceEvidence, StatedRoundingRaisesNoAlarm) {
   const OutcomeDistribution rounded = [](double a) { return std::min(1.0, 1.1 * a); };
   EXPECT_TRUE(fed(rounded, 1, 100000).alarm());
   EXPECT_LT(fed(rounded, 1, 100000, 0.1).e_value(), 20);
 }
 
-TEST(AcceptanceEvidence, ACoarseCoinIsForgivenSmallProbabilities) {
+TEST(AcceptanceEvidence, ACoarseCoinMayMissSmallProbabilities) {
   AcceptanceEvidence evidence(1e-9);
-  for (int n = 0; n < 1 << 22; ++n) evidence.observe(0x1p-40, n % (1 << 20) == 0);  // it stands when the coin is 0
+  for (int n = 0; n < 1 << 22; ++n) evidence.observe(0x1p-40, n % (1 << 20) == 0);  // accepted when the coin is 0
   EXPECT_EQ(evidence.accepted(), 4);
   EXPECT_LT(evidence.e_value(), 20);
 }
 
-TEST(AcceptanceEvidence, WhatIsCertainOrImpossibleIsCountedAndNotBetOn) {
+TEST(AcceptanceEvidence, CertainAndImpossibleOutcomesAreCountedAndNotBetOn) {
   AcceptanceEvidence evidence(1e-9);
   for (int n = 0; n < 1000; ++n) {
     evidence.observe(1, false);
@@ -109,7 +109,7 @@ TEST(AcceptanceEvidence, WhatIsCertainOrImpossibleIsCountedAndNotBetOn) {
   EXPECT_EQ(evidence.suspect(), "none");
 }
 
-TEST(AcceptanceEvidence, GoesOnAfterItHasSeenEnough) {
+TEST(AcceptanceEvidence, ContinuesAfterAnAlarm) {
   AcceptanceEvidence evidence(1e-9);
   for (int n = 0; n < 5000; ++n) evidence.observe(0.001, true);
   EXPECT_GT(evidence.e_value(), 1e200);

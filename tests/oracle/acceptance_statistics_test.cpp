@@ -5,14 +5,14 @@
 
 #include <numeric>
 
-#include "tools/hash_subject.h"
+#include "zoo/zoo_subject.h"
 
 namespace draftproof {
 namespace {
 
 constexpr std::uint64_t total = Distribution::total;
 
-/// Every row of three tokens whose weights are whole eighths.
+/// Returns every row of three tokens whose weights are multiples of 1/8.
 std::vector<std::vector<std::uint64_t>> eighths() {
   std::vector<std::vector<std::uint64_t>> list;
   for (std::uint64_t a = 0; a <= 8; ++a) {
@@ -28,14 +28,14 @@ Distribution row_of(const std::vector<std::uint64_t>& parts) {
   return Distribution::exact(tokens, weights);
 }
 
-/// Token on which the number `eighth` falls.
+/// Returns the token that the number `eighth` selects.
 int token_at(const std::vector<std::uint64_t>& parts, std::uint64_t eighth) {
   int token = 0;
   while (eighth >= parts[static_cast<std::size_t>(token)]) eighth -= parts[static_cast<std::size_t>(token++)];
   return token;
 }
 
-TEST(Agreement, IsWhatTryingEveryNumberAndEveryTokenSays) {
+TEST(Agreement, EqualsTheCountOverEveryNumber) {
   for (const auto& p : eighths()) {
     for (const auto& q : eighths()) {
       std::uint64_t same = 0;
@@ -57,7 +57,7 @@ TEST(Agreement, OfPointsIsAllOrNothing) {
   }
 }
 
-TEST(Agreement, SeesTheLastOfTheWeights) {
+TEST(Agreement, CountsTheLastWeight) {
   const std::vector<Token> tokens{0, 1};
   const Distribution half = Distribution::exact(tokens, std::vector<std::uint64_t>{total / 2, total / 2});
   const Distribution less = Distribution::exact(tokens, std::vector<std::uint64_t>{total / 2 - 1, total / 2 + 1});
@@ -65,10 +65,10 @@ TEST(Agreement, SeesTheLastOfTheWeights) {
   EXPECT_EQ(overlap(half, less), total - 1);
 }
 
-TEST(JudgedByDepth, CountsWhatTheRoundsSayAndExpectsWhatStandsWhereNothingIsLeftToChance) {
+TEST(JudgedByDepth, CountsTheRoundsAndExpectsTheAcceptedWhereNothingIsRandom) {
   for (const Rule* rule : {&matching, &rejection}) {
     for (const float temperature : {0.0F, 1.0F}) {
-      HashSubject subject({.vocabulary = 6, .levels = 3, .seed = 5});
+      zoo::ZooSubject subject({.vocabulary = 6, .levels = 3, .seed = 5});
       Request request;
       request.prompt = {1, 2, 3};
       request.sampling.temperature = temperature;

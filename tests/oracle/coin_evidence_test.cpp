@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Evidence from coins against right generators of many kinds, which it may accuse once in 1 / alpha, and wrong uses of
-// them. Slow: a million coins of every kind.
+// Evidence from coins of right generators of many kinds, with an alarm in one of 1 / alpha cases at most, and of wrong
+// uses of generators. Slow: a million coins of every kind.
 #include "oracle/sequential/coin_evidence.h"
 
 #include <fmt/format.h>
@@ -26,12 +26,12 @@ using Generator = std::function<double(Bits&)>;
 
 double of_53_bits(Bits& bits) { return static_cast<double>(bits() >> 11) * 0x1p-53; }
 
-/// As a program would write it and we read it.
+/// Returns the coin as another program would write it and we read it.
 double written(const char* format, double coin) {
   return std::strtod(fmt::format(fmt::runtime(format), coin).c_str(), nullptr);
 }
 
-/// Of right engines.
+/// Generators of right engines.
 std::vector<std::pair<std::string, Generator>> generators() {
   return {
       {"24 bits", coin_of_24_bits},
@@ -53,7 +53,8 @@ std::vector<std::pair<std::string, Generator>> generators() {
   };
 }
 
-/// What of `count` coins, streams in turn as a round has them: 3 draft tokens, their acceptance, the target's draw.
+/// Returns the evidence of `count` coins, in the order of streams of a round: 3 draft tokens, their acceptance, the
+/// target's draw.
 CoinEvidence fed(const Generator& generator, std::uint64_t seed, long count, double alpha = 1e-9) {
   CoinEvidence evidence(alpha);
   Bits bits(seed);
@@ -64,7 +65,7 @@ CoinEvidence fed(const Generator& generator, std::uint64_t seed, long count, dou
   return evidence;
 }
 
-TEST(CoinEvidence, LetsRightGeneratorsPass) {
+TEST(CoinEvidence, RaisesNoAlarmForRightGenerators) {
   int alarms = 0;
   for (const auto& [name, generator] : generators()) {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -86,7 +87,7 @@ TEST(CoinEvidenceSlow, AMillionCoinsOfEveryRightGeneratorRaiseNoAlarm) {
   }
 }
 
-TEST(CoinEvidence, SeesCoinsThatHangOnEachOther) {
+TEST(CoinEvidence, FindsCoinsThatDependOnEachOther) {
   for (const CoinFault& fault : coin_faults()) {
     CoinEvidence evidence(1e-9);
     Bits bits(1);
@@ -100,7 +101,7 @@ TEST(CoinEvidence, SeesCoinsThatHangOnEachOther) {
   }
 }
 
-TEST(CoinEvidence, OneValueInTwoDecisionsIsSeenAmongRightCoins) {
+TEST(CoinEvidence, FindsOneValueInTwoDecisionsAmongRightCoins) {
   CoinEvidence evidence(1e-9);
   Bits bits(3);
   double kept = 0;
@@ -111,10 +112,10 @@ TEST(CoinEvidence, OneValueInTwoDecisionsIsSeenAmongRightCoins) {
   }
   EXPECT_TRUE(evidence.alarm());
   EXPECT_EQ(evidence.suspect(), "one coin in two decisions");
-  EXPECT_THAT(evidence.describe(), HasSubstr("10 came again, "));
+  EXPECT_THAT(evidence.describe(), HasSubstr("10 repeated, "));
 }
 
-TEST(CoinEvidence, RepeatsThatTheResolutionExplainsAreNone) {
+TEST(CoinEvidence, RepeatsExplainedByTheResolutionAreNoEvidence) {
   CoinEvidence coarse(1e-9);
   CoinEvidence fine(1e-9, 53);
   Bits bits(3);
@@ -124,10 +125,10 @@ TEST(CoinEvidence, RepeatsThatTheResolutionExplainsAreNone) {
     fine.observe(Stream::accept, n == 0 ? 0x1.fffffffffffffp-1 : coin);
   }
   EXPECT_FALSE(coarse.alarm()) << coarse.describe();
-  EXPECT_TRUE(fine.alarm()) << "who states 53 bits and has 12 uses coins again";
+  EXPECT_TRUE(fine.alarm()) << "an engine that states 53 bits and has 12 repeats coins";
 }
 
-TEST(CoinEvidence, ACoarseGridIsForgivenWhereItIsSaid) {
+TEST(CoinEvidence, AStatedCoarseGridRaisesNoAlarm) {
   for (const bool said : {false, true}) {
     CoinEvidence evidence(1e-9);
     Bits bits(3);
@@ -154,7 +155,7 @@ TEST(CoinEvidence, StatedBitsSharpenTheLedger) {
   EXPECT_FALSE(with_one_pair(0));
 }
 
-TEST(CoinEvidence, ACoinThatIsFedTwiceWouldBeSeenByTheSameTest) {
+TEST(CoinEvidence, TheSameTestFindsACoinPassedTwice) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CoinEvidence evidence(1e-9);
     Bits bits(seed);
@@ -167,12 +168,12 @@ TEST(CoinEvidence, ACoinThatIsFedTwiceWouldBeSeenByTheSameTest) {
   }
 }
 
-TEST(CoinEvidence, ALedgerThatUnderstatesItsChanceWouldBeSeenByTheSameTest) {
+TEST(CoinEvidence, TheSameTestFindsALedgerThatUnderstatesItsProbability) {
   CoinEvidence understating(1e-9, 53);
   CoinEvidence right(1e-9);
   Bits bits(1);
   for (int n = 0; n < 60000; ++n) {
-    const double coin = static_cast<double>(bits() >> 35) / 536870911;  // 29 bits' worth of chance in 53
+    const double coin = static_cast<double>(bits() >> 35) / 536870911;  // 29 random bits in 53
     understating.observe(Stream::accept, coin);
     right.observe(Stream::accept, coin, 1.0 / 536870911);
   }
@@ -180,7 +181,7 @@ TEST(CoinEvidence, ALedgerThatUnderstatesItsChanceWouldBeSeenByTheSameTest) {
   EXPECT_FALSE(right.alarm()) << right.describe();
 }
 
-TEST(CoinEvidence, BothEndsOfTheIntervalAreCoins) {
+TEST(CoinEvidence, AcceptsBothEndsOfTheInterval) {
   CoinEvidence evidence(1e-9);
   for (const double coin : {0.0, 1.0, 0.5}) evidence.observe(Stream::target, coin);
   EXPECT_EQ(evidence.coins(), 3);

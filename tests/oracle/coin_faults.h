@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Wrong uses of a generator, for tests of evidence from coins and their snapshot.
+// Wrong uses of a generator, for tests of evidence from coins and for their snapshot.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace draftproof {
 
-/// Coins that hang on each other.
+/// Coins that depend on each other.
 struct CoinFault {
   const char* name;
   std::function<double(Bits&, const std::vector<double>& before)> coin;

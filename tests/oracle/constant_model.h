@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A target whose every row is the same, so that what is said of it can be computed by hand.
+// A target with the same row at every position, so that results can be computed by hand.
 #pragma once
 
 #include "ref/models/model.h"

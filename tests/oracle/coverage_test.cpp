@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Short histories told by hand, each with all that is counted in it, and nothing else.
+// Short traces written by hand, each with all events that are counted in it and no others.
 #include "oracle/exact/coverage.h"
 
 #include <gmock/gmock.h>
@@ -82,72 +82,83 @@ const std::vector<History>& histories() {
   static const std::vector<History> list = {
       {{}, {{cut, 1}}},
       {{}, {{stopped, 1}}, Finish::stop},
-      // Draft tokens that stand: as p has more of them than q, by chance, at every depth.
+      // Accepted draft tokens: with p >= q, by coin, at every depth.
       {{{{1, 2}, {p, flat}, 2, {1, 2, 1}}},
-       {{first_accepted, 1}, {second_accepted, 1}, {all_accepted, 1}, {drawn_from_p, 1}, {drawn_from_other, 1},
+       {{first_accepted, 1}, {second_accepted, 1}, {all_accepted, 1}, {q_is_p, 1}, {q_is_other, 1},
         {accepted_by_coin, 1}, {cut, 1}}},
       {{{{1, 1, 1, 1}, {p, p, p, p}, 4, {1, 1, 1, 1, 2}}},
-       {{first_accepted, 1}, {second_accepted, 1}, {third_accepted, 1}, {fourth_accepted, 1}, {all_accepted, 1}, {drawn_from_p, 4},
+       {{first_accepted, 1}, {second_accepted, 1}, {third_accepted, 1}, {fourth_accepted, 1}, {all_accepted, 1},
+        {q_is_p, 4},
         {cut, 1}}},
-      // Draft tokens that fall: at every depth, in two rounds in a row and not in a row.
+      // Rejected draft tokens: at every depth, in consecutive rounds and not.
       {{{{3}, {only(3)}, 0, {1}}, {{3}, {only(3)}, 0, {2}}},
-       {{first_rejected, 2}, {rejected_twice, 1}, {cannot_be_said, 2}, {named, 2}, {several_left, 2}, {cut, 1}}},
+       {{first_rejected, 2}, {rejected_twice, 1}, {p_is_zero, 2}, {q_is_point, 2}, {several_residual_tokens, 2},
+        {cut, 1}}},
       {{{{3}, {only(3)}, 0, {1}}, {{1}, {p}, 1, {1, 2}}, {{3}, {only(3)}, 0, {2}}},
-       {{first_rejected, 2}, {first_accepted, 1}, {all_accepted, 1}, {cannot_be_said, 2}, {named, 2}, {drawn_from_p, 1},
-        {several_left, 2}, {cut, 1}}},
+       {{first_rejected, 2}, {first_accepted, 1}, {all_accepted, 1}, {p_is_zero, 2}, {q_is_point, 2}, {q_is_p, 1},
+        {several_residual_tokens, 2}, {cut, 1}}},
       {{{{1, 2}, {p, of_two}, 1, {1, 1}}},
-       {{first_accepted, 1}, {second_rejected, 1}, {drawn_from_p, 1}, {drawn_from_other, 1}, {rejected_by_coin, 1},
-        {one_left, 1}, {cut, 1}}},
+       {{first_accepted, 1}, {second_rejected, 1}, {q_is_p, 1}, {q_is_other, 1}, {rejected_by_coin, 1},
+        {one_residual_token, 1}, {cut, 1}}},
       {{{{1, 1, 1, 2}, {p, p, p, flat}, 3, {1, 1, 1, 1}}},
-       {{first_accepted, 1}, {second_accepted, 1}, {third_accepted, 1}, {fourth_rejected, 1}, {drawn_from_p, 3},
-        {drawn_from_other, 1}, {rejected_by_coin, 1}, {one_left, 1}, {cut, 1}}},
-      // A block's length: what is made next is other, none, or what the budget leaves.
+       {{first_accepted, 1}, {second_accepted, 1}, {third_accepted, 1}, {fourth_rejected, 1}, {q_is_p, 3},
+        {q_is_other, 1}, {rejected_by_coin, 1}, {one_residual_token, 1}, {cut, 1}}},
+      // Numbers of draft tokens: another number, none, or what the budget leaves.
       {{{{1}, {p}, 1, {1, 1}}, {{1, 1}, {p, p}, 2, {1, 1, 1}}},
-       {{first_accepted, 2}, {second_accepted, 1}, {all_accepted, 2}, {drawn_from_p, 3}, {other_length, 1}, {cut, 1}}},
+       {{first_accepted, 2}, {second_accepted, 1}, {all_accepted, 2}, {q_is_p, 3}, {other_length, 1}, {cut, 1}}},
       {{{{}, {}, 0, {1}}, {{1}, {p}, 1, {1, 1}}, {{}, {}, 0, {1}}, {{}, {}, 0, {1}}, {{}, {}, 0, {1}}},
-       {{first_accepted, 1}, {all_accepted, 1}, {drawn_from_p, 1}, {no_node, 3}, {nothing_drafted_after_all, 1}, {cut, 1}}},
+       {{first_accepted, 1}, {all_accepted, 1}, {q_is_p, 1}, {nothing_drafted, 3}, {nothing_drafted_after_all, 1},
+        {cut, 1}}},
       {{{{1, 1, 1, 1}, {p, p, flat, p}, 2, {1, 1, 2}}, {{1, 1}, {p, p}, 2, {1, 1, 1}}},
-       {{first_accepted, 2}, {second_accepted, 2}, {third_rejected, 1}, {all_accepted, 1}, {drawn_from_p, 4},
-        {drawn_from_other, 1}, {rejected_by_coin, 1}, {one_left, 1}, {cut_by_budget, 1}, {filled_by_block, 1}, {cut, 1}}},
-      // Stop tokens: a draft token that stands, one that falls, what comes in its place, and what comes after a block.
-      {{{{0}, {p}, 1, {0}}}, {{first_accepted, 1}, {drawn_from_p, 1}, {stop_accepted, 1}, {stopped, 1}}, Finish::stop},
+       {{first_accepted, 2}, {second_accepted, 2}, {third_rejected, 1}, {all_accepted, 1}, {q_is_p, 4},
+        {q_is_other, 1}, {rejected_by_coin, 1}, {one_residual_token, 1}, {cut_by_budget, 1}, {budget_filled, 1},
+            {cut, 1}}},
+      // Stop tokens: an accepted draft token, a rejected one, its replacement, and the bonus token.
+      {{{{0}, {p}, 1, {0}}}, {{first_accepted, 1}, {q_is_p, 1}, {stop_accepted, 1}, {stopped, 1}}, Finish::stop},
       {{{{0}, {only(0)}, 0, {1}}},
-       {{first_rejected, 1}, {named, 1}, {stop_rejected, 1}, {rejected_by_coin, 1}, {several_left, 1}, {cut, 1}}},
+       {{first_rejected, 1}, {q_is_point, 1}, {stop_rejected, 1}, {rejected_by_coin, 1}, {several_residual_tokens, 1},
+        {cut, 1}}},
       {{{{3}, {only(3)}, 0, {0}}},
-       {{first_rejected, 1}, {cannot_be_said, 1}, {named, 1}, {several_left, 1}, {stop_after_refusal, 1}, {stopped, 1}},
+       {{first_rejected, 1}, {p_is_zero, 1}, {q_is_point, 1}, {several_residual_tokens, 1}, {stop_after_rejection, 1},
+        {stopped, 1}},
        Finish::stop},
       {{{{1}, {p}, 1, {1, 0}}},
-       {{first_accepted, 1}, {all_accepted, 1}, {drawn_from_p, 1}, {stop_after_all, 1}, {stopped, 1}}, Finish::stop},
-      // Trees: the second draft token of a place stands, and one below it; two such, one below the other; none.
+       {{first_accepted, 1}, {all_accepted, 1}, {q_is_p, 1}, {stop_after_all, 1}, {stopped, 1}}, Finish::stop},
+      // Trees: an accepted sibling, and a token below it; an accepted sibling below an accepted sibling; none.
       {{{{3, 1, 1}, {only(3), only(1), p}, 2, {1, 1, 2}, {0, 0, 1}, 2}},
-       {{first_rejected, 1}, {second_accepted, 1}, {all_accepted, 1}, {cannot_be_said, 1}, {named, 1}, {drawn_from_p, 1},
-        {several_left, 1}, {sibling_accepted, 1}, {accepted_below_sibling, 1}, {cut, 1}}},
+       {{first_rejected, 1}, {second_accepted, 1}, {all_accepted, 1}, {p_is_zero, 1}, {q_is_point, 1}, {q_is_p, 1},
+        {several_residual_tokens, 1}, {sibling_accepted, 1}, {accepted_below_sibling, 1}, {cut, 1}}},
       {{{{3, 1, 3, 2}, {only(3), only(1), only(3), only(2)}, 2, {1, 2, 2}, {0, 0, 1, 1}, 3}},
-       {{first_rejected, 1}, {second_rejected, 1}, {all_accepted, 1}, {cannot_be_said, 2}, {named, 2}, {several_left, 2},
+       {{first_rejected, 1}, {second_rejected, 1}, {all_accepted, 1}, {p_is_zero, 2}, {q_is_point, 2},
+        {several_residual_tokens, 2},
         {sibling_accepted, 2}, {sibling_accepted_below, 1}, {cut, 1}}},
       {{{{3, 1}, {only(3), only(1)}, 0, {2}, {0, 0}}},
-       {{first_rejected, 1}, {cannot_be_said, 1}, {named, 1}, {several_left, 1}, {no_sibling_accepted, 1}, {cut, 1}}},
-      // Row 1 sees a token that is penalized; the prompt's was before.
+       {{first_rejected, 1}, {p_is_zero, 1}, {q_is_point, 1}, {several_residual_tokens, 1}, {no_sibling_accepted, 1},
+        {cut, 1}}},
+      // Row 1 sees a penalized draft token; the prompt's token was penalized before.
       {{{{2}, {only(2)}, 1, {2, 2}}},
-       {{first_accepted, 1}, {all_accepted, 1}, {named, 1}, {accepted_by_coin, 1}, {cut, 1}}},
+       {{first_accepted, 1}, {all_accepted, 1}, {q_is_point, 1}, {accepted_by_coin, 1}, {cut, 1}}},
       {{{{0}, {only(0)}, 1, {0, 2}}},
-       {{first_accepted, 1}, {all_accepted, 1}, {named, 1}, {accepted_by_coin, 1}, {penalized_by_draft, 1}, {cut, 1}},
+       {{first_accepted, 1}, {all_accepted, 1}, {q_is_point, 1}, {accepted_by_coin, 1}, {penalized_by_draft, 1},
+        {cut, 1}},
        Finish::length, 1.5F},
       {{{{1}, {only(1)}, 1, {1, 2}}},
-       {{first_accepted, 1}, {all_accepted, 1}, {named, 1}, {accepted_by_coin, 1}, {cut, 1}}, Finish::length, 1.5F},
+       {{first_accepted, 1}, {all_accepted, 1}, {q_is_point, 1}, {accepted_by_coin, 1}, {cut, 1}}, Finish::length,
+           1.5F},
   };
   return list;
 }
 
 bool of_rejection_only(Event event) {
-  return event == accepted_by_coin || event == rejected_by_coin || event == one_left || event == several_left;
+  return event == accepted_by_coin || event == rejected_by_coin || event == one_residual_token ||
+         event == several_residual_tokens;
 }
 
 bool of_trees_only(Event event) { return event >= sibling_accepted && event <= no_sibling_accepted; }
 
 constexpr Possible everything = {.rejection = true, .trees = true};
 
-TEST(Coverage, CountsWhatHappensAndNothingElse) {
+TEST(Coverage, CountsTheEventsOfATraceAndNoOthers) {
   for (std::size_t i = 0; i < histories().size(); ++i) {
     const History& history = histories()[i];
     const Trace trace = trace_of(history.rounds, history.finish);
@@ -160,7 +171,7 @@ TEST(Coverage, CountsWhatHappensAndNothingElse) {
   }
 }
 
-TEST(Coverage, KnowsAHistoryForEveryEventAndANameOfItsOwn) {
+TEST(Coverage, EveryEventHasATraceAndAUniqueName) {
   std::set<Event> seen;
   for (const History& history : histories()) {
     for (const auto& [event, times] : history.expected) seen.insert(event);
@@ -170,7 +181,7 @@ TEST(Coverage, KnowsAHistoryForEveryEventAndANameOfItsOwn) {
   for (const Event event : seen) EXPECT_TRUE(names.insert(name_of(event)).second) << name_of(event);
 }
 
-TEST(Coverage, WhatIsMissingIsWhatNeverHappenedOfWhatCan) {
+TEST(Coverage, MissingEventsArePossibleAndNeverMet) {
   Coverage nothing;
   EXPECT_EQ(nothing.missing(everything).size(), static_cast<std::size_t>(Event::count));
   EXPECT_EQ(nothing.missing({.trees = true}).size(), static_cast<std::size_t>(Event::count) - 4);
@@ -192,9 +203,9 @@ TEST(Coverage, WhatIsMissingIsWhatNeverHappenedOfWhatCan) {
   }
 }
 
-TEST(Coverage, WhatIsNoRoundIsNotCountedNorWhatFollowsIt) {
+TEST(Coverage, IgnoresAnInconsistentRoundAndWhatFollows) {
   const Told sound = {{1}, {p}, 1, {1, 1}};
-  const Counts of_sound = {{first_accepted, 1}, {all_accepted, 1}, {drawn_from_p, 1}};
+  const Counts of_sound = {{first_accepted, 1}, {all_accepted, 1}, {q_is_p, 1}};
   for (const Told& wrong : std::vector<Told>{{{1}, {p}, 2, {1, 1}},
                                              {{1}, {p}, -1, {1}},
                                              {{1}, {}, 1, {1, 1}},
@@ -206,8 +217,9 @@ TEST(Coverage, WhatIsNoRoundIsNotCountedNorWhatFollowsIt) {
   }
   const Told long_one = {{}, {}, 0, {1, 1, 1, 1}};
   EXPECT_EQ(counts_in(trace_of({sound, long_one, sound}, Finish::length)),
-            (Counts{{first_accepted, 1}, {all_accepted, 1}, {drawn_from_p, 1}, {no_node, 1}, {nothing_drafted_after_all, 1}}))
-      << "nothing happens behind the budget";
+            (Counts{{first_accepted, 1}, {all_accepted, 1}, {q_is_p, 1}, {nothing_drafted, 1},
+                    {nothing_drafted_after_all, 1}}))
+      << "nothing is counted after the budget";
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace draftproof {
 namespace {
 
-/// The set of a list of distinct elements 0, 1, ...
+/// Returns the set of elements of a list of distinct 0, 1, ...
 unsigned set_of(const std::vector<int>& list) {
   unsigned set = 0;
   for (const int element : list) set |= 1u << element;
@@ -21,9 +21,9 @@ std::vector<int> first(int count) {
   return list;
 }
 
-TEST(Ddmin, OfEveryTestOfFourElementsFindsAPartThatFailsAndNeedsEachOfItsElements) {
+TEST(Ddmin, FindsAFailingPartThatNeedsEachOfItsElements) {
   for (std::uint32_t code = 0; code < 1u << 16; ++code) {  // bit s: the set s fails
-    if ((code >> 15 & 1) == 0) continue;                   // the whole has to
+    if ((code >> 15 & 1) == 0) continue;                   // the whole list must fail
     const auto fails = [&](unsigned set) { return (code >> set & 1) != 0; };
     const std::vector<int> found = ddmin(first(4), [&](const std::vector<int>& list) { return fails(set_of(list)); });
     ASSERT_TRUE(std::is_sorted(found.begin(), found.end())) << code;
@@ -41,7 +41,7 @@ TEST(Ddmin, FindsTheSmallestWhereOneSetOfElementsIsTheCause) {
   }
 }
 
-TEST(Ddmin, LeavesAsManyAsItMust) {
+TEST(Ddmin, KeepsTheLeastNumberOfElements) {
   const auto always = [](const std::vector<int>&) { return true; };
   EXPECT_EQ(ddmin(first(9), always).size(), 0U);
   EXPECT_EQ(ddmin(first(9), always, 1).size(), 1U);
@@ -49,7 +49,7 @@ TEST(Ddmin, LeavesAsManyAsItMust) {
   EXPECT_EQ(ddmin(first(3), always, 5).size(), 3U);
 }
 
-TEST(Ddmin, KeepsWhatLastFailedWhenItMayAskNoMore) {
+TEST(Ddmin, ReturnsTheLastFailingListWhenStopped) {
   for (int questions = 0; questions < 30; ++questions) {
     int asked = 0;
     std::vector<int> failed = first(8);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The e-process against right decoders, of which it may flag one in 1 / alpha, and wrong ones. Slow: 1000 right texts
-// of 100 000 tokens, and how many tokens every fault takes (fixtures/snapshots/e_process.txt; DRAFTPROOF_ACCEPT=1 in
-// the environment rewrites it).
+// The e-process on right decoders, with an alarm in one of 1 / alpha texts at most, and on wrong ones. Slow: 1000 right
+// texts of 100 000 tokens, and the tokens until an alarm for every fault (fixtures/snapshots/e_process.txt;
+// DRAFTPROOF_ACCEPT=1 in the environment rewrites it).
 #include "oracle/sequential/e_process.h"
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ using testing::HasSubstr;
 using Settings = EProcess::Settings;
 using Stakes = EProcess::Stakes;
 
-/// What a checker makes of a row that was written as float32.
+/// Returns the distribution of a row that was written as float32.
 RoundedDistribution in_float32(const Distribution& distribution) {
   std::vector<double> weights;
   for (const std::uint64_t weight : distribution.weights()) {
@@ -41,7 +41,7 @@ RoundedDistribution in_float32(const Distribution& distribution) {
   return rounded_distribution(distribution.tokens(), weights, 0x1p-23);
 }
 
-/// Positions that come again and again, in an order of chance, and what every bet pays there.
+/// Positions that are repeated in random order, and the payments of every bet there.
 class World {
  public:
   World(const Settings& settings, int positions, std::span<const FaultModel> models = fault_models()) {
@@ -60,7 +60,7 @@ class World {
   std::size_t size() const { return places_.size(); }
   const Position& position(std::size_t index) const { return places_[index].position; }
   const Stakes& stakes(std::size_t index) const { return *places_[index].stakes; }
-  /// The same, for who has the rows as float32 only.
+  /// The same with rows of float32.
   const Stakes& stakes_of_reals(std::size_t index) const { return *places_[index].of_reals; }
 
   /// One weight for each token, so that a draw is an index.
@@ -70,7 +70,8 @@ class World {
     return table;
   }
 
-  /// Position and token number `n` of a text, the token drawn from p or, when given, from another law there.
+  /// Returns position and token number `n` of a text; the token is drawn from p or, if given, from another
+  /// distribution.
   struct Step {
     std::size_t position;
     Token token;
@@ -93,7 +94,7 @@ class World {
 
 constexpr Settings small = {.vocabulary = 12};
 
-/// How many of `texts` right texts raise an alarm at each alpha.
+/// Returns how many of `texts` right texts raise an alarm at each alpha.
 template <class Observe>
 std::map<double, int> false_alarms(const Settings& settings, int texts, int tokens, std::span<const FaultModel> models,
                                    const Observe& before_token, const std::vector<double>& alphas) {
@@ -112,7 +113,7 @@ std::map<double, int> false_alarms(const Settings& settings, int texts, int toke
   return alarms;
 }
 
-TEST(EProcess, LetsRightDecodersPass) {
+TEST(EProcess, RaisesNoAlarmForRightDecoders) {
   const auto alarms = false_alarms(small, 200, 3000, fault_models(), [](Token) {}, {0.05, 1e-9});
   EXPECT_EQ(alarms.at(1e-9), 0);
   EXPECT_LE(alarms.at(0.05), 10) << "of 200";
@@ -120,8 +121,9 @@ TEST(EProcess, LetsRightDecodersPass) {
 
 Token peeked = 0;  // by the bet below
 
-TEST(EProcess, ABetChosenAfterTheTokenWouldBeSeenByTheSameTest) {
-  static constexpr FaultModel peeking[] = {{"peeking", "", false, [](const PositionDistributions& l, std::vector<double>& r) {
+TEST(EProcess, TheSameTestFindsABetChosenAfterTheToken) {
+  static constexpr FaultModel peeking[] =
+      {{"peeking", "", false, [](const PositionDistributions& l, std::vector<double>& r) {
                                              for (std::size_t i = 0; i < r.size(); ++i) r[i] = l.tokens[i] == peeked;
                                            }}};
   const Settings settings = small;
@@ -140,21 +142,22 @@ TEST(EProcess, ABetChosenAfterTheTokenWouldBeSeenByTheSameTest) {
   EXPECT_EQ(alarms, 20);
 }
 
-TEST(EProcess, AnUnnormalizedBetWouldBeSeenByTheSameTest) {
-  static constexpr FaultModel generous[] = {{"generous", "", false, [](const PositionDistributions& l, std::vector<double>& r) {
+TEST(EProcess, TheSameTestFindsAnUnnormalizedBet) {
+  static constexpr FaultModel generous[] =
+      {{"generous", "", false, [](const PositionDistributions& l, std::vector<double>& r) {
                                               for (std::size_t i = 0; i < r.size(); ++i) r[i] = 1.03 * l.p[i];
                                             }}};
   EXPECT_EQ(false_alarms(small, 20, 3000, generous, [](Token) {}, {1e-9}).at(1e-9), 20);
 }
 
-TEST(EProcess, ATokenThatPSaysNeverIsProof) {
+TEST(EProcess, ATokenWithProbabilityZeroIsProof) {
   EProcess process(small);
   process.observe(Distribution::point(3), nullptr, 3);
   EXPECT_FALSE(process.alarm());
   process.observe(Distribution::point(3), nullptr, 4);
   EXPECT_TRUE(process.alarm());
   EXPECT_TRUE(std::isinf(process.e_value()));
-  EXPECT_THAT(process.describe(), HasSubstr("never says"));
+  EXPECT_THAT(process.describe(), HasSubstr("has probability 0"));
 }
 
 TEST(EProcess, EveryTokenCounts) {
@@ -173,14 +176,14 @@ TEST(EProcess, CertainTokensProveNothing) {
   EXPECT_NEAR(process.e_value(), 1, 1e-6);
 }
 
-TEST(EProcess, GoesOnAfterItHasSeenEnough) {
+TEST(EProcess, ContinuesAfterAnAlarm) {
   const Distribution fair = in_proportion(std::vector<double>(12, 1.0));
   EProcess process(small);
   for (int n = 0; n < 5000; ++n) process.observe(fair, nullptr, 0);
   EXPECT_GT(process.e_value(), 1e200);
   EXPECT_TRUE(std::isfinite(process.e_value()));
   EXPECT_EQ(process.tokens(), 5000);
-  EXPECT_THAT(process.describe(), HasSubstr("does not have the target's law"));
+  EXPECT_THAT(process.describe(), HasSubstr("does not have the target's distribution"));
 }
 
 TEST(EProcess, AFaultThatBeginsLateIsFound) {
@@ -193,14 +196,14 @@ TEST(EProcess, AFaultThatBeginsLateIsFound) {
   for (int n = 0; n < 60000 && !process.alarm(); ++n) {
     const auto [position, token] = world.step(random, 0, n, n < 50000 ? nullptr : &q);
     const Stakes& stakes = world.stakes(position);
-    if (stakes.place_of(token) == stakes.never()) continue;  // a proof would end this too soon
+    if (stakes.place_of(token) == stakes.never()) continue;  // proof would end the test too early
     process.observe(stakes, stakes.place_of(token));
     late += n >= 50000;
   }
   EXPECT_TRUE(process.alarm());
   EXPECT_GT(late, 0);
   EXPECT_LT(late, 2000);
-  EXPECT_EQ(process.suspect(), "accept the possible");  // what is not possible was left out
+  EXPECT_EQ(process.suspect(), "accept the possible");  // tokens with p = 0 were left out
 }
 
 TEST(EProcess, TheSmallestDeviationIsSmallerWithMoreTokensAndLargerUnderSlack) {
@@ -215,20 +218,20 @@ TEST(EProcess, TheSmallestDeviationIsSmallerWithMoreTokensAndLargerUnderSlack) {
     many.observe(Distribution::point(1), nullptr, 1);
     slack.observe(Distribution::point(1), nullptr, 1);
   }
-  // 73 bets, 156 blocks: ln(73e9) + 2 ln 100 + 156 * 2^-14 = 34.23
+  // 73 bets, 156 intervals: ln(73e9) + 2 ln 100 + 156 * 2^-14 = 34.23
   EXPECT_NEAR(many.smallest_deviation(), std::sqrt(34.23 / 10000), 1e-4);
   EXPECT_GT(few.smallest_deviation(), 0.5);
   EXPECT_NEAR(slack.smallest_deviation(), 0.02 + std::sqrt(0.0004 + 34.23 / 10000), 1e-4);
 }
 
-// Bets that look at the text.
+// Bets that use the text.
 
-/// A text of rounds: some tokens come after a rejection, and what was dropped with it is known then.
+/// A text of rounds: some tokens follow a rejection, and the draft tokens dropped with it are known then.
 class Rounds {
  public:
   Rounds(const World& world, int text) : world_(world), text_(text) {}
 
-  /// What `say` makes of a draw from p; `rejected` is none where the last round was kept whole.
+  /// Returns what `say` makes of a draw from p; `rejected` is none where the last round accepted everything.
   using Say = std::function<Token(Token drawn, std::optional<Token> rejected, const std::vector<Token>& before)>;
 
   void feed(EProcess& process, int tokens, const Say& say, double slack = 0) {
@@ -254,7 +257,7 @@ class Rounds {
   std::vector<Token> before_;
 };
 
-TEST(EProcess, TheTextBeforeDoesNotAccuseRightDecoders) {
+TEST(EProcess, BetsOnTheTextBeforeRaiseNoAlarmForRightDecoders) {
   const World world(small, 200);
   int alarms = 0;
   for (int text = 0; text < 100; ++text) {
@@ -265,7 +268,7 @@ TEST(EProcess, TheTextBeforeDoesNotAccuseRightDecoders) {
   EXPECT_LE(alarms, 5) << "of 100";
 }
 
-TEST(EProcess, ADraftTokenThatWasDrawnWithTheTokensNumberWouldBeSeenByTheSameTest) {
+TEST(EProcess, TheSameTestFindsADraftTokenDrawnWithTheTokensNumber) {
   const World world(small, 200);
   PhiloxSource random(2024);
   EProcess process(small);
@@ -276,7 +279,7 @@ TEST(EProcess, ADraftTokenThatWasDrawnWithTheTokensNumberWouldBeSeenByTheSameTes
   EXPECT_TRUE(process.alarm());
 }
 
-TEST(EProcess, AStaleProposalIsSeenWithinSomeHundredTokens) {
+TEST(EProcess, AStaleProposalIsFoundWithinSomeHundredTokens) {
   const World world(small, 200);
   for (int text = 0; text < 20; ++text) {
     EProcess process(small);
@@ -284,11 +287,11 @@ TEST(EProcess, AStaleProposalIsSeenWithinSomeHundredTokens) {
       return rejected && before.size() % 2 == 0 ? *rejected : drawn;
     });
     EXPECT_TRUE(process.alarm()) << text;
-    EXPECT_THAT(process.suspect(), testing::AnyOf("says the rejected draft token", "tokens by the text before"));
+    EXPECT_THAT(process.suspect(), testing::AnyOf("emits the rejected draft token", "tokens by the text before"));
   }
 }
 
-TEST(EProcess, ATextThatRepeatsItselfIsSeenWithinSomeHundredTokens) {
+TEST(EProcess, ATextThatRepeatsItselfIsFoundWithinSomeHundredTokens) {
   const World world(small, 200);
   for (const std::size_t back : {1, 3, 9}) {
     EProcess process(small);
@@ -299,14 +302,14 @@ TEST(EProcess, ATextThatRepeatsItselfIsSeenWithinSomeHundredTokens) {
   }
 }
 
-TEST(EProcess, AllThatTheTextBringsToMindMayBeMissingFromP) {
+TEST(EProcess, AllTokensOfTheTextMayBeMissingFromP) {
   EProcess process(small);
   const std::vector<Token> text = {5, 6, 7, 5};
   for (int n = 0; n < 100; ++n) process.observe(Distribution::point(1), nullptr, 1, {text, text, 0});
   EXPECT_NEAR(process.e_value(), 1, 1e-6);
 }
 
-TEST(EProcess, SlackOfEveryTokenIsSlackOfTheSettings) {
+TEST(EProcess, SlackPerTokenEqualsSlackOfTheSettings) {
   const World world(small, 200);
   EProcess of_settings({.vocabulary = 12, .slack = 0.02});
   EProcess of_tokens(small);
@@ -315,18 +318,18 @@ TEST(EProcess, SlackOfEveryTokenIsSlackOfTheSettings) {
   Rounds(world, 3).feed(of_tokens, 300, uneven, 0.02);
   EXPECT_EQ(of_settings.e_value(), of_tokens.e_value());
   EXPECT_EQ(of_settings.smallest_deviation(), of_tokens.smallest_deviation());
-  EXPECT_TRUE(std::isfinite(of_tokens.e_value())) << "under slack a token that p says never is no proof";
+  EXPECT_TRUE(std::isfinite(of_tokens.e_value())) << "with slack a token with p = 0 is no proof";
   of_tokens.observe(Distribution::point(3), nullptr, 4);
-  EXPECT_TRUE(std::isinf(of_tokens.e_value())) << "where no slack is granted it is";
+  EXPECT_TRUE(std::isinf(of_tokens.e_value())) << "without slack it is";
 }
 
-TEST(EProcess, TheLargestSlackCountsForWhatWouldHaveBeenSeen) {
+TEST(EProcess, TheSmallestDeviationUsesTheLargestSlack) {
   EProcess process(small);
   for (int n = 0; n < 10000; ++n) process.observe(Distribution::point(1), nullptr, 1, {{}, {}, n == 5 ? 0.02 : 0.001});
   EXPECT_NEAR(process.smallest_deviation(), 0.04 + std::sqrt(0.0016 + 34.23 / 10000), 1e-4);
 }
 
-TEST(EProcess, PaysForATokenAsItsStakesDoWhetherAllWereMadeOrThatOneOnly) {
+TEST(EProcess, StakesOfOneTokenPayLikeStakesOfAllTokens) {
   for (const double slack : {0.0, 0.02}) {
     Settings settings;
     settings.vocabulary = 24;
@@ -347,7 +350,7 @@ TEST(EProcess, PaysForATokenAsItsStakesDoWhetherAllWereMadeOrThatOneOnly) {
   }
 }
 
-TEST(EProcess, SaysHowManyTokensAreMissingToSeeADeviation) {
+TEST(EProcess, ReturnsHowManyMoreTokensShowADeviation) {
   EProcess none({.vocabulary = 4});
   const auto missing = none.tokens_until(1);
   ASSERT_TRUE(missing.has_value());
@@ -361,19 +364,19 @@ TEST(EProcess, SaysHowManyTokensAreMissingToSeeADeviation) {
   EXPECT_EQ(EProcess({.vocabulary = 4, .slack = 0.25}).tokens_until(1), std::nullopt);
 }
 
-TEST(EProcessSlow, ATokenOfALargeVocabularyCostsLittleBesideThePassThatGaveItsRow) {
+TEST(EProcessSlow, ATokenOfALargeVocabularyCostsLittleComparedWithItsPass) {
   constexpr int vocabulary = 150000;
   const Position position = position_of(vocabulary, 1);
   EProcess process({.vocabulary = vocabulary});
   constexpr int tokens = 10;
-  const std::clock_t start = std::clock();  // of this process: a busy machine is no fault
+  const std::clock_t start = std::clock();  // of this process, so that a busy machine does not matter
   for (Token token = 0; token < tokens; ++token) process.observe(position.p, &position.q, token % 2);
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC / tokens;
   std::printf("%d tokens in the row: %.1f ms\n", vocabulary, 1e3 * seconds);
   EXPECT_LT(seconds, 0.2);
 }
 
-/// Every weight pushed by less than `slack` in total variation, from dear tokens to cheap ones.
+/// Moves less than `slack` of total variation from tokens of high probability to others.
 std::vector<std::uint64_t> nudged(std::vector<std::uint64_t> p, double slack) {
   const auto dear = std::max_element(p.begin(), p.end());
   const auto moved = std::min(static_cast<std::uint64_t>(slack * 0x1p52), *dear / 2);
@@ -382,7 +385,7 @@ std::vector<std::uint64_t> nudged(std::vector<std::uint64_t> p, double slack) {
   return p;
 }
 
-TEST(EProcess, SlackForgivesNumericsAndNothingMore) {
+TEST(EProcess, SlackAllowsOnlyDeviationsUpToIt) {
   for (const double slack : {0.0, 0.02}) {
     Settings settings = small;
     settings.slack = slack;
@@ -402,19 +405,19 @@ TEST(EProcess, SlackForgivesNumericsAndNothingMore) {
       const auto other = world.step(random, 1, n, &wrong);
       bad.observe(world.stakes(other.position), world.stakes(other.position).place_of(other.token));
     }
-    EXPECT_EQ(right.alarm(), slack == 0) << "without slack the noise shows, with it it must not";
+    EXPECT_EQ(right.alarm(), slack == 0) << "without slack the noise is found, with slack it must not be";
     EXPECT_TRUE(bad.alarm());
   }
 }
 
-/// A law as integers; what a sound draw of it needs.
+/// Returns a distribution as integers for sample_index.
 std::vector<std::uint64_t> in_integers(const std::vector<double>& r) {
   std::vector<std::uint64_t> weights;
   for (const double value : r) weights.push_back(static_cast<std::uint64_t>(value * 0x1p52));
   return weights;
 }
 
-TEST(EProcess, SeesANamedFaultByTheTimeItPromises) {
+TEST(EProcess, FindsAModeledFaultByThePromisedToken) {
   const World world(small, 200);
   PhiloxSource random(11);
   int promises = 0;
@@ -452,7 +455,7 @@ TEST(EProcess, SeesANamedFaultByTheTimeItPromises) {
 
 using Fault = std::function<std::vector<double>(const World&, std::size_t, int vocabulary)>;
 
-/// The laws that are bet on, weaker doses of one, and faults that no bet has a name for.
+/// The fault models, weaker variants of one, and faults that no model names.
 std::vector<std::pair<std::string, Fault>> faults() {
   std::vector<std::pair<std::string, Fault>> list;
   for (const FaultModel& model : fault_models()) {
@@ -525,7 +528,7 @@ std::vector<std::pair<std::string, Fault>> faults() {
   return list;
 }
 
-/// How many it took, of many texts, until an alarm; and what it looked like.
+/// The tokens until an alarm, of many texts, and the suspected fault.
 class Needed {
  public:
   void add(long count, bool alarm, const std::string& suspect) {
@@ -588,7 +591,7 @@ std::string faults_of_text() {
   return found;
 }
 
-/// Coins, not tokens.
+/// Coins in place of tokens.
 std::string faults_of_coins() {
   std::string found = fmt::format("\n{:<26}{:>9}{:>9}  looks like\n", "coins", "median", "most");
   for (const CoinFault& fault : coin_faults()) {
@@ -615,18 +618,18 @@ TEST(EProcessSlow, AThousandRightTextsOf100000TokensRaiseNoAlarm) {
   EXPECT_EQ(alarms.at(1e-9), 0);
   EXPECT_LE(alarms.at(1e-3), 5);
   EXPECT_LE(alarms.at(0.05), 50);
-  EXPECT_GE(alarms.at(0.05), 5) << "bets that never win at all would not win against a fault either";
+  EXPECT_GE(alarms.at(0.05), 5) << "bets that never win would not win against a fault either";
 }
 
-TEST(EProcessSlow, TheTokensThatEveryFaultTakesAreTheSnapshot) {
+TEST(EProcessSlow, TheTokensUntilAnAlarmMatchTheSnapshot) {
   constexpr int tokens_max = 200000;
   const Settings settings = {.vocabulary = 64};
   const World world(settings, 64);
   std::string found =
-      "# Tokens until an alarm at 1e-9, median and most of 9 texts; vocabulary 64, 64 positions by turns of chance.\n"
+      "# Tokens until an alarm at 1e-9, median and most of 9 texts; vocabulary 64, 64 positions in random order.\n"
       "# Tokens that p says never are left out: each would be proof. Ideal: ln(1e9) / KL, for who knows the law.\n"
       "# The second pair: the same texts, by rows that were written as float32.\n";
-  found += fmt::format("{:<26}{:>8}{:>9}{:>9}{:>9}{:>9}{:>9}  looks like\n", "distribution", "TV", "ideal", "median", "most",
+  found += fmt::format("{:<26}{:>8}{:>9}{:>9}{:>9}{:>9}{:>9}  looks like\n", "fault", "TV", "ideal", "median", "most",
                        "float32", "most");
   for (const auto& [name, fault] : faults()) {
     double distance = 0;

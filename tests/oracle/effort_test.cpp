@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
-// What a trial does at each level of effort: how many plain rows it reads, and that what is wrong is still found.
+// Trials at each level of effort: how many plain rows they read, and that faults are still found.
 #include "oracle/checks/effort.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "oracle/checks/check.h"
+#include <utility>
+
+#include "oracle/checks/checks.h"
 #include "ref/base/error.h"
 #include "ref/decoding/decoder.h"
-#include "ref/drafts/none.h"
 #include "ref/drafts/control_drafts.h"
+#include "ref/drafts/none.h"
 #include "ref/models/hash.h"
 #include "tools/engine_subject.h"
 
@@ -20,8 +22,8 @@ using testing::HasSubstr;
 
 constexpr int never = 1 << 20;
 
-/// A hash model that counts the tokens it is given, and whose rows are wrong where `cached` tokens or more came out of
-/// the cache.
+/// A hash model that counts the tokens it reads, and whose rows are wrong where `cached` tokens or more came from the
+/// cache.
 class Watched final : public Model {
  public:
   explicit Watched(int cached = never) : cached_(cached) {}
@@ -52,7 +54,9 @@ class WatchedSubject final : public Subject {
     Request asked = varied(request, variation);
     const int capacity = static_cast<int>(asked.prompt.size()) + asked.max_new_tokens;
     std::unique_ptr<Draft> draft = std::make_unique<NoDraft>();
-    if (variation.draft == "always-reject") draft = std::make_unique<AlwaysRejectDraft>(model, capacity, asked.draft_max);
+    if (variation.draft == "always-reject") {
+      draft = std::make_unique<AlwaysRejectDraft>(model, capacity, asked.draft_max);
+    }
     Decoder decoder(model, *draft, *variation.rule, random, std::move(asked), Recording::digests);
     std::atomic<bool> ended = false;
     decoder.run({[&](const Trace& trace) { ended = on_round && !on_round(trace); }, false}, &ended);
@@ -80,51 +84,51 @@ std::vector<Variation> variations() {
   return {hostile, none};
 }
 
-TEST(Effort, EveryLevelDoesAllThatTheLevelBeforeDoes) {
+TEST(Effort, EveryLevelIncludesTheLevelBefore) {
   const Effort* before = nullptr;
-  int levels = 0;
-  for (const Effort* effort = all_efforts(); effort->name != nullptr; before = effort++, ++levels) {
-    EXPECT_EQ(&effort_by_name(effort->name), effort);
-    if (before == nullptr) continue;
+  for (const Effort& effort : all_efforts()) {
+    EXPECT_EQ(&effort_by_name(effort.name), &effort);
+    const Effort* const previous = std::exchange(before, &effort);
+    if (previous == nullptr) continue;
     for (const auto number : {&Effort::ways_elsewhere, &Effort::controls, &Effort::drafts_again,
-                              &Effort::prompt_pieces, &Effort::cuts, &Effort::readings, &Effort::rows_afresh,
+                              &Effort::prompt_pieces, &Effort::cuts, &Effort::readings, &Effort::fresh_rows,
                               &Effort::timed_repeats}) {
-      EXPECT_GE(effort->*number, before->*number) << effort->name;
+      EXPECT_GE(effort.*number, previous->*number) << effort.name;
     }
-    EXPECT_GE(effort->tables, before->tables);
-    EXPECT_GE(effort->lengths, before->lengths);
-    EXPECT_GE(effort->all_serially, before->all_serially);
+    EXPECT_GE(effort.tables, previous->tables);
+    EXPECT_GE(effort.lengths, previous->lengths);
+    EXPECT_GE(effort.all_serially, previous->all_serially);
   }
-  EXPECT_EQ(levels, 3);
+  EXPECT_EQ(all_efforts().size(), 3U);
   EXPECT_EQ(before, &full_effort()) << "the last of them";
   EXPECT_GE(full_effort().readings, static_cast<int>(std::size(other_readings)));
   EXPECT_GE(full_effort().prompt_pieces, static_cast<int>(std::size(prompt_piece_sizes)));
 }
 
-TEST(Effort, OfAnotherNameIsRefusedWithThoseThereAre) {
+TEST(Effort, AnUnknownNameIsRefusedWithAListOfLevels) {
   try {
     effort_by_name("nonsense");
-    ADD_FAILURE() << "it was taken";
+    ADD_FAILURE() << "the name was accepted";
   } catch (const Error& wrong) {
     EXPECT_STREQ(wrong.what(), "--effort: 'nonsense' is not known; there are quick, standard, full");
   }
 }
 
-TEST(PlainRows, ThoseAfreshAreAsManyAsAskedForAtMostAndTheLastIsOneOfThem) {
+TEST(PlainRows, AtMostTheRequestedRowsAreFreshAndTheLastIsOneOfThem) {
   for (const int most : {1, 8, 64, every_row}) {
     for (int length = 1; length <= 200; ++length) {
       const Request request = asked(length);
       const auto end = static_cast<std::size_t>(3 + length);
       int rows = 0;
-      for (std::size_t tokens = 3; tokens < end; ++tokens) rows += is_read_afresh(request, tokens, most);
+      for (std::size_t tokens = 3; tokens < end; ++tokens) rows += is_fresh_row(request, tokens, most);
       EXPECT_LE(rows, most);
       EXPECT_GE(2 * rows, std::min(most, length)) << "or nearly as many";
-      EXPECT_TRUE(is_read_afresh(request, end - 1, most)) << length;
+      EXPECT_TRUE(is_fresh_row(request, end - 1, most)) << length;
     }
   }
 }
 
-TEST(PlainRows, AreThoseComputedAfreshWhereACacheIsUsed) {
+TEST(PlainRows, CachedRowsEqualFreshRows) {
   Watched model;
   PhiloxSource random(3);
   const Request request = asked(300);
@@ -142,40 +146,40 @@ TEST(PlainRows, AreThoseComputedAfreshWhereACacheIsUsed) {
   }
 }
 
-/// Tokens the target is given for all that is compared with plain rows, in runs that each say another text.
+/// Returns the tokens the target reads for all comparisons with plain rows, in runs with different texts.
 long tokens_read(int length, const Effort& effort) {
   WatchedSubject subject;
   std::vector<Variation> list = variations();
   for (Variation& variation : list) variation.rule = &rejection;
   Trial trial(subject, asked(length), 3, list, effort);
   const long before = subject.model.tokens;
-  for (const auto check : {check_tokens_equal, check_logits_equal, check_acceptance_correct, check_rng_accounting}) {
-    EXPECT_EQ(check(trial).outcome, Outcome::pass);
+  for (const Check* const check : {&tokens_equal, &logits_equal, &acceptance_correct, &rng_accounting}) {
+    EXPECT_EQ(check->examine(trial).outcome, Outcome::pass);
   }
   return subject.model.tokens - before;
 }
 
-TEST(Trial, ReadsAsManyTokensForPlainRowsAsTheTextsAreLong) {
+TEST(Trial, ReadsALinearNumberOfTokensForPlainRows) {
   const double once = static_cast<double>(tokens_read(64, effort_by_name("quick")));
   const double twice = static_cast<double>(tokens_read(128, effort_by_name("quick")));
   EXPECT_LT(twice, 2.2 * once);
   EXPECT_LT(once, 2 * 64 * (1 + 8));
   EXPECT_GT(tokens_read(128, full_effort()), 3.5 * static_cast<double>(tokens_read(64, full_effort())))
-      << "every row afresh is quadratic, and would have been seen";
+      << "recomputing every row is quadratic, and would be found";
 }
 
-TEST(Trial, ACacheThatIsWrongInTheLoopAndInPlainRowsAlikeIsFoundAtEveryEffort) {
-  for (const Effort* effort = all_efforts(); effort->name != nullptr; ++effort) {
-    for (const int cached : {1, 20, 60, 98, never}) {  // of 102 tokens that are read
+TEST(Trial, ACacheFaultSharedByLoopAndPlainRowsIsFoundAtEveryEffort) {
+  for (const Effort& effort : all_efforts()) {
+    for (const int cached : {1, 20, 60, 98, never}) {  // of 102 tokens read
       WatchedSubject subject(cached);
-      Trial trial(subject, asked(100), 3, variations(), *effort);
-      const Finding finding = check_logits_equal(trial);
-      EXPECT_EQ(finding.outcome, cached == never ? Outcome::pass : Outcome::fail) << effort->name << ", " << cached;
+      Trial trial(subject, asked(100), 3, variations(), effort);
+      const Finding finding = logits_equal.examine(trial);
+      EXPECT_EQ(finding.outcome, cached == never ? Outcome::pass : Outcome::fail) << effort.name << ", " << cached;
     }
   }
 }
 
-TEST(Trial, RunsTheRequestAgainForAsManyDraftsAsTheEffortSays) {
+TEST(Trial, RepeatsTheRequestForAsManyDraftsAsTheEffortStates) {
   WatchedSubject subject;
   EXPECT_EQ(Trial(subject, asked(4), 3, variations(), effort_by_name("quick")).one_per_draft().size(), 1U);
   EXPECT_EQ(Trial(subject, asked(4), 3, variations()).one_per_draft().size(), 2U);

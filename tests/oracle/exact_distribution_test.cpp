@@ -9,7 +9,8 @@
 #include "oracle/exact/exact_cases.h"
 #include "tests/oracle/constant_model.h"
 #include "tests/oracle/told.h"
-#include "tools/hash_subject.h"
+#include "zoo/production_distribution.h"
+#include "zoo/zoo_subject.h"
 
 namespace draftproof {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Says token 0 with probability zero / (zero + one) where the target says it with 1/2; draft tokens nothing.
+/// Emits token 0 with probability zero / (zero + one) where the target emits it with 1/2; drafts nothing.
 class LoadedCoin final : public Subject {
  public:
   LoadedCoin(std::uint64_t zero, std::uint64_t one) : weights_{zero, one} {}
@@ -50,7 +51,7 @@ ExactQuestion question(int max_new_tokens, std::vector<Token> stops) {
   return question;
 }
 
-TEST(CompareDistributions, AFairCoinIsTheTargetsLaw) {
+TEST(CompareDistributions, AFairCoinHasDistanceZero) {
   LoadedCoin fair(1, 1);
   const ExactAnswer answer = compare_distributions(fair, question(3, {}));
   EXPECT_EQ(answer.distance, 0);
@@ -107,7 +108,7 @@ TEST(CompareDistributions, EveryPathAndEveryTextCounts) {
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const std::vector<Token> text = texts[i];
     LoadedAfter loaded(text);
-    // 2^-n of the mass comes there, a quarter of which goes astray.
+    // 2^-n of the probability arrives there, and a quarter of it is moved.
     EXPECT_EQ(compare_distributions(loaded, question(3, {})).distance, Rational(1, 4 << text.size()));
     if (text.size() == 2) continue;
     for (const Token token : {0, 1}) {
@@ -129,7 +130,7 @@ TEST(ExactDistributionCheck, EveryQuestionCounts) {
   }
 }
 
-TEST(CompareDistributions, ATextTheTargetNeverSaysCounts) {
+TEST(CompareDistributions, ATextImpossibleInPlainDecodingCounts) {
   LoadedCoin never_zero(0, 1);
   EXPECT_EQ(compare_distributions(never_zero, question(2, {0})).distance, Rational(3, 4));
 }
@@ -140,7 +141,7 @@ Finding finding_of(Subject& subject, const std::vector<ExactQuestion>& questions
   return std::move(cases).finding();
 }
 
-TEST(ExactDistributionCheck, NameVariationAndWorstTextOfADeviationAndAskNoMore) {
+TEST(ExactDistributionCheck, NamesVariationAndWorstTextOfADeviationAndAsksNoMore) {
   LoadedCoin loaded(3, 1);
   const Finding finding = finding_of(loaded, {question(2, {0}), question(3, {})});
   EXPECT_EQ(finding.outcome, Outcome::fail);
@@ -151,37 +152,40 @@ TEST(ExactDistributionCheck, NameVariationAndWorstTextOfADeviationAndAskNoMore) 
   expect_whole(finding);
 }
 
-TEST(ExactDistributionCheck, AreVacuousWithoutDraftTokensAndWithoutQuestions) {
+TEST(ExactDistributionCheck, IsVacuousWithoutDraftTokensAndWithoutQuestions) {
   LoadedCoin fair(1, 1);
   EXPECT_EQ(finding_of(fair, {question(2, {0})}).outcome, Outcome::vacuous);
   EXPECT_EQ(finding_of(fair, {}).outcome, Outcome::vacuous);
 }
 
 ExactAnswer answer_to(const ExactCase& exact_case) {
-  HashSubject subject({.vocabulary = exact_case.vocabulary, .levels = exact_case.levels, .spread = exact_case.spread, .seed = exact_case.seed});
+  const auto& [vocabulary, levels, spread, seed, question] = exact_case;
+  zoo::ZooSubject subject({.vocabulary = vocabulary, .levels = levels, .spread = spread, .seed = seed});
   return compare_distributions(subject, exact_case.question);
 }
 
-/// Questions by hand, and what the production loop answers; for all tests of this file.
+/// The handwritten cases, and the answers of the production loop, for all tests of this file.
 const std::vector<std::pair<ExactQuestion, ExactAnswer>>& answers_of(const Rule& rule) {
   static std::map<std::string, std::vector<std::pair<ExactQuestion, ExactAnswer>>> by_rule;
   auto& answers = by_rule[rule.name];
   if (answers.empty()) {
-    for (const ExactCase& exact_case : handwritten_cases(rule)) answers.emplace_back(exact_case.question, answer_to(exact_case));
+    for (const ExactCase& exact_case : handwritten_cases(rule)) {
+      answers.emplace_back(exact_case.question, answer_to(exact_case));
+    }
   }
   return answers;
 }
 
-TEST(ExactDistributionCheck, OfTheProductionLoopAreThoseOfPlainDecoding) {
+TEST(ExactDistributionCheck, TheProductionLoopHasTheDistributionsOfPlainDecoding) {
   for (const Rule* rule : {&matching, &rejection}) {
-    const Finding finding = check_production_distribution(*rule);
+    const Finding finding = zoo::check_production_distribution(*rule);
     EXPECT_EQ(finding.outcome, Outcome::pass) << finding.message;
-    EXPECT_THAT(finding.message, HasSubstr("608 joint laws over "));
-    EXPECT_THAT(finding.message, HasSubstr("largest deviation 0; all that can happen happened, "));
+    EXPECT_THAT(finding.message, HasSubstr("608 joint distributions over "));
+    EXPECT_THAT(finding.message, HasSubstr("largest deviation 0; all coverage events were met, the rarest "));
   }
 }
 
-TEST(ExactDistributionCheck, AreVacuousWhenOneThingNeverHappenedAndNameIt) {
+TEST(ExactDistributionCheck, IsVacuousWhenAnEventWasNeverMetAndNamesIt) {
   for (const Rule* rule : {&matching, &rejection}) {
     Coverage met;
     ExactDistributionCheck all;
@@ -203,7 +207,7 @@ TEST(ExactDistributionCheck, AreVacuousWhenOneThingNeverHappenedAndNameIt) {
   }
 }
 
-TEST(ExactDistributionCheck, AreVacuousWhenTreesWereAskedForAndNoneWasDrafted) {
+TEST(ExactDistributionCheck, IsVacuousWhenTreesWereRequestedAndNoneWasDrafted) {
   ExactDistributionCheck cases;
   for (const auto& [question, answer] : answers_of(rejection)) {
     const bool tree = question.variation.draft.find_first_of("<&") != std::string::npos;
@@ -214,7 +218,7 @@ TEST(ExactDistributionCheck, AreVacuousWhenTreesWereAskedForAndNoneWasDrafted) {
   EXPECT_THAT(finding.message, HasSubstr(name_of(Event::sibling_accepted)));
 }
 
-TEST(ExactDistributionCheck, AreVacuousWhenADraftNeverDraftedInOneWayOfVerification) {
+TEST(ExactDistributionCheck, IsVacuousWhenADraftNeverDraftedInOneWayOfVerification) {
   ExactDistributionCheck cases;
   for (const auto& [question, answer] : answers_of(rejection)) {
     const bool silent = question.variation.draft == "perfect" &&
@@ -223,10 +227,10 @@ TEST(ExactDistributionCheck, AreVacuousWhenADraftNeverDraftedInOneWayOfVerificat
   }
   const Finding finding = std::move(cases).finding();
   EXPECT_EQ(finding.outcome, Outcome::vacuous);
-  EXPECT_THAT(finding.message, HasSubstr("no draft token of oracular, serial was ever judged"));
+  EXPECT_THAT(finding.message, HasSubstr("no draft token of perfect, serial was ever verified"));
 }
 
-TEST(GeneratedCases, OfTreesDraftTokenAtMostFourTokensAndMostOfThemMoreThanOneInAPlace) {
+TEST(GeneratedCases, TreesHaveAtMostFourDraftTokensAndMostHaveSiblings) {
   int trees = 0;
   for (int number = 0; number < 2000; ++number) {
     const ExactCase exact_case = generated_case(rejection, number, 500, DraftShape::trees);
@@ -251,7 +255,7 @@ TEST(GeneratedCases, OfTreesDraftTokenAtMostFourTokensAndMostOfThemMoreThanOneIn
   EXPECT_GT(trees, 1000);
 }
 
-TEST(GeneratedCases, AreSmallFitTheirModelAndAreTheSameAgain) {
+TEST(GeneratedCases, AreSmallFitTheirModelAndAreReproducible) {
   std::set<int> vocabularies;
   std::set<int> texts;
   std::set<std::string> drafts;
@@ -293,8 +297,8 @@ void expect_right_by_number(DraftShape drafted) {
   }
 }
 
-TEST(SlowExactDistributions, TenThousandByNumberUnderEachRule) { expect_right_by_number(DraftShape::chains); }
-TEST(SlowExactDistributions, TenThousandTreesByNumberUnderEachRule) { expect_right_by_number(DraftShape::trees); }
+TEST(SlowExactDistributions, TenThousandGeneratedChainsUnderEachRule) { expect_right_by_number(DraftShape::chains); }
+TEST(SlowExactDistributions, TenThousandGeneratedTreesUnderEachRule) { expect_right_by_number(DraftShape::trees); }
 
 }  // namespace
 }  // namespace draftproof

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The production's parts on everything small; and parts that are wrong in one place each, which must be found.
+// Production code on every small case; and parts that are wrong in one place each, which must be found.
 #include "oracle/exact/exhaustive_small_cases.h"
 
 #include <gmock/gmock.h>
@@ -15,24 +15,24 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Exhaustion, TheProductionsPartsAreExactOnEverythingSmall) {
+TEST(ExhaustiveSmallCases, ProductionCodeIsExactInEverySmallCase) {
   const Finding finding = check_exhaustive_small_cases(production());
   EXPECT_EQ(finding.outcome, Outcome::pass) << finding.message;
-  // Two rules; pairs of all distributions with V <= 3, W <= 6 and V = 4, W <= 5, and of 18 hostile ones; and those of
-  // two and three tokens again, with another draft token beside the first.
+  // Two rules; pairs of all distributions with V <= 3, W <= 6 and V = 4, W <= 5, and of 18 adversarial ones; and those
+  // of two and three tokens again, with a sibling of the draft token.
   const long pairs = 2 * (6 + 139 + 1595 + 4877 + 18 * 18 + 139 + 1595);
   EXPECT_THAT(finding.message, testing::StartsWith(std::to_string(pairs) + " pairs of p and q over "));
   EXPECT_THAT(finding.message, HasSubstr(" 65280 words"));
 }
 
-/// The production's, without rules: the others are enough to be found wrong, and quicker.
+/// Returns production code without rules: faults of the other parts are found without them, and faster.
 Primitives without_rules() {
   Primitives primitives = production();
   primitives.rules = {};
   return primitives;
 }
 
-/// Fails with `words` in its sentence when `wrong` is put in place.
+/// Expects a failure with `words` in its message when `wrong` is run.
 void expect_found(const Primitives& wrong, const char* words) {
   const Finding finding = check_exhaustive_small_cases(wrong);
   EXPECT_EQ(finding.outcome, Outcome::fail) << words;
@@ -40,14 +40,15 @@ void expect_found(const Primitives& wrong, const char* words) {
   expect_whole(finding);
 }
 
-TEST(Exhaustion, FindsUniformIntegersThatAreNot) {
+TEST(ExhaustiveSmallCases, FindsIntegersThatAreNotUniform) {
   Primitives wrong = without_rules();
-  wrong.below = [](std::uint8_t bound, std::span<const std::uint8_t> words, int& used) {  // no word is tried again
+  wrong.below = [](std::uint8_t bound, std::span<const std::uint8_t> words, int& used) {  // no word is retried
     used = 1;
     return static_cast<std::uint8_t>(words[0] * bound >> 8);
   };
   expect_found(wrong, "uniform integers below 3 ");
-  wrong.below = [](std::uint8_t bound, std::span<const std::uint8_t> words, int& used) {  // the last is never given
+  // The last value is never returned.
+  wrong.below = [](std::uint8_t bound, std::span<const std::uint8_t> words, int& used) {
     return static_cast<std::uint8_t>(small_uniform(bound, words, used) % std::max(1, bound - 1));
   };
   expect_found(wrong, "uniform integers below 2 ");
@@ -59,7 +60,7 @@ Distribution changed(std::span<const float> logits, Sampling sampling, const His
   return distribution_of(logits, sampling, history);
 }
 
-TEST(Exhaustion, FindsRowsThatAreReadWrongly) {
+TEST(ExhaustiveSmallCases, FindsAWrongConversionOfLogits) {
   Primitives wrong = without_rules();
   wrong.read = [](std::span<const float> logits, const Sampling& sampling, const History& history) {  // (R14)
     std::vector<float> padded(logits.begin(), logits.end());
@@ -72,7 +73,7 @@ TEST(Exhaustion, FindsRowsThatAreReadWrongly) {
     for (float& z : finite) z = z < std::numeric_limits<float>::infinity() ? z : 0;
     return distribution_of(finite, sampling, history);
   };
-  expect_found(wrong, "expected: logits become an error");
+  expect_found(wrong, "expected: the logits give an error");
   wrong.read = [](std::span<const float> logits, const Sampling& sampling, const History& history) {  // (A26)
     return changed(logits, sampling, history, [](Sampling& s) { s.temperature = s.greedy() ? 1 : s.temperature; });
   };
@@ -92,10 +93,10 @@ TEST(Exhaustion, FindsRowsThatAreReadWrongly) {
     for (std::size_t i = logits.size(); i-- > 0;) weights.push_back(read.weight(static_cast<Token>(i)));
     return Distribution::exact({}, weights);
   };
-  expect_found(wrong, "expected: logits become (");
+  expect_found(wrong, "expected: the logits give (");
 }
 
-/// Stands while p gives the draft token at least as much as q, else falls: never looks at chance.
+/// Accepts while p of the draft token is at least q, else rejects: draws nothing.
 Verdict never_asks(const Proposal& proposal, TargetRows& rows, int, int, RandomSource&) {
   const Distribution& p = rows.row(0);
   if (p.weight(proposal.tokens[0]) >= proposal.drawn_from[0].weight(proposal.tokens[0])) {
@@ -104,7 +105,7 @@ Verdict never_asks(const Proposal& proposal, TargetRows& rows, int, int, RandomS
   return {0, p.tokens().front()};
 }
 
-/// The row after the draft token is not looked at.
+/// Ignores the row after the draft token.
 Verdict same_row_again(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
   const Verdict verdict = matching.judge(proposal, rows, sequence, position, random);
   if (verdict.accepted == 0) return verdict;
@@ -112,29 +113,30 @@ Verdict same_row_again(const Proposal& proposal, TargetRows& rows, int sequence,
   return {1, p.tokens()[random.sample_index({sequence, position + 1, Purpose::target}, p.weights())]};
 }
 
-TEST(Exhaustion, FindsRulesThatAreWrongAndNamesThePair) {
+TEST(ExhaustiveSmallCases, FindsWrongRulesAndNamesThePair) {
   const Rule deaf = {"deaf", "", Purpose::draft, never_asks};
   const Rule blind = {"blind", "", Purpose::target, same_row_again};
   Primitives wrong = production();
   const Rule* rules[] = {&deaf};
   wrong.rules = rules;
-  expect_found(wrong, "expected: deaf says every token");
+  expect_found(wrong, "expected: deaf gives every token");
   rules[0] = &blind;
-  expect_found(wrong, "is not said as often as the row after it says");
+  expect_found(wrong, "does not have the probability that the row after it gives it");
 }
 
-// Each part is asked many thousand times; here it is wrong once.
+// Each part is called many thousand times; here it is wrong once.
 long calls = 0;
 long wrong_call = -1;
 bool is_wrong_now() { return calls++ == wrong_call; }
 
-Verdict once_another_token(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+Verdict once_another_token(const Proposal& proposal, TargetRows& rows, int sequence, int position,
+                           RandomSource& random) {
   Verdict verdict = rejection.judge(proposal, rows, sequence, position, random);
   if (is_wrong_now()) ++verdict.next;
   return verdict;
 }
 
-TEST(Exhaustion, FindsAPartThatIsWrongASingleTimeWhereverThatIs) {
+TEST(ExhaustiveSmallCases, FindsAPartThatIsWrongInASingleCall) {
   static constexpr Rule rule = {"now and then", "", Purpose::draft, once_another_token};
   static constexpr const Rule* rules[] = {&rule};
   Primitives by_rule = without_rules();

@@ -47,7 +47,8 @@ std::vector<double> enumerated(const Rule& rule, const Position& position, const
     const Rows rows = [&](const Text&) { return position.p; };
     TextRows target(rows, {}, proposal);
     const Verdict verdict = rule.judge(proposal, target, 0, 0, random);
-    distribution[static_cast<std::size_t>(verdict.accepted > 0 ? proposal.tokens[0] : verdict.next)] += random.probability();
+    const Token token = verdict.accepted > 0 ? proposal.tokens[0] : verdict.next;
+    distribution[static_cast<std::size_t>(token)] += random.probability();
   } while (random.next_path());
   std::vector<double> result;
   for (const Rational& probability : distribution) result.push_back(probability.convert_to<double>());
@@ -70,7 +71,7 @@ Drafting naming_the_best() {
   return drafting;
 }
 
-TEST(FaultModels, AreTheLawsOfTheMutants) {
+TEST(FaultModels, AreTheDistributionsOfTheMutants) {
   const Drafting sound = with_noise(Purpose::draft);
   const Drafting residual_noise = with_noise(Purpose::residual);
   const Drafting best = naming_the_best();
@@ -82,7 +83,7 @@ TEST(FaultModels, AreTheLawsOfTheMutants) {
       {"accept all", zoo::accepts_all, sound},
       {"accept the possible", zoo::accepts_what_is_possible, sound},
       {"residual is p", zoo::replacement_from_whole_target, sound},
-      {"refused token only", zoo::refused_token_subtracted_only, sound},
+      {"rejected token only", zoo::rejected_token_subtracted_only, sound},
       {"one number twice", zoo::replacement_with_accept_key, sound},
       {"draft noise as residual", zoo::draft_noise_of_replacement, residual_noise},
       {"best stated as drawn", rejection, best},
@@ -125,9 +126,9 @@ TEST(FaultModels, SumToOneOnPositionsOfEveryShape) {
   }
 }
 
-TEST(FaultModels, OfADraftTokenThatIsPerfectOnlyTheWrongOnesDiffer) {
+TEST(FaultModels, WithAPerfectDraftOnlyFaultsOfOtherPartsDiffer) {
   const std::set<std::string> differ = {"ratio inverted", "best stated as drawn", "sharper than stated",
-                                        "drawn afresh", "always the best", "colder", "hotter", "tail missing"};
+                                        "drawn again", "always the best", "colder", "hotter", "tail missing"};
   Position position = position_of(16, 3);
   position.q = position.p;
   const PositionDistributions given = distributions_of(position, 16);
@@ -140,9 +141,9 @@ TEST(FaultModels, OfADraftTokenThatIsPerfectOnlyTheWrongOnesDiffer) {
   }
 }
 
-TEST(FaultModels, HaveNamesOfTheirOwn) {
+TEST(FaultModels, HaveUniqueNames) {
   std::set<std::string> names;
-  for (const FaultModel& distribution : fault_models()) EXPECT_TRUE(names.insert(distribution.name).second) << distribution.name;
+  for (const FaultModel& model : fault_models()) EXPECT_TRUE(names.insert(model.name).second) << model.name;
 }
 
 }  // namespace

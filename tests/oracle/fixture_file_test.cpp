@@ -26,7 +26,7 @@ bool same(const Fixture& a, const Fixture& b) {
   return difference(a, b).empty() && a.reason == b.reason && a.generator == b.generator && a.version == b.version;
 }
 
-TEST(FixtureFile, ComesBackAsItWas) {
+TEST(FixtureFile, IsReadAsItWasWritten) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "x.h5";
   write_fixture(file, small_fixture());
@@ -42,7 +42,7 @@ TEST(FixtureFile, ComesBackAsItWas) {
   EXPECT_FALSE(same(read_fixture(file), small_fixture()));
 }
 
-TEST(FixtureFile, OfOneFixtureHasTheSameBytesAndItsHashIsThatOfTheFileWithZerosForIt) {
+TEST(FixtureFile, HasReproducibleBytesAndAHashOverTheFileWithZerosInItsPlace) {
   const TemporaryFolder folder;
   write_fixture(folder.path() / "x.h5", small_fixture());
   write_fixture(folder.path() / "y.h5", small_fixture());
@@ -56,7 +56,7 @@ TEST(FixtureFile, OfOneFixtureHasTheSameBytesAndItsHashIsThatOfTheFileWithZerosF
   EXPECT_EQ(expected.hex(), hash);
 }
 
-TEST(FixtureFile, HasAReason) {
+TEST(FixtureFile, NeedsAReason) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "x.h5";
   Fixture fixture = small_fixture();
@@ -154,7 +154,8 @@ INSTANTIATE_TEST_SUITE_P(
         HostileFile{"rounds_scalar", array("/run/rounds", one<Token>(1)), {"'/run/rounds' has shape []"}},
         HostileFile{"rounds_negative", value<Token>("/run/rounds", 7, -1), {"'/run/rounds'", "round 1"}},
         HostileFile{"rounds_huge", value<Token>("/run/rounds", 5, most32), {"'/run/rows' has shape [4, 3]"}},
-        HostileFile{"draft_tokens_fewer", value<Token>("/run/rounds", 1, 3), {"'/run/draft_tokens' has shape [4], not [5]"}},
+        HostileFile{"draft_tokens_fewer", value<Token>("/run/rounds", 1, 3),
+                    {"'/run/draft_tokens' has shape [4], not [5]"}},
         HostileFile{"draft_token_negative", value<Token>("/run/draft_tokens", 2, -7), {"'/run/draft_tokens' holds -7"}},
         HostileFile{"logits_fewer", value<Token>("/run/rounds", 2, 3), {"'/run/logits' has shape [4, 2], not [5, 2]"}},
         HostileFile{"logits_missing", no_array("/run/logits"), {"'/run/logits'"}},
@@ -207,7 +208,7 @@ TEST(HostileBytes, AreRefusedBeforeTheLibrarySeesThem) {
   EXPECT_THAT(error_of([&] { read_fixture(folder.path() / "no.h5"); }), HasSubstr("no such file"));
 }
 
-TEST(HostileBytesSlow, EveryFlippedBitIsSeen) {
+TEST(HostileBytesSlow, EveryFlippedBitIsFound) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "x.h5";
   write_fixture(file, small_fixture());
@@ -268,11 +269,11 @@ void expect_whole(int times) {
   EXPECT_GT(kills.second, 0) << "no writer came to its second file";
 }
 
-TEST(FixtureFile, IsTheOldOrTheNewOneWheneverItsWriterIsKilled) { expect_whole(60); }
-TEST(FixtureFileSlow, IsTheOldOrTheNewOneWheneverItsWriterIsKilled) { expect_whole(1500); }
+TEST(FixtureFile, IsTheOldOrTheNewFileWheneverItsWriterIsKilled) { expect_whole(60); }
+TEST(FixtureFileSlow, IsTheOldOrTheNewFileWheneverItsWriterIsKilled) { expect_whole(1500); }
 
 // In a process of its own: the library has a say once more when it ends.
-TEST(FixtureFile, ThatCannotBeWrittenIsAnErrorAndTheProcessEndsAsItWishes) {
+TEST(FixtureFile, AFailedWriteIsAnErrorAndTheProcessEndsNormally) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "x.h5";
   Fixture fixture = small_fixture();
@@ -289,7 +290,7 @@ TEST(FixtureFile, ThatCannotBeWrittenIsAnErrorAndTheProcessEndsAsItWishes) {
   }
 }
 
-TEST(FixtureFile, WrittenInPlaceWouldBeSeenTorn) {
+TEST(FixtureFile, TheSameTestFindsATornFileWrittenInPlace) {
   const TemporaryFolder folder;
   const auto in_place = [&](const std::filesystem::path& file, const Fixture& fixture) {
     const auto elsewhere = folder.path() / "whole.h5";

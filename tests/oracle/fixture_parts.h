@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A fixture for tests, and fixture files taken apart, to be put together wrongly: the hash is right, the content not.
+// A fixture for tests, and parts of fixture files from which wrong files are made: the hash is right, the content is
+// not.
 #pragma once
 
 #include <map>
@@ -57,7 +58,7 @@ struct FixtureParts {
   }
 };
 
-/// Two rounds, four tokens of a vocabulary of three; every array has something in it.
+/// Returns two rounds, four tokens over a vocabulary of three; no array is empty.
 inline Fixture small_fixture() {
   Trace trace;
   trace.request.prompt = {1, 2};

@@ -16,7 +16,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-TEST(Ulps, CountTheFloatsBetween) {
+TEST(Ulps, CountTheFloatsBetweenTwo) {
   const float least = std::numeric_limits<float>::denorm_min();
   EXPECT_EQ(ulps_between(1.0F, 1.0F), 0U);
   EXPECT_EQ(ulps_between(1.0F, std::nextafter(1.0F, 2.0F)), 1U);
@@ -28,7 +28,7 @@ TEST(Ulps, CountTheFloatsBetween) {
   EXPECT_EQ(ulps_between(-INFINITY, INFINITY), 2 * 0x7f800000ULL + 1);
 }
 
-TEST(Difference, OfAFixtureFromItselfIsEmpty) {
+TEST(Difference, BetweenAFixtureAndItselfIsEmpty) {
   const FixtureDifference same = difference(small_fixture(), small_fixture());
   EXPECT_TRUE(same.empty());
   EXPECT_EQ(same.text(), "");
@@ -60,7 +60,7 @@ void expect_each_value_matters(const std::string& name) {
   }
 }
 
-TEST(Difference, SeesEveryValueOfEveryArray) {
+TEST(Difference, FindsEveryValueOfEveryArray) {
   expect_each_value_matters<float>("rows");
   for (const char* name : {"logits", "targets", "cache", "draft"}) expect_each_value_matters<std::uint64_t>(name);
   for (const char* name : {"rounds", "draft_tokens", "tokens", "finish"}) expect_each_value_matters<std::int32_t>(name);
@@ -89,7 +89,7 @@ struct ChangeOne {
   }
 };
 
-TEST(Difference, NamesEveryFieldThatWasAskedOtherwise) {
+TEST(Difference, NamesEveryChangedFieldOfTheRequest) {
   for (int field = 0;; ++field) {
     Fixture other = small_fixture();
     ChangeOne change{field, 0, ""};
@@ -108,7 +108,7 @@ TEST(Difference, NamesEveryFieldThatWasAskedOtherwise) {
               ElementsAre(testing::Pair("verification", "serial, not batched")));
 }
 
-TEST(Difference, ShowsTheFirstPlaceBothValuesAndUlps) {
+TEST(Difference, ShowsTheFirstIndexBothValuesAndUlps) {
   Fixture bad = small_fixture();
   values_of<float>(bad, "rows")[4] = std::nextafter(4.5F, 5.0F);
   values_of<float>(bad, "rows")[8] = std::nextafter(std::nextafter(8.0F, 9.0F), 9.0F);
@@ -122,7 +122,7 @@ TEST(Difference, ShowsTheFirstPlaceBothValuesAndUlps) {
   EXPECT_THAT(change.text(), HasSubstr("the text is the same"));
 }
 
-TEST(Difference, TellsZerosApartAndNotANumberFromNumbers) {
+TEST(Difference, DistinguishesSignedZerosAndNaN) {
   Fixture bad = small_fixture();
   values_of<float>(bad, "rows")[0] = -0.0F;
   EXPECT_EQ(difference(small_fixture(), bad).arrays.at(0).ulps, 1U);
@@ -135,7 +135,7 @@ TEST(Difference, TellsZerosApartAndNotANumberFromNumbers) {
   EXPECT_FALSE(difference(array(NAN), array(1)).arrays.at(0).ulps);
 }
 
-TEST(Difference, SaysWhereTheTextsPartAndHowFarDistributionsMove) {
+TEST(Difference, StatesWhereTheTextsDifferAndHowFarDistributionsMove) {
   Fixture bad = small_fixture();
   values_of<std::int32_t>(bad, "tokens")[2] = 0;
   values_of<float>(bad, "rows")[3 * 3] = 100;  // a row after another text: nothing to compare
@@ -154,7 +154,7 @@ TEST(Difference, SaysWhereTheTextsPartAndHowFarDistributionsMove) {
   EXPECT_EQ(change.variation->first, 2 * (Distribution::total - before.weight(0)));
 }
 
-TEST(Difference, SeesLongerShorterMissingAndReshapedArrays) {
+TEST(Difference, FindsLongerShorterMissingAndReshapedArrays) {
   Fixture shorter = small_fixture();
   for (FixtureArray& array : shorter.arrays) {
     if (array.name == "draft_tokens") array.content = Array<std::int32_t>{{3}, {2, 1, 2}};

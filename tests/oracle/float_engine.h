@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A right engine of float32, for tests of evidence: rows by softmax of logits, tokens by a walk over rounded sums with
+// A right engine of float32 for tests of evidence: rows by softmax of logits, tokens selected by rounded sums with
 // coins of 24 bits.
 #pragma once
 
@@ -17,7 +17,7 @@ using Bits = std::mt19937_64;
 
 inline double coin_of_24_bits(Bits& bits) { return static_cast<double>(bits() >> 40) * 0x1p-24; }
 
-/// Bell-shaped enough: the mean is 0, the standard deviation 1.
+/// Returns nearly normal numbers: mean 0, standard deviation 1.
 inline double bell(Bits& bits) {
   double sum = -6;
   for (int i = 0; i < 12; ++i) sum += coin_of_24_bits(bits);
@@ -43,7 +43,7 @@ inline std::vector<float> row_of(int vocabulary, double deviation, Bits& bits) {
   return softmax(logits);
 }
 
-/// What lies beyond the last sum is the last token's that has a weight.
+/// A coin beyond the last sum selects the last token with a weight.
 inline Token walk(const std::vector<float>& row, double coin) {
   float sum = 0;
   Token last = 0;
@@ -55,7 +55,7 @@ inline Token walk(const std::vector<float>& row, double coin) {
   return last;
 }
 
-/// A row as a trace states it.
+/// Returns a row as a trace states it.
 struct StatedRow {
   std::vector<Token> tokens;
   std::vector<double> weights;

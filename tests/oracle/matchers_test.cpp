@@ -12,7 +12,7 @@
 #include "ref/acceptance/draw.h"
 #include "ref/acceptance/rule.h"
 #include "ref/base/error.h"
-#include "tools/hash_subject.h"
+#include "zoo/zoo_subject.h"
 
 namespace draftproof {
 namespace {
@@ -38,7 +38,7 @@ Token draw(Coins& coins, const Weights& weights) {
   return token;
 }
 
-TEST(HasExactDistribution, AcceptsTheDistributionAndNothingBesideIt) {
+TEST(HasExactDistribution, MatchesTheDistributionAndNoOther) {
   const auto sampler = [](RandomSource& random) {
     Coins coins(random);
     return draw(coins, {1, 0, 3});
@@ -49,25 +49,28 @@ TEST(HasExactDistribution, AcceptsTheDistributionAndNothingBesideIt) {
   EXPECT_THAT(sampler, Not(HasExactDistribution(Weights{1, 1, 3})));
   EXPECT_THAT(sampler, Not(HasExactDistribution(Weights{1000000, 0, 3000001}))) << "no tolerance";
   EXPECT_EQ(explanation(sampler, HasExactDistribution(Weights{1, 0, 1})),
-            "whose law over 4 paths is P(0) = 1/4, P(2) = 3/4: P(0) is 1/4 where it should be 1/2; "
+            "whose distribution over 4 paths is P(0) = 1/4, P(2) = 3/4: P(0) is 1/4 where it should be 1/2; "
             "total variation 1/4");
-  EXPECT_EQ(explanation(sampler, HasExactDistribution(Weights{1, 0, 3})), "whose law over 4 paths is P(0) = 1/4, P(2) = 3/4");
+  EXPECT_EQ(explanation(sampler, HasExactDistribution(Weights{1, 0, 3})),
+            "whose distribution over 4 paths is P(0) = 1/4, P(2) = 3/4");
 }
 
-TEST(HasExactDistribution, TakesDistributionsAndJointLaws) {
+TEST(HasExactDistribution, TakesDistributionsAndJointDistributions) {
   const std::vector<Token> tokens{3, 5};
   const std::vector<std::uint64_t> weights{Distribution::total / 4, 3 * (Distribution::total / 4)};
   const Distribution p = Distribution::exact(tokens, weights);
-  const auto one = [&](RandomSource& random) { return p.tokens()[random.sample_index({0, 1, Purpose::target}, p.weights())]; };
+  const auto one =
+      [&](RandomSource& random) { return p.tokens()[random.sample_index({0, 1, Purpose::target}, p.weights())]; };
   EXPECT_THAT(one, HasExactDistribution(p));
   EXPECT_THAT(one, Not(HasExactDistribution(Distribution::point(5))));
   // Two tokens by one key are not independent.
   const auto two = [&](RandomSource& random) { return std::vector<Token>{one(random), one(random)}; };
-  EXPECT_THAT(two, HasExactDistribution(OutcomeDistribution{{{3, 3}, Rational(1, 4)}, {{5, 5}, Rational(3, 4)}}));
-  EXPECT_THAT(explanation(two, HasExactDistribution(OutcomeDistribution{{{3, 3}, 1}})), HasSubstr("P(3 3) is 1/4 where it should be 1"));
+  EXPECT_THAT(two, HasExactDistribution(TextDistribution{{{3, 3}, Rational(1, 4)}, {{5, 5}, Rational(3, 4)}}));
+  EXPECT_THAT(explanation(two, HasExactDistribution(TextDistribution{{{3, 3}, 1}})),
+              HasSubstr("P(3 3) is 1/4 where it should be 1"));
 }
 
-TEST(HasExactDistribution, HoldsTheProductionRulesOnEveryPairOfTinyDistributions) {
+TEST(HasExactDistribution, MatchesTheProductionRulesOnEveryPairOfTinyDistributions) {
   const std::vector<Token> tokens{0, 1, 2};
   const auto distribution = [&](int a, int b) {
     const std::array parts{a, b, 3 - a - b};
@@ -120,7 +123,7 @@ std::string fault(const Sampler& sampler) {
   return "";
 }
 
-TEST(HasExactDistribution, IsNeitherAffirmedNorDeniedOfASamplerThatCannotBeEnumerated) {
+TEST(HasExactDistribution, ThrowsForASamplerThatCannotBeEnumerated) {
   const auto until_it_succeeds = [](RandomSource& random) {
     Coins coins(random);
     while (coins.below(2) == 0) {
@@ -129,7 +132,7 @@ TEST(HasExactDistribution, IsNeitherAffirmedNorDeniedOfASamplerThatCannotBeEnume
   };
   EXPECT_THROW(EXPECT_THAT(until_it_succeeds, HasExactDistribution({1})), Error);
   EXPECT_THROW(EXPECT_THAT(until_it_succeeds, Not(HasExactDistribution({1}))), Error);
-  EXPECT_THAT(fault(until_it_succeeds), AllOf(HasSubstr("cannot be enumerated"), HasSubstr("a thousand questions")));
+  EXPECT_THAT(fault(until_it_succeeds), AllOf(HasSubstr("cannot be enumerated"), HasSubstr("a thousand draws")));
 
   EXPECT_THAT(fault([](RandomSource& random) { return Coins(random).below(0); }), HasSubstr("below 0"));
   EXPECT_THAT(fault([](RandomSource& random) { return Coins(random).below(1ULL << 52); }),
@@ -137,7 +140,7 @@ TEST(HasExactDistribution, IsNeitherAffirmedNorDeniedOfASamplerThatCannotBeEnume
   EXPECT_THROW(HasExactDistribution({0, 0}), Error);
 }
 
-TEST(HasExactDistribution, IsNotAskedOfWeightsWithoutAPositiveSum) {
+TEST(HasExactDistribution, RefusesWeightsWithoutAPositiveSum) {
   const auto picking = [](const Weights& weights) {
     return fault([&](RandomSource& random) { return random.sample_index({0, 0, Purpose::target}, weights); });
   };
@@ -148,8 +151,8 @@ TEST(HasExactDistribution, IsNotAskedOfWeightsWithoutAPositiveSum) {
   EXPECT_EQ(picking({1ULL << 63, (1ULL << 63) - 1}), "");
 }
 
-TEST(HasExactDistribution, IsNotAskedOfASamplerThatRemembersWhatItDid) {
-  const auto remembers = HasSubstr("remember the call before");
+TEST(HasExactDistribution, RefusesASamplerThatKeepsState) {
+  const auto remembers = HasSubstr("keep state between calls");
   for (const std::uint64_t later : {0U, 1U, 3U}) {  // fewer questions, then one of another size
     int calls = 0;
     EXPECT_THAT(fault([&](RandomSource& random) {
@@ -185,17 +188,18 @@ TEST(HasExactDistribution, IsNotAskedOfASamplerThatRemembersWhatItDid) {
       << "other weights of the same sum";
 }
 
-TEST(HasExactDistribution, IsOfTokensAndOfNothingThatIsNone) {
+TEST(HasExactDistribution, RefusesValuesThatAreNotTokens) {
   const auto coin = [](RandomSource& random) { return Coins(random).below(2) == 1; };
   EXPECT_THAT(coin, HasExactDistribution({1, 1})) << "false and true";
   EXPECT_THAT([&](RandomSource& random) { return coin(random) ? 'b' : 'a'; }, Not(HasExactDistribution({1, 1})));
   EXPECT_THAT([&](RandomSource& random) { return std::int64_t{coin(random)}; }, HasExactDistribution({1, 1}));
   EXPECT_THAT(fault([&](RandomSource& random) { return (std::uint64_t{1} << 32) + coin(random); }),
-              HasSubstr("it returns 4294967296, which is no token"));
-  EXPECT_THAT(fault([&](RandomSource&) { return std::int64_t{-1} << 40; }), HasSubstr("-1099511627776, which is no token"));
+              HasSubstr("it returns 4294967296, which is not a token"));
+  EXPECT_THAT(fault([&](RandomSource&) { return std::int64_t{-1} << 40; }),
+              HasSubstr("-1099511627776, which is not a token"));
 }
 
-TEST(HasExactDistribution, TakesALawInBracesAndASamplerThatIsMutable) {
+TEST(HasExactDistribution, TakesWeightsInBracesAndAMutableSampler) {
   const auto certain = [](RandomSource&) { return 0; };
   EXPECT_THAT(certain, HasExactDistribution({1}));
   EXPECT_THAT(certain, HasExactDistribution({3, 0}));
@@ -223,22 +227,22 @@ class LosslessTrace : public testing::Test {
     return subject.run(request, variation, random);
   }
   Request request;
-  HashSubject subject{{.vocabulary = 8, .levels = 3, .seed = 5}};
+  zoo::ZooSubject subject{{.vocabulary = 8, .levels = 3, .seed = 5}};
   Model& target = subject.target({});
 };
 
-TEST_F(LosslessTrace, OfTheProductionLoopIs) {
+TEST_F(LosslessTrace, OfTheProductionLoopIsLossless) {
   for (const Rule* const rule : {&matching, &rejection}) {
     EXPECT_THAT(run(*rule), IsLosslessUnder(target, *rule, 7));
     EXPECT_THAT(explanation(run(*rule), IsLosslessUnder(target, *rule, 7)), HasSubstr("rounds replayed"));
   }
   EXPECT_THAT(run(matching), Not(IsLosslessUnder(target, matching, 8))) << "another seed";
   EXPECT_THAT(run(rejection), Not(IsLosslessUnder(target, matching, 7))) << "another rule";
-  HashSubject other{{.vocabulary = 8, .levels = 3, .seed = 6}};
+  zoo::ZooSubject other{{.vocabulary = 8, .levels = 3, .seed = 6}};
   EXPECT_THAT(run(matching), Not(IsLosslessUnder(other.target({}), matching, 7))) << "another target";
 }
 
-TEST_F(LosslessTrace, OfTreesAndOfTextsThatStopBeforeTheirBudgetIs) {
+TEST_F(LosslessTrace, OfTreesAndOfTextsThatStopEarlyIsLossless) {
   bool trees = false;
   bool stopped = false;
   for (const Rule* const rule : {&matching, &rejection}) {
@@ -256,7 +260,7 @@ TEST_F(LosslessTrace, OfTreesAndOfTextsThatStopBeforeTheirBudgetIs) {
   EXPECT_TRUE(stopped) << "with draft tokens beyond the end of the text";
 }
 
-TEST_F(LosslessTrace, ChangedAnywhereIsNotAndTheMessageSaysWhere) {
+TEST_F(LosslessTrace, ChangedAnywhereIsRefusedNamingThePlace) {
   const auto refused = [&](const auto& change) {
     Trace trace = run(rejection);
     change(trace);
@@ -268,30 +272,30 @@ TEST_F(LosslessTrace, ChangedAnywhereIsNotAndTheMessageSaysWhere) {
   EXPECT_THAT(in_round([](Round& r) { r.logits.back().low ^= 1; }), HasSubstr("logits_equal"));
   EXPECT_THAT(in_round([](Round& r) { r.targets.at(0).low ^= 1; }), HasSubstr("acceptance_correct"));
   EXPECT_THAT(in_round([](Round& r) { r.proposal.tokens.at(0) ^= 1; }), HasSubstr("was not drawn from its stated q"));
-  EXPECT_THAT(in_round([](Round& r) { ++r.verdict.accepted; }), HasSubstr("stand"));
+  EXPECT_THAT(in_round([](Round& r) { ++r.verdict.accepted; }), HasSubstr("draft tokens were accepted"));
   EXPECT_THAT(in_round([](Round& r) { r.cache.low ^= 1; }), HasSubstr("cache_rollback"));
   EXPECT_THAT(in_round([](Round& r) { ++r.accepted; }), HasSubstr("termination_and_counters"));
   EXPECT_THAT(refused([](Trace& t) { t.output.back() ^= 1; }), HasSubstr("termination_and_counters"));
   EXPECT_THAT(refused([](Trace& t) { ++t.statistics.drafted; }), HasSubstr("statistics"));
 }
 
-TEST_F(LosslessTrace, ThatShowsNothingIsNot) {
+TEST_F(LosslessTrace, ThatTestsNothingIsRefused) {
   EXPECT_THAT(explanation(run(matching, "none"), IsLosslessUnder(target, matching, 7)),
-              HasSubstr("no draft token was made"));
+              HasSubstr("nothing was drafted"));
   Trace bare = run(matching);
   for (Round& round : bare.rounds) round.logits.clear();
   EXPECT_THAT(bare, Not(IsLosslessUnder(target, matching, 7)));
   EXPECT_THAT(explanation(bare, IsLosslessUnder(target, matching, 7)), HasSubstr("Recording::digests"));
 }
 
-/// Every draft token stands, which keeps no law.
+/// Accepts every draft token, which does not preserve the distribution.
 Verdict accept_all(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
   const int size = proposal.size();
   for (int row = 0; row < size; ++row) rows.row(row);
   return {size, draftproof::draw(rows.row(size), {sequence, position + size, Purpose::target}, random)};
 }
 
-TEST_F(LosslessTrace, ByARuleThatTheOracleHasNoAccountOfIsOnlyWhereNothingIsDrawn) {
+TEST_F(LosslessTrace, UnderAnUnknownRuleIsLosslessOnlyWhereNothingIsDrawn) {
   const Rule credulous{"credulous", "None.", Purpose::draft, accept_all};
   const Rule renamed{"renamed", "As matching.", Purpose::target,
                      [](const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
@@ -303,11 +307,11 @@ TEST_F(LosslessTrace, ByARuleThatTheOracleHasNoAccountOfIsOnlyWhereNothingIsDraw
     EXPECT_EQ(drawn.message, std::string("there is no account of the rule ") + rule->name);
   }
   request.sampling.temperature = 0;
-  EXPECT_THAT(run(renamed), IsLosslessUnder(target, renamed, 7)) << "the best tokens are known whatever the rule";
+  EXPECT_THAT(run(renamed), IsLosslessUnder(target, renamed, 7)) << "the most likely tokens do not depend on the rule";
   EXPECT_THAT(explanation(run(credulous), IsLosslessUnder(target, credulous, 7)), HasSubstr("tokens_equal"));
 }
 
-TEST_F(LosslessTrace, FromAnywhereIsRefusedWithASentence) {
+TEST_F(LosslessTrace, ThatIsImpossibleIsRefusedWithAMessage) {
   const auto refused = [&](const auto& change, const std::string& why) {
     Trace trace = run(rejection);
     change(trace, trace.rounds.at(3));
@@ -333,11 +337,11 @@ TEST_F(LosslessTrace, FromAnywhereIsRefusedWithASentence) {
   const std::string wide = std::to_string(room + 3) + " positions, the target has " + std::to_string(room);
   refused([&](Trace& t, Round&) { t.request.max_new_tokens = context; }, ("the request needs " + wide));
   refused([&](Trace& t, Round&) { t.output.resize(room); }, ("the output needs " + wide));
-  refused([&](Trace&, Round& r) { r.emitted.resize(room); }, "what is drafted or emitted needs");
-  refused([&](Trace&, Round& r) { r.proposal.tokens.resize(room); }, "what is drafted or emitted needs");
+  refused([&](Trace&, Round& r) { r.emitted.resize(room); }, "the drafted or emitted text needs");
+  refused([&](Trace&, Round& r) { r.proposal.tokens.resize(room); }, "the drafted or emitted text needs");
 }
 
-TEST_F(LosslessTrace, WhoseDraftTokensAreNoTreeOrWhoseVerdictIsNoWayIsRefusedWithASentence) {
+TEST_F(LosslessTrace, WithoutAValidTreeOrPathIsRefusedWithAMessage) {
   const auto refused = [&](const auto& change, const std::string& why) {
     Trace trace = run(rejection);
     const auto round = std::find_if(trace.rounds.begin(), trace.rounds.end(),
@@ -354,12 +358,12 @@ TEST_F(LosslessTrace, WhoseDraftTokensAreNoTreeOrWhoseVerdictIsNoWayIsRefusedWit
   refused([](Round& r) { r.proposal.drawn_from.pop_back(); }, "without the q");
   for (const int last : {-2, 3, 1 << 30}) {
     refused([&](Round& r) { r.verdict.last = last; }, ("draft token " + std::to_string(last) + " is the last"));
-    refused([&](Round& r) { r.verdict = {last + 1, 0, last}; }, "is no way down 3 draft tokens");
+    refused([&](Round& r) { r.verdict = {last + 1, 0, last}; }, "is no path through 3 draft tokens");
   }
-  refused([](Round& r) { r.verdict = {2, 0, 0}; }, "2 draft tokens stand and draft token 0 is the last of them");
+  refused([](Round& r) { r.verdict = {2, 0, 0}; }, "2 draft tokens are accepted, the last of them draft token 0");
 }
 
-/// Counts what it is asked.
+/// Counts the rows it computes.
 class Counted final : public Model {
  public:
   explicit Counted(Model& model) : model_(model) {}
@@ -378,7 +382,7 @@ class Counted final : public Model {
   Model& model_;
 };
 
-TEST_F(LosslessTrace, IsDecodedPlainlyNoFurtherThanItGoes) {
+TEST_F(LosslessTrace, IsComparedWithAsManyPlainTokensAsItHas) {
   Trace trace = run(matching);
   Counted counted(target);
   ASSERT_TRUE(examine(trace, counted, matching, 7).lossless);
@@ -387,7 +391,7 @@ TEST_F(LosslessTrace, IsDecodedPlainlyNoFurtherThanItGoes) {
   trace.request.max_new_tokens = 5000;
   const Losslessness found = examine(trace, counted, matching, 7);
   EXPECT_FALSE(found.lossless);
-  EXPECT_THAT(found.message, HasSubstr("the text ends early, at 24"));
+  EXPECT_THAT(found.message, HasSubstr("the text ends early, after 24"));
   EXPECT_LE(counted.passes, as_asked);
 }
 

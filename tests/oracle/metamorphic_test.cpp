@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT
-// The checks that run a subject again in another way, against one that is right but for what happens in that way.
+// The checks that run a subject again in another way, on a subject that is wrong only in that way.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <functional>
 
-#include "oracle/checks/check.h"
+#include "oracle/checks/checks.h"
 #include "oracle/checks/same_run.h"
 #include "tests/oracle/told.h"
-#include "tools/hash_subject.h"
+#include "zoo/zoo_subject.h"
 
 namespace draftproof {
 namespace {
 
 using testing::HasSubstr;
 
-/// What is known of a run when it has ended.
+/// A finished run.
 struct Moment {
   const Request& request;
   const Variation& variation;
@@ -41,7 +41,7 @@ class Meddling final : public Subject {
   std::string numerics(const Variation&) override { return "hash"; }
 
  private:
-  HashSubject sound_{{.vocabulary = 4, .levels = 3, .seed = 5}};
+  zoo::ZooSubject sound_{{.vocabulary = 4, .levels = 3, .seed = 5}};
   Meddle meddle_;
   int depth_ = 0;
   int calls_ = 0;
@@ -63,14 +63,15 @@ Variation with(const char* draft, const Rule& rule) {
   return variation;
 }
 
-Finding finding_of(Finding (*check)(Trial&), const Rule& rule, Meddle meddle) {
+Finding finding_of(const Check& check, const Rule& rule, Meddle meddle) {
   Meddling subject(std::move(meddle));
   Trial trial(subject, asked(), 3, {with("perturbed", rule), with("none", rule), with("always-reject", rule)});
-  return check(trial);
+  return check.examine(trial);
 }
 
-/// Passes a sound subject under both rules, and fails this one under both with a sentence that has `words`.
-void expect_caught(Finding (*check)(Trial&), const Meddle& meddle, const char* words) {
+/// Expects the check to pass a sound subject under both rules, and to fail this one with a message that contains
+/// `words`.
+void expect_caught(const Check& check, const Meddle& meddle, const char* words) {
   for (const Rule* rule : {&matching, &rejection}) {
     const Finding sound = finding_of(check, *rule, {});
     EXPECT_EQ(sound.outcome, Outcome::pass) << sound.message;
@@ -84,92 +85,96 @@ void expect_caught(Finding (*check)(Trial&), const Meddle& meddle, const char* w
 
 constexpr int runs_of_the_trial = 3;
 
-TEST(Repeatable, SeesARunThatIsAnotherTheSecondTime) {
-  expect_caught(check_repeatable, [](const Moment& moment, Trace& trace) {
+TEST(Repeatable, FindsARunThatDiffersTheSecondTime) {
+  expect_caught(repeatable, [](const Moment& moment, Trace& trace) {
     if (moment.call >= runs_of_the_trial) trace.rounds[2].logits[0].low ^= 1;
   }, ", run again, round ");
 }
 
-TEST(Repeatable, SeesWhatAnEarlierTextLeftBehind) {
-  expect_caught(check_repeatable, [](const Moment& moment, Trace& trace) {
+TEST(Repeatable, FindsStateLeftByAnEarlierText) {
+  expect_caught(repeatable, [](const Moment& moment, Trace& trace) {
     if (moment.request.prompt.size() > 6) trace.rounds[0].logits[0].low ^= 1;
   }, "a text that begins like an earlier one, round 0");
   bool warm = false;
-  expect_caught(check_repeatable, [&warm](const Moment& moment, Trace& trace) {
+  expect_caught(repeatable, [&warm](const Moment& moment, Trace& trace) {
     if (moment.call < runs_of_the_trial) warm = false;
     warm = warm || moment.request.prompt.size() > 6;
     if (warm && moment.request.prompt.size() == 6) trace.rounds[1].cache.low ^= 1;
-  }, "run again after a text that begins alike, round ");
+  }, "run again after a text that begins the same, round ");
 }
 
-TEST(Repeatable, AsksForNothingThatTheContextHasNoRoomFor) {
+TEST(Repeatable, NeedsNoMoreContextThanTheRequest) {
   for (const int tokens : {1, 2, 3, 4}) {
-    HashSubject subject({.vocabulary = 4, .context = 16, .levels = 3, .seed = 5});
+    zoo::ZooSubject subject({.vocabulary = 4, .context = 16, .levels = 3, .seed = 5});
     Request request = asked();
     request.prompt.resize(static_cast<std::size_t>(16 - tokens), 1);
     request.max_new_tokens = tokens;
     Trial trial(subject, request, 3, {with("perturbed", rejection), with("none", rejection)});
-    EXPECT_EQ(check_repeatable(trial).outcome, Outcome::pass) << check_repeatable(trial).message;
-    EXPECT_NE(check_sequence_isolation(trial).outcome, Outcome::fail) << check_sequence_isolation(trial).message;
-    EXPECT_NE(check_chunked_prefill_and_resume(trial).outcome, Outcome::fail) << check_chunked_prefill_and_resume(trial).message;
+    EXPECT_EQ(repeatable.examine(trial).outcome, Outcome::pass) << repeatable.examine(trial).message;
+    EXPECT_NE(sequence_isolation.examine(trial).outcome, Outcome::fail) << sequence_isolation.examine(trial).message;
+    EXPECT_NE(chunked_prefill_and_resume.examine(trial).outcome, Outcome::fail)
+        << chunked_prefill_and_resume.examine(trial).message;
   }
 }
 
-TEST(Pieces, SeesAPromptThatDependsOnHowItWasRead) {
-  expect_caught(check_chunked_prefill_and_resume, [](const Moment& moment, Trace& trace) {
+TEST(ChunkedPrefillAndResume, FindsAPrefillThatDependsOnItsChunks) {
+  expect_caught(chunked_prefill_and_resume, [](const Moment& moment, Trace& trace) {
     if (moment.variation.prefill_chunk == 3) trace.rounds[0].logits[0].low ^= 1;
-  }, "prompt read 3 at a time");
+  }, "prefill in chunks of 3");
 }
 
-TEST(Pieces, SeesACancelledRunThatKeepsTooMuchOrSaysOtherThings) {
+TEST(ChunkedPrefillAndResume, FindsACancelledRunThatKeepsTooMuchOrDiffers) {
   const auto when_cancelled = [](auto change) {
     return [change](const Moment&, Trace& trace) {
       if (trace.finish == Finish::cancelled) change(trace);
     };
   };
-  expect_caught(check_chunked_prefill_and_resume, when_cancelled([](Trace& trace) { ++trace.final_length; }), "positions; the text is ");
-  expect_caught(check_chunked_prefill_and_resume, when_cancelled([](Trace& trace) { trace.finish = Finish::length; }), "rounds, length,");
-  expect_caught(check_chunked_prefill_and_resume, when_cancelled([](Trace& trace) { trace.rounds.back().cache.low ^= 1; }),
+  expect_caught(chunked_prefill_and_resume, when_cancelled([](Trace& trace) { ++trace.final_length; }),
+                "positions; the text is ");
+  expect_caught(chunked_prefill_and_resume, when_cancelled([](Trace& trace) { trace.finish = Finish::length; }),
+                "rounds, length,");
+  expect_caught(chunked_prefill_and_resume, when_cancelled([](Trace& trace) { trace.rounds.back().cache.low ^= 1; }),
                 "left another cache");
-  expect_caught(check_chunked_prefill_and_resume, when_cancelled([](Trace& trace) { trace.output.back() ^= 1; }), "it says other tokens");
+  expect_caught(chunked_prefill_and_resume, when_cancelled([](Trace& trace) { trace.output.back() ^= 1; }),
+                "it emits another token");
 }
 
-TEST(Pieces, SeesARunThatGoesOnOtherwise) {
-  expect_caught(check_chunked_prefill_and_resume, [](const Moment& moment, Trace& trace) {
+TEST(ChunkedPrefillAndResume, FindsARunThatResumesDifferently) {
+  expect_caught(chunked_prefill_and_resume, [](const Moment& moment, Trace& trace) {
     if (moment.request.prompt.size() > 6) trace.rounds.back().verdict.next ^= 1;
-  }, "and gone on with, round ");
-  expect_caught(check_chunked_prefill_and_resume, [](const Moment& moment, Trace& trace) {
+  }, "and resumed, round ");
+  expect_caught(chunked_prefill_and_resume, [](const Moment& moment, Trace& trace) {
     if (moment.request.prompt.size() > 6) trace.finish = Finish::stop;
-  }, "and gone on with: expected: finished by");
+  }, "and resumed: expected: finished by");
 }
 
-TEST(Together, SeesWhatOneSequenceDoesToTheOther) {
-  expect_caught(check_sequence_isolation, [](const Moment& moment, Trace& trace) {
+TEST(SequenceIsolation, FindsEffectsOfOneSequenceOnAnother) {
+  expect_caught(sequence_isolation, [](const Moment& moment, Trace& trace) {
     if (moment.depth == 1) trace.rounds[0].logits[0].low ^= 1;
   }, "a sequence between the rounds of another, round 0, position 6");
-  expect_caught(check_sequence_isolation, [](const Moment& moment, Trace& trace) {
+  expect_caught(sequence_isolation, [](const Moment& moment, Trace& trace) {
     if (moment.call >= runs_of_the_trial && moment.request.sequence == 0) trace.rounds[1].targets[0].low ^= 1;
   }, "a sequence with another between its rounds, round ");
 }
 
-TEST(LogProbabilities, SeesTheLastBit) {
-  expect_caught(check_log_probabilities, [](const Moment& moment, Trace& trace) {
+TEST(LogProbabilities, FindsADifferenceInTheLastBit) {
+  expect_caught(log_probabilities, [](const Moment& moment, Trace& trace) {
     if (moment.request.logprobs) trace.rounds[5].logprob = std::nextafter(trace.rounds[5].logprob, 0);
   }, "position 11: expected: token ");
 }
 
-TEST(LogProbabilities, SeesATextThatIsAnotherOrEndsWhereTheyAreAskedFor) {
-  expect_caught(check_log_probabilities, [](const Moment& moment, Trace& trace) {
+TEST(LogProbabilities, FindsATextThatDiffersOrEndsEarlyWithLogprobs) {
+  expect_caught(log_probabilities, [](const Moment& moment, Trace& trace) {
     if (moment.request.logprobs) trace.output[5] = trace.rounds[5].emitted[0] ^= 1;
-  }, "position 11: expected: plain decoding says token ");
-  expect_caught(check_log_probabilities, [](const Moment& moment, Trace& trace) {
+  }, "position 11: expected: plain decoding emits token ");
+  expect_caught(log_probabilities, [](const Moment& moment, Trace& trace) {
     if (!moment.request.logprobs) return;
     trace.rounds.resize(5);
     trace.output.resize(5);
   }, "output 5 is the end");
 }
 
-TEST(SameHistory, LeavesADraftItsDraftTokensWhereTheTextDoesNotDependOnThem) {
+TEST(SameRun, AllowsOtherDraftTokensWhereTheTextDoesNotDependOnThem) {
   Meddling subject({});
   PhiloxSource random(3);
   const Trace trace = subject.run(asked(), with("perturbed", rejection), random);
@@ -177,9 +182,9 @@ TEST(SameHistory, LeavesADraftItsDraftTokensWhereTheTextDoesNotDependOnThem) {
   other.rounds[1].proposal.tokens.push_back(0);
   other.output.back() ^= 1;
   EXPECT_FALSE(difference(trace, 0, other, true, false));
-  EXPECT_THAT(difference(trace, 0, other, true, true)->observed, HasSubstr("it says other tokens"));
+  EXPECT_THAT(difference(trace, 0, other, true, true)->observed, HasSubstr("it emits another token"));
   other.rounds[0].emitted[0] ^= 1;
-  EXPECT_THAT(difference(trace, 0, other, true, false)->observed, HasSubstr("was judged otherwise"));
+  EXPECT_THAT(difference(trace, 0, other, true, false)->observed, HasSubstr("it has another verdict"));
 }
 
 }  // namespace

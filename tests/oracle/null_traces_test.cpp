@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A right engine of float32 with a draft and rejection, and all evidence at once over what its trace would state:
-// tokens, draft tokens, acceptance, coins. Faults planted in it show that the same traces can alarm. Slow: 1000 traces
-// of 10 000 tokens.
+// A right engine of float32 with a draft and rejection, and all evidence over what its trace would state: tokens, draft
+// tokens, acceptance, coins. Injected faults show that the same traces can raise alarms. Slow: 1000 traces of 10 000
+// tokens.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ namespace {
 constexpr int vocabulary = 16;
 constexpr double unit = 0x1p-23;
 
-/// Rows that come again and again, p and q of one position, and the laws that a checker makes of them.
+/// Rows that are repeated, p and q of one position, and their distributions to bet on.
 struct Place {
   std::vector<float> p, q;
   RoundedDistribution of_p, of_q;
@@ -50,7 +50,7 @@ std::vector<Place> places() {
   return list;
 }
 
-/// What one engine's trace gives, and each number that is drawn on its way.
+/// The evidence of one engine's trace, and each number that it draws.
 struct Evidence {
   EProcess tokens, drafts;
   AcceptanceEvidence acceptance;
@@ -84,7 +84,7 @@ Evidence trace_of(const std::vector<Place>& world, std::uint64_t seed, int token
   std::vector<Token> text;
   std::vector<Token> dropped;
   while (text.size() < static_cast<std::size_t>(tokens)) {
-    // A round: draft tokens, one after another, and their places.
+    // A round: draft tokens, one after another, and their positions.
     std::array<const Place*, 4> at;
     for (const Place*& place : at) place = &world[bits() % world.size()];
     std::vector<Token> draft_tokens;
@@ -98,7 +98,8 @@ Evidence trace_of(const std::vector<Place>& world, std::uint64_t seed, int token
     const std::vector<Token> known = std::exchange(dropped, {});
     const auto say = [&](const Place& place, bool drafted, Token token) {
       const double slack = place.of_p.slack + (drafted ? place.of_q.slack + 4 * unit : 0);
-      evidence.tokens.observe(place.of_p.distribution, drafted ? &place.of_q.distribution : nullptr, token, {text, known, slack});
+      evidence.tokens.observe(place.of_p.distribution, drafted ? &place.of_q.distribution : nullptr, token,
+                              {text, known, slack});
       text.push_back(token);
     };
     of_round = coin_of_24_bits(bits);
@@ -126,7 +127,7 @@ Evidence trace_of(const std::vector<Place>& world, std::uint64_t seed, int token
   return evidence;
 }
 
-/// How many of `traces` alarm, by evidence and in all, at 1 in 20 and at 1e-9.
+/// Returns how many of `traces` raise an alarm, by evidence and in all, at 1 in 20 and at 1e-9.
 struct Alarms {
   std::array<int, 4> loose{}, strict{};
   int any_loose = 0;
@@ -154,7 +155,7 @@ TEST(NullTraces, RaiseNoAlarm) {
   EXPECT_LE(alarms.any_loose, 10);
 }
 
-TEST(NullTraces, WithAFaultPlantedAlarmByTheEvidenceThatIsMeantForIt) {
+TEST(NullTraces, WithAFaultRaiseTheAlarmOfTheEvidenceForIt) {
   const std::vector<Place> world = places();
   const std::map<Fault, std::size_t> seen_by = {{Fault::coins_zero, 3},  {Fault::coins_again, 3},
                                                 {Fault::stale, 0},       {Fault::best_drafts, 1},
@@ -164,7 +165,7 @@ TEST(NullTraces, WithAFaultPlantedAlarmByTheEvidenceThatIsMeantForIt) {
   }
 }
 
-TEST(NullTracesSlow, OfTenThousandTokensRaiseAlarmsNoMoreOftenThanTheySay) {
+TEST(NullTracesSlow, OfTenThousandTokensRaiseAlarmsNoMoreOftenThanStated) {
   constexpr int traces = 1000;
   const std::vector<Place> world = places();
   std::array<Alarms, 2> halves;

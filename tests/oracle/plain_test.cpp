@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// Always the first possible answer; remembers what it was asked.
+/// Selects the first token with a weight, and records the draws.
 class FirstSource final : public RandomSource {
  public:
   std::size_t sample_index(const Key& key, std::span<const std::uint64_t> weights) override {
@@ -31,7 +31,7 @@ Request request_of(std::vector<Token> prompt, int max_new_tokens) {
   return request;
 }
 
-TEST(Plain, GreedyTakesTheFirstOfTheBestUntilTheBudgetEnds) {
+TEST(Plain, GreedyTakesTheFirstMostLikelyTokenUntilTheBudgetEnds) {
   ConstantModel model({1, 3, 3, 2});
   FirstSource random;
   const PlainRun run = plain(model, request_of({0}, 3), random);
@@ -59,7 +59,7 @@ TEST(Plain, BudgetsOfZeroAndOne) {
 TEST(Plain, EndsWithTheFirstStopTokenWhichIsPartOfTheText) {
   ConstantModel model({1, 3});
   FirstSource random;
-  Request request = request_of({1, 1}, 5);  // a stop token in the prompt ends nothing
+  Request request = request_of({1, 1}, 5);  // a stop token in the prompt does not end the text
   request.stops = {7, 1};
   const PlainRun run = plain(model, request, random);
   EXPECT_THAT(run.output, ElementsAre(1));

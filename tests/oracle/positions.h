@@ -10,7 +10,7 @@
 
 namespace draftproof {
 
-/// A distribution with these proportions; what the division leaves over goes to the largest, the first among equals.
+/// Returns a distribution with these proportions; the remainder goes to the largest, the first among equals.
 inline Distribution in_proportion(const std::vector<double>& sizes) {
   double sum = 0;
   for (const double size : sizes) sum += size;
@@ -33,13 +33,13 @@ struct Position {
   Distribution q;
 };
 
-/// The `index`-th of endlessly many: p from flat to steep; q is p with every size changed by up to a factor of four,
+/// Returns position number `index`: p from flat to steep; q is p with every weight changed by up to a factor of four,
 /// and some tokens missing from either.
 inline Position position_of(int vocabulary, int index) {
   const PhiloxSource random(99);
   int asked = 0;
   const auto below = [&](std::uint64_t bound) { return random.below({index, asked++, Purpose::target}, bound); };
-  const std::uint64_t steepness = 1 + below(3);  // sizes fall by up to 2^(8 steepness)
+  const std::uint64_t steepness = 1 + below(3);  // weights fall by up to 2^(8 steepness)
   std::vector<double> p;
   std::vector<double> q;
   for (int token = 0; token < vocabulary; ++token) {
@@ -52,7 +52,7 @@ inline Position position_of(int vocabulary, int index) {
   return {in_proportion(p), in_proportion(q)};
 }
 
-/// The same tokens in doubles, as bets see them.
+/// Returns the same tokens in doubles, as bets use them.
 inline PositionDistributions distributions_of(const Position& position, int vocabulary) {
   PositionDistributions models;
   for (Token token = 0; token < vocabulary; ++token) {

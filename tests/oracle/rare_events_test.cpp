@@ -8,7 +8,7 @@
 namespace draftproof {
 namespace {
 
-/// Things of probabilities around 1 in 100, which happen `factor` times as often as is said.
+/// Events with probabilities around 1 in 100, which happen `factor` times as often as stated.
 double e_value_of(double factor, int things, std::uint64_t seed) {
   Numbers numbers(seed);
   RareEvents events;
@@ -19,7 +19,7 @@ double e_value_of(double factor, int things, std::uint64_t seed) {
   return events.e_value();
 }
 
-TEST(RareEvents, AreNoEvidenceWhereTheyHappenAsOftenAsTheyMay) {
+TEST(RareEvents, AreNoEvidenceAtTheStatedFrequency) {
   int alarms = 0;
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     const double e_value = e_value_of(1, 3000, seed);
@@ -29,11 +29,11 @@ TEST(RareEvents, AreNoEvidenceWhereTheyHappenAsOftenAsTheyMay) {
   EXPECT_LE(alarms, 20) << "of 400 at 1 in 20";
 }
 
-TEST(RareEvents, AreEvidenceWhereTheyHappenThreeTimesAsOften) {
+TEST(RareEvents, AreEvidenceAtThreeTimesTheStatedFrequency) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) EXPECT_GT(e_value_of(3, 3000, seed), 1e9);
 }
 
-TEST(RareEvents, AnEventThatCannotHappenIsMoreEvidenceThanAnyoneNeeds) {
+TEST(RareEvents, AnImpossibleEventIsOverwhelmingEvidence) {
   RareEvents events;
   events.observe(0, false);
   EXPECT_EQ(events.e_value(), 1);

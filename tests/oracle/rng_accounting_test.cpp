@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The ledger of a run, and its account, tampered with in one place each.
+// rng_accounting on ledgers, and on rounds, that were changed in one place each.
 #include "oracle/checks/recorded_draws.h"
 
 #include <gmock/gmock.h>
@@ -7,9 +7,9 @@
 
 #include <array>
 
-#include "oracle/checks/check.h"
+#include "oracle/checks/checks.h"
 #include "tests/oracle/told.h"
-#include "tools/hash_subject.h"
+#include "zoo/zoo_subject.h"
 
 namespace draftproof {
 namespace {
@@ -17,17 +17,20 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(RecordingSource, AnswersLikeItsSeedAndWritesDownWhatWasAsked) {
+TEST(RecordingSource, DrawsLikePhiloxSourceAndRecordsEveryDraw) {
   RecordingSource recording(7);
   PhiloxSource plain(7);
   const std::array<std::uint64_t, 3> weights = {1, 2, 3};
   const Key first{0, 5, Purpose::accept};
   const Key second{1, 6, Purpose::draft};
-  for (const Key& key : {first, second, first}) EXPECT_EQ(recording.sample_index(key, weights), plain.sample_index(key, weights));
-  EXPECT_THAT(recording.ledger(), ElementsAre(RecordedDraw{7, first, 0, 6}, RecordedDraw{7, second, 0, 6}, RecordedDraw{7, first, 1, 6}));
+  for (const Key& key : {first, second, first}) {
+    EXPECT_EQ(recording.sample_index(key, weights), plain.sample_index(key, weights));
+  }
+  EXPECT_THAT(recording.ledger(),
+              ElementsAre(RecordedDraw{7, first, 0, 6}, RecordedDraw{7, second, 0, 6}, RecordedDraw{7, first, 1, 6}));
 }
 
-class LedgerCheck : public testing::Test {
+class RngAccounting : public testing::Test {
  protected:
   static Trial trial_of(Subject& subject, const Rule& rule, int sequence = 0) {
     Request request;
@@ -47,38 +50,42 @@ class LedgerCheck : public testing::Test {
   template <class Tamper>
   void catches(const Rule& rule, Tamper tamper, const char* words) {
     Trial trial = trial_of(subject_, rule);
-    ASSERT_EQ(check_rng_accounting(trial).outcome, Outcome::pass) << check_rng_accounting(trial).message;
+    ASSERT_EQ(rng_accounting.examine(trial).outcome, Outcome::pass) << rng_accounting.examine(trial).message;
     tamper(trial.runs[1].ledger);
-    const Finding finding = check_rng_accounting(trial);
+    const Finding finding = rng_accounting.examine(trial);
     EXPECT_EQ(finding.outcome, Outcome::fail) << words;
     EXPECT_THAT(told(finding), HasSubstr(words));
     expect_whole(finding);
-    EXPECT_THAT(finding.message, HasSubstr("draft dialect"));
+    EXPECT_THAT(finding.message, HasSubstr("draft perturbed"));
   }
   static std::vector<RecordedDraw>::iterator first_of(std::vector<RecordedDraw>& ledger, Purpose purpose) {
-    return std::find_if(ledger.begin(), ledger.end(), [&](const RecordedDraw& entry) { return entry.key.purpose == purpose; });
+    return std::find_if(ledger.begin(), ledger.end(),
+                        [&](const RecordedDraw& entry) { return entry.key.purpose == purpose; });
   }
 
-  HashSubject subject_{{.vocabulary = 4, .levels = 3, .seed = 5}};
+  zoo::ZooSubject subject_{{.vocabulary = 4, .levels = 3, .seed = 5}};
 };
 
-TEST_F(LedgerCheck, FindsAnyEntryThatIsMissingTooMuchOrAnother) {
+TEST_F(RngAccounting, FindsMissingExtraAndChangedEntries) {
   for (const Purpose purpose : {Purpose::draft, Purpose::accept, Purpose::residual, Purpose::target}) {
-    catches(rejection, [&](std::vector<RecordedDraw>& ledger) { ledger.erase(first_of(ledger, purpose)); }, name_of(purpose));
-    catches(rejection, [&](std::vector<RecordedDraw>& ledger) { ++first_of(ledger, purpose)->key.position; }, "position");
-    catches(rejection, [&](std::vector<RecordedDraw>& ledger) { ++first_of(ledger, purpose)->seed; }, "another stream");
+    catches(rejection, [&](std::vector<RecordedDraw>& ledger) { ledger.erase(first_of(ledger, purpose)); },
+            name_of(purpose));
+    catches(rejection, [&](std::vector<RecordedDraw>& ledger) { ++first_of(ledger, purpose)->key.position; },
+            "position");
+    catches(rejection, [&](std::vector<RecordedDraw>& ledger) { ++first_of(ledger, purpose)->seed; },
+            "another random stream");
     catches(rejection, [&](std::vector<RecordedDraw>& ledger) { first_of(ledger, purpose)->key.sequence = 1; },
-            "another stream");
+            "another random stream");
   }
   const auto one_number_for_both = [](std::vector<RecordedDraw>& ledger) {
     first_of(ledger, Purpose::residual)->key.purpose = Purpose::accept;
   };
-  catches(rejection, one_number_for_both, "need a number for");
-  catches(rejection, [](std::vector<RecordedDraw>& ledger) { ledger.clear(); }, "none was drawn");
-  catches(matching, [](std::vector<RecordedDraw>& ledger) { ledger.pop_back(); }, "none was drawn");
+  catches(rejection, one_number_for_both, "need a draw for");
+  catches(rejection, [](std::vector<RecordedDraw>& ledger) { ledger.clear(); }, "there is no further draw");
+  catches(matching, [](std::vector<RecordedDraw>& ledger) { ledger.pop_back(); }, "there is no further draw");
 }
 
-TEST_F(LedgerCheck, FindsWhatWasDrawnAndDropped) {
+TEST_F(RngAccounting, FindsADiscardedDraw) {
   catches(rejection, [](std::vector<RecordedDraw>& ledger) { ledger.push_back({3, {0, 40, Purpose::residual}, 0, 9}); },
           "no decision of the rounds used it");
   catches(matching,
@@ -91,21 +98,21 @@ TEST_F(LedgerCheck, FindsWhatWasDrawnAndDropped) {
           "once more");
 }
 
-TEST_F(LedgerCheck, TwoSequencesOfOneSeedShareNoKey) {
+TEST_F(RngAccounting, TwoSequencesOfOneSeedShareNoKey) {
   Trial zero = trial_of(subject_, rejection, 0);
   Trial one = trial_of(subject_, rejection, 1);
-  EXPECT_EQ(check_rng_accounting(zero).outcome, Outcome::pass);
-  EXPECT_EQ(check_rng_accounting(one).outcome, Outcome::pass);
+  EXPECT_EQ(rng_accounting.examine(zero).outcome, Outcome::pass);
+  EXPECT_EQ(rng_accounting.examine(one).outcome, Outcome::pass);
   for (const RecordedDraw& entry : zero.runs[1].ledger) {
     for (const RecordedDraw& other : one.runs[1].ledger) EXPECT_NE(entry.key, other.key);
   }
 }
 
-TEST_F(LedgerCheck, AWideVocabularyIsAskedForBlockAndTokenAndThatIsOneDecision) {
-  HashSubject wide({.vocabulary = 200, .levels = 3, .seed = 5});
+TEST_F(RngAccounting, DrawingATokenBlockAndATokenIsOneDecision) {
+  zoo::ZooSubject wide({.vocabulary = 200, .levels = 3, .seed = 5});
   for (const Rule* rule : {&matching, &rejection}) {
     Trial trial = trial_of(wide, *rule);
-    EXPECT_EQ(check_rng_accounting(trial).outcome, Outcome::pass) << check_rng_accounting(trial).message;
+    EXPECT_EQ(rng_accounting.examine(trial).outcome, Outcome::pass) << rng_accounting.examine(trial).message;
     EXPECT_GT(trial.runs[1].ledger.back().counter, 0);
   }
 }

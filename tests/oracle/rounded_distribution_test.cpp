@@ -15,7 +15,7 @@ namespace {
 
 constexpr double float32 = 0x1p-23;
 
-/// Sums with the place where each token's interval ends.
+/// Returns the sums at which each token's interval ends.
 std::vector<double> ends_of(const std::vector<float>& row) {
   std::vector<double> ends;
   float sum = 0;
@@ -23,8 +23,10 @@ std::vector<double> ends_of(const std::vector<float>& row) {
   return ends;
 }
 
-/// How far the law of a walk over these sums, with each of 2^bits coins equally likely, is from that of the row.
-double distance(const RoundedDistribution& distribution, const std::vector<float>& row, const std::vector<double>& ends, int bits) {
+/// Returns how far the distribution of tokens selected by these sums, with 2^bits equally likely coins, is from the
+/// row.
+double distance(const RoundedDistribution& distribution, const std::vector<float>& row, const std::vector<double>& ends,
+                int bits) {
   const double coins = std::ldexp(1, bits);
   double lost = 0;
   double before = 0;
@@ -32,13 +34,13 @@ double distance(const RoundedDistribution& distribution, const std::vector<float
     const double below = std::min(std::ceil(ends[token] * coins), coins);
     const double here = (below - before) / coins;
     const double wanted = static_cast<double>(distribution.distribution.weight(static_cast<Token>(token))) * 0x1p-52;
-    lost += std::max(wanted - here, 0.0);  // the last token's rest, a gain, is not counted
+    lost += std::max(wanted - here, 0.0);  // the remainder of the last token, a gain, is not counted
     before = below;
   }
   return lost;
 }
 
-TEST(RoundedDistribution, AFloatEnginesWalkLiesWithinTheSlack) {
+TEST(RoundedDistribution, AFloatEngineLiesWithinTheSlack) {
   Bits bits(1);
   for (int vocabulary = 8; vocabulary <= 4096; vocabulary *= 2) {
     for (const double deviation : {0.1, 1.0, 3.0, 8.0}) {
@@ -47,7 +49,8 @@ TEST(RoundedDistribution, AFloatEnginesWalkLiesWithinTheSlack) {
         const auto [tokens, weights] = stated(row);
         const RoundedDistribution distribution = rounded_distribution(tokens, weights, float32);
         for (const int of_coins : {23, 24, 32}) {
-          EXPECT_LE(distance(distribution, row, ends_of(row), of_coins), distribution.slack) << vocabulary << ", " << deviation;
+          EXPECT_LE(distance(distribution, row, ends_of(row), of_coins), distribution.slack)
+              << vocabulary << ", " << deviation;
         }
         EXPECT_LE(distribution.slack, vocabulary * 5 * float32);
       }
@@ -55,7 +58,7 @@ TEST(RoundedDistribution, AFloatEnginesWalkLiesWithinTheSlack) {
   }
 }
 
-TEST(RoundedDistribution, AWalkWithSumsOfHalfPrecisionWouldBeSeenByTheSameTest) {
+TEST(RoundedDistribution, TheSameTestFindsSumsOfHalfPrecision) {
   Bits bits(1);
   for (const double deviation : {0.1, 1.0, 3.0}) {
     const std::vector<float> row = row_of(256, deviation, bits);
@@ -63,8 +66,10 @@ TEST(RoundedDistribution, AWalkWithSumsOfHalfPrecisionWouldBeSeenByTheSameTest) 
     std::vector<double> ends;
     double sum = 0;
     for (const float p : row) ends.push_back(sum = std::nearbyint((sum + p) * 0x1p11) * 0x1p-11);
-    EXPECT_GT(distance(rounded_distribution(tokens, weights, float32), row, ends, 24), rounded_distribution(tokens, weights, float32).slack);
-    EXPECT_LE(distance(rounded_distribution(tokens, weights, 0x1p-10), row, ends, 24), rounded_distribution(tokens, weights, 0x1p-10).slack)
+    EXPECT_GT(distance(rounded_distribution(tokens, weights, float32), row, ends, 24),
+              rounded_distribution(tokens, weights, float32).slack);
+    EXPECT_LE(distance(rounded_distribution(tokens, weights, 0x1p-10), row, ends, 24),
+              rounded_distribution(tokens, weights, 0x1p-10).slack)
         << "for which it is right";
   }
 }
@@ -83,7 +88,7 @@ TEST(RoundedDistribution, SlackIsSmallForARowOfALanguageModel) {
   EXPECT_LE(found, distribution.slack);
   EXPECT_LT(distribution.slack, 0.03);
 
-  // What top-k leaves of it.
+  // What top-k leaves of the row.
   std::vector<float> cut = row;
   std::nth_element(cut.begin(), cut.begin() + 50, cut.end(), std::greater<>());
   const float least = cut[50];
@@ -95,9 +100,10 @@ TEST(RoundedDistribution, SlackIsSmallForARowOfALanguageModel) {
   EXPECT_LT(rounded_distribution(left.tokens, left.weights, float32).slack, 50 * 0x1p-20);
 }
 
-TEST(RoundedDistribution, EveryTokenOfTheRowKeepsAWeightAndTheLikeliestTheRest) {
+TEST(RoundedDistribution, EveryTokenKeepsAWeightAndTheMostLikelyTheRemainder) {
   const std::vector<Token> tokens = {2, 5, 9};
-  const RoundedDistribution distribution = rounded_distribution(tokens, std::vector<double>{1e-300, 0.75, 0.25}, float32);
+  const RoundedDistribution distribution =
+      rounded_distribution(tokens, std::vector<double>{1e-300, 0.75, 0.25}, float32);
   EXPECT_EQ(distribution.distribution.weight(2), 1u);
   EXPECT_EQ(distribution.distribution.weight(5), 3 * (Distribution::total / 4) - 1);
   EXPECT_EQ(distribution.distribution.weight(9), Distribution::total / 4);

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 
-#include "tools/hash_subject.h"
+#include "zoo/zoo_subject.h"
 
 namespace draftproof {
 namespace {
 
-/// Says another token than it should at one place of the text, when there is enough of everything around it.
+/// Emits a wrong token at one position of the text, if the case is large enough in every respect.
 class Wrong final : public Subject {
  public:
   explicit Wrong(std::function<bool(const Request&, const Variation&)> when) : when_(std::move(when)) {}
@@ -27,7 +27,7 @@ class Wrong final : public Subject {
   int runs = 0;
 
  private:
-  HashSubject sound_{{.vocabulary = 6, .levels = 3, .seed = 5}};
+  zoo::ZooSubject sound_{{.vocabulary = 6, .levels = 3, .seed = 5}};
   std::function<bool(const Request&, const Variation&)> when_;
 };
 
@@ -60,7 +60,7 @@ Shrunken shrunken(Wrong& subject, const Case& failing, int trials_max = 500) {
   return shrink(failing, found, trials_max, [&](const Case& smaller) { return examined(subject, smaller); });
 }
 
-TEST(Shrink, LeavesWhatIsNeededOnly) {
+TEST(Shrink, KeepsOnlyWhatIsNeeded) {
   Wrong always([](const Request&, const Variation&) { return true; });
   const Shrunken small = shrunken(always, everything());
   EXPECT_EQ(small.smallest.request.prompt.size(), 1U);
@@ -94,8 +94,8 @@ TEST(Shrink, KeepsWhatTheFailureNeeds) {
   EXPECT_EQ(small.smallest.variations[0].verification, Verification::serial);
 }
 
-TEST(Shrink, LeavesTwoVariationsWhereTheFailureIsBetweenTwo) {
-  // Nothing that remembers: alone, such a run has nothing to be compared with.
+TEST(Shrink, KeepsTwoVariationsWhereTheFailureIsBetweenTwo) {
+  // No draft with state: alone, its run has nothing to be compared with.
   Wrong one_draft([](const Request&, const Variation& variation) { return variation.draft == "none"; });
   Case failing = everything();
   failing.check = "config_invariance";
@@ -104,7 +104,7 @@ TEST(Shrink, LeavesTwoVariationsWhereTheFailureIsBetweenTwo) {
   EXPECT_EQ(small.finding.outcome, Outcome::fail);
 }
 
-TEST(Shrink, StopsAfterSoManyTrialsAndStillFails) {
+TEST(Shrink, StopsAfterTheGivenTrialsAndStillFails) {
   for (const int trials : {0, 1, 5}) {
     Wrong always([](const Request&, const Variation&) { return true; });
     const Shrunken small = shrunken(always, everything(), trials);
@@ -113,7 +113,7 @@ TEST(Shrink, StopsAfterSoManyTrialsAndStillFails) {
   }
 }
 
-TEST(Shrink, KeepsNothingThatWasSeenAfterItWasToldToEnd) {
+TEST(Shrink, IgnoresTrialsAfterAnInterrupt) {
   Wrong always([](const Request&, const Variation&) { return true; });
   const Case failing = everything();
   const Finding found = examined(always, failing);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// All that a finding says, and whether a failure says all that it must.
+// The full text of a finding, and whether a failure has all of its parts.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,10 +7,11 @@
 #include <string>
 
 #include "oracle/checks/check.h"
+#include "oracle/exact/build_checks.h"
 
 namespace draftproof {
 
-/// The sentence and the facts.
+/// Returns the message and the facts.
 inline std::string told(const Finding& finding) {
   std::string text = finding.message;
   if (finding.failure) {
@@ -19,7 +20,8 @@ inline std::string told(const Finding& finding) {
   return text;
 }
 
-/// A failure has both sides, the facts that part them, and the blame of its check; nothing else has one.
+/// Expects a failure to have both sides, the facts that separate them, and the blame of its check; other findings have
+/// no failure.
 inline void expect_whole(const Finding& finding) {
   ASSERT_EQ(finding.failure.has_value(), finding.outcome == Outcome::fail) << finding.message;
   if (!finding.failure) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A browser without a window, and what it says of a page. Pages hold no script, so another page frames them and
+// A headless browser, and what it measures on a page. Pages have no script, so another page frames them and
 // measures from outside.
 #pragma once
 

@@ -34,7 +34,8 @@ std::vector<Report> stretched() {
   Report endless = full_report();
   const std::string name(3000, 'W');
   endless.subject = endless.reason = endless.about[0].first = endless.about[1].second = endless.runs[0] = name;
-  endless.drafts[0].name = endless.token_tests[0].suspect = endless.findings[1].check = endless.findings[1].message = name;
+  endless.drafts[0].name = endless.token_tests[0].suspect = endless.findings[1].check = endless.findings[1].message =
+      name;
   Failure& failure = *endless.findings[1].failure;
   failure.run = failure.expected = failure.observed = failure.facts[0] = failure.blames = failure.reproduce = name;
   Divergence& divergence = endless.divergences[0];
@@ -49,7 +50,7 @@ std::vector<Report> reports() {
   return list;
 }
 
-TEST(ChromiumSlow, SeesWhatIsWrongWithAPage) {
+TEST(ChromiumSlow, FindsFaultsOfAPage) {
   const Chromium chromium;
   if (!chromium.is_there()) return;
   const std::string page =
@@ -68,12 +69,12 @@ TEST(ChromiumSlow, SeesWhatIsWrongWithAPage) {
   EXPECT_GE(m["outside"], 1);
   EXPECT_EQ(m["smallest"], 8);
   EXPECT_EQ(m["requests"], 1);
-  EXPECT_EQ(m["always-reject"], 1);
+  EXPECT_EQ(m["hostile"], 1);
   EXPECT_EQ(m["background"], 255);
   EXPECT_THAT(chromium.asked_for(page), ElementsAre("http://draftproof.invalid/a.png"));
 }
 
-TEST(ChromiumSlow, FitsEveryPageToADeskAndToAHand) {
+TEST(ChromiumSlow, FitsEveryPageToADesktopAndAPhone) {
   const Chromium chromium;
   if (!chromium.is_there()) return;
   std::vector<Frame> frames;
@@ -96,7 +97,7 @@ TEST(ChromiumSlow, FitsEveryPageToADeskAndToAHand) {
   }
 }
 
-TEST(ChromiumSlow, KeepsToTheDarkWhereThatIsAskedFor) {
+TEST(ChromiumSlow, UsesDarkColorsWhereTheyAreRequested) {
   const Chromium chromium;
   if (!chromium.is_there()) return;
   const std::vector<Measures> list = chromium.measured({{report_html(failed()), desk}}, true);
@@ -104,7 +105,7 @@ TEST(ChromiumSlow, KeepsToTheDarkWhereThatIsAskedFor) {
   EXPECT_LT(list[0].at("background"), 60);
 }
 
-TEST(ChromiumSlow, RunsNothingThatANameSays) {
+TEST(ChromiumSlow, RunsNoScriptFromAName) {
   const Chromium chromium;
   if (!chromium.is_there()) return;
   std::vector<Frame> frames;
@@ -118,12 +119,12 @@ TEST(ChromiumSlow, RunsNothingThatANameSays) {
     frames.push_back({report_html(report), desk});
   }
   for (Measures m : chromium.measured(frames)) {
-    EXPECT_EQ(m["always-reject"], 0);
+    EXPECT_EQ(m["hostile"], 0);
     EXPECT_EQ(m["requests"], 0);
   }
 }
 
-TEST(ChromiumSlow, IsAskedForNothing) {
+TEST(ChromiumSlow, MakesNoRequests) {
   const Chromium chromium;
   if (!chromium.is_there()) return;
   for (const Report& report : {failed(), full_report()}) {
@@ -131,7 +132,7 @@ TEST(ChromiumSlow, IsAskedForNothing) {
   }
 }
 
-TEST(ChromiumSlow, PaintsPagesAtBothWidthsInBothLights) {
+TEST(ChromiumSlow, RendersPagesAtBothWidthsInLightAndDark) {
   const Chromium chromium;
   if (!chromium.is_there()) return;
   for (const int width : {desk, hand}) {

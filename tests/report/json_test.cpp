@@ -60,34 +60,34 @@ TEST(ReportJson, HasTheKeysOfTheDocumentAndNoOthers) {
   EXPECT_GT(table.size(), 50U) << "the table was not read";
 }
 
-TEST(ReportJson, SaysWhatTheReportSays) {
+TEST(ReportJson, HasTheValuesOfTheReport) {
   const Report report = full_report();
-  const json said = json::parse(report_json(report));
-  EXPECT_EQ(said["schema"], "draftproof-report/2");
-  EXPECT_EQ(said["verdict"], "BUG_PROVEN");
-  EXPECT_EQ(said["about"]["rule"], "matching");
-  EXPECT_EQ(said["examined"]["rounds"], 12);
-  ASSERT_EQ(said["checks"].size(), 3U);
-  EXPECT_EQ(said["checks"][1]["name"], "check_1");
-  EXPECT_EQ(said["checks"][1]["failure"]["position"], 12);
-  EXPECT_EQ(said["checks"][1]["failure"]["facts"].size(), 2U);
-  EXPECT_FALSE(said["checks"][0].contains("failure"));
-  EXPECT_EQ(said["mean_accepted"], 3);
-  EXPECT_EQ(said["drafts"][0]["acceptance_rate"], 0.75);
-  EXPECT_EQ(said["drafts"][0]["depths"][0]["expected"], 1.5);
-  EXPECT_EQ(said["drafts"][0]["rounds_by_accepted"], json({0, 1, 1}));
-  EXPECT_EQ(said["seconds"]["plain"]["median"], 2);
-  EXPECT_EQ(said["seconds"]["plain"]["min"], 1);
-  EXPECT_EQ(said["seconds"]["plain"]["max"], 3);
-  EXPECT_EQ(said["seconds"]["speculative"]["median"], 4);
-  EXPECT_EQ(said["matrix"]["decoders"][0]["outcomes"], json({"pass", "fail"}));
-  EXPECT_EQ(said["runs"].size(), 2U);
+  const json written = json::parse(report_json(report));
+  EXPECT_EQ(written["schema"], "draftproof-report/2");
+  EXPECT_EQ(written["verdict"], "BUG_PROVEN");
+  EXPECT_EQ(written["about"]["rule"], "matching");
+  EXPECT_EQ(written["examined"]["rounds"], 12);
+  ASSERT_EQ(written["checks"].size(), 3U);
+  EXPECT_EQ(written["checks"][1]["name"], "check_1");
+  EXPECT_EQ(written["checks"][1]["failure"]["position"], 12);
+  EXPECT_EQ(written["checks"][1]["failure"]["facts"].size(), 2U);
+  EXPECT_FALSE(written["checks"][0].contains("failure"));
+  EXPECT_EQ(written["mean_accepted"], 3);
+  EXPECT_EQ(written["drafts"][0]["acceptance_rate"], 0.75);
+  EXPECT_EQ(written["drafts"][0]["depths"][0]["expected"], 1.5);
+  EXPECT_EQ(written["drafts"][0]["rounds_by_accepted"], json({0, 1, 1}));
+  EXPECT_EQ(written["seconds"]["plain"]["median"], 2);
+  EXPECT_EQ(written["seconds"]["plain"]["min"], 1);
+  EXPECT_EQ(written["seconds"]["plain"]["max"], 3);
+  EXPECT_EQ(written["seconds"]["speculative"]["median"], 4);
+  EXPECT_EQ(written["matrix"]["decoders"][0]["outcomes"], json({"pass", "fail"}));
+  EXPECT_EQ(written["runs"].size(), 2U);
 }
 
-TEST(ReportJson, WritesWhatIsNotFiniteAsAString) {
-  const json said = json::parse(report_json(full_report()));
-  EXPECT_EQ(said["token_tests"][0]["e_value"], "inf");
-  EXPECT_EQ(said["token_tests"][0]["curve"][1], json({100, "inf"}));
+TEST(ReportJson, WritesNonFiniteNumbersAsStrings) {
+  const json written = json::parse(report_json(full_report()));
+  EXPECT_EQ(written["token_tests"][0]["e_value"], "inf");
+  EXPECT_EQ(written["token_tests"][0]["curve"][1], json({100, "inf"}));
   Report report = full_report();
   report.token_tests[0].e_value = std::numeric_limits<double>::quiet_NaN();
   report.token_tests[0].smallest_deviation = -std::numeric_limits<double>::infinity();
@@ -95,13 +95,13 @@ TEST(ReportJson, WritesWhatIsNotFiniteAsAString) {
   EXPECT_EQ(json::parse(report_json(report))["token_tests"][0]["smallest_deviation"], "-inf");
 }
 
-TEST(ReportJson, LeavesOutWhatIsOfNoOnePlace) {
+TEST(ReportJson, LeavesOutMissingPlaces) {
   Report report = report_with({Outcome::fail});
   Failure& failure = *report.findings[0].failure;
   failure.round = failure.position = -1;
   failure.reproduce.clear();
-  const json said = json::parse(report_json(report))["checks"][0]["failure"];
-  for (const char* field : {"line", "round", "position", "reproduce"}) EXPECT_FALSE(said.contains(field)) << field;
+  const json written = json::parse(report_json(report))["checks"][0]["failure"];
+  for (const char* field : {"line", "round", "position", "reproduce"}) EXPECT_FALSE(written.contains(field)) << field;
 }
 
 }  // namespace

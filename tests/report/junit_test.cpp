@@ -49,11 +49,11 @@ std::vector<Report> reports() {
   return list;
 }
 
-TEST(ReportJunit, LooksToACiServerAsTheVerdictIs) {
+TEST(ReportJunit, HasTheOutcomeOfTheVerdict) {
   for (const Report& report : reports()) EXPECT_EQ(fault_of(report_junit(report), report), "") << report_junit(report);
 }
 
-TEST(ReportJunit, AWrongRendererWouldBeSeen) {
+TEST(ReportJunit, TheTestFindsAWrongRenderer) {
   const Report report = full_report();
   const std::string good = report_junit(report);
   const auto changed = [&](const std::string& from, const std::string& to) {
@@ -78,15 +78,15 @@ TEST(ReportJunit, AWrongRendererWouldBeSeen) {
   EXPECT_EQ(fault_of(passed, vacuous), "it looks otherwise than the verdict");
 }
 
-TEST(ReportJunit, AFailuresMessageIsTheVerdictAndItsTextTheSentenceAndTheFacts) {
+TEST(ReportJunit, AFailureHasTheVerdictTheMessageAndTheFacts) {
   const std::string xml = report_junit(report_with({Outcome::fail}));
   EXPECT_THAT(xml, HasSubstr("<failure message=\"BUG_PROVEN\">a run, round 3, position 12: expected: 1 &lt; 2 &amp; "
                              "&quot;x&quot;; observed: token 7\n- the text before is the same\n- two &amp; two\n"
-                             "can be at fault: the loop\ncannot: the model\n"
-                             "again: draftproof reproduce here</failure>"));
+                             "can be at fault: the loop\ncannot be at fault: the model\n"
+                             "reproduce: draftproof reproduce here</failure>"));
 }
 
-TEST(ReportJunit, OneCaseHoldsAllThatACheckFoundInATrace) {
+TEST(ReportJunit, OneTestCaseHasAllFailuresOfACheck) {
   Report report = report_with({Outcome::fail, Outcome::fail});
   report.findings[1].check = report.findings[0].check;
   const std::string xml = report_junit(report);

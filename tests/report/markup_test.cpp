@@ -9,7 +9,7 @@
 namespace draftproof {
 namespace {
 
-TEST(Escaped, LeavesTextAndWritesOutTheRest) {
+TEST(Escaped, KeepsTextAndWritesOutOtherBytes) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", ""},
       {"plain text, Größe, 日本語, 😀", "plain text, Größe, 日本語, 😀"},
@@ -26,7 +26,7 @@ TEST(Escaped, LeavesTextAndWritesOutTheRest) {
   for (const auto& [text, wanted] : cases) EXPECT_EQ(escaped(text), wanted);
 }
 
-TEST(Escaped, IsSafeWhateverThreeBytesComeTogether) {
+TEST(Escaped, IsSafeForAnyThreeBytes) {
   for (int a = 0; a < 256; a += 1) {
     for (int b = 0; b < 256; b += 1) {
       for (const int c : {0x00, 0x22, 0x26, 0x3c, 0x41, 0x80, 0xa0, 0xbf, 0xc2, 0xe2, 0xff}) {
@@ -39,7 +39,7 @@ TEST(Escaped, IsSafeWhateverThreeBytesComeTogether) {
   }
 }
 
-TEST(WithMarks, ShowsSpacesThatCouldBeMissedAndNoOthers) {
+TEST(WithMarks, MarksOnlySpacesThatCouldBeOverlooked) {
   const auto mark = [](const std::string& shape) { return "<span class=\"mark\">" + shape + "</span>"; };
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"one two", "one two"},

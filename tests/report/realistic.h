@@ -17,7 +17,7 @@ inline Finding finding_of(const char* check, Outcome outcome, long examined, std
   return {check, outcome, examined, std::move(message), {}};
 }
 
-/// Draft tokens of which each stands with probability 4/5, then 3/4, ... and stood a little more or less often than that.
+/// Depths with acceptance probabilities 4/5, then 3/4, ..., accepted a little more or less often than expected.
 inline DraftReport draft_of(std::string name, int depths, long rounds) {
   DraftReport draft;
   draft.name = std::move(name);
@@ -28,7 +28,8 @@ inline DraftReport draft_of(std::string name, int depths, long rounds) {
     depth.judged = alive;
     const double share = 0.85 - 0.3 * i / depths;
     depth.expected = share * static_cast<double>(alive);
-    depth.accepted = std::min(alive, static_cast<long>(depth.expected + (i % 2 == 0 ? 0.6 : -0.4) * (alive > 9 ? 3 : 1)));
+    depth.accepted =
+        std::min(alive, static_cast<long>(depth.expected + (i % 2 == 0 ? 0.6 : -0.4) * (alive > 9 ? 3 : 1)));
     draft.depths.push_back(depth);
     draft.accepted[static_cast<std::size_t>(i)] = depth.judged - depth.accepted;
     alive = depth.accepted;
@@ -108,13 +109,16 @@ inline Report verified() {
              {"prompt", "12 tokens"}, {"new tokens", "192"}, {"kernels", "avx512_vnni"},
              {"numerics", "canonical"}, {"threads", "2"}};
   r.findings = {
-      finding_of("tokens_equal", Outcome::pass, 11328, "59 runs, 11 328 tokens, all as plain decoding says them"),
+      finding_of("tokens_equal", Outcome::pass, 11328, "59 runs, 11 328 tokens, all as in plain decoding"),
       finding_of("logits_equal", Outcome::pass, 15342, "15 342 rows, every bit as plain decoding computes it"),
-      finding_of("acceptance_correct", Outcome::pass, 7211, "every draft token stands or falls as p, q and coin say"),
-      finding_of("cache_rollback", Outcome::pass, 2140, "after every round the caches hold what reading the text leaves"),
+      finding_of("acceptance_correct", Outcome::pass, 7211,
+                 "every draft token is accepted or rejected as p, q and coin require"),
+      finding_of("cache_rollback", Outcome::pass, 2140,
+                 "after every round the caches hold what reading the text leaves"),
       finding_of("log_probabilities", Outcome::vacuous, 0, "no log-probability was asked for"),
       finding_of("rng_accounting", Outcome::pass, 33102, "no random answer was used twice"),
-      finding_of("distribution_exact", Outcome::pass, 1944, "every random answer enumerated: the law is p exactly")};
+      finding_of("distribution_exact", Outcome::pass, 1944,
+                 "every random draw enumerated: the distribution is exactly p")};
   r.runs = {"dflash, rejection, avx512_vnni, 1 thread, batched", "dflash, rejection, avx512_vnni, 1 thread, serial",
             "dflash, rejection, avx512_vnni, 2 threads, batched", "dflash, rejection, scalar, 1 thread, batched",
             "none, rejection, avx512_vnni, 1 thread, batched", "hostile, rejection, avx512_vnni, 1 thread, serial",
@@ -139,7 +143,7 @@ inline Report failed() {
                             "4f2c91d07be85c33.",
                             "The run drew with the same coin from a row whose digest is 91aa03c4e6f07d15.",
                             "Both rows follow the same 37 tokens, so they must be one and the same."},
-                           "the target's rows of a batch: positions, masks, the cache after a refusal",
+                           "the target's rows of a batch: positions, masks, the cache after a rejection",
                            "randomness, the rule, the draft: rows are the target's alone",
                            "draftproof reproduce out/tokens_equal-1"};
   Finding& ledger = r.findings[5];
@@ -147,7 +151,7 @@ inline Report failed() {
   ledger.message = "the number at (seed 7, sequence 0, position 37, accept, 2) was used twice";
   ledger.failure = Failure{"dflash, rejection, scalar, 1 thread, batched", 0, 9, -1, "", "",
                            {"It was used for draft token 2 of round 9.", "It was used for the residual of round 9."},
-                           "keys of chance", "", ""};
+                           "keys of random draws", "", ""};
   r.divergences = {{"dflash, rejection, avx512_vnni, 2 threads, batched", 9, 37,
                     "Once upon a time there was a miller's daughter who lived by the", " river. \nEvery morning she",
                     " rivers  and\twent", " rivers and the"}};

@@ -55,7 +55,7 @@ std::string fault_of(const json& log, const Report& report) {
 
 json sarif_of(const Report& report) { return json::parse(report_sarif(report)); }
 
-TEST(ReportSarif, HasWhatTheStandardAsksFor) {
+TEST(ReportSarif, HasWhatTheStandardRequires) {
   Report by_tokens = report_with({Outcome::pass});
   by_tokens.verdict = ReportVerdict::bug_stat;
   by_tokens.reason = "e-value 1e+12 after 900 tokens";
@@ -64,7 +64,7 @@ TEST(ReportSarif, HasWhatTheStandardAsksFor) {
   }
 }
 
-TEST(ReportSarif, AWrongRendererWouldBeSeen) {
+TEST(ReportSarif, TheTestFindsAWrongRenderer) {
   const Report report = full_report();
   const auto changed = [&](const auto& change) {
     json log = sarif_of(report);
@@ -81,17 +81,17 @@ TEST(ReportSarif, AWrongRendererWouldBeSeen) {
             "no URI");
 }
 
-TEST(ReportSarif, PlacesAFailureInItsLineAndSaysTheFactsAndTheBlame) {
+TEST(ReportSarif, PlacesAFailureInItsLineWithFactsAndBlame) {
   const json run = sarif_of(full_report())["runs"][0];
   const json& result = run["results"][0];
   EXPECT_EQ(result["ruleId"], "check_1");
   EXPECT_EQ(result["locations"][0]["physicalLocation"]["region"]["startLine"], 9);
   EXPECT_THAT(result["message"]["text"].get<std::string>(), HasSubstr("; the text before is the same; two & two"));
   EXPECT_THAT(run["tool"]["driver"]["rules"][0]["help"]["text"].get<std::string>(),
-              HasSubstr("Can be at fault: the loop. Cannot: the model."));
+              HasSubstr("Can be at fault: the loop. Cannot be at fault: the model."));
 }
 
-TEST(ReportSarif, FingerprintsACaseWhateverItsFileAndLine) {
+TEST(ReportSarif, FingerprintsDependOnNeitherFileNorLine) {
   const auto print_of = [](const auto& change) {
     Report report = full_report();
     change(report);
@@ -105,7 +105,7 @@ TEST(ReportSarif, FingerprintsACaseWhateverItsFileAndLine) {
   EXPECT_NE(print_of([](Report& report) { report.findings[1].check = "other"; }), print);
 }
 
-TEST(ReportSarif, HasAResultWhereOnlyTheTokensTogetherTell) {
+TEST(ReportSarif, HasAResultForTheSequentialTest) {
   Report report = report_with({Outcome::pass});
   report.verdict = ReportVerdict::bug_stat;
   report.reason = "e-value 1e+12 after 900 tokens";
@@ -115,7 +115,7 @@ TEST(ReportSarif, HasAResultWhereOnlyTheTokensTogetherTell) {
   EXPECT_THAT(result["message"]["text"].get<std::string>(), HasSubstr("e-value 1e+12 after 900 tokens"));
 }
 
-TEST(ReportSarif, OfAFileThatIsNoTraceSaysThatNothingWasExamined) {
+TEST(ReportSarif, ReportsAnInvalidTraceAsNotExecuted) {
   Report report = report_with({});
   report.verdict = ReportVerdict::invalid_trace;
   report.reason = "line 3: no JSON";

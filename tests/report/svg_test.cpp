@@ -18,7 +18,7 @@ using testing::IsEmpty;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-TEST(RoundNumbers, AreTheOnesOneWouldWrite) {
+TEST(RoundNumbers, AreStepsOfOneTwoOrFive) {
   EXPECT_THAT(round_numbers(0, 1, 6), ElementsAre(0, 0.2, 0.4, 0.6, 0.8, 1));
   EXPECT_THAT(round_numbers(0.5, 7.5, 8, 1), ElementsAre(1, 2, 3, 4, 5, 6, 7));
   EXPECT_THAT(round_numbers(0.5, 32.5, 8, 1), ElementsAre(5, 10, 15, 20, 25, 30));
@@ -46,7 +46,7 @@ bool is_round_step(double step) {
          std::abs(step - 10) < 1e-9;
 }
 
-TEST(RoundNumbers, AreFewEvenlySpacedWithinTheRangeAndNotFewerThanNeedBe) {
+TEST(RoundNumbers, AreEvenlySpacedWithinTheRangeAndAsManyAsAllowed) {
   int ranges = 0;
   for (const double from : {-1e6, -17.3, -0.5, 0.0, 0.4, 3.0, 999.0}) {
     for (const double length : {0.01, 0.7, 1.0, 3.0, 6.9, 32.0, 511.0, 1e4, 123456.0, 1e6, 1e9}) {
@@ -77,7 +77,7 @@ TEST(ShortNumber, FitsUnderATick) {
   for (const auto& [value, text] : cases) EXPECT_EQ(short_number(value), text);
 }
 
-TEST(PowerOfTen, IsRaised) {
+TEST(PowerOfTen, HasARaisedExponent) {
   const std::vector<std::pair<int, const char*>> cases = {{0, "1"}, {1, "10"}, {9, "10⁹"}, {271, "10²⁷¹"},
                                                           {-3, "10⁻³"}};
   for (const auto& [exponent, text] : cases) EXPECT_EQ(power_of_ten(exponent), text);
@@ -89,7 +89,7 @@ TEST(Log10Of, IsTheCommonLogarithm) {
   }
 }
 
-TEST(Axis, SharesRiseWithValuesAndStayBetweenItsEnds) {
+TEST(Axis, SharesRiseWithValuesBetweenZeroAndOne) {
   for (const Axis& axis : {amounts("a", 17), range("r", 1e6), places("p", 1, 32), powers("e", -3.2, 17.9)}) {
     double last = 0;
     for (int i = -10; i <= 110; ++i) {
@@ -110,7 +110,7 @@ TEST(Axis, SharesRiseWithValuesAndStayBetweenItsEnds) {
   }
 }
 
-TEST(Axis, HoldsWhatItIsMadeFor) {
+TEST(Axis, ContainsItsValues) {
   for (double most = 0; most < 1e7; most = most * 1.37 + 1) {
     const Axis counts = amounts("a", std::floor(most));
     EXPECT_GE(counts.to, std::floor(most));
@@ -122,7 +122,7 @@ TEST(Axis, HoldsWhatItIsMadeFor) {
 }
 
 /// Two labels of the abscissa never touch: digits of the page's fonts are at most seven units wide at their size.
-TEST(Axis, LabelsDoNotTouch) {
+TEST(Axis, LabelsDoNotOverlap) {
   const auto expect_apart = [](const Axis& axis) {
     const Plot plot("", "", axis, amounts("y", 1));
     ASSERT_GE(axis.ticks.size(), 1U) << axis.name << " " << axis.to;
@@ -184,7 +184,7 @@ TEST(Plot, DrawsEverythingInsideItsBox) {
   }
 }
 
-TEST(Plot, HigherValuesAreHigherAndLaterOnesFurtherRight) {
+TEST(Plot, HigherValuesAreHigherAndLaterOnesAreFurtherRight) {
   const Plot plot("", "", range("tokens", 1000), powers("e", 0, 9));
   for (int i = 1; i <= 100; ++i) {
     EXPECT_GT(plot.x_of(10 * i), plot.x_of(10 * (i - 1)));

@@ -14,7 +14,7 @@
 #include "oracle/spectrace/replay.h"
 #include "oracle/spectrace/traced_subject.h"
 #include "ref/base/sha256.h"
-#include "tools/hash_subject.h"
+#include "zoo/zoo_subject.h"
 
 namespace draftproof::spectrace {
 
@@ -130,7 +130,7 @@ class Recorded {
   }
 
  private:
-  HashSubject subject_;
+  zoo::ZooSubject subject_;
 };
 
 inline std::vector<std::string> lines_of(const std::string& text) {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "oracle/checks/check.h"
+#include "oracle/checks/checks.h"
 #include "tests/tools/command.h"
 
 namespace draftproof::test {
@@ -61,10 +61,10 @@ TEST(VerifyPlan, QuickRunsTheBestTableWithOneAndTwoThreadsBothVerificationsAndTw
 }
 
 TEST(VerifyPlan, LoadsEachTableOnceAndStartsEachDraftOnTheBest) {
-  for (const Effort* effort = all_efforts(); effort->name != nullptr; ++effort) {
+  for (const Effort& effort : all_efforts()) {
     std::vector<std::string> tables;
     std::set<std::string> drafts;
-    for (const Variation& variation : variations_of(question(), *effort)) {
+    for (const Variation& variation : variations_of(question(), effort)) {
       if (tables.empty() || tables.back() != variation.kernels) tables.push_back(variation.kernels);
       const bool first = drafts.insert(variation.draft).second;
       EXPECT_TRUE(!first || variation.kernels == "best") << variation.describe();
@@ -130,9 +130,7 @@ TEST(Estimate, HasAStepForEachRunAndCheckAndGrowsWithEffortLengthAndSlowTables) 
   const VerifyQuestion q = question();
   const auto whole = [&](const VerifyQuestion& of, const Effort& effort) {
     const auto steps = steps_of(of, effort, paces_of(of));
-    std::size_t checks = 0;
-    while (all_checks()[checks].examine != nullptr) ++checks;
-    EXPECT_EQ(steps.size(), variations_of(of, effort).size() + checks + 1);
+    EXPECT_EQ(steps.size(), variations_of(of, effort).size() + all_checks().size() + 1);
     return seconds_left(steps, 0, 0);
   };
   EXPECT_GT(whole(q, quick()), 4 * 64 * 0.1);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// N04: judging a whole block at once is another rule and a right one. What holds decoders to their law has to pass it,
-// and what holds them to an account of a rule has to know that this one is none of those it has.
+// N04: block verification is another rule, and a right one. The checks that compare distributions must pass it, and the
+// checks that replay a rule must notice that this is none of the rules they know.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "oracle/checks/checks.h"
 #include "oracle/exact/exact_distribution.h"
 #include "zoo/parts.h"
 #include "zoo/zoo_subject.h"
@@ -25,7 +26,7 @@ ExactQuestion question(const char* draft, const Rule& rule) {
   return question;
 }
 
-/// How many draft tokens stand in the first round, on average.
+/// Returns the mean number of accepted draft tokens in the first round.
 Rational accepted_count(Subject& subject, const ExactQuestion& question) {
   Rational sum = 0;
   EnumeratedSource random;
@@ -40,7 +41,7 @@ Rational accepted_count(Subject& subject, const ExactQuestion& question) {
 const char* const drafts[] = {"perturbed",        "always-reject",       "perfect",
                               "scripted:~~~~", "scripted:????", "scripted:+~?-/~~"};
 
-TEST(Block, HasTheDistributionOfPlainDecodingExactlyAndMoreDraftTokensStand) {
+TEST(Block, PreservesTheDistributionAndAcceptsMoreDraftTokens) {
   int better = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     for (const char* draft : drafts) {
@@ -55,10 +56,10 @@ TEST(Block, HasTheDistributionOfPlainDecodingExactlyAndMoreDraftTokensStand) {
   EXPECT_GT(better, 5);
 }
 
-/// A block is judged by all its draft tokens, so those behind the last that stands have had their say. Draws that belong to
-/// positions would give them again in the next round, and that round would not be independent of the verdict. Under
-/// `rejection` nobody has looked at them.
-TEST(Block, NeedsNumbersThatAreDrawnAfreshInEveryRound) {
+/// Block verification uses all draft tokens of a round, also those after the last accepted one. Draws keyed by position
+/// would repeat their random numbers in the next round, which would then depend on the verdict. `rejection` does not
+/// use them.
+TEST(Block, NeedsNewRandomNumbersInEveryRound) {
   int wrong = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     for (const char* draft : drafts) {
@@ -70,16 +71,16 @@ TEST(Block, NeedsNumbersThatAreDrawnAfreshInEveryRound) {
   EXPECT_GT(wrong, 5);
 }
 
-TEST(Block, IsNotHeldToTheAccountOfAnotherRule) {
+TEST(Block, IsNotReplayedAsAnotherRule) {
   ZooSubject subject(halves(3), {});
   const ExactQuestion asked = question("scripted:~~~~", block);
   Trial trial(subject, asked.request, 3, {asked.variation});
-  for (const auto check : {check_acceptance_correct, check_rng_accounting}) {
-    const Finding finding = check(trial);
+  for (const Check* const check : {&acceptance_correct, &rng_accounting}) {
+    const Finding finding = check->examine(trial);
     EXPECT_EQ(finding.outcome, Outcome::vacuous) << finding.check;
-    EXPECT_THAT(finding.message, testing::HasSubstr("there is no account of the rule block"));
+    EXPECT_THAT(finding.message, testing::HasSubstr("the rule block"));
   }
-  for (const Check* check = all_checks(); check->examine != nullptr; ++check) {
+  for (const Check* const check : all_checks()) {
     EXPECT_NE(check->examine(trial).outcome, Outcome::fail) << check->name << ": " << check->examine(trial).message;
   }
 }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "oracle/checks/checks.h"
 #include "ref/acceptance/rule.h"
 #include "tests/oracle/told.h"
 #include "zoo/zoo_subject.h"
@@ -18,12 +19,12 @@ std::size_t size_of(const Case& c) {
   return size;
 }
 
-TEST(ZooShrinkSlow, TheSmallestCaseFailsInTheMutantPassesInTheSoundLoopAndIsNoLonger) {
+TEST(ZooShrinkSlow, TheSmallestCaseFailsOnTheMutantPassesOnTheSoundLoopAndIsNoLonger) {
   int shrunken = 0;
   std::size_t before = 0;
   std::size_t after = 0;
   for (const Mutant& mutant : all_mutants()) {
-    for (const Check* check = all_checks(); check->examine != nullptr; ++check) {
+    for (const Check* const check : all_checks()) {
       const auto failed = first_failed_trial(mutant.parts, check->name);
       if (!failed) continue;
       const Shrunken small = smallest(mutant.parts, *failed, 150);
@@ -34,7 +35,7 @@ TEST(ZooShrinkSlow, TheSmallestCaseFailsInTheMutantPassesInTheSoundLoopAndIsNoLo
 
       ZooSubject again(failed->model, mutant.parts);
       const Finding repeated = draftproof::examined(again, small.smallest);
-      // One generator for the whole process: what it says next hangs on all that was asked before.
+      // One generator for the whole process: its next number depends on all draws before.
       const bool of_process = mutant.id == std::string_view("B04");
       EXPECT_TRUE(of_process || repeated.outcome == Outcome::fail)
           << mutant.id << " " << check->name << ": " << small.finding.message;

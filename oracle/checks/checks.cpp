@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/checks/checks.h"
+
+namespace draftproof {
+
+std::span<const Check* const> all_checks() noexcept {
+  static constexpr const Check* list[] = {
+      &tokens_equal,
+      &logits_equal,
+      &acceptance_correct,
+      &cache_rollback,
+      &batch_invariance,
+      &config_invariance,
+      &rng_accounting,
+      &repeatable,
+      &chunked_prefill_and_resume,
+      &sequence_isolation,
+      &log_probabilities,
+      &termination_and_counters,
+  };
+  return list;
+}
+
+}  // namespace draftproof

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// The check distribution_exact of the production loop.
+#pragma once
+
+#include "oracle/checks/check.h"
+#include "ref/acceptance/rule.h"
+
+namespace draftproof::zoo {
+
+/// Asks the production loop all questions of handwritten_cases, and of generated_case the first 200 with chains and the
+/// first 100 with trees, under one rule.
+Finding check_production_distribution(const Rule& rule);
+
+}  // namespace draftproof::zoo
