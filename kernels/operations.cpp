@@ -9,8 +9,8 @@
 namespace draftproof {
 namespace {
 
-/// The queries of one kv head are cut into so many tasks: few, for each reads all keys and values; but enough for every
-/// thread, where there are more threads than kv heads.
+/// The number of tasks that the queries of one KV head are cut into: few, because each reads all keys and values, but
+/// enough for every thread when there are more threads than KV heads.
 int tasks_per_head(const AttentionShape& shape, int rows) {
   const int queries = rows * (shape.heads / shape.kv_heads);
   const int least = (queries + attention_queries_max - 1) / attention_queries_max;
@@ -26,10 +26,10 @@ int units_of(const Kernels& kernels, const PackedMatrix::Part& part) {
   return (part.view.outputs + kernels.unit - 1) / kernels.unit;
 }
 
-/// Units that a thread should not be given less of at a time: several are multiplied together.
+/// The fewest units that a thread takes at a time: several are multiplied together.
 constexpr int units_together = 12;
 
-/// matmul_from, telling after(begin, end), on the thread that made them, which outputs of all rows are there now.
+/// matmul_from that calls after(begin, end), on the thread that computed them, for outputs that are complete in all rows.
 template <class After>
 void multiply(const Kernels& kernels, const PackedMatrix& w, int first, const PackedActivations& x, float* y,
               std::ptrdiff_t y_stride, const After& after) {
@@ -49,7 +49,8 @@ void multiply(const Kernels& kernels, const PackedMatrix& w, int first, const Pa
       const int to = std::min((skipped + std::min(end - before, units)) * kernels.unit, part.view.outputs);
       before += units;
       if (from >= to) continue;
-      kernels.matmul(part.view, x.of(kernels.activation_format(part.view.format)), x.rows(), y + part.first, y_stride, from, to);
+      kernels.matmul(part.view, x.of(kernels.activation_format(part.view.format)), x.rows(), y + part.first, y_stride,
+                     from, to);
       after(part.first + from, part.first + to);
     }
   }, std::clamp(total / (threads() * units_together), 1, 8));
@@ -57,7 +58,8 @@ void multiply(const Kernels& kernels, const PackedMatrix& w, int first, const Pa
 
 }  // namespace
 
-void matmul(const Kernels& kernels, const PackedMatrix& w, const PackedActivations& x, float* y, std::ptrdiff_t y_stride) {
+void matmul(const Kernels& kernels, const PackedMatrix& w, const PackedActivations& x, float* y,
+            std::ptrdiff_t y_stride) {
   multiply(kernels, w, 0, x, y, y_stride, [](int, int) {});
 }
 

@@ -11,21 +11,22 @@
 
 namespace draftproof {
 
-/// y [rows][y_stride] = x . w^T, x being what was last prepared for `w`.
-void matmul(const Kernels& kernels, const PackedMatrix& w, const PackedActivations& x, float* y, std::ptrdiff_t y_stride);
+/// y [rows][y_stride] = x . w^T, where x was last packed for `w`.
+void matmul(const Kernels& kernels, const PackedMatrix& w, const PackedActivations& x, float* y,
+            std::ptrdiff_t y_stride);
 
-/// The same for outputs from `first` on only; those before it may be written or left alone.
+/// The same for outputs from `first` on; those before it may or may not be written.
 void matmul_from(const Kernels& kernels, const PackedMatrix& w, int first, const PackedActivations& x, float* y,
                  std::ptrdiff_t y_stride);
 
-/// matmul; false when an output is NaN.
+/// matmul that returns false when an output is NaN.
 bool matmul_of_numbers(const Kernels& kernels, const PackedMatrix& w, const PackedActivations& x, float* y,
                        std::ptrdiff_t y_stride);
 
-/// Memory that attention works in, kept from use to use.
+/// Scratch memory of attention, kept from call to call.
 class AttentionScratch {
  public:
-  /// Room for as many threads as there are now, and at most `rows` rows, which see positions of [0, positions) only.
+  /// Makes room for the present number of threads and at most `rows` rows, which see positions in [0, positions).
   void reserve(const AttentionShape& shape, int rows, int positions);
 
   /// Bytes for as many threads as there are now and at most `rows` rows: those beside the scores, and those of the

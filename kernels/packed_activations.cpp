@@ -6,8 +6,8 @@
 namespace draftproof {
 namespace {
 
-/// Laying a row down costs about this many multiplications of a weight per input.
-double preparing_work(int rows, int inputs) { return 16.0 * rows * inputs; }
+/// Packing a row costs about as much as this many multiplications.
+double packing_work(int rows, int inputs) { return 16.0 * rows * inputs; }
 
 }  // namespace
 
@@ -28,14 +28,15 @@ void PackedActivations::reserve(const Kernels& kernels, const PackedMatrix& w, i
 void PackedActivations::pack(const float* x, std::ptrdiff_t x_stride, int begin, int end) noexcept {
   for (std::size_t i = 0; i < activation_formats; ++i) {
     if (!wanted_[i]) continue;
-    kernels_->pack_activations(static_cast<ActivationFormat>(i), x, x_stride, rows_, inputs_, begin, end, data_[i].get());
+    const auto format = static_cast<ActivationFormat>(i);
+    kernels_->pack_activations(format, x, x_stride, rows_, inputs_, begin, end, data_[i].get());
   }
 }
 
 void pack_activations(const Kernels& kernels, const PackedMatrix& w, const float* x, std::ptrdiff_t x_stride, int rows,
-             PackedActivations& to) {
+                      PackedActivations& to) {
   to.reserve(kernels, w, rows);
-  for_inputs(w.inputs(), preparing_work(rows, w.inputs()),
+  for_inputs(w.inputs(), packing_work(rows, w.inputs()),
              [&](int begin, int end) { to.pack(x, x_stride, begin, end); });
 }
 

@@ -13,14 +13,14 @@ namespace draftproof {
 /// Rows as weights are multiplied with them, see Kernels::prepare. Memory is kept from use to use.
 class PackedActivations {
  public:
-  /// Room for `rows` rows in the forms that `w` wants.
+  /// Makes room for `rows` rows in the formats that `w` needs.
   void reserve(const Kernels& kernels, const PackedMatrix& w, int rows);
 
   /// Lays inputs [begin, end) down, cut as Kernels::prepare asks; for bodies of parallel_ranges.
   void pack(const float* x, std::ptrdiff_t x_stride, int begin, int end) noexcept;
 
   int rows() const noexcept { return rows_; }
-  const void* of(ActivationFormat activation_format) const noexcept { return data_[static_cast<std::size_t>(activation_format)].get(); }
+  const void* of(ActivationFormat format) const noexcept { return data_[static_cast<std::size_t>(format)].get(); }
 
  private:
   const Kernels* kernels_ = nullptr;
@@ -31,8 +31,8 @@ class PackedActivations {
   std::array<Aligned<std::byte>, activation_formats> data_;
 };
 
-/// Lays x [rows][x_stride] down for `w`.
+/// Packs x [rows][x_stride] for `w`.
 void pack_activations(const Kernels& kernels, const PackedMatrix& w, const float* x, std::ptrdiff_t x_stride, int rows,
-             PackedActivations& to);
+                      PackedActivations& to);
 
 }  // namespace draftproof

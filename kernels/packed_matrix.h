@@ -22,7 +22,7 @@ struct MatrixSource {
   std::function<void(int first, int count, void* rows)> read;
 };
 
-/// A weight laid out once for one table: one part, or several of equal inputs, one below the other.
+/// A weight packed for one table: one part, or several with equal inputs whose outputs follow each other.
 class PackedMatrix {
  public:
   PackedMatrix() = default;
@@ -46,7 +46,7 @@ class PackedMatrix {
   void unpack_row(const Kernels& kernels, int output, float* row) const noexcept;
 
   /// Which operands the parts are multiplied with.
-  bool wants(ActivationFormat activation_format) const noexcept { return wants_[static_cast<std::size_t>(activation_format)]; }
+  bool wants(ActivationFormat format) const noexcept { return wants_[static_cast<std::size_t>(format)]; }
 
  private:
   int outputs_ = 0;

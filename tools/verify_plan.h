@@ -51,7 +51,7 @@ struct Paces {
 /// Returns the seconds that each step is expected to take: the runs of variations_of, all_checks, and the timing.
 std::vector<double> steps_of(const VerifyQuestion& question, const Effort& effort, const Paces& paces);
 
-/// Returns the expected seconds of the remaining steps when `done` steps took `elapsed` seconds: their estimates, scaled
+/// Returns the expected seconds of the remaining steps when `done` steps took `elapsed` seconds: the estimates, scaled
 /// by how much longer or shorter than estimated the finished steps took.
 double seconds_left(const std::vector<double>& steps, std::size_t done, double elapsed);
 

@@ -24,7 +24,7 @@ Trial::Trial(Subject& subject_, Request request_, std::uint64_t seed_, const std
   for (const Variation& variation : variations) {
     RecordingSource random(seed);
     Trace trace = subject.run(request, variation, random);
-    runs.push_back({variation, std::move(trace), std::move(random).ledger()});
+    runs.push_back({variation, std::move(trace), std::move(random).draws()});
   }
 }
 

@@ -21,7 +21,7 @@ namespace draftproof {
 struct Run {
   Variation variation;
   Trace trace;
-  std::vector<RecordedDraw> ledger;
+  std::vector<RecordedDraw> draws;
 };
 
 /// A contradiction: what was expected and what was observed cannot both be right.

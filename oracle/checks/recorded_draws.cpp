@@ -7,7 +7,7 @@ namespace draftproof {
 
 std::size_t RecordingSource::sample_index(const Key& key, std::span<const std::uint64_t> weights) {
   const std::uint64_t bound = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
-  ledger_.push_back({source_.seed(), key, used_[key]++, bound});
+  draws_.push_back({source_.seed(), key, used_[key]++, bound});
   return source_.sample_index(key, weights);
 }
 

@@ -20,18 +20,18 @@ struct RecordedDraw {
   bool operator==(const RecordedDraw&) const = default;
 };
 
-/// PhiloxSource that keeps a ledger of its draws.
+/// PhiloxSource that records its draws.
 class RecordingSource final : public RandomSource {
  public:
   explicit RecordingSource(std::uint64_t seed) : source_(seed) {}
   std::size_t sample_index(const Key& key, std::span<const std::uint64_t> weights) override;
 
-  const std::vector<RecordedDraw>& ledger() const& noexcept { return ledger_; }
-  std::vector<RecordedDraw> ledger() && { return std::move(ledger_); }
+  const std::vector<RecordedDraw>& draws() const& noexcept { return draws_; }
+  std::vector<RecordedDraw> draws() && { return std::move(draws_); }
 
  private:
   PhiloxSource source_;
-  std::vector<RecordedDraw> ledger_;
+  std::vector<RecordedDraw> draws_;
   std::map<Key, int> used_;
 };
 

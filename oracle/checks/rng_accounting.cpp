@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Compares the ledger of every run with the draws its rounds need: which draws, in which order, under which keys, and
+// Compares the recorded draws of every run with the draws its rounds need: which draws, in which order, under which keys, and
 // no others. So no key serves two decisions (except one draw that uses its number twice, and drafts under `matching`,
 // which share the target's number), no draw is discarded, every draw uses the requested seed and sequence, and a key
 // depends only on position and purpose.
@@ -104,18 +104,18 @@ std::string name_of(const Key& key) {
 }
 
 /// Merges the two halves of a draw: it selects a token block and then a token in it, both with one number.
-std::vector<RecordedDraw> decisions(const std::vector<RecordedDraw>& ledger) {
+std::vector<RecordedDraw> decisions(const std::vector<RecordedDraw>& draws) {
   std::vector<RecordedDraw> list;
-  for (const RecordedDraw& entry : ledger) {
+  for (const RecordedDraw& entry : draws) {
     if (list.empty() || list.back().key != entry.key || list.back().bound != entry.bound) list.push_back(entry);
   }
   return list;
 }
 
 /// Compares the draws of a run, merged, with those that its rounds need.
-class LedgerComparison {
+class DrawComparison {
  public:
-  LedgerComparison(const Run& run, std::vector<RecordedDraw> found, std::vector<ExpectedDraw> expected,
+  DrawComparison(const Run& run, std::vector<RecordedDraw> found, std::vector<ExpectedDraw> expected,
                    Examination& examination)
       : run_(run), found_(std::move(found)), expected_(std::move(expected)), examination_(examination) {}
 
@@ -184,7 +184,7 @@ Finding examine(Trial& trial) {
       return std::move(examination)
           .finding("", "the draws of the rule " + std::string(run.variation.rule->name) + " are not known");
     }
-    for (const RecordedDraw& entry : run.ledger) {
+    for (const RecordedDraw& entry : run.draws) {
       ++draws;
       examination.expect(entry.seed == trial.seed && entry.key.sequence == trial.request.sequence, [&] {
         return failure_of(run.variation, -1, entry.key.position,
@@ -194,7 +194,7 @@ Finding examine(Trial& trial) {
                           {"that is another random stream than the requested one"});
       });
     }
-    LedgerComparison comparison(run, decisions(run.ledger), ExpectedDraws(trial, run).expected(), examination);
+    DrawComparison comparison(run, decisions(run.draws), ExpectedDraws(trial, run).expected(), examination);
     if (!comparison.compare()) return std::move(examination).finding("");
   }
   return std::move(examination).finding(std::to_string(draws) + " random draws, each for one decision");

@@ -41,7 +41,7 @@ void examine_pair(Trial& trial, const Run& run, Trial& alone, const Run& other, 
       return *what;
     });
   };
-  const bool foreign = std::any_of(other.ledger.begin(), other.ledger.end(), [&](const RecordedDraw& entry) {
+  const bool foreign = std::any_of(other.draws.begin(), other.draws.end(), [&](const RecordedDraw& entry) {
     return entry.key.sequence != alone.request.sequence;
   });
   expect("another sequence alone", {}, foreign);

@@ -14,17 +14,17 @@
 // generator with both 0 and 1 among its values has 1 / N more in one cell. So 16 / N covers all of it, with N = 2^20
 // where nothing is stated.
 //
-// The ledger finds one value in two decisions. The next coin equals one of the distinct values seen, of which the
+// The repeat test finds one value in two decisions. The next coin equals one of the distinct values seen, of which the
 // newest 2^17 are kept, with a probability of at most their number times the largest probability of one value: rare
 // events (oracle/sequential/rare_events.h).
 //
 // The largest probability of one value is 2^-R, R the most bits that any earlier coin in [1/2, 1) showed; before there
-// is one the ledger makes no bet. A coin shows its bits after the binary point: floats have at most 24 of them there.
+// is one the repeat test makes no bet. A coin shows its bits after the binary point: floats have at most 24 of them there.
 // It shows no more than its shortest decimal has digits for, and 22 where that decimal is a rounded float's, because
 // coins may have been written that way; and no more than 30, because c / (2^31 - 1) fills a double with only 31 random
 // bits, unless the engine states how many it has. The factor 1 + 2^-7 allows for floats rounded from 32 bits.
 //
-// The learned bets have one half of alpha and the ledger the other.
+// The learned bets have one half of alpha and the repeat test the other.
 #pragma once
 
 #include <array>

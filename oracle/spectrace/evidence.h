@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// All bets on a trace: games of chance that no correct engine loses often. A game begins with wealth 1 and stakes it on
+// All bets on a trace: bets that no correct engine loses often. A game begins with wealth 1 and stakes it on
 // values it has not seen yet. With a correct engine its expected wealth is at most 1 at every time. So its alarm, at a
 // wealth of games / alpha, is false with probability alpha / games at most, and any alarm of all games with alpha.
 #pragma once

@@ -206,8 +206,8 @@ const StoredTensor& Checkpoint::find(const std::string& name, const std::vector<
     throw Error(where(tensor) + " has type " + in_quotes(tensor.type_name) +
                 ", but F32, F16, BF16 or a block format is needed; convert the checkpoint");
   }
-  const bool fits =
-      gguf_names_ != nullptr ? without_leading_ones(tensor.shape) == without_leading_ones(shape) : tensor.shape == shape;
+  const bool folder = gguf_names_ == nullptr;
+  const bool fits = folder ? tensor.shape == shape : without_leading_ones(tensor.shape) == without_leading_ones(shape);
   if (!fits) {
     throw Error(where(tensor) + " has shape " + shown(tensor.shape) + ", but the configuration asks for " +
                 shown(shape));

@@ -231,7 +231,8 @@ std::span<const float> DFlashNetwork::block(Token anchor, int masks, Cache& cont
   tokens[0] = anchor;
   target_.embeddings()->embed(tokens, scratch_.hidden_states.data());
   if (config_.embedding_scale != 1) {
-    for (int i = 0; i < rows * t.hidden; ++i) scratch_.hidden_states[static_cast<std::size_t>(i)] *= config_.embedding_scale;
+    const auto count = static_cast<std::size_t>(rows) * static_cast<std::size_t>(t.hidden);
+    for (float& value : std::span(scratch_.hidden_states).first(count)) value *= config_.embedding_scale;
   }
 
   {
@@ -257,7 +258,8 @@ std::span<const float> DFlashNetwork::block(Token anchor, int masks, Cache& cont
   }
 
   block_rows_.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(t.hidden));
-  kernels_.rms_norm(scratch_.hidden_states.data(), t.hidden, rows, 1, t.hidden, norm_.data(), t.epsilon, block_rows_.data(),
+  kernels_.rms_norm(scratch_.hidden_states.data(), t.hidden, rows, 1, t.hidden, norm_.data(), t.epsilon,
+                    block_rows_.data(),
                     t.hidden);
   logits_.resize(static_cast<std::size_t>(masks) * static_cast<std::size_t>(target_.vocabulary()));
   if (!target_.embeddings()->unembed(block_rows_.data() + t.hidden, masks, scratch_.activations, logits_.data())) {

@@ -46,8 +46,8 @@ class HashModel final : public Model {
   void add_row(std::span<const Token> text, Outputs& outputs) const {
     std::uint64_t state = shape_.seed;
     for (const Token token : text) state = mixed(state, static_cast<std::uint64_t>(token) + 1);
-    if (shape_.dialect != 0) {
-      const std::uint64_t own = mixed(state, shape_.dialect);
+    if (shape_.perturbation != 0) {
+      const std::uint64_t own = mixed(state, shape_.perturbation);
       if (own % static_cast<std::uint64_t>(shape_.disagreement) == 0) state = own;
     }
     for (int token = 0; token < shape_.vocabulary; ++token) {
@@ -63,7 +63,7 @@ class HashModel final : public Model {
 }  // namespace
 
 HashShape disagreeing(HashShape shape) {
-  shape.dialect = 77;
+  shape.perturbation = 77;
   shape.disagreement = 2;
   return shape;
 }

@@ -15,12 +15,12 @@ struct HashShape {
   int context = 1 << 20;
   int levels = 4;              // logits are small integers in [0, levels)
   int spread = 1;              // ... times this
-  std::uint64_t seed = 1;      // of the law of the text
-  std::uint64_t dialect = 0;   // 0: the law itself; else a model that disagrees on some rows,
+  std::uint64_t seed = 1;      // of the logits
+  std::uint64_t perturbation = 0;   // 0: none; else the model disagrees with that of 0 on some rows,
   int disagreement = 4;        //    one in `disagreement`
 };
 
-/// The shape of a model that knows the law as a draft does: on one row in two it says something else.
+/// Returns the shape of a draft model: its logits disagree with those of `shape` on one row in two.
 HashShape disagreeing(HashShape shape);
 
 std::unique_ptr<Model> make_hash_model(const HashShape& shape);

@@ -18,7 +18,7 @@ struct MemoryNeed {
   std::uint64_t cache_per_position = 0;          // keys and values of full layers, one position
   std::uint64_t scratch = 0;                     // activations of a pass, a row of logits and what it is read as
   std::uint64_t scratch_per_position = 0;        // attention's, on all threads
-  std::uint64_t scratch_per_draft_token = 0;           // of a round: rows of logits, and what the draft token was drawn from
+  std::uint64_t scratch_per_draft_token = 0;     // of a round: rows of logits, and the distribution it was drawn from
 
   MemoryNeed& operator+=(const MemoryNeed& other);
   std::uint64_t beside_weights(int positions, int draft_tokens) const noexcept;

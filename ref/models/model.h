@@ -34,7 +34,9 @@ struct Outputs {
     return std::span(logits).subspan(static_cast<std::size_t>(row) * static_cast<std::size_t>(vocabulary),
                                      static_cast<std::size_t>(vocabulary));
   }
-  static std::size_t bytes_per_row(int vocabulary) noexcept { return sizeof(float) * static_cast<std::size_t>(vocabulary); }
+  static std::size_t bytes_per_row(int vocabulary) noexcept {
+    return sizeof(float) * static_cast<std::size_t>(vocabulary);
+  }
 };
 
 class PackedActivations;  // kernels/packed_activations.h

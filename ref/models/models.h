@@ -24,8 +24,8 @@ std::span<const Architecture> all_architectures() noexcept;
 std::unique_ptr<Model> load_model(const Checkpoint& files, const LoadOptions& options);
 
 /// Returns the ids of the stop tokens, ascending. A folder has them as eos_token_id of generation_config.json or, where
-/// that has none, of config.json. A .gguf file names the end of a text, a turn or a message in its metadata; tokens that
-/// llama.cpp knows as such by their spelling count too.
+/// that has none, of config.json. A .gguf file names the end of a text, a turn or a message in its metadata; the tokens
+/// that llama.cpp knows as such by their spelling count too.
 std::vector<Token> read_stop_tokens(const Checkpoint& files);
 
 }  // namespace draftproof

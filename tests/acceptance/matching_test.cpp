@@ -168,7 +168,7 @@ TEST(MatchingMutants, ADraftTokenIsAcceptedWhenTheTargetCouldEmitIt) {
 TEST(Rules, AreFoundByName) {
   EXPECT_EQ(find_rule("matching"), &matching);
   EXPECT_EQ(find_rule("rejection"), &rejection);
-  EXPECT_EQ(find_rule("guessing"), nullptr);
+  EXPECT_EQ(find_rule("sampling"), nullptr);
 }
 
 TEST(Rules, APointDistributionGivesTheSameDecisionUnderBoth) {

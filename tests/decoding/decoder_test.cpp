@@ -21,10 +21,10 @@ constexpr std::uint64_t seed = 11;
 /// A target, a draft model that agrees with it on half of the rows, and the plain texts, which are computed once.
 class Bench {
  public:
-  Bench() : target_(make_hash_model(shape(0))), dialect_(make_hash_model(shape(77))) {}
+  Bench() : target_(make_hash_model(shape(0))), perturbed_(make_hash_model(shape(77))) {}
 
   Model& target() { return *target_; }
-  Model& dialect() { return *dialect_; }
+  Model& perturbed() { return *perturbed_; }
 
   /// Returns prompt and a long plain output without stop tokens, a prefix of which is every plain text.
   const std::vector<Token>& truth(const Request& request) {
@@ -53,11 +53,11 @@ class Bench {
   std::unique_ptr<Draft> new_draft(std::size_t kind, const Request& request) {
     const int capacity = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
     if (kind == 0) return std::make_unique<NoDraft>();
-    if (kind == 1) return std::make_unique<ModelDraft>(*dialect_, capacity, request.draft_max);
+    if (kind == 1) return std::make_unique<ModelDraft>(*perturbed_, capacity, request.draft_max);
     if (kind == 2) return std::make_unique<AlwaysRejectDraft>(*target_, capacity, request.draft_max);
     if (kind == 3) return std::make_unique<PerfectDraft>(*target_, capacity, request.draft_max);
     if (kind < others) {
-      return std::make_unique<TreeDraft>(*dialect_, capacity, request.draft_max, truth(request), kind == 5);
+      return std::make_unique<TreeDraft>(*perturbed_, capacity, request.draft_max, truth(request), kind == 5);
     }
     const Token stop = request.stops.empty() ? 0 : request.stops.back();
     return std::make_unique<KnowingDraft>(scripts()[kind - others].script, truth(request), vocabulary,
@@ -65,8 +65,8 @@ class Bench {
   }
 
  private:
-  static HashShape shape(std::uint64_t dialect) {
-    return {.vocabulary = vocabulary, .levels = 3, .seed = 3, .dialect = dialect, .disagreement = 2};
+  static HashShape shape(std::uint64_t perturbation) {
+    return {.vocabulary = vocabulary, .levels = 3, .seed = 3, .perturbation = perturbation, .disagreement = 2};
   }
   static const std::vector<NamedScript>& scripts() {
     static const std::vector<NamedScript> list = all_scripts();
@@ -74,7 +74,7 @@ class Bench {
   }
 
   std::unique_ptr<Model> target_;
-  std::unique_ptr<Model> dialect_;
+  std::unique_ptr<Model> perturbed_;
   std::map<std::pair<std::vector<Token>, std::array<float, 3>>, std::vector<Token>> truths_;
 };
 
@@ -522,7 +522,7 @@ void expect_step_kept(Bench& bench, const Case& point, const Arm& arm) {
   for (int k = 0;; ++k) {
     ASSERT_LT(k, 200) << "the failures come to an end";
     WatchedModel target(bench.target());
-    WatchedModel drafts_model(point.draft == 1 ? bench.dialect() : bench.target());
+    WatchedModel drafts_model(point.draft == 1 ? bench.perturbed() : bench.target());
     std::unique_ptr<Draft> inner;
     const int capacity = static_cast<int>(point.request.prompt.size()) + point.request.max_new_tokens;
     if (point.draft == 0) inner = std::make_unique<NoDraft>();

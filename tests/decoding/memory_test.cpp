@@ -35,10 +35,10 @@ struct Outcome {
 };
 
 /// One run in which the allocation after `granted` others fails (-1: none). Continues after the failure.
-void run_short_of_memory(Model& target, Model& dialect, const Request& request, const Rule& rule, Recording recording,
+void run_short_of_memory(Model& target, Model& perturbed, const Request& request, const Rule& rule, Recording recording,
                          long granted, Outcome& outcome) {
   const int capacity = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
-  WatchedDraft draft(std::make_unique<ModelDraft>(dialect, capacity, request.draft_max));
+  WatchedDraft draft(std::make_unique<ModelDraft>(perturbed, capacity, request.draft_max));
   PhiloxSource random(5);
   Decoder decoder(target, draft, rule, random, request, recording);
   std::vector<Token> received;
@@ -65,7 +65,7 @@ void run_short_of_memory(Model& target, Model& dialect, const Request& request, 
     text.resize(length);
     ASSERT_EQ(draft.observed(), text);
     ASSERT_EQ(decoder.cache().digest(), cache_after(target, text));
-    ASSERT_EQ(draft.digest(), cache_after(dialect, text));
+    ASSERT_EQ(draft.digest(), cache_after(perturbed, text));
     ASSERT_EQ(recounted(decoder.trace()).accepted, decoder.trace().statistics.accepted);
     decoder.run(watch);
   }
@@ -76,7 +76,7 @@ void run_short_of_memory(Model& target, Model& dialect, const Request& request, 
 
 TEST(Memory, RunningOutAtAnyAllocationLeavesCacheDraftAndOutputConsistent) {
   const auto target = make_hash_model({.vocabulary = 5, .levels = 3, .seed = 3});
-  const auto dialect = make_hash_model({.vocabulary = 5, .levels = 3, .seed = 3, .dialect = 77, .disagreement = 2});
+  const auto perturbed = make_hash_model({.vocabulary = 5, .levels = 3, .seed = 3, .perturbation = 77, .disagreement = 2});
   std::vector<Token> prompt;
   for (int i = 0; i < 150; ++i) prompt.push_back(i % 5);
   int failures = 0;
@@ -85,11 +85,11 @@ TEST(Memory, RunningOutAtAnyAllocationLeavesCacheDraftAndOutputConsistent) {
       for (const Recording recording : {Recording::counts, Recording::digests}) {
         Request request = asked(prompt, 8, 3, sampling);
         Outcome whole;
-        run_short_of_memory(*target, *dialect, request, **rule, recording, -1, whole);
+        run_short_of_memory(*target, *perturbed, request, **rule, recording, -1, whole);
         for (long granted = 0;; ++granted) {
           ASSERT_LT(granted, 10'000) << "a run of eight tokens allocates only so often";
           Outcome outcome;
-          run_short_of_memory(*target, *dialect, request, **rule, recording, granted, outcome);
+          run_short_of_memory(*target, *perturbed, request, **rule, recording, granted, outcome);
           if (HasFatalFailure()) FAIL() << "after " << granted << " allocations, " << (*rule)->name;
           ASSERT_EQ(outcome.output, whole.output) << "after " << granted << " allocations, " << (*rule)->name;
           EXPECT_TRUE(recording == Recording::digests || outcome.received == outcome.output);

@@ -364,8 +364,8 @@ TEST(TargetConfig, WithoutRopeThetaUsesTheDefaultOfTransformersForEveryArchitect
 }
 
 TEST(TargetConfig, AnLmHeadInTheFileIsUsedWhateverTheConfigStates) {
-  Fields untold = good_target;
-  untold.erase("tie_word_embeddings");
+  Fields folder_without_it = good_target;
+  folder_without_it.erase("tie_word_embeddings");
   Fields tied = good_target;
   tied["tie_word_embeddings"] = "true";
   std::vector<Tensor> without_head = target_weights();
@@ -378,9 +378,9 @@ TEST(TargetConfig, AnLmHeadInTheFileIsUsedWhateverTheConfigStates) {
     const Folder folder(config, tensors);
     return read(*load_model(Checkpoint(folder.path()), best_kernels()), {1, 2, 3}, {}).logits;
   };
-  EXPECT_EQ(logits(tied, without_head), logits(untold, without_head));
+  EXPECT_EQ(logits(tied, without_head), logits(folder_without_it, without_head));
   EXPECT_NE(logits(tied, without_head), logits(tied, other_head)) << "as transformers 5 and llama.cpp have it";
-  EXPECT_EQ(logits(good_target, other_head), logits(untold, other_head));
+  EXPECT_EQ(logits(good_target, other_head), logits(folder_without_it, other_head));
   EXPECT_EQ(logits(good_target, other_head), logits(tied, other_head));
   std::vector<Tensor> same_head = target_weights();
   for (Tensor& t : same_head) {
@@ -393,7 +393,7 @@ TEST(TargetConfig, AnLmHeadInTheFileIsUsedWhateverTheConfigStates) {
   };
   EXPECT_EQ(weights(same_head), weights(without_head)) << "one of the embedding's bytes is kept once";
   EXPECT_GT(weights(other_head), weights(without_head));
-  for (const Fields& config : {good_target, untold, tied}) {
+  for (const Fields& config : {good_target, folder_without_it, tied}) {
     EXPECT_EQ(logits(config, same_head), logits(tied, without_head));
   }
   const Folder folder(good_target, without_head);
@@ -538,12 +538,12 @@ TEST(DraftConfig, MissingTapsAreTheAuthorsDefault) {
 }
 
 TEST(DraftConfig, NestedFieldsTakePrecedenceAndABlockHasSixteenRowsByDefault) {
-  Fields untold = good_draft;
-  untold.erase("block_size");
+  Fields folder_without_it = good_draft;
+  folder_without_it.erase("block_size");
   const Sizes model(4);
-  EXPECT_EQ(read_dflash_config(Json::parse(json_of(untold), "config.json"), model).block_size, 16);
-  untold["dflash_config"] = R"({"mask_token_id": 9, "target_layer_ids": [0, 2], "block_size": 10})";
-  EXPECT_EQ(read_dflash_config(Json::parse(json_of(untold), "config.json"), model).block_size, 10);
+  EXPECT_EQ(read_dflash_config(Json::parse(json_of(folder_without_it), "config.json"), model).block_size, 16);
+  folder_without_it["dflash_config"] = R"({"mask_token_id": 9, "target_layer_ids": [0, 2], "block_size": 10})";
+  EXPECT_EQ(read_dflash_config(Json::parse(json_of(folder_without_it), "config.json"), model).block_size, 10);
   const DFlashConfig top_level = draft_config({{"dflash_config", "{}"},
                                                {"mask_token_id", "3"},
                                                {"target_layer_ids", "[1, 3]"},
@@ -683,7 +683,8 @@ TEST(StopTokens, AreOnlyThoseOfGenerationConfigWhenItHasAny) {
   folder.write("generation_config.json", R"({"eos_token_id": [9, 2, 7]})");
   EXPECT_EQ(read_stop_tokens(Checkpoint(folder.path())), (std::vector<Token>{2, 7, 9}));
   folder.write("generation_config.json", R"({"eos_token_id": 9})");
-  EXPECT_EQ(read_stop_tokens(Checkpoint(folder.path())), (std::vector<Token>{9})) << "not config.json's 7, as transformers";
+  EXPECT_EQ(read_stop_tokens(Checkpoint(folder.path())), (std::vector<Token>{9}))
+        << "not config.json's 7, as transformers";
   for (const char* without : {"{}", R"({"eos_token_id": null})"}) {
     folder.write("generation_config.json", without);
     EXPECT_EQ(read_stop_tokens(Checkpoint(folder.path())), (std::vector<Token>{7})) << without;

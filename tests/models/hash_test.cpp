@@ -66,26 +66,26 @@ TEST(HashModel, AnotherSeedGivesAnotherDistribution) {
   EXPECT_EQ(equal_rows(logits_of(shape, text_of(shape)), logits_of(other, text_of(shape)), shape.vocabulary), 0);
 }
 
-TEST(HashModel, ADialectDisagreesInOneRowPerDisagreement) {
+TEST(HashModel, APerturbedModelDisagreesInOneRowPerDisagreement) {
   for (const int disagreement : {2, 4, 10}) {
     const HashShape shape{.levels = 1 << 20};
-    HashShape dialect = shape;
-    dialect.dialect = 7;
-    dialect.disagreement = disagreement;
+    HashShape perturbed = shape;
+    perturbed.perturbation = 7;
+    perturbed.disagreement = disagreement;
     const int different =
-        length - equal_rows(logits_of(shape, text_of(shape)), logits_of(dialect, text_of(shape)), shape.vocabulary);
+        length - equal_rows(logits_of(shape, text_of(shape)), logits_of(perturbed, text_of(shape)), shape.vocabulary);
     // 400 fair draws: six standard deviations are at most 60.
     EXPECT_NEAR(different, length / disagreement, 60);
     EXPECT_GT(different, 0);
   }
 }
 
-TEST(HashModel, ADialectOfDisagreementOneDisagreesAlways) {
+TEST(HashModel, APerturbedModelOfDisagreementOneDisagreesAlways) {
   const HashShape shape{.levels = 1 << 20};
-  HashShape dialect = shape;
-  dialect.dialect = 7;
-  dialect.disagreement = 1;
-  EXPECT_EQ(equal_rows(logits_of(shape, text_of(shape)), logits_of(dialect, text_of(shape)), shape.vocabulary), 0);
+  HashShape perturbed = shape;
+  perturbed.perturbation = 7;
+  perturbed.disagreement = 1;
+  EXPECT_EQ(equal_rows(logits_of(shape, text_of(shape)), logits_of(perturbed, text_of(shape)), shape.vocabulary), 0);
 }
 
 }  // namespace

@@ -65,13 +65,13 @@ GgufFields fields_of(const Json& config, const std::string& architecture) {
   return fields;
 }
 
-enum class Dialect { llama_cpp, ik_llama_cpp };
+enum class Converter { llama_cpp, ik_llama_cpp };
 
 /// tale-dflash with the names of one of the spellings.
-void write_draft(const std::filesystem::path& file, Dialect dialect) {
+void write_draft(const std::filesystem::path& file, Converter converter) {
   const Checkpoint from(tale_dflash);
   const Json config = from.config();
-  const bool mainline = dialect == Dialect::llama_cpp;
+  const bool mainline = converter == Converter::llama_cpp;
   const std::string name = mainline ? "dflash" : "dflash-draft";
   GgufFields fields = fields_of(config, name);
   const Json block = config.at("dflash_config");
@@ -128,11 +128,11 @@ TEST(GgufDraft, BothSpellingsOfNamesGiveTheBitsOfSafetensors) {
   const auto target = load_model(Checkpoint(tale_target), best_kernels());
   const std::vector<float> want = drafted(tale_dflash, *target, best_kernels());
   const TemporaryFolder folder;
-  for (const Dialect dialect : {Dialect::llama_cpp, Dialect::ik_llama_cpp}) {
+  for (const Converter converter : {Converter::llama_cpp, Converter::ik_llama_cpp}) {
     const auto file = folder.path() / "draft.gguf";
-    write_draft(file, dialect);
+    write_draft(file, converter);
     EXPECT_TRUE(is_dflash(Checkpoint(file).config()));
-    EXPECT_TRUE(same_bits(drafted(file, *target, best_kernels()), want)) << static_cast<int>(dialect);
+    EXPECT_TRUE(same_bits(drafted(file, *target, best_kernels()), want)) << static_cast<int>(converter);
   }
 }
 

@@ -139,7 +139,7 @@ TEST(CoinEvidence, AStatedCoarseGridRaisesNoAlarm) {
   }
 }
 
-TEST(CoinEvidence, StatedBitsSharpenTheLedger) {
+TEST(CoinEvidence, StatedBitsSharpenTheRepeatTest) {
   const auto with_one_pair = [](int bits_stated) {
     CoinEvidence evidence(1e-9, bits_stated);
     Bits bits(3);
@@ -168,7 +168,7 @@ TEST(CoinEvidence, TheSameTestFindsACoinPassedTwice) {
   }
 }
 
-TEST(CoinEvidence, TheSameTestFindsALedgerThatUnderstatesItsProbability) {
+TEST(CoinEvidence, TheSameTestFindsARepeatTestThatUnderstatesItsProbability) {
   CoinEvidence understating(1e-9, 53);
   CoinEvidence right(1e-9);
   Bits bits(1);

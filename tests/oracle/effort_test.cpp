@@ -132,17 +132,17 @@ TEST(PlainRows, CachedRowsEqualFreshRows) {
   Watched model;
   PhiloxSource random(3);
   const Request request = asked(300);
-  const PlainRun afresh = plain(model, request, random);
+  const PlainRun recomputed = plain(model, request, random);
   for (const int most : {1, 7, 299}) {
     const PlainRun run = plain(model, request, random, most);
-    EXPECT_EQ(run.output, afresh.output);
-    EXPECT_EQ(run.logprobs, afresh.logprobs);
+    EXPECT_EQ(run.output, recomputed.output);
+    EXPECT_EQ(run.logprobs, recomputed.logprobs);
     std::vector<Token> text = request.prompt;
     text.insert(text.end(), run.output.begin(), run.output.end() - 1);
     const std::vector<PlainRow> along = plain_rows(model, request, text, 150, most);
     ASSERT_EQ(along.size(), text.size() - 149);
-    for (std::size_t i = 0; i < run.rows.size(); ++i) EXPECT_EQ(run.rows[i].logits, afresh.rows[i].logits);
-    for (std::size_t i = 0; i < along.size(); ++i) EXPECT_EQ(along[i].logits, afresh.rows[147 + i].logits);
+    for (std::size_t i = 0; i < run.rows.size(); ++i) EXPECT_EQ(run.rows[i].logits, recomputed.rows[i].logits);
+    for (std::size_t i = 0; i < along.size(); ++i) EXPECT_EQ(along[i].logits, recomputed.rows[147 + i].logits);
   }
 }
 

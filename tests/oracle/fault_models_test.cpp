@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The laws on the list are those of the mutants: every random answer of a mutant's rule is enumerated, and the law of
+// The listed fault models have the distributions of the mutants: every draw of a mutant is enumerated, and the distribution of
 // its first token compared, for every pair of distributions over three tokens with weights in sixths.
 #include "oracle/sequential/fault_models.h"
 
@@ -25,7 +25,7 @@ const FaultModel& model_named(const std::string& name) {
   for (const FaultModel& distribution : fault_models()) {
     if (distribution.name == name) return distribution;
   }
-  ADD_FAILURE() << "no law is named " << name;
+  ADD_FAILURE() << "no fault model is named " << name;
   return fault_models()[0];
 }
 
@@ -35,7 +35,7 @@ std::vector<double> distribution_of(const std::string& name, const PositionDistr
   return r;
 }
 
-/// The law of the first token when one draft token is judged, by enumeration.
+/// The distribution of the first token when one draft token is judged, by enumeration.
 std::vector<double> enumerated(const Rule& rule, const Position& position, const Drafting& drafting, int vocabulary) {
   std::vector<Rational> distribution(static_cast<std::size_t>(vocabulary));
   EnumeratedSource random;
@@ -91,7 +91,7 @@ TEST(FaultModels, AreTheDistributionsOfTheMutants) {
   };
   const std::vector<Distribution> rows = all_distributions(3, 6);
   for (const auto& mutant : mutants) {
-    int differ = 0;  // from p: a law that is p bets on nothing
+    int differ = 0;  // from p: a model equal to p bets on nothing
     for (const Distribution& p : rows) {
       for (const Distribution& q : rows) {
         const Position position{p, q};

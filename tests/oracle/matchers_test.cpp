@@ -111,7 +111,7 @@ TEST(HasExactDistribution, MatchesTheProductionRulesOnEveryPairOfTinyDistributio
   EXPECT_EQ(pairs, 200);
 }
 
-/// What the matcher throws about a sampler that has no law to hold anything to.
+/// What the matcher throws about a sampler that has no distribution to compare.
 template <class Sampler>
 std::string fault(const Sampler& sampler) {
   try {
@@ -170,7 +170,7 @@ TEST(HasExactDistribution, RefusesASamplerThatKeepsState) {
                 return calls++ % 2;
               }),
               remembers)
-      << "the law would be that of the coin";
+      << "the distribution would be that of the coin";
   calls = 0;
   EXPECT_THAT(fault([&](RandomSource& random) {
                 Coins coins(random);

@@ -26,7 +26,7 @@ TEST(RecordingSource, DrawsLikePhiloxSourceAndRecordsEveryDraw) {
   for (const Key& key : {first, second, first}) {
     EXPECT_EQ(recording.sample_index(key, weights), plain.sample_index(key, weights));
   }
-  EXPECT_THAT(recording.ledger(),
+  EXPECT_THAT(recording.draws(),
               ElementsAre(RecordedDraw{7, first, 0, 6}, RecordedDraw{7, second, 0, 6}, RecordedDraw{7, first, 1, 6}));
 }
 
@@ -51,15 +51,15 @@ class RngAccounting : public testing::Test {
   void catches(const Rule& rule, Tamper tamper, const char* words) {
     Trial trial = trial_of(subject_, rule);
     ASSERT_EQ(rng_accounting.examine(trial).outcome, Outcome::pass) << rng_accounting.examine(trial).message;
-    tamper(trial.runs[1].ledger);
+    tamper(trial.runs[1].draws);
     const Finding finding = rng_accounting.examine(trial);
     EXPECT_EQ(finding.outcome, Outcome::fail) << words;
     EXPECT_THAT(told(finding), HasSubstr(words));
     expect_whole(finding);
     EXPECT_THAT(finding.message, HasSubstr("draft perturbed"));
   }
-  static std::vector<RecordedDraw>::iterator first_of(std::vector<RecordedDraw>& ledger, Purpose purpose) {
-    return std::find_if(ledger.begin(), ledger.end(),
+  static std::vector<RecordedDraw>::iterator first_of(std::vector<RecordedDraw>& draws, Purpose purpose) {
+    return std::find_if(draws.begin(), draws.end(),
                         [&](const RecordedDraw& entry) { return entry.key.purpose == purpose; });
   }
 
@@ -68,32 +68,32 @@ class RngAccounting : public testing::Test {
 
 TEST_F(RngAccounting, FindsMissingExtraAndChangedEntries) {
   for (const Purpose purpose : {Purpose::draft, Purpose::accept, Purpose::residual, Purpose::target}) {
-    catches(rejection, [&](std::vector<RecordedDraw>& ledger) { ledger.erase(first_of(ledger, purpose)); },
+    catches(rejection, [&](std::vector<RecordedDraw>& draws) { draws.erase(first_of(draws, purpose)); },
             name_of(purpose));
-    catches(rejection, [&](std::vector<RecordedDraw>& ledger) { ++first_of(ledger, purpose)->key.position; },
+    catches(rejection, [&](std::vector<RecordedDraw>& draws) { ++first_of(draws, purpose)->key.position; },
             "position");
-    catches(rejection, [&](std::vector<RecordedDraw>& ledger) { ++first_of(ledger, purpose)->seed; },
+    catches(rejection, [&](std::vector<RecordedDraw>& draws) { ++first_of(draws, purpose)->seed; },
             "another random stream");
-    catches(rejection, [&](std::vector<RecordedDraw>& ledger) { first_of(ledger, purpose)->key.sequence = 1; },
+    catches(rejection, [&](std::vector<RecordedDraw>& draws) { first_of(draws, purpose)->key.sequence = 1; },
             "another random stream");
   }
-  const auto one_number_for_both = [](std::vector<RecordedDraw>& ledger) {
-    first_of(ledger, Purpose::residual)->key.purpose = Purpose::accept;
+  const auto one_number_for_both = [](std::vector<RecordedDraw>& draws) {
+    first_of(draws, Purpose::residual)->key.purpose = Purpose::accept;
   };
   catches(rejection, one_number_for_both, "need a draw for");
-  catches(rejection, [](std::vector<RecordedDraw>& ledger) { ledger.clear(); }, "there is no further draw");
-  catches(matching, [](std::vector<RecordedDraw>& ledger) { ledger.pop_back(); }, "there is no further draw");
+  catches(rejection, [](std::vector<RecordedDraw>& draws) { draws.clear(); }, "there is no further draw");
+  catches(matching, [](std::vector<RecordedDraw>& draws) { draws.pop_back(); }, "there is no further draw");
 }
 
 TEST_F(RngAccounting, FindsADiscardedDraw) {
-  catches(rejection, [](std::vector<RecordedDraw>& ledger) { ledger.push_back({3, {0, 40, Purpose::residual}, 0, 9}); },
+  catches(rejection, [](std::vector<RecordedDraw>& draws) { draws.push_back({3, {0, 40, Purpose::residual}, 0, 9}); },
           "no decision of the rounds used it");
   catches(matching,
-          [](std::vector<RecordedDraw>& ledger) {
-            RecordedDraw again = ledger.back();
+          [](std::vector<RecordedDraw>& draws) {
+            RecordedDraw again = draws.back();
             ++again.counter;
             ++again.bound;
-            ledger.push_back(again);
+            draws.push_back(again);
           },
           "once more");
 }
@@ -103,8 +103,8 @@ TEST_F(RngAccounting, TwoSequencesOfOneSeedShareNoKey) {
   Trial one = trial_of(subject_, rejection, 1);
   EXPECT_EQ(rng_accounting.examine(zero).outcome, Outcome::pass);
   EXPECT_EQ(rng_accounting.examine(one).outcome, Outcome::pass);
-  for (const RecordedDraw& entry : zero.runs[1].ledger) {
-    for (const RecordedDraw& other : one.runs[1].ledger) EXPECT_NE(entry.key, other.key);
+  for (const RecordedDraw& entry : zero.runs[1].draws) {
+    for (const RecordedDraw& other : one.runs[1].draws) EXPECT_NE(entry.key, other.key);
   }
 }
 
@@ -113,7 +113,7 @@ TEST_F(RngAccounting, DrawingATokenBlockAndATokenIsOneDecision) {
   for (const Rule* rule : {&matching, &rejection}) {
     Trial trial = trial_of(wide, *rule);
     EXPECT_EQ(rng_accounting.examine(trial).outcome, Outcome::pass) << rng_accounting.examine(trial).message;
-    EXPECT_GT(trial.runs[1].ledger.back().counter, 0);
+    EXPECT_GT(trial.runs[1].draws.back().counter, 0);
   }
 }
 

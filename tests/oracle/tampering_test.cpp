@@ -533,22 +533,22 @@ TEST(Tampering, EveryChangedFieldOfATraceIsFoundByEachCheckThatClaimsIt) {
   EXPECT_GT(seen, 1000) << "places times the checks that claim them";
 }
 
-TEST(Tampering, EveryChangedLedgerEntryIsFound) {
+TEST(Tampering, EveryChangedRecordedDrawIsFound) {
   // The counter is for messages and follows from the keys; the bound is that of weights that acceptance_correct
   // examines.
   [[maybe_unused]] const auto [seed, key, counter, bound] = RecordedDraw{};
   [[maybe_unused]] const auto [sequence, position, purpose] = key;
   const std::vector<std::function<void(std::vector<RecordedDraw>&, std::size_t)>> ways = {
-      [](auto& ledger, std::size_t i) { ++ledger[i].seed; },
-      [](auto& ledger, std::size_t i) { ++ledger[i].key.sequence; },
-      [](auto& ledger, std::size_t i) { ++ledger[i].key.position; },
-      [](auto& ledger, std::size_t i) { --ledger[i].key.position; },
-      [](auto& ledger, std::size_t i) {
-        ledger[i].key.purpose = static_cast<Purpose>((static_cast<int>(ledger[i].key.purpose) + 1) % 4);
+      [](auto& draws, std::size_t i) { ++draws[i].seed; },
+      [](auto& draws, std::size_t i) { ++draws[i].key.sequence; },
+      [](auto& draws, std::size_t i) { ++draws[i].key.position; },
+      [](auto& draws, std::size_t i) { --draws[i].key.position; },
+      [](auto& draws, std::size_t i) {
+        draws[i].key.purpose = static_cast<Purpose>((static_cast<int>(draws[i].key.purpose) + 1) % 4);
       },
-      [](auto& ledger, std::size_t i) { ledger.erase(ledger.begin() + static_cast<std::ptrdiff_t>(i)); },
-      [](auto& ledger, std::size_t i) {
-        ledger.insert(ledger.begin() + static_cast<std::ptrdiff_t>(i), {3, {0, 99, Purpose::accept}, 0, 7});
+      [](auto& draws, std::size_t i) { draws.erase(draws.begin() + static_cast<std::ptrdiff_t>(i)); },
+      [](auto& draws, std::size_t i) {
+        draws.insert(draws.begin() + static_cast<std::ptrdiff_t>(i), {3, {0, 99, Purpose::accept}, 0, 7});
       },
   };
   long seen = 0;
@@ -557,14 +557,14 @@ TEST(Tampering, EveryChangedLedgerEntryIsFound) {
     Changeable subject;
     Trial trial(subject, request, 3, variations(*rule));
     for (std::size_t number = 0; number < trial.runs.size(); ++number) {
-      const std::vector<RecordedDraw>& ledger = trial.runs[number].ledger;
-      for (std::size_t i = 0; i < ledger.size(); ++i) {
+      const std::vector<RecordedDraw>& draws = trial.runs[number].draws;
+      for (std::size_t i = 0; i < draws.size(); ++i) {
         // A number that is used twice in a row, by the draft and by the target, may be recorded once.
-        const bool twice = (i > 0 && ledger[i - 1].key == ledger[i].key) ||
-                           (i + 1 < ledger.size() && ledger[i + 1].key == ledger[i].key);
+        const bool twice = (i > 0 && draws[i - 1].key == draws[i].key) ||
+                           (i + 1 < draws.size() && draws[i + 1].key == draws[i].key);
         for (std::size_t way = 0; way < ways.size() && !twice; ++way) {
           EXPECT_THAT(unseen(trial, number, {"way " + std::to_string(way) + ", entry " + std::to_string(i)},
-                             {{&rng_accounting}}, [&](Played& run) { ways[way](run.ledger, i); }, sees_all, seen),
+                             {{&rng_accounting}}, [&](Played& run) { ways[way](run.draws, i); }, sees_all, seen),
                       testing::IsEmpty());
         }
       }
@@ -721,7 +721,7 @@ TEST(Tampering, APassReportsHowMuchWasExamined) {
     for (const Played& run : trial.runs) {
       rounds += static_cast<long>(run.trace.rounds.size());
       for (const Round& round : run.trace.rounds) rows += static_cast<long>(round.emitted.size());
-      answers += static_cast<long>(run.ledger.size());
+      answers += static_cast<long>(run.draws.size());
       promised += tokens_promised(trial, run);
     }
     const auto says = [&](const Check* check, long number) {

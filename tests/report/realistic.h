@@ -122,7 +122,7 @@ inline Report verified() {
   r.runs = {"dflash, rejection, avx512_vnni, 1 thread, batched", "dflash, rejection, avx512_vnni, 1 thread, serial",
             "dflash, rejection, avx512_vnni, 2 threads, batched", "dflash, rejection, scalar, 1 thread, batched",
             "none, rejection, avx512_vnni, 1 thread, batched", "hostile, rejection, avx512_vnni, 1 thread, serial",
-            "oracular, rejection, avx512_vnni, 1 thread, batched"};
+            "perfect, rejection, avx512_vnni, 1 thread, batched"};
   r.plain = {0.1043, 0.1031, 0.1102};
   r.output_tokens = 192;
   r.drafts = {draft_of("dflash:fixtures/models/tale-dflash", 7, 342),
@@ -146,10 +146,10 @@ inline Report failed() {
                            "the target's rows of a batch: positions, masks, the cache after a rejection",
                            "randomness, the rule, the draft: rows are the target's alone",
                            "draftproof reproduce out/tokens_equal-1"};
-  Finding& ledger = r.findings[5];
-  ledger.outcome = Outcome::fail;
-  ledger.message = "the number at (seed 7, sequence 0, position 37, accept, 2) was used twice";
-  ledger.failure = Failure{"dflash, rejection, scalar, 1 thread, batched", 0, 9, -1, "", "",
+  Finding& draws = r.findings[5];
+  draws.outcome = Outcome::fail;
+  draws.message = "the number at (seed 7, sequence 0, position 37, accept, 2) was used twice";
+  draws.failure = Failure{"dflash, rejection, scalar, 1 thread, batched", 0, 9, -1, "", "",
                            {"It was used for draft token 2 of round 9.", "It was used for the residual of round 9."},
                            "keys of random draws", "", ""};
   r.divergences = {{"dflash, rejection, avx512_vnni, 2 threads, batched", 9, 37,

@@ -57,14 +57,14 @@ TEST(Toy, MadeCarelesslyIsRefusedWithTheTokenThatComesTooOften) {
   testing::ExplainMatchResult(HasExactDistribution(target), careless, &said);
   std::cout << "the careless sampler is one " << said.str() << "\n";
   EXPECT_EQ(said.str(),
-            "whose law over 12 paths is P(0) = 3/8, P(1) = 5/16, P(2) = 5/16: P(0) is 3/8 where it should be 1/2; "
+            "whose distribution over 12 paths is P(0) = 3/8, P(1) = 5/16, P(2) = 5/16: P(0) is 3/8 where it should be 1/2; "
             "total variation 1/8");
 }
 
 // A whole run of an engine, here the library's own over a model for proofs: its trace is compared with plain decoding.
 TEST(Engine, IsLosslessUnderItsTarget) {
   const auto target = draftproof::make_hash_model({.vocabulary = 8});
-  const auto other = draftproof::make_hash_model({.vocabulary = 8, .dialect = 1});
+  const auto other = draftproof::make_hash_model({.vocabulary = 8, .perturbation = 1});
   draftproof::Request request;
   request.prompt = {1, 2, 3};
   request.sampling.temperature = 1;
