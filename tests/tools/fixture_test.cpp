@@ -297,7 +297,7 @@ TEST_F(Recorded, BadInputIsRefusedWithOneMessageAndExitCode3) {
   refused({"fixture", "replay", file, "--kernels", "cuda"}, "cuda");
   refused({"fixture", "diff", file, nowhere}, nowhere + ": no such file");
   refused({"fixture", "review", nowhere}, nowhere + ": no such file or folder");
-  refused({"fixture", "review", file}, "is no .received file");
+  refused({"fixture", "review", file}, "is not a .received file");
   refused({"fixture", "record", target, nowhere, "--prompt-tokens", "1", "--reason", "x"}, "no such folder");
   refused({"fixture", "record", target, file, "--prompt-tokens", "1"}, "--reason");
   refused({"fixture", "record", nowhere, file, "--prompt-tokens", "1", "--reason", ""}, "--reason: is empty");

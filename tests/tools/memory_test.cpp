@@ -151,7 +151,7 @@ TEST(MemoryShortage, OfKeptTracesIsFoundAfterTheFirstRun) {
     FAIL() << "2^40 runs were kept";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("of 1099511627775 more runs need "));
-    EXPECT_THAT(error.what(), testing::HasSubstr("give --top-k, or fewer --max-new-tokens, or a --draft-max"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("give --top-k, a smaller --max-new-tokens or a smaller --draft-max"));
   }
 }
 

@@ -304,7 +304,7 @@ TEST(Reproduce, ABadCaseIsRefusedNamingFileAndField) {
 TEST(Reproduce, ATraceThatIsNotARegularFileIsRefused) {
   const Folder folder;
   put(folder.path() / "case.json",
-      R"({"schema":"draftproof-case/1","version":"1","command":"trace check","check":"coin"})");
+      R"({"schema":"draftproof-case/2","version":"1","command":"trace check","check":"coin"})");
   for (const char* const other : {"/dev/zero", "/"}) {
     const auto trace = folder.path() / "trace.jsonl";
     std::filesystem::remove(trace);

@@ -52,11 +52,11 @@ TEST(VerifyPlan, QuickRunsTheBestTableWithOneAndTwoThreadsBothVerificationsAndTw
   VerifyQuestion q = question();
   q.drafts = {"dflash:a"};
   EXPECT_THAT(described(q, quick()),
-              ElementsAre("draft dflash:a, matching, batched, best, 1 thread",
+              ElementsAre("draft always-reject, matching, batched, best, 2 threads",
+                          "draft dflash:a, matching, batched, best, 1 thread",
                           "draft dflash:a, matching, batched, best, 2 threads",
                           "draft dflash:a, matching, serial, best, 1 thread",
                           "draft dflash:a, matching, serial, best, 2 threads",
-                          "draft always-reject, matching, batched, best, 2 threads",
                           "draft none, matching, batched, best, 2 threads"));
 }
 
