@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A decoder-only transformer but for what a layer does: embedding, caches, taps, final norm, head. A page derives from
-// it, loads what its layers hold, and says in `layer` what happens in one.
+// A decoder-only transformer without its layers: embedding, caches, taps, final norm, LM head. A model implementation
+// derives from it, loads the weights of its layers, and implements one layer in `layer`.
 #pragma once
 
 #include <filesystem>
@@ -28,12 +28,12 @@ class CausalTransformer : public Model, public Embeddings {
   bool unembed(const float* rows, int count, PackedActivations& scratch, float* logits) const override;
 
  protected:
-  /// Loads embedding, head, final norm and the weights that every layer has ("model.layers.0." and so on). What else
-  /// the page loads is named, as part of each layer or as it is; any other tensor is refused.
+  /// Loads the embedding, LM head, final norm and the weights that every layer has ("model.layers.0." and so on).
+  /// `also_in_layers` and `also` name the other tensors that the implementation loads; any further one is an Error.
   CausalTransformer(const WeightLoader& from, const Json& config, TransformerConfig read,
                     std::span<const char* const> also_in_layers, const std::set<std::string>& also = {});
 
-  /// What layer `i` does to the rows of `pass`, whose `visible` ranges are set.
+  /// Computes layer `i` for the rows of `pass`, whose `visible` ranges are set.
   virtual void layer(const TransformerPass& pass, int i, AttentionCache& kv) const = 0;
 
   const TransformerConfig& config() const noexcept { return config_; }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// A target (or a plain draft) as everything else sees it: tokens in, logits and tapped features out.
+// The interface of a language model (a target, or a draft model): tokens in, logits and tapped features out.
 //
 // Causal law: the bits of a row depend on the tokens from the start of the sequence to that row and on nothing else;
-// not on how the tokens were divided among calls, nor on what else was in the call.
+// not on how the tokens were divided among calls (chunked prefill), nor on what else was in the batch.
 //
-// A model knows nothing of drafts, sampling or verdicts. One model may serve many caches, one call at a time.
+// A model does not know drafts, sampling or verdicts. One model may serve many caches, one call at a time.
 #pragma once
 
 #include <memory>
@@ -17,10 +17,11 @@
 
 namespace draftproof {
 
-/// Tokens that continue what the cache holds: a chain, or a tree in preorder, as the first and only batch of a window.
+/// Tokens that continue the text of the cache: a chain, or a tree in preorder, which is the only batch of its
+/// transaction.
 struct Batch {
   std::span<const Token> tokens;
-  std::span<const int> depths = {};  // of a tree: of each token, the tokens of the batch above it; 0 for the first only
+  std::span<const int> depths = {};  // of a tree: the number of ancestors of each token in the batch; 0 for the first only
   std::span<const int> taps = {};  // layers whose output is wanted, ascending; see Model::layers
   int logits_from = 0;             // logits are wanted for rows [logits_from, tokens.size())
 };
@@ -41,16 +42,16 @@ struct Outputs {
 
 class PackedActivations;  // kernels/packed_activations.h
 
-/// A target's embedding table and head, lent to drafts that have none of their own.
+/// The embedding table and LM head of a target, for drafts that have none of their own.
 class Embeddings {
  public:
   virtual ~Embeddings() = default;
   virtual void embed(std::span<const Token> tokens, float* rows) const = 0;  // rows [n][hidden]
-  /// logits [count][vocabulary]; false when one of them is NaN.
+  /// Computes logits [count][vocabulary]. Returns false when one of them is NaN.
   virtual bool unembed(const float* rows, int count, PackedActivations& scratch, float* logits) const = 0;
 };
 
-/// Most rows of a prompt that a model is given at once.
+/// The most tokens of a prompt in one forward pass.
 inline constexpr int prefill_chunk = 128;
 
 class Model {
@@ -60,17 +61,18 @@ class Model {
   virtual int vocabulary() const = 0;
   virtual int context() const = 0;  // most positions the model is made for
 
-  /// Layers whose output may be tapped (0: none) and the width of one tap.
+  /// The number of layers whose output can be tapped (0: none), and the width of one tap.
   virtual int layers() const { return 0; }
   virtual int hidden() const { return 0; }
   virtual const Embeddings* embeddings() const { return nullptr; }
 
-  /// Memory for one sequence of at most `capacity` positions, at most `horizon_max` rows per transaction.
+  /// Creates the KV cache of one sequence of at most `capacity` positions, with at most `max_pending_rows` rows per
+  /// transaction.
   virtual std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const = 0;
 
-  /// Reads the batch at positions [cache.end(), ...) inside the cache's open window and writes its rows there; a row of
-  /// a tree at the position of its depth, after the rows above it and as if the others were not there. Tokens are in
-  /// [0, vocabulary). Throws Error when a logit is NaN.
+  /// Computes the batch at positions [cache.end(), ...) inside the open transaction and writes its rows to the cache. A
+  /// row of a tree has the position of its depth and depends on its ancestors only. Tokens lie in [0, vocabulary).
+  /// Throws Error when a logit is NaN.
   virtual void forward(const Batch& batch, Cache& cache, Outputs& outputs) = 0;
 };
 

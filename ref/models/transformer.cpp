@@ -298,12 +298,12 @@ void TransformerScratch::lay_out(const TransformerConfig& config, int rows, int 
   attention.reserve(config.attention_shape(), rows, capacity);
   visible.resize(static_cast<std::size_t>(rows));
   positions.clear();
-  runs.clear();
+  ranges.clear();
   tree = !depths.empty();
   for (int row = 0; row < rows; ++row) {
     const int at = position + (depths.empty() ? row : depths[static_cast<std::size_t>(row)]);
-    if (row == 0 || at != positions.back() + 1) runs.push_back({row, at, 0});
-    ++runs.back().rows;
+    if (row == 0 || at != positions.back() + 1) ranges.push_back({row, at, 0});
+    ++ranges.back().rows;
     positions.push_back(at);
   }
 }
@@ -325,13 +325,13 @@ void TransformerPass::apply_rope(int begin, int end) const {
 
 void TransformerPass::attention_and_mlp(const TransformerLayer& layer, AttentionCache& kv) const {
   TransformerScratch& s = scratch;
-  for (const RowRange& run : s.runs) {
-    const float* const keys = k(run.row);
-    if (run.row > 0) kv.branch(run.position);
-    store(kv.claim_rows(run.position, run.rows), run.position, run.rows, keys, keys + kv_width(), qkv_width());
-    if (s.tree) store(kv.tree(rows), run.row, run.rows, keys, keys + kv_width(), qkv_width());
-    attention(kernels, config.attention_shape(), kv.kv(), q(run.row), qkv_width(), s.visible.data() + run.row,
-              run.rows, s.attention, s.attended.data() + static_cast<std::ptrdiff_t>(run.row) * q_width());
+  for (const RowRange& range : s.ranges) {
+    const float* const keys = k(range.row);
+    if (range.row > 0) kv.branch(range.position);
+    store(kv.claim_rows(range.position, range.rows), range.position, range.rows, keys, keys + kv_width(), qkv_width());
+    if (s.tree) store(kv.tree(rows), range.row, range.rows, keys, keys + kv_width(), qkv_width());
+    attention(kernels, config.attention_shape(), kv.kv(), q(range.row), qkv_width(), s.visible.data() + range.row,
+              range.rows, s.attention, s.attended.data() + static_cast<std::ptrdiff_t>(range.row) * q_width());
   }
   pack_activations(kernels, layer.output, s.attended.data(), q_width(), rows, s.activations);
   matmul(kernels, layer.output, s.activations, s.projected.data(), config.hidden);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the pages of decoder-only transformers share: config fields, weights as kernels want them, RoPE angles,
-// and the passes that all of them make over rows.
+// The parts that implementations of decoder-only transformers share: config fields, packed weights, RoPE angles, and
+// the passes over rows.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,8 @@
 
 namespace draftproof {
 
-/// RoPE as Llama 3.1 stretches it ("llama3"): wavelengths beyond original_context / low_factor are `factor` times as
-/// long, those below original_context / high_factor stay, and those between go from one to the other.
+/// RoPE scaling of Llama 3.1 ("llama3"): wavelengths above original_context / low_factor become `factor` times as long,
+/// those below original_context / high_factor stay, and those between are interpolated.
 struct Llama3Rope {
   float factor = 0;
   float low_factor = 0;
@@ -43,18 +43,18 @@ struct TransformerConfig {
   AttentionShape attention_shape() const;
 };
 
-/// Reads the fields that the config.json of a decoder-only transformer has. Absent, negative, contradictory or
-/// unknown-activation fields, and every switch that would change the computation and is not implemented, are Errors
-/// naming file and field. `vocabulary`: what an absent vocab_size means; without it the field must be there.
+/// Reads the config.json of a decoder-only transformer. Throws Error, naming file and field, when a field is missing,
+/// negative or contradictory, when the activation is unknown, and for every switch that would change the computation and
+/// is not implemented. `vocabulary`: the value of a missing vocab_size; without it the field is required.
 TransformerConfig read_transformer_config(const Json& config, std::optional<int> vocabulary = {});
 
-/// cos and sin of position * frequency, rounded as the reference implementations round: the frequency
+/// Computes cos and sin of position * frequency, rounded as the reference implementations do: the frequency
 /// theta^(-2j / head_dim) to float, its scaling and the product in float. `cosine`, `sine`: [positions][head_dim / 2].
 class Rope {
  public:
   Rope() = default;
   explicit Rope(const TransformerConfig& config);
-  /// Divides the frequencies by these, one for each pair of a head.
+  /// Divides the frequencies by `by`, which has one factor for each pair of dimensions of a head.
   void stretch(std::span<const float> by);
   void angles(std::span<const int> positions, std::vector<float>& cosine, std::vector<float>& sine) const;
 
@@ -62,7 +62,7 @@ class Rope {
   std::vector<float> frequencies_;
 };
 
-/// The weights that every attention + SwiGLU block has.
+/// The weights of one attention + SwiGLU layer.
 struct TransformerLayer {
   PackedMatrix qkv;      // [heads * d + 2 * kv_heads * d][hidden]: q, k, v
   PackedMatrix output;   // [hidden][heads * d]
@@ -81,7 +81,7 @@ inline constexpr const char* layer_weight_names[layer_weights] = {
 TransformerLayer load_transformer_layer(const WeightLoader& from, const TransformerConfig& config,
                                         const std::string& prefix);
 
-/// Norms of each head of q and of k before RoPE, as Qwen3 has them.
+/// The norms of each head of q and k before RoPE (Qwen3).
 struct HeadNorms {
   std::vector<float> q;  // [d]
   std::vector<float> k;  // [d]
@@ -89,8 +89,8 @@ struct HeadNorms {
 inline constexpr const char* head_norm_names[] = {"self_attn.q_norm.weight", "self_attn.k_norm.weight"};
 HeadNorms load_head_norms(const Checkpoint& weights, const TransformerConfig& config, const std::string& prefix);
 
-/// Error when the checkpoint holds a tensor that is neither `known` nor, under `layers_prefix` ("model.layers."), one
-/// of layer_weight_names or `also_in_layers`: a bias, a scale or a second head that we would ignore.
+/// Throws Error when the checkpoint has a tensor that is neither `known` nor, under `layers_prefix` ("model.layers."),
+/// one of layer_weight_names or `also_in_layers`: a bias, a scale or a second LM head that would be ignored.
 void refuse_other_tensors(const Checkpoint& weights, const TransformerConfig& config, const std::string& layers_prefix,
                           std::span<const char* const> also_in_layers, std::set<std::string> known);
 
@@ -101,29 +101,29 @@ struct RowRange {
   int rows;
 };
 
-/// The activations of up to some rows, allocated once.
+/// The activations of a pass; memory is kept from pass to pass.
 struct TransformerScratch {
   std::vector<float> hidden_states, normed, qkv, attended, projected, gate_up, gated, cosine, sine;
   std::vector<int> positions;  // of each row
-  std::vector<RowRange> runs;    // all rows: one run, or those of a tree in preorder
+  std::vector<RowRange> ranges;  // all rows: one range, or those of a tree in preorder
   bool tree = false;
   std::vector<Visible> visible;
   PackedActivations activations;
   AttentionScratch attention;
-  /// Room for `rows` rows, which see at most `capacity` positions. They are at positions [position, position + rows)
-  /// or, in a tree, at position + depth.
+  /// Makes room for `rows` rows, which attend to at most `capacity` positions. The rows are at positions
+  /// [position, position + rows) or, in a tree, at position + depth.
   void lay_out(const TransformerConfig& config, int rows, int capacity, int position, std::span<const int> depths = {});
 
   /// Bytes of one row of activations, those packed for weights and those of attention left out.
   static std::size_t bytes_per_row(const TransformerConfig& config) noexcept;
 };
 
-/// What the layers of a page have in common, in the order it happens; between `project` and `attend_and_feed` a page
-/// does to q and k what its architecture asks for, ending with `turn`, over for_rows.
+/// The steps that all layers have in common, in order. Between `project` and `attention_and_mlp` an implementation
+/// changes q and k as its architecture asks, ending with `apply_rope`, over for_rows.
 struct TransformerPass {
   const Kernels& kernels;
   const TransformerConfig& config;
-  TransformerScratch& scratch;  // `stream` [rows][hidden] is read and replaced; cosine, sine, visible: the caller's
+  TransformerScratch& scratch;  // hidden_states [rows][hidden] is read and replaced; the caller sets cosine, sine, visible
   int rows;
 
   int q_width() const { return config.heads * config.head_dim; }
@@ -133,19 +133,19 @@ struct TransformerPass {
   float* k(int row) const { return q(row) + q_width(); }
   double qk_work() const { return 4.0 * rows * (q_width() + kv_width()); }  // of norms and RoPE, for for_rows
 
-  /// scratch.qkv [rows][q, k, v] = norm(stream) . qkv^T
+  /// scratch.qkv [rows][q, k, v] = norm(hidden_states) . qkv^T
   void project(const TransformerLayer& layer) const;
 
-  /// RoPE on q and k of rows [begin, end).
+  /// Rotates q and k of rows [begin, end).
   void apply_rope(int begin, int end) const;
 
-  /// Stores k and v at the rows' positions, attends to each row's `visible` range, adds to the stream; then the MLP,
-  /// likewise. Run by run: what a row of a tree sees beyond the settled positions are the rows above it, which were the
-  /// last to be stored at theirs.
+  /// Stores k and v at the positions of the rows, attends to the `visible` range of each row, and adds the result to the
+  /// hidden states; then does the same with the MLP. Ranges of rows are processed in order, so beyond the settled
+  /// positions a row of a tree sees its ancestors, which were the last to be stored at their positions.
   void attention_and_mlp(const TransformerLayer& layer, AttentionCache& kv) const;
 };
 
-/// Norms each head of q and of k, then RoPE: what Qwen3 does between `project` and `attend_and_feed`.
+/// Normalizes each head of q and k, then applies RoPE: what Qwen3 does between `project` and `attention_and_mlp`.
 void qk_norm_and_rope(const TransformerPass& pass, const HeadNorms& norms);
 
 }  // namespace draftproof

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// From a checkpoint to packed matrices, by rows: at no time is there a second copy of a model in memory.
+// Loads the matrices of a checkpoint and packs them row by row, so that memory never holds a second copy of a model.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace draftproof {
 
-/// What matrices of floats become while they are loaded. Matrices that are stored in blocks stay as they are; so do
-/// those whose inputs are no multiple of a block, norms and biases.
+/// The quantization that is applied to float matrices on load. Matrices that are stored quantized stay as they are; so
+/// do norms, biases and matrices whose inputs are not a multiple of a quantization block.
 /// q8: q8_0. q4: q4_0 in layers; the embedding and the head q6_k, or q8_0 where their inputs are no multiple of 256.
 enum class Quantization : std::uint8_t { none, q8, q4 };
 
@@ -26,13 +26,12 @@ Quantization quantization_by_name(const std::string& name);
 /// Throws Error, naming what there is.
 KvFormat kv_format_by_name(const std::string& name);
 
-/// Told how far the loading of a checkpoint is: 0 of `all` bytes when it begins, `all` when it is over, however it
-/// ends.
-/// By one thread at a time.
+/// Receives the progress of loading a checkpoint: 0 of `all` bytes at the start, `all` at the end, also after an error.
+/// Called by one thread at a time.
 using LoadingObserver =
     std::function<void(const std::filesystem::path& checkpoint, std::uint64_t done, std::uint64_t all)>;
 
-/// For which table weights are laid out, in which formats, and who is told of it.
+/// How to load a model: kernel table, weight and KV formats, progress callback.
 struct LoadOptions {
   LoadOptions(const Kernels& kernels_, Quantization quantize_ = Quantization::none, KvFormat kv_ = KvFormat::f32)
       : kernels(kernels_), quantize(quantize_), kv(kv_) {}
@@ -43,10 +42,10 @@ struct LoadOptions {
   LoadingObserver observer;  // may be empty
 };
 
-/// The same for another table.
+/// Returns the same options for another kernel table.
 LoadOptions with_kernels(const Kernels& kernels, const LoadOptions& like);
 
-/// What a page is loaded from, while it is.
+/// The source of a model implementation while it is being loaded: checkpoint, options and progress.
 class WeightLoader {
  public:
   WeightLoader(const Checkpoint& from, const LoadOptions& as);
@@ -69,13 +68,13 @@ struct NamedMatrix {
   int outputs;
 };
 
-/// The format that a matrix is laid out in. `table`: it has one row per token.
+/// Returns the format that a matrix is packed in. `table`: the matrix has one row per token.
 Format packed_format(Format stored, int inputs, Quantization quantize, bool table);
 
-/// A matrix of a layer, or several one below the other.
+/// Loads a matrix of a layer, or several whose outputs follow each other.
 PackedMatrix load_matrix(const WeightLoader& from, const std::vector<NamedMatrix>& parts, int inputs);
 
-/// A matrix with one row per token: an embedding or a head.
+/// Loads a matrix with one row per token: an embedding or an LM head.
 PackedMatrix load_table(const WeightLoader& from, const NamedMatrix& matrix, int inputs);
 
 }  // namespace draftproof
