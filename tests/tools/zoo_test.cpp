@@ -22,7 +22,7 @@ TEST(ZooCommandSlow, PrintsTheSnapshotWithNoUnexpectedRow) {
 TEST(ZooCommand, PrintsTheFindingsOfChosenDecoders) {
   const Outcome outcome = run_command({"zoo", "--only", "A01", "N06"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("acceptance_correct  fail    draft perturbed"));
+  EXPECT_THAT(outcome.out, HasSubstr("acceptance_correct fail    draft perturbed"));
   EXPECT_THAT(outcome.out, HasSubstr("1 of 1 mutants caught, 1 of 1 controls silent"));
 }
 
