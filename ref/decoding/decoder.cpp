@@ -223,6 +223,20 @@ void Decoder::drop_rows() {
   sampler_.give_back(round.proposal.drawn_from);
 }
 
+/// A round emits up to one token more than it has draft tokens, so more than tokens_left() - 1 of them are useless.
+void Decoder::propose(Round& round) {
+  const Request& request = trace_.request;
+  const int limit = std::min(pending_rows_ - 1, tokens_left() - 1);
+  if (limit <= 0) return;
+  const Stopwatch watch(trace_.statistics.draft_seconds);
+  ProposalBuilder builder(request.sampling, text_, request.sequence, round.position, rule_.draft_noise, random_,
+                          sampler_);
+  draft_.propose(round.anchor, limit, builder);
+  REQUIRE(builder.size() <= limit, "a draft proposes at most `limit` draft tokens");
+  round.proposal = std::move(builder).proposal();
+  round.proposal.cut_below([&](Token token) { return request.stops_at(token); });
+}
+
 void Decoder::step(bool rows_wanted) {
   const Request& request = trace_.request;
   Statistics& statistics = trace_.statistics;
@@ -231,16 +245,7 @@ void Decoder::step(bool rows_wanted) {
   round.position = static_cast<int>(text_.size());
   REQUIRE(cache_->length() == round.position - 1, "the cache holds everything before the anchor");
 
-  // Propose. A round emits up to one token more than it has draft tokens, so more than tokens_left() - 1 are useless.
-  if (const int limit = std::min(pending_rows_ - 1, tokens_left() - 1); limit > 0) {
-    const Stopwatch watch(statistics.draft_seconds);
-    ProposalBuilder builder(request.sampling, text_, request.sequence, round.position, rule_.draft_noise, random_,
-                            sampler_);
-    draft_.propose(round.anchor, limit, builder);
-    REQUIRE(builder.size() <= limit, "a draft proposes at most `limit` draft tokens");
-    round.proposal = std::move(builder).proposal();
-    round.proposal.cut_below([&](Token token) { return request.stops_at(token); });
-  }
+  propose(round);
 
   // Verify: open a transaction, run the target, and apply the rule.
   Transaction transaction = cache_->begin(1 + round.proposal.size());
@@ -281,10 +286,12 @@ void Decoder::step(bool rows_wanted) {
   rows.tree() ? transaction.commit(kept_rows) : transaction.commit(kept);  // from here on recording cannot fail
   text_.insert(text_.end(), round.emitted.begin(), round.emitted.end());
   trace_.output.insert(trace_.output.end(), round.emitted.begin(), round.emitted.end());
-
   trace_.final_length = cache_->length();
+  record(std::move(round));
+}
 
-  // Record.
+void Decoder::record(Round round) {
+  Statistics& statistics = trace_.statistics;
   round.cache_length = cache_->length();
   ++statistics.rounds;
   if (const int draft_tokens = round.proposal.size(); draft_tokens > 0) {
@@ -292,7 +299,7 @@ void Decoder::step(bool rows_wanted) {
     statistics.drafted += draft_tokens;
     statistics.accepted += round.accepted;
     ++(round.all_accepted() ? statistics.all_accepted : statistics.mismatches);
-    ++(request.verification == Verification::serial ? statistics.serial : statistics.batched);
+    ++(trace_.request.verification == Verification::serial ? statistics.serial : statistics.batched);
   }
   trace_.rounds.push_back(std::move(round));
   if (recording_ != Recording::counts) {

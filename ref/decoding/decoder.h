@@ -48,6 +48,8 @@ class Decoder {
  private:
   bool read_prompt(const std::atomic<bool>* cancelled);
   void step(bool rows_wanted);
+  void propose(Round& round);
+  void record(Round round);
   void drop_rows();
   int tokens_left() const;
 

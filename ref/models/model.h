@@ -21,7 +21,7 @@ namespace draftproof {
 /// transaction.
 struct Batch {
   std::span<const Token> tokens;
-  std::span<const int> depths = {};  // of a tree: the number of ancestors of each token in the batch; 0 for the first only
+  std::span<const int> depths = {};  // of a tree: the number of ancestors of each token; 0 for the first only
   std::span<const int> taps = {};  // layers whose output is wanted, ascending; see Model::layers
   int logits_from = 0;             // logits are wanted for rows [logits_from, tokens.size())
 };

@@ -44,8 +44,8 @@ struct TransformerConfig {
 };
 
 /// Reads the config.json of a decoder-only transformer. Throws Error, naming file and field, when a field is missing,
-/// negative or contradictory, when the activation is unknown, and for every switch that would change the computation and
-/// is not implemented. `vocabulary`: the value of a missing vocab_size; without it the field is required.
+/// negative or contradictory, when the activation is unknown, and for every switch that would change the computation
+/// and is not implemented. `vocabulary`: the value of a missing vocab_size; without it the field is required.
 TransformerConfig read_transformer_config(const Json& config, std::optional<int> vocabulary = {});
 
 /// Computes cos and sin of position * frequency, rounded as the reference implementations do: the frequency
@@ -123,7 +123,7 @@ struct TransformerScratch {
 struct TransformerPass {
   const Kernels& kernels;
   const TransformerConfig& config;
-  TransformerScratch& scratch;  // hidden_states [rows][hidden] is read and replaced; the caller sets cosine, sine, visible
+  TransformerScratch& scratch;  // hidden_states [rows][hidden] in and out; the caller sets cosine, sine, visible
   int rows;
 
   int q_width() const { return config.heads * config.head_dim; }
@@ -139,8 +139,8 @@ struct TransformerPass {
   /// Rotates q and k of rows [begin, end).
   void apply_rope(int begin, int end) const;
 
-  /// Stores k and v at the positions of the rows, attends to the `visible` range of each row, and adds the result to the
-  /// hidden states; then does the same with the MLP. Ranges of rows are processed in order, so beyond the settled
+  /// Stores k and v at the positions of the rows, attends to the `visible` range of each row, and adds the result to
+  /// the hidden states; then does the same with the MLP. Ranges of rows are processed in order, so beyond the settled
   /// positions a row of a tree sees its ancestors, which were the last to be stored at their positions.
   void attention_and_mlp(const TransformerLayer& layer, AttentionCache& kv) const;
 };
