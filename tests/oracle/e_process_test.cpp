@@ -627,8 +627,8 @@ TEST(EProcessSlow, TheTokensUntilAnAlarmMatchTheSnapshot) {
   const World world(settings, 64);
   std::string found =
       "# Tokens until an alarm at 1e-9, median and most of 9 texts; vocabulary 64, 64 positions in random order.\n"
-      "# Tokens that p says never are left out: each would be proof. Ideal: ln(1e9) / KL, for a test that knows the distribution.\n"
-      "# The second pair: the same texts, by rows that were written as float32.\n";
+      "# Tokens with p = 0 are left out: each would be proof. Ideal: ln(1e9) / KL, when the fault is known.\n"
+      "# The second pair: the same texts with rows that were written as float32.\n";
   found += fmt::format("{:<26}{:>8}{:>9}{:>9}{:>9}{:>9}{:>9}  looks like\n", "fault", "TV", "ideal", "median", "most",
                        "float32", "most");
   for (const auto& [name, fault] : faults()) {
