@@ -19,7 +19,7 @@
 // events (oracle/sequential/rare_events.h).
 //
 // The largest probability of one value is 2^-R, R the most bits that any earlier coin in [1/2, 1) showed; before there
-// is one the repeat test makes no bet. A coin shows its bits after the binary point: floats have at most 24 of them there.
+// is one it makes no bet. A coin shows its bits after the binary point: floats have at most 24 of them there.
 // It shows no more than its shortest decimal has digits for, and 22 where that decimal is a rounded float's, because
 // coins may have been written that way; and no more than 30, because c / (2^31 - 1) fills a double with only 31 random
 // bits, unless the engine states how many it has. The factor 1 + 2^-7 allows for floats rounded from 32 bits.

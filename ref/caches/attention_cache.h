@@ -17,7 +17,6 @@
 #include <cstddef>
 
 #include "kernels/aligned.h"
-#include "kernels/kernels.h"
 #include "kernels/key_values.h"
 #include "ref/caches/cache.h"
 

@@ -76,7 +76,8 @@ void run_short_of_memory(Model& target, Model& perturbed, const Request& request
 
 TEST(Memory, RunningOutAtAnyAllocationLeavesCacheDraftAndOutputConsistent) {
   const auto target = make_hash_model({.vocabulary = 5, .levels = 3, .seed = 3});
-  const auto perturbed = make_hash_model({.vocabulary = 5, .levels = 3, .seed = 3, .perturbation = 77, .disagreement = 2});
+  const auto perturbed =
+      make_hash_model({.vocabulary = 5, .levels = 3, .seed = 3, .perturbation = 77, .disagreement = 2});
   std::vector<Token> prompt;
   for (int i = 0; i < 150; ++i) prompt.push_back(i % 5);
   int failures = 0;

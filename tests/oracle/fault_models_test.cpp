@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The listed fault models have the distributions of the mutants: every draw of a mutant is enumerated, and the distribution of
-// its first token compared, for every pair of distributions over three tokens with weights in sixths.
+// The listed fault models have the distributions of the mutants: every draw of a mutant is enumerated, and the
+// distribution of its first token compared, for every pair of distributions over three tokens with weights in sixths.
 #include "oracle/sequential/fault_models.h"
 
 #include <gmock/gmock.h>

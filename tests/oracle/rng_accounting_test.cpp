@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// rng_accounting on ledgers, and on rounds, that were changed in one place each.
+// rng_accounting on recorded draws, and on rounds, that were changed in one place each.
 #include "oracle/checks/recorded_draws.h"
 
 #include <gmock/gmock.h>

@@ -66,8 +66,8 @@ TEST(Foreign, ACorrectDecoderHasNoFindingsAndGetsNoBetterVerdictThanItsTraceSupp
     const ReportVerdict verdict = report.verdict();
     ++verdicts[draftproof::name_of(verdict)];
     EXPECT_NE(verdict, ReportVerdict::bug_stat) << name_of(how) << "\n" << shown(report);
-    const bool by_chance = how.temperature > 0 && how.generator != our_generator;
-    if (by_chance || how.grammar_end) {
+    const bool unproved_coins = how.temperature > 0 && how.generator != our_generator;
+    if (unproved_coins || how.grammar_end) {
       EXPECT_NE(verdict, ReportVerdict::pass_exact) << name_of(how) << "\n" << shown(report);
     }
     if (how.rule.starts_with("lossy")) {
