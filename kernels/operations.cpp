@@ -29,7 +29,8 @@ int units_of(const Kernels& kernels, const PackedMatrix::Part& part) {
 /// The fewest units that a thread takes at a time: several are multiplied together.
 constexpr int units_together = 12;
 
-/// matmul_from that calls after(begin, end) for outputs that are complete in all rows, on the thread that computed them.
+/// matmul_from that calls after(begin, end) when these outputs are complete in all rows, on the thread that computed
+/// them.
 template <class After>
 void multiply(const Kernels& kernels, const PackedMatrix& w, int first, const PackedActivations& x, float* y,
               std::ptrdiff_t y_stride, const After& after) {

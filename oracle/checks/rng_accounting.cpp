@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Compares the recorded draws of every run with the draws its rounds need: which draws, in which order, under which
-// keys, and no others. So no key serves two decisions (except one draw that uses its number twice, and drafts under `matching`,
-// which share the target's number), no draw is discarded, every draw uses the requested seed and sequence, and a key
-// depends only on position and purpose.
+// keys, and no others. So no key serves two decisions (except one draw that uses its number twice, and drafts under
+// `matching`, which share the target's number), no draw is discarded, every draw uses the requested seed and sequence,
+// and a key depends only on position and purpose.
 #include <algorithm>
 
 #include "oracle/checks/checks.h"

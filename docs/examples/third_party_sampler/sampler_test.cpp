@@ -57,8 +57,8 @@ TEST(Toy, MadeCarelesslyIsRefusedWithTheTokenThatComesTooOften) {
   testing::ExplainMatchResult(HasExactDistribution(target), careless, &said);
   std::cout << "the careless sampler is one " << said.str() << "\n";
   EXPECT_EQ(said.str(),
-            "whose distribution over 12 paths is P(0) = 3/8, P(1) = 5/16, P(2) = 5/16: P(0) is 3/8 where it should be 1/2; "
-            "total variation 1/8");
+            "whose distribution over 12 paths is P(0) = 3/8, P(1) = 5/16, P(2) = 5/16: P(0) is 3/8 where it should be "
+            "1/2; total variation 1/8");
 }
 
 // A whole run of an engine, here the library's own over a model for proofs: its trace is compared with plain decoding.
