@@ -550,7 +550,8 @@ std::vector<Hostile> hostile_files() {
       // The values.
       {"offsets go backwards", parts([](RowsParts& p) { std::swap(p.offsets()[0], p.offsets()[1]); }),
        "'offsets' gives it"},
-      {"offsets beyond the end", parts([](RowsParts& p) { p.offsets()[1] = p.tokens().size() + 1; }), "'offsets' gives it"},
+      {"offsets beyond the end", parts([](RowsParts& p) { p.offsets()[1] = p.tokens().size() + 1; }),
+       "'offsets' gives it"},
       {"offsets beyond everything", parts([](RowsParts& p) { p.offsets()[1] = huge; }), "'offsets' gives it"},
       {"offsets of nothing", parts([](RowsParts& p) { p.offsets()[1] = 0; }), "row 0: has no token"},
       {"too few rows", parts([](RowsParts& p) { p.set<std::uint64_t>("offsets", {0, p.offsets()[1]}); }),
@@ -563,7 +564,8 @@ std::vector<Hostile> hostile_files() {
       {"a weight of 0", parts([](RowsParts& p) { p.weights()[0] = 0; }), "must be positive"},
       {"a weight too small", parts([](RowsParts& p) { --p.weights()[0]; }), "add up to less than total_weight"},
       {"a weight too large", parts([](RowsParts& p) { ++p.weights()[0]; }), "add up to more than total_weight"},
-      {"a weight beyond everything", parts([](RowsParts& p) { p.weights()[0] = huge; }), "add up to more than total_weight"},
+      {"a weight beyond everything", parts([](RowsParts& p) { p.weights()[0] = huge; }),
+       "add up to more than total_weight"},
       {"weights that change places", parts([](RowsParts& p) {
          ASSERT_NE(p.weights()[0], p.weights()[1]);
          std::swap(p.weights()[0], p.weights()[1]);
