@@ -103,9 +103,9 @@ TEST(EnumeratedSourceDeathTest, AProgramThatDoesNotRepeatItselfAborts) {
   random.sample_index(other, coin);
   ASSERT_TRUE(random.next_path());
   random.begin_path();
-  EXPECT_DEATH(random.sample_index(other, coin), "same questions");
+  EXPECT_DEATH(random.sample_index(other, coin), "same draws");
   random.sample_index(one, coin);
-  EXPECT_DEATH(random.next_path(), "same questions");
+  EXPECT_DEATH(random.next_path(), "same draws");
   EXPECT_DEATH(random.sample_index(one, nothing), "some weight is positive");
 }
 

@@ -116,7 +116,7 @@ TEST(ModelDraft, ObservesAsManyTokensAsTheContractAllows) {
   ModelDraft small(*model, 700, 4);
   small.observe(std::span(text).first(Draft::max_chunk), {});
   EXPECT_DEATH(small.observe(std::span(text).first(Draft::max_chunk + 1), {}), "between one row and max_pending_rows");
-  EXPECT_DEATH(small.observe({}, {}), "window");
+  EXPECT_DEATH(small.observe({}, {}), "transaction");
   ModelDraft large(*model, 700, 300);
   large.observe(std::span(text).first(301), {});
 }

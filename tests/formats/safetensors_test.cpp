@@ -103,9 +103,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         BadFile{"an_empty_file", "", {"0 bytes"}},
         BadFile{"seven_bytes", "1234567", {"7 bytes"}},
-        BadFile{"no_header", length_and(0, ""), {"header has 0 bytes"}},
-        BadFile{"no_header_but_data", length_and(0, "{}"), {"header has 0 bytes"}},
-        BadFile{"a_header_beyond_the_file", length_and(3, "{}"), {"header has 3 bytes", "10"}},
+        BadFile{"no_header", length_and(0, ""), {"a header of 0 bytes"}},
+        BadFile{"no_header_but_data", length_and(0, "{}"), {"a header of 0 bytes"}},
+        BadFile{"a_header_beyond_the_file", length_and(3, "{}"), {"a header of 3 bytes", "10"}},
         BadFile{"a_header_beyond_all_files", length_and(~std::uint64_t{0}, "{}"), {"18446744073709551615"}},
         BadFile{"a_header_length_that_wraps_around", length_and(~std::uint64_t{7}, "{}"), {"18446744073709551608"}},
         BadFile{"a_header_over_the_limit", length_and(100'000'001, "{}"), {"100000001"}},

@@ -85,7 +85,7 @@ inline std::vector<Case> cases() {
 class Recorded {
  public:
   explicit Recorded(const HashShape& shape = {.vocabulary = 6, .levels = 4, .seed = 5})
-      : subject_(shape, true) {}
+      : subject_(shape, {}, true) {}
 
   /// Writes one run as a sequence of the writer's trace.
   Trace write(Writer& writer, const Case& c, int sequence = 0) {

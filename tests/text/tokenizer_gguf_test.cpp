@@ -90,7 +90,7 @@ TEST(TokenizerGguf, NamesTheInvalidField) {
   expect(changed([](Vocabulary& v) { v.merges = {"a q"}; }), "merges", "'aq'");
   expect(changed([](Vocabulary& v) { v.merges = {"aq"}; }), "merges", "one space");
   expect(GgufBytes().text("tokenizer.ggml.model", "gpt2"), "pre", "missing");
-  expect(GgufBytes().number("tokenizer.ggml.model", 3), "model", "another type");
+  expect(GgufBytes().number("tokenizer.ggml.model", 3), "model", "wrong type");
   expect(Vocabulary().file().truth("tokenizer.ggml.add_eos_token", true), "eos_token_id", "missing");
   expect(Vocabulary().file().truth("tokenizer.ggml.add_eos_token", true).number("tokenizer.ggml.eos_token_id", 9999),
          "eos_token_id", "9999 is not a token");

@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(
         Change{pre_tokenizer, R"({"type": "Sequence", "pretokenizers": []})", "pre_tokenizer", "no ByteLevel"},
         Change{pre_tokenizer,
                R"({"type": "Sequence", "pretokenizers": [{"type": "ByteLevel"}, {"type": "Digits"}]})",
-               "pre_tokenizer.pretokenizers[1]", "behind ByteLevel"},
+               "pre_tokenizer.pretokenizers[1]", "after ByteLevel"},
         Change{pre_tokenizer,
                R"({"type": "Split", "pattern": {"Regex": "a"}, "behavior": "Removed", "invert": false})",
                "pre_tokenizer.behavior", "'Removed'"},

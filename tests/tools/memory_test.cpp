@@ -135,7 +135,8 @@ TEST(MemoryShortage, OfADraftIsFoundBeforeWeightsAreRead) {
 }
 
 TEST(MemoryShortage, OfKeptTracesIsFoundAfterTheFirstRun) {
-  EngineSubject subject(target, LoadOptions(best_kernels()), nullptr);
+  ModelFiles files(target);
+  EngineSubject subject(files, LoadOptions(best_kernels()), nullptr);
   Request request;
   request.prompt = {1, 2, 3};
   request.max_new_tokens = 8;
