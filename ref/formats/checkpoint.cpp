@@ -120,7 +120,8 @@ Checkpoint::Checkpoint(const std::filesystem::path& path) : path_(path) {
   } else if (std::filesystem::is_directory(path, error)) {
     open_folder();
   } else {
-    throw Error(path.string() + ": no such folder or file");
+    const bool missing = !error || error == std::errc::no_such_file_or_directory;
+    throw Error(path.string() + ": " + (missing ? "no such folder or file" : error.message()));
   }
 }
 

@@ -116,6 +116,13 @@ TEST(Engine, ExplainsWhyADraftOrARequestIsInvalid) {
   EXPECT_THAT(error_for(asked({1}, 1), "model:" + other.string()), HasSubstr("does not fit the target's of 2048"));
 }
 
+TEST(Engine, CountsTwentyBytesPerDraftTokenAndTokenOfTheVocabulary) {
+  ModelFiles files(models / "tale-target");
+  const MemoryNeed need = memory_need(files, {}, best_kernels());
+  const auto vocabulary = static_cast<std::uint64_t>(files.target().config().at("vocab_size").integer(1, 1 << 24));
+  EXPECT_EQ(need.total(10, 3) - need.total(10), 3 * 20 * vocabulary);
+}
+
 TEST(Engine, TakesALlamaFolderWithoutRopeThetaAsTargetAndAsDraft) {
   const Threads one(1);
   const auto with_theta = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/external/llama-tiny-plain";

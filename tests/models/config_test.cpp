@@ -115,6 +115,7 @@ class Folder {
   }
   Folder(const Fields& config, const std::vector<Tensor>& tensors) : Folder(json_of(config), tensors) {}
   const std::filesystem::path& path() const { return folder_.path(); }
+  void write(const std::string& name, const std::string& text) const { folder_.write(name, text); }
 
  private:
   TemporaryFolder folder_;
@@ -676,7 +677,7 @@ TEST(TargetWeights, FiniteWeightsThatComputeNaNAreReportedAtTheLogits) {
 }
 
 TEST(StopTokens, AreOnlyThoseOfGenerationConfigWhenItHasAny) {
-  const TemporaryFolder folder;
+  const Folder folder(good_target, target_weights());
   EXPECT_TRUE(read_stop_tokens(Checkpoint(folder.path())).empty());
   folder.write("config.json", R"({"eos_token_id": 7})");
   EXPECT_EQ(read_stop_tokens(Checkpoint(folder.path())), (std::vector<Token>{7}));
@@ -684,7 +685,7 @@ TEST(StopTokens, AreOnlyThoseOfGenerationConfigWhenItHasAny) {
   EXPECT_EQ(read_stop_tokens(Checkpoint(folder.path())), (std::vector<Token>{2, 7, 9}));
   folder.write("generation_config.json", R"({"eos_token_id": 9})");
   EXPECT_EQ(read_stop_tokens(Checkpoint(folder.path())), (std::vector<Token>{9}))
-        << "not config.json's 7, as transformers";
+      << "not config.json's 7, as transformers";
   for (const char* without : {"{}", R"({"eos_token_id": null})"}) {
     folder.write("generation_config.json", without);
     EXPECT_EQ(read_stop_tokens(Checkpoint(folder.path())), (std::vector<Token>{7})) << without;
@@ -692,7 +693,7 @@ TEST(StopTokens, AreOnlyThoseOfGenerationConfigWhenItHasAny) {
 }
 
 TEST(StopTokens, InvalidOnesAreRejectedByFileAndField) {
-  const TemporaryFolder folder;
+  const Folder folder(good_target, target_weights());
   for (const char* name : {"config.json", "generation_config.json"}) {
     for (const char* value : {"-1", "\"</s>\"", "[3, -1]", "3000000000", "1.5", "{}"}) {
       folder.write(name, std::string(R"({"eos_token_id": )") + value + "}");

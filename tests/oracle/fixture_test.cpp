@@ -160,9 +160,9 @@ TEST(Difference, FindsLongerShorterMissingAndReshapedArrays) {
     if (array.name == "draft_tokens") array.content = Array<std::int32_t>{{3}, {2, 1, 2}};
   }
   EXPECT_EQ(difference(small_fixture(), shorter).arrays.at(0).message(),
-            "draft tokens[3] was 1, is absent; 0 of 3 differ; 1 more recorded");
+            "draft_tokens[3] was 1, is absent; 0 of 3 differ; 1 more recorded");
   EXPECT_EQ(difference(shorter, small_fixture()).arrays.at(0).message(),
-            "draft tokens[3] was absent, is 1; 0 of 3 differ; 1 more found");
+            "draft_tokens[3] was absent, is 1; 0 of 3 differ; 1 more found");
   Fixture longer = small_fixture();
   for (FixtureArray& array : longer.arrays) {
     if (array.name == "cache") array.content = Array<std::uint64_t>{{4, 2}, {1, 5, 2, 7, 3, 5, 4, 5}};

@@ -272,7 +272,7 @@ TEST_F(LosslessTrace, ChangedAnywhereIsRefusedNamingThePlace) {
   EXPECT_THAT(in_round([](Round& r) { r.logits.back().low ^= 1; }), HasSubstr("logits_equal"));
   EXPECT_THAT(in_round([](Round& r) { r.targets.at(0).low ^= 1; }), HasSubstr("acceptance_correct"));
   EXPECT_THAT(in_round([](Round& r) { r.proposal.tokens.at(0) ^= 1; }), HasSubstr("was not drawn from its stated q"));
-  EXPECT_THAT(in_round([](Round& r) { ++r.verdict.accepted; }), HasSubstr("draft tokens were accepted"));
+  EXPECT_THAT(in_round([](Round& r) { ++r.verdict.accepted; }), HasSubstr("draft tokens are accepted"));
   EXPECT_THAT(in_round([](Round& r) { r.cache.low ^= 1; }), HasSubstr("cache_rollback"));
   EXPECT_THAT(in_round([](Round& r) { ++r.accepted; }), HasSubstr("termination_and_counters"));
   EXPECT_THAT(refused([](Trace& t) { t.output.back() ^= 1; }), HasSubstr("termination_and_counters"));
@@ -304,7 +304,7 @@ TEST_F(LosslessTrace, UnderAnUnknownRuleIsLosslessOnlyWhereNothingIsDrawn) {
   for (const Rule* const rule : {&credulous, &renamed}) {
     const Losslessness drawn = examine(run(*rule), target, *rule, 7);
     EXPECT_FALSE(drawn.lossless);
-    EXPECT_EQ(drawn.message, std::string("there is no account of the rule ") + rule->name);
+    EXPECT_EQ(drawn.message, "the rule " + std::string(rule->name) + " cannot be replayed");
   }
   request.sampling.temperature = 0;
   EXPECT_THAT(run(renamed), IsLosslessUnder(target, renamed, 7)) << "the most likely tokens do not depend on the rule";
@@ -357,7 +357,7 @@ TEST_F(LosslessTrace, WithoutAValidTreeOrPathIsRefusedWithAMessage) {
   refused([](Round& r) { r.proposal.depths = {0, 1, -1}; }, "draft token 2 has depth -1");
   refused([](Round& r) { r.proposal.drawn_from.pop_back(); }, "without the q");
   for (const int last : {-2, 3, 1 << 30}) {
-    refused([&](Round& r) { r.verdict.last = last; }, ("draft token " + std::to_string(last) + " is the last"));
+    refused([&](Round& r) { r.verdict.last = last; }, ("draft token " + std::to_string(last) + ", which is no path"));
     refused([&](Round& r) { r.verdict = {last + 1, 0, last}; }, "is no path through 3 draft tokens");
   }
   refused([](Round& r) { r.verdict = {2, 0, 0}; }, "2 draft tokens are accepted, the last of them draft token 0");

@@ -30,7 +30,7 @@ TEST(RareEvents, AreNoEvidenceAtTheStatedFrequency) {
 }
 
 TEST(RareEvents, AreEvidenceAtThreeTimesTheStatedFrequency) {
-  for (std::uint64_t seed = 0; seed < 20; ++seed) EXPECT_GT(e_value_of(3, 3000, seed), 1e9);
+  for (std::uint64_t seed = 0; seed < 20; ++seed) EXPECT_GT(e_value_of(3, 6000, seed), 1e9);
 }
 
 TEST(RareEvents, AnImpossibleEventIsOverwhelmingEvidence) {

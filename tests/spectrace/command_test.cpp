@@ -45,7 +45,7 @@ TEST(TraceCommand, AnUnchangedTraceOfGeneratePassesAndAChangedOneDoesNot) {
     test::put(trace, sealed(lines));
     const auto changed = run_command({"trace", "check", trace});
     EXPECT_EQ(changed.status, 1);
-    EXPECT_THAT(changed.out, HasSubstr("coin               fail    sequence 0, line 3, round 0, position 3: expected: "
+    EXPECT_THAT(changed.out, HasSubstr("coin                       fail    sequence 0, line 3, round 0, position 3: expected: "
                                        "key (0, 3, "));
     EXPECT_THAT(changed.out, HasSubstr("at " + trace + ":3\n"));
     EXPECT_THAT(changed.out, HasSubstr("BUG_PROVEN"));
@@ -141,7 +141,7 @@ TEST(TraceCommand, AFailureOfSeveralSequencesTogetherIsReportedWithoutReproducer
   const std::string path = folder.path() / "case";
   const auto checked = run_command({"trace", "check", trace, "--reproducer", path});
   EXPECT_EQ(checked.status, 1) << checked.err;
-  EXPECT_THAT(checked.out, HasSubstr("band               fail"));
+  EXPECT_THAT(checked.out, HasSubstr("band                       fail"));
   EXPECT_THAT(checked.out, HasSubstr("reproducer none: no single sequence fails on its own"));
   EXPECT_FALSE(std::filesystem::exists(path));
   const auto once = run_command({"trace", "check", "/dev/null", "--reproducer", path});

@@ -431,9 +431,9 @@ std::vector<Hostile> hostile_files() {
       {"compact", list("tokens", {.compact = true}), "neither chunked nor one piece"},
       {"chunks too large", list("tokens", {.chunk = 1 << 20}), "chunks of more than 65536 bytes"},
       {"chunks beyond memory", list("weights", {.type = u64, .chunk = hsize_t{1} << 28, .filled = false}), "chunks of"},
-      {"another filter", list("tokens", {.chunk = 64, .filters = {H5Z_FILTER_SCALEOFFSET}}), "is filtered by"},
+      {"another filter", list("tokens", {.chunk = 64, .filters = {H5Z_FILTER_SCALEOFFSET}}), "uses filters other than"},
       {"deflated twice",
-       list("tokens", {.chunk = 64, .filters = {H5Z_FILTER_DEFLATE, H5Z_FILTER_DEFLATE}}), "is filtered by"},
+       list("tokens", {.chunk = 64, .filters = {H5Z_FILTER_DEFLATE, H5Z_FILTER_DEFLATE}}), "uses filters other than"},
       {"in other files", list("tokens", {.filled = false, .external = "/etc/hostname"}),
        "neither chunked nor one piece"},
       {"a link within",
@@ -781,7 +781,7 @@ TEST(RowsCommand, RowsNeedAFileOfTheirOwn) {
     EXPECT_THAT(refused.err, HasSubstr("--trace has to name a file"));
   }
   std::filesystem::create_directory(trace + ".rows.h5");
-  EXPECT_THAT(generate({"--trace", trace, "--trace-rows"}).err, HasSubstr("it is no file"));
+  EXPECT_THAT(generate({"--trace", trace, "--trace-rows"}).err, HasSubstr("it is not a regular file"));
   std::filesystem::remove(trace + ".rows.h5");
   EXPECT_THAT(generate({"--trace", trace, "--trace-rows", "--json", trace + ".rows.h5"}).err, HasSubstr("overwrite"));
   EXPECT_FALSE(std::filesystem::exists(trace));

@@ -324,7 +324,7 @@ TEST_F(Recorded, OpensWithH5py) {
   const std::string said = (folder.path() / "said").string();
   const std::string script = std::string(DRAFTPROOF_SOURCE_DIR) + "/fixtures/make/fixture.py";
   ASSERT_EQ(std::system(("python3 " + quoted(script) + " " + quoted(file) + " >" + quoted(said)).c_str()), 0);
-  EXPECT_THAT(text_of(said), AllOf(HasSubstr("schema: draftproof.fixture/1\n"), HasSubstr("reason: a test\n"),
+  EXPECT_THAT(text_of(said), AllOf(HasSubstr("schema: draftproof.fixture/2\n"), HasSubstr("reason: a test\n"),
                                    HasSubstr("request/rule: rejection\n"), HasSubstr("run/tokens: int32 [8] "),
                                    HasSubstr("run/rows: float32 [8, 160] "), HasSubstr("request/seed: uint64 [] [3]")));
 }
