@@ -129,7 +129,7 @@ std::string zoo_text(const Report& r) {
 }  // namespace
 
 std::string matrix_text(const Matrix& matrix) {
-  constexpr std::size_t name_width = 30;
+  constexpr std::size_t name_width = 34;
   std::string text = "# Which check flags which decoder: X flagged, . found nothing, - had nothing to examine.\n";
   text += fmt::format("{:<{}}  {:<6}", "", name_width, "harm");
   for (const std::string& check : matrix.checks) text += "  " + check;

@@ -45,8 +45,9 @@ TEST(TraceCommand, AnUnchangedTraceOfGeneratePassesAndAChangedOneDoesNot) {
     test::put(trace, sealed(lines));
     const auto changed = run_command({"trace", "check", trace});
     EXPECT_EQ(changed.status, 1);
-    EXPECT_THAT(changed.out, HasSubstr("coin                       fail    sequence 0, line 3, round 0, position 3: expected: "
-                                       "key (0, 3, "));
+    EXPECT_THAT(changed.out,
+                HasSubstr("coin                       fail    sequence 0, line 3, round 0, position 3: expected: "
+                          "key (0, 3, "));
     EXPECT_THAT(changed.out, HasSubstr("at " + trace + ":3\n"));
     EXPECT_THAT(changed.out, HasSubstr("BUG_PROVEN"));
 

@@ -64,7 +64,7 @@ TEST(PatternSyntax, RejectsUnknownConstructsByName) {
       {"[[:alpha:]]", "a class inside"}, {"[]a]", "an empty character class"},
       {"[a", "without end"},            {"(?m:a)", "a group of an unknown kind"},
       {"(?<name>a)", "a group of an unknown kind"}, {"(*ACCEPT)", "a group of an unknown kind"},
-      {R"(\p{Greek})", "not a general category"}, {R"(\p{^L})", "no general category"},
+      {R"(\p{Greek})", "not a general category"}, {R"(\p{^L})", "not a general category"},
       {R"(\pL)", "a property without braces"}, {R"(\xE9)", "without braces"},
       {R"(\x{zz})", "a malformed escape"}, {R"(\u12)", "an unfinished escape"},
       {"a{,3}", "a brace"},             {"a{2}?", "after {n}"},
