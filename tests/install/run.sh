@@ -42,7 +42,7 @@ refused() {
   fi
   grep -q "assert.*$2" "$folder/said"
 }
-refused '[n = 0](draftproof::RandomSource&) mutable { return n++; }' "give a mutable one as std::ref"
+refused '[n = 0](draftproof::RandomSource&) mutable { return n++; }' "pass a mutable one as std::ref"
 refused '[](draftproof::RandomSource&) { return 0.5; }' "a token, which is an integer"
 
 "$folder/prefix/bin/draftproof" --version
