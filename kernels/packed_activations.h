@@ -10,13 +10,13 @@
 
 namespace draftproof {
 
-/// Rows as weights are multiplied with them, see Kernels::prepare. Memory is kept from use to use.
+/// Activation rows, packed for weights (see Kernels::pack_activations). Memory is kept from use to use.
 class PackedActivations {
  public:
   /// Makes room for `rows` rows in the formats that `w` needs.
   void reserve(const Kernels& kernels, const PackedMatrix& w, int rows);
 
-  /// Lays inputs [begin, end) down, cut as Kernels::prepare asks; for bodies of parallel_ranges.
+  /// Packs inputs [begin, end), cut as Kernels::pack_activations requires; for bodies of parallel_ranges.
   void pack(const float* x, std::ptrdiff_t x_stride, int begin, int end) noexcept;
 
   int rows() const noexcept { return rows_; }

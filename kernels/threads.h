@@ -50,7 +50,7 @@ void parallel_ranges(int count, double work, int workers_max, const Function& bo
   run_ranges(count, chunks_each, workers_max, {run, &body});
 }
 
-/// The same over a row's inputs, in ranges as Kernels::prepare wants them: body(begin, end).
+/// The same over a row's inputs, in ranges as Kernels::pack_activations requires them: body(begin, end).
 template <class Function>
 void for_inputs(int inputs, double work, const Function& body) {
   constexpr int block = 256;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "oracle/checks/checks.h"
+#include "ref/models/read_text.h"
 
 namespace draftproof {
 
@@ -75,12 +76,9 @@ const std::vector<Fingerprint>& Trial::cache_along(const Variation& variation, s
   if (fresh) {
     Model& target = subject.target(variation);
     const auto cache = target.new_cache(static_cast<int>(text.size()), 1);
-    Outputs outputs;
     place->second.push_back(cache->digest());
     for (std::size_t i = 0; i < text.size(); ++i) {
-      Transaction transaction = cache->begin(1);
-      target.forward({.tokens = text.subspan(i, 1), .logits_from = 1}, *cache, outputs);
-      transaction.commit(1);
+      read_text(target, *cache, text.subspan(i, 1), 1);
       place->second.push_back(cache->digest());
     }
   }

@@ -7,6 +7,7 @@
 #include "kernels/math64.h"
 #include "ref/acceptance/sampling.h"
 #include "ref/base/require.h"
+#include "ref/models/read_text.h"
 
 namespace draftproof {
 
@@ -37,19 +38,14 @@ bool is_fresh_row(const Request& request, std::size_t tokens, int most) {
 }
 
 std::vector<float> GrowingText::logits_after(std::span<const Token> text) {
-  REQUIRE(text.size() > read_, "the text has grown since the last call");
   if (!cache_) cache_ = target_.new_cache(capacity_, prefill_chunk);
-  Outputs outputs;
-  while (read_ < text.size()) {
-    const auto piece = text.subspan(read_, std::min<std::size_t>(prefill_chunk, text.size() - read_));
-    const int rows = static_cast<int>(piece.size());
-    const bool last = read_ + piece.size() == text.size();
-    Transaction transaction = cache_->begin(rows);
-    target_.forward({.tokens = piece, .logits_from = last ? rows - 1 : rows}, *cache_, outputs);
-    transaction.commit(rows);
-    read_ += piece.size();
-  }
-  return std::move(outputs.logits);
+  const auto read = static_cast<std::size_t>(cache_->length());
+  REQUIRE(text.size() > read, "the text has grown since the last call");
+  const std::span<const Token> rest = text.subspan(read);
+  std::vector<float> last;
+  read_text(target_, *cache_, rest, prefill_chunk, static_cast<int>(rest.size()) - 1,
+            [&](int, std::span<const float> logits) { last.assign(logits.begin(), logits.end()); });
+  return last;
 }
 
 PlainRow plain_row(Model& target, const Sampling& sampling, std::span<const Token> text) {

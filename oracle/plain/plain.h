@@ -36,7 +36,6 @@ class GrowingText {
   Model& target_;
   int capacity_;
   std::unique_ptr<Cache> cache_;
-  std::size_t read_ = 0;
 };
 
 struct PlainRow {

@@ -18,12 +18,6 @@
 namespace draftproof::spectrace {
 namespace {
 
-std::string listed(const std::vector<Token>& tokens) {
-  std::string text;
-  for (const Token token : tokens) text += (text.empty() ? "" : ",") + std::to_string(token);
-  return "[" + text + "]";
-}
-
 /// Tokens of a round that are not compared yet.
 struct Uncompared {
   std::int64_t position = 0;

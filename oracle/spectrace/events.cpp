@@ -41,4 +41,10 @@ void RngPositions::add(Purpose purpose, std::int64_t position) {
   if (place == drawn.end() || *place != position) drawn.insert(place, position);
 }
 
+std::string listed(const std::vector<Token>& tokens) {
+  std::string text;
+  for (const Token token : tokens) text += (text.empty() ? "" : ",") + std::to_string(token);
+  return "[" + text + "]";
+}
+
 }  // namespace draftproof::spectrace

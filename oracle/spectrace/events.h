@@ -177,4 +177,7 @@ struct Event {
   std::variant<Header, Opening, Step, Ending> what;
 };
 
+/// "[4,7]".
+std::string listed(const std::vector<Token>& tokens);
+
 }  // namespace draftproof::spectrace

@@ -9,12 +9,6 @@
 
 namespace draftproof::spectrace {
 
-std::string listed(const std::vector<Token>& tokens) {
-  std::string text;
-  for (const Token token : tokens) text += (text.empty() ? "" : ",") + number(token);
-  return "[" + text + "]";
-}
-
 void Replayer::take(const Event& event) {
   line_ = event.line;
   if (const auto* opening = std::get_if<Opening>(&event.what)) open(*opening);

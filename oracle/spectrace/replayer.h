@@ -26,7 +26,6 @@ namespace draftproof::spectrace {
 inline std::string number(std::uint64_t value) { return std::to_string(value); }
 inline std::string number(std::int64_t value) { return std::to_string(value); }
 inline std::string number(Token value) { return std::to_string(value); }
-std::string listed(const std::vector<Token>& tokens);
 
 struct Sequence {
   Opening opening;

@@ -12,12 +12,6 @@
 namespace draftproof::spectrace {
 namespace {
 
-std::string listed(const std::vector<Token>& tokens) {
-  std::string text;
-  for (const Token token : tokens) text += (text.empty() ? "" : ",") + std::to_string(token);
-  return "[" + text + "]";
-}
-
 std::string shown(const Header& h) {
   std::string text = fmt::format("{}, rule {}, vocabulary of {}", printable(h.engine),
                                  h.rule ? printable(h.rule->name()) : "by sequence", h.vocabulary);

@@ -130,7 +130,7 @@ TEST(ChunkedPrefillAndResume, FindsACancelledRunThatKeepsTooMuchOrDiffers) {
     };
   };
   expect_caught(chunked_prefill_and_resume, when_cancelled([](Trace& trace) { ++trace.final_length; }),
-                "positions in the cache; t");
+                "positions in the cache; the text has ");
   expect_caught(chunked_prefill_and_resume, when_cancelled([](Trace& trace) { trace.finish = Finish::length; }),
                 "rounds, length,");
   expect_caught(chunked_prefill_and_resume, when_cancelled([](Trace& trace) { trace.rounds.back().cache.low ^= 1; }),

@@ -121,7 +121,8 @@ inline Report verified() {
                  "every random draw enumerated: the distribution is exactly p")};
   r.runs = {"dflash, rejection, avx512_vnni, 1 thread, batched", "dflash, rejection, avx512_vnni, 1 thread, serial",
             "dflash, rejection, avx512_vnni, 2 threads, batched", "dflash, rejection, scalar, 1 thread, batched",
-            "none, rejection, avx512_vnni, 1 thread, batched", "always-reject, rejection, avx512_vnni, 1 thread, serial",
+            "none, rejection, avx512_vnni, 1 thread, batched",
+            "always-reject, rejection, avx512_vnni, 1 thread, serial",
             "perfect, rejection, avx512_vnni, 1 thread, batched"};
   r.plain = {0.1043, 0.1031, 0.1102};
   r.output_tokens = 192;

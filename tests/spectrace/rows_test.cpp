@@ -743,8 +743,8 @@ TEST(RowsCommandSlow, AKilledCommandLeavesRowsOfTheOldTraceOrOfTheNewOne) {
   const test::Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   const std::string generate = " " + test::quoted(DRAFTPROOF_BINARY) + " generate " + test::quoted(target) +
-                               " --draft always-reject --temperature 1 --prompt-tokens 1,2,3 --max-new-tokens 100 --quiet"
-                               " --trace " + test::quoted(trace) + " --trace-rows --seed ";
+                               " --draft always-reject --temperature 1 --prompt-tokens 1,2,3 --max-new-tokens 100"
+                               " --quiet --trace " + test::quoted(trace) + " --trace-rows --seed ";
   const auto start = std::chrono::steady_clock::now();
   ASSERT_EQ(std::system((generate + "0").c_str()), 0);
   const double whole = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

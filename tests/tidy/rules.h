@@ -46,7 +46,7 @@ inline const std::vector<Layer>& layers() {
       {"oracle/plain", {"ref/base/", "ref/acceptance/", "ref/caches/cache.h", "ref/models/", "ref/decoding/trace.h",
                         "kernels/math64.h"}},
       {"oracle/checks", {"oracle/plain/", "ref/base/", "ref/acceptance/", "ref/caches/cache.h", "ref/models/model.h",
-                         "ref/decoding/trace.h"}},
+                         "ref/models/read_text.h", "ref/decoding/trace.h"}},
       {"oracle/exact", {"oracle/plain/", "oracle/checks/", "ref/base/", "ref/acceptance/", "ref/models/model.h",
                         "ref/decoding/trace.h"}},
       {"oracle/sequential", {"ref/base/", "ref/acceptance/", "kernels/math64.h"}},
