@@ -22,6 +22,6 @@ set(commit_source ${CMAKE_BINARY_DIR}/generated/commit.cpp)
 add_custom_target(commit BYPRODUCTS ${commit_source} COMMENT ""
                   COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR} -DOUTPUT=${commit_source}
                           -P ${CMAKE_CURRENT_LIST_FILE})
-set_source_files_properties(${commit_source} PROPERTIES GENERATED ON)
+set_source_files_properties(${commit_source} PROPERTIES GENERATED ON SKIP_UNITY_BUILD_INCLUSION ON)
 target_sources(draftproof_tools PRIVATE ${commit_source})
 add_dependencies(draftproof_tools commit)

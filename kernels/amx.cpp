@@ -1,35 +1,38 @@
 // SPDX-License-Identifier: MIT
-// The table for AMX: the AVX-512 VNNI table, except that matmuls of quantized weights with many rows use tile
-// registers. Compiled for both instruction sets and for GFNI, which every CPU with AMX has. Only the getter has
-// external linkage.
+// What AMX changes in the table avx512vnni: the matmul by quantized formats uses tile registers where there are many
+// rows. Compiled for both instruction sets and for GFNI, which every CPU with AMX has. Only the getter has external
+// linkage.
 #include "kernels/tables.h"
 
 #ifdef __AMX_INT8__
 
+#include "kernels/canonical.h"
 #include "kernels/lanes_avx512.h"
-#include "kernels/vector.inc"
 
 namespace draftproof {
 namespace {
 
+#include "kernels/row_tiles.inc"
+
+#include "kernels/matmul_bytes.inc"
+
 #include "kernels/matmul_tiles.inc"
 
-constexpr Kernels amx_table() {
-  Kernels table = vector_kernels("amx", cpu_has_amx);
-  table.pack_activations = pack_activations_for_tiles;
-  table.matmul = matmul_in_tiles;
-  return table;
-}
-constexpr Kernels table = amx_table();
+constexpr Extension extension = {
+    .name = "amx",
+    .supported = cpu_has_amx,
+    .pack_activations = pack_activations_for_tiles,
+    .matmul = matmul_in_tiles,
+};
 
 }  // namespace
-const Kernels* amx_kernels() noexcept { return &table; }
+const Extension* amx_extension() noexcept { return &extension; }
 }  // namespace draftproof
 
 #else
 
 namespace draftproof {
-const Kernels* amx_kernels() noexcept { return nullptr; }
+const Extension* amx_extension() noexcept { return nullptr; }
 }  // namespace draftproof
 
 #endif

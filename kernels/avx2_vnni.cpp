@@ -1,24 +1,43 @@
 // SPDX-License-Identifier: MIT
-// The vector table for AVX2, FMA and AVX-VNNI, compiled for these instruction sets. Only the getter has external
-// linkage.
+// What VNNI changes in the table avx2: the matmul by quantized formats. Compiled for AVX2, FMA and AVX-VNNI.
+// Only the getter has external linkage.
 #include "kernels/tables.h"
 
 #ifdef __AVXVNNI__
 
+#include "kernels/canonical.h"
 #include "kernels/lanes_avx2.h"
-#include "kernels/vector.inc"
 
 namespace draftproof {
 namespace {
-constexpr Kernels table = vector_kernels("avx2vnni", cpu_has_avx2_vnni);
+
+#include "kernels/row_tiles.inc"
+
+#include "kernels/matmul_quantized.inc"
+
+void matmul(const PackedView& w, const void* activations, int rows, float* y, std::ptrdiff_t y_stride, int begin,
+            int end) noexcept {
+  if (canonical_activation_format_of(w.format) == ActivationFormat::floats) {
+    return avx2_kernels()->matmul(w, activations, rows, y, y_stride, begin, end);
+  }
+  if (rows > 0 && begin < end) multiply_quantized(w, activations, rows, y, y_stride, begin, end);
+}
+
+constexpr Extension extension = {
+    .name = "avx2vnni",
+    .supported = cpu_has_avx2_vnni,
+    .pack_activations = nullptr,
+    .matmul = matmul,
+};
+
 }  // namespace
-const Kernels* avx2_vnni_kernels() noexcept { return &table; }
+const Extension* avx2_vnni_extension() noexcept { return &extension; }
 }  // namespace draftproof
 
 #else
 
 namespace draftproof {
-const Kernels* avx2_vnni_kernels() noexcept { return nullptr; }
+const Extension* avx2_vnni_extension() noexcept { return nullptr; }
 }  // namespace draftproof
 
 #endif

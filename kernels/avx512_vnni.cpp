@@ -1,24 +1,43 @@
 // SPDX-License-Identifier: MIT
-// The vector table for AVX-512 F, BW, VL, DQ and VNNI, compiled for these instruction sets. Only the getter has
-// external linkage.
+// What VNNI changes in the table avx512: the matmul by quantized formats. Compiled for AVX-512 F, BW, VL, DQ and VNNI.
+// Only the getter has external linkage.
 #include "kernels/tables.h"
 
 #ifdef __AVX512VNNI__
 
+#include "kernels/canonical.h"
 #include "kernels/lanes_avx512.h"
-#include "kernels/vector.inc"
 
 namespace draftproof {
 namespace {
-constexpr Kernels table = vector_kernels("avx512vnni", cpu_has_avx512_vnni);
+
+#include "kernels/row_tiles.inc"
+
+#include "kernels/matmul_quantized.inc"
+
+void matmul(const PackedView& w, const void* activations, int rows, float* y, std::ptrdiff_t y_stride, int begin,
+            int end) noexcept {
+  if (canonical_activation_format_of(w.format) == ActivationFormat::floats) {
+    return avx512_kernels()->matmul(w, activations, rows, y, y_stride, begin, end);
+  }
+  if (rows > 0 && begin < end) multiply_quantized(w, activations, rows, y, y_stride, begin, end);
+}
+
+constexpr Extension extension = {
+    .name = "avx512vnni",
+    .supported = cpu_has_avx512_vnni,
+    .pack_activations = nullptr,
+    .matmul = matmul,
+};
+
 }  // namespace
-const Kernels* avx512_vnni_kernels() noexcept { return &table; }
+const Extension* avx512_vnni_extension() noexcept { return &extension; }
 }  // namespace draftproof
 
 #else
 
 namespace draftproof {
-const Kernels* avx512_vnni_kernels() noexcept { return nullptr; }
+const Extension* avx512_vnni_extension() noexcept { return nullptr; }
 }  // namespace draftproof
 
 #endif

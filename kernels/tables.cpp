@@ -34,6 +34,15 @@ struct List {
   }
 };
 
+Kernels extended(const Kernels& table, const Extension& extension) noexcept {
+  Kernels result = table;
+  result.name = extension.name;
+  result.supported = extension.supported;
+  if (extension.pack_activations != nullptr) result.pack_activations = extension.pack_activations;
+  result.matmul = extension.matmul;
+  return result;
+}
+
 #if defined(__x86_64__) || defined(__i386__)
 /// For features that __builtin_cpu_supports does not know in every compiler. Every CPU with AVX2 has leaf 7.
 struct Registers {
@@ -89,6 +98,24 @@ bool cpu_has_neon() noexcept { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0
 #else
 bool cpu_has_neon() noexcept { return false; }
 #endif
+
+const Kernels* avx2_vnni_kernels() noexcept {
+  if (avx2_vnni_extension() == nullptr) return nullptr;
+  static const Kernels table = extended(*avx2_kernels(), *avx2_vnni_extension());
+  return &table;
+}
+
+const Kernels* avx512_vnni_kernels() noexcept {
+  if (avx512_vnni_extension() == nullptr) return nullptr;
+  static const Kernels table = extended(*avx512_kernels(), *avx512_vnni_extension());
+  return &table;
+}
+
+const Kernels* amx_kernels() noexcept {
+  if (amx_extension() == nullptr) return nullptr;
+  static const Kernels table = extended(*avx512_vnni_kernels(), *amx_extension());
+  return &table;
+}
 
 const Kernels* const* all_kernels() noexcept {
   static const List list;

@@ -19,6 +19,20 @@ const Kernels* avx512_vnni_kernels() noexcept;
 const Kernels* amx_kernels() noexcept;
 const Kernels* neon_kernels() noexcept;
 
+/// What an instruction set changes in the table of the one that it extends. Only data: a table is copied and changed by
+/// code that every CPU can run.
+struct Extension {
+  const char* name;
+  bool (*supported)() noexcept;
+  decltype(Kernels::pack_activations) pack_activations;  // nullptr: unchanged
+  decltype(Kernels::matmul) matmul;
+};
+
+/// Return nullptr when the build is for an architecture without the instruction set.
+const Extension* avx2_vnni_extension() noexcept;    // of avx2
+const Extension* avx512_vnni_extension() noexcept;  // of avx512
+const Extension* amx_extension() noexcept;          // of avx512vnni
+
 /// Return whether the CPU and the operating system support the instruction set of the table.
 bool cpu_has_avx2() noexcept;
 bool cpu_has_avx2_vnni() noexcept;

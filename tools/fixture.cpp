@@ -124,7 +124,7 @@ Array<float> decided_rows(Model& target, const Trace& trace, const Path& file) {
 }
 
 /// How a fixture is run.
-struct Run {
+struct FixtureRun {
   Path file;  // for messages
   std::string target;
   std::string draft;
@@ -134,7 +134,7 @@ struct Run {
 };
 
 /// Runs the request of the fixture now. Returns the fixture with the arrays of this run.
-Fixture run(Fixture fixture, const Run& how, Progress& progress) {
+Fixture run(Fixture fixture, const FixtureRun& how, Progress& progress) {
   LoadOptions load_options = layout_of({how.kernels, fixture.quantize, fixture.kv});
   load_options.observer = progress.observer();
   set_threads(how.threads);
@@ -196,7 +196,12 @@ Exit record(const RecordOptions& options) {
   fixture.target = seen_from(file, common.target);
   fixture.draft = draft_with(draft, draft.kind->takes_path ? seen_from(file, draft.path) : "");
   Progress progress(common.quiet);
-  const Run how{file, common.target, options.draft, common.load_options.kernels, threads_of(common), options.rows};
+  const FixtureRun how{file,
+                       common.target,
+                       options.draft,
+                       common.load_options.kernels,
+                       threads_of(common),
+                       options.rows};
   fixture = run(std::move(fixture), how, progress);
   progress.show("");
   write_fixture(real(file), fixture);
@@ -237,9 +242,12 @@ Exit replay_one(const ReplayOptions& options, const Path& file, Progress& progre
   } catch (const Error& wrong) {
     throw Error(file.string() + ": '/request' attribute 'draft': " + wrong.what());
   }
-  const Run how{file, options.target.empty() ? target : options.target, options.draft.empty() ? draft : options.draft,
-                options.kernels, options.threads > 0 ? options.threads : threads(),
-                recorded.find<float>("rows") != nullptr};
+  const FixtureRun how{file,
+                       options.target.empty() ? target : options.target,
+                       options.draft.empty() ? draft : options.draft,
+                       options.kernels,
+                       options.threads > 0 ? options.threads : threads(),
+                       recorded.find<float>("rows") != nullptr};
   ordered_json json = {{"fixture", file.string()}};
   std::string instead;  // names a target or draft other than the recorded one
   if (place_of(how.target) != place_of(target)) {

@@ -316,7 +316,7 @@ class RunReplay {
   long judged_ = 0;
 };
 
-Finding examine(Trial& trial) {
+Finding examine_acceptance_correct(Trial& trial) {
   Examination examination(acceptance_correct);
   long rounds = 0;
   long judged = 0;
@@ -343,6 +343,6 @@ const Check acceptance_correct = {
     "emits; the target's pass where logits_equal fails as well",
     "how good the draft tokens are, because any q is right that they are drawn from; the conversion of logits to a "
     "distribution and the random generator, which plain decoding shares",
-    examine};
+    examine_acceptance_correct};
 
 }  // namespace draftproof

@@ -33,7 +33,7 @@ std::vector<Fingerprint> read(Model& target, std::span<const Token> text, int fi
   return rows;
 }
 
-Finding examine(Trial& trial) {
+Finding examine_batch_invariance(Trial& trial) {
   Examination examination(batch_invariance);
   std::set<std::string> seen;  // one run per kernel table and number of threads
   int readings = 0;
@@ -74,6 +74,6 @@ const Check batch_invariance = {
     "computed",
     "the target's pass: masks, positions, kernels, threads; its KV caches",
     "the draft, the rule, the decode loop, sampling and random draws, because none of them runs",
-    examine};
+    examine_batch_invariance};
 
 }  // namespace draftproof

@@ -4,7 +4,7 @@
 namespace draftproof {
 namespace {
 
-Finding examine(Trial& trial) {
+Finding examine_cache_rollback(Trial& trial) {
   Examination examination(cache_rollback);
   long caches = 0;
   bool any_rejected = false;
@@ -59,6 +59,6 @@ const Check cache_rollback = {
     "the KV caches: what a sliding window keeps, what is rolled back, where the cache ends; what the target's pass "
     "writes",
     "the rule, the draft and random draws, because caches are compared after the run's own text",
-    examine};
+    examine_cache_rollback};
 
 }  // namespace draftproof

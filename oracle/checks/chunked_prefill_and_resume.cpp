@@ -80,7 +80,7 @@ void cancel_and_resume(Trial& trial, const Run& run, std::size_t cut, Examinatio
   expect_none(difference(run.trace, cut, resumed, true, promised), " and resumed");
 }
 
-Finding examine(Trial& trial) {
+Finding examine_chunked_prefill_and_resume(Trial& trial) {
   Examination examination(chunked_prefill_and_resume);
   int prefills = 0;
   int cuts = 0;
@@ -106,6 +106,6 @@ const Check chunked_prefill_and_resume = {
     "a prefill in chunks of any size, and a run cancelled and resumed, give the same run",
     "the prefill, the KV caches, the state that a cancelled run leaves, random draws numbered by call",
     "what is wrong in the same way however a run is cut: the model, the rule, sampling",
-    examine};
+    examine_chunked_prefill_and_resume};
 
 }  // namespace draftproof

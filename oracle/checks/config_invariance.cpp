@@ -127,7 +127,7 @@ class Comparison {
   int pairs_ = 0;
 };
 
-Finding examine(Trial& trial) {
+Finding examine_config_invariance(Trial& trial) {
   Examination examination(config_invariance);
   Comparison comparison(trial, examination);
   for (const Run& run : trial.runs) comparison.add(run);
@@ -142,6 +142,6 @@ const Check config_invariance = {
     "verification",
     "the decode loop, kernels and threads, keys of random draws, what a draft keeps of rejected draft tokens",
     "what is wrong in the same way in all runs: the model, the conversion of logits to a distribution, the rule",
-    examine};
+    examine_config_invariance};
 
 }  // namespace draftproof

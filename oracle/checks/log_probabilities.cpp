@@ -9,7 +9,7 @@
 namespace draftproof {
 namespace {
 
-Finding examine(Trial& trial) {
+Finding examine_log_probabilities(Trial& trial) {
   Examination examination(log_probabilities);
   std::set<std::pair<std::string, int>> seen;  // one run per kernel table and number of threads
   long compared = 0;
@@ -60,6 +60,6 @@ const Check log_probabilities = {
     "the row a logprob is read from, penalties or temperature applied to it, its arithmetic; where the token itself "
     "differs, the decoding without draft tokens that serves logprobs",
     "the draft, the rule and verification, because nothing is drafted",
-    examine};
+    examine_log_probabilities};
 
 }  // namespace draftproof

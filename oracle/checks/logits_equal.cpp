@@ -4,7 +4,7 @@
 namespace draftproof {
 namespace {
 
-Finding examine(Trial& trial) {
+Finding examine_logits_equal(Trial& trial) {
   Examination examination(logits_equal);
   long rows = 0;
   for (const Run& run : trial.runs) {
@@ -36,6 +36,6 @@ const Check logits_equal = {
     "every row that decided a token has the same bits as in plain decoding",
     "the target's pass over several rows: positions, masks, kernels, threads; the KV caches it reads",
     "the rule, the draft, sampling parameters and random draws, because rows are compared after the run's own text",
-    examine};
+    examine_logits_equal};
 
 }  // namespace draftproof

@@ -27,7 +27,7 @@ std::optional<Request> request_with_the_same_beginning(const Trial& trial, const
   return other;
 }
 
-Finding examine(Trial& trial) {
+Finding examine_repeatable(Trial& trial) {
   Examination examination(repeatable);
   int again = 0;
   for (const Run* const run : trial.one_per_draft()) {
@@ -68,6 +68,6 @@ const Check repeatable = {
     "where the other request fails alone, everything that tokens_equal, logits_equal, acceptance_correct and "
     "termination_and_counters blame",
     "what is wrong in the same way every time in this request: the model, the rule, sampling",
-    examine};
+    examine_repeatable};
 
 }  // namespace draftproof

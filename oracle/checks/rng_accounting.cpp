@@ -176,7 +176,7 @@ class DrawComparison {
   Key before_{-1, -1, Purpose::target};
 };
 
-Finding examine(Trial& trial) {
+Finding examine_rng_accounting(Trial& trial) {
   Examination examination(rng_accounting);
   long draws = 0;
   for (const Run& run : trial.runs) {
@@ -208,6 +208,6 @@ const Check rng_accounting = {
     "keys of random draws, the rule, the draft's draws, a random source other than the given one; the verified rows "
     "where logits_equal fails as well",
     "the numbers that the generator returns, which are not examined; the end of the text and its counters",
-    examine};
+    examine_rng_accounting};
 
 }  // namespace draftproof

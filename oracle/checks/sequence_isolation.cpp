@@ -60,7 +60,7 @@ void examine_pair(Trial& trial, const Run& run, Trial& alone, const Run& other, 
          difference(run.trace, 0, trace, true, trial.promises_tokens(variation)), random.foreign);
 }
 
-Finding examine(Trial& trial) {
+Finding examine_sequence_isolation(Trial& trial) {
   Examination examination(sequence_isolation);
   std::vector<const Run*> firsts = trial.one_per_draft();
   std::erase_if(firsts, [](const Run* run) { return run->trace.rounds.empty(); });
@@ -95,6 +95,6 @@ const Check sequence_isolation = {
     "the other request fails alone, everything that tokens_equal, logits_equal, acceptance_correct and "
     "termination_and_counters blame",
     "what is wrong in the same way in this request alone: the model, the rule, sampling",
-    examine};
+    examine_sequence_isolation};
 
 }  // namespace draftproof

@@ -142,7 +142,7 @@ class RunCheck {
   std::int64_t round_ = -1;  // the one being examined; -1: the run
 };
 
-Finding examine(Trial& trial) {
+Finding examine_termination_and_counters(Trial& trial) {
   Examination examination(termination_and_counters);
   for (const Run& run : trial.runs) RunCheck(trial.request, run, examination).examine();
   return std::move(examination).finding(std::to_string(trial.runs.size()) + " runs keep to the request");
@@ -156,6 +156,6 @@ const Check termination_and_counters = {
     "the decode loop: where the text ends, how many rows and draft tokens a round has, what is counted, a run other "
     "than the requested one",
     "the model, sampling and the distribution that the rule preserves, because no probability is examined",
-    examine};
+    examine_termination_and_counters};
 
 }  // namespace draftproof

@@ -19,7 +19,7 @@ const char* promise_of(const Request& request, const Run& run) {
   return nothing_drafted ? "nothing was drafted, so every token is the target's draw under its key" : nullptr;
 }
 
-Finding examine(Trial& trial) {
+Finding examine_tokens_equal(Trial& trial) {
   Examination examination(tokens_equal);
   int compared = 0;
   for (const Run& run : trial.runs) {
@@ -62,6 +62,6 @@ const Check tokens_equal = {
     "verification rows, keys of random draws",
     "which tokens the draft proposes, because they may not change the text; the model, the conversion of logits to a "
     "distribution and the random generator, which plain decoding shares",
-    examine};
+    examine_tokens_equal};
 
 }  // namespace draftproof

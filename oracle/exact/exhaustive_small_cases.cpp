@@ -295,7 +295,7 @@ std::optional<Distribution> expected_row(std::span<const float> logits, const Sa
   return Distribution::exact({}, weights);
 }
 
-std::vector<Sampling> samplings() {
+std::vector<Sampling> small_samplings() {
   std::vector<Sampling> list = {{}};
   for (const float temperature : {0.7F, 1.0F, 30.0F, 1e-30F}) {
     for (const int top_k : {0, 1, 2}) {
@@ -315,7 +315,7 @@ std::string shown(const std::optional<Distribution>& row) {
 
 void try_rows(const Primitives& code, Examination& examination, Counted& counted) {
   const std::array values = {-infinity, -1.0F, -std::numeric_limits<float>::denorm_min(), 0.0F, 0x1.000002p+0F, 40.0F};
-  const std::vector<Sampling> all_samplings = samplings();
+  const std::vector<Sampling> all_samplings = small_samplings();
   const auto expect = [&](std::span<const float> logits, const Sampling& sampling) {
     ++counted.rows;
     const std::optional<Distribution> expected = expected_row(logits, sampling);

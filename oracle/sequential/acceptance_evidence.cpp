@@ -6,16 +6,14 @@
 #include <algorithm>
 #include <numeric>
 
+#include "oracle/sequential/wealth.h"
 #include "ref/base/require.h"
 
 namespace draftproof {
 namespace {
 
-constexpr int interval = 64;  // outcomes after which wealth is spread again
-constexpr double share = 0x1p-14;
 constexpr double lowered = 1 - 0x1p-30;
 constexpr double grid = 0x1p-20;    // of coins
-constexpr double enough = 0x1p900;  // more is not needed, and one payment more still fits a double
 
 }  // namespace
 
@@ -31,7 +29,7 @@ void AcceptanceEvidence::observe(double probability, bool accepted, double round
   expected_ += probability;
   const double highest = probability * (1 + rounding) + grid;
   const double lowest = std::max(probability * (1 - rounding) - grid, 0.0);
-  if (probability == 0 || highest >= 1 || most_ >= enough) return;
+  if (probability == 0 || highest >= 1 || most_ >= wealth_enough) return;
 
   for (std::size_t i = 0; i < odds.size(); ++i) {
     const double expectation = 1 + (odds[i] > 1 ? highest : lowest) * (odds[i] - 1);
@@ -39,10 +37,10 @@ void AcceptanceEvidence::observe(double probability, bool accepted, double round
   }
   const double wealth = std::accumulate(wealth_.begin(), wealth_.end(), kept_);
   most_ = std::max(most_, wealth);
-  if (judged_ % interval != 0) return;
-  const double spread = share * wealth / (odds.size() + 1);
-  for (double& of_bet : wealth_) of_bet = (1 - share) * of_bet + spread;
-  kept_ = (1 - share) * kept_ + spread;
+  if (judged_ % spread_interval != 0) return;
+  const double spread = spread_share * wealth / (odds.size() + 1);
+  for (double& of_bet : wealth_) of_bet = (1 - spread_share) * of_bet + spread;
+  kept_ = (1 - spread_share) * kept_ + spread;
 }
 
 std::string AcceptanceEvidence::suspect() const {

@@ -9,14 +9,12 @@
 #include <cstdint>
 
 #include "kernels/math64.h"
+#include "oracle/sequential/wealth.h"
 #include "ref/base/require.h"
 
 namespace draftproof {
 namespace {
 
-constexpr int interval = 64;  // coins after which wealth is spread again
-constexpr double share = 0x1p-14;
-constexpr double enough = 0x1p900;  // more is not needed, and one payment more still fits a double
 constexpr double finest_grid = 0x1p-20;
 constexpr std::size_t seen_most = std::size_t{1} << 17;
 constexpr int bits_unstated = 30;     // the most where the engine states none
@@ -73,7 +71,7 @@ void CoinEvidence::bet_on_cells(std::size_t stream, double coin, double slack) {
     mass.fill(1.0 / CellBets::cells);
     return mass;
   }();
-  if (most_by_cell_ >= enough) return;
+  if (most_by_cell_ >= wealth_enough) return;
   const auto bet = [&](std::size_t game, double value) {
     by_cell_[stream][game].observe(even, cell_of(modulo_1(value)), slack);
   };
@@ -94,15 +92,15 @@ void CoinEvidence::bet_on_cells(std::size_t stream, double coin, double slack) {
     for (const CellBets& learned : of_stream) wealth += learned.wealth()[0] + learned.wealth()[1] + learned.wealth()[2];
   }
   most_by_cell_ = std::max(most_by_cell_, wealth);
-  if (coins_ % interval != 0) return;
-  const double spread = share * wealth / bets;
+  if (coins_ % spread_interval != 0) return;
+  const double spread = spread_share * wealth / bets;
   for (auto& of_stream : by_cell_) {
     for (CellBets& learned : of_stream) {
-      learned.share(share, spread);
+      learned.share(spread_share, spread);
       learned.learn();
     }
   }
-  kept_ = (1 - share) * kept_ + spread;
+  kept_ = (1 - spread_share) * kept_ + spread;
 }
 
 void CoinEvidence::look_up(double coin, double grid) {

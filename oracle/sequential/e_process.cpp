@@ -8,16 +8,14 @@
 #include <numeric>
 
 #include "kernels/math64.h"
+#include "oracle/sequential/wealth.h"
 #include "ref/base/require.h"
 
 namespace draftproof {
 namespace {
 
-constexpr int interval = 64;  // tokens after which wealth is spread again
-constexpr double share = 0x1p-14;
 constexpr double rounding = CellBets::rounding;
 constexpr double ratio_max = 8;     // of r / p, under slack
-constexpr double enough = 0x1p900;  // more is not needed, and one payment more still fits a double
 
 constexpr const char* names[EProcess::partitions] = {"q / p", "p", "rank", "id", "the text before"};
 constexpr const char* text_names[EProcess::text_models] = {"emits the rejected draft token", "repeats the last token",
@@ -196,7 +194,7 @@ void EProcess::observe(const Stakes& stakes, std::size_t place) {
   ++observed_;
   slack_ = std::max(slack_, stakes.slack_);
   if (place == stakes.never() && stakes.slack_ == 0) impossible_ = true;
-  if (impossible_ || most_ >= enough) return;
+  if (impossible_ || most_ >= wealth_enough) return;
 
   double total[4] = {kept_, 0, 0, 0};
   const double* const pays = stakes.pays_.data() + (place - stakes.first_) * wealth_.size();
@@ -212,16 +210,16 @@ void EProcess::observe(const Stakes& stakes, std::size_t place) {
   }
   const double wealth = (total[0] + total[1]) + (total[2] + total[3]);
   most_ = std::max(most_, wealth);
-  if (observed_ % interval != 0) return;
+  if (observed_ % spread_interval != 0) return;
 
   // Spreading and learning use earlier tokens only, so they are known before the next token is.
-  const double spread = share * wealth / bets();
-  for (double& of_bet : wealth_) of_bet = (1 - share) * of_bet + spread;
+  const double spread = spread_share * wealth / bets();
+  for (double& of_bet : wealth_) of_bet = (1 - spread_share) * of_bet + spread;
   for (CellBets& learned : by_cell_) {
-    learned.share(share, spread);
+    learned.share(spread_share, spread);
     learned.learn();
   }
-  kept_ = (1 - share) * kept_ + spread;
+  kept_ = (1 - spread_share) * kept_ + spread;
 }
 
 std::string EProcess::suspect() const {
@@ -244,8 +242,9 @@ std::string EProcess::suspect() const {
 double EProcess::smallest_deviation_of(long tokens) const {
   if (tokens == 0) return 1;
   const auto n = static_cast<double>(tokens);
-  const double intervals = static_cast<double>(tokens / interval);
-  const double needed = log64(bets() / settings_.alpha) + 2 * log64(100) - intervals * log64(1 - share) + n * 0x1p-30;
+  const double intervals = static_cast<double>(tokens / spread_interval);
+  const double needed =
+      log64(bets() / settings_.alpha) + 2 * log64(100) - intervals * log64(1 - spread_share) + n * 0x1p-30;
   const double slack = 2 * slack_;
   return std::min(1.0, slack + std::sqrt(slack * slack + needed / n));
 }

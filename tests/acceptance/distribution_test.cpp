@@ -10,7 +10,7 @@
 #include "tests/acceptance/naive.h"
 #include "tests/acceptance/numbers.h"
 
-namespace draftproof {
+namespace draftproof::distribution_test {
 namespace {
 
 using testing::ElementsAre;
@@ -204,4 +204,4 @@ TEST(DistributionDeathTest, BreachesOfTheContractAbort) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::distribution_test

@@ -5,7 +5,7 @@
 
 #include <map>
 
-namespace draftproof {
+namespace draftproof::enumerate_test {
 namespace {
 
 constexpr Key one = {0, 0, Purpose::target};
@@ -110,4 +110,4 @@ TEST(EnumeratedSourceDeathTest, AProgramThatDoesNotRepeatItselfAborts) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::enumerate_test

@@ -5,7 +5,7 @@
 
 #include "tests/acceptance/tiny_decoders.h"
 
-namespace draftproof {
+namespace draftproof::matching_test {
 namespace {
 
 /// Runs the decoder and plain decoding on the same random numbers, on every path; returns the number of paths and how
@@ -188,4 +188,4 @@ TEST(Rules, APointDistributionGivesTheSameDecisionUnderBoth) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::matching_test

@@ -11,7 +11,7 @@
 #include "ref/acceptance/draw.h"
 #include "tests/acceptance/numbers.h"
 
-namespace draftproof {
+namespace draftproof::proposal_test {
 namespace {
 
 using testing::ElementsAre;
@@ -325,4 +325,4 @@ TEST(DrawDeathTest, FromAnEmptyDistributionAborts) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::proposal_test

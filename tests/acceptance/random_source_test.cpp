@@ -12,7 +12,7 @@
 #include "ref/acceptance/uniform.h"
 #include "tests/acceptance/numbers.h"
 
-namespace draftproof {
+namespace draftproof::random_source_test {
 namespace {
 
 using Words = std::array<std::uint32_t, 4>;
@@ -176,4 +176,4 @@ TEST(Purpose, HasAName) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::random_source_test

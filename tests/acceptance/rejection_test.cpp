@@ -5,7 +5,7 @@
 
 #include "tests/acceptance/tiny_decoders.h"
 
-namespace draftproof {
+namespace draftproof::rejection_test {
 namespace {
 
 /// One verified position: p and q at the empty text, then a point distribution, so that paths end there.
@@ -455,4 +455,4 @@ TEST(RejectionControls, DraftLengthsThatDependOnTheTextPreserveTheDistribution) 
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::rejection_test

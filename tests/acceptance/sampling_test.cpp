@@ -15,7 +15,7 @@
 #include "tests/acceptance/naive.h"
 #include "tests/acceptance/numbers.h"
 
-namespace draftproof {
+namespace draftproof::sampling_test {
 namespace {
 
 using testing::ElementsAre;
@@ -260,4 +260,4 @@ TEST(Sampling, InvalidRowsAreErrorsThatNameTheToken) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::sampling_test

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace draftproof {
+namespace draftproof::digest_test {
 namespace {
 
 Fingerprint of_text(std::string_view text) {
@@ -82,4 +82,4 @@ TEST(Digest, DistinguishesRowsOfZerosOfDifferentLengths) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::digest_test

@@ -14,7 +14,7 @@
 #include "ref/base/error.h"
 #include "tests/folder.h"
 
-namespace draftproof {
+namespace draftproof::incoming_test {
 namespace {
 
 using testing::HasSubstr;
@@ -98,4 +98,4 @@ TEST(Incoming, NamesAFileThatCannotBeRead) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::incoming_test

@@ -5,7 +5,7 @@
 
 #include "ref/base/error.h"
 
-namespace draftproof {
+namespace draftproof::require_test {
 namespace {
 
 TEST(RequireDeathTest, AbortsInEveryBuildWithPlaceMessageAndCondition) {
@@ -33,4 +33,4 @@ TEST(Error, CarriesItsMessage) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::require_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace draftproof {
+namespace draftproof::sha256_test {
 namespace {
 
 std::string of(std::string_view bytes) {
@@ -34,4 +34,4 @@ TEST(Sha256, DoesNotDependOnHowTheBytesWereSplitForAnyLengthUpToThreeBlocks) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::sha256_test

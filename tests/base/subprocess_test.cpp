@@ -9,7 +9,7 @@
 #include "ref/base/error.h"
 #include "tests/sanitized.h"
 
-namespace draftproof {
+namespace draftproof::subprocess_test {
 namespace {
 
 using testing::HasSubstr;
@@ -67,4 +67,4 @@ TEST(Subprocess, ACrashAHangAndATooLargeAnswerAreErrors) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::subprocess_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace draftproof {
+namespace draftproof::utf8_test {
 namespace {
 
 TEST(Utf8, RecognizesWellFormedText) {
@@ -46,4 +46,4 @@ TEST(Utf8, HoldsBackOnlyWhatMoreBytesCanFinish) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::utf8_test

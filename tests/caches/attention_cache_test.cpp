@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-namespace draftproof {
+namespace draftproof::attention_cache_test {
 namespace {
 
-void write(AttentionCache& cache, int position, const float* key, const float* value) {
+void write_position(AttentionCache& cache, int position, const float* key, const float* value) {
   const KeyValues& kv = cache.claim_rows(position, 1);
   store_positions(kv, position, 1, key, value, 0, 0, kv.kv_heads);
 }
@@ -78,7 +78,7 @@ class Pair {
 
   static void write(Cache& cache, int position, float tag) {
     const float negated = -tag;
-    draftproof::write(cache.layer<AttentionCache>(0), position, &tag, &negated);
+    write_position(cache.layer<AttentionCache>(0), position, &tag, &negated);
   }
 
   void expect_visible(int row, const std::vector<float>& tags) {
@@ -156,7 +156,7 @@ TEST(Attention, EverySequenceOfRoundsFromTheStartReadsBackTheKeptRows) {
   EXPECT_EQ(runs, 6 * (729 + 16807 + 20736) + 117649);
 }
 
-TEST(Attention, EverySequenceOfRoundsAcrossTheEndOfTheRingReadsBackTheKeptRows) {
+TEST(AttentionSlow, EverySequenceOfRoundsAcrossTheEndOfTheRingReadsBackTheKeptRows) {
   int runs = 0;
   for (const int window : windows) {
     for (const int base : {14, 15, 16, 17, 30, 33}) {
@@ -230,7 +230,7 @@ TEST(Attention, WarmEqualsColdInEveryFormat) {
             x[i] = std::sin(static_cast<float>(position + row) + 0.1F * static_cast<float>(i));
             if (row >= 4) x[i] += 9.0F;
           }
-          write(cache.layer<AttentionCache>(0), position + row, x.data(), x.data());
+          write_position(cache.layer<AttentionCache>(0), position + row, x.data(), x.data());
         }
         cache.wrote(4 + rejected);
         transaction.commit(4);
@@ -316,15 +316,15 @@ TEST(AttentionDeathTest, BreachesOfTheContractAbort) {
   const float row = 0;
   AttentionCache narrow(1, 1, 3, 100, 2);
   narrow.open(100);
-  write(narrow, 0, &row, &row);
-  write(narrow, 1, &row, &row);
-  EXPECT_DEATH(write(narrow, 2, &row, &row), "no transaction has more rows");
+  write_position(narrow, 0, &row, &row);
+  write_position(narrow, 1, &row, &row);
+  EXPECT_DEATH(write_position(narrow, 2, &row, &row), "no transaction has more rows");
   AttentionCache small(1, 1, 3, 1, 9);
   small.open(2);
-  write(small, 0, &row, &row);
-  EXPECT_DEATH(write(small, 1, &row, &row), "within the capacity");
+  write_position(small, 0, &row, &row);
+  EXPECT_DEATH(write_position(small, 1, &row, &row), "within the capacity");
   EXPECT_DEATH(small.settle(2), "never written");
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::attention_cache_test

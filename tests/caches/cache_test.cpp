@@ -9,7 +9,7 @@
 #include "ref/caches/attention_cache.h"
 #include "ref/caches/history_cache.h"
 
-namespace draftproof {
+namespace draftproof::cache_test {
 namespace {
 
 constexpr int capacity = 12;
@@ -223,4 +223,4 @@ TEST(CacheDeathTest, AMissingOrMisnamedLayerAborts) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::cache_test

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace draftproof {
+namespace draftproof::history_cache_test {
 namespace {
 
 using testing::ElementsAre;
@@ -73,4 +73,4 @@ TEST(HistoryDeathTest, ReadingRolledBackTokensAborts) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::history_cache_test

@@ -12,7 +12,7 @@
 
 #include "tests/decoding/support.h"
 
-namespace draftproof {
+namespace draftproof::decoder_test {
 namespace {
 
 constexpr int vocabulary = 5;
@@ -726,4 +726,4 @@ TEST(Decoder, AnInvalidRequestAborts) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::decoder_test

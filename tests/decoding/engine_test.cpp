@@ -15,7 +15,7 @@
 #include <map>
 
 
-namespace draftproof {
+namespace draftproof::engine_test {
 namespace {
 
 using ::testing::AllOf;
@@ -285,4 +285,4 @@ TEST(Engine, EndToEndLogProbabilitiesEqualAComputationInDouble) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::engine_test

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace draftproof {
+namespace draftproof::gate_test {
 namespace {
 
 TEST(Gate, ReturnsTheFirstReasonThatAppliesInTheDocumentedOrder) {
@@ -58,4 +58,4 @@ TEST(Gate, HasTheNamesUsedInReports) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::gate_test

@@ -25,7 +25,7 @@ long allocations_left = -1;  // below 0: no limit
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
-namespace draftproof {
+namespace draftproof::memory_test {
 namespace {
 
 struct Outcome {
@@ -104,4 +104,4 @@ TEST(Memory, RunningOutAtAnyAllocationLeavesCacheDraftAndOutputConsistent) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::memory_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace draftproof {
+namespace draftproof::trace_test {
 namespace {
 
 Round round_of(int draft_tokens, int accepted, int emitted_draft_tokens) {
@@ -69,4 +69,4 @@ TEST(Trace, ValuesHaveNames) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::trace_test

@@ -9,7 +9,7 @@
 #include "ref/models/hash.h"
 #include "tests/drafts/support.h"
 
-namespace draftproof {
+namespace draftproof::control_drafts_test {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -122,4 +122,4 @@ TEST(PerfectDraft, DrawsFromTheTargetsDistributionUnderRejection) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::control_drafts_test

@@ -9,7 +9,7 @@
 #include <filesystem>
 
 
-namespace draftproof {
+namespace draftproof::dflash_test {
 namespace {
 
 class DFlash : public ::testing::Test {
@@ -126,4 +126,4 @@ TEST_F(DFlash, FeaturesThatDoNotFitTheTokensAbort) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::dflash_test

@@ -14,7 +14,7 @@
 #include <string>
 
 
-namespace draftproof {
+namespace draftproof::drafts_test {
 namespace {
 
 using ::testing::AllOf;
@@ -112,4 +112,4 @@ TEST(NoDraft, ProposesNothingAndRemembersNothing) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::drafts_test

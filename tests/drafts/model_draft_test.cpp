@@ -8,7 +8,7 @@
 #include "ref/models/hash.h"
 #include "tests/drafts/support.h"
 
-namespace draftproof {
+namespace draftproof::model_draft_test {
 namespace {
 
 std::vector<Token> some_text(int size) {
@@ -152,4 +152,4 @@ TEST(ModelDraft, AFailedPassIsRolledBack) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::model_draft_test

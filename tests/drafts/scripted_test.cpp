@@ -7,7 +7,7 @@
 #include "ref/models/hash.h"
 #include "tests/drafts/support.h"
 
-namespace draftproof {
+namespace draftproof::scripted_test {
 namespace {
 
 using testing::ElementsAre;
@@ -121,4 +121,4 @@ TEST(ScriptedDraftDeathTest, UnknownLettersAndTokensAbort) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::scripted_test

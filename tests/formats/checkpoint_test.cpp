@@ -8,10 +8,10 @@
 #include "tests/formats/files.h"
 #include "tests/formats/gguf_bytes.h"
 
-namespace draftproof {
+namespace draftproof::checkpoint_test {
 namespace {
 
-using draftproof::testing::GgufBytes;
+using draftproof::test::GgufBytes;
 using ::testing::HasSubstr;
 
 const std::string f32_one = bytes_of<float>({1.0F});
@@ -481,4 +481,4 @@ TEST(Checkpoint, ErrorsExplainHowToOpenAFile) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::checkpoint_test

@@ -9,7 +9,7 @@
 #include "ref/formats/checkpoint.h"
 #include "tests/formats/files.h"
 
-namespace draftproof {
+namespace draftproof::fixtures_test {
 namespace {
 
 std::vector<std::filesystem::path> fixtures(const std::string& extension) {
@@ -83,4 +83,4 @@ TEST(Fixtures, EveryJsonFileIsReadable) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::fixtures_test

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace draftproof::testing {
+namespace draftproof::test {
 
 class GgufBytes {
  public:
@@ -69,4 +69,4 @@ class GgufBytes {
   std::string data_;
 };
 
-}  // namespace draftproof::testing
+}  // namespace draftproof::test

@@ -4,10 +4,10 @@
 #include "tests/formats/files.h"
 #include "tests/formats/gguf_bytes.h"
 
-namespace draftproof {
+namespace draftproof::gguf_hostile_test {
 namespace {
 
-using draftproof::testing::GgufBytes;
+using draftproof::test::GgufBytes;
 using ::testing::HasSubstr;
 
 constexpr std::uint32_t f32 = 0;
@@ -237,4 +237,4 @@ TEST_F(SplitGguf, NamesThePartThatIsDamaged) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::gguf_hostile_test

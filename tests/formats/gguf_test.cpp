@@ -11,12 +11,12 @@
 #include "tests/formats/files.h"
 #include "tests/formats/gguf_bytes.h"
 
-namespace draftproof {
+namespace draftproof::gguf_test {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-using testing::GgufBytes;
+using test::GgufBytes;
 
 class GgufHeader : public ::testing::Test {
  protected:
@@ -185,4 +185,4 @@ TEST(GgufFiles, OfGgufPyAreReadAsOneFileAsASplitAndAtAnotherAlignment) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::gguf_test

@@ -5,10 +5,10 @@
 #include "tests/formats/files.h"
 #include "tests/formats/gguf_bytes.h"
 
-namespace draftproof {
+namespace draftproof::gguf_writer_test {
 namespace {
 
-using draftproof::testing::GgufBytes;
+using draftproof::test::GgufBytes;
 
 const std::filesystem::path small_file = source_dir / "fixtures/external/gguf-blocks/small.gguf";
 
@@ -99,4 +99,4 @@ TEST(GgufWriter, NamesAFileThatCannotBeWritten) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::gguf_writer_test

@@ -10,7 +10,7 @@
 
 #include "tests/formats/files.h"
 
-namespace draftproof {
+namespace draftproof::hdf5_test {
 namespace {
 
 using testing::ElementsAre;
@@ -298,4 +298,4 @@ TEST(Hdf5, RejectsEveryTruncation) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::hdf5_test

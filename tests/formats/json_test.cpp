@@ -5,7 +5,7 @@
 
 #include "tests/formats/files.h"
 
-namespace draftproof {
+namespace draftproof::json_test {
 namespace {
 
 constexpr std::int64_t int64_max = std::numeric_limits<std::int64_t>::max();
@@ -195,4 +195,4 @@ TEST(Json, SurvivesEveryTruncationAndSubstitutionOfAGoodText) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::json_test

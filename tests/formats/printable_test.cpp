@@ -7,7 +7,7 @@
 
 #include "ref/base/utf8.h"
 
-namespace draftproof {
+namespace draftproof::printable_test {
 namespace {
 
 TEST(Printable, LeavesPrintableTextUnchanged) {
@@ -47,4 +47,4 @@ TEST(Printable, IsOneLineOfPrintableUtf8ForAnyInput) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::printable_test

@@ -5,7 +5,7 @@
 #include "ref/formats/checkpoint.h"
 #include "tests/formats/files.h"
 
-namespace draftproof {
+namespace draftproof::safetensors_test {
 namespace {
 
 using testing::HasSubstr;
@@ -246,4 +246,4 @@ TEST(SafeTensors, ReadsWhatHuggingFacesLibraryWrites) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::safetensors_test

@@ -8,10 +8,10 @@
 #include "tests/formats/files.h"
 #include "tests/formats/gguf_bytes.h"
 
-namespace draftproof {
+namespace draftproof::unpacking_test {
 namespace {
 
-using draftproof::testing::GgufBytes;
+using draftproof::test::GgufBytes;
 using ::testing::HasSubstr;
 
 struct Kind {
@@ -121,4 +121,4 @@ TEST(Unpacking, ATypeThatIsUnpackedIsNeverWritten) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::unpacking_test

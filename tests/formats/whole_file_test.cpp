@@ -3,7 +3,7 @@
 
 #include "tests/formats/files.h"
 
-namespace draftproof {
+namespace draftproof::whole_file_test {
 namespace {
 
 using testing::HasSubstr;
@@ -55,4 +55,4 @@ TEST(WholeFile, NamesAPlaceThatCannotBeWritten) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::whole_file_test

@@ -7,7 +7,7 @@
 #include "kernels/threads.h"
 #include "support.h"
 
-namespace draftproof::test {
+namespace draftproof::test::attention_test {
 namespace {
 
 int whole_blocks(int positions) { return (positions + lanes - 1) / lanes; }
@@ -235,4 +235,4 @@ TEST_F(AttentionThreads, AReservedScratchIsNotReplaced) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::attention_test

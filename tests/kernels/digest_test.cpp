@@ -10,7 +10,7 @@
 #include "kernels/math64.h"
 #include "support.h"
 
-namespace draftproof::test {
+namespace draftproof::test::digest_test {
 namespace {
 
 /// Digest of a sequence of 32-bit words; every step is one to one, so a single changed bit changes it. All NaNs are
@@ -289,4 +289,4 @@ TEST(KernelDigests, DetectASingleWrongBit) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::digest_test

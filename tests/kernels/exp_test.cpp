@@ -3,7 +3,7 @@
 
 #include "support.h"
 
-namespace draftproof::test {
+namespace draftproof::test::exp_test {
 namespace {
 
 std::vector<const Kernels*> all_canonical() {
@@ -105,4 +105,4 @@ TEST(Exp, NeverDecreasesAsItsArgumentIncreases) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::exp_test

@@ -9,7 +9,7 @@
 
 #include "tests/formats/files.h"
 
-namespace draftproof {
+namespace draftproof::formats_test {
 namespace {
 
 const std::filesystem::path blocks_dir = source_dir / "fixtures/external/gguf-blocks";
@@ -261,4 +261,4 @@ TEST(Formats, QuantizingAZeroOrAnExtremeRowIsDefined) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::formats_test

@@ -6,7 +6,7 @@
 
 #include "support.h"
 
-namespace draftproof::test {
+namespace draftproof::test::key_values_test {
 namespace {
 
 struct Layer {
@@ -144,4 +144,4 @@ TEST(KeyValues, HaveTheSizeOfTheirFormat) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::key_values_test

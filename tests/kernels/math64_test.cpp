@@ -4,7 +4,7 @@
 
 #include "support.h"
 
-namespace draftproof::test {
+namespace draftproof::test::math64_test {
 namespace {
 
 constexpr double ulp_max = 1.0;  // as stated in math64.h
@@ -121,4 +121,4 @@ TEST(Math64, HandlesEdgeCasesAsDocumented) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::math64_test

@@ -10,7 +10,7 @@
 #include <cstdlib>
 
 
-namespace draftproof::test {
+namespace draftproof::test::openblas_test {
 namespace {
 
 class OpenBlas : public ::testing::Test {
@@ -100,4 +100,4 @@ TEST_F(OpenBlas, TakesEveryOtherEntryFromTheBestCanonicalTable) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::openblas_test

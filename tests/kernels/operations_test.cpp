@@ -11,7 +11,7 @@
 
 #include "support.h"
 
-namespace draftproof::test {
+namespace draftproof::test::operations_test {
 namespace {
 
 class Operations : public ::testing::Test {
@@ -232,4 +232,4 @@ TEST_F(Operations, AnExceptionOfTheLeaderIsRethrownAndTheNextCrewWorks) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::operations_test

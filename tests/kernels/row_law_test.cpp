@@ -4,7 +4,7 @@
 
 #include "support.h"
 
-namespace draftproof::test {
+namespace draftproof::test::row_law_test {
 namespace {
 
 /// Adds x . w over [begin, end) to `sum`.
@@ -94,4 +94,4 @@ TEST(RowLaw, ABrokenTableFailsTheSelfTestWithAMessage) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::row_law_test

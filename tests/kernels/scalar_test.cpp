@@ -5,7 +5,7 @@
 
 #include "support.h"
 
-namespace draftproof::test {
+namespace draftproof::test::scalar_test {
 namespace {
 
 using Row = Eigen::RowVectorXd;
@@ -242,4 +242,4 @@ TEST(Scalar, AttentionAgreesWithTheNaiveFormulaInDoubleWithinTheDerivedBound) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::scalar_test

@@ -4,7 +4,7 @@
 
 #include "support.h"
 
-namespace draftproof::test {
+namespace draftproof::test::tables_test {
 namespace {
 
 TEST(Tables, TheScalarTableComesFirstAndIsAlwaysSupported) {
@@ -46,4 +46,4 @@ TEST(Tables, AnUnsupportedTableFailsTheSelfTestWithAMessage) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::tables_test

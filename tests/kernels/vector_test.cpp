@@ -2,7 +2,7 @@
 // Compares every canonical table with the scalar table, bit by bit, through the tables' own entries.
 #include "support.h"
 
-namespace draftproof::test {
+namespace draftproof::test::vector_test {
 namespace {
 
 /// Compares a table's matmul with that of the scalar table, with NaN around x and y and in their gaps.
@@ -272,4 +272,4 @@ TEST(Vector, SiluAddAndExponentialsHaveTheBitsOfTheScalarTableForEveryLength) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::vector_test

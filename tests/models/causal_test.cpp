@@ -2,7 +2,7 @@
 // The causal law (batch invariance) on the real code path: the bits of a row depend on the tokens up to that row only.
 #include "tests/models/fixtures.h"
 
-namespace draftproof::test {
+namespace draftproof::test::causal_test {
 namespace {
 
 std::string shown(const Division& how) {
@@ -116,4 +116,4 @@ TEST(CausalLawTaleSlow, HoldsForATrainedModelWithEveryTableAndChunking) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::causal_test

@@ -8,7 +8,7 @@
 #include "tests/models/fixtures.h"
 #include "tests/models/float64_twin.h"
 
-namespace draftproof::test {
+namespace draftproof::test::causal_transformer_test {
 namespace {
 
 class TargetFixture : public testing::TestWithParam<std::string> {
@@ -212,4 +212,4 @@ TEST(CausalTransformer, EverySubsetOfTapsGivesTheRowsOfAllTaps) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::causal_transformer_test

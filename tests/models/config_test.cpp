@@ -8,7 +8,7 @@
 #include "ref/models/transformer.h"
 #include "tests/models/fixtures.h"
 
-namespace draftproof::test {
+namespace draftproof::test::config_test {
 namespace {
 
 /// A config.json by top-level field; the values are JSON text.
@@ -705,4 +705,4 @@ TEST(StopTokens, InvalidOnesAreRejectedByFileAndField) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::config_test

@@ -8,7 +8,7 @@
 #include "tests/models/fixtures.h"
 #include "tests/models/float64_twin.h"
 
-namespace draftproof::test {
+namespace draftproof::test::dflash_test {
 namespace {
 
 constexpr int case_count = 8;
@@ -331,4 +331,4 @@ INSTANTIATE_TEST_SUITE_P(All, DFlashFixture,
                          printable_name);
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::dflash_test

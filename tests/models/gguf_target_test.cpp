@@ -5,7 +5,7 @@
 #include "tests/models/fixtures.h"
 #include "tests/models/float64_twin.h"
 
-namespace draftproof::test {
+namespace draftproof::test::gguf_target_test {
 namespace {
 
 struct Answers {
@@ -118,4 +118,4 @@ TEST(GgufTarget, TheCausalLawHoldsForQuantizedWeights) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::gguf_target_test

@@ -5,7 +5,7 @@
 
 #include "tests/models/fixtures.h"
 
-namespace draftproof::test {
+namespace draftproof::test::hash_test {
 namespace {
 
 constexpr int length = 400;
@@ -89,4 +89,4 @@ TEST(HashModel, APerturbedModelOfDisagreementOneDisagreesAlways) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::hash_test

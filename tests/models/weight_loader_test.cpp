@@ -8,7 +8,7 @@
 #include "ref/models/memory.h"
 #include "tests/models/fixtures.h"
 
-namespace draftproof::test {
+namespace draftproof::test::weight_loader_test {
 namespace {
 
 const std::filesystem::path tale_dflash = source_dir / "fixtures" / "models" / "tale-dflash";
@@ -237,4 +237,4 @@ TEST(Quantize, UnknownNamesAreRejected) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::weight_loader_test

@@ -9,7 +9,7 @@
 #include <functional>
 #include <random>
 
-namespace draftproof {
+namespace draftproof::acceptance_evidence_test {
 namespace {
 
 using testing::HasSubstr;
@@ -118,4 +118,4 @@ TEST(AcceptanceEvidence, ContinuesAfterAnAlarm) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::acceptance_evidence_test

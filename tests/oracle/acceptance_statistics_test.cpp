@@ -7,7 +7,7 @@
 
 #include "zoo/zoo_subject.h"
 
-namespace draftproof {
+namespace draftproof::acceptance_statistics_test {
 namespace {
 
 constexpr std::uint64_t total = Distribution::total;
@@ -110,4 +110,4 @@ TEST(JudgedByDepth, CountsTheRoundsAndExpectsTheAcceptedWhereNothingIsRandom) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::acceptance_statistics_test

@@ -11,7 +11,7 @@
 #include "tests/oracle/told.h"
 #include "zoo/zoo_subject.h"
 
-namespace draftproof {
+namespace draftproof::check_test {
 namespace {
 
 using testing::HasSubstr;
@@ -205,4 +205,4 @@ TEST(AllChecks, EachStatesWhatItProvesBlamesAndClears) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::check_test

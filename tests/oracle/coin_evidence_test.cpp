@@ -18,7 +18,7 @@
 #include "tests/oracle/coin_faults.h"
 #include "tests/oracle/float_engine.h"
 
-namespace draftproof {
+namespace draftproof::coin_evidence_test {
 namespace {
 
 using testing::HasSubstr;
@@ -190,4 +190,4 @@ TEST(CoinEvidence, AcceptsBothEndsOfTheInterval) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::coin_evidence_test

@@ -10,7 +10,7 @@
 
 #include "tests/oracle/constant_model.h"
 
-namespace draftproof {
+namespace draftproof::coverage_test {
 namespace {
 
 using enum Event;
@@ -223,4 +223,4 @@ TEST(Coverage, IgnoresAnInconsistentRoundAndWhatFollows) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::coverage_test

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace draftproof {
+namespace draftproof::ddmin_test {
 namespace {
 
 /// Returns the set of elements of a list of distinct 0, 1, ...
@@ -63,4 +63,4 @@ TEST(Ddmin, ReturnsTheLastFailingListWhenStopped) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::ddmin_test

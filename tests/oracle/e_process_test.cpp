@@ -25,7 +25,7 @@
 #include "tests/oracle/coin_faults.h"
 #include "tests/oracle/positions.h"
 
-namespace draftproof {
+namespace draftproof::e_process_test {
 namespace {
 
 using testing::HasSubstr;
@@ -681,4 +681,4 @@ TEST(EProcessSlow, TheTokensUntilAnAlarmMatchTheSnapshot) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::e_process_test

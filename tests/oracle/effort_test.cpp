@@ -15,7 +15,7 @@
 #include "ref/models/hash.h"
 #include "tools/engine_subject.h"
 
-namespace draftproof {
+namespace draftproof::effort_test {
 namespace {
 
 using testing::HasSubstr;
@@ -186,4 +186,4 @@ TEST(Trial, RepeatsTheRequestForAsManyDraftsAsTheEffortStates) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::effort_test

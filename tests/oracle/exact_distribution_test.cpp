@@ -12,7 +12,7 @@
 #include "zoo/production_distribution.h"
 #include "zoo/zoo_subject.h"
 
-namespace draftproof {
+namespace draftproof::exact_distribution_test {
 namespace {
 
 using testing::ElementsAre;
@@ -301,4 +301,4 @@ TEST(SlowExactDistributions, TenThousandGeneratedChainsUnderEachRule) { expect_r
 TEST(SlowExactDistributions, TenThousandGeneratedTreesUnderEachRule) { expect_right_by_number(DraftShape::trees); }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::exact_distribution_test

@@ -10,7 +10,7 @@
 
 #include "tests/oracle/told.h"
 
-namespace draftproof {
+namespace draftproof::exhaustive_small_cases_test {
 namespace {
 
 using testing::HasSubstr;
@@ -166,4 +166,4 @@ TEST(ExhaustiveSmallCases, FindsAPartThatIsWrongInASingleCall) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::exhaustive_small_cases_test

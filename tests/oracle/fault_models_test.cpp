@@ -16,7 +16,7 @@
 #include "tests/oracle/positions.h"
 #include "zoo/parts.h"
 
-namespace draftproof {
+namespace draftproof::fault_models_test {
 namespace {
 
 constexpr double rounding = 1e-12;  // of a handful of doubles between 0 and 1
@@ -147,4 +147,4 @@ TEST(FaultModels, HaveUniqueNames) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::fault_models_test

@@ -17,7 +17,7 @@
 #include "tests/formats/files.h"
 #include "tests/oracle/fixture_parts.h"
 
-namespace draftproof {
+namespace draftproof::fixture_file_test {
 namespace {
 
 using testing::HasSubstr;
@@ -305,4 +305,4 @@ TEST(FixtureFile, TheSameTestFindsATornFileWrittenInPlace) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::fixture_file_test

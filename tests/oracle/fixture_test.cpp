@@ -9,7 +9,7 @@
 
 #include "tests/oracle/fixture_parts.h"
 
-namespace draftproof {
+namespace draftproof::fixture_test {
 namespace {
 
 using testing::ElementsAre;
@@ -182,4 +182,4 @@ TEST(Difference, FindsLongerShorterMissingAndReshapedArrays) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::fixture_test

@@ -14,7 +14,7 @@
 #include "ref/base/error.h"
 #include "zoo/zoo_subject.h"
 
-namespace draftproof {
+namespace draftproof::matchers_test {
 namespace {
 
 using testing::AllOf;
@@ -396,4 +396,4 @@ TEST_F(LosslessTrace, IsComparedWithAsManyPlainTokensAsItHas) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::matchers_test

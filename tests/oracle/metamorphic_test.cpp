@@ -11,7 +11,7 @@
 #include "tests/oracle/told.h"
 #include "zoo/zoo_subject.h"
 
-namespace draftproof {
+namespace draftproof::metamorphic_test {
 namespace {
 
 using testing::HasSubstr;
@@ -188,4 +188,4 @@ TEST(SameRun, AllowsOtherDraftTokensWhereTheTextDoesNotDependOnThem) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::metamorphic_test

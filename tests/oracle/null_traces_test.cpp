@@ -18,7 +18,7 @@
 #include "oracle/sequential/rounded_distribution.h"
 #include "tests/oracle/float_engine.h"
 
-namespace draftproof {
+namespace draftproof::null_traces_test {
 namespace {
 
 constexpr int vocabulary = 16;
@@ -190,4 +190,4 @@ TEST(NullTracesSlow, OfTenThousandTokensRaiseAlarmsNoMoreOftenThanStated) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::null_traces_test

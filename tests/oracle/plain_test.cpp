@@ -6,7 +6,7 @@
 
 #include "tests/oracle/constant_model.h"
 
-namespace draftproof {
+namespace draftproof::plain_test {
 namespace {
 
 using testing::ElementsAre;
@@ -96,4 +96,4 @@ TEST(Plain, EveryDrawIsKeyedBySequenceAndPosition) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::plain_test

@@ -5,7 +5,7 @@
 
 #include "tests/fuzz/damage.h"
 
-namespace draftproof {
+namespace draftproof::rare_events_test {
 namespace {
 
 /// Events with probabilities around 1 in 100, which happen `factor` times as often as stated.
@@ -44,4 +44,4 @@ TEST(RareEvents, AnImpossibleEventIsOverwhelmingEvidence) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::rare_events_test

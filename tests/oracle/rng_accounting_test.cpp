@@ -11,7 +11,7 @@
 #include "tests/oracle/told.h"
 #include "zoo/zoo_subject.h"
 
-namespace draftproof {
+namespace draftproof::rng_accounting_test {
 namespace {
 
 using testing::ElementsAre;
@@ -118,4 +118,4 @@ TEST_F(RngAccounting, DrawingATokenBlockAndATokenIsOneDecision) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::rng_accounting_test

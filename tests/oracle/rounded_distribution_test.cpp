@@ -10,7 +10,7 @@
 
 #include "tests/oracle/float_engine.h"
 
-namespace draftproof {
+namespace draftproof::rounded_distribution_test {
 namespace {
 
 constexpr double float32 = 0x1p-23;
@@ -124,4 +124,4 @@ TEST(RoundedDistribution, AOneTokenRowIsAPoint) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::rounded_distribution_test

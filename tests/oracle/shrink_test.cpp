@@ -7,7 +7,7 @@
 
 #include "zoo/zoo_subject.h"
 
-namespace draftproof {
+namespace draftproof::shrink_test {
 namespace {
 
 /// Emits a wrong token at one position of the text, if the case is large enough in every respect.
@@ -124,4 +124,4 @@ TEST(Shrink, IgnoresTrialsAfterAnInterrupt) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::shrink_test

@@ -14,7 +14,7 @@
 #include "oracle/checks/checks.h"
 #include "zoo/zoo_subject.h"
 
-namespace draftproof {
+namespace draftproof::tampering_test {
 namespace {
 
 using testing::HasSubstr;
@@ -470,7 +470,7 @@ TEST(Tampering, EveryChangedFieldOfARoundIsFoundByEachCheckThatClaimsIt) {
   }
 }
 
-TEST(Tampering, AChangeIsMissedByACheckWithABlindSpot) {
+TEST(TamperingSlow, AChangeIsMissedByACheckWithABlindSpot) {
   Changeable subject;
   Trial trial(subject, asked({}), 3, variations(rejection));
   const auto blind = [](auto where) {
@@ -741,4 +741,4 @@ TEST(Tampering, APassReportsHowMuchWasExamined) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::tampering_test

@@ -8,7 +8,7 @@
 #include "tests/report/realistic.h"
 #include "tests/report/samples.h"
 
-namespace draftproof::test {
+namespace draftproof::test::chromium_test {
 namespace {
 
 using testing::ElementsAre;
@@ -152,4 +152,4 @@ TEST(ChromiumSlow, RendersPagesAtBothWidthsInLightAndDark) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::chromium_test

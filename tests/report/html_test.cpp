@@ -9,7 +9,7 @@
 #include "tests/report/realistic.h"
 #include "tests/report/samples.h"
 
-namespace draftproof::test {
+namespace draftproof::test::html_test {
 namespace {
 
 using testing::HasSubstr;
@@ -307,4 +307,4 @@ TEST(ReportHtml, IsReadableInLightAndDark) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::html_test

@@ -10,7 +10,7 @@
 
 #include "tests/report/samples.h"
 
-namespace draftproof::test {
+namespace draftproof::test::json_test {
 namespace {
 
 using nlohmann::json;
@@ -105,4 +105,4 @@ TEST(ReportJson, LeavesOutMissingPlaces) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::json_test

@@ -9,7 +9,7 @@
 #include "tests/report/samples.h"
 #include "tests/report/xml.h"
 
-namespace draftproof::test {
+namespace draftproof::test::junit_test {
 namespace {
 
 using testing::HasSubstr;
@@ -95,4 +95,4 @@ TEST(ReportJunit, OneTestCaseHasAllFailuresOfACheck) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::junit_test

@@ -6,7 +6,7 @@
 
 #include "ref/base/utf8.h"
 
-namespace draftproof {
+namespace draftproof::markup_test {
 namespace {
 
 TEST(Escaped, KeepsTextAndWritesOutOtherBytes) {
@@ -56,4 +56,4 @@ TEST(WithMarks, MarksOnlySpacesThatCouldBeOverlooked) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::markup_test

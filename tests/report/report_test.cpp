@@ -8,7 +8,7 @@
 
 #include "tests/report/samples.h"
 
-namespace draftproof::test {
+namespace draftproof::test::report_test {
 namespace {
 
 using testing::HasSubstr;
@@ -96,4 +96,4 @@ TEST(Spread, IsMedianMinimumAndMaximum) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::report_test

@@ -7,7 +7,7 @@
 
 #include "tests/report/samples.h"
 
-namespace draftproof::test {
+namespace draftproof::test::sarif_test {
 namespace {
 
 using nlohmann::json;
@@ -128,4 +128,4 @@ TEST(ReportSarif, ReportsAnInvalidTraceAsNotExecuted) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::sarif_test

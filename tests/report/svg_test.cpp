@@ -10,7 +10,7 @@
 
 #include "tests/report/page.h"
 
-namespace draftproof::svg {
+namespace draftproof::svg::svg_test {
 namespace {
 
 using testing::ElementsAre;
@@ -207,4 +207,4 @@ TEST(Plot, HasATitleAndADescriptionFirst) {
 }
 
 }  // namespace
-}  // namespace draftproof::svg
+}  // namespace draftproof::svg::svg_test

@@ -13,7 +13,7 @@
 #include "tests/spectrace/support.h"
 #include "tests/tools/command.h"
 
-namespace draftproof::spectrace {
+namespace draftproof::spectrace::command_test {
 namespace {
 
 using test::fixture;
@@ -389,4 +389,4 @@ TEST(TraceCommandSlow, AHundredThousandRoundsAreCheckedInFiveTimesTheirParsingTi
 }
 
 }  // namespace
-}  // namespace draftproof::spectrace
+}  // namespace draftproof::spectrace::command_test

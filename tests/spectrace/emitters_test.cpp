@@ -10,7 +10,7 @@
 
 #include "tests/spectrace/support.h"
 
-namespace draftproof::spectrace {
+namespace draftproof::spectrace::emitters_test {
 namespace {
 
 using testing::HasSubstr;
@@ -204,4 +204,4 @@ assert all(sum(read_row(rows.path, line["p_rows"]["row"]).values()) == total_wei
 }
 
 }  // namespace
-}  // namespace draftproof::spectrace
+}  // namespace draftproof::spectrace::emitters_test

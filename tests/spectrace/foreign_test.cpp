@@ -8,7 +8,7 @@
 
 #include <functional>
 
-namespace draftproof::spectrace {
+namespace draftproof::spectrace::foreign_test {
 namespace {
 
 using testing::HasSubstr;
@@ -486,4 +486,4 @@ TEST(Foreign, LogProbabilitiesAreComparedWithEachOtherAndWithTheRow) {
 }
 
 }  // namespace
-}  // namespace draftproof::spectrace
+}  // namespace draftproof::spectrace::foreign_test

@@ -11,7 +11,7 @@
 
 #include "tests/fuzz/damage.h"
 
-namespace draftproof::spectrace {
+namespace draftproof::spectrace::nearby_distribution_test {
 namespace {
 
 using OutcomeDistribution = std::map<Token, double>;
@@ -188,4 +188,4 @@ TEST(BestToken, ReturnsHowFarAnotherTokenLiesBelowTheBest) {
 }
 
 }  // namespace
-}  // namespace draftproof::spectrace
+}  // namespace draftproof::spectrace::nearby_distribution_test

@@ -10,7 +10,7 @@
 #include "oracle/spectrace/show.h"
 #include "tests/spectrace/support.h"
 
-namespace draftproof::spectrace {
+namespace draftproof::spectrace::reader_test {
 namespace {
 
 using testing::HasSubstr;
@@ -436,4 +436,4 @@ TEST(Reader, ATraceCutAtAnyByteDoesNotPass) {
 }
 
 }  // namespace
-}  // namespace draftproof::spectrace
+}  // namespace draftproof::spectrace::reader_test

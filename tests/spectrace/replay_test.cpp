@@ -13,7 +13,7 @@
 #include "oracle/spectrace/reader.h"
 #include "tests/spectrace/support.h"
 
-namespace draftproof::spectrace {
+namespace draftproof::spectrace::replay_test {
 namespace {
 
 using testing::HasSubstr;
@@ -505,4 +505,4 @@ TEST(Replay, EndsAfterAHundredFindings) {
 }
 
 }  // namespace
-}  // namespace draftproof::spectrace
+}  // namespace draftproof::spectrace::replay_test

@@ -18,7 +18,7 @@
 #include "tests/spectrace/rows.h"
 #include "tests/tools/command.h"
 
-namespace draftproof::spectrace {
+namespace draftproof::spectrace::rows_test {
 namespace {
 
 using testing::HasSubstr;
@@ -807,4 +807,4 @@ TEST(RowsCommand, TheReproducerOfAFailureIncludesTheRows) {
 }
 
 }  // namespace
-}  // namespace draftproof::spectrace
+}  // namespace draftproof::spectrace::rows_test

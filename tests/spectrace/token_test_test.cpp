@@ -15,7 +15,7 @@
 #include "tests/spectrace/float_engine.h"
 #include "tests/spectrace/support.h"
 
-namespace draftproof::spectrace {
+namespace draftproof::spectrace::token_test_test {
 namespace {
 
 using testing::HasSubstr;
@@ -699,4 +699,4 @@ TEST(Reals, RealsOfTooFewDigitsAreUndecided) {
 }
 
 }  // namespace
-}  // namespace draftproof::spectrace
+}  // namespace draftproof::spectrace::token_test_test

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-namespace draftproof {
+namespace draftproof::bpe_test {
 namespace {
 
 struct Rule {
@@ -89,4 +89,4 @@ TEST(Bpe, EncodesALongPieceInNearLinearTime) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::bpe_test

@@ -8,7 +8,7 @@
 #include "ref/text/pre_tokenizer.h"
 #include "tests/text/tokenizer_files.h"
 
-namespace draftproof {
+namespace draftproof::pattern_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -72,7 +72,7 @@ TEST(PatternSyntax, RejectsUnknownConstructsByName) {
       {"*a", "nothing to repeat"},      {"a|+", "nothing to repeat"},
   };
   for (const auto& [expression, what] : refused) {
-    const std::string error = testing::error_of([text = expression] { Pattern(text, "FILE: field f"); });
+    const std::string error = test::error_of([text = expression] { Pattern(text, "FILE: field f"); });
     EXPECT_THAT(error, StartsWith("FILE: field f: ")) << expression;
     EXPECT_THAT(error, HasSubstr(what)) << expression;
   }
@@ -80,16 +80,16 @@ TEST(PatternSyntax, RejectsUnknownConstructsByName) {
 
 TEST(Pattern, RejectsInvalidExpressionsAndEmptyMatches) {
   for (const char* expression : {"(a", "a)", "[z-a]", "(?<=a+)b", "a{99999}", "a*", "", "(?=a)", "a|", "\xFF"}) {
-    EXPECT_THAT(testing::error_of([&] { Pattern(expression, "FILE: field f"); }), StartsWith("FILE: field f: "))
+    EXPECT_THAT(test::error_of([&] { Pattern(expression, "FILE: field f"); }), StartsWith("FILE: field f: "))
         << expression;
   }
-  EXPECT_THAT(testing::error_of([&] { Pattern(std::string(1 << 16, 'a'), "FILE: field f"); }), HasSubstr("32 KiB"));
+  EXPECT_THAT(test::error_of([&] { Pattern(std::string(1 << 16, 'a'), "FILE: field f"); }), HasSubstr("32 KiB"));
 }
 
 TEST(Pattern, StopsExcessiveBacktracking) {
   const std::string text = std::string(20000, 'a') + "cb";  // without the b the matcher would fail at once
   for (const char* expression : {"(?:a+)+b", "(?:a|a)+b", "a*a*a*a*a*a*b", "(?:a{1,20}){1,20}(?:a{1,20}){1,20}b"}) {
-    EXPECT_THAT(testing::error_of([&] { split(expression, text); }), StartsWith("FILE: field f: ")) << expression;
+    EXPECT_THAT(test::error_of([&] { split(expression, text); }), StartsWith("FILE: field f: ")) << expression;
   }
 }
 
@@ -111,4 +111,4 @@ TEST(Pattern, QuotesEveryCharacter) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::pattern_test

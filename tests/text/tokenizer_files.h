@@ -16,7 +16,7 @@
 #include "ref/text/byte_alphabet.h"
 #include "ref/text/tokenizer.h"
 
-namespace draftproof::testing {
+namespace draftproof::test {
 
 inline std::filesystem::path fixtures() { return std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures"; }
 
@@ -92,4 +92,4 @@ std::string error_of(Act act) {
   return {};
 }
 
-}  // namespace draftproof::testing
+}  // namespace draftproof::test

@@ -8,7 +8,7 @@
 #include "ref/formats/json.h"
 #include "tests/text/tokenizer_files.h"
 
-namespace draftproof {
+namespace draftproof::tokenizer_fixtures_test {
 namespace {
 
 std::vector<Token> tokens_of(const Json& array) {
@@ -26,7 +26,7 @@ std::string streamed(const Tokenizer& tokenizer, const std::vector<Token>& token
 
 class HuggingFace : public ::testing::TestWithParam<const char*> {
  protected:
-  HuggingFace() : folder_(testing::fixtures() / "external" / "tokenizers" / GetParam()) {}
+  HuggingFace() : folder_(test::fixtures() / "external" / "tokenizers" / GetParam()) {}
   std::filesystem::path folder_;
 };
 
@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, HuggingFace, ::testing::Values("qwen", "gpt2"
 
 TEST(ShippedModels, HaveTokenizersThatLoad) {
   for (const char* name : {"tale-small", "tale-target"}) {
-    const Tokenizer tokenizer = Tokenizer::load(testing::fixtures() / "models" / name);
+    const Tokenizer tokenizer = Tokenizer::load(test::fixtures() / "models" / name);
     const std::string text = "Jördis walked to the well.<|im_end|>";
     EXPECT_EQ(tokenizer.decode(tokenizer.encode(text), false), text) << name;
     EXPECT_TRUE(tokenizer.is_special(tokenizer.find("<|MASK|>"))) << name;
@@ -138,11 +138,11 @@ INSTANTIATE_TEST_SUITE_P(Vocabularies, LlamaCppBytePairs,
                                            "ggml-vocab-falcon.gguf"));
 
 TEST_P(LlamaCppOthers, AreRejectedByName) {
-  const std::string error = testing::error_of([&] { Tokenizer::load(model_); });
+  const std::string error = test::error_of([&] { Tokenizer::load(model_); });
   EXPECT_NE(error.find("field tokenizer.ggml.model: 'llama' is not implemented"), std::string::npos) << error;
 }
 
 INSTANTIATE_TEST_SUITE_P(Vocabularies, LlamaCppOthers, ::testing::Values("ggml-vocab-llama-spm.gguf"));
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::tokenizer_fixtures_test

@@ -5,12 +5,12 @@
 #include "tests/formats/gguf_bytes.h"
 #include "tests/text/tokenizer_files.h"
 
-namespace draftproof {
+namespace draftproof::tokenizer_gguf_test {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::GgufBytes;
+using test::GgufBytes;
 
 /// Tokens of small_json(): 256 bytes, "ab", "abc", "Ġa", "<mark>" (control), "<user>" (user-defined).
 struct Vocabulary {
@@ -37,7 +37,7 @@ struct Vocabulary {
 };
 
 Tokenizer load(const GgufBytes& file) {
-  return Tokenizer::load(testing::ScratchFile(file.bytes(), "vocabulary.gguf").path());
+  return Tokenizer::load(test::ScratchFile(file.bytes(), "vocabulary.gguf").path());
 }
 
 TEST(TokenizerGguf, EncodesAndDecodes) {
@@ -68,7 +68,7 @@ TEST(TokenizerGguf, AddsTheSpecialTokensThatTheFileRequires) {
 }
 
 TEST(TokenizerGguf, NamesTheInvalidField) {
-  const auto error = [](const GgufBytes& file) { return testing::error_of([&] { load(file); }); };
+  const auto error = [](const GgufBytes& file) { return test::error_of([&] { load(file); }); };
   const auto expect = [&](const GgufBytes& file, const std::string& field, const std::string& what) {
     EXPECT_THAT(error(file), HasSubstr("vocabulary.gguf: field tokenizer.ggml." + field + ": "));
     EXPECT_THAT(error(file), HasSubstr(what));
@@ -97,4 +97,4 @@ TEST(TokenizerGguf, NamesTheInvalidField) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::tokenizer_gguf_test

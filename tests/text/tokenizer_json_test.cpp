@@ -5,7 +5,7 @@
 
 #include "tests/text/tokenizer_files.h"
 
-namespace draftproof {
+namespace draftproof::tokenizer_json_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -23,7 +23,7 @@ class BadJson : public ::testing::TestWithParam<Change> {};
 TEST_P(BadJson, IsRejectedByFileAndField) {
   const Change& change = GetParam();
   const std::string error =
-      testing::error_of([&] { testing::load_json(testing::replaced(testing::small_json(), change.from, change.to)); });
+      test::error_of([&] { test::load_json(test::replaced(test::small_json(), change.from, change.to)); });
   EXPECT_THAT(error, HasSubstr("tokenizer.json: "));
   EXPECT_THAT(error, HasSubstr(change.field));
   EXPECT_THAT(error, HasSubstr(change.what));
@@ -143,60 +143,60 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(TokenizerJson, RejectsFilesThatAreNotTokenizers) {
   for (const char* text : {"", "[]", "7", "{}", "{\"model\": 3}", "{\"model\": {}}", "\xFF"}) {
-    EXPECT_THAT(testing::error_of([&] { testing::load_json(text); }), HasSubstr("tokenizer.json")) << text;
+    EXPECT_THAT(test::error_of([&] { test::load_json(text); }), HasSubstr("tokenizer.json")) << text;
   }
-  EXPECT_THAT(testing::error_of([] { Tokenizer::load("nowhere/tokenizer.json"); }), HasSubstr("nowhere"));
+  EXPECT_THAT(test::error_of([] { Tokenizer::load("nowhere/tokenizer.json"); }), HasSubstr("nowhere"));
 }
 
 TEST(TokenizerJson, RejectsLongAddedTokens) {
-  const std::string json = testing::replaced(testing::small_json(), "<mark>", std::string(5000, 'x'));
-  EXPECT_THAT(testing::error_of([&] { testing::load_json(json); }),
+  const std::string json = test::replaced(test::small_json(), "<mark>", std::string(5000, 'x'));
+  EXPECT_THAT(test::error_of([&] { test::load_json(json); }),
               HasSubstr("added_tokens[0]: an added token is longer"));
 }
 
 TEST(TokenizerJson, AMissingByteIsAnErrorOnlyForTextsThatContainIt) {
-  const Tokenizer tokenizer = testing::load_json(testing::replaced(testing::small_json(), R"("z": 122, )", ""));
+  const Tokenizer tokenizer = test::load_json(test::replaced(test::small_json(), R"("z": 122, )", ""));
   EXPECT_THAT(tokenizer.encode("xy"), ElementsAre('x', 'y'));
-  const std::string error = testing::error_of([&] { tokenizer.encode("xyz"); });
+  const std::string error = test::error_of([&] { tokenizer.encode("xyz"); });
   EXPECT_THAT(error, HasSubstr("tokenizer.json: field model.vocab: has no entry 'z' for byte 122"));
   EXPECT_EQ(tokenizer.bytes_of('z'), "");  // an unused id
 }
 
 TEST(TokenizerJson, AcceptsAnUnknownTokenOnlyWhenNoByteIsMissing) {
-  const std::string json = testing::replaced(testing::small_json(), R"("unk_token": null)", R"("unk_token": "ab")");
-  EXPECT_THAT(testing::load_json(json).encode("abc"), ElementsAre(257));
-  EXPECT_THAT(testing::error_of([&] { testing::load_json(testing::replaced(json, R"("z": 122, )", "")); }),
+  const std::string json = test::replaced(test::small_json(), R"("unk_token": null)", R"("unk_token": "ab")");
+  EXPECT_THAT(test::load_json(json).encode("abc"), ElementsAre(257));
+  EXPECT_THAT(test::error_of([&] { test::load_json(test::replaced(json, R"("z": 122, )", "")); }),
               HasSubstr("model.unk_token"));
 }
 
 TEST(TokenizerJson, ReadsOlderForms) {
-  std::string json = testing::replaced(testing::small_json(), R"("type": "BPE", )", "");
-  json = testing::replaced(json, merges, R"(["a b", "ab c", "Ġ a"])");
-  EXPECT_THAT(testing::load_json(json).encode("abc a"), ElementsAre(257, 258));
+  std::string json = test::replaced(test::small_json(), R"("type": "BPE", )", "");
+  json = test::replaced(json, merges, R"(["a b", "ab c", "Ġ a"])");
+  EXPECT_THAT(test::load_json(json).encode("abc a"), ElementsAre(257, 258));
 }
 
 TEST(TokenizerJson, PutsASpaceBeforeEveryPieceWithoutOne) {
   std::string json =
-      testing::replaced(testing::small_json(), R"("add_prefix_space": false)", R"("add_prefix_space": true)");
-  EXPECT_THAT(testing::load_json(json).encode("a<mark>a"), ElementsAre(258, 259, 258));
-  EXPECT_THAT(testing::load_json(json).encode(""), ElementsAre());
-  json = testing::replaced(testing::small_json(), pre_tokenizer, R"({"type": "Sequence", "pretokenizers": [
+      test::replaced(test::small_json(), R"("add_prefix_space": false)", R"("add_prefix_space": true)");
+  EXPECT_THAT(test::load_json(json).encode("a<mark>a"), ElementsAre(258, 259, 258));
+  EXPECT_THAT(test::load_json(json).encode(""), ElementsAre());
+  json = test::replaced(test::small_json(), pre_tokenizer, R"({"type": "Sequence", "pretokenizers": [
     {"type": "Split", "pattern": {"String": "."}, "behavior": "Isolated", "invert": false},
     {"type": "Digits", "individual_digits": true},
     {"type": "ByteLevel", "add_prefix_space": true, "use_regex": false}]})");
-  EXPECT_THAT(testing::load_json(json).encode("a.12"), ElementsAre(258, ' ', '.', ' ', '1', ' ', '2'));
+  EXPECT_THAT(test::load_json(json).encode("a.12"), ElementsAre(258, ' ', '.', ' ', '1', ' ', '2'));
 }
 
 TEST(TokenizerJson, AddsTheSpecialTokensOfTheTemplates) {
-  const std::string json = testing::replaced(testing::small_json(), no_processor, R"("post_processor": {
+  const std::string json = test::replaced(test::small_json(), no_processor, R"("post_processor": {
     "type": "Sequence", "processors": [{"type": "ByteLevel"}, {"type": "TemplateProcessing",
     "single": [{"SpecialToken": {"id": "m", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
                {"SpecialToken": {"id": "m", "type_id": 0}}], "pair": [],
     "special_tokens": {"m": {"id": "m", "ids": [259, 256], "tokens": ["<mark>", "ab"]}}}]})");
-  const Tokenizer tokenizer = testing::load_json(json);
+  const Tokenizer tokenizer = test::load_json(json);
   EXPECT_THAT(tokenizer.encode("x"), ElementsAre(259, 256, 'x', 259, 256));
   EXPECT_THAT(tokenizer.encode("x", false), ElementsAre('x'));
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::tokenizer_json_test

@@ -12,7 +12,7 @@
 #include "ref/text/unicode.h"
 #include "tests/text/tokenizer_files.h"
 
-namespace draftproof {
+namespace draftproof::tokenizer_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 const Tokenizer& fixture(const std::string& name) {
   static const auto load = [](const char* folder) {
-    return Tokenizer::load(testing::fixtures() / "external" / "tokenizers" / folder);
+    return Tokenizer::load(test::fixtures() / "external" / "tokenizers" / folder);
   };
   static const Tokenizer qwen = load("qwen");
   static const Tokenizer gpt2 = load("gpt2");
@@ -65,7 +65,7 @@ RC_GTEST_PROP(TokenizerProperties, DecodingGivesTheTextBack, ()) {
 RC_GTEST_PROP(TokenizerProperties, BytesAreEncodedWhenTheyAreUtf8AndRefusedOtherwise, ()) {
   const auto bytes = *rc::gen::container<std::string>(rc::gen::arbitrary<char>());
   const Tokenizer& tokenizer = fixture(*any_name());
-  const std::string error = testing::error_of([&] { tokenizer.encode(bytes); });
+  const std::string error = test::error_of([&] { tokenizer.encode(bytes); });
   RC_ASSERT(error.empty() == utf8::is_valid(bytes));
 }
 
@@ -127,11 +127,11 @@ Tokenizer with_added(const std::string& content, const std::string& flags, const
   for (std::size_t at = 0; at < flags.size();) {
     const std::size_t end = std::min(flags.find(' ', at), flags.size());
     const std::string flag = '"' + flags.substr(at, end - at) + R"(": )";
-    token = testing::replaced(token, flag + "false", flag + "true");
+    token = test::replaced(token, flag + "false", flag + "true");
     at = end + 1;
   }
-  std::string json = testing::replaced(testing::small_json(), R"("special": true})", R"("special": true}, )" + token);
-  return testing::load_json(testing::replaced(json, R"("normalizer": null)", R"("normalizer": )" + normalizer));
+  std::string json = test::replaced(test::small_json(), R"("special": true})", R"("special": true}, )" + token);
+  return test::load_json(test::replaced(json, R"("normalizer": null)", R"("normalizer": )" + normalizer));
 }
 
 TEST(AddedTokens, TheLeftmostAndThenTheLongestMatches) {
@@ -169,4 +169,4 @@ TEST(AddedTokens, DecodeThroughTheByteAlphabet) {
 }
 
 }  // namespace
-}  // namespace draftproof
+}  // namespace draftproof::tokenizer_test

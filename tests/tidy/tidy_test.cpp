@@ -7,7 +7,7 @@
 
 #include "tests/tidy/rules.h"
 
-namespace draftproof::tidy {
+namespace draftproof::tidy::tidy_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -342,4 +342,4 @@ TEST(Tests, MirrorEveryFolderOfTheSource) {
 }
 
 }  // namespace
-}  // namespace draftproof::tidy
+}  // namespace draftproof::tidy::tidy_test

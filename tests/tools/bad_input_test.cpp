@@ -14,7 +14,7 @@
 #include "ref/formats/printable.h"
 #include "tests/tools/command.h"
 
-namespace draftproof::test {
+namespace draftproof::test::bad_input_test {
 namespace {
 
 using nlohmann::ordered_json;
@@ -583,4 +583,4 @@ TEST(BadInputTable, UndamagedFoldersAreAccepted) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::bad_input_test

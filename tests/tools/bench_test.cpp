@@ -7,7 +7,7 @@
 
 #include "tests/tools/command.h"
 
-namespace draftproof::test {
+namespace draftproof::test::bench_test {
 namespace {
 
 using nlohmann::json;
@@ -195,4 +195,4 @@ TEST(Bench, RefusesBadOptionsWithOneMessage) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::bench_test

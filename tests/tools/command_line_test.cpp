@@ -11,7 +11,7 @@
 #include "tests/tools/command.h"
 #include "tools/suggestion.h"
 
-namespace draftproof::test {
+namespace draftproof::test::command_line_test {
 namespace {
 
 using nlohmann::json;
@@ -210,4 +210,4 @@ TEST(ManPage, NamesEveryOptionThatHelpNamesAndIsTroff) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::command_line_test

@@ -8,7 +8,7 @@
 
 #include "tests/tools/command.h"
 
-namespace draftproof::test {
+namespace draftproof::test::command_test {
 namespace {
 
 using nlohmann::json;
@@ -262,4 +262,4 @@ TEST(Command, WithoutASubcommandIsAUsageErrorButHelpIsNot) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::command_test

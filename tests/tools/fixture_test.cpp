@@ -12,7 +12,7 @@
 #include "oracle/fixtures/fixture_file.h"
 #include "tests/tools/command.h"
 
-namespace draftproof::test {
+namespace draftproof::test::fixture_test {
 namespace {
 
 using nlohmann::json;
@@ -357,4 +357,4 @@ TEST(ShippedFixtures, NoneIsPending) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::fixture_test

@@ -7,7 +7,7 @@
 #include "tests/report/page.h"
 #include "tests/tools/command.h"
 
-namespace draftproof::test {
+namespace draftproof::test::html_test {
 namespace {
 
 using testing::HasSubstr;
@@ -66,4 +66,4 @@ TEST(PagesSlow, OfRealReportsAreValidAndFitTheScreen) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::html_test

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-namespace draftproof::test {
+namespace draftproof::test::kernel_timer_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -62,4 +62,4 @@ TEST(KernelTimer, RestoresTheTableAfterWatching) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::kernel_timer_test

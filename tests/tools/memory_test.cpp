@@ -15,7 +15,7 @@
 #include "tests/tools/command.h"
 #include "tools/engine_subject.h"
 
-namespace draftproof::test {
+namespace draftproof::test::memory_test {
 namespace {
 
 const std::string target = fixture("models/tale-target");
@@ -157,4 +157,4 @@ TEST(MemoryShortage, OfKeptTracesIsFoundAfterTheFirstRun) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::memory_test

@@ -11,7 +11,7 @@
 #include "ref/base/require.h"
 #include "tests/tools/command.h"
 
-namespace draftproof::test {
+namespace draftproof::test::progress_test {
 namespace {
 
 /// A container may have none.
@@ -81,4 +81,4 @@ TEST(Progress, ShowsNoFastLoadingAndNothingWhenQuiet) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::progress_test

@@ -11,7 +11,7 @@
 #include "tests/tools/command.h"
 #include "tools/reproducer.h"
 
-namespace draftproof::test {
+namespace draftproof::test::reproduce_test {
 namespace {
 
 using nlohmann::ordered_json;
@@ -330,4 +330,4 @@ TEST(Reproduce, AFileThatIsNotACaseIsRefused) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::reproduce_test

@@ -6,7 +6,7 @@
 
 #include "tests/tools/command.h"
 
-namespace draftproof::test {
+namespace draftproof::test::signature_test {
 namespace {
 
 std::map<std::string, std::string> lines_of(const std::string& text) {
@@ -32,4 +32,4 @@ TEST(SignatureSlow, OfEveryTableAndThreadCountEqualsTheSnapshot) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::signature_test

@@ -6,7 +6,7 @@
 
 #include "tests/tools/command.h"
 
-namespace draftproof::test {
+namespace draftproof::test::synth_test {
 namespace {
 
 using nlohmann::json;
@@ -64,4 +64,4 @@ TEST(Synth, ListsShapesAndTypes) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::synth_test

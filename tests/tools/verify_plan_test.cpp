@@ -10,7 +10,7 @@
 #include "oracle/checks/checks.h"
 #include "tests/tools/command.h"
 
-namespace draftproof::test {
+namespace draftproof::test::verify_plan_test {
 namespace {
 
 using nlohmann::json;
@@ -204,4 +204,4 @@ TEST(VerifyEffortSlow, FindsMixedRowsAtQuick) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::verify_plan_test

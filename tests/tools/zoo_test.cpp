@@ -6,7 +6,7 @@
 
 #include "tests/tools/command.h"
 
-namespace draftproof::test {
+namespace draftproof::test::zoo_test {
 namespace {
 
 using testing::HasSubstr;
@@ -50,4 +50,4 @@ TEST(ZooCommand, RefusesAnUnknownId) {
 }
 
 }  // namespace
-}  // namespace draftproof::test
+}  // namespace draftproof::test::zoo_test

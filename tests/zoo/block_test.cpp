@@ -9,7 +9,7 @@
 #include "zoo/parts.h"
 #include "zoo/zoo_subject.h"
 
-namespace draftproof::zoo {
+namespace draftproof::zoo::block_test {
 namespace {
 
 /// Rows of two tokens of which one or both are the best, and what is not has no weight at all.
@@ -86,4 +86,4 @@ TEST(Block, IsNotReplayedAsAnotherRule) {
 }
 
 }  // namespace
-}  // namespace draftproof::zoo
+}  // namespace draftproof::zoo::block_test

@@ -9,7 +9,7 @@
 #include "tests/oracle/told.h"
 #include "zoo/zoo_subject.h"
 
-namespace draftproof::zoo {
+namespace draftproof::zoo::shrink_test {
 namespace {
 
 std::size_t size_of(const Case& c) {
@@ -58,4 +58,4 @@ TEST(ZooShrinkSlow, TheSmallestCaseFailsOnTheMutantPassesOnTheSoundLoopAndIsNoLo
 }
 
 }  // namespace
-}  // namespace draftproof::zoo
+}  // namespace draftproof::zoo::shrink_test

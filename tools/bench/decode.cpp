@@ -27,7 +27,7 @@ struct BenchDecodeOptions {
   int context = 64;
 };
 
-struct Line {
+struct DecodeLine {
   int rows;
   int index;
   Work work;
@@ -41,7 +41,7 @@ struct Table {
   const InterleavedTimer& timer;
   int layers;
   std::uint64_t memory_bytes;  // docs/memory.md
-  std::vector<Line> lines;  // the first is of one row
+  std::vector<DecodeLine> lines;  // the first is of one row
 };
 
 std::string text_of(const Table& table) {
@@ -52,7 +52,7 @@ std::string text_of(const Table& table) {
   text += fmt::format("{:>4}  {:>8}  {:<20}  {:>5}  {:<14}  {:>7}  {:>5} {:>5}  {:>6} {:>10}  {}\n", "rows", "ms",
                       "(min..max)", "cost", "(min..max)", "rows/s", "GB/s", "", "GMAC/s", "of limit",
                       "outside kernels");
-  for (const Line& line : table.lines) {
+  for (const DecodeLine& line : table.lines) {
     const Spread time = timer.seconds(line.index);
     const Spread cost = timer.ratio(line.index, table.lines.front().index);
     text += fmt::format("{:>4}  {:>8.3f}  {:<20}  {:>5.2f}  {:<14}  {:>7.1f}  {:>5.1f} {:>4.0f}%  {:>6.1f} {:>9.0f}%  "
@@ -84,7 +84,7 @@ nlohmann::ordered_json json_of(const Table& table) {
                                  {"memory_bytes", table.memory_bytes},
                                  {"repeats", timer.repeats()},
                                  {"limits", timer.limits_json()}};
-  for (const Line& line : table.lines) {
+  for (const DecodeLine& line : table.lines) {
     nlohmann::ordered_json row = {{"rows", line.rows}};
     row.update(timer.rates_json(line.index, line.work));
     row["cost"] = spread_json(timer.ratio(line.index, table.lines.front().index));

@@ -40,7 +40,7 @@ struct BenchKernelsOptions {
   int inputs = hidden;
 };
 
-struct Line {
+struct KernelLine {
   std::string operation;
   std::string variant;
   int rows;
@@ -62,7 +62,7 @@ class Group {
 
   void run() { timer_.run(options_.bench); }
   const InterleavedTimer& timer() const { return timer_; }
-  const std::vector<Line>& lines() const { return lines_; }
+  const std::vector<KernelLine>& lines() const { return lines_; }
 
   void add_matmuls(Format format) {
     const int inputs = options_.inputs;
@@ -176,7 +176,7 @@ class Group {
   const Kernels& kernels_;
   InterleavedTimer timer_;
   int calls_ = 0;
-  std::vector<Line> lines_;
+  std::vector<KernelLine> lines_;
   std::vector<PackedMatrix> weights_;
   std::vector<Aligned<std::byte>> kv_;  // of each layer's keys and values
   std::vector<KeyValues> layers_;
@@ -193,7 +193,7 @@ std::string heading() {
 
 std::string text_of(const Group& group) {
   std::string text;
-  for (const Line& line : group.lines()) {
+  for (const KernelLine& line : group.lines()) {
     const Spread time = group.timer().seconds(line.index);
     text += fmt::format("{:<14} {:<14} {:>4}  {:>9.4f}  {:<22}  {:>6.1f}  {:>7.1f}  {:>7.0f}%\n", line.operation,
                         line.variant, line.rows, 1e3 * time.median,
@@ -206,7 +206,7 @@ std::string text_of(const Group& group) {
 
 nlohmann::ordered_json json_of(const Group& group) {
   nlohmann::ordered_json json = {{"repeats", group.timer().repeats()}, {"limits", group.timer().limits_json()}};
-  for (const Line& line : group.lines()) {
+  for (const KernelLine& line : group.lines()) {
     nlohmann::ordered_json entry = {{"operation", line.operation}, {"variant", line.variant}, {"rows", line.rows}};
     entry.update(group.timer().rates_json(line.index, line.work));
     json["operations"].push_back(std::move(entry));

@@ -23,7 +23,7 @@ struct BenchPrefillOptions {
   std::vector<int> lengths{128, 512};
 };
 
-struct Line {
+struct PrefillLine {
   int length;
   int index;
   Work work;
@@ -37,12 +37,12 @@ Work prefill_work(const TargetWork& work, int length) {
 }
 
 std::string text_of(const BenchPrefillOptions& options, const Kernels& kernels, const InterleavedTimer& timer,
-                    const std::vector<Line>& lines) {
+                    const std::vector<PrefillLine>& lines) {
   std::string text = fmt::format("{}: {}, {} threads, {} repeats\n{}", options.target, kernels.name, threads(),
                                  timer.repeats(), timer.limits_text());
   text += fmt::format("{:>6}  {:>8}  {:<18}  {:>8}  {:>6} {:>9}\n", "prompt", "s", "(min..max)", "tokens/s", "GMAC/s",
                       "of limit");
-  for (const Line& line : lines) {
+  for (const PrefillLine& line : lines) {
     const Spread time = timer.seconds(line.index);
     text += fmt::format("{:>6}  {:>8.3f}  {:<18}  {:>8.1f}  {:>6.1f} {:>8.0f}%\n", line.length, time.median,
                         fmt::format("({:.3f}..{:.3f})", time.least, time.most), line.length / time.median,
@@ -53,7 +53,7 @@ std::string text_of(const BenchPrefillOptions& options, const Kernels& kernels, 
 }
 
 nlohmann::ordered_json json_of(const BenchPrefillOptions& options, const Kernels& kernels,
-                               const InterleavedTimer& timer, const std::vector<Line>& lines) {
+                               const InterleavedTimer& timer, const std::vector<PrefillLine>& lines) {
   nlohmann::ordered_json json = {{"command", "bench prefill"},
                                  {"target", options.target},
                                  {"kernels", kernels.name},
@@ -63,7 +63,7 @@ nlohmann::ordered_json json_of(const BenchPrefillOptions& options, const Kernels
                                  {"threads", threads()},
                                  {"repeats", timer.repeats()},
                                  {"limits", timer.limits_json()}};
-  for (const Line& line : lines) {
+  for (const PrefillLine& line : lines) {
     nlohmann::ordered_json prompt = {{"length", line.length}};
     prompt.update(timer.rates_json(line.index, line.work));
     prompt["tokens_per_second"] = line.length / timer.seconds(line.index).median;
@@ -85,7 +85,7 @@ Exit bench_prefill(const BenchPrefillOptions& options) {
   const TargetWork work = target_work(files.target(), load_options);
   const Roofline roofline(roofline_bytes);
   InterleavedTimer timer(roofline);
-  std::vector<Line> lines;
+  std::vector<PrefillLine> lines;
   for (const int length : options.lengths) {
     Request request;
     request.prompt = bench_text(engine.target(), length + 1);  // the first decoding step reads the last token

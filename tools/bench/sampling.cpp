@@ -117,7 +117,7 @@ class Rows final : public TargetRows {
   Distribution& read_;
 };
 
-struct Line {
+struct SamplingLine {
   const char* row;
   const char* sampling;
   int read;
@@ -139,7 +139,7 @@ class Measured {
              add("matching", [this] { return draft_and_verify(matching); }),
              add("rejection", [this] { return draft_and_verify(rejection); })};
   }
-  const Line& line() const { return line_; }
+  const SamplingLine& line() const { return line_; }
 
  private:
   Key next_key() { return {0, position_++, Purpose::target}; }
@@ -166,7 +166,7 @@ class Measured {
   Distribution row_;
   PhiloxSource random_{1};
   int position_ = 0;
-  Line line_;
+  SamplingLine line_;
 };
 
 std::string text_of(const BenchSamplingOptions& options, const InterleavedTimer& timer,
@@ -177,7 +177,7 @@ std::string text_of(const BenchSamplingOptions& options, const InterleavedTimer&
   text += fmt::format("{:<10} {:<20} {:>23} {:>23} {:>23} {:>23}\n", "", "", "read", "draw", "draft token, matching",
                       "draft token, rejection");
   for (const Measured& measured : all) {
-    const Line& line = measured.line();
+    const SamplingLine& line = measured.line();
     text += fmt::format("{:<10} {:<20}", line.row, line.sampling);
     for (const int index : {line.read, line.draw, line.matching, line.rejection}) {
       const Spread time = timer.seconds(index);
@@ -197,7 +197,7 @@ nlohmann::ordered_json json_of(const BenchSamplingOptions& options, const Interl
                                  {"repeats", timer.repeats()},
                                  {"limits", timer.limits_json()}};
   for (const Measured& measured : all) {
-    const Line& line = measured.line();
+    const SamplingLine& line = measured.line();
     const auto milliseconds = [&](int index) { return spread_json(timer.seconds(index), 1e3); };
     json["rows"].push_back({{"row", line.row},
                             {"sampling", line.sampling},

@@ -24,8 +24,8 @@ struct BenchSpeculateOptions {
 };
 
 /// Decoding with one draft. The first one is plain autoregressive decoding.
-struct Way {
-  explicit Way(std::string name) : draft(std::move(name)) {}
+struct BenchedDraft {
+  explicit BenchedDraft(std::string name) : draft(std::move(name)) {}
   std::string draft;
   int index = 0;
   Trace trace;  // of the last run; all runs are equal except for their times
@@ -38,26 +38,26 @@ struct Comparison {
   const BenchSpeculateOptions& options;
   const Kernels& kernels;
   const InterleavedTimer& timer;
-  std::vector<Way> ways;
+  std::vector<BenchedDraft> ways;
   std::map<int, int> passes;  // index of the case, by rows of the pass
 
   double pass_seconds(int rows) const { return timer.seconds(passes.at(rows)).median; }
 
   /// Returns the speedup if drafting were free.
-  double possible(const Way& way) const {
+  double possible(const BenchedDraft& way) const {
     double seconds = 0;
     for (const Round& round : way.trace.rounds) seconds += pass_seconds(rows_of(round));
     return static_cast<double>(way.trace.output.size()) * pass_seconds(1) / seconds;
   }
 
   /// Returns how many times as fast as plain decoding, repeat by repeat.
-  Spread speed_up(const Way& way) const {
+  Spread speed_up(const BenchedDraft& way) const {
     const Spread inverse = timer.ratio(way.index, ways.front().index);
     return {1 / inverse.median, 1 / inverse.most, 1 / inverse.least};
   }
 
   /// Returns the median milliseconds per draft token of one part of the decoding loop.
-  double each_draft_token(const Way& way, double Statistics::*part) const {
+  double each_draft_token(const BenchedDraft& way, double Statistics::*part) const {
     std::vector<double> seconds;
     for (const Statistics& run : way.runs) seconds.push_back(run.*part);
     return way.trace.statistics.drafted == 0 ? 0 : 1e3 * spread_of(seconds).median / way.trace.statistics.drafted;
@@ -70,7 +70,7 @@ std::string text_of(const Comparison& all) {
                                  all.ways.front().trace.request.prompt.size(), all.timer.repeats());
   text += fmt::format("{:<36}  {:>8}  {:>7}  {:<14}  {:>8}  {:>10}  {:>8}  {:>8}\n", "draft", "tokens/s", "speedup",
                       "(min..max)", "possible", "acceptance", "draft ms", "rule ms");
-  for (const Way& way : all.ways) {
+  for (const BenchedDraft& way : all.ways) {
     const Spread up = all.speed_up(way);
     text += fmt::format("{:<36}  {:>8.1f}  {:>7.2f}  {:<14}  {:>8.2f}  {:>10.3f}  {:>8.3f}  {:>8.3f}\n", way.draft,
                         static_cast<double>(way.trace.output.size()) / all.timer.seconds(way.index).median, up.median,
@@ -97,7 +97,7 @@ nlohmann::ordered_json json_of(const Comparison& all) {
                                  {"rule", all.options.common.rule},
                                  {"repeats", all.timer.repeats()},
                                  {"limits", all.timer.limits_json()}};
-  for (const Way& way : all.ways) {
+  for (const BenchedDraft& way : all.ways) {
     json["drafts"].push_back({{"draft", way.draft},
                               {"milliseconds", spread_json(all.timer.seconds(way.index), 1e3)},
                               {"speed_up", spread_json(all.speed_up(way))},
@@ -118,14 +118,14 @@ nlohmann::ordered_json json_of(const Comparison& all) {
 /// Adds the cases: decoding with every draft, and passes over as many rows as verification passes had.
 void measure(Comparison& all, InterleavedTimer& timer, Engine& engine, const Request& request, const Rule& rule,
              const BenchOptions& bench) {
-  const auto decode = [&](Way& way) {
+  const auto decode = [&](BenchedDraft& way) {
     PhiloxSource random(all.options.common.seed);
     way.trace = engine.decode(request, way.draft, rule, random);
     way.runs.push_back(way.trace.statistics);
     return way.trace.statistics.decode_seconds();
   };
   all.passes[1] = 0;
-  for (Way& way : all.ways) {
+  for (BenchedDraft& way : all.ways) {
     decode(way);
     for (const Round& round : way.trace.rounds) all.passes[rows_of(round)] = 0;
     way.index = timer.add(way.draft, [&decode, &way] { return decode(way); });
