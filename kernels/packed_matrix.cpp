@@ -86,7 +86,7 @@ PackedMatrix::PackedMatrix(const Kernels& kernels, std::span<const MatrixSource>
     std::byte* const packed = data_[place].get();
     parallel_ranges(units, elements, workers, [&](int begin, int end, int worker) {
       failure.guard([&] {
-        auto& [rows, size] = buffers[static_cast<std::size_t>(worker)];
+        auto& [rows, size] = buffers[worker];
         if (size < room) {
           rows = aligned<std::byte>(room);
           size = room;  // not before: after a failure the worker goes on with its other ranges

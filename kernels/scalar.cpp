@@ -37,7 +37,7 @@ struct Int8Block {
 };
 
 std::size_t activation_bytes(ActivationFormat activation_format, int rows, int inputs) noexcept {
-  const std::size_t values = static_cast<std::size_t>(rows) * static_cast<std::size_t>(inputs);
+  const std::size_t values = static_cast<std::size_t>(rows) * inputs;
   if (activation_format == ActivationFormat::floats) return values * sizeof(float);
   return values / static_cast<std::size_t>(block_inputs(activation_format)) * sizeof(Int8Block);
 }

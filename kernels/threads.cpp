@@ -45,7 +45,7 @@ class Crew {
     workers_ = workers;
     body_ = body;
     for (int w = 0; w < workers; ++w) {
-      Share& share = shares_[static_cast<std::size_t>(w)];
+      Share& share = shares_[w];
       share.next.store(first_chunk(w), std::memory_order_relaxed);
       share.end = first_chunk(w + 1);
     }
@@ -96,7 +96,7 @@ class Crew {
 
   void take_chunks(int worker) noexcept {
     for (int i = 0; i < workers_; ++i) {
-      Share& share = shares_[static_cast<std::size_t>((worker + i) % workers_)];
+      Share& share = shares_[(worker + i) % workers_];
       for (;;) {
         const int chunk = share.next.fetch_add(1, std::memory_order_relaxed);
         if (chunk >= share.end) break;

@@ -157,7 +157,7 @@ Divergence divergence_of(Trial& trial, const Failure& failure, const Tokenizer* 
                         .observed = part(run->trace.output, at, tokens_after),
                         .draft_tokens = {}};
   if (failure.round >= 0) {
-    const Round& round = run->trace.rounds[static_cast<std::size_t>(failure.round)];
+    const Round& round = run->trace.rounds[failure.round];
     divergence.draft_tokens = shown(tokenizer, round.proposal.tokens);
   }
   return divergence;

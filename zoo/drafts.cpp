@@ -49,7 +49,7 @@ class HotterAndNarrower final : public ModelDraft {
   Token next_draft_token(std::span<const float> logits, ProposalBuilder& builder) override {
     const Token first = best_of(logits);
     std::vector<float> own(logits.begin(), logits.end());
-    own[static_cast<std::size_t>(first)] = -std::numeric_limits<float>::infinity();
+    own[first] = -std::numeric_limits<float>::infinity();
     const Token second = best_of(own);
     for (std::size_t i = 0; i < own.size(); ++i) {
       const bool kept = static_cast<Token>(i) == first || static_cast<Token>(i) == second;
@@ -160,7 +160,7 @@ class RemembersDraftTokens final : public TextDraft {
   using TextDraft::TextDraft;
   void propose(Token anchor, int limit, ProposalBuilder& builder) override {
     std::vector<float> row(static_cast<std::size_t>(model_.vocabulary()), 0.0F);
-    if (second_ >= 0) row[static_cast<std::size_t>(second_)] = 3;
+    if (second_ >= 0) row[second_] = 3;
     second_ = -1;
     std::vector<Token> text = text_;
     text.push_back(anchor);

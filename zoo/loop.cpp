@@ -44,7 +44,7 @@ Distribution shortened(const Distribution& q) {
 Token best_of(const Distribution& q) {
   const std::vector<std::uint64_t> weights = q.weights();
   const auto best = std::max_element(weights.begin(), weights.end()) - weights.begin();
-  return q.tokens()[static_cast<std::size_t>(best)];
+  return q.tokens()[best];
 }
 
 /// Uses ranks as token ids: token i gets the i-th largest weight.
@@ -95,7 +95,7 @@ class Rows final : public TargetRows {
 
   const Distribution& row(int row) override {
     while (logits_.size() <= static_cast<std::size_t>(row)) read(1);
-    std::vector<float> logits = logits_[static_cast<std::size_t>(row)];
+    std::vector<float> logits = logits_[row];
     round_.logits.push_back(digest_of(logits));
     const int draft_tokens = round_.proposal.size();
     const bool bonus = row == draft_tokens;
@@ -118,7 +118,7 @@ class Rows final : public TargetRows {
     if (fault_ == Fault::penalty_window_too_long && row > 0 && sampling.repeat_last_n > 0) ++sampling.repeat_last_n;
     if (fault_ == Fault::stops_masked_on_draft_rows && !bonus) {
       for (const Token stop : request_.stops) {
-        logits[static_cast<std::size_t>(stop)] = -std::numeric_limits<float>::infinity();
+        logits[stop] = -std::numeric_limits<float>::infinity();
       }
     }
     if (fault_ == Fault::row_padded) logits.resize((logits.size() + 3) / 4 * 4);

@@ -165,7 +165,7 @@ class Rereading : public Wrapper {
     outputs.logits.clear();
     outputs.features.clear();
     for (int row = 0; row < rows; ++row) {
-      cache_layer.write(cache.end() + row, batch.tokens[static_cast<std::size_t>(row)], batch.logits_from > 0);
+      cache_layer.write(cache.end() + row, batch.tokens[row], batch.logits_from > 0);
       if (row < batch.logits_from) continue;
       read(seen(cache_layer, batch, row));
       rotate(fresh_.logits, rotated_by(cache_layer));
@@ -297,7 +297,7 @@ class FirstRows final : public LayerCache {
   }
 
  protected:
-  void restore(int, int position) override { put(pending_[static_cast<std::size_t>(position - settled())], position); }
+  void restore(int, int position) override { put(pending_[position - settled()], position); }
 
  private:
   void put(Token token, int position) {

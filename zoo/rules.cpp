@@ -19,8 +19,8 @@ struct Judging {
   RandomSource& random;
 
   int size() const { return proposal.size(); }
-  Token draft_token(int i) const { return proposal.tokens[static_cast<std::size_t>(i)]; }
-  const Distribution& q(int i) const { return proposal.drawn_from[static_cast<std::size_t>(i)]; }
+  Token draft_token(int i) const { return proposal.tokens[i]; }
+  const Distribution& q(int i) const { return proposal.drawn_from[i]; }
   Key key(int i, Purpose purpose) const { return {sequence, position + i, purpose}; }
 
   bool accepted(int i, const Distribution& p) const {
@@ -53,7 +53,7 @@ Verdict skip_first(const Proposal& proposal, TargetRows& rows, int sequence, int
   for (int i = 0;; ++i) {
     const Token own = draw(rows.row(i), {sequence, position + i, Purpose::target}, random);
     if (i == proposal.size()) return {i, own};
-    if (i > 0 && own != proposal.tokens[static_cast<std::size_t>(i)]) return {i, own};
+    if (i > 0 && own != proposal.tokens[i]) return {i, own};
   }
 }
 
@@ -139,8 +139,8 @@ Verdict take_best(const Proposal& proposal, TargetRows& rows, int, int, RandomSo
     const Distribution& p = rows.row(i);
     const std::vector<std::uint64_t> weights = p.weights();
     const auto best = std::max_element(weights.begin(), weights.end()) - weights.begin();
-    const Token own = p.tokens()[static_cast<std::size_t>(best)];
-    if (i == proposal.size() || own != proposal.tokens[static_cast<std::size_t>(i)]) return {i, own};
+    const Token own = p.tokens()[best];
+    if (i == proposal.size() || own != proposal.tokens[i]) return {i, own};
   }
 }
 
@@ -164,7 +164,7 @@ Verdict draw_again(const Proposal& proposal, TargetRows& rows, int sequence, int
     const Distribution& p = rows.row(i);
     const Token own = draw(p, {sequence, position + i, Purpose::target}, random);
     if (i == proposal.size()) return {i, own};
-    if (own != proposal.tokens[static_cast<std::size_t>(i)]) {
+    if (own != proposal.tokens[i]) {
       return {i, draw(p, {sequence, position + i, Purpose::residual}, random)};
     }
   }
@@ -307,12 +307,12 @@ Verdict judge_each_branch(const Proposal& proposal, TargetRows& rows, int sequen
     const Purpose number = numbers[branch++ % std::size(numbers)];
     Verdict own{0, 0, -1};
     for (const int node : proposal.path_to(leaf)) {
-      own.next = draw(p[static_cast<std::size_t>(own.last + 1)], {sequence, position + own.accepted, number}, random);
-      if (own.next != proposal.tokens[static_cast<std::size_t>(node)]) break;
+      own.next = draw(p[own.last + 1], {sequence, position + own.accepted, number}, random);
+      if (own.next != proposal.tokens[node]) break;
       own = {own.accepted + 1, 0, node};
     }
     if (own.last == leaf) {
-      own.next = draw(p[static_cast<std::size_t>(leaf + 1)], {sequence, position + own.accepted, number}, random);
+      own.next = draw(p[leaf + 1], {sequence, position + own.accepted, number}, random);
     }
     if (own.accepted > best.accepted) best = own;
   }
@@ -350,7 +350,7 @@ Verdict judge_siblings_by_p(const Proposal& proposal, TargetRows& rows, int sequ
   const auto substitute = [&](const Distribution& p, const Verdict& verdict, int at) {
     int node = proposal.next_sibling(proposal.first_child(verdict.last));
     for (; node != Proposal::no_node; node = proposal.next_sibling(node)) {
-      const std::uint64_t wanted = p.weight(proposal.tokens[static_cast<std::size_t>(node)]);
+      const std::uint64_t wanted = p.weight(proposal.tokens[node]);
       const std::array weights{wanted, Distribution::total - wanted};
       if (random.sample_index({sequence, at, Purpose::target}, weights) == 0) break;
     }

@@ -26,7 +26,7 @@ double multiply(double (*probe)(int) noexcept) {
   constexpr int shares = 64;
   std::vector<double> done(shares);
   parallel_ranges(shares, plenty, shares, [&](int begin, int end, int) {
-    for (int i = begin; i < end; ++i) done[static_cast<std::size_t>(i)] = probe(loops);
+    for (int i = begin; i < end; ++i) done[i] = probe(loops);
   });
   double sum = 0;
   for (const double part : done) sum += part;

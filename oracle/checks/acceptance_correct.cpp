@@ -124,7 +124,7 @@ struct Replay {
       Token token = proposal.tokens[first];
       if (!accepted(p, q, token, position)) token = after_rejection(p, q, position);
       const auto node = std::find_if(children.begin(), children.end(), [&](int child) {
-        return proposal.tokens[static_cast<std::size_t>(child)] == token;
+        return proposal.tokens[child] == token;
       });
       if (node == children.end()) {
         path.rejected = children[0];
@@ -282,7 +282,7 @@ class RunReplay {
       const Key key = replay_.key(static_cast<int>(prefix.size()), own ? Purpose::target : Purpose::residual);
       std::vector<std::string> facts = {shown("p", p, next), shown("p", p, found), "it is drawn with " + shown(key)};
       if (!own) {
-        const Distribution& q = round.proposal.drawn_from[static_cast<std::size_t>(path.rejected)];
+        const Distribution& q = round.proposal.drawn_from[path.rejected];
         facts.insert(facts.begin() + 2, shown("q", q, next));
       }
       return Contradiction{"p and the keys give token " + std::to_string(next) + " after the " +

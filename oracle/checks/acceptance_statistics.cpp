@@ -54,14 +54,14 @@ std::vector<Judged> judged_by_depth(Trial& trial, const Run& run) {
       // In a tree the first child of a node is the one that is verified with its q.
       const int node = proposal.first_child(i == 0 ? -1 : path[i - 1]);
       if (node == Proposal::no_node || proposal.drawn_from.size() <= static_cast<std::size_t>(node)) break;
-      const Distribution& q = proposal.drawn_from[static_cast<std::size_t>(node)];
+      const Distribution& q = proposal.drawn_from[node];
       const Distribution& p = trial.row_after(run.variation, before).distribution;
       const bool one_number = run.variation.promises_tokens();
       if (depths.size() <= i) depths.resize(i + 1);
       ++depths[i].judged;
       depths[i].accepted += i < path.size() && path[i] == node;
       depths[i].weight += one_number ? agreement(p, q) : overlap(p, q);
-      if (i < path.size()) before.push_back(proposal.tokens[static_cast<std::size_t>(path[i])]);
+      if (i < path.size()) before.push_back(proposal.tokens[path[i]]);
     }
     text.insert(text.end(), round.emitted.begin(), round.emitted.end());
   }

@@ -20,7 +20,7 @@ std::vector<Fingerprint> read(Model& target, std::span<const Token> text, int fi
     const int now = std::min(chunk, length - at);
     std::vector<Token> tokens(text.begin() + at, text.begin() + at + now);
     for (int i = 0; i < draft_tokens; ++i) {
-      tokens.push_back((text[static_cast<std::size_t>(at)] + 1 + i) % target.vocabulary());
+      tokens.push_back((text[at] + 1 + i) % target.vocabulary());
     }
     Transaction transaction = cache->begin(now + draft_tokens);
     const int from = std::clamp(first - at, 0, now);

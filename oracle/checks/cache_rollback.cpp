@@ -39,10 +39,10 @@ Finding examine_cache_rollback(Trial& trial) {
     }
     const int final_length = run.trace.final_length;
     const bool known = final_length >= 0 && final_length < static_cast<int>(expected.size());
-    examination.expect(known && run.trace.final_cache == expected[static_cast<std::size_t>(final_length)], [&] {
+    examination.expect(known && run.trace.final_cache == expected[final_length], [&] {
       return failure_of(run.variation, -1, -1,
                         "the final cache equals that of a run that read only the text" +
-                            (known ? ", " + expected[static_cast<std::size_t>(final_length)].hex() : ""),
+                            (known ? ", " + expected[final_length].hex() : ""),
                         "the cache differs: " + run.trace.final_cache.hex(),
                         {"the run ends with " + std::to_string(final_length) + " positions in the cache"});
     });

@@ -40,13 +40,13 @@ class ExpectedDraws {
     const Purpose noise = run_.variation.rule->draft_noise;
     const Proposal& proposal = round.proposal;
     for (int i = 0; i < static_cast<int>(proposal.drawn_from.size()); ++i) {
-      if (is_draw(proposal.drawn_from[static_cast<std::size_t>(i)])) add(position() + proposal.depth(i), noise);
+      if (is_draw(proposal.drawn_from[i])) add(position() + proposal.depth(i), noise);
     }
     // Draft tokens after a stop token are cut off, so the trace does not show whether they were drawn. Only the first
     // branch is drawn.
     int branch = 0;
     while (branch < proposal.size() && proposal.depth(branch) == branch) ++branch;
-    if (branch == 0 || !trial_.request.stops_at(proposal.tokens[static_cast<std::size_t>(branch - 1)])) return;
+    if (branch == 0 || !trial_.request.stops_at(proposal.tokens[branch - 1])) return;
     const int most = std::max(run_.variation.draft_max, run_.trace.request.draft_max);
     for (int i = branch; i < most; ++i) add(position() + i, noise, false);
   }
@@ -60,7 +60,7 @@ class ExpectedDraws {
   const Distribution& row(const Round& round, const std::vector<int>& path, std::size_t count) {
     std::vector<Token> text = text_;
     for (std::size_t i = 0; i < count; ++i) {
-      text.push_back(round.proposal.tokens[static_cast<std::size_t>(path[i])]);
+      text.push_back(round.proposal.tokens[path[i]]);
     }
     return trial_.row_after(run_.variation, text).distribution;
   }

@@ -83,10 +83,10 @@ class RunCheck {
     for (const Round& round : trace_.rounds) {
       expect_counts(round, asked_.max_new_tokens - emitted);
       for (const Token token : round.emitted) {
-        expect(emitted < size() && output[static_cast<std::size_t>(emitted)] == token,
+        expect(emitted < size() && output[emitted] == token,
                "output " + std::to_string(emitted) + " is token " + std::to_string(token) + ", as the round emitted",
                emitted < size() ? "output and rounds disagree: it is token " +
-                                      std::to_string(output[static_cast<std::size_t>(emitted)])
+                                      std::to_string(output[emitted])
                                 : std::string("output and rounds disagree: the output has ended"),
                fact);
         ++emitted;

@@ -149,7 +149,7 @@ void CoverageCounter::add_path(const Round& round, std::span<const Token> text) 
     if (!first_accepted && above_is_sibling) met_.add(Event::sibling_accepted_below);
     above_is_sibling = !first_accepted;
     above = path[depth];
-    prefix.push_back(proposal.tokens[static_cast<std::size_t>(above)]);
+    prefix.push_back(proposal.tokens[above]);
   }
 }
 

@@ -52,7 +52,7 @@ class Dice {
   }
   template <class T>
   const T& one_of(const std::vector<T>& list) {
-    return list[static_cast<std::size_t>(below(static_cast<int>(list.size())))];
+    return list[below(static_cast<int>(list.size()))];
   }
 
  private:

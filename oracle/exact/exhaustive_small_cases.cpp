@@ -90,7 +90,7 @@ Distribution mirrored(const Distribution& p) {
 class SmallRows final : public TargetRows {
  public:
   SmallRows(const Distribution& p, const Distribution& after) : rows_{p, after, p} {}
-  const Distribution& row(int row) override { return rows_[static_cast<std::size_t>(row)]; }
+  const Distribution& row(int row) override { return rows_[row]; }
 
  private:
   std::array<std::reference_wrapper<const Distribution>, 3> rows_;
@@ -250,7 +250,7 @@ std::optional<Distribution> expected_row(std::span<const float> logits, const Sa
   if (std::any_of(logits.begin(), logits.end(), [](float z) { return !(z < infinity); })) return std::nullopt;
   std::vector<Token> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
-  const auto at = [&](Token token) { return logits[static_cast<std::size_t>(token)]; };
+  const auto at = [&](Token token) { return logits[token]; };
   std::stable_sort(order.begin(), order.end(), [&](Token a, Token b) { return at(a) > at(b); });
   const float best = at(order[0]);
   if (best == -infinity) return std::nullopt;
@@ -262,7 +262,7 @@ std::optional<Distribution> expected_row(std::span<const float> logits, const Sa
   std::vector<float> found(row.blocks() * token_block_size);
   find_raw_weights(row, blocks, best, sampling.temperature, found.data());
   std::vector<std::uint64_t> shares;  // in order
-  for (const Token token : order) shares.push_back(static_cast<std::uint64_t>(found[static_cast<std::size_t>(token)]));
+  for (const Token token : order) shares.push_back(static_cast<std::uint64_t>(found[token]));
   if (sampling.top_k > 0 && static_cast<std::size_t>(sampling.top_k) < shares.size()) {
     std::fill(shares.begin() + sampling.top_k, shares.end(), 0);
   }
@@ -287,11 +287,11 @@ std::optional<Distribution> expected_row(std::span<const float> logits, const Sa
   Token largest = order[0];
   for (std::size_t i = 0; i < order.size(); ++i) {
     const auto weight = static_cast<std::uint64_t>(Wide{shares[i]} * reciprocal >> 51);
-    weights[static_cast<std::size_t>(order[i])] = weight;
+    weights[order[i]] = weight;
     left -= weight;
     if (shares[i] == shares[0]) largest = std::min(largest, order[i]);
   }
-  weights[static_cast<std::size_t>(largest)] += left;
+  weights[largest] += left;
   return Distribution::exact({}, weights);
 }
 

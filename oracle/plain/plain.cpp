@@ -19,7 +19,7 @@ double log_probability(std::span<const float> logits, Token token) {
   const double best = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (const float logit : logits) sum += exp64(logit - best);
-  return logits[static_cast<std::size_t>(token)] - best - log64(sum);
+  return logits[token] - best - log64(sum);
 }
 
 std::vector<float> logits_after(Model& target, std::span<const Token> text) {

@@ -46,7 +46,7 @@ void AcceptanceEvidence::observe(double probability, bool accepted, double round
 std::string AcceptanceEvidence::suspect() const {
   const auto most = std::max_element(wealth_.begin(), wealth_.end());
   if (*most <= kept_) return "none";
-  return odds[static_cast<std::size_t>(most - wealth_.begin())] > 1 ? "draft tokens are accepted too often"
+  return odds[most - wealth_.begin()] > 1 ? "draft tokens are accepted too often"
                                                                     : "draft tokens are accepted too rarely";
 }
 

@@ -35,7 +35,7 @@ RoundedDistribution rounded_distribution(std::span<const Token> tokens, std::spa
     left -= shares.back();
   }
   const auto likeliest = std::max_element(weights.begin(), weights.end()) - weights.begin();
-  shares[static_cast<std::size_t>(likeliest)] += left;  // modulo 2^64 where it is negative
+  shares[likeliest] += left;  // modulo 2^64 where it is negative
   return {Distribution::exact(tokens, shares), std::min(lost + std::abs(sum - 1), 1.0)};
 }
 

@@ -32,7 +32,7 @@ std::string DeclaredRule::name() const {
 
 double RealRow::weight(Token token) const {
   const auto place = std::lower_bound(tokens.begin(), tokens.end(), token);
-  return place == tokens.end() || *place != token ? 0 : weights[static_cast<std::size_t>(place - tokens.begin())];
+  return place == tokens.end() || *place != token ? 0 : weights[place - tokens.begin()];
 }
 
 void RngPositions::add(Purpose purpose, std::int64_t position) {

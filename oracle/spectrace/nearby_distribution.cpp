@@ -22,7 +22,7 @@ std::vector<double> penalized(std::span<const float> logits, const Sampling& s, 
   for (const Token token : text.last(static_cast<std::size_t>(seen))) ++counts[token];
   for (const auto& [token, count] : counts) {
     if (static_cast<std::size_t>(token) >= z.size()) continue;
-    double& logit = z[static_cast<std::size_t>(token)];
+    double& logit = z[token];
     if (s.repeats()) logit = logit < 0 ? logit * s.repeat_penalty : logit / s.repeat_penalty;
     logit -= static_cast<double>(s.presence_penalty) + static_cast<double>(s.frequency_penalty) * count;
   }
@@ -35,10 +35,10 @@ struct Ranked {
   std::vector<double> before;  // [i]: sum of u[0] ... u[i - 1]
 
   Ranked(const std::vector<double>& z, const std::vector<Token>& rank, double temperature) {
-    const double best = z[static_cast<std::size_t>(rank.front())];
+    const double best = z[rank.front()];
     double sum = 0;
     for (const Token token : rank) {
-      u.push_back(exp64((z[static_cast<std::size_t>(token)] - best) / temperature));
+      u.push_back(exp64((z[token] - best) / temperature));
       sum += u.back();
     }
     before.push_back(0);
@@ -105,7 +105,7 @@ std::vector<Token> ranked_tokens(const std::vector<double>& z) {
   std::vector<Token> rank(z.size());
   std::iota(rank.begin(), rank.end(), Token{0});
   std::sort(rank.begin(), rank.end(), [&](Token a, Token b) {
-    const double of_a = z[static_cast<std::size_t>(a)], of_b = z[static_cast<std::size_t>(b)];
+    const double of_a = z[a], of_b = z[b];
     return of_a != of_b ? of_a > of_b : a < b;
   });
   return rank;
@@ -192,12 +192,12 @@ std::optional<NearbyDistribution> nearby_distribution(std::span<const float> log
 BestToken::BestToken(std::span<const float> logits, const Sampling& sampling, std::span<const Token> text)
     : logits_(penalized(logits, sampling, text)) {
   best_ = static_cast<Token>(std::max_element(logits_.begin(), logits_.end()) - logits_.begin());
-  const double best = logits_[static_cast<std::size_t>(best_)];
+  const double best = logits_[best_];
   for (const double logit : logits_) sum_ += exp64(logit - best);
 }
 
 double BestToken::gap(Token other) const {
-  return logits_[static_cast<std::size_t>(best_)] - logits_[static_cast<std::size_t>(other)];
+  return logits_[best_] - logits_[other];
 }
 
 double BestToken::apart(Token other) const { return (1 - exp64(-gap(other))) / sum_; }

@@ -21,7 +21,7 @@ int Proposal::next_sibling(int node) const {
 
 int Proposal::child(int node, Token token) const {
   int next = first_child(node);
-  while (next != no_node && tokens[static_cast<std::size_t>(next)] != token) next = next_sibling(next);
+  while (next != no_node && tokens[next] != token) next = next_sibling(next);
   return next;
 }
 

@@ -26,7 +26,7 @@ struct Proposal {
   bool is_chain() const noexcept { return depths.empty(); }
 
   // A node is the index of a draft token, or -1 for the anchor.
-  int depth(int node) const { return node < 0 || is_chain() ? node : depths[static_cast<std::size_t>(node)]; }
+  int depth(int node) const { return node < 0 || is_chain() ? node : depths[node]; }
   /// Return the first child or the next sibling of `node`; no_node when there is none.
   int first_child(int node) const;
   int next_sibling(int node) const;
@@ -106,7 +106,7 @@ void Proposal::cut_below(const Ends& ends) {
   for (int node = 0; node < size(); ++node) {
     if (depth(node) > end) continue;
     kept.push_back(node);
-    end = ends(tokens[static_cast<std::size_t>(node)]) ? depth(node) : size();
+    end = ends(tokens[node]) ? depth(node) : size();
   }
   if (kept.size() < tokens.size()) keep(kept);
 }

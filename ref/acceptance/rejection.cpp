@@ -22,8 +22,8 @@ Verdict judge(const Proposal& proposal, TargetRows& rows, int sequence, int posi
     if (first == Proposal::no_node) {
       return {accepted, draw(p, {sequence, position + accepted, Purpose::target}, random), last};
     }
-    const Token draft_token = proposal.tokens[static_cast<std::size_t>(first)];
-    const Distribution& q = proposal.drawn_from[static_cast<std::size_t>(first)];
+    const Token draft_token = proposal.tokens[first];
+    const Distribution& q = proposal.drawn_from[first];
     const std::uint64_t q_x = q.weight(draft_token);
     const std::uint64_t p_x = p.weight(draft_token);
     REQUIRE(q_x > 0, "a draft token can be drawn from the distribution it comes with");

@@ -40,7 +40,7 @@ void penalize(std::span<float> result, const Sampling& sampling, const History& 
     const auto end = std::upper_bound(first, tokens.end(), *first);
     REQUIRE(*first >= 0, "tokens are not negative");
     if (static_cast<std::size_t>(*first) >= result.size()) break;
-    float& z = result[static_cast<std::size_t>(*first)];
+    float& z = result[*first];
     z = (z < 0 ? z * repeat : z / repeat) - sampling.presence_penalty;
     z = z - sampling.frequency_penalty * static_cast<float>(end - first);
     first = end;

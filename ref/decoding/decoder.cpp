@@ -53,9 +53,9 @@ class VerifiedRows final : public TargetRows {
     last_row_ = row;
     const std::vector<int> path = proposal_.path_to(row - 1);
     drafted_.clear();
-    for (const int node : path) drafted_.push_back(proposal_.tokens[static_cast<std::size_t>(node)]);
+    for (const int node : path) drafted_.push_back(proposal_.tokens[node]);
     while (serial() && rows_read_ <= static_cast<int>(path.size())) {
-      read(std::span(rows_read_ == 0 ? &tokens_[0] : &drafted_[static_cast<std::size_t>(rows_read_ - 1)], 1), {});
+      read(std::span(rows_read_ == 0 ? &tokens_[0] : &drafted_[rows_read_ - 1], 1), {});
     }
     const auto logits = outputs_.logits_row(serial() ? 0 : row, target_.vocabulary());
     sampler_.read(logits, request_.sampling, {committed_, drafted_}, distribution_);
@@ -127,7 +127,7 @@ double log_probability(std::span<const float> logits, Token token) {
   const double best = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (const float logit : logits) sum += exp64(logit - best);
-  return logits[static_cast<std::size_t>(token)] - best - log64(sum);
+  return logits[token] - best - log64(sum);
 }
 
 /// Removes all tokens after the first stop token.
@@ -268,7 +268,7 @@ void Decoder::step(bool rows_wanted) {
 
   // Stop.
   for (const int node : round.proposal.path_to(round.verdict.last)) {
-    round.emitted.push_back(round.proposal.tokens[static_cast<std::size_t>(node)]);
+    round.emitted.push_back(round.proposal.tokens[node]);
   }
   round.emitted.push_back(round.verdict.next);
   cut_after_stop(request, round.emitted);

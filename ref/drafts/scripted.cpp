@@ -15,7 +15,7 @@ std::optional<Token> most_likely(std::span<const float> logits, const ProposalBu
                                  std::span<const Token> branch) {
   std::optional<Token> best;
   for (Token token = 0; token < static_cast<Token>(logits.size()); ++token) {
-    const auto logit = [&](Token t) { return logits[static_cast<std::size_t>(t)]; };
+    const auto logit = [&](Token t) { return logits[t]; };
     if ((!best || logit(token) > logit(*best)) && !builder.contains(branch, token)) best = token;
   }
   return best;

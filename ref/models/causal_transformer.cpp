@@ -74,8 +74,8 @@ void CausalTransformer::read(const Batch& batch, Cache& cache, Outputs& outputs)
   for (int i = 0; i < config_.layers; ++i) {
     auto& kv = cache.layer<AttentionCache>(i);
     for (int row = 0; row < rows; ++row) {
-      const int position = scratch_.positions[static_cast<std::size_t>(row)];
-      scratch_.visible[static_cast<std::size_t>(row)] = {kv.first_visible(position), position + 1};
+      const int position = scratch_.positions[row];
+      scratch_.visible[row] = {kv.first_visible(position), position + 1};
     }
     layer(pass, i, kv);
     tap(batch, i, outputs);
@@ -84,7 +84,7 @@ void CausalTransformer::read(const Batch& batch, Cache& cache, Outputs& outputs)
 
   const int wanted = rows - batch.logits_from;
   REQUIRE(batch.logits_from >= 0 && wanted >= 0, "logits are asked for rows of the batch");
-  outputs.logits.resize(static_cast<std::size_t>(wanted) * static_cast<std::size_t>(config_.vocabulary));
+  outputs.logits.resize(static_cast<std::size_t>(wanted) * config_.vocabulary);
   if (wanted == 0) return;
   kernels_.rms_norm(scratch_.hidden_states.data() + static_cast<std::ptrdiff_t>(batch.logits_from) * config_.hidden,
                     config_.hidden, wanted, 1, config_.hidden, norm_.data(), config_.epsilon, scratch_.normed.data(),

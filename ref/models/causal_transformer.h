@@ -37,7 +37,7 @@ class CausalTransformer : public Model, public Embeddings {
   virtual void layer(const TransformerPass& pass, int i, AttentionCache& kv) const = 0;
 
   const TransformerConfig& config() const noexcept { return config_; }
-  const TransformerLayer& weights(int i) const noexcept { return layers_[static_cast<std::size_t>(i)]; }
+  const TransformerLayer& weights(int i) const noexcept { return layers_[i]; }
   Rope& rope() noexcept { return rope_; }
   static std::string prefix(int i) { return "model.layers." + std::to_string(i) + "."; }
 

@@ -195,7 +195,7 @@ void DFlashNetwork::append(std::span<const float> features, int rows, Cache& con
   scratch_.lay_out(t, rows, context.capacity(), position);
   rope_.angles(scratch_.positions, scratch_.cosine, scratch_.sine);
 
-  context_rows_.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(t.hidden));
+  context_rows_.resize(static_cast<std::size_t>(rows) * t.hidden);
   pack_activations(kernels_, fc_, features.data(), fc_.inputs(), rows, scratch_.activations);
   matmul(kernels_, fc_, scratch_.activations, context_rows_.data(), t.hidden);
   kernels_.rms_norm(context_rows_.data(), t.hidden, rows, 1, t.hidden, hidden_norm_.data(), t.epsilon,
@@ -203,12 +203,12 @@ void DFlashNetwork::append(std::span<const float> features, int rows, Cache& con
 
   Transaction transaction = context.begin(rows);
   for (int i = 0; i < t.layers; ++i) {
-    const TransformerLayer& layer = layers_[static_cast<std::size_t>(i)];
+    const TransformerLayer& layer = layers_[i];
     float* const keys = scratch_.qkv.data() + q;
     // Context rows are never queries: of the joined projection only k and v are needed.
     pack_activations(kernels_, layer.qkv, context_rows_.data(), t.hidden, rows, scratch_.activations);
     matmul_from(kernels_, layer.qkv, q, scratch_.activations, scratch_.qkv.data(), qkv);
-    const std::vector<float>& norm = head_norms_[static_cast<std::size_t>(i)].k;
+    const std::vector<float>& norm = head_norms_[i].k;
     kernels_.rms_norm(keys, qkv, rows, t.kv_heads, t.head_dim, norm.data(), t.epsilon, keys, qkv);
     kernels_.rope(keys, qkv, rows, t.kv_heads, t.head_dim, t.head_dim / 2, scratch_.cosine.data(),
                   scratch_.sine.data());
@@ -231,7 +231,7 @@ std::span<const float> DFlashNetwork::block(Token anchor, int masks, Cache& cont
   tokens[0] = anchor;
   target_.embeddings()->embed(tokens, scratch_.hidden_states.data());
   if (config_.embedding_scale != 1) {
-    const auto count = static_cast<std::size_t>(rows) * static_cast<std::size_t>(t.hidden);
+    const auto count = static_cast<std::size_t>(rows) * t.hidden;
     for (float& value : std::span(scratch_.hidden_states).first(count)) value *= config_.embedding_scale;
   }
 
@@ -240,24 +240,24 @@ std::span<const float> DFlashNetwork::block(Token anchor, int masks, Cache& cont
     const Transaction forgotten = context.begin(rows);  // block keys and values serve this forward only
     for (int i = 0; i < t.layers; ++i) {
       auto& cache = context.layer<AttentionCache>(i);
-      const bool causal = config_.causal[static_cast<std::size_t>(i)];
+      const bool causal = config_.causal[i];
       for (int row = 0; row < rows; ++row) {
         const int self = position + row;
         const int end = causal ? self + 1 : position + rows;
-        scratch_.visible[static_cast<std::size_t>(row)] = {
+        scratch_.visible[row] = {
             cache.first_visible(self), cache.window() == AttentionCache::everything
                                             ? end
                                             : std::min(end, self + cache.window())};
       }
-      const TransformerLayer& layer = layers_[static_cast<std::size_t>(i)];
+      const TransformerLayer& layer = layers_[i];
       pass.project(layer);
-      qk_norm_and_rope(pass, head_norms_[static_cast<std::size_t>(i)]);
+      qk_norm_and_rope(pass, head_norms_[i]);
       pass.attention_and_mlp(layer, cache);
     }
     context.wrote(rows);
   }
 
-  block_rows_.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(t.hidden));
+  block_rows_.resize(static_cast<std::size_t>(rows) * t.hidden);
   kernels_.rms_norm(scratch_.hidden_states.data(), t.hidden, rows, 1, t.hidden, norm_.data(), t.epsilon,
                     block_rows_.data(),
                     t.hidden);

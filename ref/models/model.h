@@ -32,7 +32,7 @@ struct Outputs {
   std::vector<float> features;  // [tokens.size()][taps.size() * hidden]: the residual stream after each tapped layer
 
   std::span<const float> logits_row(int row, int vocabulary) const {
-    return std::span(logits).subspan(static_cast<std::size_t>(row) * static_cast<std::size_t>(vocabulary),
+    return std::span(logits).subspan(static_cast<std::size_t>(row) * vocabulary,
                                      static_cast<std::size_t>(vocabulary));
   }
   static std::size_t bytes_per_row(int vocabulary) noexcept {

@@ -27,7 +27,7 @@ class Qwen2 final : public CausalTransformer {
  private:
   void layer(const TransformerPass& pass, int i, AttentionCache& kv) const override {
     pass.project(weights(i));
-    const std::vector<float>& bias = biases_[static_cast<std::size_t>(i)];
+    const std::vector<float>& bias = biases_[i];
     for_rows(pass.rows, pass.qk_work(), [&](int begin, int end) {
       for (int row = begin; row < end; ++row) pass.kernels.add(bias.data(), bias.size(), pass.q(row));
       pass.apply_rope(begin, end);

@@ -16,7 +16,7 @@ class Qwen3 final : public CausalTransformer {
  private:
   void layer(const TransformerPass& pass, int i, AttentionCache& kv) const override {
     pass.project(weights(i));
-    qk_norm_and_rope(pass, norms_[static_cast<std::size_t>(i)]);
+    qk_norm_and_rope(pass, norms_[i]);
     pass.attention_and_mlp(weights(i), kv);
   }
 

@@ -110,7 +110,7 @@ std::vector<int> read_windows(const Json& config, int layers) {
   } else if (use && use->boolean()) {
     const auto first = config.find("max_window_layers");
     const int from = first ? static_cast<int>(first->integer(0, size_max)) : default_max_window_layers;
-    for (int i = from; i < layers; ++i) windows[static_cast<std::size_t>(i)] = sliding(*use);
+    for (int i = from; i < layers; ++i) windows[i] = sliding(*use);
   }
   return windows;
 }
@@ -131,7 +131,7 @@ void add_to_hidden(const TransformerPass& pass) {
   const int hidden = pass.config.hidden;
   for_rows(pass.rows, 2.0 * pass.rows * hidden, [&](int begin, int end) {
     const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(begin) * hidden;
-    const std::size_t count = static_cast<std::size_t>(end - begin) * static_cast<std::size_t>(hidden);
+    const std::size_t count = static_cast<std::size_t>(end - begin) * hidden;
     pass.kernels.add(pass.scratch.projected.data() + first, count, pass.scratch.hidden_states.data() + first);
   });
 }
@@ -284,7 +284,7 @@ std::size_t TransformerScratch::bytes_per_row(const TransformerConfig& config) n
 void TransformerScratch::lay_out(const TransformerConfig& config, int rows, int capacity, int position,
                                  std::span<const int> depths) {
   const auto sized = [rows](std::vector<float>& buffer, int width) {
-    const std::size_t size = static_cast<std::size_t>(rows) * static_cast<std::size_t>(width);
+    const std::size_t size = static_cast<std::size_t>(rows) * width;
     if (buffer.size() < size) buffer.resize(size);
   };
   const int q = config.heads * config.head_dim;
@@ -301,7 +301,7 @@ void TransformerScratch::lay_out(const TransformerConfig& config, int rows, int 
   ranges.clear();
   tree = !depths.empty();
   for (int row = 0; row < rows; ++row) {
-    const int at = position + (depths.empty() ? row : depths[static_cast<std::size_t>(row)]);
+    const int at = position + (depths.empty() ? row : depths[row]);
     if (row == 0 || at != positions.back() + 1) ranges.push_back({row, at, 0});
     ++ranges.back().rows;
     positions.push_back(at);

@@ -53,11 +53,11 @@ void Bpe::encode(std::string_view piece, std::vector<Token>& tokens) const {
   std::vector<Symbol> symbols;
   symbols.reserve(piece.size());
   for (std::int32_t index = 0; index < count; ++index) {
-    const Token token = of_byte(static_cast<unsigned char>(piece[static_cast<std::size_t>(index)]));
+    const Token token = of_byte(static_cast<unsigned char>(piece[index]));
     REQUIRE(token != none, "a piece contains only bytes that have tokens");
     symbols.push_back({token, index - 1, index + 1 < count ? index + 1 : none});
   }
-  const auto at = [&](std::int32_t index) -> Symbol& { return symbols[static_cast<std::size_t>(index)]; };
+  const auto at = [&](std::int32_t index) -> Symbol& { return symbols[index]; };
   const auto merge_at = [&](std::int32_t left) {
     return merges_.find(pair_of(at(left).token, at(at(left).next).token));
   };

@@ -22,7 +22,7 @@ Tables make_tables() {
   for (int byte = 0; byte < 256; ++byte) {
     const bool printable = (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
     const char32_t code_point = printable ? static_cast<char32_t>(byte) : hidden++;
-    utf8::append(tables.spelling[static_cast<std::size_t>(byte)], code_point);
+    utf8::append(tables.spelling[byte], code_point);
     tables.byte_of[code_point] = byte;
   }
   return tables;

@@ -89,7 +89,7 @@ void TokenizerPartsBuilder::add_token(AddedToken token, bool spelled, const std:
 
 bool TokenizerPartsBuilder::has_token(std::int64_t id) const {
   return id >= 0 && id < static_cast<std::int64_t>(parts_.entries.size()) &&
-         parts_.entries[static_cast<std::size_t>(id)].taken;
+         parts_.entries[id].taken;
 }
 
 int TokenizerPartsBuilder::missing_byte() const {

@@ -147,7 +147,7 @@ TEST(MatchingMutants, RowsAreReadOneRowTooEarly) {
                                  RandomSource& random) -> Verdict {
               for (int i = 0;; ++i) {
                 const Token own = draw(rows.row(std::max(0, i - 1)), {sequence, position + i, Purpose::target}, random);
-                if (i == proposal.size() || own != proposal.tokens[static_cast<std::size_t>(i)]) return {i, own};
+                if (i == proposal.size() || own != proposal.tokens[i]) return {i, own};
               }
             }),
             0);
@@ -159,7 +159,7 @@ TEST(MatchingMutants, ADraftTokenIsAcceptedWhenTheTargetCouldEmitIt) {
               for (int i = 0;; ++i) {
                 const Token own = draw(rows.row(i), {sequence, position + i, Purpose::target}, random);
                 if (i == proposal.size()) return {i, own};
-                if (rows.row(i).weight(proposal.tokens[static_cast<std::size_t>(i)]) == 0) return {i, own};
+                if (rows.row(i).weight(proposal.tokens[i]) == 0) return {i, own};
               }
             }),
             0);

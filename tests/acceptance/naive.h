@@ -24,7 +24,7 @@ inline Distribution naive_quantized(const std::vector<std::uint64_t>& raw) {
     weights.push_back(static_cast<std::uint64_t>(Wide{weight} * reciprocal >> 51));
   const std::uint64_t all = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
   const auto largest = std::max_element(raw.begin(), raw.end());
-  weights[static_cast<std::size_t>(largest - raw.begin())] += Distribution::total - all;
+  weights[largest - raw.begin()] += Distribution::total - all;
   return Distribution::exact({}, weights);
 }
 
@@ -34,10 +34,10 @@ inline Distribution naive_distribution(std::vector<float> z, const Sampling& sam
     const int size = static_cast<int>(history.size());
     const int first = sampling.repeat_last_n < 0 ? 0 : std::max(0, size - sampling.repeat_last_n);
     std::map<Token, int> counts;
-    for (int i = first; i < size; ++i) ++counts[history[static_cast<std::size_t>(i)]];
+    for (int i = first; i < size; ++i) ++counts[history[i]];
     for (const auto& [token, count] : counts) {
       if (static_cast<std::size_t>(token) >= z.size()) continue;
-      float& value = z[static_cast<std::size_t>(token)];
+      float& value = z[token];
       const float repeat = sampling.repeat_penalty > 0 ? sampling.repeat_penalty : 1;
       value = value < 0 ? value * repeat : value / repeat;
       value = value - sampling.presence_penalty;
@@ -46,7 +46,7 @@ inline Distribution naive_distribution(std::vector<float> z, const Sampling& sam
   }
   std::vector<Token> order(z.size());
   std::iota(order.begin(), order.end(), 0);
-  const auto at = [&](Token token) { return z[static_cast<std::size_t>(token)]; };
+  const auto at = [&](Token token) { return z[token]; };
   std::stable_sort(order.begin(), order.end(), [&](Token a, Token b) { return at(a) > at(b); });
   if (sampling.temperature <= 0) return Distribution::point(order[0]);
 
@@ -74,7 +74,7 @@ inline Distribution naive_distribution(std::vector<float> z, const Sampling& sam
       if (static_cast<double>(weight) < min_weight) weight = 0;
   }
   std::vector<std::uint64_t> by_token(z.size());
-  for (std::size_t i = 0; i < order.size(); ++i) by_token[static_cast<std::size_t>(order[i])] = raw[i];
+  for (std::size_t i = 0; i < order.size(); ++i) by_token[order[i]] = raw[i];
   return naive_quantized(by_token);
 }
 

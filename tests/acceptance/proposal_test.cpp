@@ -74,7 +74,7 @@ std::vector<int> parents_of(const std::vector<int>& depths) {
   std::vector<int> parents;
   std::vector<int> open = {-1};
   for (int draft_token = 0; draft_token < static_cast<int>(depths.size()); ++draft_token) {
-    open.resize(static_cast<std::size_t>(depths[static_cast<std::size_t>(draft_token)]) + 1);
+    open.resize(static_cast<std::size_t>(depths[draft_token]) + 1);
     parents.push_back(open.back());
     open.push_back(draft_token);
   }
@@ -101,19 +101,19 @@ TEST(Proposal, KnowsParentsChildrenAndSiblingsInEveryTreeOfUpToSevenDraftTokens)
       for (int draft_token = -1; draft_token < size; ++draft_token) {
         std::vector<int> children;
         for (int other = 0; other < size; ++other) {
-          if (parents[static_cast<std::size_t>(other)] == draft_token) children.push_back(other);
+          if (parents[other] == draft_token) children.push_back(other);
         }
         std::vector<int> found;
         int child = proposal.first_child(draft_token);
         for (; child != Proposal::no_node; child = proposal.next_sibling(child)) {
           found.push_back(child);
-          EXPECT_EQ(proposal.child(draft_token, proposal.tokens[static_cast<std::size_t>(child)]), child);
+          EXPECT_EQ(proposal.child(draft_token, proposal.tokens[child]), child);
           EXPECT_EQ(proposal.parent(child), draft_token);
         }
         EXPECT_EQ(found, children);
         EXPECT_EQ(proposal.child(draft_token, 9), Proposal::no_node);
         std::vector<int> path;
-        for (int node = draft_token; node >= 0; node = parents[static_cast<std::size_t>(node)]) path.push_back(node);
+        for (int node = draft_token; node >= 0; node = parents[node]) path.push_back(node);
         std::reverse(path.begin(), path.end());
         EXPECT_EQ(proposal.path_to(draft_token), path);
       }
@@ -145,12 +145,12 @@ TEST(Proposal, CutsDescendantsAndNothingElse) {
         bool below = false;
         int above = draft_token;
         while (above >= 0) {
-          above = parents[static_cast<std::size_t>(above)];
+          above = parents[above];
           below = below || is_end(above);
         }
         if (below) continue;
-        chain = chain && depths[static_cast<std::size_t>(draft_token)] == static_cast<int>(kept.size());
-        kept.push_back(depths[static_cast<std::size_t>(draft_token)]);
+        chain = chain && depths[draft_token] == static_cast<int>(kept.size());
+        kept.push_back(depths[draft_token]);
         tokens.push_back(static_cast<Token>(10 + draft_token));
       }
       Proposal proposal = proposal_of(depths);

@@ -50,7 +50,7 @@ std::vector<long> counts_below(Word bound) {
 TEST(Uniform, EveryResultBelowEveryEightBitBoundHasEquallyManyWords) {
   for (int bound = 1; bound <= 255; ++bound) {
     const auto counts = counts_below<std::uint8_t, std::uint16_t>(static_cast<std::uint8_t>(bound));
-    for (int result = 0; result < bound; ++result) ASSERT_EQ(counts[static_cast<std::size_t>(result)], 256 / bound);
+    for (int result = 0; result < bound; ++result) ASSERT_EQ(counts[result], 256 / bound);
     ASSERT_EQ(counts.back(), 256 % bound);
   }
 }
@@ -58,7 +58,7 @@ TEST(Uniform, EveryResultBelowEveryEightBitBoundHasEquallyManyWords) {
 TEST(Uniform, EveryResultBelowSixteenBitBoundsHasEquallyManyWords) {
   for (const int bound : {1, 2, 3, 7, 255, 256, 257, 1000, 32767, 32768, 32769, 43690, 65534, 65535}) {
     const auto counts = counts_below<std::uint16_t, std::uint32_t>(static_cast<std::uint16_t>(bound));
-    for (int result = 0; result < bound; ++result) ASSERT_EQ(counts[static_cast<std::size_t>(result)], 65536 / bound);
+    for (int result = 0; result < bound; ++result) ASSERT_EQ(counts[result], 65536 / bound);
     ASSERT_EQ(counts.back(), 65536 % bound);
   }
 }
@@ -112,8 +112,8 @@ TEST(PhiloxSource, EqualKeysGiveEqualDrawsInAnyOrder) {
     answers.push_back(forward.sample_index({1, position, Purpose::draft}, weights));
   for (std::int32_t position = 199; position >= 0; --position) {
     const Key key = {1, position, Purpose::draft};
-    EXPECT_EQ(backward.sample_index(key, weights), answers[static_cast<std::size_t>(position)]);
-    EXPECT_EQ(backward.sample_index(key, weights), answers[static_cast<std::size_t>(position)]);
+    EXPECT_EQ(backward.sample_index(key, weights), answers[position]);
+    EXPECT_EQ(backward.sample_index(key, weights), answers[position]);
   }
 }
 

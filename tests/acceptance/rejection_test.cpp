@@ -53,9 +53,9 @@ TEST(Rejection, TwoDraftTokensPreserveTheJointDistributionForEveryTreeOfHalves) 
   long trees = 0;
   for (int code = 0; code < 729; ++code) {
     std::vector<Distribution> rows;
-    for (int i = 0, rest = code; i < 6; ++i, rest /= 3) rows.push_back(all[static_cast<std::size_t>(rest % 3)]);
+    for (int i = 0, rest = code; i < 6; ++i, rest /= 3) rows.push_back(all[rest % 3]);
     const Rows target = [&](const Text& text) {
-      return text.size() < 2 ? rows[static_cast<std::size_t>(node(text))] : all[(text[0] + 2u * text[1] + 1u) % 3];
+      return text.size() < 2 ? rows[node(text)] : all[(text[0] + 2u * text[1] + 1u) % 3];
     };
     const Rows draft = [&](const Text& text) { return rows[3 + static_cast<std::size_t>(node(text))]; };
     const TinyDecoder decoder{target, draft, rejection.judge, {}, always(2)};
@@ -192,8 +192,8 @@ Judge with(const Mistakes& mistakes) {
                     RandomSource& random) -> Verdict {
     const int n = proposal.size();
     for (int i = 0; i < n; ++i) {
-      const Token draft_token = proposal.tokens[static_cast<std::size_t>(i)];
-      const Distribution& q = proposal.drawn_from[static_cast<std::size_t>(i)];
+      const Token draft_token = proposal.tokens[i];
+      const Distribution& q = proposal.drawn_from[i];
       const Distribution p = rows.row(i);
       const Key accept = {sequence, position + i, mistakes.accept};
       if (mistakes.accepted(p.weight(draft_token), q.weight(draft_token), accept, random)) continue;
@@ -367,7 +367,7 @@ TEST(RejectionControls, AnArgmaxDraftRecordedAsAPointPreservesTheDistribution) {
   const auto best = [](const Distribution& q) {
     const std::vector<std::uint64_t> weights = q.weights();
     const auto most = std::max_element(weights.begin(), weights.end());
-    return q.tokens()[static_cast<std::size_t>(most - weights.begin())];
+    return q.tokens()[most - weights.begin()];
   };
   drafting.draft_token = [best](const Distribution& q, const Key&, RandomSource&) { return best(q); };
   drafting.stated = [best](const Distribution& q) { return Distribution::point(best(q)); };

@@ -61,7 +61,7 @@ class Pair {
     for (int done = 0; done < length();) {
       const int rows = std::min(chunk, length() - done);
       Transaction transaction = fresh.begin(rows);
-      for (int row = 0; row < rows; ++row) write(fresh, done + row, kept_[static_cast<std::size_t>(done + row)]);
+      for (int row = 0; row < rows; ++row) write(fresh, done + row, kept_[done + row]);
       fresh.wrote(rows);
       transaction.commit(rows);
       done += rows;
@@ -89,8 +89,8 @@ class Pair {
       float key = 0;
       float value = 0;
       read_position(layer.kv(), position, 0, &key, &value);  // one head of one dimension
-      failures_ += key != tags[static_cast<std::size_t>(position)];
-      failures_ += value != -tags[static_cast<std::size_t>(position)];
+      failures_ += key != tags[position];
+      failures_ += value != -tags[position];
     }
   }
 
@@ -206,7 +206,7 @@ TEST(Attention, RowsOfSeveralPositionsAreClaimedInOrderAndReadBack) {
           float value[dims];
           read_position(kv, position + i / heads, i % heads, key, value);
           for (int dim = 0; dim < dims; ++dim) {
-            EXPECT_EQ(key[dim], keys[static_cast<std::size_t>(i * dims + dim)]);
+            EXPECT_EQ(key[dim], keys[i * dims + dim]);
             EXPECT_EQ(value[dim], key[dim]);
           }
         }
@@ -274,7 +274,7 @@ TEST(Attention, AnyPathOfATreeIsKeptAsIfItHadBeenTheOnlyOneInEveryFormat) {
           }
           warm.open(before + size);
           for (int row = 0; row < size; ++row) {
-            const int position = before + depths[static_cast<std::size_t>(row)];
+            const int position = before + depths[row];
             warm.branch(position);
             const std::vector<float> values = write(warm, position, 200 + row);
             store_positions(warm.tree(size), row, 1, values.data(), values.data(), stride, 0, heads);

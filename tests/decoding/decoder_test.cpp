@@ -112,7 +112,7 @@ std::string fault_of_counts(const Trace& trace) {
     int last = -1;
     const int accepted_max = std::min(round.verdict.accepted, static_cast<int>(round.emitted.size()));
     for (; accepted_count < accepted_max; ++accepted_count) {
-      const int draft_token = round.proposal.child(last, round.emitted[static_cast<std::size_t>(accepted_count)]);
+      const int draft_token = round.proposal.child(last, round.emitted[accepted_count]);
       if (draft_token == Proposal::no_node) break;
       last = draft_token;
     }
@@ -355,7 +355,7 @@ TEST(Decoder, DraftTokensAfterADraftedStopTokenAreNeverVerified) {
     const Trace trace = run_of(bench, point);
     for (const Round& round : trace.rounds) {
       for (int draft_token = 0; draft_token < round.proposal.size(); ++draft_token) {
-        const Token token = round.proposal.tokens[static_cast<std::size_t>(draft_token)];
+        const Token token = round.proposal.tokens[draft_token];
         if (token != 0 && token != 3) continue;
         EXPECT_EQ(round.proposal.first_child(draft_token), Proposal::no_node) << point.describe();
       }
@@ -662,7 +662,7 @@ TEST(Decoder, LogProbabilitiesAreThoseOfTheRawRowsInDouble) {
     bench.target().forward({.tokens = text, .logits_from = length - 1}, *cache, outputs);
     double sum = 0;
     for (const float logit : outputs.logits) sum += std::exp(static_cast<double>(logit));
-    const double expected = outputs.logits[static_cast<std::size_t>(round.emitted.at(0))] - std::log(sum);
+    const double expected = outputs.logits[round.emitted.at(0)] - std::log(sum);
     EXPECT_NEAR(round.logprob, expected, 4e-16 * 8) << "a sum of five terms, an exp and a log, each good to an ulp";
     text.push_back(round.emitted[0]);
   }

@@ -277,7 +277,7 @@ TEST(Engine, EndToEndLogProbabilitiesEqualAComputationInDouble) {
     engine.target().forward({.tokens = text, .logits_from = length - 1}, *cache, outputs);
     long double sum = 0;
     for (const float logit : outputs.logits) sum += std::exp(static_cast<long double>(logit));
-    const long double expected = outputs.logits[static_cast<std::size_t>(round.emitted.at(0))] - std::log(sum);
+    const long double expected = outputs.logits[round.emitted.at(0)] - std::log(sum);
     // 2048 terms summed in double: at most 2048 roundings of 2^-53 each, and a few more.
     EXPECT_NEAR(round.logprob, static_cast<double>(expected), 2100 * 0x1p-53);
     text.push_back(round.emitted[0]);

@@ -76,7 +76,7 @@ struct NamedScript {
 inline Script reject_at(int slot) {
   return [slot](int, int limit) {
     std::vector<Slot> block(static_cast<std::size_t>(limit), Slot::right);
-    if (slot < limit) block[static_cast<std::size_t>(slot)] = Slot::wrong;
+    if (slot < limit) block[slot] = Slot::wrong;
     return block;
   };
 }
@@ -84,7 +84,7 @@ inline Script reject_at(int slot) {
 inline Script stop_at(int slot) {
   return [slot](int, int limit) {
     std::vector<Slot> block(static_cast<std::size_t>(limit), Slot::right);
-    if (slot < limit) block[static_cast<std::size_t>(slot)] = Slot::stop;
+    if (slot < limit) block[slot] = Slot::stop;
     return block;
   };
 }

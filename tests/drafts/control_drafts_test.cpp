@@ -117,7 +117,7 @@ TEST(PerfectDraft, DrawsFromTheTargetsDistributionUnderRejection) {
     Proposal proposal;
     EXPECT_EQ(verdict_on<PerfectDraft>(*target, text, sampling, rejection, &proposal).accepted, 4);
     FreshRows rows(*target, sampling, text, proposal);
-    for (int i = 0; i < 4; ++i) EXPECT_EQ(proposal.drawn_from[static_cast<std::size_t>(i)], rows.row(i));
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(proposal.drawn_from[i], rows.row(i));
   }
 }
 

@@ -73,8 +73,8 @@ TEST(ModelDraft, ContinuesAsTheModelDoesByPlainDecoding) {
         Outputs outputs;
         model->forward({.tokens = text, .logits_from = length - 1}, *cache, outputs);
         const Distribution q = distribution_of(outputs.logits, sampling, {text, {}});
-        ASSERT_EQ(proposal.drawn_from[static_cast<std::size_t>(i)], q) << "penalties see the draft tokens before";
-        text.push_back(proposal.tokens[static_cast<std::size_t>(i)]);
+        ASSERT_EQ(proposal.drawn_from[i], q) << "penalties see the draft tokens before";
+        text.push_back(proposal.tokens[i]);
       }
     }
   }

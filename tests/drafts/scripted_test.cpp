@@ -96,7 +96,7 @@ TEST(ScriptedDraft, ContinuesFromItsOwnDraftTokens) {
   target->forward({.tokens = read, .logits_from = 3}, *cache, outputs);
   for (int i = 0; i < 2; ++i) {
     const std::vector<Token> before(read.begin(), read.begin() + 4 + i);
-    EXPECT_EQ(proposal.drawn_from[static_cast<std::size_t>(i + 1)],
+    EXPECT_EQ(proposal.drawn_from[i + 1],
               distribution_of(outputs.logits_row(i, 8), sampling, {before, {}}));
   }
 }

@@ -38,7 +38,7 @@ class TableModel final : public Model {
     auto& history = cache.layer<HistoryCache>(0);
     const int rows = static_cast<int>(batch.tokens.size());
     for (int row = 0; row < rows; ++row) {
-      history.write(cache.end() + row, batch.tokens[static_cast<std::size_t>(row)]);
+      history.write(cache.end() + row, batch.tokens[row]);
     }
     if (written) written();
     outputs.logits.clear();

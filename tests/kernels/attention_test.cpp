@@ -25,11 +25,11 @@ std::vector<float> call(const Kernels& table, const AttentionShape& shape, const
   const std::vector<float> q = queries_of(shape, rows);
   std::vector<float> out(static_cast<std::size_t>(rows) * width + lanes, nan);
   const int group = shape.heads / shape.kv_heads;
-  int first = visible[static_cast<std::size_t>(begin / group)].first;
+  int first = visible[begin / group].first;
   int last = 0;
   for (int row = begin / group; row <= (end - 1) / group; ++row) {
-    first = std::min(first, visible[static_cast<std::size_t>(row)].first);
-    last = std::max(last, visible[static_cast<std::size_t>(row)].end);
+    first = std::min(first, visible[row].first);
+    last = std::max(last, visible[row].end);
   }
   const std::size_t floats = attention_floats(shape, end - begin, last - first);
   const Aligned<float> scratch = aligned<float>(floats + lanes);

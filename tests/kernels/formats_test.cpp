@@ -48,7 +48,7 @@ TEST_P(Blocks, DequantizeToTheBitsOfGgufPyInOneRowAndInMany) {
   const auto bytes = read<std::uint8_t>(std::string(block.name) + ".blocks");
   const auto expected = read<float>(std::string(block.name) + ".values");
   ASSERT_GE(bytes.size() / static_cast<std::size_t>(block.block_bytes), 32U);
-  ASSERT_EQ(bytes.size() / static_cast<std::size_t>(block.block_bytes) * static_cast<std::size_t>(block.block_inputs),
+  ASSERT_EQ(bytes.size() / static_cast<std::size_t>(block.block_bytes) * block.block_inputs,
             expected.size());
   const int inputs = static_cast<int>(expected.size());
   EXPECT_EQ(row_bytes(format, inputs), bytes.size());
@@ -195,8 +195,8 @@ double group_error(Format format, const std::uint8_t* block, const std::vector<f
   double greatest = -std::numeric_limits<double>::infinity();
   const int size = format == Format::q6_k ? 16 : 32;
   for (int j = 0; j < size; ++j) {
-    least = std::min(least, static_cast<double>(values[static_cast<std::size_t>(group * size + j)]));
-    greatest = std::max(greatest, static_cast<double>(values[static_cast<std::size_t>(group * size + j)]));
+    least = std::min(least, static_cast<double>(values[group * size + j]));
+    greatest = std::max(greatest, static_cast<double>(values[group * size + j]));
   }
   if (format == Format::q6_k) {
     const double step = std::max(greatest, -least) / 32;
@@ -218,7 +218,7 @@ TEST(Formats, KQuantizersStayWithinTheErrorTheirStepsAllow) {
         const int kind = (trial + i / size) % 6;
         const float scale = std::ldexp(1.0F, (trial * 7 + i / size * 3) % 12 - 10);
         const float x = numbers.next();
-        row[static_cast<std::size_t>(i)] = scale * (kind == 0   ? x
+        row[i] = scale * (kind == 0   ? x
                                                     : kind == 1 ? std::fabs(x)
                                                     : kind == 2 ? -std::fabs(x)
                                                     : kind == 3 ? 0.75F

@@ -73,9 +73,9 @@ TEST(KeyValues, HaveTheLayoutThatTheKernelsRead) {
     std::vector<float> keys(heads * head_dim);
     std::vector<float> values(heads * head_dim);
     for (int i = 0; i < heads * head_dim; ++i) {
-      keys[static_cast<std::size_t>(i)] = static_cast<float>((p + i) % 127);
-      values[static_cast<std::size_t>(i)] = static_cast<float>((p + 2 * i) % 127);
-      if (i % head_dim == 0) keys[static_cast<std::size_t>(i)] = values[static_cast<std::size_t>(i)] = 127;  // d = 1
+      keys[i] = static_cast<float>((p + i) % 127);
+      values[i] = static_cast<float>((p + 2 * i) % 127);
+      if (i % head_dim == 0) keys[i] = values[i] = 127;  // d = 1
     }
     for (const Layer* layer : {&f32, &bf16, &q8}) {
       store_positions(layer->view, p, 1, keys.data(), values.data(), 0, 0, heads);
@@ -88,8 +88,8 @@ TEST(KeyValues, HaveTheLayoutThatTheKernelsRead) {
       for (int d = 0; d < head_dim; ++d) {
         const int key = (block * head_dim + d) * 16 + p % 16;
         const int value = (block * 16 + p % 16) * 32 + d;
-        const float expected_key = keys[static_cast<std::size_t>(head * head_dim + d)];
-        const float expected_value = values[static_cast<std::size_t>(head * head_dim + d)];
+        const float expected_key = keys[head * head_dim + d];
+        const float expected_value = values[head * head_dim + d];
         ASSERT_EQ(static_cast<const float*>(f32.view.keys)[key], expected_key);
         ASSERT_EQ(static_cast<const float*>(f32.view.values)[value], expected_value);
         ASSERT_EQ(bf16_to_f32(static_cast<const std::uint16_t*>(bf16.view.keys)[key]), expected_key);

@@ -155,7 +155,7 @@ struct Witness {
 
   static void matmul(const PackedView&, const void*, int, float*, std::ptrdiff_t, int begin, int end) noexcept {
     ++calls;
-    for (int n = begin; n < end; n += lanes) ++units[static_cast<std::size_t>(n / lanes)];
+    for (int n = begin; n < end; n += lanes) ++units[n / lanes];
     if (nested == nullptr) return;
     inside = true;
     draftproof::matmul(inner(), *nested, activation_formats, nullptr, 0);
@@ -188,7 +188,7 @@ TEST_F(Operations, EveryUnitOfOutputsIsComputedOnceAndSmallWorkStaysInOneCall) {
         Witness::calls = 0;
         matmul(Witness::outer(), w, activation_formats, nullptr, 0);
         const int units = (outputs + lanes - 1) / lanes;
-        for (int i = 0; i < 100; ++i) EXPECT_EQ(Witness::units[static_cast<std::size_t>(i)], i < units ? 1 : 0);
+        for (int i = 0; i < 100; ++i) EXPECT_EQ(Witness::units[i], i < units ? 1 : 0);
         EXPECT_TRUE(Witness::calls == 1 || (rows > 1 && count > 1));
       }
     }
@@ -214,7 +214,7 @@ TEST_F(Operations, ThousandsOfRangesInOneCrewAreEachDoneOnceAndInOrder) {
     with_workers([&] {
       for (int turn = 1; turn <= 3000; ++turn) {
         parallel_ranges(64, 1e9, 64, [&](int begin, int end, int) {
-          for (int i = begin; i < end; ++i) done[static_cast<std::size_t>(i)] += 1;
+          for (int i = begin; i < end; ++i) done[i] += 1;
         });
         for (const int times : done) mistakes += times != turn;
       }

@@ -123,7 +123,7 @@ inline Reading read(Model& model, const std::vector<Token>& text, const std::vec
     const int rows = std::min(piece, length - first);
     std::vector<Token> tokens(text.begin() + first, text.begin() + first + rows);
     for (int i = 0; i < how.refused; ++i) {
-      const Token right = first + rows + i < length ? text[static_cast<std::size_t>(first + rows + i)] : 0;
+      const Token right = first + rows + i < length ? text[first + rows + i] : 0;
       tokens.push_back((right + 1 + i) % model.vocabulary());
     }
     if (how.retry) {

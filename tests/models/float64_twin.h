@@ -103,7 +103,7 @@ struct Rows {
   std::vector<double> at;
 
   Rows() = default;
-  Rows(int rows, int width_) : width(width_), at(static_cast<std::size_t>(rows) * static_cast<std::size_t>(width_)) {}
+  Rows(int rows, int width_) : width(width_), at(static_cast<std::size_t>(rows) * width_) {}
   int rows() const { return width == 0 ? 0 : static_cast<int>(at.size()) / width; }
   double* row(int r) { return at.data() + static_cast<std::ptrdiff_t>(r) * width; }
   const double* row(int r) const { return at.data() + static_cast<std::ptrdiff_t>(r) * width; }
@@ -165,7 +165,7 @@ class TwinCheckpoint {
     if (rope && rope->at("rope_type").string() == "llama3") stretch = rope;
     const auto types = config_.find("layer_types");
     for (int i = 0; i < layers; ++i) {
-      const bool slides = types && (*types)[static_cast<std::size_t>(i)].string() == "sliding_attention";
+      const bool slides = types && (*types)[i].string() == "sliding_attention";
       windows.push_back(slides ? integer("sliding_window") : std::numeric_limits<int>::max());
     }
   }
@@ -247,7 +247,7 @@ struct Angles {
       const double exponent = round(2.0 * j / checkpoint.head_dim);
       double frequency = round(1 / round(std::pow(checkpoint.theta, exponent)));
       if (checkpoint.has("rope_freqs.weight") && mistake != Mistake::unstretched_rope) {
-        frequency = round(frequency / checkpoint["rope_freqs"].at[static_cast<std::size_t>(j)]);
+        frequency = round(frequency / checkpoint["rope_freqs"].at[j]);
       }
       if (checkpoint.stretch && mistake != Mistake::unstretched_rope) {
         const auto number = [&](const char* name) { return checkpoint.stretch->at(name).number(); };
@@ -279,8 +279,8 @@ inline void rotate(Rows& x, const Angles& angles, const std::vector<int>& positi
   for (int r = 0; r < x.rows(); ++r) {
     for (double* head = x.row(r); head < x.row(r) + x.width; head += 2 * half) {
       for (int j = 0; j < half; ++j) {
-        const double c = angles.cosine.row(positions[static_cast<std::size_t>(r)])[j];
-        const double s = angles.sine.row(positions[static_cast<std::size_t>(r)])[j];
+        const double c = angles.cosine.row(positions[r])[j];
+        const double s = angles.sine.row(positions[r])[j];
         double& a = head[interleaved ? 2 * j : j];
         double& b = head[interleaved ? 2 * j + 1 : j + half];
         const double turned = round(a * c - round(b * s));
@@ -325,7 +325,7 @@ inline Rows decoder_layer(const TwinCheckpoint& checkpoint, int layer, Rows x, c
     for (int r = 0; r < rows_of.rows(); ++r) {
       for (int i = 0; i < rows_of.width; ++i) {
         double& v = rows_of.row(r)[i];
-        v = round(v + bias.at[static_cast<std::size_t>(i)]);
+        v = round(v + bias.at[i]);
       }
     }
     return rows_of;
@@ -395,7 +395,7 @@ inline Rows decoder_layer(const TwinCheckpoint& checkpoint, int layer, Rows x, c
 inline Rows embedded(const TwinCheckpoint& target, const std::vector<Token>& tokens) {
   const Rows& table = target["embed_tokens"];
   Rows x(static_cast<int>(tokens.size()), table.width);
-  for (int r = 0; r < x.rows(); ++r) std::copy_n(table.row(tokens[static_cast<std::size_t>(r)]), table.width, x.row(r));
+  for (int r = 0; r < x.rows(); ++r) std::copy_n(table.row(tokens[r]), table.width, x.row(r));
   return x;
 }
 
@@ -406,7 +406,7 @@ inline std::vector<Rows> target_answers(const TwinCheckpoint& target, const std:
   const Angles angles(target, static_cast<int>(tokens.size()) + 1, round, mistake);
   std::vector<Rows> answers = {embedded(target, tokens)};
   for (int layer = 0; layer < target.layers; ++layer) {
-    int window = target.windows[static_cast<std::size_t>(layer)];
+    int window = target.windows[layer];
     if (window != std::numeric_limits<int>::max()) {
       if (mistake == Mistake::window_longer) ++window;
       if (mistake == Mistake::window_shorter) --window;
@@ -465,7 +465,7 @@ inline std::vector<Rows> draft_answers(const TwinCheckpoint& draft, const TwinCh
     for (double& v : x.at) v = round(v * embedding_scale);
   }
   for (int layer = 0; layer < draft.layers; ++layer) {
-    int window = draft.windows[static_cast<std::size_t>(layer)];
+    int window = draft.windows[layer];
     const bool slides = window != std::numeric_limits<int>::max();
     const auto everywhere = draft.config().find("is_causal");
     const bool causal = (everywhere ? everywhere->boolean() : slides) != (mistake == Mistake::other_causality);

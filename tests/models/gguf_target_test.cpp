@@ -78,8 +78,8 @@ TEST_P(LlamaCppFixture, GreedyTokensEqualLlamaCppsInEveryNumericsClass) {
       const std::span<const float> row = std::span(ours.logits).subspan((next - 1) * width, width);
       const auto chosen = static_cast<Token>(std::ranges::max_element(row) - row.begin());
       EXPECT_EQ(chosen, answers.tokens[next])
-          << numerics << " token " << next << "; logits " << row[static_cast<std::size_t>(chosen)] << " and "
-          << row[static_cast<std::size_t>(answers.tokens[next])];
+          << numerics << " token " << next << "; logits " << row[chosen] << " and "
+          << row[answers.tokens[next]];
     }
   }
 }

@@ -43,7 +43,7 @@ TEST(HashModel, AChangedTokenChangesLaterRowsAndNoEarlierOnes) {
   const std::vector<float> before = logits_of(shape, text_of(shape));
   for (const int changed : {0, 1, 200, length - 1}) {
     auto text = text_of(shape);
-    text[static_cast<std::size_t>(changed)] = (text[static_cast<std::size_t>(changed)] + 1) % shape.vocabulary;
+    text[changed] = (text[changed] + 1) % shape.vocabulary;
     EXPECT_EQ(equal_rows(before, logits_of(shape, text), shape.vocabulary), changed);
   }
 }

@@ -31,7 +31,7 @@ Distribution row_of(const std::vector<std::uint64_t>& parts) {
 /// Returns the token that the number `eighth` selects.
 int token_at(const std::vector<std::uint64_t>& parts, std::uint64_t eighth) {
   int token = 0;
-  while (eighth >= parts[static_cast<std::size_t>(token)]) eighth -= parts[static_cast<std::size_t>(token++)];
+  while (eighth >= parts[token]) eighth -= parts[token++];
   return token;
 }
 

@@ -48,7 +48,7 @@ std::vector<double> enumerated(const Rule& rule, const Position& position, const
     TextRows target(rows, {}, proposal);
     const Verdict verdict = rule.judge(proposal, target, 0, 0, random);
     const Token token = verdict.accepted > 0 ? proposal.tokens[0] : verdict.next;
-    distribution[static_cast<std::size_t>(token)] += random.probability();
+    distribution[token] += random.probability();
   } while (random.next_path());
   std::vector<double> result;
   for (const Rational& probability : distribution) result.push_back(probability.convert_to<double>());
@@ -66,7 +66,7 @@ Drafting naming_the_best() {
   drafting.draft_token = [](const Distribution& q, const Key&, RandomSource&) {
     const std::vector<std::uint64_t> weights = q.weights();
     const auto best = std::max_element(weights.begin(), weights.end()) - weights.begin();
-    return q.tokens()[static_cast<std::size_t>(best)];
+    return q.tokens()[best];
   };
   return drafting;
 }

@@ -34,7 +34,7 @@ Token draw(Coins& coins, const Weights& weights) {
   for (const std::uint64_t weight : weights) sum += weight;
   std::uint64_t u = coins.below(sum);
   Token token = 0;
-  while (u >= weights[static_cast<std::size_t>(token)]) u -= weights[static_cast<std::size_t>(token++)];
+  while (u >= weights[token]) u -= weights[token++];
   return token;
 }
 

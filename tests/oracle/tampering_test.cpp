@@ -493,8 +493,8 @@ TEST(TamperingSlow, AChangeIsMissedByACheckWithABlindSpot) {
       {"skips the last draft", blind([](auto run, auto, auto, auto runs) { return run + 2 >= runs; })},
       {"examines the row after", [](const Check* check, Trial& changed, std::size_t number, std::int64_t at,
                                     const Played& sound) {
-         std::vector<Fingerprint>& rows = changed.runs[number].trace.rounds[static_cast<std::size_t>(at)].logits;
-         const std::vector<Fingerprint>& was = sound.trace.rounds[static_cast<std::size_t>(at)].logits;
+         std::vector<Fingerprint>& rows = changed.runs[number].trace.rounds[at].logits;
+         const std::vector<Fingerprint>& was = sound.trace.rounds[at].logits;
          const std::size_t row = static_cast<std::size_t>(std::mismatch(rows.begin(), rows.end(), was.begin()).first -
                                                           rows.begin());
          if (row < rows.size()) {

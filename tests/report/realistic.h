@@ -31,7 +31,7 @@ inline DraftReport draft_of(std::string name, int depths, long rounds) {
     depth.accepted =
         std::min(alive, static_cast<long>(depth.expected + (i % 2 == 0 ? 0.6 : -0.4) * (alive > 9 ? 3 : 1)));
     draft.depths.push_back(depth);
-    draft.accepted[static_cast<std::size_t>(i)] = depth.judged - depth.accepted;
+    draft.accepted[i] = depth.judged - depth.accepted;
     alive = depth.accepted;
     draft.statistics.accepted += static_cast<int>(depth.accepted);
   }

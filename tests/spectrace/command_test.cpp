@@ -246,7 +246,7 @@ TEST(TraceCommand, DiffComparesAllSequencesAndNamesWhereTheFirstTenDiffer) {
       other += a_step(s, 0, 1, {5}) + a_step(s, 1, 2, {6, 7, 8});
     } else {
       std::vector<int> said{5, 6, 7, 8};
-      if (s % 2 == 0) said[static_cast<std::size_t>(s / 2 % 4)] = 99;
+      if (s % 2 == 0) said[s / 2 % 4] = 99;
       other += a_step(s, 0, 1, said);
     }
     other += an_end(s);

@@ -108,7 +108,7 @@ class ForeignEngine {
     if (how_.temperature == 0) {
       const auto best = std::max_element(row.begin(), row.end()) - row.begin();
       std::fill(row.begin(), row.end(), 0.0);
-      row[static_cast<std::size_t>(best)] = total();
+      row[best] = total();
       return row;
     }
     if (how_.reals) {
@@ -308,7 +308,7 @@ class ForeignEngine {
       const Draw own = draw(p.back(), position + static_cast<int>(accepted), Purpose::target);
       const bool refused = accepted < q.draws.size() && own.token != q.draws[accepted].token;
       if (how_.decisions && accepted < q.draws.size()) {
-        step["p_draft"].push_back(said(p.back()[static_cast<std::size_t>(q.draws[accepted].token)]));
+        step["p_draft"].push_back(said(p.back()[q.draws[accepted].token]));
       }
       if (accepted == q.draws.size() || refused) {
         finish(step, own, p, q, accepted, refused);

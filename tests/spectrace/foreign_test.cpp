@@ -391,7 +391,7 @@ std::string tokens_with(const std::function<void(Json&, const std::vector<double
     const auto& distribution = right ? row : rows[(n + 1) % 2];
     double coin = static_cast<double>(numbers.next() >> 40) * 0x1p-24;
     int token = 0;
-    while ((coin -= distribution[static_cast<std::size_t>(token)]) >= 0) ++token;
+    while ((coin -= distribution[token]) >= 0) ++token;
     Json step = {{"type", "round"}, {"round", n}, {"position", 1 + n}, {"emitted", {token}}};
     say(step, row, token);
     text += step.dump() + "\n";
@@ -416,7 +416,7 @@ void say_top(Json& step, const std::vector<double>& row, int token) {
   std::vector<std::size_t> ranked = {0, 1, 2, 3};
   std::stable_sort(ranked.begin(), ranked.end(), [&](std::size_t a, std::size_t b) { return row[a] > row[b]; });
   step["top_logprobs"] = {{ranked[0], hex_of(std::log(row[ranked[0]])), ranked[1], hex_of(std::log(row[ranked[1]]))}};
-  step["logprobs"] = {hex_of(std::log(row[static_cast<std::size_t>(token)]))};
+  step["logprobs"] = {hex_of(std::log(row[token]))};
 }
 
 TEST(Foreign, RowsCanBeStatedForTokensWithoutDraftTokens) {
@@ -431,10 +431,10 @@ TEST(Foreign, SlackAppliesToRowsOfAReferenceWithoutATarget) {
   const std::string trace = tokens_with([](Json& step, const std::vector<double>& row, int) {
     std::vector<double> reference = row;
     const auto first = std::find(reference.begin(), reference.end(), 0.125) - reference.begin();
-    reference[static_cast<std::size_t>(first)] = 0.25;
+    reference[first] = 0.25;
     Json list = Json::array();
     for (int i = 0; i < 4; ++i) {
-      if (i != first + 1) list.insert(list.end(), {i, hex_of(reference[static_cast<std::size_t>(i)])});
+      if (i != first + 1) list.insert(list.end(), {i, hex_of(reference[i])});
     }
     step["p_rows"] = {list};
   });
@@ -474,7 +474,7 @@ TEST(Foreign, LogProbabilitiesAreComparedWithEachOtherAndWithTheRow) {
   EXPECT_EQ(check(both, of_distribution), "");
   const auto off = [&](Json& step, const std::vector<double>& row, int token) {
     both(step, row, token);
-    if (step["round"] == 7) step["logprobs"][0] = hex_of(std::log(row[static_cast<std::size_t>(token)]) - 0.001);
+    if (step["round"] == 7) step["logprobs"][0] = hex_of(std::log(row[token]) - 0.001);
   };
   EXPECT_EQ(check(off, of_distribution), "log_probability");
   const auto too_much = [](Json& step, const std::vector<double>&, int) {

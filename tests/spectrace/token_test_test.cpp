@@ -587,8 +587,8 @@ std::string drafts_with_the_targets_number(int rounds) {
     const std::uint64_t coin = numbers.next() >> 12;
     const Token token = at(coin);  // of the draft, too: its q is p
     const auto weights = p.weights();
-    const Token best = p.tokens()[static_cast<std::size_t>(std::max_element(weights.begin(), weights.end()) -
-                                                           weights.begin())];
+    const Token best = p.tokens()[std::max_element(weights.begin(), weights.end()) -
+                                                           weights.begin()];
     Json step = {{"type", "round"}, {"round", n}, {"position", position}, {"draft_tokens", Json::array()},
                  {"accepted", 0}, {"width", 1}, {"next_from", "bonus"}, {"emitted", {token}}, {"p_rows", {pairs_of(p)}},
                  {"q_rows", Json::array()}};

@@ -102,7 +102,7 @@ class Group {
       store(layers_.back(), 0, context + most, row.data(), row.data(), 0);
     }
     constexpr int width = attention_shape.heads * attention_shape.head_dim;
-    x_ = random_floats(static_cast<std::size_t>(most) * static_cast<std::size_t>(width), 2);
+    x_ = random_floats(static_cast<std::size_t>(most) * width, 2);
     y_.resize(x_.size());
     for (int r = 0; r < most; ++r) visible_.push_back({0, context + r + 1});
     scratch_.reserve(attention_shape, most, context + most);
@@ -112,7 +112,7 @@ class Group {
       const Work work = {read, 2.0 * count * seen * width, 0};
       const std::string variant = fmt::format("{}, context {}", traits(format).name, context);
       add("attention", variant, count, work, [this, count](int call) {
-        const KeyValues& kv = layers_[static_cast<std::size_t>(call % model_layers)];
+        const KeyValues& kv = layers_[call % model_layers];
         attention(kernels_, attention_shape, kv, x_.data(), width, visible_.data(), count, scratch_, y_.data());
       });
     }

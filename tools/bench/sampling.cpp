@@ -55,7 +55,7 @@ std::vector<float> realistic(std::size_t size, std::uint64_t seed) {
   for (float& z : row) z = 2.5f * bell(uniform);
   float height = 22;
   for (int i = 0; i < 300; ++i, height -= i < 20 ? 0.3f : 0.03f)
-    row[static_cast<std::size_t>(uniform() * static_cast<float>(size - 1))] = height + uniform();
+    row[uniform() * static_cast<float>(size - 1)] = height + uniform();
   return row;
 }
 
@@ -106,7 +106,7 @@ class Rows final : public TargetRows {
   Rows(Sampler& sampler, const Sampling& sampling, const Logits& logits, Distribution& read)
       : sampler_(sampler), sampling_(sampling), logits_(logits), read_(read) {}
   const Distribution& row(int row) override {
-    sampler_.read(logits_.target[static_cast<std::size_t>(row)], sampling_, {}, read_);
+    sampler_.read(logits_.target[row], sampling_, {}, read_);
     return read_;
   }
 
@@ -150,7 +150,7 @@ class Measured {
   double draft_and_verify(const Rule& rule) {
     const double seconds = timed([&] {
       ProposalBuilder drafted(sampling_, {}, 0, position_, rule.draft_noise, random_, sampler_);
-      for (int i = 0; i < draft_tokens; ++i) drafted.draw(logits_.draft[static_cast<std::size_t>(i)]);
+      for (int i = 0; i < draft_tokens; ++i) drafted.draw(logits_.draft[i]);
       Proposal proposal = std::move(drafted).proposal();
       Rows rows(sampler_, sampling_, logits_, row_);
       rule.judge(proposal, rows, 0, position_, random_);
