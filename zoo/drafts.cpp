@@ -153,8 +153,7 @@ class ContinuesTheWrongRow final : public TextDraft {
   }
 };
 
-/// Gives a high logit to the token that it drew for the same position before, after a rejected draft token: that draw
-/// used the random number with which it now draws again.
+/// Gives a high logit to the token that it drew for the same position before, after a rejected draft token.
 class RemembersDraftTokens final : public TextDraft {
  public:
   using TextDraft::TextDraft;

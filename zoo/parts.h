@@ -68,6 +68,7 @@ std::unique_ptr<Model> keeps_the_first_branch(Model& sound, int threads);
 // Random sources that wrap a sound one, which must outlive them.
 using NewRandomSource = std::unique_ptr<RandomSource> (*)(RandomSource& sound);
 std::unique_ptr<RandomSource> positions_collapse(RandomSource& sound);
+std::unique_ptr<RandomSource> rounds_collapse(RandomSource& sound);
 std::unique_ptr<RandomSource> purposes_collapse(RandomSource& sound);
 std::unique_ptr<RandomSource> sequences_collapse(RandomSource& sound);
 std::unique_ptr<RandomSource> seed_ignored(RandomSource& sound);

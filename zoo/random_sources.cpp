@@ -26,15 +26,19 @@ std::unique_ptr<RandomSource> rekeyed(RandomSource& sound, Change change) {
 }  // namespace
 
 std::unique_ptr<RandomSource> positions_collapse(RandomSource& sound) {
-  return rekeyed(sound, [](const Key& key) { return Key{key.sequence, 0, key.purpose}; });
+  return rekeyed(sound, [](const Key& key) { return Key{key.sequence, 0, key.purpose, key.depth}; });
 }
 
 std::unique_ptr<RandomSource> purposes_collapse(RandomSource& sound) {
-  return rekeyed(sound, [](const Key& key) { return Key{key.sequence, key.position, Purpose::draft}; });
+  return rekeyed(sound, [](const Key& key) { return Key{key.sequence, key.position, Purpose::draft, key.depth}; });
 }
 
 std::unique_ptr<RandomSource> sequences_collapse(RandomSource& sound) {
-  return rekeyed(sound, [](const Key& key) { return Key{0, key.position, key.purpose}; });
+  return rekeyed(sound, [](const Key& key) { return Key{0, key.position, key.purpose, key.depth}; });
+}
+
+std::unique_ptr<RandomSource> rounds_collapse(RandomSource& sound) {
+  return rekeyed(sound, [](const Key& key) { return Key{key.sequence, key.position, key.purpose}; });
 }
 
 std::unique_ptr<RandomSource> seed_ignored(RandomSource&) {

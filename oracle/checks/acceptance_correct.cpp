@@ -34,7 +34,7 @@ std::string shown(const char* name, const Distribution& row, Token token) {
 
 std::string shown(const Key& key) {
   return "the key (sequence " + std::to_string(key.sequence) + ", position " + std::to_string(key.position) + ", " +
-         name_of(key.purpose) + ")";
+         name_of(key.purpose) + (key.depth == 0 ? "" : ", depth " + std::to_string(key.depth)) + ")";
 }
 
 /// Returns the children of draft token `last`, -1 being the anchor. The first of them is verified with its q.
@@ -194,8 +194,10 @@ class RunReplay {
     const auto& draft_tokens = round.proposal.tokens;
     for (std::size_t i = 0; i < draft_tokens.size(); ++i) {
       const Distribution& q = round.proposal.drawn_from[i];
-      const std::size_t position = text_.size() + static_cast<std::size_t>(round.proposal.depth(static_cast<int>(i)));
-      const Key key = replay_.key(static_cast<int>(position), run_.variation.rule->draft_noise);
+      const int depth = round.proposal.depth(static_cast<int>(i));
+      const std::size_t position = text_.size() + static_cast<std::size_t>(depth);
+      const Key key = draft_key(replay_.sequence, static_cast<int>(text_.size()), depth,
+                                run_.variation.rule->draft_noise);
       const bool possible = q.weight(draft_tokens[i]) > 0;
       const Token own = possible ? drawn(random_, key, q.tokens(), q.weights()) : draft_tokens[i];
       expect(possible && own == draft_tokens[i], position, [&] {

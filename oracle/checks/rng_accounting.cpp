@@ -2,7 +2,7 @@
 // Compares the recorded draws of every run with the draws its rounds need: which draws, in which order, under which
 // keys, and no others. So no key serves two decisions (except one draw that uses its number twice, and drafts under
 // `matching`, which share the target's number), no draw is discarded, every draw uses the requested seed and sequence,
-// and a key depends only on position and purpose.
+// and a key depends only on position, purpose and, of a draft's draw, its round.
 #include <algorithm>
 
 #include "oracle/checks/checks.h"
@@ -32,15 +32,16 @@ class ExpectedDraws {
   }
 
  private:
-  void add(int position, Purpose purpose, bool needed = true) {
-    expected_.push_back({{trial_.request.sequence, position, purpose}, needed});
+  void add(int position, Purpose purpose) { expected_.push_back({{trial_.request.sequence, position, purpose}}); }
+  void add_draft_draw(int depth, bool needed) {
+    const Purpose noise = run_.variation.rule->draft_noise;
+    expected_.push_back({draft_key(trial_.request.sequence, position(), depth, noise), needed});
   }
 
   void add_draft_tokens(const Round& round) {
-    const Purpose noise = run_.variation.rule->draft_noise;
     const Proposal& proposal = round.proposal;
     for (int i = 0; i < static_cast<int>(proposal.drawn_from.size()); ++i) {
-      if (is_draw(proposal.drawn_from[i])) add(position() + proposal.depth(i), noise);
+      if (is_draw(proposal.drawn_from[i])) add_draft_draw(proposal.depth(i), true);
     }
     // Draft tokens after a stop token are cut off, so the trace does not show whether they were drawn. Only the first
     // branch is drawn.
@@ -48,7 +49,7 @@ class ExpectedDraws {
     while (branch < proposal.size() && proposal.depth(branch) == branch) ++branch;
     if (branch == 0 || !trial_.request.stops_at(proposal.tokens[branch - 1])) return;
     const int most = std::max(run_.variation.draft_max, run_.trace.request.draft_max);
-    for (int i = branch; i < most; ++i) add(position() + i, noise, false);
+    for (int i = branch; i < most; ++i) add_draft_draw(i, false);
   }
 
   /// The accepted draft tokens.
@@ -100,6 +101,7 @@ class ExpectedDraws {
 
 std::string name_of(const Key& key) {
   return "position " + std::to_string(key.position) + ", purpose " + draftproof::name_of(key.purpose) +
+         (key.depth == 0 ? "" : ", depth " + std::to_string(key.depth)) +
          (key.sequence == 0 ? "" : ", sequence " + std::to_string(key.sequence));
 }
 
@@ -204,7 +206,7 @@ Finding examine_rng_accounting(Trial& trial) {
 
 const Check rng_accounting = {
     "rng_accounting",
-    "every random draw serves one decision, under the key of its position and purpose",
+    "every random draw serves one decision, under a key of its own",
     "keys of random draws, the rule, the draft's draws, a random source other than the given one; the verified rows "
     "where logits_equal fails as well",
     "the numbers that the generator returns, which are not examined; the end of the text and its counters",

@@ -132,9 +132,10 @@ class Replayer {
 
   static Stream stream_of(Purpose purpose);
 
-  /// Checks the coin of a key where the trace names our generator and a seed; bets on it otherwise.
+  /// Checks the coin of a key where the trace names our generator and a seed; bets on it otherwise. `depth`: of the key
+  /// of a draft's draw.
   void expect_coin(Sequence& sequence, std::int64_t position, Purpose purpose, std::uint64_t bound,
-                   std::uint64_t coin);
+                   std::uint64_t coin, int depth = 0);
 
   /// Checks that the coin lies in the token's interval; there may be no coin only where one token has all the weight.
   void expect_interval(const char* check, const Draw& draw);

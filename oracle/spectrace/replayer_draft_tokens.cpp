@@ -185,7 +185,7 @@ bool Replayer::drafted_from_integers(Sequence& sequence, const Step& step, std::
   // number may be stated again.
   const bool verified = j <= static_cast<std::size_t>(step.accepted);
   if (!draw.u || rule_ != AcceptanceRule::rejection || !(header_.draws_follow_from_seed() || verified)) return true;
-  expect_coin(sequence, position, Purpose::draft, draw.bound, *draw.u);
+  expect_coin(sequence, position, Purpose::draft, draw.bound, *draw.u, static_cast<int>(j));
   return true;
 }
 

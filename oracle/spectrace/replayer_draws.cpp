@@ -45,7 +45,7 @@ Stream Replayer::stream_of(Purpose purpose) {
 }
 
 void Replayer::expect_coin(Sequence& sequence, std::int64_t position, Purpose purpose, std::uint64_t bound,
-                           std::uint64_t coin) {
+                           std::uint64_t coin, int depth) {
   drawn_.add(purpose, position);
   if (bound == 0) return;
   if (!header_.draws_follow_from_seed()) {
@@ -55,13 +55,14 @@ void Replayer::expect_coin(Sequence& sequence, std::int64_t position, Purpose pu
     coins_stated_ = true;
     return;
   }
-  const Key key{sequence.opening.rng_key, static_cast<std::int32_t>(position), purpose};
+  const Key key{sequence.opening.rng_key, static_cast<std::int32_t>(position), purpose, depth};
   const std::uint64_t own = below(key, bound);
   expect(
       own == coin, "coin",
       [&] {
-        return "key (" + number(key.sequence) + ", " + number(key.position) + ", " + name_of(purpose) + ") gives " +
-               number(own) + " below " + number(bound);
+        return "key (" + number(key.sequence) + ", " + number(key.position) + ", " + name_of(purpose) +
+               (depth == 0 ? "" : ", depth " + std::to_string(depth)) + ") gives " + number(own) + " below " +
+               number(bound);
       },
       [&] { return "coin " + number(coin); });
 }

@@ -111,14 +111,15 @@ class Writer::Coins {
  public:
   Coins(const PhiloxSource& random, int sequence) : random_(random), sequence_(sequence) {}
 
-  Coin draw(int position, Purpose purpose, std::uint64_t bound) {
-    drawn_.add(purpose, position);
-    return random_.below({sequence_, position, purpose}, bound);
+  int sequence() const { return sequence_; }
+  Coin draw(const Key& key, std::uint64_t bound) {
+    drawn_.add(key.purpose, key.position);
+    return random_.below(key, bound);
   }
+  Coin draw(int position, Purpose purpose, std::uint64_t bound) { return draw({sequence_, position, purpose}, bound); }
   /// Draws from a row; a row of one token needs no number.
-  Coin draw(const Distribution& row, int position, Purpose purpose) {
-    if (row.is_point()) return std::nullopt;
-    return draw(position, purpose, Distribution::total);
+  Coin draw(const Distribution& row, const Key& key) {
+    return row.is_point() ? std::nullopt : draw(key, Distribution::total);
   }
   const RngPositions& drawn() const { return drawn_; }
 
@@ -204,7 +205,8 @@ std::string Writer::draft_text(const Round& round, Coins& coins) const {
     const int position = round.position + static_cast<int>(j);
     q.push_back(drawn_from[j].weight(draft_tokens[j]));
     q_before.push_back(weight_before(drawn_from[j], draft_tokens[j]));
-    draft_u.push_back(coins.draw(drawn_from[j], position, draft_noise_));
+    const Key draft = draft_key(coins.sequence(), round.position, static_cast<int>(j), draft_noise_);
+    draft_u.push_back(coins.draw(drawn_from[j], draft));
     if (j > accepted) continue;
     const Distribution& row = round.rows[j];
     p.push_back(row.weight(draft_tokens[j]));
@@ -212,7 +214,7 @@ std::string Writer::draft_text(const Round& round, Coins& coins) const {
       accept_u.push_back(p[j] < q[j] ? coins.draw(position, Purpose::accept, q[j]) : std::nullopt);
     } else if (j < accepted) {
       p_before.push_back(weight_before(row, draft_tokens[j]));
-      accept_u.push_back(coins.draw(row, position, Purpose::target));
+      accept_u.push_back(coins.draw(row, {coins.sequence(), position, Purpose::target}));
     }
   }
   return list("q_draft", q) + list("draft_u", draft_u) + list("q_before", q_before) + list("p_draft", p) +
@@ -227,7 +229,7 @@ std::string Writer::next_text(const Round& round, Coins& coins) const {
   const Distribution& row = round.rows.back();
   if (accepted == round.proposal.tokens.size() || rule_ == AcceptanceRule::matching) {
     return fmt::format("\"token\":{},\"u\":{},\"bound\":{},\"before\":{},\"weight\":{}", next,
-                       shown(coins.draw(row, position, Purpose::target)), Distribution::total,
+                       shown(coins.draw(row, {coins.sequence(), position, Purpose::target})), Distribution::total,
                        weight_before(row, next), row.weight(next));
   }
   const Distribution& q_row = round.proposal.drawn_from[accepted];

@@ -62,7 +62,7 @@ Token ProposalBuilder::draw(std::span<const float> logits) {
   Distribution q = sampler_.blank();
   sampler_.read(logits, sampling_, {committed_, branch_}, q);
   const int depth = static_cast<int>(branch_.size());
-  const Token token = draftproof::draw(q, {sequence_, position_ + depth, noise_}, random_);
+  const Token token = draftproof::draw(q, draft_key(sequence_, position_, depth, noise_), random_);
   add(branch_, token, std::move(q));
   branch_.push_back(token);
   drawn_ = depth + 1;

@@ -46,9 +46,9 @@ struct Proposal {
   void keep(const std::vector<int>& draft_tokens);
 };
 
-/// Builds the tree of draft tokens. Draft noise is keyed by position and the next round may draw with the same key
-/// again, so only the first branch may be sampled; other nodes are deterministic. A node must not be chosen from a
-/// sample drawn deeper in the tree: accepting it would reveal random bits that the next round reuses.
+/// Builds the tree of draft tokens. The key of a draw names the position and depth of its draft token, so only the
+/// first branch may be sampled; other nodes are deterministic. None of them may be chosen from a sample drawn deeper in
+/// the tree: the checks enumerate no such trees.
 class ProposalBuilder {
  public:
   /// The first draft token is for absolute position `position`, after the `committed` text. `noise`: the purpose in the

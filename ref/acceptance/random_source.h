@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The only source of randomness. A draw depends on its key and not on when it is made: two draws with one key use the
-// same uniform number, so output cannot depend on the number or the order of the draws.
+// same uniform number, so output cannot depend on the number or the order of the draws. Every decision of the loop has
+// a key of its own, and a draft's draws have new keys in every round.
 //
 // A source receives a key and weights, nothing else: no tokens and no models.
 #pragma once
@@ -18,8 +19,14 @@ struct Key {
   std::int32_t sequence = 0;
   std::int32_t position = 0;  // absolute position of the token being decided
   Purpose purpose = Purpose::target;
+  std::int32_t depth = 0;  // of Purpose::draft: draft tokens before it in its round, which names the round; else 0
   auto operator<=>(const Key&) const = default;
 };
+
+/// Returns the key that the draft token at this depth of a round is drawn with; `position`: of the round's first.
+inline Key draft_key(std::int32_t sequence, std::int32_t position, std::int32_t depth, Purpose noise) noexcept {
+  return {sequence, position + depth, noise, noise == Purpose::draft ? depth : 0};
+}
 
 class RandomSource {
  public:
@@ -30,9 +37,9 @@ class RandomSource {
   virtual std::size_t sample_index(const Key& key, std::span<const std::uint64_t> weights) = 0;
 };
 
-/// Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011), key = seed, counter = (position, sequence, purpose, retry). Draws a
-/// uniform integer below the sum of the weights (Lemire's multiplication with rejection, uniform.h), then finds its
-/// index by inverting the cumulative sum of the weights.
+/// Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011), key = seed, counter = (position, sequence,
+/// purpose + 4 * depth, retry). Draws a uniform integer below the sum of the weights (Lemire's multiplication with
+/// rejection, uniform.h), then finds its index by inverting the cumulative sum of the weights.
 class PhiloxSource final : public RandomSource {
  public:
   explicit PhiloxSource(std::uint64_t seed) : seed_(seed) {}

@@ -3,10 +3,10 @@
 // were rejected, and never sees the target's cache or verdicts.
 //
 // Under `matching`, and wherever every draft token is deterministic, the output is the target's whatever the draft
-// does. Under `rejection`, the output has the target's distribution if q depends only on observed tokens, the anchor
-// and this round's samples (and possibly the number of the round). Draft noise is keyed by position and is reused after
-// a rejection, so a draft that remembers earlier samples would choose q knowing the noise and bias the output, even if
-// it only shortens its proposal.
+// does. Under `rejection`, the output has the target's distribution whatever q and the length of the proposal depend
+// on, as long as the draft learns nothing of the random numbers but its own samples: it may remember samples and
+// confidences of all rounds. For every random number serves one decision: a position is accepted, rejected and drawn for
+// once, a draft's draw has a new key in every round, and so what a decision depends on was known before its number.
 #pragma once
 
 #include <span>

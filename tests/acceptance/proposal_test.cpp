@@ -29,7 +29,7 @@ TEST(ProposalBuilder, RecordsTheDistributionsAndDrawsWithTheKeysOfThePositions) 
       for (std::int32_t i = 0; i < 3; ++i) {
         // The penalties see the draft tokens before this one.
         const Distribution q = distribution_of(logits, sampling, {committed, expected});
-        const Token token = draw(q, {4, 100 + i, noise}, random);
+        const Token token = draw(q, draft_key(4, 100, i, noise), random);
         EXPECT_EQ(builder.draw(logits), token);
         EXPECT_EQ(builder.proposal().drawn_from.back(), q);
         expected.push_back(token);
@@ -48,7 +48,7 @@ TEST(ProposalBuilder, AnAddedTokenIsDeterministicAndTakesAPosition) {
   ProposalBuilder builder(sampling, {}, 0, 10, Purpose::draft, random, sampler);
   builder.add_token(2);
   const Token drawn = builder.draw(logits);
-  EXPECT_EQ(drawn, draw(distribution_of(logits, sampling, {}), {0, 11, Purpose::draft}, random));
+  EXPECT_EQ(drawn, draw(distribution_of(logits, sampling, {}), {0, 11, Purpose::draft, 1}, random));
   EXPECT_THAT(builder.proposal().tokens, ElementsAre(2, drawn));
   EXPECT_EQ(builder.proposal().drawn_from.front(), Distribution::point(2));
 }
@@ -199,7 +199,8 @@ TEST(ProposalBuilder, AddingASiblingDoesNotChangeTheBranch) {
   builder.add_sibling((first + 1) % 4);
   builder.add_sibling((first + 2) % 4);
   const Token below = builder.draw(logits);
-  EXPECT_EQ(below, draw(distribution_of(logits, sampling, {{}, std::vector{first}}), {2, 11, Purpose::draft}, random));
+  EXPECT_EQ(below,
+            draw(distribution_of(logits, sampling, {{}, std::vector{first}}), {2, 11, Purpose::draft, 1}, random));
   builder.add_sibling((below + 1) % 4);
   EXPECT_THAT(builder.branch(), ElementsAre(first, below));
   EXPECT_THAT(builder.proposal().tokens,

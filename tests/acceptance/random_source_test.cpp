@@ -97,6 +97,10 @@ TEST(PhiloxSource, DifferentKeysAndSeedsGiveDifferentNumbers) {
           seen.insert(random.below({sequence, position, purpose}, ~std::uint64_t{0}));
           ++asked;
         }
+        for (std::int32_t depth = 1; depth < 5; ++depth) {
+          seen.insert(random.below({sequence, position, Purpose::draft, depth}, ~std::uint64_t{0}));
+          ++asked;
+        }
       }
     }
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tests/acceptance/numbers.h"
 #include "tests/acceptance/tiny_decoders.h"
 
 namespace draftproof::rejection_test {
@@ -328,20 +329,46 @@ TEST(RejectionMutants, TheRejectionReusesTheRandomNumberOfTheDraftToken) {
   EXPECT_GT(pairs_that_differ(rejection.judge, drafting), no_pair);
 }
 
-TEST(RejectionMutants, TheNextDraftLengthDependsOnDraftTokensAfterARejection) {
-  // A draft token after a rejection is drawn again with the same random number, which is harmless only if nothing
-  // depends on the first draw.
-  const std::vector<Distribution> all = all_distributions(3, 4);
+/// Returns how many of the laws `salts` differ from plain decoding's, of drafts whose rows and lengths depend on all
+/// that they drew in all rounds.
+int laws_with_memory_that_differ(int salts, const Drafting& drafting) {
   int differing = 0;
-  for (std::uint64_t salt = 0; salt < 30; ++salt) {
-    const auto draft_tokens = [](const Text& text, const Proposal& last) {
-      if (text.empty()) return 2;
-      return !last.tokens.empty() && last.tokens.back() == 0 ? 1 : 0;
+  for (int salt = 0; salt < salts; ++salt) {
+    const std::vector<Distribution> all = all_distributions(2 + salt % 2, 4);
+    std::uint64_t memory = 0;
+    const auto draft_tokens = [&](const Text& text, const Proposal& last) {
+      if (text.empty()) memory = static_cast<std::uint64_t>(salt);
+      for (const Token token : last.tokens) memory = Numbers{memory + static_cast<std::uint64_t>(token)}.next();
+      memory = Numbers{memory}.next();
+      return 1 + static_cast<int>(memory >> 32) % 2;
     };
-    const TinyDecoder decoder{mixed_rows(all, salt), mixed_rows(all, salt + 1000), rejection.judge, {}, draft_tokens};
-    differing += distribution_of(decoder, 3) != plain_distribution(decoder.target, 3);
+    const auto draft = [&](const Text& text) {
+      std::uint64_t word = memory;
+      for (const Token token : text) word = Numbers{word + static_cast<std::uint64_t>(token)}.next();
+      return all[(word >> 32) % all.size()];
+    };
+    const auto target = mixed_rows(all, static_cast<std::uint64_t>(salt) + 1000);
+    const TinyDecoder decoder{target, draft, rejection.judge, drafting, draft_tokens};
+    differing += distribution_of(decoder, 4) != plain_distribution(decoder.target, 4);
   }
-  EXPECT_GT(differing, 0);
+  return differing;
+}
+
+TEST(RejectionControls, DraftsThatRememberAllTheirSamplesPreserveTheDistribution) {
+  EXPECT_EQ(laws_with_memory_that_differ(300, {}), 0);
+}
+
+TEST(RejectionControlsSlow, DraftsThatRememberAllTheirSamplesPreserveTheDistributionInTenThousandLaws) {
+  EXPECT_EQ(laws_with_memory_that_differ(10000, {}), 0);
+}
+
+TEST(RejectionMutants, ADraftRemembersASampleWhoseRandomNumberTheNextRoundUsesAgain) {
+  Drafting drafting;
+  drafting.draft_token = [](const Distribution& q, Key key, RandomSource& random) {
+    key.depth = 0;
+    return draw(q, key, random);
+  };
+  EXPECT_GT(laws_with_memory_that_differ(300, drafting), 10);
 }
 
 TEST(RejectionMutants, TheRecordedDistributionIsFromBeforeTheTransforms) {

@@ -114,7 +114,7 @@ struct TinyDecoder {
       Text drafted = text;
       for (int i = 0; i < count; ++i) {
         const Distribution q = draft(drafted);
-        const Token token = drafting.draft_token(q, {0, position + i, drafting.purpose}, random);
+        const Token token = drafting.draft_token(q, draft_key(0, position, i, drafting.purpose), random);
         proposal.tokens.push_back(token);
         proposal.drawn_from.push_back(drafting.stated(q));
         drafted.push_back(token);

@@ -128,11 +128,11 @@ class ForeignEngine {
   };
 
   /// Draws a number in [0, 1) with 24 bits, or an integer below the bound.
-  double coin(int position, Purpose purpose, double bound) {
+  double coin(int position, Purpose purpose, double bound, int depth = 0) {
     if (how_.wrong == Wrong::every_coin_0) return 0;
     if (!how_.reals && how_.generator == our_generator && !own_numbers(purpose)) {
       asked_.add(purpose, position);
-      return static_cast<double>(keyed_.below({0, position, purpose}, static_cast<std::uint64_t>(bound)));
+      return static_cast<double>(keyed_.below({0, position, purpose, depth}, static_cast<std::uint64_t>(bound)));
     }
     const std::uint64_t bits = numbers_.next();
     if (how_.reals) return static_cast<double>(bits >> 40) * 0x1p-24;
@@ -160,20 +160,20 @@ class ForeignEngine {
     if (draw.weight == sum) draw.coin.reset();
     return draw;
   }
-  Draw draw(const Row& row, int position, Purpose purpose) {
+  Draw draw(const Row& row, int position, Purpose purpose, int depth = 0) {
     if (std::count_if(row.begin(), row.end(), [](double weight) { return weight > 0; }) == 1) return along(row, 0);
     double sum = 0;
     for (const double weight : row) sum += weight;
-    return along(row, coin(position, purpose, sum));
+    return along(row, coin(position, purpose, sum, depth));
   }
-  Draw draw_best(const Row& row, int position) {
+  Draw draw_best(const Row& row, int position, int depth) {
     Row best(row.size());
     const auto place = static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin());
     const double before = along(row, 0).before;
     double until = before;
     for (std::size_t i = 0; i < place; ++i) until += row[i];
-    const double inside = how_.reals ? coin(position, Purpose::draft, 1) * row[place]
-                                     : coin(position, Purpose::draft, row[place]);
+    const double inside = how_.reals ? coin(position, Purpose::draft, 1, depth) * row[place]
+                                     : coin(position, Purpose::draft, row[place], depth);
     return along(row, how_.reals ? std::min(until + inside, 1 - 0x1p-24) : until + inside);
   }
   Json said_coin(const std::optional<double>& coin) const { return coin ? said(*coin) : Json(nullptr); }
@@ -187,10 +187,10 @@ class ForeignEngine {
     for (int j = 0; j < count; ++j) {
       drafted.rows.push_back(row());
       drafted.draws.push_back(how_.wrong == Wrong::draft_is_best
-                                  ? draw_best(drafted.rows.back(), position + j)
-                                  : draw(drafted.rows.back(), position + j, Purpose::draft));
+                                  ? draw_best(drafted.rows.back(), position + j, j)
+                                  : draw(drafted.rows.back(), position + j, Purpose::draft, j));
     }
-    if (how_.drafts_dropped) draw(row(), position + count, Purpose::draft);
+    if (how_.drafts_dropped) draw(row(), position + count, Purpose::draft, count);
     return drafted;
   }
 
