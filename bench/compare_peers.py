@@ -7,7 +7,7 @@ What is compared, in milliseconds of one pass (less is better), after --context 
   M rows   a pass over M tokens with the logits of all M, which is what a verification costs. Of peers it is measured
            by their llama-batched-bench, as one step of M sequences with a common prompt; and, where given, by
            bench/peer_verify_cost.cpp, as one batch of M tokens of one sequence. Of ours by `draftproof bench decode`.
-  decode   one token after another, by the peers' llama-bench (tg, from an empty context, which favours them a
+  decode   one token after another, by the peers' llama-bench (tg, from an empty context, which favors them a
            little), beside our pass of one row. Only at the context of 64.
   prompt   reading a prompt of --prompt tokens, by the peers' llama-bench (pp) and by `draftproof bench prefill`.
 Programs take turns, in an order that turns as well, for several rounds; a ratio is of two programs in one round.
