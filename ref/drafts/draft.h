@@ -4,9 +4,10 @@
 //
 // Under `matching`, and wherever every draft token is deterministic, the output is the target's whatever the draft
 // does. Under `rejection`, the output has the target's distribution whatever q and the length of the proposal depend
-// on, as long as the draft learns nothing of the random numbers but its own samples: it may remember samples and
-// confidences of all rounds. For every random number serves one decision: a position is accepted, rejected and drawn for
-// once, a draft's draw has a new key in every round, and so what a decision depends on was known before its number.
+// on, as long as the draft learns no random number but through its own samples: it may remember samples and
+// confidences of all rounds. For every random number serves one decision (a position is accepted, rejected and drawn
+// for once, and a draft's draw has a new key in every round), and what a decision depends on was known before its
+// number.
 #pragma once
 
 #include <span>

@@ -329,9 +329,9 @@ TEST(RejectionMutants, TheRejectionReusesTheRandomNumberOfTheDraftToken) {
   EXPECT_GT(pairs_that_differ(rejection.judge, drafting), no_pair);
 }
 
-/// Returns how many of the laws `salts` differ from plain decoding's, of drafts whose rows and lengths depend on all
-/// that they drew in all rounds.
-int laws_with_memory_that_differ(int salts, const Drafting& drafting) {
+/// Returns how many of `salts` distributions of texts differ from plain decoding's, where the rows and lengths of a
+/// draft depend on all that it drew in all rounds.
+int distributions_with_memory_that_differ(int salts, const Drafting& drafting) {
   int differing = 0;
   for (int salt = 0; salt < salts; ++salt) {
     const std::vector<Distribution> all = all_distributions(2 + salt % 2, 4);
@@ -355,11 +355,11 @@ int laws_with_memory_that_differ(int salts, const Drafting& drafting) {
 }
 
 TEST(RejectionControls, DraftsThatRememberAllTheirSamplesPreserveTheDistribution) {
-  EXPECT_EQ(laws_with_memory_that_differ(300, {}), 0);
+  EXPECT_EQ(distributions_with_memory_that_differ(300, {}), 0);
 }
 
-TEST(RejectionControlsSlow, DraftsThatRememberAllTheirSamplesPreserveTheDistributionInTenThousandLaws) {
-  EXPECT_EQ(laws_with_memory_that_differ(10000, {}), 0);
+TEST(RejectionControlsSlow, DraftsThatRememberAllTheirSamplesPreserveTenThousandDistributions) {
+  EXPECT_EQ(distributions_with_memory_that_differ(10000, {}), 0);
 }
 
 TEST(RejectionMutants, ADraftRemembersASampleWhoseRandomNumberTheNextRoundUsesAgain) {
@@ -368,7 +368,7 @@ TEST(RejectionMutants, ADraftRemembersASampleWhoseRandomNumberTheNextRoundUsesAg
     key.depth = 0;
     return draw(q, key, random);
   };
-  EXPECT_GT(laws_with_memory_that_differ(300, drafting), 10);
+  EXPECT_GT(distributions_with_memory_that_differ(300, drafting), 10);
 }
 
 TEST(RejectionMutants, TheRecordedDistributionIsFromBeforeTheTransforms) {

@@ -71,7 +71,8 @@ inline void expect_redrawn(const Proposal& proposal, int position, Purpose noise
   for (int i = 0; i < proposal.size(); ++i) {
     const auto index = static_cast<std::size_t>(i);
     EXPECT_GT(proposal.drawn_from[index].weight(proposal.tokens[index]), 0U);
-    EXPECT_EQ(draw(proposal.drawn_from[index], draft_key(sequence, position, i, noise), random), proposal.tokens[index]);
+    EXPECT_EQ(draw(proposal.drawn_from[index], draft_key(sequence, position, i, noise), random),
+              proposal.tokens[index]);
   }
 }
 

@@ -166,7 +166,7 @@ TEST(NullTraces, WithAFaultRaiseTheAlarmOfTheEvidenceForIt) {
 }
 
 TEST(NullTracesSlow, OfTenThousandTokensRaiseAlarmsNoMoreOftenThanStated) {
-  constexpr int traces = 400;
+  constexpr int traces = 1000;
   const std::vector<Place> world = places();
   std::array<Alarms, 2> halves;
   std::vector<std::thread> threads;

@@ -165,7 +165,7 @@ const std::vector<RoundField>& round_fields() {
          return true;
        }},
       {"emitted", {{&acceptance_correct}, {&termination_and_counters, any, false}},
-       [](Round& round, std::size_t place) { return round.emitted.push_back(1), place < 1; }},
+       [](Round& round, std::size_t place) { return round.emitted.push_back(other(round.verdict.next)), place < 1; }},
       // What follows moves into its place.
       {"emitted", {{&acceptance_correct, any, false}, {&termination_and_counters, any, false}},
        [](Round& round, std::size_t place) { return dropped(round.emitted, place); }},
@@ -537,12 +537,13 @@ TEST(Tampering, EveryChangedRecordedDrawIsFound) {
   // The counter is for messages and follows from the keys; the bound is that of weights that acceptance_correct
   // examines.
   [[maybe_unused]] const auto [seed, key, counter, bound] = RecordedDraw{};
-  [[maybe_unused]] const auto [sequence, position, purpose] = key;
+  [[maybe_unused]] const auto [sequence, position, purpose, depth] = key;
   const std::vector<std::function<void(std::vector<RecordedDraw>&, std::size_t)>> ways = {
       [](auto& draws, std::size_t i) { ++draws[i].seed; },
       [](auto& draws, std::size_t i) { ++draws[i].key.sequence; },
       [](auto& draws, std::size_t i) { ++draws[i].key.position; },
       [](auto& draws, std::size_t i) { --draws[i].key.position; },
+      [](auto& draws, std::size_t i) { ++draws[i].key.depth; },
       [](auto& draws, std::size_t i) {
         draws[i].key.purpose = static_cast<Purpose>((static_cast<int>(draws[i].key.purpose) + 1) % 4);
       },
