@@ -10,6 +10,14 @@ namespace draftproof::test::zoo_test {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
+
+TEST(ZooCommandSlow, PrintsTheSnapshotWithNoUnexpectedRow) {
+  const Outcome outcome = run_command({"zoo"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, StartsWith(text_of(fixture("snapshots/mutants.txt"))));
+  EXPECT_THAT(outcome.out, HasSubstr(" mutants caught, "));
+}
 
 TEST(ZooCommand, PrintsTheFindingsOfChosenDecoders) {
   const Outcome outcome = run_command({"zoo", "--only", "A01", "N06"});
