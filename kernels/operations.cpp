@@ -102,27 +102,47 @@ void AttentionScratch::reserve(const AttentionShape& shape, int rows, int positi
   size_ = size;
 }
 
-void attention(const Kernels& kernels, const AttentionShape& shape, const KeyValues& kv, const float* q,
-               std::ptrdiff_t q_stride, const Visible* visible, int rows, const AttentionScratch& scratch, float* out) {
+void attention(const Kernels& kernels, const AttentionShape& shape, std::span<const AttentionJob> jobs,
+               std::ptrdiff_t q_stride, const AttentionScratch& scratch) {
   double work = 0;
-  for (int r = 0; r < rows; ++r) work += 2.0 * (visible[r].end - visible[r].first) * shape.heads * shape.head_dim;
-  const int queries = rows * (shape.heads / shape.kv_heads);
-  const int tasks = tasks_per_head(shape, rows);
-  // A kv head's tasks follow each other, so that its keys and values stay in the cache of one core.
-  parallel_ranges(shape.kv_heads * tasks, work, scratch.workers(), [&](int begin, int end, int worker) {
-    for (int task = begin; task < end; ++task) {
+  int total = 0;
+  for (const AttentionJob& job : jobs) {
+    for (const Visible& row : std::span(job.visible, static_cast<std::size_t>(job.rows))) {
+      work += 2.0 * (row.end - row.first) * shape.heads * shape.head_dim;
+    }
+    total += shape.kv_heads * tasks_per_head(shape, job.rows);
+  }
+  // A KV head's tasks follow each other, so that its keys and values stay in the cache of one core.
+  parallel_ranges(total, work, scratch.workers(), [&](int begin, int end, int worker) {
+    int before = 0;
+    for (const AttentionJob& job : jobs) {
+      const int tasks = tasks_per_head(shape, job.rows);
+      const int queries = job.rows * (shape.heads / shape.kv_heads);
       const auto cut = [&](int part) { return static_cast<int>(static_cast<long long>(part) * queries / tasks); };
-      kernels.attention(shape, kv, q, q_stride, visible, task / tasks, cut(task % tasks), cut(task % tasks + 1),
-                        scratch.of(worker), out);
+      const int last = std::min(end - before, shape.kv_heads * tasks);
+      for (int task = std::max(begin - before, 0); task < last; ++task) {
+        kernels.attention(shape, *job.kv, job.q, q_stride, job.visible, task / tasks, cut(task % tasks),
+                          cut(task % tasks + 1), scratch.of(worker), job.out);
+      }
+      before += shape.kv_heads * tasks;
     }
   });
 }
 
-void store(const KeyValues& kv, int position, int rows, const float* keys, const float* values,
-           std::ptrdiff_t stride) {
-  const double work = 8.0 * rows * kv.kv_heads * kv.head_dim;
-  parallel_ranges(kv.kv_heads, work, kv.kv_heads, [&](int begin, int end, int) {
-    store_positions(kv, position, rows, keys, values, stride, begin, end);
+void store(std::span<const StoreJob> jobs, std::ptrdiff_t stride) {
+  if (jobs.empty()) return;
+  const int heads = jobs[0].kv->kv_heads;
+  double work = 0;
+  for (const StoreJob& job : jobs) work += 8.0 * job.rows * heads * job.kv->head_dim;
+  const int total = static_cast<int>(jobs.size()) * heads;
+  parallel_ranges(total, work, total, [&](int begin, int end, int) {
+    for (int at = begin; at < end;) {
+      const StoreJob& job = jobs[at / heads];
+      const int first = at % heads;
+      const int last = std::min(heads, first + end - at);
+      store_positions(*job.kv, job.position, job.rows, job.keys, job.values, stride, first, last);
+      at += last - first;
+    }
   });
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 #include "kernels/aligned.h"
 #include "kernels/kernels.h"
@@ -44,12 +45,29 @@ class AttentionScratch {
   Aligned<float> data_;
 };
 
-/// out [rows][heads * head_dim] from q [rows][q_stride]; visible [rows]. The scratch was reserved for such a call.
-void attention(const Kernels& kernels, const AttentionShape& shape, const KeyValues& kv, const float* q,
-               std::ptrdiff_t q_stride, const Visible* visible, int rows, const AttentionScratch& scratch, float* out);
+/// The queries of one text in a pass, and the keys and values that they attend to.
+struct AttentionJob {
+  const KeyValues* kv;
+  const float* q;          // [rows][q_stride]
+  const Visible* visible;  // [rows]
+  int rows;
+  float* out;              // [rows][heads * head_dim]
+};
 
-/// store_positions, of all kv heads.
-void store(const KeyValues& kv, int position, int rows, const float* keys, const float* values,
-           std::ptrdiff_t stride);
+/// Computes all jobs. The scratch was reserved for the largest of them.
+void attention(const Kernels& kernels, const AttentionShape& shape, std::span<const AttentionJob> jobs,
+               std::ptrdiff_t q_stride, const AttentionScratch& scratch);
+
+/// Keys and values of consecutive positions, to be stored.
+struct StoreJob {
+  const KeyValues* kv;
+  int position;
+  int rows;
+  const float* keys;    // [rows][stride]
+  const float* values;  // [rows][stride]
+};
+
+/// store_positions, of all jobs and all their KV heads. No two jobs write to one place.
+void store(std::span<const StoreJob> jobs, std::ptrdiff_t stride);
 
 }  // namespace draftproof

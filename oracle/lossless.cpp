@@ -101,8 +101,7 @@ Losslessness examine(const Trace& trace, Model& target, const Rule& rule, std::u
   variation.rule = &rule;
   variation.kernels = trace.kernels;
   variation.threads = std::max(1, trace.threads);
-  variation.prefill_chunk = trace.request.prefill_chunk;
-  variation.verification = trace.request.verification;
+  static_cast<Execution&>(variation) = trace.execution;
   Trial asked(subject, trace.request, seed, {variation});
   // Plain decoding decodes as many tokens as the output has. Whether the output has as many as requested is examined by
   // termination_and_counters, in the trial `asked`.

@@ -31,14 +31,6 @@ void refuse_to_keep(std::size_t runs, const Trace& like) {
 
 }  // namespace
 
-Request varied(const Request& request, const Variation& variation) {
-  Request result = request;
-  result.draft_max = variation.draft_max;
-  result.prefill_chunk = variation.prefill_chunk;
-  result.verification = variation.verification;
-  return result;
-}
-
 Engine& EngineSubject::engine(const Variation& variation) {
   set_threads(variation.threads);
   if (!engine_ || loaded_ != variation.kernels) {
@@ -51,15 +43,10 @@ Engine& EngineSubject::engine(const Variation& variation) {
 
 Trace EngineSubject::run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
                                        const OnRound& on_round) {
-  std::atomic<bool> ended = false;
   RoundCallback watch{{}, rows_};
-  if (on_round) {
-    watch.on_round = [&](const Trace& trace) {
-      ended = !on_round(trace) || (cancelled_ != nullptr && cancelled_->load());
-    };
-  }
-  Trace trace = engine(variation).decode(varied(request, variation), variation.draft, *variation.rule, random,
-                                         Recording::digests, watch, on_round ? &ended : cancelled_);
+  if (on_round) watch.on_round = [&](const Trace& trace) { return on_round(trace) ? Next::go_on : Next::cancel; };
+  Trace trace = engine(variation).decode(request, variation, variation.draft, *variation.rule, random,
+                                         Recording::digests, watch, cancelled_);
   if (to_keep_ > 0) {
     refuse_to_keep(--to_keep_, trace);
     kept_();

@@ -51,7 +51,4 @@ class EngineSubject final : public Subject {
   std::unique_ptr<Engine> engine_;
 };
 
-/// Returns the request with the settings of the variation.
-Request varied(const Request& request, const Variation& variation);
-
 }  // namespace draftproof

@@ -139,7 +139,8 @@ Fixture run(Fixture fixture, const FixtureRun& how, Progress& progress) {
   load_options.observer = progress.observer();
   set_threads(how.threads);
   ModelFiles files(how.target);
-  refuse_shortage(files, std::span(&how.draft, 1), load_options, fixture.request);
+  refuse_shortage(files, std::span(&how.draft, 1), load_options, fixture.request,
+                  fixture.execution.draft_max);
   Engine engine(files, load_options);
   if (const std::string why = request_error(fixture.request, engine.target()); !why.empty()) {
     throw Error(how.file.string() + ": " + why);
@@ -149,13 +150,14 @@ Fixture run(Fixture fixture, const FixtureRun& how, Progress& progress) {
   }
   require_chains(how.draft, how.file.string() + ": a fixture");
   PhiloxSource random(fixture.seed);
-  const Trace trace = engine.decode(fixture.request, how.draft, rule_by_name(fixture.rule), random, Recording::digests,
-                                    {}, watch_for_interrupt());
+  const Trace trace = engine.decode(fixture.request, fixture.execution, how.draft, rule_by_name(fixture.rule), random,
+                                    Recording::digests, {}, watch_for_interrupt());
   if (trace.finish == Finish::cancelled) throw Error(how.file.string() + ": interrupted; the run is not complete");
   fixture.generator = "draftproof fixture";
   fixture.version = DRAFTPROOF_VERSION;
   fixture.numerics = numerics_of(engine.kernels());
   fixture.request = trace.request;
+  fixture.execution = trace.execution;
   fixture.arrays =
       arrays_of(trace, how.rows ? decided_rows(engine.target(), trace, how.file) : Array<float>{});
   return fixture;
@@ -193,6 +195,7 @@ Exit record(const RecordOptions& options) {
   fixture.seed = common.seed;
   const Checkpoint files(common.target);
   fixture.request = make_request(common, files, tokenizer_to_read(common, files).get());
+  fixture.execution = execution_of(common);
   fixture.target = seen_from(file, common.target);
   fixture.draft = draft_with(draft, draft.kind->takes_path ? seen_from(file, draft.path) : "");
   Progress progress(common.quiet);

@@ -22,6 +22,7 @@ namespace {
 struct GenerateOptions {
   CommonOptions common;
   std::string draft = "none";
+  std::string gate = "open";
   bool statistics = false;
   bool logprobs = false;
   TraceFileNames trace;
@@ -73,7 +74,9 @@ nlohmann::ordered_json json_of(const GenerateOptions& options, const Engine& eng
   };
   if (tokenizer != nullptr) json["text"] = tokenizer->decode(trace.output);
   if (options.logprobs) {
-    for (const Round& round : trace.rounds) json["logprobs"].push_back(round.logprob);
+    for (const Round& round : trace.rounds) {
+      for (const double logprob : round.logprobs) json["logprobs"].push_back(logprob);
+    }
   }
   return json;
 }
@@ -97,10 +100,10 @@ Exit generate(const GenerateOptions& options) {
   Progress progress(common.quiet);
   LoadOptions load_options = layout_of(common.load_options);
   load_options.observer = progress.observer();
-  refuse_shortage(files, std::span(&options.draft, 1), load_options, request, traced.asked());
+  refuse_shortage(files, std::span(&options.draft, 1), load_options, request, common.draft_max, traced.asked());
   Engine engine(files, load_options);
   if (const std::string why = request_error(request, engine.target()); !why.empty()) throw Error(why);
-  const Gate gate = engine.gate(options.draft, options.logprobs);
+  const Gate gate = engine.gate(options.draft, options.logprobs && options.gate == "seed");
   if (gate != Gate::open && gate != Gate::no_draft) {
     complain(fmt::format("speculation is off, decoding plainly: {}", name_of(gate)));
   }
@@ -115,14 +118,20 @@ Exit generate(const GenerateOptions& options) {
   const auto on_round = [&](const Trace& so_far) {
     if (writer != nullptr) writer->add_round(so_far);
     printer.output(so_far.rounds.back().emitted);
+    return Next::go_on;
   };
   PhiloxSource random(common.seed);
-  const Trace trace = engine.decode(std::move(request), options.draft, rule, random, Recording::counts,
+  const Trace trace = engine.decode(std::move(request), execution_of(common),
+                                    gate == Gate::open ? options.draft : "none", rule, random, Recording::counts,
                                     {on_round, traced.asked()}, watch_for_interrupt());
   printer.finish();
 
   if (options.logprobs && !silent) {
-    for (const Round& round : trace.rounds) fmt::print("{}\t{:.6f}\n", round.verdict.next, round.logprob);
+    for (const Round& round : trace.rounds) {
+      for (std::size_t i = 0; i < round.emitted.size(); ++i) {
+        fmt::print("{}\t{:.6f}\n", round.emitted[i], round.logprobs[i]);
+      }
+    }
   }
   if (options.statistics) fmt::print(stderr, "{}", statistics_text(trace, gate));
   if (json_file) json_file->write(dumped(json_of(options, engine, gate, trace, tokenizer.get())));
@@ -142,7 +151,10 @@ void add_generate(Command& app) {
   add_verification_option(command, options->common.verification);
   command.group("Output");
   command.flag("--stats", options->statistics, "print acceptance rate, mean accepted length and times on stderr");
-  command.flag("--logprobs", options->logprobs, "print the logprob of every token; turns speculation off");
+  command.option("--gate", options->gate, "seed: --logprobs turns speculation off, as in the engines we started from")
+      .choices({"open", "seed"})
+      .show_default();
+  command.flag("--logprobs", options->logprobs, "print the logprob of every token");
   add_trace_options(command, options->trace, "");
   command.action([options] { return generate(*options); });
 }

@@ -228,11 +228,14 @@ Request make_request(const CommonOptions& options, const Checkpoint& files, cons
     request.prompt = tokenizer->encode(text);
   }
   request.sampling = options.sampling;
-  request.verification = options.verification == "serial" ? Verification::serial : Verification::batched;
   request.stops = read_stop_tokens(files);
   request.max_new_tokens = options.max_new_tokens;
-  request.draft_max = options.draft_max;
   return request;
+}
+
+Execution execution_of(const CommonOptions& options) {
+  return {.draft_max = options.draft_max,
+          .verification = options.verification == "serial" ? Verification::serial : Verification::batched};
 }
 
 bool is_standard_output(const std::string& path) {

@@ -87,6 +87,9 @@ std::unique_ptr<Tokenizer> tokenizer_to_write(const CommonOptions& options, cons
 /// tokenizer_to_read.
 Request make_request(const CommonOptions& options, const Checkpoint& files, const Tokenizer* tokenizer);
 
+/// --draft-max and --verify.
+Execution execution_of(const CommonOptions& options);
+
 /// True for "-" and for other names of standard output: /dev/stdout, or the file it was redirected to.
 bool is_standard_output(const std::string& path);
 

@@ -216,7 +216,7 @@ void time_decoding(EngineSubject& subject, const Request& request, const VerifyO
       variation.threads = threads_of(options.common);
       PhiloxSource random(options.common.seed);
       const Trace trace =
-          subject.engine(variation).decode(varied(request, variation), variation.draft, rule, random);
+          subject.engine(variation).decode(request, variation, variation.draft, rule, random);
       seconds[i].push_back(trace.statistics.decode_seconds());
     }
   }
@@ -303,7 +303,7 @@ VerifyCommand::VerifyCommand(const VerifyOptions& options)
                 .rule = &rule_,
                 .request = request_},
       subject_(model_files_, load_options(), interrupted_, trace_files_.asked()) {
-  refuse_shortage(model_files_, options_.drafts, load_options(), request_, trace_files_.asked());
+  refuse_shortage(model_files_, options_.drafts, load_options(), request_, common_.draft_max, trace_files_.asked());
   first_.rule = &rule_;
   first_.kernels = question_.tables.front();
 }
@@ -346,7 +346,7 @@ void VerifyCommand::open_drafts() {
     Request probe = request_;
     probe.max_new_tokens = 0;
     PhiloxSource random(common_.seed);
-    question_.draft_tokens.push_back(subject_.run(probe, first_, random).request.draft_max);
+    question_.draft_tokens.push_back(subject_.run(probe, first_, random).execution.draft_max);
   }
 }
 

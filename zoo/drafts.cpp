@@ -92,6 +92,7 @@ class TextDraft : public Draft {
     text_.insert(text_.end(), committed.begin(), committed.end());
     last_committed_ = static_cast<int>(committed.size());
   }
+  void forget() override { text_.clear(); }
   Fingerprint digest() const override {
     Digest digest;
     digest.add(std::span<const Token>(text_));
@@ -103,7 +104,7 @@ class TextDraft : public Draft {
     const int length = static_cast<int>(text.size());
     const auto cache = model_.new_cache(length, length);
     const Transaction transaction = cache->begin(length);
-    model_.forward({.tokens = text, .logits_from = length - 1}, *cache, outputs_);
+    forward_alone(model_, {.cache = cache.get(), .tokens = text, .logits_from = length - 1}, outputs_);
     return outputs_.logits_row(0, model_.vocabulary());
   }
   Model& model_;

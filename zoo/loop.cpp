@@ -90,11 +90,10 @@ class Rows final : public TargetRows {
       : target_(target), cache_(cache), request_(request), counted_(counted), round_(round), fault_(fault) {
     tokens_.push_back(round.anchor);
     tokens_.insert(tokens_.end(), round.proposal.tokens.begin(), round.proposal.tokens.end());
-    if (request.verification == Verification::batched) read(tokens_.size());
+    read();
   }
 
   const Distribution& row(int row) override {
-    while (logits_.size() <= static_cast<std::size_t>(row)) read(1);
     std::vector<float> logits = logits_[row];
     round_.logits.push_back(digest_of(logits));
     const int draft_tokens = round_.proposal.size();
@@ -132,11 +131,10 @@ class Rows final : public TargetRows {
   const std::vector<float>& logits(std::size_t row) const { return logits_[row]; }
 
  private:
-  void read(std::size_t rows) {
+  void read() {
     Outputs outputs;
-    target_.forward({.tokens = std::span<const Token>(tokens_).subspan(logits_.size(), rows)}, cache_, outputs);
-    ++round_.passes;
-    for (int row = 0; row < static_cast<int>(rows); ++row) {
+    forward_alone(target_, {.cache = &cache_, .tokens = tokens_}, outputs);
+    for (int row = 0; row < static_cast<int>(tokens_.size()); ++row) {
       const auto logits = outputs.logits_row(row, target_.vocabulary());
       logits_.emplace_back(logits.begin(), logits.end());
     }
@@ -153,29 +151,31 @@ class Rows final : public TargetRows {
   Distribution distribution_;
 };
 
-void count(const Round& round, const Request& request, Fault fault, Statistics& s) {
+void count(const Round& round, const Execution& execution, Fault fault, Statistics& s) {
   ++s.rounds;
   const int draft_tokens = round.proposal.size();
   if (draft_tokens == 0 && fault != Fault::plain_rounds_counted) return;
   ++s.iterations;
   s.accepted += round.accepted;
   s.drafted += fault == Fault::drafted_counted_as_accepted ? round.accepted
-               : fault == Fault::drafted_counted_as_limit  ? request.draft_max
+               : fault == Fault::drafted_counted_as_limit  ? execution.draft_max
                                                            : draft_tokens;
   ++(round.verdict.accepted == draft_tokens ? s.all_accepted : s.mismatches);
-  ++(request.verification == Verification::serial ? s.serial : s.batched);
+  ++(execution.verification == Verification::serial ? s.serial : s.batched);
 }
 
 class Loop {
  public:
-  Loop(Model& target, Draft& draft, const Rule& rule, RandomSource& random, const Request& request, Fault fault)
-      : target_(target), draft_(draft), rule_(rule), random_(random), request_(request), fault_(fault),
-        text_(request.prompt), penalized_text_(text_), anchor_of_drafted_(text_.back()),
+  Loop(Model& target, Draft& draft, const Rule& rule, RandomSource& random, const Request& request,
+       const Execution& execution, Fault fault)
+      : target_(target), draft_(draft), rule_(rule), random_(random), request_(request), execution_(execution),
+        fault_(fault), text_(request.prompt), penalized_text_(text_), anchor_of_drafted_(text_.back()),
         left_(request.max_new_tokens) {
     trace_.request = request;
+    trace_.execution = execution;
     const int prefill_rows = static_cast<int>(text_.size()) - 1;
-    const int capacity = static_cast<int>(text_.size()) + (2 + request.draft_max) * request.max_new_tokens + slack;
-    cache_ = target.new_cache(capacity, std::max(prefill_rows, 1 + request.draft_max));
+    const int capacity = static_cast<int>(text_.size()) + (2 + execution.draft_max) * request.max_new_tokens + slack;
+    cache_ = target.new_cache(capacity, std::max(prefill_rows, 1 + execution.draft_max));
   }
 
   Trace run(const OnRound& on_round) && {
@@ -197,7 +197,7 @@ class Loop {
  private:
   void prefill() {
     const int total = static_cast<int>(text_.size()) - 1;
-    const int chunk = request_.prefill_chunk > 0 ? request_.prefill_chunk : std::max(1, total);
+    const int chunk = execution_.prefill_chunk > 0 ? execution_.prefill_chunk : std::max(1, total);
     for (int at = 0; at < total; at += chunk) {
       const int overlap = fault_ == Fault::chunks_overlap && at > 0 ? 1 : 0;
       const int rows = overlap + std::min(chunk, total - at);
@@ -205,7 +205,7 @@ class Loop {
                                                                 static_cast<std::size_t>(rows));
       Transaction transaction = cache_->begin(rows);
       Outputs outputs;
-      target_.forward({.tokens = tokens, .logits_from = rows}, *cache_, outputs);
+      forward_alone(target_, {.cache = cache_.get(), .tokens = tokens, .logits_from = rows}, outputs);
       draft_.observe(tokens.subspan(static_cast<std::size_t>(overlap)), {});
       transaction.commit(rows);
     }
@@ -218,7 +218,7 @@ class Loop {
     round.position = static_cast<int>(text_.size());
     round.anchor = fault_ == Fault::stale_anchor && plain_before_ ? anchor_of_drafted_ : text_.back();
     const bool unlimited = fault_ == Fault::budget_ignored;
-    const int limit = unlimited ? request_.draft_max : std::min(request_.draft_max, left_ - 1);
+    const int limit = unlimited ? execution_.draft_max : std::min(execution_.draft_max, left_ - 1);
     if (limit > 0) propose(round, limit);
     plain_before_ = round.proposal.size() == 0;
     if (!plain_before_) anchor_of_drafted_ = text_.back();
@@ -227,9 +227,8 @@ class Loop {
     const bool last_only = fault_ == Fault::penalties_see_last_of_round;
     Rows rows(target_, *cache_, request_, last_only ? penalized_text_ : text_, round, fault_);
     round.verdict = rule_.judge(round.proposal, rows, request_.sequence, round.position, random_);
-    if (request_.logprobs) set_logprob(round, rows);
-
     const bool stops = emit(round, limit);
+    if (request_.logprobs) set_logprobs(round, rows);
     const int committed = rows_to_commit(round, rows);
     update_draft(round);
     transaction.commit(committed);
@@ -239,7 +238,7 @@ class Loop {
     round.cache = cache_->digest();
     round.draft = draft_.digest();
 
-    count(round, request_, fault_, trace_.statistics);
+    count(round, execution_, fault_, trace_.statistics);
     if (stops) {
       trace_.finish = fault_ == Fault::stop_finishes_by_length ? Finish::length : Finish::stop;
     } else if (left_ <= 0) {
@@ -263,15 +262,18 @@ class Loop {
     drawn_from_before_ = std::move(drawn_from);
   }
 
-  void set_logprob(Round& round, const Rows& rows) {
-    std::vector<float> row = rows.logits(0);
-    if (fault_ == Fault::logprob_of_row_before && !row_before_.empty()) row = row_before_;
-    if (fault_ == Fault::logprob_after_temperature && !request_.sampling.greedy()) {
-      for (float& logit : row) logit /= request_.sampling.temperature;
+  void set_logprobs(Round& round, const Rows& rows) {
+    for (std::size_t i = 0; i < round.emitted.size(); ++i) {
+      std::vector<float> row = rows.logits(std::min(i, static_cast<std::size_t>(rows.rows_read()) - 1));
+      const std::vector<float> own = row;
+      if (fault_ == Fault::logprob_of_row_before && !row_before_.empty()) row = row_before_;
+      if (fault_ == Fault::logprob_after_temperature && !request_.sampling.greedy()) {
+        for (float& logit : row) logit /= request_.sampling.temperature;
+      }
+      const bool in_row = static_cast<std::size_t>(round.emitted[i]) < row.size();
+      round.logprobs.push_back(in_row ? log_probability(row, round.emitted[i]) : 0);
+      row_before_ = own;
     }
-    const bool in_row = static_cast<std::size_t>(round.verdict.next) < row.size();
-    round.logprob = in_row ? log_probability(row, round.verdict.next) : 0;
-    row_before_ = rows.logits(0);
   }
 
   /// Sets what the round emits, and takes it from the budget. Returns whether a stop token ends the text.
@@ -322,7 +324,7 @@ class Loop {
     const int rows = static_cast<int>(rejected.size());
     Transaction transaction = cache_->begin(rows);
     Outputs outputs;
-    target_.forward({.tokens = rejected, .logits_from = rows}, *cache_, outputs);
+    forward_alone(target_, {.cache = cache_.get(), .tokens = rejected, .logits_from = rows}, outputs);
     transaction.commit(rows);
   }
 
@@ -331,6 +333,7 @@ class Loop {
   const Rule& rule_;
   RandomSource& random_;
   const Request& request_;
+  const Execution& execution_;
   const Fault fault_;
   Trace trace_;
   std::vector<Token> text_;
@@ -347,8 +350,8 @@ class Loop {
 }  // namespace
 
 Trace run_loop(Model& target, Draft& draft, const Rule& rule, RandomSource& random, const Request& request,
-               const OnRound& on_round, Fault fault) {
-  return Loop(target, draft, rule, random, request, fault).run(on_round);
+               const Execution& execution, const OnRound& on_round, Fault fault) {
+  return Loop(target, draft, rule, random, request, execution, fault).run(on_round);
 }
 
 }  // namespace draftproof::zoo

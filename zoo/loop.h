@@ -64,7 +64,7 @@ enum class Fault {
 /// Target, draft and random source must outlive the call. The draft must have room for `slack` positions more than the
 /// text.
 Trace run_loop(Model& target, Draft& draft, const Rule& rule, RandomSource& random, const Request& request,
-               const OnRound& on_round, Fault fault);
+               const Execution& execution, const OnRound& on_round, Fault fault);
 inline constexpr int slack = 64;
 
 }  // namespace draftproof::zoo

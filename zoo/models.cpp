@@ -8,7 +8,7 @@
 namespace draftproof::zoo {
 namespace {
 
-class Wrapper : public Model {
+class Wrapper : public OneByOneModel {
  public:
   explicit Wrapper(Model& sound) : sound_(sound) {}
   int vocabulary() const override { return sound_.vocabulary(); }
@@ -16,9 +16,10 @@ class Wrapper : public Model {
   std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override {
     return sound_.new_cache(capacity, max_pending_rows);
   }
-  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override { sound_.forward(batch, cache, outputs); }
 
  protected:
+  void forward_one(const Segment& segment, Outputs& outputs) override { forward_alone(sound_, segment, outputs); }
+
   /// Gives every token the logit of the token `by` places on, which makes a different row.
   static void rotate(std::span<float> row, int by) {
     std::rotate(row.begin(), row.begin() + by % static_cast<int>(row.size()), row.end());
@@ -33,9 +34,9 @@ class Wrapper : public Model {
 class EvenPassesDiffer final : public Wrapper {
  public:
   using Wrapper::Wrapper;
-  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
-    sound_.forward(batch, cache, outputs);
-    if (batch.tokens.size() % 2 != 0) return;
+  void forward_one(const Segment& segment, Outputs& outputs) override {
+    forward_alone(sound_, segment, outputs);
+    if (segment.tokens.size() % 2 != 0) return;
     for (float& logit : outputs.logits) logit *= 1.0078125F;
   }
 };
@@ -43,10 +44,10 @@ class EvenPassesDiffer final : public Wrapper {
 class ThreadsDiffer final : public Wrapper {
  public:
   ThreadsDiffer(Model& sound, int threads) : Wrapper(sound), threads_(threads) {}
-  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
-    sound_.forward(batch, cache, outputs);
+  void forward_one(const Segment& segment, Outputs& outputs) override {
+    forward_alone(sound_, segment, outputs);
     if (threads_ == 1) return;
-    const int rows = static_cast<int>(batch.tokens.size()) - batch.logits_from;
+    const int rows = segment.rows_wanted();
     for (int row = 0; row < rows; ++row) rotate(row_of(outputs, row), 1);
   }
 
@@ -57,11 +58,11 @@ class ThreadsDiffer final : public Wrapper {
 class LooksAhead final : public Wrapper {
  public:
   using Wrapper::Wrapper;
-  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
-    sound_.forward(batch, cache, outputs);
-    const int rows = static_cast<int>(batch.tokens.size());
-    for (int row = batch.logits_from; row + 1 < rows; ++row) {
-      rotate(row_of(outputs, row - batch.logits_from), batch.tokens[static_cast<std::size_t>(row) + 1]);
+  void forward_one(const Segment& segment, Outputs& outputs) override {
+    forward_alone(sound_, segment, outputs);
+    const int rows = segment.rows();
+    for (int row = segment.logits_from; row + 1 < rows; ++row) {
+      rotate(row_of(outputs, row - segment.logits_from), segment.tokens[static_cast<std::size_t>(row) + 1]);
     }
   }
 };
@@ -70,11 +71,11 @@ class LooksAhead final : public Wrapper {
 class LastCacheOnly final : public Wrapper {
  public:
   using Wrapper::Wrapper;
-  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
-    if (cache.length() == 0) last_ = &cache;
-    sound_.forward(batch, cache, outputs);
-    if (last_ == &cache) return;
-    const int rows = static_cast<int>(batch.tokens.size()) - batch.logits_from;
+  void forward_one(const Segment& segment, Outputs& outputs) override {
+    if (segment.cache->length() == 0) last_ = segment.cache;
+    forward_alone(sound_, segment, outputs);
+    if (last_ == segment.cache) return;
+    const int rows = segment.rows_wanted();
     for (int row = 0; row < rows; ++row) rotate(row_of(outputs, row), 1);
   }
 
@@ -159,15 +160,16 @@ class Rereading : public Wrapper {
     return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
   }
 
-  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
+  void forward_one(const Segment& segment, Outputs& outputs) override {
+    Cache& cache = *segment.cache;
     auto& cache_layer = cache.layer<TokenCache>(0);
-    const int rows = static_cast<int>(batch.tokens.size());
+    const int rows = segment.rows();
     outputs.logits.clear();
     outputs.features.clear();
     for (int row = 0; row < rows; ++row) {
-      cache_layer.write(cache.end() + row, batch.tokens[row], batch.logits_from > 0);
-      if (row < batch.logits_from) continue;
-      read(seen(cache_layer, batch, row));
+      cache_layer.write(cache.end() + row, segment.tokens[row], segment.logits_from > 0);
+      if (row < segment.logits_from) continue;
+      read(seen(cache_layer, segment, row));
       rotate(fresh_.logits, rotated_by(cache_layer));
       outputs.logits.insert(outputs.logits.end(), fresh_.logits.begin(), fresh_.logits.end());
     }
@@ -175,7 +177,7 @@ class Rereading : public Wrapper {
   }
 
  protected:
-  virtual Text seen(const TokenCache& cache, const Batch&, int) const { return cache.tokens(); }
+  virtual Text seen(const TokenCache& cache, const Segment&, int) const { return cache.tokens(); }
   virtual int rotated_by(const TokenCache&) const { return 0; }
 
  private:
@@ -183,7 +185,7 @@ class Rereading : public Wrapper {
     const int length = static_cast<int>(text.size());
     const auto cache = sound_.new_cache(length, length);
     const Transaction transaction = cache->begin(length);
-    sound_.forward({.tokens = text, .logits_from = length - 1}, *cache, fresh_);
+    forward_alone(sound_, {.cache = cache.get(), .tokens = text, .logits_from = length - 1}, fresh_);
   }
 
   Settle settle_;
@@ -196,9 +198,9 @@ class DraftTokensUnseen final : public Rereading {
   explicit DraftTokensUnseen(Model& sound) : Rereading(sound, settle_soundly) {}
 
  protected:
-  Text seen(const TokenCache& cache, const Batch& batch, int) const override {
+  Text seen(const TokenCache& cache, const Segment& segment, int) const override {
     Text text = cache.tokens();
-    const bool verification = batch.logits_from == 0 && cache.pending_rows() > 1;
+    const bool verification = segment.logits_from == 0 && cache.pending_rows() > 1;
     if (verification) text.erase(text.end() - cache.pending_rows(), text.end() - 1);
     return text;
   }
@@ -218,10 +220,10 @@ class StaleSlot final : public Rereading {
   explicit StaleSlot(Model& sound) : Rereading(sound, settle_soundly) {}
 
  protected:
-  Text seen(const TokenCache& cache, const Batch& batch, int) const override {
+  Text seen(const TokenCache& cache, const Segment& segment, int) const override {
     Text text = cache.tokens();
     const int extra = cache.committed_before() - 1;
-    if (batch.tokens.size() == 1 && cache.pending_rows() == 1 && extra > 0) {
+    if (segment.tokens.size() == 1 && cache.pending_rows() == 1 && extra > 0) {
       text.erase(text.end() - 1 - extra, text.end() - 1);
     }
     return text;
@@ -235,9 +237,9 @@ class Windowed final : public Rereading {
   Windowed(Model& sound, Reach reach) : Rereading(sound, settle_soundly), reach_(reach) {}
 
  protected:
-  Text seen(const TokenCache& cache, const Batch& batch, int row) const override {
+  Text seen(const TokenCache& cache, const Segment& segment, int row) const override {
     const Text& text = cache.tokens();
-    const int reach = std::max(1, reach_(row, static_cast<int>(batch.tokens.size())));
+    const int reach = std::max(1, reach_(row, segment.rows()));
     return {text.end() - std::min<std::ptrdiff_t>(reach, std::ssize(text)), text.end()};
   }
 
@@ -254,17 +256,17 @@ class PrefixesByTheirBeginning final : public Rereading {
  public:
   explicit PrefixesByTheirBeginning(Model& sound) : Rereading(sound, settle_soundly) {}
 
-  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
-    const std::size_t rows = batch.tokens.size();
-    const bool prompt = batch.logits_from == static_cast<int>(rows) && cache.length() == 0 && rows > beginning;
+  void forward_one(const Segment& segment, Outputs& outputs) override {
+    const std::size_t rows = segment.tokens.size();
+    const bool prompt = segment.logits_from == static_cast<int>(rows) && segment.cache->length() == 0 && rows > beginning;
     if (!prompt) {
-      Rereading::forward(batch, cache, outputs);
+      Rereading::forward_one(segment, outputs);
       return;
     }
-    Text tokens(batch.tokens.begin(), batch.tokens.end());
+    Text tokens(segment.tokens.begin(), segment.tokens.end());
     const Text& known = published_.try_emplace(Text(tokens.begin(), tokens.begin() + beginning), tokens).first->second;
     std::copy_n(known.begin(), std::min(rows, known.size()), tokens.begin());
-    Rereading::forward({.tokens = tokens, .logits_from = batch.logits_from}, cache, outputs);
+    Rereading::forward_one({.cache = segment.cache, .tokens = tokens, .logits_from = segment.logits_from}, outputs);
   }
 
  private:
@@ -277,8 +279,10 @@ class PrefixesByTheirBeginning final : public Rereading {
 class SeesOtherBranches final : public Wrapper {
  public:
   using Wrapper::Wrapper;
-  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
-    sound_.forward({.tokens = batch.tokens, .taps = batch.taps, .logits_from = batch.logits_from}, cache, outputs);
+  void forward_one(const Segment& segment, Outputs& outputs) override {
+    Segment chain = segment;
+    chain.depths = {};
+    forward_alone(sound_, chain, outputs);
   }
 };
 
@@ -316,19 +320,21 @@ class KeepsTheFirstBranch final : public Wrapper {
     layers.push_back(std::make_unique<FirstRows>());
     return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
   }
-  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
+  void forward_one(const Segment& segment, Outputs& outputs) override {
+    Cache& cache = *segment.cache;
     auto& cache_layer = cache.layer<FirstRows>(0);
     outputs.logits.clear();
     outputs.features.clear();
-    for (std::size_t row = 0; row < batch.tokens.size(); ++row) {
-      const int position = cache.end() + (batch.depths.empty() ? static_cast<int>(row) : batch.depths[row]);
-      if (!batch.depths.empty()) cache_layer.branch(position);
-      cache_layer.write(position, batch.tokens[row]);
-      if (static_cast<int>(row) < batch.logits_from) continue;
+    for (std::size_t row = 0; row < segment.tokens.size(); ++row) {
+      const bool tree = !segment.depths.empty();
+      const int position = tree ? cache.length() + segment.depths[row] : cache.end() + static_cast<int>(row);
+      if (tree) cache_layer.branch(position);
+      cache_layer.write(position, segment.tokens[row]);
+      if (static_cast<int>(row) < segment.logits_from) continue;
       const std::vector<float> logits = logits_after(sound_, cache_layer.tokens());
       outputs.logits.insert(outputs.logits.end(), logits.begin(), logits.end());
     }
-    cache.wrote(static_cast<int>(batch.tokens.size()));
+    cache.wrote(segment.rows());
   }
 };
 

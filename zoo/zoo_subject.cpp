@@ -2,7 +2,6 @@
 #include "zoo/zoo_subject.h"
 
 #include <algorithm>
-#include <atomic>
 #include <iterator>
 
 #include "ref/decoding/decoder.h"
@@ -18,7 +17,6 @@ bool same_name(const Rule* rule, const Rule& other) {
 }
 
 bool can_run(const Parts& parts, const Variation& variation, int vocabulary) {
-  if (parts.trees && parts.rule != nullptr && variation.verification == Verification::serial) return false;
   const std::string_view name = variation.draft;
   if (name.starts_with("scripted:")) return parts.trees && ScriptedDraft::is_script(name.substr(9), vocabulary);
   return std::find(std::begin(draft_names), std::end(draft_names), name) != std::end(draft_names);
@@ -49,24 +47,20 @@ std::unique_ptr<Draft> ZooSubject::new_draft(const std::string& name, int capaci
 Trace ZooSubject::run_with_callback(const Request& request, const Variation& variation, RandomSource& sound_random,
                                     const OnRound& on_round) {
   Request asked = request;
-  asked.draft_max = variation.draft_max;
-  asked.prefill_chunk = variation.prefill_chunk;
-  asked.verification = variation.verification;
   if (!first_) first_ = request;
   if (parts_.first_asked) {
     asked.sampling = first_->sampling;
     asked.stops = first_->stops;
   }
   const int capacity = static_cast<int>(asked.prompt.size()) + asked.max_new_tokens + slack;
-  const auto draft = new_draft(variation.draft, capacity, asked.draft_max);
+  const auto draft = new_draft(variation.draft, capacity, variation.draft_max);
   const auto own_random = parts_.random == nullptr ? nullptr : parts_.random(sound_random);
   RandomSource& random = own_random ? *own_random : sound_random;
   const Rule& rule = same_name(parts_.rule, *variation.rule) ? *parts_.rule : *variation.rule;
   Model& own_target = target(variation);
-  if (parts_.loop) return run_loop(own_target, *draft, rule, random, asked, on_round, *parts_.loop);
-  Decoder decoder(own_target, *draft, rule, random, asked, Recording::digests);
-  std::atomic<bool> ended = false;
-  decoder.run({[&](const Trace& trace) { ended = on_round && !on_round(trace); }, rows_}, &ended);
+  if (parts_.loop) return run_loop(own_target, *draft, rule, random, asked, variation, on_round, *parts_.loop);
+  Decoder decoder(own_target, *draft, rule, random, asked, variation, Recording::digests);
+  decoder.run({[&](const Trace& trace) { return !on_round || on_round(trace) ? Next::go_on : Next::cancel; }, rows_});
   Trace trace = decoder.trace();
   trace.request.sampling = request.sampling;  // a decoder with this fault would record what it was given
   trace.request.stops = request.stops;

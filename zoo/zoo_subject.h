@@ -40,8 +40,7 @@ class ZooSubject final : public Subject {
   std::optional<Request> first_;                   // the first request
 };
 
-/// Returns whether a decoder of these parts can be run in this variation. A wrong rule for trees may ask for rows off
-/// its path, which serial verification does not have. Scripts are for parts that support trees.
+/// Returns whether a decoder of these parts can be run in this variation. Scripts are for parts that support trees.
 bool can_run(const Parts& parts, const Variation& variation, int vocabulary);
 
 bool same_name(const Rule* rule, const Rule& other);

@@ -24,7 +24,7 @@ std::vector<Fingerprint> read(Model& target, std::span<const Token> text, int fi
     }
     Transaction transaction = cache->begin(now + draft_tokens);
     const int from = std::clamp(first - at, 0, now);
-    target.forward({.tokens = tokens, .logits_from = from}, *cache, outputs);
+    forward_alone(target, {.cache = cache.get(), .tokens = tokens, .logits_from = from}, outputs);
     for (int row = from; row < now; ++row) {
       rows.push_back(digest_of(outputs.logits_row(row - from, target.vocabulary())));
     }

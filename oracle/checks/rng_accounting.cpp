@@ -48,7 +48,7 @@ class ExpectedDraws {
     int branch = 0;
     while (branch < proposal.size() && proposal.depth(branch) == branch) ++branch;
     if (branch == 0 || !trial_.request.stops_at(proposal.tokens[branch - 1])) return;
-    const int most = std::max(run_.variation.draft_max, run_.trace.request.draft_max);
+    const int most = std::max(run_.variation.draft_max, run_.trace.execution.draft_max);
     for (int i = branch; i < most; ++i) add_draft_draw(i, false);
   }
 

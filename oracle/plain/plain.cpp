@@ -27,7 +27,7 @@ std::vector<float> logits_after(Model& target, std::span<const Token> text) {
   const auto cache = target.new_cache(length, length);
   Transaction transaction = cache->begin(length);
   Outputs outputs;
-  target.forward({.tokens = text, .logits_from = length - 1}, *cache, outputs);
+  forward_alone(target, {.cache = cache.get(), .tokens = text, .logits_from = length - 1}, outputs);
   return std::move(outputs.logits);
 }
 

@@ -14,14 +14,12 @@
 
 namespace draftproof {
 
-struct Variation {
+/// How a request is executed: with this draft (`draft_max` 0: its default) and rule, on this table and these threads.
+struct Variation : Execution {
   std::string draft = "none";  // the subject's name for it
-  int draft_max = 0;           // 0: the draft's default
   const Rule* rule = &matching;
   std::string kernels;         // the subject's name for its numerics; "": its default
   int threads = 1;
-  int prefill_chunk = 0;       // most prompt tokens read at once; 0: the subject's default
-  Verification verification = Verification::batched;
 
   /// Returns whether the rule promises the same tokens as plain decoding, not only the same distribution.
   bool promises_tokens() const noexcept { return rule->judge == matching.judge; }

@@ -153,8 +153,9 @@ void Writer::begin(Setup setup) {
   opened_ = false;
 }
 
-void Writer::open(const Request& request) {
+void Writer::open(const Trace& trace) {
   if (std::exchange(opened_, true)) return;
+  const Request& request = trace.request;
   const Sampling& s = request.sampling;
   add_line(fmt::format(
       "{{\"type\":\"sequence\",\"sequence\":{},\"rng_key\":{},\"draft\":{},\"kernels\":{},\"numerics\":{},"
@@ -162,20 +163,20 @@ void Writer::open(const Request& request) {
       "\"top_p\":{},\"min_p\":{},\"repeat_penalty\":{},\"presence_penalty\":{},\"frequency_penalty\":{},"
       "\"repeat_last_n\":{}{}{}}}",
       sequence_, request.sequence, in_json(setup_.draft), in_json(setup_.kernels), in_json(setup_.numerics),
-      request.draft_max, name_of(request.verification), request.max_new_tokens, real(s.temperature), s.top_k,
+      trace.execution.draft_max, name_of(trace.execution.verification), request.max_new_tokens, real(s.temperature), s.top_k,
       real(s.top_p), real(s.min_p), real(s.repeat_penalty), real(s.presence_penalty), real(s.frequency_penalty),
       s.repeat_last_n, list("stop_tokens", request.stops), list("prompt", request.prompt)));
 }
 
 void Writer::add_round(const Trace& trace) {
-  open(trace.request);
+  open(trace);
   const Round& round = trace.rounds.back();
   const auto& draft_tokens = round.proposal.tokens;
   const auto accepted = static_cast<std::size_t>(round.verdict.accepted);
   REQUIRE(round.proposal.is_chain(), "a trace states chains of draft tokens");
   REQUIRE(round.proposal.drawn_from.size() == draft_tokens.size() && round.rows.size() == accepted + 1,
           "the round is recorded with its rows");
-  const bool batched = trace.request.verification == Verification::batched;
+  const bool batched = trace.execution.verification == Verification::batched;
   const NextFrom next_from = accepted == draft_tokens.size()     ? NextFrom::bonus
                              : rule_ == AcceptanceRule::matching ? NextFrom::target
                                                                  : NextFrom::residual;
@@ -253,7 +254,7 @@ std::string Writer::rows_text(const Round& round) {
 }
 
 void Writer::end(const Trace& trace) {
-  open(trace.request);
+  open(trace);
   if (trace.finish == Finish::unfinished) return;
   add_line(fmt::format("{{\"type\":\"end\",\"sequence\":{},\"reason\":\"{}\",\"emitted_count\":{},"
                        "\"statistics\":{},\"sha256\":\"{}\"}}",

@@ -43,7 +43,7 @@ class Writer {
 
  private:
   class Coins;
-  void open(const Request& request);
+  void open(const Trace& trace);
   void add_line(const std::string& line);
   std::string draft_text(const Round& round, Coins& coins) const;
   std::string next_text(const Round& round, Coins& coins) const;

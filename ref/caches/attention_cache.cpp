@@ -45,10 +45,10 @@ const KeyValues& AttentionCache::claim_rows(int position, int rows) {
   return kv_;
 }
 
-const KeyValues& AttentionCache::tree(int rows) {
-  if (const int blocks = (rows + block - 1) / block; tree_.blocks < blocks) {
-    const std::size_t bytes = key_values_bytes(kv_.format, kv_.kv_heads, kv_.head_dim, blocks);
-    tree_data_ = allocate_aligned(bytes);
+const KeyValues& AttentionCache::tree() {
+  if (tree_.blocks == 0) {
+    const int blocks = (max_pending_rows_ + block - 1) / block;
+    tree_data_ = allocate_aligned(key_values_bytes(kv_.format, kv_.kv_heads, kv_.head_dim, blocks));
     tree_ = key_values_in(tree_data_.get(), kv_.format, kv_.kv_heads, kv_.head_dim, blocks);
   }
   return tree_;

@@ -36,10 +36,9 @@ class AttentionCache final : public LayerCache {
 
   const KeyValues& kv() const noexcept { return kv_; }
 
-  /// Returns the second place where the rows of a tree of `rows` rows must be stored, at their row numbers in the
-  /// transaction, so that any path of the tree can be kept: rows of equal depth share a position, which holds the last
-  /// one written.
-  const KeyValues& tree(int rows);
+  /// Returns the second place where the rows of a tree must be stored, at their row numbers in the transaction, so that
+  /// any path of the tree can be kept: rows of equal depth share a position, which holds the last one written.
+  const KeyValues& tree();
 
   /// Returns the first position that a row at `position` can see: max(0, position - window + 1); 0 for full attention.
   int first_visible(int position) const noexcept;

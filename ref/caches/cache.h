@@ -81,8 +81,8 @@ class Cache {
   /// Returns the position of the next row to write: length() when settled, at least length() in a transaction.
   int end() const noexcept { return end_; }
 
-  /// Records that a model wrote `rows` rows at [end(), end() + rows) into every layer, or a tree of this many rows as
-  /// the first and only rows of the transaction. Only inside a transaction.
+  /// Records that a model wrote `rows` rows into every layer: at [end(), end() + rows), or more rows of a tree, whose
+  /// root is the first row of the transaction. Only inside a transaction.
   void wrote(int rows);
 
   template <class Kind>

@@ -51,7 +51,7 @@ const Rule& rule_by_name(const std::string& name) {
 namespace {
 
 /// The draft tokens of a round that memory is counted for.
-int default_draft_max(const Request& request) { return request.draft_max > 0 ? request.draft_max : 16; }
+int counted_draft_max(int draft_max) { return draft_max > 0 ? draft_max : 16; }
 
 /// The need of a model and of what reads its rows.
 MemoryNeed decoding_need(const Checkpoint& files, const LoadOptions& load_options) {
@@ -103,7 +103,7 @@ MemoryNeed memory_need(ModelFiles& files, std::span<const std::string> drafts, c
 }
 
 void refuse_shortage(ModelFiles& files, std::span<const std::string> drafts, const LoadOptions& load_options,
-                     const Request& request, bool rows) {
+                     const Request& request, int draft_max, bool rows) {
   const bool plain = std::ranges::all_of(drafts, [](const std::string& draft) { return draft == "none"; });
   const int context = read_transformer_config(files.target().config()).context;
   const std::size_t wanted = request.prompt.size() + static_cast<std::size_t>(request.max_new_tokens);
@@ -113,14 +113,15 @@ void refuse_shortage(ModelFiles& files, std::span<const std::string> drafts, con
     if (draft != "none") what += " with " + draft;
   }
   refuse(what + " for a text of " + std::to_string(positions) + " positions",
-         memory_need(files, drafts, load_options, rows).total(positions, plain ? 0 : default_draft_max(request)));
+         memory_need(files, drafts, load_options, rows).total(positions, plain ? 0 : counted_draft_max(draft_max)));
 }
 
 Engine::Engine(ModelFiles& files, LoadOptions load_options)
     : files_(files),
       load_options_(std::move(load_options)),
       need_(decoding_need(files.target(), load_options_)),
-      target_(load_model(files.target(), load_options_)) {}
+      target_(load_model(files.target(), load_options_)),
+      serial_(std::make_unique<SerialModel>(*target_)) {}
 
 const Engine::LoadedDraft& Engine::load(const std::string& draft) {
   const auto known = drafts_.find(draft);
@@ -136,7 +137,7 @@ const Engine::LoadedDraft& Engine::load(const std::string& draft) {
     loaded.need = draft_need(name, files_, need_, load_options_);
     refuse(draft, loaded.need.total(0));
     const Checkpoint* const files = name.kind->takes_path ? &files_.draft(name.path) : nullptr;
-    loaded.new_draft = name.kind->open(files, *target_, load_options_);
+    loaded.drafter = name.kind->load(files, *target_, load_options_);
   }
   return drafts_.emplace(draft, std::move(loaded)).first->second;
 }
@@ -147,29 +148,75 @@ Gate Engine::gate(const std::string& draft, bool logprobs) {
   return draftproof::gate(question);
 }
 
-Trace Engine::decode(Request request, const std::string& draft, const Rule& rule, RandomSource& random,
-                     Recording recording, const RoundCallback& watch, const std::atomic<bool>* cancelled) {
-  if (const std::string why = request_error(request, *target_); !why.empty()) throw Error(why);
-  const int positions = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
-  const std::string text = "a text of " + std::to_string(positions) + " positions";
-  std::unique_ptr<Draft> drafter = std::make_unique<NoDraft>();
-  MemoryNeed need = need_;
-  if (watch.rows) need += need_of_rows(target_->vocabulary());
-  if (gate(draft, request.logprobs) == Gate::open) {
-    const LoadedDraft& loaded = load(draft);
-    need += loaded.need;
-    refuse(text, need.beside_weights(positions, default_draft_max(request)));
-    drafter = loaded.new_draft(positions, request.draft_max);
-  } else {
-    refuse(text, need.beside_weights(positions, 0));
-  }
-  if (request.draft_max == 0) request.draft_max = drafter->draft_max();
-  Decoder decoder(*target_, *drafter, rule, random, std::move(request), recording);
-  with_workers([&] { decoder.run(watch, cancelled); });
-  Trace trace = std::move(decoder).trace();
+Drafter* Engine::drafter(const std::string& draft) {
+  return gate(draft) == Gate::open ? load(draft).drafter.get() : nullptr;
+}
+
+Model& Engine::target(const Execution& execution) noexcept {
+  return execution.verification == Verification::serial ? *serial_ : *target_;
+}
+
+void Engine::sign(Trace& trace) const {
   trace.kernels = load_options_.kernels.name;
   trace.threads = threads();
+}
+
+Engine::Opened Engine::open(Request request, const Execution& asked, const std::string& draft, const Rule& rule,
+                            RandomSource& random, Recording recording, StopCondition* stop) {
+  if (const std::string why = request_error(request, *target_); !why.empty()) throw Error(why);
+  const int positions = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
+  Execution execution = asked;
+  Opened opened;
+  opened.cost = {need_.cache_fixed, need_.cache_per_position};
+  Drafter* const shared = drafter(draft);
+  if (shared != nullptr) {
+    opened.draft = shared->open(positions, execution.draft_max);
+    opened.cost.fixed += load(draft).need.cache_fixed;
+    opened.cost.per_position += load(draft).need.cache_per_position;
+  } else {
+    opened.draft = std::make_unique<NoDraft>();
+  }
+  if (execution.draft_max == 0) execution.draft_max = opened.draft->draft_max();
+  const Collaborators with = {target(execution), *opened.draft, rule, random, shared, stop};
+  opened.sequence = std::make_unique<Sequence>(with, std::move(request), execution, recording);
+  return opened;
+}
+
+Trace Engine::decode(Request request, const Execution& execution, const std::string& draft, const Rule& rule,
+                     RandomSource& random, Recording recording, const RoundCallback& watch,
+                     const std::atomic<bool>* cancelled) {
+  if (const std::string why = request_error(request, *target_); !why.empty()) throw Error(why);
+  const int positions = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
+  MemoryNeed need = need_;
+  if (watch.rows) need += need_of_rows(target_->vocabulary());
+  const bool speculative = gate(draft) == Gate::open;
+  if (speculative) need += load(draft).need;
+  refuse("a text of " + std::to_string(positions) + " positions",
+         need.beside_weights(positions, speculative ? counted_draft_max(execution.draft_max) : 0));
+  const Opened opened = open(std::move(request), execution, draft, rule, random, recording);
+  opened.sequence->watch(watch, cancelled);
+  Scheduler scheduler(target(execution));
+  scheduler.add(*opened.sequence);
+  with_workers([&] {
+    while (scheduler.step()) {
+    }
+  });
+  if (opened.sequence->error()) std::rethrow_exception(opened.sequence->error());
+  Trace trace = std::move(*opened.sequence).trace();
+  sign(trace);
   return trace;
+}
+
+std::uint64_t Engine::cache_budget(std::span<const std::string> drafts, int rows_per_pass, int positions) {
+  MemoryNeed need = need_;
+  for (const std::string& draft : drafts) {
+    if (gate(draft) == Gate::open) need += load(draft).need;
+  }
+  const auto rows = static_cast<std::uint64_t>(rows_per_pass);
+  const std::uint64_t besides = need.scratch * (rows / prefill_chunk + 1) + rows * need.scratch_per_draft_token +
+                                need.scratch_per_position * static_cast<std::uint64_t>(positions);
+  refuse("a pass of " + std::to_string(rows_per_pass) + " rows", besides);
+  return memory_available() - besides;
 }
 
 }  // namespace draftproof

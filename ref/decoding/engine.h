@@ -5,18 +5,20 @@
 #include <atomic>
 #include <functional>
 #include <map>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 
 #include "kernels/kernels.h"
 #include "ref/acceptance/random_source.h"
-#include "ref/decoding/decoder.h"
 #include "ref/decoding/gate.h"
 #include "ref/decoding/model_files.h"
+#include "ref/decoding/scheduler.h"
 #include "ref/drafts/drafts.h"
 #include "ref/models/weight_loader.h"
 #include "ref/models/memory.h"
+#include "ref/models/serial.h"
 
 namespace draftproof {
 
@@ -39,9 +41,9 @@ MemoryNeed memory_need(ModelFiles& files, std::span<const std::string> drafts, c
                        bool rows = false);
 
 /// Throws Error, with the numbers of docs/memory.md, when a target and these drafts do not fit into memory for the
-/// request. Reads no weights.
+/// request. `draft_max`: draft tokens per round; 0: a common number. Reads no weights.
 void refuse_shortage(ModelFiles& files, std::span<const std::string> drafts, const LoadOptions& load_options,
-                     const Request& request, bool rows = false);
+                     const Request& request, int draft_max, bool rows = false);
 
 class Engine {
  public:
@@ -55,26 +57,49 @@ class Engine {
 
   /// Loads the draft when it is first named and the gate is open for it. The gate is closed for a checkpoint of another
   /// kind than its name states. Throws Error for one that does not fit the target.
+  /// `logprobs`: they are requested, and that closes the gate, as in the seed.
   Gate gate(const std::string& draft, bool logprobs = false);
 
-  /// Decodes a request to its end, speculatively when the gate is open. With `draft_max` 0 in the request the draft
-  /// chooses how many tokens it proposes. Throws Error when the request does not fit.
-  Trace decode(Request request, const std::string& draft, const Rule& rule, RandomSource& random,
-               Recording recording = Recording::counts, const RoundCallback& watch = {},
+  /// Decodes a request to its end, speculatively when the gate is open. With `draft_max` 0 the draft chooses how many
+  /// tokens it proposes. Throws Error when the request does not fit.
+  Trace decode(Request request, const Execution& execution, const std::string& draft, const Rule& rule,
+               RandomSource& random, Recording recording = Recording::counts, const RoundCallback& watch = {},
                const std::atomic<bool>* cancelled = nullptr);
+
+  /// A sequence to be added to a scheduler over target(execution), with what it owns.
+  struct Opened {
+    std::unique_ptr<Draft> draft;
+    std::unique_ptr<Sequence> sequence;
+    CacheCost cost;
+  };
+  /// Prepares a request as decode does, to be decoded together with others. The random source and the stop condition
+  /// outlive the sequence. Throws Error when the request can never fit.
+  Opened open(Request request, const Execution& execution, const std::string& draft, const Rule& rule,
+              RandomSource& random, Recording recording = Recording::counts, StopCondition* stop = nullptr);
+
+  /// The target, as verification wants it: as it is, or row by row.
+  Model& target(const Execution& execution) noexcept;
+  /// What traces record of this engine.
+  void sign(Trace& trace) const;
+  /// The memory that caches may have together: what is available now, without what passes of at most this many rows over
+  /// texts of at most this many positions need besides. Throws Error when that does not fit.
+  std::uint64_t cache_budget(std::span<const std::string> drafts, int rows_per_pass, int positions);
 
  private:
   struct LoadedDraft {
     GateQuestion question;
-    DraftSource new_draft;
+    std::unique_ptr<Drafter> drafter;
     MemoryNeed need;
   };
   const LoadedDraft& load(const std::string& draft);
+  /// The draft's weights; nullptr when the gate is closed.
+  Drafter* drafter(const std::string& draft);
 
   ModelFiles& files_;
   LoadOptions load_options_;
   MemoryNeed need_;
   std::unique_ptr<Model> target_;
+  std::unique_ptr<SerialModel> serial_;
   std::map<std::string, LoadedDraft> drafts_;
 };
 

@@ -11,7 +11,7 @@ enum class Gate {
   draft_not_dflash,           // a DFlash draft was requested, but its checkpoint is not DFlash
   target_not_dflash,          // the target does not expose the hidden states of its layers (taps)
   target_embeddings_missing,  // the target provides no embedding table and LM head
-  logprobs_requested,         // log-probabilities are served by plain decoding
+  logprobs_requested,         // log-probabilities are served by plain decoding, where the seed's gate is asked for
 };
 
 struct GateQuestion {
@@ -20,7 +20,7 @@ struct GateQuestion {
   bool draft_is_dflash = false;
   bool target_has_taps = false;
   bool target_has_embeddings = false;
-  bool logprobs = false;
+  bool logprobs = false;  // requested, and the seed's gate is asked for
 };
 
 /// Returns the first reason that applies, in the order of the enumeration; `open` when none does.

@@ -33,7 +33,7 @@ Statistics recounted(const Trace& trace) {
     counts.drafted += draft_tokens;
     counts.accepted += round.accepted;
     (round.all_accepted() ? counts.all_accepted : counts.mismatches) += 1;
-    (trace.request.verification == Verification::batched ? counts.batched : counts.serial) += 1;
+    (trace.execution.verification == Verification::batched ? counts.batched : counts.serial) += 1;
   }
   return counts;
 }

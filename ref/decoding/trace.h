@@ -10,33 +10,14 @@
 #include "ref/acceptance/distribution.h"
 #include "ref/acceptance/proposal.h"
 #include "ref/acceptance/rule.h"
-#include "ref/acceptance/sampling.h"
 #include "ref/base/digest.h"
 #include "ref/base/token.h"
+#include "ref/decoding/request.h"
 
 namespace draftproof {
 
-/// How a proposal is verified: all rows in one pass, or row by row until a draft token is rejected. Both give equal
-/// bits.
-enum class Verification : std::uint8_t { batched, serial };
-const char* name_of(Verification verification) noexcept;
-
 enum class Finish : std::uint8_t { unfinished, stop, length, cancelled };
 const char* name_of(Finish finish) noexcept;
-
-struct Request {
-  std::vector<Token> prompt;  // at least one token
-  Sampling sampling;
-  std::vector<Token> stops;   // stop tokens: the text ends with the first of them, which is part of the output
-  int max_new_tokens = 0;
-  int draft_max = 0;          // most draft tokens per round; the draft may propose fewer
-  int prefill_chunk = 0;      // most prompt rows per prefill pass; 0: the default
-  Verification verification = Verification::batched;
-  int sequence = 0;           // part of every random key
-  bool logprobs = false;      // record the log-probability of every token (plain decoding only)
-
-  bool stops_at(Token token) const noexcept;
-};
 
 struct Round {
   int position = 0;               // absolute position of the first draft token: that of the anchor, plus one
@@ -45,8 +26,7 @@ struct Round {
   Verdict verdict;                // of the acceptance rule
   std::vector<Token> emitted;     // the accepted draft tokens and the target's token, cut after the first stop token
   int accepted = 0;               // draft tokens among `emitted`
-  int passes = 0;                 // verification passes: 1 when batched, one per row read when serial
-  double logprob = 0;             // of the emitted token, before penalties and temperature; plain decoding on request
+  std::vector<double> logprobs;   // of the emitted tokens, before penalties and temperature; on request only
 
   // Recorded on request only.
   std::vector<Fingerprint> logits;    // of every row read: that of the anchor and of each accepted draft token
@@ -81,7 +61,8 @@ struct Statistics {
 };
 
 struct Trace {
-  Request request;       // as executed: draft_max is the draft's default when none was requested
+  Request request;
+  Execution execution;   // draft_max is the draft's default when none was requested
   std::string kernels;   // kernel table and number of threads; empty and 0 for models without kernels (hash models)
   int threads = 0;
   std::vector<Token> output;

@@ -2,23 +2,76 @@
 #include "ref/drafts/dflash.h"
 
 #include <algorithm>
+#include <vector>
+
+#include "ref/base/error.h"
+#include "ref/drafts/drafts.h"
 
 namespace draftproof {
+namespace {
+
+void draw_all(const DFlashNetwork::Block& block, ProposalBuilder& builder) {
+  if (!block.error.empty()) throw Error(block.error);
+  const std::size_t vocabulary = block.logits.size() / static_cast<std::size_t>(block.masks);
+  for (int i = 0; i < block.masks; ++i) {
+    builder.draw(block.logits.subspan(static_cast<std::size_t>(i) * vocabulary, vocabulary));
+  }
+}
+
+}  // namespace
 
 DFlashDraft::DFlashDraft(DFlashNetwork& network, int capacity)
-    : network_(network),
-      // A DFlash block may reach past the text's last position. Its rows need room although none of them is kept.
-      context_(network.new_context(capacity + network.config().block_size,
-                                   std::max(max_chunk, network.config().block_size))) {}
+    : network_(network), capacity_(capacity), context_(new_context()) {}
+
+std::unique_ptr<Cache> DFlashDraft::new_context() const {
+  // A DFlash block may reach past the text's last position. Its rows need room although none of them is kept.
+  const int block_size = network_.config().block_size;
+  return network_.new_context(capacity_ + block_size, std::max(max_chunk, block_size));
+}
+
+void DFlashDraft::forget() {
+  context_.reset();  // first, so that the memory is never there twice
+  context_ = new_context();
+}
 
 void DFlashDraft::observe(std::span<const Token> committed, std::span<const float> features) {
-  network_.append(features, static_cast<int>(committed.size()), *context_);
+  const DFlashNetwork::ContextRows rows = {context_.get(), features, static_cast<int>(committed.size())};
+  network_.append(std::span(&rows, 1));
 }
 
 void DFlashDraft::propose(Token anchor, int limit, ProposalBuilder& builder) {
-  const std::span<const float> logits = network_.block(anchor, limit, *context_);
-  const std::size_t vocabulary = logits.size() / static_cast<std::size_t>(limit);
-  for (int i = 0; i < limit; ++i) builder.draw(logits.subspan(static_cast<std::size_t>(i) * vocabulary, vocabulary));
+  DFlashNetwork::Block block = {context_.get(), anchor, limit};
+  network_.compute(std::span(&block, 1));
+  draw_all(block, builder);
+}
+
+std::unique_ptr<Draft> DFlashDrafter::open(int capacity, int) {
+  require_context(network_->config().transformer.context, capacity);
+  return std::make_unique<DFlashDraft>(*network_, capacity);
+}
+
+void DFlashDrafter::propose(std::span<ProposeJob> jobs) {
+  std::vector<DFlashNetwork::Block> blocks;
+  for (const ProposeJob& job : jobs) {
+    blocks.push_back({static_cast<DFlashDraft&>(*job.draft).context_.get(), job.anchor, job.limit});
+  }
+  network_->compute(blocks);
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    try {
+      draw_all(blocks[i], *jobs[i].builder);
+    } catch (...) {
+      jobs[i].error = std::current_exception();
+    }
+  }
+}
+
+void DFlashDrafter::observe(std::span<ObserveJob> jobs) {
+  std::vector<DFlashNetwork::ContextRows> rows;
+  for (const ObserveJob& job : jobs) {
+    rows.push_back({static_cast<DFlashDraft&>(*job.draft).context_.get(), job.features,
+                    static_cast<int>(job.committed.size())});
+  }
+  network_->append(rows);
 }
 
 }  // namespace draftproof

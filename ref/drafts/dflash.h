@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // DFlash as a draft: the target's features of committed positions become context, and one forward pass proposes a
-// DFlash block. The network is shared; this object holds the context of one sequence.
+// DFlash block. The network is shared; a draft holds the context of one sequence.
 #pragma once
 
 #include <memory>
+#include <utility>
 
 #include "ref/drafts/draft.h"
 #include "ref/models/dflash.h"
@@ -19,11 +20,30 @@ class DFlashDraft final : public Draft {
   std::span<const int> taps() const override { return network_.config().taps; }
   void observe(std::span<const Token> committed, std::span<const float> features) override;
   void propose(Token anchor, int limit, ProposalBuilder& builder) override;
+  void forget() override;
   Fingerprint digest() const override { return context_->digest(); }
 
  private:
+  friend class DFlashDrafter;
+  std::unique_ptr<Cache> new_context() const;
+
   DFlashNetwork& network_;
+  int capacity_;
   std::unique_ptr<Cache> context_;
+};
+
+/// One network, which computes the blocks of all sequences in one pass, and their context rows in another.
+class DFlashDrafter final : public Drafter {
+ public:
+  explicit DFlashDrafter(std::unique_ptr<DFlashNetwork> network) : network_(std::move(network)) {}
+
+  /// Throws Error when the text may become longer than the network's context.
+  std::unique_ptr<Draft> open(int capacity, int draft_max) override;
+  void propose(std::span<ProposeJob> jobs) override;
+  void observe(std::span<ObserveJob> jobs) override;
+
+ private:
+  std::unique_ptr<DFlashNetwork> network_;
 };
 
 }  // namespace draftproof

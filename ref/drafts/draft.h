@@ -10,6 +10,8 @@
 // number.
 #pragma once
 
+#include <exception>
+#include <memory>
 #include <span>
 
 #include "ref/acceptance/proposal.h"
@@ -40,8 +42,48 @@ class Draft {
   /// Adds at most `limit` >= 1 draft tokens after `anchor` to `builder`. Does not change what was observed.
   virtual void propose(Token anchor, int limit, ProposalBuilder& builder) = 0;
 
+  /// Forgets everything observed and gives back its memory; the text will be observed again from its beginning.
+  virtual void forget() = 0;
+
   /// Returns a digest of everything observed: equal after equal texts, whatever was proposed in between.
   virtual Fingerprint digest() const { return {}; }
 };
+
+/// What one of several drafts is asked for in one pass. The result of a job is its own: `error` is what its draft threw,
+/// and leaves the other jobs as they are.
+struct ProposeJob {
+  Draft* draft = nullptr;
+  Token anchor = 0;
+  int limit = 0;
+  ProposalBuilder* builder = nullptr;
+  std::exception_ptr error = nullptr;
+};
+struct ObserveJob {
+  Draft* draft = nullptr;
+  std::span<const Token> committed;
+  std::span<const float> features;
+  std::exception_ptr error = nullptr;
+};
+
+/// The drafts of several sequences, with the weights that they share. A drafter whose drafts are a network computes all
+/// jobs in one forward pass; by default they are done one after the other. Every draft proposes and observes as it would
+/// alone, to the last bit.
+class Drafter {
+ public:
+  virtual ~Drafter() = default;
+
+  /// Creates the draft of one sequence of at most `capacity` positions, which proposes at most `draft_max` draft tokens
+  /// per round (0: the default of the kind). Throws Error when it cannot serve a text of this length.
+  virtual std::unique_ptr<Draft> open(int capacity, int draft_max) = 0;
+
+  /// Do what Draft::propose and Draft::observe do, for drafts that this drafter opened. What they throw is the failure of
+  /// every job that has no error of its own.
+  virtual void propose(std::span<ProposeJob> jobs);
+  virtual void observe(std::span<ObserveJob> jobs);
+};
+
+/// Does one job, and keeps what it throws as its error.
+void propose_alone(ProposeJob& job);
+void observe_alone(ObserveJob& job);
 
 }  // namespace draftproof

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "ref/base/error.h"
 #include "ref/drafts/control_drafts.h"
@@ -20,62 +21,90 @@ constexpr int model_draft_max = 5;  // default; each draft token costs one pass 
 /// Returns the requested number or the default, at most `capacity`: no round can use more than the text has positions.
 int draft_tokens_per_round(int asked, int capacity) { return std::min(asked > 0 ? asked : model_draft_max, capacity); }
 
+class NoDrafter final : public Drafter {
+ public:
+  std::unique_ptr<Draft> open(int, int) override { return std::make_unique<NoDraft>(); }
+};
+
+std::unique_ptr<Drafter> load_none(const Checkpoint*, Model&, const LoadOptions&) {
+  return std::make_unique<NoDrafter>();
+}
+
+std::unique_ptr<Drafter> load_dflash(const Checkpoint* files, Model& target, const LoadOptions& load_options) {
+  return std::make_unique<DFlashDrafter>(std::make_unique<DFlashNetwork>(*files, target, load_options));
+}
+
+/// A model with weights of its own.
+class SmallModelDrafter final : public ModelDrafter {
+ public:
+  explicit SmallModelDrafter(std::unique_ptr<Model> model) : ModelDrafter(*model), own_(std::move(model)) {}
+  std::unique_ptr<Draft> open(int capacity, int draft_max) override {
+    require_context(own_->context(), capacity);
+    return ModelDrafter::open(capacity, draft_tokens_per_round(draft_max, capacity));
+  }
+
+ private:
+  std::unique_ptr<Model> own_;
+};
+
+std::unique_ptr<Drafter> load_small_model(const Checkpoint* files, Model& target, const LoadOptions& load_options) {
+  std::unique_ptr<Model> model = load_model(*files, load_options);
+  if (model->vocabulary() != target.vocabulary()) {
+    throw Error(files->path().string() + ": the draft's vocabulary of " + std::to_string(model->vocabulary()) +
+                " does not fit the target's of " + std::to_string(target.vocabulary()) +
+                "; use a draft made with the target's tokenizer");
+  }
+  return std::make_unique<SmallModelDrafter>(std::move(model));
+}
+
+/// The target as its own draft.
+template <class Kind>
+class TargetDrafter final : public ModelDrafter {
+ public:
+  using ModelDrafter::ModelDrafter;
+  std::unique_ptr<Draft> open(int capacity, int draft_max) override {
+    return std::make_unique<Kind>(model_, capacity, draft_tokens_per_round(draft_max, capacity));
+  }
+};
+
+template <class Kind>
+std::unique_ptr<Drafter> load_on_target(const Checkpoint*, Model& target, const LoadOptions&) {
+  return std::make_unique<TargetDrafter<Kind>>(target);
+}
+
+/// Alternates between a sampled branch with siblings, and a branch that starts wrong and is right in other places.
+class TreeTestDrafter final : public Drafter {
+ public:
+  explicit TreeTestDrafter(Model& target) : target_(target) {}
+  std::unique_ptr<Draft> open(int capacity, int draft_max) override {
+    return std::make_unique<ScriptedDraft>(target_, capacity, draft_tokens_per_round(draft_max, capacity),
+                                           "+&*+&*-/-<*-<**");
+  }
+
+ private:
+  Model& target_;
+};
+
+std::unique_ptr<Drafter> load_tree_test(const Checkpoint*, Model& target, const LoadOptions&) {
+  return std::make_unique<TreeTestDrafter>(target);
+}
+
+}  // namespace
+
 void require_context(int context, int capacity) {
   if (capacity <= context) return;
   throw Error("the draft has " + std::to_string(context) + " positions, the text may need " + std::to_string(capacity) +
               "; ask for fewer new tokens, or decode without this draft");
 }
 
-DraftSource open_none(const Checkpoint*, Model&, const LoadOptions&) {
-  return [](int, int) { return std::make_unique<NoDraft>(); };
-}
-
-DraftSource open_dflash(const Checkpoint* files, Model& target, const LoadOptions& load_options) {
-  auto network = std::make_shared<DFlashNetwork>(*files, target, load_options);
-  return [network](int capacity, int) {
-    require_context(network->config().transformer.context, capacity);
-    return std::make_unique<DFlashDraft>(*network, capacity);
-  };
-}
-
-DraftSource open_model(const Checkpoint* files, Model& target, const LoadOptions& load_options) {
-  const std::shared_ptr<Model> model = load_model(*files, load_options);
-  if (model->vocabulary() != target.vocabulary()) {
-    throw Error(files->path().string() + ": the draft's vocabulary of " + std::to_string(model->vocabulary()) +
-                " does not fit the target's of " + std::to_string(target.vocabulary()) +
-                "; use a draft made with the target's tokenizer");
-  }
-  return [model](int capacity, int draft_max) -> std::unique_ptr<Draft> {
-    require_context(model->context(), capacity);
-    return std::make_unique<ModelDraft>(*model, capacity, draft_tokens_per_round(draft_max, capacity));
-  };
-}
-
-template <class Kind>
-DraftSource open_on_target(const Checkpoint*, Model& target, const LoadOptions&) {
-  return [&target](int capacity, int draft_max) {
-    return std::make_unique<Kind>(target, capacity, draft_tokens_per_round(draft_max, capacity));
-  };
-}
-
-/// Alternates between a sampled branch with siblings, and a branch that starts wrong and is right in other places.
-DraftSource open_tree_test(const Checkpoint*, Model& target, const LoadOptions&) {
-  return [&target](int capacity, int draft_max) {
-    return std::make_unique<ScriptedDraft>(target, capacity, draft_tokens_per_round(draft_max, capacity),
-                                           "+&*+&*-/-<*-<**");
-  };
-}
-
-}  // namespace
-
 std::span<const DraftKind> all_draft_kinds() noexcept {
   static constexpr DraftKind list[] = {
-      {"none", false, false, false, "no draft: plain decoding", open_none},
-      {"dflash", true, true, false, "block diffusion from the target's features", open_dflash},
-      {"model", true, false, false, "a smaller model with the same tokenizer", open_model},
-      {"always-reject", false, false, false, "always wrong (for proofs)", open_on_target<AlwaysRejectDraft>},
-      {"perfect", false, false, false, "always right (for proofs)", open_on_target<PerfectDraft>},
-      {"tree-test", false, false, true, "trees in which one branch is right (for proofs)", open_tree_test},
+      {"none", false, false, false, "no draft: plain decoding", load_none},
+      {"dflash", true, true, false, "block diffusion from the target's features", load_dflash},
+      {"model", true, false, false, "a smaller model with the same tokenizer", load_small_model},
+      {"always-reject", false, false, false, "always wrong (for proofs)", load_on_target<AlwaysRejectDraft>},
+      {"perfect", false, false, false, "always right (for proofs)", load_on_target<PerfectDraft>},
+      {"tree-test", false, false, true, "trees in which one branch is right (for proofs)", load_tree_test},
   };
   return list;
 }

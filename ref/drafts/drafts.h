@@ -4,7 +4,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <memory>
 
 #include "ref/drafts/draft.h"
@@ -13,9 +12,8 @@
 
 namespace draftproof {
 
-/// Holds loaded weights. Creates the draft of one sequence of at most `capacity` positions, which proposes at most
-/// `draft_max` draft tokens per round (0: the default of the kind).
-using DraftSource = std::function<std::unique_ptr<Draft>(int capacity, int draft_max)>;
+/// Throws Error when a draft of `context` positions cannot serve a text of `capacity` positions.
+void require_context(int context, int capacity);
 
 struct DraftKind {
   const char* name;
@@ -23,8 +21,8 @@ struct DraftKind {
   bool needs_target;  // reads the target's features and borrows its embeddings
   bool trees;         // proposes trees, not only chains
   const char* summary;
-  /// `files`: of the draft; nullptr for a kind that takes no path. The target outlives the source.
-  DraftSource (*open)(const Checkpoint* files, Model& target, const LoadOptions& load_options);
+  /// Loads the weights. `files`: of the draft; nullptr for a kind that takes no path. The target outlives the drafter.
+  std::unique_ptr<Drafter> (*load)(const Checkpoint* files, Model& target, const LoadOptions& load_options);
 };
 
 std::span<const DraftKind> all_draft_kinds() noexcept;

@@ -19,7 +19,8 @@ class ModelDraft : public Draft {
   int draft_max() const override { return draft_max_; }
   void observe(std::span<const Token> committed, std::span<const float> features) override;
   void propose(Token anchor, int limit, ProposalBuilder& builder) override;
-  Fingerprint digest() const override;
+  void forget() override;
+  Fingerprint digest() const override { return cache_->digest(); }
 
  protected:
   /// Adds the next draft token, chosen by a row of logits, to `builder`. Returns the token that the model continues
@@ -33,9 +34,30 @@ class ModelDraft : public Draft {
   std::span<const float> row_after(Token anchor, std::span<const Token> draft_tokens);
 
  private:
+  friend class ModelDrafter;
+  std::unique_ptr<Cache> new_cache() const;
+
   Model& model_;
+  int capacity_;
   int draft_max_;
   std::unique_ptr<Cache> cache_;
+  Outputs outputs_;
+};
+
+/// Drafts over one model: each step of all proposals is one forward pass, and what all drafts observe is one, too.
+class ModelDrafter : public Drafter {
+ public:
+  /// `model` outlives the drafter and its drafts, which are ModelDrafts that do not override propose or observe.
+  explicit ModelDrafter(Model& model) : model_(model) {}
+
+  std::unique_ptr<Draft> open(int capacity, int draft_max) override;
+  void propose(std::span<ProposeJob> jobs) override;
+  void observe(std::span<ObserveJob> jobs) override;
+
+ protected:
+  Model& model_;
+
+ private:
   Outputs outputs_;
 };
 

@@ -11,6 +11,7 @@ class NoDraft final : public Draft {
   int draft_max() const override { return 0; }
   void observe(std::span<const Token>, std::span<const float>) override {}
   void propose(Token, int, ProposalBuilder&) override {}
+  void forget() override {}
 };
 
 }  // namespace draftproof

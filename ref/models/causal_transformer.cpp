@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "ref/models/causal_transformer.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -44,8 +46,8 @@ std::unique_ptr<Cache> CausalTransformer::new_cache(int capacity, int max_pendin
   return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
 }
 
-void CausalTransformer::forward(const Batch& batch, Cache& cache, Outputs& outputs) {
-  with_workers([&] { read(batch, cache, outputs); });
+void CausalTransformer::forward(std::span<const Segment> batch, Outputs& outputs) {
+  with_workers([&] { read(batch, outputs); });
 }
 
 void CausalTransformer::embed(std::span<const Token> tokens, float* rows) const {
@@ -62,46 +64,71 @@ bool CausalTransformer::unembed(const float* rows, int count, PackedActivations&
   return matmul_of_numbers(kernels_, head, scratch, logits, config_.vocabulary);
 }
 
-void CausalTransformer::read(const Batch& batch, Cache& cache, Outputs& outputs) {
-  const int rows = static_cast<int>(batch.tokens.size());
-  REQUIRE(batch.depths.empty() || cache.end() == cache.length(), "a tree is the first batch of its window");
-  scratch_.lay_out(config_, rows, cache.capacity(), cache.end(), batch.depths);
+void CausalTransformer::read(std::span<const Segment> batch, Outputs& outputs) {
+  placements_.clear();
+  for (const Segment& segment : batch) placements_.push_back(placement_of(segment));
+  scratch_.lay_out(config_, placements_);
   rope_.angles(scratch_.positions, scratch_.cosine, scratch_.sine);
-  embed(batch.tokens, scratch_.hidden_states.data());
-  outputs.features.resize(batch.tokens.size() * batch.taps.size() * static_cast<std::size_t>(config_.hidden));
+  float* rows = scratch_.hidden_states.data();
+  for (const Segment& segment : batch) {
+    embed(segment.tokens, rows);
+    rows += segment.tokens.size() * static_cast<std::size_t>(config_.hidden);
+  }
+  outputs.lay_out(batch, config_.vocabulary, config_.hidden);
 
-  const TransformerPass pass = {kernels_, config_, scratch_, rows};
+  const TransformerPass pass = {kernels_, config_, scratch_, scratch_.rows()};
   for (int i = 0; i < config_.layers; ++i) {
-    auto& kv = cache.layer<AttentionCache>(i);
-    for (int row = 0; row < rows; ++row) {
-      const int position = scratch_.positions[row];
-      scratch_.visible[row] = {kv.first_visible(position), position + 1};
-    }
-    layer(pass, i, kv);
+    begin_layer(batch, i);
+    layer(pass, i);
     tap(batch, i, outputs);
   }
-  cache.wrote(rows);
+  for (const Segment& segment : batch) segment.cache->wrote(segment.rows());
+  head(batch, outputs);
+}
 
-  const int wanted = rows - batch.logits_from;
-  REQUIRE(batch.logits_from >= 0 && wanted >= 0, "logits are asked for rows of the batch");
-  outputs.logits.resize(static_cast<std::size_t>(wanted) * config_.vocabulary);
-  if (wanted == 0) return;
-  kernels_.rms_norm(scratch_.hidden_states.data() + static_cast<std::ptrdiff_t>(batch.logits_from) * config_.hidden,
-                    config_.hidden, wanted, 1, config_.hidden, norm_.data(), config_.epsilon, scratch_.normed.data(),
-                    config_.hidden);
-  if (!unembed(scratch_.normed.data(), wanted, scratch_.activations, outputs.logits.data())) {
-    throw Error(origin_ + ": the model computes NaN logits; its weights are damaged");
+/// Sets the KV cache of every segment and what every row sees of it.
+void CausalTransformer::begin_layer(std::span<const Segment> batch, int layer) {
+  std::size_t row = 0;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    scratch_.kv[i] = &batch[i].cache->layer<AttentionCache>(layer);
+    for (int left = batch[i].rows(); left > 0; --left, ++row) {
+      const int position = scratch_.positions[row];
+      scratch_.visible[row] = {scratch_.kv[i]->first_visible(position), position + 1};
+    }
   }
 }
 
-/// Copies the stream after layer `layer` into every tap that asks for it.
-void CausalTransformer::tap(const Batch& batch, int layer, Outputs& outputs) const {
+/// Copies the hidden states after layer `layer` into every tap that asks for it.
+void CausalTransformer::tap(std::span<const Segment> batch, int layer, Outputs& outputs) const {
   const auto width = static_cast<std::size_t>(config_.hidden);
-  for (std::size_t t = 0; t < batch.taps.size(); ++t) {
-    if (batch.taps[t] != layer) continue;
-    for (std::size_t row = 0; row < batch.tokens.size(); ++row) {
-      std::memcpy(outputs.features.data() + (row * batch.taps.size() + t) * width,
-                  scratch_.hidden_states.data() + row * width, width * sizeof(float));
+  const float* hidden = scratch_.hidden_states.data();
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const std::span<const int> taps = batch[i].taps;
+    for (std::size_t t = 0; t < taps.size(); ++t) {
+      if (taps[t] != layer) continue;
+      for (std::size_t row = 0; row < batch[i].tokens.size(); ++row) {
+        std::memcpy(outputs.segments[i].features.data() + (row * taps.size() + t) * width, hidden + row * width,
+                    width * sizeof(float));
+      }
+    }
+    hidden += batch[i].tokens.size() * width;
+  }
+}
+
+/// Computes the logits that are wanted, all in one matmul.
+void CausalTransformer::head(std::span<const Segment> batch, Outputs& outputs) {
+  const auto width = static_cast<std::ptrdiff_t>(config_.hidden);
+  int wanted = 0;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const std::ptrdiff_t first = scratch_.first_rows[i] + batch[i].logits_from;
+    kernels_.rms_norm(scratch_.hidden_states.data() + first * width, width, batch[i].rows_wanted(), 1, config_.hidden,
+                      norm_.data(), config_.epsilon, scratch_.normed.data() + wanted * width, width);
+    wanted += batch[i].rows_wanted();
+  }
+  if (wanted == 0 || unembed(scratch_.normed.data(), wanted, scratch_.activations, outputs.logits.data())) return;
+  for (SegmentOutput& output : outputs.segments) {
+    if (std::ranges::any_of(output.logits, [](float logit) { return std::isnan(logit); })) {
+      output.error = origin_ + ": the model computes NaN logits; its weights are damaged";
     }
   }
 }

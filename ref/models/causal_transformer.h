@@ -23,7 +23,7 @@ class CausalTransformer : public Model, public Embeddings {
   const Embeddings* embeddings() const override { return this; }
 
   std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override;
-  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override;
+  void forward(std::span<const Segment> batch, Outputs& outputs) override;
   void embed(std::span<const Token> tokens, float* rows) const override;
   bool unembed(const float* rows, int count, PackedActivations& scratch, float* logits) const override;
 
@@ -33,8 +33,8 @@ class CausalTransformer : public Model, public Embeddings {
   CausalTransformer(const WeightLoader& from, const Json& config, TransformerConfig read,
                     std::span<const char* const> also_in_layers, const std::set<std::string>& also = {});
 
-  /// Computes layer `i` for the rows of `pass`, whose `visible` ranges are set.
-  virtual void layer(const TransformerPass& pass, int i, AttentionCache& kv) const = 0;
+  /// Computes layer `i` for the rows of `pass`, whose `kv` and `visible` ranges are set.
+  virtual void layer(const TransformerPass& pass, int i) const = 0;
 
   const TransformerConfig& config() const noexcept { return config_; }
   const TransformerLayer& weights(int i) const noexcept { return layers_[i]; }
@@ -42,8 +42,10 @@ class CausalTransformer : public Model, public Embeddings {
   static std::string prefix(int i) { return "model.layers." + std::to_string(i) + "."; }
 
  private:
-  void read(const Batch& batch, Cache& cache, Outputs& outputs);
-  void tap(const Batch& batch, int layer, Outputs& outputs) const;
+  void read(std::span<const Segment> batch, Outputs& outputs);
+  void begin_layer(std::span<const Segment> batch, int layer);
+  void tap(std::span<const Segment> batch, int layer, Outputs& outputs) const;
+  void head(std::span<const Segment> batch, Outputs& outputs);
 
   const Kernels& kernels_;
   KvFormat kv_;
@@ -56,6 +58,7 @@ class CausalTransformer : public Model, public Embeddings {
   std::vector<TransformerLayer> layers_;
   std::vector<float> norm_;
   TransformerScratch scratch_;
+  std::vector<Placement> placements_;
 };
 
 }  // namespace draftproof

@@ -2,6 +2,7 @@
 #include "ref/models/dflash.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "kernels/math64.h"
@@ -184,24 +185,31 @@ std::unique_ptr<Cache> DFlashNetwork::new_context(int capacity, int max_pending_
   return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
 }
 
-void DFlashNetwork::append(std::span<const float> features, int rows, Cache& context) {
+void DFlashNetwork::append(std::span<const ContextRows> batch) {
   const TransformerConfig& t = config_.transformer;
-  REQUIRE(features.size() == static_cast<std::size_t>(rows) * static_cast<std::size_t>(fc_.inputs()),
-          "features hold one row of taps per position");
-  const int position = context.length();
   const int q = t.heads * t.head_dim;
   const int kv = t.kv_heads * t.head_dim;
   const int qkv = q + 2 * kv;
-  scratch_.lay_out(t, rows, context.capacity(), position);
+  placements_.clear();
+  features_.clear();
+  for (const ContextRows& one : batch) {
+    REQUIRE(one.features.size() == static_cast<std::size_t>(one.rows) * static_cast<std::size_t>(fc_.inputs()),
+            "features hold one row of taps per position");
+    placements_.push_back({one.rows, one.context->length(), one.context->capacity()});
+    features_.insert(features_.end(), one.features.begin(), one.features.end());
+  }
+  scratch_.lay_out(t, placements_);
+  const int rows = scratch_.rows();
   rope_.angles(scratch_.positions, scratch_.cosine, scratch_.sine);
 
   context_rows_.resize(static_cast<std::size_t>(rows) * t.hidden);
-  pack_activations(kernels_, fc_, features.data(), fc_.inputs(), rows, scratch_.activations);
+  pack_activations(kernels_, fc_, features_.data(), fc_.inputs(), rows, scratch_.activations);
   matmul(kernels_, fc_, scratch_.activations, context_rows_.data(), t.hidden);
   kernels_.rms_norm(context_rows_.data(), t.hidden, rows, 1, t.hidden, hidden_norm_.data(), t.epsilon,
                     context_rows_.data(), t.hidden);
 
-  Transaction transaction = context.begin(rows);
+  std::vector<Transaction> transactions;
+  for (const ContextRows& one : batch) transactions.push_back(one.context->begin(one.rows));
   for (int i = 0; i < t.layers; ++i) {
     const TransformerLayer& layer = layers_[i];
     float* const keys = scratch_.qkv.data() + q;
@@ -212,58 +220,95 @@ void DFlashNetwork::append(std::span<const float> features, int rows, Cache& con
     kernels_.rms_norm(keys, qkv, rows, t.kv_heads, t.head_dim, norm.data(), t.epsilon, keys, qkv);
     kernels_.rope(keys, qkv, rows, t.kv_heads, t.head_dim, t.head_dim / 2, scratch_.cosine.data(),
                   scratch_.sine.data());
-    auto& cache = context.layer<AttentionCache>(i);
-    store(cache.claim_rows(position, rows), position, rows, keys, keys + kv, qkv);
+    scratch_.to_store.clear();
+    for (const RowRange& range : scratch_.ranges) {
+      auto& cache = batch[range.segment].context->layer<AttentionCache>(i);
+      const float* const first = keys + static_cast<std::ptrdiff_t>(range.row) * qkv;
+      scratch_.to_store.push_back(
+          {&cache.claim_rows(range.position, range.rows), range.position, range.rows, first, first + kv});
+    }
+    store(scratch_.to_store, qkv);
   }
-  context.wrote(rows);
-  transaction.commit(rows);
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    batch[i].context->wrote(batch[i].rows);
+    transactions[i].commit(batch[i].rows);
+  }
 }
 
-std::span<const float> DFlashNetwork::block(Token anchor, int masks, Cache& context) {
+void DFlashNetwork::compute(std::span<Block> batch) {
   const TransformerConfig& t = config_.transformer;
-  const int rows = 1 + masks;
-  const int position = context.length();
-  REQUIRE(masks >= 1 && rows <= config_.block_size, "a block holds between one mask and block_size - 1");
-  scratch_.lay_out(t, rows, context.capacity(), position);
+  placements_.clear();
+  tokens_.clear();
+  std::vector<Transaction> rolled_back;  // keys and values of blocks serve this pass only
+  for (const Block& block : batch) {
+    const int rows = 1 + block.masks;
+    REQUIRE(block.masks >= 1 && rows <= config_.block_size, "a block holds between one mask and block_size - 1");
+    placements_.push_back({rows, block.context->length(), block.context->capacity()});
+    tokens_.push_back(block.anchor);
+    tokens_.insert(tokens_.end(), static_cast<std::size_t>(block.masks), config_.mask);
+    rolled_back.push_back(block.context->begin(rows));
+  }
+  scratch_.lay_out(t, placements_);
   rope_.angles(scratch_.positions, scratch_.cosine, scratch_.sine);
-
-  std::vector<Token> tokens(static_cast<std::size_t>(rows), config_.mask);
-  tokens[0] = anchor;
-  target_.embeddings()->embed(tokens, scratch_.hidden_states.data());
+  target_.embeddings()->embed(tokens_, scratch_.hidden_states.data());
   if (config_.embedding_scale != 1) {
-    const auto count = static_cast<std::size_t>(rows) * t.hidden;
+    const std::size_t count = tokens_.size() * static_cast<std::size_t>(t.hidden);
     for (float& value : std::span(scratch_.hidden_states).first(count)) value *= config_.embedding_scale;
   }
-
-  {
-    const TransformerPass pass = {kernels_, t, scratch_, rows};
-    const Transaction forgotten = context.begin(rows);  // block keys and values serve this forward only
-    for (int i = 0; i < t.layers; ++i) {
-      auto& cache = context.layer<AttentionCache>(i);
-      const bool causal = config_.causal[i];
-      for (int row = 0; row < rows; ++row) {
-        const int self = position + row;
-        const int end = causal ? self + 1 : position + rows;
-        scratch_.visible[row] = {
-            cache.first_visible(self), cache.window() == AttentionCache::everything
-                                            ? end
-                                            : std::min(end, self + cache.window())};
-      }
-      const TransformerLayer& layer = layers_[i];
-      pass.project(layer);
-      qk_norm_and_rope(pass, head_norms_[i]);
-      pass.attention_and_mlp(layer, cache);
-    }
-    context.wrote(rows);
+  const TransformerPass pass = {kernels_, t, scratch_, scratch_.rows()};
+  for (int i = 0; i < t.layers; ++i) {
+    begin_layer(batch, i);
+    pass.project(layers_[i]);
+    qk_norm_and_rope(pass, head_norms_[i]);
+    pass.attention_and_mlp(layers_[i]);
   }
+  for (const Block& block : batch) block.context->wrote(1 + block.masks);
+  head(batch);
+}
 
+/// Sets the context of every block and what every row sees of it.
+void DFlashNetwork::begin_layer(std::span<const Block> batch, int layer) {
+  const bool causal = config_.causal[layer];
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const auto& cache = *(scratch_.kv[i] = &batch[i].context->layer<AttentionCache>(layer));
+    const int position = batch[i].context->length();
+    const int rows = 1 + batch[i].masks;
+    for (int self = position; self < position + rows; ++self, ++at) {
+      const int end = causal ? self + 1 : position + rows;
+      const bool full = cache.window() == AttentionCache::everything;
+      scratch_.visible[at] = {cache.first_visible(self), full ? end : std::min(end, self + cache.window())};
+    }
+  }
+}
+
+/// Computes the logits of all masks in one matmul.
+void DFlashNetwork::head(std::span<Block> batch) {
+  const TransformerConfig& t = config_.transformer;
+  const auto width = static_cast<std::ptrdiff_t>(t.hidden);
+  const auto vocabulary = static_cast<std::size_t>(target_.vocabulary());
+  const int rows = scratch_.rows();
   block_rows_.resize(static_cast<std::size_t>(rows) * t.hidden);
-  kernels_.rms_norm(scratch_.hidden_states.data(), t.hidden, rows, 1, t.hidden, norm_.data(), t.epsilon,
-                    block_rows_.data(),
-                    t.hidden);
-  logits_.resize(static_cast<std::size_t>(masks) * static_cast<std::size_t>(target_.vocabulary()));
-  if (!target_.embeddings()->unembed(block_rows_.data() + t.hidden, masks, scratch_.activations, logits_.data())) {
-    throw Error(origin_ + ": the draft computes NaN logits; its weights are damaged");
+  kernels_.rms_norm(scratch_.hidden_states.data(), width, rows, 1, t.hidden, norm_.data(), t.epsilon,
+                    block_rows_.data(), width);
+  float* mask_rows = scratch_.normed.data();  // those of block_rows_ without the anchors
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const std::ptrdiff_t first = scratch_.first_rows[i] + 1;
+    mask_rows = std::copy_n(block_rows_.data() + first * width, batch[i].masks * width, mask_rows);
+  }
+  const int masks = rows - static_cast<int>(batch.size());
+  logits_.resize(static_cast<std::size_t>(masks) * vocabulary);
+  const bool numbers =
+      target_.embeddings()->unembed(scratch_.normed.data(), masks, scratch_.activations, logits_.data());
+  std::span<float> left = logits_;
+  for (Block& block : batch) {
+    const std::span<float> logits = left.first(static_cast<std::size_t>(block.masks) * vocabulary);
+    left = left.subspan(logits.size());
+    block.logits = logits;
+    block.error.clear();
+    if (!numbers && std::ranges::any_of(logits, [](float logit) { return std::isnan(logit); })) {
+      block.error = origin_ + ": the draft computes NaN logits; its weights are damaged";
+    }
   }
   if (config_.logit_multiplier != 1) {
     for (float& logit : logits_) logit *= config_.logit_multiplier;
@@ -273,7 +318,6 @@ std::span<const float> DFlashNetwork::block(Token anchor, int masks, Cache& cont
       logit = static_cast<float>(config_.logit_cap * (1 - 2 / (exp64(2.0 * logit / config_.logit_cap) + 1)));
     }
   }
-  return logits_;
 }
 
 }  // namespace draftproof

@@ -4,7 +4,7 @@
 // For every committed position the target's residual stream is tapped after some layers; `fc` and `hidden_norm` turn
 // the taps into one context row, and every draft layer turns context rows into keys and values. A context row at
 // position p depends on the target's features at p and on nothing else, so the context cache only ever grows.
-// One forward over [anchor, MASK, MASK, ...] draft tokens a whole block: row i predicts the token at its own position.
+// One forward pass over [anchor, MASK, MASK, ...] drafts a whole block: row i predicts the token at its own position.
 //
 // Which keys a block row sees, per layer: (causal, window), see docs/adding.md and the authors' reference code.
 // Source: z-lab/dflash, dflash/model.py.
@@ -51,21 +51,38 @@ class DFlashNetwork {
   const DFlashConfig& config() const noexcept { return config_; }
   std::unique_ptr<Cache> new_context(int capacity, int max_pending_rows) const;
 
-  /// Context rows c = hidden_norm(fc(features)), into every layer's keys and values at [context.length(), ...).
-  /// features [rows][taps * hidden].
-  void append(std::span<const float> features, int rows, Cache& context);
+  /// Target features of consecutive positions of one text, to become rows of its context.
+  struct ContextRows {
+    Cache* context;
+    std::span<const float> features;  // [rows][taps * hidden]
+    int rows;
+  };
 
-  /// Logits of rows 1..masks of the block [anchor, MASK x masks] at positions context.length(), ...:
-  /// [masks][vocabulary]. The context is as before afterwards. The span is valid until the next call.
-  std::span<const float> block(Token anchor, int masks, Cache& context);
+  /// Computes context rows c = hidden_norm(fc(features)) of several texts and stores their keys and values in every layer
+  /// at [context.length(), ...).
+  void append(std::span<const ContextRows> batch);
 
-  /// The context rows of the last append, [rows][hidden], and the final-normed rows of the last block, for comparison
-  /// with other programs.
+  /// A block [anchor, MASK x masks] at positions context.length(), ...
+  struct Block {
+    Cache* context;
+    Token anchor;
+    int masks;
+    std::span<const float> logits = {};  // result: [masks][vocabulary] of rows 1..masks; valid until the next call
+    std::string error = {};              // result: why the logits cannot be used; empty when they can
+  };
+
+  /// Computes the logits of several blocks in one pass. The contexts are as before afterwards.
+  void compute(std::span<Block> batch);
+
+  /// The context rows of the last append, [rows][hidden], and the final-normed rows of the last pass over blocks, for
+  /// comparison with other programs.
   std::span<const float> context_rows() const noexcept { return context_rows_; }
   std::span<const float> block_rows() const noexcept { return block_rows_; }
 
  private:
   DFlashNetwork(const WeightLoader& from, const Model& target);
+  void begin_layer(std::span<const Block> batch, int layer);
+  void head(std::span<Block> batch);
 
   const Kernels& kernels_;
   KvFormat kv_;
@@ -79,6 +96,9 @@ class DFlashNetwork {
   std::vector<TransformerLayer> layers_;
   std::vector<HeadNorms> head_norms_;  // of each layer
   TransformerScratch scratch_;
+  std::vector<Placement> placements_;
+  std::vector<float> features_;  // of all texts of the pass
+  std::vector<Token> tokens_;    // of all blocks of the pass
   std::vector<float> context_rows_;
   std::vector<float> block_rows_;
   std::vector<float> logits_;

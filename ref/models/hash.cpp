@@ -14,7 +14,7 @@ std::uint64_t mixed(std::uint64_t state, std::uint64_t value) {  // splitmix64's
   return z ^ (z >> 31);
 }
 
-class HashModel final : public Model {
+class HashModel final : public OneByOneModel {
  public:
   explicit HashModel(const HashShape& shape) : shape_(shape) {}
 
@@ -27,22 +27,22 @@ class HashModel final : public Model {
     return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
   }
 
-  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
-    const int rows = static_cast<int>(batch.tokens.size());
-    auto& kv = cache.layer<HistoryCache>(0);
+ private:
+  void forward_one(const Segment& segment, Outputs& outputs) override {
+    Cache& cache = *segment.cache;
+    const bool tree = !segment.depths.empty();
+    auto& history = cache.layer<HistoryCache>(0);
     outputs.features.clear();
     outputs.logits.clear();
-    for (int row = 0; row < rows; ++row) {
-      const auto place = static_cast<std::size_t>(row);
-      const int position = cache.end() + (batch.depths.empty() ? row : batch.depths[place]);
-      if (!batch.depths.empty()) kv.branch(position);
-      kv.write(position, batch.tokens[place]);
-      if (row >= batch.logits_from) add_row(kv.tokens(position + 1), outputs);
+    for (int row = 0; row < segment.rows(); ++row) {
+      const int position = tree ? cache.length() + segment.depths[row] : cache.end() + row;
+      if (tree) history.branch(position);
+      history.write(position, segment.tokens[row]);
+      if (row >= segment.logits_from) add_row(history.tokens(position + 1), outputs);
     }
-    cache.wrote(rows);
+    cache.wrote(segment.rows());
   }
 
- private:
   void add_row(std::span<const Token> text, Outputs& outputs) const {
     std::uint64_t state = shape_.seed;
     for (const Token token : text) state = mixed(state, static_cast<std::uint64_t>(token) + 1);

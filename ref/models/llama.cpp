@@ -34,10 +34,10 @@ class Llama final : public CausalTransformer {
   }
 
  private:
-  void layer(const TransformerPass& pass, int i, AttentionCache& kv) const override {
+  void layer(const TransformerPass& pass, int i) const override {
     pass.project(weights(i));
     for_rows(pass.rows, pass.qk_work(), [&](int begin, int end) { pass.apply_rope(begin, end); });
-    pass.attention_and_mlp(weights(i), kv);
+    pass.attention_and_mlp(weights(i));
   }
 };
 

@@ -75,9 +75,9 @@ MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
     const ActivationFormat activation_format = options.kernels.activation_format(format);
     std::uint64_t& most = activations[static_cast<std::size_t>(activation_format)];
     most = std::max<std::uint64_t>(most, options.kernels.activation_bytes(activation_format, prefill_chunk, inputs));
-    // A DFlash draft: the target's features, and the context rows made of them.
+    // A DFlash draft: the target's features, the same again as the input of a pass, and the context rows made of them.
     if (name.ends_with("fc.weight")) {
-      need.scratch += sizeof(float) * size(prefill_chunk) * (size(inputs) + 2 * size(config.hidden));
+      need.scratch += sizeof(float) * size(prefill_chunk) * (2 * size(inputs) + 2 * size(config.hidden));
     }
   }
   for (const std::uint64_t bytes : activations) need.scratch += bytes;

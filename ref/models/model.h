@@ -2,9 +2,9 @@
 // The interface of a language model (a target, or a draft model): tokens in, logits and tapped features out.
 //
 // Causal law: the bits of a row depend on the tokens from the start of the sequence to that row and on nothing else;
-// not on how the tokens were divided among calls (chunked prefill), nor on what else was in the batch.
+// not on how the tokens were divided among calls (chunked prefill), nor on what other texts were in the batch.
 //
-// A model does not know drafts, sampling or verdicts. One model may serve many caches, one call at a time.
+// A model does not know drafts, sampling or verdicts. One model serves many caches, also in one pass.
 #pragma once
 
 #include <memory>
@@ -17,24 +17,42 @@
 
 namespace draftproof {
 
-/// Tokens that continue the text of the cache: a chain, or a tree in preorder, which is the only batch of its
-/// transaction.
-struct Batch {
-  std::span<const Token> tokens;
-  std::span<const int> depths = {};  // of a tree: the number of ancestors of each token; 0 for the first only
+/// The tokens by which one forward pass continues the text of one cache: a chain, or rows of a tree in preorder. A tree
+/// has a transaction for itself, and its rows may come in several segments. A forward pass computes a batch: segments
+/// of different caches.
+struct Segment {
+  Cache* cache = nullptr;          // with an open transaction
+  std::span<const Token> tokens;   // at least one, in [0, vocabulary)
+  std::span<const int> depths = {};  // of a tree: the number of ancestors of each token; 0 for its root only
   std::span<const int> taps = {};  // layers whose output is wanted, ascending; see Model::layers
   int logits_from = 0;             // logits are wanted for rows [logits_from, tokens.size())
+
+  int rows() const noexcept { return static_cast<int>(tokens.size()); }
+  int rows_wanted() const noexcept { return rows() - logits_from; }
+};
+
+/// What a forward pass computed for one segment. Valid until the next pass into the same Outputs.
+struct SegmentOutput {
+  std::span<float> logits;    // [rows_wanted][vocabulary]
+  std::span<float> features;  // [rows][taps * hidden]: the residual stream after each tapped layer
+  std::string error;          // why the logits cannot be used, a sentence; empty when they can
+
+  std::span<const float> logits_row(int row, int vocabulary) const {
+    return logits.subspan(static_cast<std::size_t>(row) * vocabulary, static_cast<std::size_t>(vocabulary));
+  }
 };
 
 /// Filled by forward, reused from call to call.
 struct Outputs {
-  std::vector<float> logits;    // [tokens.size() - logits_from][vocabulary]
-  std::vector<float> features;  // [tokens.size()][taps.size() * hidden]: the residual stream after each tapped layer
+  std::vector<float> logits;    // of all segments, one after the other
+  std::vector<float> features;  // of all segments, one after the other
+  std::vector<SegmentOutput> segments;
 
-  std::span<const float> logits_row(int row, int vocabulary) const {
-    return std::span(logits).subspan(static_cast<std::size_t>(row) * vocabulary,
-                                     static_cast<std::size_t>(vocabulary));
-  }
+  /// Makes room for the rows of `batch`, without errors.
+  void lay_out(std::span<const Segment> batch, int vocabulary, int hidden);
+
+  /// Of a pass over one segment.
+  std::span<const float> logits_row(int row, int vocabulary) const { return segments[0].logits_row(row, vocabulary); }
   static std::size_t bytes_per_row(int vocabulary) noexcept {
     return sizeof(float) * static_cast<std::size_t>(vocabulary);
   }
@@ -70,10 +88,26 @@ class Model {
   /// transaction.
   virtual std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const = 0;
 
-  /// Computes the batch at positions [cache.end(), ...) inside the open transaction and writes its rows to the cache. A
-  /// row of a tree has the position of its depth and depends on its ancestors only. Tokens lie in [0, vocabulary).
-  /// Throws Error when a logit is NaN.
-  virtual void forward(const Batch& batch, Cache& cache, Outputs& outputs) = 0;
+  /// Computes every segment at positions [cache.end(), ...) inside the open transaction of its cache and writes its rows
+  /// to that cache; all caches of a batch are different. A row of a tree has the position of its depth and depends on
+  /// its ancestors only. A segment whose logits are NaN gets an error; the other segments are computed as without it.
+  virtual void forward(std::span<const Segment> batch, Outputs& outputs) = 0;
+};
+
+/// Computes one segment. Throws Error when its logits are NaN.
+void forward_alone(Model& model, const Segment& segment, Outputs& outputs);
+
+/// A model that computes the segments of a batch one by one: for models that gain nothing from a joint pass.
+class OneByOneModel : public Model {
+ public:
+  void forward(std::span<const Segment> batch, Outputs& outputs) final;
+
+ protected:
+  /// Computes one segment: sets outputs.logits and outputs.features. An Error that it throws is that of the segment.
+  virtual void forward_one(const Segment& segment, Outputs& outputs) = 0;
+
+ private:
+  Outputs one_;
 };
 
 }  // namespace draftproof

@@ -25,14 +25,14 @@ class Qwen2 final : public CausalTransformer {
   }
 
  private:
-  void layer(const TransformerPass& pass, int i, AttentionCache& kv) const override {
+  void layer(const TransformerPass& pass, int i) const override {
     pass.project(weights(i));
     const std::vector<float>& bias = biases_[i];
     for_rows(pass.rows, pass.qk_work(), [&](int begin, int end) {
       for (int row = begin; row < end; ++row) pass.kernels.add(bias.data(), bias.size(), pass.q(row));
       pass.apply_rope(begin, end);
     });
-    pass.attention_and_mlp(weights(i), kv);
+    pass.attention_and_mlp(weights(i));
   }
 
   std::vector<std::vector<float>> biases_;  // of each layer: [q, k, v]

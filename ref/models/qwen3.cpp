@@ -14,10 +14,10 @@ class Qwen3 final : public CausalTransformer {
   }
 
  private:
-  void layer(const TransformerPass& pass, int i, AttentionCache& kv) const override {
+  void layer(const TransformerPass& pass, int i) const override {
     pass.project(weights(i));
     qk_norm_and_rope(pass, norms_[i]);
-    pass.attention_and_mlp(weights(i), kv);
+    pass.attention_and_mlp(weights(i));
   }
 
   std::vector<HeadNorms> norms_;  // of each layer

@@ -13,9 +13,11 @@ void read_text(Model& model, Cache& cache, std::span<const Token> tokens, int ch
     const int rows = std::min(chunk, length - at);
     const int first = std::clamp(from - at, 0, rows);
     Transaction transaction = cache.begin(rows);
-    model.forward({.tokens = tokens.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(rows)),
+    forward_alone(model,
+                  {.cache = &cache,
+                   .tokens = tokens.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(rows)),
                    .logits_from = first},
-                  cache, outputs);
+                  outputs);
     transaction.commit(rows);
     for (int row = first; row < rows; ++row) {
       visit(at + row, outputs.logits_row(row - first, model.vocabulary()));

@@ -281,10 +281,41 @@ std::size_t TransformerScratch::bytes_per_row(const TransformerConfig& config) n
   return sizeof(float) * static_cast<std::size_t>(widths);
 }
 
-void TransformerScratch::lay_out(const TransformerConfig& config, int rows, int capacity, int position,
-                                 std::span<const int> depths) {
-  const auto sized = [rows](std::vector<float>& buffer, int width) {
-    const std::size_t size = static_cast<std::size_t>(rows) * width;
+Placement placement_of(const Segment& segment) {
+  const Cache& cache = *segment.cache;
+  return {.rows = segment.rows(),
+          .position = segment.depths.empty() ? cache.end() : cache.length(),
+          .capacity = cache.capacity(),
+          .depths = segment.depths,
+          .pending = cache.end() - cache.length()};
+}
+
+void TransformerScratch::lay_out(const TransformerConfig& config, std::span<const Placement> segments) {
+  first_rows.clear();
+  positions.clear();
+  ranges.clear();
+  tree_rows.clear();
+  int most_rows = 0;
+  int most_positions = 0;
+  for (const Placement& segment : segments) {
+    first_rows.push_back(rows());
+    tree_rows.push_back(segment.depths.empty() ? -1 : segment.pending);
+    most_rows = std::max(most_rows, segment.rows);
+    most_positions = std::max(most_positions, segment.capacity);
+    int turn = 0;
+    for (int row = 0; row < segment.rows; ++row) {
+      const int at = segment.position + (segment.depths.empty() ? row : segment.depths[row]);
+      if (row == 0 || at != positions.back() + 1) {
+        ranges.push_back({static_cast<int>(first_rows.size()) - 1, rows(), 0, at, turn++});
+      }
+      ++ranges.back().rows;
+      positions.push_back(at);
+    }
+  }
+  std::stable_sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.turn < b.turn; });
+
+  const auto sized = [this](std::vector<float>& buffer, int width) {
+    const std::size_t size = positions.size() * static_cast<std::size_t>(width);
     if (buffer.size() < size) buffer.resize(size);
   };
   const int q = config.heads * config.head_dim;
@@ -295,17 +326,9 @@ void TransformerScratch::lay_out(const TransformerConfig& config, int rows, int 
   sized(projected, config.hidden);
   sized(gate_up, 2 * config.intermediate);
   sized(gated, config.intermediate);
-  attention.reserve(config.attention_shape(), rows, capacity);
-  visible.resize(static_cast<std::size_t>(rows));
-  positions.clear();
-  ranges.clear();
-  tree = !depths.empty();
-  for (int row = 0; row < rows; ++row) {
-    const int at = position + (depths.empty() ? row : depths[row]);
-    if (row == 0 || at != positions.back() + 1) ranges.push_back({row, at, 0});
-    ++ranges.back().rows;
-    positions.push_back(at);
-  }
+  attention.reserve(config.attention_shape(), most_rows, most_positions);
+  visible.resize(positions.size());
+  kv.resize(segments.size());
 }
 
 void TransformerPass::project(const TransformerLayer& layer) const {
@@ -323,16 +346,35 @@ void TransformerPass::apply_rope(int begin, int end) const {
   kernels.rope(k(begin), qkv_width(), end - begin, config.kv_heads, config.head_dim, half, cosine, sine);
 }
 
-void TransformerPass::attention_and_mlp(const TransformerLayer& layer, AttentionCache& kv) const {
+void TransformerPass::attend() const {
   TransformerScratch& s = scratch;
-  for (const RowRange& range : s.ranges) {
-    const float* const keys = k(range.row);
-    if (range.row > 0) kv.branch(range.position);
-    store(kv.claim_rows(range.position, range.rows), range.position, range.rows, keys, keys + kv_width(), qkv_width());
-    if (s.tree) store(kv.tree(rows), range.row, range.rows, keys, keys + kv_width(), qkv_width());
-    attention(kernels, config.attention_shape(), kv.kv(), q(range.row), qkv_width(), s.visible.data() + range.row,
-              range.rows, s.attention, s.attended.data() + static_cast<std::ptrdiff_t>(range.row) * q_width());
+  for (std::size_t first = 0; first < s.ranges.size();) {
+    s.to_store.clear();
+    s.to_attend.clear();
+    const int turn = s.ranges[first].turn;
+    for (; first < s.ranges.size() && s.ranges[first].turn == turn; ++first) {
+      const RowRange& range = s.ranges[first];
+      AttentionCache& cache = *s.kv[range.segment];
+      const float* const keys = k(range.row);
+      const float* const values = keys + kv_width();
+      if (const int tree_row = s.tree_rows[range.segment]; tree_row >= 0) {
+        cache.branch(range.position);
+        s.to_store.push_back(
+            {&cache.tree(), tree_row + range.row - s.first_rows[range.segment], range.rows, keys, values});
+      }
+      const KeyValues& text = cache.claim_rows(range.position, range.rows);
+      s.to_store.push_back({&text, range.position, range.rows, keys, values});
+      s.to_attend.push_back({&cache.kv(), q(range.row), s.visible.data() + range.row, range.rows,
+                             s.attended.data() + static_cast<std::ptrdiff_t>(range.row) * q_width()});
+    }
+    store(s.to_store, qkv_width());
+    attention(kernels, config.attention_shape(), s.to_attend, qkv_width(), s.attention);
   }
+}
+
+void TransformerPass::attention_and_mlp(const TransformerLayer& layer) const {
+  TransformerScratch& s = scratch;
+  attend();
   pack_activations(kernels, layer.output, s.attended.data(), q_width(), rows, s.activations);
   matmul(kernels, layer.output, s.activations, s.projected.data(), config.hidden);
   add_to_hidden(*this);

@@ -13,6 +13,7 @@
 #include "kernels/threads.h"
 #include "ref/caches/attention_cache.h"
 #include "ref/formats/json.h"
+#include "ref/models/model.h"
 #include "ref/models/weight_loader.h"
 
 namespace draftproof {
@@ -94,25 +95,43 @@ HeadNorms load_head_norms(const Checkpoint& weights, const TransformerConfig& co
 void refuse_other_tensors(const Checkpoint& weights, const TransformerConfig& config, const std::string& layers_prefix,
                           std::span<const char* const> also_in_layers, std::set<std::string> known);
 
-/// Rows [row, row + rows) at positions [position, position + rows).
-struct RowRange {
-  int row;
-  int position;
+/// Where the rows of one segment go.
+struct Placement {
   int rows;
+  int position;  // of the first row; of a tree: of its root
+  int capacity;  // most positions of the text
+  std::span<const int> depths = {};  // of a tree; its rows are at position + depth
+  int pending = 0;  // rows of the transaction before these
+};
+/// Returns the placement of a segment's rows behind those that its cache holds.
+Placement placement_of(const Segment& segment);
+
+/// Consecutive rows of one segment at consecutive positions. A chain is one range; a tree has one for each branch.
+struct RowRange {
+  int segment;
+  int row;       // of the pass
+  int rows;
+  int position;  // of the first row
+  int turn;      // the number of ranges of the segment before it, which must be complete before it begins
 };
 
 /// The activations of a pass; memory is kept from pass to pass.
 struct TransformerScratch {
   std::vector<float> hidden_states, normed, qkv, attended, projected, gate_up, gated, cosine, sine;
-  std::vector<int> positions;  // of each row
-  std::vector<RowRange> ranges;  // all rows: one range, or those of a tree in preorder
-  bool tree = false;
+  std::vector<int> first_rows;     // of each segment, in the pass
+  std::vector<int> positions;      // of each row
+  std::vector<RowRange> ranges;    // all rows, by turn
+  std::vector<int> tree_rows;      // of each segment: the number in its tree of its first row; -1 for a chain
+  std::vector<AttentionCache*> kv;  // of each segment, in the layer that is computed
   std::vector<Visible> visible;
+  std::vector<StoreJob> to_store;
+  std::vector<AttentionJob> to_attend;
   PackedActivations activations;
   AttentionScratch attention;
-  /// Makes room for `rows` rows, which attend to at most `capacity` positions. The rows are at positions
-  /// [position, position + rows) or, in a tree, at position + depth.
-  void lay_out(const TransformerConfig& config, int rows, int capacity, int position, std::span<const int> depths = {});
+  /// Makes room for the rows of these segments, one after the other.
+  void lay_out(const TransformerConfig& config, std::span<const Placement> segments);
+
+  int rows() const noexcept { return static_cast<int>(positions.size()); }
 
   /// Bytes of one row of activations, those packed for weights and those of attention left out.
   static std::size_t bytes_per_row(const TransformerConfig& config) noexcept;
@@ -123,8 +142,8 @@ struct TransformerScratch {
 struct TransformerPass {
   const Kernels& kernels;
   const TransformerConfig& config;
-  TransformerScratch& scratch;  // hidden_states [rows][hidden] in and out; the caller sets cosine, sine, visible
-  int rows;
+  TransformerScratch& scratch;  // hidden_states [rows][hidden] in and out; the caller sets cosine, sine, kv, visible
+  int rows;                     // of all segments
 
   int q_width() const { return config.heads * config.head_dim; }
   int kv_width() const { return config.kv_heads * config.head_dim; }
@@ -140,9 +159,12 @@ struct TransformerPass {
   void apply_rope(int begin, int end) const;
 
   /// Stores k and v at the positions of the rows, attends to the `visible` range of each row, and adds the result to
-  /// the hidden states; then does the same with the MLP. Ranges of rows are processed in order, so beyond the settled
-  /// positions a row of a tree sees its ancestors, which were the last to be stored at their positions.
-  void attention_and_mlp(const TransformerLayer& layer, AttentionCache& kv) const;
+  /// the hidden states; then does the same with the MLP. The ranges of a segment are processed in order, so beyond the
+  /// settled positions a row of a tree sees its ancestors, which were the last to be stored at their positions.
+  void attention_and_mlp(const TransformerLayer& layer) const;
+
+ private:
+  void attend() const;
 };
 
 /// Normalizes each head of q and k, then applies RoPE: what Qwen3 does between `project` and `attention_and_mlp`.

@@ -277,7 +277,7 @@ TEST(Attention, AnyPathOfATreeIsKeptAsIfItHadBeenTheOnlyOneInEveryFormat) {
             const int position = before + depths[row];
             warm.branch(position);
             const std::vector<float> values = write(warm, position, 200 + row);
-            store_positions(warm.tree(size), row, 1, values.data(), values.data(), stride, 0, heads);
+            store_positions(warm.tree(), row, 1, values.data(), values.data(), stride, 0, heads);
           }
           warm.keep(path);
           const int end = before + static_cast<int>(path.size());

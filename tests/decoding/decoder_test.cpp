@@ -50,7 +50,7 @@ class Bench {
     return names;
   }
 
-  std::unique_ptr<Draft> new_draft(std::size_t kind, const Request& request) {
+  std::unique_ptr<Draft> new_draft(std::size_t kind, const Asked& request) {
     const int capacity = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
     if (kind == 0) return std::make_unique<NoDraft>();
     if (kind == 1) return std::make_unique<ModelDraft>(*perturbed_, capacity, request.draft_max);
@@ -82,7 +82,7 @@ constexpr std::size_t draft_kinds = Bench::others + 8 + 16;
 
 /// One point of the sweep.
 struct Case {
-  Request request;
+  Asked request;
   std::size_t draft = 0;
   const Rule* rule = &matching;
 
@@ -127,7 +127,7 @@ std::string fault_of_counts(const Trace& trace) {
   if (s.accepted != accepted) return "accepted";
   if (s.mismatches != rejected || s.all_accepted != all) return "mismatches or all_accepted";
   if (s.iterations != s.mismatches + s.all_accepted) return "iterations as a sum";
-  const bool batched = trace.request.verification == Verification::batched;
+  const bool batched = trace.execution.verification == Verification::batched;
   if (s.batched != (batched ? iterations : 0) || s.serial != (batched ? 0 : iterations)) return "batched or serial";
   if (s.acceptance() != (drafted == 0 ? 0.0 : 1.0 * accepted / drafted)) return "acceptance";
   if (s.average_accepted() != (iterations == 0 ? 0.0 : 1.0 * accepted / iterations)) return "average accepted";
@@ -163,10 +163,10 @@ std::string fault_at_rest(Bench& bench, const Decoder& decoder, const WatchedDra
 
 /// Runs one point to its end and checks everything. Returns an empty string when all checks pass.
 std::string fault_of(Bench& bench, const Case& point) {
-  const Request& request = point.request;
+  const Asked& request = point.request;
   WatchedDraft draft(bench.new_draft(point.draft, request));
   PhiloxSource random(seed);
-  Decoder decoder(bench.target(), draft, *point.rule, random, request, Recording::counts);
+  Decoder decoder(bench.target(), draft, *point.rule, random, request, request, Recording::counts);
   std::vector<Token> received;
   std::string fault;
   decoder.run({[&](const Trace& trace) {
@@ -175,6 +175,7 @@ std::string fault_of(Bench& bench, const Case& point) {
     if (round.emitted.empty()) fault = "an empty run was handed out";
     if (trace.output != received) fault = "tokens were handed out before they were recorded";
     if (!round.rows.empty()) fault = "rows were shown that nobody asked for";
+    return Next::go_on;
   }});
   if (!fault.empty()) return fault;
   const Trace& trace = decoder.trace();
@@ -267,7 +268,7 @@ TEST(DecoderSlow, EveryPointOfTheWholeGrid) { expect_no_fault(1); }
 Trace run_of(Bench& bench, const Case& point) {
   const std::unique_ptr<Draft> draft = bench.new_draft(point.draft, point.request);
   PhiloxSource random(seed);
-  Decoder decoder(bench.target(), *draft, *point.rule, random, point.request, Recording::digests);
+  Decoder decoder(bench.target(), *draft, *point.rule, random, point.request, point.request, Recording::digests);
   decoder.run();
   return decoder.trace();
 }
@@ -297,7 +298,7 @@ TEST(Decoder, EveryRowThatDecidedATokenEqualsThePlainRowAndEveryCacheANewOne) {
         const auto cache = bench.target().new_cache(length, length);
         const Transaction transaction = cache->begin(length);
         Outputs outputs;
-        bench.target().forward({.tokens = text, .logits_from = length - 1}, *cache, outputs);
+        forward_alone(bench.target(), {.cache = cache.get(), .tokens = text, .logits_from = length - 1}, outputs);
         bad += !(round.logits.at(i) == digest_of(outputs.logits));
         bad += !(round.targets.at(i) ==
                  distribution_of(outputs.logits, point.request.sampling, {text, {}}).fingerprint());
@@ -375,7 +376,7 @@ TEST(Decoder, TheDraftIsNotCalledForTheLastTokenNorForZeroTokens) {
       draft.before = [&](WatchedDraft::Call call) { proposals += call == WatchedDraft::Call::propose; };
       point.request.draft_max = draft_max;
       PhiloxSource random(seed);
-      Decoder decoder(bench.target(), draft, matching, random, point.request, Recording::counts);
+      Decoder decoder(bench.target(), draft, matching, random, point.request, point.request, Recording::counts);
       decoder.run();
       EXPECT_EQ(static_cast<int>(decoder.trace().output.size()), tokens);
       if (draft_max <= 0 || tokens <= 1) {
@@ -388,23 +389,23 @@ TEST(Decoder, TheDraftIsNotCalledForTheLastTokenNorForZeroTokens) {
 }
 
 /// A prompt longer than several passes.
-Request long_request() {
-  Request request;
+Asked long_request() {
+  Asked request;
   for (int i = 0; i < 300; ++i) request.prompt.push_back(i * i % vocabulary);
   request.max_new_tokens = 9;
   request.draft_max = 3;
   return request;
 }
 
-std::vector<Request> interrupted_requests() {
-  std::vector<Request> requests;
+std::vector<Asked> interrupted_requests() {
+  std::vector<Asked> requests;
   for (const Sampling& sampling : {Sampling{}, Sampling{.temperature = 1, .presence_penalty = 0.5F}}) {
     for (const Verification verification : {Verification::batched, Verification::serial}) {
-      Request small = asked({1, 2, 1}, 12, 3, sampling);
+      Asked small = asked({1, 2, 1}, 12, 3, sampling);
       small.verification = verification;
-      Request stopping = small;
+      Asked stopping = small;
       stopping.stops = {0};
-      Request large = long_request();
+      Asked large = long_request();
       large.sampling = sampling;
       large.verification = verification;
       requests.insert(requests.end(), {small, stopping, large});
@@ -417,7 +418,7 @@ std::vector<Request> interrupted_requests() {
 /// required only of drafts that are functions of the text.
 template <class Visit>
 void each_interrupted(const Visit& visit) {
-  for (const Request& request : interrupted_requests())
+  for (const Asked& request : interrupted_requests())
     for (const Rule* const* rule = all_rules(); *rule != nullptr; ++rule)
       for (std::size_t draft = 0; draft < 4; ++draft) visit(Case{request, draft, *rule});
 }
@@ -429,14 +430,18 @@ TEST(Decoder, ARunCancelledAfterAnyRoundContinuesToTheSameTrace) {
     for (std::size_t every = 1; every <= whole.rounds.size(); ++every) {
       WatchedDraft draft(bench.new_draft(point.draft, point.request));
       PhiloxSource random(seed);
-      Decoder decoder(bench.target(), draft, *point.rule, random, point.request, Recording::digests);
+      Decoder decoder(bench.target(), draft, *point.rule, random, point.request, point.request, Recording::digests);
       std::atomic<bool> cancelled = false;
       std::size_t rounds = 0;
       int cancels = -1;
       do {
         cancelled = false;
         ++cancels;
-        decoder.run({[&](const Trace&) { cancelled = ++rounds % every == 0; }}, &cancelled);
+        decoder.run({[&](const Trace&) {
+                      cancelled = ++rounds % every == 0;
+                      return Next::go_on;
+                    }},
+                    &cancelled);
         ASSERT_EQ(fault_at_rest(bench, decoder, draft, point.request), "") << point.describe();
         ASSERT_EQ(decoder.trace().final_length, decoder.cache().length());
       } while (decoder.trace().finish == Finish::cancelled);
@@ -454,7 +459,7 @@ TEST(Decoder, ACancellationDuringARoundLetsTheRoundFinish) {
       WatchedModel target(bench.target());
       WatchedDraft draft(bench.new_draft(point.draft, point.request));
       PhiloxSource random(seed);
-      Decoder decoder(target, draft, *point.rule, random, point.request, Recording::digests);
+      Decoder decoder(target, draft, *point.rule, random, point.request, point.request, Recording::digests);
       std::atomic<bool> cancelled = false;
       std::size_t passes = 0;
       target.after = [&] { cancelled = cancelled || passes++ == pass; };
@@ -473,12 +478,12 @@ TEST(Decoder, ACancellationDuringARoundLetsTheRoundFinish) {
 TEST(Decoder, ACancellationDuringPrefillIsReportedWhateverTheBudget) {
   Bench bench;
   for (const int tokens : {0, 1, 4}) {
-    Request request = long_request();
+    Asked request = long_request();
     request.max_new_tokens = tokens;
     WatchedModel target(bench.target());
     WatchedDraft draft(bench.new_draft(1, request));
     PhiloxSource random(seed);
-    Decoder decoder(target, draft, matching, random, request, Recording::digests);
+    Decoder decoder(target, draft, matching, random, request, request, Recording::digests);
     std::atomic<bool> cancelled = false;
     target.after = [&] { cancelled = true; };
     decoder.run({}, &cancelled);
@@ -500,7 +505,7 @@ TEST(Decoder, ACancellationBeforeTheFirstPassKeepsNothingAndRunningAFinishedText
   point.request = asked({3}, 4, 2);
   const auto draft = bench.new_draft(1, point.request);
   PhiloxSource random(seed);
-  Decoder decoder(bench.target(), *draft, matching, random, point.request, Recording::digests);
+  Decoder decoder(bench.target(), *draft, matching, random, point.request, point.request, Recording::digests);
   std::atomic<bool> cancelled = true;
   decoder.run({}, &cancelled);
   EXPECT_EQ(decoder.trace().finish, Finish::cancelled);
@@ -531,7 +536,7 @@ void expect_step_kept(Bench& bench, const Case& point, const Arm& arm) {
     if (point.draft == 3) inner = std::make_unique<PerfectDraft>(drafts_model, capacity, point.request.draft_max);
     WatchedDraft draft(std::move(inner));
     PhiloxSource random(seed);
-    Decoder decoder(target, draft, *point.rule, random, point.request, Recording::digests);
+    Decoder decoder(target, draft, *point.rule, random, point.request, point.request, Recording::digests);
     int calls = 0;
     bool failed = false;
     std::vector<Token> received;
@@ -546,6 +551,7 @@ void expect_step_kept(Bench& bench, const Case& point, const Arm& arm) {
       const std::vector<Token>& emitted = trace.rounds.back().emitted;
       received.insert(received.end(), emitted.begin(), emitted.end());
       if (at_emit) at_emit();
+      return Next::go_on;
     }};
     try {
       decoder.run(watch);
@@ -618,17 +624,20 @@ TEST(Decoder, RowsAreVisibleToTheCallbackAndNotKeptAfterwards) {
       point.rule = *rule;
       const std::unique_ptr<Draft> draft = bench.new_draft(1, point.request);
       PhiloxSource random(seed);
-      Decoder decoder(bench.target(), *draft, *point.rule, random, point.request, recording);
+      Decoder decoder(bench.target(), *draft, *point.rule, random, point.request, point.request, recording);
       std::vector<Fingerprint> seen;
+      const auto look = [&](const Round& round) {
+        ASSERT_EQ(round.rows.size(), static_cast<std::size_t>(round.verdict.accepted) + 1);
+        ASSERT_EQ(round.logits.size(), round.rows.size());
+        ASSERT_EQ(round.proposal.drawn_from.size(), round.proposal.tokens.size());
+        for (std::size_t i = 0; i < round.rows.size(); ++i) {
+          ASSERT_EQ(round.rows[i].fingerprint(), round.targets[i]);
+          seen.push_back(round.targets[i]);
+        }
+      };
       decoder.run({[&](const Trace& trace) {
-                     const Round& round = trace.rounds.back();
-                     ASSERT_EQ(round.rows.size(), static_cast<std::size_t>(round.verdict.accepted) + 1);
-                     ASSERT_EQ(round.logits.size(), round.rows.size());
-                     ASSERT_EQ(round.proposal.drawn_from.size(), round.proposal.tokens.size());
-                     for (std::size_t i = 0; i < round.rows.size(); ++i) {
-                       ASSERT_EQ(round.rows[i].fingerprint(), round.targets[i]);
-                       seen.push_back(round.targets[i]);
-                     }
+                     look(trace.rounds.back());
+                     return Next::go_on;
                    },
                    true});
       std::vector<Fingerprint> kept;
@@ -646,11 +655,11 @@ TEST(Decoder, RowsAreVisibleToTheCallbackAndNotKeptAfterwards) {
 TEST(Decoder, LogProbabilitiesAreThoseOfTheRawRowsInDouble) {
   Bench bench;
   const Sampling sampling{.temperature = 0.7F, .top_k = 3, .repeat_penalty = 1.5F, .presence_penalty = 1};
-  Request request = asked({1, 4}, 12, 0, sampling);
+  Asked request = asked({1, 4}, 12, 0, sampling);
   request.logprobs = true;
   NoDraft draft;
   PhiloxSource random(seed);
-  Decoder decoder(bench.target(), draft, matching, random, request, Recording::counts);
+  Decoder decoder(bench.target(), draft, matching, random, request, request, Recording::counts);
   decoder.run();
   EXPECT_EQ(decoder.trace().output, plain_output(bench.target(), request, seed));
   std::vector<Token> text = request.prompt;
@@ -659,11 +668,11 @@ TEST(Decoder, LogProbabilitiesAreThoseOfTheRawRowsInDouble) {
     const auto cache = bench.target().new_cache(length, length);
     const Transaction transaction = cache->begin(length);
     Outputs outputs;
-    bench.target().forward({.tokens = text, .logits_from = length - 1}, *cache, outputs);
+    forward_alone(bench.target(), {.cache = cache.get(), .tokens = text, .logits_from = length - 1}, outputs);
     double sum = 0;
     for (const float logit : outputs.logits) sum += std::exp(static_cast<double>(logit));
     const double expected = outputs.logits[round.emitted.at(0)] - std::log(sum);
-    EXPECT_NEAR(round.logprob, expected, 4e-16 * 8) << "a sum of five terms, an exp and a log, each good to an ulp";
+    EXPECT_NEAR(round.logprobs.at(0), expected, 4e-16 * 8) << "a sum of five terms, an exp and a log, each good to an ulp";
     text.push_back(round.emitted[0]);
   }
 }
@@ -672,7 +681,7 @@ TEST(Decoder, LogProbabilitiesAreRecordedOnlyOnRequest) {
   Bench bench;
   Case point;
   point.request = asked({1}, 3);
-  for (const Round& round : run_of(bench, point).rounds) EXPECT_EQ(round.logprob, 0);
+  for (const Round& round : run_of(bench, point).rounds) EXPECT_TRUE(round.logprobs.empty());
 }
 
 TEST(RequestError, ExplainsInOneMessageWhyARequestIsInvalid) {
@@ -697,10 +706,10 @@ TEST(Decoder, ATextThatFillsTheWholeContextIsDecodedToTheEnd) {
   Bench bench;
   const auto target = make_hash_model({.vocabulary = vocabulary, .context = 10, .levels = 3, .seed = 3});
   for (std::size_t draft = 0; draft < 4; ++draft) {
-    const Request request = asked({1, 2, 3}, 7, 8);
+    const Asked request = asked({1, 2, 3}, 7, 8);
     const auto drafter = bench.new_draft(draft, request);
     PhiloxSource random(seed);
-    Decoder decoder(*target, *drafter, matching, random, request, Recording::counts);
+    Decoder decoder(*target, *drafter, matching, random, request, request, Recording::counts);
     decoder.run();
     EXPECT_EQ(decoder.trace().output, plain_output(*target, request, seed));
   }
@@ -708,10 +717,10 @@ TEST(Decoder, ATextThatFillsTheWholeContextIsDecodedToTheEnd) {
 
 TEST(Decoder, AProposalMayHaveMoreTokensThanAPrefillChunk) {
   Bench bench;
-  const Request request = asked({1, 2, 3}, 400, 300);
+  const Asked request = asked({1, 2, 3}, 400, 300);
   PerfectDraft draft(bench.target(), 403, 300);
   PhiloxSource random(seed);
-  Decoder decoder(bench.target(), draft, matching, random, request, Recording::digests);
+  Decoder decoder(bench.target(), draft, matching, random, request, request, Recording::digests);
   decoder.run();
   EXPECT_EQ(decoder.trace().output, plain_output(bench.target(), request, seed));
   EXPECT_EQ(decoder.trace().rounds.size(), 2U);
@@ -722,7 +731,7 @@ TEST(Decoder, AnInvalidRequestAborts) {
   Bench bench;
   NoDraft draft;
   PhiloxSource random(seed);
-  EXPECT_DEATH(Decoder(bench.target(), draft, matching, random, {}, Recording::counts), "the request fits");
+  EXPECT_DEATH(Decoder(bench.target(), draft, matching, random, {}, {}, Recording::counts), "the request fits");
 }
 
 }  // namespace

@@ -36,9 +36,9 @@ std::string error_of(const Call& call) {
   return "";
 }
 
-Request tale_request(int max_new_tokens) {
+Asked tale_request(int max_new_tokens) {
   const Tokenizer tokenizer = Tokenizer::load(models / "tale-target");
-  Request request = asked(tokenizer.encode("Once upon a time there was a king who"), max_new_tokens);
+  Asked request = asked(tokenizer.encode("Once upon a time there was a king who"), max_new_tokens);
   request.stops = read_stop_tokens(Checkpoint(models / "tale-target"));
   return request;
 }
@@ -85,17 +85,20 @@ TEST(Engine, UsesPlainDecodingWhenTheGateIsClosed) {
   const Threads one(1);
   ModelFiles files(models / "tale-target");
   Engine engine(files, best_kernels());
-  Request request = tale_request(12);
+  Asked request = tale_request(12);
   PhiloxSource random(1);
-  const Trace plain = engine.decode(request, "none", matching, random);
-  const Trace closed = engine.decode(request, "dflash:" + (models / "tale-small").string(), matching, random);
+  const Trace plain = engine.decode(request, {}, "none", matching, random);
+  const Trace closed = engine.decode(request, {}, "dflash:" + (models / "tale-small").string(), matching, random);
   EXPECT_EQ(closed.output, plain.output);
   EXPECT_EQ(closed.statistics.iterations, 0);
   request.logprobs = true;
-  const Trace logged = engine.decode(request, dflash(), matching, random);
+  const Trace logged = engine.decode(request, {}, dflash(), matching, random);
   EXPECT_EQ(logged.output, plain.output);
-  EXPECT_EQ(logged.statistics.iterations, 0);
-  for (const Round& round : logged.rounds) EXPECT_LT(round.logprob, 0);
+  EXPECT_GT(logged.statistics.iterations, 0);
+  for (const Round& round : logged.rounds) {
+    EXPECT_EQ(round.logprobs.size(), round.emitted.size());
+    for (const double logprob : round.logprobs) EXPECT_LT(logprob, 0);
+  }
 }
 
 TEST(Engine, ExplainsWhyADraftOrARequestIsInvalid) {
@@ -103,8 +106,8 @@ TEST(Engine, ExplainsWhyADraftOrARequestIsInvalid) {
   ModelFiles files(models / "tale-target");
   Engine engine(files, best_kernels());
   PhiloxSource random(1);
-  const auto error_for = [&](const Request& request, const std::string& draft) {
-    return error_of([&] { engine.decode(request, draft, matching, random); });
+  const auto error_for = [&](const Asked& request, const std::string& draft) {
+    return error_of([&] { engine.decode(request, request, draft, matching, random); });
   };
   EXPECT_THAT(error_for(asked({}, 1), "none"), HasSubstr("the prompt is empty"));
   EXPECT_THAT(error_for(asked({1}, 2000), "none"), HasSubstr("the target has 1024"));
@@ -133,15 +136,15 @@ TEST(Engine, TakesALlamaFolderWithoutRopeThetaAsTargetAndAsDraft) {
   ASSERT_NE(config.find(field), std::string::npos);
   test::put(without_theta.path() / "config.json", config.erase(config.find(field), field.size()));
   const std::vector<std::string> draft = {"model:" + without_theta.path().string()};
-  const Request request = asked({1, 2, 3}, 12);
+  const Asked request = asked({1, 2, 3}, 12);
   ModelFiles files(with_theta);
   ModelFiles other_files(without_theta.path());
-  EXPECT_EQ(error_of([&] { refuse_shortage(other_files, draft, best_kernels(), request, true); }), "");
+  EXPECT_EQ(error_of([&] { refuse_shortage(other_files, draft, best_kernels(), request, 0, true); }), "");
   PhiloxSource random(1);
-  const Trace plain = Engine(files, best_kernels()).decode(request, "none", matching, random);
+  const Trace plain = Engine(files, best_kernels()).decode(request, {}, "none", matching, random);
   EXPECT_EQ(plain.output.size(), 12U);
   for (const std::string& drafter : {std::string("none"), draft[0]}) {
-    EXPECT_EQ(Engine(other_files, best_kernels()).decode(request, drafter, matching, random).output, plain.output);
+    EXPECT_EQ(Engine(other_files, best_kernels()).decode(request, {}, drafter, matching, random).output, plain.output);
   }
 }
 
@@ -152,11 +155,11 @@ TEST(Engine, UsesTheDraftsDefaultLengthUnlessOneIsRequested) {
   PhiloxSource random(1);
   const std::map<std::string, int> suited = {{dflash(), 7}, {small_model(), 5}, {"perfect", 5}, {"none", 0}};
   for (const auto& [draft, expected] : suited) {
-    EXPECT_EQ(engine.decode(tale_request(20), draft, matching, random).request.draft_max, expected) << draft;
-    Request request = tale_request(20);
+    EXPECT_EQ(engine.decode(tale_request(20), {}, draft, matching, random).execution.draft_max, expected) << draft;
+    Asked request = tale_request(20);
     request.draft_max = 2;
     int most = 0;
-    for (const Round& round : engine.decode(request, draft, matching, random).rounds) {
+    for (const Round& round : engine.decode(request, request, draft, matching, random).rounds) {
       most = std::max(most, round.proposal.size());
     }
     EXPECT_EQ(most, std::min(expected, 2)) << draft;
@@ -185,12 +188,12 @@ void expect_the_promise(const std::vector<std::string>& tables, int tokens) {
     ModelFiles files(models / "tale-target");
     Engine engine(files, *kernels);
     for (const bool greedy : {true, false}) {
-      Request request = tale_request(tokens);
+      Asked request = tale_request(tokens);
       request.sampling.temperature = greedy ? 0 : 1;
       {
         const Threads one(1);
         PhiloxSource random(21);
-        const Trace trace = engine.decode(request, "none", matching, random, Recording::digests);
+        const Trace trace = engine.decode(request, {}, "none", matching, random, Recording::digests);
         ASSERT_EQ(trace.output, plain_output(engine.target(), request, 21)) << table;
         if (!plain.contains(greedy)) plain[greedy] = trace;
         ASSERT_EQ(difference(trace, plain[greedy]), "") << table << " is of another class";
@@ -208,7 +211,7 @@ void expect_the_promise(const std::vector<std::string>& tables, int tokens) {
               request.verification = verification;
               request.draft_max = draft_max;
               PhiloxSource random(21);
-              const Trace trace = engine.decode(request, draft, matching, random, Recording::digests);
+              const Trace trace = engine.decode(request, request, draft, matching, random, Recording::digests);
               const auto where = [&] {
                 return table + " " + draft + " temperature " + (greedy ? "0" : "1") + " threads " +
                        std::to_string(threads) + " " + name_of(verification) + " " + std::to_string(draft_max);
@@ -240,12 +243,12 @@ TEST(Engine, GreedyRejectionGivesTheSameTextToo) {
   const Threads one(1);
   ModelFiles files(models / "tale-target");
   Engine engine(files, best_kernels());
-  const Request request = tale_request(24);
+  const Asked request = tale_request(24);
   PhiloxSource random(3);
-  const Trace plain = engine.decode(request, "none", matching, random);
+  const Trace plain = engine.decode(request, {}, "none", matching, random);
   for (const std::string& draft : {dflash(), small_model(), std::string("always-reject"), std::string("perfect"),
                                    std::string("tree-test")}) {
-    EXPECT_EQ(engine.decode(request, draft, rejection, random).output, plain.output) << draft;
+    EXPECT_EQ(engine.decode(request, request, draft, rejection, random).output, plain.output) << draft;
   }
 }
 
@@ -254,8 +257,8 @@ TEST(Engine, APromptOfOneTokenGivesDflashAnEmptyContext) {
   ModelFiles files(models / "tale-target");
   Engine engine(files, best_kernels());
   PhiloxSource random(3);
-  const Trace plain = engine.decode(asked({100}, 10), "none", matching, random);
-  const Trace drafted = engine.decode(asked({100}, 10), dflash(), matching, random);
+  const Trace plain = engine.decode(asked({100}, 10), {}, "none", matching, random);
+  const Trace drafted = engine.decode(asked({100}, 10), {}, dflash(), matching, random);
   EXPECT_EQ(drafted.output, plain.output);
   EXPECT_GT(drafted.statistics.drafted, 0);
 }
@@ -264,23 +267,25 @@ TEST(Engine, EndToEndLogProbabilitiesEqualAComputationInDouble) {
   const Threads one(1);
   ModelFiles files(models / "tale-target");
   Engine engine(files, best_kernels());
-  Request request = tale_request(8);
+  Asked request = tale_request(8);
   request.logprobs = true;
   PhiloxSource random(3);
-  const Trace trace = engine.decode(request, dflash(), matching, random);
+  const Trace trace = engine.decode(request, {}, dflash(), matching, random);
   std::vector<Token> text = request.prompt;
   Outputs outputs;
   for (const Round& round : trace.rounds) {
-    const int length = static_cast<int>(text.size());
-    const auto cache = engine.target().new_cache(length, length);
-    const Transaction transaction = cache->begin(length);
-    engine.target().forward({.tokens = text, .logits_from = length - 1}, *cache, outputs);
-    long double sum = 0;
-    for (const float logit : outputs.logits) sum += std::exp(static_cast<long double>(logit));
-    const long double expected = outputs.logits[round.emitted.at(0)] - std::log(sum);
-    // 2048 terms summed in double: at most 2048 roundings of 2^-53 each, and a few more.
-    EXPECT_NEAR(round.logprob, static_cast<double>(expected), 2100 * 0x1p-53);
-    text.push_back(round.emitted[0]);
+    for (std::size_t i = 0; i < round.emitted.size(); ++i) {
+      const int length = static_cast<int>(text.size());
+      const auto cache = engine.target().new_cache(length, length);
+      const Transaction transaction = cache->begin(length);
+      forward_alone(engine.target(), {.cache = cache.get(), .tokens = text, .logits_from = length - 1}, outputs);
+      long double sum = 0;
+      for (const float logit : outputs.logits) sum += std::exp(static_cast<long double>(logit));
+      const long double expected = outputs.logits[round.emitted[i]] - std::log(sum);
+      // 2048 terms summed in double: at most 2048 roundings of 2^-53 each, and a few more.
+      EXPECT_NEAR(round.logprobs.at(i), static_cast<double>(expected), 2100 * 0x1p-53);
+      text.push_back(round.emitted[i]);
+    }
   }
 }
 

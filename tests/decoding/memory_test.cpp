@@ -35,17 +35,18 @@ struct Outcome {
 };
 
 /// One run in which the allocation after `granted` others fails (-1: none). Continues after the failure.
-void run_short_of_memory(Model& target, Model& perturbed, const Request& request, const Rule& rule, Recording recording,
+void run_short_of_memory(Model& target, Model& perturbed, const Asked& request, const Rule& rule, Recording recording,
                          long granted, Outcome& outcome) {
   const int capacity = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
   WatchedDraft draft(std::make_unique<ModelDraft>(perturbed, capacity, request.draft_max));
   PhiloxSource random(5);
-  Decoder decoder(target, draft, rule, random, request, recording);
+  Decoder decoder(target, draft, rule, random, request, request, recording);
   std::vector<Token> received;
   received.reserve(static_cast<std::size_t>(request.max_new_tokens));
   const RoundCallback watch{[&](const Trace& trace) {
     const std::vector<Token>& emitted = trace.rounds.back().emitted;
     received.insert(received.end(), emitted.begin(), emitted.end());
+    return Next::go_on;
   }};
   outcome.failures = 0;
   allocations_left = granted;
@@ -84,7 +85,7 @@ TEST(Memory, RunningOutAtAnyAllocationLeavesCacheDraftAndOutputConsistent) {
   for (const Sampling& sampling : {Sampling{}, Sampling{.temperature = 1, .presence_penalty = 0.5F}}) {
     for (const Rule* const* rule = all_rules(); *rule != nullptr; ++rule) {
       for (const Recording recording : {Recording::counts, Recording::digests}) {
-        Request request = asked(prompt, 8, 3, sampling);
+        Asked request = asked(prompt, 8, 3, sampling);
         Outcome whole;
         run_short_of_memory(*target, *perturbed, request, **rule, recording, -1, whole);
         for (long granted = 0;; ++granted) {

@@ -22,9 +22,12 @@
 
 namespace draftproof {
 
-inline Request asked(std::vector<Token> prompt, int max_new_tokens, int draft_max = 0, Sampling sampling = {},
-                     std::vector<Token> stops = {}) {
-  Request request;
+/// A request and how it is executed.
+struct Asked : Request, Execution {};
+
+inline Asked asked(std::vector<Token> prompt, int max_new_tokens, int draft_max = 0, Sampling sampling = {},
+                   std::vector<Token> stops = {}) {
+  Asked request;
   request.prompt = std::move(prompt);
   request.sampling = sampling;
   request.stops = std::move(stops);
@@ -42,7 +45,7 @@ inline std::vector<Token> plain_output(Model& target, const Request& request, st
     const int length = static_cast<int>(text.size());
     const auto cache = target.new_cache(length, length);
     const Transaction transaction = cache->begin(length);
-    target.forward({.tokens = text, .logits_from = length - 1}, *cache, outputs);
+    forward_alone(target, {.cache = cache.get(), .tokens = text, .logits_from = length - 1}, outputs);
     const Distribution p = distribution_of(outputs.logits, request.sampling, {text, {}});
     text.push_back(draw(p, {request.sequence, length, Purpose::target}, random));
     if (std::find(request.stops.begin(), request.stops.end(), text.back()) != request.stops.end()) break;
@@ -57,7 +60,7 @@ inline Fingerprint cache_after(Model& target, std::span<const Token> text) {
   if (length > 0) {
     Outputs outputs;
     Transaction transaction = cache->begin(length);
-    target.forward({.tokens = text, .logits_from = length}, *cache, outputs);
+    forward_alone(target, {.cache = cache.get(), .tokens = text, .logits_from = length}, outputs);
     transaction.commit(length);
   }
   return cache->digest();
@@ -143,6 +146,7 @@ class KnowingDraft final : public Draft {
 
   int draft_max() const override { return draft_max_; }
   void observe(std::span<const Token> run, std::span<const float>) override { observed_ += run.size(); }
+  void forget() override { observed_ = 0; }
   void propose(Token, int limit, ProposalBuilder& builder) override {
     std::size_t position = observed_ + 1;
     for (const Slot slot : script_(round_++, limit)) {
@@ -173,6 +177,11 @@ class TreeDraft final : public ModelDraft {
   void observe(std::span<const Token> run, std::span<const float> features) override {
     ModelDraft::observe(run, features);
     observed_ += run.size();
+  }
+
+  void forget() override {
+    ModelDraft::forget();
+    observed_ = 0;
   }
 
   void propose(Token anchor, int limit, ProposalBuilder& builder) override {
@@ -232,6 +241,10 @@ class WatchedDraft final : public Draft {
     inner_->observe(run, features);
     observed_.insert(observed_.end(), run.begin(), run.end());
   }
+  void forget() override {
+    inner_->forget();
+    observed_.clear();
+  }
   void propose(Token anchor, int limit, ProposalBuilder& builder) override {
     if (before) before(Call::propose);
     if (limit < 1 || limit > inner_->draft_max()) fault_ = "a limit lies outside what the draft can do";
@@ -262,9 +275,9 @@ class WatchedModel final : public Model {
   std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override {
     return inner_.new_cache(capacity, max_pending_rows);
   }
-  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
+  void forward(std::span<const Segment> batch, Outputs& outputs) override {
     if (before) before();
-    inner_.forward(batch, cache, outputs);
+    inner_.forward(batch, outputs);
     if (after) after();
   }
 

@@ -28,7 +28,7 @@ TEST(Trace, CountsFollowFromTheRounds) {
   EXPECT_EQ(counts.serial, 0);
   EXPECT_DOUBLE_EQ(counts.acceptance(), 7.0 / 13);
   EXPECT_DOUBLE_EQ(counts.average_accepted(), 7.0 / 4);
-  trace.request.verification = Verification::serial;
+  trace.execution.verification = Verification::serial;
   EXPECT_EQ(recounted(trace).serial, 4);
   EXPECT_EQ(recounted(trace).batched, 0);
 }

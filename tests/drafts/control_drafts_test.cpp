@@ -27,7 +27,7 @@ class FreshRows final : public TargetRows {
     const auto cache = target_.new_cache(length, length);
     const Transaction transaction = cache->begin(length);
     Outputs outputs;
-    target_.forward({.tokens = text, .logits_from = length - 1}, *cache, outputs);
+    forward_alone(target_, {.cache = cache.get(), .tokens = text, .logits_from = length - 1}, outputs);
     return distribution_ = distribution_of(outputs.logits, sampling_, {text, {}});
   }
 

@@ -64,7 +64,7 @@ TEST(DraftKinds, HaveDistinctNamesASummaryAndAFunctionThatOpensThem) {
   for (const DraftKind& kind : all_draft_kinds()) {
     EXPECT_TRUE(names.insert(kind.name).second);
     EXPECT_NE(std::string(kind.summary), "");
-    EXPECT_NE(kind.open, nullptr);
+    EXPECT_NE(kind.load, nullptr);
     EXPECT_EQ(parse_draft_name(std::string(kind.name) + (kind.takes_path ? ":p" : "")).kind, &kind);
     EXPECT_TRUE(kind.takes_path || !kind.needs_target) << "features are read by a checkpoint";
   }
@@ -73,14 +73,14 @@ TEST(DraftKinds, HaveDistinctNamesASummaryAndAFunctionThatOpensThem) {
 TEST(DraftKinds, WithoutAPathProposeFiveTokensByDefaultAndNeverMoreThanTheTextHasPositions) {
   const auto target = make_hash_model({.vocabulary = 5});
   for (const char* name : {"always-reject", "perfect", "tree-test"}) {
-    const DraftSource source = parse_draft_name(name).kind->open(nullptr, *target, best_kernels());
-    EXPECT_EQ(source(40, 0)->draft_max(), 5);
-    EXPECT_EQ(source(40, -7)->draft_max(), 5);
-    EXPECT_EQ(source(40, 9)->draft_max(), 9);
-    EXPECT_EQ(source(3, 0)->draft_max(), 3);
-    EXPECT_EQ(source(3, 2147483647)->draft_max(), 3);
+    const auto drafter = parse_draft_name(name).kind->load(nullptr, *target, best_kernels());
+    EXPECT_EQ(drafter->open(40, 0)->draft_max(), 5);
+    EXPECT_EQ(drafter->open(40, -7)->draft_max(), 5);
+    EXPECT_EQ(drafter->open(40, 9)->draft_max(), 9);
+    EXPECT_EQ(drafter->open(3, 0)->draft_max(), 3);
+    EXPECT_EQ(drafter->open(3, 2147483647)->draft_max(), 3);
   }
-  EXPECT_EQ(parse_draft_name("none").kind->open(nullptr, *target, best_kernels())(40, 9)->draft_max(), 0);
+  EXPECT_EQ(parse_draft_name("none").kind->load(nullptr, *target, best_kernels())->open(40, 9)->draft_max(), 0);
 }
 
 TEST(DraftKinds, WithALimitedContextRejectALongerText) {
@@ -89,10 +89,10 @@ TEST(DraftKinds, WithALimitedContextRejectALongerText) {
   for (const char* name : {"model:tale-small", "dflash:tale-dflash"}) {
     const DraftName draft = parse_draft_name(name);
     const Checkpoint files(models / draft.path);
-    const DraftSource source = draft.kind->open(&files, *target, best_kernels());
-    EXPECT_NE(source(1024, 0), nullptr);
+    const auto drafter = draft.kind->load(&files, *target, best_kernels());
+    EXPECT_NE(drafter->open(1024, 0), nullptr);
     try {
-      source(1025, 0);
+      drafter->open(1025, 0);
       ADD_FAILURE() << name << " has 1024 positions";
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), AllOf(HasSubstr("1024 positions"), HasSubstr("1025")));

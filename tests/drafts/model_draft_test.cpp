@@ -71,7 +71,7 @@ TEST(ModelDraft, ContinuesAsTheModelDoesByPlainDecoding) {
         const auto cache = model->new_cache(length, length);
         const Transaction transaction = cache->begin(length);
         Outputs outputs;
-        model->forward({.tokens = text, .logits_from = length - 1}, *cache, outputs);
+        forward_alone(*model, {.cache = cache.get(), .tokens = text, .logits_from = length - 1}, outputs);
         const Distribution q = distribution_of(outputs.logits, sampling, {text, {}});
         ASSERT_EQ(proposal.drawn_from[i], q) << "penalties see the draft tokens before";
         text.push_back(proposal.tokens[i]);

@@ -93,7 +93,7 @@ TEST(ScriptedDraft, ContinuesFromItsOwnDraftTokens) {
   const auto cache = target->new_cache(8, 8);
   Transaction transaction = cache->begin(5);
   const std::vector<Token> read = {1, 2, 3, 5, proposal.tokens[1]};
-  target->forward({.tokens = read, .logits_from = 3}, *cache, outputs);
+  forward_alone(*target, {.cache = cache.get(), .tokens = read, .logits_from = 3}, outputs);
   for (int i = 0; i < 2; ++i) {
     const std::vector<Token> before(read.begin(), read.begin() + 4 + i);
     EXPECT_EQ(proposal.drawn_from[i + 1],

@@ -20,7 +20,7 @@
 namespace draftproof {
 
 /// A model whose logits are any function of the text before the row.
-class TableModel final : public Model {
+class TableModel final : public OneByOneModel {
  public:
   using LogitsFunction = std::function<std::vector<float>(std::span<const Token> text)>;
   std::function<void()> written;  // called when a pass has written its rows; may throw
@@ -34,23 +34,23 @@ class TableModel final : public Model {
     layers.push_back(std::make_unique<HistoryCache>());
     return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
   }
-  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
+
+ private:
+  void forward_one(const Segment& segment, Outputs& outputs) override {
+    Cache& cache = *segment.cache;
     auto& history = cache.layer<HistoryCache>(0);
-    const int rows = static_cast<int>(batch.tokens.size());
-    for (int row = 0; row < rows; ++row) {
-      history.write(cache.end() + row, batch.tokens[row]);
-    }
+    const int rows = segment.rows();
+    for (int row = 0; row < rows; ++row) history.write(cache.end() + row, segment.tokens[row]);
     if (written) written();
     outputs.logits.clear();
     outputs.features.clear();
-    for (int row = batch.logits_from; row < rows; ++row) {
+    for (int row = segment.logits_from; row < rows; ++row) {
       const std::vector<float> logits = logits_of_(history.tokens(cache.end() + row + 1));
       outputs.logits.insert(outputs.logits.end(), logits.begin(), logits.end());
     }
     cache.wrote(rows);
   }
 
- private:
   int vocabulary_;
   LogitsFunction logits_of_;
 };

@@ -206,14 +206,17 @@ TEST_F(AttentionThreads, AWholeCallGivesTheSameBitsForEveryNumberOfThreadsAndFor
         scratch.reserve(shape, 1, 400);
         for (int r = 0; r < rows; ++r) {
           const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(r) * width;
-          attention(best_kernels(), shape, stored.view(), q.data() + at, width, visible.data() + r, 1, scratch,
-                    expected.data() + at);
+          const KeyValues kv = stored.view();
+          const AttentionJob job = {&kv, q.data() + at, visible.data() + r, 1, expected.data() + at};
+          attention(best_kernels(), shape, std::span(&job, 1), width, scratch);
         }
         for (const int count : {1, 2, 3, 8, 64}) {
           set_threads(count);
           std::vector<float> out(q.size(), nan);
           scratch.reserve(shape, rows, 400);
-          attention(best_kernels(), shape, stored.view(), q.data(), width, visible.data(), rows, scratch, out.data());
+          const KeyValues kv = stored.view();
+          const AttentionJob job = {&kv, q.data(), visible.data(), rows, out.data()};
+          attention(best_kernels(), shape, std::span(&job, 1), width, scratch);
           ASSERT_TRUE(same_bits(out, expected)) << count << " threads, " << rows << " rows, " << kv_heads << " heads";
         }
       }

@@ -159,8 +159,9 @@ Digest of_attention(const Kernels& table, KvFormat format) {
       std::vector<float> out(3 * width);
       AttentionScratch scratch;
       scratch.reserve(shape, 3, end);
-      attention(table, shape, stored.view(), q.data(), static_cast<std::ptrdiff_t>(width), visible, 3, scratch,
-                out.data());
+      const KeyValues kv = stored.view();
+      const AttentionJob job = {&kv, q.data(), visible, 3, out.data()};
+      attention(table, shape, std::span(&job, 1), static_cast<std::ptrdiff_t>(width), scratch);
       digest.add(out);
     }
   }

@@ -184,7 +184,7 @@ TEST(CausalTransformer, LogitsAreComputedForTheRequestedRowsOnly) {
     const auto cache = model->new_cache(length, length);
     const Transaction transaction = cache->begin(length);
     Outputs outputs;
-    model->forward({.tokens = tokens, .taps = {}, .logits_from = from}, *cache, outputs);
+    forward_alone(*model, {.cache = cache.get(), .tokens = tokens, .taps = {}, .logits_from = from}, outputs);
     EXPECT_TRUE(outputs.features.empty());
     const std::size_t skipped = static_cast<std::size_t>(from) * static_cast<std::size_t>(model->vocabulary());
     EXPECT_TRUE(same_bits(outputs.logits, std::span(all.logits).subspan(skipped)));

@@ -416,9 +416,12 @@ TEST(DraftConfig, AValidConfigIsReadAndTensorNamesMayStartWithModel) {
     EXPECT_EQ(draft.config().mask, 9);
     EXPECT_EQ(draft.config().taps, (std::vector<int>{0, 2}));
     const auto context = draft.new_context(8, 8);
-    draft.append(std::vector<float>(24, 0.5F), 2, *context);
-    const auto span = draft.block(1, 3, *context);
-    logits[prefixed].assign(span.begin(), span.end());
+    const std::vector<float> features(24, 0.5F);
+    const DFlashNetwork::ContextRows rows = {context.get(), features, 2};
+    draft.append(std::span(&rows, 1));
+    DFlashNetwork::Block block = {context.get(), 1, 3};
+    draft.compute(std::span(&block, 1));
+    logits[prefixed].assign(block.logits.begin(), block.logits.end());
   }
   EXPECT_EQ(logits[0].size(), 30U);
   EXPECT_EQ(logits[0], logits[1]);
@@ -505,7 +508,7 @@ class Sizes final : public Model {
   int layers() const override { return layers_; }
   int hidden() const override { return 6; }
   std::unique_ptr<Cache> new_cache(int, int) const override { return nullptr; }
-  void forward(const Batch&, Cache&, Outputs&) override {}
+  void forward(std::span<const Segment>, Outputs&) override {}
 
  private:
   int layers_;

@@ -62,14 +62,17 @@ Answer ask(DFlashNetwork& draft, std::span<const float> features, Token anchor, 
   int first = 0;
   for (std::size_t i = 0; first < rows; ++i) {
     const int piece = std::min(pieces[i % pieces.size()], rows - first);
-    draft.append(features.subspan(static_cast<std::size_t>(first) * width, static_cast<std::size_t>(piece) * width),
-                 piece, *context);
+    const DFlashNetwork::ContextRows some = {
+        context.get(),
+        features.subspan(static_cast<std::size_t>(first) * width, static_cast<std::size_t>(piece) * width), piece};
+    draft.append(std::span(&some, 1));
     answer.context_rows.insert(answer.context_rows.end(), draft.context_rows().begin(), draft.context_rows().end());
     first += piece;
   }
   const Fingerprint before = context->digest();
-  const std::span<const float> logits = draft.block(anchor, masks, *context);
-  answer.logits.assign(logits.begin(), logits.end());
+  DFlashNetwork::Block block = {context.get(), anchor, masks};
+  draft.compute(std::span(&block, 1));
+  answer.logits.assign(block.logits.begin(), block.logits.end());
   answer.block_rows.assign(draft.block_rows().begin(), draft.block_rows().end());
   answer.context = context->digest();
   EXPECT_EQ(answer.context, before) << "a block leaves a trace in the context";
@@ -292,14 +295,17 @@ TEST_P(DFlashFixture, AContextThatWrapsItsRingEqualsOneComputedFromScratch) {
   const auto context = pair.draft.new_context(positions + block, std::max(8, block));
   for (int length = 0, piece = 1; length < positions; piece = piece % 8 + 1) {
     const int rows = std::min(piece, positions - length);
-    pair.draft.append(std::span(features).subspan(static_cast<std::size_t>(length) * width,
-                                                  static_cast<std::size_t>(rows) * width),
-                      rows, *context);
+    const DFlashNetwork::ContextRows some = {
+        context.get(),
+        std::span(features).subspan(static_cast<std::size_t>(length) * width, static_cast<std::size_t>(rows) * width),
+        rows};
+    pair.draft.append(std::span(&some, 1));
     length += rows;
     const int masks = 1 + length % (block - 1);
     const Token anchor = text[static_cast<std::size_t>(length) % text.size()];
-    const auto logits = pair.draft.block(anchor, masks, *context);
-    const std::vector<float> wrapped(logits.begin(), logits.end());
+    DFlashNetwork::Block asked = {context.get(), anchor, masks};
+    pair.draft.compute(std::span(&asked, 1));
+    const std::vector<float> wrapped(asked.logits.begin(), asked.logits.end());
     const std::span<const float> committed = std::span(features).first(static_cast<std::size_t>(length) * width);
     const Answer scratch = ask(pair.draft, committed, anchor, masks, {length}, positions);
     EXPECT_TRUE(same_bits(wrapped, scratch.logits)) << "at " << length;

@@ -128,19 +128,19 @@ inline Reading read(Model& model, const std::vector<Token>& text, const std::vec
     }
     if (how.retry) {
       const Transaction forgotten = cache->begin(static_cast<int>(tokens.size()));
-      model.forward({.tokens = tokens, .taps = taps, .logits_from = static_cast<int>(tokens.size())}, *cache, outputs);
+      forward_alone(model, {.cache = cache.get(), .tokens = tokens, .taps = taps, .logits_from = static_cast<int>(tokens.size())}, outputs);
     }
     std::vector<int> kept(static_cast<std::size_t>(rows));
     std::iota(kept.begin(), kept.end(), 0);
     if (how.branch > 0) {
       const PieceOfTree tree = tree_of(tokens, how.branch, model.vocabulary());
       Transaction transaction = cache->begin(static_cast<int>(tree.tokens.size()));
-      model.forward({.tokens = tree.tokens, .depths = tree.depths, .taps = taps}, *cache, outputs);
+      forward_alone(model, {.cache = cache.get(), .tokens = tree.tokens, .depths = tree.depths, .taps = taps}, outputs);
       transaction.commit(tree.path);
       kept = tree.path;
     } else {
       Transaction transaction = cache->begin(static_cast<int>(tokens.size()));
-      model.forward({.tokens = tokens, .taps = taps}, *cache, outputs);
+      forward_alone(model, {.cache = cache.get(), .tokens = tokens, .taps = taps}, outputs);
       transaction.commit(rows);
     }
     const auto add = [&](std::vector<float>& to, const std::vector<float>& from, std::size_t width) {

@@ -117,9 +117,11 @@ std::vector<float> drafted(const std::filesystem::path& path, Model& target, con
   for (std::size_t i = 0; i < features.size(); ++i) features[i] = static_cast<float>(i * 7 % 23) / 8 - 1;
   std::vector<float> result;
   for (int round = 0; round < 2; ++round) {
-    draft.append(features, 5, *context);
-    const auto logits = draft.block(3 + round, draft.config().block_size - 1, *context);
-    result.insert(result.end(), logits.begin(), logits.end());
+    const DFlashNetwork::ContextRows rows = {context.get(), features, 5};
+    draft.append(std::span(&rows, 1));
+    DFlashNetwork::Block block = {context.get(), 3 + round, draft.config().block_size - 1};
+    draft.compute(std::span(&block, 1));
+    result.insert(result.end(), block.logits.begin(), block.logits.end());
   }
   return result;
 }

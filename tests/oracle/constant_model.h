@@ -6,7 +6,7 @@
 
 namespace draftproof {
 
-class ConstantModel final : public Model {
+class ConstantModel final : public OneByOneModel {
  public:
   explicit ConstantModel(std::vector<float> row) : row_(std::move(row)) {}
   int vocabulary() const override { return static_cast<int>(row_.size()); }
@@ -14,17 +14,17 @@ class ConstantModel final : public Model {
   std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override {
     return std::make_unique<Cache>(std::vector<std::unique_ptr<LayerCache>>{}, capacity, max_pending_rows);
   }
-  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
-    outputs.logits.clear();
-    outputs.features.clear();
-    const int rows = static_cast<int>(batch.tokens.size());
-    for (int row = batch.logits_from; row < rows; ++row) {
-      outputs.logits.insert(outputs.logits.end(), row_.begin(), row_.end());
-    }
-    cache.wrote(rows);
-  }
 
  private:
+  void forward_one(const Segment& segment, Outputs& outputs) override {
+    outputs.logits.clear();
+    outputs.features.clear();
+    for (int row = 0; row < segment.rows_wanted(); ++row) {
+      outputs.logits.insert(outputs.logits.end(), row_.begin(), row_.end());
+    }
+    segment.cache->wrote(segment.rows());
+  }
+
   std::vector<float> row_;
 };
 

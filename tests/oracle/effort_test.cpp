@@ -24,7 +24,7 @@ constexpr int never = 1 << 20;
 
 /// A hash model that counts the tokens it reads, and whose rows are wrong where `cached` tokens or more came from the
 /// cache.
-class Watched final : public Model {
+class Watched final : public OneByOneModel {
  public:
   explicit Watched(int cached = never) : cached_(cached) {}
   int vocabulary() const override { return sound_->vocabulary(); }
@@ -32,15 +32,16 @@ class Watched final : public Model {
   std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override {
     return sound_->new_cache(capacity, max_pending_rows);
   }
-  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
-    tokens += static_cast<long>(batch.tokens.size());
-    const bool wrong = cache.length() >= cached_;
-    sound_->forward(batch, cache, outputs);
-    for (float& logit : outputs.logits) logit += wrong ? static_cast<float>(&logit - outputs.logits.data()) : 0.0F;
-  }
   long tokens = 0;
 
  private:
+  void forward_one(const Segment& segment, Outputs& outputs) override {
+    tokens += segment.rows();
+    const bool wrong = segment.cache->length() >= cached_;
+    forward_alone(*sound_, segment, outputs);
+    for (float& logit : outputs.logits) logit += wrong ? static_cast<float>(&logit - outputs.logits.data()) : 0.0F;
+  }
+
   std::unique_ptr<Model> sound_ = make_hash_model({.vocabulary = 5, .levels = 3, .seed = 7});
   int cached_;
 };
@@ -51,15 +52,13 @@ class WatchedSubject final : public Subject {
   explicit WatchedSubject(int cached = never) : model(cached) {}
   Trace run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
                     const OnRound& on_round) override {
-    Request asked = varied(request, variation);
-    const int capacity = static_cast<int>(asked.prompt.size()) + asked.max_new_tokens;
+    const int capacity = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
     std::unique_ptr<Draft> draft = std::make_unique<NoDraft>();
     if (variation.draft == "always-reject") {
-      draft = std::make_unique<AlwaysRejectDraft>(model, capacity, asked.draft_max);
+      draft = std::make_unique<AlwaysRejectDraft>(model, capacity, variation.draft_max);
     }
-    Decoder decoder(model, *draft, *variation.rule, random, std::move(asked), Recording::digests);
-    std::atomic<bool> ended = false;
-    decoder.run({[&](const Trace& trace) { ended = on_round && !on_round(trace); }, false}, &ended);
+    Decoder decoder(model, *draft, *variation.rule, random, request, variation, Recording::digests);
+    decoder.run({[&](const Trace& trace) { return !on_round || on_round(trace) ? Next::go_on : Next::cancel; }});
     return decoder.trace();
   }
   Model& target(const Variation&) override { return model; }

@@ -33,7 +33,7 @@ TEST(FixtureFile, IsReadAsItWasWritten) {
   EXPECT_TRUE(same(read_fixture(file), small_fixture()));
   Fixture other = small_fixture();
   other.arrays.erase(other.arrays.begin());  // without rows
-  other.request.verification = Verification::serial;
+  other.execution.verification = Verification::serial;
   other.request.stops.clear();
   other.request.sampling = {.temperature = 0, .top_k = 7, .top_p = 0.5F, .min_p = 0.25F, .repeat_penalty = 2,
                             .presence_penalty = -1, .frequency_penalty = 1, .repeat_last_n = -1};

@@ -21,7 +21,7 @@ struct FixtureParts {
 
   explicit FixtureParts(const Fixture& fixture) {
     visit_request(fixture, *this);
-    (*this)("verification", std::string(name_of(fixture.request.verification)), {});
+    (*this)("verification", std::string(name_of(fixture.execution.verification)), {});
     for (const FixtureArray& array : fixture.arrays) {
       std::visit([&](const auto& content) { arrays["/run/" + array.name] = content; }, array.content);
     }
@@ -65,7 +65,7 @@ inline Fixture small_fixture() {
   trace.request.stops = {0};
   trace.request.sampling.temperature = 0.75F;
   trace.request.max_new_tokens = 4;
-  trace.request.draft_max = 2;
+  trace.execution.draft_max = 2;
   trace.output = {2, 1, 1, 2};
   trace.finish = Finish::length;
   for (int i = 0; i < 2; ++i) {

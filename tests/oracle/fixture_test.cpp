@@ -103,7 +103,7 @@ TEST(Difference, NamesEveryChangedFieldOfTheRequest) {
     EXPECT_EQ(found.asked[0].first, change.name);
   }
   Fixture serial = small_fixture();
-  serial.request.verification = Verification::serial;
+  serial.execution.verification = Verification::serial;
   EXPECT_THAT(difference(small_fixture(), serial).asked,
               ElementsAre(testing::Pair("verification", "serial, not batched")));
 }

@@ -372,9 +372,9 @@ class Counted final : public Model {
   std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override {
     return model_.new_cache(capacity, max_pending_rows);
   }
-  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
+  void forward(std::span<const Segment> batch, Outputs& outputs) override {
     ++passes;
-    model_.forward(batch, cache, outputs);
+    model_.forward(batch, outputs);
   }
   long passes = 0;
 

@@ -171,8 +171,6 @@ const std::vector<RoundField>& round_fields() {
        [](Round& round, std::size_t place) { return dropped(round.emitted, place); }},
       {"accepted", {{&termination_and_counters}},
        [](Round& round, std::size_t place) { return round.accepted += place == 0 ? 1 : -1, place < 2; }},
-      {"passes", {{&termination_and_counters}},
-       [](Round& round, std::size_t place) { return round.passes += place == 0 ? 1 : -1, place < 2; }},
       {"logits", {{&logits_equal}, {&repeatable, is_run_again}},
        [](Round& round, std::size_t place) {
          if (place >= std::min(round.logits.size(), round.emitted.size())) return false;
@@ -236,14 +234,14 @@ const std::vector<TraceField>& trace_fields() {
        [](Trace& trace, std::size_t place) { return trace.request.stops.push_back(3), place < 1; }},
       {"request.max_new_tokens", {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) { return ++trace.request.max_new_tokens, place < 1; }},
-      {"request.draft_max", {{&termination_and_counters, remembers}},
-       [](Trace& trace, std::size_t place) { return trace.request.draft_max += place == 0 ? 1 : -1, place < 2; }},
-      {"request.prefill_chunk", {{&termination_and_counters}},
-       [](Trace& trace, std::size_t place) { return ++trace.request.prefill_chunk, place < 1; }},
-      {"request.verification", {{&termination_and_counters}},
+      {"execution.draft_max", {{&termination_and_counters, remembers}},
+       [](Trace& trace, std::size_t place) { return trace.execution.draft_max += place == 0 ? 1 : -1, place < 2; }},
+      {"execution.prefill_chunk", {{&termination_and_counters}},
+       [](Trace& trace, std::size_t place) { return ++trace.execution.prefill_chunk, place < 1; }},
+      {"execution.verification", {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) {
-         const bool batched = trace.request.verification == Verification::batched;
-         trace.request.verification = batched ? Verification::serial : Verification::batched;
+         const bool batched = trace.execution.verification == Verification::batched;
+         trace.execution.verification = batched ? Verification::serial : Verification::batched;
          return place < 1;
        }},
       {"request.sequence", {{&termination_and_counters}},
@@ -316,7 +314,7 @@ struct Unclaimed {
   const char* reason;
 };
 constexpr Unclaimed unclaimed[] = {
-    {"logprob", "only plain decoding is asked for it; log_probabilities asks, in runs of its own"},
+    {"logprobs", "recorded on request only; log_probabilities asks for them, in runs of its own"},
     {"rows", "evidence for a trace file, recorded on request; there `trace check` holds it to targets"},
     {"statistics.prompt_seconds", "a clock says nothing about results"},
     {"statistics.target_seconds", "a clock says nothing about results"},
@@ -327,27 +325,25 @@ constexpr Unclaimed unclaimed[] = {
 /// The names of all fields. Adding a field stops this from compiling: add its name here and a row above.
 std::set<std::string> all_fields() {
   const Trace trace;
-  [[maybe_unused]] const auto& [request, kernels, threads, output, finish, rounds, statistics, final_length,
+  [[maybe_unused]] const auto& [request, execution, kernels, threads, output, finish, rounds, statistics, final_length,
                                 final_cache, final_draft] = trace;
-  [[maybe_unused]] const auto& [prompt, sampling, stops, max_new_tokens, draft_max, prefill_chunk, verification,
-                                sequence,
-                                logprobs] = request;
+  [[maybe_unused]] const auto& [prompt, sampling, stops, max_new_tokens, sequence, asked_logprobs] = request;
+  [[maybe_unused]] const auto& [draft_max, prefill_chunk, verification] = execution;
   [[maybe_unused]] const auto& [all_rounds, iterations, drafted, accepted, mismatches, all_accepted, batched, serial,
                                 prompt_seconds, target_seconds, draft_seconds, validate_seconds] = statistics;
   const Round round;
-  [[maybe_unused]] const auto& [position, anchor, proposal, verdict, emitted, accepted_draft_tokens, passes, logprob,
-                                logits,
-                                targets, rows, cache, draft, cache_length] = round;
+  [[maybe_unused]] const auto& [position, anchor, proposal, verdict, emitted, accepted_draft_tokens, logprobs, logits, targets,
+                                rows, cache, draft, cache_length] = round;
   [[maybe_unused]] const auto& [tokens, drawn_from, depths] = proposal;
   [[maybe_unused]] const auto& [accepted_count, next, last] = verdict;
-  return {"request.prompt", "request.sampling", "request.stops", "request.max_new_tokens", "request.draft_max",
-          "request.prefill_chunk", "request.verification", "request.sequence", "request.logprobs", "kernels", "threads",
+  return {"request.prompt", "request.sampling", "request.stops", "request.max_new_tokens", "execution.draft_max",
+          "execution.prefill_chunk", "execution.verification", "request.sequence", "request.logprobs", "kernels", "threads",
           "output", "finish", "rounds", "statistics.rounds", "statistics.iterations", "statistics.drafted",
           "statistics.accepted", "statistics.mismatches", "statistics.all_accepted", "statistics.batched",
           "statistics.serial", "statistics.prompt_seconds", "statistics.target_seconds", "statistics.draft_seconds",
           "statistics.validate_seconds", "final_length", "final_cache", "final_draft", "position", "anchor",
           "proposal.tokens", "proposal.drawn_from", "proposal.depths", "verdict.accepted", "verdict.next",
-          "verdict.last", "emitted", "accepted", "passes", "logprob", "logits", "targets", "rows", "cache", "draft",
+          "verdict.last", "emitted", "accepted", "logprobs", "logits", "targets", "rows", "cache", "draft",
           "cache_length"};
 }
 
@@ -638,7 +634,7 @@ TEST(Tampering, EveryDifferenceInARepeatedRunIsFound) {
 }
 
 /// The sound target except for one bit of one row in one of its passes.
-class OneBitOff final : public Model {
+class OneBitOff final : public OneByOneModel {
  public:
   OneBitOff(Model& sound, int pass, std::size_t row) : sound_(sound), pass_(pass), row_(row) {}
   int passes = 0;
@@ -649,14 +645,15 @@ class OneBitOff final : public Model {
   std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override {
     return sound_.new_cache(capacity, max_pending_rows);
   }
-  void forward(const Batch& batch, Cache& cache, Outputs& outputs) override {
-    sound_.forward(batch, cache, outputs);
+
+ private:
+  void forward_one(const Segment& segment, Outputs& outputs) override {
+    forward_alone(sound_, segment, outputs);
     if (passes++ != pass_) return;
     rows = outputs.logits.size() / static_cast<std::size_t>(vocabulary());
     if (row_ < rows) outputs.logits[row_ * static_cast<std::size_t>(vocabulary())] += 1;
   }
 
- private:
   Model& sound_;
   int pass_;
   std::size_t row_;
@@ -701,7 +698,7 @@ TEST(Tampering, EveryChangedLogprobIsFound) {
     for (int round = 0; round < request.max_new_tokens; ++round) {
       Changeable subject;
       subject.meddle = [&](int now, Trace& trace) {
-        if (now == call) trace.rounds.at(static_cast<std::size_t>(round)).logprob += 0x1p-50;
+        if (now == call) trace.rounds.at(static_cast<std::size_t>(round)).logprobs.at(0) += 0x1p-50;
       };
       Trial trial(subject, request, 3, list);
       const Finding finding = log_probabilities.examine(trial);

@@ -123,10 +123,22 @@ TEST(Generate, DecodesPlainlyAndStatesWhyWhenTheDraftCannotBeUsed) {
   EXPECT_THAT(outcome.err, testing::HasSubstr("draft_not_dflash"));
   EXPECT_THAT(outcome.err, testing::HasSubstr("3 tokens in 3 rounds"));
   const json logprobs = json_of({"generate", target, "--prompt-tokens", "5", "--max-new-tokens", "3", "--draft", dflash,
-                                 "--logprobs"});
+                                 "--logprobs", "--gate", "seed"});
   EXPECT_EQ(logprobs["gate"], "logprobs_requested");
   EXPECT_EQ(logprobs["logprobs"].size(), 3U);
   EXPECT_EQ(logprobs["statistics"]["drafted"], 0);
+}
+
+TEST(Generate, GivesTheSameLogprobsWithAndWithoutSpeculation) {
+  const auto logprobs = [](const std::string& draft) {
+    return json_of({"generate", target, "--prompt-tokens", "5", "--max-new-tokens", "12", "--draft", draft, "--logprobs"});
+  };
+  const json plain = logprobs("none");
+  const json drafted = logprobs(dflash);
+  EXPECT_GT(drafted["statistics"]["drafted"], 0);
+  EXPECT_EQ(drafted["tokens"], plain["tokens"]);
+  EXPECT_EQ(drafted["logprobs"], plain["logprobs"]);
+  EXPECT_EQ(plain["logprobs"].size(), 12U);
 }
 
 // Random weights, so that every rounding of keys and values shows in the logits.

@@ -49,7 +49,7 @@ void expect_the_formula_holds(const std::string& model, const std::string& draft
   for (int i = 0; i < prompt; ++i) request.prompt.push_back(i * 7 % 1000);
   request.max_new_tokens = text - prompt;
   request.sampling.temperature = 1.5F;
-  request.draft_max = draft == "none" ? 0 : 8;
+  const Execution execution{.draft_max = draft == "none" ? 0 : 8};
   ModelFiles files(model);
   Engine engine(files, load_options);
   ASSERT_NE(engine.gate(draft), Gate::draft_not_dflash);
@@ -60,7 +60,7 @@ void expect_the_formula_holds(const std::string& model, const std::string& draft
     Request brief;
     brief.prompt = {1, 2};
     brief.max_new_tokens = 2;
-    other.decode(brief, "none", rule_by_name("rejection"), random);
+    other.decode(brief, {}, "none", rule_by_name("rejection"), random);
   }
   const Rule& rule = rule_by_name("rejection");
   std::size_t written = 0;
@@ -69,12 +69,18 @@ void expect_the_formula_holds(const std::string& model, const std::string& draft
     spectrace::Writer writer(take, "us", "", engine.target().vocabulary(), rule, 1);
     writer.begin({draft, "", ""});
     RoundCallback watch;
-    if (traced) watch = {[&](const Trace& trace) { writer.add_round(trace); }, true};
-    engine.decode(request, draft, rule, random, Recording::counts, watch);
+    if (traced) {
+      watch.on_round = [&](const Trace& trace) {
+        writer.add_round(trace);
+        return Next::go_on;
+      };
+      watch.rows = true;
+    }
+    engine.decode(request, execution, draft, rule, random, Recording::counts, watch);
   });
   const double counted =
       static_cast<double>(memory_need(files, std::span(&draft, 1), load_options, traced)
-                              .beside_weights(text, request.draft_max));
+                              .beside_weights(text, execution.draft_max));
   constexpr double spare = 768 * 1024;  // the system counts whole pages, and batches of them
   EXPECT_EQ(written > 1000, traced);
   EXPECT_LE(peak, counted + spare) << draft << (traced ? ", traced" : "");

@@ -50,7 +50,7 @@ RolledBackPasses::RolledBackPasses(Model& target, int context, int rows_max) : t
 void RolledBackPasses::pass(int rows) {
   const auto tokens = std::span(text_).subspan(static_cast<std::size_t>(context_), static_cast<std::size_t>(rows));
   const Transaction rolled_back = cache_->begin(rows);
-  target_.forward({.tokens = tokens}, *cache_, outputs_);
+  forward_alone(target_, {.cache = cache_.get(), .tokens = tokens}, outputs_);
 }
 
 void add_bench(Command& app) {

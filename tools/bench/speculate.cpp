@@ -120,7 +120,7 @@ void measure(Comparison& all, InterleavedTimer& timer, Engine& engine, const Req
              const BenchOptions& bench) {
   const auto decode = [&](BenchedDraft& way) {
     PhiloxSource random(all.options.common.seed);
-    way.trace = engine.decode(request, way.draft, rule, random);
+    way.trace = engine.decode(request, execution_of(all.options.common), way.draft, rule, random);
     way.runs.push_back(way.trace.statistics);
     return way.trace.statistics.decode_seconds();
   };
@@ -153,7 +153,7 @@ Exit bench_speculate(const BenchSpeculateOptions& options) {
   Progress progress(common.quiet);
   LoadOptions load_options = layout_of(common.load_options);
   load_options.observer = progress.observer();
-  refuse_shortage(files, options.drafts, load_options, request);
+  refuse_shortage(files, options.drafts, load_options, request, common.draft_max);
   Engine engine(files, load_options);
   if (const std::string why = request_error(request, engine.target()); !why.empty()) throw Error(why);
 

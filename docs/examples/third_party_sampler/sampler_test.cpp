@@ -69,10 +69,10 @@ TEST(Engine, IsLosslessUnderItsTarget) {
   request.prompt = {1, 2, 3};
   request.sampling.temperature = 1;
   request.max_new_tokens = 32;
-  request.draft_max = 3;
   draftproof::ModelDraft draft(*other, 35, 3);
   draftproof::PhiloxSource random(0);
-  draftproof::Decoder decoder(*target, draft, draftproof::matching, random, request, draftproof::Recording::digests);
+  draftproof::Decoder decoder(*target, draft, draftproof::matching, random, request, {.draft_max = 3},
+                              draftproof::Recording::digests);
   decoder.run();
   EXPECT_THAT(decoder.trace(), IsLosslessUnder(*target));
 

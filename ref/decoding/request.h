@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// What is asked of a decoder (Request) and how it carries it out (Execution). Under `matching`, and wherever decoding is
+// greedy, no execution changes the output; under `rejection` the draft tokens of a round do, never its distribution.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ref/acceptance/sampling.h"
+#include "ref/base/token.h"
+
+namespace draftproof {
+
+struct Request {
+  std::vector<Token> prompt;  // at least one token
+  Sampling sampling;
+  std::vector<Token> stops;   // stop tokens: the text ends with the first of them, which is part of the output
+  int max_new_tokens = 0;
+  int sequence = 0;           // part of every random key
+  bool logprobs = false;      // record the log-probability of every token
+
+  bool stops_at(Token token) const noexcept;
+};
+
+/// How a proposal is verified: all rows in one pass, or row by row. Both give equal bits.
+enum class Verification : std::uint8_t { batched, serial };
+const char* name_of(Verification verification) noexcept;
+
+struct Execution {
+  int draft_max = 0;      // most draft tokens per round; the draft may propose fewer
+  int prefill_chunk = 0;  // most prompt rows per prefill pass; 0: the default
+  Verification verification = Verification::batched;
+
+  bool operator==(const Execution&) const = default;
+};
+
+/// Ends a text where more than a token decides it, for example at a stop string.
+class StopCondition {
+ public:
+  virtual ~StopCondition() = default;
+  /// Returns whether the text ends with the last of these output tokens. Depends on the tokens only. It is asked for
+  /// every output once, but may be asked again from an earlier one on.
+  virtual bool ends(std::span<const Token> output) = 0;
+};
+
+}  // namespace draftproof

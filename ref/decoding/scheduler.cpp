@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT
+#include "ref/decoding/scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ref/base/error.h"
+#include "ref/base/require.h"
+#include "ref/decoding/stopwatch.h"
+#include "ref/models/memory.h"
+
+namespace draftproof {
+namespace {
+
+/// Does the jobs of drafts that share a drafter in one call, and the others one by one.
+template <class Job>
+void do_jobs(std::span<Job* const> jobs, std::span<Drafter* const> drafters, void (Drafter::*together)(std::span<Job>),
+             void (*alone)(Job&)) {
+  std::vector<bool> done(jobs.size());
+  for (std::size_t first = 0; first < jobs.size(); ++first) {
+    if (done[first]) continue;
+    if (drafters[first] == nullptr) {
+      alone(*jobs[first]);
+      continue;
+    }
+    std::vector<Job> group;
+    std::vector<std::size_t> places;
+    for (std::size_t i = first; i < jobs.size(); ++i) {
+      if (drafters[i] != drafters[first]) continue;
+      done[i] = true;
+      group.push_back(*jobs[i]);
+      places.push_back(i);
+    }
+    std::exception_ptr of_all;
+    try {
+      (drafters[first]->*together)(group);
+    } catch (...) {
+      of_all = std::current_exception();
+    }
+    for (std::size_t i = 0; i < group.size(); ++i) jobs[places[i]]->error = group[i].error ? group[i].error : of_all;
+  }
+}
+
+/// The positions that the caches of a sequence hold after its next pass.
+int positions_after_next_pass(const Sequence& sequence) {
+  return std::min(sequence.capacity(), sequence.positions() + (sequence.reading() ? 0 : sequence.rows_next()));
+}
+
+}  // namespace
+
+void Scheduler::add(Sequence& sequence, const CacheCost& cost) {
+  REQUIRE(&sequence.with().target == &target_, "a scheduler runs the target of its sequences");
+  if (const std::uint64_t most = cost.of(sequence.capacity()); most > limits_.cache_bytes) {
+    throw Error("the caches of a text of " + std::to_string(sequence.capacity()) + " positions need " +
+                shown_bytes(most) + ", and all caches together may have " + shown_bytes(limits_.cache_bytes) +
+                "; ask for fewer new tokens or allow more memory for caches");
+  }
+  waiting_.push_back({&sequence, cost});
+}
+
+void Scheduler::remove(Sequence& sequence) {
+  REQUIRE(parts_.empty(), "no sequence is removed during a pass");
+  const auto is_it = [&](const Entry& entry) { return entry.sequence == &sequence; };
+  std::erase_if(running_, is_it);
+  std::erase_if(waiting_, is_it);
+}
+
+void Scheduler::preempt(Sequence& sequence) {
+  REQUIRE(parts_.empty(), "no sequence is preempted during a pass");
+  const auto entry = std::ranges::find(running_, &sequence, &Entry::sequence);
+  if (entry != running_.end()) preempt(entry);
+}
+
+void Scheduler::preempt(std::deque<Entry>::iterator entry) {
+  entry->sequence->preempt();
+  waiting_.push_front(*entry);
+  running_.erase(entry);
+  ++counts_.preemptions;
+}
+
+std::uint64_t Scheduler::bytes_after_next_pass() const {
+  std::uint64_t bytes = 0;
+  for (const Entry& entry : running_) bytes += entry.cost.of(positions_after_next_pass(*entry.sequence));
+  return bytes;
+}
+
+bool Scheduler::fits(const Entry& entry) const {
+  if (running() >= limits_.running_max) return false;
+  const std::uint64_t taken = bytes_after_next_pass();
+  const std::uint64_t more = entry.cost.of(positions_after_next_pass(*entry.sequence));
+  return taken <= limits_.cache_bytes && more <= limits_.cache_bytes - taken;
+}
+
+void Scheduler::make_room() {
+  while (running() > 1 && bytes_after_next_pass() > limits_.cache_bytes) {
+    preempt(std::ranges::max_element(running_, {}, &Entry::admitted));
+  }
+}
+
+void Scheduler::admit() {
+  while (!waiting_.empty() && fits(waiting_.front())) {
+    Entry entry = waiting_.front();
+    waiting_.pop_front();
+    entry.admitted = ++admissions_;
+    running_.push_back(entry);
+  }
+}
+
+bool Scheduler::step() {
+  drop_finished();
+  make_room();
+  admit();
+  if (running_.empty()) return false;
+  try {
+    gather();
+    forward(propose());
+    finish_parts();
+  } catch (...) {  // what goes wrong outside of every sequence (no memory) is the failure of all
+    if (parts_.empty()) throw;
+    for (Part& part : parts_) {
+      if (part.alive) part.sequence->fail(std::current_exception());
+    }
+  }
+  parts_.clear();
+  drop_finished();
+  return true;
+}
+
+void Scheduler::drop_finished() {
+  std::erase_if(running_,
+                [](const Entry& entry) { return entry.sequence->finished() || entry.sequence->error() != nullptr; });
+}
+
+/// Chooses the sequences of the pass and lets them begin it.
+void Scheduler::gather() {
+  int rows_left = limits_.rows_per_pass;
+  std::deque<Entry> taken;
+  std::deque<Entry> left;
+  for (const Entry& entry : running_) {
+    Sequence& sequence = *entry.sequence;
+    const int wanted = sequence.rows_next();
+    const bool room = sequence.reading() ? rows_left > 0 : wanted <= rows_left || parts_.empty();
+    const int rows = sequence.reading() ? std::min(wanted, rows_left) : wanted;
+    (room ? taken : left).push_back(entry);
+    if (!room) continue;
+    parts_.emplace_back().sequence = &sequence;
+    if (sequence.prepare(rows, scratch_)) {
+      rows_left -= rows;
+    } else {
+      parts_.pop_back();
+    }
+  }
+  running_ = std::move(left);
+  running_.insert(running_.end(), taken.begin(), taken.end());
+}
+
+/// Lets the drafts propose. Returns the seconds that it took.
+double Scheduler::propose() {
+  std::vector<ProposeJob*> jobs;
+  std::vector<Drafter*> drafters;
+  for (Part& part : parts_) {
+    const std::optional<ProposeJob> wanted = part.sequence->wanted();
+    part.proposes = wanted.has_value();
+    if (!wanted) continue;
+    part.propose = *wanted;
+    jobs.push_back(&part.propose);
+    drafters.push_back(part.sequence->with().drafter);
+  }
+  double seconds = 0;
+  {
+    const Stopwatch watch(seconds);
+    do_jobs<ProposeJob>(jobs, drafters, &Drafter::propose, propose_alone);
+  }
+  return seconds;
+}
+
+void Scheduler::forward(double draft_seconds) {
+  segments_.clear();
+  std::vector<Part*> in_pass;
+  for (Part& part : parts_) {
+    const auto segment = part.sequence->plan(part.proposes ? &part.propose : nullptr, draft_seconds);
+    part.alive = segment.has_value();
+    if (!segment) continue;
+    segments_.push_back(*segment);
+    in_pass.push_back(&part);
+    counts_.rows += segment->rows();
+  }
+  if (segments_.empty()) return;
+  ++counts_.passes;
+  if (segments_.size() > 1) ++counts_.shared;
+  double seconds = 0;
+  try {
+    const Stopwatch watch(seconds);
+    target_.forward(segments_, outputs_);
+  } catch (...) {
+    for (Part* const part : in_pass) {
+      part->sequence->fail(std::current_exception());
+      part->alive = false;
+    }
+    return;
+  }
+  for (std::size_t i = 0; i < in_pass.size(); ++i) {
+    Part& part = *in_pass[i];
+    const auto observe = part.sequence->absorb(outputs_.segments[i], seconds, scratch_);
+    part.alive = observe.has_value();
+    if (observe) part.observe = *observe;
+  }
+}
+
+/// Lets the drafts observe what was accepted, and the sequences keep it.
+void Scheduler::finish_parts() {
+  double seconds = 0;
+  {
+    const Stopwatch watch(seconds);
+    std::vector<ObserveJob*> jobs;
+    std::vector<Drafter*> drafters;
+    for (Part& part : parts_) {
+      if (!part.alive) continue;
+      jobs.push_back(&part.observe);
+      drafters.push_back(part.sequence->with().drafter);
+    }
+    do_jobs<ObserveJob>(jobs, drafters, &Drafter::observe, observe_alone);
+  }
+  for (Part& part : parts_) {
+    if (part.alive) part.sequence->commit(part.observe, seconds, scratch_);
+    part.alive = false;
+  }
+}
+
+}  // namespace draftproof

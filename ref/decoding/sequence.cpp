@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT
+#include "ref/decoding/sequence.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/math64.h"
+#include "ref/base/error.h"
+#include "ref/base/require.h"
+#include "ref/decoding/stopwatch.h"
+
+namespace draftproof {
+namespace {
+
+/// Returns z_token - log(sum of exp(z)), in double, summed in order of token.
+double log_probability(std::span<const float> logits, Token token) {
+  const double best = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float logit : logits) sum += exp64(logit - best);
+  return logits[token] - best - log64(sum);
+}
+
+/// The distributions of one verification pass, read from its logits when the rule asks for them.
+class VerifiedRows final : public TargetRows {
+ public:
+  /// `digests`, `rows`: what the round shall record of every row.
+  VerifiedRows(const SegmentOutput& output, int vocabulary, const Request& request, std::span<const Token> committed,
+               Round& round, SequenceScratch& scratch, bool digests, bool rows)
+      : output_(output), vocabulary_(vocabulary), request_(request), committed_(committed), round_(round),
+        scratch_(scratch), digests_(digests), rows_(rows) {}
+
+  const Distribution& row(int row) override {
+    REQUIRE(row >= last_row_ && row <= round_.proposal.size(), "a rule reads rows in ascending order");
+    last_row_ = row;
+    drafted_.clear();
+    for (const int node : round_.proposal.path_to(row - 1)) drafted_.push_back(round_.proposal.tokens[node]);
+    const auto logits = output_.logits_row(row, vocabulary_);
+    scratch_.sampler.read(logits, request_.sampling, {committed_, drafted_}, scratch_.row);
+    if (digests_) {
+      round_.logits.push_back(digest_of(logits));
+      round_.targets.push_back(scratch_.row.fingerprint());
+    }
+    if (rows_) round_.rows.push_back(scratch_.row);
+    return scratch_.row;
+  }
+
+ private:
+  const SegmentOutput& output_;
+  int vocabulary_;
+  const Request& request_;
+  std::span<const Token> committed_;
+  Round& round_;
+  SequenceScratch& scratch_;
+  bool digests_;
+  bool rows_;
+  std::vector<Token> drafted_;  // the draft tokens on the path to the row read last
+  int last_row_ = 0;
+};
+
+}  // namespace
+
+std::string request_error(const Request& request, const Model& target) {
+  if (request.prompt.empty()) return "the prompt is empty; give at least one token to continue";
+  for (const Token token : request.prompt) {
+    if (token < 0 || token >= target.vocabulary()) {
+      return "prompt token " + std::to_string(token) + " lies outside the vocabulary of " +
+             std::to_string(target.vocabulary());
+    }
+  }
+  if (request.max_new_tokens < 0) return "the number of new tokens is negative";
+  const auto wanted = request.prompt.size() + static_cast<std::size_t>(request.max_new_tokens);
+  if (wanted > static_cast<std::size_t>(target.context())) {
+    return "the prompt of " + std::to_string(request.prompt.size()) + " tokens and " +
+           std::to_string(request.max_new_tokens) + " new ones need " + std::to_string(wanted) +
+           " positions, the target has " + std::to_string(target.context());
+  }
+  return "";
+}
+
+Sequence::Sequence(const Collaborators& with, Request request, const Execution& execution, Recording recording)
+    : with_(with), recording_(recording), text_(request.prompt) {
+  REQUIRE(request_error(request, with.target).empty(), "the request fits the target");
+  const int capacity = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
+  const int most_draft_tokens = std::max(0, request.max_new_tokens - 1);
+  pending_rows_ = 1 + std::clamp(std::min(execution.draft_max, with.draft.draft_max()), 0, most_draft_tokens);
+  cache_ = with.target.new_cache(capacity, std::max(Draft::max_chunk, pending_rows_));
+  // Reserves the memory for all rounds, so that recording a round cannot fail half-way.
+  text_.reserve(static_cast<std::size_t>(capacity));
+  trace_.output.reserve(static_cast<std::size_t>(request.max_new_tokens));
+  trace_.rounds.reserve(static_cast<std::size_t>(request.max_new_tokens));
+  trace_.request = std::move(request);
+  trace_.execution = execution;
+  note_end();
+}
+
+void Sequence::watch(RoundCallback callback, const std::atomic<bool>* cancelled) {
+  callback_ = std::move(callback);
+  cancelled_ = cancelled;
+}
+
+void Sequence::resume() {
+  error_ = nullptr;
+  trace_.finish = Finish::unfinished;
+  if (next_ == Next::cancel) next_ = Next::go_on;
+}
+
+void Sequence::preempt() {
+  REQUIRE(!transaction_, "a pass is never interrupted");
+  const int pending = cache_->max_pending_rows();
+  const int capacity = cache_->capacity();
+  cache_.reset();  // first, so that the memory is never there twice
+  cache_ = with_.target.new_cache(capacity, pending);
+  with_.draft.forget();
+}
+
+int Sequence::tokens_left() const noexcept {
+  return trace_.request.max_new_tokens - static_cast<int>(trace_.output.size());
+}
+
+int Sequence::rows_next() const noexcept {
+  if (!reading()) return 1 + std::max(0, std::min(pending_rows_, tokens_left()) - 1);
+  const int asked = trace_.execution.prefill_chunk;
+  const int chunk = asked > 0 ? std::min(asked, Draft::max_chunk) : Draft::max_chunk;
+  return std::min(chunk, positions() - 1 - cache_->length());
+}
+
+void Sequence::finish_if_due() {
+  const bool cancelled = next_ == Next::cancel || (cancelled_ != nullptr && cancelled_->load());
+  if (reading()) {
+    if (cancelled) trace_.finish = Finish::cancelled;
+  } else if (next_ == Next::stop || (!trace_.output.empty() && trace_.request.stops_at(text_.back()))) {
+    trace_.finish = Finish::stop;
+  } else if (tokens_left() == 0) {
+    trace_.finish = Finish::length;
+  } else if (cancelled) {
+    trace_.finish = Finish::cancelled;
+  }
+  if (finished()) note_end();
+}
+
+/// Records where the sequence is now: its end, as far as is known.
+void Sequence::note_end() {
+  trace_.final_length = cache_->length();
+  if (!digests()) return;
+  trace_.final_cache = cache_->digest();
+  trace_.final_draft = with_.draft.digest();
+}
+
+bool Sequence::prepare(int rows_max, SequenceScratch& scratch) {
+  REQUIRE(!transaction_ && !builder_ && !error_, "a pass begins after the last one has ended");
+  finish_if_due();
+  if (finished()) return false;
+  is_round_ = !reading();
+  if (is_round_) {
+    REQUIRE(rows_max >= rows_next(), "a round is not cut");
+    begin_round(scratch);
+  } else {
+    REQUIRE(rows_max >= 1, "a chunk has at least one row");
+    const auto first = text_.begin() + cache_->length();
+    tokens_.assign(first, first + std::min(rows_max, rows_next()));
+  }
+  return true;
+}
+
+void Sequence::begin_round(SequenceScratch& scratch) {
+  round_ = {};
+  round_.anchor = text_.back();
+  round_.position = positions();
+  REQUIRE(cache_->length() == round_.position - 1, "the cache holds everything before the anchor");
+  const Request& request = trace_.request;
+  if (rows_next() > 1) {
+    builder_.emplace(request.sampling, text_, request.sequence, round_.position, with_.rule.draft_noise, with_.random,
+                     scratch.sampler);
+  }
+}
+
+/// A round emits up to one token more than it has draft tokens, so it wants fewer of them than tokens are left.
+std::optional<ProposeJob> Sequence::wanted() {
+  if (!builder_) return std::nullopt;
+  return ProposeJob{&with_.draft, round_.anchor, rows_next() - 1, &*builder_};
+}
+
+std::optional<Segment> Sequence::plan(const ProposeJob* proposed, double seconds) {
+  add_seconds(&Statistics::draft_seconds, seconds);
+  try {
+    if (proposed != nullptr && proposed->error) std::rethrow_exception(proposed->error);
+    depths_.clear();
+    if (is_round_) {
+      if (builder_) {
+        REQUIRE(builder_->size() <= rows_next() - 1, "a draft proposes at most `limit` draft tokens");
+        round_.proposal = std::move(*builder_).proposal();
+        builder_.reset();
+        round_.proposal.cut_below([&](Token token) { return trace_.request.stops_at(token); });
+      }
+      tokens_ = {round_.anchor};
+      tokens_.insert(tokens_.end(), round_.proposal.tokens.begin(), round_.proposal.tokens.end());
+      if (!round_.proposal.is_chain()) {
+        for (int node = -1; node < round_.proposal.size(); ++node) depths_.push_back(round_.proposal.depth(node) + 1);
+      }
+    }
+    const int rows = static_cast<int>(tokens_.size());
+    transaction_.emplace(cache_->begin(rows));
+    return Segment{cache_.get(), tokens_, depths_, with_.draft.taps(), is_round_ ? 0 : rows};
+  } catch (...) {
+    fail(std::current_exception());
+    return std::nullopt;
+  }
+}
+
+std::optional<ObserveJob> Sequence::absorb(const SegmentOutput& output, double seconds, SequenceScratch& scratch) {
+  add_seconds(&Statistics::target_seconds, seconds);
+  try {
+    if (!output.error.empty()) throw Error(output.error);
+    if (!is_round_) return ObserveJob{&with_.draft, tokens_, output.features};
+    const Stopwatch watch(trace_.statistics.validate_seconds);
+    judge(output, scratch);
+    std::span<const float> features = output.features;
+    const std::size_t width = with_.draft.taps().size() * static_cast<std::size_t>(with_.target.hidden());
+    if (depths_.empty()) {
+      features = features.first(kept_rows_.size() * width);
+    } else {
+      features_.clear();
+      for (const int row : kept_rows_) {
+        const auto one = features.subspan(static_cast<std::size_t>(row) * width, width);
+        features_.insert(features_.end(), one.begin(), one.end());
+      }
+      features = features_;
+    }
+    return ObserveJob{&with_.draft, committed_, features};
+  } catch (...) {
+    fail(std::current_exception());
+    return std::nullopt;
+  }
+}
+
+/// Sets the verdict and what follows from it.
+void Sequence::judge(const SegmentOutput& output, SequenceScratch& scratch) {
+  const int vocabulary = with_.target.vocabulary();
+  VerifiedRows rows(output, vocabulary, trace_.request, text_, round_, scratch, callback_.rows || digests(),
+                    callback_.rows);
+  round_.verdict =
+      with_.rule.judge(round_.proposal, rows, trace_.request.sequence, round_.position, with_.random);
+  REQUIRE(round_.proposal.depth(round_.verdict.last) + 1 == round_.verdict.accepted,
+          "the accepted draft tokens are a path");
+  emit();
+  round_.accepted = std::min(round_.verdict.accepted, static_cast<int>(round_.emitted.size()));
+
+  // The rows of the anchor and of all emitted tokens but the last, which is the next anchor, are kept.
+  kept_rows_.resize(round_.emitted.size());
+  std::iota(kept_rows_.begin(), kept_rows_.end(), 0);
+  if (!depths_.empty()) {
+    const std::vector<int> path = round_.proposal.path_to(round_.verdict.last);
+    for (std::size_t i = 1; i < kept_rows_.size(); ++i) kept_rows_[i] = path[i - 1] + 1;
+  }
+  committed_ = {round_.anchor};
+  committed_.insert(committed_.end(), round_.emitted.begin(), round_.emitted.end() - 1);
+  if (!trace_.request.logprobs) return;
+  for (std::size_t i = 0; i < kept_rows_.size(); ++i) {
+    round_.logprobs.push_back(log_probability(output.logits_row(kept_rows_[i], vocabulary), round_.emitted[i]));
+  }
+}
+
+/// Sets the emitted tokens: the accepted draft tokens and the target's token, cut after the first that ends the text.
+void Sequence::emit() {
+  std::vector<Token>& emitted = round_.emitted;
+  for (const int node : round_.proposal.path_to(round_.verdict.last)) emitted.push_back(round_.proposal.tokens[node]);
+  emitted.push_back(round_.verdict.next);
+  next_ = Next::go_on;
+  for (auto token = emitted.begin(); token != emitted.end(); ++token) {
+    trace_.output.push_back(*token);
+    if (with_.stop != nullptr && with_.stop->ends(trace_.output)) next_ = Next::stop;
+    if (next_ == Next::go_on && !trace_.request.stops_at(*token)) continue;
+    emitted.erase(token + 1, emitted.end());
+    break;
+  }
+  trace_.output.resize(text_.size() - trace_.request.prompt.size());
+}
+
+void Sequence::commit(const ObserveJob& observed, double seconds, SequenceScratch& scratch) {
+  add_seconds(&Statistics::draft_seconds, seconds);
+  if (observed.error) {
+    fail(observed.error);
+    return;
+  }
+  if (!is_round_) {
+    transaction_->commit(static_cast<int>(tokens_.size()));
+    transaction_.reset();
+    if (!reading()) note_end();
+  } else {
+    depths_.empty() ? transaction_->commit(static_cast<int>(kept_rows_.size())) : transaction_->commit(kept_rows_);
+    transaction_.reset();  // from here on recording cannot fail
+    record();
+    try {
+      call_back(scratch);
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+  }
+  finish_if_due();
+}
+
+void Sequence::record() {
+  text_.insert(text_.end(), round_.emitted.begin(), round_.emitted.end());
+  trace_.output.insert(trace_.output.end(), round_.emitted.begin(), round_.emitted.end());
+  round_.cache_length = cache_->length();
+  Statistics& statistics = trace_.statistics;
+  ++statistics.rounds;
+  if (const int draft_tokens = round_.proposal.size(); draft_tokens > 0) {
+    ++statistics.iterations;
+    statistics.drafted += draft_tokens;
+    statistics.accepted += round_.accepted;
+    ++(round_.all_accepted() ? statistics.all_accepted : statistics.mismatches);
+    ++(trace_.execution.verification == Verification::serial ? statistics.serial : statistics.batched);
+  }
+  trace_.rounds.push_back(std::move(round_));
+  note_end();
+  trace_.rounds.back().cache = trace_.final_cache;
+  trace_.rounds.back().draft = trace_.final_draft;
+}
+
+/// Calls back, then drops what the round holds for the call only.
+void Sequence::call_back(SequenceScratch& scratch) {
+  if (callback_.on_round) {
+    const Next next = callback_.on_round(trace_);
+    if (next_ == Next::go_on) next_ = next;
+  }
+  Round& round = trace_.rounds.back();
+  round.rows = {};
+  if (digests()) return;
+  round.logits = {};
+  round.targets = {};
+  scratch.sampler.give_back(round.proposal.drawn_from);
+}
+
+void Sequence::fail(std::exception_ptr error) noexcept {
+  error_ = std::move(error);
+  next_ = Next::go_on;
+  builder_.reset();
+  transaction_.reset();
+  trace_.output.resize(text_.size() - trace_.request.prompt.size());
+}
+
+void Sequence::add_seconds(double Statistics::*of_rounds, double seconds) noexcept {
+  trace_.statistics.*(is_round_ ? of_rounds : &Statistics::prompt_seconds) += seconds;
+}
+
+}  // namespace draftproof

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+// The decoding of one text, cut at the forward passes, so that a scheduler can run one pass for many of them. A pass of
+// a sequence either reads the next chunk of its text (prefill) or is the verification pass of a round: propose draft
+// tokens, run the target over the anchor and the draft tokens, apply the acceptance rule, stop at a stop token, keep the
+// accepted rows, and record the round. Plain autoregressive decoding is this with the empty draft.
+//
+//   prepare -> (draft proposes) -> plan -> (target's forward pass) -> absorb -> (draft observes) -> commit
+//
+// Between passes the target's cache and the draft hold the same positions: all of the text but the anchor, its last
+// token, or, while the text is being read, the part that was read. At the end the cache holds prompt + output - 1
+// positions. (When cancelled while reading, the part that was read.) A pass is kept completely or not at all, and a
+// round is recorded before its callback sees it. So an exception at any point, of the target, the draft or the callback,
+// leaves cache, draft and output consistent, and the sequence can continue from there.
+//
+// What a sequence computes never depends on the sequences beside it.
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ref/acceptance/random_source.h"
+#include "ref/acceptance/rule.h"
+#include "ref/decoding/trace.h"
+#include "ref/drafts/draft.h"
+#include "ref/models/model.h"
+
+namespace draftproof {
+
+/// What is recorded of every round. counts: the tokens and statistics only. digests: also fingerprints of every row and
+/// cache, and the q of every draft token, for the oracle.
+enum class Recording { counts, digests };
+
+/// What follows a round: the next one, or the end of the text, as stopped or as cancelled.
+enum class Next { go_on, stop, cancel };
+
+/// Called after every round, once it is recorded as the last of the trace's rounds.
+struct RoundCallback {
+  std::function<Next(const Trace&)> on_round;
+  bool rows = false;  // during the call the round has its rows, their digests and the q of every draft token
+};
+
+/// The collaborators of a sequence. They outlive it.
+struct Collaborators {
+  Model& target;
+  Draft& draft;
+  const Rule& rule;
+  RandomSource& random;
+  Drafter* drafter = nullptr;     // that opened the draft; nullptr: the draft works alone
+  StopCondition* stop = nullptr;  // ends the text beside the stop tokens
+};
+
+/// Scratch memory that the sequences of a scheduler share.
+struct SequenceScratch {
+  Sampler sampler;
+  Distribution row;  // the target distribution read last
+};
+
+class Sequence {
+ public:
+  /// request_error(request, target) must be empty.
+  Sequence(const Collaborators& with, Request request, const Execution& execution, Recording recording);
+  Sequence(const Sequence&) = delete;
+  Sequence& operator=(const Sequence&) = delete;
+
+  /// Whom to call after each round, and a flag that is looked at between passes and cancels the sequence.
+  void watch(RoundCallback callback, const std::atomic<bool>* cancelled);
+  /// Continues after a cancellation or an error.
+  void resume();
+  /// Gives back the memory of the caches; the next passes read the text again. Not inside a pass.
+  void preempt();
+
+  const Trace& trace() const& noexcept { return trace_; }
+  Trace trace() && { return std::move(trace_); }
+  const Cache& cache() const noexcept { return *cache_; }
+  const Collaborators& with() const noexcept { return with_; }
+  bool finished() const noexcept { return trace_.finish != Finish::unfinished; }
+  /// What ended the last pass early; nullptr when nothing did.
+  const std::exception_ptr& error() const noexcept { return error_; }
+
+  /// The positions of the text now, and the most that it may have.
+  int positions() const noexcept { return static_cast<int>(text_.size()); }
+  int capacity() const noexcept { return cache_->capacity(); }
+  /// The most rows of the next pass. Of a text that is still being read, a pass may have fewer.
+  int rows_next() const noexcept;
+  /// Whether the next pass is a chunk of the text and not a round.
+  bool reading() const noexcept { return cache_->length() < positions() - 1; }
+
+  // One pass, by a scheduler, in this order. What a collaborator throws ends the pass: it becomes error(), and the
+  // sequence is as it was before the pass. `seconds` is the time that the step before took.
+
+  /// Begins a pass of at most `rows_max` rows: at least 1 while reading, else rows_next(). Returns false when the
+  /// sequence has finished.
+  bool prepare(int rows_max, SequenceScratch& scratch);
+  /// Returns what the draft is to propose; nullopt: nothing.
+  std::optional<ProposeJob> wanted();
+  /// Takes the proposal, if one was wanted, and returns the rows for the target; nullopt: the pass has ended.
+  std::optional<Segment> plan(const ProposeJob* proposed, double seconds);
+  /// Applies the rule to the target's rows and returns what the draft is to observe; nullopt: the pass has ended.
+  std::optional<ObserveJob> absorb(const SegmentOutput& output, double seconds, SequenceScratch& scratch);
+  /// Keeps the accepted rows, records the round and calls back.
+  void commit(const ObserveJob& observed, double seconds, SequenceScratch& scratch);
+  /// Ends the pass with this error.
+  void fail(std::exception_ptr error) noexcept;
+
+ private:
+  void begin_round(SequenceScratch& scratch);
+  void judge(const SegmentOutput& output, SequenceScratch& scratch);
+  void emit();
+  void record();
+  void call_back(SequenceScratch& scratch);
+  void finish_if_due();
+  void note_end();
+  int tokens_left() const noexcept;
+  bool digests() const noexcept { return recording_ == Recording::digests; }
+  /// Adds to the statistic of the present pass.
+  void add_seconds(double Statistics::*of_rounds, double seconds) noexcept;
+
+  Collaborators with_;
+  Recording recording_;
+  RoundCallback callback_;
+  const std::atomic<bool>* cancelled_ = nullptr;
+  int pending_rows_;  // most rows of a round
+  std::unique_ptr<Cache> cache_;
+  std::vector<Token> text_;  // prompt and output; the last is the anchor
+  Trace trace_;
+  Next next_ = Next::go_on;  // what the stop condition or the callback said last
+  std::exception_ptr error_;
+
+  // The pass in progress.
+  bool is_round_ = false;
+  Round round_;
+  std::optional<ProposalBuilder> builder_;
+  std::optional<Transaction> transaction_;
+  std::vector<Token> tokens_;     // rows of the segment
+  std::vector<int> depths_;       // of a tree
+  std::vector<int> kept_rows_;    // rows of the segment that are kept
+  std::vector<Token> committed_;  // their tokens
+  std::vector<float> features_;   // their features, when they are not the first rows
+};
+
+/// Returns a message that explains why the model cannot serve the request, with the numbers; empty when it can.
+std::string request_error(const Request& request, const Model& target);
+
+}  // namespace draftproof
