@@ -258,7 +258,7 @@ class PrefixesByTheirBeginning final : public Rereading {
 
   void forward_one(const Segment& segment, Outputs& outputs) override {
     const std::size_t rows = segment.tokens.size();
-    const bool prompt = segment.logits_from == static_cast<int>(rows) && segment.cache->length() == 0 && rows > beginning;
+    const bool prompt = segment.rows_wanted() == 0 && segment.cache->length() == 0 && rows > beginning;
     if (!prompt) {
       Rereading::forward_one(segment, outputs);
       return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Requests logprobs, of plain decoding and with every draft that promises plain decoding's tokens. The text must be plain
-// decoding's, and each logprob is recomputed from the row of its token, to the bit.
+// Requests logprobs, of plain decoding and with every draft that promises plain decoding's tokens. The text must be
+// plain decoding's, and each logprob is recomputed from the row of its token, to the bit.
 #include <algorithm>
 #include <set>
 

@@ -81,8 +81,8 @@ class Engine {
   Model& target(const Execution& execution) noexcept;
   /// What traces record of this engine.
   void sign(Trace& trace) const;
-  /// The memory that caches may have together: what is available now, without what passes of at most this many rows over
-  /// texts of at most this many positions need besides. Throws Error when that does not fit.
+  /// The memory that caches may have together: what is available now, without what passes of at most this many rows
+  /// over texts of at most this many positions need besides. Throws Error when that does not fit.
   std::uint64_t cache_budget(std::span<const std::string> drafts, int rows_per_pass, int positions);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What is asked of a decoder (Request) and how it carries it out (Execution). Under `matching`, and wherever decoding is
-// greedy, no execution changes the output; under `rejection` the draft tokens of a round do, never its distribution.
+// What is asked of a decoder (Request) and how it carries it out (Execution). Under `matching`, and wherever decoding
+// is greedy, no execution changes the output; under `rejection` the draft tokens of a round do, never its distribution.
 #pragma once
 
 #include <cstdint>

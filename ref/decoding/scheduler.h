@@ -2,14 +2,15 @@
 // Decodes many sequences together (continuous batching). Each step is one forward pass of the target, shared by chunks
 // of prompts and verification passes of different sequences. Sequences join and leave between any two steps.
 //
-// S1  Every sequence gets the bits that it gets alone: what is computed for it depends on no other sequence, on no order
+// S1  Every sequence gets the bits that it gets alone: what is computed for it depends on no other sequence, on no
+// order
 //     of joining and on no limit below.
 // S2  A failure is one sequence's own: NaN logits, a draft or a callback that throws, a cancellation. Only what the
 //     target's forward pass itself throws (no memory) is the failure of all sequences in the pass.
 //
 // Order: first come, first served. A sequence that took part in a pass goes to the end of the line, so one for which a
-// pass had no room is the first in the next. When the caches would outgrow `cache_bytes`, the sequence that was admitted
-// last is preempted: it gives back its caches, waits, and later reads its text again.
+// pass had no room is the first in the next. When the caches would outgrow `cache_bytes`, the sequence that was
+// admitted last is preempted: it gives back its caches, waits, and later reads its text again.
 //
 // One thread drives a scheduler. A callback of a sequence may add sequences.
 #pragma once

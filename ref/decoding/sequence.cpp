@@ -294,6 +294,7 @@ void Sequence::commit(const ObserveJob& observed, double seconds, SequenceScratc
       call_back(scratch);
     } catch (...) {
       error_ = std::current_exception();
+      return;
     }
   }
   finish_if_due();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 // The decoding of one text, cut at the forward passes, so that a scheduler can run one pass for many of them. A pass of
 // a sequence either reads the next chunk of its text (prefill) or is the verification pass of a round: propose draft
-// tokens, run the target over the anchor and the draft tokens, apply the acceptance rule, stop at a stop token, keep the
-// accepted rows, and record the round. Plain autoregressive decoding is this with the empty draft.
+// tokens, run the target over the anchor and the draft tokens, apply the acceptance rule, stop at a stop token, keep
+// the accepted rows, and record the round. Plain autoregressive decoding is this with the empty draft.
 //
 //   prepare -> (draft proposes) -> plan -> (target's forward pass) -> absorb -> (draft observes) -> commit
 //
 // Between passes the target's cache and the draft hold the same positions: all of the text but the anchor, its last
 // token, or, while the text is being read, the part that was read. At the end the cache holds prompt + output - 1
 // positions. (When cancelled while reading, the part that was read.) A pass is kept completely or not at all, and a
-// round is recorded before its callback sees it. So an exception at any point, of the target, the draft or the callback,
-// leaves cache, draft and output consistent, and the sequence can continue from there.
+// round is recorded before its callback sees it. So an exception at any point, of the target, the draft or the
+// callback, leaves cache, draft and output consistent, and the sequence can continue from there.
 //
 // What a sequence computes never depends on the sequences beside it.
 #pragma once

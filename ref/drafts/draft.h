@@ -49,8 +49,8 @@ class Draft {
   virtual Fingerprint digest() const { return {}; }
 };
 
-/// What one of several drafts is asked for in one pass. The result of a job is its own: `error` is what its draft threw,
-/// and leaves the other jobs as they are.
+/// What one of several drafts is asked for in one pass. The result of a job is its own: `error` is what its draft
+/// threw, and leaves the other jobs as they are.
 struct ProposeJob {
   Draft* draft = nullptr;
   Token anchor = 0;
@@ -66,8 +66,8 @@ struct ObserveJob {
 };
 
 /// The drafts of several sequences, with the weights that they share. A drafter whose drafts are a network computes all
-/// jobs in one forward pass; by default they are done one after the other. Every draft proposes and observes as it would
-/// alone, to the last bit.
+/// jobs in one forward pass; by default they are done one after the other. Every draft proposes and observes as it
+/// would alone, to the last bit.
 class Drafter {
  public:
   virtual ~Drafter() = default;
@@ -76,8 +76,8 @@ class Drafter {
   /// per round (0: the default of the kind). Throws Error when it cannot serve a text of this length.
   virtual std::unique_ptr<Draft> open(int capacity, int draft_max) = 0;
 
-  /// Do what Draft::propose and Draft::observe do, for drafts that this drafter opened. What they throw is the failure of
-  /// every job that has no error of its own.
+  /// Do what Draft::propose and Draft::observe do, for drafts that this drafter opened. What they throw is the failure
+  /// of every job that has no error of its own.
   virtual void propose(std::span<ProposeJob> jobs);
   virtual void observe(std::span<ObserveJob> jobs);
 };

@@ -58,8 +58,8 @@ class DFlashNetwork {
     int rows;
   };
 
-  /// Computes context rows c = hidden_norm(fc(features)) of several texts and stores their keys and values in every layer
-  /// at [context.length(), ...).
+  /// Computes context rows c = hidden_norm(fc(features)) of several texts and stores their keys and values in every
+  /// layer at [context.length(), ...).
   void append(std::span<const ContextRows> batch);
 
   /// A block [anchor, MASK x masks] at positions context.length(), ...

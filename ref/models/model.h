@@ -88,9 +88,10 @@ class Model {
   /// transaction.
   virtual std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const = 0;
 
-  /// Computes every segment at positions [cache.end(), ...) inside the open transaction of its cache and writes its rows
-  /// to that cache; all caches of a batch are different. A row of a tree has the position of its depth and depends on
-  /// its ancestors only. A segment whose logits are NaN gets an error; the other segments are computed as without it.
+  /// Computes every segment at positions [cache.end(), ...) inside the open transaction of its cache and writes its
+  /// rows to that cache; all caches of a batch are different. A row of a tree has the position of its depth and depends
+  /// on its ancestors only. A segment whose logits are NaN gets an error; the other segments are computed as without
+  /// it.
   virtual void forward(std::span<const Segment> batch, Outputs& outputs) = 0;
 };
 

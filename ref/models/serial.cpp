@@ -6,15 +6,18 @@ namespace draftproof {
 void SerialModel::forward_one(const Segment& segment, Outputs& outputs) {
   outputs.logits.clear();
   outputs.features.clear();
-  for (std::size_t row = 0; row < segment.tokens.size(); ++row) {
-    Segment one = segment;
-    one.tokens = segment.tokens.subspan(row, 1);
-    if (!segment.depths.empty()) one.depths = segment.depths.subspan(row, 1);
-    one.logits_from = static_cast<int>(row) < segment.logits_from ? 1 : 0;
-    forward_alone(inner_, one, row_);
-    outputs.logits.insert(outputs.logits.end(), row_.logits.begin(), row_.logits.end());
-    outputs.features.insert(outputs.features.end(), row_.features.begin(), row_.features.end());
-  }
+  const auto read = [&](std::size_t first, std::size_t count, int logits_from) {
+    Segment some = segment;
+    some.tokens = segment.tokens.subspan(first, count);
+    if (!segment.depths.empty()) some.depths = segment.depths.subspan(first, count);
+    some.logits_from = logits_from;
+    forward_alone(inner_, some, rows_);
+    outputs.logits.insert(outputs.logits.end(), rows_.logits.begin(), rows_.logits.end());
+    outputs.features.insert(outputs.features.end(), rows_.features.begin(), rows_.features.end());
+  };
+  const auto unwanted = static_cast<std::size_t>(segment.logits_from);
+  if (unwanted > 0) read(0, unwanted, segment.logits_from);
+  for (std::size_t row = unwanted; row < segment.tokens.size(); ++row) read(row, 1, 0);
 }
 
 }  // namespace draftproof

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A model that reads its rows one by one: serial verification. Bits are those of the model inside, at the cost of one
-// forward pass per row.
+// A model that reads the rows whose logits are wanted one by one: serial verification. Bits are those of the model
+// inside, at the cost of one forward pass per row.
 #pragma once
 
 #include "ref/models/model.h"
@@ -25,7 +25,7 @@ class SerialModel final : public OneByOneModel {
   void forward_one(const Segment& segment, Outputs& outputs) override;
 
   Model& inner_;
-  Outputs row_;
+  Outputs rows_;
 };
 
 }  // namespace draftproof

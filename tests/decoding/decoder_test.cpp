@@ -672,7 +672,7 @@ TEST(Decoder, LogProbabilitiesAreThoseOfTheRawRowsInDouble) {
     double sum = 0;
     for (const float logit : outputs.logits) sum += std::exp(static_cast<double>(logit));
     const double expected = outputs.logits[round.emitted.at(0)] - std::log(sum);
-    EXPECT_NEAR(round.logprobs.at(0), expected, 4e-16 * 8) << "a sum of five terms, an exp and a log, each good to an ulp";
+    EXPECT_NEAR(round.logprobs.at(0), expected, 4e-16 * 8) << "a sum of five terms, an exp and a log, each to an ulp";
     text.push_back(round.emitted[0]);
   }
 }

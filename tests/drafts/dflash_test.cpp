@@ -24,7 +24,12 @@ class DFlash : public ::testing::Test {
     const auto cache = target_->new_cache(length, length);
     const Transaction transaction = cache->begin(length);
     Outputs outputs;
-    forward_alone(*target_, {.cache = cache.get(), .tokens = std::span(text_).first(length), .taps = network_.config().taps, .logits_from = length}, outputs);
+    forward_alone(*target_,
+                  {.cache = cache.get(),
+                   .tokens = std::span(text_).first(length),
+                   .taps = network_.config().taps,
+                   .logits_from = length},
+                  outputs);
     features_ = outputs.features;
     width_ = features_.size() / length;
   }

@@ -128,7 +128,8 @@ inline Reading read(Model& model, const std::vector<Token>& text, const std::vec
     }
     if (how.retry) {
       const Transaction forgotten = cache->begin(static_cast<int>(tokens.size()));
-      forward_alone(model, {.cache = cache.get(), .tokens = tokens, .taps = taps, .logits_from = static_cast<int>(tokens.size())}, outputs);
+      const int unread = static_cast<int>(tokens.size());
+      forward_alone(model, {.cache = cache.get(), .tokens = tokens, .taps = taps, .logits_from = unread}, outputs);
     }
     std::vector<int> kept(static_cast<std::size_t>(rows));
     std::iota(kept.begin(), kept.end(), 0);

@@ -332,12 +332,13 @@ std::set<std::string> all_fields() {
   [[maybe_unused]] const auto& [all_rounds, iterations, drafted, accepted, mismatches, all_accepted, batched, serial,
                                 prompt_seconds, target_seconds, draft_seconds, validate_seconds] = statistics;
   const Round round;
-  [[maybe_unused]] const auto& [position, anchor, proposal, verdict, emitted, accepted_draft_tokens, logprobs, logits, targets,
-                                rows, cache, draft, cache_length] = round;
+  [[maybe_unused]] const auto& [position, anchor, proposal, verdict, emitted, accepted_draft_tokens, logprobs, logits,
+                                targets, rows, cache, draft, cache_length] = round;
   [[maybe_unused]] const auto& [tokens, drawn_from, depths] = proposal;
   [[maybe_unused]] const auto& [accepted_count, next, last] = verdict;
   return {"request.prompt", "request.sampling", "request.stops", "request.max_new_tokens", "execution.draft_max",
-          "execution.prefill_chunk", "execution.verification", "request.sequence", "request.logprobs", "kernels", "threads",
+          "execution.prefill_chunk", "execution.verification", "request.sequence", "request.logprobs", "kernels",
+          "threads",
           "output", "finish", "rounds", "statistics.rounds", "statistics.iterations", "statistics.drafted",
           "statistics.accepted", "statistics.mismatches", "statistics.all_accepted", "statistics.batched",
           "statistics.serial", "statistics.prompt_seconds", "statistics.target_seconds", "statistics.draft_seconds",
