@@ -4,12 +4,15 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "ref/acceptance/random_source.h"
 #include "ref/acceptance/rule.h"
 #include "ref/decoding/trace.h"
+#include "ref/decoding/timetable.h"
 #include "ref/models/model.h"
 
 namespace draftproof {
@@ -31,6 +34,22 @@ struct Variation : Execution {
 /// cancelled. It may run other requests of the same variation. May be empty.
 using OnRound = std::function<bool(const Trace&)>;
 
+/// A request that is decoded together with others, and when it comes and goes.
+struct Companion {
+  Request request;
+  Variation variation;
+  RandomSource* random = nullptr;
+  Timetable timetable = {};
+};
+
+struct JointRun {
+  std::vector<Trace> traces;        // of each companion
+  std::vector<std::string> errors;  // of each companion; empty when it has none
+  long passes = 0;                  // forward passes of the target
+  long shared = 0;                  // ... with rows of more than one request
+  long preemptions = 0;
+};
+
 class Subject {
  public:
   virtual ~Subject() = default;
@@ -42,6 +61,10 @@ class Subject {
   /// Runs the request and records digests. Every random draw comes from `random`.
   virtual Trace run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
                                   const OnRound& on_round) = 0;
+
+  /// Runs requests together, in forward passes that they share, of at most `rows_per_pass` rows. All variations have
+  /// one kernel table, number of threads and verification. Nothing: the subject decodes one request at a time.
+  virtual std::optional<JointRun> run_together(std::span<const Companion>, int /*rows_per_pass*/) { return {}; }
 
   /// Returns the target alone, with the numerics of that variation; valid until the next call.
   virtual Model& target(const Variation& variation) = 0;

@@ -54,7 +54,10 @@ const KeyValues& AttentionCache::tree() {
   return tree_;
 }
 
-void AttentionCache::restore(int row, int position) { copy_position(tree_, row, kv_, position); }
+void AttentionCache::restore(int row, int position) {
+  REQUIRE(tree_.blocks > 0, "a path is kept of a tree; of a chain, a number of rows");
+  copy_position(tree_, row, kv_, position);
+}
 
 int AttentionCache::first_visible(int position) const noexcept {
   return window_ == everything ? 0 : std::max(0, position - window_ + 1);
