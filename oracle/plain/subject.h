@@ -11,8 +11,8 @@
 
 #include "ref/acceptance/random_source.h"
 #include "ref/acceptance/rule.h"
+#include "ref/decoding/request.h"
 #include "ref/decoding/trace.h"
-#include "ref/decoding/timetable.h"
 #include "ref/models/model.h"
 
 namespace draftproof {

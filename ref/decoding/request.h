@@ -35,6 +35,16 @@ struct Execution {
   bool operator==(const Execution&) const = default;
 };
 
+/// When a request that is decoded together with others comes and goes, so that a run can be repeated. Moments are
+/// counted in passes of the scheduler and in rounds of the sequence, from 1 on; `never` for what does not
+/// happen.
+struct Timetable {
+  static constexpr int never = 0;
+  int joins_after = 0;          // passes
+  int preempted_after = never;  // rounds; its caches are taken once
+  int cancelled_after = never;  // rounds
+};
+
 /// Ends a text where more than a token decides it, for example at a stop string.
 class StopCondition {
  public:

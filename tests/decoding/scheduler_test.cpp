@@ -9,7 +9,7 @@
 
 #include "ref/base/error.h"
 #include "ref/decoding/scheduler.h"
-#include "ref/decoding/timetable.h"
+#include "ref/decoding/batch_run.h"
 #include "tests/decoding/support.h"
 
 namespace draftproof::scheduler_test {

@@ -44,7 +44,7 @@ inline const std::vector<Layer>& layers() {
       {"ref/drafts", {"ref/base/", "ref/acceptance/", "ref/caches/", "ref/models/", "kernels/kernels.h"}},
       {"ref/decoding", {"ref/", "kernels/"}},
       {"oracle/plain", {"ref/base/", "ref/acceptance/", "ref/caches/cache.h", "ref/models/", "ref/decoding/trace.h",
-                        "kernels/math64.h"}},
+                        "ref/decoding/request.h", "kernels/math64.h"}},
       {"oracle/checks", {"oracle/plain/", "ref/base/", "ref/acceptance/", "ref/caches/cache.h", "ref/models/model.h",
                          "ref/models/read_text.h", "ref/decoding/trace.h"}},
       {"oracle/exact", {"oracle/plain/", "oracle/checks/", "ref/base/", "ref/acceptance/", "ref/models/model.h",

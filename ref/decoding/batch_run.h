@@ -8,15 +8,6 @@
 
 namespace draftproof {
 
-/// Moments are counted in passes of the scheduler and in rounds of the sequence, from 1 on; `never` for what does not
-/// happen.
-struct Timetable {
-  static constexpr int never = 0;
-  int joins_after = 0;          // passes
-  int preempted_after = never;  // rounds; its caches are taken once
-  int cancelled_after = never;  // rounds
-};
-
 struct Scheduled {
   Sequence* sequence;
   CacheCost cost;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "ref/decoding/timetable.h"
+#include "ref/decoding/batch_run.h"
 
 #include <algorithm>
 #include <vector>
