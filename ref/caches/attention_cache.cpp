@@ -45,16 +45,25 @@ const KeyValues& AttentionCache::claim_rows(int position, int rows) {
   return kv_;
 }
 
-const KeyValues& AttentionCache::tree(int rows) {
-  if (const int blocks = (rows + block - 1) / block; tree_.blocks < blocks) {
-    const std::size_t bytes = key_values_bytes(kv_.format, kv_.kv_heads, kv_.head_dim, blocks);
-    tree_data_ = allocate_aligned(bytes);
+AttentionCache::TreeRows AttentionCache::tree_rows(int rows) {
+  if (tree_.blocks == 0) {
+    const int blocks = (std::min(max_pending_rows_, capacity_) + block - 1) / block;
+    tree_data_ = allocate_aligned(key_values_bytes(kv_.format, kv_.kv_heads, kv_.head_dim, blocks));
     tree_ = key_values_in(tree_data_.get(), kv_.format, kv_.kv_heads, kv_.head_dim, blocks);
   }
-  return tree_;
+  const int first = tree_rows_;
+  tree_rows_ += rows;
+  REQUIRE(tree_rows_ == pending_rows(), "every row of a transaction with a tree is a row of the tree");
+  REQUIRE(tree_rows_ <= std::min(max_pending_rows_, capacity_), "no transaction has more rows than max_pending_rows");
+  return {tree_, first};
 }
 
-void AttentionCache::restore(int row, int position) { copy_position(tree_, row, kv_, position); }
+void AttentionCache::on_open() { tree_rows_ = 0; }
+
+void AttentionCache::restore(int row, int position) {
+  REQUIRE(row < tree_rows_, "a path is kept of rows of a tree");
+  copy_position(tree_, row, kv_, position);
+}
 
 int AttentionCache::first_visible(int position) const noexcept {
   return window_ == everything ? 0 : std::max(0, position - window_ + 1);

@@ -64,8 +64,8 @@ bool CausalTransformer::unembed(const float* rows, int count, PackedActivations&
 
 void CausalTransformer::read(const Batch& batch, Cache& cache, Outputs& outputs) {
   const int rows = static_cast<int>(batch.tokens.size());
-  REQUIRE(batch.depths.empty() || cache.end() == cache.length(), "a tree is the first batch of its window");
-  scratch_.lay_out(config_, rows, cache.capacity(), cache.end(), batch.depths);
+  const int position = batch.depths.empty() ? cache.end() : cache.length();
+  scratch_.lay_out(config_, rows, cache.capacity(), position, batch.depths);
   rope_.angles(scratch_.positions, scratch_.cosine, scratch_.sine);
   embed(batch.tokens, scratch_.hidden_states.data());
   outputs.features.resize(batch.tokens.size() * batch.taps.size() * static_cast<std::size_t>(config_.hidden));

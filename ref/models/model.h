@@ -17,11 +17,11 @@
 
 namespace draftproof {
 
-/// Tokens that continue the text of the cache: a chain, or a tree in preorder, which is the only batch of its
-/// transaction.
+/// Tokens that continue the text of the cache: a chain, or a tree in preorder. A tree may come in several batches of one
+/// transaction, all of them with depths.
 struct Batch {
   std::span<const Token> tokens;
-  std::span<const int> depths = {};  // of a tree: the number of ancestors of each token; 0 for the first only
+  std::span<const int> depths = {};  // of a tree: the number of ancestors of each token in the transaction
   std::span<const int> taps = {};  // layers whose output is wanted, ascending; see Model::layers
   int logits_from = 0;             // logits are wanted for rows [logits_from, tokens.size())
 };
@@ -71,7 +71,7 @@ class Model {
   virtual std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const = 0;
 
   /// Computes the batch at positions [cache.end(), ...) inside the open transaction and writes its rows to the cache. A
-  /// row of a tree has the position of its depth and depends on its ancestors only. Tokens lie in [0, vocabulary).
+  /// row of a tree has position cache.length() + depth and depends on its ancestors only. Tokens lie in [0, vocabulary).
   /// Throws Error when a logit is NaN.
   virtual void forward(const Batch& batch, Cache& cache, Outputs& outputs) = 0;
 };

@@ -327,9 +327,12 @@ void TransformerPass::attention_and_mlp(const TransformerLayer& layer, Attention
   TransformerScratch& s = scratch;
   for (const RowRange& range : s.ranges) {
     const float* const keys = k(range.row);
-    if (range.row > 0) kv.branch(range.position);
+    if (s.tree) kv.branch(range.position);
     store(kv.claim_rows(range.position, range.rows), range.position, range.rows, keys, keys + kv_width(), qkv_width());
-    if (s.tree) store(kv.tree(rows), range.row, range.rows, keys, keys + kv_width(), qkv_width());
+    if (s.tree) {
+      const AttentionCache::TreeRows tree = kv.tree_rows(range.rows);
+      store(tree.kv, tree.first, range.rows, keys, keys + kv_width(), qkv_width());
+    }
     attention(kernels, config.attention_shape(), kv.kv(), q(range.row), qkv_width(), s.visible.data() + range.row,
               range.rows, s.attention, s.attended.data() + static_cast<std::ptrdiff_t>(range.row) * q_width());
   }

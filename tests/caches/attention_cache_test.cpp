@@ -277,7 +277,9 @@ TEST(Attention, AnyPathOfATreeIsKeptAsIfItHadBeenTheOnlyOneInEveryFormat) {
             const int position = before + depths[row];
             warm.branch(position);
             const std::vector<float> values = write(warm, position, 200 + row);
-            store_positions(warm.tree(size), row, 1, values.data(), values.data(), stride, 0, heads);
+            const AttentionCache::TreeRows tree = warm.tree_rows(1);
+            EXPECT_EQ(tree.first, row);
+            store_positions(tree.kv, tree.first, 1, values.data(), values.data(), stride, 0, heads);
           }
           warm.keep(path);
           const int end = before + static_cast<int>(path.size());
