@@ -17,7 +17,7 @@ struct DeltaShape {
   int value_dim;
 };
 
-/// Returns the panels of one value head; the last one may have padding, which is zero.
+/// Returns the panels of one value head. The last one may have padding, which no element of the state depends on.
 static inline constexpr int delta_panels(const DeltaShape& shape) { return (shape.value_dim + 15) / 16; }
 
 /// Returns the floats of a state: [value_heads][delta_panels][key_dim][16].

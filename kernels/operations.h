@@ -48,6 +48,15 @@ class AttentionScratch {
 void attention(const Kernels& kernels, const AttentionShape& shape, const KeyValues& kv, const float* q,
                std::ptrdiff_t q_stride, const Visible* visible, int rows, const AttentionScratch& scratch, float* out);
 
+/// causal_conv_silu of channels [begin, end).
+void causal_conv_silu(const Kernels& kernels, const float* tail, const float* x, std::ptrdiff_t x_stride, int rows,
+                      int channels, int width, const float* weight, int begin, int end, float* out,
+                      std::ptrdiff_t out_stride);
+
+/// gated_delta_rule of all value heads.
+void gated_delta_rule(const Kernels& kernels, const DeltaShape& shape, const DeltaRows& folded, const float* q,
+                      std::ptrdiff_t q_stride, int rows, const float* from, float* to, float* out);
+
 /// store_positions, of all kv heads.
 void store(const KeyValues& kv, int position, int rows, const float* keys, const float* values,
            std::ptrdiff_t stride);
