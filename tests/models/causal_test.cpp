@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The causal law (batch invariance) on the real code path: the bits of a row depend on the tokens up to that row only.
+#include <functional>
+
+#include "ref/models/delta_net.h"
+#include "ref/models/hash.h"
 #include "tests/models/fixtures.h"
 
 namespace draftproof::test::causal_test {
@@ -8,7 +12,8 @@ namespace {
 std::string shown(const Division& how) {
   return "pieces of " + std::to_string(how.piece) + ", " + std::to_string(how.refused) + " refused, spare " +
          std::to_string(how.spare) + (how.retry ? ", each read twice" : "") +
-         (how.branch > 0 ? ", among branches of " + std::to_string(how.branch) : "");
+         (how.branch > 0 ? ", among branches of " + std::to_string(how.branch) : "") +
+         (how.tree_call > 0 ? ", " + std::to_string(how.tree_call) + " rows of the tree at once" : "");
 }
 
 std::vector<Division> divisions() {
@@ -19,21 +24,25 @@ std::vector<Division> divisions() {
         for (const bool retry : {false, true}) all.push_back({piece, refused, spare, retry});
       }
     }
-    for (const int branch : {1, 2, 5}) all.push_back({.piece = piece, .branch = branch});
+    for (const int branch : {1, 2, 5}) {
+      for (const int tree_call : {0, 1, 3}) all.push_back({.piece = piece, .branch = branch, .tree_call = tree_call});
+    }
   }
   return all;
 }
 
 const std::vector<Division> few_divisions = {
     {0, 0, 0, false}, {1, 0, 0, false}, {2, 5, 0, true}, {3, 1, 23, true}, {16, 5, 0, false},
-    {.piece = 4, .branch = 3}};
+    {.piece = 4, .branch = 3}, {.piece = 5, .branch = 2, .tree_call = 4}};
+
+using MakeModel = std::function<std::unique_ptr<Model>(const Kernels& kernels)>;
 
 /// Compares chunked runs, some of them on more threads, with the whole text in one pass by the first table of the
 /// class. The last table of the class, its fastest, runs all of them.
-void expect_causal_law(const std::filesystem::path& folder, const std::vector<const Kernels*>& tables, int length) {
+void expect_causal_law(const MakeModel& make, const std::vector<const Kernels*>& tables, int length) {
   std::vector<Reading> reference;
   for (const Kernels* kernels : tables) {
-    const auto model = load_model(Checkpoint(folder), *kernels);
+    const auto model = make(*kernels);
     const std::vector<Token> text = some_text(length, model->vocabulary());
     const std::vector<int> taps = all_layers(*model);
     if (reference.empty()) reference.push_back(read(*model, text, taps));
@@ -48,6 +57,10 @@ void expect_causal_law(const std::filesystem::path& folder, const std::vector<co
       }
     }
   }
+}
+
+void expect_causal_law(const std::filesystem::path& folder, const std::vector<const Kernels*>& tables, int length) {
+  expect_causal_law([&](const Kernels& kernels) { return load_model(Checkpoint(folder), kernels); }, tables, length);
 }
 
 class CausalLaw : public testing::TestWithParam<std::string> {};
@@ -68,22 +81,62 @@ TEST_P(SlidingCausalLaw, HoldsWithWindowsWhoseRingWrapsManyTimes) {
   expect_causal_law(copy.path(), usable_kernels("canonical"), 75);
 }
 
-TEST_P(CausalLaw, ATokenChangesNoEarlierRowAndEveryRowFromItsOwnOn) {
-  const auto model = load_model(Checkpoint(external_dir / GetParam()), best_kernels());
-  const std::vector<int> taps = all_layers(*model);
+void expect_later_rows_to_change(Model& model) {
+  const std::vector<int> taps = all_layers(model);
   constexpr int length = 20;
-  const std::vector<Token> text = some_text(length, model->vocabulary());
-  const Reading before = read(*model, text, taps);
-  const auto width = static_cast<std::size_t>(model->vocabulary());
+  const std::vector<Token> text = some_text(length, model.vocabulary());
+  const Reading before = read(model, text, taps);
+  const auto width = static_cast<std::size_t>(model.vocabulary());
   for (std::size_t changed = 0; changed < length; ++changed) {
     std::vector<Token> other = text;
-    other[changed] = (other[changed] + 1) % model->vocabulary();
-    const Reading after = read(*model, other, taps);
+    other[changed] = (other[changed] + 1) % model.vocabulary();
+    const Reading after = read(model, other, taps);
     for (std::size_t row = 0; row < length; ++row) {
       EXPECT_EQ(same_bits(std::span(before.logits).subspan(row * width, width),
                           std::span(after.logits).subspan(row * width, width)),
                 row < changed);
     }
+  }
+}
+
+TEST_P(CausalLaw, ATokenChangesNoEarlierRowAndEveryRowFromItsOwnOn) {
+  expect_later_rows_to_change(*load_model(Checkpoint(external_dir / GetParam()), best_kernels()));
+}
+
+/// Shapes of delta net layers: more value heads than key heads; a wide one, whose operations run on all threads; one
+/// whose tail is one row.
+std::vector<DeltaNetShape> delta_net_shapes() {
+  DeltaNetShape wide = {.hidden = 128, .layers = 1};
+  wide.layer.delta = {.key_heads = 2, .value_heads = 4, .key_dim = 64, .value_dim = 80};
+  DeltaNetShape narrow = {.layers = 3};
+  narrow.layer = {.delta = {.key_heads = 2, .value_heads = 2, .key_dim = 5, .value_dim = 3}, .conv_width = 2};
+  return {{}, wide, narrow};
+}
+
+TEST(DeltaNetCausalLaw, BitsDoNotDependOnChunksRejectedRowsBranchesCapacityThreadsOrCanonicalTable) {
+  for (const DeltaNetShape& shape : delta_net_shapes()) {
+    const auto make = [&](const Kernels& kernels) { return make_delta_net_model(shape, kernels); };
+    expect_causal_law(make, usable_kernels("canonical"), 40);
+  }
+}
+
+TEST(DeltaNetCausalLaw, HoldsInTheOpenblasClass) {
+  if (usable_kernels("openblas").empty()) GTEST_SKIP() << "the openblas table may not be used here";
+  const auto make = [](const Kernels& kernels) { return make_delta_net_model({}, kernels); };
+  expect_causal_law(make, usable_kernels("openblas"), 40);
+}
+
+TEST(DeltaNetCausalLaw, ATokenChangesNoEarlierRowAndEveryRowFromItsOwnOn) {
+  for (const DeltaNetShape& shape : delta_net_shapes()) {
+    expect_later_rows_to_change(*make_delta_net_model(shape, best_kernels()));
+  }
+}
+
+TEST(HashCausalLaw, HoldsWithAHistoryAndWithAFoldedState) {
+  for (const bool recurrent : {false, true}) {
+    const auto make = [=](const Kernels&) { return make_hash_model({.levels = 1 << 20, .recurrent = recurrent}); };
+    expect_causal_law(make, usable_kernels("canonical"), 60);
+    expect_later_rows_to_change(*make(best_kernels()));
   }
 }
 
