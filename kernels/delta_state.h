@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The memory layout of the state of a gated delta net layer: for each value head a matrix [key_dim][value_dim], cut into
-// panels of 16 value dimensions, because these are independent of each other. The operation itself is an entry of the
+// The memory layout of the state of a gated delta net layer: for each value head a matrix [key_dim][value_dim], cut
+// into panels of 16 value dimensions, which are independent of each other. The operation itself is an entry of the
 // kernel table (kernels.h).
 //
 // Only plain data and constant functions, because the instruction-set files include this header.

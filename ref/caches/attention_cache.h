@@ -36,8 +36,8 @@ class AttentionCache final : public LayerCache {
 
   const KeyValues& kv() const noexcept { return kv_; }
 
-  /// The second place where rows of a tree must be stored, so that any path of it can be kept: rows of equal depth share
-  /// a position, which holds the last one written.
+  /// The second place where rows of a tree must be stored, so that any path of it can be kept: rows of equal depth
+  /// share a position, which holds the last one written.
   struct TreeRows {
     const KeyValues& kv;
     int first;  // where the first of them belongs: its row number

@@ -13,8 +13,8 @@
 // C3  After a commit the cache has the same digest as one that never saw the rejected rows.
 // C4  Positions are absolute: row p of the text is position p in every layer, whatever the layer's storage.
 //
-// The rows of a transaction may come in several calls of a model. They are numbered from 0 in the order of writing. In a
-// tree they are written in preorder, each at settled length + depth, whatever call it comes in.
+// The rows of a transaction may come in several calls of a model. They are numbered from 0 in the order of writing. In
+// a tree they are written in preorder, each at settled length + depth, whatever call it comes in.
 //
 // A cache knows no tokens, drafts or verdicts.
 #pragma once

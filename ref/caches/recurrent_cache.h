@@ -28,15 +28,15 @@ struct RecurrentShape {
 
 class RecurrentCache final : public FoldedCache {
  public:
-  /// Sets `to` to the state `from` after `count` rows, which may be the same memory: gated_delta_rule of any kernel
-  /// table. A cache knows no kernels, so its model gives it.
-  using Replay = std::function<void(const DeltaShape& shape, const DeltaRows& rows, int count, const float* from,
-                                    float* to)>;
+  /// Sets `to` to the state `from` after `count` rows; both may be the same memory. It is gated_delta_rule of a kernel
+  /// table, which the model gives, because a cache knows no kernels.
+  using Replay =
+      std::function<void(const DeltaShape& shape, const DeltaRows& rows, int count, const float* from, float* to)>;
 
   /// Aborts when the shape is not one of a layer, or has no room for a row.
   RecurrentCache(const RecurrentShape& shape, int max_pending_rows, Replay replay);
 
-  /// Where the caller stores `rows` pending rows, row r at r * stride from each pointer, and what it computes them from.
+  /// Where the caller stores pending rows, row r at r * stride from each pointer, and what it computes them from.
   struct Rows {
     const float* tail;  // [conv_width - 1][channels]: the inputs of the convolution before the first row
     float* inputs;      // [channels]

@@ -17,8 +17,8 @@
 
 namespace draftproof {
 
-/// Tokens that continue the text of the cache: a chain, or a tree in preorder. A tree may come in several batches of one
-/// transaction, all of them with depths.
+/// Tokens that continue the text of the cache: a chain, or a tree in preorder. A tree may come in several batches of
+/// one transaction, all of them with depths.
 struct Batch {
   std::span<const Token> tokens;
   std::span<const int> depths = {};  // of a tree: the number of ancestors of each token in the transaction
@@ -71,8 +71,8 @@ class Model {
   virtual std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const = 0;
 
   /// Computes the batch at positions [cache.end(), ...) inside the open transaction and writes its rows to the cache. A
-  /// row of a tree has position cache.length() + depth and depends on its ancestors only. Tokens lie in [0, vocabulary).
-  /// Throws Error when a logit is NaN.
+  /// row of a tree has position cache.length() + depth and depends on its ancestors only. Tokens lie in [0,
+  /// vocabulary). Throws Error when a logit is NaN.
   virtual void forward(const Batch& batch, Cache& cache, Outputs& outputs) = 0;
 };
 

@@ -276,7 +276,7 @@ TEST(Recurrent, EveryNumberOfKeptRowsOfEveryDivisionIntoCallsGivesTheContentOfTh
             ASSERT_EQ(pair.cache().length(), pair.length());
             read(pair, 200, 2);  // and the text goes on
             expect_sound(pair);
-            ASSERT_FALSE(HasFailure()) << before << " rows before, " << keep << " of " << rows << " kept, cuts " << cuts;
+            ASSERT_FALSE(HasFailure()) << before << " rows before, " << keep << " of " << rows << " kept, " << cuts;
           }
         }
       }
@@ -338,8 +338,8 @@ TEST(Recurrent, AnyPathOfAnyTreeOfUpToFiveRowsCanBeKeptHoweverItComesInCalls) {
   EXPECT_EQ(cases, 2 * (1 * 1 * 2 + 2 * 2 * 3 + 5 * 4 * 4 + 14 * 8 * 5 + 42 * 16 * 6));
 }
 
-/// Random transactions: chains and trees in one or several calls, commits of rows and of paths, rollbacks; rejected rows
-/// are NaNs now and then.
+/// Random transactions: chains and trees in one or several calls, commits of rows and of paths, rollbacks; rejected
+/// rows are NaNs now and then.
 void run_random(Pair& pair, Numbers& numbers, int rounds) {
   int tag = 1000;
   for (int round = 0; round < rounds; ++round) {
@@ -375,10 +375,12 @@ void run_random(Pair& pair, Numbers& numbers, int rounds) {
 TEST(Recurrent, ThousandsOfRandomTransactionsGiveTheContentOfTheKeptRows) {
   for (int seed = 0; seed < 4000; ++seed) {
     Numbers numbers(static_cast<std::uint64_t>(seed));
-    RecurrentShape shape = {.delta = {.key_heads = 1 + numbers.below(2), .value_heads = 0, .key_dim = 1 + numbers.below(4),
-                                      .value_dim = 1 + numbers.below(18)},
-                            .conv_width = 2 + numbers.below(4)};
-    shape.delta.value_heads = shape.delta.key_heads * (1 + numbers.below(2));
+    const int heads = 1 + numbers.below(2);
+    const RecurrentShape shape = {.delta = {.key_heads = heads,
+                                            .value_heads = heads * (1 + numbers.below(2)),
+                                            .key_dim = 1 + numbers.below(4),
+                                            .value_dim = 1 + numbers.below(18)},
+                                  .conv_width = 2 + numbers.below(4)};
     Pair pair(shape);
     run_random(pair, numbers, 1 + numbers.below(8));
     ASSERT_EQ(pair.failures(), 0) << "seed " << seed;

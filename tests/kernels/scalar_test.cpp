@@ -199,9 +199,9 @@ TEST(Scalar, ConvolutionAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
   }
 }
 
-// Beside each element of the state stands a bound e of its error. A row with n = key_dim multiplies it by a decay with a
-// relative error of exp_error, and rounds: e' = (e a + |S| a (exp_error + u)) (1 + small). The sums have n fma each:
-// gamma_n of the sum of magnitudes, which the errors e' enlarge. All second-order terms lie below the last factor.
+// Beside each element of the state S stands a bound e of its error. A row multiplies it by its decay a, which has a
+// relative error of exp_error, and rounds: e' = e a + |S| a (exp_error + u). The sums have n = key_dim fma each, gamma_n
+// of the sum of magnitudes, and their terms the errors e'. The last factor covers the products of two errors.
 TEST(Scalar, TheDeltaRuleAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
   for (const DeltaShape& shape : {DeltaShape{1, 2, 24, 5}, DeltaShape{2, 2, 128, 17}}) {
     const DeltaInputs inputs(shape, 12, 3);

@@ -211,8 +211,8 @@ struct DeltaInputs {
   }
   const float* query(int row) const { return q.data() + row * q_stride; }
 
-  /// The outputs of all rows, then the state after them, by one call for each of `pieces` rows and each of `heads` value
-  /// heads.
+  /// The outputs of all rows, then the state after them, by one call for each of `pieces` rows and each of `heads`
+  /// value heads.
   std::vector<float> run(const Kernels& kernels, int pieces, int heads) const {
     std::vector<float> out(static_cast<std::size_t>(rows * values), nan);
     std::vector<float> after(state.size());
