@@ -30,8 +30,6 @@ void FoldedCache::fold(std::span<const int> path) {
 
 void FoldedCache::restore(int, int) {}  // on_settle replays the path
 
-void FoldedCache::on_open() { folded_.clear(); }
-
 void FoldedCache::on_settle() {
   if (path().empty()) return;
   fold(path());

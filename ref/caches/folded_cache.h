@@ -34,13 +34,15 @@ class FoldedCache : public LayerCache {
   virtual void adopt() = 0;
 
   void restore(int row, int position) final;
-  void on_open() final;
   void on_settle() final;
 
  private:
+  /// Makes the working state that after these pending rows.
   void fold(std::span<const int> path);
 
-  std::vector<int> folded_;  // row numbers: the working state is the settled one after these; none: it is not used
+  /// Row numbers: the working state is the settled one after these rows; when there are none, it is not used. The path
+  /// of the first rows of a transaction is empty, so nothing remains from the last one.
+  std::vector<int> folded_;
 };
 
 }  // namespace draftproof

@@ -419,6 +419,31 @@ TEST(Recurrent, OnlyWhatAWorkingStateDoesNotHoldIsReplayed) {
   EXPECT_EQ(replays_of(tree, {0}), 3 + 1);
 }
 
+TEST(Recurrent, TheDigestCoversWhatALaterRowCanReadAndNothingElse) {
+  const int parts[] = {0, small.channels(), small.channels() + small.key_floats()};  // an input, a key, a value
+  const auto digest_with = [&](int changed_row, int part) {
+    RecurrentCache cache(small, 4, fold);
+    cache.open(4);
+    const RecurrentCache::Rows rows = cache.claim_rows(0, 4);
+    for (int row = 0; row < 4; ++row) {
+      std::vector<float> numbers = row_of(small, 1 + row);
+      if (row == changed_row) numbers[static_cast<std::size_t>(part)] += 1;
+      std::copy(numbers.begin(), numbers.end(), rows.inputs + row * rows.stride);
+    }
+    fold(small.delta, rows.folded(), 4, rows.from, rows.to);
+    cache.settle(4);
+    Digest digest;
+    cache.add_to(digest, 4);
+    return digest.value();
+  };
+  const Fingerprint unchanged = digest_with(-1, 0);
+  for (int row = 0; row < 4; ++row) {
+    EXPECT_EQ(digest_with(row, parts[0]) == unchanged, row == 0);  // the tail holds three inputs
+    EXPECT_NE(digest_with(row, parts[1]), unchanged);
+    EXPECT_NE(digest_with(row, parts[2]), unchanged);
+  }
+}
+
 /// Layers of all kinds, as in a model that mixes them.
 Cache mixed_cache() {
   std::vector<std::unique_ptr<LayerCache>> layers;

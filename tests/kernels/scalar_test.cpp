@@ -200,8 +200,8 @@ TEST(Scalar, ConvolutionAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
 }
 
 // Beside each element of the state S stands a bound e of its error. A row multiplies it by its decay a, which has a
-// relative error of exp_error, and rounds: e' = e a + |S| a (exp_error + u). The sums have n = key_dim fma each, gamma_n
-// of the sum of magnitudes, and their terms the errors e'. The last factor covers the products of two errors.
+// relative error of exp_error, and rounds: e' = e a + |S| a (exp_error + u). The sums have n = key_dim fma each,
+// gamma_n of the sum of magnitudes, and their terms the errors e'. The last factor covers the products of two errors.
 TEST(Scalar, TheDeltaRuleAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
   for (const DeltaShape& shape : {DeltaShape{1, 2, 24, 5}, DeltaShape{2, 2, 128, 17}}) {
     const DeltaInputs inputs(shape, 12, 3);
