@@ -46,16 +46,15 @@ const KeyValues& AttentionCache::claim_rows(int position, int rows) {
 }
 
 AttentionCache::TreeRows AttentionCache::tree_rows(int rows) {
-  if (tree_.blocks == 0) {
-    const int blocks = (std::min(max_pending_rows_, capacity_) + block - 1) / block;
+  const int blocks = (transaction_rows() + block - 1) / block;
+  if (tree_rows_ == 0 && tree_.blocks < blocks) {
     tree_data_ = allocate_aligned(key_values_bytes(kv_.format, kv_.kv_heads, kv_.head_dim, blocks));
     tree_ = key_values_in(tree_data_.get(), kv_.format, kv_.kv_heads, kv_.head_dim, blocks);
   }
-  const int first = tree_rows_;
   tree_rows_ += rows;
   REQUIRE(tree_rows_ == pending_rows(), "every row of a transaction with a tree is a row of the tree");
-  REQUIRE(tree_rows_ <= std::min(max_pending_rows_, capacity_), "no transaction has more rows than max_pending_rows");
-  return {tree_, first};
+  REQUIRE(tree_rows_ <= transaction_rows(), "rows are written only inside the open transaction");
+  return {tree_, tree_rows_ - rows};
 }
 
 void AttentionCache::on_open() { tree_rows_ = 0; }

@@ -67,7 +67,7 @@ class AttentionCache final : public LayerCache {
   Aligned<std::byte> data_;  // mapped memory: OS pages that no text reaches cost nothing
   KeyValues kv_;
   Aligned<std::byte> tree_data_;
-  KeyValues tree_{};  // without KV blocks until the first tree; then max_pending_rows rows
+  KeyValues tree_{};  // without KV blocks until the first tree; room for the largest transaction with a tree so far
   int tree_rows_ = 0;  // of the open transaction
 };
 

@@ -66,6 +66,8 @@ class LayerCache {
   int settled() const noexcept { return settled_; }
   /// The next position to write.
   int written() const noexcept { return settled_ + static_cast<int>(path_.size()); }
+  /// The most rows of the open transaction.
+  int transaction_rows() const noexcept { return open_until_ - settled_; }
   /// The number of rows written in this transaction, on all branches.
   int pending_rows() const noexcept { return pending_rows_; }
   /// The numbers of the pending rows at positions settled(), settled() + 1, ..., written() - 1: the ancestors of the
