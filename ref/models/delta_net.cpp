@@ -93,7 +93,7 @@ class DeltaNetModel final : public Model {
   void read(const Batch& batch, Cache& cache, Outputs& outputs) {
     const int rows = static_cast<int>(batch.tokens.size());
     const int width = shape_.hidden;
-    const std::vector<RowsAt> ranges = ranges_of(batch, cache);
+    const std::vector<RowRange> ranges = ranges_of(batch, cache);
     hidden_.resize(batch.tokens.size() * static_cast<std::size_t>(width));
     normed_.resize(hidden_.size());
     mixed_.resize(hidden_.size());
@@ -126,8 +126,8 @@ class DeltaNetModel final : public Model {
   }
 
   /// Rows whose positions follow each other make one range; other ranges are branches.
-  static std::vector<RowsAt> ranges_of(const Batch& batch, const Cache& cache) {
-    std::vector<RowsAt> ranges;
+  static std::vector<RowRange> ranges_of(const Batch& batch, const Cache& cache) {
+    std::vector<RowRange> ranges;
     for (int row = 0; row < static_cast<int>(batch.tokens.size()); ++row) {
       const int position = batch.depths.empty() ? cache.end() + row
                                                 : cache.length() + batch.depths[static_cast<std::size_t>(row)];

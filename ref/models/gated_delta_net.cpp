@@ -47,7 +47,7 @@ struct Pass {
     kernels.rms_norm(x, stride, rows, delta.key_heads, delta.key_dim, weight.data(), key_epsilon / dims, x, stride);
   }
 
-  void attend(const RowsAt& range, RecurrentCache& cache) const {
+  void attend(const RowRange& range, RecurrentCache& cache) const {
     const RecurrentCache::Rows pending = cache.claim_rows(range.position, range.rows);
     const auto at = [&](float* first, int row) { return first + row * pending.stride; };
     for (int i = 0; i < range.rows; ++i) {
@@ -84,7 +84,7 @@ std::unique_ptr<RecurrentCache> new_gated_delta_net_cache(const Kernels& kernels
 }
 
 void gated_delta_net(const Kernels& kernels, const RecurrentShape& shape, const GatedDeltaNetWeights& weights,
-                     float epsilon, const float* n, int rows, std::span<const RowsAt> ranges,
+                     float epsilon, const float* n, int rows, std::span<const RowRange> ranges,
                      GatedDeltaNetScratch& scratch, RecurrentCache& cache, float* y) {
   const Pass pass = {kernels, shape, weights, scratch};
   const int values = pass.values();
@@ -96,7 +96,7 @@ void gated_delta_net(const Kernels& kernels, const RecurrentShape& shape, const 
 
   pack_activations(kernels, weights.in, n, weights.in.inputs(), rows, scratch.activations);
   matmul(kernels, weights.in, scratch.activations, scratch.projected.data(), pass.width());
-  for (const RowsAt& range : ranges) {
+  for (const RowRange& range : ranges) {
     cache.branch(range.position);
     pass.attend(range, cache);
   }

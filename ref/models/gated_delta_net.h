@@ -13,11 +13,13 @@
 // double (math64.h) and rounded once.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "kernels/operations.h"
 #include "ref/caches/recurrent_cache.h"
+#include "ref/models/transformer.h"
 
 namespace draftproof {
 
@@ -36,13 +38,6 @@ struct GatedDeltaNetScratch {
   PackedActivations activations;
 };
 
-/// Rows [row, row + rows) of a pass at positions [position, position + rows), each after the one before it.
-struct RowsAt {
-  int row;
-  int position;
-  int rows;
-};
-
 /// Returns a cache of such a layer, which replays rows with these kernels.
 std::unique_ptr<RecurrentCache> new_gated_delta_net_cache(const Kernels& kernels, const RecurrentShape& shape,
                                                           int max_pending_rows);
@@ -50,7 +45,7 @@ std::unique_ptr<RecurrentCache> new_gated_delta_net_cache(const Kernels& kernels
 /// Computes y [rows][hidden] from n [rows][hidden] and writes the rows to the cache. `ranges` are all rows in order;
 /// each one of a tree begins a branch at its position. epsilon: of the norm of o.
 void gated_delta_net(const Kernels& kernels, const RecurrentShape& shape, const GatedDeltaNetWeights& weights,
-                     float epsilon, const float* n, int rows, std::span<const RowsAt> ranges,
+                     float epsilon, const float* n, int rows, std::span<const RowRange> ranges,
                      GatedDeltaNetScratch& scratch, RecurrentCache& cache, float* y);
 
 }  // namespace draftproof

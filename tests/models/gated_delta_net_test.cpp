@@ -48,7 +48,7 @@ struct Layer {
     layers.push_back(new_gated_delta_net_cache(kernels, shape, rows));
     Cache cache(std::move(layers), rows, rows);
     const Transaction transaction = cache.begin(rows);
-    const RowsAt range = {0, 0, rows};
+    const RowRange range = {0, 0, rows};
     GatedDeltaNetScratch scratch;
     std::vector<float> y(n.size());
     gated_delta_net(kernels, shape, weights, epsilon, n.data(), rows, {&range, 1}, scratch,
