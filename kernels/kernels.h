@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/delta_state.h"
 #include "kernels/formats.h"
 #include "kernels/key_values.h"
 
@@ -149,6 +150,23 @@ struct Kernels {
   /// attention_floats floats, 64-byte aligned.
   void (*attention)(const AttentionShape& shape, const KeyValues& kv, const float* q, std::ptrdiff_t q_stride,
                     const Visible* visible, int kv_head, int begin, int end, float* scratch, float* out) noexcept;
+
+  /// Causal depthwise convolution, then SiLU: out[r][c] = s / (1 + exp(-s)), s = sum over j < width, sequential, of
+  /// weight[j][c] * x[r - (width - 1) + j][c], for channels c in [begin, end); exp of kernels/exp.h. Row -i of x is row
+  /// width - 1 - i of `tail`. width is at least 2. tail [width - 1][channels], x [rows][x_stride], weight
+  /// [width][channels], out [rows][out_stride].
+  void (*causal_conv_silu)(const float* tail, const float* x, std::ptrdiff_t x_stride, int rows, int channels,
+                           int width, const float* weight, int begin, int end, float* out,
+                           std::ptrdiff_t out_stride) noexcept;
+
+  /// The gated delta rule, row by row, for value heads [begin, end). With a row's decay g, beta b, key k, value and q
+  /// of a head, and the state S [key_dim][value_dim] before it, for every value dimension v: S_iv = S_iv * exp(g);
+  /// r = sequential over i of S_iv * k_i; d = b * (value_v - r); S_iv = fma(k_i, d, S_iv); out_v = sequential over i of
+  /// S_iv * q_i; exp of kernels/exp.h. The first row reads the state `from`, the last one leaves it in `to`; they may
+  /// be the same. q [rows][q_stride], each row [key_heads][key_dim]; out [rows][value_heads][value_dim]. Without q,
+  /// nullptr, out is not written. Layout of the state and of `folded`: delta_state.h.
+  void (*gated_delta_rule)(const DeltaShape& shape, const DeltaRows& folded, const float* q, std::ptrdiff_t q_stride,
+                           int rows, int begin, int end, const float* from, float* to, float* out) noexcept;
 
   /// y[i] = exp((x[i] - shift) * scale), exp of kernels/exp.h.
   void (*exponentials)(const float* x, float shift, float scale, std::size_t count, float* y) noexcept;

@@ -20,6 +20,7 @@ constexpr int panels_at_once(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 
 constexpr int byte_rows_max = 4;
 constexpr int byte_panels_at_once([[maybe_unused]] int rows) { return 1; }
 constexpr int attention_sums = 4;
+constexpr int delta_panels_at_once = 2;
 
 inline __m256i first_lanes(int count, int from) {
   const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);

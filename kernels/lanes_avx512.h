@@ -26,6 +26,7 @@ constexpr int panels_at_once(int rows) { return rows <= 6 ? 4 : rows <= 8 ? 3 : 
 constexpr int byte_rows_max = 16;
 constexpr int byte_panels_at_once([[maybe_unused]] int rows) { return rows == 1 ? 4 : rows <= 8 ? 2 : 1; }
 constexpr int attention_sums = 16;  // at least 8, for two fma units with four cycles of latency
+constexpr int delta_panels_at_once = 4;  // 4 panels of 128 key dimensions fit the first-level cache
 
 inline __mmask16 first_lanes(int count) { return static_cast<__mmask16>((1u << count) - 1u); }
 

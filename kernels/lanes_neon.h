@@ -39,6 +39,7 @@ constexpr int panels_at_once(int rows) { return rows == 1 ? 3 : rows == 2 ? 2 : 
 constexpr int byte_rows_max = 4;
 constexpr int byte_panels_at_once([[maybe_unused]] int rows) { return 1; }
 constexpr int attention_sums = 4;
+constexpr int delta_panels_at_once = 2;
 
 inline Lanes spread(float x) { return {{vdupq_n_f32(x), vdupq_n_f32(x), vdupq_n_f32(x), vdupq_n_f32(x)}}; }
 inline Lanes load(const float* from) {

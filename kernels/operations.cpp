@@ -129,6 +129,25 @@ void attention(const Kernels& kernels, const AttentionShape& shape, std::span<co
   });
 }
 
+void causal_conv_silu(const Kernels& kernels, const float* tail, const float* x, std::ptrdiff_t x_stride, int rows,
+                      int channels, int width, const float* weight, int begin, int end, float* out,
+                      std::ptrdiff_t out_stride) {
+  const int blocks = (end - begin + lanes - 1) / lanes;
+  const double work = static_cast<double>(rows) * (end - begin) * (width + 20);  // an exponential costs about 20
+  parallel_ranges(blocks, work, blocks, [&](int first, int last, int) {
+    kernels.causal_conv_silu(tail, x, x_stride, rows, channels, width, weight, begin + first * lanes,
+                             std::min(begin + last * lanes, end), out, out_stride);
+  });
+}
+
+void gated_delta_rule(const Kernels& kernels, const DeltaShape& shape, const DeltaRows& folded, const float* q,
+                      std::ptrdiff_t q_stride, int rows, const float* from, float* to, float* out) {
+  const double work = 4.0 * rows * static_cast<double>(delta_state_floats(shape));
+  parallel_ranges(shape.value_heads, work, shape.value_heads, [&](int begin, int end, int) {
+    kernels.gated_delta_rule(shape, folded, q, q_stride, rows, begin, end, from, to, out);
+  });
+}
+
 void store(std::span<const StoreJob> jobs, std::ptrdiff_t stride) {
   if (jobs.empty()) return;
   const int heads = jobs[0].kv->kv_heads;

@@ -70,4 +70,13 @@ struct StoreJob {
 /// store_positions, of all jobs and all their KV heads. No two jobs write to one place.
 void store(std::span<const StoreJob> jobs, std::ptrdiff_t stride);
 
+/// causal_conv_silu of channels [begin, end).
+void causal_conv_silu(const Kernels& kernels, const float* tail, const float* x, std::ptrdiff_t x_stride, int rows,
+                      int channels, int width, const float* weight, int begin, int end, float* out,
+                      std::ptrdiff_t out_stride);
+
+/// gated_delta_rule of all value heads.
+void gated_delta_rule(const Kernels& kernels, const DeltaShape& shape, const DeltaRows& folded, const float* q,
+                      std::ptrdiff_t q_stride, int rows, const float* from, float* to, float* out);
+
 }  // namespace draftproof

@@ -238,6 +238,65 @@ void attention(const AttentionShape& shape, const KeyValues& kv, const float* q,
   }
 }
 
+DRAFTPROOF_WITH_AND_WITHOUT_FMA
+void convolve(const float* tail, const float* x, std::ptrdiff_t x_stride, int rows, int channels, int width,
+              const float* weight, int begin, int end, float* out, std::ptrdiff_t out_stride) {
+  for (int r = 0; r < rows; ++r) {
+    for (int c = begin; c < end; ++c) {
+      float sum = 0;
+      for (int j = 0; j < width; ++j) {
+        const int row = r - (width - 1) + j;
+        const float input = row < 0 ? tail[static_cast<std::ptrdiff_t>(width - 1 + row) * channels + c]
+                                    : x[row * x_stride + c];
+        sum = std::fma(weight[static_cast<std::ptrdiff_t>(j) * channels + c], input, sum);
+      }
+      out[r * out_stride + c] = sum / (1.0f + exponential(-sum));
+    }
+  }
+}
+
+void causal_conv_silu(const float* tail, const float* x, std::ptrdiff_t x_stride, int rows, int channels, int width,
+                      const float* weight, int begin, int end, float* out, std::ptrdiff_t out_stride) noexcept {
+  convolve(tail, x, x_stride, rows, channels, width, weight, begin, end, out, out_stride);
+}
+
+/// Folds one row into the column of one value dimension; its elements are 16 floats apart. Returns the dot product of
+/// the new column and q, 0 without q.
+DRAFTPROOF_WITH_AND_WITHOUT_FMA
+float fold(int key_dim, const float* key, float decay, float beta, float value, const float* q, const float* from,
+           float* to) {
+  float read = 0;
+  for (int i = 0; i < key_dim; ++i) read = std::fma(from[i * lanes] * decay, key[i], read);
+  const float delta = beta * (value - read);
+  float out = 0;
+  for (int i = 0; i < key_dim; ++i) {
+    to[i * lanes] = std::fma(key[i], delta, from[i * lanes] * decay);
+    if (q != nullptr) out = std::fma(to[i * lanes], q[i], out);
+  }
+  return out;
+}
+
+void gated_delta_rule(const DeltaShape& shape, const DeltaRows& folded, const float* q, std::ptrdiff_t q_stride,
+                      int rows, int begin, int end, const float* from, float* to, float* out) noexcept {
+  const std::ptrdiff_t width = static_cast<std::ptrdiff_t>(shape.value_heads) * shape.value_dim;
+  for (int head = begin; head < end; ++head) {
+    const int key_head = head / (shape.value_heads / shape.key_heads);
+    const std::ptrdiff_t key_at = static_cast<std::ptrdiff_t>(key_head) * shape.key_dim;
+    for (int v = 0; v < shape.value_dim; ++v) {
+      const std::size_t column = delta_state_at(shape, head, 0, v);
+      const std::ptrdiff_t value_at = static_cast<std::ptrdiff_t>(head) * shape.value_dim + v;
+      for (int r = 0; r < rows; ++r) {
+        const std::ptrdiff_t row = r * folded.stride;
+        const float read = fold(shape.key_dim, folded.keys + row + key_at, exponential(folded.decays[row + head]),
+                                folded.betas[row + head], folded.values[row + value_at],
+                                q == nullptr ? nullptr : q + r * q_stride + key_at, (r == 0 ? from : to) + column,
+                                to + column);
+        if (q != nullptr) out[r * width + value_at] = read;
+      }
+    }
+  }
+}
+
 void exponentials(const float* x, float shift, float scale, std::size_t count, float* y) noexcept {
   for (std::size_t i = 0; i < count; ++i) y[i] = exponential((x[i] - shift) * scale);
 }
@@ -259,6 +318,8 @@ constexpr Kernels table = {
     .silu_multiply = silu_multiply,
     .add = add,
     .attention = attention,
+    .causal_conv_silu = causal_conv_silu,
+    .gated_delta_rule = gated_delta_rule,
     .exponentials = exponentials,
 };
 

@@ -145,7 +145,7 @@ const char* self_test(const Kernels& table) noexcept {
     return "This CPU lacks the instructions that the kernels need: choose other kernels.";
   }
   if (!keeps_row_law(table)) {
-    return "The matmul of these kernels breaks the row law here, a row's bits depend on the rows beside it: choose "
+    return "An operation of these kernels breaks the row law here, a row's bits depend on the rows beside it: choose "
            "other kernels.";
   }
   return "";

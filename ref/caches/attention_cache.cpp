@@ -45,17 +45,22 @@ const KeyValues& AttentionCache::claim_rows(int position, int rows) {
   return kv_;
 }
 
-const KeyValues& AttentionCache::tree() {
-  if (tree_.blocks == 0) {
-    const int blocks = (max_pending_rows_ + block - 1) / block;
+AttentionCache::TreeRows AttentionCache::tree_rows(int rows) {
+  const int blocks = (transaction_rows() + block - 1) / block;
+  if (tree_rows_ == 0 && tree_.blocks < blocks) {
     tree_data_ = allocate_aligned(key_values_bytes(kv_.format, kv_.kv_heads, kv_.head_dim, blocks));
     tree_ = key_values_in(tree_data_.get(), kv_.format, kv_.kv_heads, kv_.head_dim, blocks);
   }
-  return tree_;
+  tree_rows_ += rows;
+  REQUIRE(tree_rows_ == pending_rows(), "every row of a transaction with a tree is a row of the tree");
+  REQUIRE(tree_rows_ <= transaction_rows(), "rows are written only inside the open transaction");
+  return {tree_, tree_rows_ - rows};
 }
 
+void AttentionCache::on_open() { tree_rows_ = 0; }
+
 void AttentionCache::restore(int row, int position) {
-  REQUIRE(tree_.blocks > 0, "a path is kept of a tree; of a chain, a number of rows");
+  REQUIRE(row < tree_rows_, "a path is kept of rows of a tree");
   copy_position(tree_, row, kv_, position);
 }
 

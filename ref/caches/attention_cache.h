@@ -36,9 +36,15 @@ class AttentionCache final : public LayerCache {
 
   const KeyValues& kv() const noexcept { return kv_; }
 
-  /// Returns the second place where the rows of a tree must be stored, at their row numbers in the transaction, so that
-  /// any path of the tree can be kept: rows of equal depth share a position, which holds the last one written.
-  const KeyValues& tree();
+  /// The second place where rows of a tree must be stored, so that any path of it can be kept: rows of equal depth
+  /// share a position, which holds the last one written.
+  struct TreeRows {
+    const KeyValues& kv;
+    int first;  // where the first of them belongs: its row number
+  };
+  /// Returns the place of the `rows` rows that were claimed last. Every row of a transaction is a row of its tree, or
+  /// none is.
+  TreeRows tree_rows(int rows);
 
   /// Returns the first position that a row at `position` can see: max(0, position - window + 1); 0 for full attention.
   int first_visible(int position) const noexcept;
@@ -52,6 +58,7 @@ class AttentionCache final : public LayerCache {
 
  protected:
   void restore(int row, int position) override;
+  void on_open() override;
 
  private:
   int window_;
@@ -60,7 +67,8 @@ class AttentionCache final : public LayerCache {
   Aligned<std::byte> data_;  // mapped memory: OS pages that no text reaches cost nothing
   KeyValues kv_;
   Aligned<std::byte> tree_data_;
-  KeyValues tree_{};  // without KV blocks until the first tree
+  KeyValues tree_{};  // without KV blocks until the first tree; room for the largest transaction with a tree so far
+  int tree_rows_ = 0;  // of the open transaction
 };
 
 }  // namespace draftproof

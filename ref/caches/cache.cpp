@@ -7,35 +7,44 @@ namespace draftproof {
 
 void LayerCache::open(int until) {
   REQUIRE(until > settled_, "a transaction holds at least one row");
-  written_ = settled_;
+  pending_rows_ = 0;
+  path_.clear();
   open_until_ = until;
+  on_open();
 }
 
 void LayerCache::settle(int length) {
   REQUIRE(length >= settled_, "settled positions are never dropped");
-  REQUIRE(length <= written_, "a kept row was never written into this layer");
+  REQUIRE(length <= written(), "a kept row was never written into this layer");
+  path_.resize(static_cast<std::size_t>(length - settled_));
+  on_settle();
   settled_ = length;
-  written_ = length;
   open_until_ = length;
+  path_.clear();
 }
 
 void LayerCache::branch(int position) {
-  REQUIRE(settled_ <= position && position <= written_, "a branch begins at a pending row or right after the last one");
-  written_ = position;
+  REQUIRE(settled_ <= position && position <= written(),
+          "a branch begins at a pending row or right after the last one");
+  path_.resize(static_cast<std::size_t>(position - settled_));
 }
 
 void LayerCache::keep(std::span<const int> path) {
-  written_ = settled_;
-  for (const int row : path) restore(row, written_++);
-  REQUIRE(written_ <= open_until_, "a path lies within the transaction");
+  path_.clear();
+  for (const int row : path) {
+    REQUIRE(row < pending_rows_, "a kept row was never written into this layer");
+    restore(row, written());
+    path_.push_back(row);
+  }
+  REQUIRE(written() <= open_until_, "a path lies within the transaction");
 }
 
 void LayerCache::restore(int, int) { REQUIRE(false, "this kind of cache supports no trees"); }
 
 void LayerCache::claim(int position) {
   REQUIRE(position < open_until_, "rows are written only inside the open transaction");
-  REQUIRE(position == written_, "rows are written once each, in ascending order");
-  ++written_;
+  REQUIRE(position == written(), "rows are written once each, in ascending order");
+  path_.push_back(pending_rows_++);
 }
 
 Cache::Cache(std::vector<std::unique_ptr<LayerCache>> layers, int capacity, int max_pending_rows)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The KV cache of one sequence, one LayerCache per layer.
+// The cache of one sequence, one LayerCache per layer: keys and values, or the state of a recurrence.
 //
 //        begin(pending_rows)           commit(rows)
 //   SETTLED ----------> OPEN (rows are written) ----------> SETTLED, longer by `rows`
@@ -8,9 +8,13 @@
 //
 // C1  When settled, every layer holds the same positions [0, length()).
 // C2  Pending rows are written past the end into spare room; a commit moves the end. Nothing ever has to be restored,
-//     so a rollback cannot fail, and an exception between begin and commit leaves the cache as it was.
+//     so a rollback cannot fail, and an exception between begin and commit leaves the cache as it was. A layer whose
+//     content is one state (folded_cache.h) writes a second, working state, and only a commit changes the first.
 // C3  After a commit the cache has the same digest as one that never saw the rejected rows.
 // C4  Positions are absolute: row p of the text is position p in every layer, whatever the layer's storage.
+//
+// The rows of a transaction may come in several calls of a model. They are numbered from 0 in the order of writing. In
+// a tree they are written in preorder, each at settled length + depth, whatever call it comes in.
 //
 // A cache knows no tokens, drafts or verdicts.
 #pragma once
@@ -24,8 +28,9 @@
 
 namespace draftproof {
 
-/// The cache of one layer. Derived classes define how rows are written and read (attention_cache.h, history_cache.h).
-/// This base class tracks which row may be written next, so that a stray write aborts in every derived class.
+/// The cache of one layer. Derived classes define how rows are written and read (attention_cache.h, history_cache.h,
+/// recurrent_cache.h). This base class tracks which row may be written next, so that a stray write aborts in every
+/// derived class, and which pending rows lead to it.
 class LayerCache {
  public:
   virtual ~LayerCache() = default;
@@ -34,8 +39,7 @@ class LayerCache {
   void open(int until);
 
   /// Starts another branch of a tree: the next row is written at `position`, which is at most that of the next row. All
-  /// pending rows at and after `position` belong to other branches. A tree of rows is written in preorder, each row at
-  /// the position of its depth.
+  /// pending rows at and after `position` belong to other branches.
   void branch(int position);
 
   /// Keeps this root-to-leaf path of the pending tree, given by row numbers in write order; its rows become positions
@@ -52,15 +56,29 @@ class LayerCache {
  protected:
   /// Every write calls this first. Aborts unless `position` is the next row of the open transaction.
   void claim(int position);
-  /// Copies pending row `row` to `position`. Called only on caches that support trees.
+  /// Copies pending row `row` to `position`. Called only on caches that support trees, for the rows of a kept path.
   virtual void restore(int row, int position);
+  /// Called by open() and by settle(), once they have checked their arguments. In on_settle, settled() is the length
+  /// before, and path() are the rows that are kept.
+  virtual void on_open() {}
+  virtual void on_settle() {}
+
   int settled() const noexcept { return settled_; }
-  int written() const noexcept { return written_; }
+  /// The next position to write.
+  int written() const noexcept { return settled_ + static_cast<int>(path_.size()); }
+  /// The most rows of the open transaction.
+  int transaction_rows() const noexcept { return open_until_ - settled_; }
+  /// The number of rows written in this transaction, on all branches.
+  int pending_rows() const noexcept { return pending_rows_; }
+  /// The numbers of the pending rows at positions settled(), settled() + 1, ..., written() - 1: the ancestors of the
+  /// next row.
+  std::span<const int> path() const noexcept { return path_; }
 
  private:
   int settled_ = 0;
-  int written_ = 0;
   int open_until_ = 0;
+  int pending_rows_ = 0;
+  std::vector<int> path_;
 };
 
 class Transaction;
@@ -78,11 +96,11 @@ class Cache {
   /// length() + pending_rows <= capacity().
   Transaction begin(int pending_rows);
 
-  /// Returns the position of the next row to write: length() when settled, at least length() in a transaction.
+  /// Returns length() plus the number of pending rows; for a chain, the position of the next row to write.
   int end() const noexcept { return end_; }
 
-  /// Records that a model wrote `rows` rows into every layer: at [end(), end() + rows), or more rows of a tree, whose
-  /// root is the first row of the transaction. Only inside a transaction.
+  /// Records that a model wrote the next `rows` rows of the transaction into every layer: at [end(), end() + rows), or
+  /// rows of a tree. Only inside a transaction.
   void wrote(int rows);
 
   template <class Kind>

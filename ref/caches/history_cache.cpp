@@ -7,11 +7,12 @@ namespace draftproof {
 
 void HistoryCache::write(int position, Token token) {
   claim(position);
-  if (position == settled()) pending_.clear();
   pending_.push_back(token);
   tokens_.resize(static_cast<std::size_t>(position));
   tokens_.push_back(token);
 }
+
+void HistoryCache::on_open() { pending_.clear(); }
 
 void HistoryCache::restore(int row, int position) {
   tokens_.resize(static_cast<std::size_t>(position));

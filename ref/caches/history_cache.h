@@ -21,6 +21,7 @@ class HistoryCache final : public LayerCache {
 
  protected:
   void restore(int row, int position) override;
+  void on_open() override;
 
  private:
   std::vector<Token> tokens_;  // may hold dropped tokens past the written positions; nothing reads them

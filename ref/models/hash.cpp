@@ -2,6 +2,7 @@
 #include "ref/models/hash.h"
 
 #include "ref/base/require.h"
+#include "ref/caches/folded_cache.h"
 #include "ref/caches/history_cache.h"
 
 namespace draftproof {
@@ -14,6 +15,39 @@ std::uint64_t mixed(std::uint64_t state, std::uint64_t value) {  // splitmix64's
   return z ^ (z >> 31);
 }
 
+std::uint64_t with_token(std::uint64_t state, Token token) {
+  return mixed(state, static_cast<std::uint64_t>(token) + 1);
+}
+
+/// The hash of the text, and no text.
+class HashCache final : public FoldedCache {
+ public:
+  explicit HashCache(std::uint64_t seed) : state_(seed) {}
+
+  void write(int position, Token token) {
+    const Claimed claimed = claim_rows(position, 1);
+    pending_.resize(static_cast<std::size_t>(claimed.row));
+    pending_.push_back(token);
+    working_ = with_token(claimed.from_settled ? state_ : working_, token);
+  }
+  /// The hash of the text up to the token written last.
+  std::uint64_t working() const { return working_; }
+
+  void add_to(Digest& digest, int) const override { digest.add(state_); }
+
+ protected:
+  void replay(int row, int rows, bool from_settled) override {
+    if (from_settled) working_ = state_;
+    for (int i = row; i < row + rows; ++i) working_ = with_token(working_, pending_.at(static_cast<std::size_t>(i)));
+  }
+  void adopt() override { state_ = working_; }
+
+ private:
+  std::uint64_t state_;
+  std::uint64_t working_ = 0;
+  std::vector<Token> pending_;  // of the open transaction, in write order
+};
+
 class HashModel final : public OneByOneModel {
  public:
   explicit HashModel(const HashShape& shape) : shape_(shape) {}
@@ -23,29 +57,46 @@ class HashModel final : public OneByOneModel {
 
   std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override {
     std::vector<std::unique_ptr<LayerCache>> layers;
-    layers.push_back(std::make_unique<HistoryCache>());
+    if (shape_.recurrent) {
+      layers.push_back(std::make_unique<HashCache>(shape_.seed));
+    } else {
+      layers.push_back(std::make_unique<HistoryCache>());
+    }
     return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
   }
 
  private:
   void forward_one(const Segment& segment, Outputs& outputs) override {
-    Cache& cache = *segment.cache;
-    const bool tree = !segment.depths.empty();
-    auto& history = cache.layer<HistoryCache>(0);
     outputs.features.clear();
     outputs.logits.clear();
+    if (shape_.recurrent) {
+      read(segment, segment.cache->layer<HashCache>(0), outputs);
+    } else {
+      read(segment, segment.cache->layer<HistoryCache>(0), outputs);
+    }
+  }
+
+  template <class Layer>
+  void read(const Segment& segment, Layer& layer, Outputs& outputs) const {
+    Cache& cache = *segment.cache;
+    const bool tree = !segment.depths.empty();
     for (int row = 0; row < segment.rows(); ++row) {
       const int position = tree ? cache.length() + segment.depths[row] : cache.end() + row;
-      if (tree) history.branch(position);
-      history.write(position, segment.tokens[row]);
-      if (row >= segment.logits_from) add_row(history.tokens(position + 1), outputs);
+      if (tree) layer.branch(position);
+      layer.write(position, segment.tokens[row]);
+      if (row >= segment.logits_from) add_row(hash_up_to(layer, position), outputs);
     }
     cache.wrote(segment.rows());
   }
 
-  void add_row(std::span<const Token> text, Outputs& outputs) const {
+  std::uint64_t hash_up_to(const HashCache& layer, int) const { return layer.working(); }
+  std::uint64_t hash_up_to(const HistoryCache& layer, int position) const {
     std::uint64_t state = shape_.seed;
-    for (const Token token : text) state = mixed(state, static_cast<std::uint64_t>(token) + 1);
+    for (const Token token : layer.tokens(position + 1)) state = with_token(state, token);
+    return state;
+  }
+
+  void add_row(std::uint64_t state, Outputs& outputs) const {
     if (shape_.perturbation != 0) {
       const std::uint64_t own = mixed(state, shape_.perturbation);
       if (own % static_cast<std::uint64_t>(shape_.disagreement) == 0) state = own;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A model for proofs: its logits are a hash of the whole text before the row, so any mistake about positions, order or
-// forgetting changes the next row at once, with no floating point to blame and millions of steps a second.
+// forgetting changes the next row at once, with no floating point to blame and millions of steps a second. Its cache
+// holds the text, as a KV cache does, or one folded state, as the cache of a recurrent layer does.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@ struct HashShape {
   std::uint64_t seed = 1;      // of the logits
   std::uint64_t perturbation = 0;   // 0: none; else the model disagrees with that of 0 on some rows,
   int disagreement = 4;        //    one in `disagreement`
+  bool recurrent = false;      // the cache holds the hash of the text in place of the text; same logits
 };
 
 /// Returns the shape of a draft model: its logits disagree with those of `shape` on one row in two.

@@ -18,12 +18,12 @@
 namespace draftproof {
 
 /// The tokens by which one forward pass continues the text of one cache: a chain, or rows of a tree in preorder. A tree
-/// has a transaction for itself, and its rows may come in several segments. A forward pass computes a batch: segments
+/// may come in several segments of one transaction, all of them with depths. A forward pass computes a batch: segments
 /// of different caches.
 struct Segment {
   Cache* cache = nullptr;          // with an open transaction
   std::span<const Token> tokens;   // at least one, in [0, vocabulary)
-  std::span<const int> depths = {};  // of a tree: the number of ancestors of each token; 0 for its root only
+  std::span<const int> depths = {};  // of a tree: the number of ancestors of each token in the transaction
   std::span<const int> taps = {};  // layers whose output is wanted, ascending; see Model::layers
   int logits_from = 0;             // logits are wanted for rows [logits_from, tokens.size())
 
@@ -89,8 +89,8 @@ class Model {
   virtual std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const = 0;
 
   /// Computes every segment at positions [cache.end(), ...) inside the open transaction of its cache and writes its
-  /// rows to that cache; all caches of a batch are different. A row of a tree has the position of its depth and depends
-  /// on its ancestors only. A segment whose logits are NaN gets an error; the other segments are computed as without
+  /// rows to that cache; all caches of a batch are different. A row of a tree has position cache.length() + depth and
+  /// depends on its ancestors only. A segment whose logits are NaN gets an error; the other segments are computed as without
   /// it.
   virtual void forward(std::span<const Segment> batch, Outputs& outputs) = 0;
 };

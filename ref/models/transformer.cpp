@@ -286,20 +286,19 @@ Placement placement_of(const Segment& segment) {
   return {.rows = segment.rows(),
           .position = segment.depths.empty() ? cache.end() : cache.length(),
           .capacity = cache.capacity(),
-          .depths = segment.depths,
-          .pending = cache.end() - cache.length()};
+          .depths = segment.depths};
 }
 
 void TransformerScratch::lay_out(const TransformerConfig& config, std::span<const Placement> segments) {
   first_rows.clear();
   positions.clear();
   ranges.clear();
-  tree_rows.clear();
+  trees.clear();
   int most_rows = 0;
   int most_positions = 0;
   for (const Placement& segment : segments) {
     first_rows.push_back(rows());
-    tree_rows.push_back(segment.depths.empty() ? -1 : segment.pending);
+    trees.push_back(!segment.depths.empty());
     most_rows = std::max(most_rows, segment.rows);
     most_positions = std::max(most_positions, segment.capacity);
     int turn = 0;
@@ -357,12 +356,13 @@ void TransformerPass::attend() const {
       AttentionCache& cache = *s.kv[range.segment];
       const float* const keys = k(range.row);
       const float* const values = keys + kv_width();
-      if (const int tree_row = s.tree_rows[range.segment]; tree_row >= 0) {
-        cache.branch(range.position);
-        s.to_store.push_back(
-            {&cache.tree(), tree_row + range.row - s.first_rows[range.segment], range.rows, keys, values});
-      }
+      const bool tree = s.trees[range.segment];
+      if (tree) cache.branch(range.position);
       const KeyValues& text = cache.claim_rows(range.position, range.rows);
+      if (tree) {
+        const AttentionCache::TreeRows rows_of_tree = cache.tree_rows(range.rows);
+        s.to_store.push_back({&rows_of_tree.kv, rows_of_tree.first, range.rows, keys, values});
+      }
       s.to_store.push_back({&text, range.position, range.rows, keys, values});
       s.to_attend.push_back({&cache.kv(), q(range.row), s.visible.data() + range.row, range.rows,
                              s.attended.data() + static_cast<std::ptrdiff_t>(range.row) * q_width()});

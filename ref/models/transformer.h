@@ -101,7 +101,6 @@ struct Placement {
   int position;  // of the first row; of a tree: of its root
   int capacity;  // most positions of the text
   std::span<const int> depths = {};  // of a tree; its rows are at position + depth
-  int pending = 0;  // rows of the transaction before these
 };
 /// Returns the placement of a segment's rows behind those that its cache holds.
 Placement placement_of(const Segment& segment);
@@ -121,7 +120,7 @@ struct TransformerScratch {
   std::vector<int> first_rows;     // of each segment, in the pass
   std::vector<int> positions;      // of each row
   std::vector<RowRange> ranges;    // all rows, by turn
-  std::vector<int> tree_rows;      // of each segment: the number in its tree of its first row; -1 for a chain
+  std::vector<bool> trees;         // of each segment
   std::vector<AttentionCache*> kv;  // of each segment, in the layer that is computed
   std::vector<Visible> visible;
   std::vector<StoreJob> to_store;

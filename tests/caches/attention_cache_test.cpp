@@ -277,7 +277,9 @@ TEST(Attention, AnyPathOfATreeIsKeptAsIfItHadBeenTheOnlyOneInEveryFormat) {
             const int position = before + depths[row];
             warm.branch(position);
             const std::vector<float> values = write(warm, position, 200 + row);
-            store_positions(warm.tree(), row, 1, values.data(), values.data(), stride, 0, heads);
+            const AttentionCache::TreeRows tree = warm.tree_rows(1);
+            EXPECT_EQ(tree.first, row);
+            store_positions(tree.kv, tree.first, 1, values.data(), values.data(), stride, 0, heads);
           }
           warm.keep(path);
           const int end = before + static_cast<int>(path.size());
@@ -307,6 +309,27 @@ TEST(Attention, TheRingIsAsSmallAsTheWindowAndThePendingRowsAllow) {
   EXPECT_EQ(blocks(1, 100, 100), 7);
   EXPECT_EQ(blocks(1 << 30, 100, 5), 7);
   EXPECT_EQ(blocks(2147483647, 16, 2147483647), 1);
+}
+
+TEST(AttentionDeathTest, ATransactionIsATreeOrAChain) {
+  const float row = 0;
+  AttentionCache cache(1, 1, 0, 100, 20);
+  cache.open(2);
+  write_position(cache, 0, &row, &row);
+  EXPECT_DEATH(cache.keep(std::vector<int>{0}), "a path is kept of rows of a tree");
+  write_position(cache, 1, &row, &row);
+  EXPECT_DEATH(cache.tree_rows(1), "every row of a transaction with a tree");
+  cache.tree_rows(2);
+  cache.branch(1);
+  write_position(cache, 1, &row, &row);
+  EXPECT_DEATH(cache.tree_rows(1), "inside the open transaction");
+  cache.settle(0);
+  cache.open(20);  // more rows than the tree before had
+  for (int i = 0; i < 20; ++i) {
+    write_position(cache, i, &row, &row);
+    EXPECT_EQ(cache.tree_rows(1).first, i);
+    EXPECT_EQ(cache.tree_rows(0).kv.blocks, 2);
+  }
 }
 
 TEST(AttentionDeathTest, BreachesOfTheContractAbort) {

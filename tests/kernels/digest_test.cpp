@@ -131,6 +131,31 @@ Digest of_add(const Kernels& table) {
   return digest;
 }
 
+Digest of_causal_conv_silu(const Kernels& table) {
+  Digest digest;
+  Numbers numbers(31);
+  for (int channels = 1; channels <= 70; ++channels) {
+    const int width = 2 + channels % 4;
+    const std::vector<float> tail = numbers.numbers(static_cast<std::size_t>(width - 1) * channels);
+    const std::vector<float> x = numbers.numbers(static_cast<std::size_t>(5) * channels, 20);
+    const std::vector<float> weight = numbers.numbers(static_cast<std::size_t>(width) * channels);
+    std::vector<float> y(x.size());
+    table.causal_conv_silu(tail.data(), x.data(), channels, 5, channels, width, weight.data(), 0, channels, y.data(),
+                           channels);
+    digest.add(y);
+  }
+  return digest;
+}
+
+Digest of_gated_delta_rule(const Kernels& table) {
+  Digest digest;
+  for (const int value_dim : {1, 16, 31, 64, 128, 150}) {
+    const DeltaInputs inputs({2, 6, 1 + value_dim / 2, value_dim}, 5, static_cast<std::uint64_t>(value_dim));
+    digest.add(inputs.run(table, 3, 6));
+  }
+  return digest;
+}
+
 Digest of_exponentials(const Kernels& table) {
   std::vector<float> x;  // of all signs, exponents and some mantissas
   for (std::uint32_t word = 0; word < 0xffff0000u; word += 65521u) x.push_back(__builtin_bit_cast(float, word));
@@ -180,6 +205,8 @@ Digests digests_of(const Kernels& table) {
   digests["silu_multiply"] = of_silu_multiply(table).hex();
   digests["add"] = of_add(table).hex();
   digests["exponentials"] = of_exponentials(table).hex();
+  digests["causal_conv_silu"] = of_causal_conv_silu(table).hex();
+  digests["gated_delta_rule"] = of_gated_delta_rule(table).hex();
   for (const KvFormat format : all_kv_formats) {
     digests[std::string("attention/") + traits(format).name] = of_attention(table, format).hex();
   }
@@ -276,6 +303,17 @@ Kernels one_bit_off() {
     const int group = shape.heads / shape.kv_heads;
     const int head = (end - 1) / group * shape.heads + kv_head * group + (end - 1) % group;
     flip(out[(head + 1) * shape.head_dim - 1]);
+  };
+  table.causal_conv_silu = [](const float* tail, const float* x, std::ptrdiff_t x_stride, int rows, int channels,
+                              int width, const float* weight, int begin, int end, float* out,
+                              std::ptrdiff_t out_stride) noexcept {
+    scalar().causal_conv_silu(tail, x, x_stride, rows, channels, width, weight, begin, end, out, out_stride);
+    flip(out[(rows - 1) * out_stride + end - 1]);
+  };
+  table.gated_delta_rule = [](const DeltaShape& shape, const DeltaRows& folded, const float* q, std::ptrdiff_t q_stride,
+                              int rows, int begin, int end, const float* from, float* to, float* out) noexcept {
+    scalar().gated_delta_rule(shape, folded, q, q_stride, rows, begin, end, from, to, out);
+    flip(to[delta_state_at(shape, end - 1, shape.key_dim - 1, shape.value_dim - 1)]);
   };
   table.exponentials = [](const float* x, float shift, float scale, std::size_t count, float* y) noexcept {
     scalar().exponentials(x, shift, scale, count, y);

@@ -96,6 +96,8 @@ TEST_F(OpenBlas, TakesEveryOtherEntryFromTheBestCanonicalTable) {
   EXPECT_EQ(table_.attention, best_kernels().attention);
   EXPECT_EQ(table_.rms_norm, best_kernels().rms_norm);
   EXPECT_EQ(table_.exponentials, best_kernels().exponentials);
+  EXPECT_EQ(table_.causal_conv_silu, best_kernels().causal_conv_silu);
+  EXPECT_EQ(table_.gated_delta_rule, best_kernels().gated_delta_rule);
   EXPECT_STREQ(table_.numerics, "openblas");
 }
 

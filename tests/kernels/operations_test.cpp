@@ -195,6 +195,33 @@ TEST_F(Operations, EveryUnitOfOutputsIsComputedOnceAndSmallWorkStaysInOneCall) {
   }
 }
 
+TEST_F(Operations, ConvolutionsAndTheDeltaRuleGiveTheSameBitsForEveryNumberOfThreads) {
+  const DeltaInputs inputs({2, 6, 64, 80}, 5, 1);
+  const int channels = 1000;
+  const std::vector<float> x = Numbers(1).numbers(std::size_t{8} * channels, 3);
+  const std::vector<float> weight = Numbers(2).numbers(std::size_t{4} * channels);
+  const auto run = [&] {
+    std::vector<float> y(std::size_t{5} * channels, nan);
+    causal_conv_silu(best_kernels(), x.data(), x.data() + 3 * channels, channels, 5, channels, 4, weight.data(), 7,
+                     channels - 2, y.data(), channels);
+    std::vector<float> out(static_cast<std::size_t>(5 * inputs.values));
+    std::vector<float> state(inputs.state.size());
+    gated_delta_rule(best_kernels(), inputs.shape, inputs.from(0), inputs.query(0), inputs.q_stride, 5,
+                     inputs.state.data(), state.data(), out.data());
+    y.insert(y.end(), out.begin(), out.end());
+    y.insert(y.end(), state.begin(), state.end());
+    return y;
+  };
+  set_threads(1);
+  const std::vector<float> expected = run();
+  EXPECT_TRUE(std::isnan(expected[6]) && !std::isnan(expected[7]));
+  EXPECT_TRUE(!std::isnan(expected[channels - 3]) && std::isnan(expected[channels - 2]));
+  for (const int count : {2, 3, 8, 64}) {
+    set_threads(count);
+    EXPECT_TRUE(same_bits(run(), expected)) << count << " threads";
+  }
+}
+
 TEST_F(Operations, AnOperationInsideAnotherOneStaysOnItsThread) {
   set_threads(3);
   const PackedMatrix w = Weight(Format::bf16, 160, 64, 1).packed(scalar());

@@ -89,6 +89,53 @@ TEST(RowLaw, CheckDetectsASumThatDependsOnTheRange) {
   EXPECT_FALSE(keeps_row_law(table_with<OtherSumInALaterRange>()));
 }
 
+/// A single row is convolved as if it were the first of the text.
+Kernels forgets_the_tail() {
+  Kernels table = scalar();
+  table.causal_conv_silu = [](const float* tail, const float* x, std::ptrdiff_t x_stride, int rows, int channels,
+                              int width, const float* weight, int begin, int end, float* out,
+                              std::ptrdiff_t out_stride) noexcept {
+    std::vector<float> zeros(static_cast<std::size_t>(width - 1) * channels);
+    scalar().causal_conv_silu(rows == 1 ? zeros.data() : tail, x, x_stride, rows, channels, width, weight, begin, end,
+                              out, out_stride);
+  };
+  return table;
+}
+
+/// The sound delta rule, which flips a bit of the state that it leaves where Change says so.
+template <class Change>
+Kernels delta_rule_with() {
+  Kernels table = scalar();
+  table.gated_delta_rule = [](const DeltaShape& shape, const DeltaRows& folded, const float* q, std::ptrdiff_t q_stride,
+                              int rows, int begin, int end, const float* from, float* to, float* out) noexcept {
+    scalar().gated_delta_rule(shape, folded, q, q_stride, rows, begin, end, from, to, out);
+    float& last = to[delta_state_at(shape, end - 1, shape.key_dim - 1, shape.value_dim - 1)];
+    if (Change{}(rows, begin, q)) last = __builtin_bit_cast(float, bits(last) ^ 1u);
+  };
+  return table;
+}
+struct NoChange {
+  bool operator()(int, int, const float*) const { return false; }
+};
+struct OtherBitsForSeveralRows {
+  bool operator()(int rows, int, const float*) const { return rows > 1; }
+};
+struct OtherBitsInALaterRange {
+  bool operator()(int, int begin, const float*) const { return begin > 0; }
+};
+struct OtherBitsInAReplay {
+  bool operator()(int, int, const float* q) const { return q == nullptr; }
+};
+
+TEST(RowLaw, CheckDetectsAConvolutionThatForgetsItsTail) { EXPECT_FALSE(keeps_row_law(forgets_the_tail())); }
+
+TEST(RowLaw, CheckDetectsADeltaRuleThatDependsOnTheCut) {
+  EXPECT_TRUE(keeps_row_law(delta_rule_with<NoChange>()));
+  EXPECT_FALSE(keeps_row_law(delta_rule_with<OtherBitsForSeveralRows>()));
+  EXPECT_FALSE(keeps_row_law(delta_rule_with<OtherBitsInALaterRange>()));
+  EXPECT_FALSE(keeps_row_law(delta_rule_with<OtherBitsInAReplay>()));
+}
+
 TEST(RowLaw, ABrokenTableFailsTheSelfTestWithAMessage) {
   EXPECT_NE(std::string(self_test(table_with<OtherSumForASingleRow>())).find("row law"), std::string::npos);
 }

@@ -167,6 +167,92 @@ TEST(Scalar, SiluAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
   }
 }
 
+// A sum of `width` fma, gamma_width of the sum of magnitudes, moves SiLU by at most 1.1 times as much (its slope lies
+// between -0.1 and 1.1). Then SiLU rounds as above, without the product.
+TEST(Scalar, ConvolutionAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
+  const int channels = 33;
+  const int rows = 6;
+  for (const int width : {2, 4, 7}) {
+    const std::vector<float> inputs = Numbers(1).numbers(static_cast<std::size_t>(width - 1 + rows) * channels, 5);
+    const std::vector<float> weight = Numbers(2).numbers(static_cast<std::size_t>(width) * channels);
+    std::vector<float> y(static_cast<std::size_t>(rows) * channels);
+    scalar().causal_conv_silu(inputs.data(), &inputs[static_cast<std::size_t>(width - 1) * channels], channels, rows,
+                              channels, width, weight.data(), 0, channels, y.data(), channels);
+    double most = 0;
+    for (int r = 0; r < rows; ++r) {
+      for (int c = 0; c < channels; ++c) {
+        double sum = 0;
+        double size = 0;
+        for (int j = 0; j < width; ++j) {
+          const double term = double{weight[j * channels + c]} * inputs[(r + j) * channels + c];
+          sum += term;
+          size += std::abs(term);
+        }
+        const double correct = sum / (1 + std::exp(-sum));
+        const double error = std::abs(y[r * channels + c] - correct);
+        const double slack = 1.1 * gamma(width) * size;
+        EXPECT_LE(error, slack + (gamma(4) + exp_error) * (std::abs(correct) + slack));
+        most = std::max(most, error);
+      }
+    }
+    EXPECT_GT(most, 0);
+  }
+}
+
+// Beside each element of the state S stands a bound e of its error. A row multiplies it by its decay a, which has a
+// relative error of exp_error, and rounds: e' = e a + |S| a (exp_error + u). The sums have n = key_dim fma each,
+// gamma_n of the sum of magnitudes, and their terms the errors e'. The last factor covers the products of two errors.
+TEST(Scalar, TheDeltaRuleAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
+  for (const DeltaShape& shape : {DeltaShape{1, 2, 24, 5}, DeltaShape{2, 2, 128, 17}}) {
+    const DeltaInputs inputs(shape, 12, 3);
+    const std::vector<float> got = inputs.run(scalar(), 12, shape.value_heads);
+    const float* const state = got.data() + inputs.rows * inputs.values;
+    const int n = shape.key_dim;
+    double most = 0;
+    for (int h = 0; h < shape.value_heads; ++h) {
+      for (int v = 0; v < shape.value_dim; ++v) {
+        std::vector<double> s(n);
+        std::vector<double> e(n);
+        for (int i = 0; i < n; ++i) s[i] = inputs.state[delta_state_at(shape, h, i, v)];
+        const int key_at = h / (shape.value_heads / shape.key_heads) * n;
+        for (int r = 0; r < inputs.rows; ++r) {
+          const DeltaRows row = inputs.from(r);
+          const float* const k = row.keys + key_at;
+          const float* const q = inputs.query(r) + key_at;
+          const double decay = std::exp(double{row.decays[h]});
+          const double beta = row.betas[h];
+          const double value = row.values[h * shape.value_dim + v];
+          double read = 0;
+          double slack = 0;
+          for (int i = 0; i < n; ++i) {
+            e[i] = e[i] * decay + std::abs(s[i]) * decay * (exp_error + unit_roundoff);
+            s[i] *= decay;
+            read += s[i] * k[i];
+            slack += std::abs(k[i]) * (e[i] + gamma(n) * std::abs(s[i]));
+          }
+          const double delta = beta * (value - read);
+          slack = beta * slack + gamma(2) * std::abs(delta);
+          double out = 0;
+          double out_slack = 0;
+          for (int i = 0; i < n; ++i) {
+            s[i] += k[i] * delta;
+            e[i] += std::abs(k[i]) * slack + unit_roundoff * std::abs(s[i]);
+            out += s[i] * q[i];
+            out_slack += std::abs(q[i]) * (e[i] + gamma(n) * std::abs(s[i]));
+          }
+          const double error = std::abs(got[r * inputs.values + h * shape.value_dim + v] - out);
+          EXPECT_LE(error, out_slack * (1 + 1e-3)) << "row " << r;
+          most = std::max(most, error / out_slack);
+        }
+        for (int i = 0; i < n; ++i) {
+          EXPECT_LE(std::abs(state[(h * n + i) * shape.value_dim + v] - s[i]), e[i] * (1 + 1e-3));
+        }
+      }
+    }
+    EXPECT_GT(most, 1e-4);  // the comparison is not vacuous
+  }
+}
+
 TEST(Scalar, AddAddsOnceAndExponentialsShiftThenScale) {
   std::vector<float> x = {1.5f, -2.25f, 0x1p-30f};
   std::vector<float> y = {1, 2, 1};

@@ -170,6 +170,77 @@ class Stored {
   KeyValues view_;
 };
 
+/// Rows of a gated delta net layer: [keys, values, decays, betas] one after the other, then a gap; and their q, and a
+/// state. Keys and q have about length 1, as after their norm.
+struct DeltaInputs {
+  DeltaShape shape;
+  int rows;
+  std::ptrdiff_t keys, values, stride, q_stride;
+  std::vector<float> folded, q, state;
+
+  DeltaInputs(const DeltaShape& shape_, int rows_, std::uint64_t seed)
+      : shape(shape_),
+        rows(rows_),
+        keys(std::ptrdiff_t{shape.key_heads} * shape.key_dim),
+        values(std::ptrdiff_t{shape.value_heads} * shape.value_dim),
+        stride(keys + values + 2 * shape.value_heads + 3),
+        q_stride(keys + 5) {
+    Numbers numbers(seed);
+    const float length = std::sqrt(3.0f / static_cast<float>(shape.key_dim));
+    q = numbers.numbers(static_cast<std::size_t>(rows * q_stride), length);
+    folded = numbers.numbers(static_cast<std::size_t>(rows * stride));
+    for (std::ptrdiff_t r = 0; r < rows; ++r) {
+      for (std::ptrdiff_t i = 0; i < keys; ++i) folded[r * stride + i] *= length;
+      float* const decays = &folded[r * stride + keys + values];
+      for (int h = 0; h < shape.value_heads; ++h) {
+        decays[h] = -std::fabs(decays[h]);
+        decays[shape.value_heads + h] = std::fabs(decays[shape.value_heads + h]);
+      }
+    }
+    state.resize(delta_state_floats(shape));
+    for (int h = 0; h < shape.value_heads; ++h) {
+      for (int i = 0; i < shape.key_dim; ++i) {
+        for (int v = 0; v < shape.value_dim; ++v) state[delta_state_at(shape, h, i, v)] = numbers.number();
+      }
+    }
+  }
+
+  DeltaRows from(int row) const {
+    const float* const at = folded.data() + row * stride;
+    return {at, at + keys, at + keys + values, at + keys + values + shape.value_heads, stride};
+  }
+  const float* query(int row) const { return q.data() + row * q_stride; }
+
+  /// The outputs of all rows, then the state after them, by one call for each of `pieces` rows and each of `heads`
+  /// value heads.
+  std::vector<float> run(const Kernels& kernels, int pieces, int heads) const {
+    std::vector<float> out(static_cast<std::size_t>(rows * values), nan);
+    std::vector<float> after(state.size());
+    for (int row = 0; row < rows; row += pieces) {
+      const int count = std::min(pieces, rows - row);
+      for (int head = 0; head < shape.value_heads; head += heads) {
+        kernels.gated_delta_rule(shape, from(row), query(row), q_stride, count, head,
+                                 std::min(head + heads, shape.value_heads), row == 0 ? state.data() : after.data(),
+                                 after.data(), out.data() + row * values);
+      }
+    }
+    const std::vector<float> elements = without_padding(after);
+    out.insert(out.end(), elements.begin(), elements.end());
+    return out;
+  }
+
+  /// The elements of a state in order of value head, key and value dimension.
+  std::vector<float> without_padding(const std::vector<float>& padded) const {
+    std::vector<float> elements;
+    for (int h = 0; h < shape.value_heads; ++h) {
+      for (int i = 0; i < shape.key_dim; ++i) {
+        for (int v = 0; v < shape.value_dim; ++v) elements.push_back(padded[delta_state_at(shape, h, i, v)]);
+      }
+    }
+    return elements;
+  }
+};
+
 inline constexpr KvFormat all_kv_formats[] = {KvFormat::f32, KvFormat::bf16, KvFormat::q8};
 
 }  // namespace draftproof::test

@@ -271,5 +271,67 @@ TEST(Vector, SiluAddAndExponentialsHaveTheBitsOfTheScalarTableForEveryLength) {
   }
 }
 
+TEST(Vector, ConvolutionsHaveTheBitsOfTheScalarTableHoweverRowsAndChannelsAreCut) {
+  Numbers numbers(17);
+  for (const Kernels* table : canonical_tables()) {
+    for (int channels = 1; channels <= 70; ++channels) {
+      const int width = 2 + numbers.below(6);
+      const int rows = 1 + numbers.below(9);
+      const int stride = channels + 3;
+      std::vector<float> tail = numbers.numbers(static_cast<std::size_t>(width - 1) * channels, 4);
+      std::vector<float> x = numbers.numbers(static_cast<std::size_t>(rows) * stride + 1, 4);
+      const std::vector<float> weight = numbers.numbers(static_cast<std::size_t>(width) * channels);
+      if (channels > 4) x[1] = infinity, x[2] = -infinity, x[3] = nan, tail[0] = -0.0f, x[4] = 0x1p-140f;
+      const auto run = [&](const Kernels& kernels, int begin, int end) {
+        std::vector<float> y(static_cast<std::size_t>(rows) * (channels + 1), nan);
+        kernels.causal_conv_silu(tail.data(), x.data() + 1, stride, rows, channels, width, weight.data(), begin, end,
+                                 y.data(), channels + 1);
+        return y;
+      };
+      ASSERT_TRUE(same_bits(run(*table, 0, channels), run(scalar(), 0, channels))) << table->name << " " << channels;
+      const int begin = numbers.below(channels);
+      ASSERT_TRUE(same_bits(run(*table, begin, channels), run(scalar(), begin, channels)));
+      ASSERT_TRUE(same_bits(run(*table, 0, begin), run(scalar(), 0, begin)));
+    }
+  }
+}
+
+TEST(Vector, TheDeltaRuleHasTheBitsOfTheScalarTableHoweverRowsAndHeadsAreCut) {
+  Numbers numbers(23);
+  for (const Kernels* table : canonical_tables()) {
+    for (int value_dim = 1; value_dim <= 150; value_dim += 1 + value_dim / 20) {
+      const int key_heads = 1 + numbers.below(3);
+      const DeltaShape shape = {key_heads, key_heads * (1 + numbers.below(3)), 1 + numbers.below(40), value_dim};
+      const DeltaInputs inputs(shape, 1 + numbers.below(7), static_cast<std::uint64_t>(value_dim));
+      const std::vector<float> expected = inputs.run(scalar(), inputs.rows, shape.value_heads);
+      for (const int pieces : {1, 2, 3, inputs.rows}) {
+        for (const int heads : {1, 2, shape.value_heads}) {
+          ASSERT_TRUE(same_bits(inputs.run(*table, pieces, heads), expected))
+              << table->name << " " << pieces << " rows and " << heads << " heads at once, " << value_dim;
+          ASSERT_TRUE(same_bits(inputs.run(scalar(), pieces, heads), expected));
+        }
+      }
+      std::vector<float> replayed(inputs.state.size());
+      table->gated_delta_rule(shape, inputs.from(0), nullptr, 0, inputs.rows, 0, shape.value_heads,
+                              inputs.state.data(), replayed.data(), nullptr);
+      const std::vector<float> elements = inputs.without_padding(replayed);
+      ASSERT_TRUE(same_bits(elements, std::span(expected).last(elements.size()))) << table->name;
+    }
+  }
+}
+
+TEST(Vector, TheDeltaRuleHandlesInfinitiesAndSignedZerosAsTheScalarTableDoes) {
+  const DeltaShape shape = {1, 2, 5, 37};
+  for (const Kernels* table : canonical_tables()) {
+    for (const float odd : {infinity, -infinity, -0.0f, 0x1p-149f, 0x1.fffffep127f, -1000.0f, nan}) {
+      for (const std::ptrdiff_t at : {0, 5 + 36, 5 + 2 * 37, 5 + 2 * 37 + 2}) {  // a key, a value, a decay, a beta
+        DeltaInputs inputs(shape, 3, 9);
+        inputs.folded[inputs.stride + at] = odd;
+        EXPECT_TRUE(same_bits(inputs.run(*table, 3, 2), inputs.run(scalar(), 3, 2))) << table->name << " " << odd;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace draftproof::test::vector_test

@@ -82,6 +82,7 @@ struct Division {
   int spare = 0;       // extra positions of capacity, and extra pending rows
   bool retry = false;  // each piece is first run completely in a transaction that is rolled back
   int branch = 0;      // wrong tokens per branch of a tree: branches beside each token of a piece and after its last
+  int tree_call = 0;   // rows of a tree per call; 0: the whole tree in one call
 };
 
 /// A piece of text with wrong branches, in preorder.
@@ -135,8 +136,23 @@ inline Reading read(Model& model, const std::vector<Token>& text, const std::vec
     std::iota(kept.begin(), kept.end(), 0);
     if (how.branch > 0) {
       const PieceOfTree tree = tree_of(tokens, how.branch, model.vocabulary());
-      Transaction transaction = cache->begin(static_cast<int>(tree.tokens.size()));
-      forward_alone(model, {.cache = cache.get(), .tokens = tree.tokens, .depths = tree.depths, .taps = taps}, outputs);
+      const int size = static_cast<int>(tree.tokens.size());
+      Transaction transaction = cache->begin(size);
+      Outputs all;
+      for (int row = 0; row < size;) {
+        const auto at = static_cast<std::size_t>(row);
+        const auto count = static_cast<std::size_t>(std::min(how.tree_call == 0 ? size : how.tree_call, size - row));
+        forward_alone(model,
+                      {.cache = cache.get(),
+                       .tokens = std::span(tree.tokens).subspan(at, count),
+                       .depths = std::span(tree.depths).subspan(at, count),
+                       .taps = taps},
+                      outputs);
+        all.logits.insert(all.logits.end(), outputs.logits.begin(), outputs.logits.end());
+        all.features.insert(all.features.end(), outputs.features.begin(), outputs.features.end());
+        row += static_cast<int>(count);
+      }
+      outputs = all;
       transaction.commit(tree.path);
       kept = tree.path;
     } else {

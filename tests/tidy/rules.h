@@ -38,7 +38,7 @@ inline const std::vector<Layer>& layers() {
       {"ref/base", {}},
       {"ref/formats", {"ref/base/", "kernels/formats.h"}},
       {"ref/text", {"ref/base/", "ref/formats/"}},
-      {"ref/caches", {"ref/base/", "kernels/key_values.h", "kernels/aligned.h"}},
+      {"ref/caches", {"ref/base/", "kernels/key_values.h", "kernels/delta_state.h", "kernels/aligned.h"}},
       {"ref/acceptance", {"ref/base/", "kernels/exp.h"}},
       {"ref/models", {"ref/base/", "ref/caches/", "ref/formats/", "kernels/"}},
       {"ref/drafts", {"ref/base/", "ref/acceptance/", "ref/caches/", "ref/models/", "kernels/kernels.h"}},
@@ -333,7 +333,7 @@ inline bool is_for_one_instruction_set(const std::string& path) {
                                        "kernels/neon.cpp",   "kernels/canonical.h",
                                        "kernels/exp.h",      "kernels/formats.h",
                                        "kernels/kernels.h",  "kernels/key_values.h",
-                                       "kernels/tables.h"};
+                                       "kernels/delta_state.h", "kernels/tables.h"};
   return files.contains(path) || starts_with_any(path, {"kernels/lanes_", "bench/roofline/probes"}) ||
          path.ends_with(".inc");
 }

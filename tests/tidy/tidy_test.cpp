@@ -87,6 +87,7 @@ TEST(Layering, SeesEveryForbiddenEdge) {
       {"ref/text/bpe.cpp", "#include \"ref/models/model.h\"\n", "ref/text may not know"},
       {"ref/caches/cache.cpp", "#include \"ref/base/digest.h\"\n", nullptr},
       {"ref/caches/attention_cache.h", "#include \"kernels/key_values.h\"\n", nullptr},
+      {"ref/caches/recurrent_cache.h", "#include \"kernels/delta_state.h\"\n", nullptr},
       {"ref/caches/cache.cpp", "#include \"kernels/kernels.h\"\n", "ref/caches may not know"},
       {"ref/acceptance/sampling.cpp", "#include \"kernels/exp.h\"\n", nullptr},
       {"ref/acceptance/sampling.cpp", "#include \"kernels/kernels.h\"\n", "ref/acceptance may not know"},
