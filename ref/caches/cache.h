@@ -53,8 +53,8 @@ class LayerCache {
   virtual void add_to(Digest& digest, int length) const = 0;
 
   // What follows is called only when settled. A kind that can be restored implements snapshot, fits and load;
-  // may_truncate, if it can forget its last positions; and on_clear, if it keeps more than rows that later ones replace.
-  // One that implements none of these has empty snapshots, and a restore beyond them is refused.
+  // may_truncate, if it can forget its last positions; on_clear, if it keeps more than rows that later ones replace.
+  // Without these, snapshots are empty and no restore with them succeeds.
 
   /// Copies what a later restore needs: as rows, positions [max(0, from), settled length), or nothing if there are
   /// none; as a state, all that the layer's kind keeps, whatever `from` is.

@@ -162,29 +162,34 @@ void PrefixCache::set(int name, const std::string& part, Snapshot snapshot) {
   bytes_ += place.bytes();
 }
 
-/// Gives the part to all edges of the path that lack it, and to the last one the states that it lacks.
+/// Gives the part to all edges of the path that lack it, and to the others the states that they lack and the cache
+/// still has: at the end always, and as far as the cache's state can be shortened.
 void PrefixCache::fill(int leaf, const std::string& part, const Cache& cache) {
   const std::vector<int> path = path_to(leaf);
   const auto lacking = std::find_if(path.begin(), path.end(), [&](int name) {
     return !edges_.at(name).parts.contains(part);
   });
-  if (lacking == path.end()) {
-    Snapshot filled = edges_.at(leaf).parts.at(part);
-    const Snapshot last = cache.snapshot(cache.length() - 1);
+  // Of rows only those that are missing are copied; a state needs one position to be copied at all.
+  Snapshot rest = cache.snapshot(lacking == path.end() ? cache.length() - 1 : edges_.at(*lacking).begin());
+  for (auto name = path.begin(); name != lacking; ++name) {
+    Snapshot filled = edges_.at(*name).parts.at(part);
+    REQUIRE(rest.layers.size() == filled.layers.size(), "a part always has caches of one model");
     for (std::size_t i = 0; i < filled.layers.size(); ++i) {
-      const bool state = last.layers[i] != nullptr && last.layers[i]->form == LayerSnapshot::Form::state;
-      if (filled.layers[i] == nullptr && state) filled.layers[i] = last.layers[i];
+      const LayerSnapshotPtr& layer = rest.layers[i];
+      if (filled.layers[i] != nullptr || layer == nullptr || layer->form != LayerSnapshot::Form::state) continue;
+      filled.layers[i] = *name == leaf ? layer : shortened(*layer, filled.to);
     }
-    set(leaf, part, std::move(filled));
-    return;
+    set(*name, part, std::move(filled));
   }
-  Snapshot rest = cache.snapshot(edges_.at(*lacking).begin());
-  for (auto name = lacking; *name != leaf; ++name) {
+  for (auto name = lacking; name != path.end(); ++name) {
+    if (*name == leaf) {
+      set(leaf, part, std::move(rest));
+      break;
+    }
     auto [here, after] = cut(rest, edges_.at(*name).end);
     set(*name, part, std::move(here));
     rest = std::move(after);
   }
-  set(leaf, part, std::move(rest));
 }
 
 void PrefixCache::insert(std::span<const Token> tokens, const Parts& parts) {

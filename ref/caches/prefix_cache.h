@@ -90,9 +90,8 @@ class PrefixCache {
   /// Returns all nodes, every one after its parent. They share the snapshots with this cache.
   std::vector<Node> nodes() const;
 
-  /// Takes such nodes into an empty cache, and evicts as insert() does. Throws Error when they are not a trie, or when
-  /// their snapshots do not lie on their edges; the cache is still empty then. The caller has checked that each snapshot
-  /// fits its part.
+  /// Takes such nodes into an empty cache, and evicts as insert() does. Throws Error, and takes none, when they are not
+  /// a trie or when their snapshots do not lie on their edges. The caller has checked that each snapshot fits its part.
   void take(std::vector<Node> nodes);
 
  private:

@@ -12,7 +12,8 @@ namespace {
 LayerSnapshotPtr part_of(const LayerSnapshot& rows, int from, int to) {
   const std::size_t position_bytes = rows.data.size() / static_cast<unsigned>(rows.to - rows.from);
   const auto place = [&](int position) {
-    return rows.data.begin() + static_cast<std::ptrdiff_t>(position_bytes * static_cast<unsigned>(position - rows.from));
+    const std::size_t bytes = position_bytes * static_cast<unsigned>(position - rows.from);
+    return rows.data.begin() + static_cast<std::ptrdiff_t>(bytes);
   };
   return std::make_shared<LayerSnapshot>(
       LayerSnapshot{rows.layout, rows.form, from, to, rows.shortest, {place(from), place(to)}});
