@@ -31,6 +31,19 @@ bool lies_on(const Snapshot& snapshot, int begin, int end) {
   });
 }
 
+/// Replaces uses by their ranks, 1 and up, so that there is room for more whatever they were. Returns the largest.
+std::uint64_t rank_uses(std::vector<PrefixCache::Node>& nodes) {
+  std::vector<std::uint64_t> uses;
+  for (const PrefixCache::Node& node : nodes) uses.push_back(node.used);
+  std::sort(uses.begin(), uses.end());
+  uses.erase(std::unique(uses.begin(), uses.end()), uses.end());
+  for (PrefixCache::Node& node : nodes) {
+    const auto rank = std::lower_bound(uses.begin(), uses.end(), node.used) - uses.begin();
+    node.used = static_cast<std::uint64_t>(rank) + 1;
+  }
+  return uses.size();
+}
+
 }  // namespace
 
 std::size_t PrefixCache::Edge::bytes() const {
@@ -242,12 +255,14 @@ std::vector<PrefixCache::Node> PrefixCache::nodes() const {
       nodes.push_back({index, edge.tokens, edge.used, edge.parts});
     }
   }
+  rank_uses(nodes);
   return nodes;
 }
 
 void PrefixCache::take(std::vector<Node> nodes) {
   REQUIRE(edges_.size() == 1 && edges_.at(root).leases == 0, "nodes are taken into an empty prefix cache");
   PrefixCache loaded(budget_);
+  loaded.now_ = rank_uses(nodes);
   std::vector<int> names;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     Node& node = nodes[i];
@@ -271,7 +286,6 @@ void PrefixCache::take(std::vector<Node> nodes) {
     const int name = loaded.add(parent, node.tokens);
     for (auto& [part, snapshot] : node.parts) loaded.set(name, part, std::move(snapshot));
     loaded.edges_.at(name).used = node.used;
-    loaded.now_ = std::max(loaded.now_, node.used);
     names.push_back(name);
   }
   edges_.swap(loaded.edges_);

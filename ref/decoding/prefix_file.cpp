@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <set>
@@ -29,7 +30,7 @@ using Integers = std::vector<std::int64_t>;
 
 constexpr std::size_t node_fields = 3;
 constexpr std::size_t snapshot_fields = 5;
-enum SnapshotForm : std::int64_t { nothing, rows, state };
+enum SnapshotForm : std::int64_t { rows = 1, state };
 
 template <class T>
 Array<T> list_of(std::vector<T> values) {
@@ -62,7 +63,7 @@ void write_part(Hdf5& file, const Nodes& nodes, const std::string& name, std::si
     for (std::size_t layer = 0; layer < layers; ++layer) {
       const LayerSnapshotPtr snapshot = present.back() != 0 ? found->second.layers[layer] : nullptr;
       if (snapshot == nullptr) {
-        table.insert(table.end(), {nothing, 0, 0, 0, 0});
+        table.insert(table.end(), snapshot_fields, 0);
         continue;
       }
       table.insert(table.end(), {snapshot->form == LayerSnapshot::Form::rows ? rows : state, snapshot->from,
@@ -116,15 +117,7 @@ std::string answer(const Hdf5& file, const std::string& question) {
 
 class Reader {
  public:
-  /// No answer is longer than the file: its values are stored as they are.
-  explicit Reader(const std::filesystem::path& path)
-      : path_(path),
-        library_(sealed(path),
-                 [path] {
-                   const auto file = std::make_shared<Hdf5>(Hdf5::open(path));
-                   return [file](const std::string& question) { return answer(*file, question); };
-                 },
-                 static_cast<std::size_t>(std::filesystem::file_size(path))) {}
+  explicit Reader(const std::filesystem::path& path) : path_(path), library_(path.string(), begin(path), limit(path)) {}
 
   [[noreturn]] void fail(const std::string& what) const { throw Error(path_.string() + ": " + what); }
 
@@ -150,9 +143,16 @@ class Reader {
   }
 
  private:
-  static std::string sealed(const std::filesystem::path& path) {
+  static std::function<Subprocess::Answer()> begin(const std::filesystem::path& path) {
+    return [path] {
+      const auto file = std::make_shared<Hdf5>(Hdf5::open(path));
+      return [file](const std::string& question) { return answer(*file, question); };
+    };
+  }
+  /// Checks the hash, and returns the size of the file: no answer is longer, because values are stored as they are.
+  static std::size_t limit(const std::filesystem::path& path) {
     expect_seal(path);
-    return path.string();
+    return static_cast<std::size_t>(std::filesystem::file_size(path));
   }
 
   std::filesystem::path path_;
@@ -215,7 +215,7 @@ void read_part(Reader& reader, std::size_t part, const std::string& name, const 
     auto place = data.begin();
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const std::int64_t* const line = table.data() + (i * layers + layer) * snapshot_fields;
-      if (line[0] == nothing) continue;
+      if (std::all_of(line, line + snapshot_fields, [](std::int64_t number) { return number == 0; })) continue;
       const auto in_int = [](std::int64_t value) { return value >= 0 && value <= std::numeric_limits<int>::max(); };
       if (present[i] == 0 || (line[0] != rows && line[0] != state) || !in_int(line[1]) || !in_int(line[2]) ||
           !in_int(line[3]) || line[4] < 0 || line[4] > data.end() - place) {

@@ -6,7 +6,7 @@
 //     /tokens              int32: the tokens of all edges, one edge after the other
 //     /parts               int64 [parts]: the layers of each part
 //     /p/present           int64 [n]: whether the node has the part. Attribute name.
-//     /p/snapshots         int64 [n][m][5]: 0 nothing, 1 rows, 2 state; from; to; shortest; bytes
+//     /p/snapshots         int64 [n][m][5]: 1 rows, 2 state; from; to; shortest; bytes. Nothing: five zeros.
 //     /p/l/data            uint8: the bytes of layer l, one node after the other. Attribute layout.
 #pragma once
 

@@ -80,7 +80,7 @@ class Pair {
     switch (what % 6) {
       case 0: hold(text, names); break;
       case 1: release(which); break;
-      default: serve(text, limit % (static_cast<int>(text.size()) + 2), names);
+      default: serve(text, limit % 3 == 0 ? limit % 32 : static_cast<int>(text.size()) - 1, names);
     }
     if (failure_.empty()) failure_ = fault_of(prefixes_);
     expect(within_budget(), "the budget is exceeded although something could be evicted");
@@ -114,7 +114,7 @@ class Pair {
     Text text;
     if (seed % 4 != 0 && !inserted_.empty()) {
       const Text& other = inserted_[static_cast<std::size_t>(seed / 4) % inserted_.size()].text;
-      text = first(other, size / 16 % (static_cast<int>(other.size()) + 1));
+      text = first(other, std::min(static_cast<int>(other.size()), size / 16 % 48));
     }
     auto state = static_cast<unsigned>(seed);
     for (int more = 1 + size % 8; more > 0 && text.size() < 24; --more) {
@@ -209,7 +209,7 @@ class Pair {
   long found_ = 0;
 };
 
-constexpr std::size_t budgets[] = {unlimited, 0, 200, 1000};
+constexpr std::size_t budgets[] = {unlimited, 0, 500, 3000};
 
 RC_GTEST_PROP(PrefixCache, FindsTheLongestPrefixAndRestoresItToTheBit, ()) {
   const auto steps = *rc::gen::container<std::vector<Step>>(rc::gen::container<Step>(rc::gen::inRange(0, 1 << 16)));
@@ -247,7 +247,7 @@ TEST(PrefixCache, FindsTheLongestPrefixInThousandsOfLongRuns) {
       found += pair.found();
     }
   }
-  EXPECT_GT(found, 200000) << "hardly anything was found";
+  EXPECT_GT(found, 100000) << "hardly anything was found";
 }
 
 /// Every sequence of requests for texts of at most three of two tokens.
