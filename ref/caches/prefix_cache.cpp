@@ -52,14 +52,14 @@ std::size_t PrefixCache::Edge::bytes() const {
   return bytes;
 }
 
-PrefixCache::Lease::Lease(PrefixCache& prefixes, int node, int length)
-    : prefixes_(&prefixes), node_(node), length_(length) {
-  ++prefixes_->edges_.at(node_).leases;
+PrefixCache::Lease::Lease(PrefixCache& prefixes, int edge, int length)
+    : prefixes_(&prefixes), edge_(edge), length_(length) {
+  ++prefixes_->edges_.at(edge_).leases;
 }
 
 PrefixCache::Lease::~Lease() {
   if (prefixes_ == nullptr) return;
-  --prefixes_->edges_.at(node_).leases;
+  --prefixes_->edges_.at(edge_).leases;
   prefixes_->evict();
 }
 
@@ -109,7 +109,7 @@ bool PrefixCache::restorable(const Place& place, const std::string& part) const 
 PrefixCache::Lease PrefixCache::find(std::span<const Token> tokens, int limit, const std::vector<std::string>& names) {
   REQUIRE(!names.empty(), "a prefix is found for the caches of at least one part");
   const auto within = std::min(tokens.size(), static_cast<std::size_t>(std::max(0, limit)));
-  // Only here, and at the ends of the edges before, can one more layer be restored than at any greater length.
+  // At no other length can a layer be restored that cannot be restored here, or else at the end of an edge before.
   Place place = walk(tokens.first(within));
   while (place.edge != root) {
     const bool all = std::all_of(names.begin(), names.end(),
@@ -129,7 +129,7 @@ void PrefixCache::restore(const Lease& lease, const Parts& parts) const {
   for (const auto& [name, cache] : parts) {
     cache->clear();
     if (lease.length_ == 0) continue;
-    const std::vector<const Snapshot*> snapshots = snapshots_of(lease.node_, name, lease.length_);
+    const std::vector<const Snapshot*> snapshots = snapshots_of(lease.edge_, name, lease.length_);
     REQUIRE(cache->restore(snapshots, lease.length_), "what was found fits into the caches of the parts it was for");
   }
 }
@@ -210,6 +210,7 @@ void PrefixCache::insert(std::span<const Token> tokens, const Parts& parts) {
   const int length = parts.begin()->second->length();
   for (const auto& [name, cache] : parts) {
     REQUIRE(cache->length() == length, "the caches of all parts hold the same positions");
+    REQUIRE(cache->end() == length, "only rows that were committed are kept");
   }
   REQUIRE(length <= static_cast<int>(tokens.size()), "every position of a cache has a token");
   if (length == 0) return;

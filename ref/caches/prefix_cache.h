@@ -4,8 +4,9 @@
 //
 // The texts form a compressed trie. A node is the tokens of its edge and, for each part (the target, and the context of
 // a draft under the draft's name), the snapshots of all layers: rows of exactly the edge's positions, or the state at
-// the edge's end. A layer that keeps rows can be restored at any length, one that keeps a state only at the end of a
-// node that has it, so a text is restored to the longest length at which all layers of all parts can be.
+// the edge's end. A layer that keeps rows can be restored at any length, one that keeps a state only where a node ends
+// that has it, so a text is restored to the longest length at which all layers of all parts can be. Sliding windows are
+// restored to any length while the texts are no longer than the window.
 //
 //     PrefixCache prefixes(std::size_t{8} << 30);
 //     const PrefixCache::Parts parts = {{"target", &cache}, {"dflash:qwen3-4b", &context}};
@@ -41,7 +42,7 @@ class PrefixCache {
   class Lease {
    public:
     Lease(Lease&& other) noexcept
-        : prefixes_(std::exchange(other.prefixes_, nullptr)), node_(other.node_), length_(other.length_) {}
+        : prefixes_(std::exchange(other.prefixes_, nullptr)), edge_(other.edge_), length_(other.length_) {}
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
     Lease& operator=(Lease&&) = delete;
@@ -52,13 +53,13 @@ class PrefixCache {
 
    private:
     friend class PrefixCache;
-    Lease(PrefixCache& prefixes, int node, int length);
+    Lease(PrefixCache& prefixes, int edge, int length);
     PrefixCache* prefixes_;
-    int node_;  // the last of the path
+    int edge_;  // the last one of the path; it is leased
     int length_;
   };
 
-  /// A node as saved and loaded.
+  /// A node with the edge that leads to it, as saved and loaded.
   struct Node {
     int parent = -1;  // index of an earlier node; -1: the text begins here
     std::vector<Token> tokens;
@@ -79,8 +80,8 @@ class PrefixCache {
   /// have capacity for length().
   void restore(const Lease& lease, const Parts& parts) const;
 
-  /// Keeps what the caches hold. They are settled and of equal length, and have read the first so many of `tokens`.
-  /// Evicts what was used least recently, from the leaves on, until bytes() is within the budget.
+  /// Keeps what the caches hold. They are settled and of equal length, and have read exactly tokens[0, length). Evicts
+  /// what was used least recently, from the leaves on, until bytes() is within the budget.
   void insert(std::span<const Token> tokens, const Parts& parts);
 
   /// Returns the bytes of all snapshots and tokens. At most the budget, unless leases hold more.

@@ -33,7 +33,7 @@ struct LayerSnapshot {
   /// unequal whenever the bytes mean something else.
   std::string layout{};
   Form form = Form::rows;
-  int from = 0;      // rows: the first position. state: the first position whose row is stored, at most `to`
+  int from = 0;      // rows: the first position. state: the first position whose row is stored; `to` if none is
   int to = 0;        // length of the text
   int shortest = 0;  // state: it can be restored to any length from this one to `to`
   std::vector<std::byte> data{};  // rows, and states with shortest < to: equal bytes for each position, in order

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -349,6 +350,31 @@ TEST(PrefixCache, EvictsTheLeafThatWasUsedLeastRecently) {
   EXPECT_EQ(nodes.size(), 4U);
   EXPECT_EQ(length_of(small, {5, 6, 7}), 0);
   EXPECT_EQ(length_of(small, {1, 2, 4}), 2);
+}
+
+TEST(PrefixCache, RefreshesOnlyTheDeepestNodeThatIsUsed) {
+  PrefixCache prefixes(unlimited);
+  insert_full(prefixes, {1, 2, 3, 4, 5});
+  insert_full(prefixes, {1, 2, 3, 9});
+  insert_full(prefixes, {7});
+  const auto uses = [&] {
+    std::map<Token, std::uint64_t> by_token;
+    for (const PrefixCache::Node& node : prefixes.nodes()) by_token[node.tokens.front()] = node.used;
+    return by_token;
+  };
+  EXPECT_EQ(uses(), (std::map<Token, std::uint64_t>{{1, 1}, {4, 1}, {9, 2}, {7, 3}}));
+  EXPECT_EQ(length_of(prefixes, {1, 2, 3, 4, 8}), 4);
+  EXPECT_EQ(uses(), (std::map<Token, std::uint64_t>{{1, 1}, {9, 2}, {7, 3}, {4, 4}}));
+  EXPECT_EQ(length_of(prefixes, {1, 2}), 2);
+  EXPECT_EQ(uses(), (std::map<Token, std::uint64_t>{{9, 1}, {7, 2}, {4, 3}, {1, 4}}));
+}
+
+TEST(PrefixCache, KeepsNoRowsThatAreNotCommitted) {
+  PrefixCache prefixes(unlimited);
+  Cache cache({}, 4, 2);
+  Transaction transaction = cache.begin(2);
+  cache.wrote(2);
+  EXPECT_DEATH(prefixes.insert(Text{1, 2}, {{"target", &cache}}), "only rows that were committed");
 }
 
 TEST(PrefixCache, KeepsWhatIsLeased) {
