@@ -52,7 +52,7 @@ std::size_t PrefixCache::Edge::bytes() const {
   return bytes;
 }
 
-PrefixCache::Lease::Lease(PrefixCache& prefixes, int edge, int length)
+PrefixCache::Lease::Lease(PrefixCache& prefixes, EdgeId edge, int length)
     : prefixes_(&prefixes), edge_(edge), length_(length) {
   ++prefixes_->edges_.at(edge_).leases;
 }
@@ -64,7 +64,7 @@ PrefixCache::Lease::~Lease() {
 }
 
 PrefixCache::~PrefixCache() {
-  for (const auto& [name, edge] : edges_) REQUIRE(edge.leases == 0, "a prefix cache outlives its leases");
+  for (const auto& [id, edge] : edges_) REQUIRE(edge.leases == 0, "a prefix cache outlives its leases");
 }
 
 PrefixCache::Place PrefixCache::walk(std::span<const Token> tokens) const {
@@ -82,17 +82,18 @@ PrefixCache::Place PrefixCache::walk(std::span<const Token> tokens) const {
   return place;
 }
 
-std::vector<int> PrefixCache::path_to(int edge) const {
-  std::vector<int> path;
+std::vector<PrefixCache::EdgeId> PrefixCache::path_to(EdgeId edge) const {
+  std::vector<EdgeId> path;
   for (; edge != root; edge = edges_.at(edge).parent) path.push_back(edge);
   std::reverse(path.begin(), path.end());
   return path;
 }
 
-std::vector<const Snapshot*> PrefixCache::snapshots_of(int edge, const std::string& part, int length) const {
+std::vector<const Snapshot*> PrefixCache::snapshots_of(EdgeId edge, const std::string& part,
+                                                       int length) const {
   std::vector<const Snapshot*> snapshots;
-  for (const int name : path_to(edge)) {
-    const Edge& here = edges_.at(name);
+  for (const EdgeId id : path_to(edge)) {
+    const Edge& here = edges_.at(id);
     if (here.begin() >= length) break;
     const auto found = here.parts.find(part);
     if (found == here.parts.end()) return {};
@@ -134,42 +135,41 @@ void PrefixCache::restore(const Lease& lease, const Parts& parts) const {
   }
 }
 
-int PrefixCache::add(int parent, std::span<const Token> tokens) {
-  const int name = next_++;
-  Edge& edge = edges_[name];
+PrefixCache::EdgeId PrefixCache::add(EdgeId parent, std::span<const Token> tokens) {
+  const EdgeId id = next_++;
+  Edge& edge = edges_[id];
   edge.parent = parent;
   edge.end = edges_.at(parent).end + static_cast<int>(tokens.size());
   edge.tokens.assign(tokens.begin(), tokens.end());
-  edges_.at(parent).children[tokens.front()] = name;
+  edges_.at(parent).children[tokens.front()] = id;
   bytes_ += edge.bytes();
-  return name;
+  return id;
 }
 
-/// Returns the new edge that ends at `at`; `name` remains the one after it.
-int PrefixCache::split_edge(int name, int at) {
-  Edge& after = edges_.at(name);
+/// Returns the new edge that ends at `at`; `id` remains the one after it.
+PrefixCache::EdgeId PrefixCache::split_edge(EdgeId id, int at) {
+  Edge& after = edges_.at(id);
   std::map<std::string, std::pair<Snapshot, Snapshot>> parts;
   for (const auto& [part, snapshot] : after.parts) parts[part] = cut(snapshot, at);
   const auto kept = after.tokens.begin() + (at - after.begin());
   const std::vector<Token> first(after.tokens.begin(), kept);
-  const int before_name = add(after.parent, first);
-  Edge& before = edges_.at(before_name);
+  const EdgeId before_id = add(after.parent, first);
+  Edge& before = edges_.at(before_id);
   before.used = after.used;
-  before.children[*kept] = name;
+  before.children[*kept] = id;
   bytes_ -= before.bytes() + after.bytes();
-  after.parent = before_name;
+  after.parent = before_id;
   after.tokens.erase(after.tokens.begin(), kept);
   for (auto& [part, snapshots] : parts) {
     before.parts[part] = std::move(snapshots.first);
     after.parts[part] = std::move(snapshots.second);
   }
   bytes_ += before.bytes() + after.bytes();
-  return before_name;
+  return before_id;
 }
 
-void PrefixCache::set(int name, const std::string& part, Snapshot snapshot) {
-  Edge& edge = edges_.at(name);
-  Snapshot& place = edge.parts[part];
+void PrefixCache::set(EdgeId edge, const std::string& part, Snapshot snapshot) {
+  Snapshot& place = edges_.at(edge).parts[part];
   bytes_ -= place.bytes();
   place = std::move(snapshot);
   bytes_ += place.bytes();
@@ -177,30 +177,30 @@ void PrefixCache::set(int name, const std::string& part, Snapshot snapshot) {
 
 /// Gives the part to all edges of the path that lack it, and to the others the states that they lack and the cache
 /// still has: at the end always, and as far as the cache's state can be shortened.
-void PrefixCache::fill(int leaf, const std::string& part, const Cache& cache) {
-  const std::vector<int> path = path_to(leaf);
-  const auto lacking = std::find_if(path.begin(), path.end(), [&](int name) {
-    return !edges_.at(name).parts.contains(part);
+void PrefixCache::fill(EdgeId leaf, const std::string& part, const Cache& cache) {
+  const std::vector<EdgeId> path = path_to(leaf);
+  const auto lacking = std::find_if(path.begin(), path.end(), [&](EdgeId id) {
+    return !edges_.at(id).parts.contains(part);
   });
   // Of rows only those that are missing are copied; a state needs one position to be copied at all.
   Snapshot rest = cache.snapshot(lacking == path.end() ? cache.length() - 1 : edges_.at(*lacking).begin());
-  for (auto name = path.begin(); name != lacking; ++name) {
-    Snapshot filled = edges_.at(*name).parts.at(part);
+  for (auto id = path.begin(); id != lacking; ++id) {
+    Snapshot filled = edges_.at(*id).parts.at(part);
     REQUIRE(rest.layers.size() == filled.layers.size(), "a part always has caches of one model");
     for (std::size_t i = 0; i < filled.layers.size(); ++i) {
       const LayerSnapshotPtr& layer = rest.layers[i];
       if (filled.layers[i] != nullptr || layer == nullptr || layer->form != LayerSnapshot::Form::state) continue;
-      filled.layers[i] = *name == leaf ? layer : shortened(*layer, filled.to);
+      filled.layers[i] = *id == leaf ? layer : shortened(*layer, filled.to);
     }
-    set(*name, part, std::move(filled));
+    set(*id, part, std::move(filled));
   }
-  for (auto name = lacking; name != path.end(); ++name) {
-    if (*name == leaf) {
+  for (auto id = lacking; id != path.end(); ++id) {
+    if (*id == leaf) {
       set(leaf, part, std::move(rest));
       break;
     }
-    auto [here, after] = cut(rest, edges_.at(*name).end);
-    set(*name, part, std::move(here));
+    auto [here, after] = cut(rest, edges_.at(*id).end);
+    set(*id, part, std::move(here));
     rest = std::move(after);
   }
 }
@@ -217,7 +217,7 @@ void PrefixCache::insert(std::span<const Token> tokens, const Parts& parts) {
   tokens = tokens.first(static_cast<std::size_t>(length));
 
   const Place place = walk(tokens);
-  int leaf = place.edge;
+  EdgeId leaf = place.edge;
   const bool known = place.length == length && std::all_of(parts.begin(), parts.end(), [&](const auto& part) {
     return restorable(place, part.first);
   });
@@ -246,11 +246,11 @@ void PrefixCache::evict() {
 
 std::vector<PrefixCache::Node> PrefixCache::nodes() const {
   std::vector<Node> nodes;
-  std::vector<std::pair<int, int>> open = {{root, -1}};  // edges whose children are to be visited, and their indices
+  std::vector<std::pair<EdgeId, int>> open = {{root, -1}};  // edges whose children are to be visited, and their indices
   while (!open.empty()) {
-    const auto [name, index] = open.back();
+    const auto [id, index] = open.back();
     open.pop_back();
-    for (const auto& [token, child] : edges_.at(name).children) {
+    for (const auto& [token, child] : edges_.at(id).children) {
       const Edge& edge = edges_.at(child);
       open.emplace_back(child, static_cast<int>(nodes.size()));
       nodes.push_back({index, edge.tokens, edge.used, edge.parts});
@@ -264,12 +264,12 @@ void PrefixCache::take(std::vector<Node> nodes) {
   REQUIRE(edges_.size() == 1 && edges_.at(root).leases == 0, "nodes are taken into an empty prefix cache");
   PrefixCache loaded(budget_);
   loaded.now_ = rank_uses(nodes);
-  std::vector<int> names;
+  std::vector<EdgeId> ids;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     Node& node = nodes[i];
     const auto fail = [&](const std::string& what) { throw Error("node " + std::to_string(i) + " " + what); };
     if (node.parent < -1 || node.parent >= static_cast<int>(i)) fail("has a parent that is not an earlier node");
-    const int parent = node.parent < 0 ? root : names[static_cast<std::size_t>(node.parent)];
+    const EdgeId parent = node.parent < 0 ? root : ids[static_cast<std::size_t>(node.parent)];
     const Edge& before = loaded.edges_.at(parent);
     if (node.tokens.empty()) fail("has no tokens");
     if (std::any_of(node.tokens.begin(), node.tokens.end(), [](Token token) { return token < 0; })) {
@@ -284,10 +284,10 @@ void PrefixCache::take(std::vector<Node> nodes) {
       if (!lies_on(snapshot, before.end, end)) fail("has a snapshot of other positions than its own");
       if (parent != root && !before.parts.contains(part)) fail("has a part that its parent lacks");
     }
-    const int name = loaded.add(parent, node.tokens);
-    for (auto& [part, snapshot] : node.parts) loaded.set(name, part, std::move(snapshot));
-    loaded.edges_.at(name).used = node.used;
-    names.push_back(name);
+    const EdgeId id = loaded.add(parent, node.tokens);
+    for (auto& [part, snapshot] : node.parts) loaded.set(id, part, std::move(snapshot));
+    loaded.edges_.at(id).used = node.used;
+    ids.push_back(id);
   }
   edges_.swap(loaded.edges_);
   bytes_ = loaded.bytes_;

@@ -34,6 +34,8 @@
 namespace draftproof {
 
 class PrefixCache {
+  using EdgeId = std::int64_t;  // never used twice
+
  public:
   /// Caches by the name of the part. A name also says which model wrote the cache, where a draft can be another one.
   using Parts = std::map<std::string, Cache*>;
@@ -53,9 +55,9 @@ class PrefixCache {
 
    private:
     friend class PrefixCache;
-    Lease(PrefixCache& prefixes, int edge, int length);
+    Lease(PrefixCache& prefixes, EdgeId edge, int length);
     PrefixCache* prefixes_;
-    int edge_;  // the last one of the path; it is leased
+    EdgeId edge_;  // the last one of the path; it is leased
     int length_;
   };
 
@@ -80,8 +82,9 @@ class PrefixCache {
   /// have capacity for length().
   void restore(const Lease& lease, const Parts& parts) const;
 
-  /// Keeps what the caches hold. They are settled and of equal length, and have read exactly tokens[0, length). Evicts
-  /// what was used least recently, from the leaves on, until bytes() is within the budget.
+  /// Keeps what the caches hold. They are settled and of equal length, and have read exactly tokens[0, length); parts
+  /// of unequal length are inserted one by one. Evicts what was used least recently, from the leaves on, until bytes()
+  /// is within the budget.
   void insert(std::span<const Token> tokens, const Parts& parts);
 
   /// Returns the bytes of all snapshots and tokens. At most the budget, unless leases hold more.
@@ -97,12 +100,12 @@ class PrefixCache {
 
  private:
   struct Edge {
-    int parent = 0;
+    EdgeId parent = 0;
     int end = 0;  // tokens from the start of the text to the end of this edge
     std::uint64_t used = 0;
     int leases = 0;
     std::vector<Token> tokens;
-    std::map<Token, int> children;  // by first token
+    std::map<Token, EdgeId> children;  // by first token
     std::map<std::string, Snapshot> parts;
 
     int begin() const { return end - static_cast<int>(tokens.size()); }
@@ -110,26 +113,26 @@ class PrefixCache {
   };
   /// How far a text leads: to `length`, which lies within `edge` or at its end.
   struct Place {
-    int edge;
+    EdgeId edge;
     int length;
   };
 
   Place walk(std::span<const Token> tokens) const;
-  std::vector<int> path_to(int edge) const;
-  std::vector<const Snapshot*> snapshots_of(int edge, const std::string& part, int length) const;
+  std::vector<EdgeId> path_to(EdgeId edge) const;
+  std::vector<const Snapshot*> snapshots_of(EdgeId edge, const std::string& part, int length) const;
   bool restorable(const Place& place, const std::string& part) const;
-  int add(int parent, std::span<const Token> tokens);
-  int split_edge(int edge, int at);
-  void set(int name, const std::string& part, Snapshot snapshot);
-  void fill(int leaf, const std::string& part, const Cache& cache);
+  EdgeId add(EdgeId parent, std::span<const Token> tokens);
+  EdgeId split_edge(EdgeId edge, int at);
+  void set(EdgeId edge, const std::string& part, Snapshot snapshot);
+  void fill(EdgeId leaf, const std::string& part, const Cache& cache);
   void evict();
 
-  static constexpr int root = 0;
+  static constexpr EdgeId root = 0;
   std::size_t budget_;
   std::size_t bytes_ = 0;
   std::uint64_t now_ = 0;  // counts uses
-  int next_ = 1;           // name of the next edge
-  std::map<int, Edge> edges_ = {{root, {}}};
+  EdgeId next_ = 1;
+  std::map<EdgeId, Edge> edges_ = {{root, {}}};
 };
 
 }  // namespace draftproof
