@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "kernels/formats.h"
@@ -104,7 +105,7 @@ class Layer {
   void store(int head, int position, const float* key, const float* value) const {
     const std::ptrdiff_t block = block_of(head, position);
     const int lane = position % lanes;
-    if (lane == 0 && position / lanes < kv_.blocks) mark_block_unwritten(block);
+    begin_block(block, position);
     Scale key_scale{};
     Scale value_scale{};
     if (kv_.format == KvFormat::q8) {
@@ -141,7 +142,40 @@ class Layer {
     to.kv_.value_scales[to_block * lanes + to_lane] = kv_.value_scales[block * lanes + lane];
   }
 
+  void pack(int head, int position, std::byte* packed) const {
+    const std::ptrdiff_t block = block_of(head, position);
+    const int lane = position % lanes;
+    for (int d = 0; d < kv_.head_dim; ++d) packed = put(packed, &keys(block)[d * lanes + lane], 1);
+    packed = put(packed, values(block, lane), kv_.head_dim);
+    if (kv_.format != KvFormat::q8) return;
+    packed = put(packed, kv_.key_scales + block * lanes + lane, 1);
+    put(packed, kv_.value_scales + block * lanes + lane, 1);
+  }
+
+  void unpack(const std::byte* packed, int head, int position) const {
+    const std::ptrdiff_t block = block_of(head, position);
+    const int lane = position % lanes;
+    begin_block(block, position);
+    for (int d = 0; d < kv_.head_dim; ++d) packed = take(packed, &keys(block)[d * lanes + lane], 1);
+    packed = take(packed, values(block, lane), kv_.head_dim);
+    if (kv_.format != KvFormat::q8) return;
+    packed = take(packed, kv_.key_scales + block * lanes + lane, 1);
+    take(packed, kv_.value_scales + block * lanes + lane, 1);
+  }
+
  private:
+  // Packed bytes have no alignment. Both return the place after the last byte.
+  template <class T>
+  static std::byte* put(std::byte* packed, const T* from, int count) {
+    std::memcpy(packed, from, static_cast<unsigned>(count) * sizeof(T));
+    return packed + static_cast<unsigned>(count) * sizeof(T);
+  }
+  template <class T>
+  static const std::byte* take(const std::byte* packed, T* to, int count) {
+    std::memcpy(to, packed, static_cast<unsigned>(count) * sizeof(T));
+    return packed + static_cast<unsigned>(count) * sizeof(T);
+  }
+
   std::ptrdiff_t block_of(int head, int position) const {
     return static_cast<std::ptrdiff_t>(head) * kv_.blocks + position / lanes % kv_.blocks;
   }
@@ -150,6 +184,10 @@ class Layer {
   }
   Stored* values(std::ptrdiff_t block, int lane) const {
     return static_cast<Stored*>(kv_.values) + (block * lanes + lane) * value_width(kv_.head_dim);
+  }
+  /// Called before `position` is written.
+  void begin_block(std::ptrdiff_t block, int position) const {
+    if (position % lanes == 0 && position / lanes < kv_.blocks) mark_block_unwritten(block);
   }
   void mark_block_unwritten(std::ptrdiff_t block) const {
     const int width = value_width(kv_.head_dim);
@@ -210,6 +248,38 @@ void copy_position(const KeyValues& from, int from_position, const KeyValues& to
   with_layer(from, [&](const auto& layer) {
     const std::decay_t<decltype(layer)> target(to);
     for (int head = 0; head < from.kv_heads; ++head) layer.copy(head, from_position, target, to_position);
+  });
+}
+
+std::size_t packed_position_bytes(KvFormat format, int kv_heads, int head_dim) noexcept {
+  const std::size_t scales = format == KvFormat::q8 ? 2 * sizeof(float) : 0;
+  const std::size_t vectors = std::size_t{2} * static_cast<unsigned>(head_dim);
+  return static_cast<unsigned>(kv_heads) * (vectors * static_cast<unsigned>(traits(format).value_bytes) + scales);
+}
+
+void pack_positions(const KeyValues& kv, int position, int rows, std::byte* packed) noexcept {
+  const std::size_t head_bytes = packed_position_bytes(kv.format, 1, kv.head_dim);
+  const auto heads = static_cast<unsigned>(kv.kv_heads);
+  with_layer(kv, [&](const auto& layer) {
+    for (unsigned head = 0; head < heads; ++head) {
+      std::byte* to = packed + head * head_bytes;
+      for (int row = 0; row < rows; ++row, to += heads * head_bytes) {
+        layer.pack(static_cast<int>(head), position + row, to);
+      }
+    }
+  });
+}
+
+void unpack_positions(const std::byte* packed, const KeyValues& kv, int position, int rows) noexcept {
+  const std::size_t head_bytes = packed_position_bytes(kv.format, 1, kv.head_dim);
+  const auto heads = static_cast<unsigned>(kv.kv_heads);
+  with_layer(kv, [&](const auto& layer) {
+    for (unsigned head = 0; head < heads; ++head) {
+      const std::byte* from = packed + head * head_bytes;
+      for (int row = 0; row < rows; ++row, from += heads * head_bytes) {
+        layer.unpack(from, static_cast<int>(head), position + row);
+      }
+    }
   });
 }
 

@@ -59,6 +59,14 @@ void store_positions(const KeyValues& kv, int position, int rows, const float* k
 /// heads and dimensions, for all kv heads.
 void copy_position(const KeyValues& from, int from_position, const KeyValues& to, int to_position) noexcept;
 
+/// Returns the bytes of one position outside of the KV blocks: for each kv head the stored key [head_dim], the stored
+/// value [head_dim] and, in q8, the two scales.
+std::size_t packed_position_bytes(KvFormat format, int kv_heads, int head_dim) noexcept;
+/// Copies the stored bits of positions [position, position + rows) to `packed` [rows][packed_position_bytes].
+void pack_positions(const KeyValues& kv, int position, int rows, std::byte* packed) noexcept;
+/// The inverse. Marks KV blocks as never written where store_positions does.
+void unpack_positions(const std::byte* packed, const KeyValues& kv, int position, int rows) noexcept;
+
 /// Reads the key and the value of one position and head, dequantized to floats, [head_dim] each.
 void read_position(const KeyValues& kv, int position, int head, float* key, float* value) noexcept;
 

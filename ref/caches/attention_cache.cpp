@@ -13,7 +13,7 @@ namespace {
 
 int blocks_of(int window, int capacity, int max_pending_rows) {
   // In 64 bits, because a window may be as large as the largest int.
-  const std::int64_t sliding = std::int64_t{window} - 1 + std::min(max_pending_rows, capacity);
+  const std::int64_t sliding = std::int64_t{window} + std::min(max_pending_rows, capacity);
   const std::int64_t places =
       window == AttentionCache::everything ? capacity : std::min<std::int64_t>(capacity, sliding);
   return static_cast<int>((places + AttentionCache::block - 1) / AttentionCache::block);
@@ -66,6 +66,48 @@ void AttentionCache::restore(int row, int position) {
 
 int AttentionCache::first_visible(int position) const noexcept {
   return window_ == everything ? 0 : std::max(0, position - window_ + 1);
+}
+
+std::string AttentionCache::layout() const {
+  const std::string kind =
+      window_ == everything ? "full attention" : "sliding window of " + std::to_string(window_) + " positions";
+  return kind + ", " + std::to_string(kv_.kv_heads) + " KV heads of " + std::to_string(kv_.head_dim) +
+         " dimensions in " + traits(kv_.format).name;
+}
+
+bool AttentionCache::may_truncate() const { return window_ == everything || settled() <= window_; }
+
+LayerSnapshotPtr AttentionCache::snapshot(int from) const {
+  const int to = settled();
+  if (to <= from || to == 0) return nullptr;
+  LayerSnapshot copy{.layout = layout(), .from = std::max(0, from), .to = to};
+  if (window_ != everything) {
+    copy.form = LayerSnapshot::Form::state;
+    copy.from = may_truncate() ? 0 : first_visible(to);
+    copy.shortest = may_truncate() ? 0 : to;
+  }
+  const std::size_t position_bytes = packed_position_bytes(kv_.format, kv_.kv_heads, kv_.head_dim);
+  copy.data.resize(position_bytes * static_cast<unsigned>(to - copy.from));
+  pack_positions(kv_, copy.from, to - copy.from, copy.data.data());
+  return std::make_shared<LayerSnapshot>(std::move(copy));
+}
+
+bool AttentionCache::fits(const LayerSnapshot& snapshot) const {
+  if (snapshot.layout != layout() || snapshot.from < 0 || snapshot.to < snapshot.from || snapshot.to == 0) return false;
+  const std::size_t position_bytes = packed_position_bytes(kv_.format, kv_.kv_heads, kv_.head_dim);
+  const auto rows = static_cast<unsigned>(snapshot.to - snapshot.from);
+  if (snapshot.data.size() % position_bytes != 0 || snapshot.data.size() / position_bytes != rows) return false;
+  if (window_ == everything) {
+    return snapshot.form == LayerSnapshot::Form::rows && rows > 0 && snapshot.shortest == 0;
+  }
+  const bool whole = snapshot.to <= window_;
+  return snapshot.form == LayerSnapshot::Form::state && snapshot.from == (whole ? 0 : first_visible(snapshot.to)) &&
+         snapshot.shortest == (whole ? 0 : snapshot.to);
+}
+
+void AttentionCache::load(const LayerSnapshot& snapshot, int length) {
+  REQUIRE(length <= capacity_, "the text stays within the capacity of the layer");
+  if (length > snapshot.from) unpack_positions(snapshot.data.data(), kv_, snapshot.from, length - snapshot.from);
 }
 
 void AttentionCache::add_to(Digest& digest, int length) const {

@@ -3,18 +3,23 @@
 // window).
 //
 // Both are one ring of KV blocks of 16 positions (kernels/key_values.h). The ring of a full-attention layer is as long
-// as the text may get and never wraps. The ring of a sliding-window layer holds window - 1 old positions, the pending
+// as the text may get and never wraps. The ring of a sliding-window layer holds `window` old positions, the pending
 // rows of one transaction, and the rounding to whole KV blocks. With n settled positions and `pending` pending rows,
 // rows n ... n + pending - 1 may be written, and the oldest position that any of them or any later row can see is n -
 // window + 1. These window - 1 + pending positions fit the ring, so no two of them share a place: a pending row
-// overwrites only positions that no row from n on can see, and dropping it costs nothing. A KV block may hold rows of
+// overwrites only positions that no row from n on can see, and dropping it costs nothing. The one place more keeps
+// position 0 until the text is longer than the window: so long it can be truncated. A KV block may hold rows of
 // different laps of the ring; readers use only its visible lanes.
+//
+// A snapshot holds positions packed (kernels/key_values.h): of full attention any range, as rows; of a sliding window a
+// state of all positions while they are no more than the window, and then of the last window - 1.
 //
 // The content of a position depends only on the row stored there and on the format, so a warm cache equals a cold one
 // in every format.
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "kernels/aligned.h"
 #include "kernels/key_values.h"
@@ -56,11 +61,18 @@ class AttentionCache final : public LayerCache {
 
   void add_to(Digest& digest, int length) const override;
 
+  LayerSnapshotPtr snapshot(int from) const override;
+  bool fits(const LayerSnapshot& snapshot) const override;
+
  protected:
   void restore(int row, int position) override;
   void on_open() override;
+  void load(const LayerSnapshot& snapshot, int length) override;
+  bool may_truncate() const override;
 
  private:
+  std::string layout() const;
+
   int window_;
   int capacity_;
   int max_pending_rows_;

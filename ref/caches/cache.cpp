@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "ref/caches/cache.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace draftproof {
@@ -47,6 +48,35 @@ void LayerCache::claim(int position) {
   path_.push_back(pending_rows_++);
 }
 
+LayerSnapshotPtr LayerCache::snapshot(int) const { return nullptr; }
+
+bool LayerCache::fits(const LayerSnapshot&) const { return false; }
+
+void LayerCache::load(const LayerSnapshot&, int) { REQUIRE(false, "this kind of cache has no snapshots"); }
+
+bool LayerCache::can_restore(const LayerSnapshot* snapshot, int length) const {
+  if (length < 0) return false;
+  if (snapshot == nullptr) return length == settled_ || (length < settled_ && may_truncate());
+  if (length > snapshot->to) return false;
+  return snapshot->form == LayerSnapshot::Form::rows ? snapshot->from <= settled_ : snapshot->shortest <= length;
+}
+
+void LayerCache::restore_snapshot(const LayerSnapshot* snapshot, int length) {
+  REQUIRE(can_restore(snapshot, length), "only a length that can be restored is restored");
+  if (snapshot != nullptr) {
+    REQUIRE(fits(*snapshot), "a snapshot is restored into the same layer of a cache of the same model");
+    load(*snapshot, length);
+  }
+  settled_ = length;
+  open_until_ = length;
+}
+
+void LayerCache::clear() {
+  on_clear();
+  settled_ = 0;
+  open_until_ = 0;
+}
+
 Cache::Cache(std::vector<std::unique_ptr<LayerCache>> layers, int capacity, int max_pending_rows)
     : layers_(std::move(layers)), capacity_(capacity), max_pending_rows_(max_pending_rows) {
   REQUIRE(capacity_ >= 1 && max_pending_rows_ >= 1, "a cache has room for at least one row");
@@ -87,6 +117,68 @@ Fingerprint Cache::digest() const {
   digest.add(length_);
   for (const auto& layer : layers_) layer->add_to(digest, length_);
   return digest.value();
+}
+
+Snapshot Cache::snapshot(int from) const {
+  REQUIRE(open_until_ < 0, "only a settled cache has snapshots");
+  Snapshot snapshot{std::clamp(from, 0, length_), length_, {}};
+  for (const auto& layer : layers_) snapshot.layers.push_back(layer->snapshot(from));
+  return snapshot;
+}
+
+bool Cache::fits(const Snapshot& snapshot) const {
+  if (snapshot.layers.size() != layers_.size()) return false;
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    if (snapshot.layers[i] != nullptr && !layers_[i]->fits(*snapshot.layers[i])) return false;
+  }
+  return true;
+}
+
+bool Cache::can_restore(SnapshotPath path, int length) const {
+  REQUIRE(open_until_ < 0, "only a settled cache is restored");
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    REQUIRE(path[i]->layers.size() == layers_.size(), "a snapshot is restored into a cache of the same model");
+    REQUIRE(i == 0 || path[i]->from == path[i - 1]->to, "the snapshots of a path are of adjacent positions");
+  }
+  const int begin = path.empty() ? length_ : path.front()->from;
+  const int end = path.empty() ? length_ : path.back()->to;
+  if (length < 0 || length > end || length > capacity_) return false;
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const std::vector<const LayerSnapshot*> steps = steps_of(path, i);
+    if (steps.empty()) {
+      if (length > begin || !layers_[i]->can_restore(nullptr, length)) return false;
+    } else {
+      if (!continues(steps, begin, length)) return false;
+      if (!layers_[i]->can_restore(steps.front(), std::min(length, steps.front()->to))) return false;
+    }
+  }
+  return true;
+}
+
+bool Cache::restore(SnapshotPath path, int length) {
+  if (!can_restore(path, length)) return false;
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const std::vector<const LayerSnapshot*> steps = steps_of(path, i);
+    if (steps.empty()) layers_[i]->restore_snapshot(nullptr, length);
+    for (const LayerSnapshot* step : steps) {
+      if (step == steps.front() || step->from < length) layers_[i]->restore_snapshot(step, std::min(length, step->to));
+    }
+  }
+  length_ = length;
+  end_ = length;
+  return true;
+}
+
+bool Cache::restore(const Snapshot& snapshot, int length) {
+  const Snapshot* const path[] = {&snapshot};
+  return restore(path, length);
+}
+
+void Cache::clear() {
+  REQUIRE(open_until_ < 0, "only a settled cache is cleared");
+  for (const auto& layer : layers_) layer->clear();
+  length_ = 0;
+  end_ = 0;
 }
 
 Transaction::~Transaction() {

@@ -12,6 +12,8 @@
 //     content is one state (folded_cache.h) writes a second, working state, and only a commit changes the first.
 // C3  After a commit the cache has the same digest as one that never saw the rejected rows.
 // C4  Positions are absolute: row p of the text is position p in every layer, whatever the layer's storage.
+// C5  After a restore the cache has the same digest as one that read the same text from its start; a restore that is
+//     refused changes nothing. All layers are restored, or none.
 //
 // The rows of a transaction may come in several calls of a model. They are numbered from 0 in the order of writing. In
 // a tree they are written in preorder, each at settled length + depth, whatever call it comes in.
@@ -25,6 +27,7 @@
 
 #include "ref/base/digest.h"
 #include "ref/base/require.h"
+#include "ref/caches/snapshot.h"
 
 namespace draftproof {
 
@@ -53,7 +56,37 @@ class LayerCache {
   /// Adds to `digest` what a later row can read of positions [0, length), in order of position, and nothing else.
   virtual void add_to(Digest& digest, int length) const = 0;
 
+  // What follows is called only when settled. A kind that can be restored implements snapshot, fits and load;
+  // may_truncate, if it can forget its last positions; on_clear, if it keeps more than rows that later ones replace.
+  // Without these, snapshots are empty and no restore with them succeeds.
+
+  /// Copies what a later restore needs: as rows, positions [max(0, from), settled length), or nothing if there are
+  /// none; as a state, all that the layer's kind keeps, whatever `from` is.
+  virtual LayerSnapshotPtr snapshot(int from) const;
+
+  /// Returns whether the snapshot can have come from this layer of a cache of this model. The snapshot may be from a
+  /// file and hold anything; load() may rely on all that was found right here, its sizes above all.
+  virtual bool fits(const LayerSnapshot& snapshot) const;
+
+  /// Returns whether `restore_snapshot` can reach this length; a null snapshot means truncation. Refused are: lengths
+  /// below 0 and beyond the snapshot or, without one, the settled length; rows whose first position is beyond the
+  /// settled length; lengths that a state or a truncation of this kind cannot reach (snapshot.h).
+  bool can_restore(const LayerSnapshot* snapshot, int length) const;
+  /// Makes the layer hold positions [0, length). Aborts unless can_restore.
+  void restore_snapshot(const LayerSnapshot* snapshot, int length);
+
+  /// Drops all positions; always possible.
+  void clear();
+
  protected:
+  /// Copies the snapshot's content up to `length` into the layer. The base class has checked that it fits, and sets
+  /// the settled length afterwards.
+  virtual void load(const LayerSnapshot& snapshot, int length);
+  /// Returns whether the layer still has all that a later row can see at any smaller length.
+  virtual bool may_truncate() const { return false; }
+  /// Called before the settled length becomes 0.
+  virtual void on_clear() {}
+
   /// Every write calls this first. Aborts unless `position` is the next row of the open transaction.
   void claim(int position);
   /// Copies pending row `row` to `position`. Called only on caches that support trees, for the rows of a kept path.
@@ -112,6 +145,26 @@ class Cache {
 
   /// Returns the digest of the settled content. Only when settled.
   Fingerprint digest() const;
+
+  /// Copies what a later restore needs (LayerCache::snapshot). Only when settled.
+  Snapshot snapshot(int from) const;
+
+  /// Returns whether restore() would succeed.
+  bool can_restore(SnapshotPath path, int length) const;
+
+  /// Makes the cache hold positions [0, length) of the text of the path, and returns true; or returns false and changes
+  /// nothing. The cache must hold the same text up to the path's first position. Of the states of a layer the last one
+  /// is restored; of rows each, and none may be missing. An empty path means truncation, which fails where a kind
+  /// cannot forget (snapshot.h). Only when settled. Aborts when a snapshot is of another model.
+  [[nodiscard]] bool restore(SnapshotPath path, int length);
+  [[nodiscard]] bool restore(const Snapshot& snapshot, int length);
+  [[nodiscard]] bool truncate(int length) { return restore(SnapshotPath{}, length); }
+
+  /// Drops all positions; always possible when settled.
+  void clear();
+
+  /// Returns whether each layer's snapshot, if there is one, fits this cache (LayerCache::fits).
+  bool fits(const Snapshot& snapshot) const;
 
  private:
   friend class Transaction;

@@ -19,9 +19,14 @@ class HistoryCache final : public LayerCache {
 
   void add_to(Digest& digest, int length) const override;
 
+  LayerSnapshotPtr snapshot(int from) const override;
+  bool fits(const LayerSnapshot& snapshot) const override;
+
  protected:
   void restore(int row, int position) override;
   void on_open() override;
+  void load(const LayerSnapshot& snapshot, int length) override;
+  bool may_truncate() const override { return true; }
 
  private:
   std::vector<Token> tokens_;  // may hold dropped tokens past the written positions; nothing reads them

@@ -2,6 +2,8 @@
 #include "ref/caches/recurrent_cache.h"
 
 #include <algorithm>
+#include <cstring>
+#include <memory>
 #include <span>
 #include <utility>
 
@@ -89,6 +91,41 @@ void RecurrentCache::replay(int row, int rows, bool from_settled) {
 void RecurrentCache::adopt() {
   tail_after(path(), tail_.get());
   std::swap(state_, working_state_);
+}
+
+std::string RecurrentCache::layout() const {
+  const DeltaShape& delta = shape_.delta;
+  return "gated delta net, " + std::to_string(delta.key_heads) + " key heads of " + std::to_string(delta.key_dim) +
+         ", " + std::to_string(delta.value_heads) + " value heads of " + std::to_string(delta.value_dim) +
+         ", convolution of " + std::to_string(shape_.conv_width);
+}
+
+LayerSnapshotPtr RecurrentCache::snapshot(int) const {
+  if (settled() == 0) return nullptr;
+  LayerSnapshot copy = {layout(), LayerSnapshot::Form::state, settled(), settled(), settled()};
+  const std::size_t tail = sizeof(float) * tail_floats();
+  const std::size_t state = sizeof(float) * delta_state_floats(shape_.delta);
+  copy.data.resize(tail + state);
+  std::memcpy(copy.data.data(), tail_.get(), tail);
+  std::memcpy(copy.data.data() + tail, state_.get(), state);
+  return std::make_shared<const LayerSnapshot>(std::move(copy));
+}
+
+bool RecurrentCache::fits(const LayerSnapshot& snapshot) const {
+  return snapshot.layout == layout() && snapshot.form == LayerSnapshot::Form::state && snapshot.from == snapshot.to &&
+         snapshot.shortest == snapshot.to && snapshot.to >= 1 &&
+         snapshot.data.size() == sizeof(float) * (tail_floats() + delta_state_floats(shape_.delta));
+}
+
+void RecurrentCache::load(const LayerSnapshot& snapshot, int) {
+  const std::size_t tail = sizeof(float) * tail_floats();
+  std::memcpy(tail_.get(), snapshot.data.data(), tail);
+  std::memcpy(state_.get(), snapshot.data.data() + tail, snapshot.data.size() - tail);
+}
+
+void RecurrentCache::on_clear() {
+  std::fill_n(tail_.get(), tail_floats(), 0.0F);
+  std::fill_n(state_.get(), delta_state_floats(shape_.delta), 0.0F);
 }
 
 void RecurrentCache::add_to(Digest& digest, int) const {

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <string>
 
 #include "kernels/aligned.h"
 #include "kernels/delta_state.h"
@@ -62,11 +63,17 @@ class RecurrentCache final : public FoldedCache {
   /// Adds the tail, oldest input first, then the state in order of value head, key dimension and value dimension.
   void add_to(Digest& digest, int length) const override;
 
+  LayerSnapshotPtr snapshot(int from) const override;
+  bool fits(const LayerSnapshot& snapshot) const override;
+
  protected:
+  void load(const LayerSnapshot& snapshot, int length) override;
+  void on_clear() override;
   void replay(int row, int rows, bool from_settled) override;
   void adopt() override;
 
  private:
+  std::string layout() const;
   std::size_t tail_floats() const noexcept;
   Rows rows_at(int row, bool from_settled) const noexcept;
   /// Sets `to` to the tail after the pending rows of `path`; `to` may be the settled tail.

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "ref/models/hash.h"
 
+#include <cstring>
+#include <memory>
+#include <utility>
+
 #include "ref/base/require.h"
 #include "ref/caches/folded_cache.h"
 #include "ref/caches/history_cache.h"
@@ -22,7 +26,7 @@ std::uint64_t with_token(std::uint64_t state, Token token) {
 /// The hash of the text, and no text.
 class HashCache final : public FoldedCache {
  public:
-  explicit HashCache(std::uint64_t seed) : state_(seed) {}
+  explicit HashCache(std::uint64_t seed) : seed_(seed), state_(seed) {}
 
   void write(int position, Token token) {
     const Claimed claimed = claim_rows(position, 1);
@@ -35,7 +39,23 @@ class HashCache final : public FoldedCache {
 
   void add_to(Digest& digest, int) const override { digest.add(state_); }
 
+  LayerSnapshotPtr snapshot(int) const override {
+    if (settled() == 0) return nullptr;
+    LayerSnapshot copy = {"hash", LayerSnapshot::Form::state, settled(), settled(), settled()};
+    copy.data.resize(sizeof state_);
+    std::memcpy(copy.data.data(), &state_, sizeof state_);
+    return std::make_shared<const LayerSnapshot>(std::move(copy));
+  }
+  bool fits(const LayerSnapshot& snapshot) const override {
+    return snapshot.layout == "hash" && snapshot.form == LayerSnapshot::Form::state && snapshot.from == snapshot.to &&
+           snapshot.shortest == snapshot.to && snapshot.to >= 1 && snapshot.data.size() == sizeof state_;
+  }
+
  protected:
+  void load(const LayerSnapshot& snapshot, int) override {
+    std::memcpy(&state_, snapshot.data.data(), sizeof state_);
+  }
+  void on_clear() override { state_ = seed_; }
   void replay(int row, int rows, bool from_settled) override {
     if (from_settled) working_ = state_;
     for (int i = row; i < row + rows; ++i) working_ = with_token(working_, pending_.at(static_cast<std::size_t>(i)));
@@ -43,6 +63,7 @@ class HashCache final : public FoldedCache {
   void adopt() override { state_ = working_; }
 
  private:
+  std::uint64_t seed_;
   std::uint64_t state_;
   std::uint64_t working_ = 0;
   std::vector<Token> pending_;  // of the open transaction, in write order
