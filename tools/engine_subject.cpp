@@ -5,6 +5,7 @@
 #include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/models/memory.h"
+#include "zoo/joint_run.h"
 
 namespace draftproof {
 namespace {
@@ -29,6 +30,9 @@ void refuse_to_keep(std::size_t runs, const Trace& like) {
   }
 }
 
+/// Of the prefix cache of a joint run.
+constexpr std::size_t prefix_bytes = std::size_t{1} << 30;
+
 }  // namespace
 
 Engine& EngineSubject::engine(const Variation& variation) {
@@ -52,6 +56,25 @@ Trace EngineSubject::run_with_callback(const Request& request, const Variation& 
     kept_();
   }
   return trace;
+}
+
+std::optional<JointRun> EngineSubject::run_together(std::span<const Companion> companions, const JointPlan& plan) {
+  const Variation& common = companions.front().variation;
+  Engine& engine = this->engine(common);
+  std::vector<Engine::Opened> opened;
+  std::vector<Scheduled> scheduled;
+  for (const Companion& one : companions) {
+    opened.push_back(engine.open(one.request, one.variation, one.variation.draft, *one.variation.rule, *one.random,
+                                 Recording::digests));
+    scheduled.push_back({opened.back().sequence.get(), opened.back().cost, one.timetable});
+  }
+  PrefixCache prefixes(prefix_bytes);
+  Scheduler scheduler(engine.target(common), {.rows_per_pass = plan.rows_per_pass},
+                      plan.prefix_cache ? &prefixes : nullptr);
+  JointRun run;
+  with_workers([&] { run = run_jointly(scheduler, scheduled); });
+  for (Trace& trace : run.traces) engine.sign(trace);
+  return run;
 }
 
 std::string EngineSubject::numerics(const Variation& variation) {

@@ -23,6 +23,7 @@ class EngineSubject final : public Subject {
 
   Trace run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
                           const OnRound& on_round) override;
+  std::optional<JointRun> run_together(std::span<const Companion> companions, const JointPlan& plan) override;
   Model& target(const Variation& variation) override { return engine(variation).target(); }
   std::string numerics(const Variation& variation) override;
 

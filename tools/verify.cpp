@@ -31,6 +31,7 @@ struct VerifyOptions {
   TraceFileNames trace;
   std::string reproducer;
   std::string effort = "standard";
+  int sequences = 0;  // 0: as many as the effort says
 };
 
 /// Returns the kernel tables to try: the named one, or every table that this CPU can run and that passes the self-test
@@ -56,6 +57,12 @@ std::string sampling_text(const Sampling& s) {
                         s.frequency_penalty, s.repeat_last_n);
   }
   return text;
+}
+
+Effort effort_of(const VerifyOptions& options) {
+  Effort effort = effort_by_name(options.effort);
+  if (options.sequences > 0) effort.sequences = options.sequences;
+  return effort;
 }
 
 /// Measures short runs: every draft of the planned variations on the best table, and plain decoding on every table.
@@ -262,7 +269,7 @@ class VerifyCommand {
 
   const VerifyOptions& options_;
   const CommonOptions& common_;
-  const Effort& effort_;
+  const Effort effort_;
   ReportFiles files_;
   TraceFiles trace_files_;
   std::optional<ReproducerFolder> folder_;
@@ -286,7 +293,7 @@ class VerifyCommand {
 VerifyCommand::VerifyCommand(const VerifyOptions& options)
     : options_(options),
       common_(options.common),
-      effort_(effort_by_name(options.effort)),
+      effort_(effort_of(options)),
       files_(options.files, sources_of(options)),
       trace_files_(checked_trace(options), options.common, files_.guarded()),
       folder_(options.reproducer.empty() ? std::nullopt : std::optional<ReproducerFolder>(options.reproducer)),
@@ -472,6 +479,8 @@ void add_verify(Command& app) {
   command.option("--effort", options->effort, "how much is varied; the report names what is left out")
       .choices({"quick", "standard", "full"})
       .show_default();
+  command.option("--sequences", options->sequences, "sequences that are decoded together; left out: as the effort says")
+      .range(2, 64);
   command.action([options] {
     CommonOptions& common = options->common;
     if (common.prompt.empty() && common.prompt_file.empty() && common.prompt_tokens.empty()) {

@@ -231,6 +231,10 @@ std::vector<double> steps_of(const VerifyQuestion& question, const Effort& effor
   double timing = 0;
   for (const std::string& draft : question.drafts) timing += run(draft, question.tables.front());
 
+  // Each sequence alone, and in batches; on average they have two thirds of the tokens.
+  const double joint = effort.sequences * (1.0 + std::min(effort.batches, 4)) * 2 / 3 *
+                       run(question.drafts.empty() ? "none" : question.drafts.front(), question.tables.front());
+
   const auto distinct = static_cast<double>(texts.size());
   const double pieces = static_cast<double>(first_of(prompt_piece_sizes, effort.prompt_pieces).size());
   const std::map<std::string, double> checks = {
@@ -241,8 +245,9 @@ std::vector<double> steps_of(const VerifyQuestion& question, const Effort& effor
       {"config_invariance", distinct * 2 * (prompt + tokens) * plain.prompt_row},
       {"repeatable", 2.2 * again},
       {"chunked_prefill_and_resume", ((prompt > 8 ? pieces : 0) + 1.5 * std::min(effort.cuts, 2)) * again},
-      {"sequence_isolation", 2.5 * again},
-      {"log_probabilities", on_tables * run("none", question.tables.front()) + loadings},
+      {"sequence_isolation", 2.5 * again + joint},
+      {"prefix_reuse", 6 * again},
+      {"log_probabilities", on_tables * run("none", question.tables.front()) + loadings + again},
   };
   for (const Check* const check : all_checks()) {
     const auto found = checks.find(check->name);

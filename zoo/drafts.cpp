@@ -23,6 +23,11 @@ class VariableLength final : public ModelDraft {
   void propose(Token anchor, int limit, ProposalBuilder& builder) override {
     if (const int wanted = std::min(limit, read_ % 3); wanted > 0) ModelDraft::propose(anchor, wanted, builder);
   }
+  void forget() override {
+    read_ = 0;
+    ModelDraft::forget();
+  }
+  Cache* context() override { return nullptr; }
 
  private:
   int read_ = 0;

@@ -9,6 +9,8 @@
 #include "ref/drafts/model_draft.h"
 #include "ref/drafts/none.h"
 #include "ref/drafts/scripted.h"
+#include "ref/models/serial.h"
+#include "zoo/joint_run.h"
 
 namespace draftproof::zoo {
 
@@ -44,14 +46,57 @@ std::unique_ptr<Draft> ZooSubject::new_draft(const std::string& name, int capaci
   return std::make_unique<ModelDraft>(*perturbed_, capacity, draft_max);
 }
 
-Trace ZooSubject::run_with_callback(const Request& request, const Variation& variation, RandomSource& sound_random,
-                                    const OnRound& on_round) {
-  Request asked = request;
+/// Returns the request as a decoder with these parts runs it.
+Request ZooSubject::as_asked(const Request& request) {
   if (!first_) first_ = request;
+  Request asked = request;
   if (parts_.first_asked) {
     asked.sampling = first_->sampling;
     asked.stops = first_->stops;
   }
+  return asked;
+}
+
+std::optional<JointRun> ZooSubject::run_together(std::span<const Companion> companions, const JointPlan& plan) {
+  if (parts_.loop) return std::nullopt;
+  const Variation& common = companions.front().variation;
+  SerialModel serial(target(common));
+  Model& own_target = common.verification == Verification::serial ? serial : target(common);
+  ModelDrafter drafter(*perturbed_);
+  std::vector<std::unique_ptr<Draft>> drafts;
+  std::vector<std::unique_ptr<RandomSource>> randoms;
+  std::vector<std::unique_ptr<Sequence>> sequences;
+  std::vector<Scheduled> scheduled;
+  for (const Companion& one : companions) {
+    const Request asked = as_asked(one.request);
+    const Variation& variation = one.variation;
+    const int capacity = static_cast<int>(asked.prompt.size()) + asked.max_new_tokens + slack;
+    drafts.push_back(new_draft(variation.draft, capacity, variation.draft_max));
+    randoms.push_back(parts_.random == nullptr ? nullptr : parts_.random(*one.random));
+    const bool drafts_jointly = variation.draft == "perturbed" && parts_.draft == nullptr && variation.draft_max > 0;
+    const Rule& rule = same_name(parts_.rule, *variation.rule) ? *parts_.rule : *variation.rule;
+    const Collaborators with = {.target = own_target,
+                                .draft = *drafts.back(),
+                                .rule = rule,
+                                .random = randoms.back() ? *randoms.back() : *one.random,
+                                .drafter = drafts_jointly ? &drafter : nullptr,
+                                .draft_name = variation.draft == "none" ? "" : variation.draft};
+    sequences.push_back(std::make_unique<Sequence>(with, asked, variation, Recording::digests));
+    scheduled.push_back({sequences.back().get(), {}, one.timetable});
+  }
+  PrefixCache prefixes(std::size_t{1} << 24);
+  Scheduler scheduler(own_target, {.rows_per_pass = plan.rows_per_pass}, plan.prefix_cache ? &prefixes : nullptr);
+  JointRun run = run_jointly(scheduler, scheduled);
+  for (std::size_t i = 0; i < companions.size(); ++i) {
+    run.traces[i].request.sampling = companions[i].request.sampling;
+    run.traces[i].request.stops = companions[i].request.stops;
+  }
+  return run;
+}
+
+Trace ZooSubject::run_with_callback(const Request& request, const Variation& variation, RandomSource& sound_random,
+                                    const OnRound& on_round) {
+  const Request asked = as_asked(request);
   const int capacity = static_cast<int>(asked.prompt.size()) + asked.max_new_tokens + slack;
   const auto draft = new_draft(variation.draft, capacity, variation.draft_max);
   const auto own_random = parts_.random == nullptr ? nullptr : parts_.random(sound_random);

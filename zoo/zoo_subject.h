@@ -26,11 +26,13 @@ class ZooSubject final : public Subject {
 
   Trace run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
                           const OnRound& on_round) override;
+  std::optional<JointRun> run_together(std::span<const Companion> companions, const JointPlan& plan) override;
   Model& target(const Variation& variation) override;
   std::string numerics(const Variation&) override { return "hash"; }
 
  private:
   std::unique_ptr<Draft> new_draft(const std::string& name, int capacity, int draft_max);
+  Request as_asked(const Request& request);
 
   Parts parts_;
   std::unique_ptr<Model> sound_;

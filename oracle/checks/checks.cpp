@@ -15,6 +15,7 @@ std::span<const Check* const> all_checks() noexcept {
       &repeatable,
       &chunked_prefill_and_resume,
       &sequence_isolation,
+      &prefix_reuse,
       &log_probabilities,
       &termination_and_counters,
   };

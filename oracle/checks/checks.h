@@ -19,6 +19,7 @@ extern const Check rng_accounting;
 extern const Check repeatable;
 extern const Check chunked_prefill_and_resume;
 extern const Check sequence_isolation;
+extern const Check prefix_reuse;
 extern const Check log_probabilities;
 extern const Check termination_and_counters;
 

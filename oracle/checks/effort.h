@@ -28,6 +28,8 @@ struct Effort {
   int readings;        // entries of other_readings
   int fresh_rows;      // plain rows of a text that are recomputed from the whole text; the others use a KV cache
   int timed_repeats;
+  int sequences;       // decoded together, at least two
+  int batches;         // entries of ways_to_join
 };
 
 /// Ordered from the least effort to full_effort().

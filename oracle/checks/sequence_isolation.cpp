@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Two sequences in one process: between the first rounds of one, another request is decoded completely. Alone, the
-// other request must match plain decoding. Together, both must give what they give alone and draw under keys of their
-// own sequence only.
+// Sequences beside each other. In turns: between the first rounds of one, another request is decoded completely. In
+// joint passes: several requests are decoded together, which come and go; one is preempted, one cancelled, one fails.
+// Alone, the other request must match plain decoding. Together, each must give what it gives alone and draw under keys
+// of its own sequence only.
 #include <algorithm>
 
 #include "oracle/checks/checks.h"
+#include "oracle/checks/companions.h"
 #include "oracle/checks/same_run.h"
 
 namespace draftproof {
@@ -12,20 +14,19 @@ namespace {
 
 constexpr int visits = 2;  // rounds between which the other request runs
 
-/// Notices a draw under the key of another sequence.
-class OneSequence final : public RandomSource {
- public:
-  OneSequence(std::uint64_t seed, int sequence) : source_(seed), sequence_(sequence) {}
-  std::size_t sample_index(const Key& key, std::span<const std::uint64_t> weights) override {
-    foreign = foreign || key.sequence != sequence_;
-    return source_.sample_index(key, weights);
-  }
-  bool foreign = false;
-
- private:
-  PhiloxSource source_;
-  int sequence_;
+/// How the sequences of a batch come and go.
+struct WayToJoin {
+  const char* name;
+  int gap;            // passes between one and the next
+  bool reversed;      // the last one comes first
+  bool trouble;       // the second is preempted, the third cancelled; the random numbers of the fourth fail
+  int rows_per_pass;
 };
+/// Those that find most for their time first.
+constexpr WayToJoin ways_to_join[] = {{"that come one after the other and some of which leave", 1, false, true, 24},
+                                      {"that come together", 0, false, false, 256},
+                                      {"that come in reverse order", 2, true, true, 64},
+                                      {"in passes of few rows", 0, false, true, 5}};
 
 /// Runs the other request alone, and then between the rounds of `run`. `other` is the run of `alone` in that variation.
 void examine_pair(Trial& trial, const Run& run, Trial& alone, const Run& other, Examination& examination) {
@@ -53,11 +54,47 @@ void examine_pair(Trial& trial, const Run& run, Trial& alone, const Run& other, 
     OneSequence other_random(trial.seed, alone.request.sequence);
     const Trace between = trial.subject.run(alone.request, variation, other_random);
     expect("a sequence between the rounds of another",
-           difference(other.trace, 0, between, true, alone.promises_tokens(variation)), other_random.foreign);
+           difference(other.trace, 0, between, true, alone.promises_tokens(variation)), other_random.foreign());
     return true;
   });
   expect("a sequence with another between its rounds",
-         difference(run.trace, 0, trace, true, trial.promises_tokens(variation)), random.foreign);
+         difference(run.trace, 0, trace, true, trial.promises_tokens(variation)), random.foreign());
+}
+
+struct Passes {
+  long all = 0;
+  long shared = 0;
+  long batches = 0;
+  bool possible = true;  // the subject decodes several requests together
+};
+
+/// Runs batches of sequences and compares each with what it gives alone.
+Passes examine_batches(Trial& trial, Examination& examination) {
+  Passes passes;
+  std::vector<Companion> companions = companions_of(trial, trial.effort.sequences);
+  if (companions.empty()) return passes;
+  const std::vector<Trace> expected = alone(trial, companions);
+  const int count = static_cast<int>(companions.size());
+  for (const WayToJoin& way : first_of(ways_to_join, trial.effort.batches)) {
+    std::vector<OneSequence> randoms;
+    for (int i = 0; i < count; ++i) {
+      randoms.emplace_back(trial.seed, companions[i].request.sequence, way.trouble && i == 3 ? 4 : -1);
+    }
+    for (int i = 0; i < count; ++i) {
+      companions[i].random = &randoms[i];
+      companions[i].timetable = {.joins_after = way.gap * (way.reversed ? count - 1 - i : i),
+                                 .preempted_after = way.trouble && i % 4 == 1 ? 1 : Timetable::never,
+                                 .cancelled_after = way.trouble && i % 4 == 2 ? 2 : Timetable::never};
+    }
+    const std::optional<JointRun> run = trial.subject.run_together(companions, {.rows_per_pass = way.rows_per_pass});
+    passes.possible = run.has_value();
+    if (!run) return passes;
+    ++passes.batches;
+    passes.all += run->passes;
+    passes.shared += run->shared;
+    expect_as_alone(companions, expected, *run, randoms, trial, way.name, examination);
+  }
+  return passes;
 }
 
 Finding examine_sequence_isolation(Trial& trial) {
@@ -81,18 +118,27 @@ Finding examine_sequence_isolation(Trial& trial) {
     others_differ = others_differ || alone.runs[i].trace.output != firsts[i]->trace.output;
     examine_pair(trial, *firsts[i], alone, alone.runs[i], examination);
   }
+  const Passes passes = examine_batches(trial, examination);
+  const std::string batches =
+      passes.possible ? "; " + std::to_string(passes.batches) + " batches of " +
+                            std::to_string(trial.effort.sequences) + " sequences, which shared " +
+                            std::to_string(passes.shared) + " of " + std::to_string(passes.all) + " passes"
+                      : "";
+  const std::string missing = !others_differ ? "both requests give the same text, so a mix-up of the two could not be seen"
+                              : passes.possible && passes.shared == 0 ? "no pass had rows of two sequences"
+                                                                      : "";
   return std::move(examination)
-      .finding(std::to_string(firsts.size()) + " pairs of sequences, each as it is alone",
-               others_differ ? "" : "both requests give the same text, so a mix-up of the two could not be seen");
+      .finding(std::to_string(firsts.size()) + " pairs of sequences" + batches + ", each as it is alone", missing);
 }
 
 }  // namespace
 
 const Check sequence_isolation = {
     "sequence_isolation",
-    "a run stays the same while another request, itself right, is decoded between its rounds",
-    "what sequences share: KV caches, a generator, scratch buffers, the request; keys without their sequence; where "
-    "the other request fails alone, everything that tokens_equal, logits_equal, acceptance_correct and "
+    "a run stays the same while other requests are decoded between its rounds and in its passes, whoever comes, goes, is "
+    "preempted or fails",
+    "what sequences share: passes, KV caches, a generator, scratch buffers, the request; keys without their sequence; "
+    "where the other request fails alone, everything that tokens_equal, logits_equal, acceptance_correct and "
     "termination_and_counters blame",
     "what is wrong in the same way in this request alone: the model, the rule, sampling",
     examine_sequence_isolation};

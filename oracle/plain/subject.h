@@ -42,12 +42,16 @@ struct Companion {
   Timetable timetable = {};
 };
 
+struct JointPlan {
+  int rows_per_pass = 256;
+  bool prefix_cache = false;  // requests reuse what earlier ones have read
+};
+
 struct JointRun {
   std::vector<Trace> traces;        // of each companion
   std::vector<std::string> errors;  // of each companion; empty when it has none
   long passes = 0;                  // forward passes of the target
   long shared = 0;                  // ... with rows of more than one request
-  long preemptions = 0;
 };
 
 class Subject {
@@ -62,9 +66,9 @@ class Subject {
   virtual Trace run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
                                   const OnRound& on_round) = 0;
 
-  /// Runs requests together, in forward passes that they share, of at most `rows_per_pass` rows. All variations have
-  /// one kernel table, number of threads and verification. Nothing: the subject decodes one request at a time.
-  virtual std::optional<JointRun> run_together(std::span<const Companion>, int /*rows_per_pass*/) { return {}; }
+  /// Runs requests together, in forward passes that they share. All variations have one kernel table, number of threads
+  /// and verification. Nothing: the subject decodes one request at a time.
+  virtual std::optional<JointRun> run_together(std::span<const Companion>, const JointPlan&) { return {}; }
 
   /// Returns the target alone, with the numerics of that variation; valid until the next call.
   virtual Model& target(const Variation& variation) = 0;

@@ -177,7 +177,8 @@ Engine::Opened Engine::open(Request request, const Execution& asked, const std::
     opened.draft = std::make_unique<NoDraft>();
   }
   if (execution.draft_max == 0) execution.draft_max = opened.draft->draft_max();
-  const Collaborators with = {target(execution), *opened.draft, rule, random, shared, stop};
+  const Collaborators with = {target(execution), *opened.draft, rule, random, shared, stop,
+                              shared != nullptr ? draft : ""};
   opened.sequence = std::make_unique<Sequence>(with, std::move(request), execution, recording);
   return opened;
 }

@@ -66,7 +66,8 @@ class Engine {
                RandomSource& random, Recording recording = Recording::counts, const RoundCallback& watch = {},
                const std::atomic<bool>* cancelled = nullptr);
 
-  /// A sequence to be added to a scheduler over target(execution), with what it owns.
+  /// A sequence to be added to a scheduler over target(execution), with what it owns. In a prefix cache its draft has
+  /// the name `draft`.
   struct Opened {
     std::unique_ptr<Draft> draft;
     std::unique_ptr<Sequence> sequence;

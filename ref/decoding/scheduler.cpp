@@ -103,6 +103,10 @@ void Scheduler::admit() {
     waiting_.pop_front();
     entry.admitted = ++admissions_;
     running_.push_back(entry);
+    if (prefixes_ == nullptr) continue;
+    const int before = entry.sequence->cache().length();
+    entry.sequence->reuse(*prefixes_);
+    counts_.reused += entry.sequence->cache().length() - before;
   }
 }
 
@@ -144,6 +148,7 @@ void Scheduler::gather() {
     (room ? taken : left).push_back(entry);
     if (!room) continue;
     parts_.emplace_back().sequence = &sequence;
+    parts_.back().reading = sequence.reading();
     if (sequence.prepare(rows, scratch_)) {
       rows_left -= rows;
     } else {
@@ -222,8 +227,12 @@ void Scheduler::finish_parts() {
     do_jobs<ObserveJob>(jobs, drafters, &Drafter::observe, observe_alone);
   }
   for (Part& part : parts_) {
-    if (part.alive) part.sequence->commit(part.observe, seconds, scratch_);
+    if (!part.alive) continue;
     part.alive = false;
+    Sequence& sequence = *part.sequence;
+    sequence.commit(part.observe, seconds, scratch_);
+    const bool text_read = part.reading && !sequence.reading();
+    if (prefixes_ != nullptr && !sequence.error() && (text_read || sequence.finished())) sequence.publish(*prefixes_);
   }
 }
 

@@ -45,13 +45,16 @@ struct SchedulerCounts {
   long passes = 0;       // forward passes of the target
   long shared = 0;       // ... with rows of more than one sequence
   long rows = 0;         // rows of all passes
+  long reused = 0;       // positions that came from the prefix cache
   long preemptions = 0;
 };
 
 class Scheduler {
  public:
-  /// The target outlives the scheduler and is that of all its sequences.
-  explicit Scheduler(Model& target, const SchedulerLimits& limits = {}) : target_(target), limits_(limits) {}
+  /// The target outlives the scheduler and is that of all its sequences. So does the prefix cache, if there is one:
+  /// sequences take from it what they need not read, and give to it what they have read.
+  explicit Scheduler(Model& target, const SchedulerLimits& limits = {}, PrefixCache* prefixes = nullptr)
+      : target_(target), limits_(limits), prefixes_(prefixes) {}
 
   /// The sequence takes part as soon as there is room for it, until it finishes or fails; it outlives the scheduler or
   /// is removed. Throws Error, with the numbers, when its caches alone do not fit.
@@ -80,7 +83,8 @@ class Scheduler {
     ProposeJob propose = {};
     bool proposes = false;
     ObserveJob observe = {};
-    bool alive = true;  // the pass goes on for it
+    bool alive = true;    // the pass goes on for it
+    bool reading = false;  // the pass is a chunk of its text
   };
 
   bool fits(const Entry& entry) const;
@@ -96,6 +100,7 @@ class Scheduler {
 
   Model& target_;
   SchedulerLimits limits_;
+  PrefixCache* prefixes_;
   SchedulerCounts counts_;
   std::deque<Entry> running_;  // the next to be served first
   std::deque<Entry> waiting_;

@@ -113,6 +113,35 @@ void Sequence::preempt() {
   with_.draft.forget();
 }
 
+PrefixCache::Parts Sequence::parts() {
+  PrefixCache::Parts parts = {{"target", cache_.get()}};
+  if (with_.draft_name.empty()) return parts;
+  Cache* const context = with_.draft.context();
+  if (context == nullptr) return {};
+  parts[with_.draft_name] = context;
+  return parts;
+}
+
+void Sequence::reuse(PrefixCache& prefixes) {
+  REQUIRE(!transaction_ && !builder_, "a pass is never interrupted");
+  const PrefixCache::Parts parts = this->parts();
+  if (cache_->length() > 0 || parts.empty()) return;
+  std::vector<std::string> names;
+  for (const auto& [name, cache] : parts) names.push_back(name);
+  const PrefixCache::Lease found = prefixes.find(text_, positions() - 1, names);
+  if (found.length() == 0) return;
+  prefixes.restore(found, parts);
+  trace_.reused = found.length();
+  note_end();
+}
+
+void Sequence::publish(PrefixCache& prefixes) {
+  REQUIRE(!transaction_ && !builder_, "a pass is never interrupted");
+  const PrefixCache::Parts parts = this->parts();
+  if (cache_->length() == 0 || parts.empty()) return;
+  prefixes.insert(std::span<const Token>(text_).first(static_cast<std::size_t>(cache_->length())), parts);
+}
+
 int Sequence::tokens_left() const noexcept {
   return trace_.request.max_new_tokens - static_cast<int>(trace_.output.size());
 }

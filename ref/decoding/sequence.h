@@ -26,6 +26,7 @@
 
 #include "ref/acceptance/random_source.h"
 #include "ref/acceptance/rule.h"
+#include "ref/caches/prefix_cache.h"
 #include "ref/decoding/trace.h"
 #include "ref/drafts/draft.h"
 #include "ref/models/model.h"
@@ -53,6 +54,7 @@ struct Collaborators {
   RandomSource& random;
   Drafter* drafter = nullptr;     // that opened the draft; nullptr: the draft works alone
   StopCondition* stop = nullptr;  // ends the text beside the stop tokens
+  std::string draft_name = {};    // of what the draft keeps of the text, in a prefix cache; empty: it keeps nothing
 };
 
 /// Scratch memory that the sequences of a scheduler share.
@@ -74,6 +76,12 @@ class Sequence {
   void resume();
   /// Gives back the memory of the caches; the next passes read the text again. Not inside a pass.
   void preempt();
+
+  /// Takes the caches of the longest prefix that is known; the next passes read the rest of the text. Not inside a
+  /// pass.
+  void reuse(PrefixCache& prefixes);
+  /// Gives copies of the caches to the prefix cache. Not inside a pass.
+  void publish(PrefixCache& prefixes);
 
   const Trace& trace() const& noexcept { return trace_; }
   Trace trace() && { return std::move(trace_); }
@@ -116,6 +124,8 @@ class Sequence {
   void call_back(SequenceScratch& scratch);
   void finish_if_due();
   void note_end();
+  /// The caches by their names in a prefix cache; empty when the draft keeps the text in a way of its own.
+  PrefixCache::Parts parts();
   int tokens_left() const noexcept;
   bool digests() const noexcept { return recording_ == Recording::digests; }
   /// Adds to the statistic of the present pass.

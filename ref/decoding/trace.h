@@ -65,6 +65,7 @@ struct Trace {
   Execution execution;   // draft_max is the draft's default when none was requested
   std::string kernels;   // kernel table and number of threads; empty and 0 for models without kernels (hash models)
   int threads = 0;
+  int reused = 0;        // positions of the text that came from a prefix cache
   std::vector<Token> output;
   Finish finish = Finish::unfinished;
   std::vector<Round> rounds;

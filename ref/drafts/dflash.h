@@ -21,6 +21,7 @@ class DFlashDraft final : public Draft {
   void observe(std::span<const Token> committed, std::span<const float> features) override;
   void propose(Token anchor, int limit, ProposalBuilder& builder) override;
   void forget() override;
+  Cache* context() override { return context_.get(); }
   Fingerprint digest() const override { return context_->digest(); }
 
  private:

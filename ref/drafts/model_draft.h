@@ -20,6 +20,7 @@ class ModelDraft : public Draft {
   void observe(std::span<const Token> committed, std::span<const float> features) override;
   void propose(Token anchor, int limit, ProposalBuilder& builder) override;
   void forget() override;
+  Cache* context() override { return cache_.get(); }
   Fingerprint digest() const override { return cache_->digest(); }
 
  protected:

@@ -90,8 +90,8 @@ class Model {
 
   /// Computes every segment at positions [cache.end(), ...) inside the open transaction of its cache and writes its
   /// rows to that cache; all caches of a batch are different. A row of a tree has position cache.length() + depth and
-  /// depends on its ancestors only. A segment whose logits are NaN gets an error; the other segments are computed as without
-  /// it.
+  /// depends on its ancestors only. A segment whose logits are NaN gets an error; the other segments are computed as
+  /// without it.
   virtual void forward(std::span<const Segment> batch, Outputs& outputs) = 0;
 };
 

@@ -183,6 +183,7 @@ class TreeDraft final : public ModelDraft {
     ModelDraft::forget();
     observed_ = 0;
   }
+  Cache* context() override { return nullptr; }
 
   void propose(Token anchor, int limit, ProposalBuilder& builder) override {
     const auto truth = [&] {
