@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <cstring>
 #include <map>
+#include <memory>
+#include <utility>
 
 #include "oracle/plain/plain.h"
 #include "zoo/parts.h"
@@ -29,6 +32,60 @@ class Wrapper : public OneByOneModel {
     return std::span(outputs.logits).subspan(static_cast<std::size_t>(row) * width, width);
   }
   Model& sound_;
+};
+
+/// A wrapper that sees whole batches.
+class BatchWrapper : public Model {
+ public:
+  explicit BatchWrapper(Model& sound) : sound_(sound) {}
+  int vocabulary() const override { return sound_.vocabulary(); }
+  int context() const override { return sound_.context(); }
+  std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override {
+    return sound_.new_cache(capacity, max_pending_rows);
+  }
+
+ protected:
+  std::span<float> last_row(SegmentOutput& output) const {
+    return output.logits.last(static_cast<std::size_t>(vocabulary()));
+  }
+  Model& sound_;
+};
+
+/// The last rows of the first two segments that want any change places.
+class RowsOfNeighbor final : public BatchWrapper {
+ public:
+  using BatchWrapper::BatchWrapper;
+  void forward(std::span<const Segment> batch, Outputs& outputs) override {
+    sound_.forward(batch, outputs);
+    std::vector<SegmentOutput*> wanted;
+    for (SegmentOutput& output : outputs.segments) {
+      if (!output.logits.empty()) wanted.push_back(&output);
+    }
+    if (wanted.size() > 1) std::ranges::swap_ranges(last_row(*wanted[0]), last_row(*wanted[1]));
+  }
+};
+
+/// Rows are handed out in the order of the pass before: after a change of the batch they reach another sequence.
+class ScatteredByTheOrderBefore final : public BatchWrapper {
+ public:
+  using BatchWrapper::BatchWrapper;
+  void forward(std::span<const Segment> batch, Outputs& outputs) override {
+    sound_.forward(batch, outputs);
+    std::vector<const Cache*> order;
+    for (const Segment& segment : batch) order.push_back(segment.cache);
+    const std::size_t places = std::min(order.size(), before_.size());
+    for (std::size_t place = 0; place < places; ++place) {
+      const auto now = std::ranges::find(order, before_[place]);
+      if (now == order.end() || static_cast<std::size_t>(now - order.begin()) <= place) continue;
+      SegmentOutput& here = outputs.segments[place];
+      SegmentOutput& there = outputs.segments[static_cast<std::size_t>(now - order.begin())];
+      if (!here.logits.empty() && !there.logits.empty()) std::ranges::swap_ranges(last_row(here), last_row(there));
+    }
+    before_ = std::move(order);
+  }
+
+ private:
+  std::vector<const Cache*> before_;
 };
 
 class EvenPassesDiffer final : public Wrapper {
@@ -96,10 +153,24 @@ using Settle = void (*)(Text& held, const Written& written);
 void drop(Text& held, std::size_t count) { held.resize(held.size() - std::min(held.size(), count)); }
 void settle_soundly(Text& held, const Written& written) { drop(held, written.rejected); }
 
+/// Slots of sequences: how many are in use, and what the last one that was given back held while others were.
+struct Slots {
+  int used = 0;
+  Text left;
+};
+
 /// Tokens as they were written. What was committed of a transaction is settled when the next one is written.
 class TokenCache final : public LayerCache {
  public:
-  TokenCache(Settle settle, bool digests_residue) : settle_(settle), digests_residue_(digests_residue) {}
+  TokenCache(Settle settle, bool digests_residue, Slots* slots)
+      : settle_(settle), digests_residue_(digests_residue), slots_(slots) {
+    if (slots_ == nullptr) return;
+    ++slots_->used;
+    tokens_ = std::exchange(slots_->left, {});
+  }
+  ~TokenCache() override {
+    if (slots_ != nullptr && --slots_->used > 0) slots_->left = tokens_;
+  }
 
   void write(int position, Token token, bool prefill) {
     if (position == settled()) {
@@ -127,6 +198,30 @@ class TokenCache final : public LayerCache {
     if (digests_residue_ && !tokens_.empty()) digest.add(tokens_.back());
   }
 
+  LayerSnapshotPtr snapshot(int) const override {
+    if (settled() == 0) return nullptr;
+    LayerSnapshot copy = {"tokens", LayerSnapshot::Form::state, settled(), settled(), settled()};
+    const Text text = held();
+    const auto bytes = std::as_bytes(std::span(text));
+    copy.data.assign(bytes.begin(), bytes.end());
+    return std::make_shared<const LayerSnapshot>(std::move(copy));
+  }
+  bool fits(const LayerSnapshot& snapshot) const override { return snapshot.layout == "tokens"; }
+
+ protected:
+  void load(const LayerSnapshot& snapshot, int length) override {
+    tokens_.resize(snapshot.data.size() / sizeof(Token));
+    std::memcpy(tokens_.data(), snapshot.data.data(), snapshot.data.size());
+    begin_ = length;
+    rows_ = 0;
+    prefill_ = true;
+  }
+  void on_clear() override {
+    tokens_.clear();
+    begin_ = rows_ = committed_ = rejections_ = in_a_row_ = 0;
+    prefill_ = true;
+  }
+
  private:
   int rejected() const { return rows_ - (settled() - begin_); }
   Text held() const {
@@ -139,6 +234,7 @@ class TokenCache final : public LayerCache {
 
   Settle settle_;
   bool digests_residue_;
+  Slots* slots_;
   Text tokens_;
   int begin_ = 0;  // of the last transaction
   int rows_ = 0;   // written in it
@@ -151,12 +247,12 @@ class TokenCache final : public LayerCache {
 /// The sound model, which reads all tokens of this cache again for every row.
 class Rereading : public Wrapper {
  public:
-  Rereading(Model& sound, Settle settle, bool digests_residue = false)
-      : Wrapper(sound), settle_(settle), digests_residue_(digests_residue) {}
+  Rereading(Model& sound, Settle settle, bool digests_residue = false, bool reuses_slots = false)
+      : Wrapper(sound), settle_(settle), digests_residue_(digests_residue), reuses_slots_(reuses_slots) {}
 
   std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override {
     std::vector<std::unique_ptr<LayerCache>> layers;
-    layers.push_back(std::make_unique<TokenCache>(settle_, digests_residue_));
+    layers.push_back(std::make_unique<TokenCache>(settle_, digests_residue_, reuses_slots_ ? &slots_ : nullptr));
     return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
   }
 
@@ -190,7 +286,30 @@ class Rereading : public Wrapper {
 
   Settle settle_;
   bool digests_residue_;
+  bool reuses_slots_;
+  mutable Slots slots_;
   Outputs fresh_;
+};
+
+/// Shorter segments of a pass are padded to the longest: their last row sees a placeholder before its own token.
+class PaddedToTheLongest final : public Rereading {
+ public:
+  explicit PaddedToTheLongest(Model& sound) : Rereading(sound, settle_soundly) {}
+  void forward(std::span<const Segment> batch, Outputs& outputs) override {
+    longest_ = 0;
+    for (const Segment& segment : batch) longest_ = std::max(longest_, segment.rows());
+    Rereading::forward(batch, outputs);
+  }
+
+ protected:
+  Text seen(const TokenCache& cache, const Segment& segment, int row) const override {
+    Text text = cache.tokens();
+    if (row + 1 == segment.rows() && segment.rows() < longest_) text.insert(text.end() - 1, 0);
+    return text;
+  }
+
+ private:
+  int longest_ = 0;
 };
 
 class DraftTokensUnseen final : public Rereading {
@@ -272,6 +391,69 @@ class PrefixesByTheirBeginning final : public Rereading {
  private:
   static constexpr std::ptrdiff_t beginning = 4;
   std::map<Text, Text> published_;
+};
+
+// Targets for the prefix cache.
+
+/// A history whose snapshots end with the token that was written last, rejected or not.
+class PublishesRejectedRows final : public Wrapper {
+ public:
+  using Wrapper::Wrapper;
+  std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override {
+    std::vector<std::unique_ptr<LayerCache>> layers;
+    layers.push_back(std::make_unique<Published>());
+    return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
+  }
+
+ protected:
+  void forward_one(const Segment& segment, Outputs& outputs) override {
+    Cache& cache = *segment.cache;
+    auto& layer = cache.layer<Published>(0);
+    outputs.logits.clear();
+    outputs.features.clear();
+    for (int row = 0; row < segment.rows(); ++row) {
+      layer.write(cache.end() + row, segment.tokens[row]);
+      if (row < segment.logits_from) continue;
+      const std::vector<float> logits = logits_after(sound_, layer.tokens());
+      outputs.logits.insert(outputs.logits.end(), logits.begin(), logits.end());
+    }
+    cache.wrote(segment.rows());
+  }
+
+ private:
+  class Published final : public LayerCache {
+   public:
+    void write(int position, Token token) {
+      claim(position);
+      tokens_.resize(static_cast<std::size_t>(position));
+      tokens_.push_back(token);
+      last_ = token;
+    }
+    std::span<const Token> tokens() const { return std::span(tokens_).first(static_cast<std::size_t>(written())); }
+    void add_to(Digest& digest, int length) const override {
+      digest.add(std::span<const Token>(tokens_).first(static_cast<std::size_t>(length)));
+    }
+    LayerSnapshotPtr snapshot(int) const override {
+      if (settled() == 0) return nullptr;
+      LayerSnapshot copy = {"published", LayerSnapshot::Form::state, settled(), settled(), settled()};
+      Text text(tokens().begin(), tokens().begin() + settled());
+      text.back() = last_;
+      const auto bytes = std::as_bytes(std::span(text));
+      copy.data.assign(bytes.begin(), bytes.end());
+      return std::make_shared<const LayerSnapshot>(std::move(copy));
+    }
+    bool fits(const LayerSnapshot& snapshot) const override { return snapshot.layout == "published"; }
+
+   protected:
+    void load(const LayerSnapshot& snapshot, int) override {
+      tokens_.resize(snapshot.data.size() / sizeof(Token));
+      std::memcpy(tokens_.data(), snapshot.data.data(), snapshot.data.size());
+    }
+
+   private:
+    Text tokens_;
+    Token last_ = 0;
+  };
 };
 
 // Targets for trees.
@@ -399,6 +581,17 @@ std::unique_ptr<Model> window_grows_with_the_pass(Model& sound, int) {
 }
 std::unique_ptr<Model> ring_without_room(Model& sound, int) {
   return std::make_unique<Windowed>(sound, [](int row, int rows) { return short_window - (rows - 1 - row); });
+}
+std::unique_ptr<Model> rows_of_neighbor(Model& sound, int) { return std::make_unique<RowsOfNeighbor>(sound); }
+std::unique_ptr<Model> scattered_by_the_order_before(Model& sound, int) {
+  return std::make_unique<ScatteredByTheOrderBefore>(sound);
+}
+std::unique_ptr<Model> padded_to_the_longest(Model& sound, int) { return std::make_unique<PaddedToTheLongest>(sound); }
+std::unique_ptr<Model> slot_not_cleared(Model& sound, int) {
+  return std::make_unique<Rereading>(sound, settle_soundly, false, true);
+}
+std::unique_ptr<Model> publishes_rejected_rows(Model& sound, int) {
+  return std::make_unique<PublishesRejectedRows>(sound);
 }
 std::unique_ptr<Model> sees_other_branches(Model& sound, int) { return std::make_unique<SeesOtherBranches>(sound); }
 std::unique_ptr<Model> keeps_the_first_branch(Model& sound, int) {

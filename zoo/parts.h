@@ -61,6 +61,13 @@ std::unique_ptr<Model> stale_slot(Model& sound, int threads);
 std::unique_ptr<Model> sees_a_window(Model& sound, int threads);  // sound
 std::unique_ptr<Model> window_grows_with_the_pass(Model& sound, int threads);
 std::unique_ptr<Model> ring_without_room(Model& sound, int threads);
+// Targets for several sequences in one pass.
+std::unique_ptr<Model> rows_of_neighbor(Model& sound, int threads);
+std::unique_ptr<Model> scattered_by_the_order_before(Model& sound, int threads);
+std::unique_ptr<Model> padded_to_the_longest(Model& sound, int threads);
+std::unique_ptr<Model> slot_not_cleared(Model& sound, int threads);
+// Targets for the prefix cache.
+std::unique_ptr<Model> publishes_rejected_rows(Model& sound, int threads);
 // Targets for trees.
 std::unique_ptr<Model> sees_other_branches(Model& sound, int threads);
 std::unique_ptr<Model> keeps_the_first_branch(Model& sound, int threads);
@@ -73,6 +80,8 @@ std::unique_ptr<RandomSource> purposes_collapse(RandomSource& sound);
 std::unique_ptr<RandomSource> sequences_collapse(RandomSource& sound);
 std::unique_ptr<RandomSource> seed_ignored(RandomSource& sound);
 std::unique_ptr<RandomSource> numbered_by_call(RandomSource& sound);
+/// Keys name this place in place of the sequence.
+std::unique_ptr<RandomSource> keyed_by_place(RandomSource& sound, int place);
 
 // Drafts over a model that must outlive them; the first is part of every trial. All but the last three are sound.
 using NewDraft = std::unique_ptr<Draft> (*)(Model& model, int capacity, int draft_max);

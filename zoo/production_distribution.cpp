@@ -16,6 +16,10 @@ Finding check_production_distribution(const Rule& rule) {
   for (const ExactCase& exact_case : handwritten_cases(rule)) ask(exact_case);
   for (int number = 0; number < 200; ++number) ask(generated_case(rule, number, 500));
   for (int number = 0; number < 100; ++number) ask(generated_case(rule, number, 500, DraftShape::trees));
+  for (const auto& [vocabulary, levels, seed, pair] : pairs_of_sequences(rule)) {
+    ZooSubject subject({.vocabulary = vocabulary, .levels = levels, .seed = seed});
+    cases.ask(subject, pair);
+  }
   return std::move(cases).finding();
 }
 

@@ -37,6 +37,10 @@ std::unique_ptr<RandomSource> sequences_collapse(RandomSource& sound) {
   return rekeyed(sound, [](const Key& key) { return Key{0, key.position, key.purpose, key.depth}; });
 }
 
+std::unique_ptr<RandomSource> keyed_by_place(RandomSource& sound, int place) {
+  return rekeyed(sound, [place](const Key& key) { return Key{place, key.position, key.purpose, key.depth}; });
+}
+
 std::unique_ptr<RandomSource> rounds_collapse(RandomSource& sound) {
   return rekeyed(sound, [](const Key& key) { return Key{key.sequence, key.position, key.purpose}; });
 }

@@ -33,6 +33,13 @@
 
 namespace draftproof::zoo {
 
+/// What is wrong when requests are decoded together.
+enum class JointFault : std::uint8_t {
+  none,
+  sampling_of_neighbor,  // each sequence has the sampling parameters of the next one
+  keys_by_place,         // random numbers are keyed by the place in the batch
+};
+
 /// Replacements for parts of the production loop.
 struct Parts {
   const Rule* rule = nullptr;      // runs in place of the requested rule of the same name
@@ -42,6 +49,7 @@ struct Parts {
   NewDraft draft = nullptr;        // in place of "perturbed"
   std::optional<Fault> loop = {};  // the small loop with this fault in place of the production loop
   bool first_asked = false;        // sampling and stop tokens of the first request are used for all
+  JointFault joint = JointFault::none;
   bool trees = false;              // drafts propose token trees; the other parts of the zoo support chains only
 };
 

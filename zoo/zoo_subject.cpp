@@ -67,12 +67,19 @@ std::optional<JointRun> ZooSubject::run_together(std::span<const Companion> comp
   std::vector<std::unique_ptr<RandomSource>> randoms;
   std::vector<std::unique_ptr<Sequence>> sequences;
   std::vector<Scheduled> scheduled;
-  for (const Companion& one : companions) {
-    const Request asked = as_asked(one.request);
+  for (std::size_t i = 0; i < companions.size(); ++i) {
+    const Companion& one = companions[i];
     const Variation& variation = one.variation;
+    Request asked = as_asked(one.request);
+    if (parts_.joint == JointFault::sampling_of_neighbor) {
+      asked.sampling = companions[(i + 1) % companions.size()].request.sampling;
+    }
     const int capacity = static_cast<int>(asked.prompt.size()) + asked.max_new_tokens + slack;
     drafts.push_back(new_draft(variation.draft, capacity, variation.draft_max));
     randoms.push_back(parts_.random == nullptr ? nullptr : parts_.random(*one.random));
+    if (parts_.joint == JointFault::keys_by_place) {
+      randoms.back() = keyed_by_place(*one.random, static_cast<int>(i));
+    }
     const bool drafts_jointly = variation.draft == "perturbed" && parts_.draft == nullptr && variation.draft_max > 0;
     const Rule& rule = same_name(parts_.rule, *variation.rule) ? *parts_.rule : *variation.rule;
     const Collaborators with = {.target = own_target,

@@ -218,4 +218,26 @@ ExactCase generated_case(const Rule& rule, int number, double paths_most, DraftS
   return exact_case;
 }
 
+std::vector<ExactPairCase> pairs_of_sequences(const Rule& rule) {
+  std::vector<ExactPairCase> list;
+  struct Row {
+    const char* first;
+    const char* second;
+    int joins_after;
+  };
+  for (const Row& row : {Row{"perturbed", "perturbed", 0}, Row{"perturbed", "always-reject", 1},
+                         Row{"perfect", "perturbed", 2}, Row{"none", "perturbed", 1}}) {
+    const auto question = [&](const char* draft, const Sampling& sampling, int sequence) {
+      const int draft_max = draft == std::string("none") ? 0 : 1;
+      ExactQuestion one = question_of(rule, draft, draft_max, Verification::batched, sampling, 2);
+      one.request.prompt[0] = 1 + sequence;
+      one.request.sequence = sequence;
+      return one;
+    };
+    list.push_back({.pair = {question(row.first, samplings()[0], 0), question(row.second, samplings()[3], 1),
+                             row.joins_after}});
+  }
+  return list;
+}
+
 }  // namespace draftproof

@@ -24,6 +24,17 @@ struct ExactCase {
 /// Returns cases with every script, draft and way of sampling: short texts over few tokens, and longer ones over eight.
 std::vector<ExactCase> handwritten_cases(const Rule& rule);
 
+/// Two requests over one model.
+struct ExactPairCase {
+  int vocabulary = 3;
+  int levels = 2;
+  std::uint64_t seed = 5;
+  ExactPair pair = {};
+};
+
+/// Returns cases of two sequences that are decoded together, with different drafts, sampling and moments of joining.
+std::vector<ExactPairCase> pairs_of_sequences(const Rule& rule);
+
 enum class DraftShape : std::uint8_t { chains, trees };
 
 /// Returns case number `number`: a vocabulary of at most 8, texts of at most 6 tokens, at most 4 draft tokens a round.

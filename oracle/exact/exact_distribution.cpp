@@ -18,6 +18,27 @@ long judged(const Coverage& met) {
   return draft_tokens;
 }
 
+/// Sets distance and worst. `difference`: the probability of each text under the subject, less that of plain decoding.
+void measure(const TextDistribution& differences, ExactAnswer& answer) {
+  Rational largest = 0;
+  for (const auto& [text, difference] : differences) {
+    const Rational size = abs(difference);
+    answer.distance += size / 2;
+    if (size > largest) {
+      largest = size;
+      answer.worst = text;
+    }
+  }
+}
+
+/// Both texts as one, with a mark between them that is no token.
+std::vector<Token> joined(const std::vector<Token>& first, const std::vector<Token>& second) {
+  std::vector<Token> both = first;
+  both.push_back(-1);
+  both.insert(both.end(), second.begin(), second.end());
+  return both;
+}
+
 }  // namespace
 
 ExactAnswer compare_distributions(Subject& subject, const ExactQuestion& question) {
@@ -44,16 +65,58 @@ ExactAnswer compare_distributions(Subject& subject, const ExactQuestion& questio
     distribution[run.output] -= plain_random.probability();
   } while (plain_random.next_path());
 
-  Rational largest = 0;
-  for (const auto& [text, difference] : distribution) {
-    const Rational size = abs(difference);
-    answer.distance += size / 2;
-    if (size > largest) {
-      largest = size;
-      answer.worst = text;
-    }
-  }
+  measure(distribution, answer);
   return answer;
+}
+
+std::optional<ExactAnswer> compare_distributions(Subject& subject, const ExactPair& pair, long& shared) {
+  ExactAnswer answer;
+  TextDistribution distribution;
+  EnumeratedSource random;
+  do {
+    random.begin_path();
+    const Companion companions[] = {
+        {pair.first.request, pair.first.variation, &random},
+        {pair.second.request, pair.second.variation, &random, {.joins_after = pair.joins_after}}};
+    const std::optional<JointRun> run = subject.run_together(companions, {});
+    if (!run) return std::nullopt;
+    distribution[joined(run->traces[0].output, run->traces[1].output)] += random.probability();
+    shared += run->shared;
+    ++answer.paths;
+  } while (random.next_path());
+  answer.texts = static_cast<long>(distribution.size());
+
+  Model& target = subject.target(pair.first.variation);
+  EnumeratedSource plain_random;
+  do {
+    plain_random.begin_path();
+    const PlainRun first = plain(target, pair.first.request, plain_random);
+    const PlainRun second = plain(target, pair.second.request, plain_random);
+    distribution[joined(first.output, second.output)] -= plain_random.probability();
+  } while (plain_random.next_path());
+  measure(distribution, answer);
+  return answer;
+}
+
+void ExactDistributionCheck::ask(Subject& subject, const ExactPair& pair) {
+  if (largest_ != 0) return;
+  long shared = 0;
+  const std::optional<ExactAnswer> answer = compare_distributions(subject, pair, shared);
+  if (!answer) return;
+  ++pairs_;
+  unshared_ += shared == 0;
+  paths_ += answer->paths;
+  largest_ = std::max(largest_, answer->distance);
+  expect_equal(pair.first.variation, *answer);
+}
+
+void ExactDistributionCheck::expect_equal(const Variation& variation, const ExactAnswer& answer) {
+  examination_.expect(answer.distance == 0, [&] {
+    return failure_of(variation, -1, -1, "the text has the same distribution as in plain decoding",
+                      "it differs by " + decimal(answer.distance) + " in total variation",
+                      {"all " + std::to_string(answer.paths) + " paths of random draws were enumerated",
+                       "the text whose probability differs most is " + list_of(answer.worst)});
+  });
 }
 
 void ExactDistributionCheck::add(const ExactQuestion& question, const ExactAnswer& answer) {
@@ -68,12 +131,7 @@ void ExactDistributionCheck::add(const ExactQuestion& question, const ExactAnswe
   possible_.trees = possible_.trees || asks_for_trees || answer.trees;
   judged_[variation.draft.substr(0, variation.draft.find(':')) + ", " + name_of(variation.verification)] +=
       judged(answer.met);
-  examination_.expect(answer.distance == 0, [&] {
-    return failure_of(variation, -1, -1, "the text has the same distribution as in plain decoding",
-                      "it differs by " + decimal(answer.distance) + " in total variation",
-                      {"all " + std::to_string(answer.paths) + " paths of random draws were enumerated",
-                       "the text whose probability differs most is " + list_of(answer.worst)});
-  });
+  expect_equal(variation, answer);
 }
 
 Finding ExactDistributionCheck::finding() && {
@@ -84,10 +142,12 @@ Finding ExactDistributionCheck::finding() && {
   for (const Event event : met_.missing(possible_)) {
     missing += (missing.empty() ? "the questions never met the event: " : ", ") + std::string(name_of(event));
   }
+  if (unshared_ > 0) missing += (missing.empty() ? "" : "; ") + std::string("two sequences never shared a pass");
   const Event rarest = met_.rarest(possible_);
   return std::move(examination_)
-      .finding(std::to_string(questions_) + " joint distributions over " + std::to_string(paths_) +
-                   " paths of small models equal plain decoding's; largest deviation " +
+      .finding(std::to_string(questions_) + " joint distributions" +
+                   (pairs_ == 0 ? "" : ", and " + std::to_string(pairs_) + " of two sequences in one batch,") +
+                   " over " + std::to_string(paths_) + " paths of small models equal plain decoding's; largest deviation " +
                    (largest_ == 0 ? "0" : decimal(largest_)) + "; all coverage events were met, the rarest " +
                    std::to_string(met_[rarest]) + " times: " + name_of(rarest),
                missing);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -37,6 +38,17 @@ struct ExactAnswer {
 
 ExactAnswer compare_distributions(Subject& subject, const ExactQuestion& question);
 
+/// Two requests that are decoded together; the second joins after some passes.
+struct ExactPair {
+  ExactQuestion first;
+  ExactQuestion second;
+  int joins_after = 0;
+};
+
+/// Compares the joint distribution of both texts with that of decoding one after the other plainly. Nothing when the
+/// subject decodes one request at a time. No events are counted; `shared`: passes with rows of both, over all paths.
+std::optional<ExactAnswer> compare_distributions(Subject& subject, const ExactPair& pair, long& shared);
+
 /// The check distribution_exact over any number of questions, each to any subject. Fails on any distance above zero.
 /// Vacuous unless every coverage event that is possible under the rules was met, and every kind of draft (the part of
 /// its name before a colon) had draft tokens verified in each way of verification that was used with it.
@@ -46,14 +58,19 @@ class ExactDistributionCheck {
   void ask(Subject& subject, const ExactQuestion& question) {
     if (largest_ == 0) add(question, compare_distributions(subject, question));
   }
+  void ask(Subject& subject, const ExactPair& pair);
   void add(const ExactQuestion& question, const ExactAnswer& answer);
 
   Finding finding() &&;
 
  private:
+  void expect_equal(const Variation& variation, const ExactAnswer& answer);
+
   Examination examination_{distribution_exact};
   long questions_ = 0;
   long paths_ = 0;
+  long pairs_ = 0;
+  long unshared_ = 0;  // pairs that never had a pass in common
   Rational largest_ = 0;
   Coverage met_;
   Possible possible_;                   // in some question

@@ -101,7 +101,7 @@ void forward_alone(Model& model, const Segment& segment, Outputs& outputs);
 /// A model that computes the segments of a batch one by one: for models that gain nothing from a joint pass.
 class OneByOneModel : public Model {
  public:
-  void forward(std::span<const Segment> batch, Outputs& outputs) final;
+  void forward(std::span<const Segment> batch, Outputs& outputs) override;
 
  protected:
   /// Computes one segment: sets outputs.logits and outputs.features. An Error that it throws is that of the segment.
