@@ -342,6 +342,12 @@ const Mutant controls[] = {
      {.rule = &fallback_never_needed}},
     {"N14", "sliding window", "K4", "", Harm::none, "a row attends to the last five tokens", {},
      {.target = sees_a_window}},
+    {"N17", "recurrent state", "K3", "", Harm::none, "the models keep a state in place of the text", {},
+     {.recurrent = true}},
+    {"N17b", "recurrent state, trees", "K3", "", Harm::none, "the same, with drafts that propose trees", {},
+     {.trees = true, .recurrent = true}},
+    {"N18", "gated delta net", "K3", "", Harm::none, "the target is a small gated delta net", {},
+     {.target = delta_net_of_its_own}},
 };
 
 }  // namespace

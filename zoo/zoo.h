@@ -51,6 +51,7 @@ struct Parts {
   bool first_asked = false;        // sampling and stop tokens of the first request are used for all
   JointFault joint = JointFault::none;
   bool trees = false;              // drafts propose token trees; the other parts of the zoo support chains only
+  bool recurrent = false;          // the models keep a state, not the text
 };
 
 /// What is wrong with the result. A mutant of `speed` leaves every text right: only the state of its draft is wrong,

@@ -25,7 +25,12 @@ bool can_run(const Parts& parts, const Variation& variation, int vocabulary) {
 }
 
 ZooSubject::ZooSubject(const HashShape& shape, const Parts& parts, bool rows)
-    : parts_(parts), sound_(make_hash_model(shape)), perturbed_(make_hash_model(disagreeing(shape))), rows_(rows) {}
+    : parts_(parts), rows_(rows) {
+  HashShape own = shape;
+  own.recurrent = parts.recurrent;
+  sound_ = make_hash_model(own);
+  perturbed_ = make_hash_model(disagreeing(own));
+}
 
 Model& ZooSubject::target(const Variation& variation) {
   if (parts_.target == nullptr) return *sound_;

@@ -70,6 +70,14 @@ TEST(Bench, PrefillMeasuresTheRequestedPromptLengths) {
   for (const json& prompt : said["prompts"]) expect_rates(prompt);
 }
 
+TEST(Bench, PrefixMeasuresTheFirstTokenColdAndWarm) {
+  const json said = measured({"prefix", target, "--prefix-lengths", "20,90", "--draft",
+                              "dflash:" + fixture("models/tale-dflash")});
+  ASSERT_EQ(said["prefixes"].size(), 2U);
+  EXPECT_EQ(said["prefixes"][1]["length"], 90);
+  for (const json& prefix : said["prefixes"]) EXPECT_GT(prefix["ratio"]["median"], 0);
+}
+
 // The options change the measured work: the bytes of the weights, and the memory of the KV cache.
 TEST(BenchSlow, AppliesQuantizationAndKvFormat) {
   const auto decoded = [](std::vector<std::string> flags) {

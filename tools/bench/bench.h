@@ -12,6 +12,7 @@ namespace draftproof {
 void add_bench_decode(Command& bench);
 void add_bench_kernels(Command& bench);
 void add_bench_prefill(Command& bench);
+void add_bench_prefix(Command& bench);
 void add_bench_sampling(Command& bench);
 void add_bench_speculate(Command& bench);
 
