@@ -11,8 +11,8 @@
 
 namespace draftproof {
 
-/// Serves one sequence. Remembers what it read of the output, so that a whole text costs one look-up per byte: an output
-/// without its last token must be the beginning of the one asked for last, or begin with all of it.
+/// Serves one sequence. Remembers what it read of the output, so that a whole text costs one look-up per byte: an
+/// output without its last token must be the beginning of the one asked for last, or begin with all of it.
 class StopAtStrings final : public StopCondition {
  public:
   /// Both outlive the condition.

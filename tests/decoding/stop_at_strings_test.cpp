@@ -94,8 +94,9 @@ class StopAtStringsTest : public ::testing::Test {
     std::vector<StopStrings> list;
     for (std::size_t begin = 0; begin < text.size(); begin += 2) {
       for (std::size_t length = 1; length <= 7 && begin + length <= text.size(); length += 2) {
-        list.emplace_back(std::vector<std::string>{text.substr(begin, length)});
-        list.emplace_back(std::vector<std::string>{"bbbbb", text.substr(begin, length) + "a", text.substr(begin, length)});
+        const std::string string = text.substr(begin, length);
+        list.emplace_back(std::vector<std::string>{string});
+        list.emplace_back(std::vector<std::string>{"bbbbb", string + "a", string});
       }
     }
     return list;

@@ -56,8 +56,8 @@ Strings divided(const std::string& text, unsigned cuts) {
   return pieces;
 }
 
-/// Returns a message when the text, streamed in these pieces, is not what the search of the whole gives, or when a piece
-/// is not UTF-8, comes too early or is held back too long.
+/// Returns a message when the text, streamed in these pieces, is not what the search of the whole gives, or when a
+/// piece is not UTF-8, comes too early or is held back too long.
 std::string fault_of(const Strings& pieces, const StopStrings& stops) {
   const Strings& strings = stops.strings();
   StoppedText stream(stops);
@@ -188,7 +188,8 @@ RC_GTEST_PROP(StopStringsProperties, StreamedTextEndsWhereASearchOfTheWholeTextS
 
 RC_GTEST_PROP(StopStringsProperties, TokensEndAtTheFirstOccurrenceInTheDecodedText, ()) {
   static const Tokenizer tokenizer = Tokenizer::load(test::fixtures() / "external" / "tokenizers" / "llama3");
-  const auto token = rc::gen::oneOf(rc::gen::inRange<Token>(0, 256), rc::gen::inRange<Token>(0, tokenizer.vocabulary()));
+  const auto token =
+      rc::gen::oneOf(rc::gen::inRange<Token>(0, 256), rc::gen::inRange<Token>(0, tokenizer.vocabulary()));
   const auto tokens = *rc::gen::container<std::vector<Token>>(token);
   const std::string whole = tokenizer.decode(tokens);
   RC_PRE(!whole.empty());
