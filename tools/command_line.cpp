@@ -89,6 +89,11 @@ Option& Option::choices(std::vector<std::string> texts) {
   return *this;
 }
 
+Option& Option::one_each_time() {
+  parser_->allow_extra_args(false);
+  return *this;
+}
+
 Option& Option::count(int least, int most) {
   parser_->expected(least, most);
   return *this;

@@ -44,6 +44,8 @@ class Option {
   template <class Number>
   Option& range(Number least, Number most);
   Option& choices(std::vector<std::string> texts);
+  /// A list takes one value each time the option is given: --stop A --stop B.
+  Option& one_each_time();
   /// How many values a list takes.
   Option& count(int least, int most);
   /// Splits each value of a list at this character.

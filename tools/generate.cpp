@@ -8,7 +8,10 @@
 #include "kernels/kernels.h"
 #include "kernels/threads.h"
 #include "ref/base/error.h"
+#include "ref/base/utf8.h"
 #include "ref/decoding/engine.h"
+#include "ref/decoding/stop_at_strings.h"
+#include "ref/formats/printable.h"
 #include "tools/commands.h"
 #include "tools/complaint.h"
 #include "tools/interrupt.h"
@@ -25,14 +28,33 @@ struct GenerateOptions {
   std::string gate = "open";
   bool statistics = false;
   bool logprobs = false;
+  int top_logprobs = 0;
+  std::vector<std::string> stops;
   TraceFileNames trace;
 };
 
-/// Prints tokens as they are decoded: as text, or as ids between commas when there is no tokenizer.
+/// The text of an output up to its first stop string.
+struct OutputText {
+  std::string text;
+  std::optional<StopMatch> stop;
+};
+
+OutputText text_of(std::span<const Token> output, const Tokenizer& tokenizer, const StopStrings& stops) {
+  TextStream stream(tokenizer, stops);
+  std::string text;
+  for (const Token token : output) text += stream.push(token);
+  text += stream.finish();
+  return {text, stream.match()};
+}
+
+/// Prints tokens as they are decoded: as text up to the first stop string, or as ids between commas when there is no
+/// tokenizer.
 class Printer {
  public:
-  Printer(const Tokenizer* tokenizer, bool silent) : tokenizer_(tokenizer), silent_(silent) {
-    if (tokenizer != nullptr) stream_ = std::make_unique<TextStream>(*tokenizer);
+  /// Everything outlives the printer.
+  Printer(const Tokenizer* tokenizer, const StopStrings& stops, bool silent)
+      : tokenizer_(tokenizer), silent_(silent) {
+    if (tokenizer != nullptr) stream_ = std::make_unique<TextStream>(*tokenizer, stops);
   }
   void prompt(const std::vector<Token>& tokens) {
     if (stream_ && !silent_) std::cout << tokenizer_->decode(tokens) << std::flush;
@@ -57,7 +79,7 @@ class Printer {
 };
 
 nlohmann::ordered_json json_of(const GenerateOptions& options, const Engine& engine, Gate gate, const Trace& trace,
-                               const Tokenizer* tokenizer) {
+                               const Tokenizer* tokenizer, const StopStrings& stops) {
   nlohmann::ordered_json json = {
       {"command", "generate"},
       {"target", options.common.target},
@@ -72,13 +94,46 @@ nlohmann::ordered_json json_of(const GenerateOptions& options, const Engine& eng
       {"finish", name_of(trace.finish)},
       {"statistics", statistics_json(trace)},
   };
-  if (tokenizer != nullptr) json["text"] = tokenizer->decode(trace.output);
-  if (options.logprobs) {
-    for (const Round& round : trace.rounds) {
-      for (const double logprob : round.logprobs) json["logprobs"].push_back(logprob);
+  if (tokenizer != nullptr) {
+    const OutputText output = text_of(trace.output, *tokenizer, stops);
+    json["text"] = output.text;
+    if (output.stop) json["stop_string"] = stops.strings()[output.stop->string];
+  }
+  for (const Round& round : trace.rounds) {
+    for (const double logprob : round.logprobs) json["logprobs"].push_back(logprob);
+    for (const auto& place : round.top_logprobs) {
+      auto list = nlohmann::ordered_json::array();
+      for (const TokenLogprob& one : place) list.push_back({{"token", one.token}, {"logprob", one.logprob}});
+      json["top_logprobs"].push_back(std::move(list));
     }
   }
   return json;
+}
+
+/// Throws Error when the stop strings cannot be looked for.
+void require_stop_strings(const GenerateOptions& options, const Tokenizer* tokenizer) {
+  for (const std::string& text : options.stops) {
+    if (!utf8::is_valid(text)) throw Error("--stop: " + in_quotes(text) + " is not UTF-8, which every output is");
+  }
+  if (tokenizer == nullptr) {
+    throw Error("--stop needs the text of tokens, and " + options.common.target + " has no tokenizer; leave it out");
+  }
+  if (!options.trace.trace.empty()) {
+    throw Error("--stop: a trace does not state stop strings; leave out --stop or --trace");
+  }
+}
+
+/// Prints each token with its logprob, and the most likely tokens with theirs.
+void print_logprobs(const Trace& trace) {
+  for (const Round& round : trace.rounds) {
+    for (std::size_t i = 0; i < round.emitted.size(); ++i) {
+      fmt::print("{}\t{:.6f}", round.emitted[i], round.logprobs[i]);
+      if (!round.top_logprobs.empty()) {
+        for (const TokenLogprob& one : round.top_logprobs[i]) fmt::print("\t{}:{:.6f}", one.token, one.logprob);
+      }
+      fmt::print("\n");
+    }
+  }
 }
 
 Exit generate(const GenerateOptions& options) {
@@ -89,6 +144,13 @@ Exit generate(const GenerateOptions& options) {
   Request request = make_request(common, files.target(), tokenizer.get());
   if (!tokenizer) tokenizer = tokenizer_to_write(common, files.target());
   request.logprobs = options.logprobs;
+  request.top_logprobs = options.top_logprobs;
+  const StopStrings stops(options.stops);
+  std::unique_ptr<StopAtStrings> stop;
+  if (!options.stops.empty()) {
+    require_stop_strings(options, tokenizer.get());
+    stop = std::make_unique<StopAtStrings>(*tokenizer, stops);
+  }
   const Rule& rule = rule_by_name(common.rule);
   std::unique_ptr<OutputFile> json_file;
   if (!common.json_file.empty()) {
@@ -108,7 +170,7 @@ Exit generate(const GenerateOptions& options) {
     complain(fmt::format("speculation is off, decoding plainly: {}", name_of(gate)));
   }
 
-  Printer printer(tokenizer.get(), silent);
+  Printer printer(tokenizer.get(), stops, silent);
   printer.prompt(request.prompt);
   spectrace::Writer* writer = nullptr;
   if (traced.asked()) {
@@ -123,18 +185,12 @@ Exit generate(const GenerateOptions& options) {
   PhiloxSource random(common.seed);
   const Trace trace = engine.decode(std::move(request), execution_of(common),
                                     gate == Gate::open ? options.draft : "none", rule, random, Recording::counts,
-                                    {on_round, traced.asked()}, watch_for_interrupt());
+                                    {on_round, traced.asked()}, watch_for_interrupt(), stop.get());
   printer.finish();
 
-  if (options.logprobs && !silent) {
-    for (const Round& round : trace.rounds) {
-      for (std::size_t i = 0; i < round.emitted.size(); ++i) {
-        fmt::print("{}\t{:.6f}\n", round.emitted[i], round.logprobs[i]);
-      }
-    }
-  }
+  if (options.logprobs && !silent) print_logprobs(trace);
   if (options.statistics) fmt::print(stderr, "{}", statistics_text(trace, gate));
-  if (json_file) json_file->write(dumped(json_of(options, engine, gate, trace, tokenizer.get())));
+  if (json_file) json_file->write(dumped(json_of(options, engine, gate, trace, tokenizer.get(), stops)));
   if (writer != nullptr) writer->end(trace);
   traced.finish();
   if (!std::cout) throw Error("standard output cannot be written to");
@@ -154,7 +210,16 @@ void add_generate(Command& app) {
   command.option("--gate", options->gate, "seed: --logprobs turns speculation off, as in the engines we started from")
       .choices({"open", "seed"})
       .show_default();
-  command.flag("--logprobs", options->logprobs, "print the logprob of every token");
+  Option& logprobs = command.flag("--logprobs", options->logprobs, "print the logprob of every token");
+  command.option("--top-logprobs N", options->top_logprobs, "also print the N most likely tokens at its place")
+      .range(0, Request::top_logprobs_max)
+      .show_default()
+      .needs(logprobs);
+  command.group("Prompt");
+  command.option("--stop STRING", options->stops,
+                 "end the text before this string, taken as it is, without escapes; may be given several times")
+      .one_each_time();
+  command.group("Output");
   add_trace_options(command, options->trace, "");
   command.action([options] { return generate(*options); });
 }

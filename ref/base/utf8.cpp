@@ -27,12 +27,12 @@ Lead lead_of(unsigned char byte) {
   return {0, 0, 0};
 }
 
-/// Appends the finished part of `bytes` to `text` and returns its length in bytes.
-std::size_t append_finished(std::string& text, std::string_view bytes) {
+/// Appends the finished part of `bytes`, as far as it ends within `limit`, to `text` and returns its length in bytes.
+std::size_t append_finished(std::string& text, std::string_view bytes, std::size_t limit = std::string_view::npos) {
   std::size_t offset = 0;
   while (offset < bytes.size()) {
     const Step next = step(bytes, offset);
-    if (next.status == Status::unfinished) break;
+    if (next.status == Status::unfinished || offset + next.length > limit) break;
     text += next.status == Status::character ? bytes.substr(offset, next.length) : replacement;
     offset += next.length;
   }
@@ -86,9 +86,9 @@ void append(std::string& text, char32_t code_point) {
   }
 }
 
-std::string take_finished(std::string& bytes) {
+std::string take_finished(std::string& bytes, std::size_t limit) {
   std::string text;
-  bytes.erase(0, append_finished(text, bytes));
+  bytes.erase(0, append_finished(text, bytes, limit));
   return text;
 }
 

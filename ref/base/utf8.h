@@ -31,8 +31,9 @@ bool is_valid(std::string_view bytes);
 void append(std::string& text, char32_t code_point);
 
 /// Removes from the front of `bytes` everything that more bytes cannot change and returns it as UTF-8; an unfinished
-/// character at the end stays in `bytes`.
-std::string take_finished(std::string& bytes);
+/// character at the end stays in `bytes`, and so does all from the first character on that does not end within `limit`
+/// bytes.
+std::string take_finished(std::string& bytes, std::size_t limit = std::string::npos);
 
 /// Returns all of `bytes` as UTF-8; an unfinished character at the end becomes one U+FFFD.
 std::string replace_broken(std::string_view bytes);

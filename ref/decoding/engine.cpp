@@ -185,7 +185,7 @@ Engine::Opened Engine::open(Request request, const Execution& asked, const std::
 
 Trace Engine::decode(Request request, const Execution& execution, const std::string& draft, const Rule& rule,
                      RandomSource& random, Recording recording, const RoundCallback& watch,
-                     const std::atomic<bool>* cancelled) {
+                     const std::atomic<bool>* cancelled, StopCondition* stop) {
   if (const std::string why = request_error(request, *target_); !why.empty()) throw Error(why);
   const int positions = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
   MemoryNeed need = need_;
@@ -194,7 +194,7 @@ Trace Engine::decode(Request request, const Execution& execution, const std::str
   if (speculative) need += load(draft).need;
   refuse("a text of " + std::to_string(positions) + " positions",
          need.beside_weights(positions, speculative ? counted_draft_max(execution.draft_max) : 0));
-  const Opened opened = open(std::move(request), execution, draft, rule, random, recording);
+  const Opened opened = open(std::move(request), execution, draft, rule, random, recording, stop);
   opened.sequence->watch(watch, cancelled);
   Scheduler scheduler(target(execution));
   scheduler.add(*opened.sequence);

@@ -61,10 +61,10 @@ class Engine {
   Gate gate(const std::string& draft, bool logprobs = false);
 
   /// Decodes a request to its end, speculatively when the gate is open. With `draft_max` 0 the draft chooses how many
-  /// tokens it proposes. Throws Error when the request does not fit.
+  /// tokens it proposes. `stop`: ends the text beside the stop tokens. Throws Error when the request does not fit.
   Trace decode(Request request, const Execution& execution, const std::string& draft, const Rule& rule,
                RandomSource& random, Recording recording = Recording::counts, const RoundCallback& watch = {},
-               const std::atomic<bool>* cancelled = nullptr);
+               const std::atomic<bool>* cancelled = nullptr, StopCondition* stop = nullptr);
 
   /// A sequence to be added to a scheduler over target(execution), with what it owns. In a prefix cache its draft has
   /// the name `draft`.

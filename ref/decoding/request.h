@@ -19,6 +19,9 @@ struct Request {
   int max_new_tokens = 0;
   int sequence = 0;           // part of every random key
   bool logprobs = false;      // record the log-probability of every token
+  int top_logprobs = 0;       // record as many of the most likely tokens for every token, 0 to top_logprobs_max
+
+  static constexpr int top_logprobs_max = 20;
 
   bool stops_at(Token token) const noexcept;
 };

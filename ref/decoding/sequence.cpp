@@ -12,13 +12,39 @@
 namespace draftproof {
 namespace {
 
-/// Returns z_token - log(sum of exp(z)), in double, summed in order of token.
-double log_probability(std::span<const float> logits, Token token) {
-  const double best = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const float logit : logits) sum += exp64(logit - best);
-  return logits[token] - best - log64(sum);
-}
+/// The log-probabilities of a row: z_token - log(sum of exp(z)), in double, summed in order of token.
+class LogProbabilities {
+ public:
+  explicit LogProbabilities(std::span<const float> logits)
+      : logits_(logits), best_(*std::max_element(logits.begin(), logits.end())) {
+    double sum = 0;
+    for (const float logit : logits) sum += exp64(logit - best_);
+    log_sum_ = log64(sum);
+  }
+
+  double of(Token token) const { return logits_[token] - best_ - log_sum_; }
+
+  /// Returns the tokens with the highest logits, of equal ones the smaller token first.
+  std::vector<TokenLogprob> top(int count) const {
+    std::vector<Token> tokens;
+    for (Token token = 0; token < std::ssize(logits_); ++token) {
+      const bool full = std::ssize(tokens) == count;
+      if (full && !(logits_[token] > logits_[tokens.back()])) continue;
+      if (full) tokens.pop_back();
+      tokens.insert(std::upper_bound(tokens.begin(), tokens.end(), token,
+                                     [&](Token a, Token b) { return logits_[a] > logits_[b]; }),
+                    token);
+    }
+    std::vector<TokenLogprob> list;
+    for (const Token token : tokens) list.push_back({token, of(token)});
+    return list;
+  }
+
+ private:
+  std::span<const float> logits_;
+  double best_;
+  double log_sum_ = 0;
+};
 
 /// The distributions of one verification pass, read from its logits when the rule asks for them.
 class VerifiedRows final : public TargetRows {
@@ -68,6 +94,10 @@ std::string request_error(const Request& request, const Model& target) {
     }
   }
   if (request.max_new_tokens < 0) return "the number of new tokens is negative";
+  if (request.top_logprobs < 0 || request.top_logprobs > Request::top_logprobs_max) {
+    return "the most likely tokens of a place can be 0 to " + std::to_string(Request::top_logprobs_max) + ", not " +
+           std::to_string(request.top_logprobs);
+  }
   const auto wanted = request.prompt.size() + static_cast<std::size_t>(request.max_new_tokens);
   if (wanted > static_cast<std::size_t>(target.context())) {
     return "the prompt of " + std::to_string(request.prompt.size()) + " tokens and " +
@@ -283,9 +313,12 @@ void Sequence::judge(const SegmentOutput& output, SequenceScratch& scratch) {
   }
   committed_ = {round_.anchor};
   committed_.insert(committed_.end(), round_.emitted.begin(), round_.emitted.end() - 1);
-  if (!trace_.request.logprobs) return;
+  const Request& request = trace_.request;
+  if (!request.logprobs && request.top_logprobs == 0) return;
   for (std::size_t i = 0; i < kept_rows_.size(); ++i) {
-    round_.logprobs.push_back(log_probability(output.logits_row(kept_rows_[i], vocabulary), round_.emitted[i]));
+    const LogProbabilities logprobs(output.logits_row(kept_rows_[i], vocabulary));
+    if (request.logprobs) round_.logprobs.push_back(logprobs.of(round_.emitted[i]));
+    if (request.top_logprobs > 0) round_.top_logprobs.push_back(logprobs.top(request.top_logprobs));
   }
 }
 

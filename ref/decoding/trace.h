@@ -19,6 +19,14 @@ namespace draftproof {
 enum class Finish : std::uint8_t { unfinished, stop, length, cancelled };
 const char* name_of(Finish finish) noexcept;
 
+/// A token and its log-probability in a row of the target, before penalties and temperature.
+struct TokenLogprob {
+  Token token = 0;
+  double logprob = 0;
+
+  bool operator==(const TokenLogprob&) const = default;
+};
+
 struct Round {
   int position = 0;               // absolute position of the first draft token: that of the anchor, plus one
   Token anchor = 0;               // last committed token, row 0 of the verification pass
@@ -27,6 +35,9 @@ struct Round {
   std::vector<Token> emitted;     // the accepted draft tokens and the target's token, cut after the first stop token
   int accepted = 0;               // draft tokens among `emitted`
   std::vector<double> logprobs;   // of the emitted tokens, before penalties and temperature; on request only
+  /// For each emitted token, the most likely tokens at its place: by descending logit, of equal ones the smaller token
+  /// first. On request only; at most as many as the vocabulary has.
+  std::vector<std::vector<TokenLogprob>> top_logprobs;
 
   // Recorded on request only.
   std::vector<Fingerprint> logits;    // of every row read: that of the anchor and of each accepted draft token

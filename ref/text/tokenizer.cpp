@@ -139,18 +139,15 @@ Token Tokenizer::find(std::string_view token_text) const {
   return -1;
 }
 
-TextStream::TextStream(const Tokenizer& tokenizer, bool skip_special)
-    : tokenizer_(tokenizer), skip_special_(skip_special) {}
+TextStream::TextStream(const Tokenizer& tokenizer, const StopStrings& stops, bool skip_special)
+    : tokenizer_(tokenizer), skip_special_(skip_special), text_(stops) {}
 
 std::string TextStream::push(Token token) {
-  tokenizer_.append_bytes(token, skip_special_, held_);
-  return utf8::take_finished(held_);
+  std::string bytes;
+  tokenizer_.append_bytes(token, skip_special_, bytes);
+  return text_.push(bytes);
 }
 
-std::string TextStream::finish() {
-  const std::string text = utf8::replace_broken(held_);
-  held_.clear();
-  return text;
-}
+std::string TextStream::finish() { return text_.finish(); }
 
 }  // namespace draftproof

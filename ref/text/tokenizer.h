@@ -10,6 +10,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 
 #include "ref/base/token.h"
 #include "ref/formats/checkpoint.h"
+#include "ref/text/stop_strings.h"
 
 namespace draftproof {
 
@@ -40,7 +42,10 @@ class Tokenizer {
   /// entry become nothing (a model often has more logits than its vocabulary). Throws Error for a negative token.
   std::string decode(std::span<const Token> tokens, bool skip_special = true) const;
 
-  /// Returns the raw bytes of one token, for streaming; the text of a special token, and nothing for an unused id.
+  /// Appends the raw bytes that a token adds to what decode joins. Throws Error for a negative token.
+  void append_bytes(Token token, bool skip_special, std::string& bytes) const;
+
+  /// Returns the raw bytes of one token; the text of a special token, and nothing for an unused id.
   /// Throws Error when the token is out of range.
   std::string bytes_of(Token token) const;
   bool is_special(Token token) const;                 // false out of range
@@ -48,26 +53,25 @@ class Tokenizer {
   Token find(std::string_view token_text) const;      // as spelled in the file; -1 when there is none
 
  private:
-  friend class TextStream;
-  void append_bytes(Token token, bool skip_special, std::string& bytes) const;
-
   struct Impl;
   explicit Tokenizer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 
-/// Decodes a stream of tokens. Holds back the bytes of an unfinished UTF-8 character, so every returned text is UTF-8
-/// and their concatenation equals Tokenizer::decode of all tokens.
+/// Decodes a stream of tokens up to the first stop string: a StoppedText of their bytes. Without a stop string, the
+/// concatenation of all it returns equals Tokenizer::decode of all tokens.
 class TextStream {
  public:
-  explicit TextStream(const Tokenizer& tokenizer, bool skip_special = true);
+  /// Both outlive the stream.
+  TextStream(const Tokenizer& tokenizer, const StopStrings& stops, bool skip_special = true);
   std::string push(Token token);
-  std::string finish();  // returns the bytes still held back as U+FFFD
+  std::string finish();
+  const std::optional<StopMatch>& match() const noexcept { return text_.match(); }
 
  private:
   const Tokenizer& tokenizer_;
   bool skip_special_;
-  std::string held_;
+  StoppedText text_;
 };
 
 }  // namespace draftproof

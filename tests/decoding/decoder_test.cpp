@@ -681,7 +681,91 @@ TEST(Decoder, LogProbabilitiesAreRecordedOnlyOnRequest) {
   Bench bench;
   Case point;
   point.request = asked({1}, 3);
-  for (const Round& round : run_of(bench, point).rounds) EXPECT_TRUE(round.logprobs.empty());
+  for (const Round& round : run_of(bench, point).rounds) {
+    EXPECT_TRUE(round.logprobs.empty());
+    EXPECT_TRUE(round.top_logprobs.empty());
+  }
+}
+
+/// A model whose logits are multiples of 2, so that many of them are equal.
+class CoarseModel final : public OneByOneModel {
+ public:
+  explicit CoarseModel(Model& inner) : inner_(inner) {}
+  int vocabulary() const override { return inner_.vocabulary(); }
+  int context() const override { return inner_.context(); }
+  std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override {
+    return inner_.new_cache(capacity, max_pending_rows);
+  }
+
+ private:
+  void forward_one(const Segment& segment, Outputs& outputs) override {
+    forward_alone(inner_, segment, outputs);
+    for (float& logit : outputs.logits) logit = 2 * std::round(logit / 2);
+  }
+
+  Model& inner_;
+};
+
+TEST(Decoder, TopLogprobsAreTheMostLikelyTokensOfEveryPlaceWithEveryDraft) {
+  Bench bench;
+  CoarseModel target(bench.target());
+  long ties = 0;
+  for (const int count : {1, 3, 5, 20}) {
+    Asked request = asked({1, 4}, 12, 3, {.temperature = 0.7F, .top_k = 3, .repeat_penalty = 1.5F});
+    request.logprobs = count != 3;
+    request.top_logprobs = count;
+    // The places, plainly: every row from scratch.
+    const std::vector<Token> output = plain_output(target, request, seed);
+    std::vector<std::vector<TokenLogprob>> expected;
+    std::vector<double> own;
+    std::vector<Token> text = request.prompt;
+    for (const Token next : output) {
+      const int length = static_cast<int>(text.size());
+      const auto cache = target.new_cache(length, length);
+      const Transaction transaction = cache->begin(length);
+      Outputs outputs;
+      forward_alone(target, {.cache = cache.get(), .tokens = text, .logits_from = length - 1}, outputs);
+      const std::vector<float>& logits = outputs.logits;
+      double sum = 0;
+      for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+      std::vector<TokenLogprob> place;
+      for (Token token = 0; token < vocabulary; ++token) place.push_back({token, logits[token] - std::log(sum)});
+      own.push_back(place[next].logprob);
+      std::stable_sort(place.begin(), place.end(),
+                       [&](const auto& a, const auto& b) { return logits[a.token] > logits[b.token]; });
+      ties += logits[place[0].token] == logits[place[1].token];
+      place.resize(std::min(count, vocabulary));
+      expected.push_back(place);
+      text.push_back(next);
+    }
+    for (std::size_t kind = 0; kind < draft_kinds; ++kind) {
+      for (const Verification verification : {Verification::batched, Verification::serial}) {
+        request.verification = verification;
+        const std::unique_ptr<Draft> draft = bench.new_draft(kind, request);
+        PhiloxSource random(seed);
+        Decoder decoder(target, *draft, matching, random, request, request, Recording::counts);
+        decoder.run();
+        ASSERT_EQ(decoder.trace().output, output);
+        std::size_t i = 0;
+        for (const Round& round : decoder.trace().rounds) {
+          ASSERT_EQ(round.top_logprobs.size(), round.emitted.size());
+          ASSERT_EQ(round.logprobs.size(), request.logprobs ? round.emitted.size() : 0);
+          for (std::size_t k = 0; k < round.emitted.size(); ++k, ++i) {
+            const std::vector<TokenLogprob>& place = round.top_logprobs[k];
+            ASSERT_EQ(place.size(), expected[i].size());
+            for (std::size_t rank = 0; rank < place.size(); ++rank) {
+              EXPECT_EQ(place[rank].token, expected[i][rank].token);
+              EXPECT_NEAR(place[rank].logprob, expected[i][rank].logprob, 1e-13);
+              if (request.logprobs && place[rank].token == round.emitted[k]) {
+                EXPECT_EQ(place[rank].logprob, round.logprobs[k]) << "to the last bit";
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(ties, 4);
 }
 
 TEST(RequestError, ExplainsInOneMessageWhyARequestIsInvalid) {
@@ -698,6 +782,12 @@ TEST(RequestError, ExplainsInOneMessageWhyARequestIsInvalid) {
             "the prompt of 11 tokens and 0 new ones need 11 positions, the target has 10");
   EXPECT_EQ(error_for({1}, std::numeric_limits<int>::max()),
             "the prompt of 1 tokens and 2147483647 new ones need 2147483648 positions, the target has 10");
+  for (const int count : {-1, 21}) {
+    Request most_likely = asked({1}, 1);
+    most_likely.top_logprobs = count;
+    EXPECT_EQ(request_error(most_likely, *target),
+              "the most likely tokens of a place can be 0 to 20, not " + std::to_string(count));
+  }
   EXPECT_EQ(error_for({1, 2, 3}, 7), "");
   EXPECT_EQ(error_for(std::vector<Token>(10, 4), 0), "");
 }

@@ -2,6 +2,7 @@
 // Engines assembled by name, and the guarantee end to end on the trained models of the repository.
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
+#include "ref/decoding/stop_at_strings.h"
 #include "ref/models/models.h"
 #include "ref/text/tokenizer.h"
 #include "tests/decoding/support.h"
@@ -287,6 +288,33 @@ TEST(Engine, EndToEndLogProbabilitiesEqualAComputationInDouble) {
       text.push_back(round.emitted[i]);
     }
   }
+}
+
+TEST(Engine, EndsTextsAtStopStringsWithTheSameTokensForEveryDraft) {
+  const Threads one(1);
+  ModelFiles files(models / "tale-target");
+  Engine engine(files, best_kernels());
+  const Tokenizer tokenizer = Tokenizer::load(models / "tale-target");
+  const Asked request = tale_request(40);
+  PhiloxSource random(1);
+  const std::string whole = tokenizer.decode(engine.decode(request, {}, "none", matching, random).output);
+  ASSERT_GT(whole.size(), 60U);
+  long inside_a_round = 0;
+  for (std::size_t begin = 7; begin + 5 < whole.size(); begin += 9) {
+    const StopStrings stops({"no such text", whole.substr(begin, 5)});
+    StopAtStrings plainly(tokenizer, stops);
+    const Trace plain = engine.decode(request, {}, "none", matching, random, Recording::counts, {}, nullptr, &plainly);
+    ASSERT_EQ(plain.finish, Finish::stop);
+    ASSERT_NE(tokenizer.decode(plain.output).find(stops.strings()[1]), std::string::npos);
+    for (const std::string& draft : {dflash(), small_model(), std::string("perfect"), std::string("tree-test")}) {
+      StopAtStrings stop(tokenizer, stops);
+      const Trace drafted = engine.decode(request, {}, draft, matching, random, Recording::counts, {}, nullptr, &stop);
+      EXPECT_EQ(drafted.output, plain.output) << draft;
+      EXPECT_EQ(drafted.finish, Finish::stop) << draft;
+      inside_a_round += std::ssize(drafted.rounds.back().emitted) <= drafted.rounds.back().verdict.accepted;
+    }
+  }
+  EXPECT_GT(inside_a_round, 10);
 }
 
 }  // namespace

@@ -315,6 +315,8 @@ struct Unclaimed {
 };
 constexpr Unclaimed unclaimed[] = {
     {"logprobs", "recorded on request only; log_probabilities asks for them, in runs of its own"},
+    {"top_logprobs", "recorded on request only, from the rows of logprobs"},
+    {"request.top_logprobs", "recorded on request only; no check asks for them"},
     {"rows", "evidence for a trace file, recorded on request; there `trace check` holds it to targets"},
     {"statistics.prompt_seconds", "a clock says nothing about results"},
     {"statistics.target_seconds", "a clock says nothing about results"},
@@ -327,25 +329,26 @@ std::set<std::string> all_fields() {
   const Trace trace;
   [[maybe_unused]] const auto& [request, execution, kernels, threads, output, finish, rounds, statistics, final_length,
                                 final_cache, final_draft] = trace;
-  [[maybe_unused]] const auto& [prompt, sampling, stops, max_new_tokens, sequence, asked_logprobs] = request;
+  [[maybe_unused]] const auto& [prompt, sampling, stops, max_new_tokens, sequence, asked_logprobs,
+                                asked_top_logprobs] = request;
   [[maybe_unused]] const auto& [draft_max, prefill_chunk, verification] = execution;
   [[maybe_unused]] const auto& [all_rounds, iterations, drafted, accepted, mismatches, all_accepted, batched, serial,
                                 prompt_seconds, target_seconds, draft_seconds, validate_seconds] = statistics;
   const Round round;
-  [[maybe_unused]] const auto& [position, anchor, proposal, verdict, emitted, accepted_draft_tokens, logprobs, logits,
-                                targets, rows, cache, draft, cache_length] = round;
+  [[maybe_unused]] const auto& [position, anchor, proposal, verdict, emitted, accepted_draft_tokens, logprobs,
+                                top_logprobs, logits, targets, rows, cache, draft, cache_length] = round;
   [[maybe_unused]] const auto& [tokens, drawn_from, depths] = proposal;
   [[maybe_unused]] const auto& [accepted_count, next, last] = verdict;
   return {"request.prompt", "request.sampling", "request.stops", "request.max_new_tokens", "execution.draft_max",
-          "execution.prefill_chunk", "execution.verification", "request.sequence", "request.logprobs", "kernels",
-          "threads",
+          "execution.prefill_chunk", "execution.verification", "request.sequence", "request.logprobs",
+          "request.top_logprobs", "kernels", "threads",
           "output", "finish", "rounds", "statistics.rounds", "statistics.iterations", "statistics.drafted",
           "statistics.accepted", "statistics.mismatches", "statistics.all_accepted", "statistics.batched",
           "statistics.serial", "statistics.prompt_seconds", "statistics.target_seconds", "statistics.draft_seconds",
           "statistics.validate_seconds", "final_length", "final_cache", "final_draft", "position", "anchor",
           "proposal.tokens", "proposal.drawn_from", "proposal.depths", "verdict.accepted", "verdict.next",
-          "verdict.last", "emitted", "accepted", "logprobs", "logits", "targets", "rows", "cache", "draft",
-          "cache_length"};
+          "verdict.last", "emitted", "accepted", "logprobs", "top_logprobs", "logits", "targets", "rows", "cache",
+          "draft", "cache_length"};
 }
 
 TEST(Tampering, EveryFieldIsClaimedOrStatesWhyNot) {

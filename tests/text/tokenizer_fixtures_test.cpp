@@ -18,7 +18,8 @@ std::vector<Token> tokens_of(const Json& array) {
 }
 
 std::string streamed(const Tokenizer& tokenizer, const std::vector<Token>& tokens, bool skip_special) {
-  TextStream stream(tokenizer, skip_special);
+  const StopStrings none;
+  TextStream stream(tokenizer, none, skip_special);
   std::string text;
   for (const Token token : tokens) text += stream.push(token);
   return text + stream.finish();

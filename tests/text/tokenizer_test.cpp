@@ -76,7 +76,8 @@ RC_GTEST_PROP(TokenizerProperties, StreamedPiecesAreUtf8AndJoinToTheDecodedText,
   const auto token =
       rc::gen::oneOf(rc::gen::inRange<Token>(0, 256), rc::gen::inRange<Token>(0, tokenizer.vocabulary() + 5));
   const auto tokens = *rc::gen::container<std::vector<Token>>(token);
-  TextStream stream(tokenizer, skip_special);
+  const StopStrings none;
+  TextStream stream(tokenizer, none, skip_special);
   std::string joined;
   for (const Token one : tokens) {
     const std::string piece = stream.push(one);

@@ -141,6 +141,93 @@ TEST(Generate, GivesTheSameLogprobsWithAndWithoutSpeculation) {
   EXPECT_EQ(plain["logprobs"].size(), 12U);
 }
 
+TEST(Generate, GivesTheSameTopLogprobsWithAndWithoutSpeculation) {
+  const auto run = [](const std::string& draft) {
+    return json_of({"generate", target, "--prompt-tokens", "5", "--max-new-tokens", "12", "--logprobs",
+                    "--top-logprobs", "3", "--draft", draft});
+  };
+  const json plain = run("none");
+  const json drafted = run(dflash);
+  EXPECT_GT(drafted["statistics"]["drafted"], 0);
+  EXPECT_EQ(drafted["top_logprobs"], plain["top_logprobs"]);
+  ASSERT_EQ(plain["top_logprobs"].size(), 12U);
+  for (std::size_t i = 0; i < 12; ++i) {
+    const json& place = plain["top_logprobs"][i];
+    ASSERT_EQ(place.size(), 3U);
+    EXPECT_EQ(place[0]["token"], plain["tokens"][i]) << "greedy";
+    EXPECT_EQ(place[0]["logprob"], plain["logprobs"][i]);
+    EXPECT_GE(place[0]["logprob"], place[1]["logprob"]);
+    EXPECT_GE(place[1]["logprob"], place[2]["logprob"]);
+  }
+  const Outcome printed = run_command({"generate", target, "--prompt-tokens", "5", "--max-new-tokens", "1",
+                                       "--logprobs", "--top-logprobs", "2"});
+  EXPECT_THAT(printed.out, testing::ContainsRegex("\n[0-9]+\t-[0-9.]+\t[0-9]+:-[0-9.]+\t[0-9]+:-[0-9.]+\n"));
+}
+
+const std::vector<std::string> tale{"generate",         fixture("models/tale-target"), "--prompt", "Once",
+                                    "--max-new-tokens", "40"};
+
+std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST(Generate, EndsTheTextBeforeAStopStringWithAndWithoutSpeculation) {
+  const json whole = json_of(tale);
+  const auto text = whole["text"].get<std::string>();
+  ASSERT_GT(text.size(), 60U);
+  for (std::size_t begin = 3; begin < 60; begin += 13) {
+    const std::string stop = text.substr(begin, 4);
+    const std::vector<std::string> words = with(tale, {"--stop=-no such text", "--stop", "[no,such]", "--stop", stop});
+    const json plain = json_of(words);
+    EXPECT_EQ(plain["text"], text.substr(0, text.find(stop)));
+    EXPECT_EQ(plain["finish"], "stop");
+    EXPECT_EQ(plain["stop_string"], stop);
+    const std::size_t tokens = plain["tokens"].size();
+    EXPECT_TRUE(std::equal(plain["tokens"].begin(), plain["tokens"].end(), whole["tokens"].begin()));
+    const std::vector<std::string> drafted_words = with(words, {"--draft", "dflash:" + fixture("models/tale-dflash")});
+    const json drafted = json_of(drafted_words);
+    EXPECT_GT(drafted["statistics"]["accepted"], 0);
+    for (const char* field : {"tokens", "text", "finish", "stop_string"}) EXPECT_EQ(drafted[field], plain[field]);
+    const Outcome printed = run_command(with(drafted_words, {"--logprobs"}));
+    EXPECT_THAT(printed.out, testing::StartsWith("Once" + text.substr(0, text.find(stop)) + "\n"));
+    EXPECT_EQ(std::count(printed.out.begin(), printed.out.end(), '\t'), std::ssize(plain["tokens"]));
+    EXPECT_LT(tokens, whole["tokens"].size());
+  }
+}
+
+TEST(Generate, PrintsTheWholeTextWhenNoStopStringIsFound) {
+  const json whole = json_of(tale);
+  const json stopped = json_of(with(tale, {"--stop", whole["text"].get<std::string>() + "?"}));
+  EXPECT_EQ(stopped["text"], whole["text"]);
+  EXPECT_EQ(stopped["finish"], whole["finish"]);
+  EXPECT_FALSE(stopped.contains("stop_string"));
+  // All of it was held back until the end.
+  const Outcome printed = run_command(with(tale, {"--stop", whole["text"].get<std::string>() + "?"}));
+  EXPECT_EQ(printed.out, "Once" + whole["text"].get<std::string>() + "\n");
+}
+
+TEST(Generate, TakesOneStopStringEachTimeAndRefusesWhatCannotBeLookedFor) {
+  const Outcome outcome = run_command({"generate", "--prompt", "Once", "--max-new-tokens", "4", "--stop", "no such",
+                                       fixture("models/tale-target")});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const std::pair<std::vector<std::string>, const char*> rows[] = {
+      {with(tale, {"--stop", ""}), "--stop: is empty; give it, or leave it out"},
+      {with(tale, {"--stop", "\xff"}), "--stop: '\\xff' is not UTF-8"},
+      {with(tale, {"--stop", std::string(20000, 'a')}), "have 20000 bytes together; there may be 16384"},
+      {with(tale, {"--stop", "a", "--trace", "-"}), "a trace does not state stop strings"},
+      {{"generate", target, "--prompt-tokens", "5", "--stop", "a"}, "has no tokenizer"},
+      {with(tale, {"--top-logprobs", "2"}), "--top-logprobs requires --logprobs"},
+      {with(tale, {"--logprobs", "--top-logprobs", "21"}), "'21' is not a whole number from 0 to 20"},
+  };
+  for (const auto& [words, message] : rows) {
+    const Outcome refused = run_command(words);
+    EXPECT_EQ(refused.status, 3);
+    EXPECT_EQ(refused.out, "");
+    EXPECT_THAT(refused.err, testing::HasSubstr(message));
+  }
+}
+
 // Random weights, so that every rounding of keys and values shows in the logits.
 TEST(Generate, UsesTheRequestedKvFormat) {
   std::set<std::string> logprobs;
