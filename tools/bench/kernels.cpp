@@ -99,7 +99,8 @@ class Group {
       kv_.push_back(allocate_aligned(bytes));
       layers_.push_back(key_values_in(kv_.back().get(), format, attention_shape.kv_heads,
                                       attention_shape.head_dim, blocks));
-      store(layers_.back(), 0, context + most, row.data(), row.data(), 0);
+      const StoreJob job = {&layers_.back(), 0, context + most, row.data(), row.data()};
+      store(std::span(&job, 1), 0);
     }
     constexpr int width = attention_shape.heads * attention_shape.head_dim;
     x_ = random_floats(static_cast<std::size_t>(most) * width, 2);
@@ -112,8 +113,8 @@ class Group {
       const Work work = {read, 2.0 * count * seen * width, 0};
       const std::string variant = fmt::format("{}, context {}", traits(format).name, context);
       add("attention", variant, count, work, [this, count](int call) {
-        const KeyValues& kv = layers_[call % model_layers];
-        attention(kernels_, attention_shape, kv, x_.data(), width, visible_.data(), count, scratch_, y_.data());
+        const AttentionJob job = {&layers_[call % model_layers], x_.data(), visible_.data(), count, y_.data()};
+        attention(kernels_, attention_shape, std::span(&job, 1), width, scratch_);
       });
     }
   }
