@@ -180,9 +180,9 @@ std::string text_of(const BatchTable& table) {
   std::string text = fmt::format("{}: {}, {} threads, {} tokens after {} for each sequence, {} repeats\n{}",
                                  table.options.target, table.kernels.name, threads(), table.options.max_new_tokens,
                                  table.options.prompt_length, timer.repeats(), timer.limits_text());
-  text += fmt::format("{:>9}  {:>8}  {:<16}  {:>8}  {:>8}  {:<16}  {:>9}  {:>6}  {:>5}  {:>8}  {}\n", "sequences",
+  text += fmt::format("{:>9}  {:>8}  {:<16}  {:>8}  {:>8}  {:<16}  {:>9}  {:>6}  {:>5}  {:>8}{}\n", "sequences",
                       "tokens/s", "(min..max)", "ms/token", "speedup", "(min..max)", "rows/pass", "shared", "GB/s",
-                      "of limit", table.speculates() ? "draft, over plain" : "");
+                      "of limit", table.speculates() ? "    over plain          draft" : "");
   for (const BatchLine& line : table.lines) {
     const double seconds = timer.seconds(line.index).median;
     const Work work = table.work(line);
@@ -191,8 +191,7 @@ std::string text_of(const BatchTable& table) {
                         1e3 * timer.seconds(line.mean_end).median / table.options.max_new_tokens,
                         with_range(table.over_one_sequence(line), 2), line.rows_per_pass(), 100 * line.shared(),
                         1e-9 * work.bytes / seconds, 100 * timer.least_seconds(work) / seconds);
-    if (line.draft != "none") text += fmt::format("  {}, {}", line.draft, with_range(table.over_plain(line), 2));
-    text.erase(text.find_last_not_of(' ') + 1);
+    if (line.draft != "none") text += fmt::format("  {}  {}", with_range(table.over_plain(line), 2), line.draft);
     text += '\n';
   }
   return text;
