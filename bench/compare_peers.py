@@ -24,9 +24,10 @@ Building the peers is yours to do, Release and for this machine, as they recomme
     cmake -S llama.cpp -B llama-build -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON
     cmake --build llama-build --target llama-bench llama-batched-bench          # DIR is llama-build/bin
 
-and the same for ik_llama.cpp; --sequences needs no llama-bench. peer_verify_cost.cpp says how it is linked to either. With gcc 12 on a CPU with AMX,
-llama.cpp stops with an illegal instruction: this compiler's _tile_loadconfig declares eight of the bytes it reads.
-A line `__asm__ volatile("" : : "m"(tc));` before the call in ggml/src/ggml-cpu/amx/mmq.cpp helps.
+and the same for ik_llama.cpp; --sequences needs no llama-bench. peer_verify_cost.cpp says how it is linked to either.
+With gcc 12 on a CPU with AMX, llama.cpp stops with an illegal instruction: this compiler's _tile_loadconfig declares
+eight of the bytes it reads. A line `__asm__ volatile("" : : "m"(tc));` before the call in
+ggml/src/ggml-cpu/amx/mmq.cpp helps.
 
 Needs only Python's standard library. Prints Markdown; --json FILE writes every time as well.
 """

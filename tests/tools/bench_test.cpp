@@ -184,7 +184,9 @@ TEST(Bench, BatchComparesNumbersOfSequencesPlainAndWithADraft) {
       EXPECT_LE(batch["passes"], 6);
       EXPECT_GT(batch["rows_per_pass"], 1);
     }
-    if (sequences == 1) EXPECT_EQ(batch["speed_up"]["max"], 1.0);
+    if (sequences == 1) {
+      EXPECT_EQ(batch["speed_up"]["max"], 1.0);
+    }
   }
   EXPECT_THAT(cases, testing::ElementsAre("1 plain", "1 with a draft", "2 plain", "2 with a draft", "3 plain",
                                           "3 with a draft"));
