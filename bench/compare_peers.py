@@ -10,6 +10,11 @@ What is compared, in milliseconds of one pass (less is better), after --context 
   decode   one token after another, by the peers' llama-bench (tg, from an empty context, which favors them a
            little), beside our pass of one row. Only at the context of 64.
   prompt   reading a prompt of --prompt tokens, by the peers' llama-bench (pp) and by `draftproof bench prefill`.
+With --sequences, instead of all these:
+  M sequences  one step of M sequences that are decoded together, each with a prompt of its own of --context tokens and
+           --steps new tokens: by the peers' llama-batched-bench and by `draftproof bench batch`. A second table has the
+           tokens per second of all sequences, and how many times those of one sequence of the same program in the
+           same round.
 Programs take turns, in an order that turns as well, for several rounds; a ratio is of two programs in one round.
 Weights lie in memory of the process, not in a mapped file. ik_llama.cpp repacks its weights at the start (-rtr), its
 fast path.
@@ -19,9 +24,10 @@ Building the peers is yours to do, Release and for this machine, as they recomme
     cmake -S llama.cpp -B llama-build -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON
     cmake --build llama-build --target llama-bench llama-batched-bench          # DIR is llama-build/bin
 
-and the same for ik_llama.cpp. peer_verify_cost.cpp says how it is linked to either. With gcc 12 on a CPU with AMX,
-llama.cpp stops with an illegal instruction: this compiler's _tile_loadconfig declares eight of the bytes it reads.
-A line `__asm__ volatile("" : : "m"(tc));` before the call in ggml/src/ggml-cpu/amx/mmq.cpp helps.
+and the same for ik_llama.cpp; --sequences needs no llama-bench. peer_verify_cost.cpp says how it is linked to either.
+With gcc 12 on a CPU with AMX, llama.cpp stops with an illegal instruction: this compiler's _tile_loadconfig declares
+eight of the bytes it reads. A line `__asm__ volatile("" : : "m"(tc));` before the call in
+ggml/src/ggml-cpu/amx/mmq.cpp helps.
 
 Needs only Python's standard library. Prints Markdown; --json FILE writes every time as well.
 """
@@ -40,10 +46,10 @@ from pathlib import Path
 
 DEFAULT_CONTEXT = 64
 DECODED = 32  # tokens that llama-bench decodes at a time
-STEPS = 16  # steps of llama-batched-bench at each number of sequences
+STEPS = 16  # steps of llama-batched-bench at each number of rows
 VERIFY_TURNS = 5
 
-Times = dict[str, float]  # milliseconds of a pass, by "decode", "1 row", "2 rows", ..., "prompt of 512"
+Times = dict[str, float]  # milliseconds of a pass, by "decode", "2 rows", "prompt of 512", "2 sequences", ...
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,8 @@ class Question:
     rows: list[int]
     context: int
     prompt: int  # 0: not asked
+    sequences: list[int]  # decoded together; empty: not asked, and otherwise nothing else is
+    steps: int  # of these sequences
     threads: int
 
     @property
@@ -82,6 +90,10 @@ def rows_name(count: int) -> str:
     return f"{count} rows" if count > 1 else "1 row"
 
 
+def sequences_name(count: int) -> str:
+    return f"{count} sequences" if count > 1 else "1 sequence"
+
+
 def list_of(values: list[int]) -> str:
     return ",".join(map(str, values))
 
@@ -92,6 +104,8 @@ class Ours:
     name: str = "draftproof"
 
     def measure(self, model: Path, question: Question) -> Times:
+        if question.sequences:
+            return self.together(model, question)
         lines = self.bench(
             model, question, ["decode", "--rows", list_of(question.rows), "--context", str(question.context)]
         )["rows"]
@@ -102,6 +116,13 @@ class Ours:
             line = self.bench(model, question, ["prefill", "--prompt-lengths", str(question.prompt)])["prompts"][0]
             times[f"prompt of {question.prompt}"] = line["milliseconds"]["median"]
         return times
+
+    def together(self, model: Path, question: Question) -> Times:
+        lines = self.bench(model, question, [
+            "batch", "--sequences", list_of(question.sequences), "--prompt-length", str(question.context),
+            "--max-new-tokens", str(question.steps), "--repeats", "3",
+        ])["batches"]
+        return {sequences_name(line["sequences"]): line["milliseconds"]["median"] / question.steps for line in lines}
 
     def bench(self, model: Path, question: Question, flags: list[str]) -> dict:
         with tempfile.TemporaryDirectory() as scratch:
@@ -123,7 +144,12 @@ class StockPeer:
     batched_flags: tuple[str, ...]
 
     def measure(self, model: Path, question: Question) -> Times:
-        times = self.batched(model, question)
+        if question.sequences:
+            times = self.batched(model, question, question.sequences, question.steps, ())
+            return {sequences_name(count): milliseconds for count, milliseconds in times.items()}
+        # The sequences share their prompt, as the rows of a verification do.
+        batched = self.batched(model, question, question.rows, STEPS, ("-pps",))
+        times = {rows_name(count): milliseconds for count, milliseconds in batched.items()}
         if question.decode:
             times["decode"] = self.bench(model, question, ["-p", "0", "-n", str(DECODED)])
         if question.prompt:
@@ -142,21 +168,24 @@ class StockPeer:
         except (ValueError, KeyError, IndexError):
             raise Problem(f"{self.folder / 'llama-bench'}: its JSON is not as expected; another version?") from None
 
-    def batched(self, model: Path, question: Question) -> Times:
+    def batched(
+        self, model: Path, question: Question, counts: list[int], steps: int, flags: tuple[str, ...]
+    ) -> dict[int, float]:
+        """Milliseconds a step, by the number of sequences."""
         program = self.folder / "llama-batched-bench"
         context = question.context
-        # The sequences share their prompt; a peer that gives each its own part of the cache needs room for all.
-        positions = max(question.rows) * (context + STEPS)
+        # A peer that gives each sequence its own part of the cache needs room for all, also when they share a prompt.
+        positions = max(counts) * (context + steps)
         text = run([
             str(program), "-m", str(model), "-c", str(positions), "-b", "512", "-ub", "512", "-npp", str(context),
-            "-ntg", str(STEPS), "-npl", list_of(question.rows), "-pps", "-t", str(question.threads),
+            "-ntg", str(steps), "-npl", list_of(counts), *flags, "-t", str(question.threads),
             "-tb", str(question.threads), *self.batched_flags,
         ], diagnostics=True)  # where ik_llama.cpp prints its table
         # | PP | TG | B | N_KV | T_PP s | S_PP t/s | T_TG s | S_TG t/s | ...
-        line = rf"^\|\s*{context} \|\s*{STEPS} \|\s*(\d+) \|(?:\s*[\d.]+ \|){{4}}\s*([\d.]+) \|"
+        line = rf"^\|\s*{context} \|\s*{steps} \|\s*(\d+) \|(?:\s*[\d.]+ \|){{4}}\s*([\d.]+) \|"
         lines = re.findall(line, text, re.MULTILINE)
-        times = {rows_name(int(count)): 1e3 * int(count) / float(speed) for count, speed in lines}
-        missing = [count for count in question.rows if rows_name(count) not in times]
+        times = {int(count): 1e3 * int(count) / float(speed) for count, speed in lines}
+        missing = [count for count in counts if count not in times]
         if missing:
             raise Problem(f"{program}: no line for {list_of(missing)} sequences; another version?")
         return times
@@ -202,7 +231,9 @@ def require_there(arguments: argparse.Namespace) -> None:
     wanted = [arguments.ours, arguments.verify_cost_llama, arguments.verify_cost_ik]
     for folder in (arguments.llama_bin, arguments.ik_bin):
         if folder:
-            wanted += [folder / "llama-bench", folder / "llama-batched-bench"]
+            wanted.append(folder / "llama-batched-bench")
+            if not arguments.sequences:
+                wanted.append(folder / "llama-bench")
     for program in wanted:
         if program and not (program.is_file() and os.access(program, os.X_OK)):
             raise Problem(f"{program} is not a program; build it (--help says how) or name its folder")
@@ -230,11 +261,36 @@ def table(rounds: list[dict[str, Times]], ours: str) -> list[dict]:
     return lines
 
 
-def markdown(model: Path, lines: list[dict], rounds: int, question: Question) -> str:
-    def cell(values: dict[str, float], digits: int) -> str:
-        median, least, most = (f"{values[key]:.{digits}f}" for key in ("median", "min", "max"))
-        return f"{median} ({least}..{most})"
+def throughput(rounds: list[dict[str, Times]], counts: list[int]) -> list[dict]:
+    """One line for each program and number of sequences."""
+    lines = []
+    for program in rounds[0]:
+        for count in counts:
+            steps = [r[program][sequences_name(count)] for r in rounds]
+            alone = [r[program][sequences_name(1)] for r in rounds]
+            lines.append({
+                "program": program, "sequences": count, "tokens_per_second": spread([1e3 * count / s for s in steps]),
+                "over_one_sequence": spread([count * a / s for a, s in zip(alone, steps, strict=True)]),
+            })
+    return lines
 
+
+def cell(values: dict[str, float], digits: int) -> str:
+    median, least, most = (f"{values[key]:.{digits}f}" for key in ("median", "min", "max"))
+    return f"{median} ({least}..{most})"
+
+
+def throughput_markdown(lines: list[dict]) -> str:
+    text = ["| program | sequences | tokens/s | over one sequence |", "|---|---|---|---|"]
+    text += [
+        f"| {line['program']} | {line['sequences']} | {cell(line['tokens_per_second'], 1)} | "
+        f"{cell(line['over_one_sequence'], 2)} |"
+        for line in lines
+    ]
+    return "\n".join(text) + "\n"
+
+
+def markdown(model: Path, lines: list[dict], rounds: int, question: Question) -> str:
     text = [
         f"### {model}: {question.threads} threads, context {question.context}, {rounds} rounds, median (min..max)",
         "",
@@ -252,7 +308,9 @@ def markdown(model: Path, lines: list[dict], rounds: int, question: Question) ->
 def compare(arguments: argparse.Namespace) -> None:
     require_there(arguments)
     taking_part = programs(arguments)
-    question = Question(arguments.rows, arguments.context, arguments.prompt, arguments.threads)
+    question = Question(
+        arguments.rows, arguments.context, arguments.prompt, arguments.sequences, arguments.steps, arguments.threads
+    )
     results = []
     for model in arguments.models:
         rounds: list[dict[str, Times]] = []
@@ -265,7 +323,11 @@ def compare(arguments: argparse.Namespace) -> None:
             rounds.append({program.name: times[program.name] for program in taking_part})
         lines = table(rounds, taking_part[0].name)
         print(markdown(model, lines, arguments.rounds, question), flush=True)
-        results.append({"model": str(model), "bytes": model.stat().st_size, "rounds": rounds, "table": lines})
+        result = {"model": str(model), "bytes": model.stat().st_size, "rounds": rounds, "table": lines}
+        if question.sequences:
+            result["throughput"] = throughput(rounds, question.sequences)
+            print(throughput_markdown(result["throughput"]), flush=True)
+        results.append(result)
         if arguments.json:  # after each model, so that a long run that is stopped leaves what it has
             whole = {
                 "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -293,12 +355,16 @@ def main() -> int:
     parser.add_argument("--rows", type=row_counts, default=row_counts("1,2,4,8,12,16,32"), help="like 1,4,16")
     parser.add_argument("--context", type=int, default=DEFAULT_CONTEXT, help="positions before the rows")
     parser.add_argument("--prompt", type=int, default=0, metavar="TOKENS", help="also time reading a prompt")
+    parser.add_argument("--sequences", type=row_counts, default=[], help="decoded together, like 1,8,16")
+    parser.add_argument("--steps", type=int, default=32, help="tokens decoded for each of the sequences")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
-    if min(arguments.rounds, arguments.threads, arguments.context) < 1 or arguments.prompt < 0:
-        parser.error("--rounds, --threads and --context are at least 1, --prompt at least 0")
+    if min(arguments.rounds, arguments.threads, arguments.context, arguments.steps) < 1 or arguments.prompt < 0:
+        parser.error("--rounds, --threads, --context and --steps are at least 1, --prompt at least 0")
+    if arguments.sequences and (arguments.prompt or arguments.verify_cost_llama or arguments.verify_cost_ik):
+        parser.error("--sequences is measured alone: without --prompt and --verify-cost-...")
     try:
         compare(arguments)
     except Problem as problem:

@@ -126,11 +126,15 @@ void add_common_options(Command& command, CommonOptions& options) {
   std::vector<std::string> rules;
   for (const Rule* const* rule = all_rules(); *rule != nullptr; ++rule) rules.emplace_back((*rule)->name);
   command.option("--rule", options.rule, "acceptance rule").choices(rules).show_default();
-  command.option("--draft-max", options.draft_max, "draft tokens per round, at most; left out: as the draft prefers")
-      .range(1, 1024);
+  add_draft_max_option(command, options.draft_max);
   add_layout_options(command, options.load_options);
   add_threads_option(command, options.threads);
   add_result_options(command, options.json_file, options.quiet);
+}
+
+void add_draft_max_option(Command& command, int& draft_max) {
+  command.option("--draft-max", draft_max, "draft tokens per round, at most; left out: as the draft prefers")
+      .range(1, 1024);
 }
 
 void add_verification_option(Command& command, std::string& verification) {

@@ -57,6 +57,8 @@ void add_threads_option(Command& command, int& threads);
 void add_one_draft_option(Command& command, std::string& draft);
 /// --draft of a command that takes several and needs at least one.
 void add_drafts_option(Command& command, std::vector<std::string>& drafts);
+/// --draft-max.
+void add_draft_max_option(Command& command, int& draft_max);
 /// --verify: all draft tokens in one verification pass, or one pass after the other.
 void add_verification_option(Command& command, std::string& verification);
 

@@ -165,6 +165,41 @@ TEST(Bench, SpeculateComparesDraftsWithPlainDecodingAndThePossibleSpeedup) {
   EXPECT_EQ(said["passes"].back()["rows"], 5);
 }
 
+TEST(Bench, BatchComparesNumbersOfSequencesPlainAndWithADraft) {
+  const std::string draft = "dflash:" + fixture("models/tale-dflash");
+  const json said = measured({"batch", target, "--draft", draft, "--draft-max", "4", "--sequences", "3,2",
+                              "--prompt-length", "8", "--max-new-tokens", "6"});
+  EXPECT_EQ(said["command"], "bench batch");
+  EXPECT_EQ(said["prompt_length"], 8);
+  EXPECT_EQ(said["max_new_tokens"], 6);
+  expect_limits(said["limits"]);
+  std::vector<std::string> cases;
+  for (const json& batch : said["batches"]) {
+    const int sequences = batch["sequences"];
+    const bool plain = batch["draft"] == "none";
+    cases.push_back(std::to_string(sequences) + (plain ? " plain" : " with a draft"));
+    expect_rates(batch);
+    for (const char* field : {"tokens_per_second", "milliseconds_per_token", "speed_up", "over_plain"}) {
+      expect_spread(batch[field]);
+    }
+    if (plain) {
+      EXPECT_EQ(batch["passes"], 6);
+      EXPECT_EQ(batch["rows_per_pass"], sequences);
+      EXPECT_EQ(batch["shared"], sequences > 1 ? 1 : 0);
+      EXPECT_EQ(batch["over_plain"]["max"], 1.0);
+    } else {
+      EXPECT_EQ(batch["draft"], draft);
+      EXPECT_LE(batch["passes"], 6);
+      EXPECT_GT(batch["rows_per_pass"], 1);
+    }
+    if (sequences == 1) {
+      EXPECT_EQ(batch["speed_up"]["max"], 1.0);
+    }
+  }
+  EXPECT_THAT(cases, testing::ElementsAre("1 plain", "1 with a draft", "2 plain", "2 with a draft", "3 plain",
+                                          "3 with a draft"));
+}
+
 TEST(Bench, PrintsATableWithTheLimitsAboveIt) {
   const Outcome outcome = run_command({"bench", "decode", target, "--rows", "1,2", "--repeats", "1"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
@@ -188,6 +223,9 @@ TEST(Bench, RefusesBadOptionsWithOneMessage) {
            {{"bench", "prefill", target, "--kv", "q4"}, "--kv"},
            {{"bench", "decode", target, "--json", target + "/config.json"}, "overwrite"},
            {{"bench", "decode", "/nonexistent"}, "/nonexistent"},
+           {{"bench", "batch", target, "--sequences", "0"}, "--sequences"},
+           {{"bench", "batch", target, "--prompt-length", "1000"}, "1064"},
+           {{"bench", "batch", target, "--draft", "dflash:" + target}, "draft_not_dflash"},
            {{"bench", "prefill", target, "--prompt-lengths", "1000000"}, "1000001"},
            {{"bench", "kernels", "--types", "q3_k"}, "q3_k"},
            {{"bench", "kernels", "--ops", "matmul", "--types", "q4_k", "--inputs", "128"}, "multiple of 256"},

@@ -44,7 +44,7 @@ TEST(CommandLine, SuggestsTheNearestOptionOrCommand) {
            {{"bench", "decoed"}, "unknown command 'decoed'; did you mean decode?"},
            {{"what"}, "unknown command 'what'; see draftproof --help"},
            {{"inspect", "a", "b"}, "unexpected argument 'b'; see draftproof inspect --help"},
-           {{"bench"}, "draftproof bench needs a subcommand: decode, kernels, prefill, sampling, speculate"},
+           {{"bench"}, "draftproof bench needs a subcommand: batch, decode, kernels, prefill, sampling, speculate"},
            {{"generate", "--prompt", "a"}, "TARGET is missing; give it as an argument or as -m or --model"},
            {{"verify", target}, "--draft is required; see draftproof verify --help"},
            {{"verify", target, "--draft"}, "--draft needs a value"},

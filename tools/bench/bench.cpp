@@ -31,6 +31,13 @@ std::unique_ptr<OutputFile> bench_json_file(const BenchOptions& options, const s
 
 bool shows_text(const BenchOptions& options) { return !options.quiet && !is_standard_output(options.json_file); }
 
+std::vector<int> ascending_with_one(std::vector<int> counts) {
+  counts.push_back(1);
+  std::sort(counts.begin(), counts.end());
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+  return counts;
+}
+
 std::vector<Token> bench_text(const Model& model, int length) {
   std::vector<Token> text;
   for (int i = 0; i < length; ++i) text.push_back((i * 37 + 1) % model.vocabulary());
@@ -55,6 +62,7 @@ void RolledBackPasses::pass(int rows) {
 
 void add_bench(Command& app) {
   Command& command = app.subcommand("bench", "measure speed beside the limits of this machine");
+  add_bench_batch(command);
   add_bench_decode(command);
   add_bench_kernels(command);
   add_bench_prefill(command);

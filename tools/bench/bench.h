@@ -2,13 +2,13 @@
 // The subcommands of `draftproof bench`, one file each, and what they share besides tools/bench/interleaved_timer.h.
 #pragma once
 
-
 #include "ref/models/model.h"
 #include "tools/bench/interleaved_timer.h"
 #include "tools/options.h"
 
 namespace draftproof {
 
+void add_bench_batch(Command& bench);
 void add_bench_decode(Command& bench);
 void add_bench_kernels(Command& bench);
 void add_bench_prefill(Command& bench);
@@ -24,6 +24,9 @@ void add_repeats_option(Command& command, int& repeats);
 std::unique_ptr<OutputFile> bench_json_file(const BenchOptions& options, const std::vector<std::string>& sources);
 
 bool shows_text(const BenchOptions& options);
+
+/// Returns the counts in ascending order without duplicates, 1 included.
+std::vector<int> ascending_with_one(std::vector<int> counts);
 
 /// Returns tokens for a model to read. Speed does not depend on which ones.
 std::vector<Token> bench_text(const Model& model, int length);

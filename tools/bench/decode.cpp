@@ -97,14 +97,6 @@ nlohmann::ordered_json json_of(const Table& table) {
   return json;
 }
 
-/// Returns the counts in ascending order without duplicates, 1 included.
-std::vector<int> row_counts(std::vector<int> asked) {
-  asked.push_back(1);
-  std::sort(asked.begin(), asked.end());
-  asked.erase(std::unique(asked.begin(), asked.end()), asked.end());
-  return asked;
-}
-
 Exit bench_decode(const BenchDecodeOptions& options) {
   const BenchOptions& bench = options.bench;
   if (bench.threads > 0) set_threads(bench.threads);
@@ -118,7 +110,7 @@ Exit bench_decode(const BenchDecodeOptions& options) {
   ModelFiles files(options.target);
   const auto target = load_model(files.target(), load_options);
   const TargetWork work = target_work(files.target(), load_options);
-  const std::vector<int> counts = row_counts(options.rows);
+  const std::vector<int> counts = ascending_with_one(options.rows);
   const Roofline roofline(roofline_bytes);
   InterleavedTimer timer(roofline);
   const MemoryNeed need = memory_need(files, {}, load_options);

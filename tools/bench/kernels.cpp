@@ -99,8 +99,8 @@ class Group {
       kv_.push_back(allocate_aligned(bytes));
       layers_.push_back(key_values_in(kv_.back().get(), format, attention_shape.kv_heads,
                                       attention_shape.head_dim, blocks));
-      const StoreJob all = {&layers_.back(), 0, context + most, row.data(), row.data()};
-      store(std::span(&all, 1), 0);
+      const StoreJob job = {&layers_.back(), 0, context + most, row.data(), row.data()};
+      store(std::span(&job, 1), 0);
     }
     constexpr int width = attention_shape.heads * attention_shape.head_dim;
     x_ = random_floats(static_cast<std::size_t>(most) * width, 2);
