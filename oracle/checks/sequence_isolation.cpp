@@ -124,9 +124,12 @@ Finding examine_sequence_isolation(Trial& trial) {
                             std::to_string(trial.effort.sequences) + " sequences, which shared " +
                             std::to_string(passes.shared) + " of " + std::to_string(passes.all) + " passes"
                       : "";
-  const std::string missing = !others_differ ? "both requests give the same text, so a mix-up of the two could not be seen"
-                              : passes.possible && passes.shared == 0 ? "no pass had rows of two sequences"
-                                                                      : "";
+  std::string missing;
+  if (!others_differ) {
+    missing = "both requests give the same text, so a mix-up of the two could not be seen";
+  } else if (passes.possible && passes.shared == 0) {
+    missing = "no pass had rows of two sequences";
+  }
   return std::move(examination)
       .finding(std::to_string(firsts.size()) + " pairs of sequences" + batches + ", each as it is alone", missing);
 }
@@ -135,8 +138,8 @@ Finding examine_sequence_isolation(Trial& trial) {
 
 const Check sequence_isolation = {
     "sequence_isolation",
-    "a run stays the same while other requests are decoded between its rounds and in its passes, whoever comes, goes, is "
-    "preempted or fails",
+    "a run stays the same while other requests are decoded between its rounds and in its passes, whoever comes, goes, "
+    "is preempted or fails",
     "what sequences share: passes, KV caches, a generator, scratch buffers, the request; keys without their sequence; "
     "where the other request fails alone, everything that tokens_equal, logits_equal, acceptance_correct and "
     "termination_and_counters blame",

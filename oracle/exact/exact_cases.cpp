@@ -226,7 +226,7 @@ std::vector<ExactPairCase> pairs_of_sequences(const Rule& rule) {
     int joins_after;
   };
   for (const Row& row : {Row{"perturbed", "perturbed", 0}, Row{"perturbed", "always-reject", 1},
-                         Row{"perfect", "perturbed", 2}, Row{"none", "perturbed", 1}}) {
+                         Row{"perfect", "perturbed", 1}, Row{"none", "perturbed", 2}}) {
     const auto question = [&](const char* draft, const Sampling& sampling, int sequence) {
       const int draft_max = draft == std::string("none") ? 0 : 1;
       ExactQuestion one = question_of(rule, draft, draft_max, Verification::batched, sampling, 2);

@@ -147,7 +147,8 @@ Finding ExactDistributionCheck::finding() && {
   return std::move(examination_)
       .finding(std::to_string(questions_) + " joint distributions" +
                    (pairs_ == 0 ? "" : ", and " + std::to_string(pairs_) + " of two sequences in one batch,") +
-                   " over " + std::to_string(paths_) + " paths of small models equal plain decoding's; largest deviation " +
+                   " over " + std::to_string(paths_) +
+                   " paths of small models equal plain decoding's; largest deviation " +
                    (largest_ == 0 ? "0" : decimal(largest_)) + "; all coverage events were met, the rarest " +
                    std::to_string(met_[rarest]) + " times: " + name_of(rarest),
                missing);

@@ -164,7 +164,8 @@ void Writer::open(const Trace& trace) {
       "\"repeat_last_n\":{}{}{}}}",
       sequence_, request.sequence, in_json(setup_.draft), in_json(setup_.kernels), in_json(setup_.numerics),
       trace.execution.draft_max, name_of(trace.execution.verification), request.max_new_tokens, real(s.temperature),
-      s.top_k, real(s.top_p), real(s.min_p), real(s.repeat_penalty), real(s.presence_penalty), real(s.frequency_penalty),
+      s.top_k, real(s.top_p), real(s.min_p), real(s.repeat_penalty), real(s.presence_penalty),
+      real(s.frequency_penalty),
       s.repeat_last_n, list("stop_tokens", request.stops), list("prompt", request.prompt)));
 }
 

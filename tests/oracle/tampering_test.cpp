@@ -316,6 +316,7 @@ struct Unclaimed {
 constexpr Unclaimed unclaimed[] = {
     {"logprobs", "recorded on request only; log_probabilities asks for them, in runs of its own"},
     {"top_logprobs", "recorded on request only, from the rows of logprobs"},
+    {"reused", "what a prefix cache saved; prefix_reuse compares the rest"},
     {"request.top_logprobs", "recorded on request only; no check asks for them"},
     {"rows", "evidence for a trace file, recorded on request; there `trace check` holds it to targets"},
     {"statistics.prompt_seconds", "a clock says nothing about results"},
@@ -327,8 +328,8 @@ constexpr Unclaimed unclaimed[] = {
 /// The names of all fields. Adding a field stops this from compiling: add its name here and a row above.
 std::set<std::string> all_fields() {
   const Trace trace;
-  [[maybe_unused]] const auto& [request, execution, kernels, threads, output, finish, rounds, statistics, final_length,
-                                final_cache, final_draft] = trace;
+  [[maybe_unused]] const auto& [request, execution, kernels, threads, reused, output, finish, rounds, statistics,
+                                final_length, final_cache, final_draft] = trace;
   [[maybe_unused]] const auto& [prompt, sampling, stops, max_new_tokens, sequence, asked_logprobs,
                                 asked_top_logprobs] = request;
   [[maybe_unused]] const auto& [draft_max, prefill_chunk, verification] = execution;
@@ -341,8 +342,8 @@ std::set<std::string> all_fields() {
   [[maybe_unused]] const auto& [accepted_count, next, last] = verdict;
   return {"request.prompt", "request.sampling", "request.stops", "request.max_new_tokens", "execution.draft_max",
           "execution.prefill_chunk", "execution.verification", "request.sequence", "request.logprobs",
-          "request.top_logprobs", "kernels", "threads",
-          "output", "finish", "rounds", "statistics.rounds", "statistics.iterations", "statistics.drafted",
+          "request.top_logprobs", "kernels", "threads", "reused", "output", "finish", "rounds",
+          "statistics.rounds", "statistics.iterations", "statistics.drafted",
           "statistics.accepted", "statistics.mismatches", "statistics.all_accepted", "statistics.batched",
           "statistics.serial", "statistics.prompt_seconds", "statistics.target_seconds", "statistics.draft_seconds",
           "statistics.validate_seconds", "final_length", "final_cache", "final_draft", "position", "anchor",
@@ -738,7 +739,11 @@ TEST(Tampering, APassReportsHowMuchWasExamined) {
     says(&repeatable, 2 * 5);
     says(&sequence_isolation, 5);
     says(&termination_and_counters, static_cast<long>(trial.runs.size()));
-    says(&log_probabilities, static_cast<long>(trial.plain_run(trial.runs[0].variation).output.size()));
+    const auto first_runs = trial.one_per_draft();
+    const auto with_logprobs = 1 + std::ranges::count_if(first_runs, [&](const Run* run) {
+      return run->variation.draft != "none" && trial.promises_tokens(run->variation);
+    });
+    says(&log_probabilities, with_logprobs * std::ssize(trial.plain_run(trial.runs[0].variation).output));
   }
 }
 

@@ -131,7 +131,8 @@ TEST(Generate, DecodesPlainlyAndStatesWhyWhenTheDraftCannotBeUsed) {
 
 TEST(Generate, GivesTheSameLogprobsWithAndWithoutSpeculation) {
   const auto logprobs = [](const std::string& draft) {
-    return json_of({"generate", target, "--prompt-tokens", "5", "--max-new-tokens", "12", "--logprobs", "--draft", draft});
+    return json_of({"generate", target, "--prompt-tokens", "5", "--max-new-tokens", "12", "--logprobs", "--draft",
+                    draft});
   };
   const json plain = logprobs("none");
   const json drafted = logprobs(dflash);
