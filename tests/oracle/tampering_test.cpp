@@ -740,7 +740,7 @@ TEST(Tampering, APassReportsHowMuchWasExamined) {
     says(&sequence_isolation, 5);
     says(&termination_and_counters, static_cast<long>(trial.runs.size()));
     const auto first_runs = trial.one_per_draft();
-    const auto with_logprobs = 1 + std::ranges::count_if(first_runs, [&](const Run* run) {
+    const auto with_logprobs = 1 + std::ranges::count_if(first_runs, [&](const Played* run) {
       return run->variation.draft != "none" && trial.promises_tokens(run->variation);
     });
     says(&log_probabilities, with_logprobs * std::ssize(trial.plain_run(trial.runs[0].variation).output));
