@@ -120,7 +120,7 @@ class Ours:
     def together(self, model: Path, question: Question) -> Times:
         lines = self.bench(model, question, [
             "batch", "--sequences", list_of(question.sequences), "--prompt-length", str(question.context),
-            "--max-new-tokens", str(question.steps), "--repeats", "3",
+            "--max-new-tokens", str(question.steps), "--repeats", "1",
         ])["batches"]
         return {sequences_name(line["sequences"]): line["milliseconds"]["median"] / question.steps for line in lines}
 

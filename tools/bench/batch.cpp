@@ -34,7 +34,7 @@ struct BatchLine {
   int sequences;
   std::string draft;
   int index = 0;
-  int mean_end = 0;  // seconds until a sequence ends, their mean
+  int mean_end = 0;  // index of the mean time until a sequence ends
 
   // Of the last run; all runs are equal except for their times.
   SchedulerCounts counts = {};
