@@ -5,9 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "kernels/kernels.h"
 #include "oracle/plain/plain.h"
-#include "ref/models/delta_net.h"
 #include "zoo/parts.h"
 
 namespace draftproof::zoo {
@@ -577,9 +575,6 @@ std::unique_ptr<Model> unread_residue(Model& sound, int) {
 std::unique_ptr<Model> stale_slot(Model& sound, int) { return std::make_unique<StaleSlot>(sound); }
 std::unique_ptr<Model> sees_a_window(Model& sound, int) {
   return std::make_unique<Windowed>(sound, [](int, int) { return short_window; });
-}
-std::unique_ptr<Model> delta_net_of_its_own(Model& sound, int) {
-  return make_delta_net_model({.vocabulary = sound.vocabulary()}, best_kernels());
 }
 std::unique_ptr<Model> window_grows_with_the_pass(Model& sound, int) {
   return std::make_unique<Windowed>(sound, [](int, int rows) { return short_window + rows - 1; });

@@ -204,7 +204,7 @@ const Mutant mutants[] = {
      "a cancelled run keeps the rejected rows of its last round", {&chunked_prefill_and_resume},
      {.loop = Fault::rejected_committed_on_cancel}},
     {"E27", "prefix by its beginning", "K5", "vllm-project/vllm #41838", Harm::lossy,
-     "a text is mistaken for an earlier one that begins the same", {&repeatable},
+     "a text is mistaken for an earlier one that begins the same", {&repeatable, &prefix_reuse},
      {.target = prefixes_by_their_beginning}},
     {"G11b", "one state for all", "B2", "turbo-tan/llama.cpp-tq3 PR#79", Harm::lossy,
      "the state carried from pass to pass belongs to the sequence that began last", {&sequence_isolation},
@@ -278,7 +278,7 @@ const Mutant mutants[] = {
     {"G07b", "sampling of the neighbor", "B2", "NVIDIA/TensorRT-LLM PR#12588", Harm::lossy,
      "each sequence of a batch has the sampling parameters of the next", {&sequence_isolation},
      {.joint = JointFault::sampling_of_neighbor}},
-    {"B09", "keys by place", "Q1", "vllm-project/vllm PR#35398", Harm::lossy,
+    {"B09b", "keys by place", "Q1", "vllm-project/vllm PR#35398", Harm::lossy,
      "random numbers are keyed by the place in the batch, not by the sequence", {&sequence_isolation},
      {.joint = JointFault::keys_by_place}},
     {"F08", "placeholders", "B3", "vllm-project/vllm-ascend PR#15461", Harm::lossy,
@@ -290,6 +290,9 @@ const Mutant mutants[] = {
     {"E29", "rejected token published", "K5", "vllm-project/vllm PR#57128", Harm::latent,
      "what the prefix cache gets ends with the token written last, rejected or not", {&prefix_reuse},
      {.target = publishes_rejected_rows}},
+    {"E13b", "draft not restored", "K5", "vllm-project/vllm #47930", Harm::speed,
+     "the target takes the beginning of a text from the prefix cache, the draft never sees it", {&prefix_reuse},
+     {.joint = JointFault::draft_not_restored}},
 
     // Logprobs.
     {"L02", "row before", "L1", "vllm-project/vllm PR#33391", Harm::counts,
@@ -347,8 +350,6 @@ const Mutant controls[] = {
      {.recurrent = true}},
     {"N17b", "recurrent state, trees", "K3", "", Harm::none, "the same, with drafts that propose trees", {},
      {.trees = true, .recurrent = true}},
-    {"N18", "gated delta net", "K3", "", Harm::none, "the target is a small gated delta net", {},
-     {.target = delta_net_of_its_own}},
 };
 
 }  // namespace

@@ -59,8 +59,6 @@ std::unique_ptr<Model> last_cache_only(Model& sound, int threads);
 std::unique_ptr<Model> prefixes_by_their_beginning(Model& sound, int threads);
 std::unique_ptr<Model> stale_slot(Model& sound, int threads);
 std::unique_ptr<Model> sees_a_window(Model& sound, int threads);  // sound
-/// Sound; only its vocabulary is that of `sound`.
-std::unique_ptr<Model> delta_net_of_its_own(Model& sound, int threads);
 std::unique_ptr<Model> window_grows_with_the_pass(Model& sound, int threads);
 std::unique_ptr<Model> ring_without_room(Model& sound, int threads);
 // Targets for several sequences in one pass.

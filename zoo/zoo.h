@@ -38,6 +38,7 @@ enum class JointFault : std::uint8_t {
   none,
   sampling_of_neighbor,  // each sequence has the sampling parameters of the next one
   keys_by_place,         // random numbers are keyed by the place in the batch
+  draft_not_restored,    // the prefix cache knows the target's cache only
 };
 
 /// Replacements for parts of the production loop.

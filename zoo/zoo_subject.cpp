@@ -87,12 +87,13 @@ std::optional<JointRun> ZooSubject::run_together(std::span<const Companion> comp
     }
     const bool drafts_jointly = variation.draft == "perturbed" && parts_.draft == nullptr && variation.draft_max > 0;
     const Rule& rule = same_name(parts_.rule, *variation.rule) ? *parts_.rule : *variation.rule;
+    const bool keeps_nothing = variation.draft == "none" || parts_.joint == JointFault::draft_not_restored;
     const Collaborators with = {.target = own_target,
                                 .draft = *drafts.back(),
                                 .rule = rule,
                                 .random = randoms.back() ? *randoms.back() : *one.random,
                                 .drafter = drafts_jointly ? &drafter : nullptr,
-                                .draft_name = variation.draft == "none" ? "" : variation.draft};
+                                .draft_name = keeps_nothing ? "" : variation.draft};
     sequences.push_back(std::make_unique<Sequence>(with, asked, variation, Recording::digests));
     scheduled.push_back({sequences.back().get(), {}, one.timetable});
   }

@@ -61,6 +61,10 @@ std::vector<Trace> alone(Trial& trial, std::span<const Companion> companions) {
 void expect_as_alone(std::span<const Companion> companions, std::span<const Trace> expected, const JointRun& run,
                      std::span<const OneSequence> randoms, const Trial& trial, const std::string& how,
                      Examination& examination) {
+  const auto name_of_run = [&](std::size_t i) {
+    return companions[i].variation.describe() + ", sequence " + std::to_string(i) + " of " +
+           std::to_string(companions.size()) + " " + how;
+  };
   for (std::size_t i = 0; i < companions.size(); ++i) {
     const Companion& one = companions[i];
     const bool whole = one.timetable.cancelled_after == Timetable::never && run.errors[i].empty();
@@ -72,9 +76,16 @@ void expect_as_alone(std::span<const Companion> companions, std::span<const Trac
                           "it drew under the key of another sequence",
                           {"a key contains the sequence of the request"});
       }
-      what->run = one.variation.describe() + ", sequence " + std::to_string(i) + " of " +
-                  std::to_string(companions.size()) + " " + how;
+      what->run = name_of_run(i);
       return *what;
+    });
+    if (!whole || what || run.traces[i].output != expected[i].output) continue;
+    examination.expect(run.traces[i].final_draft == expected[i].final_draft, [&] {
+      Failure failure = failure_of(one.variation, -1, -1, "the draft has observed the same text",
+                                   "it has another state at the end",
+                                   {"the text is the same in both", "a draft's state depends on the text only"});
+      failure.run = name_of_run(i);
+      return failure;
     });
   }
 }

@@ -44,7 +44,7 @@ TEST(CommandLine, SuggestsTheNearestOptionOrCommand) {
            {{"bench", "decoed"}, "unknown command 'decoed'; did you mean decode?"},
            {{"what"}, "unknown command 'what'; see draftproof --help"},
            {{"inspect", "a", "b"}, "unexpected argument 'b'; see draftproof inspect --help"},
-           {{"bench"}, "draftproof bench needs a subcommand: batch, decode, kernels, prefill, sampling, speculate"},
+           {{"bench"}, "draftproof bench needs a subcommand: batch, decode, kernels, prefill, prefix, sampling, speculate"},
            {{"generate", "--prompt", "a"}, "TARGET is missing; give it as an argument or as -m or --model"},
            {{"verify", target}, "--draft is required; see draftproof verify --help"},
            {{"verify", target, "--draft"}, "--draft needs a value"},
@@ -183,7 +183,7 @@ TEST(Completion, OfBashCompletesCommandsOptionsAndValues) {
     return text_of(out);
   };
   EXPECT_EQ(completed("draftproof ge"), "generate\n");
-  EXPECT_EQ(completed("draftproof bench pre"), "prefill\n");
+  EXPECT_EQ(completed("draftproof bench pre"), "prefill prefix\n");
   EXPECT_EQ(completed("draftproof bench decode --con"), "--context\n");
   EXPECT_EQ(completed("draftproof generate a --kv ''"), "f32 bf16 q8\n");
   EXPECT_EQ(completed("draftproof generate a --json ''"), "\n") << "files are completed by bash";

@@ -37,7 +37,8 @@ TEST(Verify, ReportsVerdictChecksAcceptanceAndTimesAsJson) {
   }
   EXPECT_THAT(checks, testing::ElementsAre("tokens_equal", "logits_equal", "acceptance_correct", "cache_rollback",
                                            "batch_invariance", "config_invariance", "rng_accounting", "repeatable",
-                                           "chunked_prefill_and_resume", "sequence_isolation", "log_probabilities",
+                                           "chunked_prefill_and_resume", "sequence_isolation", "prefix_reuse",
+                                           "log_probabilities",
                                            "termination_and_counters", "distribution_exact",
                                            "exhaustive_small_cases"));
   EXPECT_GT(report["mean_accepted"].get<double>(), 1.0);
