@@ -73,7 +73,7 @@ Passes examine_batches(Trial& trial, Examination& examination) {
   Passes passes;
   std::vector<Companion> companions = companions_of(trial, trial.effort.sequences);
   if (companions.empty()) return passes;
-  const std::vector<Trace> expected = alone(trial, companions);
+  std::vector<Trace> expected;
   const int count = static_cast<int>(companions.size());
   for (const WayToJoin& way : first_of(ways_to_join, trial.effort.batches)) {
     std::vector<OneSequence> randoms;
@@ -89,6 +89,7 @@ Passes examine_batches(Trial& trial, Examination& examination) {
     const std::optional<JointRun> run = trial.subject.run_together(companions, {.rows_per_pass = way.rows_per_pass});
     passes.possible = run.has_value();
     if (!run) return passes;
+    if (expected.empty()) expected = alone(trial, companions);
     ++passes.batches;
     passes.all += run->passes;
     passes.shared += run->shared;
