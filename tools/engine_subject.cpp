@@ -31,7 +31,7 @@ void refuse_to_keep(std::size_t runs, const Trace& like) {
 }
 
 /// Of the prefix cache of a joint run.
-constexpr std::size_t prefix_bytes = std::size_t{1} << 30;
+constexpr std::size_t joint_prefix_bytes = std::size_t{1} << 30;
 
 }  // namespace
 
@@ -68,7 +68,7 @@ std::optional<JointRun> EngineSubject::run_together(std::span<const Companion> c
                                  Recording::digests));
     scheduled.push_back({opened.back().sequence.get(), opened.back().cost, one.timetable});
   }
-  PrefixCache prefixes(prefix_bytes);
+  PrefixCache prefixes(joint_prefix_bytes);
   Scheduler scheduler(engine.target(common), {.rows_per_pass = plan.rows_per_pass},
                       plan.prefix_cache ? &prefixes : nullptr);
   JointRun run;
