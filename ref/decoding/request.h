@@ -39,8 +39,7 @@ struct Execution {
 };
 
 /// When a request that is decoded together with others comes and goes, so that a run can be repeated. Moments are
-/// counted in passes of the scheduler and in rounds of the sequence, from 1 on; `never` for what does not
-/// happen.
+/// counted in passes of the scheduler and in rounds of the sequence, from 1 on; `never` for what does not happen.
 struct Timetable {
   static constexpr int never = 0;
   int joins_after = 0;          // passes

@@ -66,8 +66,8 @@ const AddedToken* AddedTokenCutter::longest_at(std::string_view text) const {
   return longest;
 }
 
-std::vector<Segment> AddedTokenCutter::cut(std::string_view text) const {
-  std::vector<Segment> segments;
+std::vector<TextPart> AddedTokenCutter::cut(std::string_view text) const {
+  std::vector<TextPart> parts;
   std::size_t done = 0;
   for (std::size_t at = 0; at < text.size();) {
     const AddedToken* token = longest_at(text.substr(at));
@@ -81,12 +81,12 @@ std::vector<Segment> AddedTokenCutter::cut(std::string_view text) const {
     if (token->single_word && borders_on_words(text.substr(0, begin), text.substr(end))) continue;
     if (token->lstrip) begin = std::max(trailing_space_start(text.substr(0, begin), std::min(done, begin)), done);
     if (token->rstrip) end += leading_space(text.substr(end));
-    if (done < begin) segments.push_back({text.substr(done, begin - done), -1});
-    segments.push_back({{}, token->id});
+    if (done < begin) parts.push_back({text.substr(done, begin - done), -1});
+    parts.push_back({{}, token->id});
     done = std::max(done, end);  // the white space removed by rstrip may contain a token
   }
-  if (done < text.size()) segments.push_back({text.substr(done), -1});
-  return segments;
+  if (done < text.size()) parts.push_back({text.substr(done), -1});
+  return parts;
 }
 
 }  // namespace draftproof

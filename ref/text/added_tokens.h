@@ -27,7 +27,7 @@ struct AddedToken {
 };
 
 /// A part of a text: an added token, or text to tokenize further.
-struct Segment {
+struct TextPart {
   std::string_view text;
   Token token;  // -1: text
 };
@@ -37,8 +37,8 @@ class AddedTokenCutter {
   /// `tokens` have distinct, non-empty patterns.
   explicit AddedTokenCutter(std::vector<AddedToken> tokens);
 
-  /// Returns the segments of `text` (UTF-8), in order; they point into it.
-  std::vector<Segment> cut(std::string_view text) const;
+  /// Returns the parts of `text` (UTF-8), in order; they point into it.
+  std::vector<TextPart> cut(std::string_view text) const;
 
  private:
   const AddedToken* longest_at(std::string_view text) const;

@@ -53,7 +53,7 @@ void Tokenizer::Impl::encode_piece(std::string_view piece, std::vector<Token>& t
 
 void Tokenizer::Impl::encode_normalized(std::string_view text, MatchBudget& budget, std::vector<Token>& tokens) const {
   std::vector<std::string> pieces;
-  for (const Segment& segment : normalized_cutter.cut(text)) {
+  for (const TextPart& segment : normalized_cutter.cut(text)) {
     if (segment.token >= 0) {
       tokens.push_back(segment.token);
       continue;
@@ -91,7 +91,7 @@ std::vector<Token> Tokenizer::encode(std::string_view text, bool add_special) co
   MatchBudget budget(text.size());
   std::vector<Token> tokens;
   if (add_special) tokens = parts.before;
-  for (const Segment& segment : impl_->raw_cutter.cut(text)) {
+  for (const TextPart& segment : impl_->raw_cutter.cut(text)) {
     if (segment.token >= 0) {
       tokens.push_back(segment.token);
     } else if (parts.nfc) {
