@@ -2,8 +2,8 @@
 // Decodes many sequences together (continuous batching). Each step is one forward pass of the target, shared by chunks
 // of prompts and verification passes of different sequences. Sequences join and leave between any two steps.
 //
-// S1  Every sequence gets the bits that it gets alone: what is computed for it depends on no other sequence, no order of
-//     joining and no limit below.
+// S1  Every sequence gets the bits that it gets alone: what is computed for it depends on no other sequence, no order
+//     of joining and no limit below.
 // S2  A failure is one sequence's own: NaN logits, a draft or a callback that throws, a cancellation. Only what the
 //     target's forward pass itself throws (no memory) is the failure of all sequences in the pass.
 //
