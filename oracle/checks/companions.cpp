@@ -82,7 +82,7 @@ void expect_as_alone(std::span<const Companion> companions, std::span<const Trac
     if (!whole || what || run.traces[i].output != expected[i].output) continue;
     examination.expect(run.traces[i].final_draft == expected[i].final_draft, [&] {
       Failure failure = failure_of(one.variation, -1, -1, "the draft has observed the same text",
-                                   "it has another state at the end",
+                                   "the draft has another state at the end",
                                    {"the text is the same in both", "a draft's state depends on the text only"});
       failure.run = name_of_run(i);
       return failure;
