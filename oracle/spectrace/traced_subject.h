@@ -14,6 +14,10 @@ class TracedSubject final : public Subject {
 
   Trace run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
                           const OnRound& on_round) override;
+  /// Joint runs are not traced.
+  std::optional<JointRun> run_together(std::span<const Companion> companions, const JointPlan& plan) override {
+    return subject_.run_together(companions, plan);
+  }
   Model& target(const Variation& variation) override { return subject_.target(variation); }
   std::string numerics(const Variation& variation) override { return subject_.numerics(variation); }
 
