@@ -8,18 +8,16 @@ namespace draftproof {
 Decoder::Decoder(Model& target, Draft& draft, const Rule& rule, RandomSource& random, Request request,
                  const Execution& execution, Recording recording)
     : serial_(target),
-      target_(execution.verification == Verification::serial ? serial_ : target),
-      sequence_({.target = target_, .draft = draft, .rule = rule, .random = random}, std::move(request), execution,
-                recording) {}
+      sequence_({.target = execution.verification == Verification::serial ? serial_ : target,
+                 .draft = draft,
+                 .rule = rule,
+                 .random = random},
+                std::move(request), execution, recording) {}
 
 void Decoder::run(const RoundCallback& watch, const std::atomic<bool>* cancelled) {
   sequence_.watch(watch, cancelled);
   sequence_.resume();
-  Scheduler scheduler(target_);
-  scheduler.add(sequence_);
-  while (scheduler.step()) {
-  }
-  if (sequence_.error()) std::rethrow_exception(sequence_.error());
+  decode_alone(sequence_);
 }
 
 }  // namespace draftproof

@@ -26,8 +26,7 @@ class Decoder {
 
  private:
   SerialModel serial_;
-  Model& target_;  // as it is, or row by row
-  Sequence sequence_;
+  Sequence sequence_;  // over the target as it is, or row by row
 };
 
 }  // namespace draftproof

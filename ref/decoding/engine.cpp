@@ -196,13 +196,7 @@ Trace Engine::decode(Request request, const Execution& execution, const std::str
          need.beside_weights(positions, speculative ? counted_draft_max(execution.draft_max) : 0));
   const Opened opened = open(std::move(request), execution, draft, rule, random, recording, stop);
   opened.sequence->watch(watch, cancelled);
-  Scheduler scheduler(target(execution));
-  scheduler.add(*opened.sequence);
-  with_workers([&] {
-    while (scheduler.step()) {
-    }
-  });
-  if (opened.sequence->error()) std::rethrow_exception(opened.sequence->error());
+  with_workers([&] { decode_alone(*opened.sequence); });
   Trace trace = std::move(*opened.sequence).trace();
   sign(trace);
   return trace;

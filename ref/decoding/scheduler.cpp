@@ -164,11 +164,9 @@ double Scheduler::propose() {
   std::vector<ProposeJob*> jobs;
   std::vector<Drafter*> drafters;
   for (Part& part : parts_) {
-    const std::optional<ProposeJob> wanted = part.sequence->wanted();
-    part.proposes = wanted.has_value();
-    if (!wanted) continue;
-    part.propose = *wanted;
-    jobs.push_back(&part.propose);
+    part.propose = part.sequence->wanted();
+    if (!part.propose) continue;
+    jobs.push_back(&*part.propose);
     drafters.push_back(part.sequence->with().drafter);
   }
   double seconds = 0;
@@ -183,7 +181,7 @@ void Scheduler::forward(double draft_seconds) {
   segments_.clear();
   std::vector<Part*> in_pass;
   for (Part& part : parts_) {
-    const auto segment = part.sequence->plan(part.proposes ? &part.propose : nullptr, draft_seconds);
+    const auto segment = part.sequence->plan(part.propose ? &*part.propose : nullptr, draft_seconds);
     part.alive = segment.has_value();
     if (!segment) continue;
     segments_.push_back(*segment);
@@ -234,6 +232,14 @@ void Scheduler::finish_parts() {
     const bool text_read = part.reading && !sequence.reading();
     if (prefixes_ != nullptr && !sequence.error() && (text_read || sequence.finished())) sequence.publish(*prefixes_);
   }
+}
+
+void decode_alone(Sequence& sequence, const CacheCost& cost, PrefixCache* prefixes) {
+  Scheduler scheduler(sequence.with().target, {}, prefixes);
+  scheduler.add(sequence, cost);
+  while (scheduler.step()) {
+  }
+  if (sequence.error()) std::rethrow_exception(sequence.error());
 }
 
 }  // namespace draftproof

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -79,8 +80,7 @@ class Scheduler {
   /// One sequence's part of the pass in progress.
   struct Part {
     Sequence* sequence = nullptr;
-    ProposeJob propose = {};
-    bool proposes = false;
+    std::optional<ProposeJob> propose = {};  // nothing is wanted of the draft without it
     ObserveJob observe = {};
     bool alive = true;    // the pass goes on for it
     bool reading = false;  // the pass is a chunk of its text
@@ -109,5 +109,8 @@ class Scheduler {
   std::vector<Part> parts_;
   std::vector<Segment> segments_;
 };
+
+/// Decodes one sequence to its end, alone. Throws what ended one of its passes.
+void decode_alone(Sequence& sequence, const CacheCost& cost = {}, PrefixCache* prefixes = nullptr);
 
 }  // namespace draftproof

@@ -186,7 +186,9 @@ int Sequence::rows_next() const noexcept {
 void Sequence::finish_if_due() {
   const bool cancelled = next_ == Next::cancel || (cancelled_ != nullptr && cancelled_->load());
   if (reading()) {
-    if (cancelled) trace_.finish = Finish::cancelled;
+    if (!cancelled) return;
+    trace_.finish = Finish::cancelled;
+    note_end();
   } else if (next_ == Next::stop || (!trace_.output.empty() && trace_.request.stops_at(text_.back()))) {
     trace_.finish = Finish::stop;
   } else if (tokens_left() == 0) {
@@ -194,7 +196,6 @@ void Sequence::finish_if_due() {
   } else if (cancelled) {
     trace_.finish = Finish::cancelled;
   }
-  if (finished()) note_end();
 }
 
 /// Records where the sequence is now: its end, as far as is known.

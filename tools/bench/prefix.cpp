@@ -36,11 +36,7 @@ struct PrefixLine {
 Token first_token(Engine& engine, const BenchPrefixOptions& options, const Request& request, PrefixCache* prefixes) {
   PhiloxSource random(0);
   const Engine::Opened opened = engine.open(request, {}, options.draft, rule_by_name("matching"), random);
-  Scheduler scheduler(engine.target(), {}, prefixes);
-  scheduler.add(*opened.sequence, opened.cost);
-  while (scheduler.step()) {
-  }
-  if (opened.sequence->error()) std::rethrow_exception(opened.sequence->error());
+  decode_alone(*opened.sequence, opened.cost, prefixes);
   return opened.sequence->trace().output.at(0);
 }
 
