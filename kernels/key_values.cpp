@@ -106,16 +106,24 @@ class Layer {
     const std::ptrdiff_t block = block_of(head, position);
     const int lane = position % lanes;
     begin_block(block, position);
-    Scale key_scale{};
-    Scale value_scale{};
+    store_key(head, position, key);
+    Scale scale{};
     if (kv_.format == KvFormat::q8) {
-      key_scale = scale_of(key, kv_.head_dim);
-      value_scale = scale_of(value, kv_.head_dim);
-      kv_.key_scales[block * lanes + lane] = key_scale.d;
-      kv_.value_scales[block * lanes + lane] = value_scale.d;
+      scale = scale_of(value, kv_.head_dim);
+      kv_.value_scales[block * lanes + lane] = scale.d;
     }
-    store_vector(key, kv_.head_dim, key_scale, keys(block) + lane, lanes);
-    store_vector(value, kv_.head_dim, value_scale, values(block, lane), 1);
+    store_vector(value, kv_.head_dim, scale, values(block, lane), 1);
+  }
+
+  void store_key(int head, int position, const float* key) const {
+    const std::ptrdiff_t block = block_of(head, position);
+    const int lane = position % lanes;
+    Scale scale{};
+    if (kv_.format == KvFormat::q8) {
+      scale = scale_of(key, kv_.head_dim);
+      kv_.key_scales[block * lanes + lane] = scale.d;
+    }
+    store_vector(key, kv_.head_dim, scale, keys(block) + lane, lanes);
   }
 
   void read(int head, int position, float* key, float* value) const {
@@ -240,6 +248,14 @@ void store_positions(const KeyValues& kv, int position, int rows, const float* k
       for (int row = 0; row < rows; ++row) {
         layer.store(head, position + row, keys + row * stride + first, values + row * stride + first);
       }
+    }
+  });
+}
+
+void store_keys(const KeyValues& kv, int position, int rows, const float* keys) noexcept {
+  with_layer(kv, [&](const auto& layer) {
+    for (int row = 0; row < rows; ++row) {
+      for (int head = 0; head < kv.kv_heads; ++head, keys += kv.head_dim) layer.store_key(head, position + row, keys);
     }
   });
 }

@@ -55,6 +55,10 @@ KeyValues key_values_in(void* memory, KvFormat format, int kv_heads, int head_di
 void store_positions(const KeyValues& kv, int position, int rows, const float* keys, const float* values,
                      std::ptrdiff_t stride, int begin, int end) noexcept;
 
+/// Stores the keys [rows][kv_heads][head_dim] of positions [position, position + rows), all kv heads, in place of those
+/// that are stored there; their values stay.
+void store_keys(const KeyValues& kv, int position, int rows, const float* keys) noexcept;
+
 /// Copies the stored bits of position `from_position` to position `to_position` of another layer with the same format,
 /// heads and dimensions, for all kv heads.
 void copy_position(const KeyValues& from, int from_position, const KeyValues& to, int to_position) noexcept;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "oracle/checks/checks.h"
+#include "ref/models/read_text.h"
 
 namespace draftproof {
 namespace {
@@ -33,10 +34,11 @@ std::string outside(const char* what, std::span<const Token> tokens, const Model
   return "";
 }
 
-std::string beyond(const char* what, std::size_t positions, const Model& target) {
-  if (positions <= static_cast<std::size_t>(target.context())) return "";
-  return std::string(what) + " needs " + std::to_string(positions) + " positions, the target has " +
-         std::to_string(target.context());
+std::string beyond(const char* what, std::size_t positions, const Request& request, const Model& target) {
+  const int most = request.context_shift ? Request::text_max : target.context();
+  if (positions <= static_cast<std::size_t>(most)) return "";
+  return std::string(what) + " needs " + std::to_string(positions) + " positions, " +
+         (request.context_shift ? "a text can have " : "the target has ") + std::to_string(most);
 }
 
 /// Returns why the draft tokens are no tree, or the accepted ones no path in it; empty when they are.
@@ -65,8 +67,9 @@ std::string impossible(const Trace& trace, const Model& target) {
   const std::size_t prompt = request.prompt.size();
   for (const std::string& wrong :
        {outside("prompt", request.prompt, target), outside("output", trace.output, target),
-        beyond("the request", prompt + static_cast<std::size_t>(request.max_new_tokens), target),
-        beyond("the output", prompt + trace.output.size(), target)}) {
+        request.context_shift ? context_shift_error(*request.context_shift, target) : std::string(),
+        beyond("the request", prompt + static_cast<std::size_t>(request.max_new_tokens), request, target),
+        beyond("the output", prompt + trace.output.size(), request, target)}) {
     if (!wrong.empty()) return wrong;
   }
   std::size_t text = prompt;
@@ -76,7 +79,8 @@ std::string impossible(const Trace& trace, const Model& target) {
     for (const std::string& wrong :
          {outside("drafted", round.proposal.tokens, target), outside("emitted", round.emitted, target),
           outside("the verdict's", std::span(&round.verdict.next, 1), target),
-          beyond("the drafted or emitted text", text + longest, target), no_path(round.proposal, round.verdict)}) {
+          beyond("the drafted or emitted text", text + longest, request, target),
+          no_path(round.proposal, round.verdict)}) {
       if (!wrong.empty()) return "round " + std::to_string(at) + ": " + wrong;
     }
     text += round.emitted.size();

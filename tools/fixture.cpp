@@ -112,7 +112,7 @@ Array<float> decided_rows(Model& target, const Trace& trace, const Path& file) {
   Array<float> rows{{static_cast<std::int64_t>(digests.size()), vocabulary}, {}};
   if (digests.empty()) return rows;
   const auto cache = target.new_cache(length, prefill_chunk);
-  read_text(target, *cache, text, prefill_chunk, first, [&](int index, std::span<const float> logits) {
+  read_text(target, *cache, text, prefill_chunk, {}, first, [&](int index, std::span<const float> logits) {
     if (digest_of(logits) != digests[index - first]) {
       throw Error(fmt::format("{}: row {} has other bits when it is computed again, so rows of its target depend on "
                               "more than the text; run draftproof verify on the target",

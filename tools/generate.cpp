@@ -94,6 +94,13 @@ nlohmann::ordered_json json_of(const GenerateOptions& options, const Engine& eng
       {"finish", name_of(trace.finish)},
       {"statistics", statistics_json(trace)},
   };
+  if (const auto& shift = trace.request.context_shift) {
+    const int read = static_cast<int>(trace.request.prompt.size() + trace.output.size()) - 1;
+    json["context_shift"] = {{"context", shift->context},
+                             {"keep", shift->keep},
+                             {"discard", shift->discard},
+                             {"dropped", shift->dropped(read)}};
+  }
   if (tokenizer != nullptr) {
     const OutputText output = text_of(trace.output, *tokenizer, stops);
     json["text"] = output.text;
@@ -205,6 +212,7 @@ void add_generate(Command& app) {
   add_common_options(command, options->common);
   add_one_draft_option(command, options->draft);
   add_verification_option(command, options->common.verification);
+  add_context_shift_option(command, options->common.context_shift);
   command.group("Output");
   command.flag("--stats", options->statistics, "print acceptance rate, mean accepted length and times on stderr");
   command.option("--gate", options->gate, "seed: --logprobs turns speculation off, as in the engines we started from")

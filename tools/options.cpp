@@ -137,6 +137,15 @@ void add_draft_max_option(Command& command, int& draft_max) {
       .range(1, 1024);
 }
 
+void add_context_shift_option(Command& command, std::vector<int>& context_shift) {
+  command.group("Prompt");
+  command.option("--context-shift CONTEXT,KEEP,DISCARD", context_shift,
+                 "lossy: when CONTEXT positions are full, drop DISCARD of them (left out: half) behind the first KEEP")
+      .separator(',')
+      .range(0, int_max)
+      .count(2, 3);
+}
+
 void add_verification_option(Command& command, std::string& verification) {
   command.group("Speculative decoding");
   command.option("--verify", verification, "all draft tokens in one pass of the target, or one pass for each")
@@ -234,6 +243,11 @@ Request make_request(const CommonOptions& options, const Checkpoint& files, cons
   request.sampling = options.sampling;
   request.stops = read_stop_tokens(files);
   request.max_new_tokens = options.max_new_tokens;
+  if (const std::vector<int>& numbers = options.context_shift; !numbers.empty()) {
+    const int half = (numbers[0] - std::min(numbers[0], numbers[1])) / 2;
+    request.context_shift = {numbers[0], numbers[1], numbers.size() > 2 ? numbers[2] : half};
+    if (const std::string why = request.context_shift->error(); !why.empty()) throw Error("--context-shift: " + why);
+  }
   return request;
 }
 

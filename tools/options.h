@@ -30,6 +30,7 @@ struct CommonOptions {
   std::string prompt_file;  // "-": standard input
   std::string prompt_tokens;
   int max_new_tokens = 64;
+  std::vector<int> context_shift;  // context, keep and, unless half of the others, discard; empty: none
   Sampling sampling;
   std::uint64_t seed = 0;
   std::string rule = "matching";
@@ -59,6 +60,8 @@ void add_one_draft_option(Command& command, std::string& draft);
 void add_drafts_option(Command& command, std::vector<std::string>& drafts);
 /// --draft-max.
 void add_draft_max_option(Command& command, int& draft_max);
+/// --context-shift.
+void add_context_shift_option(Command& command, std::vector<int>& context_shift);
 /// --verify: all draft tokens in one verification pass, or one pass after the other.
 void add_verification_option(Command& command, std::string& verification);
 

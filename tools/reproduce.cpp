@@ -5,6 +5,7 @@
 
 #include "oracle/exact/exhaustive_small_cases.h"
 #include "ref/base/error.h"
+#include "ref/decoding/sequence.h"
 #include "ref/formats/printable.h"
 #include "tools/commands.h"
 #include "tools/engine_subject.h"
@@ -68,6 +69,8 @@ Finding of_zoo(const std::string& file, const Reproducer& r) {
     }
     if (zoo::same_name(mutant->parts.declared, *variation.rule)) variation.rule = mutant->parts.declared;
   }
+  const std::string why = request_error(trial.request, subject.target(trial.variations.front()));
+  if (!why.empty()) throw Error(file + ": field request: " + why);
   return examined(subject, trial);
 }
 

@@ -69,6 +69,10 @@ std::string json_of(const Reproducer& r) {
                        {"stops", request.stops},
                        {"sequence", request.sequence},
                        {"sampling", written(request.sampling)}};
+    if (const auto& shift = request.context_shift) {
+      json["request"]["context_shift"] = {
+          {"context", shift->context}, {"keep", shift->keep}, {"discard", shift->discard}};
+    }
     json["variations"] = Written::array();
     for (const Variation& variation : r.trial->variations) json["variations"].push_back(written(variation));
   }
@@ -152,7 +156,7 @@ Sampling sampling_in(const Json& json) {
 }
 
 Request request_in(const Json& json) {
-  expect_fields(json, {"prompt", "max_new_tokens", "stops", "sequence", "sampling"});
+  expect_fields(json, {"prompt", "max_new_tokens", "stops", "sequence", "sampling", "context_shift"});
   Request request;
   request.prompt = tokens_in(json.at("prompt"));
   if (request.prompt.empty()) json.at("prompt").fail("must hold at least one token");
@@ -160,6 +164,12 @@ Request request_in(const Json& json) {
   request.stops = tokens_in(json.at("stops"));
   request.sequence = count_in(json.at("sequence"));
   request.sampling = sampling_in(json.at("sampling"));
+  if (const auto shift = json.find("context_shift")) {
+    expect_fields(*shift, {"context", "keep", "discard"});
+    request.context_shift = {count_in(shift->at("context")), count_in(shift->at("keep")),
+                             count_in(shift->at("discard"))};
+    if (const std::string why = request.context_shift->error(); !why.empty()) shift->fail(why);
+  }
   return request;
 }
 

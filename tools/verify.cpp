@@ -59,6 +59,14 @@ std::string sampling_text(const Sampling& s) {
   return text;
 }
 
+std::string context_shift_text(const Request& request) {
+  if (!request.context_shift) return "none";
+  const ContextShift& shift = *request.context_shift;
+  const int read = static_cast<int>(request.prompt.size()) + request.max_new_tokens - 1;
+  return fmt::format("at {} positions, {} kept, {} dropped, up to {} times", shift.context, shift.keep, shift.discard,
+                     shift.dropped(read) / shift.discard);
+}
+
 Effort effort_of(const VerifyOptions& options) {
   Effort effort = effort_by_name(options.effort);
   if (options.sequences > 0) effort.sequences = options.sequences;
@@ -337,6 +345,7 @@ void VerifyCommand::describe_request() {
                    {"seed", std::to_string(common_.seed)},
                    {"prompt tokens", std::to_string(request_.prompt.size())},
                    {"new tokens", std::to_string(request_.max_new_tokens)},
+                   {"context shift", context_shift_text(request_)},
                    {"kernels", first_.kernels},
                    {"numerics", subject_.numerics(first_)},
                    {"threads", std::to_string(threads_of(common_))}};
@@ -470,6 +479,7 @@ void add_verify(Command& app) {
   Command& command = app.subcommand("verify", "prove that speculative decoding equals plain autoregressive decoding");
   add_common_options(command, options->common);
   add_drafts_option(command, options->drafts);
+  add_context_shift_option(command, options->common.context_shift);
   command.group("Output");
   command.option("--junit FILE", options->files.junit, "write the checks as JUnit XML to this file");
   command.option("--html FILE", options->files.html, "write the report as an HTML page to this file");

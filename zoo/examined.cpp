@@ -77,11 +77,34 @@ struct Question {
   Request request;
 };
 
-std::vector<Question> all_questions() {
+/// Whether the caches can drop positions; states and the caches of wrong targets cannot.
+bool can_shift(const Parts& parts) { return parts.target == nullptr && !parts.recurrent; }
+
+/// Returns requests whose context is shifted several times, in the prompt too.
+std::vector<Request> shifted_requests() {
+  std::vector<Request> list;
+  for (const Sampling& sampling : {Sampling{.temperature = 1},
+                                   Sampling{.repeat_penalty = 2, .presence_penalty = 0.5F, .repeat_last_n = -1}}) {
+    Request request;
+    request.prompt = {1, 2, 3, 1, 4, 5, 1, 0, 2};
+    request.sampling = sampling;
+    request.max_new_tokens = 16;
+    request.context_shift = {.context = 8, .keep = 2, .discard = 3};
+    list.push_back(request);
+  }
+  return list;
+}
+
+std::vector<Question> all_questions(const Parts& parts) {
   std::vector<Question> list;
   for (const Request& request : requests()) {
     for (const std::uint64_t seed : {1, 2, 3}) {
       list.push_back({{.vocabulary = model_vocabulary, .levels = 3, .seed = seed}, request});
+    }
+  }
+  if (can_shift(parts)) {
+    for (const Request& request : shifted_requests()) {
+      list.push_back({{.vocabulary = model_vocabulary, .levels = 3, .seed = 4}, request});
     }
   }
   return list;
@@ -101,6 +124,7 @@ std::vector<ExactCase> exact_cases(const Parts& parts) {
     Verification verification = Verification::batched;
     int draft_max = 2;
     int max_new_tokens = 3;
+    std::optional<ContextShift> context_shift = {};
   };
   std::vector<ExactCase> list;
   if (parts.trees) {
@@ -116,15 +140,23 @@ std::vector<ExactCase> exact_cases(const Parts& parts) {
     if (same_name(parts.declared, *rule)) rule = parts.declared;
     list.push_back(std::move(exact_case));
   };
-  for (const Row& row : {Row{rejection, plain}, Row{rejection, cut, "perturbed", Verification::serial},
-                         Row{rejection, penalized}, Row{rejection, plain, "variable-length"}, Row{matching, plain},
-                         Row{matching, penalized}, Row{matching, best}}) {
+  std::vector<Row> rows = {{rejection, plain}, {rejection, cut, "perturbed", Verification::serial},
+                           {rejection, penalized}, {rejection, plain, "variable-length"}, {matching, plain},
+                           {matching, penalized}, {matching, best}};
+  if (can_shift(parts)) {
+    const ContextShift shift = {.context = 4, .keep = 1, .discard = 2};
+    for (const Rule* const rule : {&rejection, &matching}) {
+      rows.push_back({*rule, plain, "perturbed", Verification::batched, 2, 4, shift});
+    }
+  }
+  for (const Row& row : rows) {
     ExactCase exact_case;
     Request& request = exact_case.question.request;
     request.prompt = {1, 2, 1};
     request.sampling = row.sampling;
     request.stops = {0};
     request.max_new_tokens = row.max_new_tokens;
+    request.context_shift = row.context_shift;
     Variation& variation = exact_case.question.variation;
     variation.draft = row.draft;
     variation.draft_max = row.draft_max;
@@ -178,7 +210,7 @@ Findings examined(const Parts& parts) {
     const auto weight = [](const Finding& f) { return f.outcome == Outcome::fail ? 2 : f.outcome == Outcome::pass; };
     if (weight(finding) > weight(so_far)) so_far = finding;
   };
-  for (const Question& question : all_questions()) {
+  for (const Question& question : all_questions(parts)) {
     ZooSubject subject(question.model, parts);
     Trial trial(subject, question.request, question.model.seed, variations(parts));
     for (const Check* const check : all_checks()) {
@@ -212,7 +244,7 @@ Shrunken smallest(const Parts& parts, const FailedTrial& failed, int trials_max)
 }
 
 std::optional<FailedTrial> first_failed_trial(const Parts& parts, const std::string& check) {
-  for (const Question& question : all_questions()) {
+  for (const Question& question : all_questions(parts)) {
     FailedTrial failed{question.model, {check, question.request, question.model.seed, variations(parts)}, {}};
     ZooSubject subject(question.model, parts);
     failed.finding = draftproof::examined(subject, failed.trial);

@@ -169,8 +169,8 @@ class Loop {
   Loop(Model& target, Draft& draft, const Rule& rule, RandomSource& random, const Request& request,
        const Execution& execution, Fault fault)
       : target_(target), draft_(draft), rule_(rule), random_(random), request_(request), execution_(execution),
-        fault_(fault), text_(request.prompt), penalized_text_(text_), anchor_of_drafted_(text_.back()),
-        left_(request.max_new_tokens) {
+        fault_(fault), text_(request.prompt), penalized_text_(text_), cached_text_(text_),
+        anchor_of_drafted_(text_.back()), left_(request.max_new_tokens) {
     trace_.request = request;
     trace_.execution = execution;
     const int prefill_rows = static_cast<int>(text_.size()) - 1;
@@ -198,9 +198,12 @@ class Loop {
   void prefill() {
     const int total = static_cast<int>(text_.size()) - 1;
     const int chunk = execution_.prefill_chunk > 0 ? execution_.prefill_chunk : std::max(1, total);
-    for (int at = 0; at < total; at += chunk) {
+    int taken = 0;
+    for (int at = 0; at < total; at += taken) {
+      make_room(1);
       const int overlap = fault_ == Fault::chunks_overlap && at > 0 ? 1 : 0;
-      const int rows = overlap + std::min(chunk, total - at);
+      taken = std::min({chunk, total - at, room()});
+      const int rows = overlap + taken;
       const auto tokens = std::span<const Token>(text_).subspan(static_cast<std::size_t>(at - overlap),
                                                                 static_cast<std::size_t>(rows));
       Transaction transaction = cache_->begin(rows);
@@ -212,21 +215,46 @@ class Loop {
     trace_.final_length = cache_->length();
   }
 
+  /// The rows that can be read before the context must be shifted.
+  int room() const {
+    const auto& shift = request_.context_shift;
+    return shift ? std::max(1, shift->context - cache_->length()) : std::numeric_limits<int>::max();
+  }
+
+  /// Shifts the context when fewer than `rows` rows fit. A fault may have left less in a cache than is to be dropped.
+  void make_room(int rows) {
+    const auto& shift = request_.context_shift;
+    if (!shift || cache_->length() + rows <= shift->context) return;
+    for (Cache* const cache : {cache_.get(), draft_.context()}) {
+      if (cache == nullptr || cache->length() < shift->keep + shift->discard) continue;
+      cache->discard(shift->keep, shift->discard);
+    }
+    const auto size = static_cast<int>(cached_text_.size());
+    const auto first = cached_text_.begin() + std::min(size, shift->keep);
+    cached_text_.erase(first, cached_text_.begin() + std::min(size, shift->keep + shift->discard));
+    dropped_ += shift->discard;
+  }
+
   /// Returns the number of committed rows if rows after them were read and rejected; else 0.
   int decode_round() {
     Round round;
     round.position = static_cast<int>(text_.size());
     round.anchor = fault_ == Fault::stale_anchor && plain_before_ ? anchor_of_drafted_ : text_.back();
     const bool unlimited = fault_ == Fault::budget_ignored;
-    const int limit = unlimited ? execution_.draft_max : std::min(execution_.draft_max, left_ - 1);
-    if (limit > 0) propose(round, limit);
+    int limit = unlimited ? execution_.draft_max : std::min(execution_.draft_max, left_ - 1);
+    make_room(fault_ == Fault::shifted_for_a_round ? 1 + std::max(0, limit) : 1);
+    limit = std::min(limit, room() - 1);
+    const int key_position = round.position - (fault_ == Fault::keys_of_cache_positions ? dropped_ : 0);
+    if (limit > 0) propose(round, limit, key_position);
     plain_before_ = round.proposal.size() == 0;
     if (!plain_before_) anchor_of_drafted_ = text_.back();
 
     Transaction transaction = cache_->begin(1 + round.proposal.size());
     const bool last_only = fault_ == Fault::penalties_see_last_of_round;
-    Rows rows(target_, *cache_, request_, last_only ? penalized_text_ : text_, round, fault_);
-    round.verdict = rule_.judge(round.proposal, rows, request_.sequence, round.position, random_);
+    const bool cached_only = fault_ == Fault::penalties_see_the_cache;
+    const std::vector<Token>& counted = last_only ? penalized_text_ : cached_only ? cached_text_ : text_;
+    Rows rows(target_, *cache_, request_, counted, round, fault_);
+    round.verdict = rule_.judge(round.proposal, rows, request_.sequence, key_position, random_);
     const bool stops = emit(round, limit);
     if (request_.logprobs) set_logprobs(round, rows);
     const int committed = rows_to_commit(round, rows);
@@ -234,6 +262,7 @@ class Loop {
     transaction.commit(committed);
     text_.insert(text_.end(), round.emitted.begin(), round.emitted.end());
     penalized_text_.push_back(text_.back());
+    cached_text_.insert(cached_text_.end(), round.emitted.begin(), round.emitted.end());
     round.cache_length = cache_->length();
     round.cache = cache_->digest();
     round.draft = draft_.digest();
@@ -249,9 +278,9 @@ class Loop {
     return committed < rows.rows_read() ? committed : 0;
   }
 
-  void propose(Round& round, int limit) {
+  void propose(Round& round, int limit, int key_position) {
     Sampler sampler;
-    ProposalBuilder builder(request_.sampling, text_, request_.sequence, round.position, rule_.draft_noise, random_,
+    ProposalBuilder builder(request_.sampling, text_, request_.sequence, key_position, rule_.draft_noise, random_,
                             sampler);
     draft_.propose(text_.back(), limit, builder);
     round.proposal = builder.proposal();
@@ -338,6 +367,8 @@ class Loop {
   Trace trace_;
   std::vector<Token> text_;
   std::vector<Token> penalized_text_;  // the prompt and the last token of each round
+  std::vector<Token> cached_text_;     // the text without what context shifts dropped
+  int dropped_ = 0;                    // positions
   std::unique_ptr<Cache> cache_;
   std::vector<Distribution> drawn_from_before_;
   Token anchor_of_drafted_;  // the anchor of the last round with draft tokens

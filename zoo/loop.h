@@ -51,6 +51,10 @@ enum class Fault {
   draft_one_ahead,             // the draft receives every token one position early
   chunks_overlap,              // a later prefill chunk begins with the last token of the chunk before
   rejected_committed_on_cancel,  // a cancelled run commits the rejected rows of its last round
+  // context shifts
+  shifted_for_a_round,         // when a whole round does not fit any more, not when a row does not
+  keys_of_cache_positions,     // the keys of random draws count the positions of the cache
+  penalties_see_the_cache,     // penalties do not count the tokens that were dropped
   // counters
   bonus_counted_as_accepted,
   drafted_counted_as_accepted,

@@ -244,6 +244,29 @@ const Mutant mutants[] = {
      "the rows of draft tokens overwrite what rows before them still read",
      {&logits_equal, &batch_invariance, &distribution_exact}, {.target = ring_without_room}},
 
+    // Recurrent states.
+    {"F03b", "state not restored", "K3", "ggml-org/llama.cpp #26695", Harm::lossy,
+     "after a rejection the state goes on from that after the rejected rows",
+     {&tokens_equal, &logits_equal, &cache_rollback, &distribution_exact}, {.target = state_not_restored}},
+    {"F04b", "state a row late", "K3", "ggml-org/llama.cpp #22746", Harm::lossy,
+     "after a rejection the state is replayed with rows that lie one place later",
+     {&tokens_equal, &logits_equal, &cache_rollback, &distribution_exact}, {.target = state_replayed_a_row_late}},
+    {"X19", "state by position", "K3", "", Harm::lossy,
+     "the state of a branch is replayed with the rows of the first branch",
+     {&tokens_equal, &logits_equal, &cache_rollback, &distribution_exact},
+     {.target = state_replayed_by_position, .trees = true}},
+
+    // Context shifts.
+    {"X16", "shift for a round", "K6", "", Harm::lossy,
+     "the context is shifted when a whole round does not fit any more, so drafts decide what the target sees",
+     {&tokens_equal, &logits_equal, &cache_rollback}, {.loop = Fault::shifted_for_a_round}},
+    {"X17", "keys of cache positions", "Q1", "", Harm::lossy,
+     "after a context shift random numbers are drawn with the keys of earlier positions",
+     {&tokens_equal, &rng_accounting}, {.loop = Fault::keys_of_cache_positions}},
+    {"X18", "penalties see the cache", "P1", "", Harm::lossy,
+     "after a context shift penalties do not count the tokens that were dropped",
+     {&tokens_equal, &acceptance_correct}, {.loop = Fault::penalties_see_the_cache}},
+
     // Rows.
     {"X03", "row law: even passes", "V4", "", Harm::lossy,
      "a row has other bits when its pass has an even number of rows", {&logits_equal, &batch_invariance},

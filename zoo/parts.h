@@ -61,6 +61,10 @@ std::unique_ptr<Model> stale_slot(Model& sound, int threads);
 std::unique_ptr<Model> sees_a_window(Model& sound, int threads);  // sound
 std::unique_ptr<Model> window_grows_with_the_pass(Model& sound, int threads);
 std::unique_ptr<Model> ring_without_room(Model& sound, int threads);
+// Targets with a state of the whole text (states.cpp).
+std::unique_ptr<Model> state_not_restored(Model& sound, int threads);
+std::unique_ptr<Model> state_replayed_a_row_late(Model& sound, int threads);
+std::unique_ptr<Model> state_replayed_by_position(Model& sound, int threads);
 // Targets for several sequences in one pass.
 std::unique_ptr<Model> rows_of_neighbor(Model& sound, int threads);
 std::unique_ptr<Model> scattered_by_the_order_before(Model& sound, int threads);

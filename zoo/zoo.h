@@ -13,7 +13,7 @@
 //   W1 row to distribution      A1 accept or reject         A2 stop at the first rejection
 //   R1 replacement              B1 bonus token              T1 end of the text
 //   K1 the target's KV cache    K2 the draft's KV cache     K3 recurrent state   K4 sliding windows
-//   K5 shared prefixes          P1 counters of penalties    Q1 keys of random draws
+//   K5 shared prefixes          K6 context shifts           P1 counters of penalties    Q1 keys of random draws
 //   B2 sequences of a batch     L1 logprobs                 S1 counters
 #pragma once
 

@@ -11,13 +11,20 @@ namespace {
 
 /// Reads `chunk` tokens per pass, followed by `draft_tokens` wrong draft tokens. Returns the digests of the rows after
 /// each token from `first` on.
-std::vector<Fingerprint> read(Model& target, std::span<const Token> text, int first, int chunk, int draft_tokens) {
+std::vector<Fingerprint> read(Model& target, std::span<const Token> text, const std::optional<ContextShift>& shift,
+                              int first, int chunk, int draft_tokens) {
   const int length = static_cast<int>(text.size());
-  const auto cache = target.new_cache(length + draft_tokens, chunk + draft_tokens);
+  const int capacity = shift ? std::min(length, shift->context) : length;
+  const auto cache = target.new_cache(capacity + draft_tokens, chunk + draft_tokens);
   std::vector<Fingerprint> rows;
   Outputs outputs;
-  for (int at = 0; at < length; at += chunk) {
-    const int now = std::min(chunk, length - at);
+  int now = 0;
+  for (int at = 0; at < length; at += now) {
+    now = std::min(chunk, length - at);
+    if (shift) {
+      now = std::min(now, shift->room(cache->length()));
+      shift->make_room(*cache);
+    }
     std::vector<Token> tokens(text.begin() + at, text.begin() + at + now);
     for (int i = 0; i < draft_tokens; ++i) {
       tokens.push_back((text[at] + 1 + i) % target.vocabulary());
@@ -49,7 +56,8 @@ Finding examine_batch_invariance(Trial& trial) {
       ++readings;
       const int chunk = reading.chunk == 0 ? whole : std::min(reading.chunk, whole);
       const int draft_tokens = reading.draft_tokens;
-      const auto rows = read(trial.subject.target(run.variation), text, first, chunk, draft_tokens);
+      const auto rows = read(trial.subject.target(run.variation), text, trial.request.context_shift, first, chunk,
+                             draft_tokens);
       for (std::size_t i = 0; i < expected.rows.size(); ++i) {
         examination.expect(rows[i] == expected.rows[i].logits, [&] {
           return failure_of(run.variation, -1, static_cast<std::int64_t>(i) + first + 1,

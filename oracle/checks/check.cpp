@@ -75,10 +75,12 @@ const std::vector<Fingerprint>& Trial::cache_along(const Variation& variation, s
   const auto [place, fresh] = caches_.try_emplace(std::move(key));
   if (fresh) {
     Model& target = subject.target(variation);
-    const auto cache = target.new_cache(static_cast<int>(text.size()), 1);
+    const auto& shift = request.context_shift;
+    const int length = static_cast<int>(text.size());
+    const auto cache = target.new_cache(shift ? std::min(length, shift->context) : length, 1);
     place->second.push_back(cache->digest());
     for (std::size_t i = 0; i < text.size(); ++i) {
-      read_text(target, *cache, text.subspan(i, 1), 1);
+      read_text(target, *cache, text.subspan(i, 1), 1, shift);
       place->second.push_back(cache->digest());
     }
   }

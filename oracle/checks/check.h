@@ -63,6 +63,11 @@ class Trial {
   /// logits_equal, acceptance_correct, termination_and_counters.
   const std::optional<Failure>& standalone_failure();
 
+  /// Returns how many positions the cache holds when `tokens` tokens of a text were read.
+  int positions_after(int tokens) const noexcept {
+    return tokens - (request.context_shift ? request.context_shift->dropped(tokens) : 0);
+  }
+
   /// Returns the first run of each draft under each rule, Effort::drafts_again of them at most: the runs that checks
   /// start from when they run the subject again.
   std::vector<const Run*> one_per_draft() const;

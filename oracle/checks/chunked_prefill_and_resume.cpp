@@ -39,9 +39,10 @@ std::string fact_about(int text) {
 }
 
 /// Returns how the end of a run cancelled after `cut` rounds is wrong.
-std::optional<Failure> wrong_end(const Run& run, std::size_t cut, const Trace& begun, int text) {
-  if (begun.rounds.size() == cut && begun.finish == Finish::cancelled && begun.final_length == text - 1) return {};
-  return failure_of(run.variation, -1, -1, ending(cut, Finish::cancelled, text - 1),
+std::optional<Failure> wrong_end(const Trial& trial, const Run& run, std::size_t cut, const Trace& begun, int text) {
+  const int length = trial.positions_after(text - 1);
+  if (begun.rounds.size() == cut && begun.finish == Finish::cancelled && begun.final_length == length) return {};
+  return failure_of(run.variation, -1, -1, ending(cut, Finish::cancelled, length),
                     ending(begun.rounds.size(), begun.finish, begun.final_length), {fact_about(text)});
 }
 
@@ -70,7 +71,7 @@ void cancel_and_resume(Trial& trial, const Run& run, std::size_t cut, Examinatio
                                                       [&](const Trace&) { return ++done < cut; });
   if (!expect_none(difference(run.trace, 0, begun, false, promised), "")) return;
   const int text = static_cast<int>(trial.request.prompt.size() + begun.output.size());
-  if (!expect_none(wrong_end(run, cut, begun, text), "")) return;
+  if (!expect_none(wrong_end(trial, run, cut, begun, text), "")) return;
   if (!expect_none(wrong_cache(trial, run, begun, text), "")) return;
   Request rest = trial.request;
   rest.prompt.insert(rest.prompt.end(), begun.output.begin(), begun.output.end());

@@ -40,7 +40,7 @@ class RunCheck {
     const char* const record = "a run records its request and how it was computed";
     expect(done.prompt == asked_.prompt && done.sampling == asked_.sampling && done.stops == asked_.stops &&
                done.max_new_tokens == asked_.max_new_tokens && done.sequence == asked_.sequence &&
-               done.logprobs == asked_.logprobs,
+               done.logprobs == asked_.logprobs && done.context_shift == asked_.context_shift,
            "the given request", "another request was run", record);
     const Execution& execution = trace_.execution;
     expect(execution.prefill_chunk == variation_.prefill_chunk &&
@@ -72,10 +72,12 @@ class RunCheck {
            fact);
     expect(stopped || size() == asked_.max_new_tokens, budget + " tokens",
            "the text ends early, after " + std::to_string(size()), fact);
-    const int final_length = static_cast<int>(asked_.prompt.size()) + size() - 1;
+    const int read = static_cast<int>(asked_.prompt.size()) + size() - 1;
+    const int final_length = read - (asked_.context_shift ? asked_.context_shift->dropped(read) : 0);
     expect(trace_.final_length == final_length, "the final cache holds " + std::to_string(final_length) + " positions",
            "it holds " + std::to_string(trace_.final_length) + " positions",
-           "a final cache holds prompt + output - 1 positions, because the last token was never read");
+           "a final cache holds prompt + output - 1 positions, because the last token was never read, less what context "
+           "shifts dropped");
   }
 
   void expect_rounds() {

@@ -87,7 +87,7 @@ const CoverageCounter::Row& CoverageCounter::row_after(std::span<const Token> te
   const auto [place, fresh] = rows_.try_emplace({drafted, std::vector(text.begin(), text.end())});
   Row& row = place->second;
   if (fresh) {
-    const std::vector<float> logits = logits_after(target_, text);
+    const std::vector<float> logits = logits_after(target_, text, request_.context_shift);
     row.p = distribution_of(logits, request_.sampling, {text, {}});
     const std::span<const Token> committed = text.first(text.size() - drafted);
     row.penalized_by_draft = drafted > 0 && row.p != distribution_of(logits, request_.sampling, {committed, {}});

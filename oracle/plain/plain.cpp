@@ -22,13 +22,14 @@ double log_probability(std::span<const float> logits, Token token) {
   return logits[token] - best - log64(sum);
 }
 
-std::vector<float> logits_after(Model& target, std::span<const Token> text) {
+std::vector<float> logits_after(Model& target, std::span<const Token> text, const std::optional<ContextShift>& shift) {
   const int length = static_cast<int>(text.size());
-  const auto cache = target.new_cache(length, length);
-  Transaction transaction = cache->begin(length);
-  Outputs outputs;
-  forward_alone(target, {.cache = cache.get(), .tokens = text, .logits_from = length - 1}, outputs);
-  return std::move(outputs.logits);
+  const int capacity = shift ? std::min(length, shift->context) : length;
+  const auto cache = target.new_cache(capacity, capacity);
+  std::vector<float> last;
+  read_text(target, *cache, text, capacity, shift, length - 1,
+            [&](int, std::span<const float> logits) { last.assign(logits.begin(), logits.end()); });
+  return last;
 }
 
 bool is_fresh_row(const Request& request, std::size_t tokens, int most) {
@@ -39,12 +40,12 @@ bool is_fresh_row(const Request& request, std::size_t tokens, int most) {
 
 std::vector<float> GrowingText::logits_after(std::span<const Token> text) {
   if (!cache_) cache_ = target_.new_cache(capacity_, prefill_chunk);
-  const auto read = static_cast<std::size_t>(cache_->length());
-  REQUIRE(text.size() > read, "the text has grown since the last call");
-  const std::span<const Token> rest = text.subspan(read);
+  REQUIRE(text.size() > read_, "the text has grown since the last call");
+  const std::span<const Token> rest = text.subspan(read_);
   std::vector<float> last;
-  read_text(target_, *cache_, rest, prefill_chunk, static_cast<int>(rest.size()) - 1,
+  read_text(target_, *cache_, rest, prefill_chunk, shift_, static_cast<int>(rest.size()) - 1,
             [&](int, std::span<const float> logits) { last.assign(logits.begin(), logits.end()); });
+  read_ = text.size();
   return last;
 }
 
@@ -54,11 +55,12 @@ PlainRow plain_row(Model& target, const Sampling& sampling, std::span<const Toke
 
 std::vector<PlainRow> plain_rows(Model& target, const Request& request, std::span<const Token> text, std::size_t from,
                                  int fresh_rows) {
-  GrowingText growing(target, static_cast<int>(text.size()));
+  const std::optional<ContextShift>& shift = request.context_shift;
+  GrowingText growing(target, static_cast<int>(text.size()), shift);
   std::vector<PlainRow> rows;
   for (std::size_t tokens = from; tokens <= text.size(); ++tokens) {
     const auto before = text.first(tokens);
-    rows.push_back(row_of(is_fresh_row(request, tokens, fresh_rows) ? logits_after(target, before)
+    rows.push_back(row_of(is_fresh_row(request, tokens, fresh_rows) ? logits_after(target, before, shift)
                                                                   : growing.logits_after(before),
                           request.sampling, before));
   }
@@ -68,11 +70,12 @@ std::vector<PlainRow> plain_rows(Model& target, const Request& request, std::spa
 PlainRun plain(Model& target, const Request& request, RandomSource& random, int fresh_rows) {
   PlainRun run;
   std::vector<Token> text = request.prompt;
-  GrowingText growing(target, static_cast<int>(text.size()) + request.max_new_tokens);
+  const std::optional<ContextShift>& shift = request.context_shift;
+  GrowingText growing(target, request.positions(), shift);
   run.finish = Finish::length;
   while (static_cast<int>(run.output.size()) < request.max_new_tokens) {
     const std::vector<float> logits =
-        is_fresh_row(request, text.size(), fresh_rows) ? logits_after(target, text) : growing.logits_after(text);
+        is_fresh_row(request, text.size(), fresh_rows) ? logits_after(target, text, shift) : growing.logits_after(text);
     run.rows.push_back(row_of(logits, request.sampling, text));
     const Distribution& p = run.rows.back().distribution;
     const Key key{request.sequence, static_cast<int>(text.size()), Purpose::target};

@@ -4,13 +4,17 @@
 // that too slow, only a sample of the rows is, and the others continue a KV cache.
 #pragma once
 
+#include <algorithm>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "ref/acceptance/distribution.h"
 #include "ref/acceptance/random_source.h"
 #include "ref/base/digest.h"
+#include "ref/caches/context_shift.h"
 #include "ref/decoding/trace.h"
 #include "ref/models/model.h"
 
@@ -19,22 +23,31 @@ namespace draftproof {
 /// Returns z_token - log(sum of exp(z)), computed in double, the sum by ascending token: equal bits, not nearly equal.
 double log_probability(std::span<const float> logits, Token token);
 
-/// Returns the target's logits after `text`, which must not be empty, from a new cache.
-std::vector<float> logits_after(Model& target, std::span<const Token> text);
+/// Returns the target's logits after `text`, which must not be empty, from a new cache, which `shift` keeps within its
+/// context.
+std::vector<float> logits_after(Model& target, std::span<const Token> text,
+                                const std::optional<ContextShift>& shift = {});
 
 /// Returns the logits after a text that grows. Each token is read once and stays in a cache, so a fault of the target's
 /// cache shows here too.
 class GrowingText {
  public:
-  /// `capacity`: the most tokens the text will have. The target must outlive this object.
-  GrowingText(Model& target, int capacity) : target_(target), capacity_(capacity) {}
+  /// `capacity`: the most tokens the text will have, or that the cache holds under a context shift. The target must
+  /// outlive this object.
+  GrowingText(Model& target, int capacity, const std::optional<ContextShift>& shift = {})
+      : target_(target), capacity_(shift ? std::min(capacity, shift->context) : capacity), shift_(shift) {}
 
   /// `text` is the text of the last call and at least one token more.
   std::vector<float> logits_after(std::span<const Token> text);
 
+  /// Drops positions [keep, keep + discard) of the cache, which has them and can (Cache::discard_error).
+  void discard(int keep, int discard) { cache_->discard(keep, discard); }
+
  private:
   Model& target_;
   int capacity_;
+  std::optional<ContextShift> shift_;
+  std::size_t read_ = 0;  // tokens of the text
   std::unique_ptr<Cache> cache_;
 };
 

@@ -93,6 +93,7 @@ class Shrinker {
     });
     without([](Sampling& s) { s.temperature = s.greedy() ? s.temperature : 1; });
     keep_changed([](Case& c) { c.request.sequence = 0; });
+    keep_changed([](Case& c) { c.request.context_shift = {}; });
   }
 
   void leave_out_stops() {
@@ -125,7 +126,7 @@ class Shrinker {
     const auto variation = [](const Variation& v) { return v.describe(); };
     return a.request.prompt == b.request.prompt && a.request.stops == b.request.stops &&
            a.request.sampling == b.request.sampling && a.request.max_new_tokens == b.request.max_new_tokens &&
-           a.request.sequence == b.request.sequence &&
+           a.request.sequence == b.request.sequence && a.request.context_shift == b.request.context_shift &&
            std::ranges::equal(a.variations, b.variations, {}, variation, variation);
   }
 

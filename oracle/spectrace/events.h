@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The content of a trace file in the format spectrace/2, line by line; docs/spectrace.md has the schema. A line is a
-// Header, an Opening of a sequence, a Step (one round) or an Ending. Members are named as the keys of the format. A
-// field that the format makes optional is empty here when the line lacks it.
+// Header, an Opening of a sequence, a Step (one round), a Shift of the context or an Ending. Members are named as the
+// keys of the format. A field that the format makes optional is empty here when the line lacks it.
 #pragma once
 
 #include <cstdint>
@@ -162,6 +162,14 @@ struct Step {
   std::vector<Fault> faults;               // where there are any, the fields they name hold harmless values
 };
 
+/// A context shift: before any other token is read, positions [keep, keep + discard) of the cache are dropped.
+struct Shift {
+  std::int64_t sequence = 0;
+  std::int64_t tokens_read = 0;    // of the text, when it happens
+  std::int64_t keep = 0;
+  std::int64_t discard = 0;
+};
+
 struct Ending {
   std::int64_t sequence = 0;
   Finish reason = Finish::unfinished;
@@ -174,7 +182,7 @@ struct Ending {
 
 struct Event {
   long line = 0;
-  std::variant<Header, Opening, Step, Ending> what;
+  std::variant<Header, Opening, Step, Shift, Ending> what;
 };
 
 /// "[4,7]".

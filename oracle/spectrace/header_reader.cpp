@@ -182,6 +182,16 @@ Opening read_opening(const Header& header, const Json& line) {
   return opening;
 }
 
+Shift read_shift(const Json& line) {
+  refuse_unknown(line, {"type", "sequence", "tokens_read", "keep", "discard"});
+  Shift shift;
+  if (const auto id = line.find("sequence")) shift.sequence = id->integer(0, exact_max);
+  shift.tokens_read = line.at("tokens_read").integer(1, position_max);
+  shift.keep = line.at("keep").integer(0, position_max);
+  shift.discard = line.at("discard").integer(1, position_max);
+  return shift;
+}
+
 Ending read_ending(const Header& header, const Json& line) {
   refuse_unknown(line, {"type", "sequence", "reason", "emitted_count", "emitted", "statistics", "sha256"});
   Ending ending;

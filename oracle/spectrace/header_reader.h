@@ -14,6 +14,7 @@ Header read_header(const Json& line);
 Opening read_opening(const Header& header, const Json& line);
 
 /// Reads a line of type "end".
+Shift read_shift(const Json& line);
 Ending read_ending(const Header& header, const Json& line);
 
 }  // namespace draftproof::spectrace

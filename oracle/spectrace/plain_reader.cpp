@@ -10,21 +10,46 @@ namespace draftproof::spectrace {
 void PlainReader::release() noexcept {
   growing_.reset();
   capacity_ = 0;
+  next_drop_ = 0;
   read_.clear();
+}
+
+std::string PlainReader::shift(int tokens_read, int keep, int discard) {
+  const int length = tokens_read - dropped_;
+  if (length > target_.context()) return "the target has no room for " + std::to_string(length) + " positions";
+  if (std::string why = target_.new_cache(length, 1)->discard_error(length, keep, discard); !why.empty()) return why;
+  drops_.push_back({static_cast<std::size_t>(tokens_read), keep, discard});
+  dropped_ += discard;
+  return "";
+}
+
+/// Reads the rest of the text.
+void PlainReader::read(std::span<const Token> text) {
+  const auto read_to = [&](std::size_t tokens) {
+    if (tokens == read_.size()) return;
+    logits_ = growing_->logits_after(text.first(tokens));
+    read_.assign(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(tokens));
+  };
+  for (; next_drop_ < drops_.size() && drops_[next_drop_].tokens_read < text.size(); ++next_drop_) {
+    const Drop& drop = drops_[next_drop_];
+    read_to(drop.tokens_read);
+    growing_->discard(drop.keep, drop.discard);
+  }
+  read_to(text.size());
 }
 
 const PlainRow& PlainReader::after(std::span<const Token> text) {
   const auto context = static_cast<std::size_t>(target_.context());
-  REQUIRE(!text.empty() && text.size() <= context, "a row follows some text, which fits the target");
+  const auto dropped = static_cast<std::size_t>(dropped_);
+  REQUIRE(!text.empty() && text.size() <= context + dropped, "a row follows some text, which fits the target");
   const bool continues = text.size() >= read_.size() && std::equal(read_.begin(), read_.end(), text.begin());
   if (growing_ && continues && text.size() == read_.size()) return row_;
-  if (!growing_ || !continues || text.size() > capacity_) {
+  if (!growing_ || !continues || (text.size() > capacity_ && capacity_ < context)) {
     release();
     capacity_ = std::min(context, std::max<std::size_t>(2 * text.size(), 256));
     growing_.emplace(target_, static_cast<int>(capacity_));
   }
-  logits_ = growing_->logits_after(text);
-  read_.insert(read_.end(), text.begin() + static_cast<std::ptrdiff_t>(read_.size()), text.end());
+  read(text);
   row_ = row_of(logits_, sampling_, text);
   return row_;
 }

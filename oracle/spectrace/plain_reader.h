@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Reads rows of plain autoregressive decoding (plain_row, oracle/plain/plain.h) after a growing text, and starts again
-// when the text does not continue the last one.
+// when the text does not continue the last one. Shifts the context where it was told to.
 #pragma once
 
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "oracle/plain/plain.h"
@@ -16,9 +17,16 @@ class PlainReader {
   /// `target` outlives the reader.
   PlainReader(Model& target, const Sampling& sampling) : target_(target), sampling_(sampling) {}
 
-  /// Returns the row after `text`, which has at least one token and at most the target's context; valid until the next
-  /// call. A text that does not continue the last one is read from its start.
+  /// Returns the row after `text`, which has at least one token and, without what was dropped, at most the target's
+  /// context; valid until the next call. A text that does not continue the last one is read from its start.
   const PlainRow& after(std::span<const Token> text);
+
+  /// From now on positions [keep, keep + discard) of the cache are dropped once `tokens_read` tokens of a text are
+  /// read, at least as many as at the last shift. The cache has these positions. Returns why the target's cache cannot
+  /// drop them, a clause; empty when it can.
+  std::string shift(int tokens_read, int keep, int discard);
+  /// Returns how many positions were dropped in all.
+  int dropped() const noexcept { return dropped_; }
   /// Returns the logits of the row read last.
   std::span<const float> logits() const noexcept { return logits_; }
 
@@ -28,8 +36,18 @@ class PlainReader {
   void release() noexcept;
 
  private:
+  struct Drop {
+    std::size_t tokens_read;
+    int keep;
+    int discard;
+  };
+  void read(std::span<const Token> text);
+
   Model& target_;
   Sampling sampling_;
+  std::vector<Drop> drops_;
+  int dropped_ = 0;
+  std::size_t next_drop_ = 0;  // of the text that is being read
   std::optional<GrowingText> growing_;
   std::size_t capacity_ = 0;
   std::vector<Token> read_;

@@ -85,12 +85,14 @@ std::optional<Event> Reader::next() {
       event.what = StepReader(header_, rows_ ? &*rows_ : nullptr, rule_of(line)).read(line);
     } else if (type.string() == "sequence") {
       event.what = read_opening(header_, line);
+    } else if (type.string() == "context_shift") {
+      event.what = read_shift(line);
     } else if (type.string() == "end") {
       event.what = read_ending(header_, line);
     } else if (type.string() == "header") {
       type.fail("a second header; a file holds one trace, so give each trace its own file");
     } else {
-      type.fail("must be sequence, round or end, but is " + in_quotes(type.string()));
+      type.fail("must be sequence, round, context_shift or end, but is " + in_quotes(type.string()));
     }
   } catch (const InvalidTrace&) {
     throw;
@@ -99,6 +101,7 @@ std::optional<Event> Reader::next() {
   }
   if (const auto* opening = std::get_if<Opening>(&event.what)) follow(*opening);
   if (const auto* step = std::get_if<Step>(&event.what)) follow(*step);
+  if (const auto* shift = std::get_if<Shift>(&event.what)) follow(*shift);
   if (const auto* ending = std::get_if<Ending>(&event.what)) follow(*ending);
   return event;
 }
@@ -123,6 +126,7 @@ void Reader::follow(const Opening& opening) {
   Progress& progress = open_[opening.sequence];
   progress.rule = opening.rule.kind;
   progress.position = static_cast<std::int64_t>(opening.prompt.size()) - 1;
+  progress.text = static_cast<std::int64_t>(opening.prompt.size());
   keep(progress, opening.prompt.size() + (opening.stop_tokens ? opening.stop_tokens->size() : 0), "prompt");
 }
 
@@ -134,10 +138,14 @@ void Reader::keep(Progress& progress, std::size_t tokens, const char* field) {
                   " tokens; each needs its end line");
 }
 
+Reader::Progress& Reader::progress_of(std::int64_t sequence) {
+  const auto found = open_.find(sequence);
+  if (found == open_.end()) fail("sequence", "sequence " + std::to_string(sequence) + " is not open here");
+  return found->second;
+}
+
 void Reader::follow(const Step& step) {
-  const auto found = open_.find(step.sequence);
-  if (found == open_.end()) fail("sequence", "sequence " + std::to_string(step.sequence) + " is not open here");
-  Progress& progress = found->second;
+  Progress& progress = progress_of(step.sequence);
   if (step.round != progress.rounds) {
     fail("round", "round " + std::to_string(progress.rounds) + " of sequence " + std::to_string(step.sequence) +
                       " comes next, but this is " + std::to_string(step.round) +
@@ -149,14 +157,32 @@ void Reader::follow(const Step& step) {
   }
   ++progress.rounds;
   progress.position = step.position;
+  progress.text += static_cast<std::int64_t>(step.emitted.size());
   keep(progress, step.emitted.size(), "emitted");
 }
 
+void Reader::follow(const Shift& shift) {
+  Progress& progress = progress_of(shift.sequence);
+  // A round reads all of the text but its last token; before the first round any part of the prompt may be read.
+  const std::int64_t most = progress.text - 1;
+  const std::int64_t least = progress.rounds > 0 ? most : progress.shifted;
+  if (shift.tokens_read < least || shift.tokens_read > most) {
+    fail("tokens_read", "after " + std::to_string(progress.rounds) + " rounds " +
+                            (least < most ? std::to_string(least) + " to " : "") + std::to_string(most) +
+                            " tokens of the text can have been read, but this is " + std::to_string(shift.tokens_read));
+  }
+  const std::int64_t positions = shift.tokens_read - progress.dropped;
+  if (shift.keep + shift.discard > positions) {
+    fail("discard", "keeps " + std::to_string(shift.keep) + " and drops " + std::to_string(shift.discard) +
+                        " of the cache's " + std::to_string(positions) + " positions");
+  }
+  progress.shifted = shift.tokens_read;
+  progress.dropped += shift.discard;
+}
+
 void Reader::follow(const Ending& ending) {
-  const auto found = open_.find(ending.sequence);
-  if (found == open_.end()) fail("sequence", "sequence " + std::to_string(ending.sequence) + " is not open here");
-  open_tokens_ -= found->second.tokens;
-  open_.erase(found);
+  open_tokens_ -= progress_of(ending.sequence).tokens;
+  open_.erase(ending.sequence);
   if (!ending.digest.empty() && ending.digest != before_.hex()) {
     fail("sha256", "the lines before this one have the digest " + before_.hex() +
                        "; one of them was changed after it was written");

@@ -52,6 +52,9 @@ class Reader {
     std::int64_t rounds = 0;
     std::int64_t position = 0;
     std::size_t tokens = 0;
+    std::int64_t text = 0;     // tokens of prompt and emitted
+    std::int64_t dropped = 0;  // positions, by context shifts
+    std::int64_t shifted = 0;  // tokens read at the last shift
     AcceptanceRule rule = AcceptanceRule::rejection;
   };
   bool read_line();
@@ -59,7 +62,9 @@ class Reader {
   void open_rows();
   void follow(const Opening& opening);
   void follow(const Step& step);
+  void follow(const Shift& shift);
   void follow(const Ending& ending);
+  Progress& progress_of(std::int64_t sequence);
   void keep(Progress& progress, std::size_t tokens, const char* field);
 
   std::string file_;

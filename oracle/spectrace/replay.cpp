@@ -13,6 +13,7 @@ void Replayer::take(const Event& event) {
   line_ = event.line;
   if (const auto* opening = std::get_if<Opening>(&event.what)) open(*opening);
   if (const auto* step = std::get_if<Step>(&event.what)) check_round(*step);
+  if (const auto* shift = std::get_if<Shift>(&event.what)) shift_context(*shift);
   if (const auto* ending = std::get_if<Ending>(&event.what)) end(*ending);
 }
 
@@ -158,6 +159,19 @@ void Replayer::check_round(const Step& step) {
         sequence.emitted() <= *budget, "budget", [&] { return "at most " + number(*budget) + " tokens"; },
         [&] { return number(sequence.emitted()) + " tokens"; });
   }
+}
+
+void Replayer::shift_context(const Shift& shift) {
+  Sequence& sequence = sequences_.at(shift.sequence);
+  ++report_.examined.shifts;
+  if (!sequence.plain) return;
+  const std::string why = sequence.plain->shift(static_cast<int>(shift.tokens_read), static_cast<int>(shift.keep),
+                                                static_cast<int>(shift.discard));
+  if (why.empty()) return;
+  report_.unproved.insert("rows after a context shift are not held to the target, whose cache cannot be shifted so: " +
+                          why);
+  std::erase(readers_, sequence.plain.get());
+  sequence.plain.reset();
 }
 
 void Replayer::report_faults(Sequence& sequence, const Step& step) {

@@ -44,6 +44,7 @@ struct Examined {
   long accepted = 0;
   long coins = 0;               // computed again from the seed
   long draws = 0;               // replayed
+  long shifts = 0;              // of contexts
   long rounds_with_drafts = 0;  // rounds that state their draft tokens
   long rows = 0;                // of the target, computed again
   long reals = 0;               // decisions of real numbers by a coin

@@ -104,6 +104,8 @@ class Replayer {
 
   void open(const Opening& opening);
   void check_round(const Step& step);
+  /// Lets rows of the target be those of a shifted context; without a target that can do so, they are not known.
+  void shift_context(const Shift& shift);
 
   /// Reports values that no right engine states. The rest of that round, and every later row of the target, means
   /// nothing.

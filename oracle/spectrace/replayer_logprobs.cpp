@@ -79,7 +79,8 @@ void Replayer::hold_logprobs(const Sequence& sequence, const Step& step, std::si
     };
     hold_all(of_distribution, 0, "in its row");
   } else if (!sequence.opening.logprobs_after_sampling && sequence.plain &&
-             sequence.text.size() <= static_cast<std::size_t>(sequence.target->context())) {
+             static_cast<std::int64_t>(sequence.text.size()) - sequence.plain->dropped() <=
+                 sequence.target->context()) {
     const auto logits = sequence.plain->logits();
     hold_all([&](Token token) { return log_probability(logits, token); }, sequence.foreign ? target_.slack : 0,
              "by the target");

@@ -89,10 +89,11 @@ KnownRow Replayer::row_after(Sequence& sequence, const Step& step, std::size_t r
   if (sequence.plain) {
     const std::vector<Token>& text = sequence.text;
     const int context = sequence.target->context();
-    if (text.size() > static_cast<std::size_t>(context)) {
+    const std::int64_t positions = static_cast<std::int64_t>(text.size()) - sequence.plain->dropped();
+    if (positions > context) {
       expect(
           false, "position", [&] { return "the target has " + number(context) + " positions"; },
-          [&] { return number(static_cast<std::int64_t>(text.size())) + " tokens before a row"; });
+          [&] { return number(positions) + " tokens before a row"; });
       return known;
     }
     ++report_.examined.rows;

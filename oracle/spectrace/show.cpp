@@ -70,6 +70,11 @@ std::string shown(const Step& s, const Header& header, AcceptanceRule rule) {
   return text + std::string(cut ? "  cut" : "") + "\n  emitted " + listed(s.emitted) + "\n";
 }
 
+std::string shown(const Shift& s) {
+  return fmt::format("context shift of sequence {}, {} tokens read: {} positions kept, {} dropped\n", s.sequence,
+                     s.tokens_read, s.keep, s.discard);
+}
+
 std::string shown(const Ending& e) {
   std::string text = fmt::format("sequence {} ends by {}", e.sequence,
                                  e.other.empty() ? name_of(e.reason) : "other:" + printable(e.other));
@@ -100,6 +105,7 @@ long show(const std::string& file, const Wanted& wanted, const std::function<voi
     if (const auto* opening = std::get_if<Opening>(&event->what); opening && chosen(opening->sequence)) {
       take(shown(*opening));
     }
+    if (const auto* shift = std::get_if<Shift>(&event->what); shift && chosen(shift->sequence)) take(shown(*shift));
     if (const auto* ending = std::get_if<Ending>(&event->what); ending && chosen(ending->sequence)) {
       take(shown(*ending));
     }

@@ -145,6 +145,7 @@ void add_examined(const Report& r, draftproof::Report& report) {
   const auto count = [&](const char* name, auto value) { report.examined.emplace_back(name, value); };
   count("sequences", e.sequences);
   count("rounds", e.rounds);
+  if (e.shifts > 0) count("context_shifts", e.shifts);
   count("tokens", e.tokens);
   count("draft_tokens", e.draft_tokens);
   count("accepted", e.accepted);

@@ -150,6 +150,7 @@ void Writer::begin(Setup setup) {
   setup_ = std::move(setup);
   ++sequence_;
   rounds_ = 0;
+  dropped_ = 0;
   opened_ = false;
 }
 
@@ -169,9 +170,19 @@ void Writer::open(const Trace& trace) {
       s.repeat_last_n, list("stop_tokens", request.stops), list("prompt", request.prompt)));
 }
 
+void Writer::add_shifts(const Request& request, int tokens_read) {
+  if (!request.context_shift) return;
+  const ContextShift& shift = *request.context_shift;
+  for (; tokens_read - dropped_ >= shift.context; dropped_ += shift.discard) {
+    add_line(fmt::format("{{\"type\":\"context_shift\",\"sequence\":{},\"tokens_read\":{},\"keep\":{},\"discard\":{}}}",
+                         sequence_, shift.context + dropped_, shift.keep, shift.discard));
+  }
+}
+
 void Writer::add_round(const Trace& trace) {
   open(trace);
   const Round& round = trace.rounds.back();
+  add_shifts(trace.request, round.position - 1);
   const auto& draft_tokens = round.proposal.tokens;
   const auto accepted = static_cast<std::size_t>(round.verdict.accepted);
   REQUIRE(round.proposal.is_chain(), "a trace states chains of draft tokens");

@@ -45,6 +45,8 @@ class Writer {
   class Coins;
   void open(const Trace& trace);
   void add_line(const std::string& line);
+  /// Writes the context shifts before a token is read of which `tokens_read` others were read.
+  void add_shifts(const Request& request, int tokens_read);
   std::string draft_text(const Round& round, Coins& coins) const;
   std::string next_text(const Round& round, Coins& coins) const;
   std::string rows_text(const Round& round);
@@ -58,6 +60,7 @@ class Writer {
   Setup setup_;
   std::int64_t sequence_ = -1;
   std::int64_t rounds_ = 0;  // of this sequence
+  int dropped_ = 0;          // positions, by context shifts that are written
   bool opened_ = false;
 };
 

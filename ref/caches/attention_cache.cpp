@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "ref/base/require.h"
@@ -22,8 +23,8 @@ int blocks_of(int window, int capacity, int max_pending_rows) {
 }  // namespace
 
 AttentionCache::AttentionCache(int kv_heads, int head_dim, int window, int capacity, int max_pending_rows,
-                               KvFormat format)
-    : window_(window), capacity_(capacity), max_pending_rows_(max_pending_rows) {
+                               KvFormat format, TurnBack turn_back)
+    : window_(window), capacity_(capacity), max_pending_rows_(max_pending_rows), turn_back_(std::move(turn_back)) {
   REQUIRE(kv_heads >= 1 && head_dim >= 1, "a layer has heads and dimensions");
   REQUIRE(window >= 0, "a window is a number of positions, or `everything`");
   REQUIRE(capacity >= 1 && max_pending_rows >= 1, "a cache has room for at least one row");
@@ -75,6 +76,10 @@ std::string AttentionCache::layout() const {
          " dimensions in " + traits(kv_.format).name;
 }
 
+int AttentionCache::first_stored(int length) const noexcept {
+  return window_ == everything || length <= window_ ? 0 : first_visible(length);
+}
+
 bool AttentionCache::may_truncate() const { return window_ == everything || settled() <= window_; }
 
 LayerSnapshotPtr AttentionCache::snapshot(int from) const {
@@ -83,7 +88,7 @@ LayerSnapshotPtr AttentionCache::snapshot(int from) const {
   LayerSnapshot copy{.layout = layout(), .from = std::max(0, from), .to = to};
   if (window_ != everything) {
     copy.form = LayerSnapshot::Form::state;
-    copy.from = may_truncate() ? 0 : first_visible(to);
+    copy.from = first_stored(to);
     copy.shortest = may_truncate() ? 0 : to;
   }
   const std::size_t position_bytes = packed_position_bytes(kv_.format, kv_.kv_heads, kv_.head_dim);
@@ -101,13 +106,51 @@ bool AttentionCache::fits(const LayerSnapshot& snapshot) const {
     return snapshot.form == LayerSnapshot::Form::rows && rows > 0 && snapshot.shortest == 0;
   }
   const bool whole = snapshot.to <= window_;
-  return snapshot.form == LayerSnapshot::Form::state && snapshot.from == (whole ? 0 : first_visible(snapshot.to)) &&
+  return snapshot.form == LayerSnapshot::Form::state && snapshot.from == first_stored(snapshot.to) &&
          snapshot.shortest == (whole ? 0 : snapshot.to);
 }
 
 void AttentionCache::load(const LayerSnapshot& snapshot, int length) {
   REQUIRE(length <= capacity_, "the text stays within the capacity of the layer");
   if (length > snapshot.from) unpack_positions(snapshot.data.data(), kv_, snapshot.from, length - snapshot.from);
+}
+
+std::string AttentionCache::discard_error(int length, int from, int count) const {
+  // The first position that must be there afterwards, and where its row is now.
+  const int first = first_stored(length - count);
+  const int source = first < from ? first : first + count;
+  if (source >= length || source >= first_stored(length)) return "";
+  return "has a sliding window of " + std::to_string(window_) + " positions and no longer keeps position " +
+         std::to_string(source) + " of " + std::to_string(length);
+}
+
+void AttentionCache::on_discard(int from, int count) {
+  const int end = settled() - count;
+  const std::size_t position_bytes = packed_position_bytes(kv_.format, kv_.kv_heads, kv_.head_dim);
+  const auto key_floats = static_cast<std::size_t>(kv_.kv_heads) * static_cast<unsigned>(kv_.head_dim);
+  std::vector<float> value(static_cast<std::size_t>(kv_.head_dim));
+  std::vector<float> keys;
+  std::vector<std::byte> packed;
+  int rows = 0;
+  for (int first = std::max(from, first_stored(end)); first < end; first += rows) {
+    // Storing marks whole KV blocks as not written yet, so a part ends with a KV block. In the ring of a sliding window
+    // any place may be that of a row still to be moved; there all rows, which are few, are one part.
+    rows = end - first;
+    if (window_ == everything) rows = std::min(rows, 16 * block - first % block);
+    packed.resize(static_cast<std::size_t>(rows) * position_bytes);
+    keys.resize(static_cast<std::size_t>(rows) * key_floats);
+    pack_positions(kv_, first + count, rows, packed.data());
+    for (int row = 0; row < rows; ++row) {
+      for (int head = 0; head < kv_.kv_heads; ++head) {
+        read_position(kv_, first + count + row, head, keys.data() + row * key_floats + head * kv_.head_dim,
+                      value.data());
+      }
+    }
+    unpack_positions(packed.data(), kv_, first, rows);
+    if (!turn_back_) continue;
+    turn_back_(keys.data(), rows * kv_.kv_heads, count);
+    store_keys(kv_, first, rows, keys.data());
+  }
 }
 
 void AttentionCache::add_to(Digest& digest, int length) const {

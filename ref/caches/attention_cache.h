@@ -14,11 +14,16 @@
 // A snapshot holds positions packed (kernels/key_values.h): of full attention any range, as rows; of a sliding window a
 // state of all positions while they are no more than the window, and then of the last window - 1.
 //
+// Dropping positions moves the later rows: values as they are stored; keys are read as floats, turned back by the
+// dropped positions and stored again, so q8 and bf16 round them once more. A sliding window can drop positions only
+// when what its next rows can see is still there.
+//
 // The content of a position depends only on the row stored there and on the format, so a warm cache equals a cold one
 // in every format.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 
 #include "kernels/aligned.h"
@@ -32,8 +37,12 @@ class AttentionCache final : public LayerCache {
   static constexpr int block = 16;      // positions per KV block
   static constexpr int everything = 0;  // window of a full-attention layer
 
+  /// Turns `count` keys [head_dim], one after the other, back by `positions`, which is what the model's position
+  /// encoding makes of the same keys so much earlier. Empty: keys do not depend on their position.
+  using TurnBack = std::function<void(float* keys, int count, int positions)>;
+
   AttentionCache(int kv_heads, int head_dim, int window, int capacity, int max_pending_rows,
-                 KvFormat format = KvFormat::f32);
+                 KvFormat format = KvFormat::f32, TurnBack turn_back = {});
 
   /// Claims positions [position, position + rows), the next ones of the open transaction, and returns where to store
   /// their rows (store_positions). The caller must store them before reading any of them.
@@ -64,20 +73,26 @@ class AttentionCache final : public LayerCache {
   LayerSnapshotPtr snapshot(int from) const override;
   bool fits(const LayerSnapshot& snapshot) const override;
 
+  std::string discard_error(int length, int from, int count) const override;
+
  protected:
   void restore(int row, int position) override;
   void on_open() override;
   void load(const LayerSnapshot& snapshot, int length) override;
   bool may_truncate() const override;
+  void on_discard(int from, int count) override;
 
  private:
   std::string layout() const;
+  /// Returns the first position that is stored when the text has `length`: that of a snapshot.
+  int first_stored(int length) const noexcept;
 
   int window_;
   int capacity_;
   int max_pending_rows_;
   Aligned<std::byte> data_;  // mapped memory: OS pages that no text reaches cost nothing
   KeyValues kv_;
+  TurnBack turn_back_;
   Aligned<std::byte> tree_data_;
   KeyValues tree_{};  // without KV blocks until the first tree; room for the largest transaction with a tree so far
   int tree_rows_ = 0;  // of the open transaction

@@ -77,6 +77,19 @@ void LayerCache::clear() {
   open_until_ = 0;
 }
 
+std::string LayerCache::discard_error(int, int, int) const {
+  return "keeps one state of the whole text, of which no part can be dropped";
+}
+
+void LayerCache::on_discard(int, int) { REQUIRE(false, "this kind of cache cannot drop positions"); }
+
+void LayerCache::discard(int from, int count) {
+  REQUIRE(discard_error(settled_, from, count).empty(), "only positions that can be dropped are dropped");
+  on_discard(from, count);
+  settled_ -= count;
+  open_until_ = settled_;
+}
+
 Cache::Cache(std::vector<std::unique_ptr<LayerCache>> layers, int capacity, int max_pending_rows)
     : layers_(std::move(layers)), capacity_(capacity), max_pending_rows_(max_pending_rows) {
   REQUIRE(capacity_ >= 1 && max_pending_rows_ >= 1, "a cache has room for at least one row");
@@ -179,6 +192,30 @@ void Cache::clear() {
   for (const auto& layer : layers_) layer->clear();
   length_ = 0;
   end_ = 0;
+}
+
+std::string Cache::discard_error(int length, int from, int count) const {
+  REQUIRE(from >= 0 && count >= 1 && length <= capacity_ && from <= length - count,
+          "positions that the cache can hold are dropped");
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    if (const std::string why = layers_[i]->discard_error(length, from, count); !why.empty()) {
+      return "layer " + std::to_string(i) + " " + why;
+    }
+  }
+  return "";
+}
+
+void Cache::discard(int from, int count) {
+  REQUIRE(open_until_ < 0, "positions are dropped from a settled cache");
+  REQUIRE(discard_error(length_, from, count).empty(), "only positions that can be dropped are dropped");
+  try {
+    for (const auto& layer : layers_) layer->discard(from, count);
+  } catch (...) {
+    clear();
+    throw;
+  }
+  length_ -= count;
+  end_ = length_;
 }
 
 Transaction::~Transaction() {

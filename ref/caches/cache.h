@@ -11,7 +11,8 @@
 //     so a rollback cannot fail, and an exception between begin and commit leaves the cache as it was. A layer whose
 //     content is one state (folded_cache.h) writes a second, working state, and only a commit changes the first.
 // C3  After a commit the cache has the same digest as one that never saw the rejected rows.
-// C4  Positions are absolute: row p of the text is position p in every layer, whatever the layer's storage.
+// C4  Positions are absolute: row p of the text is position p in every layer, whatever the layer's storage. Only
+//     discard() moves rows.
 // C5  After a restore the cache has the same digest as one that read the same text from its start; a restore that is
 //     refused changes nothing. All layers are restored, or none.
 //
@@ -23,6 +24,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "ref/base/digest.h"
@@ -78,6 +80,13 @@ class LayerCache {
   /// Drops all positions; always possible.
   void clear();
 
+  /// Returns why positions [from, from + count) cannot be dropped out of `length`, a clause about the layer; empty when
+  /// they can. By default they cannot.
+  virtual std::string discard_error(int length, int from, int count) const;
+  /// Drops these positions and moves the later ones down by `count`. Aborts when discard_error says why not. An
+  /// exception (no memory) leaves rows of which nothing is known; then the layer must be cleared.
+  void discard(int from, int count);
+
  protected:
   /// Copies the snapshot's content up to `length` into the layer. The base class has checked that it fits, and sets
   /// the settled length afterwards.
@@ -86,6 +95,8 @@ class LayerCache {
   virtual bool may_truncate() const { return false; }
   /// Called before the settled length becomes 0.
   virtual void on_clear() {}
+  /// Called before the settled length becomes smaller by `count`; moves the rows.
+  virtual void on_discard(int from, int count);
 
   /// Every write calls this first. Aborts unless `position` is the next row of the open transaction.
   void claim(int position);
@@ -162,6 +173,15 @@ class Cache {
 
   /// Drops all positions; always possible when settled.
   void clear();
+
+  /// Returns why positions [from, from + count) cannot be dropped out of `length`, a clause that names the layer; empty
+  /// when they can. Requires 0 <= from, 1 <= count and from + count <= length <= capacity().
+  std::string discard_error(int length, int from, int count) const;
+
+  /// Drops positions [from, from + count) and moves the later ones down, keys turned to their new positions. What is
+  /// left is not what reading the shorter text would give (context_shift.h). Only when settled. Aborts when
+  /// discard_error(length(), from, count) says why not. On an exception (no memory) the cache is cleared.
+  void discard(int from, int count);
 
   /// Returns whether each layer's snapshot, if there is one, fits this cache (LayerCache::fits).
   bool fits(const Snapshot& snapshot) const;

@@ -65,6 +65,11 @@ void HistoryCache::load(const LayerSnapshot& snapshot, int length) {
   }
 }
 
+void HistoryCache::on_discard(int from, int count) {
+  tokens_.resize(static_cast<std::size_t>(settled()));
+  tokens_.erase(tokens_.begin() + from, tokens_.begin() + from + count);
+}
+
 void HistoryCache::add_to(Digest& digest, int length) const { digest.add(tokens(length)); }
 
 }  // namespace draftproof

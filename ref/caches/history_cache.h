@@ -4,6 +4,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "ref/base/token.h"
@@ -21,12 +22,14 @@ class HistoryCache final : public LayerCache {
 
   LayerSnapshotPtr snapshot(int from) const override;
   bool fits(const LayerSnapshot& snapshot) const override;
+  std::string discard_error(int, int, int) const override { return ""; }
 
  protected:
   void restore(int row, int position) override;
   void on_open() override;
   void load(const LayerSnapshot& snapshot, int length) override;
   bool may_truncate() const override { return true; }
+  void on_discard(int from, int count) override;
 
  private:
   std::vector<Token> tokens_;  // may hold dropped tokens past the written positions; nothing reads them

@@ -106,8 +106,9 @@ void refuse_shortage(ModelFiles& files, std::span<const std::string> drafts, con
                      const Request& request, int draft_max, bool rows) {
   const bool plain = std::ranges::all_of(drafts, [](const std::string& draft) { return draft == "none"; });
   const int context = read_transformer_config(files.target().config()).context;
+  const int most = request.context_shift ? std::min(context, request.context_shift->context) : context;
   const std::size_t wanted = request.prompt.size() + static_cast<std::size_t>(request.max_new_tokens);
-  const int positions = static_cast<int>(std::min(wanted, static_cast<std::size_t>(context)));
+  const int positions = static_cast<int>(std::min(wanted, static_cast<std::size_t>(std::max(1, most))));
   std::string what = files.target().path().string();
   for (const std::string& draft : drafts) {
     if (draft != "none") what += " with " + draft;
@@ -164,13 +165,13 @@ void Engine::sign(Trace& trace) const {
 Engine::Opened Engine::open(Request request, const Execution& asked, const std::string& draft, const Rule& rule,
                             RandomSource& random, Recording recording, StopCondition* stop) {
   if (const std::string why = request_error(request, *target_); !why.empty()) throw Error(why);
-  const int positions = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
   Execution execution = asked;
   Opened opened;
   opened.cost = {need_.cache_fixed, need_.cache_per_position};
   Drafter* const shared = drafter(draft);
   if (shared != nullptr) {
-    opened.draft = shared->open(positions, execution.draft_max);
+    opened.draft = shared->open(request.positions(), execution.draft_max);
+    if (const std::string why = request_error(request, *opened.draft); !why.empty()) throw Error(draft + ": " + why);
     opened.cost.fixed += load(draft).need.cache_fixed;
     opened.cost.per_position += load(draft).need.cache_per_position;
   } else {
@@ -187,7 +188,7 @@ Trace Engine::decode(Request request, const Execution& execution, const std::str
                      RandomSource& random, Recording recording, const RoundCallback& watch,
                      const std::atomic<bool>* cancelled, StopCondition* stop) {
   if (const std::string why = request_error(request, *target_); !why.empty()) throw Error(why);
-  const int positions = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
+  const int positions = request.positions();
   MemoryNeed need = need_;
   if (watch.rows) need += need_of_rows(target_->vocabulary());
   const bool speculative = gate(draft) == Gate::open;

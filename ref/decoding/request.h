@@ -3,12 +3,15 @@
 // is greedy, no execution changes the output; under `rejection` the draft tokens of a round do, never its distribution.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "ref/acceptance/sampling.h"
 #include "ref/base/token.h"
+#include "ref/caches/context_shift.h"
 
 namespace draftproof {
 
@@ -20,10 +23,17 @@ struct Request {
   int sequence = 0;           // part of every random key
   bool logprobs = false;      // record the log-probability of every token
   int top_logprobs = 0;       // record as many of the most likely tokens for every token, 0 to top_logprobs_max
+  std::optional<ContextShift> context_shift = {};  // lossy; without it the whole text must fit the target's context
 
   static constexpr int top_logprobs_max = 20;
+  static constexpr int text_max = 1 << 30;  // most tokens of prompt and output; positions are counted in ints
 
   bool stops_at(Token token) const noexcept;
+  /// The most positions that its caches hold.
+  int positions() const noexcept {
+    const int text = static_cast<int>(prompt.size()) + max_new_tokens;
+    return context_shift ? std::min(text, context_shift->context) : text;
+  }
 };
 
 /// How a proposal is verified: all rows in one pass, or row by row. Both give equal bits.

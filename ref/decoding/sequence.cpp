@@ -8,6 +8,7 @@
 #include "ref/base/error.h"
 #include "ref/base/require.h"
 #include "ref/decoding/stopwatch.h"
+#include "ref/models/read_text.h"
 
 namespace draftproof {
 namespace {
@@ -99,25 +100,31 @@ std::string request_error(const Request& request, const Model& target) {
            std::to_string(request.top_logprobs);
   }
   const auto wanted = request.prompt.size() + static_cast<std::size_t>(request.max_new_tokens);
-  if (wanted > static_cast<std::size_t>(target.context())) {
+  const auto most = static_cast<std::size_t>(request.context_shift ? Request::text_max : target.context());
+  if (wanted > most) {
     return "the prompt of " + std::to_string(request.prompt.size()) + " tokens and " +
-           std::to_string(request.max_new_tokens) + " new ones need " + std::to_string(wanted) +
-           " positions, the target has " + std::to_string(target.context());
+           std::to_string(request.max_new_tokens) + " new ones need " + std::to_string(wanted) + " positions, " +
+           (request.context_shift ? "a text can have " : "the target has ") + std::to_string(most);
   }
-  return "";
+  return request.context_shift ? context_shift_error(*request.context_shift, target) : "";
+}
+
+std::string request_error(const Request& request, Draft& draft) {
+  if (!request.context_shift || draft.context() == nullptr) return "";
+  const ContextShift& shift = *request.context_shift;
+  if (request.positions() < shift.context) return "";  // it will not be shifted
+  const std::string why = draft.context()->discard_error(shift.context, shift.keep, shift.discard);
+  return why.empty() ? "" : "the draft's context cannot be shifted: " + why;
 }
 
 Sequence::Sequence(const Collaborators& with, Request request, const Execution& execution, Recording recording)
     : with_(with), recording_(recording), text_(request.prompt) {
   REQUIRE(request_error(request, with.target).empty(), "the request fits the target");
-  const int capacity = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
+  REQUIRE(request_error(request, with.draft).empty(), "the request fits the draft");
+  const int capacity = request.positions();
   const int most_draft_tokens = std::max(0, request.max_new_tokens - 1);
   pending_rows_ = 1 + std::clamp(std::min(execution.draft_max, with.draft.draft_max()), 0, most_draft_tokens);
   cache_ = with.target.new_cache(capacity, std::max(Draft::max_chunk, pending_rows_));
-  // Reserves the memory for all rounds, so that recording a round cannot fail half-way.
-  text_.reserve(static_cast<std::size_t>(capacity));
-  trace_.output.reserve(static_cast<std::size_t>(request.max_new_tokens));
-  trace_.rounds.reserve(static_cast<std::size_t>(request.max_new_tokens));
   trace_.request = std::move(request);
   trace_.execution = execution;
   note_end();
@@ -140,6 +147,7 @@ void Sequence::preempt() {
   const int capacity = cache_->capacity();
   cache_.reset();  // first, so that the memory is never there twice
   cache_ = with_.target.new_cache(capacity, pending);
+  dropped_ = 0;
   with_.draft.forget();
 }
 
@@ -158,7 +166,7 @@ void Sequence::reuse(PrefixCache& prefixes) {
   if (cache_->length() > 0 || parts.empty()) return;
   std::vector<std::string> names;
   for (const auto& [name, cache] : parts) names.push_back(name);
-  const PrefixCache::Lease found = prefixes.find(text_, positions() - 1, names);
+  const PrefixCache::Lease found = prefixes.find(text_, std::min(positions() - 1, capacity()), names);
   if (found.length() == 0) return;
   prefixes.restore(found, parts);
   trace_.reused = found.length();
@@ -169,6 +177,7 @@ void Sequence::publish(PrefixCache& prefixes) {
   REQUIRE(!transaction_ && !builder_, "a pass is never interrupted");
   const PrefixCache::Parts parts = this->parts();
   if (cache_->length() == 0 || parts.empty()) return;
+  if (dropped_ > 0) return;  // what is left of the text is not what reading it would give
   prefixes.insert(std::span<const Token>(text_).first(static_cast<std::size_t>(cache_->length())), parts);
 }
 
@@ -177,10 +186,12 @@ int Sequence::tokens_left() const noexcept {
 }
 
 int Sequence::rows_next() const noexcept {
-  if (!reading()) return 1 + std::max(0, std::min(pending_rows_, tokens_left()) - 1);
+  const auto& shift = trace_.request.context_shift;
+  const int room = shift ? shift->room(cache_->length()) : capacity() - cache_->length();
+  if (!reading()) return std::max(1, std::min({pending_rows_, tokens_left(), room}));
   const int asked = trace_.execution.prefill_chunk;
   const int chunk = asked > 0 ? std::min(asked, Draft::max_chunk) : Draft::max_chunk;
-  return std::min(chunk, positions() - 1 - cache_->length());
+  return std::min({chunk, positions() - 1 - read(), room});
 }
 
 void Sequence::finish_if_due() {
@@ -211,22 +222,51 @@ bool Sequence::prepare(int rows_max, SequenceScratch& scratch) {
   finish_if_due();
   if (finished()) return false;
   is_round_ = !reading();
+  try {
+    make_room();
+  } catch (...) {
+    fail(std::current_exception());
+    return false;
+  }
   if (is_round_) {
     REQUIRE(rows_max >= rows_next(), "a round is not cut");
     begin_round(scratch);
   } else {
     REQUIRE(rows_max >= 1, "a chunk has at least one row");
-    const auto first = text_.begin() + cache_->length();
+    const auto first = text_.begin() + read();
     tokens_.assign(first, first + std::min(rows_max, rows_next()));
   }
   return true;
+}
+
+/// Shifts the context when no other row fits the cache, and reserves the memory to record a round, so that recording
+/// cannot fail half-way.
+void Sequence::make_room() {
+  const auto reserve = [](auto& list, std::size_t more) {
+    if (list.capacity() - list.size() < more) list.reserve(std::max(2 * list.size(), list.size() + more));
+  };
+  const auto rows = static_cast<std::size_t>(pending_rows_);
+  reserve(text_, rows);
+  reserve(trace_.output, rows);
+  reserve(trace_.rounds, 1);
+  if (!trace_.request.context_shift || cache_->length() < trace_.request.context_shift->context) return;
+  Cache* const context = with_.draft.context();
+  try {
+    if (context != nullptr) trace_.request.context_shift->make_room(*context);
+    dropped_ += trace_.request.context_shift->make_room(*cache_);
+  } catch (...) {  // no memory; the text will be read again
+    cache_->clear();
+    with_.draft.forget();
+    dropped_ = 0;
+    throw;
+  }
 }
 
 void Sequence::begin_round(SequenceScratch& scratch) {
   round_ = {};
   round_.anchor = text_.back();
   round_.position = positions();
-  REQUIRE(cache_->length() == round_.position - 1, "the cache holds everything before the anchor");
+  REQUIRE(read() == round_.position - 1, "the cache has read everything before the anchor");
   const Request& request = trace_.request;
   if (rows_next() > 1) {
     builder_.emplace(request.sampling, text_, request.sequence, round_.position, with_.rule.draft_noise, with_.random,

@@ -8,9 +8,11 @@
 //
 // Between passes the target's cache and the draft hold the same positions: all of the text but the anchor, its last
 // token, or, while the text is being read, the part that was read. At the end the cache holds prompt + output - 1
-// positions. (When cancelled while reading, the part that was read.) A pass is kept completely or not at all, and a
-// round is recorded before its callback sees it. So an exception at any point, of the target, the draft or the
-// callback, leaves cache, draft and output consistent, and the sequence can continue from there.
+// positions. (When cancelled while reading, the part that was read.) Under a context shift they hold fewer; a pass has
+// no more rows than there is room for, so where the context is shifted depends on the text alone. A pass is kept
+// completely or not at all, and a round is recorded before its callback sees it. So an exception at any point, of the
+// target, the draft or the callback, leaves cache, draft and output consistent, and the sequence can continue from
+// there.
 //
 // What a sequence computes never depends on the sequences beside it.
 #pragma once
@@ -65,7 +67,7 @@ struct SequenceScratch {
 
 class Sequence {
  public:
-  /// request_error(request, target) must be empty.
+  /// request_error must be empty for the target and for the draft.
   Sequence(const Collaborators& with, Request request, const Execution& execution, Recording recording);
   Sequence(const Sequence&) = delete;
   Sequence& operator=(const Sequence&) = delete;
@@ -91,13 +93,14 @@ class Sequence {
   /// What ended the last pass early; nullptr when nothing did.
   const std::exception_ptr& error() const noexcept { return error_; }
 
-  /// The positions of the text now, and the most that it may have.
+  /// The positions of the text now.
   int positions() const noexcept { return static_cast<int>(text_.size()); }
+  /// The most positions that its cache may hold.
   int capacity() const noexcept { return cache_->capacity(); }
   /// The most rows of the next pass. Of a text that is still being read, a pass may have fewer.
   int rows_next() const noexcept;
   /// Whether the next pass is a chunk of the text and not a round.
-  bool reading() const noexcept { return cache_->length() < positions() - 1; }
+  bool reading() const noexcept { return read() < positions() - 1; }
 
   // One pass, by a scheduler, in this order. What a collaborator throws ends the pass: it becomes error(), and the
   // sequence is as it was before the pass. `seconds` is the time that the step before took.
@@ -117,6 +120,7 @@ class Sequence {
   void fail(std::exception_ptr error) noexcept;
 
  private:
+  void make_room();
   void begin_round(SequenceScratch& scratch);
   void judge(const SegmentOutput& output, SequenceScratch& scratch);
   void emit();
@@ -127,6 +131,8 @@ class Sequence {
   /// The caches by their names in a prefix cache; empty when the draft keeps the text in a way of its own.
   PrefixCache::Parts parts();
   int tokens_left() const noexcept;
+  /// The tokens of the text that were read.
+  int read() const noexcept { return cache_->length() + dropped_; }
   bool digests() const noexcept { return recording_ == Recording::digests; }
   /// Adds to the statistic of the present pass.
   void add_seconds(double Statistics::*of_rounds, double seconds) noexcept;
@@ -137,6 +143,7 @@ class Sequence {
   const std::atomic<bool>* cancelled_ = nullptr;
   int pending_rows_;  // most rows of a round
   std::unique_ptr<Cache> cache_;
+  int dropped_ = 0;          // positions that context shifts dropped from the cache
   std::vector<Token> text_;  // prompt and output; the last is the anchor
   Trace trace_;
   Next next_ = Next::go_on;  // what the stop condition or the callback said last
@@ -156,5 +163,7 @@ class Sequence {
 
 /// Returns a message that explains why the model cannot serve the request, with the numbers; empty when it can.
 std::string request_error(const Request& request, const Model& target);
+/// The same of a draft, which shifts its context with the target's.
+std::string request_error(const Request& request, Draft& draft);
 
 }  // namespace draftproof

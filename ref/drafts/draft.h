@@ -45,8 +45,8 @@ class Draft {
   /// Forgets everything observed and gives back its memory; the text will be observed again from its beginning.
   virtual void forget() = 0;
 
-  /// Returns the cache that is all it keeps of the text, so that the prefix cache can keep and restore it; nullptr when
-  /// there is none.
+  /// Returns the cache that is all it keeps of the text, so that the prefix cache can keep and restore it and a context
+  /// shift can drop positions of it; nullptr when there is none. A draft without one observes texts of any length.
   virtual Cache* context() { return nullptr; }
 
   /// Returns a digest of everything observed: equal after equal texts, whatever was proposed in between.

@@ -40,8 +40,9 @@ CausalTransformer::CausalTransformer(const WeightLoader& from, const Json& confi
 std::unique_ptr<Cache> CausalTransformer::new_cache(int capacity, int max_pending_rows) const {
   std::vector<std::unique_ptr<LayerCache>> layers;
   for (const int window : config_.windows) {
-    layers.push_back(
-        std::make_unique<AttentionCache>(config_.kv_heads, config_.head_dim, window, capacity, max_pending_rows, kv_));
+    layers.push_back(std::make_unique<AttentionCache>(config_.kv_heads, config_.head_dim, window, capacity,
+                                                      max_pending_rows, kv_,
+                                                      rope_.turn_back(kernels_, config_.head_dim)));
   }
   return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
 }

@@ -180,7 +180,8 @@ std::unique_ptr<Cache> DFlashNetwork::new_context(int capacity, int max_pending_
   const TransformerConfig& t = config_.transformer;
   std::vector<std::unique_ptr<LayerCache>> layers;
   for (const int window : t.windows) {
-    layers.push_back(std::make_unique<AttentionCache>(t.kv_heads, t.head_dim, window, capacity, max_pending_rows, kv_));
+    layers.push_back(std::make_unique<AttentionCache>(t.kv_heads, t.head_dim, window, capacity, max_pending_rows, kv_,
+                                                      rope_.turn_back(kernels_, t.head_dim)));
   }
   return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
 }

@@ -235,6 +235,17 @@ void Rope::angles(std::span<const int> positions, std::vector<float>& cosine, st
   }
 }
 
+AttentionCache::TurnBack Rope::turn_back(const Kernels& kernels, int head_dim) const {
+  return [rope = *this, &kernels, head_dim](float* keys, int count, int positions) {
+    std::vector<float> cosine;
+    std::vector<float> sine;
+    const int back = -positions;
+    rope.angles(std::span(&back, 1), cosine, sine);
+    // One row with `count` heads, because all keys turn by the same angles.
+    kernels.rope(keys, 0, 1, count, head_dim, head_dim / 2, cosine.data(), sine.data());
+  };
+}
+
 void refuse_other_tensors(const Checkpoint& weights, const TransformerConfig& config, const std::string& layers_prefix,
                           std::span<const char* const> also_in_layers, std::set<std::string> known) {
   for (int i = 0; i < config.layers; ++i) {

@@ -58,6 +58,8 @@ class Rope {
   /// Divides the frequencies by `by`, which has one factor for each pair of dimensions of a head.
   void stretch(std::span<const float> by);
   void angles(std::span<const int> positions, std::vector<float>& cosine, std::vector<float>& sine) const;
+  /// Returns what turns keys of these heads back. The result holds copies, so it may outlive the rest.
+  AttentionCache::TurnBack turn_back(const Kernels& kernels, int head_dim) const;
 
  private:
   std::vector<float> frequencies_;

@@ -61,7 +61,8 @@ struct Player {
                                 .draft = *draft,
                                 .rule = *question.rule,
                                 .random = random,
-                                .drafter = question.draft == 2 ? &pool.drafter() : nullptr};
+                                .drafter = question.draft == 2 ? &pool.drafter() : nullptr,
+                                .draft_name = question.draft == 0 ? "" : "draft " + std::to_string(question.draft)};
     sequence = std::make_unique<Sequence>(with, asked, asked, recording);
   }
 
@@ -104,6 +105,7 @@ std::vector<Question> different_questions() {
     question.asked.prefill_chunk = i % 4;
     question.draft = i % 6;
     question.rule = i % 4 < 2 ? &matching : &rejection;
+    if (i % 5 >= 3) question.asked.context_shift = {.context = 4 + i % 5, .keep = i % 3, .discard = 1 + i % 2};
     list.push_back(question);
   }
   return list;
@@ -304,13 +306,15 @@ TEST_F(Batches, GiveTheErrorOfASegmentToItsSequenceOnly) {
 }
 
 TEST_F(Batches, AreWhatTheyAreAloneAfterAnyInterleavingOfAllOperations) {
-  long preempted = 0, removed = 0;
+  long preempted = 0, removed = 0, reused = 0;
   for (unsigned number = 0; number < 300; ++number) {
     std::mt19937 dice(number);
     const auto below = [&](int bound) { return static_cast<int>(dice() % static_cast<unsigned>(bound)); };
     const auto players = players_of(pool_, questions_);
     std::vector<std::atomic<bool>> cancelled(players.size());
-    Scheduler scheduler(pool_.target(), {.rows_per_pass = 1 + below(20), .running_max = 1 + below(6)});
+    PrefixCache prefixes(static_cast<std::size_t>(1 + below(4000)));
+    Scheduler scheduler(pool_.target(), {.rows_per_pass = 1 + below(20), .running_max = 1 + below(6)},
+                        number % 2 == 0 ? nullptr : &prefixes);
     std::vector<std::size_t> outside(players.size());
     std::iota(outside.begin(), outside.end(), std::size_t{0});
     for (std::size_t i = 0; i < players.size(); ++i) players[i]->sequence->watch({}, &cancelled[i]);
@@ -354,8 +358,10 @@ TEST_F(Batches, AreWhatTheyAreAloneAfterAnyInterleavingOfAllOperations) {
       }
     }
     ASSERT_EQ(fault_of(expected_, players), "") << "interleaving " << number;
+    reused += scheduler.counts().reused;
   }
   EXPECT_GT(preempted + removed, 100);
+  EXPECT_GT(reused, 1000);
 }
 
 TEST(Scheduler, RefusesASequenceThatCanNeverFitWithTheNumbers) {

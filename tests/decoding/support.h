@@ -36,18 +36,31 @@ inline Asked asked(std::vector<Token> prompt, int max_new_tokens, int draft_max 
   return request;
 }
 
+/// What a cache that keeps tokens holds of a text under a context shift.
+inline std::vector<Token> kept_of(std::span<const Token> text, const std::optional<ContextShift>& shift) {
+  std::vector<Token> kept;
+  for (const Token token : text) {
+    if (shift && std::ssize(kept) == shift->context) {
+      kept.erase(kept.begin() + shift->keep, kept.begin() + shift->keep + shift->discard);
+    }
+    kept.push_back(token);
+  }
+  return kept;
+}
+
 /// Plain autoregressive decoding without the code under test: every row is computed from scratch.
 inline std::vector<Token> plain_output(Model& target, const Request& request, std::uint64_t seed) {
   PhiloxSource random(seed);
   Outputs outputs;
   std::vector<Token> text = request.prompt;
   while (text.size() < request.prompt.size() + static_cast<std::size_t>(request.max_new_tokens)) {
-    const int length = static_cast<int>(text.size());
+    const std::vector<Token> kept = kept_of(text, request.context_shift);
+    const int length = static_cast<int>(kept.size());
     const auto cache = target.new_cache(length, length);
     const Transaction transaction = cache->begin(length);
-    forward_alone(target, {.cache = cache.get(), .tokens = text, .logits_from = length - 1}, outputs);
+    forward_alone(target, {.cache = cache.get(), .tokens = kept, .logits_from = length - 1}, outputs);
     const Distribution p = distribution_of(outputs.logits, request.sampling, {text, {}});
-    text.push_back(draw(p, {request.sequence, length, Purpose::target}, random));
+    text.push_back(draw(p, {request.sequence, static_cast<int>(text.size()), Purpose::target}, random));
     if (std::find(request.stops.begin(), request.stops.end(), text.back()) != request.stops.end()) break;
   }
   return {text.begin() + static_cast<std::ptrdiff_t>(request.prompt.size()), text.end()};

@@ -248,6 +248,8 @@ const std::vector<TraceField>& trace_fields() {
        [](Trace& trace, std::size_t place) { return ++trace.request.sequence, place < 1; }},
       {"request.logprobs", {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) { return trace.request.logprobs = true, place < 1; }},
+      {"request.context_shift", {{&termination_and_counters}},
+       [](Trace& trace, std::size_t place) { return trace.request.context_shift = {8, 0, 1}, place < 1; }},
       {"kernels", {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) { return trace.kernels += "s", place < 1; }},
       {"threads", {{&termination_and_counters}},
@@ -331,7 +333,7 @@ std::set<std::string> all_fields() {
   [[maybe_unused]] const auto& [request, execution, kernels, threads, reused, output, finish, rounds, statistics,
                                 final_length, final_cache, final_draft] = trace;
   [[maybe_unused]] const auto& [prompt, sampling, stops, max_new_tokens, sequence, asked_logprobs,
-                                asked_top_logprobs] = request;
+                                asked_top_logprobs, context_shift] = request;
   [[maybe_unused]] const auto& [draft_max, prefill_chunk, verification] = execution;
   [[maybe_unused]] const auto& [all_rounds, iterations, drafted, accepted, mismatches, all_accepted, batched, serial,
                                 prompt_seconds, target_seconds, draft_seconds, validate_seconds] = statistics;
@@ -342,7 +344,7 @@ std::set<std::string> all_fields() {
   [[maybe_unused]] const auto& [accepted_count, next, last] = verdict;
   return {"request.prompt", "request.sampling", "request.stops", "request.max_new_tokens", "execution.draft_max",
           "execution.prefill_chunk", "execution.verification", "request.sequence", "request.logprobs",
-          "request.top_logprobs", "kernels", "threads", "reused", "output", "finish", "rounds",
+          "request.top_logprobs", "request.context_shift", "kernels", "threads", "reused", "output", "finish", "rounds",
           "statistics.rounds", "statistics.iterations", "statistics.drafted",
           "statistics.accepted", "statistics.mismatches", "statistics.all_accepted", "statistics.batched",
           "statistics.serial", "statistics.prompt_seconds", "statistics.target_seconds", "statistics.draft_seconds",

@@ -61,6 +61,7 @@ struct Case {
   Verification verification = Verification::batched;
   std::vector<Token> stops = {};
   int max_new_tokens = 24;
+  std::optional<ContextShift> context_shift = {};
 };
 
 inline std::vector<Case> cases() {
@@ -94,6 +95,7 @@ class Recorded {
     request.sampling = c.sampling;
     request.stops = c.stops;
     request.max_new_tokens = c.max_new_tokens;
+    request.context_shift = c.context_shift;
     request.sequence = sequence;
     PhiloxSource random(seed);
     return TracedSubject(subject_, writer).run(request, variation(c), random);
