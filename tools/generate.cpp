@@ -118,9 +118,6 @@ void require_stop_strings(const GenerateOptions& options, const Tokenizer* token
   if (tokenizer == nullptr) {
     throw Error("--stop needs the text of tokens, and " + options.common.target + " has no tokenizer; leave it out");
   }
-  if (!options.trace.trace.empty()) {
-    throw Error("--stop: a trace does not state stop strings; leave out --stop or --trace");
-  }
 }
 
 /// Prints each token with its logprob, and the most likely tokens with theirs.
@@ -175,7 +172,7 @@ Exit generate(const GenerateOptions& options) {
   spectrace::Writer* writer = nullptr;
   if (traced.asked()) {
     writer = &traced.begin(common.target, engine.target().vocabulary(), rule, common.seed);
-    writer->begin({options.draft, engine.kernels().name, engine.numerics()});
+    writer->begin({options.draft, engine.kernels().name, engine.numerics(), options.stops});
   }
   const auto on_round = [&](const Trace& so_far) {
     if (writer != nullptr) writer->add_round(so_far);
