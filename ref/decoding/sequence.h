@@ -63,6 +63,10 @@ struct SequenceScratch {
   Distribution row;  // the target distribution read last
 };
 
+/// The caches of a sequence by their names in a prefix cache; empty when the draft keeps the text in a way of its own.
+/// `draft_name`: as in Collaborators.
+PrefixCache::Parts prefix_parts(Cache& target, Draft& draft, const std::string& draft_name);
+
 class Sequence {
  public:
   /// request_error(request, target) must be empty.
@@ -124,8 +128,7 @@ class Sequence {
   void call_back(SequenceScratch& scratch);
   void finish_if_due();
   void note_end();
-  /// The caches by their names in a prefix cache; empty when the draft keeps the text in a way of its own.
-  PrefixCache::Parts parts();
+  PrefixCache::Parts parts() { return prefix_parts(*cache_, with_.draft, with_.draft_name); }
   int tokens_left() const noexcept;
   bool digests() const noexcept { return recording_ == Recording::digests; }
   /// Adds to the statistic of the present pass.
