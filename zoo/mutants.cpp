@@ -300,6 +300,11 @@ const Mutant mutants[] = {
      {.loop = Fault::logprob_of_row_before}},
     {"X14", "after temperature", "L1", "", Harm::counts, "a logprob is computed after temperature",
      {&log_probabilities}, {.loop = Fault::logprob_after_temperature}},
+    {"X16", "top of row before", "L1", "", Harm::counts, "the most likely tokens are looked up in the row before",
+     {&log_probabilities}, {.loop = Fault::top_logprobs_of_row_before}},
+    {"X17", "top, larger first", "L1", "", Harm::counts,
+     "of equally likely tokens the larger one comes first", {&log_probabilities},
+     {.loop = Fault::top_logprobs_larger_first}},
 
     // Counters.
     {"S01", "bonus counted", "S1", "", Harm::counts, "the bonus token counts as an accepted draft token",
