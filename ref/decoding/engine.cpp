@@ -211,7 +211,7 @@ void Engine::load_prefixes(PrefixCache& prefixes, const PrefixOrigin& origin, co
   const auto cache = target_->new_cache(1, 1);
   Drafter* const shared = drafter(draft);
   const auto opened = shared != nullptr ? shared->open(1, 0) : std::make_unique<NoDraft>();
-  load_prefix_cache(prefixes, origin, prefix_parts(*cache, *opened, shared != nullptr ? draft : ""), file);
+  load_prefix_cache(prefixes, origin, parts_in_prefix_cache(*cache, *opened, shared != nullptr ? draft : ""), file);
 }
 
 std::uint64_t Engine::cache_budget(std::span<const std::string> drafts, int rows_per_pass, int positions) {

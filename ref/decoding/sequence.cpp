@@ -143,7 +143,7 @@ void Sequence::preempt() {
   with_.draft.forget();
 }
 
-PrefixCache::Parts prefix_parts(Cache& target, Draft& draft, const std::string& draft_name) {
+PrefixCache::Parts parts_in_prefix_cache(Cache& target, Draft& draft, const std::string& draft_name) {
   PrefixCache::Parts parts = {{"target", &target}};
   if (draft_name.empty()) return parts;
   Cache* const context = draft.context();

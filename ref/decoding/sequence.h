@@ -65,7 +65,7 @@ struct SequenceScratch {
 
 /// The caches of a sequence by their names in a prefix cache; empty when the draft keeps the text in a way of its own.
 /// `draft_name`: as in Collaborators.
-PrefixCache::Parts prefix_parts(Cache& target, Draft& draft, const std::string& draft_name);
+PrefixCache::Parts parts_in_prefix_cache(Cache& target, Draft& draft, const std::string& draft_name);
 
 class Sequence {
  public:
@@ -128,7 +128,7 @@ class Sequence {
   void call_back(SequenceScratch& scratch);
   void finish_if_due();
   void note_end();
-  PrefixCache::Parts parts() { return prefix_parts(*cache_, with_.draft, with_.draft_name); }
+  PrefixCache::Parts parts() { return parts_in_prefix_cache(*cache_, with_.draft, with_.draft_name); }
   int tokens_left() const noexcept;
   bool digests() const noexcept { return recording_ == Recording::digests; }
   /// Adds to the statistic of the present pass.
