@@ -2,6 +2,7 @@
 #include "ref/decoding/engine.h"
 
 #include <algorithm>
+#include <system_error>
 
 #include "kernels/kernels.h"
 #include "kernels/openblas.h"
@@ -208,6 +209,9 @@ Trace Engine::decode(Request request, const Execution& execution, const std::str
 
 void Engine::load_prefixes(PrefixCache& prefixes, const PrefixOrigin& origin, const std::string& draft,
                            const std::filesystem::path& file) {
+  std::error_code unreadable;  // load_prefix_cache says so
+  const auto bytes = std::filesystem::file_size(file, unreadable);
+  if (!unreadable) refuse("the prefix cache " + file.string(), bytes);
   const auto cache = target_->new_cache(1, 1);
   Drafter* const shared = drafter(draft);
   const auto opened = shared != nullptr ? shared->open(1, 0) : std::make_unique<NoDraft>();

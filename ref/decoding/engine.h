@@ -71,7 +71,7 @@ class Engine {
                PrefixCache* prefixes = nullptr);
 
   /// Fills an empty prefix cache with what a saved one has for this target and this draft: load_prefix_cache with the
-  /// parts of this engine.
+  /// parts of this engine. Throws Error also when memory does not suffice.
   void load_prefixes(PrefixCache& prefixes, const PrefixOrigin& origin, const std::string& draft,
                      const std::filesystem::path& file);
 

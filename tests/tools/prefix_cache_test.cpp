@@ -112,6 +112,16 @@ TEST_F(PrefixCacheFile, ThatIsDamagedIsRefused) {
   }
 }
 
+TEST_F(PrefixCacheFile, ThatIsLargerThanMemoryIsRefusedUnread) {
+  put(file, "");
+  files::resize_file(file, std::uintmax_t{1} << 42);  // a hole
+  const Outcome outcome = run_command(told(prompt) + cached);
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, HasSubstr("the prefix cache " + file + " needs 4096.00 GiB of memory"));
+  EXPECT_EQ(files::file_size(file), std::uintmax_t{1} << 42);
+}
+
 TEST_F(PrefixCacheFile, ThatCannotBeWrittenIsRefusedBeforeTheWork) {
   const std::pair<Words, const char*> rows[] = {
       {{"--prefix-cache", folder.path() / "missing" / "file"}, "No such file or directory"},
