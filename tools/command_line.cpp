@@ -32,6 +32,27 @@ bool read_real(const std::string& text, Number& value) {
   return !text.empty() && end == text.c_str() + text.size();
 }
 
+/// The units of byte counts, the largest first; the last is the byte itself.
+constexpr std::pair<const char*, int> byte_units[] = {{"GiB", 30}, {"MiB", 20}, {"KiB", 10}, {"", 0}};
+
+bool read_bytes(const std::string& text, std::uint64_t& value) {
+  for (const auto& [unit, shift] : byte_units) {
+    if (!text.ends_with(unit)) continue;
+    if (!read_integer(text.substr(0, text.size() - std::string_view(unit).size()), value)) return false;
+    const std::uint64_t count = value;
+    value <<= shift;
+    return value >> shift == count;
+  }
+  return false;
+}
+
+std::string text_of_bytes(std::uint64_t value) {
+  for (const auto& [unit, shift] : byte_units) {
+    if (value >> shift << shift == value) return fmt::format("{}{}", value >> shift, unit);
+  }
+  return {};
+}
+
 template <class Value>
 std::string joined(const std::vector<Value>& values, const char* between) {
   return fmt::format("{}", fmt::join(values, between));
@@ -164,6 +185,17 @@ Option& Command::option(const std::string& names, int& value, const std::string&
 Option& Command::option(const std::string& names, std::uint64_t& value, const std::string& help) {
   const auto read = [&value](const Texts& texts) { return read_integer(texts.at(0), value); };
   return add(names, "N", read, [&value] { return fmt::format("{}", value); }, help);
+}
+
+Option& Command::option(const std::string& names, ByteCount& value, const std::string& help) {
+  const auto read = [&value](const Texts& texts) { return read_bytes(texts.at(0), value.bytes); };
+  Option& option = add(names, "SIZE", read, [&value] { return text_of_bytes(value.bytes); }, help);
+  option.parser_->check([](const std::string& text) {
+    std::uint64_t ignored = 0;
+    if (read_bytes(text, ignored)) return std::string();
+    return in_quotes(text) + " is not a number of bytes like 4GiB, 512MiB or 100000";
+  });
+  return option;
 }
 
 Option& Command::option(const std::string& names, float& value, const std::string& help) {

@@ -18,6 +18,11 @@ class Option;
 
 namespace draftproof {
 
+/// A number of bytes, given as 4GiB, 512MiB, 64KiB or digits alone.
+struct ByteCount {
+  std::uint64_t bytes = 0;
+};
+
 /// Exit codes of the command.
 enum class Exit : int { pass = 0, divergence = 1, undecided = 2, bad_input = 3 };
 
@@ -79,6 +84,7 @@ class Command {
   Option& option(const std::string& names, std::string& value, const std::string& help);
   Option& option(const std::string& names, int& value, const std::string& help);
   Option& option(const std::string& names, std::uint64_t& value, const std::string& help);
+  Option& option(const std::string& names, ByteCount& value, const std::string& help);
   Option& option(const std::string& names, float& value, const std::string& help);
   Option& option(const std::string& names, double& value, const std::string& help);
   Option& option(const std::string& names, std::optional<std::int64_t>& value, const std::string& help);

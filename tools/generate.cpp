@@ -16,6 +16,7 @@
 #include "tools/complaint.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
+#include "tools/saved_prefixes.h"
 #include "tools/statistics.h"
 #include "tools/trace_files.h"
 
@@ -30,6 +31,7 @@ struct GenerateOptions {
   bool logprobs = false;
   int top_logprobs = 0;
   std::vector<std::string> stops;
+  PrefixCacheOptions prefixes;
   TraceFileNames trace;
 };
 
@@ -90,6 +92,7 @@ nlohmann::ordered_json json_of(const GenerateOptions& options, const Engine& eng
       {"rule", options.common.rule},
       {"seed", options.common.seed},
       {"prompt_tokens", trace.request.prompt},
+      {"reused", trace.reused},
       {"tokens", trace.output},
       {"finish", name_of(trace.finish)},
       {"statistics", statistics_json(trace)},
@@ -125,9 +128,6 @@ void require_stop_strings(const GenerateOptions& options, const Tokenizer* token
   if (tokenizer == nullptr) {
     throw Error("--stop needs the text of tokens, and " + options.common.target + " has no tokenizer; leave it out");
   }
-  if (!options.trace.trace.empty()) {
-    throw Error("--stop: a trace does not state stop strings; leave out --stop or --trace");
-  }
 }
 
 /// Prints each token with its logprob, and the most likely tokens with theirs.
@@ -159,12 +159,19 @@ Exit generate(const GenerateOptions& options) {
     stop = std::make_unique<StopAtStrings>(*tokenizer, stops);
   }
   const Rule& rule = rule_by_name(common.rule);
+  std::vector<std::string> used = {common.target, common.prompt_file};
+  std::optional<SavedPrefixes> saved;
+  if (!options.prefixes.file.empty()) {
+    saved.emplace(options.prefixes, used);
+    used.push_back(options.prefixes.file);
+  }
   std::unique_ptr<OutputFile> json_file;
   if (!common.json_file.empty()) {
-    json_file = std::make_unique<OutputFile>(common.json_file, std::vector{common.target, common.prompt_file});
+    json_file = std::make_unique<OutputFile>(common.json_file, used);
+    used.push_back(common.json_file);
   }
   if (!options.trace.trace.empty()) require_chains(options.draft, "a trace");
-  TraceFiles traced(options.trace, common, {common.target, common.prompt_file, common.json_file});
+  TraceFiles traced(options.trace, common, used);
   const bool silent = common.quiet || is_standard_output(common.json_file) || traced.takes_output();
   Progress progress(common.quiet);
   LoadOptions load_options = layout_of(common.load_options);
@@ -176,13 +183,15 @@ Exit generate(const GenerateOptions& options) {
   if (gate != Gate::open && gate != Gate::no_draft) {
     complain(fmt::format("speculation is off, decoding plainly: {}", name_of(gate)));
   }
+  const std::string draft = gate == Gate::open ? options.draft : "none";
+  if (saved) saved->load(engine, common.target, draft);
 
   Printer printer(tokenizer.get(), stops, silent);
   printer.prompt(request.prompt);
   spectrace::Writer* writer = nullptr;
   if (traced.asked()) {
     writer = &traced.begin(common.target, engine.target().vocabulary(), rule, common.seed);
-    writer->begin({options.draft, engine.kernels().name, engine.numerics()});
+    writer->begin({options.draft, engine.kernels().name, engine.numerics(), options.stops});
   }
   const auto on_round = [&](const Trace& so_far) {
     if (writer != nullptr) writer->add_round(so_far);
@@ -190,16 +199,23 @@ Exit generate(const GenerateOptions& options) {
     return Next::go_on;
   };
   PhiloxSource random(common.seed);
-  const Trace trace = engine.decode(std::move(request), execution_of(common),
-                                    gate == Gate::open ? options.draft : "none", rule, random, Recording::counts,
-                                    {on_round, traced.asked()}, watch_for_interrupt(), stop.get());
+  const Trace trace = engine.decode(std::move(request), execution_of(common), draft, rule, random, Recording::counts,
+                                    {on_round, traced.asked()}, watch_for_interrupt(), stop.get(),
+                                    saved ? &saved->cache() : nullptr);
   printer.finish();
 
   if (options.logprobs && !silent) print_logprobs(trace);
-  if (options.statistics) fmt::print(stderr, "{}", statistics_text(trace, gate));
+  if (options.statistics) {
+    fmt::print(stderr, "{}", statistics_text(trace, gate));
+    if (saved) {
+      fmt::print(stderr, "{} of {} prompt positions came from the prefix cache\n", trace.reused,
+                 trace.request.prompt.size());
+    }
+  }
   if (json_file) json_file->write(dumped(json_of(options, engine, gate, trace, tokenizer.get(), stops)));
   if (writer != nullptr) writer->end(trace);
   traced.finish();
+  if (saved) saved->save();
   if (!std::cout) throw Error("standard output cannot be written to");
   return Exit::pass;
 }
@@ -227,6 +243,7 @@ void add_generate(Command& app) {
   command.option("--stop STRING", options->stops,
                  "end the text before this string, taken as it is, without escapes; may be given several times")
       .one_each_time();
+  add_prefix_cache_options(command, options->prefixes);
   command.group("Output");
   add_trace_options(command, options->trace, "");
   command.action([options] { return generate(*options); });

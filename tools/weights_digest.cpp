@@ -5,12 +5,16 @@
 #include <string_view>
 #include <vector>
 
+#include "ref/base/digest.h"
 #include "ref/base/incoming.h"
 #include "ref/base/sha256.h"
 
 namespace draftproof {
+namespace {
 
-std::string weights_digest(const std::filesystem::path& target) {
+/// Calls `take` with the bytes of the weights, piece by piece.
+template <class Take>
+void read_weights(const std::filesystem::path& target, const Take& take) {
   std::vector<std::filesystem::path> files;
   if (std::filesystem::is_directory(target)) {
     for (const auto& entry : std::filesystem::directory_iterator(target)) {
@@ -21,15 +25,27 @@ std::string weights_digest(const std::filesystem::path& target) {
   } else {
     files.push_back(target);
   }
-  Sha256 digest;
   std::vector<char> piece(std::size_t{1} << 20);
   for (const std::filesystem::path& file : files) {
     Incoming bytes(file);
     while (const auto count = bytes.sgetn(piece.data(), static_cast<std::streamsize>(piece.size()))) {
-      digest.add(std::string_view(piece.data(), static_cast<std::size_t>(count)));
+      take(std::string_view(piece.data(), static_cast<std::size_t>(count)));
     }
   }
+}
+
+}  // namespace
+
+std::string weights_digest(const std::filesystem::path& target) {
+  Sha256 digest;
+  read_weights(target, [&](std::string_view bytes) { digest.add(bytes); });
   return "sha256:" + digest.hex();
+}
+
+std::string weights_fingerprint(const std::filesystem::path& target) {
+  Digest digest;
+  read_weights(target, [&](std::string_view bytes) { digest.add_bytes(bytes.data(), bytes.size()); });
+  return "xxh3:" + digest.value().hex();
 }
 
 }  // namespace draftproof

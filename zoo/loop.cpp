@@ -291,6 +291,17 @@ class Loop {
     drawn_from_before_ = std::move(drawn_from);
   }
 
+  std::vector<TokenLogprob> top_of(const std::vector<float>& row) const {
+    if (fault_ != Fault::top_logprobs_larger_first) return top_log_probabilities(row, request_.top_logprobs);
+    const std::vector<float> reversed(row.rbegin(), row.rend());
+    std::vector<TokenLogprob> list = top_log_probabilities(reversed, request_.top_logprobs);
+    for (TokenLogprob& one : list) {
+      one.token = static_cast<Token>(row.size()) - 1 - one.token;
+      one.logprob = log_probability(row, one.token);
+    }
+    return list;
+  }
+
   void set_logprobs(Round& round, const Rows& rows) {
     for (std::size_t i = 0; i < round.emitted.size(); ++i) {
       std::vector<float> row = rows.logits(std::min(i, static_cast<std::size_t>(rows.rows_read()) - 1));
@@ -301,6 +312,8 @@ class Loop {
       }
       const bool in_row = static_cast<std::size_t>(round.emitted[i]) < row.size();
       round.logprobs.push_back(in_row ? log_probability(row, round.emitted[i]) : 0);
+      if (fault_ == Fault::top_logprobs_of_row_before && !row_before_.empty()) row = row_before_;
+      if (request_.top_logprobs > 0) round.top_logprobs.push_back(top_of(row));
       row_before_ = own;
     }
   }

@@ -63,6 +63,8 @@ enum class Fault {
   stop_finishes_by_length,
   logprob_of_row_before,
   logprob_after_temperature,
+  top_logprobs_of_row_before,
+  top_logprobs_larger_first,   // of equal logits the larger token comes first
 };
 
 /// Target, draft and random source must outlive the call. The draft must have room for `slack` positions more than the

@@ -257,10 +257,10 @@ const Mutant mutants[] = {
      {.target = state_replayed_by_position, .trees = true}},
 
     // Context shifts.
-    {"X16", "shift for a round", "K6", "", Harm::lossy,
+    {"X20", "shift for a round", "K6", "", Harm::lossy,
      "the context is shifted when a whole round does not fit any more, so drafts decide what the target sees",
      {&tokens_equal, &logits_equal, &cache_rollback}, {.loop = Fault::shifted_for_a_round}},
-    {"X17", "keys of cache positions", "Q1", "", Harm::lossy,
+    {"X21", "keys of cache positions", "Q1", "", Harm::lossy,
      "after a context shift random numbers are drawn with the keys of earlier positions",
      {&tokens_equal, &rng_accounting}, {.loop = Fault::keys_of_cache_positions}},
     {"X18", "penalties see the cache", "P1", "", Harm::lossy,
@@ -323,6 +323,11 @@ const Mutant mutants[] = {
      {.loop = Fault::logprob_of_row_before}},
     {"X14", "after temperature", "L1", "", Harm::counts, "a logprob is computed after temperature",
      {&log_probabilities}, {.loop = Fault::logprob_after_temperature}},
+    {"X16", "top of row before", "L1", "", Harm::counts, "the most likely tokens are looked up in the row before",
+     {&log_probabilities}, {.loop = Fault::top_logprobs_of_row_before}},
+    {"X17", "top, larger first", "L1", "", Harm::counts,
+     "of equally likely tokens the larger one comes first", {&log_probabilities},
+     {.loop = Fault::top_logprobs_larger_first}},
 
     // Counters.
     {"S01", "bonus counted", "S1", "", Harm::counts, "the bonus token counts as an accepted draft token",

@@ -40,7 +40,7 @@ Finding examine_cache_rollback(Trial& trial) {
     }
     const int final_length = run.trace.final_length;
     const int read = static_cast<int>(text.size()) - 1;
-    const int tokens_read = final_length + read - trial.positions_after(read);  // as many as were dropped, besides
+    const int tokens_read = final_length + read - trial.positions_after(read);  // and what was dropped
     const bool known = tokens_read >= 0 && tokens_read < static_cast<int>(expected.size());
     examination.expect(known && run.trace.final_cache == expected[tokens_read], [&] {
       return failure_of(run.variation, -1, -1,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Requests logprobs, of plain decoding and with every draft that promises plain decoding's tokens. The text must be
-// plain decoding's, and each logprob is recomputed from the row of its token, to the bit.
+// plain decoding's, and each logprob, of the token and of the most likely tokens at its place, is recomputed from the
+// row of the token, to the bit.
 #include <algorithm>
 #include <set>
 
@@ -8,6 +9,17 @@
 
 namespace draftproof {
 namespace {
+
+constexpr int top_asked = 5;
+
+/// "7: -0.25, 3: -1.5"
+std::string text_of(std::span<const TokenLogprob> list) {
+  std::string text;
+  for (const auto& [token, logprob] : list) {
+    text += (text.empty() ? "" : ", ") + std::to_string(token) + ": " + std::to_string(logprob);
+  }
+  return text.empty() ? "none" : text;
+}
 
 /// Returns one variation without a draft for each kernel table and number of threads, and one for each draft under a
 /// rule that promises tokens.
@@ -28,15 +40,21 @@ std::vector<Variation> variations_of(Trial& trial) {
   return list;
 }
 
-/// Compares one run with plain decoding. Returns the number of logprobs compared.
+/// Compares one run with plain decoding. Returns the number of tokens whose logprobs were compared.
 long examine_run(Trial& trial, const Variation& variation, Examination& examination) {
   Request request = trial.request;
   request.logprobs = true;
+  request.top_logprobs = top_asked;
   PhiloxSource random(trial.seed);
   const Trace trace = trial.subject.run(request, variation, random);
   const PlainRun& expected = trial.plain_run(variation);
   std::vector<double> logprobs;
-  for (const Round& round : trace.rounds) logprobs.insert(logprobs.end(), round.logprobs.begin(), round.logprobs.end());
+  std::vector<std::vector<TokenLogprob>> top_logprobs;
+  for (const Round& round : trace.rounds) {
+    logprobs.insert(logprobs.end(), round.logprobs.begin(), round.logprobs.end());
+    top_logprobs.insert(top_logprobs.end(), round.top_logprobs.begin(), round.top_logprobs.end());
+    top_logprobs.resize(std::max(top_logprobs.size(), logprobs.size()));  // what a round leaves out is missing there
+  }
   long compared = 0;
   for (std::size_t i = 0; i < expected.output.size(); ++i) {
     const auto failure = [&](std::string should, std::string is, std::vector<std::string> facts) {
@@ -60,6 +78,15 @@ long examine_run(Trial& trial, const Variation& variation, Examination& examinat
                      "the reported logprob is " + std::to_string(logprobs[i]),
                      {"text and token are the same in both", "neither penalties nor temperature apply"});
     });
+    const std::span<const TokenLogprob> all = expected.top_logprobs[i];
+    const auto top = all.first(std::min(all.size(), static_cast<std::size_t>(top_asked)));
+    const auto reported = i < top_logprobs.size() ? top_logprobs[i] : std::vector<TokenLogprob>();
+    examination.expect(std::ranges::equal(reported, top), [&] {
+      return failure("the most likely tokens in the target's row, with their logprobs, are " + text_of(top),
+                     "reported are " + text_of(reported),
+                     {"the text before the position is the same in both",
+                      "the order is by descending logit, of equal ones the smaller token first"});
+    });
   }
   return compared;
 }
@@ -68,16 +95,16 @@ Finding examine_log_probabilities(Trial& trial) {
   Examination examination(log_probabilities);
   long compared = 0;
   for (const Variation& variation : variations_of(trial)) compared += examine_run(trial, variation, examination);
-  return std::move(examination).finding(std::to_string(compared) + " logprobs are those of the target's rows");
+  return std::move(examination).finding(std::to_string(compared) + " tokens have the logprobs of the target's rows");
 }
 
 }  // namespace
 
 const Check log_probabilities = {
     "log_probabilities",
-    "every reported logprob is that of plain decoding's token in the target's row",
-    "the row a logprob is read from, penalties or temperature applied to it, its arithmetic; where the token itself "
-    "differs, what requesting logprobs changes",
+    "every reported logprob is that of plain decoding's token, or of one of the most likely, in the target's row",
+    "the row a logprob is read from, penalties or temperature applied to it, its arithmetic, the choice and order of "
+    "the most likely tokens; where the token itself differs, what requesting logprobs changes",
     "the rows themselves and the tokens, which other checks compare",
     examine_log_probabilities};
 

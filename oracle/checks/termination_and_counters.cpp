@@ -40,7 +40,8 @@ class RunCheck {
     const char* const record = "a run records its request and how it was computed";
     expect(done.prompt == asked_.prompt && done.sampling == asked_.sampling && done.stops == asked_.stops &&
                done.max_new_tokens == asked_.max_new_tokens && done.sequence == asked_.sequence &&
-               done.logprobs == asked_.logprobs && done.context_shift == asked_.context_shift,
+               done.logprobs == asked_.logprobs && done.top_logprobs == asked_.top_logprobs &&
+               done.context_shift == asked_.context_shift,
            "the given request", "another request was run", record);
     const Execution& execution = trace_.execution;
     expect(execution.prefill_chunk == variation_.prefill_chunk &&

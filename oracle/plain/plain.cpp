@@ -2,6 +2,7 @@
 #include "oracle/plain/plain.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "kernels/math64.h"
@@ -15,11 +16,33 @@ PlainRow row_of(std::span<const float> logits, const Sampling& sampling, std::sp
   return {digest_of(logits), distribution_of(logits, sampling, {text, {}})};
 }
 
-double log_probability(std::span<const float> logits, Token token) {
+namespace {
+
+/// Returns the log-probabilities of these tokens.
+std::vector<TokenLogprob> log_probabilities_of(std::span<const float> logits, std::span<const Token> tokens) {
   const double best = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (const float logit : logits) sum += exp64(logit - best);
-  return logits[token] - best - log64(sum);
+  const double log_sum = log64(sum);
+  std::vector<TokenLogprob> list;
+  for (const Token token : tokens) list.push_back({token, logits[token] - best - log_sum});
+  return list;
+}
+
+}  // namespace
+
+double log_probability(std::span<const float> logits, Token token) {
+  return log_probabilities_of(logits, {&token, 1}).front().logprob;
+}
+
+std::vector<TokenLogprob> top_log_probabilities(std::span<const float> logits, int count) {
+  std::vector<Token> tokens(logits.size());
+  std::iota(tokens.begin(), tokens.end(), 0);
+  const auto end = tokens.begin() + std::min<std::ptrdiff_t>(count, std::ssize(tokens));
+  std::partial_sort(tokens.begin(), end, tokens.end(), [&](Token a, Token b) {
+    return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
+  });
+  return log_probabilities_of(logits, {tokens.begin(), end});
 }
 
 std::vector<float> logits_after(Model& target, std::span<const Token> text, const std::optional<ContextShift>& shift) {
@@ -81,6 +104,7 @@ PlainRun plain(Model& target, const Request& request, RandomSource& random, int 
     const Key key{request.sequence, static_cast<int>(text.size()), Purpose::target};
     const Token token = p.tokens()[random.sample_index(key, p.weights())];
     run.logprobs.push_back(log_probability(logits, token));
+    run.top_logprobs.push_back(top_log_probabilities(logits, Request::top_logprobs_max));
     text.push_back(token);
     run.output.push_back(token);
     if (request.stops_at(token)) {

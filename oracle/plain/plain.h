@@ -23,6 +23,10 @@ namespace draftproof {
 /// Returns z_token - log(sum of exp(z)), computed in double, the sum by ascending token: equal bits, not nearly equal.
 double log_probability(std::span<const float> logits, Token token);
 
+/// Returns the `count` tokens with the highest logits, all tokens when there are fewer, with these numbers: by
+/// descending logit, of equal ones the smaller token first.
+std::vector<TokenLogprob> top_log_probabilities(std::span<const float> logits, int count);
+
 /// Returns the target's logits after `text`, which must not be empty, from a new cache, which `shift` keeps within its
 /// context.
 std::vector<float> logits_after(Model& target, std::span<const Token> text,
@@ -77,6 +81,8 @@ struct PlainRun {
   std::vector<Token> output;
   std::vector<PlainRow> rows;    // output[i] is drawn from rows[i]
   std::vector<double> logprobs;  // of output[i] in the target's logits: before penalties and temperature
+  /// Of the most likely tokens at its place: Request::top_logprobs_max of them, whatever the request asks for.
+  std::vector<std::vector<TokenLogprob>> top_logprobs;
   Finish finish = Finish::unfinished;
 };
 

@@ -36,6 +36,7 @@ using Coin = std::optional<std::uint64_t>;
 std::string shown(std::int64_t value) { return std::to_string(value); }
 std::string shown(std::uint64_t value) { return std::to_string(value); }
 std::string shown(Token value) { return std::to_string(value); }
+std::string shown(const std::string& text) { return in_json(text); }
 std::string shown(const Coin& coin) { return coin ? std::to_string(*coin) : "null"; }
 std::string shown(const Fingerprint& value) { return '"' + value.hex() + '"'; }
 std::string shown(const Distribution& row) {
@@ -162,12 +163,13 @@ void Writer::open(const Trace& trace) {
       "{{\"type\":\"sequence\",\"sequence\":{},\"rng_key\":{},\"draft\":{},\"kernels\":{},\"numerics\":{},"
       "\"max_draft_tokens\":{},\"verification\":\"{}\",\"max_new_tokens\":{},\"temperature\":{},\"top_k\":{},"
       "\"top_p\":{},\"min_p\":{},\"repeat_penalty\":{},\"presence_penalty\":{},\"frequency_penalty\":{},"
-      "\"repeat_last_n\":{}{}{}}}",
+      "\"repeat_last_n\":{}{}{}{}}}",
       sequence_, request.sequence, in_json(setup_.draft), in_json(setup_.kernels), in_json(setup_.numerics),
       trace.execution.draft_max, name_of(trace.execution.verification), request.max_new_tokens, real(s.temperature),
       s.top_k, real(s.top_p), real(s.min_p), real(s.repeat_penalty), real(s.presence_penalty),
       real(s.frequency_penalty),
-      s.repeat_last_n, list("stop_tokens", request.stops), list("prompt", request.prompt)));
+      s.repeat_last_n, list("stop_tokens", request.stops),
+      setup_.stop_strings.empty() ? "" : list("stop_strings", setup_.stop_strings), list("prompt", request.prompt)));
 }
 
 void Writer::add_shifts(const Request& request, int tokens_read) {

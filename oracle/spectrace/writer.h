@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "oracle/spectrace/events.h"
 #include "oracle/spectrace/rows_file.h"
@@ -28,11 +29,12 @@ class Writer {
   Writer(Take take, const std::string& engine, const std::string& weights, int vocabulary, const Rule& rule,
          std::uint64_t seed, RowsWriter* rows = nullptr);
 
-  /// Names of what computes a run.
+  /// Names of what computes a run, and the strings that end its text beside the stop tokens.
   struct Setup {
     std::string draft;
     std::string kernels;
     std::string numerics;
+    std::vector<std::string> stop_strings = {};
   };
   /// Begins the next run, which becomes a sequence of its own.
   void begin(Setup setup);

@@ -2,6 +2,7 @@
 #include "ref/decoding/engine.h"
 
 #include <algorithm>
+#include <system_error>
 
 #include "kernels/kernels.h"
 #include "kernels/openblas.h"
@@ -186,21 +187,36 @@ Engine::Opened Engine::open(Request request, const Execution& asked, const std::
 
 Trace Engine::decode(Request request, const Execution& execution, const std::string& draft, const Rule& rule,
                      RandomSource& random, Recording recording, const RoundCallback& watch,
-                     const std::atomic<bool>* cancelled, StopCondition* stop) {
+                     const std::atomic<bool>* cancelled, StopCondition* stop, PrefixCache* prefixes) {
   if (const std::string why = request_error(request, *target_); !why.empty()) throw Error(why);
   const int positions = request.positions();
   MemoryNeed need = need_;
   if (watch.rows) need += need_of_rows(target_->vocabulary());
   const bool speculative = gate(draft) == Gate::open;
   if (speculative) need += load(draft).need;
+  if (prefixes != nullptr) {  // copies of the caches: of both ends of the text that is read, and of its rows once
+    need.cache_fixed *= 3;
+    need.cache_per_position *= 2;
+  }
   refuse("a text of " + std::to_string(positions) + " positions",
          need.beside_weights(positions, speculative ? counted_draft_max(execution.draft_max) : 0));
   const Opened opened = open(std::move(request), execution, draft, rule, random, recording, stop);
   opened.sequence->watch(watch, cancelled);
-  with_workers([&] { decode_alone(*opened.sequence); });
+  with_workers([&] { decode_alone(*opened.sequence, {}, prefixes); });
   Trace trace = std::move(*opened.sequence).trace();
   sign(trace);
   return trace;
+}
+
+void Engine::load_prefixes(PrefixCache& prefixes, const PrefixOrigin& origin, const std::string& draft,
+                           const std::filesystem::path& file) {
+  std::error_code unreadable;  // load_prefix_cache says so
+  const auto bytes = std::filesystem::file_size(file, unreadable);
+  if (!unreadable) refuse("the prefix cache " + file.string(), bytes);
+  const auto cache = target_->new_cache(1, 1);
+  Drafter* const shared = drafter(draft);
+  const auto opened = shared != nullptr ? shared->open(1, 0) : std::make_unique<NoDraft>();
+  load_prefix_cache(prefixes, origin, parts_in_prefix_cache(*cache, *opened, shared != nullptr ? draft : ""), file);
 }
 
 std::uint64_t Engine::cache_budget(std::span<const std::string> drafts, int rows_per_pass, int positions) {

@@ -3,9 +3,10 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,6 +15,7 @@
 #include "ref/acceptance/random_source.h"
 #include "ref/decoding/gate.h"
 #include "ref/decoding/model_files.h"
+#include "ref/decoding/prefix_file.h"
 #include "ref/decoding/scheduler.h"
 #include "ref/drafts/drafts.h"
 #include "ref/models/weight_loader.h"
@@ -61,10 +63,17 @@ class Engine {
   Gate gate(const std::string& draft, bool logprobs = false);
 
   /// Decodes a request to its end, speculatively when the gate is open. With `draft_max` 0 the draft chooses how many
-  /// tokens it proposes. `stop`: ends the text beside the stop tokens. Throws Error when the request does not fit.
+  /// tokens it proposes. `stop`: ends the text beside the stop tokens. `prefixes`: what was read before, and receives
+  /// what is read now. Throws Error when the request does not fit.
   Trace decode(Request request, const Execution& execution, const std::string& draft, const Rule& rule,
                RandomSource& random, Recording recording = Recording::counts, const RoundCallback& watch = {},
-               const std::atomic<bool>* cancelled = nullptr, StopCondition* stop = nullptr);
+               const std::atomic<bool>* cancelled = nullptr, StopCondition* stop = nullptr,
+               PrefixCache* prefixes = nullptr);
+
+  /// Fills an empty prefix cache with what a saved one has for this target and this draft: load_prefix_cache with the
+  /// parts of this engine. Throws Error also when memory does not suffice.
+  void load_prefixes(PrefixCache& prefixes, const PrefixOrigin& origin, const std::string& draft,
+                     const std::filesystem::path& file);
 
   /// A sequence to be added to a scheduler over target(execution), with what it owns. In a prefix cache its draft has
   /// the name `draft`.

@@ -151,12 +151,12 @@ void Sequence::preempt() {
   with_.draft.forget();
 }
 
-PrefixCache::Parts Sequence::parts() {
-  PrefixCache::Parts parts = {{"target", cache_.get()}};
-  if (with_.draft_name.empty()) return parts;
-  Cache* const context = with_.draft.context();
+PrefixCache::Parts parts_in_prefix_cache(Cache& target, Draft& draft, const std::string& draft_name) {
+  PrefixCache::Parts parts = {{"target", &target}};
+  if (draft_name.empty()) return parts;
+  Cache* const context = draft.context();
   if (context == nullptr) return {};
-  parts[with_.draft_name] = context;
+  parts[draft_name] = context;
   return parts;
 }
 

@@ -65,6 +65,10 @@ struct SequenceScratch {
   Distribution row;  // the target distribution read last
 };
 
+/// The caches of a sequence by their names in a prefix cache; empty when the draft keeps the text in a way of its own.
+/// `draft_name`: as in Collaborators.
+PrefixCache::Parts parts_in_prefix_cache(Cache& target, Draft& draft, const std::string& draft_name);
+
 class Sequence {
  public:
   /// request_error must be empty for the target and for the draft.
@@ -128,8 +132,7 @@ class Sequence {
   void call_back(SequenceScratch& scratch);
   void finish_if_due();
   void note_end();
-  /// The caches by their names in a prefix cache; empty when the draft keeps the text in a way of its own.
-  PrefixCache::Parts parts();
+  PrefixCache::Parts parts() { return parts_in_prefix_cache(*cache_, with_.draft, with_.draft_name); }
   int tokens_left() const noexcept;
   /// The tokens of the text that were read.
   int read() const noexcept { return cache_->length() + dropped_; }

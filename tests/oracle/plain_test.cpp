@@ -45,6 +45,15 @@ TEST(Plain, GreedyTakesTheFirstMostLikelyTokenUntilTheBudgetEnds) {
   }
 }
 
+TEST(Plain, ListsTheMostLikelyTokensWithTheSmallerFirstAmongEquals) {
+  const float row[] = {1, 3, 3, 2};
+  const auto entry = [&](Token token) { return TokenLogprob{token, log_probability(row, token)}; };
+  EXPECT_THAT(top_log_probabilities(row, 0), IsEmpty());
+  EXPECT_THAT(top_log_probabilities(row, 1), ElementsAre(entry(1)));
+  EXPECT_THAT(top_log_probabilities(row, 3), ElementsAre(entry(1), entry(2), entry(3)));
+  EXPECT_THAT(top_log_probabilities(row, 20), ElementsAre(entry(1), entry(2), entry(3), entry(0)));
+}
+
 TEST(Plain, BudgetsOfZeroAndOne) {
   ConstantModel model({1, 3});
   FirstSource random;

@@ -250,6 +250,8 @@ const std::vector<TraceField>& trace_fields() {
        [](Trace& trace, std::size_t place) { return trace.request.logprobs = true, place < 1; }},
       {"request.context_shift", {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) { return trace.request.context_shift = {8, 0, 1}, place < 1; }},
+      {"request.top_logprobs", {{&termination_and_counters}},
+       [](Trace& trace, std::size_t place) { return ++trace.request.top_logprobs, place < 1; }},
       {"kernels", {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) { return trace.kernels += "s", place < 1; }},
       {"threads", {{&termination_and_counters}},
@@ -317,9 +319,8 @@ struct Unclaimed {
 };
 constexpr Unclaimed unclaimed[] = {
     {"logprobs", "recorded on request only; log_probabilities asks for them, in runs of its own"},
-    {"top_logprobs", "recorded on request only, from the rows of logprobs"},
+    {"top_logprobs", "recorded on request only; log_probabilities asks for them, in runs of its own"},
     {"reused", "what a prefix cache saved; prefix_reuse compares the rest"},
-    {"request.top_logprobs", "recorded on request only; no check asks for them"},
     {"rows", "evidence for a trace file, recorded on request; there `trace check` holds it to targets"},
     {"statistics.prompt_seconds", "a clock says nothing about results"},
     {"statistics.target_seconds", "a clock says nothing about results"},
@@ -701,16 +702,26 @@ TEST(Tampering, EveryChangedLogprobIsFound) {
   Request request = asked({});
   std::vector<Variation> list = {with("none", 0, matching), with("perturbed", 2, matching)};
   list[1].threads = 2;  // another number of threads, so another run with logprobs
-  for (const int call : {2, 3}) {
-    for (int round = 0; round < request.max_new_tokens; ++round) {
-      Changeable subject;
-      subject.meddle = [&](int now, Trace& trace) {
-        if (now == call) trace.rounds.at(static_cast<std::size_t>(round)).logprobs.at(0) += 0x1p-50;
-      };
-      Trial trial(subject, request, 3, list);
-      const Finding finding = log_probabilities.examine(trial);
-      EXPECT_EQ(finding.outcome, Outcome::fail) << "round " << round << " of call " << call;
-      EXPECT_TRUE(names(finding.message, "position", 4 + round)) << finding.message;
+  const std::pair<const char*, void (*)(Round&)> changes[] = {
+      {"logprob", [](Round& round) { round.logprobs.at(0) += 0x1p-50; }},
+      {"most likely", [](Round& round) { round.top_logprobs.at(0).at(0).token ^= 1; }},
+      {"last of the most likely", [](Round& round) { round.top_logprobs.at(0).back().logprob += 0x1p-50; }},
+      {"one too few", [](Round& round) { round.top_logprobs.at(0).pop_back(); }},
+      {"order", [](Round& round) { std::swap(round.top_logprobs.at(0).at(0), round.top_logprobs.at(0).at(1)); }},
+      {"none", [](Round& round) { round.top_logprobs.clear(); }},
+  };
+  for (const auto& [what, change] : changes) {
+    for (const int call : {2, 3}) {
+      for (int round = 0; round < request.max_new_tokens; ++round) {
+        Changeable subject;
+        subject.meddle = [&, apply = change](int now, Trace& trace) {
+          if (now == call) apply(trace.rounds.at(static_cast<std::size_t>(round)));
+        };
+        Trial trial(subject, request, 3, list);
+        const Finding finding = log_probabilities.examine(trial);
+        EXPECT_EQ(finding.outcome, Outcome::fail) << what << ", round " << round << " of call " << call;
+        EXPECT_TRUE(names(finding.message, "position", 4 + round)) << what << ": " << finding.message;
+      }
     }
   }
 }

@@ -59,6 +59,26 @@ TEST(TraceCommand, AnUnchangedTraceOfGeneratePassesAndAChangedOneDoesNot) {
   }
 }
 
+TEST(TraceCommand, ATraceStatesStopStringsAndPassesButAnEndByOneIsNotProved) {
+  const Folder folder;
+  const std::string trace = folder.path() / "t.jsonl";
+  const std::string tale = fixture("models/tale-target");
+  const std::pair<std::string, const char*> rows[] = {
+      {"no such \"text\"\n\\", "\n  PASS_EXACT\n"},
+      {"strong", "some end by a string, which tokens do not show (field stop_strings)\n"}};
+  for (const auto& [stop, verdict] : rows) {
+    const auto generated =
+        run_command({"generate", tale, "--prompt", "Once upon a time there was a king who", "--max-new-tokens", "16",
+                     "--draft", "perfect", "--stop", stop, "--stop", "caf\u00e9", "--trace", trace});
+    ASSERT_EQ(generated.status, 0) << generated.err;
+    const Json opening = Json::parse(lines_of(test::text_of(trace))[1]);
+    EXPECT_EQ(opening["stop_strings"], Json({stop, "caf\u00e9"}));
+    const auto held = run_command({"trace", "check", trace, "--target", tale});
+    EXPECT_EQ(held.status, 0) << held.out << held.err;
+    EXPECT_THAT(held.out, HasSubstr(verdict));
+  }
+}
+
 TEST(TraceCommandSlow, EveryRunThatVerifyWritesPasses) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";

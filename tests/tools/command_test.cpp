@@ -217,7 +217,6 @@ TEST(Generate, TakesOneStopStringEachTimeAndRefusesWhatCannotBeLookedFor) {
       {with(tale, {"--stop", ""}), "--stop: is empty; give it, or leave it out"},
       {with(tale, {"--stop", "\xff"}), "--stop: '\\xff' is not UTF-8"},
       {with(tale, {"--stop", std::string(20000, 'a')}), "have 20000 bytes together; there may be 16384"},
-      {with(tale, {"--stop", "a", "--trace", "-"}), "a trace does not state stop strings"},
       {{"generate", target, "--prompt-tokens", "5", "--stop", "a"}, "has no tokenizer"},
       {with(tale, {"--top-logprobs", "2"}), "--top-logprobs requires --logprobs"},
       {with(tale, {"--logprobs", "--top-logprobs", "21"}), "'21' is not a whole number from 0 to 20"},
