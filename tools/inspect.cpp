@@ -11,7 +11,7 @@
 #include "ref/models/dflash.h"
 #include "ref/models/memory.h"
 #include "ref/models/models.h"
-#include "ref/models/transformer.h"
+#include "ref/models/transformer_config.h"
 #include "ref/text/tokenizer.h"
 #include "tools/commands.h"
 #include "tools/statistics.h"
@@ -70,9 +70,32 @@ std::string tokenizer_why_not(const Checkpoint& files) {
   }
 }
 
+/// What the layers of a checkpoint keep of a text.
+struct Layers {
+  AttentionShape attention = {};  // of the first layer that has any
+  int sliding = 0;
+  int recurrent = 0;
+  std::uint64_t bytes_per_position = 0;  // of keys and values in f32, in layers that keep every position
+
+  explicit Layers(const TransformerConfig& config) {
+    for (const LayerConfig& layer : config.layers) {
+      const auto* const found = std::get_if<AttentionLayer>(&layer.mixer);
+      if (found == nullptr) {
+        ++recurrent;
+        continue;
+      }
+      const AttentionShape& shape = found->shape;
+      if (attention.heads == 0) attention = shape;
+      if (found->window != AttentionCache::everything) ++sliding;
+      else bytes_per_position += AttentionCache::bytes_per_position(shape.kv_heads, shape.head_dim, KvFormat::f32);
+    }
+  }
+};
+
 ordered_json checkpoint_json(const Checkpoint& files) {
   const Json& config = files.config();
-  const TransformerConfig t = read_transformer_config(config, 1);  // a draft may use its target's vocabulary
+  const TransformerConfig t = describe(config);
+  const Layers layers(t);
   std::uint64_t parameters = 0;
   for (const auto& [name, tensor] : files.tensors()) {
     std::uint64_t count = 1;
@@ -80,27 +103,24 @@ ordered_json checkpoint_json(const Checkpoint& files) {
     parameters += count;
   }
   const std::string why_not = tokenizer_why_not(files);
-  int sliding = 0;
-  for (const int window : t.windows) sliding += window != AttentionCache::everything ? 1 : 0;
-  // Keys and values in f32. A layer with full attention keeps every position; one with a sliding window does not grow.
-  const std::uint64_t row_bytes =
-      2ULL * 4 * static_cast<std::uint64_t>(t.kv_heads) * static_cast<std::uint64_t>(t.head_dim);
   return {
       {"path", files.path().string()},
       {"kind", is_dflash(config) ? "DFlash draft" : "target"},
-      {"layers", t.layers},
-      {"sliding_layers", sliding},
+      {"architecture", is_dflash(config) ? "DFlashDraftModel" : architecture_of(config).architecture},
+      {"layers", t.depth()},
+      {"sliding_layers", layers.sliding},
+      {"recurrent_layers", layers.recurrent},
       {"hidden", t.hidden},
-      {"heads", t.heads},
-      {"kv_heads", t.kv_heads},
-      {"head_dim", t.head_dim},
-      {"intermediate", t.intermediate},
+      {"heads", layers.attention.heads},
+      {"kv_heads", layers.attention.kv_heads},
+      {"head_dim", layers.attention.head_dim},
+      {"intermediate", t.layers[0].intermediate},
       {"vocabulary", config.find("vocab_size") ? ordered_json(t.vocabulary) : ordered_json()},
       {"context", t.context},
       {"tensors", files.tensors().size()},
       {"parameters", parameters},
       {"weight_bytes", files.bytes()},
-      {"cache_bytes_per_position", row_bytes * static_cast<std::uint64_t>(t.layers - sliding)},
+      {"cache_bytes_per_position", layers.bytes_per_position},
       {"tokenizer", why_not.empty()},
       {"tokenizer_why_not", why_not},
       {"stop_tokens", read_stop_tokens(files)},
@@ -118,7 +138,8 @@ Exit inspect(const InspectOptions& options) {
       const DFlashConfig draft = read_dflash_config(files.target().config(), *target);
       ordered_json layers = ordered_json::array();
       for (std::size_t i = 0; i < draft.causal.size(); ++i) {
-        layers.push_back({{"causal", static_cast<bool>(draft.causal[i])}, {"window", draft.transformer.windows[i]}});
+        layers.push_back({{"causal", static_cast<bool>(draft.causal[i])},
+                          {"window", draft.transformer.attention(static_cast<int>(i)).window}});
       }
       json["fits"] = options.target;
       json["block_size"] = draft.block_size;

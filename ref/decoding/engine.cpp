@@ -12,7 +12,6 @@
 #include "ref/drafts/none.h"
 #include "ref/models/dflash.h"
 #include "ref/models/models.h"
-#include "ref/models/transformer.h"
 
 namespace draftproof {
 
@@ -57,7 +56,7 @@ int counted_draft_max(int draft_max) { return draft_max > 0 ? draft_max : 16; }
 /// The need of a model and of what reads its rows.
 MemoryNeed decoding_need(const Checkpoint& files, const LoadOptions& load_options) {
   MemoryNeed need = model_need(files, load_options);
-  const int vocabulary = read_transformer_config(files.config(), 1).vocabulary;
+  const int vocabulary = describe(files.config()).vocabulary;
   need.scratch += Sampler::bytes(vocabulary);
   // Of a draft token: the draft's row of logits, and the distribution it was drawn from.
   need.scratch_per_draft_token += Outputs::bytes_per_row(vocabulary) + Distribution::bytes_for(vocabulary);
@@ -98,7 +97,7 @@ MemoryNeed memory_need(ModelFiles& files, std::span<const std::string> drafts, c
                        bool rows) {
   const MemoryNeed of_target = decoding_need(files.target(), load_options);
   MemoryNeed need = of_target;
-  if (rows) need += need_of_rows(read_transformer_config(files.target().config()).vocabulary);
+  if (rows) need += need_of_rows(describe(files.target().config()).vocabulary);
   for (const std::string& draft : drafts) need += draft_need(parse_draft_name(draft), files, of_target, load_options);
   return need;
 }
@@ -106,7 +105,7 @@ MemoryNeed memory_need(ModelFiles& files, std::span<const std::string> drafts, c
 void refuse_shortage(ModelFiles& files, std::span<const std::string> drafts, const LoadOptions& load_options,
                      const Request& request, int draft_max, bool rows) {
   const bool plain = std::ranges::all_of(drafts, [](const std::string& draft) { return draft == "none"; });
-  const int context = read_transformer_config(files.target().config()).context;
+  const int context = describe(files.target().config()).context;
   const int most = request.context_shift ? std::min(context, request.context_shift->context) : context;
   const std::size_t wanted = request.prompt.size() + static_cast<std::size_t>(request.max_new_tokens);
   const int positions = static_cast<int>(std::min(wanted, static_cast<std::size_t>(std::max(1, most))));

@@ -14,37 +14,25 @@
 
 namespace draftproof {
 
-CausalTransformer::CausalTransformer(const WeightLoader& from, const Json& config, TransformerConfig read,
-                                     std::span<const char* const> also_in_layers, const std::set<std::string>& also)
+CausalTransformer::CausalTransformer(const WeightLoader& from, TransformerConfig config)
     : kernels_(from.options.kernels),
       kv_(from.options.kv),
-      config_(std::move(read)),
-      origin_(from.weights.path().string()),
-      rope_(config_) {
-  if (const auto cap = config.find("final_logit_softcapping")) cap->fail("soft-capped logits are not implemented");
-  norm_ = from.weights.floats("model.norm.weight", {config_.hidden});
-  std::set<std::string> known = {"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"};
-  known.insert(also.begin(), also.end());
-  refuse_other_tensors(from.weights, config_, "model.layers.", also_in_layers, std::move(known));
+      config_(std::move(config)),
+      origin_(from.weights.path().string()) {
+  norm_ = load_norm(from, config_, "model.norm.weight", config_.hidden);
   embedding_ = load_table(from, {"model.embed_tokens.weight", config_.vocabulary}, config_.hidden);
-  for (int i = 0; i < config_.layers; ++i) layers_.push_back(load_transformer_layer(from, config_, prefix(i)));
 
   // A head in the file is the head, whatever the config says, as the reference implementation has it; one of the same
   // bytes as the embedding is kept once.
-  const auto tie = config.find("tie_word_embeddings");
+  const auto tie = from.weights.config().find("tie_word_embeddings");
   tied_ = !tie || tie->boolean();
   if (from.weights.has("lm_head.weight")) tied_ = from.weights.same("lm_head.weight", "model.embed_tokens.weight");
   if (!tied_) head_ = load_table(from, {"lm_head.weight", config_.vocabulary}, config_.hidden);
+  else from.loaded("lm_head.weight");
 }
 
 std::unique_ptr<Cache> CausalTransformer::new_cache(int capacity, int max_pending_rows) const {
-  std::vector<std::unique_ptr<LayerCache>> layers;
-  for (const int window : config_.windows) {
-    layers.push_back(std::make_unique<AttentionCache>(config_.kv_heads, config_.head_dim, window, capacity,
-                                                      max_pending_rows, kv_,
-                                                      rope_.turn_back(kernels_, config_.head_dim)));
-  }
-  return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
+  return new_transformer_cache(config_, kernels_, kv_, capacity, max_pending_rows);
 }
 
 void CausalTransformer::forward(std::span<const Segment> batch, Outputs& outputs) {
@@ -55,6 +43,9 @@ void CausalTransformer::embed(std::span<const Token> tokens, float* rows) const 
   for (const Token token : tokens) {
     REQUIRE(token >= 0 && token < config_.vocabulary, "a token lies in the vocabulary");
     embedding_.unpack_row(kernels_, token, rows);
+    if (config_.embedding_scale != 1) {
+      for (float& value : std::span(rows, static_cast<std::size_t>(config_.hidden))) value *= config_.embedding_scale;
+    }
     rows += config_.hidden;
   }
 }
@@ -69,7 +60,6 @@ void CausalTransformer::read(std::span<const Segment> batch, Outputs& outputs) {
   placements_.clear();
   for (const Segment& segment : batch) placements_.push_back(placement_of(segment));
   scratch_.lay_out(config_, placements_);
-  rope_.angles(scratch_.positions, scratch_.cosine, scratch_.sine);
   float* rows = scratch_.hidden_states.data();
   for (const Segment& segment : batch) {
     embed(segment.tokens, rows);
@@ -78,25 +68,12 @@ void CausalTransformer::read(std::span<const Segment> batch, Outputs& outputs) {
   outputs.lay_out(batch, config_.vocabulary, config_.hidden);
 
   const TransformerPass pass = {kernels_, config_, scratch_, scratch_.rows()};
-  for (int i = 0; i < config_.layers; ++i) {
-    begin_layer(batch, i);
+  for (int i = 0; i < layers(); ++i) {
     layer(pass, i);
     tap(batch, i, outputs);
   }
   for (const Segment& segment : batch) segment.cache->wrote(segment.rows());
   head(batch, outputs);
-}
-
-/// Sets the KV cache of every segment and what every row sees of it.
-void CausalTransformer::begin_layer(std::span<const Segment> batch, int layer) {
-  std::size_t row = 0;
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    scratch_.kv[i] = &batch[i].cache->layer<AttentionCache>(layer);
-    for (int left = batch[i].rows(); left > 0; --left, ++row) {
-      const int position = scratch_.positions[row];
-      scratch_.visible[row] = {scratch_.kv[i]->first_visible(position), position + 1};
-    }
-  }
 }
 
 /// Copies the hidden states after layer `layer` into every tap that asks for it.
@@ -126,7 +103,10 @@ void CausalTransformer::head(std::span<const Segment> batch, Outputs& outputs) {
                       norm_.data(), config_.epsilon, scratch_.normed.data() + wanted * width, width);
     wanted += batch[i].rows_wanted();
   }
-  if (wanted == 0 || unembed(scratch_.normed.data(), wanted, scratch_.activations, outputs.logits.data())) return;
+  if (wanted == 0) return;
+  const bool numbers = unembed(scratch_.normed.data(), wanted, scratch_.activations, outputs.logits.data());
+  if (config_.logit_cap != 0) soft_cap(outputs.logits, config_.logit_cap);
+  if (numbers) return;
   for (SegmentOutput& output : outputs.segments) {
     if (std::ranges::any_of(output.logits, [](float logit) { return std::isnan(logit); })) {
       output.error = origin_ + ": the model computes NaN logits; its weights are damaged";

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/math64.h"
 #include "ref/base/error.h"
 #include "ref/base/require.h"
 #include "ref/caches/attention_cache.h"
@@ -116,7 +115,7 @@ DFlashConfig read_dflash_config(const Json& config, const Model& target) {
     }
   }
   result.block_size = read_block_size(config);
-  result.taps = read_taps(config, target, transformer.layers);
+  result.taps = read_taps(config, target, transformer.depth());
   const auto mask = nested_first(config, "mask_token_id");
   if (!mask) config.fail("needs dflash_config.mask_token_id");
   result.mask = static_cast<Token>(mask->integer(0, target.vocabulary() - 1));
@@ -128,7 +127,8 @@ DFlashConfig read_dflash_config(const Json& config, const Model& target) {
   const auto everywhere = config.find("is_causal");
   const auto nested = block ? block->find("causal") : std::nullopt;
   const bool declared = config.find("layer_types").has_value();
-  for (int& window : transformer.windows) {
+  for (LayerConfig& layer : transformer.layers) {
+    int& window = std::get<AttentionLayer>(layer.mixer).window;
     if (!declared) window = AttentionCache::everything;  // a draft slides where its layer_types say so
     const bool sliding = window != AttentionCache::everything;
     result.causal.push_back(everywhere ? everywhere->boolean() : nested ? nested->boolean() : sliding);
@@ -138,7 +138,9 @@ DFlashConfig read_dflash_config(const Json& config, const Model& target) {
     const auto width = own ? own : config.find("sliding_window");
     if (!width) use->fail("needs swa_window_size or sliding_window");
     const auto window = std::min<std::int64_t>(width->integer(1, std::int64_t{1} << 40), 1 << 24);
-    std::fill(transformer.windows.begin(), transformer.windows.end(), static_cast<int>(window));
+    for (LayerConfig& layer : transformer.layers) {
+      std::get<AttentionLayer>(layer.mixer).window = static_cast<int>(window);
+    }
   }
   result.embedding_scale = positive_factor(config, "input_embedding_scale", 1);
   result.logit_multiplier = positive_factor(config, "output_multiplier", 1);
@@ -157,7 +159,6 @@ DFlashNetwork::DFlashNetwork(const WeightLoader& from, const Model& target)
       config_(read_dflash_config(from.weights.config(), target)) {
   REQUIRE(target.embeddings() != nullptr, "a DFlash draft borrows the target's embedding and head");
   const TransformerConfig& t = config_.transformer;
-  rope_ = Rope(t);
   const Checkpoint& weights = from.weights;
   const std::string prefix = weights.has("model.fc.weight") ? "model." : "";
   if (std::filesystem::exists(weights.path() / "mask_embedding.pt")) {
@@ -165,43 +166,32 @@ DFlashNetwork::DFlashNetwork(const WeightLoader& from, const Model& target)
   }
   const int features = static_cast<int>(config_.taps.size()) * t.hidden;
   fc_ = load_matrix(from, {{prefix + "fc.weight", t.hidden}}, features);
-  hidden_norm_ = weights.floats(prefix + "hidden_norm.weight", {t.hidden});
-  norm_ = weights.floats(prefix + "norm.weight", {t.hidden});
-  for (int i = 0; i < t.layers; ++i) {
+  hidden_norm_ = load_norm(from, t, prefix + "hidden_norm.weight", t.hidden);
+  norm_ = load_norm(from, t, prefix + "norm.weight", t.hidden);
+  for (int i = 0; i < t.depth(); ++i) {
     const std::string layer = prefix + "layers." + std::to_string(i) + ".";
-    layers_.push_back(load_transformer_layer(from, t, layer));
-    head_norms_.push_back(load_head_norms(weights, t, layer));
+    PreNormLayer& one = layers_.emplace_back(load_pre_norm_layer(from, t, i, layer));
+    load_head_norms(from, t, t.attention(i), layer + "self_attn.", one.attention);
   }
-  refuse_other_tensors(weights, t, prefix + "layers.", head_norm_names,
-                       {prefix + "fc.weight", prefix + "hidden_norm.weight", prefix + "norm.weight"});
+  from.refuse_others();
 }
 
 std::unique_ptr<Cache> DFlashNetwork::new_context(int capacity, int max_pending_rows) const {
-  const TransformerConfig& t = config_.transformer;
-  std::vector<std::unique_ptr<LayerCache>> layers;
-  for (const int window : t.windows) {
-    layers.push_back(std::make_unique<AttentionCache>(t.kv_heads, t.head_dim, window, capacity, max_pending_rows, kv_,
-                                                      rope_.turn_back(kernels_, t.head_dim)));
-  }
-  return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
+  return new_transformer_cache(config_.transformer, kernels_, kv_, capacity, max_pending_rows);
 }
 
 void DFlashNetwork::append(std::span<const ContextRows> batch) {
   const TransformerConfig& t = config_.transformer;
-  const int q = t.heads * t.head_dim;
-  const int kv = t.kv_heads * t.head_dim;
-  const int qkv = q + 2 * kv;
   placements_.clear();
   features_.clear();
   for (const ContextRows& one : batch) {
     REQUIRE(one.features.size() == static_cast<std::size_t>(one.rows) * static_cast<std::size_t>(fc_.inputs()),
             "features hold one row of taps per position");
-    placements_.push_back({one.rows, one.context->length(), one.context->capacity()});
+    placements_.push_back({one.context, one.rows, one.context->length()});
     features_.insert(features_.end(), one.features.begin(), one.features.end());
   }
   scratch_.lay_out(t, placements_);
   const int rows = scratch_.rows();
-  rope_.angles(scratch_.positions, scratch_.cosine, scratch_.sine);
 
   context_rows_.resize(static_cast<std::size_t>(rows) * t.hidden);
   pack_activations(kernels_, fc_, features_.data(), fc_.inputs(), rows, scratch_.activations);
@@ -211,24 +201,28 @@ void DFlashNetwork::append(std::span<const ContextRows> batch) {
 
   std::vector<Transaction> transactions;
   for (const ContextRows& one : batch) transactions.push_back(one.context->begin(one.rows));
-  for (int i = 0; i < t.layers; ++i) {
-    const TransformerLayer& layer = layers_[i];
-    float* const keys = scratch_.qkv.data() + q;
+  for (int i = 0; i < t.depth(); ++i) {
+    const AttentionLayer& layer = t.attention(i);
+    const AttentionWeights& weights = layers_[i].attention;
+    const AttentionShape& shape = layer.shape;
+    const int stride = layer.projected();
+    float* const keys = scratch_.qkv.data() + layer.q_width();
     // Context rows are never queries: of the joined projection only k and v are needed.
-    pack_activations(kernels_, layer.qkv, context_rows_.data(), t.hidden, rows, scratch_.activations);
-    matmul_from(kernels_, layer.qkv, q, scratch_.activations, scratch_.qkv.data(), qkv);
-    const std::vector<float>& norm = head_norms_[i].k;
-    kernels_.rms_norm(keys, qkv, rows, t.kv_heads, t.head_dim, norm.data(), t.epsilon, keys, qkv);
-    kernels_.rope(keys, qkv, rows, t.kv_heads, t.head_dim, t.head_dim / 2, scratch_.cosine.data(),
-                  scratch_.sine.data());
+    pack_activations(kernels_, weights.qkv, context_rows_.data(), t.hidden, rows, scratch_.activations);
+    matmul_from(kernels_, weights.qkv, layer.q_width(), scratch_.activations, scratch_.qkv.data(), stride);
+    kernels_.rms_norm(keys, stride, rows, shape.kv_heads, shape.head_dim, weights.k_norm.data(), t.epsilon, keys,
+                      stride);
+    const Turns& turns = scratch_.turns[layer.rope];
+    kernels_.rope(keys, stride, rows, shape.kv_heads, shape.head_dim, t.ropes[layer.rope].half(), turns.cosine.data(),
+                  turns.sine.data());
     scratch_.to_store.clear();
     for (const RowRange& range : scratch_.ranges) {
       auto& cache = batch[range.segment].context->layer<AttentionCache>(i);
-      const float* const first = keys + static_cast<std::ptrdiff_t>(range.row) * qkv;
-      scratch_.to_store.push_back(
-          {&cache.claim_rows(range.position, range.rows), range.position, range.rows, first, first + kv});
+      const float* const first = keys + static_cast<std::ptrdiff_t>(range.row) * stride;
+      scratch_.to_store.push_back({&cache.claim_rows(range.position, range.rows), range.position, range.rows, first,
+                                   first + layer.kv_width()});
     }
-    store(scratch_.to_store, qkv);
+    store(scratch_.to_store, stride);
   }
   for (std::size_t i = 0; i < batch.size(); ++i) {
     batch[i].context->wrote(batch[i].rows);
@@ -244,31 +238,28 @@ void DFlashNetwork::compute(std::span<Block> batch) {
   for (const Block& block : batch) {
     const int rows = 1 + block.masks;
     REQUIRE(block.masks >= 1 && rows <= config_.block_size, "a block holds between one mask and block_size - 1");
-    placements_.push_back({rows, block.context->length(), block.context->capacity()});
+    placements_.push_back({block.context, rows, block.context->length()});
     tokens_.push_back(block.anchor);
     tokens_.insert(tokens_.end(), static_cast<std::size_t>(block.masks), config_.mask);
     rolled_back.push_back(block.context->begin(rows));
   }
   scratch_.lay_out(t, placements_);
-  rope_.angles(scratch_.positions, scratch_.cosine, scratch_.sine);
   target_.embeddings()->embed(tokens_, scratch_.hidden_states.data());
   if (config_.embedding_scale != 1) {
     const std::size_t count = tokens_.size() * static_cast<std::size_t>(t.hidden);
     for (float& value : std::span(scratch_.hidden_states).first(count)) value *= config_.embedding_scale;
   }
   const TransformerPass pass = {kernels_, t, scratch_, scratch_.rows()};
-  for (int i = 0; i < t.layers; ++i) {
-    begin_layer(batch, i);
-    pass.project(layers_[i]);
-    qk_norm_and_rope(pass, head_norms_[i]);
-    pass.attention_and_mlp(layers_[i]);
+  for (int i = 0; i < t.depth(); ++i) {
+    see(batch, i);
+    pass.pre_norm_layer(t.attention(i), layers_[i]);
   }
   for (const Block& block : batch) block.context->wrote(1 + block.masks);
   head(batch);
 }
 
 /// Sets the context of every block and what every row sees of it.
-void DFlashNetwork::begin_layer(std::span<const Block> batch, int layer) {
+void DFlashNetwork::see(std::span<const Block> batch, int layer) {
   const bool causal = config_.causal[layer];
   std::size_t at = 0;
   for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -314,11 +305,7 @@ void DFlashNetwork::head(std::span<Block> batch) {
   if (config_.logit_multiplier != 1) {
     for (float& logit : logits_) logit *= config_.logit_multiplier;
   }
-  if (config_.logit_cap != 0) {  // cap * tanh(logit / cap)
-    for (float& logit : logits_) {
-      logit = static_cast<float>(config_.logit_cap * (1 - 2 / (exp64(2.0 * logit / config_.logit_cap) + 1)));
-    }
-  }
+  if (config_.logit_cap != 0) soft_cap(logits_, config_.logit_cap);
 }
 
 }  // namespace draftproof

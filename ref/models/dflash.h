@@ -81,7 +81,7 @@ class DFlashNetwork {
 
  private:
   DFlashNetwork(const WeightLoader& from, const Model& target);
-  void begin_layer(std::span<const Block> batch, int layer);
+  void see(std::span<const Block> batch, int layer);
   void head(std::span<Block> batch);
 
   const Kernels& kernels_;
@@ -89,12 +89,10 @@ class DFlashNetwork {
   const Model& target_;
   std::string origin_;  // for errors
   DFlashConfig config_;
-  Rope rope_;
   PackedMatrix fc_;
   std::vector<float> hidden_norm_;
   std::vector<float> norm_;
-  std::vector<TransformerLayer> layers_;
-  std::vector<HeadNorms> head_norms_;  // of each layer
+  std::vector<PreNormLayer> layers_;
   TransformerScratch scratch_;
   std::vector<Placement> placements_;
   std::vector<float> features_;  // of all texts of the pass

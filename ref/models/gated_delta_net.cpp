@@ -74,6 +74,11 @@ void sized(std::vector<float>& buffer, int rows, int width) {
 
 }  // namespace
 
+std::size_t GatedDeltaNetScratch::bytes_per_row(const RecurrentShape& shape) noexcept {
+  const int projected = shape.channels() + shape.value_floats() + 2 * shape.delta.value_heads;
+  return sizeof(float) * static_cast<std::size_t>(projected + shape.key_floats() + 4 * shape.value_floats());
+}
+
 std::unique_ptr<RecurrentCache> new_gated_delta_net_cache(const Kernels& kernels, const RecurrentShape& shape,
                                                           int max_pending_rows) {
   const auto replay = [&kernels](const DeltaShape& delta, const DeltaRows& rows, int count, const float* from,

@@ -36,6 +36,9 @@ struct GatedDeltaNetWeights {
 struct GatedDeltaNetScratch {
   std::vector<float> projected, q, attended, gated, mixed;
   PackedActivations activations;
+
+  /// Bytes of one row, those packed for weights left out.
+  static std::size_t bytes_per_row(const RecurrentShape& shape) noexcept;
 };
 
 /// Returns a cache of such a layer, which replays rows with these kernels.

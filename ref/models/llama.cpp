@@ -1,49 +1,55 @@
 // SPDX-License-Identifier: MIT
 #include "ref/models/llama.h"
 
-#include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/models/causal_transformer.h"
 
 namespace draftproof {
 namespace {
 
-TransformerConfig read_llama_config(const Json& json) {
-  TransformerConfig config = read_transformer_config(json);
-  for (const int window : config.windows) {
-    if (window != AttentionCache::everything) json.fail("asks for sliding layers, which Llama does not have");
-  }
-  return config;
-}
-
 /// Where GGUF files, which have no word for it in their metadata, keep how RoPE is stretched: what its frequencies are
 /// divided by.
 constexpr const char* stretch_name = "rope_freqs.weight";
 
+void stretch(const WeightLoader& from, Rope& rope) {
+  if (!from.weights.has(stretch_name)) return;
+  if (rope.kind == "llama3") throw Error(from.weights.path().string() + ": stretches RoPE twice");
+  const std::vector<float> by = from.floats(stretch_name, {rope.half()});
+  for (std::size_t j = 0; j < by.size(); ++j) {
+    if (!(by[j] > 0)) throw Error(from.weights.path().string() + ": tensor " + stretch_name + " must be positive");
+    rope.frequencies[j] /= by[j];
+  }
+}
+
 class Llama final : public CausalTransformer {
  public:
-  Llama(const WeightLoader& from, const Json& json)
-      : CausalTransformer(from, json, read_llama_config(json), {}, {stretch_name}) {
-    if (!from.weights.has(stretch_name)) return;
-    if (config().rope_scaling) throw Error(from.weights.path().string() + ": stretches RoPE twice");
-    const std::vector<float> by = from.weights.floats(stretch_name, {config().head_dim / 2});
-    for (const float divisor : by) {
-      if (!(divisor > 0)) throw Error(from.weights.path().string() + ": tensor " + stretch_name + " must be positive");
-    }
-    rope().stretch(by);
+  Llama(const WeightLoader& from, const TransformerConfig& description) : CausalTransformer(from, description) {
+    for (int i = 0; i < layers(); ++i) layers_.push_back(load_pre_norm_layer(from, config(), i, prefix(i)));
+    stretch(from, rope(0));
   }
 
  private:
-  void layer(const TransformerPass& pass, int i) const override {
-    pass.project(weights(i));
-    for_rows(pass.rows, pass.qk_work(), [&](int begin, int end) { pass.apply_rope(begin, end); });
-    pass.attention_and_mlp(weights(i));
+  void layer(const TransformerPass& pass, int i) override {
+    pass.see(i);
+    pass.pre_norm_layer(config().attention(i), layers_[static_cast<std::size_t>(i)]);
   }
+
+  std::vector<PreNormLayer> layers_;
 };
 
 }  // namespace
 
-std::unique_ptr<Model> load_llama(const WeightLoader& from, const Json& config) {
+TransformerConfig describe_llama(const Json& json) {
+  TransformerConfig config = read_target_config(json);
+  for (int i = 0; i < config.depth(); ++i) {
+    if (config.attention(i).window != AttentionCache::everything) {
+      json.fail("asks for sliding layers, which Llama does not have");
+    }
+  }
+  return config;
+}
+
+std::unique_ptr<Model> load_llama(const WeightLoader& from, const TransformerConfig& config) {
   return std::make_unique<Llama>(from, config);
 }
 

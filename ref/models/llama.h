@@ -7,10 +7,12 @@
 
 #include "ref/formats/json.h"
 #include "ref/models/model.h"
-#include "ref/models/transformer.h"
+#include "ref/models/transformer_config.h"
+#include "ref/models/weight_loader.h"
 
 namespace draftproof {
 
-std::unique_ptr<Model> load_llama(const WeightLoader& from, const Json& config);
+TransformerConfig describe_llama(const Json& config);
+std::unique_ptr<Model> load_llama(const WeightLoader& from, const TransformerConfig& config);
 
 }  // namespace draftproof

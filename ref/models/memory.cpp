@@ -10,7 +10,9 @@
 #include <sstream>
 
 #include "kernels/threads.h"
+#include "ref/models/gated_delta_net.h"
 #include "ref/models/model.h"
+#include "ref/models/models.h"
 #include "ref/models/transformer.h"
 
 namespace draftproof {
@@ -55,12 +57,54 @@ std::uint64_t MemoryNeed::total(int positions, int draft_tokens) const noexcept 
   return sum;
 }
 
+namespace {
+
+/// Adds what the layers of a config keep of a text: that of full attention per position, that of others once.
+void add_caches(const TransformerConfig& config, KvFormat kv, MemoryNeed& need) {
+  for (const LayerConfig& layer : config.layers) {
+    if (const auto* const shape = std::get_if<RecurrentShape>(&layer.mixer)) {
+      need.cache_fixed += RecurrentCache::fixed_bytes(*shape);
+      need.cache_fixed += RecurrentCache::bytes_per_pending_row(*shape) * size(prefill_chunk);
+      continue;
+    }
+    const auto& attention = std::get<AttentionLayer>(layer.mixer);
+    const std::uint64_t position =
+        AttentionCache::bytes_per_position(attention.shape.kv_heads, attention.shape.head_dim, kv);
+    if (attention.window == AttentionCache::everything) {
+      need.cache_per_position += position;
+    } else {
+      need.cache_fixed += position * std::min(size(attention.window) + size(prefill_chunk), size(config.context));
+    }
+  }
+}
+
+/// Adds the scratch of the mixers of a config: one serves all layers, so it is that of the largest.
+void add_mixers(const TransformerConfig& config, MemoryNeed& need) {
+  std::uint64_t largest = 0;
+  for (const LayerConfig& layer : config.layers) {
+    if (const auto* const shape = std::get_if<RecurrentShape>(&layer.mixer)) {
+      largest = std::max<std::uint64_t>(largest, size(prefill_chunk) * GatedDeltaNetScratch::bytes_per_row(*shape));
+      continue;
+    }
+    const AttentionShape& shape = std::get<AttentionLayer>(layer.mixer).shape;
+    largest = std::max<std::uint64_t>(largest, AttentionScratch::bytes(shape, prefill_chunk));
+    need.scratch_per_position =
+        std::max<std::uint64_t>(need.scratch_per_position, AttentionScratch::bytes_per_position(shape, prefill_chunk));
+  }
+  need.scratch += largest;
+}
+
+}  // namespace
+
 MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
-  const TransformerConfig config = read_transformer_config(files.config(), 1);
+  const TransformerConfig config = describe(files.config());
   MemoryNeed need;
   std::uint64_t activations[activation_formats] = {};
   for (const auto& [name, tensor] : files.tensors()) {
     if (!tensor.format || tensor.shape.empty() || tensor.shape.back() > std::numeric_limits<int>::max()) continue;
+    if (std::ranges::any_of(config.unused, [&](const std::string& prefix) { return name.starts_with(prefix); })) {
+      continue;
+    }
     const auto inputs = static_cast<int>(tensor.shape.back());
     if (tensor.shape.size() == 1) {
       need.weights["f32"] += sizeof(float) * size(inputs);
@@ -82,18 +126,9 @@ MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
   }
   for (const std::uint64_t bytes : activations) need.scratch += bytes;
 
-  const std::uint64_t position = AttentionCache::bytes_per_position(config.kv_heads, config.head_dim, options.kv);
-  for (const int window : config.windows) {
-    if (window == AttentionCache::everything) {
-      need.cache_per_position += position;
-    } else {
-      need.cache_fixed += position * std::min(size(window) + size(prefill_chunk), size(config.context));
-    }
-  }
-  const AttentionShape shape = config.attention_shape();
+  add_caches(config, options.kv, need);
+  add_mixers(config, need);
   need.scratch += size(prefill_chunk) * TransformerScratch::bytes_per_row(config);
-  need.scratch += AttentionScratch::bytes(shape, prefill_chunk);
-  need.scratch_per_position = AttentionScratch::bytes_per_position(shape, prefill_chunk);
   need.scratch += Outputs::bytes_per_row(config.vocabulary);
   need.scratch_per_draft_token = Outputs::bytes_per_row(config.vocabulary);
   return need;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ref/base/error.h"
+#include "ref/models/dflash.h"
 #include "ref/models/llama.h"
 #include "ref/models/memory.h"
 #include "ref/models/qwen2.h"
@@ -14,15 +15,14 @@ namespace draftproof {
 
 std::span<const Architecture> all_architectures() noexcept {
   static constexpr Architecture list[] = {
-      {"qwen3", "Qwen3ForCausalLM", load_qwen3},
-      {"qwen2", "Qwen2ForCausalLM", load_qwen2},
-      {"llama", "LlamaForCausalLM", load_llama},
+      {"qwen3", "Qwen3ForCausalLM", describe_qwen3, load_qwen3},
+      {"qwen2", "Qwen2ForCausalLM", describe_qwen2, load_qwen2},
+      {"llama", "LlamaForCausalLM", describe_llama, load_llama},
   };
   return list;
 }
 
-std::unique_ptr<Model> load_model(const Checkpoint& files, const LoadOptions& options) {
-  const Json& config = files.config();
+const Architecture& architecture_of(const Json& config) {
   if (!config.is_object()) config.fail("must be a JSON object");
   const std::string type = config.at("model_type").string();
   const auto architectures = config.find("architectures");
@@ -30,15 +30,26 @@ std::unique_ptr<Model> load_model(const Checkpoint& files, const LoadOptions& op
       architectures && architectures->is_array() && architectures->size() > 0 ? (*architectures)[0].string() : "";
   std::string known;
   for (const Architecture& row : all_architectures()) {
-    if (type == row.model_type && (architecture.empty() || architecture == row.architecture)) {
-      const std::string why = shortage(files.path().string(), model_need(files, options).total(0), memory_available());
-      if (!why.empty()) throw Error(why);
-      return row.load({files, options}, config);
-    }
+    if (type == row.model_type && (architecture.empty() || architecture == row.architecture)) return row;
     known += (known.empty() ? "" : ", ") + std::string(row.architecture);
   }
   config.fail("architecture '" + (architecture.empty() ? type : architecture) +
               "' is not a target draftproof knows; it knows " + known);
+}
+
+TransformerConfig describe(const Json& config) {
+  return is_dflash(config) ? read_transformer_config(config, 1) : architecture_of(config).describe(config);
+}
+
+std::unique_ptr<Model> load_model(const Checkpoint& files, const LoadOptions& options) {
+  const Architecture& architecture = architecture_of(files.config());
+  const TransformerConfig config = architecture.describe(files.config());
+  const std::string why = shortage(files.path().string(), model_need(files, options).total(0), memory_available());
+  if (!why.empty()) throw Error(why);
+  const WeightLoader from(files, options);
+  auto model = architecture.load(from, config);
+  from.refuse_others(config.unused);
+  return model;
 }
 
 namespace {

@@ -8,17 +8,25 @@
 
 #include "ref/formats/json.h"
 #include "ref/models/model.h"
-#include "ref/models/transformer.h"
+#include "ref/models/transformer_config.h"
+#include "ref/models/weight_loader.h"
 
 namespace draftproof {
 
 struct Architecture {
   const char* model_type;    // config.json `model_type`
   const char* architecture;  // config.json `architectures[0]`
-  std::unique_ptr<Model> (*load)(const WeightLoader& from, const Json& config);
+  TransformerConfig (*describe)(const Json& config);
+  std::unique_ptr<Model> (*load)(const WeightLoader& from, const TransformerConfig& config);
 };
 
 std::span<const Architecture> all_architectures() noexcept;
+
+/// Returns the architecture of a target. Throws Error, naming those there are.
+const Architecture& architecture_of(const Json& config);
+
+/// Describes a target or a draft network. The vocabulary of a draft that leaves it to its target is 1.
+TransformerConfig describe(const Json& config);
 
 /// Loads a model. Throws Error, naming file and field, or when memory does not suffice for it.
 std::unique_ptr<Model> load_model(const Checkpoint& files, const LoadOptions& options);

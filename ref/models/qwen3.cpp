@@ -8,24 +8,27 @@ namespace {
 
 class Qwen3 final : public CausalTransformer {
  public:
-  Qwen3(const WeightLoader& from, const Json& json)
-      : CausalTransformer(from, json, read_transformer_config(json), head_norm_names) {
-    for (int i = 0; i < layers(); ++i) norms_.push_back(load_head_norms(from.weights, config(), prefix(i)));
+  Qwen3(const WeightLoader& from, const TransformerConfig& description) : CausalTransformer(from, description) {
+    for (int i = 0; i < layers(); ++i) {
+      PreNormLayer& one = layers_.emplace_back(load_pre_norm_layer(from, config(), i, prefix(i)));
+      load_head_norms(from, config(), config().attention(i), prefix(i) + "self_attn.", one.attention);
+    }
   }
 
  private:
-  void layer(const TransformerPass& pass, int i) const override {
-    pass.project(weights(i));
-    qk_norm_and_rope(pass, norms_[i]);
-    pass.attention_and_mlp(weights(i));
+  void layer(const TransformerPass& pass, int i) override {
+    pass.see(i);
+    pass.pre_norm_layer(config().attention(i), layers_[static_cast<std::size_t>(i)]);
   }
 
-  std::vector<HeadNorms> norms_;  // of each layer
+  std::vector<PreNormLayer> layers_;
 };
 
 }  // namespace
 
-std::unique_ptr<Model> load_qwen3(const WeightLoader& from, const Json& config) {
+TransformerConfig describe_qwen3(const Json& json) { return read_target_config(json); }
+
+std::unique_ptr<Model> load_qwen3(const WeightLoader& from, const TransformerConfig& config) {
   return std::make_unique<Qwen3>(from, config);
 }
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The parts that implementations of decoder-only transformers share: config fields, packed weights, RoPE angles, and
-// the passes over rows.
+// The building blocks of decoder-only transformers: packed weights, the activations of a pass, and the passes over
+// rows. A model implementation puts its layers together from them.
 #pragma once
 
-#include <optional>
-#include <set>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,96 +11,69 @@
 #include "kernels/operations.h"
 #include "kernels/threads.h"
 #include "ref/caches/attention_cache.h"
-#include "ref/formats/json.h"
 #include "ref/models/model.h"
+#include "ref/models/transformer_config.h"
 #include "ref/models/weight_loader.h"
 
 namespace draftproof {
 
-/// RoPE scaling of Llama 3.1 ("llama3"): wavelengths above original_context / low_factor become `factor` times as long,
-/// those below original_context / high_factor stay, and those between are interpolated.
-struct Llama3Rope {
-  float factor = 0;
-  float low_factor = 0;
-  float high_factor = 0;
-  float original_context = 0;
+/// What an architecture does not have is empty.
+struct AttentionWeights {
+  PackedMatrix qkv;                // [projected][hidden]: q, k, v
+  PackedMatrix output;             // [hidden][heads * d]
+  std::vector<float> qkv_bias;     // [heads * d + 2 * kv_heads * d]
+  std::vector<float> output_bias;  // [hidden]
+  std::vector<float> q_norm;       // [d], of each head before RoPE
+  std::vector<float> k_norm;       // [d]
 };
 
-struct TransformerConfig {
-  int vocabulary = 0;
-  int hidden = 0;
-  int layers = 0;
-  int heads = 0;
-  int kv_heads = 0;
-  int head_dim = 0;
-  int intermediate = 0;
-  int context = 0;  // max_position_embeddings
-  float epsilon = 0;
-  double rope_theta = 0;
-  std::optional<Llama3Rope> rope_scaling;
-  std::vector<int> windows;  // per layer; AttentionCache::everything for full attention
+/// Loads the four matrices. `prefix` is everything before "q_proj.weight", such as "model.layers.3.self_attn.".
+AttentionWeights load_attention(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
+                                const std::string& prefix);
+/// Load what some architectures have besides.
+void load_qkv_bias(const WeightLoader& from, const AttentionLayer& layer, const std::string& prefix,
+                   AttentionWeights& to);
+void load_head_norms(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
+                     const std::string& prefix, AttentionWeights& to);
 
-  AttentionShape attention_shape() const;
-};
-
-/// Reads the config.json of a decoder-only transformer. Throws Error, naming file and field, when a field is missing,
-/// negative or contradictory, when the activation is unknown, and for every switch that would change the computation
-/// and is not implemented. `vocabulary`: the value of a missing vocab_size; without it the field is required.
-TransformerConfig read_transformer_config(const Json& config, std::optional<int> vocabulary = {});
-
-/// Computes cos and sin of position * frequency, rounded as the reference implementations do: the frequency
-/// theta^(-2j / head_dim) to float, its scaling and the product in float. `cosine`, `sine`: [positions][head_dim / 2].
-class Rope {
- public:
-  Rope() = default;
-  explicit Rope(const TransformerConfig& config);
-  /// Divides the frequencies by `by`, which has one factor for each pair of dimensions of a head.
-  void stretch(std::span<const float> by);
-  void angles(std::span<const int> positions, std::vector<float>& cosine, std::vector<float>& sine) const;
-  /// Returns what turns keys of these heads back. The result holds copies, so it may outlive the rest.
-  AttentionCache::TurnBack turn_back(const Kernels& kernels, int head_dim) const;
-
- private:
-  std::vector<float> frequencies_;
-};
-
-/// The weights of one attention + SwiGLU layer.
-struct TransformerLayer {
-  PackedMatrix qkv;      // [heads * d + 2 * kv_heads * d][hidden]: q, k, v
-  PackedMatrix output;   // [hidden][heads * d]
+struct MlpWeights {
   PackedMatrix gate_up;  // [2 * intermediate][hidden]: gate, up
   PackedMatrix down;     // [hidden][intermediate]
-  std::vector<float> input_norm;      // [hidden]
-  std::vector<float> attention_norm;  // [hidden], before the MLP ("post_attention_layernorm")
+
+  int intermediate() const noexcept { return down.inputs(); }
 };
-inline constexpr int layer_weights = 9;
-inline constexpr const char* layer_weight_names[layer_weights] = {
-    "self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight",
-    "self_attn.o_proj.weight", "mlp.gate_proj.weight",    "mlp.up_proj.weight",
-    "mlp.down_proj.weight",    "input_layernorm.weight",  "post_attention_layernorm.weight"};
 
-/// `prefix` is everything before "self_attn.q_proj.weight", for example "model.layers.3.".
-TransformerLayer load_transformer_layer(const WeightLoader& from, const TransformerConfig& config,
-                                        const std::string& prefix);
+/// `prefix` is everything before "gate_proj.weight", such as "model.layers.3.mlp.".
+MlpWeights load_mlp(const WeightLoader& from, int hidden, int intermediate, const std::string& prefix);
 
-/// The norms of each head of q and k before RoPE (Qwen3).
-struct HeadNorms {
-  std::vector<float> q;  // [d]
-  std::vector<float> k;  // [d]
+/// Loads the weights of a norm and adds config.norm_offset to each.
+std::vector<float> load_norm(const WeightLoader& from, const TransformerConfig& config, const std::string& name,
+                             int width);
+
+/// A layer with a norm before its attention and one before its MLP, as Llama has it.
+struct PreNormLayer {
+  AttentionWeights attention;
+  MlpWeights mlp;
+  std::vector<float> attention_norm;  // [hidden], "input_layernorm"
+  std::vector<float> mlp_norm;        // [hidden], "post_attention_layernorm"
 };
-inline constexpr const char* head_norm_names[] = {"self_attn.q_norm.weight", "self_attn.k_norm.weight"};
-HeadNorms load_head_norms(const Checkpoint& weights, const TransformerConfig& config, const std::string& prefix);
 
-/// Throws Error when the checkpoint has a tensor that is neither `known` nor, under `layers_prefix` ("model.layers."),
-/// one of layer_weight_names or `also_in_layers`: a bias, a scale or a second LM head that would be ignored.
-void refuse_other_tensors(const Checkpoint& weights, const TransformerConfig& config, const std::string& layers_prefix,
-                          std::span<const char* const> also_in_layers, std::set<std::string> known);
+/// Loads layer `i` of the config. `prefix` is everything before "self_attn.", such as "model.layers.3.".
+PreNormLayer load_pre_norm_layer(const WeightLoader& from, const TransformerConfig& config, int i,
+                                 const std::string& prefix);
+
+/// Creates the cache that the config's layers need.
+std::unique_ptr<Cache> new_transformer_cache(const TransformerConfig& config, const Kernels& kernels, KvFormat kv,
+                                             int capacity, int max_pending_rows);
+
+/// cap * tanh(logit / cap), computed in double and rounded once.
+void soft_cap(std::span<float> logits, float cap);
 
 /// Where the rows of one segment go.
 struct Placement {
+  Cache* cache;
   int rows;
   int position;  // of the first row; of a tree: of its root
-  int capacity;  // most positions of the text
   std::span<const int> depths = {};  // of a tree; its rows are at position + depth
 };
 /// Returns the placement of a segment's rows behind those that its cache holds.
@@ -116,20 +88,30 @@ struct RowRange {
   int turn;      // the number of ranges of the segment before it, which must be complete before it begins
 };
 
+/// The angles of one RoPE.
+struct Turns {
+  std::vector<float> cosine, sine;  // [rows][half]
+};
+
 /// The activations of a pass; memory is kept from pass to pass.
 struct TransformerScratch {
-  std::vector<float> hidden_states, normed, qkv, attended, projected, gate_up, gated, cosine, sine;
-  std::vector<int> first_rows;     // of each segment, in the pass
-  std::vector<int> positions;      // of each row
-  std::vector<RowRange> ranges;    // all rows, by turn
-  std::vector<bool> trees;         // of each segment
-  std::vector<AttentionCache*> kv;  // of each segment, in the layer that is computed
-  std::vector<Visible> visible;
+  std::vector<float> hidden_states, normed, qkv, attended, projected, gate_up, gated;
+  std::vector<Turns> turns;          // of each RoPE
+  std::vector<Cache*> caches;        // of each segment
+  std::vector<int> first_rows;       // of each segment, in the pass
+  std::vector<int> positions;        // of each row
+  std::vector<RowRange> ranges;      // all rows, by turn
+  std::vector<bool> trees;           // of each segment
+  std::vector<AttentionCache*> kv;   // of each segment, in the layer that is computed
+  std::vector<Visible> visible;      // of each row, in the layer that is computed
   std::vector<StoreJob> to_store;
   std::vector<AttentionJob> to_attend;
   PackedActivations activations;
   AttentionScratch attention;
-  /// Makes room for the rows of these segments, one after the other.
+  int most_rows = 0;       // of a segment
+  int most_positions = 0;  // of a text
+
+  /// Makes room for the rows of these segments, one after the other, and computes their angles.
   void lay_out(const TransformerConfig& config, std::span<const Placement> segments);
 
   int rows() const noexcept { return static_cast<int>(positions.size()); }
@@ -138,37 +120,40 @@ struct TransformerScratch {
   static std::size_t bytes_per_row(const TransformerConfig& config) noexcept;
 };
 
-/// The steps that all layers have in common, in order. Between `project` and `attention_and_mlp` an implementation
-/// changes q and k as its architecture asks, ending with `apply_rope`, over for_rows.
+/// The steps that layers are made of.
 struct TransformerPass {
   const Kernels& kernels;
   const TransformerConfig& config;
-  TransformerScratch& scratch;  // hidden_states [rows][hidden] in and out; the caller sets cosine, sine, kv, visible
+  TransformerScratch& scratch;  // hidden_states [rows][hidden] in and out
   int rows;                     // of all segments
 
-  int q_width() const { return config.heads * config.head_dim; }
-  int kv_width() const { return config.kv_heads * config.head_dim; }
-  int qkv_width() const { return q_width() + 2 * kv_width(); }
-  float* q(int row) const { return scratch.qkv.data() + static_cast<std::ptrdiff_t>(row) * qkv_width(); }
-  float* k(int row) const { return q(row) + q_width(); }
-  double qk_work() const { return 4.0 * rows * (q_width() + kv_width()); }  // of norms and RoPE, for for_rows
+  /// normed = norm(hidden_states)
+  void normalize(const std::vector<float>& weight) const;
 
-  /// scratch.qkv [rows][q, k, v] = norm(hidden_states) . qkv^T
-  void project(const TransformerLayer& layer) const;
+  /// qkv [rows][layer.projected()] = normed . qkv^T; to q and k are then added the biases, their heads normalized, and
+  /// turned.
+  void project(const AttentionLayer& layer, const AttentionWeights& weights) const;
 
-  /// Rotates q and k of rows [begin, end).
-  void apply_rope(int begin, int end) const;
+  /// Sets kv and visible: every row sees what the cache of this layer holds before it and itself, in a sliding window
+  /// the last of these.
+  void see(int layer) const;
 
-  /// Stores k and v at the positions of the rows, attends to the `visible` range of each row, and adds the result to
-  /// the hidden states; then does the same with the MLP. The ranges of a segment are processed in order, so beyond the
-  /// settled positions a row of a tree sees its ancestors, which were the last to be stored at their positions.
-  void attention_and_mlp(const TransformerLayer& layer) const;
+  /// Stores k and v at the positions of the rows; attended [rows][heads * d] = attention over `visible`. The ranges of
+  /// a segment are processed in order, so beyond the settled positions a row of a tree sees its ancestors, which were
+  /// the last to be stored at their positions.
+  void attend(const AttentionLayer& layer) const;
 
- private:
-  void attend() const;
+  /// projected [rows][hidden] = attended . output^T, plus the bias
+  void project_attended(const AttentionWeights& weights) const;
+
+  /// projected [rows][hidden] = (SiLU(gate) * up) . down^T with gate, up = normed . gate_up^T
+  void mlp(const MlpWeights& weights) const;
+
+  /// hidden_states += projected
+  void add_projected() const;
+
+  /// All of these: norm, attention, norm, MLP. kv and visible are set.
+  void pre_norm_layer(const AttentionLayer& layer, const PreNormLayer& weights) const;
 };
-
-/// Normalizes each head of q and k, then applies RoPE: what Qwen3 does between `project` and `attention_and_mlp`.
-void qk_norm_and_rope(const TransformerPass& pass, const HeadNorms& norms);
 
 }  // namespace draftproof

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "ref/models/weight_loader.h"
 
+#include <algorithm>
+
 #include "ref/base/error.h"
 
 namespace draftproof {
@@ -32,7 +34,7 @@ PackedMatrix load(const WeightLoader& from, const std::vector<NamedMatrix>& part
   std::vector<MatrixSource> sources;
   for (const NamedMatrix& part : parts) sources.push_back(source_of(from, part, inputs, table));
   PackedMatrix matrix(from.options.kernels, sources);
-  for (const NamedMatrix& part : parts) from.loaded(from.weights.tensors().at(part.name).bytes);
+  for (const NamedMatrix& part : parts) from.loaded(part.name);
   return matrix;
 }
 
@@ -52,9 +54,26 @@ WeightLoader::~WeightLoader() {
   if (options.observer) options.observer(weights.path(), weights.bytes(), weights.bytes());
 }
 
-void WeightLoader::loaded(std::uint64_t bytes) const {
-  done_ += bytes;
+std::vector<float> WeightLoader::floats(const std::string& name, const std::vector<std::int64_t>& shape) const {
+  std::vector<float> values = weights.floats(name, shape);
+  loaded(name);
+  return values;
+}
+
+void WeightLoader::loaded(const std::string& name) const {
+  const auto tensor = weights.tensors().find(name);
+  if (tensor == weights.tensors().end() || !loaded_.insert(name).second) return;
+  done_ += tensor->second.bytes;
   if (options.observer) options.observer(weights.path(), done_, weights.bytes());
+}
+
+void WeightLoader::refuse_others(std::span<const std::string> unused) const {
+  for (const auto& [name, tensor] : weights.tensors()) {
+    if (loaded_.contains(name) || name.ends_with("rotary_emb.inv_freq")) continue;  // old exports store the frequencies
+    if (std::ranges::any_of(unused, [&](const std::string& prefix) { return name.starts_with(prefix); })) continue;
+    throw Error(weights.path().string() + ": tensor " + tensor.name +
+                " is not part of the architecture as implemented; ignoring it would compute something else");
+  }
 }
 
 const char* name_of(Quantization quantize) noexcept {

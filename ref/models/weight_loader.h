@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,7 +47,8 @@ struct LoadOptions {
 /// Returns the same options for another kernel table.
 LoadOptions with_kernels(const Kernels& kernels, const LoadOptions& like);
 
-/// The source of a model implementation while it is being loaded: checkpoint, options and progress.
+/// The source of a model implementation while it is being loaded: checkpoint, options and progress. It remembers what was
+/// asked for, so that a tensor that nobody knows (a bias, a scale, a second LM head) is refused and never ignored.
 class WeightLoader {
  public:
   WeightLoader(const Checkpoint& from, const LoadOptions& as);
@@ -56,10 +59,17 @@ class WeightLoader {
   const Checkpoint& weights;
   const LoadOptions& options;
 
-  void loaded(std::uint64_t bytes) const;  // more of them
+  /// Checkpoint::floats.
+  std::vector<float> floats(const std::string& name, const std::vector<std::int64_t>& shape) const;
+
+  void loaded(const std::string& name) const;  // or known not to be needed
+
+  /// Throws Error when a tensor was not loaded, unless its name begins with one of `unused`.
+  void refuse_others(std::span<const std::string> unused = {}) const;
 
  private:
   mutable std::uint64_t done_ = 0;
+  mutable std::set<std::string> loaded_;
 };
 
 /// One matrix of a checkpoint.

@@ -308,11 +308,17 @@ TEST(TargetConfig, FilesThatAreNotConfigsAreRejected) {
   EXPECT_THAT(error_of([&] { load_target(empty.path() / "absent"); }), testing::HasSubstr("absent"));
 }
 
+std::vector<int> windows_of(const TransformerConfig& config) {
+  std::vector<int> windows;
+  for (int i = 0; i < config.depth(); ++i) windows.push_back(config.attention(i).window);
+  return windows;
+}
+
 /// Returns the sliding windows of 4 layers after adding these fields.
 std::vector<int> windows_with(const Fields& more) {
   Fields fields = good_target;
   for (const auto& [name, value] : more) fields[name] = value;
-  return read_transformer_config(Json::parse(json_of(fields), "config.json")).windows;
+  return windows_of(read_transformer_config(Json::parse(json_of(fields), "config.json")));
 }
 
 TEST(TargetConfig, SlidingWindowsAreReadAsInTransformers) {
@@ -335,18 +341,20 @@ TEST(TargetConfig, MissingFieldsHaveTheirDocumentedMeaning) {
   Fields fields = good_target;
   fields.erase("num_key_value_heads");
   fields.erase("head_dim");
-  fields["hidden_size"] = "8";
+  fields["hidden_size"] = "16";
   fields["rope_theta"] = "null";
   fields["rope_parameters"] = R"({"rope_type": "default", "rope_theta": 5e5, "partial_rotary_factor": 1.0})";
   fields["attention_bias"] = "false";
   fields["quantization_config"] = "null";
   const TransformerConfig config = read_transformer_config(Json::parse(json_of(fields), "config.json"));
-  EXPECT_EQ(config.kv_heads, config.heads);
-  EXPECT_EQ(config.head_dim, 2);
-  EXPECT_EQ(config.rope_theta, 5e5);
+  const AttentionShape& shape = config.attention(0).shape;
+  EXPECT_EQ(shape.kv_heads, shape.heads);
+  EXPECT_EQ(shape.head_dim, 4);
+  EXPECT_EQ(config.ropes[0].frequencies, default_rope(5e5, 4).frequencies);
   fields.erase("rope_theta");
   fields["rope_parameters"] = R"({"rope_type": "linear", "factor": 1})";
-  EXPECT_EQ(read_transformer_config(Json::parse(json_of(fields), "config.json")).rope_theta, 1e4)
+  EXPECT_EQ(read_transformer_config(Json::parse(json_of(fields), "config.json")).ropes[0].frequencies,
+            default_rope(1e4, 4).frequencies)
       << "transformers' default; scaled by 1 it stays";
 }
 
@@ -571,11 +579,11 @@ TEST(DraftConfig, CausalityAndSlidingWindowsFollowTheirOrderOfPrecedence) {
   };
   EXPECT_EQ(draft_config({}).causal, (Causal{false, false}));
   const Fields undeclared = {{"use_sliding_window", "true"}, {"max_window_layers", "0"}, {"sliding_window", "8"}};
-  EXPECT_EQ(draft_config(undeclared).transformer.windows, (Windows{0, 0})) << "a draft slides by its layer_types";
+  EXPECT_EQ(windows_of(draft_config(undeclared).transformer), (Windows{0, 0})) << "a draft slides by its layer_types";
   EXPECT_EQ(draft_config(undeclared).causal, (Causal{false, false}));
   const Fields mixed = {{"layer_types", R"(["sliding_attention", "full_attention"])"}, {"sliding_window", "8"}};
   EXPECT_EQ(draft_config(mixed).causal, (Causal{true, false}));
-  EXPECT_EQ(draft_config(mixed).transformer.windows, (Windows{8, 0}));
+  EXPECT_EQ(windows_of(draft_config(mixed).transformer), (Windows{8, 0}));
 
   Fields nested = mixed;
   nested["dflash_config"] = block(R"("causal": false)");
@@ -585,12 +593,12 @@ TEST(DraftConfig, CausalityAndSlidingWindowsFollowTheirOrderOfPrecedence) {
 
   Fields everywhere = mixed;
   everywhere["dflash_config"] = block(R"("use_swa": true)");
-  EXPECT_EQ(draft_config(everywhere).transformer.windows, (Windows{8, 8}));
+  EXPECT_EQ(windows_of(draft_config(everywhere).transformer), (Windows{8, 8}));
   EXPECT_EQ(draft_config(everywhere).causal, (Causal{true, false})) << "use_swa leaves causality alone";
   everywhere["dflash_config"] = block(R"("use_swa": true, "swa_window_size": 3)");
-  EXPECT_EQ(draft_config(everywhere).transformer.windows, (Windows{3, 3}));
+  EXPECT_EQ(windows_of(draft_config(everywhere).transformer), (Windows{3, 3}));
   everywhere["dflash_config"] = block(R"("use_swa": false, "swa_window_size": 3)");
-  EXPECT_EQ(draft_config(everywhere).transformer.windows, (Windows{8, 0}));
+  EXPECT_EQ(windows_of(draft_config(everywhere).transformer), (Windows{8, 0}));
 }
 
 /// Each tensor is once missing, of another shape, of another type, with a NaN.

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+#include "ref/models/transformer_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "ref/base/require.h"
+
+namespace draftproof {
+namespace {
+
+constexpr int size_max = 1 << 24;   // no width of a real checkpoint comes near it
+constexpr int layers_max = 1 << 10;  // nor any number of layers
+constexpr int default_max_window_layers = 28;  // transformers' Qwen3Config: so many layers see everything
+
+void refuse_if_set(const Json& config, std::string_view field, const std::string& why) {
+  const auto value = config.find(field);
+  if (!value) return;
+  if (value->is_boolean() && !value->boolean()) return;
+  value->fail(why);
+}
+
+void refuse_partial_rotary(const Json& config) {
+  const auto refuse = [](const Json& block) {
+    const auto factor = block.find("partial_rotary_factor");
+    if (factor && factor->number() != 1) factor->fail("partial rotary embedding is not implemented");
+  };
+  refuse(config);
+  for (const char* field : {"rope_scaling", "rope_parameters"}) {
+    if (const auto block = config.find(field); block && block->is_object()) refuse(*block);
+  }
+}
+
+}  // namespace
+
+const AttentionLayer& TransformerConfig::attention(int layer) const {
+  const auto* const found = std::get_if<AttentionLayer>(&layers.at(static_cast<std::size_t>(layer)).mixer);
+  REQUIRE(found != nullptr, "the layer has attention");
+  return *found;
+}
+
+int positive(const Json& config, std::string_view field) {
+  return static_cast<int>(config.at(field).integer(1, size_max));
+}
+
+TransformerConfig read_sizes(const Json& config, std::optional<int> vocabulary) {
+  if (!config.is_object()) config.fail("must be a JSON object");
+  TransformerConfig result;
+  const bool told = config.find("vocab_size") || !vocabulary;
+  result.vocabulary = told ? positive(config, "vocab_size") : *vocabulary;
+  result.hidden = positive(config, "hidden_size");
+  result.layers.resize(static_cast<std::size_t>(config.at("num_hidden_layers").integer(1, layers_max)));
+  result.context = positive(config, "max_position_embeddings");
+  result.epsilon = static_cast<float>(config.at("rms_norm_eps").number());
+  if (!(result.epsilon > 0 && result.epsilon < 1)) {  // as a float: 1e-60 would be 0, and a row of zeros NaN
+    config.at("rms_norm_eps").fail("must lie between 0 and 1 as a float");
+  }
+  refuse_if_set(config, "quantization_config", "quantized checkpoints are not implemented");
+  refuse_if_set(config, "rope_interleaved", "interleaved RoPE is not implemented");
+  for (const char* field : {"rope_is_neox_style", "is_neox_style"}) {
+    if (const auto neox = config.find(field); neox && !neox->boolean())
+      neox->fail("interleaved RoPE is not implemented");
+  }
+  for (const char* field : {"logit_scale", "residual_multiplier", "embedding_multiplier", "attention_multiplier"}) {
+    if (const auto factor = config.find(field); factor && factor->number() != 1) factor->fail("is not implemented");
+  }
+  return result;
+}
+
+AttentionShape read_attention_shape(const Json& config, int hidden) {
+  AttentionShape shape = {};
+  shape.heads = positive(config, "num_attention_heads");
+  shape.kv_heads = config.find("num_key_value_heads") ? positive(config, "num_key_value_heads") : shape.heads;
+  if (shape.heads % shape.kv_heads != 0) {
+    config.at("num_key_value_heads").fail("must divide the number of heads, " + std::to_string(shape.heads));
+  }
+  if (config.find("head_dim")) {
+    shape.head_dim = positive(config, "head_dim");
+  } else {
+    if (hidden % shape.heads != 0) config.fail("hidden_size is no multiple of num_attention_heads; set head_dim");
+    shape.head_dim = hidden / shape.heads;
+  }
+  if (shape.head_dim % 2 != 0) {
+    const std::string size = std::to_string(shape.head_dim);
+    config.find("head_dim")
+        .value_or(config.at("hidden_size"))
+        .fail("makes heads of " + size + " values, but the number must be even; RoPE turns pairs");
+  }
+  if (static_cast<std::int64_t>(shape.heads) * shape.head_dim > size_max) {
+    config.at("num_attention_heads").fail("makes all heads together larger than any real model's");
+  }
+  shape.scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
+  return shape;
+}
+
+std::vector<int> read_windows(const Json& config, int layers) {
+  std::vector<int> windows(static_cast<std::size_t>(layers), AttentionCache::everything);
+  const auto use = config.find("use_sliding_window");
+  const auto width = config.find("sliding_window");
+  const auto sliding = [&](const Json& asked_by) {
+    if (!width) asked_by.fail("asks for sliding attention, but sliding_window is absent");
+    return static_cast<int>(std::min<std::int64_t>(width->integer(1, std::int64_t{1} << 40), size_max));
+  };
+  if (const auto types = config.find("layer_types")) {
+    if (!types->is_array() || types->size() != windows.size()) {
+      types->fail("must list one type for each of the " + std::to_string(layers) + " layers");
+    }
+    for (std::size_t i = 0; i < windows.size(); ++i) {
+      const Json type = (*types)[i];
+      if (type.string() == "sliding_attention") {
+        if (use && !use->boolean()) type.fail("is sliding_attention, but use_sliding_window is false");
+        windows[i] = sliding(type);
+      } else if (type.string() != "full_attention") {
+        type.fail("layer type '" + type.string() + "' is not implemented");
+      }
+    }
+  } else if (use && use->boolean()) {
+    const auto first = config.find("max_window_layers");
+    const int from = first ? static_cast<int>(first->integer(0, size_max)) : default_max_window_layers;
+    for (int i = from; i < layers; ++i) windows[i] = sliding(*use);
+  }
+  return windows;
+}
+
+TransformerConfig read_transformer_config(const Json& config, std::optional<int> vocabulary) {
+  TransformerConfig result = read_sizes(config, vocabulary);
+  const AttentionShape shape = read_attention_shape(config, result.hidden);
+  const int intermediate = positive(config, "intermediate_size");
+  if (const Json act = config.at("hidden_act"); act.string() != "silu") {
+    act.fail("activation '" + act.string() + "' is not implemented; only 'silu' is");
+  }
+  refuse_partial_rotary(config);
+  refuse_if_set(config, "attention_bias", "biased projections are not implemented");
+  refuse_if_set(config, "mlp_bias", "biased projections are not implemented");
+  result.ropes = {read_rope(config, shape.head_dim)};
+  const std::vector<int> windows = read_windows(config, result.depth());
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    result.layers[i] = {AttentionLayer{.shape = shape, .window = windows[i]}, intermediate};
+  }
+  return result;
+}
+
+TransformerConfig read_target_config(const Json& config) {
+  TransformerConfig result = read_transformer_config(config);
+  if (const auto cap = config.find("final_logit_softcapping")) cap->fail("soft-capped logits are not implemented");
+  return result;
+}
+
+}  // namespace draftproof

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// What a decoder-only transformer is, without its weights: sizes, RoPE, and what each layer is made of. Loading, the
+// caches, the memory that is counted and `draftproof inspect` all follow this description.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "ref/caches/attention_cache.h"
+#include "ref/caches/recurrent_cache.h"
+#include "ref/formats/json.h"
+#include "ref/models/rope.h"
+
+namespace draftproof {
+
+/// The attention of one layer. A row of its projection holds q, k, v and, of some architectures, an output gate.
+struct AttentionLayer {
+  AttentionShape shape = {};
+  int window = AttentionCache::everything;  // positions that a row sees, its own included
+  int rope = 0;                             // of TransformerConfig::ropes
+  int gate = 0;                             // floats behind v
+
+  int q_width() const noexcept { return shape.heads * shape.head_dim; }
+  int kv_width() const noexcept { return shape.kv_heads * shape.head_dim; }
+  int projected() const noexcept { return q_width() + 2 * kv_width() + gate; }
+};
+
+struct LayerConfig {
+  std::variant<AttentionLayer, RecurrentShape> mixer;
+  int intermediate = 0;  // of the MLP
+};
+
+struct TransformerConfig {
+  int vocabulary = 0;
+  int hidden = 0;
+  int context = 0;            // max_position_embeddings
+  float epsilon = 0;          // of all norms
+  float norm_offset = 0;      // what norms add to the stored weights
+  float embedding_scale = 1;
+  float logit_cap = 0;        // logits become cap * tanh(logit / cap); 0: they stay
+  std::vector<Rope> ropes;
+  std::vector<LayerConfig> layers;
+  std::vector<std::string> unused;  // what the names of tensors of other parts of a checkpoint begin with
+
+  int depth() const noexcept { return static_cast<int>(layers.size()); }
+  const AttentionLayer& attention(int layer) const;  // aborts when the layer has none
+};
+
+/// Reads the config.json of an architecture with the shape of Llama: every layer has attention of one geometry, over
+/// everything or a sliding window, and an MLP of one size with SiLU. Throws Error, naming file and field, when a field
+/// is missing, negative or contradictory, when the activation is unknown, and for every switch that would change the
+/// computation and is not implemented. `vocabulary`: the value of a missing vocab_size; without it the field is
+/// required.
+TransformerConfig read_transformer_config(const Json& config, std::optional<int> vocabulary = {});
+
+/// The same of a target. A draft brings its own cap of the target's logits; here one is refused.
+TransformerConfig read_target_config(const Json& config);
+
+// The parts of it, for architectures of another shape.
+
+/// Reads a width or a count.
+int positive(const Json& config, std::string_view field);
+
+/// Reads vocabulary, hidden, context and epsilon, makes num_hidden_layers layers, and refuses unknown switches.
+TransformerConfig read_sizes(const Json& config, std::optional<int> vocabulary = {});
+
+/// Reads heads, kv_heads and head_dim; the scale is 1 / sqrt(head_dim).
+AttentionShape read_attention_shape(const Json& config, int hidden);
+
+/// Reads the window of each layer from layer_types or use_sliding_window.
+std::vector<int> read_windows(const Json& config, int layers);
+
+}  // namespace draftproof
