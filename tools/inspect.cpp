@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -46,7 +47,7 @@ ordered_json kernels_json() {
 /// Returns the numbers that docs/memory.md explains.
 ordered_json memory_json(ModelFiles& files, const InspectOptions& options) {
   const MemoryNeed need = memory_need(files, {}, layout_of(options.load_options));
-  const int context = static_cast<int>(files.target().config().at("max_position_embeddings").integer(1, 1 << 24));
+  const int context = describe(files.target().config()).context;
   const int positions = options.context > 0 ? options.context : context;
   return {{"weights", need.weights},
           {"cache_fixed", need.cache_fixed},
@@ -75,10 +76,12 @@ struct Layers {
   AttentionShape attention = {};  // of the first layer that has any
   int sliding = 0;
   int recurrent = 0;
+  int experts = 0;  // of the layer that has the most
   std::uint64_t bytes_per_position = 0;  // of keys and values in f32, in layers that keep every position
 
   explicit Layers(const TransformerConfig& config) {
     for (const LayerConfig& layer : config.layers) {
+      experts = std::max(experts, layer.experts.count);
       const auto* const found = std::get_if<AttentionLayer>(&layer.mixer);
       if (found == nullptr) {
         ++recurrent;
@@ -115,7 +118,8 @@ ordered_json checkpoint_json(const Checkpoint& files) {
       {"kv_heads", layers.attention.kv_heads},
       {"head_dim", layers.attention.head_dim},
       {"intermediate", t.layers[0].intermediate},
-      {"vocabulary", config.find("vocab_size") ? ordered_json(t.vocabulary) : ordered_json()},
+      {"experts", layers.experts},
+      {"vocabulary", text_config(config).find("vocab_size") ? ordered_json(t.vocabulary) : ordered_json()},
       {"context", t.context},
       {"tensors", files.tensors().size()},
       {"parameters", parameters},

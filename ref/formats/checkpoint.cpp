@@ -2,7 +2,9 @@
 #include "ref/formats/checkpoint.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "kernels/formats.h"
@@ -55,6 +57,14 @@ std::map<std::string, std::vector<std::string>> tensors_by_shard(const std::file
     if (found.find(".gguf'") != std::string::npos) message += "; open a .gguf file by its own path";
   }
   throw Error(message);
+}
+
+/// The name that a tensor of the text part of a multimodal checkpoint has in a checkpoint of text only.
+std::string without_language_model(const std::string& name) {
+  for (const auto& [prefix, text] : {std::pair("model.language_model.", "model."), {"language_model.", ""}}) {
+    if (name.starts_with(prefix)) return text + name.substr(std::string_view(prefix).size());
+  }
+  return name;
 }
 
 std::string where(const StoredTensor& tensor) {
@@ -149,7 +159,7 @@ void Checkpoint::open_folder() {
       }
     }
     for (const auto& [name, tensor] : file.tensors()) {
-      const auto [place, is_new] = tensors_.emplace(name, tensor);
+      const auto [place, is_new] = tensors_.emplace(without_language_model(name), tensor);
       if (!is_new) {
         throw Error(file.file().string() + ": tensor " + in_quotes(name) + " is also in " +
                     place->second.file->file().string() + "; remove it from one of the two files");
@@ -217,7 +227,17 @@ const StoredTensor& Checkpoint::find(const std::string& name, const std::vector<
 }
 
 WeightSource Checkpoint::weight(const std::string& name, int outputs, int inputs) const {
-  const StoredTensor& tensor = find(name, {outputs, inputs});
+  return weight(name, {outputs, inputs});
+}
+
+WeightSource Checkpoint::weight(const std::string& name, const std::vector<std::int64_t>& shape) const {
+  const StoredTensor& tensor = find(name, shape);
+  const auto inputs = static_cast<int>(shape.back());
+  const std::uint64_t rows_in_all = *elements(shape) / static_cast<std::uint64_t>(std::max(inputs, 1));
+  if (rows_in_all > std::numeric_limits<int>::max()) {
+    throw Error(where(tensor) + " has more rows than any real model's");
+  }
+  const auto outputs = static_cast<int>(rows_in_all);
   return {*tensor.format, outputs, inputs, [tensor, inputs](int first, int rows, void* to) {
             const auto width = static_cast<std::uint64_t>(inputs);
             const auto row = static_cast<std::uint64_t>(first);

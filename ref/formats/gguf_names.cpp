@@ -34,6 +34,22 @@ constexpr GgufName transformer_layer[] = {
     {"ffn_down", "mlp.down_proj"},
 };
 
+/// One tensor for all experts: [experts][outputs][inputs].
+constexpr GgufName experts_layer[] = {
+    {"attn_norm", "input_layernorm"},
+    {"attn_q", "self_attn.q_proj", true},
+    {"attn_k", "self_attn.k_proj", true},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+    {"ffn_norm", "post_attention_layernorm"},
+    {"ffn_gate_inp", "mlp.gate"},
+    {"ffn_gate_exps", "mlp.experts.gate_proj"},
+    {"ffn_up_exps", "mlp.experts.up_proj"},
+    {"ffn_down_exps", "mlp.experts.down_proj"},
+};
+
 /// Names of DFlash drafts in llama.cpp (the first of several names), ik_llama.cpp and others.
 constexpr GgufName dflash_whole[] = {
     {"fc", "fc"},
@@ -140,17 +156,37 @@ class Keys {
 };
 
 /// Reads the RoPE scaling keys as llama.cpp does: a factor without a type is linear, 0 means 1, and 'none' has no
-/// factor. Throws Error when they scale.
-void refuse_rope_scaling(const Keys& keys) {
+/// factor. Of yarn the magnitude is that of its factor, divided by that of yarn_log_multiplier. Returns rope_scaling,
+/// null when nothing scales.
+ordered_json rope_scaling(const Keys& keys) {
   const std::string* const type = keys.find_text("rope.scaling.type");
-  if (type != nullptr && *type == "none") return;
-  if (type != nullptr && *type != "linear") {
-    keys.fail("rope.scaling.type", in_quotes(*type) + " is not implemented; only 'none' is, and 'linear' by 1");
+  if (type != nullptr && *type == "none") return nullptr;
+  if (type != nullptr && *type != "linear" && *type != "yarn") {
+    keys.fail("rope.scaling.type", in_quotes(*type) + " is not implemented; only 'none', 'linear' and 'yarn' are");
   }
-  for (const char* name : {"rope.scaling.factor", "rope.scale_linear"}) {
-    const auto factor = keys.find_number(name);
-    if (factor && *factor != 0 && *factor != 1) keys.fail(name, "scales RoPE, which is not implemented; only 1 is");
+  for (const char* name : {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor",
+                           "rope.scaling.yarn_ext_factor"}) {
+    if (keys.find_number(name).value_or(1) != 1) keys.fail(name, "is not implemented; only 1 is");
   }
+  double factor = 1;
+  for (const char* name : {"rope.scale_linear", "rope.scaling.factor"}) {
+    const auto found = keys.find_number(name);
+    if (found && *found != 0) factor = *found;
+  }
+  if (type == nullptr || *type == "linear") {
+    if (factor == 1) return nullptr;
+    return {{"rope_type", "linear"}, {"factor", factor}};
+  }
+  ordered_json block = {{"rope_type", "yarn"}, {"factor", factor}};
+  const auto copy = [&](const char* name, const char* field) {
+    if (const auto number = keys.find_number(name)) block[field] = *number;
+  };
+  copy("rope.scaling.original_context_length", "original_max_position_embeddings");
+  copy("rope.scaling.yarn_beta_fast", "beta_fast");
+  copy("rope.scaling.yarn_beta_slow", "beta_slow");
+  copy("rope.scaling.yarn_log_multiplier", "mscale_all_dim");
+  if (block.contains("mscale_all_dim")) block["mscale"] = 1;
+  return block;
 }
 
 /// Tokens that llama.cpp (llama-vocab.cpp) treats as stop tokens by their text, whatever their type. Without those of
@@ -199,7 +235,9 @@ constexpr std::string_view transformer_keys[] = {
     "block_count", "context_length", "embedding_length", "feed_forward_length", "attention.head_count",
     "attention.head_count_kv", "attention.key_length", "attention.value_length", "attention.layer_norm_rms_epsilon",
     "rope.freq_base", "rope.dimension_count", "rope.scaling.type", "rope.scaling.factor",
-    "rope.scaling.original_context_length", "rope.scaling.finetuned", "rope.scale_linear", "vocab_size",
+    "rope.scaling.original_context_length", "rope.scaling.finetuned", "rope.scaling.attn_factor",
+    "rope.scaling.yarn_log_multiplier", "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow",
+    "rope.scaling.yarn_ext_factor", "rope.scaling.yarn_attn_factor", "rope.scale_linear", "vocab_size",
     "tensor_data_layout"};
 
 /// Keys of target models. The accepted values of these keys have no effect.
@@ -207,7 +245,6 @@ constexpr std::string_view target_keys[] = {"attention.causal", "expert_count", 
 
 /// Returns the configuration fields of every decoder-only transformer.
 ordered_json transformer_fields(const Gguf& file, const Keys& keys, const char* model_type, const char* class_name) {
-  refuse_rope_scaling(keys);
   const std::int64_t hidden = keys.size("embedding_length");
   const std::int64_t heads = keys.layer_size("attention.head_count");
   const auto key_length = keys.find_size("attention.key_length");
@@ -234,7 +271,10 @@ ordered_json transformer_fields(const Gguf& file, const Keys& keys, const char* 
       {"rope_theta", keys.find_number("rope.freq_base").value_or(10000.0)},
       {"hidden_act", "silu"},
       {"tie_word_embeddings", !file.tensors().contains("output.weight")},
+      {"attention_bias", file.tensors().contains("blk.0.attn_output.bias")},  // those of q, k and v are beside it
+      {"mlp_bias", file.tensors().contains("blk.0.ffn_down.bias")},
   };
+  if (ordered_json scaling = rope_scaling(keys); !scaling.is_null()) config["rope_scaling"] = std::move(scaling);
   if (vocabulary || has_embedding) config["vocab_size"] = vocabulary ? *vocabulary : embedding->second.shape[0];
   if (const auto turned = keys.find_size("rope.dimension_count"); turned && *turned != head_dim) {
     config["partial_rotary_factor"] = static_cast<double>(*turned) / static_cast<double>(head_dim);
@@ -256,6 +296,14 @@ Json as_json(const Gguf& file, const Keys& keys, const ordered_json& config, Nam
            {"max_position_embeddings", "context_length"},
            {"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
            {"rope_theta", "rope.freq_base"},
+           {"rope_scaling.factor", "rope.scaling.factor"},
+           {"rope_scaling.original_max_position_embeddings", "rope.scaling.original_context_length"},
+           {"rope_scaling.beta_fast", "rope.scaling.yarn_beta_fast"},
+           {"rope_scaling.beta_slow", "rope.scaling.yarn_beta_slow"},
+           {"rope_scaling.mscale_all_dim", "rope.scaling.yarn_log_multiplier"},
+           {"num_experts", "expert_count"},
+           {"num_experts_per_tok", "expert_used_count"},
+           {"moe_intermediate_size", "expert_feed_forward_length"},
            {"partial_rotary_factor", "rope.dimension_count"},
            {"vocab_size", "vocab_size"},
            {"is_causal", "attention.causal"},
@@ -271,18 +319,46 @@ Json as_json(const Gguf& file, const Keys& keys, const ordered_json& config, Nam
   return Json::parse(config.dump(), file.file().string(), std::move(names));
 }
 
-Json transformer_config(const Gguf& file, const char* model_type, const char* class_name) {
+void refuse_experts(const Keys& keys, ordered_json&) {
+  for (const char* name : {"expert_count", "expert_used_count"}) {
+    if (keys.find_number(name).value_or(0) != 0) keys.fail(name, "must be 0; this architecture has no experts");
+  }
+}
+
+constexpr std::string_view expert_keys[] = {"expert_feed_forward_length", "expert_weights_scale",
+                                            "expert_weights_norm", "expert_gating_func"};
+
+/// llama.cpp normalizes the weights of the chosen experts of every Qwen3-MoE, and has experts in all of its layers.
+void put_experts(const Keys& keys, ordered_json& config) {
+  config["num_experts"] = keys.size("expert_count");
+  config["num_experts_per_tok"] = keys.size("expert_used_count");
+  config["moe_intermediate_size"] = keys.size("expert_feed_forward_length");
+  config["norm_topk_prob"] = true;
+  if (const auto scale = keys.find_number("expert_weights_scale"); scale && *scale != 0 && *scale != 1) {
+    keys.fail("expert_weights_scale", "is not implemented; only 1 is");
+  }
+  if (!keys.find_boolean("expert_weights_norm").value_or(true)) {
+    keys.fail("expert_weights_norm", "must be true, as llama.cpp has it");
+  }
+  if (keys.find_size("expert_gating_func").value_or(1) != 1) {
+    keys.fail("expert_gating_func", "is not implemented; only 1, the softmax, is");
+  }
+}
+
+/// `own`: the keys of this architecture that other targets do not have. `put` adds the fields that they make.
+Json transformer_config(const Gguf& file, const char* model_type, const char* class_name,
+                        std::span<const std::string_view> own = {},
+                        void (*put)(const Keys& keys, ordered_json& config) = refuse_experts) {
   const Keys keys(file);
   std::vector<std::string_view> known(std::begin(transformer_keys), std::end(transformer_keys));
   known.insert(known.end(), std::begin(target_keys), std::end(target_keys));
+  known.insert(known.end(), own.begin(), own.end());
   keys.refuse_all_but(known);
   if (!keys.find_boolean("attention.causal").value_or(true)) {
     keys.fail("attention.causal", "must be true for a target model");
   }
-  for (const char* name : {"expert_count", "expert_used_count"}) {
-    if (keys.find_number(name).value_or(0) != 0) keys.fail(name, "must be 0; experts are not implemented");
-  }
   ordered_json config = transformer_fields(file, keys, model_type, class_name);
+  put(keys, config);
   if (!config.contains("vocab_size")) {
     keys.fail("vocab_size", "is missing, and so is the tensor token_embd.weight");
   }
@@ -359,11 +435,15 @@ Json dflash_config(const Gguf& file) {
 }
 
 Json qwen3_config(const Gguf& file) { return transformer_config(file, "qwen3", "Qwen3ForCausalLM"); }
+Json qwen3_moe_config(const Gguf& file) {
+  return transformer_config(file, "qwen3_moe", "Qwen3MoeForCausalLM", expert_keys, put_experts);
+}
 Json qwen2_config(const Gguf& file) { return transformer_config(file, "qwen2", "Qwen2ForCausalLM"); }
 Json llama_config(const Gguf& file) { return transformer_config(file, "llama", "LlamaForCausalLM"); }
 
 constexpr GgufNames architectures[] = {
     {"qwen3", transformer_whole, transformer_layer, "model.layers.", false, qwen3_config},
+    {"qwen3moe", transformer_whole, experts_layer, "model.layers.", false, qwen3_moe_config},
     {"qwen2", transformer_whole, transformer_layer, "model.layers.", false, qwen2_config},
     {"llama", transformer_whole, transformer_layer, "model.layers.", true, llama_config},
     {"dflash", dflash_whole, dflash_layer, "layers.", false, dflash_config},

@@ -67,6 +67,9 @@ int read_block_size(const Json& config) {
 }
 
 void refuse_variants(const Json& config) {
+  for (const char* name : {"attention_bias", "mlp_bias"}) {
+    if (const auto value = config.find(name); value && value->boolean()) value->fail("is not implemented in a draft");
+  }
   for (const char* name : {"attention_sink_bias", "sample_from_anchor"}) {
     if (const auto value = nested_first(config, name); value && value->boolean()) value->fail("is not implemented");
   }

@@ -13,7 +13,7 @@ constexpr const char* stretch_name = "rope_freqs.weight";
 
 void stretch(const WeightLoader& from, Rope& rope) {
   if (!from.weights.has(stretch_name)) return;
-  if (rope.kind == "llama3") throw Error(from.weights.path().string() + ": stretches RoPE twice");
+  if (rope.kind != "default") throw Error(from.weights.path().string() + ": stretches RoPE twice");
   const std::vector<float> by = from.floats(stretch_name, {rope.half()});
   for (std::size_t j = 0; j < by.size(); ++j) {
     if (!(by[j] > 0)) throw Error(from.weights.path().string() + ": tensor " + stretch_name + " must be positive");

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "kernels/threads.h"
+#include "ref/models/experts.h"
 #include "ref/models/gated_delta_net.h"
 #include "ref/models/model.h"
 #include "ref/models/models.h"
@@ -78,10 +79,14 @@ void add_caches(const TransformerConfig& config, KvFormat kv, MemoryNeed& need) 
   }
 }
 
-/// Adds the scratch of the mixers of a config: one serves all layers, so it is that of the largest.
-void add_mixers(const TransformerConfig& config, MemoryNeed& need) {
+/// Adds the scratch of the mixers and experts of a config: one serves all layers, so it is that of the largest.
+void add_layers(const TransformerConfig& config, MemoryNeed& need) {
   std::uint64_t largest = 0;
+  std::uint64_t experts = 0;
   for (const LayerConfig& layer : config.layers) {
+    if (layer.experts.count > 0) {
+      experts = std::max<std::uint64_t>(experts, ExpertsScratch::bytes_per_row(layer.experts, config.hidden));
+    }
     if (const auto* const shape = std::get_if<RecurrentShape>(&layer.mixer)) {
       largest = std::max<std::uint64_t>(largest, size(prefill_chunk) * GatedDeltaNetScratch::bytes_per_row(*shape));
       continue;
@@ -91,7 +96,7 @@ void add_mixers(const TransformerConfig& config, MemoryNeed& need) {
     need.scratch_per_position =
         std::max<std::uint64_t>(need.scratch_per_position, AttentionScratch::bytes_per_position(shape, prefill_chunk));
   }
-  need.scratch += largest;
+  need.scratch += largest + size(prefill_chunk) * experts;
 }
 
 }  // namespace
@@ -110,12 +115,15 @@ MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
       need.weights["f32"] += sizeof(float) * size(inputs);
       continue;
     }
-    if (tensor.shape.size() != 2 || tensor.shape[0] > std::numeric_limits<int>::max()) continue;  // refused later
+    // One matrix, or as many as there are experts. Others are refused later.
+    const std::size_t dimensions = tensor.shape.size();
+    if (dimensions > 3 || std::ranges::max(tensor.shape) > std::numeric_limits<int>::max()) continue;
+    const std::uint64_t matrices = dimensions == 3 ? static_cast<std::uint64_t>(tensor.shape[0]) : 1;
+    const auto outputs = static_cast<int>(tensor.shape[dimensions - 2]);
     if (name == "lm_head.weight" && files.same(name, "model.embed_tokens.weight")) continue;  // kept once
     const bool table = name == "model.embed_tokens.weight" || name == "lm_head.weight";
     const Format format = packed_format(*tensor.format, inputs, options.quantize, table);
-    need.weights[traits(format).name] +=
-        options.kernels.packed_bytes(format, static_cast<int>(tensor.shape[0]), inputs);
+    need.weights[traits(format).name] += matrices * options.kernels.packed_bytes(format, outputs, inputs);
     const ActivationFormat activation_format = options.kernels.activation_format(format);
     std::uint64_t& most = activations[static_cast<std::size_t>(activation_format)];
     most = std::max<std::uint64_t>(most, options.kernels.activation_bytes(activation_format, prefill_chunk, inputs));
@@ -127,7 +135,7 @@ MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
   for (const std::uint64_t bytes : activations) need.scratch += bytes;
 
   add_caches(config, options.kv, need);
-  add_mixers(config, need);
+  add_layers(config, need);
   need.scratch += size(prefill_chunk) * TransformerScratch::bytes_per_row(config);
   need.scratch += Outputs::bytes_per_row(config.vocabulary);
   need.scratch_per_draft_token = Outputs::bytes_per_row(config.vocabulary);

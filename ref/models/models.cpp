@@ -8,8 +8,11 @@
 #include "ref/models/dflash.h"
 #include "ref/models/llama.h"
 #include "ref/models/memory.h"
+#include "ref/models/ministral3.h"
+#include "ref/models/mistral.h"
 #include "ref/models/qwen2.h"
 #include "ref/models/qwen3.h"
+#include "ref/models/qwen3_moe.h"
 
 namespace draftproof {
 
@@ -17,7 +20,11 @@ std::span<const Architecture> all_architectures() noexcept {
   static constexpr Architecture list[] = {
       {"qwen3", "Qwen3ForCausalLM", describe_qwen3, load_qwen3},
       {"qwen2", "Qwen2ForCausalLM", describe_qwen2, load_qwen2},
+      {"qwen3_moe", "Qwen3MoeForCausalLM", describe_qwen3_moe, load_qwen3_moe},
       {"llama", "LlamaForCausalLM", describe_llama, load_llama},
+      {"mistral", "MistralForCausalLM", describe_mistral, load_llama},
+      {"ministral3", "Ministral3ForCausalLM", describe_ministral3, load_ministral3},
+      {"mistral3", "Mistral3ForConditionalGeneration", describe_ministral3, load_ministral3},
   };
   return list;
 }
@@ -60,7 +67,8 @@ std::optional<Json> find_stop_field(const Checkpoint& files) {
   if (files.metadata() == nullptr && std::filesystem::exists(generation)) {
     if (auto field = Json::read(generation).find("eos_token_id")) return field;
   }
-  return files.config().find("eos_token_id");
+  const auto outer = files.config().find("eos_token_id");
+  return outer ? outer : text_config(files.config()).find("eos_token_id");
 }
 
 }  // namespace

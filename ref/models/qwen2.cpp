@@ -9,10 +9,7 @@ namespace {
 class Qwen2 final : public CausalTransformer {
  public:
   Qwen2(const WeightLoader& from, const TransformerConfig& description) : CausalTransformer(from, description) {
-    for (int i = 0; i < layers(); ++i) {
-      PreNormLayer& one = layers_.emplace_back(load_pre_norm_layer(from, config(), i, prefix(i)));
-      load_qkv_bias(from, config().attention(i), prefix(i) + "self_attn.", one.attention);
-    }
+    for (int i = 0; i < layers(); ++i) layers_.push_back(load_pre_norm_layer(from, config(), i, prefix(i)));
   }
 
  private:
@@ -26,7 +23,15 @@ class Qwen2 final : public CausalTransformer {
 
 }  // namespace
 
-TransformerConfig describe_qwen2(const Json& json) { return read_target_config(json); }
+TransformerConfig describe_qwen2(const Json& json) {
+  TransformerConfig config = read_target_config(json);
+  for (LayerConfig& layer : config.layers) {
+    auto& attention = std::get<AttentionLayer>(layer.mixer);
+    if (attention.output_bias) json.at("attention_bias").fail("is not implemented; Qwen2 has biases of q, k and v");
+    attention.qkv_bias = true;
+  }
+  return config;
+}
 
 std::unique_ptr<Model> load_qwen2(const WeightLoader& from, const TransformerConfig& config) {
   return std::make_unique<Qwen2>(from, config);

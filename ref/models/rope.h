@@ -38,11 +38,27 @@ struct Llama3Scaling {
   float original_context = 0;
 };
 
+/// YaRN (Peng et al. 2023): pairs that turn more than beta_fast times in the original context stay, those that turn
+/// less than beta_slow times become `factor` times as slow, and between them the share of both goes linearly with j.
+struct YarnScaling {
+  double factor = 1;
+  double original_context = 0;
+  double beta_fast = 32;
+  double beta_slow = 1;
+  bool truncate = true;  // the range of pairs between is widened to whole ones
+  double magnitude = 1;  // Rope::factor
+};
+
 Rope default_rope(double theta, int width);
+/// Every wavelength becomes `factor` times as long.
+Rope linear_rope(double theta, int width, double factor);
+Rope yarn_rope(double theta, int width, const YarnScaling& scaling);
 Rope llama3_rope(double theta, int width, const Llama3Scaling& scaling);
 
-/// Reads rope_theta with rope_scaling or rope_parameters, in every published spelling, for `width` dimensions. Throws
-/// Error, naming file and field, for kinds that are not implemented and for fields that contradict each other.
+/// Reads rope_theta with rope_scaling or rope_parameters, in every published spelling, for `width` dimensions: default,
+/// linear, llama3 or yarn. Throws Error, naming file and field, for other kinds and for fields that contradict each
+/// other. `dynamic` is refused for good: its frequencies depend on the longest position of a call, so the bits of a row
+/// would depend on how the text was divided among calls.
 Rope read_rope(const Json& config, int width);
 
 }  // namespace draftproof

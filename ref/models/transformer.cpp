@@ -26,7 +26,7 @@ struct Widths {
 
   explicit Widths(const TransformerConfig& config) noexcept {
     for (const LayerConfig& layer : config.layers) {
-      intermediate = std::max(intermediate, layer.intermediate);
+      intermediate = std::max({intermediate, layer.intermediate, layer.experts.intermediate});
       const auto* const attention = std::get_if<AttentionLayer>(&layer.mixer);
       if (attention == nullptr) continue;
       qkv = std::max(qkv, attention->projected());
@@ -35,6 +35,17 @@ struct Widths {
     for (const Rope& rope : config.ropes) turns += 2 * rope.half();
   }
 };
+
+void append(std::vector<float>& to, const std::vector<float>& more) { to.insert(to.end(), more.begin(), more.end()); }
+
+/// y [rows][bias] += bias, unless it is empty
+void add_bias(const Kernels& kernels, const std::vector<float>& bias, int rows, float* y) {
+  if (bias.empty()) return;
+  const auto width = static_cast<std::ptrdiff_t>(bias.size());
+  for_rows(rows, 2.0 * rows * static_cast<double>(width), [&](int begin, int end) {
+    for (int row = begin; row < end; ++row) kernels.add(bias.data(), bias.size(), y + row * width);
+  });
+}
 
 std::unique_ptr<LayerCache> new_layer_cache(const TransformerConfig& config, const LayerConfig& layer,
                                             const Kernels& kernels, KvFormat kv, int capacity, int max_pending_rows) {
@@ -59,17 +70,13 @@ AttentionWeights load_attention(const WeightLoader& from, const TransformerConfi
       from, {{prefix + "q_proj.weight", q}, {prefix + "k_proj.weight", kv}, {prefix + "v_proj.weight", kv}},
       config.hidden);
   weights.output = load_matrix(from, {{prefix + "o_proj.weight", config.hidden}}, q);
-  return weights;
-}
-
-void load_qkv_bias(const WeightLoader& from, const AttentionLayer& layer, const std::string& prefix,
-                   AttentionWeights& to) {
-  const std::pair<const char*, int> parts[] = {
-      {"q_proj.bias", layer.q_width()}, {"k_proj.bias", layer.kv_width()}, {"v_proj.bias", layer.kv_width()}};
-  for (const auto& [name, width] : parts) {
-    const std::vector<float> bias = from.floats(prefix + name, {width});
-    to.qkv_bias.insert(to.qkv_bias.end(), bias.begin(), bias.end());
+  if (layer.qkv_bias) {
+    for (const auto& [name, width] : {std::pair("q_proj.bias", q), {"k_proj.bias", kv}, {"v_proj.bias", kv}}) {
+      append(weights.qkv_bias, from.floats(prefix + name, {width}));
+    }
   }
+  if (layer.output_bias) weights.output_bias = from.floats(prefix + "o_proj.bias", {config.hidden});
+  return weights;
 }
 
 void load_head_norms(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
@@ -78,11 +85,16 @@ void load_head_norms(const WeightLoader& from, const TransformerConfig& config, 
   to.k_norm = load_norm(from, config, prefix + "k_norm.weight", layer.shape.head_dim);
 }
 
-MlpWeights load_mlp(const WeightLoader& from, int hidden, int intermediate, const std::string& prefix) {
+MlpWeights load_mlp(const WeightLoader& from, int hidden, int intermediate, bool bias, const std::string& prefix) {
   MlpWeights weights;
   weights.gate_up = load_matrix(
       from, {{prefix + "gate_proj.weight", intermediate}, {prefix + "up_proj.weight", intermediate}}, hidden);
   weights.down = load_matrix(from, {{prefix + "down_proj.weight", hidden}}, intermediate);
+  if (bias) {
+    weights.gate_up_bias = from.floats(prefix + "gate_proj.bias", {intermediate});
+    append(weights.gate_up_bias, from.floats(prefix + "up_proj.bias", {intermediate}));
+    weights.down_bias = from.floats(prefix + "down_proj.bias", {hidden});
+  }
   return weights;
 }
 
@@ -100,7 +112,9 @@ PreNormLayer load_pre_norm_layer(const WeightLoader& from, const TransformerConf
   const LayerConfig& layer = config.layers.at(static_cast<std::size_t>(i));
   PreNormLayer weights;
   weights.attention = load_attention(from, config, config.attention(i), prefix + "self_attn.");
-  weights.mlp = load_mlp(from, config.hidden, layer.intermediate, prefix + "mlp.");
+  if (layer.experts.count == 0) {
+    weights.mlp = load_mlp(from, config.hidden, layer.intermediate, layer.mlp_bias, prefix + "mlp.");
+  }
   weights.attention_norm = load_norm(from, config, prefix + "input_layernorm.weight", config.hidden);
   weights.mlp_norm = load_norm(from, config, prefix + "post_attention_layernorm.weight", config.hidden);
   return weights;
@@ -267,19 +281,26 @@ void TransformerPass::project_attended(const AttentionWeights& weights) const {
   TransformerScratch& s = scratch;
   pack_activations(kernels, weights.output, s.attended.data(), weights.output.inputs(), rows, s.activations);
   matmul(kernels, weights.output, s.activations, s.projected.data(), config.hidden);
+  add_bias(kernels, weights.output_bias, rows, s.projected.data());
 }
 
 void TransformerPass::mlp(const MlpWeights& weights) const {
+  mlp(weights, scratch.normed.data(), rows, scratch.projected.data());
+}
+
+void TransformerPass::mlp(const MlpWeights& weights, const float* x, int count, float* y) const {
   TransformerScratch& s = scratch;
   const int intermediate = weights.intermediate();
-  pack_activations(kernels, weights.gate_up, s.normed.data(), config.hidden, rows, s.activations);
+  pack_activations(kernels, weights.gate_up, x, config.hidden, count, s.activations);
   matmul(kernels, weights.gate_up, s.activations, s.gate_up.data(), 2 * intermediate);
-  s.activations.reserve(kernels, weights.down, rows);
-  for_inputs(intermediate, silu_work * rows * intermediate, [&](int begin, int end) {
-    kernels.silu_multiply(s.gate_up.data(), rows, intermediate, begin, end, s.gated.data());
+  add_bias(kernels, weights.gate_up_bias, count, s.gate_up.data());
+  s.activations.reserve(kernels, weights.down, count);
+  for_inputs(intermediate, silu_work * count * intermediate, [&](int begin, int end) {
+    kernels.silu_multiply(s.gate_up.data(), count, intermediate, begin, end, s.gated.data());
     s.activations.pack(s.gated.data(), intermediate, begin, end);
   });
-  matmul(kernels, weights.down, s.activations, s.projected.data(), config.hidden);
+  matmul(kernels, weights.down, s.activations, y, config.hidden);
+  add_bias(kernels, weights.down_bias, count, y);
 }
 
 void TransformerPass::add_projected() const {
@@ -291,12 +312,16 @@ void TransformerPass::add_projected() const {
   });
 }
 
-void TransformerPass::pre_norm_layer(const AttentionLayer& layer, const PreNormLayer& weights) const {
+void TransformerPass::pre_norm_attention(const AttentionLayer& layer, const PreNormLayer& weights) const {
   normalize(weights.attention_norm);
   project(layer, weights.attention);
   attend(layer);
   project_attended(weights.attention);
   add_projected();
+}
+
+void TransformerPass::pre_norm_layer(const AttentionLayer& layer, const PreNormLayer& weights) const {
+  pre_norm_attention(layer, weights);
   normalize(weights.mlp_norm);
   mlp(weights.mlp);
   add_projected();

@@ -27,24 +27,24 @@ struct AttentionWeights {
   std::vector<float> k_norm;       // [d]
 };
 
-/// Loads the four matrices. `prefix` is everything before "q_proj.weight", such as "model.layers.3.self_attn.".
+/// Loads the matrices and, as the layer says, the biases. `prefix` is everything before "q_proj.weight", such as
+/// "model.layers.3.self_attn.".
 AttentionWeights load_attention(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
                                 const std::string& prefix);
-/// Load what some architectures have besides.
-void load_qkv_bias(const WeightLoader& from, const AttentionLayer& layer, const std::string& prefix,
-                   AttentionWeights& to);
 void load_head_norms(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
                      const std::string& prefix, AttentionWeights& to);
 
 struct MlpWeights {
-  PackedMatrix gate_up;  // [2 * intermediate][hidden]: gate, up
-  PackedMatrix down;     // [hidden][intermediate]
+  PackedMatrix gate_up;             // [2 * intermediate][hidden]: gate, up
+  PackedMatrix down;                // [hidden][intermediate]
+  std::vector<float> gate_up_bias;  // [2 * intermediate]
+  std::vector<float> down_bias;     // [hidden]
 
   int intermediate() const noexcept { return down.inputs(); }
 };
 
 /// `prefix` is everything before "gate_proj.weight", such as "model.layers.3.mlp.".
-MlpWeights load_mlp(const WeightLoader& from, int hidden, int intermediate, const std::string& prefix);
+MlpWeights load_mlp(const WeightLoader& from, int hidden, int intermediate, bool bias, const std::string& prefix);
 
 /// Loads the weights of a norm and adds config.norm_offset to each.
 std::vector<float> load_norm(const WeightLoader& from, const TransformerConfig& config, const std::string& name,
@@ -58,7 +58,8 @@ struct PreNormLayer {
   std::vector<float> mlp_norm;        // [hidden], "post_attention_layernorm"
 };
 
-/// Loads layer `i` of the config. `prefix` is everything before "self_attn.", such as "model.layers.3.".
+/// Loads layer `i` of the config, without an MLP where it has experts. `prefix` is everything before "self_attn.", such
+/// as "model.layers.3.".
 PreNormLayer load_pre_norm_layer(const WeightLoader& from, const TransformerConfig& config, int i,
                                  const std::string& prefix);
 
@@ -146,13 +147,20 @@ struct TransformerPass {
   /// projected [rows][hidden] = attended . output^T, plus the bias
   void project_attended(const AttentionWeights& weights) const;
 
-  /// projected [rows][hidden] = (SiLU(gate) * up) . down^T with gate, up = normed . gate_up^T
+  /// projected [rows][hidden] = the MLP of normed
   void mlp(const MlpWeights& weights) const;
+
+  /// y [count][hidden] = (SiLU(gate) * up) . down^T with gate, up = x . gate_up^T, and the biases. count is at most
+  /// `rows`.
+  void mlp(const MlpWeights& weights, const float* x, int count, float* y) const;
 
   /// hidden_states += projected
   void add_projected() const;
 
-  /// All of these: norm, attention, norm, MLP. kv and visible are set.
+  /// hidden_states += attention(norm(hidden_states)). kv and visible are set.
+  void pre_norm_attention(const AttentionLayer& layer, const PreNormLayer& weights) const;
+
+  /// The same, then hidden_states += MLP(norm(hidden_states)).
   void pre_norm_layer(const AttentionLayer& layer, const PreNormLayer& weights) const;
 };
 

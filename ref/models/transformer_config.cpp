@@ -40,6 +40,8 @@ const AttentionLayer& TransformerConfig::attention(int layer) const {
   return *found;
 }
 
+Json text_config(const Json& config) { return config.find("text_config").value_or(config); }
+
 int positive(const Json& config, std::string_view field) {
   return static_cast<int>(config.at(field).integer(1, size_max));
 }
@@ -100,7 +102,7 @@ std::vector<int> read_windows(const Json& config, int layers) {
   const auto width = config.find("sliding_window");
   const auto sliding = [&](const Json& asked_by) {
     if (!width) asked_by.fail("asks for sliding attention, but sliding_window is absent");
-    return static_cast<int>(std::min<std::int64_t>(width->integer(1, std::int64_t{1} << 40), size_max));
+    return read_window(config);
   };
   if (const auto types = config.find("layer_types")) {
     if (!types->is_array() || types->size() != windows.size()) {
@@ -123,6 +125,23 @@ std::vector<int> read_windows(const Json& config, int layers) {
   return windows;
 }
 
+int read_window(const Json& config) {
+  const auto width = config.find("sliding_window");
+  if (!width) return AttentionCache::everything;
+  return static_cast<int>(std::min<std::int64_t>(width->integer(1, std::int64_t{1} << 40), size_max));
+}
+
+void set_window(const Json& config, int window, TransformerConfig& of) {
+  const std::string kind = window == AttentionCache::everything ? "full_attention" : "sliding_attention";
+  if (const auto types = config.find("layer_types")) {
+    for (std::size_t i = 0; i < types->size(); ++i) {
+      const Json type = (*types)[i];
+      if (type.string() != kind) type.fail("must be " + kind + "; layers of two kinds are not implemented");
+    }
+  }
+  for (LayerConfig& layer : of.layers) std::get<AttentionLayer>(layer.mixer).window = window;
+}
+
 TransformerConfig read_transformer_config(const Json& config, std::optional<int> vocabulary) {
   TransformerConfig result = read_sizes(config, vocabulary);
   const AttentionShape shape = read_attention_shape(config, result.hidden);
@@ -131,12 +150,18 @@ TransformerConfig read_transformer_config(const Json& config, std::optional<int>
     act.fail("activation '" + act.string() + "' is not implemented; only 'silu' is");
   }
   refuse_partial_rotary(config);
-  refuse_if_set(config, "attention_bias", "biased projections are not implemented");
-  refuse_if_set(config, "mlp_bias", "biased projections are not implemented");
+  const auto said = [&](const char* field) {
+    const auto value = config.find(field);
+    return value && value->boolean();
+  };
+  const bool bias = said("attention_bias");
   result.ropes = {read_rope(config, shape.head_dim)};
   const std::vector<int> windows = read_windows(config, result.depth());
   for (std::size_t i = 0; i < windows.size(); ++i) {
-    result.layers[i] = {AttentionLayer{.shape = shape, .window = windows[i]}, intermediate};
+    result.layers[i].mixer =
+        AttentionLayer{.shape = shape, .window = windows[i], .qkv_bias = bias, .output_bias = bias};
+    result.layers[i].intermediate = intermediate;
+    result.layers[i].mlp_bias = said("mlp_bias");
   }
   return result;
 }
@@ -144,6 +169,11 @@ TransformerConfig read_transformer_config(const Json& config, std::optional<int>
 TransformerConfig read_target_config(const Json& config) {
   TransformerConfig result = read_transformer_config(config);
   if (const auto cap = config.find("final_logit_softcapping")) cap->fail("soft-capped logits are not implemented");
+  for (const char* field : {"rope_scaling", "rope_parameters"}) {
+    const auto block = config.find(field);
+    const auto beta = block ? block->find("llama_4_scaling_beta") : std::nullopt;
+    if (beta && beta->number() != 0) beta->fail("query scaling by position is not implemented");
+  }
   return result;
 }
 

@@ -23,15 +23,27 @@ struct AttentionLayer {
   int window = AttentionCache::everything;  // positions that a row sees, its own included
   int rope = 0;                             // of TransformerConfig::ropes
   int gate = 0;                             // floats behind v
+  bool qkv_bias = false;
+  bool output_bias = false;
 
   int q_width() const noexcept { return shape.heads * shape.head_dim; }
   int kv_width() const noexcept { return shape.kv_heads * shape.head_dim; }
   int projected() const noexcept { return q_width() + 2 * kv_width() + gate; }
 };
 
+/// Experts instead of one MLP, see experts.h.
+struct Experts {
+  int count = 0;  // 0: the layer has none
+  int chosen = 0;
+  int intermediate = 0;
+  bool normalized = false;  // the weights of the chosen add up to 1
+};
+
 struct LayerConfig {
   std::variant<AttentionLayer, RecurrentShape> mixer;
   int intermediate = 0;  // of the MLP
+  bool mlp_bias = false;
+  Experts experts = {};
 };
 
 struct TransformerConfig {
@@ -60,6 +72,9 @@ TransformerConfig read_transformer_config(const Json& config, std::optional<int>
 /// The same of a target. A draft brings its own cap of the target's logits; here one is refused.
 TransformerConfig read_target_config(const Json& config);
 
+/// Returns the config of the text part of a multimodal checkpoint, `text_config`; of other configs all.
+Json text_config(const Json& config);
+
 // The parts of it, for architectures of another shape.
 
 /// Reads a width or a count.
@@ -73,5 +88,10 @@ AttentionShape read_attention_shape(const Json& config, int hidden);
 
 /// Reads the window of each layer from layer_types or use_sliding_window.
 std::vector<int> read_windows(const Json& config, int layers);
+
+/// Gives all layers one window. Throws Error when the config lists layer_types that say otherwise.
+void set_window(const Json& config, int window, TransformerConfig& of);
+/// Reads sliding_window; null means that layers see everything.
+int read_window(const Json& config);
 
 }  // namespace draftproof

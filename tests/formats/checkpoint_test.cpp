@@ -345,33 +345,51 @@ TEST_F(GgufCheckpoint, TranslatesItsMetadataToConfigJson) {
   EXPECT_EQ(other.at("partial_rotary_factor").number(), 0.25);
 }
 
-TEST_F(GgufCheckpoint, RejectsRopeScalingByAnyFactorButOneWithATypeOrWithout) {
+TEST_F(GgufCheckpoint, ReadsRopeScalingAsLlamaCppDoes) {
   const std::vector<std::pair<std::string, int>> embedding{{"token_embd.weight", 5}};
   struct Scaling {
     const char* type;  // empty: missing
     const char* key;
-    float factor;
+    float value;
     const char* refused;  // the key that the message names; empty: accepted
+    const char* means;    // the type in Hugging Face's terms; empty: no scaling
   };
   // llama.cpp: a factor without a type is linear; rope.scale_linear is its older name; 0 is read as 1.
-  for (const Scaling& scaling : {Scaling{"", "rope.scaling.factor", 4, "llama.rope.scaling.factor: scales RoPE"},
-                                 Scaling{"linear", "rope.scaling.factor", 0.5F, "llama.rope.scaling.factor: scales"},
-                                 Scaling{"", "rope.scale_linear", 2, "llama.rope.scale_linear: scales RoPE"},
-                                 Scaling{"yarn", "rope.scaling.factor", 1, "llama.rope.scaling.type: 'yarn'"},
-                                 Scaling{"", "rope.scaling.factor", 1, ""},
-                                 Scaling{"", "rope.scaling.factor", 0, ""},
-                                 Scaling{"linear", "rope.scaling.factor", 1, ""},
-                                 Scaling{"linear", "rope.scale_linear", 1, ""},
-                                 Scaling{"none", "rope.scaling.factor", 4, ""}}) {
+  for (const Scaling& scaling :
+       {Scaling{"", "rope.scaling.factor", 4, "", "linear"},
+        Scaling{"linear", "rope.scaling.factor", 0.5F, "", "linear"}, Scaling{"", "rope.scale_linear", 2, "", "linear"}, Scaling{"yarn", "rope.scaling.factor", 4, "", "yarn"},
+        Scaling{"longrope", "rope.scaling.factor", 1, "llama.rope.scaling.type: 'longrope'", ""},
+        Scaling{"yarn", "rope.scaling.attn_factor", 2, "llama.rope.scaling.attn_factor: is not implemented", ""},
+        Scaling{"yarn", "rope.scaling.yarn_ext_factor", 0, "llama.rope.scaling.yarn_ext_factor: is not", ""},
+        Scaling{"", "rope.scaling.factor", 1, "", ""}, Scaling{"", "rope.scaling.factor", 0, "", ""},
+        Scaling{"linear", "rope.scaling.factor", 1, "", ""}, Scaling{"linear", "rope.scale_linear", 1, "", ""},
+        Scaling{"none", "rope.scaling.factor", 4, "", ""}}) {
     GgufBytes file = keys("llama");
     if (*scaling.type != '\0') file.text("llama.rope.scaling.type", scaling.type);
-    file.put(std::string("llama.") + scaling.key, 6, GgufBytes::raw(scaling.factor));
-    SCOPED_TRACE(std::string(scaling.type) + " " + scaling.key + " " + std::to_string(scaling.factor));
-    if (*scaling.refused == '\0') {
-      EXPECT_FALSE(open(file, embedding).config().find("rope_scaling"));
-    } else {
+    file.put(std::string("llama.") + scaling.key, 6, GgufBytes::raw(scaling.value));
+    SCOPED_TRACE(std::string(scaling.type) + " " + scaling.key + " " + std::to_string(scaling.value));
+    if (*scaling.refused != '\0') {
       EXPECT_THAT(error_of([&] { open(file, embedding); }), HasSubstr(std::string("x.gguf: field ") + scaling.refused));
+      continue;
     }
+    const auto block = open(file, embedding).config().find("rope_scaling");
+    ASSERT_EQ(block.has_value(), *scaling.means != '\0');
+    if (!block) continue;
+    EXPECT_EQ(block->at("rope_type").string(), scaling.means);
+    EXPECT_EQ(block->at("factor").number(), scaling.value);
+  }
+
+  GgufBytes file = keys("llama").text("llama.rope.scaling.type", "yarn");
+  file.number("llama.rope.scaling.original_context_length", 16);
+  for (const auto& [key, value] : {std::pair("factor", 4.0F), {"yarn_beta_fast", 16.0F}, {"yarn_beta_slow", 2.0F},
+                                   {"yarn_log_multiplier", 1.0F}}) {
+    file.put(std::string("llama.rope.scaling.") + key, 6, GgufBytes::raw(value));
+  }
+  const Json block = open(file, embedding).config().at("rope_scaling");
+  for (const auto& [field, value] :
+       {std::pair("factor", 4.0), {"original_max_position_embeddings", 16.0}, {"beta_fast", 16.0}, {"beta_slow", 2.0},
+        {"mscale", 1.0}, {"mscale_all_dim", 1.0}}) {
+    EXPECT_EQ(block.at(field).number(), value) << field;
   }
 }
 

@@ -100,8 +100,18 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::no_key_norm: return twin.has("layers.0.self_attn.k_norm.weight");
     case Mistake::no_key_bias:
     case Mistake::bias_on_turned_keys: return twin.has("layers.0.self_attn.k_proj.bias");
-    case Mistake::unstretched_rope:
-    case Mistake::evenly_stretched_rope: return twin.stretch.has_value();
+    case Mistake::no_output_bias: return twin.has("layers.0.self_attn.o_proj.bias");
+    case Mistake::no_mlp_bias: return twin.has("layers.0.mlp.down_proj.bias");
+    case Mistake::unstretched_rope: return twin.stretch.has_value();
+    case Mistake::evenly_stretched_rope: return twin.stretch && twin.stretch->at("rope_type").string() != "linear";
+    case Mistake::ungrown_queries: return twin.stretch && twin.stretch->find("llama_4_scaling_beta");
+    case Mistake::plain_magnitude:
+      return twin.stretch && twin.stretch->at("rope_type").string() == "yarn" && !twin.stretch->find("mscale");
+    case Mistake::other_experts_weights:
+    case Mistake::next_expert: return twin.config().find("num_experts_per_tok").has_value();
+    case Mistake::window_longer:
+    case Mistake::window_shorter:
+      return std::ranges::any_of(twin.windows, [](int w) { return w != std::numeric_limits<int>::max(); });
     case Mistake::heads_dealt_out: return twin.kv_heads != 1 && twin.kv_heads != twin.heads;
     default: return true;
   }
@@ -117,7 +127,10 @@ TEST_P(TargetFixture, EveryMistakeExceedsTheBoundAHundredfold) {
   double smallest = std::numeric_limits<double>::infinity();
   for (const Mistake mistake :
        {Mistake::swapped_head_norms, Mistake::no_key_norm, Mistake::no_key_bias, Mistake::bias_on_turned_keys,
-        Mistake::unstretched_rope, Mistake::evenly_stretched_rope, Mistake::keys_one_position_late,
+        Mistake::unstretched_rope, Mistake::evenly_stretched_rope, Mistake::plain_magnitude, Mistake::ungrown_queries,
+        Mistake::no_output_bias,
+        Mistake::no_mlp_bias, Mistake::other_experts_weights, Mistake::next_expert, Mistake::window_longer,
+        Mistake::window_shorter, Mistake::keys_one_position_late,
         Mistake::interleaved_rope, Mistake::heads_dealt_out, Mistake::unscaled_scores, Mistake::sees_the_next_row,
         Mistake::blind_to_itself,
         Mistake::swapped_gate_and_up, Mistake::swapped_layer_norms, Mistake::no_final_norm}) {
@@ -162,7 +175,8 @@ INSTANTIATE_TEST_SUITE_P(All, TargetFixture, testing::ValuesIn(tiny_targets), pr
 INSTANTIATE_TEST_SUITE_P(All, SlidingFixture, testing::ValuesIn(tiny_sliding_targets), printable_name);
 
 TEST(CausalTransformer, AConfigWithOlderFieldNamesGivesTheSameBits) {
-  for (const char* name : {"qwen3-tiny-odd", "qwen2-tiny-tied", "llama-tiny-stretched"}) {
+  for (const char* name : {"qwen3-tiny-odd", "qwen2-tiny-tied", "llama-tiny-stretched", "llama-tiny-linear",
+                           "llama-tiny-yarn"}) {
     const auto folder = external_dir / name;
     const auto tokens = stored_tokens(Hdf5::open(folder / "answers.h5"), "case0/tokens");
     const auto model = load_model(Checkpoint(folder), best_kernels());
@@ -171,6 +185,29 @@ TEST(CausalTransformer, AConfigWithOlderFieldNamesGivesTheSameBits) {
     std::filesystem::copy(folder / "config.old_style.json", copy.path() / "config.json");
     const auto older = load_model(Checkpoint(copy.path()), best_kernels());
     EXPECT_EQ(read(*model, tokens, all_layers(*model)), read(*older, tokens, all_layers(*older))) << name;
+  }
+}
+
+TEST(CausalTransformer, TheTextPartOfAMultimodalCheckpointGivesTheBitsOfTheTextAlone) {
+  const auto folder = external_dir / "ministral3-tiny";
+  const Checkpoint alone(folder);
+  const auto model = load_model(alone, best_kernels());
+  const auto tokens = some_text(30, model->vocabulary());
+  const std::string config = R"({"model_type": "mistral3", "architectures": ["Mistral3ForConditionalGeneration"],)"
+                             R"( "tie_word_embeddings": false, "vision_config": {}, "text_config": )" +
+                             bytes_of_file(folder / "config.json") + "}";
+  for (const bool outside : {false, true}) {
+    std::vector<Tensor> tensors = {{"vision_tower.odd.weight", "F32", {1}, bytes_of(std::vector<float>{1})}};
+    for (const auto& [name, tensor] : alone.tensors()) {
+      const bool in_model = name.starts_with("model.");
+      const std::string inside = in_model ? "model.language_model." + name.substr(6) : name;
+      tensors.push_back({outside ? "language_model." + name : inside, "BF16", tensor.shape, stored_bytes(tensor)});
+    }
+    const TemporaryFolder whole;
+    whole.write("config.json", config);
+    whole.write("model.safetensors", safetensors(tensors));
+    const auto other = load_model(Checkpoint(whole.path()), best_kernels());
+    EXPECT_EQ(read(*other, tokens, all_layers(*other)), read(*model, tokens, all_layers(*model))) << outside;
   }
 }
 

@@ -192,11 +192,15 @@ const std::vector<BadConfig> bad_in_both = {
     {"rope_theta", "1e13", {"rope_theta", "between 1 and 1e12"}},
     {"rope_theta", "\"1e4\"", {"rope_theta", "number"}},
     {"rope_scaling", "[]", {"rope_scaling", "object"}},
-    {"rope_scaling", R"({"type": "yarn", "factor": 4})", {"rope_scaling.type", "'yarn' is not implemented"}},
-    {"rope_scaling", R"({"rope_type": "linear", "factor": 2})", {"rope_scaling.rope_type", "'linear'"}},
+    {"rope_scaling", R"({"type": "longrope", "factor": 4})", {"rope_scaling.type", "'longrope' is not implemented"}},
     {"rope_scaling", R"({"rope_type": "linear"})", {"rope_scaling.factor", "missing"}},
+    {"rope_scaling", R"({"rope_type": "linear", "factor": -2})", {"rope_scaling.factor", "positive"}},
+    {"rope_scaling", R"({"rope_type": "yarn", "factor": 0})", {"rope_scaling.factor", "positive"}},
+    {"rope_scaling", R"({"rope_type": "yarn", "factor": 4, "beta_slow": 64})", {"rope_scaling.beta_slow", "above"}},
+    {"rope_scaling", R"({"rope_type": "yarn", "factor": 4, "truncate": 1})", {"rope_scaling.truncate", "true or"}},
+    {"rope_scaling", R"({"rope_type": "yarn", "factor": 4, "attention_factor": 0})", {"attention_factor", "positive"}},
     {"rope_scaling", R"({"rope_type": 1})", {"rope_scaling.rope_type", "string"}},
-    {"rope_parameters", R"({"rope_type": "dynamic"})", {"rope_parameters.rope_type", "'dynamic'"}},
+    {"rope_parameters", R"({"rope_type": "dynamic"})", {"rope_parameters.rope_type", "divided among calls"}},
     {"rope_parameters", R"({"rope_type": "llama3"})", {"rope_parameters.factor", "missing"}},
     {"rope_scaling", R"({"type": "default", "rope_type": "llama3"})", {"rope_scaling.rope_type", "differs from"}},
     {"rope_scaling",
@@ -216,9 +220,8 @@ const std::vector<BadConfig> bad_in_both = {
     {"layer_types", "[]", {"layer_types", "one type for each of the"}},
     {"layer_types", R"(["full_attention"])", {"layer_types", "one type for each of the"}},
     {"use_sliding_window", "\"no\"", {"use_sliding_window", "true or false"}},
-    {"attention_bias", "true", {"attention_bias", "biased projections are not implemented"}},
-    {"attention_bias", "1", {"attention_bias", "not implemented"}},
-    {"mlp_bias", "true", {"mlp_bias", "biased projections are not implemented"}},
+    {"attention_bias", "1", {"attention_bias", "true or false"}},
+    {"mlp_bias", "1", {"mlp_bias", "true or false"}},
     {"quantization_config", R"({"bits": 4})", {"quantization_config", "quantized checkpoints are not implemented"}},
     {"rope_interleaved", "true", {"rope_interleaved", "not implemented"}},
     {"rope_is_neox_style", "false", {"rope_is_neox_style", "not implemented"}},
@@ -256,6 +259,8 @@ TEST(TargetConfig, EveryBadFieldIsRejectedByName) {
           {"architectures", R"(["LlamaForCausalLM"])", {"'LlamaForCausalLM' is not a target", "Qwen3ForCausalLM"}},
           {"architectures", "[7]", {"architectures[0]", "string"}},
           {"final_logit_softcapping", "30", {"final_logit_softcapping", "not implemented"}},
+          {"rope_scaling", R"({"type": "yarn", "factor": 4, "llama_4_scaling_beta": 0.1})",
+           {"rope_scaling.llama_4_scaling_beta", "not implemented"}},
           {"tie_word_embeddings", "\"yes\"", {"tie_word_embeddings", "true or false"}},
           {"layer_types", R"(["full_attention", "full_attention", "full_attention", "chunked_attention"])",
            {"layer_types[3]", "'chunked_attention' is not implemented"}},
@@ -335,6 +340,103 @@ TEST(TargetConfig, SlidingWindowsAreReadAsInTransformers) {
   EXPECT_EQ(windows_with(from_two), (Windows{8, 0, 0, 8})) << "layer_types decide alone";
   from_two["sliding_window"] = "10000000000";
   EXPECT_EQ(windows_with(from_two), (Windows{1 << 24, 0, 0, 1 << 24})) << "longer than any text";
+}
+
+/// Returns the RoPE of heads of 16 after adding these fields.
+Rope rope_with(const Fields& more) {
+  Fields fields = good_target;
+  fields["head_dim"] = "16";
+  for (const auto& [name, value] : more) fields[name] = value;
+  return read_transformer_config(Json::parse(json_of(fields), "config.json")).ropes[0];
+}
+
+TEST(TargetConfig, EverySpellingOfScaledRopeMeansTheSame) {
+  const Rope linear = rope_with({{"rope_scaling", R"({"type": "linear", "factor": 4})"}});
+  EXPECT_EQ(linear.frequencies, linear_rope(1e4, 16, 4).frequencies);
+  EXPECT_EQ(linear.factor, 1);
+  EXPECT_EQ(linear.frequencies[0], 0.25F);
+  for (const char* block : {R"({"rope_type": "linear", "factor": 4.0})",
+                            R"({"type": "linear", "rope_type": "linear", "factor": 4})",
+                            R"({"rope_type": "linear", "rope_theta": 10000, "factor": 4})"}) {
+    EXPECT_EQ(rope_with({{"rope_parameters", block}}).frequencies, linear.frequencies) << block;
+  }
+  EXPECT_EQ(rope_with({{"rope_scaling", R"({"type": "linear", "factor": 4})"},
+                       {"rope_parameters", R"({"rope_type": "linear", "factor": 4, "rope_theta": 1e4})"}}).frequencies,
+            linear.frequencies);
+  EXPECT_THAT(error_of([] {
+                rope_with({{"rope_scaling", R"({"type": "linear", "factor": 4})"},
+                           {"rope_parameters", R"({"rope_type": "linear", "factor": 8})"}});
+              }),
+              testing::HasSubstr("rope_parameters.factor: differs from another factor"));
+}
+
+TEST(TargetConfig, YarnReadsItsMagnitudeAndTheContextItComesFrom) {
+  const auto factor = [](const std::string& more) {
+    return rope_with({{"rope_scaling", R"({"type": "yarn", "factor": 4)" + more + "}"}}).factor;
+  };
+  EXPECT_FLOAT_EQ(factor(""), 1.1386294F);
+  EXPECT_FLOAT_EQ(factor(R"(, "mscale": 1, "mscale_all_dim": 1)"), 1);
+  EXPECT_FLOAT_EQ(factor(R"(, "mscale": 1, "mscale_all_dim": 0)"), 1.1386294F) << "0 means that it is missing";
+  EXPECT_FLOAT_EQ(factor(R"(, "attention_factor": 0.5)"), 0.5F);
+  EXPECT_FLOAT_EQ(factor(R"(, "attention_factor": null)"), 1.1386294F);
+  const auto frequencies = [](const Fields& fields) { return rope_with(fields).frequencies; };
+  const auto told = frequencies({{"rope_scaling",
+                                  R"({"type": "yarn", "factor": 4, "original_max_position_embeddings": 16})"}});
+  EXPECT_EQ(frequencies({{"rope_scaling", R"({"type": "yarn", "original_max_position_embeddings": 16})"}}), told)
+      << "the factor is that of the contexts, 64 / 16";
+  EXPECT_EQ(frequencies({{"original_max_position_embeddings", "16"},
+                         {"rope_scaling", R"({"type": "yarn", "factor": 4})"}}), told);
+  EXPECT_EQ(frequencies({{"rope_scaling", R"({"type": "yarn", "factor": 4, "original_max_position_embeddings": 16,)"
+                                          R"( "beta_fast": 32, "beta_slow": 0})"}}), told);
+  EXPECT_NE(frequencies({{"rope_scaling", R"({"type": "yarn", "factor": 4})"}}), told);
+}
+
+Json mistral_with(const Fields& more) {
+  Fields fields = good_target;
+  fields["model_type"] = R"("mistral")";
+  fields["architectures"] = R"(["MistralForCausalLM"])";
+  for (const auto& [name, value] : more) fields[name] = value;
+  return Json::parse(json_of(fields), "config.json");
+}
+
+TEST(TargetConfig, MistralSlidesInEveryLayerOrInNone) {
+  const auto windows = [](const Fields& more) { return windows_of(describe(mistral_with(more))); };
+  EXPECT_EQ(windows({}), std::vector<int>(4, 4096)) << "transformers' default";
+  EXPECT_EQ(windows({{"sliding_window", "null"}}), std::vector<int>(4, AttentionCache::everything));
+  EXPECT_EQ(windows({{"sliding_window", "8"}}), std::vector<int>(4, 8));
+  const std::string sliding = R"("sliding_attention")";
+  const std::string mixed = "[" + sliding + "," + sliding + R"(,"full_attention",)" + sliding + "]";
+  EXPECT_THAT(error_of([&] { windows({{"sliding_window", "8"}, {"layer_types", mixed}}); }),
+              testing::HasSubstr("layer_types[2]: must be sliding_attention"));
+  EXPECT_THAT(error_of([&] { windows({{"attention_bias", "true"}}); }), testing::HasSubstr("Mistral has none"));
+}
+
+TEST(TargetConfig, ExpertsAreInTheLayersThatTheConfigLeaves) {
+  Fields fields = good_target;
+  fields["model_type"] = R"("qwen3_moe")";
+  fields["architectures"] = R"(["Qwen3MoeForCausalLM"])";
+  fields["num_experts"] = "6";
+  fields["num_experts_per_tok"] = "2";
+  fields["moe_intermediate_size"] = "3";
+  const auto experts_with = [&](const Fields& more) {
+    Fields all = fields;
+    for (const auto& [name, value] : more) all[name] = value;
+    const TransformerConfig config = describe(Json::parse(json_of(all), "config.json"));
+    std::vector<int> counts;
+    for (const LayerConfig& layer : config.layers) counts.push_back(layer.experts.count);
+    return counts;
+  };
+  EXPECT_EQ(experts_with({}), (std::vector<int>{6, 6, 6, 6}));
+  EXPECT_EQ(experts_with({{"mlp_only_layers", "[0, 2]"}}), (std::vector<int>{0, 6, 0, 6}));
+  EXPECT_EQ(experts_with({{"decoder_sparse_step", "2"}, {"mlp_only_layers", "[1]"}}), (std::vector<int>{0, 0, 0, 6}));
+  for (const auto& [more, words] : std::vector<std::pair<Fields, std::string>>{
+           {{{"num_local_experts", "5"}}, "num_experts: differs from num_local_experts"},
+           {{{"num_experts_per_tok", "7"}}, "num_experts_per_tok"},
+           {{{"mlp_only_layers", "[4]"}}, "mlp_only_layers[0]"},
+           {{{"norm_topk_prob", "1"}}, "norm_topk_prob"},
+           {{{"moe_intermediate_size", "0"}}, "moe_intermediate_size"}}) {
+    EXPECT_THAT(error_of([&] { experts_with(more); }), testing::HasSubstr(words));
+  }
 }
 
 TEST(TargetConfig, MissingFieldsHaveTheirDocumentedMeaning) {

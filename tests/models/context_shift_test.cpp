@@ -98,6 +98,7 @@ TEST(ContextShift, TurnsKeysOfTheFirstLayerToThoseOfTheShortenedText) {
     const auto cache = model->new_cache(40, 40);
     const auto whole = model->new_cache(40, 40);
     const auto expected = model->new_cache(40, 40);
+    if (cache->layer<AttentionCache>(0).window() != AttentionCache::everything) continue;  // it forgets positions
     draftproof::read_text(*model, *cache, text, 40);
     draftproof::read_text(*model, *whole, text, 40);
     draftproof::read_text(*model, *expected, shortened, 40);

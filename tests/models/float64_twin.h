@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// An independent implementation of Qwen3, Qwen2, Llama and DFlash: textbook loops in float64, written from the papers
-// and the published model code. It shares only the reader of weights with the engine. It answers three questions:
+// An independent implementation of Qwen3 (dense and with experts), Qwen2, Llama, Mistral, Ministral 3 and DFlash:
+// textbook loops in float64, written from the papers and the published model code. It shares only the reader of weights
+// with the engine. It answers three questions:
 //
 // 1. What are the exact outputs? (Rounding none; compared with the stored float64 outputs.)
 // 2. How far from them may a float32 program be? (Rounding random; the bound below.)
@@ -120,6 +121,12 @@ enum class Mistake {
   bias_on_turned_keys,    // added after RoPE
   unstretched_rope,
   evenly_stretched_rope,  // every wavelength `factor` times as long
+  ungrown_queries,
+  plain_magnitude,        // cos and sin without yarn's factor
+  no_output_bias,
+  no_mlp_bias,
+  other_experts_weights,  // normalized where they are not, and the reverse
+  next_expert,            // expert e + 1 where the router says e
   heads_dealt_out,        // query head h reads kv head h mod kv_heads
   unscaled_scores,
   sees_the_next_row,
@@ -162,10 +169,13 @@ class TwinCheckpoint {
     const auto flat = config_.find("rope_theta");
     theta = flat ? flat->number() : config_.at("rope_parameters").at("rope_theta").number();
     const auto rope = config_.find(flat ? "rope_scaling" : "rope_parameters");
-    if (rope && rope->at("rope_type").string() == "llama3") stretch = rope;
+    const auto kind = rope ? rope->find("rope_type") : std::nullopt;
+    if (kind && kind->string() != "default") stretch = rope;
     const auto types = config_.find("layer_types");
+    const bool everywhere = config_.find("model_type") && config_.at("model_type").string() == "mistral" &&
+                            config_.find("sliding_window");
     for (int i = 0; i < layers; ++i) {
-      const bool slides = types && (*types)[i].string() == "sliding_attention";
+      const bool slides = everywhere || (types && (*types)[i].string() == "sliding_attention");
       windows.push_back(slides ? integer("sliding_window") : std::numeric_limits<int>::max());
     }
   }
@@ -178,7 +188,7 @@ class TwinCheckpoint {
 
   int heads = 0, kv_heads = 0, head_dim = 0, layers = 0;
   double epsilon = 0, theta = 0;
-  std::optional<Json> stretch;  // of RoPE's wavelengths, as Llama 3.1 does it
+  std::optional<Json> stretch;  // of RoPE's wavelengths: llama3, linear or yarn
   std::vector<int> windows;     // per layer; the largest int for full attention
 
  private:
@@ -249,27 +259,70 @@ struct Angles {
       if (checkpoint.has("rope_freqs.weight") && mistake != Mistake::unstretched_rope) {
         frequency = round(frequency / checkpoint["rope_freqs"].at[j]);
       }
+      double magnitude = 1;
       if (checkpoint.stretch && mistake != Mistake::unstretched_rope) {
-        const auto number = [&](const char* name) { return checkpoint.stretch->at(name).number(); };
-        const double factor = number("factor");
-        const double low = number("low_freq_factor");
-        const double high = number("high_freq_factor");
-        const double wavelength = round(2 * std::numbers::pi / frequency);
-        const double turns = round(number("original_max_position_embeddings") / wavelength);
-        const double kept = std::clamp(round(round(turns - low) / (high - low)), 0.0, 1.0);
-        const double stretched = round(frequency / factor);
-        if (mistake == Mistake::evenly_stretched_rope || kept == 0) {
-          frequency = stretched;
-        } else if (kept < 1) {
-          frequency = round(round(round(round(1 - kept) * frequency) / factor) + round(kept * frequency));
-        }
+        const std::string& kind = checkpoint.stretch->at("rope_type").string();
+        const double stretched = round(frequency / checkpoint.stretch->at("factor").number());
+        if (kind == "linear" || mistake == Mistake::evenly_stretched_rope) frequency = stretched;
+        else if (kind == "llama3") frequency = llama3(checkpoint, frequency, stretched, round);
+        else frequency = yarn(checkpoint, j, frequency, stretched, round);
+        if (kind == "yarn" && mistake != Mistake::plain_magnitude) magnitude = yarn_magnitude(*checkpoint.stretch);
       }
       for (int p = 0; p < positions; ++p) {
         const double angle = round(p * frequency);
         cosine.row(p)[j] = round(std::cos(angle));
         sine.row(p)[j] = round(std::sin(angle));
+        if (magnitude == 1) continue;
+        cosine.row(p)[j] = round(cosine.row(p)[j] * round(magnitude));
+        sine.row(p)[j] = round(sine.row(p)[j] * round(magnitude));
       }
     }
+  }
+
+ private:
+  static double llama3(const TwinCheckpoint& checkpoint, double frequency, double stretched, Rounding& round) {
+    const auto number = [&](const char* name) { return checkpoint.stretch->at(name).number(); };
+    const double low = number("low_freq_factor");
+    const double high = number("high_freq_factor");
+    const double wavelength = round(2 * std::numbers::pi / frequency);
+    const double turns = round(number("original_max_position_embeddings") / wavelength);
+    const double kept = std::clamp(round(round(turns - low) / (high - low)), 0.0, 1.0);
+    if (kept == 0) return stretched;
+    if (kept == 1) return frequency;
+    return round(round(round(round(1 - kept) * frequency) / number("factor")) + round(kept * frequency));
+  }
+
+  static double given(const Json& block, const char* name, double otherwise) {
+    const auto value = block.find(name);
+    return value ? value->number() : otherwise;
+  }
+
+  static double yarn(const TwinCheckpoint& checkpoint, int j, double frequency, double stretched, Rounding& round) {
+    const Json& block = *checkpoint.stretch;
+    const auto pair_that_turns = [&](double times) {
+      const double wavelength = block.at("original_max_position_embeddings").number() / (2 * std::numbers::pi * times);
+      return checkpoint.head_dim * std::log(wavelength) / (2 * std::log(checkpoint.theta));
+    };
+    double low = pair_that_turns(given(block, "beta_fast", 32));
+    double high = pair_that_turns(given(block, "beta_slow", 1));
+    const auto truncate = block.find("truncate");
+    if (!truncate || truncate->boolean()) {
+      low = std::floor(low);
+      high = std::ceil(high);
+    }
+    low = std::max(low, 0.0);
+    high = std::min(high, checkpoint.head_dim - 1.0);
+    const double slowed = std::clamp(round(round(j - low) / round(high - low)), 0.0, 1.0);
+    return round(round(stretched * slowed) + round(frequency * round(1 - slowed)));
+  }
+
+  static double yarn_magnitude(const Json& block) {
+    const double factor = block.at("factor").number();
+    const auto at = [&](double weight) { return factor <= 1 ? 1 : 0.1 * weight * std::log(factor) + 1; };
+    if (const auto told = block.find("attention_factor")) return told->number();
+    const double mscale = given(block, "mscale", 0);
+    const double all = given(block, "mscale_all_dim", 0);
+    return mscale != 0 && all != 0 ? at(mscale) / at(all) : at(1);
   }
 };
 
@@ -289,6 +342,86 @@ inline void rotate(Rows& x, const Angles& angles, const std::vector<int>& positi
       }
     }
   }
+}
+
+/// x plus the bias of this name, if there is one.
+inline Rows biased(const TwinCheckpoint& checkpoint, const std::string& name, Rows x, Rounding& round) {
+  if (!checkpoint.has(name)) return x;
+  const Rows& bias = checkpoint.whole_name(name);
+  for (int r = 0; r < x.rows(); ++r) {
+    for (int i = 0; i < x.width; ++i) {
+      double& v = x.row(r)[i];
+      v = round(v + bias.at[static_cast<std::size_t>(i)]);
+    }
+  }
+  return x;
+}
+
+/// Multiplies each row by 1 + beta * ln(1 + floor(position / original context)), where the config has a beta.
+inline void grow(const TwinCheckpoint& checkpoint, Rows& x, const std::vector<int>& positions, Rounding& round) {
+  const auto beta = checkpoint.stretch ? checkpoint.stretch->find("llama_4_scaling_beta") : std::nullopt;
+  if (!beta) return;
+  const auto step = static_cast<int>(checkpoint.stretch->at("original_max_position_embeddings").integer(1, 1 << 30));
+  for (int r = 0; r < x.rows(); ++r) {
+    const double grown = round.by(std::log(1.0 + positions[static_cast<std::size_t>(r)] / step), 2);
+    const double factor = round(1 + round(beta->number() * grown));
+    for (int i = 0; i < x.width; ++i) x.row(r)[i] = round(x.row(r)[i] * factor);
+  }
+}
+
+/// Computes down(SiLU(gate x) * up x); `prefix` is everything before "gate_proj".
+inline Rows gated_mlp(const TwinCheckpoint& checkpoint, const std::string& prefix, const Rows& x, Rounding& round,
+                      Mistake mistake) {
+  const auto project = [&](const char* part, const Rows& from) {
+    Rows y = times(from, checkpoint[prefix + part + "_proj"], round);
+    if (mistake == Mistake::no_mlp_bias) return y;
+    return biased(checkpoint, prefix + part + "_proj.bias", std::move(y), round);
+  };
+  const Rows rounded = activation_format(x, checkpoint[prefix + "gate_proj"], round);
+  Rows gate = project("gate", rounded);
+  Rows up = project("up", rounded);
+  if (mistake == Mistake::swapped_gate_and_up) std::swap(gate, up);
+  for (std::size_t i = 0; i < gate.at.size(); ++i) {
+    const double g = gate.at[i];
+    gate.at[i] = round(round(g / round(1 + round.by(std::exp(-g), 2))) * up.at[i]);
+  }
+  return project("down", activation_format(std::move(gate), checkpoint[prefix + "down_proj"], round));
+}
+
+/// Computes a mixture of experts, stored one by one. `prefix` is everything before "gate.weight".
+inline Rows mixed_experts(const TwinCheckpoint& checkpoint, const std::string& prefix, const Rows& x, Rounding& round,
+                          Mistake mistake) {
+  const Rows logits = times(x, checkpoint[prefix + "gate"], round);
+  const auto chosen = static_cast<std::size_t>(checkpoint.config().at("num_experts_per_tok").integer(1, 1 << 16));
+  const bool normalized = checkpoint.config().at("norm_topk_prob").boolean();
+  Rows y(x.rows(), x.width);
+  for (int r = 0; r < x.rows(); ++r) {
+    const double* const of = logits.row(r);
+    std::vector<int> ids(static_cast<std::size_t>(logits.width));
+    for (int e = 0; e < logits.width; ++e) ids[static_cast<std::size_t>(e)] = e;
+    std::ranges::stable_sort(ids, [of](int a, int b) { return of[a] > of[b]; });
+    double total = 0;
+    double sum = 0;
+    std::map<int, double> weights;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const double p = round.by(std::exp(round(of[ids[i]] - of[ids[0]])), 2);
+      total = round(total + p);
+      if (i >= chosen) continue;
+      weights[ids[i]] = p;
+      sum = round(sum + p);
+    }
+    Rows one(1, x.width);
+    std::copy_n(x.row(r), x.width, one.row(0));
+    for (auto& [id, p] : weights) {
+      double weight = round(p / total);
+      if (normalized != (mistake == Mistake::other_experts_weights)) weight = round(weight / round(sum / total));
+      const int expert = mistake == Mistake::next_expert ? (id + 1) % logits.width : id;
+      const Rows out =
+          gated_mlp(checkpoint, prefix + "experts." + std::to_string(expert) + ".", one, round, mistake);
+      for (int i = 0; i < x.width; ++i) y.row(r)[i] = round(y.row(r)[i] + round(weight * out.row(0)[i]));
+    }
+  }
+  return y;
 }
 
 /// Whether the row at position q can see the key at position k in this layer.
@@ -318,17 +451,8 @@ inline Rows decoder_layer(const TwinCheckpoint& checkpoint, int layer, Rows x, c
     const bool late = mistake == (p < settled ? Mistake::context_one_late : Mistake::keys_one_position_late);
     key_positions.push_back(late ? p + 1 : p);
   }
-  const auto biased = [&](Rows rows_of, const char* part) {
-    const std::string name = prefix + "self_attn." + part + "_proj.bias";
-    if (!checkpoint.has(name)) return rows_of;
-    const Rows& bias = checkpoint.whole_name(name);
-    for (int r = 0; r < rows_of.rows(); ++r) {
-      for (int i = 0; i < rows_of.width; ++i) {
-        double& v = rows_of.row(r)[i];
-        v = round(v + bias.at[i]);
-      }
-    }
-    return rows_of;
+  const auto with_bias = [&](Rows rows_of, const char* part) {
+    return biased(checkpoint, prefix + "self_attn." + part + "_proj.bias", std::move(rows_of), round);
   };
   const auto normed_heads = [&](Rows rows_of, const char* part) {
     const bool crossed = mistake == Mistake::swapped_head_norms;
@@ -336,15 +460,16 @@ inline Rows decoder_layer(const TwinCheckpoint& checkpoint, int layer, Rows x, c
     return checkpoint.has(name + ".weight") ? rms_norm(std::move(rows_of), checkpoint[name], epsilon, round) : rows_of;
   };
   const bool unbiased = mistake == Mistake::no_key_bias || mistake == Mistake::bias_on_turned_keys;
-  Rows queries = normed_heads(biased(times(own, weight("self_attn.q_proj"), round), "q"), "q");
+  Rows queries = normed_heads(with_bias(times(own, weight("self_attn.q_proj"), round), "q"), "q");
   Rows plain_keys = times(all, weight("self_attn.k_proj"), round);
-  if (!unbiased) plain_keys = biased(std::move(plain_keys), "k");
-  const Rows values = biased(times(all, weight("self_attn.v_proj"), round), "v");
+  if (!unbiased) plain_keys = with_bias(std::move(plain_keys), "k");
+  const Rows values = with_bias(times(all, weight("self_attn.v_proj"), round), "v");
   Rows keys = mistake == Mistake::no_key_norm ? plain_keys : normed_heads(plain_keys, "k");
   if (mistake == Mistake::no_context_key_norm) std::copy_n(plain_keys.row(0), settled * keys.width, keys.row(0));
   rotate(queries, angles, own_positions, round, mistake == Mistake::interleaved_rope);
   rotate(keys, angles, key_positions, round, mistake == Mistake::interleaved_rope);
-  if (mistake == Mistake::bias_on_turned_keys) keys = biased(std::move(keys), "k");
+  if (mistake != Mistake::ungrown_queries) grow(checkpoint, queries, own_positions, round);
+  if (mistake == Mistake::bias_on_turned_keys) keys = with_bias(std::move(keys), "k");
 
   const double scale = mistake == Mistake::unscaled_scores ? 1 : round(1 / round(std::sqrt(static_cast<double>(d))));
   Rows mixed(rows, checkpoint.heads * d);
@@ -378,18 +503,15 @@ inline Rows decoder_layer(const TwinCheckpoint& checkpoint, int layer, Rows x, c
     }
   }
   mixed = activation_format(std::move(mixed), weight("self_attn.o_proj"), round);
-  x = sum_of(std::move(x), times(mixed, weight("self_attn.o_proj"), round), round);
+  Rows out = times(mixed, weight("self_attn.o_proj"), round);
+  if (mistake != Mistake::no_output_bias) out = with_bias(std::move(out), "o");
+  x = sum_of(std::move(x), out, round);
 
-  const Rows normed = activation_format(rms_norm(x, second_norm, epsilon, round), weight("mlp.gate_proj"), round);
-  Rows gate = times(normed, weight("mlp.gate_proj"), round);
-  Rows up = times(normed, weight("mlp.up_proj"), round);
-  if (mistake == Mistake::swapped_gate_and_up) std::swap(gate, up);
-  for (std::size_t i = 0; i < gate.at.size(); ++i) {
-    const double g = gate.at[i];
-    gate.at[i] = round(round(g / round(1 + round.by(std::exp(-g), 2))) * up.at[i]);
-  }
-  gate = activation_format(std::move(gate), weight("mlp.down_proj"), round);
-  return sum_of(std::move(x), times(gate, weight("mlp.down_proj"), round), round);
+  const Rows normed = rms_norm(x, second_norm, epsilon, round);
+  const bool experts = checkpoint.has(prefix + "mlp.gate.weight");
+  const Rows mlp = experts ? mixed_experts(checkpoint, prefix + "mlp.", normed, round, mistake)
+                           : gated_mlp(checkpoint, prefix + "mlp.", normed, round, mistake);
+  return sum_of(std::move(x), mlp, round);
 }
 
 inline Rows embedded(const TwinCheckpoint& target, const std::vector<Token>& tokens) {

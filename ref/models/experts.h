@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// A mixture of experts: a row goes through the few MLPs that a router chooses for it, and their outputs are weighed.
+//
+// Routing of a row: p = softmax of the router's logits, in double (math64.h), summed by ascending id. Chosen are the
+// `chosen` largest logits, of equal ones the smaller id. An expert's weight is its p, where they are normalized divided
+// by the sum of the chosen p by ascending id, rounded to float once.
+//
+// The output of a row: y = 0, then y = y + weight * expert(x) for the chosen by ascending id, product and sum rounded.
+// The rows that chose an expert are gathered and go through it together, so experts that no row chose are not read;
+// by the row law that changes no bit.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ref/models/transformer.h"
+
+namespace draftproof {
+
+struct ExpertsWeights {
+  PackedMatrix router;  // [count][hidden]
+  std::vector<MlpWeights> experts;
+};
+
+/// `prefix` is everything before "gate.weight", such as "model.layers.3.mlp.". Experts are stored one by one
+/// ("experts.0.gate_proj.weight"), all in one tensor with gate and up joined ("experts.gate_up_proj"), or all in one
+/// tensor each (GGUF).
+ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts& layer, const std::string& prefix);
+
+/// What a router chose: for each row `chosen` experts, ids ascending, and their weights.
+struct Choices {
+  std::vector<int> experts;
+  std::vector<float> weights;
+};
+Choices choose_experts(const float* logits, int rows, const Experts& layer);
+
+/// Memory kept from call to call.
+struct ExpertsScratch {
+  std::vector<float> logits, gathered, out;
+  std::vector<int> rows;  // that chose an expert
+
+  static std::size_t bytes_per_row(const Experts& layer, int hidden) noexcept;
+};
+
+/// projected [rows][hidden] = the experts of normed
+void mix_experts(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights,
+                 ExpertsScratch& scratch);
+
+}  // namespace draftproof

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+#include "ref/models/ministral3.h"
+
+#include "kernels/math64.h"
+#include "kernels/threads.h"
+#include "ref/models/causal_transformer.h"
+#include "ref/models/mistral.h"
+
+namespace draftproof {
+namespace {
+
+/// How queries grow.
+struct Growth {
+  double beta = 0;
+  std::int64_t step = 1;  // positions
+
+  float at(int position) const {
+    return static_cast<float>(1 + beta * log64(static_cast<double>(1 + position / step)));
+  }
+};
+
+Growth read_growth(const Json& text) {
+  const auto block = text.find("rope_parameters");
+  const auto beta = block ? block->find("llama_4_scaling_beta") : std::nullopt;
+  if (!beta) return {};
+  const double number = beta->number();
+  if (!(number >= 0 && number <= 1)) beta->fail("must lie between 0 and 1");
+  return {number, block->at("original_max_position_embeddings").integer(1, 1 << 30)};
+}
+
+TransformerConfig describe_text(const Json& text) {
+  TransformerConfig config = read_transformer_config(text);
+  if (const auto cap = text.find("final_logit_softcapping")) cap->fail("soft-capped logits are not implemented");
+  read_growth(text);
+  set_window(text, read_window(text), config);
+  return config;
+}
+
+class Ministral3 final : public CausalTransformer {
+ public:
+  Ministral3(const WeightLoader& from, const TransformerConfig& description)
+      : CausalTransformer(from, description), growth_(read_growth(text_config(from.weights.config()))) {
+    for (int i = 0; i < layers(); ++i) layers_.push_back(load_pre_norm_layer(from, config(), i, prefix(i)));
+  }
+
+ private:
+  void layer(const TransformerPass& pass, int i) override {
+    const AttentionLayer& attention = config().attention(i);
+    const PreNormLayer& weights = layers_[static_cast<std::size_t>(i)];
+    pass.see(i);
+    pass.normalize(weights.attention_norm);
+    pass.project(attention, weights.attention);
+    grow_queries(pass, attention);
+    pass.attend(attention);
+    pass.project_attended(weights.attention);
+    pass.add_projected();
+    pass.normalize(weights.mlp_norm);
+    pass.mlp(weights.mlp);
+    pass.add_projected();
+  }
+
+  void grow_queries(const TransformerPass& pass, const AttentionLayer& attention) const {
+    for_rows(pass.rows, 1.0 * pass.rows * attention.q_width(), [&](int begin, int end) {
+      for (int row = begin; row < end; ++row) {
+        const float factor = growth_.at(pass.scratch.positions[static_cast<std::size_t>(row)]);
+        float* const q = pass.scratch.qkv.data() + static_cast<std::ptrdiff_t>(row) * attention.projected();
+        for (int j = 0; j < attention.q_width(); ++j) q[j] *= factor;
+      }
+    });
+  }
+
+  std::vector<PreNormLayer> layers_;
+  Growth growth_;
+};
+
+}  // namespace
+
+TransformerConfig describe_ministral3(const Json& json) {
+  const Json text = text_config(json);
+  const Json type = text.at("model_type");
+  if (type.string() != "ministral3" && type.string() != "mistral") {
+    type.fail("is not implemented as the text part; only 'ministral3' and 'mistral' are");
+  }
+  TransformerConfig config = type.string() == "mistral" ? describe_mistral(text) : describe_text(text);
+  config.unused = {"vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector."};
+  return config;
+}
+
+std::unique_ptr<Model> load_ministral3(const WeightLoader& from, const TransformerConfig& config) {
+  return std::make_unique<Ministral3>(from, config);
+}
+
+}  // namespace draftproof
