@@ -357,7 +357,8 @@ TEST_F(GgufCheckpoint, ReadsRopeScalingAsLlamaCppDoes) {
   // llama.cpp: a factor without a type is linear; rope.scale_linear is its older name; 0 is read as 1.
   for (const Scaling& scaling :
        {Scaling{"", "rope.scaling.factor", 4, "", "linear"},
-        Scaling{"linear", "rope.scaling.factor", 0.5F, "", "linear"}, Scaling{"", "rope.scale_linear", 2, "", "linear"}, Scaling{"yarn", "rope.scaling.factor", 4, "", "yarn"},
+        Scaling{"linear", "rope.scaling.factor", 0.5F, "", "linear"},
+        Scaling{"", "rope.scale_linear", 2, "", "linear"}, Scaling{"yarn", "rope.scaling.factor", 4, "", "yarn"},
         Scaling{"longrope", "rope.scaling.factor", 1, "llama.rope.scaling.type: 'longrope'", ""},
         Scaling{"yarn", "rope.scaling.attn_factor", 2, "llama.rope.scaling.attn_factor: is not implemented", ""},
         Scaling{"yarn", "rope.scaling.yarn_ext_factor", 0, "llama.rope.scaling.yarn_ext_factor: is not", ""},
