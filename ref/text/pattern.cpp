@@ -125,16 +125,16 @@ Pattern::~Pattern() = default;
 Pattern::Pattern(Pattern&&) noexcept = default;
 Pattern& Pattern::operator=(Pattern&&) noexcept = default;
 
-void Pattern::split(std::string_view text, MatchBudget& budget, std::vector<std::string_view>& pieces) const {
+void Pattern::split(std::string_view text, MatchBudget& budget, std::vector<PatternPart>& parts) const {
   std::size_t done = 0;
   std::size_t begin = 0;
   std::size_t end = 0;
   while (done < text.size() && compiled_->find(text, done, budget, begin, end)) {
-    if (begin > done) pieces.push_back(text.substr(done, begin - done));
-    pieces.push_back(text.substr(begin, end - begin));
+    if (begin > done) parts.push_back({text.substr(done, begin - done), false});
+    parts.push_back({text.substr(begin, end - begin), true});
     done = end;
   }
-  if (done < text.size()) pieces.push_back(text.substr(done));
+  if (done < text.size()) parts.push_back({text.substr(done), false});
 }
 
 std::string quote_for_pattern(std::string_view text) {

@@ -64,7 +64,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Model, BadJson,
-    ::testing::Values(Change{R"("type": "BPE")", R"("type": "Unigram")", "model.type", "'Unigram' is not implemented"},
+    ::testing::Values(Change{R"("type": "BPE")", R"("type": "WordPiece")", "model.type", "'WordPiece' is not impl"},
+                      Change{R"("type": "BPE")", R"("type": "Unigram")", "model", "'dropout', which is not"},
                       Change{R"("dropout": null)", R"("dropout": 0.1)", "model.dropout", "not implemented"},
                       Change{R"("continuing_subword_prefix": "")", R"("continuing_subword_prefix": "##")",
                              "model.continuing_subword_prefix", "not implemented"},
@@ -82,23 +83,35 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Steps, BadJson,
     ::testing::Values(
-        Change{no_normalizer, R"("normalizer": {"type": "Lowercase"})", "normalizer.type", "'Lowercase'"},
+        Change{no_normalizer, R"("normalizer": {"type": "BertNormalizer"})", "normalizer.type", "'BertNormalizer'"},
         Change{no_normalizer,
-               R"("normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "NFKC"}]})",
-               "normalizer.normalizers[1].type", "'NFKC'"},
+               R"("normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Upper"}]})",
+               "normalizer.normalizers[1].type", "'Upper'"},
+        Change{no_normalizer, R"("normalizer": {"type": "NFC", "x": 1})", "normalizer", "'x'"},
+        Change{no_normalizer,
+               R"("normalizer": {"type": "Replace", "pattern": {"String": ""}, "content": "x"})",
+               "normalizer.pattern.String", "is empty"},
+        Change{no_normalizer,
+               R"("normalizer": {"type": "Replace", "pattern": {"Regex": "(a"}, "content": "x"})",
+               "normalizer.pattern.Regex", "does not compile"},
+        Change{no_normalizer, R"("normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAA"})",
+               "normalizer.precompiled_charsmap", "base64"},
+        Change{no_normalizer, R"("normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAAAAAA"})",
+               "normalizer.precompiled_charsmap", "size of its trie"},
         Change{no_normalizer, R"("normalizer": "NFC")", "normalizer", "object"},
-        Change{pre_tokenizer, R"(null)", "pre_tokenizer", "null"},
-        Change{pre_tokenizer, R"({"type": "Metaspace"})", "pre_tokenizer.type", "'Metaspace'"},
-        Change{pre_tokenizer, R"({"type": "Sequence", "pretokenizers": []})", "pre_tokenizer", "no ByteLevel"},
+        Change{pre_tokenizer, R"({"type": "BertPreTokenizer"})", "pre_tokenizer.type", "'BertPreTokenizer'"},
+        Change{pre_tokenizer, R"({"type": "Metaspace"})", "pre_tokenizer.replacement", "missing"},
+        Change{pre_tokenizer, R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "last"})",
+               "pre_tokenizer.prepend_scheme", "'last'"},
+        Change{pre_tokenizer,
+               R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "first", "add_prefix_space": false})",
+               "pre_tokenizer.prepend_scheme", "contradicts"},
         Change{pre_tokenizer,
                R"({"type": "Sequence", "pretokenizers": [{"type": "ByteLevel"}, {"type": "Digits"}]})",
                "pre_tokenizer.pretokenizers[1]", "after ByteLevel"},
         Change{pre_tokenizer,
-               R"({"type": "Split", "pattern": {"Regex": "a"}, "behavior": "Removed", "invert": false})",
-               "pre_tokenizer.behavior", "'Removed'"},
-        Change{pre_tokenizer,
-               R"({"type": "Split", "pattern": {"Regex": "a"}, "behavior": "Isolated", "invert": true})",
-               "pre_tokenizer.invert", "true is not implemented"},
+               R"({"type": "Split", "pattern": {"Regex": "a"}, "behavior": "Dropped", "invert": false})",
+               "pre_tokenizer.behavior", "'Dropped'"},
         Change{pre_tokenizer,
                R"({"type": "Split", "pattern": {"Regex": "(a"}, "behavior": "Isolated", "invert": false})",
                "pre_tokenizer.pattern.Regex", "does not compile"},
@@ -109,6 +122,10 @@ INSTANTIATE_TEST_SUITE_P(
                "pre_tokenizer.pattern", "object"},
         Change{decoder, R"(null)", "decoder", "null"},
         Change{decoder, R"({"type": "WordPiece"})", "decoder.type", "'WordPiece'"},
+        Change{decoder, R"({"type": "Sequence", "decoders": [{"type": "Fuse"}, {"type": "ByteFallback"}]})",
+               "decoder.decoders[1]", "comes after Fuse"},
+        Change{decoder, R"({"type": "Replace", "pattern": {"String": "_"}, "content": "long"})", "decoder.content",
+               "longer than what it replaces"},
         Change{no_processor, R"("post_processor": {"type": "BertProcessing"})", "post_processor.type",
                "'BertProcessing'"},
         Change{no_processor,
@@ -151,7 +168,7 @@ TEST(TokenizerJson, RejectsFilesThatAreNotTokenizers) {
 TEST(TokenizerJson, RejectsLongAddedTokens) {
   const std::string json = test::replaced(test::small_json(), "<mark>", std::string(5000, 'x'));
   EXPECT_THAT(test::error_of([&] { test::load_json(json); }),
-              HasSubstr("added_tokens[0]: an added token is longer"));
+              HasSubstr("added_tokens[0]: the entry of id 259 is longer than 4096 bytes"));
 }
 
 TEST(TokenizerJson, AMissingByteIsAnErrorOnlyForTextsThatContainIt) {
@@ -178,7 +195,7 @@ TEST(TokenizerJson, ReadsOlderForms) {
 TEST(TokenizerJson, PutsASpaceBeforeEveryPieceWithoutOne) {
   std::string json =
       test::replaced(test::small_json(), R"("add_prefix_space": false)", R"("add_prefix_space": true)");
-  EXPECT_THAT(test::load_json(json).encode("a<mark>a"), ElementsAre(258, 259, 258));
+  EXPECT_THAT(test::load_json(json).encode("a<mark>a", true, true), ElementsAre(258, 259, 258));
   EXPECT_THAT(test::load_json(json).encode(""), ElementsAre());
   json = test::replaced(test::small_json(), pre_tokenizer, R"({"type": "Sequence", "pretokenizers": [
     {"type": "Split", "pattern": {"String": "."}, "behavior": "Isolated", "invert": false},
