@@ -16,11 +16,12 @@ int ByteBpe::missing_byte() const {
   return -1;
 }
 
-void ByteBpe::encode(std::span<const std::string_view> pieces, std::vector<Token>& tokens) const {
-  Merger merger;
-  std::vector<Symbol>& symbols = merger.symbols();
+void ByteBpe::encode(std::span<const std::string_view> pieces, PieceWork& work,
+                     std::vector<Token>& tokens) const {
+  std::vector<Symbol>& symbols = work.merger.symbols();
   const auto join = [this](const Symbol& left, const Symbol& right) { return merges_.find(left.token, right.token); };
   for (const std::string_view piece : pieces) {
+    if (work.memory.recall(piece, tokens)) continue;
     if (const Token whole = whole_.find(piece); whole >= 0) {
       tokens.push_back(whole);
       continue;
@@ -34,8 +35,9 @@ void ByteBpe::encode(std::span<const std::string_view> pieces, std::vector<Token
       }
       symbols.push_back({of_byte_[byte], static_cast<std::int32_t>(at), 1});
     }
-    merger.merge(join);
+    work.merger.merge(join);
     for (const Symbol& symbol : symbols) tokens.push_back(symbol.token);
+    work.memory.keep(piece, std::span(tokens).last(symbols.size()));
   }
 }
 

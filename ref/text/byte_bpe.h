@@ -2,7 +2,6 @@
 // Byte-pair encoding of bytes, as in GPT-2, Llama 3 and Qwen: every byte has a token, and merges join them by rank.
 #pragma once
 
-#include "ref/text/merging.h"
 #include "ref/text/piece_model.h"
 #include "ref/text/text_table.h"
 
@@ -20,7 +19,8 @@ class ByteBpe final : public PieceModel {
   /// A piece of exactly these bytes becomes this token without any merge.
   void take_whole(std::string_view bytes, Token token) { whole_.insert(bytes, token); }
 
-  void encode(std::span<const std::string_view> pieces, std::vector<Token>& tokens) const override;
+  void encode(std::span<const std::string_view> pieces, PieceWork& work,
+              std::vector<Token>& tokens) const override;
 
  private:
   std::string origin_;

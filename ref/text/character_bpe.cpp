@@ -48,56 +48,69 @@ bool CharacterBpe::taken_whole(std::string_view piece) const {
   return entries_whole_ || (line_feeds_whole_ && piece.find_first_not_of('\n') == std::string_view::npos);
 }
 
-template <typename Join>
-void CharacterBpe::encode_piece(std::string_view piece, Merger& merger, const Join& join,
-                                std::vector<Token>& tokens) const {
-  std::vector<Symbol>& symbols = merger.symbols();
+void CharacterBpe::merge(std::string_view part, Merger& merger) const {
+  if (ranks_.empty()) {
+    merger.merge([this](const Symbol& left, const Symbol& right) { return merges_.find(left.token, right.token); });
+  } else {
+    merger.merge([this, part](const Symbol& left, const Symbol& right) {
+      const Token token = entries_.find(part.substr(left.begin, left.size + right.size));
+      return token < 0 ? Joined{0, -1} : Joined{ranks_[token], token};
+    });
+  }
+}
+
+void CharacterBpe::encode_part(std::string_view part, bool& after_unknown, PieceWork& work,
+                               std::vector<Token>& tokens) const {
+  if (work.memory.recall(part, tokens)) {
+    after_unknown = false;
+    return;
+  }
+  std::vector<Symbol>& symbols = work.merger.symbols();
   symbols.clear();
-  bool after_unknown = false;
-  const auto finish = [&] {
-    merger.merge(join);
-    for (const Symbol& symbol : symbols) {
-      if (symbol.token >= 0) {
-        tokens.push_back(symbol.token);
-      } else {
-        unknown_.encode(piece.substr(symbol.begin, symbol.size), after_unknown, tokens);
-      }
-      after_unknown = symbol.token < 0;
+  for (std::size_t at = 0; at < part.size();) {
+    const std::size_t length = utf8::step(part, at).length;
+    symbols.push_back({entries_.find(part.substr(at, length)), static_cast<std::int32_t>(at),
+                       static_cast<std::int32_t>(length)});
+    at += length;
+  }
+  merge(part, work.merger);
+  bool known = true;
+  for (const Symbol& symbol : symbols) {
+    if (symbol.token >= 0) {
+      tokens.push_back(symbol.token);
+    } else {
+      unknown_.encode(part.substr(symbol.begin, symbol.size), after_unknown, tokens);
+      known = false;
     }
-    symbols.clear();
-  };
+    after_unknown = symbol.token < 0;
+  }
+  if (known) work.memory.keep(part, std::span(tokens).last(symbols.size()));
+}
+
+void CharacterBpe::encode_piece(std::string_view piece, PieceWork& work, std::vector<Token>& tokens) const {
+  bool after_unknown = false;
+  std::size_t begin = 0;
   char32_t left = 0;
   for (std::size_t at = 0; at < piece.size();) {
     const utf8::Step next = utf8::step(piece, at);
-    if (at > 0 && !may_be_joined(left, next.code_point)) finish();
-    symbols.push_back({entries_.find(piece.substr(at, next.length)), static_cast<std::int32_t>(at),
-                       static_cast<std::int32_t>(next.length)});
+    if (at > begin && !may_be_joined(left, next.code_point)) {
+      encode_part(piece.substr(begin, at - begin), after_unknown, work, tokens);
+      begin = at;
+    }
     left = next.code_point;
     at += next.length;
   }
-  finish();
+  encode_part(piece.substr(begin), after_unknown, work, tokens);
 }
 
-void CharacterBpe::encode(std::span<const std::string_view> pieces, std::vector<Token>& tokens) const {
-  Merger merger;
+void CharacterBpe::encode(std::span<const std::string_view> pieces, PieceWork& work,
+                          std::vector<Token>& tokens) const {
   for (const std::string_view piece : pieces) {
-    if (taken_whole(piece)) {
-      if (const Token whole = entries_.find(piece); whole >= 0) {
-        tokens.push_back(whole);
-        continue;
-      }
-    }
-    if (ranks_.empty()) {
-      const auto by_merge = [this](const Symbol& left, const Symbol& right) {
-        return merges_.find(left.token, right.token);
-      };
-      encode_piece(piece, merger, by_merge, tokens);
+    const Token whole = taken_whole(piece) ? entries_.find(piece) : -1;
+    if (whole >= 0) {
+      tokens.push_back(whole);
     } else {
-      const auto by_score = [this, piece](const Symbol& left, const Symbol& right) {
-        const Token token = entries_.find(piece.substr(left.begin, left.size + right.size));
-        return token < 0 ? Joined{0, -1} : Joined{ranks_[token], token};
-      };
-      encode_piece(piece, merger, by_score, tokens);
+      encode_piece(piece, work, tokens);
     }
   }
 }

@@ -7,7 +7,6 @@
 // joined across them, so the text is cut there and the cost stays linear.
 #pragma once
 
-#include "ref/text/merging.h"
 #include "ref/text/piece_model.h"
 #include "ref/text/text_table.h"
 
@@ -28,13 +27,16 @@ class CharacterBpe final : public PieceModel {
   /// A piece that is an entry becomes that token without any merge.
   void take_entries_whole() { entries_whole_ = true; }
 
-  void encode(std::span<const std::string_view> pieces, std::vector<Token>& tokens) const override;
+  void encode(std::span<const std::string_view> pieces, PieceWork& work,
+              std::vector<Token>& tokens) const override;
 
  private:
   static constexpr std::size_t neighbor_bits = std::size_t{1} << 20;
 
-  template <typename Join>
-  void encode_piece(std::string_view piece, Merger& merger, const Join& join, std::vector<Token>& tokens) const;
+  void encode_piece(std::string_view piece, PieceWork& work, std::vector<Token>& tokens) const;
+  /// `after_unknown`: whether the token before is of an unknown character; told of the last one.
+  void encode_part(std::string_view part, bool& after_unknown, PieceWork& work, std::vector<Token>& tokens) const;
+  void merge(std::string_view part, Merger& merger) const;
   bool taken_whole(std::string_view piece) const;
   bool may_be_joined(char32_t left, char32_t right) const;
 

@@ -5,6 +5,7 @@
 #include <pcre2.h>
 
 #include <array>
+#include <bitset>
 #include <limits>
 #include <new>
 
@@ -50,6 +51,15 @@ std::string pcre2_message(int code) {
   return reinterpret_cast<const char*>(text.data());
 }
 
+/// Returns the bytes that a match can begin with, as far as PCRE2 knows.
+std::bitset<256> first_bytes_of(const pcre2_code& code) {
+  const std::uint8_t* known = nullptr;
+  pcre2_pattern_info(&code, PCRE2_INFO_FIRSTBITMAP, &known);
+  std::bitset<256> bytes;
+  for (std::size_t byte = 0; byte < 256; ++byte) bytes[byte] = known == nullptr || (known[byte / 8] >> byte % 8 & 1) != 0;
+  return bytes;
+}
+
 }  // namespace
 
 struct MatchBudget::Workspace {
@@ -70,6 +80,7 @@ MatchBudget::~MatchBudget() = default;
 struct Pattern::Compiled {
   Held<pcre2_code, pcre2_code_free> code;
   std::string origin;
+  std::bitset<256> first_bytes;  // a match begins with one of these
 
   /// Finds the next match in `text` at or after `start`; returns false when there is none.
   bool find(std::string_view text, std::size_t start, MatchBudget& budget, std::size_t& begin, std::size_t& end) const;
@@ -77,6 +88,8 @@ struct Pattern::Compiled {
 
 bool Pattern::Compiled::find(std::string_view text, std::size_t start, MatchBudget& budget, std::size_t& begin,
                              std::size_t& end) const {
+  while (start < text.size() && !first_bytes.test(static_cast<unsigned char>(text[start]))) ++start;
+  if (start == text.size()) return false;  // a match is not empty
   MatchBudget::Workspace& workspace = *budget.workspace_;
   int status = PCRE2_ERROR_MATCHLIMIT;
   for (std::uint64_t limit = first_limit; status == PCRE2_ERROR_MATCHLIMIT; limit *= limit_growth) {
@@ -118,6 +131,7 @@ Pattern::Pattern(const std::string& expression, const std::string& origin) : com
   std::uint32_t matches_empty = 0;
   pcre2_pattern_info(compiled_->code.get(), PCRE2_INFO_MATCHEMPTY, &matches_empty);
   if (matches_empty != 0) throw Error(origin + ": the expression can match an empty text, which is not implemented");
+  compiled_->first_bytes = first_bytes_of(*compiled_->code);
   pcre2_jit_compile(compiled_->code.get(), PCRE2_JIT_COMPLETE);  // if this fails, the interpreter is used
 }
 

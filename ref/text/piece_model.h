@@ -9,15 +9,23 @@
 #include <vector>
 
 #include "ref/base/token.h"
+#include "ref/text/merging.h"
+#include "ref/text/piece_memory.h"
 
 namespace draftproof {
+
+/// What the pieces of one text have in common, for one model.
+struct PieceWork {
+  Merger merger;
+  PieceMemory memory;
+};
 
 class PieceModel {
  public:
   virtual ~PieceModel() = default;
   /// Appends the tokens of `pieces` (UTF-8, none empty), in order. Throws Error, naming the vocabulary, when it lacks
-  /// what a piece contains. Thread-safe.
-  virtual void encode(std::span<const std::string_view> pieces, std::vector<Token>& tokens) const = 0;
+  /// what a piece contains. Thread-safe, with works of their own.
+  virtual void encode(std::span<const std::string_view> pieces, PieceWork& work, std::vector<Token>& tokens) const = 0;
 };
 
 /// What becomes of a character that is in no entry.

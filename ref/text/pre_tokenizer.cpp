@@ -2,7 +2,6 @@
 #include "ref/text/pre_tokenizer.h"
 
 #include <algorithm>
-#include <iterator>
 
 namespace draftproof {
 namespace {
@@ -56,15 +55,22 @@ std::vector<std::string_view> contiguous(const std::vector<PatternPart>& parts) 
   return merged;
 }
 
-std::vector<std::string_view> behaved(const std::vector<PatternPart>& parts, SplitBehavior behavior) {
-  if (behavior == SplitBehavior::merged_with_previous) return merged_with_previous(parts);
-  if (behavior == SplitBehavior::merged_with_next) return merged_with_next(parts);
-  if (behavior == SplitBehavior::contiguous) return contiguous(parts);
-  std::vector<std::string_view> kept;
-  for (const PatternPart& part : parts) {
-    if (behavior == SplitBehavior::isolated || !part.matches) kept.push_back(part.text);
+void append(const std::vector<std::string_view>& pieces, std::vector<std::string_view>& to) {
+  to.insert(to.end(), pieces.begin(), pieces.end());
+}
+
+/// Appends the pieces that the parts of one piece become.
+void append_pieces(const std::vector<PatternPart>& parts, SplitBehavior behavior, std::vector<std::string_view>& to) {
+  switch (behavior) {
+    case SplitBehavior::merged_with_previous: return append(merged_with_previous(parts), to);
+    case SplitBehavior::merged_with_next: return append(merged_with_next(parts), to);
+    case SplitBehavior::contiguous: return append(contiguous(parts), to);
+    case SplitBehavior::isolated:
+    case SplitBehavior::removed: break;
   }
-  return kept;
+  for (const PatternPart& part : parts) {
+    if (behavior == SplitBehavior::isolated || !part.matches) to.push_back(part.text);
+  }
 }
 
 void apply(const SplitStep& step, bool, MatchBudget& budget, Pieces& pieces) {
@@ -76,7 +82,7 @@ void apply(const SplitStep& step, bool, MatchBudget& budget, Pieces& pieces) {
     if (step.inverted) {
       for (PatternPart& part : parts) part.matches = !part.matches;
     }
-    std::ranges::copy(behaved(parts, step.behavior), std::back_inserter(finer));
+    append_pieces(parts, step.behavior, finer);
   }
   pieces.list = std::move(finer);
 }

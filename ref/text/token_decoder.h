@@ -24,7 +24,7 @@ class TokenDecoder {
 
 /// How a text begins: encoding put spaces there that decoding takes away.
 struct TextStart {
-  std::size_t spaces = 0;    // as many spaces, if there are any, before everything else
+  std::size_t spaces = 0;    // as many, if there are any, before everything else
   bool whole_token = false;  // all spaces of the first token
 };
 

@@ -38,23 +38,29 @@ struct Tokenizer::Impl {
     return token >= 0 && index < parts.entries.size() ? &parts.entries[index] : nullptr;
   }
 
+  /// What one call of encode has in common.
+  struct Encoding {
+    bool parse_special;
+    MatchBudget budget;
+    PieceWork work;
+    std::vector<Token> tokens;
+  };
   /// `first`: the whole text begins here.
-  void encode_normalized(std::string_view text, bool first, bool parse_special, MatchBudget& budget,
-                         std::vector<Token>& tokens) const;
+  void encode_normalized(std::string_view text, bool first, Encoding& encoding) const;
 
   TokenizerParts parts;
   AddedTokenCutter raw_cutter;
   AddedTokenCutter normalized_cutter;
 };
 
-void Tokenizer::Impl::encode_normalized(std::string_view text, bool first, bool parse_special, MatchBudget& budget,
-                                        std::vector<Token>& tokens) const {
-  for (const TextPart& part : normalized_cutter.cut(text, parse_special)) {
+void Tokenizer::Impl::encode_normalized(std::string_view text, bool first, Encoding& encoding) const {
+  for (const TextPart& part : normalized_cutter.cut(text, encoding.parse_special)) {
     if (part.token >= 0) {
-      tokens.push_back(part.token);
+      encoding.tokens.push_back(part.token);
     } else {
       const bool begins = first && part.text.data() == text.data();
-      parts.model->encode(parts.pre_tokenizer.split(part.text, begins, budget).list, tokens);
+      const Pieces pieces = parts.pre_tokenizer.split(part.text, begins, encoding.budget);
+      parts.model->encode(pieces.list, encoding.work, encoding.tokens);
     }
   }
 }
@@ -83,21 +89,21 @@ std::vector<Token> Tokenizer::encode(std::string_view text, bool add_special, bo
   if (text.size() > text_bytes_max) throw Error("the text to encode is longer than 1 GiB; encode it in parts");
   if (!utf8::is_valid(text)) throw Error("the text to encode is not UTF-8; convert it first");
   const TokenizerParts& parts = impl_->parts;
-  MatchBudget budget(text.size());
-  std::vector<Token> tokens;
+  Impl::Encoding encoding{parse_special, MatchBudget(text.size()), {}, {}};
+  std::vector<Token>& tokens = encoding.tokens;
   if (add_special) tokens = parts.before;
   for (const TextPart& part : impl_->raw_cutter.cut(text, parse_special)) {
     const bool first = part.text.data() == text.data();
     if (part.token >= 0) {
       tokens.push_back(part.token);
     } else if (parts.normalizer.empty()) {
-      impl_->encode_normalized(part.text, first, parse_special, budget, tokens);
+      impl_->encode_normalized(part.text, first, encoding);
     } else {
-      impl_->encode_normalized(parts.normalizer.apply(part.text, budget), first, parse_special, budget, tokens);
+      impl_->encode_normalized(parts.normalizer.apply(part.text, encoding.budget), first, encoding);
     }
   }
   if (add_special) tokens.insert(tokens.end(), parts.after.begin(), parts.after.end());
-  return tokens;
+  return std::move(encoding.tokens);
 }
 
 void Tokenizer::append_bytes(Token token, bool skip_special, std::string& bytes) const {

@@ -210,6 +210,7 @@ TokenizerParts read_sentencepiece_bpe(const Fields& fields) {
   return std::move(builder.parts());
 }
 
+/// Normalized by SentencePiece's own rules, which llama.cpp follows but for a U+2581 at the end of a text.
 TokenizerParts read_unigram(const Fields& fields) {
   normalizers::SentencePiece rules;
   rules.remove_extra_spaces = fields.flag("tokenizer.ggml.remove_extra_whitespaces", false);

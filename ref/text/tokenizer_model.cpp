@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Reads tokenizer.model, the ModelProto of SentencePiece (sentencepiece_model.proto): BPE and unigram models. Fields
 // that describe how the model was trained are skipped; a field of the normalizer that is not implemented is rejected.
+#include <limits>
 #include <string>
 
 #include "ref/base/error.h"
@@ -123,6 +124,12 @@ Normalizer normalizer_of(const Model& model, const std::string& origin) {
   return normalizer;
 }
 
+/// Returns how many spaces at the start are no part of a decoded text.
+std::size_t spaces_at_start(const NormalizerSpec& spec) {
+  if (spec.remove_extra_whitespaces) return std::numeric_limits<std::size_t>::max();
+  return spec.add_dummy_prefix ? 1 : 0;
+}
+
 /// Returns the flag of the tokenizer_config.json beside the model; `otherwise` when there is none.
 bool configured(const std::filesystem::path& file, std::string_view flag, bool otherwise) {
   const std::filesystem::path config = file.parent_path() / "tokenizer_config.json";
@@ -149,7 +156,7 @@ TokenizerParts read_tokenizer_model(const std::filesystem::path& file) {
   add_pieces(model.pieces, model.kind, PieceSource::sentencepiece, name + ": field pieces", builder);
   TokenizerParts& parts = builder.parts();
   parts.normalizer = normalizer_of(model, name + ": field normalizer_spec");
-  parts.start.spaces = model.normalizer.add_dummy_prefix ? 1 : 0;
+  parts.start.spaces = spaces_at_start(model.normalizer);
   // SentencePiece adds nothing by itself; the models do: Llama's a BOS, T5's an EOS.
   const bool bpe = model.kind == PieceKind::bpe;
   parts.before = added_around(name, "trainer_spec.bos_id", model.bos, configured(file, "add_bos_token", bpe), builder);

@@ -88,7 +88,7 @@ void Unigram::encode_piece(std::string_view piece, std::vector<Best>& best, std:
   emit(piece.substr(done), best, after_unknown, tokens);
 }
 
-void Unigram::encode(std::span<const std::string_view> pieces, std::vector<Token>& tokens) const {
+void Unigram::encode(std::span<const std::string_view> pieces, PieceWork&, std::vector<Token>& tokens) const {
   std::vector<Best> best;
   for (const std::string_view piece : pieces) encode_piece(piece, best, tokens);
 }

@@ -21,7 +21,8 @@ class Unigram final : public PieceModel {
   /// The smallest score of the vocabulary, entries that text cannot become included where the file says so.
   void set_smallest_score(double score) { unknown_score_ = score - 10; }
 
-  void encode(std::span<const std::string_view> pieces, std::vector<Token>& tokens) const override;
+  void encode(std::span<const std::string_view> pieces, PieceWork& work,
+              std::vector<Token>& tokens) const override;
 
  private:
   struct Node {

@@ -27,7 +27,8 @@ ByteBpe make(const std::vector<Rule>& rules) {
 
 std::vector<Token> encode(const PieceModel& bpe, std::string_view piece) {
   std::vector<Token> tokens;
-  bpe.encode({&piece, 1}, tokens);
+  PieceWork work;
+  bpe.encode({&piece, 1}, work, tokens);
   return tokens;
 }
 

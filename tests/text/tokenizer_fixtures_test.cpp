@@ -68,6 +68,54 @@ TEST_P(HuggingFace, AgreesOnEveryBrokenByteSequence) {
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, HuggingFace, ::testing::Values("qwen", "gpt2", "llama3"));
 
+/// SentencePiece's, llama.cpp's and Hugging Face's answers for vocabularies of characters.
+class Characters : public ::testing::TestWithParam<const char*> {
+ protected:
+  Characters() : folder_(test::fixtures() / "external" / "tokenizers-characters" / GetParam()) {}
+  std::filesystem::path file() const {
+    for (const char* name : {"tokenizer.model", "tokenizer.json", "vocabulary.gguf"}) {
+      if (std::filesystem::exists(folder_ / name)) return folder_ / name;
+    }
+    return folder_;
+  }
+  std::filesystem::path folder_;
+};
+
+TEST_P(Characters, AgreeOnEveryText) {
+  const Tokenizer tokenizer = Tokenizer::load(file());
+  const Json cases = Json::read(folder_ / "cases.json").at("encode");
+  ASSERT_GT(cases.size(), 120u);
+  const bool sentencepiece = file().extension() == ".model";  // where control pieces are never parsed
+  for (std::size_t index = 0; index < cases.size(); ++index) {
+    const Json one = cases[index];
+    const std::string text = one.at("text").string();
+    SCOPED_TRACE(text);
+    const auto ids = tokens_of(one.at("ids"));
+    EXPECT_EQ(tokenizer.encode(text, false, !sentencepiece), ids);
+    if (const auto expected = one.find("ids_with_special")) {
+      EXPECT_EQ(tokenizer.encode(text, true, true), tokens_of(*expected));
+    }
+    if (const auto expected = one.find("ids_of_text")) {
+      EXPECT_EQ(tokenizer.encode(text, false, false), tokens_of(*expected));
+    }
+    const auto decoded_ids = sentencepiece ? ids : tokenizer.encode(text, true, true);
+    if (const auto expected = one.find("decoded")) {
+      EXPECT_EQ(tokenizer.decode(decoded_ids, false), expected->string());
+      EXPECT_EQ(streamed(tokenizer, decoded_ids, false), expected->string());
+    }
+    if (const auto expected = one.find("decoded_skipping_special")) {
+      EXPECT_EQ(tokenizer.decode(decoded_ids, true), expected->string());
+      EXPECT_EQ(streamed(tokenizer, decoded_ids, true), expected->string());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, Characters,
+                         ::testing::Values("llama-model", "llama-gguf", "llama-prepend", "llama-metaspace",
+                                           "gemma-model", "gemma-gguf", "gemma-split", "no-bytes-model", "t5-model",
+                                           "t5-gguf", "t5-unigram", "unigram-bytes-model",
+                                           "unigram-bytes-normalized"));
+
 TEST(ShippedModels, HaveTokenizersThatLoad) {
   for (const char* name : {"tale-small", "tale-target"}) {
     const Tokenizer tokenizer = Tokenizer::load(test::fixtures() / "models" / name);
