@@ -10,7 +10,8 @@ namespace {
 constexpr std::size_t text_bytes_max = (std::size_t{1} << 31) - 1;  // positions in a text are 32 bits
 
 void check_size(std::size_t bytes) {
-  if (bytes > text_bytes_max) throw Error("the text to encode is longer than 2 GiB once normalized; encode it in parts");
+  if (bytes <= text_bytes_max) return;
+  throw Error("the text to encode is longer than 2 GiB once normalized; encode it in parts");
 }
 
 void append_checked(std::string& text, std::string_view more) {

@@ -56,7 +56,9 @@ std::bitset<256> first_bytes_of(const pcre2_code& code) {
   const std::uint8_t* known = nullptr;
   pcre2_pattern_info(&code, PCRE2_INFO_FIRSTBITMAP, &known);
   std::bitset<256> bytes;
-  for (std::size_t byte = 0; byte < 256; ++byte) bytes[byte] = known == nullptr || (known[byte / 8] >> byte % 8 & 1) != 0;
+  for (std::size_t byte = 0; byte < 256; ++byte) {
+    bytes[byte] = known == nullptr || (known[byte / 8] >> byte % 8 & 1) != 0;
+  }
   return bytes;
 }
 

@@ -259,7 +259,9 @@ TokenDecoder::Step read_decoder_step(const Json& step, TextStart& start) {
     const auto text = replaced_text(pattern);
     if (!text) pattern.fail("has no String");
     const std::string& with = step.at("content").string();
-    if (with.size() > text->size()) step.at("content").fail("is longer than what it replaces, which is not implemented");
+    if (with.size() > text->size()) {
+      step.at("content").fail("is longer than what it replaces, which is not implemented");
+    }
     return token_decoders::replace(*text, with);
   }
   if (type == "Strip") {

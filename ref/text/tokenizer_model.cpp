@@ -60,7 +60,8 @@ void read_trainer(std::string_view message, const std::string& origin, Model& mo
     if (fields.number() == 3) {
       const std::int64_t type = fields.integer("model_type");
       if (type != 1 && type != 2) {
-        throw Error(origin + ": model_type " + std::to_string(type) + " is not implemented; 1 (unigram) and 2 (BPE) are");
+        throw Error(origin + ": model_type " + std::to_string(type) +
+                    " is not implemented; 1 (unigram) and 2 (BPE) are");
       }
       model.kind = type == 1 ? PieceKind::unigram : PieceKind::bpe;
     }
