@@ -75,7 +75,7 @@ int threads_of(const CommonOptions& options);
 /// Throws Error for a name that does not exist; the message lists the names.
 LoadOptions layout_of(const LayoutOptions& options);
 
-/// Returns the text of a file of at most 16 MiB; "-" is standard input. Throws Error for a longer one, and an empty one.
+/// Returns the text of a file of at most 16 MiB; "-" is standard input. Throws Error for a longer or an empty one.
 std::string read_text_file(const std::string& path);
 
 /// True when the prompt was not given as an option, and standard input is a pipe or a file, which is then the prompt.

@@ -3,8 +3,12 @@
 
 #include <algorithm>
 
+#include "ref/base/error.h"
+
 namespace draftproof {
 namespace {
+
+constexpr std::size_t piece_bytes_max = (std::size_t{1} << 31) - 16;  // positions in a piece are 32 bits
 
 /// `left` and `right` are neighbors in one text.
 std::string_view joined(std::string_view left, std::string_view right) {
@@ -103,11 +107,20 @@ void for_each_marked(std::string_view text, std::string_view mark, const Act& ac
   }
 }
 
+std::string with_marks(std::string_view piece, const std::string& mark) {
+  const auto spaces = static_cast<std::size_t>(std::ranges::count(piece, ' '));
+  if (piece.size() + spaces * mark.size() > piece_bytes_max) {
+    throw Error("the text to encode is longer than 2 GiB once its spaces are marked; encode it in parts");
+  }
+  std::string marked;
+  for (const char byte : piece) byte == ' ' ? marked += mark : marked += byte;
+  return marked;
+}
+
 void apply(const MetaspaceStep& step, bool first, MatchBudget&, Pieces& pieces) {
   std::vector<std::string_view> finer;
   for (const std::string_view piece : pieces.list) {
-    std::string& marked = pieces.changed.emplace_back();
-    for (const char byte : piece) byte == ' ' ? marked += step.mark : marked += byte;
+    std::string& marked = pieces.changed.emplace_back(with_marks(piece, step.mark));
     const bool prepend = step.prepend == MetaspaceStep::Prepend::always ||
                          (step.prepend == MetaspaceStep::Prepend::first && first && finer.empty());
     if (prepend && !marked.starts_with(step.mark)) marked = step.mark + marked;

@@ -176,19 +176,19 @@ TokenizerParts read_gemma4(const Fields& fields) {
   TokenizerParts& parts = builder.parts();
   parts.pre_tokenizer.add(SplitStep{{R"([^\n]+|[\n]+)", fields.where("tokenizer.ggml.model")}});
   const std::vector<ScoredPiece> pieces = read_pieces(fields, false);
+  add_tokens(pieces, builder);
   UnknownText unknown(fields.where("tokenizer.ggml.tokens"));
   for (std::size_t id = 0; id < pieces.size(); ++id) {
     const auto byte = byte_of_fallback_entry(pieces[id].text);
-    if (byte) unknown.set_byte(*byte, static_cast<Token>(id));
+    if (!byte) continue;
+    unknown.set_byte(*byte, static_cast<Token>(id));
+    parts.entries[id].byte = true;
   }
   auto bpe = std::make_unique<CharacterBpe>(std::move(unknown));
   bpe->take_line_feeds_whole();
   for (std::size_t id = 0; id < pieces.size(); ++id) {
-    const PieceType type = pieces[id].type;
-    const bool found = type == PieceType::normal || type == PieceType::unused || type == PieceType::user_defined;
-    if (found && !byte_of_fallback_entry(pieces[id].text)) bpe->add_entry(pieces[id].text, static_cast<Token>(id));
+    if (!parts.entries[id].special && !parts.entries[id].byte) bpe->add_entry(pieces[id].text, static_cast<Token>(id));
   }
-  add_tokens(pieces, builder);
   read_merges(fields, builder, bpe->merges());
   parts.model = std::move(bpe);
   parts.before = added(fields, true, "tokenizer.ggml.bos_token_id", {}, builder);

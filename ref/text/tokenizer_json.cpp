@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <limits>
 
+#include "ref/base/utf8.h"
 #include "ref/formats/json.h"
 #include "ref/formats/printable.h"
 #include "ref/text/base64.h"
@@ -132,8 +133,9 @@ MetaspaceStep read_metaspace(const Json& step) {
   refuse_other_fields(step, {"type", "replacement", "add_prefix_space", "prepend_scheme", "split", "str_rep"});
   using Prepend = MetaspaceStep::Prepend;
   const Json mark = step.at("replacement");
-  if (mark.string().empty()) mark.fail("is empty");
-  MetaspaceStep result{content_of(mark), Prepend::always, flag(step, "split", true)};
+  const bool one_character = !mark.string().empty() && utf8::step(mark.string(), 0).length == mark.string().size();
+  if (!one_character) mark.fail("must be one character");
+  MetaspaceStep result{mark.string(), Prepend::always, flag(step, "split", true)};
   if (!flag(step, "add_prefix_space", true)) result.prepend = Prepend::never;  // the older field
   if (const auto scheme = step.find("prepend_scheme")) {
     const std::string& name = scheme->string();
@@ -328,7 +330,8 @@ void for_each_text(TokenizerPartsBuilder& builder, const Act& act) {
   const TokenizerParts& parts = builder.parts();
   for (std::size_t id = 0; id < parts.entries.size(); ++id) {
     const TokenizerParts::Entry& entry = parts.entries[id];
-    if (entry.taken && !entry.special && parts.vocabulary.contains(entry.text)) act(entry.text, static_cast<Token>(id));
+    const bool text = entry.taken && !entry.special && !entry.byte;
+    if (text && parts.vocabulary.contains(entry.text)) act(entry.text, static_cast<Token>(id));
   }
 }
 
@@ -351,11 +354,12 @@ std::unique_ptr<const PieceModel> read_byte_bpe(const Json& model, TokenizerPart
 }
 
 /// Sets the token of every byte.
-void set_bytes(const Json& vocabulary, const TokenizerPartsBuilder& builder, UnknownText& unknown) {
+void set_bytes(const Json& vocabulary, TokenizerPartsBuilder& builder, UnknownText& unknown) {
   for (int byte = 0; byte < 256; ++byte) {
     const std::string text = fallback_entry(static_cast<unsigned char>(byte));
     const Token token = builder.find(text);
     if (token < 0) vocabulary.fail("has no entry " + in_quotes(text) + ", which byte_fallback needs");
+    builder.parts().entries[token].byte = true;
     unknown.set_byte(static_cast<unsigned char>(byte), token);
   }
 }
@@ -363,17 +367,14 @@ void set_bytes(const Json& vocabulary, const TokenizerPartsBuilder& builder, Unk
 std::unique_ptr<const PieceModel> read_character_bpe(const Json& model, TokenizerPartsBuilder& builder) {
   const Json vocabulary = model.at("vocab");
   UnknownText unknown(vocabulary.where());
-  const bool fallback = flag(model, "byte_fallback", false);
-  if (fallback) set_bytes(vocabulary, builder, unknown);
+  if (flag(model, "byte_fallback", false)) set_bytes(vocabulary, builder, unknown);
   if (const auto token = model.find("unk_token")) {
     const Token id = builder.find(token->string());
     if (id < 0) token->fail(in_quotes(token->string()) + " is not in the vocabulary");
     unknown.set_unknown(id, flag(model, "fuse_unk", false));
   }
   auto bpe = std::make_unique<CharacterBpe>(std::move(unknown));
-  for_each_text(builder, [&](const std::string& text, Token token) {
-    if (!fallback || !byte_of_fallback_entry(text)) bpe->add_entry(text, token);
-  });
+  for_each_text(builder, [&](const std::string& text, Token token) { bpe->add_entry(text, token); });
   read_merges(model.at("merges"), builder, bpe->merges());
   if (flag(model, "ignore_merges", false)) bpe->take_entries_whole();
   return bpe;
@@ -392,9 +393,8 @@ void read_scored_vocabulary(const Json& vocabulary, TokenizerPartsBuilder& build
 
 std::unique_ptr<const PieceModel> read_unigram(const Json& model, TokenizerPartsBuilder& builder) {
   const Json vocabulary = model.at("vocab");
-  const bool fallback = flag(model, "byte_fallback", false);
   UnknownText unknown(vocabulary.where());
-  if (fallback) set_bytes(vocabulary, builder, unknown);
+  if (flag(model, "byte_fallback", false)) set_bytes(vocabulary, builder, unknown);
   Token unknown_id = -1;
   if (const auto id = model.find("unk_id")) {
     unknown_id = static_cast<Token>(id->integer(0, static_cast<std::int64_t>(vocabulary.size()) - 1));
@@ -405,7 +405,7 @@ std::unique_ptr<const PieceModel> read_unigram(const Json& model, TokenizerParts
   for (std::size_t id = 0; id < vocabulary.size(); ++id) smallest = std::min(smallest, vocabulary[id][1].number());
   unigram->set_smallest_score(smallest);
   for_each_text(builder, [&](const std::string& text, Token token) {
-    if (token == unknown_id || (fallback && byte_of_fallback_entry(text))) return;
+    if (token == unknown_id) return;
     unigram->add_entry(text, token, vocabulary[static_cast<std::size_t>(token)][1].number());
   });
   return unigram;

@@ -78,7 +78,7 @@ void TokenizerPartsBuilder::add_merge(MergeTable& merges, const std::string& lef
   const Token left_token = merged(left, origin);
   const Token right_token = merged(right, origin);
   const Token result = merged(left + right, origin);
-  if (parts_.entries[result].special) return;
+  if (parts_.entries[result].special || parts_.entries[result].byte) return;
   if (!merges.add(left_token, right_token, result)) {
     throw Error(origin + ": the merge of " + in_quotes(left) + " and " + in_quotes(right) + " occurs twice");
   }

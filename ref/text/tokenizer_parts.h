@@ -32,6 +32,7 @@ struct TokenizerParts {
     bool taken = false;
     bool added = false;
     bool special = false;  // never what a text becomes, unless it is asked to
+    bool byte = false;     // stands for one byte of unknown text, never for its own text
   };
 
   std::vector<Entry> entries;                         // by id; ids may leave gaps
@@ -59,7 +60,7 @@ class TokenizerPartsBuilder {
   /// Adds a token with `id`, `content` and flags set; without a pattern, that is the content, normalized if it must be.
   void add_token(AddedToken token, const std::string& origin, std::optional<std::string> bytes = {});
 
-  /// Adds the merge of two entries to a third. One that would make a special token out of text is left out.
+  /// Adds the merge of two entries to a third. One to a special token or a byte is left out: text becomes neither.
   void add_merge(MergeTable& merges, const std::string& left, const std::string& right,
                  const std::string& origin) const;
   /// "LEFT RIGHT", the older spelling.
