@@ -232,7 +232,8 @@ Request make_request(const CommonOptions& options, const Checkpoint& files, cons
     const std::string text = file.empty() ? options.prompt : read_prompt(file);
     if (text.empty()) throw Error("there is no prompt; give --prompt, --prompt-file or --prompt-tokens");
     if (tokenizer == nullptr) {
-      throw Error(options.target + " has no tokenizer (tokenizer.json or tokenizer.model); give the prompt as --prompt-tokens");
+      throw Error(options.target +
+                  " has no tokenizer (tokenizer.json or tokenizer.model); give the prompt as --prompt-tokens");
     }
     request.prompt = tokenizer->encode(text, true, options.parse_special);
   }
