@@ -43,6 +43,28 @@ const icu::Normalizer2& newest(Form form) {
   return *found;
 }
 
+/// Returns the next place after `begin` where a cluster ends for certain, which is quicker than to ask ICU: between two
+/// characters of ASCII that are not a carriage return and a line feed.
+std::size_t certain_break(std::string_view text, std::size_t begin) {
+  const auto is_ascii = [&](std::size_t at) { return static_cast<unsigned char>(text[at]) < 0x80; };
+  std::size_t at = begin + 1;
+  while (at < text.size() && !(is_ascii(at - 1) && is_ascii(at) && text[at] != '\n')) ++at;
+  return at;
+}
+
+void append_graphemes(std::string_view text, icu::BreakIterator& breaks, std::vector<std::string_view>& clusters) {
+  UErrorCode status = U_ZERO_ERROR;
+  UText* const opened = utext_openUTF8(nullptr, text.data(), static_cast<std::int64_t>(text.size()), &status);
+  check(status);
+  const std::unique_ptr<UText, decltype(&utext_close)> closed_later(opened, &utext_close);
+  breaks.setText(opened, status);
+  check(status);
+  for (std::int32_t begin = breaks.first(), end = breaks.next(); end != icu::BreakIterator::DONE;
+       begin = end, end = breaks.next()) {
+    clusters.push_back(text.substr(begin, end - begin));
+  }
+}
+
 }  // namespace
 
 std::string normalized(Form form, std::string_view text) {
@@ -77,15 +99,12 @@ std::vector<std::string_view> graphemes(std::string_view text) {
   const std::unique_ptr<icu::BreakIterator> breaks(
       icu::BreakIterator::createCharacterInstance(icu::Locale::getRoot(), status));
   check(status);
-  UText* const opened = utext_openUTF8(nullptr, text.data(), static_cast<std::int64_t>(text.size()), &status);
-  check(status);
-  const std::unique_ptr<UText, decltype(&utext_close)> closed_later(opened, &utext_close);
-  breaks->setText(opened, status);
-  check(status);
   std::vector<std::string_view> clusters;
-  for (std::int32_t begin = breaks->first(), end = breaks->next(); end != icu::BreakIterator::DONE;
-       begin = end, end = breaks->next()) {
-    clusters.push_back(text.substr(begin, end - begin));
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = certain_break(text, begin);
+    const std::string_view part = text.substr(begin, end - begin);
+    part.size() == 1 ? clusters.push_back(part) : append_graphemes(part, *breaks, clusters);
+    begin = end;
   }
   return clusters;
 }

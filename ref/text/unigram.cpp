@@ -88,9 +88,14 @@ void Unigram::encode_piece(std::string_view piece, std::vector<Best>& best, std:
   emit(piece.substr(done), best, after_unknown, tokens);
 }
 
-void Unigram::encode(std::span<const std::string_view> pieces, PieceWork&, std::vector<Token>& tokens) const {
+void Unigram::encode(std::span<const std::string_view> pieces, PieceWork& work, std::vector<Token>& tokens) const {
   std::vector<Best> best;
-  for (const std::string_view piece : pieces) encode_piece(piece, best, tokens);
+  for (const std::string_view piece : pieces) {
+    if (work.memory.recall(piece, tokens)) continue;
+    const std::size_t before = tokens.size();
+    encode_piece(piece, best, tokens);
+    work.memory.keep(piece, std::span(tokens).subspan(before));
+  }
 }
 
 }  // namespace draftproof
