@@ -7,6 +7,7 @@
 #include "kernels/threads.h"
 #include "ref/text/tokenizer.h"
 #include "tools/bench/bench.h"
+#include "tools/statistics.h"
 
 namespace draftproof {
 namespace {
