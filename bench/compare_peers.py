@@ -71,10 +71,15 @@ class Problem(Exception):
     """One sentence for the reader."""
 
 
+def absolute(path: str | Path) -> Path:
+    return Path(path).absolute()
+
+
 def run(command: list[str], diagnostics: bool = False) -> str:
-    """What it prints; diagnostics too where asked for."""
+    """What it prints; diagnostics too where asked for. Peers leave a log in their folder, so they get one of their own."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     except FileNotFoundError:
         raise Problem(f"{command[0]} is not there; build it (--help says how) or name its folder") from None
     except PermissionError:
@@ -346,12 +351,12 @@ def row_counts(text: str) -> list[int]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", type=Path, nargs="+", required=True, metavar="FILE", help="GGUF files")
-    parser.add_argument("--ours", type=Path, default=Path(__file__).parent.parent / "build" / "draftproof")
-    parser.add_argument("--llama-bin", type=Path, metavar="DIR", help="llama.cpp's programs")
-    parser.add_argument("--ik-bin", type=Path, metavar="DIR", help="ik_llama.cpp's programs")
-    parser.add_argument("--verify-cost-llama", type=Path, metavar="PROGRAM")
-    parser.add_argument("--verify-cost-ik", type=Path, metavar="PROGRAM")
+    parser.add_argument("--models", type=absolute, nargs="+", required=True, metavar="FILE", help="GGUF files")
+    parser.add_argument("--ours", type=absolute, default=absolute(Path(__file__).parent.parent / "build" / "draftproof"))
+    parser.add_argument("--llama-bin", type=absolute, metavar="DIR", help="llama.cpp's programs")
+    parser.add_argument("--ik-bin", type=absolute, metavar="DIR", help="ik_llama.cpp's programs")
+    parser.add_argument("--verify-cost-llama", type=absolute, metavar="PROGRAM")
+    parser.add_argument("--verify-cost-ik", type=absolute, metavar="PROGRAM")
     parser.add_argument("--rows", type=row_counts, default=row_counts("1,2,4,8,12,16,32"), help="like 1,4,16")
     parser.add_argument("--context", type=int, default=DEFAULT_CONTEXT, help="positions before the rows")
     parser.add_argument("--prompt", type=int, default=0, metavar="TOKENS", help="also time reading a prompt")

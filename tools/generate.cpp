@@ -42,7 +42,7 @@ struct OutputText {
 };
 
 OutputText text_of(std::span<const Token> output, const Tokenizer& tokenizer, const StopStrings& stops) {
-  TextStream stream(tokenizer, stops);
+  TextStream stream(tokenizer, stops, true, TextPlace::continuation);
   std::string text;
   for (const Token token : output) text += stream.push(token);
   text += stream.finish();
@@ -56,7 +56,8 @@ class Printer {
   /// Everything outlives the printer.
   Printer(const Tokenizer* tokenizer, const StopStrings& stops, bool silent)
       : tokenizer_(tokenizer), silent_(silent) {
-    if (tokenizer != nullptr) stream_ = std::make_unique<TextStream>(*tokenizer, stops);
+    if (tokenizer == nullptr) return;
+    stream_ = std::make_unique<TextStream>(*tokenizer, stops, true, TextPlace::continuation);
   }
   void prompt(const std::vector<Token>& tokens) {
     if (stream_ && !silent_) std::cout << tokenizer_->decode(tokens) << std::flush;

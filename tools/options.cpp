@@ -29,7 +29,7 @@
 namespace draftproof {
 namespace {
 
-constexpr std::size_t prompt_bytes_max = std::size_t{1} << 24;
+constexpr std::size_t text_bytes_max = std::size_t{1} << 24;
 constexpr int threads_max = 256;
 constexpr int int_max = std::numeric_limits<int>::max();
 
@@ -59,21 +59,24 @@ std::vector<Token> parse_tokens(const std::string& list) {
   return tokens;
 }
 
-/// "-": standard input.
-std::string read_text(const std::string& path) {
+std::string read_prompt(const std::string& path) {
   try {
-    Incoming bytes(path == "-" ? "/dev/stdin" : path);
-    std::string text(prompt_bytes_max + 1, '\0');
-    text.resize(static_cast<std::size_t>(bytes.sgetn(text.data(), static_cast<std::streamsize>(text.size()))));
-    if (text.empty()) throw Error(path + ": is empty");
-    if (text.size() > prompt_bytes_max) throw Error(path + ": is longer than 16 MiB");
-    return text;
+    return read_text_file(path);
   } catch (const Error& wrong) {
     throw Error("--prompt-file: " + std::string(wrong.what()));
   }
 }
 
 }  // namespace
+
+std::string read_text_file(const std::string& path) {
+  Incoming bytes(path == "-" ? "/dev/stdin" : path);
+  std::string text(text_bytes_max + 1, '\0');
+  text.resize(static_cast<std::size_t>(bytes.sgetn(text.data(), static_cast<std::streamsize>(text.size()))));
+  if (text.empty()) throw Error(path + ": is empty");
+  if (text.size() > text_bytes_max) throw Error(path + ": is longer than 16 MiB");
+  return text;
+}
 
 void add_target_option(Command& command, std::string& target) {
   command.option("target,-m,--model MODEL", target, "the target model: a folder, or a .gguf file").required();
@@ -90,6 +93,8 @@ void add_prompt_options(Command& command, CommonOptions& options) {
   Option& ids = command.option("--prompt-tokens IDS", options.prompt_tokens, "token ids to continue: 12,7,99");
   text.excludes(file).excludes(ids);
   file.excludes(ids);
+  command.flag("--parse-special", options.parse_special,
+               "the text of a special token in the prompt becomes that token instead of staying text");
   command.option("--max-new-tokens,-n", options.max_new_tokens, "tokens to generate, at most")
       .range(0, int_max)
       .show_default();
@@ -233,12 +238,13 @@ Request make_request(const CommonOptions& options, const Checkpoint& files, cons
     request.prompt = parse_tokens(options.prompt_tokens);
   } else {
     const std::string file = prompt_is_piped(options) ? "-" : options.prompt_file;
-    const std::string text = file.empty() ? options.prompt : read_text(file);
+    const std::string text = file.empty() ? options.prompt : read_prompt(file);
     if (text.empty()) throw Error("there is no prompt; give --prompt, --prompt-file or --prompt-tokens");
     if (tokenizer == nullptr) {
-      throw Error(options.target + " has no tokenizer (tokenizer.json); give the prompt as --prompt-tokens");
+      throw Error(options.target +
+                  " has no tokenizer (tokenizer.json or tokenizer.model); give the prompt as --prompt-tokens");
     }
-    request.prompt = tokenizer->encode(text);
+    request.prompt = tokenizer->encode(text, true, options.parse_special);
   }
   request.sampling = options.sampling;
   request.stops = read_stop_tokens(files);

@@ -29,6 +29,7 @@ struct CommonOptions {
   std::string prompt;
   std::string prompt_file;  // "-": standard input
   std::string prompt_tokens;
+  bool parse_special = false;
   int max_new_tokens = 64;
   std::vector<int> context_shift;  // context, keep and, unless half of the others, discard; empty: none
   Sampling sampling;
@@ -76,6 +77,9 @@ int threads_of(const CommonOptions& options);
 
 /// Throws Error for a name that does not exist; the message lists the names.
 LoadOptions layout_of(const LayoutOptions& options);
+
+/// Returns the text of a file of at most 16 MiB; "-" is standard input. Throws Error for a longer or an empty one.
+std::string read_text_file(const std::string& path);
 
 /// True when the prompt was not given as an option, and standard input is a pipe or a file, which is then the prompt.
 bool prompt_is_piped(const CommonOptions& options);

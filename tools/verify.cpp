@@ -59,12 +59,8 @@ std::string sampling_text(const Sampling& s) {
   return text;
 }
 
-std::string context_shift_text(const Request& request) {
-  if (!request.context_shift) return "none";
-  const ContextShift& shift = *request.context_shift;
-  const int read = static_cast<int>(request.prompt.size()) + request.max_new_tokens - 1;
-  return fmt::format("at {} positions, {} kept, {} dropped, up to {} times", shift.context, shift.keep, shift.discard,
-                     shift.dropped(read) / shift.discard);
+std::string context_shift_text(const ContextShift& shift) {
+  return fmt::format("at {} positions, {} kept and {} dropped", shift.context, shift.keep, shift.discard);
 }
 
 Effort effort_of(const VerifyOptions& options) {
@@ -345,10 +341,10 @@ void VerifyCommand::describe_request() {
                    {"seed", std::to_string(common_.seed)},
                    {"prompt tokens", std::to_string(request_.prompt.size())},
                    {"new tokens", std::to_string(request_.max_new_tokens)},
-                   {"context shift", context_shift_text(request_)},
                    {"kernels", first_.kernels},
                    {"numerics", subject_.numerics(first_)},
                    {"threads", std::to_string(threads_of(common_))}};
+  if (request_.context_shift) report_.about.emplace_back("context shift", context_shift_text(*request_.context_shift));
 }
 
 /// Loads every named draft, and asks it how many tokens it drafts per round.

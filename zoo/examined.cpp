@@ -77,8 +77,10 @@ struct Question {
   Request request;
 };
 
-/// Whether the caches can drop positions; states and the caches of wrong targets cannot.
-bool can_shift(const Parts& parts) { return parts.target == nullptr && !parts.recurrent; }
+/// Whether the caches can drop positions; states and the caches of replaced models cannot.
+bool can_shift(const Parts& parts) {
+  return parts.target == nullptr && parts.draft == nullptr && !parts.recurrent;
+}
 
 /// Returns requests whose context is shifted several times, in the prompt too.
 std::vector<Request> shifted_requests() {

@@ -77,8 +77,8 @@ class RunCheck {
     const int final_length = read - (asked_.context_shift ? asked_.context_shift->dropped(read) : 0);
     expect(trace_.final_length == final_length, "the final cache holds " + std::to_string(final_length) + " positions",
            "it holds " + std::to_string(trace_.final_length) + " positions",
-           "a final cache holds prompt + output - 1 positions, because the last token was never read, less what context "
-           "shifts dropped");
+           "a final cache holds prompt + output - 1 positions, because the last token was never read, less those that "
+           "a context shift dropped");
   }
 
   void expect_rounds() {

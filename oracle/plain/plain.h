@@ -14,7 +14,6 @@
 #include "ref/acceptance/distribution.h"
 #include "ref/acceptance/random_source.h"
 #include "ref/base/digest.h"
-#include "ref/caches/context_shift.h"
 #include "ref/decoding/trace.h"
 #include "ref/models/model.h"
 

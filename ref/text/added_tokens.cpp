@@ -66,7 +66,12 @@ const AddedToken* AddedTokenCutter::longest_at(std::string_view text) const {
   return longest;
 }
 
-std::vector<TextPart> AddedTokenCutter::cut(std::string_view text) const {
+std::size_t AddedTokenCutter::longest_match(std::string_view text) const {
+  const AddedToken* token = text.empty() ? nullptr : longest_at(text);
+  return token != nullptr ? token->pattern.size() : 0;
+}
+
+std::vector<TextPart> AddedTokenCutter::cut(std::string_view text, bool parse_special) const {
   std::vector<TextPart> parts;
   std::size_t done = 0;
   for (std::size_t at = 0; at < text.size();) {
@@ -77,7 +82,8 @@ std::vector<TextPart> AddedTokenCutter::cut(std::string_view text) const {
     }
     std::size_t begin = at;
     std::size_t end = at + token->pattern.size();
-    at = end;  // as in the reference: a token rejected by single_word hides shorter ones; rstrip hides none
+    at = end;  // as in the reference: a token rejected here hides shorter ones; rstrip hides none
+    if (token->special && !parse_special) continue;
     if (token->single_word && borders_on_words(text.substr(0, begin), text.substr(end))) continue;
     if (token->lstrip) begin = std::max(trailing_space_start(text.substr(0, begin), std::min(done, begin)), done);
     if (token->rstrip) end += leading_space(text.substr(end));

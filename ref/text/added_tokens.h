@@ -18,7 +18,6 @@ struct AddedToken {
   Token id = 0;
   std::string content;  // as in the file
   std::string pattern;  // the text to match: `content`, normalized if `normalized`
-  std::string bytes;    // what it decodes to
   bool special = false;
   bool single_word = false;
   bool lstrip = false;
@@ -37,8 +36,12 @@ class AddedTokenCutter {
   /// `tokens` have distinct, non-empty patterns.
   explicit AddedTokenCutter(std::vector<AddedToken> tokens);
 
-  /// Returns the parts of `text` (UTF-8), in order; they point into it.
-  std::vector<TextPart> cut(std::string_view text) const;
+  /// Returns the parts of `text` (UTF-8), in order; they point into it. Without `parse_special`, special tokens stay
+  /// text.
+  std::vector<TextPart> cut(std::string_view text, bool parse_special) const;
+
+  /// Returns the length in bytes of the longest pattern that `text` begins with; 0 when there is none.
+  std::size_t longest_match(std::string_view text) const;
 
  private:
   const AddedToken* longest_at(std::string_view text) const;

@@ -5,6 +5,7 @@
 #include <pcre2.h>
 
 #include <array>
+#include <bitset>
 #include <limits>
 #include <new>
 
@@ -50,6 +51,17 @@ std::string pcre2_message(int code) {
   return reinterpret_cast<const char*>(text.data());
 }
 
+/// Returns the bytes that a match can begin with, as far as PCRE2 knows.
+std::bitset<256> first_bytes_of(const pcre2_code& code) {
+  const std::uint8_t* known = nullptr;
+  pcre2_pattern_info(&code, PCRE2_INFO_FIRSTBITMAP, &known);
+  std::bitset<256> bytes;
+  for (std::size_t byte = 0; byte < 256; ++byte) {
+    bytes[byte] = known == nullptr || (known[byte / 8] >> byte % 8 & 1) != 0;
+  }
+  return bytes;
+}
+
 }  // namespace
 
 struct MatchBudget::Workspace {
@@ -70,6 +82,7 @@ MatchBudget::~MatchBudget() = default;
 struct Pattern::Compiled {
   Held<pcre2_code, pcre2_code_free> code;
   std::string origin;
+  std::bitset<256> first_bytes;  // a match begins with one of these
 
   /// Finds the next match in `text` at or after `start`; returns false when there is none.
   bool find(std::string_view text, std::size_t start, MatchBudget& budget, std::size_t& begin, std::size_t& end) const;
@@ -77,6 +90,8 @@ struct Pattern::Compiled {
 
 bool Pattern::Compiled::find(std::string_view text, std::size_t start, MatchBudget& budget, std::size_t& begin,
                              std::size_t& end) const {
+  while (start < text.size() && !first_bytes.test(static_cast<unsigned char>(text[start]))) ++start;
+  if (start == text.size()) return false;  // a match is not empty
   MatchBudget::Workspace& workspace = *budget.workspace_;
   int status = PCRE2_ERROR_MATCHLIMIT;
   for (std::uint64_t limit = first_limit; status == PCRE2_ERROR_MATCHLIMIT; limit *= limit_growth) {
@@ -118,6 +133,7 @@ Pattern::Pattern(const std::string& expression, const std::string& origin) : com
   std::uint32_t matches_empty = 0;
   pcre2_pattern_info(compiled_->code.get(), PCRE2_INFO_MATCHEMPTY, &matches_empty);
   if (matches_empty != 0) throw Error(origin + ": the expression can match an empty text, which is not implemented");
+  compiled_->first_bytes = first_bytes_of(*compiled_->code);
   pcre2_jit_compile(compiled_->code.get(), PCRE2_JIT_COMPLETE);  // if this fails, the interpreter is used
 }
 
@@ -125,16 +141,16 @@ Pattern::~Pattern() = default;
 Pattern::Pattern(Pattern&&) noexcept = default;
 Pattern& Pattern::operator=(Pattern&&) noexcept = default;
 
-void Pattern::split(std::string_view text, MatchBudget& budget, std::vector<std::string_view>& pieces) const {
+void Pattern::split(std::string_view text, MatchBudget& budget, std::vector<PatternPart>& parts) const {
   std::size_t done = 0;
   std::size_t begin = 0;
   std::size_t end = 0;
   while (done < text.size() && compiled_->find(text, done, budget, begin, end)) {
-    if (begin > done) pieces.push_back(text.substr(done, begin - done));
-    pieces.push_back(text.substr(begin, end - begin));
+    if (begin > done) parts.push_back({text.substr(done, begin - done), false});
+    parts.push_back({text.substr(begin, end - begin), true});
     done = end;
   }
-  if (done < text.size()) pieces.push_back(text.substr(done));
+  if (done < text.size()) parts.push_back({text.substr(done), false});
 }
 
 std::string quote_for_pattern(std::string_view text) {

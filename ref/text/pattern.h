@@ -31,6 +31,14 @@ class MatchBudget {
   std::uint64_t steps_left_;
 };
 
+/// A part of a text: a match, or the text between two.
+struct PatternPart {
+  std::string_view text;
+  bool matches;
+
+  bool operator==(const PatternPart&) const = default;
+};
+
 class Pattern {
  public:
   /// `origin` ("FILE: field NAME") begins every error message.
@@ -39,8 +47,8 @@ class Pattern {
   Pattern(Pattern&&) noexcept;
   Pattern& operator=(Pattern&&) noexcept;
 
-  /// Splits `text` (UTF-8) into the matches and the texts between them, in order, none empty.
-  void split(std::string_view text, MatchBudget& budget, std::vector<std::string_view>& pieces) const;
+  /// Appends the matches in `text` (UTF-8) and the texts between them, in order, none empty.
+  void split(std::string_view text, MatchBudget& budget, std::vector<PatternPart>& parts) const;
 
  private:
   struct Compiled;

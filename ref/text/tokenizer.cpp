@@ -1,20 +1,30 @@
 // SPDX-License-Identifier: MIT
 #include "ref/text/tokenizer.h"
 
+#include <algorithm>
+
 #include "ref/base/error.h"
 #include "ref/base/utf8.h"
-#include "ref/text/byte_alphabet.h"
 #include "ref/text/tokenizer_parts.h"
-#include "ref/text/unicode.h"
 
 namespace draftproof {
 namespace {
 
 constexpr std::size_t text_bytes_max = std::size_t{1} << 30;  // positions in a text are 32 bits
 
+/// The tokenizer file of a folder; tokenizer.json, which more programs read, if there is none.
+std::filesystem::path file_in(const std::filesystem::path& folder) {
+  std::error_code failure;
+  const std::filesystem::path model = folder / "tokenizer.model";
+  const bool only_model = !std::filesystem::exists(folder / "tokenizer.json", failure) &&
+                          std::filesystem::exists(model, failure);
+  return only_model ? model : folder / "tokenizer.json";
+}
+
 TokenizerParts read_parts(const std::filesystem::path& path) {
+  if (std::filesystem::is_directory(path)) return read_parts(file_in(path));
   if (path.extension() == ".gguf") return read_tokenizer_gguf(path.string(), read_gguf_metadata(path));
-  return read_tokenizer_json(std::filesystem::is_directory(path) ? path / "tokenizer.json" : path);
+  return path.extension() == ".model" ? read_tokenizer_model(path) : read_tokenizer_json(path);
 }
 
 }  // namespace
@@ -28,39 +38,30 @@ struct Tokenizer::Impl {
     return token >= 0 && index < parts.entries.size() ? &parts.entries[index] : nullptr;
   }
 
-  void encode_piece(std::string_view piece, std::vector<Token>& tokens) const;
-  void encode_normalized(std::string_view text, MatchBudget& budget, std::vector<Token>& tokens) const;
+  /// What one call of encode has in common.
+  struct Encoding {
+    bool parse_special;
+    MatchBudget budget;
+    PieceWork work;
+    std::vector<Token> tokens;
+  };
+  /// `first`: the whole text begins here.
+  void encode_normalized(std::string_view text, bool first, Encoding& encoding) const;
 
   TokenizerParts parts;
   AddedTokenCutter raw_cutter;
   AddedTokenCutter normalized_cutter;
 };
 
-void Tokenizer::Impl::encode_piece(std::string_view piece, std::vector<Token>& tokens) const {
-  if (parts.ignore_merges) {
-    const auto whole = parts.vocabulary.find(byte_alphabet::spell(piece));
-    if (whole != parts.vocabulary.end()) return tokens.push_back(whole->second);
-  }
-  for (const char character : piece) {
-    const auto byte = static_cast<unsigned char>(character);
-    if (parts.bpe.of_byte(byte) < 0) {
-      throw Error(parts.vocabulary_origin + ": has no entry '" + byte_alphabet::spelling(byte) + "' for byte " +
-                  std::to_string(byte) + ", which the text to encode contains");
+void Tokenizer::Impl::encode_normalized(std::string_view text, bool first, Encoding& encoding) const {
+  for (const TextPart& part : normalized_cutter.cut(text, encoding.parse_special)) {
+    if (part.token >= 0) {
+      encoding.tokens.push_back(part.token);
+    } else {
+      const bool begins = first && part.text.data() == text.data();
+      const Pieces pieces = parts.pre_tokenizer.split(part.text, begins, encoding.budget);
+      parts.model->encode(pieces.list, encoding.work, encoding.tokens);
     }
-  }
-  parts.bpe.encode(piece, tokens);
-}
-
-void Tokenizer::Impl::encode_normalized(std::string_view text, MatchBudget& budget, std::vector<Token>& tokens) const {
-  std::vector<std::string> pieces;
-  for (const TextPart& segment : normalized_cutter.cut(text)) {
-    if (segment.token >= 0) {
-      tokens.push_back(segment.token);
-      continue;
-    }
-    pieces.clear();
-    parts.pre_tokenizer.split(segment.text, budget, pieces);
-    for (const std::string& piece : pieces) encode_piece(piece, tokens);
   }
 }
 
@@ -81,27 +82,28 @@ Tokenizer Tokenizer::load(const Checkpoint& files) {
 bool Tokenizer::is_in(const Checkpoint& files) {
   if (const GgufMetadata* const metadata = files.metadata()) return metadata->contains("tokenizer.ggml.tokens");
   std::error_code failure;
-  return std::filesystem::exists(files.path() / "tokenizer.json", failure);
+  return std::filesystem::exists(file_in(files.path()), failure);
 }
 
-std::vector<Token> Tokenizer::encode(std::string_view text, bool add_special) const {
+std::vector<Token> Tokenizer::encode(std::string_view text, bool add_special, bool parse_special) const {
   if (text.size() > text_bytes_max) throw Error("the text to encode is longer than 1 GiB; encode it in parts");
   if (!utf8::is_valid(text)) throw Error("the text to encode is not UTF-8; convert it first");
   const TokenizerParts& parts = impl_->parts;
-  MatchBudget budget(text.size());
-  std::vector<Token> tokens;
+  Impl::Encoding encoding{parse_special, MatchBudget(text.size()), {}, {}};
+  std::vector<Token>& tokens = encoding.tokens;
   if (add_special) tokens = parts.before;
-  for (const TextPart& segment : impl_->raw_cutter.cut(text)) {
-    if (segment.token >= 0) {
-      tokens.push_back(segment.token);
-    } else if (parts.nfc) {
-      impl_->encode_normalized(unicode::nfc(segment.text), budget, tokens);
+  for (const TextPart& part : impl_->raw_cutter.cut(text, parse_special)) {
+    const bool first = part.text.data() == text.data();
+    if (part.token >= 0) {
+      tokens.push_back(part.token);
+    } else if (parts.normalizer.empty()) {
+      impl_->encode_normalized(part.text, first, encoding);
     } else {
-      impl_->encode_normalized(segment.text, budget, tokens);
+      impl_->encode_normalized(parts.normalizer.apply(part.text, encoding.budget), first, encoding);
     }
   }
   if (add_special) tokens.insert(tokens.end(), parts.after.begin(), parts.after.end());
-  return tokens;
+  return std::move(encoding.tokens);
 }
 
 void Tokenizer::append_bytes(Token token, bool skip_special, std::string& bytes) const {
@@ -112,7 +114,8 @@ void Tokenizer::append_bytes(Token token, bool skip_special, std::string& bytes)
 
 std::string Tokenizer::decode(std::span<const Token> tokens, bool skip_special) const {
   std::string bytes;
-  for (const Token token : tokens) append_bytes(token, skip_special, bytes);
+  Detokenizer detokenizer(*this, skip_special, TextPlace::beginning);
+  for (const Token token : tokens) detokenizer.append(token, bytes);
   return utf8::replace_broken(bytes);
 }
 
@@ -139,12 +142,32 @@ Token Tokenizer::find(std::string_view token_text) const {
   return -1;
 }
 
-TextStream::TextStream(const Tokenizer& tokenizer, const StopStrings& stops, bool skip_special)
-    : tokenizer_(tokenizer), skip_special_(skip_special), text_(stops) {}
+Detokenizer::Detokenizer(const Tokenizer& tokenizer, bool skip_special, TextPlace place)
+    : tokenizer_(tokenizer), skip_special_(skip_special) {
+  if (place == TextPlace::continuation) return;
+  spaces_left_ = tokenizer.impl_->parts.start.spaces;
+  in_first_token_ = tokenizer.impl_->parts.start.whole_token;
+}
+
+void Detokenizer::append(Token token, std::string& bytes) {
+  const std::size_t begin = bytes.size();
+  tokenizer_.append_bytes(token, skip_special_, bytes);
+  if (bytes.size() == begin) return;
+  if (in_first_token_) bytes.erase(std::remove(bytes.begin() + begin, bytes.end(), ' '), bytes.end());
+  in_first_token_ = false;
+  while (spaces_left_ > 0 && bytes.size() > begin) {
+    const bool space = bytes[begin] == ' ';
+    if (space) bytes.erase(begin, 1);
+    spaces_left_ = space ? spaces_left_ - 1 : 0;
+  }
+}
+
+TextStream::TextStream(const Tokenizer& tokenizer, const StopStrings& stops, bool skip_special, TextPlace place)
+    : detokenizer_(tokenizer, skip_special, place), text_(stops) {}
 
 std::string TextStream::push(Token token) {
   std::string bytes;
-  tokenizer_.append_bytes(token, skip_special_, bytes);
+  detokenizer_.append(token, bytes);
   return text_.push(bytes);
 }
 

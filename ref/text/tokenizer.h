@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Byte-level BPE as in GPT-2, Qwen and Llama 3, from tokenizer.json (or the tokenizer metadata of a GGUF).
+// Text to tokens and back, from tokenizer.json, from SentencePiece's tokenizer.model, or from the tokenizer metadata of
+// a GGUF: byte-level BPE (GPT-2, Qwen, Llama 3, Nemo), BPE of characters with byte fallback (Llama 2, Mistral, Gemma)
+// and unigram models.
 //
-// Text -> added tokens cut out (leftmost, then longest; lstrip/rstrip/single_word honored) -> NFC of the texts between
-// them if the file requires it -> added tokens that match normalized text -> pre-tokenizer pieces (PCRE2, UTF) -> bytes
-// -> merges by rank, leftmost first -> ids. Everything in the file that is not implemented is rejected by name rather
-// than ignored. The reference implementation is Hugging Face's `tokenizers`; where it drops a byte that the vocabulary
-// lacks, this class throws an Error.
+// Text -> added tokens cut out (leftmost, then longest; lstrip/rstrip/single_word honored; special ones only on
+// request) -> normalized -> added tokens that match normalized text -> pieces of the pre-tokenizer (PCRE2, UTF) ->
+// tokens of the model. Everything in the file that is not implemented is rejected by name rather than ignored.
+//
+// The reference implementation is that of the format: Hugging Face's `tokenizers`, SentencePiece, llama.cpp. Wherever
+// they drop a byte that the vocabulary lacks, this class throws an Error; and text never becomes a special token by the
+// merges or the entries of a vocabulary, as it may there.
 #pragma once
 
 #include <filesystem>
@@ -24,7 +28,8 @@ namespace draftproof {
 
 class Tokenizer {
  public:
-  /// Reads a tokenizer.json, that of a folder, or the metadata of a .gguf file. Throws Error when there is none.
+  /// Reads a tokenizer.json, a tokenizer.model, that of a folder (the first of these two), or the metadata of a .gguf
+  /// file. Throws Error when there is none.
   static Tokenizer load(const std::filesystem::path& path);
   /// Reads the tokenizer of a model whose files are open.
   static Tokenizer load(const Checkpoint& files);
@@ -33,16 +38,18 @@ class Tokenizer {
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
 
-  /// Encodes UTF-8 text. `add_special`: whether to add the special tokens of the file's post-processor (a BOS, for
-  /// Llama 3). Throws Error when `text` is not UTF-8, is longer than 1 GiB, or contains a byte that the vocabulary
-  /// lacks. Thread-safe.
-  std::vector<Token> encode(std::string_view text, bool add_special = true) const;
+  /// Encodes UTF-8 text. `add_special`: whether to add the tokens that the file puts around a text (a BOS, for Llama
+  /// 3). `parse_special`: whether the text of a special token becomes that token; without it, only text that the
+  /// vocabulary lacks becomes a special token, the unknown one. Throws Error when `text` is not UTF-8, is longer than
+  /// 1 GiB, or contains a byte that the vocabulary lacks. Thread-safe.
+  std::vector<Token> encode(std::string_view text, bool add_special = true, bool parse_special = false) const;
 
-  /// Decodes tokens. As in the reference implementation, bytes that are not UTF-8 become U+FFFD and tokens without an
-  /// entry become nothing (a model often has more logits than its vocabulary). Throws Error for a negative token.
+  /// Decodes the tokens of a whole text: the space that encoding put before it is taken away. Bytes that are not UTF-8
+  /// become U+FFFD by the rule of maximal subparts, and tokens without an entry become nothing (a model often has more
+  /// logits than its vocabulary). Throws Error for a negative token.
   std::string decode(std::span<const Token> tokens, bool skip_special = true) const;
 
-  /// Appends the raw bytes that a token adds to what decode joins. Throws Error for a negative token.
+  /// Appends the raw bytes that a token adds to a text that other tokens began. Throws Error for a negative token.
   void append_bytes(Token token, bool skip_special, std::string& bytes) const;
 
   /// Returns the raw bytes of one token; the text of a special token, and nothing for an unused id.
@@ -53,24 +60,43 @@ class Tokenizer {
   Token find(std::string_view token_text) const;      // as spelled in the file; -1 when there is none
 
  private:
+  friend class Detokenizer;
   struct Impl;
   explicit Tokenizer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 
+/// Whether tokens begin a text or go on with one.
+enum class TextPlace { beginning, continuation };
+
+/// The bytes of a text, token by token.
+class Detokenizer {
+ public:
+  /// `tokenizer` outlives it.
+  Detokenizer(const Tokenizer& tokenizer, bool skip_special, TextPlace place);
+  /// Appends the bytes that the next token adds. Throws Error for a negative token.
+  void append(Token token, std::string& bytes);
+
+ private:
+  const Tokenizer& tokenizer_;
+  bool skip_special_;
+  std::size_t spaces_left_ = 0;         // that are not part of the text, if they come next
+  bool in_first_token_ = false;         // no space of the next token is part of the text
+};
+
 /// Decodes a stream of tokens up to the first stop string: a StoppedText of their bytes. Without a stop string, the
-/// concatenation of all it returns equals Tokenizer::decode of all tokens.
+/// concatenation of all that it returns from the beginning of a text equals Tokenizer::decode of all tokens.
 class TextStream {
  public:
-  /// Both outlive the stream.
-  TextStream(const Tokenizer& tokenizer, const StopStrings& stops, bool skip_special = true);
+  /// `tokenizer` and `stops` outlive the stream.
+  TextStream(const Tokenizer& tokenizer, const StopStrings& stops, bool skip_special = true,
+             TextPlace place = TextPlace::beginning);
   std::string push(Token token);
   std::string finish();
   const std::optional<StopMatch>& match() const noexcept { return text_.match(); }
 
  private:
-  const Tokenizer& tokenizer_;
-  bool skip_special_;
+  Detokenizer detokenizer_;
   StoppedText text_;
 };
 

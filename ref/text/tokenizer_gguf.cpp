@@ -1,42 +1,22 @@
 // SPDX-License-Identifier: MIT
-// Reads the tokenizer of a GGUF (tokenizer.ggml.*), for byte-level BPE. The expressions and flags for each name in
-// tokenizer.ggml.pre are those of llama.cpp's llama-vocab.cpp. As there, nothing is normalized, even where the same
-// model's tokenizer.json requires NFC. Control and user-defined tokens are cut out of every text.
+// Reads the tokenizer of a GGUF (tokenizer.ggml.*): byte-level BPE ("gpt2"), SentencePiece's BPE ("llama") and unigram
+// models ("t5"), and Gemma 4's BPE of characters ("gemma4"), by the rules of llama.cpp's llama-vocab.cpp. As there,
+// nothing is normalized in byte-level BPE, even where the same model's tokenizer.json requires NFC. User-defined tokens
+// are cut out of every text, control tokens on request.
+#include <cmath>
+
 #include "ref/base/error.h"
 #include "ref/formats/gguf.h"
 #include "ref/formats/printable.h"
+#include "ref/text/byte_alphabet.h"
+#include "ref/text/byte_bpe.h"
+#include "ref/text/character_bpe.h"
+#include "ref/text/gguf_pre_tokenizers.h"
+#include "ref/text/scored_pieces.h"
 #include "ref/text/tokenizer_parts.h"
 
 namespace draftproof {
 namespace {
-
-struct PreTokenizerKind {
-  std::string_view name;
-  std::vector<std::string> expressions;
-  bool ignore_merges;
-  bool adds_bos;  // used when the file does not specify it
-};
-
-const std::vector<PreTokenizerKind>& pre_tokenizer_kinds() {
-  static const std::string words_before_numbers = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)";
-  static const std::string rest_after_numbers = R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-  static const std::vector<PreTokenizerKind> kinds = {
-      {"gpt-2", {gpt2_pattern}, false, false},
-      {"qwen2", {words_before_numbers + R"(\p{N})" + rest_after_numbers}, false, false},
-      {"llama-bpe", {words_before_numbers + R"(\p{N}{1,3})" + rest_after_numbers}, true, true},
-      {"deepseek-coder",
-       {R"([\r\n])", R"(\s?\p{L}+)", R"(\s?\p{P}+)", "[\u4E00-\u9FA5\u0800-\u4E00\uAC00-\uD7FF]+", R"(\p{N})"},
-       false,
-       false},
-      {"falcon",
-       {R"([\p{P}\$\+<=>\^~\|`]+)", R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S))",
-        "[0-9][0-9][0-9]"},
-       false,
-       false}};
-  return kinds;
-}
-
-enum TokenType : std::int64_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5 };
 
 class Fields {
  public:
@@ -60,62 +40,194 @@ class Fields {
     return *value;
   }
 
+  bool flag(const std::string& field, bool absent) const {
+    const bool* value = find<bool>(field);
+    return value != nullptr ? *value : absent;
+  }
+
  private:
   std::string name_;
   const GgufMetadata& values_;
 };
 
-const PreTokenizerKind& find_kind(const Fields& fields) {
+const GgufPreTokenizer& find_kind(const Fields& fields) {
   const std::string field = "tokenizer.ggml.pre";
   const auto& name = fields.at<std::string>(field);
-  std::string known;
-  for (const PreTokenizerKind& kind : pre_tokenizer_kinds()) {
-    if (kind.name == name) return kind;
-    known += (known.empty() ? "" : ", ") + std::string(kind.name);
+  if (const GgufPreTokenizer* known = find_gguf_pre_tokenizer(name)) return *known;
+  std::string all;
+  for (const GgufPreTokenizer& known : gguf_pre_tokenizers()) {
+    all += (all.empty() ? "" : ", ") + std::string(known.names.front());
   }
-  throw Error(fields.where(field) + ": " + in_quotes(name) + " is not implemented; implemented are " + known);
+  throw Error(fields.where(field) + ": " + in_quotes(name) + " is not implemented; implemented are " + all);
 }
 
-void add_tokens(const Fields& fields, TokenizerPartsBuilder& builder) {
+PieceType type_of(std::int64_t number, const std::string& origin) {
+  if (number < 1 || number > 6) throw Error(origin + ": type " + std::to_string(number) + " is not implemented");
+  return static_cast<PieceType>(number);
+}
+
+/// Returns the tokens with their types; with scores if the kind has them.
+std::vector<ScoredPiece> read_pieces(const Fields& fields, bool scored) {
   const auto& tokens = fields.at<std::vector<std::string>>("tokenizer.ggml.tokens");
   const auto& types = fields.at<std::vector<std::int64_t>>("tokenizer.ggml.token_type");
-  const std::string tokens_origin = fields.where("tokenizer.ggml.tokens");
+  const std::string origin = fields.where("tokenizer.ggml.tokens");
   const std::string types_origin = fields.where("tokenizer.ggml.token_type");
-  if (tokens.size() > static_cast<std::size_t>(token_most)) throw Error(tokens_origin + ": has too many tokens");
+  const std::string scores_origin = fields.where("tokenizer.ggml.scores");
+  if (tokens.size() > static_cast<std::size_t>(token_most)) throw Error(origin + ": has too many tokens");
   if (types.size() != tokens.size()) throw Error(types_origin + ": is not as long as tokenizer.ggml.tokens");
-  for (std::size_t index = 0; index < tokens.size(); ++index) {
-    const auto id = static_cast<Token>(index);
-    switch (types[index]) {
-      case normal:
-      case unused:
-        builder.add_entry(tokens[index], id, tokens_origin);
-        break;
-      case unknown:
-      case control:
-      case user_defined: {
-        AddedToken added;
-        added.id = id;
-        added.content = tokens[index];
-        added.special = types[index] != user_defined;
-        builder.add_token(std::move(added), false, tokens_origin);
-        break;
-      }
-      default:
-        throw Error(types_origin + ": type " + std::to_string(types[index]) + " is not implemented for byte-level BPE");
-    }
+  const std::vector<double> none(scored ? 0 : tokens.size());
+  const auto& scores = scored ? fields.at<std::vector<double>>("tokenizer.ggml.scores") : none;
+  if (scores.size() != tokens.size()) throw Error(scores_origin + ": is not as long as tokenizer.ggml.tokens");
+  std::vector<ScoredPiece> pieces;
+  for (std::size_t id = 0; id < tokens.size(); ++id) {
+    if (!std::isfinite(scores[id])) throw Error(scores_origin + ": score " + std::to_string(id) + " is not finite");
+    pieces.push_back({tokens[id], scores[id], type_of(types[id], types_origin), origin});
   }
+  return pieces;
 }
 
-/// Returns the id in `field` if the flag `when` (or `otherwise`, when the flag is missing) is true.
-std::vector<Token> added_around(const Fields& fields, const std::string& when, bool otherwise, const std::string& field,
-                                const TokenizerPartsBuilder& builder) {
-  const bool* wanted = fields.find<bool>(when);
-  if (!(wanted != nullptr ? *wanted : otherwise)) return {};
-  const auto id = fields.at<std::uint64_t>(field);
+/// Returns the id in `field`, or `absent` when the file has none; nothing unless it is `wanted`.
+std::vector<Token> added(const Fields& fields, bool wanted, const std::string& field,
+                         std::optional<std::uint64_t> absent, const TokenizerPartsBuilder& builder) {
+  if (!wanted) return {};
+  const auto* found = fields.find<std::uint64_t>(field);
+  const std::uint64_t id = found == nullptr && absent ? *absent : fields.at<std::uint64_t>(field);
   if (id > static_cast<std::uint64_t>(token_most) || !builder.has_token(static_cast<std::int64_t>(id))) {
     throw Error(fields.where(field) + ": id " + std::to_string(id) + " is not a token");
   }
   return {static_cast<Token>(id)};
+}
+
+/// What is added to a text when the file does not say.
+struct AddedByDefault {
+  bool bos;
+  bool eos;
+  std::optional<std::uint64_t> bos_id = {};
+  std::optional<std::uint64_t> eos_id = {};
+};
+
+void read_added(const Fields& fields, const AddedByDefault& absent, TokenizerPartsBuilder& builder) {
+  const bool bos = fields.flag("tokenizer.ggml.add_bos_token", absent.bos);
+  const bool eos = fields.flag("tokenizer.ggml.add_eos_token", absent.eos);
+  builder.parts().before = added(fields, bos, "tokenizer.ggml.bos_token_id", absent.bos_id, builder);
+  builder.parts().after = added(fields, eos, "tokenizer.ggml.eos_token_id", absent.eos_id, builder);
+}
+
+void read_merges(const Fields& fields, const TokenizerPartsBuilder& builder, MergeTable& merges) {
+  const std::string field = "tokenizer.ggml.merges";
+  for (const std::string& merge : fields.at<std::vector<std::string>>(field)) {
+    builder.add_merge(merges, merge, fields.where(field));
+  }
+}
+
+/// Adds the tokens of a vocabulary with merges. Added ones decode to their text.
+void add_tokens(const std::vector<ScoredPiece>& pieces, TokenizerPartsBuilder& builder) {
+  for (std::size_t index = 0; index < pieces.size(); ++index) {
+    const ScoredPiece& piece = pieces[index];
+    const auto id = static_cast<Token>(index);
+    if (piece.type == PieceType::normal || piece.type == PieceType::unused || piece.type == PieceType::byte) {
+      builder.add_entry(piece.text, id, piece.origin);
+    } else {
+      AddedToken added;
+      added.id = id;
+      added.content = piece.text;
+      added.special = piece.type != PieceType::user_defined;
+      builder.add_token(std::move(added), piece.origin, piece.text);
+    }
+  }
+}
+
+TokenizerParts read_byte_level(const Fields& fields) {
+  const GgufPreTokenizer& kind = find_kind(fields);
+  TokenDecoder decoder;
+  decoder.add(token_decoders::byte_level());
+  TokenizerPartsBuilder builder(std::move(decoder), Normalizer());
+  TokenizerParts& parts = builder.parts();
+  for (const std::string& expression : kind.expressions) {
+    parts.pre_tokenizer.add(SplitStep{{expression, fields.where("tokenizer.ggml.pre")}});
+  }
+  const std::vector<ScoredPiece> pieces = read_pieces(fields, false);
+  auto bpe = std::make_unique<ByteBpe>(fields.where("tokenizer.ggml.tokens"));
+  for (std::size_t id = 0; id < pieces.size(); ++id) {
+    const PieceType type = pieces[id].type;
+    if (type == PieceType::byte) {
+      throw Error(fields.where("tokenizer.ggml.token_type") + ": type 6 is not implemented for byte-level BPE");
+    }
+    const auto bytes = byte_alphabet::unspell(pieces[id].text);
+    if (!bytes || (type != PieceType::normal && type != PieceType::unused)) continue;
+    if (bytes->size() == 1) bpe->set_byte(static_cast<unsigned char>(bytes->front()), static_cast<Token>(id));
+    if (kind.takes_whole) bpe->take_whole(*bytes, static_cast<Token>(id));
+  }
+  add_tokens(pieces, builder);
+  read_merges(fields, builder, bpe->merges());
+  parts.model = std::move(bpe);
+  read_added(fields, {.bos = kind.adds_bos, .eos = false}, builder);
+  return std::move(parts);
+}
+
+/// Spaces are written as U+2581 and merges work on characters; a run of line feeds that is a token is taken whole. The
+/// BOS is always added, whatever the file says: Google's first files say that it is not.
+TokenizerParts read_gemma4(const Fields& fields) {
+  TokenDecoder decoder = piece_decoder();
+  decoder.add(token_decoders::byte_fallback());
+  Normalizer normalizer;
+  normalizer.add(normalizers::replace(" ", std::string(space_mark)));
+  TokenizerPartsBuilder builder(std::move(decoder), std::move(normalizer));
+  TokenizerParts& parts = builder.parts();
+  parts.pre_tokenizer.add(SplitStep{{R"([^\n]+|[\n]+)", fields.where("tokenizer.ggml.model")}});
+  const std::vector<ScoredPiece> pieces = read_pieces(fields, false);
+  add_tokens(pieces, builder);
+  UnknownText unknown(fields.where("tokenizer.ggml.tokens"));
+  for (std::size_t id = 0; id < pieces.size(); ++id) {
+    const auto byte = byte_of_fallback_entry(pieces[id].text);
+    if (!byte) continue;
+    unknown.set_byte(*byte, static_cast<Token>(id));
+    parts.entries[id].byte = true;
+  }
+  auto bpe = std::make_unique<CharacterBpe>(std::move(unknown));
+  bpe->take_line_feeds_whole();
+  for (std::size_t id = 0; id < pieces.size(); ++id) {
+    if (!parts.entries[id].special && !parts.entries[id].byte) bpe->add_entry(pieces[id].text, static_cast<Token>(id));
+  }
+  read_merges(fields, builder, bpe->merges());
+  parts.model = std::move(bpe);
+  parts.before = added(fields, true, "tokenizer.ggml.bos_token_id", {}, builder);
+  parts.after = added(fields, fields.flag("tokenizer.ggml.add_eos_token", false), "tokenizer.ggml.eos_token_id", {},
+                      builder);
+  return std::move(parts);
+}
+
+TokenizerParts read_sentencepiece_bpe(const Fields& fields) {
+  const bool space = fields.flag("tokenizer.ggml.add_space_prefix", true);
+  Normalizer normalizer;
+  if (space) normalizer.add(normalizers::prepend(" "));
+  normalizer.add(normalizers::replace(" ", std::string(space_mark)));
+  TokenizerPartsBuilder builder(piece_decoder(), std::move(normalizer));
+  add_pieces(read_pieces(fields, true), PieceKind::bpe, PieceSource::llama_cpp, fields.where("tokenizer.ggml.tokens"),
+             builder);
+  builder.parts().start.spaces = space ? 1 : 0;
+  read_added(fields, {.bos = true, .eos = false, .bos_id = 1, .eos_id = 2}, builder);
+  return std::move(builder.parts());
+}
+
+/// Normalized by SentencePiece's own rules, which llama.cpp follows but for a U+2581 at the end of a text.
+TokenizerParts read_unigram(const Fields& fields) {
+  normalizers::SentencePiece rules;
+  rules.remove_extra_spaces = fields.flag("tokenizer.ggml.remove_extra_whitespaces", false);
+  rules.add_space = fields.flag("tokenizer.ggml.add_space_prefix", false);
+  if (const auto* map = fields.find<std::vector<std::uint64_t>>("tokenizer.ggml.precompiled_charsmap")) {
+    std::string bytes;
+    for (const std::uint64_t byte : *map) bytes += static_cast<char>(static_cast<unsigned char>(byte));
+    rules.map = std::make_shared<const Charsmap>(bytes, fields.where("tokenizer.ggml.precompiled_charsmap"));
+  }
+  TokenizerPartsBuilder builder(piece_decoder(), Normalizer());
+  add_pieces(read_pieces(fields, true), PieceKind::unigram, PieceSource::llama_cpp,
+             fields.where("tokenizer.ggml.tokens"), builder);
+  TokenizerParts& parts = builder.parts();
+  parts.start.spaces = rules.add_space ? 1 : 0;
+  parts.normalizer.add(normalizers::sentencepiece(std::move(rules)));
+  read_added(fields, {.bos = false, .eos = true, .bos_id = {}, .eos_id = 1}, builder);
+  return std::move(parts);
 }
 
 }  // namespace
@@ -123,24 +235,12 @@ std::vector<Token> added_around(const Fields& fields, const std::string& when, b
 TokenizerParts read_tokenizer_gguf(const std::string& file, const GgufMetadata& metadata) {
   const Fields fields(file, metadata);
   const auto& model = fields.at<std::string>("tokenizer.ggml.model");
-  if (model != "gpt2") {
-    throw Error(fields.where("tokenizer.ggml.model") + ": " + in_quotes(model) + " is not implemented; only gpt2 is");
-  }
-  const PreTokenizerKind& kind = find_kind(fields);
-  TokenizerPartsBuilder builder(fields.where("tokenizer.ggml.tokens"), false);
-  TokenizerParts& parts = builder.parts();
-  for (const std::string& expression : kind.expressions) {
-    parts.pre_tokenizer.before_space.emplace_back(expression, fields.where("tokenizer.ggml.pre"));
-  }
-  parts.ignore_merges = kind.ignore_merges;
-  add_tokens(fields, builder);
-  const auto& merges = fields.at<std::vector<std::string>>("tokenizer.ggml.merges");
-  parts.bpe.reserve_merges(merges.size());
-  for (const std::string& merge : merges) builder.add_merge(merge, fields.where("tokenizer.ggml.merges"));
-  parts.before =
-      added_around(fields, "tokenizer.ggml.add_bos_token", kind.adds_bos, "tokenizer.ggml.bos_token_id", builder);
-  parts.after = added_around(fields, "tokenizer.ggml.add_eos_token", false, "tokenizer.ggml.eos_token_id", builder);
-  return std::move(parts);
+  if (model == "gpt2") return read_byte_level(fields);
+  if (model == "llama") return read_sentencepiece_bpe(fields);
+  if (model == "gemma4") return read_gemma4(fields);
+  if (model == "t5") return read_unigram(fields);
+  throw Error(fields.where("tokenizer.ggml.model") + ": " + in_quotes(model) +
+              " is not implemented; gpt2, llama, gemma4 and t5 are");
 }
 
 }  // namespace draftproof

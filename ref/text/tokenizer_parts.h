@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The checked contents of a tokenizer file of either format. A tokenizer uses nothing else.
+// The checked contents of a tokenizer file of any format. A tokenizer uses nothing else.
 #pragma once
 
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -11,8 +13,11 @@
 #include "ref/base/token.h"
 #include "ref/formats/gguf.h"
 #include "ref/text/added_tokens.h"
-#include "ref/text/bpe.h"
+#include "ref/text/merging.h"
+#include "ref/text/normalizer.h"
+#include "ref/text/piece_model.h"
 #include "ref/text/pre_tokenizer.h"
+#include "ref/text/token_decoder.h"
 
 namespace draftproof {
 
@@ -22,57 +27,64 @@ inline constexpr Token token_most = (1 << 22) - 1;
 
 struct TokenizerParts {
   struct Entry {
-    std::string bytes;  // the bytes that the token decodes to
+    std::string text;   // as in the file
+    std::string bytes;  // what the token decodes to
     bool taken = false;
     bool added = false;
-    bool special = false;
+    bool special = false;  // never what a text becomes, unless it is asked to
+    bool byte = false;     // stands for one byte of unknown text, never for its own text
   };
 
-  std::string vocabulary_origin;                      // "FILE: field NAME", for errors about missing entries
   std::vector<Entry> entries;                         // by id; ids may leave gaps
-  std::unordered_map<std::string, Token> vocabulary;  // keys in the byte alphabet; without added tokens
+  std::unordered_map<std::string, Token> vocabulary;  // by text; without added tokens
   std::unordered_map<std::string, Token> added;       // by content
   std::vector<AddedToken> added_raw;                  // matched first
   std::vector<AddedToken> added_normalized;           // matched in normalized text
-  bool nfc = false;                                   // normalize before pre-tokenizing
+  Normalizer normalizer;
   PreTokenizer pre_tokenizer;
-  Bpe bpe;                                            // all merges are of tokens in the vocabulary
-  bool ignore_merges = false;                         // a piece that is in the vocabulary becomes that token
+  std::unique_ptr<const PieceModel> model;
+  TextStart start;
   std::vector<Token> before;                          // tokens that add_special puts around a text
   std::vector<Token> after;
 };
 
-/// Builds TokenizerParts and checks the rules that hold for both formats. Every `origin` is "FILE: field NAME" and
+/// Builds TokenizerParts and checks the rules that hold for all formats. Every `origin` is "FILE: field NAME" and
 /// begins the message of the Error for an invalid value.
 class TokenizerPartsBuilder {
  public:
-  TokenizerPartsBuilder(std::string vocabulary_origin, bool nfc);
+  TokenizerPartsBuilder(TokenDecoder decoder, Normalizer normalizer);
 
-  /// Add the vocabulary first, then merges and added tokens in any order.
-  void add_entry(const std::string& spelled, Token id, const std::string& origin);
-  void add_merge(const std::string& left, const std::string& right, const std::string& origin);
+  /// Add the vocabulary first, then added tokens, then merges. `bytes`: what the token decodes to, if not what the
+  /// decoder makes of its text.
+  void add_entry(const std::string& text, Token id, const std::string& origin, std::optional<std::string> bytes = {});
+  /// Adds a token with `id`, `content` and flags set; without a pattern, that is the content, normalized if it must be.
+  void add_token(AddedToken token, const std::string& origin, std::optional<std::string> bytes = {});
+
+  /// Adds the merge of two entries to a third. One to a special token or a byte is left out: text becomes neither.
+  void add_merge(MergeTable& merges, const std::string& left, const std::string& right,
+                 const std::string& origin) const;
   /// "LEFT RIGHT", the older spelling.
-  void add_merge(const std::string& both, const std::string& origin);
-  /// Adds a token with `id`, `content` and flags set; the other fields are computed. `spelled`: it decodes as in
-  /// Hugging Face's ByteLevel, where characters of the byte alphabet represent bytes.
-  void add_token(AddedToken token, bool spelled, const std::string& origin);
+  void add_merge(MergeTable& merges, const std::string& both, const std::string& origin) const;
 
   bool has_token(std::int64_t id) const;
-  /// Returns a byte that UTF-8 uses and the vocabulary lacks; -1 when there is none.
-  int missing_byte() const;
+  /// Returns the token of a text, added or not; -1 when there is none.
+  Token find(const std::string& text) const;
 
   TokenizerParts& parts() { return parts_; }
 
  private:
   TokenizerParts::Entry& entry(Token id, const std::string& origin);
-  Token merged(const std::string& spelled, const std::string& origin) const;
+  Token merged(const std::string& text, const std::string& origin) const;
 
+  TokenDecoder decoder_;
   TokenizerParts parts_;
   std::unordered_set<std::string> normalized_patterns_;
 };
 
+/// Readers of the formats. `file`: read, or named in errors.
 TokenizerParts read_tokenizer_json(const std::filesystem::path& file);
-/// `file`: named in errors.
 TokenizerParts read_tokenizer_gguf(const std::string& file, const GgufMetadata& metadata);
+/// SentencePiece's tokenizer.model; whether it adds a BOS and an EOS may be in the tokenizer_config.json beside it.
+TokenizerParts read_tokenizer_model(const std::filesystem::path& file);
 
 }  // namespace draftproof

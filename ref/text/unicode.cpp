@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: MIT
 #include "ref/text/unicode.h"
 
+#include <unicode/brkiter.h>
 #include <unicode/bytestream.h>
 #include <unicode/normalizer2.h>
 #include <unicode/stringpiece.h>
 #include <unicode/uchar.h>
 #include <unicode/uniset.h>
+#include <unicode/utext.h>
+
+#include <memory>
 
 #include "ref/base/error.h"
+#include "ref/base/utf8.h"
 
 namespace draftproof::unicode {
 
 namespace {
 
 void check(UErrorCode status) {
-  if (U_FAILURE(status)) throw Error(std::string("ICU cannot normalize to NFC: ") + u_errorName(status));
+  if (U_FAILURE(status)) throw Error(std::string("ICU cannot normalize the text: ") + u_errorName(status));
 }
 
 icu::UnicodeSet unicode_9() {
@@ -25,24 +30,83 @@ icu::UnicodeSet unicode_9() {
   return characters;
 }
 
-const icu::Normalizer2& composition() {
+const icu::Normalizer2& newest(Form form) {
   UErrorCode status = U_ZERO_ERROR;
-  const icu::Normalizer2* newest = icu::Normalizer2::getNFCInstance(status);
+  const icu::Normalizer2* found = nullptr;
+  switch (form) {
+    case Form::nfc: found = icu::Normalizer2::getNFCInstance(status); break;
+    case Form::nfd: found = icu::Normalizer2::getNFDInstance(status); break;
+    case Form::nfkc: found = icu::Normalizer2::getNFKCInstance(status); break;
+    case Form::nfkd: found = icu::Normalizer2::getNFKDInstance(status); break;
+  }
   check(status);
-  return *newest;
+  return *found;
+}
+
+/// Returns the next place after `begin` where a cluster ends for certain, which is quicker than to ask ICU: between two
+/// characters of ASCII that are not a carriage return and a line feed.
+std::size_t certain_break(std::string_view text, std::size_t begin) {
+  const auto is_ascii = [&](std::size_t at) { return static_cast<unsigned char>(text[at]) < 0x80; };
+  std::size_t at = begin + 1;
+  while (at < text.size() && !(is_ascii(at - 1) && is_ascii(at) && text[at] != '\n')) ++at;
+  return at;
+}
+
+void append_graphemes(std::string_view text, icu::BreakIterator& breaks, std::vector<std::string_view>& clusters) {
+  UErrorCode status = U_ZERO_ERROR;
+  UText* const opened = utext_openUTF8(nullptr, text.data(), static_cast<std::int64_t>(text.size()), &status);
+  check(status);
+  const std::unique_ptr<UText, decltype(&utext_close)> closed_later(opened, &utext_close);
+  breaks.setText(opened, status);
+  check(status);
+  for (std::int32_t begin = breaks.first(), end = breaks.next(); end != icu::BreakIterator::DONE;
+       begin = end, end = breaks.next()) {
+    clusters.push_back(text.substr(begin, end - begin));
+  }
 }
 
 }  // namespace
 
-std::string nfc(std::string_view text) {
+std::string normalized(Form form, std::string_view text) {
   static const icu::UnicodeSet characters = unicode_9();
-  static const icu::FilteredNormalizer2 normalizer(composition(), characters);
+  const icu::FilteredNormalizer2 normalizer(newest(form), characters);
   UErrorCode status = U_ZERO_ERROR;
-  std::string composed;
-  icu::StringByteSink<std::string> sink(&composed);
+  std::string result;
+  icu::StringByteSink<std::string> sink(&result);
   normalizer.normalizeUTF8(0, {text.data(), static_cast<std::int32_t>(text.size())}, sink, nullptr, status);
   check(status);
-  return composed;
+  return result;
+}
+
+std::string lower_case(std::string_view text) {
+  constexpr char32_t capital_i_with_dot = 0x130;  // the one character that becomes two
+  std::string result;
+  result.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) {
+    const utf8::Step next = utf8::step(text, at);
+    if (next.code_point == capital_i_with_dot) {
+      result += "i\u0307";
+    } else {
+      utf8::append(result, static_cast<char32_t>(u_tolower(static_cast<UChar32>(next.code_point))));
+    }
+    at += next.length;
+  }
+  return result;
+}
+
+std::vector<std::string_view> graphemes(std::string_view text) {
+  UErrorCode status = U_ZERO_ERROR;
+  const std::unique_ptr<icu::BreakIterator> breaks(
+      icu::BreakIterator::createCharacterInstance(icu::Locale::getRoot(), status));
+  check(status);
+  std::vector<std::string_view> clusters;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = certain_break(text, begin);
+    const std::string_view part = text.substr(begin, end - begin);
+    part.size() == 1 ? clusters.push_back(part) : append_graphemes(part, *breaks, clusters);
+    begin = end;
+  }
+  return clusters;
 }
 
 bool is_space(char32_t character) { return u_isUWhiteSpace(static_cast<UChar32>(character)); }
@@ -53,5 +117,7 @@ bool is_word(char32_t character) {
   return u_isUAlphabetic(code_point) || (U_GET_GC_MASK(code_point) & categories) != 0 ||
          u_hasBinaryProperty(code_point, UCHAR_JOIN_CONTROL);
 }
+
+bool is_mark(char32_t character) { return (U_GET_GC_MASK(static_cast<UChar32>(character)) & U_GC_M_MASK) != 0; }
 
 }  // namespace draftproof::unicode

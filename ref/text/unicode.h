@@ -4,14 +4,24 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace draftproof::unicode {
 
-/// Returns the canonical composition (NFC) of `text`, UTF-8 of at most 2^31 - 1 bytes. Only characters of Unicode 9 are
+enum class Form { nfc, nfd, nfkc, nfkd };
+
+/// Returns `text`, UTF-8 of at most 2^31 - 1 bytes, in a normalization form. Only characters of Unicode 9 are
 /// normalized, as in the reference implementation, because models were trained on its output.
-std::string nfc(std::string_view text);
+std::string normalized(Form form, std::string_view text);
+
+/// Returns `text` in lower case, each character by itself.
+std::string lower_case(std::string_view text);
+
+/// Returns the extended grapheme clusters of `text` (UTF-8), in order.
+std::vector<std::string_view> graphemes(std::string_view text);
 
 bool is_space(char32_t character);  // White_Space
 bool is_word(char32_t character);   // \w of Rust's regular expressions (UTS 18, annex C)
+bool is_mark(char32_t character);
 
 }  // namespace draftproof::unicode

@@ -39,6 +39,11 @@ class GgufBytes {
     for (const std::int32_t value : values) bytes += raw(value);
     return put(key, 9, bytes);
   }
+  GgufBytes& reals(std::string_view key, const std::vector<float>& values) {
+    std::string bytes = array_head(6, values.size());
+    for (const float value : values) bytes += raw(value);
+    return put(key, 9, bytes);
+  }
   /// Dimensions are innermost first; `offset` is relative to the start of the data.
   GgufBytes& tensor(std::string_view name, const std::vector<std::uint64_t>& extents, std::uint32_t type,
                     std::uint64_t offset) {

@@ -98,12 +98,14 @@ TEST(ContextShift, OfATargetThatCannotShiftLeavesTheRowsBehindItUndecided) {
   const File file(joined(trace_of(recorded)));
   const auto recurrent = make_hash_model({.vocabulary = 6, .levels = 4, .seed = 5, .recurrent = true});
   Target target = recorded.target();
-  target.computing_in = [&](const std::string&) { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &*recurrent); };
+  target.computing_in = [&](const std::string&) {
+    return std::shared_ptr<Model>(std::shared_ptr<Model>(), recurrent.get());
+  };
   const Report report = replay(file.path(), target);
   EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(report_of(report));
   EXPECT_THAT(report_text(report_of(report)),
-              HasSubstr("rows after a context shift are not held to the target, whose cache cannot be shifted so: layer "
-                        "0 keeps one state of the whole text"));
+              HasSubstr("rows after a context shift are not held to the target, whose cache cannot be shifted so: "
+                        "layer 0 keeps one state of the whole text"));
   EXPECT_GT(report.examined.rows, 0);  // those before it
 }
 

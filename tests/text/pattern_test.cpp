@@ -18,9 +18,11 @@ using ::testing::StartsWith;
 std::vector<std::string> split(const std::string& expression, std::string_view text) {
   const Pattern pattern(expression, "FILE: field f");
   MatchBudget budget(text.size());
-  std::vector<std::string_view> pieces;
-  pattern.split(text, budget, pieces);
-  return {pieces.begin(), pieces.end()};
+  std::vector<PatternPart> parts;
+  pattern.split(text, budget, parts);
+  std::vector<std::string> pieces;
+  for (const PatternPart& part : parts) pieces.emplace_back(part.text);
+  return pieces;
 }
 
 TEST(Pattern, KeepsMatchesAndTheTextBetween) {

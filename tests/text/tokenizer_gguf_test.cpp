@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
+#include "ref/text/token_decoder.h"
 #include "tests/formats/gguf_bytes.h"
 #include "tests/text/tokenizer_files.h"
 
@@ -42,7 +45,7 @@ Tokenizer load(const GgufBytes& file) {
 
 TEST(TokenizerGguf, EncodesAndDecodes) {
   const Tokenizer tokenizer = load(Vocabulary().file());
-  EXPECT_THAT(tokenizer.encode("abc a<mark>ab<user>"), ElementsAre(257, 258, 259, 256, 260));
+  EXPECT_THAT(tokenizer.encode("abc a<mark>ab<user>", true, true), ElementsAre(257, 258, 259, 256, 260));
   EXPECT_EQ(tokenizer.decode(std::vector<Token>{257, 258, 259, 260}), "abc a<user>");
   EXPECT_TRUE(tokenizer.is_special(259));
   EXPECT_FALSE(tokenizer.is_special(260));
@@ -67,6 +70,80 @@ TEST(TokenizerGguf, AddsTheSpecialTokensThatTheFileRequires) {
               ElementsAre('x', 260));
 }
 
+/// SentencePiece's BPE: <unk> 0, <s> 1, </s> 2, <0x00>..<0xFF> 3..258, "▁" 259, "a" 260, "b" 261, "ab" 262,
+/// "▁a" 263, "<mask>" 264 (user-defined).
+struct Scored {
+  std::string model = "llama";
+  std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};
+  std::vector<std::int32_t> types = {2, 3, 3};
+  std::vector<float> scores;
+
+  Scored() {
+    for (int byte = 0; byte < 256; ++byte) tokens.push_back(fallback_entry(static_cast<unsigned char>(byte)));
+    types.resize(tokens.size(), 6);
+    for (const char* more : {"\u2581", "a", "b", "ab", "\u2581a", "<mask>"}) tokens.emplace_back(more);
+    types.resize(tokens.size() - 1, 1);
+    types.push_back(4);
+    scores.resize(tokens.size(), -9);
+    scores[262] = -1;
+    scores[263] = -2;
+  }
+
+  GgufBytes file() const {
+    GgufBytes file;
+    file.text("tokenizer.ggml.model", model).texts("tokenizer.ggml.tokens", tokens);
+    return file.integers("tokenizer.ggml.token_type", types).reals("tokenizer.ggml.scores", scores);
+  }
+};
+
+TEST(TokenizerGguf, MergesByScoreWithByteTokens) {
+  const Tokenizer tokenizer = load(Scored().file());
+  EXPECT_THAT(tokenizer.encode("ab a"), ElementsAre(1, 259, 262, 263));  // the BOS is 1 unless the file says otherwise
+  EXPECT_THAT(tokenizer.encode("\n", false), ElementsAre(259, 3 + '\n'));
+  EXPECT_THAT(tokenizer.encode("a<mask>a", false), ElementsAre(263, 264, 263));  // a space after every token
+  EXPECT_THAT(tokenizer.encode("<s>", false, true), ElementsAre(1));
+  EXPECT_EQ(tokenizer.encode("<0x41>", false).size(), 7u);  // a text, not the byte
+  EXPECT_EQ(tokenizer.decode(std::vector<Token>{1, 259, 262, 263, 3 + 0xC3, 3 + 0xA9}), "ab a\u00E9");
+  const Tokenizer bare = load(Scored().file().truth("tokenizer.ggml.add_space_prefix", false)
+                                  .truth("tokenizer.ggml.add_bos_token", false));
+  EXPECT_THAT(bare.encode("ab a"), ElementsAre(262, 263));
+  EXPECT_EQ(bare.decode(std::vector<Token>{263}), " a");
+}
+
+TEST(TokenizerGguf, ReadsGemma4) {
+  Scored vocabulary;
+  vocabulary.model = "gemma4";
+  for (const char* more : {"\n", "\n\n"}) vocabulary.tokens.emplace_back(more);
+  vocabulary.types.resize(vocabulary.tokens.size(), 1);
+  const auto file = [&] {
+    GgufBytes bytes = vocabulary.file().number("tokenizer.ggml.bos_token_id", 1);
+    return bytes.texts("tokenizer.ggml.merges", {"a b", "\u2581 a"});
+  };
+  vocabulary.scores.resize(vocabulary.tokens.size());
+  const Tokenizer tokenizer = load(file().truth("tokenizer.ggml.add_bos_token", false));
+  EXPECT_THAT(tokenizer.encode("ab a\n\nb"), ElementsAre(1, 262, 263, 266, 261));  // the BOS whatever the file says
+  EXPECT_THAT(tokenizer.encode("\n\n\n\t", false), ElementsAre(265, 265, 265, 3 + '\t'));
+  EXPECT_EQ(tokenizer.decode(std::vector<Token>{263, 3 + 'x', 266}), " ax\n\n");
+}
+
+TEST(TokenizerGguf, NamesTheInvalidFieldOfAScoredVocabulary) {
+  const auto expect = [](auto change, const std::string& field, const std::string& what) {
+    Scored vocabulary;
+    change(vocabulary);
+    const std::string error = test::error_of([&] { load(vocabulary.file()); });
+    EXPECT_THAT(error, HasSubstr("vocabulary.gguf: field tokenizer.ggml." + field + ": "));
+    EXPECT_THAT(error, HasSubstr(what));
+  };
+  expect([](Scored& v) { v.scores.pop_back(); }, "scores", "not as long");
+  expect([](Scored& v) { v.scores[7] = std::numeric_limits<float>::quiet_NaN(); }, "scores", "score 7 is not finite");
+  expect([](Scored& v) { v.types[5] = 9; }, "token_type", "type 9");
+  expect([](Scored& v) { v.types[260] = 6; }, "tokens", "'a' is no byte like <0x41>");
+  expect([](Scored& v) { v.tokens[260] = "b"; }, "tokens", "has another id");
+  expect([](Scored& v) { v.tokens.clear(), v.types.clear(), v.scores.clear(); }, "tokens", "no entries");
+  EXPECT_THAT(test::error_of([] { load(Scored().file().number("tokenizer.ggml.bos_token_id", 999)); }),
+              HasSubstr("bos_token_id: id 999 is not a token"));
+}
+
 TEST(TokenizerGguf, NamesTheInvalidField) {
   const auto error = [](const GgufBytes& file) { return test::error_of([&] { load(file); }); };
   const auto expect = [&](const GgufBytes& file, const std::string& field, const std::string& what) {
@@ -78,11 +155,12 @@ TEST(TokenizerGguf, NamesTheInvalidField) {
     change(vocabulary);
     return vocabulary.file();
   };
-  expect(changed([](Vocabulary& v) { v.model = "llama"; }), "model", "'llama' is not implemented");
-  expect(changed([](Vocabulary& v) { v.pre = "tekken"; }), "pre",
-         "'tekken' is not implemented; implemented are gpt-2, qwen2, llama-bpe, deepseek-coder, falcon");
+  expect(changed([](Vocabulary& v) { v.model = "bert"; }), "model", "'bert' is not implemented");
+  expect(changed([](Vocabulary& v) { v.pre = "kimi-k2"; }), "pre",
+         "'kimi-k2' is not implemented; implemented are gpt-2, qwen2, ");
   expect(changed([](Vocabulary& v) { v.types.pop_back(); }), "token_type", "not as long");
   expect(changed([](Vocabulary& v) { v.types[0] = 6; }), "token_type", "type 6");
+  expect(changed([](Vocabulary& v) { v.types[0] = 7; }), "token_type", "type 7");
   expect(changed([](Vocabulary& v) { v.tokens[3] = "a"; }), "tokens", "has another id");
   expect(changed([](Vocabulary& v) { v.tokens[3] = "\xFF"; }), "tokens", "not UTF-8");
   expect(changed([](Vocabulary& v) { v.tokens[260] = "<mark>"; }), "tokens", "repeats");

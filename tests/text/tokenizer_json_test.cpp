@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ref/text/token_decoder.h"
 #include "tests/text/tokenizer_files.h"
 
 namespace draftproof::tokenizer_json_test {
@@ -64,7 +65,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Model, BadJson,
-    ::testing::Values(Change{R"("type": "BPE")", R"("type": "Unigram")", "model.type", "'Unigram' is not implemented"},
+    ::testing::Values(Change{R"("type": "BPE")", R"("type": "WordPiece")", "model.type", "'WordPiece' is not impl"},
+                      Change{R"("type": "BPE")", R"("type": "Unigram")", "model", "'dropout', which is not"},
                       Change{R"("dropout": null)", R"("dropout": 0.1)", "model.dropout", "not implemented"},
                       Change{R"("continuing_subword_prefix": "")", R"("continuing_subword_prefix": "##")",
                              "model.continuing_subword_prefix", "not implemented"},
@@ -82,23 +84,35 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Steps, BadJson,
     ::testing::Values(
-        Change{no_normalizer, R"("normalizer": {"type": "Lowercase"})", "normalizer.type", "'Lowercase'"},
+        Change{no_normalizer, R"("normalizer": {"type": "BertNormalizer"})", "normalizer.type", "'BertNormalizer'"},
         Change{no_normalizer,
-               R"("normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "NFKC"}]})",
-               "normalizer.normalizers[1].type", "'NFKC'"},
+               R"("normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Upper"}]})",
+               "normalizer.normalizers[1].type", "'Upper'"},
+        Change{no_normalizer, R"("normalizer": {"type": "NFC", "x": 1})", "normalizer", "'x'"},
+        Change{no_normalizer,
+               R"("normalizer": {"type": "Replace", "pattern": {"String": ""}, "content": "x"})",
+               "normalizer.pattern.String", "is empty"},
+        Change{no_normalizer,
+               R"("normalizer": {"type": "Replace", "pattern": {"Regex": "(a"}, "content": "x"})",
+               "normalizer.pattern.Regex", "does not compile"},
+        Change{no_normalizer, R"("normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAA"})",
+               "normalizer.precompiled_charsmap", "base64"},
+        Change{no_normalizer, R"("normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAAAAAA"})",
+               "normalizer.precompiled_charsmap", "size of its trie"},
         Change{no_normalizer, R"("normalizer": "NFC")", "normalizer", "object"},
-        Change{pre_tokenizer, R"(null)", "pre_tokenizer", "null"},
-        Change{pre_tokenizer, R"({"type": "Metaspace"})", "pre_tokenizer.type", "'Metaspace'"},
-        Change{pre_tokenizer, R"({"type": "Sequence", "pretokenizers": []})", "pre_tokenizer", "no ByteLevel"},
+        Change{pre_tokenizer, R"({"type": "BertPreTokenizer"})", "pre_tokenizer.type", "'BertPreTokenizer'"},
+        Change{pre_tokenizer, R"({"type": "Metaspace"})", "pre_tokenizer.replacement", "missing"},
+        Change{pre_tokenizer, R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "last"})",
+               "pre_tokenizer.prepend_scheme", "'last'"},
+        Change{pre_tokenizer,
+               R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "first", "add_prefix_space": false})",
+               "pre_tokenizer.prepend_scheme", "contradicts"},
         Change{pre_tokenizer,
                R"({"type": "Sequence", "pretokenizers": [{"type": "ByteLevel"}, {"type": "Digits"}]})",
                "pre_tokenizer.pretokenizers[1]", "after ByteLevel"},
         Change{pre_tokenizer,
-               R"({"type": "Split", "pattern": {"Regex": "a"}, "behavior": "Removed", "invert": false})",
-               "pre_tokenizer.behavior", "'Removed'"},
-        Change{pre_tokenizer,
-               R"({"type": "Split", "pattern": {"Regex": "a"}, "behavior": "Isolated", "invert": true})",
-               "pre_tokenizer.invert", "true is not implemented"},
+               R"({"type": "Split", "pattern": {"Regex": "a"}, "behavior": "Dropped", "invert": false})",
+               "pre_tokenizer.behavior", "'Dropped'"},
         Change{pre_tokenizer,
                R"({"type": "Split", "pattern": {"Regex": "(a"}, "behavior": "Isolated", "invert": false})",
                "pre_tokenizer.pattern.Regex", "does not compile"},
@@ -109,6 +123,10 @@ INSTANTIATE_TEST_SUITE_P(
                "pre_tokenizer.pattern", "object"},
         Change{decoder, R"(null)", "decoder", "null"},
         Change{decoder, R"({"type": "WordPiece"})", "decoder.type", "'WordPiece'"},
+        Change{decoder, R"({"type": "Sequence", "decoders": [{"type": "Fuse"}, {"type": "ByteFallback"}]})",
+               "decoder.decoders[1]", "comes after Fuse"},
+        Change{decoder, R"({"type": "Replace", "pattern": {"String": "_"}, "content": "long"})", "decoder.content",
+               "longer than what it replaces"},
         Change{no_processor, R"("post_processor": {"type": "BertProcessing"})", "post_processor.type",
                "'BertProcessing'"},
         Change{no_processor,
@@ -141,6 +159,84 @@ INSTANTIATE_TEST_SUITE_P(
                              "special": true})",
                              "added_tokens[1]", "repeats"}));
 
+/// Merges of characters: the bytes as "<0x00>".."<0xFF>" 0..255, "<unk>" 256, then the characters and what they become.
+std::string characters_json() {
+  std::string bytes;
+  for (int byte = 0; byte < 256; ++byte) {
+    bytes += '"' + fallback_entry(static_cast<unsigned char>(byte)) + "\": " + std::to_string(byte) + ", ";
+  }
+  return R"({
+"added_tokens": [{"id": 256, "content": "<unk>", "single_word": false, "lstrip": false, "rstrip": false,
+                  "normalized": false, "special": true}],
+"normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"},
+"pre_tokenizer": null,
+"decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
+            {"type": "ByteFallback"}, {"type": "Fuse"}]},
+"model": {"type": "BPE", "unk_token": "<unk>", "byte_fallback": true,
+          "vocab": {)" + bytes + R"("<unk>": 256, "\u2581": 257, "a": 258, "b": 259, "ab": 260, "\u2581a": 261,
+                    "<": 262, ">": 263, "0": 264, "x": 265, "4": 266, "1": 267, "0x": 268, "0x4": 269, "0x41": 270,
+                    "0x41>": 271, "u": 272, "n": 273, "k": 274, "un": 275, "unk": 276, "unk>": 277},
+          "merges": [["a", "b"], ["\u2581", "a"], ["0", "x"], ["0x", "4"], ["0x4", "1"], ["0x41", ">"],
+                     ["<", "0x41>"], ["u", "n"], ["un", "k"], ["unk", ">"], ["<", "unk>"]]}
+})";
+}
+
+TEST(TokenizerJson, MergesCharactersAndSpellsTheRestInBytes) {
+  const Tokenizer tokenizer = test::load_json(characters_json());
+  EXPECT_THAT(tokenizer.encode("ab a\u00E9"), ElementsAre(260, 261, 0xC3, 0xA9));
+  EXPECT_EQ(tokenizer.decode(std::vector<Token>{261, 0xC3, 0xA9, 0xC3}), " a\u00E9\uFFFD");
+}
+
+TEST(TokenizerJson, TextIsNeverMergedToAByteOrASpecialToken) {
+  const Tokenizer tokenizer = test::load_json(characters_json());
+  EXPECT_THAT(tokenizer.encode("<0x41>"), ElementsAre(262, 271));
+  EXPECT_THAT(tokenizer.encode("<unk>"), ElementsAre(262, 277));
+}
+
+TEST(TokenizerJson, NamesWhatAVocabularyOfCharactersLacks) {
+  const auto error = [](std::string_view from, std::string_view to) {
+    return test::error_of([&] { test::load_json(test::replaced(characters_json(), from, to)); });
+  };
+  EXPECT_THAT(error("\"<0x7F>\": 127, ", ""), HasSubstr("model.vocab: has no entry '<0x7F>'"));
+  EXPECT_THAT(error(R"("unk_token": "<unk>")", R"("unk_token": "<no>")"), HasSubstr("model.unk_token: '<no>' is not"));
+  EXPECT_THAT(error(R"(["a", "b"])", R"(["a", "\u4E16"])"), HasSubstr("model.merges[0]"));
+}
+
+/// A unigram model: "<unk>" 0, "▁" 1, "a" 2, "ab" 3, "▁a" 4, "<s>" 5.
+std::string unigram_json() {
+  return R"({
+"added_tokens": [{"id": 5, "content": "<s>", "single_word": false, "lstrip": false, "rstrip": false,
+                  "normalized": false, "special": true}],
+"normalizer": null,
+"pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "add_prefix_space": true},
+"decoder": {"type": "Metaspace", "replacement": "\u2581", "add_prefix_space": true},
+"model": {"type": "Unigram", "unk_id": 0,
+          "vocab": [["<unk>", 0.0], ["\u2581", -2.0], ["a", -3.0], ["ab", -1.5], ["\u2581a", -2.5], ["<s>", 0.0]]}
+})";
+}
+
+TEST(TokenizerJson, ReadsUnigramModels) {
+  const Tokenizer tokenizer = test::load_json(unigram_json());
+  EXPECT_THAT(tokenizer.encode("ab a"), ElementsAre(1, 3, 4));
+  EXPECT_THAT(tokenizer.encode("zz<s>"), ElementsAre(1, 0));  // not the BOS, although its score is the best
+  EXPECT_THAT(tokenizer.encode("a<s>", true, true), ElementsAre(4, 5));
+  EXPECT_EQ(tokenizer.decode(std::vector<Token>{1, 3, 4}), "ab a");
+}
+
+TEST(TokenizerJson, NamesWhatIsInvalidInAUnigramModel) {
+  const auto error = [](std::string_view from, std::string_view to) {
+    return test::error_of([&] { test::load_json(test::replaced(unigram_json(), from, to)); });
+  };
+  EXPECT_THAT(error(R"("unk_id": 0)", R"("unk_id": 6)"), HasSubstr("model.unk_id"));
+  EXPECT_THAT(error(R"(["a", -3.0])", R"(["a"])"), HasSubstr("model.vocab[2]: is not a pair"));
+  EXPECT_THAT(error(R"(["a", -3.0])", R"(["a", "b"])"), HasSubstr("model.vocab[2][1]"));
+  EXPECT_THAT(error(R"(["a", -3.0])", R"(["ab", -3.0])"), HasSubstr("model.vocab[3]: the entry of id 3 has another"));
+  EXPECT_THAT(error(R"("unk_id": 0)", R"("dropout": 0)"), HasSubstr("'dropout'"));
+  const std::string strict = test::replaced(unigram_json(), R"("unk_id": 0,)", "");
+  EXPECT_THAT(test::error_of([&] { test::load_json(strict).encode("z"); }),
+              HasSubstr("model.vocab: has no entry for 'z'"));
+}
+
 TEST(TokenizerJson, RejectsFilesThatAreNotTokenizers) {
   for (const char* text : {"", "[]", "7", "{}", "{\"model\": 3}", "{\"model\": {}}", "\xFF"}) {
     EXPECT_THAT(test::error_of([&] { test::load_json(text); }), HasSubstr("tokenizer.json")) << text;
@@ -151,7 +247,7 @@ TEST(TokenizerJson, RejectsFilesThatAreNotTokenizers) {
 TEST(TokenizerJson, RejectsLongAddedTokens) {
   const std::string json = test::replaced(test::small_json(), "<mark>", std::string(5000, 'x'));
   EXPECT_THAT(test::error_of([&] { test::load_json(json); }),
-              HasSubstr("added_tokens[0]: an added token is longer"));
+              HasSubstr("added_tokens[0]: the entry of id 259 is longer than 4096 bytes"));
 }
 
 TEST(TokenizerJson, AMissingByteIsAnErrorOnlyForTextsThatContainIt) {
@@ -178,7 +274,7 @@ TEST(TokenizerJson, ReadsOlderForms) {
 TEST(TokenizerJson, PutsASpaceBeforeEveryPieceWithoutOne) {
   std::string json =
       test::replaced(test::small_json(), R"("add_prefix_space": false)", R"("add_prefix_space": true)");
-  EXPECT_THAT(test::load_json(json).encode("a<mark>a"), ElementsAre(258, 259, 258));
+  EXPECT_THAT(test::load_json(json).encode("a<mark>a", true, true), ElementsAre(258, 259, 258));
   EXPECT_THAT(test::load_json(json).encode(""), ElementsAre());
   json = test::replaced(test::small_json(), pre_tokenizer, R"({"type": "Sequence", "pretokenizers": [
     {"type": "Split", "pattern": {"String": "."}, "behavior": "Isolated", "invert": false},

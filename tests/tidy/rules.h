@@ -54,7 +54,7 @@ inline const std::vector<Layer>& layers() {
                            "ref/formats/hdf5_seal.h", "ref/formats/printable.h", "ref/formats/whole_file.h"}},
       {"oracle/shrink", {"oracle/plain/", "oracle/checks/", "ref/base/"}},
       {"oracle", {"oracle/checks/", "oracle/exact/", "oracle/plain/", "ref/base/", "ref/acceptance/",
-                  "ref/models/model.h", "ref/decoding/trace.h"}},
+                  "ref/models/model.h", "ref/models/read_text.h", "ref/decoding/trace.h"}},
       {"oracle/report", {"oracle/checks/", "oracle/plain/", "ref/base/", "ref/acceptance/", "ref/decoding/trace.h",
                          "ref/formats/printable.h", "kernels/math64.h"}},
       {"oracle/spectrace", {"oracle/plain/", "oracle/checks/", "oracle/sequential/", "oracle/report/", "ref/base/",

@@ -282,9 +282,16 @@ const std::vector<BadCase>& bad_cases() {
        {"--prompt", "hi"},
        {"tokenizer.json"}},
       {"tokenizer_of_another_kind",
-       [](Damaged& d) { put(d.target / "tokenizer.json", R"({"model": {"type": "Unigram", "vocab": []}})"); },
+       [](Damaged& d) { put(d.target / "tokenizer.json", R"({"model": {"type": "WordPiece", "vocab": {}}})"); },
        {"--prompt", "hi"},
-       {"tokenizer.json", "Unigram"}},
+       {"tokenizer.json", "WordPiece"}},
+      {"tokenizer_model_cut",
+       [](Damaged& d) {
+         files::remove(d.target / "tokenizer.json");
+         put(d.target / "tokenizer.model", "\x0A\x10");
+       },
+       {"--prompt", "hi"},
+       {"tokenizer.model", "the message ends inside a field"}},
       {"tokenizer_negative_id",
        [](Damaged& d) {
          put(d.target / "tokenizer.json", R"({"model": {"type": "BPE", "vocab": {"a": -1}, "merges": []}})");

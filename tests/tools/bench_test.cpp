@@ -42,6 +42,17 @@ void expect_rates(const json& rates) {
   EXPECT_GT(rates["share_of_limit"].get<double>(), 0);
 }
 
+TEST(Bench, TokenizerTimesBothWays) {
+  const json said = measured({"tokenizer", target, "--text", fixture("models/prompts.txt")});
+  EXPECT_EQ(said["command"], "bench tokenizer");
+  expect_limits(said["limits"]);
+  EXPECT_GT(said["bytes"], said["tokens"]);
+  for (const char* way : {"encode", "decode"}) {
+    expect_spread(said[way]["milliseconds"]);
+    EXPECT_GT(said[way]["megabytes_per_second"].get<double>(), 0);
+  }
+}
+
 TEST(Bench, DecodeComparesPassesWithOneRowAndWithTheLimitsOfTheMachine) {
   const json said = measured({"decode", target, "--rows", "4,2", "--context", "8"});
   EXPECT_EQ(said["command"], "bench decode");
@@ -215,6 +226,8 @@ TEST(Bench, RefusesBadOptionsWithOneMessage) {
   for (const Case& bad : std::vector<Case>{
            {{"bench"}, "subcommand"},
            {{"bench", "decode"}, "TARGET"},
+           {{"bench", "tokenizer", target}, "--text"},
+           {{"bench", "tokenizer", target, "--text", "/nonexistent"}, "/nonexistent"},
            {{"bench", "decode", target, "--rows", "0"}, "--rows"},
            {{"bench", "decode", target, "--repeats", "0"}, "--repeats"},
            {{"bench", "decode", target, "--context", "1000000"}, "positions of the model"},

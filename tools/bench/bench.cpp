@@ -69,6 +69,7 @@ void add_bench(Command& app) {
   add_bench_prefix(command);
   add_bench_sampling(command);
   add_bench_speculate(command);
+  add_bench_tokenizer(command);
 }
 
 }  // namespace draftproof

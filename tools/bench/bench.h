@@ -15,6 +15,7 @@ void add_bench_prefill(Command& bench);
 void add_bench_prefix(Command& bench);
 void add_bench_sampling(Command& bench);
 void add_bench_speculate(Command& bench);
+void add_bench_tokenizer(Command& bench);
 
 /// --threads, --repeats, --json and --quiet. `repeats`: the default.
 void add_bench_options(Command& command, BenchOptions& options, int repeats);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "ref/text/bpe.h"
+#include "ref/text/byte_bpe.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-namespace draftproof::bpe_test {
+namespace draftproof::byte_bpe_test {
 namespace {
 
 struct Rule {
@@ -18,16 +18,17 @@ struct Rule {
   Token result;
 };
 
-Bpe make(const std::vector<Rule>& rules) {
-  Bpe bpe;
+ByteBpe make(const std::vector<Rule>& rules) {
+  ByteBpe bpe("FILE: field f");
   for (int byte = 0; byte < 256; ++byte) bpe.set_byte(static_cast<unsigned char>(byte), byte);
-  for (const Rule& rule : rules) bpe.add_merge(rule.left, rule.right, rule.result);
+  for (const Rule& rule : rules) bpe.merges().add(rule.left, rule.right, rule.result);
   return bpe;
 }
 
-std::vector<Token> encode(const Bpe& bpe, const std::string& piece) {
+std::vector<Token> encode(const PieceModel& bpe, std::string_view piece) {
   std::vector<Token> tokens;
-  bpe.encode(piece, tokens);
+  PieceWork work;
+  bpe.encode({&piece, 1}, work, tokens);
   return tokens;
 }
 
@@ -50,20 +51,20 @@ std::vector<Token> merge_slowly(const std::vector<Rule>& rules, const std::strin
   return tokens;
 }
 
-TEST(Bpe, MergesByRankThenFromTheLeft) {
-  const Bpe bpe = make({{'b', 'c', 256}, {'a', 'b', 257}, {'a', 'a', 258}});
+TEST(ByteBpe, MergesByRankThenFromTheLeft) {
+  const ByteBpe bpe = make({{'b', 'c', 256}, {'a', 'b', 257}, {'a', 'a', 258}});
   EXPECT_EQ(encode(bpe, "abc"), (std::vector<Token>{'a', 256}));
   EXPECT_EQ(encode(bpe, "aaa"), (std::vector<Token>{258, 'a'}));
   EXPECT_EQ(encode(bpe, ""), std::vector<Token>{});
 }
 
-TEST(Bpe, RejectsARepeatedPair) {
-  Bpe bpe = make({{'a', 'b', 256}});
-  EXPECT_FALSE(bpe.add_merge('a', 'b', 257));
+TEST(ByteBpe, RejectsARepeatedPair) {
+  ByteBpe bpe = make({{'a', 'b', 256}});
+  EXPECT_FALSE(bpe.merges().add('a', 'b', 257));
 }
 
 // Rules in an order that training can produce: each one joins tokens that already exist.
-RC_GTEST_PROP(Bpe, EqualsTheDefinition, ()) {
+RC_GTEST_PROP(ByteBpe, EqualsTheDefinition, ()) {
   std::vector<Rule> rules;
   std::map<std::pair<Token, Token>, bool> seen;
   const int count = *rc::gen::inRange(0, 12);
@@ -79,8 +80,8 @@ RC_GTEST_PROP(Bpe, EqualsTheDefinition, ()) {
   RC_ASSERT(encode(make(rules), piece) == merge_slowly(rules, piece));
 }
 
-TEST(Bpe, EncodesALongPieceInNearLinearTime) {
-  const Bpe bpe = make({{'a', 'a', 256}, {256, 256, 257}, {'a', 'b', 258}});
+TEST(ByteBpe, EncodesALongPieceInNearLinearTime) {
+  const ByteBpe bpe = make({{'a', 'a', 256}, {256, 256, 257}, {'a', 'b', 258}});
   std::string piece(1 << 20, 'a');
   const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(encode(bpe, piece).size(), piece.size() / 4);
@@ -89,4 +90,4 @@ TEST(Bpe, EncodesALongPieceInNearLinearTime) {
 }
 
 }  // namespace
-}  // namespace draftproof::bpe_test
+}  // namespace draftproof::byte_bpe_test

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// A vocabulary as SentencePiece stores it: pieces with scores and types, spaces written as U+2581.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ref/text/tokenizer_parts.h"
+
+namespace draftproof {
+
+enum class PieceType { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
+
+struct ScoredPiece {
+  std::string text;
+  double score = 0;
+  PieceType type = PieceType::normal;
+  std::string origin;  // "FILE: field NAME"
+};
+
+enum class PieceKind { bpe, unigram };
+
+/// Whose rules hold where they differ.
+enum class PieceSource {
+  sentencepiece,  // user-defined pieces stand in normalized text; unused pieces are never found
+  llama_cpp,      // user-defined pieces stand in the text itself, with spaces; unused pieces are like others
+};
+
+/// Returns the decoder of the normal pieces.
+TokenDecoder piece_decoder();
+
+/// Adds the pieces, by id, and the model that they are.
+void add_pieces(const std::vector<ScoredPiece>& pieces, PieceKind kind, PieceSource source, const std::string& origin,
+                TokenizerPartsBuilder& builder);
+
+}  // namespace draftproof
