@@ -46,7 +46,7 @@ ordered_json kernels_json() {
 /// Returns the numbers that docs/memory.md explains.
 ordered_json memory_json(ModelFiles& files, const InspectOptions& options) {
   const MemoryNeed need = memory_need(files, {}, layout_of(options.load_options));
-  const int context = static_cast<int>(files.target().config().at("max_position_embeddings").integer(1, 1 << 24));
+  const int context = describe(files.target().config()).context;
   const int positions = options.context > 0 ? options.context : context;
   return {{"weights", need.weights},
           {"cache_fixed", need.cache_fixed},
@@ -76,12 +76,14 @@ struct Layers {
   int sliding = 0;
   int recurrent = 0;
   std::uint64_t bytes_per_position = 0;  // of keys and values in f32, in layers that keep every position
+  std::uint64_t state_bytes = 0;         // of the states of a text, in recurrent layers
 
   explicit Layers(const TransformerConfig& config) {
     for (const LayerConfig& layer : config.layers) {
       const auto* const found = std::get_if<AttentionLayer>(&layer.mixer);
       if (found == nullptr) {
         ++recurrent;
+        state_bytes += RecurrentCache::fixed_bytes(std::get<RecurrentShape>(layer.mixer));
         continue;
       }
       const AttentionShape& shape = found->shape;
@@ -89,6 +91,16 @@ struct Layers {
       if (found->window != AttentionCache::everything) ++sliding;
       else bytes_per_position += AttentionCache::bytes_per_position(shape.kv_heads, shape.head_dim, KvFormat::f32);
     }
+  }
+
+  /// The kinds of caches and the number of layers with each.
+  ordered_json kinds(int depth) const {
+    ordered_json kinds = ordered_json::object();
+    const int full = depth - sliding - recurrent;
+    if (full > 0) kinds["keys and values"] = full;
+    if (sliding > 0) kinds["keys and values of a window"] = sliding;
+    if (recurrent > 0) kinds["recurrent state"] = recurrent;
+    return kinds;
   }
 };
 
@@ -110,17 +122,19 @@ ordered_json checkpoint_json(const Checkpoint& files) {
       {"layers", t.depth()},
       {"sliding_layers", layers.sliding},
       {"recurrent_layers", layers.recurrent},
+      {"caches", layers.kinds(t.depth())},
       {"hidden", t.hidden},
       {"heads", layers.attention.heads},
       {"kv_heads", layers.attention.kv_heads},
       {"head_dim", layers.attention.head_dim},
       {"intermediate", t.layers[0].intermediate},
-      {"vocabulary", config.find("vocab_size") ? ordered_json(t.vocabulary) : ordered_json()},
+      {"vocabulary", text_config(config).find("vocab_size") ? ordered_json(t.vocabulary) : ordered_json()},
       {"context", t.context},
       {"tensors", files.tensors().size()},
       {"parameters", parameters},
       {"weight_bytes", files.bytes()},
       {"cache_bytes_per_position", layers.bytes_per_position},
+      {"cache_state_bytes", layers.state_bytes},
       {"tokenizer", why_not.empty()},
       {"tokenizer_why_not", why_not},
       {"stop_tokens", read_stop_tokens(files)},

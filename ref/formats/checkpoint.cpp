@@ -2,7 +2,9 @@
 #include "ref/formats/checkpoint.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "kernels/formats.h"
@@ -17,6 +19,10 @@ namespace draftproof {
 namespace {
 
 constexpr std::int64_t head_dim_max = 1 << 20;
+
+// What the names of a text model's tensors begin with, alone and in a checkpoint of several modalities.
+constexpr std::string_view text_prefix = "model.";
+constexpr std::string_view nested_text_prefix = "model.language_model.";
 
 /// Returns the shard files that an index lists, sorted. Each must be a plain file name, so that none can point outside
 /// of the folder.
@@ -149,7 +155,10 @@ void Checkpoint::open_folder() {
       }
     }
     for (const auto& [name, tensor] : file.tensors()) {
-      const auto [place, is_new] = tensors_.emplace(name, tensor);
+      const bool nested = name.starts_with(nested_text_prefix);
+      nested_ = nested_ || nested;
+      const auto [place, is_new] = tensors_.emplace(
+          nested ? std::string(text_prefix) + name.substr(nested_text_prefix.size()) : name, tensor);
       if (!is_new) {
         throw Error(file.file().string() + ": tensor " + in_quotes(name) + " is also in " +
                     place->second.file->file().string() + "; remove it from one of the two files");
@@ -188,7 +197,9 @@ void Checkpoint::open_gguf() {
 
 std::string Checkpoint::name_in_file(const std::string& name) const {
   if (const auto found = tensors_.find(name); found != tensors_.end()) return found->second.name;
-  return gguf_names_ == nullptr ? name : name_in_gguf(*gguf_names_, name);
+  if (gguf_names_ != nullptr) return name_in_gguf(*gguf_names_, name);
+  if (!nested_ || !name.starts_with(text_prefix)) return name;
+  return std::string(nested_text_prefix) + name.substr(text_prefix.size());
 }
 
 const Json& Checkpoint::config() const {
@@ -217,7 +228,17 @@ const StoredTensor& Checkpoint::find(const std::string& name, const std::vector<
 }
 
 WeightSource Checkpoint::weight(const std::string& name, int outputs, int inputs) const {
-  const StoredTensor& tensor = find(name, {outputs, inputs});
+  return weight(name, {outputs, inputs});
+}
+
+WeightSource Checkpoint::weight(const std::string& name, const std::vector<std::int64_t>& shape) const {
+  const StoredTensor& tensor = find(name, shape);
+  const auto inputs = static_cast<int>(shape.back());
+  const std::uint64_t rows_in_all = *elements(shape) / static_cast<std::uint64_t>(std::max(inputs, 1));
+  if (rows_in_all > std::numeric_limits<int>::max()) {
+    throw Error(where(tensor) + " has more rows than any real model's");
+  }
+  const auto outputs = static_cast<int>(rows_in_all);
   return {*tensor.format, outputs, inputs, [tensor, inputs](int first, int rows, void* to) {
             const auto width = static_cast<std::uint64_t>(inputs);
             const auto row = static_cast<std::uint64_t>(first);

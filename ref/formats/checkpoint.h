@@ -3,7 +3,8 @@
 // through this class and do not depend on the file format.
 //
 // Names, shapes, the order of rows and the configuration are Hugging Face's. Those of a GGUF are translated
-// (gguf_names.h); a tensor without a translation keeps its own name.
+// (gguf_names.h); a tensor without a translation keeps its own name. The text model of a checkpoint of several modalities
+// has the names that it has alone: "model.", where the file says "model.language_model.".
 #pragma once
 
 #include <cstdint>
@@ -47,6 +48,8 @@ class Checkpoint {
   /// the expected shape, when it is missing, has another shape or a type that no kernel supports. Rows are checked for
   /// values that are not finite when they are read.
   WeightSource weight(const std::string& name, int outputs, int inputs) const;
+  /// The same of a tensor of any shape; its rows are those of all matrices in it, one after the other.
+  WeightSource weight(const std::string& name, const std::vector<std::int64_t>& shape) const;
   /// Reads the tensor, which must have exactly this shape, and converts it to floats.
   std::vector<float> floats(const std::string& name, const std::vector<std::int64_t>& shape) const;
 
@@ -63,6 +66,7 @@ class Checkpoint {
   std::filesystem::path path_;
   std::map<std::string, StoredTensor> tensors_;
   const GgufNames* gguf_names_ = nullptr;  // nullptr: a folder
+  bool nested_ = false;                    // the text model's names are longer in the file
   std::optional<GgufMetadata> metadata_;
   mutable std::optional<Json> config_;     // of a folder: once it was asked for
 };

@@ -110,6 +110,10 @@ MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
       need.weights["f32"] += sizeof(float) * size(inputs);
       continue;
     }
+    if (name.ends_with("linear_attn.conv1d.weight")) {
+      need.weights["f32"] += sizeof(float) * static_cast<std::uint64_t>(tensor.shape[0]) * size(inputs);
+      continue;
+    }
     if (tensor.shape.size() != 2 || tensor.shape[0] > std::numeric_limits<int>::max()) continue;  // refused later
     if (name == "lm_head.weight" && files.same(name, "model.embed_tokens.weight")) continue;  // kept once
     const bool table = name == "model.embed_tokens.weight" || name == "lm_head.weight";

@@ -10,6 +10,7 @@
 #include "ref/models/memory.h"
 #include "ref/models/qwen2.h"
 #include "ref/models/qwen3.h"
+#include "ref/models/qwen35.h"
 
 namespace draftproof {
 
@@ -17,6 +18,8 @@ std::span<const Architecture> all_architectures() noexcept {
   static constexpr Architecture list[] = {
       {"qwen3", "Qwen3ForCausalLM", describe_qwen3, load_qwen3},
       {"qwen2", "Qwen2ForCausalLM", describe_qwen2, load_qwen2},
+      {"qwen3_5", "Qwen3_5ForConditionalGeneration", describe_qwen35, load_qwen35},
+      {"qwen3_5_text", "Qwen3_5ForCausalLM", describe_qwen35, load_qwen35},
       {"llama", "LlamaForCausalLM", describe_llama, load_llama},
   };
   return list;
@@ -60,7 +63,8 @@ std::optional<Json> find_stop_field(const Checkpoint& files) {
   if (files.metadata() == nullptr && std::filesystem::exists(generation)) {
     if (auto field = Json::read(generation).find("eos_token_id")) return field;
   }
-  return files.config().find("eos_token_id");
+  const auto outer = files.config().find("eos_token_id");
+  return outer ? outer : text_config(files.config()).find("eos_token_id");
 }
 
 }  // namespace

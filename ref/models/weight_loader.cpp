@@ -2,6 +2,7 @@
 #include "ref/models/weight_loader.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ref/base/error.h"
 
@@ -9,7 +10,13 @@ namespace draftproof {
 namespace {
 
 MatrixSource source_of(const WeightLoader& from, const NamedMatrix& matrix, int inputs, bool table) {
-  const WeightSource stored = from.weights.weight(matrix.name, matrix.outputs, inputs);
+  WeightSource stored = matrix.within.empty() ? from.weights.weight(matrix.name, matrix.outputs, inputs)
+                                              : from.weights.weight(matrix.name, matrix.within);
+  if (matrix.first != 0) {
+    stored.read = [read = std::move(stored.read), before = matrix.first](int first, int count, void* rows) {
+      read(before + first, count, rows);
+    };
+  }
   const Format format = packed_format(stored.format, inputs, from.options.quantize, table);
   if (format == stored.format) return {format, matrix.outputs, inputs, stored.read};
   const std::string where = from.weights.path().string() + ": tensor " + from.weights.tensors().at(matrix.name).name;

@@ -72,10 +72,12 @@ class WeightLoader {
   mutable std::set<std::string> loaded_;
 };
 
-/// One matrix of a checkpoint.
+/// One matrix of a checkpoint: a tensor, or rows [first, first + outputs) of a tensor of the shape `within`.
 struct NamedMatrix {
   std::string name;
   int outputs;
+  int first = 0;
+  std::vector<std::int64_t> within = {};
 };
 
 /// Returns the format that a matrix is packed in. `table`: the matrix has one row per token.

@@ -149,6 +149,7 @@ TEST_P(SlidingBatch, ComputesEverySegmentAsAlone) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, Batch, testing::Values("llama-tiny-plain", "qwen2-tiny-tied", "qwen3-tiny-odd"),
                          printable_name);
+INSTANTIATE_TEST_SUITE_P(Hybrid, Batch, testing::ValuesIn(tiny_hybrid_targets), printable_name);
 INSTANTIATE_TEST_SUITE_P(Targets, SlidingBatch, testing::Values("qwen3-tiny-sharded", "qwen2-tiny-tied"),
                          printable_name);
 

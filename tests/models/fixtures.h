@@ -26,10 +26,13 @@ namespace draftproof::test {
 inline const std::filesystem::path external_dir = source_dir / "fixtures" / "external";
 inline const std::filesystem::path tale_target = source_dir / "fixtures" / "models" / "tale-target";
 
-/// Tiny targets, at least one of every architecture; and those whose layers can have sliding windows.
+/// Tiny targets, at least one of every architecture, those with recurrent layers apart; and those whose layers can have
+/// sliding windows.
 inline const std::string tiny_targets[] = {"qwen3-tiny-tied",   "qwen3-tiny-sharded", "qwen3-tiny-odd",
                                            "qwen2-tiny-tied",   "qwen2-tiny-untied",  "llama-tiny-plain",
                                            "llama-tiny-stretched"};
+inline const std::string tiny_hybrid_targets[] = {"qwen35-tiny-nested", "qwen35-tiny-irregular",
+                                                  "qwen35-tiny-rectangular"};
 inline const std::string tiny_sliding_targets[] = {"qwen3-tiny-tied", "qwen3-tiny-sharded", "qwen3-tiny-odd",
                                                    "qwen2-tiny-tied", "qwen2-tiny-untied"};
 
