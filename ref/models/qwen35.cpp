@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "ref/models/qwen35.h"
 
+#include <optional>
+#include <tuple>
 #include <utility>
 #include <variant>
 

@@ -147,9 +147,9 @@ TEST_P(SlidingBatch, ComputesEverySegmentAsAlone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Batch, testing::Values("llama-tiny-plain", "qwen2-tiny-tied", "qwen3-tiny-odd"),
+INSTANTIATE_TEST_SUITE_P(Targets, Batch, testing::Values("llama-tiny-plain", "qwen2-tiny-tied", "qwen3-tiny-odd",
+                                                         "qwen35-tiny-irregular"),
                          printable_name);
-INSTANTIATE_TEST_SUITE_P(Hybrid, Batch, testing::ValuesIn(tiny_hybrid_targets), printable_name);
 INSTANTIATE_TEST_SUITE_P(Targets, SlidingBatch, testing::Values("qwen3-tiny-sharded", "qwen2-tiny-tied"),
                          printable_name);
 
