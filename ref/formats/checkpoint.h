@@ -3,8 +3,8 @@
 // through this class and do not depend on the file format.
 //
 // Names, shapes, the order of rows and the configuration are Hugging Face's. Those of a GGUF are translated
-// (gguf_names.h); a tensor without a translation keeps its own name. The text model of a checkpoint of several modalities
-// has the names that it has alone: "model.", where the file says "model.language_model.".
+// (gguf_names.h); a tensor without a translation keeps its own name. The text model of a checkpoint of several
+// modalities has the names that it has alone: "model.", where the file says "model.language_model.".
 #pragma once
 
 #include <cstdint>

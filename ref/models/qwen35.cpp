@@ -147,7 +147,8 @@ void refuse_variants(const Json& config) {
   if (const auto gated = config.find("attn_output_gate"); gated && !gated->boolean()) {
     gated->fail("attention without a gate is not implemented");
   }
-  if (const auto gate = config.find("output_gate_type"); gate && gate->string() != "swish" && gate->string() != "silu") {
+  const auto gate = config.find("output_gate_type");
+  if (gate && gate->string() != "swish" && gate->string() != "silu") {
     gate->fail("gate '" + gate->string() + "' is not implemented; only 'swish' is");
   }
   require_silu(config);

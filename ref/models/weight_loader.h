@@ -47,8 +47,8 @@ struct LoadOptions {
 /// Returns the same options for another kernel table.
 LoadOptions with_kernels(const Kernels& kernels, const LoadOptions& like);
 
-/// The source of a model implementation while it is being loaded: checkpoint, options and progress. It remembers what was
-/// asked for, so that a tensor that nobody knows (a bias, a scale, a second LM head) is refused and never ignored.
+/// The source of a model implementation while it is being loaded: checkpoint, options and progress. It remembers what
+/// was asked for, so that a tensor that nobody knows (a bias, a scale, a second LM head) is refused and never ignored.
 class WeightLoader {
  public:
   WeightLoader(const Checkpoint& from, const LoadOptions& as);

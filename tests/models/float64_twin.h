@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// An independent implementation of Qwen3, Qwen2, Llama, Qwen3.5 and DFlash: textbook loops in float64, written from the
-// papers and the published model code. It shares only the reader of weights with the engine. It answers three questions:
+// An independent implementation of Qwen3, Qwen2, Llama, Qwen3.5 and DFlash: textbook loops in float64, written from
+// the papers and the published model code. It shares only the reader of weights with the engine. It answers three
+// questions:
 //
 // 1. What are the exact outputs? (Rounding none; compared with the stored float64 outputs.)
 // 2. How far from them may a float32 program be? (Rounding random; the bound below.)
