@@ -3,8 +3,8 @@
 // delta net (gated_delta_net.h) and, at every full_attention_interval or as layer_types says, of gated full attention;
 // SwiGLU. The norms of the stream and of q and k multiply by 1 + weight, that of the delta net by its weight. RoPE
 // turns the first head_dim * partial_rotary_factor dimensions of a head; for a text M-RoPE's three positions are one.
-// The heads of the attention are multiplied by a gate before they are mixed: a / (1 + exp(-gate)). Tensors of vision and
-// MTP stay in the file. Source: transformers, models/qwen3_5.
+// The heads of the attention are multiplied by a gate before they are mixed: a / (1 + exp(-gate)). Tensors of vision
+// and MTP stay in the file. Source: transformers, models/qwen3_5.
 #pragma once
 
 #include <memory>
