@@ -78,6 +78,7 @@ struct Layers {
   int recurrent = 0;
   int experts = 0;  // of the layer that has the most
   std::uint64_t bytes_per_position = 0;  // of keys and values in f32, in layers that keep every position
+  std::uint64_t state_bytes = 0;         // of the states of a text, in recurrent layers
 
   explicit Layers(const TransformerConfig& config) {
     for (const LayerConfig& layer : config.layers) {
@@ -85,6 +86,7 @@ struct Layers {
       const auto* const found = std::get_if<AttentionLayer>(&layer.mixer);
       if (found == nullptr) {
         ++recurrent;
+        state_bytes += RecurrentCache::fixed_bytes(std::get<RecurrentShape>(layer.mixer));
         continue;
       }
       const AttentionShape& shape = found->shape;
@@ -92,6 +94,16 @@ struct Layers {
       if (found->window != AttentionCache::everything) ++sliding;
       else bytes_per_position += AttentionCache::bytes_per_position(shape.kv_heads, shape.head_dim, KvFormat::f32);
     }
+  }
+
+  /// The kinds of caches and the number of layers with each.
+  ordered_json kinds(int depth) const {
+    ordered_json kinds = ordered_json::object();
+    const int full = depth - sliding - recurrent;
+    if (full > 0) kinds["keys and values"] = full;
+    if (sliding > 0) kinds["keys and values of a window"] = sliding;
+    if (recurrent > 0) kinds["recurrent state"] = recurrent;
+    return kinds;
   }
 };
 
@@ -113,6 +125,7 @@ ordered_json checkpoint_json(const Checkpoint& files) {
       {"layers", t.depth()},
       {"sliding_layers", layers.sliding},
       {"recurrent_layers", layers.recurrent},
+      {"caches", layers.kinds(t.depth())},
       {"hidden", t.hidden},
       {"heads", layers.attention.heads},
       {"kv_heads", layers.attention.kv_heads},
@@ -125,6 +138,7 @@ ordered_json checkpoint_json(const Checkpoint& files) {
       {"parameters", parameters},
       {"weight_bytes", files.bytes()},
       {"cache_bytes_per_position", layers.bytes_per_position},
+      {"cache_state_bytes", layers.state_bytes},
       {"tokenizer", why_not.empty()},
       {"tokenizer_why_not", why_not},
       {"stop_tokens", read_stop_tokens(files)},

@@ -16,7 +16,15 @@
 
 namespace draftproof {
 
+/// How the names of a text model's tensors begin in a checkpoint of several modalities, and alone.
+struct NestedText {
+  std::string_view nested;
+  std::string_view alone;
+};
+
 namespace {
+
+constexpr NestedText nested_texts[] = {{"model.language_model.", "model."}, {"language_model.", ""}};
 
 constexpr std::int64_t head_dim_max = 1 << 20;
 
@@ -59,12 +67,11 @@ std::map<std::string, std::vector<std::string>> tensors_by_shard(const std::file
   throw Error(message);
 }
 
-/// The name that a tensor of the text part of a multimodal checkpoint has in a checkpoint of text only.
-std::string without_language_model(const std::string& name) {
-  for (const auto& [prefix, text] : {std::pair("model.language_model.", "model."), {"language_model.", ""}}) {
-    if (name.starts_with(prefix)) return text + name.substr(std::string_view(prefix).size());
-  }
-  return name;
+/// Returns how this name begins; nullptr when it is not of a nested text model.
+const NestedText* nested_text(std::string_view name) {
+  const auto* const found =
+      std::ranges::find_if(nested_texts, [&](const NestedText& text) { return name.starts_with(text.nested); });
+  return found == std::end(nested_texts) ? nullptr : found;
 }
 
 std::string where(const StoredTensor& tensor) {
@@ -159,7 +166,10 @@ void Checkpoint::open_folder() {
       }
     }
     for (const auto& [name, tensor] : file.tensors()) {
-      const auto [place, is_new] = tensors_.emplace(without_language_model(name), tensor);
+      const NestedText* const text = nested_text(name);
+      if (text != nullptr) nested_ = text;
+      const auto [place, is_new] = tensors_.emplace(
+          text == nullptr ? name : std::string(text->alone) + name.substr(text->nested.size()), tensor);
       if (!is_new) {
         throw Error(file.file().string() + ": tensor " + in_quotes(name) + " is also in " +
                     place->second.file->file().string() + "; remove it from one of the two files");
@@ -198,7 +208,9 @@ void Checkpoint::open_gguf() {
 
 std::string Checkpoint::name_in_file(const std::string& name) const {
   if (const auto found = tensors_.find(name); found != tensors_.end()) return found->second.name;
-  return gguf_names_ == nullptr ? name : name_in_gguf(*gguf_names_, name);
+  if (gguf_names_ != nullptr) return name_in_gguf(*gguf_names_, name);
+  if (nested_ == nullptr || !name.starts_with(nested_->alone)) return name;
+  return std::string(nested_->nested) + name.substr(nested_->alone.size());
 }
 
 const Json& Checkpoint::config() const {

@@ -3,8 +3,8 @@
 // through this class and do not depend on the file format.
 //
 // Names, shapes, the order of rows and the configuration are Hugging Face's. Those of a GGUF are translated
-// (gguf_names.h); a tensor without a translation keeps its own name. Of multimodal checkpoints the text part has the
-// names of a checkpoint of text only: "model.language_model.x" and "language_model.model.x" are "model.x".
+// (gguf_names.h); a tensor without a translation keeps its own name. The text model of a checkpoint of several
+// modalities has the names that it has alone: "model.language_model.x" and "language_model.model.x" are "model.x".
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@
 namespace draftproof {
 
 struct GgufNames;
+struct NestedText;
 
 /// The files of one model. They are opened once, and whoever needs something from them is given the checkpoint.
 /// Tensors are read by any number of threads at a time; the other calls are for one thread.
@@ -66,6 +67,7 @@ class Checkpoint {
   std::filesystem::path path_;
   std::map<std::string, StoredTensor> tensors_;
   const GgufNames* gguf_names_ = nullptr;  // nullptr: a folder
+  const NestedText* nested_ = nullptr;     // nullptr: the text model has the names in the file that it has alone
   std::optional<GgufMetadata> metadata_;
   mutable std::optional<Json> config_;     // of a folder: once it was asked for
 };

@@ -107,8 +107,9 @@ class DeltaNetModel final : public OneByOneModel {
     for (int i = 0; i < shape_.layers; ++i) {
       const auto at = static_cast<std::size_t>(i);
       kernels_.rms_norm(hidden_.data(), width, rows, 1, width, norms_[at].data(), epsilon, normed_.data(), width);
+      RecurrentCache* const states = &cache.layer<RecurrentCache>(i);
       gated_delta_net(kernels_, shape_.layer, mixers_[at], epsilon, normed_.data(), rows, ranges, scratch_,
-                      cache.layer<RecurrentCache>(i), mixed_.data());
+                      {&states, 1}, mixed_.data());
       kernels_.add(mixed_.data(), hidden_.size(), hidden_.data());
       tap(segment, i, outputs);
     }

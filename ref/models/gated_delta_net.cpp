@@ -90,7 +90,7 @@ std::unique_ptr<RecurrentCache> new_gated_delta_net_cache(const Kernels& kernels
 
 void gated_delta_net(const Kernels& kernels, const RecurrentShape& shape, const GatedDeltaNetWeights& weights,
                      float epsilon, const float* n, int rows, std::span<const RowRange> ranges,
-                     GatedDeltaNetScratch& scratch, RecurrentCache& cache, float* y) {
+                     GatedDeltaNetScratch& scratch, std::span<RecurrentCache* const> caches, float* y) {
   const Pass pass = {kernels, shape, weights, scratch};
   const int values = pass.values();
   sized(scratch.projected, rows, pass.width());
@@ -102,6 +102,7 @@ void gated_delta_net(const Kernels& kernels, const RecurrentShape& shape, const 
   pack_activations(kernels, weights.in, n, weights.in.inputs(), rows, scratch.activations);
   matmul(kernels, weights.in, scratch.activations, scratch.projected.data(), pass.width());
   for (const RowRange& range : ranges) {
+    RecurrentCache& cache = *caches[static_cast<std::size_t>(range.segment)];
     cache.branch(range.position);
     pass.attend(range, cache);
   }

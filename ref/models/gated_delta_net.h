@@ -45,10 +45,11 @@ struct GatedDeltaNetScratch {
 std::unique_ptr<RecurrentCache> new_gated_delta_net_cache(const Kernels& kernels, const RecurrentShape& shape,
                                                           int max_pending_rows);
 
-/// Computes y [rows][hidden] from n [rows][hidden] and writes the rows to the cache. `ranges` are all rows in order;
-/// each one of a tree begins a branch at its position. epsilon: of the norm of o.
+/// Computes y [rows][hidden] from n [rows][hidden] and writes the rows to the caches of their segments. `ranges` are
+/// all rows, those of a segment in order; each one of a tree begins a branch at its position. epsilon: of the norm of
+/// o.
 void gated_delta_net(const Kernels& kernels, const RecurrentShape& shape, const GatedDeltaNetWeights& weights,
                      float epsilon, const float* n, int rows, std::span<const RowRange> ranges,
-                     GatedDeltaNetScratch& scratch, RecurrentCache& cache, float* y);
+                     GatedDeltaNetScratch& scratch, std::span<RecurrentCache* const> caches, float* y);
 
 }  // namespace draftproof

@@ -115,6 +115,10 @@ MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
       need.weights["f32"] += sizeof(float) * size(inputs);
       continue;
     }
+    if (name.ends_with("linear_attn.conv1d.weight")) {
+      need.weights["f32"] += sizeof(float) * static_cast<std::uint64_t>(tensor.shape[0]) * size(inputs);
+      continue;
+    }
     // One matrix, or as many as there are experts. Others are refused later.
     const std::size_t dimensions = tensor.shape.size();
     if (dimensions > 3 || std::ranges::max(tensor.shape) > std::numeric_limits<int>::max()) continue;

@@ -13,6 +13,7 @@
 #include "ref/models/qwen2.h"
 #include "ref/models/qwen3.h"
 #include "ref/models/qwen3_moe.h"
+#include "ref/models/qwen35.h"
 
 namespace draftproof {
 
@@ -21,6 +22,8 @@ std::span<const Architecture> all_architectures() noexcept {
       {"qwen3", "Qwen3ForCausalLM", describe_qwen3, load_qwen3},
       {"qwen2", "Qwen2ForCausalLM", describe_qwen2, load_qwen2},
       {"qwen3_moe", "Qwen3MoeForCausalLM", describe_qwen3_moe, load_qwen3_moe},
+      {"qwen3_5", "Qwen3_5ForConditionalGeneration", describe_qwen35, load_qwen35},
+      {"qwen3_5_text", "Qwen3_5ForCausalLM", describe_qwen35, load_qwen35},
       {"llama", "LlamaForCausalLM", describe_llama, load_llama},
       {"mistral", "MistralForCausalLM", describe_mistral, load_llama},
       {"ministral3", "Ministral3ForCausalLM", describe_ministral3, load_ministral3},

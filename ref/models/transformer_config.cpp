@@ -14,13 +14,6 @@ constexpr int size_max = 1 << 24;   // no width of a real checkpoint comes near 
 constexpr int layers_max = 1 << 10;  // nor any number of layers
 constexpr int default_max_window_layers = 28;  // transformers' Qwen3Config: so many layers see everything
 
-void refuse_if_set(const Json& config, std::string_view field, const std::string& why) {
-  const auto value = config.find(field);
-  if (!value) return;
-  if (value->is_boolean() && !value->boolean()) return;
-  value->fail(why);
-}
-
 void refuse_partial_rotary(const Json& config) {
   const auto refuse = [](const Json& block) {
     const auto factor = block.find("partial_rotary_factor");
@@ -44,6 +37,19 @@ Json text_config(const Json& config) { return config.find("text_config").value_o
 
 int positive(const Json& config, std::string_view field) {
   return static_cast<int>(config.at(field).integer(1, size_max));
+}
+
+void refuse_if_set(const Json& config, std::string_view field, const std::string& why) {
+  const auto value = config.find(field);
+  if (!value) return;
+  if (value->is_boolean() && !value->boolean()) return;
+  value->fail(why);
+}
+
+void require_silu(const Json& config) {
+  if (const Json act = config.at("hidden_act"); act.string() != "silu") {
+    act.fail("activation '" + act.string() + "' is not implemented; only 'silu' is");
+  }
 }
 
 TransformerConfig read_sizes(const Json& config, std::optional<int> vocabulary) {
@@ -146,9 +152,7 @@ TransformerConfig read_transformer_config(const Json& config, std::optional<int>
   TransformerConfig result = read_sizes(config, vocabulary);
   const AttentionShape shape = read_attention_shape(config, result.hidden);
   const int intermediate = positive(config, "intermediate_size");
-  if (const Json act = config.at("hidden_act"); act.string() != "silu") {
-    act.fail("activation '" + act.string() + "' is not implemented; only 'silu' is");
-  }
+  require_silu(config);
   refuse_partial_rotary(config);
   const auto said = [&](const char* field) {
     const auto value = config.find(field);

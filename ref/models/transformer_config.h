@@ -80,6 +80,12 @@ Json text_config(const Json& config);
 /// Reads a width or a count.
 int positive(const Json& config, std::string_view field);
 
+/// Throws Error, saying why, when the field is neither missing nor false.
+void refuse_if_set(const Json& config, std::string_view field, const std::string& why);
+
+/// Throws Error unless the activation of the MLPs is SiLU.
+void require_silu(const Json& config);
+
 /// Reads vocabulary, hidden, context and epsilon, makes num_hidden_layers layers, and refuses unknown switches.
 TransformerConfig read_sizes(const Json& config, std::optional<int> vocabulary = {});
 

@@ -240,6 +240,38 @@ TEST(EngineSlow, TrainedModelsGiveTheSameTextOnTheScalarTableToo) {
   expect_the_promise({"scalar", "avx2", "avx512"}, 40);
 }
 
+/// Chains and trees are verified in one pass, and every run rolls recurrent states back.
+TEST(Engine, HybridTargetsVerifyInOnePassAndGiveTheTextOfPlainDecoding) {
+  const std::filesystem::path external = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/external";
+  const Threads one(1);
+  for (const char* name : {"qwen35-tiny-nested", "qwen35-tiny-irregular", "qwen35-tiny-rectangular"}) {
+    const std::string other = std::string(name) == "qwen35-tiny-nested" ? "qwen35-tiny-irregular"
+                                                                        : "qwen35-tiny-nested";
+    ModelFiles files(external / name);
+    Engine engine(files, best_kernels());
+    for (const float temperature : {0.0F, 1.0F}) {
+      Asked request = asked({5, 40, 3, 22, 60, 9}, 40, 6);
+      request.sampling.temperature = temperature;
+      PhiloxSource random(21);
+      const Trace plain = engine.decode(request, {}, "none", matching, random, Recording::digests);
+      EXPECT_EQ(plain.output, plain_output(engine.target(), request, 21)) << name;
+      for (const std::string& draft : {"model:" + (external / other).string(), std::string("always-reject"),
+                                       std::string("tree-test")}) {
+        PhiloxSource again(21);
+        const Trace trace = engine.decode(request, request, draft, matching, again, Recording::digests);
+        const std::string where = std::string(name) + " " + draft + " at " + std::to_string(temperature);
+        EXPECT_EQ(trace.output, plain.output) << where;
+        EXPECT_EQ(trace.rounds.back().cache, plain.rounds.back().cache) << where;
+        EXPECT_EQ(deciding_rows(trace), deciding_rows(plain)) << where;
+        EXPECT_EQ(trace.statistics.serial, 0) << where;
+        EXPECT_GT(trace.statistics.batched, 0) << where;
+        EXPECT_GT(trace.statistics.drafted, trace.statistics.accepted) << where;
+        EXPECT_TRUE(draft == "tree-test" || trace.statistics.mismatches > 0) << where;
+      }
+    }
+  }
+}
+
 TEST(Engine, GreedyRejectionGivesTheSameTextToo) {
   const Threads one(1);
   ModelFiles files(models / "tale-target");

@@ -148,7 +148,8 @@ TEST_P(SlidingBatch, ComputesEverySegmentAsAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, Batch, testing::Values("llama-tiny-plain", "qwen2-tiny-tied", "qwen3-tiny-odd",
-                                                           "mistral-tiny-windowed", "qwen3-moe-tiny-mixed"),
+                                                            "mistral-tiny-windowed", "qwen3-moe-tiny-mixed",
+                                                            "qwen35-tiny-irregular"),
                          printable_name);
 INSTANTIATE_TEST_SUITE_P(Targets, SlidingBatch, testing::Values("qwen3-tiny-sharded", "qwen2-tiny-tied"),
                          printable_name);

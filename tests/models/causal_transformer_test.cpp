@@ -112,6 +112,11 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::window_longer:
     case Mistake::window_shorter:
       return std::ranges::any_of(twin.windows, [](int w) { return w != std::numeric_limits<int>::max(); });
+    case Mistake::norms_without_offset:
+    case Mistake::no_gate:
+    case Mistake::gates_behind_queries:
+    case Mistake::whole_heads_turned:
+    case Mistake::frequencies_of_heads: return twin.turned != twin.head_dim;
     case Mistake::heads_dealt_out: return twin.kv_heads != 1 && twin.kv_heads != twin.heads;
     default: return true;
   }
@@ -133,7 +138,9 @@ TEST_P(TargetFixture, EveryMistakeExceedsTheBoundAHundredfold) {
         Mistake::window_shorter, Mistake::keys_one_position_late,
         Mistake::interleaved_rope, Mistake::heads_dealt_out, Mistake::unscaled_scores, Mistake::sees_the_next_row,
         Mistake::blind_to_itself,
-        Mistake::swapped_gate_and_up, Mistake::swapped_layer_norms, Mistake::no_final_norm}) {
+        Mistake::swapped_gate_and_up, Mistake::swapped_layer_norms, Mistake::no_final_norm,
+        Mistake::norms_without_offset, Mistake::no_gate, Mistake::gates_behind_queries, Mistake::whole_heads_turned,
+        Mistake::frequencies_of_heads}) {
     if (!possible(mistake, twin)) continue;
     const auto wrong = target_answers(twin, tokens, Rounding(), mistake);
     const double ratio = worst_ratio(ours.logits, wrong.back().at, model->vocabulary(), bounds.back());
@@ -172,6 +179,26 @@ TEST_P(SlidingFixture, SlidingLayersAreWithinTheRoundingBoundOfTheTwinAndAWindow
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TargetFixture, testing::ValuesIn(tiny_targets), printable_name);
+INSTANTIATE_TEST_SUITE_P(Hybrid, TargetFixture, testing::ValuesIn(tiny_hybrid_targets), printable_name);
+
+/// The tokens that transformers chose, with its cache: a row at a time behind a prompt in chunks of 64.
+TEST(HybridTarget, ChoosesTheTokensOfTheReference) {
+  for (const std::string& name : tiny_hybrid_targets) {
+    const Hdf5 file = Hdf5::open(external_dir / name / "answers.h5");
+    const std::vector<Token> prompt = stored_tokens(file, "case0/tokens");
+    const std::vector<Token> chosen = stored_tokens(file, "case0/greedy");
+    const auto model = load_model(Checkpoint(external_dir / name), best_kernels());
+    std::vector<Token> text = prompt;
+    text.insert(text.end(), chosen.begin(), chosen.end());
+    const Reading reading = read(*model, text, {}, {.piece = 7});
+    const int vocabulary = model->vocabulary();
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      const std::size_t row = (prompt.size() + i - 1) * static_cast<std::size_t>(vocabulary);
+      EXPECT_EQ(first_largest(&reading.logits[row], vocabulary), static_cast<std::size_t>(chosen[i]))
+          << name << ", token " << i;
+    }
+  }
+}
 INSTANTIATE_TEST_SUITE_P(All, SlidingFixture, testing::ValuesIn(tiny_sliding_targets), printable_name);
 
 TEST(CausalTransformer, AConfigWithOlderFieldNamesGivesTheSameBits) {

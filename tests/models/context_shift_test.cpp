@@ -131,5 +131,16 @@ TEST(ContextShift, IsRefusedWhereAWindowNoLongerKeepsWhatRowsWillSee) {
             "the context cannot be shifted at 1048576 positions; the model has " + std::to_string(model->context()));
 }
 
+TEST(ContextShift, IsRefusedWhereALayerIsRecurrent) {
+  const ContextShift shift = {.context = 24, .keep = 3, .discard = 10};
+  for (const auto& [name, layer] : {std::pair("qwen35-tiny-nested", 0), {"qwen35-tiny-irregular", 1}}) {
+    const auto model = load_model(Checkpoint(external_dir / name), LoadOptions(best_kernels()));
+    EXPECT_EQ(context_shift_error(shift, *model),
+              "the context cannot be shifted: layer " + std::to_string(layer) +
+                  " keeps one state of the whole text, of which no part can be dropped")
+        << name;
+  }
+}
+
 }  // namespace
 }  // namespace draftproof::context_shift_test

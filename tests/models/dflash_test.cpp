@@ -331,6 +331,39 @@ TEST_P(DFlashFixture, ALongContextIsWithinTheRoundingBoundOfTheTwin) {
   EXPECT_LE(worst_ratio(ours.logits, want, vocabulary, bounds[2]), 1);
 }
 
+TEST(DFlashRope, OfADraftMayBeStretched) {
+  const auto original = external_dir / "dflash-full";
+  const TemporaryFolder folder;
+  for (const char* name : {"answers.h5", "model.safetensors"}) {
+    std::filesystem::copy(original / name, folder.path() / name);
+  }
+  std::string config = bytes_of_file(original / "config.json");
+  const std::string plain = "\"rope_scaling\": null";
+  ASSERT_NE(config.find(plain), std::string::npos);
+  config.replace(config.find(plain), plain.size(),
+                 R"("rope_scaling": {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 16})");
+  folder.write("config.json", config);
+
+  const Question question(Hdf5::open(folder.path() / "answers.h5"), 6);
+  const TwinCheckpoint target(target_of(folder.path()));
+  const auto twin_of = [&](const std::filesystem::path& of) {
+    return [&, draft = TwinCheckpoint(of)](Rounding round) {
+      return draft_answers(draft, target, widened(question.features, draft["fc"].width), question.block, round);
+    };
+  };
+  const auto stretched = twin_of(folder.path());
+  Bounds bounds = bounds_of(stretched);
+  bounds[2].erase(bounds[2].begin());
+  Pair pair(folder.path(), best_kernels());
+  const Answer ours = ask(pair.draft, question);
+  const auto ratio = [&](const std::vector<Rows>& answers) {
+    const Rows& logits = answers[2];
+    return worst_ratio(ours.logits, from_row_one(logits.at, logits.width), logits.width, bounds[2]);
+  };
+  EXPECT_LE(ratio(stretched(Rounding())), 1);
+  EXPECT_GT(ratio(twin_of(original)(Rounding())), 100);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, DFlashFixture,
                          testing::Values("dflash-full", "dflash-mixed", "dflash-sliding-bidirectional",
                                          "dflash-sliding-causal", "dflash-scaled"),

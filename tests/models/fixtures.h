@@ -26,13 +26,16 @@ namespace draftproof::test {
 inline const std::filesystem::path external_dir = source_dir / "fixtures" / "external";
 inline const std::filesystem::path tale_target = source_dir / "fixtures" / "models" / "tale-target";
 
-/// Tiny targets, at least one of every architecture; and those whose layers a config can make slide one by one.
+/// Tiny targets, at least one of every architecture, those with recurrent layers apart; and those whose layers a config
+/// can make slide one by one.
 inline const std::string tiny_targets[] = {"qwen3-tiny-tied",   "qwen3-tiny-sharded", "qwen3-tiny-odd",
                                            "qwen2-tiny-tied",   "qwen2-tiny-untied",  "llama-tiny-plain",
                                            "llama-tiny-stretched", "llama-tiny-biased", "llama-tiny-linear",
                                            "llama-tiny-yarn", "qwen2-tiny-windowed", "mistral-tiny-windowed",
                                            "mistral-tiny-nemo", "ministral3-tiny", "qwen3-moe-tiny-mixed",
                                            "qwen3-moe-tiny-unnormalized"};
+inline const std::string tiny_hybrid_targets[] = {"qwen35-tiny-nested", "qwen35-tiny-irregular",
+                                                  "qwen35-tiny-rectangular"};
 inline const std::string tiny_sliding_targets[] = {"qwen3-tiny-tied", "qwen3-tiny-sharded", "qwen3-tiny-odd",
                                                    "qwen2-tiny-tied", "qwen2-tiny-untied"};
 

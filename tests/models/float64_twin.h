@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// An independent implementation of Qwen3 (dense and with experts), Qwen2, Llama, Mistral, Ministral 3 and DFlash:
-// textbook loops in float64, written from the papers and the published model code. It shares only the reader of weights
-// with the engine. It answers three questions:
+// An independent implementation of Qwen3 (dense and with experts), Qwen3.5, Qwen2, Llama, Mistral, Ministral 3 and
+// DFlash: textbook loops in float64, written from the papers and the published model code. It shares only the reader of
+// weights with the engine. It answers three questions:
 //
 // 1. What are the exact outputs? (Rounding none; compared with the stored float64 outputs.)
 // 2. How far from them may a float32 program be? (Rounding random; the bound below.)
@@ -53,6 +53,7 @@
 
 #include "kernels/formats.h"
 #include "ref/base/token.h"
+#include "ref/caches/recurrent_cache.h"
 #include "ref/formats/checkpoint.h"
 #include "ref/formats/json.h"
 
@@ -101,6 +102,7 @@ class Rounding {
 struct Rows {
   int width = 0;
   int operand_block = 0;  // of a weight: number of inputs per quantization block of its activations; 0: not quantized
+  double offset = 0;      // of the weight of a norm: what is added to it
   std::vector<double> at;
 
   Rows() = default;
@@ -134,6 +136,11 @@ enum class Mistake {
   swapped_gate_and_up,
   swapped_layer_norms,
   no_final_norm,
+  norms_without_offset,
+  no_gate,                // of attention
+  gates_behind_queries,   // q_proj has all queries first
+  whole_heads_turned,     // RoPE of all dimensions, its frequencies those of that width
+  frequencies_of_heads,   // RoPE of some dimensions with frequencies of the whole width
   window_longer,          // by one
   window_shorter,
   reversed_taps,
@@ -153,12 +160,15 @@ class TwinCheckpoint {
  public:
   explicit TwinCheckpoint(const std::filesystem::path& path) : TwinCheckpoint(Checkpoint(path)) {}
   explicit TwinCheckpoint(const Checkpoint& checkpoint) : config_(checkpoint.config()) {
+    config_ = config_.find("text_config").value_or(config_);
+    const bool hybrid = config_.at("model_type").string() == "qwen3_5_text";
     for (const auto& [name, tensor] : checkpoint.tensors()) {
       const std::vector<float> values = checkpoint.floats(name, tensor.shape);
       Rows& rows = tensors_[name.starts_with("model.") ? name.substr(6) : name];
       rows.width = static_cast<int>(tensor.shape.back());
       const int block = traits(*tensor.format).block_inputs;
       rows.operand_block = block > 1 ? block : 0;
+      if (hybrid && name.ends_with("norm.weight") && !name.ends_with("linear_attn.norm.weight")) rows.offset = 1;
       rows.at.assign(values.begin(), values.end());
     }
     heads = integer("num_attention_heads");
@@ -171,6 +181,14 @@ class TwinCheckpoint {
     const auto rope = config_.find(flat ? "rope_scaling" : "rope_parameters");
     const auto kind = rope ? rope->find("rope_type") : std::nullopt;
     if (kind && kind->string() != "default") stretch = rope;
+    turned = hybrid ? static_cast<int>(head_dim * rope->at("partial_rotary_factor").number()) : head_dim;
+    if (hybrid) {
+      recurrent = {.delta = {.key_heads = integer("linear_num_key_heads"),
+                             .value_heads = integer("linear_num_value_heads"),
+                             .key_dim = integer("linear_key_head_dim"),
+                             .value_dim = integer("linear_value_head_dim")},
+                   .conv_width = integer("linear_conv_kernel_dim")};
+    }
     const auto types = config_.find("layer_types");
     const bool everywhere = config_.find("model_type") && config_.at("model_type").string() == "mistral" &&
                             config_.find("sliding_window");
@@ -184,9 +202,14 @@ class TwinCheckpoint {
   bool has(const std::string& name) const { return tensors_.contains(name); }
   const Rows& whole_name(const std::string& name) const { return tensors_.at(name); }
   const Rows& operator[](const std::string& name) const { return tensors_.at(name + ".weight"); }
+  void drop_offsets() {
+    for (auto& [name, rows] : tensors_) rows.offset = 0;
+  }
   const Rows& head() const { return (*this)[has("lm_head.weight") ? "lm_head" : "embed_tokens"]; }
 
   int heads = 0, kv_heads = 0, head_dim = 0, layers = 0;
+  int turned = 0;               // dimensions of a head that RoPE turns
+  RecurrentShape recurrent;     // of gated delta net layers
   double epsilon = 0, theta = 0;
   std::optional<Json> stretch;  // of RoPE's wavelengths: llama3, linear or yarn
   std::vector<int> windows;     // per layer; the largest int for full attention
@@ -196,6 +219,22 @@ class TwinCheckpoint {
 
   Json config_;
   std::map<std::string, Rows> tensors_;
+};
+
+/// Mistakes of a gated delta net that change no shape.
+enum class Slip {
+  none,
+  reversed_taps,
+  inputs_after_activation,  // the tail keeps SiLU(u)
+  heads_dealt_out,          // value head h reads key head h mod key_heads, the order of GGUF files
+  old_state_read,           // o before the row is folded in
+  decay_after_read,         // r from the state before its decay
+  unscaled_queries,
+  mean_in_key_norm,
+  no_beta,
+  gate_of_attention,        // sigmoid(z) in place of SiLU(z)
+  norm_after_gate,
+  swapped_a_and_b,
 };
 
 /// Returns x as it is multiplied with this weight.
@@ -226,13 +265,17 @@ inline Rows times(const Rows& x, const Rows& weight, Rounding& round) {
 /// Normalizes the vectors in each row, whose width is that of the weight.
 inline Rows rms_norm(Rows x, const Rows& weight, double epsilon, Rounding& round) {
   const auto width = static_cast<std::size_t>(weight.width);
+  std::vector<double> factors = weight.at;
+  if (weight.offset != 0) {
+    for (double& factor : factors) factor = round(factor + weight.offset);
+  }
   for (std::size_t first = 0; first < x.at.size(); first += width) {
     double* const v = x.at.data() + first;
     double squares = 0;
     for (std::size_t i = 0; i < width; ++i) squares = round(squares + v[i] * v[i]);
     const double mean = round(round(squares / static_cast<double>(width)) + epsilon);
     const double factor = round(1 / round(std::sqrt(mean)));
-    for (std::size_t i = 0; i < width; ++i) v[i] = round(round(v[i] * factor) * weight.at[i]);
+    for (std::size_t i = 0; i < width; ++i) v[i] = round(round(v[i] * factor) * factors[i]);
   }
   return x;
 }
@@ -250,11 +293,15 @@ inline Rows below(Rows top, const Rows& bottom) {
 
 /// cos and sin for positions 0, 1, ...: one table per run, because a program rounds an angle once for all layers.
 struct Angles {
-  Rows cosine, sine;
+  int head_dim;
+  Rows cosine, sine;  // [positions][turned / 2]
   Angles(const TwinCheckpoint& checkpoint, int positions, Rounding& round, Mistake mistake = Mistake::none)
-      : cosine(positions, checkpoint.head_dim / 2), sine(positions, checkpoint.head_dim / 2) {
+      : head_dim(checkpoint.head_dim) {
+    const int turned = mistake == Mistake::whole_heads_turned ? head_dim : checkpoint.turned;
+    cosine = Rows(positions, turned / 2);
+    sine = Rows(positions, turned / 2);
     for (int j = 0; j < cosine.width; ++j) {
-      const double exponent = round(2.0 * j / checkpoint.head_dim);
+      const double exponent = round(2.0 * j / (mistake == Mistake::frequencies_of_heads ? head_dim : turned));
       double frequency = round(1 / round(std::pow(checkpoint.theta, exponent)));
       if (checkpoint.has("rope_freqs.weight") && mistake != Mistake::unstretched_rope) {
         frequency = round(frequency / checkpoint["rope_freqs"].at[j]);
@@ -330,7 +377,7 @@ inline void rotate(Rows& x, const Angles& angles, const std::vector<int>& positi
                    bool interleaved) {
   const int half = angles.cosine.width;
   for (int r = 0; r < x.rows(); ++r) {
-    for (double* head = x.row(r); head < x.row(r) + x.width; head += 2 * half) {
+    for (double* head = x.row(r); head < x.row(r) + x.width; head += angles.head_dim) {
       for (int j = 0; j < half; ++j) {
         const double c = angles.cosine.row(positions[r])[j];
         const double s = angles.sine.row(positions[r])[j];
@@ -424,18 +471,146 @@ inline Rows mixed_experts(const TwinCheckpoint& checkpoint, const std::string& p
   return y;
 }
 
+/// A gated delta net.
+struct DeltaLayer {
+  RecurrentShape shape;
+  double epsilon = 0;
+  Rows in;           // [channels + value_floats + 2 * value_heads][hidden]: qkv, z, b, a
+  Rows out;          // [hidden][value_floats]
+  Rows convolution;  // [conv_width][channels]
+  std::vector<double> a_log, dt_bias, norm;
+};
+
+inline DeltaLayer delta_layer(const TwinCheckpoint& checkpoint, const std::string& prefix) {
+  DeltaLayer layer;
+  layer.shape = checkpoint.recurrent;
+  layer.epsilon = checkpoint.epsilon;
+  for (const char* part : {"in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a"}) {
+    layer.in = below(std::move(layer.in), checkpoint[prefix + part]);
+  }
+  layer.out = checkpoint[prefix + "out_proj"];
+  const Rows& taps = checkpoint[prefix + "conv1d"];  // [channels][conv_width]
+  layer.convolution = Rows(taps.width, taps.rows());
+  for (int channel = 0; channel < taps.rows(); ++channel) {
+    for (int tap = 0; tap < taps.width; ++tap) layer.convolution.row(tap)[channel] = taps.row(channel)[tap];
+  }
+  layer.a_log = checkpoint.whole_name(prefix + "A_log").at;
+  layer.dt_bias = checkpoint.whole_name(prefix + "dt_bias").at;
+  layer.norm = checkpoint[prefix + "norm"].at;
+  return layer;
+}
+
+inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+/// The layer in float64, every result rounded as `round` says, in the order in which a float32 program computes it.
+inline Rows delta_net_of(const DeltaLayer& layer, const Rows& n, Rounding& round, Slip slip = Slip::none) {
+  const RecurrentShape& shape = layer.shape;
+  const DeltaShape& d = shape.delta;
+  const int channels = shape.channels();
+  const int keys = shape.key_floats();
+  const int values = shape.value_floats();
+  const int taps = shape.conv_width;
+  const auto silu = [&](double x) { return round(x / round(1 + round.by(std::exp(-x), 2))); };
+  std::vector<std::vector<double>> inputs;  // of the convolution
+  std::vector<double> state(static_cast<std::size_t>(d.value_heads) * d.key_dim * d.value_dim);
+  const Rows projected = times(n, layer.in, round);
+  Rows mixed(n.rows(), values);
+  for (int r = 0; r < n.rows(); ++r) {
+    const double* const z = projected.row(r) + channels;
+    const double* b = z + values;
+    const double* a = b + d.value_heads;
+    if (slip == Slip::swapped_a_and_b) std::swap(a, b);
+    inputs.emplace_back(projected.row(r), z);
+    std::vector<double> c(static_cast<std::size_t>(channels));
+    for (int ch = 0; ch < channels; ++ch) {
+      for (int j = 0; j < taps; ++j) {
+        const int at = r - (taps - 1) + j;
+        if (at < 0) continue;
+        const int tap = slip == Slip::reversed_taps ? taps - 1 - j : j;
+        double input = inputs[at][ch];
+        if (slip == Slip::inputs_after_activation && at < r) input *= sigmoid(input);
+        c[ch] = round(c[ch] + layer.convolution.row(tap)[ch] * input);
+      }
+      c[ch] = silu(c[ch]);
+    }
+    for (int vector = 0; vector < 2 * d.key_heads; ++vector) {  // of q, then of k
+      double* const x = &c[vector * d.key_dim];
+      double sum = 0;
+      for (int i = 0; i < d.key_dim; ++i) sum = round(sum + x[i] * x[i]);
+      if (slip == Slip::mean_in_key_norm) sum /= d.key_dim;
+      const double factor = round(1 / round(std::sqrt(round(sum + 1e-6))));
+      const bool is_query = vector < d.key_heads && slip != Slip::unscaled_queries;
+      const double scale = round(is_query ? 1 / std::sqrt(double{1} * d.key_dim) : 1);
+      for (int i = 0; i < d.key_dim; ++i) x[i] = round(round(round(x[i] * factor) * scale));
+    }
+    for (int h = 0; h < d.value_heads; ++h) {
+      const int group = d.value_heads / d.key_heads;
+      const int key_head = slip == Slip::heads_dealt_out ? h % d.key_heads : h / group;
+      const double* const q = &c[key_head * d.key_dim];
+      const double* const k = &c[keys + key_head * d.key_dim];
+      const double* const v = &c[2 * keys + h * d.value_dim];
+      const double beta = slip == Slip::no_beta ? 1 : round.by(sigmoid(b[h]), 2);
+      const double step = round.by(std::log1p(std::exp(round(a[h] + layer.dt_bias[h]))), 2);
+      const double g = round(-round.by(std::exp(layer.a_log[h]), 2) * step);
+      const double decay = round.by(std::exp(g), 2);
+      double* const s = &state[static_cast<std::size_t>(h) * d.key_dim * d.value_dim];
+      std::vector<double> o(d.value_dim);
+      for (int j = 0; j < d.value_dim; ++j) {
+        double read = 0;
+        for (int i = 0; i < d.key_dim; ++i) {
+          double& element = s[i * d.value_dim + j];
+          const double before = element;
+          element = round(element * decay);
+          read = round(read + (slip == Slip::decay_after_read ? before : element) * k[i]);
+        }
+        const double delta = round(beta * round(v[j] - read));
+        for (int i = 0; i < d.key_dim; ++i) {
+          double& element = s[i * d.value_dim + j];
+          if (slip == Slip::old_state_read) o[j] = round(o[j] + element * q[i]);
+          element = round(element + k[i] * delta);
+          if (slip != Slip::old_state_read) o[j] = round(o[j] + element * q[i]);
+        }
+      }
+      const double* const gates = z + h * d.value_dim;
+      if (slip == Slip::norm_after_gate) {
+        for (int j = 0; j < d.value_dim; ++j) o[j] *= silu(gates[j]);
+      }
+      double sum = 0;
+      for (const double x : o) sum = round(sum + x * x);
+      const double factor = round(1 / round(std::sqrt(round(round(sum / d.value_dim) + layer.epsilon))));
+      for (int j = 0; j < d.value_dim; ++j) {
+        const double normed = round(round(o[j] * factor) * layer.norm[j]);
+        const double gate = slip == Slip::gate_of_attention  ? sigmoid(gates[j])
+                            : slip == Slip::norm_after_gate ? 1
+                                                            : silu(gates[j]);
+        mixed.row(r)[h * d.value_dim + j] = round(gate * normed);
+      }
+    }
+  }
+  return times(mixed, layer.out, round);
+}
+
 /// Whether the row at position q can see the key at position k in this layer.
 using Sees = std::function<bool(int q, int k)>;
 
-/// Computes one layer over rows x at positions context.rows(), ... . Context rows, at positions 0, 1, ..., are only
+/// The halves of vectors of 2 * width values.
+struct Halves {
+  Rows first, second;
+  Halves(const Rows& x, int width) : first(x.rows(), x.width / 2), second(x.rows(), x.width / 2) {
+    for (std::size_t i = 0; i < first.at.size(); ++i) {
+      const std::size_t vector = i / static_cast<std::size_t>(width);
+      first.at[i] = x.at[i + vector * static_cast<std::size_t>(width)];
+      second.at[i] = x.at[i + (vector + 1) * static_cast<std::size_t>(width)];
+    }
+  }
+};
+
+/// Computes attention over rows x at positions context.rows(), ... . Context rows, at positions 0, 1, ..., are only
 /// keys and values, and are not normalized here; a target has none.
-inline Rows decoder_layer(const TwinCheckpoint& checkpoint, int layer, Rows x, const Rows& context,
-                          const Angles& angles, const Sees& sees, Rounding& round, Mistake mistake) {
-  const std::string prefix = "layers." + std::to_string(layer) + ".";
+inline Rows attention_of(const TwinCheckpoint& checkpoint, const std::string& prefix, const Rows& x,
+                         const Rows& first_norm, const Rows& context, const Angles& angles, const Sees& sees,
+                         Rounding& round, Mistake mistake) {
   const auto weight = [&](const char* name) -> const Rows& { return checkpoint[prefix + name]; };
-  const bool swapped = mistake == Mistake::swapped_layer_norms;
-  const Rows& first_norm = weight(swapped ? "post_attention_layernorm" : "input_layernorm");
-  const Rows& second_norm = weight(swapped ? "input_layernorm" : "post_attention_layernorm");
   const double epsilon = checkpoint.epsilon;
   const int d = checkpoint.head_dim;
   const int settled = context.rows();
@@ -460,7 +635,14 @@ inline Rows decoder_layer(const TwinCheckpoint& checkpoint, int layer, Rows x, c
     return checkpoint.has(name + ".weight") ? rms_norm(std::move(rows_of), checkpoint[name], epsilon, round) : rows_of;
   };
   const bool unbiased = mistake == Mistake::no_key_bias || mistake == Mistake::bias_on_turned_keys;
-  Rows queries = normed_heads(with_bias(times(own, weight("self_attn.q_proj"), round), "q"), "q");
+  Rows queries = with_bias(times(own, weight("self_attn.q_proj"), round), "q");
+  Rows gates;
+  if (queries.width == 2 * checkpoint.heads * d) {
+    Halves halves(queries, mistake == Mistake::gates_behind_queries ? checkpoint.heads * d : d);
+    queries = std::move(halves.first);
+    gates = std::move(halves.second);
+  }
+  queries = normed_heads(std::move(queries), "q");
   Rows plain_keys = times(all, weight("self_attn.k_proj"), round);
   if (!unbiased) plain_keys = with_bias(std::move(plain_keys), "k");
   const Rows values = with_bias(times(all, weight("self_attn.v_proj"), round), "v");
@@ -502,10 +684,32 @@ inline Rows decoder_layer(const TwinCheckpoint& checkpoint, int layer, Rows x, c
       }
     }
   }
+  if (mistake == Mistake::no_gate) gates.at.clear();
+  for (std::size_t i = 0; i < gates.at.size(); ++i) {
+    const double sum = round(1 + round.by(std::exp(-gates.at[i]), 2));
+    mixed.at[i] = round(mixed.at[i] * round(1 / sum));
+  }
   mixed = activation_format(std::move(mixed), weight("self_attn.o_proj"), round);
   Rows out = times(mixed, weight("self_attn.o_proj"), round);
-  if (mistake != Mistake::no_output_bias) out = with_bias(std::move(out), "o");
-  x = sum_of(std::move(x), out, round);
+  return mistake == Mistake::no_output_bias ? out : with_bias(std::move(out), "o");
+}
+
+/// Computes one layer over rows x: attention as above or a gated delta net, then the MLP.
+inline Rows decoder_layer(const TwinCheckpoint& checkpoint, int layer, Rows x, const Rows& context,
+                          const Angles& angles, const Sees& sees, Rounding& round, Mistake mistake) {
+  const std::string prefix = "layers." + std::to_string(layer) + ".";
+  const auto weight = [&](const char* name) -> const Rows& { return checkpoint[prefix + name]; };
+  const bool swapped = mistake == Mistake::swapped_layer_norms;
+  const Rows& first_norm = weight(swapped ? "post_attention_layernorm" : "input_layernorm");
+  const Rows& second_norm = weight(swapped ? "input_layernorm" : "post_attention_layernorm");
+  const double epsilon = checkpoint.epsilon;
+  if (checkpoint.has(prefix + "linear_attn.in_proj_qkv.weight")) {
+    const Rows normed = rms_norm(x, first_norm, epsilon, round);
+    x = sum_of(std::move(x), delta_net_of(delta_layer(checkpoint, prefix + "linear_attn."), normed, round), round);
+  } else {
+    const Rows mixed = attention_of(checkpoint, prefix, x, first_norm, context, angles, sees, round, mistake);
+    x = sum_of(std::move(x), mixed, round);
+  }
 
   const Rows normed = rms_norm(x, second_norm, epsilon, round);
   const bool experts = checkpoint.has(prefix + "mlp.gate.weight");
@@ -525,6 +729,11 @@ inline Rows embedded(const TwinCheckpoint& target, const std::vector<Token>& tok
 /// norm, then the logits.
 inline std::vector<Rows> target_answers(const TwinCheckpoint& target, const std::vector<Token>& tokens, Rounding round,
                                         Mistake mistake = Mistake::none) {
+  if (mistake == Mistake::norms_without_offset) {
+    TwinCheckpoint wrong = target;
+    wrong.drop_offsets();
+    return target_answers(wrong, tokens, round);
+  }
   const Angles angles(target, static_cast<int>(tokens.size()) + 1, round, mistake);
   std::vector<Rows> answers = {embedded(target, tokens)};
   for (int layer = 0; layer < target.layers; ++layer) {

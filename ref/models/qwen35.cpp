@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT
+#include "ref/models/qwen35.h"
+
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <variant>
+
+#include "kernels/threads.h"
+#include "ref/models/causal_transformer.h"
+#include "ref/models/gated_delta_net.h"
+
+namespace draftproof {
+namespace {
+
+constexpr int width_max = 1 << 24;  // no width of a real checkpoint comes near it
+constexpr int taps_max = 64;        // nor any convolution
+constexpr double gate_work = 16;    // multiplications that one gate costs about as much as
+
+/// q_proj has the rows of q and of the gate of each head one after the other. Loads those of all q, k, v, all gates.
+AttentionWeights load_gated_attention(const WeightLoader& from, const TransformerConfig& config,
+                                      const AttentionLayer& layer, const std::string& prefix) {
+  const int d = layer.shape.head_dim;
+  const auto halves = [&](int first) {
+    std::vector<NamedMatrix> parts;
+    for (int head = 0; head < layer.shape.heads; ++head) {
+      parts.push_back({prefix + "q_proj.weight", d, 2 * d * head + first, {2 * layer.q_width(), config.hidden}});
+    }
+    return parts;
+  };
+  std::vector<NamedMatrix> parts = halves(0);
+  parts.push_back({prefix + "k_proj.weight", layer.kv_width()});
+  parts.push_back({prefix + "v_proj.weight", layer.kv_width()});
+  for (NamedMatrix& gate : halves(d)) parts.push_back(std::move(gate));
+  AttentionWeights weights;
+  weights.qkv = load_matrix(from, parts, config.hidden);
+  weights.output = load_matrix(from, {{prefix + "o_proj.weight", config.hidden}}, layer.q_width());
+  load_head_norms(from, config, layer, prefix, weights);
+  return weights;
+}
+
+GatedDeltaNetWeights load_delta_net(const WeightLoader& from, int hidden, const RecurrentShape& shape,
+                                    const std::string& prefix) {
+  const int heads = shape.delta.value_heads;
+  const int channels = shape.channels();
+  const int values = shape.value_floats();
+  GatedDeltaNetWeights weights;
+  weights.in = load_matrix(from,
+                           {{prefix + "in_proj_qkv.weight", channels},
+                            {prefix + "in_proj_z.weight", values},
+                            {prefix + "in_proj_b.weight", heads},
+                            {prefix + "in_proj_a.weight", heads}},
+                           hidden);
+  weights.out = load_matrix(from, {{prefix + "out_proj.weight", hidden}}, values);
+  const std::vector<float> taps = from.floats(prefix + "conv1d.weight", {channels, 1, shape.conv_width});
+  weights.convolution.resize(taps.size());
+  for (std::size_t i = 0; i < taps.size(); ++i) {
+    const auto width = static_cast<std::size_t>(shape.conv_width);
+    weights.convolution[i % width * static_cast<std::size_t>(channels) + i / width] = taps[i];
+  }
+  weights.a_log = from.floats(prefix + "A_log", {heads});
+  weights.dt_bias = from.floats(prefix + "dt_bias", {heads});
+  weights.norm = from.floats(prefix + "norm.weight", {shape.delta.value_dim});
+  return weights;
+}
+
+class Qwen35 final : public CausalTransformer {
+ public:
+  Qwen35(const WeightLoader& from, const TransformerConfig& description) : CausalTransformer(from, description) {
+    for (int i = 0; i < layers(); ++i) {
+      const LayerConfig& layer = config().layers[static_cast<std::size_t>(i)];
+      Layer& one = layers_.emplace_back();
+      if (const auto* const shape = std::get_if<RecurrentShape>(&layer.mixer)) {
+        one.mixer = load_delta_net(from, hidden(), *shape, prefix(i) + "linear_attn.");
+      } else {
+        one.mixer = load_gated_attention(from, config(), config().attention(i), prefix(i) + "self_attn.");
+      }
+      one.mixer_norm = load_norm(from, config(), prefix(i) + "input_layernorm.weight", hidden());
+      one.mlp_norm = load_norm(from, config(), prefix(i) + "post_attention_layernorm.weight", hidden());
+      one.mlp = load_mlp(from, hidden(), layer.intermediate, layer.mlp_bias, prefix(i) + "mlp.");
+    }
+  }
+
+ private:
+  struct Layer {
+    std::variant<AttentionWeights, GatedDeltaNetWeights> mixer;
+    std::vector<float> mixer_norm, mlp_norm;
+    MlpWeights mlp;
+  };
+
+  void layer(const TransformerPass& pass, int i) override {
+    const Layer& weights = layers_[static_cast<std::size_t>(i)];
+    pass.normalize(weights.mixer_norm);
+    if (const auto* const delta_net = std::get_if<GatedDeltaNetWeights>(&weights.mixer)) {
+      recur(pass, i, *delta_net);
+    } else {
+      attend(pass, i, std::get<AttentionWeights>(weights.mixer));
+    }
+    pass.add_projected();
+    pass.normalize(weights.mlp_norm);
+    pass.mlp(weights.mlp);
+    pass.add_projected();
+  }
+
+  void attend(const TransformerPass& pass, int i, const AttentionWeights& weights) {
+    const AttentionLayer& layer = config().attention(i);
+    pass.see(i);
+    pass.project(layer, weights);
+    pass.attend(layer);
+    gate(pass, layer);
+    pass.project_attended(weights);
+  }
+
+  /// attended = attended / (1 + exp(-gate))
+  static void gate(const TransformerPass& pass, const AttentionLayer& layer) {
+    const auto width = static_cast<std::size_t>(layer.gate);
+    for_rows(pass.rows, gate_work * pass.rows * layer.gate, [&](int begin, int end) {
+      for (int row = begin; row < end; ++row) {
+        float* const gates = pass.scratch.qkv.data() + std::ptrdiff_t{row} * layer.projected() +
+                             (layer.projected() - layer.gate);
+        float* const attended = pass.scratch.attended.data() + std::ptrdiff_t{row} * layer.gate;
+        pass.kernels.exponentials(gates, 0, -1, width, gates);
+        for (std::size_t k = 0; k < width; ++k) attended[k] /= 1 + gates[k];
+      }
+    });
+  }
+
+  void recur(const TransformerPass& pass, int i, const GatedDeltaNetWeights& weights) {
+    const auto& shape = std::get<RecurrentShape>(config().layers[static_cast<std::size_t>(i)].mixer);
+    caches_.clear();
+    for (Cache* const cache : pass.scratch.caches) caches_.push_back(&cache->layer<RecurrentCache>(i));
+    gated_delta_net(pass.kernels, shape, weights, config().epsilon, pass.scratch.normed.data(), pass.rows,
+                    pass.scratch.ranges, recurrent_, caches_, pass.scratch.projected.data());
+  }
+
+  std::vector<Layer> layers_;
+  std::vector<RecurrentCache*> caches_;  // of each segment, in the layer that is computed
+  GatedDeltaNetScratch recurrent_;
+};
+
+void refuse_variants(const Json& config) {
+  for (const char* field : {"attention_bias", "mlp_bias"}) {
+    refuse_if_set(config, field, "biased projections are not implemented");
+  }
+  refuse_if_set(config, "use_sliding_window", "sliding windows are not part of this architecture");
+  refuse_if_set(config, "final_logit_softcapping", "soft-capped logits are not implemented");
+  if (const auto gated = config.find("attn_output_gate"); gated && !gated->boolean()) {
+    gated->fail("attention without a gate is not implemented");
+  }
+  const auto gate = config.find("output_gate_type");
+  if (gate && gate->string() != "swish" && gate->string() != "silu") {
+    gate->fail("gate '" + gate->string() + "' is not implemented; only 'swish' is");
+  }
+  require_silu(config);
+}
+
+AttentionLayer read_gated_attention(const Json& config, int hidden) {
+  // Transformers has numbers for them where they are missing, those of one size of the model.
+  for (const char* field : {"num_key_value_heads", "head_dim"}) positive(config, field);
+  AttentionLayer layer;
+  layer.shape = read_attention_shape(config, hidden);
+  layer.gate = layer.q_width();
+  return layer;
+}
+
+RecurrentShape read_recurrent_shape(const Json& config) {
+  RecurrentShape shape;
+  DeltaShape& delta = shape.delta;
+  delta.key_heads = positive(config, "linear_num_key_heads");
+  delta.value_heads = positive(config, "linear_num_value_heads");
+  delta.key_dim = positive(config, "linear_key_head_dim");
+  delta.value_dim = positive(config, "linear_value_head_dim");
+  shape.conv_width = static_cast<int>(config.at("linear_conv_kernel_dim").integer(2, taps_max));
+  if (delta.value_heads % delta.key_heads != 0) {
+    config.at("linear_num_key_heads")
+        .fail("must divide the number of value heads, " + std::to_string(delta.value_heads));
+  }
+  for (const auto& [heads, dim, field] : {std::tuple(delta.key_heads, delta.key_dim, "linear_num_key_heads"),
+                                          {delta.value_heads, delta.value_dim, "linear_num_value_heads"}}) {
+    if (std::int64_t{heads} * dim > width_max) {
+      config.at(field).fail("makes all heads together larger than any real model's");
+    }
+  }
+  return shape;
+}
+
+/// How many dimensions of a head RoPE turns.
+int read_turned(const Json& config, int head_dim) {
+  std::optional<Json> factor = config.find("partial_rotary_factor");
+  for (const char* name : {"rope_scaling", "rope_parameters"}) {
+    const auto block = config.find(name);
+    const auto here = block && block->is_object() ? block->find("partial_rotary_factor") : std::nullopt;
+    if (!here) continue;
+    if (factor && factor->number() != here->number()) here->fail("differs from another partial_rotary_factor");
+    factor = here;
+  }
+  const double part = factor ? factor->number() : 0.25;  // transformers' default
+  if (!(part > 0 && part <= 1)) factor->fail("must lie above 0 and not above 1");
+  const int turned = static_cast<int>(head_dim * part);
+  if (turned < 2 || turned % 2 != 0) {
+    factor.value_or(config.at("head_dim"))
+        .fail("makes RoPE turn " + std::to_string(turned) + " of " + std::to_string(head_dim) +
+              " values of a head, but the number must be even and at least 2");
+  }
+  return turned;
+}
+
+/// Whether each layer has full attention; the others are recurrent.
+std::vector<bool> read_kinds(const Json& config, int layers) {
+  std::vector<bool> full;
+  const auto types = config.find("layer_types");
+  if (!types) {
+    const int interval = config.find("full_attention_interval") ? positive(config, "full_attention_interval") : 4;
+    for (int i = 0; i < layers; ++i) full.push_back((i + 1) % interval == 0);
+    return full;
+  }
+  if (!types->is_array() || types->size() != static_cast<std::size_t>(layers)) {
+    types->fail("must list one type for each of the " + std::to_string(layers) + " layers");
+  }
+  for (std::size_t i = 0; i < types->size(); ++i) {
+    const Json type = (*types)[i];
+    full.push_back(type.string() == "full_attention");
+    if (!full.back() && type.string() != "linear_attention") {
+      type.fail("layer type '" + type.string() + "' is not part of this architecture");
+    }
+  }
+  return full;
+}
+
+}  // namespace
+
+TransformerConfig describe_qwen35(const Json& whole) {
+  refuse_if_set(whole, "quantization_config", "quantized checkpoints are not implemented");
+  const Json json = text_config(whole);
+  TransformerConfig config = read_sizes(json);
+  refuse_variants(json);
+  config.norm_offset = 1;
+  config.unused = {"model.visual.", "mtp.", "model.mtp."};
+  const AttentionLayer attention = read_gated_attention(json, config.hidden);
+  const RecurrentShape recurrent = read_recurrent_shape(json);
+  config.ropes = {read_rope(json, read_turned(json, attention.shape.head_dim))};
+  const int intermediate = positive(json, "intermediate_size");
+  const std::vector<bool> full = read_kinds(json, config.depth());
+  for (std::size_t i = 0; i < full.size(); ++i) {
+    LayerConfig& layer = config.layers[i];
+    layer.intermediate = intermediate;
+    if (full[i]) layer.mixer = attention;
+    else layer.mixer = recurrent;
+  }
+  return config;
+}
+
+std::unique_ptr<Model> load_qwen35(const WeightLoader& from, const TransformerConfig& config) {
+  return std::make_unique<Qwen35>(from, config);
+}
+
+}  // namespace draftproof
