@@ -15,6 +15,7 @@ struct GgufName {
   const char* gguf;          // "attn_q" of "blk.3.attn_q.weight", or of "attn_q.weight"
   const char* hugging_face;  // "self_attn.q_proj" of "model.layers.3.self_attn.q_proj.weight"
   bool in_heads = false;     // rows belong to heads that RoPE rotates
+  bool whole = false;        // nothing follows either name, ".weight" neither
 };
 
 struct GgufNames {

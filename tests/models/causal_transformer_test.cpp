@@ -109,6 +109,8 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
       return twin.stretch && twin.stretch->at("rope_type").string() == "yarn" && !twin.stretch->find("mscale");
     case Mistake::other_experts_weights:
     case Mistake::next_expert: return twin.config().find("num_experts_per_tok").has_value();
+    case Mistake::no_shared_expert:
+    case Mistake::ungated_shared_expert: return twin.has("layers.0.mlp.shared_expert_gate.weight");
     case Mistake::window_longer:
     case Mistake::window_shorter:
       return std::ranges::any_of(twin.windows, [](int w) { return w != std::numeric_limits<int>::max(); });
@@ -134,7 +136,8 @@ TEST_P(TargetFixture, EveryMistakeExceedsTheBoundAHundredfold) {
        {Mistake::swapped_head_norms, Mistake::no_key_norm, Mistake::no_key_bias, Mistake::bias_on_turned_keys,
         Mistake::unstretched_rope, Mistake::evenly_stretched_rope, Mistake::plain_magnitude, Mistake::ungrown_queries,
         Mistake::no_output_bias,
-        Mistake::no_mlp_bias, Mistake::other_experts_weights, Mistake::next_expert, Mistake::window_longer,
+        Mistake::no_mlp_bias, Mistake::other_experts_weights, Mistake::next_expert, Mistake::no_shared_expert,
+        Mistake::ungated_shared_expert, Mistake::window_longer,
         Mistake::window_shorter, Mistake::keys_one_position_late,
         Mistake::interleaved_rope, Mistake::heads_dealt_out, Mistake::unscaled_scores, Mistake::sees_the_next_row,
         Mistake::blind_to_itself,

@@ -35,7 +35,7 @@ inline const std::string tiny_targets[] = {"qwen3-tiny-tied",   "qwen3-tiny-shar
                                            "mistral-tiny-nemo", "ministral3-tiny", "qwen3-moe-tiny-mixed",
                                            "qwen3-moe-tiny-unnormalized"};
 inline const std::string tiny_hybrid_targets[] = {"qwen35-tiny-nested", "qwen35-tiny-irregular",
-                                                  "qwen35-tiny-rectangular"};
+                                                  "qwen35-tiny-rectangular", "qwen35-moe-tiny"};
 inline const std::string tiny_sliding_targets[] = {"qwen3-tiny-tied", "qwen3-tiny-sharded", "qwen3-tiny-odd",
                                                    "qwen2-tiny-tied", "qwen2-tiny-untied"};
 
