@@ -294,7 +294,6 @@ ordered_json transformer_fields(const Gguf& file, const Keys& keys, const char* 
       {"model_type", model_type},
       {"architectures", {class_name}},
       {"hidden_size", hidden},
-      {"intermediate_size", keys.layer_size("feed_forward_length")},
       {"num_hidden_layers", keys.size("block_count")},
       {"num_attention_heads", heads},
       {"num_key_value_heads", keys.find_layer_size("attention.head_count_kv").value_or(heads)},
@@ -307,6 +306,7 @@ ordered_json transformer_fields(const Gguf& file, const Keys& keys, const char* 
       {"attention_bias", file.tensors().contains("blk.0.attn_output.bias")},  // those of q, k and v are beside it
       {"mlp_bias", file.tensors().contains("blk.0.ffn_down.bias")},
   };
+  if (const auto inner = keys.find_layer_size("feed_forward_length")) config["intermediate_size"] = *inner;
   if (ordered_json scaling = rope_scaling(keys); !scaling.is_null()) config["rope_scaling"] = std::move(scaling);
   if (vocabulary || has_embedding) config["vocab_size"] = vocabulary ? *vocabulary : embedding->second.shape[0];
   if (const auto turned = keys.find_size("rope.dimension_count"); turned && *turned != head_dim) {
@@ -334,6 +334,7 @@ Json as_json(const Gguf& file, const Keys& keys, const ordered_json& config, Nam
            {"rope_scaling.beta_fast", "rope.scaling.yarn_beta_fast"},
            {"rope_scaling.beta_slow", "rope.scaling.yarn_beta_slow"},
            {"rope_scaling.mscale_all_dim", "rope.scaling.yarn_log_multiplier"},
+           {"rope_parameters.llama_4_scaling_beta", "attention.temperature_scale"},
            {"num_experts", "expert_count"},
            {"num_experts_per_tok", "expert_used_count"},
            {"moe_intermediate_size", "expert_feed_forward_length"},
@@ -530,6 +531,25 @@ Json qwen35_moe_config(const Gguf& file) {
   return transformer_config(file, "qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", hybrid_keys, put_experts_hybrid);
 }
 Json qwen2_config(const Gguf& file) { return transformer_config(file, "qwen2", "Qwen2ForCausalLM"); }
+
+constexpr std::string_view ministral3_keys[] = {"attention.temperature_scale"};
+
+void put_temperature(const Keys& keys, ordered_json& config) {
+  refuse_experts(keys, config);
+  const auto beta = keys.find_number("attention.temperature_scale");
+  if (!beta || *beta == 0) return;
+  ordered_json& block = config["rope_scaling"];
+  if (!block.contains("original_max_position_embeddings")) {
+    keys.fail("rope.scaling.original_context_length", "is missing; attention.temperature_scale needs it");
+  }
+  block["llama_4_scaling_beta"] = *beta;
+  config["rope_parameters"] = std::move(block);
+  config.erase("rope_scaling");
+}
+
+Json ministral3_config(const Gguf& file) {
+  return transformer_config(file, "ministral3", "Ministral3ForCausalLM", ministral3_keys, put_temperature);
+}
 Json llama_config(const Gguf& file) { return transformer_config(file, "llama", "LlamaForCausalLM"); }
 
 constexpr GgufNames architectures[] = {
@@ -539,6 +559,7 @@ constexpr GgufNames architectures[] = {
     {"qwen35moe", transformer_whole, hybrid_layer, "model.layers.", false, qwen35_moe_config},
     {"qwen2", transformer_whole, transformer_layer, "model.layers.", false, qwen2_config},
     {"llama", transformer_whole, transformer_layer, "model.layers.", true, llama_config},
+    {"mistral3", transformer_whole, transformer_layer, "model.layers.", true, ministral3_config},
     {"dflash", dflash_whole, dflash_layer, "layers.", false, dflash_config},
     {"dflash-draft", dflash_whole, dflash_layer, "layers.", false, dflash_config},
 };
@@ -590,15 +611,18 @@ constexpr std::string_view gguf_layers = "blk.";
 
 }  // namespace
 
+const GgufNames* find_gguf_names(std::string_view architecture) noexcept {
+  const auto* const found = std::ranges::find(architectures, architecture, &GgufNames::architecture);
+  return found == std::end(architectures) ? nullptr : found;
+}
+
 const GgufNames& gguf_names_of(const Gguf& file) {
   const std::string key = "general.architecture";
   const std::string* const name = file.find_text(key);
   if (name == nullptr) file.fail(key, "is missing; the file is not a model");
+  if (const GgufNames* const found = find_gguf_names(*name)) return *found;
   std::string known;
-  for (const GgufNames& table : architectures) {
-    if (*name == table.architecture) return table;
-    known += (known.empty() ? "" : ", ") + std::string(table.architecture);
-  }
+  for (const GgufNames& table : architectures) known += (known.empty() ? "" : ", ") + std::string(table.architecture);
   file.fail(key, in_quotes(*name) + " is not implemented; implemented are " + known);
 }
 

@@ -5,6 +5,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "ref/formats/gguf.h"
 #include "ref/formats/json.h"
@@ -28,6 +29,9 @@ struct GgufNames {
   /// Returns the equivalent config.json. Errors about its fields name the GGUF key, too.
   Json (*config)(const Gguf& file);
 };
+
+/// Returns the names of an architecture; nullptr when it is not implemented.
+const GgufNames* find_gguf_names(std::string_view architecture) noexcept;
 
 /// Returns the names of the file's architecture. Throws Error when the file has none, or one that is not implemented.
 const GgufNames& gguf_names_of(const Gguf& file);

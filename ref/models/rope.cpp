@@ -216,12 +216,17 @@ Rope llama3_rope(double theta, int width, const Llama3Scaling& scaling) {
   return rope;
 }
 
+double read_rope_theta(const Json& config) {
+  const auto theta = Fields(config).find("rope_theta", true);
+  const double base = theta ? theta->number() : default_theta;
+  if (!(base > 1 && base < 1e12)) theta->fail("must lie between 1 and 1e12");
+  return base;
+}
+
 Rope read_rope(const Json& config, int width) {
   const Fields fields(config);
   const std::string kind = fields.kind();
-  const auto theta = fields.find("rope_theta", true);
-  const double base = theta ? theta->number() : default_theta;
-  if (!(base > 1 && base < 1e12)) theta->fail("must lie between 1 and 1e12");
+  const double base = read_rope_theta(config);
   if (kind == "linear") return linear_rope(base, width, fields.positive("factor"));
   if (kind == "llama3") return llama3_rope(base, width, read_llama3(fields));
   if (kind == "yarn") return yarn_rope(base, width, read_yarn(config, fields));
