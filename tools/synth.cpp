@@ -47,6 +47,11 @@ void describe(const SyntheticShape& shape, Format format, std::uint64_t seed, Gg
   number("attention.value_length", shape.head_dim);
   number("rope.dimension_count", shape.head_dim);
   number("vocab_size", shape.vocabulary);
+  if (shape.experts > 0) {
+    number("expert_count", shape.experts);
+    number("expert_used_count", shape.experts_chosen);
+    number("expert_feed_forward_length", shape.intermediate);
+  }
   fields.number(prefix + "rope.freq_base", shape.rope_base);
   fields.number(prefix + "attention.layer_norm_rms_epsilon", shape.epsilon);
 }
@@ -126,7 +131,7 @@ Exit synth(const SynthOptions& options) {
                    static_cast<std::byte*>(to) + width * static_cast<std::size_t>(begin));
       });
     };
-    tensors.push_back({tensor.name, {tensor.format, tensor.outputs, tensor.inputs, read}});
+    tensors.push_back({tensor.name, {tensor.format, tensor.outputs, tensor.inputs, read}, tensor.matrices});
     bytes += width * static_cast<std::uint64_t>(tensor.outputs);
   }
   with_workers([&] { write_gguf(options.file, fields, tensors); });

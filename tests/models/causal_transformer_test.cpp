@@ -135,15 +135,12 @@ TEST_P(TargetFixture, EveryMistakeExceedsTheBoundAHundredfold) {
   for (const Mistake mistake :
        {Mistake::swapped_head_norms, Mistake::no_key_norm, Mistake::no_key_bias, Mistake::bias_on_turned_keys,
         Mistake::unstretched_rope, Mistake::evenly_stretched_rope, Mistake::plain_magnitude, Mistake::ungrown_queries,
-        Mistake::no_output_bias,
-        Mistake::no_mlp_bias, Mistake::other_experts_weights, Mistake::next_expert, Mistake::no_shared_expert,
-        Mistake::ungated_shared_expert, Mistake::window_longer,
-        Mistake::window_shorter, Mistake::keys_one_position_late,
-        Mistake::interleaved_rope, Mistake::heads_dealt_out, Mistake::unscaled_scores, Mistake::sees_the_next_row,
-        Mistake::blind_to_itself,
-        Mistake::swapped_gate_and_up, Mistake::swapped_layer_norms, Mistake::no_final_norm,
-        Mistake::norms_without_offset, Mistake::no_gate, Mistake::gates_behind_queries, Mistake::whole_heads_turned,
-        Mistake::frequencies_of_heads}) {
+        Mistake::no_output_bias, Mistake::no_mlp_bias, Mistake::other_experts_weights, Mistake::next_expert,
+        Mistake::no_shared_expert, Mistake::ungated_shared_expert, Mistake::window_longer, Mistake::window_shorter,
+        Mistake::keys_one_position_late, Mistake::interleaved_rope, Mistake::heads_dealt_out, Mistake::unscaled_scores,
+        Mistake::sees_the_next_row, Mistake::blind_to_itself, Mistake::swapped_gate_and_up,
+        Mistake::swapped_layer_norms, Mistake::no_final_norm, Mistake::norms_without_offset, Mistake::no_gate,
+        Mistake::gates_behind_queries, Mistake::whole_heads_turned, Mistake::frequencies_of_heads}) {
     if (!possible(mistake, twin)) continue;
     const auto wrong = target_answers(twin, tokens, Rounding(), mistake);
     const double ratio = worst_ratio(ours.logits, wrong.back().at, model->vocabulary(), bounds.back());

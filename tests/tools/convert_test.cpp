@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "kernels/threads.h"
@@ -126,7 +127,28 @@ TEST(Convert, ATargetWithItsTokenizerAndItsDraftTellTheTaleOfTheFolders) {
   const json got = told(target, {"--draft", "dflash:" + draft});
   EXPECT_EQ(got["text"], want["text"]);
   EXPECT_EQ(got["tokens"], want["tokens"]);
-  EXPECT_EQ(told(tale, {"--draft", "dflash:" + fixture("models/tale-dflash")})["rounds"], got["rounds"]);
+  const json drafted = told(tale, {"--draft", "dflash:" + fixture("models/tale-dflash")});
+  EXPECT_EQ(got["statistics"]["accepted"], drafted["statistics"]["accepted"]);
+  EXPECT_EQ(got["statistics"]["rounds"], drafted["statistics"]["rounds"]);
+}
+
+TEST(Convert, LosesNothingInTheTypeOfTheFolderAndLittleInOthers) {
+  const Folder folder;
+  const std::string tale = fixture("models/tale-target");
+  const std::string exact = (folder.path() / "exact.gguf").string();
+  const std::string close = (folder.path() / "close.gguf").string();
+  ASSERT_EQ(run_command({"convert", tale, exact, "--type", "bf16"}).status, 0);
+  ASSERT_EQ(run_command({"convert", tale, close, "--type", "q4_0"}).status, 0);
+  const Outcome outcome = run_command({"bench", "quantization", tale, exact, close, "--json", "-"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  std::map<std::string, double> errors;
+  const json result = json::parse(outcome.out);
+  for (const json& row : result["files"]) errors[row["type"]] = row["relative_error"];
+  EXPECT_EQ(errors.at("BF16"), 0);
+  EXPECT_GT(errors.at("Q8_0"), 0) << "the embedding, whose rows are no multiple of q6_k's blocks";
+  EXPECT_LT(errors.at("Q8_0"), 0.01);
+  EXPECT_GT(errors.at("Q4_0"), errors.at("Q8_0"));
+  EXPECT_LT(errors.at("Q4_0"), 0.12);
 }
 
 TEST(Convert, RefusesBadInputInOneSentenceAndWritesNothing) {
