@@ -370,7 +370,8 @@ void refuse_experts(const Keys& keys, ordered_json&) {
 constexpr std::string_view expert_keys[] = {"expert_feed_forward_length", "expert_weights_scale",
                                             "expert_weights_norm", "expert_gating_func"};
 
-/// llama.cpp normalizes the weights of the chosen experts of every Qwen3-MoE and Qwen3.5, and has experts in all layers.
+/// llama.cpp normalizes the weights of the chosen experts of every Qwen3-MoE and Qwen3.5; all of their layers have
+/// experts.
 void put_experts(const Keys& keys, ordered_json& config) {
   config["num_experts"] = keys.size("expert_count");
   config["num_experts_per_tok"] = keys.size("expert_used_count");

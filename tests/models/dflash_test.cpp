@@ -340,7 +340,9 @@ void copy_with_biases(const std::filesystem::path& original, const TemporaryFold
     tensors.push_back({name, tensor.type_name, tensor.shape, stored_bytes(tensor)});
     if (!name.ends_with("_proj.weight")) continue;
     std::vector<float> bias;
-    for (std::int64_t i = 0; i < tensor.shape[0]; ++i) bias.push_back(static_cast<float>(++number * 37 % 64) / 64 - 0.5F);
+    for (std::int64_t i = 0; i < tensor.shape[0]; ++i) {
+      bias.push_back(static_cast<float>(++number * 37 % 64) / 64 - 0.5F);
+    }
     tensors.push_back({name.substr(0, name.size() - 6) + "bias", "F32", {tensor.shape[0]}, bytes_of(bias)});
   }
   folder.write("model.safetensors", safetensors(tensors));

@@ -56,12 +56,13 @@ FloatRows computed(FloatRows rows, std::function<float(float)> value) {
 
 /// Value i of each row of the result is value from_value(i).
 FloatRows columns_reordered(FloatRows rows, std::function<int(int)> from_value) {
-  auto read = [read = std::move(rows.read), from_value = std::move(from_value), width = rows.inputs](int row, float* to) {
+  const int width = rows.inputs;
+  auto read = [read = std::move(rows.read), from_value = std::move(from_value), width](int row, float* to) {
     std::vector<float> values(static_cast<std::size_t>(width));
     read(row, values.data());
     for (int i = 0; i < width; ++i) to[i] = values[static_cast<std::size_t>(from_value(i))];
   };
-  return {rows.outputs, rows.inputs, std::move(read)};
+  return {rows.outputs, width, std::move(read)};
 }
 
 /// Where row (or value) i of value heads of `width` each comes from, when head h of the result belongs to key head
@@ -266,7 +267,8 @@ class Tensors {
   void refuse_others() const {
     for (const auto& [name, tensor] : from_.tensors()) {
       if (used_.contains(name) || name.ends_with("rotary_emb.inv_freq")) continue;
-      if (std::ranges::any_of(config_.unused, [&](const std::string& part) { return name.starts_with(part); })) continue;
+      const auto is_of = [&](const std::string& part) { return name.starts_with(part); };
+      if (std::ranges::any_of(config_.unused, is_of)) continue;
       throw Error(from_.path().string() + ": tensor " + in_quotes(tensor.name) + " has no name in a GGUF of " +
                   names_.architecture);
     }
