@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "kernels/openblas.h"
 #include "ref/base/error.h"
@@ -107,6 +108,34 @@ struct Layers {
   }
 };
 
+/// What the layers and the whole of a model do besides the plainest: attention to everything, RoPE, SwiGLU.
+std::vector<std::string> features_of(const TransformerConfig& config) {
+  std::set<std::string> features;
+  for (const Rope& rope : config.ropes) {
+    if (rope.kind != "default") features.insert("RoPE " + rope.kind);
+  }
+  for (const LayerConfig& layer : config.layers) {
+    if (layer.mlp_bias) features.insert("biases of the MLP");
+    if (layer.experts.count > 0) features.insert("experts");
+    if (layer.experts.shared > 0) features.insert("a shared expert");
+    const auto* const attention = std::get_if<AttentionLayer>(&layer.mixer);
+    if (attention == nullptr) {
+      features.insert("gated delta net");
+      continue;
+    }
+    const Rope& rope = config.ropes[static_cast<std::size_t>(attention->rope)];
+    if (attention->window != AttentionCache::everything) features.insert("sliding windows");
+    if (attention->qkv_bias) features.insert("biases of q, k, v");
+    if (attention->output_bias) features.insert("bias of o");
+    if (attention->gate > 0) features.insert("gated attention");
+    if (2 * rope.half() != attention->shape.head_dim) features.insert("RoPE of a part of a head");
+  }
+  if (config.norm_offset != 0) features.insert("norms of 1 + weight");
+  if (config.embedding_scale != 1) features.insert("scaled embedding");
+  if (config.logit_cap != 0) features.insert("capped logits");
+  return {features.begin(), features.end()};
+}
+
 ordered_json checkpoint_json(const Checkpoint& files) {
   const Json& config = files.config();
   const TransformerConfig t = describe(config);
@@ -126,6 +155,7 @@ ordered_json checkpoint_json(const Checkpoint& files) {
       {"sliding_layers", layers.sliding},
       {"recurrent_layers", layers.recurrent},
       {"caches", layers.kinds(t.depth())},
+      {"features", features_of(t)},
       {"hidden", t.hidden},
       {"heads", layers.attention.heads},
       {"kv_heads", layers.attention.kv_heads},

@@ -1,9 +1,23 @@
 // SPDX-License-Identifier: MIT
 #include "tools/bench/target_work.h"
 
+#include <algorithm>
+
 #include "ref/formats/checkpoint.h"
+#include "ref/models/models.h"
 
 namespace draftproof {
+namespace {
+
+/// The share of the experts that a row chooses; 1 for a model without.
+double chosen_share(const TransformerConfig& config) {
+  for (const LayerConfig& layer : config.layers) {
+    if (layer.experts.count > 0) return static_cast<double>(layer.experts.chosen) / layer.experts.count;
+  }
+  return 1;
+}
+
+}  // namespace
 
 Work TargetWork::pass(int rows, bool with_head) const {
   Work work = layers;
@@ -20,12 +34,20 @@ Work TargetWork::pass(int rows, bool with_head) const {
 TargetWork target_work(const Checkpoint& weights, const LoadOptions& load_options) {
   const std::string embedding = "model.embed_tokens.weight";
   const std::string head = weights.has("lm_head.weight") ? "lm_head.weight" : embedding;
+  const TransformerConfig config = describe(weights.config());
+  const double chosen = chosen_share(config);
   TargetWork work;
   for (const auto& [name, tensor] : weights.tensors()) {
-    if (tensor.shape.size() != 2 || !tensor.format || (name == embedding && name != head)) continue;
+    const std::size_t dimensions = tensor.shape.size();
+    const bool matrix = dimensions == 2 || (dimensions == 3 && !name.ends_with("conv1d.weight"));
+    if (!matrix || !tensor.format || (name == embedding && name != head)) continue;
+    const auto begins = [&](const std::string& part) { return name.starts_with(part); };
+    if (std::ranges::any_of(config.unused, begins)) continue;
     Work& part = name == head ? work.head : work.layers;
-    const double outputs = static_cast<double>(tensor.shape[0]);
-    const auto inputs = static_cast<int>(tensor.shape[1]);
+    const double share = name.find(".mlp.experts.") == std::string::npos ? 1 : chosen;
+    const double matrices = dimensions == 3 ? static_cast<double>(tensor.shape[0]) : 1;
+    const double outputs = share * matrices * static_cast<double>(tensor.shape[dimensions - 2]);
+    const auto inputs = static_cast<int>(tensor.shape.back());
     const double multiplications = outputs * inputs;
     const bool is_head = name == head || name == embedding;
     const Format format = packed_format(*tensor.format, inputs, load_options.quantize, is_head);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The least work of a pass of a target over one row: reading its weights, and one multiplication with each. The KV
-// cache and everything that is not a matrix are left out.
+// cache and everything that is not a matrix are left out. Of experts those count that one row chooses: several rows
+// choose more, at least as many.
 #pragma once
 
 #include <string>
