@@ -31,12 +31,13 @@ constexpr const char* probe =
 
 /// Throws Error unless the tokenizer of the written file gives the tokens of the folder's for the probe.
 void check_tokenizer(const std::filesystem::path& folder, const std::filesystem::path& file) {
-  const std::vector<Token> wanted = Tokenizer::load(folder / "tokenizer.json").encode(probe);
+  const std::filesystem::path original = tokenizer_file(folder);
+  const std::vector<Token> wanted = Tokenizer::load(original).encode(probe);
   if (Tokenizer::load(file).encode(probe) == wanted) return;
   std::error_code error;
   std::filesystem::remove(file, error);
-  throw Error(file.string() + ": not kept, because its tokenizer does not divide texts as " +
-              (folder / "tokenizer.json").string() + " does; what that file says, a GGUF cannot");
+  throw Error(file.string() + ": not kept, because its tokenizer does not divide texts as " + original.string() +
+              " does; what that file says, a GGUF cannot");
 }
 
 /// The tensors, with progress shown while they are read.

@@ -2,6 +2,7 @@
 // A vocabulary as SentencePiece stores it: pieces with scores and types, spaces written as U+2581.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,15 @@ enum class PieceSource {
   sentencepiece,  // user-defined pieces stand in normalized text; unused pieces are never found
   llama_cpp,      // user-defined pieces stand in the text itself, with spaces; unused pieces are like others
 };
+
+/// What a tokenizer.model of the kind of Llama 2's holds: BPE that normalizes nothing but spaces.
+struct SentencePieceBpe {
+  std::vector<ScoredPiece> pieces;  // by id
+  bool adds_space = true;           // before a text
+};
+
+/// Reads a tokenizer.model. Throws Error for one of another kind.
+SentencePieceBpe read_sentencepiece_bpe(const std::filesystem::path& file);
 
 /// Returns the decoder of the normal pieces.
 TokenDecoder piece_decoder();

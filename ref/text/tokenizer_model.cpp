@@ -149,6 +149,18 @@ std::vector<Token> added_around(const std::string& name, const std::string& fiel
 
 }  // namespace
 
+SentencePieceBpe read_sentencepiece_bpe(const std::filesystem::path& file) {
+  const std::string name = printable(file.string());
+  const std::string bytes = read_file(file);
+  Model model = read_model(bytes, name);
+  const NormalizerSpec& rules = model.normalizer;
+  const bool plain = rules.charsmap.empty() && !rules.remove_extra_whitespaces && rules.escape_whitespaces;
+  if (model.kind != PieceKind::bpe || !plain) {
+    throw Error(name + ": is not BPE that normalizes nothing but spaces, as Llama 2's is");
+  }
+  return {std::move(model.pieces), rules.add_dummy_prefix};
+}
+
 TokenizerParts read_tokenizer_model(const std::filesystem::path& file) {
   const std::string name = printable(file.string());
   const std::string bytes = read_file(file);

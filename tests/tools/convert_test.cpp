@@ -86,6 +86,16 @@ TEST(Convert, WhatIsStoredInAnotherFormIsTheSameButForRounding) {
   }
 }
 
+/// llama.cpp gives a pair of RoPE that no section covers the position 0.
+TEST(Convert, TheSectionsOfMRopeCoverAllPairs) {
+  const Folder folder;
+  const Gguf file(converted(Checkpoint(external("qwen35-tiny-nested")), Format::f32, folder));
+  const auto& sections = std::get<std::vector<std::int64_t>>(file.metadata().at("qwen35.rope.dimension_sections"));
+  const std::int64_t pairs = *file.find_integer("qwen35.rope.dimension_count") / 2;
+  EXPECT_EQ(sections.size(), 4U);
+  for (std::int64_t pair = 0; pair < pairs; ++pair) EXPECT_LT(pair, 3 * sections[static_cast<std::size_t>(pair % 3)]);
+}
+
 TEST(Convert, WhatAGgufCannotSayIsRefusedByName) {
   const std::pair<const char*, const char*> refused[] = {
       {"mistral-tiny-windowed", "sliding_window: layers with a sliding window have no form in a GGUF of llama"},
@@ -159,7 +169,7 @@ TEST(Convert, RefusesBadInputInOneSentenceAndWritesNothing) {
     const char* message;
   };
   for (const Case& bad : std::vector<Case>{
-           {{"convert", external("qwen3-tiny-tied"), file}, "has no tokenizer.json; give the folder of one with"},
+           {{"convert", external("qwen3-tiny-tied"), file}, "has neither tokenizer.json nor tokenizer.model; give"},
            {{"convert", external("qwen3-tiny-tied"), file, "--tokenizer", fixture("models/tale-target")},
             "has 2048 tokens, but the model only"},
            {{"convert", fixture("models/tale-target"), file, "--type", "q3"}, "there is no type of weights named 'q3'"},

@@ -7,6 +7,7 @@
 #include "ref/base/error.h"
 #include "ref/formats/printable.h"
 #include "ref/text/gguf_pre_tokenizers.h"
+#include "ref/text/scored_pieces.h"
 #include "ref/text/tokenizer.h"
 #include "tools/convert/gguf_model.h"
 
@@ -117,6 +118,22 @@ bool stands_for_a_byte(const std::string& text) {
   return text.size() == 6 && text.starts_with("<0x") && text.back() == '>';
 }
 
+/// Whether the file puts a space before a text.
+bool adds_space(const Json& root) {
+  const auto normalizer = root.find("normalizer");
+  const auto is_prepend = [](const Json& step) { return step.at("type").string() == "Prepend"; };
+  if (normalizer && is_prepend(*normalizer)) return true;
+  if (const auto steps = normalizer ? normalizer->find("normalizers") : std::nullopt) {
+    for (std::size_t i = 0; i < steps->size(); ++i) {
+      if (is_prepend((*steps)[i])) return true;
+    }
+  }
+  const auto pieces = root.find("pre_tokenizer");
+  if (!pieces || pieces->at("type").string() != "Metaspace") return false;
+  const auto scheme = pieces->find("prepend_scheme");
+  return !scheme || scheme->string() != "never";
+}
+
 /// Merges by score: that of a piece falls with the place of the first merge that makes it.
 void add_sentencepiece(const Json& root, int vocabulary, GgufFields& fields) {
   Entries entries = read_entries(root, vocabulary);
@@ -138,6 +155,31 @@ void add_sentencepiece(const Json& root, int vocabulary, GgufFields& fields) {
   fields.texts("tokenizer.ggml.tokens", entries.texts);
   fields.numbers("tokenizer.ggml.scores", values);
   fields.integers("tokenizer.ggml.token_type", entries.types);
+  fields.truth("tokenizer.ggml.add_space_prefix", adds_space(root));
+}
+
+/// The same of a tokenizer.model, which has the scores.
+void add_sentencepiece(const std::filesystem::path& file, int vocabulary, GgufFields& fields) {
+  const SentencePieceBpe model = read_sentencepiece_bpe(file);
+  std::vector<std::string> texts;
+  std::vector<float> scores;
+  std::vector<std::int32_t> types;
+  for (const ScoredPiece& piece : model.pieces) {
+    texts.push_back(piece.text);
+    scores.push_back(static_cast<float>(piece.score));
+    types.push_back(static_cast<std::int32_t>(piece.type));
+  }
+  while (texts.size() < static_cast<std::size_t>(vocabulary)) {
+    texts.push_back("[PAD" + std::to_string(texts.size()) + "]");
+    scores.push_back(-static_cast<float>(texts.size()));
+    types.push_back(Type::unused);
+  }
+  fields.text("tokenizer.ggml.model", "llama");
+  fields.text("tokenizer.ggml.pre", "default");
+  fields.texts("tokenizer.ggml.tokens", texts);
+  fields.numbers("tokenizer.ggml.scores", scores);
+  fields.integers("tokenizer.ggml.token_type", types);
+  fields.truth("tokenizer.ggml.add_space_prefix", model.adds_space);
 }
 
 void add_gemma4(const Json& root, int vocabulary, GgufFields& fields) {
@@ -186,26 +228,35 @@ void add_special_tokens(const std::filesystem::path& folder, const Tokenizer& to
 
 }  // namespace
 
+std::filesystem::path tokenizer_file(const std::filesystem::path& folder) {
+  for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
+    std::error_code error;
+    if (std::filesystem::exists(folder / name, error)) return folder / name;
+  }
+  throw Error(folder.string() + ": has neither tokenizer.json nor tokenizer.model; give the folder of one with "
+                                "--tokenizer");
+}
+
 void add_vocabulary(const std::filesystem::path& folder, const std::string& architecture, int vocabulary,
                     GgufFields& fields) {
-  const std::filesystem::path file = folder / "tokenizer.json";
-  std::error_code error;
-  if (!std::filesystem::exists(file, error)) {
-    throw Error(folder.string() + ": has no tokenizer.json; give the folder of one with --tokenizer");
-  }
+  const std::filesystem::path file = tokenizer_file(folder);
   const Tokenizer tokenizer = Tokenizer::load(file);  // refuses what is contradictory
-  const Json root = Json::read(file);
   if (tokenizer.vocabulary() > vocabulary) {
     throw Error(file.string() + ": has " + std::to_string(tokenizer.vocabulary()) + " tokens, but the model only " +
                 std::to_string(vocabulary));
   }
-  const Json model = root.at("model");
-  const auto type = model.find("type");
-  if (type && type->string() != "BPE") type->fail(in_quotes(type->string()) + " cannot be written to a GGUF yet");
-  const auto fallback = model.find("byte_fallback");
-  if (architecture == "gemma4") add_gemma4(root, vocabulary, fields);
-  else if (fallback && fallback->boolean()) add_sentencepiece(root, vocabulary, fields);
-  else add_byte_level(root, vocabulary, fields);
+  if (file.filename() == "tokenizer.model") {
+    add_sentencepiece(file, vocabulary, fields);
+  } else {
+    const Json root = Json::read(file);
+    const Json model = root.at("model");
+    const auto type = model.find("type");
+    if (type && type->string() != "BPE") type->fail(in_quotes(type->string()) + " cannot be written to a GGUF yet");
+    const auto fallback = model.find("byte_fallback");
+    if (architecture == "gemma4") add_gemma4(root, vocabulary, fields);
+    else if (fallback && fallback->boolean()) add_sentencepiece(root, vocabulary, fields);
+    else add_byte_level(root, vocabulary, fields);
+  }
   add_special_tokens(folder, tokenizer, fields);
   const auto chat = tokenizer_config(folder).find("chat_template");
   if (chat && chat->is_string()) fields.text("tokenizer.chat_template", chat->string());

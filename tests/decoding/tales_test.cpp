@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+// The shipped models besides the demo's: a hybrid target with its DFlash draft, and a model of the form of Llama 2.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "ref/base/error.h"
+#include "ref/decoding/engine.h"
+#include "ref/formats/json.h"
+#include "ref/models/models.h"
+#include "ref/text/tokenizer.h"
+#include "tests/decoding/support.h"
+#include "tests/threads.h"
+
+namespace draftproof::tales_test {
+namespace {
+
+const std::filesystem::path models = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/models";
+
+/// What transformers told greedily when the model was made.
+struct Told {
+  std::string prompt;
+  std::vector<Token> tokens;
+};
+
+Told told_by(const std::filesystem::path& model) {
+  const Json greedy = Json::read(model / "training.json").at("greedy");
+  Told told = {greedy.at("prompt").string(), {}};
+  for (const std::int64_t id : greedy.at("tokens").integers(0, 1 << 20)) told.tokens.push_back(static_cast<Token>(id));
+  return told;
+}
+
+TEST(Tales, AModelOfTheFormOfLlama2TellsItsTaleFromTextToText) {
+  const Threads one(1);
+  const std::filesystem::path folder = models / "tale-llama";
+  const Told told = told_by(folder);
+  const Tokenizer tokenizer = Tokenizer::load(folder);
+  ModelFiles files(folder);
+  Engine engine(files, best_kernels());
+  Asked request = asked(tokenizer.encode(told.prompt), static_cast<int>(told.tokens.size()));
+  EXPECT_EQ(request.prompt.front(), 1) << "BOS";
+  request.stops = read_stop_tokens(files.target());
+  PhiloxSource random(1);
+  const Trace trace = engine.decode(request, {}, "none", matching, random);
+  EXPECT_EQ(trace.output, told.tokens);
+  std::vector<Token> text = request.prompt;
+  text.insert(text.end(), trace.output.begin(), trace.output.end());
+  EXPECT_TRUE(tokenizer.decode(text).starts_with(told.prompt + " ")) << tokenizer.decode(text);
+}
+
+TEST(Tales, TheHybridTargetTellsItsTaleSpeculativelyAndRollsItsRecurrentStatesBack) {
+  const Threads one(1);
+  const std::filesystem::path folder = models / "tale-hybrid";
+  const std::string draft = "dflash:" + (models / "tale-hybrid-dflash").string();
+  const Told told = told_by(folder);
+  const Tokenizer tokenizer = Tokenizer::load(folder);
+  ModelFiles files(folder);
+  Engine engine(files, best_kernels());
+  for (const float temperature : {0.0F, 0.8F}) {
+    for (const Rule* rule : {&matching, &rejection}) {
+      Asked request = asked(tokenizer.encode(told.prompt), static_cast<int>(told.tokens.size()), 7,
+                            {.temperature = temperature});
+      request.stops = read_stop_tokens(files.target());
+      PhiloxSource random(5);
+      const Trace plain = engine.decode(request, request, "none", matching, random);
+      const Trace trace = engine.decode(request, request, draft, *rule, random);
+      if (temperature == 0) {
+        EXPECT_EQ(plain.output, told.tokens);
+      }
+      if (rule == &matching) {
+        EXPECT_EQ(trace.output, plain.output);
+      }
+      EXPECT_EQ(trace.statistics.serial, 0);
+      EXPECT_GT(trace.statistics.accepted, trace.statistics.rounds) << "more than one draft token a round";
+      EXPECT_GT(trace.statistics.drafted, trace.statistics.accepted) << "states were rolled back";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace draftproof::tales_test
