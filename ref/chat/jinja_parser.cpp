@@ -146,6 +146,14 @@ class Parser {
     return body;
   }
 
+  /// A body whose variables are its own.
+  Body scoped_body_until(const char* end) {
+    ++scopes_;
+    Body body = body_until(end);
+    --scopes_;
+    return body;
+  }
+
   void statement(int line, Body& body) {
     const std::string name = expect_name();
     if (name == "if") {
@@ -159,13 +167,15 @@ class Parser {
     } else if (name == "call") {
       body.push_back({call_statement(), line});
     } else if (name == "filter") {
-      std::vector<Filter> filters = {filter(nullptr)};
-      while (skip_mark("|")) filters.push_back(filter(nullptr));
-      body.push_back({FilterBlock{std::move(filters), body_until("endfilter")}, line});
+      std::vector<Filter> filters;
+      do {
+        filters.push_back(filter(nullptr));
+      } while (skip_mark("|"));
+      body.push_back({FilterBlock{std::move(filters), scoped_body_until("endfilter")}, line});
     } else if (name == "with") {
       body.push_back({with_statement(), line});
     } else if (name == "generation") {
-      body.push_back({Group{body_until("endgeneration")}, line});
+      body.push_back({Group{scoped_body_until("endgeneration")}, line});
     } else if (name == "break" || name == "continue") {
       if (loops_ == 0) fail(name + " outside of a loop");
       if (name == "break") body.push_back({Break{}, line});
@@ -206,6 +216,7 @@ class Parser {
     if (skip_name("if")) result.filter = expression();
     if (is_name("recursive")) refuse("a recursive loop");
     end_block();
+    ++scopes_;
     ++loops_;
     result.body = statements({"else", "endfor"});
     --loops_;
@@ -214,6 +225,7 @@ class Parser {
       end_block();
       result.otherwise = statements({"endfor"});
     }
+    --scopes_;
     close("endfor");
     end_block();
     return result;
@@ -228,7 +240,7 @@ class Parser {
     }
     std::vector<Filter> filters;
     while (skip_mark("|")) filters.push_back(filter(nullptr));
-    body.push_back({SetBlock{std::move(assigned), std::move(filters), body_until("endset")}, line});
+    body.push_back({SetBlock{std::move(assigned), std::move(filters), scoped_body_until("endset")}, line});
   }
 
   With with_statement() {
@@ -239,7 +251,7 @@ class Parser {
       expect_mark("=");
       result.values.emplace_back(std::move(assigned), expression());
     }
-    result.body = body_until("endwith");
+    result.body = scoped_body_until("endwith");
     return result;
   }
 
@@ -264,14 +276,14 @@ class Parser {
     const int loops = std::exchange(loops_, 0);
     const bool uses = std::exchange(uses_caller_, false);
     ++macros_;
-    macro.body = body_until(end);
+    macro.body = scoped_body_until(end);
     --macros_;
     macro.uses_caller = std::exchange(uses_caller_, uses);
     loops_ = loops;
   }
 
   MacroDefinition macro_statement() {
-    if (loops_ > 0 || macros_ > 0) refuse("a macro inside of a loop or of another macro");
+    if (scopes_ > 0) refuse("a macro inside of a loop, of another macro or of a block with variables of its own");
     auto macro = std::make_unique<Macro>();
     macro->name = assigned_name();
     macro->parameters = parameters();
@@ -675,6 +687,7 @@ class Parser {
   int depth_ = 0;
   int loops_ = 0;   // around the current statement, in its macro
   int macros_ = 0;  // around the current statement
+  int scopes_ = 0;  // around the current statement, with variables of their own
   bool uses_caller_ = false;
 };
 

@@ -192,12 +192,12 @@ std::vector<MarkedText> split_lines(const MarkedText& text, bool keep_ends) {
   return lines;
 }
 
-std::int64_t find(std::string_view text, std::string_view what, bool from_right) {
+std::int64_t find_text(std::string_view text, std::string_view what, bool from_right) {
   const std::size_t found = from_right ? text.rfind(what) : text.find(what);
   return found == std::string_view::npos ? -1 : length(text.substr(0, found));
 }
 
-std::int64_t count(std::string_view text, std::string_view what) {
+std::int64_t count_text(std::string_view text, std::string_view what) {
   if (what.empty()) return length(text) + 1;
   std::int64_t times = 0;
   for (std::size_t at = text.find(what); at != std::string_view::npos; at = text.find(what, at + what.size())) ++times;

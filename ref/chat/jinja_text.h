@@ -40,7 +40,7 @@ std::vector<MarkedText> split_from_right(const MarkedText& text, std::optional<s
 std::vector<MarkedText> split_lines(const MarkedText& text, bool keep_ends);
 
 /// Returns where `what` is found, in characters; -1 when it is not.
-std::int64_t find(std::string_view text, std::string_view what, bool from_right);
-std::int64_t count(std::string_view text, std::string_view what);
+std::int64_t find_text(std::string_view text, std::string_view what, bool from_right);
+std::int64_t count_text(std::string_view text, std::string_view what);
 
 }  // namespace draftproof::jinja
