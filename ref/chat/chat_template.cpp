@@ -5,8 +5,8 @@
 #include <set>
 
 #include "ref/base/error.h"
+#include "ref/base/incoming.h"
 #include "ref/formats/printable.h"
-#include "ref/formats/whole_file.h"
 
 namespace draftproof {
 namespace {
@@ -21,13 +21,10 @@ bool is_file(const std::filesystem::path& path) {
 }
 
 std::string source_in(const std::filesystem::path& file) {
-  std::error_code failure;
-  if (!is_file(file)) throw Error(file.string() + ": no such file; give the file of a chat template");
-  const auto bytes = std::filesystem::file_size(file, failure);
-  if (failure || bytes > jinja::Template::source_bytes_max) {
-    throw Error(file.string() + ": the template is longer than 1 MiB");
-  }
-  return read_whole_file(file);
+  Incoming bytes(file);
+  std::string source(jinja::Template::source_bytes_max + 1, '\0');
+  source.resize(static_cast<std::size_t>(bytes.sgetn(source.data(), static_cast<std::streamsize>(source.size()))));
+  return source;
 }
 
 /// A template, or a list of {name, template}.
