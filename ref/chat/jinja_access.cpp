@@ -28,8 +28,8 @@ Value loop_attribute(const Loop& loop, const std::string& name, const Value& val
   if (name == "first") return index == 0;
   if (name == "last") return index + 1 == count;
   if (name == "length") return count;
-  if (name == "depth") return std::int64_t{loop.nesting};
-  if (name == "depth0") return std::int64_t{loop.nesting - 1};
+  if (name == "depth") return std::int64_t{1};  // of recursive loops only it is more
+  if (name == "depth0") return std::int64_t{0};
   if (name == "previtem") {
     return index > 0 ? (*loop.items)[*loop.index - 1] : Value::undefined("there is no previous item");
   }

@@ -31,6 +31,8 @@ struct Input {
     return text;
   }
   std::vector<Value> items() const { return items_of(value, rendering); }
+  /// What map and select visit: nothing of a value that counts as false, None too.
+  std::vector<Value> items_if_true() const { return is_true(value) ? items() : std::vector<Value>(); }
 };
 
 Value iterator(std::vector<Value> items) { return Value::of(List{List::Kind::iterator, std::move(items)}); }
@@ -168,7 +170,7 @@ Value map(const Input& in) {
     const ArgumentReader arguments = in.read({"attribute", "default"});
     const Value& attribute = arguments.at("attribute");
     const Value absent = arguments.get("default");
-    for (const Value& item : in.items()) {
+    for (const Value& item : in.items_if_true()) {
       Value value = attribute_path(item, attribute, in.rendering);
       results.push_back(value.is_undefined() && !absent.is_none() ? absent : std::move(value));
     }
@@ -177,7 +179,7 @@ Value map(const Input& in) {
   const std::string& name = name_in(in.given.positional[0], in.what);
   if (!is_filter(name)) throw Error("the filter " + in_quotes(name) + " is not implemented");
   const GivenArguments rest = rest_of(in.given, 1);
-  for (const Value& item : in.items()) results.push_back(apply_filter(name, item, rest, in.rendering));
+  for (const Value& item : in.items_if_true()) results.push_back(apply_filter(name, item, rest, in.rendering));
   return iterator(std::move(results));
 }
 
@@ -190,7 +192,7 @@ Value selected(const Input& in, bool wanted, bool by_attribute) {
   if (tested && !is_test(name)) throw Error("the test " + in_quotes(name) + " is not implemented");
   const GivenArguments rest = tested ? rest_of(in.given, used + 1) : GivenArguments();
   std::vector<Value> results;
-  for (const Value& item : in.items()) {
+  for (const Value& item : in.items_if_true()) {
     const Value value = by_attribute ? attribute_path(item, in.given.positional[0], in.rendering) : item;
     if ((tested ? apply_test(name, value, rest, in.rendering) : is_true(value)) == wanted) results.push_back(item);
   }
@@ -371,7 +373,7 @@ Value float_filter(const Input& in) {
 
 Value safe(const Input& in) {
   in.read({});
-  return in.text();
+  return Value(in.text()).made_safe();
 }
 
 Value indent(const Input& in) {
@@ -479,7 +481,7 @@ bool against(const Input& in) {
 bool is_integer(const Value& value) { return value.as<std::int64_t>() != nullptr; }
 bool is_number(const Value& value) { return number_of(value).has_value(); }
 bool is_mapping(const Value& value) { return value.as<Dict>() != nullptr; }
-bool is_callable(const Value& value) { return value.as<Callable>() != nullptr; }
+bool is_callable(const Value& value) { return value.as<Callable>() != nullptr || value.is_undefined(); }
 bool is_iterable(const Value& value) {
   return value.is_undefined() || value.as<MarkedText>() != nullptr || value.as_list() != nullptr || is_mapping(value) ||
          value.as<Loop>() != nullptr;

@@ -153,9 +153,16 @@ Value arithmetic(BinaryOperator sign, const Value& left, const Value& right, Ren
   if (sign != BinaryOperator::add) fail_types(shown(sign), left, right);
   if (const MarkedText* more = right.as<MarkedText>(); text != nullptr && more != nullptr) {
     rendering.budget.charge(text->size() + more->size());
+    const auto needs_escape = [](const Value& value, const MarkedText& string) {
+      return !value.is_safe() && string.bytes().find_first_of("&<>'\"") != std::string::npos;
+    };
+    const bool safe = left.is_safe() || right.is_safe();
+    if (safe && (needs_escape(left, *text) || needs_escape(right, *more))) {
+      throw Error("adding to a string of the filter 'safe' escapes HTML, which is not implemented; use ~");
+    }
     MarkedText sum = *text;
     sum.append(*more);
-    return sum;
+    return safe ? Value(std::move(sum)).made_safe() : Value(std::move(sum));
   }
   const List* list = left.as_list();
   const List* more = right.as_list();

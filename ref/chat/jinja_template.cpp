@@ -23,7 +23,6 @@ constexpr int evaluations_max = 800;  // nested in each other, calls of macros i
 struct Scope {
   Scope* parent = nullptr;
   std::map<std::string, Value, std::less<>> variables = {};
-  int loops = 0;  // around it, in its macro
 };
 
 }  // namespace
@@ -102,7 +101,6 @@ class Interpreter {
       std::vector<Value> kept;
       for (const Value& item : *items) {
         Scope inner{&scope};
-        inner.loops = scope.loops;
         assign(loop.target, item, inner);
         if (is_true(evaluate(loop.filter, inner))) kept.push_back(item);
       }
@@ -110,15 +108,13 @@ class Interpreter {
     }
     if (items->empty()) {
       Scope inner{&scope};
-      inner.loops = scope.loops;
       return execute(loop.otherwise, inner);
     }
     auto index = std::make_shared<std::size_t>(0);
-    const Value state = Value::of(Loop{.items = items, .index = index, .nesting = scope.loops + 1});
+    const Value state = Value::of(Loop{.items = items, .index = index});
     for (; *index < items->size(); ++*index) {
       budget().charge(64);
       Scope inner{&scope};
-      inner.loops = scope.loops + 1;
       inner.variables.emplace("loop", state);
       assign(loop.target, (*items)[*index], inner);
       if (execute(loop.body, inner) == Flow::leave_loop) break;
@@ -147,7 +143,6 @@ class Interpreter {
   Flow run(const With& with, Scope& scope) {
     const Level level(*this);
     Scope inner{&scope};
-    inner.loops = scope.loops;
     for (const auto& [target, value] : with.values) assign(target, evaluate(value, scope), inner);
     return execute(with.body, inner);
   }
@@ -174,7 +169,6 @@ class Interpreter {
   Flow run(const Group& group, Scope& scope) {
     const Level level(*this);
     Scope inner{&scope};
-    inner.loops = scope.loops;
     return execute(group.body, inner);
   }
 
@@ -186,7 +180,6 @@ class Interpreter {
     const Level level(*this);
     MarkedText outer = std::exchange(output_, {});
     Scope inner{&scope};
-    inner.loops = scope.loops;
     flow = execute(body, inner);
     return std::exchange(output_, std::move(outer));
   }

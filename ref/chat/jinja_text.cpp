@@ -144,7 +144,7 @@ std::vector<MarkedText> split(const MarkedText& text, std::optional<std::string_
     parts.push_back(text.part(done, done + word));
     done += word + trimmed_begin(rest.substr(word));
   }
-  if (done < bytes.size()) parts.push_back(text.part(done, trimmed_end(bytes)));
+  if (done < bytes.size()) parts.push_back(text.part(done, bytes.size()));
   return parts;
 }
 
@@ -168,7 +168,7 @@ std::vector<MarkedText> split_from_right(const MarkedText& text, std::optional<s
       more = end > 0;
     }
   }
-  if (more) parts.push_back(text.part(at ? 0 : trimmed_begin(bytes), end));
+  if (more) parts.push_back(text.part(0, end));
   std::reverse(parts.begin(), parts.end());
   return parts;
 }

@@ -82,6 +82,13 @@ class Value {
   }
   List* as_list() const noexcept;  // of every kind
   Namespace* as_namespace() const noexcept;
+  /// Whether the filter `safe` made this string: adding another one to it escapes HTML in Jinja.
+  bool is_safe() const noexcept { return safe_; }
+  Value made_safe() const {
+    Value value = *this;
+    value.safe_ = true;
+    return value;
+  }
   bool is_undefined() const noexcept { return as<Undefined>() != nullptr; }
   bool is_none() const noexcept { return as<None>() != nullptr; }
 
@@ -93,6 +100,7 @@ class Value {
  private:
   explicit Value(Data data) : data_(std::move(data)) {}
   Data data_;
+  bool safe_ = false;
 };
 
 /// A sequence. A view is that of a dictionary's keys, values or items; an iterator gives its items once.
@@ -129,7 +137,6 @@ struct Namespace {
 struct Loop {
   std::shared_ptr<const std::vector<Value>> items;
   std::shared_ptr<std::size_t> index;  // from 0
-  int nesting = 1;
   int depth = 1;
 };
 
