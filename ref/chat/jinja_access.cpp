@@ -140,7 +140,7 @@ std::int64_t integer_of(const Value& value, std::string_view what) {
 
 Value attribute_of(const Value& value, const std::string& name, Rendering& rendering) {
   require_defined(value);
-  if (name.starts_with("__")) throw Error("the attribute " + in_quotes(name) + " is not safe; templates may not use it");
+  if (name.starts_with("__")) throw Error("the attribute " + in_quotes(name) + " of Python's objects is not implemented");
   if (auto attribute = python_attribute(value, name)) return std::move(*attribute);
   if (auto item = python_item(value, Value::text(name), rendering)) return std::move(*item);
   return missing(value, "attribute " + in_quotes(name));
@@ -150,7 +150,7 @@ Value item_of(const Value& value, const Value& index, Rendering& rendering) {
   if (auto item = python_item(value, index, rendering)) return std::move(*item);
   if (const MarkedText* name = index.as<MarkedText>()) {
     if (name->bytes().starts_with("__")) {
-      throw Error("the attribute " + in_quotes(name->bytes()) + " is not safe; templates may not use it");
+      throw Error("the attribute " + in_quotes(name->bytes()) + " of Python's objects is not implemented");
     }
     if (value.as_namespace() != nullptr) return missing(value, "item " + in_quotes(name->bytes()));
     if (auto attribute = python_attribute(value, name->bytes())) return std::move(*attribute);

@@ -493,6 +493,7 @@ bool is_sequence(const Value& value) {
 }
 
 std::int64_t remainder(const Input& in, std::int64_t divisor) {
+  if (in.value.as<double>() != nullptr) throw Error(in.what + " of a float is not implemented");
   const std::int64_t value = integer_of(in.value, in.what);
   if (divisor == 0) throw Error("division by zero");
   return divisor == -1 ? 0 : value % divisor;

@@ -241,7 +241,7 @@ class Lexer {
     const char* const last = digits.data() + digits.size();
     const std::errc failure = integral ? std::from_chars(digits.data(), last, token.integer).ec
                                        : std::from_chars(digits.data(), last, token.number).ec;
-    if (failure != std::errc{}) fail("a number that is too large: " + printable(digits));
+    if (failure != std::errc{}) fail("the number " + printable(digits) + " is too large, which is not implemented");
     if (integral && digits.size() > 1 && digits[0] == '0' && digits.find_first_not_of('0') != std::string::npos) {
       fail("a number that begins with 0: " + printable(digits));
     }
