@@ -240,7 +240,7 @@ Exit chat(const ChatOptions& options) {
 void add_chat(Command& app) {
   auto options = std::make_shared<ChatOptions>();
   options->common.max_new_tokens = 512;
-  Command& command = app.subcommand("chat", "answer lines of standard input in a conversation; /help lists its commands");
+  Command& command = app.subcommand("chat", "answer the lines of standard input; /help lists its commands");
   command.group("Model");
   add_target_option(command, options->common.target);
   command.group("Conversation");

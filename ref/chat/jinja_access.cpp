@@ -140,7 +140,9 @@ std::int64_t integer_of(const Value& value, std::string_view what) {
 
 Value attribute_of(const Value& value, const std::string& name, Rendering& rendering) {
   require_defined(value);
-  if (name.starts_with("__")) throw Error("the attribute " + in_quotes(name) + " of Python's objects is not implemented");
+  if (name.starts_with("__")) {
+    throw Error("the attribute " + in_quotes(name) + " of Python's objects is not implemented");
+  }
   if (auto attribute = python_attribute(value, name)) return std::move(*attribute);
   if (auto item = python_item(value, Value::text(name), rendering)) return std::move(*item);
   return missing(value, "attribute " + in_quotes(name));

@@ -72,7 +72,8 @@ std::vector<Value> sorted(const std::vector<Value>& items, const std::vector<Val
 
 Value tojson(const Input& in) {
   const ArgumentReader arguments = in.read({"ensure_ascii", "indent", "separators", "sort_keys"});
-  JsonStyle style{.ensure_ascii = arguments.flag("ensure_ascii", false), .sort_keys = arguments.flag("sort_keys", false)};
+  JsonStyle style{.ensure_ascii = arguments.flag("ensure_ascii", false),
+                  .sort_keys = arguments.flag("sort_keys", false)};
   const Value indent = arguments.get("indent");
   if (const MarkedText* text = indent.as<MarkedText>()) {
     style.indent = *text;
@@ -336,7 +337,7 @@ std::int64_t truncated(double number) {
 
 Value int_filter(const Input& in) {
   const ArgumentReader arguments = in.read({"default", "base"});
-  if (arguments.integer("base", 10) != 10) throw Error("the filter 'int' is implemented for base 10 only");
+  if (arguments.integer("base", 10) != 10) throw Error("the filter 'int' with a base is not implemented");
   require_defined(in.value);
   if (const auto* number = in.value.as<double>()) {
     if (!std::isfinite(*number)) return arguments.get("default", Value(std::int64_t{0}));
@@ -406,7 +407,7 @@ Value indent(const Input& in) {
 
 Value round(const Input& in) {
   const ArgumentReader arguments = in.read({"precision", "method"});
-  if (arguments.integer("precision", 0) != 0) throw Error("the filter 'round' is implemented for precision 0 only");
+  if (arguments.integer("precision", 0) != 0) throw Error("the filter 'round' with a precision is not implemented");
   const std::string method = arguments.find("method") != nullptr ? arguments.text("method").bytes() : "common";
   require_defined(in.value);
   const auto number = number_of(in.value);

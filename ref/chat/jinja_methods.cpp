@@ -109,7 +109,9 @@ Value call_string_method(const MarkedText& text, std::string_view name, const Gi
     return has_end(text, read({"prefix"}).at("prefix"), name == "startswith", what);
   }
   if (name == "split" || name == "rsplit") return split_text(text, read({"sep", "maxsplit"}), name == "rsplit");
-  if (name == "splitlines") return Value::list(values_of(split_lines(text, read({"keepends"}).flag("keepends", false))));
+  if (name == "splitlines") {
+    return Value::list(values_of(split_lines(text, read({"keepends"}).flag("keepends", false))));
+  }
   if (name == "replace") {
     const ArgumentReader arguments = read({"old", "new", "count"});
     const MarkedText& with = arguments.text("new");

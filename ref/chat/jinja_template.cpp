@@ -148,8 +148,8 @@ class Interpreter {
   }
 
   Flow run(const MacroDefinition& definition, Scope& scope) {
-    scope.variables.insert_or_assign(definition.macro->name,
-                                     Value::of(Callable{.name = definition.macro->name, .macro = definition.macro.get()}));
+    const Macro& macro = *definition.macro;
+    scope.variables.insert_or_assign(macro.name, Value::of(Callable{.name = macro.name, .macro = &macro}));
     return Flow::go_on;
   }
 
@@ -203,7 +203,7 @@ class Interpreter {
       scope.variables.insert_or_assign(target.name, value);
     } else {
       Namespace* const space = look_up(target.name, scope).as_namespace();
-      if (space == nullptr) throw Error(in_quotes(target.name) + " is not a namespace; only those have attributes to set");
+      if (space == nullptr) throw Error(in_quotes(target.name) + " is not a namespace, so no attribute can be set");
       if (target.attribute.starts_with('_')) {
         throw Error("the attribute " + in_quotes(target.attribute) + " of a namespace begins with _; rename it");
       }

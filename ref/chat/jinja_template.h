@@ -20,8 +20,8 @@ namespace draftproof::jinja {
 class Template {
  public:
   static constexpr std::size_t source_bytes_max = std::size_t{1} << 20;
-  /// About a second. A conversation of 1 MiB needs a hundredth of it.
-  static constexpr std::uint64_t work_max = std::uint64_t{1} << 29;
+  /// A second or two. A conversation of 1 MiB needs about a twentieth of it.
+  static constexpr std::uint64_t work_max = std::uint64_t{1} << 28;
 
   /// `origin` begins the messages of errors: the file. Throws Error, with the line, when the source is no template or
   /// needs what is not implemented.

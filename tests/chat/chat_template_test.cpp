@@ -96,7 +96,7 @@ TEST(ChatTemplate, EncodesAsTheWholeTextUnlessUsersWriteSpecialTokens) {
   const std::vector<Piece> hostile = model.text.render(chat_in(conversations.at("text of special tokens")));
   const std::vector<Token> tokens = encode(model.tokenizer, hostile);
   EXPECT_NE(tokens, model.tokenizer.encode(text_of(hostile), true, true));
-  EXPECT_EQ(std::count(tokens.begin(), tokens.end(), model.tokenizer.find("<|im_start|>")), 4) << "3 messages, 1 answer";
+  EXPECT_EQ(std::count(tokens.begin(), tokens.end(), model.tokenizer.find("<|im_start|>")), 4);
   EXPECT_EQ(std::count(tokens.begin(), tokens.end(), model.tokenizer.find("<|im_end|>")), 3);
   EXPECT_EQ(model.tokenizer.decode(tokens, false), text_of(hostile));
 }

@@ -48,7 +48,8 @@ std::string turn(const std::string& role, const std::string& content) {
 const std::string answer_begins = "<|im_start|>assistant\n";
 
 TEST_F(ChatCommand, AnswersAsGenerateDoesOnTheRenderedConversation) {
-  for (const Words& how : {Words{}, Words{"--draft", dflash}, Words{"--draft", dflash, "--temperature", "1", "--seed", "7"}}) {
+  const Words drafted_and_sampled = {"--draft", dflash, "--temperature", "1", "--seed", "7"};
+  for (const Words& how : {Words{}, Words{"--draft", dflash}, drafted_and_sampled}) {
     const std::string first = turn("system", "Tell tales.") + turn("user", "Once upon a time");
     const json one = generated(first + answer_begins, how);
     const std::string answer = one["text"];
