@@ -17,8 +17,11 @@ extern "C" void on_interrupt(int) {
 }  // namespace
 
 const std::atomic<bool>* watch_for_interrupt() {
+  interrupted.store(false);
   std::signal(SIGINT, on_interrupt);
   return &interrupted;
 }
+
+void stop_watching_for_interrupt() { std::signal(SIGINT, SIG_DFL); }
 
 }  // namespace draftproof

@@ -6,7 +6,9 @@
 
 namespace draftproof {
 
-/// Installs the handler. Returns the flag that the first Ctrl-C sets.
+/// Installs the handler and clears the flag. Returns the flag that the first Ctrl-C sets.
 const std::atomic<bool>* watch_for_interrupt();
+/// From now on the first Ctrl-C kills the process.
+void stop_watching_for_interrupt();
 
 }  // namespace draftproof

@@ -27,6 +27,7 @@ Exit run(int argc, char** argv) {
   Command& app = line.root();
   add_verify(app);
   add_generate(app);
+  add_chat(app);
   add_inspect(app);
   add_signature(app);
   add_convert(app);

@@ -95,9 +95,7 @@ void add_prompt_options(Command& command, CommonOptions& options) {
   file.excludes(ids);
   command.flag("--parse-special", options.parse_special,
                "the text of a special token in the prompt becomes that token instead of staying text");
-  command.option("--max-new-tokens,-n", options.max_new_tokens, "tokens to generate, at most")
-      .range(0, int_max)
-      .show_default();
+  add_max_new_tokens_option(command, options.max_new_tokens);
 }
 
 void add_sampling_options(Command& command, CommonOptions& options) {
@@ -126,6 +124,17 @@ void add_common_options(Command& command, CommonOptions& options) {
   command.group("Model");
   add_target_option(command, options.target);
   add_prompt_options(command, options);
+  add_decoding_options(command, options);
+  add_result_options(command, options.json_file, options.quiet);
+}
+
+void add_max_new_tokens_option(Command& command, int& max_new_tokens) {
+  command.option("--max-new-tokens,-n", max_new_tokens, "tokens to generate, at most")
+      .range(0, int_max)
+      .show_default();
+}
+
+void add_decoding_options(Command& command, CommonOptions& options) {
   add_sampling_options(command, options);
   command.group("Speculative decoding");
   std::vector<std::string> rules;
@@ -134,7 +143,6 @@ void add_common_options(Command& command, CommonOptions& options) {
   add_draft_max_option(command, options.draft_max);
   add_layout_options(command, options.load_options);
   add_threads_option(command, options.threads);
-  add_result_options(command, options.json_file, options.quiet);
 }
 
 void add_draft_max_option(Command& command, int& draft_max) {

@@ -46,6 +46,12 @@ struct CommonOptions {
 /// The target model, the prompt, sampling, the acceptance rule, how the model is loaded, --json and --quiet.
 void add_common_options(Command& command, CommonOptions& options);
 
+/// Those of them that say how to decode, without prompt and results: sampling, the acceptance rule, how the model is
+/// loaded.
+void add_decoding_options(Command& command, CommonOptions& options);
+/// --max-new-tokens.
+void add_max_new_tokens_option(Command& command, int& max_new_tokens);
+
 /// TARGET, which can be given as -m or --model, too.
 void add_target_option(Command& command, std::string& target);
 

@@ -197,6 +197,7 @@ bool Json::is_array() const { return node_->as<Node::Elements>() != nullptr; }
 bool Json::is_string() const { return node_->as<std::string>() != nullptr; }
 bool Json::is_boolean() const { return node_->as<bool>() != nullptr; }
 bool Json::is_null() const { return node_->as<std::monostate>() != nullptr; }
+bool Json::is_float() const { return node_->as<double>() != nullptr; }
 bool Json::is_integer() const { return node_->integer().has_value(); }
 bool Json::is_number() const {
   return node_->as<double>() || node_->as<std::int64_t>() || node_->as<std::uint64_t>();

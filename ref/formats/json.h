@@ -36,6 +36,7 @@ class Json {
   bool is_string() const;
   bool is_number() const;
   bool is_integer() const;
+  bool is_float() const;  // a number written with a point or an exponent
   bool is_boolean() const;
   bool is_null() const;
 

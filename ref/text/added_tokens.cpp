@@ -46,7 +46,10 @@ std::size_t trailing_space_start(std::string_view text, std::size_t least) {
 AddedTokenCutter::AddedTokenCutter(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
   std::sort(tokens_.begin(), tokens_.end(),
             [](const AddedToken& left, const AddedToken& right) { return left.pattern < right.pattern; });
-  for (const AddedToken& token : tokens_) first_bytes_.set(static_cast<unsigned char>(token.pattern.front()));
+  for (const AddedToken& token : tokens_) {
+    first_bytes_.set(static_cast<unsigned char>(token.pattern.front()));
+    has_special_ = has_special_ || token.special;
+  }
 }
 
 const AddedToken* AddedTokenCutter::longest_at(std::string_view text) const {
@@ -71,19 +74,31 @@ std::size_t AddedTokenCutter::longest_match(std::string_view text) const {
   return token != nullptr ? token->pattern.size() : 0;
 }
 
-std::vector<TextPart> AddedTokenCutter::cut(std::string_view text, bool parse_special) const {
+std::vector<TextPart> AddedTokenCutter::cut(std::string_view text, std::span<const TextRange> special) const {
   std::vector<TextPart> parts;
   std::size_t done = 0;
+  auto range = special.begin();
   for (std::size_t at = 0; at < text.size();) {
     const AddedToken* token = longest_at(text.substr(at));
     if (token == nullptr) {
       ++at;
       continue;
     }
+    while (range != special.end() && range->end <= at) ++range;
+    const bool inside = range != special.end() && range->begin <= at;
+    if (token->special && !(inside && at + token->pattern.size() <= range->end)) {
+      const AddedToken* const within = inside ? longest_at(text.substr(at, range->end - at)) : nullptr;
+      if (within == nullptr) {
+        at += token->pattern.size();  // as below: it hides shorter ones, but none that a later range may have
+        const auto next = inside ? std::next(range) : range;
+        if (next != special.end()) at = std::min(at, next->begin);
+        continue;
+      }
+      token = within;
+    }
     std::size_t begin = at;
     std::size_t end = at + token->pattern.size();
     at = end;  // as in the reference: a token rejected here hides shorter ones; rstrip hides none
-    if (token->special && !parse_special) continue;
     if (token->single_word && borders_on_words(text.substr(0, begin), text.substr(end))) continue;
     if (token->lstrip) begin = std::max(trailing_space_start(text.substr(0, begin), std::min(done, begin)), done);
     if (token->rstrip) end += leading_space(text.substr(end));

@@ -31,14 +31,23 @@ struct TextPart {
   Token token;  // -1: text
 };
 
+/// Bytes [begin, end) of a text.
+struct TextRange {
+  std::size_t begin;
+  std::size_t end;
+};
+
 class AddedTokenCutter {
  public:
   /// `tokens` have distinct, non-empty patterns.
   explicit AddedTokenCutter(std::vector<AddedToken> tokens);
 
-  /// Returns the parts of `text` (UTF-8), in order; they point into it. Without `parse_special`, special tokens stay
-  /// text.
-  std::vector<TextPart> cut(std::string_view text, bool parse_special) const;
+  /// Returns the parts of `text` (UTF-8), in order; they point into it. Special tokens stay text unless they lie in one
+  /// of the ranges `special`, which are in order and do not overlap.
+  std::vector<TextPart> cut(std::string_view text, std::span<const TextRange> special) const;
+
+  /// Whether any token is special.
+  bool has_special() const noexcept { return has_special_; }
 
   /// Returns the length in bytes of the longest pattern that `text` begins with; 0 when there is none.
   std::size_t longest_match(std::string_view text) const;
@@ -48,6 +57,7 @@ class AddedTokenCutter {
 
   std::vector<AddedToken> tokens_;  // by pattern
   std::bitset<256> first_bytes_;
+  bool has_special_ = false;
 };
 
 }  // namespace draftproof

@@ -27,6 +27,16 @@ TokenizerParts read_parts(const std::filesystem::path& path) {
   return path.extension() == ".model" ? read_tokenizer_model(path) : read_tokenizer_json(path);
 }
 
+/// The parts of the ranges inside of [begin, end), counted from `begin`.
+std::vector<TextRange> ranges_within(std::span<const TextRange> ranges, std::size_t begin, std::size_t end) {
+  std::vector<TextRange> inside;
+  auto range = std::ranges::partition_point(ranges, [&](const TextRange& r) { return r.end <= begin; });
+  for (; range != ranges.end() && range->begin < end; ++range) {
+    inside.push_back({std::max(range->begin, begin) - begin, std::min(range->end, end) - begin});
+  }
+  return inside;
+}
+
 }  // namespace
 
 struct Tokenizer::Impl {
@@ -40,21 +50,53 @@ struct Tokenizer::Impl {
 
   /// What one call of encode has in common.
   struct Encoding {
-    bool parse_special;
     MatchBudget budget;
     PieceWork work;
     std::vector<Token> tokens;
   };
-  /// `first`: the whole text begins here.
-  void encode_normalized(std::string_view text, bool first, Encoding& encoding) const;
+  /// Encodes a part between added tokens, before it is normalized. `first`: the whole text begins here. `special`:
+  /// where special tokens may be.
+  void encode_part(std::string_view text, bool first, std::span<const TextRange> special, Encoding& encoding) const;
+  void encode_normalized(std::string_view text, bool first, std::span<const TextRange> special,
+                         Encoding& encoding) const;
+  /// Returns the ranges of `text` in `normalized`, what the normalizer makes of it. A range whose place is not certain,
+  /// because characters on both sides of its border became one, is left out.
+  std::vector<TextRange> ranges_of_normalized(std::string_view text, std::string_view normalized,
+                                              std::span<const TextRange> ranges, Encoding& encoding) const;
 
   TokenizerParts parts;
   AddedTokenCutter raw_cutter;
   AddedTokenCutter normalized_cutter;
 };
 
-void Tokenizer::Impl::encode_normalized(std::string_view text, bool first, Encoding& encoding) const {
-  for (const TextPart& part : normalized_cutter.cut(text, encoding.parse_special)) {
+std::vector<TextRange> Tokenizer::Impl::ranges_of_normalized(std::string_view text, std::string_view normalized,
+                                                             std::span<const TextRange> ranges,
+                                                             Encoding& encoding) const {
+  const auto place_of = [&](std::size_t border) -> std::optional<std::size_t> {
+    if (border == 0 || border == text.size()) return border == 0 ? 0 : normalized.size();
+    const std::string before = parts.normalizer.apply(text.substr(0, border), encoding.budget);
+    return normalized.starts_with(before) ? std::optional(before.size()) : std::nullopt;
+  };
+  std::vector<TextRange> result;
+  if (!normalized_cutter.has_special()) return result;
+  for (const TextRange& range : ranges) {
+    const auto begin = place_of(range.begin);
+    const auto end = place_of(range.end);
+    if (begin && end && *begin < *end) result.push_back({*begin, *end});
+  }
+  return result;
+}
+
+void Tokenizer::Impl::encode_part(std::string_view text, bool first, std::span<const TextRange> special,
+                                  Encoding& encoding) const {
+  if (parts.normalizer.empty()) return encode_normalized(text, first, special, encoding);
+  const std::string normalized = parts.normalizer.apply(text, encoding.budget);
+  encode_normalized(normalized, first, ranges_of_normalized(text, normalized, special, encoding), encoding);
+}
+
+void Tokenizer::Impl::encode_normalized(std::string_view text, bool first, std::span<const TextRange> special,
+                                        Encoding& encoding) const {
+  for (const TextPart& part : normalized_cutter.cut(text, special)) {
     if (part.token >= 0) {
       encoding.tokens.push_back(part.token);
     } else {
@@ -86,25 +128,31 @@ bool Tokenizer::is_in(const Checkpoint& files) {
 }
 
 std::vector<Token> Tokenizer::encode(std::string_view text, bool add_special, bool parse_special) const {
+  const TextRange whole{0, text.size()};
+  return encode(text, add_special, std::span(&whole, parse_special ? 1 : 0));
+}
+
+std::vector<Token> Tokenizer::encode(std::string_view text, bool add_special,
+                                     std::span<const TextRange> special) const {
   if (text.size() > text_bytes_max) throw Error("the text to encode is longer than 1 GiB; encode it in parts");
   if (!utf8::is_valid(text)) throw Error("the text to encode is not UTF-8; convert it first");
   const TokenizerParts& parts = impl_->parts;
-  Impl::Encoding encoding{parse_special, MatchBudget(text.size()), {}, {}};
+  Impl::Encoding encoding{MatchBudget(text.size()), {}, {}};
   std::vector<Token>& tokens = encoding.tokens;
   if (add_special) tokens = parts.before;
-  for (const TextPart& part : impl_->raw_cutter.cut(text, parse_special)) {
-    const bool first = part.text.data() == text.data();
+  for (const TextPart& part : impl_->raw_cutter.cut(text, special)) {
     if (part.token >= 0) {
       tokens.push_back(part.token);
-    } else if (parts.normalizer.empty()) {
-      impl_->encode_normalized(part.text, first, encoding);
     } else {
-      impl_->encode_normalized(parts.normalizer.apply(part.text, encoding.budget), first, encoding);
+      const auto begin = static_cast<std::size_t>(part.text.data() - text.data());
+      impl_->encode_part(part.text, begin == 0, ranges_within(special, begin, begin + part.text.size()), encoding);
     }
   }
   if (add_special) tokens.insert(tokens.end(), parts.after.begin(), parts.after.end());
   return std::move(encoding.tokens);
 }
+
+const std::vector<Token>& Tokenizer::tokens_before() const noexcept { return impl_->parts.before; }
 
 void Tokenizer::append_bytes(Token token, bool skip_special, std::string& bytes) const {
   if (token < 0) throw Error("token " + std::to_string(token) + " cannot be decoded; tokens are not negative");

@@ -22,6 +22,7 @@
 
 #include "ref/base/token.h"
 #include "ref/formats/checkpoint.h"
+#include "ref/text/added_tokens.h"
 #include "ref/text/stop_strings.h"
 
 namespace draftproof {
@@ -43,6 +44,11 @@ class Tokenizer {
   /// vocabulary lacks becomes a special token, the unknown one. Throws Error when `text` is not UTF-8, is longer than
   /// 1 GiB, or contains a byte that the vocabulary lacks. Thread-safe.
   std::vector<Token> encode(std::string_view text, bool add_special = true, bool parse_special = false) const;
+  /// The same for a text of which only some ranges may contain special tokens; they are in order and do not overlap. It
+  /// is still one text: where other tokens begin and end does not depend on the ranges.
+  std::vector<Token> encode(std::string_view text, bool add_special, std::span<const TextRange> special) const;
+  /// Returns the tokens that add_special puts before a text.
+  const std::vector<Token>& tokens_before() const noexcept;
 
   /// Decodes the tokens of a whole text: the space that encoding put before it is taken away. Bytes that are not UTF-8
   /// become U+FFFD by the rule of maximal subparts, and tokens without an entry become nothing (a model often has more

@@ -7,6 +7,7 @@
 #include <unicode/stringpiece.h>
 #include <unicode/uchar.h>
 #include <unicode/uniset.h>
+#include <unicode/unistr.h>
 #include <unicode/utext.h>
 
 #include <memory>
@@ -79,19 +80,41 @@ std::string normalized(Form form, std::string_view text) {
 }
 
 std::string lower_case(std::string_view text) {
-  constexpr char32_t capital_i_with_dot = 0x130;  // the one character that becomes two
   std::string result;
   result.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) {
     const utf8::Step next = utf8::step(text, at);
-    if (next.code_point == capital_i_with_dot) {
-      result += "i\u0307";
-    } else {
-      utf8::append(result, static_cast<char32_t>(u_tolower(static_cast<UChar32>(next.code_point))));
-    }
+    result += lower_case(next.code_point);
     at += next.length;
   }
   return result;
+}
+
+std::string lower_case(char32_t character) {
+  constexpr char32_t capital_i_with_dot = 0x130;  // the one character that becomes two
+  if (character == capital_i_with_dot) return "i\u0307";
+  std::string result;
+  utf8::append(result, static_cast<char32_t>(u_tolower(static_cast<UChar32>(character))));
+  return result;
+}
+
+std::string upper_case(char32_t character) {
+  std::string result;
+  icu::UnicodeString(static_cast<UChar32>(character)).toUpper(icu::Locale::getRoot()).toUTF8String(result);
+  return result;
+}
+
+std::string title_case(char32_t character) {
+  std::string result;
+  icu::UnicodeString(static_cast<UChar32>(character)).toTitle(nullptr, icu::Locale::getRoot()).toUTF8String(result);
+  return result;
+}
+
+bool is_cased(char32_t character) { return u_hasBinaryProperty(static_cast<UChar32>(character), UCHAR_CASED); }
+
+bool is_printable(char32_t character) {
+  constexpr std::uint32_t hidden = U_GC_C_MASK | U_GC_Z_MASK;
+  return character == ' ' || (U_GET_GC_MASK(static_cast<UChar32>(character)) & hidden) == 0;
 }
 
 std::vector<std::string_view> graphemes(std::string_view text) {

@@ -17,6 +17,15 @@ std::string normalized(Form form, std::string_view text);
 /// Returns `text` in lower case, each character by itself.
 std::string lower_case(std::string_view text);
 
+/// Return what a character becomes in upper case, in lower case, and as the first one of a word: one to three.
+std::string upper_case(char32_t character);
+std::string lower_case(char32_t character);
+std::string title_case(char32_t character);
+/// Whether the character has upper or lower case.
+bool is_cased(char32_t character);
+/// Whether Python prints the character as it is.
+bool is_printable(char32_t character);
+
 /// Returns the extended grapheme clusters of `text` (UTF-8), in order.
 std::vector<std::string_view> graphemes(std::string_view text);
 

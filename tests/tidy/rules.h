@@ -38,6 +38,7 @@ inline const std::vector<Layer>& layers() {
       {"ref/base", {}},
       {"ref/formats", {"ref/base/", "kernels/formats.h"}},
       {"ref/text", {"ref/base/", "ref/formats/"}},
+      {"ref/chat", {"ref/base/", "ref/formats/", "ref/text/"}},
       {"ref/caches", {"ref/base/", "kernels/key_values.h", "kernels/delta_state.h", "kernels/aligned.h"}},
       {"ref/acceptance", {"ref/base/", "kernels/exp.h"}},
       {"ref/models", {"ref/base/", "ref/caches/", "ref/formats/", "kernels/"}},

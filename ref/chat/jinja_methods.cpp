@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+#include "ref/chat/jinja_methods.h"
+
+#include <algorithm>
+#include <array>
+
+#include "ref/base/error.h"
+#include "ref/base/utf8.h"
+#include "ref/chat/jinja_arguments.h"
+#include "ref/chat/jinja_printing.h"
+#include "ref/chat/jinja_text.h"
+#include "ref/formats/printable.h"
+
+namespace draftproof::jinja {
+namespace {
+
+using Names = std::initializer_list<std::string_view>;
+
+bool among(std::string_view name, Names names) { return std::find(names.begin(), names.end(), name) != names.end(); }
+
+const Names string_methods = {"capitalize", "count",        "endswith",     "find",  "index",      "join",  "lower",
+                              "lstrip",     "partition",    "removeprefix", "rfind", "rpartition", "split", "rsplit",
+                              "rstrip",     "removesuffix", "replace",      "splitlines", "startswith", "strip",
+                              "title",      "upper"};
+const Names other_string_methods = {"casefold", "center", "encode", "expandtabs", "format", "format_map", "isalnum",
+                                    "isalpha", "isascii", "isdecimal", "isdigit", "isidentifier", "islower",
+                                    "isnumeric", "isprintable", "isspace", "istitle", "isupper", "ljust", "maketrans",
+                                    "rindex", "rjust", "swapcase", "translate", "zfill"};
+const Names dict_methods = {"copy", "get", "items", "keys", "values"};
+const Names list_methods = {"count", "index"};
+
+std::vector<Value> values_of(std::vector<MarkedText> texts) {
+  std::vector<Value> values;
+  for (MarkedText& text : texts) values.emplace_back(std::move(text));
+  return values;
+}
+
+/// Whether the text begins or ends with the argument, a string or a tuple of them.
+bool has_end(const MarkedText& text, const Value& argument, bool front, const std::string& what) {
+  require_defined(argument);
+  const List* list = argument.as_list();
+  if (list != nullptr && list->kind == List::Kind::tuple) {
+    return std::ranges::any_of(list->items, [&](const Value& one) {
+      if (one.as<MarkedText>() == nullptr) throw Error(what + " needs strings");
+      return has_end(text, one, front, what);
+    });
+  }
+  const MarkedText* end = argument.as<MarkedText>();
+  if (end == nullptr) throw Error(what + " needs a string, not a " + argument.type_name());
+  return front ? text.bytes().starts_with(end->bytes()) : text.bytes().ends_with(end->bytes());
+}
+
+Value partitioned(const MarkedText& text, const MarkedText& at, bool from_right) {
+  if (at.empty()) throw Error("the separator of partition is empty");
+  const std::size_t found = from_right ? text.bytes().rfind(at.bytes()) : text.bytes().find(at.bytes());
+  std::vector<Value> parts;
+  if (found == std::string::npos) {
+    parts = {MarkedText(), MarkedText(), MarkedText()};
+    parts[from_right ? 2 : 0] = text;
+  } else {
+    parts = {text.part(0, found), at, text.part(found + at.size(), text.size())};
+  }
+  return Value::of(List{List::Kind::tuple, std::move(parts)});
+}
+
+Value split_text(const MarkedText& text, const ArgumentReader& arguments, bool from_right) {
+  const Value at = arguments.get("sep");
+  const std::int64_t most = arguments.integer("maxsplit", -1);
+  std::optional<std::string_view> separator;
+  if (!at.is_none()) separator = arguments.text("sep").bytes();
+  if (separator && separator->empty()) throw Error("the separator of split is empty");
+  return Value::list(values_of(from_right ? split_from_right(text, separator, most) : split(text, separator, most)));
+}
+
+MarkedText joined(const MarkedText& between, const Value& parts, Rendering& rendering) {
+  MarkedText result;
+  bool follows = false;
+  for (const Value& part : items_of(parts, rendering)) {
+    const MarkedText* text = part.as<MarkedText>();
+    require_defined(part);
+    if (text == nullptr) throw Error(std::string("join needs strings, not a ") + part.type_name());
+    rendering.budget.charge(between.size() + text->size());
+    if (std::exchange(follows, true)) result.append(between);
+    result.append(*text);
+  }
+  return result;
+}
+
+Value call_string_method(const MarkedText& text, std::string_view name, const GivenArguments& given,
+                         Rendering& rendering) {
+  rendering.budget.charge(4 * text.size());
+  const std::string what = "the method " + in_quotes(name);
+  const auto read = [&](std::vector<std::string_view> names) { return ArgumentReader(what, given, std::move(names)); };
+  const std::string& bytes = text.bytes();
+  if (among(name, {"upper", "lower", "capitalize", "title"})) {
+    read({});
+    return in_letters(text, name == "upper"   ? Letters::upper
+                            : name == "lower" ? Letters::lower
+                            : name == "title" ? Letters::title
+                                              : Letters::capitalized);
+  }
+  if (among(name, {"strip", "lstrip", "rstrip"})) {
+    const ArgumentReader arguments = read({"chars"});
+    std::optional<std::string_view> characters;
+    if (!arguments.get("chars").is_none()) characters = arguments.text("chars").bytes();
+    return stripped(text, characters, name == "strip" ? Side::both : name == "lstrip" ? Side::left : Side::right);
+  }
+  if (name == "startswith" || name == "endswith") {
+    return has_end(text, read({"prefix"}).at("prefix"), name == "startswith", what);
+  }
+  if (name == "split" || name == "rsplit") return split_text(text, read({"sep", "maxsplit"}), name == "rsplit");
+  if (name == "splitlines") {
+    return Value::list(values_of(split_lines(text, read({"keepends"}).flag("keepends", false))));
+  }
+  if (name == "replace") {
+    const ArgumentReader arguments = read({"old", "new", "count"});
+    const MarkedText& with = arguments.text("new");
+    rendering.budget.charge((text.size() + 1) * with.size() / std::max<std::size_t>(arguments.text("old").size(), 1));
+    return replaced(text, arguments.text("old").bytes(), with, arguments.integer("count", -1));
+  }
+  if (name == "find" || name == "rfind") return find_text(bytes, read({"sub"}).text("sub").bytes(), name == "rfind");
+  if (name == "index") {
+    const std::int64_t place = find_text(bytes, read({"sub"}).text("sub").bytes(), false);
+    if (place < 0) throw Error("index: the string does not contain this one");
+    return place;
+  }
+  if (name == "count") return count_text(bytes, read({"sub"}).text("sub").bytes());
+  if (name == "join") return joined(text, read({"iterable"}).at("iterable"), rendering);
+  if (name == "removeprefix" || name == "removesuffix") {
+    const bool front = name == "removeprefix";
+    const MarkedText& end = read({"prefix"}).text("prefix");
+    if (front ? !bytes.starts_with(end.bytes()) : !bytes.ends_with(end.bytes())) return text;
+    return front ? text.part(end.size(), text.size()) : text.part(0, text.size() - end.size());
+  }
+  return partitioned(text, read({"sep"}).text("sep"), name == "rpartition");
+}
+
+Value call_dict_method(const Dict& dict, std::string_view name, const GivenArguments& given, Rendering& rendering) {
+  rendering.budget.charge(32 * dict.entries.size());
+  const std::string what = "the method " + in_quotes(name);
+  if (name == "get") {
+    const ArgumentReader arguments(what, given, {"key", "default"});
+    if (!contains(Value::of(dict), arguments.at("key"), rendering)) return arguments.get("default");
+    return *dict.find(arguments.at("key"), rendering.budget);
+  }
+  const ArgumentReader none(what, given, {});
+  if (name == "copy") return Value::of(dict);
+  List view{List::Kind::view, {}, "dict_" + std::string(name)};
+  for (const auto& [key, value] : dict.entries) {
+    if (name == "keys") view.items.push_back(key);
+    if (name == "values") view.items.push_back(value);
+    if (name == "items") view.items.push_back(Value::of(List{List::Kind::tuple, {key, value}}));
+  }
+  return Value::of(std::move(view));
+}
+
+Value call_list_method(const List& list, std::string_view name, const GivenArguments& given, Rendering& rendering) {
+  const ArgumentReader arguments("the method " + in_quotes(name), given, {"value"});
+  const Value& wanted = arguments.at("value");
+  const auto is_it = [&](const Value& item) { return equal(item, wanted, rendering.budget); };
+  if (name == "count") return static_cast<std::int64_t>(std::ranges::count_if(list.items, is_it));
+  const auto found = std::ranges::find_if(list.items, is_it);
+  if (found == list.items.end()) throw Error("index: the list does not contain this value");
+  return static_cast<std::int64_t>(found - list.items.begin());
+}
+
+bool is_list(const Value& value) {
+  const List* list = value.as_list();
+  return list != nullptr && (list->kind == List::Kind::list || list->kind == List::Kind::tuple);
+}
+
+}  // namespace
+
+bool is_method(const Value& value, std::string_view name) {
+  if (value.as<MarkedText>() != nullptr) return among(name, string_methods);
+  if (value.as<Dict>() != nullptr) return among(name, dict_methods);
+  return is_list(value) && among(name, list_methods);
+}
+
+bool is_unsafe_method(const Value& value, std::string_view name) {
+  if (value.as<Dict>() != nullptr) return among(name, {"clear", "pop", "popitem", "setdefault", "update"});
+  const List* list = value.as_list();
+  return list != nullptr && list->kind == List::Kind::list &&
+         among(name, {"append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"});
+}
+
+bool is_other_method(const Value& value, std::string_view name) {
+  if (value.as<MarkedText>() != nullptr) return among(name, other_string_methods);
+  if (value.as<Dict>() != nullptr) return name == "fromkeys";
+  return value.as_list() != nullptr && value.as_list()->kind == List::Kind::list && name == "copy";
+}
+
+Value call_method(const Value& receiver, std::string_view name, const GivenArguments& given, Rendering& rendering) {
+  if (const MarkedText* text = receiver.as<MarkedText>()) return call_string_method(*text, name, given, rendering);
+  if (const Dict* dict = receiver.as<Dict>()) return call_dict_method(*dict, name, given, rendering);
+  return call_list_method(*receiver.as_list(), name, given, rendering);
+}
+
+}  // namespace draftproof::jinja

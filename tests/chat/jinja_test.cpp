@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+// Templates against jinja2's answers, and the limits.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/chat/answers.h"
+
+namespace draftproof::test::jinja_test {
+namespace {
+
+using jinja::Dict;
+using jinja::MarkedText;
+using jinja::Template;
+using jinja::Value;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const std::filesystem::path folder = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/external/chat-templates";
+
+std::string rendered(const std::string& source, const Dict& variables = {}) {
+  return Template(source, "t").render(variables, fixture_time()).bytes();
+}
+
+std::string refusal(const std::string& source, const Dict& variables = {}) {
+  const Answer answer = answer_of([&] { return rendered(source, variables); });
+  EXPECT_FALSE(answer.text) << source << " became " << *answer.text;
+  return answer.error;
+}
+
+/// Whether our answer is the expected one. What jinja2 renders may be refused, if by name.
+enum class Outcome { equal, refused_by_both, not_implemented, wrong };
+
+Outcome compared(const Answer& expected, const Answer& ours) {
+  if (expected.text && ours.text) return *expected.text == *ours.text ? Outcome::equal : Outcome::wrong;
+  if (!expected.text && !ours.text) return Outcome::refused_by_both;
+  const bool named = ours.error.find("not implemented") != std::string::npos;
+  return expected.text && named ? Outcome::not_implemented : Outcome::wrong;
+}
+
+TEST(Jinja, ComparesAnswers) {
+  EXPECT_EQ(compared({"a", ""}, {"a", ""}), Outcome::equal);
+  EXPECT_EQ(compared({"a", ""}, {"b", ""}), Outcome::wrong);
+  EXPECT_EQ(compared({std::nullopt, "TypeError"}, {"a", ""}), Outcome::wrong);
+  EXPECT_EQ(compared({"a", ""}, {std::nullopt, "t: line 1: a str cannot be called"}), Outcome::wrong);
+  EXPECT_EQ(compared({"a", ""}, {std::nullopt, "t: line 1: the filter 'x' is not implemented"}),
+            Outcome::not_implemented);
+}
+
+TEST(Jinja, AnswersAsJinja2) {
+  const Json fixture = Json::read(folder / "jinja.json");
+  const Json answers = fixture.at("answers");
+  Dict variables = dict_in(fixture.at("variables"), true);
+  variables.set("messages", Value::list({}));
+  variables.set("tools", Value());
+  variables.set("documents", Value());
+  variables.set("add_generation_prompt", false);
+  std::map<Outcome, int> outcomes;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const std::string source = answers[i].at("template").string();
+    const Answer expected = expected_in(answers[i]);
+    const Answer ours = answer_of([&] { return rendered(source, variables); });
+    const Outcome outcome = compared(expected, ours);
+    ++outcomes[outcome];
+    EXPECT_NE(outcome, Outcome::wrong) << source << "\nexpected " << expected.text.value_or(expected.error)
+                                       << "\nours     " << ours.text.value_or(ours.error);
+    EXPECT_TRUE(ours.text || ours.error.starts_with("t: line ")) << source << ": " << ours.error;
+  }
+  EXPECT_GT(outcomes[Outcome::equal], 1200);
+  EXPECT_GT(outcomes[Outcome::refused_by_both], 550);
+  EXPECT_LE(outcomes[Outcome::not_implemented], 27) << "templates that were rendered are refused now";
+}
+
+TEST(Jinja, NamesWhatIsNotImplementedWithItsLine) {
+  EXPECT_EQ(refusal("a\n{{ 'x' | pprint }}"), "t: line 2: the filter 'pprint' is not implemented");
+  EXPECT_EQ(refusal("\n\n{% if 1 is escaped %}{% endif %}"), "t: line 3: the test 'escaped' is not implemented");
+  EXPECT_EQ(refusal("{% include 'x' %}"), "t: line 1: the statement 'include' is not implemented");
+  EXPECT_EQ(refusal("{{ joiner() }}"), "t: line 1: the function 'joiner' is not implemented");
+  EXPECT_EQ(refusal("{{ 'x'.zfill(3) }}"), "t: line 1: the method 'zfill' of a str is not implemented");
+  EXPECT_EQ(refusal("{{ '%s' % 'x' }}"), "t: line 1: formatting a string with % is not implemented; use ~");
+  EXPECT_THAT(refusal("{{ '<' + ('x' | safe) }}"), HasSubstr("escapes HTML, which is not implemented"));
+}
+
+TEST(Jinja, SaysWhereAndWhy) {
+  EXPECT_EQ(refusal("{% for x in [1] %}\n{{ x.y.z }}{% endfor %}"), "t: line 2: 'int' has no attribute 'y'");
+  EXPECT_EQ(refusal("{{ raise_exception('no ' ~ 'way') }}"),
+            "t: line 1: the template refuses this conversation: no way");
+  EXPECT_EQ(refusal("{% if x %}"), "t: line 1: expected {% endif %}, found the end of the template");
+  EXPECT_THAT(refusal("\xff"), HasSubstr("t: is not UTF-8"));
+  EXPECT_THAT(refusal(std::string(Template::source_bytes_max + 1, 'x')), HasSubstr("longer than 1 MiB"));
+}
+
+std::string repeated(const std::string& text, int times) {
+  std::string result;
+  for (int i = 0; i < times; ++i) result += text;
+  return result;
+}
+
+TEST(Jinja, LimitsNesting) {
+  for (const std::string& source :
+       {"{{ " + repeated("(", 5000) + "1" + repeated(")", 5000) + " }}",
+        "{{ " + repeated("[", 5000) + repeated("]", 5000) + " }}",
+        "{{ " + repeated("-", 5000) + "1 }}", "{{ " + repeated("not ", 5000) + "1 }}",
+        "{{ 1" + repeated(" + 1", 5000) + " }}",
+        "{{ x" + repeated(".a", 5000) + " }}", "{{ x" + repeated("|list", 5000) + " }}",
+        "{{ " + repeated("1 if 1 else ", 5000) + "1 }}", repeated("{% if 1 %}", 5000),
+        repeated("{% for x in y %}", 5000)}) {
+    EXPECT_THAT(refusal(source), HasSubstr("nests deeper than 200 levels")) << source.substr(0, 40);
+  }
+  EXPECT_EQ(rendered("{{ 1 }}" + repeated("{% if 0 %}{% elif 0 %}{% endif %}", 5000)), "1");
+}
+
+TEST(Jinja, LimitsRecursionValuesAndWork) {
+  EXPECT_THAT(refusal("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"), HasSubstr("nest too deep"));
+  EXPECT_THAT(refusal("{% set ns = namespace(l=[]) %}{% for i in range(300) %}{% set ns.l = [ns.l] %}{% endfor %}"),
+              HasSubstr("values nest deeper than 256 levels"));
+  const std::string endless =
+      "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% endfor %}"
+      "{% endfor %}";
+  for (const std::string& source : {endless, std::string("{{ 'a' * 9999999999 }}"),
+                                    std::string("{{ [1] * 9999999999 }}"),
+                                    std::string("{{ [] | tojson(indent=9999999999) }}"),
+                                    std::string("{{ 'a\nb' | indent(9999999999) }}"),
+                                    std::string("{% set ns = namespace(s='a', l=[1]) %}{% for i in range(99) %}"
+                                                "{% set ns.s = ns.s + ns.s %}{% endfor %}"),
+                                    std::string("{% set ns = namespace(l=[1]) %}{% for i in range(99) %}"
+                                                "{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l | tojson }}")}) {
+    const auto little = [&] {
+      return Template(source, "t").render({}, fixture_time(), Template::work_max / 16).bytes();
+    };
+    EXPECT_THAT(answer_of(little).error, AllOf(StartsWith("t: line "), HasSubstr("does too much work"))) << source;
+  }
+  // A namespace may contain itself; nothing follows it around.
+  EXPECT_EQ(rendered("{% set ns = namespace(a=1) %}{% set ns.me = ns %}{{ ns.me.me.a }}{{ ns == ns.me }}"), "1True");
+}
+
+Dict user_text(const std::string& text) {
+  Dict variables;
+  variables.set("u", MarkedText::of_user(text));
+  return variables;
+}
+
+/// The text with what users wrote in brackets.
+std::string marked(const std::string& source, const std::string& user) {
+  const MarkedText text = Template(source, "t").render(user_text(user), fixture_time());
+  std::string result = text.bytes();
+  for (auto range = text.user_ranges().rbegin(); range != text.user_ranges().rend(); ++range) {
+    result.insert(range->end, "]");
+    result.insert(range->begin, "[");
+  }
+  return result;
+}
+
+TEST(Jinja, KeepsTheMarksOfUsersThroughEveryOperation) {
+  EXPECT_EQ(marked("<{{ u }}>", "a"), "<[a]>");
+  EXPECT_EQ(marked("{{ '<' + u + '>' ~ u }}", "a"), "<[a]>[a]");
+  EXPECT_EQ(marked("{{ u | trim }}{{ u.strip() | upper }}{{ u.title() }}", " a\u00df "), "[a\u00dfASS A\u00df ]");
+  EXPECT_EQ(marked("{{ ('<b>' ~ u) | upper }}", "a"), "<B>[A]");
+  EXPECT_EQ(marked("{{ u | replace('b', '<>') }}", "abc"), "[a]<>[c]");
+  EXPECT_EQ(marked("{{ 'x-y' | replace('-', u) }}", "abc"), "x[abc]y");
+  EXPECT_EQ(marked("{{ u.split(',') | join('<>') }}{{ u[1:3] }}{{ u[::-1] }}", "a,b"), "[a]<>[b,bb,a]");
+  EXPECT_EQ(marked("{{ {'k': u} | tojson }}", "a\"\n"), "{\"k\": \"[a\\\"\\n]\"}");
+  EXPECT_EQ(marked("{{ [u] }}{{ {u: 1} }}", "a"), "['[a]']{'[a]': 1}");
+  EXPECT_EQ(marked("{% set x %}<{{ u }}>{% endset %}{{ x }}", "a"), "<[a]>");
+  EXPECT_EQ(marked("{% macro f(x) %}({{ x }}){% endmacro %}{{ f(u) }}", "a"), "([a])");
+  EXPECT_EQ(marked("{% for c in u %}{{ c }}-{% endfor %}", "ab"), "[a]-[b]-");
+  EXPECT_EQ(marked("{{ u | indent(1) }}{{ u | list | last }}{{ u | reverse }}", "a\nb"), "[a]\n [bbb\na]");
+  EXPECT_EQ(marked("{{ u * 2 }}{{ u | default('x') }}{{ u if u else 1 }}{{ [u, 'z'] | sort | first }}", "a"),
+            "[aaaaa]");
+  EXPECT_EQ(marked("{{ u.partition('<')[2] }}{{ u.removeprefix('a') }}{{ u | string }}", "a<b"), "[b<ba<b]");
+}
+
+}  // namespace
+}  // namespace draftproof::test::jinja_test
