@@ -69,6 +69,7 @@ void add_caches(const TransformerConfig& config, KvFormat kv, MemoryNeed& need) 
       continue;
     }
     const auto& attention = std::get<AttentionLayer>(layer.mixer);
+    if (attention.donor != AttentionLayer::own) continue;
     const std::uint64_t position =
         AttentionCache::bytes_per_position(attention.shape.kv_heads, attention.shape.head_dim, kv);
     if (attention.window == AttentionCache::everything) {

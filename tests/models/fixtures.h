@@ -36,6 +36,7 @@ inline const std::string tiny_targets[] = {"qwen3-tiny-tied",   "qwen3-tiny-shar
                                            "qwen3-moe-tiny-unnormalized"};
 inline const std::string tiny_hybrid_targets[] = {"qwen35-tiny-nested", "qwen35-tiny-irregular",
                                                   "qwen35-tiny-rectangular"};
+inline const std::string tiny_gemma_targets[] = {"gemma2-tiny", "gemma3-tiny", "gemma3-tiny-nested"};
 inline const std::string tiny_sliding_targets[] = {"qwen3-tiny-tied", "qwen3-tiny-sharded", "qwen3-tiny-odd",
                                                    "qwen2-tiny-tied", "qwen2-tiny-untied"};
 
