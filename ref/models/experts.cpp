@@ -19,15 +19,16 @@ MlpWeights load_expert(const WeightLoader& from, int hidden, const Experts& laye
   const auto part = [&](const std::string& name, int rows, int inputs) {
     return NamedMatrix{prefix + name, rows, id * rows, {layer.count, rows, inputs}};
   };
+  const auto stored = [&](const std::string& name) { return from.weights.has(prefix + name) ? name : name + ".weight"; };
+  const std::string joined = stored("gate_up_proj");
   MlpWeights weights;
-  if (from.weights.has(prefix + "gate_up_proj")) {
-    weights.gate_up = load_matrix(from, {part("gate_up_proj", 2 * inner, hidden)}, hidden);
-    weights.down = load_matrix(from, {part("down_proj", hidden, inner)}, inner);
+  if (from.weights.has(prefix + joined)) {
+    weights.gate_up = load_matrix(from, {part(joined, 2 * inner, hidden)}, hidden);
   } else {
     weights.gate_up =
         load_matrix(from, {part("gate_proj.weight", inner, hidden), part("up_proj.weight", inner, hidden)}, hidden);
-    weights.down = load_matrix(from, {part("down_proj.weight", hidden, inner)}, inner);
   }
+  weights.down = load_matrix(from, {part(stored("down_proj"), hidden, inner)}, inner);
   return weights;
 }
 
@@ -38,16 +39,17 @@ void sized(std::vector<float>& buffer, int rows, int width) {
 
 }  // namespace
 
-ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts& layer, const std::string& prefix) {
+ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts& layer, const std::string& prefix,
+                            const std::string& router) {
   ExpertsWeights weights;
-  weights.router = load_matrix(from, {{prefix + "gate.weight", layer.count}}, hidden);
+  weights.router = load_matrix(from, {{prefix + router, layer.count}}, hidden);
   for (int id = 0; id < layer.count; ++id) {
     weights.experts.push_back(load_expert(from, hidden, layer, prefix + "experts.", id));
   }
   return weights;
 }
 
-Choices choose_experts(const float* logits, int rows, const Experts& layer) {
+Choices choose_experts(const float* logits, int rows, const Experts& layer, std::span<const float> scales) {
   const auto chosen = static_cast<std::size_t>(layer.chosen);
   Choices choices;
   choices.experts.reserve(chosen * static_cast<std::size_t>(rows));
@@ -80,8 +82,9 @@ Choices choose_experts(const float* logits, int rows, const Experts& layer) {
       for (std::size_t k = 0; k < chosen; ++k) sum += p[static_cast<std::size_t>(ids[k])];
     }
     for (std::size_t k = 0; k < chosen; ++k) {
+      const auto id = static_cast<std::size_t>(ids[k]);
       choices.experts.push_back(ids[k]);
-      choices.weights.push_back(static_cast<float>(p[static_cast<std::size_t>(ids[k])] / sum));
+      choices.weights.push_back(static_cast<float>(p[id] / sum * (scales.empty() ? 1 : scales[id])));
     }
   }
   return choices;
@@ -91,18 +94,22 @@ std::size_t ExpertsScratch::bytes_per_row(const Experts& layer, int hidden) noex
   return sizeof(float) * static_cast<std::size_t>(layer.count + 2 * hidden + 2 * layer.chosen + 1);
 }
 
+Choices route(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights,
+              ExpertsScratch& scratch, std::span<const float> scales) {
+  TransformerScratch& s = pass.scratch;
+  sized(scratch.logits, pass.rows, layer.count);
+  pack_activations(pass.kernels, weights.router, s.normed.data(), pass.config.hidden, pass.rows, s.activations);
+  matmul(pass.kernels, weights.router, s.activations, scratch.logits.data(), layer.count);
+  return choose_experts(scratch.logits.data(), pass.rows, layer, scales);
+}
+
 void mix_experts(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights,
-                 ExpertsScratch& scratch) {
+                 const Choices& choices, ExpertsScratch& scratch) {
   const int hidden = pass.config.hidden;
   const auto width = static_cast<std::size_t>(hidden);
   TransformerScratch& s = pass.scratch;
-  sized(scratch.logits, pass.rows, layer.count);
   sized(scratch.gathered, pass.rows, hidden);
   sized(scratch.out, pass.rows, hidden);
-  pack_activations(pass.kernels, weights.router, s.normed.data(), hidden, pass.rows, s.activations);
-  matmul(pass.kernels, weights.router, s.activations, scratch.logits.data(), layer.count);
-  const Choices choices = choose_experts(scratch.logits.data(), pass.rows, layer);
-
   std::fill_n(s.projected.begin(), static_cast<std::ptrdiff_t>(pass.rows) * hidden, 0.0F);
   for (int id = 0; id < layer.count; ++id) {
     scratch.rows.clear();  // of `choices`

@@ -10,6 +10,7 @@
 // by the row law that changes no bit.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,17 +23,19 @@ struct ExpertsWeights {
   std::vector<MlpWeights> experts;
 };
 
-/// `prefix` is everything before "gate.weight", such as "model.layers.3.mlp.". Experts are stored one by one
-/// ("experts.0.gate_proj.weight"), all in one tensor with gate and up joined ("experts.gate_up_proj"), or all in one
-/// tensor each (GGUF).
-ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts& layer, const std::string& prefix);
+/// `prefix` is everything before the router's name and "experts.", such as "model.layers.3.mlp.". Experts are stored
+/// one by one ("experts.0.gate_proj.weight"), all in one tensor with gate and up joined ("experts.gate_up_proj", with
+/// ".weight" in GGUF), or all in one tensor each (GGUF).
+ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts& layer, const std::string& prefix,
+                            const std::string& router = "gate.weight");
 
 /// What a router chose: for each row `chosen` experts, ids ascending, and their weights.
 struct Choices {
   std::vector<int> experts;
   std::vector<float> weights;
 };
-Choices choose_experts(const float* logits, int rows, const Experts& layer);
+/// `scales`: of the experts, what their weights are multiplied by before they are rounded.
+Choices choose_experts(const float* logits, int rows, const Experts& layer, std::span<const float> scales = {});
 
 /// Memory kept from call to call.
 struct ExpertsScratch {
@@ -42,8 +45,12 @@ struct ExpertsScratch {
   static std::size_t bytes_per_row(const Experts& layer, int hidden) noexcept;
 };
 
+/// Routes the rows of normed.
+Choices route(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights,
+              ExpertsScratch& scratch, std::span<const float> scales = {});
+
 /// projected [rows][hidden] = the experts of normed
 void mix_experts(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights,
-                 ExpertsScratch& scratch);
+                 const Choices& choices, ExpertsScratch& scratch);
 
 }  // namespace draftproof

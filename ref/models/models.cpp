@@ -8,6 +8,7 @@
 #include "ref/models/dflash.h"
 #include "ref/models/gemma2.h"
 #include "ref/models/gemma3.h"
+#include "ref/models/gemma4.h"
 #include "ref/models/llama.h"
 #include "ref/models/memory.h"
 #include "ref/models/ministral3.h"
@@ -33,6 +34,10 @@ std::span<const Architecture> all_architectures() noexcept {
       {"gemma2", "Gemma2ForCausalLM", describe_gemma2, load_gemma2},
       {"gemma3_text", "Gemma3ForCausalLM", describe_gemma3, load_gemma3},
       {"gemma3", "Gemma3ForConditionalGeneration", describe_gemma3, load_gemma3},
+      {"gemma4_text", "Gemma4ForCausalLM", describe_gemma4, load_gemma4},
+      {"gemma4", "Gemma4ForConditionalGeneration", describe_gemma4, load_gemma4},
+      {"gemma4_unified_text", "Gemma4UnifiedForCausalLM", describe_gemma4, load_gemma4},
+      {"gemma4_unified", "Gemma4UnifiedForConditionalGeneration", describe_gemma4, load_gemma4},
   };
   return list;
 }

@@ -52,8 +52,12 @@ class Qwen3Moe final : public CausalTransformer {
     pass.pre_norm_attention(config().attention(i), weights);
     pass.normalize(weights.mlp_norm);
     const Experts& experts = experts_of(i);
-    if (experts.count == 0) pass.mlp(weights.mlp);
-    else mix_experts(pass, experts, experts_[static_cast<std::size_t>(i)], scratch_);
+    if (experts.count == 0) {
+      pass.mlp(weights.mlp);
+    } else {
+      const ExpertsWeights& routed = experts_[static_cast<std::size_t>(i)];
+      mix_experts(pass, experts, routed, route(pass, experts, routed, scratch_), scratch_);
+    }
     pass.add_projected();
   }
 

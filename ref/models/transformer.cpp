@@ -7,6 +7,7 @@
 #include "kernels/math64.h"
 #include "kernels/packed_activations.h"
 #include "kernels/threads.h"
+#include "ref/base/error.h"
 #include "ref/base/require.h"
 #include "ref/models/gated_delta_net.h"
 
@@ -26,6 +27,7 @@ struct Widths {
   int turns = 0;  // of all RoPEs, cosine and sine
 
   explicit Widths(const TransformerConfig& config) noexcept {
+    intermediate = config.layer_embedding;
     for (const LayerConfig& layer : config.layers) {
       intermediate = std::max({intermediate, layer.intermediate, layer.experts.intermediate});
       const auto* const attention = std::get_if<AttentionLayer>(&layer.mixer);
@@ -110,6 +112,17 @@ std::vector<float> load_norm(const WeightLoader& from, const TransformerConfig& 
     for (float& value : weight) value += config.norm_offset;
   }
   return weight;
+}
+
+void stretch_rope(const WeightLoader& from, Rope& rope) {
+  constexpr const char* name = "rope_freqs.weight";
+  if (!from.weights.has(name)) return;
+  if (rope.kind != "default") throw Error(from.weights.path().string() + ": stretches RoPE twice");
+  const std::vector<float> by = from.floats(name, {rope.half()});
+  for (std::size_t j = 0; j < by.size(); ++j) {
+    if (!(by[j] > 0)) throw Error(from.weights.path().string() + ": tensor " + name + " must be positive");
+    rope.frequencies[j] /= by[j];
+  }
 }
 
 PreNormLayer load_pre_norm_layer(const WeightLoader& from, const TransformerConfig& config, int i,

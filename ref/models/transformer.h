@@ -51,6 +51,10 @@ MlpWeights load_mlp(const WeightLoader& from, int hidden, int intermediate, bool
 std::vector<float> load_norm(const WeightLoader& from, const TransformerConfig& config, const std::string& name,
                              int width);
 
+/// Divides the frequencies by those that GGUF files, which have no word for it in their metadata, keep as a tensor, if
+/// there is one.
+void stretch_rope(const WeightLoader& from, Rope& rope);
+
 /// A layer with a norm before its attention and one before its MLP, as Llama has it.
 struct PreNormLayer {
   AttentionWeights attention;
