@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// exp and tanh for floats: one sequence of operations, written once over a lane type, so that every table gives the same
-// bits.
+// exp, tanh and GELU for floats: one sequence of operations, written once over a lane type, so that every table gives
+// the same bits.
 // libm is not used because it selects different variants on different CPUs. Only multiplications and additions, no fma:
 // so the scalar form is fast, and the compiler can vectorize it, on a machine whose baseline has no fma.
 //

@@ -151,8 +151,8 @@ struct Kernels {
   /// s_p = cap * tanh(s_p / cap), tanh of kernels/exp.h; m = max s, from -inf, which ignores NaNs; e_p = exp(s_p - m);
   /// total in sixteen lanes by p mod 16 (add); out_d = (sequential over p ascending of fma(e_p, v_pd)) / total. k and v
   /// are the stored values, exactly. For q8 they are the bytes, s_p = (q.k * d of the key) * scale, and e_p, once added
-  /// to the total, is replaced by e_p * (d of the value). Positions outside `visible` enter no sum. q [rows][q_stride], visible [rows], out [rows][heads * head_dim]; scratch:
-  /// attention_floats floats, 64-byte aligned.
+  /// to the total, is replaced by e_p * (d of the value). Positions outside `visible` enter no sum. q [rows][q_stride],
+  /// visible [rows], out [rows][heads * head_dim]; scratch: attention_floats floats, 64-byte aligned.
   void (*attention)(const AttentionShape& shape, const KeyValues& kv, const float* q, std::ptrdiff_t q_stride,
                     const Visible* visible, int kv_head, int begin, int end, float* scratch, float* out) noexcept;
 

@@ -19,7 +19,9 @@ MlpWeights load_expert(const WeightLoader& from, int hidden, const Experts& laye
   const auto part = [&](const std::string& name, int rows, int inputs) {
     return NamedMatrix{prefix + name, rows, id * rows, {layer.count, rows, inputs}};
   };
-  const auto stored = [&](const std::string& name) { return from.weights.has(prefix + name) ? name : name + ".weight"; };
+  const auto stored = [&](const std::string& name) {
+    return from.weights.has(prefix + name) ? name : name + ".weight";
+  };
   const std::string joined = stored("gate_up_proj");
   MlpWeights weights;
   if (from.weights.has(prefix + joined)) {

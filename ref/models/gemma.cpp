@@ -48,6 +48,7 @@ void require_model_type(const Json& config, std::initializer_list<const char*> k
 TransformerConfig read_gemma_config(const Json& config, const Defaults& defaults, float logit_cap) {
   TransformerConfig result = read_sizes(config, defaults);
   for (const char* field : {"hidden_activation", "hidden_act"}) require_activation(config, field, "gelu_pytorch_tanh");
+  refuse_partial_rotary(config);
   refuse_if_set(config, "attention_bias", "biased projections are not implemented");
   result.activation = Activation::gelu;
   result.embedding_scale = std::sqrt(static_cast<float>(result.hidden));

@@ -14,8 +14,8 @@
 namespace draftproof {
 namespace {
 
-// Those of transformers' Gemma4TextConfig and Gemma4UnifiedTextConfig, which differ in the context and the window and in
-// that only the first has embeddings for each layer.
+// Those of transformers' Gemma4TextConfig and Gemma4UnifiedTextConfig, which differ in the context and the window, and
+// only the first has embeddings for each layer.
 constexpr int default_vocabulary = 262144;
 constexpr int default_period = 6;
 constexpr int default_full_head_dim = 512;

@@ -137,7 +137,8 @@ double yarn_magnitude(double factor, double weight) { return factor <= 1 ? 1 : 0
 YarnScaling read_yarn(const Json& config, const Fields& fields) {
   const auto context = static_cast<double>(config.at("max_position_embeddings").integer(1, std::int64_t{1} << 40));
   YarnScaling result;
-  result.original_context = fields.positive("original_max_position_embeddings", context, "original_max_position_embeddings");
+  constexpr const char* original = "original_max_position_embeddings";
+  result.original_context = fields.positive(original, context, original);
   result.factor = fields.positive("factor", context / result.original_context);
   result.beta_fast = fields.positive_or_default("beta_fast", result.beta_fast);
   result.beta_slow = fields.positive_or_default("beta_slow", result.beta_slow);

@@ -248,7 +248,9 @@ void TransformerPass::project(const AttentionLayer& layer, const AttentionWeight
       }
     }
     if (layer.values_from_keys && own) {
-      for (std::ptrdiff_t row = 0; row < count; ++row) std::copy_n(k + row * stride, layer.kv_width(), v + row * stride);
+      for (std::ptrdiff_t row = 0; row < count; ++row) {
+        std::copy_n(k + row * stride, layer.kv_width(), v + row * stride);
+      }
     }
     const auto normalize_heads = [&](const std::vector<float>& weight, int heads, float* x) {
       if (weight.empty()) return;

@@ -146,8 +146,8 @@ struct TransformerPass {
   /// turned; heads of v are normalized.
   void project(const AttentionLayer& layer, const AttentionWeights& weights) const;
 
-  /// Sets kv and visible: every row sees what the cache of this layer, or of its donor, holds before it and itself, in a
-  /// sliding window the last of these.
+  /// Sets kv and visible: every row sees what the cache of this layer, or of its donor, holds before it and itself, in
+  /// a sliding window the last of these.
   void see(int layer) const;
 
   /// Stores k and v at the positions of the rows; attended [rows][heads * d] = attention over `visible`. The ranges of
@@ -161,8 +161,8 @@ struct TransformerPass {
   /// projected [rows][hidden] = the MLP of normed
   void mlp(const MlpWeights& weights) const;
 
-  /// y [count][hidden] = (activation(gate) * up) . down^T with gate, up = x . gate_up^T, and the biases. count is at most
-  /// `rows`.
+  /// y [count][hidden] = (activation(gate) * up) . down^T with gate, up = x . gate_up^T, and the biases. count is at
+  /// most `rows`.
   void mlp(const MlpWeights& weights, const float* x, int count, float* y) const;
 
   /// projected = norm(projected)

@@ -14,17 +14,6 @@ constexpr int size_max = 1 << 24;   // no width of a real checkpoint comes near 
 constexpr int layers_max = 1 << 10;  // nor any number of layers
 constexpr int default_max_window_layers = 28;  // transformers' Qwen3Config: so many layers see everything
 
-void refuse_partial_rotary(const Json& config) {
-  const auto refuse = [](const Json& block) {
-    const auto factor = block.find("partial_rotary_factor");
-    if (factor && factor->number() != 1) factor->fail("partial rotary embedding is not implemented");
-  };
-  refuse(config);
-  for (const char* field : {"rope_scaling", "rope_parameters"}) {
-    if (const auto block = config.find(field); block && block->is_object()) refuse(*block);
-  }
-}
-
 }  // namespace
 
 const AttentionLayer& TransformerConfig::attention(int layer) const {
@@ -64,6 +53,17 @@ void require_activation(const Json& config, std::string_view field, const std::s
 void require_silu(const Json& config) {
   config.at("hidden_act");
   require_activation(config, "hidden_act", "silu");
+}
+
+void refuse_partial_rotary(const Json& config) {
+  const auto refuse = [](const Json& block) {
+    const auto factor = block.find("partial_rotary_factor");
+    if (factor && factor->number() != 1) factor->fail("partial rotary embedding is not implemented");
+  };
+  refuse(config);
+  for (const char* field : {"rope_scaling", "rope_parameters"}) {
+    if (const auto block = config.find(field); block && block->is_object()) refuse(*block);
+  }
 }
 
 TransformerConfig read_sizes(const Json& config, const Defaults& defaults) {

@@ -110,6 +110,9 @@ void require_activation(const Json& config, std::string_view field, const std::s
 /// Throws Error unless the activation of the MLPs is SiLU.
 void require_silu(const Json& config);
 
+/// Throws Error when RoPE shall turn a part of a head only, in a field of the config or of its RoPE.
+void refuse_partial_rotary(const Json& config);
+
 /// Reads vocabulary, hidden, context and epsilon, makes num_hidden_layers layers, and refuses unknown switches.
 TransformerConfig read_sizes(const Json& config, const Defaults& defaults = {});
 

@@ -174,7 +174,8 @@ Digest of_attention(const Kernels& table, KvFormat format, float cap) {
   Numbers numbers(21);
   for (const int group : {1, 2, 3, 5, 8}) {
     for (const int head_dim : {8, 31, 64, 80, 128}) {
-      const AttentionShape shape = {.heads = 2 * group, .kv_heads = 2, .head_dim = head_dim, .scale = 0.37f, .cap = cap};
+      const AttentionShape shape = {
+          .heads = 2 * group, .kv_heads = 2, .head_dim = head_dim, .scale = 0.37f, .cap = cap};
       const int end = 4 + numbers.below(150);
       const int first = numbers.below(end);
       const Stored stored(shape, format, (end + lanes - 1) / lanes + 1, 0, end);

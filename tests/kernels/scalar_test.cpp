@@ -169,8 +169,8 @@ TEST(Scalar, SiluAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
   }
 }
 
-// w = g (a + b g^2), all terms of one sign, rounds five times, its two constants once each. GELU's slope in ln(1 + e), e
-// the exponential, is at most 1, so it moves by (gamma(7) |w| + exp_error) of itself, and rounds three times more.
+// w = g (a + b g^2), all terms of one sign, rounds five times, its two constants once each. The logarithm of 1 + e, e
+// the exponential, moves by no more than w and the error of e, and GELU by as much of itself; it rounds three times more.
 TEST(Scalar, GeluAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
   const int width = 500;
   const std::vector<float> x = Numbers(1).numbers(2 * width, 8);
@@ -288,8 +288,8 @@ TEST(Scalar, AddAddsOnceAndExponentialsShiftThenScale) {
 // rho <= exp(eps_p + u |s - m|) (1 + exp_error) - 1. Numerator and total are sums of positive weights with n roundings
 // at most each, two more for q8, the division rounds once:
 // |out - exact| <= (sum w_p |v_p|) ((1 + rho) (1 + gamma_(n + 2)) (1 + u) / ((1 - rho) (1 - gamma_n)) - 1).
-// A capped score is off by no more than the score, then by two roundings and an error of tanh of three units in the last
-// place, relative to at most cap.
+// A capped score is off by no more than the score, then by two roundings and an error of tanh of three units in the
+// last place, relative to at most cap.
 void expect_attention_within_the_bound(KvFormat format, float cap = 0) {
   const AttentionShape shape = {.heads = 6, .kv_heads = 2, .head_dim = 24, .scale = 0.2f, .cap = cap};
   const Visible visible = {37, 150};

@@ -100,7 +100,8 @@ class GemmaTwin {
     auto block = all;
     if (of_.gemma > 2 && all) block = all->find(sliding ? "sliding_attention" : "full_attention");
     if (!block && (!sliding || mistake_ == Mistake::stretched_everywhere)) block = config_.find("rope_scaling");
-    const double otherwise = number(sliding ? "rope_local_base_freq" : "rope_theta", of_.gemma == 2 || sliding ? 1e4 : 1e6);
+    const bool small = of_.gemma == 2 || sliding;
+    const double otherwise = number(sliding ? "rope_local_base_freq" : "rope_theta", small ? 1e4 : 1e6);
     const auto theta = block ? block->find("rope_theta") : std::nullopt;
     if (mistake_ == Mistake::stretched_everywhere && all) block = all->find("full_attention");
     std::string kind = "default";
@@ -202,8 +203,8 @@ class GemmaTwin {
       return k <= q + (mistake_ == Mistake::sees_the_next_row ? 1 : 0) && q - k < window;
     };
     Heads of = {of_.heads, layer.kv_heads, layer.head_dim, 1};
-    const double scalar =
-        mistake_ == Mistake::scale_of_heads ? layer.head_dim : number("query_pre_attn_scalar", of_.gemma == 4 ? 1 : 256);
+    const double told = number("query_pre_attn_scalar", of_.gemma == 4 ? 1 : 256);
+    const double scalar = mistake_ == Mistake::scale_of_heads ? layer.head_dim : told;
     if (mistake_ != Mistake::unscaled_scores) of.scale = round_(1 / round_(std::sqrt(scalar)));
     if (of_.gemma == 2 && mistake_ != Mistake::no_score_cap) of.cap = number("attn_logit_softcapping", 50);
     Rows mixed = attend(of, queries, keys, values, 0, sees, round_, mistake_);
@@ -308,9 +309,9 @@ class GemmaTwin {
   Rounding& round_;
   Mistake mistake_;
   std::vector<GemmaTwinLayer> layers_;
-  std::vector<Angles> angles_;                    // of each layer
-  std::map<int, std::pair<Rows, Rows>> shared_;   // keys and values by layer
-  Rows own_;                                      // [rows][layers * width]: what tokens have of their own for each layer
+  std::vector<Angles> angles_;                   // of each layer
+  std::map<int, std::pair<Rows, Rows>> shared_;  // keys and values by layer
+  Rows own_;  // [rows][layers * width]: what tokens have of their own for each layer
 };
 
 /// target_answers of any target.
