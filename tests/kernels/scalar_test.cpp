@@ -170,7 +170,7 @@ TEST(Scalar, SiluAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
 }
 
 // w = g (a + b g^2), all terms of one sign, rounds five times, its two constants once each. The logarithm of 1 + e, e
-// the exponential, moves by no more than w and the error of e, and GELU by as much of itself; it rounds three times more.
+// the exponential, moves by no more than w and the error of e, and GELU by as much of itself. It rounds three times.
 TEST(Scalar, GeluAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
   const int width = 500;
   const std::vector<float> x = Numbers(1).numbers(2 * width, 8);
