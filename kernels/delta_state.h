@@ -11,11 +11,17 @@
 namespace draftproof {
 
 struct DeltaShape {
-  int key_heads;    // divides value_heads; value head h reads key head h / (value_heads / key_heads)
+  int key_heads;  // divides value_heads
   int value_heads;
   int key_dim;
   int value_dim;
+  bool dealt = false;  // value head h reads key head h % key_heads, and else h / (value_heads / key_heads)
 };
+
+/// Returns the key head that a value head reads.
+static inline constexpr int key_head_of(const DeltaShape& shape, int value_head) {
+  return shape.dealt ? value_head % shape.key_heads : value_head / (shape.value_heads / shape.key_heads);
+}
 
 /// Returns the panels of one value head. The last one may have padding, which no element of the state depends on.
 static inline constexpr int delta_panels(const DeltaShape& shape) { return (shape.value_dim + 15) / 16; }

@@ -290,8 +290,7 @@ void gated_delta_rule(const DeltaShape& shape, const DeltaRows& folded, const fl
                       int rows, int begin, int end, const float* from, float* to, float* out) noexcept {
   const std::ptrdiff_t width = static_cast<std::ptrdiff_t>(shape.value_heads) * shape.value_dim;
   for (int head = begin; head < end; ++head) {
-    const int key_head = head / (shape.value_heads / shape.key_heads);
-    const std::ptrdiff_t key_at = static_cast<std::ptrdiff_t>(key_head) * shape.key_dim;
+    const std::ptrdiff_t key_at = static_cast<std::ptrdiff_t>(key_head_of(shape, head)) * shape.key_dim;
     for (int v = 0; v < shape.value_dim; ++v) {
       const std::size_t column = delta_state_at(shape, head, 0, v);
       const std::ptrdiff_t value_at = static_cast<std::ptrdiff_t>(head) * shape.value_dim + v;

@@ -10,6 +10,7 @@ void add_verify(Command& app);
 void add_generate(Command& app);
 void add_inspect(Command& app);
 void add_signature(Command& app);
+void add_convert(Command& app);
 void add_synth(Command& app);
 void add_bench(Command& app);
 void add_fixture(Command& app);

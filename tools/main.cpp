@@ -29,6 +29,7 @@ Exit run(int argc, char** argv) {
   add_generate(app);
   add_inspect(app);
   add_signature(app);
+  add_convert(app);
   add_synth(app);
   add_bench(app);
   add_fixture(app);

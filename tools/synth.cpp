@@ -30,27 +30,12 @@ struct SynthOptions {
   bool quiet = false;
 };
 
-/// Returns the number that llama.cpp gives a file with weights of this format (general.file_type).
-std::uint32_t file_type(Format format) {
-  switch (format) {
-    case Format::f32: return 0;
-    case Format::f16: return 1;
-    case Format::q4_0: return 2;
-    case Format::q8_0: return 7;
-    case Format::q4_k: return 14;
-    case Format::q5_k: return 16;
-    case Format::q6_k: return 18;
-    case Format::bf16: return 32;
-  }
-  return 0;
-}
-
 void describe(const SyntheticShape& shape, Format format, std::uint64_t seed, GgufFields& fields) {
   const std::string prefix = std::string(shape.architecture) + ".";
   const auto number = [&](const char* key, int value) { fields.size(prefix + key, static_cast<std::uint32_t>(value)); };
   fields.text("general.architecture", shape.architecture);
   fields.text("general.name", fmt::format("{} {}, random weights, seed {}", shape.name, traits(format).name, seed));
-  fields.size("general.file_type", file_type(format));
+  fields.size("general.file_type", gguf_file_type(format));
   fields.size("general.quantization_version", 2);
   number("block_count", shape.layers);
   number("context_length", shape.context);
@@ -62,6 +47,11 @@ void describe(const SyntheticShape& shape, Format format, std::uint64_t seed, Gg
   number("attention.value_length", shape.head_dim);
   number("rope.dimension_count", shape.head_dim);
   number("vocab_size", shape.vocabulary);
+  if (shape.experts > 0) {
+    number("expert_count", shape.experts);
+    number("expert_used_count", shape.experts_chosen);
+    number("expert_feed_forward_length", shape.intermediate);
+  }
   fields.number(prefix + "rope.freq_base", shape.rope_base);
   fields.number(prefix + "attention.layer_norm_rms_epsilon", shape.epsilon);
 }
@@ -141,7 +131,7 @@ Exit synth(const SynthOptions& options) {
                    static_cast<std::byte*>(to) + width * static_cast<std::size_t>(begin));
       });
     };
-    tensors.push_back({tensor.name, {tensor.format, tensor.outputs, tensor.inputs, read}});
+    tensors.push_back({tensor.name, {tensor.format, tensor.outputs, tensor.inputs, read}, tensor.matrices});
     bytes += width * static_cast<std::uint64_t>(tensor.outputs);
   }
   with_workers([&] { write_gguf(options.file, fields, tensors); });

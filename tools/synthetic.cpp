@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/synthetic.h"
 
+#include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "ref/base/error.h"
@@ -9,12 +11,13 @@
 namespace draftproof {
 namespace {
 
-// From the published config.json of each model; "tiny" is our own.
+// From the published config.json of each model; "tiny" is our own, and "qwen3-30b-a3b-2" has 2 of 48 layers.
 constexpr SyntheticShape shapes[] = {
     {"tiny", "qwen3", 2, 256, 512, 4, 2, 64, 512, 512, 1e6F, 1e-6F},
     {"qwen3-0.6b", "qwen3", 28, 1024, 3072, 16, 8, 128, 151936, 40960, 1e6F, 1e-6F},
     {"qwen3-1.7b", "qwen3", 28, 2048, 6144, 16, 8, 128, 151936, 40960, 1e6F, 1e-6F},
     {"qwen3-4b", "qwen3", 36, 2560, 9728, 32, 8, 128, 151936, 40960, 1e6F, 1e-6F},
+    {"qwen3-30b-a3b-2", "qwen3moe", 2, 2048, 768, 32, 4, 128, 151936, 40960, 1e6F, 1e-6F, 128, 8},
     {"llama-3.2-1b", "llama", 16, 2048, 8192, 32, 8, 64, 128256, 131072, 5e5F, 1e-5F},
 };
 
@@ -84,15 +87,21 @@ std::vector<SyntheticTensor> synthetic_tensors(const SyntheticShape& shape, Form
     matrix(layer + "attn_q.weight", q_width, shape.hidden, format);
     matrix(layer + "attn_k.weight", kv_width, shape.hidden, format);
     matrix(layer + "attn_v.weight", kv_width, shape.hidden, format);
-    if (shape.architecture == std::string("qwen3")) {
+    if (shape.architecture != std::string("llama")) {
       vector(layer + "attn_q_norm.weight", shape.head_dim);
       vector(layer + "attn_k_norm.weight", shape.head_dim);
     }
     matrix(layer + "attn_output.weight", shape.hidden, q_width, format);
     vector(layer + "ffn_norm.weight", shape.hidden);
-    matrix(layer + "ffn_gate.weight", shape.intermediate, shape.hidden, format);
-    matrix(layer + "ffn_up.weight", shape.intermediate, shape.hidden, format);
-    matrix(layer + "ffn_down.weight", shape.hidden, shape.intermediate, format);
+    const int experts = std::max(1, shape.experts);
+    const std::string all = shape.experts > 0 ? "_exps" : "";
+    if (shape.experts > 0) matrix(layer + "ffn_gate_inp.weight", shape.experts, shape.hidden, Format::f32);
+    for (const auto& [part, outputs, inputs] : {std::tuple("gate", shape.intermediate, shape.hidden),
+                                                {"up", shape.intermediate, shape.hidden},
+                                                {"down", shape.hidden, shape.intermediate}}) {
+      matrix(layer + "ffn_" + part + all + ".weight", experts * outputs, inputs, format);
+      tensors.back().matrices = experts;
+    }
   }
   vector("output_norm.weight", shape.hidden);
   return tensors;

@@ -24,6 +24,8 @@ struct SyntheticShape {
   int context;
   float rope_base;
   float epsilon;
+  int experts = 0;  // instead of an MLP, of `intermediate` each
+  int experts_chosen = 0;
 };
 
 /// These throw Error for a name that does not exist; the message lists the names.
@@ -37,10 +39,11 @@ std::string format_names();
 struct SyntheticTensor {
   std::string name;
   Format format;
-  int outputs;
+  int outputs;  // of all matrices
   int inputs;
   std::uint64_t key;  // seed of its values
   float mean = 0;     // 1 for the weights of norms
+  int matrices = 1;   // experts
 };
 
 /// Returns all tensors in the order of the file. LM head and embeddings are tied; they have six bits beside weights of

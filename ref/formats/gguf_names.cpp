@@ -50,10 +50,42 @@ constexpr GgufName experts_layer[] = {
     {"ffn_down_exps", "mlp.experts.down_proj"},
 };
 
+/// Of Qwen3.5, dense and with experts.
+constexpr GgufName hybrid_layer[] = {
+    {"attn_norm", "input_layernorm"},
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+    {"attn_qkv", "linear_attn.in_proj_qkv"},
+    {"attn_gate", "linear_attn.in_proj_z"},
+    {"ssm_beta", "linear_attn.in_proj_b"},
+    {"ssm_alpha", "linear_attn.in_proj_a"},
+    {"ssm_conv1d", "linear_attn.conv1d"},
+    {"ssm_norm", "linear_attn.norm"},
+    {"ssm_out", "linear_attn.out_proj"},
+    {"ssm_a", "linear_attn.A_log", false, true},
+    {"ssm_dt.bias", "linear_attn.dt_bias", false, true},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+    {"ffn_gate_inp", "mlp.gate"},
+    {"ffn_gate_exps", "mlp.experts.gate_proj"},
+    {"ffn_up_exps", "mlp.experts.up_proj"},
+    {"ffn_down_exps", "mlp.experts.down_proj"},
+    {"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
+    {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
+    {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
+    {"ffn_down_shexp", "mlp.shared_expert.down_proj"},
+};
+
 constexpr GgufName gemma_layer[] = {
     {"attn_norm", "input_layernorm"},
-    {"attn_q", "self_attn.q_proj", true},
-    {"attn_k", "self_attn.k_proj", true},
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
     {"attn_v", "self_attn.v_proj"},
     {"attn_output", "self_attn.o_proj"},
     {"attn_q_norm", "self_attn.q_norm"},
@@ -65,17 +97,17 @@ constexpr GgufName gemma_layer[] = {
     {"ffn_down", "mlp.down_proj"},
     {"post_ffw_norm", "post_feedforward_layernorm"},
     // Of Gemma 4.
-    {"layer_output_scale", "layer_scalar"},
+    {"layer_output_scale.weight", "layer_scalar", false, true},
     {"inp_gate", "per_layer_input_gate"},
     {"proj", "per_layer_projection"},
     {"post_norm", "post_per_layer_input_norm"},
     {"ffn_gate_inp", "router.proj"},
-    {"ffn_gate_inp.scale", "router.scale"},
-    {"ffn_gate_up_exps", "experts.gate_up_proj"},
+    {"ffn_gate_inp.scale", "router.scale", false, true},
+    {"ffn_gate_up_exps.weight", "experts.gate_up_proj", false, true},
     {"ffn_gate_exps", "experts.gate_proj"},
     {"ffn_up_exps", "experts.up_proj"},
-    {"ffn_down_exps", "experts.down_proj"},
-    {"ffn_down_exps.scale", "router.per_expert_scale"},
+    {"ffn_down_exps.weight", "experts.down_proj", false, true},
+    {"ffn_down_exps.scale", "router.per_expert_scale", false, true},
     {"pre_ffw_norm_2", "pre_feedforward_layernorm_2"},
     {"post_ffw_norm_1", "post_feedforward_layernorm_1"},
     {"post_ffw_norm_2", "post_feedforward_layernorm_2"},
@@ -126,6 +158,7 @@ class Keys {
     return value;
   }
   std::int64_t size(const std::string& name) const { return given(name, find_size(name)); }
+  std::optional<std::int64_t> find_integer(const std::string& name) const { return file_.find_integer(prefix_ + name); }
   bool listed(const std::string& name) const {
     const auto found = file_.metadata().find(prefix_ + name);
     return found != file_.metadata().end() && (std::holds_alternative<std::vector<std::int64_t>>(found->second) ||
@@ -311,8 +344,6 @@ ordered_json transformer_fields(const Gguf& file, const Keys& keys, const char* 
       {"model_type", model_type},
       {"architectures", {class_name}},
       {"hidden_size", hidden},
-      {"intermediate_size",
-       uneven ? keys.layer_sizes("feed_forward_length")[0] : keys.layer_size("feed_forward_length")},
       {"num_hidden_layers", keys.size("block_count")},
       {"num_attention_heads", heads},
       {"num_key_value_heads", uneven ? keys.layer_sizes("attention.head_count_kv")[0]
@@ -326,6 +357,8 @@ ordered_json transformer_fields(const Gguf& file, const Keys& keys, const char* 
       {"attention_bias", file.tensors().contains("blk.0.attn_output.bias")},  // those of q, k and v are beside it
       {"mlp_bias", file.tensors().contains("blk.0.ffn_down.bias")},
   };
+  if (uneven) config["intermediate_size"] = keys.layer_sizes("feed_forward_length")[0];
+  else if (const auto inner = keys.find_layer_size("feed_forward_length")) config["intermediate_size"] = *inner;
   if (ordered_json scaling = rope_scaling(keys); !scaling.is_null()) config["rope_scaling"] = std::move(scaling);
   if (vocabulary || has_embedding) config["vocab_size"] = vocabulary ? *vocabulary : embedding->second.shape[0];
   if (const auto turned = keys.find_size("rope.dimension_count"); turned && *turned != head_dim) {
@@ -353,10 +386,19 @@ Json as_json(const Gguf& file, const Keys& keys, const ordered_json& config, Nam
            {"rope_scaling.beta_fast", "rope.scaling.yarn_beta_fast"},
            {"rope_scaling.beta_slow", "rope.scaling.yarn_beta_slow"},
            {"rope_scaling.mscale_all_dim", "rope.scaling.yarn_log_multiplier"},
+           {"rope_parameters.llama_4_scaling_beta", "attention.temperature_scale"},
            {"num_experts", "expert_count"},
            {"num_experts_per_tok", "expert_used_count"},
            {"moe_intermediate_size", "expert_feed_forward_length"},
            {"partial_rotary_factor", "rope.dimension_count"},
+           {"shared_expert_intermediate_size", "expert_shared_feed_forward_length"},
+           {"full_attention_interval", "full_attention_interval"},
+           {"mtp_num_hidden_layers", "nextn_predict_layers"},
+           {"linear_conv_kernel_dim", "ssm.conv_kernel"},
+           {"linear_key_head_dim", "ssm.state_size"},
+           {"linear_value_head_dim", "ssm.inner_size"},
+           {"linear_num_key_heads", "ssm.group_count"},
+           {"linear_num_value_heads", "ssm.time_step_rank"},
            {"vocab_size", "vocab_size"},
            {"is_causal", "attention.causal"},
            {"sliding_window", "attention.sliding_window"},
@@ -380,7 +422,8 @@ void refuse_experts(const Keys& keys, ordered_json&) {
 constexpr std::string_view expert_keys[] = {"expert_feed_forward_length", "expert_weights_scale",
                                             "expert_weights_norm", "expert_gating_func"};
 
-/// llama.cpp normalizes the weights of the chosen experts of every Qwen3-MoE, and has experts in all of its layers.
+/// llama.cpp normalizes the weights of the chosen experts of every Qwen3-MoE and Qwen3.5; all of their layers have
+/// experts.
 void put_experts(const Keys& keys, ordered_json& config) {
   config["num_experts"] = keys.size("expert_count");
   config["num_experts_per_tok"] = keys.size("expert_used_count");
@@ -395,6 +438,50 @@ void put_experts(const Keys& keys, ordered_json& config) {
   if (keys.find_size("expert_gating_func").value_or(1) != 1) {
     keys.fail("expert_gating_func", "is not implemented; only 1, the softmax, is");
   }
+}
+
+constexpr std::string_view hybrid_keys[] = {
+    "full_attention_interval", "attention.recurrent_layers", "nextn_predict_layers", "rope.dimension_sections",
+    "ssm.conv_kernel", "ssm.state_size", "ssm.group_count", "ssm.time_step_rank", "ssm.inner_size",
+    "expert_feed_forward_length", "expert_shared_feed_forward_length", "expert_weights_scale", "expert_weights_norm",
+    "expert_gating_func"};
+
+void put_hybrid(const Keys& keys, ordered_json& config) {
+  const std::int64_t mtp = keys.find_integer("nextn_predict_layers").value_or(0);
+  const std::int64_t layers = keys.size("block_count") - mtp;
+  if (mtp < 0 || layers < 1) keys.fail("nextn_predict_layers", "must be at least 0 and below block_count");
+  config["num_hidden_layers"] = layers;
+  config["mtp_num_hidden_layers"] = mtp;
+  if (const auto recurrent = keys.find_integers("attention.recurrent_layers")) {
+    if (static_cast<std::int64_t>(recurrent->size()) < layers) {
+      keys.fail("attention.recurrent_layers", "has fewer values than there are layers");
+    }
+    for (std::int64_t i = 0; i < layers; ++i) {
+      const bool recurs = (*recurrent)[static_cast<std::size_t>(i)] != 0;
+      config["layer_types"].push_back(recurs ? "linear_attention" : "full_attention");
+    }
+  } else {
+    config["full_attention_interval"] = keys.find_size("full_attention_interval").value_or(4);
+  }
+  const std::int64_t value_heads = keys.size("ssm.time_step_rank");
+  const std::int64_t inner = keys.size("ssm.inner_size");
+  if (inner % value_heads != 0) keys.fail("ssm.inner_size", "must be a multiple of ssm.time_step_rank");
+  config["linear_conv_kernel_dim"] = keys.size("ssm.conv_kernel");
+  config["linear_key_head_dim"] = keys.size("ssm.state_size");
+  config["linear_value_head_dim"] = inner / value_heads;
+  config["linear_num_key_heads"] = keys.size("ssm.group_count");
+  config["linear_num_value_heads"] = value_heads;
+}
+
+void put_dense_hybrid(const Keys& keys, ordered_json& config) {
+  refuse_experts(keys, config);
+  put_hybrid(keys, config);
+}
+
+void put_experts_hybrid(const Keys& keys, ordered_json& config) {
+  put_experts(keys, config);
+  put_hybrid(keys, config);
+  config["shared_expert_intermediate_size"] = keys.size("expert_shared_feed_forward_length");
 }
 
 /// `own`: the keys of this architecture that other targets do not have. `put` adds the fields that they make.
@@ -588,86 +675,119 @@ Json qwen3_config(const Gguf& file) { return transformer_config(file, "qwen3", "
 Json qwen3_moe_config(const Gguf& file) {
   return transformer_config(file, "qwen3_moe", "Qwen3MoeForCausalLM", expert_keys, put_experts);
 }
+Json qwen35_config(const Gguf& file) {
+  return transformer_config(file, "qwen3_5_text", "Qwen3_5ForCausalLM", hybrid_keys, put_dense_hybrid);
+}
+Json qwen35_moe_config(const Gguf& file) {
+  return transformer_config(file, "qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", hybrid_keys, put_experts_hybrid);
+}
 Json qwen2_config(const Gguf& file) { return transformer_config(file, "qwen2", "Qwen2ForCausalLM"); }
+
+constexpr std::string_view ministral3_keys[] = {"attention.temperature_scale"};
+
+void put_temperature(const Keys& keys, ordered_json& config) {
+  refuse_experts(keys, config);
+  const auto beta = keys.find_number("attention.temperature_scale");
+  if (!beta || *beta == 0) return;
+  ordered_json& block = config["rope_scaling"];
+  if (!block.contains("original_max_position_embeddings")) {
+    keys.fail("rope.scaling.original_context_length", "is missing; attention.temperature_scale needs it");
+  }
+  block["llama_4_scaling_beta"] = *beta;
+  config["rope_parameters"] = std::move(block);
+  config.erase("rope_scaling");
+}
+
+Json ministral3_config(const Gguf& file) {
+  return transformer_config(file, "ministral3", "Ministral3ForCausalLM", ministral3_keys, put_temperature);
+}
 Json llama_config(const Gguf& file) { return transformer_config(file, "llama", "LlamaForCausalLM"); }
 
 constexpr GgufNames architectures[] = {
     {"qwen3", transformer_whole, transformer_layer, "model.layers.", false, qwen3_config},
     {"qwen3moe", transformer_whole, experts_layer, "model.layers.", false, qwen3_moe_config},
+    {"qwen35", transformer_whole, hybrid_layer, "model.layers.", false, qwen35_config},
+    {"qwen35moe", transformer_whole, hybrid_layer, "model.layers.", false, qwen35_moe_config},
     {"qwen2", transformer_whole, transformer_layer, "model.layers.", false, qwen2_config},
     {"llama", transformer_whole, transformer_layer, "model.layers.", true, llama_config},
     {"gemma2", transformer_whole, gemma_layer, "model.layers.", false, gemma2_config},
     {"gemma3", transformer_whole, gemma_layer, "model.layers.", false, gemma3_config},
     {"gemma4", gemma4_whole, gemma_layer, "model.layers.", false, gemma4_config},
+    {"mistral3", transformer_whole, transformer_layer, "model.layers.", true, ministral3_config},
     {"dflash", dflash_whole, dflash_layer, "layers.", false, dflash_config},
     {"dflash-draft", dflash_whole, dflash_layer, "layers.", false, dflash_config},
 };
 
-const GgufName* find(std::span<const GgufName> names, std::string_view part) {
-  const auto found = std::ranges::find(names, part, &GgufName::gguf);
-  return found == names.end() ? nullptr : &*found;
+/// The dot before "weight" or "bias"; npos when the name ends otherwise.
+std::size_t ending_of(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  const std::string_view ending = dot == std::string_view::npos ? "" : name.substr(dot);
+  return ending == ".weight" || ending == ".bias" ? dot : std::string_view::npos;
 }
 
+/// Translates a name inside of a layer, or outside of all, from the spelling `from` to the spelling `to`; returns an
+/// empty name when the table does not have it.
+GgufTranslation translated(std::span<const GgufName> names, std::string_view name, const char* GgufName::*from,
+                           const char* GgufName::*to) {
+  const std::size_t dot = ending_of(name);
+  for (const GgufName& row : names) {
+    if (row.whole && name == row.*from) return {row.*to, row.in_heads};
+    if (!row.whole && dot != std::string_view::npos && name.substr(0, dot) == row.*from) {
+      return {row.*to + std::string(name.substr(dot)), row.in_heads};
+    }
+  }
+  return {};
+}
+
+/// Splits "<before>3.rest" at the number; returns the number with its dot, or nothing.
+std::string_view layer_of(std::string_view name, std::string_view before) {
+  if (!name.starts_with(before)) return {};
+  name.remove_prefix(before.size());
+  const std::size_t end = name.find('.');
+  if (end == std::string_view::npos) return {};
+  const std::string_view number = name.substr(0, end);
+  const bool is_number = !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos &&
+                         (number == "0" || number[0] != '0');
+  return is_number ? name.substr(0, end + 1) : std::string_view();
+}
+
+/// Translates a whole name between two spellings, in which names of layers begin differently.
+GgufTranslation translated(const GgufNames& table, std::string_view name, std::string_view layers_from,
+                           std::string_view layers_to, const char* GgufName::*from, const char* GgufName::*to) {
+  const std::string_view layer = layer_of(name, layers_from);
+  if (layer.empty()) return translated(table.whole, name, from, to);
+  GgufTranslation found = translated(table.layer, name.substr(layers_from.size() + layer.size()), from, to);
+  if (!found.name.empty()) found.name = std::string(layers_to) + std::string(layer) + found.name;
+  return found;
+}
+
+constexpr std::string_view gguf_layers = "blk.";
+
 }  // namespace
+
+const GgufNames* find_gguf_names(std::string_view architecture) noexcept {
+  const auto* const found = std::ranges::find(architectures, architecture, &GgufNames::architecture);
+  return found == std::end(architectures) ? nullptr : found;
+}
 
 const GgufNames& gguf_names_of(const Gguf& file) {
   const std::string key = "general.architecture";
   const std::string* const name = file.find_text(key);
   if (name == nullptr) file.fail(key, "is missing; the file is not a model");
+  if (const GgufNames* const found = find_gguf_names(*name)) return *found;
   std::string known;
-  for (const GgufNames& table : architectures) {
-    if (*name == table.architecture) return table;
-    known += (known.empty() ? "" : ", ") + std::string(table.architecture);
-  }
+  for (const GgufNames& table : architectures) known += (known.empty() ? "" : ", ") + std::string(table.architecture);
   file.fail(key, in_quotes(*name) + " is not implemented; implemented are " + known);
 }
 
 GgufTranslation translated(const GgufNames& table, const std::string& name) {
-  const std::size_t dot = name.rfind('.');  // before "weight" or "bias"
-  if (dot == std::string::npos) return {};
-  std::string_view part = std::string_view(name).substr(0, dot);
-  std::string ending = name.substr(dot);
-  if (ending == ".scale") {  // of Gemma 4's experts: part of the names in the table
-    part = name;
-    ending.clear();
-  } else if (ending != ".weight" && ending != ".bias") {
-    return {};
-  }
-  if (!part.starts_with("blk.")) {
-    const GgufName* const found = find(table.whole, part);
-    return found == nullptr ? GgufTranslation{} : GgufTranslation{found->hugging_face + ending, found->in_heads};
-  }
-  part.remove_prefix(4);
-  const std::size_t end = part.find('.');
-  if (end == std::string_view::npos) return {};
-  const std::string_view layer = part.substr(0, end);
-  const GgufName* const found = find(table.layer, part.substr(end + 1));
-  const bool is_number = !layer.empty() && layer.find_first_not_of("0123456789") == std::string_view::npos &&
-                         (layer == "0" || layer[0] != '0');
-  if (found == nullptr || !is_number) return {};
-  return {table.layers + std::string(layer) + "." + found->hugging_face + ending, found->in_heads};
+  return translated(table, name, gguf_layers, table.layers, &GgufName::gguf, &GgufName::hugging_face);
 }
 
 std::string name_in_gguf(const GgufNames& table, const std::string& hugging_face) {
-  const std::size_t dot = hugging_face.rfind('.');  // before "weight" or "bias"
-  if (dot == std::string::npos) return hugging_face;
-  std::string_view part = std::string_view(hugging_face).substr(0, dot);
-  std::string ending = hugging_face.substr(dot);
-  if (ending != ".weight" && ending != ".bias") {
-    part = hugging_face;
-    ending.clear();
-  }
-  std::string before;
-  std::span<const GgufName> names = table.whole;
-  if (part.starts_with(table.layers)) {
-    part.remove_prefix(std::string_view(table.layers).size());
-    const std::size_t end = std::min(part.find('.'), part.size() - 1);
-    before = "blk." + std::string(part.substr(0, end + 1));
-    part.remove_prefix(end + 1);
-    names = table.layer;
-  }
-  const auto found = std::ranges::find(names, part, &GgufName::hugging_face);
-  return found == names.end() ? hugging_face : before + found->gguf + ending;
+  const std::string found =
+      translated(table, hugging_face, table.layers, gguf_layers, &GgufName::hugging_face, &GgufName::gguf).name;
+  return found.empty() ? hugging_face : found;
 }
 
 }  // namespace draftproof

@@ -5,6 +5,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "ref/formats/gguf.h"
 #include "ref/formats/json.h"
@@ -15,6 +16,7 @@ struct GgufName {
   const char* gguf;          // "attn_q" of "blk.3.attn_q.weight", or of "attn_q.weight"
   const char* hugging_face;  // "self_attn.q_proj" of "model.layers.3.self_attn.q_proj.weight"
   bool in_heads = false;     // rows belong to heads that RoPE rotates
+  bool whole = false;        // nothing follows either name, ".weight" neither
 };
 
 struct GgufNames {
@@ -27,6 +29,9 @@ struct GgufNames {
   /// Returns the equivalent config.json. Errors about its fields name the GGUF key, too.
   Json (*config)(const Gguf& file);
 };
+
+/// Returns the names of an architecture; nullptr when it is not implemented.
+const GgufNames* find_gguf_names(std::string_view architecture) noexcept;
 
 /// Returns the names of the file's architecture. Throws Error when the file has none, or one that is not implemented.
 const GgufNames& gguf_names_of(const Gguf& file);

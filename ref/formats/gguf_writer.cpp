@@ -49,10 +49,11 @@ std::string header(const GgufFields& fields, std::span<const GgufTensor> tensors
   std::set<std::string> names;
   for (const GgufTensor& tensor : tensors) {
     REQUIRE(names.insert(tensor.name).second, "a tensor is written once");
-    const bool is_vector = tensor.rows.outputs == 1;
-    bytes += raw_text(tensor.name) + raw(std::uint32_t{is_vector ? 1U : 2U});
-    bytes += raw(static_cast<std::uint64_t>(tensor.rows.inputs));  // innermost first
-    if (!is_vector) bytes += raw(static_cast<std::uint64_t>(tensor.rows.outputs));
+    std::vector<int> extents = {tensor.rows.inputs};  // innermost first
+    if (tensor.rows.outputs != 1) extents.push_back(tensor.rows.outputs / tensor.matrices);
+    if (tensor.matrices != 1) extents.push_back(tensor.matrices);
+    bytes += raw_text(tensor.name) + raw(static_cast<std::uint32_t>(extents.size()));
+    for (const int extent : extents) bytes += raw(static_cast<std::uint64_t>(extent));
     bytes += raw(gguf_tensor_type(tensor.rows.format).id) + raw(offset);
     offset += tensor_bytes(tensor);
     offset += padding(offset);
@@ -99,6 +100,20 @@ class TemporaryFile {
 };
 
 }  // namespace
+
+std::uint32_t gguf_file_type(Format format) noexcept {
+  switch (format) {
+    case Format::f32: return 0;
+    case Format::f16: return 1;
+    case Format::q4_0: return 2;
+    case Format::q8_0: return 7;
+    case Format::q4_k: return 14;
+    case Format::q5_k: return 16;
+    case Format::q6_k: return 18;
+    case Format::bf16: return 32;
+  }
+  return 0;
+}
 
 void GgufFields::put(const std::string& key, const std::string& stored_value) {
   REQUIRE(keys_.insert(key).second, "a key is added once");

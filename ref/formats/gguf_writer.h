@@ -37,10 +37,14 @@ class GgufFields {
   std::string bytes_;
 };
 
+/// Returns the number that llama.cpp gives a file with weights of this format (general.file_type).
+std::uint32_t gguf_file_type(Format format) noexcept;
+
 /// A matrix, or a vector when it has one output.
 struct GgufTensor {
   std::string name;
   WeightSource rows;
+  int matrices = 1;  // more: rows of as many matrices, one after the other
 };
 
 /// Writes a temporary file in the folder of `file`, reading the tensors a few rows at a time, and then renames it to

@@ -65,7 +65,7 @@ class DeltaNetModel final : public OneByOneModel {
       mixer.out = weights.matrix(kernels, shape.hidden, layer.value_floats());
       mixer.convolution = weights.numbers(
           static_cast<std::size_t>(layer.conv_width) * static_cast<std::size_t>(layer.channels()), 0, 1);
-      mixer.a_log = weights.numbers(heads, -2, 2);
+      mixer.rates = rates_of(weights.numbers(heads, -2, 2));
       mixer.dt_bias = weights.numbers(heads, -1, 2);
       mixer.norm = weights.numbers(static_cast<std::size_t>(layer.delta.value_dim), 1, 0.5F);
       mixers_.push_back(std::move(mixer));

@@ -67,9 +67,6 @@ int read_block_size(const Json& config) {
 }
 
 void refuse_variants(const Json& config) {
-  for (const char* name : {"attention_bias", "mlp_bias"}) {
-    if (const auto value = config.find(name); value && value->boolean()) value->fail("is not implemented in a draft");
-  }
   for (const char* name : {"attention_sink_bias", "sample_from_anchor"}) {
     if (const auto value = nested_first(config, name); value && value->boolean()) value->fail("is not implemented");
   }
@@ -213,6 +210,12 @@ void DFlashNetwork::append(std::span<const ContextRows> batch) {
     // Context rows are never queries: of the joined projection only k and v are needed.
     pack_activations(kernels_, weights.qkv, context_rows_.data(), t.hidden, rows, scratch_.activations);
     matmul_from(kernels_, weights.qkv, layer.q_width(), scratch_.activations, scratch_.qkv.data(), stride);
+    if (!weights.qkv_bias.empty()) {
+      const std::span<const float> bias = std::span(weights.qkv_bias).subspan(layer.q_width());  // of k and v
+      for (int row = 0; row < rows; ++row) {
+        kernels_.add(bias.data(), bias.size(), keys + static_cast<std::ptrdiff_t>(row) * stride);
+      }
+    }
     kernels_.rms_norm(keys, stride, rows, shape.kv_heads, shape.head_dim, weights.k_norm.data(), t.epsilon, keys,
                       stride);
     const Turns& turns = scratch_.turns[layer.rope];

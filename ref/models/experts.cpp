@@ -10,6 +10,18 @@
 namespace draftproof {
 namespace {
 
+constexpr int experts_max = 1 << 16;
+
+/// Two spellings are published; a file that has both must mean the same.
+int read_count(const Json& config) {
+  const auto local = config.find("num_local_experts");
+  const Json found = local ? *local : config.at("num_experts");
+  const auto count = static_cast<int>(found.integer(1, experts_max));
+  const auto other = config.find("num_experts");
+  if (other && other->integer(1, experts_max) != count) other->fail("differs from num_local_experts");
+  return count;
+}
+
 MlpWeights load_expert(const WeightLoader& from, int hidden, const Experts& layer, const std::string& prefix, int id) {
   const int inner = layer.intermediate;
   const std::string own = prefix + std::to_string(id) + ".";
@@ -19,18 +31,15 @@ MlpWeights load_expert(const WeightLoader& from, int hidden, const Experts& laye
   const auto part = [&](const std::string& name, int rows, int inputs) {
     return NamedMatrix{prefix + name, rows, id * rows, {layer.count, rows, inputs}};
   };
-  const auto stored = [&](const std::string& name) {
-    return from.weights.has(prefix + name) ? name : name + ".weight";
-  };
-  const std::string joined = stored("gate_up_proj");
   MlpWeights weights;
-  if (from.weights.has(prefix + joined)) {
-    weights.gate_up = load_matrix(from, {part(joined, 2 * inner, hidden)}, hidden);
+  if (from.weights.has(prefix + "gate_up_proj")) {
+    weights.gate_up = load_matrix(from, {part("gate_up_proj", 2 * inner, hidden)}, hidden);
   } else {
     weights.gate_up =
         load_matrix(from, {part("gate_proj.weight", inner, hidden), part("up_proj.weight", inner, hidden)}, hidden);
   }
-  weights.down = load_matrix(from, {part(stored("down_proj"), hidden, inner)}, inner);
+  const std::string down = from.weights.has(prefix + "down_proj") ? "down_proj" : "down_proj.weight";
+  weights.down = load_matrix(from, {part(down, hidden, inner)}, inner);
   return weights;
 }
 
@@ -39,7 +48,32 @@ void sized(std::vector<float>& buffer, int rows, int width) {
   if (buffer.size() < size) buffer.resize(size);
 }
 
+/// projected += sigmoid(gate . normed) * shared(normed)
+void add_shared_expert(const TransformerPass& pass, const ExpertsWeights& weights, ExpertsScratch& scratch) {
+  const int hidden = pass.config.hidden;
+  TransformerScratch& s = pass.scratch;
+  pack_activations(pass.kernels, weights.shared_gate, s.normed.data(), hidden, pass.rows, s.activations);
+  matmul(pass.kernels, weights.shared_gate, s.activations, scratch.logits.data(), 1);
+  pass.mlp(weights.shared, s.normed.data(), pass.rows, scratch.out.data());
+  for_rows(pass.rows, 2.0 * pass.rows * hidden, [&](int begin, int end) {
+    for (int row = begin; row < end; ++row) {
+      const auto gate = static_cast<float>(1 / (1 + exp64(-double{scratch.logits[static_cast<std::size_t>(row)]})));
+      const float* const out = scratch.out.data() + std::ptrdiff_t{row} * hidden;
+      float* const y = s.projected.data() + std::ptrdiff_t{row} * hidden;
+      for (int d = 0; d < hidden; ++d) y[d] += gate * out[d];
+    }
+  });
+}
+
 }  // namespace
+
+Experts read_experts(const Json& config) {
+  Experts experts;
+  experts.count = read_count(config);
+  experts.chosen = static_cast<int>(config.at("num_experts_per_tok").integer(1, experts.count));
+  experts.intermediate = positive(config, "moe_intermediate_size");
+  return experts;
+}
 
 ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts& layer, const std::string& prefix,
                             const std::string& router) {
@@ -47,6 +81,10 @@ ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts&
   weights.router = load_matrix(from, {{prefix + router, layer.count}}, hidden);
   for (int id = 0; id < layer.count; ++id) {
     weights.experts.push_back(load_expert(from, hidden, layer, prefix + "experts.", id));
+  }
+  if (layer.shared > 0) {
+    weights.shared = load_mlp(from, hidden, layer.shared, false, prefix + "shared_expert.");
+    weights.shared_gate = load_matrix(from, {{prefix + "shared_expert_gate.weight", 1}}, hidden);
   }
   return weights;
 }
@@ -134,6 +172,12 @@ void mix_experts(const TransformerPass& pass, const Experts& layer, const Expert
       }
     });
   }
+  if (layer.shared > 0) add_shared_expert(pass, weights, scratch);
+}
+
+void mix_experts(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights,
+                 ExpertsScratch& scratch) {
+  mix_experts(pass, layer, weights, route(pass, layer, weights, scratch), scratch);
 }
 
 }  // namespace draftproof

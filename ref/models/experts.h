@@ -6,6 +6,9 @@
 // by the sum of the chosen p by ascending id, rounded to float once.
 //
 // The output of a row: y = 0, then y = y + weight * expert(x) for the chosen by ascending id, product and sum rounded.
+// Some architectures have a shared expert, which every row goes through: y = y + sigmoid(gate . x) * shared(x) at the
+// end, the sigmoid in double and rounded once.
+//
 // The rows that chose an expert are gathered and go through it together, so experts that no row chose are not read;
 // by the row law that changes no bit.
 #pragma once
@@ -21,11 +24,16 @@ namespace draftproof {
 struct ExpertsWeights {
   PackedMatrix router;  // [count][hidden]
   std::vector<MlpWeights> experts;
+  MlpWeights shared;         // of a layer that has it
+  PackedMatrix shared_gate;  // [1][hidden]
 };
 
+/// Reads the number of experts, in either of its two spellings, how many of them a row chooses, and their size.
+Experts read_experts(const Json& config);
+
 /// `prefix` is everything before the router's name and "experts.", such as "model.layers.3.mlp.". Experts are stored
-/// one by one ("experts.0.gate_proj.weight"), all in one tensor with gate and up joined ("experts.gate_up_proj", with
-/// ".weight" in GGUF), or all in one tensor each (GGUF).
+/// one by one ("experts.0.gate_proj.weight"), all in one tensor with gate and up joined ("experts.gate_up_proj"), or all
+/// in one tensor each (GGUF). A shared expert is "shared_expert.", its gate "shared_expert_gate.weight".
 ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts& layer, const std::string& prefix,
                             const std::string& router = "gate.weight");
 
@@ -49,8 +57,10 @@ struct ExpertsScratch {
 Choices route(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights,
               ExpertsScratch& scratch, std::span<const float> scales = {});
 
-/// projected [rows][hidden] = the experts of normed
+/// projected [rows][hidden] = the experts of normed, those of `choices` or else those that normed itself chooses
 void mix_experts(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights,
                  const Choices& choices, ExpertsScratch& scratch);
+void mix_experts(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights,
+                 ExpertsScratch& scratch);
 
 }  // namespace draftproof

@@ -35,7 +35,7 @@ struct Pass {
     const float* const a = b + shape.delta.value_heads;
     for (int h = 0; h < shape.delta.value_heads; ++h) {
       betas[h] = static_cast<float>(1 / (1 + exp64(-double{b[h]})));
-      decays[h] = static_cast<float>(-exp64(weights.a_log[h]) * softplus(double{a[h]} + weights.dt_bias[h]));
+      decays[h] = static_cast<float>(-weights.rates[h] * softplus(double{a[h]} + weights.dt_bias[h]));
     }
   }
 
@@ -73,6 +73,12 @@ void sized(std::vector<float>& buffer, int rows, int width) {
 }
 
 }  // namespace
+
+std::vector<double> rates_of(std::span<const float> a_log) {
+  std::vector<double> rates;
+  for (const float logarithm : a_log) rates.push_back(exp64(logarithm));
+  return rates;
+}
 
 std::size_t GatedDeltaNetScratch::bytes_per_row(const RecurrentShape& shape) noexcept {
   const int projected = shape.channels() + shape.value_floats() + 2 * shape.delta.value_heads;

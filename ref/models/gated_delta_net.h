@@ -27,10 +27,13 @@ struct GatedDeltaNetWeights {
   PackedMatrix in;                 // [channels + value_floats + 2 * value_heads][hidden]: qkv, z, b, a
   PackedMatrix out;                // [hidden][value_floats]
   std::vector<float> convolution;  // [conv_width][channels], the last tap for the row itself
-  std::vector<float> a_log;        // [value_heads]
+  std::vector<double> rates;       // [value_heads], exp(A_log)
   std::vector<float> dt_bias;      // [value_heads]
   std::vector<float> norm;         // [value_dim]
 };
+
+/// Returns exp(A_log) of each head.
+std::vector<double> rates_of(std::span<const float> a_log);
 
 /// Memory kept from call to call.
 struct GatedDeltaNetScratch {

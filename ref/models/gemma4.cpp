@@ -63,7 +63,7 @@ void read_own_shape(const Json& own, AttentionShape& shape) {
   }
 }
 
-Experts read_experts(const Json& json) {
+Experts read_parallel_experts(const Json& json) {
   Experts experts;
   experts.count = static_cast<int>(json.at("num_experts").integer(1, experts_max));
   experts.chosen = static_cast<int>(json.at("top_k_experts").integer(1, experts.count));
@@ -169,9 +169,7 @@ class Gemma4 final : public CausalTransformer {
       one.embedding_projection = load_matrix(from, {{prefix(i) + "per_layer_projection.weight", hidden()}}, width);
       one.embedding_norm = norm("post_per_layer_input_norm.weight");
     }
-    for (const char* name : {"layer_scalar", "layer_scalar.weight"}) {  // the second of GGUF files
-      if (from.weights.has(prefix(i) + name)) one.scalar = from.floats(prefix(i) + name, {1})[0];
-    }
+    if (from.weights.has(prefix(i) + "layer_scalar")) one.scalar = from.floats(prefix(i) + "layer_scalar", {1})[0];
     return one;
   }
 
@@ -318,7 +316,7 @@ TransformerConfig describe_gemma4(const Json& whole) {
     dim = attention.shape.head_dim;
     config.layers[i].mixer = attention;
     config.layers[i].intermediate = intermediate;
-    if (said(json, "enable_moe_block")) config.layers[i].experts = read_experts(json);
+    if (said(json, "enable_moe_block")) config.layers[i].experts = read_parallel_experts(json);
   }
   config.ropes = read_ropes(json, *dims[0], dims[1].value_or(sliding_shape.head_dim));
   share_keys(json, config);

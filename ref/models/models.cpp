@@ -27,6 +27,8 @@ std::span<const Architecture> all_architectures() noexcept {
       {"qwen3_moe", "Qwen3MoeForCausalLM", describe_qwen3_moe, load_qwen3_moe},
       {"qwen3_5", "Qwen3_5ForConditionalGeneration", describe_qwen35, load_qwen35},
       {"qwen3_5_text", "Qwen3_5ForCausalLM", describe_qwen35, load_qwen35},
+      {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", describe_qwen35, load_qwen35},
+      {"qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", describe_qwen35, load_qwen35},
       {"llama", "LlamaForCausalLM", describe_llama, load_llama},
       {"mistral", "MistralForCausalLM", describe_mistral, load_llama},
       {"ministral3", "Ministral3ForCausalLM", describe_ministral3, load_ministral3},

@@ -8,6 +8,7 @@
 
 #include "kernels/threads.h"
 #include "ref/models/causal_transformer.h"
+#include "ref/models/experts.h"
 #include "ref/models/gated_delta_net.h"
 
 namespace draftproof {
@@ -15,6 +16,7 @@ namespace {
 
 constexpr int width_max = 1 << 24;  // no width of a real checkpoint comes near it
 constexpr int taps_max = 64;        // nor any convolution
+constexpr int mtp_layers_max = 64;
 constexpr double gate_work = 16;    // multiplications that one gate costs about as much as
 
 /// q_proj has the rows of q and of the gate of each head one after the other. Loads those of all q, k, v, all gates.
@@ -39,8 +41,40 @@ AttentionWeights load_gated_attention(const WeightLoader& from, const Transforme
   return weights;
 }
 
-GatedDeltaNetWeights load_delta_net(const WeightLoader& from, int hidden, const RecurrentShape& shape,
-                                    const std::string& prefix) {
+/// How a file stores what one tensor of Hugging Face's files says otherwise.
+struct Layout {
+  bool gains = false;  // norms hold 1 + weight
+  bool rates = false;  // A_log holds -exp(A_log)
+  bool dealt = false;  // value head h belongs to key head h % key_heads
+  /// Of the convolution's [channels][taps].
+  std::vector<std::int64_t> convolution(int channels, int taps) const {
+    if (rates) return {channels, taps};
+    if (gains) return {channels, taps, 1};
+    return {channels, 1, taps};
+  }
+};
+
+/// llama.cpp's converter has all three. MLX's converter moves the taps of the convolution, and is known by that; it
+/// has the first.
+Layout layout_of(const Checkpoint& files) {
+  if (files.metadata() != nullptr) return {.gains = true, .rates = true, .dealt = true};
+  for (const auto& [name, tensor] : files.tensors()) {
+    const bool taps = name.starts_with("model.layers.") && name.ends_with("linear_attn.conv1d.weight");
+    if (taps && tensor.shape.size() == 3 && tensor.shape[1] != 1 && tensor.shape[2] == 1) return {.gains = true};
+  }
+  return {};
+}
+
+TransformerConfig stored_as(const Layout& layout, TransformerConfig config) {
+  if (layout.gains) config.norm_offset = 0;
+  for (LayerConfig& layer : config.layers) {
+    if (auto* const shape = std::get_if<RecurrentShape>(&layer.mixer)) shape->delta.dealt = layout.dealt;
+  }
+  return config;
+}
+
+GatedDeltaNetWeights load_delta_net(const WeightLoader& from, const Layout& layout, int hidden,
+                                    const RecurrentShape& shape, const std::string& prefix) {
   const int heads = shape.delta.value_heads;
   const int channels = shape.channels();
   const int values = shape.value_floats();
@@ -52,13 +86,16 @@ GatedDeltaNetWeights load_delta_net(const WeightLoader& from, int hidden, const 
                             {prefix + "in_proj_a.weight", heads}},
                            hidden);
   weights.out = load_matrix(from, {{prefix + "out_proj.weight", hidden}}, values);
-  const std::vector<float> taps = from.floats(prefix + "conv1d.weight", {channels, 1, shape.conv_width});
+  const std::vector<float> taps =
+      from.floats(prefix + "conv1d.weight", layout.convolution(channels, shape.conv_width));
   weights.convolution.resize(taps.size());
   for (std::size_t i = 0; i < taps.size(); ++i) {
     const auto width = static_cast<std::size_t>(shape.conv_width);
     weights.convolution[i % width * static_cast<std::size_t>(channels) + i / width] = taps[i];
   }
-  weights.a_log = from.floats(prefix + "A_log", {heads});
+  const std::vector<float> a_log = from.floats(prefix + "A_log", {heads});
+  if (!layout.rates) weights.rates = rates_of(a_log);
+  else for (const float rate : a_log) weights.rates.push_back(-double{rate});
   weights.dt_bias = from.floats(prefix + "dt_bias", {heads});
   weights.norm = from.floats(prefix + "norm.weight", {shape.delta.value_dim});
   return weights;
@@ -66,18 +103,20 @@ GatedDeltaNetWeights load_delta_net(const WeightLoader& from, int hidden, const 
 
 class Qwen35 final : public CausalTransformer {
  public:
-  Qwen35(const WeightLoader& from, const TransformerConfig& description) : CausalTransformer(from, description) {
+  Qwen35(const WeightLoader& from, const Layout& layout, const TransformerConfig& description)
+      : CausalTransformer(from, stored_as(layout, description)) {
     for (int i = 0; i < layers(); ++i) {
       const LayerConfig& layer = config().layers[static_cast<std::size_t>(i)];
       Layer& one = layers_.emplace_back();
       if (const auto* const shape = std::get_if<RecurrentShape>(&layer.mixer)) {
-        one.mixer = load_delta_net(from, hidden(), *shape, prefix(i) + "linear_attn.");
+        one.mixer = load_delta_net(from, layout, hidden(), *shape, prefix(i) + "linear_attn.");
       } else {
         one.mixer = load_gated_attention(from, config(), config().attention(i), prefix(i) + "self_attn.");
       }
       one.mixer_norm = load_norm(from, config(), prefix(i) + "input_layernorm.weight", hidden());
       one.mlp_norm = load_norm(from, config(), prefix(i) + "post_attention_layernorm.weight", hidden());
-      one.mlp = load_mlp(from, hidden(), layer.intermediate, layer.mlp_bias, prefix(i) + "mlp.");
+      if (layer.experts.count == 0) one.mlp = load_mlp(from, hidden(), layer.intermediate, false, prefix(i) + "mlp.");
+      else one.experts = load_experts(from, hidden(), layer.experts, prefix(i) + "mlp.");
     }
   }
 
@@ -86,6 +125,7 @@ class Qwen35 final : public CausalTransformer {
     std::variant<AttentionWeights, GatedDeltaNetWeights> mixer;
     std::vector<float> mixer_norm, mlp_norm;
     MlpWeights mlp;
+    ExpertsWeights experts;  // instead of the MLP
   };
 
   void layer(const TransformerPass& pass, int i) override {
@@ -98,7 +138,9 @@ class Qwen35 final : public CausalTransformer {
     }
     pass.add_projected();
     pass.normalize(weights.mlp_norm);
-    pass.mlp(weights.mlp);
+    const Experts& experts = config().layers[static_cast<std::size_t>(i)].experts;
+    if (experts.count == 0) pass.mlp(weights.mlp);
+    else mix_experts(pass, experts, weights.experts, experts_);
     pass.add_projected();
   }
 
@@ -136,6 +178,7 @@ class Qwen35 final : public CausalTransformer {
   std::vector<Layer> layers_;
   std::vector<RecurrentCache*> caches_;  // of each segment, in the layer that is computed
   GatedDeltaNetScratch recurrent_;
+  ExpertsScratch experts_;
 };
 
 void refuse_variants(const Json& config) {
@@ -205,6 +248,11 @@ int read_turned(const Json& config, int head_dim) {
   return turned;
 }
 
+int read_mtp_layers(const Json& config) {
+  const auto layers = config.find("mtp_num_hidden_layers");
+  return layers ? static_cast<int>(layers->integer(0, mtp_layers_max)) : 0;
+}
+
 /// Whether each layer has full attention; the others are recurrent.
 std::vector<bool> read_kinds(const Json& config, int layers) {
   std::vector<bool> full;
@@ -236,14 +284,25 @@ TransformerConfig describe_qwen35(const Json& whole) {
   refuse_variants(json);
   config.norm_offset = 1;
   config.unused = {"model.visual.", "mtp.", "model.mtp."};
+  for (int i = 0; i < read_mtp_layers(json); ++i) {  // a GGUF has them behind the layers of the target
+    config.unused.push_back("model.layers." + std::to_string(config.depth() + i) + ".");
+  }
   const AttentionLayer attention = read_gated_attention(json, config.hidden);
   const RecurrentShape recurrent = read_recurrent_shape(json);
   config.ropes = {read_rope(json, read_turned(json, attention.shape.head_dim))};
-  const int intermediate = positive(json, "intermediate_size");
+  const bool mixes = json.at("model_type").string().starts_with("qwen3_5_moe");
+  Experts experts;
+  if (mixes) {
+    experts = read_experts(json);
+    experts.normalized = true;
+    experts.shared = positive(json, "shared_expert_intermediate_size");
+  }
+  const int intermediate = mixes ? 0 : positive(json, "intermediate_size");
   const std::vector<bool> full = read_kinds(json, config.depth());
   for (std::size_t i = 0; i < full.size(); ++i) {
     LayerConfig& layer = config.layers[i];
     layer.intermediate = intermediate;
+    layer.experts = experts;
     if (full[i]) layer.mixer = attention;
     else layer.mixer = recurrent;
   }
@@ -251,7 +310,7 @@ TransformerConfig describe_qwen35(const Json& whole) {
 }
 
 std::unique_ptr<Model> load_qwen35(const WeightLoader& from, const TransformerConfig& config) {
-  return std::make_unique<Qwen35>(from, config);
+  return std::make_unique<Qwen35>(from, layout_of(from.weights), config);
 }
 
 }  // namespace draftproof

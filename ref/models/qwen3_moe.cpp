@@ -9,28 +9,6 @@
 namespace draftproof {
 namespace {
 
-constexpr int experts_max = 1 << 16;
-
-/// Two spellings are published; a file that has both must mean the same.
-int read_count(const Json& json) {
-  const auto local = json.find("num_local_experts");
-  const Json found = local ? *local : json.at("num_experts");
-  const auto count = static_cast<int>(found.integer(1, experts_max));
-  const auto other = json.find("num_experts");
-  if (other && other->integer(1, experts_max) != count) other->fail("differs from num_local_experts");
-  return count;
-}
-
-Experts read_experts(const Json& json) {
-  Experts experts;
-  experts.count = read_count(json);
-  experts.chosen = static_cast<int>(json.at("num_experts_per_tok").integer(1, experts.count));
-  experts.intermediate = positive(json, "moe_intermediate_size");
-  const auto normalized = json.find("norm_topk_prob");
-  experts.normalized = normalized && normalized->boolean();
-  return experts;
-}
-
 class Qwen3Moe final : public CausalTransformer {
  public:
   Qwen3Moe(const WeightLoader& from, const TransformerConfig& description) : CausalTransformer(from, description) {
@@ -52,12 +30,8 @@ class Qwen3Moe final : public CausalTransformer {
     pass.pre_norm_attention(config().attention(i), weights);
     pass.normalize(weights.mlp_norm);
     const Experts& experts = experts_of(i);
-    if (experts.count == 0) {
-      pass.mlp(weights.mlp);
-    } else {
-      const ExpertsWeights& routed = experts_[static_cast<std::size_t>(i)];
-      mix_experts(pass, experts, routed, route(pass, experts, routed, scratch_), scratch_);
-    }
+    if (experts.count == 0) pass.mlp(weights.mlp);
+    else mix_experts(pass, experts, experts_[static_cast<std::size_t>(i)], scratch_);
     pass.add_projected();
   }
 
@@ -77,7 +51,9 @@ TransformerConfig describe_qwen3_moe(const Json& json) {
   }
   set_window(json, slides ? read_window(json) : AttentionCache::everything, config);
 
-  const Experts experts = read_experts(json);
+  Experts experts = read_experts(json);
+  const auto normalized = json.find("norm_topk_prob");
+  experts.normalized = normalized && normalized->boolean();
   const auto step = json.find("decoder_sparse_step");
   const std::int64_t every = step ? step->integer(1, config.depth()) : 1;
   const auto dense = json.find("mlp_only_layers");

@@ -259,6 +259,8 @@ Rope llama3_rope(double theta, int width, const Llama3Scaling& scaling) {
   return rope;
 }
 
+double read_rope_theta(const Json& config) { return Fields(config).theta(default_theta); }
+
 Rope read_rope(const Json& config, int width) {
   const Fields fields(config);
   return rope_of(config, fields, fields.theta(default_theta), width);

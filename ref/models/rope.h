@@ -57,6 +57,9 @@ Rope linear_rope(double theta, int width, double factor);
 Rope yarn_rope(double theta, int width, const YarnScaling& scaling);
 Rope llama3_rope(double theta, int width, const Llama3Scaling& scaling);
 
+/// Reads rope_theta; 10 000 when it is missing.
+double read_rope_theta(const Json& config);
+
 /// Reads rope_theta with rope_scaling or rope_parameters, in every published spelling, for `width` dimensions: default,
 /// linear, llama3 or yarn. Throws Error, naming file and field, for other kinds and for fields that contradict each
 /// other. `dynamic` is refused for good: its frequencies depend on the longest position of a call, so the bits of a row

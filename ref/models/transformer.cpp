@@ -29,7 +29,8 @@ struct Widths {
   explicit Widths(const TransformerConfig& config) noexcept {
     intermediate = config.layer_embedding;
     for (const LayerConfig& layer : config.layers) {
-      intermediate = std::max({intermediate, layer.intermediate, layer.experts.intermediate});
+      const Experts& experts = layer.experts;
+      intermediate = std::max({intermediate, layer.intermediate, experts.intermediate, experts.shared});
       const auto* const attention = std::get_if<AttentionLayer>(&layer.mixer);
       if (attention == nullptr) continue;
       qkv = std::max(qkv, attention->projected());

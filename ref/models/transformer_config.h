@@ -44,6 +44,7 @@ struct Experts {
   int count = 0;  // 0: the layer has none
   int chosen = 0;
   int intermediate = 0;
+  int shared = 0;           // the intermediate size of an MLP that every row goes through as well; 0: there is none
   bool normalized = false;  // the weights of the chosen add up to 1
 };
 

@@ -58,7 +58,8 @@ TEST(Fixtures, EveryCheckpointIsReadableToTheLastTensor) {
   for (const auto& path : paths) {
     const Checkpoint checkpoint(path);
     EXPECT_FALSE(checkpoint.tensors().empty()) << path;
-    EXPECT_GT(checkpoint.config().at("hidden_size").integer(1, 1 << 20), 0) << path;
+    const Json config = checkpoint.config().find("text_config").value_or(checkpoint.config());
+    EXPECT_GT(config.at("hidden_size").integer(1, 1 << 20), 0) << path;
     for (const auto& [name, tensor] : checkpoint.tensors()) {
       const std::vector<float> values = checkpoint.floats(name, tensor.shape);
       EXPECT_TRUE(std::ranges::any_of(values, [](float value) { return value != 0; })) << path << " " << name;

@@ -221,7 +221,8 @@ TEST(Scalar, ConvolutionAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
 // relative error of exp_error, and rounds: e' = e a + |S| a (exp_error + u). The sums have n = key_dim fma each,
 // gamma_n of the sum of magnitudes, and their terms the errors e'. The last factor covers the products of two errors.
 TEST(Scalar, TheDeltaRuleAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
-  for (const DeltaShape& shape : {DeltaShape{1, 2, 24, 5}, DeltaShape{2, 2, 128, 17}}) {
+  for (const DeltaShape& shape : {DeltaShape{1, 2, 24, 5}, DeltaShape{2, 2, 128, 17}, DeltaShape{2, 6, 8, 3},
+                                  DeltaShape{2, 6, 8, 3, true}}) {
     const DeltaInputs inputs(shape, 12, 3);
     const std::vector<float> got = inputs.run(scalar(), 12, shape.value_heads);
     const float* const state = got.data() + inputs.rows * inputs.values;
@@ -232,7 +233,8 @@ TEST(Scalar, TheDeltaRuleAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
         std::vector<double> s(n);
         std::vector<double> e(n);
         for (int i = 0; i < n; ++i) s[i] = inputs.state[delta_state_at(shape, h, i, v)];
-        const int key_at = h / (shape.value_heads / shape.key_heads) * n;
+        const int group = shape.value_heads / shape.key_heads;
+        const int key_at = (shape.dealt ? h % shape.key_heads : h / group) * n;
         for (int r = 0; r < inputs.rows; ++r) {
           const DeltaRows row = inputs.from(r);
           const float* const k = row.keys + key_at;

@@ -302,7 +302,8 @@ TEST(Vector, TheDeltaRuleHasTheBitsOfTheScalarTableHoweverRowsAndHeadsAreCut) {
   for (const Kernels* table : canonical_tables()) {
     for (int value_dim = 1; value_dim <= 150; value_dim += 1 + value_dim / 20) {
       const int key_heads = 1 + numbers.below(3);
-      const DeltaShape shape = {key_heads, key_heads * (1 + numbers.below(3)), 1 + numbers.below(40), value_dim};
+      const DeltaShape shape = {key_heads, key_heads * (1 + numbers.below(3)), 1 + numbers.below(40), value_dim,
+                                numbers.below(2) == 1};
       const DeltaInputs inputs(shape, 1 + numbers.below(7), static_cast<std::uint64_t>(value_dim));
       const std::vector<float> expected = inputs.run(scalar(), inputs.rows, shape.value_heads);
       for (const int pieces : {1, 2, 3, inputs.rows}) {

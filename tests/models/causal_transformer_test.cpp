@@ -117,6 +117,8 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
       return twin.stretch && twin.stretch->at("rope_type").string() == "yarn" && !twin.stretch->find("mscale");
     case Mistake::other_experts_weights:
     case Mistake::next_expert: return twin.config().find("num_experts_per_tok") || has_router;
+    case Mistake::no_shared_expert:
+    case Mistake::ungated_shared_expert: return twin.has("layers.0.mlp.shared_expert_gate.weight");
     case Mistake::window_longer:
     case Mistake::window_shorter:
       return twin.gemma != 0 ||
@@ -165,15 +167,13 @@ TEST_P(TargetFixture, EveryMistakeExceedsTheBoundAHundredfold) {
   for (const Mistake mistake :
        {Mistake::swapped_head_norms, Mistake::no_key_norm, Mistake::no_key_bias, Mistake::bias_on_turned_keys,
         Mistake::unstretched_rope, Mistake::evenly_stretched_rope, Mistake::plain_magnitude, Mistake::ungrown_queries,
-        Mistake::no_output_bias,
-        Mistake::no_mlp_bias, Mistake::other_experts_weights, Mistake::next_expert, Mistake::window_longer,
-        Mistake::window_shorter, Mistake::keys_one_position_late,
-        Mistake::interleaved_rope, Mistake::heads_dealt_out, Mistake::unscaled_scores, Mistake::sees_the_next_row,
-        Mistake::blind_to_itself,
-        Mistake::swapped_gate_and_up, Mistake::swapped_layer_norms, Mistake::no_final_norm,
-        Mistake::norms_without_offset, Mistake::no_gate, Mistake::gates_behind_queries, Mistake::whole_heads_turned,
-        Mistake::frequencies_of_heads, Mistake::no_embedding_scale, Mistake::no_cap,
-        Mistake::final_norm_without_offset, Mistake::no_post_norms, Mistake::scale_of_heads, Mistake::no_score_cap,
+        Mistake::no_output_bias, Mistake::no_mlp_bias, Mistake::other_experts_weights, Mistake::next_expert,
+        Mistake::no_shared_expert, Mistake::ungated_shared_expert, Mistake::window_longer, Mistake::window_shorter,
+        Mistake::keys_one_position_late, Mistake::interleaved_rope, Mistake::heads_dealt_out, Mistake::unscaled_scores,
+        Mistake::sees_the_next_row, Mistake::blind_to_itself, Mistake::swapped_gate_and_up,
+        Mistake::swapped_layer_norms, Mistake::no_final_norm, Mistake::norms_without_offset, Mistake::no_gate,
+        Mistake::gates_behind_queries, Mistake::whole_heads_turned, Mistake::frequencies_of_heads,
+        Mistake::no_embedding_scale, Mistake::no_cap, Mistake::final_norm_without_offset, Mistake::no_post_norms, Mistake::scale_of_heads, Mistake::no_score_cap,
         Mistake::cap_before_scale, Mistake::exact_gelu, Mistake::swapped_ropes, Mistake::stretched_everywhere,
         Mistake::rotated_width_divides, Mistake::no_value_norm, Mistake::values_from_normed_keys, Mistake::other_donor,
         Mistake::shared_keys_turned_on, Mistake::no_layer_scalar, Mistake::scalar_on_branch,

@@ -331,6 +331,52 @@ TEST_P(DFlashFixture, ALongContextIsWithinTheRoundingBoundOfTheTwin) {
   EXPECT_LE(worst_ratio(ours.logits, want, vocabulary, bounds[2]), 1);
 }
 
+/// A copy of a draft whose projections, those of attention and of the MLP, have biases.
+void copy_with_biases(const std::filesystem::path& original, const TemporaryFolder& folder) {
+  const Checkpoint from(original);
+  std::vector<Tensor> tensors;
+  unsigned number = 0;
+  for (const auto& [name, tensor] : from.tensors()) {
+    tensors.push_back({name, tensor.type_name, tensor.shape, stored_bytes(tensor)});
+    if (!name.ends_with("_proj.weight")) continue;
+    std::vector<float> bias;
+    for (std::int64_t i = 0; i < tensor.shape[0]; ++i) {
+      bias.push_back(static_cast<float>(++number * 37 % 64) / 64 - 0.5F);
+    }
+    tensors.push_back({name.substr(0, name.size() - 6) + "bias", "F32", {tensor.shape[0]}, bytes_of(bias)});
+  }
+  folder.write("model.safetensors", safetensors(tensors));
+  std::filesystem::copy(original / "answers.h5", folder.path() / "answers.h5");
+  std::string config = bytes_of_file(original / "config.json");
+  const std::string unbiased = "\"attention_bias\": false";
+  ASSERT_NE(config.find(unbiased), std::string::npos);
+  config.replace(config.find(unbiased), unbiased.size(), "\"attention_bias\": true, \"mlp_bias\": true");
+  folder.write("config.json", config);
+}
+
+TEST(DFlashBiases, OfProjectionsAreAddedToBlocksAndToTheirContext) {
+  const auto original = external_dir / "dflash-full";
+  const TemporaryFolder folder;
+  copy_with_biases(original, folder);
+  const Question question(Hdf5::open(folder.path() / "answers.h5"), 6);
+  const TwinCheckpoint target(target_of(folder.path()));
+  const auto twin = [&, draft = TwinCheckpoint(folder.path())](Rounding round, Mistake mistake) {
+    return draft_answers(draft, target, widened(question.features, draft["fc"].width), question.block, round, mistake);
+  };
+  Bounds bounds = bounds_of([&](Rounding round) { return twin(round, Mistake::none); });
+  bounds[2].erase(bounds[2].begin());
+  Pair pair(folder.path(), best_kernels());
+  const Answer ours = ask(pair.draft, question);
+  const auto ratio = [&](Mistake mistake) {
+    const Rows logits = twin(Rounding(), mistake)[2];
+    return worst_ratio(ours.logits, from_row_one(logits.at, logits.width), logits.width, bounds[2]);
+  };
+  EXPECT_LE(ratio(Mistake::none), 1);
+  EXPECT_GT(ratio(Mistake::no_key_bias), 100);
+  EXPECT_GT(ratio(Mistake::no_output_bias), 100);
+  EXPECT_GT(ratio(Mistake::no_mlp_bias), 100);
+}
+
 TEST(DFlashRope, OfADraftMayBeStretched) {
   const auto original = external_dir / "dflash-full";
   const TemporaryFolder folder;

@@ -35,7 +35,7 @@ inline const std::string tiny_targets[] = {"qwen3-tiny-tied",   "qwen3-tiny-shar
                                            "mistral-tiny-nemo", "ministral3-tiny", "qwen3-moe-tiny-mixed",
                                            "qwen3-moe-tiny-unnormalized"};
 inline const std::string tiny_hybrid_targets[] = {"qwen35-tiny-nested", "qwen35-tiny-irregular",
-                                                  "qwen35-tiny-rectangular"};
+                                                  "qwen35-tiny-rectangular", "qwen35-moe-tiny"};
 inline const std::string tiny_gemma_targets[] = {"gemma2-tiny", "gemma3-tiny", "gemma3-tiny-nested", "gemma4-tiny",
                                                  "gemma4-tiny-shared", "gemma4-tiny-donors", "gemma4-tiny-experts"};
 inline const std::string tiny_sliding_targets[] = {"qwen3-tiny-tied", "qwen3-tiny-sharded", "qwen3-tiny-odd",

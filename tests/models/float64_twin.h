@@ -129,6 +129,8 @@ enum class Mistake {
   no_mlp_bias,
   other_experts_weights,  // normalized where they are not, and the reverse
   next_expert,            // expert e + 1 where the router says e
+  no_shared_expert,
+  ungated_shared_expert,
   heads_dealt_out,        // query head h reads kv head h mod kv_heads
   unscaled_scores,
   sees_the_next_row,
@@ -183,7 +185,7 @@ class TwinCheckpoint {
     config_ = config_.find("text_config").value_or(config_);
     const std::string& type = config_.at("model_type").string();
     if (type.starts_with("gemma")) gemma = type[5] - '0';
-    const bool hybrid = config_.at("model_type").string() == "qwen3_5_text";
+    const bool hybrid = type.starts_with("qwen3_5");
     for (const auto& [name, tensor] : checkpoint.tensors()) {
       const std::vector<float> values = checkpoint.floats(name, tensor.shape);
       Rows& rows = tensors_[name.starts_with("model.") ? name.substr(6) : name];
@@ -482,12 +484,14 @@ inline Rows gated_mlp(const TwinCheckpoint& checkpoint, const std::string& prefi
   return project("down", activation_format(std::move(gate), checkpoint[prefix + "down_proj"], round));
 }
 
-/// Computes a mixture of experts, stored one by one. `prefix` is everything before "gate.weight".
+/// Computes a mixture of experts, stored one by one, and the shared one. `prefix` is everything before "gate.weight".
 inline Rows mixed_experts(const TwinCheckpoint& checkpoint, const std::string& prefix, const Rows& x, Rounding& round,
                           Mistake mistake) {
+  const bool shared = checkpoint.has(prefix + "shared_expert_gate.weight");
   const Rows logits = times(x, checkpoint[prefix + "gate"], round);
   const auto chosen = static_cast<std::size_t>(checkpoint.config().at("num_experts_per_tok").integer(1, 1 << 16));
-  const bool normalized = checkpoint.config().at("norm_topk_prob").boolean();
+  const auto normalized_field = checkpoint.config().find("norm_topk_prob");
+  const bool normalized = normalized_field ? normalized_field->boolean() : shared;
   Rows y(x.rows(), x.width);
   for (int r = 0; r < x.rows(); ++r) {
     const double* const of = logits.row(r);
@@ -514,6 +518,13 @@ inline Rows mixed_experts(const TwinCheckpoint& checkpoint, const std::string& p
           gated_mlp(checkpoint, prefix + "experts." + std::to_string(expert) + ".", one, round, mistake);
       for (int i = 0; i < x.width; ++i) y.row(r)[i] = round(y.row(r)[i] + round(weight * out.row(0)[i]));
     }
+  }
+  if (!shared || mistake == Mistake::no_shared_expert) return y;
+  const Rows gates = times(x, checkpoint[prefix + "shared_expert_gate"], round);
+  const Rows out = gated_mlp(checkpoint, prefix + "shared_expert.", x, round, mistake);
+  for (int r = 0; r < x.rows(); ++r) {
+    const double gate = mistake == Mistake::ungated_shared_expert ? 1 : round(1 / (1 + std::exp(-gates.row(r)[0])));
+    for (int i = 0; i < x.width; ++i) y.row(r)[i] = round(y.row(r)[i] + round(gate * out.row(r)[i]));
   }
   return y;
 }

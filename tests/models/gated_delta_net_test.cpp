@@ -61,7 +61,7 @@ struct Layer {
     weights.in = PackedMatrix(kernels, {&in_view, 1});
     weights.out = PackedMatrix(kernels, {&out_view, 1});
     weights.convolution = convolution;
-    weights.a_log = a_log;
+    weights.rates = rates_of(a_log);
     weights.dt_bias = dt_bias;
     weights.norm = norm;
     std::vector<std::unique_ptr<LayerCache>> layers;

@@ -109,7 +109,7 @@ TEST(Qwen35, EveryBadFieldIsRefusedByName) {
            {"partial_rotary_factor", "0.25", "partial_rotary_factor: differs from another partial_rotary_factor"},
            {"rope_parameters", R"({"partial_rotary_factor": 0.2})", "makes RoPE turn 3 of 16 values of a head"},
            {"rope_parameters", R"({"partial_rotary_factor": 2})", "partial_rotary_factor: must lie above 0"},
-           {"architectures", R"(["Qwen3_5MoeForCausalLM"])", "'Qwen3_5MoeForCausalLM' is not a target"},
+           {"mtp_num_hidden_layers", "-1", "field mtp_num_hidden_layers"},
            {"model_type", R"("qwen3_next")", "is not a target draftproof knows"},
        }) {
     try {

@@ -67,6 +67,7 @@ void add_bench(Command& app) {
   add_bench_kernels(command);
   add_bench_prefill(command);
   add_bench_prefix(command);
+  add_bench_quantization(command);
   add_bench_sampling(command);
   add_bench_speculate(command);
   add_bench_tokenizer(command);

@@ -13,6 +13,7 @@ void add_bench_decode(Command& bench);
 void add_bench_kernels(Command& bench);
 void add_bench_prefill(Command& bench);
 void add_bench_prefix(Command& bench);
+void add_bench_quantization(Command& bench);
 void add_bench_sampling(Command& bench);
 void add_bench_speculate(Command& bench);
 void add_bench_tokenizer(Command& bench);

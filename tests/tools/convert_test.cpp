@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+// A GGUF that was written of a folder is the model of the folder.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "kernels/threads.h"
+#include "ref/base/error.h"
+#include "ref/models/models.h"
+#include "tests/tools/command.h"
+#include "tools/convert/gguf_model.h"
+
+namespace draftproof::test::convert_test {
+namespace {
+
+using nlohmann::json;
+
+std::string external(const std::string& name) { return fixture("external/" + name); }
+
+/// Writes the model without a tokenizer.
+std::string converted(const Checkpoint& from, Format type, const Folder& folder) {
+  const std::string file = (folder.path() / "model.gguf").string();
+  const std::string architecture = gguf_architecture(from.config());
+  GgufFields fields;
+  add_model_fields(from, architecture, type, fields);
+  write_gguf(file, fields, gguf_tensors(from, architecture, type));
+  return file;
+}
+
+/// The logits of all rows of a fixed text that is longer than every window and chunk of the models.
+std::vector<float> logits_of(Model& model) {
+  constexpr int length = 40;
+  std::vector<Token> text;
+  for (int i = 0; i < length; ++i) text.push_back((i * 37 + 5) % model.vocabulary());
+  const std::unique_ptr<Cache> cache = model.new_cache(length, length);
+  const Transaction transaction = cache->begin(length);
+  Outputs outputs;
+  forward_alone(model, {.cache = cache.get(), .tokens = text}, outputs);
+  return {outputs.logits.begin(), outputs.logits.end()};
+}
+
+std::vector<float> logits_of(const Checkpoint& files, const LoadOptions& options) {
+  return logits_of(*load_model(files, options));
+}
+
+const char* const exact_names[] = {"qwen3-tiny-tied",   "qwen3-tiny-odd",   "qwen2-tiny-tied",  "qwen2-tiny-untied",
+                                   "llama-tiny-plain",  "llama-tiny-biased", "llama-tiny-linear", "llama-tiny-yarn",
+                                   "mistral-tiny-nemo", "ministral3-tiny"};
+
+TEST(Convert, InFloatsHasTheBitsOfTheFolder) {
+  for (const char* name : exact_names) {
+    const Checkpoint from(external(name));
+    const Folder folder;
+    const Checkpoint gguf(converted(from, Format::f32, folder));
+    EXPECT_EQ(logits_of(gguf, best_kernels()), logits_of(from, best_kernels())) << name;
+  }
+}
+
+TEST(Convert, QuantizedHasTheBitsOfTheFolderQuantizedOnLoad) {
+  const Checkpoint from(fixture("models/tale-target"));
+  const Folder folder;
+  const Checkpoint gguf(converted(from, Format::q8_0, folder));
+  EXPECT_EQ(logits_of(gguf, best_kernels()), logits_of(from, {best_kernels(), Quantization::q8}));
+  EXPECT_NE(logits_of(gguf, best_kernels()), logits_of(from, best_kernels()));
+}
+
+/// llama3's divisors are rounded once more; of Qwen3.5 so is -exp(A_log), and out_proj adds heads in another order.
+TEST(Convert, WhatIsStoredInAnotherFormIsTheSameButForRounding) {
+  for (const char* name : {"llama-tiny-stretched", "qwen35-tiny-nested", "qwen35-tiny-irregular",
+                           "qwen35-tiny-rectangular", "qwen35-moe-tiny"}) {
+    const Checkpoint from(external(name));
+    const Folder folder;
+    const std::vector<float> got = logits_of(Checkpoint(converted(from, Format::f32, folder)), best_kernels());
+    const std::vector<float> want = logits_of(from, best_kernels());
+    ASSERT_EQ(got.size(), want.size());
+    double largest = 0;
+    double difference = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      largest = std::max(largest, std::fabs(double{want[i]}));
+      difference = std::max(difference, std::fabs(double{got[i]} - want[i]));
+    }
+    EXPECT_LE(difference, 1e-4 * largest) << name;
+  }
+}
+
+TEST(Convert, WhatAGgufCannotSayIsRefusedByName) {
+  const std::pair<const char*, const char*> refused[] = {
+      {"mistral-tiny-windowed", "sliding_window: layers with a sliding window have no form in a GGUF of llama"},
+      {"qwen2-tiny-windowed", "sliding_window"},
+      {"qwen3-moe-tiny-mixed", "layers with and without experts have no form in a GGUF of qwen3moe"},
+      {"qwen3-moe-tiny-unnormalized", "norm_topk_prob: must be true in a GGUF of qwen3moe"}};
+  for (const auto& [name, words] : refused) {
+    const Folder folder;
+    try {
+      converted(Checkpoint(external(name)), Format::f32, folder);
+      ADD_FAILURE() << name;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr(name), testing::HasSubstr(words)));
+    }
+  }
+}
+
+/// The text that a model generates, and its tokens.
+json told(const std::string& model, std::vector<std::string> more) {
+  more.insert(more.begin(), {"generate", model, "--prompt", "Long ago, near the mill", "--max-new-tokens", "40",
+                             "--quiet", "--json", "-"});
+  const Outcome outcome = run_command(more);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  return json::parse(outcome.out);
+}
+
+TEST(Convert, ATargetWithItsTokenizerAndItsDraftTellTheTaleOfTheFolders) {
+  const Folder folder;
+  const std::string target = (folder.path() / "target.gguf").string();
+  const std::string draft = (folder.path() / "draft.gguf").string();
+  const std::string tale = fixture("models/tale-target");
+  const Outcome one = run_command({"convert", tale, target});
+  ASSERT_EQ(one.status, 0) << one.err;
+  EXPECT_THAT(one.out, testing::HasSubstr("qwen3, "));
+  const Outcome two = run_command({"convert", fixture("models/tale-dflash"), draft, "--tokenizer", tale, "--quiet"});
+  ASSERT_EQ(two.status, 0) << two.err;
+  EXPECT_EQ(two.out, "");
+  const json want = told(tale, {});
+  const json got = told(target, {"--draft", "dflash:" + draft});
+  EXPECT_EQ(got["text"], want["text"]);
+  EXPECT_EQ(got["tokens"], want["tokens"]);
+  const json drafted = told(tale, {"--draft", "dflash:" + fixture("models/tale-dflash")});
+  EXPECT_EQ(got["statistics"]["accepted"], drafted["statistics"]["accepted"]);
+  EXPECT_EQ(got["statistics"]["rounds"], drafted["statistics"]["rounds"]);
+}
+
+TEST(Convert, LosesNothingInTheTypeOfTheFolderAndLittleInOthers) {
+  const Folder folder;
+  const std::string tale = fixture("models/tale-target");
+  const std::string exact = (folder.path() / "exact.gguf").string();
+  const std::string close = (folder.path() / "close.gguf").string();
+  ASSERT_EQ(run_command({"convert", tale, exact, "--type", "bf16"}).status, 0);
+  ASSERT_EQ(run_command({"convert", tale, close, "--type", "q4_0"}).status, 0);
+  const Outcome outcome = run_command({"bench", "quantization", tale, exact, close, "--json", "-"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  std::map<std::string, double> errors;
+  const json result = json::parse(outcome.out);
+  for (const json& row : result["files"]) errors[row["type"]] = row["relative_error"];
+  EXPECT_EQ(errors.at("BF16"), 0);
+  EXPECT_GT(errors.at("Q8_0"), 0) << "the embedding, whose rows are no multiple of q6_k's blocks";
+  EXPECT_LT(errors.at("Q8_0"), 0.01);
+  EXPECT_GT(errors.at("Q4_0"), errors.at("Q8_0"));
+  EXPECT_LT(errors.at("Q4_0"), 0.12);
+}
+
+TEST(Convert, RefusesBadInputInOneSentenceAndWritesNothing) {
+  const Folder folder;
+  const std::string file = (folder.path() / "model.gguf").string();
+  struct Case {
+    std::vector<std::string> words;
+    const char* message;
+  };
+  for (const Case& bad : std::vector<Case>{
+           {{"convert", external("qwen3-tiny-tied"), file}, "has no tokenizer.json; give the folder of one with"},
+           {{"convert", external("qwen3-tiny-tied"), file, "--tokenizer", fixture("models/tale-target")},
+            "has 2048 tokens, but the model only"},
+           {{"convert", fixture("models/tale-target"), file, "--type", "q3"}, "there is no type of weights named 'q3'"},
+           {{"convert", folder.path().string(), file}, "has neither model.safetensors nor"}}) {
+    const Outcome outcome = run_command(bad.words);
+    EXPECT_EQ(outcome.status, 3) << bad.message;
+    EXPECT_THAT(outcome.err, testing::HasSubstr(bad.message));
+    EXPECT_FALSE(std::filesystem::exists(file));
+  }
+}
+
+}  // namespace
+}  // namespace draftproof::test::convert_test

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include "kernels/threads.h"
+#include "ref/base/error.h"
+#include "ref/models/transformer_config.h"
+#include "ref/text/tokenizer.h"
+#include "tools/commands.h"
+#include "tools/convert/gguf_model.h"
+#include "tools/interrupt.h"
+#include "tools/progress.h"
+#include "tools/synthetic.h"
+
+namespace draftproof {
+namespace {
+
+struct ConvertOptions {
+  std::string from;
+  std::string to;
+  std::string type = "bf16";
+  std::string tokenizer;
+  int threads = 0;
+  bool quiet = false;
+};
+
+/// A text with what tokenizers divide in different ways: digits, contractions, spaces, marks, scripts, symbols.
+constexpr const char* probe =
+    "Hello, world! It's 12345 o'clock; we'LL see...\n\n\tdef f(x):\r\n    return x**2 // 3\n\n\n"
+    "na\u00efve \u0928\u092e\u0938\u094d\u0924\u0947 \u4f60\u597d\uff0c\u4e16\u754c "
+    "\U0001f600\U0001f468\u200d\U0001f469 3.14e-5 /path/to  trailing   ";
+
+/// Throws Error unless the tokenizer of the written file gives the tokens of the folder's for the probe.
+void check_tokenizer(const std::filesystem::path& folder, const std::filesystem::path& file) {
+  const std::vector<Token> wanted = Tokenizer::load(folder / "tokenizer.json").encode(probe);
+  if (Tokenizer::load(file).encode(probe) == wanted) return;
+  std::error_code error;
+  std::filesystem::remove(file, error);
+  throw Error(file.string() + ": not kept, because its tokenizer does not divide texts as " +
+              (folder / "tokenizer.json").string() + " does; what that file says, a GGUF cannot");
+}
+
+/// The tensors, with progress shown while they are read.
+std::vector<GgufTensor> watched(std::vector<GgufTensor> tensors, const std::string& file, Progress& progress) {
+  const std::atomic<bool>* const interrupted = watch_for_interrupt();
+  for (GgufTensor& tensor : tensors) {
+    tensor.rows.read = [&progress, interrupted, file, name = tensor.name, read = std::move(tensor.rows.read)](
+                           int first, int rows, void* to) {
+      if (interrupted->load()) throw Error(file + ": interrupted; the file is not written");
+      progress.show(name);
+      read(first, rows, to);
+    };
+  }
+  return tensors;
+}
+
+Exit convert(const ConvertOptions& options) {
+  if (options.threads > 0) set_threads(options.threads);
+  const Format type = format_named(options.type);
+  const Checkpoint from(options.from);
+  if (from.metadata() != nullptr) {
+    throw Error(options.from + ": is a GGUF already; convert the Hugging Face folder that it was made of");
+  }
+  require_replaceable(options.to);
+  const std::string architecture = gguf_architecture(from.config());
+  const std::filesystem::path folder = options.tokenizer.empty() ? options.from : options.tokenizer;
+  GgufFields fields;
+  add_model_fields(from, architecture, type, fields);
+  const Json config = text_config(from.config());
+  add_vocabulary(folder, architecture, positive(config, "vocab_size"), fields);
+
+  Progress progress(options.quiet);
+  const std::vector<GgufTensor> tensors = watched(gguf_tensors(from, architecture, type), options.to, progress);
+  with_workers([&] { write_gguf(options.to, fields, tensors); });
+  progress.show("");
+  check_tokenizer(folder, options.to);
+  if (!options.quiet) {
+    fmt::print("{}: {}, {} tensors, {} bytes\n", options.to, architecture, tensors.size(),
+               std::filesystem::file_size(options.to));
+  }
+  return Exit::pass;
+}
+
+}  // namespace
+
+void add_convert(Command& app) {
+  auto options = std::make_shared<ConvertOptions>();
+  Command& command = app.subcommand("convert", "write a Hugging Face folder, target or draft, as a GGUF file");
+  command.option("folder", options->from, "the folder with config.json and model.safetensors").required();
+  command.option("file", options->to, "the file to write, NAME.gguf").required();
+  command.option("--type", options->type, "type of the weights: " + format_names()).show_default();
+  command.option("--tokenizer", options->tokenizer, "folder of the tokenizer, where the model's own has none");
+  add_threads_option(command, options->threads);
+  command.group("Output");
+  command.flag("--quiet", options->quiet, "print nothing but errors");
+  command.action([options] { return convert(*options); });
+}
+
+}  // namespace draftproof

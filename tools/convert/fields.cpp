@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <variant>
+
+#include "ref/base/error.h"
+#include "ref/formats/gguf_names.h"
+#include "ref/formats/printable.h"
+#include "ref/models/dflash.h"
+#include "ref/models/models.h"
+#include "ref/models/rope.h"
+#include "ref/models/transformer_config.h"
+#include "tools/convert/gguf_model.h"
+
+namespace draftproof {
+namespace {
+
+struct Name {
+  std::string_view model_type;
+  const char* gguf;
+};
+
+constexpr Name names[] = {
+    {"qwen3", "qwen3"},           {"qwen2", "qwen2"},          {"qwen3_moe", "qwen3moe"},
+    {"llama", "llama"},           {"mistral", "llama"},        {"ministral3", "mistral3"},
+    {"mistral3", "mistral3"},     {"qwen3_5", "qwen35"},       {"qwen3_5_text", "qwen35"},
+    {"qwen3_5_moe", "qwen35moe"}, {"qwen3_5_moe_text", "qwen35moe"},
+};
+
+/// Adds keys "<architecture>.<name>".
+class Keys {
+ public:
+  Keys(const std::string& architecture, GgufFields& fields) : prefix_(architecture + "."), fields_(fields) {}
+  void size(const char* name, std::int64_t value) { fields_.size(prefix_ + name, static_cast<std::uint32_t>(value)); }
+  void number(const char* name, double value) { fields_.number(prefix_ + name, static_cast<float>(value)); }
+  void truth(const char* name, bool value) { fields_.truth(prefix_ + name, value); }
+  void text(const char* name, const std::string& value) { fields_.text(prefix_ + name, value); }
+  void integers(const char* name, const std::vector<std::int32_t>& value) { fields_.integers(prefix_ + name, value); }
+
+ private:
+  std::string prefix_;
+  GgufFields& fields_;
+};
+
+/// The block that describes how RoPE is scaled; the config itself when it has none.
+Json rope_block(const Json& config) {
+  for (const char* name : {"rope_parameters", "rope_scaling"}) {
+    if (const auto block = config.find(name)) return *block;
+  }
+  return config;
+}
+
+void add_rope(const Json& config, const Rope& rope, Keys& keys) {
+  keys.number("rope.freq_base", read_rope_theta(config));
+  if (rope.kind == "default" || rope.kind == "llama3") return;  // llama3 is a tensor
+  const Json block = rope_block(config);
+  keys.text("rope.scaling.type", rope.kind);
+  const auto factor = block.find("factor");
+  if (!factor) block.fail("needs factor, without which a GGUF cannot hold it");
+  keys.number("rope.scaling.factor", factor->number());
+  if (rope.kind == "linear") return;
+  for (const char* name : {"attention_factor", "truncate"}) {
+    const auto found = block.find(name);
+    if (found && !(found->is_boolean() && found->boolean())) found->fail("has no key in a GGUF");
+  }
+  const auto original = block.find("original_max_position_embeddings");
+  keys.size("rope.scaling.original_context_length",
+            original ? original->integer(1, 1 << 30) : config.at("max_position_embeddings").integer(1, 1 << 30));
+  for (const auto& [field, key] : {std::pair("beta_fast", "rope.scaling.yarn_beta_fast"),
+                                   {"beta_slow", "rope.scaling.yarn_beta_slow"},
+                                   {"mscale_all_dim", "rope.scaling.yarn_log_multiplier"}}) {
+    const auto found = block.find(field);
+    if (found && found->number() != 0) keys.number(key, found->number());
+  }
+  if (const auto mscale = block.find("mscale"); mscale && mscale->number() != 0 && mscale->number() != 1) {
+    mscale->fail("must be 1 in a GGUF");
+  }
+}
+
+void add_experts(const Experts& experts, Keys& keys) {
+  keys.size("expert_count", experts.count);
+  keys.size("expert_used_count", experts.chosen);
+  keys.size("expert_feed_forward_length", experts.intermediate);
+  if (experts.shared > 0) keys.size("expert_shared_feed_forward_length", experts.shared);
+}
+
+void add_recurrence(const TransformerConfig& config, const RecurrentShape& shape, Keys& keys) {
+  keys.size("ssm.conv_kernel", shape.conv_width);
+  keys.size("ssm.state_size", shape.delta.key_dim);
+  keys.size("ssm.group_count", shape.delta.key_heads);
+  keys.size("ssm.time_step_rank", shape.delta.value_heads);
+  keys.size("ssm.inner_size", shape.value_floats());
+  std::vector<std::int32_t> recurrent;
+  for (const LayerConfig& layer : config.layers) {
+    recurrent.push_back(std::holds_alternative<RecurrentShape>(layer.mixer) ? 1 : 0);
+  }
+  const auto first = std::ranges::find(recurrent, 0);
+  const auto interval = static_cast<std::int64_t>(first - recurrent.begin()) + 1;
+  bool regular = true;
+  for (std::size_t i = 0; i < recurrent.size(); ++i) {
+    regular = regular && (recurrent[i] == 0) == ((static_cast<std::int64_t>(i) + 1) % interval == 0);
+  }
+  if (regular) keys.size("full_attention_interval", interval);
+  else keys.integers("attention.recurrent_layers", recurrent);
+}
+
+/// llama.cpp's graphs of these architectures have neither a window nor layers with and without experts.
+void refuse_what_has_no_key(const Json& json, const TransformerConfig& config, const std::string& architecture) {
+  for (const LayerConfig& layer : config.layers) {
+    const auto* const attention = std::get_if<AttentionLayer>(&layer.mixer);
+    if (attention != nullptr && attention->window != AttentionCache::everything) {
+      json.at("sliding_window").fail("layers with a sliding window have no form in a GGUF of " + architecture);
+    }
+    if ((layer.experts.count == 0) != (config.layers[0].experts.count == 0)) {
+      json.fail("layers with and without experts have no form in a GGUF of " + architecture);
+    }
+    if (layer.experts.count > 0 && !layer.experts.normalized) {
+      json.find("norm_topk_prob").value_or(json).fail("must be true in a GGUF of " + architecture);
+    }
+  }
+}
+
+void add_attention(const AttentionLayer& layer, const Rope& rope, Keys& keys) {
+  keys.size("attention.head_count", layer.shape.heads);
+  keys.size("attention.head_count_kv", layer.shape.kv_heads);
+  keys.size("attention.key_length", layer.shape.head_dim);
+  keys.size("attention.value_length", layer.shape.head_dim);
+  keys.size("rope.dimension_count", 2 * rope.half());
+}
+
+void add_transformer(const Json& json, const TransformerConfig& config, Keys& keys) {
+  keys.size("block_count", config.depth());
+  keys.size("context_length", config.context);
+  keys.size("embedding_length", config.hidden);
+  keys.size("vocab_size", config.vocabulary);
+  keys.number("attention.layer_norm_rms_epsilon", config.epsilon);
+  for (const LayerConfig& layer : config.layers) {
+    if (const auto* const attention = std::get_if<AttentionLayer>(&layer.mixer)) {
+      add_attention(*attention, config.ropes[0], keys);
+      break;
+    }
+  }
+  const LayerConfig& first = config.layers[0];
+  const auto intermediate = json.find("intermediate_size");
+  if (first.intermediate > 0) keys.size("feed_forward_length", first.intermediate);
+  else if (intermediate) keys.size("feed_forward_length", intermediate->integer(1, 1 << 24));
+  if (first.experts.count > 0) add_experts(first.experts, keys);
+  add_rope(json, config.ropes[0], keys);
+}
+
+void add_target(const Json& whole, const std::string& architecture, Keys& keys) {
+  const TransformerConfig config = describe(whole);
+  const Json json = text_config(whole);
+  refuse_what_has_no_key(json, config, architecture);
+  add_transformer(json, config, keys);
+  if (architecture == "mistral3") {
+    const auto beta = rope_block(json).find("llama_4_scaling_beta");
+    if (beta) keys.number("attention.temperature_scale", beta->number());
+  }
+  for (const LayerConfig& layer : config.layers) {
+    if (const auto* const shape = std::get_if<RecurrentShape>(&layer.mixer)) {
+      keys.integers("rope.dimension_sections", {config.ropes[0].half(), 0, 0, 0});
+      add_recurrence(config, *shape, keys);
+      break;
+    }
+  }
+}
+
+/// A field of dflash_config, or of the config itself.
+std::optional<Json> of_draft(const Json& config, std::string_view field) {
+  const auto block = config.find("dflash_config");
+  const auto nested = block ? block->find(field) : std::nullopt;
+  return nested ? nested : config.find(field);
+}
+
+void add_draft(const Json& json, Keys& keys, GgufFields& fields) {
+  const TransformerConfig config = read_transformer_config(json);
+  add_transformer(json, config, keys);
+  const auto size = of_draft(json, "block_size");
+  const auto taps = of_draft(json, "target_layer_ids");
+  const auto mask = of_draft(json, "mask_token_id");
+  if (!size || !taps || !mask) json.fail("needs block_size, target_layer_ids and mask_token_id");
+  keys.size("block_size", size->integer(1, 1 << 20));
+  std::vector<std::int32_t> layers;  // counted from 1
+  for (const std::int64_t tap : taps->integers(0, 1 << 20)) layers.push_back(static_cast<std::int32_t>(tap + 1));
+  keys.integers("target_layers", layers);
+  fields.size("tokenizer.ggml.mask_token_id", static_cast<std::uint32_t>(mask->integer(0, config.vocabulary - 1)));
+  for (const char* name : {"use_swa", "causal", "swa_window_size", "input_embedding_scale", "output_multiplier",
+                           "final_logit_softcapping", "attention_value_scale", "sample_from_anchor"}) {
+    if (const auto found = of_draft(json, name); found && !(found->is_boolean() && !found->boolean())) {
+      found->fail("cannot be converted yet");
+    }
+  }
+  if (const auto causal = json.find("is_causal")) keys.truth("attention.causal", causal->boolean());
+  std::vector<std::int32_t> slides;
+  for (const LayerConfig& layer : config.layers) {
+    const int window = std::get<AttentionLayer>(layer.mixer).window;
+    slides.push_back(window == AttentionCache::everything ? 0 : 1);
+    if (slides.back() != 0 && std::ranges::count(slides, 1) == 1) keys.size("attention.sliding_window", window);
+  }
+  if (json.find("layer_types") && std::ranges::find(slides, 1) != slides.end()) {
+    keys.integers("attention.sliding_window_pattern", slides);
+  }
+}
+
+}  // namespace
+
+std::string gguf_architecture(const Json& config) {
+  if (is_dflash(config)) return "dflash";
+  const std::string& type = config.at("model_type").string();
+  const auto* const found = std::ranges::find(names, type, &Name::model_type);
+  if (found == std::end(names)) config.at("model_type").fail("a GGUF of " + in_quotes(type) + " cannot be written yet");
+  return found->gguf;
+}
+
+void add_model_fields(const Checkpoint& from, const std::string& architecture, Format type, GgufFields& fields) {
+  fields.text("general.architecture", architecture);
+  fields.text("general.name", from.path().filename().string());
+  fields.size("general.file_type", gguf_file_type(type));
+  fields.size("general.quantization_version", 2);
+  Keys keys(architecture, fields);
+  if (architecture == "dflash") add_draft(from.config(), keys, fields);
+  else add_target(from.config(), architecture, keys);
+}
+
+}  // namespace draftproof

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// What a GGUF of a checkpoint holds: llama.cpp's names, keys, order of rows and of values, so that llama.cpp loads the
+// file and Checkpoint reads the same model from it.
+//
+// Of Llama and Mistral the rows of q and k are interleaved in each head. Weights of norms that a model adds 1 to are
+// stored with the 1. Of Qwen3.5 value heads are dealt out to key heads, and A_log becomes -exp(A_log). Experts become
+// one tensor. RoPE of the kind "llama3" becomes the tensor rope_freqs. Vision and MTP are left out.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "ref/formats/checkpoint.h"
+#include "ref/formats/gguf_writer.h"
+
+namespace draftproof {
+
+/// Returns general.architecture of a checkpoint with this config. Throws Error when there is none.
+std::string gguf_architecture(const Json& config);
+
+/// Adds what is general, and the keys of the architecture. Throws Error, naming the field, for what a GGUF of this
+/// architecture cannot say.
+void add_model_fields(const Checkpoint& from, const std::string& architecture, Format type, GgufFields& fields);
+
+/// Adds the tokenizer.json of a folder, with its chat template and what its tokenizer_config.json says of special
+/// tokens. `vocabulary`: the rows of the model's embedding; ids without a token become unused ones. Throws Error for a
+/// tokenizer that GGUF files cannot hold.
+void add_vocabulary(const std::filesystem::path& folder, const std::string& architecture, int vocabulary,
+                    GgufFields& fields);
+
+/// Returns the tensors in the order of the layers. Matrices have the type, but those of experts' routers and of
+/// convolutions, which are f32, as are all vectors; where the inputs of a matrix do not fit the type it is q8_0, and
+/// where they do not fit that either, f32. Embedding and head have q6_k beside types of four and five bits. `from`
+/// outlives the result. Throws Error for a tensor that has no name there.
+std::vector<GgufTensor> gguf_tensors(const Checkpoint& from, const std::string& architecture, Format type);
+
+}  // namespace draftproof

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "kernels/math64.h"
+#include "kernels/threads.h"
+#include "ref/base/error.h"
+#include "ref/base/require.h"
+#include "ref/formats/gguf_names.h"
+#include "ref/formats/printable.h"
+#include "ref/models/dflash.h"
+#include "ref/models/models.h"
+#include "ref/models/rope.h"
+#include "ref/models/transformer_config.h"
+#include "tools/convert/gguf_model.h"
+
+namespace draftproof {
+namespace {
+
+/// A tensor, read as floats row by row.
+struct FloatRows {
+  int outputs;
+  int inputs;
+  std::function<void(int row, float* to)> read;
+};
+
+FloatRows rows_of(const Checkpoint& from, const std::string& name) {
+  const WeightSource source = from.weight(name, from.tensors().at(name).shape);
+  return {source.outputs, source.inputs, [source](int row, float* to) {
+            std::vector<std::byte> stored(source.bytes_per_row());
+            source.read(row, 1, stored.data());
+            dequantize_row(source.format, stored.data(), source.inputs, to);
+          }};
+}
+
+/// Row r of the result is row from_row(r).
+FloatRows reordered(FloatRows rows, std::function<int(int)> from_row) {
+  auto read = [read = std::move(rows.read), from_row = std::move(from_row)](int row, float* to) {
+    read(from_row(row), to);
+  };
+  return {rows.outputs, rows.inputs, std::move(read)};
+}
+
+FloatRows computed(FloatRows rows, std::function<float(float)> value) {
+  auto read = [read = std::move(rows.read), value = std::move(value), width = rows.inputs](int row, float* to) {
+    read(row, to);
+    std::transform(to, to + width, to, value);
+  };
+  return {rows.outputs, rows.inputs, std::move(read)};
+}
+
+/// Value i of each row of the result is value from_value(i).
+FloatRows columns_reordered(FloatRows rows, std::function<int(int)> from_value) {
+  const int width = rows.inputs;
+  auto read = [read = std::move(rows.read), from_value = std::move(from_value), width](int row, float* to) {
+    std::vector<float> values(static_cast<std::size_t>(width));
+    read(row, values.data());
+    for (int i = 0; i < width; ++i) to[i] = values[static_cast<std::size_t>(from_value(i))];
+  };
+  return {rows.outputs, width, std::move(read)};
+}
+
+/// Where row (or value) i of value heads of `width` each comes from, when head h of the result belongs to key head
+/// h % key_heads; `before` of them come first and stay.
+std::function<int(int)> dealt(const DeltaShape& shape, int width, int before = 0) {
+  const int group = shape.value_heads / shape.key_heads;
+  return [=](int i) {
+    if (i < before) return i;
+    const int head = (i - before) / width;
+    const int from = head % shape.key_heads * group + head / shape.key_heads;
+    return before + from * width + (i - before) % width;
+  };
+}
+
+WeightSource written_as(Format format, FloatRows rows, const std::string& where) {
+  const std::size_t bytes = row_bytes(format, rows.inputs);
+  const auto write_row = [rows, format, bytes, where](int row, std::byte* to) {
+    std::vector<float> values(static_cast<std::size_t>(rows.inputs));
+    rows.read(row, values.data());
+    quantize_row(format, values.data(), rows.inputs, to);
+    if (first_not_finite(format, to, values.size()) != values.size()) {
+      throw Error(where + " has values too large for " + traits(format).name + "; choose another --type");
+    }
+  };
+  return {format, rows.outputs, rows.inputs, [write_row, bytes, width = rows.inputs](int first, int count, void* to) {
+            std::mutex mutex;
+            std::exception_ptr failure;  // ranges must not throw
+            for_rows(count, 20.0 * count * width, [&](int begin, int end) {
+              try {
+                for (int row = begin; row < end; ++row) {
+                  write_row(first + row, static_cast<std::byte*>(to) + bytes * static_cast<std::size_t>(row));
+                }
+              } catch (...) {
+                const std::lock_guard lock(mutex);
+                failure = std::current_exception();
+              }
+            });
+            if (failure) std::rethrow_exception(failure);
+          }};
+}
+
+bool is_few_bits(Format format) {
+  return format == Format::q4_0 || format == Format::q4_k || format == Format::q5_k;
+}
+
+/// Collects the tensors of one file.
+class Tensors {
+ public:
+  Tensors(const Checkpoint& from, const GgufNames& names, Format type)
+      : from_(from),
+        names_(names),
+        type_(type),
+        config_(is_dflash(from.config()) ? read_transformer_config(from.config()) : describe(from.config())),
+        prefix_(from.has("model.fc.weight") ? "model." : "") {
+    add_rope();
+    add_all(names.whole, "", "");
+    for (int i = 0; i < config_.depth(); ++i) {
+      layer_ = &config_.layers[static_cast<std::size_t>(i)];
+      const std::string number = std::to_string(i) + ".";
+      add_all(names.layer, names.layers + number, "blk." + number);
+    }
+    refuse_others();
+  }
+
+  std::vector<GgufTensor> take() { return std::move(result_); }
+
+ private:
+  /// Adds the tensors of these names that the checkpoint has; of several spellings in a GGUF the first.
+  void add_all(std::span<const GgufName> rows, const std::string& before, const std::string& gguf_before) {
+    for (const GgufName& row : rows) {
+      const std::string name = prefix_ + before + row.hugging_face;
+      if (is_of_experts(row)) {
+        add_experts(row, before, gguf_before);
+      } else if (row.whole) {
+        if (from_.has(name)) add(row, name, gguf_before + row.gguf);
+      } else {
+        for (const char* ending : {".weight", ".bias"}) {
+          if (from_.has(name + ending)) add(row, name + ending, gguf_before + row.gguf + ending);
+        }
+      }
+    }
+  }
+
+  void add(const GgufName& row, const std::string& name, const std::string& gguf) {
+    if (!used_.insert(name).second) return;
+    if (name == "lm_head.weight" && from_.same(name, "model.embed_tokens.weight")) return;  // tied
+    const std::vector<std::int64_t>& shape = from_.tensors().at(name).shape;
+    const bool small = shape.size() == 1 || name.ends_with("conv1d.weight") || is_router(name);
+    const bool table = name == "model.embed_tokens.weight" || name == "lm_head.weight";
+    FloatRows rows = stored(row, name);
+    put(gguf, small ? Format::f32 : format_of(rows.inputs, table), std::move(rows), 1, name);
+  }
+
+  void put(const std::string& gguf, Format format, FloatRows rows, int matrices, const std::string& name) {
+    const std::string where = from_.path().string() + ": tensor " + in_quotes(from_.name_in_file(name));
+    result_.push_back({gguf, written_as(format, std::move(rows), where), matrices});
+  }
+
+  static bool is_router(const std::string& name) {
+    return name.ends_with(".mlp.gate.weight") || name.ends_with(".mlp.shared_expert_gate.weight");
+  }
+
+  Format format_of(int inputs, bool table) const {
+    const auto fits = [inputs](Format format) { return inputs % traits(format).block_inputs == 0; };
+    const Format wanted = table && is_few_bits(type_) ? Format::q6_k : type_;
+    if (fits(wanted)) return wanted;
+    return fits(Format::q8_0) ? Format::q8_0 : Format::f32;
+  }
+
+  /// The tensor in the order, and with the values, that a GGUF has.
+  FloatRows stored(const GgufName& row, const std::string& name) const {
+    FloatRows rows = rows_of(from_, name);
+    if (names_.pairs_rows && row.in_heads) return in_pairs(std::move(rows));
+    const auto* const recurrent = layer_ == nullptr ? nullptr : std::get_if<RecurrentShape>(&layer_->mixer);
+    if (recurrent != nullptr && name.find(".linear_attn.") != std::string::npos) {
+      return stored_recurrent(*recurrent, name, std::move(rows));
+    }
+    if (config_.norm_offset == 0 || !name.ends_with("norm.weight")) return rows;
+    return computed(std::move(rows), [offset = config_.norm_offset](float weight) { return weight + offset; });
+  }
+
+  /// Row 2j + part of a head is its row part * (rows / 2) + j; of a bias these are values.
+  FloatRows in_pairs(FloatRows rows) const {
+    const int head = std::get<AttentionLayer>(layer_->mixer).shape.head_dim;
+    const auto from_row = [head](int row) {
+      return row / head * head + row % 2 * (head / 2) + row % head / 2;
+    };
+    if (rows.outputs == 1) return columns_reordered(std::move(rows), from_row);
+    return reordered(std::move(rows), from_row);
+  }
+
+  static FloatRows stored_recurrent(const RecurrentShape& shape, const std::string& name, FloatRows rows) {
+    const DeltaShape& delta = shape.delta;
+    const int dim = delta.value_dim;
+    const int before = 2 * shape.key_floats();  // q and k
+    const auto of = [&](const char* part) { return name.ends_with(std::string(".") + part); };
+    if (of("norm.weight")) return rows;
+    if (of("in_proj_qkv.weight") || of("conv1d.weight")) return reordered(std::move(rows), dealt(delta, dim, before));
+    if (of("in_proj_z.weight")) return reordered(std::move(rows), dealt(delta, dim));
+    if (of("out_proj.weight")) return columns_reordered(std::move(rows), dealt(delta, dim));
+    if (of("A_log")) {
+      rows = computed(std::move(rows), [](float a_log) { return static_cast<float>(-exp64(a_log)); });
+    }
+    if (of("A_log") || of("dt_bias")) return columns_reordered(std::move(rows), dealt(delta, 1));
+    return reordered(std::move(rows), dealt(delta, 1));  // one row per head: b and a
+  }
+
+  static bool is_of_experts(const GgufName& row) {
+    return std::string_view(row.hugging_face).starts_with("mlp.experts.");
+  }
+
+  /// One tensor of all experts: from one tensor for each, or from one of all with gate and up joined.
+  void add_experts(const GgufName& row, const std::string& before, const std::string& gguf_before) {
+    const int count = layer_->experts.count;
+    if (count == 0) return;
+    const std::string part = std::string(row.hugging_face).substr(std::string_view("mlp.experts.").size());
+    const std::string experts = before + "mlp.experts.";
+    const bool down = part == "down_proj";
+    const std::string joined = experts + (down ? "down_proj" : "gate_up_proj");
+    FloatRows all;
+    if (from_.has(joined)) {
+      used_.insert(joined);
+      all = rows_of(from_, joined);
+      if (!down) {
+        const int rows = all.outputs / count / 2;
+        const int first = part == "up_proj" ? rows : 0;
+        all = reordered(std::move(all), [=](int r) { return r / rows * 2 * rows + first + r % rows; });
+        all.outputs /= 2;
+      }
+    } else {
+      std::vector<FloatRows> each;
+      for (int id = 0; id < count; ++id) {
+        const std::string name = experts + std::to_string(id) + "." + part + ".weight";
+        if (!from_.has(name)) throw Error(from_.path().string() + ": has no tensor " + from_.name_in_file(name));
+        used_.insert(name);
+        each.push_back(rows_of(from_, name));
+      }
+      const int rows = each.front().outputs;
+      all = {rows * count, each.front().inputs, [each, rows](int row, float* to) {
+               each[static_cast<std::size_t>(row / rows)].read(row % rows, to);
+             }};
+    }
+    const Format format = format_of(all.inputs, false);
+    put(gguf_before + row.gguf + ".weight", format, std::move(all), count, joined);
+  }
+
+  /// What the frequencies are divided by.
+  void add_rope() {
+    if (config_.ropes.empty() || config_.ropes[0].kind != "llama3") return;
+    const Json config = text_config(from_.config());
+    const Rope& rope = config_.ropes[0];
+    const Rope plain = default_rope(read_rope_theta(config), 2 * rope.half());
+    std::vector<float> divisors;
+    for (int j = 0; j < rope.half(); ++j) {
+      const auto at = static_cast<std::size_t>(j);
+      divisors.push_back(plain.frequencies[at] / rope.frequencies[at]);
+    }
+    const FloatRows rows = {1, rope.half(), [divisors](int, float* to) { std::ranges::copy(divisors, to); }};
+    put("rope_freqs.weight", Format::f32, rows, 1, "rope_freqs.weight");
+  }
+
+  void refuse_others() const {
+    for (const auto& [name, tensor] : from_.tensors()) {
+      if (used_.contains(name) || name.ends_with("rotary_emb.inv_freq")) continue;
+      const auto is_of = [&](const std::string& part) { return name.starts_with(part); };
+      if (std::ranges::any_of(config_.unused, is_of)) continue;
+      throw Error(from_.path().string() + ": tensor " + in_quotes(tensor.name) + " has no name in a GGUF of " +
+                  names_.architecture);
+    }
+  }
+
+  const Checkpoint& from_;
+  const GgufNames& names_;
+  Format type_;
+  TransformerConfig config_;
+  std::string prefix_;
+  const LayerConfig* layer_ = nullptr;  // whose tensors are added
+  std::set<std::string> used_;
+  std::vector<GgufTensor> result_;
+};
+
+}  // namespace
+
+std::vector<GgufTensor> gguf_tensors(const Checkpoint& from, const std::string& architecture, Format type) {
+  const GgufNames* const names = find_gguf_names(architecture);
+  REQUIRE(names != nullptr, "the architecture has names");
+  return Tensors(from, *names, type).take();
+}
+
+}  // namespace draftproof
