@@ -3,7 +3,7 @@
 //
 // Routing of a row: p = softmax of the router's logits, in double (math64.h), summed by ascending id. Chosen are the
 // `chosen` largest logits, of equal ones the smaller id. An expert's weight is its p, where they are normalized divided
-// by the sum of the chosen p by ascending id, rounded to float once.
+// by the sum of the chosen p by ascending id, in some architectures times the expert's scale, rounded to float once.
 //
 // The output of a row: y = 0, then y = y + weight * expert(x) for the chosen by ascending id, product and sum rounded.
 // Some architectures have a shared expert, which every row goes through: y = y + sigmoid(gate . x) * shared(x) at the

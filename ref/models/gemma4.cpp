@@ -108,6 +108,7 @@ int read_layer_embedding(const Json& json, int vocabulary) {
 }
 
 std::vector<Rope> read_ropes(const Json& json, int full_dim, int sliding_dim) {
+  refuse_if_set(json, "rope_scaling", "is not implemented; Gemma 4 has rope_parameters for each layer type");
   const auto blocks = json.find("rope_parameters");
   if (!blocks) return {proportional_rope(full_rope.theta, full_dim, default_turned_part),
                        default_rope(sliding_rope.theta, sliding_dim)};

@@ -163,6 +163,7 @@ TEST(GemmaConfig, EveryBadFieldIsRefusedByName) {
       {gemma3, "quantization_config", R"({"bits": 4})", {"quantization_config", "not implemented"}},
       {gemma4, "rope_parameters", R"({"full_attention": {"rope_type": "proportional"}})",
        {"rope_parameters.sliding_attention", "missing"}},
+      {gemma4, "rope_scaling", R"({"type": "linear", "factor": 8})", {"rope_scaling", "for each layer type"}},
       {gemma4, "hidden_size_per_layer_input", "-1", {"hidden_size_per_layer_input", "-1"}},
       {gemma4, "vocab_size_per_layer_input", "7", {"vocab_size_per_layer_input", "below vocab_size, 262144"}},
       {gemma4, "num_kv_shared_layers", "6", {"num_kv_shared_layers", "6"}},
