@@ -335,7 +335,6 @@ TEST(Attention, ARecalledRowOfATreeHasItsOwnAncestorsBeforeItAgain) {
         EXPECT_EQ(value, key);
       }
     }
-    EXPECT_DEATH(cache.recall(0, size + 1), "only rows of the tree are stored again");
   }
 }
 
@@ -360,6 +359,7 @@ TEST(AttentionDeathTest, ATransactionIsATreeOrAChain) {
   write_position(cache, 1, &row, &row);
   EXPECT_DEATH(cache.tree_rows(1), "every row of a transaction with a tree");
   cache.tree_rows(2);
+  EXPECT_DEATH(cache.recall(1, 2), "only rows of the tree are stored again");
   cache.branch(1);
   write_position(cache, 1, &row, &row);
   EXPECT_DEATH(cache.tree_rows(1), "inside the open transaction");
