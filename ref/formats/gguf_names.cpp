@@ -588,7 +588,8 @@ void put_gemma(const Keys& keys, ordered_json& config) {
     if (const auto cap = keys.find_number(name)) config[name] = *cap;
   }
   if (keys.listed("attention.sliding_window_pattern")) {
-    for (const std::int64_t slides : *keys.find_integers("attention.sliding_window_pattern")) {
+    const std::vector<std::int64_t> pattern = *keys.find_integers("attention.sliding_window_pattern");
+    for (const std::int64_t slides : pattern) {
       config["layer_types"].push_back(slides != 0 ? "sliding_attention" : "full_attention");
     }
   } else if (const auto period = keys.find_size("attention.sliding_window_pattern")) {
