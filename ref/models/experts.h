@@ -32,8 +32,8 @@ struct ExpertsWeights {
 Experts read_experts(const Json& config);
 
 /// `prefix` is everything before the router's name and "experts.", such as "model.layers.3.mlp.". Experts are stored
-/// one by one ("experts.0.gate_proj.weight"), all in one tensor with gate and up joined ("experts.gate_up_proj"), or all
-/// in one tensor each (GGUF). A shared expert is "shared_expert.", its gate "shared_expert_gate.weight".
+/// one by one ("experts.0.gate_proj.weight"), all in one tensor with gate and up joined ("experts.gate_up_proj"), or
+/// all in one tensor each (GGUF). A shared expert is "shared_expert.", its gate "shared_expert_gate.weight".
 ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts& layer, const std::string& prefix,
                             const std::string& router = "gate.weight");
 

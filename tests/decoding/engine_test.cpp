@@ -240,7 +240,7 @@ TEST(EngineSlow, TrainedModelsGiveTheSameTextOnTheScalarTableToo) {
   expect_the_promise({"scalar", "avx2", "avx512"}, 40);
 }
 
-/// Chains and trees are verified in one pass, and every run rolls back recurrent states, or rows that other layers read.
+/// Chains and trees are verified in one pass, and every run rolls back recurrent states or rows that other layers read.
 TEST(Engine, HybridAndSharingTargetsVerifyInOnePassAndGiveTheTextOfPlainDecoding) {
   const std::filesystem::path external = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/external";
   const Threads one(1);
