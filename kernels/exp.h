@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// exp for floats: one sequence of operations, written once over a lane type, so that every table gives the same bits.
+// exp, tanh and GELU for floats: one sequence of operations, written once over a lane type, so that every table gives
+// the same bits.
 // libm is not used because it selects different variants on different CPUs. Only multiplications and additions, no fma:
 // so the scalar form is fast, and the compiler can vectorize it, on a machine whose baseline has no fma.
 //
@@ -36,10 +37,10 @@ namespace {
   return x * __builtin_bit_cast(float, first) * __builtin_bit_cast(float, second);
 }
 
-/// Returns exp(x) / 2^n for -104 <= x <= 89, between 0.70 and 1.42. Sets `shifted` to 1.5 * 2^23 + n, as times_power
-/// reads it.
+/// Returns exp(x) / 2^n - 1 for -104 <= x <= 89, between -0.30 and 0.42. Sets `shifted` to 1.5 * 2^23 + n, as
+/// times_power reads it.
 template <class Value>
-inline Value exponential_over_power(Value x, Value& shifted) {
+inline Value exponential_over_power_less_one(Value x, Value& shifted) {
   const Value shift = constant(x, 0x1.8p+23f);  // adding it rounds to an integer, ties to even
   shifted = x * constant(x, 0x1.715476p+0f) + shift;
   const Value n = shifted - shift;
@@ -49,7 +50,13 @@ inline Value exponential_over_power(Value x, Value& shifted) {
   q = q * r + constant(x, 0x1.5558f2p-5f);
   q = q * r + constant(x, 0x1.555492p-3f);
   q = q * r + constant(x, 0x1.fffffcp-2f);
-  return (q * (r * r) + r) + constant(x, 1.0f);
+  return q * (r * r) + r;
+}
+
+/// The same without the subtraction.
+template <class Value>
+inline Value exponential_over_power(Value x, Value& shifted) {
+  return exponential_over_power_less_one(x, shifted) + constant(x, 1.0f);
 }
 
 template <class Value>
@@ -58,6 +65,27 @@ inline Value exponential(Value x) {
   Value shifted;
   const Value y = exponential_over_power(at_most(constant(x, 89.0f), at_least(least, x)), shifted);
   return zero_below(least, x, times_power(y, shifted));
+}
+
+/// tanh(x) = e / (e + 2), e = exp(2x) - 1 = 2^n * (exp(r) - 1) + (2^n - 1), so that small x lose nothing to the
+/// subtraction. Beyond |x| = 10 the result is 1 or -1.
+///
+/// Error (tests/kernels/exp_test.cpp): less than 3 units in the last place of the correct result. tanh(NaN) = NaN.
+template <class Value>
+inline Value hyperbolic_tangent(Value x) {
+  const Value one = constant(x, 1.0f);
+  Value shifted;
+  const Value y = exponential_over_power_less_one(
+      at_most(constant(x, 20.0f), at_least(constant(x, -20.0f), x + x)), shifted);
+  const Value e = times_power(y, shifted) + (times_power(one, shifted) - one);
+  return e / (e + constant(x, 2.0f));
+}
+
+/// gelu(x) = x * (1 + tanh(u)) / 2 with u = sqrt(2 / pi) * (x + 0.044715 * x^3), as x / (1 + exp(-2u)).
+template <class Value>
+inline Value gelu(Value x) {
+  const Value twice_u = x * (constant(x, 0x1.988454p+0f) + constant(x, 0x1.2444f2p-4f) * (x * x));
+  return x / (constant(x, 1.0f) + exponential(-twice_u));
 }
 
 }  // namespace

@@ -171,6 +171,15 @@ void silu_multiply(const float* x, int rows, int width, int begin, int end, floa
   }
 }
 
+void gelu_multiply(const float* x, int rows, int width, int begin, int end, float* out) noexcept {
+  for (int r = 0; r < rows; ++r) {
+    const float* gate = x + static_cast<std::ptrdiff_t>(r) * 2 * width;
+    const float* up = gate + width;
+    float* row = out + static_cast<std::ptrdiff_t>(r) * width;
+    for (int i = begin; i < end; ++i) row[i] = gelu(gate[i]) * up[i];
+  }
+}
+
 void add(const float* x, std::size_t count, float* y) noexcept {
   for (std::size_t i = 0; i < count; ++i) y[i] = y[i] + x[i];
 }
@@ -207,6 +216,7 @@ void attend(const AttentionShape& shape, const Stored& stored, const float* quer
     float s = 0;
     for (int d = 0; d < shape.head_dim; ++d) s = std::fma(query[d], stored.key(kv_head, p, d), s);
     s = stored.scaled(s, stored.kv.key_scales, kv_head, p) * shape.scale;
+    if (shape.cap != 0) s = shape.cap * hyperbolic_tangent(s / shape.cap);
     weights[p - visible.first] = s;
     largest = s > largest ? s : largest;
   }
@@ -315,6 +325,7 @@ constexpr Kernels table = {
     .rms_norm = rms_norm,
     .rope = rope,
     .silu_multiply = silu_multiply,
+    .gelu_multiply = gelu_multiply,
     .add = add,
     .attention = attention,
     .causal_conv_silu = causal_conv_silu,

@@ -77,6 +77,8 @@ struct Layers {
   AttentionShape attention = {};  // of the first layer that has any
   int sliding = 0;
   int recurrent = 0;
+  int shared_full = 0;  // that read the keys and values of others
+  int shared_sliding = 0;
   int experts = 0;  // of the layer that has the most
   std::uint64_t bytes_per_position = 0;  // of keys and values in f32, in layers that keep every position
   std::uint64_t state_bytes = 0;         // of the states of a text, in recurrent layers
@@ -92,18 +94,24 @@ struct Layers {
       }
       const AttentionShape& shape = found->shape;
       if (attention.heads == 0) attention = shape;
-      if (found->window != AttentionCache::everything) ++sliding;
-      else bytes_per_position += AttentionCache::bytes_per_position(shape.kv_heads, shape.head_dim, KvFormat::f32);
+      const bool full = found->window == AttentionCache::everything;
+      if (!full) ++sliding;
+      if (found->donor != AttentionLayer::own) {
+        ++(full ? shared_full : shared_sliding);
+      } else if (full) {
+        bytes_per_position += AttentionCache::bytes_per_position(shape.kv_heads, shape.head_dim, KvFormat::f32);
+      }
     }
   }
 
   /// The kinds of caches and the number of layers with each.
   ordered_json kinds(int depth) const {
     ordered_json kinds = ordered_json::object();
-    const int full = depth - sliding - recurrent;
+    const int full = depth - sliding - recurrent - shared_full;
     if (full > 0) kinds["keys and values"] = full;
-    if (sliding > 0) kinds["keys and values of a window"] = sliding;
+    if (sliding > shared_sliding) kinds["keys and values of a window"] = sliding - shared_sliding;
     if (recurrent > 0) kinds["recurrent state"] = recurrent;
+    if (shared_full + shared_sliding > 0) kinds["those of another layer"] = shared_full + shared_sliding;
     return kinds;
   }
 };
@@ -162,7 +170,7 @@ ordered_json checkpoint_json(const Checkpoint& files) {
       {"head_dim", layers.attention.head_dim},
       {"intermediate", t.layers[0].intermediate},
       {"experts", layers.experts},
-      {"vocabulary", text_config(config).find("vocab_size") ? ordered_json(t.vocabulary) : ordered_json()},
+      {"vocabulary", is_dflash(config) && !config.find("vocab_size") ? ordered_json() : ordered_json(t.vocabulary)},
       {"context", t.context},
       {"tensors", files.tensors().size()},
       {"parameters", parameters},

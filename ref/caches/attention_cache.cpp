@@ -48,20 +48,28 @@ const KeyValues& AttentionCache::claim_rows(int position, int rows) {
 
 AttentionCache::TreeRows AttentionCache::tree_rows(int rows) {
   const int blocks = (transaction_rows() + block - 1) / block;
-  if (tree_rows_ == 0 && tree_.blocks < blocks) {
+  if (tree_positions_.empty() && tree_.blocks < blocks) {
     tree_data_ = allocate_aligned(key_values_bytes(kv_.format, kv_.kv_heads, kv_.head_dim, blocks));
     tree_ = key_values_in(tree_data_.get(), kv_.format, kv_.kv_heads, kv_.head_dim, blocks);
   }
-  tree_rows_ += rows;
-  REQUIRE(tree_rows_ == pending_rows(), "every row of a transaction with a tree is a row of the tree");
-  REQUIRE(tree_rows_ <= transaction_rows(), "rows are written only inside the open transaction");
-  return {tree_, tree_rows_ - rows};
+  const int first = rows_of_tree();
+  for (int position = written() - rows; position < written(); ++position) tree_positions_.push_back(position);
+  REQUIRE(rows_of_tree() == pending_rows(), "every row of a transaction with a tree is a row of the tree");
+  REQUIRE(rows_of_tree() <= transaction_rows(), "rows are written only inside the open transaction");
+  return {tree_, first};
 }
 
-void AttentionCache::on_open() { tree_rows_ = 0; }
+void AttentionCache::recall(int first, int rows) {
+  REQUIRE(first >= 0 && rows >= 0 && first + rows <= rows_of_tree(), "only rows of the tree are stored again");
+  for (int row = first; row < first + rows; ++row) {
+    copy_position(tree_, row, kv_, tree_positions_[static_cast<std::size_t>(row)]);
+  }
+}
+
+void AttentionCache::on_open() { tree_positions_.clear(); }
 
 void AttentionCache::restore(int row, int position) {
-  REQUIRE(row < tree_rows_, "a path is kept of rows of a tree");
+  REQUIRE(row < rows_of_tree(), "a path is kept of rows of a tree");
   copy_position(tree_, row, kv_, position);
 }
 

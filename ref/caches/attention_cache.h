@@ -25,6 +25,7 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "kernels/aligned.h"
 #include "kernels/key_values.h"
@@ -59,6 +60,13 @@ class AttentionCache final : public LayerCache {
   /// Returns the place of the `rows` rows that were claimed last. Every row of a transaction is a row of its tree, or
   /// none is.
   TreeRows tree_rows(int rows);
+
+  /// The rows of the open transaction's tree so far.
+  int rows_of_tree() const noexcept { return static_cast<int>(tree_positions_.size()); }
+
+  /// Stores these rows of the tree at their positions again, for a layer that reads this cache when later rows are
+  /// there already. Rows [0, rows_of_tree()) leave what the first storing left.
+  void recall(int first, int rows);
 
   /// Returns the first position that a row at `position` can see: max(0, position - window + 1); 0 for full attention.
   int first_visible(int position) const noexcept;
@@ -95,7 +103,7 @@ class AttentionCache final : public LayerCache {
   TurnBack turn_back_;
   Aligned<std::byte> tree_data_;
   KeyValues tree_{};  // without KV blocks until the first tree; room for the largest transaction with a tree so far
-  int tree_rows_ = 0;  // of the open transaction
+  std::vector<int> tree_positions_;  // of the rows of the open transaction's tree
 };
 
 }  // namespace draftproof

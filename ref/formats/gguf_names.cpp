@@ -82,6 +82,44 @@ constexpr GgufName hybrid_layer[] = {
     {"ffn_down_shexp", "mlp.shared_expert.down_proj"},
 };
 
+constexpr GgufName gemma_layer[] = {
+    {"attn_norm", "input_layernorm"},
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"ffn_norm", "pre_feedforward_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+    {"post_ffw_norm", "post_feedforward_layernorm"},
+    // Of Gemma 4.
+    {"layer_output_scale.weight", "layer_scalar", false, true},
+    {"inp_gate", "per_layer_input_gate"},
+    {"proj", "per_layer_projection"},
+    {"post_norm", "post_per_layer_input_norm"},
+    {"ffn_gate_inp", "router.proj"},
+    {"ffn_gate_inp.scale", "router.scale", false, true},
+    {"ffn_gate_up_exps.weight", "experts.gate_up_proj", false, true},
+    {"ffn_gate_exps", "experts.gate_proj"},
+    {"ffn_up_exps", "experts.up_proj"},
+    {"ffn_down_exps.weight", "experts.down_proj", false, true},
+    {"ffn_down_exps.scale", "router.per_expert_scale", false, true},
+    {"pre_ffw_norm_2", "pre_feedforward_layernorm_2"},
+    {"post_ffw_norm_1", "post_feedforward_layernorm_1"},
+    {"post_ffw_norm_2", "post_feedforward_layernorm_2"},
+};
+
+constexpr GgufName gemma4_whole[] = {{"token_embd", "model.embed_tokens"},
+                                     {"output_norm", "model.norm"},
+                                     {"output", "lm_head"},
+                                     {"per_layer_token_embd", "model.embed_tokens_per_layer"},
+                                     {"per_layer_model_proj", "model.per_layer_model_projection"},
+                                     {"per_layer_proj_norm", "model.per_layer_projection_norm"}};
+
 /// Names of DFlash drafts in llama.cpp (the first of several names), ik_llama.cpp and others.
 constexpr GgufName dflash_whole[] = {
     {"fc", "fc"},
@@ -121,21 +159,30 @@ class Keys {
   }
   std::int64_t size(const std::string& name) const { return given(name, find_size(name)); }
   std::optional<std::int64_t> find_integer(const std::string& name) const { return file_.find_integer(prefix_ + name); }
-  /// Returns a size that some files give per layer. All layers must have the same one.
-  std::optional<std::int64_t> find_layer_size(const std::string& name) const {
+  bool listed(const std::string& name) const {
     const auto found = file_.metadata().find(prefix_ + name);
-    const bool listed = found != file_.metadata().end() &&
-                        (std::holds_alternative<std::vector<std::int64_t>>(found->second) ||
-                         std::holds_alternative<std::vector<std::uint64_t>>(found->second));
-    if (!listed) return find_size(name);
-    const std::vector<std::int64_t> sizes = *find_integers(name);
-    if (static_cast<std::int64_t>(sizes.size()) != size("block_count")) {
-      fail(name, "has " + std::to_string(sizes.size()) + " values for " + std::to_string(size("block_count")) +
-                     " layers");
+    return found != file_.metadata().end() && (std::holds_alternative<std::vector<std::int64_t>>(found->second) ||
+                                               std::holds_alternative<std::vector<std::uint64_t>>(found->second));
+  }
+  /// Returns the sizes of all layers, where a file may give one for all.
+  std::vector<std::int64_t> layer_sizes(const std::string& name) const {
+    const auto layers = static_cast<std::size_t>(size("block_count"));
+    if (!listed(name)) return std::vector<std::int64_t>(layers, size(name));
+    std::vector<std::int64_t> sizes = *find_integers(name);
+    if (sizes.size() != layers) {
+      fail(name, "has " + std::to_string(sizes.size()) + " values for " + std::to_string(layers) + " layers");
     }
     for (const std::int64_t value : sizes) {
       if (value < 1) fail(name, "must be at least 1, but is " + std::to_string(value));
-      if (value != sizes[0]) fail(name, "differs from layer to layer, which is not implemented");
+    }
+    return sizes;
+  }
+  /// Returns a size that some files give per layer. All layers must have the same one.
+  std::optional<std::int64_t> find_layer_size(const std::string& name) const {
+    if (!listed(name)) return find_size(name);
+    const std::vector<std::int64_t> sizes = layer_sizes(name);
+    if (std::ranges::any_of(sizes, [&](std::int64_t value) { return value != sizes[0]; })) {
+      fail(name, "differs from layer to layer, which is not implemented");
     }
     return sizes[0];
   }
@@ -150,6 +197,7 @@ class Keys {
   [[noreturn]] void fail(const std::string& name, const std::string& what) const { file_.fail(prefix_ + name, what); }
 
   std::string whole(const char* name) const { return prefix_ + name; }
+  bool has_tensor(const std::string& name) const { return file_.tensors().contains(name); }
 
   std::optional<bool> find_boolean(const std::string& name) const {
     const auto found = file_.metadata().find(prefix_ + name);
@@ -223,12 +271,12 @@ ordered_json rope_scaling(const Keys& keys) {
 }
 
 /// Tokens that llama.cpp (llama-vocab.cpp) treats as stop tokens by their text, whatever their type. Without those of
-/// tokenizers whose architectures are not supported here (gpt-oss, Solar, Gemma 4), some of which are stop tokens only
-/// in combination with others.
+/// tokenizers whose architectures are not supported here (gpt-oss, Solar); of Gemma 4 the end of a turn, as the others
+/// are stop tokens only in combination.
 constexpr std::string_view stop_texts[] = {
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "</s>",
     "<|eom_id|>", "<EOT>",      "_<EOT>",  "[EOT]",         "[EOS]",         "<|end_of_text|>",
-    "<end_of_utterance>", "<eos>", "<\uFF5Cend\u2581of\u2581sentence\uFF5C>", "[e~["};
+    "<end_of_utterance>", "<eos>", "<turn|>", "<\uFF5Cend\u2581of\u2581sentence\uFF5C>", "[e~["};
 
 /// Fill-in-the-middle tokens: padding, next repository, next file. They are stop tokens as well. A key takes precedence
 /// over the texts.
@@ -276,8 +324,10 @@ constexpr std::string_view transformer_keys[] = {
 /// Keys of target models. The accepted values of these keys have no effect.
 constexpr std::string_view target_keys[] = {"attention.causal", "expert_count", "expert_used_count"};
 
-/// Returns the configuration fields of every decoder-only transformer.
-ordered_json transformer_fields(const Gguf& file, const Keys& keys, const char* model_type, const char* class_name) {
+/// Returns the configuration fields of every decoder-only transformer. `uneven`: of what may differ from layer to layer
+/// those of the first.
+ordered_json transformer_fields(const Gguf& file, const Keys& keys, const char* model_type, const char* class_name,
+                                bool uneven = false) {
   const std::int64_t hidden = keys.size("embedding_length");
   const std::int64_t heads = keys.layer_size("attention.head_count");
   const auto key_length = keys.find_size("attention.key_length");
@@ -296,7 +346,8 @@ ordered_json transformer_fields(const Gguf& file, const Keys& keys, const char* 
       {"hidden_size", hidden},
       {"num_hidden_layers", keys.size("block_count")},
       {"num_attention_heads", heads},
-      {"num_key_value_heads", keys.find_layer_size("attention.head_count_kv").value_or(heads)},
+      {"num_key_value_heads", uneven ? keys.layer_sizes("attention.head_count_kv")[0]
+                                     : keys.find_layer_size("attention.head_count_kv").value_or(heads)},
       {"head_dim", head_dim},
       {"max_position_embeddings", keys.size("context_length")},
       {"rms_norm_eps", keys.number("attention.layer_norm_rms_epsilon")},
@@ -306,7 +357,8 @@ ordered_json transformer_fields(const Gguf& file, const Keys& keys, const char* 
       {"attention_bias", file.tensors().contains("blk.0.attn_output.bias")},  // those of q, k and v are beside it
       {"mlp_bias", file.tensors().contains("blk.0.ffn_down.bias")},
   };
-  if (const auto inner = keys.find_layer_size("feed_forward_length")) config["intermediate_size"] = *inner;
+  if (uneven) config["intermediate_size"] = keys.layer_sizes("feed_forward_length")[0];
+  else if (const auto inner = keys.find_layer_size("feed_forward_length")) config["intermediate_size"] = *inner;
   if (ordered_json scaling = rope_scaling(keys); !scaling.is_null()) config["rope_scaling"] = std::move(scaling);
   if (vocabulary || has_embedding) config["vocab_size"] = vocabulary ? *vocabulary : embedding->second.shape[0];
   if (const auto turned = keys.find_size("rope.dimension_count"); turned && *turned != head_dim) {
@@ -435,7 +487,7 @@ void put_experts_hybrid(const Keys& keys, ordered_json& config) {
 /// `own`: the keys of this architecture that other targets do not have. `put` adds the fields that they make.
 Json transformer_config(const Gguf& file, const char* model_type, const char* class_name,
                         std::span<const std::string_view> own = {},
-                        void (*put)(const Keys& keys, ordered_json& config) = refuse_experts) {
+                        void (*put)(const Keys& keys, ordered_json& config) = refuse_experts, bool uneven = false) {
   const Keys keys(file);
   std::vector<std::string_view> known(std::begin(transformer_keys), std::end(transformer_keys));
   known.insert(known.end(), std::begin(target_keys), std::end(target_keys));
@@ -444,7 +496,7 @@ Json transformer_config(const Gguf& file, const char* model_type, const char* cl
   if (!keys.find_boolean("attention.causal").value_or(true)) {
     keys.fail("attention.causal", "must be true for a target model");
   }
-  ordered_json config = transformer_fields(file, keys, model_type, class_name);
+  ordered_json config = transformer_fields(file, keys, model_type, class_name, uneven);
   put(keys, config);
   if (!config.contains("vocab_size")) {
     keys.fail("vocab_size", "is missing, and so is the tensor token_embd.weight");
@@ -521,6 +573,105 @@ Json dflash_config(const Gguf& file) {
   return as_json(file, keys, config, std::move(names));
 }
 
+/// Layer types, caps and the window of every Gemma. Without a pattern llama.cpp takes the period of the class.
+constexpr std::string_view gemma_keys[] = {
+    "attention.sliding_window", "attention.sliding_window_pattern", "attn_logit_softcapping",
+    "final_logit_softcapping", "rope.freq_base_swa", "attention.key_length_swa", "attention.value_length_swa",
+    "attention.shared_kv_layers", "embedding_length_per_layer_input", "rope.dimension_count_swa",
+    "expert_feed_forward_length"};
+
+void put_gemma(const Keys& keys, ordered_json& config) {
+  config.erase("hidden_act");
+  config["hidden_activation"] = "gelu_pytorch_tanh";
+  if (const auto window = keys.find_size("attention.sliding_window")) config["sliding_window"] = *window;
+  for (const char* name : {"attn_logit_softcapping", "final_logit_softcapping"}) {
+    if (const auto cap = keys.find_number(name)) config[name] = *cap;
+  }
+  if (keys.listed("attention.sliding_window_pattern")) {
+    const std::vector<std::int64_t> pattern = *keys.find_integers("attention.sliding_window_pattern");
+    for (const std::int64_t slides : pattern) {
+      config["layer_types"].push_back(slides != 0 ? "sliding_attention" : "full_attention");
+    }
+  } else if (const auto period = keys.find_size("attention.sliding_window_pattern")) {
+    config["sliding_window_pattern"] = *period;
+  }
+}
+
+/// The converter adds 1 to the weights of norms. The scale of scores has no key: llama.cpp tells the size of the model
+/// by its layers, and the largest one divides by the square root of hidden / heads.
+void put_older_gemma(const Keys& keys, ordered_json& config, std::int64_t layers_of_largest) {
+  refuse_experts(keys, config);
+  put_gemma(keys, config);
+  config["norm_offset"] = 0;
+  const auto number = [&](const char* field) { return config[field].get<std::int64_t>(); };
+  const bool largest = number("num_hidden_layers") == layers_of_largest;
+  config["query_pre_attn_scalar"] = largest ? static_cast<double>(number("hidden_size")) /
+                                                  static_cast<double>(number("num_attention_heads"))
+                                            : static_cast<double>(number("head_dim"));
+}
+
+void put_gemma2(const Keys& keys, ordered_json& config) { put_older_gemma(keys, config, 46); }
+
+void put_gemma3(const Keys& keys, ordered_json& config) {
+  put_older_gemma(keys, config, 62);
+  config["rope_local_base_freq"] = keys.find_number("rope.freq_base_swa").value_or(10000.0);
+}
+
+void put_gemma4(const Keys& keys, ordered_json& config) {
+  put_gemma(keys, config);
+  if (!config.contains("layer_types")) keys.fail("attention.sliding_window_pattern", "must list every layer");
+  const std::int64_t layers = keys.size("block_count");
+  const std::int64_t full_dim = keys.size("attention.key_length");
+  const std::int64_t sliding_dim = keys.find_size("attention.key_length_swa").value_or(full_dim);
+  for (const auto& [name, dim] : {std::pair("attention.value_length_swa", sliding_dim),
+                                  {"rope.dimension_count", full_dim}, {"rope.dimension_count_swa", sliding_dim}}) {
+    if (keys.find_size(name).value_or(dim) != dim) keys.fail(name, "must be the length of the keys of these layers");
+  }
+  config["head_dim"] = sliding_dim;
+  config.erase("partial_rotary_factor");
+  config.erase("rope_scaling");
+  const auto rope = [](double theta) { return ordered_json{{"rope_type", "default"}, {"rope_theta", theta}}; };
+  config["rope_parameters"] = {{"full_attention", rope(config["rope_theta"])},
+                               {"sliding_attention", rope(keys.find_number("rope.freq_base_swa").value_or(10000.0))}};
+  config.erase("rope_theta");
+  config["per_layer_config"] = ordered_json::object();
+  const std::vector<std::int64_t> kv_heads = keys.layer_sizes("attention.head_count_kv");
+  for (std::size_t i = 0; i < kv_heads.size() && i < config["layer_types"].size(); ++i) {
+    const bool full = config["layer_types"][i] == "full_attention";
+    config["per_layer_config"][std::to_string(i)] = {{"head_dim", full ? full_dim : sliding_dim},
+                                                     {"num_key_value_heads", kv_heads[i]}};
+    if (full && !keys.has_tensor("blk." + std::to_string(i) + ".attn_v.weight")) config["attention_k_eq_v"] = true;
+  }
+  const auto shared = static_cast<std::int64_t>(keys.find_number("attention.shared_kv_layers").value_or(0));
+  config["num_kv_shared_layers"] = shared;
+  const std::vector<std::int64_t> widths = keys.layer_sizes("feed_forward_length");
+  config["use_double_wide_mlp"] = widths.back() != widths.front();
+  for (std::int64_t i = 0; i < layers; ++i) {
+    const bool wide = i >= layers - shared && widths.back() != widths.front();
+    if (widths[static_cast<std::size_t>(i)] != widths.front() * (wide ? 2 : 1)) {
+      keys.fail("feed_forward_length", "must be one number, or twice as much in layers that share keys");
+    }
+  }
+  config["hidden_size_per_layer_input"] =
+      static_cast<std::int64_t>(keys.find_number("embedding_length_per_layer_input").value_or(0));
+  if (config.contains("vocab_size")) config["vocab_size_per_layer_input"] = config["vocab_size"];
+  if (keys.find_number("expert_count").value_or(0) == 0) return;
+  config["enable_moe_block"] = true;
+  config["num_experts"] = keys.size("expert_count");
+  config["top_k_experts"] = keys.size("expert_used_count");
+  config["moe_intermediate_size"] = keys.size("expert_feed_forward_length");
+}
+
+Json gemma2_config(const Gguf& file) {
+  return transformer_config(file, "gemma2", "Gemma2ForCausalLM", gemma_keys, put_gemma2);
+}
+Json gemma3_config(const Gguf& file) {
+  return transformer_config(file, "gemma3_text", "Gemma3ForCausalLM", gemma_keys, put_gemma3);
+}
+Json gemma4_config(const Gguf& file) {
+  return transformer_config(file, "gemma4_text", "Gemma4ForCausalLM", gemma_keys, put_gemma4, true);
+}
+
 Json qwen3_config(const Gguf& file) { return transformer_config(file, "qwen3", "Qwen3ForCausalLM"); }
 Json qwen3_moe_config(const Gguf& file) {
   return transformer_config(file, "qwen3_moe", "Qwen3MoeForCausalLM", expert_keys, put_experts);
@@ -560,6 +711,9 @@ constexpr GgufNames architectures[] = {
     {"qwen35moe", transformer_whole, hybrid_layer, "model.layers.", false, qwen35_moe_config},
     {"qwen2", transformer_whole, transformer_layer, "model.layers.", false, qwen2_config},
     {"llama", transformer_whole, transformer_layer, "model.layers.", true, llama_config},
+    {"gemma2", transformer_whole, gemma_layer, "model.layers.", false, gemma2_config},
+    {"gemma3", transformer_whole, gemma_layer, "model.layers.", false, gemma3_config},
+    {"gemma4", gemma4_whole, gemma_layer, "model.layers.", false, gemma4_config},
     {"mistral3", transformer_whole, transformer_layer, "model.layers.", true, ministral3_config},
     {"dflash", dflash_whole, dflash_layer, "layers.", false, dflash_config},
     {"dflash-draft", dflash_whole, dflash_layer, "layers.", false, dflash_config},

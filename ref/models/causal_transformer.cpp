@@ -68,6 +68,7 @@ void CausalTransformer::read(std::span<const Segment> batch, Outputs& outputs) {
   outputs.lay_out(batch, config_.vocabulary, config_.hidden);
 
   const TransformerPass pass = {kernels_, config_, scratch_, scratch_.rows()};
+  begin(pass, batch);
   for (int i = 0; i < layers(); ++i) {
     layer(pass, i);
     tap(batch, i, outputs);

@@ -30,6 +30,9 @@ class CausalTransformer : public Model, public Embeddings {
   /// Loads the embedding, LM head and final norm.
   CausalTransformer(const WeightLoader& from, TransformerConfig config);
 
+  /// Called before the first layer, when hidden_states hold the embedding of the tokens of the batch.
+  virtual void begin(const TransformerPass&, std::span<const Segment>) {}
+
   /// Computes layer `i` for the rows of `pass`.
   virtual void layer(const TransformerPass& pass, int i) = 0;
 

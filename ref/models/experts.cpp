@@ -34,12 +34,12 @@ MlpWeights load_expert(const WeightLoader& from, int hidden, const Experts& laye
   MlpWeights weights;
   if (from.weights.has(prefix + "gate_up_proj")) {
     weights.gate_up = load_matrix(from, {part("gate_up_proj", 2 * inner, hidden)}, hidden);
-    weights.down = load_matrix(from, {part("down_proj", hidden, inner)}, inner);
   } else {
     weights.gate_up =
         load_matrix(from, {part("gate_proj.weight", inner, hidden), part("up_proj.weight", inner, hidden)}, hidden);
-    weights.down = load_matrix(from, {part("down_proj.weight", hidden, inner)}, inner);
   }
+  const std::string down = from.weights.has(prefix + "down_proj") ? "down_proj" : "down_proj.weight";
+  weights.down = load_matrix(from, {part(down, hidden, inner)}, inner);
   return weights;
 }
 
@@ -75,9 +75,10 @@ Experts read_experts(const Json& config) {
   return experts;
 }
 
-ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts& layer, const std::string& prefix) {
+ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts& layer, const std::string& prefix,
+                            const std::string& router) {
   ExpertsWeights weights;
-  weights.router = load_matrix(from, {{prefix + "gate.weight", layer.count}}, hidden);
+  weights.router = load_matrix(from, {{prefix + router, layer.count}}, hidden);
   for (int id = 0; id < layer.count; ++id) {
     weights.experts.push_back(load_expert(from, hidden, layer, prefix + "experts.", id));
   }
@@ -88,7 +89,7 @@ ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts&
   return weights;
 }
 
-Choices choose_experts(const float* logits, int rows, const Experts& layer) {
+Choices choose_experts(const float* logits, int rows, const Experts& layer, std::span<const float> scales) {
   const auto chosen = static_cast<std::size_t>(layer.chosen);
   Choices choices;
   choices.experts.reserve(chosen * static_cast<std::size_t>(rows));
@@ -121,8 +122,9 @@ Choices choose_experts(const float* logits, int rows, const Experts& layer) {
       for (std::size_t k = 0; k < chosen; ++k) sum += p[static_cast<std::size_t>(ids[k])];
     }
     for (std::size_t k = 0; k < chosen; ++k) {
+      const auto id = static_cast<std::size_t>(ids[k]);
       choices.experts.push_back(ids[k]);
-      choices.weights.push_back(static_cast<float>(p[static_cast<std::size_t>(ids[k])] / sum));
+      choices.weights.push_back(static_cast<float>(p[id] / sum * (scales.empty() ? 1 : scales[id])));
     }
   }
   return choices;
@@ -132,18 +134,22 @@ std::size_t ExpertsScratch::bytes_per_row(const Experts& layer, int hidden) noex
   return sizeof(float) * static_cast<std::size_t>(layer.count + 2 * hidden + 2 * layer.chosen + 1);
 }
 
+Choices route(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights,
+              ExpertsScratch& scratch, std::span<const float> scales) {
+  TransformerScratch& s = pass.scratch;
+  sized(scratch.logits, pass.rows, layer.count);
+  pack_activations(pass.kernels, weights.router, s.normed.data(), pass.config.hidden, pass.rows, s.activations);
+  matmul(pass.kernels, weights.router, s.activations, scratch.logits.data(), layer.count);
+  return choose_experts(scratch.logits.data(), pass.rows, layer, scales);
+}
+
 void mix_experts(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights,
-                 ExpertsScratch& scratch) {
+                 const Choices& choices, ExpertsScratch& scratch) {
   const int hidden = pass.config.hidden;
   const auto width = static_cast<std::size_t>(hidden);
   TransformerScratch& s = pass.scratch;
-  sized(scratch.logits, pass.rows, layer.count);
   sized(scratch.gathered, pass.rows, hidden);
   sized(scratch.out, pass.rows, hidden);
-  pack_activations(pass.kernels, weights.router, s.normed.data(), hidden, pass.rows, s.activations);
-  matmul(pass.kernels, weights.router, s.activations, scratch.logits.data(), layer.count);
-  const Choices choices = choose_experts(scratch.logits.data(), pass.rows, layer);
-
   std::fill_n(s.projected.begin(), static_cast<std::ptrdiff_t>(pass.rows) * hidden, 0.0F);
   for (int id = 0; id < layer.count; ++id) {
     scratch.rows.clear();  // of `choices`
@@ -167,6 +173,11 @@ void mix_experts(const TransformerPass& pass, const Experts& layer, const Expert
     });
   }
   if (layer.shared > 0) add_shared_expert(pass, weights, scratch);
+}
+
+void mix_experts(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights,
+                 ExpertsScratch& scratch) {
+  mix_experts(pass, layer, weights, route(pass, layer, weights, scratch), scratch);
 }
 
 }  // namespace draftproof

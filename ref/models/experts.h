@@ -3,7 +3,7 @@
 //
 // Routing of a row: p = softmax of the router's logits, in double (math64.h), summed by ascending id. Chosen are the
 // `chosen` largest logits, of equal ones the smaller id. An expert's weight is its p, where they are normalized divided
-// by the sum of the chosen p by ascending id, rounded to float once.
+// by the sum of the chosen p by ascending id, in some architectures times the expert's scale, rounded to float once.
 //
 // The output of a row: y = 0, then y = y + weight * expert(x) for the chosen by ascending id, product and sum rounded.
 // Some architectures have a shared expert, which every row goes through: y = y + sigmoid(gate . x) * shared(x) at the
@@ -13,6 +13,7 @@
 // by the row law that changes no bit.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,17 +31,19 @@ struct ExpertsWeights {
 /// Reads the number of experts, in either of its two spellings, how many of them a row chooses, and their size.
 Experts read_experts(const Json& config);
 
-/// `prefix` is everything before "gate.weight", such as "model.layers.3.mlp.". Experts are stored one by one
-/// ("experts.0.gate_proj.weight"), all in one tensor with gate and up joined ("experts.gate_up_proj"), or all in one
-/// tensor each (GGUF). A shared expert is "shared_expert.", its gate "shared_expert_gate.weight".
-ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts& layer, const std::string& prefix);
+/// `prefix` is everything before the router's name and "experts.", such as "model.layers.3.mlp.". Experts are stored
+/// one by one ("experts.0.gate_proj.weight"), all in one tensor with gate and up joined ("experts.gate_up_proj"), or
+/// all in one tensor each (GGUF). A shared expert is "shared_expert.", its gate "shared_expert_gate.weight".
+ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts& layer, const std::string& prefix,
+                            const std::string& router = "gate.weight");
 
 /// What a router chose: for each row `chosen` experts, ids ascending, and their weights.
 struct Choices {
   std::vector<int> experts;
   std::vector<float> weights;
 };
-Choices choose_experts(const float* logits, int rows, const Experts& layer);
+/// `scales`: of the experts, what their weights are multiplied by before they are rounded.
+Choices choose_experts(const float* logits, int rows, const Experts& layer, std::span<const float> scales = {});
 
 /// Memory kept from call to call.
 struct ExpertsScratch {
@@ -50,7 +53,13 @@ struct ExpertsScratch {
   static std::size_t bytes_per_row(const Experts& layer, int hidden) noexcept;
 };
 
-/// projected [rows][hidden] = the experts of normed
+/// Routes the rows of normed.
+Choices route(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights,
+              ExpertsScratch& scratch, std::span<const float> scales = {});
+
+/// projected [rows][hidden] = the experts of normed, those of `choices` or else those that normed itself chooses
+void mix_experts(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights,
+                 const Choices& choices, ExpertsScratch& scratch);
 void mix_experts(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights,
                  ExpertsScratch& scratch);
 

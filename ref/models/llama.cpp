@@ -1,31 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "ref/models/llama.h"
 
-#include "ref/base/error.h"
 #include "ref/models/causal_transformer.h"
 
 namespace draftproof {
 namespace {
 
-/// Where GGUF files, which have no word for it in their metadata, keep how RoPE is stretched: what its frequencies are
-/// divided by.
-constexpr const char* stretch_name = "rope_freqs.weight";
-
-void stretch(const WeightLoader& from, Rope& rope) {
-  if (!from.weights.has(stretch_name)) return;
-  if (rope.kind != "default") throw Error(from.weights.path().string() + ": stretches RoPE twice");
-  const std::vector<float> by = from.floats(stretch_name, {rope.half()});
-  for (std::size_t j = 0; j < by.size(); ++j) {
-    if (!(by[j] > 0)) throw Error(from.weights.path().string() + ": tensor " + stretch_name + " must be positive");
-    rope.frequencies[j] /= by[j];
-  }
-}
-
 class Llama final : public CausalTransformer {
  public:
   Llama(const WeightLoader& from, const TransformerConfig& description) : CausalTransformer(from, description) {
     for (int i = 0; i < layers(); ++i) layers_.push_back(load_pre_norm_layer(from, config(), i, prefix(i)));
-    stretch(from, rope(0));
+    stretch_rope(from, rope(0));
   }
 
  private:

@@ -69,6 +69,7 @@ void add_caches(const TransformerConfig& config, KvFormat kv, MemoryNeed& need) 
       continue;
     }
     const auto& attention = std::get<AttentionLayer>(layer.mixer);
+    if (attention.donor != AttentionLayer::own) continue;
     const std::uint64_t position =
         AttentionCache::bytes_per_position(attention.shape.kv_heads, attention.shape.head_dim, kv);
     if (attention.window == AttentionCache::everything) {
@@ -97,6 +98,7 @@ void add_layers(const TransformerConfig& config, MemoryNeed& need) {
         std::max<std::uint64_t>(need.scratch_per_position, AttentionScratch::bytes_per_position(shape, prefill_chunk));
   }
   need.scratch += largest + size(prefill_chunk) * experts;
+  need.scratch += sizeof(float) * size(prefill_chunk) * size(config.layer_embedding) * config.layers.size();
 }
 
 }  // namespace
@@ -125,7 +127,8 @@ MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
     const std::uint64_t matrices = dimensions == 3 ? static_cast<std::uint64_t>(tensor.shape[0]) : 1;
     const auto outputs = static_cast<int>(tensor.shape[dimensions - 2]);
     if (name == "lm_head.weight" && files.same(name, "model.embed_tokens.weight")) continue;  // kept once
-    const bool table = name == "model.embed_tokens.weight" || name == "lm_head.weight";
+    const bool table = name == "model.embed_tokens.weight" || name == "lm_head.weight" ||
+                       name == "model.embed_tokens_per_layer.weight";
     const Format format = packed_format(*tensor.format, inputs, options.quantize, table);
     need.weights[traits(format).name] += matrices * options.kernels.packed_bytes(format, outputs, inputs);
     const ActivationFormat activation_format = options.kernels.activation_format(format);

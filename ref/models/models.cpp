@@ -6,6 +6,9 @@
 
 #include "ref/base/error.h"
 #include "ref/models/dflash.h"
+#include "ref/models/gemma2.h"
+#include "ref/models/gemma3.h"
+#include "ref/models/gemma4.h"
 #include "ref/models/llama.h"
 #include "ref/models/memory.h"
 #include "ref/models/ministral3.h"
@@ -30,6 +33,13 @@ std::span<const Architecture> all_architectures() noexcept {
       {"mistral", "MistralForCausalLM", describe_mistral, load_llama},
       {"ministral3", "Ministral3ForCausalLM", describe_ministral3, load_ministral3},
       {"mistral3", "Mistral3ForConditionalGeneration", describe_ministral3, load_ministral3},
+      {"gemma2", "Gemma2ForCausalLM", describe_gemma2, load_gemma2},
+      {"gemma3_text", "Gemma3ForCausalLM", describe_gemma3, load_gemma3},
+      {"gemma3", "Gemma3ForConditionalGeneration", describe_gemma3, load_gemma3},
+      {"gemma4_text", "Gemma4ForCausalLM", describe_gemma4, load_gemma4},
+      {"gemma4", "Gemma4ForConditionalGeneration", describe_gemma4, load_gemma4},
+      {"gemma4_unified_text", "Gemma4UnifiedForCausalLM", describe_gemma4, load_gemma4},
+      {"gemma4_unified", "Gemma4UnifiedForConditionalGeneration", describe_gemma4, load_gemma4},
   };
   return list;
 }

@@ -30,6 +30,23 @@ class Fields {
     }
   }
 
+  Fields(const Json& config, const LayerTypeRope& of) : config_(config), theta_name_(of.theta_name) {
+    kinds_.push_back("proportional");
+    if (const auto all = config.find("rope_parameters")) {
+      for (const std::string& name : all->fields()) {
+        if (name != "full_attention" && name != "sliding_attention") {
+          all->at(name).fail("is not the RoPE of a layer type; only full_attention and sliding_attention are");
+        }
+      }
+      if (const auto block = all->find(of.type)) blocks_.push_back(*block);
+    }
+    const auto scaling = config.find("rope_scaling");
+    if (scaling && of.scaled) blocks_.push_back(*scaling);
+    for (const Json& block : blocks_) {
+      if (!block.is_object()) block.fail("must be an object");
+    }
+  }
+
   std::string kind() const {
     std::optional<std::string> kind;
     for (const Json& block : blocks_) {
@@ -44,18 +61,19 @@ class Fields {
           named->fail("'dynamic' RoPE cannot be implemented: its frequencies depend on how a text is divided among "
                       "calls, so speculation would change the output");
         }
-        if (*kind != "default" && *kind != "linear" && *kind != "llama3" && *kind != "yarn") {
-          named->fail("rope type " + in_quotes(*kind) +
-                      " is not implemented; only 'default', 'linear', 'llama3' and 'yarn' are");
+        if (std::ranges::find(kinds_, *kind) == kinds_.end()) {
+          std::string known;
+          for (const char* one : kinds_) known += (known.empty() ? "" : ", ") + in_quotes(one);
+          named->fail("rope type " + in_quotes(*kind) + " is not implemented; only " + known + " are");
         }
       }
     }
     return kind.value_or("default");
   }
 
-  /// A number of the blocks, also of the config itself when it is `flat`.
-  std::optional<Json> find(const char* name, bool flat = false) const {
-    std::optional<Json> found = flat ? config_.find(name) : std::nullopt;
+  /// A number of the blocks, also of the config itself when it has a name there.
+  std::optional<Json> find(const char* name, const char* flat = nullptr) const {
+    std::optional<Json> found = flat != nullptr ? config_.find(flat) : std::nullopt;
     for (const Json& block : blocks_) {
       const auto here = block.find(name);
       if (!here) continue;
@@ -68,7 +86,7 @@ class Fields {
   }
 
   /// A positive number; that of a missing field is `otherwise`, without which the field is required.
-  double positive(const char* name, std::optional<double> otherwise = {}, bool flat = false) const {
+  double positive(const char* name, std::optional<double> otherwise = {}, const char* flat = nullptr) const {
     const auto found = find(name, flat);
     if (!found && otherwise) return *otherwise;
     const Json value = found ? *found : blocks_.back().at(name);
@@ -83,6 +101,12 @@ class Fields {
     const auto found = find(name);
     return found && found->number() == 0 ? otherwise : positive(name, otherwise);
   }
+  double theta(double otherwise) const {
+    const auto found = find("rope_theta", theta_name_);
+    const double theta = found ? found->number() : otherwise;
+    if (!(theta > 1 && theta < 1e12)) found->fail("must lie between 1 and 1e12");
+    return theta;
+  }
   bool boolean(const char* name, bool otherwise) const {
     for (const Json& block : blocks_) {
       if (const auto found = block.find(name)) otherwise = found->boolean();
@@ -92,6 +116,8 @@ class Fields {
 
  private:
   const Json& config_;
+  const char* theta_name_ = "rope_theta";  // of the config itself
+  std::vector<const char*> kinds_ = {"default", "linear", "llama3", "yarn"};
   std::vector<Json> blocks_;
 };
 
@@ -111,7 +137,8 @@ double yarn_magnitude(double factor, double weight) { return factor <= 1 ? 1 : 0
 YarnScaling read_yarn(const Json& config, const Fields& fields) {
   const auto context = static_cast<double>(config.at("max_position_embeddings").integer(1, std::int64_t{1} << 40));
   YarnScaling result;
-  result.original_context = fields.positive("original_max_position_embeddings", context, true);
+  constexpr const char* original = "original_max_position_embeddings";
+  result.original_context = fields.positive(original, context, original);
   result.factor = fields.positive("factor", context / result.original_context);
   result.beta_fast = fields.positive_or_default("beta_fast", result.beta_fast);
   result.beta_slow = fields.positive_or_default("beta_slow", result.beta_slow);
@@ -126,6 +153,14 @@ YarnScaling read_yarn(const Json& config, const Fields& fields) {
                                 : yarn_magnitude(result.factor, 1);
   result.magnitude = fields.positive("attention_factor", otherwise);
   return result;
+}
+
+Rope rope_of(const Json& config, const Fields& fields, double theta, int width) {
+  const std::string kind = fields.kind();
+  if (kind == "linear") return linear_rope(theta, width, fields.positive("factor"));
+  if (kind == "llama3") return llama3_rope(theta, width, read_llama3(fields));
+  if (kind == "yarn") return yarn_rope(theta, width, read_yarn(config, fields));
+  return default_rope(theta, width);
 }
 
 }  // namespace
@@ -162,6 +197,14 @@ Rope default_rope(double theta, int width) {
   for (int j = 0; j < width / 2; ++j) {
     rope.frequencies.push_back(static_cast<float>(1.0 / power64(theta, 2.0 * j / width)));
   }
+  return rope;
+}
+
+Rope proportional_rope(double theta, int width, double part, double factor) {
+  Rope rope = linear_rope(theta, width, factor);
+  rope.kind = "proportional";
+  const auto turned = static_cast<std::size_t>(std::floor(part * width / 2));
+  for (std::size_t j = turned; j < rope.frequencies.size(); ++j) rope.frequencies[j] = 0;
   return rope;
 }
 
@@ -216,21 +259,21 @@ Rope llama3_rope(double theta, int width, const Llama3Scaling& scaling) {
   return rope;
 }
 
-double read_rope_theta(const Json& config) {
-  const auto theta = Fields(config).find("rope_theta", true);
-  const double base = theta ? theta->number() : default_theta;
-  if (!(base > 1 && base < 1e12)) theta->fail("must lie between 1 and 1e12");
-  return base;
-}
+double read_rope_theta(const Json& config) { return Fields(config).theta(default_theta); }
 
 Rope read_rope(const Json& config, int width) {
   const Fields fields(config);
-  const std::string kind = fields.kind();
-  const double base = read_rope_theta(config);
-  if (kind == "linear") return linear_rope(base, width, fields.positive("factor"));
-  if (kind == "llama3") return llama3_rope(base, width, read_llama3(fields));
-  if (kind == "yarn") return yarn_rope(base, width, read_yarn(config, fields));
-  return default_rope(base, width);
+  return rope_of(config, fields, fields.theta(default_theta), width);
+}
+
+Rope read_rope(const Json& config, int width, const LayerTypeRope& of) {
+  const Fields fields(config, of);
+  const double theta = fields.theta(of.theta);
+  const double part = fields.positive("partial_rotary_factor", 1);
+  if (part > 1) fields.find("partial_rotary_factor")->fail("must lie above 0 and not above 1");
+  if (fields.kind() == "proportional") return proportional_rope(theta, width, part, fields.positive("factor", 1));
+  if (part != 1) fields.find("partial_rotary_factor")->fail("is implemented for 'proportional' RoPE only");
+  return rope_of(config, fields, theta, width);
 }
 
 }  // namespace draftproof

@@ -50,6 +50,8 @@ struct YarnScaling {
 };
 
 Rope default_rope(double theta, int width);
+/// Turns the pairs j < part * width / 2 only, and those of the whole width: the others have the frequency 0.
+Rope proportional_rope(double theta, int width, double part, double factor = 1);
 /// Every wavelength becomes `factor` times as long.
 Rope linear_rope(double theta, int width, double factor);
 Rope yarn_rope(double theta, int width, const YarnScaling& scaling);
@@ -63,5 +65,15 @@ double read_rope_theta(const Json& config);
 /// other. `dynamic` is refused for good: its frequencies depend on the longest position of a call, so the bits of a row
 /// would depend on how the text was divided among calls.
 Rope read_rope(const Json& config, int width);
+
+/// The RoPE of the layers of one type, where a config has one for each type.
+struct LayerTypeRope {
+  const char* type;        // as layer_types name it
+  const char* theta_name;  // of the config itself, as it was spelled before there were blocks for each type
+  double theta;            // where no field says it
+  bool scaled;             // rope_scaling means these layers
+};
+/// Reads rope_parameters.<type>, or else the old spelling; besides the above it knows proportional.
+Rope read_rope(const Json& config, int width, const LayerTypeRope& of);
 
 }  // namespace draftproof

@@ -2,10 +2,12 @@
 #include "ref/models/transformer.h"
 
 #include <algorithm>
+#include <span>
 
 #include "kernels/math64.h"
 #include "kernels/packed_activations.h"
 #include "kernels/threads.h"
+#include "ref/base/error.h"
 #include "ref/base/require.h"
 #include "ref/models/gated_delta_net.h"
 
@@ -15,7 +17,7 @@ static_assert(AttentionCache::block == lanes, "kernels and caches must agree on 
 
 namespace {
 
-constexpr double silu_work = 16;  // multiplications that one element of SwiGLU costs about as much as
+constexpr double gate_work = 16;  // multiplications that one element of a gated MLP costs about as much as
 
 /// The widest rows that the layers of a config need.
 struct Widths {
@@ -25,6 +27,7 @@ struct Widths {
   int turns = 0;  // of all RoPEs, cosine and sine
 
   explicit Widths(const TransformerConfig& config) noexcept {
+    intermediate = config.layer_embedding;
     for (const LayerConfig& layer : config.layers) {
       const Experts& experts = layer.experts;
       intermediate = std::max({intermediate, layer.intermediate, experts.intermediate, experts.shared});
@@ -67,9 +70,12 @@ AttentionWeights load_attention(const WeightLoader& from, const TransformerConfi
   const int q = layer.q_width();
   const int kv = layer.kv_width();
   AttentionWeights weights;
-  weights.qkv = load_matrix(
-      from, {{prefix + "q_proj.weight", q}, {prefix + "k_proj.weight", kv}, {prefix + "v_proj.weight", kv}},
-      config.hidden);
+  std::vector<NamedMatrix> parts = {{prefix + "q_proj.weight", q}};
+  if (layer.donor == AttentionLayer::own) {
+    parts.push_back({prefix + "k_proj.weight", kv});
+    if (!layer.values_from_keys) parts.push_back({prefix + "v_proj.weight", kv});
+  }
+  weights.qkv = load_matrix(from, parts, config.hidden);
   weights.output = load_matrix(from, {{prefix + "o_proj.weight", config.hidden}}, q);
   if (layer.qkv_bias) {
     for (const auto& [name, width] : {std::pair("q_proj.bias", q), {"k_proj.bias", kv}, {"v_proj.bias", kv}}) {
@@ -83,6 +89,7 @@ AttentionWeights load_attention(const WeightLoader& from, const TransformerConfi
 void load_head_norms(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
                      const std::string& prefix, AttentionWeights& to) {
   to.q_norm = load_norm(from, config, prefix + "q_norm.weight", layer.shape.head_dim);
+  if (layer.donor != AttentionLayer::own) return;
   to.k_norm = load_norm(from, config, prefix + "k_norm.weight", layer.shape.head_dim);
 }
 
@@ -108,6 +115,17 @@ std::vector<float> load_norm(const WeightLoader& from, const TransformerConfig& 
   return weight;
 }
 
+void stretch_rope(const WeightLoader& from, Rope& rope) {
+  constexpr const char* name = "rope_freqs.weight";
+  if (!from.weights.has(name)) return;
+  if (rope.kind != "default") throw Error(from.weights.path().string() + ": stretches RoPE twice");
+  const std::vector<float> by = from.floats(name, {rope.half()});
+  for (std::size_t j = 0; j < by.size(); ++j) {
+    if (!(by[j] > 0)) throw Error(from.weights.path().string() + ": tensor " + name + " must be positive");
+    rope.frequencies[j] /= by[j];
+  }
+}
+
 PreNormLayer load_pre_norm_layer(const WeightLoader& from, const TransformerConfig& config, int i,
                                  const std::string& prefix) {
   const LayerConfig& layer = config.layers.at(static_cast<std::size_t>(i));
@@ -124,7 +142,7 @@ PreNormLayer load_pre_norm_layer(const WeightLoader& from, const TransformerConf
 std::unique_ptr<Cache> new_transformer_cache(const TransformerConfig& config, const Kernels& kernels, KvFormat kv,
                                              int capacity, int max_pending_rows) {
   std::vector<std::unique_ptr<LayerCache>> layers;
-  for (const LayerConfig& layer : config.layers) {
+  for (const LayerConfig& layer : std::span(config.layers).first(static_cast<std::size_t>(config.cached_layers()))) {
     layers.push_back(new_layer_cache(config, layer, kernels, kv, capacity, max_pending_rows));
   }
   return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
@@ -194,11 +212,18 @@ void TransformerScratch::lay_out(const TransformerConfig& config, std::span<cons
 }
 
 void TransformerPass::normalize(const std::vector<float>& weight) const {
+  normalize(weight, scratch.hidden_states.data(), scratch.normed.data());
+}
+
+void TransformerPass::normalize_projected(const std::vector<float>& weight) const {
+  normalize(weight, scratch.projected.data(), scratch.projected.data());
+}
+
+void TransformerPass::normalize(const std::vector<float>& weight, const float* from, float* to) const {
   const int hidden = config.hidden;
   for_rows(rows, 4.0 * rows * hidden, [&](int begin, int end) {
     const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(begin) * hidden;
-    kernels.rms_norm(scratch.hidden_states.data() + first, hidden, end - begin, 1, hidden, weight.data(),
-                     config.epsilon, scratch.normed.data() + first, hidden);
+    kernels.rms_norm(from + first, hidden, end - begin, 1, hidden, weight.data(), config.epsilon, to + first, hidden);
   });
 }
 
@@ -215,29 +240,38 @@ void TransformerPass::project(const AttentionLayer& layer, const AttentionWeight
   for_rows(rows, work, [&](int begin, int end) {
     float* const q = s.qkv.data() + static_cast<std::ptrdiff_t>(begin) * stride;
     float* const k = q + layer.q_width();
+    float* const v = k + layer.kv_width();
+    const bool own = layer.donor == AttentionLayer::own;
     const int count = end - begin;
     if (!weights.qkv_bias.empty()) {
       for (int row = 0; row < count; ++row) {
         kernels.add(weights.qkv_bias.data(), weights.qkv_bias.size(), q + static_cast<std::ptrdiff_t>(row) * stride);
       }
     }
-    if (!weights.q_norm.empty()) {
-      kernels.rms_norm(q, stride, count, shape.heads, shape.head_dim, weights.q_norm.data(), config.epsilon, q,
-                       stride);
-      kernels.rms_norm(k, stride, count, shape.kv_heads, shape.head_dim, weights.k_norm.data(), config.epsilon, k,
-                       stride);
+    if (layer.values_from_keys && own) {
+      for (std::ptrdiff_t row = 0; row < count; ++row) {
+        std::copy_n(k + row * stride, layer.kv_width(), v + row * stride);
+      }
     }
+    const auto normalize_heads = [&](const std::vector<float>& weight, int heads, float* x) {
+      if (weight.empty()) return;
+      kernels.rms_norm(x, stride, count, heads, shape.head_dim, weight.data(), config.epsilon, x, stride);
+    };
+    normalize_heads(weights.q_norm, shape.heads, q);
+    normalize_heads(weights.k_norm, shape.kv_heads, k);
+    normalize_heads(weights.v_norm, shape.kv_heads, v);
     const float* const cosine = turns.cosine.data() + static_cast<std::ptrdiff_t>(begin) * half;
     const float* const sine = turns.sine.data() + static_cast<std::ptrdiff_t>(begin) * half;
     kernels.rope(q, stride, count, shape.heads, shape.head_dim, half, cosine, sine);
-    kernels.rope(k, stride, count, shape.kv_heads, shape.head_dim, half, cosine, sine);
+    if (own) kernels.rope(k, stride, count, shape.kv_heads, shape.head_dim, half, cosine, sine);
   });
 }
 
 void TransformerPass::see(int layer) const {
+  const int donor = config.attention(layer).donor;
   std::size_t row = 0;
   for (std::size_t i = 0; i < scratch.caches.size(); ++i) {
-    scratch.kv[i] = &scratch.caches[i]->layer<AttentionCache>(layer);
+    scratch.kv[i] = &scratch.caches[i]->layer<AttentionCache>(donor == AttentionLayer::own ? layer : donor);
     const bool last = i + 1 == scratch.caches.size();
     const int end = last ? scratch.rows() : scratch.first_rows[i + 1];
     for (; row < static_cast<std::size_t>(end); ++row) {
@@ -260,9 +294,15 @@ void TransformerPass::attend(const AttentionLayer& layer) const {
       const RowRange& range = s.ranges[first];
       AttentionCache& cache = *s.kv[range.segment];
       const float* const queries = s.qkv.data() + static_cast<std::ptrdiff_t>(range.row) * stride;
+      const bool tree = s.trees[range.segment];
+      s.to_attend.push_back({&cache.kv(), queries, s.visible.data() + range.row, range.rows,
+                             s.attended.data() + static_cast<std::ptrdiff_t>(range.row) * width});
+      if (layer.donor != AttentionLayer::own) {
+        if (tree) s.recall(range, cache);
+        continue;
+      }
       const float* const keys = queries + width;
       const float* const values = keys + layer.kv_width();
-      const bool tree = s.trees[range.segment];
       if (tree) cache.branch(range.position);
       const KeyValues& text = cache.claim_rows(range.position, range.rows);
       if (tree) {
@@ -270,12 +310,18 @@ void TransformerPass::attend(const AttentionLayer& layer) const {
         s.to_store.push_back({&rows_of_tree.kv, rows_of_tree.first, range.rows, keys, values});
       }
       s.to_store.push_back({&text, range.position, range.rows, keys, values});
-      s.to_attend.push_back({&cache.kv(), queries, s.visible.data() + range.row, range.rows,
-                             s.attended.data() + static_cast<std::ptrdiff_t>(range.row) * width});
     }
     store(s.to_store, stride);
     attention(kernels, layer.shape, s.to_attend, stride, s.attention);
   }
+}
+
+void TransformerScratch::recall(const RowRange& range, AttentionCache& cache) const {
+  const auto segment = static_cast<std::size_t>(range.segment);
+  const int end = segment + 1 < first_rows.size() ? first_rows[segment + 1] : rows();
+  const int first = cache.rows_of_tree() - (end - first_rows[segment]);  // the rows of earlier passes
+  if (range.turn == 0) cache.recall(0, first);
+  cache.recall(first + range.row - first_rows[segment], range.rows);
 }
 
 void TransformerPass::project_attended(const AttentionWeights& weights) const {
@@ -296,8 +342,9 @@ void TransformerPass::mlp(const MlpWeights& weights, const float* x, int count, 
   matmul(kernels, weights.gate_up, s.activations, s.gate_up.data(), 2 * intermediate);
   add_bias(kernels, weights.gate_up_bias, count, s.gate_up.data());
   s.activations.reserve(kernels, weights.down, count);
-  for_inputs(intermediate, silu_work * count * intermediate, [&](int begin, int end) {
-    kernels.silu_multiply(s.gate_up.data(), count, intermediate, begin, end, s.gated.data());
+  const auto gate = config.activation == Activation::silu ? kernels.silu_multiply : kernels.gelu_multiply;
+  for_inputs(intermediate, gate_work * count * intermediate, [&](int begin, int end) {
+    gate(s.gate_up.data(), count, intermediate, begin, end, s.gated.data());
     s.activations.pack(s.gated.data(), intermediate, begin, end);
   });
   matmul(kernels, weights.down, s.activations, y, config.hidden);

@@ -19,12 +19,13 @@ namespace draftproof {
 
 /// What an architecture does not have is empty.
 struct AttentionWeights {
-  PackedMatrix qkv;                // [projected][hidden]: q, k, v
+  PackedMatrix qkv;                // [projected][hidden]: q, k, v; less what the layer takes from elsewhere
   PackedMatrix output;             // [hidden][heads * d]
   std::vector<float> qkv_bias;     // [heads * d + 2 * kv_heads * d]
   std::vector<float> output_bias;  // [hidden]
   std::vector<float> q_norm;       // [d], of each head before RoPE
   std::vector<float> k_norm;       // [d]
+  std::vector<float> v_norm;       // [d]
 };
 
 /// Loads the matrices and, as the layer says, the biases. `prefix` is everything before "q_proj.weight", such as
@@ -49,6 +50,10 @@ MlpWeights load_mlp(const WeightLoader& from, int hidden, int intermediate, bool
 /// Loads the weights of a norm and adds config.norm_offset to each.
 std::vector<float> load_norm(const WeightLoader& from, const TransformerConfig& config, const std::string& name,
                              int width);
+
+/// Divides the frequencies by those that GGUF files, which have no word for it in their metadata, keep as a tensor, if
+/// there is one.
+void stretch_rope(const WeightLoader& from, Rope& rope);
 
 /// A layer with a norm before its attention and one before its MLP, as Llama has it.
 struct PreNormLayer {
@@ -117,6 +122,10 @@ struct TransformerScratch {
 
   int rows() const noexcept { return static_cast<int>(positions.size()); }
 
+  /// Makes `cache` hold what it held when it had stored the rows of this range of a tree, which all layers but its own
+  /// need once it has stored all ranges. The ranges of a segment are recalled in order.
+  void recall(const RowRange& range, AttentionCache& cache) const;
+
   /// Bytes of one row of activations, those packed for weights and those of attention left out.
   static std::size_t bytes_per_row(const TransformerConfig& config) noexcept;
 };
@@ -130,18 +139,20 @@ struct TransformerPass {
 
   /// normed = norm(hidden_states)
   void normalize(const std::vector<float>& weight) const;
+  /// to [rows][hidden] = norm(from); they may be the same.
+  void normalize(const std::vector<float>& weight, const float* from, float* to) const;
 
   /// qkv [rows][layer.projected()] = normed . qkv^T; to q and k are then added the biases, their heads normalized, and
-  /// turned.
+  /// turned; heads of v are normalized.
   void project(const AttentionLayer& layer, const AttentionWeights& weights) const;
 
-  /// Sets kv and visible: every row sees what the cache of this layer holds before it and itself, in a sliding window
-  /// the last of these.
+  /// Sets kv and visible: every row sees what the cache of this layer, or of its donor, holds before it and itself, in
+  /// a sliding window the last of these.
   void see(int layer) const;
 
   /// Stores k and v at the positions of the rows; attended [rows][heads * d] = attention over `visible`. The ranges of
   /// a segment are processed in order, so beyond the settled positions a row of a tree sees its ancestors, which were
-  /// the last to be stored at their positions.
+  /// the last to be stored at their positions. A layer with a donor reads what that stored, of trees in the same order.
   void attend(const AttentionLayer& layer) const;
 
   /// projected [rows][hidden] = attended . output^T, plus the bias
@@ -150,9 +161,12 @@ struct TransformerPass {
   /// projected [rows][hidden] = the MLP of normed
   void mlp(const MlpWeights& weights) const;
 
-  /// y [count][hidden] = (SiLU(gate) * up) . down^T with gate, up = x . gate_up^T, and the biases. count is at most
-  /// `rows`.
+  /// y [count][hidden] = (activation(gate) * up) . down^T with gate, up = x . gate_up^T, and the biases. count is at
+  /// most `rows`.
   void mlp(const MlpWeights& weights, const float* x, int count, float* y) const;
+
+  /// projected = norm(projected)
+  void normalize_projected(const std::vector<float>& weight) const;
 
   /// hidden_states += projected
   void add_projected() const;

@@ -14,6 +14,47 @@ constexpr int size_max = 1 << 24;   // no width of a real checkpoint comes near 
 constexpr int layers_max = 1 << 10;  // nor any number of layers
 constexpr int default_max_window_layers = 28;  // transformers' Qwen3Config: so many layers see everything
 
+}  // namespace
+
+const AttentionLayer& TransformerConfig::attention(int layer) const {
+  const auto* const found = std::get_if<AttentionLayer>(&layers.at(static_cast<std::size_t>(layer)).mixer);
+  REQUIRE(found != nullptr, "the layer has attention");
+  return *found;
+}
+
+Json text_config(const Json& config) { return config.find("text_config").value_or(config); }
+
+int TransformerConfig::cached_layers() const noexcept {
+  const auto first = std::ranges::find_if(layers, [](const LayerConfig& layer) {
+    const auto* const attention = std::get_if<AttentionLayer>(&layer.mixer);
+    return attention != nullptr && attention->donor != AttentionLayer::own;
+  });
+  return static_cast<int>(first - layers.begin());
+}
+
+int positive(const Json& config, std::string_view field, std::optional<int> otherwise) {
+  if (otherwise && !config.find(field)) return *otherwise;
+  return static_cast<int>(config.at(field).integer(1, size_max));
+}
+
+void refuse_if_set(const Json& config, std::string_view field, const std::string& why) {
+  const auto value = config.find(field);
+  if (!value) return;
+  if (value->is_boolean() && !value->boolean()) return;
+  value->fail(why);
+}
+
+void require_activation(const Json& config, std::string_view field, const std::string& name) {
+  if (const auto act = config.find(field); act && act->string() != name) {
+    act->fail("activation '" + act->string() + "' is not implemented; only '" + name + "' is");
+  }
+}
+
+void require_silu(const Json& config) {
+  config.at("hidden_act");
+  require_activation(config, "hidden_act", "silu");
+}
+
 void refuse_partial_rotary(const Json& config) {
   const auto refuse = [](const Json& block) {
     const auto factor = block.find("partial_rotary_factor");
@@ -25,42 +66,16 @@ void refuse_partial_rotary(const Json& config) {
   }
 }
 
-}  // namespace
-
-const AttentionLayer& TransformerConfig::attention(int layer) const {
-  const auto* const found = std::get_if<AttentionLayer>(&layers.at(static_cast<std::size_t>(layer)).mixer);
-  REQUIRE(found != nullptr, "the layer has attention");
-  return *found;
-}
-
-Json text_config(const Json& config) { return config.find("text_config").value_or(config); }
-
-int positive(const Json& config, std::string_view field) {
-  return static_cast<int>(config.at(field).integer(1, size_max));
-}
-
-void refuse_if_set(const Json& config, std::string_view field, const std::string& why) {
-  const auto value = config.find(field);
-  if (!value) return;
-  if (value->is_boolean() && !value->boolean()) return;
-  value->fail(why);
-}
-
-void require_silu(const Json& config) {
-  if (const Json act = config.at("hidden_act"); act.string() != "silu") {
-    act.fail("activation '" + act.string() + "' is not implemented; only 'silu' is");
-  }
-}
-
-TransformerConfig read_sizes(const Json& config, std::optional<int> vocabulary) {
+TransformerConfig read_sizes(const Json& config, const Defaults& defaults) {
   if (!config.is_object()) config.fail("must be a JSON object");
   TransformerConfig result;
-  const bool told = config.find("vocab_size") || !vocabulary;
-  result.vocabulary = told ? positive(config, "vocab_size") : *vocabulary;
+  result.vocabulary = positive(config, "vocab_size", defaults.vocabulary);
   result.hidden = positive(config, "hidden_size");
   result.layers.resize(static_cast<std::size_t>(config.at("num_hidden_layers").integer(1, layers_max)));
-  result.context = positive(config, "max_position_embeddings");
-  result.epsilon = static_cast<float>(config.at("rms_norm_eps").number());
+  result.context = positive(config, "max_position_embeddings", defaults.context);
+  const auto epsilon = config.find("rms_norm_eps");
+  result.epsilon =
+      static_cast<float>(defaults.epsilon && !epsilon ? *defaults.epsilon : config.at("rms_norm_eps").number());
   if (!(result.epsilon > 0 && result.epsilon < 1)) {  // as a float: 1e-60 would be 0, and a row of zeros NaN
     config.at("rms_norm_eps").fail("must lie between 0 and 1 as a float");
   }
@@ -76,15 +91,17 @@ TransformerConfig read_sizes(const Json& config, std::optional<int> vocabulary) 
   return result;
 }
 
-AttentionShape read_attention_shape(const Json& config, int hidden) {
+AttentionShape read_attention_shape(const Json& config, int hidden, const Defaults& defaults) {
   AttentionShape shape = {};
-  shape.heads = positive(config, "num_attention_heads");
-  shape.kv_heads = config.find("num_key_value_heads") ? positive(config, "num_key_value_heads") : shape.heads;
+  shape.heads = positive(config, "num_attention_heads", defaults.heads);
+  shape.kv_heads = positive(config, "num_key_value_heads", defaults.kv_heads.value_or(shape.heads));
   if (shape.heads % shape.kv_heads != 0) {
-    config.at("num_key_value_heads").fail("must divide the number of heads, " + std::to_string(shape.heads));
+    const auto told = config.find("num_key_value_heads");
+    if (told) told->fail("must divide the number of heads, " + std::to_string(shape.heads));
+    config.at("num_attention_heads").fail("must be a multiple of that of KV heads, " + std::to_string(shape.kv_heads));
   }
-  if (config.find("head_dim")) {
-    shape.head_dim = positive(config, "head_dim");
+  if (config.find("head_dim") || defaults.head_dim) {
+    shape.head_dim = positive(config, "head_dim", defaults.head_dim);
   } else {
     if (hidden % shape.heads != 0) config.fail("hidden_size is no multiple of num_attention_heads; set head_dim");
     shape.head_dim = hidden / shape.heads;
@@ -96,7 +113,7 @@ AttentionShape read_attention_shape(const Json& config, int hidden) {
         .fail("makes heads of " + size + " values, but the number must be even; RoPE turns pairs");
   }
   if (static_cast<std::int64_t>(shape.heads) * shape.head_dim > size_max) {
-    config.at("num_attention_heads").fail("makes all heads together larger than any real model's");
+    config.find("num_attention_heads").value_or(config).fail("makes all heads together larger than any real model's");
   }
   shape.scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
   return shape;
@@ -149,7 +166,7 @@ void set_window(const Json& config, int window, TransformerConfig& of) {
 }
 
 TransformerConfig read_transformer_config(const Json& config, std::optional<int> vocabulary) {
-  TransformerConfig result = read_sizes(config, vocabulary);
+  TransformerConfig result = read_sizes(config, {.vocabulary = vocabulary});
   const AttentionShape shape = read_attention_shape(config, result.hidden);
   const int intermediate = positive(config, "intermediate_size");
   require_silu(config);

@@ -3,6 +3,7 @@
 // caches, the memory that is counted and `draftproof inspect` all follow this description.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,18 +18,25 @@
 
 namespace draftproof {
 
+/// Of the gate of an MLP. gelu: its tanh form.
+enum class Activation : std::uint8_t { silu, gelu };
+
 /// The attention of one layer. A row of its projection holds q, k, v and, of some architectures, an output gate.
 struct AttentionLayer {
+  static constexpr int own = -1;
+
   AttentionShape shape = {};
   int window = AttentionCache::everything;  // positions that a row sees, its own included
   int rope = 0;                             // of TransformerConfig::ropes
   int gate = 0;                             // floats behind v
   bool qkv_bias = false;
   bool output_bias = false;
+  bool values_from_keys = false;            // v is k before its norm and RoPE, of the same projection
+  int donor = own;                          // the earlier layer whose keys and values it reads, projecting none
 
   int q_width() const noexcept { return shape.heads * shape.head_dim; }
   int kv_width() const noexcept { return shape.kv_heads * shape.head_dim; }
-  int projected() const noexcept { return q_width() + 2 * kv_width() + gate; }
+  int projected() const noexcept { return q_width() + (donor == own ? 2 * kv_width() : 0) + gate; }
 };
 
 /// Experts instead of one MLP, see experts.h.
@@ -54,13 +62,27 @@ struct TransformerConfig {
   float epsilon = 0;          // of all norms
   float norm_offset = 0;      // what norms add to the stored weights
   float embedding_scale = 1;
+  int layer_embedding = 0;    // values that a token has of its own for each layer; 0: none
   float logit_cap = 0;        // logits become cap * tanh(logit / cap); 0: they stay
+  Activation activation = Activation::silu;
   std::vector<Rope> ropes;
   std::vector<LayerConfig> layers;
   std::vector<std::string> unused;  // what the names of tensors of other parts of a checkpoint begin with
 
   int depth() const noexcept { return static_cast<int>(layers.size()); }
   const AttentionLayer& attention(int layer) const;  // aborts when the layer has none
+  /// The number of layers with a cache of their own. Those whose keys and values others have are the last layers.
+  int cached_layers() const noexcept;
+};
+
+/// What fields mean that a config of some class leaves out; without a value they are required.
+struct Defaults {
+  std::optional<int> vocabulary = {};
+  std::optional<int> context = {};
+  std::optional<int> heads = {};
+  std::optional<int> kv_heads = {};
+  std::optional<int> head_dim = {};
+  std::optional<double> epsilon = {};
 };
 
 /// Reads the config.json of an architecture with the shape of Llama: every layer has attention of one geometry, over
@@ -78,20 +100,25 @@ Json text_config(const Json& config);
 
 // The parts of it, for architectures of another shape.
 
-/// Reads a width or a count.
-int positive(const Json& config, std::string_view field);
+/// Reads a width or a count. `otherwise`: of a missing field; without it the field is required.
+int positive(const Json& config, std::string_view field, std::optional<int> otherwise = {});
 
 /// Throws Error, saying why, when the field is neither missing nor false.
 void refuse_if_set(const Json& config, std::string_view field, const std::string& why);
 
+/// Throws Error when `field` is there and names another activation of the MLPs.
+void require_activation(const Json& config, std::string_view field, const std::string& name);
 /// Throws Error unless the activation of the MLPs is SiLU.
 void require_silu(const Json& config);
 
+/// Throws Error when RoPE shall turn a part of a head only, in a field of the config or of its RoPE.
+void refuse_partial_rotary(const Json& config);
+
 /// Reads vocabulary, hidden, context and epsilon, makes num_hidden_layers layers, and refuses unknown switches.
-TransformerConfig read_sizes(const Json& config, std::optional<int> vocabulary = {});
+TransformerConfig read_sizes(const Json& config, const Defaults& defaults = {});
 
 /// Reads heads, kv_heads and head_dim; the scale is 1 / sqrt(head_dim).
-AttentionShape read_attention_shape(const Json& config, int hidden);
+AttentionShape read_attention_shape(const Json& config, int hidden, const Defaults& defaults = {});
 
 /// Reads the window of each layer from layer_types or use_sliding_window.
 std::vector<int> read_windows(const Json& config, int layers);

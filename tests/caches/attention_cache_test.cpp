@@ -300,6 +300,44 @@ TEST(Attention, AnyPathOfATreeIsKeptAsIfItHadBeenTheOnlyOneInEveryFormat) {
   }
 }
 
+TEST(Attention, ARecalledRowOfATreeHasItsOwnAncestorsBeforeItAgain) {
+  const std::vector<int> depths = {0, 1, 2, 3, 1, 2, 2, 3, 1};
+  const int size = static_cast<int>(depths.size());
+  constexpr int before = 14;
+  for (const int window : {AttentionCache::everything, 3}) {
+    AttentionCache cache(1, 1, window, 100, size);
+    for (int position = 0; position < before; ++position) {
+      cache.open(position + 1);
+      const float row = -1;
+      write_position(cache, position, &row, &row);
+      cache.settle(position + 1);
+    }
+    cache.open(before + size);
+    for (int row = 0; row < size; ++row) {
+      const auto value = static_cast<float>(row);
+      cache.branch(before + depths[row]);
+      write_position(cache, before + depths[row], &value, &value);
+      const AttentionCache::TreeRows tree = cache.tree_rows(1);
+      store_positions(tree.kv, tree.first, 1, &value, &value, 0, 0, 1);
+    }
+    EXPECT_EQ(cache.rows_of_tree(), size);
+    std::vector<int> path;
+    for (int row = 0; row < size; ++row) {
+      cache.recall(row, 1);
+      path.resize(static_cast<std::size_t>(depths[row]));
+      path.push_back(row);
+      for (int position = std::max(before, cache.first_visible(before + depths[row])); position <= before + depths[row];
+           ++position) {
+        float key = 0;
+        float value = 0;
+        read_position(cache.kv(), position, 0, &key, &value);
+        EXPECT_EQ(key, static_cast<float>(path[position - before])) << "row " << row << ", window " << window;
+        EXPECT_EQ(value, key);
+      }
+    }
+  }
+}
+
 TEST(Attention, TheRingIsAsSmallAsTheWindowAndThePendingRowsAllow) {
   const auto blocks = [](int window, int capacity, int pending_rows) {
     return AttentionCache(1, 1, window, capacity, pending_rows).kv().blocks;
@@ -321,6 +359,7 @@ TEST(AttentionDeathTest, ATransactionIsATreeOrAChain) {
   write_position(cache, 1, &row, &row);
   EXPECT_DEATH(cache.tree_rows(1), "every row of a transaction with a tree");
   cache.tree_rows(2);
+  EXPECT_DEATH(cache.recall(1, 2), "only rows of the tree are stored again");
   cache.branch(1);
   write_position(cache, 1, &row, &row);
   EXPECT_DEATH(cache.tree_rows(1), "inside the open transaction");

@@ -240,17 +240,18 @@ TEST(EngineSlow, TrainedModelsGiveTheSameTextOnTheScalarTableToo) {
   expect_the_promise({"scalar", "avx2", "avx512"}, 40);
 }
 
-/// Chains and trees are verified in one pass, and every run rolls recurrent states back.
-TEST(Engine, HybridTargetsVerifyInOnePassAndGiveTheTextOfPlainDecoding) {
+/// Chains and trees are verified in one pass, and every run rolls back recurrent states or rows that other layers read.
+TEST(Engine, HybridAndSharingTargetsVerifyInOnePassAndGiveTheTextOfPlainDecoding) {
   const std::filesystem::path external = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/external";
   const Threads one(1);
-  for (const char* name : {"qwen35-tiny-nested", "qwen35-tiny-irregular", "qwen35-tiny-rectangular"}) {
-    const std::string other = std::string(name) == "qwen35-tiny-nested" ? "qwen35-tiny-irregular"
-                                                                        : "qwen35-tiny-nested";
+  for (const auto& [name, other] : {std::pair("qwen35-tiny-nested", "qwen35-tiny-irregular"),
+                                    {"qwen35-tiny-irregular", "qwen35-tiny-nested"},
+                                    {"qwen35-tiny-rectangular", "qwen35-tiny-nested"},
+                                    {"gemma4-tiny-shared", "gemma4-tiny-donors"}}) {
     ModelFiles files(external / name);
     Engine engine(files, best_kernels());
     for (const float temperature : {0.0F, 1.0F}) {
-      Asked request = asked({5, 40, 3, 22, 60, 9}, 40, 6);
+      Asked request = asked({5, 40, 3, 22, 41, 9}, 40, 6);
       request.sampling.temperature = temperature;
       PhiloxSource random(21);
       const Trace plain = engine.decode(request, {}, "none", matching, random, Recording::digests);

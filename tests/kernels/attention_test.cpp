@@ -68,7 +68,9 @@ TEST(Attention, HasTheBitsOfTheScalarTableForEveryGroupingHeadDimensionAndFormat
     for (const KvFormat format : all_kv_formats) {
       for (const int group : {1, 2, 3, 4, 5, 7, 8, 16}) {
         for (const int head_dim : {1, 8, 16, 31, 64, 80, 128, 160}) {
-          const AttentionShape shape = {.heads = 2 * group, .kv_heads = 2, .head_dim = head_dim, .scale = 0.37f};
+          const float cap = head_dim % 16 == 0 ? 0 : 1.5f;
+          const AttentionShape shape = {
+              .heads = 2 * group, .kv_heads = 2, .head_dim = head_dim, .scale = 0.37f, .cap = cap};
           const int end = 8 + numbers.below(200);
           const int window = 1 + numbers.below(end);
           const int rows = 1 + numbers.below(std::min(attention_queries_max / group, 8));
@@ -91,7 +93,8 @@ TEST(Attention, HasTheBitsOfTheScalarTableForEveryNumberOfRowsAndEveryRangeOfQue
     Numbers numbers(22);
     for (const KvFormat format : all_kv_formats) {
       for (const int group : {1, 2, 3}) {
-        const AttentionShape shape = {.heads = group, .kv_heads = 1, .head_dim = 48, .scale = 0.3f};
+        const float cap = group == 2 ? 2.0f : 0.0f;
+        const AttentionShape shape = {.heads = group, .kv_heads = 1, .head_dim = 48, .scale = 0.3f, .cap = cap};
         for (int rows = 1; rows <= 33; ++rows) {
           const int end = rows + numbers.below(150);
           const int window = rows % 3 == 0 ? 1 + numbers.below(20) : end;
@@ -112,8 +115,9 @@ TEST(Attention, HasTheBitsOfTheScalarTableForEveryNumberOfRowsAndEveryRangeOfQue
 }
 
 TEST(Attention, HasTheBitsOfTheScalarTableForEveryFirstAndLastVisiblePosition) {
-  const AttentionShape shape = {.heads = 2, .kv_heads = 1, .head_dim = 16, .scale = 0.25f};
   for (const KvFormat format : all_kv_formats) {
+    const float cap = format == KvFormat::bf16 ? 1.0f : 0.0f;
+    const AttentionShape shape = {.heads = 2, .kv_heads = 1, .head_dim = 16, .scale = 0.25f, .cap = cap};
     const Stored stored(shape, format, 5, 0, 80);
     for (const Kernels* table : canonical_tables()) {
       for (int first = 0; first < 40; ++first) {

@@ -108,13 +108,13 @@ Digest of_rope(const Kernels& table) {
   return digest;
 }
 
-Digest of_silu_multiply(const Kernels& table) {
+Digest of_gated(const Kernels& table, decltype(Kernels::silu_multiply) Kernels::*entry) {
   Digest digest;
   for (int width = 8; width <= 130; ++width) {
     std::vector<float> x = Numbers(width).numbers(static_cast<std::size_t>(4 * width), 40);
     x[0] = infinity, x[1] = -infinity, x[2] = nan, x[3] = -0.0f, x[4] = 0x1p-140f;
     std::vector<float> y(static_cast<std::size_t>(2 * width));
-    table.silu_multiply(x.data(), 2, width, 0, width, y.data());
+    (table.*entry)(x.data(), 2, width, 0, width, y.data());
     digest.add(y);
   }
   return digest;
@@ -169,12 +169,13 @@ Digest of_exponentials(const Kernels& table) {
   return digest;
 }
 
-Digest of_attention(const Kernels& table, KvFormat format) {
+Digest of_attention(const Kernels& table, KvFormat format, float cap) {
   Digest digest;
   Numbers numbers(21);
   for (const int group : {1, 2, 3, 5, 8}) {
     for (const int head_dim : {8, 31, 64, 80, 128}) {
-      const AttentionShape shape = {.heads = 2 * group, .kv_heads = 2, .head_dim = head_dim, .scale = 0.37f};
+      const AttentionShape shape = {
+          .heads = 2 * group, .kv_heads = 2, .head_dim = head_dim, .scale = 0.37f, .cap = cap};
       const int end = 4 + numbers.below(150);
       const int first = numbers.below(end);
       const Stored stored(shape, format, (end + lanes - 1) / lanes + 1, 0, end);
@@ -202,13 +203,15 @@ Digests digests_of(const Kernels& table) {
   }
   digests["rms_norm"] = of_rms_norm(table).hex();
   digests["rope"] = of_rope(table).hex();
-  digests["silu_multiply"] = of_silu_multiply(table).hex();
+  digests["silu_multiply"] = of_gated(table, &Kernels::silu_multiply).hex();
+  digests["gelu_multiply"] = of_gated(table, &Kernels::gelu_multiply).hex();
   digests["add"] = of_add(table).hex();
   digests["exponentials"] = of_exponentials(table).hex();
   digests["causal_conv_silu"] = of_causal_conv_silu(table).hex();
   digests["gated_delta_rule"] = of_gated_delta_rule(table).hex();
   for (const KvFormat format : all_kv_formats) {
-    digests[std::string("attention/") + traits(format).name] = of_attention(table, format).hex();
+    digests[std::string("attention/") + traits(format).name] = of_attention(table, format, 0).hex();
+    digests[std::string("capped_attention/") + traits(format).name] = of_attention(table, format, 2).hex();
   }
   return digests;
 }
@@ -291,6 +294,10 @@ Kernels one_bit_off() {
   };
   table.silu_multiply = [](const float* x, int rows, int width, int begin, int end, float* out) noexcept {
     scalar().silu_multiply(x, rows, width, begin, end, out);
+    flip(out[(rows - 1) * width + end - 1]);
+  };
+  table.gelu_multiply = [](const float* x, int rows, int width, int begin, int end, float* out) noexcept {
+    scalar().gelu_multiply(x, rows, width, begin, end, out);
     flip(out[(rows - 1) * width + end - 1]);
   };
   table.add = [](const float* x, std::size_t count, float* y) noexcept {

@@ -127,5 +127,28 @@ TEST(Exp, NeverDecreasesAsItsArgumentIncreases) {
   }
 }
 
+TEST(HyperbolicTangent, StaysWithinTheStatedErrorOnASubsetOfAllFloats) {
+  double worst = 0;
+  for_floats(0, 0xffffffff, 10007, [&](const std::vector<float>& x) {
+    for (const float value : x) {
+      if (std::isnan(value)) continue;
+      const double correct = std::tanh(static_cast<double>(value));
+      const float rounded = std::abs(static_cast<float>(correct));
+      const double unit = double{std::nextafter(rounded, infinity)} - rounded;
+      worst = std::max(worst, std::abs(hyperbolic_tangent(value) - correct) / unit);
+    }
+  });
+  std::printf("largest error of tanh: %.4f units in the last place\n", worst);
+  EXPECT_LT(worst, 3);
+}
+
+TEST(HyperbolicTangent, HandlesEdgeCasesAsDocumented) {
+  EXPECT_EQ(bits(hyperbolic_tangent(0.0f)), bits(0.0f));
+  EXPECT_EQ(hyperbolic_tangent(infinity), 1);
+  EXPECT_EQ(hyperbolic_tangent(-infinity), -1);
+  EXPECT_EQ(hyperbolic_tangent(10.0f), 1);
+  EXPECT_TRUE(std::isnan(hyperbolic_tangent(nan)));
+}
+
 }  // namespace
 }  // namespace draftproof::test::exp_test

@@ -251,7 +251,7 @@ TEST(Vector, RopeHasTheBitsOfTheScalarTableAndLeavesTheOtherDimensionsUnchanged)
   }
 }
 
-TEST(Vector, SiluAddAndExponentialsHaveTheBitsOfTheScalarTableForEveryLength) {
+TEST(Vector, SiluGeluAddAndExponentialsHaveTheBitsOfTheScalarTableForEveryLength) {
   for (const Kernels* table : canonical_tables()) {
     for (int width = 0; width <= 130; ++width) {
       SCOPED_TRACE(::testing::Message() << table->name << " width " << width);
@@ -259,11 +259,12 @@ TEST(Vector, SiluAddAndExponentialsHaveTheBitsOfTheScalarTableForEveryLength) {
       if (width > 7) x[4] = infinity, x[5] = -infinity, x[6] = nan, x[7] = -0.0f;
       const float* from = x.data() + 1;
       const auto run = [&](const Kernels& kernels) {
-        std::vector<float> y(5 * width + lanes, nan);
+        std::vector<float> y(7 * width + lanes, nan);
         kernels.silu_multiply(from, 2, width, 0, width, y.data());
         kernels.exponentials(from, 1.5f, 0.7f, width, y.data() + 2 * width);
         std::copy_n(from, width, y.data() + 3 * width);
         kernels.add(from + width, width, y.data() + 3 * width);
+        kernels.gelu_multiply(from, 2, width, 0, width, y.data() + 4 * width);
         return y;
       };
       ASSERT_TRUE(same_bits(run(*table), run(scalar())));

@@ -170,7 +170,7 @@ TEST(CausalLawOfTrees, EveryRowOfEverySmallTreeEqualsItsOwnPathAsAChainHoweverIt
   for (const Kernels* kernels : usable_kernels("canonical")) {
     expect_trees_to_equal_chains(*make_delta_net_model({}, *kernels));
   }
-  for (const char* name : {"qwen3-tiny-tied", "qwen35-tiny-irregular"}) {
+  for (const char* name : {"qwen3-tiny-tied", "qwen35-tiny-irregular", "gemma4-tiny-shared", "gemma4-tiny-donors"}) {
     expect_trees_to_equal_chains(*load_model(Checkpoint(external_dir / name), best_kernels()));
   }
   const WindowedCopy sliding(external_dir / "qwen3-tiny-tied", 4);
@@ -215,6 +215,7 @@ TEST(HashCausalLaw, HoldsWithAHistoryAndWithAFoldedState) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CausalLaw, testing::ValuesIn(varied_targets), printable_name);
+INSTANTIATE_TEST_SUITE_P(Gemma, CausalLaw, testing::ValuesIn(varied_gemma_targets), printable_name);
 INSTANTIATE_TEST_SUITE_P(Hybrid, CausalLaw, testing::Values("qwen35-tiny-irregular", "qwen35-tiny-rectangular"),
                          printable_name);
 INSTANTIATE_TEST_SUITE_P(All, SlidingCausalLaw, testing::Values("qwen3-tiny-sharded", "qwen2-tiny-tied"),

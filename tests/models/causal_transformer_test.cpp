@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "tests/models/fixtures.h"
-#include "tests/models/float64_twin.h"
+#include "tests/models/gemma_twin.h"
 
 namespace draftproof::test::causal_transformer_test {
 namespace {
@@ -35,7 +35,7 @@ TEST_P(TargetFixture, TheFloat64TwinEqualsTheStoredReference) {
   const Hdf5 file = answers();
   const TwinCheckpoint twin(folder());
   for (const std::string& which : cases) {
-    const auto got = target_answers(twin, stored_tokens(file, which + "/tokens"), Rounding());
+    const auto got = text_answers(twin, stored_tokens(file, which + "/tokens"), Rounding());
     const auto names = answer_names(twin.layers);
     for (std::size_t a = 0; a < names.size(); ++a) {
       const auto want = stored<double>(file, which + "/float64/" + names[a]);
@@ -52,7 +52,7 @@ TEST_P(TargetFixture, LogitsAndEveryTapAreWithinTheRoundingBoundOfTheReferenceWi
   const TwinCheckpoint twin(folder());
   for (const std::string& which : cases) {
     const auto tokens = stored_tokens(file, which + "/tokens");
-    const Bounds bounds = bounds_of([&](Rounding round) { return target_answers(twin, tokens, round); });
+    const Bounds bounds = bounds_of([&](Rounding round) { return text_answers(twin, tokens, round); });
     const auto names = answer_names(twin.layers);
     for (const char* numerics : {"canonical", "openblas"}) {
       for (const Kernels* kernels : usable_kernels(numerics)) {
@@ -93,8 +93,16 @@ TEST_P(TargetFixture, LogitsAndEveryTapAreWithinTheRoundingBoundOfTheReferenceWi
   }
 }
 
+bool has_stretched_layers(const TwinCheckpoint& twin) {
+  const auto all = twin.gemma == 3 ? twin.config().find("rope_parameters") : std::nullopt;
+  return all && all->at("full_attention").find("factor");
+}
+
 /// Some mistakes have no effect for models without the feature.
 bool possible(Mistake mistake, const TwinCheckpoint& twin) {
+  const bool has_router = twin.has("layers.0.router.proj.weight");
+  const auto shared = twin.config().find("num_kv_shared_layers");
+  const int shared_layers = shared ? static_cast<int>(shared->number()) : 0;
   switch (mistake) {
     case Mistake::swapped_head_norms:
     case Mistake::no_key_norm: return twin.has("layers.0.self_attn.k_norm.weight");
@@ -102,19 +110,43 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::bias_on_turned_keys: return twin.has("layers.0.self_attn.k_proj.bias");
     case Mistake::no_output_bias: return twin.has("layers.0.self_attn.o_proj.bias");
     case Mistake::no_mlp_bias: return twin.has("layers.0.mlp.down_proj.bias");
-    case Mistake::unstretched_rope: return twin.stretch.has_value();
+    case Mistake::unstretched_rope: return twin.stretch.has_value() || has_stretched_layers(twin);
     case Mistake::evenly_stretched_rope: return twin.stretch && twin.stretch->at("rope_type").string() != "linear";
     case Mistake::ungrown_queries: return twin.stretch && twin.stretch->find("llama_4_scaling_beta");
     case Mistake::plain_magnitude:
       return twin.stretch && twin.stretch->at("rope_type").string() == "yarn" && !twin.stretch->find("mscale");
     case Mistake::other_experts_weights:
-    case Mistake::next_expert: return twin.config().find("num_experts_per_tok").has_value();
+    case Mistake::next_expert: return twin.config().find("num_experts_per_tok") || has_router;
     case Mistake::no_shared_expert:
     case Mistake::ungated_shared_expert: return twin.has("layers.0.mlp.shared_expert_gate.weight");
     case Mistake::window_longer:
     case Mistake::window_shorter:
-      return std::ranges::any_of(twin.windows, [](int w) { return w != std::numeric_limits<int>::max(); });
-    case Mistake::norms_without_offset:
+      return twin.gemma != 0 ||
+             std::ranges::any_of(twin.windows, [](int w) { return w != std::numeric_limits<int>::max(); });
+    case Mistake::unscaled_scores: return twin.gemma != 4;
+    case Mistake::no_embedding_scale:
+    case Mistake::no_post_norms:
+    case Mistake::scale_of_heads:
+    case Mistake::exact_gelu: return twin.gemma != 0;
+    case Mistake::no_cap: return twin.gemma == 2 || (twin.gemma != 0 && twin.config().find("final_logit_softcapping"));
+    case Mistake::no_score_cap:
+    case Mistake::cap_before_scale: return twin.gemma == 2;
+    case Mistake::swapped_ropes: return twin.gemma > 2;
+    case Mistake::stretched_everywhere: return has_stretched_layers(twin);
+    case Mistake::final_norm_without_offset: return twin.gemma == 2 || twin.gemma == 3;
+    case Mistake::no_value_norm:
+    case Mistake::rotated_width_divides: return twin.gemma == 4;
+    case Mistake::values_from_normed_keys: return !twin.has("layers.2.self_attn.v_proj.weight");
+    case Mistake::other_donor: return shared_layers > 0 && twin.layers - shared_layers > 2;
+    case Mistake::shared_keys_turned_on: return shared_layers > 0;
+    case Mistake::no_layer_scalar:
+    case Mistake::scalar_on_branch: return twin.has("layers.0.layer_scalar");
+    case Mistake::no_layer_embeddings:
+    case Mistake::layer_embeddings_from_unscaled:
+    case Mistake::unscaled_layer_table: return twin.has("embed_tokens_per_layer.weight");
+    case Mistake::routed_by_normed:
+    case Mistake::no_expert_scale: return has_router;
+    case Mistake::norms_without_offset: return twin.gemma == 2 || twin.gemma == 3 || twin.turned != twin.head_dim;
     case Mistake::no_gate:
     case Mistake::gates_behind_queries:
     case Mistake::whole_heads_turned:
@@ -128,7 +160,7 @@ TEST_P(TargetFixture, EveryMistakeExceedsTheBoundAHundredfold) {
   const Hdf5 file = answers();
   const TwinCheckpoint twin(folder());
   const auto tokens = stored_tokens(file, "case0/tokens");
-  const Bounds bounds = bounds_of([&](Rounding round) { return target_answers(twin, tokens, round); });
+  const Bounds bounds = bounds_of([&](Rounding round) { return text_answers(twin, tokens, round); });
   const auto model = load_model(Checkpoint(folder()), best_kernels());
   const Reading ours = read(*model, tokens, all_layers(*model));
   double smallest = std::numeric_limits<double>::infinity();
@@ -140,14 +172,21 @@ TEST_P(TargetFixture, EveryMistakeExceedsTheBoundAHundredfold) {
         Mistake::keys_one_position_late, Mistake::interleaved_rope, Mistake::heads_dealt_out, Mistake::unscaled_scores,
         Mistake::sees_the_next_row, Mistake::blind_to_itself, Mistake::swapped_gate_and_up,
         Mistake::swapped_layer_norms, Mistake::no_final_norm, Mistake::norms_without_offset, Mistake::no_gate,
-        Mistake::gates_behind_queries, Mistake::whole_heads_turned, Mistake::frequencies_of_heads}) {
+        Mistake::gates_behind_queries, Mistake::whole_heads_turned, Mistake::frequencies_of_heads,
+        Mistake::no_embedding_scale, Mistake::no_cap, Mistake::final_norm_without_offset, Mistake::no_post_norms,
+        Mistake::scale_of_heads, Mistake::no_score_cap,
+        Mistake::cap_before_scale, Mistake::exact_gelu, Mistake::swapped_ropes, Mistake::stretched_everywhere,
+        Mistake::rotated_width_divides, Mistake::no_value_norm, Mistake::values_from_normed_keys, Mistake::other_donor,
+        Mistake::shared_keys_turned_on, Mistake::no_layer_scalar, Mistake::scalar_on_branch,
+        Mistake::no_layer_embeddings, Mistake::layer_embeddings_from_unscaled, Mistake::unscaled_layer_table,
+        Mistake::routed_by_normed, Mistake::no_expert_scale}) {
     if (!possible(mistake, twin)) continue;
-    const auto wrong = target_answers(twin, tokens, Rounding(), mistake);
+    const auto wrong = text_answers(twin, tokens, Rounding(), mistake);
     const double ratio = worst_ratio(ours.logits, wrong.back().at, model->vocabulary(), bounds.back());
     EXPECT_GT(ratio, 100) << "mistake " << static_cast<int>(mistake);
     smallest = std::min(smallest, ratio);
   }
-  const auto right = target_answers(twin, tokens, Rounding());
+  const auto right = text_answers(twin, tokens, Rounding());
   for (int t = 0; t < twin.layers; ++t) {
     const auto layer = static_cast<std::size_t>(t);
     const auto tap = tap_of(ours.features, t, twin.layers, model->hidden());
@@ -167,23 +206,26 @@ TEST_P(SlidingFixture, SlidingLayersAreWithinTheRoundingBoundOfTheTwinAndAWindow
   const TwinCheckpoint twin(copy.path());
   const auto model = load_model(Checkpoint(copy.path()), best_kernels());
   const std::vector<Token> text = some_text(40, model->vocabulary());
-  const auto answers_with = [&](Rounding round) { return target_answers(twin, text, round); };
+  const auto answers_with = [&](Rounding round) { return text_answers(twin, text, round); };
   const Bounds bounds = bounds_of(answers_with);
   const Reading ours = read(*model, text, {});
   const auto ratio = [&](const std::vector<Rows>& answers) {
     return worst_ratio(ours.logits, answers.back().at, model->vocabulary(), bounds.back());
   };
   EXPECT_LE(ratio(answers_with(Rounding())), 1);
-  EXPECT_GT(ratio(target_answers(twin, text, Rounding(), Mistake::window_longer)), 100);
-  EXPECT_GT(ratio(target_answers(twin, text, Rounding(), Mistake::window_shorter)), 100);
+  EXPECT_GT(ratio(text_answers(twin, text, Rounding(), Mistake::window_longer)), 100);
+  EXPECT_GT(ratio(text_answers(twin, text, Rounding(), Mistake::window_shorter)), 100);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TargetFixture, testing::ValuesIn(tiny_targets), printable_name);
 INSTANTIATE_TEST_SUITE_P(Hybrid, TargetFixture, testing::ValuesIn(tiny_hybrid_targets), printable_name);
+INSTANTIATE_TEST_SUITE_P(Gemma, TargetFixture, testing::ValuesIn(tiny_gemma_targets), printable_name);
 
 /// The tokens that transformers chose, with its cache: a row at a time behind a prompt in chunks of 64.
-TEST(HybridTarget, ChoosesTheTokensOfTheReference) {
-  for (const std::string& name : tiny_hybrid_targets) {
+TEST(LongTarget, ChoosesTheTokensOfTheReference) {
+  std::vector<std::string> names(std::begin(tiny_hybrid_targets), std::end(tiny_hybrid_targets));
+  names.insert(names.end(), std::begin(tiny_gemma_targets), std::end(tiny_gemma_targets));
+  for (const std::string& name : names) {
     const Hdf5 file = Hdf5::open(external_dir / name / "answers.h5");
     const std::vector<Token> prompt = stored_tokens(file, "case0/tokens");
     const std::vector<Token> chosen = stored_tokens(file, "case0/greedy");
@@ -203,7 +245,7 @@ INSTANTIATE_TEST_SUITE_P(All, SlidingFixture, testing::ValuesIn(tiny_sliding_tar
 
 TEST(CausalTransformer, AConfigWithOlderFieldNamesGivesTheSameBits) {
   for (const char* name : {"qwen3-tiny-odd", "qwen2-tiny-tied", "llama-tiny-stretched", "llama-tiny-linear",
-                           "llama-tiny-yarn"}) {
+                           "llama-tiny-yarn", "gemma3-tiny", "gemma4-tiny"}) {
     const auto folder = external_dir / name;
     const auto tokens = stored_tokens(Hdf5::open(folder / "answers.h5"), "case0/tokens");
     const auto model = load_model(Checkpoint(folder), best_kernels());

@@ -52,6 +52,9 @@ void expect_same_bits(const std::string& name, const std::filesystem::path& fold
 TEST(ContextShift, GivesTheSameBitsForAllChunksTablesAndThreads) {
   const ContextShift shift = {.context = 24, .keep = 3, .discard = 10};
   for (const std::string& name : varied_targets) expect_same_bits(name, external_dir / name, shift, KvFormat::f32);
+  for (const std::string& name : varied_gemma_targets) {
+    expect_same_bits(name, external_dir / name, shift, KvFormat::f32);
+  }
   for (const KvFormat format : {KvFormat::bf16, KvFormat::q8}) {
     expect_same_bits(varied_targets[0], external_dir / varied_targets[0], shift, format);
   }

@@ -26,8 +26,8 @@ namespace draftproof::test {
 inline const std::filesystem::path external_dir = source_dir / "fixtures" / "external";
 inline const std::filesystem::path tale_target = source_dir / "fixtures" / "models" / "tale-target";
 
-/// Tiny targets, at least one of every architecture, those with recurrent layers apart; and those whose layers a config
-/// can make slide one by one.
+/// Tiny targets, at least one of every architecture, those with recurrent layers and those of Gemma apart; and those
+/// whose layers a config can make slide one by one.
 inline const std::string tiny_targets[] = {"qwen3-tiny-tied",   "qwen3-tiny-sharded", "qwen3-tiny-odd",
                                            "qwen2-tiny-tied",   "qwen2-tiny-untied",  "llama-tiny-plain",
                                            "llama-tiny-stretched", "llama-tiny-biased", "llama-tiny-linear",
@@ -36,6 +36,8 @@ inline const std::string tiny_targets[] = {"qwen3-tiny-tied",   "qwen3-tiny-shar
                                            "qwen3-moe-tiny-unnormalized"};
 inline const std::string tiny_hybrid_targets[] = {"qwen35-tiny-nested", "qwen35-tiny-irregular",
                                                   "qwen35-tiny-rectangular", "qwen35-moe-tiny"};
+inline const std::string tiny_gemma_targets[] = {"gemma2-tiny", "gemma3-tiny", "gemma3-tiny-nested", "gemma4-tiny",
+                                                 "gemma4-tiny-shared", "gemma4-tiny-donors", "gemma4-tiny-experts"};
 inline const std::string tiny_sliding_targets[] = {"qwen3-tiny-tied", "qwen3-tiny-sharded", "qwen3-tiny-odd",
                                                    "qwen2-tiny-tied", "qwen2-tiny-untied"};
 
@@ -43,6 +45,7 @@ inline const std::string tiny_sliding_targets[] = {"qwen3-tiny-tied", "qwen3-tin
 inline const std::string varied_targets[] = {"qwen3-tiny-sharded", "qwen3-tiny-odd", "qwen2-tiny-tied",
                                              "llama-tiny-stretched", "llama-tiny-biased", "qwen2-tiny-windowed",
                                              "qwen3-moe-tiny-mixed"};
+inline const std::string varied_gemma_targets[] = {"gemma2-tiny", "gemma4-tiny-shared", "gemma4-tiny-experts"};
 
 /// Returns every table that passes its self-test on this CPU; the fastest canonical one is last.
 inline std::vector<const Kernels*> usable_kernels(const std::string& numerics) {

@@ -155,6 +155,26 @@ enum class Mistake {
   no_embedding_scale,
   no_multiplier,
   no_cap,
+  final_norm_without_offset,
+  no_post_norms,          // of the outputs of attention and MLP
+  scale_of_heads,         // of scores: 1 / sqrt(head_dim)
+  no_score_cap,
+  cap_before_scale,
+  exact_gelu,             // that of erf
+  swapped_ropes,          // of full and sliding layers
+  stretched_everywhere,   // RoPE of sliding layers too
+  rotated_width_divides,  // frequencies of proportional RoPE: those of its turned part
+  no_value_norm,
+  values_from_normed_keys,
+  other_donor,            // the owner of the same kind before it
+  shared_keys_turned_on,  // a layer without its own keys takes them turned once more
+  no_layer_scalar,
+  scalar_on_branch,       // on the last addition of a layer only
+  no_layer_embeddings,
+  layer_embeddings_from_unscaled,
+  unscaled_layer_table,
+  routed_by_normed,       // by what the experts read
+  no_expert_scale,
 };
 
 /// A Hugging Face folder or a GGUF file; names without "model.".
@@ -163,7 +183,9 @@ class TwinCheckpoint {
   explicit TwinCheckpoint(const std::filesystem::path& path) : TwinCheckpoint(Checkpoint(path)) {}
   explicit TwinCheckpoint(const Checkpoint& checkpoint) : config_(checkpoint.config()) {
     config_ = config_.find("text_config").value_or(config_);
-    const bool hybrid = config_.at("model_type").string().starts_with("qwen3_5");
+    const std::string& type = config_.at("model_type").string();
+    if (type.starts_with("gemma")) gemma = type[5] - '0';
+    const bool hybrid = type.starts_with("qwen3_5");
     for (const auto& [name, tensor] : checkpoint.tensors()) {
       const std::vector<float> values = checkpoint.floats(name, tensor.shape);
       Rows& rows = tensors_[name.starts_with("model.") ? name.substr(6) : name];
@@ -171,13 +193,18 @@ class TwinCheckpoint {
       const int block = traits(*tensor.format).block_inputs;
       rows.operand_block = block > 1 ? block : 0;
       if (hybrid && name.ends_with("norm.weight") && !name.ends_with("linear_attn.norm.weight")) rows.offset = 1;
+      if ((gemma == 2 || gemma == 3) && name.ends_with("norm.weight") && checkpoint.metadata() == nullptr) {
+        rows.offset = 1;
+      }
       rows.at.assign(values.begin(), values.end());
     }
     heads = integer("num_attention_heads");
     kv_heads = integer("num_key_value_heads");
     head_dim = config_.find("head_dim") ? integer("head_dim") : integer("hidden_size") / heads;
     layers = integer("num_hidden_layers");
-    epsilon = config_.at("rms_norm_eps").number();
+    epsilon = config_.find("rms_norm_eps") ? config_.at("rms_norm_eps").number() : 1e-6;
+    turned = head_dim;
+    if (gemma != 0) return;
     const auto flat = config_.find("rope_theta");
     theta = flat ? flat->number() : config_.at("rope_parameters").at("rope_theta").number();
     const auto rope = config_.find(flat ? "rope_scaling" : "rope_parameters");
@@ -209,6 +236,7 @@ class TwinCheckpoint {
   }
   const Rows& head() const { return (*this)[has("lm_head.weight") ? "lm_head" : "embed_tokens"]; }
 
+  int gemma = 0;                // the generation of a Gemma
   int heads = 0, kv_heads = 0, head_dim = 0, layers = 0;
   int turned = 0;               // dimensions of a head that RoPE turns
   RecurrentShape recurrent;     // of gated delta net layers
@@ -293,10 +321,29 @@ inline Rows below(Rows top, const Rows& bottom) {
   return top;
 }
 
+inline Rows ones(int width) {
+  Rows weight(1, width);
+  std::ranges::fill(weight.at, 1.0);
+  return weight;
+}
+
 /// cos and sin for positions 0, 1, ...: one table per run, because a program rounds an angle once for all layers.
 struct Angles {
   int head_dim;
   Rows cosine, sine;  // [positions][turned / 2]
+
+  Angles(int head_dim_, const std::vector<double>& frequencies, int positions, Rounding& round)
+      : head_dim(head_dim_),
+        cosine(positions, static_cast<int>(frequencies.size())),
+        sine(positions, static_cast<int>(frequencies.size())) {
+    for (int p = 0; p < positions; ++p) {
+      for (int j = 0; j < cosine.width; ++j) {
+        const double angle = round(p * frequencies[static_cast<std::size_t>(j)]);
+        cosine.row(p)[j] = round(std::cos(angle));
+        sine.row(p)[j] = round(std::sin(angle));
+      }
+    }
+  }
   Angles(const TwinCheckpoint& checkpoint, int positions, Rounding& round, Mistake mistake = Mistake::none)
       : head_dim(checkpoint.head_dim) {
     const int turned = mistake == Mistake::whole_heads_turned ? head_dim : checkpoint.turned;
@@ -616,6 +663,52 @@ struct Halves {
   }
 };
 
+struct Heads {
+  int heads, kv_heads, dim;
+  double scale;
+  double cap = 0;  // of scores
+};
+
+/// Computes the weighted sums of values for queries at positions `settled` and on; row p of keys and values is position
+/// p.
+inline Rows attend(const Heads& of, const Rows& queries, const Rows& keys, const Rows& values, int settled,
+                   const Sees& sees, Rounding& round, Mistake mistake) {
+  const int d = of.dim;
+  const auto capped = [&](double x) { return round(of.cap * round.by(std::tanh(round(x / of.cap)), 3)); };
+  Rows mixed(queries.rows(), of.heads * d);
+  for (int r = 0; r < queries.rows(); ++r) {
+    for (int h = 0; h < of.heads; ++h) {
+      const int kv = mistake == Mistake::heads_dealt_out ? h % of.kv_heads : h / (of.heads / of.kv_heads);
+      std::vector<int> visible;
+      std::vector<double> scores;
+      for (int p = 0; p < keys.rows(); ++p) {
+        if (!sees(settled + r, p)) continue;
+        double score = 0;
+        for (int i = 0; i < d; ++i) score = round(score + queries.row(r)[h * d + i] * keys.row(p)[kv * d + i]);
+        visible.push_back(p);
+        if (of.cap == 0) scores.push_back(round(score * of.scale));
+        else if (mistake == Mistake::cap_before_scale) scores.push_back(round(capped(score) * of.scale));
+        else scores.push_back(capped(round(score * of.scale)));
+      }
+      const double largest = *std::max_element(scores.begin(), scores.end());
+      double total = 0;
+      for (double& score : scores) {
+        score = round.by(std::exp(round(score - largest)), 2);
+        total = round(total + score);
+      }
+      for (double& score : scores) score = round(score / total);
+      for (int i = 0; i < d; ++i) {
+        double sum = 0;
+        for (std::size_t k = 0; k < scores.size(); ++k) {
+          sum = round(sum + scores[k] * values.row(visible[k])[kv * d + i]);
+        }
+        mixed.row(r)[h * d + i] = round(sum);
+      }
+    }
+  }
+  return mixed;
+}
+
 /// Computes attention over rows x at positions context.rows(), ... . Context rows, at positions 0, 1, ..., are only
 /// keys and values, and are not normalized here; a target has none.
 inline Rows attention_of(const TwinCheckpoint& checkpoint, const std::string& prefix, const Rows& x,
@@ -665,36 +758,8 @@ inline Rows attention_of(const TwinCheckpoint& checkpoint, const std::string& pr
   if (mistake == Mistake::bias_on_turned_keys) keys = with_bias(std::move(keys), "k");
 
   const double scale = mistake == Mistake::unscaled_scores ? 1 : round(1 / round(std::sqrt(static_cast<double>(d))));
-  Rows mixed(rows, checkpoint.heads * d);
-  for (int r = 0; r < rows; ++r) {
-    for (int h = 0; h < checkpoint.heads; ++h) {
-      const int kv = mistake == Mistake::heads_dealt_out ? h % checkpoint.kv_heads
-                                                         : h / (checkpoint.heads / checkpoint.kv_heads);
-      std::vector<int> visible;
-      std::vector<double> scores;
-      for (int p = 0; p < settled + rows; ++p) {
-        if (!sees(settled + r, p)) continue;
-        double score = 0;
-        for (int i = 0; i < d; ++i) score = round(score + queries.row(r)[h * d + i] * keys.row(p)[kv * d + i]);
-        visible.push_back(p);
-        scores.push_back(round(score * scale));
-      }
-      const double largest = *std::max_element(scores.begin(), scores.end());
-      double total = 0;
-      for (double& score : scores) {
-        score = round.by(std::exp(round(score - largest)), 2);
-        total = round(total + score);
-      }
-      for (double& score : scores) score = round(score / total);
-      for (int i = 0; i < d; ++i) {
-        double sum = 0;
-        for (std::size_t k = 0; k < scores.size(); ++k) {
-          sum = round(sum + scores[k] * values.row(visible[k])[kv * d + i]);
-        }
-        mixed.row(r)[h * d + i] = round(sum);
-      }
-    }
-  }
+  Rows mixed = attend({checkpoint.heads, checkpoint.kv_heads, d, scale}, queries, keys, values, settled, sees, round,
+                      mistake);
   if (mistake == Mistake::no_gate) gates.at.clear();
   for (std::size_t i = 0; i < gates.at.size(); ++i) {
     const double sum = round(1 + round.by(std::exp(-gates.at[i]), 2));

@@ -62,6 +62,9 @@ TEST(Reuse, ATextContinuedFromAPrefixHasTheBitsOfOneReadFromItsStart) {
     for (const std::string& name : varied_targets) {
       expect_equal_bits(*load_model(Checkpoint(external_dir / name), options), name);
     }
+    for (const std::string& name : varied_gemma_targets) {
+      expect_equal_bits(*load_model(Checkpoint(external_dir / name), options), name);
+    }
     for (const std::string& name : tiny_sliding_targets) {
       for (const int window : {1, 4, 16, 40}) {
         const WindowedCopy copy(external_dir / name, window);

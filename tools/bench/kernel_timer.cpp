@@ -55,7 +55,8 @@ KernelTimer::Seconds KernelTimer::watch(const std::function<void()>& work) {
   watched = &original_;
   nanoseconds = 0;
   watch_entries<&Kernels::unpack_row, &Kernels::pack_activations, &Kernels::matmul, &Kernels::rms_norm, &Kernels::rope,
-                &Kernels::silu_multiply, &Kernels::add, &Kernels::attention, &Kernels::exponentials>(table_);
+                &Kernels::silu_multiply, &Kernels::gelu_multiply, &Kernels::add, &Kernels::attention,
+                &Kernels::exponentials>(table_);
   const std::int64_t start = now();
   work();
   const std::int64_t whole = now() - start;

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+#include "ref/models/gemma.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "ref/models/causal_transformer.h"
+
+namespace draftproof {
+namespace {
+
+constexpr std::int64_t window_max = 1 << 24;        // no real context comes near it
+constexpr double default_query_pre_attn_scalar = 256;  // transformers' of Gemma 2 and Gemma 3
+
+class Gemma final : public CausalTransformer {
+ public:
+  Gemma(const WeightLoader& from, const TransformerConfig& description, bool head_norms)
+      : CausalTransformer(from, description) {
+    for (int i = 0; i < layers(); ++i) {
+      GemmaLayer& one = layers_.emplace_back(load_gemma_layer(from, config(), i, prefix(i)));
+      if (head_norms) load_head_norms(from, config(), config().attention(i), prefix(i) + "self_attn.", one.attention);
+    }
+  }
+
+ private:
+  void layer(const TransformerPass& pass, int i) override {
+    const GemmaLayer& weights = layers_[static_cast<std::size_t>(i)];
+    gemma_attention(pass, i, weights);
+    pass.normalize(weights.mlp_norm);
+    pass.mlp(weights.mlp);
+    pass.normalize_projected(weights.mlp_out_norm);
+    pass.add_projected();
+  }
+
+  std::vector<GemmaLayer> layers_;
+};
+
+}  // namespace
+
+void require_model_type(const Json& config, std::initializer_list<const char*> known) {
+  const auto type = config.find("model_type");
+  if (!type || std::ranges::find(known, type->string()) != known.end()) return;
+  type->fail("'" + type->string() + "' is not implemented as the text part");
+}
+
+TransformerConfig read_gemma_config(const Json& config, const Defaults& defaults, float logit_cap) {
+  TransformerConfig result = read_sizes(config, defaults);
+  for (const char* field : {"hidden_activation", "hidden_act"}) require_activation(config, field, "gelu_pytorch_tanh");
+  refuse_partial_rotary(config);
+  refuse_if_set(config, "attention_bias", "biased projections are not implemented");
+  result.activation = Activation::gelu;
+  result.embedding_scale = std::sqrt(static_cast<float>(result.hidden));
+  result.logit_cap = read_cap(config, "final_logit_softcapping", logit_cap);
+  return result;
+}
+
+float read_cap(const Json& config, std::string_view field, float otherwise) {
+  const auto value = config.find(field);
+  if (!value) return config.has(field) ? 0 : otherwise;
+  const auto cap = static_cast<float>(value->number());
+  if (!(cap > 0 && cap <= std::numeric_limits<float>::max())) value->fail("must be a positive float");
+  return cap;
+}
+
+std::vector<bool> read_sliding(const Json& config, int layers, int period) {
+  std::vector<bool> sliding;
+  const auto types = config.find("layer_types");
+  if (!types) {
+    for (int i = 0; i < layers; ++i) sliding.push_back((i + 1) % period != 0);
+    return sliding;
+  }
+  if (!types->is_array() || types->size() != static_cast<std::size_t>(layers)) {
+    types->fail("must list one type for each of the " + std::to_string(layers) + " layers");
+  }
+  for (std::size_t i = 0; i < types->size(); ++i) {
+    const Json type = (*types)[i];
+    sliding.push_back(type.string() == "sliding_attention");
+    if (!sliding.back() && type.string() != "full_attention") {
+      type.fail("layer type '" + type.string() + "' is not part of this architecture");
+    }
+  }
+  return sliding;
+}
+
+int read_gemma_window(const Json& config, int otherwise) {
+  if (!config.has("sliding_window")) return otherwise;
+  return static_cast<int>(std::min(config.at("sliding_window").integer(1, std::int64_t{1} << 40), window_max));
+}
+
+float read_score_scale(const Json& config) {
+  const auto scalar = config.find("query_pre_attn_scalar");
+  const double number = scalar ? scalar->number() : default_query_pre_attn_scalar;
+  if (!(number > 0 && number <= std::numeric_limits<float>::max())) scalar->fail("must be a positive float");
+  return static_cast<float>(1 / std::sqrt(number));
+}
+
+float read_norm_offset(const Json& config) {
+  const auto offset = config.find("norm_offset");
+  return offset ? static_cast<float>(offset->number()) : 1;
+}
+
+GemmaLayer load_gemma_layer(const WeightLoader& from, const TransformerConfig& config, int i,
+                            const std::string& prefix) {
+  const auto norm = [&](const char* name) { return load_norm(from, config, prefix + name + ".weight", config.hidden); };
+  GemmaLayer weights;
+  weights.attention = load_attention(from, config, config.attention(i), prefix + "self_attn.");
+  weights.mlp = load_mlp(from, config.hidden, config.layers.at(static_cast<std::size_t>(i)).intermediate, false,
+                         prefix + "mlp.");
+  weights.attention_norm = norm("input_layernorm");
+  weights.attended_norm = norm("post_attention_layernorm");
+  weights.mlp_norm = norm("pre_feedforward_layernorm");
+  weights.mlp_out_norm = norm("post_feedforward_layernorm");
+  return weights;
+}
+
+void gemma_attention(const TransformerPass& pass, int i, const GemmaLayer& weights) {
+  const AttentionLayer& layer = pass.config.attention(i);
+  pass.see(i);
+  pass.normalize(weights.attention_norm);
+  pass.project(layer, weights.attention);
+  pass.attend(layer);
+  pass.project_attended(weights.attention);
+  pass.normalize_projected(weights.attended_norm);
+  pass.add_projected();
+}
+
+std::unique_ptr<Model> load_gemma(const WeightLoader& from, const TransformerConfig& config, bool head_norms) {
+  return std::make_unique<Gemma>(from, config, head_norms);
+}
+
+}  // namespace draftproof

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+#include "ref/models/gemma2.h"
+
+#include "ref/models/gemma.h"
+
+namespace draftproof {
+namespace {
+
+// Those of transformers' Gemma2Config.
+constexpr Defaults defaults = {
+    .vocabulary = 256000, .context = 8192, .heads = 8, .kv_heads = 4, .head_dim = 256, .epsilon = 1e-6};
+constexpr int default_window = 4096;
+constexpr float default_score_cap = 50;
+constexpr float default_logit_cap = 30;
+
+}  // namespace
+
+TransformerConfig describe_gemma2(const Json& json) {
+  TransformerConfig config = read_gemma_config(json, defaults, default_logit_cap);
+  refuse_if_set(json, "use_bidirectional_attention", "rows that see later rows cannot generate text");
+  config.norm_offset = read_norm_offset(json);
+  AttentionLayer attention;
+  attention.shape = read_attention_shape(json, config.hidden, defaults);
+  attention.shape.scale = read_score_scale(json);
+  attention.shape.cap = read_cap(json, "attn_logit_softcapping", default_score_cap);
+  config.ropes = {read_rope(json, attention.shape.head_dim)};
+  const int window = read_gemma_window(json, default_window);
+  const int intermediate = positive(json, "intermediate_size");
+  const std::vector<bool> sliding = read_sliding(json, config.depth(), 2);
+  for (std::size_t i = 0; i < sliding.size(); ++i) {
+    attention.window = sliding[i] ? window : AttentionCache::everything;
+    config.layers[i].mixer = attention;
+    config.layers[i].intermediate = intermediate;
+  }
+  return config;
+}
+
+std::unique_ptr<Model> load_gemma2(const WeightLoader& from, const TransformerConfig& config) {
+  return load_gemma(from, config, false);
+}
+
+}  // namespace draftproof

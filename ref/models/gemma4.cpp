@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: MIT
+#include "ref/models/gemma4.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <optional>
+
+#include "kernels/threads.h"
+#include "ref/models/causal_transformer.h"
+#include "ref/models/experts.h"
+#include "ref/models/gemma.h"
+
+namespace draftproof {
+namespace {
+
+// Those of transformers' Gemma4TextConfig and Gemma4UnifiedTextConfig, which differ in the context and the window, and
+// only the first has embeddings for each layer.
+constexpr int default_vocabulary = 262144;
+constexpr int default_period = 6;
+constexpr int default_full_head_dim = 512;
+constexpr int default_layer_embedding = 256;
+constexpr int experts_max = 1 << 16;
+
+constexpr LayerTypeRope full_rope = {"full_attention", nullptr, 1e6, false};
+constexpr LayerTypeRope sliding_rope = {"sliding_attention", nullptr, 1e4, false};
+constexpr double default_turned_part = 0.25;  // of full layers
+
+bool said(const Json& json, const char* field) {
+  const auto value = json.find(field);
+  return value && value->boolean();
+}
+
+bool is_unified(const Json& json) {
+  const auto type = json.find("model_type");
+  return type && type->string().starts_with("gemma4_unified");
+}
+
+/// The heads of layers of full attention where no per_layer_config says it.
+AttentionShape read_full_shape(const Json& json, AttentionShape shape) {
+  shape.head_dim = positive(json, "global_head_dim", default_full_head_dim);
+  if (said(json, "attention_k_eq_v")) {
+    shape.kv_heads = positive(json, "num_global_key_value_heads", shape.kv_heads);
+  }
+  return shape;
+}
+
+/// Checks what the config says of a layer in fields of their own.
+void require_whole_shape(const Json& json, const AttentionShape& shape) {
+  if (shape.heads % shape.kv_heads != 0) {
+    json.fail("gives a layer " + std::to_string(shape.kv_heads) + " KV heads, which must divide the number of heads, " +
+              std::to_string(shape.heads));
+  }
+  if (shape.head_dim % 2 != 0) json.fail("gives a layer heads of an odd number of values; RoPE turns pairs");
+}
+
+/// Replaces what an entry of per_layer_config says of a layer.
+void read_own_shape(const Json& own, AttentionShape& shape) {
+  for (const std::string& name : own.fields()) {
+    if (name == "head_dim") shape.head_dim = positive(own, name);
+    else if (name == "num_key_value_heads") shape.kv_heads = positive(own, name);
+    else own.at(name).fail("is not implemented for single layers");
+  }
+}
+
+Experts read_parallel_experts(const Json& json) {
+  Experts experts;
+  experts.count = static_cast<int>(json.at("num_experts").integer(1, experts_max));
+  experts.chosen = static_cast<int>(json.at("top_k_experts").integer(1, experts.count));
+  experts.intermediate = positive(json, "moe_intermediate_size");
+  experts.normalized = true;
+  return experts;
+}
+
+/// Makes the last layers read the keys and values of the last layer before them that slides as they do.
+void share_keys(const Json& json, TransformerConfig& config) {
+  const auto field = json.find("num_kv_shared_layers");
+  const int owners = config.depth() - (field ? static_cast<int>(field->integer(0, config.depth() - 1)) : 0);
+  const auto attention = [&](int i) -> AttentionLayer& {
+    return std::get<AttentionLayer>(config.layers[static_cast<std::size_t>(i)].mixer);
+  };
+  for (int i = owners; i < config.depth(); ++i) {
+    int donor = owners - 1;
+    while (donor >= 0 && attention(donor).window != attention(i).window) --donor;
+    if (donor < 0) field->fail("leaves no layer of the kind of layer " + std::to_string(i) + " with keys of its own");
+    const AttentionShape& from = attention(donor).shape;
+    const AttentionShape& to = attention(i).shape;
+    if (from.head_dim != to.head_dim || from.kv_heads != to.kv_heads) {
+      field->fail("makes layer " + std::to_string(i) + " read keys of other heads, those of layer " +
+                  std::to_string(donor));
+    }
+    attention(i).donor = donor;
+    for (const char* part : {"k_proj.", "v_proj.", "k_norm.", "v_norm."}) {  // published files have them all the same
+      config.unused.push_back("model.layers." + std::to_string(i) + ".self_attn." + part);
+    }
+  }
+}
+
+/// The width of what each token has of its own for each layer, 0 for none.
+int read_layer_embedding(const Json& json, int vocabulary) {
+  const auto field = json.find("hidden_size_per_layer_input");
+  if (!field && (is_unified(json) || json.has("hidden_size_per_layer_input"))) return 0;
+  const int width = field ? static_cast<int>(field->integer(0, 1 << 16)) : default_layer_embedding;
+  if (width > 0 && positive(json, "vocab_size_per_layer_input", default_vocabulary) < vocabulary) {
+    json.at("vocab_size_per_layer_input").fail("must not be below vocab_size, " + std::to_string(vocabulary));
+  }
+  return width;
+}
+
+std::vector<Rope> read_ropes(const Json& json, int full_dim, int sliding_dim) {
+  refuse_if_set(json, "rope_scaling", "is not implemented; Gemma 4 has rope_parameters for each layer type");
+  const auto blocks = json.find("rope_parameters");
+  if (!blocks) return {proportional_rope(full_rope.theta, full_dim, default_turned_part),
+                       default_rope(sliding_rope.theta, sliding_dim)};
+  for (const LayerTypeRope& of : {full_rope, sliding_rope}) blocks->at(of.type);
+  return {read_rope(json, full_dim, full_rope), read_rope(json, sliding_dim, sliding_rope)};
+}
+
+struct Gemma4Layer : GemmaLayer {
+  // Of layers with experts.
+  ExpertsWeights experts;
+  std::vector<float> router_norm;       // [hidden], "router.scale"
+  std::vector<float> expert_scales;     // [experts]
+  std::vector<float> dense_out_norm;    // [hidden], "post_feedforward_layernorm_1"
+  std::vector<float> experts_norm;      // [hidden], "pre_feedforward_layernorm_2"
+  std::vector<float> experts_out_norm;  // [hidden], "post_feedforward_layernorm_2"
+  // Of models with embeddings for each layer, of width P.
+  PackedMatrix embedding_gate;         // [P][hidden]
+  PackedMatrix embedding_projection;   // [hidden][P]
+  std::vector<float> embedding_norm;   // [hidden], "post_per_layer_input_norm"
+  float scalar = 1;                    // what the stream is multiplied by
+};
+
+class Gemma4 final : public CausalTransformer {
+ public:
+  Gemma4(const WeightLoader& from, const TransformerConfig& description) : CausalTransformer(from, description) {
+    const int width = config().layer_embedding;
+    if (width > 0) {
+      const Json json = text_config(from.weights.config());
+      const int all = layers() * width;
+      table_ = load_table(from, {"model.embed_tokens_per_layer.weight",
+                                 positive(json, "vocab_size_per_layer_input", default_vocabulary)}, all);
+      projection_ = load_matrix(from, {{"model.per_layer_model_projection.weight", all}}, hidden());
+      projection_norm_ = load_norm(from, config(), "model.per_layer_projection_norm.weight", width);
+    }
+    for (int i = 0; i < layers(); ++i) layers_.push_back(load_layer(from, i));
+    stretch_rope(from, rope(0));
+  }
+
+ private:
+  Gemma4Layer load_layer(const WeightLoader& from, int i) const {
+    const AttentionLayer& attention = config().attention(i);
+    const auto norm = [&](const char* name) { return load_norm(from, config(), prefix(i) + name, hidden()); };
+    Gemma4Layer one;
+    static_cast<GemmaLayer&>(one) = load_gemma_layer(from, config(), i, prefix(i));
+    load_head_norms(from, config(), attention, prefix(i) + "self_attn.", one.attention);
+    if (attention.donor == AttentionLayer::own) {
+      one.attention.v_norm.assign(static_cast<std::size_t>(attention.shape.head_dim), 1);
+    }
+    if (const Experts& experts = experts_of(i); experts.count > 0) {
+      one.experts = load_experts(from, hidden(), experts, prefix(i), "router.proj.weight");
+      one.router_norm = norm("router.scale");
+      one.expert_scales = from.floats(prefix(i) + "router.per_expert_scale", {experts.count});
+      one.dense_out_norm = norm("post_feedforward_layernorm_1.weight");
+      one.experts_norm = norm("pre_feedforward_layernorm_2.weight");
+      one.experts_out_norm = norm("post_feedforward_layernorm_2.weight");
+    }
+    if (const int width = config().layer_embedding; width > 0) {
+      one.embedding_gate = load_matrix(from, {{prefix(i) + "per_layer_input_gate.weight", width}}, hidden());
+      one.embedding_projection = load_matrix(from, {{prefix(i) + "per_layer_projection.weight", hidden()}}, width);
+      one.embedding_norm = norm("post_per_layer_input_norm.weight");
+    }
+    if (from.weights.has(prefix(i) + "layer_scalar")) one.scalar = from.floats(prefix(i) + "layer_scalar", {1})[0];
+    return one;
+  }
+
+  const Experts& experts_of(int i) const { return config().layers[static_cast<std::size_t>(i)].experts; }
+
+  /// own = (norm(projection . embedding / sqrt(hidden)) + sqrt(width) * table[token]) / sqrt(2), layer by layer.
+  void begin(const TransformerPass& pass, std::span<const Segment> batch) override {
+    const int width = config().layer_embedding;
+    if (width == 0) return;
+    TransformerScratch& s = pass.scratch;
+    const int all = layers() * width;
+    const std::size_t size = static_cast<std::size_t>(pass.rows) * static_cast<std::size_t>(all);
+    if (own_.size() < size) own_.resize(size);
+    tokens_.clear();
+    for (const Segment& segment : batch) tokens_.insert(tokens_.end(), segment.tokens.begin(), segment.tokens.end());
+    pack_activations(pass.kernels, projection_, s.hidden_states.data(), hidden(), pass.rows, s.activations);
+    matmul(pass.kernels, projection_, s.activations, own_.data(), all);
+    const auto root = static_cast<float>(1 / std::sqrt(static_cast<double>(hidden())));
+    const float token_scale = std::sqrt(static_cast<float>(width));
+    constexpr auto half_root = static_cast<float>(0.70710678118654752440);
+    for_rows(pass.rows, 8.0 * pass.rows * all, [&](int begin, int end) {
+      std::vector<float> of_token(static_cast<std::size_t>(all));
+      for (int row = begin; row < end; ++row) {
+        const std::span<float> own(own_.data() + static_cast<std::ptrdiff_t>(row) * all, of_token.size());
+        for (float& value : own) value *= root;
+        pass.kernels.rms_norm(own.data(), all, 1, layers(), width, projection_norm_.data(), config().epsilon,
+                              own.data(), all);
+        table_.unpack_row(pass.kernels, tokens_[static_cast<std::size_t>(row)], of_token.data());
+        for (std::size_t k = 0; k < own.size(); ++k) own[k] = (own[k] + of_token[k] * token_scale) * half_root;
+      }
+    });
+  }
+
+  void layer(const TransformerPass& pass, int i) override {
+    const Gemma4Layer& weights = layers_[static_cast<std::size_t>(i)];
+    gemma_attention(pass, i, weights);
+    pass.normalize(weights.mlp_norm);
+    pass.mlp(weights.mlp);
+    if (experts_of(i).count > 0) add_experts(pass, i, weights);
+    pass.normalize_projected(weights.mlp_out_norm);
+    pass.add_projected();
+    if (config().layer_embedding > 0) add_embedding(pass, i, weights);
+    if (weights.scalar != 1) {
+      multiply(pass, weights.scalar, pass.scratch.hidden_states.data());
+    }
+  }
+
+  /// x [rows][hidden] *= factor
+  void multiply(const TransformerPass& pass, float factor, float* x) const {
+    for_rows(pass.rows, 2.0 * pass.rows * hidden(), [&](int begin, int end) {
+      const std::ptrdiff_t last = static_cast<std::ptrdiff_t>(end) * hidden();
+      for (std::ptrdiff_t k = static_cast<std::ptrdiff_t>(begin) * hidden(); k < last; ++k) x[k] *= factor;
+    });
+  }
+
+  /// projected = norm(projected) + norm(the experts of norm(hidden_states)), which the hidden states themselves choose.
+  void add_experts(const TransformerPass& pass, int i, const Gemma4Layer& weights) {
+    TransformerScratch& s = pass.scratch;
+    const Experts& experts = experts_of(i);
+    const std::size_t size = static_cast<std::size_t>(pass.rows) * static_cast<std::size_t>(hidden());
+    pass.normalize_projected(weights.dense_out_norm);
+    dense_.assign(s.projected.begin(), s.projected.begin() + static_cast<std::ptrdiff_t>(size));
+    pass.normalize(weights.router_norm);
+    multiply(pass, static_cast<float>(1 / std::sqrt(static_cast<double>(hidden()))), s.normed.data());
+    const Choices choices = route(pass, experts, weights.experts, experts_scratch_, weights.expert_scales);
+    pass.normalize(weights.experts_norm);
+    mix_experts(pass, experts, weights.experts, choices, experts_scratch_);
+    pass.normalize_projected(weights.experts_out_norm);
+    for_rows(pass.rows, 2.0 * pass.rows * hidden(), [&](int begin, int end) {
+      const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(begin) * hidden();
+      const std::size_t count = static_cast<std::size_t>(end - begin) * static_cast<std::size_t>(hidden());
+      pass.kernels.add(dense_.data() + first, count, s.projected.data() + first);
+    });
+  }
+
+  /// hidden_states += norm(projection . (GELU(gate . hidden_states) * own))
+  void add_embedding(const TransformerPass& pass, int i, const Gemma4Layer& weights) const {
+    TransformerScratch& s = pass.scratch;
+    const int width = config().layer_embedding;
+    const std::ptrdiff_t all = static_cast<std::ptrdiff_t>(layers()) * width;
+    pack_activations(pass.kernels, weights.embedding_gate, s.hidden_states.data(), hidden(), pass.rows, s.activations);
+    matmul(pass.kernels, weights.embedding_gate, s.activations, s.gate_up.data(), 2 * width);
+    for (int row = 0; row < pass.rows; ++row) {
+      std::memcpy(s.gate_up.data() + (2 * std::ptrdiff_t{row} + 1) * width,
+                  own_.data() + row * all + std::ptrdiff_t{i} * width, static_cast<unsigned>(width) * sizeof(float));
+    }
+    pass.kernels.gelu_multiply(s.gate_up.data(), pass.rows, width, 0, width, s.gated.data());
+    pack_activations(pass.kernels, weights.embedding_projection, s.gated.data(), width, pass.rows, s.activations);
+    matmul(pass.kernels, weights.embedding_projection, s.activations, s.projected.data(), hidden());
+    pass.normalize_projected(weights.embedding_norm);
+    pass.add_projected();
+  }
+
+  std::vector<Gemma4Layer> layers_;
+  PackedMatrix table_;       // [vocabulary][layers * width]
+  PackedMatrix projection_;  // [layers * width][hidden]
+  std::vector<float> projection_norm_;  // [width]
+  std::vector<float> own_;              // [rows][layers * width]: what tokens have of their own for each layer
+  std::vector<float> dense_;            // [rows][hidden]: the MLP beside experts
+  std::vector<Token> tokens_;
+  ExpertsScratch experts_scratch_;
+};
+
+}  // namespace
+
+TransformerConfig describe_gemma4(const Json& whole) {
+  refuse_if_set(whole, "quantization_config", "quantized checkpoints are not implemented");
+  const Json json = text_config(whole);
+  require_model_type(json, {"gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text"});
+  const bool unified = is_unified(json);
+  const Defaults defaults = {.vocabulary = default_vocabulary, .context = unified ? 262144 : 131072, .heads = 8,
+                             .kv_heads = 4, .head_dim = 256, .epsilon = 1e-6};
+  TransformerConfig config = read_gemma_config(json, defaults, 0);
+  const auto both = json.find("use_bidirectional_attention");
+  if (both && !(both->is_string() && both->string() == "vision")) {
+    refuse_if_set(json, "use_bidirectional_attention", "rows that see later rows cannot generate text");
+  }
+  config.unused = {"vision_tower.", "audio_tower.", "embed_vision.", "embed_audio.", "vision_embedder.",
+                   "model.vision_tower.", "model.audio_tower.", "model.embed_vision.", "model.embed_audio.",
+                   "model.vision_embedder."};
+  config.layer_embedding = read_layer_embedding(json, config.vocabulary);
+
+  AttentionShape sliding_shape = read_attention_shape(json, config.hidden, defaults);
+  sliding_shape.scale = 1;
+  const auto each = json.find("per_layer_config");
+  const AttentionShape full_shape = each ? sliding_shape : read_full_shape(json, sliding_shape);
+  const int window = read_gemma_window(json, unified ? 1024 : 512);
+  const int intermediate = positive(json, "intermediate_size");
+  std::vector<bool> sliding = read_sliding(json, config.depth(), default_period);
+  sliding.back() = false;  // whatever layer_types says
+  std::optional<int> dims[2];
+  for (std::size_t i = 0; i < sliding.size(); ++i) {
+    AttentionLayer attention;
+    attention.shape = sliding[i] ? sliding_shape : full_shape;
+    if (const auto own = each ? each->find(std::to_string(i)) : std::nullopt) read_own_shape(*own, attention.shape);
+    require_whole_shape(json, attention.shape);
+    attention.window = sliding[i] ? window : AttentionCache::everything;
+    attention.rope = sliding[i] ? 1 : 0;
+    attention.values_from_keys = !sliding[i] && said(json, "attention_k_eq_v");
+    std::optional<int>& dim = dims[attention.rope];
+    if (dim && *dim != attention.shape.head_dim) {
+      each->fail("gives layers of one type heads of different sizes, which is not implemented");
+    }
+    dim = attention.shape.head_dim;
+    config.layers[i].mixer = attention;
+    config.layers[i].intermediate = intermediate;
+    if (said(json, "enable_moe_block")) config.layers[i].experts = read_parallel_experts(json);
+  }
+  config.ropes = read_ropes(json, *dims[0], dims[1].value_or(sliding_shape.head_dim));
+  share_keys(json, config);
+  if (said(json, "use_double_wide_mlp")) {
+    for (int i = config.cached_layers(); i < config.depth(); ++i) {
+      config.layers[static_cast<std::size_t>(i)].intermediate = 2 * intermediate;
+    }
+  }
+  return config;
+}
+
+std::unique_ptr<Model> load_gemma4(const WeightLoader& from, const TransformerConfig& config) {
+  return std::make_unique<Gemma4>(from, config);
+}
+
+}  // namespace draftproof
