@@ -194,6 +194,7 @@ AttentionCache::TurnBack Rope::turn_back(const Kernels& kernels, int head_dim) c
 
 Rope default_rope(double theta, int width) {
   Rope rope;
+  rope.theta = theta;
   for (int j = 0; j < width / 2; ++j) {
     rope.frequencies.push_back(static_cast<float>(1.0 / power64(theta, 2.0 * j / width)));
   }
@@ -258,8 +259,6 @@ Rope llama3_rope(double theta, int width, const Llama3Scaling& scaling) {
   }
   return rope;
 }
-
-double read_rope_theta(const Json& config) { return Fields(config).theta(default_theta); }
 
 Rope read_rope(const Json& config, int width) {
   const Fields fields(config);

@@ -18,6 +18,7 @@ namespace draftproof {
 
 struct Rope {
   std::string kind = "default";    // as configs name it
+  double theta = 0;                // before any scaling; 0: not known
   std::vector<float> frequencies;  // [width / 2]
   float factor = 1;                // of cosine and sine, so it enters a score twice
 
@@ -56,9 +57,6 @@ Rope proportional_rope(double theta, int width, double part, double factor = 1);
 Rope linear_rope(double theta, int width, double factor);
 Rope yarn_rope(double theta, int width, const YarnScaling& scaling);
 Rope llama3_rope(double theta, int width, const Llama3Scaling& scaling);
-
-/// Reads rope_theta; 10 000 when it is missing.
-double read_rope_theta(const Json& config);
 
 /// Reads rope_theta with rope_scaling or rope_parameters, in every published spelling, for `width` dimensions: default,
 /// linear, llama3 or yarn. Throws Error, naming file and field, for other kinds and for fields that contradict each

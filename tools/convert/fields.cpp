@@ -26,7 +26,8 @@ constexpr Name names[] = {
     {"qwen3", "qwen3"},           {"qwen2", "qwen2"},          {"qwen3_moe", "qwen3moe"},
     {"llama", "llama"},           {"mistral", "llama"},        {"ministral3", "mistral3"},
     {"mistral3", "mistral3"},     {"qwen3_5", "qwen35"},       {"qwen3_5_text", "qwen35"},
-    {"qwen3_5_moe", "qwen35moe"}, {"qwen3_5_moe_text", "qwen35moe"},
+    {"qwen3_5_moe", "qwen35moe"}, {"qwen3_5_moe_text", "qwen35moe"}, {"gemma2", "gemma2"},
+    {"gemma3", "gemma3"},         {"gemma3_text", "gemma3"},
 };
 
 /// Adds keys "<architecture>.<name>".
@@ -53,14 +54,18 @@ Json rope_block(const Json& config) {
 }
 
 void add_rope(const Json& config, const Rope& rope, Keys& keys) {
-  keys.number("rope.freq_base", read_rope_theta(config));
+  keys.number("rope.freq_base", rope.theta);
   if (rope.kind == "default" || rope.kind == "llama3") return;  // llama3 is a tensor
-  const Json block = rope_block(config);
   keys.text("rope.scaling.type", rope.kind);
+  if (rope.kind == "linear") {
+    const Rope plain = default_rope(rope.theta, 2 * rope.half());
+    keys.number("rope.scaling.factor", double{plain.frequencies[0]} / rope.frequencies[0]);
+    return;
+  }
+  const Json block = rope_block(config);
   const auto factor = block.find("factor");
   if (!factor) block.fail("needs factor, without which a GGUF cannot hold it");
   keys.number("rope.scaling.factor", factor->number());
-  if (rope.kind == "linear") return;
   for (const char* name : {"attention_factor", "truncate"}) {
     const auto found = block.find(name);
     if (found && !(found->is_boolean() && found->boolean())) found->fail("has no key in a GGUF");
@@ -104,6 +109,43 @@ void add_recurrence(const TransformerConfig& config, const RecurrentShape& shape
   }
   if (regular) keys.size("full_attention_interval", interval);
   else keys.integers("attention.recurrent_layers", recurrent);
+}
+
+bool slides(const LayerConfig& layer) {
+  return std::get<AttentionLayer>(layer.mixer).window != AttentionCache::everything;
+}
+
+/// How many layers it takes until the first one that does not slide: every so many do not.
+std::size_t period_of(const Json& json, const TransformerConfig& config) {
+  const auto first = std::ranges::find_if_not(config.layers, slides);
+  const auto period = static_cast<std::size_t>(first - config.layers.begin()) + 1;
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    if (slides(config.layers[i]) == ((i + 1) % period == 0)) {
+      json.fail("has layers with and without a sliding window in an order that a GGUF cannot hold");
+    }
+  }
+  return period;
+}
+
+/// llama.cpp has no key for the scale of scores, and a fixed order of the windows of Gemma 2.
+void add_gemma(const Json& json, const TransformerConfig& config, const std::string& architecture, Keys& keys) {
+  const AttentionLayer& attention = config.attention(0);
+  const bool two = architecture == "gemma2";
+  const bool largest = config.depth() == (two ? 46 : 62);
+  const AttentionShape& shape = attention.shape;
+  const double divisor = largest ? static_cast<double>(config.hidden) / shape.heads : shape.head_dim;
+  if (shape.scale != static_cast<float>(1 / std::sqrt(divisor))) {
+    const Json named = json.find("query_pre_attn_scalar").value_or(json);
+    named.fail(fmt::format("must be {} in a GGUF of {}", divisor, architecture));
+  }
+  if (two && (shape.cap == 0 || config.logit_cap == 0)) json.fail("must cap scores and logits in a GGUF of gemma2");
+  const std::size_t period = period_of(json, config);
+  if (two && period != 2 && config.depth() > 1) json.fail("must have a window in every other layer, the first one");
+  keys.size("attention.sliding_window", attention.window);
+  if (two) keys.number("attn_logit_softcapping", shape.cap);
+  else keys.size("attention.sliding_window_pattern", static_cast<std::int64_t>(period));
+  if (config.logit_cap != 0) keys.number("final_logit_softcapping", config.logit_cap);
+  if (!two) keys.number("rope.freq_base_swa", config.ropes[1].theta);
 }
 
 /// llama.cpp's graphs of these architectures have neither a window nor layers with and without experts.
@@ -153,8 +195,10 @@ void add_transformer(const Json& json, const TransformerConfig& config, Keys& ke
 void add_target(const Json& whole, const std::string& architecture, Keys& keys) {
   const TransformerConfig config = describe(whole);
   const Json json = text_config(whole);
-  refuse_what_has_no_key(json, config, architecture);
+  const bool gemma = architecture.starts_with("gemma");
+  if (!gemma) refuse_what_has_no_key(json, config, architecture);
   add_transformer(json, config, keys);
+  if (gemma) add_gemma(json, config, architecture, keys);
   if (architecture == "mistral3") {
     const auto beta = rope_block(json).find("llama_4_scaling_beta");
     if (beta) keys.number("attention.temperature_scale", beta->number());

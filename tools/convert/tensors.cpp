@@ -252,9 +252,8 @@ class Tensors {
   /// What the frequencies are divided by.
   void add_rope() {
     if (config_.ropes.empty() || config_.ropes[0].kind != "llama3") return;
-    const Json config = text_config(from_.config());
     const Rope& rope = config_.ropes[0];
-    const Rope plain = default_rope(read_rope_theta(config), 2 * rope.half());
+    const Rope plain = default_rope(rope.theta, 2 * rope.half());
     std::vector<float> divisors;
     for (int j = 0; j < rope.half(); ++j) {
       const auto at = static_cast<std::size_t>(j);
