@@ -115,7 +115,8 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::ungrown_queries: return twin.stretch && twin.stretch->find("llama_4_scaling_beta");
     case Mistake::plain_magnitude:
       return twin.stretch && twin.stretch->at("rope_type").string() == "yarn" && !twin.stretch->find("mscale");
-    case Mistake::other_experts_weights:
+    case Mistake::other_experts_weights:  // of Gemma 4 the norm behind the experts hides a factor of all weights
+      return twin.config().find("num_experts_per_tok").has_value();
     case Mistake::next_expert: return twin.config().find("num_experts_per_tok") || has_router;
     case Mistake::no_shared_expert:
     case Mistake::ungated_shared_expert: return twin.has("layers.0.mlp.shared_expert_gate.weight");

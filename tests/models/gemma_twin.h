@@ -168,7 +168,7 @@ class GemmaTwin {
   Rows attention(int i, const Rows& normed) {
     const GemmaTwinLayer& layer = layers_[at(i)];
     const std::string prefix = "layers." + std::to_string(i) + ".self_attn.";
-    const bool crossed = mistake_ == Mistake::swapped_head_norms;
+    const bool crossed = mistake_ == Mistake::swapped_head_norms && layer.donor < 0;
     const auto heads = [&](const char* part) {
       const Rows& weight = of_[prefix + part + "_proj"];
       return times(activation_format(normed, weight, round_), weight, round_);
