@@ -634,16 +634,19 @@ void put_gemma4(const Keys& keys, ordered_json& config) {
   config["rope_parameters"] = {{"full_attention", rope(config["rope_theta"])},
                                {"sliding_attention", rope(keys.find_number("rope.freq_base_swa").value_or(10000.0))}};
   config.erase("rope_theta");
+  const auto shared = static_cast<std::int64_t>(keys.find_number("attention.shared_kv_layers").value_or(0));
+  config["num_kv_shared_layers"] = shared;
   config["per_layer_config"] = ordered_json::object();
   const std::vector<std::int64_t> kv_heads = keys.layer_sizes("attention.head_count_kv");
   for (std::size_t i = 0; i < kv_heads.size() && i < config["layer_types"].size(); ++i) {
     const bool full = config["layer_types"][i] == "full_attention";
     config["per_layer_config"][std::to_string(i)] = {{"head_dim", full ? full_dim : sliding_dim},
                                                      {"num_key_value_heads", kv_heads[i]}};
-    if (full && !keys.has_tensor("blk." + std::to_string(i) + ".attn_v.weight")) config["attention_k_eq_v"] = true;
+    const bool own = static_cast<std::int64_t>(i) < layers - shared;
+    if (own && full && !keys.has_tensor("blk." + std::to_string(i) + ".attn_v.weight")) {
+      config["attention_k_eq_v"] = true;
+    }
   }
-  const auto shared = static_cast<std::int64_t>(keys.find_number("attention.shared_kv_layers").value_or(0));
-  config["num_kv_shared_layers"] = shared;
   const std::vector<std::int64_t> widths = keys.layer_sizes("feed_forward_length");
   config["use_double_wide_mlp"] = widths.back() != widths.front();
   for (std::int64_t i = 0; i < layers; ++i) {

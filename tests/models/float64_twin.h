@@ -171,7 +171,6 @@ enum class Mistake {
   no_layer_scalar,
   scalar_on_branch,       // on the last addition of a layer only
   no_layer_embeddings,
-  layer_embeddings_from_unscaled,
   unscaled_layer_table,
   routed_by_normed,       // by what the experts read
   no_expert_scale,

@@ -39,10 +39,9 @@ class GemmaTwin {
       angles_.emplace_back(layer.head_dim, frequencies(sliding_rope, layer.head_dim), count + 2, round_);
     }
     Rows x = embedded(of_, tokens);
-    const Rows unscaled = x;
     if (mistake_ != Mistake::no_embedding_scale) scale(x, round_(std::sqrt(static_cast<double>(x.width))));
     if (of_.has("embed_tokens_per_layer.weight") && mistake_ != Mistake::no_layer_embeddings) {
-      embed_layers(tokens, mistake_ == Mistake::layer_embeddings_from_unscaled ? unscaled : x);
+      embed_layers(tokens, x);
     }
     std::vector<Rows> answers = {x};
     for (int i = 0; i < of_.layers; ++i) answers.push_back(layer(i, answers.back()));
@@ -168,7 +167,7 @@ class GemmaTwin {
   Rows attention(int i, const Rows& normed) {
     const GemmaTwinLayer& layer = layers_[at(i)];
     const std::string prefix = "layers." + std::to_string(i) + ".self_attn.";
-    const bool crossed = mistake_ == Mistake::swapped_head_norms;
+    const bool crossed = mistake_ == Mistake::swapped_head_norms && layer.donor < 0;
     const auto heads = [&](const char* part) {
       const Rows& weight = of_[prefix + part + "_proj"];
       return times(activation_format(normed, weight, round_), weight, round_);
