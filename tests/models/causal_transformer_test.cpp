@@ -137,7 +137,8 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::final_norm_without_offset: return twin.gemma == 2 || twin.gemma == 3;
     case Mistake::no_value_norm:
     case Mistake::rotated_width_divides: return twin.gemma == 4;
-    case Mistake::values_from_normed_keys: return !twin.has("layers.2.self_attn.v_proj.weight");
+    case Mistake::values_from_normed_keys:
+      return twin.gemma == 4 && !twin.has("layers.2.self_attn.v_proj.weight");
     case Mistake::other_donor: return shared_layers > 0 && twin.layers - shared_layers > 2;
     case Mistake::shared_keys_turned_on: return shared_layers > 0;
     case Mistake::no_layer_scalar:

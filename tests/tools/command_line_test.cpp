@@ -42,7 +42,7 @@ TEST(CommandLine, SuggestsTheNearestOptionOrCommand) {
            {{"verify", target, "--no-such-flag"}, "unknown option --no-such-flag; see draftproof verify --help"},
            {{"genrate", target}, "unknown command 'genrate'; did you mean generate?"},
            {{"bench", "decoed"}, "unknown command 'decoed'; did you mean decode?"},
-           {{"what"}, "unknown command 'what'; see draftproof --help"},
+           {{"nonsense"}, "unknown command 'nonsense'; see draftproof --help"},
            {{"inspect", "a", "b"}, "unexpected argument 'b'; see draftproof inspect --help"},
            {{"bench"},
             "draftproof bench needs a subcommand: batch, decode, kernels, prefill, prefix, quantization, sampling, "

@@ -205,8 +205,8 @@ void add_target(const Json& whole, const std::string& architecture, Keys& keys) 
   }
   for (const LayerConfig& layer : config.layers) {
     if (const auto* const shape = std::get_if<RecurrentShape>(&layer.mixer)) {
-      // M-RoPE: pair j has the position of time, height or width as j % 3 says, up to these counts; for a text all three
-      // are one.
+      // M-RoPE: pair j has the position of time, height or width as j % 3 says, up to these counts; for a text all
+      // three are one.
       const int half = config.ropes[0].half();
       keys.integers("rope.dimension_sections", {(half + 2) / 3, (half + 1) / 3, half / 3, 0});
       add_recurrence(config, *shape, keys);
