@@ -116,7 +116,7 @@ struct Layers {
   }
 };
 
-/// What the layers and the whole of a model do besides the plainest: attention to everything, RoPE, SwiGLU.
+/// What the layers and the whole of a model have besides the plainest: attention to everything, RoPE, SwiGLU.
 std::vector<std::string> features_of(const TransformerConfig& config) {
   std::set<std::string> features;
   for (const Rope& rope : config.ropes) {
@@ -136,9 +136,13 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
     if (attention->qkv_bias) features.insert("biases of q, k, v");
     if (attention->output_bias) features.insert("bias of o");
     if (attention->gate > 0) features.insert("gated attention");
+    if (attention->shape.cap != 0) features.insert("capped scores");
+    if (attention->values_from_keys) features.insert("values of the keys");
     if (2 * rope.half() != attention->shape.head_dim) features.insert("RoPE of a part of a head");
   }
   if (config.norm_offset != 0) features.insert("norms of 1 + weight");
+  if (config.activation == Activation::gelu) features.insert("GELU");
+  if (config.layer_embedding > 0) features.insert("embeddings for each layer");
   if (config.embedding_scale != 1) features.insert("scaled embedding");
   if (config.logit_cap != 0) features.insert("capped logits");
   return {features.begin(), features.end()};
