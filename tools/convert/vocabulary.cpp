@@ -10,6 +10,7 @@
 #include "ref/text/scored_pieces.h"
 #include "ref/text/tokenizer.h"
 #include "tools/convert/gguf_model.h"
+#include "tools/options.h"
 
 namespace draftproof {
 namespace {
@@ -258,8 +259,11 @@ void add_vocabulary(const std::filesystem::path& folder, const std::string& arch
     else add_byte_level(root, vocabulary, fields);
   }
   add_special_tokens(folder, tokenizer, fields);
+  const std::filesystem::path jinja = folder / "chat_template.jinja";
   const auto chat = tokenizer_config(folder).find("chat_template");
-  if (chat && chat->is_string()) fields.text("tokenizer.chat_template", chat->string());
+  std::error_code error;
+  if (std::filesystem::exists(jinja, error)) fields.text("tokenizer.chat_template", read_text_file(jinja.string()));
+  else if (chat && chat->is_string()) fields.text("tokenizer.chat_template", chat->string());
 }
 
 }  // namespace draftproof
