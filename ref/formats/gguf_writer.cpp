@@ -140,6 +140,12 @@ void GgufFields::texts(const std::string& key, const std::vector<std::string>& v
   put(key, bytes);
 }
 
+void GgufFields::truths(const std::string& key, const std::vector<bool>& values) {
+  std::string bytes = array_head(GgufType::boolean, values.size());
+  for (const bool value : values) bytes += raw(std::uint8_t{value});
+  put(key, bytes);
+}
+
 void GgufFields::integers(const std::string& key, const std::vector<std::int32_t>& values) {
   std::string bytes = array_head(GgufType::int32, values.size());
   for (const std::int32_t value : values) bytes += raw(value);

@@ -22,6 +22,7 @@ class GgufFields {
   void number(const std::string& key, float value);
   void truth(const std::string& key, bool value);
   void texts(const std::string& key, const std::vector<std::string>& values);
+  void truths(const std::string& key, const std::vector<bool>& values);
   void integers(const std::string& key, const std::vector<std::int32_t>& values);
   void numbers(const std::string& key, const std::vector<float>& values);
   /// Copies the value of this key, of any type, from `from`. Throws Error when it is missing there.

@@ -27,7 +27,8 @@ constexpr Name names[] = {
     {"llama", "llama"},           {"mistral", "llama"},        {"ministral3", "mistral3"},
     {"mistral3", "mistral3"},     {"qwen3_5", "qwen35"},       {"qwen3_5_text", "qwen35"},
     {"qwen3_5_moe", "qwen35moe"}, {"qwen3_5_moe_text", "qwen35moe"}, {"gemma2", "gemma2"},
-    {"gemma3", "gemma3"},         {"gemma3_text", "gemma3"},
+    {"gemma3", "gemma3"},         {"gemma3_text", "gemma3"},  {"gemma4", "gemma4"},
+    {"gemma4_text", "gemma4"},    {"gemma4_unified", "gemma4"}, {"gemma4_unified_text", "gemma4"},
 };
 
 /// Adds keys "<architecture>.<name>".
@@ -38,7 +39,13 @@ class Keys {
   void number(const char* name, double value) { fields_.number(prefix_ + name, static_cast<float>(value)); }
   void truth(const char* name, bool value) { fields_.truth(prefix_ + name, value); }
   void text(const char* name, const std::string& value) { fields_.text(prefix_ + name, value); }
+  void truths(const char* name, const std::vector<bool>& value) { fields_.truths(prefix_ + name, value); }
   void integers(const char* name, const std::vector<std::int32_t>& value) { fields_.integers(prefix_ + name, value); }
+  /// One number when all are the same.
+  void one_or_all(const char* name, const std::vector<std::int32_t>& values) {
+    if (std::ranges::count(values, values.front()) == std::ssize(values)) size(name, values.front());
+    else integers(name, values);
+  }
 
  private:
   std::string prefix_;
@@ -148,6 +155,45 @@ void add_gemma(const Json& json, const TransformerConfig& config, const std::str
   if (!two) keys.number("rope.freq_base_swa", config.ropes[1].theta);
 }
 
+/// Layers of full attention and those with a window have heads, RoPE and numbers of KV heads of their own. The last
+/// layer has full attention.
+void add_gemma4(const TransformerConfig& config, Keys& keys) {
+  std::vector<std::int32_t> kv_heads;
+  std::vector<std::int32_t> intermediates;
+  std::vector<bool> sliding;
+  const AttentionLayer& full = config.attention(config.depth() - 1);
+  const AttentionLayer* windowed = nullptr;
+  for (int i = 0; i < config.depth(); ++i) {
+    const AttentionLayer& attention = config.attention(i);
+    kv_heads.push_back(attention.shape.kv_heads);
+    intermediates.push_back(config.layers[static_cast<std::size_t>(i)].intermediate);
+    sliding.push_back(slides(config.layers[static_cast<std::size_t>(i)]));
+    if (sliding.back()) windowed = &attention;
+  }
+  keys.size("block_count", config.depth());
+  keys.size("context_length", config.context);
+  keys.size("embedding_length", config.hidden);
+  keys.size("vocab_size", config.vocabulary);
+  keys.number("attention.layer_norm_rms_epsilon", config.epsilon);
+  keys.size("attention.head_count", full.shape.heads);
+  keys.one_or_all("attention.head_count_kv", kv_heads);
+  keys.one_or_all("feed_forward_length", intermediates);
+  keys.truths("attention.sliding_window_pattern", sliding);
+  keys.size("attention.shared_kv_layers", config.depth() - config.cached_layers());
+  keys.size("embedding_length_per_layer_input", config.layer_embedding);
+  for (const char* name : {"attention.key_length", "attention.value_length", "rope.dimension_count"}) {
+    keys.size(name, full.shape.head_dim);
+    if (windowed != nullptr) keys.size((std::string(name) + "_swa").c_str(), windowed->shape.head_dim);
+  }
+  keys.number("rope.freq_base", config.ropes[0].theta);
+  if (windowed != nullptr) {
+    keys.size("attention.sliding_window", windowed->window);
+    keys.number("rope.freq_base_swa", config.ropes[1].theta);
+  }
+  if (config.logit_cap != 0) keys.number("final_logit_softcapping", config.logit_cap);
+  if (config.layers[0].experts.count > 0) add_experts(config.layers[0].experts, keys);
+}
+
 /// llama.cpp's graphs of these architectures have neither a window nor layers with and without experts.
 void refuse_what_has_no_key(const Json& json, const TransformerConfig& config, const std::string& architecture) {
   for (const LayerConfig& layer : config.layers) {
@@ -194,6 +240,10 @@ void add_transformer(const Json& json, const TransformerConfig& config, Keys& ke
 
 void add_target(const Json& whole, const std::string& architecture, Keys& keys) {
   const TransformerConfig config = describe(whole);
+  if (architecture == "gemma4") {
+    add_gemma4(config, keys);
+    return;
+  }
   const Json json = text_config(whole);
   const bool gemma = architecture.starts_with("gemma");
   if (!gemma) refuse_what_has_no_key(json, config, architecture);

@@ -150,10 +150,11 @@ class Tensors {
     if (!used_.insert(name).second) return;
     if (name == "lm_head.weight" && from_.same(name, "model.embed_tokens.weight")) return;  // tied
     const std::vector<std::int64_t>& shape = from_.tensors().at(name).shape;
-    const bool small = shape.size() == 1 || name.ends_with("conv1d.weight") || is_router(name);
-    const bool table = name == "model.embed_tokens.weight" || name == "lm_head.weight";
+    const bool convolution = name.ends_with("conv1d.weight");
+    const bool small = shape.size() == 1 || convolution || is_router(name);
+    const int matrices = shape.size() == 3 && !convolution ? static_cast<int>(shape[0]) : 1;
     FloatRows rows = stored(row, name);
-    put(gguf, small ? Format::f32 : format_of(rows.inputs, table), std::move(rows), 1, name);
+    put(gguf, small ? Format::f32 : format_of(rows.inputs, is_table(name)), std::move(rows), matrices, name);
   }
 
   void put(const std::string& gguf, Format format, FloatRows rows, int matrices, const std::string& name) {
@@ -162,7 +163,12 @@ class Tensors {
   }
 
   static bool is_router(const std::string& name) {
-    return name.ends_with(".mlp.gate.weight") || name.ends_with(".mlp.shared_expert_gate.weight");
+    return name.ends_with(".mlp.gate.weight") || name.ends_with(".mlp.shared_expert_gate.weight") ||
+           name.ends_with(".router.proj.weight");
+  }
+
+  static bool is_table(const std::string& name) {
+    return name == "lm_head.weight" || name.starts_with("model.embed_tokens");
   }
 
   Format format_of(int inputs, bool table) const {
@@ -249,15 +255,16 @@ class Tensors {
     put(gguf_before + row.gguf + ".weight", format, std::move(all), count, joined);
   }
 
-  /// What the frequencies are divided by.
+  /// What the frequencies are divided by; a pair that does not turn has a number so large that it hardly does.
   void add_rope() {
-    if (config_.ropes.empty() || config_.ropes[0].kind != "llama3") return;
+    if (config_.ropes.empty()) return;
     const Rope& rope = config_.ropes[0];
+    if (rope.kind != "llama3" && rope.kind != "proportional") return;
+    constexpr float hardly = 1e30F;
     const Rope plain = default_rope(rope.theta, 2 * rope.half());
     std::vector<float> divisors;
-    for (int j = 0; j < rope.half(); ++j) {
-      const auto at = static_cast<std::size_t>(j);
-      divisors.push_back(plain.frequencies[at] / rope.frequencies[at]);
+    for (std::size_t j = 0; j < rope.frequencies.size(); ++j) {
+      divisors.push_back(rope.frequencies[j] == 0 ? hardly : plain.frequencies[j] / rope.frequencies[j]);
     }
     const FloatRows rows = {1, rope.half(), [divisors](int, float* to) { std::ranges::copy(divisors, to); }};
     put("rope_freqs.weight", Format::f32, rows, 1, "rope_freqs.weight");

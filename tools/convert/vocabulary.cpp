@@ -254,9 +254,10 @@ void add_vocabulary(const std::filesystem::path& folder, const std::string& arch
     const auto type = model.find("type");
     if (type && type->string() != "BPE") type->fail(in_quotes(type->string()) + " cannot be written to a GGUF yet");
     const auto fallback = model.find("byte_fallback");
-    if (architecture == "gemma4") add_gemma4(root, vocabulary, fields);
-    else if (fallback && fallback->boolean()) add_sentencepiece(root, vocabulary, fields);
-    else add_byte_level(root, vocabulary, fields);
+    const bool characters = fallback && fallback->boolean();
+    if (!characters) add_byte_level(root, vocabulary, fields);
+    else if (architecture == "gemma4") add_gemma4(root, vocabulary, fields);
+    else add_sentencepiece(root, vocabulary, fields);
   }
   add_special_tokens(folder, tokenizer, fields);
   const std::filesystem::path jinja = folder / "chat_template.jinja";
