@@ -69,6 +69,7 @@ struct AttentionShape {
   int head_dim;
   float scale;
   float cap = 0;  // scores become cap * tanh(score / cap); 0: they stay
+  const float* sinks = nullptr;  // [heads]: a score of each head's own, without a value; nullptr: none
 };
 
 /// The most queries that one call of `attention` accepts.
@@ -148,11 +149,12 @@ struct Kernels {
   /// Computes attention for queries [begin, end) of one kv head, between 1 and attention_queries_max of them. With
   /// `group` query heads per kv head, query i is that of row i / group and head kv_head * group + i % group. For each
   /// query, over the visible positions of its row: s_p = (sequential q.k over head_dim) * scale; unless shape.cap is 0,
-  /// s_p = cap * tanh(s_p / cap), tanh of kernels/exp.h; m = max s, from -inf, which ignores NaNs; e_p = exp(s_p - m);
-  /// total in sixteen lanes by p mod 16 (add); out_d = (sequential over p ascending of fma(e_p, v_pd)) / total. k and v
-  /// are the stored values, exactly. For q8 they are the bytes, s_p = (q.k * d of the key) * scale, and e_p, once added
-  /// to the total, is replaced by e_p * (d of the value). Positions outside `visible` enter no sum. q [rows][q_stride],
-  /// visible [rows], out [rows][heads * head_dim]; scratch: attention_floats floats, 64-byte aligned.
+  /// s_p = cap * tanh(s_p / cap), tanh of kernels/exp.h; m = max s, from the head's sink or else -inf, which ignores
+  /// NaNs; e_p = exp(s_p - m); total in sixteen lanes by p mod 16 (add), plus exp(sink - m) when there are sinks;
+  /// out_d = (sequential over p ascending of fma(e_p, v_pd)) / total. k and v are the stored values, exactly. For q8
+  /// they are the bytes, s_p = (q.k * d of the key) * scale, and e_p, once added to the total, is replaced by e_p * (d
+  /// of the value). Positions outside `visible` enter no sum. q [rows][q_stride], visible [rows], out [rows][heads *
+  /// head_dim]; scratch: attention_floats floats, 64-byte aligned.
   void (*attention)(const AttentionShape& shape, const KeyValues& kv, const float* q, std::ptrdiff_t q_stride,
                     const Visible* visible, int kv_head, int begin, int end, float* scratch, float* out) noexcept;
 

@@ -210,8 +210,8 @@ struct Stored {
 /// Computes the attention of one query.
 DRAFTPROOF_WITH_AND_WITHOUT_FMA
 void attend(const AttentionShape& shape, const Stored& stored, const float* query, Visible visible, int kv_head,
-            float* weights, float* out) {
-  float largest = -__builtin_inff();
+            const float* sink, float* weights, float* out) {
+  float largest = sink != nullptr ? *sink : -__builtin_inff();
   for (int p = visible.first; p < visible.end; ++p) {
     float s = 0;
     for (int d = 0; d < shape.head_dim; ++d) s = std::fma(query[d], stored.key(kv_head, p, d), s);
@@ -227,7 +227,8 @@ void attend(const AttentionShape& shape, const Stored& stored, const float* quer
     sums[p % lanes] = sums[p % lanes] + weight;
     weight = stored.scaled(weight, stored.kv.value_scales, kv_head, p);
   }
-  const float total = tree(sums);
+  float total = tree(sums);
+  if (sink != nullptr) total = total + exponential(*sink - largest);
   for (int d = 0; d < shape.head_dim; ++d) {
     float sum = 0;
     for (int p = visible.first; p < visible.end; ++p) {
@@ -243,8 +244,10 @@ void attention(const AttentionShape& shape, const KeyValues& kv, const float* q,
   const std::ptrdiff_t width = static_cast<std::ptrdiff_t>(shape.heads) * shape.head_dim;
   for (int i = begin; i < end; ++i) {
     const int row = i / group;
-    const std::ptrdiff_t head = static_cast<std::ptrdiff_t>(kv_head * group + i % group) * shape.head_dim;
-    attend(shape, {kv}, q + row * q_stride + head, visible[row], kv_head, scratch, out + row * width + head);
+    const int head = kv_head * group + i % group;
+    const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(head) * shape.head_dim;
+    const float* const sink = shape.sinks != nullptr ? shape.sinks + head : nullptr;
+    attend(shape, {kv}, q + row * q_stride + at, visible[row], kv_head, sink, scratch, out + row * width + at);
   }
 }
 

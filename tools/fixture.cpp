@@ -92,9 +92,6 @@ Path folder_of(const Path& fixture) { return real(fixture).parent_path(); }
 std::string seen_from(const Path& fixture, const Path& path) {
   return std::filesystem::relative(path, folder_of(fixture)).generic_string();
 }
-std::string draft_with(const DraftName& name, const std::string& path) {
-  return name.kind->takes_path ? std::string(name.kind->name) + ":" + path : name.kind->name;
-}
 
 /// Returns the row of logits that decided each token. The rows are computed again in prefill passes, which by the
 /// causal law give the same bits as decoding did. Throws Error when they do not.
@@ -178,14 +175,15 @@ Exit record(const RecordOptions& options) {
   const CommonOptions& common = options.common;
   const Path file = options.file;
   expect_reason(file, options.reason);
-  const DraftName draft = parse_draft_name(options.draft);
+  const DraftSpec draft = parse_draft_spec(options.draft);
   std::error_code failure;
   if (!std::filesystem::is_directory(folder_of(file), failure)) {
     throw Error(folder_of(file).string() + ": no such folder, for " + file.string());
   }
   if (std::filesystem::exists(file, failure)) read_fixture(file);  // refuses to overwrite anything but a fixture
-  Results results("fixture record", {common.json_file, common.quiet},
-                  {common.target, common.prompt_file, draft.path.string(), options.file});
+  std::vector<std::string> sources = draft.paths();
+  sources.insert(sources.end(), {common.target, common.prompt_file, options.file});
+  Results results("fixture record", {common.json_file, common.quiet}, sources);
 
   Fixture fixture;
   fixture.reason = options.reason;
@@ -197,7 +195,7 @@ Exit record(const RecordOptions& options) {
   fixture.request = make_request(common, files, tokenizer_to_read(common, files).get());
   fixture.execution = execution_of(common);
   fixture.target = seen_from(file, common.target);
-  fixture.draft = draft_with(draft, draft.kind->takes_path ? seen_from(file, draft.path) : "");
+  fixture.draft = draft.name_with_paths([&](const Path& path) { return seen_from(file, path); });
   Progress progress(common.quiet);
   const FixtureRun how{file,
                        common.target,
@@ -231,8 +229,8 @@ std::string place_of(const Path& path) {
   std::error_code failure;
   return std::filesystem::weakly_canonical(path, failure).string();
 }
-std::string place_of(const DraftName& draft) {
-  return draft_with(draft, draft.kind->takes_path ? place_of(draft.path) : "");
+std::string place_of_draft(const std::string& draft) {
+  return parse_draft_spec(draft).name_with_paths([](const Path& path) { return place_of(path); });
 }
 
 Exit replay_one(const ReplayOptions& options, const Path& file, Progress& progress, Results& results) {
@@ -240,8 +238,9 @@ Exit replay_one(const ReplayOptions& options, const Path& file, Progress& progre
   const std::string target = (folder_of(file) / recorded.target).lexically_normal().string();
   std::string draft;
   try {
-    const DraftName name = parse_draft_name(recorded.draft);
-    draft = draft_with(name, (folder_of(file) / name.path).lexically_normal().string());
+    draft = parse_draft_spec(recorded.draft).name_with_paths([&](const Path& path) {
+      return (folder_of(file) / path).lexically_normal();
+    });
   } catch (const Error& wrong) {
     throw Error(file.string() + ": '/request' attribute 'draft': " + wrong.what());
   }
@@ -257,7 +256,7 @@ Exit replay_one(const ReplayOptions& options, const Path& file, Progress& progre
     json["target"] = how.target;
     instead = fmt::format(" with target {}, not the recorded {}", how.target, recorded.target);
   }
-  if (place_of(parse_draft_name(how.draft)) != place_of(parse_draft_name(draft))) {
+  if (place_of_draft(how.draft) != place_of_draft(draft)) {
     json["draft"] = how.draft;
     instead += fmt::format("{} with draft {}, not the recorded {}", instead.empty() ? "" : " and", how.draft,
                            recorded.draft);

@@ -33,15 +33,6 @@ constexpr std::size_t text_bytes_max = std::size_t{1} << 24;
 constexpr int threads_max = 256;
 constexpr int int_max = std::numeric_limits<int>::max();
 
-/// "none, dflash:PATH, ...".
-std::string names_of_drafts() {
-  std::string names;
-  for (const DraftKind& kind : all_draft_kinds()) {
-    names += (names.empty() ? "" : ", ") + std::string(kind.name) + (kind.takes_path ? ":PATH" : "");
-  }
-  return names;
-}
-
 std::vector<Token> parse_tokens(const std::string& list) {
   std::vector<Token> tokens;
   std::stringstream stream(list);

@@ -10,9 +10,11 @@ namespace {
 
 /// Identifies the weights of the target and those of the draft by their content.
 std::string model_of(const std::filesystem::path& target, const std::string& draft) {
-  const DraftName name = parse_draft_name(draft);
-  std::string model = weights_fingerprint(target) + ", draft " + name.kind->name;
-  if (name.kind->takes_path) model += " " + weights_fingerprint(name.path);
+  std::string model = weights_fingerprint(target) + ", draft";
+  for (const DraftStage& stage : parse_draft_spec(draft).stages) {
+    model += std::string(" ") + stage.kind->name;
+    if (!stage.path.empty()) model += " " + weights_fingerprint(stage.path);
+  }
   return model;
 }
 

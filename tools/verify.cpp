@@ -238,7 +238,9 @@ void time_decoding(EngineSubject& subject, const Request& request, const VerifyO
 /// The files and folders that the command reads.
 std::vector<std::string> sources_of(const VerifyOptions& options) {
   std::vector<std::string> sources{options.common.target, options.common.prompt_file};
-  for (const std::string& draft : options.drafts) sources.push_back(parse_draft_name(draft).path.string());
+  for (const std::string& draft : options.drafts) {
+    for (const std::string& path : parse_draft_spec(draft).paths()) sources.push_back(path);
+  }
   return sources;
 }
 

@@ -87,7 +87,7 @@ std::vector<std::string> controls_of(const VerifyQuestion& question, const Effor
   std::vector<std::string> list;
   for (const char* control : first_of(all_controls, effort.controls)) {
     const bool named = std::find(question.drafts.begin(), question.drafts.end(), control) != question.drafts.end();
-    if (!named && (question.trees || !parse_draft_name(control).kind->trees)) list.emplace_back(control);
+    if (!named && (question.trees || !parse_draft_spec(control).trees())) list.emplace_back(control);
   }
   return list;
 }

@@ -11,10 +11,6 @@
 namespace draftproof {
 namespace {
 
-constexpr const char* gguf_key = "tokenizer.chat_template";
-
-using Sources = std::map<std::string, std::pair<std::string, std::string>>;  // source and origin, by name
-
 bool is_file(const std::filesystem::path& path) {
   std::error_code failure;
   return std::filesystem::is_regular_file(path, failure);
@@ -24,52 +20,33 @@ std::string source_in(const std::filesystem::path& file) {
   Incoming bytes(file);
   std::string source(jinja::Template::source_bytes_max + 1, '\0');
   source.resize(static_cast<std::size_t>(bytes.sgetn(source.data(), static_cast<std::streamsize>(source.size()))));
+  jinja::Template::require_length(source, file.string());
   return source;
 }
 
 /// A template, or a list of {name, template}.
-void add_field(const Json& field, Sources& sources) {
+void add_field(const Json& field, TemplateSources& sources) {
   if (field.is_string()) {
-    sources.insert_or_assign("default", std::pair(field.string(), field.where()));
+    sources.insert_or_assign("default", TemplateSource{field.string(), field.where()});
     return;
   }
   if (!field.is_array()) field.fail("is neither a template nor a list of templates");
   for (std::size_t i = 0; i < field.size(); ++i) {
     const Json source = field[i].at("template");
-    sources.insert_or_assign(field[i].at("name").string(), std::pair(source.string(), source.where()));
+    sources.insert_or_assign(field[i].at("name").string(), TemplateSource{source.string(), source.where()});
   }
 }
 
-Sources sources_in(const std::filesystem::path& folder) {
-  Sources sources;
-  if (const auto file = folder / "chat_template.jinja"; is_file(file)) {
-    sources.insert_or_assign("default", std::pair(source_in(file), file.string()));
-    std::error_code none;
-    std::set<std::filesystem::path> others;
-    for (const auto& entry : std::filesystem::directory_iterator(folder / "additional_chat_templates", none)) {
-      if (entry.path().extension() == ".jinja") others.insert(entry.path());
-    }
-    for (const auto& other : others) {
-      sources.insert_or_assign(other.stem().string(), std::pair(source_in(other), other.string()));
-    }
-    return sources;
-  }
-  for (const char* name : {"chat_template.json", "tokenizer_config.json"}) {
-    if (!sources.empty() || !is_file(folder / name)) continue;
-    if (const auto field = Json::read(folder / name).find("chat_template")) add_field(*field, sources);
-  }
-  return sources;
-}
-
-Sources sources_in(const GgufMetadata& metadata, const std::string& file) {
-  Sources sources;
+TemplateSources template_sources(const GgufMetadata& metadata, const std::string& file) {
+  const std::string before_name = gguf_template_key + std::string(".");
+  TemplateSources sources;
   for (const auto& [key, value] : metadata) {
-    if (key != gguf_key && !key.starts_with(gguf_key + std::string("."))) continue;
+    if (key != gguf_template_key && !key.starts_with(before_name)) continue;
     const auto* source = std::get_if<std::string>(&value);
     const std::string origin = file + ": key " + printable(key);
     if (source == nullptr) throw Error(origin + ": is not a text");
-    const std::string name = key == gguf_key ? "default" : key.substr(std::string(gguf_key).size() + 1);
-    sources.insert_or_assign(name, std::pair(*source, origin));
+    const std::string name = key == gguf_template_key ? "default" : key.substr(before_name.size());
+    sources.insert_or_assign(name, TemplateSource{*source, origin});
   }
   return sources;
 }
@@ -168,12 +145,34 @@ std::vector<Piece> pieces_of(const jinja::MarkedText& text) {
 
 }  // namespace
 
+TemplateSources template_sources(const std::filesystem::path& folder) {
+  TemplateSources sources;
+  if (const auto file = folder / "chat_template.jinja"; is_file(file)) {
+    sources.insert_or_assign("default", TemplateSource{source_in(file), file.string()});
+    std::error_code none;
+    std::set<std::filesystem::path> others;
+    for (const auto& entry : std::filesystem::directory_iterator(folder / "additional_chat_templates", none)) {
+      if (entry.path().extension() == ".jinja") others.insert(entry.path());
+    }
+    for (const auto& other : others) {
+      sources.insert_or_assign(other.stem().string(), TemplateSource{source_in(other), other.string()});
+    }
+    return sources;
+  }
+  for (const char* name : {"chat_template.json", "tokenizer_config.json"}) {
+    if (!sources.empty() || !is_file(folder / name)) continue;
+    if (const auto field = Json::read(folder / name).find("chat_template")) add_field(*field, sources);
+  }
+  return sources;
+}
+
 std::optional<ChatTemplate> ChatTemplate::find(const Checkpoint& files) {
-  const Sources sources = files.metadata() != nullptr ? sources_in(*files.metadata(), files.path().string())
-                                                      : sources_in(files.path());
+  const TemplateSources sources = files.metadata() != nullptr
+                                      ? template_sources(*files.metadata(), files.path().string())
+                                      : template_sources(files.path());
   if (sources.empty()) return std::nullopt;
   ChatTemplate result(special_tokens_of(files));
-  for (const auto& [name, source] : sources) result.add(name, source.first, source.second);
+  for (const auto& [name, source] : sources) result.add(name, source.text, source.origin);
   return result;
 }
 

@@ -39,11 +39,25 @@ struct Chat {
   std::tm now = {};                     // for templates that print the date
 };
 
+/// A template as it is stored.
+struct TemplateSource {
+  std::string text;
+  std::string origin;  // where; begins the messages of errors
+};
+using TemplateSources = std::map<std::string, TemplateSource>;  // by name; "default"
+
+/// Returns the templates of a folder: chat_template.jinja, with additional_chat_templates/NAME.jinja, or else
+/// chat_template.json, or else the field chat_template of tokenizer_config.json. Throws Error, naming the file, where
+/// these hold something else, and for a file that is too long for a template.
+TemplateSources template_sources(const std::filesystem::path& folder);
+
+/// The key of a GGUF's template "default"; any other one's is followed by a dot and its name.
+inline constexpr const char* gguf_template_key = "tokenizer.chat_template";
+
 class ChatTemplate {
  public:
-  /// Reads the template of a model: chat_template.jinja, with additional_chat_templates/NAME.jinja, or else
-  /// chat_template.json, or else the field chat_template of tokenizer_config.json; or the metadata of a GGUF. nullopt
-  /// when it has none. Throws Error, naming the file, for one that is none or needs what is not implemented.
+  /// Reads the templates of a model: those of its folder, or of the metadata of a GGUF. nullopt when it has none.
+  /// Throws Error, naming the file, for one that is none or needs what is not implemented.
   static std::optional<ChatTemplate> find(const Checkpoint& files);
   /// Reads the template of a file, for a model whose special tokens it prints.
   static ChatTemplate read(const std::filesystem::path& file, const Checkpoint& files);

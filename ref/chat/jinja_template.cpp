@@ -404,8 +404,12 @@ struct Template::Parsed {
   Body body;
 };
 
+void Template::require_length(std::string_view source, const std::string& origin) {
+  if (source.size() > source_bytes_max) throw Error(origin + ": the template is longer than 1 MiB");
+}
+
 Template::Template(std::string_view source, std::string origin) : origin_(std::move(origin)) {
-  if (source.size() > source_bytes_max) throw Error(origin_ + ": the template is longer than 1 MiB");
+  require_length(source, origin_);
   parsed_ = std::make_unique<const Parsed>(Parsed{parse_template(source, origin_)});
 }
 

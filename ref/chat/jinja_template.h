@@ -20,6 +20,8 @@ namespace draftproof::jinja {
 class Template {
  public:
   static constexpr std::size_t source_bytes_max = std::size_t{1} << 20;
+  /// Throws Error for a longer source.
+  static void require_length(std::string_view source, const std::string& origin);
   /// A second or two. A conversation of 1 MiB needs about a twentieth of it.
   static constexpr std::uint64_t work_max = std::uint64_t{1} << 28;
 

@@ -9,6 +9,7 @@
 #include "kernels/threads.h"
 #include "ref/acceptance/random_source.h"
 #include "ref/base/error.h"
+#include "ref/drafts/chain.h"
 #include "ref/drafts/none.h"
 #include "ref/models/dflash.h"
 #include "ref/models/models.h"
@@ -53,26 +54,16 @@ namespace {
 /// The draft tokens of a round that memory is counted for.
 int counted_draft_max(int draft_max) { return draft_max > 0 ? draft_max : 16; }
 
-/// The need of a model and of what reads its rows.
-MemoryNeed decoding_need(const Checkpoint& files, const LoadOptions& load_options) {
-  MemoryNeed need = model_need(files, load_options);
-  const int vocabulary = describe(files.config()).vocabulary;
-  need.scratch += Sampler::bytes(vocabulary);
-  // Of a draft token: the draft's row of logits, and the distribution it was drawn from.
-  need.scratch_per_draft_token += Outputs::bytes_per_row(vocabulary) + Distribution::bytes_for(vocabulary);
-  return need;
+const Checkpoint* files_of(const DraftStage& stage, ModelFiles& files) {
+  return stage.kind->takes_path == TakesPath::required ? &files.draft(stage.path) : &files.target();
 }
 
 /// The memory that a draft needs beside its target's.
-MemoryNeed draft_need(const DraftName& name, ModelFiles& files, const MemoryNeed& target,
+MemoryNeed draft_need(const DraftSpec& spec, ModelFiles& files, const MemoryNeed& target,
                       const LoadOptions& load_options) {
   MemoryNeed need;
-  if (name.kind->takes_path) {
-    need = decoding_need(files.draft(name.path), load_options);
-    need.scratch_per_draft_token = 0;  // the target's has it
-  } else if (name.kind->name != std::string("none")) {  // the target again, with a cache of its own
-    need.cache_fixed = target.cache_fixed;
-    need.cache_per_position = target.cache_per_position;
+  for (const DraftStage& stage : spec.stages) {
+    need += stage.kind->need(stage, files_of(stage, files), target, load_options);
   }
   return need;
 }
@@ -98,7 +89,7 @@ MemoryNeed memory_need(ModelFiles& files, std::span<const std::string> drafts, c
   const MemoryNeed of_target = decoding_need(files.target(), load_options);
   MemoryNeed need = of_target;
   if (rows) need += need_of_rows(describe(files.target().config()).vocabulary);
-  for (const std::string& draft : drafts) need += draft_need(parse_draft_name(draft), files, of_target, load_options);
+  for (const std::string& draft : drafts) need += draft_need(parse_draft_spec(draft), files, of_target, load_options);
   return need;
 }
 
@@ -127,18 +118,25 @@ Engine::Engine(ModelFiles& files, LoadOptions load_options)
 const Engine::LoadedDraft& Engine::load(const std::string& draft) {
   const auto known = drafts_.find(draft);
   if (known != drafts_.end()) return known->second;
-  const DraftName name = parse_draft_name(draft);
+  const DraftSpec spec = parse_draft_spec(draft);
   LoadedDraft loaded;
-  loaded.question.draft_given = name.kind->name != std::string("none");
-  loaded.question.draft_needs_target = name.kind->needs_target;
-  loaded.question.draft_is_dflash = name.kind->needs_target && is_dflash(files_.draft(name.path).config());
+  loaded.question.draft_given = !spec.none();
   loaded.question.target_has_taps = target_->layers() > 0;
   loaded.question.target_has_embeddings = target_->embeddings() != nullptr;
+  for (const DraftStage& stage : spec.stages) {
+    if (!stage.kind->needs_target) continue;
+    loaded.question.draft_needs_target = true;
+    loaded.question.draft_is_dflash = is_dflash(files_.draft(stage.path).config());
+  }
   if (draftproof::gate(loaded.question) == Gate::open) {
-    loaded.need = draft_need(name, files_, need_, load_options_);
+    loaded.need = draft_need(spec, files_, need_, load_options_);
     refuse(draft, loaded.need.total(0));
-    const Checkpoint* const files = name.kind->takes_path ? &files_.draft(name.path) : nullptr;
-    loaded.drafter = name.kind->load(files, *target_, load_options_);
+    std::vector<std::unique_ptr<Drafter>> stages;
+    for (const DraftStage& stage : spec.stages) {
+      stages.push_back(stage.kind->load(stage, files_of(stage, files_), *target_, load_options_));
+    }
+    if (stages.size() == 1) loaded.drafter = std::move(stages.front());
+    else loaded.drafter = std::make_unique<ChainDrafter>(std::move(stages));
   }
   return drafts_.emplace(draft, std::move(loaded)).first->second;
 }

@@ -155,7 +155,7 @@ PrefixCache::Parts parts_in_prefix_cache(Cache& target, Draft& draft, const std:
   PrefixCache::Parts parts = {{"target", &target}};
   if (draft_name.empty()) return parts;
   Cache* const context = draft.context();
-  if (context == nullptr) return {};
+  if (context == nullptr) return draft.reads_text_only() ? parts : PrefixCache::Parts();
   parts[draft_name] = context;
   return parts;
 }
@@ -169,6 +169,7 @@ void Sequence::reuse(PrefixCache& prefixes) {
   const PrefixCache::Lease found = prefixes.find(text_, std::min(positions() - 1, capacity()), names);
   if (found.length() == 0) return;
   prefixes.restore(found, parts);
+  with_.draft.skip(std::span<const Token>(text_).first(static_cast<std::size_t>(found.length())));
   trace_.reused = found.length();
   note_end();
 }

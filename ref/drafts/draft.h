@@ -49,6 +49,13 @@ class Draft {
   /// shift can drop positions of it; nullptr when there is none. A draft without one observes texts of any length.
   virtual Cache* context() { return nullptr; }
 
+  /// Whether it needs nothing but the tokens. A prefix cache then keeps nothing of it, and serves texts with it.
+  virtual bool reads_text_only() const { return false; }
+
+  /// Receives the first tokens of the text, which were restored from a prefix cache: context() holds what it keeps of
+  /// them.
+  virtual void skip(std::span<const Token>) {}
+
   /// Returns a digest of everything observed: equal after equal texts, whatever was proposed in between.
   virtual Fingerprint digest() const { return {}; }
 };

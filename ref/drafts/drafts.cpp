@@ -9,8 +9,13 @@
 #include "ref/drafts/control_drafts.h"
 #include "ref/drafts/dflash.h"
 #include "ref/drafts/model_draft.h"
+#include "ref/drafts/ngram_map_k.h"
+#include "ref/drafts/ngram_map_k4v.h"
+#include "ref/drafts/ngram_mod.h"
+#include "ref/drafts/ngram_simple.h"
 #include "ref/drafts/none.h"
 #include "ref/drafts/scripted.h"
+#include "ref/drafts/suffix.h"
 #include "ref/models/models.h"
 
 namespace draftproof {
@@ -26,11 +31,12 @@ class NoDrafter final : public Drafter {
   std::unique_ptr<Draft> open(int, int) override { return std::make_unique<NoDraft>(); }
 };
 
-std::unique_ptr<Drafter> load_none(const Checkpoint*, Model&, const LoadOptions&) {
+std::unique_ptr<Drafter> load_none(const DraftStage&, const Checkpoint*, Model&, const LoadOptions&) {
   return std::make_unique<NoDrafter>();
 }
 
-std::unique_ptr<Drafter> load_dflash(const Checkpoint* files, Model& target, const LoadOptions& load_options) {
+std::unique_ptr<Drafter> load_dflash(const DraftStage&, const Checkpoint* files, Model& target,
+                                     const LoadOptions& load_options) {
   return std::make_unique<DFlashDrafter>(std::make_unique<DFlashNetwork>(*files, target, load_options));
 }
 
@@ -47,7 +53,8 @@ class SmallModelDrafter final : public ModelDrafter {
   std::unique_ptr<Model> own_;
 };
 
-std::unique_ptr<Drafter> load_small_model(const Checkpoint* files, Model& target, const LoadOptions& load_options) {
+std::unique_ptr<Drafter> load_small_model(const DraftStage&, const Checkpoint* files, Model& target,
+                                          const LoadOptions& load_options) {
   std::unique_ptr<Model> model = load_model(*files, load_options);
   if (model->vocabulary() != target.vocabulary()) {
     throw Error(files->path().string() + ": the draft's vocabulary of " + std::to_string(model->vocabulary()) +
@@ -55,6 +62,38 @@ std::unique_ptr<Drafter> load_small_model(const Checkpoint* files, Model& target
                 "; use a draft made with the target's tokenizer");
   }
   return std::make_unique<SmallModelDrafter>(std::move(model));
+}
+
+constexpr DraftOption self_options[] = {
+    {"layers", 0, 0, 1024, "the first so many layers of the target; 0: all"},
+};
+
+/// The options of the target's weights in 4 bits.
+LoadOptions in_four_bits(const DraftStage& stage, const LoadOptions& load_options) {
+  LoadOptions options = load_options;
+  options.quantize = Quantization::q4;
+  options.requantize = true;
+  options.layers = stage.whole("layers");
+  return options;
+}
+
+/// Throws Error when the draft would be as slow as the target.
+void require_smaller(const Checkpoint& files, const LoadOptions& target, const LoadOptions& draft) {
+  const auto bytes = [&](const LoadOptions& options) {
+    std::uint64_t sum = 0;
+    for (const auto& [format, size] : model_need(files, options).weights) sum += size;
+    return sum;
+  };
+  if (bytes(draft) < bytes(target)) return;
+  throw Error(files.path().string() + ": has no weights of more than 4 bits, so as its own draft it would be as slow; "
+                                      "use self?layers=N, or another draft");
+}
+
+std::unique_ptr<Drafter> load_self(const DraftStage& stage, const Checkpoint* files, Model&,
+                                   const LoadOptions& load_options) {
+  const LoadOptions options = in_four_bits(stage, load_options);
+  require_smaller(*files, load_options, options);
+  return std::make_unique<SmallModelDrafter>(load_model(*files, options));
 }
 
 /// The target as its own draft.
@@ -68,7 +107,7 @@ class TargetDrafter final : public ModelDrafter {
 };
 
 template <class Kind>
-std::unique_ptr<Drafter> load_on_target(const Checkpoint*, Model& target, const LoadOptions&) {
+std::unique_ptr<Drafter> load_on_target(const DraftStage&, const Checkpoint*, Model& target, const LoadOptions&) {
   return std::make_unique<TargetDrafter<Kind>>(target);
 }
 
@@ -85,8 +124,117 @@ class TreeTestDrafter final : public Drafter {
   Model& target_;
 };
 
-std::unique_ptr<Drafter> load_tree_test(const Checkpoint*, Model& target, const LoadOptions&) {
+std::unique_ptr<Drafter> load_tree_test(const DraftStage&, const Checkpoint*, Model& target, const LoadOptions&) {
   return std::make_unique<TreeTestDrafter>(target);
+}
+
+MemoryNeed need_of_none(const DraftStage&, const Checkpoint*, const MemoryNeed&, const LoadOptions&) { return {}; }
+
+MemoryNeed need_of_files(const DraftStage&, const Checkpoint* files, const MemoryNeed&,
+                         const LoadOptions& load_options) {
+  MemoryNeed need = decoding_need(*files, load_options);
+  need.scratch_per_draft_token = 0;  // the target's has it
+  return need;
+}
+
+MemoryNeed need_of_self(const DraftStage& stage, const Checkpoint* files, const MemoryNeed& target,
+                        const LoadOptions& load_options) {
+  return need_of_files(stage, files, target, in_four_bits(stage, load_options));
+}
+
+/// The target again, with a cache of its own.
+MemoryNeed need_of_target(const DraftStage&, const Checkpoint*, const MemoryNeed& target, const LoadOptions&) {
+  MemoryNeed need;
+  need.cache_fixed = target.cache_fixed;
+  need.cache_per_position = target.cache_per_position;
+  return need;
+}
+
+/// Of a text draft that keeps this much for each token.
+template <int bytes_per_token>
+MemoryNeed need_of_text(const DraftStage&, const Checkpoint*, const MemoryNeed&, const LoadOptions&) {
+  MemoryNeed need;
+  need.cache_per_position = sizeof(Token) + bytes_per_token;
+  return need;
+}
+
+constexpr DraftOption ngram_simple_options[] = {
+    {"n", 3, 1, 1024, "tokens that must have occurred before"},
+    {"m", 16, 1, 1024, "draft tokens, at most"},
+};
+
+std::unique_ptr<Drafter> load_ngram_simple(const DraftStage& stage, const Checkpoint*, Model&, const LoadOptions&) {
+  const NgramSimpleSettings settings = {.n = stage.whole("n"), .m = stage.whole("m")};
+  return std::make_unique<TextDrafter<NgramSimpleDraft, NgramSimpleSettings>>(settings.m, settings);
+}
+
+constexpr DraftOption suffix_options[] = {
+    {"depth", 64, 2, 1024, "tokens of a match and of what follows it, at most"},
+    {"min_match", 1, 1, 1023, "tokens that must have occurred before"},
+    {"min_prob", 0.1, 0, 1, "least probability of a draft token", false},
+    {"factor", 1, 0, 64, "draft tokens per token of the match", false},
+    {"offset", 0, -1024, 1024, "draft tokens beside those", false},
+    {"m", 16, 1, 1024, "draft tokens, at most"},
+};
+
+MemoryNeed need_of_suffix(const DraftStage& stage, const Checkpoint*, const MemoryNeed&, const LoadOptions&) {
+  MemoryNeed need;
+  need.cache_per_position = sizeof(Token) + SuffixTree::bytes_per_token;
+  if (stage.path.empty()) return need;
+  need.weights["corpus"] = static_cast<std::uint64_t>(SuffixCorpus::tokens_in(stage.path)) * need.cache_per_position;
+  return need;
+}
+
+std::unique_ptr<Drafter> load_suffix(const DraftStage& stage, const Checkpoint*, Model& target, const LoadOptions&) {
+  SuffixSettings settings = {.depth = stage.whole("depth"), .min_match = stage.whole("min_match"),
+                             .min_prob = stage.option("min_prob"), .factor = stage.option("factor"),
+                             .offset = stage.option("offset"), .m = stage.whole("m")};
+  if (!stage.path.empty()) {
+    settings.corpus = std::make_shared<SuffixCorpus>(stage.path, target.vocabulary(), settings.depth);
+  }
+  return std::make_unique<TextDrafter<SuffixDraft, SuffixSettings>>(settings.m, settings);
+}
+
+constexpr DraftOption ngram_map_k_options[] = {
+    {"n", 3, 1, 1024, "tokens that must have occurred before"},
+    {"m", 16, 1, 1024, "draft tokens, at most"},
+    {"min_hits", 2, 1, 1 << 20, "earlier occurrences, at least"},
+};
+
+std::unique_ptr<Drafter> load_ngram_map_k(const DraftStage& stage, const Checkpoint*, Model&, const LoadOptions&) {
+  const NgramMapKSettings settings = {
+      .n = stage.whole("n"), .m = stage.whole("m"), .min_hits = stage.whole("min_hits")};
+  return std::make_unique<TextDrafter<NgramMapKDraft, NgramMapKSettings>>(settings.m, settings);
+}
+
+constexpr DraftOption ngram_map_k4v_options[] = {
+    {"n", 3, 1, 1024, "tokens that must have occurred before"},
+    {"m", 8, 1, 1024, "tokens of a continuation"},  // few: longer ones are seldom the same twice
+    {"min_hits", 1, 1, 1 << 20, "earlier occurrences, at least"},
+};
+
+std::unique_ptr<Drafter> load_ngram_map_k4v(const DraftStage& stage, const Checkpoint*, Model&, const LoadOptions&) {
+  const NgramMapK4vSettings settings = {
+      .n = stage.whole("n"), .m = stage.whole("m"), .min_hits = stage.whole("min_hits")};
+  return std::make_unique<TextDrafter<NgramMapK4vDraft, NgramMapK4vSettings>>(settings.m, settings);
+}
+
+constexpr DraftOption ngram_mod_options[] = {
+    {"n", 4, 1, 1024, "tokens that are hashed"},
+    {"m", 16, 1, 1024, "draft tokens, at most"},
+    {"bits", 18, 1, 28, "the table has 2^bits slots of 4 bytes"},
+};
+
+MemoryNeed need_of_ngram_mod(const DraftStage& stage, const Checkpoint*, const MemoryNeed&, const LoadOptions&) {
+  MemoryNeed need;
+  need.cache_fixed = sizeof(Token) << stage.whole("bits");
+  need.cache_per_position = sizeof(Token);
+  return need;
+}
+
+std::unique_ptr<Drafter> load_ngram_mod(const DraftStage& stage, const Checkpoint*, Model&, const LoadOptions&) {
+  const NgramModSettings settings = {.n = stage.whole("n"), .m = stage.whole("m"), .bits = stage.whole("bits")};
+  return std::make_unique<TextDrafter<NgramModDraft, NgramModSettings>>(settings.m, settings);
 }
 
 }  // namespace
@@ -97,36 +245,56 @@ void require_context(int context, int capacity) {
               "; ask for fewer new tokens, or decode without this draft");
 }
 
+MemoryNeed decoding_need(const Checkpoint& files, const LoadOptions& load_options) {
+  MemoryNeed need = model_need(files, load_options);
+  const int vocabulary = describe(files.config()).vocabulary;
+  need.scratch += Sampler::bytes(vocabulary);
+  // Of a draft token: the draft's row of logits, and the distribution it was drawn from.
+  need.scratch_per_draft_token += Outputs::bytes_per_row(vocabulary) + Distribution::bytes_for(vocabulary);
+  return need;
+}
+
 std::span<const DraftKind> all_draft_kinds() noexcept {
+  using enum TakesPath;
   static constexpr DraftKind list[] = {
-      {"none", false, false, false, "no draft: plain decoding", load_none},
-      {"dflash", true, true, false, "block diffusion from the target's features", load_dflash},
-      {"model", true, false, false, "a smaller model with the same tokenizer", load_small_model},
-      {"always-reject", false, false, false, "always wrong (for proofs)", load_on_target<AlwaysRejectDraft>},
-      {"perfect", false, false, false, "always right (for proofs)", load_on_target<PerfectDraft>},
-      {"tree-test", false, false, true, "trees in which one branch is right (for proofs)", load_tree_test},
+      {"none", none, false, false, true, {}, "no draft: plain decoding", need_of_none, load_none},
+      {"dflash", required, true, false, false, {}, "block diffusion from the target's features", need_of_files,
+       load_dflash},
+      {"model", required, false, false, false, {}, "a smaller model with the same tokenizer", need_of_files,
+       load_small_model},
+      {"self", none, false, false, false, self_options, "the target itself, its weights in 4 bits", need_of_self,
+       load_self},
+      {"ngram-simple", none, false, false, true, ngram_simple_options,
+       "what followed the last tokens where they occurred before", need_of_text<NgramSimpleDraft::bytes_per_ngram>,
+       load_ngram_simple},
+      {"ngram-map-k", none, false, false, true, ngram_map_k_options,
+       "what followed the last tokens, if they occurred often before", need_of_text<NgramMapKDraft::bytes_per_ngram>,
+       load_ngram_map_k},
+      {"ngram-map-k4v", none, false, false, true, ngram_map_k4v_options,
+       "what followed the last tokens most often, if it outweighs the rest",
+       need_of_text<NgramMapK4vDraft::bytes_per_ngram>, load_ngram_map_k4v},
+      {"ngram-mod", none, false, false, true, ngram_mod_options,
+       "what followed the hash of the last tokens, in a table of constant size", need_of_ngram_mod, load_ngram_mod},
+      {"suffix", optional, false, false, true, suffix_options,
+       "what followed the longest likely ends where they occurred before, in the text or in a file of tokens",
+       need_of_suffix, load_suffix},
+      {"always-reject", none, false, false, false, {}, "always wrong (for proofs)", need_of_target,
+       load_on_target<AlwaysRejectDraft>},
+      {"perfect", none, false, false, false, {}, "always right (for proofs)", need_of_target,
+       load_on_target<PerfectDraft>},
+      {"tree-test", none, false, true, false, {}, "trees in which one branch is right (for proofs)", need_of_target,
+       load_tree_test},
   };
   return list;
 }
 
-DraftName parse_draft_name(const std::string& name) {
-  const std::size_t colon = name.find(':');
-  const std::string kind = name.substr(0, colon);
-  const std::string path = colon == std::string::npos ? "" : name.substr(colon + 1);
-  std::string known;
-  for (const DraftKind& row : all_draft_kinds()) {
-    known += std::string(known.empty() ? "" : ", ") + row.name + (row.takes_path ? ":PATH" : "");
-    if (kind != row.name) continue;
-    if (row.takes_path && path.empty()) throw Error("draft '" + name + "' needs a path: " + kind + ":PATH");
-    if (!row.takes_path && colon != std::string::npos) throw Error("draft '" + name + "' takes no path");
-    return {&row, path};
+std::string names_of_drafts() {
+  std::string names;
+  for (const DraftKind& kind : all_draft_kinds()) {
+    constexpr const char* paths[] = {"", "[:PATH]", ":PATH"};
+    names += (names.empty() ? "" : ", ") + std::string(kind.name) + paths[static_cast<int>(kind.takes_path)];
   }
-  throw Error("draft '" + name + "' is not known; there are " + known);
-}
-
-void require_chains(const std::string& name, const std::string& what) {
-  if (!parse_draft_name(name).kind->trees) return;
-  throw Error(what + " holds chains of draft tokens, but the draft '" + name + "' proposes trees; use another draft");
+  return names;
 }
 
 }  // namespace draftproof

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// All kinds of drafts, by their names on the command line: "none", "dflash:PATH", "model:PATH", "always-reject",
-// "perfect", "tree-test".
+// All kinds of drafts, by their names on the command line. draft_spec.h has the syntax.
 #pragma once
 
-#include <filesystem>
 #include <memory>
+#include <span>
+#include <string>
 
 #include "ref/drafts/draft.h"
+#include "ref/drafts/draft_spec.h"
+#include "ref/models/memory.h"
 #include "ref/models/model.h"
 #include "ref/models/weight_loader.h"
 
@@ -15,26 +17,32 @@ namespace draftproof {
 /// Throws Error when a draft of `context` positions cannot serve a text of `capacity` positions.
 void require_context(int context, int capacity);
 
+/// A required path is that of a checkpoint; an optional one is that of a file which the kind reads itself.
+enum class TakesPath { none, optional, required };
+
 struct DraftKind {
   const char* name;
-  bool takes_path;
+  TakesPath takes_path;
   bool needs_target;  // reads the target's features and borrows its embeddings
   bool trees;         // proposes trees, not only chains
+  bool text_only;     // looks at the tokens of the text; keeps no cache of it
+  std::span<const DraftOption> options;
   const char* summary;
-  /// Loads the weights. `files`: of the draft; nullptr for a kind that takes no path. The target outlives the drafter.
-  std::unique_ptr<Drafter> (*load)(const Checkpoint* files, Model& target, const LoadOptions& load_options);
+  /// The memory that it needs beside its target. `files`: of the draft; of a kind without a checkpoint, of the target;
+  /// nullptr when the target has none.
+  MemoryNeed (*need)(const DraftStage& stage, const Checkpoint* files, const MemoryNeed& target,
+                     const LoadOptions& load_options);
+  /// Loads the weights. The target outlives the drafter.
+  std::unique_ptr<Drafter> (*load)(const DraftStage& stage, const Checkpoint* files, Model& target,
+                                   const LoadOptions& load_options);
 };
 
 std::span<const DraftKind> all_draft_kinds() noexcept;
 
-struct DraftName {
-  const DraftKind* kind;
-  std::filesystem::path path;
-};
-/// Throws Error, listing all kinds, when the kind is unknown or its path is missing.
-DraftName parse_draft_name(const std::string& name);
+/// "none, dflash:PATH, ..."
+std::string names_of_drafts();
 
-/// Throws Error when the named draft proposes trees; `what` holds chains only.
-void require_chains(const std::string& name, const std::string& what);
+/// The need of a model and of what reads its rows.
+MemoryNeed decoding_need(const Checkpoint& files, const LoadOptions& load_options);
 
 }  // namespace draftproof

@@ -218,36 +218,14 @@ const Json& Checkpoint::config() const {
   return *config_;
 }
 
-/// Names the same tensor of later layers that lack it: of layers without any tensor, and of those that have others of
-/// the same part ("self_attn"), because layers of another kind do not need it.
-std::string Checkpoint::also_missing(const std::string& name) const {
-  constexpr std::string_view layers = "model.layers.";
-  constexpr std::int64_t depth_max = 1 << 10;
-  const std::size_t dot = name.starts_with(layers) ? name.find('.', layers.size()) : std::string::npos;
-  if (dot == std::string::npos) return "";
-  const std::string rest = name.substr(dot + 1);
-  const std::string part = rest.substr(0, rest.find('.') + 1);
-  const auto has_any = [this](const std::string& prefix) {
-    const auto first = tensors_.lower_bound(prefix);
-    return first != tensors_.end() && first->first.starts_with(prefix);
-  };
-  const Json text = config().find("text_config").value_or(config());
-  const auto depth = text.find("num_hidden_layers");
-  std::string names;
-  const int first = std::stoi(name.substr(layers.size())) + 1;
-  for (std::int64_t i = first; i < (depth ? depth->integer(1, depth_max) : 0); ++i) {
-    const std::string layer = std::string(layers) + std::to_string(i) + ".";
-    if (has(layer + rest) || (has_any(layer) && !has_any(layer + part))) continue;
-    names += (names.empty() ? "" : ", ") + in_quotes(name_in_file(layer + rest));
-  }
-  return names.empty() ? "" : "; missing are also " + names;
+std::string Checkpoint::expected(const std::string& name, const std::vector<std::int64_t>& shape) const {
+  return in_quotes(name_in_file(name)) + " of shape " + shown(shape);
 }
 
 const StoredTensor& Checkpoint::find(const std::string& name, const std::vector<std::int64_t>& shape) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) {
-    throw Error(path_.string() + ": the weights have no tensor " + in_quotes(name_in_file(name)) + " of shape " +
-                shown(shape) + also_missing(name));
+    throw Error(path_.string() + ": the weights have no tensor " + expected(name, shape));
   }
   const StoredTensor& tensor = found->second;
   if (!tensor.format) {

@@ -54,6 +54,9 @@ class Checkpoint {
   /// Reads the tensor, which must have exactly this shape, and converts it to floats.
   std::vector<float> floats(const std::string& name, const std::vector<std::int64_t>& shape) const;
 
+  /// "'name in the file' of shape [2, 3]", for messages about a tensor that is missing.
+  std::string expected(const std::string& name, const std::vector<std::int64_t>& shape) const;
+
   /// Whether both tensors exist and have equal types, shapes and bytes.
   bool same(const std::string& one, const std::string& other) const;
 
@@ -63,7 +66,6 @@ class Checkpoint {
   void open_folder();
   void open_gguf();
   const StoredTensor& find(const std::string& name, const std::vector<std::int64_t>& shape) const;
-  std::string also_missing(const std::string& name) const;
 
   std::filesystem::path path_;
   std::map<std::string, StoredTensor> tensors_;

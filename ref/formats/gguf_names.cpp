@@ -32,18 +32,7 @@ constexpr GgufName transformer_layer[] = {
     {"ffn_gate", "mlp.gate_proj"},
     {"ffn_up", "mlp.up_proj"},
     {"ffn_down", "mlp.down_proj"},
-};
-
-/// One tensor for all experts: [experts][outputs][inputs].
-constexpr GgufName experts_layer[] = {
-    {"attn_norm", "input_layernorm"},
-    {"attn_q", "self_attn.q_proj", true},
-    {"attn_k", "self_attn.k_proj", true},
-    {"attn_v", "self_attn.v_proj"},
-    {"attn_output", "self_attn.o_proj"},
-    {"attn_q_norm", "self_attn.q_norm"},
-    {"attn_k_norm", "self_attn.k_norm"},
-    {"ffn_norm", "post_attention_layernorm"},
+    // Of Qwen3-MoE; one tensor for all experts: [experts][outputs][inputs].
     {"ffn_gate_inp", "mlp.gate"},
     {"ffn_gate_exps", "mlp.experts.gate_proj"},
     {"ffn_up_exps", "mlp.experts.up_proj"},
@@ -140,6 +129,8 @@ constexpr GgufName dflash_layer[] = {
     {"attn_output", "self_attn.o_proj"},
     {"attn_q_norm", "self_attn.q_norm"},
     {"attn_k_norm", "self_attn.k_norm"},
+    {"attn_sinks.weight", "self_attn.attention_sink_bias", false, true},
+    {"attn_sinks", "self_attn.attention_sink_bias", false, true},
     {"ffn_norm", "post_attention_layernorm"},
     {"post_attention_norm", "post_attention_layernorm"},
     {"ffn_gate", "mlp.gate_proj"},
@@ -550,6 +541,9 @@ Json dflash_config(const Gguf& file) {
     block["target_layer_ids"] = *layers;
     names["dflash_config.target_layer_ids"] = keys.whole("target_layers");
   }
+  for (const char* sinks : {"blk.0.attn_sinks.weight", "blk.0.attn_sinks"}) {
+    if (file.tensors().contains(sinks)) block["attention_sink_bias"] = true;
+  }
   config["dflash_config"] = block;
 
   for (const char* name : {"laguna", "dflash.laguna"}) {
@@ -709,7 +703,7 @@ Json llama_config(const Gguf& file) { return transformer_config(file, "llama", "
 
 constexpr GgufNames architectures[] = {
     {"qwen3", transformer_whole, transformer_layer, "model.layers.", false, qwen3_config},
-    {"qwen3moe", transformer_whole, experts_layer, "model.layers.", false, qwen3_moe_config},
+    {"qwen3moe", transformer_whole, transformer_layer, "model.layers.", false, qwen3_moe_config},
     {"qwen35", transformer_whole, hybrid_layer, "model.layers.", false, qwen35_config},
     {"qwen35moe", transformer_whole, hybrid_layer, "model.layers.", false, qwen35_moe_config},
     {"qwen2", transformer_whole, transformer_layer, "model.layers.", false, qwen2_config},

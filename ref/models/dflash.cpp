@@ -67,8 +67,8 @@ int read_block_size(const Json& config) {
 }
 
 void refuse_variants(const Json& config) {
-  for (const char* name : {"attention_sink_bias", "sample_from_anchor"}) {
-    if (const auto value = nested_first(config, name); value && value->boolean()) value->fail("is not implemented");
+  if (const auto anchor = nested_first(config, "sample_from_anchor"); anchor && anchor->boolean()) {
+    anchor->fail("is not implemented");
   }
   if (const auto scale = nested_first(config, "attention_value_scale"); scale && scale->number() != 1) {
     scale->fail("is not implemented");
@@ -142,6 +142,9 @@ DFlashConfig read_dflash_config(const Json& config, const Model& target) {
       std::get<AttentionLayer>(layer.mixer).window = static_cast<int>(window);
     }
   }
+  if (const auto sinks = nested_first(config, "attention_sink_bias"); sinks && sinks->boolean()) {
+    for (LayerConfig& layer : transformer.layers) std::get<AttentionLayer>(layer.mixer).sinks = true;
+  }
   result.embedding_scale = positive_factor(config, "input_embedding_scale", 1);
   result.logit_multiplier = positive_factor(config, "output_multiplier", 1);
   result.logit_cap = positive_factor(config, "final_logit_softcapping", 0);
@@ -173,7 +176,7 @@ DFlashNetwork::DFlashNetwork(const WeightLoader& from, const Model& target)
     PreNormLayer& one = layers_.emplace_back(load_pre_norm_layer(from, t, i, layer));
     load_head_norms(from, t, t.attention(i), layer + "self_attn.", one.attention);
   }
-  from.refuse_others();
+  from.finish();
 }
 
 std::unique_ptr<Cache> DFlashNetwork::new_context(int capacity, int max_pending_rows) const {

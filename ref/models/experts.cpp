@@ -43,11 +43,6 @@ MlpWeights load_expert(const WeightLoader& from, int hidden, const Experts& laye
   return weights;
 }
 
-void sized(std::vector<float>& buffer, int rows, int width) {
-  const std::size_t size = static_cast<std::size_t>(rows) * static_cast<std::size_t>(width);
-  if (buffer.size() < size) buffer.resize(size);
-}
-
 /// projected += sigmoid(gate . normed) * shared(normed)
 void add_shared_expert(const TransformerPass& pass, const ExpertsWeights& weights, ExpertsScratch& scratch) {
   const int hidden = pass.config.hidden;
@@ -137,7 +132,7 @@ std::size_t ExpertsScratch::bytes_per_row(const Experts& layer, int hidden) noex
 Choices route(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights,
               ExpertsScratch& scratch, std::span<const float> scales) {
   TransformerScratch& s = pass.scratch;
-  sized(scratch.logits, pass.rows, layer.count);
+  reserve_rows(scratch.logits, pass.rows, layer.count);
   pack_activations(pass.kernels, weights.router, s.normed.data(), pass.config.hidden, pass.rows, s.activations);
   matmul(pass.kernels, weights.router, s.activations, scratch.logits.data(), layer.count);
   return choose_experts(scratch.logits.data(), pass.rows, layer, scales);
@@ -148,8 +143,8 @@ void mix_experts(const TransformerPass& pass, const Experts& layer, const Expert
   const int hidden = pass.config.hidden;
   const auto width = static_cast<std::size_t>(hidden);
   TransformerScratch& s = pass.scratch;
-  sized(scratch.gathered, pass.rows, hidden);
-  sized(scratch.out, pass.rows, hidden);
+  reserve_rows(scratch.gathered, pass.rows, hidden);
+  reserve_rows(scratch.out, pass.rows, hidden);
   std::fill_n(s.projected.begin(), static_cast<std::ptrdiff_t>(pass.rows) * hidden, 0.0F);
   for (int id = 0; id < layer.count; ++id) {
     scratch.rows.clear();  // of `choices`

@@ -67,11 +67,6 @@ struct Pass {
   }
 };
 
-void sized(std::vector<float>& buffer, int rows, int width) {
-  const std::size_t size = static_cast<std::size_t>(rows) * static_cast<std::size_t>(width);
-  if (buffer.size() < size) buffer.resize(size);
-}
-
 }  // namespace
 
 std::vector<double> rates_of(std::span<const float> a_log) {
@@ -99,11 +94,11 @@ void gated_delta_net(const Kernels& kernels, const RecurrentShape& shape, const 
                      GatedDeltaNetScratch& scratch, std::span<RecurrentCache* const> caches, float* y) {
   const Pass pass = {kernels, shape, weights, scratch};
   const int values = pass.values();
-  sized(scratch.projected, rows, pass.width());
-  sized(scratch.q, rows, pass.keys());
-  sized(scratch.attended, rows, values);
-  sized(scratch.gated, rows, 2 * values);
-  sized(scratch.mixed, rows, values);
+  reserve_rows(scratch.projected, rows, pass.width());
+  reserve_rows(scratch.q, rows, pass.keys());
+  reserve_rows(scratch.attended, rows, values);
+  reserve_rows(scratch.gated, rows, 2 * values);
+  reserve_rows(scratch.mixed, rows, values);
 
   pack_activations(kernels, weights.in, n, weights.in.inputs(), rows, scratch.activations);
   matmul(kernels, weights.in, scratch.activations, scratch.projected.data(), pass.width());

@@ -120,7 +120,7 @@ void gemma_attention(const TransformerPass& pass, int i, const GemmaLayer& weigh
   pass.see(i);
   pass.normalize(weights.attention_norm);
   pass.project(layer, weights.attention);
-  pass.attend(layer);
+  pass.attend(layer, weights.attention);
   pass.project_attended(weights.attention);
   pass.normalize_projected(weights.attended_norm);
   pass.add_projected();

@@ -182,8 +182,7 @@ class Gemma4 final : public CausalTransformer {
     if (width == 0) return;
     TransformerScratch& s = pass.scratch;
     const int all = layers() * width;
-    const std::size_t size = static_cast<std::size_t>(pass.rows) * static_cast<std::size_t>(all);
-    if (own_.size() < size) own_.resize(size);
+    reserve_rows(own_, pass.rows, all);
     tokens_.clear();
     for (const Segment& segment : batch) tokens_.insert(tokens_.end(), segment.tokens.begin(), segment.tokens.end());
     pack_activations(pass.kernels, projection_, s.hidden_states.data(), hidden(), pass.rows, s.activations);

@@ -104,7 +104,7 @@ void add_layers(const TransformerConfig& config, MemoryNeed& need) {
 }  // namespace
 
 MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
-  const TransformerConfig config = describe(files.config());
+  const TransformerConfig config = describe(files, options);
   MemoryNeed need;
   std::uint64_t activations[activation_formats] = {};
   for (const auto& [name, tensor] : files.tensors()) {
@@ -129,7 +129,7 @@ MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
     if (name == "lm_head.weight" && files.same(name, "model.embed_tokens.weight")) continue;  // kept once
     const bool table = name == "model.embed_tokens.weight" || name == "lm_head.weight" ||
                        name == "model.embed_tokens_per_layer.weight";
-    const Format format = packed_format(*tensor.format, inputs, options.quantize, table);
+    const Format format = packed_format(*tensor.format, inputs, options, table);
     need.weights[traits(format).name] += matrices * options.kernels.packed_bytes(format, outputs, inputs);
     const ActivationFormat activation_format = options.kernels.activation_format(format);
     std::uint64_t& most = activations[static_cast<std::size_t>(activation_format)];

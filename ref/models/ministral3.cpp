@@ -51,7 +51,7 @@ class Ministral3 final : public CausalTransformer {
     pass.normalize(weights.attention_norm);
     pass.project(attention, weights.attention);
     grow_queries(pass, attention);
-    pass.attend(attention);
+    pass.attend(attention, weights.attention);
     pass.project_attended(weights.attention);
     pass.add_projected();
     pass.normalize(weights.mlp_norm);

@@ -63,14 +63,29 @@ TransformerConfig describe(const Json& config) {
   return is_dflash(config) ? read_transformer_config(config, 1) : architecture_of(config).describe(config);
 }
 
+TransformerConfig describe(const Checkpoint& files, const LoadOptions& options) {
+  TransformerConfig config = describe(files.config());
+  if (options.layers == 0) return config;
+  if (options.layers > config.depth() || config.layer_embedding > 0) {
+    throw Error(files.path().string() + ": cannot be loaded with " + std::to_string(options.layers) + " layers; " +
+                (config.layer_embedding > 0 ? "its embeddings are for all of them"
+                                            : "it has " + std::to_string(config.depth())));
+  }
+  for (int i = options.layers; i < config.depth(); ++i) {
+    config.unused.push_back("model.layers." + std::to_string(i) + ".");
+  }
+  config.layers.resize(static_cast<std::size_t>(options.layers));
+  return config;
+}
+
 std::unique_ptr<Model> load_model(const Checkpoint& files, const LoadOptions& options) {
   const Architecture& architecture = architecture_of(files.config());
-  const TransformerConfig config = architecture.describe(files.config());
+  const TransformerConfig config = describe(files, options);
   const std::string why = shortage(files.path().string(), model_need(files, options).total(0), memory_available());
   if (!why.empty()) throw Error(why);
   const WeightLoader from(files, options);
   auto model = architecture.load(from, config);
-  from.refuse_others(config.unused);
+  from.finish(config.unused);
   return model;
 }
 

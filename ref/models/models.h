@@ -27,6 +27,8 @@ const Architecture& architecture_of(const Json& config);
 
 /// Describes a target or a draft network. The vocabulary of a draft that leaves it to its target is 1.
 TransformerConfig describe(const Json& config);
+/// The same, as it is loaded with these options. Throws Error when it cannot be.
+TransformerConfig describe(const Checkpoint& files, const LoadOptions& options);
 
 /// Loads a model. Throws Error, naming file and field, or when memory does not suffice for it.
 std::unique_ptr<Model> load_model(const Checkpoint& files, const LoadOptions& options);

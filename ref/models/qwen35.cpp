@@ -148,7 +148,7 @@ class Qwen35 final : public CausalTransformer {
     const AttentionLayer& layer = config().attention(i);
     pass.see(i);
     pass.project(layer, weights);
-    pass.attend(layer);
+    pass.attend(layer, weights);
     gate(pass, layer);
     pass.project_attended(weights);
   }

@@ -82,6 +82,7 @@ AttentionWeights load_attention(const WeightLoader& from, const TransformerConfi
       append(weights.qkv_bias, from.floats(prefix + name, {width}));
     }
   }
+  if (layer.sinks) weights.sinks = from.floats(prefix + "attention_sink_bias", {layer.shape.heads});
   if (layer.output_bias) weights.output_bias = from.floats(prefix + "o_proj.bias", {config.hidden});
   return weights;
 }
@@ -167,6 +168,11 @@ std::size_t TransformerScratch::bytes_per_row(const TransformerConfig& config) n
   return sizeof(float) * static_cast<std::size_t>(floats);
 }
 
+void reserve_rows(std::vector<float>& buffer, int rows, int width) {
+  const std::size_t size = static_cast<std::size_t>(rows) * static_cast<std::size_t>(width);
+  if (buffer.size() < size) buffer.resize(size);
+}
+
 void TransformerScratch::lay_out(const TransformerConfig& config, std::span<const Placement> segments) {
   caches.clear();
   first_rows.clear();
@@ -193,18 +199,14 @@ void TransformerScratch::lay_out(const TransformerConfig& config, std::span<cons
   }
   std::stable_sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.turn < b.turn; });
 
-  const auto sized = [this](std::vector<float>& buffer, int width) {
-    const std::size_t size = positions.size() * static_cast<std::size_t>(width);
-    if (buffer.size() < size) buffer.resize(size);
-  };
   const Widths widths(config);
-  sized(hidden_states, config.hidden);
-  sized(normed, config.hidden);
-  sized(qkv, widths.qkv);
-  sized(attended, widths.attended);
-  sized(projected, config.hidden);
-  sized(gate_up, 2 * widths.intermediate);
-  sized(gated, widths.intermediate);
+  reserve_rows(hidden_states, rows(), config.hidden);
+  reserve_rows(normed, rows(), config.hidden);
+  reserve_rows(qkv, rows(), widths.qkv);
+  reserve_rows(attended, rows(), widths.attended);
+  reserve_rows(projected, rows(), config.hidden);
+  reserve_rows(gate_up, rows(), 2 * widths.intermediate);
+  reserve_rows(gated, rows(), widths.intermediate);
   visible.resize(positions.size());
   kv.resize(segments.size());
   turns.resize(config.ropes.size());
@@ -281,11 +283,13 @@ void TransformerPass::see(int layer) const {
   }
 }
 
-void TransformerPass::attend(const AttentionLayer& layer) const {
+void TransformerPass::attend(const AttentionLayer& layer, const AttentionWeights& weights) const {
   TransformerScratch& s = scratch;
+  AttentionShape shape = layer.shape;
+  if (layer.sinks) shape.sinks = weights.sinks.data();
   const int stride = layer.projected();
   const int width = layer.q_width();
-  s.attention.reserve(layer.shape, s.most_rows, s.most_positions);
+  s.attention.reserve(shape, s.most_rows, s.most_positions);
   for (std::size_t first = 0; first < s.ranges.size();) {
     s.to_store.clear();
     s.to_attend.clear();
@@ -312,7 +316,7 @@ void TransformerPass::attend(const AttentionLayer& layer) const {
       s.to_store.push_back({&text, range.position, range.rows, keys, values});
     }
     store(s.to_store, stride);
-    attention(kernels, layer.shape, s.to_attend, stride, s.attention);
+    attention(kernels, shape, s.to_attend, stride, s.attention);
   }
 }
 
@@ -363,7 +367,7 @@ void TransformerPass::add_projected() const {
 void TransformerPass::pre_norm_attention(const AttentionLayer& layer, const PreNormLayer& weights) const {
   normalize(weights.attention_norm);
   project(layer, weights.attention);
-  attend(layer);
+  attend(layer, weights.attention);
   project_attended(weights.attention);
   add_projected();
 }

@@ -26,10 +26,11 @@ struct AttentionWeights {
   std::vector<float> q_norm;       // [d], of each head before RoPE
   std::vector<float> k_norm;       // [d]
   std::vector<float> v_norm;       // [d]
+  std::vector<float> sinks;        // [heads]
 };
 
-/// Loads the matrices and, as the layer says, the biases. `prefix` is everything before "q_proj.weight", such as
-/// "model.layers.3.self_attn.".
+/// Loads the matrices and, as the layer says, the biases and sinks. `prefix` is everything before "q_proj.weight", such
+/// as "model.layers.3.self_attn.".
 AttentionWeights load_attention(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
                                 const std::string& prefix);
 void load_head_norms(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
@@ -99,6 +100,9 @@ struct Turns {
   std::vector<float> cosine, sine;  // [rows][half]
 };
 
+/// Makes `buffer` at least [rows][width]; it never shrinks.
+void reserve_rows(std::vector<float>& buffer, int rows, int width);
+
 /// The activations of a pass; memory is kept from pass to pass.
 struct TransformerScratch {
   std::vector<float> hidden_states, normed, qkv, attended, projected, gate_up, gated;
@@ -153,7 +157,7 @@ struct TransformerPass {
   /// Stores k and v at the positions of the rows; attended [rows][heads * d] = attention over `visible`. The ranges of
   /// a segment are processed in order, so beyond the settled positions a row of a tree sees its ancestors, which were
   /// the last to be stored at their positions. A layer with a donor reads what that stored, of trees in the same order.
-  void attend(const AttentionLayer& layer) const;
+  void attend(const AttentionLayer& layer, const AttentionWeights& weights) const;
 
   /// projected [rows][hidden] = attended . output^T, plus the bias
   void project_attended(const AttentionWeights& weights) const;

@@ -31,6 +31,7 @@ struct AttentionLayer {
   int gate = 0;                             // floats behind v
   bool qkv_bias = false;
   bool output_bias = false;
+  bool sinks = false;                       // a score of each head's own
   bool values_from_keys = false;            // v is k before its norm and RoPE, of the same projection
   int donor = own;                          // the earlier layer whose keys and values it reads, projecting none
 

@@ -2,6 +2,8 @@
 #include "ref/models/weight_loader.h"
 
 #include <algorithm>
+#include <cstring>
+#include <optional>
 #include <utility>
 
 #include "ref/base/error.h"
@@ -10,16 +12,18 @@ namespace draftproof {
 namespace {
 
 MatrixSource source_of(const WeightLoader& from, const NamedMatrix& matrix, int inputs, bool table) {
-  WeightSource stored = matrix.within.empty() ? from.weights.weight(matrix.name, matrix.outputs, inputs)
-                                              : from.weights.weight(matrix.name, matrix.within);
+  const std::vector<std::int64_t> whole = {matrix.outputs, inputs};
+  WeightSource stored = from.weight(matrix.name, matrix.within.empty() ? whole : matrix.within);
   if (matrix.first != 0) {
     stored.read = [read = std::move(stored.read), before = matrix.first](int first, int count, void* rows) {
       read(before + first, count, rows);
     };
   }
-  const Format format = packed_format(stored.format, inputs, from.options.quantize, table);
+  const Format format = packed_format(stored.format, inputs, from.options, table);
   if (format == stored.format) return {format, matrix.outputs, inputs, stored.read};
-  const std::string where = from.weights.path().string() + ": tensor " + from.weights.tensors().at(matrix.name).name;
+  const auto tensor = from.weights.tensors().find(matrix.name);
+  const std::string where = from.weights.path().string() + ": tensor " +
+                            (tensor == from.weights.tensors().end() ? matrix.name : tensor->second.name);
   return {format, matrix.outputs, inputs, [stored, format, inputs, where](int first, int count, void* rows) {
             const std::size_t bytes = row_bytes(format, inputs);
             std::vector<std::byte> wide(stored.bytes_per_row() * static_cast<std::size_t>(count));
@@ -50,6 +54,8 @@ PackedMatrix load(const WeightLoader& from, const std::vector<NamedMatrix>& part
 LoadOptions with_kernels(const Kernels& kernels, const LoadOptions& like) {
   LoadOptions options(kernels, like.quantize, like.kv);
   options.observer = like.observer;
+  options.requantize = like.requantize;
+  options.layers = like.layers;
   return options;
 }
 
@@ -62,9 +68,37 @@ WeightLoader::~WeightLoader() {
 }
 
 std::vector<float> WeightLoader::floats(const std::string& name, const std::vector<std::int64_t>& shape) const {
+  if (!weights.has(name)) return std::vector<float>(note_missing(name, shape));
   std::vector<float> values = weights.floats(name, shape);
   loaded(name);
   return values;
+}
+
+WeightSource WeightLoader::weight(const std::string& name, const std::vector<std::int64_t>& shape) const {
+  WeightSource source;
+  if (weights.has(name)) {
+    source = weights.weight(name, shape);
+    if (missing_.empty()) return source;
+  } else {
+    const std::size_t values = note_missing(name, shape);
+    source = {Format::f32, static_cast<int>(values / static_cast<std::size_t>(shape.back())),
+              static_cast<int>(shape.back()), {}};
+  }
+  source.read = [bytes = source.bytes_per_row()](int, int rows, void* to) {
+    std::memset(to, 0, bytes * static_cast<std::size_t>(rows));
+  };
+  return source;
+}
+
+/// Returns the elements of a tensor that is missing. The search for others ends where the zeros in their place would
+/// take more memory than the file.
+std::size_t WeightLoader::note_missing(const std::string& name, const std::vector<std::int64_t>& shape) const {
+  missing_.push_back(weights.expected(name, shape));
+  const std::uint64_t most = std::max<std::uint64_t>(weights.bytes(), 1 << 20) / sizeof(float);
+  const std::optional<std::uint64_t> values = elements(shape);
+  if (!values || *values > most - missing_values_) finish();
+  missing_values_ += *values;
+  return *values;
 }
 
 void WeightLoader::loaded(const std::string& name) const {
@@ -74,7 +108,14 @@ void WeightLoader::loaded(const std::string& name) const {
   if (options.observer) options.observer(weights.path(), done_, weights.bytes());
 }
 
-void WeightLoader::refuse_others(std::span<const std::string> unused) const {
+void WeightLoader::finish(std::span<const std::string> unused) const {
+  if (!missing_.empty()) {
+    constexpr std::size_t shown_max = 20;
+    std::string names = missing_[0];
+    for (std::size_t i = 1; i < std::min(missing_.size(), shown_max); ++i) names += ", " + missing_[i];
+    if (missing_.size() > shown_max) names += ", and " + std::to_string(missing_.size() - shown_max) + " more";
+    throw Error(weights.path().string() + ": the weights have no tensor " + names);
+  }
   for (const auto& [name, tensor] : weights.tensors()) {
     if (loaded_.contains(name) || name.ends_with("rotary_emb.inv_freq")) continue;  // old exports store the frequencies
     if (std::ranges::any_of(unused, [&](const std::string& prefix) { return name.starts_with(prefix); })) continue;
@@ -106,12 +147,17 @@ KvFormat kv_format_by_name(const std::string& name) {
   throw Error("keys and values have no format named '" + name + "'; there are: f32 bf16 q8");
 }
 
-Format packed_format(Format stored, int inputs, Quantization quantize, bool table) {
+Format packed_format(Format stored, int inputs, const LoadOptions& options, bool table) {
   const auto fits = [inputs](Format format) { return inputs % traits(format).block_inputs == 0; };
-  if (quantize == Quantization::none || traits(stored).block_inputs > 1 || !fits(Format::q8_0)) return stored;
-  if (quantize == Quantization::q8) return Format::q8_0;
-  if (!table) return Format::q4_0;
-  return fits(Format::q6_k) ? Format::q6_k : Format::q8_0;
+  const auto chosen = [&] {
+    if (options.quantize == Quantization::q8) return Format::q8_0;
+    if (!table) return Format::q4_0;
+    return fits(Format::q6_k) ? Format::q6_k : Format::q8_0;
+  };
+  if (options.quantize == Quantization::none || !fits(Format::q8_0)) return stored;
+  if (traits(stored).block_inputs == 1) return chosen();
+  const bool smaller = fits(stored) && row_bytes(chosen(), inputs) < row_bytes(stored, inputs);
+  return options.requantize && smaller ? chosen() : stored;
 }
 
 PackedMatrix load_matrix(const WeightLoader& from, const std::vector<NamedMatrix>& parts, int inputs) {

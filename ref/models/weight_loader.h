@@ -41,6 +41,8 @@ struct LoadOptions {
   const Kernels& kernels;
   Quantization quantize;
   KvFormat kv;  // of the caches of the model
+  bool requantize = false;  // quantize also matrices that are stored quantized, where that takes fewer bytes
+  int layers = 0;           // load the first so many layers only; 0: all
   LoadingObserver observer;  // may be empty
 };
 
@@ -59,17 +61,24 @@ class WeightLoader {
   const Checkpoint& weights;
   const LoadOptions& options;
 
-  /// Checkpoint::floats.
+  /// Checkpoint::floats; zeros for a tensor that is missing.
   std::vector<float> floats(const std::string& name, const std::vector<std::int64_t>& shape) const;
+  /// Checkpoint::weight; zeros for a tensor that is missing, and for every one after that.
+  WeightSource weight(const std::string& name, const std::vector<std::int64_t>& shape) const;
 
   void loaded(const std::string& name) const;  // or known not to be needed
 
-  /// Throws Error when a tensor was not loaded, unless its name begins with one of `unused`.
-  void refuse_others(std::span<const std::string> unused = {}) const;
+  /// Ends the loading. Throws Error, naming them, when tensors were missing, or when one was not loaded whose name does
+  /// not begin with one of `unused`.
+  void finish(std::span<const std::string> unused = {}) const;
 
  private:
+  std::size_t note_missing(const std::string& name, const std::vector<std::int64_t>& shape) const;
+
   mutable std::uint64_t done_ = 0;
   mutable std::set<std::string> loaded_;
+  mutable std::vector<std::string> missing_;  // as Checkpoint::expected says it
+  mutable std::uint64_t missing_values_ = 0;
 };
 
 /// One matrix of a checkpoint: a tensor, or rows [first, first + outputs) of a tensor of the shape `within`.
@@ -81,7 +90,7 @@ struct NamedMatrix {
 };
 
 /// Returns the format that a matrix is packed in. `table`: the matrix has one row per token.
-Format packed_format(Format stored, int inputs, Quantization quantize, bool table);
+Format packed_format(Format stored, int inputs, const LoadOptions& options, bool table);
 
 /// Loads a matrix of a layer, or several whose outputs follow each other.
 PackedMatrix load_matrix(const WeightLoader& from, const std::vector<NamedMatrix>& parts, int inputs);

@@ -172,6 +172,8 @@ TEST_F(TemplateFiles, AreRefusedWithTheirName) {
   EXPECT_THAT(refusal(), HasSubstr("tokenizer_config.json: field chat_template: line 1: the filter 'pprint'"));
   add("chat_template.jinja", "\n{% if %}");
   EXPECT_THAT(refusal(), HasSubstr("chat_template.jinja: line 2: expected an expression, found %}"));
+  add("chat_template.jinja", std::string(jinja::Template::source_bytes_max + 1, 'x'));
+  EXPECT_THAT(refusal(), HasSubstr("chat_template.jinja: the template is longer than 1 MiB"));
 }
 
 TEST(ChatTemplate, GivesThoughtsEveryNameThatTemplatesRead) {

@@ -262,7 +262,7 @@ void expect_no_fault(std::size_t stride) {
 }
 
 /// The stride is coprime to every dimension of the grid, so that the visited points mix all of them.
-TEST(Decoder, EveryDraftRuleAndBudgetGivesThePlainTextAndEndsOnePositionShortOfIt) { expect_no_fault(3); }
+TEST(Decoder, EveryDraftRuleAndBudgetGivesThePlainTextAndEndsOnePositionShortOfIt) { expect_no_fault(11); }
 TEST(DecoderSlow, EveryPointOfTheWholeGrid) { expect_no_fault(1); }
 
 Trace run_of(Bench& bench, const Case& point) {

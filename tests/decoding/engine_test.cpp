@@ -72,7 +72,7 @@ TEST(Engine, OpensTheGateForEveryKindOfDraftAndReportsTheReasonWhenItIsClosed) {
   EXPECT_EQ(engine.gate("none"), Gate::no_draft);
   EXPECT_EQ(engine.gate("none", true), Gate::no_draft);
   for (const std::string& draft : {dflash(), small_model(), std::string("always-reject"), std::string("perfect"),
-                                   std::string("tree-test")}) {
+                                   std::string("tree-test"), std::string("ngram-simple"), "ngram-simple+" + dflash()}) {
     EXPECT_EQ(engine.gate(draft), Gate::open) << draft;
     EXPECT_EQ(engine.gate(draft, true), Gate::logprobs_requested) << draft;
     EXPECT_EQ(engine.gate(draft), Gate::open) << "an earlier question leaves nothing behind";
@@ -80,6 +80,50 @@ TEST(Engine, OpensTheGateForEveryKindOfDraftAndReportsTheReasonWhenItIsClosed) {
   const std::string plain_checkpoint = "dflash:" + (models / "tale-small").string();
   EXPECT_EQ(engine.gate(plain_checkpoint), Gate::draft_not_dflash);
   EXPECT_EQ(engine.gate(plain_checkpoint, true), Gate::draft_not_dflash);
+}
+
+TEST(Engine, DecodesThePlainTextWithTheTargetInFourBitsAsItsDraft) {
+  const Threads one(1);
+  ModelFiles files(models / "tale-target");
+  Engine engine(files, best_kernels());
+  PhiloxSource random(1);
+  const Asked request = tale_request(60);
+  const Trace plain = engine.decode(request, {}, "none", matching, random);
+  const Trace all = engine.decode(request, {}, "self", matching, random);
+  const Trace some = engine.decode(request, {}, "self?layers=2", matching, random);
+  EXPECT_EQ(all.output, plain.output);
+  EXPECT_EQ(some.output, plain.output);
+  EXPECT_GT(all.statistics.accepted, all.statistics.drafted / 2);
+  EXPECT_LT(some.statistics.accepted, all.statistics.accepted);
+  EXPECT_THAT(error_of([&] { engine.gate("self?layers=7"); }), HasSubstr("cannot be loaded with 7 layers; it has 6"));
+
+  Engine quantized(files, LoadOptions(best_kernels(), Quantization::q4));
+  EXPECT_THAT(error_of([&] { quantized.gate("self"); }), HasSubstr("as its own draft it would be as slow"));
+  EXPECT_EQ(quantized.gate("self?layers=2"), Gate::open);
+}
+
+TEST(Engine, ReusesPrefixesWithDraftsThatReadTheTextOnly) {
+  const Threads one(1);
+  ModelFiles files(models / "tale-target");
+  Engine engine(files, best_kernels());
+  PhiloxSource random(1);
+  const Asked request = tale_request(80);
+  for (const std::string& draft : {std::string("ngram-simple?n=1,m=4"), "ngram-simple?n=2+" + dflash()}) {
+    PrefixCache prefixes(std::size_t{1} << 26);
+    const auto decode = [&](PrefixCache* with) {
+      return engine.decode(request, {}, draft, matching, random, Recording::digests, {}, nullptr, nullptr, with);
+    };
+    const Trace alone = decode(nullptr);
+    decode(&prefixes);
+    const Trace again = decode(&prefixes);
+    EXPECT_GT(again.reused, 0) << draft;
+    EXPECT_EQ(again.output, alone.output) << draft;
+    EXPECT_EQ(again.final_draft, alone.final_draft) << draft;
+    ASSERT_EQ(again.rounds.size(), alone.rounds.size()) << draft;
+    for (std::size_t i = 0; i < again.rounds.size(); ++i) {
+      EXPECT_EQ(again.rounds[i].proposal.tokens, alone.rounds[i].proposal.tokens) << draft;
+    }
+  }
 }
 
 TEST(Engine, UsesPlainDecodingWhenTheGateIsClosed) {

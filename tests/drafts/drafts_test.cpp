@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 std::string error_of_name(const std::string& name) {
   try {
-    parse_draft_name(name);
+    parse_draft_spec(name);
   } catch (const Error& error) {
     return error.what();
   }
@@ -37,13 +37,31 @@ TEST(DraftNames, HaveAKindAndForSomeKindsAPath) {
   };
   for (const Row& row : {Row{"none", "none", ""}, Row{"always-reject", "always-reject", ""},
                          Row{"perfect", "perfect", ""}, Row{"tree-test", "tree-test", ""},
-                         Row{"dflash:a/b", "dflash", "a/b"},
+                         Row{"dflash:a/b", "dflash", "a/b"}, Row{"ngram-simple", "ngram-simple", ""},
                          Row{"model:/c", "model", "/c"}, Row{"model:C:/with:colons", "model", "C:/with:colons"},
-                         Row{"dflash::", "dflash", ":"}}) {
-    const DraftName name = parse_draft_name(row.name);
-    EXPECT_STREQ(name.kind->name, row.kind);
-    EXPECT_EQ(name.path, row.path) << row.name;
+                         Row{"dflash::", "dflash", ":"}, Row{"dflash:a+b", "dflash", "a+b"},
+                         Row{"dflash:a+nonesuch", "dflash", "a+nonesuch"}, Row{"dflash:a?b", "dflash", "a?b"},
+                         Row{"dflash:what?", "dflash", "what?"}}) {
+    const DraftSpec spec = parse_draft_spec(row.name);
+    ASSERT_EQ(spec.stages.size(), 1U) << row.name;
+    EXPECT_STREQ(spec.stages[0].kind->name, row.kind);
+    EXPECT_EQ(spec.stages[0].path, row.path) << row.name;
+    EXPECT_EQ(spec.name_with_paths([](const auto& path) { return path; }), row.name);
   }
+}
+
+TEST(DraftNames, HaveOptionsAndStages) {
+  const DraftSpec spec = parse_draft_spec("ngram-simple?m=7,n=2+dflash:a+b/c?d+ngram-simple");
+  ASSERT_EQ(spec.stages.size(), 3U);
+  EXPECT_EQ(spec.stages[0].whole("n"), 2);
+  EXPECT_EQ(spec.stages[0].whole("m"), 7);
+  EXPECT_EQ(spec.stages[1].path, "a+b/c?d");
+  EXPECT_EQ(spec.stages[2].whole("n"), 3);
+  EXPECT_EQ(spec.paths(), std::vector<std::string>{"a+b/c?d"});
+  EXPECT_FALSE(spec.none());
+  EXPECT_FALSE(spec.trees());
+  EXPECT_EQ(spec.name_with_paths([](const auto& path) { return "/x" / path; }),
+            "ngram-simple?m=7,n=2+dflash:/x/a+b/c?d+ngram-simple");
 }
 
 TEST(DraftNames, ThatAreUnknownAreErrorsThatListTheKnownOnes) {
@@ -59,37 +77,57 @@ TEST(DraftNames, ThatAreUnknownAreErrorsThatListTheKnownOnes) {
   EXPECT_EQ(error_of_name("always-reject:"), "draft 'always-reject:' takes no path");
 }
 
+TEST(DraftNames, WithBadOptionsOrStagesAreErrorsThatSayWhatThereIs) {
+  EXPECT_EQ(error_of_name("ngram-simple?k=2"),
+            "draft 'ngram-simple?k=2': ngram-simple has no option 'k'; there are n, m");
+  EXPECT_EQ(error_of_name("perfect?n=2"), "draft 'perfect?n=2': perfect has no option 'n'; it has none");
+  for (const char* value : {"0", "1025", "2.5", "", "x", "-1", "nan", "1e9", "2 "}) {
+    EXPECT_THAT(error_of_name("ngram-simple?n=" + std::string(value)),
+                HasSubstr("option n of ngram-simple is an integer from 1 to 1024, not '" + std::string(value) + "'"));
+  }
+  EXPECT_THAT(error_of_name("ngram-simple?n"), HasSubstr("'?n' is not a list of options"));
+  EXPECT_THAT(error_of_name("none+ngram-simple"), HasSubstr("none cannot be joined with other drafts"));
+  EXPECT_THAT(error_of_name("ngram-simple+none"), HasSubstr("none cannot be joined with other drafts"));
+  EXPECT_THAT(error_of_name("dflash:a+ngram-simple+model:b"),
+              HasSubstr("dflash and model both keep a cache of the text, and only one stage may"));
+}
+
 TEST(DraftKinds, HaveDistinctNamesASummaryAndAFunctionThatOpensThem) {
   std::set<std::string> names;
   for (const DraftKind& kind : all_draft_kinds()) {
     EXPECT_TRUE(names.insert(kind.name).second);
     EXPECT_NE(std::string(kind.summary), "");
     EXPECT_NE(kind.load, nullptr);
-    EXPECT_EQ(parse_draft_name(std::string(kind.name) + (kind.takes_path ? ":p" : "")).kind, &kind);
-    EXPECT_TRUE(kind.takes_path || !kind.needs_target) << "features are read by a checkpoint";
+    const bool takes_path = kind.takes_path != TakesPath::none;
+    EXPECT_EQ(parse_draft_spec(std::string(kind.name) + (takes_path ? ":p" : "")).stages[0].kind, &kind);
+    EXPECT_TRUE(kind.takes_path == TakesPath::required || !kind.needs_target) << "features are read by a checkpoint";
   }
+}
+
+std::unique_ptr<Drafter> loaded(const DraftStage& stage, const Checkpoint* files, Model& target) {
+  return stage.kind->load(stage, files, target, best_kernels());
 }
 
 TEST(DraftKinds, WithoutAPathProposeFiveTokensByDefaultAndNeverMoreThanTheTextHasPositions) {
   const auto target = make_hash_model({.vocabulary = 5});
   for (const char* name : {"always-reject", "perfect", "tree-test"}) {
-    const auto drafter = parse_draft_name(name).kind->load(nullptr, *target, best_kernels());
+    const auto drafter = loaded(parse_draft_spec(name).stages[0], nullptr, *target);
     EXPECT_EQ(drafter->open(40, 0)->draft_max(), 5);
     EXPECT_EQ(drafter->open(40, -7)->draft_max(), 5);
     EXPECT_EQ(drafter->open(40, 9)->draft_max(), 9);
     EXPECT_EQ(drafter->open(3, 0)->draft_max(), 3);
     EXPECT_EQ(drafter->open(3, 2147483647)->draft_max(), 3);
   }
-  EXPECT_EQ(parse_draft_name("none").kind->load(nullptr, *target, best_kernels())->open(40, 9)->draft_max(), 0);
+  EXPECT_EQ(loaded(parse_draft_spec("none").stages[0], nullptr, *target)->open(40, 9)->draft_max(), 0);
 }
 
 TEST(DraftKinds, WithALimitedContextRejectALongerText) {
   const std::filesystem::path models = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/models";
   const auto target = load_model(Checkpoint(models / "tale-target"), best_kernels());
   for (const char* name : {"model:tale-small", "dflash:tale-dflash"}) {
-    const DraftName draft = parse_draft_name(name);
+    const DraftStage draft = parse_draft_spec(name).stages[0];
     const Checkpoint files(models / draft.path);
-    const auto drafter = draft.kind->load(&files, *target, best_kernels());
+    const auto drafter = loaded(draft, &files, *target);
     EXPECT_NE(drafter->open(1024, 0), nullptr);
     try {
       drafter->open(1025, 0);

@@ -69,8 +69,13 @@ TEST(Attention, HasTheBitsOfTheScalarTableForEveryGroupingHeadDimensionAndFormat
       for (const int group : {1, 2, 3, 4, 5, 7, 8, 16}) {
         for (const int head_dim : {1, 8, 16, 31, 64, 80, 128, 160}) {
           const float cap = head_dim % 16 == 0 ? 0 : 1.5f;
-          const AttentionShape shape = {
-              .heads = 2 * group, .kv_heads = 2, .head_dim = head_dim, .scale = 0.37f, .cap = cap};
+          const std::vector<float> sinks = some_sinks(2 * group);
+          const AttentionShape shape = {.heads = 2 * group,
+                                        .kv_heads = 2,
+                                        .head_dim = head_dim,
+                                        .scale = 0.37f,
+                                        .cap = cap,
+                                        .sinks = head_dim >= 31 && head_dim <= 80 ? sinks.data() : nullptr};
           const int end = 8 + numbers.below(200);
           const int window = 1 + numbers.below(end);
           const int rows = 1 + numbers.below(std::min(attention_queries_max / group, 8));
@@ -94,7 +99,13 @@ TEST(Attention, HasTheBitsOfTheScalarTableForEveryNumberOfRowsAndEveryRangeOfQue
     for (const KvFormat format : all_kv_formats) {
       for (const int group : {1, 2, 3}) {
         const float cap = group == 2 ? 2.0f : 0.0f;
-        const AttentionShape shape = {.heads = group, .kv_heads = 1, .head_dim = 48, .scale = 0.3f, .cap = cap};
+        const std::vector<float> sinks = some_sinks(group);
+        const AttentionShape shape = {.heads = group,
+                                      .kv_heads = 1,
+                                      .head_dim = 48,
+                                      .scale = 0.3f,
+                                      .cap = cap,
+                                      .sinks = group == 3 ? sinks.data() : nullptr};
         for (int rows = 1; rows <= 33; ++rows) {
           const int end = rows + numbers.below(150);
           const int window = rows % 3 == 0 ? 1 + numbers.below(20) : end;
@@ -184,6 +195,21 @@ TEST(Attention, WithEveryScoreMinusInfinityIsNaNInEveryTable) {
   EXPECT_TRUE(std::isnan(expected[0]));
   for (const Kernels* table : canonical_tables()) {
     EXPECT_TRUE(same_bits(call(*table, shape, stored.view(), visible, 0, 0, 1), expected)) << table->name;
+  }
+}
+
+TEST(Attention, ASinkAboveEveryScoreTakesAllAndOneOfMinusInfinityNothing) {
+  AttentionShape shape = {.heads = 2, .kv_heads = 1, .head_dim = 16, .scale = 0.3f};
+  const Stored stored(shape, KvFormat::f32, 2, 0, 20);
+  const std::vector<Visible> visible = {{3, 20}};
+  const std::vector<float> without = call(scalar(), shape, stored.view(), visible, 0, 0, 2);
+  const float sinks[] = {-infinity, 1000};
+  shape.sinks = sinks;
+  for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
+    if (!(*table)->supported()) continue;
+    const std::vector<float> with = call(**table, shape, stored.view(), visible, 0, 0, 2);
+    EXPECT_TRUE(same_bits(std::span(with).first(16), std::span(without).first(16))) << (*table)->name;
+    for (const float x : std::span(with).subspan(16, 16)) EXPECT_EQ(x, 0) << (*table)->name;
   }
 }
 

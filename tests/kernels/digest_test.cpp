@@ -169,13 +169,18 @@ Digest of_exponentials(const Kernels& table) {
   return digest;
 }
 
-Digest of_attention(const Kernels& table, KvFormat format, float cap) {
+Digest of_attention(const Kernels& table, KvFormat format, float cap, bool with_sinks = false) {
   Digest digest;
   Numbers numbers(21);
   for (const int group : {1, 2, 3, 5, 8}) {
     for (const int head_dim : {8, 31, 64, 80, 128}) {
-      const AttentionShape shape = {
-          .heads = 2 * group, .kv_heads = 2, .head_dim = head_dim, .scale = 0.37f, .cap = cap};
+      const std::vector<float> sinks = some_sinks(2 * group);
+      const AttentionShape shape = {.heads = 2 * group,
+                                    .kv_heads = 2,
+                                    .head_dim = head_dim,
+                                    .scale = 0.37f,
+                                    .cap = cap,
+                                    .sinks = with_sinks ? sinks.data() : nullptr};
       const int end = 4 + numbers.below(150);
       const int first = numbers.below(end);
       const Stored stored(shape, format, (end + lanes - 1) / lanes + 1, 0, end);
@@ -212,6 +217,7 @@ Digests digests_of(const Kernels& table) {
   for (const KvFormat format : all_kv_formats) {
     digests[std::string("attention/") + traits(format).name] = of_attention(table, format, 0).hex();
     digests[std::string("capped_attention/") + traits(format).name] = of_attention(table, format, 2).hex();
+    digests[std::string("attention_with_sinks/") + traits(format).name] = of_attention(table, format, 0, true).hex();
   }
   return digests;
 }

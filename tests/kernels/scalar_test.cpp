@@ -287,13 +287,14 @@ TEST(Scalar, AddAddsOnceAndExponentialsShiftThenScale) {
 // A score s has head_dim fma, one product, for q8 another, and there the stored key is read with one more:
 // |error| <= eps_p = gamma_(dim + 3) |scale| sum |q k|. Shifted by the same computed maximum, s - m rounds once more,
 // absolutely by u |s - m|. So the weight e_p, up to a factor common to all p, is off by a relative
-// rho <= exp(eps_p + u |s - m|) (1 + exp_error) - 1. Numerator and total are sums of positive weights with n roundings
-// at most each, two more for q8, the division rounds once:
-// |out - exact| <= (sum w_p |v_p|) ((1 + rho) (1 + gamma_(n + 2)) (1 + u) / ((1 - rho) (1 - gamma_n)) - 1).
+// rho <= exp(eps_p + u |s - m|) (1 + exp_error) - 1. Numerator and total are sums of positive weights with n + 1
+// roundings at most each, two more for q8, the division rounds once:
+// |out - exact| <= (sum w_p |v_p|) ((1 + rho) (1 + gamma_(n + 3)) (1 + u) / ((1 - rho) (1 - gamma_(n + 1))) - 1).
 // A capped score is off by no more than the score, then by two roundings and an error of tanh of three units in the
-// last place, relative to at most cap.
-void expect_attention_within_the_bound(KvFormat format, float cap = 0) {
-  const AttentionShape shape = {.heads = 6, .kv_heads = 2, .head_dim = 24, .scale = 0.2f, .cap = cap};
+// last place, relative to at most cap. A sink is one more score, exact, in the total only.
+void expect_attention_within_the_bound(KvFormat format, float cap = 0, const float* sinks = nullptr) {
+  const AttentionShape shape = {
+      .heads = 6, .kv_heads = 2, .head_dim = 24, .scale = 0.2f, .cap = cap, .sinks = sinks};
   const Visible visible = {37, 150};
   const Stored stored(shape, format, 9, 30, 150);
   const std::vector<float> q = Numbers(8).numbers(shape.heads * shape.head_dim);
@@ -328,17 +329,20 @@ void expect_attention_within_the_bound(KvFormat format, float cap = 0) {
       slack = std::max(slack, gamma(shape.head_dim + 3) * shape.scale * size);
     }
     slack += 8 * unit_roundoff * cap;
-    const double most = score.maxCoeff();
-    slack += unit_roundoff * (most - score.minCoeff() + 2 * slack);
+    const double sink = sinks != nullptr ? sinks[h] : -std::numeric_limits<double>::infinity();
+    const double most = std::max(score.maxCoeff(), sink);
+    const double least = sinks != nullptr ? std::min(score.minCoeff(), sink) : score.minCoeff();
+    slack += unit_roundoff * (most - least + 2 * slack);
     const double rho = std::exp(slack) * (1 + exp_error) - 1;
     const double growth =
-        (1 + rho) * (1 + gamma(n + 2)) * (1 + unit_roundoff) / ((1 - rho) * (1 - gamma(n))) - 1;
+        (1 + rho) * (1 + gamma(n + 3)) * (1 + unit_roundoff) / ((1 - rho) * (1 - gamma(n + 1))) - 1;
     const Row weights = (score.array() - most).exp();
+    const double total = weights.sum() + std::exp(sink - most);
     for (int d = 0; d < shape.head_dim; ++d) {
       double sum = 0;
       double size = 0;
       for (int p = 0; p < n; ++p) {
-        const double term = weights[p] / weights.sum() * v(p, d);
+        const double term = weights[p] / total * v(p, d);
         sum += term;
         size += std::abs(term);
       }
@@ -351,6 +355,9 @@ TEST(Scalar, AttentionAgreesWithTheNaiveFormulaInDoubleWithinTheDerivedBound) {
   for (const KvFormat format : all_kv_formats) {
     expect_attention_within_the_bound(format);
     expect_attention_within_the_bound(format, 1.5f);
+    const float sinks[] = {-50, 0.1f, 3, -0.7f, 0, 60};
+    expect_attention_within_the_bound(format, 0, sinks);
+    expect_attention_within_the_bound(format, 1.5f, sinks);
   }
 }
 

@@ -61,6 +61,14 @@ inline ::testing::AssertionResult same_bits(std::span<const float> a, std::span<
   return ::testing::AssertionSuccess();
 }
 
+/// A sink of every head: the first far below all scores, the last far above, the others among them.
+inline std::vector<float> some_sinks(int heads) {
+  std::vector<float> sinks = Numbers(9).numbers(static_cast<std::size_t>(heads), 4);
+  sinks.front() = -50;
+  sinks.back() = 60;
+  return sinks;
+}
+
 inline const Kernels& scalar() { return *find_kernels("scalar"); }
 
 /// Returns the tables that must give the bits of `scalar` and that this CPU supports.

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "tests/models/draft_with_sinks.h"
 #include "tests/models/fixtures.h"
 #include "tests/models/float64_twin.h"
 
@@ -375,6 +376,38 @@ TEST(DFlashBiases, OfProjectionsAreAddedToBlocksAndToTheirContext) {
   EXPECT_GT(ratio(Mistake::no_key_bias), 100);
   EXPECT_GT(ratio(Mistake::no_output_bias), 100);
   EXPECT_GT(ratio(Mistake::no_mlp_bias), 100);
+}
+
+TEST(DFlashSinks, TakeTheirShareOfEverySoftmax) {
+  const auto original = external_dir / "dflash-full";
+  const TemporaryFolder folder;
+  copy_with_sinks(original, folder.path());
+  std::filesystem::copy(original / "answers.h5", folder.path() / "answers.h5");
+  const TwinCheckpoint target(target_of(folder.path()));
+  const TwinCheckpoint draft(folder.path());
+  for (const int number : {0, 6}) {
+    const Question question(Hdf5::open(folder.path() / "answers.h5"), number);
+    const auto twin = [&](Rounding round, Mistake mistake) {
+      return draft_answers(draft, target, widened(question.features, draft["fc"].width), question.block, round,
+                           mistake);
+    };
+    Bounds bounds = bounds_of([&](Rounding round) { return twin(round, Mistake::none); });
+    bounds[2].erase(bounds[2].begin());
+    std::optional<Answer> first;
+    for (const Kernels* kernels : usable_kernels("canonical")) {
+      Pair pair(folder.path(), *kernels);
+      const Answer ours = ask(pair.draft, question);
+      if (!first) first = ours;
+      EXPECT_EQ(ours, *first) << kernels->name;
+      const auto ratio = [&](Mistake mistake) {
+        const Rows logits = twin(Rounding(), mistake)[2];
+        return worst_ratio(ours.logits, from_row_one(logits.at, logits.width), logits.width, bounds[2]);
+      };
+      EXPECT_LE(ratio(Mistake::none), 1);
+      EXPECT_GT(ratio(Mistake::no_sinks), 100);
+      EXPECT_GT(ratio(Mistake::sinks_of_next_heads), 100);
+    }
+  }
 }
 
 TEST(DFlashRope, OfADraftMayBeStretched) {

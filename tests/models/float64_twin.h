@@ -151,6 +151,8 @@ enum class Mistake {
   context_one_late,       // RoPE of context keys at p + 1
   no_context_key_norm,
   other_causality,
+  no_sinks,
+  sinks_of_next_heads,
   next_mask,              // the embedding of token mask + 1
   no_embedding_scale,
   no_multiplier,
@@ -666,6 +668,7 @@ struct Heads {
   int heads, kv_heads, dim;
   double scale;
   double cap = 0;  // of scores
+  std::vector<double> sinks = {};
 };
 
 /// Computes the weighted sums of values for queries at positions `settled` and on; row p of keys and values is position
@@ -689,6 +692,7 @@ inline Rows attend(const Heads& of, const Rows& queries, const Rows& keys, const
         else if (mistake == Mistake::cap_before_scale) scores.push_back(round(capped(score) * of.scale));
         else scores.push_back(capped(round(score * of.scale)));
       }
+      if (!of.sinks.empty()) scores.push_back(of.sinks[h]);
       const double largest = *std::max_element(scores.begin(), scores.end());
       double total = 0;
       for (double& score : scores) {
@@ -698,7 +702,7 @@ inline Rows attend(const Heads& of, const Rows& queries, const Rows& keys, const
       for (double& score : scores) score = round(score / total);
       for (int i = 0; i < d; ++i) {
         double sum = 0;
-        for (std::size_t k = 0; k < scores.size(); ++k) {
+        for (std::size_t k = 0; k < visible.size(); ++k) {
           sum = round(sum + scores[k] * values.row(visible[k])[kv * d + i]);
         }
         mixed.row(r)[h * d + i] = round(sum);
@@ -757,8 +761,13 @@ inline Rows attention_of(const TwinCheckpoint& checkpoint, const std::string& pr
   if (mistake == Mistake::bias_on_turned_keys) keys = with_bias(std::move(keys), "k");
 
   const double scale = mistake == Mistake::unscaled_scores ? 1 : round(1 / round(std::sqrt(static_cast<double>(d))));
-  Rows mixed = attend({checkpoint.heads, checkpoint.kv_heads, d, scale}, queries, keys, values, settled, sees, round,
-                      mistake);
+  Heads heads = {checkpoint.heads, checkpoint.kv_heads, d, scale};
+  const std::string sinks = prefix + "self_attn.attention_sink_bias";
+  if (checkpoint.has(sinks) && mistake != Mistake::no_sinks) {
+    heads.sinks = checkpoint.whole_name(sinks).at;
+    if (mistake == Mistake::sinks_of_next_heads) std::ranges::rotate(heads.sinks, heads.sinks.begin() + 1);
+  }
+  Rows mixed = attend(heads, queries, keys, values, settled, sees, round, mistake);
   if (mistake == Mistake::no_gate) gates.at.clear();
   for (std::size_t i = 0; i < gates.at.size(); ++i) {
     const double sum = round(1 + round.by(std::exp(-gates.at[i]), 2));

@@ -151,6 +151,40 @@ TEST(Qwen35, TensorsThatAreMissingOrUnknownAreRefusedUnderTheirNamesInTheFile) {
   EXPECT_EQ(error_of_renamed("mtp.fc.weight", "mtp.xx.weight"), "") << "MTP stays in the file";
 }
 
+/// A copy as MLX's converter leaves it: its names, the taps of convolutions last but one, norms with 1 added, those of
+/// delta nets as they are. With `add_one` false that step is forgotten.
+void copy_as_mlx(const std::filesystem::path& original, bool add_one, const TemporaryFolder& copy) {
+  const Checkpoint from(original);
+  std::vector<Tensor> tensors;
+  for (const auto& [name, tensor] : from.tensors()) {
+    Tensor one = {"language_model." + name, tensor.type_name, tensor.shape, stored_bytes(tensor)};
+    if (name.ends_with("conv1d.weight")) one.shape = {tensor.shape[0], tensor.shape[2], 1};
+    if (add_one && name.ends_with("norm.weight") && !name.ends_with("linear_attn.norm.weight")) {
+      std::vector<float> values = from.floats(name, tensor.shape);
+      for (float& value : values) value += 1;
+      one = {one.name, "F32", tensor.shape, bytes_of(values)};
+    }
+    tensors.push_back(one);
+  }
+  copy.write("model.safetensors", safetensors(tensors));
+  std::filesystem::copy(original / "config.json", copy.path() / "config.json");
+}
+
+TEST(Qwen35, AFolderOfMlxHasTheBitsOfTheOriginal) {
+  const std::filesystem::path folder = external_dir / "qwen35-tiny-irregular";
+  const auto reading = [](const std::filesystem::path& path) {
+    const auto model = load_model(Checkpoint(path), best_kernels());
+    return read(*model, some_text(30, model->vocabulary()), {0});
+  };
+  const Reading want = reading(folder);
+  const TemporaryFolder copy;
+  copy_as_mlx(folder, true, copy);
+  EXPECT_EQ(reading(copy.path()), want);
+  const TemporaryFolder forgotten;
+  copy_as_mlx(folder, false, forgotten);
+  EXPECT_FALSE(reading(forgotten.path()) == want);
+}
+
 TEST(Qwen35, MemoryCountsTheStatesOfATextOnce) {
   const std::filesystem::path folder = external_dir / "qwen35-tiny-nested";
   const MemoryNeed need = model_need(Checkpoint(folder), best_kernels());

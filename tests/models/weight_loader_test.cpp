@@ -2,10 +2,14 @@
 // Weights that are quantized on load, and weights from GGUF files written by draftproof.
 #include "ref/models/weight_loader.h"
 
+#include <functional>
+#include <set>
+
 #include "kernels/formats.h"
 #include "ref/formats/gguf_writer.h"
 #include "ref/models/dflash.h"
 #include "ref/models/memory.h"
+#include "tests/models/draft_with_sinks.h"
 #include "tests/models/fixtures.h"
 
 namespace draftproof::test::weight_loader_test {
@@ -67,9 +71,10 @@ GgufFields fields_of(const Json& config, const std::string& architecture) {
 
 enum class Converter { llama_cpp, ik_llama_cpp };
 
-/// tale-dflash with the names of one of the spellings.
-void write_draft(const std::filesystem::path& file, Converter converter) {
-  const Checkpoint from(tale_dflash);
+/// A copy of tale-dflash, or of another draft of its shape, with the names of one of the spellings.
+void write_draft(const std::filesystem::path& file, Converter converter,
+                 const std::filesystem::path& folder = tale_dflash) {
+  const Checkpoint from(folder);
   const Json config = from.config();
   const bool mainline = converter == Converter::llama_cpp;
   const std::string name = mainline ? "dflash" : "dflash-draft";
@@ -105,6 +110,9 @@ void write_draft(const std::filesystem::path& file, Converter converter) {
                                       ".weight",
                                   prefix + "layers." + number + word.hugging_face + ".weight"));
     }
+    const std::string sinks = prefix + "layers." + number + "self_attn.attention_sink_bias";
+    if (!from.has(sinks)) continue;
+    tensors.push_back(tensor_of(from, "blk." + number + (mainline ? "attn_sinks.weight" : "attn_sinks"), sinks));
   }
   write_gguf(file, fields, tensors);
 }
@@ -134,6 +142,19 @@ TEST(GgufDraft, BothSpellingsOfNamesGiveTheBitsOfSafetensors) {
     const auto file = folder.path() / "draft.gguf";
     write_draft(file, converter);
     EXPECT_TRUE(is_dflash(Checkpoint(file).config()));
+    EXPECT_TRUE(same_bits(drafted(file, *target, best_kernels()), want)) << static_cast<int>(converter);
+  }
+}
+
+TEST(GgufDraft, SinksOfAttentionAreReadUnderBothSpellings) {
+  const auto target = load_model(Checkpoint(tale_target), best_kernels());
+  const TemporaryFolder folder;
+  copy_with_sinks(tale_dflash, folder.path());
+  const std::vector<float> want = drafted(folder.path(), *target, best_kernels());
+  EXPECT_FALSE(same_bits(drafted(tale_dflash, *target, best_kernels()), want));
+  for (const Converter converter : {Converter::llama_cpp, Converter::ik_llama_cpp}) {
+    const auto file = folder.path() / "draft.gguf";
+    write_draft(file, converter, folder.path());
     EXPECT_TRUE(same_bits(drafted(file, *target, best_kernels()), want)) << static_cast<int>(converter);
   }
 }
@@ -175,12 +196,35 @@ TEST(Quantize, QuantizingOnLoadEqualsLoadingAQuantizedFile) {
   }
 }
 
-TEST(Quantize, QuantizedWeightsAreNotQuantizedAgain) {
+TEST(Quantize, QuantizedWeightsAreNotQuantizedAgainUnlessTheyShall) {
   const auto file = external_dir / "llama-cpp-qwen2-q8_0" / "model.gguf";
   const auto plain = load_model(Checkpoint(file), best_kernels());
-  const auto asked = load_model(Checkpoint(file), LoadOptions(best_kernels(), Quantization::q4));
+  LoadOptions options(best_kernels(), Quantization::q4);
   const std::vector<Token> text = some_text(20, plain->vocabulary());
-  EXPECT_EQ(read(*plain, text, {}), read(*asked, text, {}));
+  EXPECT_EQ(read(*plain, text, {}), read(*load_model(Checkpoint(file), options), text, {}));
+  options.requantize = true;
+  EXPECT_FALSE(read(*plain, text, {}) == read(*load_model(Checkpoint(file), options), text, {}));
+  const MemoryNeed need = model_need(Checkpoint(file), options);
+  EXPECT_TRUE(need.weights.contains("q4_0"));
+  EXPECT_FALSE(need.weights.contains("f16"));
+}
+
+TEST(Layers, TheFirstOfAModelAreThoseOfTheWholeModel) {
+  const auto whole = load_model(Checkpoint(tale_target), best_kernels());
+  LoadOptions options = best_kernels();
+  options.layers = 2;
+  const auto first = load_model(Checkpoint(tale_target), options);
+  EXPECT_EQ(first->layers(), 2);
+  const std::vector<Token> text = some_text(20, whole->vocabulary());
+  EXPECT_TRUE(same_bits(read(*first, text, {0, 1}).features, read(*whole, text, {0, 1}).features));
+  const Checkpoint files(tale_target);
+  EXPECT_LT(model_need(files, options).total(0), model_need(files, best_kernels()).total(0));
+  options.layers = 7;
+  EXPECT_THAT(error_of([&] { load_model(Checkpoint(tale_target), options); }), testing::HasSubstr("it has 6"));
+  options.layers = 2;
+  EXPECT_THAT(error_of([&] { load_model(Checkpoint(external_dir / "gemma4-tiny-shared"), options); }),
+              testing::HasSubstr("its embeddings are for all of them"));
+  EXPECT_NO_THROW(load_model(Checkpoint(external_dir / "qwen35-tiny-irregular"), options));
 }
 
 TEST(WeightLoader, ReportsProgressFromStartToEndHoweverLoadingEnds) {
@@ -203,6 +247,7 @@ TEST(WeightLoader, ReportsProgressFromStartToEndHoweverLoadingEnds) {
     const Checkpoint weights(tale_target);
     const WeightLoader from(weights, options);
     load_matrix(from, {{"no.such.weight", 8}}, 8);
+    from.finish();
     FAIL();
   } catch (const Error&) {
     EXPECT_EQ(told, (std::vector<std::uint64_t>{0, Checkpoint(tale_target).bytes()}));
@@ -238,20 +283,47 @@ TEST(Quantize, UnknownNamesAreRejected) {
   EXPECT_THAT(error_of([] { quantization_by_name("q5"); }), testing::HasSubstr("'q5'; there are: none q8 q4"));
 }
 
-TEST(WeightLoader, NamesWhatLaterLayersLackAsWell) {
+/// What loading a copy of llama-tiny-plain says that has only the tensors of these names, without the folder's name.
+std::string error_without(const std::function<bool(const std::string& name)>& kept) {
   const std::filesystem::path whole = external_dir / "llama-tiny-plain";
   const Checkpoint from(whole);
   std::vector<Tensor> tensors;
   for (const auto& [name, tensor] : from.tensors()) {
-    if (name == "model.layers.1.self_attn.k_proj.weight" || name.starts_with("model.layers.2.")) continue;
-    tensors.push_back({name, tensor.type_name, tensor.shape, stored_bytes(tensor)});
+    if (kept(name)) tensors.push_back({name, tensor.type_name, tensor.shape, stored_bytes(tensor)});
   }
   const TemporaryFolder folder;
   folder.write("model.safetensors", safetensors(tensors));
   std::filesystem::copy(whole / "config.json", folder.path() / "config.json");
-  EXPECT_EQ(error_of([&] { load_model(Checkpoint(folder.path()), best_kernels()); }),
-            folder.path().string() + ": the weights have no tensor 'model.layers.1.self_attn.k_proj.weight' of shape "
-                                     "[48, 48]; missing are also 'model.layers.2.self_attn.k_proj.weight'");
+  const std::string error = error_of([&] { load_model(Checkpoint(folder.path()), best_kernels()); });
+  EXPECT_TRUE(error.starts_with(folder.path().string() + ": ")) << error;
+  return error.substr(folder.path().string().size() + 2);
+}
+
+TEST(WeightLoader, NamesEveryTensorThatIsMissing) {
+  const std::set<std::string> missing = {"model.norm.weight", "model.layers.1.self_attn.k_proj.weight",
+                                         "model.layers.2.mlp.down_proj.weight",
+                                         "model.layers.2.input_layernorm.weight"};
+  EXPECT_EQ(error_without([&](const std::string& name) { return !missing.contains(name); }),
+            "the weights have no tensor 'model.norm.weight' of shape [48], 'model.layers.1.self_attn.k_proj.weight' of "
+            "shape [48, 48], 'model.layers.2.mlp.down_proj.weight' of shape [48, 72], "
+            "'model.layers.2.input_layernorm.weight' of shape [48]");
+  const std::string many = error_without([](const std::string& name) { return !name.starts_with("model.layers."); });
+  EXPECT_THAT(many, testing::HasSubstr("'model.layers.0.self_attn.q_proj.weight' of shape"));
+  EXPECT_THAT(many, testing::HasSubstr(" more"));
+}
+
+TEST(WeightLoader, SearchesForMissingTensorsOnlyAsLongAsMemoryAllows) {
+  const std::filesystem::path whole = external_dir / "llama-tiny-plain";
+  const TemporaryFolder folder;
+  folder.write("model.safetensors", safetensors(std::vector<Tensor>{}));
+  std::string config = bytes_of_file(whole / "config.json");
+  const std::string vocabulary = "\"vocab_size\": ";
+  const std::size_t at = config.find(vocabulary) + vocabulary.size();
+  config.replace(at, config.find_first_of(",\n", at) - at, "16000000");
+  folder.write("config.json", config);
+  EXPECT_THAT(error_of([&] { load_model(Checkpoint(folder.path()), best_kernels()); }),
+              testing::EndsWith("'model.norm.weight' of shape [48], 'model.embed_tokens.weight' of shape "
+                                "[16000000, 48]"));
 }
 
 }  // namespace

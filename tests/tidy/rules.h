@@ -64,7 +64,7 @@ inline const std::vector<Layer>& layers() {
                             "ref/formats/printable.h", "ref/formats/whole_file.h", "kernels/math64.h"}},
       {"zoo", {"oracle/", "ref/"}},
       {"tools", {"kernels/", "ref/", "oracle/", "zoo/", "tools/bench/", "tools/convert/", "bench/roofline/"}},
-      {"tools/convert", {"kernels/", "ref/", "tools/options.h"}},
+      {"tools/convert", {"kernels/", "ref/"}},
       {"tools/bench", {"kernels/", "ref/", "oracle/", "tools/", "bench/roofline/"}},
       {"bench/roofline", {"kernels/"}},
       {"bench", {"kernels/", "ref/", "oracle/"}},

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "ref/formats/checkpoint.h"
 #include "tests/tools/command.h"
 
 namespace draftproof::test::bench_test {
@@ -71,6 +72,18 @@ TEST(Bench, DecodeComparesPassesWithOneRowAndWithTheLimitsOfTheMachine) {
   EXPECT_THAT(rows, testing::ElementsAre(1, 2, 4));
   EXPECT_EQ(said["rows"][0]["cost"]["min"], 1.0);
   EXPECT_EQ(said["rows"][0]["cost"]["max"], 1.0);
+}
+
+TEST(Bench, DecodeCountsNoTableOfWhichOnlyRowsAreRead) {
+  const std::string gemma = fixture("external/gemma4-tiny-shared");
+  double bytes = 0;
+  const Checkpoint files(gemma);
+  for (const auto& [name, tensor] : files.tensors()) {
+    const bool table = name == "model.embed_tokens_per_layer.weight";
+    if (tensor.shape.size() == 2 && !table) bytes += static_cast<double>(tensor.bytes);
+  }
+  const json result = measured({"decode", gemma, "--context", "8", "--rows", "1"});
+  EXPECT_EQ(result["bytes_of_weights"], bytes);
 }
 
 TEST(Bench, PrefillMeasuresTheRequestedPromptLengths) {

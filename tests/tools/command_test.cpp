@@ -50,7 +50,7 @@ TEST(Verify, ReportsVerdictChecksAcceptanceAndTimesAsJson) {
 const std::vector<std::string> hot{"--prompt-tokens", "5,6,7", "--max-new-tokens", "12",
                                    "--temperature",   "60",    "--seed",           "3"};
 
-TEST(Verify, PassesAtHighTemperatureWithBothRulesAndSeveralDrafts) {
+TEST(VerifySlow, PassesAtHighTemperatureWithBothRulesAndSeveralDrafts) {
   for (const char* rule : {"matching", "rejection"}) {
     std::vector<std::string> words{"verify", target, "--draft", dflash, "model:" + target, "--rule", rule,
                                    "--effort", "full"};
@@ -64,7 +64,7 @@ TEST(Verify, PassesAtHighTemperatureWithBothRulesAndSeveralDrafts) {
 
 TEST(Verify, UsesTheRequestedDraftLength) {
   std::vector<std::string> words{"verify", target, "--draft", dflash, "--draft-max", "2", "--kernels", "scalar",
-                                 "--effort", "full"};
+                                 "--effort", "quick"};
   words.insert(words.end(), hot.begin(), hot.end());
   const json report = json_of(words);
   EXPECT_LE(report["drafts"][0]["drafted"].get<int>(), 2 * report["drafts"][0]["iterations"].get<int>());
@@ -72,12 +72,13 @@ TEST(Verify, UsesTheRequestedDraftLength) {
 
 TEST(Verify, IsVacuousWhenNothingIsDrafted) {
   const json none = json_of({"verify", target, "--draft", "none", "--prompt-tokens", "5", "--max-new-tokens", "4",
-                             "--kernels", "scalar"},
+                             "--kernels", "scalar", "--effort", "quick"},
                             2);
   EXPECT_EQ(none["verdict"], "VACUOUS");
   EXPECT_THAT(none["reason"].get<std::string>(), testing::HasSubstr("no_draft"));
   const json gated = json_of({"verify", target, "--draft", "dflash:" + fixture("external/qwen3-tiny-tied"),
-                              "--prompt-tokens", "5", "--max-new-tokens", "4", "--kernels", "scalar"},
+                              "--prompt-tokens", "5", "--max-new-tokens", "4", "--kernels", "scalar", "--effort",
+                              "quick"},
                              2);
   EXPECT_EQ(gated["verdict"], "VACUOUS");
   EXPECT_THAT(gated["reason"].get<std::string>(), testing::HasSubstr("draft_not_dflash"));
@@ -87,7 +88,7 @@ TEST(Verify, WritesJUnitXml) {
   const Folder folder;
   const std::string file = (folder.path() / "report.xml").string();
   std::vector<std::string> words{"verify", target,    "--draft", dflash,      "--quiet",
-                                 "--junit", file, "--kernels", "scalar", "--effort", "full"};
+                                 "--junit", file, "--kernels", "scalar", "--effort", "quick"};
   words.insert(words.end(), hot.begin(), hot.end());
   const Outcome outcome = run_command(words);
   EXPECT_EQ(outcome.status, 0) << outcome.err;
@@ -295,12 +296,13 @@ TEST(GenerateSlow, NeedsATokenizerOnlyForAPromptOfText) {
 
 TEST(Verify, NeedsATokenizerOnlyForAPromptOfText) {
   const Outcome outcome = run_command({"verify", llama_cpp_models()[0], "--prompt-tokens", "1,2,3", "--draft",
-                                       "always-reject", "--max-new-tokens", "4", "--kernels", "scalar"});
+                                       "always-reject", "--max-new-tokens", "4", "--kernels", "scalar", "--effort",
+                                       "quick"});
   EXPECT_EQ(outcome.status, 2) << outcome.err;
   EXPECT_THAT(outcome.out, testing::HasSubstr("no draft token of always-reject was accepted, by its design; choose "
                                                "a draft that is sometimes right"));
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << "how long it takes: " << outcome.err;
-  EXPECT_THAT(outcome.err, testing::StartsWith("effort standard: "));
+  EXPECT_THAT(outcome.err, testing::StartsWith("effort quick: "));
 }
 
 TEST(Generate, StreamsTextThatEqualsTheWholeText) {

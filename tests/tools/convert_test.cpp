@@ -9,7 +9,10 @@
 
 #include "kernels/threads.h"
 #include "ref/base/error.h"
+#include "ref/chat/chat_template.h"
 #include "ref/models/models.h"
+#include "ref/models/transformer_config.h"
+#include "tests/models/draft_with_sinks.h"
 #include "tests/tools/command.h"
 #include "tools/convert/gguf_model.h"
 
@@ -117,6 +120,42 @@ TEST(Convert, TheSectionsOfMRopeCoverAllPairs) {
   for (std::int64_t pair = 0; pair < pairs; ++pair) EXPECT_LT(pair, 3 * sections[static_cast<std::size_t>(pair % 3)]);
 }
 
+/// Of each layer, whether it recurs or slides.
+std::vector<std::uint64_t> marked_layers(const Json& config) {
+  const Json types = text_config(config).at("layer_types");
+  std::vector<std::uint64_t> marked;
+  for (std::size_t i = 0; i < types.size(); ++i) marked.push_back(types[i].string() == "full_attention" ? 0 : 1);
+  return marked;
+}
+
+/// As llama.cpp's own converter writes them. Our reader makes unsigned numbers of booleans, signed ones of int32.
+TEST(Convert, WhichLayersRecurOrSlideIsAnArrayOfBooleans) {
+  const std::pair<const char*, const char*> patterns[] = {
+      {"qwen35-tiny-irregular", "qwen35.attention.recurrent_layers"},
+      {"gemma4-tiny", "gemma4.attention.sliding_window_pattern"},
+      {"dflash-mixed", "dflash.attention.sliding_window_pattern"}};
+  for (const auto& [name, key] : patterns) {
+    const Folder folder;
+    const Checkpoint from(external(name));
+    const Checkpoint gguf(converted(from, Format::f32, folder));
+    const std::vector<std::uint64_t> wanted = marked_layers(from.config());
+    EXPECT_EQ(gguf.metadata()->at(key), GgufValue(wanted)) << name;
+    EXPECT_EQ(marked_layers(gguf.config()), wanted) << name;
+  }
+}
+
+TEST(Convert, KeepsTheSinksOfADraft) {
+  const Folder copy;
+  copy_with_sinks(external("dflash-full"), copy.path());
+  const Checkpoint from(copy.path());
+  const Folder folder;
+  const Checkpoint gguf(converted(from, Format::q8_0, folder));
+  EXPECT_TRUE(gguf.config().at("dflash_config").at("attention_sink_bias").boolean());
+  for (const char* name : {"layers.0.self_attn.attention_sink_bias", "layers.1.self_attn.attention_sink_bias"}) {
+    EXPECT_EQ(gguf.floats(name, {4}), from.floats(name, {4}));
+  }
+}
+
 TEST(Convert, WhatAGgufCannotSayIsRefusedByName) {
   const std::pair<const char*, const char*> refused[] = {
       {"mistral-tiny-windowed", "sliding_window: layers with a sliding window have no form in a GGUF of llama"},
@@ -162,6 +201,51 @@ TEST(Convert, ATargetWithItsTokenizerAndItsDraftTellTheTaleOfTheFolders) {
   const json drafted = told(tale, {"--draft", "dflash:" + fixture("models/tale-dflash")});
   EXPECT_EQ(got["statistics"]["accepted"], drafted["statistics"]["accepted"]);
   EXPECT_EQ(got["statistics"]["rounds"], drafted["statistics"]["rounds"]);
+}
+
+/// What the templates of a model render, without and with tools.
+std::pair<std::string, std::string> rendered(const std::filesystem::path& model) {
+  const ChatTemplate text = *ChatTemplate::find(Checkpoint(model));
+  Chat chat;
+  chat.messages = jinja::Value::list({});
+  const std::string plain = text_of(text.render(chat));
+  chat.tools = jinja::Value::list({});
+  return {plain, text_of(text.render(chat))};
+}
+
+TEST(Convert, KeepsEveryChatTemplate) {
+  const auto list_of = [](const std::string& other) {
+    const json list = {{{"name", "default"}, {"template", "in a list"}},
+                       {{"name", "tool_use"}, {"template", "with tools"}},
+                       {{"name", other}, {"template", "with documents"}}};
+    return json{{"eos_token", "<|im_end|>"}, {"chat_template", list}}.dump();
+  };
+  const Folder model;
+  for (const char* name : {"config.json", "model.safetensors", "tokenizer.json"}) {
+    files::create_symlink(fixture("models/tale-target/") + name, model.path() / name);
+  }
+  const Folder folder;
+  const files::path file = folder.path() / "model.gguf";
+  const auto convert = [&] { return run_command({"convert", model.path().string(), file.string(), "--quiet"}); };
+
+  put(model.path() / "tokenizer_config.json", list_of("rag-2"));
+  ASSERT_EQ(convert().status, 0);
+  EXPECT_EQ(rendered(file), rendered(model.path()));
+  EXPECT_EQ(rendered(file), std::pair(std::string("in a list"), std::string("with tools")));
+  const GgufMetadata metadata = read_gguf_metadata(file);
+  EXPECT_EQ(metadata.at("tokenizer.chat_template.rag_2"), GgufValue("with documents"));
+  EXPECT_EQ(metadata.at("tokenizer.chat_templates"), GgufValue(std::vector<std::string>{"rag_2", "tool_use"}));
+
+  put(model.path() / "chat_template.jinja", "in a file");
+  files::create_directory(model.path() / "additional_chat_templates");
+  put(model.path() / "additional_chat_templates/tool_use.jinja", "{{ 'with' }} a file");
+  ASSERT_EQ(convert().status, 0);
+  EXPECT_EQ(rendered(file), rendered(model.path()));
+  EXPECT_EQ(rendered(file), std::pair(std::string("in a file"), std::string("with a file")));
+
+  files::remove(model.path() / "chat_template.jinja");
+  put(model.path() / "tokenizer_config.json", list_of("tool use"));
+  EXPECT_THAT(convert().err, testing::HasSubstr("is the second template that a GGUF would name 'tool_use'; give it"));
 }
 
 TEST(Convert, LosesNothingInTheTypeOfTheFolderAndLittleInOthers) {

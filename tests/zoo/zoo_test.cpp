@@ -63,12 +63,12 @@ std::string changed_lines(const std::string& before, const std::string& after) {
   return changes;
 }
 
-TEST(Zoo, TwoMutantsOfEachCheckAreCaughtByItAndNoControlIsFlagged) {
+TEST(Zoo, OneMutantOfEachCheckIsCaughtByItAndNoControlIsFlagged) {
   std::map<const Check*, int> listed;
   std::vector<const Mutant*> decoders;
   for (const Mutant& mutant : all_mutants()) {
     const auto& checks = mutant.expected_failures;
-    if (std::none_of(checks.begin(), checks.end(), [&](const Check* check) { return listed[check] < 2; })) continue;
+    if (std::none_of(checks.begin(), checks.end(), [&](const Check* check) { return listed[check] < 1; })) continue;
     for (const Check* const check : checks) ++listed[check];
     decoders.push_back(&mutant);
   }

@@ -242,7 +242,9 @@ Exit bench_batch(const BenchBatchOptions& options) {
   Progress progress(bench.quiet);
   LoadOptions load_options = layout_of(options.load_options);
   load_options.observer = progress.observer();
-  const auto json_file = bench_json_file(bench, {options.target, parse_draft_name(options.draft).path.string()});
+  std::vector<std::string> sources = parse_draft_spec(options.draft).paths();
+  sources.push_back(options.target);
+  const auto json_file = bench_json_file(bench, sources);
   ModelFiles files(options.target);
   const std::vector<int> counts = ascending_with_one(options.sequences);
   Engine engine(files, load_options);

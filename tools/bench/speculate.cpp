@@ -144,7 +144,9 @@ Exit bench_speculate(const BenchSpeculateOptions& options) {
   set_threads(threads_of(common));
   const BenchOptions bench = {common.threads, options.repeats, common.json_file, common.quiet};
   std::vector<std::string> sources{common.target, common.prompt_file};
-  for (const std::string& draft : options.drafts) sources.push_back(parse_draft_name(draft).path.string());
+  for (const std::string& draft : options.drafts) {
+    for (const std::string& path : parse_draft_spec(draft).paths()) sources.push_back(path);
+  }
   const auto json_file = bench_json_file(bench, sources);
   ModelFiles files(common.target);
   const Request request = make_request(common, files.target(), tokenizer_to_read(common, files.target()).get());

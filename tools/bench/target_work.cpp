@@ -40,17 +40,18 @@ TargetWork target_work(const Checkpoint& weights, const LoadOptions& load_option
   for (const auto& [name, tensor] : weights.tensors()) {
     const std::size_t dimensions = tensor.shape.size();
     const bool matrix = dimensions == 2 || (dimensions == 3 && !name.ends_with("conv1d.weight"));
-    if (!matrix || !tensor.format || (name == embedding && name != head)) continue;
+    const bool read_by_row = (name == embedding && name != head) || name == "model.embed_tokens_per_layer.weight";
+    if (!matrix || !tensor.format || read_by_row) continue;
     const auto begins = [&](const std::string& part) { return name.starts_with(part); };
     if (std::ranges::any_of(config.unused, begins)) continue;
     Work& part = name == head ? work.head : work.layers;
-    const double share = name.find(".mlp.experts.") == std::string::npos ? 1 : chosen;
+    const double share = name.find("experts.") == std::string::npos ? 1 : chosen;
     const double matrices = dimensions == 3 ? static_cast<double>(tensor.shape[0]) : 1;
     const double outputs = share * matrices * static_cast<double>(tensor.shape[dimensions - 2]);
     const auto inputs = static_cast<int>(tensor.shape.back());
     const double multiplications = outputs * inputs;
     const bool is_head = name == head || name == embedding;
-    const Format format = packed_format(*tensor.format, inputs, load_options.quantize, is_head);
+    const Format format = packed_format(*tensor.format, inputs, load_options, is_head);
     const bool floats = load_options.kernels.activation_format(format) == ActivationFormat::floats;
     part.bytes += outputs * static_cast<double>(row_bytes(format, inputs));
     (floats ? part.float_multiplications : part.byte_multiplications) += multiplications;

@@ -104,18 +104,18 @@ void add_recurrence(const TransformerConfig& config, const RecurrentShape& shape
   keys.size("ssm.group_count", shape.delta.key_heads);
   keys.size("ssm.time_step_rank", shape.delta.value_heads);
   keys.size("ssm.inner_size", shape.value_floats());
-  std::vector<std::int32_t> recurrent;
+  std::vector<bool> recurrent;
   for (const LayerConfig& layer : config.layers) {
-    recurrent.push_back(std::holds_alternative<RecurrentShape>(layer.mixer) ? 1 : 0);
+    recurrent.push_back(std::holds_alternative<RecurrentShape>(layer.mixer));
   }
-  const auto first = std::ranges::find(recurrent, 0);
+  const auto first = std::ranges::find(recurrent, false);
   const auto interval = static_cast<std::int64_t>(first - recurrent.begin()) + 1;
   bool regular = true;
   for (std::size_t i = 0; i < recurrent.size(); ++i) {
-    regular = regular && (recurrent[i] == 0) == ((static_cast<std::int64_t>(i) + 1) % interval == 0);
+    regular = regular && recurrent[i] == ((static_cast<std::int64_t>(i) + 1) % interval != 0);
   }
   if (regular) keys.size("full_attention_interval", interval);
-  else keys.integers("attention.recurrent_layers", recurrent);
+  else keys.truths("attention.recurrent_layers", recurrent);
 }
 
 bool slides(const LayerConfig& layer) {
@@ -291,15 +291,12 @@ void add_draft(const Json& json, Keys& keys, GgufFields& fields) {
     }
   }
   if (const auto causal = json.find("is_causal")) keys.truth("attention.causal", causal->boolean());
-  std::vector<std::int32_t> slides;
-  for (const LayerConfig& layer : config.layers) {
-    const int window = std::get<AttentionLayer>(layer.mixer).window;
-    slides.push_back(window == AttentionCache::everything ? 0 : 1);
-    if (slides.back() != 0 && std::ranges::count(slides, 1) == 1) keys.size("attention.sliding_window", window);
-  }
-  if (json.find("layer_types") && std::ranges::find(slides, 1) != slides.end()) {
-    keys.integers("attention.sliding_window_pattern", slides);
-  }
+  const auto first = std::ranges::find_if(config.layers, slides);
+  if (first == config.layers.end() || !json.find("layer_types")) return;  // a draft slides where its layer_types say so
+  std::vector<bool> sliding;
+  for (const LayerConfig& layer : config.layers) sliding.push_back(slides(layer));
+  keys.size("attention.sliding_window", std::get<AttentionLayer>(first->mixer).window);
+  keys.truths("attention.sliding_window_pattern", sliding);
 }
 
 }  // namespace

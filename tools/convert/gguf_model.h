@@ -26,7 +26,7 @@ void add_model_fields(const Checkpoint& from, const std::string& architecture, F
 /// Returns the tokenizer.json of a folder, or else its tokenizer.model. Throws Error when it has neither.
 std::filesystem::path tokenizer_file(const std::filesystem::path& folder);
 
-/// Adds the tokenizer of a folder, with its chat template and what its tokenizer_config.json says of special
+/// Adds the tokenizer of a folder, with its chat templates and what its tokenizer_config.json says of special
 /// tokens. `vocabulary`: the rows of the model's embedding; ids without a token become unused ones. Throws Error for a
 /// tokenizer that GGUF files cannot hold.
 void add_vocabulary(const std::filesystem::path& folder, const std::string& architecture, int vocabulary,

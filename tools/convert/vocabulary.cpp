@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "ref/base/error.h"
+#include "ref/chat/chat_template.h"
 #include "ref/formats/printable.h"
 #include "ref/text/gguf_pre_tokenizers.h"
 #include "ref/text/scored_pieces.h"
 #include "ref/text/tokenizer.h"
 #include "tools/convert/gguf_model.h"
-#include "tools/options.h"
 
 namespace draftproof {
 namespace {
@@ -227,6 +227,31 @@ void add_special_tokens(const std::filesystem::path& folder, const Tokenizer& to
   fields.truth("tokenizer.ggml.add_eos_token", adds_eos);
 }
 
+/// The name of a template in a GGUF: as llama.cpp's converter has it, of letters, digits and '_'.
+std::string name_in_gguf(std::string name) {
+  const auto kept = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); };
+  std::ranges::replace_if(name, [&](char c) { return !kept(c); }, '_');
+  return name;
+}
+
+/// The default template, and others with a list of their names.
+void add_chat_templates(const std::filesystem::path& folder, GgufFields& fields) {
+  std::vector<std::string> names;
+  for (const auto& [name, source] : template_sources(folder)) {
+    if (name == "default") {
+      fields.text(gguf_template_key, source.text);
+      continue;
+    }
+    names.push_back(name_in_gguf(name));
+    if (std::ranges::count(names, names.back()) > 1) {
+      throw Error(source.origin + ": is the second template that a GGUF would name " + in_quotes(names.back()) +
+                  "; give it another name");
+    }
+    fields.text(gguf_template_key + ("." + names.back()), source.text);
+  }
+  if (!names.empty()) fields.texts("tokenizer.chat_templates", names);
+}
+
 }  // namespace
 
 std::filesystem::path tokenizer_file(const std::filesystem::path& folder) {
@@ -260,11 +285,7 @@ void add_vocabulary(const std::filesystem::path& folder, const std::string& arch
     else add_sentencepiece(root, vocabulary, fields);
   }
   add_special_tokens(folder, tokenizer, fields);
-  const std::filesystem::path jinja = folder / "chat_template.jinja";
-  const auto chat = tokenizer_config(folder).find("chat_template");
-  std::error_code error;
-  if (std::filesystem::exists(jinja, error)) fields.text("tokenizer.chat_template", read_text_file(jinja.string()));
-  else if (chat && chat->is_string()) fields.text("tokenizer.chat_template", chat->string());
+  add_chat_templates(folder, fields);
 }
 
 }  // namespace draftproof

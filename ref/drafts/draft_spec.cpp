@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+#include "ref/drafts/draft_spec.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <sstream>
+
+#include "ref/base/error.h"
+#include "ref/base/require.h"
+#include "ref/drafts/drafts.h"
+
+namespace draftproof {
+namespace {
+
+const DraftKind* find_kind(std::string_view name) {
+  for (const DraftKind& kind : all_draft_kinds()) {
+    if (name == kind.name) return &kind;
+  }
+  return nullptr;
+}
+
+/// The name of the kind that a stage begins with, known or not.
+std::string_view kind_of(std::string_view stage) { return stage.substr(0, stage.find_first_of(":?+")); }
+
+std::vector<std::string> stages_of(const std::string& name) {
+  std::vector<std::string> stages;
+  std::size_t begin = 0;
+  for (std::size_t at = 0; (at = name.find('+', at)) != std::string::npos; ++at) {
+    if (find_kind(kind_of(std::string_view(name).substr(at + 1))) == nullptr) continue;
+    stages.push_back(name.substr(begin, at - begin));
+    begin = at + 1;
+  }
+  stages.push_back(name.substr(begin));
+  return stages;
+}
+
+/// "option=value,..." as names and values; nothing when the text has another form.
+std::map<std::string, std::string> options_in(const std::string& text) {
+  std::map<std::string, std::string> options;
+  std::stringstream stream(text);
+  for (std::string item; std::getline(stream, item, ',');) {
+    const std::size_t equals = item.find('=');
+    const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
+    if (equals == std::string::npos || equals == 0) return {};
+    if (!std::all_of(item.begin(), item.begin() + static_cast<std::ptrdiff_t>(equals), is_letter)) return {};
+    options[item.substr(0, equals)] = item.substr(equals + 1);
+  }
+  return options;
+}
+
+const DraftOption* find_option(const DraftKind& kind, std::string_view name) {
+  const auto found = std::ranges::find(kind.options, name, [](const DraftOption& row) { return row.name; });
+  return found == kind.options.end() ? nullptr : &*found;
+}
+
+std::string shown(double value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
+double number_in(const std::string& text) {
+  double value = NAN;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return failure == std::errc{} && end == text.data() + text.size() ? value : NAN;
+}
+
+void require_option(const std::string& draft, const DraftKind& kind, const std::string& name,
+                    const std::string& value) {
+  const DraftOption* const option = find_option(kind, name);
+  if (option == nullptr) {
+    std::string known;
+    for (const DraftOption& row : kind.options) known += (known.empty() ? "" : ", ") + std::string(row.name);
+    throw Error("draft '" + draft + "': " + kind.name + " has no option '" + name + "'; " +
+                (known.empty() ? "it has none" : "there are " + known));
+  }
+  const double number = number_in(value);
+  if (number >= option->least && number <= option->most && (!option->whole || number == std::floor(number))) return;
+  throw Error("draft '" + draft + "': option " + name + " of " + kind.name + " is " +
+              (option->whole ? "an integer" : "a number") + " from " + shown(option->least) + " to " +
+              shown(option->most) + ", not '" + value + "'");
+}
+
+DraftStage parse_stage(const std::string& draft, const std::string& text) {
+  const std::string_view kind = kind_of(text);
+  DraftStage stage = {find_kind(kind), {}, {}};
+  if (stage.kind == nullptr) {
+    throw Error("draft '" + draft + "' is not known; there are " + names_of_drafts());
+  }
+  std::string rest = text.substr(kind.size());
+  if (const std::size_t mark = rest.rfind('?'); mark != std::string::npos) {
+    stage.given = options_in(rest.substr(mark + 1));
+    if (!stage.given.empty()) rest.resize(mark);
+  }
+  for (const auto& [name, value] : stage.given) require_option(draft, *stage.kind, name, value);
+  const std::string name = stage.kind->name;
+  const bool has_path = !rest.empty() && rest[0] == ':';
+  const TakesPath takes_path = stage.kind->takes_path;
+  if (rest.size() < 2 && (takes_path == TakesPath::required || (takes_path == TakesPath::optional && has_path))) {
+    throw Error("draft '" + draft + "' needs a path: " + name + ":PATH");
+  }
+  if (takes_path == TakesPath::none && has_path) throw Error("draft '" + draft + "' takes no path");
+  if (!has_path && !rest.empty()) {
+    throw Error("draft '" + draft + "': '" + rest + "' is not a list of options like ?option=value,option=value");
+  }
+  if (has_path) stage.path = rest.substr(1);
+  return stage;
+}
+
+}  // namespace
+
+double DraftStage::option(std::string_view name) const {
+  const DraftOption* const option = find_option(*kind, name);
+  REQUIRE(option != nullptr, "an option is looked up that its kind has");
+  const auto found = given.find(std::string(name));
+  return found == given.end() ? option->otherwise : number_in(found->second);
+}
+
+std::string DraftStage::name_with(const std::filesystem::path& other) const {
+  std::string name = kind->name;
+  if (!other.empty()) name += ":" + other.generic_string();
+  char before = '?';
+  for (const auto& [option, value] : given) {
+    name += before + option + "=" + value;
+    before = ',';
+  }
+  return name;
+}
+
+bool DraftSpec::none() const { return stages.front().kind->name == std::string_view("none"); }
+
+bool DraftSpec::trees() const {
+  return std::ranges::any_of(stages, [](const DraftStage& stage) { return stage.kind->trees; });
+}
+
+std::vector<std::string> DraftSpec::paths() const {
+  std::vector<std::string> paths;
+  for (const DraftStage& stage : stages) {
+    if (!stage.path.empty()) paths.push_back(stage.path.string());
+  }
+  return paths;
+}
+
+DraftSpec parse_draft_spec(const std::string& name) {
+  DraftSpec spec;
+  const DraftStage* cached = nullptr;
+  for (const std::string& text : stages_of(name)) spec.stages.push_back(parse_stage(name, text));
+  for (const DraftStage& stage : spec.stages) {
+    if (spec.stages.size() > 1 && stage.kind->name == std::string_view("none")) {
+      throw Error("draft '" + name + "': none cannot be joined with other drafts");
+    }
+    if (stage.kind->text_only) continue;
+    if (cached != nullptr) {
+      throw Error("draft '" + name + "': " + cached->kind->name + " and " + stage.kind->name +
+                  " both keep a cache of the text, and only one stage may; leave one of them out");
+    }
+    cached = &stage;
+  }
+  return spec;
+}
+
+void require_chains(const std::string& name, const std::string& what) {
+  if (!parse_draft_spec(name).trees()) return;
+  throw Error(what + " holds chains of draft tokens, but the draft '" + name + "' proposes trees; use another draft");
+}
+
+}  // namespace draftproof

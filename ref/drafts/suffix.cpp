@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+#include "ref/drafts/suffix.h"
+
+#include <cmath>
+#include <string>
+
+#include "ref/base/error.h"
+#include "ref/base/incoming.h"
+
+namespace draftproof {
+namespace {
+
+struct Candidate {
+  double score = 0;
+  std::vector<Token> tokens;
+};
+
+/// Returns the candidate with the largest score of those for the ends of `text`, looked up in the tree of `learned`.
+Candidate best_candidate(const SuffixTree& tree, std::span<const Token> learned, std::span<const Token> text, int limit,
+                         const SuffixSettings& settings) {
+  Candidate best;
+  Candidate tried;
+  const auto most = static_cast<int>(std::min(text.size(), static_cast<std::size_t>(settings.depth - 1)));
+  for (int len = settings.min_match; len <= most; ++len) {
+    const auto match = tree.find(learned, text.last(static_cast<std::size_t>(len)));
+    if (!match) break;  // nor does a longer one occur
+    auto next = tree.most_frequent(learned, *match);
+    if (!next) break;
+    const double wanted = std::floor(len * settings.factor + settings.offset + 1e-6);
+    tried.score = 0;
+    tried.tokens.clear();
+    for (double p = 1; next && std::ssize(tried.tokens) < limit; next = tree.most_frequent(learned, next->place)) {
+      if (static_cast<double>(tried.tokens.size()) >= wanted) break;
+      p = p * next->share;
+      if (p < settings.min_prob) break;
+      tried.tokens.push_back(next->token);
+      tried.score += p;
+    }
+    if (tried.score >= best.score) std::swap(best, tried);
+  }
+  return best;
+}
+
+}  // namespace
+
+void SuffixDraft::learn(std::span<const Token> text, std::size_t learned) {
+  const auto size = static_cast<int>(learned);
+  if (tree_.size() > size && text[learned] != anchor_) tree_.clear();  // it was asked about another anchor
+  while (tree_.size() <= size) tree_.append(text);
+}
+
+void SuffixDraft::continue_text(std::span<const Token> text, int limit, std::vector<Token>& draft_tokens) {
+  learn(text, text.size() - 1);
+  anchor_ = text.back();
+  Candidate best = best_candidate(tree_, text, text, limit, settings_);
+  if (settings_.corpus) {
+    const SuffixCorpus& corpus = *settings_.corpus;
+    Candidate other = best_candidate(corpus.tree(), corpus.text(), text, limit, settings_);
+    if (other.score > best.score) std::swap(best, other);
+  }
+  draft_tokens.insert(draft_tokens.end(), best.tokens.begin(), best.tokens.end());
+}
+
+int SuffixCorpus::tokens_in(const std::filesystem::path& file) {
+  const std::string name = file.string();
+  const std::string wanted = " a corpus is a file of int32 in little-endian order: tokens, and -1 between two texts";
+  std::error_code failure;
+  if (!std::filesystem::exists(file, failure)) throw Error(name + ": cannot be found; name a file of tokens");
+  if (!std::filesystem::is_regular_file(file, failure)) throw Error(name + ": is not a file;" + wanted);
+  const std::uintmax_t bytes = std::filesystem::file_size(file, failure);
+  if (failure) throw Error(name + ": cannot be read: " + failure.message());
+  if (bytes == 0) throw Error(name + ": is empty;" + wanted);
+  if (bytes % sizeof(Token) != 0) {
+    throw Error(name + ": ends within a token, at offset " + std::to_string(bytes - bytes % sizeof(Token)) + ";" +
+                wanted);
+  }
+  const std::uintmax_t tokens = bytes / sizeof(Token);
+  if (tokens > max_tokens) {
+    throw Error(name + ": has " + std::to_string(tokens) + " tokens, and a corpus at most " +
+                std::to_string(max_tokens) + "; take a part of it");
+  }
+  return static_cast<int>(tokens);
+}
+
+SuffixCorpus::SuffixCorpus(const std::filesystem::path& file, int vocabulary, int depth)
+    : text_(static_cast<std::size_t>(tokens_in(file))), tree_(depth) {
+  const auto bytes = static_cast<std::streamsize>(text_.size() * sizeof(Token));
+  Incoming stream(file.string());
+  if (stream.sgetn(reinterpret_cast<char*>(text_.data()), bytes) != bytes) {
+    throw Error(file.string() + ": became shorter while it was read; try again");
+  }
+  for (std::size_t i = 0; i < text_.size(); ++i) {
+    if (text_[i] >= SuffixTree::separator && text_[i] < vocabulary) continue;
+    throw Error(file.string() + ": " + std::to_string(text_[i]) + " at offset " + std::to_string(i * sizeof(Token)) +
+                " is neither a token of the target, 0 to " + std::to_string(vocabulary - 1) +
+                ", nor -1 between two texts; use the target's tokenizer");
+  }
+  for (std::size_t i = 0; i < text_.size(); ++i) tree_.append(text_);
+}
+
+}  // namespace draftproof

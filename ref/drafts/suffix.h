@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// suffix: what follows the end of the text most often where it occurred before, followed on as long as it is likely
+// (SuffixDecoding, Oliaro et al. 2024; the rules are those of ArcticInference). It is not told what was accepted.
+//
+// With the committed text t, whose last token is the anchor, and n(s), f(s) of suffix_tree.h: for len = min_match,
+// min_match + 1, ..., depth - 1, as long as the last len tokens s have f(s) > 0, a candidate is
+//
+//   p = 1; until there are floor(len * factor + offset + 1e-6) draft tokens, at most m, or s has `depth` tokens or
+//   f(s) = 0: c = the token with the largest n(sc), the smallest of several; p = p * (n(sc) / f(s)); stop when
+//   p < min_prob; else c is the next draft token, p is added to the score, and s = sc
+//
+// in doubles, in this order. The draft tokens are the candidate with the largest score, of several the longest match.
+// A corpus has a tree of its own, in which the last tokens of t are looked up by the same rule. Its candidate is taken
+// when its score is larger.
+//
+// Time: expected O(depth) per token, O(depth^2) per proposal. Memory: of a sequence, 4 bytes per token of the text and
+// those of its tree (suffix_tree.h); of a corpus, the same once.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "ref/drafts/suffix_tree.h"
+#include "ref/drafts/text_draft.h"
+
+namespace draftproof {
+
+/// Texts to look things up in, besides the text itself. A file of int32 in little-endian order: tokens, and -1 between
+/// two texts.
+class SuffixCorpus {
+ public:
+  static constexpr int max_tokens = 1 << 24;
+
+  /// Returns the number of tokens. Throws Error when it is not a file of 1 to max_tokens whole numbers.
+  static int tokens_in(const std::filesystem::path& file);
+
+  /// Throws Error, naming the offset, for a number that is neither a token below `vocabulary` nor -1.
+  SuffixCorpus(const std::filesystem::path& file, int vocabulary, int depth);
+
+  std::span<const Token> text() const noexcept { return text_; }
+  const SuffixTree& tree() const noexcept { return tree_; }
+
+ private:
+  std::vector<Token> text_;
+  SuffixTree tree_;
+};
+
+struct SuffixSettings {
+  int depth = 0;        // tokens of a match and what follows it, at most
+  int min_match = 0;    // tokens that must be the same
+  double min_prob = 0;  // of a draft token
+  double factor = 0;    // draft tokens per token of the match
+  double offset = 0;    // and beside them
+  int m = 0;            // draft tokens, at most
+  std::shared_ptr<const SuffixCorpus> corpus = nullptr;
+};
+
+class SuffixDraft final : public TextDraft {
+ public:
+  SuffixDraft(int draft_max, const SuffixSettings& settings)
+      : TextDraft(std::min(draft_max, settings.m)), settings_(settings), tree_(settings.depth) {}
+
+ protected:
+  void learn(std::span<const Token> text, std::size_t learned) override;
+  void continue_text(std::span<const Token> text, int limit, std::vector<Token>& draft_tokens) override;
+  void clear() override { tree_.clear(); }
+
+ private:
+  SuffixSettings settings_;
+  SuffixTree tree_;   // of the text, and of the anchor when it was asked for a proposal last
+  Token anchor_ = 0;  // that one
+};
+
+}  // namespace draftproof

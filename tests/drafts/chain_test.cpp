@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+#include "ref/drafts/chain.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "ref/drafts/ngram_simple.h"
+#include "tests/drafts/support.h"
+
+namespace draftproof::chain_test {
+namespace {
+
+/// Stands for a network: proposes token 7 as often as it is asked, and fails when told to.
+class Network final : public Draft {
+ public:
+  explicit Network(int draft_max) : draft_max_(draft_max) {}
+  bool fails = false;
+  std::vector<Token> text;
+
+  int draft_max() const override { return draft_max_; }
+  std::span<const int> taps() const override { return taps_; }
+  void observe(std::span<const Token> committed, std::span<const float>) override {
+    if (fails) throw std::runtime_error("no memory");
+    text.insert(text.end(), committed.begin(), committed.end());
+  }
+  void propose(Token, int limit, ProposalBuilder& builder) override {
+    for (int i = 0; i < limit; ++i) builder.add_token(7);
+  }
+  void forget() override { text.clear(); }
+
+ private:
+  int draft_max_;
+  std::vector<int> taps_ = {1, 3};
+};
+
+class NetworkDrafter final : public Drafter {
+ public:
+  std::unique_ptr<Draft> open(int, int) override {
+    auto draft = std::make_unique<Network>(2);
+    opened.push_back(draft.get());
+    return draft;
+  }
+  std::vector<Network*> opened;
+};
+
+std::unique_ptr<Draft> simple(int n, int m) {
+  return std::make_unique<NgramSimpleDraft>(m, NgramSimpleSettings{.n = n, .m = m});
+}
+
+/// n-grams of 3, then of 1, then the network.
+ChainDraft chain(Network** network = nullptr) {
+  std::vector<std::unique_ptr<Draft>> stages;
+  stages.push_back(simple(3, 6));
+  stages.push_back(simple(1, 4));
+  auto last = std::make_unique<Network>(2);
+  if (network != nullptr) *network = last.get();
+  stages.push_back(std::move(last));
+  return ChainDraft(std::move(stages));
+}
+
+std::vector<Token> proposed(Draft& draft, const std::vector<Token>& text, int limit) {
+  PhiloxSource random(1);
+  return propose(draft, text, limit, {}, random).tokens;
+}
+
+/// Observes all but the last token.
+void read(Draft& draft, const std::vector<Token>& text) {
+  draft.observe(std::span(text).first(text.size() - 1), {});
+}
+
+TEST(Chain, TakesTheProposalOfTheFirstStageThatHasOne) {
+  struct Row {
+    std::vector<Token> text;
+    std::vector<Token> wanted;
+  };
+  for (const Row& row : {Row{{1, 2, 3, 4, 5, 1, 2, 3}, {4, 5, 1, 2, 3, 4}},  // three tokens occurred
+                         Row{{1, 2, 3, 4, 5, 9, 2}, {3, 4, 5, 9}},           // one did
+                         Row{{1, 2, 3, 4}, {7, 7}}}) {                        // none did
+    ChainDraft draft = chain();
+    read(draft, row.text);
+    EXPECT_EQ(proposed(draft, row.text, 6), row.wanted);
+  }
+}
+
+TEST(Chain, HasTheNeedsOfItsStages) {
+  ChainDraft draft = chain();
+  EXPECT_EQ(draft.draft_max(), 6);
+  EXPECT_EQ(std::vector<int>(draft.taps().begin(), draft.taps().end()), (std::vector<int>{1, 3}));
+  EXPECT_FALSE(draft.reads_text_only());
+  std::vector<std::unique_ptr<Draft>> stages;
+  stages.push_back(simple(2, 3));
+  stages.push_back(simple(1, 5));
+  ChainDraft text(std::move(stages));
+  EXPECT_EQ(text.draft_max(), 5);
+  EXPECT_TRUE(text.taps().empty());
+  EXPECT_TRUE(text.reads_text_only());
+}
+
+TEST(Chain, AfterAnyRoundsProposesWhatANewOneProposes) {
+  std::uint32_t state = 1;
+  const auto below = [&](std::uint32_t end) {
+    state = state * 1664525U + 1013904223U;
+    return (state >> 16) % end;
+  };
+  for (int run = 0; run < 50; ++run) {
+    ChainDraft draft = chain();
+    std::vector<Token> text = {0};
+    while (text.size() < 60) {
+      const std::vector<Token> drafted = proposed(draft, text, 6);
+      ChainDraft fresh = chain();
+      read(fresh, text);
+      EXPECT_EQ(proposed(fresh, text, 6), drafted);
+      EXPECT_EQ(fresh.digest(), draft.digest());
+      // Some draft tokens are accepted, then another token follows.
+      std::vector<Token> committed = {text.back()};
+      const std::size_t accepted = below(static_cast<std::uint32_t>(drafted.size()) + 1);
+      for (std::size_t i = 0; i < accepted; ++i) committed.push_back(drafted[i]);
+      draft.observe(committed, {});
+      text.insert(text.end(), committed.begin() + 1, committed.end());
+      text.push_back(static_cast<Token>(below(3)));
+    }
+  }
+}
+
+TEST(Chain, ForgetsNothingItWasNotToldAndObservesNothingWhenAStageFails) {
+  Network* network = nullptr;
+  ChainDraft draft = chain(&network);
+  const std::vector<Token> text = {1, 2, 3, 4};
+  draft.observe(text, {});
+  const Fingerprint before = draft.digest();
+  network->fails = true;
+  EXPECT_THROW(draft.observe(std::vector<Token>{5, 6}, {}), std::runtime_error);
+  EXPECT_EQ(draft.digest(), before);
+  network->fails = false;
+  draft.observe(std::vector<Token>{5, 6}, {});
+  EXPECT_EQ(network->text, (std::vector<Token>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(proposed(draft, {1, 2, 3, 4, 5, 6, 2}, 6), (std::vector<Token>{3, 4, 5, 6}));
+  draft.forget();
+  EXPECT_EQ(draft.digest(), chain().digest());
+  EXPECT_TRUE(network->text.empty());
+}
+
+TEST(Chain, OfSeveralSequencesDraftsAndObservesEachAsAlone) {
+  class SimpleDrafter final : public Drafter {
+   public:
+    std::unique_ptr<Draft> open(int, int) override { return simple(1, 4); }
+  };
+  std::vector<std::unique_ptr<Drafter>> stages;
+  stages.push_back(std::make_unique<SimpleDrafter>());
+  auto networks = std::make_unique<NetworkDrafter>();
+  NetworkDrafter& opened = *networks;
+  stages.push_back(std::move(networks));
+  ChainDrafter drafter(std::move(stages));
+  const std::vector<std::vector<Token>> texts = {{1, 2, 1}, {1, 2, 3}, {4, 4, 4}};
+  std::vector<std::unique_ptr<Draft>> drafts;
+  std::vector<ObserveJob> told;
+  for (const auto& text : texts) {
+    drafts.push_back(drafter.open(100, 0));
+    told.push_back({drafts.back().get(), std::span(text).first(2), {}});
+  }
+  opened.opened[1]->fails = true;
+  drafter.observe(told);
+  EXPECT_TRUE(!told[0].error && told[1].error && !told[2].error);
+  opened.opened[1]->fails = false;
+  told[1].error = nullptr;
+  drafter.observe(std::span(&told[1], 1));
+
+  Sampler sampler;
+  PhiloxSource random(1);
+  const Sampling sampling;
+  std::vector<ProposalBuilder> builders;
+  for (const auto& text : texts) builders.emplace_back(sampling, text, 0, 3, Purpose::target, random, sampler);
+  std::vector<ProposeJob> jobs;
+  for (std::size_t i = 0; i < texts.size(); ++i) jobs.push_back({drafts[i].get(), texts[i].back(), 3, &builders[i]});
+  drafter.propose(jobs);
+  EXPECT_EQ(builders[0].proposal().tokens, (std::vector<Token>{2, 1, 2}));
+  EXPECT_EQ(builders[1].proposal().tokens, (std::vector<Token>{7, 7}));
+  EXPECT_EQ(builders[2].proposal().tokens, (std::vector<Token>{4, 4, 4}));
+}
+
+}  // namespace
+}  // namespace draftproof::chain_test

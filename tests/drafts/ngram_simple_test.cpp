@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+#include "ref/drafts/ngram_simple.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/drafts/text_draft_support.h"
+
+namespace draftproof::ngram_simple_test {
+namespace {
+
+NewDraft of(const NgramSimpleSettings& settings) {
+  return [=] { return std::make_unique<NgramSimpleDraft>(1024, settings); };
+}
+
+Definition definition_of(const NgramSimpleSettings& settings) {
+  return [=](const Text& text, int limit) {
+    const int length = static_cast<int>(text.size());
+    Text tokens;
+    for (int end = length - 1; end >= settings.n && tokens.empty(); --end) {
+      bool same = true;
+      for (int i = 1; i <= settings.n; ++i) same = same && text[end - i] == text[length - i];
+      if (!same) continue;
+      for (int i = 0; i < std::min(limit, settings.m); ++i) {
+        tokens.push_back(end + i < length ? text[end + i] : tokens[end + i - length]);
+      }
+    }
+    return tokens;
+  };
+}
+
+const std::vector<NgramSimpleSettings> settings_list = {{1, 3}, {2, 5}, {3, 2}};
+
+TEST(NgramSimple, IsItsDefinition) {
+  for (const auto& settings : settings_list) expect_definition(of(settings), definition_of(settings), 10);
+}
+
+TEST(NgramSimple, KeepsNoTraceOfRoundsOrOfAForgottenText) {
+  for (const auto& settings : settings_list) expect_no_trace_of_rounds(of(settings), definition_of(settings), 8);
+}
+
+TEST(NgramSimple, GoesOnWithItsDraftTokensWhereTheTextEnds) {
+  EXPECT_EQ(continued(of({2, 7}), "abcab"), "cabcabc");
+  EXPECT_EQ(continued(of({1, 4}), "aa"), "aaaa");
+}
+
+TEST(NgramSimpleSlow, IsItsDefinitionForLongerTexts) {
+  for (const auto& settings : settings_list) {
+    expect_definition(of(settings), definition_of(settings), 12);
+    expect_no_trace_of_rounds(of(settings), definition_of(settings), 12);
+  }
+}
+
+TEST(NgramSimpleSlow, TakesNoMoreTimePerTokenInALongText) { expect_time_per_token_not_to_grow(of({3, 16})); }
+
+}  // namespace
+}  // namespace draftproof::ngram_simple_test
