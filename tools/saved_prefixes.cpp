@@ -8,11 +8,11 @@
 namespace draftproof {
 namespace {
 
-/// Identifies the weights of the target and those of the draft by their content.
+/// Identifies the weights of the target by their content, and the draft by its kind, its options and its content.
 std::string model_of(const std::filesystem::path& target, const std::string& draft) {
   std::string model = weights_fingerprint(target) + ", draft";
   for (const DraftStage& stage : parse_draft_spec(draft).stages) {
-    model += std::string(" ") + stage.kind->name;
+    model += " " + stage.name_with({});
     if (!stage.path.empty()) model += " " + weights_fingerprint(stage.path);
   }
   return model;

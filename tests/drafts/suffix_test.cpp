@@ -6,6 +6,7 @@
 #include "ref/drafts/drafts.h"
 #include "ref/models/hash.h"
 #include "tests/drafts/support.h"
+#include "tests/drafts/texts.h"
 #include "tests/folder.h"
 
 #include <gmock/gmock.h>
@@ -133,15 +134,6 @@ void expect_as_defined(std::size_t longest) {
 
 TEST(SuffixDraft, ProposesWhatIsDefinedOfEveryTextOverThreeLetters) { expect_as_defined(7); }
 TEST(SuffixDraftSlow, ProposesWhatIsDefinedOfEveryTextOverThreeLetters) { expect_as_defined(9); }
-
-std::vector<Token> random_text(int length, std::uint32_t letters, std::uint32_t seed) {
-  std::vector<Token> text;
-  for (int i = 0; i < length; ++i) {
-    seed = seed * 1664525U + 1013904223U;
-    text.push_back(static_cast<Token>((seed >> 16) % letters));
-  }
-  return text;
-}
 
 TEST(SuffixDraft, ProposesWhatIsDefinedOfLongerTexts) {
   for (const SuffixSettings& settings : some_settings()) {

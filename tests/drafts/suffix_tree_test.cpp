@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "ref/drafts/suffix_tree.h"
+#include "tests/drafts/texts.h"
 #include "tests/sanitized.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <cstdio>
-#include <functional>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -120,15 +118,6 @@ TEST(SuffixTreeSlow, CountsEverySubstringOfEveryTextOverThreeLetters) {
   expect_exact(11, {64}, {0, separator, 1});
 }
 
-std::vector<Token> random_text(int length, std::uint32_t letters, std::uint32_t seed) {
-  std::vector<Token> text;
-  for (int i = 0; i < length; ++i) {
-    seed = seed * 1664525U + 1013904223U;
-    text.push_back(static_cast<Token>((seed >> 16) % letters));
-  }
-  return text;
-}
-
 /// As a program repeats itself: pieces of what was written before, and now and then something new.
 std::vector<Token> copied_text(int length, std::uint32_t seed) {
   std::vector<Token> text = random_text(64, 1000, seed);
@@ -141,12 +130,6 @@ std::vector<Token> copied_text(int length, std::uint32_t seed) {
     text.push_back(random[2] % 1000);
   }
   text.resize(static_cast<std::size_t>(length));
-  return text;
-}
-
-std::vector<Token> periodic_text(int length, int period) {
-  std::vector<Token> text;
-  for (int i = 0; i < length; ++i) text.push_back(i % period);
   return text;
 }
 
@@ -212,34 +195,17 @@ TEST(SuffixTree, ForgetsEverythingWhenItIsCleared) {
   EXPECT_EQ(tree.nodes(), tree_of(other, 8).nodes());
 }
 
-double microseconds_per_token(std::span<const Token> text) {
-  double best = 1e9;
-  for (int repeat = 0; repeat < 3; ++repeat) {
-    const auto start = std::chrono::steady_clock::now();
-    EXPECT_GT(tree_of(text, 64).nodes(), 1);
-    const std::chrono::duration<double, std::micro> passed = std::chrono::steady_clock::now() - start;
-    best = std::min(best, passed.count() / static_cast<double>(text.size()));
-  }
-  return best;
-}
-
 TEST(SuffixTreeSlow, TakesATimePerTokenThatDoesNotGrowWithTheText) {
   if (test::sanitized) GTEST_SKIP() << "times are a sanitizer's";
-  struct Row {
-    const char* name;
-    std::function<std::vector<Token>(int)> text;
+  const auto build = [](const Text& text) { EXPECT_GT(tree_of(text, 64).nodes(), 1); };
+  const auto random = [](std::uint32_t vocabulary) {
+    return [vocabulary](int length) { return random_text(length, vocabulary); };
   };
-  const Row rows[] = {{"random, 2 letters", [](int length) { return random_text(length, 2, 1); }},
-                      {"random, 30000 letters", [](int length) { return random_text(length, 30'000, 1); }},
-                      {"period 5", [](int length) { return periodic_text(length, 5); }},
-                      {"fibonacci", [](int length) { return fibonacci_text(length); }},
-                      {"copied", [](int length) { return copied_text(length, 1); }}};
-  for (const Row& row : rows) {
-    const double shorter = microseconds_per_token(row.text(32'768));
-    const double longer = microseconds_per_token(row.text(131'072));
-    std::printf("%s: %.2f and %.2f us per token\n", row.name, shorter, longer);
-    EXPECT_LT(longer, 8 * shorter + 1) << row.name;
-  }
+  expect_time_per_token_not_to_grow("random, 2 letters", random(2), build);
+  expect_time_per_token_not_to_grow("random, 30000 letters", random(30'000), build);
+  expect_time_per_token_not_to_grow("period 5", [](int length) { return periodic_text(length, 5); }, build);
+  expect_time_per_token_not_to_grow("fibonacci", fibonacci_text, build);
+  expect_time_per_token_not_to_grow("copied", [](int length) { return copied_text(length, 1); }, build);
 }
 
 }  // namespace
