@@ -223,7 +223,7 @@ Exit chat(const ChatOptions& options) {
   Request longest;
   longest.prompt = {0};
   longest.max_new_tokens = common.max_new_tokens;
-  refuse_shortage(files, std::span(&options.draft, 1), load_options, longest, common.draft_max);
+  refuse_shortage(files, std::span(&options.draft, 1), load_options, longest, common.draft_max.number);
   Engine engine(files, load_options);
   const Gate gate = engine.gate(options.draft);
   if (gate != Gate::open && gate != Gate::no_draft) {

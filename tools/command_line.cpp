@@ -198,6 +198,25 @@ Option& Command::option(const std::string& names, ByteCount& value, const std::s
   return option;
 }
 
+Option& Command::option(const std::string& names, NumberOrAuto& value, const std::string& help) {
+  const auto read_number = [most = value.most](const std::string& text, int& number) {
+    if (text == "auto") number = NumberOrAuto::automatic;
+    return text == "auto" ||
+           (read_integer(text, number) && text == fmt::format("{}", number) && number >= 1 && number <= most);
+  };
+  const auto read = [&value, read_number](const Texts& texts) { return read_number(texts.at(0), value.number); };
+  const auto shown = [&value] {
+    return value.number == NumberOrAuto::automatic ? std::string("auto") : fmt::format("{}", value.number);
+  };
+  Option& option = add(names, "N|auto", read, shown, help);
+  option.parser_->check([read_number, most = value.most](const std::string& text) {
+    int ignored = 0;
+    if (read_number(text, ignored)) return std::string();
+    return fmt::format("{} is not a whole number from 1 to {}, nor the word auto", in_quotes(text), most);
+  });
+  return option;
+}
+
 Option& Command::option(const std::string& names, float& value, const std::string& help) {
   const auto read = [&value](const Texts& texts) { return read_real(texts.at(0), value); };
   return add(names, "X", read, [&value] { return fmt::format("{:g}", value); }, help);

@@ -23,6 +23,13 @@ struct ByteCount {
   std::uint64_t bytes = 0;
 };
 
+/// A number from 1 to `most`, or the word "auto".
+struct NumberOrAuto {
+  static constexpr int automatic = -1;
+  int number = 0;
+  int most = 0;
+};
+
 /// Exit codes of the command.
 enum class Exit : int { pass = 0, divergence = 1, undecided = 2, bad_input = 3 };
 
@@ -85,6 +92,7 @@ class Command {
   Option& option(const std::string& names, int& value, const std::string& help);
   Option& option(const std::string& names, std::uint64_t& value, const std::string& help);
   Option& option(const std::string& names, ByteCount& value, const std::string& help);
+  Option& option(const std::string& names, NumberOrAuto& value, const std::string& help);
   Option& option(const std::string& names, float& value, const std::string& help);
   Option& option(const std::string& names, double& value, const std::string& help);
   Option& option(const std::string& names, std::optional<std::int64_t>& value, const std::string& help);

@@ -96,7 +96,7 @@ nlohmann::ordered_json json_of(const GenerateOptions& options, const Engine& eng
       {"reused", trace.reused},
       {"tokens", trace.output},
       {"finish", name_of(trace.finish)},
-      {"statistics", statistics_json(trace)},
+      {"statistics", statistics_json(trace, options.draft)},
   };
   if (const auto& shift = trace.request.context_shift) {
     const int read = static_cast<int>(trace.request.prompt.size() + trace.output.size()) - 1;
@@ -177,7 +177,7 @@ Exit generate(const GenerateOptions& options) {
   Progress progress(common.quiet);
   LoadOptions load_options = layout_of(common.load_options);
   load_options.observer = progress.observer();
-  refuse_shortage(files, std::span(&options.draft, 1), load_options, request, common.draft_max, traced.asked());
+  refuse_shortage(files, std::span(&options.draft, 1), load_options, request, common.draft_max.number, traced.asked());
   Engine engine(files, load_options);
   if (const std::string why = request_error(request, engine.target()); !why.empty()) throw Error(why);
   const Gate gate = engine.gate(options.draft, options.logprobs && options.gate == "seed");
@@ -207,7 +207,7 @@ Exit generate(const GenerateOptions& options) {
 
   if (options.logprobs && !silent) print_logprobs(trace);
   if (options.statistics) {
-    fmt::print(stderr, "{}", statistics_text(trace, gate));
+    fmt::print(stderr, "{}", statistics_text(trace, gate, options.draft));
     if (saved) {
       fmt::print(stderr, "{} of {} prompt positions came from the prefix cache\n", trace.reused,
                  trace.request.prompt.size());

@@ -136,9 +136,11 @@ void add_decoding_options(Command& command, CommonOptions& options) {
   add_threads_option(command, options.threads);
 }
 
-void add_draft_max_option(Command& command, int& draft_max) {
-  command.option("--draft-max", draft_max, "draft tokens per round, at most; left out: as the draft prefers")
-      .range(1, 1024);
+void add_draft_max_option(Command& command, NumberOrAuto& draft_max) {
+  static_assert(NumberOrAuto::automatic == Execution::draft_max_auto);
+  command.option("--draft-max", draft_max,
+                 "draft tokens per round, at most; auto: as many as pay, by the measured costs of passes and by what "
+                 "was accepted; left out: as the draft prefers");
 }
 
 void add_context_shift_option(Command& command, std::vector<int>& context_shift) {
@@ -152,8 +154,11 @@ void add_context_shift_option(Command& command, std::vector<int>& context_shift)
 
 void add_verification_option(Command& command, std::string& verification) {
   command.group("Speculative decoding");
-  command.option("--verify", verification, "all draft tokens in one pass of the target, or one pass for each")
-      .choices({"batched", "serial"})
+  command
+      .option("--verify", verification,
+              "all draft tokens in one pass of the target; or one pass for each; or in one pass, and the accepted ones "
+              "once more where one was rejected")
+      .choices({"batched", "serial", "redecode"})
       .show_default();
 }
 
@@ -256,9 +261,15 @@ Request make_request(const CommonOptions& options, const Checkpoint& files, cons
   return request;
 }
 
+int fixed_draft_max(const CommonOptions& options) {
+  if (options.draft_max.number != NumberOrAuto::automatic) return options.draft_max.number;
+  throw Error("--draft-max auto depends on measured times, and a proof has to be repeatable; give a number, or leave it "
+              "out");
+}
+
 Execution execution_of(const CommonOptions& options) {
-  return {.draft_max = options.draft_max,
-          .verification = options.verification == "serial" ? Verification::serial : Verification::batched};
+  return {.draft_max = options.draft_max.number,
+          .verification = verification_by_name(options.verification)};
 }
 
 bool is_standard_output(const std::string& path) {

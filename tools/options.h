@@ -38,7 +38,7 @@ struct CommonOptions {
   std::string verification = "batched";
   LayoutOptions load_options;
   int threads = 0;    // 0: all of the machine's
-  int draft_max = 0;  // 0: the draft's own default
+  NumberOrAuto draft_max = {.most = 1024};  // 0: the draft's own default
   std::string json_file;
   bool quiet = false;
 };
@@ -66,10 +66,10 @@ void add_one_draft_option(Command& command, std::string& draft);
 /// --draft of a command that takes several and needs at least one.
 void add_drafts_option(Command& command, std::vector<std::string>& drafts);
 /// --draft-max.
-void add_draft_max_option(Command& command, int& draft_max);
+void add_draft_max_option(Command& command, NumberOrAuto& draft_max);
 /// --context-shift.
 void add_context_shift_option(Command& command, std::vector<int>& context_shift);
-/// --verify: all draft tokens in one verification pass, or one pass after the other.
+/// --verify: how proposals are verified.
 void add_verification_option(Command& command, std::string& verification);
 
 /// --json and --quiet.
@@ -101,6 +101,9 @@ std::unique_ptr<Tokenizer> tokenizer_to_write(const CommonOptions& options, cons
 /// Reads and checks the prompt and the stop tokens. Throws Error naming option or file. `tokenizer`: the one of
 /// tokenizer_to_read.
 Request make_request(const CommonOptions& options, const Checkpoint& files, const Tokenizer* tokenizer);
+
+/// Returns --draft-max, 0 when it was left out. Throws Error when it is "auto": for proofs, which have to be repeatable.
+int fixed_draft_max(const CommonOptions& options);
 
 /// --draft-max and --verify.
 Execution execution_of(const CommonOptions& options);

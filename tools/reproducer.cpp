@@ -188,8 +188,7 @@ Variation variation_in(const Json& json) {
   v.kernels = json.at("kernels").string();
   v.threads = count_in(json.at("threads"), 1, 1024);
   v.prefill_chunk = count_in(json.at("prefill_chunk"));
-  v.verification = one_of(json.at("verification"), {"batched", "serial"}) == "batched" ? Verification::batched
-                                                                                        : Verification::serial;
+  v.verification = verification_by_name(one_of(json.at("verification"), {"batched", "serial", "redecode"}));
   return v;
 }
 

@@ -3,9 +3,33 @@
 
 #include <fmt/format.h>
 
+#include "ref/drafts/draft_spec.h"
+#include "ref/drafts/drafts.h"
+
 namespace draftproof {
 
-std::string statistics_text(const Trace& trace, Gate gate) {
+namespace {
+
+/// The name of every stage that has statistics.
+std::vector<std::string> stage_names(const std::string& draft, std::size_t stages) {
+  std::vector<std::string> names;
+  const DraftSpec spec = parse_draft_spec(draft);
+  for (std::size_t i = 0; i < stages; ++i) names.push_back(spec.stages.at(i).name_with(spec.stages.at(i).path));
+  return names;
+}
+
+}  // namespace
+
+std::string accepted_by_depth_text(const StageStatistics& stage) {
+  std::string text;
+  for (std::size_t depth = 0; depth < stage.drafted_by_depth.size(); ++depth) {
+    text += fmt::format("{}{:.2f}", depth == 0 ? "" : " ",
+                        static_cast<double>(stage.accepted_by_depth[depth]) / stage.drafted_by_depth[depth]);
+  }
+  return text;
+}
+
+std::string statistics_text(const Trace& trace, Gate gate, const std::string& draft) {
   const Statistics& s = trace.statistics;
   const double seconds = s.decode_seconds();
   std::string text = fmt::format("{} tokens in {} rounds, {:.2f} tokens per round, {:.1f} tokens/s, finished by {}\n",
@@ -15,10 +39,20 @@ std::string statistics_text(const Trace& trace, Gate gate) {
   if (gate != Gate::open) return text + fmt::format("speculation is off: {}\n", name_of(gate));
   text += fmt::format(
       "{} draft tokens verified, {} accepted: acceptance rate {:.3f}, mean accepted length {:.2f}\n"
-      "{} rounds with draft tokens ({} batched, {} serial): {} with a rejection, {} all accepted\n"
-      "target {:.1f} ms, draft {:.1f} ms, acceptance rule {:.1f} ms, prefill {:.1f} ms\n",
+      "{} rounds with draft tokens ({} batched, {} serial): {} with a rejection, {} all accepted{}\n"
+      "target {:.1f} ms, draft {:.1f} ms (observing {:.1f} ms), acceptance rule {:.1f} ms, prefill {:.1f} ms\n",
       s.drafted, s.accepted, s.acceptance(), s.average_accepted(), s.iterations, s.batched, s.serial, s.mismatches,
-      s.all_accepted, 1e3 * s.target_seconds, 1e3 * s.draft_seconds, 1e3 * s.validate_seconds, 1e3 * s.prompt_seconds);
+      s.all_accepted, s.redecoded > 0 ? fmt::format("; {} rows read again", s.redecoded) : "",
+      1e3 * s.target_seconds, 1e3 * s.draft_seconds, 1e3 * s.observe_seconds, 1e3 * s.validate_seconds,
+      1e3 * s.prompt_seconds);
+  const std::vector<StageStatistics> stages = statistics_by_stage(trace);
+  const std::vector<std::string> names = stage_names(draft, stages.size());
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const StageStatistics& stage = stages[i];
+    text += fmt::format("{}: {} drafts, {} of {} draft tokens accepted, {:.2f} tokens per draft", names[i],
+                        stage.drafts, stage.accepted, stage.drafted, stage.tokens_per_draft());
+    text += stage.drafts > 0 ? fmt::format("; accepted by depth {}\n", accepted_by_depth_text(stage)) : "\n";
+  }
   return text;
 }
 
@@ -26,9 +60,9 @@ std::string dumped(const nlohmann::ordered_json& json) {
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-nlohmann::ordered_json statistics_json(const Trace& trace) {
+nlohmann::ordered_json statistics_json(const Trace& trace, const std::string& draft) {
   const Statistics& s = trace.statistics;
-  return {
+  nlohmann::ordered_json json = {
       {"rounds", s.rounds},
       {"iterations", s.iterations},
       {"drafted", s.drafted},
@@ -37,14 +71,30 @@ nlohmann::ordered_json statistics_json(const Trace& trace) {
       {"all_accepted", s.all_accepted},
       {"batched", s.batched},
       {"serial", s.serial},
+      {"redecoded", s.redecoded},
       {"acceptance_rate", s.acceptance()},
       {"mean_accepted", s.average_accepted()},
       {"tokens_per_round", trace.tokens_per_round()},
       {"target_seconds", s.target_seconds},
       {"draft_seconds", s.draft_seconds},
+      {"observe_seconds", s.observe_seconds},
       {"validate_seconds", s.validate_seconds},
       {"prompt_seconds", s.prompt_seconds},
+      {"drafters", nlohmann::ordered_json::array()},
   };
+  const std::vector<StageStatistics> stages = statistics_by_stage(trace);
+  const std::vector<std::string> names = stage_names(draft, stages.size());
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const StageStatistics& stage = stages[i];
+    json["drafters"].push_back({{"draft", names[i]},
+                                {"drafts", stage.drafts},
+                                {"drafted", stage.drafted},
+                                {"accepted", stage.accepted},
+                                {"tokens_per_draft", stage.tokens_per_draft()},
+                                {"drafted_by_depth", stage.drafted_by_depth},
+                                {"accepted_by_depth", stage.accepted_by_depth}});
+  }
+  return json;
 }
 
 }  // namespace draftproof

@@ -10,8 +10,12 @@
 
 namespace draftproof {
 
-std::string statistics_text(const Trace& trace, Gate gate);
-nlohmann::ordered_json statistics_json(const Trace& trace);
+/// `draft`: its name; the stages of several are shown one by one.
+std::string statistics_text(const Trace& trace, Gate gate, const std::string& draft);
+nlohmann::ordered_json statistics_json(const Trace& trace, const std::string& draft);
+
+/// The shares of draft tokens that became output, by depth, among the rounds that had one there: "0.91 0.83 0.71".
+std::string accepted_by_depth_text(const StageStatistics& stage);
 
 /// Returns the JSON indented, with a newline at its end. File names need not be UTF-8: other bytes become U+FFFD.
 std::string dumped(const nlohmann::ordered_json& json);

@@ -221,7 +221,7 @@ void time_decoding(EngineSubject& subject, const Request& request, const VerifyO
     for (std::size_t i = 0; i < names.size(); ++i) {
       Variation variation;
       variation.draft = names[i];
-      variation.draft_max = options.common.draft_max;
+      variation.draft_max = fixed_draft_max(options.common);
       variation.rule = &rule;
       variation.kernels = kernels;
       variation.threads = threads_of(options.common);
@@ -312,11 +312,11 @@ VerifyCommand::VerifyCommand(const VerifyOptions& options)
                 .drafts = options.drafts,
                 .draft_tokens = {},
                 .trees = !trace_files_.asked(),
-                .draft_max = common_.draft_max,
+                .draft_max = fixed_draft_max(common_),
                 .rule = &rule_,
                 .request = request_},
       subject_(model_files_, load_options(), interrupted_, trace_files_.asked()) {
-  refuse_shortage(model_files_, options_.drafts, load_options(), request_, common_.draft_max, trace_files_.asked());
+  refuse_shortage(model_files_, options_.drafts, load_options(), request_, question_.draft_max, trace_files_.asked());
   first_.rule = &rule_;
   first_.kernels = question_.tables.front();
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ref/drafts/chain.h"
 #include "ref/drafts/model_draft.h"
 #include "zoo/parts.h"
 
@@ -195,6 +196,17 @@ std::unique_ptr<Draft> made(Model& model, int capacity, int draft_max) {
 
 std::unique_ptr<Draft> variable_length(Model& m, int capacity, int draft_max) {
   return made<VariableLength>(m, capacity, draft_max);
+}
+/// With costs at which a rejection or two turn the decision.
+std::unique_ptr<Draft> tuned_length(Model& m, int capacity, int draft_max) {
+  DraftCosts costs{.verify = {1}, .draft = {{0}}};
+  for (int n = 1; n <= std::max(1, draft_max); ++n) {
+    costs.verify.push_back(1 + 0.1 * n);
+    costs.draft[0].push_back(0.3 * n);
+  }
+  std::vector<std::unique_ptr<Draft>> stages;
+  stages.push_back(std::make_unique<ModelDraft>(m, capacity, draft_max));
+  return std::make_unique<ChainDraft>(std::move(stages), Tuner(std::move(costs)));
 }
 std::unique_ptr<Draft> proposes_the_best(Model& m, int capacity, int draft_max) {
   return made<ProposesTheBest>(m, capacity, draft_max);

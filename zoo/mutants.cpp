@@ -366,6 +366,8 @@ const Mutant controls[] = {
      {.draft = constant}},
     {"N07", "variable length", "D1", "vllm-project/vllm #39273", Harm::none,
      "a varying number of draft tokens, often none", {}, {.draft = variable_length}},
+    {"N18", "tuned length", "D1", "", Harm::none,
+     "the number of draft tokens depends on how many were accepted in the rounds before", {}, {.draft = tuned_length}},
     {"N06b", "wrong vocabulary", "D1", "sgl-project/sglang #24051", Harm::none,
      "the draft's token ids are off by one: hardly one is accepted", {}, {.draft = proposes_the_neighbor}},
     {"N16", "draft with memory", "D1", "", Harm::none,

@@ -90,6 +90,7 @@ std::unique_ptr<RandomSource> keyed_by_place(RandomSource& sound, int place);
 // Drafts over a model that must outlive them; the first is part of every trial. All but the last three are sound.
 using NewDraft = std::unique_ptr<Draft> (*)(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> variable_length(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> tuned_length(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> proposes_the_best(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> hotter_and_narrower(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> stops_when_unsure(Model& model, int capacity, int draft_max);

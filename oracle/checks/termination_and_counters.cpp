@@ -11,7 +11,8 @@ std::string counts_of(const Statistics& s) {
   const std::pair<const char*, int> counts[] = {{"rounds", s.rounds},         {"iterations", s.iterations},
                                                 {"drafted", s.drafted},       {"accepted", s.accepted},
                                                 {"mismatches", s.mismatches}, {"all accepted", s.all_accepted},
-                                                {"batched", s.batched},       {"serial", s.serial}};
+                                                {"batched", s.batched},       {"serial", s.serial},
+                                                {"redecoded", s.redecoded}};
   std::string text;
   for (const auto& [name, count] : counts) text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + name;
   return text;

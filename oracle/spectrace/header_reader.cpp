@@ -94,10 +94,10 @@ Sampling sampling_of(const Json& line) {
 }
 
 Verification verification_of(const Json& value) {
-  for (const Verification verification : {Verification::batched, Verification::serial}) {
+  for (const Verification verification : all_verifications) {
     if (value.string() == name_of(verification)) return verification;
   }
-  value.fail("must be batched or serial, but is " + in_quotes(value.string()));
+  value.fail("must be batched, serial or redecode, but is " + in_quotes(value.string()));
 }
 
 /// Returns whether logprobs are of the distribution that tokens are drawn from.

@@ -220,7 +220,7 @@ void Replayer::count(Sequence& sequence, const Step& step) {
   counts.accepted += accepted;
   ++(step.accepted == draft_tokens ? counts.all_accepted : counts.mismatches);
   if (const auto& verification = sequence.opening.verification) {
-    ++(*verification == Verification::batched ? counts.batched : counts.serial);
+    ++(*verification == Verification::serial ? counts.serial : counts.batched);
   }
   report_.examined.accepted += accepted;
 }

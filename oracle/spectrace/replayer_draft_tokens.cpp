@@ -54,7 +54,7 @@ void Replayer::expect_shape(const Sequence& sequence, const Step& step) {
         [&] { return std::string(name_of(step.next_from)); });
   }
   if (const auto& verification = sequence.opening.verification) {
-    const bool batched = *verification == Verification::batched;
+    const bool batched = *verification != Verification::serial;
     expect_equal("width", "rows of the verification pass are",
                  batched ? drafted + 1 : step.accepted + std::int64_t{1}, std::int64_t{step.width});
   }

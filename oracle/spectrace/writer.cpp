@@ -190,7 +190,7 @@ void Writer::add_round(const Trace& trace) {
   REQUIRE(round.proposal.is_chain(), "a trace states chains of draft tokens");
   REQUIRE(round.proposal.drawn_from.size() == draft_tokens.size() && round.rows.size() == accepted + 1,
           "the round is recorded with its rows");
-  const bool batched = trace.execution.verification == Verification::batched;
+  const bool batched = trace.execution.verification != Verification::serial;
   const NextFrom next_from = accepted == draft_tokens.size()     ? NextFrom::bonus
                              : rule_ == AcceptanceRule::matching ? NextFrom::target
                                                                  : NextFrom::residual;

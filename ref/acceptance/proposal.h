@@ -21,6 +21,7 @@ struct Proposal {
   std::vector<Token> tokens;
   std::vector<Distribution> drawn_from;  // one per token
   std::vector<int> depths = {};          // ancestors of each draft token; empty for a chain, where it is 0, 1, 2, ...
+  int stage = 0;                         // of several drafts that are asked in order, the one that proposed it
 
   int size() const noexcept { return static_cast<int>(tokens.size()); }
   bool is_chain() const noexcept { return depths.empty(); }
@@ -67,6 +68,8 @@ class ProposalBuilder {
 
   /// Shortens the branch to its first `depth` draft tokens; the next draft token starts another branch there.
   void rewind_to(int depth);
+  /// Records which of several drafts has proposed.
+  void by_stage(int stage) noexcept { proposal_.stage = stage; }
   /// Returns the draft tokens of the current branch.
   std::span<const Token> branch() const noexcept { return branch_; }
   /// Whether this token is a draft token after `branch`, a prefix of the current branch.

@@ -9,7 +9,7 @@
 #include "kernels/threads.h"
 #include "ref/acceptance/random_source.h"
 #include "ref/base/error.h"
-#include "ref/drafts/chain.h"
+#include "ref/decoding/draft_costs.h"
 #include "ref/drafts/none.h"
 #include "ref/models/dflash.h"
 #include "ref/models/models.h"
@@ -53,6 +53,9 @@ namespace {
 
 /// The draft tokens of a round that memory is counted for.
 int counted_draft_max(int draft_max) { return draft_max > 0 ? draft_max : 16; }
+
+/// The most draft tokens of a round that a tuner chooses from.
+int tuned_draft_max(const Model& target) { return std::clamp(target.context() - 2, 1, counted_draft_max(0)); }
 
 const Checkpoint* files_of(const DraftStage& stage, ModelFiles& files) {
   return stage.kind->takes_path == TakesPath::required ? &files.draft(stage.path) : &files.target();
@@ -115,7 +118,7 @@ Engine::Engine(ModelFiles& files, LoadOptions load_options)
       target_(load_model(files.target(), load_options_)),
       serial_(std::make_unique<SerialModel>(*target_)) {}
 
-const Engine::LoadedDraft& Engine::load(const std::string& draft) {
+Engine::LoadedDraft& Engine::load(const std::string& draft) {
   const auto known = drafts_.find(draft);
   if (known != drafts_.end()) return known->second;
   const DraftSpec spec = parse_draft_spec(draft);
@@ -131,12 +134,12 @@ const Engine::LoadedDraft& Engine::load(const std::string& draft) {
   if (draftproof::gate(loaded.question) == Gate::open) {
     loaded.need = draft_need(spec, files_, need_, load_options_);
     refuse(draft, loaded.need.total(0));
-    std::vector<std::unique_ptr<Drafter>> stages;
+    std::vector<std::shared_ptr<Drafter>> stages;
     for (const DraftStage& stage : spec.stages) {
       stages.push_back(stage.kind->load(stage, files_of(stage, files_), *target_, load_options_));
     }
-    if (stages.size() == 1) loaded.drafter = std::move(stages.front());
-    else loaded.drafter = std::make_unique<ChainDrafter>(std::move(stages));
+    loaded.drafter = stages.size() == 1 ? stages.front() : std::make_shared<ChainDrafter>(stages);
+    loaded.tuned = std::make_unique<ChainDrafter>(std::move(stages));
   }
   return drafts_.emplace(draft, std::move(loaded)).first->second;
 }
@@ -145,6 +148,18 @@ Gate Engine::gate(const std::string& draft, bool logprobs) {
   GateQuestion question = load(draft).question;
   question.logprobs = logprobs;
   return draftproof::gate(question);
+}
+
+const DraftCosts& Engine::costs(LoadedDraft& draft, const Execution& execution, const Sampling& sampling) {
+  const auto same = [&](const MeasuredCosts& measured) {
+    return measured.verification == execution.verification && measured.sampling == sampling;
+  };
+  if (const auto known = std::ranges::find_if(draft.costs, same); known != draft.costs.end()) return known->costs;
+  DraftCosts costs;
+  with_workers([&] {
+    costs = measure_draft_costs(target(execution), draft.tuned->stages(), tuned_draft_max(*target_), sampling);
+  });
+  return draft.costs.emplace_back(MeasuredCosts{execution.verification, sampling, std::move(costs)}).costs;
 }
 
 Drafter* Engine::drafter(const std::string& draft) {
@@ -166,9 +181,17 @@ Engine::Opened Engine::open(Request request, const Execution& asked, const std::
   Execution execution = asked;
   Opened opened;
   opened.cost = {need_.cache_fixed, need_.cache_per_position};
-  Drafter* const shared = drafter(draft);
+  const bool tuned = execution.draft_max == Execution::draft_max_auto;
+  if (tuned) execution.draft_max = 0;
+  Drafter* shared = drafter(draft);
   if (shared != nullptr) {
-    opened.draft = shared->open(request.positions(), execution.draft_max);
+    if (tuned) {
+      LoadedDraft& loaded = load(draft);
+      shared = loaded.tuned.get();
+      opened.draft = loaded.tuned->open_tuned(request.positions(), costs(loaded, execution, request.sampling));
+    } else {
+      opened.draft = shared->open(request.positions(), execution.draft_max);
+    }
     if (const std::string why = request_error(request, *opened.draft); !why.empty()) throw Error(draft + ": " + why);
     opened.cost.fixed += load(draft).need.cache_fixed;
     opened.cost.per_position += load(draft).need.cache_per_position;
@@ -201,6 +224,9 @@ Trace Engine::decode(Request request, const Execution& execution, const std::str
   opened.sequence->watch(watch, cancelled);
   with_workers([&] { decode_alone(*opened.sequence, {}, prefixes); });
   Trace trace = std::move(*opened.sequence).trace();
+  if (speculative && execution.draft_max == Execution::draft_max_auto) {
+    trace.costs = costs(load(draft), execution, trace.request.sampling);
+  }
   sign(trace);
   return trace;
 }

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -17,6 +18,7 @@
 #include "ref/decoding/model_files.h"
 #include "ref/decoding/prefix_file.h"
 #include "ref/decoding/scheduler.h"
+#include "ref/drafts/chain.h"
 #include "ref/drafts/drafts.h"
 #include "ref/models/weight_loader.h"
 #include "ref/models/memory.h"
@@ -63,7 +65,7 @@ class Engine {
   Gate gate(const std::string& draft, bool logprobs = false);
 
   /// Decodes a request to its end, speculatively when the gate is open. With `draft_max` 0 the draft chooses how many
-  /// tokens it proposes. `stop`: ends the text beside the stop tokens. `prefixes`: what was read before, and receives
+  /// tokens it proposes; with draft_max_auto a tuner does, by costs that are measured when they are first needed. `stop`: ends the text beside the stop tokens. `prefixes`: what was read before, and receives
   /// what is read now. Throws Error when the request does not fit.
   Trace decode(Request request, const Execution& execution, const std::string& draft, const Rule& rule,
                RandomSource& random, Recording recording = Recording::counts, const RoundCallback& watch = {},
@@ -96,12 +98,21 @@ class Engine {
   std::uint64_t cache_budget(std::span<const std::string> drafts, int rows_per_pass, int positions);
 
  private:
+  struct MeasuredCosts {
+    Verification verification;
+    Sampling sampling;
+    DraftCosts costs;
+  };
   struct LoadedDraft {
     GateQuestion question;
-    std::unique_ptr<Drafter> drafter;
+    std::shared_ptr<Drafter> drafter;
+    std::unique_ptr<ChainDrafter> tuned;  // the same stages, for drafts with a tuner
+    std::deque<MeasuredCosts> costs;
     MemoryNeed need;
   };
-  const LoadedDraft& load(const std::string& draft);
+  LoadedDraft& load(const std::string& draft);
+  /// Measured when they are first asked for.
+  const DraftCosts& costs(LoadedDraft& draft, const Execution& execution, const Sampling& sampling);
   /// The draft's weights; nullptr when the gate is closed.
   Drafter* drafter(const std::string& draft);
 

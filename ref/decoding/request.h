@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "ref/acceptance/sampling.h"
@@ -36,12 +37,19 @@ struct Request {
   }
 };
 
-/// How a proposal is verified: all rows in one pass, or row by row. Both give equal bits.
-enum class Verification : std::uint8_t { batched, serial };
+/// How a proposal is verified: all rows in one pass; row by row; or all rows in one pass that is rolled back when a draft
+/// token was rejected, after which the accepted ones are read again (what engines do whose caches cannot keep a part of
+/// a pass). All give equal bits.
+enum class Verification : std::uint8_t { batched, serial, redecode };
+inline constexpr Verification all_verifications[] = {Verification::batched, Verification::serial,
+                                                     Verification::redecode};
 const char* name_of(Verification verification) noexcept;
+/// Of a name in all_verifications.
+Verification verification_by_name(std::string_view name);
 
 struct Execution {
-  int draft_max = 0;      // most draft tokens per round; the draft may propose fewer
+  static constexpr int draft_max_auto = -1;  // the tuner chooses the length of every proposal
+  int draft_max = 0;      // most draft tokens per round, of which the draft may propose fewer; 0: the draft's default
   int prefill_chunk = 0;  // most prompt rows per prefill pass; 0: the default
   Verification verification = Verification::batched;
 

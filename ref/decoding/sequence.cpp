@@ -327,6 +327,7 @@ std::optional<ObserveJob> Sequence::absorb(const SegmentOutput& output, double s
       }
       features = features_;
     }
+    if (trace_.execution.verification == Verification::redecode) redecode(scratch);
     return ObserveJob{&with_.draft, committed_, features};
   } catch (...) {
     fail(std::current_exception());
@@ -364,6 +365,17 @@ void Sequence::judge(const SegmentOutput& output, SequenceScratch& scratch) {
   }
 }
 
+/// Rolls the pass back, and reads the kept rows again, if there are others.
+void Sequence::redecode(SequenceScratch& scratch) {
+  if (kept_rows_.size() == tokens_.size()) return;
+  const Stopwatch watch(trace_.statistics.target_seconds);
+  const int rows = static_cast<int>(committed_.size());
+  transaction_.reset();
+  transaction_.emplace(cache_->begin(rows));
+  forward_alone(with_.target, {.cache = cache_.get(), .tokens = committed_, .logits_from = rows}, scratch.again);
+  depths_.clear();
+}
+
 /// Sets the emitted tokens: the accepted draft tokens and the target's token, cut after the first that ends the text.
 void Sequence::emit() {
   std::vector<Token>& emitted = round_.emitted;
@@ -382,6 +394,7 @@ void Sequence::emit() {
 
 void Sequence::commit(const ObserveJob& observed, double seconds, SequenceScratch& scratch) {
   add_seconds(&Statistics::draft_seconds, seconds);
+  if (is_round_) trace_.statistics.observe_seconds += seconds;
   if (observed.error) {
     fail(observed.error);
     return;
@@ -416,6 +429,8 @@ void Sequence::record() {
     statistics.accepted += round_.accepted;
     ++(round_.all_accepted() ? statistics.all_accepted : statistics.mismatches);
     ++(trace_.execution.verification == Verification::serial ? statistics.serial : statistics.batched);
+    const bool again = trace_.execution.verification == Verification::redecode && kept_rows_.size() < tokens_.size();
+    if (again) statistics.redecoded += static_cast<int>(kept_rows_.size());
   }
   trace_.rounds.push_back(std::move(round_));
   note_end();

@@ -63,6 +63,7 @@ struct Collaborators {
 struct SequenceScratch {
   Sampler sampler;
   Distribution row;  // the target distribution read last
+  Outputs again;     // of rows that are read again
 };
 
 /// The caches of a sequence by their names in a prefix cache; empty when the draft keeps the text in a way of its own.
@@ -128,6 +129,7 @@ class Sequence {
   void begin_round(SequenceScratch& scratch);
   void judge(const SegmentOutput& output, SequenceScratch& scratch);
   void emit();
+  void redecode(SequenceScratch& scratch);
   void record();
   void call_back(SequenceScratch& scratch);
   void finish_if_due();

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "ref/base/require.h"
+
 namespace draftproof {
 
 bool Request::stops_at(Token token) const noexcept {
@@ -10,7 +12,15 @@ bool Request::stops_at(Token token) const noexcept {
 }
 
 const char* name_of(Verification verification) noexcept {
-  return verification == Verification::batched ? "batched" : "serial";
+  constexpr const char* names[] = {"batched", "serial", "redecode"};
+  return names[static_cast<std::size_t>(verification)];
+}
+
+Verification verification_by_name(std::string_view name) {
+  const auto* const found =
+      std::ranges::find_if(all_verifications, [&](Verification one) { return name == name_of(one); });
+  REQUIRE(found != std::end(all_verifications), "the name is one of the list");
+  return *found;
 }
 
 const char* name_of(Finish finish) noexcept {
@@ -33,9 +43,35 @@ Statistics recounted(const Trace& trace) {
     counts.drafted += draft_tokens;
     counts.accepted += round.accepted;
     (round.all_accepted() ? counts.all_accepted : counts.mismatches) += 1;
-    (trace.execution.verification == Verification::batched ? counts.batched : counts.serial) += 1;
+    (trace.execution.verification == Verification::serial ? counts.serial : counts.batched) += 1;
+    const int kept = static_cast<int>(round.emitted.size());
+    if (trace.execution.verification == Verification::redecode && kept <= draft_tokens) counts.redecoded += kept;
   }
   return counts;
+}
+
+std::vector<StageStatistics> statistics_by_stage(const Trace& trace) {
+  std::vector<StageStatistics> stages;
+  const auto count_at = [](std::vector<int>& counts, int depth) {
+    if (static_cast<int>(counts.size()) <= depth) counts.resize(static_cast<std::size_t>(depth) + 1);
+    ++counts[static_cast<std::size_t>(depth)];
+  };
+  for (const Round& round : trace.rounds) {
+    const Proposal& proposal = round.proposal;
+    if (proposal.size() == 0) continue;
+    const auto index = static_cast<std::size_t>(proposal.stage);
+    if (stages.size() <= index) stages.resize(index + 1);
+    StageStatistics& stage = stages[index];
+    ++stage.drafts;
+    stage.drafted += proposal.size();
+    stage.accepted += round.accepted;
+    int deepest = -1;
+    for (int node = 0; node < proposal.size(); ++node) deepest = std::max(deepest, proposal.depth(node));
+    for (int depth = 0; depth <= deepest; ++depth) count_at(stage.drafted_by_depth, depth);
+    for (int depth = 0; depth < round.accepted; ++depth) count_at(stage.accepted_by_depth, depth);
+    stage.accepted_by_depth.resize(stage.drafted_by_depth.size());
+  }
+  return stages;
 }
 
 }  // namespace draftproof

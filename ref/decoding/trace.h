@@ -13,6 +13,7 @@
 #include "ref/base/digest.h"
 #include "ref/base/token.h"
 #include "ref/decoding/request.h"
+#include "ref/drafts/tuner.h"
 
 namespace draftproof {
 
@@ -61,9 +62,11 @@ struct Statistics {
   int all_accepted = 0;  // iterations without a rejection on the path: iterations = mismatches + all_accepted
   int batched = 0;       // iterations verified in one pass
   int serial = 0;        // iterations verified row by row
+  int redecoded = 0;     // rows read again after a rejection
   double prompt_seconds = 0;    // target and draft, before the first round
   double target_seconds = 0;    // forward passes of the target
   double draft_seconds = 0;     // propose and observe
+  double observe_seconds = 0;   // of these, observe
   double validate_seconds = 0;  // distributions and acceptance rule
 
   double decode_seconds() const { return target_seconds + draft_seconds + validate_seconds; }  // without the prompt
@@ -76,6 +79,7 @@ struct Trace {
   Execution execution;   // draft_max is the draft's default when none was requested
   std::string kernels;   // kernel table and number of threads; empty and 0 for models without kernels (hash models)
   int threads = 0;
+  DraftCosts costs;      // by which a tuner chose the lengths of the proposals; empty without one
   int reused = 0;        // positions of the text that came from a prefix cache
   std::vector<Token> output;
   Finish finish = Finish::unfinished;
@@ -93,5 +97,20 @@ struct Trace {
 
 /// Recomputes the counts (not the times) from the rounds.
 Statistics recounted(const Trace& trace);
+
+/// What one of several drafts that are asked in order has proposed.
+struct StageStatistics {
+  int drafts = 0;                      // rounds with at least one of its draft tokens
+  int drafted = 0;                     // its draft tokens
+  int accepted = 0;                    // of these, the ones that became output
+  std::vector<int> drafted_by_depth;   // [depth]: rounds with a draft token at this depth
+  std::vector<int> accepted_by_depth;  // [depth]: of these, rounds in which one became output
+
+  /// Output tokens of a round with its draft tokens: vLLM's mean acceptance length. 1 without any.
+  double tokens_per_draft() const { return drafts == 0 ? 1 : 1 + static_cast<double>(accepted) / drafts; }
+};
+
+/// Of every stage up to the last that proposed anything. Their sums are the counts of Statistics.
+std::vector<StageStatistics> statistics_by_stage(const Trace& trace);
 
 }  // namespace draftproof

@@ -7,7 +7,8 @@
 
 namespace draftproof {
 
-ChainDraft::ChainDraft(std::vector<std::unique_ptr<Draft>> stages) : stages_(std::move(stages)) {
+ChainDraft::ChainDraft(std::vector<std::unique_ptr<Draft>> stages, std::optional<Tuner> tuner)
+    : stages_(std::move(stages)), tuner_(std::move(tuner)) {
   for (const auto& stage : stages_) {
     if (stage->reads_text_only()) {
       text_.push_back(static_cast<TextDraft*>(stage.get()));
@@ -28,9 +29,33 @@ std::span<const int> ChainDraft::taps() const {
   return network_ != nullptr ? network_->taps() : std::span<const int>();
 }
 
-Cache* ChainDraft::context() { return network_ != nullptr ? network_->context() : nullptr; }
+Cache* ChainDraft::context() {
+  if (network_ == nullptr) return nullptr;
+  read();
+  return network_->context();
+}
 
-void ChainDraft::observe_text(std::span<const Token> committed) {
+bool ChainDraft::room_for(std::span<const Token> committed) const noexcept {
+  return network_ == nullptr || unread_tokens_.size() + committed.size() <= max_chunk || unread_tokens_.empty();
+}
+
+void ChainDraft::read() const {
+  if (!has_unread()) return;
+  network_->observe(unread_tokens_, unread_features_);
+  was_read();
+}
+
+void ChainDraft::was_read() const {
+  unread_tokens_.clear();
+  unread_features_.clear();
+}
+
+/// Lets the stages that read the text only observe it, and keeps it for the other. There is room for it.
+void ChainDraft::keep(std::span<const Token> committed, std::span<const float> features) {
+  if (network_ != nullptr) {
+    unread_tokens_.reserve(unread_tokens_.size() + committed.size());
+    unread_features_.reserve(unread_features_.size() + features.size());
+  }
   std::size_t done = 0;
   try {
     for (; done < text_.size(); ++done) text_[done]->observe(committed, {});
@@ -38,32 +63,55 @@ void ChainDraft::observe_text(std::span<const Token> committed) {
     for (std::size_t i = 0; i < done; ++i) text_[i]->take_back(committed.size());
     throw;
   }
-}
-
-void ChainDraft::take_back(std::size_t count) {
-  for (TextDraft* const stage : text_) stage->take_back(count);
+  if (network_ != nullptr) {
+    unread_tokens_.insert(unread_tokens_.end(), committed.begin(), committed.end());
+    unread_features_.insert(unread_features_.end(), features.begin(), features.end());
+  }
+  if (!proposed_) return;
+  if (tuner_) {
+    for (const int stage : proposed_->silent) tuner_->nothing_proposed(stage);
+    const int accepted = std::min(static_cast<int>(committed.size()) - 1, proposed_->drafted);
+    tuner_->learn(proposed_->stage, proposed_->asked, proposed_->drafted, accepted);
+  }
+  proposed_.reset();
 }
 
 void ChainDraft::observe(std::span<const Token> committed, std::span<const float> features) {
-  observe_text(committed);
-  if (network_ == nullptr) return;
-  try {
-    network_->observe(committed, features);
-  } catch (...) {
-    take_back(committed.size());
-    throw;
+  if (!room_for(committed)) read();
+  keep(committed, features);
+}
+
+int ChainDraft::asked_of(std::size_t stage, int limit) const {
+  const int most = std::min(limit, stages_[stage]->draft_max());
+  return tuner_ && most > 0 ? tuner_->length(static_cast<int>(stage), most) : most;
+}
+
+/// Notes what a stage has proposed.
+void ChainDraft::note(std::size_t stage, int asked, ProposalBuilder& builder) {
+  if (builder.size() == 0) {
+    proposed_->silent.push_back(static_cast<int>(stage));
+    return;
   }
+  builder.by_stage(static_cast<int>(stage));
+  proposed_->stage = static_cast<int>(stage);
+  proposed_->asked = asked;
+  proposed_->drafted = builder.size();
 }
 
 void ChainDraft::propose(Token anchor, int limit, ProposalBuilder& builder) {
-  for (const auto& stage : stages_) {
-    const int most = std::min(limit, stage->draft_max());
-    if (most > 0) stage->propose(anchor, most, builder);
+  proposed_.emplace();
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    const int asked = asked_of(i, limit);
+    if (asked == 0) continue;
+    if (stages_[i].get() == network_) read();
+    stages_[i]->propose(anchor, asked, builder);
+    note(i, asked, builder);
     if (builder.size() > 0) return;
   }
 }
 
 void ChainDraft::forget() {
+  was_read();
   for (const auto& stage : stages_) stage->forget();
 }
 
@@ -72,6 +120,7 @@ void ChainDraft::skip(std::span<const Token> prefix) {
 }
 
 Fingerprint ChainDraft::digest() const {
+  read();
   Digest digest;
   for (const auto& stage : stages_) {
     const Fingerprint one = stage->digest();
@@ -81,62 +130,84 @@ Fingerprint ChainDraft::digest() const {
   return digest.value();
 }
 
-std::unique_ptr<Draft> ChainDrafter::open(int capacity, int draft_max) {
+std::vector<std::unique_ptr<Draft>> ChainDrafter::open_stages(int capacity, int draft_max) {
   std::vector<std::unique_ptr<Draft>> drafts;
   for (const auto& stage : stages_) drafts.push_back(stage->open(capacity, draft_max));
-  return std::make_unique<ChainDraft>(std::move(drafts));
+  return drafts;
+}
+
+std::unique_ptr<Draft> ChainDrafter::open(int capacity, int draft_max) {
+  return std::make_unique<ChainDraft>(open_stages(capacity, draft_max));
+}
+
+std::unique_ptr<Draft> ChainDrafter::open_tuned(int capacity, const DraftCosts& costs) {
+  const int draft_max = static_cast<int>(costs.verify.size()) - 1;
+  return std::make_unique<ChainDraft>(open_stages(capacity, draft_max), Tuner(costs));
+}
+
+template <class Job>
+void ChainDrafter::read(std::span<Job* const> jobs) {
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    std::vector<ObserveJob> told;
+    std::vector<Job*> of;  // the job that each of `told` is for
+    for (Job* const job : jobs) {
+      const auto& chain = static_cast<ChainDraft&>(*job->draft);
+      if (!chain.has_unread() || chain.stages_[i].get() != chain.network_) continue;
+      told.push_back(chain.unread());
+      of.push_back(job);
+    }
+    if (told.empty()) continue;
+    stages_[i]->observe(told);
+    for (std::size_t k = 0; k < told.size(); ++k) {
+      if (told[k].error) of[k]->error = told[k].error;
+      else static_cast<ChainDraft&>(*of[k]->draft).was_read();
+    }
+  }
 }
 
 void ChainDrafter::propose(std::span<ProposeJob> jobs) {
   std::vector<ProposeJob> asked;
   std::vector<ProposeJob*> of;  // the job that each of `asked` is for
+  for (ProposeJob& job : jobs) static_cast<ChainDraft&>(*job.draft).proposed_.emplace();
   for (std::size_t i = 0; i < stages_.size(); ++i) {
+    std::vector<ProposeJob*> wanting;
+    std::vector<ProposeJob*> to_read;
+    for (ProposeJob& job : jobs) {
+      auto& chain = static_cast<ChainDraft&>(*job.draft);
+      if (job.error || job.builder->size() > 0 || chain.asked_of(i, job.limit) == 0) continue;
+      wanting.push_back(&job);
+      if (chain.stages_[i].get() == chain.network_) to_read.push_back(&job);
+    }
+    read<ProposeJob>(to_read);
     asked.clear();
     of.clear();
-    for (ProposeJob& job : jobs) {
-      Draft& draft = *static_cast<ChainDraft&>(*job.draft).stages_[i];
-      const int most = std::min(job.limit, draft.draft_max());
-      if (job.error || job.builder->size() > 0 || most == 0) continue;
-      asked.push_back({&draft, job.anchor, most, job.builder});
-      of.push_back(&job);
+    for (ProposeJob* const job : wanting) {
+      if (job->error) continue;
+      auto& chain = static_cast<ChainDraft&>(*job->draft);
+      asked.push_back({chain.stages_[i].get(), job->anchor, chain.asked_of(i, job->limit), job->builder});
+      of.push_back(job);
     }
     if (asked.empty()) continue;
     stages_[i]->propose(asked);
-    for (std::size_t k = 0; k < asked.size(); ++k) of[k]->error = asked[k].error;
+    for (std::size_t k = 0; k < asked.size(); ++k) {
+      of[k]->error = asked[k].error;
+      if (!asked[k].error) static_cast<ChainDraft&>(*of[k]->draft).note(i, asked[k].limit, *of[k]->builder);
+    }
   }
 }
 
 void ChainDrafter::observe(std::span<ObserveJob> jobs) {
+  std::vector<ObserveJob*> full;
   for (ObserveJob& job : jobs) {
+    if (!static_cast<ChainDraft&>(*job.draft).room_for(job.committed)) full.push_back(&job);
+  }
+  read<ObserveJob>(full);
+  for (ObserveJob& job : jobs) {
+    if (job.error) continue;
     try {
-      static_cast<ChainDraft&>(*job.draft).observe_text(job.committed);
+      static_cast<ChainDraft&>(*job.draft).keep(job.committed, job.features);
     } catch (...) {
       job.error = std::current_exception();
-    }
-  }
-  for (std::size_t i = 0; i < stages_.size(); ++i) {
-    std::vector<ObserveJob> told;
-    std::vector<ObserveJob*> of;
-    for (ObserveJob& job : jobs) {
-      auto& chain = static_cast<ChainDraft&>(*job.draft);
-      if (job.error || chain.stages_[i].get() != chain.network_) continue;
-      told.push_back({chain.network_, job.committed, job.features});
-      of.push_back(&job);
-    }
-    if (told.empty()) continue;
-    const auto take_back = [](const ObserveJob& job) {
-      static_cast<ChainDraft&>(*job.draft).take_back(job.committed.size());
-    };
-    try {
-      stages_[i]->observe(told);
-    } catch (...) {
-      for (const ObserveJob* const job : of) take_back(*job);
-      throw;
-    }
-    for (std::size_t k = 0; k < told.size(); ++k) {
-      if (!told[k].error) continue;
-      of[k]->error = told[k].error;
-      take_back(*of[k]);
     }
   }
 }

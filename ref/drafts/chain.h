@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: MIT
 // Several drafts for one text, asked in order: the first that proposes anything makes the proposal. All of them observe
 // all committed tokens. At most one keeps a cache or reads features; the others read the text only.
+//
+// The one with a cache observes what was committed when it is asked, in one pass for all rounds since, or earlier when
+// that becomes more than a pass: where another stage proposes or nothing is drafted, it costs little.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "ref/drafts/text_draft.h"
+#include "ref/drafts/tuner.h"
 
 namespace draftproof {
 
 class ChainDraft final : public Draft {
  public:
-  /// At most one of the stages does not read the text only; those that do are TextDrafts.
-  explicit ChainDraft(std::vector<std::unique_ptr<Draft>> stages);
+  /// At most one of the stages does not read the text only; those that do are TextDrafts. `tuner`: chooses the length
+  /// of every proposal; it has learned from the rounds of this text only, and forgets nothing of them.
+  explicit ChainDraft(std::vector<std::unique_ptr<Draft>> stages, std::optional<Tuner> tuner = std::nullopt);
 
   int draft_max() const override;
   std::span<const int> taps() const override;
@@ -27,24 +33,55 @@ class ChainDraft final : public Draft {
 
  private:
   friend class ChainDrafter;
-  void observe_text(std::span<const Token> committed);
-  void take_back(std::size_t count);
+  /// The draft tokens that a stage is asked for; 0: it is not asked.
+  int asked_of(std::size_t stage, int limit) const;
+  void note(std::size_t stage, int asked, ProposalBuilder& builder);
+  /// What the stage with a cache has not observed yet.
+  ObserveJob unread() const { return {network_, unread_tokens_, unread_features_}; }
+  bool has_unread() const noexcept { return !unread_tokens_.empty(); }
+  bool room_for(std::span<const Token> committed) const noexcept;
+  void read() const;      // lets it observe that
+  void was_read() const;  // once it has
+  void keep(std::span<const Token> committed, std::span<const float> features);
 
   std::vector<std::unique_ptr<Draft>> stages_;
   std::vector<TextDraft*> text_;  // the stages that read the text only
   Draft* network_ = nullptr;      // the one that does not
+  std::optional<Tuner> tuner_;
+
+  // Mutable because it counts as observed wherever the draft is looked at.
+  mutable std::vector<Token> unread_tokens_;
+  mutable std::vector<float> unread_features_;
+
+  // The last proposal, until its round is known.
+  struct Proposed {
+    int stage = 0;
+    int asked = 0;
+    int drafted = 0;
+    std::vector<int> silent;  // stages that were asked before and proposed nothing
+  };
+  std::optional<Proposed> proposed_;
 };
 
 class ChainDrafter final : public Drafter {
  public:
-  explicit ChainDrafter(std::vector<std::unique_ptr<Drafter>> stages) : stages_(std::move(stages)) {}
+  explicit ChainDrafter(std::vector<std::shared_ptr<Drafter>> stages) : stages_(std::move(stages)) {}
 
   std::unique_ptr<Draft> open(int capacity, int draft_max) override;
+  /// The same with a tuner.
+  std::unique_ptr<Draft> open_tuned(int capacity, const DraftCosts& costs);
   void propose(std::span<ProposeJob> jobs) override;
   void observe(std::span<ObserveJob> jobs) override;
 
+  std::span<const std::shared_ptr<Drafter>> stages() const noexcept { return stages_; }
+
  private:
-  std::vector<std::unique_ptr<Drafter>> stages_;
+  std::vector<std::unique_ptr<Draft>> open_stages(int capacity, int draft_max);
+  /// Lets the stages with a cache observe what these drafts have kept. What it throws becomes the job's error.
+  template <class Job>
+  void read(std::span<Job* const> jobs);
+
+  std::vector<std::shared_ptr<Drafter>> stages_;
 };
 
 }  // namespace draftproof

@@ -211,6 +211,50 @@ TEST(Engine, UsesTheDraftsDefaultLengthUnlessOneIsRequested) {
   }
 }
 
+/// Checks that a tuner with the costs of the trace, told of its rounds, chooses the lengths of its proposals.
+void expect_lengths_follow_from_costs(const Trace& trace, int draft_max) {
+  Tuner tuner(trace.costs);
+  int tokens_left = trace.request.max_new_tokens;
+  for (std::size_t i = 0; i < trace.rounds.size(); ++i) {
+    const Round& round = trace.rounds[i];
+    const int limit = std::min(draft_max, tokens_left - 1);
+    tokens_left -= static_cast<int>(round.emitted.size());
+    if (limit < 1) continue;
+    const int chosen = tuner.length(0, limit);
+    if (i + 1 < trace.rounds.size()) {  // a stop token may cut the last
+      ASSERT_EQ(round.proposal.size(), chosen) << "round " << i;
+    }
+    tuner.learn(0, chosen, round.proposal.size(), round.accepted);
+  }
+}
+
+TEST(Engine, WithATunerGivesTheTextOfPlainDecodingByLengthsThatFollowFromTheCostsInTheTrace) {
+  const Threads one(1);
+  ModelFiles files(models / "tale-target");
+  Engine engine(files, best_kernels());
+  Asked request = tale_request(60);
+  for (const float temperature : {0.0F, 1.0F}) {
+    request.sampling.temperature = temperature;
+    PhiloxSource random(3);
+    const Trace plain = engine.decode(request, {}, "none", matching, random);
+    EXPECT_TRUE(plain.costs.verify.empty());
+    const Execution tuned = {.draft_max = Execution::draft_max_auto};
+    for (const std::string& draft : {dflash(), "self?layers=2+" + std::string("suffix"), std::string("ngram-simple")}) {
+      for (const Rule* const rule : {&matching, &rejection}) {
+        const Trace trace = engine.decode(request, tuned, draft, *rule, random);
+        const bool same_text = rule == &matching || temperature == 0;
+        if (same_text) {
+          EXPECT_EQ(trace.output, plain.output) << draft;
+        }
+        EXPECT_EQ(trace.output, engine.decode(request, tuned, draft, *rule, random).output) << "by the same costs";
+        ASSERT_EQ(trace.costs.verify.size(), 17U);
+        EXPECT_GE(*std::ranges::min_element(trace.costs.verify), 0);
+        if (draft == dflash()) expect_lengths_follow_from_costs(trace, 7);
+      }
+    }
+  }
+}
+
 /// Returns the digests of the logits that decided every token of the output, in order.
 std::vector<Fingerprint> deciding_rows(const Trace& trace) {
   std::vector<Fingerprint> rows;

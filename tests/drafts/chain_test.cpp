@@ -16,12 +16,14 @@ class Network final : public Draft {
  public:
   explicit Network(int draft_max) : draft_max_(draft_max) {}
   bool fails = false;
+  int observed = 0;  // calls
   std::vector<Token> text;
 
   int draft_max() const override { return draft_max_; }
   std::span<const int> taps() const override { return taps_; }
   void observe(std::span<const Token> committed, std::span<const float>) override {
     if (fails) throw std::runtime_error("no memory");
+    ++observed;
     text.insert(text.end(), committed.begin(), committed.end());
   }
   void propose(Token, int limit, ProposalBuilder& builder) override {
@@ -123,17 +125,35 @@ TEST(Chain, AfterAnyRoundsProposesWhatANewOneProposes) {
   }
 }
 
-TEST(Chain, ForgetsNothingItWasNotToldAndObservesNothingWhenAStageFails) {
+TEST(Chain, LetsTheStageWithACacheObserveOnceItIsAsked) {
   Network* network = nullptr;
   ChainDraft draft = chain(&network);
-  const std::vector<Token> text = {1, 2, 3, 4};
-  draft.observe(text, {});
-  const Fingerprint before = draft.digest();
+  draft.observe(std::vector<Token>{1, 2, 3, 1}, {});
+  draft.observe(std::vector<Token>{2, 3}, {});
+  EXPECT_EQ(proposed(draft, {1, 2, 3, 1, 2, 3, 1}, 6), (std::vector<Token>{2, 3, 1, 2, 3, 1}));
+  EXPECT_EQ(network->observed, 0);
+  EXPECT_EQ(proposed(draft, {1, 2, 3, 1, 2, 3, 9}, 6), (std::vector<Token>{7, 7}));
+  EXPECT_EQ(network->observed, 1);
+  EXPECT_EQ(network->text, (std::vector<Token>{1, 2, 3, 1, 2, 3}));
+  draft.observe(std::vector<Token>(Draft::max_chunk, 5), {});
+  draft.observe(std::vector<Token>{6}, {});
+  EXPECT_EQ(network->observed, 2) << "it is told no more at once than a pass has";
+  draft.digest();
+  EXPECT_EQ(network->observed, 3);
+  EXPECT_EQ(network->text.size(), 6U + Draft::max_chunk + 1U);
+}
+
+TEST(Chain, ForgetsNothingWhenAStageFails) {
+  Network* network = nullptr;
+  ChainDraft draft = chain(&network);
+  draft.observe(std::vector<Token>{1, 2, 3, 4}, {});
+  draft.digest();
   network->fails = true;
-  EXPECT_THROW(draft.observe(std::vector<Token>{5, 6}, {}), std::runtime_error);
-  EXPECT_EQ(draft.digest(), before);
-  network->fails = false;
   draft.observe(std::vector<Token>{5, 6}, {});
+  EXPECT_THROW(proposed(draft, {1, 2, 3, 4, 5, 6, 9}, 6), std::runtime_error);
+  EXPECT_THROW(draft.observe(std::vector<Token>(Draft::max_chunk, 5), {}), std::runtime_error);
+  network->fails = false;
+  EXPECT_EQ(proposed(draft, {1, 2, 3, 4, 5, 6, 9}, 6), (std::vector<Token>{7, 7}));
   EXPECT_EQ(network->text, (std::vector<Token>{1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(proposed(draft, {1, 2, 3, 4, 5, 6, 2}, 6), (std::vector<Token>{3, 4, 5, 6}));
   draft.forget();
@@ -141,14 +161,43 @@ TEST(Chain, ForgetsNothingItWasNotToldAndObservesNothingWhenAStageFails) {
   EXPECT_TRUE(network->text.empty());
 }
 
+/// Proposals cost nothing, and the network's two draft tokens are accepted or not.
+TEST(Chain, WithATunerAsksForWhatPaysAndObservesTheRest) {
+  const DraftCosts costs{.verify = {1, 1.1, 1.2}, .draft = {{0, 0.5, 0.5}}};
+  for (const bool accepted : {true, false}) {
+    std::vector<std::unique_ptr<Draft>> stages;
+    stages.push_back(std::make_unique<Network>(2));
+    auto& network = static_cast<Network&>(*stages.front());
+    ChainDraft draft(std::move(stages), Tuner(costs));
+    std::vector<Token> text = {1};
+    int drafted = 0;
+    for (int round = 0; round < 200; ++round) {
+      std::vector<Token> committed = {text.back()};
+      const std::vector<Token> tokens = proposed(draft, text, 2);
+      drafted += tokens.empty() ? 0 : 1;
+      if (accepted) committed.insert(committed.end(), tokens.begin(), tokens.end());
+      draft.observe(committed, {});
+      text.insert(text.end(), committed.begin() + 1, committed.end());
+      text.push_back(accepted ? 7 : 3);
+    }
+    EXPECT_TRUE(accepted ? drafted == 200 : drafted < 20) << drafted;
+    if (!accepted) {
+      EXPECT_LT(network.observed, 20);
+    }
+    draft.digest();
+    text.pop_back();
+    EXPECT_EQ(network.text, text);
+  }
+}
+
 TEST(Chain, OfSeveralSequencesDraftsAndObservesEachAsAlone) {
   class SimpleDrafter final : public Drafter {
    public:
     std::unique_ptr<Draft> open(int, int) override { return simple(1, 4); }
   };
-  std::vector<std::unique_ptr<Drafter>> stages;
-  stages.push_back(std::make_unique<SimpleDrafter>());
-  auto networks = std::make_unique<NetworkDrafter>();
+  std::vector<std::shared_ptr<Drafter>> stages;
+  stages.push_back(std::make_shared<SimpleDrafter>());
+  auto networks = std::make_shared<NetworkDrafter>();
   NetworkDrafter& opened = *networks;
   stages.push_back(std::move(networks));
   ChainDrafter drafter(std::move(stages));
@@ -159,12 +208,8 @@ TEST(Chain, OfSeveralSequencesDraftsAndObservesEachAsAlone) {
     drafts.push_back(drafter.open(100, 0));
     told.push_back({drafts.back().get(), std::span(text).first(2), {}});
   }
-  opened.opened[1]->fails = true;
   drafter.observe(told);
-  EXPECT_TRUE(!told[0].error && told[1].error && !told[2].error);
-  opened.opened[1]->fails = false;
-  told[1].error = nullptr;
-  drafter.observe(std::span(&told[1], 1));
+  EXPECT_TRUE(!told[0].error && !told[1].error && !told[2].error);
 
   Sampler sampler;
   PhiloxSource random(1);
@@ -173,7 +218,13 @@ TEST(Chain, OfSeveralSequencesDraftsAndObservesEachAsAlone) {
   for (const auto& text : texts) builders.emplace_back(sampling, text, 0, 3, Purpose::target, random, sampler);
   std::vector<ProposeJob> jobs;
   for (std::size_t i = 0; i < texts.size(); ++i) jobs.push_back({drafts[i].get(), texts[i].back(), 3, &builders[i]});
+  opened.opened[1]->fails = true;
   drafter.propose(jobs);
+  EXPECT_TRUE(!jobs[0].error && jobs[1].error && !jobs[2].error);
+  opened.opened[1]->fails = false;
+  jobs[1].error = nullptr;
+  drafter.propose(std::span(&jobs[1], 1));
+  EXPECT_FALSE(jobs[1].error);
   EXPECT_EQ(builders[0].proposal().tokens, (std::vector<Token>{2, 1, 2}));
   EXPECT_EQ(builders[1].proposal().tokens, (std::vector<Token>{7, 7}));
   EXPECT_EQ(builders[2].proposal().tokens, (std::vector<Token>{4, 4, 4}));

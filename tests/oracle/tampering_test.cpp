@@ -303,6 +303,7 @@ const std::vector<TraceField>& trace_fields() {
       {"statistics.all_accepted", {{&termination_and_counters}}, counted_otherwise<&Statistics::all_accepted>},
       {"statistics.batched", {{&termination_and_counters}}, counted_otherwise<&Statistics::batched>},
       {"statistics.serial", {{&termination_and_counters}}, counted_otherwise<&Statistics::serial>},
+      {"statistics.redecoded", {{&termination_and_counters}}, counted_otherwise<&Statistics::redecoded>},
       {"final_length", {{&termination_and_counters}, {&repeatable, is_run_again}},
        [](Trace& trace, std::size_t place) { return trace.final_length += place == 0 ? 1 : -1, place < 2; }},
       {"final_cache", {{&cache_rollback}},
@@ -320,39 +321,43 @@ struct Unclaimed {
 constexpr Unclaimed unclaimed[] = {
     {"logprobs", "recorded on request only; log_probabilities asks for them, in runs of its own"},
     {"top_logprobs", "recorded on request only; log_probabilities asks for them, in runs of its own"},
+    {"costs", "why proposals have their lengths; every length is right"},
+    {"proposal.stage", "which of several drafts proposed it; the draft tokens are verified"},
     {"reused", "what a prefix cache saved; prefix_reuse compares the rest"},
     {"rows", "evidence for a trace file, recorded on request; there `trace check` holds it to targets"},
     {"statistics.prompt_seconds", "a clock says nothing about results"},
     {"statistics.target_seconds", "a clock says nothing about results"},
     {"statistics.draft_seconds", "a clock says nothing about results"},
+    {"statistics.observe_seconds", "a clock says nothing about results"},
     {"statistics.validate_seconds", "a clock says nothing about results"},
 };
 
 /// The names of all fields. Adding a field stops this from compiling: add its name here and a row above.
 std::set<std::string> all_fields() {
   const Trace trace;
-  [[maybe_unused]] const auto& [request, execution, kernels, threads, reused, output, finish, rounds, statistics,
+  [[maybe_unused]] const auto& [request, execution, kernels, threads, costs, reused, output, finish, rounds, statistics,
                                 final_length, final_cache, final_draft] = trace;
   [[maybe_unused]] const auto& [prompt, sampling, stops, max_new_tokens, sequence, asked_logprobs,
                                 asked_top_logprobs, context_shift] = request;
   [[maybe_unused]] const auto& [draft_max, prefill_chunk, verification] = execution;
   [[maybe_unused]] const auto& [all_rounds, iterations, drafted, accepted, mismatches, all_accepted, batched, serial,
-                                prompt_seconds, target_seconds, draft_seconds, validate_seconds] = statistics;
+                                redecoded, prompt_seconds, target_seconds, draft_seconds, observe_seconds,
+                                validate_seconds] = statistics;
   const Round round;
   [[maybe_unused]] const auto& [position, anchor, proposal, verdict, emitted, accepted_draft_tokens, logprobs,
                                 top_logprobs, logits, targets, rows, cache, draft, cache_length] = round;
-  [[maybe_unused]] const auto& [tokens, drawn_from, depths] = proposal;
+  [[maybe_unused]] const auto& [tokens, drawn_from, depths, stage] = proposal;
   [[maybe_unused]] const auto& [accepted_count, next, last] = verdict;
   return {"request.prompt", "request.sampling", "request.stops", "request.max_new_tokens", "execution.draft_max",
           "execution.prefill_chunk", "execution.verification", "request.sequence", "request.logprobs",
-          "request.top_logprobs", "request.context_shift", "kernels", "threads", "reused", "output", "finish", "rounds",
-          "statistics.rounds", "statistics.iterations", "statistics.drafted",
-          "statistics.accepted", "statistics.mismatches", "statistics.all_accepted", "statistics.batched",
-          "statistics.serial", "statistics.prompt_seconds", "statistics.target_seconds", "statistics.draft_seconds",
-          "statistics.validate_seconds", "final_length", "final_cache", "final_draft", "position", "anchor",
-          "proposal.tokens", "proposal.drawn_from", "proposal.depths", "verdict.accepted", "verdict.next",
-          "verdict.last", "emitted", "accepted", "logprobs", "top_logprobs", "logits", "targets", "rows", "cache",
-          "draft", "cache_length"};
+          "request.top_logprobs", "request.context_shift", "kernels", "threads", "costs", "reused", "output", "finish",
+          "rounds", "statistics.rounds", "statistics.iterations", "statistics.drafted", "statistics.accepted",
+          "statistics.mismatches", "statistics.all_accepted", "statistics.batched", "statistics.serial",
+          "statistics.redecoded", "statistics.prompt_seconds", "statistics.target_seconds", "statistics.draft_seconds",
+          "statistics.observe_seconds", "statistics.validate_seconds", "final_length", "final_cache", "final_draft",
+          "position", "anchor", "proposal.tokens", "proposal.drawn_from", "proposal.depths", "proposal.stage",
+          "verdict.accepted", "verdict.next", "verdict.last", "emitted", "accepted", "logprobs", "top_logprobs",
+          "logits", "targets", "rows", "cache", "draft", "cache_length"};
 }
 
 TEST(Tampering, EveryFieldIsClaimedOrStatesWhyNot) {

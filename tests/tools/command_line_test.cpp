@@ -45,8 +45,8 @@ TEST(CommandLine, SuggestsTheNearestOptionOrCommand) {
            {{"nonsense"}, "unknown command 'nonsense'; see draftproof --help"},
            {{"inspect", "a", "b"}, "unexpected argument 'b'; see draftproof inspect --help"},
            {{"bench"},
-            "draftproof bench needs a subcommand: batch, decode, kernels, prefill, prefix, quantization, sampling, "
-            "speculate"},
+            "draftproof bench needs a subcommand: batch, decode, drafters, kernels, prefill, prefix, quantization, "
+            "sampling, tokenizer"},
            {{"generate", "--prompt", "a"}, "TARGET is missing; give it as an argument or as -m or --model"},
            {{"verify", target}, "--draft is required; see draftproof verify --help"},
            {{"verify", target, "--draft"}, "--draft needs a value"},

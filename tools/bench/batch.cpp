@@ -24,7 +24,7 @@ struct BenchBatchOptions {
   LayoutOptions load_options;
   std::string target;
   std::string draft = "none";
-  int draft_max = 0;
+  NumberOrAuto draft_max = {.most = 1024};
   std::vector<int> sequences{1, 2, 4, 8, 16, 32};
   int prompt_length = 64;
   int max_new_tokens = 64;
@@ -81,7 +81,7 @@ class Batches {
   }
 
   Engine::Opened open(int sequence, const std::string& draft, RandomSource& random) const {
-    return engine_.open(request(sequence), {.draft_max = options_.draft_max}, draft, rule_by_name("matching"), random);
+    return engine_.open(request(sequence), {.draft_max = options_.draft_max.number}, draft, rule_by_name("matching"), random);
   }
 
   void expect_tokens(int sequence, const std::vector<Token>& output) {

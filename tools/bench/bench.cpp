@@ -64,12 +64,12 @@ void add_bench(Command& app) {
   Command& command = app.subcommand("bench", "measure speed beside the limits of this machine");
   add_bench_batch(command);
   add_bench_decode(command);
+  add_bench_drafters(command);
   add_bench_kernels(command);
   add_bench_prefill(command);
   add_bench_prefix(command);
   add_bench_quantization(command);
   add_bench_sampling(command);
-  add_bench_speculate(command);
   add_bench_tokenizer(command);
 }
 

@@ -10,12 +10,12 @@ namespace draftproof {
 
 void add_bench_batch(Command& bench);
 void add_bench_decode(Command& bench);
+void add_bench_drafters(Command& bench);
 void add_bench_kernels(Command& bench);
 void add_bench_prefill(Command& bench);
 void add_bench_prefix(Command& bench);
 void add_bench_quantization(Command& bench);
 void add_bench_sampling(Command& bench);
-void add_bench_speculate(Command& bench);
 void add_bench_tokenizer(Command& bench);
 
 /// --threads, --repeats, --json and --quiet. `repeats`: the default.

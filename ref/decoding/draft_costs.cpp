@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+#include "ref/decoding/draft_costs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <vector>
+
+#include "ref/acceptance/proposal.h"
+#include "ref/decoding/stopwatch.h"
+
+namespace draftproof {
+namespace {
+
+constexpr int text_length = 64;
+constexpr double seconds_to_measure = 0.5;
+constexpr int least_repeats = 3;
+constexpr int most_repeats = 40;
+constexpr int observed_each_time = 2;  // tokens of a round of which one draft token is accepted
+
+/// The counts of draft tokens that are measured; what lies between is interpolated.
+std::vector<int> measured_counts(int draft_max) {
+  std::vector<int> counts;
+  for (const int n : {0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}) {
+    if (n < draft_max) counts.push_back(n);
+  }
+  counts.push_back(draft_max);
+  return counts;
+}
+
+/// Least seconds by count of draft tokens.
+class Curve {
+ public:
+  explicit Curve(std::vector<int> counts)
+      : counts_(std::move(counts)), seconds_(counts_.size(), std::numeric_limits<double>::infinity()) {}
+
+  void measure(const std::function<void(int n)>& run) {
+    for (std::size_t i = 0; i < counts_.size(); ++i) {
+      double seconds = 0;
+      {
+        const Stopwatch watch(seconds);
+        run(counts_[i]);
+      }
+      seconds_[i] = std::min(seconds_[i], seconds);
+    }
+  }
+
+  std::vector<double> at_every_count() const {
+    std::vector<double> all;
+    for (std::size_t i = 0; i + 1 < counts_.size(); ++i) {
+      const int steps = counts_[i + 1] - counts_[i];
+      for (int step = 0; step < steps; ++step) {
+        all.push_back(seconds_[i] + (seconds_[i + 1] - seconds_[i]) * step / steps);
+      }
+    }
+    all.push_back(seconds_.back());
+    return all;
+  }
+
+ private:
+  std::vector<int> counts_;  // ascending
+  std::vector<double> seconds_;
+};
+
+}  // namespace
+
+DraftCosts measure_draft_costs(Model& target, std::span<const std::shared_ptr<Drafter>> stages, int draft_max,
+                               const Sampling& sampling) {
+  const int rows = 1 + draft_max;
+  const int observed = text_length + most_repeats * observed_each_time;
+  const int capacity = std::min(target.context(), observed + rows);
+  const int length = std::min(text_length, capacity - rows);
+  std::vector<Token> text;
+  for (int i = 0; i < capacity; ++i) text.push_back((i * 37 + 1) % target.vocabulary());
+
+  const auto cache = target.new_cache(capacity, std::max(Draft::max_chunk, rows));
+  Outputs outputs;
+  const auto pass = [&](std::span<const Token> tokens, std::span<const int> taps, int logits_from) {
+    forward_alone(target, {.cache = cache.get(), .tokens = tokens, .taps = taps, .logits_from = logits_from}, outputs);
+  };
+  struct Stage {
+    std::unique_ptr<Draft> draft;
+    std::vector<float> features;  // of the text
+    Curve proposing;
+    double observing = std::numeric_limits<double>::infinity();
+    int read = 0;
+  };
+  std::vector<Stage> measured;
+  for (const auto& drafter : stages) {
+    auto draft = drafter->open(capacity, draft_max);
+    const auto begin = std::span(text).first(static_cast<std::size_t>(length));
+    {
+      const Transaction rolled_back = cache->begin(length);
+      pass(begin, draft->taps(), length);
+    }
+    const std::span<const float> features = outputs.segments[0].features;
+    draft->observe(begin, features);
+    Curve curve(measured_counts(std::min(draft_max, draft->draft_max())));
+    measured.push_back({std::move(draft), {features.begin(), features.end()}, std::move(curve)});
+    measured.back().read = length;
+  }
+  {
+    Transaction reading = cache->begin(length);
+    pass(std::span(text).first(static_cast<std::size_t>(length)), {}, length);
+    reading.commit(length);
+  }
+
+  Curve verifying(measured_counts(draft_max));
+  const auto anchor = static_cast<std::size_t>(length);
+  PhiloxSource random(0);
+  Sampler sampler;
+  double spent = 0;
+  for (int repeat = 0; repeat < most_repeats && (repeat < least_repeats || spent < seconds_to_measure); ++repeat) {
+    const Stopwatch watch(spent);
+    verifying.measure([&](int n) {
+      const Transaction rolled_back = cache->begin(1 + n);
+      pass(std::span(text).subspan(anchor, static_cast<std::size_t>(1 + n)), {}, 0);
+    });
+    for (Stage& stage : measured) {
+      stage.proposing.measure([&](int n) {
+        if (n == 0) return;
+        const auto committed = std::span(text).first(static_cast<std::size_t>(stage.read) + 1);
+        ProposalBuilder builder(sampling, committed, 0, stage.read + 1, Purpose::draft, random, sampler);
+        stage.draft->propose(committed.back(), n, builder);
+      });
+      if (stage.read + observed_each_time + rows > capacity) continue;
+      double seconds = 0;
+      {
+        const Stopwatch observe(seconds);
+        const std::size_t width = stage.features.size() / static_cast<std::size_t>(length);
+        stage.draft->observe(std::span(text).subspan(static_cast<std::size_t>(stage.read), observed_each_time),
+                             std::span(stage.features).first(width * observed_each_time));
+      }
+      stage.read += observed_each_time;
+      stage.observing = std::min(stage.observing, seconds);
+    }
+  }
+
+  DraftCosts costs{.verify = verifying.at_every_count(), .draft = {}};
+  for (const Stage& stage : measured) {
+    std::vector<double> draft = stage.proposing.at_every_count();
+    draft[0] = 0;
+    for (std::size_t n = 1; n < draft.size(); ++n) draft[n] += std::isfinite(stage.observing) ? stage.observing : 0;
+    costs.draft.push_back(std::move(draft));
+  }
+  return costs;
+}
+
+}  // namespace draftproof

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// Measures on this machine what the tuner has to know: the seconds of passes of the target and of proposals.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "ref/acceptance/sampling.h"
+#include "ref/drafts/draft.h"
+#include "ref/drafts/tuner.h"
+#include "ref/models/model.h"
+
+namespace draftproof {
+
+/// Measures proposals of up to `draft_max` draft tokens of every stage, drawn as `sampling` says, and passes that verify
+/// them, after a short text: the least time of several. Takes about half a second; longer where a pass takes long. Call
+/// it inside with_workers.
+DraftCosts measure_draft_costs(Model& target, std::span<const std::shared_ptr<Drafter>> stages, int draft_max,
+                               const Sampling& sampling);
+
+}  // namespace draftproof

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include "ref/drafts/tuner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ref/base/require.h"
+
+namespace draftproof {
+namespace {
+
+constexpr double first_estimate = 0.85;
+constexpr double weight = 4;            // of an estimate that is taken from the depth before, in draft tokens
+constexpr double kept = 1 - 1.0 / 32;   // of what earlier rounds have shown, after each round that drafted
+
+}  // namespace
+
+Tuner::Tuner(DraftCosts costs) : costs_(std::move(costs)) {
+  REQUIRE(costs_.verify.size() >= 2, "a round can have a draft token");
+  for (const std::vector<double>& draft : costs_.draft) {
+    REQUIRE(draft.size() >= 2 && draft.size() <= costs_.verify.size(), "every proposal can be verified");
+    stages_.push_back({std::vector<Depth>(draft.size() - 1)});
+  }
+}
+
+double Tuner::cost(int stage, int asked, int drafted) const {
+  const std::vector<double>& draft = costs_.draft[static_cast<std::size_t>(stage)];
+  return costs_.verify[static_cast<std::size_t>(drafted)] + draft[static_cast<std::size_t>(asked)];
+}
+
+/// The best length of a proposal, or 0 when none pays. `as_at_first`: by the first estimates, and at least 1.
+Tuner::Choice Tuner::best(int stage, int limit, bool as_at_first) const {
+  const std::vector<Depth>& depths = stages_[static_cast<std::size_t>(stage)].depths;
+  Choice choice;
+  if (!as_at_first) choice.rate = 1 / plain();
+  double estimate = first_estimate;
+  double reached = 1;
+  double expected = 1;
+  for (int n = 1; n <= std::min(limit, static_cast<int>(depths.size())); ++n) {
+    const Depth& depth = depths[static_cast<std::size_t>(n) - 1];
+    if (!as_at_first) estimate = (depth.accepted + weight * estimate) / (depth.tried + weight);
+    reached *= estimate;
+    expected += reached;
+    const double rate = expected / cost(stage, n, n);
+    if (rate > choice.rate) choice = {n, rate};
+  }
+  return choice;
+}
+
+int Tuner::length(int stage, int limit) const {
+  if (gained_ < -patience * plain() - loss * plain_time_) return 0;
+  const Choice mine = best(stage, limit, false);
+  for (int later = stage + 1; later < static_cast<int>(stages_.size()); ++later) {
+    const Stage& other = stages_[static_cast<std::size_t>(later)];
+    const double proposes = (1 + other.proposed) / (1 + other.asked);
+    const double rate = proposes * best(later, limit, false).rate + (1 - proposes) / plain();
+    if (rate > mine.rate) return 0;
+  }
+  if (mine.drafted > 0) return mine.drafted;
+  const int probe = best(stage, limit, true).drafted;
+  const double lost = cost(stage, probe, probe) - plain();
+  return probed_ + lost <= probing * plain_time_ ? probe : 0;
+}
+
+void Tuner::nothing_proposed(int stage) {
+  Stage& asked = stages_[static_cast<std::size_t>(stage)];
+  asked.asked = kept * asked.asked + 1;
+  asked.proposed *= kept;
+}
+
+void Tuner::learn(int stage, int asked, int drafted, int accepted) {
+  REQUIRE(accepted <= drafted, "accepted draft tokens were proposed");
+  const double output = (accepted + 1) * plain();
+  double paid = plain();
+  if (drafted > 0) {
+    Stage& one = stages_[static_cast<std::size_t>(stage)];
+    paid = cost(stage, asked, drafted);
+    if (best(stage, asked, false).drafted == 0) probed_ += std::max(0.0, paid - output);
+    one.asked = kept * one.asked + 1;
+    one.proposed = kept * one.proposed + 1;
+    for (int depth = 0; depth < static_cast<int>(one.depths.size()); ++depth) {
+      Depth& known = one.depths[static_cast<std::size_t>(depth)];
+      known.tried = kept * known.tried + (depth < drafted && depth <= accepted ? 1 : 0);
+      known.accepted = kept * known.accepted + (depth < accepted ? 1 : 0);
+    }
+  }
+  plain_time_ += output;
+  gained_ += output - paid;
+}
+
+}  // namespace draftproof

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// Chooses the length of every proposal, so that the expected output per second is most, and drafts nothing where that
+// does not pay.
+//
+// It knows what passes and proposals cost, and learns how often a draft token at each depth is accepted when all before
+// it were. With a(d) the estimate at depth d, a proposal of n draft tokens is expected to give
+//   E(n) = 1 + a(0) + a(0) a(1) + ... + a(0) ... a(n - 1)
+// output tokens, at the cost of verify[n] + draft[n]. What happened lately counts most; what a depth has not shown yet
+// is taken from the depth before, and at first an estimate is high, so that every draft is tried.
+//
+// A draft that does not pay is tried again from time to time, for `probing` of the time that plain decoding would have
+// taken. All in all it loses at most `patience` tokens' time and `loss` of the time of plain decoding, as far as the
+// costs are right.
+//
+// The choice depends on the costs, and on what the rounds before drafted and accepted; on no clock.
+#pragma once
+
+#include <vector>
+
+namespace draftproof {
+
+/// Seconds, or any other unit. [n] is for n draft tokens, from 0 on.
+struct DraftCosts {
+  std::vector<double> verify;              // a verification pass over the anchor and n draft tokens
+  std::vector<std::vector<double>> draft;  // [stage][n]: proposing n draft tokens, and observing what was accepted
+
+  bool operator==(const DraftCosts&) const = default;
+};
+
+class Tuner {
+ public:
+  static constexpr double patience = 3;
+  static constexpr double probing = 0.0125;
+  static constexpr double loss = 0.02;
+
+  /// Every stage has at least one draft token in `costs`.
+  explicit Tuner(DraftCosts costs);
+
+  /// Returns how many draft tokens, at most `limit` >= 1, this stage is to propose. 0: none, the next stage is asked.
+  int length(int stage, int limit) const;
+
+  /// Learns of a stage that was asked for `asked` draft tokens and proposed none.
+  void nothing_proposed(int stage);
+  /// Learns of a round. The stage was asked for `asked` draft tokens and proposed `drafted`, of which `accepted` became
+  /// output. Without a proposal all are 0.
+  void learn(int stage, int asked, int drafted, int accepted);
+
+  const DraftCosts& costs() const noexcept { return costs_; }
+
+ private:
+  struct Depth {
+    double tried = 0;  // draft tokens that were verified at this depth
+    double accepted = 0;
+  };
+  struct Stage {
+    std::vector<Depth> depths;
+    double asked = 0;
+    double proposed = 0;
+  };
+  struct Choice {
+    int drafted = 0;
+    double rate = 0;  // expected tokens per unit of cost
+  };
+  double cost(int stage, int asked, int drafted) const;
+  Choice best(int stage, int limit, bool as_at_first) const;
+  double plain() const noexcept { return costs_.verify[0]; }
+
+  DraftCosts costs_;
+  std::vector<Stage> stages_;
+  double plain_time_ = 0;  // of plain decoding for the output so far
+  double gained_ = 0;      // plain_time_ minus what the rounds cost
+  double probed_ = 0;      // what drafting that was not expected to pay has cost
+};
+
+}  // namespace draftproof
