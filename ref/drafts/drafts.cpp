@@ -8,11 +8,12 @@
 #include "ref/base/error.h"
 #include "ref/drafts/control_drafts.h"
 #include "ref/drafts/dflash.h"
+#include "ref/drafts/lookup_file.h"
 #include "ref/drafts/model_draft.h"
+#include "ref/drafts/ngram_cache.h"
 #include "ref/drafts/ngram_map_k.h"
 #include "ref/drafts/ngram_map_k4v.h"
 #include "ref/drafts/ngram_mod.h"
-#include "ref/drafts/ngram_simple.h"
 #include "ref/drafts/none.h"
 #include "ref/drafts/scripted.h"
 #include "ref/drafts/suffix.h"
@@ -164,8 +165,8 @@ constexpr DraftOption ngram_simple_options[] = {
 };
 
 std::unique_ptr<Drafter> load_ngram_simple(const DraftStage& stage, const Checkpoint*, Model&, const LoadOptions&) {
-  const NgramSimpleSettings settings = {.n = stage.whole("n"), .m = stage.whole("m")};
-  return std::make_unique<TextDrafter<NgramSimpleDraft, NgramSimpleSettings>>(settings.m, settings);
+  const NgramMapKSettings settings = {.n = stage.whole("n"), .m = stage.whole("m"), .min_hits = 1};
+  return std::make_unique<TextDrafter<NgramMapKDraft, NgramMapKSettings>>(settings.m, settings);
 }
 
 constexpr DraftOption suffix_options[] = {
@@ -237,6 +238,26 @@ std::unique_ptr<Drafter> load_ngram_mod(const DraftStage& stage, const Checkpoin
   return std::make_unique<TextDrafter<NgramModDraft, NgramModSettings>>(settings.m, settings);
 }
 
+constexpr DraftOption ngram_cache_options[] = {
+    {"m", 8, 1, 1024, "draft tokens, at most"},
+};
+
+MemoryNeed need_of_ngram_cache(const DraftStage& stage, const Checkpoint*, const MemoryNeed&, const LoadOptions&) {
+  MemoryNeed need;
+  need.cache_per_position = sizeof(Token) + NgramCacheDraft::bytes_per_token;
+  if (!stage.path.empty()) need.weights["lookup file"] = memory_of_lookup_file(stage.path);
+  return need;
+}
+
+std::unique_ptr<Drafter> load_ngram_cache(const DraftStage& stage, const Checkpoint*, Model& target,
+                                          const LoadOptions&) {
+  NgramCacheSettings settings = {.m = stage.whole("m")};
+  if (!stage.path.empty()) {
+    settings.lookup = std::make_shared<NgramCounts>(read_lookup_file(stage.path, target.vocabulary()));
+  }
+  return std::make_unique<TextDrafter<NgramCacheDraft, NgramCacheSettings>>(settings.m, settings);
+}
+
 }  // namespace
 
 void require_context(int context, int capacity) {
@@ -265,7 +286,7 @@ std::span<const DraftKind> all_draft_kinds() noexcept {
       {"self", none, false, false, false, self_options, "the target itself, its weights in 4 bits", need_of_self,
        load_self},
       {"ngram-simple", none, false, false, true, ngram_simple_options,
-       "what followed the last tokens where they occurred before", need_of_text<NgramSimpleDraft::bytes_per_ngram>,
+       "what followed the last tokens where they occurred before", need_of_text<NgramMapKDraft::bytes_per_ngram>,
        load_ngram_simple},
       {"ngram-map-k", none, false, false, true, ngram_map_k_options,
        "what followed the last tokens, if they occurred often before", need_of_text<NgramMapKDraft::bytes_per_ngram>,
@@ -275,6 +296,8 @@ std::span<const DraftKind> all_draft_kinds() noexcept {
        need_of_text<NgramMapK4vDraft::bytes_per_ngram>, load_ngram_map_k4v},
       {"ngram-mod", none, false, false, true, ngram_mod_options,
        "what followed the hash of the last tokens, in a table of constant size", need_of_ngram_mod, load_ngram_mod},
+      {"ngram-cache", optional, false, false, true, ngram_cache_options,
+       "what followed the last tokens often enough, weighed by a lookup file", need_of_ngram_cache, load_ngram_cache},
       {"suffix", optional, false, false, true, suffix_options,
        "what followed the longest likely ends where they occurred before, in the text or in a file of tokens",
        need_of_suffix, load_suffix},

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// ngram-map-k: what followed the last n tokens most recently, if they have occurred often enough.
+// ngram-map-k: what followed the last n tokens most recently, if they have occurred often enough. With min_hits = 1 it
+// is ngram-simple, prompt lookup decoding (Saxena 2023).
 //
 // With the committed text t, whose last token is the anchor: an end e of an occurrence has t[e - n .. e) = the last n
 // tokens of t, and n <= e < |t|. When there are at least min_hits of them, the draft tokens are t[e], t[e + 1], ... of
-// the largest e; where the text ends, they go on with themselves, as a period goes on. At most m. With min_hits = 1 it
-// is ngram-simple.
+// the largest e; where the text ends, they go on with themselves, as a period goes on. At most m.
 //
 // Time: expected O(n) per token. Memory: 4 bytes per token of the text, and up to bytes_per_ngram per distinct n-gram.
 #pragma once

@@ -6,6 +6,7 @@
 
 #include "ref/base/error.h"
 #include "ref/base/incoming.h"
+#include "ref/drafts/token_file.h"
 
 namespace draftproof {
 namespace {
@@ -62,21 +63,11 @@ void SuffixDraft::continue_text(std::span<const Token> text, int limit, std::vec
 }
 
 int SuffixCorpus::tokens_in(const std::filesystem::path& file) {
-  const std::string name = file.string();
-  const std::string wanted = " a corpus is a file of int32 in little-endian order: tokens, and -1 between two texts";
-  std::error_code failure;
-  if (!std::filesystem::exists(file, failure)) throw Error(name + ": cannot be found; name a file of tokens");
-  if (!std::filesystem::is_regular_file(file, failure)) throw Error(name + ": is not a file;" + wanted);
-  const std::uintmax_t bytes = std::filesystem::file_size(file, failure);
-  if (failure) throw Error(name + ": cannot be read: " + failure.message());
-  if (bytes == 0) throw Error(name + ": is empty;" + wanted);
-  if (bytes % sizeof(Token) != 0) {
-    throw Error(name + ": ends within a token, at offset " + std::to_string(bytes - bytes % sizeof(Token)) + ";" +
-                wanted);
-  }
-  const std::uintmax_t tokens = bytes / sizeof(Token);
+  const std::uint64_t tokens =
+      bytes_in_token_file(file, "a corpus is a file of int32 in little-endian order: tokens, and -1 between two texts") /
+      sizeof(Token);
   if (tokens > max_tokens) {
-    throw Error(name + ": has " + std::to_string(tokens) + " tokens, and a corpus at most " +
+    throw Error(file.string() + ": has " + std::to_string(tokens) + " tokens, and a corpus at most " +
                 std::to_string(max_tokens) + "; take a part of it");
   }
   return static_cast<int>(tokens);

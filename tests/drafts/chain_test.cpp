@@ -5,7 +5,7 @@
 
 #include <stdexcept>
 
-#include "ref/drafts/ngram_simple.h"
+#include "ref/drafts/ngram_map_k.h"
 #include "tests/drafts/support.h"
 
 namespace draftproof::chain_test {
@@ -47,7 +47,7 @@ class NetworkDrafter final : public Drafter {
 };
 
 std::unique_ptr<Draft> simple(int n, int m) {
-  return std::make_unique<NgramSimpleDraft>(m, NgramSimpleSettings{.n = n, .m = m});
+  return std::make_unique<NgramMapKDraft>(m, NgramMapKSettings{.n = n, .m = m, .min_hits = 1});
 }
 
 /// n-grams of 3, then of 1, then the network.

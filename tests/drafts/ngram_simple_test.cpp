@@ -1,18 +1,29 @@
 // SPDX-License-Identifier: MIT
-#include "ref/drafts/ngram_simple.h"
-
+// The kind ngram-simple, as its name opens it.
 #include <gtest/gtest.h>
 
+#include "kernels/kernels.h"
+#include "ref/drafts/drafts.h"
+#include "ref/models/hash.h"
 #include "tests/drafts/text_draft_support.h"
 
 namespace draftproof::ngram_simple_test {
 namespace {
 
-NewDraft of(const NgramSimpleSettings& settings) {
-  return [=] { return std::make_unique<NgramSimpleDraft>(1024, settings); };
+struct Settings {
+  int n;
+  int m;
+};
+
+NewDraft of(const Settings& settings) {
+  const std::string name = "ngram-simple?n=" + std::to_string(settings.n) + ",m=" + std::to_string(settings.m);
+  const auto target = make_hash_model({.vocabulary = 5});
+  const DraftStage stage = parse_draft_spec(name).stages[0];
+  const std::shared_ptr<Drafter> drafter = stage.kind->load(stage, nullptr, *target, best_kernels());
+  return [=] { return drafter->open(1 << 20, 0); };
 }
 
-Definition definition_of(const NgramSimpleSettings& settings) {
+Definition definition_of(const Settings& settings) {
   return [=](const Text& text, int limit) {
     const int length = static_cast<int>(text.size());
     Text tokens;
@@ -28,7 +39,7 @@ Definition definition_of(const NgramSimpleSettings& settings) {
   };
 }
 
-const std::vector<NgramSimpleSettings> settings_list = {{1, 3}, {2, 5}, {3, 2}};
+const std::vector<Settings> settings_list = {{1, 3}, {2, 5}, {3, 2}};
 
 TEST(NgramSimple, IsItsDefinition) {
   for (const auto& settings : settings_list) expect_definition(of(settings), definition_of(settings), 10);

@@ -457,12 +457,15 @@ std::vector<OutputFlag> output_flags(const Folder& folder) {
   put(trace, R"({"type":"header","schema":"spectrace/2","engine":"e","vocabulary":9,"rule":"greedy","prompt":[1],)"
              R"("temperature":"0x0p+0"})"
              "\n");
+  const std::string text = folder.path() / "text";
+  put(text, "Once upon a time");
   files::create_directory(folder.path() / "case");
   put(folder.path() / "case/case.json",
       R"({"schema":"draftproof-case/2","command":"build","check":"exhaustive_small_cases","rule":"matching"})");
   const std::pair<Words, Words> flags_of[] = {
       {{"generate", target, "--prompt-tokens", "1"}, {"--json", "--trace"}},
       {{"verify", target, "--prompt-tokens", "1", "--draft", "perfect"}, {"--json", "--junit", "--html", "--trace"}},
+      {{"corpus", fixture("models/tale-target"), text, "--for", "suffix"}, {"--out"}},
       {{"fixture", "diff", recorded, recorded}, {"--json"}},
       {{"fixture", "replay", recorded}, {"--json"}},
       {{"trace", "check", trace}, {"--json", "--junit", "--html", "--sarif"}},

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+// Files of tokens that are made of texts, and the drafts that read them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "ref/drafts/lookup_file.h"
+#include "ref/text/tokenizer.h"
+#include "tests/tools/command.h"
+
+namespace draftproof::test::corpus_test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+const std::string target = fixture("models/tale-target");
+
+struct Texts {
+  Folder folder;
+  std::string first = (folder.path() / "first.txt").string();
+  std::string second = (folder.path() / "second.txt").string();
+  std::string out = (folder.path() / "out.bin").string();
+
+  Texts() {
+    put(first, "Once upon a time there was a king. Once upon a time there was a queen.");
+    put(second, "Once upon a hill");
+  }
+  std::vector<Token> tokens(const std::string& file) const { return Tokenizer::load(target).encode(text_of(file)); }
+};
+
+std::vector<Token> numbers_in(const std::string& file) {
+  const std::string bytes = text_of(file);
+  std::vector<Token> numbers(bytes.size() / sizeof(Token));
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(numbers.data()));
+  return numbers;
+}
+
+TEST(Corpus, ForSuffixHoldsTheTokensOfTheTextsWithASeparatorBetweenThem) {
+  const Texts texts;
+  const Outcome outcome = run_command({"corpus", target, texts.first, texts.second, "--for", "suffix", "--out", texts.out});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  std::vector<Token> expected = texts.tokens(texts.first);
+  const std::vector<Token> second = texts.tokens(texts.second);
+  const std::size_t tokens = expected.size() + second.size();
+  EXPECT_EQ(outcome.out, texts.out + ": for suffix, " + std::to_string(tokens) + " tokens of 2 texts\n");
+  expected.push_back(-1);
+  expected.insert(expected.end(), second.begin(), second.end());
+  EXPECT_EQ(numbers_in(texts.out), expected);
+}
+
+TEST(Corpus, ForNgramCacheHoldsWhatFollowedTwoTokensOfOneText) {
+  const Texts texts;
+  const Outcome outcome =
+      run_command({"corpus", "-m", target, texts.first, texts.second, "--for", "ngram-cache", "--out", texts.out});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  std::map<std::vector<Token>, int> expected;
+  for (const std::string& file : {texts.first, texts.second}) {
+    const std::vector<Token> text = texts.tokens(file);
+    for (std::size_t i = 2; i < text.size(); ++i) ++expected[{text[i - 2], text[i - 1], text[i]}];
+  }
+  const NgramCounts counts = read_lookup_file(texts.out, Tokenizer::load(target).vocabulary());
+  EXPECT_EQ(counts.sorted().size(), expected.size());
+  int most = 0;
+  for (const auto& [tokens, count] : expected) {
+    EXPECT_EQ(counts.count(Ngram(std::span(tokens).first(2)), tokens[2]), count);
+    most = std::max(most, count);
+  }
+  EXPECT_GE(most, 3);
+}
+
+TEST(Corpus, GivesADraftTokensThatAreAccepted) {
+  const Texts texts;
+  const std::vector<std::string> words = {"generate", target, "--prompt", "Everybody in Marl knew", "-n", "24", "--quiet",
+                                          "--json",   "-"};
+  const auto told = [&](const std::string& draft) {
+    std::vector<std::string> more = words;
+    more.insert(more.end(), {"--draft", draft});
+    const Outcome outcome = run_command(more);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return json::parse(outcome.out, nullptr, false);
+  };
+  const json plain = told("none");
+  put(texts.first, "Everybody in Marl knew" + plain["text"].get<std::string>());
+  put(texts.second, text_of(texts.first));
+  for (const std::string kind : {"suffix", "ngram-cache"}) {
+    ASSERT_EQ(run_command({"corpus", target, texts.first, texts.second, "--for", kind, "--out", texts.out}).status, 0);
+    const json drafted = told(kind + ":" + texts.out);
+    EXPECT_EQ(drafted["tokens"], plain["tokens"]) << kind;
+    EXPECT_GT(drafted["statistics"]["accepted"], 12) << kind;
+  }
+}
+
+TEST(Corpus, OfBadInputIsOneMessageAndLeavesTheOldFile) {
+  const Texts texts;
+  put(texts.out, "old");
+  const std::string bad = (texts.folder.path() / "bad").string();
+  put(bad, "\xff\xfe");
+  const std::string empty = (texts.folder.path() / "empty").string();
+  put(empty, "");
+  const std::string brief = (texts.folder.path() / "brief").string();
+  put(brief, "a");
+  struct Case {
+    std::vector<std::string> words;
+    std::string message;
+  };
+  for (const Case& c : std::vector<Case>{
+           {{target, texts.first, bad, "--for", "suffix"}, bad + ": the text to encode is not UTF-8"},
+           {{target, empty, "--for", "suffix"}, empty + ": is empty"},
+           {{target, texts.first + "x", "--for", "suffix"}, texts.first + "x"},
+           {{target, brief, "--for", "ngram-cache"}, "no text has three tokens"},
+           {{fixture("external/qwen3-tiny-tied"), texts.first, "--for", "suffix"}, "has no tokenizer"},
+           {{target, texts.first, "--for", "dflash"}, "--for: 'dflash' is none of suffix, ngram-cache"},
+           {{target, texts.out, "--for", "suffix"}, "would overwrite an input"},
+           {{target, "--for", "suffix"}, "FILE"}}) {
+    std::vector<std::string> words = {"corpus", "--out", texts.out};
+    words.insert(words.end(), c.words.begin(), c.words.end());
+    const Outcome outcome = run_command(words);
+    EXPECT_EQ(outcome.status, 3);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, HasSubstr(c.message));
+    EXPECT_EQ(text_of(texts.out), "old") << c.message;
+  }
+  EXPECT_FALSE(files::exists(texts.out + ".partial"));
+}
+
+}  // namespace
+}  // namespace draftproof::test::corpus_test

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+// Files of tokens that text drafts look things up in, made of text files.
+#include <fmt/format.h>
+
+#include <functional>
+
+#include "ref/base/error.h"
+#include "ref/drafts/lookup_file.h"
+#include "ref/drafts/suffix.h"
+#include "ref/text/tokenizer.h"
+#include "tools/commands.h"
+
+namespace draftproof {
+namespace {
+
+struct CorpusOptions {
+  std::string target;
+  std::vector<std::string> files;
+  std::string draft;
+  std::string out;
+  bool parse_special = false;
+  bool quiet = false;
+};
+
+using Texts = std::vector<std::vector<Token>>;
+
+Texts read_texts(const CorpusOptions& options) {
+  const Checkpoint target(options.target);
+  if (!Tokenizer::is_in(target)) {
+    throw Error(options.target + " has no tokenizer (tokenizer.json or tokenizer.model); name a target that has one");
+  }
+  const Tokenizer tokenizer = Tokenizer::load(target);
+  Texts texts;
+  for (const std::string& file : options.files) {
+    try {
+      texts.push_back(tokenizer.encode(read_text_file(file), true, options.parse_special));
+    } catch (const Error& wrong) {
+      const std::string what = wrong.what();
+      throw Error(what.starts_with(file) ? what : file + ": " + what);
+    }
+  }
+  return texts;
+}
+
+/// For the draft `suffix`: the tokens of all texts, with a separator between two of them.
+void make_suffix_corpus(const Texts& texts, OutputFile& file) {
+  std::vector<Token> tokens;
+  for (const std::vector<Token>& text : texts) {
+    if (&text != &texts.front()) tokens.push_back(SuffixTree::separator);
+    tokens.insert(tokens.end(), text.begin(), text.end());
+  }
+  if (tokens.size() > SuffixCorpus::max_tokens) {
+    throw Error(fmt::format("the texts have {} tokens, and a corpus at most {}; leave some of them out", tokens.size(),
+                            SuffixCorpus::max_tokens));
+  }
+  file.append({reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(Token)});
+}
+
+/// For the draft `ngram-cache`: what followed every two tokens of a text.
+void make_lookup_file(const Texts& texts, OutputFile& file) {
+  NgramCounts counts;
+  for (const std::vector<Token>& text : texts) {
+    for (std::size_t i = 2; i < text.size(); ++i) {
+      counts.make_room(1);
+      counts.add(Ngram(text, i, 2), text[i], 1, [](Token) { return 1; });
+    }
+  }
+  std::uint64_t bytes = 0;
+  write_lookup_file(counts, [&](std::string_view piece) {
+    bytes += piece.size();
+    if (bytes > lookup_file_max) {
+      throw Error(fmt::format("the n-grams of the texts take more than {} bytes, the most that a lookup file may have; "
+                              "leave some texts out",
+                              lookup_file_max));
+    }
+    file.append(piece);
+  });
+  if (bytes == 0) throw Error("no text has three tokens, so nothing followed two of them; give longer texts");
+}
+
+Exit corpus(const CorpusOptions& options) {
+  std::vector<std::string> sources = options.files;
+  sources.push_back(options.target);
+  OutputFile file(options.out, sources);
+  const Texts texts = read_texts(options);
+  if (options.draft == "suffix") make_suffix_corpus(texts, file);
+  else make_lookup_file(texts, file);
+  file.finish();
+  if (!options.quiet && !is_standard_output(options.out)) {
+    std::size_t tokens = 0;
+    for (const auto& text : texts) tokens += text.size();
+    fmt::print("{}: for {}, {} tokens of {} texts\n", options.out, options.draft, tokens, texts.size());
+  }
+  return Exit::pass;
+}
+
+}  // namespace
+
+void add_corpus(Command& app) {
+  auto options = std::make_shared<CorpusOptions>();
+  Command& command =
+      app.subcommand("corpus", "write texts as a file that the draft suffix or ngram-cache looks things up in");
+  add_target_option(command, options->target);
+  command.option("FILE", options->files, "text files, each one text; - is standard input").required().count(1, 1 << 16);
+  command.option("--for DRAFT", options->draft, "the draft that reads it").choices({"suffix", "ngram-cache"}).required();
+  command.option("--out FILE", options->out, "the file to write; - is standard output").required();
+  command.flag("--parse-special", options->parse_special,
+               "the text of a special token becomes that token instead of staying text");
+  command.group("Output");
+  command.flag("--quiet", options->quiet, "print nothing but errors");
+  command.action([options] { return corpus(*options); });
+}
+
+}  // namespace draftproof
