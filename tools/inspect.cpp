@@ -145,6 +145,7 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
   if (config.layer_embedding > 0) features.insert("embeddings for each layer");
   if (config.embedding_scale != 1) features.insert("scaled embedding");
   if (config.logit_cap != 0) features.insert("capped logits");
+  if (config.mtp_heads > 0) features.insert("MTP heads: " + std::to_string(config.mtp_heads));
   return {features.begin(), features.end()};
 }
 

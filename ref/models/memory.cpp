@@ -105,13 +105,18 @@ void add_layers(const TransformerConfig& config, MemoryNeed& need) {
 
 MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
   const TransformerConfig config = describe(files, options);
+  return need_of_part(files, options, config, [&](const std::string& name) {
+    return std::ranges::none_of(config.unused, [&](const std::string& prefix) { return name.starts_with(prefix); });
+  });
+}
+
+MemoryNeed need_of_part(const Checkpoint& files, const LoadOptions& options, const TransformerConfig& config,
+                        const std::function<bool(const std::string& tensor)>& belongs) {
   MemoryNeed need;
   std::uint64_t activations[activation_formats] = {};
   for (const auto& [name, tensor] : files.tensors()) {
     if (!tensor.format || tensor.shape.empty() || tensor.shape.back() > std::numeric_limits<int>::max()) continue;
-    if (std::ranges::any_of(config.unused, [&](const std::string& prefix) { return name.starts_with(prefix); })) {
-      continue;
-    }
+    if (!belongs(name)) continue;
     const auto inputs = static_cast<int>(tensor.shape.back());
     if (tensor.shape.size() == 1) {
       need.weights["f32"] += sizeof(float) * size(inputs);
@@ -127,8 +132,8 @@ MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
     const std::uint64_t matrices = dimensions == 3 ? static_cast<std::uint64_t>(tensor.shape[0]) : 1;
     const auto outputs = static_cast<int>(tensor.shape[dimensions - 2]);
     if (name == "lm_head.weight" && files.same(name, "model.embed_tokens.weight")) continue;  // kept once
-    const bool table = name == "model.embed_tokens.weight" || name == "lm_head.weight" ||
-                       name == "model.embed_tokens_per_layer.weight";
+    const bool table = name.ends_with("embed_tokens.weight") || name == "lm_head.weight" ||
+                       name == "model.embed_tokens_per_layer.weight" || name.ends_with("shared_head.head.weight");
     const Format format = packed_format(*tensor.format, inputs, options, table);
     need.weights[traits(format).name] += matrices * options.kernels.packed_bytes(format, outputs, inputs);
     const ActivationFormat activation_format = options.kernels.activation_format(format);
