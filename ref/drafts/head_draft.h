@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A head as a draft (ref/models/head.h): it continues the committed text with its own features, one token at a time, in
-// a transaction that is rolled back afterwards. What is kept are rows of committed tokens with the target's features, so
-// a row of a draft token never outlives its round, also when the token was accepted.
+// a transaction that is rolled back afterwards. What is kept are rows of committed tokens with the target's features,
+// so a row of a draft token never outlives its round, also when the token was accepted.
 //
 // The last observed position's feature is read by the row of the next token, which is not known before the next round.
 // So the features are a layer of the cache, behind the head's own.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // A head: a few layers trained to continue a target's text from its features. EAGLE-3 heads and MTP (NextN) heads.
 //
-// Row p reads the token at position p and the feature of position p - 1, and predicts the token at p + 1. The feature of
-// a committed position is made from the target's tapped layers; that of a draft token is what the head itself returned
-// for its row. So a row of committed text depends on the text and on nothing else. No feature comes before the first
-// token: row 0 is computed from zeros, fills its place in the cache, and no other row sees it.
+// Row p reads the token at position p and the feature of position p - 1, and predicts the token at p + 1. The feature
+// of a committed position is made from the target's tapped layers; that of a draft token is what the head itself
+// returned for its row. So a row of committed text depends on the text and on nothing else. No feature comes before the
+// first token: row 0 is computed from zeros, fills its place in the cache, and no other row sees it.
 #pragma once
 
 #include <memory>
@@ -32,7 +32,8 @@ class Head {
   /// Makes features [rows][width] from the target's tapped layers [rows][taps * hidden].
   virtual void fuse(std::span<const float> tapped, int rows, float* features) = 0;
 
-  /// Rows that continue the text of one cache, inside its open transaction: a chain, or a tree in preorder as in Segment.
+  /// Rows that continue the text of one cache, inside its open transaction: a chain, or a tree in preorder as in
+  /// Segment.
   struct Rows {
     Cache* cache = nullptr;
     std::span<const Token> tokens;
