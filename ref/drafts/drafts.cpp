@@ -21,10 +21,7 @@
 namespace draftproof {
 namespace {
 
-constexpr int model_draft_max = 5;  // default; each draft token costs one pass of the draft model
-
-/// Returns the requested number or the default, at most `capacity`: no round can use more than the text has positions.
-int draft_tokens_per_round(int asked, int capacity) { return std::min(asked > 0 ? asked : model_draft_max, capacity); }
+constexpr int default_draft_tokens = 5;  // where each costs one pass of the draft
 
 class NoDrafter final : public Drafter {
  public:
@@ -243,6 +240,10 @@ void require_context(int context, int capacity) {
   if (capacity <= context) return;
   throw Error("the draft has " + std::to_string(context) + " positions, the text may need " + std::to_string(capacity) +
               "; ask for fewer new tokens, or decode without this draft");
+}
+
+int draft_tokens_per_round(int asked, int capacity) {
+  return std::min(asked > 0 ? asked : default_draft_tokens, capacity);
 }
 
 MemoryNeed decoding_need(const Checkpoint& files, const LoadOptions& load_options) {

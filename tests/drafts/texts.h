@@ -11,7 +11,7 @@
 #include <limits>
 #include <vector>
 
-#include "ref/types.h"
+#include "ref/base/token.h"
 
 namespace draftproof {
 
