@@ -55,7 +55,10 @@ namespace {
 int counted_draft_max(int draft_max) { return draft_max > 0 ? draft_max : 16; }
 
 const Checkpoint* files_of(const DraftStage& stage, ModelFiles& files) {
-  return stage.kind->takes_path == TakesPath::required ? &files.draft(stage.path) : &files.target();
+  const TakesPath takes_path = stage.kind->takes_path;
+  const bool own = takes_path == TakesPath::required ||
+                   (takes_path == TakesPath::optional_checkpoint && !stage.path.empty());
+  return own ? &files.draft(stage.path) : &files.target();
 }
 
 /// The memory that a draft needs beside its target's.
@@ -126,7 +129,8 @@ const Engine::LoadedDraft& Engine::load(const std::string& draft) {
   for (const DraftStage& stage : spec.stages) {
     if (!stage.kind->needs_target) continue;
     loaded.question.draft_needs_target = true;
-    loaded.question.draft_is_dflash = is_dflash(files_.draft(stage.path).config());
+    loaded.question.draft_is_dflash =
+        stage.kind->takes_path != TakesPath::required || is_dflash(files_of(stage, files_)->config());
   }
   if (draftproof::gate(loaded.question) == Gate::open) {
     loaded.need = draft_need(spec, files_, need_, load_options_);

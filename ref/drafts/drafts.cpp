@@ -8,6 +8,7 @@
 #include "ref/base/error.h"
 #include "ref/drafts/control_drafts.h"
 #include "ref/drafts/dflash.h"
+#include "ref/drafts/head_draft.h"
 #include "ref/drafts/model_draft.h"
 #include "ref/drafts/ngram_map_k.h"
 #include "ref/drafts/ngram_map_k4v.h"
@@ -17,6 +18,7 @@
 #include "ref/drafts/scripted.h"
 #include "ref/drafts/suffix.h"
 #include "ref/models/models.h"
+#include "ref/models/mtp.h"
 
 namespace draftproof {
 namespace {
@@ -35,6 +37,11 @@ std::unique_ptr<Drafter> load_none(const DraftStage&, const Checkpoint*, Model&,
 std::unique_ptr<Drafter> load_dflash(const DraftStage&, const Checkpoint* files, Model& target,
                                      const LoadOptions& load_options) {
   return std::make_unique<DFlashDrafter>(std::make_unique<DFlashNetwork>(*files, target, load_options));
+}
+
+std::unique_ptr<Drafter> load_mtp(const DraftStage&, const Checkpoint* files, Model& target,
+                                  const LoadOptions& load_options) {
+  return std::make_unique<HeadDrafter>(std::make_unique<MtpHead>(*files, target, load_options));
 }
 
 /// A model with weights of its own.
@@ -130,6 +137,14 @@ MemoryNeed need_of_none(const DraftStage&, const Checkpoint*, const MemoryNeed&,
 MemoryNeed need_of_files(const DraftStage&, const Checkpoint* files, const MemoryNeed&,
                          const LoadOptions& load_options) {
   MemoryNeed need = decoding_need(*files, load_options);
+  need.scratch_per_draft_token = 0;  // the target's has it
+  return need;
+}
+
+MemoryNeed need_of_mtp(const DraftStage&, const Checkpoint* files, const MemoryNeed&,
+                       const LoadOptions& load_options) {
+  MemoryNeed need = mtp_need(*files, load_options);
+  need.cache_per_position += FeatureCache::bytes_per_position(describe(files->config()).hidden);
   need.scratch_per_draft_token = 0;  // the target's has it
   return need;
 }
@@ -261,6 +276,8 @@ std::span<const DraftKind> all_draft_kinds() noexcept {
       {"none", none, false, false, true, {}, "no draft: plain decoding", need_of_none, load_none},
       {"dflash", required, true, false, false, {}, "block diffusion from the target's features", need_of_files,
        load_dflash},
+      {"mtp", optional_checkpoint, true, false, false, {},
+       "the MTP (NextN) heads in the target's checkpoint, or in another", need_of_mtp, load_mtp},
       {"model", required, false, false, false, {}, "a smaller model with the same tokenizer", need_of_files,
        load_small_model},
       {"self", none, false, false, false, self_options, "the target itself, its weights in 4 bits", need_of_self,
@@ -292,7 +309,7 @@ std::span<const DraftKind> all_draft_kinds() noexcept {
 std::string names_of_drafts() {
   std::string names;
   for (const DraftKind& kind : all_draft_kinds()) {
-    constexpr const char* paths[] = {"", "[:PATH]", ":PATH"};
+    constexpr const char* paths[] = {"", "[:PATH]", "[:PATH]", ":PATH"};
     names += (names.empty() ? "" : ", ") + std::string(kind.name) + paths[static_cast<int>(kind.takes_path)];
   }
   return names;

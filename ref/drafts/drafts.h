@@ -21,8 +21,9 @@ void require_context(int context, int capacity);
 /// the default for 0, and at most `capacity`, because no round can use more than the text has positions.
 int draft_tokens_per_round(int asked, int capacity);
 
-/// A required path is that of a checkpoint; an optional one is that of a file which the kind reads itself.
-enum class TakesPath { none, optional, required };
+/// A required path is that of a checkpoint. An optional one is that of a file which the kind reads itself, or that of a
+/// checkpoint instead of the target's.
+enum class TakesPath { none, optional, optional_checkpoint, required };
 
 struct DraftKind {
   const char* name;

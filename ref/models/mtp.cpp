@@ -155,8 +155,8 @@ void MtpHead::load(const WeightLoader& from) {
   from.finish();
 }
 
-std::unique_ptr<Cache> MtpHead::new_cache(int capacity, int max_pending_rows) const {
-  return new_transformer_cache(config_.transformer, kernels_, kv_, capacity, max_pending_rows);
+std::vector<std::unique_ptr<LayerCache>> MtpHead::new_layers(int capacity, int max_pending_rows) const {
+  return new_layer_caches(config_.transformer, kernels_, kv_, capacity, max_pending_rows);
 }
 
 void MtpHead::fuse(std::span<const float> tapped, int rows, float* features) {
@@ -174,6 +174,15 @@ void MtpHead::embed(const Weights& head, float* rows) const {
     REQUIRE(token >= 0 && token < vocabulary(), "a token lies in the vocabulary");
     head.embedding->unpack_row(kernels_, token, rows);
     rows += width();
+  }
+}
+
+/// Every row sees the rows before it and itself, but for row 0, which only itself sees.
+void MtpHead::see(const TransformerPass& pass, int layer) {
+  pass.see(layer);
+  for (std::size_t row = 0; row < scratch_.positions.size(); ++row) {
+    Visible& seen = scratch_.visible[row];
+    if (scratch_.positions[row] > 0) seen.first = std::max(seen.first, 1);
   }
 }
 
@@ -203,7 +212,7 @@ void MtpHead::forward(std::span<Rows> batch) {
   for (const Rows& one : batch) {
     REQUIRE(one.features.size() == one.tokens.size() * static_cast<std::size_t>(hidden), "one feature for each token");
     const Placement place = placement_of({.cache = one.cache, .tokens = one.tokens, .depths = one.depths});
-    for (int row = one.logits_from; row < place.rows; ++row) {
+    for (const int row : one.wanted) {
       const int depth = place.position - one.cache->length() + (one.depths.empty() ? row : one.depths[row]);
       wanted.push_back({static_cast<int>(tokens_.size()) + row, std::min(depth, static_cast<int>(heads_.size()) - 1)});
     }
@@ -228,6 +237,7 @@ void MtpHead::forward(std::span<Rows> batch) {
                       combined_.data() + hidden, 2 * hidden);
     pack_activations(kernels_, head.projection, combined_.data(), 2 * hidden, rows, scratch_.activations);
     matmul(kernels_, head.projection, scratch_.activations, scratch_.hidden_states.data(), hidden);
+    see(pass, i);
     head.block->compute(pass, i);
 
     const auto answered_here = [&](const Wanted& one) { return one.head == i; };
@@ -248,9 +258,8 @@ void MtpHead::forward(std::span<Rows> batch) {
   std::span<const float> logits = logits_;
   std::span<const float> next = next_features_;
   for (Rows& one : batch) {
-    one.cache->wrote(static_cast<int>(one.tokens.size()));
-    const std::size_t count = one.tokens.size() - static_cast<std::size_t>(one.logits_from);
-    const auto take = [count](std::span<const float>& from, int width) {
+    one.cache->wrote(one.rows());
+    const auto take = [count = one.wanted.size()](std::span<const float>& from, int width) {
       const std::span<const float> taken = from.first(count * static_cast<std::size_t>(width));
       from = from.subspan(taken.size());
       return taken;

@@ -2,12 +2,12 @@
 // MTP heads (multi-token prediction, "NextN"): layers in a checkpoint that continue the text of its model, one token per
 // head or, with a single head, one after the other from what the head returned itself.
 //
-// Of position i of the text, with embedding E, the model's last layer x_i and its final norm:
+// Row p of a text with tokens t, embedding E, and x the output of the model's last layer:
 //
-//   h_i = norm(x_i)                                             the feature of a committed position
-//   z   = project [ norm_e(E[t_{i+1}]) ; norm_h(h_i) ]          embedding first
-//   y   = norm_y(block(z))                                      the block's RoPE is that of position i
-//   logits = lm_head y                                          of the token at i + 2; y is the feature of a draft token
+//   h = norm(x_{p-1})                                   the feature of a committed position: the model's final norm
+//   z = project [ norm_e(E[t_p]) ; norm_h(h) ]          embedding first
+//   y = norm_y(block(z))                                at position p
+//   logits = lm_head y                                  of the token at p + 1; y is the feature of a draft token at p
 //
 // Norms, RoPE and block are those of the model's architecture; of Qwen3.5 the block has full attention. Embedding and LM
 // head are the model's unless the head has its own, norm_y is its final norm where the head has none.
@@ -59,11 +59,10 @@ class MtpHead final : public Head {
   /// `files` are those of the target, or others that have heads for it. The target outlives the head.
   MtpHead(const Checkpoint& files, const Model& target, const LoadOptions& options);
 
-  int vocabulary() const override { return target_.vocabulary(); }
   int context() const override { return config_.transformer.context; }
   int width() const override { return config_.transformer.hidden; }
   std::span<const int> taps() const override { return {&last_layer_, 1}; }
-  std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override;
+  std::vector<std::unique_ptr<LayerCache>> new_layers(int capacity, int max_pending_rows) const override;
   void fuse(std::span<const float> tapped, int rows, float* features) override;
   void forward(std::span<Rows> batch) override;
 
@@ -76,8 +75,10 @@ class MtpHead final : public Head {
     std::optional<PackedMatrix> embedding;  // of its own
     std::optional<PackedMatrix> lm_head;    // of its own
   };
+  int vocabulary() const { return target_.vocabulary(); }
   void load(const WeightLoader& from);
   void embed(const Weights& head, float* rows) const;
+  void see(const TransformerPass& pass, int layer);
   void answer(const Weights& head, int first, int count);
 
   const Kernels& kernels_;

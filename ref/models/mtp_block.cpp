@@ -19,7 +19,6 @@ class PreNormBlock final : public MtpBlock {
   }
 
   void compute(const TransformerPass& pass, int layer) override {
-    pass.see(layer);
     const Experts& experts = pass.config.layers[static_cast<std::size_t>(layer)].experts;
     if (experts.count == 0) {
       pass.pre_norm_layer(pass.config.attention(layer), weights_);

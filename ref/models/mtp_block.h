@@ -13,7 +13,7 @@ class MtpBlock {
  public:
   virtual ~MtpBlock() = default;
 
-  /// hidden_states = the layer of hidden_states. `layer` is its number in the pass's config.
+  /// hidden_states = the layer of hidden_states. `layer` is its number in the pass's config. kv and visible are set.
   virtual void compute(const TransformerPass& pass, int layer) = 0;
 };
 

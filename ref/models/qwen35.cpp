@@ -124,6 +124,7 @@ class Qwen35Layer {
     else experts_ = load_experts(from, hidden, layer.experts, prefix + "mlp.");
   }
 
+  /// Where it has attention, kv and visible are set.
   void compute(const TransformerPass& pass, int i, Qwen35Scratch& scratch) const {
     pass.normalize(mixer_norm_);
     if (const auto* const delta_net = std::get_if<GatedDeltaNetWeights>(&mixer_)) {
@@ -142,7 +143,6 @@ class Qwen35Layer {
  private:
   static void attend(const TransformerPass& pass, int i, const AttentionWeights& weights) {
     const AttentionLayer& layer = pass.config.attention(i);
-    pass.see(i);
     pass.project(layer, weights);
     pass.attend(layer, weights);
     gate(pass, layer);
@@ -186,6 +186,7 @@ class Qwen35 final : public CausalTransformer {
 
  private:
   void layer(const TransformerPass& pass, int i) override {
+    if (std::holds_alternative<AttentionLayer>(config().layers[static_cast<std::size_t>(i)].mixer)) pass.see(i);
     layers_[static_cast<std::size_t>(i)].compute(pass, i, scratch_);
   }
 

@@ -140,13 +140,19 @@ PreNormLayer load_pre_norm_layer(const WeightLoader& from, const TransformerConf
   return weights;
 }
 
-std::unique_ptr<Cache> new_transformer_cache(const TransformerConfig& config, const Kernels& kernels, KvFormat kv,
-                                             int capacity, int max_pending_rows) {
+std::vector<std::unique_ptr<LayerCache>> new_layer_caches(const TransformerConfig& config, const Kernels& kernels,
+                                                          KvFormat kv, int capacity, int max_pending_rows) {
   std::vector<std::unique_ptr<LayerCache>> layers;
   for (const LayerConfig& layer : std::span(config.layers).first(static_cast<std::size_t>(config.cached_layers()))) {
     layers.push_back(new_layer_cache(config, layer, kernels, kv, capacity, max_pending_rows));
   }
-  return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
+  return layers;
+}
+
+std::unique_ptr<Cache> new_transformer_cache(const TransformerConfig& config, const Kernels& kernels, KvFormat kv,
+                                             int capacity, int max_pending_rows) {
+  return std::make_unique<Cache>(new_layer_caches(config, kernels, kv, capacity, max_pending_rows), capacity,
+                                 max_pending_rows);
 }
 
 void soft_cap(std::span<float> logits, float cap) {

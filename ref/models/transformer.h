@@ -69,7 +69,9 @@ struct PreNormLayer {
 PreNormLayer load_pre_norm_layer(const WeightLoader& from, const TransformerConfig& config, int i,
                                  const std::string& prefix);
 
-/// Creates the cache that the config's layers need.
+/// Create the caches that the config's layers need, and the cache of all of them.
+std::vector<std::unique_ptr<LayerCache>> new_layer_caches(const TransformerConfig& config, const Kernels& kernels,
+                                                          KvFormat kv, int capacity, int max_pending_rows);
 std::unique_ptr<Cache> new_transformer_cache(const TransformerConfig& config, const Kernels& kernels, KvFormat kv,
                                              int capacity, int max_pending_rows);
 
