@@ -11,7 +11,6 @@
 #include "ref/base/error.h"
 #include "ref/drafts/chain.h"
 #include "ref/drafts/none.h"
-#include "ref/models/dflash.h"
 #include "ref/models/models.h"
 
 namespace draftproof {
@@ -127,10 +126,9 @@ const Engine::LoadedDraft& Engine::load(const std::string& draft) {
   loaded.question.target_has_taps = target_->layers() > 0;
   loaded.question.target_has_embeddings = target_->embeddings() != nullptr;
   for (const DraftStage& stage : spec.stages) {
-    if (!stage.kind->needs_target) continue;
+    if (stage.kind->recognizes == nullptr) continue;
     loaded.question.draft_needs_target = true;
-    loaded.question.draft_is_dflash =
-        stage.kind->takes_path != TakesPath::required || is_dflash(files_of(stage, files_)->config());
+    loaded.question.draft_is_of_its_kind = stage.kind->recognizes(files_of(stage, files_)->config());
   }
   if (draftproof::gate(loaded.question) == Gate::open) {
     loaded.need = draft_need(spec, files_, need_, load_options_);

@@ -28,9 +28,11 @@ enum class TakesPath { none, optional, optional_checkpoint, required };
 struct DraftKind {
   const char* name;
   TakesPath takes_path;
-  bool needs_target;  // reads the target's features and borrows its embeddings
-  bool trees;         // proposes trees, not only chains
-  bool text_only;     // looks at the tokens of the text; keeps no cache of it
+  /// Of a kind that reads the target's features and borrows its embeddings: whether a checkpoint with this config is
+  /// one. nullptr: it reads no features.
+  bool (*recognizes)(const Json& config);
+  bool trees;      // proposes trees, not only chains
+  bool text_only;  // looks at the tokens of the text; keeps no cache of it
   std::span<const DraftOption> options;
   const char* summary;
   /// The memory that it needs beside its target. `files`: of the draft; of a kind without a checkpoint, of the target;

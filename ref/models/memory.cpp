@@ -10,6 +10,8 @@
 #include <sstream>
 
 #include "kernels/threads.h"
+#include "ref/caches/feature_cache.h"
+#include "ref/models/eagle3.h"
 #include "ref/models/experts.h"
 #include "ref/models/gated_delta_net.h"
 #include "ref/models/model.h"
@@ -139,7 +141,8 @@ MemoryNeed need_of_part(const Checkpoint& files, const LoadOptions& options, con
     const ActivationFormat activation_format = options.kernels.activation_format(format);
     std::uint64_t& most = activations[static_cast<std::size_t>(activation_format)];
     most = std::max<std::uint64_t>(most, options.kernels.activation_bytes(activation_format, prefill_chunk, inputs));
-    // A DFlash draft: the target's features, the same again as the input of a pass, and the context rows made of them.
+    // A draft of the target's features: these, the same again as the input of a pass, and what `fc` makes of them, which
+    // an EAGLE-3 draft has twice, too.
     if (name.ends_with("fc.weight")) {
       need.scratch += sizeof(float) * size(prefill_chunk) * (2 * size(inputs) + 2 * size(config.hidden));
     }
@@ -147,6 +150,10 @@ MemoryNeed need_of_part(const Checkpoint& files, const LoadOptions& options, con
   for (const std::uint64_t bytes : activations) need.scratch += bytes;
 
   add_caches(config, options.kv, need);
+  if (is_eagle3(files.config())) {  // the features of the text, and rows of a token and a feature
+    need.cache_per_position += FeatureCache::bytes_per_position(config.hidden);
+    need.scratch += sizeof(float) * size(prefill_chunk) * size(config.hidden);
+  }
   add_layers(config, need);
   need.scratch += size(prefill_chunk) * TransformerScratch::bytes_per_row(config);
   need.scratch += Outputs::bytes_per_row(config.vocabulary);

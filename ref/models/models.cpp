@@ -6,6 +6,7 @@
 
 #include "ref/base/error.h"
 #include "ref/models/dflash.h"
+#include "ref/models/eagle3.h"
 #include "ref/models/gemma2.h"
 #include "ref/models/gemma3.h"
 #include "ref/models/gemma4.h"
@@ -60,7 +61,9 @@ const Architecture& architecture_of(const Json& config) {
 }
 
 TransformerConfig describe(const Json& config) {
-  return is_dflash(config) ? read_transformer_config(config, 1) : architecture_of(config).describe(config);
+  if (is_dflash(config)) return read_transformer_config(config, 1);
+  if (is_eagle3(config)) return describe_eagle3(config);
+  return architecture_of(config).describe(config);
 }
 
 TransformerConfig describe(const Checkpoint& files, const LoadOptions& options) {

@@ -30,9 +30,9 @@ struct AttentionWeights {
 };
 
 /// Loads the matrices and, as the layer says, the biases and sinks. `prefix` is everything before "q_proj.weight", such
-/// as "model.layers.3.self_attn.".
+/// as "model.layers.3.self_attn."; `inputs` is the width of what q, k and v are projected from.
 AttentionWeights load_attention(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
-                                const std::string& prefix);
+                                const std::string& prefix, int inputs);
 void load_head_norms(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
                      const std::string& prefix, AttentionWeights& to);
 
@@ -148,7 +148,7 @@ struct TransformerPass {
   /// to [rows][hidden] = norm(from); they may be the same.
   void normalize(const std::vector<float>& weight, const float* from, float* to) const;
 
-  /// qkv [rows][layer.projected()] = normed . qkv^T; to q and k are then added the biases, their heads normalized, and
+  /// qkv [rows][layer.projected()] = normed [rows][qkv.inputs()] . qkv^T; to q and k are then added the biases, their heads normalized, and
   /// turned; heads of v are normalized.
   void project(const AttentionLayer& layer, const AttentionWeights& weights) const;
 
