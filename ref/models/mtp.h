@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// MTP heads (multi-token prediction, "NextN"): layers in a checkpoint that continue the text of its model, one token per
-// head or, with a single head, one after the other from what the head returned itself.
+// MTP heads (multi-token prediction, "NextN"): layers in a checkpoint that continue the text of its model, one token
+// per head or, with a single head, one after the other from what the head returned itself.
 //
 // Row p of a text with tokens t, embedding E, and x the output of the model's last layer:
 //
@@ -9,12 +9,12 @@
 //   y = norm_y(block(z))                                at position p
 //   logits = lm_head y                                  of the token at p + 1; y is the feature of a draft token at p
 //
-// Norms, RoPE and block are those of the model's architecture; of Qwen3.5 the block has full attention. Embedding and LM
-// head are the model's unless the head has its own, norm_y is its final norm where the head has none.
+// Norms, RoPE and block are those of the model's architecture; of Qwen3.5 the block has full attention. Embedding and
+// LM head are the model's unless the head has its own, norm_y is its final norm where the head has none.
 //
 // Several heads: every row goes through all of them, each with the keys and values of its own. Logits and feature of a
-// row are those of head min(depth, heads - 1), where depth counts the rows before it in the transaction: the first draft
-// token is the first head's.
+// row are those of head min(depth, heads - 1), where depth counts the rows before it in the transaction: the first
+// draft token is the first head's.
 //
 // In the files: `mtp.` of Qwen3.5, where all heads share projection and norms, or `model.layers.N.`, N and what follows
 // it the numbers behind the model's last layer (DeepSeek, GLM; GGUF `blk.N.nextn.`).

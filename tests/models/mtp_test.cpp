@@ -5,6 +5,9 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
+
+#include "tests/formats/gguf_bytes.h"
 #include "tests/models/fixtures.h"
 #include "tests/models/float64_twin.h"
 
@@ -324,6 +327,102 @@ TEST_P(MtpFixture, RowsOfOtherTextsAndWholeChainsInOneCallChangeNoBit) {
 
 INSTANTIATE_TEST_SUITE_P(All, MtpFixture, testing::Values("mtp-qwen35", "mtp-qwen35-moe", "mtp-qwen3-two"),
                          printable_name);
+
+/// The fixture mtp-qwen35 as llama.cpp converts it: the head is a block behind the layers, norms hold 1 + weight.
+/// `left_out`: tensors whose names in the file contain this.
+void write_gguf(const std::filesystem::path& path, const std::string& left_out = "never") {
+  const Checkpoint from(external_dir / "mtp-qwen35");
+  const std::pair<std::string, std::string> names[] = {
+      {"model.embed_tokens.weight", "token_embd.weight"},
+      {"model.norm.weight", "output_norm.weight"},
+      {"lm_head.weight", "output.weight"},
+      {"model.layers.", "blk."},
+      {"mtp.layers.0.", "blk.2."},
+      {"mtp.fc.", "blk.2.nextn.eh_proj."},
+      {"mtp.pre_fc_norm_embedding.", "blk.2.nextn.enorm."},
+      {"mtp.pre_fc_norm_hidden.", "blk.2.nextn.hnorm."},
+      {"mtp.norm.", "blk.2.nextn.shared_head_norm."},
+      {"input_layernorm", "attn_norm"},
+      {"post_attention_layernorm", "post_attention_norm"},
+      {"self_attn.q_proj", "attn_q"},
+      {"self_attn.k_proj", "attn_k"},
+      {"self_attn.v_proj", "attn_v"},
+      {"self_attn.o_proj", "attn_output"},
+      {"self_attn.q_norm", "attn_q_norm"},
+      {"self_attn.k_norm", "attn_k_norm"},
+      {"linear_attn.in_proj_qkv", "attn_qkv"},
+      {"linear_attn.in_proj_z", "attn_gate"},
+      {"linear_attn.in_proj_b", "ssm_beta"},
+      {"linear_attn.in_proj_a", "ssm_alpha"},
+      {"linear_attn.conv1d", "ssm_conv1d"},
+      {"linear_attn.norm", "ssm_norm"},
+      {"linear_attn.out_proj", "ssm_out"},
+      {"linear_attn.A_log", "ssm_a"},
+      {"linear_attn.dt_bias", "ssm_dt.bias"},
+      {"mlp.gate_proj", "ffn_gate"},
+      {"mlp.up_proj", "ffn_up"},
+      {"mlp.down_proj", "ffn_down"},
+  };
+  GgufBytes file;
+  file.text("general.architecture", "qwen35");
+  for (const auto& [key, value] : std::initializer_list<std::pair<const char*, std::uint32_t>>{
+           {"block_count", 3}, {"nextn_predict_layers", 1}, {"context_length", 512}, {"embedding_length", 16},
+           {"feed_forward_length", 24}, {"attention.head_count", 2}, {"attention.head_count_kv", 1},
+           {"attention.key_length", 16}, {"attention.value_length", 16}, {"rope.dimension_count", 8},
+           {"ssm.conv_kernel", 4}, {"ssm.state_size", 8}, {"ssm.group_count", 2}, {"ssm.time_step_rank", 2},
+           {"ssm.inner_size", 16}}) {
+    file.number(std::string("qwen35.") + key, value);
+  }
+  file.put("qwen35.attention.layer_norm_rms_epsilon", 6, GgufBytes::raw(1e-6F));
+  file.integers("qwen35.attention.recurrent_layers", {0, 1, 0});
+  std::string data;
+  for (const auto& [name, tensor] : from.tensors()) {
+    std::string in_file = name;
+    for (const auto& [part, other] : names) {
+      if (const std::size_t at = in_file.find(part); at != std::string::npos) in_file.replace(at, part.size(), other);
+    }
+    if (in_file.find(left_out) != std::string::npos) continue;
+    std::vector<float> values = from.floats(name, tensor.shape);
+    const bool is_norm = name.find("norm") != std::string::npos && name.find("linear_attn.norm") == std::string::npos;
+    for (float& value : values) {
+      if (is_norm) value += 1;
+      if (name.ends_with("A_log")) value = -std::exp(value);
+    }
+    std::vector<std::uint64_t> extents(tensor.shape.rbegin(), tensor.shape.rend());
+    if (extents.size() == 3) extents.erase(extents.begin() + 1);
+    data.resize((data.size() + 31) / 32 * 32);
+    file.tensor(in_file, extents, 0, data.size());
+    data += bytes_of(values);
+  }
+  file.data(data);
+  std::ofstream(path, std::ios::binary) << file.bytes();
+}
+
+TEST(MtpGguf, HasTheBitsOfTheFolder) {
+  const TemporaryFolder folder;
+  write_gguf(folder.path() / "model.gguf");
+  Pair gguf(folder.path() / "model.gguf", best_kernels());
+  Pair original(external_dir / "mtp-qwen35", best_kernels());
+  const Hdf5 file = Hdf5::open(external_dir / "mtp-qwen35" / "answers.h5");
+  for (int i = 0; i < case_count; ++i) {
+    const Question question(file, i);
+    EXPECT_EQ(ask(gguf, question, {20}), ask(original, question, {20})) << "case " << i;
+  }
+}
+
+TEST(MtpGguf, FromWhichAConverterDroppedTheHeadIsATargetWithoutOne) {
+  const TemporaryFolder folder;
+  write_gguf(folder.path() / "model.gguf", "blk.2.");
+  const Checkpoint files(folder.path() / "model.gguf");
+  EXPECT_EQ(load_model(files, best_kernels())->layers(), 2);
+  try {
+    read_mtp_config(files);
+    ADD_FAILURE() << "a head is found";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("has no tensors of the MTP head that its config names; whoever wrote the file "
+                                        "left them out; name a checkpoint that has them (mtp:PATH)"));
+  }
+}
 
 /// What is thrown when a head is read from a copy of a fixture in which `from` in its config says `to`, and tensors are
 /// called otherwise.
