@@ -193,7 +193,8 @@ class TwinCheckpoint {
       rows.width = static_cast<int>(tensor.shape.back());
       const int block = traits(*tensor.format).block_inputs;
       rows.operand_block = block > 1 ? block : 0;
-      if (hybrid && name.ends_with("norm.weight") && !name.ends_with("linear_attn.norm.weight")) rows.offset = 1;
+      const bool norm = name.ends_with("norm.weight") || name.find("pre_fc_norm") != std::string::npos;
+      if (hybrid && norm && !name.ends_with("linear_attn.norm.weight")) rows.offset = 1;
       if ((gemma == 2 || gemma == 3) && name.ends_with("norm.weight") && checkpoint.metadata() == nullptr) {
         rows.offset = 1;
       }
