@@ -11,6 +11,7 @@
 #include "ref/decoding/engine.h"
 #include "ref/formats/checkpoint.h"
 #include "ref/models/dflash.h"
+#include "ref/models/eagle3.h"
 #include "ref/models/memory.h"
 #include "ref/models/models.h"
 #include "ref/models/transformer_config.h"
@@ -25,7 +26,7 @@ using nlohmann::ordered_json;
 
 struct InspectOptions {
   std::string path;
-  std::string target;  // of a DFlash draft
+  std::string target;  // of a draft that reads its features
   int context = 0;     // positions to count memory for; 0: the model's maximum
   LayoutOptions load_options;
   bool json = false;
@@ -145,7 +146,44 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
   if (config.layer_embedding > 0) features.insert("embeddings for each layer");
   if (config.embedding_scale != 1) features.insert("scaled embedding");
   if (config.logit_cap != 0) features.insert("capped logits");
+  if (config.mtp_heads > 0) features.insert("MTP heads: " + std::to_string(config.mtp_heads));
   return {features.begin(), features.end()};
+}
+
+/// A draft that reads the target's features, or a target.
+const char* kind_of(const Json& config) {
+  return is_dflash(config) ? "DFlash draft" : is_eagle3(config) ? "EAGLE-3 draft" : "target";
+}
+
+std::string architecture_name(const Json& config) {
+  if (is_dflash(config)) return "DFlashDraftModel";
+  if (!is_eagle3(config)) return architecture_of(config).architecture;
+  const auto names = config.find("architectures");
+  return names ? (*names)[0].string() : "";
+}
+
+/// What a draft that reads the target's features has besides a model's fields.
+ordered_json draft_json(const Checkpoint& files, const Model& target) {
+  if (is_eagle3(files.config())) {
+    const Eagle3Config draft = read_eagle3_config(files.config(), target);
+    const auto tokens = read_draft_vocabulary(files, draft.draft_vocabulary, target.vocabulary());
+    std::vector<int> entered;  // the names of the taps in the file
+    for (const int tap : draft.taps) entered.push_back(tap + 1);
+    return {{"draft_vocabulary", tokens.size()},
+            {"target_layer_ids", entered},
+            {"norm_before_residual", draft.norm_before_residual},
+            {"norm_before_fc", draft.norm_before_fc},
+            {"fc_norm", draft.fc_norm},
+            {"norm_output", draft.norm_output}};
+  }
+  const DFlashConfig draft = read_dflash_config(files.config(), target);
+  ordered_json layers = ordered_json::array();
+  for (std::size_t i = 0; i < draft.causal.size(); ++i) {
+    layers.push_back({{"causal", static_cast<bool>(draft.causal[i])},
+                      {"window", draft.transformer.attention(static_cast<int>(i)).window}});
+  }
+  return {{"block_size", draft.block_size}, {"mask_token", draft.mask}, {"target_layer_ids", draft.taps},
+          {"layers", layers}};
 }
 
 ordered_json checkpoint_json(const Checkpoint& files) {
@@ -161,8 +199,8 @@ ordered_json checkpoint_json(const Checkpoint& files) {
   const std::string why_not = tokenizer_why_not(files);
   return {
       {"path", files.path().string()},
-      {"kind", is_dflash(config) ? "DFlash draft" : "target"},
-      {"architecture", is_dflash(config) ? "DFlashDraftModel" : architecture_of(config).architecture},
+      {"kind", kind_of(config)},
+      {"architecture", architecture_name(config)},
       {"layers", t.depth()},
       {"sliding_layers", layers.sliding},
       {"recurrent_layers", layers.recurrent},
@@ -174,7 +212,7 @@ ordered_json checkpoint_json(const Checkpoint& files) {
       {"head_dim", layers.attention.head_dim},
       {"intermediate", t.layers[0].intermediate},
       {"experts", layers.experts},
-      {"vocabulary", is_dflash(config) && !config.find("vocab_size") ? ordered_json() : ordered_json(t.vocabulary)},
+      {"vocabulary", t.vocabulary == 1 ? ordered_json() : ordered_json(t.vocabulary)},  // left to the target
       {"context", t.context},
       {"tensors", files.tensors().size()},
       {"parameters", parameters},
@@ -195,17 +233,8 @@ Exit inspect(const InspectOptions& options) {
     json["memory_bytes"] = memory_json(files, options);
     if (!options.target.empty()) {
       const auto target = load_model(Checkpoint(options.target), best_kernels());
-      const DFlashConfig draft = read_dflash_config(files.target().config(), *target);
-      ordered_json layers = ordered_json::array();
-      for (std::size_t i = 0; i < draft.causal.size(); ++i) {
-        layers.push_back({{"causal", static_cast<bool>(draft.causal[i])},
-                          {"window", draft.transformer.attention(static_cast<int>(i)).window}});
-      }
       json["fits"] = options.target;
-      json["block_size"] = draft.block_size;
-      json["mask_token"] = draft.mask;
-      json["target_layer_ids"] = draft.taps;
-      json["layers"] = layers;
+      json.update(draft_json(files.target(), *target));
     }
   }
   json["kernels"] = kernels_json();
@@ -218,8 +247,8 @@ Exit inspect(const InspectOptions& options) {
       if (value == "") continue;
       fmt::print("{:<26} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
     }
-    for (const char* key : {"memory_bytes", "fits", "block_size", "mask_token", "target_layer_ids", "layers"}) {
-      if (json.contains(key)) fmt::print("{:<26} {}\n", key, json[key].dump());
+    for (const auto& [key, value] : json.items()) {
+      if (key != "command" && key != "checkpoint" && key != "kernels") fmt::print("{:<26} {}\n", key, value.dump());
     }
     fmt::print("\n");
   }
@@ -239,7 +268,7 @@ void add_inspect(Command& app) {
   Command& command = app.subcommand("inspect", "describe a checkpoint and the kernels this machine can run");
   command.option("path,-m,--model MODEL", options->path,
                  "a target or a draft: a folder or a .gguf file; without it only the kernels are listed");
-  command.option("--target MODEL", options->target, "the target model that a DFlash draft must fit");
+  command.option("--target MODEL", options->target, "the target model that a DFlash or EAGLE-3 draft must fit");
   command.option("--context", options->context, "positions to count memory for; the model's maximum when left out")
       .range(1, std::numeric_limits<int>::max());
   add_layout_options(command, options->load_options);  // memory is counted for a model loaded this way

@@ -11,7 +11,6 @@
 #include "ref/base/error.h"
 #include "ref/decoding/draft_costs.h"
 #include "ref/drafts/none.h"
-#include "ref/models/dflash.h"
 #include "ref/models/models.h"
 
 namespace draftproof {
@@ -58,7 +57,10 @@ int counted_draft_max(int draft_max) { return draft_max > 0 ? draft_max : 16; }
 int tuned_draft_max(const Model& target) { return std::clamp(target.context() - 2, 1, counted_draft_max(0)); }
 
 const Checkpoint* files_of(const DraftStage& stage, ModelFiles& files) {
-  return stage.kind->takes_path == TakesPath::required ? &files.draft(stage.path) : &files.target();
+  const TakesPath takes_path = stage.kind->takes_path;
+  const bool own = takes_path == TakesPath::required ||
+                   (takes_path == TakesPath::optional_checkpoint && !stage.path.empty());
+  return own ? &files.draft(stage.path) : &files.target();
 }
 
 /// The memory that a draft needs beside its target's.
@@ -127,9 +129,9 @@ Engine::LoadedDraft& Engine::load(const std::string& draft) {
   loaded.question.target_has_taps = target_->layers() > 0;
   loaded.question.target_has_embeddings = target_->embeddings() != nullptr;
   for (const DraftStage& stage : spec.stages) {
-    if (!stage.kind->needs_target) continue;
+    if (stage.kind->recognizes == nullptr) continue;
     loaded.question.draft_needs_target = true;
-    loaded.question.draft_is_dflash = is_dflash(files_.draft(stage.path).config());
+    loaded.question.draft_is_of_its_kind = stage.kind->recognizes(files_of(stage, files_)->config());
   }
   if (draftproof::gate(loaded.question) == Gate::open) {
     loaded.need = draft_need(spec, files_, need_, load_options_);

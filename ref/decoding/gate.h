@@ -8,16 +8,16 @@ namespace draftproof {
 enum class Gate {
   open,
   no_draft,                   // no draft was requested
-  draft_not_dflash,           // a DFlash draft was requested, but its checkpoint is not DFlash
-  target_not_dflash,          // the target does not expose the hidden states of its layers (taps)
+  draft_of_another_kind,      // a kind that reads the target's features was requested, and its checkpoint is of no such
+  target_without_taps,        // the target does not expose the hidden states of its layers (taps)
   target_embeddings_missing,  // the target provides no embedding table and LM head
   logprobs_requested,         // log-probabilities are served by plain decoding, where the seed's gate is asked for
 };
 
 struct GateQuestion {
   bool draft_given = false;
-  bool draft_needs_target = false;  // a kind that reads the target's features and embeddings (DFlash)
-  bool draft_is_dflash = false;
+  bool draft_needs_target = false;  // a kind that reads the target's features and borrows its embeddings
+  bool draft_is_of_its_kind = false;
   bool target_has_taps = false;
   bool target_has_embeddings = false;
   bool logprobs = false;  // requested, and the seed's gate is asked for

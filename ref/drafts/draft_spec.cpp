@@ -97,7 +97,7 @@ DraftStage parse_stage(const std::string& draft, const std::string& text) {
   const std::string name = stage.kind->name;
   const bool has_path = !rest.empty() && rest[0] == ':';
   const TakesPath takes_path = stage.kind->takes_path;
-  if (rest.size() < 2 && (takes_path == TakesPath::required || (takes_path == TakesPath::optional && has_path))) {
+  if (rest.size() < 2 && (takes_path == TakesPath::required || (takes_path != TakesPath::none && has_path))) {
     throw Error("draft '" + draft + "' needs a path: " + name + ":PATH");
   }
   if (takes_path == TakesPath::none && has_path) throw Error("draft '" + draft + "' takes no path");

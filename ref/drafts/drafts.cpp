@@ -8,6 +8,7 @@
 #include "ref/base/error.h"
 #include "ref/drafts/control_drafts.h"
 #include "ref/drafts/dflash.h"
+#include "ref/drafts/head_draft.h"
 #include "ref/drafts/lookup_file.h"
 #include "ref/drafts/model_draft.h"
 #include "ref/drafts/ngram_cache.h"
@@ -17,15 +18,14 @@
 #include "ref/drafts/none.h"
 #include "ref/drafts/scripted.h"
 #include "ref/drafts/suffix.h"
+#include "ref/models/eagle3.h"
 #include "ref/models/models.h"
+#include "ref/models/mtp.h"
 
 namespace draftproof {
 namespace {
 
-constexpr int model_draft_max = 5;  // default; each draft token costs one pass of the draft model
-
-/// Returns the requested number or the default, at most `capacity`: no round can use more than the text has positions.
-int draft_tokens_per_round(int asked, int capacity) { return std::min(asked > 0 ? asked : model_draft_max, capacity); }
+constexpr int default_draft_tokens = 5;  // where each costs one pass of the draft
 
 class NoDrafter final : public Drafter {
  public:
@@ -39,6 +39,18 @@ std::unique_ptr<Drafter> load_none(const DraftStage&, const Checkpoint*, Model&,
 std::unique_ptr<Drafter> load_dflash(const DraftStage&, const Checkpoint* files, Model& target,
                                      const LoadOptions& load_options) {
   return std::make_unique<DFlashDrafter>(std::make_unique<DFlashNetwork>(*files, target, load_options));
+}
+
+std::unique_ptr<Drafter> load_eagle3(const DraftStage&, const Checkpoint* files, Model& target,
+                                     const LoadOptions& load_options) {
+  return std::make_unique<HeadDrafter>(std::make_unique<Eagle3Head>(*files, target, load_options));
+}
+
+bool is_target(const Json& config) { return !is_dflash(config) && !is_eagle3(config); }
+
+std::unique_ptr<Drafter> load_mtp(const DraftStage&, const Checkpoint* files, Model& target,
+                                  const LoadOptions& load_options) {
+  return std::make_unique<HeadDrafter>(std::make_unique<MtpHead>(*files, target, load_options));
 }
 
 /// A model with weights of its own.
@@ -134,6 +146,14 @@ MemoryNeed need_of_none(const DraftStage&, const Checkpoint*, const MemoryNeed&,
 MemoryNeed need_of_files(const DraftStage&, const Checkpoint* files, const MemoryNeed&,
                          const LoadOptions& load_options) {
   MemoryNeed need = decoding_need(*files, load_options);
+  need.scratch_per_draft_token = 0;  // the target's has it
+  return need;
+}
+
+MemoryNeed need_of_mtp(const DraftStage&, const Checkpoint* files, const MemoryNeed&,
+                       const LoadOptions& load_options) {
+  MemoryNeed need = mtp_need(*files, load_options);
+  need.cache_per_position += FeatureCache::bytes_per_position(describe(files->config()).hidden);
   need.scratch_per_draft_token = 0;  // the target's has it
   return need;
 }
@@ -266,6 +286,10 @@ void require_context(int context, int capacity) {
               "; ask for fewer new tokens, or decode without this draft");
 }
 
+int draft_tokens_per_round(int asked, int capacity) {
+  return std::min(asked > 0 ? asked : default_draft_tokens, capacity);
+}
+
 MemoryNeed decoding_need(const Checkpoint& files, const LoadOptions& load_options) {
   MemoryNeed need = model_need(files, load_options);
   const int vocabulary = describe(files.config()).vocabulary;
@@ -278,34 +302,38 @@ MemoryNeed decoding_need(const Checkpoint& files, const LoadOptions& load_option
 std::span<const DraftKind> all_draft_kinds() noexcept {
   using enum TakesPath;
   static constexpr DraftKind list[] = {
-      {"none", none, false, false, true, {}, "no draft: plain decoding", need_of_none, load_none},
-      {"dflash", required, true, false, false, {}, "block diffusion from the target's features", need_of_files,
+      {"none", none, nullptr, false, true, {}, "no draft: plain decoding", need_of_none, load_none},
+      {"dflash", required, is_dflash, false, false, {}, "block diffusion from the target's features", need_of_files,
        load_dflash},
-      {"model", required, false, false, false, {}, "a smaller model with the same tokenizer", need_of_files,
+      {"eagle3", required, is_eagle3, false, false, {}, "a layer that continues from the target's features",
+       need_of_files, load_eagle3},
+      {"mtp", optional_checkpoint, is_target, false, false, {},
+       "the MTP (NextN) heads in the target's checkpoint, or in another", need_of_mtp, load_mtp},
+      {"model", required, nullptr, false, false, {}, "a smaller model with the same tokenizer", need_of_files,
        load_small_model},
-      {"self", none, false, false, false, self_options, "the target itself, its weights in 4 bits", need_of_self,
+      {"self", none, nullptr, false, false, self_options, "the target itself, its weights in 4 bits", need_of_self,
        load_self},
-      {"ngram-simple", none, false, false, true, ngram_simple_options,
+      {"ngram-simple", none, nullptr, false, true, ngram_simple_options,
        "what followed the last tokens where they occurred before", need_of_text<NgramMapKDraft::bytes_per_ngram>,
        load_ngram_simple},
-      {"ngram-map-k", none, false, false, true, ngram_map_k_options,
+      {"ngram-map-k", none, nullptr, false, true, ngram_map_k_options,
        "what followed the last tokens, if they occurred often before", need_of_text<NgramMapKDraft::bytes_per_ngram>,
        load_ngram_map_k},
-      {"ngram-map-k4v", none, false, false, true, ngram_map_k4v_options,
+      {"ngram-map-k4v", none, nullptr, false, true, ngram_map_k4v_options,
        "what followed the last tokens most often, if it outweighs the rest",
        need_of_text<NgramMapK4vDraft::bytes_per_ngram>, load_ngram_map_k4v},
-      {"ngram-mod", none, false, false, true, ngram_mod_options,
+      {"ngram-mod", none, nullptr, false, true, ngram_mod_options,
        "what followed the hash of the last tokens, in a table of constant size", need_of_ngram_mod, load_ngram_mod},
-      {"ngram-cache", optional, false, false, true, ngram_cache_options,
+      {"ngram-cache", optional, nullptr, false, true, ngram_cache_options,
        "what followed the last tokens often enough, weighed by a lookup file", need_of_ngram_cache, load_ngram_cache},
-      {"suffix", optional, false, false, true, suffix_options,
+      {"suffix", optional, nullptr, false, true, suffix_options,
        "what followed the longest likely ends where they occurred before, in the text or in a file of tokens",
        need_of_suffix, load_suffix},
-      {"always-reject", none, false, false, false, {}, "always wrong (for proofs)", need_of_target,
+      {"always-reject", none, nullptr, false, false, {}, "always wrong (for proofs)", need_of_target,
        load_on_target<AlwaysRejectDraft>},
-      {"perfect", none, false, false, false, {}, "always right (for proofs)", need_of_target,
+      {"perfect", none, nullptr, false, false, {}, "always right (for proofs)", need_of_target,
        load_on_target<PerfectDraft>},
-      {"tree-test", none, false, true, false, {}, "trees in which one branch is right (for proofs)", need_of_target,
+      {"tree-test", none, nullptr, true, false, {}, "trees in which one branch is right (for proofs)", need_of_target,
        load_tree_test},
   };
   return list;
@@ -314,7 +342,7 @@ std::span<const DraftKind> all_draft_kinds() noexcept {
 std::string names_of_drafts() {
   std::string names;
   for (const DraftKind& kind : all_draft_kinds()) {
-    constexpr const char* paths[] = {"", "[:PATH]", ":PATH"};
+    constexpr const char* paths[] = {"", "[:PATH]", "[:PATH]", ":PATH"};
     names += (names.empty() ? "" : ", ") + std::string(kind.name) + paths[static_cast<int>(kind.takes_path)];
   }
   return names;

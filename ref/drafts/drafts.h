@@ -17,15 +17,22 @@ namespace draftproof {
 /// Throws Error when a draft of `context` positions cannot serve a text of `capacity` positions.
 void require_context(int context, int capacity);
 
-/// A required path is that of a checkpoint; an optional one is that of a file which the kind reads itself.
-enum class TakesPath { none, optional, required };
+/// Of a draft that pays for each draft token with a pass of its own: returns the requested number of draft tokens, or
+/// the default for 0, and at most `capacity`, because no round can use more than the text has positions.
+int draft_tokens_per_round(int asked, int capacity);
+
+/// A required path is that of a checkpoint. An optional one is that of a file which the kind reads itself, or that of a
+/// checkpoint instead of the target's.
+enum class TakesPath { none, optional, optional_checkpoint, required };
 
 struct DraftKind {
   const char* name;
   TakesPath takes_path;
-  bool needs_target;  // reads the target's features and borrows its embeddings
-  bool trees;         // proposes trees, not only chains
-  bool text_only;     // looks at the tokens of the text; keeps no cache of it
+  /// Of a kind that reads the target's features and borrows its embeddings: whether a checkpoint with this config is
+  /// one. nullptr: it reads no features.
+  bool (*recognizes)(const Json& config);
+  bool trees;      // proposes trees, not only chains
+  bool text_only;  // looks at the tokens of the text; keeps no cache of it
   std::span<const DraftOption> options;
   const char* summary;
   /// The memory that it needs beside its target. `files`: of the draft; of a kind without a checkpoint, of the target;

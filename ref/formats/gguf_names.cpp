@@ -37,6 +37,13 @@ constexpr GgufName transformer_layer[] = {
     {"ffn_gate_exps", "mlp.experts.gate_proj"},
     {"ffn_up_exps", "mlp.experts.up_proj"},
     {"ffn_down_exps", "mlp.experts.down_proj"},
+    // Of MTP heads, which are behind the layers.
+    {"nextn.eh_proj", "eh_proj"},
+    {"nextn.enorm", "enorm"},
+    {"nextn.hnorm", "hnorm"},
+    {"nextn.shared_head_norm", "shared_head.norm"},
+    {"nextn.shared_head_head", "shared_head.head"},
+    {"nextn.embed_tokens", "embed_tokens"},
 };
 
 /// Of Qwen3.5, dense and with experts.
@@ -69,6 +76,12 @@ constexpr GgufName hybrid_layer[] = {
     {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
     {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
     {"ffn_down_shexp", "mlp.shared_expert.down_proj"},
+    {"nextn.eh_proj", "eh_proj"},
+    {"nextn.enorm", "enorm"},
+    {"nextn.hnorm", "hnorm"},
+    {"nextn.shared_head_norm", "shared_head.norm"},
+    {"nextn.shared_head_head", "shared_head.head"},
+    {"nextn.embed_tokens", "embed_tokens"},
 };
 
 constexpr GgufName gemma_layer[] = {
@@ -313,7 +326,8 @@ constexpr std::string_view transformer_keys[] = {
     "tensor_data_layout"};
 
 /// Keys of target models. The accepted values of these keys have no effect.
-constexpr std::string_view target_keys[] = {"attention.causal", "expert_count", "expert_used_count"};
+constexpr std::string_view target_keys[] = {"attention.causal", "expert_count", "expert_used_count",
+                                            "nextn_predict_layers"};
 
 /// Returns the configuration fields of every decoder-only transformer. `uneven`: of what may differ from layer to layer
 /// those of the first.
@@ -384,7 +398,7 @@ Json as_json(const Gguf& file, const Keys& keys, const ordered_json& config, Nam
            {"partial_rotary_factor", "rope.dimension_count"},
            {"shared_expert_intermediate_size", "expert_shared_feed_forward_length"},
            {"full_attention_interval", "full_attention_interval"},
-           {"mtp_num_hidden_layers", "nextn_predict_layers"},
+           {"num_nextn_predict_layers", "nextn_predict_layers"},
            {"linear_conv_kernel_dim", "ssm.conv_kernel"},
            {"linear_key_head_dim", "ssm.state_size"},
            {"linear_value_head_dim", "ssm.inner_size"},
@@ -432,17 +446,13 @@ void put_experts(const Keys& keys, ordered_json& config) {
 }
 
 constexpr std::string_view hybrid_keys[] = {
-    "full_attention_interval", "attention.recurrent_layers", "nextn_predict_layers", "rope.dimension_sections",
+    "full_attention_interval", "attention.recurrent_layers", "rope.dimension_sections",
     "ssm.conv_kernel", "ssm.state_size", "ssm.group_count", "ssm.time_step_rank", "ssm.inner_size",
     "expert_feed_forward_length", "expert_shared_feed_forward_length", "expert_weights_scale", "expert_weights_norm",
     "expert_gating_func"};
 
 void put_hybrid(const Keys& keys, ordered_json& config) {
-  const std::int64_t mtp = keys.find_integer("nextn_predict_layers").value_or(0);
-  const std::int64_t layers = keys.size("block_count") - mtp;
-  if (mtp < 0 || layers < 1) keys.fail("nextn_predict_layers", "must be at least 0 and below block_count");
-  config["num_hidden_layers"] = layers;
-  config["mtp_num_hidden_layers"] = mtp;
+  const auto layers = config["num_hidden_layers"].get<std::int64_t>();
   if (const auto recurrent = keys.find_integers("attention.recurrent_layers")) {
     if (static_cast<std::int64_t>(recurrent->size()) < layers) {
       keys.fail("attention.recurrent_layers", "has fewer values than there are layers");
@@ -475,6 +485,16 @@ void put_experts_hybrid(const Keys& keys, ordered_json& config) {
   config["shared_expert_intermediate_size"] = keys.size("expert_shared_feed_forward_length");
 }
 
+/// The number of blocks counts those of MTP heads.
+void put_heads(const Keys& keys, ordered_json& config) {
+  const auto heads = keys.find_integer("nextn_predict_layers");
+  if (!heads) return;
+  const std::int64_t layers = keys.size("block_count") - *heads;
+  if (*heads < 0 || layers < 1) keys.fail("nextn_predict_layers", "must be at least 0 and below block_count");
+  config["num_hidden_layers"] = layers;
+  config["num_nextn_predict_layers"] = *heads;
+}
+
 /// `own`: the keys of this architecture that other targets do not have. `put` adds the fields that they make.
 Json transformer_config(const Gguf& file, const char* model_type, const char* class_name,
                         std::span<const std::string_view> own = {},
@@ -488,6 +508,7 @@ Json transformer_config(const Gguf& file, const char* model_type, const char* cl
     keys.fail("attention.causal", "must be true for a target model");
   }
   ordered_json config = transformer_fields(file, keys, model_type, class_name, uneven);
+  put_heads(keys, config);
   put(keys, config);
   if (!config.contains("vocab_size")) {
     keys.fail("vocab_size", "is missing, and so is the tensor token_embd.weight");

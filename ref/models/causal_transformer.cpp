@@ -50,6 +50,11 @@ void CausalTransformer::embed(std::span<const Token> tokens, float* rows) const 
   }
 }
 
+void CausalTransformer::normalize(const float* rows, int count, float* normed) const {
+  const int width = config_.hidden;
+  kernels_.rms_norm(rows, width, count, 1, width, norm_.data(), config_.epsilon, normed, width);
+}
+
 bool CausalTransformer::unembed(const float* rows, int count, PackedActivations& scratch, float* logits) const {
   const PackedMatrix& head = tied_ ? embedding_ : head_;
   pack_activations(kernels_, head, rows, config_.hidden, count, scratch);
@@ -100,8 +105,8 @@ void CausalTransformer::head(std::span<const Segment> batch, Outputs& outputs) {
   int wanted = 0;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const std::ptrdiff_t first = scratch_.first_rows[i] + batch[i].logits_from;
-    kernels_.rms_norm(scratch_.hidden_states.data() + first * width, width, batch[i].rows_wanted(), 1, config_.hidden,
-                      norm_.data(), config_.epsilon, scratch_.normed.data() + wanted * width, width);
+    normalize(scratch_.hidden_states.data() + first * width, batch[i].rows_wanted(),
+              scratch_.normed.data() + wanted * width);
     wanted += batch[i].rows_wanted();
   }
   if (wanted == 0) return;

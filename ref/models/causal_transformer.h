@@ -24,6 +24,7 @@ class CausalTransformer : public Model, public Embeddings {
   std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override;
   void forward(std::span<const Segment> batch, Outputs& outputs) override;
   void embed(std::span<const Token> tokens, float* rows) const override;
+  void normalize(const float* rows, int count, float* normed) const override;
   bool unembed(const float* rows, int count, PackedActivations& scratch, float* logits) const override;
 
  protected:

@@ -105,7 +105,7 @@ GemmaLayer load_gemma_layer(const WeightLoader& from, const TransformerConfig& c
                             const std::string& prefix) {
   const auto norm = [&](const char* name) { return load_norm(from, config, prefix + name + ".weight", config.hidden); };
   GemmaLayer weights;
-  weights.attention = load_attention(from, config, config.attention(i), prefix + "self_attn.");
+  weights.attention = load_attention(from, config, config.attention(i), prefix + "self_attn.", config.hidden);
   weights.mlp = load_mlp(from, config.hidden, config.layers.at(static_cast<std::size_t>(i)).intermediate, false,
                          prefix + "mlp.");
   weights.attention_norm = norm("input_layernorm");

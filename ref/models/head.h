@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
 // A head: a few layers trained to continue a target's text from its features. EAGLE-3 heads and MTP (NextN) heads.
 //
-// Row i reads the token at position i + 1 and the feature of position i, and predicts the token at position i + 2. The
-// feature of a committed position is made from the target's tapped layers; that of a draft token is what the head itself
-// returned for the row before. So a row of committed text depends on the text and on nothing else.
+// Row p reads the token at position p and the feature of position p - 1, and predicts the token at p + 1. The feature
+// of a committed position is made from the target's tapped layers; that of a draft token is what the head itself
+// returned for its row. So a row of committed text depends on the text and on nothing else. No feature comes before the
+// first token: row 0 is computed from zeros, fills its place in the cache, and no other row sees it.
 #pragma once
 
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "ref/base/token.h"
 #include "ref/caches/cache.h"
@@ -19,29 +21,36 @@ class Head {
  public:
   virtual ~Head() = default;
 
-  virtual int vocabulary() const = 0;  // of the target
-  virtual int context() const = 0;
-  virtual int width() const = 0;  // of a feature
-  virtual std::span<const int> taps() const = 0;
+  virtual int context() const = 0;              // most positions it is made for
+  virtual int width() const = 0;                // of a feature
+  virtual std::span<const int> taps() const = 0;  // target layers, ascending
 
-  /// Creates the cache of one text. Position i of it is row i.
-  virtual std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const = 0;
+  /// Creates the layers of the cache of one text. The cache may have more layers behind them, which the head leaves
+  /// alone.
+  virtual std::vector<std::unique_ptr<LayerCache>> new_layers(int capacity, int max_pending_rows) const = 0;
 
   /// Makes features [rows][width] from the target's tapped layers [rows][taps * hidden].
   virtual void fuse(std::span<const float> tapped, int rows, float* features) = 0;
 
-  /// Rows that continue the text of one cache, inside its open transaction: a chain, or a tree in preorder as in Segment.
+  /// Rows that continue the text of one cache, inside its open transaction: a chain, or a tree in preorder as in
+  /// Segment.
   struct Rows {
     Cache* cache = nullptr;
     std::span<const Token> tokens;
-    std::span<const int> depths = {};
-    std::span<const float> features;         // [rows][width]
-    int logits_from = 0;                     // logits and features are wanted for rows [logits_from, rows)
-    std::span<const float> logits = {};      // result: [rows wanted][vocabulary]; valid until the next call
-    std::span<const float> next_features = {};  // result: [rows wanted][width]; valid until the next call
-    std::string error = {};                  // result: why the logits cannot be used; empty when they can
+    std::span<const int> depths = {};  // of a tree
+    std::span<const float> features;   // [rows][width]: of the position before each row
+    std::span<const int> wanted = {};  // the rows whose results are wanted, ascending
+
+    // Results, valid until the next call.
+    std::span<const float> logits = {};         // [wanted][vocabulary of the target]; -infinity: never proposed
+    std::span<const float> next_features = {};  // [wanted][width]: of the positions of these rows
+    std::string error = {};                     // why the logits cannot be used; empty when they can
+
+    int rows() const noexcept { return static_cast<int>(tokens.size()); }
   };
-  /// Computes the rows of several texts in one pass.
+
+  /// Computes the rows of several texts in one pass, and writes them to their caches, which are all different. Every
+  /// row has the bits that it has alone.
   virtual void forward(std::span<Rows> batch) = 0;
 };
 

@@ -10,6 +10,8 @@
 #include <sstream>
 
 #include "kernels/threads.h"
+#include "ref/caches/feature_cache.h"
+#include "ref/models/eagle3.h"
 #include "ref/models/experts.h"
 #include "ref/models/gated_delta_net.h"
 #include "ref/models/model.h"
@@ -105,13 +107,18 @@ void add_layers(const TransformerConfig& config, MemoryNeed& need) {
 
 MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
   const TransformerConfig config = describe(files, options);
+  return need_of_part(files, options, config, [&](const std::string& name) {
+    return std::ranges::none_of(config.unused, [&](const std::string& prefix) { return name.starts_with(prefix); });
+  });
+}
+
+MemoryNeed need_of_part(const Checkpoint& files, const LoadOptions& options, const TransformerConfig& config,
+                        const std::function<bool(const std::string& tensor)>& belongs) {
   MemoryNeed need;
   std::uint64_t activations[activation_formats] = {};
   for (const auto& [name, tensor] : files.tensors()) {
     if (!tensor.format || tensor.shape.empty() || tensor.shape.back() > std::numeric_limits<int>::max()) continue;
-    if (std::ranges::any_of(config.unused, [&](const std::string& prefix) { return name.starts_with(prefix); })) {
-      continue;
-    }
+    if (!belongs(name)) continue;
     const auto inputs = static_cast<int>(tensor.shape.back());
     if (tensor.shape.size() == 1) {
       need.weights["f32"] += sizeof(float) * size(inputs);
@@ -127,14 +134,15 @@ MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
     const std::uint64_t matrices = dimensions == 3 ? static_cast<std::uint64_t>(tensor.shape[0]) : 1;
     const auto outputs = static_cast<int>(tensor.shape[dimensions - 2]);
     if (name == "lm_head.weight" && files.same(name, "model.embed_tokens.weight")) continue;  // kept once
-    const bool table = name == "model.embed_tokens.weight" || name == "lm_head.weight" ||
-                       name == "model.embed_tokens_per_layer.weight";
+    const bool table = name.ends_with("embed_tokens.weight") || name == "lm_head.weight" ||
+                       name == "model.embed_tokens_per_layer.weight" || name.ends_with("shared_head.head.weight");
     const Format format = packed_format(*tensor.format, inputs, options, table);
     need.weights[traits(format).name] += matrices * options.kernels.packed_bytes(format, outputs, inputs);
     const ActivationFormat activation_format = options.kernels.activation_format(format);
     std::uint64_t& most = activations[static_cast<std::size_t>(activation_format)];
     most = std::max<std::uint64_t>(most, options.kernels.activation_bytes(activation_format, prefill_chunk, inputs));
-    // A DFlash draft: the target's features, the same again as the input of a pass, and the context rows made of them.
+    // A draft of the target's features: these, the same again as the input of a pass, and what `fc` makes of them, which
+    // an EAGLE-3 draft has twice, too.
     if (name.ends_with("fc.weight")) {
       need.scratch += sizeof(float) * size(prefill_chunk) * (2 * size(inputs) + 2 * size(config.hidden));
     }
@@ -142,6 +150,10 @@ MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
   for (const std::uint64_t bytes : activations) need.scratch += bytes;
 
   add_caches(config, options.kv, need);
+  if (is_eagle3(files.config())) {  // the features of the text, and rows of a token and a feature
+    need.cache_per_position += FeatureCache::bytes_per_position(config.hidden);
+    need.scratch += sizeof(float) * size(prefill_chunk) * size(config.hidden);
+  }
   add_layers(config, need);
   need.scratch += size(prefill_chunk) * TransformerScratch::bytes_per_row(config);
   need.scratch += Outputs::bytes_per_row(config.vocabulary);

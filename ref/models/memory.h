@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 
+#include "ref/models/transformer_config.h"
 #include "ref/models/weight_loader.h"
 
 namespace draftproof {
@@ -27,6 +29,10 @@ struct MemoryNeed {
 
 /// The need of a model (a target, or a draft as if it were one) in a sequence. Reads no weights.
 MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options);
+
+/// The same of a part of a checkpoint: the layers of `config` and the tensors that `belongs` names.
+MemoryNeed need_of_part(const Checkpoint& files, const LoadOptions& options, const TransformerConfig& config,
+                        const std::function<bool(const std::string& tensor)>& belongs);
 
 /// What this process may still take: what the system says is available, or less where a limit on the address space says
 /// so. The largest number where nothing is known.

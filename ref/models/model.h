@@ -60,11 +60,13 @@ struct Outputs {
 
 class PackedActivations;  // kernels/packed_activations.h
 
-/// The embedding table and LM head of a target, for drafts that have none of their own.
+/// The embedding table, final norm and LM head of a target, for drafts that have none of their own.
 class Embeddings {
  public:
   virtual ~Embeddings() = default;
   virtual void embed(std::span<const Token> tokens, float* rows) const = 0;  // rows [n][hidden]
+  /// normed [count][hidden] = the final norm of rows of the last layer's output; they may be the same.
+  virtual void normalize(const float* rows, int count, float* normed) const = 0;
   /// Computes logits [count][vocabulary]. Returns false when one of them is NaN.
   virtual bool unembed(const float* rows, int count, PackedActivations& scratch, float* logits) const = 0;
 };

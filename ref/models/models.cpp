@@ -6,6 +6,7 @@
 
 #include "ref/base/error.h"
 #include "ref/models/dflash.h"
+#include "ref/models/eagle3.h"
 #include "ref/models/gemma2.h"
 #include "ref/models/gemma3.h"
 #include "ref/models/gemma4.h"
@@ -22,15 +23,15 @@ namespace draftproof {
 
 std::span<const Architecture> all_architectures() noexcept {
   static constexpr Architecture list[] = {
-      {"qwen3", "Qwen3ForCausalLM", describe_qwen3, load_qwen3},
-      {"qwen2", "Qwen2ForCausalLM", describe_qwen2, load_qwen2},
-      {"qwen3_moe", "Qwen3MoeForCausalLM", describe_qwen3_moe, load_qwen3_moe},
-      {"qwen3_5", "Qwen3_5ForConditionalGeneration", describe_qwen35, load_qwen35},
-      {"qwen3_5_text", "Qwen3_5ForCausalLM", describe_qwen35, load_qwen35},
-      {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", describe_qwen35, load_qwen35},
-      {"qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", describe_qwen35, load_qwen35},
-      {"llama", "LlamaForCausalLM", describe_llama, load_llama},
-      {"mistral", "MistralForCausalLM", describe_mistral, load_llama},
+      {"qwen3", "Qwen3ForCausalLM", describe_qwen3, load_qwen3, &head_norm_blocks},
+      {"qwen2", "Qwen2ForCausalLM", describe_qwen2, load_qwen2, &pre_norm_blocks},
+      {"qwen3_moe", "Qwen3MoeForCausalLM", describe_qwen3_moe, load_qwen3_moe, &head_norm_blocks},
+      {"qwen3_5", "Qwen3_5ForConditionalGeneration", describe_qwen35, load_qwen35, &qwen35_blocks},
+      {"qwen3_5_text", "Qwen3_5ForCausalLM", describe_qwen35, load_qwen35, &qwen35_blocks},
+      {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", describe_qwen35, load_qwen35, &qwen35_blocks},
+      {"qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", describe_qwen35, load_qwen35, &qwen35_blocks},
+      {"llama", "LlamaForCausalLM", describe_llama, load_llama, &pre_norm_blocks},
+      {"mistral", "MistralForCausalLM", describe_mistral, load_llama, &pre_norm_blocks},
       {"ministral3", "Ministral3ForCausalLM", describe_ministral3, load_ministral3},
       {"mistral3", "Mistral3ForConditionalGeneration", describe_ministral3, load_ministral3},
       {"gemma2", "Gemma2ForCausalLM", describe_gemma2, load_gemma2},
@@ -60,7 +61,9 @@ const Architecture& architecture_of(const Json& config) {
 }
 
 TransformerConfig describe(const Json& config) {
-  return is_dflash(config) ? read_transformer_config(config, 1) : architecture_of(config).describe(config);
+  if (is_dflash(config)) return read_transformer_config(config, 1);
+  if (is_eagle3(config)) return describe_eagle3(config);
+  return architecture_of(config).describe(config);
 }
 
 TransformerConfig describe(const Checkpoint& files, const LoadOptions& options) {

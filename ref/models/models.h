@@ -8,6 +8,7 @@
 
 #include "ref/formats/json.h"
 #include "ref/models/model.h"
+#include "ref/models/mtp_block.h"
 #include "ref/models/transformer_config.h"
 #include "ref/models/weight_loader.h"
 
@@ -18,6 +19,7 @@ struct Architecture {
   const char* architecture;  // config.json `architectures[0]`
   TransformerConfig (*describe)(const Json& config);
   std::unique_ptr<Model> (*load)(const WeightLoader& from, const TransformerConfig& config);
+  const MtpBlocks* mtp = nullptr;  // of those whose MTP heads are implemented
 };
 
 std::span<const Architecture> all_architectures() noexcept;

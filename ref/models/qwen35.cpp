@@ -16,7 +16,6 @@ namespace {
 
 constexpr int width_max = 1 << 24;  // no width of a real checkpoint comes near it
 constexpr int taps_max = 64;        // nor any convolution
-constexpr int mtp_layers_max = 64;
 constexpr double gate_work = 16;    // multiplications that one gate costs about as much as
 
 /// q_proj has the rows of q and of the gate of each head one after the other. Loads those of all q, k, v, all gates.
@@ -101,52 +100,49 @@ GatedDeltaNetWeights load_delta_net(const WeightLoader& from, const Layout& layo
   return weights;
 }
 
-class Qwen35 final : public CausalTransformer {
+/// What the layers share; memory is kept from pass to pass.
+struct Qwen35Scratch {
+  std::vector<RecurrentCache*> caches;  // of each segment, in the layer that is computed
+  GatedDeltaNetScratch recurrent;
+  ExpertsScratch experts;
+};
+
+class Qwen35Layer {
  public:
-  Qwen35(const WeightLoader& from, const Layout& layout, const TransformerConfig& description)
-      : CausalTransformer(from, stored_as(layout, description)) {
-    for (int i = 0; i < layers(); ++i) {
-      const LayerConfig& layer = config().layers[static_cast<std::size_t>(i)];
-      Layer& one = layers_.emplace_back();
-      if (const auto* const shape = std::get_if<RecurrentShape>(&layer.mixer)) {
-        one.mixer = load_delta_net(from, layout, hidden(), *shape, prefix(i) + "linear_attn.");
-      } else {
-        one.mixer = load_gated_attention(from, config(), config().attention(i), prefix(i) + "self_attn.");
-      }
-      one.mixer_norm = load_norm(from, config(), prefix(i) + "input_layernorm.weight", hidden());
-      one.mlp_norm = load_norm(from, config(), prefix(i) + "post_attention_layernorm.weight", hidden());
-      if (layer.experts.count == 0) one.mlp = load_mlp(from, hidden(), layer.intermediate, false, prefix(i) + "mlp.");
-      else one.experts = load_experts(from, hidden(), layer.experts, prefix(i) + "mlp.");
+  Qwen35Layer(const WeightLoader& from, const Layout& layout, const TransformerConfig& config, int i,
+              const std::string& prefix) {
+    const LayerConfig& layer = config.layers[static_cast<std::size_t>(i)];
+    const int hidden = config.hidden;
+    if (const auto* const shape = std::get_if<RecurrentShape>(&layer.mixer)) {
+      mixer_ = load_delta_net(from, layout, hidden, *shape, prefix + "linear_attn.");
+    } else {
+      mixer_ = load_gated_attention(from, config, config.attention(i), prefix + "self_attn.");
     }
+    mixer_norm_ = load_norm(from, config, prefix + "input_layernorm.weight", hidden);
+    mlp_norm_ = load_norm(from, config, prefix + "post_attention_layernorm.weight", hidden);
+    if (layer.experts.count == 0) mlp_ = load_mlp(from, hidden, layer.intermediate, false, prefix + "mlp.");
+    else experts_ = load_experts(from, hidden, layer.experts, prefix + "mlp.");
+  }
+
+  /// Where it has attention, kv and visible are set.
+  void compute(const TransformerPass& pass, int i, Qwen35Scratch& scratch) const {
+    pass.normalize(mixer_norm_);
+    if (const auto* const delta_net = std::get_if<GatedDeltaNetWeights>(&mixer_)) {
+      recur(pass, i, *delta_net, scratch);
+    } else {
+      attend(pass, i, std::get<AttentionWeights>(mixer_));
+    }
+    pass.add_projected();
+    pass.normalize(mlp_norm_);
+    const Experts& experts = pass.config.layers[static_cast<std::size_t>(i)].experts;
+    if (experts.count == 0) pass.mlp(mlp_);
+    else mix_experts(pass, experts, experts_, scratch.experts);
+    pass.add_projected();
   }
 
  private:
-  struct Layer {
-    std::variant<AttentionWeights, GatedDeltaNetWeights> mixer;
-    std::vector<float> mixer_norm, mlp_norm;
-    MlpWeights mlp;
-    ExpertsWeights experts;  // instead of the MLP
-  };
-
-  void layer(const TransformerPass& pass, int i) override {
-    const Layer& weights = layers_[static_cast<std::size_t>(i)];
-    pass.normalize(weights.mixer_norm);
-    if (const auto* const delta_net = std::get_if<GatedDeltaNetWeights>(&weights.mixer)) {
-      recur(pass, i, *delta_net);
-    } else {
-      attend(pass, i, std::get<AttentionWeights>(weights.mixer));
-    }
-    pass.add_projected();
-    pass.normalize(weights.mlp_norm);
-    const Experts& experts = config().layers[static_cast<std::size_t>(i)].experts;
-    if (experts.count == 0) pass.mlp(weights.mlp);
-    else mix_experts(pass, experts, weights.experts, experts_);
-    pass.add_projected();
-  }
-
-  void attend(const TransformerPass& pass, int i, const AttentionWeights& weights) {
-    const AttentionLayer& layer = config().attention(i);
-    pass.see(i);
+  static void attend(const TransformerPass& pass, int i, const AttentionWeights& weights) {
+    const AttentionLayer& layer = pass.config.attention(i);
     pass.project(layer, weights);
     pass.attend(layer, weights);
     gate(pass, layer);
@@ -167,18 +163,47 @@ class Qwen35 final : public CausalTransformer {
     });
   }
 
-  void recur(const TransformerPass& pass, int i, const GatedDeltaNetWeights& weights) {
-    const auto& shape = std::get<RecurrentShape>(config().layers[static_cast<std::size_t>(i)].mixer);
-    caches_.clear();
-    for (Cache* const cache : pass.scratch.caches) caches_.push_back(&cache->layer<RecurrentCache>(i));
-    gated_delta_net(pass.kernels, shape, weights, config().epsilon, pass.scratch.normed.data(), pass.rows,
-                    pass.scratch.ranges, recurrent_, caches_, pass.scratch.projected.data());
+  static void recur(const TransformerPass& pass, int i, const GatedDeltaNetWeights& weights, Qwen35Scratch& scratch) {
+    const auto& shape = std::get<RecurrentShape>(pass.config.layers[static_cast<std::size_t>(i)].mixer);
+    scratch.caches.clear();
+    for (Cache* const cache : pass.scratch.caches) scratch.caches.push_back(&cache->layer<RecurrentCache>(i));
+    gated_delta_net(pass.kernels, shape, weights, pass.config.epsilon, pass.scratch.normed.data(), pass.rows,
+                    pass.scratch.ranges, scratch.recurrent, scratch.caches, pass.scratch.projected.data());
   }
 
-  std::vector<Layer> layers_;
-  std::vector<RecurrentCache*> caches_;  // of each segment, in the layer that is computed
-  GatedDeltaNetScratch recurrent_;
-  ExpertsScratch experts_;
+  std::variant<AttentionWeights, GatedDeltaNetWeights> mixer_;
+  std::vector<float> mixer_norm_, mlp_norm_;
+  MlpWeights mlp_;
+  ExpertsWeights experts_;  // instead of the MLP
+};
+
+class Qwen35 final : public CausalTransformer {
+ public:
+  Qwen35(const WeightLoader& from, const Layout& layout, const TransformerConfig& description)
+      : CausalTransformer(from, stored_as(layout, description)) {
+    for (int i = 0; i < layers(); ++i) layers_.emplace_back(from, layout, config(), i, prefix(i));
+  }
+
+ private:
+  void layer(const TransformerPass& pass, int i) override {
+    if (std::holds_alternative<AttentionLayer>(config().layers[static_cast<std::size_t>(i)].mixer)) pass.see(i);
+    layers_[static_cast<std::size_t>(i)].compute(pass, i, scratch_);
+  }
+
+  std::vector<Qwen35Layer> layers_;
+  Qwen35Scratch scratch_;
+};
+
+class Qwen35Block final : public MtpBlock {
+ public:
+  Qwen35Block(const WeightLoader& from, const TransformerConfig& config, int layer, const std::string& prefix)
+      : layer_(from, layout_of(from.weights), config, layer, prefix) {}
+
+  void compute(const TransformerPass& pass, int layer) override { layer_.compute(pass, layer, scratch_); }
+
+ private:
+  Qwen35Layer layer_;
+  Qwen35Scratch scratch_;
 };
 
 void refuse_variants(const Json& config) {
@@ -248,11 +273,6 @@ int read_turned(const Json& config, int head_dim) {
   return turned;
 }
 
-int read_mtp_layers(const Json& config) {
-  const auto layers = config.find("mtp_num_hidden_layers");
-  return layers ? static_cast<int>(layers->integer(0, mtp_layers_max)) : 0;
-}
-
 /// Whether each layer has full attention; the others are recurrent.
 std::vector<bool> read_kinds(const Json& config, int layers) {
   std::vector<bool> full;
@@ -283,10 +303,7 @@ TransformerConfig describe_qwen35(const Json& whole) {
   TransformerConfig config = read_sizes(json);
   refuse_variants(json);
   config.norm_offset = 1;
-  config.unused = {"model.visual.", "mtp.", "model.mtp."};
-  for (int i = 0; i < read_mtp_layers(json); ++i) {  // a GGUF has them behind the layers of the target
-    config.unused.push_back("model.layers." + std::to_string(config.depth() + i) + ".");
-  }
+  config.unused.insert(config.unused.end(), {"model.visual.", "mtp.", "model.mtp."});
   const AttentionLayer attention = read_gated_attention(json, config.hidden);
   const RecurrentShape recurrent = read_recurrent_shape(json);
   config.ropes = {read_rope(json, read_turned(json, attention.shape.head_dim))};
@@ -312,5 +329,24 @@ TransformerConfig describe_qwen35(const Json& whole) {
 std::unique_ptr<Model> load_qwen35(const WeightLoader& from, const TransformerConfig& config) {
   return std::make_unique<Qwen35>(from, layout_of(from.weights), config);
 }
+
+namespace {
+
+/// Its attention is full, whatever the layers of the model are; all of them have an MLP or experts of one size.
+TransformerConfig describe_block(const Checkpoint& files, const TransformerConfig& model) {
+  TransformerConfig config = stored_as(layout_of(files), model);
+  config.layers = {model.layers.back()};
+  config.layers[0].mixer = read_gated_attention(text_config(files.config()), model.hidden);
+  return config;
+}
+
+std::unique_ptr<MtpBlock> load_block(const WeightLoader& from, const TransformerConfig& config, int layer,
+                                     const std::string& prefix) {
+  return std::make_unique<Qwen35Block>(from, config, layer, prefix);
+}
+
+}  // namespace
+
+const MtpBlocks qwen35_blocks = {describe_block, load_block};
 
 }  // namespace draftproof

@@ -7,7 +7,7 @@
 // positions are one. The heads of the attention are multiplied by a gate before they are mixed: a / (1 + exp(-gate)).
 //
 // A GGUF stores 1 + weight, -exp(A_log), and value heads in an order in which head h belongs to key head h % key_heads;
-// folders that MLX converted store 1 + weight. Tensors of vision and MTP stay in the file.
+// folders that MLX converted store 1 + weight. Tensors of vision stay in the file, those of MTP are for mtp.h.
 // Source: transformers, models/qwen3_5 and qwen3_5_moe; llama.cpp's conversion of them.
 #pragma once
 
@@ -15,6 +15,7 @@
 
 #include "ref/formats/json.h"
 #include "ref/models/model.h"
+#include "ref/models/mtp_block.h"
 #include "ref/models/transformer_config.h"
 #include "ref/models/weight_loader.h"
 
@@ -22,5 +23,6 @@ namespace draftproof {
 
 TransformerConfig describe_qwen35(const Json& config);
 std::unique_ptr<Model> load_qwen35(const WeightLoader& from, const TransformerConfig& config);
+extern const MtpBlocks qwen35_blocks;
 
 }  // namespace draftproof

@@ -66,7 +66,7 @@ std::unique_ptr<LayerCache> new_layer_cache(const TransformerConfig& config, con
 }  // namespace
 
 AttentionWeights load_attention(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
-                                const std::string& prefix) {
+                                const std::string& prefix, int inputs) {
   const int q = layer.q_width();
   const int kv = layer.kv_width();
   AttentionWeights weights;
@@ -75,7 +75,7 @@ AttentionWeights load_attention(const WeightLoader& from, const TransformerConfi
     parts.push_back({prefix + "k_proj.weight", kv});
     if (!layer.values_from_keys) parts.push_back({prefix + "v_proj.weight", kv});
   }
-  weights.qkv = load_matrix(from, parts, config.hidden);
+  weights.qkv = load_matrix(from, parts, inputs);
   weights.output = load_matrix(from, {{prefix + "o_proj.weight", config.hidden}}, q);
   if (layer.qkv_bias) {
     for (const auto& [name, width] : {std::pair("q_proj.bias", q), {"k_proj.bias", kv}, {"v_proj.bias", kv}}) {
@@ -131,7 +131,7 @@ PreNormLayer load_pre_norm_layer(const WeightLoader& from, const TransformerConf
                                  const std::string& prefix) {
   const LayerConfig& layer = config.layers.at(static_cast<std::size_t>(i));
   PreNormLayer weights;
-  weights.attention = load_attention(from, config, config.attention(i), prefix + "self_attn.");
+  weights.attention = load_attention(from, config, config.attention(i), prefix + "self_attn.", config.hidden);
   if (layer.experts.count == 0) {
     weights.mlp = load_mlp(from, config.hidden, layer.intermediate, layer.mlp_bias, prefix + "mlp.");
   }
@@ -140,13 +140,19 @@ PreNormLayer load_pre_norm_layer(const WeightLoader& from, const TransformerConf
   return weights;
 }
 
-std::unique_ptr<Cache> new_transformer_cache(const TransformerConfig& config, const Kernels& kernels, KvFormat kv,
-                                             int capacity, int max_pending_rows) {
+std::vector<std::unique_ptr<LayerCache>> new_layer_caches(const TransformerConfig& config, const Kernels& kernels,
+                                                          KvFormat kv, int capacity, int max_pending_rows) {
   std::vector<std::unique_ptr<LayerCache>> layers;
   for (const LayerConfig& layer : std::span(config.layers).first(static_cast<std::size_t>(config.cached_layers()))) {
     layers.push_back(new_layer_cache(config, layer, kernels, kv, capacity, max_pending_rows));
   }
-  return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
+  return layers;
+}
+
+std::unique_ptr<Cache> new_transformer_cache(const TransformerConfig& config, const Kernels& kernels, KvFormat kv,
+                                             int capacity, int max_pending_rows) {
+  return std::make_unique<Cache>(new_layer_caches(config, kernels, kv, capacity, max_pending_rows), capacity,
+                                 max_pending_rows);
 }
 
 void soft_cap(std::span<float> logits, float cap) {
@@ -232,7 +238,7 @@ void TransformerPass::normalize(const std::vector<float>& weight, const float* f
 void TransformerPass::project(const AttentionLayer& layer, const AttentionWeights& weights) const {
   TransformerScratch& s = scratch;
   const int stride = layer.projected();
-  pack_activations(kernels, weights.qkv, s.normed.data(), config.hidden, rows, s.activations);
+  pack_activations(kernels, weights.qkv, s.normed.data(), weights.qkv.inputs(), rows, s.activations);
   matmul(kernels, weights.qkv, s.activations, s.qkv.data(), stride);
 
   const AttentionShape& shape = layer.shape;

@@ -30,9 +30,9 @@ struct AttentionWeights {
 };
 
 /// Loads the matrices and, as the layer says, the biases and sinks. `prefix` is everything before "q_proj.weight", such
-/// as "model.layers.3.self_attn.".
+/// as "model.layers.3.self_attn."; `inputs` is the width of what q, k and v are projected from.
 AttentionWeights load_attention(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
-                                const std::string& prefix);
+                                const std::string& prefix, int inputs);
 void load_head_norms(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
                      const std::string& prefix, AttentionWeights& to);
 
@@ -69,7 +69,9 @@ struct PreNormLayer {
 PreNormLayer load_pre_norm_layer(const WeightLoader& from, const TransformerConfig& config, int i,
                                  const std::string& prefix);
 
-/// Creates the cache that the config's layers need.
+/// Create the caches that the config's layers need, and the cache of all of them.
+std::vector<std::unique_ptr<LayerCache>> new_layer_caches(const TransformerConfig& config, const Kernels& kernels,
+                                                          KvFormat kv, int capacity, int max_pending_rows);
 std::unique_ptr<Cache> new_transformer_cache(const TransformerConfig& config, const Kernels& kernels, KvFormat kv,
                                              int capacity, int max_pending_rows);
 
@@ -146,7 +148,7 @@ struct TransformerPass {
   /// to [rows][hidden] = norm(from); they may be the same.
   void normalize(const std::vector<float>& weight, const float* from, float* to) const;
 
-  /// qkv [rows][layer.projected()] = normed . qkv^T; to q and k are then added the biases, their heads normalized, and
+  /// qkv [rows][layer.projected()] = normed [rows][qkv.inputs()] . qkv^T; to q and k are then added the biases, their heads normalized, and
   /// turned; heads of v are normalized.
   void project(const AttentionLayer& layer, const AttentionWeights& weights) const;
 

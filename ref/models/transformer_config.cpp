@@ -12,6 +12,7 @@ namespace {
 
 constexpr int size_max = 1 << 24;   // no width of a real checkpoint comes near it
 constexpr int layers_max = 1 << 10;  // nor any number of layers
+constexpr int mtp_heads_max = 64;    // nor of MTP heads
 constexpr int default_max_window_layers = 28;  // transformers' Qwen3Config: so many layers see everything
 
 }  // namespace
@@ -87,6 +88,12 @@ TransformerConfig read_sizes(const Json& config, const Defaults& defaults) {
   }
   for (const char* field : {"logit_scale", "residual_multiplier", "embedding_multiplier", "attention_multiplier"}) {
     if (const auto factor = config.find(field); factor && factor->number() != 1) factor->fail("is not implemented");
+  }
+  for (const char* field : {"num_nextn_predict_layers", "mtp_num_hidden_layers"}) {
+    if (const auto heads = config.find(field)) result.mtp_heads = static_cast<int>(heads->integer(0, mtp_heads_max));
+  }
+  for (int i = 0; i < result.mtp_heads; ++i) {  // most files have them behind the layers of the model
+    result.unused.push_back("model.layers." + std::to_string(result.depth() + i) + ".");
   }
   return result;
 }

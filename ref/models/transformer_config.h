@@ -68,6 +68,7 @@ struct TransformerConfig {
   Activation activation = Activation::silu;
   std::vector<Rope> ropes;
   std::vector<LayerConfig> layers;
+  int mtp_heads = 0;          // that the checkpoint says it has beside the model, see mtp.h
   std::vector<std::string> unused;  // what the names of tensors of other parts of a checkpoint begin with
 
   int depth() const noexcept { return static_cast<int>(layers.size()); }

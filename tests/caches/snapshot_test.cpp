@@ -14,13 +14,14 @@
 
 #include "ref/caches/attention_cache.h"
 #include "ref/caches/cache.h"
+#include "ref/caches/feature_cache.h"
 #include "ref/caches/history_cache.h"
 
 namespace draftproof::snapshot_test {
 namespace {
 
-constexpr int history = -1;  // in place of a window
-constexpr int kinds[] = {history, AttentionCache::everything, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+constexpr int history = -1, features = -2;  // in place of a window
+constexpr int kinds[] = {history, features, AttentionCache::everything, 1, 2, 3, 4, 5, 6, 7, 8, 9};
 
 struct Size {
   int capacity;
@@ -31,6 +32,7 @@ constexpr Size sizes[] = {{40, 3}, {64, 1}, {48, 16}, {30, 10}};
 
 std::unique_ptr<LayerCache> make_layer(int kind, Size size) {
   if (kind == history) return std::make_unique<HistoryCache>();
+  if (kind == features) return std::make_unique<FeatureCache>(2, size.capacity);
   return std::make_unique<AttentionCache>(1, 1, kind, size.capacity, size.pending_rows);
 }
 
@@ -38,6 +40,7 @@ void write_row(LayerCache& layer, int position, int tag) {
   if (auto* const tokens = dynamic_cast<HistoryCache*>(&layer)) return tokens->write(position, tag);
   const float key = static_cast<float>(tag);
   const float value = -key;
+  if (auto* const rows = dynamic_cast<FeatureCache*>(&layer)) return rows->write(position, std::array{key, value});
   store_positions(dynamic_cast<AttentionCache&>(layer).claim_rows(position, 1), position, 1, &key, &value, 0, 0, 1);
 }
 
@@ -46,6 +49,11 @@ int read_row(const LayerCache& layer, int position) {
   if (const auto* const tokens = dynamic_cast<const HistoryCache*>(&layer)) return tokens->tokens(position + 1).back();
   float key = 0;
   float value = 0;
+  if (const auto* const rows = dynamic_cast<const FeatureCache*>(&layer)) {
+    key = rows->row(position)[0];
+    value = rows->row(position)[1];
+    return key == -value ? static_cast<int>(key) : -1;
+  }
   read_position(dynamic_cast<const AttentionCache&>(layer).kv(), position, 0, &key, &value);
   return key == -value ? static_cast<int>(key) : -1;
 }
@@ -257,6 +265,7 @@ class Pair {
 };
 
 const char* name_of(int kind) {
+  if (kind == features) return "features";
   return kind == history ? "history" : kind == AttentionCache::everything ? "full attention" : "sliding window";
 }
 
@@ -339,11 +348,15 @@ int run_all(int kind, int depth) {
 }
 
 TEST(Snapshots, EverySequenceOfFourStepsBehavesAsTheNaiveModel) {
-  for (const int kind : {history, AttentionCache::everything, 1, 2, 3}) EXPECT_EQ(run_all(kind, 4), 28561);
+  for (const int kind : {history, features, AttentionCache::everything, 1, 2, 3}) {
+    EXPECT_EQ(run_all(kind, 4), 28561);
+  }
 }
 
 TEST(SnapshotsSlow, EverySequenceOfSixStepsBehavesAsTheNaiveModel) {
-  for (const int kind : {history, AttentionCache::everything, 1, 2, 3}) EXPECT_EQ(run_all(kind, 6), 4826809);
+  for (const int kind : {history, features, AttentionCache::everything, 1, 2, 3}) {
+    EXPECT_EQ(run_all(kind, 6), 4826809);
+  }
 }
 
 constexpr int heads = 2;
@@ -402,7 +415,15 @@ TEST(Snapshots, OfASlidingWindowHoldNoMoreThanTheWindow) {
 TEST(Snapshots, ThatAreNotOfTheLayerDoNotFit) {
   AttentionCache full(heads, dims, AttentionCache::everything, 40, 4);
   AttentionCache sliding(heads, dims, 4, 40, 4);
+  FeatureCache rows(2, 40), wider(4, 40);
   HistoryCache tokens;
+  rows.open(6);
+  rows.write(0, std::vector<float>(12));
+  rows.settle(6);
+  const LayerSnapshot of_rows = *rows.snapshot(2);
+  EXPECT_TRUE(rows.fits(of_rows));
+  EXPECT_FALSE(wider.fits(of_rows));
+  EXPECT_FALSE(tokens.fits(of_rows));
   read_until(full, 6);
   read_until(sliding, 6);
   const LayerSnapshot of_full = *full.snapshot(2);
@@ -422,7 +443,7 @@ TEST(Snapshots, ThatAreNotOfTheLayerDoNotFit) {
     return snapshot;
   };
   using Own = std::pair<const LayerCache*, LayerSnapshot>;
-  for (const auto& [cache, good] : {Own{&full, of_full}, Own{&sliding, of_sliding}}) {
+  for (const auto& [cache, good] : {Own{&full, of_full}, Own{&sliding, of_sliding}, Own{&rows, of_rows}}) {
     EXPECT_FALSE(cache->fits(changed(good, [](LayerSnapshot& s) { s.from = -1; })));
     EXPECT_FALSE(cache->fits(changed(good, [](LayerSnapshot& s) { s.from -= 1; })));
     EXPECT_FALSE(cache->fits(changed(good, [](LayerSnapshot& s) { s.to = 2147483647; })));

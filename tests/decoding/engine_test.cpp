@@ -78,8 +78,8 @@ TEST(Engine, OpensTheGateForEveryKindOfDraftAndReportsTheReasonWhenItIsClosed) {
     EXPECT_EQ(engine.gate(draft), Gate::open) << "an earlier question leaves nothing behind";
   }
   const std::string plain_checkpoint = "dflash:" + (models / "tale-small").string();
-  EXPECT_EQ(engine.gate(plain_checkpoint), Gate::draft_not_dflash);
-  EXPECT_EQ(engine.gate(plain_checkpoint, true), Gate::draft_not_dflash);
+  EXPECT_EQ(engine.gate(plain_checkpoint), Gate::draft_of_another_kind);
+  EXPECT_EQ(engine.gate(plain_checkpoint, true), Gate::draft_of_another_kind);
 }
 
 TEST(Engine, DecodesThePlainTextWithTheTargetInFourBitsAsItsDraft) {

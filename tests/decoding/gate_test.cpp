@@ -14,9 +14,9 @@ TEST(Gate, ReturnsTheFirstReasonThatAppliesInTheDocumentedOrder) {
   question.draft_needs_target = true;
   EXPECT_EQ(gate(question), Gate::no_draft);
   question.draft_given = true;
-  EXPECT_EQ(gate(question), Gate::draft_not_dflash);
-  question.draft_is_dflash = true;
-  EXPECT_EQ(gate(question), Gate::target_not_dflash);
+  EXPECT_EQ(gate(question), Gate::draft_of_another_kind);
+  question.draft_is_of_its_kind = true;
+  EXPECT_EQ(gate(question), Gate::target_without_taps);
   question.target_has_taps = true;
   EXPECT_EQ(gate(question), Gate::target_embeddings_missing);
   question.target_has_embeddings = true;
@@ -36,11 +36,11 @@ TEST(Gate, IgnoresTheTargetForADraftThatDoesNotNeedIt) {
 TEST(Gate, ReturnsTheFirstMissingRequirementForEveryQuestion) {
   for (int bits = 0; bits < 64; ++bits) {
     const auto bit = [&](int i) { return (bits >> i & 1) != 0; };
-    const GateQuestion question{.draft_given = bit(0), .draft_needs_target = bit(1), .draft_is_dflash = bit(2),
+    const GateQuestion question{.draft_given = bit(0), .draft_needs_target = bit(1), .draft_is_of_its_kind = bit(2),
                                 .target_has_taps = bit(3), .target_has_embeddings = bit(4), .logprobs = bit(5)};
     const Gate expected = !bit(0)              ? Gate::no_draft
-                          : bit(1) && !bit(2) ? Gate::draft_not_dflash
-                          : bit(1) && !bit(3) ? Gate::target_not_dflash
+                          : bit(1) && !bit(2) ? Gate::draft_of_another_kind
+                          : bit(1) && !bit(3) ? Gate::target_without_taps
                           : bit(1) && !bit(4) ? Gate::target_embeddings_missing
                           : bit(5)             ? Gate::logprobs_requested
                                                : Gate::open;
@@ -51,8 +51,8 @@ TEST(Gate, ReturnsTheFirstMissingRequirementForEveryQuestion) {
 TEST(Gate, HasTheNamesUsedInReports) {
   EXPECT_STREQ(name_of(Gate::open), "open");
   EXPECT_STREQ(name_of(Gate::no_draft), "no_draft");
-  EXPECT_STREQ(name_of(Gate::draft_not_dflash), "draft_not_dflash");
-  EXPECT_STREQ(name_of(Gate::target_not_dflash), "target_not_dflash");
+  EXPECT_STREQ(name_of(Gate::draft_of_another_kind), "draft_of_another_kind");
+  EXPECT_STREQ(name_of(Gate::target_without_taps), "target_without_taps");
   EXPECT_STREQ(name_of(Gate::target_embeddings_missing), "target_embeddings_missing");
   EXPECT_STREQ(name_of(Gate::logprobs_requested), "logprobs_requested");
 }

@@ -67,7 +67,7 @@ TEST(DraftNames, HaveOptionsAndStages) {
 TEST(DraftNames, ThatAreUnknownAreErrorsThatListTheKnownOnes) {
   for (const char* name : {"", "None", "dflashing:x", ":x", "eagle:x", " none", "none ", "model "}) {
     EXPECT_THAT(error_of_name(name),
-                AllOf(HasSubstr("'" + std::string(name) + "' is not known"), HasSubstr("none, dflash:PATH, model:PATH"),
+                AllOf(HasSubstr("'" + std::string(name) + "' is not known"), HasSubstr("none, dflash:PATH, eagle3:PATH, model:PATH"),
                       HasSubstr("always-reject"), HasSubstr("perfect")))
         << name;
   }
@@ -100,7 +100,9 @@ TEST(DraftKinds, HaveDistinctNamesASummaryAndAFunctionThatOpensThem) {
     EXPECT_NE(kind.load, nullptr);
     const bool takes_path = kind.takes_path != TakesPath::none;
     EXPECT_EQ(parse_draft_spec(std::string(kind.name) + (takes_path ? ":p" : "")).stages[0].kind, &kind);
-    EXPECT_TRUE(kind.takes_path == TakesPath::required || !kind.needs_target) << "features are read by a checkpoint";
+    const bool reads_checkpoint =
+        kind.takes_path == TakesPath::required || kind.takes_path == TakesPath::optional_checkpoint;
+    EXPECT_TRUE(reads_checkpoint || kind.recognizes == nullptr) << "a checkpoint is recognized";
   }
 }
 

@@ -193,7 +193,8 @@ class TwinCheckpoint {
       rows.width = static_cast<int>(tensor.shape.back());
       const int block = traits(*tensor.format).block_inputs;
       rows.operand_block = block > 1 ? block : 0;
-      if (hybrid && name.ends_with("norm.weight") && !name.ends_with("linear_attn.norm.weight")) rows.offset = 1;
+      const bool norm = name.ends_with("norm.weight") || name.find("pre_fc_norm") != std::string::npos;
+      if (hybrid && norm && !name.ends_with("linear_attn.norm.weight")) rows.offset = 1;
       if ((gemma == 2 || gemma == 3) && name.ends_with("norm.weight") && checkpoint.metadata() == nullptr) {
         rows.offset = 1;
       }
@@ -778,10 +779,10 @@ inline Rows attention_of(const TwinCheckpoint& checkpoint, const std::string& pr
   return mistake == Mistake::no_output_bias ? out : with_bias(std::move(out), "o");
 }
 
-/// Computes one layer over rows x: attention as above or a gated delta net, then the MLP.
-inline Rows decoder_layer(const TwinCheckpoint& checkpoint, int layer, Rows x, const Rows& context,
+/// Computes one layer over rows x: attention as above or a gated delta net, then the MLP. `prefix` is everything before
+/// "input_layernorm".
+inline Rows decoder_layer(const TwinCheckpoint& checkpoint, const std::string& prefix, Rows x, const Rows& context,
                           const Angles& angles, const Sees& sees, Rounding& round, Mistake mistake) {
-  const std::string prefix = "layers." + std::to_string(layer) + ".";
   const auto weight = [&](const char* name) -> const Rows& { return checkpoint[prefix + name]; };
   const bool swapped = mistake == Mistake::swapped_layer_norms;
   const Rows& first_norm = weight(swapped ? "post_attention_layernorm" : "input_layernorm");
@@ -800,6 +801,12 @@ inline Rows decoder_layer(const TwinCheckpoint& checkpoint, int layer, Rows x, c
   const Rows mlp = experts ? mixed_experts(checkpoint, prefix + "mlp.", normed, round, mistake)
                            : gated_mlp(checkpoint, prefix + "mlp.", normed, round, mistake);
   return sum_of(std::move(x), mlp, round);
+}
+
+inline Rows decoder_layer(const TwinCheckpoint& checkpoint, int layer, Rows x, const Rows& context,
+                          const Angles& angles, const Sees& sees, Rounding& round, Mistake mistake) {
+  const std::string prefix = "layers." + std::to_string(layer) + ".";
+  return decoder_layer(checkpoint, prefix, std::move(x), context, angles, sees, round, mistake);
 }
 
 inline Rows embedded(const TwinCheckpoint& target, const std::vector<Token>& tokens) {

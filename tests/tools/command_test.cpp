@@ -81,7 +81,7 @@ TEST(Verify, IsVacuousWhenNothingIsDrafted) {
                               "quick"},
                              2);
   EXPECT_EQ(gated["verdict"], "VACUOUS");
-  EXPECT_THAT(gated["reason"].get<std::string>(), testing::HasSubstr("draft_not_dflash"));
+  EXPECT_THAT(gated["reason"].get<std::string>(), testing::HasSubstr("draft_of_another_kind"));
 }
 
 TEST(Verify, WritesJUnitXml) {
@@ -122,7 +122,7 @@ TEST(Generate, DecodesPlainlyAndStatesWhyWhenTheDraftCannotBeUsed) {
   const Outcome outcome = run_command({"generate", target, "--prompt-tokens", "5", "--max-new-tokens", "3", "--draft",
                                        "dflash:" + target, "--stats"});
   EXPECT_EQ(outcome.status, 0);
-  EXPECT_THAT(outcome.err, testing::HasSubstr("draft_not_dflash"));
+  EXPECT_THAT(outcome.err, testing::HasSubstr("draft_of_another_kind"));
   EXPECT_THAT(outcome.err, testing::HasSubstr("3 tokens in 3 rounds"));
   const json logprobs = json_of({"generate", target, "--prompt-tokens", "5", "--max-new-tokens", "3", "--draft", dflash,
                                  "--logprobs", "--gate", "seed"});

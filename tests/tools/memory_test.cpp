@@ -52,7 +52,7 @@ void expect_the_formula_holds(const std::string& model, const std::string& draft
   const Execution execution{.draft_max = draft == "none" ? 0 : 8};
   ModelFiles files(model);
   Engine engine(files, load_options);
-  ASSERT_NE(engine.gate(draft), Gate::draft_not_dflash);
+  ASSERT_NE(engine.gate(draft), Gate::draft_of_another_kind);
   PhiloxSource random(1);
   {
     ModelFiles other_files(target);

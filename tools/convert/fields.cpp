@@ -9,6 +9,7 @@
 #include "ref/formats/gguf_names.h"
 #include "ref/formats/printable.h"
 #include "ref/models/dflash.h"
+#include "ref/models/eagle3.h"
 #include "ref/models/models.h"
 #include "ref/models/rope.h"
 #include "ref/models/transformer_config.h"
@@ -303,6 +304,7 @@ void add_draft(const Json& json, Keys& keys, GgufFields& fields) {
 
 std::string gguf_architecture(const Json& config) {
   if (is_dflash(config)) return "dflash";
+  if (is_eagle3(config)) config.fail("a GGUF of an EAGLE-3 draft cannot be written yet");
   const std::string& type = config.at("model_type").string();
   const auto* const found = std::ranges::find(names, type, &Name::model_type);
   if (found == std::end(names)) config.at("model_type").fail("a GGUF of " + in_quotes(type) + " cannot be written yet");

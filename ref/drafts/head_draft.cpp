@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+#include "ref/drafts/head_draft.h"
+
+#include <algorithm>
+
+#include "ref/base/error.h"
+#include "ref/base/require.h"
+#include "ref/drafts/drafts.h"
+
+namespace draftproof {
+namespace {
+
+void append(std::vector<float>& to, std::span<const float> more) { to.insert(to.end(), more.begin(), more.end()); }
+
+}  // namespace
+
+HeadDraft::HeadDraft(Head& head, int capacity, int draft_max)
+    : head_(head), capacity_(capacity), draft_max_(draft_max), cache_(new_cache()) {}
+
+std::unique_ptr<Cache> HeadDraft::new_cache() {
+  const int pending = std::max(max_chunk, draft_max_ + 1);
+  std::vector<std::unique_ptr<LayerCache>> layers = head_.new_layers(capacity_, pending);
+  feature_layer_ = static_cast<int>(layers.size());
+  layers.push_back(std::make_unique<FeatureCache>(head_.width(), capacity_));
+  return std::make_unique<Cache>(std::move(layers), capacity_, pending);
+}
+
+void HeadDraft::forget() {
+  cache_.reset();  // first, so that the memory is never there twice
+  cache_ = new_cache();
+}
+
+void HeadDraft::append_last_feature(std::vector<float>& to) const {
+  const int length = cache_->length();
+  if (length > 0) append(to, features().row(length - 1));
+  else to.resize(to.size() + static_cast<std::size_t>(head_.width()));
+}
+
+void HeadDraft::observe(std::span<const Token> committed, std::span<const float> features) {
+  ObserveJob job{this, committed, features};
+  observe_together(head_, std::span(&job, 1));
+}
+
+void HeadDraft::propose(Token anchor, int limit, ProposalBuilder& builder) {
+  ProposeJob job{this, anchor, limit, &builder};
+  propose_together(head_, std::span(&job, 1));
+  if (job.error) std::rethrow_exception(job.error);
+}
+
+void HeadDraft::observe_together(Head& head, std::span<ObserveJob> jobs) {
+  const auto width = static_cast<std::size_t>(head.width());
+  std::size_t rows = 0;
+  std::vector<float> tapped;
+  for (const ObserveJob& job : jobs) {
+    rows += job.committed.size();
+    append(tapped, job.features);
+  }
+  std::vector<float> fused(rows * width);
+  head.fuse(tapped, static_cast<int>(rows), fused.data());
+
+  std::vector<float> read;  // what the rows read: the fused features, one row later
+  read.reserve(fused.size());
+  std::vector<Head::Rows> batch;
+  std::vector<Transaction> transactions;
+  for (const ObserveJob& job : jobs) {
+    const auto& draft = static_cast<const HeadDraft&>(*job.draft);
+    Cache& cache = *draft.cache_;
+    const std::size_t first = read.size();
+    const std::span<const float> own = std::span(fused).subspan(first, job.committed.size() * width);
+    draft.append_last_feature(read);
+    append(read, own.first(own.size() - width));
+    transactions.push_back(cache.begin(static_cast<int>(job.committed.size())));
+    draft.features().write(cache.length(), own);
+    batch.push_back({.cache = &cache, .tokens = job.committed, .features = std::span(read).subspan(first)});
+  }
+  head.forward(batch);
+  for (std::size_t i = 0; i < jobs.size(); ++i) transactions[i].commit(batch[i].rows());
+}
+
+void HeadDraft::propose_together(Head& head, std::span<ProposeJob> jobs) {
+  struct Writer {
+    ProposeJob& job;
+    HeadDraft& draft;
+    Transaction rolled_back;
+    Token token;                  // the next row reads it
+    std::vector<float> features;  // and this
+  };
+  std::vector<Writer> writers;
+  for (ProposeJob& job : jobs) {
+    auto& draft = static_cast<HeadDraft&>(*job.draft);
+    REQUIRE(job.limit >= 1 && job.limit <= draft.draft_max_, "a draft is asked for at most draft_max() draft tokens");
+    writers.push_back({job, draft, draft.cache_->begin(job.limit), job.anchor, {}});
+    draft.append_last_feature(writers.back().features);
+  }
+  constexpr int wanted[] = {0};
+  std::vector<Head::Rows> batch;
+  std::vector<Writer*> in_batch;
+  for (int step = 0;; ++step) {
+    batch.clear();
+    in_batch.clear();
+    for (Writer& writer : writers) {
+      if (writer.job.error || step >= writer.job.limit) continue;
+      batch.push_back({.cache = writer.draft.cache_.get(),
+                       .tokens = std::span(&writer.token, 1),
+                       .features = writer.features,
+                       .wanted = wanted});
+      in_batch.push_back(&writer);
+    }
+    if (batch.empty()) return;
+    head.forward(batch);
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      Writer& writer = *in_batch[i];
+      try {
+        if (!batch[i].error.empty()) throw Error(batch[i].error);
+        writer.token = writer.job.builder->draw(batch[i].logits);
+        writer.features.assign(batch[i].next_features.begin(), batch[i].next_features.end());
+      } catch (...) {
+        writer.job.error = std::current_exception();
+      }
+    }
+  }
+}
+
+std::unique_ptr<Draft> HeadDrafter::open(int capacity, int draft_max) {
+  require_context(head_->context(), capacity);
+  return std::make_unique<HeadDraft>(*head_, capacity, draft_tokens_per_round(draft_max, capacity));
+}
+
+}  // namespace draftproof

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// A head as a draft (ref/models/head.h): it continues the committed text with its own features, one token at a time, in
+// a transaction that is rolled back afterwards. What is kept are rows of committed tokens with the target's features,
+// so a row of a draft token never outlives its round, also when the token was accepted.
+//
+// The last observed position's feature is read by the row of the next token, which is not known before the next round.
+// So the features are a layer of the cache, behind the head's own.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "ref/caches/feature_cache.h"
+#include "ref/drafts/draft.h"
+#include "ref/models/head.h"
+
+namespace draftproof {
+
+class HeadDraft final : public Draft {
+ public:
+  /// `head` outlives the draft.
+  HeadDraft(Head& head, int capacity, int draft_max);
+
+  int draft_max() const override { return draft_max_; }
+  std::span<const int> taps() const override { return head_.taps(); }
+  void observe(std::span<const Token> committed, std::span<const float> features) override;
+  void propose(Token anchor, int limit, ProposalBuilder& builder) override;
+  void forget() override;
+  Cache* context() override { return cache_.get(); }
+  Fingerprint digest() const override { return cache_->digest(); }
+
+ private:
+  friend class HeadDrafter;
+  static void propose_together(Head& head, std::span<ProposeJob> jobs);
+  static void observe_together(Head& head, std::span<ObserveJob> jobs);
+
+  std::unique_ptr<Cache> new_cache();
+  FeatureCache& features() const { return cache_->layer<FeatureCache>(feature_layer_); }
+  /// Appends the feature that the next row reads, zeros for row 0, to `to`.
+  void append_last_feature(std::vector<float>& to) const;
+
+  Head& head_;
+  int capacity_;
+  int draft_max_;
+  int feature_layer_ = 0;
+  std::unique_ptr<Cache> cache_;
+};
+
+/// Drafts over one head: each step of all proposals is one pass of the head, and what all drafts observe is one, too.
+class HeadDrafter final : public Drafter {
+ public:
+  explicit HeadDrafter(std::unique_ptr<Head> head) : head_(std::move(head)) {}
+
+  /// Throws Error when the text may become longer than the head's context.
+  std::unique_ptr<Draft> open(int capacity, int draft_max) override;
+  void propose(std::span<ProposeJob> jobs) override { HeadDraft::propose_together(*head_, jobs); }
+  void observe(std::span<ObserveJob> jobs) override { HeadDraft::observe_together(*head_, jobs); }
+
+ private:
+  std::unique_ptr<Head> head_;
+};
+
+}  // namespace draftproof

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: MIT
+#include "ref/models/eagle3.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "kernels/packed_activations.h"
+#include "kernels/packed_matrix.h"
+#include "ref/base/error.h"
+#include "ref/base/require.h"
+#include "ref/caches/attention_cache.h"
+
+namespace draftproof {
+namespace {
+
+/// The field, or else that of eagle_config: both spellings are published.
+std::optional<Json> find_field(const Json& config, std::string_view name) {
+  if (auto top = config.find(name)) return top;
+  const auto block = config.find("eagle_config");
+  return block ? block->find(name) : std::nullopt;
+}
+
+bool said(const Json& config, std::string_view name) {
+  const auto value = find_field(config, name);
+  return value && value->boolean();
+}
+
+/// The layer's own fields, of which speculators' configs make a block.
+Json layer_config(const Json& config) { return config.find("transformer_layer_config").value_or(config); }
+
+/// The id of a layer names what enters it, so the target is tapped after the layer before.
+std::vector<int> read_taps(const Json& config, const Model& target) {
+  const int layers = target.layers();
+  const auto field = find_field(config, "eagle_aux_hidden_state_layer_ids");
+  std::vector<int> taps;
+  if (!field) {
+    for (const int id : {2, layers / 2, layers - 3}) taps.push_back(id - 1);
+    if (!(taps[0] < taps[1] && taps[1] < taps[2])) {
+      config.fail("names no eagle_aux_hidden_state_layer_ids, and the target is too shallow for the default");
+    }
+    return taps;
+  }
+  for (const std::int64_t id : field->integers(1, layers)) {
+    taps.push_back(static_cast<int>(id) - 1);
+    if (taps.size() > 1 && taps.back() <= taps[taps.size() - 2]) field->fail("must ascend");
+  }
+  if (taps.empty()) field->fail("must name at least one layer");
+  return taps;
+}
+
+/// Reads a tensor of integers or of truth values, which are not weights. Throws Error when it has another shape or
+/// another type.
+template <class Value>
+std::vector<Value> read_values(const Checkpoint& files, const std::string& name, const char* type, int count) {
+  const StoredTensor& tensor = files.tensors().at(name);
+  if (tensor.type_name != type || tensor.shape != std::vector<std::int64_t>{count}) {
+    throw Error(tensor.file->file().string() + ": tensor " + tensor.name + " is " + tensor.type_name + " of shape " +
+                shown(tensor.shape) + ", but " + type + " of shape " + shown({count}) + " is needed");
+  }
+  std::vector<Value> values(static_cast<std::size_t>(count));
+  tensor.file->read(tensor.offset, tensor.bytes, values.data());
+  return values;
+}
+
+}  // namespace
+
+bool is_eagle3(const Json& config) {
+  if (!config.is_object()) return false;
+  const auto kind = config.find("speculators_model_type");
+  if (kind && kind->is_string() && kind->string() == "eagle3") return true;
+  const auto architectures = config.find("architectures");
+  if (!architectures || !architectures->is_array() || architectures->size() == 0) return false;
+  const Json name = (*architectures)[0];
+  if (!name.is_string()) return false;
+  for (const char* known : {"LlamaForCausalLMEagle3", "Eagle3LlamaForCausalLM"}) {
+    if (name.string() == known) return true;
+  }
+  return name.string() == "LlamaForCausalLM" && config.find("draft_vocab_size");  // the authors' own
+}
+
+TransformerConfig describe_eagle3(const Json& config) {
+  const Json layer = layer_config(config);
+  TransformerConfig result = read_transformer_config(layer, 1);
+  if (result.depth() != 1) layer.at("num_hidden_layers").fail("must be 1; EAGLE-3 drafts of more are not implemented");
+  return result;
+}
+
+Eagle3Config read_eagle3_config(const Json& config, const Model& target) {
+  if (!is_eagle3(config)) config.fail("is not an EAGLE-3 draft");
+  Eagle3Config result;
+  result.transformer = describe_eagle3(config);
+  const Json layer = layer_config(config);
+  if (const auto size = layer.find("vocab_size"); size && result.transformer.vocabulary != target.vocabulary()) {
+    size->fail("does not fit the target, whose vocabulary is " + std::to_string(target.vocabulary()));
+  }
+  result.transformer.vocabulary = target.vocabulary();
+  const auto own = config.find("draft_vocab_size");
+  result.draft_vocabulary = own ? static_cast<int>(own->integer(1, target.vocabulary())) : target.vocabulary();
+  if (const auto hidden = config.find("target_hidden_size"); hidden && hidden->integer(1, 1 << 24) != target.hidden()) {
+    hidden->fail("does not fit the target, whose hidden_size is " + std::to_string(target.hidden()));
+  }
+  result.taps = read_taps(config, target);
+  if (const auto use = find_field(config, "use_aux_hidden_state"); use && !use->boolean()) {
+    use->fail("must be true; a draft that reads one layer of the target is not implemented");
+  }
+  if (config.find("transformer_layer_config") && !config.find("norm_before_residual")) {
+    config.fail("needs norm_before_residual; programs disagree on what it is when it is left out");
+  }
+  result.norm_before_residual = said(config, "norm_before_residual");
+  result.norm_before_fc = said(config, "norm_before_fc");
+  result.fc_norm = said(config, "fc_norm");
+  result.norm_output = said(config, "norm_output");
+  if (result.norm_before_fc && result.fc_norm) config.fail("says both norm_before_fc and fc_norm, but only one can be");
+  return result;
+}
+
+std::vector<Token> read_draft_vocabulary(const Checkpoint& files, int draft_vocabulary, int vocabulary) {
+  const std::string origin = files.path().string();
+  std::vector<Token> tokens(static_cast<std::size_t>(draft_vocabulary));
+  if (!files.has("d2t") && draft_vocabulary != vocabulary) {
+    throw Error(origin + ": has a vocabulary of " + std::to_string(draft_vocabulary) + " of the target's " +
+                std::to_string(vocabulary) + " tokens, but no tensor d2t that says which");
+  }
+  std::vector<std::int64_t> offsets(tokens.size());
+  if (files.has("d2t")) offsets = read_values<std::int64_t>(files, "d2t", "I64", draft_vocabulary);
+  std::vector<bool> drafted(static_cast<std::size_t>(vocabulary));
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    const std::string element = origin + ": element " + std::to_string(i) + " of d2t, " + std::to_string(offsets[i]);
+    if (offsets[i] < -at || offsets[i] >= vocabulary - at) {
+      throw Error(element + ", makes a token outside of the target's vocabulary of " + std::to_string(vocabulary));
+    }
+    tokens[i] = static_cast<Token>(at + offsets[i]);
+    if (drafted[static_cast<std::size_t>(tokens[i])]) {
+      throw Error(element + ", makes token " + std::to_string(tokens[i]) + " a second time");
+    }
+    drafted[static_cast<std::size_t>(tokens[i])] = true;
+  }
+  if (!files.has("t2d")) return tokens;
+  const std::vector<std::uint8_t> stated = read_values<std::uint8_t>(files, "t2d", "BOOL", vocabulary);
+  for (std::size_t token = 0; token < drafted.size(); ++token) {
+    if ((stated[token] != 0) == drafted[token]) continue;
+    throw Error(origin + ": token " + std::to_string(token) + " is in the draft's vocabulary by one of d2t and t2d "
+                "only; the checkpoint is damaged");
+  }
+  return tokens;
+}
+
+Eagle3Head::Eagle3Head(const Checkpoint& files, const Model& target, const LoadOptions& options)
+    : Eagle3Head(WeightLoader(files, options), target) {}
+
+Eagle3Head::Eagle3Head(const WeightLoader& from, const Model& target)
+    : kernels_(from.options.kernels),
+      kv_(from.options.kv),
+      target_(target),
+      origin_(from.weights.path().string()),
+      config_(read_eagle3_config(from.weights.config(), target)) {
+  REQUIRE(target.embeddings() != nullptr, "an EAGLE-3 draft may borrow the target's embedding and head");
+  const TransformerConfig& t = config_.transformer;
+  const Checkpoint& weights = from.weights;
+  const std::string prefix = weights.has("model.fc.weight") ? "model." : "";
+  const bool midlayer = weights.has(prefix + "midlayer.hidden_norm.weight");
+  const std::string layer = prefix + (midlayer ? "midlayer." : "layers.0.");
+
+  const int inputs = static_cast<int>(config_.taps.size()) * target.hidden();
+  fc_ = load_matrix(from, {{prefix + "fc.weight", t.hidden}}, inputs);
+  if (config_.norm_before_fc) input_norm_ = load_norm(from, t, prefix + "input_norm.weight", inputs);
+  for (std::size_t i = 0; config_.fc_norm && i < config_.taps.size(); ++i) {
+    fc_norms_.push_back(load_norm(from, t, prefix + "fc_norm." + std::to_string(i) + ".weight", target.hidden()));
+  }
+  layer_.attention = load_attention(from, t, t.attention(0), layer + "self_attn.", 2 * t.hidden);
+  if (weights.has(layer + "self_attn.q_norm.weight")) {
+    load_head_norms(from, t, t.attention(0), layer + "self_attn.", layer_.attention);
+  }
+  layer_.mlp = load_mlp(from, t.hidden, t.layers[0].intermediate, t.layers[0].mlp_bias, layer + "mlp.");
+  layer_.attention_norm = load_norm(from, t, layer + "input_layernorm.weight", t.hidden);
+  layer_.mlp_norm = load_norm(from, t, layer + "post_attention_layernorm.weight", t.hidden);
+  hidden_norm_ = load_norm(from, t, layer + "hidden_norm.weight", t.hidden);
+  norm_ = load_norm(from, t, prefix + "norm.weight", t.hidden);
+
+  draft_tokens_ = read_draft_vocabulary(weights, config_.draft_vocabulary, t.vocabulary);
+  drafted_.resize(static_cast<std::size_t>(t.vocabulary));
+  for (const Token token : draft_tokens_) drafted_[static_cast<std::size_t>(token)] = true;
+  from.loaded("d2t");
+  from.loaded("t2d");
+  own_embedding_ = weights.has(prefix + "embed_tokens.weight");
+  own_head_ = weights.has("lm_head.weight");
+  if (own_embedding_) embedding_ = load_table(from, {prefix + "embed_tokens.weight", t.vocabulary}, t.hidden);
+  if (own_head_) head_ = load_table(from, {"lm_head.weight", config_.draft_vocabulary}, t.hidden);
+  constexpr std::array<std::pair<bool Eagle3Head::*, const char*>, 2> borrowed = {
+      {{&Eagle3Head::own_embedding_, "embed_tokens.weight"}, {&Eagle3Head::own_head_, "lm_head.weight"}}};
+  for (const auto& [own, name] : borrowed) {
+    if (this->*own || t.hidden == target.hidden()) continue;
+    throw Error(origin_ + ": has no " + name + ", and the target's does not fit: its hidden_size is " +
+                std::to_string(target.hidden()) + ", the draft's " + std::to_string(t.hidden));
+  }
+  const std::vector<std::string> unused = {"verifier_"};  // of training
+  from.finish(unused);
+}
+
+std::vector<std::unique_ptr<LayerCache>> Eagle3Head::new_layers(int capacity, int max_pending_rows) const {
+  return new_layer_caches(config_.transformer, kernels_, kv_, capacity, max_pending_rows);
+}
+
+void Eagle3Head::fuse(std::span<const float> tapped, int rows, float* features) {
+  const int inputs = fc_.inputs();
+  REQUIRE(tapped.size() == static_cast<std::size_t>(rows) * static_cast<std::size_t>(inputs),
+          "features hold one row of taps per position");
+  const float epsilon = config_.transformer.epsilon;
+  const float* from = tapped.data();
+  if (config_.norm_before_fc || config_.fc_norm) {
+    tapped_.resize(tapped.size());
+    from = tapped_.data();
+  }
+  if (config_.norm_before_fc) {
+    kernels_.rms_norm(tapped.data(), inputs, rows, 1, inputs, input_norm_.data(), epsilon, tapped_.data(), inputs);
+  }
+  for (std::size_t i = 0; i < fc_norms_.size(); ++i) {
+    const int width = target_.hidden();
+    const std::size_t first = i * static_cast<std::size_t>(width);
+    kernels_.rms_norm(tapped.data() + first, inputs, rows, 1, width, fc_norms_[i].data(), epsilon,
+                      tapped_.data() + first, inputs);
+  }
+  pack_activations(kernels_, fc_, from, inputs, rows, scratch_.activations);
+  matmul(kernels_, fc_, scratch_.activations, features, config_.transformer.hidden);
+}
+
+void Eagle3Head::forward(std::span<Rows> batch) {
+  const TransformerConfig& t = config_.transformer;
+  const auto width = static_cast<std::ptrdiff_t>(t.hidden);
+  placements_.clear();
+  tokens_.clear();
+  for (const Rows& one : batch) {
+    const Segment segment = {.cache = one.cache, .tokens = one.tokens, .depths = one.depths};
+    placements_.push_back(placement_of(segment));
+    tokens_.insert(tokens_.end(), one.tokens.begin(), one.tokens.end());
+  }
+  scratch_.lay_out(t, placements_);
+  const int rows = scratch_.rows();
+  reserve_rows(scratch_.normed, rows, 2 * t.hidden);
+  float* const hidden = scratch_.hidden_states.data();
+  float* at = hidden;
+  for (const Rows& one : batch) {
+    REQUIRE(one.features.size() == one.tokens.size() * static_cast<std::size_t>(width), "a row reads one feature");
+    at = std::ranges::copy(one.features, at).out;
+  }
+
+  embed();
+  kernels_.rms_norm(scratch_.projected.data(), width, rows, 1, t.hidden, layer_.attention_norm.data(), t.epsilon,
+                    scratch_.normed.data(), 2 * width);
+  float* const second = scratch_.normed.data() + width;
+  kernels_.rms_norm(hidden, width, rows, 1, t.hidden, hidden_norm_.data(), t.epsilon, second, 2 * width);
+  for (std::ptrdiff_t row = 0; config_.norm_before_residual && row < rows; ++row) {
+    std::copy_n(second + row * 2 * width, width, hidden + row * width);
+  }
+  const TransformerPass pass = {kernels_, t, scratch_, rows};
+  pass.see(0);
+  hide_row_0();
+  pass.project(t.attention(0), layer_.attention);
+  pass.attend(t.attention(0), layer_.attention);
+  pass.project_attended(layer_.attention);
+  pass.add_projected();
+  pass.normalize(layer_.mlp_norm);
+  pass.mlp(layer_.mlp);
+  pass.add_projected();
+  for (const Rows& one : batch) one.cache->wrote(one.rows());
+  compute_results(batch);
+}
+
+/// projected [rows][hidden] = the embedding of the tokens
+void Eagle3Head::embed() {
+  float* to = scratch_.projected.data();
+  if (!own_embedding_) return target_.embeddings()->embed(tokens_, to);
+  for (const Token token : tokens_) {
+    REQUIRE(token >= 0 && token < config_.transformer.vocabulary, "a token lies in the vocabulary");
+    embedding_.unpack_row(kernels_, token, to);
+    to += config_.transformer.hidden;
+  }
+}
+
+/// No row but itself sees row 0.
+void Eagle3Head::hide_row_0() {
+  for (std::size_t row = 0; row < scratch_.positions.size(); ++row) {
+    int& first = scratch_.visible[row].first;
+    first = std::max(first, std::min(1, scratch_.positions[row]));
+  }
+}
+
+/// Computes the logits of all rows that are wanted in one matmul.
+void Eagle3Head::compute_results(std::span<Rows> batch) {
+  const TransformerConfig& t = config_.transformer;
+  const auto width = static_cast<std::size_t>(t.hidden);
+  next_features_.clear();
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    for (const int row : batch[i].wanted) {
+      const auto at = static_cast<std::size_t>(scratch_.first_rows[i] + row) * width;
+      const auto from = scratch_.hidden_states.begin() + static_cast<std::ptrdiff_t>(at);
+      next_features_.insert(next_features_.end(), from, from + t.hidden);
+    }
+  }
+  const int rows = static_cast<int>(next_features_.size() / width);
+  wanted_rows_.resize(next_features_.size());
+  kernels_.rms_norm(next_features_.data(), t.hidden, rows, 1, t.hidden, norm_.data(), t.epsilon, wanted_rows_.data(),
+                    t.hidden);
+  const bool numbers = rows == 0 || compute_logits(rows);
+  std::span<const float> features = config_.norm_output ? wanted_rows_ : next_features_;
+  std::span<const float> logits = logits_;
+  for (Rows& one : batch) {
+    one.logits = logits.first(one.wanted.size() * static_cast<std::size_t>(t.vocabulary));
+    one.next_features = features.first(one.wanted.size() * width);
+    one.error.clear();
+    logits = logits.subspan(one.logits.size());
+    features = features.subspan(one.next_features.size());
+    if (!numbers && std::ranges::any_of(one.logits, [](float logit) { return std::isnan(logit); })) {
+      one.error = origin_ + ": the draft computes NaN logits; its weights are damaged";
+    }
+  }
+}
+
+/// logits [rows][vocabulary] of wanted_rows. Returns false when one of them is NaN.
+bool Eagle3Head::compute_logits(int rows) {
+  constexpr float never = -std::numeric_limits<float>::infinity();
+  const auto vocabulary = static_cast<std::size_t>(config_.transformer.vocabulary);
+  const std::size_t own = draft_tokens_.size();
+  logits_.resize(static_cast<std::size_t>(rows) * vocabulary);
+  if (!own_head_) {
+    const bool numbers = target_.embeddings()->unembed(wanted_rows_.data(), rows, scratch_.activations, logits_.data());
+    for (std::size_t i = 0; own < vocabulary && i < logits_.size(); ++i) {
+      if (!drafted_[i % vocabulary]) logits_[i] = never;
+    }
+    return numbers;
+  }
+  draft_logits_.resize(static_cast<std::size_t>(rows) * own);
+  pack_activations(kernels_, head_, wanted_rows_.data(), config_.transformer.hidden, rows, scratch_.activations);
+  const bool numbers =
+      matmul_of_numbers(kernels_, head_, scratch_.activations, draft_logits_.data(), config_.draft_vocabulary);
+  std::ranges::fill(logits_, never);
+  for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
+    const float* const from = draft_logits_.data() + row * own;
+    float* const to = logits_.data() + row * vocabulary;
+    for (std::size_t i = 0; i < own; ++i) to[draft_tokens_[i]] = from[i];
+  }
+  return numbers;
+}
+
+}  // namespace draftproof

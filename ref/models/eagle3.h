@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+// The EAGLE-3 draft network (Li, Wei, Zhang, Zhang 2025): one decoder layer over pairs of a token and a feature.
+//
+//   feature:  g = fc [a; b; c]           of the target's hidden states that enter some layers, or leave the last one
+//   row:      e = norm(embedding of the token), n = norm(g of the position before)
+//             q, k, v of [e; n], RoPE, attention, o_proj
+//             s = g + attention          (norm_before_residual: n + attention)
+//             x = s + SwiGLU(norm(s))
+//   logits:   lm_head norm(x), over the draft's own part of the target's vocabulary; -infinity for the others
+//   feature of a draft token: x          (norm_output: norm(x))
+//
+// norm_before_fc normalizes [a; b; c] as one vector, fc_norm each of them. Without tensors of its own for them the
+// network borrows the target's embedding and LM head. Sources: SafeAILab/EAGLE, eagle/model/cnets.py, whose checkpoints
+// call the layer "midlayer"; vllm-project/speculators, speculators/models/eagle3, who call it "layers.0".
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "ref/base/token.h"
+#include "ref/formats/checkpoint.h"
+#include "ref/formats/json.h"
+#include "ref/models/head.h"
+#include "ref/models/model.h"
+#include "ref/models/transformer.h"
+
+namespace draftproof {
+
+struct Eagle3Config {
+  TransformerConfig transformer;  // one layer; the vocabulary is the target's
+  int draft_vocabulary = 0;
+  std::vector<int> taps;          // target layers whose output is tapped, ascending
+  bool norm_before_residual = false;
+  bool norm_before_fc = false;
+  bool fc_norm = false;
+  bool norm_output = false;
+};
+
+/// True when the config says that it is an EAGLE-3 draft.
+bool is_eagle3(const Json& config);
+
+/// Reads what does not depend on the target. A vocabulary that is left to the target is 1.
+TransformerConfig describe_eagle3(const Json& config);
+
+/// Reads the config of either layout and holds it against the target. Errors name file and field.
+Eagle3Config read_eagle3_config(const Json& config, const Model& target);
+
+/// Reads the draft's part of the target's vocabulary: the target's token for each of the draft's. Throws Error when a
+/// token lies outside the target's vocabulary or occurs twice, or when `t2d`, if it is there, says otherwise.
+std::vector<Token> read_draft_vocabulary(const Checkpoint& files, int draft_vocabulary, int vocabulary);
+
+class Eagle3Head final : public Head {
+ public:
+  /// `target` lends what the files do not have and must outlive the head.
+  Eagle3Head(const Checkpoint& files, const Model& target, const LoadOptions& options);
+
+  const Eagle3Config& config() const noexcept { return config_; }
+
+  int context() const override { return config_.transformer.context; }
+  int width() const override { return config_.transformer.hidden; }
+  std::span<const int> taps() const override { return config_.taps; }
+  std::vector<std::unique_ptr<LayerCache>> new_layers(int capacity, int max_pending_rows) const override;
+  void fuse(std::span<const float> tapped, int rows, float* features) override;
+  void forward(std::span<Rows> batch) override;
+
+ private:
+  Eagle3Head(const WeightLoader& from, const Model& target);
+  void embed();
+  void hide_row_0();
+  void compute_results(std::span<Rows> batch);
+  bool compute_logits(int rows);
+
+  const Kernels& kernels_;
+  KvFormat kv_;
+  const Model& target_;
+  std::string origin_;  // for errors
+  Eagle3Config config_;
+  PackedMatrix fc_;
+  std::vector<float> input_norm_;            // with norm_before_fc
+  std::vector<std::vector<float>> fc_norms_;  // with fc_norm
+  PreNormLayer layer_;                       // attention_norm is that of the embedding
+  std::vector<float> hidden_norm_;
+  std::vector<float> norm_;
+  bool own_embedding_ = false;
+  bool own_head_ = false;
+  PackedMatrix embedding_;
+  PackedMatrix head_;
+  std::vector<Token> draft_tokens_;  // the target's token for each of the draft's
+  std::vector<bool> drafted_;        // by token of the target: whether it is among them
+
+  TransformerScratch scratch_;
+  std::vector<Placement> placements_;
+  std::vector<Token> tokens_;          // of all rows of the pass
+  std::vector<float> tapped_;          // normalized
+  std::vector<float> wanted_rows_;     // final-normed
+  std::vector<float> next_features_;
+  std::vector<float> draft_logits_;    // over the draft's vocabulary
+  std::vector<float> logits_;
+};
+
+}  // namespace draftproof

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT
+#include "ref/models/mtp.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "kernels/packed_activations.h"
+#include "ref/base/error.h"
+#include "ref/base/require.h"
+#include "ref/models/models.h"
+
+namespace draftproof {
+namespace {
+
+constexpr const char* embedding_of_model = "model.embed_tokens.weight";
+
+/// A tensor's name, or nothing when the checkpoint has it not, or has there the bytes of the model's own.
+std::string own_table(const Checkpoint& files, const std::string& name, const std::string& of_model) {
+  return files.has(name) && !files.same(name, of_model) ? name : "";
+}
+
+/// The heads with the names of Qwen3.5.
+std::vector<MtpNames> names_of_qwen(const std::string& prefix, int heads) {
+  std::vector<MtpNames> names;
+  for (int i = 0; i < heads; ++i) {
+    names.push_back({.projection = prefix + "fc.weight",
+                     .embedding_norm = prefix + "pre_fc_norm_embedding.weight",
+                     .hidden_norm = prefix + "pre_fc_norm_hidden.weight",
+                     .block = prefix + "layers." + std::to_string(i) + ".",
+                     .norm = prefix + "norm.weight",
+                     .embedding = "",
+                     .lm_head = ""});
+  }
+  return names;
+}
+
+/// The heads with the names of DeepSeek, behind `layers` layers.
+std::vector<MtpNames> names_of_deepseek(const Checkpoint& files, int layers, int heads) {
+  const std::string lm_head = files.has("lm_head.weight") ? "lm_head.weight" : embedding_of_model;
+  std::vector<MtpNames> names;
+  for (int i = 0; i < heads; ++i) {
+    const std::string block = "model.layers." + std::to_string(layers + i) + ".";
+    const std::string norm = block + "shared_head.norm.weight";
+    names.push_back({.projection = block + "eh_proj.weight",
+                     .embedding_norm = block + "enorm.weight",
+                     .hidden_norm = block + "hnorm.weight",
+                     .block = block,
+                     .norm = files.has(norm) ? norm : "",
+                     .embedding = own_table(files, block + "embed_tokens.weight", embedding_of_model),
+                     .lm_head = own_table(files, block + "shared_head.head.weight", lm_head)});
+  }
+  return names;
+}
+
+[[noreturn]] void fail_without(const Checkpoint& files, const std::string& why) {
+  throw Error(files.path().string() + ": " + why +
+              "; name a checkpoint that has them (mtp:PATH), or choose another draft");
+}
+
+std::vector<MtpNames> names_of_heads(const Checkpoint& files, const TransformerConfig& model) {
+  if (model.mtp_heads == 0) fail_without(files, "has no MTP heads");
+  for (const std::string prefix : {"mtp.", "model.mtp."}) {
+    if (files.has(prefix + "fc.weight")) return names_of_qwen(prefix, model.mtp_heads);
+  }
+  std::vector<MtpNames> names = names_of_deepseek(files, model.depth(), model.mtp_heads);
+  if (files.has(names[0].projection)) return names;
+  fail_without(files, "has no tensors of the " +
+                          (model.mtp_heads == 1 ? "MTP head" : std::to_string(model.mtp_heads) + " MTP heads") +
+                          " that its config names; whoever wrote the file left them out");
+}
+
+/// What a head computes with `fc` before its block, for a pass of the most rows: the tokens' embeddings, features, both
+/// of them normalized, and rows of what it returns.
+std::uint64_t scratch_bytes(const TransformerConfig& config) {
+  return sizeof(float) * std::uint64_t{prefill_chunk} * 4 * static_cast<std::uint64_t>(config.hidden);
+}
+
+}  // namespace
+
+bool MtpConfig::owns(const std::string& tensor) const {
+  return std::ranges::any_of(heads, [&](const MtpNames& head) {
+    for (const char* table : {"embed_tokens.weight", "shared_head.head.weight"}) {  // perhaps copies of the model's
+      if (tensor == head.block + table) return tensor == head.embedding || tensor == head.lm_head;
+    }
+    return tensor.starts_with(head.block) || tensor == head.projection || tensor == head.embedding_norm ||
+           tensor == head.hidden_norm || tensor == head.norm;
+  });
+}
+
+MtpConfig read_mtp_config(const Checkpoint& files) {
+  const Architecture& architecture = architecture_of(files.config());
+  const TransformerConfig model = describe(files.config());
+  MtpConfig config;
+  config.heads = names_of_heads(files, model);
+  if (architecture.mtp == nullptr) {
+    fail_without(files, "has MTP heads of the architecture " + std::string(architecture.architecture) +
+                            ", which are not implemented");
+  }
+  const Json text = text_config(files.config());
+  refuse_if_set(text, "mtp_use_dedicated_embeddings", "embeddings of the MTP heads' own are not implemented");
+  config.transformer = architecture.mtp->describe(files, model);
+  config.transformer.layers.resize(config.heads.size(), config.transformer.layers[0]);
+  return config;
+}
+
+MemoryNeed mtp_need(const Checkpoint& files, const LoadOptions& options) {
+  const MtpConfig config = read_mtp_config(files);
+  MemoryNeed need = need_of_part(files, options, config.transformer, [&](const std::string& name) {
+    return config.owns(name);
+  });
+  need.scratch += scratch_bytes(config.transformer);
+  return need;
+}
+
+MtpHead::MtpHead(const Checkpoint& files, const Model& target, const LoadOptions& options)
+    : kernels_(options.kernels),
+      kv_(options.kv),
+      target_(target),
+      origin_(files.path().string()),
+      config_(read_mtp_config(files)),
+      last_layer_(target.layers() - 1) {
+  REQUIRE(target.embeddings() != nullptr, "an MTP head borrows the target's embedding, final norm and LM head");
+  const TransformerConfig& t = config_.transformer;
+  for (const auto& [what, own, of_target] : {std::tuple("hidden_size", t.hidden, target.hidden()),
+                                             {"vocab_size", t.vocabulary, target.vocabulary()}}) {
+    if (own == of_target) continue;
+    text_config(files.config()).at(what).fail("does not fit the target's, " + std::to_string(of_target));
+  }
+  const WeightLoader from(files, options);
+  load(from);
+}
+
+void MtpHead::load(const WeightLoader& from) {
+  TransformerConfig& t = config_.transformer;
+  for (const auto& [name, tensor] : from.weights.tensors()) {
+    if (!config_.owns(name)) from.loaded(name);
+  }
+  for (Rope& rope : t.ropes) stretch_rope(from, rope);
+  const MtpBlocks& blocks = *architecture_of(from.weights.config()).mtp;
+  const auto table = [&](const std::string& name) -> std::optional<PackedMatrix> {
+    if (name.empty()) return std::nullopt;
+    return load_table(from, {name, t.vocabulary}, t.hidden);
+  };
+  for (std::size_t i = 0; i < config_.heads.size(); ++i) {
+    const MtpNames& names = config_.heads[i];
+    heads_.push_back({.projection = load_matrix(from, {{names.projection, t.hidden}}, 2 * t.hidden),
+                      .embedding_norm = load_norm(from, t, names.embedding_norm, t.hidden),
+                      .hidden_norm = load_norm(from, t, names.hidden_norm, t.hidden),
+                      .block = blocks.load(from, t, static_cast<int>(i), names.block),
+                      .norm = names.norm.empty() ? std::vector<float>() : load_norm(from, t, names.norm, t.hidden),
+                      .embedding = table(names.embedding),
+                      .lm_head = table(names.lm_head)});
+  }
+  from.finish();
+}
+
+std::vector<std::unique_ptr<LayerCache>> MtpHead::new_layers(int capacity, int max_pending_rows) const {
+  return new_layer_caches(config_.transformer, kernels_, kv_, capacity, max_pending_rows);
+}
+
+void MtpHead::fuse(std::span<const float> tapped, int rows, float* features) {
+  REQUIRE(tapped.size() == static_cast<std::size_t>(rows) * static_cast<std::size_t>(width()), "one tap per position");
+  target_.embeddings()->normalize(tapped.data(), rows, features);
+}
+
+/// rows [tokens][hidden] = their embeddings
+void MtpHead::embed(const Weights& head, float* rows) const {
+  if (!head.embedding) {
+    target_.embeddings()->embed(tokens_, rows);
+    return;
+  }
+  for (const Token token : tokens_) {
+    REQUIRE(token >= 0 && token < vocabulary(), "a token lies in the vocabulary");
+    head.embedding->unpack_row(kernels_, token, rows);
+    rows += width();
+  }
+}
+
+/// Every row sees the rows before it and itself, but for row 0, which only itself sees.
+void MtpHead::see(const TransformerPass& pass, int layer) {
+  pass.see(layer);
+  for (std::size_t row = 0; row < scratch_.positions.size(); ++row) {
+    Visible& seen = scratch_.visible[row];
+    if (scratch_.positions[row] > 0) seen.first = std::max(seen.first, 1);
+  }
+}
+
+/// Computes the logits of rows [first, first + count) of next_features_.
+void MtpHead::answer(const Weights& head, int first, int count) {
+  const float* const rows = next_features_.data() + static_cast<std::ptrdiff_t>(first) * width();
+  float* const logits = logits_.data() + static_cast<std::ptrdiff_t>(first) * vocabulary();
+  if (!head.lm_head) {
+    numbers_ = target_.embeddings()->unembed(rows, count, scratch_.activations, logits) && numbers_;
+    return;
+  }
+  pack_activations(kernels_, *head.lm_head, rows, width(), count, scratch_.activations);
+  numbers_ = matmul_of_numbers(kernels_, *head.lm_head, scratch_.activations, logits, vocabulary()) && numbers_;
+}
+
+void MtpHead::forward(std::span<Rows> batch) {
+  const TransformerConfig& t = config_.transformer;
+  const int hidden = t.hidden;
+  placements_.clear();
+  tokens_.clear();
+  features_.clear();
+  struct Wanted {
+    int row;   // of the pass
+    int head;  // that answers it
+  };
+  std::vector<Wanted> wanted;
+  for (const Rows& one : batch) {
+    REQUIRE(one.features.size() == one.tokens.size() * static_cast<std::size_t>(hidden), "one feature for each token");
+    const Placement place = placement_of({.cache = one.cache, .tokens = one.tokens, .depths = one.depths});
+    for (const int row : one.wanted) {
+      const int depth = place.position - one.cache->length() + (one.depths.empty() ? row : one.depths[row]);
+      wanted.push_back({static_cast<int>(tokens_.size()) + row, std::min(depth, static_cast<int>(heads_.size()) - 1)});
+    }
+    placements_.push_back(place);
+    tokens_.insert(tokens_.end(), one.tokens.begin(), one.tokens.end());
+    features_.insert(features_.end(), one.features.begin(), one.features.end());
+  }
+  scratch_.lay_out(t, placements_);
+  const int rows = scratch_.rows();
+  const TransformerPass pass = {kernels_, t, scratch_, rows};
+  reserve_rows(combined_, rows, 2 * hidden);
+  next_features_.resize(wanted.size() * static_cast<std::size_t>(hidden));
+  logits_.resize(wanted.size() * static_cast<std::size_t>(vocabulary()));
+  numbers_ = true;
+
+  for (int i = 0; i < static_cast<int>(heads_.size()); ++i) {
+    const Weights& head = heads_[static_cast<std::size_t>(i)];
+    embed(head, scratch_.normed.data());
+    kernels_.rms_norm(scratch_.normed.data(), hidden, rows, 1, hidden, head.embedding_norm.data(), t.epsilon,
+                      combined_.data(), 2 * hidden);
+    kernels_.rms_norm(features_.data(), hidden, rows, 1, hidden, head.hidden_norm.data(), t.epsilon,
+                      combined_.data() + hidden, 2 * hidden);
+    pack_activations(kernels_, head.projection, combined_.data(), 2 * hidden, rows, scratch_.activations);
+    matmul(kernels_, head.projection, scratch_.activations, scratch_.hidden_states.data(), hidden);
+    see(pass, i);
+    head.block->compute(pass, i);
+
+    const auto answered_here = [&](const Wanted& one) { return one.head == i; };
+    for (auto at = std::ranges::find_if(wanted, answered_here); at != wanted.end();
+         at = std::find_if(at, wanted.end(), answered_here)) {
+      const auto end = std::find_if_not(at, wanted.end(), answered_here);
+      const auto first = static_cast<int>(at - wanted.begin());
+      for (; at != end; ++at) {
+        const float* const from = scratch_.hidden_states.data() + std::ptrdiff_t{at->row} * hidden;
+        float* const to = next_features_.data() + (at - wanted.begin()) * hidden;
+        if (head.norm.empty()) target_.embeddings()->normalize(from, 1, to);
+        else kernels_.rms_norm(from, hidden, 1, 1, hidden, head.norm.data(), t.epsilon, to, hidden);
+      }
+      answer(head, first, static_cast<int>(at - wanted.begin()) - first);
+    }
+  }
+
+  std::span<const float> logits = logits_;
+  std::span<const float> next = next_features_;
+  for (Rows& one : batch) {
+    one.cache->wrote(one.rows());
+    const auto take = [count = one.wanted.size()](std::span<const float>& from, int width) {
+      const std::span<const float> taken = from.first(count * static_cast<std::size_t>(width));
+      from = from.subspan(taken.size());
+      return taken;
+    };
+    one.logits = take(logits, vocabulary());
+    one.next_features = take(next, hidden);
+    one.error.clear();
+    if (!numbers_ && std::ranges::any_of(one.logits, [](float logit) { return std::isnan(logit); })) {
+      one.error = origin_ + ": the MTP head computes NaN logits; its weights are damaged";
+    }
+  }
+}
+
+}  // namespace draftproof
