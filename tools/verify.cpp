@@ -9,6 +9,7 @@
 #include "oracle/exact/exhaustive_small_cases.h"
 #include "oracle/spectrace/traced_subject.h"
 #include "ref/base/error.h"
+#include "tools/all_drafts.h"
 #include "tools/commands.h"
 #include "tools/engine_subject.h"
 #include "tools/interrupt.h"
@@ -22,6 +23,9 @@
 namespace draftproof {
 namespace {
 
+/// Drafts that look things up find some in it.
+constexpr const char* repeating_prompt =
+    "The fox ran to the old oak. The owl sat on the old oak. The fox ran to the old oak. The owl sat on";
 constexpr const char* default_prompt = "Once upon a time";  // the proof needs some text, whichever it is
 
 struct VerifyOptions {
@@ -476,7 +480,8 @@ void add_verify(Command& app) {
   auto options = std::make_shared<VerifyOptions>();
   Command& command = app.subcommand("verify", "prove that speculative decoding equals plain autoregressive decoding");
   add_common_options(command, options->common);
-  add_drafts_option(command, options->drafts);
+  add_drafts_option(command, options->drafts,
+                    "; or all: every one that serves the target, with the checkpoints beside it, and three chains");
   add_context_shift_option(command, options->common.context_shift);
   command.group("Output");
   command.option("--junit FILE", options->files.junit, "write the checks as JUnit XML to this file");
@@ -491,9 +496,11 @@ void add_verify(Command& app) {
       .range(2, 64);
   command.action([options] {
     CommonOptions& common = options->common;
+    const bool all = options->drafts == std::vector<std::string>{"all"};
     if (common.prompt.empty() && common.prompt_file.empty() && common.prompt_tokens.empty()) {
-      common.prompt = default_prompt;
+      common.prompt = all ? repeating_prompt : default_prompt;
     }
+    if (all) options->drafts = all_drafts(common.target, layout_of(common.load_options));
     options->files.json = common.json_file;
     return verify(*options);
   });

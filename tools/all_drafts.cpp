@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+#include "tools/all_drafts.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "ref/base/error.h"
+#include "ref/decoding/engine.h"
+
+namespace draftproof {
+namespace {
+
+/// The checkpoints in the folder of the target, without it.
+std::vector<std::filesystem::path> neighbors(const std::filesystem::path& target) {
+  const std::filesystem::path own = std::filesystem::weakly_canonical(target);
+  std::vector<std::filesystem::path> found;
+  std::error_code unreadable;  // then there are none
+  for (const auto& entry : std::filesystem::directory_iterator(own.parent_path(), unreadable)) {
+    const bool is_checkpoint = entry.is_directory() || entry.path().extension() == ".gguf";
+    if (is_checkpoint && entry.path() != own) found.push_back(target.parent_path() / entry.path().filename());
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+bool is_smaller_model(const Checkpoint& files, const Checkpoint& target) {
+  for (const DraftKind& kind : all_draft_kinds()) {
+    if (kind.takes_path == TakesPath::required && kind.recognizes != nullptr && kind.recognizes(files.config())) {
+      return false;
+    }
+  }
+  const auto weights = [](const Checkpoint& one) { return model_need(one, LoadOptions(best_kernels())).weights; };
+  const auto bytes = [](const auto& weights) {
+    std::uint64_t sum = 0;
+    for (const auto& [format, size] : weights) sum += size;
+    return sum;
+  };
+  return bytes(weights(files)) < bytes(weights(target));
+}
+
+/// Whether the draft serves the target.
+bool serves(Engine& engine, const std::string& draft) {
+  try {
+    return engine.gate(draft) == Gate::open;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> all_drafts(const std::string& target, const LoadOptions& load_options) {
+  ModelFiles files(target);
+  std::vector<std::string> drafts;
+  std::string network;  // the first that keeps a cache
+  for (const DraftKind& kind : all_draft_kinds()) {
+    const std::string name = kind.name;
+    if (name == "none" || name == "always-reject" || name == "perfect") continue;
+    std::vector<std::string> candidates;
+    if (kind.takes_path != TakesPath::required) candidates.push_back(name);
+    if (kind.takes_path == TakesPath::required || kind.takes_path == TakesPath::optional_checkpoint) {
+      for (const std::filesystem::path& path : neighbors(target)) {
+        try {
+          const Checkpoint& checkpoint = files.draft(path);
+          const bool is_one = kind.recognizes != nullptr ? kind.recognizes(checkpoint.config())
+                                                         : is_smaller_model(checkpoint, files.target());
+          if (is_one) candidates.push_back(name + ":" + path.string());
+        } catch (const Error&) {  // it is no checkpoint
+        }
+      }
+    }
+    for (const std::string& draft : candidates) {
+      Engine engine(files, load_options);  // a new one for each, so that the weights of one are in memory at a time
+      if (!serves(engine, draft)) continue;
+      drafts.push_back(draft);
+      if (network.empty() && !kind.text_only && !kind.trees) network = draft;
+      break;
+    }
+  }
+  drafts.push_back("suffix+ngram-mod");
+  if (!network.empty()) {
+    drafts.push_back("ngram-simple+" + network);
+    drafts.push_back("suffix+ngram-mod+" + network);
+  }
+  return drafts;
+}
+
+}  // namespace draftproof

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// What `--draft all` stands for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ref/models/weight_loader.h"
+
+namespace draftproof {
+
+/// Returns every draft that serves this target: of the kinds that need no file, and of the checkpoints that lie beside
+/// the target; then three chains of them. Of the controls only tree-test: the others are always wrong or always right.
+/// Loads them one after the other.
+std::vector<std::string> all_drafts(const std::string& target, const LoadOptions& load_options);
+
+}  // namespace draftproof
