@@ -49,6 +49,7 @@ void Proposal::keep(const std::vector<int>& draft_tokens) {
     kept.drawn_from.push_back(std::move(drawn_from[place]));
   }
   if (chain) kept.depths.clear();
+  kept.stage = stage;
   *this = std::move(kept);
 }
 

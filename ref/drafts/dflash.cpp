@@ -6,22 +6,28 @@
 
 #include "ref/base/error.h"
 #include "ref/drafts/drafts.h"
+#include "ref/drafts/marginal_tree.h"
 
 namespace draftproof {
-namespace {
 
-void draw_all(const DFlashNetwork::Block& block, ProposalBuilder& builder) {
+DFlashDraft::DFlashDraft(DFlashNetwork& network, int capacity, int tree)
+    : network_(network), capacity_(capacity), tree_(tree), context_(new_context()) {}
+
+DFlashNetwork::Block DFlashDraft::block(Token anchor, int limit) const {
+  return {context_.get(), anchor, std::min(limit, longest_chain())};
+}
+
+void DFlashDraft::add(const DFlashNetwork::Block& block, int limit, ProposalBuilder& builder) const {
   if (!block.error.empty()) throw Error(block.error);
   const std::size_t vocabulary = block.logits.size() / static_cast<std::size_t>(block.masks);
+  if (tree_ > 0) {
+    add_most_probable_paths(block.logits, static_cast<int>(vocabulary), std::min(limit, tree_), builder);
+    return;
+  }
   for (int i = 0; i < block.masks; ++i) {
     builder.draw(block.logits.subspan(static_cast<std::size_t>(i) * vocabulary, vocabulary));
   }
 }
-
-}  // namespace
-
-DFlashDraft::DFlashDraft(DFlashNetwork& network, int capacity)
-    : network_(network), capacity_(capacity), context_(new_context()) {}
 
 std::unique_ptr<Cache> DFlashDraft::new_context() const {
   // A DFlash block may reach past the text's last position. Its rows need room although none of them is kept.
@@ -40,25 +46,25 @@ void DFlashDraft::observe(std::span<const Token> committed, std::span<const floa
 }
 
 void DFlashDraft::propose(Token anchor, int limit, ProposalBuilder& builder) {
-  DFlashNetwork::Block block = {context_.get(), anchor, limit};
-  network_.compute(std::span(&block, 1));
-  draw_all(block, builder);
+  DFlashNetwork::Block one = block(anchor, limit);
+  network_.compute(std::span(&one, 1));
+  add(one, limit, builder);
 }
 
 std::unique_ptr<Draft> DFlashDrafter::open(int capacity, int) {
   require_context(network_->config().transformer.context, capacity);
-  return std::make_unique<DFlashDraft>(*network_, capacity);
+  return std::make_unique<DFlashDraft>(*network_, capacity, tree_);
 }
 
 void DFlashDrafter::propose(std::span<ProposeJob> jobs) {
   std::vector<DFlashNetwork::Block> blocks;
   for (const ProposeJob& job : jobs) {
-    blocks.push_back({static_cast<DFlashDraft&>(*job.draft).context_.get(), job.anchor, job.limit});
+    blocks.push_back(static_cast<DFlashDraft&>(*job.draft).block(job.anchor, job.limit));
   }
   network_->compute(blocks);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     try {
-      draw_all(blocks[i], *jobs[i].builder);
+      static_cast<DFlashDraft&>(*jobs[i].draft).add(blocks[i], jobs[i].limit, *jobs[i].builder);
     } catch (...) {
       jobs[i].error = std::current_exception();
     }

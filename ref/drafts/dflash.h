@@ -13,10 +13,10 @@ namespace draftproof {
 
 class DFlashDraft final : public Draft {
  public:
-  /// `network` outlives the draft.
-  DFlashDraft(DFlashNetwork& network, int capacity);
+  /// `network` outlives the draft. `tree`: draft tokens of a tree; 0: a chain.
+  DFlashDraft(DFlashNetwork& network, int capacity, int tree = 0);
 
-  int draft_max() const override { return network_.config().block_size - 1; }
+  int draft_max() const override { return tree_ > 0 ? tree_ : longest_chain(); }
   std::span<const int> taps() const override { return network_.config().taps; }
   void observe(std::span<const Token> committed, std::span<const float> features) override;
   void propose(Token anchor, int limit, ProposalBuilder& builder) override;
@@ -27,16 +27,22 @@ class DFlashDraft final : public Draft {
  private:
   friend class DFlashDrafter;
   std::unique_ptr<Cache> new_context() const;
+  int longest_chain() const { return network_.config().block_size - 1; }
+  DFlashNetwork::Block block(Token anchor, int limit) const;
+  void add(const DFlashNetwork::Block& block, int limit, ProposalBuilder& builder) const;
 
   DFlashNetwork& network_;
   int capacity_;
+  int tree_;
   std::unique_ptr<Cache> context_;
 };
 
 /// One network, which computes the blocks of all sequences in one pass, and their context rows in another.
 class DFlashDrafter final : public Drafter {
  public:
-  explicit DFlashDrafter(std::unique_ptr<DFlashNetwork> network) : network_(std::move(network)) {}
+  /// `tree`: draft tokens of a tree, chosen from the block's marginals; 0: chains.
+  explicit DFlashDrafter(std::unique_ptr<DFlashNetwork> network, int tree = 0)
+      : network_(std::move(network)), tree_(tree) {}
 
   /// Throws Error when the text may become longer than the network's context.
   std::unique_ptr<Draft> open(int capacity, int draft_max) override;
@@ -45,6 +51,7 @@ class DFlashDrafter final : public Drafter {
 
  private:
   std::unique_ptr<DFlashNetwork> network_;
+  int tree_;
 };
 
 }  // namespace draftproof

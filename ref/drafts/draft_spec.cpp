@@ -128,10 +128,12 @@ std::string DraftStage::name_with(const std::filesystem::path& other) const {
   return name;
 }
 
+bool DraftStage::trees() const { return kind->trees || (find_option(*kind, "tree") != nullptr && option("tree") > 0); }
+
 bool DraftSpec::none() const { return stages.front().kind->name == std::string_view("none"); }
 
 bool DraftSpec::trees() const {
-  return std::ranges::any_of(stages, [](const DraftStage& stage) { return stage.kind->trees; });
+  return std::ranges::any_of(stages, [](const DraftStage& stage) { return stage.trees(); });
 }
 
 std::vector<std::string> DraftSpec::paths() const {

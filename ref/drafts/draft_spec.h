@@ -41,6 +41,9 @@ struct DraftStage {
   double option(std::string_view name) const;
   int whole(std::string_view name) const { return static_cast<int>(option(name)); }
 
+  /// Whether it proposes trees, and not only chains: by its kind or by an option "tree".
+  bool trees() const;
+
   /// Its name, with another path.
   std::string name_with(const std::filesystem::path& other) const;
 };

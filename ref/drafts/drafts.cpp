@@ -36,9 +36,14 @@ std::unique_ptr<Drafter> load_none(const DraftStage&, const Checkpoint*, Model&,
   return std::make_unique<NoDrafter>();
 }
 
-std::unique_ptr<Drafter> load_dflash(const DraftStage&, const Checkpoint* files, Model& target,
+constexpr DraftOption dflash_options[] = {
+    {"tree", 0, 0, 1024, "draft tokens of a tree of the most probable paths; 0: a chain"},
+};
+
+std::unique_ptr<Drafter> load_dflash(const DraftStage& stage, const Checkpoint* files, Model& target,
                                      const LoadOptions& load_options) {
-  return std::make_unique<DFlashDrafter>(std::make_unique<DFlashNetwork>(*files, target, load_options));
+  return std::make_unique<DFlashDrafter>(std::make_unique<DFlashNetwork>(*files, target, load_options),
+                                         stage.whole("tree"));
 }
 
 std::unique_ptr<Drafter> load_eagle3(const DraftStage&, const Checkpoint* files, Model& target,
@@ -303,7 +308,7 @@ std::span<const DraftKind> all_draft_kinds() noexcept {
   using enum TakesPath;
   static constexpr DraftKind list[] = {
       {"none", none, nullptr, false, true, {}, "no draft: plain decoding", need_of_none, load_none},
-      {"dflash", required, is_dflash, false, false, {}, "block diffusion from the target's features", need_of_files,
+      {"dflash", required, is_dflash, false, false, dflash_options, "block diffusion from the target's features", need_of_files,
        load_dflash},
       {"eagle3", required, is_eagle3, false, false, {}, "a layer that continues from the target's features",
        need_of_files, load_eagle3},

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+#include "ref/drafts/marginal_tree.h"
+
+#include <cmath>
+#include <cstddef>
+#include <queue>
+#include <vector>
+
+#include "ref/acceptance/log_probabilities.h"
+
+namespace draftproof {
+namespace {
+
+/// A path below the anchor: that of its parent and one token more, the rank-th most probable at its depth.
+struct Path {
+  double logprob = 0;
+  double parents = 0;  // logprob of the parent's path
+  int parent = -1;     // in the tree; -1: the anchor
+  int depth = 0;
+  int rank = 0;
+  int order = 0;  // in which paths were found
+};
+
+struct LessProbable {
+  bool operator()(const Path& a, const Path& b) const {
+    if (a.logprob != b.logprob) return a.logprob < b.logprob;
+    return a.order > b.order;
+  }
+};
+
+}  // namespace
+
+void add_most_probable_paths(std::span<const float> marginals, int vocabulary, int nodes, ProposalBuilder& builder) {
+  const auto width = static_cast<std::size_t>(vocabulary);
+  const int depths = static_cast<int>(marginals.size() / width);
+  std::vector<std::vector<TokenLogprob>> best;  // by depth
+  for (int depth = 0; depth < depths; ++depth) {
+    best.push_back(LogProbabilities(marginals.subspan(static_cast<std::size_t>(depth) * width, width)).top(nodes));
+    std::erase_if(best.back(), [](const TokenLogprob& one) { return !std::isfinite(one.logprob); });
+  }
+  std::priority_queue<Path, std::vector<Path>, LessProbable> found;
+  int order = 0;
+  const auto find = [&](double parents, int parent, int depth, int rank) {
+    if (depth >= depths || rank >= std::ssize(best[static_cast<std::size_t>(depth)])) return;
+    const double own = best[static_cast<std::size_t>(depth)][static_cast<std::size_t>(rank)].logprob;
+    found.push({parents + own, parents, parent, depth, rank, order++});
+  };
+  std::vector<Path> tree;
+  std::vector<std::vector<int>> children(1);  // of the anchor, then of every path in the tree
+  find(0, -1, 0, 0);
+  while (static_cast<int>(tree.size()) < nodes && !found.empty()) {
+    const Path path = found.top();
+    found.pop();
+    const int place = static_cast<int>(tree.size());
+    children[static_cast<std::size_t>(path.parent + 1)].push_back(place);
+    children.emplace_back();
+    tree.push_back(path);
+    find(path.parents, path.parent, path.depth, path.rank + 1);
+    find(path.logprob, place, path.depth + 1, 0);
+  }
+  const auto add_below = [&](const auto& self, int parent, int depth) -> void {
+    for (const int child : children[static_cast<std::size_t>(parent + 1)]) {
+      const Path& path = tree[static_cast<std::size_t>(child)];
+      builder.rewind_to(depth);
+      builder.add_token(best[static_cast<std::size_t>(depth)][static_cast<std::size_t>(path.rank)].token);
+      self(self, child, depth + 1);
+    }
+  };
+  add_below(add_below, -1, 0);
+}
+
+}  // namespace draftproof

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// A tree of draft tokens from the marginals of a block: row d is the distribution of the token at depth d, whatever
+// stands before it. So the probability of a path is the product of its tokens' marginals, and the tree with the most
+// expected tokens is that of the most probable paths (DDTree).
+#pragma once
+
+#include <span>
+
+#include "ref/acceptance/proposal.h"
+
+namespace draftproof {
+
+/// Adds the `nodes` most probable paths below the anchor, all of them deterministic. `marginals`: logits
+/// [depths][vocabulary]. A path comes before its extensions, and of equally probable ones the one found first: shorter,
+/// then with the smaller tokens. Tokens with a logit of -infinity are left out.
+void add_most_probable_paths(std::span<const float> marginals, int vocabulary, int nodes, ProposalBuilder& builder);
+
+}  // namespace draftproof
