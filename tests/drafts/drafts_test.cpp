@@ -67,7 +67,7 @@ TEST(DraftNames, HaveOptionsAndStages) {
 TEST(DraftNames, ThatAreUnknownAreErrorsThatListTheKnownOnes) {
   for (const char* name : {"", "None", "dflashing:x", ":x", "eagle:x", " none", "none ", "model "}) {
     EXPECT_THAT(error_of_name(name),
-                AllOf(HasSubstr("'" + std::string(name) + "' is not known"), HasSubstr("none, dflash:PATH, eagle3:PATH, model:PATH"),
+                AllOf(HasSubstr("'" + std::string(name) + "' is not known"), HasSubstr("none, dflash:PATH, eagle3:PATH, mtp[:PATH], model:PATH"),
                       HasSubstr("always-reject"), HasSubstr("perfect")))
         << name;
   }
