@@ -217,8 +217,8 @@ std::unique_ptr<Drafter> load_suffix(const DraftStage& stage, const Checkpoint*,
   }
   if (!is_legacy(stage)) return text_drafter<SuffixDraft>(settings);
   if (settings.corpus && std::ranges::count(settings.corpus->text(), SuffixTree::separator) > 0) {
-    throw Error(stage.path.string() + ": has -1 between texts, which a suffix draft with legacy=1 does not know; make a "
-                                      "corpus of one text");
+    throw Error(stage.path.string() +
+                ": has -1 between texts, which a suffix draft with legacy=1 does not know; make a corpus of one text");
   }
   return text_drafter<LegacySuffixDraft>(settings);
 }
@@ -338,8 +338,8 @@ std::span<const DraftKind> all_draft_kinds() noexcept {
        "what followed the last tokens where they occurred before",
        need_of_text<NgramMapKDraft::bytes_per_ngram, LegacyDraft::bytes_per_round>, load_ngram_simple},
       {"ngram-map-k", none, false, false, true, ngram_map_k_options,
-       "what followed the last tokens, if they occurred often before", need_of_ngram_map<NgramMapKDraft::bytes_per_ngram>,
-       load_ngram_map_k},
+       "what followed the last tokens, if they occurred often before",
+       need_of_ngram_map<NgramMapKDraft::bytes_per_ngram>, load_ngram_map_k},
       {"ngram-map-k4v", none, false, false, true, ngram_map_k4v_options,
        "what followed the last tokens most often, if it outweighs the rest",
        need_of_ngram_map<NgramMapK4vDraft::bytes_per_ngram>, load_ngram_map_k4v},

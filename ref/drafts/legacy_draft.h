@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The base of drafts that propose what those of ik_llama.cpp do, token for token, with their bugs (read at commit
 // 8337e4cd3 of 2026-08-15). Unlike the others, they remember their rounds: where they were asked, and how much of their
-// proposals stood. docs/drafts.md says what they do not reproduce.
+// proposals was accepted. docs/drafts.md says what they do not reproduce.
 #pragma once
 
 #include "ref/drafts/text_draft.h"

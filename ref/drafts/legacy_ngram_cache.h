@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // ngram-cache as ik_llama.cpp has it, by the rules of ngram_cache.h, except:
 //
-// - Each round counts what is new, with the anchor, as a text of its own. So an n-gram is never counted that ends before
-//   the new tokens, and nothing at all when only one is new.
+// - Each round counts what is new, with the anchor, as a text of its own. So no n-gram with an older token in it is
+//   counted, and nothing at all when only one token is new.
 // - The weight of a token is always of the last two tokens of x, also for n = 1.
 // - Nothing is proposed for a text of fewer than 4 tokens. (The original reads out of range.)
 // - Of several tokens with the largest score, it is the smallest. (In the original, the first in hash order.)

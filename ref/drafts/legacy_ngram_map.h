@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // ngram-map-k and ngram-map-k4v as ik_llama.cpp has them. L: the tokens before the anchor; B: the L of the first round.
 //
-// Nothing when L < 2 n + m. An occurrence of the last n tokens is looked for: in a table of 2^18 places by hash, in which
-// the first n-gram of a hash stays for good, and others of the same hash are not found; then among the places that were
-// not offered to the table yet: first those up to B - n - m - 1, then those from B + 1 up to L - n - m - 1, each time
-// from the last one down. Then all of these are offered to the table, in this order. Place 0 is never found, nor are
-// those from B - n - m to B.
+// Nothing when L < 2 n + m. An occurrence of the last n tokens is looked for: in a table of 2^18 places by hash, in
+// which the first n-gram of a hash stays for good, and others of the same hash are not found; then among the places
+// that were not offered to the table yet: first those up to B - n - m - 1, then those from B + 1 up to L - n - m - 1,
+// each time from the last one down. Then all of these are offered to the table, in this order. Place 0 is never found,
+// nor are those from B - n - m to B.
 //
 // Each n-gram that was found has an entry: how often it was found, and up to four values, each with a count and the
 // number of its draft tokens accepted last, m at first. No more draft tokens than that are ever proposed again: a value

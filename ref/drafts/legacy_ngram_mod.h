@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// ngram-mod as ik_llama.cpp has it. A table of 2^bits slots holds the token that followed each n-gram last; the n-gram's
-// slot is h mod 2^bits, with h = h * 6364136223846793005 + token, modulo 2^64, over its tokens.
+// ngram-mod as ik_llama.cpp has it. A table of 2^bits slots holds the token that followed each n-gram last. The slot of
+// an n-gram is h mod 2^bits, with h = h * 6364136223846793005 + token, modulo 2^64, over its tokens.
 //
-// With L tokens before the anchor: before the first round all n-grams of these are learned; then the table is emptied if
-// more than a quarter of its slots is used. A round learns only when more than 32 - n tokens came since this was done
+// Before the first round all n-grams before the anchor are learned; then the table is emptied if more than a quarter of
+// its slots is used. A round learns only when more than 32 - n tokens came since this was done
 // last: then those before the anchor. The draft tokens: the token in the slot of the last n
 // tokens, and so on, until a slot is empty or there are m. After three proposals in a row of which less than half was
 // accepted, of the tokens before the loop cut them, the table is emptied, and everything learned again.

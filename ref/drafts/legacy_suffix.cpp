@@ -36,8 +36,9 @@ std::vector<Token> LegacySuffixDraft::speculate(std::span<const Token> learned, 
   }
   for (int len = 1; len <= longest; ++len) {
     if (len > 1) {
+      const Token before = text[text.size() - static_cast<std::size_t>(len)];
       std::erase_if(ends, [&](int end) {
-        return end < len || learned[static_cast<std::size_t>(end - len)] != text[text.size() - static_cast<std::size_t>(len)];
+        return end < len || learned[static_cast<std::size_t>(end - len)] != before;
       });
     }
     if (ends.empty()) break;

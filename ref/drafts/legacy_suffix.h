@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // suffix as ik_llama.cpp has it. With the committed text t, n(s): how often s occurs in it, and f(s): how often a token
-// follows. For len = min_match, ..., depth, as long as the last len tokens s have f(s) > 0, a candidate is as in suffix.h
-// with these differences: p = p * (n(sc) / n(s)), all in floats; the least probability is not min_prob but one that
-// follows acceptance; of several candidates with the largest score, the first, with the shortest match.
+// follows. For len = min_match, ..., depth, as long as the last len tokens s have f(s) > 0, a candidate is that of
+// suffix.h with these differences: p = p * (n(sc) / n(s)), all in floats; the least probability is not min_prob but
+// depends on acceptance; of several candidates with the largest score, it is the first, with the shortest match.
 //
-// The least probability is 0.1 at first. After three proposals in a row of which less than half was accepted it rises by
-// 0.1, to 0.5 at most, and the three are counted anew. After any other proposal it falls by 0.05, if it is above
+// The least probability is 0.1 at first. After three proposals in a row of which less than half was accepted it rises
+// by 0.1, to 0.5 at most, and the three are counted anew. After any other proposal it falls by 0.05, if it is above
 // min_prob, and not below that. A proposal counts as it was before the loop cut it.
 //
 // The candidate of a corpus is taken when it has more tokens. A corpus is one text. Of several tokens that follow most

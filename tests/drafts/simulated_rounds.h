@@ -9,8 +9,9 @@
 
 namespace draftproof {
 
-/// A round: returns the draft tokens after a text, at most `limit`, or fewer. `accepted`: of the round before.
-using RoundOf = std::function<std::vector<std::int32_t>(const std::vector<std::int32_t>& text, int limit, int accepted)>;
+using Tokens = std::vector<std::int32_t>;
+/// A round: returns the draft tokens after a text, at most `limit`. `accepted`: of the round before.
+using RoundOf = std::function<Tokens(const Tokens& text, int limit, int accepted)>;
 
 /// Decodes texts that mostly repeat themselves, `rounds` rounds each. Of each proposal all, none or some are accepted.
 /// Returns a digest of all proposals (FNV-1a).
@@ -25,7 +26,7 @@ inline std::uint64_t digest_of_rounds(const std::function<RoundOf()>& new_text, 
   for (int i = 0; i < texts; ++i) {
     const std::size_t vocabulary = 2 + below(4);
     const std::size_t period = 1 + below(12);
-    std::vector<std::int32_t> text;
+    Tokens text;
     const auto next = [&] {
       const bool repeats = text.size() >= period && below(8) > 0;
       return repeats ? text[text.size() - period] : static_cast<std::int32_t>(below(vocabulary));
@@ -33,7 +34,7 @@ inline std::uint64_t digest_of_rounds(const std::function<RoundOf()>& new_text, 
     for (std::size_t length = 5 + below(60); text.size() < length;) text.push_back(next());
     const RoundOf round = new_text();
     for (int k = 0, accepted = 0; k < rounds; ++k) {
-      const std::vector<std::int32_t> tokens = round(text, static_cast<int>(1 + below(6)), accepted);
+      const Tokens tokens = round(text, static_cast<int>(1 + below(6)), accepted);
       add(-1);
       for (const std::int32_t token : tokens) add(token);
       const std::size_t choice = below(3);
