@@ -102,7 +102,9 @@ void add_corpus(Command& app) {
       app.subcommand("corpus", "write texts as a file that the draft suffix or ngram-cache looks things up in");
   add_target_option(command, options->target);
   command.option("FILE", options->files, "text files, each one text; - is standard input").required().count(1, 1 << 16);
-  command.option("--for DRAFT", options->draft, "the draft that reads it").choices({"suffix", "ngram-cache"}).required();
+  command.option("--for DRAFT", options->draft, "the draft that reads it")
+      .choices({"suffix", "ngram-cache"})
+      .required();
   command.option("--out FILE", options->out, "the file to write; - is standard output").required();
   command.flag("--parse-special", options->parse_special,
                "the text of a special token becomes that token instead of staying text");

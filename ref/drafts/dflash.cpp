@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ref/base/error.h"
+#include "ref/base/require.h"
 #include "ref/drafts/drafts.h"
 #include "ref/drafts/marginal_tree.h"
 
@@ -14,6 +15,7 @@ DFlashDraft::DFlashDraft(DFlashNetwork& network, int capacity, int tree)
     : network_(network), capacity_(capacity), tree_(tree), context_(new_context()) {}
 
 DFlashNetwork::Block DFlashDraft::block(Token anchor, int limit) const {
+  REQUIRE(limit >= 1 && limit <= draft_max(), "a draft is asked for at most draft_max() draft tokens");
   return {context_.get(), anchor, std::min(limit, longest_chain())};
 }
 

@@ -9,6 +9,11 @@
 #include "ref/drafts/control_drafts.h"
 #include "ref/drafts/dflash.h"
 #include "ref/drafts/head_draft.h"
+#include "ref/drafts/legacy_ngram_cache.h"
+#include "ref/drafts/legacy_ngram_map.h"
+#include "ref/drafts/legacy_ngram_mod.h"
+#include "ref/drafts/legacy_ngram_simple.h"
+#include "ref/drafts/legacy_suffix.h"
 #include "ref/drafts/lookup_file.h"
 #include "ref/drafts/model_draft.h"
 #include "ref/drafts/ngram_cache.h"
@@ -176,22 +181,33 @@ MemoryNeed need_of_target(const DraftStage&, const Checkpoint*, const MemoryNeed
   return need;
 }
 
-/// Of a text draft that keeps this much for each token.
-template <int bytes_per_token>
-MemoryNeed need_of_text(const DraftStage&, const Checkpoint*, const MemoryNeed&, const LoadOptions&) {
+constexpr DraftOption legacy_option = {"legacy", 0, 0, 1, "1: what ik_llama.cpp proposes, with its bugs"};
+
+bool is_legacy(const DraftStage& stage) { return stage.whole("legacy") == 1; }
+
+/// Of a text draft that keeps this much for each token. A legacy one may have a round for each.
+template <int bytes_per_token, int legacy_bytes_per_token>
+MemoryNeed need_of_text(const DraftStage& stage, const Checkpoint*, const MemoryNeed&, const LoadOptions&) {
   MemoryNeed need;
-  need.cache_per_position = sizeof(Token) + bytes_per_token;
+  need.cache_per_position = sizeof(Token) + (is_legacy(stage) ? legacy_bytes_per_token : bytes_per_token);
   return need;
+}
+
+template <class Kind, class Settings>
+std::unique_ptr<Drafter> text_drafter(const Settings& settings) {
+  return std::make_unique<TextDrafter<Kind, Settings>>(settings.m, settings);
 }
 
 constexpr DraftOption ngram_simple_options[] = {
     {"n", 3, 1, 1024, "tokens that must have occurred before"},
     {"m", 16, 1, 1024, "draft tokens, at most"},
+    legacy_option,
 };
 
 std::unique_ptr<Drafter> load_ngram_simple(const DraftStage& stage, const Checkpoint*, Model&, const LoadOptions&) {
   const NgramMapKSettings settings = {.n = stage.whole("n"), .m = stage.whole("m"), .min_hits = 1};
-  return std::make_unique<TextDrafter<NgramMapKDraft, NgramMapKSettings>>(settings.m, settings);
+  if (is_legacy(stage)) return text_drafter<LegacyNgramSimpleDraft>(settings);
+  return text_drafter<NgramMapKDraft>(settings);
 }
 
 constexpr DraftOption suffix_options[] = {
@@ -201,13 +217,19 @@ constexpr DraftOption suffix_options[] = {
     {"factor", 1, 0, 64, "draft tokens per token of the match", false},
     {"offset", 0, -1024, 1024, "draft tokens beside those", false},
     {"m", 16, 1, 1024, "draft tokens, at most"},
+    legacy_option,
 };
 
 MemoryNeed need_of_suffix(const DraftStage& stage, const Checkpoint*, const MemoryNeed&, const LoadOptions&) {
+  constexpr int legacy_bytes = LegacySuffixDraft::bytes_per_token;
+  constexpr std::uint64_t tree_bytes = sizeof(Token) + SuffixTree::bytes_per_token;
+  const bool legacy = is_legacy(stage);
   MemoryNeed need;
-  need.cache_per_position = sizeof(Token) + SuffixTree::bytes_per_token;
+  need.cache_per_position = legacy ? sizeof(Token) + legacy_bytes + LegacyDraft::bytes_per_round : tree_bytes;
   if (stage.path.empty()) return need;
-  need.weights["corpus"] = static_cast<std::uint64_t>(SuffixCorpus::tokens_in(stage.path)) * need.cache_per_position;
+  const auto tokens = static_cast<std::uint64_t>(SuffixCorpus::tokens_in(stage.path));
+  need.weights["corpus"] = tokens * tree_bytes;
+  if (legacy) need.cache_fixed = tokens * legacy_bytes;
   return need;
 }
 
@@ -218,58 +240,84 @@ std::unique_ptr<Drafter> load_suffix(const DraftStage& stage, const Checkpoint*,
   if (!stage.path.empty()) {
     settings.corpus = std::make_shared<SuffixCorpus>(stage.path, target.vocabulary(), settings.depth);
   }
-  return std::make_unique<TextDrafter<SuffixDraft, SuffixSettings>>(settings.m, settings);
+  if (!is_legacy(stage)) return text_drafter<SuffixDraft>(settings);
+  if (settings.corpus && std::ranges::count(settings.corpus->text(), SuffixTree::separator) > 0) {
+    throw Error(stage.path.string() +
+                ": has -1 between texts, which a suffix draft with legacy=1 does not know; make a corpus of one text");
+  }
+  return text_drafter<LegacySuffixDraft>(settings);
 }
 
 constexpr DraftOption ngram_map_k_options[] = {
     {"n", 3, 1, 1024, "tokens that must have occurred before"},
     {"m", 16, 1, 1024, "draft tokens, at most"},
     {"min_hits", 2, 1, 1 << 20, "earlier occurrences, at least"},
+    legacy_option,
 };
 
+/// The settings of the legacy mode of ngram-map-k and, with values, of ngram-map-k4v.
+LegacyNgramMapSettings legacy_map_settings(const DraftStage& stage, bool values) {
+  return {.n = stage.whole("n"), .m = stage.whole("m"), .min_hits = stage.whole("min_hits"), .values = values};
+}
+
+template <int bytes_per_ngram>
+MemoryNeed need_of_ngram_map(const DraftStage& stage, const Checkpoint* files, const MemoryNeed& target,
+                             const LoadOptions& load_options) {
+  MemoryNeed need =
+      need_of_text<bytes_per_ngram, LegacyNgramMapDraft::bytes_per_round>(stage, files, target, load_options);
+  if (is_legacy(stage)) need.cache_fixed = LegacyNgramMapDraft::table_size * sizeof(std::uint32_t);
+  return need;
+}
+
 std::unique_ptr<Drafter> load_ngram_map_k(const DraftStage& stage, const Checkpoint*, Model&, const LoadOptions&) {
-  const NgramMapKSettings settings = {
-      .n = stage.whole("n"), .m = stage.whole("m"), .min_hits = stage.whole("min_hits")};
-  return std::make_unique<TextDrafter<NgramMapKDraft, NgramMapKSettings>>(settings.m, settings);
+  if (is_legacy(stage)) return text_drafter<LegacyNgramMapDraft>(legacy_map_settings(stage, false));
+  return text_drafter<NgramMapKDraft>(NgramMapKSettings{
+      .n = stage.whole("n"), .m = stage.whole("m"), .min_hits = stage.whole("min_hits")});
 }
 
 constexpr DraftOption ngram_map_k4v_options[] = {
     {"n", 3, 1, 1024, "tokens that must have occurred before"},
     {"m", 8, 1, 1024, "tokens of a continuation"},  // few: longer ones are seldom the same twice
     {"min_hits", 1, 1, 1 << 20, "earlier occurrences, at least"},
+    legacy_option,
 };
 
 std::unique_ptr<Drafter> load_ngram_map_k4v(const DraftStage& stage, const Checkpoint*, Model&, const LoadOptions&) {
-  const NgramMapK4vSettings settings = {
-      .n = stage.whole("n"), .m = stage.whole("m"), .min_hits = stage.whole("min_hits")};
-  return std::make_unique<TextDrafter<NgramMapK4vDraft, NgramMapK4vSettings>>(settings.m, settings);
+  if (is_legacy(stage)) return text_drafter<LegacyNgramMapDraft>(legacy_map_settings(stage, true));
+  return text_drafter<NgramMapK4vDraft>(NgramMapK4vSettings{
+      .n = stage.whole("n"), .m = stage.whole("m"), .min_hits = stage.whole("min_hits")});
 }
 
 constexpr DraftOption ngram_mod_options[] = {
     {"n", 4, 1, 1024, "tokens that are hashed"},
     {"m", 16, 1, 1024, "draft tokens, at most"},
     {"bits", 18, 1, 28, "the table has 2^bits slots of 4 bytes"},
+    legacy_option,
 };
 
 MemoryNeed need_of_ngram_mod(const DraftStage& stage, const Checkpoint*, const MemoryNeed&, const LoadOptions&) {
   MemoryNeed need;
   need.cache_fixed = sizeof(Token) << stage.whole("bits");
-  need.cache_per_position = sizeof(Token);
+  need.cache_per_position = sizeof(Token) + (is_legacy(stage) ? LegacyDraft::bytes_per_round : 0);
   return need;
 }
 
 std::unique_ptr<Drafter> load_ngram_mod(const DraftStage& stage, const Checkpoint*, Model&, const LoadOptions&) {
   const NgramModSettings settings = {.n = stage.whole("n"), .m = stage.whole("m"), .bits = stage.whole("bits")};
-  return std::make_unique<TextDrafter<NgramModDraft, NgramModSettings>>(settings.m, settings);
+  if (is_legacy(stage)) return text_drafter<LegacyNgramModDraft>(settings);
+  return text_drafter<NgramModDraft>(settings);
 }
 
 constexpr DraftOption ngram_cache_options[] = {
     {"m", 8, 1, 1024, "draft tokens, at most"},
+    legacy_option,
 };
 
-MemoryNeed need_of_ngram_cache(const DraftStage& stage, const Checkpoint*, const MemoryNeed&, const LoadOptions&) {
-  MemoryNeed need;
-  need.cache_per_position = sizeof(Token) + NgramCacheDraft::bytes_per_token;
+MemoryNeed need_of_ngram_cache(const DraftStage& stage, const Checkpoint* files, const MemoryNeed& target,
+                               const LoadOptions& load_options) {
+  constexpr int legacy_bytes = LegacyNgramCacheDraft::bytes_per_token + LegacyDraft::bytes_per_round;
+  MemoryNeed need =
+      need_of_text<NgramCacheDraft::bytes_per_token, legacy_bytes>(stage, files, target, load_options);
   if (!stage.path.empty()) need.weights["lookup file"] = memory_of_lookup_file(stage.path);
   return need;
 }
@@ -280,7 +328,8 @@ std::unique_ptr<Drafter> load_ngram_cache(const DraftStage& stage, const Checkpo
   if (!stage.path.empty()) {
     settings.lookup = std::make_shared<NgramCounts>(read_lookup_file(stage.path, target.vocabulary()));
   }
-  return std::make_unique<TextDrafter<NgramCacheDraft, NgramCacheSettings>>(settings.m, settings);
+  if (is_legacy(stage)) return text_drafter<LegacyNgramCacheDraft>(settings);
+  return text_drafter<NgramCacheDraft>(settings);
 }
 
 }  // namespace
@@ -308,8 +357,8 @@ std::span<const DraftKind> all_draft_kinds() noexcept {
   using enum TakesPath;
   static constexpr DraftKind list[] = {
       {"none", none, nullptr, false, true, {}, "no draft: plain decoding", need_of_none, load_none},
-      {"dflash", required, is_dflash, false, false, dflash_options, "block diffusion from the target's features", need_of_files,
-       load_dflash},
+      {"dflash", required, is_dflash, false, false, dflash_options, "block diffusion from the target's features",
+       need_of_files, load_dflash},
       {"eagle3", required, is_eagle3, false, false, {}, "a layer that continues from the target's features",
        need_of_files, load_eagle3},
       {"mtp", optional_checkpoint, is_target, false, false, {},
@@ -319,14 +368,14 @@ std::span<const DraftKind> all_draft_kinds() noexcept {
       {"self", none, nullptr, false, false, self_options, "the target itself, its weights in 4 bits", need_of_self,
        load_self},
       {"ngram-simple", none, nullptr, false, true, ngram_simple_options,
-       "what followed the last tokens where they occurred before", need_of_text<NgramMapKDraft::bytes_per_ngram>,
-       load_ngram_simple},
+       "what followed the last tokens where they occurred before",
+       need_of_text<NgramMapKDraft::bytes_per_ngram, LegacyDraft::bytes_per_round>, load_ngram_simple},
       {"ngram-map-k", none, nullptr, false, true, ngram_map_k_options,
-       "what followed the last tokens, if they occurred often before", need_of_text<NgramMapKDraft::bytes_per_ngram>,
-       load_ngram_map_k},
+       "what followed the last tokens, if they occurred often before",
+       need_of_ngram_map<NgramMapKDraft::bytes_per_ngram>, load_ngram_map_k},
       {"ngram-map-k4v", none, nullptr, false, true, ngram_map_k4v_options,
        "what followed the last tokens most often, if it outweighs the rest",
-       need_of_text<NgramMapK4vDraft::bytes_per_ngram>, load_ngram_map_k4v},
+       need_of_ngram_map<NgramMapK4vDraft::bytes_per_ngram>, load_ngram_map_k4v},
       {"ngram-mod", none, nullptr, false, true, ngram_mod_options,
        "what followed the hash of the last tokens, in a table of constant size", need_of_ngram_mod, load_ngram_mod},
       {"ngram-cache", optional, nullptr, false, true, ngram_cache_options,

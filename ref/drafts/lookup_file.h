@@ -24,8 +24,8 @@ inline constexpr std::uint64_t lookup_file_max = std::uint64_t{1} << 30;  // byt
 std::uint64_t memory_of_lookup_file(const std::filesystem::path& file);
 
 /// Every weight is 1. Throws Error, naming the offset, for anything that llama.cpp would not write: a file that ends
-/// early, no n-gram where one belongs, a number that is not a token below `vocabulary`, a count below 1, and an n-gram or
-/// what followed it given twice.
+/// early, no n-gram where one belongs, a number that is not a token below `vocabulary`, a count below 1, and an n-gram
+/// or what followed it given twice.
 NgramCounts read_lookup_file(const std::filesystem::path& file, int vocabulary);
 
 /// Gives the bytes of the file to `append`, piece by piece.

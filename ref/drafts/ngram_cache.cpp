@@ -10,22 +10,23 @@ struct Threshold {
   int percent;
 };
 constexpr Threshold thresholds[] = {{}, {2, 66}, {2, 50}, {1, 50}, {1, 50}};
-constexpr int lookup_n = 2;
 
-std::optional<Token> drafted(const NgramCounts::Continuations& known, int n) {
+}  // namespace
+
+std::optional<Token> sure_continuation(const NgramCounts::Continuations& known, int n) {
   const auto [total, percent] = thresholds[n];
   if (known.total < total || 100 * std::int64_t{known.best_count} < percent * known.total) return {};
   return known.best;
 }
 
-}  // namespace
+std::uint64_t lookup_weight(const NgramCounts* lookup, std::span<const Token> text, Token token) {
+  if (lookup == nullptr || text.size() < lookup_n) return 1;
+  const int count = lookup->count(Ngram(text.last(lookup_n)), token);
+  return count == 0 ? 1 : 100 * static_cast<std::uint64_t>(count);
+}
 
 std::uint64_t NgramCacheDraft::weight(const Ngram& ngram, Token token) const {
-  const int n = ngram.n();
-  if (!lookup_ || n < lookup_n) return 1;
-  const auto last = std::span(ngram.places()).subspan(static_cast<std::size_t>(n - lookup_n), lookup_n);
-  const int count = lookup_->count(Ngram(last), token);
-  return count == 0 ? 1 : 100 * static_cast<std::uint64_t>(count);
+  return lookup_weight(lookup_.get(), std::span(ngram.places()).first(static_cast<std::size_t>(ngram.n())), token);
 }
 
 void NgramCacheDraft::learn(std::span<const Token> text, std::size_t learned) {
@@ -56,11 +57,11 @@ NgramCounts::Continuations NgramCacheDraft::continuations(std::span<const Token>
 std::optional<Token> NgramCacheDraft::next(std::span<const Token> text) const {
   for (int n = Ngram::n_max; n >= 1; --n) {
     if (window_.size() < static_cast<std::size_t>(n)) continue;
-    if (const auto token = drafted(continuations(text, Ngram(window_, window_.size(), n)), n)) return token;
+    if (const auto token = sure_continuation(continuations(text, Ngram(window_, window_.size(), n)), n)) return token;
   }
   if (!lookup_ || window_.size() < lookup_n) return {};
   const NgramCounts::Continuations* const known = lookup_->find(Ngram(window_, window_.size(), lookup_n));
-  return known != nullptr ? drafted(*known, lookup_n) : std::nullopt;
+  return known != nullptr ? sure_continuation(*known, lookup_n) : std::nullopt;
 }
 
 void NgramCacheDraft::continue_text(std::span<const Token> text, int limit, std::vector<Token>& draft_tokens) {

@@ -33,6 +33,14 @@ struct NgramCacheSettings {
   std::shared_ptr<const NgramCounts> lookup = nullptr;
 };
 
+inline constexpr int lookup_n = 2;  // tokens of the n-grams of the lookup file that are used
+
+/// Returns the best continuation of an n-gram of n tokens, if its count and its share of all counts are large enough.
+std::optional<Token> sure_continuation(const NgramCounts::Continuations& known, int n);
+
+/// The weight of a token after a text.
+std::uint64_t lookup_weight(const NgramCounts* lookup, std::span<const Token> text, Token token);
+
 class NgramCacheDraft final : public TextDraft {
  public:
   /// Beside the text: a token can follow one new n-gram of each length, each with one new count.
@@ -49,7 +57,6 @@ class NgramCacheDraft final : public TextDraft {
   void clear() override;
 
  private:
-  /// The weight of a token after an n-gram.
   std::uint64_t weight(const Ngram& ngram, Token token) const;
   NgramCounts::Continuations continuations(std::span<const Token> text, const Ngram& ngram) const;
   std::optional<Token> next(std::span<const Token> text) const;

@@ -18,7 +18,8 @@ std::uint64_t hash_of(const Ngram& ngram) {
 }
 
 std::uint64_t hash_of(const NgramCounts::Count::Key& key) {
-  return mixed(mixed(0x9e3779b97f4a7c15u, static_cast<std::uint32_t>(key.ngram)), static_cast<std::uint32_t>(key.token));
+  const std::uint64_t hash = mixed(0x9e3779b97f4a7c15u, static_cast<std::uint32_t>(key.ngram));
+  return mixed(hash, static_cast<std::uint32_t>(key.token));
 }
 
 const NgramCounts::Continuations* NgramCounts::find(const Ngram& ngram) const {

@@ -127,8 +127,8 @@ class NgramCounts {
 
   /// Makes room for `more` calls of add(), so that they take no memory.
   void make_room(std::size_t more);
-  /// Counts `count` >= 1 more occurrences of the token after the n-gram. There must be room. `weight(token)`: of a token
-  /// after this n-gram, always the same.
+  /// Counts `count` >= 1 more occurrences of the token after the n-gram. There must be room. `weight(token)`: of a
+  /// token after this n-gram, always the same.
   template <class Weight>
   void add(const Ngram& ngram, Token token, int count, const Weight& weight) {
     const int index = ngrams_.put({.key = ngram});

@@ -63,9 +63,8 @@ void SuffixDraft::continue_text(std::span<const Token> text, int limit, std::vec
 }
 
 int SuffixCorpus::tokens_in(const std::filesystem::path& file) {
-  const std::uint64_t tokens =
-      bytes_in_token_file(file, "a corpus is a file of int32 in little-endian order: tokens, and -1 between two texts") /
-      sizeof(Token);
+  const std::string wanted = "a corpus is a file of int32 in little-endian order: tokens, and -1 between two texts";
+  const std::uint64_t tokens = bytes_in_token_file(file, wanted) / sizeof(Token);
   if (tokens > max_tokens) {
     throw Error(file.string() + ": has " + std::to_string(tokens) + " tokens, and a corpus at most " +
                 std::to_string(max_tokens) + "; take a part of it");

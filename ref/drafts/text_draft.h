@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The base of drafts that look up what followed earlier in the text. They need no model. What they propose is a
-// function of the committed text and of their options, and nothing else: so every draft token is deterministic, and
-// what one has learned from any history of rounds is what a new one learns from the text.
+// function of the committed text and of their options, and nothing else (but for legacy_draft.h): so every draft token
+// is deterministic, and what one has learned from any history of rounds is what a new one learns from the text.
 #pragma once
 
 #include <algorithm>

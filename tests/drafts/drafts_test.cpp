@@ -79,7 +79,7 @@ TEST(DraftNames, ThatAreUnknownAreErrorsThatListTheKnownOnes) {
 
 TEST(DraftNames, WithBadOptionsOrStagesAreErrorsThatSayWhatThereIs) {
   EXPECT_EQ(error_of_name("ngram-simple?k=2"),
-            "draft 'ngram-simple?k=2': ngram-simple has no option 'k'; there are n, m");
+            "draft 'ngram-simple?k=2': ngram-simple has no option 'k'; there are n, m, legacy");
   EXPECT_EQ(error_of_name("perfect?n=2"), "draft 'perfect?n=2': perfect has no option 'n'; it has none");
   for (const char* value : {"0", "1025", "2.5", "", "x", "-1", "nan", "1e9", "2 "}) {
     EXPECT_THAT(error_of_name("ngram-simple?n=" + std::string(value)),

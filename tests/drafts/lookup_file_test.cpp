@@ -133,10 +133,14 @@ TEST(LookupFile, ThatIsDamagedIsAnErrorThatNamesItAndTheOffset) {
     const char* message;
   };
   for (const Row& row : std::vector<Row>{
-           {{10, 2, -1, -1, 1, 0, 1}, "10 in an n-gram is not one of the target's 10 tokens, before any -1, at offset 0"},
-           {{-1, -1, -1, -1, 1, 0, 1}, "-1 in an n-gram is not one of the target's 10 tokens, before any -1, at offset 0"},
-           {{1, -1, 2, -1, 1, 0, 1}, "2 in an n-gram is not one of the target's 10 tokens, before any -1, at offset 8"},
-           {{1, -2, -1, -1, 1, 0, 1}, "-2 in an n-gram is not one of the target's 10 tokens, before any -1, at offset 4"},
+           {{10, 2, -1, -1, 1, 0, 1},
+            "10 in an n-gram is not one of the target\'s 10 tokens, before any -1, at offset 0"},
+           {{-1, -1, -1, -1, 1, 0, 1},
+            "-1 in an n-gram is not one of the target\'s 10 tokens, before any -1, at offset 0"},
+           {{1, -1, 2, -1, 1, 0, 1},
+            "2 in an n-gram is not one of the target\'s 10 tokens, before any -1, at offset 8"},
+           {{1, -2, -1, -1, 1, 0, 1},
+            "-2 in an n-gram is not one of the target\'s 10 tokens, before any -1, at offset 4"},
            {{1, 2, -1}, "ends within an n-gram, at offset 12"},
            {{1, 2, -1, -1}, "ends within an n-gram, at offset 16"},
            {{1, 2, -1, -1, 0}, "0 tokens follow an n-gram, at offset 16"},

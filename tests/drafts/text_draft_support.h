@@ -132,7 +132,8 @@ inline void expect_time_per_token_not_to_grow(const NewDraft& new_draft) {
   };
   for (const std::uint32_t vocabulary : {4U, 64U, 50000U}) {
     const std::string name = "random text of " + std::to_string(vocabulary) + " different tokens";
-    expect_time_per_token_not_to_grow(name.c_str(), [=](int length) { return random_text(length, vocabulary); }, decode);
+    const auto text_of_length = [=](int length) { return random_text(length, vocabulary); };
+    expect_time_per_token_not_to_grow(name.c_str(), text_of_length, decode);
   }
   for (const int period : {1, 5, 700}) {
     const std::string name = "text of period " + std::to_string(period);
