@@ -131,7 +131,9 @@ std::string DraftStage::name_with(const std::filesystem::path& other) const {
 bool DraftSpec::none() const { return stages.front().kind->name == std::string_view("none"); }
 
 bool DraftSpec::trees() const {
-  return std::ranges::any_of(stages, [](const DraftStage& stage) { return stage.kind->trees; });
+  return std::ranges::any_of(stages, [](const DraftStage& stage) {
+    return stage.kind->trees || (find_option(*stage.kind, "tree") != nullptr && stage.whole("tree") > 0);
+  });
 }
 
 std::vector<std::string> DraftSpec::paths() const {

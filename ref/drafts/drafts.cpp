@@ -40,9 +40,14 @@ std::unique_ptr<Drafter> load_dflash(const DraftStage&, const Checkpoint* files,
   return std::make_unique<DFlashDrafter>(std::make_unique<DFlashNetwork>(*files, target, load_options));
 }
 
-std::unique_ptr<Drafter> load_eagle3(const DraftStage&, const Checkpoint* files, Model& target,
+constexpr DraftOption eagle3_options[] = {
+    {"tree", 0, 0, 1024, "draft tokens of a tree of the most likely ones; 0: a chain is drawn"},
+};
+
+std::unique_ptr<Drafter> load_eagle3(const DraftStage& stage, const Checkpoint* files, Model& target,
                                      const LoadOptions& load_options) {
-  return std::make_unique<HeadDrafter>(std::make_unique<Eagle3Head>(*files, target, load_options));
+  return std::make_unique<HeadDrafter>(std::make_unique<Eagle3Head>(*files, target, load_options),
+                                       stage.whole("tree"));
 }
 
 bool is_target(const Json& config) { return !is_dflash(config) && !is_eagle3(config); }
@@ -284,7 +289,7 @@ std::span<const DraftKind> all_draft_kinds() noexcept {
       {"none", none, nullptr, false, true, {}, "no draft: plain decoding", need_of_none, load_none},
       {"dflash", required, is_dflash, false, false, {}, "block diffusion from the target's features", need_of_files,
        load_dflash},
-      {"eagle3", required, is_eagle3, false, false, {}, "a layer that continues from the target's features",
+      {"eagle3", required, is_eagle3, false, false, eagle3_options, "a layer that continues from the target's features",
        need_of_files, load_eagle3},
       {"mtp", optional_checkpoint, is_target, false, false, {},
        "the MTP (NextN) heads in the target's checkpoint, or in another", need_of_mtp, load_mtp},

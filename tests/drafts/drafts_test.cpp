@@ -67,8 +67,8 @@ TEST(DraftNames, HaveOptionsAndStages) {
 TEST(DraftNames, ThatAreUnknownAreErrorsThatListTheKnownOnes) {
   for (const char* name : {"", "None", "dflashing:x", ":x", "eagle:x", " none", "none ", "model "}) {
     EXPECT_THAT(error_of_name(name),
-                AllOf(HasSubstr("'" + std::string(name) + "' is not known"), HasSubstr("none, dflash:PATH, eagle3:PATH, model:PATH"),
-                      HasSubstr("always-reject"), HasSubstr("perfect")))
+                AllOf(HasSubstr("'" + std::string(name) + "' is not known"),
+                      HasSubstr("none, dflash:PATH, eagle3:PATH, model:PATH"), HasSubstr("always-reject"), HasSubstr("perfect")))
         << name;
   }
   EXPECT_EQ(error_of_name("dflash"), "draft 'dflash' needs a path: dflash:PATH");
