@@ -14,6 +14,7 @@
 #include "ref/models/eagle3.h"
 #include "ref/models/memory.h"
 #include "ref/models/models.h"
+#include "ref/models/mtp.h"
 #include "ref/models/transformer_config.h"
 #include "ref/text/tokenizer.h"
 #include "tools/commands.h"
@@ -146,7 +147,6 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
   if (config.layer_embedding > 0) features.insert("embeddings for each layer");
   if (config.embedding_scale != 1) features.insert("scaled embedding");
   if (config.logit_cap != 0) features.insert("capped logits");
-  if (config.mtp_heads > 0) features.insert("MTP heads: " + std::to_string(config.mtp_heads));
   return {features.begin(), features.end()};
 }
 
@@ -186,6 +186,16 @@ ordered_json draft_json(const Checkpoint& files, const Model& target) {
           {"layers", layers}};
 }
 
+/// How many MTP heads a target has, or why those that its config names cannot be used.
+ordered_json mtp_heads_of(const Checkpoint& files, const TransformerConfig& model) {
+  if (model.mtp_heads == 0) return 0;
+  try {
+    return read_mtp_config(files).heads.size();
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
 ordered_json checkpoint_json(const Checkpoint& files) {
   const Json& config = files.config();
   const TransformerConfig t = describe(config);
@@ -206,6 +216,7 @@ ordered_json checkpoint_json(const Checkpoint& files) {
       {"recurrent_layers", layers.recurrent},
       {"caches", layers.kinds(t.depth())},
       {"features", features_of(t)},
+      {"mtp_heads", mtp_heads_of(files, t)},
       {"hidden", t.hidden},
       {"heads", layers.attention.heads},
       {"kv_heads", layers.attention.kv_heads},

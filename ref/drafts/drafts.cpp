@@ -51,16 +51,21 @@ std::unique_ptr<Drafter> load_dflash(const DraftStage& stage, const Checkpoint* 
                                          stage.whole("tree"));
 }
 
-std::unique_ptr<Drafter> load_eagle3(const DraftStage&, const Checkpoint* files, Model& target,
+constexpr DraftOption head_options[] = {
+    {"tree", 0, 0, 1024, "draft tokens of a tree of the most likely ones; 0: a chain is drawn"},
+};
+
+std::unique_ptr<Drafter> load_eagle3(const DraftStage& stage, const Checkpoint* files, Model& target,
                                      const LoadOptions& load_options) {
-  return std::make_unique<HeadDrafter>(std::make_unique<Eagle3Head>(*files, target, load_options));
+  return std::make_unique<HeadDrafter>(std::make_unique<Eagle3Head>(*files, target, load_options),
+                                       stage.whole("tree"));
 }
 
 bool is_target(const Json& config) { return !is_dflash(config) && !is_eagle3(config); }
 
-std::unique_ptr<Drafter> load_mtp(const DraftStage&, const Checkpoint* files, Model& target,
+std::unique_ptr<Drafter> load_mtp(const DraftStage& stage, const Checkpoint* files, Model& target,
                                   const LoadOptions& load_options) {
-  return std::make_unique<HeadDrafter>(std::make_unique<MtpHead>(*files, target, load_options));
+  return std::make_unique<HeadDrafter>(std::make_unique<MtpHead>(*files, target, load_options), stage.whole("tree"));
 }
 
 /// A model with weights of its own.
@@ -359,9 +364,9 @@ std::span<const DraftKind> all_draft_kinds() noexcept {
       {"none", none, nullptr, false, true, {}, "no draft: plain decoding", need_of_none, load_none},
       {"dflash", required, is_dflash, false, false, dflash_options, "block diffusion from the target's features",
        need_of_files, load_dflash},
-      {"eagle3", required, is_eagle3, false, false, {}, "a layer that continues from the target's features",
+      {"eagle3", required, is_eagle3, false, false, head_options, "a layer that continues from the target's features",
        need_of_files, load_eagle3},
-      {"mtp", optional_checkpoint, is_target, false, false, {},
+      {"mtp", optional_checkpoint, is_target, false, false, head_options,
        "the MTP (NextN) heads in the target's checkpoint, or in another", need_of_mtp, load_mtp},
       {"model", required, nullptr, false, false, {}, "a smaller model with the same tokenizer", need_of_files,
        load_small_model},

@@ -31,7 +31,7 @@ struct DraftKind {
   /// Of a kind that reads the target's features and borrows its embeddings: whether a checkpoint with this config is
   /// one. nullptr: it reads no features.
   bool (*recognizes)(const Json& config);
-  bool trees;      // proposes trees, not only chains
+  bool trees;      // proposes trees, not only chains; so does a kind with the option `tree` when that is not 0
   bool text_only;  // looks at the tokens of the text; keeps no cache of it
   std::span<const DraftOption> options;
   const char* summary;

@@ -2,9 +2,11 @@
 #include "ref/drafts/head_draft.h"
 
 #include <algorithm>
+#include <map>
 
 #include "ref/base/error.h"
 #include "ref/base/require.h"
+#include "ref/drafts/draft_tree.h"
 #include "ref/drafts/drafts.h"
 
 namespace draftproof {
@@ -14,8 +16,8 @@ void append(std::vector<float>& to, std::span<const float> more) { to.insert(to.
 
 }  // namespace
 
-HeadDraft::HeadDraft(Head& head, int capacity, int draft_max)
-    : head_(head), capacity_(capacity), draft_max_(draft_max), cache_(new_cache()) {}
+HeadDraft::HeadDraft(Head& head, int capacity, int draft_max, Shape shape)
+    : head_(head), capacity_(capacity), draft_max_(draft_max), shape_(shape), cache_(new_cache()) {}
 
 std::unique_ptr<Cache> HeadDraft::new_cache() {
   const int pending = std::max(max_chunk, draft_max_ + 1);
@@ -43,7 +45,7 @@ void HeadDraft::observe(std::span<const Token> committed, std::span<const float>
 
 void HeadDraft::propose(Token anchor, int limit, ProposalBuilder& builder) {
   ProposeJob job{this, anchor, limit, &builder};
-  propose_together(head_, std::span(&job, 1));
+  propose_together(head_, shape_, std::span(&job, 1));
   if (job.error) std::rethrow_exception(job.error);
 }
 
@@ -77,19 +79,26 @@ void HeadDraft::observe_together(Head& head, std::span<ObserveJob> jobs) {
   for (std::size_t i = 0; i < jobs.size(); ++i) transactions[i].commit(batch[i].rows());
 }
 
-void HeadDraft::propose_together(Head& head, std::span<ProposeJob> jobs) {
+void HeadDraft::propose_together(Head& head, Shape shape, std::span<ProposeJob> jobs) {
+  for (const ProposeJob& job : jobs) {
+    const int most = static_cast<const HeadDraft&>(*job.draft).draft_max_;
+    REQUIRE(job.limit >= 1 && job.limit <= most, "a draft is asked for at most draft_max() draft tokens");
+  }
+  shape == Shape::chain ? propose_chains(head, jobs) : propose_trees(head, jobs);
+}
+
+void HeadDraft::propose_chains(Head& head, std::span<ProposeJob> jobs) {
   struct Writer {
     ProposeJob& job;
-    HeadDraft& draft;
+    Cache& cache;
     Transaction rolled_back;
-    Token token;                  // the next row reads it
-    std::vector<float> features;  // and this
+    Token token;                       // the next row reads it
+    std::vector<float> features = {};  // and this
   };
   std::vector<Writer> writers;
   for (ProposeJob& job : jobs) {
-    auto& draft = static_cast<HeadDraft&>(*job.draft);
-    REQUIRE(job.limit >= 1 && job.limit <= draft.draft_max_, "a draft is asked for at most draft_max() draft tokens");
-    writers.push_back({job, draft, draft.cache_->begin(job.limit), job.anchor, {}});
+    const auto& draft = static_cast<const HeadDraft&>(*job.draft);
+    writers.push_back({job, *draft.cache_, draft.cache_->begin(job.limit), job.anchor});
     draft.append_last_feature(writers.back().features);
   }
   constexpr int wanted[] = {0};
@@ -100,7 +109,7 @@ void HeadDraft::propose_together(Head& head, std::span<ProposeJob> jobs) {
     in_batch.clear();
     for (Writer& writer : writers) {
       if (writer.job.error || step >= writer.job.limit) continue;
-      batch.push_back({.cache = writer.draft.cache_.get(),
+      batch.push_back({.cache = &writer.cache,
                        .tokens = std::span(&writer.token, 1),
                        .features = writer.features,
                        .wanted = wanted});
@@ -121,8 +130,73 @@ void HeadDraft::propose_together(Head& head, std::span<ProposeJob> jobs) {
   }
 }
 
+/// Each pass computes the branches to the nodes that are expanded anew: a cache takes the rows of a tree in preorder
+/// only, and a row of one layer costs little beside its logits.
+void HeadDraft::propose_trees(Head& head, std::span<ProposeJob> jobs) {
+  struct Grower {
+    ProposeJob& job;
+    const HeadDraft& draft;
+    DraftTree tree;
+    std::map<int, std::vector<float>> features = {};  // read by the rows below this node; parent(anchor): by its row
+    DraftTree::Pass pass = {};
+    std::vector<float> read = {};  // by the rows of the pass
+  };
+  std::vector<Grower> growers;
+  for (ProposeJob& job : jobs) {
+    growers.push_back({job, static_cast<const HeadDraft&>(*job.draft), DraftTree(job.anchor, job.limit)});
+    Grower& grower = growers.back();
+    grower.draft.append_last_feature(grower.features[grower.tree.parent(DraftTree::anchor)]);
+  }
+  const auto width = static_cast<std::size_t>(head.width());
+  Sampler sampler;
+  for (;;) {
+    std::vector<Head::Rows> batch;
+    std::vector<Grower*> in_batch;
+    std::vector<Transaction> rolled_back;
+    for (Grower& grower : growers) {
+      if (grower.job.error) continue;
+      grower.pass = grower.tree.next_pass();
+      if (grower.pass.wanted.empty()) continue;
+      grower.read.clear();
+      for (const int node : grower.pass.nodes) append(grower.read, grower.features.at(grower.tree.parent(node)));
+      Cache& cache = *grower.draft.cache_;
+      rolled_back.push_back(cache.begin(static_cast<int>(grower.pass.nodes.size())));
+      batch.push_back({.cache = &cache,
+                       .tokens = grower.pass.tokens,
+                       .depths = grower.pass.depths,
+                       .features = grower.read,
+                       .wanted = grower.pass.wanted});
+      in_batch.push_back(&grower);
+    }
+    if (batch.empty()) break;
+    head.forward(batch);
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      Grower& grower = *in_batch[i];
+      try {
+        if (!batch[i].error.empty()) throw Error(batch[i].error);
+        const std::size_t wanted = grower.pass.wanted.size();
+        const std::size_t vocabulary = batch[i].logits.size() / wanted;
+        for (std::size_t k = 0; k < wanted; ++k) {
+          const int node = grower.pass.nodes[static_cast<std::size_t>(grower.pass.wanted[k])];
+          grower.tree.expand(node, batch[i].logits.subspan(k * vocabulary, vocabulary), sampler);
+          append(grower.features[node], batch[i].next_features.subspan(k * width, width));
+        }
+      } catch (...) {
+        grower.job.error = std::current_exception();
+      }
+    }
+  }
+  for (const Grower& grower : growers) {
+    if (!grower.job.error) grower.tree.add_to(*grower.job.builder);
+  }
+}
+
 std::unique_ptr<Draft> HeadDrafter::open(int capacity, int draft_max) {
   require_context(head_->context(), capacity);
+  if (tree_ > 0) {
+    const int budget = std::min({draft_max > 0 ? draft_max : tree_, tree_, capacity});
+    return std::make_unique<HeadDraft>(*head_, capacity, budget, HeadDraft::Shape::tree);
+  }
   return std::make_unique<HeadDraft>(*head_, capacity, draft_tokens_per_round(draft_max, capacity));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A head as a draft (ref/models/head.h): it continues the committed text with its own features, one token at a time, in
-// a transaction that is rolled back afterwards. What is kept are rows of committed tokens with the target's features,
-// so a row of a draft token never outlives its round, also when the token was accepted.
+// A head as a draft (ref/models/head.h): it continues the committed text with its own features, in transactions that
+// are rolled back afterwards. What is kept are rows of committed tokens with the target's features, so a row of a draft
+// token never outlives its round, also when the token was accepted.
 //
 // The last observed position's feature is read by the row of the next token, which is not known before the next round.
 // So the features are a layer of the cache, behind the head's own.
@@ -20,8 +20,11 @@ namespace draftproof {
 
 class HeadDraft final : public Draft {
  public:
+  /// What it proposes: a chain, each token drawn from the head's row; or the most likely continuations (draft_tree.h).
+  enum class Shape { chain, tree };
+
   /// `head` outlives the draft.
-  HeadDraft(Head& head, int capacity, int draft_max);
+  HeadDraft(Head& head, int capacity, int draft_max, Shape shape = Shape::chain);
 
   int draft_max() const override { return draft_max_; }
   std::span<const int> taps() const override { return head_.taps(); }
@@ -33,7 +36,9 @@ class HeadDraft final : public Draft {
 
  private:
   friend class HeadDrafter;
-  static void propose_together(Head& head, std::span<ProposeJob> jobs);
+  static void propose_together(Head& head, Shape shape, std::span<ProposeJob> jobs);
+  static void propose_chains(Head& head, std::span<ProposeJob> jobs);
+  static void propose_trees(Head& head, std::span<ProposeJob> jobs);
   static void observe_together(Head& head, std::span<ObserveJob> jobs);
 
   std::unique_ptr<Cache> new_cache();
@@ -44,6 +49,7 @@ class HeadDraft final : public Draft {
   Head& head_;
   int capacity_;
   int draft_max_;
+  Shape shape_;
   int feature_layer_ = 0;
   std::unique_ptr<Cache> cache_;
 };
@@ -51,15 +57,19 @@ class HeadDraft final : public Draft {
 /// Drafts over one head: each step of all proposals is one pass of the head, and what all drafts observe is one, too.
 class HeadDrafter final : public Drafter {
  public:
-  explicit HeadDrafter(std::unique_ptr<Head> head) : head_(std::move(head)) {}
+  /// `tree`: the most draft tokens of a tree; 0: the drafts propose chains.
+  explicit HeadDrafter(std::unique_ptr<Head> head, int tree = 0) : head_(std::move(head)), tree_(tree) {}
 
   /// Throws Error when the text may become longer than the head's context.
   std::unique_ptr<Draft> open(int capacity, int draft_max) override;
-  void propose(std::span<ProposeJob> jobs) override { HeadDraft::propose_together(*head_, jobs); }
+  void propose(std::span<ProposeJob> jobs) override {
+    HeadDraft::propose_together(*head_, tree_ > 0 ? HeadDraft::Shape::tree : HeadDraft::Shape::chain, jobs);
+  }
   void observe(std::span<ObserveJob> jobs) override { HeadDraft::observe_together(*head_, jobs); }
 
  private:
   std::unique_ptr<Head> head_;
+  int tree_;
 };
 
 }  // namespace draftproof

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The shipped models besides the demo's: a hybrid target with its DFlash draft, and a model of the form of Llama 2.
+// The shipped models besides the demo's: a hybrid target with its DFlash draft and its MTP head, and a model of the form
+// of Llama 2.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -51,7 +52,6 @@ TEST(Tales, AModelOfTheFormOfLlama2TellsItsTaleFromTextToText) {
 TEST(Tales, TheHybridTargetTellsItsTaleSpeculativelyAndRollsItsRecurrentStatesBack) {
   const Threads one(1);
   const std::filesystem::path folder = models / "tale-hybrid";
-  const std::string draft = "dflash:" + (models / "tale-hybrid-dflash").string();
   const Told told = told_by(folder);
   const Tokenizer tokenizer = Tokenizer::load(folder);
   ModelFiles files(folder);
@@ -63,16 +63,19 @@ TEST(Tales, TheHybridTargetTellsItsTaleSpeculativelyAndRollsItsRecurrentStatesBa
       request.stops = read_stop_tokens(files.target());
       PhiloxSource random(5);
       const Trace plain = engine.decode(request, request, "none", matching, random);
-      const Trace trace = engine.decode(request, request, draft, *rule, random);
       if (temperature == 0) {
         EXPECT_EQ(plain.output, told.tokens);
       }
-      if (rule == &matching) {
-        EXPECT_EQ(trace.output, plain.output);
+      for (const char* draft : {"dflash:", "mtp:"}) {
+        const std::string weights = (models / "tale-hybrid-").string() + (draft[0] == 'm' ? "mtp" : "dflash");
+        const Trace trace = engine.decode(request, request, draft + weights, *rule, random);
+        if (rule == &matching) {
+          EXPECT_EQ(trace.output, plain.output) << draft;
+        }
+        EXPECT_EQ(trace.statistics.serial, 0) << draft;
+        EXPECT_GT(2 * trace.statistics.accepted, trace.statistics.rounds) << draft << " is of use";
+        EXPECT_GT(trace.statistics.drafted, trace.statistics.accepted) << draft << " was rolled back";
       }
-      EXPECT_EQ(trace.statistics.serial, 0);
-      EXPECT_GT(2 * trace.statistics.accepted, trace.statistics.rounds) << "the draft is of use";
-      EXPECT_GT(trace.statistics.drafted, trace.statistics.accepted) << "states were rolled back";
     }
   }
 }

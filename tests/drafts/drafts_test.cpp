@@ -37,7 +37,8 @@ TEST(DraftNames, HaveAKindAndForSomeKindsAPath) {
   };
   for (const Row& row : {Row{"none", "none", ""}, Row{"always-reject", "always-reject", ""},
                          Row{"perfect", "perfect", ""}, Row{"tree-test", "tree-test", ""},
-                         Row{"dflash:a/b", "dflash", "a/b"}, Row{"ngram-simple", "ngram-simple", ""},
+                         Row{"dflash:a/b", "dflash", "a/b"}, Row{"mtp", "mtp", ""}, Row{"mtp:a/b", "mtp", "a/b"},
+                         Row{"ngram-simple", "ngram-simple", ""},
                          Row{"model:/c", "model", "/c"}, Row{"model:C:/with:colons", "model", "C:/with:colons"},
                          Row{"dflash::", "dflash", ":"}, Row{"dflash:a+b", "dflash", "a+b"},
                          Row{"dflash:a+nonesuch", "dflash", "a+nonesuch"}, Row{"dflash:a?b", "dflash", "a?b"},
@@ -67,7 +68,8 @@ TEST(DraftNames, HaveOptionsAndStages) {
 TEST(DraftNames, ThatAreUnknownAreErrorsThatListTheKnownOnes) {
   for (const char* name : {"", "None", "dflashing:x", ":x", "eagle:x", " none", "none ", "model "}) {
     EXPECT_THAT(error_of_name(name),
-                AllOf(HasSubstr("'" + std::string(name) + "' is not known"), HasSubstr("none, dflash:PATH, eagle3:PATH, mtp[:PATH], model:PATH"),
+                AllOf(HasSubstr("'" + std::string(name) + "' is not known"),
+                      HasSubstr("none, dflash:PATH, eagle3:PATH, mtp[:PATH], model:PATH"),
                       HasSubstr("always-reject"), HasSubstr("perfect")))
         << name;
   }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <numeric>
 #include <stdexcept>
 
 #include "ref/caches/history_cache.h"
@@ -54,7 +55,10 @@ class FakeHead final : public Head {
       auto& features = rows.cache->layer<HistoryCache>(1);
       std::size_t wanted = 0;
       for (int row = 0; row < rows.rows(); ++row) {
-        const int position = rows.cache->end() + row;
+        const bool tree = !rows.depths.empty();
+        const int position = tree ? rows.cache->length() + rows.depths[row] : rows.cache->end() + row;
+        if (tree) tokens.branch(position);
+        if (tree) features.branch(position);
         tokens.write(position, rows.tokens[row]);
         features.write(position, static_cast<Token>(rows.features[row]));
         if (wanted == rows.wanted.size() || rows.wanted[wanted] != row) continue;
@@ -175,6 +179,67 @@ TEST(HeadDraft, DependsOnTheObservedTextAndNothingElse) {
   }
 }
 
+TEST(HeadDraft, ATreeDependsOnTheObservedTextAndNothingElse) {
+  const std::vector<Token> text = some_text(40);
+  PhiloxSource random(3);
+  FakeHead head;
+  HeadDraft whole(head, 80, 12, HeadDraft::Shape::tree);
+  observe(whole, text, 0, 39);
+  const Proposal expected = propose(whole, text, 12, {.temperature = 1}, random);
+  EXPECT_EQ(expected.size(), 12);
+  EXPECT_FALSE(expected.is_chain());
+  for (std::uint32_t number = 0; number < 50; ++number) {
+    HeadDraft draft(head, 80, 12, HeadDraft::Shape::tree);
+    int done = 0;
+    for (const int run : cuts(39, 1 + static_cast<int>(number % 20), number)) {
+      const Fingerprint before = draft.digest();
+      const auto committed = std::span(text).first(static_cast<std::size_t>(done) + 1);
+      const int limit = 1 + static_cast<int>(number % 12);
+      ASSERT_EQ(propose(draft, committed, limit, {}, random).size(), limit);
+      ASSERT_EQ(draft.digest(), before) << "a proposal leaves a trace";
+      observe(draft, text, done, run);
+      done += run;
+    }
+    ASSERT_EQ(draft.digest(), whole.digest());
+    const Proposal proposal = propose(draft, text, 12, {.temperature = 1}, random);
+    ASSERT_EQ(proposal.tokens, expected.tokens);
+    ASSERT_EQ(proposal.depths, expected.depths);
+  }
+}
+
+/// Every row of a branch reads what it would read if the branch were a chain: the tokens after a node are those that
+/// the chain to it is likeliest to go on with.
+TEST(HeadDraft, ATreeHoldsTheLikeliestContinuationsOfEachOfItsBranches) {
+  const std::vector<Token> text = some_text(9);
+  PhiloxSource random(3);
+  FakeHead head;
+  HeadDraft draft(head, 80, 12, HeadDraft::Shape::tree);
+  observe(draft, text, 0, 8);
+  const Proposal tree = propose(draft, text, 12, {}, random);
+  for (int node = -1; node < tree.size(); ++node) {
+    std::vector<float> feature = {static_cast<float>(of_target + 7)};
+    std::vector<float> logits;
+    std::vector<Token> tokens = {text.back()};
+    for (const int above : tree.path_to(node)) tokens.push_back(tree.tokens[static_cast<std::size_t>(above)]);
+    const Transaction rolled_back = draft.context()->begin(static_cast<int>(tokens.size()));
+    for (const Token token : tokens) {
+      constexpr int wanted[] = {0};
+      Head::Rows one = {
+          .cache = draft.context(), .tokens = std::span(&token, 1), .features = feature, .wanted = wanted};
+      head.forward(std::span(&one, 1));
+      feature.assign(one.next_features.begin(), one.next_features.end());
+      logits.assign(one.logits.begin(), one.logits.end());
+    }
+    std::vector<Token> likeliest(vocabulary);
+    std::iota(likeliest.begin(), likeliest.end(), 0);
+    std::ranges::stable_sort(likeliest, [&](Token a, Token b) { return logits[a] > logits[b]; });
+    std::size_t place = 0;
+    for (int child = tree.first_child(node); child != Proposal::no_node; child = tree.next_sibling(child)) {
+      ASSERT_EQ(tree.tokens[static_cast<std::size_t>(child)], likeliest[place++]) << "below " << node;
+    }
+  }
+}
+
 TEST(HeadDraft, DistinguishesTextsAndFeatures) {
   FakeHead head;
   HeadDraft a(head, 10, 2), b(head, 10, 2), c(head, 10, 2), empty(head, 10, 2);
@@ -246,6 +311,8 @@ TEST(HeadDraft, ProposesTheRequestedNumberOfDraftTokens) {
   EXPECT_THAT(draft.taps(), ElementsAre(1, 4));
   observe(draft, text, 0, 4);
   for (int limit = 1; limit <= 6; ++limit) EXPECT_EQ(propose(draft, text, limit, {}, random).size(), limit);
+  HeadDraft of_trees(head, 10, 6, HeadDraft::Shape::tree);
+  for (int limit = 1; limit <= 6; ++limit) EXPECT_EQ(propose(of_trees, text, limit, {}, random).size(), limit);
   EXPECT_DEATH(propose(draft, text, 7, {}, random), "at most draft_max\\(\\) draft tokens");
   EXPECT_DEATH(propose(draft, text, 0, {}, random), "at most draft_max\\(\\) draft tokens");
 }
@@ -259,6 +326,7 @@ TEST(HeadDraft, AFailedPassIsRolledBack) {
     if (calls++ == fail_at) throw std::runtime_error("a pass fails");
   };
   HeadDraft draft(head, 30, 4);
+  HeadDraft of_trees(head, 30, 4, HeadDraft::Shape::tree);
   const Fingerprint empty = draft.digest();
   EXPECT_THROW(observe(draft, text, 0, 5), std::runtime_error);
   EXPECT_EQ(draft.digest(), empty) << "a run is observed whole or not at all";
@@ -270,16 +338,26 @@ TEST(HeadDraft, AFailedPassIsRolledBack) {
     EXPECT_THROW(propose(draft, text, 4, {}, random), std::runtime_error);
     EXPECT_EQ(draft.digest(), before) << "a proposal that failed half-way leaves a trace";
   }
+  observe(of_trees, text, 0, 5);
+  for (int k = 0; k < 2; ++k) {
+    calls = 0;
+    fail_at = k;
+    EXPECT_THROW(propose(of_trees, text, 4, {}, random), std::runtime_error);
+    EXPECT_EQ(of_trees.digest(), before);
+  }
   head.error = "the head computes NaN logits";
   EXPECT_THROW(propose(draft, text, 4, {}, random), std::runtime_error);
+  EXPECT_THROW(propose(of_trees, text, 4, {}, random), std::runtime_error);
   head.error = "";
   EXPECT_EQ(propose(draft, text, 4, {}, random).size(), 4);
+  EXPECT_EQ(propose(of_trees, text, 4, {}, random).size(), 4);
 }
 
-TEST(HeadDrafter, DraftsOfOnePassAreAsTheyAreAlone) {
+/// Returns how many texts each pass of the proposals had.
+std::vector<int> expect_as_alone(int tree) {
   auto own = std::make_unique<FakeHead>();
   FakeHead& head = *own;
-  HeadDrafter drafter(std::move(own));
+  HeadDrafter drafter(std::move(own), tree);
   const Sampling sampling{.temperature = 1};
   PhiloxSource random(3);
   constexpr int count = 4;
@@ -311,13 +389,22 @@ TEST(HeadDrafter, DraftsOfOnePassAreAsTheyAreAlone) {
   for (int i = 0; i < count; ++i) jobs.push_back({together[i].get(), texts[i].back(), 1 + i, &builders[i]});
   head.batches.clear();
   drafter.propose(jobs);
-  EXPECT_THAT(head.batches, ElementsAre(4, 3, 2, 1));
+  std::vector<int> batches = head.batches;
   for (int i = 0; i < count; ++i) {
     const Proposal expected = propose(*alone[i], texts[i], 1 + i, sampling, random, Purpose::draft, i);
     EXPECT_EQ(builders[i].proposal().tokens, expected.tokens);
+    EXPECT_EQ(builders[i].proposal().depths, expected.depths);
     EXPECT_EQ(builders[i].proposal().drawn_from, expected.drawn_from);
     EXPECT_EQ(together[i]->digest(), alone[i]->digest());
   }
+  return batches;
+}
+
+TEST(HeadDrafter, DraftsOfOnePassAreAsTheyAreAlone) {
+  EXPECT_THAT(expect_as_alone(0), ElementsAre(4, 3, 2, 1));
+  const std::vector<int> passes = expect_as_alone(8);
+  EXPECT_EQ(passes.front(), 4);
+  EXPECT_TRUE(std::ranges::is_sorted(passes, std::greater<>()));
 }
 
 }  // namespace

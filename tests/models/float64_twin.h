@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// An independent implementation of Qwen3 (dense and with experts), Qwen3.5, Qwen2, Llama, Mistral, Ministral 3 and
-// DFlash: textbook loops in float64, written from the papers and the published model code. It shares only the reader of
-// weights with the engine. It answers three questions:
+// An independent implementation of Qwen3 (dense and with experts), Qwen3.5, Qwen2, Llama, Mistral, Ministral 3, DFlash
+// and EAGLE-3: textbook loops in float64, written from the papers and the published model code. It shares only the
+// reader of weights with the engine. It answers three questions:
 //
 // 1. What are the exact outputs? (Rounding none; compared with the stored float64 outputs.)
 // 2. How far from them may a float32 program be? (Rounding random; the bound below.)
@@ -176,6 +176,13 @@ enum class Mistake {
   unscaled_layer_table,
   routed_by_normed,       // by what the experts read
   no_expert_scale,
+  feature_first,          // EAGLE-3: the pair is [feature; embedding]
+  unshifted_pairs,        // a row reads the feature of its own position
+  next_feature_normed,    // once more or less
+  other_residual,         // the feature where its norm is added to, and the reverse
+  no_tap_norms,
+  no_hidden_norm,
+  taps_one_late,          // what leaves the layers
 };
 
 /// A Hugging Face folder or a GGUF file; names without "model.".
@@ -184,10 +191,12 @@ class TwinCheckpoint {
   explicit TwinCheckpoint(const std::filesystem::path& path) : TwinCheckpoint(Checkpoint(path)) {}
   explicit TwinCheckpoint(const Checkpoint& checkpoint) : config_(checkpoint.config()) {
     config_ = config_.find("text_config").value_or(config_);
+    config_ = config_.find("transformer_layer_config").value_or(config_);
     const std::string& type = config_.at("model_type").string();
     if (type.starts_with("gemma")) gemma = type[5] - '0';
     const bool hybrid = type.starts_with("qwen3_5");
     for (const auto& [name, tensor] : checkpoint.tensors()) {
+      if (!tensor.format) continue;  // d2t and t2d
       const std::vector<float> values = checkpoint.floats(name, tensor.shape);
       Rows& rows = tensors_[name.starts_with("model.") ? name.substr(6) : name];
       rows.width = static_cast<int>(tensor.shape.back());
@@ -713,21 +722,18 @@ inline Rows attend(const Heads& of, const Rows& queries, const Rows& keys, const
   return mixed;
 }
 
-/// Computes attention over rows x at positions context.rows(), ... . Context rows, at positions 0, 1, ..., are only
-/// keys and values, and are not normalized here; a target has none.
-inline Rows attention_of(const TwinCheckpoint& checkpoint, const std::string& prefix, const Rows& x,
-                         const Rows& first_norm, const Rows& context, const Angles& angles, const Sees& sees,
-                         Rounding& round, Mistake mistake) {
+/// Computes attention over normalized rows at positions context.rows(), ... . Context rows, at positions 0, 1, ..., are
+/// only keys and values.
+inline Rows attention_of(const TwinCheckpoint& checkpoint, const std::string& prefix, Rows normed, const Rows& context,
+                         const Angles& angles, const Sees& sees, Rounding& round, Mistake mistake) {
   const auto weight = [&](const char* name) -> const Rows& { return checkpoint[prefix + name]; };
   const double epsilon = checkpoint.epsilon;
   const int d = checkpoint.head_dim;
   const int settled = context.rows();
-  const int rows = x.rows();
+  const int rows = normed.rows();
 
-  const Rows own = activation_format(rms_norm(x, first_norm, epsilon, round), weight("self_attn.q_proj"), round);
-  const Rows all = below(
-      mistake == Mistake::context_input_norm && settled > 0 ? rms_norm(context, first_norm, epsilon, round) : context,
-      own);
+  const Rows own = activation_format(std::move(normed), weight("self_attn.q_proj"), round);
+  const Rows all = below(context, own);
   std::vector<int> own_positions, key_positions;
   for (int p = 0; p < settled + rows; ++p) {
     if (p >= settled) own_positions.push_back(p);
@@ -777,6 +783,16 @@ inline Rows attention_of(const TwinCheckpoint& checkpoint, const std::string& pr
   mixed = activation_format(std::move(mixed), weight("self_attn.o_proj"), round);
   Rows out = times(mixed, weight("self_attn.o_proj"), round);
   return mistake == Mistake::no_output_bias ? out : with_bias(std::move(out), "o");
+}
+
+/// The same of rows x before their norm. Context rows are not normalized; a target has none.
+inline Rows attention_of(const TwinCheckpoint& checkpoint, const std::string& prefix, const Rows& x,
+                         const Rows& first_norm, const Rows& context, const Angles& angles, const Sees& sees,
+                         Rounding& round, Mistake mistake) {
+  Rows normed = rms_norm(x, first_norm, checkpoint.epsilon, round);
+  const bool too = mistake == Mistake::context_input_norm && context.rows() > 0;
+  const Rows seen = too ? rms_norm(context, first_norm, checkpoint.epsilon, round) : context;
+  return attention_of(checkpoint, prefix, std::move(normed), seen, angles, sees, round, mistake);
 }
 
 /// Computes one layer over rows x: attention as above or a gated delta net, then the MLP. `prefix` is everything before
@@ -905,6 +921,94 @@ inline std::vector<Rows> draft_answers(const TwinCheckpoint& draft, const TwinCh
     if (cap != 0 && mistake != Mistake::no_cap) logit = round(cap * round.by(std::tanh(round(logit / cap)), 2));
   }
   return {std::move(context), std::move(x), std::move(logits)};
+}
+
+/// An EAGLE-3 draft: the switches of its config, and the tensors of its layer.
+struct TwinEagle3 {
+  TwinCheckpoint checkpoint;
+  Json config;
+  std::string layer;
+
+  explicit TwinEagle3(const std::filesystem::path& folder)
+      : checkpoint(folder),
+        config(Checkpoint(folder).config()),
+        layer(checkpoint.has("midlayer.hidden_norm.weight") ? "midlayer." : "layers.0.") {}
+  bool says(const char* name) const {
+    const auto value = config.find(name);
+    return value && value->boolean();
+  }
+  std::vector<std::int64_t> layer_ids() const {
+    const char* const name = "eagle_aux_hidden_state_layer_ids";
+    const auto top = config.find(name);
+    return (top ? *top : config.at("eagle_config").at(name)).integers(0, 1 << 20);
+  }
+};
+
+/// Computes the last rows of EAGLE-3, all rows again for each: `tapped` are those of the committed positions, `tokens`
+/// what rows 0, 1, ... read. Returns the fused features of all committed positions, and of each of the last rows the
+/// feature that it gives and its logits over the draft's vocabulary.
+inline std::vector<Rows> eagle3_answers(const TwinEagle3& draft, const TwinCheckpoint& target, Rows tapped,
+                                        const std::vector<Token>& tokens, Rounding round,
+                                        Mistake mistake = Mistake::none) {
+  const TwinCheckpoint& w = draft.checkpoint;
+  const int hidden = w["norm"].width;
+  const int committed = tapped.rows();
+  if (mistake != Mistake::no_tap_norms) {
+    if (draft.says("norm_before_fc")) tapped = rms_norm(std::move(tapped), w["input_norm"], w.epsilon, round);
+    const auto taps = static_cast<int>(draft.layer_ids().size());
+    for (int i = 0; draft.says("fc_norm") && i < taps; ++i) {
+      const int width = tapped.width / taps;
+      for (int r = 0; r < committed; ++r) {
+        Rows part(1, width);
+        std::copy_n(tapped.row(r) + i * width, width, part.row(0));
+        part = rms_norm(std::move(part), w["fc_norm." + std::to_string(i)], w.epsilon, round);
+        std::copy_n(part.row(0), width, tapped.row(r) + i * width);
+      }
+    }
+  }
+  const Rows fused = times(tapped, w["fc"], round);
+  const Rows embedding = embedded(w.has("embed_tokens.weight") ? w : target, tokens);
+  const Angles angles(w, static_cast<int>(tokens.size()) + 1, round, mistake);
+  const auto sees = [window = w.windows[0]](int q, int k) { return k <= q && q - k < window; };
+  const Rows& head = w.has("lm_head.weight") ? w["lm_head"] : target.head();
+
+  std::vector<Rows> answers = {fused, Rows(0, hidden), Rows(0, head.rows())};
+  Rows features = fused;  // of all rows so far
+  if (mistake == Mistake::unshifted_pairs && committed > 1) {
+    features.at.erase(features.at.begin(), features.at.begin() + hidden);
+    features = below(std::move(features), [&] {
+      Rows last(1, hidden);
+      std::copy_n(fused.row(committed - 1), hidden, last.row(0));
+      return last;
+    }());
+  }
+  for (int rows = committed; rows <= static_cast<int>(tokens.size()); ++rows) {
+    Rows e(rows, hidden);
+    std::copy_n(embedding.at.begin(), e.at.size(), e.at.begin());
+    e = rms_norm(std::move(e), w[draft.layer + "input_layernorm"], w.epsilon, round);
+    const Rows n = mistake == Mistake::no_hidden_norm
+                       ? features : rms_norm(features, w[draft.layer + "hidden_norm"], w.epsilon, round);
+    Rows pair(rows, 2 * hidden);
+    const int place_of_feature = mistake == Mistake::feature_first ? 0 : hidden;
+    for (int r = 0; r < rows; ++r) {
+      std::copy_n(e.row(r), hidden, pair.row(r) + (hidden - place_of_feature));
+      std::copy_n(n.row(r), hidden, pair.row(r) + place_of_feature);
+    }
+    const bool normed_residual = draft.says("norm_before_residual") != (mistake == Mistake::other_residual);
+    const Rows mixed = attention_of(w, draft.layer, std::move(pair), Rows(), angles, sees, round, mistake);
+    Rows x = sum_of(normed_residual ? n : features, mixed, round);
+    const Rows inner = rms_norm(x, w[draft.layer + "post_attention_layernorm"], w.epsilon, round);
+    x = sum_of(std::move(x), gated_mlp(w, draft.layer + "mlp.", inner, round, mistake), round);
+    Rows last(1, hidden);
+    std::copy_n(x.row(rows - 1), hidden, last.row(0));
+    const Rows normed = rms_norm(last, w["norm"], w.epsilon, round);
+    const bool gives_normed = draft.says("norm_output") != (mistake == Mistake::next_feature_normed);
+    const Rows& next = gives_normed ? normed : last;
+    answers[1] = below(std::move(answers[1]), next);
+    answers[2] = below(std::move(answers[2]), times(normed, head, round));
+    features = below(std::move(features), next);
+  }
+  return answers;
 }
 
 /// Returns the error bound of every row of every output: lambda sigma, measured with coin tosses as described above.

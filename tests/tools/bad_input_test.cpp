@@ -108,6 +108,8 @@ const std::vector<BadCase>& bad_cases() {
       {"unknown_kernels", leave, {"--prompt-tokens", "1", "--kernels", "cuda"}, {"cuda", "scalar"}},
       {"unknown_draft", leave, {"--prompt-tokens", "1", "--draft", "medusa"}, {"medusa", "dflash:PATH"}},
       {"draft_without_path", leave, {"--prompt-tokens", "1", "--draft", "dflash"}, {"dflash:PATH"}},
+      {"target_without_mtp_heads", leave, {"--prompt-tokens", "1", "--draft", "mtp"}, {"has no MTP heads", "mtp:PATH"}},
+      {"mtp_heads_of_a_dflash_draft", leave, {"--prompt-tokens", "1", "--draft", "mtp:{draft}"}, {"DFlashDraftModel"}},
       {"draft_missing", leave, {"--prompt-tokens", "1", "--draft", "model:/nonexistent"}, {"/nonexistent"}},
       {"top_p_nan", leave, {"--prompt-tokens", "1", "--top-p", "nan"}, {"top-p"}},
       {"seed_negative", leave, {"--prompt-tokens", "1", "--seed", "-1"}, {"seed"}},

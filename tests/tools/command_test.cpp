@@ -331,6 +331,15 @@ TEST(Inspect, DescribesACheckpointAndTheKernels) {
   EXPECT_EQ(said["kernels"][0]["name"], "scalar");
 }
 
+TEST(Inspect, CountsTheMtpHeadsThatATargetHas) {
+  for (const auto& [path, heads] : {std::pair("external/mtp-qwen3-two", 2), {"external/mtp-qwen35", 1},
+                                    {"models/tale-hybrid", 0}, {"models/tale-dflash", 0}}) {
+    const Outcome outcome = run_command({"inspect", fixture(path), "--json"});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_EQ(json::parse(outcome.out)["checkpoint"]["mtp_heads"], heads) << path;
+  }
+}
+
 TEST(Inspect, NamesTheUnreadablePartOfATokenizerAndRefusesAFileWithoutTensors) {
   const auto checkpoint = [](const files::path& path) {
     const Outcome outcome = run_command({"inspect", path, "--json"});
