@@ -6,16 +6,16 @@
 namespace draftproof {
 
 void LegacyDraft::continue_text(std::span<const Token> text, int limit, std::vector<Token>& draft_tokens) {
-  static_assert(2 * sizeof(Round) <= 2 * bytes_per_round);
-  if (rounds_.empty() || rounds_.back().length < text.size()) rounds_.push_back({text.size(), limit});
-  REQUIRE(rounds_.back().length == text.size(), "a draft is asked to continue a text that grows");
+  const auto length = static_cast<int>(text.size());
+  if (rounds_.empty() || rounds_.back().length < length) rounds_.push_back({length, limit});
+  REQUIRE(rounds_.back().length == length, "a draft is asked to continue a text that grows");
   try {
     for (; done_ < rounds_.size(); ++done_) {
-      const auto so_far = text.first(rounds_[done_].length);
+      const auto so_far = text.first(static_cast<std::size_t>(rounds_[done_].length));
       if (done_ == 0) {
         begin(so_far.first(so_far.size() - 1));
       } else if (!proposal_.empty()) {
-        const auto since = so_far.subspan(rounds_[done_ - 1].length);
+        const auto since = so_far.subspan(static_cast<std::size_t>(rounds_[done_ - 1].length));
         const auto accepted = since.first(since.size() - 1);  // its last token, the anchor, was drawn by the target
         const auto [end, _] = std::ranges::mismatch(proposal_, accepted);
         accept(static_cast<int>(end - proposal_.begin()));

@@ -34,9 +34,10 @@ class LegacyDraft : public TextDraft {
   void clear() final;
 
   struct Round {
-    std::size_t length;  // of the text, with the anchor
+    int length;  // of the text, with the anchor
     int limit;
   };
+  static_assert(2 * sizeof(Round) <= bytes_per_round);
   std::vector<Round> rounds_;
   std::size_t done_ = 0;         // rounds
   std::vector<Token> proposal_;  // of the last one done
