@@ -221,10 +221,11 @@ void expect_lengths_follow_from_costs(const Trace& trace, int draft_max) {
     tokens_left -= static_cast<int>(round.emitted.size());
     if (limit < 1) continue;
     const int chosen = tuner.length(0, limit);
-    if (i + 1 < trace.rounds.size()) {  // a stop token may cut the last
+    const std::vector<Token>& tokens = round.proposal.tokens;
+    if (tokens.empty() || !trace.request.stops_at(tokens.back())) {  // behind a stop token a proposal is cut
       ASSERT_EQ(round.proposal.size(), chosen) << "round " << i;
     }
-    tuner.learn(0, chosen, round.proposal.size(), round.accepted);
+    tuner.learn(0, chosen, chosen, round.accepted);
   }
 }
 

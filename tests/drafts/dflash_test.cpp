@@ -113,7 +113,7 @@ TEST_F(DFlash, ProposesTheRequestedNumberOfDraftTokensAndAtMostABlockWithoutTheA
   for (int limit = 1; limit <= 7; ++limit) {
     EXPECT_EQ(propose(draft, committed(0), limit, {}, random).size(), limit) << "an empty context will do";
   }
-  EXPECT_DEATH(propose(draft, committed(0), 8, {}, random), "block");
+  EXPECT_DEATH(propose(draft, committed(0), 8, {}, random), "at most draft_max");
 }
 
 TEST_F(DFlash, ProposesUpToTheLastPositionOfItsCapacity) {
