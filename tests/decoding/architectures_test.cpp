@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The guarantee of speculative decoding on every architecture: each tiny target, at temperature 0 and 1 under both
-// rules, with a DFlash draft, a model draft and one that is always refused, verified in one pass and row by row, with
-// the scalar table, the fastest one and OpenBLAS.
+// rules, with a DFlash draft, EAGLE-3 drafts of chains and of trees, a model draft and one that is always refused,
+// verified in one pass and row by row, with the scalar table, the fastest one and OpenBLAS.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -48,34 +48,61 @@ std::string floats(std::size_t count, float mean, unsigned seed) {
   return bytes;
 }
 
-/// Writes a DFlash draft with random weights for a target: one layer, features of its first and its last layer.
-void write_dflash(const Model& target, const std::filesystem::path& folder) {
-  const int hidden = target.hidden();
+/// The tensors of a draft with random weights and one layer of two heads of 8, one KV head, and an MLP of 12.
+struct RandomWeights {
   std::vector<Tensor> tensors;
-  const auto add = [&](const std::string& name, std::vector<std::int64_t> shape, float mean = 0) {
+
+  void add(const std::string& name, std::vector<std::int64_t> shape, float mean = 0) {
     std::size_t count = 1;
     for (const std::int64_t extent : shape) count *= static_cast<std::size_t>(extent);
-    tensors.push_back({name, "F32", shape, floats(count, mean, static_cast<unsigned>(tensors.size()))});
-  };
+    tensors.push_back({name + ".weight", "F32", shape, floats(count, mean, static_cast<unsigned>(tensors.size()))});
+  }
+  void add_layer(const std::string& prefix, int hidden, int inputs) {
+    for (const auto& [name, rows] : {std::pair("q_proj", 16), {"k_proj", 8}, {"v_proj", 8}}) {
+      add(prefix + "self_attn." + name, {rows, inputs});
+    }
+    add(prefix + "self_attn.o_proj", {hidden, 16});
+    for (const char* name : {"gate", "up"}) add(prefix + "mlp." + name + "_proj", {12, hidden});
+    add(prefix + "mlp.down_proj", {hidden, 12});
+    for (const char* name : {"input_layernorm", "post_attention_layernorm"}) add(prefix + name, {hidden}, 1);
+  }
+};
+
+/// The fields of its config, without the first brace.
+std::string sizes(const Model& target) {
+  return fmt::format(R"("hidden_size": {}, "intermediate_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2,
+ "num_key_value_heads": 1, "head_dim": 8, "hidden_act": "silu", "max_position_embeddings": 512, "rms_norm_eps": 1e-6,
+ "rope_theta": 10000.0, "vocab_size": {}}})", target.hidden(), target.vocabulary());
+}
+
+/// Writes a DFlash draft for a target: features of its first and its last layer.
+void write_dflash(const Model& target, const std::filesystem::path& folder) {
+  const int hidden = target.hidden();
+  RandomWeights weights;
   const std::set<int> taps = {0, target.layers() - 1};
-  add("fc.weight", {hidden, static_cast<std::int64_t>(taps.size()) * hidden});
-  for (const char* name : {"hidden_norm", "norm", "layers.0.input_layernorm", "layers.0.post_attention_layernorm"}) {
-    add(std::string(name) + ".weight", {hidden}, 1);
-  }
-  for (const char* name : {"q_norm", "k_norm"}) add(std::string("layers.0.self_attn.") + name + ".weight", {8}, 1);
-  for (const auto& [name, rows] : {std::pair("q_proj", 16), {"k_proj", 8}, {"v_proj", 8}}) {
-    add(std::string("layers.0.self_attn.") + name + ".weight", {rows, hidden});
-  }
-  add("layers.0.self_attn.o_proj.weight", {hidden, 16});
-  for (const char* name : {"gate", "up"}) add(std::string("layers.0.mlp.") + name + "_proj.weight", {12, hidden});
-  add("layers.0.mlp.down_proj.weight", {hidden, 12});
-  test::put(folder / "model.safetensors", safetensors(tensors));
+  weights.add("fc", {hidden, static_cast<std::int64_t>(taps.size()) * hidden});
+  for (const char* name : {"hidden_norm", "norm"}) weights.add(name, {hidden}, 1);
+  for (const char* name : {"q_norm", "k_norm"}) weights.add(std::string("layers.0.self_attn.") + name, {8}, 1);
+  weights.add_layer("layers.0.", hidden, hidden);
+  test::put(folder / "model.safetensors", safetensors(weights.tensors));
   test::put(folder / "config.json",
             fmt::format(R"({{"architectures": ["DFlashDraftModel"], "model_type": "qwen3", "block_size": 4,
- "dflash_config": {{"mask_token_id": 3, "target_layer_ids": [{}]}}, "hidden_size": {}, "intermediate_size": 12,
- "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8, "hidden_act": "silu",
- "max_position_embeddings": 512, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "vocab_size": {}}})",
-                        fmt::join(taps, ", "), hidden, target.vocabulary()));
+ "dflash_config": {{"mask_token_id": 3, "target_layer_ids": [{}]}}, {})", fmt::join(taps, ", "), sizes(target)));
+}
+
+/// Writes an EAGLE-3 draft for a target, with its embedding and head: features of what leaves its first and its last
+/// layer.
+void write_eagle3(const Model& target, const std::filesystem::path& folder) {
+  const int hidden = target.hidden();
+  RandomWeights weights;
+  const std::set<int> ids = {1, target.layers()};
+  weights.add("fc", {hidden, static_cast<std::int64_t>(ids.size()) * hidden});
+  for (const char* name : {"midlayer.hidden_norm", "norm"}) weights.add(name, {hidden}, 1);
+  weights.add_layer("midlayer.", hidden, 2 * hidden);
+  test::put(folder / "model.safetensors", safetensors(weights.tensors));
+  test::put(folder / "config.json",
+            fmt::format(R"({{"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama",
+ "eagle_aux_hidden_state_layer_ids": [{}], {})", fmt::join(ids, ", "), sizes(target)));
 }
 
 struct Setting {
@@ -93,7 +120,8 @@ TEST_P(Architecture, SpeculatesToTheTextOfPlainDecodingHoweverItIsComputed) {
   const Threads one(1);
   const std::filesystem::path folder = external / GetParam();
   ModelFiles files(folder);
-  const test::Folder draft_folder;
+  const test::Folder dflash;
+  const test::Folder eagle3;
   std::vector<const Kernels*> tables = {&kernels_by_name("scalar"), &best_kernels()};
   if (*self_test(kernels_by_name("openblas")) == '\0') tables.push_back(&kernels_by_name("openblas"));
   std::map<Key, std::vector<Token>> texts;
@@ -101,7 +129,10 @@ TEST_P(Architecture, SpeculatesToTheTextOfPlainDecodingHoweverItIsComputed) {
   int refused = 0;
   for (const Kernels* table : tables) {
     Engine engine(files, *table);
-    if (table == tables.front()) write_dflash(engine.target(), draft_folder.path());
+    if (table == tables.front()) {
+      write_dflash(engine.target(), dflash.path());
+      write_eagle3(engine.target(), eagle3.path());
+    }
     const Setting settings[] = {{"greedy", {}, &matching},
                                 {"matching at 1", {.temperature = 1}, &matching},
                                 {"rejection at 1", {.temperature = 1}, &rejection}};
@@ -121,8 +152,9 @@ TEST_P(Architecture, SpeculatesToTheTextOfPlainDecodingHoweverItIsComputed) {
       };
       const std::vector<Token> plain = text_with("none", Verification::batched);
       ASSERT_EQ(plain.size(), 24U);
-      for (const std::string& draft : {"dflash:" + draft_folder.path().string(), "model:" + folder.string(),
-                                       std::string("always-reject")}) {
+      for (const std::string& draft :
+           {"dflash:" + dflash.path().string(), "eagle3:" + eagle3.path().string(),
+            "eagle3:" + eagle3.path().string() + "?tree=7", "model:" + folder.string(), std::string("always-reject")}) {
         // The rule of rejection draws with the draft, so each draft has a text of its own.
         const Key key = fmt::format("{} {} {}", numerics_of(*table), setting.name,
                                     setting.rule == &rejection ? draft : "any draft");

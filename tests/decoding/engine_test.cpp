@@ -25,6 +25,7 @@ using ::testing::HasSubstr;
 const std::filesystem::path models = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/models";
 
 std::string dflash() { return "dflash:" + (models / "tale-dflash").string(); }
+std::string eagle3() { return "eagle3:" + (models / "tale-eagle3").string(); }
 std::string small_model() { return "model:" + (models / "tale-small").string(); }
 
 template <class Call>
@@ -71,8 +72,9 @@ TEST(Engine, OpensTheGateForEveryKindOfDraftAndReportsTheReasonWhenItIsClosed) {
   Engine engine(files, best_kernels());
   EXPECT_EQ(engine.gate("none"), Gate::no_draft);
   EXPECT_EQ(engine.gate("none", true), Gate::no_draft);
-  for (const std::string& draft : {dflash(), small_model(), std::string("always-reject"), std::string("perfect"),
-                                   std::string("tree-test"), std::string("ngram-simple"), "ngram-simple+" + dflash()}) {
+  for (const std::string& draft : {dflash(), eagle3(), small_model(), std::string("always-reject"),
+                                   std::string("perfect"), std::string("tree-test"), std::string("ngram-simple"),
+                                   "ngram-simple+" + dflash()}) {
     EXPECT_EQ(engine.gate(draft), Gate::open) << draft;
     EXPECT_EQ(engine.gate(draft, true), Gate::logprobs_requested) << draft;
     EXPECT_EQ(engine.gate(draft), Gate::open) << "an earlier question leaves nothing behind";
@@ -102,13 +104,13 @@ TEST(Engine, DecodesThePlainTextWithTheTargetInFourBitsAsItsDraft) {
   EXPECT_EQ(quantized.gate("self?layers=2"), Gate::open);
 }
 
-TEST(Engine, ReusesPrefixesWithDraftsThatReadTheTextOnly) {
+TEST(Engine, ReusesPrefixesWithEveryKindOfDraft) {
   const Threads one(1);
   ModelFiles files(models / "tale-target");
   Engine engine(files, best_kernels());
   PhiloxSource random(1);
   const Asked request = tale_request(80);
-  for (const std::string& draft : {std::string("ngram-simple?n=1,m=4"), "ngram-simple?n=2+" + dflash()}) {
+  for (const std::string& draft : {std::string("ngram-simple?n=1,m=4"), "ngram-simple?n=2+" + dflash(), eagle3()}) {
     PrefixCache prefixes(std::size_t{1} << 26);
     const auto decode = [&](PrefixCache* with) {
       return engine.decode(request, {}, draft, matching, random, Recording::digests, {}, nullptr, nullptr, with);
@@ -198,7 +200,8 @@ TEST(Engine, UsesTheDraftsDefaultLengthUnlessOneIsRequested) {
   ModelFiles files(models / "tale-target");
   Engine engine(files, best_kernels());
   PhiloxSource random(1);
-  const std::map<std::string, int> suited = {{dflash(), 7}, {small_model(), 5}, {"perfect", 5}, {"none", 0}};
+  const std::map<std::string, int> suited = {{dflash(), 7},   {eagle3(), 5},  {eagle3() + "?tree=12", 12},
+                                             {small_model(), 5}, {"perfect", 5}, {"none", 0}};
   for (const auto& [draft, expected] : suited) {
     EXPECT_EQ(engine.decode(tale_request(20), {}, draft, matching, random).execution.draft_max, expected) << draft;
     Asked request = tale_request(20);
@@ -289,7 +292,8 @@ void expect_the_promise(const std::vector<std::string>& tables, int tokens) {
         ASSERT_EQ(difference(trace, plain[greedy]), "") << table << " is of another class";
       }
       const Trace& expected = plain[greedy];
-      for (const std::string& draft : {dflash(), small_model(), std::string("always-reject"), std::string("perfect"),
+      for (const std::string& draft : {dflash(), eagle3(), eagle3() + "?tree=8", small_model(),
+                                       std::string("always-reject"), std::string("perfect"),
                                        std::string("tree-test")}) {
         for (const int threads : {1, 2}) {
           for (const Verification verification : {Verification::batched, Verification::serial}) {
@@ -369,21 +373,23 @@ TEST(Engine, GreedyRejectionGivesTheSameTextToo) {
   const Asked request = tale_request(24);
   PhiloxSource random(3);
   const Trace plain = engine.decode(request, {}, "none", matching, random);
-  for (const std::string& draft : {dflash(), small_model(), std::string("always-reject"), std::string("perfect"),
-                                   std::string("tree-test")}) {
+  for (const std::string& draft : {dflash(), eagle3(), eagle3() + "?tree=8", small_model(),
+                                   std::string("always-reject"), std::string("perfect"), std::string("tree-test")}) {
     EXPECT_EQ(engine.decode(request, request, draft, rejection, random).output, plain.output) << draft;
   }
 }
 
-TEST(Engine, APromptOfOneTokenGivesDflashAnEmptyContext) {
+TEST(Engine, APromptOfOneTokenGivesADraftAnEmptyContext) {
   const Threads one(1);
   ModelFiles files(models / "tale-target");
   Engine engine(files, best_kernels());
   PhiloxSource random(3);
   const Trace plain = engine.decode(asked({100}, 10), {}, "none", matching, random);
-  const Trace drafted = engine.decode(asked({100}, 10), {}, dflash(), matching, random);
-  EXPECT_EQ(drafted.output, plain.output);
-  EXPECT_GT(drafted.statistics.drafted, 0);
+  for (const std::string& draft : {dflash(), eagle3()}) {
+    const Trace drafted = engine.decode(asked({100}, 10), {}, draft, matching, random);
+    EXPECT_EQ(drafted.output, plain.output);
+    EXPECT_GT(drafted.statistics.drafted, 0);
+  }
 }
 
 TEST(Engine, EndToEndLogProbabilitiesEqualAComputationInDouble) {
@@ -428,7 +434,8 @@ TEST(Engine, EndsTextsAtStopStringsWithTheSameTokensForEveryDraft) {
     const Trace plain = engine.decode(request, {}, "none", matching, random, Recording::counts, {}, nullptr, &plainly);
     ASSERT_EQ(plain.finish, Finish::stop);
     ASSERT_NE(tokenizer.decode(plain.output).find(stops.strings()[1]), std::string::npos);
-    for (const std::string& draft : {dflash(), small_model(), std::string("perfect"), std::string("tree-test")}) {
+    for (const std::string& draft : {dflash(), eagle3(), small_model(), std::string("perfect"),
+                                     std::string("tree-test")}) {
       StopAtStrings stop(tokenizer, stops);
       const Trace drafted = engine.decode(request, {}, draft, matching, random, Recording::counts, {}, nullptr, &stop);
       EXPECT_EQ(drafted.output, plain.output) << draft;

@@ -61,6 +61,9 @@ TEST(DraftNames, HaveOptionsAndStages) {
   EXPECT_EQ(spec.paths(), std::vector<std::string>{"a+b/c?d"});
   EXPECT_FALSE(spec.none());
   EXPECT_FALSE(spec.trees());
+  EXPECT_TRUE(parse_draft_spec("ngram-simple+eagle3:a?tree=3").trees());
+  EXPECT_FALSE(parse_draft_spec("eagle3:a?tree=0").trees());
+  EXPECT_FALSE(parse_draft_spec("eagle3:a").trees());
   EXPECT_EQ(spec.name_with_paths([](const auto& path) { return "/x" / path; }),
             "ngram-simple?m=7,n=2+dflash:/x/a+b/c?d+ngram-simple");
 }

@@ -496,7 +496,8 @@ TEST(Eagle3Checkpoint, SaysWhatIsWrongWithItsVocabulary) {
   EXPECT_THAT(wrong(with("d2t", 3, std::int64_t{1} << 62)), HasSubstr("element 3 of d2t"));
   EXPECT_THAT(wrong(with("d2t", 49, std::int64_t{-49})), HasSubstr("t2d"));
   const Checkpoint files(external_dir / "eagle3-speculators");
-  const Token second = read_draft_vocabulary(files, 50, 143)[1];
+  const int vocabulary = describe(Checkpoint(external_dir / "qwen3-tiny-sharded").config()).vocabulary;
+  const Token second = read_draft_vocabulary(files, 50, vocabulary)[1];
   EXPECT_THAT(wrong(with("d2t", 5, std::int64_t{second} - 5)),
               HasSubstr("makes token " + std::to_string(second) + " a second time"));
   EXPECT_THAT(wrong(with("t2d", static_cast<std::size_t>(second), std::uint8_t{0})),

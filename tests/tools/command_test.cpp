@@ -340,6 +340,23 @@ TEST(Inspect, CountsTheMtpHeadsThatATargetHas) {
   }
 }
 
+TEST(Inspect, DescribesAnEagle3DraftOfEitherLayout) {
+  for (const auto& [name, architecture, tokens, normed] :
+       {std::tuple("eagle3-midlayer", "LlamaForCausalLMEagle3", 61, false),
+        {"eagle3-speculators", "Eagle3Speculator", 50, true}}) {
+    const Outcome outcome = run_command({"inspect", fixture(std::string("external/") + name), "--target",
+                                         fixture("external/qwen3-tiny-sharded"), "--json"});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    const json said = json::parse(outcome.out);
+    EXPECT_EQ(said["checkpoint"]["kind"], "EAGLE-3 draft");
+    EXPECT_EQ(said["checkpoint"]["architecture"], architecture);
+    EXPECT_EQ(said["checkpoint"]["vocabulary"], 144);
+    EXPECT_EQ(said["draft_vocabulary"], tokens);
+    EXPECT_EQ(said["target_layer_ids"], json({1, 2, 3}));
+    EXPECT_EQ(said["norm_output"], normed);
+  }
+}
+
 TEST(Inspect, NamesTheUnreadablePartOfATokenizerAndRefusesAFileWithoutTensors) {
   const auto checkpoint = [](const files::path& path) {
     const Outcome outcome = run_command({"inspect", path, "--json"});

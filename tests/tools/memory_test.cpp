@@ -91,7 +91,8 @@ void expect_the_formula_holds(const std::string& model, const std::string& draft
 TEST(MemoryFormulaSlow, BoundsTheShippedModelsClosely) {
   if (test::sanitized) GTEST_SKIP() << "the sanitizer keeps what was freed";
   for (const std::string& draft : {std::string("none"), "dflash:" + fixture("models/tale-dflash"),
-                                   "model:" + fixture("models/tale-small"), std::string("perfect")}) {
+                                   "eagle3:" + fixture("models/tale-eagle3"), "model:" + fixture("models/tale-small"),
+                                   std::string("perfect")}) {
     for (const KvFormat kv : {KvFormat::f32, KvFormat::q8}) {
       expect_the_formula_holds(target, draft, kv, 900, 930, false);
     }
@@ -128,7 +129,8 @@ std::string vast_draft(const Folder& folder, const std::string& like) {
 TEST(MemoryShortage, OfADraftIsFoundBeforeWeightsAreRead) {
   const Folder folder;
   for (const std::string& draft :
-       {"dflash:" + vast_draft(folder, "tale-dflash"), "model:" + vast_draft(folder, "tale-small")}) {
+       {"dflash:" + vast_draft(folder, "tale-dflash"), "eagle3:" + vast_draft(folder, "tale-eagle3"),
+        "model:" + vast_draft(folder, "tale-small")}) {
     for (const char* command : {"generate", "verify"}) {
       const Outcome outcome =
           run_command({command, target, "--draft", draft, "--prompt-tokens", "1,2", "--max-new-tokens", "4"});
