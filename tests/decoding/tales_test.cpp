@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The shipped models besides the demo's: a hybrid target with its DFlash draft and its MTP head, and a model of the form
-// of Llama 2.
+// The shipped models besides the demo's: a hybrid target with its DFlash draft and its MTP head, and a model of the
+// form of Llama 2.
 #include <gtest/gtest.h>
 
 #include <filesystem>
