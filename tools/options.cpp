@@ -263,8 +263,8 @@ Request make_request(const CommonOptions& options, const Checkpoint& files, cons
 
 int fixed_draft_max(const CommonOptions& options) {
   if (options.draft_max.number != NumberOrAuto::automatic) return options.draft_max.number;
-  throw Error("--draft-max auto depends on measured times, and a proof has to be repeatable; give a number, or leave it "
-              "out");
+  throw Error("--draft-max auto depends on measured times, and a proof has to be repeatable; give a number, or leave "
+              "it out");
 }
 
 Execution execution_of(const CommonOptions& options) {

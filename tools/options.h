@@ -102,7 +102,8 @@ std::unique_ptr<Tokenizer> tokenizer_to_write(const CommonOptions& options, cons
 /// tokenizer_to_read.
 Request make_request(const CommonOptions& options, const Checkpoint& files, const Tokenizer* tokenizer);
 
-/// Returns --draft-max, 0 when it was left out. Throws Error when it is "auto": for proofs, which have to be repeatable.
+/// Returns --draft-max, 0 when it was left out. Throws Error when it is "auto": for proofs, which have to be
+/// repeatable.
 int fixed_draft_max(const CommonOptions& options);
 
 /// --draft-max and --verify.

@@ -23,9 +23,10 @@
 namespace draftproof {
 namespace {
 
-/// Drafts that look things up find some in it.
+/// Drafts that look things up find its end twice before.
 constexpr const char* repeating_prompt =
-    "The fox ran to the old oak. The owl sat on the old oak. The fox ran to the old oak. The owl sat on";
+    "The fox ran to the old oak. The owl sat on the old oak. The fox ran to the old oak. The owl sat on the old oak. "
+    "The fox ran to the old oak. The owl sat on the old oak. The fox ran to the old";
 constexpr const char* default_prompt = "Once upon a time";  // the proof needs some text, whichever it is
 
 struct VerifyOptions {

@@ -128,7 +128,8 @@ class RunCheck {
     expect(counted.rounds == stated.rounds && counted.iterations == stated.iterations &&
                counted.drafted == stated.drafted && counted.accepted == stated.accepted &&
                counted.mismatches == stated.mismatches && counted.all_accepted == stated.all_accepted &&
-               counted.batched == stated.batched && counted.serial == stated.serial,
+               counted.batched == stated.batched && counted.serial == stated.serial &&
+               counted.redecoded == stated.redecoded,
            "the statistics that follow from the rounds: " + counts_of(counted), counts_of(stated),
            "every count can be counted again from the rounds");
   }

@@ -65,8 +65,9 @@ class Engine {
   Gate gate(const std::string& draft, bool logprobs = false);
 
   /// Decodes a request to its end, speculatively when the gate is open. With `draft_max` 0 the draft chooses how many
-  /// tokens it proposes; with draft_max_auto a tuner does, by costs that are measured when they are first needed. `stop`: ends the text beside the stop tokens. `prefixes`: what was read before, and receives
-  /// what is read now. Throws Error when the request does not fit.
+  /// tokens it proposes; with draft_max_auto a tuner does, by costs that are measured when they are first needed.
+  /// `stop`: ends the text beside the stop tokens. `prefixes`: what was read before, and receives what is read now.
+  /// Throws Error when the request does not fit.
   Trace decode(Request request, const Execution& execution, const std::string& draft, const Rule& rule,
                RandomSource& random, Recording recording = Recording::counts, const RoundCallback& watch = {},
                const std::atomic<bool>* cancelled = nullptr, StopCondition* stop = nullptr,

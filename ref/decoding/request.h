@@ -37,9 +37,9 @@ struct Request {
   }
 };
 
-/// How a proposal is verified: all rows in one pass; row by row; or all rows in one pass that is rolled back when a draft
-/// token was rejected, after which the accepted ones are read again (what engines do whose caches cannot keep a part of
-/// a pass). All give equal bits.
+/// How a proposal is verified: all rows in one pass; row by row; or all rows in one pass that is rolled back when a
+/// draft token was rejected, after which the accepted ones are read again (what engines do whose caches cannot keep a
+/// part of a pass). All give equal bits.
 enum class Verification : std::uint8_t { batched, serial, redecode };
 inline constexpr Verification all_verifications[] = {Verification::batched, Verification::serial,
                                                      Verification::redecode};

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ref/acceptance/log_probabilities.h"
+#include "kernels/math64.h"
 #include "ref/base/error.h"
 #include "ref/base/require.h"
 #include "ref/decoding/stopwatch.h"
@@ -12,6 +12,40 @@
 
 namespace draftproof {
 namespace {
+
+/// The log-probabilities of a row: z_token - log(sum of exp(z)), in double, summed in order of token.
+class LogProbabilities {
+ public:
+  explicit LogProbabilities(std::span<const float> logits)
+      : logits_(logits), best_(*std::max_element(logits.begin(), logits.end())) {
+    double sum = 0;
+    for (const float logit : logits) sum += exp64(logit - best_);
+    log_sum_ = log64(sum);
+  }
+
+  double of(Token token) const { return logits_[token] - best_ - log_sum_; }
+
+  /// Returns the tokens with the highest logits, of equal ones the smaller token first.
+  std::vector<TokenLogprob> top(int count) const {
+    std::vector<Token> tokens;
+    for (Token token = 0; token < std::ssize(logits_); ++token) {
+      const bool full = std::ssize(tokens) == count;
+      if (full && !(logits_[token] > logits_[tokens.back()])) continue;
+      if (full) tokens.pop_back();
+      tokens.insert(std::upper_bound(tokens.begin(), tokens.end(), token,
+                                     [&](Token a, Token b) { return logits_[a] > logits_[b]; }),
+                    token);
+    }
+    std::vector<TokenLogprob> list;
+    for (const Token token : tokens) list.push_back({token, of(token)});
+    return list;
+  }
+
+ private:
+  std::span<const float> logits_;
+  double best_;
+  double log_sum_ = 0;
+};
 
 /// The distributions of one verification pass, read from its logits when the rule asks for them.
 class VerifiedRows final : public TargetRows {

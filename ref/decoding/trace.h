@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "ref/acceptance/distribution.h"
-#include "ref/acceptance/log_probabilities.h"
 #include "ref/acceptance/proposal.h"
 #include "ref/acceptance/rule.h"
 #include "ref/base/digest.h"
@@ -20,6 +19,14 @@ namespace draftproof {
 
 enum class Finish : std::uint8_t { unfinished, stop, length, cancelled };
 const char* name_of(Finish finish) noexcept;
+
+/// A token and its log-probability in a row of the target, before penalties and temperature.
+struct TokenLogprob {
+  Token token = 0;
+  double logprob = 0;
+
+  bool operator==(const TokenLogprob&) const = default;
+};
 
 struct Round {
   int position = 0;               // absolute position of the first draft token: that of the anchor, plus one

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
 #include "ref/drafts/marginal_tree.h"
 
-#include <cmath>
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <queue>
+#include <utility>
 #include <vector>
-
-#include "ref/acceptance/log_probabilities.h"
 
 namespace draftproof {
 namespace {
 
 /// A path below the anchor: that of its parent and one token more, the rank-th most probable at its depth.
 struct Path {
-  double logprob = 0;
-  double parents = 0;  // logprob of the parent's path
+  double probability = 0;
+  double parents = 0;  // probability of the parent's path
   int parent = -1;     // in the tree; -1: the anchor
   int depth = 0;
   int rank = 0;
@@ -23,31 +23,55 @@ struct Path {
 
 struct LessProbable {
   bool operator()(const Path& a, const Path& b) const {
-    if (a.logprob != b.logprob) return a.logprob < b.logprob;
+    if (a.probability != b.probability) return a.probability < b.probability;
     return a.order > b.order;
   }
 };
+
+struct Likely {
+  std::uint64_t weight;
+  Token token;
+};
+
+/// The `count` most probable tokens of a row; of equally probable ones the smaller token first.
+std::vector<Likely> most_probable(std::span<const float> logits, int count, Sampler& sampler) {
+  std::vector<Distribution> row;
+  row.push_back(sampler.blank());
+  sampler.read(logits, {.temperature = 1}, {}, row[0]);
+  const std::vector<Token> tokens = row[0].tokens();
+  const std::vector<std::uint64_t> weights = row[0].weights();
+  sampler.give_back(row);
+  std::vector<Likely> likely;
+  for (std::size_t i = 0; i < tokens.size(); ++i) likely.push_back({weights[i], tokens[i]});
+  const auto kept = likely.begin() + std::min<std::ptrdiff_t>(count, std::ssize(likely));
+  std::partial_sort(likely.begin(), kept, likely.end(), [](const Likely& a, const Likely& b) {
+    return a.weight != b.weight ? a.weight > b.weight : a.token < b.token;
+  });
+  likely.erase(kept, likely.end());
+  return likely;
+}
 
 }  // namespace
 
 void add_most_probable_paths(std::span<const float> marginals, int vocabulary, int nodes, ProposalBuilder& builder) {
   const auto width = static_cast<std::size_t>(vocabulary);
   const int depths = static_cast<int>(marginals.size() / width);
-  std::vector<std::vector<TokenLogprob>> best;  // by depth
+  Sampler sampler;
+  std::vector<std::vector<Likely>> best;  // by depth
   for (int depth = 0; depth < depths; ++depth) {
-    best.push_back(LogProbabilities(marginals.subspan(static_cast<std::size_t>(depth) * width, width)).top(nodes));
-    std::erase_if(best.back(), [](const TokenLogprob& one) { return !std::isfinite(one.logprob); });
+    best.push_back(most_probable(marginals.subspan(static_cast<std::size_t>(depth) * width, width), nodes, sampler));
   }
   std::priority_queue<Path, std::vector<Path>, LessProbable> found;
   int order = 0;
   const auto find = [&](double parents, int parent, int depth, int rank) {
     if (depth >= depths || rank >= std::ssize(best[static_cast<std::size_t>(depth)])) return;
-    const double own = best[static_cast<std::size_t>(depth)][static_cast<std::size_t>(rank)].logprob;
-    found.push({parents + own, parents, parent, depth, rank, order++});
+    const std::uint64_t weight = best[static_cast<std::size_t>(depth)][static_cast<std::size_t>(rank)].weight;
+    const double share = static_cast<double>(weight) / static_cast<double>(Distribution::total);
+    found.push({parents * share, parents, parent, depth, rank, order++});
   };
   std::vector<Path> tree;
   std::vector<std::vector<int>> children(1);  // of the anchor, then of every path in the tree
-  find(0, -1, 0, 0);
+  find(1, -1, 0, 0);
   while (static_cast<int>(tree.size()) < nodes && !found.empty()) {
     const Path path = found.top();
     found.pop();
@@ -56,7 +80,7 @@ void add_most_probable_paths(std::span<const float> marginals, int vocabulary, i
     children.emplace_back();
     tree.push_back(path);
     find(path.parents, path.parent, path.depth, path.rank + 1);
-    find(path.logprob, place, path.depth + 1, 0);
+    find(path.probability, place, path.depth + 1, 0);
   }
   const auto add_below = [&](const auto& self, int parent, int depth) -> void {
     for (const int child : children[static_cast<std::size_t>(parent + 1)]) {

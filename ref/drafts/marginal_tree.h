@@ -2,6 +2,7 @@
 // A tree of draft tokens from the marginals of a block: row d is the distribution of the token at depth d, whatever
 // stands before it. So the probability of a path is the product of its tokens' marginals, and the tree with the most
 // expected tokens is that of the most probable paths (DDTree).
+// Where rows depend on the path, see ref/drafts/draft_tree.h.
 #pragma once
 
 #include <span>
@@ -12,7 +13,8 @@ namespace draftproof {
 
 /// Adds the `nodes` most probable paths below the anchor, all of them deterministic. `marginals`: logits
 /// [depths][vocabulary]. A path comes before its extensions, and of equally probable ones the one found first: shorter,
-/// then with the smaller tokens. Tokens with a logit of -infinity are left out.
+/// then with the smaller tokens. Probabilities are the integers of a Distribution at temperature 1; tokens whose integer is
+/// 0 are left out.
 void add_most_probable_paths(std::span<const float> marginals, int vocabulary, int nodes, ProposalBuilder& builder);
 
 }  // namespace draftproof

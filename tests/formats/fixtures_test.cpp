@@ -58,7 +58,8 @@ TEST(Fixtures, EveryCheckpointIsReadableToTheLastTensor) {
   for (const auto& path : paths) {
     const Checkpoint checkpoint(path);
     EXPECT_FALSE(checkpoint.tensors().empty()) << path;
-    const Json config = checkpoint.config().find("text_config").value_or(checkpoint.config());
+    const Json whole = checkpoint.config();
+    const Json config = whole.find("text_config").value_or(whole.find("transformer_layer_config").value_or(whole));
     EXPECT_GT(config.at("hidden_size").integer(1, 1 << 20), 0) << path;
     for (const auto& [name, tensor] : checkpoint.tensors()) {
       const std::vector<float> values = checkpoint.floats(name, tensor.shape);

@@ -62,6 +62,38 @@ TEST(VerifySlow, PassesAtHighTemperatureWithBothRulesAndSeveralDrafts) {
   }
 }
 
+/// One draft token of each that looks things up has to be accepted, and one rejected: else the proof is vacuous.
+TEST(VerifySlow, ProvesEveryDraftThatServesATargetAndThreeChains) {
+  struct Row {
+    const char* target;
+    std::vector<std::string> flags;
+    std::vector<std::string> learned;  // the drafts with weights of their own
+  };
+  const std::vector<std::string> of_target = {"dflash:tale-dflash", "eagle3:tale-eagle3", "mtp:tale-mtp"};
+  for (const Row& row : {Row{"tale-target", {}, of_target},
+                         Row{"tale-target", {"--temperature", "0.7", "--rule", "rejection", "--sequences", "4"}, of_target},
+                         Row{"tale-hybrid", {"--sequences", "4"}, {"dflash:tale-hybrid-dflash", "mtp:tale-hybrid-mtp"}}}) {
+    std::vector<std::string> words = {"verify", fixture(std::string("models/") + row.target), "--draft", "all",
+                                      "--effort", "quick"};
+    words.insert(words.end(), row.flags.begin(), row.flags.end());
+    const json report = json_of(words);
+    EXPECT_EQ(report["verdict"], "PASS_EXACT") << report["reason"];
+    std::vector<std::string> drafts;
+    for (const json& draft : report["drafts"]) {
+      std::string name = draft["name"];
+      const std::string folder = fixture("models/");
+      for (auto at = name.find(folder); at != std::string::npos; at = name.find(folder)) name.erase(at, folder.size());
+      drafts.push_back(name);
+    }
+    for (const std::string& name : row.learned) EXPECT_THAT(drafts, testing::Contains(name));
+    for (const char* name : {"self", "ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-cache",
+                             "suffix", "tree-test", "suffix+ngram-mod"}) {
+      EXPECT_THAT(drafts, testing::Contains(name));
+    }
+    EXPECT_THAT(drafts, testing::Contains("suffix+ngram-mod+" + row.learned.front()));
+  }
+}
+
 TEST(Verify, UsesTheRequestedDraftLength) {
   std::vector<std::string> words{"verify", target, "--draft", dflash, "--draft-max", "2", "--kernels", "scalar",
                                  "--effort", "quick"};

@@ -81,7 +81,8 @@ class Batches {
   }
 
   Engine::Opened open(int sequence, const std::string& draft, RandomSource& random) const {
-    return engine_.open(request(sequence), {.draft_max = options_.draft_max.number}, draft, rule_by_name("matching"), random);
+    return engine_.open(request(sequence), {.draft_max = options_.draft_max.number}, draft, rule_by_name("matching"),
+                        random);
   }
 
   void expect_tokens(int sequence, const std::vector<Token>& output) {
