@@ -136,8 +136,8 @@ MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
     const ActivationFormat activation_format = options.kernels.activation_format(format);
     std::uint64_t& most = activations[static_cast<std::size_t>(activation_format)];
     most = std::max<std::uint64_t>(most, options.kernels.activation_bytes(activation_format, prefill_chunk, inputs));
-    // A draft of the target's features: these, the same again as the input of a pass, and what `fc` makes of them, which
-    // an EAGLE-3 draft has twice, too.
+    // A draft of the target's features: these, the same again as the input of a pass, and what `fc` makes of them,
+    // which an EAGLE-3 draft has twice, too.
     if (name.ends_with("fc.weight")) {
       need.scratch += sizeof(float) * size(prefill_chunk) * (2 * size(inputs) + 2 * size(config.hidden));
     }

@@ -148,8 +148,8 @@ struct TransformerPass {
   /// to [rows][hidden] = norm(from); they may be the same.
   void normalize(const std::vector<float>& weight, const float* from, float* to) const;
 
-  /// qkv [rows][layer.projected()] = normed [rows][qkv.inputs()] . qkv^T; to q and k are then added the biases, their heads normalized, and
-  /// turned; heads of v are normalized.
+  /// qkv [rows][layer.projected()] = normed [rows][qkv.inputs()] . qkv^T; to q and k are then added the biases, their
+  /// heads normalized, and turned; heads of v are normalized.
   void project(const AttentionLayer& layer, const AttentionWeights& weights) const;
 
   /// Sets kv and visible: every row sees what the cache of this layer, or of its donor, holds before it and itself, in
