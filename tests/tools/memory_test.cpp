@@ -91,7 +91,8 @@ void expect_the_formula_holds(const std::string& model, const std::string& draft
 TEST(MemoryFormulaSlow, BoundsTheShippedModelsClosely) {
   if (test::sanitized) GTEST_SKIP() << "the sanitizer keeps what was freed";
   for (const std::string& draft : {std::string("none"), "dflash:" + fixture("models/tale-dflash"),
-                                   "model:" + fixture("models/tale-small"), std::string("perfect")}) {
+                                   "mtp:" + fixture("models/tale-mtp"), "model:" + fixture("models/tale-small"),
+                                   std::string("perfect")}) {
     for (const KvFormat kv : {KvFormat::f32, KvFormat::q8}) {
       expect_the_formula_holds(target, draft, kv, 900, 930, false);
     }
