@@ -489,9 +489,9 @@ void put_experts_hybrid(const Keys& keys, ordered_json& config) {
 void put_heads(const Keys& keys, ordered_json& config) {
   const auto heads = keys.find_integer("nextn_predict_layers");
   if (!heads) return;
-  const std::int64_t layers = keys.size("block_count") - *heads;
-  if (*heads < 0 || layers < 1) keys.fail("nextn_predict_layers", "must be at least 0 and below block_count");
-  config["num_hidden_layers"] = layers;
+  const std::int64_t blocks = keys.size("block_count");
+  if (*heads < 0 || *heads >= blocks) keys.fail("nextn_predict_layers", "must be at least 0 and below block_count");
+  config["num_hidden_layers"] = blocks - *heads;
   config["num_nextn_predict_layers"] = *heads;
 }
 

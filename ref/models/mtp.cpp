@@ -70,10 +70,10 @@ std::vector<MtpNames> names_of_heads(const Checkpoint& files, const TransformerC
                           " that its config names; whoever wrote the file left them out");
 }
 
-/// What a head computes with `fc` before its block, for a pass of the most rows: the tokens' embeddings, features, both
-/// of them normalized, and rows of what it returns.
+/// Rows of the target's last layer, the features made of them, these one row later, and the same again in a pass; and
+/// what is projected, which is twice as wide.
 std::uint64_t scratch_bytes(const TransformerConfig& config) {
-  return sizeof(float) * std::uint64_t{prefill_chunk} * 4 * static_cast<std::uint64_t>(config.hidden);
+  return sizeof(float) * std::uint64_t{prefill_chunk} * 6 * static_cast<std::uint64_t>(config.hidden);
 }
 
 }  // namespace

@@ -92,6 +92,7 @@ TEST(MemoryFormulaSlow, BoundsTheShippedModelsClosely) {
   if (test::sanitized) GTEST_SKIP() << "the sanitizer keeps what was freed";
   for (const std::string& draft : {std::string("none"), "dflash:" + fixture("models/tale-dflash"),
                                    "eagle3:" + fixture("models/tale-eagle3"), "model:" + fixture("models/tale-small"),
+                                   "mtp:" + fixture("models/tale-mtp"),
                                    std::string("perfect")}) {
     for (const KvFormat kv : {KvFormat::f32, KvFormat::q8}) {
       expect_the_formula_holds(target, draft, kv, 900, 930, false);
