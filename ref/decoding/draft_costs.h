@@ -12,9 +12,9 @@
 
 namespace draftproof {
 
-/// Measures proposals of up to `draft_max` draft tokens of every stage, drawn as `sampling` says, and passes that verify
-/// them, after a short text: the least time of several. Takes about half a second; longer where a pass takes long.
-/// Call it inside with_workers.
+/// Measures proposals of up to `draft_max` draft tokens of every stage, drawn as `sampling` says, and the passes that
+/// verify them, after a short text: the least time of several. Takes about half a second; longer where a pass takes
+/// long. Call it inside with_workers.
 DraftCosts measure_draft_costs(Model& target, std::span<const std::shared_ptr<Drafter>> stages, int draft_max,
                                const Sampling& sampling);
 
