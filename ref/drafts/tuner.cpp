@@ -20,11 +20,13 @@ Tuner::Tuner(DraftCosts costs) : costs_(std::move(costs)) {
   for (const std::vector<double>& draft : costs_.draft) {
     REQUIRE(draft.size() >= 2 && draft.size() <= costs_.verify.size(), "every proposal can be verified");
     stages_.push_back({std::vector<Depth>(draft.size() - 1)});
+    without_draft_ = std::max(without_draft_, plain() + draft[0]);
   }
 }
 
 double Tuner::cost(int stage, int asked, int drafted) const {
   const std::vector<double>& draft = costs_.draft[static_cast<std::size_t>(stage)];
+  asked = std::min(asked, static_cast<int>(draft.size()) - 1);
   return costs_.verify[static_cast<std::size_t>(drafted)] + draft[static_cast<std::size_t>(asked)];
 }
 
@@ -32,7 +34,7 @@ double Tuner::cost(int stage, int asked, int drafted) const {
 Tuner::Choice Tuner::best(int stage, int limit, bool as_at_first) const {
   const std::vector<Depth>& depths = stages_[static_cast<std::size_t>(stage)].depths;
   Choice choice;
-  if (!as_at_first) choice.rate = 1 / plain();
+  if (!as_at_first) choice.rate = 1 / without_draft_;
   double estimate = first_estimate;
   double reached = 1;
   double expected = 1;
@@ -48,12 +50,15 @@ Tuner::Choice Tuner::best(int stage, int limit, bool as_at_first) const {
 }
 
 int Tuner::length(int stage, int limit) const {
-  if (gained_ < -patience * plain() - loss * plain_time_) return 0;
+  // No longer than can be lost.
+  const double allowed = patience * plain() + loss * plain_time_ + gained_;
+  while (limit > 0 && cost(stage, limit, limit) - plain() > allowed) --limit;
+  if (limit == 0) return 0;
   const Choice mine = best(stage, limit, false);
   for (int later = stage + 1; later < static_cast<int>(stages_.size()); ++later) {
     const Stage& other = stages_[static_cast<std::size_t>(later)];
     const double proposes = (1 + other.proposed) / (1 + other.asked);
-    const double rate = proposes * best(later, limit, false).rate + (1 - proposes) / plain();
+    const double rate = proposes * best(later, limit, false).rate + (1 - proposes) / without_draft_;
     if (rate > mine.rate) return 0;
   }
   if (mine.drafted > 0) return mine.drafted;
@@ -71,7 +76,7 @@ void Tuner::nothing_proposed(int stage) {
 void Tuner::learn(int stage, int asked, int drafted, int accepted) {
   REQUIRE(accepted <= drafted, "accepted draft tokens were proposed");
   const double output = (accepted + 1) * plain();
-  double paid = plain();
+  double paid = without_draft_;
   if (drafted > 0) {
     Stage& one = stages_[static_cast<std::size_t>(stage)];
     paid = cost(stage, asked, drafted);

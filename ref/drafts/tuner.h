@@ -22,7 +22,7 @@ namespace draftproof {
 /// Seconds, or any other unit. [n] is for n draft tokens, from 0 on.
 struct DraftCosts {
   std::vector<double> verify;              // a verification pass over the anchor and n draft tokens
-  std::vector<std::vector<double>> draft;  // [stage][n]: proposing n draft tokens, and observing what was accepted
+  std::vector<std::vector<double>> draft;  // [stage][n]: what a round takes more, with its proposal and observation
 
   bool operator==(const DraftCosts&) const = default;
 };
@@ -66,6 +66,7 @@ class Tuner {
   double plain() const noexcept { return costs_.verify[0]; }
 
   DraftCosts costs_;
+  double without_draft_ = 0;  // a round without a proposal: plain decoding, and what a draft needs of its pass
   std::vector<Stage> stages_;
   double plain_time_ = 0;  // of plain decoding for the output so far
   double gained_ = 0;      // plain_time_ minus what the rounds cost
