@@ -26,7 +26,6 @@ Tuner::Tuner(DraftCosts costs) : costs_(std::move(costs)) {
 
 double Tuner::cost(int stage, int asked, int drafted) const {
   const std::vector<double>& draft = costs_.draft[static_cast<std::size_t>(stage)];
-  asked = std::min(asked, static_cast<int>(draft.size()) - 1);
   return costs_.verify[static_cast<std::size_t>(drafted)] + draft[static_cast<std::size_t>(asked)];
 }
 
@@ -38,7 +37,8 @@ Tuner::Choice Tuner::best(int stage, int limit, bool as_at_first) const {
   double estimate = first_estimate;
   double reached = 1;
   double expected = 1;
-  for (int n = 1; n <= std::min(limit, static_cast<int>(depths.size())); ++n) {
+  limit = std::min(limit, static_cast<int>(depths.size()));
+  for (int n = 1; n <= limit; ++n) {
     const Depth& depth = depths[static_cast<std::size_t>(n) - 1];
     if (!as_at_first) estimate = (depth.accepted + weight * estimate) / (depth.tried + weight);
     reached *= estimate;
@@ -50,6 +50,7 @@ Tuner::Choice Tuner::best(int stage, int limit, bool as_at_first) const {
 }
 
 int Tuner::length(int stage, int limit) const {
+  limit = std::min(limit, static_cast<int>(stages_[static_cast<std::size_t>(stage)].depths.size()));
   // No longer than can be lost.
   const double allowed = patience * plain() + loss * plain_time_ + gained_;
   while (limit > 0 && cost(stage, limit, limit) - plain() > allowed) --limit;
