@@ -13,11 +13,16 @@ namespace {
 /// The checkpoints in the folder of the target, without it.
 std::vector<std::filesystem::path> neighbors(const std::filesystem::path& target) {
   const std::filesystem::path own = std::filesystem::weakly_canonical(target);
+  const std::filesystem::path given = target.lexically_normal();
+  // As the user wrote it, where that names the same folder: not for ".", and not for a link.
+  const std::filesystem::path named = given.has_filename() ? given.parent_path() : given.parent_path().parent_path();
+  const bool same = std::filesystem::weakly_canonical(named.empty() ? "." : named) == own.parent_path();
+  const std::filesystem::path folder = same ? named : own.parent_path();
   std::vector<std::filesystem::path> found;
   std::error_code unreadable;  // then there are none
   for (const auto& entry : std::filesystem::directory_iterator(own.parent_path(), unreadable)) {
     const bool is_checkpoint = entry.is_directory() || entry.path().extension() == ".gguf";
-    if (is_checkpoint && entry.path() != own) found.push_back(target.parent_path() / entry.path().filename());
+    if (is_checkpoint && entry.path() != own) found.push_back(folder / entry.path().filename());
   }
   std::ranges::sort(found);
   return found;

@@ -22,15 +22,15 @@ struct CorpusOptions {
   bool quiet = false;
 };
 
-using Texts = std::vector<std::vector<Token>>;
+using CorpusTexts = std::vector<std::vector<Token>>;
 
-Texts read_texts(const CorpusOptions& options) {
+CorpusTexts read_texts(const CorpusOptions& options) {
   const Checkpoint target(options.target);
   if (!Tokenizer::is_in(target)) {
     throw Error(options.target + " has no tokenizer (tokenizer.json or tokenizer.model); name a target that has one");
   }
   const Tokenizer tokenizer = Tokenizer::load(target);
-  Texts texts;
+  CorpusTexts texts;
   for (const std::string& file : options.files) {
     try {
       texts.push_back(tokenizer.encode(read_text_file(file), true, options.parse_special));
@@ -43,7 +43,7 @@ Texts read_texts(const CorpusOptions& options) {
 }
 
 /// For the draft `suffix`: the tokens of all texts, with a separator between two of them.
-void make_suffix_corpus(const Texts& texts, OutputFile& file) {
+void make_suffix_corpus(const CorpusTexts& texts, OutputFile& file) {
   std::vector<Token> tokens;
   for (const std::vector<Token>& text : texts) {
     if (&text != &texts.front()) tokens.push_back(SuffixTree::separator);
@@ -57,7 +57,7 @@ void make_suffix_corpus(const Texts& texts, OutputFile& file) {
 }
 
 /// For the draft `ngram-cache`: what followed every two tokens of a text.
-void make_lookup_file(const Texts& texts, OutputFile& file) {
+void make_lookup_file(const CorpusTexts& texts, OutputFile& file) {
   NgramCounts counts;
   for (const std::vector<Token>& text : texts) {
     for (std::size_t i = 2; i < text.size(); ++i) {
@@ -82,7 +82,7 @@ Exit corpus(const CorpusOptions& options) {
   std::vector<std::string> sources = options.files;
   sources.push_back(options.target);
   OutputFile file(options.out, sources);
-  const Texts texts = read_texts(options);
+  const CorpusTexts texts = read_texts(options);
   if (options.draft == "suffix") make_suffix_corpus(texts, file);
   else make_lookup_file(texts, file);
   file.finish();

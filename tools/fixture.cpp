@@ -194,6 +194,7 @@ Exit record(const RecordOptions& options) {
   const Checkpoint files(common.target);
   fixture.request = make_request(common, files, tokenizer_to_read(common, files).get());
   fixture.execution = execution_of(common);
+  fixture.execution.draft_max = fixed_draft_max(common);
   fixture.target = seen_from(file, common.target);
   fixture.draft = draft.name_with_paths([&](const Path& path) { return seen_from(file, path); });
   Progress progress(common.quiet);

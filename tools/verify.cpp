@@ -482,7 +482,8 @@ void add_verify(Command& app) {
   Command& command = app.subcommand("verify", "prove that speculative decoding equals plain autoregressive decoding");
   add_common_options(command, options->common);
   add_drafts_option(command, options->drafts,
-                    "; or all: every one that serves the target, with the checkpoints beside it, and three chains");
+                    "; or all, alone: every one that serves the target, with the checkpoints beside it, and chains of "
+                    "them");
   add_context_shift_option(command, options->common.context_shift);
   command.group("Output");
   command.option("--junit FILE", options->files.junit, "write the checks as JUnit XML to this file");
@@ -501,6 +502,7 @@ void add_verify(Command& app) {
     if (common.prompt.empty() && common.prompt_file.empty() && common.prompt_tokens.empty()) {
       common.prompt = all ? repeating_prompt : default_prompt;
     }
+    fixed_draft_max(common);  // refuses auto before anything is loaded
     if (all) options->drafts = all_drafts(common.target, layout_of(common.load_options));
     options->files.json = common.json_file;
     return verify(*options);

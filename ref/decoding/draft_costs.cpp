@@ -66,10 +66,10 @@ class Curve {
 }  // namespace
 
 DraftCosts measure_draft_costs(Model& target, std::span<const std::shared_ptr<Drafter>> stages, int draft_max,
-                               const Sampling& sampling) {
+                               int positions, const Sampling& sampling) {
   const int rows = 1 + draft_max;
   const int observed = text_length + most_repeats * observed_each_time;
-  const int capacity = std::min(target.context(), observed + rows);
+  const int capacity = std::min(positions, observed + rows);
   const int length = std::min(text_length, capacity - rows);
   std::vector<Token> text;
   for (int i = 0; i < capacity; ++i) text.push_back((i * 37 + 1) % target.vocabulary());

@@ -14,8 +14,8 @@ namespace draftproof {
 
 /// Measures proposals of up to `draft_max` draft tokens of every stage, drawn as `sampling` says, and the passes that
 /// verify them, after a short text: the least time of several. Takes about half a second; longer where a pass takes
-/// long. Call it inside with_workers.
+/// long. Texts have at most `positions` >= draft_max + 2. Call it inside with_workers.
 DraftCosts measure_draft_costs(Model& target, std::span<const std::shared_ptr<Drafter>> stages, int draft_max,
-                               const Sampling& sampling);
+                               int positions, const Sampling& sampling);
 
 }  // namespace draftproof

@@ -53,8 +53,12 @@ namespace {
 /// The draft tokens of a round that memory is counted for.
 int counted_draft_max(int draft_max) { return draft_max > 0 ? draft_max : 16; }
 
-/// The most draft tokens of a round that a tuner chooses from.
-int tuned_draft_max(const Model& target) { return std::clamp(target.context() - 2, 1, counted_draft_max(0)); }
+/// The most draft tokens of a round that a tuner chooses from; 0: the text is too short for one.
+int tuned_draft_max(const Request& request) { return std::clamp(request.positions() - 2, 0, counted_draft_max(0)); }
+
+bool is_tuned(const Execution& execution, const Request& request) {
+  return execution.draft_max == Execution::draft_max_auto && tuned_draft_max(request) > 0;
+}
 
 const Checkpoint* files_of(const DraftStage& stage, ModelFiles& files) {
   const TakesPath takes_path = stage.kind->takes_path;
@@ -134,6 +138,7 @@ Engine::LoadedDraft& Engine::load(const std::string& draft) {
     loaded.question.draft_is_of_its_kind = stage.kind->recognizes(files_of(stage, files_)->config());
   }
   if (draftproof::gate(loaded.question) == Gate::open) {
+    loaded.trees = spec.trees();
     loaded.need = draft_need(spec, files_, need_, load_options_);
     refuse(draft, loaded.need.total(0));
     std::vector<std::shared_ptr<Drafter>> stages;
@@ -152,14 +157,17 @@ Gate Engine::gate(const std::string& draft, bool logprobs) {
   return draftproof::gate(question);
 }
 
-const DraftCosts& Engine::costs(LoadedDraft& draft, const Execution& execution, const Sampling& sampling) {
+const DraftCosts& Engine::costs(LoadedDraft& draft, const Execution& execution, const Request& request) {
+  const int draft_max = tuned_draft_max(request);
+  const Sampling& sampling = request.sampling;
   const auto same = [&](const MeasuredCosts& measured) {
-    return measured.verification == execution.verification && measured.sampling == sampling;
+    return measured.verification == execution.verification && measured.sampling == sampling &&
+           static_cast<int>(measured.costs.verify.size()) == draft_max + 1;
   };
   if (const auto known = std::ranges::find_if(draft.costs, same); known != draft.costs.end()) return known->costs;
   DraftCosts costs;
   with_workers([&] {
-    costs = measure_draft_costs(target(execution), draft.tuned->stages(), tuned_draft_max(*target_), sampling);
+    costs = measure_draft_costs(target(execution), draft.tuned->stages(), draft_max, request.positions(), sampling);
   });
   return draft.costs.emplace_back(MeasuredCosts{execution.verification, sampling, std::move(costs)}).costs;
 }
@@ -183,14 +191,18 @@ Engine::Opened Engine::open(Request request, const Execution& asked, const std::
   Execution execution = asked;
   Opened opened;
   opened.cost = {need_.cache_fixed, need_.cache_per_position};
-  const bool tuned = execution.draft_max == Execution::draft_max_auto;
-  if (tuned) execution.draft_max = 0;
+  const bool tuned = is_tuned(execution, request);
+  if (execution.draft_max == Execution::draft_max_auto) execution.draft_max = 0;
   Drafter* shared = drafter(draft);
   if (shared != nullptr) {
     if (tuned) {
       LoadedDraft& loaded = load(draft);
+      if (loaded.trees) {
+        throw Error("draft '" + draft + "' proposes trees, and --draft-max auto chooses the lengths of chains; give " +
+                    "a number, or leave it out");
+      }
       shared = loaded.tuned.get();
-      opened.draft = loaded.tuned->open_tuned(request.positions(), costs(loaded, execution, request.sampling));
+      opened.draft = loaded.tuned->open_tuned(request.positions(), costs(loaded, execution, request));
     } else {
       opened.draft = shared->open(request.positions(), execution.draft_max);
     }
@@ -226,9 +238,7 @@ Trace Engine::decode(Request request, const Execution& execution, const std::str
   opened.sequence->watch(watch, cancelled);
   with_workers([&] { decode_alone(*opened.sequence, {}, prefixes); });
   Trace trace = std::move(*opened.sequence).trace();
-  if (speculative && execution.draft_max == Execution::draft_max_auto) {
-    trace.costs = costs(load(draft), execution, trace.request.sampling);
-  }
+  if (speculative && is_tuned(execution, trace.request)) trace.costs = costs(load(draft), execution, trace.request);
   sign(trace);
   return trace;
 }

@@ -110,10 +110,11 @@ class Engine {
     std::unique_ptr<ChainDrafter> tuned;  // the same stages, for drafts with a tuner
     std::deque<MeasuredCosts> costs;
     MemoryNeed need;
+    bool trees = false;
   };
   LoadedDraft& load(const std::string& draft);
   /// Measured when they are first asked for.
-  const DraftCosts& costs(LoadedDraft& draft, const Execution& execution, const Sampling& sampling);
+  const DraftCosts& costs(LoadedDraft& draft, const Execution& execution, const Request& request);
   /// The draft's weights; nullptr when the gate is closed.
   Drafter* drafter(const std::string& draft);
 

@@ -8,7 +8,7 @@ namespace draftproof {
 enum class Gate {
   open,
   no_draft,                   // no draft was requested
-  draft_of_another_kind,      // a kind that reads the target's features was requested, and its checkpoint is of no such
+  draft_of_another_kind,      // a kind that reads the target's features was requested, but the checkpoint is of another
   target_without_taps,        // the target does not expose the hidden states of its layers (taps)
   target_embeddings_missing,  // the target provides no embedding table and LM head
   logprobs_requested,         // log-probabilities are served by plain decoding, where the seed's gate is asked for

@@ -230,7 +230,12 @@ void Scheduler::finish_parts() {
     Sequence& sequence = *part.sequence;
     sequence.commit(part.observe, seconds, scratch_);
     const bool text_read = part.reading && !sequence.reading();
-    if (prefixes_ != nullptr && !sequence.error() && (text_read || sequence.finished())) sequence.publish(*prefixes_);
+    if (prefixes_ == nullptr || sequence.error() || !(text_read || sequence.finished())) continue;
+    try {
+      sequence.publish(*prefixes_);
+    } catch (...) {
+      sequence.fail(std::current_exception());
+    }
   }
 }
 

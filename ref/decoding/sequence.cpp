@@ -313,8 +313,10 @@ std::optional<ObserveJob> Sequence::absorb(const SegmentOutput& output, double s
   try {
     if (!output.error.empty()) throw Error(output.error);
     if (!is_round_) return ObserveJob{&with_.draft, tokens_, output.features};
-    const Stopwatch watch(trace_.statistics.validate_seconds);
-    judge(output, scratch);
+    {
+      const Stopwatch watch(trace_.statistics.validate_seconds);
+      judge(output, scratch);
+    }
     std::span<const float> features = output.features;
     const std::size_t width = with_.draft.taps().size() * static_cast<std::size_t>(with_.target.hidden());
     if (depths_.empty()) {
@@ -408,11 +410,16 @@ void Sequence::commit(const ObserveJob& observed, double seconds, SequenceScratc
     transaction_.reset();  // from here on recording cannot fail
     record();
     try {
+      digest_round();
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+    try {
       call_back(scratch);
     } catch (...) {
       error_ = std::current_exception();
-      return;
     }
+    if (error_) return;
   }
   finish_if_due();
 }
@@ -433,6 +440,10 @@ void Sequence::record() {
     if (again) statistics.redecoded += static_cast<int>(kept_rows_.size());
   }
   trace_.rounds.push_back(std::move(round_));
+}
+
+/// Adds the digests to the round that was recorded. A draft may compute something for its own.
+void Sequence::digest_round() {
   note_end();
   trace_.rounds.back().cache = trace_.final_cache;
   trace_.rounds.back().draft = trace_.final_draft;

@@ -131,6 +131,7 @@ class Sequence {
   void emit();
   void redecode(SequenceScratch& scratch);
   void record();
+  void digest_round();
   void call_back(SequenceScratch& scratch);
   void finish_if_due();
   void note_end();

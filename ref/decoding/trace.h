@@ -66,7 +66,7 @@ struct Statistics {
   double prompt_seconds = 0;    // target and draft, before the first round
   double target_seconds = 0;    // forward passes of the target
   double draft_seconds = 0;     // propose and observe
-  double observe_seconds = 0;   // of these, observe
+  double observe_seconds = 0;   // of these, observe; a chain's network observes when it is asked, as part of propose
   double validate_seconds = 0;  // distributions and acceptance rule
 
   double decode_seconds() const { return target_seconds + draft_seconds + validate_seconds; }  // without the prompt

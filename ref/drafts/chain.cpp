@@ -39,22 +39,39 @@ bool ChainDraft::room_for(std::span<const Token> committed) const noexcept {
   return network_ == nullptr || unread_tokens_.size() + committed.size() <= max_chunk || unread_tokens_.empty();
 }
 
-void ChainDraft::read() const {
-  if (!has_unread()) return;
-  network_->observe(unread_tokens_, unread_features_);
-  was_read();
+ObserveJob ChainDraft::unread() const {
+  const auto most = static_cast<std::size_t>(std::max(max_chunk, 1 + network_->draft_max()));
+  const std::size_t rows = std::min(unread_tokens_.size(), most);
+  const std::size_t width = unread_features_.size() / unread_tokens_.size();
+  return {network_, std::span(unread_tokens_).first(rows), std::span(unread_features_).first(rows * width)};
 }
 
-void ChainDraft::was_read() const {
-  unread_tokens_.clear();
-  unread_features_.clear();
+void ChainDraft::was_read(const ObserveJob& job) const {
+  const auto drop = [](auto& list, std::size_t count) {
+    list.erase(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(count));
+  };
+  const std::size_t rows = job.committed.size();
+  const std::size_t floats = job.features.size();
+  drop(unread_tokens_, rows);
+  drop(unread_features_, floats);
+}
+
+void ChainDraft::read() const {
+  while (has_unread()) {
+    const ObserveJob job = unread();
+    network_->observe(job.committed, job.features);
+    was_read(job);
+  }
 }
 
 /// Lets the stages that read the text only observe it, and keeps it for the other. There is room for it.
 void ChainDraft::keep(std::span<const Token> committed, std::span<const float> features) {
+  const auto reserve = [](auto& list, std::size_t more) {
+    if (list.capacity() - list.size() < more) list.reserve(std::max(2 * list.size(), list.size() + more));
+  };
   if (network_ != nullptr) {
-    unread_tokens_.reserve(unread_tokens_.size() + committed.size());
-    unread_features_.reserve(unread_features_.size() + features.size());
+    reserve(unread_tokens_, committed.size());
+    reserve(unread_features_, features.size());
   }
   std::size_t done = 0;
   try {
@@ -111,7 +128,9 @@ void ChainDraft::propose(Token anchor, int limit, ProposalBuilder& builder) {
 }
 
 void ChainDraft::forget() {
-  was_read();
+  unread_tokens_ = {};
+  unread_features_ = {};
+  proposed_.reset();
   for (const auto& stage : stages_) stage->forget();
 }
 
@@ -148,19 +167,21 @@ std::unique_ptr<Draft> ChainDrafter::open_tuned(int capacity, const DraftCosts& 
 template <class Job>
 void ChainDrafter::read(std::span<Job* const> jobs) {
   for (std::size_t i = 0; i < stages_.size(); ++i) {
-    std::vector<ObserveJob> told;
-    std::vector<Job*> of;  // the job that each of `told` is for
-    for (Job* const job : jobs) {
-      const auto& chain = static_cast<ChainDraft&>(*job->draft);
-      if (!chain.has_unread() || chain.stages_[i].get() != chain.network_) continue;
-      told.push_back(chain.unread());
-      of.push_back(job);
-    }
-    if (told.empty()) continue;
-    stages_[i]->observe(told);
-    for (std::size_t k = 0; k < told.size(); ++k) {
-      if (told[k].error) of[k]->error = told[k].error;
-      else static_cast<ChainDraft&>(*of[k]->draft).was_read();
+    for (;;) {
+      std::vector<ObserveJob> told;
+      std::vector<Job*> of;  // the job that each of `told` is for
+      for (Job* const job : jobs) {
+        const auto& chain = static_cast<ChainDraft&>(*job->draft);
+        if (job->error || !chain.has_unread() || chain.stages_[i].get() != chain.network_) continue;
+        told.push_back(chain.unread());
+        of.push_back(job);
+      }
+      if (told.empty()) break;
+      stages_[i]->observe(told);
+      for (std::size_t k = 0; k < told.size(); ++k) {
+        if (told[k].error) of[k]->error = told[k].error;
+        else static_cast<ChainDraft&>(*of[k]->draft).was_read(told[k]);
+      }
     }
   }
 }

@@ -36,12 +36,12 @@ class ChainDraft final : public Draft {
   /// The draft tokens that a stage is asked for; 0: it is not asked.
   int asked_of(std::size_t stage, int limit) const;
   void note(std::size_t stage, int asked, ProposalBuilder& builder);
-  /// What the stage with a cache has not observed yet.
-  ObserveJob unread() const { return {network_, unread_tokens_, unread_features_}; }
   bool has_unread() const noexcept { return !unread_tokens_.empty(); }
+  /// What the stage with a cache is to observe next: the first of what it has not, as much as one call takes.
+  ObserveJob unread() const;
+  void was_read(const ObserveJob& job) const;  // once it has
+  void read() const;                           // lets it observe everything
   bool room_for(std::span<const Token> committed) const noexcept;
-  void read() const;      // lets it observe that
-  void was_read() const;  // once it has
   void keep(std::span<const Token> committed, std::span<const float> features);
 
   std::vector<std::unique_ptr<Draft>> stages_;

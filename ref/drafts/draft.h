@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A draft proposes tokens for one sequence. It sees the committed text and features. It never learns which draft tokens
-// were rejected, and never sees the target's cache or verdicts.
+// A draft proposes tokens for one sequence. It sees the committed text and features, and so how much of its proposals
+// the text took; it never sees the target's cache, its probabilities or a random number that decides.
 //
 // Under `matching`, and wherever every draft token is deterministic, the output is the target's whatever the draft
 // does. Under `rejection`, the output has the target's distribution whatever q and the length of the proposal depend

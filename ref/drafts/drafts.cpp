@@ -52,7 +52,7 @@ std::unique_ptr<Drafter> load_dflash(const DraftStage& stage, const Checkpoint* 
 }
 
 constexpr DraftOption head_options[] = {
-    {"tree", 0, 0, 1024, "draft tokens of a tree of the most likely ones; 0: a chain is drawn"},
+    {"tree", 0, 0, 256, "draft tokens of a tree of the most likely ones; 0: a chain is drawn"},
 };
 
 std::unique_ptr<Drafter> load_eagle3(const DraftStage& stage, const Checkpoint* files, Model& target,

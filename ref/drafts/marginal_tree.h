@@ -12,9 +12,9 @@
 namespace draftproof {
 
 /// Adds the `nodes` most probable paths below the anchor, all of them deterministic. `marginals`: logits
-/// [depths][vocabulary]. A path comes before its extensions, and of equally probable ones the one found first: shorter,
-/// then with the smaller tokens. Probabilities are the integers of a Distribution at temperature 1; tokens whose
-/// integer is 0 are left out.
+/// [depths][vocabulary]. A path comes before its extensions; of equally probable tokens of a row the smaller one comes
+/// first, of equally probable paths the one found first. Probabilities are the integers of a Distribution at
+/// temperature 1; tokens whose integer is 0 are left out.
 void add_most_probable_paths(std::span<const float> marginals, int vocabulary, int nodes, ProposalBuilder& builder);
 
 }  // namespace draftproof

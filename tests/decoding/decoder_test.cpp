@@ -608,6 +608,38 @@ TEST(Decoder, ADraftModelThatFailsDuringProposeOrObserveLeavesTheStateConsistent
       });
 }
 
+/// A draft may compute something for its digest.
+TEST(Decoder, ADigestThatFailsIsAnErrorOfItsPassWhoseRoundIsReported) {
+  class Draft final : public draftproof::Draft {
+   public:
+    int calls_left = 4;
+    int draft_max() const override { return 0; }
+    void observe(std::span<const Token>, std::span<const float>) override {}
+    void propose(Token, int, ProposalBuilder&) override {}
+    void forget() override {}
+    Fingerprint digest() const override {
+      if (--const_cast<Draft*>(this)->calls_left == 0) throw Failure();
+      return {};
+    }
+  };
+  Bench bench;
+  Draft draft;
+  PhiloxSource random(seed);
+  const Asked request = asked({1, 2, 3}, 6);
+  Decoder decoder(bench.target(), draft, matching, random, request, request, Recording::digests);
+  std::vector<Token> received;
+  const RoundCallback watch{[&](const Trace& trace) {
+    received.push_back(trace.output.back());
+    return Next::go_on;
+  }};
+  EXPECT_THROW(decoder.run(watch), Failure);
+  EXPECT_EQ(received, decoder.trace().output);
+  EXPECT_LT(received.size(), 6U);
+  decoder.run(watch);
+  EXPECT_EQ(received, decoder.trace().output);
+  EXPECT_EQ(received.size(), 6U);
+}
+
 TEST(Decoder, ACallbackThatFailsHasReceivedEverythingThatIsRecorded) {
   expect_step_kept_everywhere(
       [](WatchedModel&, WatchedModel&, WatchedDraft&, std::function<void()>& at_emit, const auto& fail) {

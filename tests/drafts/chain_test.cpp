@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "ref/drafts/ngram_map_k.h"
@@ -23,6 +24,7 @@ class Network final : public Draft {
   std::span<const int> taps() const override { return taps_; }
   void observe(std::span<const Token> committed, std::span<const float>) override {
     if (fails) throw std::runtime_error("no memory");
+    EXPECT_LE(committed.size(), static_cast<std::size_t>(std::max(max_chunk, 1 + draft_max_)));
     ++observed;
     text.insert(text.end(), committed.begin(), committed.end());
   }
@@ -141,6 +143,44 @@ TEST(Chain, LetsTheStageWithACacheObserveOnceItIsAsked) {
   draft.digest();
   EXPECT_EQ(network->observed, 3);
   EXPECT_EQ(network->text.size(), 6U + Draft::max_chunk + 1U);
+}
+
+TEST(Chain, ObservesARoundThatIsLongerThanTheStageWithACacheProposes) {
+  Network* network = nullptr;
+  std::vector<std::unique_ptr<Draft>> stages;
+  stages.push_back(simple(3, 300));
+  stages.push_back(std::make_unique<Network>(2));
+  network = static_cast<Network*>(stages.back().get());
+  ChainDraft draft(std::move(stages));
+  const std::vector<Token> round(301, 4);
+  draft.observe(round, {});
+  draft.observe(round, {});
+  draft.digest();
+  EXPECT_EQ(network->text.size(), 602U);
+}
+
+/// A round that failed is no longer the last one when the text is read again.
+TEST(Chain, WithATunerLearnsNothingFromReadingTheTextAgain) {
+  const DraftCosts costs{.verify = {1, 1.1, 1.2}, .draft = {{0, 0.5, 0.5}}};
+  const auto drafts_after = [&](bool read_again) {
+    std::vector<std::unique_ptr<Draft>> stages;
+    stages.push_back(std::make_unique<Network>(2));
+    ChainDraft draft(std::move(stages), Tuner(costs));
+    std::vector<Token> text = {1};
+    int drafted = 0;
+    for (int round = 0; round < 40; ++round) {
+      if (read_again) {
+        proposed(draft, text, 2);
+        draft.forget();
+        if (text.size() > 1) read(draft, text);
+      }
+      drafted += proposed(draft, text, 2).empty() ? 0 : 1;
+      draft.observe(std::span(text).last(1), {});
+      text.push_back(3);
+    }
+    return drafted;
+  };
+  EXPECT_EQ(drafts_after(true), drafts_after(false));
 }
 
 TEST(Chain, ForgetsNothingWhenAStageFails) {

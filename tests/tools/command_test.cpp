@@ -74,7 +74,7 @@ TEST(VerifySlow, ProvesEveryDraftThatServesATargetAndThreeChains) {
   for (const Row& row :
        {Row{"tale-target", {}, of_target}, Row{"tale-target", sampled, of_target},
         Row{"tale-hybrid", {"--sequences", "4"}, {"dflash:tale-hybrid-dflash", "mtp:tale-hybrid-mtp"}}}) {
-    std::vector<std::string> words = {"verify", fixture(std::string("models/") + row.target), "--draft", "all",
+    std::vector<std::string> words = {"verify", fixture(std::string("models/") + row.target) + "/", "--draft", "all",
                                       "--effort", "quick"};
     words.insert(words.end(), row.flags.begin(), row.flags.end());
     const json report = json_of(words);
@@ -92,6 +92,34 @@ TEST(VerifySlow, ProvesEveryDraftThatServesATargetAndThreeChains) {
       EXPECT_THAT(drafts, testing::Contains(name));
     }
     EXPECT_THAT(drafts, testing::Contains("suffix+ngram-mod+" + row.learned.front()));
+  }
+}
+
+TEST(Command, RefusesATunerWhereRunsAreRepeatedAndWhereTreesAreProposed) {
+  const std::string tales = fixture("models/tale-target");
+  struct Row {
+    std::vector<std::string> words;
+    const char* said;
+  };
+  for (const Row& row :
+       {Row{{"verify", tales, "--draft", "suffix"}, "a proof has to be repeatable"},
+        Row{{"verify", tales, "--draft", "all"}, "a proof has to be repeatable"},
+        Row{{"fixture", "record", tales, "--prompt", "a", "--draft", "suffix", "--reason", "r", "--out", "/tmp/never.h5"},
+            "a proof has to be repeatable"},
+        Row{{"generate", tales, "--prompt", "Once", "--draft", "tree-test"}, "proposes trees"}}) {
+    std::vector<std::string> words = row.words;
+    words.insert(words.end(), {"--draft-max", "auto"});
+    const Outcome outcome = run_command(words);
+    EXPECT_EQ(outcome.status, 3) << outcome.err;
+    EXPECT_THAT(outcome.err, testing::HasSubstr(row.said));
+  }
+}
+
+TEST(Generate, WithATunerDecodesTextsTooShortForOne) {
+  for (const char* tokens : {"0", "1", "2", "3"}) {
+    const Outcome outcome = run_command({"generate", fixture("models/tale-target"), "--prompt-tokens", "5", "-n", tokens,
+                                         "--draft", "ngram-simple", "--draft-max", "auto"});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
   }
 }
 
@@ -137,6 +165,8 @@ TEST(GenerateSlow, GivesTheSameTokensWithAnyDraftLengthThreadsTableAndVerificati
     for (const std::vector<std::string>& change : std::vector<std::vector<std::string>>{
              {"--draft", dflash},
              {"--draft", dflash, "--verify", "serial"},
+             {"--draft", dflash, "--verify", "redecode"},
+             {"--draft", dflash, "--draft-max", "auto"},
              {"--draft", dflash, "--threads", "2"},
              {"--draft", dflash, "--kernels", "scalar"},
              {"--draft", dflash, "--draft-max", "1"},
