@@ -97,6 +97,8 @@ TEST(VerifySlow, ProvesEveryDraftThatServesATargetAndThreeChains) {
 
 TEST(Command, RefusesATunerWhereRunsAreRepeatedAndWhereTreesAreProposed) {
   const std::string tales = fixture("models/tale-target");
+  const Folder folder;
+  const std::string file = (folder.path() / "run.h5").string();
   struct Row {
     std::vector<std::string> words;
     const char* said;
@@ -104,7 +106,7 @@ TEST(Command, RefusesATunerWhereRunsAreRepeatedAndWhereTreesAreProposed) {
   for (const Row& row :
        {Row{{"verify", tales, "--draft", "suffix"}, "a proof has to be repeatable"},
         Row{{"verify", tales, "--draft", "all"}, "a proof has to be repeatable"},
-        Row{{"fixture", "record", tales, "--prompt", "a", "--draft", "suffix", "--reason", "r", "--out", "/tmp/never.h5"},
+        Row{{"fixture", "record", tales, file, "--prompt", "a", "--draft", "suffix", "--reason", "a test"},
             "a proof has to be repeatable"},
         Row{{"generate", tales, "--prompt", "Once", "--draft", "tree-test"}, "proposes trees"}}) {
     std::vector<std::string> words = row.words;
@@ -117,8 +119,8 @@ TEST(Command, RefusesATunerWhereRunsAreRepeatedAndWhereTreesAreProposed) {
 
 TEST(Generate, WithATunerDecodesTextsTooShortForOne) {
   for (const char* tokens : {"0", "1", "2", "3"}) {
-    const Outcome outcome = run_command({"generate", fixture("models/tale-target"), "--prompt-tokens", "5", "-n", tokens,
-                                         "--draft", "ngram-simple", "--draft-max", "auto"});
+    const Outcome outcome = run_command({"generate", fixture("models/tale-target"), "--prompt-tokens", "5", "-n",
+                                         tokens, "--draft", "ngram-simple", "--draft-max", "auto"});
     EXPECT_EQ(outcome.status, 0) << outcome.err;
   }
 }
