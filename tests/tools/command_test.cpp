@@ -70,7 +70,8 @@ TEST(VerifySlow, ProvesEveryDraftThatServesATargetAndThreeChains) {
     std::vector<std::string> learned;  // the drafts with weights of their own
   };
   const std::vector<std::string> of_target = {"dflash:tale-dflash", "eagle3:tale-eagle3", "mtp:tale-mtp"};
-  const std::vector<std::string> sampled = {"--temperature", "0.7", "--rule", "rejection", "--sequences", "4"};
+  const std::vector<std::string> sampled = {"--temperature", "1", "--rule", "rejection", "--seed", "1",
+                                            "--max-new-tokens", "160", "--sequences", "4"};
   for (const Row& row :
        {Row{"tale-target", {}, of_target}, Row{"tale-target", sampled, of_target},
         Row{"tale-hybrid", {"--sequences", "4"}, {"dflash:tale-hybrid-dflash", "mtp:tale-hybrid-mtp"}}}) {
