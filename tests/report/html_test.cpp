@@ -263,7 +263,7 @@ TEST(ReportHtml, HasEveryCellOfTheMatrix) {
   const auto cells = std::count_if(page.elements.begin(), page.elements.end(), [](const Element& element) {
     return element.name == "td" && !element.attribute("title").empty();
   });
-  EXPECT_EQ(report.matrix.rows.size(), 121U);
+  EXPECT_EQ(report.matrix.rows.size(), 122U);
   EXPECT_EQ(static_cast<std::size_t>(cells), report.matrix.rows.size() * report.matrix.checks.size());
 }
 
