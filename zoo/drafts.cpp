@@ -199,7 +199,7 @@ std::unique_ptr<Draft> variable_length(Model& m, int capacity, int draft_max) {
 }
 /// With costs at which a rejection or two turn the decision.
 std::unique_ptr<Draft> tuned_length(Model& m, int capacity, int draft_max) {
-  DraftCosts costs{.verify = {1}, .draft = {{0}}};
+  DraftCosts costs{.verify = {1}, .draft = {{0}}, .reading = {0}};
   for (int n = 1; n <= std::max(1, draft_max); ++n) {
     costs.verify.push_back(1 + 0.1 * n);
     costs.draft[0].push_back(0.3 * n);

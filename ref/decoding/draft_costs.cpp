@@ -17,7 +17,8 @@ constexpr int text_length = 64;
 constexpr double seconds_to_measure = 0.5;
 constexpr int least_repeats = 2;
 constexpr int most_repeats = 40;
-constexpr int observed_each_time = 2;  // tokens of a round of which one draft token is accepted
+constexpr int observed_each_time = DraftCosts::observed;
+constexpr int times_read = 2;  // the text again; the first leaves the CPU's caches as a decoding loop finds them
 
 /// The counts of draft tokens that are measured; what lies between is interpolated.
 std::vector<int> measured_counts(int draft_max) {
@@ -68,7 +69,7 @@ class Curve {
 DraftCosts measure_draft_costs(Model& target, std::span<const std::shared_ptr<Drafter>> stages, int draft_max,
                                int positions, const Sampling& sampling) {
   const int rows = 1 + draft_max;
-  const int observed = text_length + most_repeats * observed_each_time;
+  const int observed = (1 + times_read) * text_length + most_repeats * observed_each_time;
   const int capacity = std::min(positions, observed + rows);
   const int length = std::min(text_length, capacity - rows);
   std::vector<Token> text;
@@ -87,9 +88,9 @@ DraftCosts measure_draft_costs(Model& target, std::span<const std::shared_ptr<Dr
     int read = 0;
   };
   std::vector<Stage> measured;
+  const auto begin = std::span(text).first(static_cast<std::size_t>(length));
   for (const auto& drafter : stages) {
     auto draft = drafter->open(capacity, draft_max);
-    const auto begin = std::span(text).first(static_cast<std::size_t>(length));
     {
       const Transaction rolled_back = cache->begin(length);
       pass(begin, draft->taps(), length);
@@ -102,7 +103,7 @@ DraftCosts measure_draft_costs(Model& target, std::span<const std::shared_ptr<Dr
   }
   {
     Transaction reading = cache->begin(length);
-    pass(std::span(text).first(static_cast<std::size_t>(length)), {}, length);
+    pass(begin, {}, length);
     reading.commit(length);
   }
 
@@ -127,7 +128,7 @@ DraftCosts measure_draft_costs(Model& target, std::span<const std::shared_ptr<Dr
         }
         verify(n, stage.draft->taps());
       });
-      if (stage.read + observed_each_time + rows > capacity) continue;
+      if (stage.read + observed_each_time + rows > capacity - times_read * length) continue;
       double seconds = 0;
       {
         const Stopwatch observe(seconds);
@@ -140,8 +141,20 @@ DraftCosts measure_draft_costs(Model& target, std::span<const std::shared_ptr<Dr
     }
   }
 
-  DraftCosts costs{.verify = verifying.at_every_count(), .draft = {}};
-  for (const Stage& stage : measured) {
+  DraftCosts costs{.verify = verifying.at_every_count(), .draft = {}, .reading = {}};
+  for (Stage& stage : measured) {
+    double reading = stage.observing / observed_each_time;  // of a text too short to measure it
+    for (int time = 0; time < times_read && stage.read + length <= capacity; ++time) {
+      reading = 0;
+      {
+        const Stopwatch observe(reading);
+        stage.draft->observe(std::span(text).subspan(static_cast<std::size_t>(stage.read), begin.size()),
+                             stage.features);
+      }
+      reading /= length;
+      stage.read += length;
+    }
+    costs.reading.push_back(std::isfinite(reading) ? reading : 0);
     std::vector<double> draft = stage.rounds.at_every_count();
     const double observing = std::isfinite(stage.observing) ? stage.observing : 0;
     for (std::size_t n = 0; n < draft.size(); ++n) {

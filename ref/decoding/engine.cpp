@@ -73,6 +73,8 @@ MemoryNeed draft_need(const DraftSpec& spec, ModelFiles& files, const MemoryNeed
   MemoryNeed need;
   for (const DraftStage& stage : spec.stages) {
     need += stage.kind->need(stage, files_of(stage, files), target, load_options);
+    const bool in_chain = spec.stages.size() > 1;
+    if (in_chain && stage.kind->recognizes != nullptr) need.cache_fixed += ChainDraft::waiting_features_max;
   }
   return need;
 }
@@ -228,6 +230,7 @@ Trace Engine::decode(Request request, const Execution& execution, const std::str
   if (watch.rows) need += need_of_rows(target_->vocabulary());
   const bool speculative = gate(draft) == Gate::open;
   if (speculative) need += load(draft).need;
+  if (speculative && is_tuned(execution, request)) need.cache_fixed += ChainDraft::waiting_features_max;
   if (prefixes != nullptr) {  // copies of the caches: of both ends of the text that is read, and of its rows once
     need.cache_fixed *= 3;
     need.cache_per_position *= 2;

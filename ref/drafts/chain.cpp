@@ -35,8 +35,9 @@ Cache* ChainDraft::context() {
   return network_->context();
 }
 
-bool ChainDraft::room_for(std::span<const Token> committed) const noexcept {
-  return network_ == nullptr || unread_tokens_.size() + committed.size() <= max_chunk || unread_tokens_.empty();
+bool ChainDraft::room_for(std::span<const float> features) const noexcept {
+  const std::size_t bytes = (unread_features_.size() + features.size()) * sizeof(float);
+  return bytes <= waiting_features_max || unread_features_.empty();
 }
 
 ObserveJob ChainDraft::unread() const {
@@ -64,8 +65,15 @@ void ChainDraft::read() const {
   }
 }
 
-/// Lets the stages that read the text only observe it, and keeps it for the other. There is room for it.
+void ChainDraft::take_back(std::size_t committed) {
+  for (TextDraft* const text : text_) text->take_back(committed);
+  unread_tokens_ = {};
+  unread_features_ = {};
+}
+
+/// Lets the stages that read the text only observe it, and keeps it for the other.
 void ChainDraft::keep(std::span<const Token> committed, std::span<const float> features) {
+  REQUIRE(!in_prompt_ || committed.size() <= max_chunk, "a prompt is observed in chunks");
   const auto reserve = [](auto& list, std::size_t more) {
     if (list.capacity() - list.size() < more) list.reserve(std::max(2 * list.size(), list.size() + more));
   };
@@ -86,7 +94,7 @@ void ChainDraft::keep(std::span<const Token> committed, std::span<const float> f
   }
   if (!proposed_) return;
   if (tuner_) {
-    for (const int stage : proposed_->silent) tuner_->nothing_proposed(stage);
+    for (const auto& [stage, asked] : proposed_->silent) tuner_->nothing_proposed(stage, asked);
     const int accepted = std::min(static_cast<int>(committed.size()) - 1, proposed_->drafted);
     tuner_->learn(proposed_->stage, proposed_->asked, proposed_->drafted, accepted);
   }
@@ -94,8 +102,15 @@ void ChainDraft::keep(std::span<const Token> committed, std::span<const float> f
 }
 
 void ChainDraft::observe(std::span<const Token> committed, std::span<const float> features) {
-  if (!room_for(committed)) read();
+  if (!room_for(features)) read();
   keep(committed, features);
+  if (!in_prompt_) return;
+  try {
+    read();
+  } catch (...) {
+    take_back(committed.size());
+    throw;
+  }
 }
 
 int ChainDraft::asked_of(std::size_t stage, int limit) const {
@@ -106,7 +121,7 @@ int ChainDraft::asked_of(std::size_t stage, int limit) const {
 /// Notes what a stage has proposed.
 void ChainDraft::note(std::size_t stage, int asked, ProposalBuilder& builder) {
   if (builder.size() == 0) {
-    proposed_->silent.push_back(static_cast<int>(stage));
+    proposed_->silent.push_back({static_cast<int>(stage), asked});
     return;
   }
   builder.by_stage(static_cast<int>(stage));
@@ -115,8 +130,13 @@ void ChainDraft::note(std::size_t stage, int asked, ProposalBuilder& builder) {
   proposed_->drafted = builder.size();
 }
 
-void ChainDraft::propose(Token anchor, int limit, ProposalBuilder& builder) {
+void ChainDraft::begin_proposal() {
   proposed_.emplace();
+  in_prompt_ = false;
+}
+
+void ChainDraft::propose(Token anchor, int limit, ProposalBuilder& builder) {
+  begin_proposal();
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     const int asked = asked_of(i, limit);
     if (asked == 0) continue;
@@ -131,6 +151,7 @@ void ChainDraft::forget() {
   unread_tokens_ = {};
   unread_features_ = {};
   proposed_.reset();
+  in_prompt_ = true;
   for (const auto& stage : stages_) stage->forget();
 }
 
@@ -189,7 +210,7 @@ void ChainDrafter::read(std::span<Job* const> jobs) {
 void ChainDrafter::propose(std::span<ProposeJob> jobs) {
   std::vector<ProposeJob> asked;
   std::vector<ProposeJob*> of;  // the job that each of `asked` is for
-  for (ProposeJob& job : jobs) static_cast<ChainDraft&>(*job.draft).proposed_.emplace();
+  for (ProposeJob& job : jobs) static_cast<ChainDraft&>(*job.draft).begin_proposal();
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     std::vector<ProposeJob*> wanting;
     std::vector<ProposeJob*> to_read;
@@ -220,16 +241,23 @@ void ChainDrafter::propose(std::span<ProposeJob> jobs) {
 void ChainDrafter::observe(std::span<ObserveJob> jobs) {
   std::vector<ObserveJob*> full;
   for (ObserveJob& job : jobs) {
-    if (!static_cast<ChainDraft&>(*job.draft).room_for(job.committed)) full.push_back(&job);
+    if (!static_cast<ChainDraft&>(*job.draft).room_for(job.features)) full.push_back(&job);
   }
   read<ObserveJob>(full);
+  std::vector<ObserveJob*> of_prompts;
   for (ObserveJob& job : jobs) {
     if (job.error) continue;
+    auto& chain = static_cast<ChainDraft&>(*job.draft);
     try {
-      static_cast<ChainDraft&>(*job.draft).keep(job.committed, job.features);
+      chain.keep(job.committed, job.features);
+      if (chain.in_prompt_) of_prompts.push_back(&job);
     } catch (...) {
       job.error = std::current_exception();
     }
+  }
+  read<ObserveJob>(of_prompts);
+  for (ObserveJob* const job : of_prompts) {
+    if (job->error) static_cast<ChainDraft&>(*job->draft).take_back(job->committed.size());
   }
 }
 

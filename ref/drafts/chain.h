@@ -2,8 +2,9 @@
 // Several drafts for one text, asked in order: the first that proposes anything makes the proposal. All of them observe
 // all committed tokens. At most one keeps a cache or reads features; the others read the text only.
 //
-// The one with a cache observes what was committed when it is asked, in one pass for all rounds since, or earlier when
-// that becomes more than a pass: where another stage proposes or nothing is drafted, it costs little.
+// The one with a cache observes the prompt at once. What the rounds commit it observes when it is asked, in passes for
+// all rounds since, or earlier when the features that wait for it take more than `waiting_features_max`: where another
+// stage proposes or nothing is drafted, it costs little.
 #pragma once
 
 #include <memory>
@@ -17,6 +18,8 @@ namespace draftproof {
 
 class ChainDraft final : public Draft {
  public:
+  static constexpr std::size_t waiting_features_max = 16U << 20;  // bytes
+
   /// At most one of the stages does not read the text only; those that do are TextDrafts. `tuner`: chooses the length
   /// of every proposal; it has learned from the rounds of this text only, and forgets nothing of them.
   explicit ChainDraft(std::vector<std::unique_ptr<Draft>> stages, std::optional<Tuner> tuner = std::nullopt);
@@ -35,19 +38,22 @@ class ChainDraft final : public Draft {
   friend class ChainDrafter;
   /// The draft tokens that a stage is asked for; 0: it is not asked.
   int asked_of(std::size_t stage, int limit) const;
+  void begin_proposal();
   void note(std::size_t stage, int asked, ProposalBuilder& builder);
   bool has_unread() const noexcept { return !unread_tokens_.empty(); }
   /// What the stage with a cache is to observe next: the first of what it has not, as much as one call takes.
   ObserveJob unread() const;
   void was_read(const ObserveJob& job) const;  // once it has
   void read() const;                           // lets it observe everything
-  bool room_for(std::span<const Token> committed) const noexcept;
+  bool room_for(std::span<const float> features) const noexcept;
   void keep(std::span<const Token> committed, std::span<const float> features);
+  void take_back(std::size_t committed);  // what was kept last
 
   std::vector<std::unique_ptr<Draft>> stages_;
   std::vector<TextDraft*> text_;  // the stages that read the text only
   Draft* network_ = nullptr;      // the one that does not
   std::optional<Tuner> tuner_;
+  bool in_prompt_ = true;  // it was not asked yet
 
   // Mutable because it counts as observed wherever the draft is looked at.
   mutable std::vector<Token> unread_tokens_;
@@ -58,7 +64,11 @@ class ChainDraft final : public Draft {
     int stage = 0;
     int asked = 0;
     int drafted = 0;
-    std::vector<int> silent;  // stages that were asked before and proposed nothing
+    struct Silent {
+      int stage = 0;
+      int asked = 0;
+    };
+    std::vector<Silent> silent;  // stages that were asked before and proposed nothing
   };
   std::optional<Proposed> proposed_;
 };

@@ -17,6 +17,7 @@ constexpr double kept = 1 - 1.0 / 32;   // of what earlier rounds have shown, af
 
 Tuner::Tuner(DraftCosts costs) : costs_(std::move(costs)) {
   REQUIRE(costs_.verify.size() >= 2, "a round can have a draft token");
+  REQUIRE(costs_.reading.size() == costs_.draft.size(), "every stage has its costs");
   for (const std::vector<double>& draft : costs_.draft) {
     REQUIRE(draft.size() >= 2 && draft.size() <= costs_.verify.size(), "every proposal can be verified");
     stages_.push_back({std::vector<Depth>(draft.size() - 1)});
@@ -29,9 +30,15 @@ double Tuner::cost(int stage, int asked, int drafted) const {
   return costs_.verify[static_cast<std::size_t>(drafted)] + draft[static_cast<std::size_t>(asked)];
 }
 
+double Tuner::reading(int stage) const {
+  const int more = stages_[static_cast<std::size_t>(stage)].unread - DraftCosts::observed;
+  return std::max(0, more) * costs_.reading[static_cast<std::size_t>(stage)];
+}
+
 /// The best length of a proposal, or 0 when none pays. `as_at_first`: by the first estimates, and at least 1.
 Tuner::Choice Tuner::best(int stage, int limit, bool as_at_first) const {
   const std::vector<Depth>& depths = stages_[static_cast<std::size_t>(stage)].depths;
+  const double reading = costs_.reading[static_cast<std::size_t>(stage)];
   Choice choice;
   if (!as_at_first) choice.rate = 1 / without_draft_;
   double estimate = first_estimate;
@@ -43,7 +50,8 @@ Tuner::Choice Tuner::best(int stage, int limit, bool as_at_first) const {
     if (!as_at_first) estimate = (depth.accepted + weight * estimate) / (depth.tried + weight);
     reached *= estimate;
     expected += reached;
-    const double rate = expected / cost(stage, n, n);
+    const double observing = std::max(0.0, expected - DraftCosts::observed) * reading;
+    const double rate = expected / (cost(stage, n, n) + observing);
     if (rate > choice.rate) choice = {n, rate};
   }
   return choice;
@@ -52,7 +60,7 @@ Tuner::Choice Tuner::best(int stage, int limit, bool as_at_first) const {
 int Tuner::length(int stage, int limit) const {
   limit = std::min(limit, static_cast<int>(stages_[static_cast<std::size_t>(stage)].depths.size()));
   // No longer than can be lost.
-  const double allowed = patience * plain() + loss * plain_time_ + gained_;
+  const double allowed = patience * plain() + loss * plain_time_ + gained_ - silent_ - reading(stage);
   while (limit > 0 && cost(stage, limit, limit) - plain() > allowed) --limit;
   if (limit == 0) return 0;
   const Choice mine = best(stage, limit, false);
@@ -64,14 +72,16 @@ int Tuner::length(int stage, int limit) const {
   }
   if (mine.drafted > 0) return mine.drafted;
   const int probe = best(stage, limit, true).drafted;
-  const double lost = cost(stage, probe, probe) - plain();
+  const double lost = reading(stage) + cost(stage, probe, probe) - plain();
   return probed_ + lost <= probing * plain_time_ ? probe : 0;
 }
 
-void Tuner::nothing_proposed(int stage) {
-  Stage& asked = stages_[static_cast<std::size_t>(stage)];
-  asked.asked = kept * asked.asked + 1;
-  asked.proposed *= kept;
+void Tuner::nothing_proposed(int stage, int asked) {
+  Stage& one = stages_[static_cast<std::size_t>(stage)];
+  one.asked = kept * one.asked + 1;
+  one.proposed *= kept;
+  silent_ += reading(stage) + costs_.draft[static_cast<std::size_t>(stage)][static_cast<std::size_t>(asked)];
+  one.unread = 0;
 }
 
 void Tuner::learn(int stage, int asked, int drafted, int accepted) {
@@ -80,8 +90,9 @@ void Tuner::learn(int stage, int asked, int drafted, int accepted) {
   double paid = without_draft_;
   if (drafted > 0) {
     Stage& one = stages_[static_cast<std::size_t>(stage)];
-    paid = cost(stage, asked, drafted);
-    if (best(stage, asked, false).drafted == 0) probed_ += std::max(0.0, paid - output);
+    paid = reading(stage) + cost(stage, asked, drafted);
+    one.unread = 0;
+    if (best(stage, asked, false).drafted == 0) probed_ += paid - output;
     one.asked = kept * one.asked + 1;
     one.proposed = kept * one.proposed + 1;
     for (int depth = 0; depth < static_cast<int>(one.depths.size()); ++depth) {
@@ -90,8 +101,10 @@ void Tuner::learn(int stage, int asked, int drafted, int accepted) {
       known.accepted = kept * known.accepted + (depth < accepted ? 1 : 0);
     }
   }
+  for (Stage& one : stages_) one.unread += accepted + 1;
   plain_time_ += output;
-  gained_ += output - paid;
+  gained_ += output - paid - silent_;
+  silent_ = 0;
 }
 
 }  // namespace draftproof

@@ -5,12 +5,13 @@
 // It knows what passes and proposals cost, and learns how often a draft token at each depth is accepted when all before
 // it were. With a(d) the estimate at depth d, a proposal of n draft tokens is expected to give
 //   E(n) = 1 + a(0) + a(0) a(1) + ... + a(0) ... a(n - 1)
-// output tokens, at the cost of verify[n] + draft[n]. What happened lately counts most; what a depth has not shown yet
-// is taken from the depth before, and at first an estimate is high, so that every draft is tried.
+// output tokens, at the cost of verify[n] + draft[n], and of observing that output. What happened lately counts most;
+// what a depth has not shown yet is taken from the depth before, and at first an estimate is high, so that every draft
+// is tried.
 //
 // A draft that does not pay is tried again from time to time, for `probing` of the time that plain decoding would have
-// taken. All in all it loses at most `patience` tokens' time and `loss` of the time of plain decoding, as far as the
-// costs are right.
+// taken. It has then to observe what was decoded without it, which counts as a cost of that round. All in all the tuner
+// loses at most `patience` tokens' time and `loss` of the time of plain decoding, as far as the costs are right.
 //
 // The choice depends on the costs, and on what the rounds before drafted and accepted; on no clock.
 #pragma once
@@ -21,17 +22,20 @@ namespace draftproof {
 
 /// Seconds, or any other unit. [n] is for n draft tokens, from 0 on.
 struct DraftCosts {
+  static constexpr int observed = 2;  // committed tokens of a round that `draft` counts with
+
   std::vector<double> verify;              // a verification pass over the anchor and n draft tokens
   std::vector<std::vector<double>> draft;  // [stage][n]: what a round takes more, with its proposal and observation
+  std::vector<double> reading;             // [stage]: each committed token more that the stage has yet to observe
 
   bool operator==(const DraftCosts&) const = default;
 };
 
 class Tuner {
  public:
-  static constexpr double patience = 3;
-  static constexpr double probing = 0.0125;
-  static constexpr double loss = 0.02;
+  static constexpr double patience = 5;
+  static constexpr double probing = 0.0075;
+  static constexpr double loss = 0.01;
 
   /// Every stage has at least one draft token in `costs`.
   explicit Tuner(DraftCosts costs);
@@ -40,7 +44,7 @@ class Tuner {
   int length(int stage, int limit) const;
 
   /// Learns of a stage that was asked for `asked` draft tokens and proposed none.
-  void nothing_proposed(int stage);
+  void nothing_proposed(int stage, int asked);
   /// Learns of a round. The stage was asked for `asked` draft tokens and proposed `drafted`, of which `accepted` became
   /// output. Without a proposal all are 0.
   void learn(int stage, int asked, int drafted, int accepted);
@@ -56,16 +60,19 @@ class Tuner {
     std::vector<Depth> depths;
     double asked = 0;
     double proposed = 0;
+    int unread = 0;  // tokens committed since it was asked
   };
   struct Choice {
     int drafted = 0;
     double rate = 0;  // expected tokens per unit of cost
   };
   double cost(int stage, int asked, int drafted) const;
+  double reading(int stage) const;  // what it has to observe first
   Choice best(int stage, int limit, bool as_at_first) const;
   double plain() const noexcept { return costs_.verify[0]; }
 
   DraftCosts costs_;
+  double silent_ = 0;         // what stages that proposed nothing have cost in this round
   double without_draft_ = 0;  // a round without a proposal: plain decoding, and what a draft needs of its pass
   std::vector<Stage> stages_;
   double plain_time_ = 0;  // of plain decoding for the output so far

@@ -127,22 +127,42 @@ TEST(Chain, AfterAnyRoundsProposesWhatANewOneProposes) {
   }
 }
 
-TEST(Chain, LetsTheStageWithACacheObserveOnceItIsAsked) {
+TEST(Chain, LetsTheStageWithACacheObserveThePromptAtOnceAndLaterTokensWhenItIsAsked) {
   Network* network = nullptr;
   ChainDraft draft = chain(&network);
   draft.observe(std::vector<Token>{1, 2, 3, 1}, {});
+  EXPECT_EQ(network->observed, 1);
+  EXPECT_EQ(proposed(draft, {1, 2, 3, 1, 2}, 6), (std::vector<Token>{3, 1, 2, 3}));
   draft.observe(std::vector<Token>{2, 3}, {});
   EXPECT_EQ(proposed(draft, {1, 2, 3, 1, 2, 3, 1}, 6), (std::vector<Token>{2, 3, 1, 2, 3, 1}));
-  EXPECT_EQ(network->observed, 0);
-  EXPECT_EQ(proposed(draft, {1, 2, 3, 1, 2, 3, 9}, 6), (std::vector<Token>{7, 7}));
   EXPECT_EQ(network->observed, 1);
-  EXPECT_EQ(network->text, (std::vector<Token>{1, 2, 3, 1, 2, 3}));
-  draft.observe(std::vector<Token>(Draft::max_chunk, 5), {});
-  draft.observe(std::vector<Token>{6}, {});
-  EXPECT_EQ(network->observed, 2) << "it is told no more at once than a pass has";
+  draft.observe(std::vector<Token>{1, 2}, {});
+  EXPECT_EQ(proposed(draft, {1, 2, 3, 1, 2, 3, 1, 2, 9}, 6), (std::vector<Token>{7, 7}));
+  EXPECT_EQ(network->observed, 2);
+  EXPECT_EQ(network->text, (std::vector<Token>{1, 2, 3, 1, 2, 3, 1, 2}));
+  for (int round = 0; round < 10; ++round) draft.observe(std::vector<Token>(50, 5), {});
+  EXPECT_EQ(network->observed, 2);
   draft.digest();
-  EXPECT_EQ(network->observed, 3);
-  EXPECT_EQ(network->text.size(), 6U + Draft::max_chunk + 1U);
+  EXPECT_EQ(network->text.size(), 508U);
+  EXPECT_EQ(network->observed, 6) << "it is told no more at once than a pass has";
+  draft.forget();
+  draft.observe(std::vector<Token>{1, 2, 3, 1}, {});
+  EXPECT_EQ(network->text.size(), 4U);
+}
+
+TEST(Chain, KeepsFeaturesOfNoMoreThanItSays) {
+  Network* network = nullptr;
+  ChainDraft draft = chain(&network);
+  proposed(draft, {1}, 6);
+  const std::vector<float> features(ChainDraft::waiting_features_max / sizeof(float) / 4);  // of three tokens
+  for (int round = 1; round <= 4; ++round) {
+    draft.observe(std::vector<Token>{5, 5, 5}, features);
+    EXPECT_TRUE(network->text.empty());
+  }
+  draft.observe(std::vector<Token>{6}, std::vector<float>(1));
+  EXPECT_EQ(network->text.size(), 12U);
+  draft.digest();
+  EXPECT_EQ(network->text.size(), 13U);
 }
 
 TEST(Chain, ObservesARoundThatIsLongerThanTheStageWithACacheProposes) {
@@ -152,6 +172,7 @@ TEST(Chain, ObservesARoundThatIsLongerThanTheStageWithACacheProposes) {
   stages.push_back(std::make_unique<Network>(2));
   network = static_cast<Network*>(stages.back().get());
   ChainDraft draft(std::move(stages));
+  proposed(draft, {4}, 6);
   const std::vector<Token> round(301, 4);
   draft.observe(round, {});
   draft.observe(round, {});
@@ -159,9 +180,26 @@ TEST(Chain, ObservesARoundThatIsLongerThanTheStageWithACacheProposes) {
   EXPECT_EQ(network->text.size(), 602U);
 }
 
+TEST(Chain, ThatFailsInAPromptHasObservedNothingOfTheChunk) {
+  Network* network = nullptr;
+  ChainDraft draft = chain(&network);
+  const std::vector<Token> prompt = {1, 2, 3, 4};
+  draft.observe(prompt, {});
+  network->fails = true;
+  EXPECT_THROW(draft.observe(std::vector<Token>{5, 6}, {}), std::runtime_error);
+  network->fails = false;
+  ChainDraft fresh = chain();
+  fresh.observe(prompt, {});
+  EXPECT_EQ(draft.digest(), fresh.digest());
+  EXPECT_EQ(network->text, prompt);
+  draft.observe(std::vector<Token>{5, 6}, {});
+  fresh.observe(std::vector<Token>{5, 6}, {});
+  EXPECT_EQ(draft.digest(), fresh.digest());
+}
+
 /// A round that failed is no longer the last one when the text is read again.
 TEST(Chain, WithATunerLearnsNothingFromReadingTheTextAgain) {
-  const DraftCosts costs{.verify = {1, 1.1, 1.2}, .draft = {{0, 0.5, 0.5}}};
+  const DraftCosts costs{.verify = {1, 1.1, 1.2}, .draft = {{0, 0.5, 0.5}}, .reading = {0}};
   const auto drafts_after = [&](bool read_again) {
     std::vector<std::unique_ptr<Draft>> stages;
     stages.push_back(std::make_unique<Network>(2));
@@ -187,11 +225,10 @@ TEST(Chain, ForgetsNothingWhenAStageFails) {
   Network* network = nullptr;
   ChainDraft draft = chain(&network);
   draft.observe(std::vector<Token>{1, 2, 3, 4}, {});
-  draft.digest();
+  EXPECT_EQ(proposed(draft, {1, 2, 3, 4, 9}, 6), (std::vector<Token>{7, 7}));
   network->fails = true;
   draft.observe(std::vector<Token>{5, 6}, {});
   EXPECT_THROW(proposed(draft, {1, 2, 3, 4, 5, 6, 9}, 6), std::runtime_error);
-  EXPECT_THROW(draft.observe(std::vector<Token>(Draft::max_chunk, 5), {}), std::runtime_error);
   network->fails = false;
   EXPECT_EQ(proposed(draft, {1, 2, 3, 4, 5, 6, 9}, 6), (std::vector<Token>{7, 7}));
   EXPECT_EQ(network->text, (std::vector<Token>{1, 2, 3, 4, 5, 6}));
@@ -203,7 +240,7 @@ TEST(Chain, ForgetsNothingWhenAStageFails) {
 
 /// Proposals cost nothing, and the network's two draft tokens are accepted or not.
 TEST(Chain, WithATunerAsksForWhatPaysAndObservesTheRest) {
-  const DraftCosts costs{.verify = {1, 1.1, 1.2}, .draft = {{0, 0.5, 0.5}}};
+  const DraftCosts costs{.verify = {1, 1.1, 1.2}, .draft = {{0, 0.5, 0.5}}, .reading = {0}};
   for (const bool accepted : {true, false}) {
     std::vector<std::unique_ptr<Draft>> stages;
     stages.push_back(std::make_unique<Network>(2));
@@ -248,8 +285,14 @@ TEST(Chain, OfSeveralSequencesDraftsAndObservesEachAsAlone) {
     drafts.push_back(drafter.open(100, 0));
     told.push_back({drafts.back().get(), std::span(text).first(2), {}});
   }
+  opened.opened[1]->fails = true;
   drafter.observe(told);
-  EXPECT_TRUE(!told[0].error && !told[1].error && !told[2].error);
+  EXPECT_TRUE(!told[0].error && told[1].error && !told[2].error);
+  opened.opened[1]->fails = false;
+  told[1].error = nullptr;
+  drafter.observe(std::span(&told[1], 1));
+  EXPECT_FALSE(told[1].error);
+  for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(opened.opened[i]->text.size(), 2U);
 
   Sampler sampler;
   PhiloxSource random(1);
@@ -258,13 +301,8 @@ TEST(Chain, OfSeveralSequencesDraftsAndObservesEachAsAlone) {
   for (const auto& text : texts) builders.emplace_back(sampling, text, 0, 3, Purpose::target, random, sampler);
   std::vector<ProposeJob> jobs;
   for (std::size_t i = 0; i < texts.size(); ++i) jobs.push_back({drafts[i].get(), texts[i].back(), 3, &builders[i]});
-  opened.opened[1]->fails = true;
   drafter.propose(jobs);
-  EXPECT_TRUE(!jobs[0].error && jobs[1].error && !jobs[2].error);
-  opened.opened[1]->fails = false;
-  jobs[1].error = nullptr;
-  drafter.propose(std::span(&jobs[1], 1));
-  EXPECT_FALSE(jobs[1].error);
+  EXPECT_TRUE(!jobs[0].error && !jobs[1].error && !jobs[2].error);
   EXPECT_EQ(builders[0].proposal().tokens, (std::vector<Token>{2, 1, 2}));
   EXPECT_EQ(builders[1].proposal().tokens, (std::vector<Token>{7, 7}));
   EXPECT_EQ(builders[2].proposal().tokens, (std::vector<Token>{4, 4, 4}));

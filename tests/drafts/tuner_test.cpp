@@ -18,16 +18,17 @@ struct Shape {
   double row;          // a row of a verification pass; the first costs 1
   double proposing;    // a proposal
   double draft_token;  // each of its draft tokens
+  double reading;      // each token that it observes later than in the round after
 };
-constexpr Shape shapes[] = {{"a block of a network beside a large target", 0.02, 0.25, 0.005},
-                            {"a block of a network as slow as its target", 0.1, 1, 0.02},
-                            {"a small model", 0.03, 0, 0.2},
-                            {"the target in 4 bits", 0.05, 0, 0.45},
-                            {"n-grams", 0.03, 0.001, 0},
-                            {"n-grams, rows that cost", 0.15, 0.01, 0}};
+constexpr Shape shapes[] = {{"a block of a network beside a large target", 0.02, 0.25, 0.005, 0.003},
+                            {"a block of a network as slow as its target", 0.1, 1, 0.02, 0.1},
+                            {"a small model", 0.03, 0, 0.2, 0.02},
+                            {"the target in 4 bits", 0.05, 0, 0.45, 0.2},
+                            {"n-grams", 0.03, 0.001, 0, 0},
+                            {"n-grams, rows that cost", 0.15, 0.01, 0, 0}};
 
 DraftCosts costs_of(const Shape& shape) {
-  DraftCosts costs{.verify = {1}, .draft = {{0}}};
+  DraftCosts costs{.verify = {1}, .draft = {{0}}, .reading = {shape.reading}};
   for (int n = 1; n <= most; ++n) {
     costs.verify.push_back(1 + shape.row * n);
     costs.draft[0].push_back(shape.proposing + shape.draft_token * n);
@@ -60,12 +61,18 @@ struct Decoded {
 Decoded decode(const DraftCosts& costs, int tokens, const Accepts& accepts) {
   Tuner tuner(costs);
   Decoded decoded;
+  int unread = 0;
   for (int round = 0; decoded.output < tokens; ++round) {
     const int n = tuner.length(0, most);
     int accepted = 0;
     while (accepted < n && accepts(round, accepted)) ++accepted;
     tuner.learn(0, n, n, accepted);
     decoded.paid += costs.verify[static_cast<std::size_t>(n)] + costs.draft[0][static_cast<std::size_t>(n)];
+    if (n > 0) {
+      decoded.paid += std::max(0, unread - DraftCosts::observed) * costs.reading[0];
+      unread = 0;
+    }
+    unread += accepted + 1;
     decoded.output += accepted + 1;
     decoded.lengths.push_back(n);
   }
@@ -74,17 +81,20 @@ Decoded decode(const DraftCosts& costs, int tokens, const Accepts& accepts) {
 
 /// Output tokens per cost of the best fixed length, when every draft token is accepted with this probability.
 double best_fixed(const DraftCosts& costs, double probability) {
-  double best = 0;
-  double expected = 0;
+  double best = 1;
+  double expected = 1;
+  double observed = 0;  // tokens of a round beyond those that the draft's cost includes
   double reached = 1;
-  for (std::size_t n = 0; n < costs.verify.size(); ++n, reached *= probability) {
+  for (std::size_t n = 1; n < costs.verify.size(); ++n) {
+    reached *= probability;
     expected += reached;
-    best = std::max(best, expected / (costs.verify[n] + costs.draft[0][n]));
+    if (n >= DraftCosts::observed) observed += reached;
+    best = std::max(best, expected / (costs.verify[n] + costs.draft[0][n] + observed * costs.reading[0]));
   }
   return best;
 }
 
-TEST(Tuner, ComesWithinSevenPercentOfTheBestFixedLength) {
+TEST(Tuner, ComesWithinSixPercentOfTheBestFixedLength) {
   for (const Shape& shape : shapes) {
     const DraftCosts costs = costs_of(shape);
     for (const double probability : {0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97}) {
@@ -96,7 +106,7 @@ TEST(Tuner, ComesWithinSevenPercentOfTheBestFixedLength) {
         paid += decoded.paid;
         output += decoded.output;
       }
-      EXPECT_GE(output / paid, 0.93 * best_fixed(costs, probability)) << shape.name << ", " << probability;
+      EXPECT_GE(output / paid, 0.94 * best_fixed(costs, probability)) << shape.name << ", " << probability;
     }
   }
 }
@@ -159,6 +169,7 @@ TEST(Tuner, DependsOnNothingButCostsAndRounds) {
 TEST(Tuner, LeavesARoundToTheStageThatGivesMore) {
   DraftCosts costs = costs_of(shapes[4]);
   costs.draft.push_back(costs_of(shapes[0]).draft[0]);
+  costs.reading.push_back(0);
   Tuner tuner(costs);
   for (int round = 0; round < 20; ++round) {
     tuner.learn(0, 8, 8, 1);
@@ -166,7 +177,7 @@ TEST(Tuner, LeavesARoundToTheStageThatGivesMore) {
   }
   EXPECT_EQ(tuner.length(0, most), 0);
   EXPECT_GT(tuner.length(1, most), 4);
-  for (int round = 0; round < 100; ++round) tuner.nothing_proposed(1);
+  for (int round = 0; round < 100; ++round) tuner.nothing_proposed(1, 4);
   EXPECT_GT(tuner.length(0, most), 0);
 }
 

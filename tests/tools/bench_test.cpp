@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ref/formats/checkpoint.h"
+#include "tests/folder.h"
 #include "tests/tools/command.h"
 
 namespace draftproof::test::bench_test {
@@ -195,11 +196,32 @@ TEST(Bench, DraftersComparesDraftsAndTheTunerWithPlainDecodingAndWithTheSpeedToE
   EXPECT_GE(text["passes"].back()["rows"], 5);
 }
 
+/// Holds the sums over all texts to the texts.
+void expect_totals(const json& said) {
+  for (std::size_t way = 0; way < said["all"].size(); ++way) {
+    std::size_t rounds = 0;
+    for (const json& text : said["texts"]) rounds += text["drafts"][way]["statistics"]["rounds"].get<std::size_t>();
+    EXPECT_EQ(said["all"][way]["rounds"], rounds);
+    EXPECT_GT(said["all"][way]["speed_up"], 0);
+  }
+  EXPECT_EQ(said["all"].size(), said["texts"][0]["drafts"].size());
+}
+
+TEST(Bench, DraftersContinuesEveryPromptOfAFile) {
+  const Folder folder;
+  const std::string file = folder.path() / "prompts.txt";
+  put(file, "Once upon a time\nA fox lived\n");
+  const json said = measured({"drafters", target, "--draft", "suffix", "--prompts", file, "--max-new-tokens", "3"});
+  EXPECT_EQ(said["texts"].size(), 2U);
+  expect_totals(said);
+}
+
 TEST(BenchSlow, DraftersContinuesATextOfEveryKindWithoutAPrompt) {
   const json said = measured({"drafters", target, "--draft", "suffix", "--max-new-tokens", "24"});
   std::vector<std::string> texts;
   for (const json& text : said["texts"]) texts.push_back(text["text"]);
   EXPECT_THAT(texts, testing::ElementsAre("story", "edit", "code"));
+  expect_totals(said);
 }
 
 TEST(Bench, BatchComparesNumbersOfSequencesPlainAndWithADraft) {
@@ -271,6 +293,8 @@ TEST(Bench, RefusesBadOptionsWithOneMessage) {
            {{"bench", "kernels", "--ops", "convolution"}, "--ops"},
            {{"bench", "sampling", "--vocabulary", "0"}, "--vocabulary"},
            {{"bench", "drafters", target, "--prompt", "a"}, "--draft"},
+           {{"bench", "drafters", target, "--prompts", "/dev/null", "--draft", "suffix"}, "holds no prompt"},
+           {{"bench", "drafters", target, "--prompt", "a", "--draft", "suffix", "-n", "0"}, "--max-new-tokens"},
            {{"bench", "drafters", target, "--prompt", "a", "--draft", "dflash:" + target}, "draft_of_another_kind"}}) {
     const Outcome outcome = run_command(bad.words);
     EXPECT_EQ(outcome.status, 3) << testing::PrintToString(bad.words);

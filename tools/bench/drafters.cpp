@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Whole decoding with drafts and plain, for texts of several kinds. Beside the measured speed stands what it should be
-// by the costs of the parts: every round costs its verification pass, measured in the same repeats, and its draft.
+// Whole decoding with drafts and plain, for texts of several kinds, and all of them together. Beside the measured speed
+// stands what it should be by the costs of the parts: every round costs its verification pass, measured in the same
+// repeats, and its draft.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <map>
 
 #include "kernels/threads.h"
+#include "ref/base/incoming.h"
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
 #include "tools/bench/bench.h"
@@ -21,6 +23,7 @@ namespace {
 struct BenchDraftersOptions {
   CommonOptions common;
   std::vector<std::string> drafts;
+  std::string prompts_file;  // a prompt in each line; empty: the workloads
   std::vector<int> lengths;  // of --draft-max; empty: the drafts' own
   int repeats = 5;
 };
@@ -87,6 +90,63 @@ struct Comparison {
   static double per_round(const Way& way, double seconds) {
     return way.trace.rounds.empty() ? 0 : 1e3 * seconds / static_cast<double>(way.trace.rounds.size());
   }
+};
+
+/// One way over all texts.
+struct Total {
+  double seconds = 0;  // medians
+  double output = 0;   // tokens
+  double rounds = 0;
+
+  double speed() const { return output / seconds; }
+};
+
+/// The totals of all ways, in their order.
+class Totals {
+ public:
+  void add(const Comparison& all) {
+    ways_ = all.ways;
+    totals_.resize(ways_.size());
+    for (std::size_t i = 0; i < ways_.size(); ++i) {
+      totals_[i].seconds += all.timer.seconds(all.ways[i].index).median;
+      totals_[i].output += all.ways[i].output();
+      totals_[i].rounds += static_cast<double>(all.ways[i].trace.rounds.size());
+    }
+    ++texts_;
+  }
+
+  int texts() const noexcept { return texts_; }
+
+  std::string text() const {
+    std::string text = fmt::format("all {} texts\n{:<44}  {:>5}  {:>8}  {:>7}  {:>6}  {:>6}  {:>12}\n", texts_, "draft",
+                                   "max", "tokens/s", "speedup", "tokens", "rounds", "tokens/round");
+    for (std::size_t i = 0; i < ways_.size(); ++i) {
+      const Total& total = totals_[i];
+      text += fmt::format("{:<44}  {:>5}  {:>8.1f}  {:>7.3f}  {:>6}  {:>6}  {:>12.2f}\n", ways_[i].draft,
+                          ways_[i].length(), total.speed(), total.speed() / totals_.front().speed(), total.output,
+                          total.rounds, total.output / total.rounds);
+    }
+    return text + "\n";
+  }
+
+  nlohmann::ordered_json json() const {
+    nlohmann::ordered_json json;
+    for (std::size_t i = 0; i < ways_.size(); ++i) {
+      const Total& total = totals_[i];
+      json.push_back({{"draft", ways_[i].draft},
+                      {"draft_max", ways_[i].length()},
+                      {"tokens", total.output},
+                      {"rounds", total.rounds},
+                      {"tokens_per_second", total.speed()},
+                      {"speed_up", total.speed() / totals_.front().speed()}});
+    }
+    return json;
+  }
+
+ private:
+  std::vector<Way> ways_;
+  std::vector<Total> totals_;
+  int texts_ = 0;
 };
 
 std::string text_of(const Comparison& all) {
@@ -164,14 +224,26 @@ void measure(Comparison& all, InterleavedTimer& timer, Engine& engine, const Rul
   timer.run(bench);
 }
 
-/// The texts to continue: the prompt that is given, or one of each kind.
-std::vector<std::pair<std::string, Request>> texts_of(const CommonOptions& common, const Checkpoint& files) {
+/// The texts to continue: the prompts that are given, or one of each kind.
+std::vector<std::pair<std::string, Request>> texts_of(const BenchDraftersOptions& options, const Checkpoint& files) {
+  const CommonOptions& common = options.common;
   const auto tokenizer = tokenizer_to_read(common, files);
+  std::vector<std::pair<std::string, Request>> texts;
+  if (!options.prompts_file.empty()) {
+    Incoming bytes(options.prompts_file);
+    std::istream file(&bytes);
+    for (std::string line; std::getline(file, line);) {
+      CommonOptions one = common;
+      one.prompt = line;
+      texts.emplace_back(fmt::format("prompt {}", texts.size() + 1), make_request(one, files, tokenizer.get()));
+    }
+    if (texts.empty()) throw Error(options.prompts_file + ": holds no prompt; it has one in each line");
+    return texts;
+  }
   if (!common.prompt.empty() || !common.prompt_file.empty() || !common.prompt_tokens.empty() ||
       prompt_is_piped(common)) {
     return {{"prompt", make_request(common, files, tokenizer.get())}};
   }
-  std::vector<std::pair<std::string, Request>> texts;
   for (const Workload& workload : workloads) {
     CommonOptions one = common;
     one.prompt = workload.prompt;
@@ -182,15 +254,16 @@ std::vector<std::pair<std::string, Request>> texts_of(const CommonOptions& commo
 
 Exit bench_drafters(const BenchDraftersOptions& options) {
   const CommonOptions& common = options.common;
+  if (common.max_new_tokens < 1) throw Error("--max-new-tokens is 0; there is nothing to compare without a new token");
   set_threads(threads_of(common));
   const BenchOptions bench = {common.threads, options.repeats, common.json_file, common.quiet};
-  std::vector<std::string> sources{common.target, common.prompt_file};
+  std::vector<std::string> sources{common.target, common.prompt_file, options.prompts_file};
   for (const std::string& draft : options.drafts) {
     for (const std::string& path : parse_draft_spec(draft).paths()) sources.push_back(path);
   }
   const auto json_file = bench_json_file(bench, sources);
   ModelFiles files(common.target);
-  const auto texts = texts_of(common, files.target());
+  const auto texts = texts_of(options, files.target());
   const Rule& rule = rule_by_name(common.rule);
   const Kernels& kernels = kernels_by_name(common.load_options.kernels);
   Progress progress(common.quiet);
@@ -230,6 +303,7 @@ Exit bench_drafters(const BenchDraftersOptions& options) {
                                  {"threads", threads()},
                                  {"rule", common.rule},
                                  {"temperature", common.sampling.temperature}};
+  Totals totals;
   for (const auto& [name, request] : texts) {
     InterleavedTimer timer(roofline);
     Comparison all{name, request, timer, ways};
@@ -238,6 +312,11 @@ Exit bench_drafters(const BenchDraftersOptions& options) {
     json["repeats"] = timer.repeats();
     json["limits"] = timer.limits_json();
     json["texts"].push_back(json_of(all));
+    totals.add(all);
+  }
+  if (totals.texts() > 1) {
+    if (shows_text(bench)) std::cout << totals.text();
+    json["all"] = totals.json();
   }
   if (json_file) json_file->write(dumped(json));
   return Exit::pass;
@@ -252,6 +331,7 @@ void add_bench_drafters(Command& bench) {
       "drafters", "whole decoding, with drafts and plain; without a prompt, of a story, an edited text and code");
   add_common_options(command, options->common);
   add_drafts_option(command, options->drafts);
+  command.option("--prompts", options->prompts_file, "a file with a prompt in each line");
   command.option("--draft-lengths", options->lengths,
                  "compare these draft tokens per round, at most, with what the tuner chooses")
       .separator(',')
