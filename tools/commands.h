@@ -13,6 +13,7 @@ void add_inspect(Command& app);
 void add_signature(Command& app);
 void add_convert(Command& app);
 void add_synth(Command& app);
+void add_grow(Command& app);
 void add_corpus(Command& app);
 void add_bench(Command& app);
 void add_fixture(Command& app);

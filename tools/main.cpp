@@ -32,6 +32,7 @@ Exit run(int argc, char** argv) {
   add_signature(app);
   add_convert(app);
   add_synth(app);
+  add_grow(app);
   add_corpus(app);
   add_bench(app);
   add_fixture(app);

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+#include "ref/formats/safetensors_writer.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "ref/base/error.h"
+#include "ref/base/require.h"
+#include "ref/formats/whole_file.h"
+
+namespace draftproof {
+namespace {
+
+constexpr std::size_t rows_bytes_max = std::size_t{1} << 20;  // read at a time
+constexpr std::size_t alignment = 8;                          // of the tensors' bytes in the file
+
+const char* type_of(Format format) {
+  REQUIRE(format == Format::f32 || format == Format::f16 || format == Format::bf16, "safetensors have floats");
+  return format == Format::f32 ? "F32" : format == Format::f16 ? "F16" : "BF16";
+}
+
+std::string header(std::span<const SafeTensor> tensors) {
+  nlohmann::ordered_json json = {{"__metadata__", {{"format", "pt"}}}};  // transformers asks for it
+  std::uint64_t begin = 0;
+  for (const SafeTensor& tensor : tensors) {
+    REQUIRE(!json.contains(tensor.name), "a tensor is written once");
+    const WeightSource& rows = tensor.rows;
+    const std::uint64_t end = begin + rows.bytes_per_row() * static_cast<std::uint64_t>(rows.outputs);
+    std::vector<int> shape = {rows.outputs, rows.inputs};
+    if (rows.outputs == 1) shape.erase(shape.begin());
+    json[tensor.name] = {{"dtype", type_of(rows.format)}, {"shape", shape}, {"data_offsets", {begin, end}}};
+    begin = end;
+  }
+  std::string text = json.dump();
+  text.resize((text.size() + alignment - 1) / alignment * alignment, ' ');
+  return text;
+}
+
+}  // namespace
+
+void write_safetensors(const std::filesystem::path& file, std::span<const SafeTensor> tensors) {
+  replace_whole(file, [&](const std::filesystem::path& partial) {
+    std::ofstream out(partial, std::ios::binary | std::ios::trunc);
+    const auto write = [&](const char* bytes, std::size_t count) {
+      out.write(bytes, static_cast<std::streamsize>(count));
+      if (!out) throw Error(file.string() + ": cannot be written; check the folder and the space on the disk");
+    };
+    const std::string head = header(tensors);
+    std::uint64_t size = head.size();
+    for (std::size_t i = 0; i < sizeof size; ++i, size >>= 8) {  // little-endian
+      const char byte = static_cast<char>(size & 0xFF);
+      write(&byte, 1);
+    }
+    write(head.data(), head.size());
+    std::vector<char> rows;
+    for (const SafeTensor& tensor : tensors) {
+      const std::size_t row = tensor.rows.bytes_per_row();
+      const auto at_once = static_cast<int>(std::max<std::size_t>(1, rows_bytes_max / row));
+      for (int first = 0; first < tensor.rows.outputs; first += at_once) {
+        const int count = std::min(at_once, tensor.rows.outputs - first);
+        rows.resize(row * static_cast<std::size_t>(count));
+        tensor.rows.read(first, count, rows.data());
+        write(rows.data(), rows.size());
+      }
+    }
+    out.close();
+    if (!out) throw Error(file.string() + ": cannot be written; check the folder and the space on the disk");
+  });
+}
+
+}  // namespace draftproof

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+#include "tools/grown_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "kernels/kernels.h"
+#include "ref/base/error.h"
+#include "ref/decoding/engine.h"
+#include "ref/text/tokenizer.h"
+#include "tests/tools/command.h"
+
+namespace draftproof::test::grown_model_test {
+namespace {
+
+const std::string models = fixture("models/");
+
+// Every width grows, some of them not by a whole number, and each old KV head becomes two.
+constexpr SyntheticShape larger = {"larger", "qwen3", 9, 320, 500, 16, 8, 64, 3000, 512, 1e6F, 1e-6F};
+
+std::string write(const Folder& folder, const std::string& name, const SyntheticShape& shape) {
+  const GrownModel model = grown(Checkpoint(models + name), shape, 1);
+  const files::path to = folder.path() / name;
+  files::create_directory(to);
+  write_safetensors(to / "model.safetensors", model.tensors);
+  put(to / "config.json", model.config);
+  return to;
+}
+
+std::string why(const std::string& name, const SyntheticShape& shape) {
+  try {
+    grown(Checkpoint(models + name), shape, 1);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+TEST(GrownModel, SaysWhatTheSmallModelSaysAndItsDraftIsAcceptedAsOften) {
+  const Folder folder;
+  const std::string target = write(folder, "tale-target", larger);
+  const std::string draft = write(folder, "tale-dflash", larger);
+  const auto decoded = [&](const std::string& of, const std::string& with) {
+    ModelFiles model_files(of);
+    Engine engine(model_files, best_kernels());
+    EXPECT_EQ(engine.target().vocabulary(), of == target ? 3000 : 2048);
+    Request request;
+    request.prompt = Tokenizer::load(files::path(models + "tale-target/tokenizer.json"))
+                         .encode("Long ago, near the mill of Kestrel Bay, there lived a shepherd");
+    request.max_new_tokens = 80;
+    PhiloxSource random(1);
+    return engine.decode(request, {}, "dflash:" + with, matching, random);
+  };
+  const Trace small = decoded(models + "tale-target", models + "tale-dflash");
+  const Trace large = decoded(target, draft);
+  EXPECT_EQ(large.output, small.output);
+  ASSERT_EQ(large.rounds.size(), small.rounds.size());
+  for (std::size_t i = 0; i < small.rounds.size(); ++i) {
+    EXPECT_EQ(large.rounds[i].proposal.tokens, small.rounds[i].proposal.tokens) << i;
+  }
+  EXPECT_GT(small.tokens_per_round(), 3);
+}
+
+TEST(GrownModel, HasBytesThatDependOnTheSeedOnly) {
+  const Folder folder;
+  const std::string one = text_of(write(folder, "tale-small", larger) + "/model.safetensors");
+  const Folder other;
+  EXPECT_EQ(text_of(write(other, "tale-small", larger) + "/model.safetensors"), one);
+}
+
+TEST(GrownModel, IsRefusedWhereItDoesNotFitOrIsOfAnotherKind) {
+  const auto with = [](const auto& change) {
+    SyntheticShape shape = larger;
+    change(shape);
+    return shape;
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(why("tale-target", with([](auto& s) { s.hidden = 192; })), HasSubstr("193 coordinates"));
+  EXPECT_THAT(why("tale-target", with([](auto& s) { s.layers = 5; })), HasSubstr("6 layers do not fit into 5"));
+  EXPECT_THAT(why("tale-target", with([](auto& s) { s.vocabulary = 2000; })), HasSubstr("2048 tokens"));
+  EXPECT_THAT(why("tale-target", with([](auto& s) { s.head_dim = 48; })), HasSubstr("head_dim"));
+  EXPECT_THAT(why("tale-target", with([](auto& s) { s.kv_heads = 2; })), HasSubstr("queries of one key"));
+  EXPECT_THAT(why("tale-target", with([](auto& s) { s.architecture = "llama"; })), HasSubstr("dense Qwen3"));
+  EXPECT_THAT(why("tale-hybrid", larger), HasSubstr("only a Qwen3"));
+  EXPECT_THAT(why("tale-eagle3", larger), HasSubstr("only a Qwen3"));
+}
+
+TEST(Grow, KeepsNothingOfAFolderThatItCannotCreate) {
+  const Folder folder;
+  const std::string to = folder.path() / "grown";
+  const Outcome outcome = run_command({"grow", models + "tale-small", "--shape", "qwen3-0.6b", to + "/none/x"});
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_THAT(outcome.err, testing::HasSubstr("cannot be created"));
+  const Outcome exists = run_command({"grow", models + "tale-small", "--shape", "qwen3-0.6b", folder.path()});
+  EXPECT_EQ(exists.status, 3);
+  EXPECT_THAT(exists.err, testing::HasSubstr("does not exist"));
+  EXPECT_TRUE(files::is_empty(folder.path()));
+}
+
+}  // namespace
+}  // namespace draftproof::test::grown_model_test
