@@ -107,14 +107,14 @@ struct Layers {
     }
   }
 
-  /// The kinds of caches and the number of layers with each. `shared_with`: what those without one read.
-  ordered_json kinds(int depth, const char* shared_with) const {
+  /// The kinds of caches and the number of layers with each. `lent`: what layers without one read.
+  ordered_json kinds(int depth, const char* lent) const {
     ordered_json kinds = ordered_json::object();
     const int full = depth - sliding - recurrent - shared_full;
     if (full > 0) kinds["keys and values"] = full;
     if (sliding > shared_sliding) kinds["keys and values of a window"] = sliding - shared_sliding;
     if (recurrent > 0) kinds["recurrent state"] = recurrent;
-    if (shared_full + shared_sliding > 0) kinds[shared_with] = shared_full + shared_sliding;
+    if (shared_full + shared_sliding > 0) kinds[lent] = shared_full + shared_sliding;
     return kinds;
   }
 };
@@ -216,6 +216,7 @@ ordered_json checkpoint_json(const Checkpoint& files) {
     parameters += count;
   }
   const std::string why_not = tokenizer_why_not(files);
+  const char* const lender = is_gemma4_assistant(config) ? "those of the target" : "those of another layer";
   return {
       {"path", files.path().string()},
       {"kind", kind_of(config)},
@@ -223,7 +224,7 @@ ordered_json checkpoint_json(const Checkpoint& files) {
       {"layers", t.depth()},
       {"sliding_layers", layers.sliding},
       {"recurrent_layers", layers.recurrent},
-      {"caches", layers.kinds(t.depth(), is_gemma4_assistant(config) ? "those of the target" : "those of another layer")},
+      {"caches", layers.kinds(t.depth(), lender)},
       {"features", features_of(t)},
       {"mtp_heads", mtp_heads_of(files, t)},
       {"hidden", t.hidden},

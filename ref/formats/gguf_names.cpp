@@ -122,12 +122,14 @@ constexpr GgufName gemma4_whole[] = {{"token_embd", "model.embed_tokens"},
                                      {"per_layer_model_proj", "model.per_layer_model_projection"},
                                      {"per_layer_proj_norm", "model.per_layer_projection_norm"}};
 
-constexpr GgufName gemma4_assistant_whole[] = {{"token_embd", "model.embed_tokens"},
-                                               {"output_norm", "model.norm"},
-                                               {"nextn.pre_projection", "pre_projection"},
-                                               {"nextn.post_projection", "post_projection"},
-                                               {"masked_embd_centroids", "masked_embedding.centroids"},
-                                               {"masked_embd_ordering", "masked_embedding.token_ordering", false, true}};
+constexpr GgufName gemma4_assistant_whole[] = {
+    {"token_embd", "model.embed_tokens"},
+    {"output_norm", "model.norm"},
+    {"nextn.pre_projection", "pre_projection"},
+    {"nextn.post_projection", "post_projection"},
+    {"masked_embd_centroids", "masked_embedding.centroids"},
+    {"masked_embd_ordering", "masked_embedding.token_ordering", false, true},
+};
 
 /// Names of DFlash drafts in llama.cpp (the first of several names), ik_llama.cpp and others.
 constexpr GgufName dflash_whole[] = {

@@ -155,10 +155,10 @@ MemoryNeed need_of_part(const Checkpoint& files, const LoadOptions& options, con
     need.cache_per_position += FeatureCache::bytes_per_position(config.hidden);
     need.scratch += sizeof(float) * size(prefill_chunk) * size(config.hidden);
   }
-  if (is_gemma4_assistant(files.config())) {  // the same, twice in a pass, and the rows of the target's last layer
+  if (is_gemma4_assistant(files.config())) {  // the same, and rows of the target's last layer and their features, twice
     const int width = read_backbone_width(files.config());
     need.cache_per_position += FeatureCache::bytes_per_position(width);
-    need.scratch += sizeof(float) * size(prefill_chunk) * 6 * size(width);
+    need.scratch += sizeof(float) * size(prefill_chunk) * 4 * size(width);
   }
   add_layers(config, need);
   need.scratch += size(prefill_chunk) * TransformerScratch::bytes_per_row(config);
