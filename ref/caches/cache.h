@@ -153,7 +153,7 @@ class Cache {
     REQUIRE(kind != nullptr, "the layer's cache is of another kind");
     return *kind;
   }
-  /// The same for a reader of what is settled. Only when settled.
+  /// The same for a reader, who sees no pending rows. Only when settled.
   template <class Kind>
   const Kind& layer(int index) const {
     REQUIRE(open_until_ < 0, "pending rows are read by the model only that writes them");

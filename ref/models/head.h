@@ -37,7 +37,7 @@ class Head {
   /// Segment.
   struct Rows {
     Cache* cache = nullptr;
-    const Cache* target = nullptr;  // the the target's of the text, settled; only results need it
+    const Cache* target = nullptr;  // the target's of the text, settled; needed for results only
     std::span<const Token> tokens;
     std::span<const int> depths = {};  // of a tree
     std::span<const float> features;   // [rows][width]: of the position before each row

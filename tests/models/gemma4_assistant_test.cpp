@@ -380,7 +380,9 @@ TEST_P(AssistantFixture, ARowBeforeWhichNothingIsCommittedIsComputedFromItsToken
   EXPECT_FALSE(same_bits(logits[0], logits[1]));
 }
 
-TEST_P(AssistantFixture, ATargetsCacheOfAnotherTextIsAMistakeOfOurs) {
+using AssistantDeathTest = AssistantFixture;
+
+TEST_P(AssistantDeathTest, ATargetsCacheOfAnotherTextIsAMistakeOfOurs) {
   Pair pair(folder(), best_kernels());
   const std::vector<Token> tokens = {1, 2, 3};
   const Text longer(pair, tokens, {3}), shorter(pair, std::span(tokens).first(2), {3});
@@ -411,6 +413,8 @@ TEST_P(AssistantFixture, EveryFormatOfKeysAndValuesCanBeRead) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, AssistantFixture, testing::Values("gemma4-assistant", "gemma4-assistant-ordered"),
+                         printable_name);
+INSTANTIATE_TEST_SUITE_P(All, AssistantDeathTest, testing::Values("gemma4-assistant", "gemma4-assistant-ordered"),
                          printable_name);
 
 /// What is thrown when an assistant is read for a target from a copy in which `from` in its config says `to`.
