@@ -30,7 +30,10 @@ void read_from_target(const Json& json, int number, const TransformerConfig& tar
     return of_target.donor == AttentionLayer::own && slides(of_target) == slides(layer);
   };
   while (donor >= 0 && !lends(target.attention(donor))) --donor;
-  if (donor < 0) fail("layer_types", std::string(kind_of(layer)) + " attention, of which the target has no layer");
+  if (donor < 0) {
+    fail("layer_types",
+         std::string(kind_of(layer)) + " attention, and the target has no such layer with keys of its own");
+  }
   const AttentionLayer& of_target = target.attention(donor);
   const std::string whose = ", but the keys that it reads, of the target's layer " + std::to_string(donor) + ", ";
   const AttentionShape& own = layer.shape;

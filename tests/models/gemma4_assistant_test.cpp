@@ -256,7 +256,8 @@ TEST_P(AssistantFixture, EveryMistakeExceedsTheBoundManyTimes) {
   double smallest = std::numeric_limits<double>::infinity();
   const auto expect_caught = [&](Slip slip, Mistake mistake) {
     const double found = ratio(slip, mistake);
-    EXPECT_GT(found, mistake == Mistake::exact_gelu ? 10 : 100) << "slip " << static_cast<int>(slip) << ", mistake " << static_cast<int>(mistake);
+    EXPECT_GT(found, mistake == Mistake::exact_gelu ? 10 : 100)
+        << "slip " << static_cast<int>(slip) << ", mistake " << static_cast<int>(mistake);
     smallest = std::min(smallest, found);
   };
   for (const Slip slip : {Slip::hidden_first, Slip::unscaled_embedding, Slip::tap_without_norm,
@@ -486,8 +487,8 @@ TEST(Gemma4Assistant, ATargetWithoutALayerOfTheKindIsRefused) {
     read_gemma4_assistant(assistant, target);
     ADD_FAILURE() << "a sliding layer reads keys of everything";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("layer_types: gives layer 0 sliding attention, of which the target has no "
-                                        "layer"));
+    EXPECT_THAT(error.what(), HasSubstr("layer_types: gives layer 0 sliding attention, and the target has no such "
+                                        "layer with keys of its own"));
   }
 }
 
