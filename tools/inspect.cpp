@@ -12,6 +12,7 @@
 #include "ref/formats/checkpoint.h"
 #include "ref/models/dflash.h"
 #include "ref/models/eagle3.h"
+#include "ref/models/gemma4_assistant.h"
 #include "ref/models/memory.h"
 #include "ref/models/models.h"
 #include "ref/models/mtp.h"
@@ -106,14 +107,14 @@ struct Layers {
     }
   }
 
-  /// The kinds of caches and the number of layers with each.
-  ordered_json kinds(int depth) const {
+  /// The kinds of caches and the number of layers with each. `lent`: what layers without one read.
+  ordered_json kinds(int depth, const char* lent) const {
     ordered_json kinds = ordered_json::object();
     const int full = depth - sliding - recurrent - shared_full;
     if (full > 0) kinds["keys and values"] = full;
     if (sliding > shared_sliding) kinds["keys and values of a window"] = sliding - shared_sliding;
     if (recurrent > 0) kinds["recurrent state"] = recurrent;
-    if (shared_full + shared_sliding > 0) kinds["those of another layer"] = shared_full + shared_sliding;
+    if (shared_full + shared_sliding > 0) kinds[lent] = shared_full + shared_sliding;
     return kinds;
   }
 };
@@ -152,12 +153,14 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
 
 /// A draft that reads the target's features, or a target.
 const char* kind_of(const Json& config) {
-  return is_dflash(config) ? "DFlash draft" : is_eagle3(config) ? "EAGLE-3 draft" : "target";
+  if (is_dflash(config)) return "DFlash draft";
+  if (is_eagle3(config)) return "EAGLE-3 draft";
+  return is_gemma4_assistant(config) ? "assistant of Gemma 4" : "target";
 }
 
 std::string architecture_name(const Json& config) {
   if (is_dflash(config)) return "DFlashDraftModel";
-  if (!is_eagle3(config)) return architecture_of(config).architecture;
+  if (!is_eagle3(config) && !is_gemma4_assistant(config)) return architecture_of(config).architecture;
   const auto names = config.find("architectures");
   return names ? (*names)[0].string() : "";
 }
@@ -175,6 +178,12 @@ ordered_json draft_json(const Checkpoint& files, const Model& target) {
             {"norm_before_fc", draft.norm_before_fc},
             {"fc_norm", draft.fc_norm},
             {"norm_output", draft.norm_output}};
+  }
+  if (is_gemma4_assistant(files.config())) {
+    const TransformerConfig draft = read_gemma4_assistant(files, target);
+    std::vector<int> read;
+    for (int i = 0; i < draft.depth(); ++i) read.push_back(draft.attention(i).donor);
+    return {{"reads_keys_of_target_layers", read}};
   }
   const DFlashConfig draft = read_dflash_config(files.config(), target);
   ordered_json layers = ordered_json::array();
@@ -207,6 +216,7 @@ ordered_json checkpoint_json(const Checkpoint& files) {
     parameters += count;
   }
   const std::string why_not = tokenizer_why_not(files);
+  const char* const lender = is_gemma4_assistant(config) ? "those of the target" : "those of another layer";
   return {
       {"path", files.path().string()},
       {"kind", kind_of(config)},
@@ -214,7 +224,7 @@ ordered_json checkpoint_json(const Checkpoint& files) {
       {"layers", t.depth()},
       {"sliding_layers", layers.sliding},
       {"recurrent_layers", layers.recurrent},
-      {"caches", layers.kinds(t.depth())},
+      {"caches", layers.kinds(t.depth(), lender)},
       {"features", features_of(t)},
       {"mtp_heads", mtp_heads_of(files, t)},
       {"hidden", t.hidden},
@@ -279,7 +289,7 @@ void add_inspect(Command& app) {
   Command& command = app.subcommand("inspect", "describe a checkpoint and the kernels this machine can run");
   command.option("path,-m,--model MODEL", options->path,
                  "a target or a draft: a folder or a .gguf file; without it only the kernels are listed");
-  command.option("--target MODEL", options->target, "the target model that a DFlash or EAGLE-3 draft must fit");
+  command.option("--target MODEL", options->target, "the target model that a draft of its features must fit");
   command.option("--context", options->context, "positions to count memory for; the model's maximum when left out")
       .range(1, std::numeric_limits<int>::max());
   add_layout_options(command, options->load_options);  // memory is counted for a model loaded this way

@@ -153,6 +153,14 @@ class Cache {
     REQUIRE(kind != nullptr, "the layer's cache is of another kind");
     return *kind;
   }
+  /// The same for a reader, who sees no pending rows. Only when settled.
+  template <class Kind>
+  const Kind& layer(int index) const {
+    REQUIRE(open_until_ < 0, "pending rows are read by the model only that writes them");
+    const auto* kind = dynamic_cast<const Kind*>(layers_.at(static_cast<std::size_t>(index)).get());
+    REQUIRE(kind != nullptr, "the layer's cache is of another kind");
+    return *kind;
+  }
 
   /// Returns the digest of the settled content. Only when settled.
   Fingerprint digest() const;

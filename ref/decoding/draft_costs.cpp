@@ -85,12 +85,12 @@ DraftCosts measure_draft_costs(Model& target, std::span<const std::shared_ptr<Dr
     std::vector<float> features;  // of the text
     Curve rounds;                 // a proposal and the pass that verifies it
     double observing = std::numeric_limits<double>::infinity();
-    int read = 0;
   };
   std::vector<Stage> measured;
   const auto begin = std::span(text).first(static_cast<std::size_t>(length));
   for (const auto& drafter : stages) {
     auto draft = drafter->open(capacity, draft_max);
+    draft->use_target_cache(*cache);
     {
       const Transaction rolled_back = cache->begin(length);
       pass(begin, draft->taps(), length);
@@ -99,16 +99,19 @@ DraftCosts measure_draft_costs(Model& target, std::span<const std::shared_ptr<Dr
     draft->observe(begin, features);
     Curve curve(measured_counts(std::min(draft_max, draft->draft_max())));
     measured.push_back({std::move(draft), {features.begin(), features.end()}, std::move(curve)});
-    measured.back().read = length;
   }
-  {
-    Transaction reading = cache->begin(length);
-    pass(begin, {}, length);
-    reading.commit(length);
-  }
+  const auto unread = [&](int rows_wanted) {
+    return std::span<const Token>(text).subspan(static_cast<std::size_t>(cache->length()),
+                                                static_cast<std::size_t>(rows_wanted));
+  };
+  const auto read = [&](int rows_wanted) {
+    Transaction reading = cache->begin(rows_wanted);
+    pass(unread(rows_wanted), {}, rows_wanted);
+    reading.commit(rows_wanted);
+  };
+  read(length);
 
   Curve verifying(measured_counts(draft_max));
-  const auto anchor = static_cast<std::size_t>(length);
   PhiloxSource random(0);
   Sampler sampler;
   double spent = 0;
@@ -116,43 +119,45 @@ DraftCosts measure_draft_costs(Model& target, std::span<const std::shared_ptr<Dr
     const Stopwatch watch(spent);
     const auto verify = [&](int n, std::span<const int> taps) {
       const Transaction rolled_back = cache->begin(1 + n);
-      pass(std::span(text).subspan(anchor, static_cast<std::size_t>(1 + n)), taps, 0);
+      pass(unread(1 + n), taps, 0);
     };
     verifying.measure([&](int n) { verify(n, {}); });
     for (Stage& stage : measured) {
       stage.rounds.measure([&](int n) {
         if (n > 0) {
-          const auto committed = std::span(text).first(static_cast<std::size_t>(stage.read) + 1);
-          ProposalBuilder builder(sampling, committed, 0, stage.read + 1, Purpose::draft, random, sampler);
+          const int position = cache->length() + 1;
+          const auto committed = std::span(text).first(static_cast<std::size_t>(position));
+          ProposalBuilder builder(sampling, committed, 0, position, Purpose::draft, random, sampler);
           stage.draft->propose(committed.back(), n, builder);
         }
         verify(n, stage.draft->taps());
       });
-      if (stage.read + observed_each_time + rows > capacity - times_read * length) continue;
+    }
+    if (cache->length() + observed_each_time + rows > capacity - times_read * length) continue;
+    for (Stage& stage : measured) {
       double seconds = 0;
       {
         const Stopwatch observe(seconds);
         const std::size_t width = stage.features.size() / static_cast<std::size_t>(length);
-        stage.draft->observe(std::span(text).subspan(static_cast<std::size_t>(stage.read), observed_each_time),
-                             std::span(stage.features).first(width * observed_each_time));
+        stage.draft->observe(unread(observed_each_time), std::span(stage.features).first(width * observed_each_time));
       }
-      stage.read += observed_each_time;
       stage.observing = std::min(stage.observing, seconds);
     }
+    read(observed_each_time);
   }
 
   DraftCosts costs{.verify = verifying.at_every_count(), .draft = {}, .reading = {}};
   for (Stage& stage : measured) {
     double reading = stage.observing / observed_each_time;  // of a text too short to measure it
-    for (int time = 0; time < times_read && stage.read + length <= capacity; ++time) {
+    int first = cache->length();
+    for (int time = 0; time < times_read && first + length <= capacity; ++time) {
       reading = 0;
       {
         const Stopwatch observe(reading);
-        stage.draft->observe(std::span(text).subspan(static_cast<std::size_t>(stage.read), begin.size()),
-                             stage.features);
+        stage.draft->observe(std::span(text).subspan(static_cast<std::size_t>(first), begin.size()), stage.features);
       }
       reading /= length;
-      stage.read += length;
+      first += length;
     }
     costs.reading.push_back(std::isfinite(reading) ? reading : 0);
     std::vector<double> draft = stage.rounds.at_every_count();

@@ -125,6 +125,7 @@ Sequence::Sequence(const Collaborators& with, Request request, const Execution& 
   const int most_draft_tokens = std::max(0, request.max_new_tokens - 1);
   pending_rows_ = 1 + std::clamp(std::min(execution.draft_max, with.draft.draft_max()), 0, most_draft_tokens);
   cache_ = with.target.new_cache(capacity, std::max(Draft::max_chunk, pending_rows_));
+  with.draft.use_target_cache(*cache_);
   trace_.request = std::move(request);
   trace_.execution = execution;
   note_end();
@@ -149,6 +150,7 @@ void Sequence::preempt() {
   cache_ = with_.target.new_cache(capacity, pending);
   dropped_ = 0;
   with_.draft.forget();
+  with_.draft.use_target_cache(*cache_);
 }
 
 PrefixCache::Parts parts_in_prefix_cache(Cache& target, Draft& draft, const std::string& draft_name) {

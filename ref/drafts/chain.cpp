@@ -35,6 +35,10 @@ Cache* ChainDraft::context() {
   return network_->context();
 }
 
+void ChainDraft::use_target_cache(const Cache& cache) {
+  for (const auto& stage : stages_) stage->use_target_cache(cache);
+}
+
 bool ChainDraft::room_for(std::span<const float> features) const noexcept {
   const std::size_t bytes = (unread_features_.size() + features.size()) * sizeof(float);
   return bytes <= waiting_features_max || unread_features_.empty();

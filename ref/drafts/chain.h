@@ -30,6 +30,7 @@ class ChainDraft final : public Draft {
   void propose(Token anchor, int limit, ProposalBuilder& builder) override;
   void forget() override;
   Cache* context() override;
+  void use_target_cache(const Cache& cache) override;
   bool reads_text_only() const override { return network_ == nullptr; }
   void skip(std::span<const Token> prefix) override;
   Fingerprint digest() const override;

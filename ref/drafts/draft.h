@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A draft proposes tokens for one sequence. It sees the committed text and features, and so how much of its proposals
-// the text took; it never sees the target's cache, its probabilities or a random number that decides.
+// the text took, and between passes the target's cache, which the committed text has made; it never sees a pending row,
+// the target's probabilities or a random number that decides.
 //
 // Under `matching`, and wherever every draft token is deterministic, the output is the target's whatever the draft
 // does. Under `rejection`, the output has the target's distribution whatever q and the length of the proposal depend
@@ -44,6 +45,10 @@ class Draft {
 
   /// Forgets everything observed and gives back its memory; the text will be observed again from its beginning.
   virtual void forget() = 0;
+
+  /// Receives the target's cache of the text before the first proposal, and again when another takes its place. During
+  /// propose() it is settled and holds the positions that were observed, and may be read; at other times it may not.
+  virtual void use_target_cache(const Cache&) {}
 
   /// Returns the cache that is all it keeps of the text, so that the prefix cache can keep and restore it and a context
   /// shift can drop positions of it; nullptr when there is none. A draft without one observes texts of any length.

@@ -24,6 +24,7 @@
 #include "ref/drafts/scripted.h"
 #include "ref/drafts/suffix.h"
 #include "ref/models/eagle3.h"
+#include "ref/models/gemma4_assistant.h"
 #include "ref/models/models.h"
 #include "ref/models/mtp.h"
 
@@ -61,11 +62,15 @@ std::unique_ptr<Drafter> load_eagle3(const DraftStage& stage, const Checkpoint* 
                                        stage.whole("tree"));
 }
 
-bool is_target(const Json& config) { return !is_dflash(config) && !is_eagle3(config); }
+/// A target with heads, or an assistant.
+bool may_have_heads(const Json& config) { return !is_dflash(config) && !is_eagle3(config); }
 
 std::unique_ptr<Drafter> load_mtp(const DraftStage& stage, const Checkpoint* files, Model& target,
                                   const LoadOptions& load_options) {
-  return std::make_unique<HeadDrafter>(std::make_unique<MtpHead>(*files, target, load_options), stage.whole("tree"));
+  std::unique_ptr<Head> head;
+  if (is_gemma4_assistant(files->config())) head = std::make_unique<Gemma4Assistant>(*files, target, load_options);
+  else head = std::make_unique<MtpHead>(*files, target, load_options);
+  return std::make_unique<HeadDrafter>(std::move(head), stage.whole("tree"));
 }
 
 /// A model with weights of its own.
@@ -165,8 +170,9 @@ MemoryNeed need_of_files(const DraftStage&, const Checkpoint* files, const Memor
   return need;
 }
 
-MemoryNeed need_of_mtp(const DraftStage&, const Checkpoint* files, const MemoryNeed&,
+MemoryNeed need_of_mtp(const DraftStage& stage, const Checkpoint* files, const MemoryNeed& target,
                        const LoadOptions& load_options) {
+  if (is_gemma4_assistant(files->config())) return need_of_files(stage, files, target, load_options);
   MemoryNeed need = mtp_need(*files, load_options);
   need.cache_per_position += FeatureCache::bytes_per_position(describe(files->config()).hidden);
   need.scratch_per_draft_token = 0;  // the target's has it
@@ -366,8 +372,8 @@ std::span<const DraftKind> all_draft_kinds() noexcept {
        need_of_files, load_dflash},
       {"eagle3", required, is_eagle3, false, false, head_options, "a layer that continues from the target's features",
        need_of_files, load_eagle3},
-      {"mtp", optional_checkpoint, is_target, false, false, head_options,
-       "the MTP (NextN) heads in the target's checkpoint, or in another", need_of_mtp, load_mtp},
+      {"mtp", optional_checkpoint, may_have_heads, false, false, head_options,
+       "the MTP (NextN) heads in the target's checkpoint or in another, or an assistant", need_of_mtp, load_mtp},
       {"model", required, nullptr, false, false, {}, "a smaller model with the same tokenizer", need_of_files,
        load_small_model},
       {"self", none, nullptr, false, false, self_options, "the target itself, its weights in 4 bits", need_of_self,

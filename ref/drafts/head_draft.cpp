@@ -91,6 +91,7 @@ void HeadDraft::propose_chains(Head& head, std::span<ProposeJob> jobs) {
   struct Writer {
     ProposeJob& job;
     Cache& cache;
+    const Cache* target;
     Transaction rolled_back;
     Token token;                       // the next row reads it
     std::vector<float> features = {};  // and this
@@ -98,7 +99,7 @@ void HeadDraft::propose_chains(Head& head, std::span<ProposeJob> jobs) {
   std::vector<Writer> writers;
   for (ProposeJob& job : jobs) {
     const auto& draft = static_cast<const HeadDraft&>(*job.draft);
-    writers.push_back({job, *draft.cache_, draft.cache_->begin(job.limit), job.anchor});
+    writers.push_back({job, *draft.cache_, draft.target_, draft.cache_->begin(job.limit), job.anchor});
     draft.append_last_feature(writers.back().features);
   }
   constexpr int wanted[] = {0};
@@ -110,6 +111,7 @@ void HeadDraft::propose_chains(Head& head, std::span<ProposeJob> jobs) {
     for (Writer& writer : writers) {
       if (writer.job.error || step >= writer.job.limit) continue;
       batch.push_back({.cache = &writer.cache,
+                       .target = writer.target,
                        .tokens = std::span(&writer.token, 1),
                        .features = writer.features,
                        .wanted = wanted});
@@ -162,6 +164,7 @@ void HeadDraft::propose_trees(Head& head, std::span<ProposeJob> jobs) {
       Cache& cache = *grower.draft.cache_;
       rolled_back.push_back(cache.begin(static_cast<int>(grower.pass.nodes.size())));
       batch.push_back({.cache = &cache,
+                       .target = grower.draft.target_,
                        .tokens = grower.pass.tokens,
                        .depths = grower.pass.depths,
                        .features = grower.read,

@@ -32,6 +32,7 @@ class HeadDraft final : public Draft {
   void propose(Token anchor, int limit, ProposalBuilder& builder) override;
   void forget() override;
   Cache* context() override { return cache_.get(); }
+  void use_target_cache(const Cache& cache) override { target_ = &cache; }
   Fingerprint digest() const override { return cache_->digest(); }
 
  private:
@@ -52,6 +53,7 @@ class HeadDraft final : public Draft {
   Shape shape_;
   int feature_layer_ = 0;
   std::unique_ptr<Cache> cache_;
+  const Cache* target_ = nullptr;
 };
 
 /// Drafts over one head: each step of all proposals is one pass of the head, and what all drafts observe is one, too.

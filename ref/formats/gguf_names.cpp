@@ -122,6 +122,15 @@ constexpr GgufName gemma4_whole[] = {{"token_embd", "model.embed_tokens"},
                                      {"per_layer_model_proj", "model.per_layer_model_projection"},
                                      {"per_layer_proj_norm", "model.per_layer_projection_norm"}};
 
+constexpr GgufName gemma4_assistant_whole[] = {
+    {"token_embd", "model.embed_tokens"},
+    {"output_norm", "model.norm"},
+    {"nextn.pre_projection", "pre_projection"},
+    {"nextn.post_projection", "post_projection"},
+    {"masked_embd_centroids", "masked_embedding.centroids"},
+    {"masked_embd_ordering", "masked_embedding.token_ordering", false, true},
+};
+
 /// Names of DFlash drafts in llama.cpp (the first of several names), ik_llama.cpp and others.
 constexpr GgufName dflash_whole[] = {
     {"fc", "fc"},
@@ -690,6 +699,26 @@ Json gemma4_config(const Gguf& file) {
   return transformer_config(file, "gemma4_text", "Gemma4ForCausalLM", gemma_keys, put_gemma4, true);
 }
 
+constexpr std::string_view gemma4_assistant_keys[] = {
+    "attention.sliding_window", "attention.sliding_window_pattern", "final_logit_softcapping", "rope.freq_base_swa",
+    "attention.key_length_swa", "attention.value_length_swa", "attention.shared_kv_layers",
+    "embedding_length_per_layer_input", "rope.dimension_count_swa", "embedding_length_out"};
+
+/// All of its blocks count as predicting layers, and what it returns has the width of its target.
+Json gemma4_assistant_config(const Gguf& file) {
+  const Keys keys(file);
+  std::vector<std::string_view> known(std::begin(transformer_keys), std::end(transformer_keys));
+  known.insert(known.end(), std::begin(target_keys), std::end(target_keys));
+  known.insert(known.end(), std::begin(gemma4_assistant_keys), std::end(gemma4_assistant_keys));
+  keys.refuse_all_but(known);
+  ordered_json config = transformer_fields(file, keys, "gemma4_assistant", "Gemma4AssistantForCausalLM", true);
+  put_gemma4(keys, config);
+  config["attention_k_eq_v"] = false;
+  config["num_kv_shared_layers"] = config["num_hidden_layers"];
+  config["backbone_hidden_size"] = keys.size("embedding_length_out");
+  return as_json(file, keys, config, {{"backbone_hidden_size", keys.whole("embedding_length_out")}});
+}
+
 Json qwen3_config(const Gguf& file) { return transformer_config(file, "qwen3", "Qwen3ForCausalLM"); }
 Json qwen3_moe_config(const Gguf& file) {
   return transformer_config(file, "qwen3_moe", "Qwen3MoeForCausalLM", expert_keys, put_experts);
@@ -732,6 +761,7 @@ constexpr GgufNames architectures[] = {
     {"gemma2", transformer_whole, gemma_layer, "model.layers.", false, gemma2_config},
     {"gemma3", transformer_whole, gemma_layer, "model.layers.", false, gemma3_config},
     {"gemma4", gemma4_whole, gemma_layer, "model.layers.", false, gemma4_config},
+    {"gemma4-assistant", gemma4_assistant_whole, gemma_layer, "model.layers.", false, gemma4_assistant_config},
     {"mistral3", transformer_whole, transformer_layer, "model.layers.", true, ministral3_config},
     {"dflash", dflash_whole, dflash_layer, "layers.", false, dflash_config},
     {"dflash-draft", dflash_whole, dflash_layer, "layers.", false, dflash_config},

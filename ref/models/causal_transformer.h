@@ -20,6 +20,7 @@ class CausalTransformer : public Model, public Embeddings {
   int layers() const override { return config_.depth(); }
   int hidden() const override { return config_.hidden; }
   const Embeddings* embeddings() const override { return this; }
+  const TransformerConfig* transformer() const override { return &config_; }
 
   std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override;
   void forward(std::span<const Segment> batch, Outputs& outputs) override;

@@ -28,10 +28,7 @@ class Gemma final : public CausalTransformer {
   void layer(const TransformerPass& pass, int i) override {
     const GemmaLayer& weights = layers_[static_cast<std::size_t>(i)];
     gemma_attention(pass, i, weights);
-    pass.normalize(weights.mlp_norm);
-    pass.mlp(weights.mlp);
-    pass.normalize_projected(weights.mlp_out_norm);
-    pass.add_projected();
+    gemma_mlp(pass, weights);
   }
 
   std::vector<GemmaLayer> layers_;
@@ -124,6 +121,21 @@ void gemma_attention(const TransformerPass& pass, int i, const GemmaLayer& weigh
   pass.project_attended(weights.attention);
   pass.normalize_projected(weights.attended_norm);
   pass.add_projected();
+}
+
+void gemma_mlp(const TransformerPass& pass, const GemmaLayer& weights) {
+  pass.normalize(weights.mlp_norm);
+  pass.mlp(weights.mlp);
+  pass.normalize_projected(weights.mlp_out_norm);
+  pass.add_projected();
+}
+
+void multiply(const TransformerPass& pass, float factor, float* x) {
+  const int hidden = pass.config.hidden;
+  for_rows(pass.rows, 2.0 * pass.rows * hidden, [&](int begin, int end) {
+    const std::ptrdiff_t last = static_cast<std::ptrdiff_t>(end) * hidden;
+    for (std::ptrdiff_t k = static_cast<std::ptrdiff_t>(begin) * hidden; k < last; ++k) x[k] *= factor;
+  });
 }
 
 std::unique_ptr<Model> load_gemma(const WeightLoader& from, const TransformerConfig& config, bool head_norms) {

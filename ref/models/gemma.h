@@ -53,6 +53,12 @@ GemmaLayer load_gemma_layer(const WeightLoader& from, const TransformerConfig& c
 /// hidden_states += norm(attention(norm(hidden_states)))
 void gemma_attention(const TransformerPass& pass, int i, const GemmaLayer& weights);
 
+/// hidden_states += norm(MLP(norm(hidden_states)))
+void gemma_mlp(const TransformerPass& pass, const GemmaLayer& weights);
+
+/// x [rows][hidden] *= factor
+void multiply(const TransformerPass& pass, float factor, float* x);
+
 /// Loads Gemma 2, or Gemma 3, whose q and k are normalized head by head.
 std::unique_ptr<Model> load_gemma(const WeightLoader& from, const TransformerConfig& config, bool head_norms);
 

@@ -170,7 +170,7 @@ class Gemma4 final : public CausalTransformer {
       one.embedding_projection = load_matrix(from, {{prefix(i) + "per_layer_projection.weight", hidden()}}, width);
       one.embedding_norm = norm("post_per_layer_input_norm.weight");
     }
-    if (from.weights.has(prefix(i) + "layer_scalar")) one.scalar = from.floats(prefix(i) + "layer_scalar", {1})[0];
+    one.scalar = load_layer_scalar(from, prefix(i));
     return one;
   }
 
@@ -212,17 +212,7 @@ class Gemma4 final : public CausalTransformer {
     pass.normalize_projected(weights.mlp_out_norm);
     pass.add_projected();
     if (config().layer_embedding > 0) add_embedding(pass, i, weights);
-    if (weights.scalar != 1) {
-      multiply(pass, weights.scalar, pass.scratch.hidden_states.data());
-    }
-  }
-
-  /// x [rows][hidden] *= factor
-  void multiply(const TransformerPass& pass, float factor, float* x) const {
-    for_rows(pass.rows, 2.0 * pass.rows * hidden(), [&](int begin, int end) {
-      const std::ptrdiff_t last = static_cast<std::ptrdiff_t>(end) * hidden();
-      for (std::ptrdiff_t k = static_cast<std::ptrdiff_t>(begin) * hidden(); k < last; ++k) x[k] *= factor;
-    });
+    if (weights.scalar != 1) multiply(pass, weights.scalar, pass.scratch.hidden_states.data());
   }
 
   /// projected = norm(projected) + norm(the experts of norm(hidden_states)), which the hidden states themselves choose.
@@ -275,10 +265,27 @@ class Gemma4 final : public CausalTransformer {
 
 }  // namespace
 
+float load_layer_scalar(const WeightLoader& from, const std::string& prefix) {
+  const std::string name = prefix + "layer_scalar";
+  return from.weights.has(name) ? from.floats(name, {1})[0] : 1;
+}
+
 TransformerConfig describe_gemma4(const Json& whole) {
   refuse_if_set(whole, "quantization_config", "quantized checkpoints are not implemented");
   const Json json = text_config(whole);
   require_model_type(json, {"gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text"});
+  TransformerConfig config = describe_gemma4_layers(json);
+  config.assisted = true;
+  share_keys(json, config);
+  if (said(json, "use_double_wide_mlp")) {
+    for (int i = config.cached_layers(); i < config.depth(); ++i) {
+      config.layers[static_cast<std::size_t>(i)].intermediate *= 2;
+    }
+  }
+  return config;
+}
+
+TransformerConfig describe_gemma4_layers(const Json& json) {
   const bool unified = is_unified(json);
   const Defaults defaults = {.vocabulary = default_vocabulary, .context = unified ? 262144 : 131072, .heads = 8,
                              .kv_heads = 4, .head_dim = 256, .epsilon = 1e-6};
@@ -319,12 +326,6 @@ TransformerConfig describe_gemma4(const Json& whole) {
     if (said(json, "enable_moe_block")) config.layers[i].experts = read_parallel_experts(json);
   }
   config.ropes = read_ropes(json, *dims[0], dims[1].value_or(sliding_shape.head_dim));
-  share_keys(json, config);
-  if (said(json, "use_double_wide_mlp")) {
-    for (int i = config.cached_layers(); i < config.depth(); ++i) {
-      config.layers[static_cast<std::size_t>(i)].intermediate = 2 * intermediate;
-    }
-  }
   return config;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "ref/formats/json.h"
 #include "ref/models/model.h"
@@ -16,6 +17,12 @@ namespace draftproof {
 
 /// Of a text model, or of a multimodal or unified one.
 TransformerConfig describe_gemma4(const Json& json);
+/// The same of its text_config alone, as if every layer had keys and values of its own.
+TransformerConfig describe_gemma4_layers(const Json& json);
+
+/// Loads the factor of the stream after a layer, 1 where it has none. `prefix` is that of the layer.
+float load_layer_scalar(const WeightLoader& from, const std::string& prefix);
+
 std::unique_ptr<Model> load_gemma4(const WeightLoader& from, const TransformerConfig& config);
 
 }  // namespace draftproof

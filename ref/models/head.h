@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A head: a few layers trained to continue a target's text from its features. EAGLE-3 heads and MTP (NextN) heads.
+// A head: a few layers trained to continue a target's text from its features. EAGLE-3 heads, MTP (NextN) heads, and
+// assistants, which also read the keys and values of their target.
 //
 // Row p reads the token at position p and the feature of position p - 1, and predicts the token at p + 1. The feature
 // of a committed position is made from the target's tapped layers; that of a draft token is what the head itself
@@ -36,6 +37,7 @@ class Head {
   /// Segment.
   struct Rows {
     Cache* cache = nullptr;
+    const Cache* target = nullptr;  // the target's of the text, settled; needed for results only
     std::span<const Token> tokens;
     std::span<const int> depths = {};  // of a tree
     std::span<const float> features;   // [rows][width]: of the position before each row
@@ -50,7 +52,7 @@ class Head {
   };
 
   /// Computes the rows of several texts in one pass, and writes them to their caches, which are all different. Every
-  /// row has the bits that it has alone.
+  /// row has the bits that it has alone. Where results are wanted, `target` holds the positions of the settled rows.
   virtual void forward(std::span<Rows> batch) = 0;
 };
 

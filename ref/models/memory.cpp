@@ -14,6 +14,7 @@
 #include "ref/models/eagle3.h"
 #include "ref/models/experts.h"
 #include "ref/models/gated_delta_net.h"
+#include "ref/models/gemma4_assistant.h"
 #include "ref/models/model.h"
 #include "ref/models/models.h"
 #include "ref/models/transformer.h"
@@ -153,6 +154,11 @@ MemoryNeed need_of_part(const Checkpoint& files, const LoadOptions& options, con
   if (is_eagle3(files.config())) {  // the features of the text, and rows of a token and a feature
     need.cache_per_position += FeatureCache::bytes_per_position(config.hidden);
     need.scratch += sizeof(float) * size(prefill_chunk) * size(config.hidden);
+  }
+  if (is_gemma4_assistant(files.config())) {  // the same, and rows of the target's last layer and their features, twice
+    const int width = read_backbone_width(files.config());
+    need.cache_per_position += FeatureCache::bytes_per_position(width);
+    need.scratch += sizeof(float) * size(prefill_chunk) * 4 * size(width);
   }
   add_layers(config, need);
   need.scratch += size(prefill_chunk) * TransformerScratch::bytes_per_row(config);

@@ -59,6 +59,7 @@ struct Outputs {
 };
 
 class PackedActivations;  // kernels/packed_activations.h
+struct TransformerConfig;  // transformer_config.h
 
 /// The embedding table, final norm and LM head of a target, for drafts that have none of their own.
 class Embeddings {
@@ -85,6 +86,10 @@ class Model {
   virtual int layers() const { return 0; }
   virtual int hidden() const { return 0; }
   virtual const Embeddings* embeddings() const { return nullptr; }
+
+  /// What the layers are made of, whose caches are those of new_cache() in the same order; nullptr when it is no
+  /// transformer.
+  virtual const TransformerConfig* transformer() const { return nullptr; }
 
   /// Creates the KV cache of one sequence of at most `capacity` positions, with at most `max_pending_rows` rows per
   /// transaction.

@@ -10,6 +10,7 @@
 #include "ref/models/gemma2.h"
 #include "ref/models/gemma3.h"
 #include "ref/models/gemma4.h"
+#include "ref/models/gemma4_assistant.h"
 #include "ref/models/llama.h"
 #include "ref/models/memory.h"
 #include "ref/models/ministral3.h"
@@ -63,6 +64,7 @@ const Architecture& architecture_of(const Json& config) {
 TransformerConfig describe(const Json& config) {
   if (is_dflash(config)) return read_transformer_config(config, 1);
   if (is_eagle3(config)) return describe_eagle3(config);
+  if (is_gemma4_assistant(config)) return describe_gemma4_assistant(config);
   return architecture_of(config).describe(config);
 }
 

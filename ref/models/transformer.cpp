@@ -179,7 +179,7 @@ void reserve_rows(std::vector<float>& buffer, int rows, int width) {
   if (buffer.size() < size) buffer.resize(size);
 }
 
-void TransformerScratch::lay_out(const TransformerConfig& config, std::span<const Placement> segments) {
+void TransformerScratch::forget_rows() {
   caches.clear();
   first_rows.clear();
   positions.clear();
@@ -187,6 +187,10 @@ void TransformerScratch::lay_out(const TransformerConfig& config, std::span<cons
   trees.clear();
   most_rows = 0;
   most_positions = 0;
+}
+
+void TransformerScratch::lay_out(const TransformerConfig& config, std::span<const Placement> segments) {
+  forget_rows();
   for (const Placement& segment : segments) {
     caches.push_back(segment.cache);
     first_rows.push_back(rows());
@@ -204,7 +208,17 @@ void TransformerScratch::lay_out(const TransformerConfig& config, std::span<cons
     }
   }
   std::stable_sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.turn < b.turn; });
+  make_room(config);
+}
 
+void TransformerScratch::lay_out_unwritten(const TransformerConfig& config, std::span<const int> at) {
+  forget_rows();
+  positions.assign(at.begin(), at.end());
+  make_room(config);
+}
+
+/// For the rows at `positions` and the segments in `caches`.
+void TransformerScratch::make_room(const TransformerConfig& config) {
   const Widths widths(config);
   reserve_rows(hidden_states, rows(), config.hidden);
   reserve_rows(normed, rows(), config.hidden);
@@ -214,7 +228,7 @@ void TransformerScratch::lay_out(const TransformerConfig& config, std::span<cons
   reserve_rows(gate_up, rows(), 2 * widths.intermediate);
   reserve_rows(gated, rows(), widths.intermediate);
   visible.resize(positions.size());
-  kv.resize(segments.size());
+  kv.resize(caches.size());
   turns.resize(config.ropes.size());
   for (std::size_t i = 0; i < turns.size(); ++i) config.ropes[i].angles(positions, turns[i].cosine, turns[i].sine);
 }

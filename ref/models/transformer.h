@@ -125,6 +125,8 @@ struct TransformerScratch {
 
   /// Makes room for the rows of these segments, one after the other, and computes their angles.
   void lay_out(const TransformerConfig& config, std::span<const Placement> segments);
+  /// The same for rows at these positions that no cache will hold. Only what needs no segments can be done with them.
+  void lay_out_unwritten(const TransformerConfig& config, std::span<const int> at);
 
   int rows() const noexcept { return static_cast<int>(positions.size()); }
 
@@ -134,6 +136,10 @@ struct TransformerScratch {
 
   /// Bytes of one row of activations, those packed for weights and those of attention left out.
   static std::size_t bytes_per_row(const TransformerConfig& config) noexcept;
+
+ private:
+  void forget_rows();
+  void make_room(const TransformerConfig& config);
 };
 
 /// The steps that layers are made of.

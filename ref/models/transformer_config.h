@@ -33,7 +33,8 @@ struct AttentionLayer {
   bool output_bias = false;
   bool sinks = false;                       // a score of each head's own
   bool values_from_keys = false;            // v is k before its norm and RoPE, of the same projection
-  int donor = own;                          // the earlier layer whose keys and values it reads, projecting none
+  int donor = own;                          // the earlier layer whose keys and values it reads, projecting none; of
+                                            // an assistant (gemma4_assistant.h) a layer of its target
 
   int q_width() const noexcept { return shape.heads * shape.head_dim; }
   int kv_width() const noexcept { return shape.kv_heads * shape.head_dim; }
@@ -69,6 +70,7 @@ struct TransformerConfig {
   std::vector<Rope> ropes;
   std::vector<LayerConfig> layers;
   int mtp_heads = 0;          // that the checkpoint says it has beside the model, see mtp.h
+  bool assisted = false;      // assistants are made for this architecture, see gemma4_assistant.h
   std::vector<std::string> unused;  // what the names of tensors of other parts of a checkpoint begin with
 
   int depth() const noexcept { return static_cast<int>(layers.size()); }

@@ -174,6 +174,19 @@ TEST(CacheDeathTest, BeginBeyondMaxPendingRowsOrCapacityAborts) {
   EXPECT_DEATH(cache.begin(4), "within the capacity");
 }
 
+TEST(CacheDeathTest, AReaderOfAnOpenCacheAborts) {
+  Cache cache = mixed_cache();
+  const Cache& read = cache;
+  {
+    Transaction transaction = cache.begin(1);
+    write(cache, {1});
+    EXPECT_DEATH(read.layer<HistoryCache>(2), "pending rows are read by the model only that writes them");
+    transaction.commit(1);
+  }
+  EXPECT_EQ(&read.layer<HistoryCache>(2), &cache.layer<HistoryCache>(2));
+  EXPECT_DEATH(read.layer<HistoryCache>(0), "of another kind");
+}
+
 TEST(CacheDeathTest, CommitOutOfRangeAborts) {
   Cache cache = mixed_cache();
   Transaction transaction = cache.begin(3);

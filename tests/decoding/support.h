@@ -259,9 +259,16 @@ class WatchedDraft final : public Draft {
     inner_->forget();
     observed_.clear();
   }
+  void use_target_cache(const Cache& cache) override {
+    target_ = &cache;
+    inner_->use_target_cache(cache);
+  }
   void propose(Token anchor, int limit, ProposalBuilder& builder) override {
     if (before) before(Call::propose);
     if (limit < 1 || limit > inner_->draft_max()) fault_ = "a limit lies outside what the draft can do";
+    if (target_ == nullptr || target_->end() != target_->length() || target_->length() != std::ssize(observed_)) {
+      fault_ = "the target's cache does not hold what was observed";
+    }
     if (builder.size() != 0) fault_ = "a round starts with draft tokens";
     inner_->propose(anchor, limit, builder);
   }
@@ -270,6 +277,7 @@ class WatchedDraft final : public Draft {
  private:
   std::unique_ptr<Draft> inner_;
   std::vector<Token> observed_;
+  const Cache* target_ = nullptr;
   std::string fault_;
 };
 

@@ -31,6 +31,7 @@ class FakeHead final : public Head {
   std::function<void()> written;  // called when a pass has written its rows; may throw
   std::string error;              // of rows whose logits are wanted
   std::vector<int> batches;       // the texts of each pass
+  std::vector<const Cache*> targets;  // of the texts of the last pass
 
   int context() const override { return 4096; }
   int width() const override { return 1; }
@@ -46,6 +47,8 @@ class FakeHead final : public Head {
   }
   void forward(std::span<Rows> batch) override {
     batches.push_back(static_cast<int>(batch.size()));
+    targets.clear();
+    for (const Rows& rows : batch) targets.push_back(rows.target);
     logits_.clear();
     next_.clear();
     logits_.reserve(batch.size() * 64 * vocabulary);
@@ -398,6 +401,38 @@ std::vector<int> expect_as_alone(int tree) {
     EXPECT_EQ(together[i]->digest(), alone[i]->digest());
   }
   return batches;
+}
+
+TEST(HeadDrafter, GivesTheHeadTheTargetsCacheOfEachText) {
+  const auto new_cache = [] { return Cache({}, 8, 8); };
+  const Cache first = new_cache(), second = new_cache(), instead = new_cache();
+  const std::vector<Token> text = some_text(4);
+  PhiloxSource random(3);
+  Sampler sampler;
+  for (const int tree : {0, 8}) {
+    auto own = std::make_unique<FakeHead>();
+    FakeHead& head = *own;
+    HeadDrafter drafter(std::move(own), tree);
+    std::vector<std::unique_ptr<Draft>> drafts;
+    for (const Cache* cache : {&first, &second}) {
+      drafts.push_back(drafter.open(40, 4));
+      drafts.back()->use_target_cache(*cache);
+      drafts.back()->observe(std::span(text).first(3), tapped(0, 3));
+    }
+    const auto targets = [&] {
+      std::vector<ProposalBuilder> builders;
+      for (int i = 0; i < 2; ++i) builders.emplace_back(Sampling{}, text, i, 4, Purpose::draft, random, sampler);
+      std::vector<ProposeJob> jobs;
+      for (std::size_t i = 0; i < 2; ++i) jobs.push_back({drafts[i].get(), text.back(), 1, &builders[i]});
+      drafter.propose(jobs);
+      return head.targets;
+    };
+    EXPECT_THAT(targets(), ElementsAre(&first, &second));
+    drafts[1]->forget();
+    drafts[1]->use_target_cache(instead);
+    drafts[1]->observe(std::span(text).first(3), tapped(0, 3));
+    EXPECT_THAT(targets(), ElementsAre(&first, &instead));
+  }
 }
 
 TEST(HeadDrafter, DraftsOfOnePassAreAsTheyAreAlone) {

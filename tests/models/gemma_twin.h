@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The float64 twin of Gemma 2, 3 and 4, from the same parts as that of the other targets (float64_twin.h).
+// The float64 twin of Gemma 2, 3 and 4 and of assistants of Gemma 4, from the same parts as that of the other targets
+// (float64_twin.h).
 #pragma once
 
 #include <memory>
@@ -22,6 +23,7 @@ class GemmaTwin {
       : of_(checkpoint), config_(checkpoint.config()), round_(round), mistake_(mistake) {
     for (int i = 0; i < of_.layers; ++i) layers_.push_back(described(i));
     const int owners = of_.layers - static_cast<int>(number("num_kv_shared_layers", 0));
+    if (owners == 0) return;  // an assistant
     for (int i = owners; i < of_.layers; ++i) {
       std::vector<int> alike;
       for (int j = 0; j < owners; ++j) {
@@ -33,11 +35,7 @@ class GemmaTwin {
   }
 
   std::vector<Rows> answers(const std::vector<Token>& tokens) {
-    const int count = static_cast<int>(tokens.size());
-    for (const GemmaTwinLayer& layer : layers_) {
-      const bool sliding_rope = layer.slides != (mistake_ == Mistake::swapped_ropes);
-      angles_.emplace_back(layer.head_dim, frequencies(sliding_rope, layer.head_dim), count + 2, round_);
-    }
+    compute_angles(static_cast<int>(tokens.size()) + 2);
     Rows x = embedded(of_, tokens);
     if (mistake_ != Mistake::no_embedding_scale) scale(x, round_(std::sqrt(static_cast<double>(x.width))));
     if (of_.has("embed_tokens_per_layer.weight") && mistake_ != Mistake::no_layer_embeddings) {
@@ -58,8 +56,36 @@ class GemmaTwin {
     return answers;
   }
 
+  /// Of an assistant: its layers over one row at this position, by the keys of what the lender has answered.
+  Rows assist(const GemmaTwin& lender, int position, Rows x) {
+    lender_ = &lender;
+    position_ = position;
+    compute_angles(position + 1);
+    for (int i = 0; i < of_.layers; ++i) x = layer(i, x);
+    return x;
+  }
+
  private:
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+  void compute_angles(int positions) {
+    angles_.clear();
+    for (const GemmaTwinLayer& layer : layers_) {
+      const bool sliding_rope = layer.slides != (mistake_ == Mistake::swapped_ropes);
+      angles_.emplace_back(layer.head_dim, frequencies(sliding_rope, layer.head_dim), positions, round_);
+    }
+  }
+
+  /// The keys and values that an assistant's layers of one kind read: those of the last owner or, by mistake, the one
+  /// before it.
+  const std::pair<Rows, Rows>& lent(bool slides, bool other) const {
+    std::vector<int> owners;
+    for (const auto& [layer, keys_and_values] : shared_) {
+      if (layers_[at(layer)].slides == slides) owners.push_back(layer);
+    }
+    if (other && owners.size() > 1) owners.pop_back();
+    return shared_.at(owners.back());
+  }
 
   double number(const char* field, double otherwise) const {
     const auto value = config_.find(field);
@@ -182,8 +208,8 @@ class GemmaTwin {
       rotate(x, angles_[at(i)], positions, round_, mistake_ == Mistake::interleaved_rope);
       return x;
     };
-    const Rows queries = turned(normed_heads(heads("q"), true), 0);
-    if (layer.donor < 0) {
+    const Rows queries = turned(normed_heads(heads("q"), true), position_);
+    if (layer.donor < 0 && lender_ == nullptr) {
       const Rows raw = heads("k");
       const Rows keys = normed_heads(raw, false);
       const bool from_keys = !of_.has(prefix + "v_proj.weight");
@@ -191,7 +217,8 @@ class GemmaTwin {
       if (of_.gemma == 4 && mistake_ != Mistake::no_value_norm) values = norm(std::move(values), ones(layer.head_dim));
       shared_[i] = {turned(keys, mistake_ == Mistake::keys_one_position_late ? 1 : 0), std::move(values)};
     }
-    auto [keys, values] = shared_.at(layer.donor < 0 ? i : layer.donor);
+    auto [keys, values] = lender_ != nullptr ? lender_->lent(layer.slides, mistake_ == Mistake::other_donor)
+                                             : shared_.at(layer.donor < 0 ? i : layer.donor);
     if (layer.donor >= 0 && mistake_ == Mistake::shared_keys_turned_on) keys = turned(std::move(keys), 0);
 
     int window = layer.slides ? static_cast<int>(number("sliding_window", 0)) : std::numeric_limits<int>::max() - 1;
@@ -206,7 +233,7 @@ class GemmaTwin {
     const double scalar = mistake_ == Mistake::scale_of_heads ? layer.head_dim : told;
     if (mistake_ != Mistake::unscaled_scores) of.scale = round_(1 / round_(std::sqrt(scalar)));
     if (of_.gemma == 2 && mistake_ != Mistake::no_score_cap) of.cap = number("attn_logit_softcapping", 50);
-    Rows mixed = attend(of, queries, keys, values, 0, sees, round_, mistake_);
+    Rows mixed = attend(of, queries, keys, values, position_, sees, round_, mistake_);
     const Rows& output = of_[prefix + "o_proj"];
     return times(activation_format(std::move(mixed), output, round_), output, round_);
   }
@@ -311,6 +338,8 @@ class GemmaTwin {
   std::vector<Angles> angles_;                   // of each layer
   std::map<int, std::pair<Rows, Rows>> shared_;  // keys and values by layer
   Rows own_;  // [rows][layers * width]: what tokens have of their own for each layer
+  const GemmaTwin* lender_ = nullptr;  // of an assistant
+  int position_ = 0;                   // of the first row
 };
 
 /// target_answers of any target.

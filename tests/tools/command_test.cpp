@@ -406,6 +406,22 @@ TEST(Inspect, CountsTheMtpHeadsThatATargetHas) {
   }
 }
 
+TEST(Inspect, SaysWhichLayersOfItsTargetAnAssistantReads) {
+  const Outcome outcome = run_command({"inspect", fixture("external/gemma4-assistant-ordered"), "--target",
+                                       fixture("external/gemma4-tiny-donors"), "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const json said = json::parse(outcome.out);
+  EXPECT_EQ(said["checkpoint"]["kind"], "assistant of Gemma 4");
+  EXPECT_EQ(said["checkpoint"]["architecture"], "Gemma4AssistantForCausalLM");
+  EXPECT_EQ(said["checkpoint"]["caches"], json({{"those of the target", 4}}));
+  EXPECT_EQ(said["memory_bytes"]["cache_per_position"], 16 * 4);
+  EXPECT_EQ(said["reads_keys_of_target_layers"], json({1, 3, 3, 1}));
+  const Outcome as_target =
+      run_command({"generate", fixture("external/gemma4-assistant"), "--prompt-tokens", "1", "--max-new-tokens", "1"});
+  EXPECT_EQ(as_target.status, 3);
+  EXPECT_THAT(as_target.err, testing::HasSubstr("'Gemma4AssistantForCausalLM' is not a target draftproof knows"));
+}
+
 TEST(Inspect, DescribesAnEagle3DraftOfEitherLayout) {
   for (const auto& [name, architecture, tokens, normed] :
        {std::tuple("eagle3-midlayer", "LlamaForCausalLMEagle3", 61, false),
