@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ref/models/dflash.h"
+#include "ref/models/draft_tables.h"
 #include "tests/models/fixtures.h"
 
 namespace draftproof::test::dflash_variants_test {
@@ -139,6 +140,42 @@ TEST(DFlashPartOfTheVocabulary, IsRefusedWhenItsMapIsMissingOrWrong) {
                 tensors.back().bytes.resize(tensors.back().bytes.size() - 48 * 4);
               }),
               HasSubstr("lm_head.weight"));
+}
+
+/// A GGUF file of a DFlash draft with one tensor, d2t.
+std::string gguf_with_map(const std::vector<std::int64_t>& map) {
+  std::string bytes = "GGUF";
+  const auto put = [&](auto value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
+  const auto text = [&](const std::string& value) {
+    put(static_cast<std::uint64_t>(value.size()));
+    bytes += value;
+  };
+  put(std::uint32_t{3});  // version
+  put(std::uint64_t{1});  // tensors
+  put(std::uint64_t{1});  // keys
+  text("general.architecture");
+  put(std::uint32_t{8});  // a string
+  text("dflash");
+  text("d2t");
+  put(std::uint32_t{1});  // dimensions
+  put(static_cast<std::uint64_t>(map.size()));
+  put(std::uint32_t{27});  // I64
+  put(std::uint64_t{0});   // offset
+  bytes.resize((bytes.size() + 31) / 32 * 32);
+  return bytes + bytes_of(map);
+}
+
+TEST(DFlashPartOfTheVocabulary, IsAListOfTokensInAGguf) {
+  const auto read_map = [](const std::vector<std::int64_t>& map) {
+    const TemporaryFolder folder;
+    folder.write("draft.gguf", gguf_with_map(map));
+    return read_draft_vocabulary(Checkpoint(folder.path() / "draft.gguf"), static_cast<int>(map.size()), 10);
+  };
+  EXPECT_EQ(read_map({9, 0, 4}), (std::vector<Token>{9, 0, 4}));
+  using testing::HasSubstr;
+  EXPECT_THAT(error_of([&] { read_map({1, 10}); }), HasSubstr("element 1 of d2t, 10, makes a token outside"));
+  EXPECT_THAT(error_of([&] { read_map({1, -1}); }), HasSubstr("element 1 of d2t, -1, makes a token outside"));
+  EXPECT_THAT(error_of([&] { read_map({3, 4, 3}); }), HasSubstr("element 2 of d2t, 3, makes token 3 a second time"));
 }
 
 /// The same draft as speculators would store it.
