@@ -3,8 +3,8 @@
 // DFlash block. The network is shared; a draft holds the context of one sequence.
 //
 // A draft token is drawn from the logits of its position. With a candidate selector (DFlash2) it is drawn from scores:
-// those of the position's most probable tokens (most_probable.h), which depend on the token drawn before, the anchor for
-// the first; no other token can be drawn.
+// those of the position's most probable tokens (most_probable.h), which depend on the token drawn before, the anchor
+// for the first; no other token can be drawn.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The most probable tokens of a row of logits, in the order of sampling.h: larger logit first, then smaller token. By it
-// trees are grown, a DFlash2 draft takes its candidates, and a draft that is not sure enough stops.
+// The most probable tokens of a row of logits, in the order of sampling.h: larger logit first, then smaller token. By
+// it trees are grown, a DFlash2 draft takes its candidates, and a draft that is not sure enough stops.
 #pragma once
 
 #include <span>

@@ -273,6 +273,10 @@ DFlashNetwork::DFlashNetwork(const WeightLoader& from, const Model& target, int 
   if (std::filesystem::exists(weights.path() / "mask_embedding.pt")) {
     throw Error(weights.path().string() + ": mask_embedding.pt, a mask of the draft's own, is not implemented");
   }
+  const auto tied = layer_config(weights.config()).find("tie_word_embeddings");
+  if (tied && tied->boolean() && tables_.own_embedding() && !weights.has("lm_head.weight")) {
+    tied->fail("true is not implemented with an embedding of the draft's own");
+  }
   const int features = static_cast<int>(config_.taps.size()) * t.hidden;
   fc_ = load_matrix(from, {{prefix + "fc.weight", t.hidden}}, features);
   hidden_norm_ = load_norm(from, t, prefix + "hidden_norm.weight", t.hidden);

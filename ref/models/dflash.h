@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The DFlash draft network (Chen, Liang, Liu 2026): a small Qwen3-style decoder, most often without embedding or head of
-// its own.
+// The DFlash draft network (Chen, Liang, Liu 2026): a small Qwen3-style decoder, most often without embedding or head
+// of its own.
 //
 // For every committed position the target's residual stream is tapped after some layers; `fc` and `hidden_norm` turn
 // the taps into one context row, and every draft layer turns context rows into keys and values. A context row at
@@ -81,7 +81,7 @@ DFlashConfig read_dflash_config(const Json& config, const Model& target, int con
 /// A depthwise causal convolution over the rows of a block with kernels of each row's own: with x the normed input of a
 /// sublayer and y = projection . x seen as [2][taps][groups],
 ///
-///   side 0, before the sublayer:  x'[i][c] = sum over t < taps of (base[0][t][c] + y[i][0][t][c / group]) * x[i - t][c]
+///   side 0, before the sublayer:  x'[i][c] = sum over t of (base[0][t][c] + y[i][0][t][c / group]) * x[i - t][c]
 ///   side 1, behind it:            the same of its output with base[1] and y[i][1]
 ///
 /// y is that of x also behind the sublayer. Rows before the anchor are 0, so their terms are left out. Each sum goes up
@@ -124,8 +124,8 @@ class DFlashNetwork {
   /// Computes the logits of several blocks in one pass. The contexts are as before afterwards.
   void compute(std::span<Block> batch);
 
-  /// scores[i] = that of candidates[i] at mask `mask` of a computed block, after the token `previous`. Only of a network
-  /// with a candidate selector.
+  /// scores[i] = that of candidates[i] at mask `mask` of a computed block, after the token `previous`. Only of a
+  /// network with a candidate selector.
   void score(const Block& block, int mask, Token previous, std::span<const Token> candidates,
              std::span<float> scores) const;
 

@@ -40,8 +40,8 @@ class DraftTables {
   /// rows [tokens][hidden] = the embeddings of the target's tokens
   void embed(std::span<const Token> tokens, float* rows) const;
 
-  /// Computes logits [count][vocabulary of the target] of rows [count][hidden]; -infinity for tokens that the draft does
-  /// not know. Returns false when one is NaN.
+  /// Computes logits [count][vocabulary of the target] of rows [count][hidden]; -infinity for tokens that the draft
+  /// does not know. Returns false when one is NaN.
   bool unembed(const float* rows, int count, PackedActivations& scratch, std::vector<float>& logits);
 
  private:

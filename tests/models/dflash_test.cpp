@@ -545,7 +545,7 @@ TEST_P(DFlash2Fixture, BlocksAndScoresAreWithinTheRoundingBoundWithEveryTableAnd
       }
     }
   }
-  fmt::print("{}: observed/bound {:.2f}; the smallest mistake is {:.1e} times the bound\n", GetParam(), worst, smallest);
+  fmt::print("{}: observed/bound {:.2f}; the smallest mistake is {:.1e} times it\n", GetParam(), worst, smallest);
 }
 
 TEST_P(DFlash2Fixture, BitsDoNotDependOnBlocksBesideThreadsChunksOrCanonicalTable) {

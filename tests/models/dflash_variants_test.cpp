@@ -142,7 +142,7 @@ TEST(DFlashPartOfTheVocabulary, IsRefusedWhenItsMapIsMissingOrWrong) {
               HasSubstr("lm_head.weight"));
 }
 
-/// A GGUF file of a DFlash draft with one tensor, d2t.
+/// A GGUF file of a DFlash draft with the keys without which no file is one, and a single tensor, d2t.
 std::string gguf_with_map(const std::vector<std::int64_t>& map) {
   std::string bytes = "GGUF";
   const auto put = [&](auto value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
@@ -151,11 +151,20 @@ std::string gguf_with_map(const std::vector<std::int64_t>& map) {
     bytes += value;
   };
   put(std::uint32_t{3});  // version
+  const std::string sizes[] = {"embedding_length", "block_count", "context_length", "attention.head_count"};
   put(std::uint64_t{1});  // tensors
-  put(std::uint64_t{1});  // keys
+  put(std::uint64_t{2 + std::size(sizes)});
   text("general.architecture");
   put(std::uint32_t{8});  // a string
   text("dflash");
+  for (const std::string& size : sizes) {
+    text("dflash." + size);
+    put(std::uint32_t{4});  // uint32
+    put(std::uint32_t{8});
+  }
+  text("dflash.attention.layer_norm_rms_epsilon");
+  put(std::uint32_t{6});  // float32
+  put(1e-6F);
   text("d2t");
   put(std::uint32_t{1});  // dimensions
   put(static_cast<std::uint64_t>(map.size()));
