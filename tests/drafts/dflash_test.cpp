@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Uses the trained models of the repository; other tests compare the network with the authors' outputs.
+#include "ref/base/error.h"
 #include "ref/drafts/dflash.h"
+#include "ref/drafts/drafts.h"
 #include "ref/formats/hdf5.h"
 #include "ref/models/models.h"
 #include "tests/drafts/support.h"
@@ -209,6 +211,23 @@ TEST_P(DFlash2, ChoosesThePathOfTheReferenceAndDrawsFromTheScoresOfItsCandidates
       EXPECT_EQ(q.tokens().size(), 3U);
       previous = drawn.tokens[static_cast<std::size_t>(mask)];
     }
+  }
+}
+
+TEST_P(DFlash2, ProposesNoTrees) {
+  const std::string name = Hdf5::open(folder() / "answers.h5").read_string_attribute("/", "target");
+  const auto target = load_model(Checkpoint(external() / name), best_kernels());
+  const Checkpoint files(folder());
+  const auto load = [&](const std::string& options) {
+    const DraftStage stage = parse_draft_spec("dflash:" + folder().string() + options).stages[0];
+    return stage.kind->load(stage, &files, *target, best_kernels());
+  };
+  EXPECT_NO_THROW(load("?window=9,min_prob=0.1"));
+  try {
+    load("?tree=3");
+    ADD_FAILURE() << "its rows are no marginals";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("candidate selector"), std::string::npos) << error.what();
   }
 }
 

@@ -287,6 +287,36 @@ TEST(DFlashWindow, SeesTheLastPositionsOfTheTextAndNoOthers) {
   }
 }
 
+/// Blocks between the pieces are written and dropped again, in the smallest possible cache.
+TEST(DFlashWindow, ThatWrapsItsRingAndDropsBlocksEqualsOneComputedFromScratch) {
+  constexpr int positions = 90;
+  for (const char* name : {"dflash-full", "dflash-mixed"}) {
+    const auto target = target_of(name);
+    DFlashNetwork windowed(Checkpoint(external_dir / name), *target, best_kernels(), 12);
+    const std::vector<float> features = features_of(*target, windowed, positions);
+    const std::size_t width = features.size() / positions;
+    const int block_size = windowed.config().block_size;
+    const auto context = windowed.new_context(positions + block_size, std::max(8, block_size));
+    for (int length = 0, piece = 1; length < positions; piece = piece % 8 + 1) {
+      const int rows = std::min(piece, positions - length);
+      const DFlashNetwork::ContextRows some = {
+          context.get(),
+          std::span(features).subspan(static_cast<std::size_t>(length) * width, static_cast<std::size_t>(rows) * width),
+          rows};
+      windowed.append(std::span(&some, 1));
+      length += rows;
+      const Fingerprint before = context->digest();
+      DFlashNetwork::Block block = {context.get(), 5, block_size - 1};
+      windowed.compute(std::span(&block, 1));
+      const std::vector<float> wrapped(block.logits.begin(), block.logits.end());
+      EXPECT_EQ(context->digest(), before);
+      EXPECT_TRUE(same_bits(
+          wrapped, logits_of(windowed, std::span(features).first(static_cast<std::size_t>(length) * width), 128)))
+          << name << " at " << length;
+    }
+  }
+}
+
 TEST(DFlashWindow, KeepsNoMoreThanItShows) {
   const auto target = target_of("dflash-full");
   const Checkpoint files(external_dir / "dflash-full");
