@@ -16,7 +16,7 @@ namespace {
 
 constexpr int block_size_max = 1024;
 constexpr int default_block_size = 16;
-constexpr int window_max = 1 << 24;
+constexpr int swa_window_max = 1 << 24;
 constexpr int conv_taps_max = 16;
 constexpr int selector_max = 1 << 16;
 
@@ -25,9 +25,6 @@ std::string speculators_type(const Json& config) {
   const auto kind = config.find("speculators_model_type");
   return kind && kind->is_string() ? kind->string() : "";
 }
-
-/// The fields of the draft's layers, of which speculators' configs make a block.
-Json layer_config(const Json& config) { return config.find("transformer_layer_config").value_or(config); }
 
 /// The authors' choice of taps when the config names none: spread evenly from layer 1 to N - 3, halves to even.
 std::vector<int> default_taps(int target_layers, int draft_layers) {
@@ -140,7 +137,7 @@ Layers read_layers(const Json& config, int context_window) {
     const auto own = find_dflash_field(config, "swa_window_size");
     const auto width = own ? own : config.find("sliding_window");
     if (!width) use->fail("needs swa_window_size or sliding_window");
-    window_of_all = static_cast<int>(std::min<std::int64_t>(width->integer(1, std::int64_t{1} << 40), window_max));
+    window_of_all = static_cast<int>(std::min<std::int64_t>(width->integer(1, std::int64_t{1} << 40), swa_window_max));
   }
   for (LayerConfig& layer : result.transformer.layers) {
     auto& attention = std::get<AttentionLayer>(layer.mixer);

@@ -32,6 +32,8 @@ std::vector<Value> read_values(const Checkpoint& files, const std::string& name,
 
 }  // namespace
 
+Json layer_config(const Json& config) { return config.find("transformer_layer_config").value_or(config); }
+
 std::vector<Token> read_draft_vocabulary(const Checkpoint& files, int draft_vocabulary, int vocabulary) {
   const std::string origin = files.path().string();
   std::vector<Token> tokens(static_cast<std::size_t>(draft_vocabulary));

@@ -10,10 +10,14 @@
 #include "kernels/packed_matrix.h"
 #include "ref/base/token.h"
 #include "ref/formats/checkpoint.h"
+#include "ref/formats/json.h"
 #include "ref/models/model.h"
 #include "ref/models/weight_loader.h"
 
 namespace draftproof {
+
+/// Returns the fields of a draft's layers, of which speculators' configs make a block; of other configs all.
+Json layer_config(const Json& config);
 
 /// Reads the draft's part of the target's vocabulary: the target's token for each of the draft's. They are stored in
 /// the tensor `d2t`, in a folder as offsets (token - place), in a GGUF as tokens. Throws Error when it is missing and

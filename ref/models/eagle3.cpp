@@ -24,9 +24,6 @@ bool said(const Json& config, std::string_view name) {
   return value && value->boolean();
 }
 
-/// The layer's own fields, of which speculators' configs make a block.
-Json layer_config(const Json& config) { return config.find("transformer_layer_config").value_or(config); }
-
 /// The id of a layer names what enters it, so the target is tapped after the layer before.
 std::vector<int> read_taps(const Json& config, const Model& target) {
   const int layers = target.layers();
