@@ -159,10 +159,11 @@ const char* kind_of(const Json& config) {
 }
 
 std::string architecture_name(const Json& config) {
-  if (is_dflash(config)) return "DFlashDraftModel";
-  if (!is_eagle3(config) && !is_gemma4_assistant(config)) return architecture_of(config).architecture;
+  if (!is_dflash(config) && !is_eagle3(config) && !is_gemma4_assistant(config)) {
+    return architecture_of(config).architecture;
+  }
   const auto names = config.find("architectures");
-  return names ? (*names)[0].string() : "";
+  return names && names->is_array() && names->size() > 0 ? (*names)[0].string() : "";
 }
 
 /// What a draft that reads the target's features has besides a model's fields.
@@ -187,12 +188,18 @@ ordered_json draft_json(const Checkpoint& files, const Model& target) {
   }
   const DFlashConfig draft = read_dflash_config(files.config(), target);
   ordered_json layers = ordered_json::array();
-  for (std::size_t i = 0; i < draft.causal.size(); ++i) {
-    layers.push_back({{"causal", static_cast<bool>(draft.causal[i])},
+  for (std::size_t i = 0; i < draft.sights.size(); ++i) {
+    layers.push_back({{"causal", draft.sights[i].causal},
+                      {"from_anchor", draft.sights[i].from_anchor},
                       {"window", draft.transformer.attention(static_cast<int>(i)).window}});
   }
-  return {{"block_size", draft.block_size}, {"mask_token", draft.mask}, {"target_layer_ids", draft.taps},
-          {"layers", layers}};
+  ordered_json json = {{"block_size", draft.block_size}, {"mask_token", draft.mask}, {"target_layer_ids", draft.taps},
+                       {"layers", layers}, {"draft_vocabulary", draft.draft_vocabulary}};
+  if (draft.conv_taps > 0) json["convolution"] = {{"taps", draft.conv_taps}, {"group", draft.conv_group}};
+  if (draft.selector_rank > 0) {
+    json["candidate_selector"] = {{"rank", draft.selector_rank}, {"candidates", draft.selector_candidates}};
+  }
+  return json;
 }
 
 /// How many MTP heads a target has, or why those that its config names cannot be used.

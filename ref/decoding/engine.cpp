@@ -93,6 +93,16 @@ void refuse(const std::string& what, std::uint64_t need) {
   if (const std::string why = shortage(what, need, memory_available()); !why.empty()) throw Error(why);
 }
 
+/// Whether a stage that pays for its draft tokens ends proposals where it is not sure.
+bool ends_early(const DraftSpec& spec) {
+  return std::ranges::any_of(spec.stages, [](const DraftStage& stage) {
+    const bool can = std::ranges::any_of(stage.kind->options, [](const DraftOption& option) {
+      return option.name == std::string_view("min_prob");
+    });
+    return can && !stage.kind->text_only && stage.option("min_prob") > 0;
+  });
+}
+
 }  // namespace
 
 MemoryNeed memory_need(ModelFiles& files, std::span<const std::string> drafts, const LoadOptions& load_options,
@@ -202,6 +212,10 @@ Engine::Opened Engine::open(Request request, const Execution& asked, const std::
       if (loaded.trees) {
         throw Error("draft '" + draft + "' proposes trees, and --draft-max auto chooses the lengths of chains; give " +
                     "a number, or leave it out");
+      }
+      if (ends_early(parse_draft_spec(draft))) {
+        throw Error("draft '" + draft + "' ends proposals by min_prob, so --draft-max auto cannot measure what a "
+                    "number of draft tokens takes; give a number, or leave out one of both");
       }
       shared = loaded.tuned.get();
       opened.draft = loaded.tuned->open_tuned(request.positions(), costs(loaded, execution, request));

@@ -2,6 +2,7 @@
 #include "ref/drafts/dflash.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "ref/base/error.h"
@@ -11,8 +12,12 @@
 
 namespace draftproof {
 
-DFlashDraft::DFlashDraft(DFlashNetwork& network, int capacity, int tree)
-    : network_(network), capacity_(capacity), tree_(tree), context_(new_context()) {}
+DFlashDraft::DFlashDraft(DFlashNetwork& network, int capacity, int tree, MinProbability min_probability)
+    : network_(network),
+      capacity_(capacity),
+      tree_(tree),
+      min_probability_(min_probability),
+      context_(new_context()) {}
 
 DFlashNetwork::Block DFlashDraft::block(Token anchor, int limit) const {
   REQUIRE(limit >= 1 && limit <= draft_max(), "a draft is asked for at most draft_max() draft tokens");
@@ -26,9 +31,26 @@ void DFlashDraft::add(const DFlashNetwork::Block& block, int limit, ProposalBuil
     add_most_probable_paths(block.logits, static_cast<int>(vocabulary), std::min(limit, tree_), builder);
     return;
   }
+  const bool selects = network_.config().selector_rank > 0;
+  Token previous = block.anchor;
   for (int i = 0; i < block.masks; ++i) {
-    builder.draw(block.logits.subspan(static_cast<std::size_t>(i) * vocabulary, vocabulary));
+    const std::span<const float> logits = block.logits.subspan(static_cast<std::size_t>(i) * vocabulary, vocabulary);
+    const std::vector<float> scores = selects ? selected(block, i, logits, previous) : std::vector<float>();
+    const std::span<const float> row = selects ? scores : logits;
+    if (min_probability_.stops_before(row)) return;
+    previous = builder.draw(row);
   }
+}
+
+/// The row of scores: -infinity but for the candidates.
+std::vector<float> DFlashDraft::selected(const DFlashNetwork::Block& block, int mask, std::span<const float> logits,
+                                         Token previous) const {
+  const std::vector<Token> candidates = most_probable(logits, network_.config().selector_candidates);
+  std::vector<float> scores(candidates.size());
+  network_.score(block, mask, previous, candidates, scores);
+  std::vector<float> row(logits.size(), -std::numeric_limits<float>::infinity());
+  for (std::size_t i = 0; i < candidates.size(); ++i) row[static_cast<std::size_t>(candidates[i])] = scores[i];
+  return row;
 }
 
 std::unique_ptr<Cache> DFlashDraft::new_context() const {
@@ -55,7 +77,7 @@ void DFlashDraft::propose(Token anchor, int limit, ProposalBuilder& builder) {
 
 std::unique_ptr<Draft> DFlashDrafter::open(int capacity, int) {
   require_context(network_->config().transformer.context, capacity);
-  return std::make_unique<DFlashDraft>(*network_, capacity, tree_);
+  return std::make_unique<DFlashDraft>(*network_, capacity, tree_, min_probability_);
 }
 
 void DFlashDrafter::propose(std::span<ProposeJob> jobs) {

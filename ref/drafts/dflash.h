@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: MIT
 // DFlash as a draft: the target's features of committed positions become context, and one forward pass proposes a
 // DFlash block. The network is shared; a draft holds the context of one sequence.
+//
+// A draft token is drawn from the logits of its position. With a candidate selector (DFlash2) it is drawn from scores:
+// those of the position's most probable tokens (most_probable.h), which depend on the token drawn before, the anchor
+// for the first; no other token can be drawn.
 #pragma once
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "ref/drafts/draft.h"
+#include "ref/drafts/most_probable.h"
 #include "ref/models/dflash.h"
 
 namespace draftproof {
 
 class DFlashDraft final : public Draft {
  public:
-  /// `network` outlives the draft. `tree`: draft tokens of a tree; 0: a chain.
-  DFlashDraft(DFlashNetwork& network, int capacity, int tree = 0);
+  /// `network` outlives the draft. `tree`: draft tokens of a tree; 0: a chain, which ends where `min_probability` says.
+  DFlashDraft(DFlashNetwork& network, int capacity, int tree = 0, MinProbability min_probability = {});
 
   int draft_max() const override { return tree_ > 0 ? tree_ : longest_chain(); }
   std::span<const int> taps() const override { return network_.config().taps; }
@@ -30,19 +36,23 @@ class DFlashDraft final : public Draft {
   int longest_chain() const { return network_.config().block_size - 1; }
   DFlashNetwork::Block block(Token anchor, int limit) const;
   void add(const DFlashNetwork::Block& block, int limit, ProposalBuilder& builder) const;
+  std::vector<float> selected(const DFlashNetwork::Block& block, int mask, std::span<const float> logits,
+                              Token previous) const;
 
   DFlashNetwork& network_;
   int capacity_;
   int tree_;
+  MinProbability min_probability_;
   std::unique_ptr<Cache> context_;
 };
 
 /// One network, which computes the blocks of all sequences in one pass, and their context rows in another.
 class DFlashDrafter final : public Drafter {
  public:
-  /// `tree`: draft tokens of a tree, chosen from the block's marginals; 0: chains.
-  explicit DFlashDrafter(std::unique_ptr<DFlashNetwork> network, int tree = 0)
-      : network_(std::move(network)), tree_(tree) {}
+  /// `tree`: draft tokens of a tree, chosen from the block's marginals; 0: chains. A network with a candidate selector,
+  /// which has no marginals, drafts chains only.
+  explicit DFlashDrafter(std::unique_ptr<DFlashNetwork> network, int tree = 0, MinProbability min_probability = {})
+      : network_(std::move(network)), tree_(tree), min_probability_(min_probability) {}
 
   /// Throws Error when the text may become longer than the network's context.
   std::unique_ptr<Draft> open(int capacity, int draft_max) override;
@@ -52,6 +62,7 @@ class DFlashDrafter final : public Drafter {
  private:
   std::unique_ptr<DFlashNetwork> network_;
   int tree_;
+  MinProbability min_probability_;
 };
 
 }  // namespace draftproof

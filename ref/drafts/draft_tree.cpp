@@ -2,11 +2,10 @@
 #include "ref/drafts/draft_tree.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <numeric>
-#include <utility>
 
 #include "ref/base/require.h"
+#include "ref/drafts/most_probable.h"
 
 namespace draftproof {
 
@@ -69,22 +68,9 @@ void DraftTree::expand(int node, std::span<const float> logits, Sampler& sampler
   above.expanded = true;
   const int depth = above.depth + 1;
   const double probability = above.probability;
-  Distribution row = sampler.blank();
-  sampler.read(logits, {.temperature = 1}, {}, row);
-  std::vector<std::pair<std::uint64_t, Token>> likely;
-  const std::vector<Token> tokens = row.tokens();
-  const std::vector<std::uint64_t> weights = row.weights();
-  for (std::size_t i = 0; i < tokens.size(); ++i) likely.emplace_back(weights[i], tokens[i]);
-  const auto kept = likely.begin() + std::min<std::ptrdiff_t>(budget_, std::ssize(likely));
-  std::partial_sort(likely.begin(), kept, likely.end(),
-                    [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a < b; });
-  for (auto child = likely.begin(); child != kept; ++child) {
-    const double share = static_cast<double>(child->first) / static_cast<double>(Distribution::total);
-    nodes_.push_back({child->second, node, depth, probability * share});
+  for (const ProbableToken& child : most_probable(logits, budget_, sampler)) {
+    nodes_.push_back({child.token, node, depth, probability * child.probability});
   }
-  std::vector<Distribution> read;
-  read.push_back(std::move(row));
-  sampler.give_back(read);
 }
 
 void DraftTree::add_to(ProposalBuilder& builder) const {

@@ -31,7 +31,7 @@ class DraftTree {
   };
   Pass next_pass() const;
 
-  /// Adds the tokens that are likely after `node`. Equally likely ones: the smaller token first.
+  /// Adds the tokens that are likely after `node`, in the order of most_probable.h.
   void expand(int node, std::span<const float> logits, Sampler& sampler);
 
   int parent(int node) const { return nodes_[static_cast<std::size_t>(node)].parent; }

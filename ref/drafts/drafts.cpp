@@ -33,6 +33,13 @@ namespace {
 
 constexpr int default_draft_tokens = 5;  // where each costs one pass of the draft
 
+/// Adds what reads the rows of a model.
+void add_reading(int vocabulary, MemoryNeed& need) {
+  need.scratch += Sampler::bytes(vocabulary);
+  // Of a draft token: the draft's row of logits, and the distribution it was drawn from.
+  need.scratch_per_draft_token += Outputs::bytes_per_row(vocabulary) + Distribution::bytes_for(vocabulary);
+}
+
 class NoDrafter final : public Drafter {
  public:
   std::unique_ptr<Draft> open(int, int) override { return std::make_unique<NoDraft>(); }
@@ -42,24 +49,67 @@ std::unique_ptr<Drafter> load_none(const DraftStage&, const Checkpoint*, Model&,
   return std::make_unique<NoDrafter>();
 }
 
+constexpr DraftOption min_prob_option = {"min_prob", 0, 0, 1,
+                                         "stops where no token is so probable; 0: nowhere", false};
+
+/// Of a network that draws each token from a row.
+MinProbability min_probability_of(const DraftStage& stage) {
+  const MinProbability least(stage.option("min_prob"));
+  if (least && stage.trees()) {
+    throw Error("draft '" + stage.name_with(stage.path) + "': min_prob ends chains; leave it out for a tree, which has "
+                "the most probable tokens only");
+  }
+  return least;
+}
+
 constexpr DraftOption dflash_options[] = {
     {"tree", 0, 0, 1024, "draft tokens of a tree of the most probable paths; 0: a chain"},
+    {"window", 0, 0, 1 << 24, "positions of the text that layers of full attention see; 0: all"},
+    min_prob_option,
 };
+
+MemoryNeed need_of_dflash(const DraftStage& stage, const Checkpoint* files, const MemoryNeed&,
+                          const LoadOptions& load_options) {
+  const Json& config = files->config();
+  const TransformerConfig transformer = describe_dflash(config, stage.whole("window"));
+  MemoryNeed need = need_of_part(*files, load_options, transformer, [](const std::string&) { return true; });
+  add_reading(transformer.vocabulary, need);
+  need.scratch_per_draft_token = 0;  // the target's has it
+  const auto number = [&](const char* name, std::int64_t otherwise) {
+    const auto field = find_dflash_field(config, name);
+    return static_cast<std::uint64_t>(field ? field->integer(1, 1 << 24) : otherwise);
+  };
+  if (find_dflash_field(config, "conv_group_size")) {  // the kernels of a sublayer, and its rows once more
+    const auto hidden = static_cast<std::uint64_t>(transformer.hidden);
+    const std::uint64_t kernel = 2 * number("conv_kernel_size", 1) * hidden / number("conv_group_size", 1);
+    need.scratch += sizeof(float) * number("block_size", 16) * (kernel + hidden);
+  }
+  if (find_dflash_field(config, "selector_rank")) {  // a row of scores, and a row of h for each position
+    need.scratch += sizeof(float) * (static_cast<std::uint64_t>(transformer.vocabulary) +
+                                     number("block_size", 16) * number("selector_rank", 1));
+  }
+  return need;
+}
 
 std::unique_ptr<Drafter> load_dflash(const DraftStage& stage, const Checkpoint* files, Model& target,
                                      const LoadOptions& load_options) {
-  return std::make_unique<DFlashDrafter>(std::make_unique<DFlashNetwork>(*files, target, load_options),
-                                         stage.whole("tree"));
+  auto network = std::make_unique<DFlashNetwork>(*files, target, load_options, stage.whole("window"));
+  if (stage.trees() && network->config().selector_rank > 0) {
+    throw Error(files->path().string() + ": drafts with a candidate selector, in which a token depends on the one "
+                "before, and trees of them are not implemented; leave out tree");
+  }
+  return std::make_unique<DFlashDrafter>(std::move(network), stage.whole("tree"), min_probability_of(stage));
 }
 
 constexpr DraftOption head_options[] = {
     {"tree", 0, 0, 256, "draft tokens of a tree of the most likely ones; 0: a chain is drawn"},
+    min_prob_option,
 };
 
 std::unique_ptr<Drafter> load_eagle3(const DraftStage& stage, const Checkpoint* files, Model& target,
                                      const LoadOptions& load_options) {
   return std::make_unique<HeadDrafter>(std::make_unique<Eagle3Head>(*files, target, load_options),
-                                       stage.whole("tree"));
+                                       stage.whole("tree"), min_probability_of(stage));
 }
 
 /// A target with heads, or an assistant.
@@ -70,13 +120,14 @@ std::unique_ptr<Drafter> load_mtp(const DraftStage& stage, const Checkpoint* fil
   std::unique_ptr<Head> head;
   if (is_gemma4_assistant(files->config())) head = std::make_unique<Gemma4Assistant>(*files, target, load_options);
   else head = std::make_unique<MtpHead>(*files, target, load_options);
-  return std::make_unique<HeadDrafter>(std::move(head), stage.whole("tree"));
+  return std::make_unique<HeadDrafter>(std::move(head), stage.whole("tree"), min_probability_of(stage));
 }
 
 /// A model with weights of its own.
 class SmallModelDrafter final : public ModelDrafter {
  public:
-  explicit SmallModelDrafter(std::unique_ptr<Model> model) : ModelDrafter(*model), own_(std::move(model)) {}
+  SmallModelDrafter(std::unique_ptr<Model> model, MinProbability min_probability)
+      : ModelDrafter(*model, min_probability), own_(std::move(model)) {}
   std::unique_ptr<Draft> open(int capacity, int draft_max) override {
     require_context(own_->context(), capacity);
     return ModelDrafter::open(capacity, draft_tokens_per_round(draft_max, capacity));
@@ -86,7 +137,9 @@ class SmallModelDrafter final : public ModelDrafter {
   std::unique_ptr<Model> own_;
 };
 
-std::unique_ptr<Drafter> load_small_model(const DraftStage&, const Checkpoint* files, Model& target,
+constexpr DraftOption model_options[] = {min_prob_option};
+
+std::unique_ptr<Drafter> load_small_model(const DraftStage& stage, const Checkpoint* files, Model& target,
                                           const LoadOptions& load_options) {
   std::unique_ptr<Model> model = load_model(*files, load_options);
   if (model->vocabulary() != target.vocabulary()) {
@@ -94,11 +147,12 @@ std::unique_ptr<Drafter> load_small_model(const DraftStage&, const Checkpoint* f
                 " does not fit the target's of " + std::to_string(target.vocabulary()) +
                 "; use a draft made with the target's tokenizer");
   }
-  return std::make_unique<SmallModelDrafter>(std::move(model));
+  return std::make_unique<SmallModelDrafter>(std::move(model), min_probability_of(stage));
 }
 
 constexpr DraftOption self_options[] = {
     {"layers", 0, 0, 1024, "the first so many layers of the target; 0: all"},
+    min_prob_option,
 };
 
 /// The options of the target's weights in 4 bits.
@@ -126,7 +180,7 @@ std::unique_ptr<Drafter> load_self(const DraftStage& stage, const Checkpoint* fi
                                    const LoadOptions& load_options) {
   const LoadOptions options = in_four_bits(stage, load_options);
   require_smaller(*files, load_options, options);
-  return std::make_unique<SmallModelDrafter>(load_model(*files, options));
+  return std::make_unique<SmallModelDrafter>(load_model(*files, options), min_probability_of(stage));
 }
 
 /// The target as its own draft.
@@ -357,10 +411,7 @@ int draft_tokens_per_round(int asked, int capacity) {
 
 MemoryNeed decoding_need(const Checkpoint& files, const LoadOptions& load_options) {
   MemoryNeed need = model_need(files, load_options);
-  const int vocabulary = describe(files.config()).vocabulary;
-  need.scratch += Sampler::bytes(vocabulary);
-  // Of a draft token: the draft's row of logits, and the distribution it was drawn from.
-  need.scratch_per_draft_token += Outputs::bytes_per_row(vocabulary) + Distribution::bytes_for(vocabulary);
+  add_reading(describe(files.config()).vocabulary, need);
   return need;
 }
 
@@ -369,13 +420,13 @@ std::span<const DraftKind> all_draft_kinds() noexcept {
   static constexpr DraftKind list[] = {
       {"none", none, nullptr, false, true, {}, "no draft: plain decoding", need_of_none, load_none},
       {"dflash", required, is_dflash, false, false, dflash_options, "block diffusion from the target's features",
-       need_of_files, load_dflash},
+       need_of_dflash, load_dflash},
       {"eagle3", required, is_eagle3, false, false, head_options, "a layer that continues from the target's features",
        need_of_files, load_eagle3},
       {"mtp", optional_checkpoint, may_have_heads, false, false, head_options,
        "the MTP (NextN) heads in the target's checkpoint or in another, or an assistant", need_of_mtp, load_mtp},
-      {"model", required, nullptr, false, false, {}, "a smaller model with the same tokenizer", need_of_files,
-       load_small_model},
+      {"model", required, nullptr, false, false, model_options, "a smaller model with the same tokenizer",
+       need_of_files, load_small_model},
       {"self", none, nullptr, false, false, self_options, "the target itself, its weights in 4 bits", need_of_self,
        load_self},
       {"ngram-simple", none, nullptr, false, true, ngram_simple_options,

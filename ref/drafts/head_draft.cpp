@@ -16,8 +16,13 @@ void append(std::vector<float>& to, std::span<const float> more) { to.insert(to.
 
 }  // namespace
 
-HeadDraft::HeadDraft(Head& head, int capacity, int draft_max, Shape shape)
-    : head_(head), capacity_(capacity), draft_max_(draft_max), shape_(shape), cache_(new_cache()) {}
+HeadDraft::HeadDraft(Head& head, int capacity, int draft_max, Shape shape, MinProbability min_probability)
+    : head_(head),
+      capacity_(capacity),
+      draft_max_(draft_max),
+      shape_(shape),
+      min_probability_(min_probability),
+      cache_(new_cache()) {}
 
 std::unique_ptr<Cache> HeadDraft::new_cache() {
   const int pending = std::max(max_chunk, draft_max_ + 1);
@@ -93,13 +98,16 @@ void HeadDraft::propose_chains(Head& head, std::span<ProposeJob> jobs) {
     Cache& cache;
     const Cache* target;
     Transaction rolled_back;
+    const MinProbability& min_probability;
     Token token;                       // the next row reads it
     std::vector<float> features = {};  // and this
+    bool done = false;
   };
   std::vector<Writer> writers;
   for (ProposeJob& job : jobs) {
     const auto& draft = static_cast<const HeadDraft&>(*job.draft);
-    writers.push_back({job, *draft.cache_, draft.target_, draft.cache_->begin(job.limit), job.anchor});
+    writers.push_back({job, *draft.cache_, draft.target_, draft.cache_->begin(job.limit), draft.min_probability_,
+                       job.anchor});
     draft.append_last_feature(writers.back().features);
   }
   constexpr int wanted[] = {0};
@@ -109,7 +117,7 @@ void HeadDraft::propose_chains(Head& head, std::span<ProposeJob> jobs) {
     batch.clear();
     in_batch.clear();
     for (Writer& writer : writers) {
-      if (writer.job.error || step >= writer.job.limit) continue;
+      if (writer.job.error || writer.done || step >= writer.job.limit) continue;
       batch.push_back({.cache = &writer.cache,
                        .target = writer.target,
                        .tokens = std::span(&writer.token, 1),
@@ -123,6 +131,8 @@ void HeadDraft::propose_chains(Head& head, std::span<ProposeJob> jobs) {
       Writer& writer = *in_batch[i];
       try {
         if (!batch[i].error.empty()) throw Error(batch[i].error);
+        writer.done = writer.min_probability.stops_before(batch[i].logits);
+        if (writer.done) continue;
         writer.token = writer.job.builder->draw(batch[i].logits);
         writer.features.assign(batch[i].next_features.begin(), batch[i].next_features.end());
       } catch (...) {
@@ -200,7 +210,8 @@ std::unique_ptr<Draft> HeadDrafter::open(int capacity, int draft_max) {
     const int budget = std::min({draft_max > 0 ? draft_max : tree_, tree_, capacity});
     return std::make_unique<HeadDraft>(*head_, capacity, budget, HeadDraft::Shape::tree);
   }
-  return std::make_unique<HeadDraft>(*head_, capacity, draft_tokens_per_round(draft_max, capacity));
+  return std::make_unique<HeadDraft>(*head_, capacity, draft_tokens_per_round(draft_max, capacity),
+                                     HeadDraft::Shape::chain, min_probability_);
 }
 
 }  // namespace draftproof

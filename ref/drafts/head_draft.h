@@ -14,6 +14,7 @@
 
 #include "ref/caches/feature_cache.h"
 #include "ref/drafts/draft.h"
+#include "ref/drafts/most_probable.h"
 #include "ref/models/head.h"
 
 namespace draftproof {
@@ -23,8 +24,8 @@ class HeadDraft final : public Draft {
   /// What it proposes: a chain, each token drawn from the head's row; or the most likely continuations (draft_tree.h).
   enum class Shape { chain, tree };
 
-  /// `head` outlives the draft.
-  HeadDraft(Head& head, int capacity, int draft_max, Shape shape = Shape::chain);
+  /// `head` outlives the draft. `min_probability`: where a chain ends.
+  HeadDraft(Head& head, int capacity, int draft_max, Shape shape = Shape::chain, MinProbability min_probability = {});
 
   int draft_max() const override { return draft_max_; }
   std::span<const int> taps() const override { return head_.taps(); }
@@ -51,6 +52,7 @@ class HeadDraft final : public Draft {
   int capacity_;
   int draft_max_;
   Shape shape_;
+  MinProbability min_probability_;
   int feature_layer_ = 0;
   std::unique_ptr<Cache> cache_;
   const Cache* target_ = nullptr;
@@ -60,7 +62,8 @@ class HeadDraft final : public Draft {
 class HeadDrafter final : public Drafter {
  public:
   /// `tree`: the most draft tokens of a tree; 0: the drafts propose chains.
-  explicit HeadDrafter(std::unique_ptr<Head> head, int tree = 0) : head_(std::move(head)), tree_(tree) {}
+  explicit HeadDrafter(std::unique_ptr<Head> head, int tree = 0, MinProbability min_probability = {})
+      : head_(std::move(head)), tree_(tree), min_probability_(min_probability) {}
 
   /// Throws Error when the text may become longer than the head's context.
   std::unique_ptr<Draft> open(int capacity, int draft_max) override;
@@ -72,6 +75,7 @@ class HeadDrafter final : public Drafter {
  private:
   std::unique_ptr<Head> head_;
   int tree_;
+  MinProbability min_probability_;
 };
 
 }  // namespace draftproof

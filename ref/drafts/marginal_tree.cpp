@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "ref/drafts/marginal_tree.h"
 
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <queue>
-#include <utility>
 #include <vector>
+
+#include "ref/drafts/most_probable.h"
 
 namespace draftproof {
 namespace {
@@ -28,36 +27,13 @@ struct LessProbable {
   }
 };
 
-struct Likely {
-  std::uint64_t weight;
-  Token token;
-};
-
-/// The `count` most probable tokens of a row; of equally probable ones the smaller token first.
-std::vector<Likely> most_probable(std::span<const float> logits, int count, Sampler& sampler) {
-  std::vector<Distribution> row;
-  row.push_back(sampler.blank());
-  sampler.read(logits, {.temperature = 1}, {}, row[0]);
-  const std::vector<Token> tokens = row[0].tokens();
-  const std::vector<std::uint64_t> weights = row[0].weights();
-  sampler.give_back(row);
-  std::vector<Likely> likely;
-  for (std::size_t i = 0; i < tokens.size(); ++i) likely.push_back({weights[i], tokens[i]});
-  const auto kept = likely.begin() + std::min<std::ptrdiff_t>(count, std::ssize(likely));
-  std::partial_sort(likely.begin(), kept, likely.end(), [](const Likely& a, const Likely& b) {
-    return a.weight != b.weight ? a.weight > b.weight : a.token < b.token;
-  });
-  likely.erase(kept, likely.end());
-  return likely;
-}
-
 }  // namespace
 
 void add_most_probable_paths(std::span<const float> marginals, int vocabulary, int nodes, ProposalBuilder& builder) {
   const auto width = static_cast<std::size_t>(vocabulary);
   const int depths = static_cast<int>(marginals.size() / width);
   Sampler sampler;
-  std::vector<std::vector<Likely>> best;  // by depth
+  std::vector<std::vector<ProbableToken>> best;  // by depth
   for (int depth = 0; depth < depths; ++depth) {
     best.push_back(most_probable(marginals.subspan(static_cast<std::size_t>(depth) * width, width), nodes, sampler));
   }
@@ -65,8 +41,7 @@ void add_most_probable_paths(std::span<const float> marginals, int vocabulary, i
   int order = 0;
   const auto find = [&](double parents, int parent, int depth, int rank) {
     if (depth >= depths || rank >= std::ssize(best[static_cast<std::size_t>(depth)])) return;
-    const std::uint64_t weight = best[static_cast<std::size_t>(depth)][static_cast<std::size_t>(rank)].weight;
-    const double share = static_cast<double>(weight) / static_cast<double>(Distribution::total);
+    const double share = best[static_cast<std::size_t>(depth)][static_cast<std::size_t>(rank)].probability;
     found.push({parents * share, parents, parent, depth, rank, order++});
   };
   std::vector<Path> tree;

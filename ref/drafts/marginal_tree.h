@@ -12,9 +12,8 @@
 namespace draftproof {
 
 /// Adds the `nodes` most probable paths below the anchor, all of them deterministic. `marginals`: logits
-/// [depths][vocabulary]. A path comes before its extensions; of equally probable tokens of a row the smaller one comes
-/// first, of equally probable paths the one found first. Probabilities are the integers of a Distribution at
-/// temperature 1; tokens whose integer is 0 are left out.
+/// [depths][vocabulary]. A path comes before its extensions; of a row's tokens come first those that most_probable.h
+/// has first, of equally probable paths the one found first. Probabilities are those of most_probable.h.
 void add_most_probable_paths(std::span<const float> marginals, int vocabulary, int nodes, ProposalBuilder& builder);
 
 }  // namespace draftproof

@@ -8,8 +8,12 @@
 
 namespace draftproof {
 
-ModelDraft::ModelDraft(Model& model, int capacity, int draft_max)
-    : model_(model), capacity_(capacity), draft_max_(draft_max), cache_(new_cache()) {}
+ModelDraft::ModelDraft(Model& model, int capacity, int draft_max, MinProbability min_probability)
+    : model_(model),
+      capacity_(capacity),
+      draft_max_(draft_max),
+      min_probability_(min_probability),
+      cache_(new_cache()) {}
 
 std::unique_ptr<Cache> ModelDraft::new_cache() const {
   return model_.new_cache(capacity_, std::max(max_chunk, draft_max_ + 1));
@@ -42,7 +46,7 @@ std::span<const float> ModelDraft::row_after(Token anchor, std::span<const Token
 }
 
 std::unique_ptr<Draft> ModelDrafter::open(int capacity, int draft_max) {
-  return std::make_unique<ModelDraft>(model_, capacity, draft_max);
+  return std::make_unique<ModelDraft>(model_, capacity, draft_max, min_probability_);
 }
 
 void ModelDrafter::propose(std::span<ProposeJob> jobs) {
@@ -51,6 +55,7 @@ void ModelDrafter::propose(std::span<ProposeJob> jobs) {
     ModelDraft& draft;
     Transaction rolled_back;
     Token token;  // the model continues with it
+    bool done = false;
   };
   std::vector<Writer> writers;
   for (ProposeJob& job : jobs) {
@@ -64,7 +69,7 @@ void ModelDrafter::propose(std::span<ProposeJob> jobs) {
     batch.clear();
     in_batch.clear();
     for (Writer& writer : writers) {
-      if (writer.job.error || step >= writer.job.limit) continue;
+      if (writer.job.error || writer.done || step >= writer.job.limit) continue;
       batch.push_back({.cache = writer.draft.cache_.get(), .tokens = std::span(&writer.token, 1)});
       in_batch.push_back(&writer);
     }
@@ -75,7 +80,8 @@ void ModelDrafter::propose(std::span<ProposeJob> jobs) {
       const SegmentOutput& output = outputs_.segments[i];
       try {
         if (!output.error.empty()) throw Error(output.error);
-        writer.token = writer.draft.next_draft_token(output.logits, *writer.job.builder);
+        writer.done = writer.draft.min_probability_.stops_before(output.logits);
+        if (!writer.done) writer.token = writer.draft.next_draft_token(output.logits, *writer.job.builder);
       } catch (...) {
         writer.job.error = std::current_exception();
       }

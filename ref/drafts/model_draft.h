@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ref/drafts/draft.h"
+#include "ref/drafts/most_probable.h"
 #include "ref/models/model.h"
 
 namespace draftproof {
@@ -14,7 +15,7 @@ namespace draftproof {
 class ModelDraft : public Draft {
  public:
   /// `model` outlives the draft and has the target's vocabulary.
-  ModelDraft(Model& model, int capacity, int draft_max);
+  ModelDraft(Model& model, int capacity, int draft_max, MinProbability min_probability = {});
 
   int draft_max() const override { return draft_max_; }
   void observe(std::span<const Token> committed, std::span<const float> features) override;
@@ -41,6 +42,7 @@ class ModelDraft : public Draft {
   Model& model_;
   int capacity_;
   int draft_max_;
+  MinProbability min_probability_;
   std::unique_ptr<Cache> cache_;
   Outputs outputs_;
 };
@@ -49,7 +51,8 @@ class ModelDraft : public Draft {
 class ModelDrafter : public Drafter {
  public:
   /// `model` outlives the drafter and its drafts, which are ModelDrafts that do not override propose or observe.
-  explicit ModelDrafter(Model& model) : model_(model) {}
+  explicit ModelDrafter(Model& model, MinProbability min_probability = {})
+      : model_(model), min_probability_(min_probability) {}
 
   std::unique_ptr<Draft> open(int capacity, int draft_max) override;
   void propose(std::span<ProposeJob> jobs) override;
@@ -59,6 +62,7 @@ class ModelDrafter : public Drafter {
   Model& model_;
 
  private:
+  MinProbability min_probability_;
   Outputs outputs_;
 };
 

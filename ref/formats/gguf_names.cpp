@@ -141,6 +141,14 @@ constexpr GgufName dflash_whole[] = {
     {"dflash_hidden_norm", "hidden_norm"},
     {"dflash.hidden_norm", "hidden_norm"},
     {"output_norm", "norm"},
+    // Where the draft has its own embedding, head or vocabulary.
+    {"token_embd", "embed_tokens"},
+    {"output", "lm_head"},
+    {"d2t", "d2t", false, true},
+    // Of DFlash2.
+    {"selector_hidden", "candidate_selector.hidden_projection"},
+    {"selector_predecessor.weight", "candidate_selector.predecessor_codebook", false, true},
+    {"selector_successor.weight", "candidate_selector.successor_codebook", false, true},
 };
 
 constexpr GgufName dflash_layer[] = {
@@ -158,6 +166,11 @@ constexpr GgufName dflash_layer[] = {
     {"ffn_gate", "mlp.gate_proj"},
     {"ffn_up", "mlp.up_proj"},
     {"ffn_down", "mlp.down_proj"},
+    // Of DFlash2.
+    {"attn_conv_base", "attention_conv.base_kernel", false, true},
+    {"attn_conv_proj", "attention_conv.kernel_projection"},
+    {"ffn_conv_base", "mlp_conv.base_kernel", false, true},
+    {"ffn_conv_proj", "mlp_conv.kernel_projection"},
 };
 
 /// The keys "<architecture>.<name>" of one file.
@@ -534,7 +547,8 @@ Json dflash_config(const Gguf& file) {
       "dflash.block_size", "dflash.target_layer_ids", "dflash.mask_token_id", "dflash.n_target_features",
       "dflash.laguna", "attention.causal", "attention.sliding_window", "attention.sliding_window_pattern",
       "attention.value_scale", "rope.dimension_sections", "logit_scale", "final_logit_softcapping",
-      "embedding_scale", "sample_from_anchor"};
+      "embedding_scale", "sample_from_anchor", "conv_kernel_size", "conv_group_size", "selector_rank",
+      "selector_top_k"};
   const Keys keys(file);
   std::vector<std::string_view> known(std::begin(transformer_keys), std::end(transformer_keys));
   known.insert(known.end(), std::begin(own), std::end(own));
@@ -594,6 +608,16 @@ Json dflash_config(const Gguf& file) {
     if (const auto factor = keys.find_number(name)) config[field] = *factor;
   }
   if (const auto anchor = keys.find_boolean("sample_from_anchor")) config["sample_from_anchor"] = *anchor;
+  for (const char* name : {"conv_kernel_size", "conv_group_size", "selector_rank", "selector_top_k"}) {
+    const auto size = keys.find_size(name);
+    if (!size) continue;
+    config[name] = *size;
+    config["architectures"] = {"DFlash2DraftModel"};  // any of them says so
+    names[name] = keys.whole(name);
+  }
+  if (const auto map = file.tensors().find("d2t"); map != file.tensors().end() && map->second.shape.size() == 1) {
+    config["draft_vocab_size"] = map->second.shape[0];
+  }
   return as_json(file, keys, config, std::move(names));
 }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
+#include <utility>
 
 #include "ref/base/error.h"
 #include "ref/base/require.h"
@@ -14,13 +16,14 @@ namespace {
 
 constexpr int block_size_max = 1024;
 constexpr int default_block_size = 16;
+constexpr int swa_window_max = 1 << 24;
+constexpr int conv_taps_max = 16;
+constexpr int selector_max = 1 << 16;
 
-/// `dflash_config.<name>` or else the top-level `<name>`: both spellings are published.
-std::optional<Json> nested_first(const Json& config, std::string_view name) {
-  const auto top = config.find(name);
-  const auto block = config.find("dflash_config");
-  const auto nested = block ? block->find(name) : std::nullopt;
-  return nested ? nested : top;
+/// What a config of speculators says it is; empty for other layouts.
+std::string speculators_type(const Json& config) {
+  const auto kind = config.find("speculators_model_type");
+  return kind && kind->is_string() ? kind->string() : "";
 }
 
 /// The authors' choice of taps when the config names none: spread evenly from layer 1 to N - 3, halves to even.
@@ -39,18 +42,22 @@ std::vector<int> default_taps(int target_layers, int draft_layers) {
   return taps;
 }
 
+/// The ids of speculators count from 1, all others from 0.
 std::vector<int> read_taps(const Json& config, const Model& target, int draft_layers) {
-  const auto field = nested_first(config, "target_layer_ids");
+  const bool speculators = !speculators_type(config).empty();
+  const auto field =
+      speculators ? config.at("aux_hidden_state_layer_ids") : find_dflash_field(config, "target_layer_ids");
   if (!field) {
     if (target.layers() < 4) config.fail("names no target_layer_ids, and the target is too shallow for the default");
     return default_taps(target.layers(), draft_layers);
   }
+  const int first = speculators ? 1 : 0;
   std::vector<int> taps;
-  for (const std::int64_t id : field->integers(0, target.layers() - 1)) {
-    if (!taps.empty() && id <= taps.back()) field->fail("target_layer_ids must ascend");
-    taps.push_back(static_cast<int>(id));
+  for (const std::int64_t id : field->integers(first, target.layers() - 1 + first)) {
+    taps.push_back(static_cast<int>(id) - first);
+    if (taps.size() > 1 && taps.back() <= taps[taps.size() - 2]) field->fail("must ascend");
   }
-  if (taps.empty()) field->fail("target_layer_ids must name at least one layer");
+  if (taps.empty()) field->fail("must name at least one layer");
   return taps;
 }
 
@@ -58,7 +65,10 @@ int read_block_size(const Json& config) {
   const auto top = config.find("block_size");
   const auto block = config.find("dflash_config");
   const auto nested = block ? block->find("block_size") : std::nullopt;
-  if (!top && !nested) return default_block_size;
+  if (!top && !nested) {
+    if (!speculators_type(config).empty()) config.at("block_size");  // its default is another one
+    return default_block_size;
+  }
   const auto value = (nested ? *nested : *top).integer(2, block_size_max);
   if (top && nested && top->integer(2, block_size_max) != value) {
     top->fail("contradicts dflash_config.block_size, " + std::to_string(value));
@@ -66,117 +76,234 @@ int read_block_size(const Json& config) {
   return static_cast<int>(value);
 }
 
+/// Refuses fields of other variants that change what is computed, and all fields of dflash_config that are not known:
+/// that block holds nothing else.
 void refuse_variants(const Json& config) {
-  if (const auto anchor = nested_first(config, "sample_from_anchor"); anchor && anchor->boolean()) {
-    anchor->fail("is not implemented");
+  constexpr std::string_view known[] = {
+      "attention_sink_bias", "attention_value_scale", "backbone_rotary_base", "block_size", "causal",
+      "conv_group_size", "conv_kernel_size", "final_logit_softcapping", "input_embedding_scale", "mask_token_id",
+      "num_target_layers", "output_multiplier", "sample_from_anchor", "selector_rank", "selector_top_k",
+      "swa_window_size", "target_layer_ids", "use_swa"};
+  if (const auto block = config.find("dflash_config")) {
+    for (const std::string& name : block->fields()) {
+      if (std::ranges::find(known, name) != std::end(known) || !block->find(name)) continue;
+      block->at(name).fail("is not known; ignoring it could compute something else");
+    }
   }
-  if (const auto scale = nested_first(config, "attention_value_scale"); scale && scale->number() != 1) {
-    scale->fail("is not implemented");
+  for (const char* name : {"sample_from_anchor", "rope_interleave", "use_aux_hidden_norms"}) {
+    const auto switched = find_dflash_field(config, name);
+    if (switched && switched->boolean()) switched->fail("true is not implemented; only false is");
   }
-  for (const char* name : {"backbone_rotary_base", "conv_kernel_size", "conv_group_size", "selector_rank",
-                           "selector_top_k", "draft_vocab_size"}) {
-    if (const auto value = nested_first(config, name)) value->fail("is not implemented (a later DFlash variant)");
+  const Json layer = layer_config(config);
+  for (const char* name : {"attn_logit_softcapping", "query_pre_attn_scalar", "projector_type"}) {
+    if (const auto value = layer.find(name)) value->fail("is not implemented in DFlash drafts; only null is");
+  }
+  if (const auto base = find_dflash_field(config, "backbone_rotary_base")) {
+    base->fail(std::to_string(base->number()) + " is not implemented: programs disagree on which rows it turns");
   }
 }
 
 float positive_factor(const Json& config, std::string_view name, float otherwise) {
-  const auto value = nested_first(config, name);
+  const auto value = find_dflash_field(config, name);
   if (!value) return otherwise;
   const auto factor = static_cast<float>(value->number());
   if (!(factor > 0 && factor <= std::numeric_limits<float>::max())) value->fail("must be a positive float");
   return factor;
 }
 
+struct Layers {
+  TransformerConfig transformer;
+  std::vector<DFlashSight> sights;
+};
+
+/// Causality: top-level is_causal, then dflash_config.causal, then "a sliding layer is causal". use_swa puts the window
+/// on every layer and leaves causality alone. In speculators' drafts sliding layers have the window of the anchor and
+/// no other: as many committed positions before it.
+Layers read_layers(const Json& config, int context_window) {
+  const Json layer_fields = layer_config(config);
+  Layers result = {read_transformer_config(layer_fields, 1), {}};
+  const bool speculators = !speculators_type(config).empty();
+  const auto block = config.find("dflash_config");
+  const auto everywhere = config.find("is_causal");
+  const auto nested = block ? block->find("causal") : std::nullopt;
+  const auto without = config.find("sliding_window_non_causal");
+  const bool declared = layer_fields.find("layer_types").has_value();
+  const bool sinks = [&] {
+    const auto said = find_dflash_field(config, "attention_sink_bias");
+    return said && said->boolean();
+  }();
+  int window_of_all = AttentionCache::everything;
+  if (const auto use = find_dflash_field(config, "use_swa"); use && use->boolean()) {
+    const auto own = find_dflash_field(config, "swa_window_size");
+    const auto width = own ? own : config.find("sliding_window");
+    if (!width) use->fail("needs swa_window_size or sliding_window");
+    window_of_all = static_cast<int>(std::min<std::int64_t>(width->integer(1, std::int64_t{1} << 40), swa_window_max));
+  }
+  for (LayerConfig& layer : result.transformer.layers) {
+    auto& attention = std::get<AttentionLayer>(layer.mixer);
+    attention.sinks = sinks;
+    if (!declared) attention.window = AttentionCache::everything;  // a draft slides where its layer_types say so
+    DFlashSight& sight = result.sights.emplace_back();
+    const bool sliding = attention.window != AttentionCache::everything;
+    const bool unless_said = sliding && !(without && without->boolean());
+    sight.causal = everywhere ? everywhere->boolean() : nested ? nested->boolean() : unless_said;
+    if (window_of_all != AttentionCache::everything) attention.window = window_of_all;
+    sight.from_anchor = attention.window == AttentionCache::everything || speculators;
+    if (attention.window == AttentionCache::everything) {
+      if (context_window > 0) attention.window = context_window + 1;
+    } else if (speculators) {
+      ++attention.window;
+    }
+  }
+  return result;
+}
+
+/// Reads two fields of which a config has both or none.
+std::pair<int, int> read_both(const Json& config, const char* one, int most, const char* other, int others_most,
+                              bool required) {
+  const auto first = find_dflash_field(config, one);
+  const auto second = find_dflash_field(config, other);
+  if (!first && !second && !required) return {0, 0};
+  if (!first) config.fail(std::string("needs ") + one);
+  if (!second) config.fail(std::string("needs ") + other);
+  return {static_cast<int>(first->integer(1, most)), static_cast<int>(second->integer(1, others_most))};
+}
+
+void read_second_version(const Json& config, DFlashConfig& result) {
+  const auto names = config.find("architectures");
+  const bool required =
+      speculators_type(config) == "dflash2" ||
+      (names && names->is_array() && names->size() > 0 && (*names)[0].string() == "DFlash2DraftModel");
+  const int hidden = result.transformer.hidden;
+  std::tie(result.conv_taps, result.conv_group) =
+      read_both(config, "conv_kernel_size", conv_taps_max, "conv_group_size", hidden, required);
+  if (result.conv_taps > 0 && hidden % result.conv_group != 0) {
+    find_dflash_field(config, "conv_group_size")->fail("must divide hidden_size, " + std::to_string(hidden));
+  }
+  std::tie(result.selector_rank, result.selector_candidates) =
+      read_both(config, "selector_rank", selector_max, "selector_top_k", selector_max, required);
+  if (result.selector_rank > 0 && result.draft_vocabulary != result.transformer.vocabulary) {
+    find_dflash_field(config, "selector_rank")
+        ->fail("is not implemented with a draft_vocab_size below the target's vocabulary");
+  }
+}
+
 }  // namespace
+
+std::optional<Json> find_dflash_field(const Json& config, std::string_view name) {
+  const auto top = config.find(name);
+  const auto block = config.find("dflash_config");
+  const auto nested = block ? block->find(name) : std::nullopt;
+  return nested ? nested : top;
+}
 
 bool is_dflash(const Json& config) {
   if (!config.is_object()) return false;
+  if (const std::string kind = speculators_type(config); !kind.empty()) return kind == "dflash" || kind == "dflash2";
   const auto architectures = config.find("architectures");
   if (!architectures || !architectures->is_array() || architectures->size() == 0) return false;
   const Json name = (*architectures)[0];
-  return name.is_string() && name.string() == "DFlashDraftModel";
+  return name.is_string() && (name.string() == "DFlashDraftModel" || name.string() == "DFlash2DraftModel");
 }
 
-DFlashConfig read_dflash_config(const Json& config, const Model& target) {
-  if (!is_dflash(config)) config.fail("is not a DFlash draft; architectures[0] must be DFlashDraftModel");
+TransformerConfig describe_dflash(const Json& config, int context_window) {
+  return read_layers(config, context_window).transformer;
+}
+
+DFlashConfig read_dflash_config(const Json& config, const Model& target, int context_window) {
+  if (!is_dflash(config)) {
+    config.fail("is not a DFlash draft; architectures[0] must be DFlashDraftModel or DFlash2DraftModel");
+  }
   DFlashConfig result;
-  result.transformer = read_transformer_config(config, target.vocabulary());
+  Layers layers = read_layers(config, context_window);
+  result.transformer = std::move(layers.transformer);
+  result.sights = std::move(layers.sights);
+  const Json layer_fields = layer_config(config);
   TransformerConfig& transformer = result.transformer;
   if (transformer.hidden != target.hidden()) {
-    config.at("hidden_size").fail("does not fit the target, whose hidden_size is " + std::to_string(target.hidden()));
+    layer_fields.at("hidden_size")
+        .fail("does not fit the target, whose hidden_size is " + std::to_string(target.hidden()));
   }
-  if (transformer.vocabulary != target.vocabulary()) {
-    config.at("vocab_size")
-        .fail("does not fit the target, whose vocabulary is " + std::to_string(target.vocabulary()));
+  if (const auto size = layer_fields.find("vocab_size"); size && transformer.vocabulary != target.vocabulary()) {
+    size->fail("does not fit the target, whose vocabulary is " + std::to_string(target.vocabulary()));
   }
-  if (const auto layers = nested_first(config, "num_target_layers")) {
-    if (layers->integer(1, 1 << 20) != target.layers()) {
-      layers->fail("does not fit the target, which has " + std::to_string(target.layers()) + " layers");
+  transformer.vocabulary = target.vocabulary();
+  const auto own = config.find("draft_vocab_size");
+  if (!own && !speculators_type(config).empty()) config.at("draft_vocab_size");
+  result.draft_vocabulary = own ? static_cast<int>(own->integer(1, target.vocabulary())) : target.vocabulary();
+  if (const auto hidden = config.find("target_hidden_size"); hidden && hidden->integer(1, 1 << 24) != target.hidden()) {
+    hidden->fail("does not fit the target, whose hidden_size is " + std::to_string(target.hidden()));
+  }
+  if (const auto count = find_dflash_field(config, "num_target_layers")) {
+    if (count->integer(1, 1 << 20) != target.layers()) {
+      count->fail("does not fit the target, which has " + std::to_string(target.layers()) + " layers");
     }
   }
   result.block_size = read_block_size(config);
   result.taps = read_taps(config, target, transformer.depth());
-  const auto mask = nested_first(config, "mask_token_id");
+  const auto mask = find_dflash_field(config, "mask_token_id");
   if (!mask) config.fail("needs dflash_config.mask_token_id");
   result.mask = static_cast<Token>(mask->integer(0, target.vocabulary() - 1));
   refuse_variants(config);
-
-  // Causality: top-level is_causal, then dflash_config.causal, then "a sliding layer is causal". use_swa puts the
-  // window on every layer and leaves causality alone.
-  const auto block = config.find("dflash_config");
-  const auto everywhere = config.find("is_causal");
-  const auto nested = block ? block->find("causal") : std::nullopt;
-  const bool declared = config.find("layer_types").has_value();
-  for (LayerConfig& layer : transformer.layers) {
-    int& window = std::get<AttentionLayer>(layer.mixer).window;
-    if (!declared) window = AttentionCache::everything;  // a draft slides where its layer_types say so
-    const bool sliding = window != AttentionCache::everything;
-    result.causal.push_back(everywhere ? everywhere->boolean() : nested ? nested->boolean() : sliding);
-  }
-  if (const auto use = nested_first(config, "use_swa"); use && use->boolean()) {
-    const auto own = nested_first(config, "swa_window_size");
-    const auto width = own ? own : config.find("sliding_window");
-    if (!width) use->fail("needs swa_window_size or sliding_window");
-    const auto window = std::min<std::int64_t>(width->integer(1, std::int64_t{1} << 40), 1 << 24);
-    for (LayerConfig& layer : transformer.layers) {
-      std::get<AttentionLayer>(layer.mixer).window = static_cast<int>(window);
-    }
-  }
-  if (const auto sinks = nested_first(config, "attention_sink_bias"); sinks && sinks->boolean()) {
-    for (LayerConfig& layer : transformer.layers) std::get<AttentionLayer>(layer.mixer).sinks = true;
-  }
+  read_second_version(config, result);
+  result.value_scale = positive_factor(config, "attention_value_scale", 1);
   result.embedding_scale = positive_factor(config, "input_embedding_scale", 1);
   result.logit_multiplier = positive_factor(config, "output_multiplier", 1);
   result.logit_cap = positive_factor(config, "final_logit_softcapping", 0);
   return result;
 }
 
-DFlashNetwork::DFlashNetwork(const Checkpoint& files, const Model& target, const LoadOptions& options)
-    : DFlashNetwork(WeightLoader(files, options), target) {}
+DFlashNetwork::DFlashNetwork(const Checkpoint& files, const Model& target, const LoadOptions& options,
+                             int context_window)
+    : DFlashNetwork(WeightLoader(files, options), target, context_window) {}
 
-DFlashNetwork::DFlashNetwork(const WeightLoader& from, const Model& target)
+DFlashNetwork::DFlashNetwork(const WeightLoader& from, const Model& target, int context_window)
     : kernels_(from.options.kernels),
       kv_(from.options.kv),
-      target_(target),
       origin_(from.weights.path().string()),
-      config_(read_dflash_config(from.weights.config(), target)) {
-  REQUIRE(target.embeddings() != nullptr, "a DFlash draft borrows the target's embedding and head");
+      config_(read_dflash_config(from.weights.config(), target, context_window)),
+      tables_(from, from.weights.has("model.fc.weight") ? "model." : "",
+              {config_.transformer.hidden, target.vocabulary(), config_.draft_vocabulary}, target) {
   const TransformerConfig& t = config_.transformer;
   const Checkpoint& weights = from.weights;
   const std::string prefix = weights.has("model.fc.weight") ? "model." : "";
   if (std::filesystem::exists(weights.path() / "mask_embedding.pt")) {
     throw Error(weights.path().string() + ": mask_embedding.pt, a mask of the draft's own, is not implemented");
   }
+  const auto tied = layer_config(weights.config()).find("tie_word_embeddings");
+  if (tied && tied->boolean() && tables_.own_embedding() && !weights.has("lm_head.weight")) {
+    tied->fail("true is not implemented with an embedding of the draft's own");
+  }
   const int features = static_cast<int>(config_.taps.size()) * t.hidden;
   fc_ = load_matrix(from, {{prefix + "fc.weight", t.hidden}}, features);
   hidden_norm_ = load_norm(from, t, prefix + "hidden_norm.weight", t.hidden);
   norm_ = load_norm(from, t, prefix + "norm.weight", t.hidden);
   for (int i = 0; i < t.depth(); ++i) {
-    const std::string layer = prefix + "layers." + std::to_string(i) + ".";
-    PreNormLayer& one = layers_.emplace_back(load_pre_norm_layer(from, t, i, layer));
-    load_head_norms(from, t, t.attention(i), layer + "self_attn.", one.attention);
+    const std::string name = prefix + "layers." + std::to_string(i) + ".";
+    Layer& layer = layers_.emplace_back();
+    layer.weights = load_pre_norm_layer(from, t, i, name);
+    load_head_norms(from, t, t.attention(i), name + "self_attn.", layer.weights.attention);
+    if (config_.conv_taps == 0) continue;
+    layer.around_attention = load_convolution(from, name + "attention_conv.");
+    layer.around_mlp = load_convolution(from, name + "mlp_conv.");
   }
-  from.finish();
+  if (config_.selector_rank > 0) {
+    const std::string name = prefix + "candidate_selector.";
+    selector_projection_ =
+        load_matrix(from, {{name + "hidden_projection.weight", config_.selector_rank}}, t.hidden);
+    predecessors_ = load_table(from, {name + "predecessor_codebook", t.vocabulary}, config_.selector_rank);
+    successors_ = load_table(from, {name + "successor_codebook", t.vocabulary}, config_.selector_rank);
+  }
+  const std::vector<std::string> unused = {"verifier_"};  // of training
+  from.finish(unused);
+}
+
+DynamicConvolution DFlashNetwork::load_convolution(const WeightLoader& from, const std::string& prefix) const {
+  const int hidden = config_.transformer.hidden;
+  const int kernel = 2 * config_.conv_taps;
+  return {.base = from.floats(prefix + "base_kernel", {2, config_.conv_taps, hidden}),
+          .projection = load_matrix(
+              from, {{prefix + "kernel_projection.weight", kernel * (hidden / config_.conv_group)}}, hidden)};
 }
 
 std::unique_ptr<Cache> DFlashNetwork::new_context(int capacity, int max_pending_rows) const {
@@ -206,7 +333,7 @@ void DFlashNetwork::append(std::span<const ContextRows> batch) {
   for (const ContextRows& one : batch) transactions.push_back(one.context->begin(one.rows));
   for (int i = 0; i < t.depth(); ++i) {
     const AttentionLayer& layer = t.attention(i);
-    const AttentionWeights& weights = layers_[i].attention;
+    const AttentionWeights& weights = layers_[i].weights.attention;
     const AttentionShape& shape = layer.shape;
     const int stride = layer.projected();
     float* const keys = scratch_.qkv.data() + layer.q_width();
@@ -253,7 +380,11 @@ void DFlashNetwork::compute(std::span<Block> batch) {
     rolled_back.push_back(block.context->begin(rows));
   }
   scratch_.lay_out(t, placements_);
-  target_.embeddings()->embed(tokens_, scratch_.hidden_states.data());
+  row_of_block_.clear();
+  for (const Block& block : batch) {
+    for (int row = 0; row <= block.masks; ++row) row_of_block_.push_back(row);
+  }
+  tables_.embed(tokens_, scratch_.hidden_states.data());
   if (config_.embedding_scale != 1) {
     const std::size_t count = tokens_.size() * static_cast<std::size_t>(t.hidden);
     for (float& value : std::span(scratch_.hidden_states).first(count)) value *= config_.embedding_scale;
@@ -261,7 +392,7 @@ void DFlashNetwork::compute(std::span<Block> batch) {
   const TransformerPass pass = {kernels_, t, scratch_, scratch_.rows()};
   for (int i = 0; i < t.depth(); ++i) {
     see(batch, i);
-    pass.pre_norm_layer(t.attention(i), layers_[i]);
+    compute_layer(pass, i);
   }
   for (const Block& block : batch) block.context->wrote(1 + block.masks);
   head(batch);
@@ -269,25 +400,90 @@ void DFlashNetwork::compute(std::span<Block> batch) {
 
 /// Sets the context of every block and what every row sees of it.
 void DFlashNetwork::see(std::span<const Block> batch, int layer) {
-  const bool causal = config_.causal[layer];
+  const DFlashSight& sight = config_.sights[static_cast<std::size_t>(layer)];
   std::size_t at = 0;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const auto& cache = *(scratch_.kv[i] = &batch[i].context->layer<AttentionCache>(layer));
     const int position = batch[i].context->length();
     const int rows = 1 + batch[i].masks;
     for (int self = position; self < position + rows; ++self, ++at) {
-      const int end = causal ? self + 1 : position + rows;
-      const bool full = cache.window() == AttentionCache::everything;
-      scratch_.visible[at] = {cache.first_visible(self), full ? end : std::min(end, self + cache.window())};
+      const int end = sight.causal ? self + 1 : position + rows;
+      scratch_.visible[at] = {cache.first_visible(sight.from_anchor ? position : self),
+                              sight.from_anchor ? end : std::min(end, self + cache.window())};
     }
   }
 }
 
-/// Computes the logits of all masks in one matmul.
+void DFlashNetwork::compute_layer(const TransformerPass& pass, int layer) {
+  const AttentionLayer& attention = config_.transformer.attention(layer);
+  const Layer& one = layers_[static_cast<std::size_t>(layer)];
+  pass.normalize(one.weights.attention_norm);
+  before(one.around_attention);
+  pass.project(attention, one.weights.attention);
+  pass.attend(attention, one.weights.attention);
+  if (config_.value_scale != 1) {  // of the values, and so of every sum of them
+    const std::size_t count = scratch_.positions.size() * static_cast<std::size_t>(attention.q_width());
+    for (float& value : std::span(scratch_.attended).first(count)) value *= config_.value_scale;
+  }
+  pass.project_attended(one.weights.attention);
+  behind(one.around_attention);
+  pass.add_projected();
+  pass.normalize(one.weights.mlp_norm);
+  before(one.around_mlp);
+  pass.mlp(one.weights.mlp);
+  behind(one.around_mlp);
+  pass.add_projected();
+}
+
+/// Computes the kernels of a sublayer's rows, and normed = side 0 of them. Without a convolution nothing changes.
+void DFlashNetwork::before(const DynamicConvolution& convolution) {
+  if (convolution.base.empty()) return;
+  const int rows = scratch_.rows();
+  const int outputs = convolution.projection.outputs();
+  reserve_rows(dynamic_kernels_, rows, outputs);
+  pack_activations(kernels_, convolution.projection, scratch_.normed.data(), config_.transformer.hidden, rows,
+                   scratch_.activations);
+  matmul(kernels_, convolution.projection, scratch_.activations, dynamic_kernels_.data(), outputs);
+  convolve(convolution, 0, scratch_.normed);
+}
+
+/// projected = side 1 of the sublayer's kernels.
+void DFlashNetwork::behind(const DynamicConvolution& convolution) {
+  if (!convolution.base.empty()) convolve(convolution, 1, scratch_.projected);
+}
+
+void DFlashNetwork::convolve(const DynamicConvolution& convolution, int side, std::vector<float>& rows) {
+  const std::ptrdiff_t hidden = config_.transformer.hidden;
+  const int taps = config_.conv_taps;
+  const std::ptrdiff_t group = config_.conv_group;
+  const std::ptrdiff_t groups = hidden / group;
+  const float* const base = convolution.base.data() + side * taps * hidden;
+  const float* const dynamic = dynamic_kernels_.data() + side * taps * groups;
+  const float* const x = rows.data();
+  const int count = scratch_.rows();
+  reserve_rows(convolved_, count, static_cast<int>(hidden));
+  for_rows(count, 2.0 * count * taps * static_cast<double>(hidden), [&](int begin, int end) {
+    for (std::ptrdiff_t row = begin; row < end; ++row) {
+      float* const y = convolved_.data() + row * hidden;
+      std::fill_n(y, hidden, 0.0F);
+      const int last = std::min(taps - 1, row_of_block_[static_cast<std::size_t>(row)]);
+      for (std::ptrdiff_t tap = 0; tap <= last; ++tap) {
+        const float* const own = dynamic + row * 2 * taps * groups + tap * groups;
+        const float* const from = x + (row - tap) * hidden;
+        for (std::ptrdiff_t c = 0; c < hidden; ++c) y[c] += (base[tap * hidden + c] + own[c / group]) * from[c];
+      }
+    }
+  });
+  const std::size_t size = static_cast<std::size_t>(count) * static_cast<std::size_t>(hidden);
+  std::copy_n(convolved_.begin(), size, rows.begin());
+}
+
+/// Computes the logits of all masks in one matmul, and what the candidate selector reads in another.
 void DFlashNetwork::head(std::span<Block> batch) {
   const TransformerConfig& t = config_.transformer;
   const auto width = static_cast<std::ptrdiff_t>(t.hidden);
-  const auto vocabulary = static_cast<std::size_t>(target_.vocabulary());
+  const auto vocabulary = static_cast<std::size_t>(t.vocabulary);
+  const auto rank = static_cast<std::size_t>(config_.selector_rank);
   const int rows = scratch_.rows();
   block_rows_.resize(static_cast<std::size_t>(rows) * t.hidden);
   kernels_.rms_norm(scratch_.hidden_states.data(), width, rows, 1, t.hidden, norm_.data(), t.epsilon,
@@ -298,14 +494,21 @@ void DFlashNetwork::head(std::span<Block> batch) {
     mask_rows = std::copy_n(block_rows_.data() + first * width, batch[i].masks * width, mask_rows);
   }
   const int masks = rows - static_cast<int>(batch.size());
-  logits_.resize(static_cast<std::size_t>(masks) * vocabulary);
-  const bool numbers =
-      target_.embeddings()->unembed(scratch_.normed.data(), masks, scratch_.activations, logits_.data());
+  const bool numbers = tables_.unembed(scratch_.normed.data(), masks, scratch_.activations, logits_);
+  selector_rows_.resize(static_cast<std::size_t>(masks) * rank);
+  if (rank > 0) {
+    pack_activations(kernels_, selector_projection_, scratch_.normed.data(), t.hidden, masks, scratch_.activations);
+    matmul(kernels_, selector_projection_, scratch_.activations, selector_rows_.data(), config_.selector_rank);
+  }
   std::span<float> left = logits_;
+  std::span<const float> left_rows = selector_rows_;
   for (Block& block : batch) {
-    const std::span<float> logits = left.first(static_cast<std::size_t>(block.masks) * vocabulary);
+    const auto count = static_cast<std::size_t>(block.masks);
+    const std::span<float> logits = left.first(count * vocabulary);
     left = left.subspan(logits.size());
     block.logits = logits;
+    block.selector = left_rows.first(count * rank);
+    left_rows = left_rows.subspan(count * rank);
     block.error.clear();
     if (!numbers && std::ranges::any_of(logits, [](float logit) { return std::isnan(logit); })) {
       block.error = origin_ + ": the draft computes NaN logits; its weights are damaged";
@@ -315,6 +518,26 @@ void DFlashNetwork::head(std::span<Block> batch) {
     for (float& logit : logits_) logit *= config_.logit_multiplier;
   }
   if (config_.logit_cap != 0) soft_cap(logits_, config_.logit_cap);
+}
+
+void DFlashNetwork::score(const Block& block, int mask, Token previous, std::span<const Token> candidates,
+                          std::span<float> scores) const {
+  const auto rank = static_cast<std::size_t>(config_.selector_rank);
+  REQUIRE(rank > 0 && candidates.size() == scores.size(), "a candidate selector gives every candidate a score");
+  const std::span<const float> logits =
+      block.logits.subspan(static_cast<std::size_t>(mask) * static_cast<std::size_t>(config_.transformer.vocabulary));
+  const std::span<const float> h = block.selector.subspan(static_cast<std::size_t>(mask) * rank, rank);
+  std::vector<float> predecessor(rank);
+  std::vector<float> successor(rank);
+  predecessors_.unpack_row(kernels_, previous, predecessor.data());
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    successors_.unpack_row(kernels_, candidates[i], successor.data());
+    double sum = 0;
+    for (std::size_t r = 0; r < rank; ++r) {
+      sum += static_cast<double>(predecessor[r]) * static_cast<double>(h[r]) * static_cast<double>(successor[r]);
+    }
+    scores[i] = static_cast<float>(static_cast<double>(logits[static_cast<std::size_t>(candidates[i])]) + sum);
+  }
 }
 
 }  // namespace draftproof

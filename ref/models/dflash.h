@@ -1,19 +1,32 @@
 // SPDX-License-Identifier: MIT
-// The DFlash draft network (Chen, Liang, Liu 2026): a small Qwen3-style decoder without embedding or head of its own.
+// The DFlash draft network (Chen, Liang, Liu 2026): a small Qwen3-style decoder, most often without embedding or head
+// of its own.
 //
 // For every committed position the target's residual stream is tapped after some layers; `fc` and `hidden_norm` turn
 // the taps into one context row, and every draft layer turns context rows into keys and values. A context row at
 // position p depends on the target's features at p and on nothing else, so the context cache only ever grows.
 // One forward pass over [anchor, MASK, MASK, ...] drafts a whole block: row i predicts the token at its own position.
 //
-// Which keys a block row sees, per layer: (causal, window), see docs/adding.md and the authors' reference code.
-// Source: z-lab/dflash, dflash/model.py.
+// Which keys a block row sees, per layer: DFlashSight, see docs/adding.md and the authors' reference code.
+//
+// DFlash2 adds two things. A convolution (DynamicConvolution) around attention and around the MLP of every layer, over
+// the rows of a block; context rows pass through neither. And a candidate selector: of the most probable tokens of each
+// position, the score of one that follows a token is
+//
+//   logit + sum over r < rank of predecessor[previous][r] * h[r] * successor[candidate][r]
+//
+// h = hidden_projection . (the final-normed row), the sum in double in the order of r, the score rounded once.
+//
+// Sources: z-lab/dflash, dflash/model.py; vllm-project/speculators, speculators/models/dflash, whose configs have a
+// transformer_layer_config; vllm-project/vllm #52816 for DFlash2.
 #pragma once
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/kernels.h"
@@ -21,32 +34,67 @@
 #include "ref/caches/cache.h"
 #include "ref/formats/json.h"
 #include "ref/formats/checkpoint.h"
+#include "ref/models/draft_tables.h"
 #include "ref/models/model.h"
 #include "ref/models/transformer.h"
 
 namespace draftproof {
 
+/// What a row of a block sees in a layer: its window of the text, which is AttentionLayer::window, and the block.
+struct DFlashSight {
+  bool causal = false;  // no later rows of the block
+  /// The window is that of the anchor: every row sees the last window - 1 committed positions and, as far as it is not
+  /// causal, the whole block. Else each row has its own, which ends it in both directions.
+  bool from_anchor = false;
+};
+
 struct DFlashConfig {
   TransformerConfig transformer;
+  std::vector<DFlashSight> sights;  // per draft layer
+  int draft_vocabulary = 0;
   int block_size = 0;          // rows of a block, the anchor included
-  Token mask = 0;              // its target embedding stands for "unknown"
+  Token mask = 0;              // its embedding stands for "unknown"
   std::vector<int> taps;       // target layers whose output is tapped, ascending
-  std::vector<bool> causal;    // per draft layer: does a block row see later block rows?
+  float value_scale = 1;       // of all values of attention
   float embedding_scale = 1;
   float logit_multiplier = 1;
   float logit_cap = 0;         // 0: none
+  int conv_taps = 0;           // 0: no convolutions
+  int conv_group = 0;          // channels that share a part of the kernel
+  int selector_rank = 0;       // 0: no candidate selector
+  int selector_candidates = 0;
 };
 
 /// True when the config says it is a DFlash draft.
 bool is_dflash(const Json& config);
 
-/// Reads nested (`dflash_config`) and top-level fields and holds them against the target. Errors name file and field.
-DFlashConfig read_dflash_config(const Json& config, const Model& target);
+/// `dflash_config.<name>` or else the top-level `<name>`: both spellings are published.
+std::optional<Json> find_dflash_field(const Json& config, std::string_view name);
+
+/// Reads what does not depend on the target. A vocabulary that is left to the target is 1. `context_window`: of layers
+/// that see everything, the committed positions that they see instead; 0: all.
+TransformerConfig describe_dflash(const Json& config, int context_window = 0);
+
+/// Reads the config of either layout and holds it against the target. Errors name file and field.
+DFlashConfig read_dflash_config(const Json& config, const Model& target, int context_window = 0);
+
+/// A depthwise causal convolution over the rows of a block with kernels of each row's own: with x the normed input of a
+/// sublayer and y = projection . x seen as [2][taps][groups],
+///
+///   side 0, before the sublayer:  x'[i][c] = sum over t of (base[0][t][c] + y[i][0][t][c / group]) * x[i - t][c]
+///   side 1, behind it:            the same of its output with base[1] and y[i][1]
+///
+/// y is that of x also behind the sublayer. Rows before the anchor are 0, so their terms are left out. Each sum goes up
+/// from t = 0.
+struct DynamicConvolution {
+  std::vector<float> base;  // [2][taps][hidden]
+  PackedMatrix projection;  // [2 * taps * groups][hidden]
+};
 
 class DFlashNetwork {
  public:
-  /// `target` lends its embedding table and head and must outlive the network.
-  DFlashNetwork(const Checkpoint& files, const Model& target, const LoadOptions& options);
+  /// `target` lends what the files do not have and must outlive the network. `context_window` as in describe_dflash.
+  DFlashNetwork(const Checkpoint& files, const Model& target, const LoadOptions& options, int context_window = 0);
 
   const DFlashConfig& config() const noexcept { return config_; }
   std::unique_ptr<Cache> new_context(int capacity, int max_pending_rows) const;
@@ -67,12 +115,19 @@ class DFlashNetwork {
     Cache* context;
     Token anchor;
     int masks;
-    std::span<const float> logits = {};  // result: [masks][vocabulary] of rows 1..masks; valid until the next call
-    std::string error = {};              // result: why the logits cannot be used; empty when they can
+    // Results of rows 1..masks, valid until the next call.
+    std::span<const float> logits = {};    // [masks][vocabulary of the target]; -infinity: never proposed
+    std::span<const float> selector = {};  // [masks][rank]: h of the candidate selector, if there is one
+    std::string error = {};                // why the logits cannot be used; empty when they can
   };
 
   /// Computes the logits of several blocks in one pass. The contexts are as before afterwards.
   void compute(std::span<Block> batch);
+
+  /// scores[i] = that of candidates[i] at mask `mask` of a computed block, after the token `previous`. Only of a
+  /// network with a candidate selector.
+  void score(const Block& block, int mask, Token previous, std::span<const Token> candidates,
+             std::span<float> scores) const;
 
   /// The context rows of the last append, [rows][hidden], and the final-normed rows of the last pass over blocks, for
   /// comparison with other programs.
@@ -80,19 +135,32 @@ class DFlashNetwork {
   std::span<const float> block_rows() const noexcept { return block_rows_; }
 
  private:
-  DFlashNetwork(const WeightLoader& from, const Model& target);
+  struct Layer {
+    PreNormLayer weights;
+    DynamicConvolution around_attention;
+    DynamicConvolution around_mlp;
+  };
+  DFlashNetwork(const WeightLoader& from, const Model& target, int context_window);
+  DynamicConvolution load_convolution(const WeightLoader& from, const std::string& prefix) const;
   void see(std::span<const Block> batch, int layer);
+  void compute_layer(const TransformerPass& pass, int layer);
+  void before(const DynamicConvolution& convolution);
+  void behind(const DynamicConvolution& convolution);
+  void convolve(const DynamicConvolution& convolution, int side, std::vector<float>& rows);
   void head(std::span<Block> batch);
 
   const Kernels& kernels_;
   KvFormat kv_;
-  const Model& target_;
   std::string origin_;  // for errors
   DFlashConfig config_;
+  DraftTables tables_;
   PackedMatrix fc_;
   std::vector<float> hidden_norm_;
   std::vector<float> norm_;
-  std::vector<PreNormLayer> layers_;
+  std::vector<Layer> layers_;
+  PackedMatrix selector_projection_;
+  PackedMatrix predecessors_;  // [vocabulary][rank], as are the successors
+  PackedMatrix successors_;
   TransformerScratch scratch_;
   std::vector<Placement> placements_;
   std::vector<float> features_;  // of all texts of the pass
@@ -100,6 +168,10 @@ class DFlashNetwork {
   std::vector<float> context_rows_;
   std::vector<float> block_rows_;
   std::vector<float> logits_;
+  std::vector<int> row_of_block_;        // of each row of the pass
+  std::vector<float> dynamic_kernels_;   // y of the sublayer that is computed
+  std::vector<float> convolved_;
+  std::vector<float> selector_rows_;
 };
 
 }  // namespace draftproof

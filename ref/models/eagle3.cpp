@@ -2,13 +2,9 @@
 #include "ref/models/eagle3.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstring>
-#include <limits>
 
 #include "kernels/packed_activations.h"
-#include "kernels/packed_matrix.h"
 #include "ref/base/error.h"
 #include "ref/base/require.h"
 #include "ref/caches/attention_cache.h"
@@ -28,9 +24,6 @@ bool said(const Json& config, std::string_view name) {
   return value && value->boolean();
 }
 
-/// The layer's own fields, of which speculators' configs make a block.
-Json layer_config(const Json& config) { return config.find("transformer_layer_config").value_or(config); }
-
 /// The id of a layer names what enters it, so the target is tapped after the layer before.
 std::vector<int> read_taps(const Json& config, const Model& target) {
   const int layers = target.layers();
@@ -49,20 +42,6 @@ std::vector<int> read_taps(const Json& config, const Model& target) {
   }
   if (taps.empty()) field->fail("must name at least one layer");
   return taps;
-}
-
-/// Reads a tensor of integers or of truth values, which are not weights. Throws Error when it has another shape or
-/// another type.
-template <class Value>
-std::vector<Value> read_values(const Checkpoint& files, const std::string& name, const char* type, int count) {
-  const StoredTensor& tensor = files.tensors().at(name);
-  if (tensor.type_name != type || tensor.shape != std::vector<std::int64_t>{count}) {
-    throw Error(tensor.file->file().string() + ": tensor " + tensor.name + " is " + tensor.type_name + " of shape " +
-                shown(tensor.shape) + ", but " + type + " of shape " + shown({count}) + " is needed");
-  }
-  std::vector<Value> values(static_cast<std::size_t>(count));
-  tensor.file->read(tensor.offset, tensor.bytes, values.data());
-  return values;
 }
 
 }  // namespace
@@ -117,38 +96,6 @@ Eagle3Config read_eagle3_config(const Json& config, const Model& target) {
   return result;
 }
 
-std::vector<Token> read_draft_vocabulary(const Checkpoint& files, int draft_vocabulary, int vocabulary) {
-  const std::string origin = files.path().string();
-  std::vector<Token> tokens(static_cast<std::size_t>(draft_vocabulary));
-  if (!files.has("d2t") && draft_vocabulary != vocabulary) {
-    throw Error(origin + ": has a vocabulary of " + std::to_string(draft_vocabulary) + " of the target's " +
-                std::to_string(vocabulary) + " tokens, but no tensor d2t that says which");
-  }
-  std::vector<std::int64_t> offsets(tokens.size());
-  if (files.has("d2t")) offsets = read_values<std::int64_t>(files, "d2t", "I64", draft_vocabulary);
-  std::vector<bool> drafted(static_cast<std::size_t>(vocabulary));
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    const auto at = static_cast<std::int64_t>(i);
-    const std::string element = origin + ": element " + std::to_string(i) + " of d2t, " + std::to_string(offsets[i]);
-    if (offsets[i] < -at || offsets[i] >= vocabulary - at) {
-      throw Error(element + ", makes a token outside of the target's vocabulary of " + std::to_string(vocabulary));
-    }
-    tokens[i] = static_cast<Token>(at + offsets[i]);
-    if (drafted[static_cast<std::size_t>(tokens[i])]) {
-      throw Error(element + ", makes token " + std::to_string(tokens[i]) + " a second time");
-    }
-    drafted[static_cast<std::size_t>(tokens[i])] = true;
-  }
-  if (!files.has("t2d")) return tokens;
-  const std::vector<std::uint8_t> stated = read_values<std::uint8_t>(files, "t2d", "BOOL", vocabulary);
-  for (std::size_t token = 0; token < drafted.size(); ++token) {
-    if ((stated[token] != 0) == drafted[token]) continue;
-    throw Error(origin + ": token " + std::to_string(token) + " is in the draft's vocabulary by one of d2t and t2d "
-                "only; the checkpoint is damaged");
-  }
-  return tokens;
-}
-
 Eagle3Head::Eagle3Head(const Checkpoint& files, const Model& target, const LoadOptions& options)
     : Eagle3Head(WeightLoader(files, options), target) {}
 
@@ -157,8 +104,9 @@ Eagle3Head::Eagle3Head(const WeightLoader& from, const Model& target)
       kv_(from.options.kv),
       target_(target),
       origin_(from.weights.path().string()),
-      config_(read_eagle3_config(from.weights.config(), target)) {
-  REQUIRE(target.embeddings() != nullptr, "an EAGLE-3 draft may borrow the target's embedding and head");
+      config_(read_eagle3_config(from.weights.config(), target)),
+      tables_(from, from.weights.has("model.fc.weight") ? "model." : "",
+              {config_.transformer.hidden, config_.transformer.vocabulary, config_.draft_vocabulary}, target) {
   const TransformerConfig& t = config_.transformer;
   const Checkpoint& weights = from.weights;
   const std::string prefix = weights.has("model.fc.weight") ? "model." : "";
@@ -180,23 +128,6 @@ Eagle3Head::Eagle3Head(const WeightLoader& from, const Model& target)
   layer_.mlp_norm = load_norm(from, t, layer + "post_attention_layernorm.weight", t.hidden);
   hidden_norm_ = load_norm(from, t, layer + "hidden_norm.weight", t.hidden);
   norm_ = load_norm(from, t, prefix + "norm.weight", t.hidden);
-
-  draft_tokens_ = read_draft_vocabulary(weights, config_.draft_vocabulary, t.vocabulary);
-  drafted_.resize(static_cast<std::size_t>(t.vocabulary));
-  for (const Token token : draft_tokens_) drafted_[static_cast<std::size_t>(token)] = true;
-  from.loaded("d2t");
-  from.loaded("t2d");
-  own_embedding_ = weights.has(prefix + "embed_tokens.weight");
-  own_head_ = weights.has("lm_head.weight");
-  if (own_embedding_) embedding_ = load_table(from, {prefix + "embed_tokens.weight", t.vocabulary}, t.hidden);
-  if (own_head_) head_ = load_table(from, {"lm_head.weight", config_.draft_vocabulary}, t.hidden);
-  constexpr std::array<std::pair<bool Eagle3Head::*, const char*>, 2> borrowed = {
-      {{&Eagle3Head::own_embedding_, "embed_tokens.weight"}, {&Eagle3Head::own_head_, "lm_head.weight"}}};
-  for (const auto& [own, name] : borrowed) {
-    if (this->*own || t.hidden == target.hidden()) continue;
-    throw Error(origin_ + ": has no " + name + ", and the target's does not fit: its hidden_size is " +
-                std::to_string(target.hidden()) + ", the draft's " + std::to_string(t.hidden));
-  }
   const std::vector<std::string> unused = {"verifier_"};  // of training
   from.finish(unused);
 }
@@ -248,7 +179,7 @@ void Eagle3Head::forward(std::span<Rows> batch) {
     at = std::ranges::copy(one.features, at).out;
   }
 
-  embed();
+  tables_.embed(tokens_, scratch_.projected.data());
   kernels_.rms_norm(scratch_.projected.data(), width, rows, 1, t.hidden, layer_.attention_norm.data(), t.epsilon,
                     scratch_.normed.data(), 2 * width);
   float* const second = scratch_.normed.data() + width;
@@ -268,17 +199,6 @@ void Eagle3Head::forward(std::span<Rows> batch) {
   pass.add_projected();
   for (const Rows& one : batch) one.cache->wrote(one.rows());
   compute_results(batch);
-}
-
-/// projected [rows][hidden] = the embedding of the tokens
-void Eagle3Head::embed() {
-  float* to = scratch_.projected.data();
-  if (!own_embedding_) return target_.embeddings()->embed(tokens_, to);
-  for (const Token token : tokens_) {
-    REQUIRE(token >= 0 && token < config_.transformer.vocabulary, "a token lies in the vocabulary");
-    embedding_.unpack_row(kernels_, token, to);
-    to += config_.transformer.hidden;
-  }
 }
 
 /// No row but itself sees row 0.
@@ -305,7 +225,7 @@ void Eagle3Head::compute_results(std::span<Rows> batch) {
   wanted_rows_.resize(next_features_.size());
   kernels_.rms_norm(next_features_.data(), t.hidden, rows, 1, t.hidden, norm_.data(), t.epsilon, wanted_rows_.data(),
                     t.hidden);
-  const bool numbers = rows == 0 || compute_logits(rows);
+  const bool numbers = rows == 0 || tables_.unembed(wanted_rows_.data(), rows, scratch_.activations, logits_);
   std::span<const float> features = config_.norm_output ? wanted_rows_ : next_features_;
   std::span<const float> logits = logits_;
   for (Rows& one : batch) {
@@ -318,32 +238,6 @@ void Eagle3Head::compute_results(std::span<Rows> batch) {
       one.error = origin_ + ": the draft computes NaN logits; its weights are damaged";
     }
   }
-}
-
-/// logits [rows][vocabulary] of wanted_rows. Returns false when one of them is NaN.
-bool Eagle3Head::compute_logits(int rows) {
-  constexpr float never = -std::numeric_limits<float>::infinity();
-  const auto vocabulary = static_cast<std::size_t>(config_.transformer.vocabulary);
-  const std::size_t own = draft_tokens_.size();
-  logits_.resize(static_cast<std::size_t>(rows) * vocabulary);
-  if (!own_head_) {
-    const bool numbers = target_.embeddings()->unembed(wanted_rows_.data(), rows, scratch_.activations, logits_.data());
-    for (std::size_t i = 0; own < vocabulary && i < logits_.size(); ++i) {
-      if (!drafted_[i % vocabulary]) logits_[i] = never;
-    }
-    return numbers;
-  }
-  draft_logits_.resize(static_cast<std::size_t>(rows) * own);
-  pack_activations(kernels_, head_, wanted_rows_.data(), config_.transformer.hidden, rows, scratch_.activations);
-  const bool numbers =
-      matmul_of_numbers(kernels_, head_, scratch_.activations, draft_logits_.data(), config_.draft_vocabulary);
-  std::ranges::fill(logits_, never);
-  for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
-    const float* const from = draft_logits_.data() + row * own;
-    float* const to = logits_.data() + row * vocabulary;
-    for (std::size_t i = 0; i < own; ++i) to[draft_tokens_[i]] = from[i];
-  }
-  return numbers;
 }
 
 }  // namespace draftproof

@@ -23,6 +23,7 @@
 #include "ref/base/token.h"
 #include "ref/formats/checkpoint.h"
 #include "ref/formats/json.h"
+#include "ref/models/draft_tables.h"
 #include "ref/models/head.h"
 #include "ref/models/model.h"
 #include "ref/models/transformer.h"
@@ -48,10 +49,6 @@ TransformerConfig describe_eagle3(const Json& config);
 /// Reads the config of either layout and holds it against the target. Errors name file and field.
 Eagle3Config read_eagle3_config(const Json& config, const Model& target);
 
-/// Reads the draft's part of the target's vocabulary: the target's token for each of the draft's. Throws Error when a
-/// token lies outside the target's vocabulary or occurs twice, or when `t2d`, if it is there, says otherwise.
-std::vector<Token> read_draft_vocabulary(const Checkpoint& files, int draft_vocabulary, int vocabulary);
-
 class Eagle3Head final : public Head {
  public:
   /// `target` lends what the files do not have and must outlive the head.
@@ -68,28 +65,21 @@ class Eagle3Head final : public Head {
 
  private:
   Eagle3Head(const WeightLoader& from, const Model& target);
-  void embed();
   void hide_row_0();
   void compute_results(std::span<Rows> batch);
-  bool compute_logits(int rows);
 
   const Kernels& kernels_;
   KvFormat kv_;
   const Model& target_;
   std::string origin_;  // for errors
   Eagle3Config config_;
+  DraftTables tables_;
   PackedMatrix fc_;
   std::vector<float> input_norm_;            // with norm_before_fc
   std::vector<std::vector<float>> fc_norms_;  // with fc_norm
   PreNormLayer layer_;                       // attention_norm is that of the embedding
   std::vector<float> hidden_norm_;
   std::vector<float> norm_;
-  bool own_embedding_ = false;
-  bool own_head_ = false;
-  PackedMatrix embedding_;
-  PackedMatrix head_;
-  std::vector<Token> draft_tokens_;  // the target's token for each of the draft's
-  std::vector<bool> drafted_;        // by token of the target: whether it is among them
 
   TransformerScratch scratch_;
   std::vector<Placement> placements_;
@@ -97,7 +87,6 @@ class Eagle3Head final : public Head {
   std::vector<float> tapped_;          // normalized
   std::vector<float> wanted_rows_;     // final-normed
   std::vector<float> next_features_;
-  std::vector<float> draft_logits_;    // over the draft's vocabulary
   std::vector<float> logits_;
 };
 

@@ -125,8 +125,10 @@ MemoryNeed need_of_part(const Checkpoint& files, const LoadOptions& options, con
       need.weights["f32"] += sizeof(float) * size(inputs);
       continue;
     }
-    if (name.ends_with("linear_attn.conv1d.weight")) {
-      need.weights["f32"] += sizeof(float) * static_cast<std::uint64_t>(tensor.shape[0]) * size(inputs);
+    if (name.ends_with("linear_attn.conv1d.weight") || name.ends_with("_conv.base_kernel")) {
+      std::uint64_t values = sizeof(float);
+      for (const std::int64_t extent : tensor.shape) values *= static_cast<std::uint64_t>(extent);
+      need.weights["f32"] += values;
       continue;
     }
     // One matrix, or as many as there are experts. Others are refused later.
@@ -136,7 +138,8 @@ MemoryNeed need_of_part(const Checkpoint& files, const LoadOptions& options, con
     const auto outputs = static_cast<int>(tensor.shape[dimensions - 2]);
     if (name == "lm_head.weight" && files.same(name, "model.embed_tokens.weight")) continue;  // kept once
     const bool table = name.ends_with("embed_tokens.weight") || name == "lm_head.weight" ||
-                       name == "model.embed_tokens_per_layer.weight" || name.ends_with("shared_head.head.weight");
+                       name == "model.embed_tokens_per_layer.weight" || name.ends_with("shared_head.head.weight") ||
+                       name.ends_with("_codebook");
     const Format format = packed_format(*tensor.format, inputs, options, table);
     need.weights[traits(format).name] += matrices * options.kernels.packed_bytes(format, outputs, inputs);
     const ActivationFormat activation_format = options.kernels.activation_format(format);

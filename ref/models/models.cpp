@@ -62,7 +62,7 @@ const Architecture& architecture_of(const Json& config) {
 }
 
 TransformerConfig describe(const Json& config) {
-  if (is_dflash(config)) return read_transformer_config(config, 1);
+  if (is_dflash(config)) return describe_dflash(config);
   if (is_eagle3(config)) return describe_eagle3(config);
   if (is_gemma4_assistant(config)) return describe_gemma4_assistant(config);
   return architecture_of(config).describe(config);

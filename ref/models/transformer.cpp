@@ -2,6 +2,7 @@
 #include "ref/models/transformer.h"
 
 #include <algorithm>
+#include <limits>
 #include <span>
 
 #include "kernels/math64.h"
@@ -156,7 +157,10 @@ std::unique_ptr<Cache> new_transformer_cache(const TransformerConfig& config, co
 }
 
 void soft_cap(std::span<float> logits, float cap) {
-  for (float& logit : logits) logit = static_cast<float>(cap * (1 - 2 / (exp64(2.0 * logit / cap) + 1)));
+  for (float& logit : logits) {
+    if (logit == -std::numeric_limits<float>::infinity()) continue;
+    logit = static_cast<float>(cap * (1 - 2 / (exp64(2.0 * logit / cap) + 1)));
+  }
 }
 
 Placement placement_of(const Segment& segment) {

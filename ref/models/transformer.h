@@ -75,7 +75,7 @@ std::vector<std::unique_ptr<LayerCache>> new_layer_caches(const TransformerConfi
 std::unique_ptr<Cache> new_transformer_cache(const TransformerConfig& config, const Kernels& kernels, KvFormat kv,
                                              int capacity, int max_pending_rows);
 
-/// cap * tanh(logit / cap), computed in double and rounded once.
+/// cap * tanh(logit / cap), computed in double and rounded once; -infinity, of a token that is never proposed, stays.
 void soft_cap(std::span<float> logits, float cap);
 
 /// Where the rows of one segment go.

@@ -373,10 +373,32 @@ TEST(Engine, GreedyRejectionGivesTheSameTextToo) {
   const Asked request = tale_request(24);
   PhiloxSource random(3);
   const Trace plain = engine.decode(request, {}, "none", matching, random);
-  for (const std::string& draft : {dflash(), eagle3(), eagle3() + "?tree=8", small_model(),
+  for (const std::string& draft : {dflash(), dflash() + "?window=16,min_prob=0.3", eagle3(), eagle3() + "?tree=8",
+                                   eagle3() + "?min_prob=0.3", small_model(), small_model() + "?min_prob=0.3",
                                    std::string("always-reject"), std::string("perfect"), std::string("tree-test")}) {
     EXPECT_EQ(engine.decode(request, request, draft, rejection, random).output, plain.output) << draft;
   }
+}
+
+TEST(Engine, RefusesMinProbWhereItCannotBeHadByName) {
+  ModelFiles files(models / "tale-target");
+  Engine engine(files, best_kernels());
+  PhiloxSource random(3);
+  const auto refusal = [&](const Execution& execution, const std::string& draft) {
+    try {
+      engine.decode(tale_request(20), execution, draft, matching, random);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const Execution tuned = {.draft_max = Execution::draft_max_auto};
+  for (const std::string& draft : {dflash() + "?min_prob=0.3", eagle3() + "?min_prob=0.3"}) {
+    EXPECT_THAT(refusal(tuned, draft), AllOf(HasSubstr(draft), HasSubstr("min_prob"), HasSubstr("--draft-max auto")));
+    EXPECT_EQ(refusal({}, draft), "");
+  }
+  EXPECT_EQ(refusal(tuned, "suffix?min_prob=0.3"), "") << "what it leaves out takes no time";
+  EXPECT_THAT(refusal({}, eagle3() + "?min_prob=0.3,tree=4"), HasSubstr("leave it out for a tree"));
 }
 
 TEST(Engine, APromptOfOneTokenGivesADraftAnEmptyContext) {

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT
 // Uses the trained models of the repository; other tests compare the network with the authors' outputs.
+#include "ref/base/error.h"
 #include "ref/drafts/dflash.h"
+#include "ref/drafts/drafts.h"
+#include "ref/formats/hdf5.h"
 #include "ref/models/models.h"
 #include "tests/drafts/support.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
-
+#include <limits>
+#include <set>
 
 namespace draftproof::dflash_test {
 namespace {
@@ -128,6 +132,107 @@ TEST_F(DFlash, FeaturesThatDoNotFitTheTokensAbort) {
   DFlashDraft draft(network_, length + 8);
   EXPECT_DEATH(draft.observe(std::span(text_).first(2), std::span(features_).first(width_)), "one row of taps");
 }
+
+TEST_F(DFlash, EndsBeforeTheFirstPositionThatIsNotSureEnough) {
+  PhiloxSource random(9);
+  DFlashDraft always(network_, length + 8);
+  std::set<int> lengths;
+  for (int observed = 0; observed < 40; ++observed) {
+    const Sampling sampling{.temperature = 1};
+    const Proposal all = propose(always, committed(observed), 7, sampling, random);
+    for (const double least : {0.05, 0.3, 0.6, 0.9}) {
+      DFlashDraft draft(network_, length + 8, 0, MinProbability(least));
+      if (observed > 0) observe(draft, 0, observed);
+      const Proposal proposal = propose(draft, committed(observed), 7, sampling, random);
+      int expected = 0;
+      for (; expected < 7; ++expected) {  // at temperature 1 a row and what it is drawn from are one
+        const std::vector<std::uint64_t> weights = all.drawn_from[static_cast<std::size_t>(expected)].weights();
+        if (static_cast<double>(*std::ranges::max_element(weights)) < least * double(Distribution::total)) break;
+      }
+      ASSERT_EQ(proposal.size(), expected);
+      ASSERT_TRUE(std::equal(proposal.tokens.begin(), proposal.tokens.end(), all.tokens.begin()));
+      lengths.insert(expected);
+    }
+    observe(always, observed, 1);
+  }
+  EXPECT_EQ(*lengths.begin(), 0);
+  EXPECT_GT(lengths.size(), 3U);
+}
+
+/// A DFlash2 draft and its stored questions.
+class DFlash2 : public ::testing::TestWithParam<const char*> {
+ protected:
+  static std::filesystem::path external() {
+    return std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/external";
+  }
+  std::filesystem::path folder() const { return external() / GetParam(); }
+};
+
+TEST_P(DFlash2, ChoosesThePathOfTheReferenceAndDrawsFromTheScoresOfItsCandidates) {
+  set_threads(1);
+  const Hdf5 answers = Hdf5::open(folder() / "answers.h5");
+  const auto target = load_model(Checkpoint(external() / answers.read_string_attribute("/", "target")), best_kernels());
+  DFlashNetwork network(Checkpoint(folder()), *target, best_kernels());
+  const int kept = network.config().selector_candidates;
+  for (const char* name : {"case0", "case1", "case2"}) {
+    const std::string at = std::string(name) + "/";
+    const auto read = [&](const char* field) -> std::vector<Token> {
+      return answers.read<std::int32_t>(at + field).values;
+    };
+    const int observed = read("context_length").at(0);
+    const std::vector<float> features = answers.read<float>(at + "features").values;
+    const std::vector<Token> block = read("block_tokens");
+    const std::vector<Token> path = read("path");
+    const std::vector<Token> stored = read("candidates");
+    std::vector<Token> committed(static_cast<std::size_t>(observed), 1);  // its tokens are not read
+    committed.push_back(block[0]);
+    DFlashDraft draft(network, 64);
+    draft.observe(std::span(committed).first(static_cast<std::size_t>(observed)), features);
+    PhiloxSource random(5);
+    const int masks = static_cast<int>(path.size());
+    EXPECT_EQ(propose(draft, committed, masks, {}, random).tokens, path);
+
+    const Sampling sampling{.temperature = 1.5F, .top_k = 3};
+    const Proposal drawn = propose(draft, committed, masks, sampling, random, Purpose::draft);
+    expect_redrawn(drawn, observed + 1, Purpose::draft, 0, random);
+    DFlashNetwork::Block computed = {draft.context(), block[0], masks};
+    network.compute(std::span(&computed, 1));
+    Token previous = block[0];
+    for (int mask = 0; mask < masks; ++mask) {
+      const auto first = static_cast<std::size_t>(mask * kept);
+      const std::span<const Token> candidates = std::span(stored).subspan(first, static_cast<std::size_t>(kept));
+      std::vector<float> scores(candidates.size());
+      network.score(computed, mask, previous, candidates, scores);
+      std::vector<float> row(static_cast<std::size_t>(target->vocabulary()),
+                             -std::numeric_limits<float>::infinity());
+      for (std::size_t i = 0; i < scores.size(); ++i) row[static_cast<std::size_t>(candidates[i])] = scores[i];
+      const Distribution q = distribution_of(row, sampling, {});
+      EXPECT_EQ(drawn.drawn_from[static_cast<std::size_t>(mask)], q);
+      EXPECT_EQ(q.tokens().size(), 3U);
+      previous = drawn.tokens[static_cast<std::size_t>(mask)];
+    }
+  }
+}
+
+TEST_P(DFlash2, ProposesNoTrees) {
+  const std::string name = Hdf5::open(folder() / "answers.h5").read_string_attribute("/", "target");
+  const auto target = load_model(Checkpoint(external() / name), best_kernels());
+  const Checkpoint files(folder());
+  const auto load = [&](const std::string& options) {
+    const DraftStage stage = parse_draft_spec("dflash:" + folder().string() + options).stages[0];
+    return stage.kind->load(stage, &files, *target, best_kernels());
+  };
+  EXPECT_NO_THROW(load("?window=9,min_prob=0.1"));
+  try {
+    load("?tree=3");
+    ADD_FAILURE() << "its rows are no marginals";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("candidate selector"), std::string::npos) << error.what();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DFlash2, ::testing::Values("dflash2-published", "dflash2-three-taps"),
+                         [](const auto& with) { return std::string(with.param).substr(8, 3); });
 
 }  // namespace
 }  // namespace draftproof::dflash_test

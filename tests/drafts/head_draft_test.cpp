@@ -7,6 +7,7 @@
 
 #include <map>
 #include <numeric>
+#include <set>
 #include <stdexcept>
 
 #include "ref/caches/history_cache.h"
@@ -154,6 +155,33 @@ TEST(HeadDraft, TheAnchorReadsTheLastObservedFeatureAndDraftTokensTheHeadsOwn) {
     ASSERT_THAT(features, ElementsAre(observed == 0 ? zeros : of_target + observed - 1, of_head, of_head + 1,
                                       of_head + 2));
   }
+}
+
+TEST(HeadDraft, EndsBeforeTheFirstTokenThatIsNotSureEnough) {
+  const std::vector<Token> text = some_text(40);
+  const Sampling sampling{.temperature = 1};  // so that a row and what it is drawn from are one
+  PhiloxSource random(3);
+  std::set<int> lengths;
+  FakeHead head;
+  for (int observed = 1; observed < 39; ++observed) {
+    HeadDraft always(head, 80, 4);
+    HeadDraft draft(head, 80, 4, HeadDraft::Shape::chain, MinProbability(0.4));
+    observe(always, text, 0, observed);
+    observe(draft, text, 0, observed);
+    const auto committed = std::span(text).first(static_cast<std::size_t>(observed) + 1);
+    const Proposal all = propose(always, committed, 4, sampling, random);
+    const Proposal proposal = propose(draft, committed, 4, sampling, random);
+    int expected = 0;
+    for (; expected < 4; ++expected) {
+      const std::vector<std::uint64_t> weights = all.drawn_from[static_cast<std::size_t>(expected)].weights();
+      if (static_cast<double>(*std::ranges::max_element(weights)) < 0.4 * double(Distribution::total)) break;
+    }
+    ASSERT_EQ(proposal.size(), expected);
+    ASSERT_TRUE(std::equal(proposal.tokens.begin(), proposal.tokens.end(), all.tokens.begin()));
+    lengths.insert(expected);
+  }
+  EXPECT_TRUE(lengths.contains(0));
+  EXPECT_GT(lengths.size(), 2U);
 }
 
 TEST(HeadDraft, DependsOnTheObservedTextAndNothingElse) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <stdexcept>
 
 #include "ref/models/hash.h"
@@ -108,6 +109,33 @@ TEST(ModelDraft, ProposesTheRequestedNumberOfDraftTokens) {
   }
   EXPECT_DEATH(propose(draft, text, 7, samplings[1], random), "at most draft_max\\(\\) draft tokens");
   EXPECT_DEATH(propose(draft, text, 0, samplings[1], random), "at most draft_max\\(\\) draft tokens");
+}
+
+TEST(ModelDraft, EndsBeforeTheFirstTokenThatIsNotSureEnough) {
+  const auto model = make_hash_model({.vocabulary = 7});
+  const std::vector<Token> text = some_text(60);
+  const Sampling sampling{.temperature = 1};  // so that a row and what it is drawn from are one
+  PhiloxSource random(3);
+  ModelDraft always(*model, 80, 5);
+  ModelDraft draft(*model, 80, 5, MinProbability(0.35));
+  std::map<int, int> lengths;
+  for (std::size_t observed = 0; observed + 1 < text.size(); ++observed) {
+    const auto committed = std::span(text).first(observed + 1);
+    const Proposal all = propose(always, committed, 5, sampling, random);
+    const Proposal proposal = propose(draft, committed, 5, sampling, random);
+    int expected = 0;
+    for (; expected < 5; ++expected) {
+      const std::vector<std::uint64_t> weights = all.drawn_from[static_cast<std::size_t>(expected)].weights();
+      if (static_cast<double>(*std::ranges::max_element(weights)) < 0.35 * double(Distribution::total)) break;
+    }
+    ASSERT_EQ(proposal.size(), expected);
+    ASSERT_TRUE(std::equal(proposal.tokens.begin(), proposal.tokens.end(), all.tokens.begin()));
+    ++lengths[expected];
+    always.observe(std::span(text).subspan(observed, 1), {});
+    draft.observe(std::span(text).subspan(observed, 1), {});
+  }
+  EXPECT_GT(lengths[0], 0);
+  EXPECT_GT(lengths.size(), 2U);
 }
 
 TEST(ModelDraft, ObservesAsManyTokensAsTheContractAllows) {

@@ -555,7 +555,7 @@ TEST(DraftConfig, EveryBadFieldIsRejectedByName) {
       {"architectures", "", {"DFlashDraftModel"}},
       {"architectures", "[]", {"DFlashDraftModel"}},
       {"architectures", R"(["Qwen3ForCausalLM"])", {"DFlashDraftModel"}},
-      {"architectures", R"(["DFlash2DraftModel"])", {"DFlashDraftModel"}},
+      {"architectures", R"(["DFlash2DraftModel"])", {"needs conv_kernel_size"}},
       {"hidden_size", "8", {"hidden_size", "does not fit the target", "6"}},
       {"vocab_size", "12", {"vocab_size", "does not fit the target", "10"}},
       {"num_target_layers", "5", {"num_target_layers", "does not fit the target", "4 layers"}},
@@ -587,14 +587,26 @@ TEST(DraftConfig, EveryBadFieldIsRejectedByName) {
       {"dflash_config", kept(nested(R"("use_swa": true)")), {"use_swa", "swa_window_size or sliding_window"}},
       {"dflash_config", kept(nested(R"("use_swa": true, "swa_window_size": 0)")), {"swa_window_size", "from 1"}},
       {"dflash_config", kept(nested(R"("attention_sink_bias": 1)")), {"attention_sink_bias", "true or false"}},
-      {"dflash_config", kept(nested(R"("sample_from_anchor": true)")), {"sample_from_anchor", "not implemented"}},
-      {"dflash_config", kept(nested(R"("attention_value_scale": 0.7)")), {"attention_value_scale", "not implemented"}},
-      {"backbone_rotary_base", "5e6", {"backbone_rotary_base", "not implemented"}},
-      {"conv_kernel_size", "2", {"conv_kernel_size", "later DFlash variant"}},
-      {"dflash_config", kept(nested(R"("conv_group_size": 16)")), {"conv_group_size", "later DFlash variant"}},
-      {"dflash_config", kept(nested(R"("selector_rank": 256)")), {"selector_rank", "later DFlash variant"}},
-      {"dflash_config", kept(nested(R"("selector_top_k": 16)")), {"selector_top_k", "later DFlash variant"}},
-      {"draft_vocab_size", "5", {"draft_vocab_size", "not implemented"}},
+      {"dflash_config", kept(nested(R"("sample_from_anchor": true)")), {"sample_from_anchor", "true is not"}},
+      {"dflash_config", kept(nested(R"("attention_value_scale": 0)")), {"attention_value_scale", "positive"}},
+      {"attention_value_scale", "-0.5", {"attention_value_scale", "positive"}},
+      {"backbone_rotary_base", "5e6", {"backbone_rotary_base", "5000000", "programs disagree"}},
+      {"dflash_config", kept(nested(R"("projector_type": "domino")")), {"dflash_config.projector_type", "not known"}},
+      {"dflash_config", kept(nested(R"("attention_mode": "mla")")), {"dflash_config.attention_mode", "not known"}},
+      {"projector_type", R"("domino")", {"projector_type", "not implemented"}},
+      {"attn_logit_softcapping", "50", {"attn_logit_softcapping", "not implemented"}},
+      {"query_pre_attn_scalar", "256", {"query_pre_attn_scalar", "not implemented"}},
+      {"rope_interleave", "true", {"rope_interleave", "true is not implemented"}},
+      {"conv_kernel_size", "2", {"needs conv_group_size"}},
+      {"dflash_config", kept(nested(R"("conv_group_size": 2)")), {"needs conv_kernel_size"}},
+      {"dflash_config", kept(nested(R"("conv_kernel_size": 2, "conv_group_size": 4)")),
+       {"dflash_config.conv_group_size", "must divide hidden_size, 6"}},
+      {"dflash_config", kept(nested(R"("conv_kernel_size": 17, "conv_group_size": 2)")), {"conv_kernel_size", "16"}},
+      {"dflash_config", kept(nested(R"("selector_rank": 256)")), {"needs selector_top_k"}},
+      {"dflash_config", kept(nested(R"("selector_top_k": 16)")), {"needs selector_rank"}},
+      {"dflash_config", kept(nested(R"("selector_rank": 0, "selector_top_k": 16)")), {"selector_rank", "from 1"}},
+      {"draft_vocab_size", "11", {"draft_vocab_size", "from 1 to 10"}},
+      {"speculators_model_type", R"("dspark")", {"is not a DFlash draft"}},
       {"input_embedding_scale", "0", {"input_embedding_scale", "positive"}},
       {"dflash_config", kept(nested(R"("input_embedding_scale": -1)")), {"input_embedding_scale", "positive"}},
       {"output_multiplier", "0", {"output_multiplier", "positive"}},
@@ -623,6 +635,12 @@ class Sizes final : public Model {
  private:
   int layers_;
 };
+
+std::vector<bool> causal_of(const DFlashConfig& config) {
+  std::vector<bool> causal;
+  for (const DFlashSight& sight : config.sights) causal.push_back(sight.causal);
+  return causal;
+}
 
 DFlashConfig draft_config(const Fields& more, int target_layers = 4) {
   Fields fields = good_draft;
@@ -679,24 +697,24 @@ TEST(DraftConfig, CausalityAndSlidingWindowsFollowTheirOrderOfPrecedence) {
   const auto block = [](const std::string& more) {
     return R"({"mask_token_id": 9, "target_layer_ids": [0, 2], )" + more + "}";
   };
-  EXPECT_EQ(draft_config({}).causal, (Causal{false, false}));
+  EXPECT_EQ(causal_of(draft_config({})), (Causal{false, false}));
   const Fields undeclared = {{"use_sliding_window", "true"}, {"max_window_layers", "0"}, {"sliding_window", "8"}};
   EXPECT_EQ(windows_of(draft_config(undeclared).transformer), (Windows{0, 0})) << "a draft slides by its layer_types";
-  EXPECT_EQ(draft_config(undeclared).causal, (Causal{false, false}));
+  EXPECT_EQ(causal_of(draft_config(undeclared)), (Causal{false, false}));
   const Fields mixed = {{"layer_types", R"(["sliding_attention", "full_attention"])"}, {"sliding_window", "8"}};
-  EXPECT_EQ(draft_config(mixed).causal, (Causal{true, false}));
+  EXPECT_EQ(causal_of(draft_config(mixed)), (Causal{true, false}));
   EXPECT_EQ(windows_of(draft_config(mixed).transformer), (Windows{8, 0}));
 
   Fields nested = mixed;
   nested["dflash_config"] = block(R"("causal": false)");
-  EXPECT_EQ(draft_config(nested).causal, (Causal{false, false}));
+  EXPECT_EQ(causal_of(draft_config(nested)), (Causal{false, false}));
   nested["is_causal"] = "true";
-  EXPECT_EQ(draft_config(nested).causal, (Causal{true, true}));
+  EXPECT_EQ(causal_of(draft_config(nested)), (Causal{true, true}));
 
   Fields everywhere = mixed;
   everywhere["dflash_config"] = block(R"("use_swa": true)");
   EXPECT_EQ(windows_of(draft_config(everywhere).transformer), (Windows{8, 8}));
-  EXPECT_EQ(draft_config(everywhere).causal, (Causal{true, false})) << "use_swa leaves causality alone";
+  EXPECT_EQ(causal_of(draft_config(everywhere)), (Causal{true, false})) << "use_swa leaves causality alone";
   everywhere["dflash_config"] = block(R"("use_swa": true, "swa_window_size": 3)");
   EXPECT_EQ(windows_of(draft_config(everywhere).transformer), (Windows{3, 3}));
   everywhere["dflash_config"] = block(R"("use_swa": false, "swa_window_size": 3)");

@@ -443,6 +443,151 @@ TEST(DFlashRope, OfADraftMayBeStretched) {
   EXPECT_GT(ratio(twin_of(original)(Rounding())), 100);
 }
 
+/// One stored input of a DFlash2 draft: a question, and what its candidate selector chose.
+struct Choice {
+  Question question;
+  TwinSelection selection;
+
+  Choice(const Hdf5& file, int index)
+      : question(file, index),
+        selection{stored_tokens(file, question.path + "candidates"), stored_tokens(file, question.path + "path")} {}
+  int candidates() const { return static_cast<int>(selection.candidates.size()) / question.masks(); }
+
+  std::vector<Rows> twin(const TwinCheckpoint& draft, const TwinCheckpoint& target, Rounding round,
+                         Mistake mistake = Mistake::none) const {
+    return draft_answers(draft, target, widened(question.features, draft["fc"].width), question.block, round, mistake,
+                         &selection);
+  }
+
+  /// The engine's scores along the stored path.
+  std::vector<float> scores(DFlashNetwork& draft, const DFlashNetwork::Block& block) const {
+    const auto width = static_cast<std::size_t>(candidates());
+    std::vector<float> scores(selection.candidates.size());
+    Token previous = question.block[0];
+    for (int mask = 0; mask < question.masks(); ++mask) {
+      const std::size_t first = static_cast<std::size_t>(mask) * width;
+      draft.score(block, mask, previous, std::span(selection.candidates).subspan(first, width),
+                  std::span(scores).subspan(first, width));
+      previous = selection.path[static_cast<std::size_t>(mask)];
+    }
+    return scores;
+  }
+};
+
+constexpr int choice_count = 3;
+
+class DFlash2Fixture : public DFlashFixture {
+ protected:
+  std::unique_ptr<Cache> context_of(DFlashNetwork& draft, const Question& question) const {
+    auto context = draft.new_context(question.context + 16, std::max(question.context, 16));
+    const DFlashNetwork::ContextRows rows = {context.get(), question.features, question.context};
+    draft.append(std::span(&rows, 1));
+    return context;
+  }
+};
+
+TEST_P(DFlash2Fixture, TheFloat64TwinEqualsTheStoredReference) {
+  const Hdf5 file = answers();
+  const TwinCheckpoint draft(folder());
+  const TwinCheckpoint target(target_of(folder()));
+  for (int i = 0; i < choice_count; ++i) {
+    const Choice choice(file, i);
+    const auto got = choice.twin(draft, target, {});
+    const std::string names[] = {"context_rows", "final_norm", "logits", "scores"};
+    for (std::size_t a = 0; a < std::size(names); ++a) {
+      const auto want = stored<double>(file, choice.question.path + "float64/" + names[a]);
+      double largest = 0;
+      for (const double v : want) largest = std::max(largest, std::abs(v));
+      const std::vector<double> tolerance(static_cast<std::size_t>(got[a].rows()), 1e-12 * largest);
+      EXPECT_LE(worst_ratio(got[a].at, want, got[a].width, tolerance), 1) << choice.question.path << names[a];
+    }
+  }
+}
+
+TEST_P(DFlash2Fixture, BlocksAndScoresAreWithinTheRoundingBoundWithEveryTableAndEveryMistakeIsFarOutsideOfIt) {
+  const Hdf5 file = answers();
+  const TwinCheckpoint draft(folder());
+  const TwinCheckpoint target(target_of(folder()));
+  const bool capped = draft_number(draft, "final_logit_softcapping", 0) != 0;
+  std::vector<Mistake> mistakes = {
+      Mistake::swapped_side_and_tap, Mistake::swapped_dynamic_side, Mistake::kernels_of_convolved,
+      Mistake::anchor_has_predecessor, Mistake::no_convolution_behind, Mistake::selector_from_anchor,
+      Mistake::selector_of_next, Mistake::no_key_norm, Mistake::other_causality};
+  if (capped) mistakes.insert(mistakes.end(), {Mistake::no_cap, Mistake::no_multiplier});
+  double worst = 0;
+  double smallest = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < choice_count; ++i) {
+    const Choice choice(file, i);
+    const Bounds bounds = bounds_of([&](Rounding round) { return choice.twin(draft, target, round); });
+    const std::vector<double> of_masks(bounds[2].begin() + 1, bounds[2].end());
+    for (const char* numerics : {"canonical", "openblas"}) {
+      for (const Kernels* kernels : usable_kernels(numerics)) {
+        Pair pair(folder(), *kernels);
+        const auto context = context_of(pair.draft, choice.question);
+        DFlashNetwork::Block block = {context.get(), choice.question.block[0], choice.question.masks()};
+        pair.draft.compute(std::span(&block, 1));
+        const int vocabulary = pair.target->vocabulary();
+        const std::vector<float> logits(block.logits.begin(), block.logits.end());
+        const std::vector<float> scores = choice.scores(pair.draft, block);
+        const auto ratios = [&](const std::vector<Rows>& of) {
+          return std::max(worst_ratio(logits, from_row_one(of[2].at, vocabulary), vocabulary, of_masks),
+                          worst_ratio(scores, of[3].at, choice.candidates(), bounds[3]));
+        };
+        const double ratio = ratios(choice.twin(draft, target, Rounding()));
+        EXPECT_LE(ratio, 1) << kernels->name << " " << choice.question.path;
+        worst = std::max(worst, ratio);
+        if (kernels != &best_kernels()) continue;
+        for (const Mistake mistake : mistakes) {
+          const double wrong = ratios(choice.twin(draft, target, Rounding(), mistake));
+          EXPECT_GT(wrong, 100) << "mistake " << static_cast<int>(mistake) << " " << choice.question.path;
+          smallest = std::min(smallest, wrong);
+        }
+      }
+    }
+  }
+  fmt::print("{}: observed/bound {:.2f}; the smallest mistake is {:.1e} times it\n", GetParam(), worst, smallest);
+}
+
+TEST_P(DFlash2Fixture, BitsDoNotDependOnBlocksBesideThreadsChunksOrCanonicalTable) {
+  const Hdf5 file = answers();
+  std::vector<Choice> choices;
+  for (int i = 0; i < choice_count; ++i) choices.emplace_back(file, i);
+  std::vector<std::vector<float>> first;
+  for (const Kernels* kernels : usable_kernels("canonical")) {
+    Pair pair(folder(), *kernels);
+    for (const int threads : {1, 2}) {
+      const Threads guard(threads);
+      std::vector<std::unique_ptr<Cache>> contexts;
+      std::vector<DFlashNetwork::Block> blocks;
+      for (const Choice& choice : choices) {
+        contexts.push_back(context_of(pair.draft, choice.question));
+        blocks.push_back({contexts.back().get(), choice.question.block[0], choice.question.masks()});
+      }
+      pair.draft.compute(blocks);
+      std::vector<std::vector<float>> together;
+      for (std::size_t i = 0; i < choices.size(); ++i) {
+        together.emplace_back(blocks[i].logits.begin(), blocks[i].logits.end());
+        const std::vector<float> scores = choices[i].scores(pair.draft, blocks[i]);
+        together.back().insert(together.back().end(), scores.begin(), scores.end());
+      }
+      if (first.empty()) first = together;
+      for (std::size_t i = 0; i < choices.size(); ++i) {
+        EXPECT_TRUE(same_bits(together[i], first[i])) << kernels->name << " case " << i;
+        const Question& question = choices[i].question;
+        for (const std::vector<int>& pieces : {std::vector<int>{1}, {2, 3}}) {
+          const Answer alone =
+              ask(pair.draft, question.features, question.block[0], question.masks(), pieces, 20);
+          const std::vector<float> logits(together[i].begin(), together[i].begin() + std::ssize(alone.logits));
+          EXPECT_TRUE(same_bits(logits, alone.logits)) << kernels->name << " case " << i;
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DFlash2Fixture, testing::Values("dflash2-published", "dflash2-three-taps"),
+                         printable_name);
+
 INSTANTIATE_TEST_SUITE_P(All, DFlashFixture,
                          testing::Values("dflash-full", "dflash-mixed", "dflash-sliding-bidirectional",
                                          "dflash-sliding-causal", "dflash-scaled"),

@@ -183,6 +183,13 @@ enum class Mistake {
   no_tap_norms,
   no_hidden_norm,
   taps_one_late,          // what leaves the layers
+  swapped_side_and_tap,   // of the stored kernels of DFlash2
+  swapped_dynamic_side,   // the dynamic kernels of the other side
+  kernels_of_convolved,   // those behind a sublayer from its convolved input
+  anchor_has_predecessor, // itself, where there is none
+  no_convolution_behind,
+  selector_from_anchor,   // every candidate behind the anchor
+  selector_of_next,       // the codebooks exchanged
 };
 
 /// A Hugging Face folder or a GGUF file; names without "model.".
@@ -878,10 +885,90 @@ inline std::vector<int> draft_taps(const TwinCheckpoint& draft) {
   return taps;
 }
 
+/// One side of a convolution of DFlash2 over the rows of a block. `dynamic`: [rows][2 * taps * groups].
+inline Rows convolved(const TwinCheckpoint& draft, const std::string& name, const Rows& dynamic, int side,
+                      const Rows& x, Rounding& round, Mistake mistake) {
+  const Rows& base = draft.whole_name(name + "base_kernel");  // [2 * taps][hidden]
+  const int taps = base.rows() / 2;
+  const int groups = dynamic.width / (2 * taps);
+  const int group = x.width / groups;
+  const int other = mistake == Mistake::swapped_dynamic_side ? 1 - side : side;
+  Rows y(x.rows(), x.width);
+  for (int r = 0; r < x.rows(); ++r) {
+    for (int t = 0; t < taps; ++t) {
+      if (t > r && mistake != Mistake::anchor_has_predecessor) continue;
+      const double* const kernel = base.row(mistake == Mistake::swapped_side_and_tap ? t * 2 + side : side * taps + t);
+      const double* const from = x.row(std::max(0, r - t));
+      for (int c = 0; c < x.width; ++c) {
+        const double weight = round(kernel[c] + dynamic.row(r)[(other * taps + t) * groups + c / group]);
+        y.row(r)[c] = round(y.row(r)[c] + round(weight * from[c]));
+      }
+    }
+  }
+  return y;
+}
+
+/// A layer of DFlash2: a decoder layer with convolutions around attention and MLP.
+inline Rows convolved_layer(const TwinCheckpoint& draft, int layer, Rows x, const Rows& context, const Angles& angles,
+                            const Sees& sees, double value_scale, Rounding& round, Mistake mistake) {
+  const std::string prefix = "layers." + std::to_string(layer) + ".";
+  const auto around = [&](const char* convolution, const char* norm, const auto& sublayer) {
+    const std::string name = prefix + convolution;
+    const Rows normed = rms_norm(x, draft[prefix + norm], draft.epsilon, round);
+    const Rows& projection = draft[name + "kernel_projection"];
+    Rows dynamic = times(normed, projection, round);
+    const Rows input = convolved(draft, name, dynamic, 0, normed, round, mistake);
+    if (mistake == Mistake::kernels_of_convolved) dynamic = times(input, projection, round);
+    const Rows output = sublayer(input);
+    const bool behind = mistake != Mistake::no_convolution_behind;
+    x = sum_of(std::move(x), behind ? convolved(draft, name, dynamic, 1, output, round, mistake) : output, round);
+  };
+  around("attention_conv.", "input_layernorm", [&](const Rows& input) {
+    Rows mixed = attention_of(draft, prefix, input, context, angles, sees, round, mistake);
+    for (double& v : mixed.at) v = value_scale == 1 ? v : round(v * value_scale);
+    return mixed;
+  });
+  around("mlp_conv.", "post_attention_layernorm",
+         [&](const Rows& input) { return gated_mlp(draft, prefix + "mlp.", input, round, mistake); });
+  return x;
+}
+
+/// What a candidate selector chooses among at every mask, [masks][candidates], and the tokens that it chooses.
+struct TwinSelection {
+  std::vector<Token> candidates;
+  std::vector<Token> path;
+};
+
+/// The scores of the candidates along the path, [masks][candidates].
+inline Rows selector_scores(const TwinCheckpoint& draft, Token anchor, const Rows& normed, const Rows& logits,
+                            const TwinSelection& selection, Rounding& round, Mistake mistake) {
+  const Rows h = times(normed, draft["candidate_selector.hidden_projection"], round);
+  const bool exchanged = mistake == Mistake::selector_of_next;
+  const std::string books[] = {"candidate_selector.predecessor_codebook", "candidate_selector.successor_codebook"};
+  const Rows& predecessors = draft.whole_name(books[exchanged ? 1 : 0]);
+  const Rows& successors = draft.whole_name(books[exchanged ? 0 : 1]);
+  const int masks = static_cast<int>(selection.path.size());
+  Rows scores(masks, static_cast<int>(selection.candidates.size()) / masks);
+  Token previous = anchor;
+  for (int mask = 0; mask < masks; ++mask) {
+    for (int i = 0; i < scores.width; ++i) {
+      const Token candidate = selection.candidates[static_cast<std::size_t>(mask * scores.width + i)];
+      double sum = 0;
+      for (int r = 0; r < h.width; ++r) {
+        sum += predecessors.row(previous)[r] * h.row(mask + 1)[r] * successors.row(candidate)[r];
+      }
+      scores.row(mask)[i] = round(logits.row(mask + 1)[candidate] + sum);
+    }
+    if (mistake != Mistake::selector_from_anchor) previous = selection.path[static_cast<std::size_t>(mask)];
+  }
+  return scores;
+}
+
 /// Computes DFlash over features [positions][taps * hidden] and a DFlash block (anchor, masks) after them: the context
-/// rows, the block's final norms, its logits.
+/// rows, the block's final norms, its logits; with a selection the scores along its path.
 inline std::vector<Rows> draft_answers(const TwinCheckpoint& draft, const TwinCheckpoint& target, Rows features,
-                                       std::vector<Token> block, Rounding round, Mistake mistake = Mistake::none) {
+                                       std::vector<Token> block, Rounding round, Mistake mistake = Mistake::none,
+                                       const TwinSelection* selection = nullptr) {
   const int settled = features.rows();
   if (mistake == Mistake::reversed_taps) {
     const int hidden = draft["norm"].width;
@@ -910,7 +997,10 @@ inline std::vector<Rows> draft_answers(const TwinCheckpoint& draft, const TwinCh
     if (slides && mistake == Mistake::window_longer) ++window;
     if (slides && mistake == Mistake::window_shorter) --window;
     const auto sees = [window, causal](int q, int k) { return q - k < window && (causal ? k <= q : k - q < window); };
-    x = decoder_layer(draft, layer, std::move(x), context, angles, sees, round, mistake);
+    const bool convolves = draft.has("layers.0.attention_conv.base_kernel");
+    const double value_scale = draft_number(draft, "attention_value_scale", 1);
+    x = convolves ? convolved_layer(draft, layer, std::move(x), context, angles, sees, value_scale, round, mistake)
+                  : decoder_layer(draft, layer, std::move(x), context, angles, sees, round, mistake);
   }
   if (mistake != Mistake::no_final_norm) x = rms_norm(std::move(x), draft["norm"], draft.epsilon, round);
   Rows logits = times(x, target.head(), round);
@@ -920,7 +1010,11 @@ inline std::vector<Rows> draft_answers(const TwinCheckpoint& draft, const TwinCh
     if (multiplier != 1 && mistake != Mistake::no_multiplier) logit = round(logit * multiplier);
     if (cap != 0 && mistake != Mistake::no_cap) logit = round(cap * round.by(std::tanh(round(logit / cap)), 2));
   }
-  return {std::move(context), std::move(x), std::move(logits)};
+  std::vector<Rows> answers = {std::move(context), std::move(x), std::move(logits)};
+  if (selection != nullptr) {
+    answers.push_back(selector_scores(draft, block[0], answers[1], answers[2], *selection, round, mistake));
+  }
+  return answers;
 }
 
 /// An EAGLE-3 draft: the switches of its config, and the tensors of its layer.

@@ -10,6 +10,7 @@
 #include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/chat/chat_template.h"
+#include "ref/models/dflash.h"
 #include "ref/models/models.h"
 #include "ref/models/transformer_config.h"
 #include "tests/models/draft_with_sinks.h"
@@ -153,6 +154,45 @@ TEST(Convert, KeepsTheSinksOfADraft) {
   EXPECT_TRUE(gguf.config().at("dflash_config").at("attention_sink_bias").boolean());
   for (const char* name : {"layers.0.self_attn.attention_sink_bias", "layers.1.self_attn.attention_sink_bias"}) {
     EXPECT_EQ(gguf.floats(name, {4}), from.floats(name, {4}));
+  }
+}
+
+/// The logits of a block of a draft, and the scores of its first tokens behind the anchor.
+std::vector<float> block_of(const Checkpoint& draft, const Model& target) {
+  DFlashNetwork network(draft, target, best_kernels());
+  const auto context = network.new_context(32, 32);
+  const std::size_t width = network.config().taps.size() * static_cast<std::size_t>(target.hidden());
+  std::vector<float> features(9 * width);
+  for (std::size_t i = 0; i < features.size(); ++i) features[i] = static_cast<float>(i * 37 % 101) / 50 - 1;
+  const DFlashNetwork::ContextRows rows = {context.get(), features, 9};
+  network.append(std::span(&rows, 1));
+  DFlashNetwork::Block block = {context.get(), 4, 3};
+  network.compute(std::span(&block, 1));
+  std::vector<float> values(block.logits.begin(), block.logits.end());
+  const std::vector<Token> candidates = {0, 1, 2, 9};
+  std::vector<float> scores(candidates.size());
+  network.score(block, 2, 4, candidates, scores);
+  values.insert(values.end(), scores.begin(), scores.end());
+  return values;
+}
+
+TEST(Convert, ADFlash2DraftInFloatsHasTheBitsOfTheFolder) {
+  const std::pair<const char*, const char*> drafts[] = {{"dflash2-published", "qwen3-tiny-odd"},
+                                                        {"dflash2-three-taps", "qwen3-tiny-tied"}};
+  for (const auto& [name, its_target] : drafts) {
+    const Folder copy;
+    files::copy(external(name), copy.path());
+    json config = json::parse(text_of(copy.path() / "config.json"));
+    for (const char* not_yet : {"final_logit_softcapping", "output_multiplier", "attention_value_scale"}) {
+      config.erase(not_yet);
+      config["dflash_config"].erase(not_yet);
+    }
+    put(copy.path() / "config.json", config.dump());
+    const Checkpoint from(copy.path());
+    const auto target = load_model(Checkpoint(external(its_target)), best_kernels());
+    const Folder folder;
+    const Checkpoint gguf(converted(from, Format::f32, folder));
+    EXPECT_EQ(block_of(gguf, *target), block_of(from, *target)) << name;
   }
 }
 

@@ -91,6 +91,7 @@ void expect_the_formula_holds(const std::string& model, const std::string& draft
 TEST(MemoryFormulaSlow, BoundsTheShippedModelsClosely) {
   if (test::sanitized) GTEST_SKIP() << "the sanitizer keeps what was freed";
   for (const std::string& draft : {std::string("none"), "dflash:" + fixture("models/tale-dflash"),
+                                   "dflash:" + fixture("models/tale-dflash") + "?window=64",
                                    "eagle3:" + fixture("models/tale-eagle3"), "model:" + fixture("models/tale-small"),
                                    "mtp:" + fixture("models/tale-mtp"),
                                    std::string("perfect")}) {

@@ -266,19 +266,15 @@ void add_target(const Json& whole, const std::string& architecture, Keys& keys) 
   }
 }
 
-/// A field of dflash_config, or of the config itself.
-std::optional<Json> of_draft(const Json& config, std::string_view field) {
-  const auto block = config.find("dflash_config");
-  const auto nested = block ? block->find(field) : std::nullopt;
-  return nested ? nested : config.find(field);
-}
-
 void add_draft(const Json& json, Keys& keys, GgufFields& fields) {
+  for (const char* name : {"transformer_layer_config", "draft_vocab_size"}) {
+    if (const auto found = json.find(name)) found->fail("cannot be converted yet");
+  }
   const TransformerConfig config = read_transformer_config(json);
   add_transformer(json, config, keys);
-  const auto size = of_draft(json, "block_size");
-  const auto taps = of_draft(json, "target_layer_ids");
-  const auto mask = of_draft(json, "mask_token_id");
+  const auto size = find_dflash_field(json, "block_size");
+  const auto taps = find_dflash_field(json, "target_layer_ids");
+  const auto mask = find_dflash_field(json, "mask_token_id");
   if (!size || !taps || !mask) json.fail("needs block_size, target_layer_ids and mask_token_id");
   keys.size("block_size", size->integer(1, 1 << 20));
   std::vector<std::int32_t> layers;  // counted from 1
@@ -287,9 +283,12 @@ void add_draft(const Json& json, Keys& keys, GgufFields& fields) {
   fields.size("tokenizer.ggml.mask_token_id", static_cast<std::uint32_t>(mask->integer(0, config.vocabulary - 1)));
   for (const char* name : {"use_swa", "causal", "swa_window_size", "input_embedding_scale", "output_multiplier",
                            "final_logit_softcapping", "attention_value_scale", "sample_from_anchor"}) {
-    if (const auto found = of_draft(json, name); found && !(found->is_boolean() && !found->boolean())) {
+    if (const auto found = find_dflash_field(json, name); found && !(found->is_boolean() && !found->boolean())) {
       found->fail("cannot be converted yet");
     }
+  }
+  for (const char* name : {"conv_kernel_size", "conv_group_size", "selector_rank", "selector_top_k"}) {
+    if (const auto value = find_dflash_field(json, name)) keys.size(name, value->integer(1, 1 << 24));
   }
   if (const auto causal = json.find("is_causal")) keys.truth("attention.causal", causal->boolean());
   const auto first = std::ranges::find_if(config.layers, slides);

@@ -151,7 +151,8 @@ class Tensors {
     if (name == "lm_head.weight" && from_.same(name, "model.embed_tokens.weight")) return;  // tied
     const std::vector<std::int64_t>& shape = from_.tensors().at(name).shape;
     const bool convolution = name.ends_with("conv1d.weight");
-    const bool small = shape.size() == 1 || convolution || is_router(name);
+    const bool kernel = name.ends_with("_conv.base_kernel");
+    const bool small = shape.size() == 1 || convolution || kernel || is_router(name);
     const int matrices = shape.size() == 3 && !convolution ? static_cast<int>(shape[0]) : 1;
     FloatRows rows = stored(row, name);
     put(gguf, small ? Format::f32 : format_of(rows.inputs, is_table(name)), std::move(rows), matrices, name);

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+#include "ref/models/draft_tables.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "kernels/operations.h"
+#include "kernels/packed_activations.h"
+#include "ref/base/error.h"
+#include "ref/base/require.h"
+
+namespace draftproof {
+namespace {
+
+constexpr float never = -std::numeric_limits<float>::infinity();
+
+/// Reads a tensor of integers or of truth values, which are not weights. Throws Error when it has another shape or
+/// another type.
+template <class Value>
+std::vector<Value> read_values(const Checkpoint& files, const std::string& name, const char* type, int count) {
+  const StoredTensor& tensor = files.tensors().at(name);
+  if (tensor.type_name != type || tensor.shape != std::vector<std::int64_t>{count}) {
+    throw Error(tensor.file->file().string() + ": tensor " + tensor.name + " is " + tensor.type_name + " of shape " +
+                shown(tensor.shape) + ", but " + type + " of shape " + shown({count}) + " is needed");
+  }
+  std::vector<Value> values(static_cast<std::size_t>(count));
+  tensor.file->read(tensor.offset, tensor.bytes, values.data());
+  return values;
+}
+
+}  // namespace
+
+Json layer_config(const Json& config) { return config.find("transformer_layer_config").value_or(config); }
+
+std::vector<Token> read_draft_vocabulary(const Checkpoint& files, int draft_vocabulary, int vocabulary) {
+  const std::string origin = files.path().string();
+  std::vector<Token> tokens(static_cast<std::size_t>(draft_vocabulary));
+  if (!files.has("d2t") && draft_vocabulary != vocabulary) {
+    throw Error(origin + ": has a vocabulary of " + std::to_string(draft_vocabulary) + " of the target's " +
+                std::to_string(vocabulary) + " tokens, but no tensor d2t that says which");
+  }
+  const bool offsets = files.metadata() == nullptr || !files.has("d2t");
+  std::vector<std::int64_t> stored(tokens.size());
+  if (files.has("d2t")) stored = read_values<std::int64_t>(files, "d2t", "I64", draft_vocabulary);
+  std::vector<bool> drafted(static_cast<std::size_t>(vocabulary));
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const std::int64_t from = offsets ? static_cast<std::int64_t>(i) : 0;
+    const std::string element = origin + ": element " + std::to_string(i) + " of d2t, " + std::to_string(stored[i]);
+    if (stored[i] < -from || stored[i] >= vocabulary - from) {
+      throw Error(element + ", makes a token outside of the target's vocabulary of " + std::to_string(vocabulary));
+    }
+    tokens[i] = static_cast<Token>(from + stored[i]);
+    if (drafted[static_cast<std::size_t>(tokens[i])]) {
+      throw Error(element + ", makes token " + std::to_string(tokens[i]) + " a second time");
+    }
+    drafted[static_cast<std::size_t>(tokens[i])] = true;
+  }
+  if (!files.has("t2d")) return tokens;
+  const std::vector<std::uint8_t> stated = read_values<std::uint8_t>(files, "t2d", "BOOL", vocabulary);
+  for (std::size_t token = 0; token < drafted.size(); ++token) {
+    if ((stated[token] != 0) == drafted[token]) continue;
+    throw Error(origin + ": token " + std::to_string(token) + " is in the draft's vocabulary by one of d2t and t2d "
+                "only; the checkpoint is damaged");
+  }
+  return tokens;
+}
+
+DraftTables::DraftTables(const WeightLoader& from, const std::string& prefix, const DraftTablesShape& shape,
+                         const Model& target)
+    : kernels_(from.options.kernels),
+      target_(target),
+      shape_(shape),
+      own_embedding_(from.weights.has(prefix + "embed_tokens.weight")),
+      own_head_(from.weights.has("lm_head.weight")),
+      tokens_(read_draft_vocabulary(from.weights, shape.draft_vocabulary, shape.vocabulary)) {
+  REQUIRE(target.embeddings() != nullptr, "a draft may borrow the target's embedding and head");
+  from.loaded("d2t");
+  from.loaded("t2d");
+  std::vector<bool> known(static_cast<std::size_t>(shape.vocabulary));
+  for (const Token token : tokens_) known[static_cast<std::size_t>(token)] = true;
+  for (Token token = 0; token < shape.vocabulary; ++token) {
+    if (!known[static_cast<std::size_t>(token)]) unknown_.push_back(token);
+  }
+  if (own_embedding_) embedding_ = load_table(from, {prefix + "embed_tokens.weight", shape.vocabulary}, shape.hidden);
+  if (own_head_) head_ = load_table(from, {"lm_head.weight", shape.draft_vocabulary}, shape.hidden);
+  for (const auto& [own, name] : {std::pair(own_embedding_, "embed_tokens.weight"), {own_head_, "lm_head.weight"}}) {
+    if (own || shape.hidden == target.hidden()) continue;
+    throw Error(from.weights.path().string() + ": has no " + name +
+                ", and the target's does not fit: its hidden_size is " + std::to_string(target.hidden()) +
+                ", the draft's " + std::to_string(shape.hidden));
+  }
+}
+
+void DraftTables::embed(std::span<const Token> tokens, float* rows) const {
+  if (!own_embedding_) return target_.embeddings()->embed(tokens, rows);
+  for (const Token token : tokens) {
+    REQUIRE(token >= 0 && token < shape_.vocabulary, "a token lies in the vocabulary");
+    embedding_.unpack_row(kernels_, token, rows);
+    rows += shape_.hidden;
+  }
+}
+
+bool DraftTables::unembed(const float* rows, int count, PackedActivations& scratch, std::vector<float>& logits) {
+  const auto vocabulary = static_cast<std::size_t>(shape_.vocabulary);
+  const std::size_t own = tokens_.size();
+  logits.resize(static_cast<std::size_t>(count) * vocabulary);
+  if (!own_head_) {
+    const bool numbers = target_.embeddings()->unembed(rows, count, scratch, logits.data());
+    for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row) {
+      for (const Token token : unknown_) logits[row * vocabulary + static_cast<std::size_t>(token)] = never;
+    }
+    return numbers;
+  }
+  draft_logits_.resize(static_cast<std::size_t>(count) * own);
+  pack_activations(kernels_, head_, rows, shape_.hidden, count, scratch);
+  const bool numbers = matmul_of_numbers(kernels_, head_, scratch, draft_logits_.data(), shape_.draft_vocabulary);
+  std::ranges::fill(logits, never);
+  for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row) {
+    const float* const from = draft_logits_.data() + row * own;
+    float* const to = logits.data() + row * vocabulary;
+    for (std::size_t i = 0; i < own; ++i) to[tokens_[i]] = from[i];
+  }
+  return numbers;
+}
+
+}  // namespace draftproof

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// The embedding and the LM head of a draft that reads the target's features: its own where the checkpoint has them,
+// else the target's. A draft may know only a part of the target's vocabulary; the others it never proposes.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/packed_matrix.h"
+#include "ref/base/token.h"
+#include "ref/formats/checkpoint.h"
+#include "ref/formats/json.h"
+#include "ref/models/model.h"
+#include "ref/models/weight_loader.h"
+
+namespace draftproof {
+
+/// Returns the fields of a draft's layers, of which speculators' configs make a block; of other configs all.
+Json layer_config(const Json& config);
+
+/// Reads the draft's part of the target's vocabulary: the target's token for each of the draft's. They are stored in
+/// the tensor `d2t`, in a folder as offsets (token - place), in a GGUF as tokens. Throws Error when it is missing and
+/// the sizes differ, when a token lies outside the target's vocabulary or occurs twice, or when `t2d`, if it is there,
+/// says otherwise.
+std::vector<Token> read_draft_vocabulary(const Checkpoint& files, int draft_vocabulary, int vocabulary);
+
+/// What these tables are for.
+struct DraftTablesShape {
+  int hidden;
+  int vocabulary;        // of the target
+  int draft_vocabulary;  // as the draft's config says it
+};
+
+class DraftTables {
+ public:
+  /// Loads <prefix>embed_tokens.weight [vocabulary][hidden], lm_head.weight [draft_vocabulary][hidden] and the draft's
+  /// vocabulary. `target` lends what is not there and must outlive the tables. Throws Error when what it lends has
+  /// another width, or as read_draft_vocabulary does.
+  DraftTables(const WeightLoader& from, const std::string& prefix, const DraftTablesShape& shape, const Model& target);
+
+  bool own_embedding() const noexcept { return own_embedding_; }
+
+  /// rows [tokens][hidden] = the embeddings of the target's tokens
+  void embed(std::span<const Token> tokens, float* rows) const;
+
+  /// Computes logits [count][vocabulary of the target] of rows [count][hidden]; -infinity for tokens that the draft
+  /// does not know. Returns false when one is NaN.
+  bool unembed(const float* rows, int count, PackedActivations& scratch, std::vector<float>& logits);
+
+ private:
+  const Kernels& kernels_;
+  const Model& target_;
+  DraftTablesShape shape_;
+  bool own_embedding_;
+  bool own_head_;
+  PackedMatrix embedding_;
+  PackedMatrix head_;
+  std::vector<Token> tokens_;         // the target's token for each of the draft's
+  std::vector<Token> unknown_;        // the target's other tokens
+  std::vector<float> draft_logits_;   // over the draft's vocabulary
+};
+
+}  // namespace draftproof
