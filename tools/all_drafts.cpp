@@ -62,6 +62,7 @@ std::vector<std::string> all_drafts(const std::string& target, const LoadOptions
     const std::string name = kind.name;
     if (name == "none" || name == "always-reject" || name == "perfect") continue;
     std::vector<std::string> candidates;
+    std::vector<std::string> translated;  // tried when no other serves
     if (kind.takes_path != TakesPath::required) candidates.push_back(name);
     if (kind.takes_path == TakesPath::required || kind.takes_path == TakesPath::optional_checkpoint) {
       for (const std::filesystem::path& path : neighbors(target)) {
@@ -69,11 +70,14 @@ std::vector<std::string> all_drafts(const std::string& target, const LoadOptions
           const Checkpoint& checkpoint = files.draft(path);
           const bool is_one = kind.recognizes != nullptr ? kind.recognizes(checkpoint.config())
                                                          : is_smaller_model(checkpoint, files.target());
-          if (is_one) candidates.push_back(name + ":" + path.string());
+          if (!is_one) continue;
+          candidates.push_back(name + ":" + path.string());
+          if (name == "model") translated.push_back(candidates.back() + "?translate=1");
         } catch (const Error&) {  // it is no checkpoint
         }
       }
     }
+    candidates.insert(candidates.end(), translated.begin(), translated.end());
     for (const std::string& draft : candidates) {
       Engine engine(files, load_options);  // a new one for each, so that the weights of one are in memory at a time
       if (!serves(engine, draft)) continue;

@@ -155,7 +155,7 @@ Engine::LoadedDraft& Engine::load(const std::string& draft) {
     refuse(draft, loaded.need.total(0));
     std::vector<std::shared_ptr<Drafter>> stages;
     for (const DraftStage& stage : spec.stages) {
-      stages.push_back(stage.kind->load(stage, files_of(stage, files_), *target_, load_options_));
+      stages.push_back(stage.kind->load(stage, files_of(stage, files_), {*target_, &files_.target()}, load_options_));
     }
     loaded.drafter = stages.size() == 1 ? stages.front() : std::make_shared<ChainDrafter>(stages);
     loaded.tuned = std::make_unique<ChainDrafter>(std::move(stages));

@@ -8,6 +8,7 @@
 #include "ref/base/error.h"
 #include "ref/drafts/control_drafts.h"
 #include "ref/drafts/dflash.h"
+#include "ref/drafts/fitted_model.h"
 #include "ref/drafts/head_draft.h"
 #include "ref/drafts/legacy_ngram_cache.h"
 #include "ref/drafts/legacy_ngram_map.h"
@@ -23,10 +24,12 @@
 #include "ref/drafts/none.h"
 #include "ref/drafts/scripted.h"
 #include "ref/drafts/suffix.h"
+#include "ref/drafts/translated_draft.h"
 #include "ref/models/eagle3.h"
 #include "ref/models/gemma4_assistant.h"
 #include "ref/models/models.h"
 #include "ref/models/mtp.h"
+#include "ref/text/vocabulary_match.h"
 
 namespace draftproof {
 namespace {
@@ -45,7 +48,7 @@ class NoDrafter final : public Drafter {
   std::unique_ptr<Draft> open(int, int) override { return std::make_unique<NoDraft>(); }
 };
 
-std::unique_ptr<Drafter> load_none(const DraftStage&, const Checkpoint*, Model&, const LoadOptions&) {
+std::unique_ptr<Drafter> load_none(const DraftStage&, const Checkpoint*, const DraftTarget&, const LoadOptions&) {
   return std::make_unique<NoDrafter>();
 }
 
@@ -91,9 +94,9 @@ MemoryNeed need_of_dflash(const DraftStage& stage, const Checkpoint* files, cons
   return need;
 }
 
-std::unique_ptr<Drafter> load_dflash(const DraftStage& stage, const Checkpoint* files, Model& target,
+std::unique_ptr<Drafter> load_dflash(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
                                      const LoadOptions& load_options) {
-  auto network = std::make_unique<DFlashNetwork>(*files, target, load_options, stage.whole("window"));
+  auto network = std::make_unique<DFlashNetwork>(*files, target.model, load_options, stage.whole("window"));
   if (stage.trees() && network->config().selector_rank > 0) {
     throw Error(files->path().string() + ": drafts with a candidate selector, in which a token depends on the one "
                 "before, and trees of them are not implemented; leave out tree");
@@ -106,20 +109,20 @@ constexpr DraftOption head_options[] = {
     min_prob_option,
 };
 
-std::unique_ptr<Drafter> load_eagle3(const DraftStage& stage, const Checkpoint* files, Model& target,
+std::unique_ptr<Drafter> load_eagle3(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
                                      const LoadOptions& load_options) {
-  return std::make_unique<HeadDrafter>(std::make_unique<Eagle3Head>(*files, target, load_options),
+  return std::make_unique<HeadDrafter>(std::make_unique<Eagle3Head>(*files, target.model, load_options),
                                        stage.whole("tree"), min_probability_of(stage));
 }
 
 /// A target with heads, or an assistant.
 bool may_have_heads(const Json& config) { return !is_dflash(config) && !is_eagle3(config); }
 
-std::unique_ptr<Drafter> load_mtp(const DraftStage& stage, const Checkpoint* files, Model& target,
+std::unique_ptr<Drafter> load_mtp(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
                                   const LoadOptions& load_options) {
   std::unique_ptr<Head> head;
-  if (is_gemma4_assistant(files->config())) head = std::make_unique<Gemma4Assistant>(*files, target, load_options);
-  else head = std::make_unique<MtpHead>(*files, target, load_options);
+  if (is_gemma4_assistant(files->config())) head = std::make_unique<Gemma4Assistant>(*files, target.model, load_options);
+  else head = std::make_unique<MtpHead>(*files, target.model, load_options);
   return std::make_unique<HeadDrafter>(std::move(head), stage.whole("tree"), min_probability_of(stage));
 }
 
@@ -137,15 +140,50 @@ class SmallModelDrafter final : public ModelDrafter {
   std::unique_ptr<Model> own_;
 };
 
-constexpr DraftOption model_options[] = {min_prob_option};
+constexpr DraftOption model_options[] = {
+    {"translate", 0, 0, 1, "1: it may have another tokenizer; its greedy draft tokens are translated through text"},
+    min_prob_option,
+};
 
-std::unique_ptr<Drafter> load_small_model(const DraftStage& stage, const Checkpoint* files, Model& target,
+bool is_translated(const DraftStage& stage) { return stage.whole("translate") == 1; }
+
+/// Throws Error when the draft's vocabulary is not the target's. Where one of them has no tokenizer to compare, they
+/// need as many tokens.
+void require_vocabulary(const Checkpoint& files, int rows, const DraftTarget& target, bool tokenizers) {
+  const std::string named = files.path().string() + ": the draft's vocabulary ";
+  if (!tokenizers && rows != target.model.vocabulary()) {
+    throw Error(named + "of " + std::to_string(rows) + " does not fit the target's of " +
+                std::to_string(target.model.vocabulary()) + "; use a draft made with the target's tokenizer");
+  }
+  if (!tokenizers) return;
+  const Tokenizer of_target = Tokenizer::load(*target.files);
+  const Tokenizer of_draft = Tokenizer::load(files);
+  const VocabularyMatch match = match_vocabularies({of_target, target.model.vocabulary()}, {of_draft, rows});
+  if (match.matches) return;
+  throw Error(named + "does not fit the target's: " + match.why + "; use a draft with the target's tokenizer, or " +
+              "translate between them with model:PATH?translate=1");
+}
+
+std::unique_ptr<Drafter> load_model_draft(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
                                           const LoadOptions& load_options) {
+  const bool tokenizers = target.files != nullptr && Tokenizer::is_in(*target.files) && Tokenizer::is_in(*files);
+  if (is_translated(stage)) {
+    if (!tokenizers) {
+      throw Error(files->path().string() + ": translate=1 needs the tokenizers of draft and target, and one of them " +
+                  "has none; put its tokenizer.json or tokenizer.model into its folder");
+    }
+    if (min_probability_of(stage)) {
+      throw Error("draft '" + stage.name_with(stage.path) + "': with translate=1 min_prob is not implemented; leave it out");
+    }
+    return std::make_unique<TranslatedDrafter>(
+        TranslatedModel{load_model(*files, load_options), Tokenizer::load(*files), Tokenizer::load(*target.files),
+                        target.model.vocabulary()});
+  }
+  const int rows = describe(files->config()).vocabulary;
+  require_vocabulary(*files, rows, target, tokenizers);
   std::unique_ptr<Model> model = load_model(*files, load_options);
-  if (model->vocabulary() != target.vocabulary()) {
-    throw Error(files->path().string() + ": the draft's vocabulary of " + std::to_string(model->vocabulary()) +
-                " does not fit the target's of " + std::to_string(target.vocabulary()) +
-                "; use a draft made with the target's tokenizer");
+  if (rows != target.model.vocabulary()) {
+    model = std::make_unique<FittedModel>(std::move(model), target.model.vocabulary());
   }
   return std::make_unique<SmallModelDrafter>(std::move(model), min_probability_of(stage));
 }
@@ -176,7 +214,7 @@ void require_smaller(const Checkpoint& files, const LoadOptions& target, const L
                                       "use self?layers=N, or another draft");
 }
 
-std::unique_ptr<Drafter> load_self(const DraftStage& stage, const Checkpoint* files, Model&,
+std::unique_ptr<Drafter> load_self(const DraftStage& stage, const Checkpoint* files, const DraftTarget&,
                                    const LoadOptions& load_options) {
   const LoadOptions options = in_four_bits(stage, load_options);
   require_smaller(*files, load_options, options);
@@ -194,8 +232,9 @@ class TargetDrafter final : public ModelDrafter {
 };
 
 template <class Kind>
-std::unique_ptr<Drafter> load_on_target(const DraftStage&, const Checkpoint*, Model& target, const LoadOptions&) {
-  return std::make_unique<TargetDrafter<Kind>>(target);
+std::unique_ptr<Drafter> load_on_target(const DraftStage&, const Checkpoint*, const DraftTarget& target,
+                                        const LoadOptions&) {
+  return std::make_unique<TargetDrafter<Kind>>(target.model);
 }
 
 /// Alternates between a sampled branch with siblings, and a branch that starts wrong and is right in other places.
@@ -211,8 +250,9 @@ class TreeTestDrafter final : public Drafter {
   Model& target_;
 };
 
-std::unique_ptr<Drafter> load_tree_test(const DraftStage&, const Checkpoint*, Model& target, const LoadOptions&) {
-  return std::make_unique<TreeTestDrafter>(target);
+std::unique_ptr<Drafter> load_tree_test(const DraftStage&, const Checkpoint*, const DraftTarget& target,
+                                        const LoadOptions&) {
+  return std::make_unique<TreeTestDrafter>(target.model);
 }
 
 MemoryNeed need_of_none(const DraftStage&, const Checkpoint*, const MemoryNeed&, const LoadOptions&) { return {}; }
@@ -221,6 +261,16 @@ MemoryNeed need_of_files(const DraftStage&, const Checkpoint* files, const Memor
                          const LoadOptions& load_options) {
   MemoryNeed need = decoding_need(*files, load_options);
   need.scratch_per_draft_token = 0;  // the target's has it
+  return need;
+}
+
+MemoryNeed need_of_model_draft(const DraftStage& stage, const Checkpoint* files, const MemoryNeed& target,
+                               const LoadOptions& load_options) {
+  MemoryNeed need = need_of_files(stage, files, target, load_options);
+  if (!is_translated(stage)) return need;
+  need.cache_per_position *= TranslatedDraft::tokens_per_position;
+  need.scratch_per_position *= TranslatedDraft::tokens_per_position;
+  need.cache_per_position += sizeof(Token) * (1 + TranslatedDraft::tokens_per_position);
   return need;
 }
 
@@ -269,7 +319,8 @@ constexpr DraftOption ngram_simple_options[] = {
     legacy_option,
 };
 
-std::unique_ptr<Drafter> load_ngram_simple(const DraftStage& stage, const Checkpoint*, Model&, const LoadOptions&) {
+std::unique_ptr<Drafter> load_ngram_simple(const DraftStage& stage, const Checkpoint*, const DraftTarget&,
+                                           const LoadOptions&) {
   const NgramMapKSettings settings = {.n = stage.whole("n"), .m = stage.whole("m"), .min_hits = 1};
   if (is_legacy(stage)) return text_drafter<LegacyNgramSimpleDraft>(settings);
   return text_drafter<NgramMapKDraft>(settings);
@@ -298,12 +349,13 @@ MemoryNeed need_of_suffix(const DraftStage& stage, const Checkpoint*, const Memo
   return need;
 }
 
-std::unique_ptr<Drafter> load_suffix(const DraftStage& stage, const Checkpoint*, Model& target, const LoadOptions&) {
+std::unique_ptr<Drafter> load_suffix(const DraftStage& stage, const Checkpoint*, const DraftTarget& target,
+                                     const LoadOptions&) {
   SuffixSettings settings = {.depth = stage.whole("depth"), .min_match = stage.whole("min_match"),
                              .min_prob = stage.option("min_prob"), .factor = stage.option("factor"),
                              .offset = stage.option("offset"), .m = stage.whole("m")};
   if (!stage.path.empty()) {
-    settings.corpus = std::make_shared<SuffixCorpus>(stage.path, target.vocabulary(), settings.depth);
+    settings.corpus = std::make_shared<SuffixCorpus>(stage.path, target.model.vocabulary(), settings.depth);
   }
   if (!is_legacy(stage)) return text_drafter<SuffixDraft>(settings);
   if (settings.corpus && std::ranges::count(settings.corpus->text(), SuffixTree::separator) > 0) {
@@ -334,7 +386,8 @@ MemoryNeed need_of_ngram_map(const DraftStage& stage, const Checkpoint* files, c
   return need;
 }
 
-std::unique_ptr<Drafter> load_ngram_map_k(const DraftStage& stage, const Checkpoint*, Model&, const LoadOptions&) {
+std::unique_ptr<Drafter> load_ngram_map_k(const DraftStage& stage, const Checkpoint*, const DraftTarget&,
+                                          const LoadOptions&) {
   if (is_legacy(stage)) return text_drafter<LegacyNgramMapDraft>(legacy_map_settings(stage, false));
   return text_drafter<NgramMapKDraft>(NgramMapKSettings{
       .n = stage.whole("n"), .m = stage.whole("m"), .min_hits = stage.whole("min_hits")});
@@ -347,7 +400,8 @@ constexpr DraftOption ngram_map_k4v_options[] = {
     legacy_option,
 };
 
-std::unique_ptr<Drafter> load_ngram_map_k4v(const DraftStage& stage, const Checkpoint*, Model&, const LoadOptions&) {
+std::unique_ptr<Drafter> load_ngram_map_k4v(const DraftStage& stage, const Checkpoint*, const DraftTarget&,
+                                            const LoadOptions&) {
   if (is_legacy(stage)) return text_drafter<LegacyNgramMapDraft>(legacy_map_settings(stage, true));
   return text_drafter<NgramMapK4vDraft>(NgramMapK4vSettings{
       .n = stage.whole("n"), .m = stage.whole("m"), .min_hits = stage.whole("min_hits")});
@@ -367,7 +421,8 @@ MemoryNeed need_of_ngram_mod(const DraftStage& stage, const Checkpoint*, const M
   return need;
 }
 
-std::unique_ptr<Drafter> load_ngram_mod(const DraftStage& stage, const Checkpoint*, Model&, const LoadOptions&) {
+std::unique_ptr<Drafter> load_ngram_mod(const DraftStage& stage, const Checkpoint*, const DraftTarget&,
+                                        const LoadOptions&) {
   const NgramModSettings settings = {.n = stage.whole("n"), .m = stage.whole("m"), .bits = stage.whole("bits")};
   if (is_legacy(stage)) return text_drafter<LegacyNgramModDraft>(settings);
   return text_drafter<NgramModDraft>(settings);
@@ -387,11 +442,11 @@ MemoryNeed need_of_ngram_cache(const DraftStage& stage, const Checkpoint* files,
   return need;
 }
 
-std::unique_ptr<Drafter> load_ngram_cache(const DraftStage& stage, const Checkpoint*, Model& target,
+std::unique_ptr<Drafter> load_ngram_cache(const DraftStage& stage, const Checkpoint*, const DraftTarget& target,
                                           const LoadOptions&) {
   NgramCacheSettings settings = {.m = stage.whole("m")};
   if (!stage.path.empty()) {
-    settings.lookup = std::make_shared<NgramCounts>(read_lookup_file(stage.path, target.vocabulary()));
+    settings.lookup = std::make_shared<NgramCounts>(read_lookup_file(stage.path, target.model.vocabulary()));
   }
   if (is_legacy(stage)) return text_drafter<LegacyNgramCacheDraft>(settings);
   return text_drafter<NgramCacheDraft>(settings);
@@ -426,7 +481,7 @@ std::span<const DraftKind> all_draft_kinds() noexcept {
       {"mtp", optional_checkpoint, may_have_heads, false, false, head_options,
        "the MTP (NextN) heads in the target's checkpoint or in another, or an assistant", need_of_mtp, load_mtp},
       {"model", required, nullptr, false, false, model_options, "a smaller model with the same tokenizer",
-       need_of_files, load_small_model},
+       need_of_model_draft, load_model_draft},
       {"self", none, nullptr, false, false, self_options, "the target itself, its weights in 4 bits", need_of_self,
        load_self},
       {"ngram-simple", none, nullptr, false, true, ngram_simple_options,

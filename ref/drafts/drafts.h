@@ -25,6 +25,13 @@ int draft_tokens_per_round(int asked, int capacity);
 /// checkpoint instead of the target's.
 enum class TakesPath { none, optional, optional_checkpoint, required };
 
+/// What drafts are loaded for.
+struct DraftTarget {
+  DraftTarget(Model& loaded, const Checkpoint* read_from = nullptr) : model(loaded), files(read_from) {}
+  Model& model;
+  const Checkpoint* files;  // for its tokenizer; nullptr when it has no files
+};
+
 struct DraftKind {
   const char* name;
   TakesPath takes_path;
@@ -40,7 +47,7 @@ struct DraftKind {
   MemoryNeed (*need)(const DraftStage& stage, const Checkpoint* files, const MemoryNeed& target,
                      const LoadOptions& load_options);
   /// Loads the weights. The target outlives the drafter.
-  std::unique_ptr<Drafter> (*load)(const DraftStage& stage, const Checkpoint* files, Model& target,
+  std::unique_ptr<Drafter> (*load)(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
                                    const LoadOptions& load_options);
 };
 

@@ -39,6 +39,8 @@ class TextDraft : public Draft {
   virtual void continue_text(std::span<const Token> text, int limit, std::vector<Token>& draft_tokens) = 0;
   /// Forgets what was learned, and gives back its memory.
   virtual void clear() = 0;
+  /// What was observed.
+  std::span<const Token> text() const noexcept { return text_; }
 
  private:
   int draft_max_;

@@ -19,6 +19,7 @@ class ByteBpe final : public PieceModel {
   /// A piece of exactly these bytes becomes this token without any merge.
   void take_whole(std::string_view bytes, Token token) { whole_.insert(bytes, token); }
 
+  std::string_view kind() const override { return "BPE of bytes"; }
   void encode(std::span<const std::string_view> pieces, PieceWork& work,
               std::vector<Token>& tokens) const override;
 

@@ -27,6 +27,7 @@ class CharacterBpe final : public PieceModel {
   /// A piece that is an entry becomes that token without any merge.
   void take_entries_whole() { entries_whole_ = true; }
 
+  std::string_view kind() const override { return "BPE of characters"; }
   void encode(std::span<const std::string_view> pieces, PieceWork& work,
               std::vector<Token>& tokens) const override;
 

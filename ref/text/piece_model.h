@@ -23,6 +23,8 @@ struct PieceWork {
 class PieceModel {
  public:
   virtual ~PieceModel() = default;
+  /// What vocabularies of this model are called in messages; equal for the same model only.
+  virtual std::string_view kind() const = 0;
   /// Appends the tokens of `pieces` (UTF-8, none empty), in order. Throws Error, naming the vocabulary, when it lacks
   /// what a piece contains. Thread-safe, with works of their own.
   virtual void encode(std::span<const std::string_view> pieces, PieceWork& work, std::vector<Token>& tokens) const = 0;

@@ -153,6 +153,7 @@ std::vector<Token> Tokenizer::encode(std::string_view text, bool add_special,
 }
 
 const std::vector<Token>& Tokenizer::tokens_before() const noexcept { return impl_->parts.before; }
+const std::vector<Token>& Tokenizer::tokens_after() const noexcept { return impl_->parts.after; }
 
 void Tokenizer::append_bytes(Token token, bool skip_special, std::string& bytes) const {
   if (token < 0) throw Error("token " + std::to_string(token) + " cannot be decoded; tokens are not negative");
@@ -189,6 +190,13 @@ Token Tokenizer::find(std::string_view token_text) const {
   }
   return -1;
 }
+
+std::string_view Tokenizer::text_of(Token token) const {
+  const TokenizerParts::Entry* entry = impl_->entry(token);
+  return entry != nullptr ? std::string_view(entry->text) : std::string_view();
+}
+
+std::string_view Tokenizer::kind() const { return impl_->parts.model->kind(); }
 
 Detokenizer::Detokenizer(const Tokenizer& tokenizer, bool skip_special, TextPlace place)
     : tokenizer_(tokenizer), skip_special_(skip_special) {

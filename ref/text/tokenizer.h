@@ -47,8 +47,9 @@ class Tokenizer {
   /// The same for a text of which only some ranges may contain special tokens; they are in order and do not overlap. It
   /// is still one text: where other tokens begin and end does not depend on the ranges.
   std::vector<Token> encode(std::string_view text, bool add_special, std::span<const TextRange> special) const;
-  /// Returns the tokens that add_special puts before a text.
+  /// Return the tokens that add_special puts before and after a text.
   const std::vector<Token>& tokens_before() const noexcept;
+  const std::vector<Token>& tokens_after() const noexcept;
 
   /// Decodes the tokens of a whole text: the space that encoding put before it is taken away. Bytes that are not UTF-8
   /// become U+FFFD by the rule of maximal subparts, and tokens without an entry become nothing (a model often has more
@@ -64,6 +65,8 @@ class Tokenizer {
   bool is_special(Token token) const;                 // false out of range
   int vocabulary() const;                             // largest id + 1
   Token find(std::string_view token_text) const;      // as spelled in the file; -1 when there is none
+  std::string_view text_of(Token token) const;        // as spelled in the file; empty for an unused id
+  std::string_view kind() const;                      // of the model that makes tokens: "BPE of bytes"
 
  private:
   friend class Detokenizer;

@@ -21,6 +21,7 @@ class Unigram final : public PieceModel {
   /// The smallest score of the vocabulary, entries that text cannot become included where the file says so.
   void set_smallest_score(double score) { unknown_score_ = score - 10; }
 
+  std::string_view kind() const override { return "a unigram model"; }
   void encode(std::span<const std::string_view> pieces, PieceWork& work,
               std::vector<Token>& tokens) const override;
 

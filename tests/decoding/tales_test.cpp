@@ -80,5 +80,34 @@ TEST(Tales, TheHybridTargetTellsItsTaleSpeculativelyAndRollsItsRecurrentStatesBa
   }
 }
 
+/// 512 SentencePiece pieces draft for 2048 tokens of BPE of bytes, and the other way round.
+TEST(Tales, DraftForEachOtherThroughText) {
+  const Threads one(1);
+  for (const auto& [target, draft] : {std::pair("tale-target", "tale-llama"), {"tale-llama", "tale-target"}}) {
+    ModelFiles files(models / target);
+    Engine engine(files, best_kernels());
+    const std::string translated = "model:" + (models / draft).string() + "?translate=1";
+    const Tokenizer tokenizer = Tokenizer::load(files.target());
+    for (const float temperature : {0.0F, 1.0F}) {
+      for (const Rule* rule : {&matching, &rejection}) {
+        Asked request = asked(tokenizer.encode("Everybody in Marl knew Zoë Silberstein, the boatman."), 40, 7,
+                              {.temperature = temperature});
+        request.stops = read_stop_tokens(files.target());
+        PhiloxSource random(5);
+        const Trace plain = engine.decode(request, request, "none", matching, random);
+        const Trace trace = engine.decode(request, request, translated, *rule, random);
+        if (rule == &matching || temperature == 0) {
+          EXPECT_EQ(trace.output, plain.output) << target;
+        }
+        EXPECT_GT(trace.statistics.accepted, 0) << target;
+        EXPECT_GT(trace.statistics.drafted, trace.statistics.accepted) << target;
+        for (const Round& round : trace.rounds) {
+          for (const Distribution& q : round.proposal.drawn_from) EXPECT_TRUE(q.is_point());
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace draftproof::tales_test

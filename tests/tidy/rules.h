@@ -42,7 +42,7 @@ inline const std::vector<Layer>& layers() {
       {"ref/caches", {"ref/base/", "kernels/key_values.h", "kernels/delta_state.h", "kernels/aligned.h"}},
       {"ref/acceptance", {"ref/base/", "kernels/exp.h"}},
       {"ref/models", {"ref/base/", "ref/caches/", "ref/formats/", "kernels/"}},
-      {"ref/drafts", {"ref/base/", "ref/acceptance/", "ref/caches/", "ref/models/", "kernels/kernels.h"}},
+      {"ref/drafts", {"ref/base/", "ref/acceptance/", "ref/caches/", "ref/models/", "ref/text/", "kernels/kernels.h"}},
       {"ref/decoding", {"ref/", "kernels/"}},
       {"oracle/plain", {"ref/base/", "ref/acceptance/", "ref/caches/cache.h", "ref/models/", "ref/decoding/trace.h",
                         "ref/decoding/request.h", "kernels/math64.h"}},

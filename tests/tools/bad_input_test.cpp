@@ -82,6 +82,13 @@ std::function<void(Damaged&)> header(std::function<void(ordered_json&)> edit) {
   return [edit](Damaged& d) { edit_header(d.target / "model.safetensors", edit); };
 }
 void leave(Damaged&) {}
+/// A target and a draft with the same tokenizer.
+void tales(Damaged& d) {
+  for (const auto& [to, from] : {std::pair(d.target, "models/tale-target"), {d.draft, "models/tale-small"}}) {
+    files::remove_all(to);
+    files::copy(fixture(from), to);
+  }
+}
 
 void set_length(std::string& bytes, std::uint64_t length) { std::memcpy(bytes.data(), &length, sizeof length); }
 
@@ -370,6 +377,33 @@ const std::vector<BadCase>& bad_cases() {
        leave,
        {"--prompt-tokens", "1", "--draft", "model:" + fixture("external/qwen3-tiny-odd")},
        {"vocabulary", "97", "160"}},
+      {"model_draft_of_another_tokenizer",
+       tales,
+       {"--prompt-tokens", "1", "--draft", "model:" + fixture("models/tale-llama")},
+       {"BPE of bytes", "BPE of characters", "model:PATH?translate=1"}},
+      {"model_draft_of_a_tokenizer_with_another_token",
+       [](Damaged& d) {
+         tales(d);
+         edit_json(d.draft / "tokenizer.json", [](ordered_json& t) { t["added_tokens"][2]["content"] = "<|stop|>"; });
+       },
+       {"--prompt-tokens", "1", "--draft", "model:{draft}"},
+       {"draft: the draft's vocabulary", "token 2046 is '<|im_end|>' in the target and '<|stop|>' in the draft",
+        "model:PATH?translate=1"}},
+      {"model_draft_of_a_damaged_tokenizer",
+       [](Damaged& d) {
+         tales(d);
+         edit_json(d.draft / "tokenizer.json", [](ordered_json& t) { t["model"]["type"] = "WordPiece"; });
+       },
+       {"--prompt-tokens", "1", "--draft", "model:{draft}"},
+       {"draft/tokenizer.json", "WordPiece"}},
+      {"translation_without_a_tokenizer",
+       leave,
+       {"--prompt-tokens", "1", "--draft", "model:{target}?translate=1"},
+       {"translate=1 needs the tokenizers of draft and target", "tokenizer.json"}},
+      {"translation_by_no_flag",
+       leave,
+       {"--prompt-tokens", "1", "--draft", "model:{target}?translate=2"},
+       {"option translate of model is an integer from 0 to 1, not '2'"}},
   };
   return cases;
 }

@@ -96,6 +96,22 @@ TEST(VerifySlow, ProvesEveryDraftThatServesATargetAndThreeChains) {
   }
 }
 
+TEST(VerifySlow, ProvesDraftsThatAreTranslatedThroughText) {
+  for (const auto& [model, draft] : {std::pair("tale-target", "tale-llama"), {"tale-llama", "tale-target"}}) {
+    for (const std::vector<std::string>& flags :
+         {std::vector<std::string>{}, {"--temperature", "1", "--rule", "matching"},
+          {"--temperature", "1", "--rule", "rejection"}}) {
+      std::vector<std::string> words = {"verify", fixture(std::string("models/") + model), "--draft",
+                                        "model:" + fixture(std::string("models/") + draft) + "?translate=1",
+                                        "--sequences", "4", "--effort", "quick", "--max-new-tokens", "64"};
+      words.insert(words.end(), flags.begin(), flags.end());
+      const json report = json_of(words);
+      EXPECT_EQ(report["verdict"], "PASS_EXACT") << model << ": " << report["reason"];
+      EXPECT_GT(report["drafts"][0]["accepted"], 0);
+    }
+  }
+}
+
 TEST(Command, RefusesATunerWhereRunsAreRepeatedAndWhereTreesAreProposed) {
   const std::string tales = fixture("models/tale-target");
   const Folder folder;
