@@ -121,7 +121,8 @@ bool may_have_heads(const Json& config) { return !is_dflash(config) && !is_eagle
 std::unique_ptr<Drafter> load_mtp(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
                                   const LoadOptions& load_options) {
   std::unique_ptr<Head> head;
-  if (is_gemma4_assistant(files->config())) head = std::make_unique<Gemma4Assistant>(*files, target.model, load_options);
+  const bool assistant = is_gemma4_assistant(files->config());
+  if (assistant) head = std::make_unique<Gemma4Assistant>(*files, target.model, load_options);
   else head = std::make_unique<MtpHead>(*files, target.model, load_options);
   return std::make_unique<HeadDrafter>(std::move(head), stage.whole("tree"), min_probability_of(stage));
 }
@@ -173,7 +174,8 @@ std::unique_ptr<Drafter> load_model_draft(const DraftStage& stage, const Checkpo
                   "has none; put its tokenizer.json or tokenizer.model into its folder");
     }
     if (min_probability_of(stage)) {
-      throw Error("draft '" + stage.name_with(stage.path) + "': with translate=1 min_prob is not implemented; leave it out");
+      throw Error("draft '" + stage.name_with(stage.path) + "': min_prob is not implemented with translate=1; leave one " +
+                  "of them out");
     }
     return std::make_unique<TranslatedDrafter>(
         TranslatedModel{load_model(*files, load_options), Tokenizer::load(*files), Tokenizer::load(*target.files),
