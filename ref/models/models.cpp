@@ -48,6 +48,7 @@ std::span<const Architecture> all_architectures() noexcept {
 
 const Architecture& architecture_of(const Json& config) {
   if (!config.is_object()) config.fail("must be a JSON object");
+  if (is_gemma4_assistant(config)) config.fail("is an assistant of Gemma 4; name it as the draft of one, mtp:PATH");
   const std::string type = config.at("model_type").string();
   const auto architectures = config.find("architectures");
   const std::string architecture =

@@ -112,6 +112,19 @@ TEST(VerifySlow, ProvesDraftsThatAreTranslatedThroughText) {
   }
 }
 
+TEST(VerifySlow, ProvesAnAssistantThatReadsTheTargetsCache) {
+  const std::string assistant = "mtp:" + fixture("external/gemma4-assistant");
+  for (const std::vector<std::string>& flags : {std::vector<std::string>{}, {"--temperature", "1"},
+                                                {"--temperature", "1", "--rule", "rejection"}}) {
+    std::vector<std::string> words = {"verify", fixture("external/gemma4-tiny"), "--prompt-tokens",
+                                      "1,5,9,2,7,4,4,8,3,11,12", "--draft", assistant, assistant + "?tree=7",
+                                      "ngram-simple?n=1+" + assistant, "--effort", "quick", "--max-new-tokens", "60",
+                                      "--sequences", "4"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    EXPECT_EQ(json_of(words)["verdict"], "PASS_EXACT");
+  }
+}
+
 TEST(Command, RefusesATunerWhereRunsAreRepeatedAndWhereTreesAreProposed) {
   const std::string tales = fixture("models/tale-target");
   const Folder folder;
@@ -435,7 +448,7 @@ TEST(Inspect, SaysWhichLayersOfItsTargetAnAssistantReads) {
   const Outcome as_target =
       run_command({"generate", fixture("external/gemma4-assistant"), "--prompt-tokens", "1", "--max-new-tokens", "1"});
   EXPECT_EQ(as_target.status, 3);
-  EXPECT_THAT(as_target.err, testing::HasSubstr("'Gemma4AssistantForCausalLM' is not a target draftproof knows"));
+  EXPECT_THAT(as_target.err, testing::HasSubstr("is an assistant of Gemma 4; name it as the draft of one, mtp:PATH"));
 }
 
 TEST(Inspect, DescribesAnEagle3DraftOfEitherLayout) {
