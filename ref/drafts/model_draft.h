@@ -22,6 +22,7 @@ class ModelDraft : public Draft {
   void forget() override;
   Cache* context() override { return cache_.get(); }
   Fingerprint digest() const override { return cache_->digest(); }
+  std::vector<DraftPositions> positions() const override { return {{.held = cache_->length(), .anchor = anchor_}}; }
 
  protected:
   /// Adds the next draft token, chosen by a row of logits, to `builder`. Returns the token that the model continues
@@ -42,6 +43,7 @@ class ModelDraft : public Draft {
   int capacity_;
   int draft_max_;
   std::unique_ptr<Cache> cache_;
+  int anchor_ = -1;  // position of the anchor in the last proposal
   Outputs outputs_;
 };
 

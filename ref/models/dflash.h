@@ -67,6 +67,7 @@ class DFlashNetwork {
     Cache* context;
     Token anchor;
     int masks;
+    int position = -1;                   // result: of the anchor's row
     std::span<const float> logits = {};  // result: [masks][vocabulary] of rows 1..masks; valid until the next call
     std::string error = {};              // result: why the logits cannot be used; empty when they can
   };
