@@ -31,7 +31,7 @@ struct NumberOrAuto {
 };
 
 /// Exit codes of the command.
-enum class Exit : int { pass = 0, divergence = 1, undecided = 2, bad_input = 3 };
+enum class Exit : int { pass = 0, divergence = 1, undecided = 2, bad_input = 3, perf_regression = 4 };
 
 /// What help texts, the man page and completions show of an option.
 struct OptionText {

@@ -110,9 +110,12 @@ Exit reproduce(const ReproduceOptions& options) {
   files.write(report, options.quiet);
   if (watch_for_interrupt()->load()) throw Error("interrupted; the case was not run to its end");
   // A case is about one failure. When that failure is gone the case passes, whatever else is found.
-  return report.verdict == ReportVerdict::bug_proven      ? Exit::divergence
-         : report.verdict == ReportVerdict::invalid_trace ? Exit::bad_input
-                                                          : Exit::pass;
+  switch (report.verdict) {
+    case ReportVerdict::bug_proven:
+    case ReportVerdict::perf_regression:
+    case ReportVerdict::invalid_trace: return exit_of(report.verdict);
+    default: return Exit::pass;
+  }
 }
 
 }  // namespace

@@ -91,10 +91,15 @@ spectrace::Report replayed(const TraceQuestion& question) {
 
 namespace {
 
+/// The first failure; of one that costs speed only, where there is no other.
+const spectrace::Finding& first_of(const spectrace::Report& found) {
+  return found.findings.empty() ? found.slower.front() : found.findings.front();
+}
+
 /// Writes a reproducer: the smallest part of the trace that still has the first failure.
 void write_reproducer(ReproducerFolder& folder, const TraceQuestion& question, const spectrace::Report& found_in,
                       Report& report) {
-  const spectrace::Finding& finding = found_in.findings.front();
+  const spectrace::Finding& finding = first_of(found_in);
   Failure& failure = *report.findings.front().failure;
   Reproducer reproducer;
   reproducer.command = "trace check";
@@ -113,9 +118,8 @@ void write_reproducer(ReproducerFolder& folder, const TraceQuestion& question, c
     reproducer.trace = text;
     folder.write(reproducer);
     const spectrace::Report found = replayed(again);
-    if (std::any_of(found.findings.begin(), found.findings.end(), [&](const spectrace::Finding& f) {
-          return f.check == std::string_view(finding.check);
-        })) {
+    const auto same = [&](const spectrace::Finding& f) { return f.check == std::string_view(finding.check); };
+    if (std::ranges::any_of(found.findings, same) || std::ranges::any_of(found.slower, same)) {
       failure.reproduce = folder.command_line();
       return;
     }
@@ -139,7 +143,7 @@ Exit check(const TraceOptions& options) {
   const spectrace::Report found = replayed(question);
   Report report = report_of(found);
   report.version = DRAFTPROOF_VERSION;
-  if (folder && !found.findings.empty()) {
+  if (folder && !(found.findings.empty() && found.slower.empty())) {
     write_reproducer(*folder, question, found, report);
   } else if (folder && report.verdict == ReportVerdict::bug_stat) {
     report.about.emplace_back("reproducer",
@@ -166,7 +170,8 @@ Exit diff(const std::string& a, const std::string& b) {
   const spectrace::Comparison comparison = spectrace::compare(a, b);
   std::cout << comparison.text() << std::flush;
   if (!std::cout) throw Error("standard output cannot be written to");
-  return comparison.same() ? Exit::pass : Exit::divergence;
+  if (!comparison.same()) return Exit::divergence;
+  return comparison.slower ? Exit::perf_regression : Exit::pass;
 }
 
 void add_trace_check(Command& trace) {
@@ -212,7 +217,8 @@ void add_trace(Command& app) {
   add_trace_check(trace);
   add_trace_show(trace);
   auto options = std::make_shared<std::pair<std::string, std::string>>();
-  Command& command = trace.subcommand("diff", "compare all texts of two recorded runs; exits with 1 when any differ");
+  Command& command = trace.subcommand("diff", "compare all texts of two recorded runs; exits with 1 when any differ, "
+                                               "with 4 when the second one's draft is worse");
   command.option("A", options->first, "a trace, spectrace/2").required();
   command.option("B", options->second, "another trace").required();
   command.action([options] { return diff(options->first, options->second); });

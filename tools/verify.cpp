@@ -182,8 +182,12 @@ Divergence divergence_of(Trial& trial, const Failure& failure, const Tokenizer* 
 /// Writes the smallest case found on which the check of the first failure still fails.
 void write_reproducer(ReproducerFolder& folder, EngineSubject& subject, const Trial& trial,
                       const VerifyOptions& options, const std::function<bool()>& go_on, Report& report) {
-  const auto found = std::find_if(report.findings.begin(), report.findings.end(),
-                                  [](const Finding& finding) { return finding.outcome == Outcome::fail; });
+  const auto first = [&](Outcome outcome) {
+    return std::find_if(report.findings.begin(), report.findings.end(),
+                        [&](const Finding& finding) { return finding.outcome == outcome; });
+  };
+  auto found = first(Outcome::fail);
+  if (found == report.findings.end()) found = first(Outcome::perf_regression);
   if (found == report.findings.end()) return;
   Reproducer reproducer;
   reproducer.check = found->check;
@@ -198,7 +202,7 @@ void write_reproducer(ReproducerFolder& folder, EngineSubject& subject, const Tr
     Shrunken smallest = shrink(failing, *found, trials_to_shrink, ask, go_on);
     const auto fails_after_reload = [&](const Case& smaller) {
       subject.unload();
-      return ask(smaller).outcome == Outcome::fail;
+      return ask(smaller).outcome == found->outcome;
     };
     const bool alone = fails_after_reload(smallest.smallest);
     // A failure may depend on the runs before it. Then only the whole case reproduces it, if anything does.
@@ -450,8 +454,9 @@ void VerifyCommand::run_build_checks() {
 Exit VerifyCommand::finish() {
   if (interrupted()) report_.reason = "interrupted; what was done so far proves nothing";
   report_.verdict = verdict_of(report_.findings, report_.reason);
-  // Why a pass would have proved nothing does not matter once a bug is proven.
-  if (report_.verdict == ReportVerdict::bug_proven && !interrupted()) report_.reason.clear();
+  // Why a pass would have proved nothing does not matter once something is proven.
+  const bool found = report_.verdict == ReportVerdict::bug_proven || report_.verdict == ReportVerdict::perf_regression;
+  if (found && !interrupted()) report_.reason.clear();
   progress_.show("");
   files_.write(report_, common_.quiet || trace_files_.takes_output());
   return exit_of(report_.verdict);

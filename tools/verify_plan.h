@@ -25,9 +25,10 @@ struct VerifyQuestion {
 /// Returns the control drafts of the effort that were not named on the command line.
 std::vector<std::string> controls_of(const VerifyQuestion& question, const Effort& effort);
 
-/// Returns the runs: every named draft on the best table, with one and two threads, batched and serial; the same drafts
-/// with other lengths; the controls on the best table; and the named drafts on the other tables, ordered so that each
-/// table is loaded once. The first run of each draft is on the best table, with two threads and batched.
+/// Returns the runs: every named draft on the best table, with one and two threads, batched and serial, and once with
+/// re-decoding; the same drafts with other lengths; the controls on the best table; and the named drafts on the other
+/// tables, ordered so that each table is loaded once. The first run of each draft is on the best table, with two threads
+/// and batched.
 std::vector<Variation> variations_of(const VerifyQuestion& question, const Effort& effort);
 
 /// Returns what full effort examines and this one does not, one clause each, and the rows of plain decoding that even

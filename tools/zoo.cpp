@@ -44,7 +44,7 @@ void write_reproducer(ReproducerFolder& folder, const zoo::Row& row, Report& rep
   const auto& [mutant, findings] = row;
   for (const std::string& check : zoo::check_names()) {
     const auto found = findings.find(check);  // a check that the decoder cannot be asked is not among them
-    if (found == findings.end() || found->second.outcome != Outcome::fail) continue;
+    if (found == findings.end() || !found->second.failure) continue;
     const Finding& finding = found->second;
     Reproducer reproducer;
     reproducer.command = "zoo";

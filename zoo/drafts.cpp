@@ -98,14 +98,25 @@ class TextDraft : public Draft {
     text_.insert(text_.end(), committed.begin(), committed.end());
     last_committed_ = static_cast<int>(committed.size());
   }
+  void propose(Token anchor, int limit, ProposalBuilder& builder) override {
+    draw_after(text_, anchor, limit, builder);
+  }
   void forget() override { text_.clear(); }
   Fingerprint digest() const override {
     Digest digest;
     digest.add(std::span<const Token>(text_));
     return digest.value();
   }
+  std::vector<DraftPositions> positions() const override {
+    return {{.held = static_cast<int>(text_.size()), .anchor = anchor_}};
+  }
 
  protected:
+  void draw_after(std::vector<Token> text, Token anchor, int limit, ProposalBuilder& builder) {
+    anchor_ = static_cast<int>(text.size());
+    text.push_back(anchor);
+    for (int i = 0; i < limit; ++i) text.push_back(builder.draw(row_after(text)));
+  }
   std::span<const float> row_after(const std::vector<Token>& text) {
     const int length = static_cast<int>(text.size());
     const auto cache = model_.new_cache(length, length);
@@ -116,6 +127,7 @@ class TextDraft : public Draft {
   Model& model_;
   int draft_max_;
   std::vector<Token> text_;
+  int anchor_ = -1;         // place of the anchor in the text, in the last proposal
   int last_committed_ = 0;  // tokens committed in the last round
 
  private:
@@ -128,6 +140,7 @@ class StopsWhenUnsure final : public TextDraft {
   using TextDraft::TextDraft;
   void propose(Token anchor, int limit, ProposalBuilder& builder) override {
     std::vector<Token> text = text_;
+    anchor_ = static_cast<int>(text.size());
     text.push_back(anchor);
     for (int i = 0; i < limit; ++i) {
       const auto row = row_after(text);
@@ -142,14 +155,15 @@ class ContinuesTheWrongRow final : public TextDraft {
  public:
   using TextDraft::TextDraft;
   void propose(Token anchor, int limit, ProposalBuilder& builder) override {
-    std::vector<Token> text = continued();
-    text.push_back(anchor);
-    for (int i = 0; i < limit; ++i) text.push_back(builder.draw(row_after(text)));
+    draw_after(continued(), anchor, limit, builder);
   }
   Fingerprint digest() const override {
     Digest digest;
     digest.add(std::span<const Token>(continued()));
     return digest.value();
+  }
+  std::vector<DraftPositions> positions() const override {
+    return {{.held = static_cast<int>(continued().size()), .anchor = anchor_}};
   }
 
  private:
@@ -169,6 +183,7 @@ class RemembersDraftTokens final : public TextDraft {
     if (second_ >= 0) row[second_] = 3;
     second_ = -1;
     std::vector<Token> text = text_;
+    anchor_ = static_cast<int>(text.size());
     text.push_back(anchor);
     text.push_back(builder.draw(row));
     if (limit > 1) second_ = builder.draw(row_after(text));
@@ -176,6 +191,146 @@ class RemembersDraftTokens final : public TextDraft {
 
  private:
   Token second_ = -1;
+};
+
+/// Writes the anchor's row over the last one that it holds.
+class AnchorOneEarly final : public TextDraft {
+ public:
+  using TextDraft::TextDraft;
+  void propose(Token anchor, int limit, ProposalBuilder& builder) override {
+    std::vector<Token> text = text_;
+    if (!text.empty()) text.pop_back();
+    draw_after(text, anchor, limit, builder);
+  }
+};
+
+/// Gets the rows of a round wrong in which some draft tokens were accepted and some were not.
+template <int more>
+class MiscountsPartialAcceptance final : public TextDraft {
+ public:
+  using TextDraft::TextDraft;
+  void observe(std::span<const Token> committed, std::span<const float> features) override {
+    TextDraft::observe(committed, features);
+    const bool partial = committed.size() > 1 && static_cast<int>(committed.size()) <= proposed_;
+    proposed_ = 0;
+    if (!partial) return;
+    if (more > 0) text_.push_back(text_.back());
+    else text_.pop_back();
+  }
+  void propose(Token anchor, int limit, ProposalBuilder& builder) override {
+    TextDraft::propose(anchor, limit, builder);
+    proposed_ = limit;
+  }
+
+ private:
+  int proposed_ = 0;
+};
+
+/// A new text begins behind what it held of the one before.
+class SurvivesForget final : public TextDraft {
+ public:
+  using TextDraft::TextDraft;
+  void forget() override {}
+};
+
+/// Two stages, one of which always proposes the same token. When that one has proposed, the other pairs each token with
+/// the place of its neighbor.
+class MispairsWhatAnotherProposed final : public TextDraft {
+ public:
+  using TextDraft::TextDraft;
+  void observe(std::span<const Token> committed, std::span<const float> features) override {
+    TextDraft::observe(committed, features);
+    if (other_proposed_) std::rotate(text_.end() - std::ssize(committed), text_.end() - 1, text_.end());
+    other_proposed_ = false;
+  }
+  void propose(Token anchor, int limit, ProposalBuilder& builder) override {
+    other_proposed_ = text_.size() % 2 == 0;
+    if (!other_proposed_) return TextDraft::propose(anchor, limit, builder);
+    anchor_ = static_cast<int>(text_.size());
+    builder.add_token(1);
+  }
+
+ private:
+  bool other_proposed_ = false;
+};
+
+/// Keeps what all drafts of the process have observed in one table. It proposes from its own text only: with the table
+/// no run could be repeated, and nothing enumerated.
+class SharesOneTable final : public TextDraft {
+ public:
+  using TextDraft::TextDraft;
+  void observe(std::span<const Token> committed, std::span<const float> features) override {
+    TextDraft::observe(committed, features);
+    shared_.insert(shared_.end(), committed.begin(), committed.end());
+  }
+  Fingerprint digest() const override {
+    Digest digest;
+    digest.add(std::span<const Token>(shared_));
+    return digest.value();
+  }
+
+ private:
+  static inline std::vector<Token> shared_;
+};
+
+/// Learns which tokens are neighbors, but not of tokens that come in two calls.
+class LosesPairsBetweenCalls final : public TextDraft {
+ public:
+  using TextDraft::TextDraft;
+  void observe(std::span<const Token> committed, std::span<const float> features) override {
+    TextDraft::observe(committed, features);
+    for (std::size_t i = 1; i < committed.size(); ++i) {
+      pairs_.insert(pairs_.end(), {committed[i - 1], committed[i]});
+    }
+  }
+  void propose(Token anchor, int, ProposalBuilder& builder) override {
+    anchor_ = static_cast<int>(text_.size());
+    for (std::size_t i = 0; i < pairs_.size(); i += 2) {
+      if (pairs_[i] == anchor) return builder.add_token(pairs_[i + 1]);
+    }
+  }
+  void forget() override {
+    pairs_.clear();
+    TextDraft::forget();
+  }
+  Fingerprint digest() const override {
+    Digest digest;
+    digest.add(std::span<const Token>(pairs_));
+    return digest.value();
+  }
+
+ private:
+  std::vector<Token> pairs_;
+};
+
+/// Keeps the rows of accepted draft tokens, which it made from its own features, in place of rows made from the
+/// target's.
+class KeepsRowsOfDraftTokens final : public TextDraft {
+ public:
+  using TextDraft::TextDraft;
+  void observe(std::span<const Token> committed, std::span<const float> features) override {
+    TextDraft::observe(committed, features);
+    for (std::size_t i = 0; i < committed.size(); ++i) own_rows_.push_back(proposed_ && i > 0);
+    proposed_ = false;
+  }
+  void propose(Token anchor, int limit, ProposalBuilder& builder) override {
+    TextDraft::propose(anchor, limit, builder);
+    proposed_ = true;
+  }
+  void forget() override {
+    own_rows_.clear();
+    TextDraft::forget();
+  }
+  Fingerprint digest() const override {
+    Digest digest;
+    digest.add(std::span<const Token>(text_));
+    digest.add(std::span<const Token>(own_rows_));
+    return digest.value();
+  }
+
+ private:
+  std::vector<Token> own_rows_;  // 1: from its own features
+  bool proposed_ = false;
 };
 
 struct OwnModel {
@@ -231,6 +386,30 @@ std::unique_ptr<Draft> draft_without_rollback(Model& m, int capacity, int draft_
 }
 std::unique_ptr<Draft> remembers_draft_tokens(Model& m, int capacity, int draft_max) {
   return made<RemembersDraftTokens>(m, capacity, draft_max);
+}
+std::unique_ptr<Draft> anchor_one_early(Model& m, int capacity, int draft_max) {
+  return made<AnchorOneEarly>(m, capacity, draft_max);
+}
+std::unique_ptr<Draft> drops_a_row_of_partial_acceptance(Model& m, int capacity, int draft_max) {
+  return made<MiscountsPartialAcceptance<-1>>(m, capacity, draft_max);
+}
+std::unique_ptr<Draft> repeats_a_row_of_partial_acceptance(Model& m, int capacity, int draft_max) {
+  return made<MiscountsPartialAcceptance<1>>(m, capacity, draft_max);
+}
+std::unique_ptr<Draft> survives_forget(Model& m, int capacity, int draft_max) {
+  return made<SurvivesForget>(m, capacity, draft_max);
+}
+std::unique_ptr<Draft> mispairs_what_another_proposed(Model& m, int capacity, int draft_max) {
+  return made<MispairsWhatAnotherProposed>(m, capacity, draft_max);
+}
+std::unique_ptr<Draft> shares_one_table(Model& m, int capacity, int draft_max) {
+  return made<SharesOneTable>(m, capacity, draft_max);
+}
+std::unique_ptr<Draft> loses_pairs_between_calls(Model& m, int capacity, int draft_max) {
+  return made<LosesPairsBetweenCalls>(m, capacity, draft_max);
+}
+std::unique_ptr<Draft> keeps_rows_of_draft_tokens(Model& m, int capacity, int draft_max) {
+  return made<KeepsRowsOfDraftTokens>(m, capacity, draft_max);
 }
 
 }  // namespace draftproof::zoo

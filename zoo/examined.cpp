@@ -209,7 +209,15 @@ Findings examined(const Parts& parts) {
   Findings worst;
   const auto weigh = [&](const Finding& finding) {
     Finding& so_far = worst.try_emplace(finding.check, finding).first->second;
-    const auto weight = [](const Finding& f) { return f.outcome == Outcome::fail ? 2 : f.outcome == Outcome::pass; };
+    const auto weight = [](const Finding& f) {
+      switch (f.outcome) {
+        case Outcome::vacuous: return 0;
+        case Outcome::pass: return 1;
+        case Outcome::perf_regression: return 2;
+        case Outcome::fail: return 3;
+      }
+      return 3;
+    };
     if (weight(finding) > weight(so_far)) so_far = finding;
   };
   for (const Question& question : all_questions(parts)) {
@@ -250,7 +258,7 @@ std::optional<FailedTrial> first_failed_trial(const Parts& parts, const std::str
     FailedTrial failed{question.model, {check, question.request, question.model.seed, variations(parts)}, {}};
     ZooSubject subject(question.model, parts);
     failed.finding = draftproof::examined(subject, failed.trial);
-    if (failed.finding.outcome == Outcome::fail) return failed;
+    if (failed.finding.failure) return failed;
   }
   return std::nullopt;
 }

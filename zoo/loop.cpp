@@ -244,11 +244,14 @@ class Loop {
     int limit = unlimited ? execution_.draft_max : std::min(execution_.draft_max, left_ - 1);
     make_room(fault_ == Fault::shifted_for_a_round ? 1 + std::max(0, limit) : 1);
     limit = std::min(limit, room() - 1);
-    const int key_position = round.position - (fault_ == Fault::keys_of_cache_positions ? dropped_ : 0);
+    const int key_position =
+        round.position - (fault_ == Fault::keys_of_cache_positions ? dropped_ : 0) - positions_rewound_;
     if (limit > 0) propose(round, limit, key_position);
     plain_before_ = round.proposal.size() == 0;
     if (!plain_before_) anchor_of_drafted_ = text_.back();
 
+    round.positions_before = cache_->length();
+    round.draft_positions = draft_.positions();
     Transaction transaction = cache_->begin(1 + round.proposal.size());
     const bool last_only = fault_ == Fault::penalties_see_last_of_round;
     const bool cached_only = fault_ == Fault::penalties_see_the_cache;
@@ -260,6 +263,9 @@ class Loop {
     const int committed = rows_to_commit(round, rows);
     update_draft(round);
     transaction.commit(committed);
+    if (fault_ == Fault::keys_rewound_by_rejection && round.verdict.accepted < round.proposal.size()) {
+      positions_rewound_ += static_cast<int>(round.emitted.size());
+    }
     text_.insert(text_.end(), round.emitted.begin(), round.emitted.end());
     penalized_text_.push_back(text_.back());
     cached_text_.insert(cached_text_.end(), round.emitted.begin(), round.emitted.end());
@@ -284,7 +290,7 @@ class Loop {
                             sampler);
     draft_.propose(text_.back(), limit, builder);
     round.proposal = builder.proposal();
-    cut_after_stop(request_, round.proposal.tokens);
+    if (fault_ != Fault::cut_counted_as_accepted) cut_after_stop(request_, round.proposal.tokens);
     round.proposal.drawn_from.resize(round.proposal.tokens.size());
     std::vector<Distribution> drawn_from = round.proposal.drawn_from;
     falsify(round.proposal, drawn_from_before_, fault_);
@@ -333,6 +339,7 @@ class Loop {
     const bool searched = fault_ != Fault::stop_only_at_round_end && fault_ != Fault::tokens_kept_after_stop;
     if (!budget_first && searched) cut_after_stop(request_, round.emitted);
     round.accepted = std::min(round.verdict.accepted, static_cast<int>(round.emitted.size()));
+    if (fault_ == Fault::cut_counted_as_accepted) round.accepted = round.verdict.accepted;
     if (fault_ == Fault::bonus_counted_as_accepted) round.accepted = static_cast<int>(round.emitted.size());
     left_ -= fault_ == Fault::proposal_charged_whole ? 1 + round.proposal.size()
                                                      : static_cast<int>(round.emitted.size());
@@ -382,6 +389,7 @@ class Loop {
   std::vector<Token> penalized_text_;  // the prompt and the last token of each round
   std::vector<Token> cached_text_;     // the text without what context shifts dropped
   int dropped_ = 0;                    // positions
+  int positions_rewound_ = 0;          // of the keys of random draws
   std::unique_ptr<Cache> cache_;
   std::vector<Distribution> drawn_from_before_;
   Token anchor_of_drafted_;  // the anchor of the last round with draft tokens

@@ -54,9 +54,11 @@ enum class Fault {
   // context shifts
   shifted_for_a_round,         // when a whole round does not fit any more, not when a row does not
   keys_of_cache_positions,     // the keys of random draws count the positions of the cache
+  keys_rewound_by_rejection,   // the round after a rejection draws with the keys of the round before
   penalties_see_the_cache,     // penalties do not count the tokens that were dropped
   // counters
   bonus_counted_as_accepted,
+  cut_counted_as_accepted,     // draft tokens behind a stop token are verified, and counted when accepted
   drafted_counted_as_accepted,
   drafted_counted_as_limit,
   plain_rounds_counted,        // as iterations

@@ -24,11 +24,24 @@ const Mutant* find(std::string_view id) {
   return nullptr;
 }
 
+namespace {
+
+/// What a check that catches the mutant finds.
+Outcome outcome_of(Harm harm) noexcept {
+  return harm == Harm::none ? Outcome::pass : harm == Harm::speed ? Outcome::perf_regression : Outcome::fail;
+}
+
+}  // namespace
+
 bool as_expected(const Mutant& mutant, const Findings& findings) {
+  const Outcome wanted = outcome_of(mutant.harm);
+  const bool called_lossy = std::any_of(findings.begin(), findings.end(),
+                                        [](const auto& entry) { return entry.second.outcome == Outcome::fail; });
+  if (mutant.harm == Harm::speed && called_lossy) return false;
   if (mutant.harm != Harm::none) {
     return !mutant.expected_failures.empty() &&
            std::all_of(mutant.expected_failures.begin(), mutant.expected_failures.end(),
-                       [&](const Check* check) { return findings.at(check->name).outcome == Outcome::fail; });
+                       [&](const Check* check) { return findings.at(check->name).outcome == wanted; });
   }
   return std::all_of(findings.begin(), findings.end(),
                      [](const auto& entry) { return entry.second.outcome == Outcome::pass; });
@@ -67,13 +80,16 @@ Finding finding_of(const Row& row) {
                   .message = decoder + (control ? " passes every check"
                                                 : " is caught by all checks that must catch it")};
   if (finding.outcome == Outcome::pass) return finding;
-  finding.message = decoder + (control ? " is right and was flagged" : " escapes a check that must catch it");
-  const Outcome wanted = control ? Outcome::pass : Outcome::fail;
+  finding.message = decoder + (control ? " is right and was flagged"
+                                       : " escapes a check that must catch it, or is called lossy and is not");
+  const Outcome wanted = outcome_of(mutant->harm);
   Failure failure{.run = decoder,
                   .expected = control ? "every check passes" : "flagged by every check that must catch it",
                   .observed = {}};
   for (const auto& [check, found] : findings) {
-    const bool matters = control || std::any_of(mutant->expected_failures.begin(), mutant->expected_failures.end(),
+    const bool called_lossy = mutant->harm == Harm::speed && found.outcome == Outcome::fail;
+    const bool matters = control || called_lossy ||
+                         std::any_of(mutant->expected_failures.begin(), mutant->expected_failures.end(),
                                                 [&](const Check* expected) { return expected->name == check; });
     if (!matters || found.outcome == wanted) continue;
     failure.observed += (failure.observed.empty() ? "" : ", ") + check + ": " + draftproof::name_of(found.outcome);

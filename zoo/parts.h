@@ -87,7 +87,8 @@ std::unique_ptr<RandomSource> numbered_by_call(RandomSource& sound);
 /// Keys name this place in place of the sequence.
 std::unique_ptr<RandomSource> keyed_by_place(RandomSource& sound, int place);
 
-// Drafts over a model that must outlive them; the first is part of every trial. All but the last three are sound.
+// Drafts over a model that must outlive them; the first is part of every trial. The text is right with every one of
+// them; those behind `remembers_draft_tokens` keep a wrong state.
 using NewDraft = std::unique_ptr<Draft> (*)(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> variable_length(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> tuned_length(Model& model, int capacity, int draft_max);
@@ -96,8 +97,16 @@ std::unique_ptr<Draft> hotter_and_narrower(Model& model, int capacity, int draft
 std::unique_ptr<Draft> stops_when_unsure(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> constant(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> proposes_the_neighbor(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> remembers_draft_tokens(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> continues_the_wrong_row(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> draft_without_rollback(Model& model, int capacity, int draft_max);
-std::unique_ptr<Draft> remembers_draft_tokens(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> anchor_one_early(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> drops_a_row_of_partial_acceptance(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> repeats_a_row_of_partial_acceptance(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> survives_forget(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> mispairs_what_another_proposed(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> shares_one_table(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> loses_pairs_between_calls(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> keeps_rows_of_draft_tokens(Model& model, int capacity, int draft_max);
 
 }  // namespace draftproof::zoo

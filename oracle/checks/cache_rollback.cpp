@@ -16,6 +16,14 @@ Finding examine_cache_rollback(Trial& trial) {
     std::size_t length = trial.request.prompt.size() - 1;
     std::int64_t at = 0;
     for (const Round& round : run.trace.rounds) {
+      // The anchor is about to be read: a full context has been shifted.
+      const int before = trial.positions_after(static_cast<int>(length) + 1) - 1;
+      examination.expect(round.positions_before == before, [&] {
+        return failure_of(run.variation, at, round.position,
+                          "before the round the cache holds " + std::to_string(before) + " positions",
+                          "it holds " + std::to_string(round.positions_before) + " positions",
+                          {"the text before the anchor has " + std::to_string(length) + " tokens"});
+      });
       length += round.emitted.size();
       ++caches;
       any_rejected = any_rejected || static_cast<int>(round.emitted.size()) <= round.proposal.size();

@@ -15,6 +15,7 @@ const char* name_of(Outcome outcome) noexcept {
     case Outcome::pass: return "pass";
     case Outcome::fail: return "fail";
     case Outcome::vacuous: return "vacuous";
+    case Outcome::perf_regression: return "perf_regression";
   }
   return "fail";
 }
@@ -156,7 +157,7 @@ Finding Examination::finding(const std::string& summary, const std::string& miss
   if (finding_.outcome == Outcome::pass) {
     finding_.message = missing.empty() ? summary : missing;
     if (finding_.examined == 0 || !missing.empty()) finding_.outcome = Outcome::vacuous;
-  } else if (finding_.outcome == Outcome::fail) {
+  } else {
     finding_.failure->blames = check_.blames;
     finding_.failure->clears = check_.clears;
     finding_.message = message_of(*finding_.failure);

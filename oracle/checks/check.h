@@ -86,7 +86,8 @@ class Trial {
   std::optional<std::optional<Failure>> standalone_failure_;  // empty until it is asked for
 };
 
-enum class Outcome { pass, fail, vacuous };
+/// What a check found. perf_regression: the text is right, but the draft is worse than it could be.
+enum class Outcome { pass, fail, vacuous, perf_regression };
 const char* name_of(Outcome outcome) noexcept;
 
 /// Returns a failure of a run of that variation; Examination adds blames and clears.
@@ -104,7 +105,7 @@ struct Finding {
   Outcome outcome = Outcome::pass;
   long examined = 0;    // comparisons made; a pass that compared nothing is vacuous
   std::string message;  // in one line, whatever the outcome
-  std::optional<Failure> failure = {};  // present when the outcome is fail
+  std::optional<Failure> failure = {};  // present when the outcome is fail or perf_regression
 };
 
 struct Check {
@@ -115,7 +116,8 @@ struct Check {
   Finding (*examine)(Trial& trial);  // nullptr for a check of a build (oracle/exact/build_checks.h), which has no trial
 };
 
-/// Counts the comparisons of a check and keeps the first failure.
+/// Counts the comparisons of a check and keeps the first failure; one that costs speed only is kept until another
+/// comes.
 class Examination {
  public:
   /// The check must outlive this object.
@@ -123,17 +125,27 @@ class Examination {
   /// Returns `condition`. `describe` returns the Failure and is called for the first one only.
   template <class Describe>
   bool expect(bool condition, Describe describe) {
-    ++finding_.examined;
-    if (!condition && finding_.outcome != Outcome::fail) {
-      finding_.outcome = Outcome::fail;
-      finding_.failure = describe();
-    }
-    return condition;
+    return expect_or(Outcome::fail, condition, describe);
+  }
+  /// The same of what costs speed only: the state of a draft.
+  template <class Describe>
+  bool expect_of_draft(bool condition, Describe describe) {
+    return expect_or(Outcome::perf_regression, condition, describe);
   }
   /// `missing`, when not empty, states why a pass would prove nothing.
   Finding finding(const std::string& summary, const std::string& missing = "") &&;
 
  private:
+  template <class Describe>
+  bool expect_or(Outcome outcome, bool condition, Describe describe) {
+    ++finding_.examined;
+    if (!condition && finding_.outcome != Outcome::fail && finding_.outcome != outcome) {
+      finding_.outcome = outcome;
+      finding_.failure = describe();
+    }
+    return condition;
+  }
+
   const Check& check_;
   Finding finding_;
 };

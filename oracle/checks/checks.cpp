@@ -11,6 +11,7 @@ std::span<const Check* const> all_checks() noexcept {
       &cache_rollback,
       &batch_invariance,
       &config_invariance,
+      &draft_state,
       &rng_accounting,
       &repeatable,
       &chunked_prefill_and_resume,

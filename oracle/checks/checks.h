@@ -15,6 +15,7 @@ extern const Check acceptance_correct;
 extern const Check cache_rollback;
 extern const Check batch_invariance;
 extern const Check config_invariance;
+extern const Check draft_state;
 extern const Check rng_accounting;
 extern const Check repeatable;
 extern const Check chunked_prefill_and_resume;

@@ -59,7 +59,7 @@ std::vector<Trace> alone(Trial& trial, std::span<const Companion> companions) {
 }
 
 void expect_as_alone(std::span<const Companion> companions, std::span<const Trace> expected, const JointRun& run,
-                     std::span<const OneSequence> randoms, const Trial& trial, const std::string& how,
+                     std::span<const OneSequence> randoms, const std::string& how,
                      Examination& examination) {
   const auto name_of_run = [&](std::size_t i) {
     return companions[i].variation.describe() + ", sequence " + std::to_string(i) + " of " +
@@ -68,7 +68,7 @@ void expect_as_alone(std::span<const Companion> companions, std::span<const Trac
   for (std::size_t i = 0; i < companions.size(); ++i) {
     const Companion& one = companions[i];
     const bool whole = one.timetable.cancelled_after == Timetable::never && run.errors[i].empty();
-    const bool promised = one.request.sampling.greedy() || trial.promises_tokens(one.variation);
+    const bool promised = one.request.sampling.greedy() || one.variation.promises_tokens();
     std::optional<Failure> what = difference(expected[i], 0, run.traces[i], whole, promised);
     examination.expect(!what && !randoms[i].foreign(), [&] {
       if (!what) {
@@ -80,7 +80,7 @@ void expect_as_alone(std::span<const Companion> companions, std::span<const Trac
       return *what;
     });
     if (!whole || what || run.traces[i].output != expected[i].output) continue;
-    examination.expect(run.traces[i].final_draft == expected[i].final_draft, [&] {
+    examination.expect_of_draft(run.traces[i].final_draft == expected[i].final_draft, [&] {
       Failure failure = failure_of(one.variation, -1, -1, "the draft has observed the same text",
                                    "the draft has another state at the end",
                                    {"the text is the same in both", "a draft's state depends on the text only"});

@@ -35,7 +35,7 @@ std::vector<Trace> alone(Trial& trial, std::span<const Companion> companions);
 /// Compares companions that were run together with what they give alone: a cancelled one and one with an error as far
 /// as they came. `randoms` are theirs. The drafts of whole texts must have observed the same.
 void expect_as_alone(std::span<const Companion> companions, std::span<const Trace> expected, const JointRun& run,
-                     std::span<const OneSequence> randoms, const Trial& trial, const std::string& how,
+                     std::span<const OneSequence> randoms, const std::string& how,
                      Examination& examination);
 
 }  // namespace draftproof

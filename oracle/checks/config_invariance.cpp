@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Compares runs with each other. When greedy or under `matching`, all runs of one numerics class have the same text.
-// Under `rejection`, all runs that differ only in kernel table, threads or verification have it, round by round. The
-// state of a draft depends only on the text it was given: neither on the run nor on the tokens it proposed.
+// Under `rejection`, all runs that differ only in kernel table, threads or verification have it, round by round.
 #include <algorithm>
 #include <map>
 
@@ -35,15 +34,11 @@ class Comparison {
     if (&like != &run) compare_texts(run, like);
     const Run& twin = *same_rounds_.try_emplace(drafted + "/" + variation.rule->name, &run).first->second;
     if (&twin != &run) compare_rounds(run, twin);
-    compare_final_draft(run, numerics + "/" + variation.draft);
-    compare_drafts(run, numerics + "/" + variation.draft);
   }
 
   int pairs() const { return pairs_; }
 
  private:
-  using DraftAndText = std::pair<std::string, std::vector<Token>>;
-
   void compare_texts(const Run& run, const Run& like) {
     ++pairs_;
     examination_.expect(run.trace.output == like.trace.output && run.trace.finish == like.trace.finish, [&] {
@@ -80,50 +75,10 @@ class Comparison {
     }
   }
 
-  /// Compares the final state of the draft with that of a draft that was only given the text and proposed nothing.
-  void compare_final_draft(const Run& run, const std::string& draft) {
-    Request reading = trial_.request;
-    reading.prompt.insert(reading.prompt.end(), run.trace.output.begin(), run.trace.output.end());
-    reading.max_new_tokens = 0;
-    const auto [place, fresh] = final_states_.try_emplace(DraftAndText(draft, reading.prompt));
-    if (fresh) {
-      PhiloxSource random(trial_.seed);
-      place->second = trial_.subject.run(reading, run.variation, random).final_draft;
-    }
-    const Fingerprint& state = place->second;
-    if (state == Fingerprint{}) return;  // a draft without state has nothing to compare
-    examination_.expect(state == run.trace.final_draft, [&] {
-      return failure_of(run.variation, -1, -1,
-                        "the final state of the draft is that of one that was only given the text, " + state.hex(),
-                        "the draft has another state: " + run.trace.final_draft.hex(),
-                        {"the text is the same in both"});
-    });
-  }
-
-  /// Compares the state of the draft after each round with that of other runs after the same text.
-  void compare_drafts(const Run& run, const std::string& draft) {
-    std::vector<Token> text = trial_.request.prompt;
-    std::int64_t at = -1;
-    for (const Round& round : run.trace.rounds) {
-      ++at;
-      text.insert(text.end(), round.emitted.begin(), round.emitted.end());
-      const auto [place, fresh] = states_.try_emplace(DraftAndText(draft, text), round.draft);
-      if (fresh || round.draft == Fingerprint{}) continue;
-      examination_.expect(place->second == round.draft, [&] {
-        return failure_of(run.variation, at, static_cast<std::int64_t>(text.size()),
-                          "the draft has the state it has in another run of the same text, " + place->second.hex(),
-                          "the draft has another state: " + round.draft.hex(),
-                          {"the text before the position is the same in both"});
-      });
-    }
-  }
-
   Trial& trial_;
   Examination& examination_;
   std::map<std::string, const Run*> same_text_;    // the first run of those that must have the same text
   std::map<std::string, const Run*> same_rounds_;  // ... and the same rounds
-  std::map<DraftAndText, Fingerprint> states_;     // of drafts, after a round
-  std::map<DraftAndText, Fingerprint> final_states_;
   int pairs_ = 0;
 };
 
@@ -140,7 +95,7 @@ const Check config_invariance = {
     "config_invariance",
     "the result does not depend on the draft, the draft length, the kernel table, threads or batched/serial "
     "verification",
-    "the decode loop, kernels and threads, keys of random draws, what a draft keeps of rejected draft tokens",
+    "the decode loop, kernels and threads, keys of random draws",
     "what is wrong in the same way in all runs: the model, the conversion of logits to a distribution, the rule",
     examine_config_invariance};
 

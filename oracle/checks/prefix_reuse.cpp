@@ -45,7 +45,7 @@ Finding examine_prefix_reuse(Trial& trial) {
     for (std::size_t i = 0; i < companions.size(); ++i) companions[i].random = &randoms[i];
     const std::optional<JointRun> warm = trial.subject.run_together(companions, {.prefix_cache = true});
     if (!warm) continue;
-    expect_as_alone(companions, alone(trial, companions), *warm, randoms, trial, "with a prefix cache", examination);
+    expect_as_alone(companions, alone(trial, companions), *warm, randoms, "with a prefix cache", examination);
     compared += std::ssize(companions);
     for (const Trace& trace : warm->traces) reused += trace.reused;
   }

@@ -93,7 +93,7 @@ Passes examine_batches(Trial& trial, Examination& examination) {
     ++passes.batches;
     passes.all += run->passes;
     passes.shared += run->shared;
-    expect_as_alone(companions, expected, *run, randoms, trial, way.name, examination);
+    expect_as_alone(companions, expected, *run, randoms, way.name, examination);
   }
   return passes;
 }

@@ -39,6 +39,8 @@ Meaning meaning_of(const Report& r) {
     case ReportVerdict::bug_stat:
       return {Tone::bad,
               "A sequential test of the tokens found a deviation. Its probability of a false alarm is stated below."};
+    case ReportVerdict::perf_regression:
+      return {Tone::open, "No fault of the text was found, but the draft proposes worse draft tokens than it could."};
     case ReportVerdict::undecided:
       return {Tone::open, "Nothing wrong was found, but something is missing, so it could not be examined."};
     case ReportVerdict::vacuous: return {Tone::open, "Nothing was tested, so nothing is shown."};
@@ -70,7 +72,8 @@ Tone tone_of(Outcome outcome) {
   switch (outcome) {
     case Outcome::pass: return Tone::good;
     case Outcome::fail: return Tone::bad;
-    case Outcome::vacuous: return Tone::open;
+    case Outcome::vacuous:
+    case Outcome::perf_regression: return Tone::open;
   }
   return Tone::bad;
 }
@@ -130,8 +133,10 @@ std::string head(const Report& r) {
       return std::count_if(r.findings.begin(), r.findings.end(),
                            [&](const Finding& finding) { return finding.outcome == outcome; });
     };
-    counts = fmt::format("<p class=\"counts\">{} failed, {} passed, {} had nothing to examine</p>\n",
-                         number_of(Outcome::fail), number_of(Outcome::pass), number_of(Outcome::vacuous));
+    const auto slow = number_of(Outcome::perf_regression);
+    counts = fmt::format("<p class=\"counts\">{} failed, {} passed, {} had nothing to examine{}</p>\n",
+                         number_of(Outcome::fail), number_of(Outcome::pass), number_of(Outcome::vacuous),
+                         slow == 0 ? "" : fmt::format(", {} found a slower draft", slow));
   }
   return fmt::format("<header>\n<p class=\"command\">draftproof {}</p>\n<p class=\"subject\">{}</p>\n"
                      "<div class=\"verdict {}\">{}<div>\n<h1>{}</h1>\n<p>{}</p>\n{}{}{}</div></div>\n</header>\n",
@@ -195,7 +200,7 @@ std::string failure(const Finding& finding) {
 std::string failures(const Report& r) {
   std::string list;
   for (const Finding& finding : r.findings) {
-    if (finding.outcome == Outcome::fail) list += failure(finding);
+    if (finding.failure) list += failure(finding);
   }
   return list.empty() ? "" : section("Failures", list);
 }
@@ -383,7 +388,8 @@ std::string token_test_section(const TokenTest& token_test) {
 /// Returns the outcome of a check on a decoder, and whether it is the expected one.
 std::string cell_of(const Matrix::Row& row, const std::string& check, Outcome outcome) {
   const bool expected = std::count(row.expected_failures.begin(), row.expected_failures.end(), check) > 0;
-  const bool flagged = outcome == Outcome::fail;
+  const bool slower = outcome == Outcome::perf_regression;
+  const bool flagged = outcome == Outcome::fail || slower;
   const char* meaning = "had nothing to examine";
   std::string shape = "–";
   if (outcome == Outcome::pass) {
@@ -393,6 +399,10 @@ std::string cell_of(const Matrix::Row& row, const std::string& check, Outcome ou
   if (flagged) {
     meaning = expected ? "flagged it, as expected" : "flagged it";
     shape = expected ? "<i>×</i>" : "<i class=\"also\">×</i>";
+  }
+  if (slower) {
+    meaning = expected ? "found a slower draft, as expected" : "found a slower draft";
+    shape = expected ? "<i>p</i>" : "<i class=\"also\">p</i>";
   }
   if (flagged && row.is_control()) {
     meaning = "flagged it, although it is right";
@@ -438,7 +448,8 @@ std::string matrix(const Matrix& m) {
   for (std::size_t i = 0; i < m.checks.size(); ++i) {
     head += fmt::format("<th scope=\"col\"><span>{}</span></th>", escaped(m.checks[i]));
     totals += fmt::format("<td>{}</td>", std::count_if(m.rows.begin(), m.rows.end(), [&](const Matrix::Row& row) {
-                            return i < row.outcomes.size() && row.outcomes[i] == Outcome::fail;
+                            return i < row.outcomes.size() && (row.outcomes[i] == Outcome::fail ||
+                                                               row.outcomes[i] == Outcome::perf_regression);
                           }));
   }
   const auto count = [&](bool control, bool well_only) {
@@ -451,7 +462,8 @@ std::string matrix(const Matrix& m) {
       fmt::format("<p>{} of {} wrong decoders are caught by all checks that must catch them; {} of {} right ones pass "
                   "every check.</p>\n"
                   "<p class=\"legend\"><span><i>×</i> flagged, as expected</span>\n"
-                  "<span><i class=\"also\">×</i> flagged as well</span>\n<span>· found nothing</span>\n"
+                  "<span><i class=\"also\">×</i> flagged as well</span>\n<span><i>p</i> as slower only</span>\n"
+                  "<span>· found nothing</span>\n"
                   "<span>– had nothing to examine</span>\n<span><i class=\"ill\">!</i> not as expected</span></p>\n"
                   "<div class=\"scroll tall\" tabindex=\"0\"><table class=\"matrix\" aria-label=\"Outcome of each "
                   "check on each decoder\">\n"

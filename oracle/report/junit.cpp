@@ -51,14 +51,17 @@ class Suite {
   void add(const std::string& check, const std::vector<const Finding*>& findings) {
     std::string failed;
     bool vacuous = false;
+    bool only_slower = true;
     for (const Finding* const finding : findings) {
-      if (finding->outcome == Outcome::fail) failed += (failed.empty() ? "" : "\n") + text_of(*finding);
+      if (finding->failure) failed += (failed.empty() ? "" : "\n") + text_of(*finding);
+      only_slower = only_slower && finding->outcome != Outcome::fail;
       vacuous = vacuous || finding->outcome == Outcome::vacuous;
     }
     if (!failed.empty()) {
       ++failures_;
       add_case(check,
-               fmt::format("<failure message=\"{}\">{}</failure>", name_of(report_.verdict), escaped(failed)));
+               fmt::format("<failure message=\"{}\">{}</failure>",
+                           name_of(only_slower ? ReportVerdict::perf_regression : report_.verdict), escaped(failed)));
     } else if (vacuous) {
       skip(check, findings.front()->message);
     } else {
@@ -79,9 +82,11 @@ class Suite {
         add_case("verdict", fmt::format("<failure message=\"BUG_STAT\">{}</failure>", escaped(reason)));
         break;
       case ReportVerdict::bug_proven:
+      case ReportVerdict::perf_regression:
         if (failures_ == 0) {
           ++failures_;
-          add_case("verdict", fmt::format("<failure message=\"BUG_PROVEN\">{}</failure>", escaped(reason)));
+          add_case("verdict", fmt::format("<failure message=\"{}\">{}</failure>", name_of(report_.verdict),
+                                          escaped(reason)));
         }
         break;
       case ReportVerdict::undecided:

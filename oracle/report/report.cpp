@@ -11,6 +11,7 @@ const char* name_of(ReportVerdict verdict) noexcept {
     case ReportVerdict::pass_stat: return "PASS_STAT";
     case ReportVerdict::bug_proven: return "BUG_PROVEN";
     case ReportVerdict::bug_stat: return "BUG_STAT";
+    case ReportVerdict::perf_regression: return "PERF_REGRESSION";
     case ReportVerdict::undecided: return "UNDECIDED";
     case ReportVerdict::vacuous: return "VACUOUS";
     case ReportVerdict::invalid_trace: return "INVALID_TRACE";
@@ -23,6 +24,7 @@ ReportVerdict verdict_of(const std::vector<Finding>& findings, const std::string
     return std::any_of(findings.begin(), findings.end(), [&](const Finding& f) { return f.outcome == outcome; });
   };
   if (any(Outcome::fail)) return ReportVerdict::bug_proven;
+  if (any(Outcome::perf_regression)) return ReportVerdict::perf_regression;
   return !reason.empty() || any(Outcome::vacuous) ? ReportVerdict::vacuous : ReportVerdict::pass_exact;
 }
 
@@ -35,6 +37,7 @@ int exit_status(ReportVerdict verdict) noexcept {
     case ReportVerdict::undecided:
     case ReportVerdict::vacuous: return 2;
     case ReportVerdict::invalid_trace: return 3;
+    case ReportVerdict::perf_regression: return 4;
   }
   return 3;
 }

@@ -18,14 +18,16 @@ enum class ReportVerdict : std::uint8_t {
   pass_stat,      // not everything could be replayed; sequential tests of the rest found no deviation
   bug_proven,     // two facts cannot both be right
   bug_stat,       // a right decoder emits such tokens with probability alpha at most
+  perf_regression,  // no fault of the text was found, but the draft is worse than it could be
   undecided,      // something is missing from the trace, so it was not examined
   vacuous,        // nothing was tested
   invalid_trace,  // the file is not a trace
 };
 const char* name_of(ReportVerdict verdict) noexcept;  // "PASS_EXACT", ...
-/// Returns bug_proven for any failure; else vacuous for anything vacuous, or where there is a reason; else pass_exact.
+/// Returns bug_proven for any failure; else perf_regression for any of these; else vacuous for anything vacuous, or
+/// where there is a reason; else pass_exact.
 ReportVerdict verdict_of(const std::vector<Finding>& findings, const std::string& reason);
-/// Returns the exit code of the command: 0 pass, 1 bug, 2 undecided or vacuous, 3 invalid trace.
+/// Returns the exit code of the command: 0 pass, 1 bug, 2 undecided or vacuous, 3 invalid trace, 4 a slower draft.
 int exit_status(ReportVerdict verdict) noexcept;
 
 struct Spread {  // seconds of several interleaved repeats

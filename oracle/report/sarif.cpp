@@ -59,7 +59,7 @@ Json result_of(const Finding& finding, const std::string& file, std::size_t rule
                       {"region", {{"startLine", std::max<std::int64_t>(1, failure.line)}}}};
   return {{"ruleId", finding.check},
           {"ruleIndex", rule},
-          {"level", "error"},
+          {"level", finding.outcome == Outcome::perf_regression ? "warning" : "error"},
           {"message", {{"text", message}}},
           {"locations", Json::array({Json{{"physicalLocation", place}}})},
           {"partialFingerprints", {{"draftproofCase/v1", fingerprint_of(finding)}}}};

@@ -130,7 +130,8 @@ std::string zoo_text(const Report& r) {
 
 std::string matrix_text(const Matrix& matrix) {
   constexpr std::size_t name_width = 34;
-  std::string text = "# Which check flags which decoder: X flagged, . found nothing, - had nothing to examine.\n";
+  std::string text =
+      "# Which check flags which decoder: X flagged, p as slower only, . found nothing, - had nothing to examine.\n";
   text += fmt::format("{:<{}}  {:<6}", "", name_width, "harm");
   for (const std::string& check : matrix.checks) text += "  " + check;
   text += "\n";
@@ -138,7 +139,10 @@ std::string matrix_text(const Matrix& matrix) {
     text += fmt::format("{:<{}}  {:<6}", fmt::format("{:<5} {}", row.id, row.name), name_width, row.harm);
     for (std::size_t i = 0; i < matrix.checks.size(); ++i) {
       const Outcome outcome = row.outcomes[i];
-      const char mark = outcome == Outcome::fail ? 'X' : outcome == Outcome::pass ? '.' : '-';
+      const char mark = outcome == Outcome::fail              ? 'X'
+                        : outcome == Outcome::perf_regression ? 'p'
+                        : outcome == Outcome::pass            ? '.'
+                                                              : '-';
       text += fmt::format("  {:<{}}", mark, matrix.checks[i].size());
     }
     text.erase(text.find_last_not_of(' ') + 1);

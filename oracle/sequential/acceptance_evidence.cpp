@@ -17,8 +17,10 @@ constexpr double grid = 0x1p-20;    // of coins
 
 }  // namespace
 
-AcceptanceEvidence::AcceptanceEvidence(double alpha) : alpha_(alpha), kept_(1.0 / (odds.size() + 1)) {
-  wealth_.fill(kept_);
+AcceptanceEvidence::AcceptanceEvidence(double alpha, Side side) : alpha_(alpha) {
+  const auto bets = std::ranges::count_if(odds, [&](double one) { return side == Side::both || one < 1; });
+  kept_ = 1.0 / static_cast<double>(bets + 1);
+  for (std::size_t i = 0; i < odds.size(); ++i) wealth_[i] = side == Side::both || odds[i] < 1 ? kept_ : 0;
 }
 
 void AcceptanceEvidence::observe(double probability, bool accepted, double rounding) {
@@ -37,9 +39,14 @@ void AcceptanceEvidence::observe(double probability, bool accepted, double round
   }
   const double wealth = std::accumulate(wealth_.begin(), wealth_.end(), kept_);
   most_ = std::max(most_, wealth);
+  least_ = std::min(least_, wealth);
+  at_lowest_ = wealth == least_;
   if (judged_ % spread_interval != 0) return;
-  const double spread = spread_share * wealth / (odds.size() + 1);
-  for (double& of_bet : wealth_) of_bet = (1 - spread_share) * of_bet + spread;
+  const auto bets = std::ranges::count_if(wealth_, [](double of_bet) { return of_bet > 0; });
+  const double spread = spread_share * wealth / static_cast<double>(bets + 1);
+  for (double& of_bet : wealth_) {
+    if (of_bet > 0) of_bet = (1 - spread_share) * of_bet + spread;
+  }
   kept_ = (1 - spread_share) * kept_ + spread;
 }
 

@@ -20,7 +20,10 @@ namespace draftproof {
 
 class AcceptanceEvidence {
  public:
-  explicit AcceptanceEvidence(double alpha);
+  /// What is bet on: that acceptances are too rare, or that they are too rare or too frequent. Bets on rare ones alone
+  /// are fair wherever the probability of acceptance is at least the stated one.
+  enum class Side { both, rare };
+  explicit AcceptanceEvidence(double alpha, Side side = Side::both);
 
   /// Pays for the next verified draft token. `probability`: of acceptance, from what is known before its coin is.
   /// `rounding`: the e above. Outcomes that are certain within rounding, or impossible, are counted and not bet on.
@@ -32,6 +35,8 @@ class AcceptanceEvidence {
   /// Returns the largest wealth so far.
   double e_value() const noexcept { return most_; }
   bool alarm() const noexcept { return most_ * alpha_ >= 1; }
+  /// Returns whether no wealth so far was below that of now: what comes next may be where a fault begins.
+  bool at_lowest() const noexcept { return at_lowest_; }
   /// Returns what the fault looks like: the bet that has most of the wealth now.
   std::string suspect() const;
   std::string describe() const;
@@ -44,6 +49,8 @@ class AcceptanceEvidence {
   std::array<double, odds.size()> wealth_;
   double kept_;  // by the bet that pays 1
   double most_ = 1;
+  double least_ = 1;
+  bool at_lowest_ = true;
   long judged_ = 0;
   long accepted_ = 0;
   double expected_ = 0;

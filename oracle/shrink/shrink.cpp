@@ -40,7 +40,7 @@ class Shrinker {
     ++best_.trials;
     Finding finding = ask_(smaller);
     // An interrupted trial may fail for that reason.
-    if (finding.outcome != Outcome::fail || (go_on_ && !go_on_())) return false;
+    if (finding.outcome != best_.finding.outcome || (go_on_ && !go_on_())) return false;
     best_.smallest = smaller;
     best_.finding = std::move(finding);
     return true;

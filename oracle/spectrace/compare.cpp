@@ -10,6 +10,7 @@
 #include <map>
 #include <utility>
 
+#include "oracle/sequential/acceptance_evidence.h"
 #include "oracle/spectrace/reader.h"
 #include "oracle/spectrace/show.h"
 #include "ref/base/error.h"
@@ -23,6 +24,7 @@ struct Uncompared {
   std::int64_t position = 0;
   std::vector<Token> tokens;
   std::string where;
+  std::int64_t accepted = -1;  // of the first tokens: accepted draft tokens; negative: not stated
 };
 
 /// A sequence of both traces, or so far of one. Only one trace at a time has waiting rounds: the one that is ahead.
@@ -83,7 +85,8 @@ class Comparer {
       place += fmt::format(", draft tokens {}, {} of them accepted, {} rows", listed(step.draft_tokens), step.accepted,
                            step.width);
     }
-    compare(side, step.sequence, at->second, {step.position, step.emitted, std::move(place)});
+    const std::int64_t accepted = step.has_draft_tokens ? step.accepted : -1;
+    compare(side, step.sequence, at->second, {step.position, step.emitted, std::move(place), accepted});
   }
 
   void take(int side, const Ending& ending) {
@@ -96,7 +99,7 @@ class Comparer {
   void compare(int side, std::int64_t sequence, Pair& pair, Uncompared round) {
     while (!round.tokens.empty() && pair.ahead != side && !pair.waiting.empty()) {
       Uncompared& other = pair.waiting.front();
-      if (!take_equal_tokens(pair, round, other)) {
+      if (!take_equal_tokens(pair, round, other, side)) {
         const Uncompared& in_a = side == 0 ? round : other;
         const Uncompared& in_b = side == 0 ? other : round;
         return part(pair, fmt::format("sequence {}, after {} equal tokens: position {}, token {} against position {}, "
@@ -121,19 +124,39 @@ class Comparer {
     }
   }
 
-  /// Removes the tokens that both begin with. Returns false when a differing token follows.
-  bool take_equal_tokens(Pair& pair, Uncompared& a, Uncompared& b) {
+  /// Removes the tokens that both begin with. Returns false when a differing token follows. `side`: of the first.
+  bool take_equal_tokens(Pair& pair, Uncompared& a, Uncompared& b, int side) {
     const std::size_t count = std::min(a.tokens.size(), b.tokens.size());
     const auto end = a.tokens.begin() + static_cast<std::ptrdiff_t>(count);
     const auto differs_at = std::mismatch(a.tokens.begin(), end, b.tokens.begin()).first;
     const auto equal = a.position == b.position ? differs_at - a.tokens.begin() : 0;
     pair.equal += equal;
     result_.tokens += equal;
+    if (a.accepted >= 0 && b.accepted >= 0) {
+      for (std::int64_t i = 0; i < equal; ++i) compare_drafts(side == 0 ? a : b, side == 0 ? b : a, i);
+    }
     for (Uncompared* const one : {&a, &b}) {
       one->tokens.erase(one->tokens.begin(), one->tokens.begin() + equal);
       one->position += equal;
+      if (one->accepted >= 0) one->accepted = std::max<std::int64_t>(0, one->accepted - equal);
     }
     return static_cast<std::size_t>(equal) == count;
+  }
+
+  /// Compares whether the i-th token is an accepted draft token in both.
+  void compare_drafts(const Uncompared& in_a, const Uncompared& in_b, std::int64_t i) {
+    const bool accepted[] = {i < in_a.accepted, i < in_b.accepted};
+    for (const int side : {0, 1}) {
+      result_.accepted[side] += accepted[side];
+      result_.accepted_alone[side] += accepted[side] && !accepted[1 - side];
+    }
+    if (accepted[0] == accepted[1]) return;
+    if (slower_.at_lowest()) place_ = fmt::format("position {}, {}", in_b.position + i, in_b.where);
+    slower_.observe(Comparison::fair, accepted[1]);
+    if (slower_.e_value() <= result_.e_value) return;
+    result_.e_value = slower_.e_value();
+    result_.slower = slower_.alarm();
+    result_.slower_from = place_;
   }
 
   /// Closes the sequences that `side` does not have: sequence numbers ascend, so it opens none below `sequence` any
@@ -187,18 +210,33 @@ class Comparer {
   std::array<std::int64_t, 2> passed_{-1, -1};  // the sequence opened last
   Pairs pairs_;
   std::size_t waiting_ = 0;  // rounds, of all pairs
+  AcceptanceEvidence slower_{Comparison::alpha, AcceptanceEvidence::Side::rare};
+  std::string place_;  // of the token behind the lowest wealth
   Comparison result_;
 };
+
+std::string text_of_drafts(const Comparison& c) {
+  if (c.accepted[0] + c.accepted[1] == 0) return "";
+  std::string text = fmt::format("accepted draft tokens among these: {} and {}; {} in the first file only, {} in the "
+                                 "second only\n",
+                                 c.accepted[0], c.accepted[1], c.accepted_alone[0], c.accepted_alone[1]);
+  if (!c.slower) return text;
+  return text + fmt::format("PERF_REGRESSION: the second file's draft is worse, from {}\n  e-value {:.3g}, alarm at "
+                            "{:.0e}\n",
+                            c.slower_from, c.e_value, 1 / Comparison::alpha);
+}
 
 }  // namespace
 
 std::string Comparison::text() const {
-  if (same()) return fmt::format("sequences: {} equal; all {} tokens are the same\n", equal, tokens);
+  if (same()) {
+    return fmt::format("sequences: {} equal; all {} tokens are the same\n", equal, tokens) + text_of_drafts(*this);
+  }
   std::string text = fmt::format("sequences: {} equal, {} part, {} only in one file; {} tokens are the same\n", equal,
                                  parted, alone, tokens);
   for (const std::string& difference : differences) text += difference;
   const long more = parted + alone - static_cast<long>(differences.size());
-  return more == 0 ? text : text + fmt::format("and {} more\n", more);
+  return (more == 0 ? text : text + fmt::format("and {} more\n", more)) + text_of_drafts(*this);
 }
 
 Comparison compare(const std::string& file_a, const std::string& file_b) {

@@ -147,6 +147,12 @@ struct Step {
   std::optional<Draw> next;
   std::optional<std::optional<double>> next_u;
 
+  // Of each stage of the draft, when it has proposed; of the target's cache, before the verification pass.
+  std::optional<std::int64_t> target_held;
+  std::optional<std::vector<std::int64_t>> draft_held;
+  std::optional<std::vector<std::int64_t>> draft_unread;
+  std::optional<std::int64_t> draft_anchor;
+
   std::optional<RngPositions> rng_positions;
   std::vector<TopTwo> top_logits;          // of row 0, 1, ...
   std::vector<Fingerprint> logits_digests; // of the same rows

@@ -134,6 +134,7 @@ void Replayer::check_round(const Step& step) {
       !sequence.stopped(), "termination",
       [&] { return "the text ended with stop token " + number(sequence.text.back()); },
       [] { return std::string("another round"); });
+  expect_held(sequence, step);
   drawn_ = {};
   std::fill(std::begin(drawn_unknown_), std::end(drawn_unknown_), false);
   found_before_ = report_.findings.size();
@@ -161,8 +162,30 @@ void Replayer::check_round(const Step& step) {
   }
 }
 
+void Replayer::expect_held(Sequence& sequence, const Step& step) {
+  const std::int64_t text = position_ - 1;
+  const std::int64_t shifted = text - sequence.dropped;
+  if (step.target_held) expect_equal("target_held", "positions before the anchor are", shifted, *step.target_held);
+  // A draft with a cache shifts its context with the target's; one that reads the text only keeps all of it.
+  const auto fits = [&](std::int64_t positions) { return positions == text || positions == shifted; };
+  for (std::size_t stage = 0; step.draft_held && stage < step.draft_held->size(); ++stage) {
+    const std::int64_t unread = step.draft_unread ? (*step.draft_unread)[stage] : 0;
+    const std::int64_t held = (*step.draft_held)[stage];
+    expect_of_draft(
+        fits(held + unread), "draft_held", sequence.draft_astray,
+        [&] { return "the draft holds the " + number(shifted) + " positions that the target holds"; },
+        [&] { return number(held) + (unread > 0 ? " and " + number(unread) + " unread" : ""); });
+  }
+  if (!step.draft_anchor) return;
+  expect_of_draft(
+      fits(*step.draft_anchor), "draft_anchor", sequence.anchor_astray,
+      [&] { return "the draft places the anchor at position " + number(shifted); },
+      [&] { return number(*step.draft_anchor); });
+}
+
 void Replayer::shift_context(const Shift& shift) {
   Sequence& sequence = sequences_.at(shift.sequence);
+  sequence.dropped += shift.discard;
   ++report_.examined.shifts;
   if (!sequence.plain) return;
   const std::string why = sequence.plain->shift(static_cast<int>(shift.tokens_read), static_cast<int>(shift.keep),
@@ -306,6 +329,7 @@ ReportVerdict Report::verdict() const {
   if (examined.rounds == 0) return ReportVerdict::vacuous;
   const bool alarm = std::any_of(games.begin(), games.end(), [](const Game& game) { return game.alarm; });
   if (alarm || (token_test && token_test->alarm && !token_test->of_lossy)) return ReportVerdict::bug_stat;
+  if (!slower.empty()) return ReportVerdict::perf_regression;
   if (!unproved.empty()) return ReportVerdict::undecided;
   if (!missing.empty()) return ReportVerdict::pass_stat;
   // Tokens that each equal plain decoding's are a proof, whatever was drafted.

@@ -25,7 +25,8 @@ namespace draftproof::spectrace {
 
 /// A contradiction. `check` names what was checked: position, conservation, draft_draw, acceptance, residual, bonus,
 /// own_draw, best, coin, keys, p_row, q_row, distribution, band, declared, log_probability, token, number, width, kind,
-/// draft_length, termination, budget, count, statistics. trace_report.cpp explains each.
+/// draft_length, target_held, termination, budget, count, statistics; about the speed only draft_held, draft_anchor.
+/// trace_report.cpp explains each.
 struct Finding {
   const char* check;
   long line = 0;
@@ -83,6 +84,7 @@ struct Report {
   std::string rows;                // name of the file of rows; empty when there is none
   std::string invalid;             // why the file is no trace, with line and field; the replay ends there
   std::vector<Finding> findings;   // at most findings_max, where the replay ends
+  std::vector<Finding> slower;     // the first of each kind in a sequence, at most slower_max: they cost speed only
   std::map<std::string_view, long> looked;  // how often each check was made
   std::set<std::string> missing;    // about decisions that could not be replayed; bets on the tokens replace it
   std::set<std::string> unproved;  // what nothing replaces
@@ -101,6 +103,7 @@ struct Report {
   Examined examined;
 
   static constexpr std::size_t findings_max = 100;
+  static constexpr std::size_t slower_max = 20;
   ReportVerdict verdict() const;
 };
 

@@ -38,6 +38,9 @@ struct Sequence {
   bool coins_begun = false;
   std::int64_t fresh_from = 0;         // the first position whose random numbers no earlier sequence drew
   std::optional<Token> rejected;       // the draft token rejected last
+  std::int64_t dropped = 0;            // positions, by context shifts
+  bool draft_astray = false;           // its draft has held something else than the target; found once
+  bool anchor_astray = false;          // its draft has placed an anchor elsewhere; found once
   std::optional<Finding> cut;          // the last round lacks accepted tokens, which only some ends explain
 
   std::int64_t emitted() const { return static_cast<std::int64_t>(text.size() - opening.prompt.size()); }
@@ -97,6 +100,16 @@ class Replayer {
         [&] { return number(observed); });
   }
   void add_finding(const Finding& finding);
+  /// The same of what costs speed only, where all later rounds may be wrong for one reason: `found` says whether there
+  /// is a finding of this sequence already. It never ends the replay.
+  void expect_of_draft(bool right, const char* check, bool& found, const auto& expected, const auto& observed) {
+    ++report_.looked[check];
+    if (right || found) return;
+    found = true;
+    if (slower_++ < Report::slower_max) {
+      report_.slower.push_back({check, line_, id_, round_, position_, expected(), observed()});
+    }
+  }
   /// Names a field that is present and that could not be checked.
   void unread(const char* field, const std::string& why);
 
@@ -104,6 +117,8 @@ class Replayer {
 
   void open(const Opening& opening);
   void check_round(const Step& step);
+  /// Checks that target and draft hold the text before the anchor, and where the draft places the anchor.
+  void expect_held(Sequence& sequence, const Step& step);
   /// Lets rows of the target be those of a shifted context; without a target that can do so, they are not known.
   void shift_context(const Shift& shift);
 
@@ -274,6 +289,7 @@ class Replayer {
   bool coins_stated_ = false;     // some coins decided a token and could not be computed again
   long unknown_ = 0;              // tokens whose p is not known
   long loose_ = 0;                // tokens for which the slack leaves too much open
+  std::size_t slower_ = 0;        // findings about drafts
   long not_bet_ = 0;              // tokens drawn with random numbers of an earlier sequence
   UsedNumbers numbers_;
   std::size_t found_before_ = 0;  // findings before this round

@@ -58,6 +58,11 @@ std::string shown(const Step& s, const Header& header, AcceptanceRule rule) {
   std::string text = fmt::format("round {} of sequence {}, from position {}: ", s.round, s.sequence, s.position);
   if (!s.has_draft_tokens) return text + "emitted " + listed(s.emitted) + "\n";
   text += fmt::format("{} of {} draft tokens accepted, {} rows\n", s.accepted, s.draft_tokens.size(), s.width);
+  if (s.target_held && s.draft_held) {
+    text += "  the target holds " + std::to_string(*s.target_held) + " positions, the draft";
+    for (const std::int64_t held : *s.draft_held) text += " " + std::to_string(held);
+    text += (s.draft_anchor ? "; its anchor is at position " + std::to_string(*s.draft_anchor) : "") + "\n";
+  }
   for (std::size_t j = 0; j < s.draft_tokens.size(); ++j) text += shown_draft_token(s, j, header, rule);
   const bool cut = s.emitted.size() <= static_cast<std::size_t>(s.accepted);
   text += fmt::format("  {:>8}  {} ", s.position + s.accepted, name_of(s.next_from));

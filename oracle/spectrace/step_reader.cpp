@@ -13,9 +13,11 @@ const Names step_names = {"type",          "sequence",   "round",       "positio
                           "accepted",      "next_from",  "emitted",     "q_draft",        "p_draft",   "accept_u",
                           "p_before",      "next",       "next_u",      "draft_u",        "q_before",  "rng_positions",
                           "top_logits",    "logprobs",   "p_digests",   "logits_digests", "q_digests", "p_rows",
-                          "q_rows",        "top_logprobs"};
+                          "q_rows",        "top_logprobs", "target_held", "draft_held",    "draft_unread",
+                          "draft_anchor"};
 /// Fields of a round that states no draft tokens.
-const Names token_names = {"type", "sequence", "round", "position", "emitted", "p_rows", "logprobs", "top_logprobs"};
+const Names token_names = {"type",     "sequence",     "round",       "position",   "emitted",     "p_rows",
+                           "logprobs", "top_logprobs", "target_held", "draft_held", "draft_unread"};
 
 }  // namespace
 
@@ -43,7 +45,21 @@ Step StepReader::read(const Json& line) {
     read_p_rows(line, step_.emitted.size(), step_.emitted.size());
   }
   read_logprobs(line);
+  read_positions(line);
   return std::move(step_);
+}
+
+/// Reads what the caches of target and draft hold.
+void StepReader::read_positions(const Json& line) {
+  const auto position = [](const Json& value) { return value.integer(0, position_max); };
+  if (const auto held = line.find("target_held")) step_.target_held = position(*held);
+  if (const auto held = line.find("draft_held")) step_.draft_held = list_of(*held, position);
+  if (const auto unread = line.find("draft_unread")) {
+    if (!step_.draft_held) unread->fail("states what the draft does not hold yet, but field draft_held is missing");
+    step_.draft_unread = list_of(*unread, position);
+    expect_size(line, "draft_unread", *step_.draft_unread, step_.draft_held->size(), step_.draft_held->size());
+  }
+  if (const auto anchor = line.find("draft_anchor")) step_.draft_anchor = position(*anchor);
 }
 
 void StepReader::fault(const char* check, const std::string& field, std::size_t place, const std::string& observed) {

@@ -42,6 +42,7 @@ class StepReader : LineReader {
   Distribution row(const Json& list) const;
   RealRow real_row(const Json& list, const char* name);
   void read_logprobs(const Json& line);
+  void read_positions(const Json& line);
   void read_top_logprobs(const Json& lists);
   double logprob(const Json& value, const char* name, std::size_t place);
   static RngPositions rng_positions(const Json& value);

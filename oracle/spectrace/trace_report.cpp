@@ -78,6 +78,14 @@ constexpr Meaning meanings[] = {
      "the choice between replacement and bonus token, the label", "p, q and the coins"},
     {"draft_length", "no round holds more draft tokens than requested", "the draft's length, the loop's limit on it",
      "p, q and the coins"},
+    {"target_held", "the target's cache holds the text before the anchor, less what context shifts dropped",
+     "the target's KV cache: what a rollback leaves, what a commit keeps", "p, q and the coins"},
+    {"draft_held", "a draft holds, read or unread, what the target's cache holds",
+     "the draft's own state: rows that it lost or has twice after a partial acceptance, rows of an earlier text",
+     "the text: no draft token becomes output that the target does not accept"},
+    {"draft_anchor", "a draft places the anchor behind the last position that it holds",
+     "the position from which the draft proposes",
+     "the text: no draft token becomes output that the target does not accept"},
     {"termination", "a text ends with its first stop token, with its budget, cancelled, or for a reason that is named",
      "the search for stop tokens, the loop's end", "p, q and the coins"},
     {"budget", "no more tokens are emitted than requested", "the loop's cut of the last round",
@@ -99,9 +107,9 @@ const Meaning& meaning_of(std::string_view check) {
   return *found;
 }
 
-draftproof::Finding finding_of(const Finding& found) {
+draftproof::Finding finding_of(const Finding& found, Outcome outcome) {
   const Meaning& meaning = meaning_of(found.check);
-  draftproof::Finding finding{.check = found.check, .outcome = Outcome::fail, .examined = 1, .message = {}};
+  draftproof::Finding finding{.check = found.check, .outcome = outcome, .examined = 1, .message = {}};
   finding.failure = Failure{.run = "sequence " + std::to_string(found.sequence),
                             .line = found.line,
                             .round = found.round,
@@ -125,7 +133,7 @@ std::string lines_of(const std::vector<const Finding*>& findings) {
 }
 
 /// Appends the first finding of each check, with the lines of the others.
-void add_findings(const std::vector<Finding>& all, std::vector<draftproof::Finding>& shown) {
+void add_findings(const std::vector<Finding>& all, Outcome outcome, std::vector<draftproof::Finding>& shown) {
   for (const Finding& finding : all) {
     const auto same = [&](const auto& other) { return other.check == std::string_view(finding.check); };
     if (std::any_of(shown.begin(), shown.end(), same)) continue;
@@ -133,7 +141,7 @@ void add_findings(const std::vector<Finding>& all, std::vector<draftproof::Findi
     for (const Finding& other : all) {
       if (&other != &finding && same(other)) others.push_back(&other);
     }
-    shown.push_back(finding_of(finding));
+    shown.push_back(finding_of(finding, outcome));
     if (others.empty()) continue;
     shown.back().examined = static_cast<long>(others.size()) + 1;
     shown.back().failure->facts.push_back(std::to_string(others.size()) + " more of this kind, in " + lines_of(others));
@@ -160,7 +168,7 @@ void add_examined(const Report& r, draftproof::Report& report) {
 void add_passed_checks(const Report& r, draftproof::Report& report) {
   for (const auto& [check, times] : r.looked) {
     const auto fails = [&](const Finding& finding) { return check == finding.check; };
-    if (std::any_of(r.findings.begin(), r.findings.end(), fails)) continue;
+    if (std::ranges::any_of(r.findings, fails) || std::ranges::any_of(r.slower, fails)) continue;
     report.findings.push_back({.check = std::string(check),
                                .outcome = Outcome::pass,
                                .examined = times,
@@ -250,7 +258,8 @@ draftproof::Report report_of(const Report& r) {
   }
   report.about = {{"engine", r.engine}, {"rule", r.rule}};
   add_examined(r, report);
-  add_findings(r.findings, report.findings);
+  add_findings(r.findings, Outcome::fail, report.findings);
+  add_findings(r.slower, Outcome::perf_regression, report.findings);
   add_passed_checks(r, report);
   add_unproved(r, report);
   add_bets(r, report);

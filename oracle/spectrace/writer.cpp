@@ -92,6 +92,22 @@ std::string positions_text(const RngPositions& drawn) {
   return text;
 }
 
+/// Returns the fields about what target and draft held when the draft had proposed.
+std::string held_text(const Round& round) {
+  std::string text = fmt::format(",\"target_held\":{}", round.positions_before);
+  if (round.draft_positions.empty()) return text;
+  std::vector<std::int64_t> held, unread;
+  for (const DraftPositions& stage : round.draft_positions) {
+    held.push_back(stage.held);
+    unread.push_back(stage.unread);
+  }
+  text += list("draft_held", held);
+  if (std::ranges::any_of(unread, [](std::int64_t rows) { return rows > 0; })) text += list("draft_unread", unread);
+  const auto stage = static_cast<std::size_t>(round.proposal.stage);
+  if (round.proposal.size() == 0 || stage >= round.draft_positions.size()) return text;
+  return text + fmt::format(",\"draft_anchor\":{}", round.draft_positions[stage].anchor);
+}
+
 std::string statistics_text(const Statistics& s) {
   return fmt::format(
       "{{\"rounds\":{},\"iterations\":{},\"drafted\":{},\"accepted\":{},\"mismatches\":{},\"all_accepted\":{},"
@@ -201,9 +217,10 @@ void Writer::add_round(const Trace& trace) {
   for (const Distribution& row : round.proposal.drawn_from) q_digests.push_back(row.fingerprint());
   add_line(fmt::format(
       "{{\"type\":\"round\",\"sequence\":{},\"round\":{},\"position\":{},\"width\":{},\"accepted\":{},"
-      "\"next_from\":\"{}\"{}{}{},\"next\":{{{}}},\"rng_positions\":{{{}}}{}{}{}{}}}",
+      "\"next_from\":\"{}\"{}{}{}{},\"next\":{{{}}},\"rng_positions\":{{{}}}{}{}{}{}}}",
       sequence_, rounds_++, round.position, batched ? draft_tokens.size() + 1 : accepted + 1, accepted,
-      name_of(next_from), list("draft_tokens", draft_tokens), list("emitted", round.emitted), drafts, next,
+      name_of(next_from), list("draft_tokens", draft_tokens), list("emitted", round.emitted), held_text(round), drafts,
+      next,
       positions_text(coins.drawn()), list("logits_digests", round.logits), list("p_digests", round.targets),
       list("q_digests", q_digests), rows_text(round)));
 }

@@ -295,6 +295,10 @@ std::optional<Segment> Sequence::plan(const ProposeJob* proposed, double seconds
         builder_.reset();
         round_.proposal.cut_below([&](Token token) { return trace_.request.stops_at(token); });
       }
+      if (digests() || callback_.rows) {
+        round_.positions_before = cache_->length();
+        round_.draft_positions = with_.draft.positions();
+      }
       tokens_ = {round_.anchor};
       tokens_.insert(tokens_.end(), round_.proposal.tokens.begin(), round_.proposal.tokens.end());
       if (!round_.proposal.is_chain()) {

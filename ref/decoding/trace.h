@@ -13,6 +13,7 @@
 #include "ref/base/digest.h"
 #include "ref/base/token.h"
 #include "ref/decoding/request.h"
+#include "ref/drafts/draft.h"
 #include "ref/drafts/tuner.h"
 
 namespace draftproof {
@@ -47,6 +48,8 @@ struct Round {
   Fingerprint cache;                  // the target's cache after the round
   Fingerprint draft;                  // what the draft has observed after the round
   int cache_length = 0;               // positions in the target's cache after the round
+  int positions_before = 0;           // positions in the target's cache before the verification pass
+  std::vector<DraftPositions> draft_positions;  // of the draft then, when it has proposed
 
   /// Whether the last accepted draft token has no children, so the target's token replaces no draft token.
   bool all_accepted() const { return proposal.first_child(verdict.last) == Proposal::no_node; }

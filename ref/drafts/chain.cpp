@@ -174,6 +174,17 @@ Fingerprint ChainDraft::digest() const {
   return digest.value();
 }
 
+std::vector<DraftPositions> ChainDraft::positions() const {
+  std::vector<DraftPositions> list;
+  for (const auto& stage : stages_) {
+    for (DraftPositions of_stage : stage->positions()) {
+      if (stage.get() == network_) of_stage.unread = static_cast<int>(unread_tokens_.size());
+      list.push_back(of_stage);
+    }
+  }
+  return list;
+}
+
 std::vector<std::unique_ptr<Draft>> ChainDrafter::open_stages(int capacity, int draft_max) {
   std::vector<std::unique_ptr<Draft>> drafts;
   for (const auto& stage : stages_) drafts.push_back(stage->open(capacity, draft_max));

@@ -34,6 +34,7 @@ class ChainDraft final : public Draft {
   bool reads_text_only() const override { return network_ == nullptr; }
   void skip(std::span<const Token> prefix) override;
   Fingerprint digest() const override;
+  std::vector<DraftPositions> positions() const override;
 
  private:
   friend class ChainDrafter;

@@ -24,7 +24,8 @@ DFlashNetwork::Block DFlashDraft::block(Token anchor, int limit) const {
   return {context_.get(), anchor, std::min(limit, longest_chain())};
 }
 
-void DFlashDraft::add(const DFlashNetwork::Block& block, int limit, ProposalBuilder& builder) const {
+void DFlashDraft::add(const DFlashNetwork::Block& block, int limit, ProposalBuilder& builder) {
+  anchor_ = block.position;
   if (!block.error.empty()) throw Error(block.error);
   const std::size_t vocabulary = block.logits.size() / static_cast<std::size_t>(block.masks);
   if (tree_ > 0) {

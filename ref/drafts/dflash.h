@@ -29,13 +29,14 @@ class DFlashDraft final : public Draft {
   void forget() override;
   Cache* context() override { return context_.get(); }
   Fingerprint digest() const override { return context_->digest(); }
+  std::vector<DraftPositions> positions() const override { return {{.held = context_->length(), .anchor = anchor_}}; }
 
  private:
   friend class DFlashDrafter;
   std::unique_ptr<Cache> new_context() const;
   int longest_chain() const { return network_.config().block_size - 1; }
   DFlashNetwork::Block block(Token anchor, int limit) const;
-  void add(const DFlashNetwork::Block& block, int limit, ProposalBuilder& builder) const;
+  void add(const DFlashNetwork::Block& block, int limit, ProposalBuilder& builder);
   std::vector<float> selected(const DFlashNetwork::Block& block, int mask, std::span<const float> logits,
                               Token previous) const;
 
@@ -44,6 +45,7 @@ class DFlashDraft final : public Draft {
   int tree_;
   MinProbability min_probability_;
   std::unique_ptr<Cache> context_;
+  int anchor_ = -1;  // position of the anchor in the last proposal
 };
 
 /// One network, which computes the blocks of all sequences in one pass, and their context rows in another.

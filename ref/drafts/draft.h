@@ -14,6 +14,7 @@
 #include <exception>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "ref/acceptance/proposal.h"
 #include "ref/base/digest.h"
@@ -21,6 +22,17 @@
 #include "ref/models/model.h"
 
 namespace draftproof {
+
+/// How far a draft is in its text, by its own state: the length of its cache or text and the place of a row, never a
+/// count of what it was told. A right draft holds, read or unread, what the target's cache holds, and places the anchor
+/// behind it. Otherwise its proposals are worse than they could be, and the output is right all the same.
+struct DraftPositions {
+  int held = 0;     // positions in its cache, or tokens in its text
+  int unread = 0;   // committed positions behind them that it reads once it is asked (chain.h)
+  int anchor = -1;  // the position of the anchor's row in its last proposal; -1: it has made none
+
+  bool operator==(const DraftPositions&) const = default;
+};
 
 class Draft {
  public:
@@ -63,6 +75,10 @@ class Draft {
 
   /// Returns a digest of everything observed: equal after equal texts, whatever was proposed in between.
   virtual Fingerprint digest() const { return {}; }
+
+  /// Returns its positions, of drafts that are asked in order those of each (Proposal::stage); nothing when it keeps
+  /// nothing of the text.
+  virtual std::vector<DraftPositions> positions() const { return {}; }
 };
 
 /// What one of several drafts is asked for in one pass. The result of a job is its own: `error` is what its draft

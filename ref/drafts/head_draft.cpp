@@ -105,9 +105,10 @@ void HeadDraft::propose_chains(Head& head, std::span<ProposeJob> jobs) {
   };
   std::vector<Writer> writers;
   for (ProposeJob& job : jobs) {
-    const auto& draft = static_cast<const HeadDraft&>(*job.draft);
+    auto& draft = static_cast<HeadDraft&>(*job.draft);
     writers.push_back({job, *draft.cache_, draft.target_, draft.cache_->begin(job.limit), draft.min_probability_,
                        job.anchor});
+    draft.anchor_ = draft.cache_->end();
     draft.append_last_feature(writers.back().features);
   }
   constexpr int wanted[] = {0};
@@ -147,7 +148,7 @@ void HeadDraft::propose_chains(Head& head, std::span<ProposeJob> jobs) {
 void HeadDraft::propose_trees(Head& head, std::span<ProposeJob> jobs) {
   struct Grower {
     ProposeJob& job;
-    const HeadDraft& draft;
+    HeadDraft& draft;
     DraftTree tree;
     std::map<int, std::vector<float>> features = {};  // read by the rows below this node; parent(anchor): by its row
     DraftTree::Pass pass = {};
@@ -155,7 +156,7 @@ void HeadDraft::propose_trees(Head& head, std::span<ProposeJob> jobs) {
   };
   std::vector<Grower> growers;
   for (ProposeJob& job : jobs) {
-    growers.push_back({job, static_cast<const HeadDraft&>(*job.draft), DraftTree(job.anchor, job.limit)});
+    growers.push_back({job, static_cast<HeadDraft&>(*job.draft), DraftTree(job.anchor, job.limit)});
     Grower& grower = growers.back();
     grower.draft.append_last_feature(grower.features[grower.tree.parent(DraftTree::anchor)]);
   }
@@ -173,6 +174,7 @@ void HeadDraft::propose_trees(Head& head, std::span<ProposeJob> jobs) {
       for (const int node : grower.pass.nodes) append(grower.read, grower.features.at(grower.tree.parent(node)));
       Cache& cache = *grower.draft.cache_;
       rolled_back.push_back(cache.begin(static_cast<int>(grower.pass.nodes.size())));
+      grower.draft.anchor_ = cache.end();
       batch.push_back({.cache = &cache,
                        .target = grower.draft.target_,
                        .tokens = grower.pass.tokens,

@@ -35,6 +35,7 @@ class HeadDraft final : public Draft {
   Cache* context() override { return cache_.get(); }
   void use_target_cache(const Cache& cache) override { target_ = &cache; }
   Fingerprint digest() const override { return cache_->digest(); }
+  std::vector<DraftPositions> positions() const override { return {{.held = cache_->length(), .anchor = anchor_}}; }
 
  private:
   friend class HeadDrafter;
@@ -56,6 +57,7 @@ class HeadDraft final : public Draft {
   int feature_layer_ = 0;
   std::unique_ptr<Cache> cache_;
   const Cache* target_ = nullptr;
+  int anchor_ = -1;  // position of the anchor in the last proposal
 };
 
 /// Drafts over one head: each step of all proposals is one pass of the head, and what all drafts observe is one, too.

@@ -41,6 +41,7 @@ std::span<const float> ModelDraft::row_after(Token anchor, std::span<const Token
   tokens.insert(tokens.end(), draft_tokens.begin(), draft_tokens.end());
   const int rows = static_cast<int>(tokens.size());
   const Transaction rolled_back = cache_->begin(rows);
+  anchor_ = cache_->end();
   forward_alone(model_, {.cache = cache_.get(), .tokens = tokens, .logits_from = rows - 1}, outputs_);
   return outputs_.logits_row(0, model_.vocabulary());
 }
@@ -62,6 +63,7 @@ void ModelDrafter::propose(std::span<ProposeJob> jobs) {
     auto& draft = static_cast<ModelDraft&>(*job.draft);
     REQUIRE(job.limit >= 1 && job.limit <= draft.draft_max_, "a draft is asked for at most draft_max() draft tokens");
     writers.push_back({job, draft, draft.cache_->begin(job.limit), job.anchor});
+    draft.anchor_ = draft.cache_->end();
   }
   std::vector<Segment> batch;
   std::vector<Writer*> in_batch;

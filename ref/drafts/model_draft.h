@@ -23,6 +23,7 @@ class ModelDraft : public Draft {
   void forget() override;
   Cache* context() override { return cache_.get(); }
   Fingerprint digest() const override { return cache_->digest(); }
+  std::vector<DraftPositions> positions() const override { return {{.held = cache_->length(), .anchor = anchor_}}; }
 
  protected:
   /// Adds the next draft token, chosen by a row of logits, to `builder`. Returns the token that the model continues
@@ -44,6 +45,7 @@ class ModelDraft : public Draft {
   int draft_max_;
   MinProbability min_probability_;
   std::unique_ptr<Cache> cache_;
+  int anchor_ = -1;  // position of the anchor in the last proposal
   Outputs outputs_;
 };
 

@@ -9,6 +9,7 @@ void TextDraft::propose(Token anchor, int limit, ProposalBuilder& builder) {
   REQUIRE(limit >= 1 && limit <= draft_max_, "a draft is asked for at most draft_max() draft tokens");
   for (; learned_ < text_.size(); ++learned_) learn(text_, learned_);
   draft_tokens_.clear();
+  anchor_ = static_cast<int>(text_.size());
   text_.push_back(anchor);
   try {
     continue_text(text_, limit, draft_tokens_);

@@ -27,6 +27,9 @@ class TextDraft : public Draft {
   void skip(std::span<const Token> prefix) override { observe(prefix, {}); }
   /// A digest of the text.
   Fingerprint digest() const override;
+  std::vector<DraftPositions> positions() const override {
+    return {{.held = static_cast<int>(text_.size()), .anchor = anchor_}};
+  }
 
   /// Takes back the tokens observed last, which it has not been asked to continue.
   void take_back(std::size_t count) { text_.resize(text_.size() - count); }
@@ -46,6 +49,7 @@ class TextDraft : public Draft {
   int draft_max_;
   std::vector<Token> text_;
   std::size_t learned_ = 0;
+  int anchor_ = -1;  // place of the anchor in the text, in the last proposal
   std::vector<Token> draft_tokens_;
 };
 

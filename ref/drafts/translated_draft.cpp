@@ -10,7 +10,7 @@ namespace {
 
 int most_passes(int limit) { return TranslatedDraft::passes_per_draft_token * (limit + 1); }
 
-int positions(const Model& model, int capacity) {
+int capacity_of(const Model& model, int capacity) {
   const std::int64_t wanted = std::int64_t{TranslatedDraft::tokens_per_position} * capacity;
   return static_cast<int>(std::min<std::int64_t>(wanted, model.context()));
 }
@@ -18,7 +18,7 @@ int positions(const Model& model, int capacity) {
 }  // namespace
 
 TranslatedDraft::TranslatedDraft(const TranslatedModel& shared, int capacity, int draft_max)
-    : TextDraft(draft_max), shared_(shared), capacity_(positions(*shared.model, capacity)) {
+    : TextDraft(draft_max), shared_(shared), capacity_(capacity_of(*shared.model, capacity)) {
   clear();
 }
 

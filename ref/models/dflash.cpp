@@ -371,10 +371,11 @@ void DFlashNetwork::compute(std::span<Block> batch) {
   placements_.clear();
   tokens_.clear();
   std::vector<Transaction> rolled_back;  // keys and values of blocks serve this pass only
-  for (const Block& block : batch) {
+  for (Block& block : batch) {
     const int rows = 1 + block.masks;
     REQUIRE(block.masks >= 1 && rows <= config_.block_size, "a block holds between one mask and block_size - 1");
-    placements_.push_back({block.context, rows, block.context->length()});
+    block.position = block.context->length();
+    placements_.push_back({block.context, rows, block.position});
     tokens_.push_back(block.anchor);
     tokens_.insert(tokens_.end(), static_cast<std::size_t>(block.masks), config_.mask);
     rolled_back.push_back(block.context->begin(rows));

@@ -115,6 +115,7 @@ class DFlashNetwork {
     Cache* context;
     Token anchor;
     int masks;
+    int position = -1;  // result: of the anchor's row
     // Results of rows 1..masks, valid until the next call.
     std::span<const float> logits = {};    // [masks][vocabulary of the target]; -infinity: never proposed
     std::span<const float> selector = {};  // [masks][rank]: h of the candidate selector, if there is one

@@ -109,6 +109,32 @@ TEST(AcceptanceEvidence, CertainAndImpossibleOutcomesAreCountedAndNotBetOn) {
   EXPECT_EQ(evidence.suspect(), "none");
 }
 
+TEST(AcceptanceEvidence, BetsOnRareAcceptancesAreFairWhereTheProbabilityIsHigherThanStated) {
+  const auto most = [](double probability, std::uint64_t seed) {
+    AcceptanceEvidence evidence(1e-9, AcceptanceEvidence::Side::rare);
+    Bits bits(seed);
+    for (int n = 0; n < 5000; ++n) evidence.observe(1.0 / 3, coin(bits) < probability);
+    return evidence.e_value();
+  };
+  int at_one_in_twenty = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    at_one_in_twenty += most(1.0 / 3, seed) >= 20;
+    EXPECT_LT(most(0.5, seed), 20);
+    EXPECT_LT(most(1, seed), 20) << "more than stated is no evidence";
+    EXPECT_GT(most(0.25, seed), 1e9);
+  }
+  EXPECT_LE(at_one_in_twenty, 10) << "of 200";
+}
+
+TEST(AcceptanceEvidence, KnowsWhereAFaultMayBegin) {
+  AcceptanceEvidence evidence(1e-9, AcceptanceEvidence::Side::rare);
+  EXPECT_TRUE(evidence.at_lowest());
+  for (int n = 0; n < 100; ++n) evidence.observe(0.5, true);
+  EXPECT_TRUE(evidence.at_lowest()) << "acceptances are no evidence";
+  evidence.observe(0.5, false);
+  EXPECT_FALSE(evidence.at_lowest());
+}
+
 TEST(AcceptanceEvidence, ContinuesAfterAnAlarm) {
   AcceptanceEvidence evidence(1e-9);
   for (int n = 0; n < 5000; ++n) evidence.observe(0.001, true);

@@ -195,7 +195,18 @@ const std::vector<RoundField>& round_fields() {
        [](Round& round, std::size_t place) { return round.cache.low ^= 1, place < 1; }},
       {"cache_length", {{&cache_rollback}, {&repeatable, is_run_again}},
        [](Round& round, std::size_t place) { return round.cache_length += place == 0 ? 1 : -1, place < 2; }},
-      {"draft", {{&config_invariance, remembers}},
+      {"positions_before", {{&cache_rollback}},
+       [](Round& round, std::size_t place) { return round.positions_before += place == 0 ? 1 : -1, place < 2; }},
+      {"draft_positions", {{&draft_state, remembers}},
+       [](Round& round, std::size_t place) {
+         if (round.draft_positions.empty()) return false;
+         DraftPositions& draft = round.draft_positions.front();
+         int* const numbers[] = {&draft.held, &draft.held, &draft.unread, &draft.anchor, &draft.anchor};
+         if (place >= (round.proposal.size() == 0 ? 3 : 5)) return false;
+         *numbers[place] += place % 2 == 0 ? 1 : -1;
+         return true;
+       }},
+      {"draft", {{&draft_state, remembers}},
        [](Round& round, std::size_t place) { return round.draft.low ^= 1, place < 1; }},
   };
   return list;
@@ -308,7 +319,7 @@ const std::vector<TraceField>& trace_fields() {
        [](Trace& trace, std::size_t place) { return trace.final_length += place == 0 ? 1 : -1, place < 2; }},
       {"final_cache", {{&cache_rollback}},
        [](Trace& trace, std::size_t place) { return trace.final_cache.low ^= 1, place < 1; }},
-      {"final_draft", {{&config_invariance, remembers}},
+      {"final_draft", {{&draft_state, remembers}},
        [](Trace& trace, std::size_t place) { return trace.final_draft.low ^= 1, place < 1; }},
   };
   return list;
@@ -345,7 +356,8 @@ std::set<std::string> all_fields() {
                                 validate_seconds] = statistics;
   const Round round;
   [[maybe_unused]] const auto& [position, anchor, proposal, verdict, emitted, accepted_draft_tokens, logprobs,
-                                top_logprobs, logits, targets, rows, cache, draft, cache_length] = round;
+                                top_logprobs, logits, targets, rows, cache, draft, cache_length,
+                                positions_before, draft_positions] = round;
   [[maybe_unused]] const auto& [tokens, drawn_from, depths, stage] = proposal;
   [[maybe_unused]] const auto& [accepted_count, next, last] = verdict;
   return {"request.prompt", "request.sampling", "request.stops", "request.max_new_tokens", "execution.draft_max",
@@ -357,7 +369,7 @@ std::set<std::string> all_fields() {
           "statistics.observe_seconds", "statistics.validate_seconds", "final_length", "final_cache", "final_draft",
           "position", "anchor", "proposal.tokens", "proposal.drawn_from", "proposal.depths", "proposal.stage",
           "verdict.accepted", "verdict.next", "verdict.last", "emitted", "accepted", "logprobs", "top_logprobs",
-          "logits", "targets", "rows", "cache", "draft", "cache_length"};
+          "logits", "targets", "rows", "cache", "draft", "cache_length", "positions_before", "draft_positions"};
 }
 
 TEST(Tampering, EveryFieldIsClaimedOrStatesWhyNot) {
@@ -427,7 +439,7 @@ std::vector<std::string> unseen(Trial& trial, std::size_t number, const Place& p
     const Finding finding = eye(claim.check, trial, number, place.round, sound);
     run = sound;
     const bool named = names_run(run, finding) && (!claim.names_place || is_named(place, finding));
-    if (finding.outcome != Outcome::fail || !named) {
+    if (!finding.failure || !named) {
       list.push_back(finding.check + " on " + place.what + ", " + run.variation.describe() + ": " + finding.message);
     }
   }

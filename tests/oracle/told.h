@@ -23,7 +23,8 @@ inline std::string told(const Finding& finding) {
 /// Expects a failure to have both sides, the facts that separate them, and the blame of its check; other findings have
 /// no failure.
 inline void expect_whole(const Finding& finding) {
-  ASSERT_EQ(finding.failure.has_value(), finding.outcome == Outcome::fail) << finding.message;
+  const bool flagged = finding.outcome == Outcome::fail || finding.outcome == Outcome::perf_regression;
+  ASSERT_EQ(finding.failure.has_value(), flagged) << finding.message;
   if (!finding.failure) return;
   const Failure& failure = *finding.failure;
   EXPECT_NE(failure.expected, "") << finding.message;

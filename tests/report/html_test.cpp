@@ -163,7 +163,8 @@ TEST(ReportHtml, BeginsWithTheVerdictAndExplainsEach) {
   std::set<std::string> messages;
   for (const ReportVerdict verdict :
        {ReportVerdict::pass_exact, ReportVerdict::pass_stat, ReportVerdict::bug_proven, ReportVerdict::bug_stat,
-        ReportVerdict::undecided, ReportVerdict::vacuous, ReportVerdict::invalid_trace}) {
+        ReportVerdict::undecided, ReportVerdict::vacuous, ReportVerdict::invalid_trace,
+        ReportVerdict::perf_regression}) {
     Report report;
     report.verdict = verdict;
     const std::string html = report_html(report);
@@ -172,7 +173,7 @@ TEST(ReportHtml, BeginsWithTheVerdictAndExplainsEach) {
     ASSERT_NE(at, std::string::npos) << name_of(verdict);
     messages.insert(html.substr(at + heading.size(), html.find("</p>", at) - at - heading.size()));
   }
-  EXPECT_EQ(messages.size(), 7U);
+  EXPECT_EQ(messages.size(), 8U);
 }
 
 TEST(ReportHtml, ShowsFailuresFirst) {
@@ -241,7 +242,7 @@ TEST(ReportHtml, IsValidWithNonFiniteNumbers) {
 TEST(ReportHtml, MarksUnexpectedOutcomes) {
   Report report = examined_zoo(snapshot);
   EXPECT_THAT(report_html(report), Not(HasSubstr("should have flagged it and did not")));
-  EXPECT_THAT(report_html(report), HasSubstr("106 of 106 wrong decoders"));
+  EXPECT_THAT(report_html(report), HasSubstr("116 of 116 wrong decoders"));
   Matrix::Row& row = report.matrix.rows[3];
   const auto caught = std::find(row.outcomes.begin(), row.outcomes.end(), Outcome::fail);
   ASSERT_NE(caught, row.outcomes.end());
@@ -250,7 +251,7 @@ TEST(ReportHtml, MarksUnexpectedOutcomes) {
   const std::string html = report_html(report);
   EXPECT_THAT(html, HasSubstr("should have flagged it and did not\"><i class=\"ill\">!</i>"));
   EXPECT_THAT(html, HasSubstr("<tr class=\"wrong\">"));
-  EXPECT_THAT(html, HasSubstr("105 of 106 wrong decoders"));
+  EXPECT_THAT(html, HasSubstr("115 of 116 wrong decoders"));
   Matrix::Row& control = report.matrix.rows.back();
   ASSERT_TRUE(control.is_control());
   control.outcomes[0] = Outcome::fail;
@@ -263,7 +264,7 @@ TEST(ReportHtml, HasEveryCellOfTheMatrix) {
   const auto cells = std::count_if(page.elements.begin(), page.elements.end(), [](const Element& element) {
     return element.name == "td" && !element.attribute("title").empty();
   });
-  EXPECT_EQ(report.matrix.rows.size(), 122U);
+  EXPECT_EQ(report.matrix.rows.size(), 132U);
   EXPECT_EQ(static_cast<std::size_t>(cells), report.matrix.rows.size() * report.matrix.checks.size());
 }
 

@@ -42,7 +42,8 @@ std::vector<Report> reports() {
   std::vector<Report> list = {report_with({Outcome::pass}), report_with({Outcome::pass, Outcome::fail}),
                               report_with({Outcome::vacuous, Outcome::pass}), full_report()};
   for (const ReportVerdict verdict : {ReportVerdict::undecided, ReportVerdict::vacuous, ReportVerdict::bug_stat,
-                                      ReportVerdict::bug_proven, ReportVerdict::invalid_trace}) {
+                                      ReportVerdict::bug_proven, ReportVerdict::invalid_trace,
+                                      ReportVerdict::perf_regression}) {
     list.push_back(report_with({Outcome::pass}));
     list.back().verdict = verdict;
   }

@@ -84,8 +84,11 @@ inline Matrix matrix_of(const std::string& snapshot) {
     std::istringstream cells(line.substr(harm_at));
     cells >> row.harm;
     while (cells >> word) {
-      row.outcomes.push_back(word == "X" ? Outcome::fail : word == "." ? Outcome::pass : Outcome::vacuous);
-      if (word == "X") row.expected_failures.push_back(matrix.checks[row.outcomes.size() - 1]);
+      row.outcomes.push_back(word == "X"   ? Outcome::fail
+                             : word == "p" ? Outcome::perf_regression
+                             : word == "." ? Outcome::pass
+                                           : Outcome::vacuous);
+      if (word == "X" || word == "p") row.expected_failures.push_back(matrix.checks[row.outcomes.size() - 1]);
     }
     matrix.rows.push_back(row);
   }

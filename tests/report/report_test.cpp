@@ -19,6 +19,8 @@ TEST(ReportVerdict, AFailureTakesPrecedenceOverVacuousAndVacuousOverAPass) {
   EXPECT_EQ(verdict({Outcome::pass, Outcome::pass}), ReportVerdict::pass_exact);
   EXPECT_EQ(verdict({Outcome::pass, Outcome::vacuous}), ReportVerdict::vacuous);
   EXPECT_EQ(verdict({Outcome::vacuous, Outcome::fail, Outcome::pass}), ReportVerdict::bug_proven);
+  EXPECT_EQ(verdict({Outcome::perf_regression, Outcome::fail}), ReportVerdict::bug_proven);
+  EXPECT_EQ(verdict({Outcome::vacuous, Outcome::perf_regression}), ReportVerdict::perf_regression);
 }
 
 TEST(ReportVerdict, AReasonMakesAPassVacuousAndHidesNoFailure) {
@@ -31,7 +33,7 @@ TEST(ReportVerdict, OnlyAPassHasExitCode0) {
   const std::pair<ReportVerdict, int> table[] = {
       {ReportVerdict::pass_exact, 0}, {ReportVerdict::pass_stat, 0}, {ReportVerdict::bug_proven, 1},
       {ReportVerdict::bug_stat, 1},   {ReportVerdict::undecided, 2}, {ReportVerdict::vacuous, 2},
-      {ReportVerdict::invalid_trace, 3}};
+      {ReportVerdict::invalid_trace, 3}, {ReportVerdict::perf_regression, 4}};
   for (const auto& [verdict, status] : table) EXPECT_EQ(exit_status(verdict), status) << name_of(verdict);
 }
 

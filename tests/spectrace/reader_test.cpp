@@ -244,6 +244,10 @@ std::vector<Bad> bad_rounds() {
       {"a negative coin", with(at, [](Json& json) { json["accept_u"][0] = -1; }), refused, "field accept_u[0]"},
       {"a real among integers", with(at, [](Json& json) { json["p_draft"][0] = "0x1p-1"; }), refused,
        "field p_draft[0]"},
+      {"a draft that holds less than nothing", with(at, "draft_held", {-1}), refused, "field draft_held[0]"},
+      {"a number for what a draft holds", with(at, "draft_held", 3), refused, "field draft_held"},
+      {"more unread than drafts", with(at, "draft_unread", {0, 1}), refused, "field draft_unread"},
+      {"an anchor before the text", with(at, "draft_anchor", -1), refused, "field draft_anchor"},
       {"weights before, under rejection", with(at, "p_before", {0}), refused, "field p_before"},
   };
 }

@@ -135,6 +135,9 @@ const Owners& owners() {
       {"round.next.weight", {"", "p_row", "residual", "bonus", "own_draw"}},
       {"round.next.p", {"", "residual"}},
       {"round.next.q", {"", "residual"}},
+      {"round.target_held", {"", "target_held"}},
+      {"round.draft_held", {"", "draft_held"}},
+      {"round.draft_anchor", {"", "draft_anchor"}},
       {"round.rng_positions.target", {"keys"}},
       {"round.rng_positions.draft", {"keys"}},
       {"round.rng_positions.accept", {"keys"}},
@@ -201,7 +204,8 @@ std::set<std::string> tamper_with_everything(Recorded& recorded, const Case& c) 
         seen.insert(field);
         const std::string speaks = verdict == ReportVerdict::invalid_trace ? ""
                                    : verdict == ReportVerdict::bug_proven  ? report.findings.front().check
-                                                                     : "?";
+                                   : verdict == ReportVerdict::perf_regression ? report.slower.front().check
+                                                                               : "?";
         const auto owner = owners().find(field);
         const bool owned = owner != owners().end() && owner->second.contains(speaks);
         EXPECT_TRUE(verdict != ReportVerdict::pass_exact && owned)
@@ -287,7 +291,8 @@ TEST(Replay, AMissingFieldIsNamedOrDecidesNothing) {
     EXPECT_TRUE(report.findings.size() + report.unproved.size() + report.invalid.size() > 0) << field;
   }
   // More evidence of what is proved without it.
-  for (const char* field : {"rng_positions", "logits_digests", "p_digests", "q_digests", "p_rows"}) {
+  for (const char* field : {"rng_positions", "logits_digests", "p_digests", "q_digests", "p_rows", "target_held",
+                            "draft_held", "draft_anchor"}) {
     EXPECT_EQ(without(field).verdict(), ReportVerdict::pass_exact) << field;
   }
 }

@@ -85,8 +85,8 @@ inline std::vector<Case> cases() {
 
 class Recorded {
  public:
-  explicit Recorded(const HashShape& shape = {.vocabulary = 6, .levels = 4, .seed = 5})
-      : subject_(shape, {}, true) {}
+  explicit Recorded(const HashShape& shape = {.vocabulary = 6, .levels = 4, .seed = 5}, const zoo::Parts& parts = {})
+      : subject_(shape, parts, true) {}
 
   /// Writes one run as a sequence of the writer's trace.
   Trace write(Writer& writer, const Case& c, int sequence = 0) {

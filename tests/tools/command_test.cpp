@@ -36,7 +36,8 @@ TEST(Verify, ReportsVerdictChecksAcceptanceAndTimesAsJson) {
     EXPECT_GT(check["examined"], 0);
   }
   EXPECT_THAT(checks, testing::ElementsAre("tokens_equal", "logits_equal", "acceptance_correct", "cache_rollback",
-                                           "batch_invariance", "config_invariance", "rng_accounting", "repeatable",
+                                           "batch_invariance", "config_invariance", "draft_state",
+                                           "rng_accounting", "repeatable",
                                            "chunked_prefill_and_resume", "sequence_isolation", "prefix_reuse",
                                            "log_probabilities",
                                            "termination_and_counters", "distribution_exact",

@@ -48,13 +48,14 @@ TEST(VerifyPlan, EachEffortIncludesTheLowerOnes) {
   }
 }
 
-TEST(VerifyPlan, QuickRunsTheBestTableWithOneAndTwoThreadsBothVerificationsAndTwoControls) {
+TEST(VerifyPlan, QuickRunsTheBestTableWithOneAndTwoThreadsAllVerificationsAndTwoControls) {
   VerifyQuestion q = question();
   q.drafts = {"dflash:a"};
   EXPECT_THAT(described(q, quick()),
               ElementsAre("draft always-reject, matching, batched, best, 2 threads",
                           "draft dflash:a, matching, batched, best, 1 thread",
                           "draft dflash:a, matching, batched, best, 2 threads",
+                          "draft dflash:a, matching, redecode, best, 2 threads",
                           "draft dflash:a, matching, serial, best, 1 thread",
                           "draft dflash:a, matching, serial, best, 2 threads",
                           "draft none, matching, batched, best, 2 threads"));
@@ -103,7 +104,7 @@ TEST(VerifyPlan, WhatDoesNotExistIsNotLeftOut) {
   q.request.prompt = {1};
   q.request.max_new_tokens = 4;
   EXPECT_THAT(left_out(q, standard()),
-              ElementsAre("2 other combinations of draft, table, threads and batched or serial verification",
+              ElementsAre("2 other combinations of draft, table, threads and kind of verification",
                           "repeated runs, whole, cancelled or beside another sequence, of the drafts perfect",
                           "2 of 7 other batchings of the text"));
   EXPECT_THAT(described(q, full_effort()), testing::Not(Contains(HasSubstr("tree-test")))) << "traces have no trees";
