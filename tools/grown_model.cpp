@@ -79,7 +79,8 @@ class Growth {
     if (shape.head_dim % head_dim_ != 0) fail("its head_dim does not divide that of the shape");
     if (group % new_group != 0) fail("its queries of one key do not divide into those of the shape");
     fits(kv_heads_ * copies_, shape.kv_heads, "KV heads, copied for their queries,");
-    constant_ = std::exp2(std::floor(std::log2(hidden_ * epsilon_ / 2) / 2));
+    constant_ = 1;
+    while (constant_ * constant_ > hidden_ * epsilon_ / 2) constant_ /= 2;
     new_epsilon_ = (hidden_ * epsilon_ - constant_ * constant_) / shape.hidden;
     const int ratio = shape.head_dim / head_dim_;
     for (const int half : {0, shape.head_dim / 2}) {

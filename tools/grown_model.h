@@ -4,8 +4,8 @@
 //
 // With h for the old hidden size and H for the new one:
 //   hidden state  The old coordinates come first; the others are 0, but the last, which is a constant c. Every norm of
-//                 the hidden state has its weights times sqrt(h / H) and 0 beyond; with the epsilon (h epsilon - c^2) / H
-//                 it divides by what it divided by.
+//                 the hidden state has its weights times sqrt(h / H) and 0 beyond; with the epsilon
+//                 (h epsilon - c^2) / H it divides by what it divided by.
 //   heads         With r = new head_dim / old head_dim, coordinate i of each half of a head becomes r i of that half,
 //                 which RoPE turns by the same angle. The norms of queries and keys have their weights times
 //                 sqrt(1 / r), those of queries times sqrt(r) again for the scale of attention. Each old KV head is
@@ -34,8 +34,8 @@ struct GrownModel {
   std::vector<SafeTensor> tensors;  // they read from the old ones while they are written
 };
 
-/// `shape` is one of "qwen3". The same seed gives the same random weights. Throws Error, naming what is too large, for a
-/// model that does not fit into the shape, and for one of another kind.
+/// `shape` is one of "qwen3". The same seed gives the same random weights. Throws Error, naming what is too large, for
+/// a model that does not fit into the shape, and for one of another kind.
 GrownModel grown(const Checkpoint& from, const SyntheticShape& shape, std::uint64_t seed);
 
 }  // namespace draftproof

@@ -174,8 +174,8 @@ std::unique_ptr<Drafter> load_model_draft(const DraftStage& stage, const Checkpo
                   "has none; put its tokenizer.json or tokenizer.model into its folder");
     }
     if (min_probability_of(stage)) {
-      throw Error("draft '" + stage.name_with(stage.path) + "': min_prob is not implemented with translate=1; leave one " +
-                  "of them out");
+      throw Error("draft '" + stage.name_with(stage.path) + "': min_prob is not implemented with translate=1; leave " +
+                  "one of them out");
     }
     return std::make_unique<TranslatedDrafter>(
         TranslatedModel{load_model(*files, load_options), Tokenizer::load(*files), Tokenizer::load(*target.files),
