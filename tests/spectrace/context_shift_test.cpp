@@ -65,7 +65,9 @@ TEST(ContextShift, ThatTheTraceDoesNotStateOrStatesOtherwiseIsFoundInTheRowsBehi
     const File with_lengths(sealed(changed));
     const Report by_length = replay(with_lengths.path());
     EXPECT_EQ(by_length.verdict(), as_many ? ReportVerdict::pass_exact : ReportVerdict::bug_proven);
-    if (!as_many) EXPECT_EQ(by_length.findings.front().check, std::string("target_held"));
+    if (!as_many) {
+      EXPECT_EQ(by_length.findings.front().check, std::string("target_held"));
+    }
     for (std::string& round : changed) {
       Json json = Json::parse(round);
       for (const char* const field : {"target_held", "draft_held", "draft_anchor"}) json.erase(field);
