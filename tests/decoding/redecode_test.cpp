@@ -12,17 +12,18 @@ namespace {
 
 const std::filesystem::path models = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/models";
 
-/// Of targets with attention and with a recurrent state, for chains and trees.
+/// Of targets with attention, with a recurrent state and with layers that slide, for chains and trees.
 TEST(Redecode, GivesTheRowsAndTheCachesOfABatchedVerification) {
   const Threads one(1);
-  for (const char* target : {"tale-target", "tale-hybrid"}) {
+  for (const auto& [target, kind, folder] : {std::tuple("tale-target", std::string("dflash:"), "tale-dflash"),
+                                             {"tale-hybrid", "dflash:", "tale-hybrid-dflash"},
+                                             {"tale-gemma", "mtp:", "tale-gemma-assistant"}}) {
     ModelFiles files(models / target);
     Engine engine(files, best_kernels());
     Request request;
     request.prompt = Tokenizer::load(models / target).encode("Once upon a time there was a king who");
     request.max_new_tokens = 40;
-    const std::string dflash = std::string(target) == "tale-target" ? "tale-dflash" : "tale-hybrid-dflash";
-    for (const std::string& draft : {"dflash:" + (models / dflash).string(), std::string("tree-test"),
+    for (const std::string& draft : {kind + (models / folder).string(), std::string("tree-test"),
                                      std::string("always-reject"), std::string("perfect")}) {
       for (const Rule* const rule : {&matching, &rejection}) {
         request.sampling.temperature = 1;

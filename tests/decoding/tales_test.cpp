@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The shipped models besides the demo's: a hybrid target with its DFlash draft and its MTP head, and a model of the
-// form of Llama 2.
+// The shipped models besides the demo's: a hybrid target and one whose layers slide, each with drafts made for it, and a
+// model of the form of Llama 2.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -49,12 +49,13 @@ TEST(Tales, AModelOfTheFormOfLlama2TellsItsTaleFromTextToText) {
   EXPECT_TRUE(tokenizer.decode(text).starts_with(told.prompt + " ")) << tokenizer.decode(text);
 }
 
-TEST(Tales, TheHybridTargetTellsItsTaleSpeculativelyAndRollsItsRecurrentStatesBack) {
+/// Told as transformers told it, and with each draft at two temperatures and by both rules; every draft is of use, and
+/// is rolled back without reading rows one by one.
+void expect_told_speculatively(const char* target, const std::vector<std::pair<std::string, const char*>>& drafts) {
   const Threads one(1);
-  const std::filesystem::path folder = models / "tale-hybrid";
-  const Told told = told_by(folder);
-  const Tokenizer tokenizer = Tokenizer::load(folder);
-  ModelFiles files(folder);
+  const Told told = told_by(models / target);
+  const Tokenizer tokenizer = Tokenizer::load(models / target);
+  ModelFiles files(models / target);
   Engine engine(files, best_kernels());
   for (const float temperature : {0.0F, 0.8F}) {
     for (const Rule* rule : {&matching, &rejection}) {
@@ -66,10 +67,10 @@ TEST(Tales, TheHybridTargetTellsItsTaleSpeculativelyAndRollsItsRecurrentStatesBa
       if (temperature == 0) {
         EXPECT_EQ(plain.output, told.tokens);
       }
-      for (const char* draft : {"dflash:", "mtp:"}) {
-        const std::string weights = (models / "tale-hybrid-").string() + (draft[0] == 'm' ? "mtp" : "dflash");
-        const Trace trace = engine.decode(request, request, draft + weights, *rule, random);
-        if (rule == &matching) {
+      for (const auto& [kind, folder] : drafts) {
+        const std::string draft = kind + (models / folder).string();
+        const Trace trace = engine.decode(request, request, draft, *rule, random);
+        if (rule == &matching || temperature == 0) {
           EXPECT_EQ(trace.output, plain.output) << draft;
         }
         EXPECT_EQ(trace.statistics.serial, 0) << draft;
@@ -78,6 +79,20 @@ TEST(Tales, TheHybridTargetTellsItsTaleSpeculativelyAndRollsItsRecurrentStatesBa
       }
     }
   }
+}
+
+TEST(Tales, TheHybridTargetTellsItsTaleSpeculativelyAndRollsItsRecurrentStatesBack) {
+  expect_told_speculatively("tale-hybrid", {{"dflash:", "tale-hybrid-dflash"},
+                                            {"eagle3:", "tale-hybrid-eagle3"},
+                                            {"mtp:", "tale-hybrid-mtp"}});
+}
+
+/// The tale is longer than the window, and the last layers have no keys of their own.
+TEST(Tales, ATargetWhoseLayersSlideTellsItsTaleSpeculativelyBeyondTheirWindow) {
+  const Json config = Json::read(models / "tale-gemma/config.json");
+  EXPECT_GT(told_by(models / "tale-gemma").tokens.size(), config.at("sliding_window").integer(1, 1 << 20));
+  EXPECT_GT(config.at("num_kv_shared_layers").integer(0, 1 << 20), 0);
+  expect_told_speculatively("tale-gemma", {{"model:", "tale-hybrid"}, {"mtp:", "tale-gemma-assistant"}});
 }
 
 /// 512 SentencePiece pieces draft for 2048 tokens of BPE of bytes, and the other way round.

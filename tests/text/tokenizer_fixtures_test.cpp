@@ -172,7 +172,7 @@ TEST(GgufPreTokenizers, AgreeWithHuggingFaceOnEveryText) {
 }
 
 TEST(ShippedModels, HaveTokenizersThatLoad) {
-  for (const char* name : {"tale-small", "tale-target"}) {
+  for (const char* name : {"tale-gemma", "tale-hybrid", "tale-small", "tale-target"}) {
     const Tokenizer tokenizer = Tokenizer::load(test::fixtures() / "models" / name);
     const std::string text = "Jördis walked to the well.<|im_end|>";
     EXPECT_EQ(tokenizer.decode(tokenizer.encode(text, true, true), false), text) << name;

@@ -71,11 +71,16 @@ TEST(VerifySlow, ProvesEveryDraftThatServesATargetAndThreeChains) {
     std::vector<std::string> learned;  // the drafts with weights of their own
   };
   const std::vector<std::string> of_target = {"dflash:tale-dflash", "eagle3:tale-eagle3", "mtp:tale-mtp"};
+  const std::vector<std::string> of_hybrid = {"dflash:tale-hybrid-dflash", "eagle3:tale-hybrid-eagle3",
+                                              "mtp:tale-hybrid-mtp"};
+  const std::vector<std::string> of_gemma = {"mtp:tale-gemma-assistant"};
   const std::vector<std::string> sampled = {"--temperature", "1", "--rule", "rejection", "--seed", "1",
                                             "--max-new-tokens", "160", "--sequences", "4"};
   for (const Row& row :
        {Row{"tale-target", {}, of_target}, Row{"tale-target", sampled, of_target},
-        Row{"tale-hybrid", {"--sequences", "4"}, {"dflash:tale-hybrid-dflash", "mtp:tale-hybrid-mtp"}}}) {
+        Row{"tale-hybrid", {"--sequences", "4"}, of_hybrid}, Row{"tale-gemma", {}, of_gemma},
+        Row{"tale-gemma", {"--temperature", "1", "--seed", "1", "--max-new-tokens", "96"}, of_gemma},
+        Row{"tale-gemma", sampled, of_gemma}}) {
     std::vector<std::string> words = {"verify", fixture(std::string("models/") + row.target) + "/", "--draft", "all",
                                       "--effort", "quick"};
     words.insert(words.end(), row.flags.begin(), row.flags.end());
