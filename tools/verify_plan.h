@@ -27,8 +27,8 @@ std::vector<std::string> controls_of(const VerifyQuestion& question, const Effor
 
 /// Returns the runs: every named draft on the best table, with one and two threads, batched and serial, and once with
 /// re-decoding; the same drafts with other lengths; the controls on the best table; and the named drafts on the other
-/// tables, ordered so that each table is loaded once. The first run of each draft is on the best table, with two threads
-/// and batched.
+/// tables, ordered so that each table is loaded once. The first run of each draft is on the best table, with two
+/// threads and batched.
 std::vector<Variation> variations_of(const VerifyQuestion& question, const Effort& effort);
 
 /// Returns what full effort examines and this one does not, one clause each, and the rows of plain decoding that even

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The shipped models besides the demo's: a hybrid target and one whose layers slide, each with drafts made for it, and a
-// model of the form of Llama 2.
+// The shipped models besides the demo's: a hybrid target and one whose layers slide, each with drafts made for it, and
+// a model of the form of Llama 2.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -62,7 +62,7 @@ TEST(Fixtures, EveryCheckpointIsReadableToTheLastTensor) {
     const Json config = whole.find("text_config").value_or(whole.find("transformer_layer_config").value_or(whole));
     EXPECT_GT(config.at("hidden_size").integer(1, 1 << 20), 0) << path;
     for (const auto& [name, tensor] : checkpoint.tensors()) {
-      if (name == "d2t" || name == "t2d") continue;  // no weights; the tests of EAGLE-3 read them
+      if (name == "d2t" || name == "t2d" || name.ends_with("token_ordering")) continue;  // no weights
       const std::vector<float> values = checkpoint.floats(name, tensor.shape);
       EXPECT_TRUE(std::ranges::any_of(values, [](float value) { return value != 0; })) << path << " " << name;
       ++tensors[tensor.format];
