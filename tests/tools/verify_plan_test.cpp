@@ -177,7 +177,7 @@ TEST(VerifyEffort, IsNamedWithWhatItLeavesOutInTextAndReport) {
   EXPECT_EQ(data.err, "");
   const json report = json::parse(data.out);
   EXPECT_THAT(report["scope"].get<std::string>(), testing::StartsWith("effort quick: 1 of "));
-  EXPECT_EQ(report["runs"].size(), 6U);
+  EXPECT_EQ(report["runs"].size(), 7U);
   EXPECT_THAT(report["unproved"].dump(), HasSubstr("left out at effort quick"));
 }
 
