@@ -150,7 +150,6 @@ Engine::LoadedDraft& Engine::load(const std::string& draft) {
     loaded.question.draft_is_of_its_kind = stage.kind->recognizes(files_of(stage, files_)->config());
   }
   if (draftproof::gate(loaded.question) == Gate::open) {
-    loaded.trees = spec.trees();
     loaded.need = draft_need(spec, files_, need_, load_options_);
     refuse(draft, loaded.need.total(0));
     std::vector<std::shared_ptr<Drafter>> stages;
@@ -167,6 +166,19 @@ Gate Engine::gate(const std::string& draft, bool logprobs) {
   GateQuestion question = load(draft).question;
   question.logprobs = logprobs;
   return draftproof::gate(question);
+}
+
+std::string Engine::tuning_error(const std::string& draft) {
+  const DraftSpec spec = parse_draft_spec(draft);
+  if (spec.trees()) {
+    return "draft '" + draft + "' proposes trees, and --draft-max auto chooses the lengths of chains; give a number, " +
+           "or leave it out";
+  }
+  if (ends_early(spec)) {
+    return "draft '" + draft + "' ends proposals by min_prob, so --draft-max auto cannot measure what a number of " +
+           "draft tokens takes; give a number, or leave out one of both";
+  }
+  return "";
 }
 
 const DraftCosts& Engine::costs(LoadedDraft& draft, const Execution& execution, const Request& request) {
@@ -209,14 +221,7 @@ Engine::Opened Engine::open(Request request, const Execution& asked, const std::
   if (shared != nullptr) {
     if (tuned) {
       LoadedDraft& loaded = load(draft);
-      if (loaded.trees) {
-        throw Error("draft '" + draft + "' proposes trees, and --draft-max auto chooses the lengths of chains; give " +
-                    "a number, or leave it out");
-      }
-      if (ends_early(parse_draft_spec(draft))) {
-        throw Error("draft '" + draft + "' ends proposals by min_prob, so --draft-max auto cannot measure what a "
-                    "number of draft tokens takes; give a number, or leave out one of both");
-      }
+      if (const std::string why = tuning_error(draft); !why.empty()) throw Error(why);
       shared = loaded.tuned.get();
       opened.draft = loaded.tuned->open_tuned(request.positions(), costs(loaded, execution, request));
     } else {

@@ -64,6 +64,9 @@ class Engine {
   /// `logprobs`: they are requested, and that closes the gate, as in the seed.
   Gate gate(const std::string& draft, bool logprobs = false);
 
+  /// Returns why a tuner cannot choose the lengths of this draft's proposals; empty when it can.
+  static std::string tuning_error(const std::string& draft);
+
   /// Decodes a request to its end, speculatively when the gate is open. With `draft_max` 0 the draft chooses how many
   /// tokens it proposes; with draft_max_auto a tuner does, by costs that are measured when they are first needed.
   /// `stop`: ends the text beside the stop tokens. `prefixes`: what was read before, and receives what is read now.
@@ -110,7 +113,6 @@ class Engine {
     std::unique_ptr<ChainDrafter> tuned;  // the same stages, for drafts with a tuner
     std::deque<MeasuredCosts> costs;
     MemoryNeed need;
-    bool trees = false;
   };
   LoadedDraft& load(const std::string& draft);
   /// Measured when they are first asked for.

@@ -211,8 +211,10 @@ TEST(Bench, DraftersContinuesEveryPromptOfAFile) {
   const Folder folder;
   const std::string file = folder.path() / "prompts.txt";
   put(file, "Once upon a time\nA fox lived\n");
-  const json said = measured({"drafters", target, "--draft", "suffix", "--prompts", file, "--max-new-tokens", "3"});
+  const std::string tree = "dflash:" + fixture("models/tale-dflash") + "?tree=3";
+  const json said = measured({"drafters", target, "--draft", tree, "suffix", "--prompts", file, "-n", "3"});
   EXPECT_EQ(said["texts"].size(), 2U);
+  EXPECT_EQ(said["all"].size(), 4U) << "none, the tree, suffix, and suffix with a tuner";
   expect_totals(said);
 }
 

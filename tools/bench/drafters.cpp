@@ -285,7 +285,8 @@ Exit bench_drafters(const BenchDraftersOptions& options) {
   for (const std::string& draft : options.drafts) {
     if (options.lengths.empty()) ways.push_back({draft, common.draft_max.number});
     for (const int length : options.lengths) ways.push_back({draft, length});
-    if (ways.back().draft_max != Execution::draft_max_auto) ways.push_back({draft, Execution::draft_max_auto});
+    const bool tuned = ways.back().draft_max != Execution::draft_max_auto && Engine::tuning_error(draft).empty();
+    if (tuned) ways.push_back({draft, Execution::draft_max_auto});
   }
 
   const Roofline roofline(roofline_bytes);
