@@ -56,6 +56,7 @@ const DraftOption* find_option(const DraftKind& kind, std::string_view name) {
 
 std::string shown(double value) {
   std::ostringstream text;
+  text.precision(10);
   text << value;
   return text.str();
 }
