@@ -69,6 +69,12 @@ class RowsOfNeighbor final : public BatchWrapper {
 class ScatteredByTheOrderBefore final : public BatchWrapper {
  public:
   using BatchWrapper::BatchWrapper;
+  /// A cache where another one was is not that one.
+  std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override {
+    auto cache = BatchWrapper::new_cache(capacity, max_pending_rows);
+    std::ranges::replace(before_, cache.get(), nullptr);
+    return cache;
+  }
   void forward(std::span<const Segment> batch, Outputs& outputs) override {
     sound_.forward(batch, outputs);
     std::vector<const Cache*> order;
@@ -85,7 +91,7 @@ class ScatteredByTheOrderBefore final : public BatchWrapper {
   }
 
  private:
-  std::vector<const Cache*> before_;
+  mutable std::vector<const Cache*> before_;
 };
 
 class EvenPassesDiffer final : public Wrapper {
