@@ -27,6 +27,9 @@ bool said(const Json& config, std::string_view name) {
 /// The id of a layer names what enters it, so the target is tapped after the layer before.
 std::vector<int> read_taps(const Json& config, const Model& target) {
   const int layers = target.layers();
+  if (const auto count = find_field(config, "num_target_layers"); count && count->integer(1, 1 << 16) != layers) {
+    count->fail("does not fit the target, which has " + std::to_string(layers) + " layers");
+  }
   const auto field = find_field(config, "eagle_aux_hidden_state_layer_ids");
   std::vector<int> taps;
   if (!field) {

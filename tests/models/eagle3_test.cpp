@@ -469,6 +469,7 @@ TEST(Eagle3Checkpoint, SaysWhatIsWrongWithItsFields) {
   EXPECT_THAT(midlayer(field("eagle_aux_hidden_state_layer_ids", {0, 1, 2})), HasSubstr("layer_ids[0]"));
   EXPECT_THAT(midlayer(field("eagle_aux_hidden_state_layer_ids", {1, 2, 5})), HasSubstr("layer_ids[2]"));
   EXPECT_THAT(midlayer(field("eagle_aux_hidden_state_layer_ids", {2, 2, 3})), HasSubstr("must ascend"));
+  EXPECT_THAT(midlayer(field("num_target_layers", 77)), HasSubstr("does not fit the target, which has"));
   EXPECT_THAT(midlayer(field("eagle_aux_hidden_state_layer_ids", nlohmann::ordered_json::array())),
               HasSubstr("at least one layer"));
   EXPECT_THAT(midlayer(field("eagle_aux_hidden_state_layer_ids", {1, 3})), HasSubstr("fc.weight"));
