@@ -5,6 +5,7 @@
 
 #include "kernels/threads.h"
 #include "ref/base/error.h"
+#include "ref/formats/whole_file.h"
 #include "tools/commands.h"
 #include "tools/grown_model.h"
 #include "tools/interrupt.h"
@@ -41,7 +42,11 @@ Exit grow(const GrowOptions& options) {
       };
     }
     write_safetensors(folder / "model.safetensors", model.tensors);
-    std::ofstream(folder / "config.json") << model.config;
+    replace_whole(folder / "config.json", [&](const std::filesystem::path& partial) {
+      std::ofstream file(partial);
+      file << model.config;
+      if (!file.flush()) throw Error(options.folder + ": config.json cannot be written; check the space on the disk");
+    });
     for (const char* file : {"tokenizer.json", "tokenizer_config.json", "generation_config.json"}) {
       if (exists(from.path() / file)) copy_file(from.path() / file, folder / file);
     }

@@ -67,15 +67,22 @@ const Checkpoint* files_of(const DraftStage& stage, ModelFiles& files) {
   return own ? &files.draft(stage.path) : &files.target();
 }
 
+/// What the features take that wait in a chain, or where a tuner leaves rounds out.
+MemoryNeed need_of_waiting(const DraftSpec& spec) {
+  MemoryNeed need;
+  const auto reads_features = [](const DraftStage& stage) { return stage.kind->recognizes != nullptr; };
+  if (std::ranges::any_of(spec.stages, reads_features)) need.cache_fixed = ChainDraft::waiting_features_max;
+  return need;
+}
+
 /// The memory that a draft needs beside its target's.
 MemoryNeed draft_need(const DraftSpec& spec, ModelFiles& files, const MemoryNeed& target,
                       const LoadOptions& load_options) {
   MemoryNeed need;
   for (const DraftStage& stage : spec.stages) {
     need += stage.kind->need(stage, files_of(stage, files), target, load_options);
-    const bool in_chain = spec.stages.size() > 1;
-    if (in_chain && stage.kind->recognizes != nullptr) need.cache_fixed += ChainDraft::waiting_features_max;
   }
+  if (spec.stages.size() > 1) need += need_of_waiting(spec);
   return need;
 }
 
@@ -91,16 +98,6 @@ MemoryNeed need_of_rows(int vocabulary) {
 
 void refuse(const std::string& what, std::uint64_t need) {
   if (const std::string why = shortage(what, need, memory_available()); !why.empty()) throw Error(why);
-}
-
-/// Whether a stage that pays for its draft tokens ends proposals where it is not sure.
-bool ends_early(const DraftSpec& spec) {
-  return std::ranges::any_of(spec.stages, [](const DraftStage& stage) {
-    const bool can = std::ranges::any_of(stage.kind->options, [](const DraftOption& option) {
-      return option.name == std::string_view("min_prob");
-    });
-    return can && !stage.kind->text_only && stage.option("min_prob") > 0;
-  });
 }
 
 }  // namespace
@@ -174,7 +171,7 @@ std::string Engine::tuning_error(const std::string& draft) {
     return "draft '" + draft + "' proposes trees, and --draft-max auto chooses the lengths of chains; give a number, " +
            "or leave it out";
   }
-  if (ends_early(spec)) {
+  if (spec.ends_early()) {
     return "draft '" + draft + "' ends proposals by min_prob, so --draft-max auto cannot measure what a number of " +
            "draft tokens takes; give a number, or leave out one of both";
   }
@@ -249,7 +246,9 @@ Trace Engine::decode(Request request, const Execution& execution, const std::str
   if (watch.rows) need += need_of_rows(target_->vocabulary());
   const bool speculative = gate(draft) == Gate::open;
   if (speculative) need += load(draft).need;
-  if (speculative && is_tuned(execution, request)) need.cache_fixed += ChainDraft::waiting_features_max;
+  if (speculative && is_tuned(execution, request)) {
+    if (const DraftSpec spec = parse_draft_spec(draft); spec.stages.size() == 1) need += need_of_waiting(spec);
+  }
   if (prefixes != nullptr) {  // copies of the caches: of both ends of the text that is read, and of its rows once
     need.cache_fixed *= 3;
     need.cache_per_position *= 2;

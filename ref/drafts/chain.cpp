@@ -270,7 +270,11 @@ void ChainDrafter::observe(std::span<ObserveJob> jobs) {
       job.error = std::current_exception();
     }
   }
-  read<ObserveJob>(of_prompts);
+  try {
+    read<ObserveJob>(of_prompts);
+  } catch (...) {  // the failure of these jobs; what others keep is kept
+    for (ObserveJob* const job : of_prompts) job->error = std::current_exception();
+  }
   for (ObserveJob* const job : of_prompts) {
     if (job->error) static_cast<ChainDraft&>(*job->draft).take_back(job->committed.size());
   }

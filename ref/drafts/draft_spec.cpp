@@ -133,6 +133,14 @@ bool DraftStage::trees() const { return kind->trees || (find_option(*kind, "tree
 
 bool DraftSpec::none() const { return stages.front().kind->name == std::string_view("none"); }
 
+bool DraftStage::ends_early() const {
+  return !kind->text_only && find_option(*kind, "min_prob") != nullptr && option("min_prob") > 0;
+}
+
+bool DraftSpec::ends_early() const {
+  return std::ranges::any_of(stages, [](const DraftStage& stage) { return stage.ends_early(); });
+}
+
 bool DraftSpec::trees() const {
   return std::ranges::any_of(stages, [](const DraftStage& stage) { return stage.trees(); });
 }

@@ -43,6 +43,8 @@ struct DraftStage {
 
   /// Whether it proposes trees, and not only chains: by its kind or by an option "tree".
   bool trees() const;
+  /// Whether it pays for draft tokens one by one and stops where it is not sure: by the option "min_prob".
+  bool ends_early() const;
 
   /// Its name, with another path.
   std::string name_with(const std::filesystem::path& other) const;
@@ -53,8 +55,9 @@ struct DraftSpec {
 
   /// Whether it is "none".
   bool none() const;
-  /// Whether a stage proposes trees, and not only chains.
+  /// Whether a stage does.
   bool trees() const;
+  bool ends_early() const;
   /// The files that it reads.
   std::vector<std::string> paths() const;
   /// Its name, with the paths that `place` returns for its own.

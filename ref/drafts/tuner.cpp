@@ -10,8 +10,9 @@ namespace draftproof {
 namespace {
 
 constexpr double first_estimate = 0.85;
-constexpr double weight = 4;            // of an estimate that is taken from the depth before, in draft tokens
-constexpr double kept = 1 - 1.0 / 32;   // of what earlier rounds have shown, after each round that drafted
+constexpr double weight = 8;                    // of an estimate that is taken from the depth before, in draft tokens
+constexpr double kept = 1 - 1.0 / 32;           // of what a depth has shown before, after each round that tries it
+constexpr double kept_untried = 1 - 1.0 / 256;  // the same after each round that drafts and does not reach it
 
 }  // namespace
 
@@ -73,7 +74,8 @@ int Tuner::length(int stage, int limit) const {
   if (mine.drafted > 0) return mine.drafted;
   const int probe = best(stage, limit, true).drafted;
   const double lost = reading(stage) + cost(stage, probe, probe) - plain();
-  return probed_ + lost <= probing * plain_time_ ? probe : 0;
+  const bool untried = stages_[static_cast<std::size_t>(stage)].depths[0].tried == 0;
+  return untried || probed_ + lost <= probing * plain_time_ ? probe : 0;
 }
 
 void Tuner::nothing_proposed(int stage, int asked) {
@@ -97,8 +99,10 @@ void Tuner::learn(int stage, int asked, int drafted, int accepted) {
     one.proposed = kept * one.proposed + 1;
     for (int depth = 0; depth < static_cast<int>(one.depths.size()); ++depth) {
       Depth& known = one.depths[static_cast<std::size_t>(depth)];
-      known.tried = kept * known.tried + (depth < drafted && depth <= accepted ? 1 : 0);
-      known.accepted = kept * known.accepted + (depth < accepted ? 1 : 0);
+      const bool tried = depth < drafted && depth <= accepted;
+      const double remembered = tried ? kept : kept_untried;
+      known.tried = remembered * known.tried + (tried ? 1 : 0);
+      known.accepted = remembered * known.accepted + (depth < accepted ? 1 : 0);
     }
   }
   for (Stage& one : stages_) one.unread += accepted + 1;

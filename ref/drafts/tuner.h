@@ -6,12 +6,12 @@
 // it were. With a(d) the estimate at depth d, a proposal of n draft tokens is expected to give
 //   E(n) = 1 + a(0) + a(0) a(1) + ... + a(0) ... a(n - 1)
 // output tokens, at the cost of verify[n] + draft[n], and of observing that output. What happened lately counts most;
-// what a depth has not shown yet is taken from the depth before, and at first an estimate is high, so that every draft
-// is tried.
+// what a depth has not shown yet is taken from the depth before, and at first an estimate is high.
 //
-// A draft that does not pay is tried again from time to time, for `probing` of the time that plain decoding would have
-// taken. It has then to observe what was decoded without it, which counts as a cost of that round. All in all the tuner
-// loses at most `patience` tokens' time and `loss` of the time of plain decoding, as far as the costs are right.
+// Every draft is tried once, if it may lose what that can cost. One that does not pay is tried again from time to time,
+// for `probing` of the time that plain decoding would have taken. It has then to observe what was decoded without it,
+// which counts as a cost of that round. All in all the tuner loses at most `patience` tokens' time and `loss` of the
+// time of plain decoding, as far as the costs are right.
 //
 // The choice depends on the costs, and on what the rounds before drafted and accepted; on no clock.
 #pragma once

@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -16,8 +15,6 @@
 
 namespace draftproof {
 namespace {
-
-constexpr std::size_t rows_bytes_max = std::size_t{1} << 20;  // read at a time
 
 template <typename Number>
 std::string raw(Number number) {
@@ -164,16 +161,8 @@ void write_gguf(const std::filesystem::path& file, const GgufFields& fields, std
   TemporaryFile out(file);
   const std::string head = header(fields, tensors);
   out.write(head.data(), head.size());
-  std::vector<char> rows;
   for (const GgufTensor& tensor : tensors) {
-    const std::size_t row = tensor.rows.bytes_per_row();
-    const auto at_once = static_cast<int>(std::max<std::size_t>(1, rows_bytes_max / row));
-    for (int first = 0; first < tensor.rows.outputs; first += at_once) {
-      const int count = std::min(at_once, tensor.rows.outputs - first);
-      rows.resize(row * static_cast<std::size_t>(count));
-      tensor.rows.read(first, count, rows.data());
-      out.write(rows.data(), rows.size());
-    }
+    for_bytes_of_rows(tensor.rows, [&](const char* bytes, std::size_t count) { out.write(bytes, count); });
     const std::string zeros(padding(tensor_bytes(tensor)), '\0');
     out.write(zeros.data(), zeros.size());
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "ref/formats/safetensors_writer.h"
 
-#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -13,8 +12,7 @@
 namespace draftproof {
 namespace {
 
-constexpr std::size_t rows_bytes_max = std::size_t{1} << 20;  // read at a time
-constexpr std::size_t alignment = 8;                          // of the tensors' bytes in the file
+constexpr std::size_t alignment = 8;  // of the tensors' bytes in the file
 
 const char* type_of(Format format) {
   REQUIRE(format == Format::f32 || format == Format::f16 || format == Format::bf16, "safetensors have floats");
@@ -54,17 +52,7 @@ void write_safetensors(const std::filesystem::path& file, std::span<const SafeTe
       write(&byte, 1);
     }
     write(head.data(), head.size());
-    std::vector<char> rows;
-    for (const SafeTensor& tensor : tensors) {
-      const std::size_t row = tensor.rows.bytes_per_row();
-      const auto at_once = static_cast<int>(std::max<std::size_t>(1, rows_bytes_max / row));
-      for (int first = 0; first < tensor.rows.outputs; first += at_once) {
-        const int count = std::min(at_once, tensor.rows.outputs - first);
-        rows.resize(row * static_cast<std::size_t>(count));
-        tensor.rows.read(first, count, rows.data());
-        write(rows.data(), rows.size());
-      }
-    }
+    for (const SafeTensor& tensor : tensors) for_bytes_of_rows(tensor.rows, write);
     out.close();
     if (!out) throw Error(file.string() + ": cannot be written; check the folder and the space on the disk");
   });

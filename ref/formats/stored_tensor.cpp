@@ -1,11 +1,27 @@
 // SPDX-License-Identifier: MIT
 #include "ref/formats/stored_tensor.h"
 
+#include <algorithm>
+
 #include "kernels/formats.h"
 
 namespace draftproof {
 
 std::size_t WeightSource::bytes_per_row() const noexcept { return row_bytes(format, inputs); }
+
+void for_bytes_of_rows(const WeightSource& rows,
+                       const std::function<void(const char* bytes, std::size_t count)>& take) {
+  constexpr std::size_t bytes_max = std::size_t{1} << 20;
+  const std::size_t row = rows.bytes_per_row();
+  const auto at_once = static_cast<int>(std::max<std::size_t>(1, bytes_max / row));
+  std::vector<char> bytes;
+  for (int first = 0; first < rows.outputs; first += at_once) {
+    const int count = std::min(at_once, rows.outputs - first);
+    bytes.resize(row * static_cast<std::size_t>(count));
+    rows.read(first, count, bytes.data());
+    take(bytes.data(), bytes.size());
+  }
+}
 
 std::string shown(const std::vector<std::int64_t>& shape) {
   std::string text = "[";

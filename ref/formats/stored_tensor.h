@@ -41,6 +41,9 @@ struct WeightSource {
   std::size_t bytes_per_row() const noexcept;
 };
 
+/// Reads all rows, about a megabyte at a time, and passes their bytes on in order.
+void for_bytes_of_rows(const WeightSource& rows, const std::function<void(const char* bytes, std::size_t count)>& take);
+
 /// Returns the shape as "[2, 3]".
 std::string shown(const std::vector<std::int64_t>& shape);
 

@@ -40,6 +40,11 @@ class Network final : public Draft {
 
 class NetworkDrafter final : public Drafter {
  public:
+  void observe(std::span<ObserveJob> jobs) override {
+    if (pass_fails) throw std::runtime_error("no memory for the pass");
+    Drafter::observe(jobs);
+  }
+  bool pass_fails = false;
   std::unique_ptr<Draft> open(int, int) override {
     auto draft = std::make_unique<Network>(2);
     opened.push_back(draft.get());
@@ -293,6 +298,19 @@ TEST(Chain, OfSeveralSequencesDraftsAndObservesEachAsAlone) {
   drafter.observe(std::span(&told[1], 1));
   EXPECT_FALSE(told[1].error);
   for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(opened.opened[i]->text.size(), 2U);
+
+  // A pass that fails as a whole leaves every one as it was.
+  std::vector<Fingerprint> before;
+  for (const auto& draft : drafts) before.push_back(draft->digest());
+  const std::vector<Token> more = {1, 2};
+  for (ObserveJob& job : told) job.committed = more;
+  opened.pass_fails = true;
+  drafter.observe(told);
+  opened.pass_fails = false;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_TRUE(told[i].error);
+    EXPECT_EQ(drafts[i]->digest(), before[i]);
+  }
 
   Sampler sampler;
   PhiloxSource random(1);

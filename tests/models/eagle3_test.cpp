@@ -11,6 +11,7 @@
 #include "ref/base/error.h"
 #include "tests/models/fixtures.h"
 #include "tests/models/float64_twin.h"
+#include "tests/models/stored_answers.h"
 
 namespace draftproof::test::eagle3_test {
 namespace {
@@ -175,27 +176,16 @@ TEST_P(Eagle3Fixture, RowsAreWithinTheRoundingBoundOfTheStoredOutputsWithEveryTa
   for (const char* numerics : {"canonical", "openblas"}) {
     for (const Kernels* kernels : usable_kernels(numerics)) {
       Pair pair(folder(), *kernels);
-      double worst64 = 0;
-      double worst32 = 0;
+      WorstErrors worst(file);
       for (std::size_t i = 0; i < questions.size(); ++i) {
         const Answer ours = ask(pair.head, questions[i]);
         const std::vector<float> got[] = {ours.fused, ours.next_features, of_draft_tokens(pair, ours.logits)};
         for (std::size_t a = 0; a < std::size(names); ++a) {
-          const std::string name = questions[i].path;
-          const auto want64 = stored<double>(file, name + "float64/" + names[a]);
-          const auto want32 = stored<float>(file, name + "float32/" + names[a]);
-          const int width = static_cast<int>(want64.size() / bounds[i][a].size());
-          const double against64 = worst_ratio(got[a], want64, width, bounds[i][a]);
-          const double against32 = worst_ratio(got[a], want32, width, bounds[i][a]) / 2;  // both have errors
-          EXPECT_LE(against64, 1) << kernels->name << " " << name << names[a];
-          EXPECT_LE(against32, 1) << kernels->name << " " << name << names[a];
-          worst64 = std::max(worst64, against64);
-          worst32 = std::max(worst32, against32);
+          worst.expect_within(got[a], questions[i].path, names[a], bounds[i][a], kernels->name);
         }
       }
       if (kernels == &best_kernels() || numerics == std::string("openblas")) {
-        fmt::print("{} {}: observed/bound {:.2f} of float64, {:.2f} of float32; logits bound {:.1e}\n", GetParam(),
-                   kernels->name, worst64, worst32, *std::ranges::max_element(bounds.back()[2]));
+        worst.print(GetParam(), kernels->name, bounds.back()[2]);
       }
     }
   }

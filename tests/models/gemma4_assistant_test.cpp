@@ -13,6 +13,7 @@
 #include "tests/formats/gguf_bytes.h"
 #include "tests/models/fixtures.h"
 #include "tests/models/float64_twin.h"
+#include "tests/models/stored_answers.h"
 #include "tests/models/gemma_twin.h"
 
 namespace draftproof::test::gemma4_assistant_test {
@@ -213,28 +214,16 @@ TEST_P(AssistantFixture, EveryRowOfAChainIsWithinTheRoundingBoundOfTheReferenceW
   for (const char* numerics : {"canonical", "openblas"}) {
     for (const Kernels* kernels : usable_kernels(numerics)) {
       Pair pair(folder(), *kernels);
-      double worst64 = 0;
-      double worst32 = 0;
+      WorstErrors worst(file);
       for (std::size_t i = 0; i < asked.size(); ++i) {
         const Answer ours = ask(pair, asked[i]);
+        const std::vector<float> got[] = {ours.features, ours.logits};
         for (std::size_t a = 0; a < std::size(names); ++a) {
-          const std::vector<float>& got = a == 0 ? ours.features : ours.logits;
-          const int width = a == 0 ? pair.head.width() : pair.target->vocabulary();
-          const double against64 = worst_ratio(
-              got, stored<double>(file, fmt::format("case{}/float64/{}", i, names[a])), width, bounds[i][a]);
-          // Two float32 programs are each within the bound of the exact output.
-          const double against32 =
-              worst_ratio(got, stored<float>(file, fmt::format("case{}/float32/{}", i, names[a])), width,
-                          bounds[i][a]) / 2;
-          EXPECT_LE(against64, 1) << kernels->name << " case " << i << " " << names[a];
-          EXPECT_LE(against32, 1) << kernels->name << " case " << i << " " << names[a];
-          worst64 = std::max(worst64, against64);
-          worst32 = std::max(worst32, against32);
+          worst.expect_within(got[a], fmt::format("case{}/", i), names[a], bounds[i][a], kernels->name);
         }
       }
       if (kernels == &best_kernels() || numerics == std::string("openblas")) {
-        fmt::print("{} {}: observed/bound {:.2f} of float64, {:.2f} of float32; logits bound {:.1e}\n", GetParam(),
-                   kernels->name, worst64, worst32, *std::ranges::max_element(bounds.back()[1]));
+        worst.print(GetParam(), kernels->name, bounds.back()[1]);
       }
     }
   }

@@ -20,8 +20,8 @@ const std::string models = fixture("models/");
 // Every width grows, some of them not by a whole number, and each old KV head becomes two.
 constexpr SyntheticShape larger = {"larger", "qwen3", 9, 320, 500, 16, 8, 64, 3000, 512, 1e6F, 1e-6F};
 
-std::string write(const Folder& folder, const std::string& name, const SyntheticShape& shape) {
-  const GrownModel model = grown(Checkpoint(models + name), shape, 1);
+std::string write(const Folder& folder, const std::string& name, std::uint64_t seed = 1) {
+  const GrownModel model = grown(Checkpoint(models + name), larger, seed);
   const files::path to = folder.path() / name;
   files::create_directory(to);
   write_safetensors(to / "model.safetensors", model.tensors);
@@ -40,8 +40,8 @@ std::string why(const std::string& name, const SyntheticShape& shape) {
 
 TEST(GrownModel, SaysWhatTheSmallModelSaysAndItsDraftIsAcceptedAsOften) {
   const Folder folder;
-  const std::string target = write(folder, "tale-target", larger);
-  const std::string draft = write(folder, "tale-dflash", larger);
+  const std::string target = write(folder, "tale-target");
+  const std::string draft = write(folder, "tale-dflash");
   const auto decoded = [&](const std::string& of, const std::string& with) {
     ModelFiles model_files(of);
     Engine engine(model_files, best_kernels());
@@ -64,10 +64,12 @@ TEST(GrownModel, SaysWhatTheSmallModelSaysAndItsDraftIsAcceptedAsOften) {
 }
 
 TEST(GrownModel, HasBytesThatDependOnTheSeedOnly) {
-  const Folder folder;
-  const std::string one = text_of(write(folder, "tale-small", larger) + "/model.safetensors");
-  const Folder other;
-  EXPECT_EQ(text_of(write(other, "tale-small", larger) + "/model.safetensors"), one);
+  const auto bytes = [](std::uint64_t seed) {
+    const Folder folder;
+    return text_of(write(folder, "tale-small", seed) + "/model.safetensors");
+  };
+  EXPECT_EQ(bytes(1), bytes(1));
+  EXPECT_NE(bytes(1), bytes(2));
 }
 
 TEST(GrownModel, IsRefusedWhereItDoesNotFitOrIsOfAnotherKind) {
@@ -87,10 +89,23 @@ TEST(GrownModel, IsRefusedWhereItDoesNotFitOrIsOfAnotherKind) {
   EXPECT_THAT(why("tale-eagle3", larger), HasSubstr("only a Qwen3"));
 }
 
-TEST(Grow, KeepsNothingOfAFolderThatItCannotCreate) {
+TEST(GrowSlow, WritesAFolderThatTellsTheTaleOfTheSmallModel) {
   const Folder folder;
   const std::string to = folder.path() / "grown";
-  const Outcome outcome = run_command({"grow", models + "tale-small", "--shape", "qwen3-0.6b", to + "/none/x"});
+  const Outcome outcome = run_command({"grow", models + "tale-small", "--shape", "qwen3-0.6b", to, "--quiet"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  const auto told = [](const std::string& model) {
+    return run_command({"generate", model, "--prompt", "Long ago, near the mill of", "-n", "12"}).out;
+  };
+  EXPECT_EQ(told(to), told(models + "tale-small"));
+  EXPECT_GT(told(to).size(), 30U);
+}
+
+TEST(Grow, KeepsNothingOfAFolderThatItCannotCreate) {
+  const Folder folder;
+  const std::string to = folder.path() / "none" / "x";
+  const Outcome outcome = run_command({"grow", models + "tale-small", "--shape", "qwen3-0.6b", to});
   EXPECT_EQ(outcome.status, 3);
   EXPECT_THAT(outcome.err, testing::HasSubstr("cannot be created"));
   const Outcome exists = run_command({"grow", models + "tale-small", "--shape", "qwen3-0.6b", folder.path()});
