@@ -74,8 +74,8 @@ int Tuner::length(int stage, int limit) const {
   if (mine.drafted > 0) return mine.drafted;
   const int probe = best(stage, limit, true).drafted;
   const double lost = reading(stage) + cost(stage, probe, probe) - plain();
-  const bool untried = stages_[static_cast<std::size_t>(stage)].depths[0].tried == 0;
-  return untried || probed_ + lost <= probing * plain_time_ ? probe : 0;
+  const double probed = stages_[static_cast<std::size_t>(stage)].probed;
+  return probed <= 0 || probed + lost <= probing * plain_time_ ? probe : 0;
 }
 
 void Tuner::nothing_proposed(int stage, int asked) {
@@ -94,7 +94,7 @@ void Tuner::learn(int stage, int asked, int drafted, int accepted) {
     Stage& one = stages_[static_cast<std::size_t>(stage)];
     paid = reading(stage) + cost(stage, asked, drafted);
     one.unread = 0;
-    if (best(stage, asked, false).drafted == 0) probed_ += paid - output;
+    if (best(stage, asked, false).drafted == 0) one.probed += paid - output;
     one.asked = kept * one.asked + 1;
     one.proposed = kept * one.proposed + 1;
     for (int depth = 0; depth < static_cast<int>(one.depths.size()); ++depth) {

@@ -8,10 +8,10 @@
 // output tokens, at the cost of verify[n] + draft[n], and of observing that output. What happened lately counts most;
 // what a depth has not shown yet is taken from the depth before, and at first an estimate is high.
 //
-// Every draft is tried once, if it may lose what that can cost. One that does not pay is tried again from time to time,
-// for `probing` of the time that plain decoding would have taken. It has then to observe what was decoded without it,
-// which counts as a cost of that round. All in all the tuner loses at most `patience` tokens' time and `loss` of the
-// time of plain decoding, as far as the costs are right.
+// A draft that is not expected to pay is tried at first, and again while such tries have lost nothing; then from time
+// to time, for `probing` of the time that plain decoding would have taken. It has then to observe what was decoded
+// without it, which counts as a cost of that round. All in all the tuner loses at most `patience` tokens' time and
+// `loss` of the time of plain decoding, as far as the costs are right.
 //
 // The choice depends on the costs, and on what the rounds before drafted and accepted; on no clock.
 #pragma once
@@ -60,7 +60,8 @@ class Tuner {
     std::vector<Depth> depths;
     double asked = 0;
     double proposed = 0;
-    int unread = 0;  // tokens committed since it was asked
+    int unread = 0;     // tokens committed since it was asked
+    double probed = 0;  // what drafting that was not expected to pay has cost, less what it gave
   };
   struct Choice {
     int drafted = 0;
@@ -77,7 +78,6 @@ class Tuner {
   std::vector<Stage> stages_;
   double plain_time_ = 0;  // of plain decoding for the output so far
   double gained_ = 0;      // plain_time_ minus what the rounds cost
-  double probed_ = 0;      // what drafting that was not expected to pay has cost
 };
 
 }  // namespace draftproof
