@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ref/acceptance/proposal.h"
-#include "ref/decoding/stopwatch.h"
+#include "ref/base/stopwatch.h"
 
 namespace draftproof {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "ref/base/error.h"
 #include "ref/base/require.h"
-#include "ref/decoding/stopwatch.h"
+#include "ref/base/stopwatch.h"
 #include "ref/models/memory.h"
 
 namespace draftproof {

@@ -7,7 +7,7 @@
 #include "kernels/math64.h"
 #include "ref/base/error.h"
 #include "ref/base/require.h"
-#include "ref/decoding/stopwatch.h"
+#include "ref/base/stopwatch.h"
 #include "ref/models/read_text.h"
 
 namespace draftproof {
@@ -128,6 +128,7 @@ Sequence::Sequence(const Collaborators& with, Request request, const Execution& 
   with.draft.use_target_cache(*cache_);
   trace_.request = std::move(request);
   trace_.execution = execution;
+  if (with.draft.draft_max() > 0) trace_.draft_times.resize(std::max<std::size_t>(1, with.draft.times().size()));
   note_end();
 }
 
@@ -285,6 +286,7 @@ std::optional<ProposeJob> Sequence::wanted() {
 
 std::optional<Segment> Sequence::plan(const ProposeJob* proposed, double seconds) {
   add_seconds(&Statistics::draft_seconds, seconds);
+  if (proposed != nullptr) time_draft(&DraftTimes::draft, seconds);
   try {
     if (proposed != nullptr && proposed->error) std::rethrow_exception(proposed->error);
     depths_.clear();
@@ -402,7 +404,7 @@ void Sequence::emit() {
 
 void Sequence::commit(const ObserveJob& observed, double seconds, SequenceScratch& scratch) {
   add_seconds(&Statistics::draft_seconds, seconds);
-  if (is_round_) trace_.statistics.observe_seconds += seconds;
+  time_draft(is_round_ ? &DraftTimes::accept : &DraftTimes::begin, seconds);
   if (observed.error) {
     fail(observed.error);
     return;
@@ -475,6 +477,14 @@ void Sequence::fail(std::exception_ptr error) noexcept {
   builder_.reset();
   transaction_.reset();
   trace_.output.resize(text_.size() - trace_.request.prompt.size());
+}
+
+/// Adds to the times of a draft alone; those of several they have taken themselves.
+void Sequence::time_draft(double DraftTimes::*spent, double seconds) noexcept {
+  if (trace_.draft_times.empty()) return;
+  const std::span<const DraftTimes> of_stages = with_.draft.times();
+  if (of_stages.empty()) trace_.draft_times.front().*spent += seconds;
+  else std::ranges::copy(of_stages, trace_.draft_times.begin());
 }
 
 void Sequence::add_seconds(double Statistics::*of_rounds, double seconds) noexcept {

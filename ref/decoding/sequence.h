@@ -142,6 +142,7 @@ class Sequence {
   bool digests() const noexcept { return recording_ == Recording::digests; }
   /// Adds to the statistic of the present pass.
   void add_seconds(double Statistics::*of_rounds, double seconds) noexcept;
+  void time_draft(double DraftTimes::*spent, double seconds) noexcept;
 
   Collaborators with_;
   Recording recording_;

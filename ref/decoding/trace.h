@@ -69,7 +69,6 @@ struct Statistics {
   double prompt_seconds = 0;    // target and draft, before the first round
   double target_seconds = 0;    // forward passes of the target
   double draft_seconds = 0;     // propose and observe
-  double observe_seconds = 0;   // of these, observe; a chain's network observes when it is asked, as part of propose
   double validate_seconds = 0;  // distributions and acceptance rule
 
   double decode_seconds() const { return target_seconds + draft_seconds + validate_seconds; }  // without the prompt
@@ -88,6 +87,7 @@ struct Trace {
   Finish finish = Finish::unfinished;
   std::vector<Round> rounds;
   Statistics statistics;
+  std::vector<DraftTimes> draft_times;  // [stage]: within prompt_seconds and draft_seconds; empty without a draft
   /// Positions in the target's cache at the end: prompt + output - 1; fewer when cancelled during prefill.
   int final_length = 0;
   Fingerprint final_cache;  // the target's cache at the end; recorded on request only

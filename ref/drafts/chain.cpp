@@ -4,11 +4,12 @@
 #include <algorithm>
 
 #include "ref/base/require.h"
+#include "ref/base/stopwatch.h"
 
 namespace draftproof {
 
 ChainDraft::ChainDraft(std::vector<std::unique_ptr<Draft>> stages, std::optional<Tuner> tuner)
-    : stages_(std::move(stages)), tuner_(std::move(tuner)) {
+    : stages_(std::move(stages)), tuner_(std::move(tuner)), times_(stages_.size()) {
   for (const auto& stage : stages_) {
     if (stage->reads_text_only()) {
       text_.push_back(static_cast<TextDraft*>(stage.get()));
@@ -44,6 +45,12 @@ bool ChainDraft::room_for(std::span<const float> features) const noexcept {
   return bytes <= waiting_features_max || unread_features_.empty();
 }
 
+double& ChainDraft::observing(const Draft& stage) const {
+  const auto place = std::ranges::find(stages_, &stage, &std::unique_ptr<Draft>::get) - stages_.begin();
+  DraftTimes& times = times_[static_cast<std::size_t>(place)];
+  return in_prompt_ ? times.begin : times.accept;
+}
+
 ObserveJob ChainDraft::unread() const {
   const auto most = static_cast<std::size_t>(std::max(max_chunk, 1 + network_->draft_max()));
   const std::size_t rows = std::min(unread_tokens_.size(), most);
@@ -62,6 +69,8 @@ void ChainDraft::was_read(const ObserveJob& job) const {
 }
 
 void ChainDraft::read() const {
+  if (!has_unread()) return;
+  const Stopwatch watch(observing(*network_));
   while (has_unread()) {
     const ObserveJob job = unread();
     network_->observe(job.committed, job.features);
@@ -87,7 +96,10 @@ void ChainDraft::keep(std::span<const Token> committed, std::span<const float> f
   }
   std::size_t done = 0;
   try {
-    for (; done < text_.size(); ++done) text_[done]->observe(committed, {});
+    for (; done < text_.size(); ++done) {
+      const Stopwatch watch(observing(*text_[done]));
+      text_[done]->observe(committed, {});
+    }
   } catch (...) {
     for (std::size_t i = 0; i < done; ++i) text_[i]->take_back(committed.size());
     throw;
@@ -145,7 +157,10 @@ void ChainDraft::propose(Token anchor, int limit, ProposalBuilder& builder) {
     const int asked = asked_of(i, limit);
     if (asked == 0) continue;
     if (stages_[i].get() == network_) read();
-    stages_[i]->propose(anchor, asked, builder);
+    {
+      const Stopwatch watch(times_[i].draft);
+      stages_[i]->propose(anchor, asked, builder);
+    }
     note(i, asked, builder);
     if (builder.size() > 0) return;
   }
@@ -213,8 +228,14 @@ void ChainDrafter::read(std::span<Job* const> jobs) {
         of.push_back(job);
       }
       if (told.empty()) break;
-      stages_[i]->observe(told);
+      double seconds = 0;
+      {
+        const Stopwatch watch(seconds);
+        stages_[i]->observe(told);
+      }
       for (std::size_t k = 0; k < told.size(); ++k) {
+        const auto& chain = static_cast<const ChainDraft&>(*of[k]->draft);
+        chain.observing(*chain.network_) += seconds;
         if (told[k].error) of[k]->error = told[k].error;
         else static_cast<ChainDraft&>(*of[k]->draft).was_read(told[k]);
       }
@@ -245,10 +266,16 @@ void ChainDrafter::propose(std::span<ProposeJob> jobs) {
       of.push_back(job);
     }
     if (asked.empty()) continue;
-    stages_[i]->propose(asked);
+    double seconds = 0;
+    {
+      const Stopwatch watch(seconds);
+      stages_[i]->propose(asked);
+    }
     for (std::size_t k = 0; k < asked.size(); ++k) {
+      auto& chain = static_cast<ChainDraft&>(*of[k]->draft);
+      chain.times_[i].draft += seconds;
       of[k]->error = asked[k].error;
-      if (!asked[k].error) static_cast<ChainDraft&>(*of[k]->draft).note(i, asked[k].limit, *of[k]->builder);
+      if (!asked[k].error) chain.note(i, asked[k].limit, *of[k]->builder);
     }
   }
 }

@@ -35,6 +35,7 @@ class ChainDraft final : public Draft {
   void skip(std::span<const Token> prefix) override;
   Fingerprint digest() const override;
   std::vector<DraftPositions> positions() const override;
+  std::span<const DraftTimes> times() const override { return times_; }
 
  private:
   friend class ChainDrafter;
@@ -43,6 +44,8 @@ class ChainDraft final : public Draft {
   void begin_proposal();
   void note(std::size_t stage, int asked, ProposalBuilder& builder);
   bool has_unread() const noexcept { return !unread_tokens_.empty(); }
+  /// Where the time goes that a stage takes to observe something.
+  double& observing(const Draft& stage) const;
   /// What the stage with a cache is to observe next: the first of what it has not, as much as one call takes.
   ObserveJob unread() const;
   void was_read(const ObserveJob& job) const;  // once it has
@@ -60,6 +63,7 @@ class ChainDraft final : public Draft {
   // Mutable because it counts as observed wherever the draft is looked at.
   mutable std::vector<Token> unread_tokens_;
   mutable std::vector<float> unread_features_;
+  mutable std::vector<DraftTimes> times_;  // [stage]
 
   // The last proposal, until its round is known.
   struct Proposed {

@@ -34,6 +34,13 @@ struct DraftPositions {
   bool operator==(const DraftPositions&) const = default;
 };
 
+/// Seconds that a draft has taken. What several drafts compute in one pass counts for each of them.
+struct DraftTimes {
+  double begin = 0;   // observing the prompt
+  double draft = 0;   // proposing
+  double accept = 0;  // observing what the rounds committed
+};
+
 class Draft {
  public:
   virtual ~Draft() = default;
@@ -79,6 +86,9 @@ class Draft {
   /// Returns its positions, of drafts that are asked in order those of each (Proposal::stage); nothing when it keeps
   /// nothing of the text.
   virtual std::vector<DraftPositions> positions() const { return {}; }
+
+  /// Of drafts that are asked in order returns the times of each; nothing of a draft alone, which its caller can time.
+  virtual std::span<const DraftTimes> times() const { return {}; }
 };
 
 /// What one of several drafts is asked for in one pass. The result of a job is its own: `error` is what its draft

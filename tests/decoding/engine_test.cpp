@@ -468,5 +468,32 @@ TEST(Engine, EndsTextsAtStopStringsWithTheSameTokensForEveryDraft) {
   EXPECT_GT(inside_a_round, 10);
 }
 
+/// A clock inside another measures no more than that one does.
+TEST(Engine, CountsTheTimesOfADraftWithinThoseOfTheRun) {
+  const Threads one(1);
+  ModelFiles files(models / "tale-target");
+  Engine engine(files, best_kernels());
+  PhiloxSource random(1);
+  const auto times = [&](const std::string& draft) {
+    return engine.decode(tale_request(40), {}, draft, matching, random);
+  };
+  EXPECT_TRUE(times("none").draft_times.empty());
+  for (const std::string& draft : {dflash(), "ngram-simple+" + dflash()}) {
+    const Trace trace = times(draft);
+    ASSERT_EQ(trace.draft_times.size(), draft == dflash() ? 1U : 2U);
+    DraftTimes sum;
+    for (const DraftTimes& stage : trace.draft_times) {
+      sum.begin += stage.begin;
+      sum.draft += stage.draft;
+      sum.accept += stage.accept;
+    }
+    const double rounding = 1e-9;
+    EXPECT_LE(sum.begin, trace.statistics.prompt_seconds + rounding);
+    EXPECT_LE(sum.draft + sum.accept, trace.statistics.draft_seconds + rounding);
+    const DraftTimes& network = trace.draft_times.back();
+    EXPECT_TRUE(network.begin > 0 && network.draft > 0 && network.accept > 0) << draft;
+  }
+}
+
 }  // namespace
 }  // namespace draftproof::engine_test

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <stdexcept>
 
 #include "ref/drafts/ngram_map_k.h"
@@ -11,6 +12,13 @@
 
 namespace draftproof::chain_test {
 namespace {
+
+/// Takes some time, as the clock has it.
+void take_time() {
+  const auto start = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() == start) {
+  }
+}
 
 /// Stands for a network: proposes token 7 as often as it is asked, and fails when told to.
 class Network final : public Draft {
@@ -23,12 +31,14 @@ class Network final : public Draft {
   int draft_max() const override { return draft_max_; }
   std::span<const int> taps() const override { return taps_; }
   void observe(std::span<const Token> committed, std::span<const float>) override {
+    take_time();
     if (fails) throw std::runtime_error("no memory");
     EXPECT_LE(committed.size(), static_cast<std::size_t>(std::max(max_chunk, 1 + draft_max_)));
     ++observed;
     text.insert(text.end(), committed.begin(), committed.end());
   }
   void propose(Token, int limit, ProposalBuilder& builder) override {
+    take_time();
     for (int i = 0; i < limit; ++i) builder.add_token(7);
   }
   void forget() override { text.clear(); }
@@ -153,6 +163,23 @@ TEST(Chain, LetsTheStageWithACacheObserveThePromptAtOnceAndLaterTokensWhenItIsAs
   draft.forget();
   draft.observe(std::vector<Token>{1, 2, 3, 1}, {});
   EXPECT_EQ(network->text.size(), 4U);
+}
+
+/// What a stage does takes time, and what it does not do takes none.
+TEST(Chain, CountsTheTimeOfEveryStage) {
+  Network* network = nullptr;
+  ChainDraft draft = chain(&network);
+  const DraftTimes& last = draft.times()[2];
+  ASSERT_EQ(draft.times().size(), 3U);
+  draft.observe(std::vector<Token>{1, 2, 3, 1}, {});
+  EXPECT_TRUE(last.begin > 0 && last.draft == 0 && last.accept == 0);
+  const double begin = last.begin;
+  ASSERT_EQ(proposed(draft, {1, 2, 3, 1, 2}, 6), (std::vector<Token>{3, 1, 2, 3}));
+  draft.observe(std::vector<Token>{2, 3}, {});
+  EXPECT_TRUE(last.draft == 0 && last.accept == 0) << "another stage has proposed";
+  ASSERT_EQ(proposed(draft, {1, 2, 3, 1, 2, 3, 9}, 6), (std::vector<Token>{7, 7}));
+  EXPECT_TRUE(last.begin == begin && last.draft > 0 && last.accept > 0) << "asked, it observes first, then proposes";
+  for (const DraftTimes& stage : draft.times()) EXPECT_TRUE(stage.begin >= 0 && stage.draft >= 0 && stage.accept >= 0);
 }
 
 TEST(Chain, KeepsFeaturesOfNoMoreThanItSays) {
@@ -324,6 +351,13 @@ TEST(Chain, OfSeveralSequencesDraftsAndObservesEachAsAlone) {
   EXPECT_EQ(builders[0].proposal().tokens, (std::vector<Token>{2, 1, 2}));
   EXPECT_EQ(builders[1].proposal().tokens, (std::vector<Token>{7, 7}));
   EXPECT_EQ(builders[2].proposal().tokens, (std::vector<Token>{4, 4, 4}));
+
+  // What they do in one pass counts for each that takes part.
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const DraftTimes& network = drafts[i]->times()[1];
+    EXPECT_GT(network.begin, 0);
+    EXPECT_EQ(network.draft > 0, i == 1);
+  }
 }
 
 }  // namespace

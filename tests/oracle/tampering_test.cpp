@@ -339,7 +339,7 @@ constexpr Unclaimed unclaimed[] = {
     {"statistics.prompt_seconds", "a clock says nothing about results"},
     {"statistics.target_seconds", "a clock says nothing about results"},
     {"statistics.draft_seconds", "a clock says nothing about results"},
-    {"statistics.observe_seconds", "a clock says nothing about results"},
+    {"draft_times", "a clock says nothing about results"},
     {"statistics.validate_seconds", "a clock says nothing about results"},
 };
 
@@ -347,12 +347,12 @@ constexpr Unclaimed unclaimed[] = {
 std::set<std::string> all_fields() {
   const Trace trace;
   [[maybe_unused]] const auto& [request, execution, kernels, threads, costs, reused, output, finish, rounds, statistics,
-                                final_length, final_cache, final_draft] = trace;
+                                draft_times, final_length, final_cache, final_draft] = trace;
   [[maybe_unused]] const auto& [prompt, sampling, stops, max_new_tokens, sequence, asked_logprobs,
                                 asked_top_logprobs, context_shift] = request;
   [[maybe_unused]] const auto& [draft_max, prefill_chunk, verification] = execution;
   [[maybe_unused]] const auto& [all_rounds, iterations, drafted, accepted, mismatches, all_accepted, batched, serial,
-                                redecoded, prompt_seconds, target_seconds, draft_seconds, observe_seconds,
+                                redecoded, prompt_seconds, target_seconds, draft_seconds,
                                 validate_seconds] = statistics;
   const Round round;
   [[maybe_unused]] const auto& [position, anchor, proposal, verdict, emitted, accepted_draft_tokens, logprobs,
@@ -366,7 +366,7 @@ std::set<std::string> all_fields() {
           "rounds", "statistics.rounds", "statistics.iterations", "statistics.drafted", "statistics.accepted",
           "statistics.mismatches", "statistics.all_accepted", "statistics.batched", "statistics.serial",
           "statistics.redecoded", "statistics.prompt_seconds", "statistics.target_seconds", "statistics.draft_seconds",
-          "statistics.observe_seconds", "statistics.validate_seconds", "final_length", "final_cache", "final_draft",
+          "statistics.validate_seconds", "draft_times", "final_length", "final_cache", "final_draft",
           "position", "anchor", "proposal.tokens", "proposal.drawn_from", "proposal.depths", "proposal.stage",
           "verdict.accepted", "verdict.next", "verdict.last", "emitted", "accepted", "logprobs", "top_logprobs",
           "logits", "targets", "rows", "cache", "draft", "cache_length", "positions_before", "draft_positions"};

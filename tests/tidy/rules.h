@@ -167,8 +167,8 @@ inline const std::vector<Ban>& bans() {
        "results would depend on the thread; pass the state in"},
       {{"steady_clock", "system_clock", "high_resolution_clock", "clock_gettime", "gettimeofday"},
        false,
-       {"ref/decoding/stopwatch.h", "bench/", "tools/", "tests/"},
-       "clocks are for statistics; let ref/decoding/stopwatch.h measure"},
+       {"ref/base/stopwatch.h", "bench/", "tools/", "tests/"},
+       "clocks are for statistics; let ref/base/stopwatch.h measure"},
   };
   return list;
 }
