@@ -232,6 +232,20 @@ TEST(Generate, DecodesPlainlyAndStatesWhyWhenTheDraftCannotBeUsed) {
   EXPECT_EQ(logprobs["statistics"]["drafted"], 0);
 }
 
+TEST(Generate, StatesOfEveryDraftInAChainWhatItProposedAndItsTimes) {
+  const json report = json_of({"generate", target, "--prompt", "Once upon a time", "--max-new-tokens", "12", "--draft",
+                               "ngram-simple+" + dflash});
+  const json& statistics = report["statistics"];
+  ASSERT_EQ(statistics["drafters"].size(), 2U);
+  int drafted = 0;
+  for (const json& one : statistics["drafters"]) {
+    drafted += one["drafted"].get<int>();
+    for (const char* const time : {"begin_seconds", "draft_seconds", "accept_seconds"}) EXPECT_GE(one[time], 0) << time;
+  }
+  EXPECT_EQ(statistics["drafted"], drafted);
+  EXPECT_GT(statistics["drafters"][1]["draft_seconds"], 0);
+}
+
 TEST(Generate, GivesTheSameLogprobsWithAndWithoutSpeculation) {
   const auto logprobs = [](const std::string& draft) {
     return json_of({"generate", target, "--prompt-tokens", "5", "--max-new-tokens", "12", "--logprobs", "--draft",
