@@ -233,7 +233,7 @@ TEST(Generate, DecodesPlainlyAndStatesWhyWhenTheDraftCannotBeUsed) {
 }
 
 TEST(Generate, StatesOfEveryDraftInAChainWhatItProposedAndItsTimes) {
-  const json report = json_of({"generate", target, "--prompt", "Once upon a time", "--max-new-tokens", "12", "--draft",
+  const json report = json_of({"generate", target, "--prompt-tokens", "5,6,7", "--max-new-tokens", "12", "--draft",
                                "ngram-simple+" + dflash});
   const json& statistics = report["statistics"];
   ASSERT_EQ(statistics["drafters"].size(), 2U);
