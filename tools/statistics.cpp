@@ -44,17 +44,15 @@ std::string statistics_text(const Trace& trace, Gate gate, const std::string& dr
       s.drafted, s.accepted, s.acceptance(), s.average_accepted(), s.iterations, s.batched, s.serial, s.mismatches,
       s.all_accepted, s.redecoded > 0 ? fmt::format("; {} rows read again", s.redecoded) : "",
       1e3 * s.target_seconds, 1e3 * s.draft_seconds, 1e3 * s.validate_seconds, 1e3 * s.prompt_seconds);
-  std::vector<StageStatistics> stages = statistics_by_stage(trace);
-  stages.resize(trace.draft_times.size());
+  const std::vector<StageStatistics> stages = statistics_by_stage(trace);
   const std::vector<std::string> names = stage_names(draft, stages.size());
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const StageStatistics& stage = stages[i];
     text += fmt::format("{}: {} drafts, {} of {} draft tokens accepted, {:.2f} tokens per draft", names[i],
                         stage.drafts, stage.accepted, stage.drafted, stage.tokens_per_draft());
     if (stage.drafts > 0) text += fmt::format("; accepted by depth {}", accepted_by_depth_text(stage));
-    const DraftTimes& times = trace.draft_times[i];
-    text += fmt::format("; begin {:.1f} ms, draft {:.1f} ms, accept {:.1f} ms\n", 1e3 * times.begin, 1e3 * times.draft,
-                        1e3 * times.accept);
+    text += fmt::format("; begin {:.1f} ms, draft {:.1f} ms, accept {:.1f} ms\n", 1e3 * stage.times.begin,
+                        1e3 * stage.times.draft, 1e3 * stage.times.accept);
   }
   return text;
 }
@@ -84,12 +82,10 @@ nlohmann::ordered_json statistics_json(const Trace& trace, const std::string& dr
       {"prompt_seconds", s.prompt_seconds},
       {"drafters", nlohmann::ordered_json::array()},
   };
-  std::vector<StageStatistics> stages = statistics_by_stage(trace);
-  stages.resize(trace.draft_times.size());
+  const std::vector<StageStatistics> stages = statistics_by_stage(trace);
   const std::vector<std::string> names = stage_names(draft, stages.size());
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const StageStatistics& stage = stages[i];
-    const DraftTimes& times = trace.draft_times[i];
     json["drafters"].push_back({{"draft", names[i]},
                                 {"drafts", stage.drafts},
                                 {"drafted", stage.drafted},
@@ -97,9 +93,9 @@ nlohmann::ordered_json statistics_json(const Trace& trace, const std::string& dr
                                 {"tokens_per_draft", stage.tokens_per_draft()},
                                 {"drafted_by_depth", stage.drafted_by_depth},
                                 {"accepted_by_depth", stage.accepted_by_depth},
-                                {"begin_seconds", times.begin},
-                                {"draft_seconds", times.draft},
-                                {"accept_seconds", times.accept}});
+                                {"begin_seconds", stage.times.begin},
+                                {"draft_seconds", stage.times.draft},
+                                {"accept_seconds", stage.times.accept}});
   }
   return json;
 }

@@ -51,7 +51,8 @@ Statistics recounted(const Trace& trace) {
 }
 
 std::vector<StageStatistics> statistics_by_stage(const Trace& trace) {
-  std::vector<StageStatistics> stages;
+  std::vector<StageStatistics> stages(trace.draft_times.size());
+  for (std::size_t i = 0; i < stages.size(); ++i) stages[i].times = trace.draft_times[i];
   const auto count_at = [](std::vector<int>& counts, int depth) {
     if (static_cast<int>(counts.size()) <= depth) counts.resize(static_cast<std::size_t>(depth) + 1);
     ++counts[static_cast<std::size_t>(depth)];

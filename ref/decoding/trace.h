@@ -87,7 +87,7 @@ struct Trace {
   Finish finish = Finish::unfinished;
   std::vector<Round> rounds;
   Statistics statistics;
-  std::vector<DraftTimes> draft_times;  // [stage]: within prompt_seconds and draft_seconds; empty without a draft
+  std::vector<DraftTimes> draft_times;  // [stage]; empty without a draft
   /// Positions in the target's cache at the end: prompt + output - 1; fewer when cancelled during prefill.
   int final_length = 0;
   Fingerprint final_cache;  // the target's cache at the end; recorded on request only
@@ -101,19 +101,21 @@ struct Trace {
 /// Recomputes the counts (not the times) from the rounds.
 Statistics recounted(const Trace& trace);
 
-/// What one of several drafts that are asked in order has proposed.
+/// What one of several drafts that are asked in order has proposed, and the time that it took.
 struct StageStatistics {
   int drafts = 0;                      // rounds with at least one of its draft tokens
   int drafted = 0;                     // its draft tokens
   int accepted = 0;                    // of these, the ones that became output
   std::vector<int> drafted_by_depth;   // [depth]: rounds with a draft token at this depth
   std::vector<int> accepted_by_depth;  // [depth]: of these, rounds in which one became output
+  DraftTimes times;
 
   /// Output tokens of a round with its draft tokens: vLLM's mean acceptance length. 1 without any.
   double tokens_per_draft() const { return drafts == 0 ? 1 : 1 + static_cast<double>(accepted) / drafts; }
 };
 
-/// Of every stage up to the last that proposed anything. Their sums are the counts of Statistics.
+/// Of every stage; of a trace that was read from a file, up to the last that proposed anything. The sums of the counts
+/// are those of Statistics.
 std::vector<StageStatistics> statistics_by_stage(const Trace& trace);
 
 }  // namespace draftproof

@@ -237,7 +237,7 @@ void ChainDrafter::read(std::span<Job* const> jobs) {
         const auto& chain = static_cast<const ChainDraft&>(*of[k]->draft);
         chain.observing(*chain.network_) += seconds;
         if (told[k].error) of[k]->error = told[k].error;
-        else static_cast<ChainDraft&>(*of[k]->draft).was_read(told[k]);
+        else chain.was_read(told[k]);
       }
     }
   }

@@ -34,7 +34,8 @@ struct DraftPositions {
   bool operator==(const DraftPositions&) const = default;
 };
 
-/// Seconds that a draft has taken. What several drafts compute in one pass counts for each of them.
+/// Seconds that a draft has taken. What several drafts compute in one pass counts for each of them. A chain observes
+/// late (chain.h): when it is asked, or when its state is looked at, which is no part of a round.
 struct DraftTimes {
   double begin = 0;   // observing the prompt
   double draft = 0;   // proposing

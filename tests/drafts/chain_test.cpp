@@ -20,6 +20,21 @@ void take_time() {
   }
 }
 
+/// Reads the text only, takes time for it, and proposes nothing.
+class Silent final : public TextDraft {
+ public:
+  using TextDraft::TextDraft;
+  void observe(std::span<const Token> committed, std::span<const float> features) override {
+    take_time();
+    TextDraft::observe(committed, features);
+  }
+
+ private:
+  void learn(std::span<const Token>, std::size_t) override {}
+  void continue_text(std::span<const Token>, int, std::vector<Token>&) override { take_time(); }
+  void clear() override {}
+};
+
 /// Stands for a network: proposes token 7 as often as it is asked, and fails when told to.
 class Network final : public Draft {
  public:
@@ -179,7 +194,21 @@ TEST(Chain, CountsTheTimeOfEveryStage) {
   EXPECT_TRUE(last.draft == 0 && last.accept == 0) << "another stage has proposed";
   ASSERT_EQ(proposed(draft, {1, 2, 3, 1, 2, 3, 9}, 6), (std::vector<Token>{7, 7}));
   EXPECT_TRUE(last.begin == begin && last.draft > 0 && last.accept > 0) << "asked, it observes first, then proposes";
-  for (const DraftTimes& stage : draft.times()) EXPECT_TRUE(stage.begin >= 0 && stage.draft >= 0 && stage.accept >= 0);
+}
+
+TEST(Chain, CountsTheTimeOfAStageThatReadsTheTextOnly) {
+  std::vector<std::unique_ptr<Draft>> stages;
+  stages.push_back(std::make_unique<Silent>(3));
+  stages.push_back(std::make_unique<Network>(2));
+  ChainDraft draft(std::move(stages));
+  const DraftTimes& silent = draft.times()[0];
+  draft.observe(std::vector<Token>{1, 2}, {});
+  EXPECT_TRUE(silent.begin > 0 && silent.draft == 0 && silent.accept == 0);
+  const double begin = silent.begin;
+  ASSERT_EQ(proposed(draft, {1, 2, 3}, 2), (std::vector<Token>{7, 7}));
+  EXPECT_TRUE(silent.begin == begin && silent.draft > 0 && silent.accept == 0) << "asked first, it proposed nothing";
+  draft.observe(std::vector<Token>{3}, {});
+  EXPECT_TRUE(silent.begin == begin && silent.accept > 0);
 }
 
 TEST(Chain, KeepsFeaturesOfNoMoreThanItSays) {
