@@ -194,5 +194,26 @@ TEST(Tuner, LeavesARoundToTheStageThatGivesMore) {
   EXPECT_GT(tuner.length(0, most), 0);
 }
 
+/// Neither is expected to pay. The first never does; the second does, once it is tried.
+TEST(Tuner, TriesAStageWhateverTheTriesOfAnotherHaveLost) {
+  DraftCosts costs{.verify = {1}, .draft = {{0}, {0}}, .reading = {0, 0}};
+  for (int n = 1; n <= most; ++n) {
+    costs.verify.push_back(1 + 0.1 * n);
+    for (auto& stage : costs.draft) stage.push_back(0.8 * n);
+  }
+  Tuner tuner(costs);
+  int drafted[2] = {0, 0};
+  for (int round = 0; round < 50; ++round) {
+    const int first = tuner.length(0, most);
+    const int second = first > 0 ? 0 : tuner.length(1, most);
+    if (first > 0) tuner.learn(0, first, first, 0);
+    else tuner.learn(1, second, second, second);
+    drafted[0] += first > 0;
+    drafted[1] += second > 0;
+  }
+  EXPECT_GT(drafted[0], 0);
+  EXPECT_GT(drafted[1], 40);
+}
+
 }  // namespace
 }  // namespace draftproof::tuner_test

@@ -240,7 +240,9 @@ TEST(Generate, StatesOfEveryDraftInAChainWhatItProposedAndItsTimes) {
   int drafted = 0;
   for (const json& one : statistics["drafters"]) {
     drafted += one["drafted"].get<int>();
-    for (const char* const time : {"begin_seconds", "draft_seconds", "accept_seconds"}) EXPECT_TRUE(one.contains(time)) << time;
+    for (const char* const time : {"begin_seconds", "draft_seconds", "accept_seconds"}) {
+      EXPECT_TRUE(one.contains(time)) << time;
+    }
   }
   EXPECT_EQ(statistics["drafted"], drafted);
   EXPECT_GT(statistics["drafters"][1]["draft_seconds"], 0);
