@@ -75,11 +75,32 @@ ordered_json difference_json(const FixtureDifference& difference) {
     json["arrays"].push_back(row);
   }
   if (difference.first_token) json["first_token"] = *difference.first_token;
+  if (!difference.empty()) {
+    json["accepted_draft_tokens"] = difference.drafts.accepted();
+    json["accepted_in_one_only"] = difference.drafts.alone();
+    if (difference.drafts.slower()) json["perf_regression"] = difference.drafts.slower_from();
+  }
   if (difference.variation) {
     json["total_variation"] =
         static_cast<double>(difference.variation->first) / static_cast<double>(2 * Distribution::total);
   }
   return json;
+}
+
+/// Returns how a command ends that found this difference between runs of one numerics class.
+Exit exit_of(const FixtureDifference& difference) {
+  if (difference.empty()) return Exit::pass;
+  return difference.only_draft && difference.drafts.slower() ? Exit::perf_regression : Exit::divergence;
+}
+
+/// Returns 0 for what matters most: a change of the text or its rows, a worse draft, an open question, no change.
+int rank_of(Exit exit) {
+  switch (exit) {
+    case Exit::divergence: return 0;
+    case Exit::perf_regression: return 1;
+    case Exit::undecided: return 2;
+    default: return 3;
+  }
 }
 
 /// Returns the path with links resolved.
@@ -267,7 +288,8 @@ Exit replay_one(const ReplayOptions& options, const Path& file, Progress& progre
   progress.show("");
   const std::string numerics = std::exchange(found.numerics, recorded.numerics);
   const bool as_recorded = numerics == recorded.numerics && instead.empty();
-  const FixtureDifference change = difference(recorded, found);
+  FixtureDifference change = difference(recorded, found);
+  if (how.draft == "none") change.drafts = {};  // no draft was asked for
   const std::string table = kernels_by_name(options.kernels).name;
   json.update(difference_json(change));
   json["kernels"] = table;
@@ -282,7 +304,7 @@ Exit replay_one(const ReplayOptions& options, const Path& file, Progress& progre
   if (numerics != recorded.numerics) {
     results.add(json, fmt::format("{}: differs on {}, whose numerics are {}; it was recorded with {}{}\n{}",
                                   file.string(), table, numerics, recorded.numerics, instead, change.text()));
-    return Exit::undecided;
+    return !change.first_token && change.drafts.slower() ? Exit::perf_regression : Exit::undecided;
   }
   std::string text = fmt::format("{}: differs on {}{}\n{}", file.string(), table, instead, change.text());
   if (as_recorded) {
@@ -290,7 +312,7 @@ Exit replay_one(const ReplayOptions& options, const Path& file, Progress& progre
     write_fixture(received_of(file), found);
   }
   results.add(json, text);
-  return Exit::divergence;
+  return exit_of(change);
 }
 
 Exit replay(const ReplayOptions& options) {
@@ -301,7 +323,7 @@ Exit replay(const ReplayOptions& options) {
   Exit exit = Exit::pass;
   for (const std::string& file : options.files) {
     const Exit one = replay_one(options, file, progress, results);
-    if (exit != Exit::divergence && one != Exit::pass) exit = one;
+    exit = std::min(exit, one, [](Exit a, Exit b) { return rank_of(a) < rank_of(b); });
   }
   results.write();
   return exit;
@@ -322,7 +344,7 @@ Exit diff(const DiffOptions& options) {
   results.add(json, change.empty() ? options.recorded + " and " + options.found + ": equal\n"
                                    : options.recorded + " differs from " + options.found + "\n" + change.text());
   results.write();
-  return change.empty() ? Exit::pass : Exit::divergence;
+  return exit_of(change);
 }
 
 struct ReviewOptions {
@@ -427,7 +449,8 @@ void add_record(Command& app) {
 
 void add_replay(Command& app) {
   auto options = std::make_shared<ReplayOptions>();
-  Command& command = app.subcommand("replay", "decode again what was recorded; exits with 1 when anything differs");
+  Command& command = app.subcommand(
+      "replay", "decode again what was recorded; exits with 1 when it differs, with 4 when only the draft is worse");
   command.option("fixture", options->files, "files written by record").required().count(1, 1 << 16);
   command.option("--target MODEL", options->target, "use this target instead of the recorded one");
   command.option("--draft", options->draft, "use this draft instead of the recorded one");
@@ -439,7 +462,8 @@ void add_replay(Command& app) {
 
 void add_diff(Command& app) {
   auto options = std::make_shared<DiffOptions>();
-  Command& command = app.subcommand("diff", "print how two fixtures differ; exits with 1 when they do");
+  Command& command = app.subcommand(
+      "diff", "print how two fixtures differ; exits with 1 when they do, with 4 when only the draft is worse");
   command.option("recorded", options->recorded, "a fixture").required();
   command.option("found", options->found, "another fixture, or a .received file").required();
   add_result_options(command, options->result.json_file, options->result.quiet);

@@ -171,7 +171,7 @@ Exit diff(const std::string& a, const std::string& b) {
   std::cout << comparison.text() << std::flush;
   if (!std::cout) throw Error("standard output cannot be written to");
   if (!comparison.same()) return Exit::divergence;
-  return comparison.slower ? Exit::perf_regression : Exit::pass;
+  return comparison.drafts.slower() ? Exit::perf_regression : Exit::pass;
 }
 
 void add_trace_check(Command& trace) {

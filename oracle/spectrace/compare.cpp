@@ -10,7 +10,6 @@
 #include <map>
 #include <utility>
 
-#include "oracle/sequential/acceptance_evidence.h"
 #include "oracle/spectrace/reader.h"
 #include "oracle/spectrace/show.h"
 #include "ref/base/error.h"
@@ -145,18 +144,8 @@ class Comparer {
 
   /// Compares whether the i-th token is an accepted draft token in both.
   void compare_drafts(const Uncompared& in_a, const Uncompared& in_b, std::int64_t i) {
-    const bool accepted[] = {i < in_a.accepted, i < in_b.accepted};
-    for (const int side : {0, 1}) {
-      result_.accepted[side] += accepted[side];
-      result_.accepted_alone[side] += accepted[side] && !accepted[1 - side];
-    }
-    if (accepted[0] == accepted[1]) return;
-    if (slower_.at_lowest()) place_ = fmt::format("position {}, {}", in_b.position + i, in_b.where);
-    slower_.observe(Comparison::fair, accepted[1]);
-    if (slower_.e_value() <= result_.e_value) return;
-    result_.e_value = slower_.e_value();
-    result_.slower = slower_.alarm();
-    result_.slower_from = place_;
+    result_.drafts.observe(i < in_a.accepted, i < in_b.accepted,
+                           [&] { return fmt::format("position {}, {}", in_b.position + i, in_b.where); });
   }
 
   /// Closes the sequences that `side` does not have: sequence numbers ascend, so it opens none below `sequence` any
@@ -210,33 +199,21 @@ class Comparer {
   std::array<std::int64_t, 2> passed_{-1, -1};  // the sequence opened last
   Pairs pairs_;
   std::size_t waiting_ = 0;  // rounds, of all pairs
-  AcceptanceEvidence slower_{Comparison::alpha, AcceptanceEvidence::Side::rare};
-  std::string place_;  // of the token behind the lowest wealth
   Comparison result_;
 };
-
-std::string text_of_drafts(const Comparison& c) {
-  if (c.accepted[0] + c.accepted[1] == 0) return "";
-  std::string text = fmt::format("accepted draft tokens among these: {} and {}; {} in the first file only, {} in the "
-                                 "second only\n",
-                                 c.accepted[0], c.accepted[1], c.accepted_alone[0], c.accepted_alone[1]);
-  if (!c.slower) return text;
-  return text + fmt::format("PERF_REGRESSION: the second file's draft is worse, from {}\n  e-value {:.3g}, alarm at "
-                            "{:.0e}\n",
-                            c.slower_from, c.e_value, 1 / Comparison::alpha);
-}
 
 }  // namespace
 
 std::string Comparison::text() const {
+  const std::string of_drafts = drafts.text("the first file", "the second");
   if (same()) {
-    return fmt::format("sequences: {} equal; all {} tokens are the same\n", equal, tokens) + text_of_drafts(*this);
+    return fmt::format("sequences: {} equal; all {} tokens are the same\n", equal, tokens) + of_drafts;
   }
   std::string text = fmt::format("sequences: {} equal, {} part, {} only in one file; {} tokens are the same\n", equal,
                                  parted, alone, tokens);
   for (const std::string& difference : differences) text += difference;
   const long more = parted + alone - static_cast<long>(differences.size());
-  return (more == 0 ? text : text + fmt::format("and {} more\n", more)) + text_of_drafts(*this);
+  return (more == 0 ? text : text + fmt::format("and {} more\n", more)) + of_drafts;
 }
 
 Comparison compare(const std::string& file_a, const std::string& file_b) {

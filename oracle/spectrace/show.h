@@ -2,12 +2,13 @@
 // Prints rounds of a trace for people, and compares the texts of two traces.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "oracle/sequential/paired_acceptance.h"
 
 namespace draftproof::spectrace {
 
@@ -32,17 +33,7 @@ struct Comparison {
   /// The first ten: where the sequences differ and the tokens of each, or which file has the sequence.
   std::vector<std::string> differences;
 
-  /// Accepted draft tokens of both among the equal tokens, and the tokens that are a draft token of one only. A draft
-  /// that has become worse is told by bets on these: that a token is one of the second trace's. No bet wins on average
-  /// while that has a probability of at least `fair`, given everything before. So for a draft of which this holds,
-  /// P(slower) <= alpha.
-  static constexpr double fair = 1.0 / 3;
-  static constexpr double alpha = 1e-9;
-  std::array<long, 2> accepted{};
-  std::array<long, 2> accepted_alone{};
-  double e_value = 1;
-  bool slower = false;
-  std::string slower_from;  // place of the first token that the evidence rests on
+  PairedAcceptance drafts;  // on the equal tokens whose rounds state draft tokens in both
 
   bool same() const noexcept { return parted == 0 && alone == 0; }
   std::string text() const;  // for people: a line of counts, then the differences

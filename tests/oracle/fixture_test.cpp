@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -179,6 +181,98 @@ TEST(Difference, FindsLongerShorterMissingAndReshapedArrays) {
     if (array.name == "rows") std::get<Array<float>>(array.content).shape = {3, 4};
   }
   EXPECT_EQ(difference(small_fixture(), wider).arrays.at(0).message(), "rows was shape [4, 3], is shape [3, 4]");
+}
+
+/// Returns a run of 300 tokens after a prompt of two. Four draft tokens are accepted in every round, and from token
+/// `worse_from` on none is.
+Fixture long_fixture(int worse_from) {
+  Trace trace;
+  trace.request.prompt = {1, 2};
+  trace.execution.draft_max = 4;
+  for (Token token = 0; token < 300; ++token) trace.output.push_back(token % 7);
+  for (int at = 0; at < 300;) {
+    Round round;
+    round.position = 2 + at;
+    round.proposal.tokens.assign(trace.output.begin() + at, trace.output.begin() + std::min(at + 4, 300));
+    round.verdict.accepted = at < worse_from ? round.proposal.size() : 0;
+    const int end = std::min(at + round.verdict.accepted + 1, 300);
+    if (at >= worse_from) round.proposal.tokens.assign(4, 8);
+    for (int i = at; i < end; ++i) {
+      const auto n = static_cast<std::uint64_t>(i);
+      round.emitted.push_back(trace.output[i]);
+      round.logits.push_back({n, 1});
+      round.targets.push_back({n, 2});
+    }
+    at = end;
+    round.cache = {static_cast<std::uint64_t>(end), 3};
+    round.draft = {static_cast<std::uint64_t>(end), 4};
+    trace.rounds.push_back(round);
+  }
+  Fixture fixture;
+  fixture.target = "models/some";
+  fixture.draft = "model:models/other";
+  fixture.request = trace.request;
+  fixture.arrays = arrays_of(trace, {});
+  return fixture;
+}
+
+constexpr int never = 300;
+
+TEST(DraftOfAFixture, ThatBecomesWorseIsToldWithThePositionAtWhichThatBegins) {
+  const FixtureDifference worse = difference(long_fixture(never), long_fixture(150));
+  EXPECT_TRUE(worse.only_draft) << worse.text();
+  EXPECT_TRUE(worse.drafts.slower());
+  EXPECT_EQ(worse.drafts.slower_from(), "position 152, round 30, 0 of 4 draft tokens accepted");
+  EXPECT_EQ(worse.drafts.accepted(), (std::array<long, 2>{240, 120}));
+  EXPECT_EQ(worse.drafts.alone(), (std::array<long, 2>{120, 0}));
+  EXPECT_THAT(worse.text(), HasSubstr("PERF_REGRESSION: the draft is worse in this one, from position 152"));
+}
+
+TEST(DraftOfAFixture, ThatIsAsGoodOrBetterOrALittleWorseIsNoRegression) {
+  const FixtureDifference same = difference(long_fixture(150), long_fixture(150));
+  EXPECT_TRUE(same.empty());
+  EXPECT_FALSE(same.only_draft);
+  for (const auto& [before, after] : {std::pair{150, never}, std::pair{never, never - 40}}) {
+    const FixtureDifference change = difference(long_fixture(before), long_fixture(after));
+    EXPECT_TRUE(change.only_draft);
+    EXPECT_FALSE(change.drafts.slower()) << change.text();
+    EXPECT_THAT(change.text(), testing::Not(HasSubstr("PERF_REGRESSION")));
+  }
+}
+
+TEST(DraftOfAFixture, IsNotAllThatDiffersWhenAnythingTheTextFollowsFromDoes) {
+  const Fixture before = long_fixture(never);
+  for (const char* name : {"logits", "targets", "cache"}) {
+    Fixture worse = long_fixture(150);
+    values_of<std::uint64_t>(worse, name).back() ^= 1;
+    EXPECT_FALSE(difference(before, worse).only_draft) << name;
+  }
+  Fixture after_150 = long_fixture(150);  // rounds of both end here
+  values_of<std::uint64_t>(after_150, "cache")[2 * 29] ^= 1;
+  EXPECT_FALSE(difference(before, after_150).only_draft);
+  Fixture after_151 = long_fixture(150);  // no round of the first ends here: nothing to compare
+  values_of<std::uint64_t>(after_151, "cache")[2 * 30] ^= 1;
+  EXPECT_TRUE(difference(before, after_151).only_draft);
+  for (const char* name : {"tokens", "finish"}) {
+    Fixture worse = long_fixture(150);
+    values_of<std::int32_t>(worse, name).back() ^= 1;
+    EXPECT_FALSE(difference(before, worse).only_draft) << name;
+  }
+  Fixture other_seed = long_fixture(150);
+  other_seed.seed = 1;
+  EXPECT_FALSE(difference(before, other_seed).only_draft);
+  Fixture other_draft = long_fixture(150);
+  other_draft.draft = "ngram-simple";
+  EXPECT_TRUE(difference(before, other_draft).only_draft);
+}
+
+TEST(DraftOfAFixture, IsNotComparedWhereNoneWasAskedFor) {
+  Fixture without = long_fixture(0);
+  without.draft = "none";
+  const FixtureDifference change = difference(long_fixture(never), without);
+  EXPECT_FALSE(change.only_draft);
+  EXPECT_FALSE(change.drafts.slower());
+  EXPECT_EQ(change.drafts.accepted(), (std::array<long, 2>{0, 0}));
 }
 
 }  // namespace

@@ -146,19 +146,19 @@ TEST(DraftPositions, ADraftWorseThanARecordedOneIsAPerfRegressionAndOneAsGoodIsN
   const File same(recorded_with(nullptr));
   const Comparison unchanged = compare(before.path(), same.path());
   ASSERT_TRUE(unchanged.same());
-  EXPECT_FALSE(unchanged.slower);
-  EXPECT_EQ(unchanged.e_value, 1);
-  EXPECT_GT(unchanged.accepted[0], 100);
+  EXPECT_FALSE(unchanged.drafts.slower());
+  EXPECT_EQ(unchanged.drafts.e_value(), 1);
+  EXPECT_GT(unchanged.drafts.accepted()[0], 100);
 
   // A missing map of a reduced vocabulary: hardly a draft token is accepted.
   const File unmapped(recorded_with(zoo::proposes_the_neighbor));
   const Comparison worse = compare(before.path(), unmapped.path());
   ASSERT_TRUE(worse.same()) << "the text is right all the same";
-  EXPECT_TRUE(worse.slower) << worse.text();
-  EXPECT_THAT(worse.slower_from, testing::StartsWith("position "));
+  EXPECT_TRUE(worse.drafts.slower()) << worse.text();
+  EXPECT_THAT(worse.drafts.slower_from(), testing::StartsWith("position "));
   EXPECT_THAT(worse.text(), HasSubstr("PERF_REGRESSION"));
   const Comparison better = compare(unmapped.path(), before.path());
-  EXPECT_FALSE(better.slower) << "a better draft is no regression\n" << better.text();
+  EXPECT_FALSE(better.drafts.slower()) << "a better draft is no regression\n" << better.text();
 }
 
 }  // namespace

@@ -248,6 +248,44 @@ TEST_F(Recorded, WithAnotherDraftOrTargetIsComparedAndLeavesTheReceivedFile) {
   }
 }
 
+TEST_F(Recorded, DraftThatBecomesWorseIsAPerfRegressionAndOneThatBecomesBetterIsNot) {
+  const auto record_with = [&](const std::string& name, const std::string& of) {
+    return run_command({"fixture", "record", target, name, "--draft", of, "--prompt-tokens", "5,6,7", "--reason",
+                        "a test", "--max-new-tokens", "160", "--temperature", "1", "--threads", "1"});
+  };
+  ASSERT_EQ(record_with(file, draft).status, 0);
+  Outcome outcome = replay({"--draft", "ngram-simple"});
+  EXPECT_EQ(outcome.status, 4) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("the text is the same"),
+                                 HasSubstr("PERF_REGRESSION: the draft is worse in this one, from position 3, ")));
+  outcome = replay({"--draft", "ngram-simple", "--json", "-"});
+  const json result = json::parse(outcome.out, nullptr, false).at("fixtures").at(0);
+  EXPECT_EQ(result.value("perf_regression", "").rfind("position 3, ", 0), 0U);
+  const auto& accepted = result.at("accepted_draft_tokens");
+  EXPECT_GT(accepted.at(0).get<int>(), 2 * accepted.at(1).get<int>());
+
+  const std::string worse = (folder.path() / "worse.h5").string();
+  ASSERT_EQ(record_with(worse, "ngram-simple").status, 0);
+  EXPECT_EQ(run_command({"fixture", "diff", file, worse}).status, 4);
+  outcome = run_command({"fixture", "diff", worse, file});
+  EXPECT_EQ(outcome.status, 1) << "it differs";
+  EXPECT_THAT(outcome.out, testing::Not(HasSubstr("PERF_REGRESSION")));
+  outcome = run_command({"fixture", "replay", file, worse, "--draft", "ngram-simple", "--threads", "1"});
+  EXPECT_EQ(outcome.status, 4) << "one of the two";
+}
+
+TEST_F(Recorded, WorseDraftOfTheRecordedSpecIsWrittenForReview) {
+  ASSERT_EQ(run_command({"fixture", "record", target, file, "--draft", draft, "--prompt-tokens", "5,6,7", "--reason",
+                         "a test", "--max-new-tokens", "160", "--temperature", "1", "--threads", "1"}).status, 0);
+  change([](Fixture& fixture) { fixture.draft = "ngram-simple"; });  // as if this had been good once
+  const Outcome outcome = replay();
+  EXPECT_EQ(outcome.status, 4);
+  EXPECT_THAT(outcome.out, HasSubstr(received));
+  const Outcome pending = run_command({"fixture", "review", received});
+  EXPECT_EQ(pending.status, 1) << "what CI fails by";
+  EXPECT_THAT(pending.out, HasSubstr("PERF_REGRESSION"));
+}
+
 TEST_F(Recorded, AcceptsOtherSpellingsOfTheRecordedDraftAndTarget) {
   ASSERT_EQ(record().status, 0);
   change([](Fixture& fixture) {
