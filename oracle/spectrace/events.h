@@ -70,6 +70,7 @@ struct Opening {
   std::optional<std::int64_t> max_new_tokens;
   std::optional<std::int64_t> max_draft_tokens;  // per round
   std::optional<Verification> verification;
+  std::optional<DraftCosts> draft_costs;  // by which a tuner chooses how many draft tokens a draft is asked for
   std::string draft;
   std::string kernels;
   std::string numerics;
@@ -152,6 +153,8 @@ struct Step {
   std::optional<std::vector<std::int64_t>> draft_held;
   std::optional<std::vector<std::int64_t>> draft_unread;
   std::optional<std::int64_t> draft_anchor;
+  std::optional<std::vector<int>> draft_asked;  // of each stage, up to the one that proposed; 0: it was not
+  int draft_cut = 0;                            // draft tokens behind a stop token, which were not verified
 
   std::optional<RngPositions> rng_positions;
   std::vector<TopTwo> top_logits;          // of row 0, 1, ...

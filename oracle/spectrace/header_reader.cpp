@@ -17,7 +17,8 @@ const Names opening_names = {
     "max_new_tokens", "max_draft_tokens", "verification",      "draft",
     "kernels",        "numerics",         "temperature",       "top_k",
     "top_p",          "min_p",            "repeat_penalty",    "presence_penalty",
-    "repeat_last_n",  "sampler_order",    "frequency_penalty", "logprobs_of"};
+    "repeat_last_n",  "sampler_order",    "frequency_penalty", "logprobs_of",
+    "draft_costs"};
 
 DeclaredRule rule_of(const Json& value) {
   const std::string& name = value.string();
@@ -107,6 +108,25 @@ bool after_sampling(const Json& logprobs_of) {
   return name == "p";
 }
 
+DraftCosts draft_costs_of(const Json& value) {
+  refuse_unknown(value, {"verify", "draft", "reading"});
+  constexpr double most = 1e9;
+  const auto costs_in = [](const Json& list) {
+    return list_of(list, [](const Json& cost) { return real_in(cost, 0, most); });
+  };
+  DraftCosts costs;
+  costs.verify = costs_in(value.at("verify"));
+  expect_size(value, "verify", costs.verify, 2, 1 + tuned_draft_tokens_max);
+  costs.draft = list_of(value.at("draft"), costs_in);
+  expect_size(value, "draft", costs.draft, 1, stages_max);
+  for (const std::vector<double>& stage : costs.draft) {
+    expect_size(value, "draft", stage, 2, costs.verify.size());
+  }
+  costs.reading = costs_in(value.at("reading"));
+  expect_size(value, "reading", costs.reading, costs.draft.size(), costs.draft.size());
+  return costs;
+}
+
 Statistics statistics_of(const Json& value) {
   refuse_unknown(value,
                  {"rounds", "iterations", "drafted", "accepted", "mismatches", "all_accepted", "batched", "serial"});
@@ -175,6 +195,7 @@ Opening read_opening(const Header& header, const Json& line) {
   if (const auto most = line.find("max_new_tokens")) opening.max_new_tokens = most->integer(0, position_max);
   if (const auto most = line.find("max_draft_tokens")) opening.max_draft_tokens = most->integer(0, draft_tokens_max);
   if (const auto verification = line.find("verification")) opening.verification = verification_of(*verification);
+  if (const auto costs = line.find("draft_costs")) opening.draft_costs = draft_costs_of(*costs);
   if (const auto draft = line.find("draft")) opening.draft = draft->string();
   if (const auto kernels = line.find("kernels")) opening.kernels = kernels->string();
   if (const auto numerics = line.find("numerics")) opening.numerics = numerics->string();

@@ -18,6 +18,8 @@ namespace draftproof::spectrace {
 inline constexpr std::int64_t position_max = std::numeric_limits<std::int32_t>::max();
 inline constexpr std::int64_t exact_max = std::int64_t{1} << 53;  // every JSON reader keeps smaller integers exactly
 inline constexpr std::int64_t draft_tokens_max = 1 << 16;
+inline constexpr std::size_t tuned_draft_tokens_max = 1 << 10;
+inline constexpr std::size_t stages_max = 64;  // drafts that are asked in order
 
 using Names = std::set<std::string, std::less<>>;
 

@@ -117,6 +117,10 @@ void Replayer::open(const Opening& opening) {
                             "' is declared lossy: it does not promise the target's distribution");
   }
   if (target_.vocabulary > 0) hold_to_target(sequence);
+  if (opening.draft_costs) {
+    if (opening.max_new_tokens && opening.max_draft_tokens) sequence.tuner.emplace(*opening.draft_costs);
+    else unread("draft_costs", "what a round may draft needs the fields max_new_tokens and max_draft_tokens");
+  }
   sequences_.emplace(opening.sequence, std::move(sequence));
 }
 
@@ -135,6 +139,7 @@ void Replayer::check_round(const Step& step) {
       [&] { return "the text ended with stop token " + number(sequence.text.back()); },
       [] { return std::string("another round"); });
   expect_held(sequence, step);
+  expect_asked(sequence, step);
   drawn_ = {};
   std::fill(std::begin(drawn_unknown_), std::end(drawn_unknown_), false);
   found_before_ = report_.findings.size();
@@ -162,30 +167,13 @@ void Replayer::check_round(const Step& step) {
   }
 }
 
-void Replayer::expect_held(Sequence& sequence, const Step& step) {
-  const std::int64_t text = position_ - 1;
-  const std::int64_t shifted = text - sequence.dropped;
-  if (step.target_held) expect_equal("target_held", "positions before the anchor are", shifted, *step.target_held);
-  // A draft with a cache shifts its context with the target's; one that reads the text only keeps all of it.
-  const auto fits = [&](std::int64_t positions) { return positions == text || positions == shifted; };
-  for (std::size_t stage = 0; step.draft_held && stage < step.draft_held->size(); ++stage) {
-    const std::int64_t unread = step.draft_unread ? (*step.draft_unread)[stage] : 0;
-    const std::int64_t held = (*step.draft_held)[stage];
-    expect_of_draft(
-        fits(held + unread), "draft_held", sequence.draft_astray,
-        [&] { return "the draft holds the " + number(shifted) + " positions that the target holds"; },
-        [&] { return number(held) + (unread > 0 ? " and " + number(unread) + " unread" : ""); });
-  }
-  if (!step.draft_anchor) return;
-  expect_of_draft(
-      fits(*step.draft_anchor), "draft_anchor", sequence.anchor_astray,
-      [&] { return "the draft places the anchor at position " + number(shifted); },
-      [&] { return number(*step.draft_anchor); });
-}
-
 void Replayer::shift_context(const Shift& shift) {
   Sequence& sequence = sequences_.at(shift.sequence);
   sequence.dropped += shift.discard;
+  if (sequence.tuner) {
+    unread("draft_costs", "with context shifts a draft is asked for what fits the cache, whose size is not stated");
+    sequence.tuner.reset();
+  }
   ++report_.examined.shifts;
   if (!sequence.plain) return;
   const std::string why = sequence.plain->shift(static_cast<int>(shift.tokens_read), static_cast<int>(shift.keep),

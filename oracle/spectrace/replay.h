@@ -25,8 +25,8 @@ namespace draftproof::spectrace {
 
 /// A contradiction. `check` names what was checked: position, conservation, draft_draw, acceptance, residual, bonus,
 /// own_draw, best, coin, keys, p_row, q_row, distribution, band, declared, log_probability, token, number, width, kind,
-/// draft_length, target_held, termination, budget, count, statistics; about the speed only draft_held, draft_anchor.
-/// trace_report.cpp explains each.
+/// draft_length, target_held, termination, budget, count, statistics; about the speed only draft_held, draft_anchor,
+/// draft_asked. trace_report.cpp explains each.
 struct Finding {
   const char* check;
   long line = 0;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The replay of one trace: what it keeps of open sequences, and what it does with each line. A contradiction becomes a
-// finding. What the trace merely states is bet on. A field that could not be checked is named. The members are in six
-// files: replay.cpp has sequences, rounds and ends; replayer_draft_tokens.cpp a round with draft tokens;
-// replayer_acceptance.cpp the decisions at each row; replayer_draws.cpp single draws; replayer_rows.cpp the target's
-// rows and the tokens that must come from them; replayer_logprobs.cpp log-probabilities.
+// finding. What the trace merely states is bet on. A field that could not be checked is named. The members are in
+// seven files: replay.cpp has sequences, rounds and ends; replayer_draft.cpp what the draft held and was asked for;
+// replayer_draft_tokens.cpp a round with draft tokens; replayer_acceptance.cpp the decisions at each row;
+// replayer_draws.cpp single draws; replayer_rows.cpp the target's rows and the tokens that must come from them;
+// replayer_logprobs.cpp log-probabilities.
 #pragma once
 
 #include <algorithm>
@@ -20,6 +21,7 @@
 #include "oracle/spectrace/replay.h"
 #include "oracle/spectrace/used_numbers.h"
 #include "ref/acceptance/random_source.h"
+#include "ref/drafts/tuner.h"
 
 namespace draftproof::spectrace {
 
@@ -41,6 +43,8 @@ struct Sequence {
   std::int64_t dropped = 0;            // positions, by context shifts
   bool draft_astray = false;           // its draft has held something else than the target; found once
   bool anchor_astray = false;          // its draft has placed an anchor elsewhere; found once
+  std::optional<Tuner> tuner;          // learns from the rounds so far
+  bool asked_otherwise = false;        // its draft was asked for another number of draft tokens; found once
   std::optional<Finding> cut;          // the last round lacks accepted tokens, which only some ends explain
 
   std::int64_t emitted() const { return static_cast<std::int64_t>(text.size() - opening.prompt.size()); }
@@ -117,8 +121,6 @@ class Replayer {
 
   void open(const Opening& opening);
   void check_round(const Step& step);
-  /// Checks that target and draft hold the text before the anchor, and where the draft places the anchor.
-  void expect_held(Sequence& sequence, const Step& step);
   /// Lets rows of the target be those of a shifted context; without a target that can do so, they are not known.
   void shift_context(const Shift& shift);
 
@@ -170,6 +172,16 @@ class Replayer {
   void expect_stated(const char* check, Token token, double of_row, double stated);
 
   static std::optional<std::uint64_t> integer(const std::optional<StatedNumber>& coin);
+
+  // What costs speed only: replayer_draft.cpp.
+
+  /// Checks that target and draft hold the text before the anchor, and where the draft places the anchor.
+  void expect_held(Sequence& sequence, const Step& step);
+  /// Checks that a draft proposes no more than it was asked for and, where a tuner chooses that, that it is what the
+  /// tuner chooses, which learns from the rounds of the sequence.
+  void expect_asked(Sequence& sequence, const Step& step);
+  void expect_chosen(Sequence& sequence, const std::vector<int>& asked, std::int64_t drafted, const Step& step);
+  bool expect_asked_as(Sequence& sequence, bool right, const auto& expected, const auto& observed);
 
   // A round with draft tokens: replayer_draft_tokens.cpp.
 

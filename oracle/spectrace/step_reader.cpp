@@ -14,7 +14,7 @@ const Names step_names = {"type",          "sequence",   "round",       "positio
                           "p_before",      "next",       "next_u",      "draft_u",        "q_before",  "rng_positions",
                           "top_logits",    "logprobs",   "p_digests",   "logits_digests", "q_digests", "p_rows",
                           "q_rows",        "top_logprobs", "target_held", "draft_held",    "draft_unread",
-                          "draft_anchor"};
+                          "draft_anchor",  "draft_asked", "draft_cut"};
 /// Fields of a round that states no draft tokens.
 const Names token_names = {"type",     "sequence",     "round",       "position",   "emitted",     "p_rows",
                            "logprobs", "top_logprobs", "target_held", "draft_held", "draft_unread"};
@@ -49,7 +49,7 @@ Step StepReader::read(const Json& line) {
   return std::move(step_);
 }
 
-/// Reads what the caches of target and draft hold.
+/// Reads what the caches of target and draft hold, and what the draft was asked for.
 void StepReader::read_positions(const Json& line) {
   const auto position = [](const Json& value) { return value.integer(0, position_max); };
   if (const auto held = line.find("target_held")) step_.target_held = position(*held);
@@ -60,6 +60,15 @@ void StepReader::read_positions(const Json& line) {
     expect_size(line, "draft_unread", *step_.draft_unread, step_.draft_held->size(), step_.draft_held->size());
   }
   if (const auto anchor = line.find("draft_anchor")) step_.draft_anchor = position(*anchor);
+  const auto draft_tokens = [](const Json& value) { return static_cast<int>(value.integer(0, draft_tokens_max)); };
+  if (const auto asked = line.find("draft_asked")) {
+    step_.draft_asked = list_of(*asked, draft_tokens);
+    expect_size(line, "draft_asked", *step_.draft_asked, 1, stages_max);
+  }
+  if (const auto cut = line.find("draft_cut")) {
+    if (!step_.draft_asked) cut->fail("states draft tokens that were not verified, but field draft_asked is missing");
+    step_.draft_cut = draft_tokens(*cut);
+  }
 }
 
 void StepReader::fault(const char* check, const std::string& field, std::size_t place, const std::string& observed) {

@@ -92,6 +92,30 @@ std::string positions_text(const RngPositions& drawn) {
   return text;
 }
 
+std::string reals(const std::vector<double>& values) {
+  std::string text;
+  for (const double value : values) text += (text.empty() ? "" : ",") + real(value);
+  return '[' + text + ']';
+}
+
+/// Returns the costs by which a tuner chooses; empty without one. With a context shift the room in the cache limits the
+/// draft tokens, too, and the trace does not state it.
+std::string costs_text(const Trace& trace) {
+  const DraftCosts& costs = trace.costs;
+  if (costs.verify.empty() || trace.request.context_shift) return "";
+  std::string stages;
+  for (const std::vector<double>& stage : costs.draft) stages += (stages.empty() ? "" : ",") + reals(stage);
+  return fmt::format(",\"draft_costs\":{{\"verify\":{},\"draft\":[{}],\"reading\":{}}}", reals(costs.verify), stages,
+                     reals(costs.reading));
+}
+
+/// Returns the fields about what each of several drafts, or one with a tuner, was asked for.
+std::string asked_text(const Proposal& proposal) {
+  if (proposal.asked.empty()) return "";
+  const std::string asked = list("draft_asked", proposal.asked);
+  return proposal.cut == 0 ? asked : asked + fmt::format(",\"draft_cut\":{}", proposal.cut);
+}
+
 /// Returns the fields about what target and draft held when the draft had proposed.
 std::string held_text(const Round& round) {
   std::string text = fmt::format(",\"target_held\":{}", round.positions_before);
@@ -103,7 +127,7 @@ std::string held_text(const Round& round) {
   }
   text += list("draft_held", held);
   if (std::ranges::any_of(unread, [](std::int64_t rows) { return rows > 0; })) text += list("draft_unread", unread);
-  const auto stage = static_cast<std::size_t>(round.proposal.stage);
+  const auto stage = static_cast<std::size_t>(round.proposal.stage());
   if (round.proposal.size() == 0 || stage >= round.draft_positions.size()) return text;
   return text + fmt::format(",\"draft_anchor\":{}", round.draft_positions[stage].anchor);
 }
@@ -179,12 +203,12 @@ void Writer::open(const Trace& trace) {
       "{{\"type\":\"sequence\",\"sequence\":{},\"rng_key\":{},\"draft\":{},\"kernels\":{},\"numerics\":{},"
       "\"max_draft_tokens\":{},\"verification\":\"{}\",\"max_new_tokens\":{},\"temperature\":{},\"top_k\":{},"
       "\"top_p\":{},\"min_p\":{},\"repeat_penalty\":{},\"presence_penalty\":{},\"frequency_penalty\":{},"
-      "\"repeat_last_n\":{}{}{}{}}}",
+      "\"repeat_last_n\":{}{}{}{}{}}}",
       sequence_, request.sequence, in_json(setup_.draft), in_json(setup_.kernels), in_json(setup_.numerics),
       trace.execution.draft_max, name_of(trace.execution.verification), request.max_new_tokens, real(s.temperature),
       s.top_k, real(s.top_p), real(s.min_p), real(s.repeat_penalty), real(s.presence_penalty),
       real(s.frequency_penalty),
-      s.repeat_last_n, list("stop_tokens", request.stops),
+      s.repeat_last_n, costs_text(trace), list("stop_tokens", request.stops),
       setup_.stop_strings.empty() ? "" : list("stop_strings", setup_.stop_strings), list("prompt", request.prompt)));
 }
 
@@ -217,12 +241,12 @@ void Writer::add_round(const Trace& trace) {
   for (const Distribution& row : round.proposal.drawn_from) q_digests.push_back(row.fingerprint());
   add_line(fmt::format(
       "{{\"type\":\"round\",\"sequence\":{},\"round\":{},\"position\":{},\"width\":{},\"accepted\":{},"
-      "\"next_from\":\"{}\"{}{}{}{},\"next\":{{{}}},\"rng_positions\":{{{}}}{}{}{}{}}}",
+      "\"next_from\":\"{}\"{}{}{}{}{},\"next\":{{{}}},\"rng_positions\":{{{}}}{}{}{}{}}}",
       sequence_, rounds_++, round.position, batched ? draft_tokens.size() + 1 : accepted + 1, accepted,
-      name_of(next_from), list("draft_tokens", draft_tokens), list("emitted", round.emitted), held_text(round), drafts,
-      next,
-      positions_text(coins.drawn()), list("logits_digests", round.logits), list("p_digests", round.targets),
-      list("q_digests", q_digests), rows_text(round)));
+      name_of(next_from), list("draft_tokens", draft_tokens), list("emitted", round.emitted), held_text(round),
+      asked_text(round.proposal), drafts, next, positions_text(coins.drawn()),
+      list("logits_digests", round.logits), list("p_digests", round.targets), list("q_digests", q_digests),
+      rows_text(round)));
 }
 
 /// Returns the fields about draft tokens: their weights in q and p and the numbers they were drawn and accepted with.

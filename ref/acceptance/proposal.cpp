@@ -49,7 +49,8 @@ void Proposal::keep(const std::vector<int>& draft_tokens) {
     kept.drawn_from.push_back(std::move(drawn_from[place]));
   }
   if (chain) kept.depths.clear();
-  kept.stage = stage;
+  kept.asked = std::move(asked);
+  kept.cut = cut + size() - kept.size();
   *this = std::move(kept);
 }
 

@@ -21,10 +21,15 @@ struct Proposal {
   std::vector<Token> tokens;
   std::vector<Distribution> drawn_from;  // one per token
   std::vector<int> depths = {};          // ancestors of each draft token; empty for a chain, where it is 0, 1, 2, ...
-  int stage = 0;                         // of several drafts that are asked in order, the one that proposed it
+  /// Draft tokens that each of several drafts was asked for, in order, up to the one that proposed; 0: it was not.
+  /// Empty for a draft alone without a tuner.
+  std::vector<int> asked = {};
+  int cut = 0;  // draft tokens that cut_below has removed
 
   int size() const noexcept { return static_cast<int>(tokens.size()); }
   bool is_chain() const noexcept { return depths.empty(); }
+  /// Returns the draft that proposed it, of several that are asked in order.
+  int stage() const noexcept { return asked.empty() ? 0 : static_cast<int>(asked.size()) - 1; }
 
   // A node is the index of a draft token, or -1 for the anchor.
   int depth(int node) const { return node < 0 || is_chain() ? node : depths[node]; }
@@ -68,8 +73,8 @@ class ProposalBuilder {
 
   /// Shortens the branch to its first `depth` draft tokens; the next draft token starts another branch there.
   void rewind_to(int depth);
-  /// Records which of several drafts has proposed.
-  void by_stage(int stage) noexcept { proposal_.stage = stage; }
+  /// Records how many draft tokens the next of several drafts is asked for; 0: it is not.
+  void ask(int draft_tokens) { proposal_.asked.push_back(draft_tokens); }
   /// Returns the draft tokens of the current branch.
   std::span<const Token> branch() const noexcept { return branch_; }
   /// Whether this token is a draft token after `branch`, a prefix of the current branch.

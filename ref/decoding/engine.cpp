@@ -259,7 +259,6 @@ Trace Engine::decode(Request request, const Execution& execution, const std::str
   opened.sequence->watch(watch, cancelled);
   with_workers([&] { decode_alone(*opened.sequence, {}, prefixes); });
   Trace trace = std::move(*opened.sequence).trace();
-  if (speculative && is_tuned(execution, trace.request)) trace.costs = costs(load(draft), execution, trace.request);
   sign(trace);
   return trace;
 }

@@ -128,6 +128,7 @@ Sequence::Sequence(const Collaborators& with, Request request, const Execution& 
   with.draft.use_target_cache(*cache_);
   trace_.request = std::move(request);
   trace_.execution = execution;
+  if (const DraftCosts* const costs = with.draft.costs()) trace_.costs = *costs;
   if (with.draft.draft_max() > 0) trace_.draft_times.resize(std::max<std::size_t>(1, with.draft.times().size()));
   note_end();
 }

@@ -60,7 +60,7 @@ std::vector<StageStatistics> statistics_by_stage(const Trace& trace) {
   for (const Round& round : trace.rounds) {
     const Proposal& proposal = round.proposal;
     if (proposal.size() == 0) continue;
-    const auto index = static_cast<std::size_t>(proposal.stage);
+    const auto index = static_cast<std::size_t>(proposal.stage());
     if (stages.size() <= index) stages.resize(index + 1);
     StageStatistics& stage = stages[index];
     ++stage.drafts;

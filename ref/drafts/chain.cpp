@@ -110,9 +110,8 @@ void ChainDraft::keep(std::span<const Token> committed, std::span<const float> f
   }
   if (!proposed_) return;
   if (tuner_) {
-    for (const auto& [stage, asked] : proposed_->silent) tuner_->nothing_proposed(stage, asked);
     const int accepted = std::min(static_cast<int>(committed.size()) - 1, proposed_->drafted);
-    tuner_->learn(proposed_->stage, proposed_->asked, proposed_->drafted, accepted);
+    tuner_->learn(proposed_->asked, proposed_->drafted, accepted);
   }
   proposed_.reset();
 }
@@ -134,15 +133,8 @@ int ChainDraft::asked_of(std::size_t stage, int limit) const {
   return tuner_ && most > 0 ? tuner_->length(static_cast<int>(stage), most) : most;
 }
 
-/// Notes what a stage has proposed.
-void ChainDraft::note(std::size_t stage, int asked, ProposalBuilder& builder) {
-  if (builder.size() == 0) {
-    proposed_->silent.push_back({static_cast<int>(stage), asked});
-    return;
-  }
-  builder.by_stage(static_cast<int>(stage));
-  proposed_->stage = static_cast<int>(stage);
-  proposed_->asked = asked;
+void ChainDraft::note(const ProposalBuilder& builder) {
+  proposed_->asked = builder.proposal().asked;
   proposed_->drafted = builder.size();
 }
 
@@ -153,17 +145,15 @@ void ChainDraft::begin_proposal() {
 
 void ChainDraft::propose(Token anchor, int limit, ProposalBuilder& builder) {
   begin_proposal();
-  for (std::size_t i = 0; i < stages_.size(); ++i) {
+  for (std::size_t i = 0; i < stages_.size() && builder.size() == 0; ++i) {
     const int asked = asked_of(i, limit);
+    builder.ask(asked);
     if (asked == 0) continue;
     if (stages_[i].get() == network_) read();
-    {
-      const Stopwatch watch(times_[i].draft);
-      stages_[i]->propose(anchor, asked, builder);
-    }
-    note(i, asked, builder);
-    if (builder.size() > 0) return;
+    const Stopwatch watch(times_[i].draft);
+    stages_[i]->propose(anchor, asked, builder);
   }
+  note(builder);
 }
 
 void ChainDraft::forget() {
@@ -252,7 +242,9 @@ void ChainDrafter::propose(std::span<ProposeJob> jobs) {
     std::vector<ProposeJob*> to_read;
     for (ProposeJob& job : jobs) {
       auto& chain = static_cast<ChainDraft&>(*job.draft);
-      if (job.error || job.builder->size() > 0 || chain.asked_of(i, job.limit) == 0) continue;
+      if (job.error || job.builder->size() > 0) continue;
+      job.builder->ask(chain.asked_of(i, job.limit));
+      if (job.builder->proposal().asked.back() == 0) continue;
       wanting.push_back(&job);
       if (chain.stages_[i].get() == chain.network_) to_read.push_back(&job);
     }
@@ -262,7 +254,8 @@ void ChainDrafter::propose(std::span<ProposeJob> jobs) {
     for (ProposeJob* const job : wanting) {
       if (job->error) continue;
       auto& chain = static_cast<ChainDraft&>(*job->draft);
-      asked.push_back({chain.stages_[i].get(), job->anchor, chain.asked_of(i, job->limit), job->builder});
+      const int draft_tokens = job->builder->proposal().asked.back();
+      asked.push_back({chain.stages_[i].get(), job->anchor, draft_tokens, job->builder});
       of.push_back(job);
     }
     if (asked.empty()) continue;
@@ -275,8 +268,10 @@ void ChainDrafter::propose(std::span<ProposeJob> jobs) {
       auto& chain = static_cast<ChainDraft&>(*of[k]->draft);
       chain.times_[i].draft += seconds;
       of[k]->error = asked[k].error;
-      if (!asked[k].error) chain.note(i, asked[k].limit, *of[k]->builder);
     }
+  }
+  for (const ProposeJob& job : jobs) {
+    if (!job.error) static_cast<ChainDraft&>(*job.draft).note(*job.builder);
   }
 }
 

@@ -36,13 +36,14 @@ class ChainDraft final : public Draft {
   Fingerprint digest() const override;
   std::vector<DraftPositions> positions() const override;
   std::span<const DraftTimes> times() const override { return times_; }
+  const DraftCosts* costs() const override { return tuner_ ? &tuner_->costs() : nullptr; }
 
  private:
   friend class ChainDrafter;
   /// The draft tokens that a stage is asked for; 0: it is not asked.
   int asked_of(std::size_t stage, int limit) const;
   void begin_proposal();
-  void note(std::size_t stage, int asked, ProposalBuilder& builder);
+  void note(const ProposalBuilder& builder);  // once all stages have been asked that are
   bool has_unread() const noexcept { return !unread_tokens_.empty(); }
   /// Where the time goes that a stage takes to observe something.
   double& observing(const Draft& stage) const;
@@ -67,14 +68,8 @@ class ChainDraft final : public Draft {
 
   // The last proposal, until its round is known.
   struct Proposed {
-    int stage = 0;
-    int asked = 0;
+    std::vector<int> asked;  // Proposal::asked
     int drafted = 0;
-    struct Silent {
-      int stage = 0;
-      int asked = 0;
-    };
-    std::vector<Silent> silent;  // stages that were asked before and proposed nothing
   };
   std::optional<Proposed> proposed_;
 };

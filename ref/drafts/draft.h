@@ -42,6 +42,8 @@ struct DraftTimes {
   double accept = 0;  // observing what the rounds committed
 };
 
+struct DraftCosts;  // tuner.h
+
 class Draft {
  public:
   virtual ~Draft() = default;
@@ -84,12 +86,15 @@ class Draft {
   /// Returns a digest of everything observed: equal after equal texts, whatever was proposed in between.
   virtual Fingerprint digest() const { return {}; }
 
-  /// Returns its positions, of drafts that are asked in order those of each (Proposal::stage); nothing when it keeps
+  /// Returns its positions, of drafts that are asked in order those of each (Proposal::asked); nothing when it keeps
   /// nothing of the text.
   virtual std::vector<DraftPositions> positions() const { return {}; }
 
   /// Of drafts that are asked in order returns the times of each; nothing of a draft alone, which its caller can time.
   virtual std::span<const DraftTimes> times() const { return {}; }
+
+  /// Returns the costs by which a tuner chooses the lengths of its proposals; nullptr without one.
+  virtual const DraftCosts* costs() const { return nullptr; }
 };
 
 /// What one of several drafts is asked for in one pass. The result of a job is its own: `error` is what its draft

@@ -61,7 +61,7 @@ Tuner::Choice Tuner::best(int stage, int limit, bool as_at_first) const {
 int Tuner::length(int stage, int limit) const {
   limit = std::min(limit, static_cast<int>(stages_[static_cast<std::size_t>(stage)].depths.size()));
   // No longer than can be lost.
-  const double allowed = patience * plain() + loss * plain_time_ + gained_ - silent_ - reading(stage);
+  const double allowed = patience * plain() + loss * plain_time_ + gained_ - reading(stage);
   while (limit > 0 && cost(stage, limit, limit) - plain() > allowed) --limit;
   if (limit == 0) return 0;
   const Choice mine = best(stage, limit, false);
@@ -78,37 +78,48 @@ int Tuner::length(int stage, int limit) const {
   return probed <= 0 || probed + lost <= probing * plain_time_ ? probe : 0;
 }
 
-void Tuner::nothing_proposed(int stage, int asked) {
+/// A stage was asked and proposed nothing. Returns what that has cost.
+double Tuner::nothing_proposed(int stage, int asked) {
   Stage& one = stages_[static_cast<std::size_t>(stage)];
   one.asked = kept * one.asked + 1;
   one.proposed *= kept;
-  silent_ += reading(stage) + costs_.draft[static_cast<std::size_t>(stage)][static_cast<std::size_t>(asked)];
+  const double paid = reading(stage) + costs_.draft[static_cast<std::size_t>(stage)][static_cast<std::size_t>(asked)];
   one.unread = 0;
+  return paid;
 }
 
-void Tuner::learn(int stage, int asked, int drafted, int accepted) {
-  REQUIRE(accepted <= drafted, "accepted draft tokens were proposed");
-  const double output = (accepted + 1) * plain();
-  double paid = without_draft_;
-  if (drafted > 0) {
-    Stage& one = stages_[static_cast<std::size_t>(stage)];
-    paid = reading(stage) + cost(stage, asked, drafted);
-    one.unread = 0;
-    if (best(stage, asked, false).drafted == 0) one.probed += paid - output;
-    one.asked = kept * one.asked + 1;
-    one.proposed = kept * one.proposed + 1;
-    for (int depth = 0; depth < static_cast<int>(one.depths.size()); ++depth) {
-      Depth& known = one.depths[static_cast<std::size_t>(depth)];
-      const bool tried = depth < drafted && depth <= accepted;
-      const double remembered = tried ? kept : kept_untried;
-      known.tried = remembered * known.tried + (tried ? 1 : 0);
-      known.accepted = remembered * known.accepted + (depth < accepted ? 1 : 0);
-    }
+/// A stage was asked and proposed something. Returns what that and the verification have cost.
+double Tuner::proposed(int stage, int asked, int drafted, int accepted) {
+  Stage& one = stages_[static_cast<std::size_t>(stage)];
+  const double paid = reading(stage) + cost(stage, asked, drafted);
+  one.unread = 0;
+  if (best(stage, asked, false).drafted == 0) one.probed += paid - (accepted + 1) * plain();
+  one.asked = kept * one.asked + 1;
+  one.proposed = kept * one.proposed + 1;
+  for (int depth = 0; depth < static_cast<int>(one.depths.size()); ++depth) {
+    Depth& known = one.depths[static_cast<std::size_t>(depth)];
+    const bool tried = depth < drafted && depth <= accepted;
+    const double remembered = tried ? kept : kept_untried;
+    known.tried = remembered * known.tried + (tried ? 1 : 0);
+    known.accepted = remembered * known.accepted + (depth < accepted ? 1 : 0);
   }
+  return paid;
+}
+
+void Tuner::learn(const std::vector<int>& asked, int drafted, int accepted) {
+  REQUIRE(accepted <= drafted, "accepted draft tokens were proposed");
+  REQUIRE(asked.size() <= stages_.size() && (drafted == 0 || drafted <= asked.back()), "the stages were asked");
+  double paid = drafted > 0 ? 0 : without_draft_;
+  for (int stage = 0; stage < static_cast<int>(asked.size()); ++stage) {
+    const int of_stage = asked[static_cast<std::size_t>(stage)];
+    if (of_stage == 0) continue;
+    const bool last = stage + 1 == static_cast<int>(asked.size());
+    paid += last && drafted > 0 ? proposed(stage, of_stage, drafted, accepted) : nothing_proposed(stage, of_stage);
+  }
+  const double output = (accepted + 1) * plain();
   for (Stage& one : stages_) one.unread += accepted + 1;
   plain_time_ += output;
-  gained_ += output - paid - silent_;
-  silent_ = 0;
+  gained_ += output - paid;
 }
 
 }  // namespace draftproof

@@ -43,11 +43,9 @@ class Tuner {
   /// Returns how many draft tokens, at most `limit` >= 1, this stage is to propose. 0: none, the next stage is asked.
   int length(int stage, int limit) const;
 
-  /// Learns of a stage that was asked for `asked` draft tokens and proposed none.
-  void nothing_proposed(int stage, int asked);
-  /// Learns of a round. The stage was asked for `asked` draft tokens and proposed `drafted`, of which `accepted` became
-  /// output. Without a proposal all are 0.
-  void learn(int stage, int asked, int drafted, int accepted);
+  /// Learns of a round: how many draft tokens each stage was asked for (0: it was not), up to the one that proposed
+  /// `drafted`, of which `accepted` became output. Without a proposal these are 0, and the stages are all there are.
+  void learn(const std::vector<int>& asked, int drafted, int accepted);
 
   const DraftCosts& costs() const noexcept { return costs_; }
 
@@ -67,13 +65,14 @@ class Tuner {
     int drafted = 0;
     double rate = 0;  // expected tokens per unit of cost
   };
+  double nothing_proposed(int stage, int asked);
+  double proposed(int stage, int asked, int drafted, int accepted);
   double cost(int stage, int asked, int drafted) const;
   double reading(int stage) const;  // what it has to observe first
   Choice best(int stage, int limit, bool as_at_first) const;
   double plain() const noexcept { return costs_.verify[0]; }
 
   DraftCosts costs_;
-  double silent_ = 0;         // what stages that proposed nothing have cost in this round
   double without_draft_ = 0;  // a round without a proposal: plain decoding, and what a draft needs of its pass
   std::vector<Stage> stages_;
   double plain_time_ = 0;  // of plain decoding for the output so far

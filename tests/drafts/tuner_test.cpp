@@ -66,7 +66,7 @@ Decoded decode(const DraftCosts& costs, int tokens, const Accepts& accepts) {
     const int n = tuner.length(0, most);
     int accepted = 0;
     while (accepted < n && accepts(round, accepted)) ++accepted;
-    tuner.learn(0, n, n, accepted);
+    tuner.learn({n}, n, accepted);
     decoded.paid += costs.verify[static_cast<std::size_t>(n)] + costs.draft[0][static_cast<std::size_t>(n)];
     if (n > 0) {
       decoded.paid += std::max(0, unread - DraftCosts::observed) * costs.reading[0];
@@ -185,12 +185,12 @@ TEST(Tuner, LeavesARoundToTheStageThatGivesMore) {
   costs.reading.push_back(0);
   Tuner tuner(costs);
   for (int round = 0; round < 20; ++round) {
-    tuner.learn(0, 8, 8, 1);
-    tuner.learn(1, 8, 8, 7);
+    tuner.learn({8}, 8, 1);
+    tuner.learn({0, 8}, 8, 7);
   }
   EXPECT_EQ(tuner.length(0, most), 0);
   EXPECT_GT(tuner.length(1, most), 4);
-  for (int round = 0; round < 100; ++round) tuner.nothing_proposed(1, 4);
+  for (int round = 0; round < 100; ++round) tuner.learn({0, 4}, 0, 0);
   EXPECT_GT(tuner.length(0, most), 0);
 }
 
@@ -206,8 +206,8 @@ TEST(Tuner, TriesAStageWhateverTheTriesOfAnotherHaveLost) {
   for (int round = 0; round < 50; ++round) {
     const int first = tuner.length(0, most);
     const int second = first > 0 ? 0 : tuner.length(1, most);
-    if (first > 0) tuner.learn(0, first, first, 0);
-    else tuner.learn(1, second, second, second);
+    if (first > 0) tuner.learn({first}, first, 0);
+    else tuner.learn({0, second}, second, second);
     drafted[0] += first > 0;
     drafted[1] += second > 0;
   }

@@ -333,7 +333,8 @@ constexpr Unclaimed unclaimed[] = {
     {"logprobs", "recorded on request only; log_probabilities asks for them, in runs of its own"},
     {"top_logprobs", "recorded on request only; log_probabilities asks for them, in runs of its own"},
     {"costs", "why proposals have their lengths; every length is right"},
-    {"proposal.stage", "which of several drafts proposed it; the draft tokens are verified"},
+    {"proposal.asked", "why proposals have their lengths; every length is right"},
+    {"proposal.cut", "draft tokens that were not verified; they decide nothing"},
     {"reused", "what a prefix cache saved; prefix_reuse compares the rest"},
     {"rows", "evidence for a trace file, recorded on request; there `trace check` holds it to targets"},
     {"statistics.prompt_seconds", "a clock says nothing about results"},
@@ -358,7 +359,7 @@ std::set<std::string> all_fields() {
   [[maybe_unused]] const auto& [position, anchor, proposal, verdict, emitted, accepted_draft_tokens, logprobs,
                                 top_logprobs, logits, targets, rows, cache, draft, cache_length,
                                 positions_before, draft_positions] = round;
-  [[maybe_unused]] const auto& [tokens, drawn_from, depths, stage] = proposal;
+  [[maybe_unused]] const auto& [tokens, drawn_from, depths, asked, cut] = proposal;
   [[maybe_unused]] const auto& [accepted_count, next, last] = verdict;
   return {"request.prompt", "request.sampling", "request.stops", "request.max_new_tokens", "execution.draft_max",
           "execution.prefill_chunk", "execution.verification", "request.sequence", "request.logprobs",
@@ -367,9 +368,10 @@ std::set<std::string> all_fields() {
           "statistics.mismatches", "statistics.all_accepted", "statistics.batched", "statistics.serial",
           "statistics.redecoded", "statistics.prompt_seconds", "statistics.target_seconds", "statistics.draft_seconds",
           "statistics.validate_seconds", "draft_times", "final_length", "final_cache", "final_draft",
-          "position", "anchor", "proposal.tokens", "proposal.drawn_from", "proposal.depths", "proposal.stage",
-          "verdict.accepted", "verdict.next", "verdict.last", "emitted", "accepted", "logprobs", "top_logprobs",
-          "logits", "targets", "rows", "cache", "draft", "cache_length", "positions_before", "draft_positions"};
+          "position", "anchor", "proposal.tokens", "proposal.drawn_from", "proposal.depths", "proposal.asked",
+          "proposal.cut", "verdict.accepted", "verdict.next", "verdict.last", "emitted", "accepted",
+          "logprobs", "top_logprobs", "logits", "targets", "rows", "cache", "draft", "cache_length",
+          "positions_before", "draft_positions"};
 }
 
 TEST(Tampering, EveryFieldIsClaimedOrStatesWhyNot) {

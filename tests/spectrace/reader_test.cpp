@@ -82,6 +82,16 @@ std::string without_drafts(const std::string& fields) {
                     R"("draft_tokens":[],"emitted":[2],)" + fields + "}");
 }
 
+/// Changes one of the lists of a tuner's costs; null removes it.
+std::string with_costs(const char* list, const Json& value) {
+  Json costs = {{"verify", {"0x1p+0", "0x1.2p+0", "0x1.4p+0"}},
+                {"draft", Json::array({{"0x0p+0", "0x1p-3", "0x1p-2"}})},
+                {"reading", Json::array({"0x1p-4"})}};
+  if (value.is_null()) costs.erase(list);
+  else costs[list] = value;
+  return with(1, "draft_costs", costs);
+}
+
 struct Bad {
   const char* name;
   std::string text;
@@ -200,6 +210,17 @@ std::vector<Bad> bad_openings() {
       {"an empty prompt", with(1, "prompt", Json::array()), ":2: ", "field prompt"},
       {"no prompt", without(1, "prompt"), ":2: ", "field prompt"},
       {"a prompt token beyond the vocabulary", with(1, "prompt", {1, 6}), ":2: ", "field prompt[1]"},
+      {"costs without those of readings", with_costs("reading", nullptr), ":2: ", "field draft_costs"},
+      {"costs of one stage and readings of two", with_costs("reading", {"0x0p+0", "0x0p+0"}), ":2: ", "field draft_c"},
+      {"costs of no stage", with_costs("draft", Json::array()), ":2: ", "field draft_costs"},
+      {"costs of a stage without drafts", with_costs("draft", Json::array({{"0x0p+0"}})), ":2: ", "field draft_costs"},
+      {"proposals longer than a verification", with_costs("verify", {"0x1p+0", "0x1p+0"}), ":2: ", "field draft_costs"},
+      {"one verification", with_costs("verify", {"0x1p+0"}), ":2: ", "field draft_costs"},
+      {"too many lengths", with_costs("verify", std::vector<std::string>(1026, "0x1p+0")), ":2: ", "field draft"},
+      {"a negative cost", with_costs("reading", {"-0x1p+0"}), ":2: ", "field draft_costs.reading[0]"},
+      {"a cost that is no number", with_costs("reading", {"nan"}), ":2: ", "field draft_costs.reading[0]"},
+      {"an infinite cost", with_costs("reading", {"inf"}), ":2: ", "field draft_costs.reading[0]"},
+      {"costs of something else", with_costs("rollback", {"0x1p+0"}), ":2: ", "rollback"},
       {"a decimal temperature", with(1, "temperature", "0.8"), ":2: ", "field temperature"},
       {"an infinite temperature", with(1, "temperature", "0xinf"), ":2: ", "field temperature"},
       {"a temperature that is a number", with(1, "temperature", 0.8), ":2: ", "field temperature"},
@@ -248,6 +269,10 @@ std::vector<Bad> bad_rounds() {
       {"a number for what a draft holds", with(at, "draft_held", 3), refused, "field draft_held"},
       {"more unread than drafts", with(at, "draft_unread", {0, 1}), refused, "field draft_unread"},
       {"an anchor before the text", with(at, "draft_anchor", -1), refused, "field draft_anchor"},
+      {"a draft asked for less than nothing", with(at, "draft_asked", {-1}), refused, "field draft_asked[0]"},
+      {"no draft asked", with(at, "draft_asked", Json::array()), refused, "field draft_asked"},
+      {"more drafts than anybody asks", with(at, "draft_asked", std::vector<int>(65, 1)), refused, "field draft_asked"},
+      {"less than nothing cut", with(at, "draft_cut", -1), refused, "field draft_cut"},
       {"weights before, under rejection", with(at, "p_before", {0}), refused, "field p_before"},
   };
 }
