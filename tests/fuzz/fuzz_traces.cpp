@@ -18,6 +18,7 @@
 #include "tests/spectrace/foreign_engine.h"
 #include "tests/spectrace/rows.h"
 #include "tests/spectrace/support.h"
+#include "tests/spectrace/tuned.h"
 
 namespace draftproof::spectrace {
 namespace {
@@ -120,6 +121,7 @@ std::vector<Sample> samples_of(Recorded& recorded) {
       samples.push_back({ForeignEngine(how, 3).trace(), "", reals});
     }
   }
+  samples.push_back({tuned::of_chain(tuned::agrees, rejection).text, "", false});
   const std::size_t without_rows = samples.size();
   for (std::size_t i = 0; i < without_rows; ++i) {
     const Beside beside;
