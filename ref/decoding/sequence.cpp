@@ -214,20 +214,29 @@ void Sequence::finish_if_due() {
   }
 }
 
-/// Records where the sequence is now: its end, as far as is known.
+/// Records where the sequence is now: its end, as far as is known, and the digests of the last round. A draft may
+/// compute something for its own; if that fails, this is done again before the next pass.
 void Sequence::note_end() {
+  noted_ = false;
   trace_.final_length = cache_->length();
-  if (!digests()) return;
-  trace_.final_cache = cache_->digest();
-  trace_.final_draft = with_.draft.digest();
+  if (digests()) {
+    trace_.final_cache = cache_->digest();
+    trace_.final_draft = with_.draft.digest();
+    if (!reading() && !trace_.rounds.empty()) {
+      trace_.rounds.back().cache = trace_.final_cache;
+      trace_.rounds.back().draft = trace_.final_draft;
+    }
+  }
+  noted_ = true;
 }
 
 bool Sequence::prepare(int rows_max, SequenceScratch& scratch) {
   REQUIRE(!transaction_ && !builder_ && !error_, "a pass begins after the last one has ended");
-  finish_if_due();
-  if (finished()) return false;
-  is_round_ = !reading();
   try {
+    if (!noted_) note_end();
+    finish_if_due();
+    if (finished()) return false;
+    is_round_ = !reading();
     make_room();
   } catch (...) {
     fail(std::current_exception());
@@ -410,27 +419,25 @@ void Sequence::commit(const ObserveJob& observed, double seconds, SequenceScratc
     fail(observed.error);
     return;
   }
+  const auto keep_error = [&](const auto& step) {
+    try {
+      step();
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+  };
   if (!is_round_) {
     transaction_->commit(static_cast<int>(tokens_.size()));
     transaction_.reset();
-    if (!reading()) note_end();
+    if (!reading()) keep_error([&] { note_end(); });
   } else {
     depths_.empty() ? transaction_->commit(static_cast<int>(kept_rows_.size())) : transaction_->commit(kept_rows_);
     transaction_.reset();  // from here on recording cannot fail
     record();
-    try {
-      digest_round();
-    } catch (...) {
-      error_ = std::current_exception();
-    }
-    try {
-      call_back(scratch);
-    } catch (...) {
-      error_ = std::current_exception();
-    }
-    if (error_) return;
+    keep_error([&] { note_end(); });
+    keep_error([&] { call_back(scratch); });
   }
-  finish_if_due();
+  if (!error_) keep_error([&] { finish_if_due(); });
 }
 
 void Sequence::record() {
@@ -449,13 +456,6 @@ void Sequence::record() {
     if (again) statistics.redecoded += static_cast<int>(kept_rows_.size());
   }
   trace_.rounds.push_back(std::move(round_));
-}
-
-/// Adds the digests to the round that was recorded. A draft may compute something for its own.
-void Sequence::digest_round() {
-  note_end();
-  trace_.rounds.back().cache = trace_.final_cache;
-  trace_.rounds.back().draft = trace_.final_draft;
 }
 
 /// Calls back, then drops what the round holds for the call only.

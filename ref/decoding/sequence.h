@@ -131,7 +131,6 @@ class Sequence {
   void emit();
   void redecode(SequenceScratch& scratch);
   void record();
-  void digest_round();
   void call_back(SequenceScratch& scratch);
   void finish_if_due();
   void note_end();
@@ -155,6 +154,7 @@ class Sequence {
   Trace trace_;
   Next next_ = Next::go_on;  // what the stop condition or the callback said last
   std::exception_ptr error_;
+  bool noted_ = false;  // note_end has done its work since the last pass
 
   // The pass in progress.
   bool is_round_ = false;

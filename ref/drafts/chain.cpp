@@ -183,7 +183,7 @@ std::vector<DraftPositions> ChainDraft::positions() const {
   std::vector<DraftPositions> list;
   for (const auto& stage : stages_) {
     for (DraftPositions of_stage : stage->positions()) {
-      if (stage.get() == network_) of_stage.unread = static_cast<int>(unread_tokens_.size());
+      if (stage.get() == network_) of_stage.unread += static_cast<int>(unread_tokens_.size());
       list.push_back(of_stage);
     }
   }

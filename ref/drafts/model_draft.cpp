@@ -16,12 +16,56 @@ ModelDraft::ModelDraft(Model& model, int capacity, int draft_max, MinProbability
       cache_(new_cache()) {}
 
 std::unique_ptr<Cache> ModelDraft::new_cache() const {
-  return model_.new_cache(capacity_, std::max(max_chunk, draft_max_ + 1));
+  const int unread = draft_max_ + 1;
+  return model_.new_cache(capacity_, std::max(max_chunk, unread + draft_max_));
 }
 
 void ModelDraft::forget() {
+  proposed_.reset();
+  unread_ = {};
   cache_.reset();  // first, so that the memory is never there twice
   cache_ = new_cache();
+}
+
+Cache* ModelDraft::context() {
+  read();
+  return cache_.get();
+}
+
+Fingerprint ModelDraft::digest() const {
+  read();
+  return cache_->digest();
+}
+
+void ModelDraft::read() const {
+  const int rows = static_cast<int>(unread_.size());
+  if (proposed_) {
+    proposed_->rows.commit(rows);
+    proposed_.reset();
+  } else if (rows > 0) {
+    Transaction reading = cache_->begin(rows);
+    Outputs outputs;
+    forward_alone(model_, {.cache = cache_.get(), .tokens = unread_, .logits_from = rows}, outputs);
+    reading.commit(rows);
+  }
+  unread_.clear();
+}
+
+bool ModelDraft::take(std::span<const Token> committed) {
+  const bool of_round = committed.size() <= static_cast<std::size_t>(draft_max_) + 1;
+  if (proposed_ && of_round) {
+    const auto proposed = std::span(proposed_->tokens).subspan(unread_.size());
+    const auto differs_at = std::ranges::mismatch(committed, proposed).in1;
+    std::vector<Token> rest(differs_at, committed.end());
+    proposed_->rows.commit(static_cast<int>(unread_.size()) + static_cast<int>(differs_at - committed.begin()));
+    proposed_.reset();
+    unread_ = std::move(rest);
+    return true;
+  }
+  if (proposed_) read();
+  if (unread_.size() + committed.size() > static_cast<std::size_t>(draft_max_) + 1) return false;
+  unread_.insert(unread_.end(), committed.begin(), committed.end());
+  return true;
 }
 
 void ModelDraft::observe(std::span<const Token> committed, std::span<const float> features) {
@@ -37,6 +81,7 @@ void ModelDraft::propose(Token anchor, int limit, ProposalBuilder& builder) {
 }
 
 std::span<const float> ModelDraft::row_after(Token anchor, std::span<const Token> draft_tokens) {
+  read();
   std::vector<Token> tokens = {anchor};
   tokens.insert(tokens.end(), draft_tokens.begin(), draft_tokens.end());
   const int rows = static_cast<int>(tokens.size());
@@ -54,16 +99,20 @@ void ModelDrafter::propose(std::span<ProposeJob> jobs) {
   struct Writer {
     ProposeJob& job;
     ModelDraft& draft;
-    Transaction rolled_back;
-    Token token;  // the model continues with it
+    Transaction rows;
+    std::vector<Token> tokens;  // of the rows, and the one that the model continues with
+    std::size_t written = 0;
     bool done = false;
   };
   std::vector<Writer> writers;
   for (ProposeJob& job : jobs) {
     auto& draft = static_cast<ModelDraft&>(*job.draft);
     REQUIRE(job.limit >= 1 && job.limit <= draft.draft_max_, "a draft is asked for at most draft_max() draft tokens");
-    writers.push_back({job, draft, draft.cache_->begin(job.limit), job.anchor});
-    draft.anchor_ = draft.cache_->end();
+    if (draft.proposed_) draft.read();
+    const int unread = static_cast<int>(draft.unread_.size());
+    writers.push_back({job, draft, draft.cache_->begin(unread + job.limit), draft.unread_});
+    writers.back().tokens.push_back(job.anchor);
+    draft.anchor_ = draft.cache_->end() + unread;
   }
   std::vector<Segment> batch;
   std::vector<Writer*> in_batch;
@@ -72,36 +121,70 @@ void ModelDrafter::propose(std::span<ProposeJob> jobs) {
     in_batch.clear();
     for (Writer& writer : writers) {
       if (writer.job.error || writer.done || step >= writer.job.limit) continue;
-      batch.push_back({.cache = writer.draft.cache_.get(), .tokens = std::span(&writer.token, 1)});
+      const auto tokens = std::span<const Token>(writer.tokens).subspan(writer.written);
+      batch.push_back({.cache = writer.draft.cache_.get(),
+                       .tokens = tokens,
+                       .logits_from = static_cast<int>(tokens.size()) - 1});
       in_batch.push_back(&writer);
     }
-    if (batch.empty()) return;
+    if (batch.empty()) break;
     model_.forward(batch, outputs_);
     for (std::size_t i = 0; i < batch.size(); ++i) {
       Writer& writer = *in_batch[i];
       const SegmentOutput& output = outputs_.segments[i];
+      writer.written = writer.tokens.size();
       try {
         if (!output.error.empty()) throw Error(output.error);
         writer.done = writer.draft.min_probability_.stops_before(output.logits);
-        if (!writer.done) writer.token = writer.draft.next_draft_token(output.logits, *writer.job.builder);
+        if (!writer.done) {
+          writer.tokens.push_back(writer.draft.next_draft_token(output.logits, *writer.job.builder));
+        }
       } catch (...) {
         writer.job.error = std::current_exception();
       }
     }
   }
+  for (Writer& writer : writers) {
+    if (writer.job.error) continue;
+    writer.tokens.resize(writer.written);
+    writer.draft.proposed_.emplace(std::move(writer.rows), std::move(writer.tokens));
+  }
 }
 
 void ModelDrafter::observe(std::span<ObserveJob> jobs) {
+  std::vector<ModelDraft*> reading;
+  std::vector<std::span<const Token>> committed;
+  for (const ObserveJob& job : jobs) {
+    auto& draft = static_cast<ModelDraft&>(*job.draft);
+    REQUIRE(!job.committed.empty(), "a draft observes at least one token");
+    if (draft.take(job.committed)) continue;
+    reading.push_back(&draft);
+    committed.push_back(job.committed);
+  }
+  read(reading);
+  for (std::size_t i = 0; i < reading.size(); ++i) reading[i]->unread_.assign(committed[i].begin(), committed[i].end());
+  try {
+    read(reading);
+  } catch (...) {
+    for (ModelDraft* const draft : reading) draft->unread_.clear();
+    throw;
+  }
+}
+
+/// Reads what is unread of all drafts, in one pass.
+void ModelDrafter::read(std::span<ModelDraft* const> drafts) {
   std::vector<Segment> batch;
   std::vector<Transaction> transactions;
-  for (const ObserveJob& job : jobs) {
-    const int rows = static_cast<int>(job.committed.size());
-    Cache& cache = *static_cast<ModelDraft&>(*job.draft).cache_;
-    transactions.push_back(cache.begin(rows));
-    batch.push_back({.cache = &cache, .tokens = job.committed, .logits_from = rows});
+  for (const ModelDraft* const draft : drafts) {
+    const int rows = static_cast<int>(draft->unread_.size());
+    if (rows == 0) continue;
+    transactions.push_back(draft->cache_->begin(rows));
+    batch.push_back({.cache = draft->cache_.get(), .tokens = draft->unread_, .logits_from = rows});
   }
+  if (batch.empty()) return;
   model_.forward(batch, outputs_);
-  for (std::size_t i = 0; i < jobs.size(); ++i) transactions[i].commit(batch[i].rows());
+  for (std::size_t i = 0; i < batch.size(); ++i) transactions[i].commit(batch[i].rows());
+  for (ModelDraft* const draft : drafts) draft->unread_.clear();
 }
 
 }  // namespace draftproof

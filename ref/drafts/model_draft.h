@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 // A language model as a draft: it continues the committed text autoregressively, one token at a time, in a transaction
-// of its own cache that is rolled back afterwards.
+// of its own cache. What the text takes of the proposal needs no other pass: its rows are committed. The rest of the
+// round, most often nothing or one token, it reads in the first pass of the next proposal, or once its state is looked
+// at.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "ref/drafts/draft.h"
@@ -21,9 +24,11 @@ class ModelDraft : public Draft {
   void observe(std::span<const Token> committed, std::span<const float> features) override;
   void propose(Token anchor, int limit, ProposalBuilder& builder) override;
   void forget() override;
-  Cache* context() override { return cache_.get(); }
-  Fingerprint digest() const override { return cache_->digest(); }
-  std::vector<DraftPositions> positions() const override { return {{.held = cache_->length(), .anchor = anchor_}}; }
+  Cache* context() override;
+  Fingerprint digest() const override;
+  std::vector<DraftPositions> positions() const override {
+    return {{.held = cache_->length(), .unread = static_cast<int>(unread_.size()), .anchor = anchor_}};
+  }
 
  protected:
   /// Adds the next draft token, chosen by a row of logits, to `builder`. Returns the token that the model continues
@@ -39,6 +44,16 @@ class ModelDraft : public Draft {
  private:
   friend class ModelDrafter;
   std::unique_ptr<Cache> new_cache() const;
+  /// Reads what is unread, and drops the rows of the last proposal.
+  void read() const;
+  /// Takes over committed tokens without a pass. Returns whether it could.
+  bool take(std::span<const Token> committed);
+
+  /// The rows of the last proposal: of what was unread, of the anchor and of draft tokens.
+  struct Proposed {
+    Transaction rows;
+    std::vector<Token> tokens;
+  };
 
   Model& model_;
   int capacity_;
@@ -47,9 +62,13 @@ class ModelDraft : public Draft {
   std::unique_ptr<Cache> cache_;
   int anchor_ = -1;  // position of the anchor in the last proposal
   Outputs outputs_;
+
+  // Mutable because it counts as observed wherever the draft is looked at.
+  mutable std::vector<Token> unread_;
+  mutable std::optional<Proposed> proposed_;
 };
 
-/// Drafts over one model: each step of all proposals is one forward pass, and what all drafts observe is one, too.
+/// Drafts over one model: each step of all proposals is one forward pass, and so is what all drafts observe.
 class ModelDrafter : public Drafter {
  public:
   /// `model` outlives the drafter and its drafts, which are ModelDrafts that do not override propose or observe.
@@ -64,6 +83,8 @@ class ModelDrafter : public Drafter {
   Model& model_;
 
  private:
+  void read(std::span<ModelDraft* const> drafts);
+
   MinProbability min_probability_;
   Outputs outputs_;
 };

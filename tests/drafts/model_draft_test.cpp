@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <random>
 #include <stdexcept>
 
 #include "ref/models/hash.h"
@@ -44,6 +45,75 @@ TEST(ModelDraft, DependsOnTheObservedTextAndNothingElse) {
     ASSERT_EQ(proposal.tokens, expected.tokens);
     ASSERT_EQ(proposal.drawn_from, expected.drawn_from);
   }
+}
+
+/// Rounds of which the text takes any part of the proposal. Nothing looks at the draft's state in between.
+TEST(ModelDraft, AfterAnyRoundsProposesAndHoldsWhatANewOneDoes) {
+  const auto model = make_hash_model({.vocabulary = 7});
+  PhiloxSource random(3);
+  for (std::uint32_t number = 0; number < 100; ++number) {
+    std::mt19937 numbers(number);
+    const auto below = [&](int bound) { return static_cast<int>(numbers() % static_cast<unsigned>(bound)); };
+    ModelDraft draft(*model, 120, 4);
+    std::vector<Token> text = some_text(1 + below(20));
+    if (text.size() > 1) draft.observe(std::span(text).first(text.size() - 1), {});
+    for (int round = 0; round < 12; ++round) {
+      std::vector<Token> committed = {text.back()};
+      if (below(4) > 0) {  // else it is not asked
+        const Proposal proposal = propose(draft, text, 1 + below(4), samplings[1], random);
+        const int accepted = below(proposal.size() + 1);
+        committed.insert(committed.end(), proposal.tokens.begin(), proposal.tokens.begin() + accepted);
+      }
+      draft.observe(committed, {});
+      text.insert(text.end(), committed.begin() + 1, committed.end());
+      text.push_back(below(7));
+      const DraftPositions positions = draft.positions().at(0);
+      ASSERT_EQ(positions.held + positions.unread, static_cast<int>(text.size()) - 1);
+    }
+    ModelDraft fresh(*model, 120, 4);
+    fresh.observe(std::span(text).first(text.size() - 1), {});
+    const Proposal expected = propose(fresh, text, 4, samplings[1], random);
+    const Proposal proposal = propose(draft, text, 4, samplings[1], random);
+    ASSERT_EQ(proposal.tokens, expected.tokens);
+    ASSERT_EQ(proposal.drawn_from, expected.drawn_from);
+    ASSERT_EQ(draft.digest(), fresh.digest());
+    ASSERT_EQ(draft.positions(), fresh.positions()) << "nothing is unread once it was looked at";
+    ASSERT_EQ(draft.positions().at(0).held, static_cast<int>(text.size()) - 1);
+  }
+}
+
+TEST(ModelDraft, ReadsNoRowTwiceAndNoneInAPassOfItsOwn) {
+  TableModel model(3, [](std::span<const Token> text) {
+    return std::vector<float>{static_cast<float>(text.size() % 3), 1, 1};
+  });
+  int passes = 0;
+  int rows = 0;
+  model.written = [&](int of_pass) {
+    ++passes;
+    rows += of_pass;
+  };
+  PhiloxSource random(1);
+  ModelDraft draft(model, 60, 4);
+  std::vector<Token> text = {0, 1, 2, 0, 1, 1, 0, 2, 2};
+  draft.observe(std::span(text).first(8), {});
+  EXPECT_EQ(passes, 1) << "a prompt is read at once";
+  EXPECT_EQ(rows, 8);
+  for (int accepted = 0; accepted <= 4; ++accepted) {
+    passes = rows = 0;
+    const Proposal proposal = propose(draft, text, 4, {}, random);
+    EXPECT_EQ(passes, 4);
+    EXPECT_EQ(rows, 4) << "the rounds before left nothing to read, as not all their draft tokens were accepted";
+    std::vector<Token> committed = {text.back()};
+    committed.insert(committed.end(), proposal.tokens.begin(), proposal.tokens.begin() + accepted);
+    draft.observe(committed, {});
+    EXPECT_EQ(passes, 4) << "what was accepted is there already";
+    text.insert(text.end(), committed.begin() + 1, committed.end());
+    text.push_back(2);
+  }
+  passes = rows = 0;
+  propose(draft, text, 4, {}, random);
+  EXPECT_EQ(passes, 4);
+  EXPECT_EQ(rows, 5) << "with the last draft token, when all were accepted";
 }
 
 TEST(ModelDraft, DistinguishesDifferentTexts) {
@@ -144,7 +214,7 @@ TEST(ModelDraft, ObservesAsManyTokensAsTheContractAllows) {
   ModelDraft small(*model, 700, 4);
   small.observe(std::span(text).first(Draft::max_chunk), {});
   EXPECT_DEATH(small.observe(std::span(text).first(Draft::max_chunk + 1), {}), "between one row and max_pending_rows");
-  EXPECT_DEATH(small.observe({}, {}), "transaction");
+  EXPECT_DEATH(small.observe({}, {}), "at least one token");
   ModelDraft large(*model, 700, 300);
   large.observe(std::span(text).first(301), {});
 }
@@ -154,21 +224,21 @@ TEST(ModelDraft, AFailedPassIsRolledBack) {
     return std::vector<float>{static_cast<float>(text.size() % 3), 1, 1};
   });
   int calls = 0, fail_at = 0;
-  model.written = [&] {
+  model.written = [&](int) {
     if (calls++ == fail_at) throw std::runtime_error("a pass fails");
   };
   const auto fail = [&](int at) {
     calls = 0;
     fail_at = at;
   };
-  const std::vector<Token> text = {0, 1, 2, 0, 1};
+  const std::vector<Token> text = {0, 1, 2, 0, 1, 1, 0, 2, 2};
   PhiloxSource random(1);
   ModelDraft draft(model, 30, 5);
   const Fingerprint empty = draft.digest();
   fail(0);
-  EXPECT_THROW(draft.observe(std::span(text).first(4), {}), std::runtime_error);
+  EXPECT_THROW(draft.observe(std::span(text).first(8), {}), std::runtime_error);
   EXPECT_EQ(draft.digest(), empty) << "a run is observed whole or not at all";
-  draft.observe(std::span(text).first(4), {});
+  draft.observe(std::span(text).first(8), {});
   const Fingerprint before = draft.digest();
   EXPECT_NE(before, empty);
   for (int k = 0; k < 5; ++k) {

@@ -23,7 +23,7 @@ namespace draftproof {
 class TableModel final : public OneByOneModel {
  public:
   using LogitsFunction = std::function<std::vector<float>(std::span<const Token> text)>;
-  std::function<void()> written;  // called when a pass has written its rows; may throw
+  std::function<void(int rows)> written;  // called when a pass has written its rows; may throw
 
   TableModel(int vocabulary, LogitsFunction logits_of) : vocabulary_(vocabulary), logits_of_(std::move(logits_of)) {}
 
@@ -41,7 +41,7 @@ class TableModel final : public OneByOneModel {
     auto& history = cache.layer<HistoryCache>(0);
     const int rows = segment.rows();
     for (int row = 0; row < rows; ++row) history.write(cache.end() + row, segment.tokens[row]);
-    if (written) written();
+    if (written) written(rows);
     outputs.logits.clear();
     outputs.features.clear();
     for (int row = segment.logits_from; row < rows; ++row) {
