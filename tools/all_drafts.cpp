@@ -82,7 +82,7 @@ std::vector<std::string> all_drafts(const std::string& target, const LoadOptions
       Engine engine(files, load_options);  // a new one for each, so that the weights of one are in memory at a time
       if (!serves(engine, draft)) continue;
       drafts.push_back(draft);
-      if (network.empty() && !kind.text_only && !kind.trees) network = draft;
+      if (network.empty() && kind.keeps == Keeps::cache && !kind.trees) network = draft;
       break;
     }
   }

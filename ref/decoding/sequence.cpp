@@ -159,7 +159,7 @@ PrefixCache::Parts parts_in_prefix_cache(Cache& target, Draft& draft, const std:
   PrefixCache::Parts parts = {{"target", &target}};
   if (draft_name.empty()) return parts;
   Cache* const context = draft.context();
-  if (context == nullptr) return draft.reads_text_only() ? parts : PrefixCache::Parts();
+  if (context == nullptr) return draft.needs_no_snapshot() ? parts : PrefixCache::Parts();
   parts[draft_name] = context;
   return parts;
 }

@@ -11,10 +11,8 @@ namespace draftproof {
 ChainDraft::ChainDraft(std::vector<std::unique_ptr<Draft>> stages, std::optional<Tuner> tuner)
     : stages_(std::move(stages)), tuner_(std::move(tuner)), times_(stages_.size()) {
   for (const auto& stage : stages_) {
-    if (stage->reads_text_only()) {
-      text_.push_back(static_cast<TextDraft*>(stage.get()));
-      continue;
-    }
+    if (auto* const text = dynamic_cast<TextDraft*>(stage.get())) text_.push_back(text);
+    if (stage->needs_no_snapshot()) continue;
     REQUIRE(network_ == nullptr, "a chain has at most one stage with a cache");
     network_ = stage.get();
   }
@@ -36,7 +34,7 @@ Cache* ChainDraft::context() {
   return network_->context();
 }
 
-void ChainDraft::use_target_cache(const Cache& cache) {
+void ChainDraft::use_target_cache(Cache& cache) {
   for (const auto& stage : stages_) stage->use_target_cache(cache);
 }
 

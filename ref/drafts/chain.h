@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Several drafts for one text, asked in order: the first that proposes anything makes the proposal. All of them observe
-// all committed tokens. At most one keeps a cache or reads features; the others read the text only.
+// all committed tokens. At most one keeps a cache or reads features; the others read the text, or the target's cache.
 //
 // The one with a cache observes the prompt at once. What the rounds commit it observes when it is asked, in passes for
 // all rounds since, or earlier when the features that wait for it take more than `waiting_features_max`: where another
@@ -20,7 +20,7 @@ class ChainDraft final : public Draft {
  public:
   static constexpr std::size_t waiting_features_max = 16U << 20;  // bytes
 
-  /// At most one of the stages does not read the text only; those that do are TextDrafts. `tuner`: chooses the length
+  /// At most one of the stages keeps a cache or reads features. `tuner`: chooses the length
   /// of every proposal; it has learned from the rounds of this text only, and forgets nothing of them.
   explicit ChainDraft(std::vector<std::unique_ptr<Draft>> stages, std::optional<Tuner> tuner = std::nullopt);
 
@@ -30,8 +30,8 @@ class ChainDraft final : public Draft {
   void propose(Token anchor, int limit, ProposalBuilder& builder) override;
   void forget() override;
   Cache* context() override;
-  void use_target_cache(const Cache& cache) override;
-  bool reads_text_only() const override { return network_ == nullptr; }
+  void use_target_cache(Cache& cache) override;
+  bool needs_no_snapshot() const override { return network_ == nullptr; }
   void skip(std::span<const Token> prefix) override;
   Fingerprint digest() const override;
   std::vector<DraftPositions> positions() const override;
@@ -57,7 +57,7 @@ class ChainDraft final : public Draft {
 
   std::vector<std::unique_ptr<Draft>> stages_;
   std::vector<TextDraft*> text_;  // the stages that read the text only
-  Draft* network_ = nullptr;      // the one that does not
+  Draft* network_ = nullptr;      // the one that keeps a cache or reads features
   std::optional<Tuner> tuner_;
   bool in_prompt_ = true;  // it was not asked yet
 

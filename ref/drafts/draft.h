@@ -69,15 +69,17 @@ class Draft {
   virtual void forget() = 0;
 
   /// Receives the target's cache of the text before the first proposal, and again when another takes its place. During
-  /// propose() it is settled and holds the positions that were observed, and may be read; at other times it may not.
-  virtual void use_target_cache(const Cache&) {}
+  /// propose() it is settled and holds the positions that were observed. Then it may be read, and may be used in
+  /// transactions that are rolled back; at other times only its length may be asked for.
+  virtual void use_target_cache(Cache&) {}
 
   /// Returns the cache that is all it keeps of the text, so that the prefix cache can keep and restore it and a context
   /// shift can drop positions of it; nullptr when there is none. A draft without one observes texts of any length.
   virtual Cache* context() { return nullptr; }
 
-  /// Whether it needs nothing but the tokens. A prefix cache then keeps nothing of it, and serves texts with it.
-  virtual bool reads_text_only() const { return false; }
+  /// Whether it goes on after a prefix was restored with nothing but the tokens (skip) and the target's cache. A prefix
+  /// cache then keeps nothing of it, and serves texts with it.
+  virtual bool needs_no_snapshot() const { return false; }
 
   /// Receives the first tokens of the text, which were restored from a prefix cache: context() holds what it keeps of
   /// them.

@@ -134,7 +134,7 @@ bool DraftStage::trees() const { return kind->trees || (find_option(*kind, "tree
 bool DraftSpec::none() const { return stages.front().kind->name == std::string_view("none"); }
 
 bool DraftStage::ends_early() const {
-  return !kind->text_only && find_option(*kind, "min_prob") != nullptr && option("min_prob") > 0;
+  return kind->keeps != Keeps::tokens && find_option(*kind, "min_prob") != nullptr && option("min_prob") > 0;
 }
 
 bool DraftSpec::ends_early() const {
@@ -161,7 +161,7 @@ DraftSpec parse_draft_spec(const std::string& name) {
     if (spec.stages.size() > 1 && stage.kind->name == std::string_view("none")) {
       throw Error("draft '" + name + "': none cannot be joined with other drafts");
     }
-    if (stage.kind->text_only) continue;
+    if (stage.kind->keeps != Keeps::cache) continue;
     if (cached != nullptr) {
       throw Error("draft '" + name + "': " + cached->kind->name + " and " + stage.kind->name +
                   " both keep a cache of the text, and only one stage may; leave one of them out");

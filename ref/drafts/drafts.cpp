@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "kernels/kernels.h"
 #include "ref/base/error.h"
 #include "ref/drafts/control_drafts.h"
 #include "ref/drafts/dflash.h"
@@ -23,6 +24,7 @@
 #include "ref/drafts/ngram_mod.h"
 #include "ref/drafts/none.h"
 #include "ref/drafts/scripted.h"
+#include "ref/drafts/self_draft.h"
 #include "ref/drafts/suffix.h"
 #include "ref/drafts/translated_draft.h"
 #include "ref/models/eagle3.h"
@@ -204,11 +206,13 @@ LoadOptions in_four_bits(const DraftStage& stage, const LoadOptions& load_option
   return options;
 }
 
-/// Throws Error when the draft would be as slow as the target.
+/// Throws Error when the draft would be as slow as the target. Decides by the formats of the weights, and so for a
+/// kernel table that keeps all weights as floats as for the others.
 void require_smaller(const Checkpoint& files, const LoadOptions& target, const LoadOptions& draft) {
+  const Kernels& scalar = *find_kernels("scalar");
   const auto bytes = [&](const LoadOptions& options) {
     std::uint64_t sum = 0;
-    for (const auto& [format, size] : model_need(files, options).weights) sum += size;
+    for (const auto& [format, size] : model_need(files, with_kernels(scalar, options)).weights) sum += size;
     return sum;
   };
   if (bytes(draft) < bytes(target)) return;
@@ -220,10 +224,10 @@ std::unique_ptr<Drafter> load_self(const DraftStage& stage, const Checkpoint* fi
                                    const LoadOptions& load_options) {
   const LoadOptions options = in_four_bits(stage, load_options);
   require_smaller(*files, load_options, options);
-  return std::make_unique<SmallModelDrafter>(load_model(*files, options), min_probability_of(stage));
+  return std::make_unique<SelfDrafter>(load_model(*files, options), min_probability_of(stage));
 }
 
-/// The target as its own draft.
+/// The target as its own draft, with another cache.
 template <class Kind>
 class TargetDrafter final : public ModelDrafter {
  public:
@@ -287,7 +291,10 @@ MemoryNeed need_of_mtp(const DraftStage& stage, const Checkpoint* files, const M
 
 MemoryNeed need_of_self(const DraftStage& stage, const Checkpoint* files, const MemoryNeed& target,
                         const LoadOptions& load_options) {
-  return need_of_files(stage, files, target, in_four_bits(stage, load_options));
+  MemoryNeed need = need_of_files(stage, files, target, in_four_bits(stage, load_options));
+  need.cache_fixed = 0;  // it uses the target's
+  need.cache_per_position = 0;
+  return need;
 }
 
 /// The target again, with a cache of its own.
@@ -474,39 +481,40 @@ MemoryNeed decoding_need(const Checkpoint& files, const LoadOptions& load_option
 
 std::span<const DraftKind> all_draft_kinds() noexcept {
   using enum TakesPath;
+  using enum Keeps;
   static constexpr DraftKind list[] = {
-      {"none", none, nullptr, false, true, {}, "no draft: plain decoding", need_of_none, load_none},
-      {"dflash", required, is_dflash, false, false, dflash_options, "block diffusion from the target's features",
+      {"none", none, nullptr, false, nothing, {}, "no draft: plain decoding", need_of_none, load_none},
+      {"dflash", required, is_dflash, false, cache, dflash_options, "block diffusion from the target's features",
        need_of_dflash, load_dflash},
-      {"eagle3", required, is_eagle3, false, false, head_options, "a layer that continues from the target's features",
+      {"eagle3", required, is_eagle3, false, cache, head_options, "a layer that continues from the target's features",
        need_of_files, load_eagle3},
-      {"mtp", optional_checkpoint, may_have_heads, false, false, head_options,
+      {"mtp", optional_checkpoint, may_have_heads, false, cache, head_options,
        "the MTP (NextN) heads in the target's checkpoint or in another, or an assistant", need_of_mtp, load_mtp},
-      {"model", required, nullptr, false, false, model_options, "a smaller model with the same tokenizer",
+      {"model", required, nullptr, false, cache, model_options, "a smaller model with the same tokenizer",
        need_of_model_draft, load_model_draft},
-      {"self", none, nullptr, false, false, self_options, "the target itself, its weights in 4 bits", need_of_self,
-       load_self},
-      {"ngram-simple", none, nullptr, false, true, ngram_simple_options,
+      {"self", none, nullptr, false, nothing, self_options,
+       "the target itself, its weights in 4 bits, over its own cache", need_of_self, load_self},
+      {"ngram-simple", none, nullptr, false, tokens, ngram_simple_options,
        "what followed the last tokens where they occurred before",
        need_of_text<NgramMapKDraft::bytes_per_ngram, LegacyDraft::bytes_per_round>, load_ngram_simple},
-      {"ngram-map-k", none, nullptr, false, true, ngram_map_k_options,
+      {"ngram-map-k", none, nullptr, false, tokens, ngram_map_k_options,
        "what followed the last tokens, if they occurred often before",
        need_of_ngram_map<NgramMapKDraft::bytes_per_ngram>, load_ngram_map_k},
-      {"ngram-map-k4v", none, nullptr, false, true, ngram_map_k4v_options,
+      {"ngram-map-k4v", none, nullptr, false, tokens, ngram_map_k4v_options,
        "what followed the last tokens most often, if it outweighs the rest",
        need_of_ngram_map<NgramMapK4vDraft::bytes_per_ngram>, load_ngram_map_k4v},
-      {"ngram-mod", none, nullptr, false, true, ngram_mod_options,
+      {"ngram-mod", none, nullptr, false, tokens, ngram_mod_options,
        "what followed the hash of the last tokens, in a table of constant size", need_of_ngram_mod, load_ngram_mod},
-      {"ngram-cache", optional, nullptr, false, true, ngram_cache_options,
+      {"ngram-cache", optional, nullptr, false, tokens, ngram_cache_options,
        "what followed the last tokens often enough, weighed by a lookup file", need_of_ngram_cache, load_ngram_cache},
-      {"suffix", optional, nullptr, false, true, suffix_options,
+      {"suffix", optional, nullptr, false, tokens, suffix_options,
        "what followed the longest likely ends where they occurred before, in the text or in a file of tokens",
        need_of_suffix, load_suffix},
-      {"always-reject", none, nullptr, false, false, {}, "always wrong (for proofs)", need_of_target,
+      {"always-reject", none, nullptr, false, cache, {}, "always wrong (for proofs)", need_of_target,
        load_on_target<AlwaysRejectDraft>},
-      {"perfect", none, nullptr, false, false, {}, "always right (for proofs)", need_of_target,
+      {"perfect", none, nullptr, false, cache, {}, "always right (for proofs)", need_of_target,
        load_on_target<PerfectDraft>},
-      {"tree-test", none, nullptr, true, false, {}, "trees in which one branch is right (for proofs)", need_of_target,
+      {"tree-test", none, nullptr, true, cache, {}, "trees in which one branch is right (for proofs)", need_of_target,
        load_tree_test},
   };
   return list;

@@ -25,6 +25,9 @@ int draft_tokens_per_round(int asked, int capacity);
 /// checkpoint instead of the target's.
 enum class TakesPath { none, optional, optional_checkpoint, required };
 
+/// What a draft keeps of the text: its tokens, which are all it reads of it; a cache; or nothing.
+enum class Keeps { tokens, cache, nothing };
+
 /// What drafts are loaded for.
 struct DraftTarget {
   DraftTarget(Model& loaded, const Checkpoint* read_from = nullptr) : model(loaded), files(read_from) {}
@@ -38,8 +41,8 @@ struct DraftKind {
   /// Of a kind that reads the target's features and borrows its embeddings: whether a checkpoint with this config is
   /// one. nullptr: it reads no features.
   bool (*recognizes)(const Json& config);
-  bool trees;      // proposes trees, not only chains; so does a kind with the option `tree` when that is not 0
-  bool text_only;  // looks at the tokens of the text; keeps no cache of it
+  bool trees;  // proposes trees, not only chains; so does a kind with the option `tree` when that is not 0
+  Keeps keeps;
   std::span<const DraftOption> options;
   const char* summary;
   /// The memory that it needs beside its target. `files`: of the draft; of a kind without a checkpoint, of the target;

@@ -33,7 +33,7 @@ class HeadDraft final : public Draft {
   void propose(Token anchor, int limit, ProposalBuilder& builder) override;
   void forget() override;
   Cache* context() override { return cache_.get(); }
-  void use_target_cache(const Cache& cache) override { target_ = &cache; }
+  void use_target_cache(Cache& cache) override { target_ = &cache; }
   Fingerprint digest() const override { return cache_->digest(); }
   std::vector<DraftPositions> positions() const override { return {{.held = cache_->length(), .anchor = anchor_}}; }
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "ref/base/error.h"
 #include "ref/base/require.h"
+#include "ref/drafts/continuation.h"
 
 namespace draftproof {
 
@@ -96,58 +96,25 @@ std::unique_ptr<Draft> ModelDrafter::open(int capacity, int draft_max) {
 }
 
 void ModelDrafter::propose(std::span<ProposeJob> jobs) {
-  struct Writer {
-    ProposeJob& job;
-    ModelDraft& draft;
-    Transaction rows;
-    std::vector<Token> tokens;  // of the rows, and the one that the model continues with
-    std::size_t written = 0;
-    bool done = false;
-  };
-  std::vector<Writer> writers;
+  std::vector<Continuation> texts;
   for (ProposeJob& job : jobs) {
     auto& draft = static_cast<ModelDraft&>(*job.draft);
     REQUIRE(job.limit >= 1 && job.limit <= draft.draft_max_, "a draft is asked for at most draft_max() draft tokens");
     if (draft.proposed_) draft.read();
     const int unread = static_cast<int>(draft.unread_.size());
-    writers.push_back({job, draft, draft.cache_->begin(unread + job.limit), draft.unread_});
-    writers.back().tokens.push_back(job.anchor);
-    draft.anchor_ = draft.cache_->end() + unread;
+    draft.anchor_ = draft.cache_->length() + unread;
+    texts.push_back({job, *draft.cache_, draft.cache_->begin(unread + job.limit), draft.unread_});
+    texts.back().tokens.push_back(job.anchor);
   }
-  std::vector<Segment> batch;
-  std::vector<Writer*> in_batch;
-  for (int step = 0;; ++step) {
-    batch.clear();
-    in_batch.clear();
-    for (Writer& writer : writers) {
-      if (writer.job.error || writer.done || step >= writer.job.limit) continue;
-      const auto tokens = std::span<const Token>(writer.tokens).subspan(writer.written);
-      batch.push_back({.cache = writer.draft.cache_.get(),
-                       .tokens = tokens,
-                       .logits_from = static_cast<int>(tokens.size()) - 1});
-      in_batch.push_back(&writer);
-    }
-    if (batch.empty()) break;
-    model_.forward(batch, outputs_);
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-      Writer& writer = *in_batch[i];
-      const SegmentOutput& output = outputs_.segments[i];
-      writer.written = writer.tokens.size();
-      try {
-        if (!output.error.empty()) throw Error(output.error);
-        writer.done = writer.draft.min_probability_.stops_before(output.logits);
-        if (!writer.done) {
-          writer.tokens.push_back(writer.draft.next_draft_token(output.logits, *writer.job.builder));
-        }
-      } catch (...) {
-        writer.job.error = std::current_exception();
-      }
-    }
-  }
-  for (Writer& writer : writers) {
-    if (writer.job.error) continue;
-    writer.tokens.resize(writer.written);
-    writer.draft.proposed_.emplace(std::move(writer.rows), std::move(writer.tokens));
+  continue_texts(model_, texts, outputs_, [&](std::size_t i, std::span<const float> logits) -> std::optional<Token> {
+    auto& draft = static_cast<ModelDraft&>(*jobs[i].draft);
+    if (draft.min_probability_.stops_before(logits)) return std::nullopt;
+    return draft.next_draft_token(logits, *jobs[i].builder);
+  });
+  for (Continuation& text : texts) {
+    if (text.job.error) continue;
+    text.tokens.resize(text.written);
+    static_cast<ModelDraft&>(*text.job.draft).proposed_.emplace(std::move(text.rows), std::move(text.tokens));
   }
 }
 

@@ -23,7 +23,7 @@ class TextDraft : public Draft {
   }
   void propose(Token anchor, int limit, ProposalBuilder& builder) override;
   void forget() override;
-  bool reads_text_only() const override { return true; }
+  bool needs_no_snapshot() const override { return true; }
   void skip(std::span<const Token> prefix) override { observe(prefix, {}); }
   /// A digest of the text.
   Fingerprint digest() const override;

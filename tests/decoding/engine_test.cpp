@@ -99,6 +99,11 @@ TEST(Engine, DecodesThePlainTextWithTheTargetInFourBitsAsItsDraft) {
   EXPECT_LT(some.statistics.accepted, all.statistics.accepted);
   EXPECT_THAT(error_of([&] { engine.gate("self?layers=7"); }), HasSubstr("cannot be loaded with 7 layers; it has 6"));
 
+  for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
+    if (!(*table)->supported() || !std::string(self_test(**table)).empty()) continue;
+    Engine other(files, **table);
+    EXPECT_EQ(other.gate("self"), Gate::open) << (*table)->name;
+  }
   Engine quantized(files, LoadOptions(best_kernels(), Quantization::q4));
   EXPECT_THAT(error_of([&] { quantized.gate("self"); }), HasSubstr("as its own draft it would be as slow"));
   EXPECT_EQ(quantized.gate("self?layers=2"), Gate::open);

@@ -52,7 +52,7 @@ class LooksAtItsSample final : public Draft {
     }
   }
   void forget() override { text_.clear(); }
-  bool reads_text_only() const override { return true; }
+  bool needs_no_snapshot() const override { return true; }
 
  private:
   RandomSource& random_;

@@ -259,7 +259,7 @@ class WatchedDraft final : public Draft {
     inner_->forget();
     observed_.clear();
   }
-  void use_target_cache(const Cache& cache) override {
+  void use_target_cache(Cache& cache) override {
     target_ = &cache;
     inner_->use_target_cache(cache);
   }

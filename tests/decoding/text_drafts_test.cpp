@@ -38,7 +38,7 @@ std::vector<Token> repetition(int length, int vocabulary, int first) {
 std::vector<std::string> draft_names() {
   std::vector<std::string> names;
   for (const DraftKind& kind : all_draft_kinds()) {
-    if (!kind.text_only || kind.name == std::string("none")) continue;
+    if (kind.keeps != Keeps::tokens) continue;
     names.emplace_back(kind.name);
     std::string legacy;
     for (const DraftOption& option : kind.options) {

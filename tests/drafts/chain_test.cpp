@@ -121,14 +121,14 @@ TEST(Chain, HasTheNeedsOfItsStages) {
   ChainDraft draft = chain();
   EXPECT_EQ(draft.draft_max(), 6);
   EXPECT_EQ(std::vector<int>(draft.taps().begin(), draft.taps().end()), (std::vector<int>{1, 3}));
-  EXPECT_FALSE(draft.reads_text_only());
+  EXPECT_FALSE(draft.needs_no_snapshot());
   std::vector<std::unique_ptr<Draft>> stages;
   stages.push_back(simple(2, 3));
   stages.push_back(simple(1, 5));
   ChainDraft text(std::move(stages));
   EXPECT_EQ(text.draft_max(), 5);
   EXPECT_TRUE(text.taps().empty());
-  EXPECT_TRUE(text.reads_text_only());
+  EXPECT_TRUE(text.needs_no_snapshot());
 }
 
 TEST(Chain, AfterAnyRoundsProposesWhatANewOneProposes) {

@@ -433,7 +433,7 @@ std::vector<int> expect_as_alone(int tree) {
 
 TEST(HeadDrafter, GivesTheHeadTheTargetsCacheOfEachText) {
   const auto new_cache = [] { return Cache({}, 8, 8); };
-  const Cache first = new_cache(), second = new_cache(), instead = new_cache();
+  Cache first = new_cache(), second = new_cache(), instead = new_cache();
   const std::vector<Token> text = some_text(4);
   PhiloxSource random(3);
   Sampler sampler;
@@ -442,7 +442,7 @@ TEST(HeadDrafter, GivesTheHeadTheTargetsCacheOfEachText) {
     FakeHead& head = *own;
     HeadDrafter drafter(std::move(own), tree);
     std::vector<std::unique_ptr<Draft>> drafts;
-    for (const Cache* cache : {&first, &second}) {
+    for (Cache* const cache : {&first, &second}) {
       drafts.push_back(drafter.open(40, 4));
       drafts.back()->use_target_cache(*cache);
       drafts.back()->observe(std::span(text).first(3), tapped(0, 3));
