@@ -26,7 +26,10 @@ class SelfDraft final : public Draft {
   void forget() override {}
   void use_target_cache(Cache& cache) override { target_ = &cache; }
   bool needs_no_snapshot() const override { return true; }
-  std::vector<DraftPositions> positions() const override { return {{.held = target_->length(), .anchor = anchor_}}; }
+  std::vector<DraftPositions> positions() const override {
+    if (target_ == nullptr) return {};
+    return {{.held = target_->length(), .anchor = anchor_}};
+  }
 
  private:
   friend class SelfDrafter;
