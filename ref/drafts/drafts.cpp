@@ -27,6 +27,7 @@
 #include "ref/drafts/self_draft.h"
 #include "ref/drafts/suffix.h"
 #include "ref/drafts/translated_draft.h"
+#include "ref/models/draft_tables.h"
 #include "ref/models/eagle3.h"
 #include "ref/models/gemma4_assistant.h"
 #include "ref/models/models.h"
@@ -67,9 +68,29 @@ MinProbability min_probability_of(const DraftStage& stage) {
   return least;
 }
 
+constexpr DraftOption q4_option = {"q4", 0, 0, 1,
+                                   "1: its weights in 4 bits, and a copy of the target's LM head where it has none"};
+
+/// Of a network that reads the target's features, as `q4` has it.
+LoadOptions network_options(const DraftStage& stage, const LoadOptions& load_options) {
+  LoadOptions options = load_options;
+  if (stage.whole("q4") == 0) return options;
+  options.quantize = Quantization::q4;
+  options.requantize = true;
+  return options;
+}
+
+/// The copy of the target's LM head that a draft has by `q4`.
+void add_head_copy(const DraftStage& stage, const Checkpoint& files, const TransformerConfig& config,
+                   const LoadOptions& load_options, MemoryNeed& need) {
+  if (stage.whole("q4") == 0 || files.has("lm_head.weight")) return;
+  need.weights["q4_0"] += DraftTables::copy_bytes(load_options.kernels, config.vocabulary, config.hidden);
+}
+
 constexpr DraftOption dflash_options[] = {
     {"tree", 0, 0, 1024, "draft tokens of a tree of the most probable paths; 0: a chain"},
     {"window", 0, 0, 1 << 24, "positions of the text that layers of full attention see; 0: all"},
+    q4_option,
     min_prob_option,
 };
 
@@ -77,7 +98,9 @@ MemoryNeed need_of_dflash(const DraftStage& stage, const Checkpoint* files, cons
                           const LoadOptions& load_options) {
   const Json& config = files->config();
   const TransformerConfig transformer = describe_dflash(config, stage.whole("window"));
-  MemoryNeed need = need_of_part(*files, load_options, transformer, [](const std::string&) { return true; });
+  MemoryNeed need = need_of_part(*files, network_options(stage, load_options), transformer,
+                                 [](const std::string&) { return true; });
+  add_head_copy(stage, *files, transformer, load_options, need);
   add_reading(transformer.vocabulary, need);
   need.scratch_per_draft_token = 0;  // the target's has it
   const auto number = [&](const char* name, std::int64_t otherwise) {
@@ -98,7 +121,8 @@ MemoryNeed need_of_dflash(const DraftStage& stage, const Checkpoint* files, cons
 
 std::unique_ptr<Drafter> load_dflash(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
                                      const LoadOptions& load_options) {
-  auto network = std::make_unique<DFlashNetwork>(*files, target.model, load_options, stage.whole("window"));
+  auto network = std::make_unique<DFlashNetwork>(*files, target.model, network_options(stage, load_options),
+                                                 stage.whole("window"));
   if (stage.trees() && network->config().selector_rank > 0) {
     throw Error(files->path().string() + ": drafts with a candidate selector, in which a token depends on the one "
                 "before, and trees of them are not implemented; leave out tree");
@@ -106,15 +130,23 @@ std::unique_ptr<Drafter> load_dflash(const DraftStage& stage, const Checkpoint* 
   return std::make_unique<DFlashDrafter>(std::move(network), stage.whole("tree"), min_probability_of(stage));
 }
 
-constexpr DraftOption head_options[] = {
-    {"tree", 0, 0, 256, "draft tokens of a tree of the most likely ones; 0: a chain is drawn"},
-    min_prob_option,
-};
+constexpr DraftOption tree_option = {"tree", 0, 0, 256,
+                                     "draft tokens of a tree of the most likely ones; 0: a chain is drawn"};
+constexpr DraftOption eagle3_options[] = {tree_option, q4_option, min_prob_option};
+constexpr DraftOption mtp_options[] = {tree_option, min_prob_option};
+
+MemoryNeed need_of_eagle3(const DraftStage& stage, const Checkpoint* files, const MemoryNeed&,
+                          const LoadOptions& load_options) {
+  MemoryNeed need = decoding_need(*files, network_options(stage, load_options));
+  add_head_copy(stage, *files, describe(files->config()), load_options, need);
+  need.scratch_per_draft_token = 0;  // the target's has it
+  return need;
+}
 
 std::unique_ptr<Drafter> load_eagle3(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
                                      const LoadOptions& load_options) {
-  return std::make_unique<HeadDrafter>(std::make_unique<Eagle3Head>(*files, target.model, load_options),
-                                       stage.whole("tree"), min_probability_of(stage));
+  auto head = std::make_unique<Eagle3Head>(*files, target.model, network_options(stage, load_options));
+  return std::make_unique<HeadDrafter>(std::move(head), stage.whole("tree"), min_probability_of(stage));
 }
 
 /// A target with heads, or an assistant.
@@ -486,9 +518,9 @@ std::span<const DraftKind> all_draft_kinds() noexcept {
       {"none", none, nullptr, false, nothing, {}, "no draft: plain decoding", need_of_none, load_none},
       {"dflash", required, is_dflash, false, cache, dflash_options, "block diffusion from the target's features",
        need_of_dflash, load_dflash},
-      {"eagle3", required, is_eagle3, false, cache, head_options, "a layer that continues from the target's features",
-       need_of_files, load_eagle3},
-      {"mtp", optional_checkpoint, may_have_heads, false, cache, head_options,
+      {"eagle3", required, is_eagle3, false, cache, eagle3_options, "a layer that continues from the target's features",
+       need_of_eagle3, load_eagle3},
+      {"mtp", optional_checkpoint, may_have_heads, false, cache, mtp_options,
        "the MTP (NextN) heads in the target's checkpoint or in another, or an assistant", need_of_mtp, load_mtp},
       {"model", required, nullptr, false, cache, model_options, "a smaller model with the same tokenizer",
        need_of_model_draft, load_model_draft},

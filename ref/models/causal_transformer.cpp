@@ -56,10 +56,11 @@ void CausalTransformer::normalize(const float* rows, int count, float* normed) c
 }
 
 bool CausalTransformer::unembed(const float* rows, int count, PackedActivations& scratch, float* logits) const {
-  const PackedMatrix& head = tied_ ? embedding_ : head_;
-  pack_activations(kernels_, head, rows, config_.hidden, count, scratch);
-  return matmul_of_numbers(kernels_, head, scratch, logits, config_.vocabulary);
+  pack_activations(kernels_, head_matrix(), rows, config_.hidden, count, scratch);
+  return matmul_of_numbers(kernels_, head_matrix(), scratch, logits, config_.vocabulary);
 }
+
+void CausalTransformer::head_row(Token token, float* row) const { head_matrix().unpack_row(kernels_, token, row); }
 
 void CausalTransformer::read(std::span<const Segment> batch, Outputs& outputs) {
   placements_.clear();

@@ -27,6 +27,7 @@ class CausalTransformer : public Model, public Embeddings {
   void embed(std::span<const Token> tokens, float* rows) const override;
   void normalize(const float* rows, int count, float* normed) const override;
   bool unembed(const float* rows, int count, PackedActivations& scratch, float* logits) const override;
+  void head_row(Token token, float* row) const override;
 
  protected:
   /// Loads the embedding, LM head and final norm.
@@ -46,6 +47,7 @@ class CausalTransformer : public Model, public Embeddings {
   void read(std::span<const Segment> batch, Outputs& outputs);
   void tap(std::span<const Segment> batch, int layer, Outputs& outputs) const;
   void head(std::span<const Segment> batch, Outputs& outputs);
+  const PackedMatrix& head_matrix() const noexcept { return tied_ ? embedding_ : head_; }
 
   const Kernels& kernels_;
   KvFormat kv_;

@@ -16,6 +16,8 @@ namespace {
 
 constexpr float never = -std::numeric_limits<float>::infinity();
 
+bool fits_in_4_bits(int hidden) { return hidden % traits(Format::q4_0).block_inputs == 0; }
+
 /// Reads a tensor of integers or of truth values, which are not weights. Throws Error when it has another shape or
 /// another type.
 template <class Value>
@@ -91,6 +93,26 @@ DraftTables::DraftTables(const WeightLoader& from, const std::string& prefix, co
                 ", and the target's does not fit: its hidden_size is " + std::to_string(target.hidden()) +
                 ", the draft's " + std::to_string(shape.hidden));
   }
+  if (!own_head_ && from.options.requantize && fits_in_4_bits(shape.hidden)) copy_head();
+}
+
+std::uint64_t DraftTables::copy_bytes(const Kernels& kernels, int draft_vocabulary, int hidden) {
+  return fits_in_4_bits(hidden) ? kernels.packed_bytes(Format::q4_0, draft_vocabulary, hidden) : 0;
+}
+
+void DraftTables::copy_head() {
+  const int hidden = shape_.hidden;
+  const MatrixSource source = {
+      Format::q4_0, shape_.draft_vocabulary, hidden, [this, hidden](int first, int count, void* rows) {
+        std::vector<float> row(static_cast<std::size_t>(hidden));
+        auto* to = static_cast<std::byte*>(rows);
+        for (int i = first; i < first + count; ++i, to += row_bytes(Format::q4_0, hidden)) {
+          target_.embeddings()->head_row(tokens_[static_cast<std::size_t>(i)], row.data());
+          quantize_row(Format::q4_0, row.data(), hidden, to);
+        }
+      }};
+  head_ = PackedMatrix(kernels_, std::span(&source, 1));
+  own_head_ = true;
 }
 
 void DraftTables::embed(std::span<const Token> tokens, float* rows) const {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The embedding and the LM head of a draft that reads the target's features: its own where the checkpoint has them,
-// else the target's. A draft may know only a part of the target's vocabulary; the others it never proposes.
+// else the target's. A draft that is loaded in 4 bits has a copy of the target's head in 4 bits. A draft may know only
+// a part of the target's vocabulary; the others it never proposes.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,6 +43,9 @@ class DraftTables {
 
   bool own_embedding() const noexcept { return own_embedding_; }
 
+  /// The bytes of a copy of the target's head in 4 bits.
+  static std::uint64_t copy_bytes(const Kernels& kernels, int draft_vocabulary, int hidden);
+
   /// rows [tokens][hidden] = the embeddings of the target's tokens
   void embed(std::span<const Token> tokens, float* rows) const;
 
@@ -49,11 +54,13 @@ class DraftTables {
   bool unembed(const float* rows, int count, PackedActivations& scratch, std::vector<float>& logits);
 
  private:
+  void copy_head();
+
   const Kernels& kernels_;
   const Model& target_;
   DraftTablesShape shape_;
   bool own_embedding_;
-  bool own_head_;
+  bool own_head_;  // or a copy
   PackedMatrix embedding_;
   PackedMatrix head_;
   std::vector<Token> tokens_;         // the target's token for each of the draft's

@@ -70,6 +70,8 @@ class Embeddings {
   virtual void normalize(const float* rows, int count, float* normed) const = 0;
   /// Computes logits [count][vocabulary]. Returns false when one of them is NaN.
   virtual bool unembed(const float* rows, int count, PackedActivations& scratch, float* logits) const = 0;
+  /// row [hidden] = what the LM head multiplies with for this token
+  virtual void head_row(Token token, float* row) const = 0;
 };
 
 /// The most tokens of a prompt in one forward pass.
