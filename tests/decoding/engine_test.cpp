@@ -115,7 +115,8 @@ TEST(Engine, ReusesPrefixesWithEveryKindOfDraft) {
   Engine engine(files, best_kernels());
   PhiloxSource random(1);
   const Asked request = tale_request(80);
-  for (const std::string& draft : {std::string("ngram-simple?n=1,m=4"), "ngram-simple?n=2+" + dflash(), eagle3()}) {
+  for (const std::string& draft : {std::string("ngram-simple?n=1,m=4"), "ngram-simple?n=2+" + dflash(), eagle3(),
+                                   small_model(), std::string("self"), std::string("ngram-simple?n=2+self")}) {
     PrefixCache prefixes(std::size_t{1} << 26);
     const auto decode = [&](PrefixCache* with) {
       return engine.decode(request, {}, draft, matching, random, Recording::digests, {}, nullptr, nullptr, with);
