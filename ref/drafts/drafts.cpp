@@ -71,13 +71,15 @@ MinProbability min_probability_of(const DraftStage& stage) {
 constexpr DraftOption q4_option = {"q4", 0, 0, 1,
                                    "1: its weights in 4 bits, and a copy of the target's LM head where it has none"};
 
-/// Of a network that reads the target's features, as `q4` has it.
-LoadOptions network_options(const DraftStage& stage, const LoadOptions& load_options) {
-  LoadOptions options = load_options;
-  if (stage.whole("q4") == 0) return options;
+LoadOptions in_four_bits(LoadOptions options) {
   options.quantize = Quantization::q4;
   options.requantize = true;
   return options;
+}
+
+/// Of a network that reads the target's features, as `q4` has it.
+LoadOptions network_options(const DraftStage& stage, const LoadOptions& load_options) {
+  return stage.whole("q4") == 1 ? in_four_bits(load_options) : load_options;
 }
 
 /// The copy of the target's LM head that a draft has by `q4`.
@@ -134,14 +136,6 @@ constexpr DraftOption tree_option = {"tree", 0, 0, 256,
                                      "draft tokens of a tree of the most likely ones; 0: a chain is drawn"};
 constexpr DraftOption eagle3_options[] = {tree_option, q4_option, min_prob_option};
 constexpr DraftOption mtp_options[] = {tree_option, min_prob_option};
-
-MemoryNeed need_of_eagle3(const DraftStage& stage, const Checkpoint* files, const MemoryNeed&,
-                          const LoadOptions& load_options) {
-  MemoryNeed need = decoding_need(*files, network_options(stage, load_options));
-  add_head_copy(stage, *files, describe(files->config()), load_options, need);
-  need.scratch_per_draft_token = 0;  // the target's has it
-  return need;
-}
 
 std::unique_ptr<Drafter> load_eagle3(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
                                      const LoadOptions& load_options) {
@@ -229,11 +223,9 @@ constexpr DraftOption self_options[] = {
     min_prob_option,
 };
 
-/// The options of the target's weights in 4 bits.
-LoadOptions in_four_bits(const DraftStage& stage, const LoadOptions& load_options) {
-  LoadOptions options = load_options;
-  options.quantize = Quantization::q4;
-  options.requantize = true;
+/// The options of the target's weights as its draft.
+LoadOptions self_load_options(const DraftStage& stage, const LoadOptions& load_options) {
+  LoadOptions options = in_four_bits(load_options);
   options.layers = stage.whole("layers");
   return options;
 }
@@ -254,7 +246,7 @@ void require_smaller(const Checkpoint& files, const LoadOptions& target, const L
 
 std::unique_ptr<Drafter> load_self(const DraftStage& stage, const Checkpoint* files, const DraftTarget&,
                                    const LoadOptions& load_options) {
-  const LoadOptions options = in_four_bits(stage, load_options);
+  const LoadOptions options = self_load_options(stage, load_options);
   require_smaller(*files, load_options, options);
   return std::make_unique<SelfDrafter>(load_model(*files, options), min_probability_of(stage));
 }
@@ -302,6 +294,13 @@ MemoryNeed need_of_files(const DraftStage&, const Checkpoint* files, const Memor
   return need;
 }
 
+MemoryNeed need_of_eagle3(const DraftStage& stage, const Checkpoint* files, const MemoryNeed& target,
+                          const LoadOptions& load_options) {
+  MemoryNeed need = need_of_files(stage, files, target, network_options(stage, load_options));
+  add_head_copy(stage, *files, describe(files->config()), load_options, need);
+  return need;
+}
+
 MemoryNeed need_of_model_draft(const DraftStage& stage, const Checkpoint* files, const MemoryNeed& target,
                                const LoadOptions& load_options) {
   MemoryNeed need = need_of_files(stage, files, target, load_options);
@@ -323,7 +322,7 @@ MemoryNeed need_of_mtp(const DraftStage& stage, const Checkpoint* files, const M
 
 MemoryNeed need_of_self(const DraftStage& stage, const Checkpoint* files, const MemoryNeed& target,
                         const LoadOptions& load_options) {
-  MemoryNeed need = need_of_files(stage, files, target, in_four_bits(stage, load_options));
+  MemoryNeed need = need_of_files(stage, files, target, self_load_options(stage, load_options));
   need.cache_fixed = 0;  // it uses the target's
   need.cache_per_position = 0;
   return need;

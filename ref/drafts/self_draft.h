@@ -45,7 +45,7 @@ class SelfDraft final : public Draft {
 /// Drafts over one model: each step of all proposals is one forward pass.
 class SelfDrafter final : public Drafter {
  public:
-  explicit SelfDrafter(std::shared_ptr<Model> model, MinProbability min_probability = {})
+  explicit SelfDrafter(std::unique_ptr<Model> model, MinProbability min_probability = {})
       : model_(std::move(model)), min_probability_(min_probability) {}
 
   std::unique_ptr<Draft> open(int capacity, int draft_max) override;
@@ -55,7 +55,7 @@ class SelfDrafter final : public Drafter {
   friend class SelfDraft;
   static void propose_together(Model& model, Outputs& outputs, std::span<ProposeJob> jobs);
 
-  std::shared_ptr<Model> model_;
+  std::unique_ptr<Model> model_;
   MinProbability min_probability_;
   Outputs outputs_;
 };

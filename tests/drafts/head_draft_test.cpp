@@ -96,12 +96,6 @@ class FakeHead final : public Head {
   std::vector<float> logits_, next_;
 };
 
-std::vector<Token> some_text(int size) {
-  std::vector<Token> text;
-  for (int i = 0; i < size; ++i) text.push_back((i * i + i / 3) % vocabulary);
-  return text;
-}
-
 /// The target's taps at positions [from, from + rows), which the head makes into of_target + position.
 std::vector<float> tapped(int from, int rows) {
   std::vector<float> features;

@@ -13,12 +13,6 @@
 namespace draftproof::model_draft_test {
 namespace {
 
-std::vector<Token> some_text(int size) {
-  std::vector<Token> text;
-  for (int i = 0; i < size; ++i) text.push_back((i * i + i / 3) % 7);
-  return text;
-}
-
 const std::vector<Sampling> samplings = {
     {}, {.temperature = 1}, {.temperature = 0.7F, .top_k = 3, .repeat_penalty = 1.4F, .frequency_penalty = 0.2F}};
 

@@ -16,12 +16,6 @@
 namespace draftproof::self_draft_test {
 namespace {
 
-std::vector<Token> some_text(int size) {
-  std::vector<Token> text;
-  for (int i = 0; i < size; ++i) text.push_back((i * i + i / 3) % 7);
-  return text;
-}
-
 /// Lets the model read the tokens into the cache.
 void read(Model& model, Cache& cache, std::span<const Token> tokens) {
   const int rows = static_cast<int>(tokens.size());

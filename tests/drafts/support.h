@@ -55,6 +55,12 @@ class TableModel final : public OneByOneModel {
   LogitsFunction logits_of_;
 };
 
+inline std::vector<Token> some_text(int size, int vocabulary = 7) {
+  std::vector<Token> text;
+  for (int i = 0; i < size; ++i) text.push_back((i * i + i / 3) % vocabulary);
+  return text;
+}
+
 /// Returns the proposal of `draft` after `committed`, of which it has observed all but the last token.
 inline Proposal propose(Draft& draft, std::span<const Token> committed, int limit, const Sampling& sampling,
                         RandomSource& random, Purpose noise = Purpose::target, int sequence = 0) {

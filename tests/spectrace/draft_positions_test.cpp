@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "oracle/spectrace/show.h"
-#include "ref/decoding/decoder.h"
 #include "ref/drafts/chain.h"
 #include "ref/drafts/model_draft.h"
 #include "ref/drafts/ngram_map_k.h"
@@ -107,18 +106,7 @@ std::unique_ptr<ChainDraft> chain(Model& model, int capacity) {
 TEST(DraftPositions, OfAChainCountWhatItsNetworkHasYetToRead) {
   const auto target = make_hash_model({.vocabulary = 6, .levels = 4, .seed = 5});
   const auto draft = chain(*target, 100);
-  PhiloxSource random(seed);
-  std::string text;
-  Writer writer([&](std::string_view line) { text += line; }, "the loop", "", 6, rejection, seed);
-  writer.begin({"chain", "", "hash"});
-  Request request;
-  request.prompt = {1, 2, 3};
-  request.sampling = {.temperature = 1};
-  request.max_new_tokens = 48;
-  Decoder decoder(*target, *draft, rejection, random, request, {.draft_max = 3}, Recording::counts);
-  decoder.run({[&](const Trace& trace) { return writer.add_round(trace), Next::go_on; }, true});
-  writer.end(decoder.trace());
-
+  const std::string text = decoded(*draft, rejection, {}, 48).text;
   EXPECT_THAT(text, HasSubstr("\"draft_unread\":[0,")) << "the model did not read what it was not asked about";
   const File file(text);
   const Report report = replay(file.path());

@@ -14,6 +14,7 @@
 #include "oracle/spectrace/replay.h"
 #include "oracle/spectrace/traced_subject.h"
 #include "ref/base/sha256.h"
+#include "ref/decoding/decoder.h"
 #include "zoo/zoo_subject.h"
 
 namespace draftproof::spectrace {
@@ -134,6 +135,29 @@ class Recorded {
  private:
   zoo::ZooSubject subject_;
 };
+
+struct Decoded {
+  std::string text;
+  Trace trace;
+};
+
+/// Decodes with this draft. Its target is the one of `Recorded`.
+inline Decoded decoded(Draft& draft, const Rule& rule, std::vector<Token> stops = {}, int max_new_tokens = 300) {
+  const auto target = make_hash_model({.vocabulary = 6, .levels = 4, .seed = 5});
+  PhiloxSource random(seed);
+  std::string text;
+  Writer writer([&](std::string_view line) { text += line; }, "the loop", "", 6, rule, seed);
+  writer.begin({"a draft", "", "hash"});
+  Request request;
+  request.prompt = {1, 2, 3};
+  request.sampling = {.temperature = 1};
+  request.max_new_tokens = max_new_tokens;
+  request.stops = std::move(stops);
+  Decoder decoder(*target, draft, rule, random, request, {.draft_max = draft.draft_max()}, Recording::counts);
+  decoder.run({[&](const Trace& trace) { return writer.add_round(trace), Next::go_on; }, true});
+  writer.end(decoder.trace());
+  return {text, decoder.trace()};
+}
 
 inline std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;

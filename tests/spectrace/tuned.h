@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "ref/decoding/decoder.h"
 #include "ref/drafts/chain.h"
 #include "ref/drafts/model_draft.h"
 #include "ref/drafts/ngram_map_k.h"
@@ -27,28 +26,6 @@ inline DraftCosts chain_costs() {
     costs.draft[1].push_back(0.1 + 0.1 * n);
   }
   return costs;
-}
-
-struct Decoded {
-  std::string text;
-  Trace trace;
-};
-
-inline Decoded decoded(Draft& draft, const Rule& rule, std::vector<Token> stops = {}, int max_new_tokens = 300) {
-  const auto target = make_hash_model({.vocabulary = 6, .levels = 4, .seed = 5});
-  PhiloxSource random(seed);
-  std::string text;
-  Writer writer([&](std::string_view line) { text += line; }, "the loop", "", 6, rule, seed);
-  writer.begin({"tuned", "", "hash"});
-  Request request;
-  request.prompt = {1, 2, 3};
-  request.sampling = {.temperature = 1};
-  request.max_new_tokens = max_new_tokens;
-  request.stops = std::move(stops);
-  Decoder decoder(*target, draft, rule, random, request, {.draft_max = most}, Recording::counts);
-  decoder.run({[&](const Trace& trace) { return writer.add_round(trace), Next::go_on; }, true});
-  writer.end(decoder.trace());
-  return {text, decoder.trace()};
 }
 
 /// A model that often agrees with the target, and one that seldom does.
