@@ -57,6 +57,7 @@ TEST(ModelDraft, AfterAnyRoundsProposesAndHoldsWhatANewOneDoes) {
         const Proposal proposal = propose(draft, text, 1 + below(4), samplings[1], random);
         const int accepted = below(proposal.size() + 1);
         committed.insert(committed.end(), proposal.tokens.begin(), proposal.tokens.begin() + accepted);
+        if (accepted > 0 && below(3) == 0) committed.back() = (committed.back() + 1) % 7;  // another token after all
       }
       draft.observe(committed, {});
       text.insert(text.end(), committed.begin() + 1, committed.end());
