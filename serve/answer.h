@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// An answer on its way from the engine's thread to a connection's. The engine never waits for the connection: what was
+// decoded is kept here until it is taken, so a slow reader delays nobody. An answer has one choice or several (`n`, or
+// several prompts).
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ref/decoding/trace.h"
+
+namespace draftproof::serve {
+
+/// What one decoding round gave.
+struct AnswerRound {
+  std::vector<Token> tokens;  // the accepted draft tokens, then the target's own
+  int drafted = 0;
+  int accepted = 0;           // the first of `tokens`
+  std::vector<double> logprobs;
+  std::vector<std::vector<TokenLogprob>> top_logprobs;
+};
+
+struct AnswerEnd {
+  Finish finish = Finish::unfinished;
+  int reused = 0;        // prompt positions that came from the prefix cache
+  bool refused = false;  // the request can never be served, `error` says why
+  std::string error;     // empty: none
+};
+
+struct AnswerEvent {
+  int choice = 0;
+  std::optional<AnswerRound> round;
+  std::optional<AnswerEnd> end;
+};
+
+class Answer {
+ public:
+  explicit Answer(int choices) : open_(choices), to_start_(choices) {}
+  Answer(const Answer&) = delete;
+  Answer& operator=(const Answer&) = delete;
+
+  // The engine.
+
+  /// A choice was admitted to the scheduler: from now on it can only fail.
+  void start() {
+    const std::lock_guard lock(mutex_);
+    --to_start_;
+    changed_.notify_all();
+  }
+  void add(int choice, AnswerRound round) {
+    const std::lock_guard lock(mutex_);
+    events_.push_back({choice, std::move(round), {}});
+    changed_.notify_all();
+  }
+  void end(int choice, AnswerEnd end) {
+    const std::lock_guard lock(mutex_);
+    if (end.refused) refusal_ = end.error;
+    events_.push_back({choice, {}, std::move(end)});
+    --open_;
+    changed_.notify_all();
+  }
+  bool cancelled() const noexcept { return cancelled_.load(); }
+
+  // The connection.
+
+  void cancel() noexcept { cancelled_.store(true); }
+  /// Waits until every choice was admitted or one was refused. Returns whether that has happened.
+  bool wait_for_start(std::chrono::milliseconds patience) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, patience, [&] { return to_start_ == 0 || open_ == 0 || refusal_; });
+  }
+  /// Why a choice was refused.
+  std::optional<std::string> refusal() const {
+    const std::lock_guard lock(mutex_);
+    return refusal_;
+  }
+  /// Waits for events and takes them; none when there were none for so long.
+  std::vector<AnswerEvent> take(std::chrono::milliseconds patience) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, patience, [&] { return !events_.empty(); });
+    return std::exchange(events_, {});
+  }
+  /// Every choice has ended, and every event was taken.
+  bool finished() const {
+    const std::lock_guard lock(mutex_);
+    return open_ == 0 && events_.empty();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<AnswerEvent> events_;
+  std::optional<std::string> refusal_;
+  int open_;      // choices that have not ended
+  int to_start_;  // choices that were not admitted
+  std::atomic<bool> cancelled_{false};
+};
+
+}  // namespace draftproof::serve

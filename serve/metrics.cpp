@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+#include "serve/metrics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace draftproof::serve {
+namespace {
+
+std::string head(const std::string& name, const std::string& type, const std::string& help) {
+  return fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
+}
+
+template <class Number>
+std::string single(const std::string& name, const std::string& type, const std::string& help, Number value) {
+  return head(name, type, help) + fmt::format("{} {}\n", name, value);
+}
+
+/// The value of a label: backslash, quote and line end are escaped.
+std::string label(const std::string& value) {
+  std::string text;
+  for (const char c : value) {
+    if (c == '\\' || c == '"') text += '\\';
+    text += c == '\n' ? std::string("\\n") : std::string(1, c);
+  }
+  return text;
+}
+
+}  // namespace
+
+void Histogram::add(double seconds, std::uint64_t times) {
+  const auto bound = std::ranges::lower_bound(bounds, seconds);
+  counts_[static_cast<std::size_t>(bound - bounds.begin())] += times;
+  sum_ += seconds * static_cast<double>(times);
+}
+
+std::string Histogram::text(const std::string& name, const std::string& help) const {
+  std::string text = head(name, "histogram", help);
+  std::uint64_t below = 0;
+  for (std::size_t i = 0; i < bounds.size(); ++i) {
+    below += counts_[i];
+    text += fmt::format("{}_bucket{{le=\"{}\"}} {}\n", name, bounds[i], below);
+  }
+  below += counts_.back();
+  return text + fmt::format("{}_bucket{{le=\"+Inf\"}} {}\n{}_sum {}\n{}_count {}\n", name, below, name, sum_, name,
+                            below);
+}
+
+void Metrics::count_answer(const std::string& outcome) {
+  const std::lock_guard lock(mutex_);
+  ++answers_[outcome];
+}
+
+void Metrics::count_prompt(int tokens, int reused) {
+  const std::lock_guard lock(mutex_);
+  prompt_tokens_ += static_cast<std::uint64_t>(tokens);
+  reused_tokens_ += static_cast<std::uint64_t>(reused);
+}
+
+void Metrics::add_first_token(double seconds) {
+  const std::lock_guard lock(mutex_);
+  first_token_.add(seconds);
+}
+
+void Metrics::add_tokens(int tokens, double seconds) {
+  const std::lock_guard lock(mutex_);
+  output_tokens_ += static_cast<std::uint64_t>(tokens);
+  if (seconds >= 0) between_tokens_.add(seconds / tokens, static_cast<std::uint64_t>(tokens));
+}
+
+void Metrics::add_acceptance(const std::vector<StageStatistics>& by_stage) {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t stage = 0; stage < by_stage.size(); ++stage) {
+    const StageStatistics& one = by_stage[stage];
+    for (std::size_t depth = 0; depth < one.drafted_by_depth.size(); ++depth) {
+      auto& [drafted, accepted] = drafted_[{stage, depth}];
+      drafted += static_cast<std::uint64_t>(one.drafted_by_depth[depth]);
+      if (depth < one.accepted_by_depth.size()) accepted += static_cast<std::uint64_t>(one.accepted_by_depth[depth]);
+    }
+  }
+}
+
+void Metrics::set_queue(int running, int waiting, const SchedulerCounts& counts) {
+  const std::lock_guard lock(mutex_);
+  running_ = running;
+  waiting_ = waiting;
+  counts_ = counts;
+}
+
+std::string Metrics::text() const {
+  const std::lock_guard lock(mutex_);
+  std::string text = single("draftproof_answers_running", "gauge", "choices that have KV caches now", running_) +
+                     single("draftproof_answers_waiting", "gauge", "choices in the queue now", waiting_);
+  text += head("draftproof_answers_total", "counter", "choices that have ended, by how");
+  for (const auto& [outcome, count] : answers_) {
+    text += fmt::format("draftproof_answers_total{{outcome=\"{}\"}} {}\n", label(outcome), count);
+  }
+  text += single("draftproof_prompt_tokens_total", "counter", "tokens of prompts", prompt_tokens_) +
+          single("draftproof_prompt_tokens_reused_total", "counter", "of these, found in the prefix cache",
+                 reused_tokens_) +
+          single("draftproof_output_tokens_total", "counter", "tokens of answers", output_tokens_);
+  const auto by_depth = [&](const std::string& name, const std::string& help, const auto& count_of) {
+    text += head(name, "counter", help);
+    for (const auto& [place, counts] : drafted_) {
+      const std::string drafter = place.first < stages_.size() ? stages_[place.first] : std::to_string(place.first);
+      text += fmt::format("{}{{drafter=\"{}\",depth=\"{}\"}} {}\n", name, label(drafter), place.second,
+                          count_of(counts));
+    }
+  };
+  by_depth("draftproof_draft_rounds_total", "rounds with a draft token at this depth",
+           [](const auto& counts) { return counts.first; });
+  by_depth("draftproof_draft_rounds_accepted_total", "of these, rounds in which one was accepted",
+           [](const auto& counts) { return counts.second; });
+  text += first_token_.text("draftproof_first_token_seconds", "from the request to the first token of a choice") +
+          between_tokens_.text("draftproof_token_seconds",
+                               "from one round of a choice to the next, divided by the tokens that it gave");
+  return text + single("draftproof_passes_total", "counter", "forward passes of the target", counts_.passes) +
+         single("draftproof_passes_shared_total", "counter", "of these, with rows of more than one choice",
+                counts_.shared) +
+         single("draftproof_rows_total", "counter", "rows of all passes", counts_.rows) +
+         single("draftproof_preemptions_total", "counter", "choices whose caches were taken", counts_.preemptions);
+}
+
+}  // namespace draftproof::serve

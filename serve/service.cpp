@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT
+#include "serve/service.h"
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "kernels/threads.h"
+#include "ref/base/error.h"
+
+namespace draftproof::serve {
+
+/// A job that was taken.
+struct Service::Arrival {
+  Job job;
+  std::shared_ptr<Answer> answer;
+  Clock::time_point when;
+};
+
+/// A choice in the scheduler, with what it owns.
+struct Service::Running {
+  Running(std::shared_ptr<Arrival> from, int choice) : arrival(std::move(from)), choice(choice), random(seed()) {}
+  std::uint64_t seed() const { return arrival->job.seed; }
+
+  std::shared_ptr<Arrival> arrival;
+  int choice;
+  PhiloxSource random;
+  std::unique_ptr<StopAtStrings> stop;
+  Engine::Opened opened;  // uses the members above, so it goes first
+  bool counted = false;   // its prompt, and the time to its first token
+  Clock::time_point last_round;
+};
+
+Service::Service(Engine& engine, const Tokenizer* tokenizer, PrefixCache& prefixes, Metrics& metrics,
+                 ServiceOptions options)
+    : engine_(engine), tokenizer_(tokenizer), prefixes_(prefixes), metrics_(metrics), options_(std::move(options)) {}
+
+Service::~Service() = default;
+
+Service::Asked Service::ask(Job job) {
+  const std::lock_guard lock(mutex_);
+  if (draining()) return {Refusal::draining, nullptr};
+  const int choices = static_cast<int>(job.choices.size());
+  if (choices_ + choices > options_.limits.running_max + options_.waiting_max) {
+    metrics_.count_answer("full");
+    return {Refusal::full, nullptr};
+  }
+  choices_ += choices;
+  auto arrival = std::make_shared<Arrival>();
+  arrival->job = std::move(job);
+  arrival->answer = std::make_shared<Answer>(choices);
+  arrival->when = Clock::now();
+  arrivals_.push_back(arrival);
+  changed_.notify_all();
+  return {Refusal::none, arrival->answer};
+}
+
+void Service::drain() {
+  const std::lock_guard lock(mutex_);
+  if (draining()) return;
+  drain_until_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                    std::chrono::duration<double>(options_.drain_seconds));
+  draining_.store(true);
+  changed_.notify_all();
+}
+
+void Service::run() {
+  Scheduler scheduler(engine_.target(options_.execution), options_.limits, &prefixes_);
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return !arrivals_.empty() || draining(); });
+      if (arrivals_.empty()) return;
+    }
+    with_workers([&] {
+      do {
+        take_arrivals(scheduler);
+        pass(scheduler);
+      } while (!running_.empty());
+    });
+  }
+}
+
+void Service::take_arrivals(Scheduler& scheduler) {
+  std::deque<std::shared_ptr<Arrival>> arrivals;
+  {
+    const std::lock_guard lock(mutex_);
+    arrivals.swap(arrivals_);
+  }
+  for (const auto& arrival : arrivals) {
+    for (int choice = 0; choice < static_cast<int>(arrival->job.choices.size()); ++choice) {
+      begin(scheduler, arrival, choice);
+    }
+  }
+}
+
+/// Hands a choice to the scheduler, or ends it with why that cannot be.
+void Service::begin(Scheduler& scheduler, const std::shared_ptr<Arrival>& arrival, int choice) {
+  running_.push_back(std::make_unique<Running>(arrival, choice));
+  auto last = std::prev(running_.end());
+  Running& running = **last;
+  try {
+    const Job& job = arrival->job;
+    if (!job.stops.strings().empty()) running.stop = std::make_unique<StopAtStrings>(*tokenizer_, job.stops);
+    running.opened = engine_.open(job.choices[static_cast<std::size_t>(choice)], options_.execution,
+                                  job.speculative ? options_.draft : "none", matching, running.random,
+                                  Recording::counts, running.stop.get());
+    running.opened.sequence->watch({[this, &running](const Trace& so_far) {
+      const Round& round = so_far.rounds.back();
+      const auto now = Clock::now();
+      const auto since = [&](Clock::time_point then) { return std::chrono::duration<double>(now - then).count(); };
+      if (!running.counted) {
+        running.counted = true;
+        metrics_.count_prompt(static_cast<int>(so_far.request.prompt.size()), so_far.reused);
+        metrics_.add_first_token(since(running.arrival->when));
+        metrics_.add_tokens(static_cast<int>(round.emitted.size()), -1);
+      } else {
+        metrics_.add_tokens(static_cast<int>(round.emitted.size()), since(running.last_round));
+      }
+      running.last_round = now;
+      running.arrival->answer->add(running.choice, {round.emitted, round.proposal.size(), round.accepted,
+                                                    round.logprobs, round.top_logprobs});
+      return Next::go_on;
+    }}, nullptr);
+    scheduler.add(*running.opened.sequence, running.opened.cost);
+    arrival->answer->start();
+  } catch (const Error& wrong) {
+    end(last, {Finish::unfinished, 0, true, wrong.what()});
+  } catch (const std::bad_alloc&) {
+    end(last, {Finish::unfinished, 0, false, "there is not enough memory for the request now"});
+  }
+}
+
+/// Runs one pass, and ends what it has finished and what was cancelled before it.
+void Service::pass(Scheduler& scheduler) {
+  for (auto running = running_.begin(); running != running_.end();) {
+    if (!(*running)->arrival->answer->cancelled()) {
+      ++running;
+      continue;
+    }
+    scheduler.remove(*(*running)->opened.sequence);
+    end(running, {Finish::cancelled, 0, false, ""});
+  }
+  try {
+    scheduler.step();
+  } catch (const std::exception& wrong) {  // outside of any sequence: no memory
+    end_all(scheduler, wrong.what());
+  }
+  end_finished(scheduler);
+  metrics_.set_queue(scheduler.running(), scheduler.waiting(), scheduler.counts());
+  if (draining() && Clock::now() > drain_until_) end_all(scheduler, "the server is shutting down");
+}
+
+void Service::end_finished(Scheduler& scheduler) {
+  for (auto running = running_.begin(); running != running_.end();) {
+    const Sequence& sequence = *(*running)->opened.sequence;
+    std::string error;
+    if (sequence.error()) {
+      try {
+        std::rethrow_exception(sequence.error());
+      } catch (const std::exception& wrong) {
+        error = wrong.what();
+      }
+    } else if (!sequence.finished()) {
+      ++running;
+      continue;
+    }
+    scheduler.remove(*(*running)->opened.sequence);
+    end(running, {sequence.trace().finish, sequence.trace().reused, false, error});
+  }
+}
+
+/// Ends a choice and moves on to the next.
+void Service::end(std::list<std::unique_ptr<Running>>::iterator& running, AnswerEnd end) {
+  const Running& one = **running;
+  if (one.opened.sequence) metrics_.add_acceptance(statistics_by_stage(one.opened.sequence->trace()));
+  metrics_.count_answer(end.refused ? "refused" : !end.error.empty() ? "failed" : name_of(end.finish));
+  {
+    const std::lock_guard lock(mutex_);
+    --choices_;
+  }
+  one.arrival->answer->end(one.choice, std::move(end));
+  running = running_.erase(running);
+}
+
+void Service::end_all(Scheduler& scheduler, const std::string& why) {
+  for (auto running = running_.begin(); running != running_.end();) {
+    scheduler.remove(*(*running)->opened.sequence);
+    end(running, {Finish::cancelled, 0, false, why});
+  }
+}
+
+}  // namespace draftproof::serve
